@@ -1,0 +1,340 @@
+# Stride. `make help` lists the targets, with what each is for.
+#
+# Both precisions stand in one graph: build/float/… and build/double/… mirror the folders, and
+# PRECISION says which of them `make` and `make NAME` mean. A sanitizer's build has a tree of its own,
+# build/address-undefined/float/… The variables below may be set from outside, and so may CC, CPPFLAGS,
+# LDFLAGS, ARCH (-march=native, say) and V=1, which shows the commands.
+
+VERSION    := 0.1.0
+PRECISION  ?= float
+SANITIZE   ?=
+BUILD      ?= build
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include/stride
+DESTDIR    ?=
+ARCH       :=
+CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno) -g $(ARCH)
+# What is left out of an initializer is zero, and zero is the default: no warning about that.
+WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
+              -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
+              -Wno-missing-field-initializers
+
+PROGRAMS := mnist predict custom_layer gradcheck views pooling
+
+.SUFFIXES:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+.PHONY: all FORCE
+all:
+
+PKG_CONFIG ?= pkg-config
+ifeq ($(shell uname -s),Darwin)
+# Homebrew keeps its OpenBLAS, on either kind of processor, where pkg-config does not look.
+PKG_CONFIG := env PKG_CONFIG_PATH=/opt/homebrew/opt/openblas/lib/pkgconfig:/usr/local/opt/openblas/lib/pkgconfig:$(PKG_CONFIG_PATH) pkg-config
+endif
+
+quoted = '$(subst ','\'',$1)'
+DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
+
+.PHONY: deps deps-check
+deps: ## install what building and testing need, unless it is there
+	@$(DEPS) build
+deps-check: deps ## install what `make check` needs besides
+	@$(DEPS) check
+
+# `make deps mnist`: deps come first, also with -j, and the rest starts make anew, so that it finds what
+# was installed.
+first := $(filter deps deps-check,$(MAKECMDGOALS))
+rest  := $(filter-out deps deps-check,$(MAKECMDGOALS))
+
+ifneq ($(and $(first),$(rest)),)
+.PHONY: $(rest) rest
+$(rest): rest ; @:
+rest: $(first) ; @$(MAKE) $(rest)
+else
+
+# These start make again, and two of them side by side would write the same files.
+ifneq ($(filter test check%,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
+
+# ---- sources and places --------------------------------------------------------------------------
+
+ifeq ($(filter $(PRECISION),float double),)
+$(error PRECISION=$(PRECISION): expected float or double)
+endif
+
+comma    := ,
+OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
+ROOT     := $(abspath $(OUT))
+CORE     := $(wildcard tensor/*.c layers/*.c nn/*.c)
+MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c))
+HELPERS  := $(filter-out $(MAINS),$(wildcard examples/*.c))
+TESTS    := $(wildcard tests/test_*.c)
+TEST_AID := $(filter-out $(TESTS),$(wildcard tests/*.c))
+SCRIPTS  := $(wildcard tests/test_*.sh)
+SOURCES  := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID)
+
+# Of one precision, $1; the program gradcheck is built in double only.
+lib      = $(OUT)/$1/lib$(NAME_$1).a
+shared   = $(OUT)/$1/$(call so,$(NAME_$1),$(VERSION))
+programs = $(filter-out $(OUT)/float/bin/gradcheck,$(MAINS:examples/%.c=$(OUT)/$1/bin/%))
+tests    = $(TESTS:%.c=$(OUT)/$1/%)
+NAME_float  := stride
+NAME_double := stride-double
+
+# ---- the toolchain -------------------------------------------------------------------------------
+
+# Asked when the first recipe needs the answer, and once: X = $(eval X := answer)$(X).
+
+# What pkg-config $1 says of the first of the packages $2 that it knows, or else $3.
+ask         = $(shell for package in $2; do $(PKG_CONFIG) $1 $$package 2>/dev/null && exit; done; echo $3)
+BLAS       := openblas cblas blas
+LIB_CFLAGS  = $(eval LIB_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)) \
+                $(call ask,--cflags,jansson) $(call ask,--cflags,zlib)))$(LIB_CFLAGS)
+LIBS        = $(eval LIBS := $(call ask,--libs,$(BLAS),-lopenblas) $(call ask,--libs,jansson,-ljansson) \
+                $(call ask,--libs,zlib,-lz) -lm)$(LIBS)
+TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,cmocka)) \
+                -Wno-unused-parameter)$(TEST_CFLAGS)
+TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS)
+
+# OpenMP where the compiler can build with it; its pragmas are comments elsewhere.
+OPENMP ?= $(eval OPENMP := $(shell mkdir -p $(OUT); echo 'int main(void) { return omp_get_max_threads() < 1; }' | \
+            $(CC) -fopenmp -include omp.h -x c - -o $(OUT)/probe 2>/dev/null && echo -fopenmp || \
+            echo -Wno-unknown-pragmas; rm -f $(OUT)/probe))$(OPENMP)
+
+SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+
+COMPILE = $(CC) -std=c11 -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(OPENMP) $(SANITIZER) $(LIB_CFLAGS) \
+          $(CPPFLAGS) $(CFLAGS)
+LINK    = $(CC) -pthread $(OPENMP) $(SANITIZER) $(CFLAGS) $(LDFLAGS)
+
+# The file name of shared library $1 at version $2, and the flags that make it. A sanitizer's symbols may
+# come with the program.
+MAJOR := $(firstword $(subst ., ,$(VERSION)))
+ifeq ($(shell uname -s),Darwin)
+so       = lib$1$(if $2,.$2).dylib
+SO_FLAGS = -dynamiclib -install_name @rpath/$(call so,$1,$(MAJOR))
+else
+so       = lib$1.so$(if $2,.$2)
+SO_FLAGS = -shared -Wl,-soname,$(call so,$1,$(MAJOR)) $(if $(SANITIZE),,-Wl,--no-undefined)
+endif
+
+# ---- rules ---------------------------------------------------------------------------------------
+
+say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
+
+define compile
+@mkdir -p $(@D)
+$(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$<),$(TEST_CFLAGS)) -MMD -MP -c $< -o $@
+endef
+
+define archive
+@rm -f $@
+$(call say,AR)$(AR) rcs $@ $(filter %.o,$^)
+endef
+
+define link_shared
+$(call say,LD)$(LINK) $(call SO_FLAGS,$1) $(filter %.o,$^) $(LIBS) -o $@
+@ln -sf $(@F) $(@D)/$(call so,$1,$(MAJOR))
+@ln -sf $(@F) $(@D)/$(call so,$1)
+endef
+
+define link
+@mkdir -p $(@D)
+$(call say,LD)$(LINK) $^ $1 $(LIBS) -o $@
+endef
+
+# The rules of precision $1, compiled with $2.
+define rules
+$(OUT)/$1/%.o: %.c $(OUT)/flags
+	$$(call compile,$2)
+$(call lib,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(OUT)/sources
+	$$(archive)
+$(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(OUT)/sources
+	$$(call link_shared,$(NAME_$1))
+$(call programs,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(HELPERS:%.c=$(OUT)/$1/%.o) $(call lib,$1)
+	$$(link)
+$(call tests,$1): %: %.o $(TEST_AID:%.c=$(OUT)/$1/%.o) $(HELPERS:%.c=$(OUT)/$1/%.o) $(call lib,$1)
+	$$(call link,$$(TEST_LIBS))
+endef
+$(eval $(call rules,float,))
+$(eval $(call rules,double,-DSTRIDE_DOUBLE))
+
+# Files that change when what they hold changes: the commands, after which all is compiled again, and the
+# list of sources, after which the libraries are made again. The + keeps make -n truthful.
+hold = @mkdir -p $(@D); echo $1 | cmp -s - $@ || echo $1 >$@
+$(OUT)/flags: FORCE
+	+$(call hold,$(call quoted,$(COMPILE) : $(LINK)))
+$(OUT)/sources: FORCE
+	+$(call hold,$(call quoted,$(CORE)))
+
+OBJECTS := $(filter-out $(OUT)/float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o)))
+-include $(OBJECTS:.o=.d)
+
+# ---- building and running ------------------------------------------------------------------------
+
+.PHONY: lib programs objects test check format install uninstall clean help
+
+all: lib programs ## build the libraries and the programs
+
+lib: $(call lib,$(PRECISION)) $(call shared,$(PRECISION)) ## build libstride, or libstride-double with PRECISION=double
+
+programs: $(call programs,$(PRECISION)) $(filter %/gradcheck,$(call programs,double)) ## build the programs of examples/
+
+# The lines that say how to run a program, for `make help`; others of PROGRAMS run likewise.
+mnist: ## train on MNIST
+gradcheck: ## compare every layer's gradient with finite differences, in double
+.PHONY: $(PROGRAMS)
+$(filter-out gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
+	@$<
+gradcheck: $(OUT)/double/bin/gradcheck
+	@$<
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+# Each test leaves its counts in a file; what left none did not build. -k: one that does not build does
+# not keep the others from running.
+COUNTS := $(foreach p,float double,$(TESTS:tests/%.c=$(OUT)/results/$p/%.count)) \
+          $(SCRIPTS:tests/%.sh=$(OUT)/results/script/%.count)
+
+test: ## run every test in both precisions
+	@rm -rf $(OUT)/results
+	@$(MAKE) -k results || :
+	@tests/tools/total.sh $(COUNTS)
+
+.PHONY: results
+results: $(COUNTS) ; @:
+
+ASAN_OPTIONS  ?= detect_leaks=1:allocator_may_return_null=1
+UBSAN_OPTIONS ?= print_stacktrace=1
+TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1
+export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+
+$(filter $(OUT)/results/float/%,$(COUNTS)): $(OUT)/results/float/%.count: $(OUT)/float/tests/% FORCE
+	@tests/tools/run.sh "$(ROOT)/results/float/$*" "$(abspath $<)"
+$(filter $(OUT)/results/double/%,$(COUNTS)): $(OUT)/results/double/%.count: $(OUT)/double/tests/% FORCE
+	@tests/tools/run.sh "$(ROOT)/results/double/$*" "$(abspath $<)"
+
+# What a script finds in its environment, all absolute: programs, libraries and how to build with them.
+$(filter $(OUT)/results/script/%,$(COUNTS)): $(OUT)/results/script/%.count: tests/%.sh FORCE \
+        $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p))
+	@BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" LIB="$(abspath $(call lib,float))" \
+	 LIB_DOUBLE="$(abspath $(call lib,double))" CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
+	 CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(OPENMP) $(CFLAGS)) LIBS=$(call quoted,$(LIBS)) \
+	 SANITIZE=$(call quoted,$(SANITIZE)) \
+	 tests/tools/run.sh "$(ROOT)/results/script/$*" bash $<
+
+# ---- checks --------------------------------------------------------------------------------------
+
+CHECKS := check-sanitize check-threads check-warnings check-includes check-quiet check-format check-precision \
+          check-memory check-install
+.PHONY: checks $(CHECKS)
+
+# In turn, to the end, whichever fails.
+each = status=0; for part in $1; do $(MAKE) $$part || status=1; done; exit $$status
+check: ## run the tests and every check below
+	+@$(call each,test $(CHECKS))
+checks: ## run every check below
+	+@$(call each,$(CHECKS))
+
+# A part that builds keeps its output in a file, shown when it fails: $(call in_log,name,what).
+in_log = >$(BUILD)/$1.log 2>&1 || { cat $(BUILD)/$1.log; echo 'FAIL $2'; exit 1; }
+
+# Threads under clang, whose OpenMP tells the sanitizer where threads meet; gcc's does not.
+check-sanitize: ## the tests under the address and undefined behaviour sanitizers
+check-sanitize: compiler = $(CC)
+check-sanitize: sanitizer = address,undefined
+check-threads: ## the tests under clang's thread sanitizer
+check-threads: compiler = clang
+check-threads: sanitizer = thread
+check-sanitize check-threads: what = tests with $(compiler) -fsanitize=$(sanitizer)
+check-sanitize check-threads:
+	@mkdir -p $(BUILD)
+	@if echo 'int main(void) { return 0; }' | $(compiler) -fsanitize=$(sanitizer) -x c - -o $(BUILD)/probe 2>/dev/null && $(BUILD)/probe; \
+	 then $(MAKE) CC=$(call quoted,$(compiler)) SANITIZE=$(sanitizer) test $(call in_log,$@,$(what)); \
+	     echo "ok   $(what): $$(tail -n 1 $(BUILD)/$@.log)"; \
+	 else echo 'skip $(what): it does not work here'; fi
+
+check-warnings: check-warnings-gcc check-warnings-clang ## gcc and clang, warnings as errors
+check-warnings-%:
+	@mkdir -p $(BUILD)
+	@if command -v $* >/dev/null; then \
+	     $(MAKE) CC=$* BUILD=$(BUILD)/warnings-$* WERROR=-Werror objects $(call in_log,warnings-$*,no warning from $*); \
+	     echo 'ok   no warning from $*'; \
+	 else echo 'skip no warning from $*: it is not installed'; fi
+objects: $(OBJECTS)
+
+CHECK = OUT="$(ROOT)" CC=$(call quoted,$(CC)) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) \
+        LIBS=$(call quoted,$(OPENMP) $(LIBS)) tests/tools/check.sh
+
+check-includes: ## each folder includes only itself and those on its left
+	@$(CHECK) includes
+
+check-quiet: $(call lib,float) $(call lib,double) ## the library never prints, exits or asserts
+	@$(CHECK) quiet $^
+
+check-format: ## the sources are as clang-format leaves them
+	@$(CHECK) format
+
+check-precision: $(call lib,float) $(call lib,double) ## a program of one precision does not link with the other's library
+	@$(CHECK) precision $^
+
+check-memory: $(filter %/test_step,$(call tests,float)) ## valgrind on one training step
+	@$(CHECK) memory $^
+
+check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## what is installed compiles, runs and uninstalls
+	@rm -rf $(OUT)/installed
+	@$(MAKE) install PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
+	@$(CHECK) install $(OUT)/installed
+	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
+	@$(CHECK) uninstalled $(OUT)/installed
+
+format: ## format the sources with clang-format
+	clang-format -i $(shell find tensor layers nn examples tests -name '*.[ch]')
+
+# ---- installing ----------------------------------------------------------------------------------
+
+# A header whose first line says "private to" is not installed.
+HEADERS = $(shell awk 'FNR == 1 && !/private to/ { print FILENAME }' $(wildcard tensor/*.h layers/*.h nn/*.h))
+
+# Where programs do not look by themselves, the .pc file tells them to.
+standard := $(filter /usr /usr/local,$(abspath $(PREFIX)))
+RPATH    := $(if $(standard),,-Wl$(comma)-rpath$(comma)$${libdir})
+
+install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## install headers, both libraries and their .pc files
+	@for header in $(HEADERS); do \
+	     install -d "$(DESTDIR)$(INCLUDEDIR)/$${header%/*}" && \
+	     install -m 644 $$header "$(DESTDIR)$(INCLUDEDIR)/$$header" || exit 1; \
+	 done
+	@install -d "$(DESTDIR)$(LIBDIR)/pkgconfig"
+	@$(call install_library,float,)
+	@$(call install_library,double,-DSTRIDE_DOUBLE)
+	@$(if $(DESTDIR),,$(if $(standard),if [ "$$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi))
+
+# Precision $1, whose programs are compiled with $2.
+install_library = \
+    install -m 644 $(call lib,$1) "$(DESTDIR)$(LIBDIR)/" && \
+    install -m 755 $(call shared,$1) "$(DESTDIR)$(LIBDIR)/" && \
+    ln -sf $(call so,$(NAME_$1),$(VERSION)) "$(DESTDIR)$(LIBDIR)/$(call so,$(NAME_$1),$(MAJOR))" && \
+    ln -sf $(call so,$(NAME_$1),$(MAJOR)) "$(DESTDIR)$(LIBDIR)/$(call so,$(NAME_$1))" && \
+    printf '%s\n' 'libdir=$(abspath $(LIBDIR))' 'includedir=$(abspath $(INCLUDEDIR))' '' \
+        'Name: $(NAME_$1)' 'Description: minimal neural-network framework, $1 precision' 'Version: $(VERSION)' \
+        'Cflags: -I$${includedir}$(if $2, $2)' 'Libs: -L$${libdir} $(if $(RPATH),$(RPATH) )-l$(NAME_$1)' \
+        'Libs.private: $(strip $(filter-out -W%,$(OPENMP)) -pthread $(LIBS))' \
+        >"$(DESTDIR)$(LIBDIR)/pkgconfig/$(NAME_$1).pc"
+
+uninstall: ## remove what `make install` put there
+	@rm -f $(foreach n,$(NAME_float) $(NAME_double),"$(DESTDIR)$(LIBDIR)/pkgconfig/$n.pc" \
+	     $(foreach f,lib$n.a $(call so,$n) $(call so,$n,$(MAJOR)) $(call so,$n,$(VERSION)),"$(DESTDIR)$(LIBDIR)/$f")) \
+	     $(foreach h,$(HEADERS),"$(DESTDIR)$(INCLUDEDIR)/$h")
+	@rmdir $(foreach d,/tensor /layers /nn,"$(DESTDIR)$(INCLUDEDIR)$d") "$(DESTDIR)$(INCLUDEDIR)" 2>/dev/null || :
+
+clean: ## remove everything built
+	rm -rf $(BUILD)
+
+help: ## list the targets
+	@awk -F ': .*## |:## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+endif

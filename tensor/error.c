@@ -1,0 +1,42 @@
+/* error.c: see error.h. */
+#include "tensor/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char latched[ERROR_SIZE];
+
+int error_set(const char *format, ...)
+{
+    if (latched[0]) return -1;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(latched, sizeof latched, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+int error_within(const char *format, ...)
+{
+    if (!latched[0]) return -1;
+    char inner[ERROR_SIZE];
+    memcpy(inner, latched, sizeof inner);
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(latched, sizeof latched, format, arguments);
+    va_end(arguments);
+    if (length >= 0 && length < ERROR_SIZE)
+        snprintf(latched + length, sizeof latched - (size_t)length, "%s", inner);
+    return -1;
+}
+
+const char *error_text(void)
+{
+    return latched[0] ? latched : NULL;
+}
+
+void error_clear(void)
+{
+    latched[0] = '\0';
+}

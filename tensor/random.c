@@ -1,0 +1,138 @@
+/* random.c: Philox, a keyed mixing of the counter, and the numbers made of its words. */
+#include "tensor/random.h"
+#include "tensor/error.h"
+
+#include <tgmath.h>
+
+enum { ROUNDS = 10 };
+
+static const uint32_t MULTIPLIER[2] = { 0xD2511F53, 0xCD9E8D57 };
+static const uint32_t WEYL[2] = { 0x9E3779B9, 0xBB67AE85 }; /* golden ratio, sqrt(3) - 1 */
+
+static const double TAU = 6.283185307179586476925; /* M_PI is not in C11 */
+
+/* ---- one block ------------------------------------------------------------------------------- */
+
+static random_block mix(random_block c, const uint32_t key[2])
+{
+    uint64_t even = (uint64_t)MULTIPLIER[0] * c.word[0];
+    uint64_t odd = (uint64_t)MULTIPLIER[1] * c.word[2];
+    return (random_block){ {
+        (uint32_t)(odd >> 32) ^ c.word[1] ^ key[0],
+        (uint32_t)odd,
+        (uint32_t)(even >> 32) ^ c.word[3] ^ key[1],
+        (uint32_t)even,
+    } };
+}
+
+random_block random_bits(random_key key, uint64_t counter)
+{
+    random_block block = { { (uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)key.stream,
+                             (uint32_t)(key.stream >> 32) } };
+    uint32_t k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
+    for (int round = 0; round < ROUNDS; round++) {
+        block = mix(block, k);
+        k[0] += WEYL[0];
+        k[1] += WEYL[1];
+    }
+    return block;
+}
+
+/* One of the block's two 64-bit halves. */
+static uint64_t half(random_block block, int which)
+{
+    return (uint64_t)block.word[2 * which + 1] << 32 | block.word[2 * which];
+}
+
+/* ---- one number ------------------------------------------------------------------------------ */
+
+/* The upper 53 bits as a fraction: every multiple of 2^-53 in [0, 1) is equally likely. */
+static double fraction(uint64_t bits)
+{
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
+double random_uniform(random_key key, uint64_t counter)
+{
+    return fraction(half(random_bits(key, counter), 0));
+}
+
+/* One of the pair that Box and Muller's transform gives: a second would need a second counter's worth
+ * of bookkeeping. 1 - u lies in (0, 1], so the logarithm is finite. */
+double random_normal(random_key key, uint64_t counter)
+{
+    random_block block = random_bits(key, counter);
+    double radius = sqrt(-2 * log(1 - fraction(half(block, 0))));
+    return radius * cos(TAU * fraction(half(block, 1)));
+}
+
+uint64_t random_below(random_key key, uint64_t counter, uint64_t bound)
+{
+    if (bound == 0) return 0;
+    uint64_t surplus = (0 - bound) % bound; /* 2^64 mod bound: what is left is a multiple of bound */
+    for (;;) {
+        random_block block = random_bits(key, counter);
+        for (int which = 0; which < 2; which++)
+            if (half(block, which) >= surplus) return half(block, which) % bound;
+        key = (random_key){ half(block, 0), half(block, 1) };
+    }
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/* What a walk carries: the counter of the next element, and two parameters of the distribution. */
+typedef struct draw {
+    random_key key;
+    uint64_t counter;
+    double a, b;
+} draw;
+
+/* A weighted mean of the ends: high - low may overflow. Rounding may reach or pass an end. */
+static real between(real low, real high, double u)
+{
+    real value = (real)(low * (1 - u) + high * u);
+    if (value < low) return low;
+    return value < high ? value : nextafter(high, low);
+}
+
+static void uniform_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    draw *d = context;
+    for (ptrdiff_t i = 0; i < n; i++)
+        at[0][i * stride[0]] = between((real)d->a, (real)d->b, random_uniform(d->key, d->counter++));
+}
+
+static void normal_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    draw *d = context;
+    for (ptrdiff_t i = 0; i < n; i++)
+        at[0][i * stride[0]] = (real)(d->a + d->b * random_normal(d->key, d->counter++));
+}
+
+void tensor_uniform(tensor x, random_key key, real low, real high)
+{
+    if (!(isfinite(low) && isfinite(high) && low <= high)) {
+        error_set("tensor_uniform: from %g to %g, expected finite ends in ascending order", (double)low,
+                  (double)high);
+        return;
+    }
+    tensor_walk(1, &x, TENSOR_ROW_MAJOR, uniform_row, &(draw){ .key = key, .a = low, .b = high });
+}
+
+void tensor_normal(tensor x, random_key key, real mean, real deviation)
+{
+    tensor_walk(1, &x, TENSOR_ROW_MAJOR, normal_row, &(draw){ .key = key, .a = mean, .b = deviation });
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+void random_permutation(ptrdiff_t *order, ptrdiff_t n, random_key key)
+{
+    for (ptrdiff_t i = 0; i < n; i++) order[i] = i;
+    for (ptrdiff_t i = n - 1; i > 0; i--) {
+        ptrdiff_t j = (ptrdiff_t)random_below(key, (uint64_t)i, (uint64_t)i + 1);
+        ptrdiff_t taken = order[i];
+        order[i] = order[j];
+        order[j] = taken;
+    }
+}

@@ -1,0 +1,29 @@
+/* real.h: the one file that knows precision.
+ *
+ * The same source builds libstride (float) and libstride-double (double, with -DSTRIDE_DOUBLE).
+ * Every file that includes this one refers to a symbol that only the matching library defines, so
+ * mixing the two stops at the linker ("undefined reference to stride_precision_is_double").
+ * Mathematics is called by its type-generic name (<tgmath.h>): exp(x) is expf for a float. */
+#ifndef STRIDE_TENSOR_REAL_H
+#define STRIDE_TENSOR_REAL_H
+
+#include <float.h>
+
+#ifdef STRIDE_DOUBLE
+typedef double real;
+#define REAL_NAME "float64" /* as NumPy and PyTorch call it */
+#define REAL_EPSILON DBL_EPSILON
+#define REAL_MAX DBL_MAX
+#define STRIDE_PRECISION stride_precision_is_double
+#else
+typedef float real;
+#define REAL_NAME "float32"
+#define REAL_EPSILON FLT_EPSILON
+#define REAL_MAX FLT_MAX
+#define STRIDE_PRECISION stride_precision_is_float
+#endif
+
+extern const char STRIDE_PRECISION;
+static const char *const stride_precision_in_use __attribute__((used)) = &STRIDE_PRECISION;
+
+#endif

@@ -1,0 +1,283 @@
+/* tensor.c: the type itself: shapes, storage, identity. Views are in view.c, movement in walk.c. */
+#include "tensor/tensor.h"
+#include "tensor/error.h"
+#include "tensor/storage.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 }; /* bytes: a cache line, and the widest vector */
+
+const char STRIDE_PRECISION = 1;
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+bool shape_equal(shape a, shape b)
+{
+    if (a.rank != b.rank) return false;
+    for (int i = 0; i < a.rank; i++)
+        if (a.n[i] != b.n[i]) return false;
+    return true;
+}
+
+ptrdiff_t shape_count(shape s, const char *who)
+{
+    if (s.rank < 0 || s.rank > TENSOR_MAX_RANK)
+        return error_set("%s: rank %d, expected 0 to %d", who, s.rank, TENSOR_MAX_RANK);
+    ptrdiff_t count = 1;
+    bool empty = false, overflow = false;
+    for (int i = 0; i < s.rank; i++) {
+        if (s.n[i] < 0) return error_set("%s: negative size in shape %s", who, shape_text(s).text);
+        if (s.n[i] == 0) empty = true;
+        else if (__builtin_mul_overflow(count, s.n[i], &count)) overflow = true;
+    }
+    if (overflow || count > PTRDIFF_MAX / (ptrdiff_t)sizeof(real) - ALIGNMENT)
+        return error_set("%s: shape %s of %s needs more bytes than can be addressed", who, shape_text(s).text,
+                         REAL_NAME);
+    return empty ? 0 : count;
+}
+
+shape_string shape_text(shape s)
+{
+    shape_string out = { "[" };
+    size_t used = 1;
+    for (int i = 0; i < s.rank && i < TENSOR_MAX_RANK; i++)
+        used += (size_t)snprintf(out.text + used, sizeof out.text - used, i ? ", %td" : "%td", s.n[i]);
+    snprintf(out.text + used, sizeof out.text - used, "]");
+    return out;
+}
+
+/* ---- making and ending ----------------------------------------------------------------------- */
+
+static tensor row_major(storage *s, shape form)
+{
+    tensor x = { .storage = s, .shape = form };
+    ptrdiff_t stride = 1;
+    for (int i = form.rank - 1; i >= 0; i--) {
+        x.stride[i] = stride;
+        if (form.n[i] > 0) stride *= form.n[i];
+    }
+    return x;
+}
+
+/* One block: the header in the first cache line, the elements (none where they are wrapped) after. */
+static storage *allocate(ptrdiff_t elements)
+{
+    size_t bytes = ALIGNMENT + (size_t)elements * sizeof(real);
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    storage *s = aligned_alloc(ALIGNMENT, bytes);
+    if (!s) return NULL;
+    s->data = (real *)((char *)s + ALIGNMENT);
+    s->size = elements;
+    return s;
+}
+
+tensor tensor_new(shape form)
+{
+    ptrdiff_t count = shape_count(form, "tensor_new");
+    if (count < 0) return (tensor){ 0 };
+    storage *s = allocate(count);
+    if (!s) {
+        error_set("tensor_new: no memory for %s %s", REAL_NAME, shape_text(form).text);
+        return (tensor){ 0 };
+    }
+    memset(s->data, 0, (size_t)count * sizeof(real));
+    return row_major(s, form);
+}
+
+tensor tensor_wrap(real *data, shape form)
+{
+    ptrdiff_t count = shape_count(form, "tensor_wrap");
+    if (count < 0) return (tensor){ 0 };
+    if (!data && count > 0) {
+        error_set("tensor_wrap: no data for shape %s", shape_text(form).text);
+        return (tensor){ 0 };
+    }
+    storage *s = allocate(0);
+    if (!s) {
+        error_set("tensor_wrap: no memory");
+        return (tensor){ 0 };
+    }
+    s->data = data;
+    s->size = count;
+    return row_major(s, form);
+}
+
+tensor tensor_clone(tensor x)
+{
+    if (!tensor_usable(x, "tensor_clone")) return (tensor){ 0 };
+    tensor y = tensor_new(x.shape);
+    if (!tensor_is_null(y)) tensor_copy(y, x);
+    return y;
+}
+
+void tensor_free(tensor x)
+{
+    free(x.storage);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+bool tensor_usable(tensor x, const char *who)
+{
+    if (!tensor_is_null(x)) return true;
+    error_set("%s: the tensor is null", who);
+    return false;
+}
+
+int tensor_axis(tensor x, int axis, const char *who)
+{
+    int rank = x.shape.rank;
+    if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
+    return error_set("%s: axis %d of a tensor of rank %d, %s", who, axis, rank, shape_text(x.shape).text);
+}
+
+axes tensor_axes(tensor x, axes over, const char *who)
+{
+    bool named[TENSOR_MAX_RANK] = { 0 };
+    for (int i = 0; i < over.count && i < TENSOR_MAX_RANK; i++) {
+        int axis = tensor_axis(x, over.axis[i], who);
+        if (axis < 0) return (axes){ .count = -1 };
+        if (named[axis]) {
+            error_set("%s: axis %d is named twice", who, axis);
+            return (axes){ .count = -1 };
+        }
+        named[axis] = true;
+    }
+    if (over.count < 0 || over.count > x.shape.rank) {
+        error_set("%s: %d axes of a tensor of rank %d", who, over.count, x.shape.rank);
+        return (axes){ .count = -1 };
+    }
+    axes all = { 0 };
+    for (int i = 0; i < x.shape.rank; i++)
+        if (named[i] || over.count == 0) all.axis[all.count++] = i;
+    return all;
+}
+
+ptrdiff_t tensor_count(tensor x)
+{
+    if (tensor_is_null(x)) return 0;
+    ptrdiff_t count = 1;
+    for (int i = 0; i < x.shape.rank; i++) {
+        if (x.shape.n[i] == 0) return 0; /* before the product: a view's other sizes may overflow it */
+        count *= x.shape.n[i];
+    }
+    return count;
+}
+
+bool tensor_is_contiguous(tensor x)
+{
+    if (tensor_is_null(x)) return false;
+    if (tensor_count(x) == 0) return true;
+    ptrdiff_t stride = 1;
+    for (int i = x.shape.rank - 1; i >= 0; i--) {
+        if (x.shape.n[i] == 1) continue;
+        if (x.stride[i] != stride) return false;
+        stride *= x.shape.n[i];
+    }
+    return true;
+}
+
+bool tensor_shares_storage(tensor a, tensor b)
+{
+    return a.storage && a.storage == b.storage;
+}
+
+extent tensor_extent(tensor x)
+{
+    extent e = { x.offset, x.offset };
+    for (int i = 0; i < x.shape.rank; i++) {
+        ptrdiff_t reach = (x.shape.n[i] - 1) * x.stride[i];
+        if (reach < 0) e.low += reach;
+        else e.high += reach;
+    }
+    return e;
+}
+
+static ptrdiff_t greatest_common_divisor(ptrdiff_t a, ptrdiff_t b)
+{
+    while (b) {
+        ptrdiff_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+/* Is there x with sum(step[i] x[i]) = target and 0 <= x[i] <= most[i]? Steps are positive, greatest
+ * first, so that what the rest can still reach bounds x[i] tightly. */
+static bool reachable(int terms, const ptrdiff_t step[], const ptrdiff_t most[], ptrdiff_t target)
+{
+    if (terms == 0) return target == 0;
+    ptrdiff_t rest = 0, divisor = 0;
+    for (int i = 0; i < terms; i++) divisor = greatest_common_divisor(step[i], divisor);
+    if (target % divisor) return false;
+    for (int i = 1; i < terms; i++) rest += step[i] * most[i];
+    ptrdiff_t high = target / step[0], low = target - rest;
+    low = low > 0 ? (low + step[0] - 1) / step[0] : 0;
+    if (high > most[0]) high = most[0];
+    for (ptrdiff_t x = high; x >= low; x--)
+        if (reachable(terms - 1, step + 1, most + 1, target - step[0] * x)) return true;
+    return false;
+}
+
+/* Places are compared by address, so two wraps of the same memory are seen too. With each view walked
+ * upwards from its lowest place, and b's index counted from its far end, "the same place" is one
+ * equation in non-negative unknowns. */
+bool tensor_overlaps(tensor a, tensor b)
+{
+    if (tensor_count(a) == 0 || tensor_count(b) == 0) return false;
+    extent ea = tensor_extent(a), eb = tensor_extent(b);
+    uintptr_t low_a = (uintptr_t)(a.storage->data + ea.low), high_a = (uintptr_t)(a.storage->data + ea.high);
+    uintptr_t low_b = (uintptr_t)(b.storage->data + eb.low), high_b = (uintptr_t)(b.storage->data + eb.high);
+    if (high_a < low_b || high_b < low_a) return false;
+    if ((high_b - low_a) % sizeof(real)) return true; /* misaligned to each other: bytes may be shared */
+
+    ptrdiff_t step[2 * TENSOR_MAX_RANK], most[2 * TENSOR_MAX_RANK];
+    int terms = 0;
+    const tensor both[] = { a, b };
+    for (int t = 0; t < 2; t++)
+        for (int i = 0; i < both[t].shape.rank; i++) {
+            ptrdiff_t s = both[t].stride[i] < 0 ? -both[t].stride[i] : both[t].stride[i];
+            ptrdiff_t m = both[t].shape.n[i] - 1;
+            if (s == 0 || m == 0) continue;
+            int at = terms++;
+            for (; at > 0 && step[at - 1] < s; at--) {
+                step[at] = step[at - 1];
+                most[at] = most[at - 1];
+            }
+            step[at] = s;
+            most[at] = m;
+        }
+    return reachable(terms, step, most, (ptrdiff_t)((high_b - low_a) / sizeof(real)));
+}
+
+real *tensor_data(tensor x)
+{
+    return tensor_is_null(x) ? NULL : x.storage->data + x.offset;
+}
+
+real *tensor_at(tensor x, shape index)
+{
+    if (!tensor_usable(x, "tensor_at")) return NULL;
+    bool inside = index.rank == x.shape.rank;
+    ptrdiff_t offset = x.offset;
+    for (int i = 0; i < x.shape.rank && inside; i++) {
+        ptrdiff_t at = index.n[i] < 0 ? index.n[i] + x.shape.n[i] : index.n[i];
+        inside = at >= 0 && at < x.shape.n[i];
+        offset += inside ? at * x.stride[i] : 0;
+    }
+    if (inside) return x.storage->data + offset;
+    error_set("tensor_at: index %s of a tensor %s", shape_text(index).text, shape_text(x.shape).text);
+    return NULL;
+}
+
+real tensor_item(tensor x)
+{
+    if (!tensor_usable(x, "tensor_item")) return (real)NAN;
+    if (tensor_count(x) == 1) return *tensor_data(x);
+    error_set("tensor_item: one element expected, the tensor is %s", shape_text(x.shape).text);
+    return (real)NAN;
+}

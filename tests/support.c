@@ -1,0 +1,186 @@
+/* support.c: see support.h. */
+#include "tests/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- claims ---------------------------------------------------------------------------------- */
+
+static char topic[256];
+
+int error_none_yet(void **state)
+{
+    (void)state;
+    error_clear();
+    topic[0] = '\0';
+    return 0;
+}
+
+int error_none_left(void **state)
+{
+    (void)state;
+    if (!error_text()) return 0;
+    print_message("error left behind: %s\n", error_text());
+    error_clear();
+    return -1;
+}
+
+void about(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(topic, sizeof topic, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- random cases ---------------------------------------------------------------------------- */
+
+ptrdiff_t roll(dice *d, ptrdiff_t low, ptrdiff_t high)
+{
+    uint32_t word = random_bits(d->key, d->rolls++).word[0];
+    return low + (ptrdiff_t)(word % (uint32_t)(high - low + 1));
+}
+
+bool chance(dice *d, int percent)
+{
+    return roll(d, 0, 99) < percent;
+}
+
+shape roll_shape(dice *d, int least_rank, int most_rank, ptrdiff_t least, ptrdiff_t most)
+{
+    shape s = { .rank = (int)roll(d, least_rank, most_rank) };
+    for (int i = 0; i < s.rank; i++) s.n[i] = roll(d, least, most);
+    return s;
+}
+
+void roll_elements(dice *d, tensor x, ptrdiff_t low, ptrdiff_t high)
+{
+    for (ptrdiff_t k = 0; k < tensor_count(x); k++) *element(x, k) = (real)roll(d, low, high);
+}
+
+tensor roll_tensor(dice *d, shape s, ptrdiff_t low, ptrdiff_t high)
+{
+    tensor x = tensor_new(s);
+    assert_false(tensor_is_null(x));
+    roll_elements(d, x, low, high);
+    return x;
+}
+
+tensor roll_view(dice *d, shape s, tensor *whole)
+{
+    axes order = { .count = s.rank }; /* axis i of the view is axis order.axis[i] of the room */
+    ptrdiff_t step[TENSOR_MAX_RANK], before[TENSOR_MAX_RANK];
+    shape room = { .rank = s.rank };
+    for (int i = 0; i < s.rank; i++) {
+        int at = (int)roll(d, 0, i);
+        order.axis[i] = order.axis[at];
+        order.axis[at] = i;
+    }
+    for (int i = 0; i < s.rank; i++) {
+        step[i] = chance(d, 30) ? roll(d, 2, 3) : 1;
+        before[i] = roll(d, 0, 1);
+        room.n[order.axis[i]] = before[i] + s.n[i] * step[i] + roll(d, 0, 1);
+    }
+    tensor all = tensor_new(room), x = tensor_permute(all, order);
+    if (whole) *whole = all;
+    for (int i = 0; i < s.rank; i++) {
+        tensor part = tensor_narrow(x, i, before[i], s.n[i] > 0 ? (s.n[i] - 1) * step[i] + 1 : 0);
+        x = tensor_step(part, i, chance(d, 50) ? step[i] : -step[i]);
+    }
+    assert_true(shape_equal(x.shape, s));
+    return x;
+}
+
+tensor roll_strided(dice *d, tensor whole, shape s)
+{
+    ptrdiff_t stride[TENSOR_MAX_RANK], low = 0, high = 0;
+    for (int i = 0; i < s.rank; i++) {
+        stride[i] = roll(d, -4, 4);
+        ptrdiff_t reach = s.n[i] > 0 ? (s.n[i] - 1) * stride[i] : 0;
+        if (reach < 0) low += reach;
+        else high += reach;
+    }
+    if (high - low >= tensor_count(whole)) return (tensor){ 0 };
+    return tensor_as_strided(whole, s, stride, roll(d, -low, tensor_count(whole) - 1 - high));
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+shape index_of(shape s, ptrdiff_t k)
+{
+    shape index = { .rank = s.rank };
+    for (int i = s.rank - 1; i >= 0; i--) {
+        index.n[i] = k % s.n[i];
+        k /= s.n[i];
+    }
+    return index;
+}
+
+ptrdiff_t number_of(shape s, shape index)
+{
+    ptrdiff_t k = 0;
+    for (int i = 0; i < s.rank; i++) k = k * s.n[i] + index.n[i];
+    return k;
+}
+
+real *element(tensor x, ptrdiff_t k)
+{
+    real *place = tensor_at(x, index_of(x.shape, k));
+    assert_non_null(place);
+    return place;
+}
+
+tensor tensor_of_list(shape s, ptrdiff_t count, const double *values)
+{
+    tensor x = tensor_new(s);
+    assert_int_equal(tensor_count(x), count);
+    for (ptrdiff_t k = 0; k < count; k++) tensor_data(x)[k] = (real)values[k];
+    return x;
+}
+
+/* ---- comparison ------------------------------------------------------------------------------ */
+
+/* Not through cmocka's own macros: those would name this file. */
+#define FAIL(file, line, format, ...)                                                                        \
+    fail_msg("%s:%d: %s%s" format, file, line, topic, topic[0] ? ": " : "", __VA_ARGS__)
+
+static void compare(tensor x, ptrdiff_t k, double expected, double limit, const char *file, int line)
+{
+    double value = (double)*element(x, k);
+    if (value == expected || (isnan(value) && isnan(expected)) || fabs(value - expected) <= limit) return;
+    FAIL(file, line, "element %s of %s is %.17g, expected %.17g within %g",
+         shape_text(index_of(x.shape, k)).text, shape_text(x.shape).text, value, expected, limit);
+}
+
+void assert_near_at(tensor x, tensor expected, double limit, const char *file, int line)
+{
+    if (tensor_is_null(x) || tensor_is_null(expected))
+        FAIL(file, line, "a null tensor: %s", error_text() ? error_text() : "without an error");
+    if (!shape_equal(x.shape, expected.shape))
+        FAIL(file, line, "shape %s, expected %s", shape_text(x.shape).text, shape_text(expected.shape).text);
+    for (ptrdiff_t k = 0; k < tensor_count(x); k++)
+        compare(x, k, (double)*element(expected, k), limit, file, line);
+}
+
+void assert_list_at(tensor x, ptrdiff_t count, const double *expected, const char *file, int line)
+{
+    if (tensor_count(x) != count)
+        FAIL(file, line, "%td elements in %s, expected %td", tensor_count(x), shape_text(x.shape).text,
+             count);
+    for (ptrdiff_t k = 0; k < count; k++) compare(x, k, expected[k], 0, file, line);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+void expect_error_at(const char *file, int line, const char *format, ...)
+{
+    char part[ERROR_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(part, sizeof part, format, arguments);
+    va_end(arguments);
+    if (!error_text()) FAIL(file, line, "no error, expected one with \"%s\"", part);
+    if (!strstr(error_text(), part)) FAIL(file, line, "the error \"%s\" lacks \"%s\"", error_text(), part);
+    error_clear();
+}

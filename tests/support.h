@@ -1,0 +1,86 @@
+/* support.h: what the test programs share: claims, random cases, exact comparison, expected errors.
+ *
+ * Data of small integers keeps every sum and product exact, so that results are compared for equality. */
+#ifndef STRIDE_TESTS_SUPPORT_H
+#define STRIDE_TESTS_SUPPORT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tensor/error.h"
+#include "tensor/random.h"
+#include "tensor/tensor.h"
+
+/* ---- claims ---------------------------------------------------------------------------------- */
+
+/* An entry of cmocka's table: the function begins without an error, and may not leave one behind. */
+#define CLAIM(function) cmocka_unit_test_setup_teardown(function, error_none_yet, error_none_left)
+int error_none_yet(void **state);
+int error_none_left(void **state);
+
+/* Says which of many cases the next comparisons belong to; shown when one of them fails. */
+void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- random cases ---------------------------------------------------------------------------- */
+
+/* A sequence of random numbers, the same in every run: dice d = { { seed } }. */
+typedef struct dice {
+    random_key key;
+    uint64_t rolls;
+} dice;
+
+ptrdiff_t roll(dice *d, ptrdiff_t low, ptrdiff_t high); /* low … high */
+bool chance(dice *d, int percent);
+shape roll_shape(dice *d, int least_rank, int most_rank, ptrdiff_t least, ptrdiff_t most);
+void roll_elements(dice *d, tensor x, ptrdiff_t low, ptrdiff_t high); /* integers; of any view */
+tensor roll_tensor(dice *d, shape s, ptrdiff_t low, ptrdiff_t high);  /* a new one */
+
+/* A new tensor of zeros (which `whole` receives, unless NULL) seen through a view: axes permuted, stepped
+ * and flipped, with gaps around; no two elements are the same place. */
+tensor roll_view(dice *d, shape s, tensor *whole);
+
+/* Any view of a contiguous tensor's storage, windows and broadcasts included; null, without an error,
+ * where the strides that were rolled do not fit. */
+tensor roll_strided(dice *d, tensor whole, shape s);
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* The k-th index of a shape in row-major order, and back. */
+shape index_of(shape s, ptrdiff_t k);
+ptrdiff_t number_of(shape s, shape index);
+
+/* The k-th element in row-major order, wherever it lies. */
+real *element(tensor x, ptrdiff_t k);
+
+/* A new tensor of the numbers: tensor_of(SHAPE(2, 3), 1, 2, 3, 4, 5, 6). */
+#define tensor_of(s, ...)                                                                                    \
+    tensor_of_list(s, TENSOR_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ })
+tensor tensor_of_list(shape s, ptrdiff_t count, const double *values);
+
+/* ---- comparison ------------------------------------------------------------------------------ */
+
+/* Same shape, and every element equal (NaN equals NaN), or within `limit`. */
+#define assert_same(x, expected) assert_near_at(x, expected, 0, __FILE__, __LINE__)
+#define assert_near(x, expected, limit) assert_near_at(x, expected, limit, __FILE__, __LINE__)
+void assert_near_at(tensor x, tensor expected, double limit, const char *file, int line);
+
+/* The elements in row-major order: assert_elements(x, 1, 2, 3). */
+#define assert_elements(x, ...)                                                                              \
+    assert_list_at(x, TENSOR_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ }, __FILE__, __LINE__)
+void assert_list_at(tensor x, ptrdiff_t count, const double *expected, const char *file, int line);
+
+/* The shape, as it is printed: assert_shape(x, 2, 3). */
+#define assert_shape(x, ...)                                                                                 \
+    assert_string_equal(shape_text((x).shape).text, shape_text(SHAPE(__VA_ARGS__)).text)
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* An error is latched and its text contains what the format makes; clears it. */
+#define expect_error(...) expect_error_at(__FILE__, __LINE__, __VA_ARGS__)
+void expect_error_at(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,696 @@
+/* test_view.c: a view is a map from its indices to elements of what it views, and holds nothing else.
+ *
+ * The model of a view is the list of its elements' places in row-major order. Each operation is stated
+ * once as NumPy would define it: the shape of the result, and the element of x that an index of the
+ * result names. Random chains of operations are then compared with their models place by place. A view
+ * must be refused exactly where the definition does not apply or where no strides lead to its places. */
+#include "tests/support.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { CHAINS = 20000, LONGEST = 6, MOST_ELEMENTS = 1500 };
+
+/* ---- definitions ----------------------------------------------------------------------------- */
+
+typedef struct operation {
+    int axis, other;
+    ptrdiff_t a, b, c; /* select: index; narrow: start, length; step: step; window: size, step, dilation … */
+    shape to;          /* expand, reshape */
+    axes order;        /* permute */
+} operation;
+
+typedef struct kind {
+    const char *name;
+    void (*roll)(dice *d, shape x, operation *o);              /* may well ask for what cannot be */
+    bool (*becomes)(const operation *o, shape x, shape *y);    /* the result's shape; false: there is none */
+    shape (*origin)(const operation *o, shape x, shape index); /* y[index] is x[origin(index)] */
+    tensor (*view)(const operation *o, tensor x);
+} kind;
+
+/* The axis from the front, or -1. */
+static int settled(int axis, shape x)
+{
+    int front = axis < 0 ? axis + x.rank : axis;
+    return front >= 0 && front < x.rank ? front : -1;
+}
+
+static ptrdiff_t from_front(ptrdiff_t index, ptrdiff_t n)
+{
+    return index < 0 ? index + n : index;
+}
+
+static shape without(shape s, int axis)
+{
+    for (int i = axis; i + 1 < s.rank; i++) s.n[i] = s.n[i + 1];
+    s.rank--;
+    return s;
+}
+
+static shape with(shape s, int axis, ptrdiff_t n)
+{
+    for (int i = s.rank; i > axis; i--) s.n[i] = s.n[i - 1];
+    s.n[axis] = n;
+    s.rank++;
+    return s;
+}
+
+static int roll_axis(dice *d, shape x)
+{
+    if (chance(d, 4)) return (int)(chance(d, 50) ? x.rank : -x.rank - 1);
+    return x.rank > 0 ? (int)roll(d, -x.rank, x.rank - 1) : 0;
+}
+
+static ptrdiff_t size_at(int axis, shape x)
+{
+    return settled(axis, x) < 0 ? 1 : x.n[settled(axis, x)];
+}
+
+/* select: y[.., ..] = x[.., index, ..] */
+
+static void select_roll(dice *d, shape x, operation *o)
+{
+    ptrdiff_t n = size_at(o->axis = roll_axis(d, x), x);
+    o->a = chance(d, 10) || n == 0 ? roll(d, -n - 2, n + 1) : roll(d, -n, n - 1);
+}
+
+static bool select_becomes(const operation *o, shape x, shape *y)
+{
+    int axis = settled(o->axis, x);
+    if (axis < 0 || o->a < -x.n[axis] || o->a >= x.n[axis]) return false;
+    *y = without(x, axis);
+    return true;
+}
+
+static shape select_origin(const operation *o, shape x, shape index)
+{
+    int axis = settled(o->axis, x);
+    return with(index, axis, from_front(o->a, x.n[axis]));
+}
+
+static tensor select_view(const operation *o, tensor x)
+{
+    return tensor_select(x, o->axis, o->a);
+}
+
+/* narrow: y[.., i, ..] = x[.., start + i, ..] */
+
+static void narrow_roll(dice *d, shape x, operation *o)
+{
+    ptrdiff_t n = size_at(o->axis = roll_axis(d, x), x);
+    o->a = chance(d, 8) ? roll(d, -n - 2, n + 2) : roll(d, 0, n);
+    o->b = chance(d, 8) ? roll(d, -1, n + 2) : roll(d, 0, n - (o->a >= 0 && o->a <= n ? o->a : 0));
+    if (chance(d, 30)) o->a -= n; /* the same place from the end; where the start was n, the front */
+}
+
+static bool narrow_becomes(const operation *o, shape x, shape *y)
+{
+    int axis = settled(o->axis, x);
+    if (axis < 0) return false;
+    ptrdiff_t start = from_front(o->a, x.n[axis]);
+    if (start < 0 || o->b < 0 || start + o->b > x.n[axis]) return false;
+    *y = x;
+    y->n[axis] = o->b;
+    return true;
+}
+
+static shape narrow_origin(const operation *o, shape x, shape index)
+{
+    int axis = settled(o->axis, x);
+    index.n[axis] += from_front(o->a, x.n[axis]);
+    return index;
+}
+
+static tensor narrow_view(const operation *o, tensor x)
+{
+    return tensor_narrow(x, o->axis, o->a, o->b);
+}
+
+/* step: y[.., i, ..] = x[.., step i, ..], or x[.., n - 1 + step i, ..] where step is negative */
+
+static void step_roll(dice *d, shape x, operation *o)
+{
+    o->axis = roll_axis(d, x);
+    o->a = chance(d, 90) ? roll(d, 1, 3) * (chance(d, 50) ? 1 : -1) : roll(d, -9, 9);
+}
+
+static bool step_becomes(const operation *o, shape x, shape *y)
+{
+    int axis = settled(o->axis, x);
+    if (axis < 0 || o->a == 0) return false;
+    *y = x;
+    y->n[axis] = 0;
+    for (ptrdiff_t i = 0; i < x.n[axis]; i += o->a < 0 ? -o->a : o->a) y->n[axis]++;
+    return true;
+}
+
+static shape step_origin(const operation *o, shape x, shape index)
+{
+    int axis = settled(o->axis, x);
+    index.n[axis] = (o->a < 0 ? x.n[axis] - 1 : 0) + index.n[axis] * o->a;
+    return index;
+}
+
+static tensor step_view(const operation *o, tensor x)
+{
+    return tensor_step(x, o->axis, o->a);
+}
+
+/* flip: y[.., i, ..] = x[.., n - 1 - i, ..] */
+
+static void flip_roll(dice *d, shape x, operation *o)
+{
+    o->axis = roll_axis(d, x);
+    o->a = -1;
+}
+
+static tensor flip_view(const operation *o, tensor x)
+{
+    return tensor_flip(x, o->axis);
+}
+
+/* permute: y[i_order[0], i_order[1], ..] = x[i_0, i_1, ..] */
+
+static void permute_roll(dice *d, shape x, operation *o)
+{
+    o->order = (axes){ .count = x.rank };
+    for (int i = 0; i < x.rank; i++) {
+        int at = (int)roll(d, 0, i);
+        o->order.axis[i] = o->order.axis[at];
+        o->order.axis[at] = i;
+    }
+    for (int i = 0; i < x.rank; i++)
+        if (chance(d, 30)) o->order.axis[i] -= x.rank;
+    if (x.rank > 0 && chance(d, 10)) o->order.axis[roll(d, 0, x.rank - 1)] = roll_axis(d, x);
+    if (chance(d, 5)) o->order.count += chance(d, 50) && x.rank < TENSOR_MAX_RANK ? 1 : -1;
+}
+
+static bool permute_becomes(const operation *o, shape x, shape *y)
+{
+    int times_named[TENSOR_MAX_RANK] = { 0 };
+    if (o->order.count != x.rank) return false;
+    *y = x;
+    for (int i = 0; i < x.rank; i++) {
+        int axis = settled(o->order.axis[i], x);
+        if (axis < 0 || times_named[axis]++) return false;
+        y->n[i] = x.n[axis];
+    }
+    return true;
+}
+
+static shape permute_origin(const operation *o, shape x, shape index)
+{
+    shape origin = x;
+    for (int i = 0; i < x.rank; i++) origin.n[settled(o->order.axis[i], x)] = index.n[i];
+    return origin;
+}
+
+static tensor permute_view(const operation *o, tensor x)
+{
+    return tensor_permute(x, o->order);
+}
+
+/* transpose: y[.., j, .., i, ..] = x[.., i, .., j, ..] */
+
+static void transpose_roll(dice *d, shape x, operation *o)
+{
+    o->axis = roll_axis(d, x);
+    o->other = roll_axis(d, x);
+}
+
+static shape swapped(shape s, int i, int j)
+{
+    shape t = s;
+    t.n[i] = s.n[j];
+    t.n[j] = s.n[i];
+    return t;
+}
+
+static bool transpose_becomes(const operation *o, shape x, shape *y)
+{
+    int i = settled(o->axis, x), j = settled(o->other, x);
+    if (i < 0 || j < 0) return false;
+    *y = swapped(x, i, j);
+    return true;
+}
+
+static shape transpose_origin(const operation *o, shape x, shape index)
+{
+    return swapped(index, settled(o->axis, x), settled(o->other, x));
+}
+
+static tensor transpose_view(const operation *o, tensor x)
+{
+    return tensor_transpose(x, o->axis, o->other);
+}
+
+/* expand: axes are matched from the last; y[.., i, ..] = x[.., 0, ..] where x has one element */
+
+static void expand_roll(dice *d, shape x, operation *o)
+{
+    o->to = x;
+    for (int i = 0; i < x.rank; i++)
+        if (x.n[i] == 1 || chance(d, 3)) o->to.n[i] = roll(d, chance(d, 5) ? -1 : 0, 3);
+    while (o->to.rank < TENSOR_MAX_RANK && chance(d, 30)) o->to = with(o->to, 0, roll(d, 0, 3));
+    if (o->to.rank > 0 && chance(d, 3)) o->to = without(o->to, 0);
+}
+
+static bool expand_becomes(const operation *o, shape x, shape *y)
+{
+    *y = o->to;
+    int lead = o->to.rank - x.rank;
+    for (int i = 0; i < o->to.rank; i++)
+        if (o->to.n[i] < 0) return false;
+    for (int i = 0; i < x.rank; i++)
+        if (lead < 0 || (x.n[i] != 1 && x.n[i] != o->to.n[lead + i])) return false;
+    return true;
+}
+
+static shape expand_origin(const operation *o, shape x, shape index)
+{
+    shape origin = x;
+    for (int i = 0; i < x.rank; i++) origin.n[i] = x.n[i] == 1 ? 0 : index.n[o->to.rank - x.rank + i];
+    return origin;
+}
+
+static tensor expand_view(const operation *o, tensor x)
+{
+    return tensor_expand(x, o->to);
+}
+
+/* window: y[.., w, .., k] = x[.., w step + k dilation, ..] */
+
+static void window_roll(dice *d, shape x, operation *o)
+{
+    ptrdiff_t n = size_at(o->axis = roll_axis(d, x), x);
+    ptrdiff_t least = chance(d, 3) ? 0 : 1;
+    o->b = roll(d, least, 3);
+    o->c = roll(d, least, 3);
+    o->a = chance(d, 90) && n > 0 ? 1 + roll(d, 0, n - 1) / (o->c > 0 ? o->c : 1) : roll(d, -1, n + 1);
+}
+
+static bool window_becomes(const operation *o, shape x, shape *y)
+{
+    int axis = settled(o->axis, x);
+    if (axis < 0 || o->a < 1 || o->b < 1 || o->c < 1 || x.rank == TENSOR_MAX_RANK) return false;
+    *y = with(x, x.rank, o->a);
+    y->n[axis] = 0;
+    for (ptrdiff_t w = 0; w * o->b + (o->a - 1) * o->c < x.n[axis]; w++) y->n[axis]++;
+    return y->n[axis] > 0;
+}
+
+static shape window_origin(const operation *o, shape x, shape index)
+{
+    int axis = settled(o->axis, x);
+    ptrdiff_t k = index.n[x.rank];
+    index.n[axis] = index.n[axis] * o->b + k * o->c;
+    return without(index, x.rank);
+}
+
+static tensor window_view(const operation *o, tensor x)
+{
+    return tensor_window(x, o->axis, o->a, o->b, o->c);
+}
+
+/* split: y[.., i, j, ..] = x[.., i inner + j, ..] */
+
+static void split_roll(dice *d, shape x, operation *o)
+{
+    ptrdiff_t n = size_at(o->axis = roll_axis(d, x), x);
+    o->a = chance(d, 10) ? roll(d, -1, n + 2) : roll(d, 1, n > 1 ? n : 1);
+    while (chance(d, 90) && o->a > 1 && n % o->a) o->a--;
+}
+
+static bool split_becomes(const operation *o, shape x, shape *y)
+{
+    int axis = settled(o->axis, x);
+    if (axis < 0 || o->a < 1 || x.n[axis] / o->a * o->a != x.n[axis] || x.rank == TENSOR_MAX_RANK)
+        return false;
+    *y = with(x, axis + 1, o->a);
+    y->n[axis] = x.n[axis] / o->a;
+    return true;
+}
+
+static shape split_origin(const operation *o, shape x, shape index)
+{
+    int axis = settled(o->axis, x);
+    index.n[axis] = index.n[axis] * o->a + index.n[axis + 1];
+    return without(index, axis + 1);
+}
+
+static tensor split_view(const operation *o, tensor x)
+{
+    return tensor_split(x, o->axis, o->a);
+}
+
+/* merge: y[.., i inner + j, ..] = x[.., i, j, ..] */
+
+static void merge_roll(dice *d, shape x, operation *o)
+{
+    o->axis = x.rank > 1 && chance(d, 85) ? (int)roll(d, 0, x.rank - 2) : roll_axis(d, x);
+}
+
+static bool merge_becomes(const operation *o, shape x, shape *y)
+{
+    int axis = settled(o->axis, x);
+    if (axis < 0 || axis + 1 >= x.rank) return false;
+    *y = without(x, axis);
+    y->n[axis] = x.n[axis] * x.n[axis + 1];
+    return true;
+}
+
+static shape merge_origin(const operation *o, shape x, shape index)
+{
+    int axis = settled(o->axis, x);
+    ptrdiff_t inner = x.n[axis + 1], place = index.n[axis];
+    index = with(index, axis + 1, place % inner);
+    index.n[axis] = place / inner;
+    return index;
+}
+
+static tensor merge_view(const operation *o, tensor x)
+{
+    return tensor_merge(x, o->axis);
+}
+
+/* reshape: the elements keep their row-major order */
+
+static ptrdiff_t product(shape s)
+{
+    ptrdiff_t count = 1;
+    for (int i = 0; i < s.rank; i++) count *= s.n[i];
+    return count;
+}
+
+static void reshape_roll(dice *d, shape x, operation *o)
+{
+    ptrdiff_t rest = product(x);
+    o->to = (shape){ 0 };
+    while (o->to.rank < 5 && (rest > 1 || chance(d, 30))) { /* a divisor of the rest, or a size of 1 */
+        ptrdiff_t n = roll(d, 1, rest > 1 ? rest : 1);
+        while (rest % n) n--;
+        if (rest == 0) n = roll(d, 0, 3);
+        o->to = with(o->to, (int)roll(d, 0, o->to.rank), n);
+        rest = n > 0 ? rest / n : 1;
+    }
+    if (rest != 1 && chance(d, 95)) o->to = with(o->to, (int)roll(d, 0, o->to.rank), rest);
+    if (o->to.rank > 0 && chance(d, 3)) o->to.n[roll(d, 0, o->to.rank - 1)] = roll(d, -1, 5);
+}
+
+static bool reshape_becomes(const operation *o, shape x, shape *y)
+{
+    *y = o->to;
+    for (int i = 0; i < o->to.rank; i++)
+        if (o->to.n[i] < 0) return false;
+    return product(o->to) == product(x);
+}
+
+static shape reshape_origin(const operation *o, shape x, shape index)
+{
+    return index_of(x, number_of(o->to, index));
+}
+
+static tensor reshape_view(const operation *o, tensor x)
+{
+    return tensor_reshape(x, o->to);
+}
+
+static const kind kinds[] = {
+    { "tensor_select", select_roll, select_becomes, select_origin, select_view },
+    { "tensor_narrow", narrow_roll, narrow_becomes, narrow_origin, narrow_view },
+    { "tensor_step", step_roll, step_becomes, step_origin, step_view },
+    { "tensor_step", flip_roll, step_becomes, step_origin, flip_view },
+    { "tensor_permute", permute_roll, permute_becomes, permute_origin, permute_view },
+    { "tensor_transpose", transpose_roll, transpose_becomes, transpose_origin, transpose_view },
+    { "tensor_expand", expand_roll, expand_becomes, expand_origin, expand_view },
+    { "tensor_window", window_roll, window_becomes, window_origin, window_view },
+    { "tensor_split", split_roll, split_becomes, split_origin, split_view },
+    { "tensor_merge", merge_roll, merge_becomes, merge_origin, merge_view },
+    { "tensor_reshape", reshape_roll, reshape_becomes, reshape_origin, reshape_view },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+typedef struct model {
+    shape shape;
+    ptrdiff_t place[MOST_ELEMENTS]; /* of element k in row-major order, from the storage's first */
+} model;
+
+/* The model of a view that a chain begins with. */
+static void observe(model *m, tensor x, const real *first)
+{
+    m->shape = x.shape;
+    for (ptrdiff_t k = 0; k < tensor_count(x); k++) m->place[k] = element(x, k) - first;
+}
+
+static void apply(model *y, const model *x, const kind *what, const operation *o)
+{
+    for (ptrdiff_t k = 0; k < product(y->shape); k++)
+        y->place[k] = x->place[number_of(x->shape, what->origin(o, x->shape, index_of(y->shape, k)))];
+}
+
+/* Whether places are a first one and a stride per axis. What the strides are, if there are any, two
+ * neighbours tell; then all the others must agree. */
+static bool has_strides(const model *m)
+{
+    ptrdiff_t stride[TENSOR_MAX_RANK] = { 0 };
+    if (product(m->shape) == 0) return true;
+    for (int i = 0; i < m->shape.rank; i++) {
+        shape next = { .rank = m->shape.rank };
+        next.n[i] = 1;
+        if (m->shape.n[i] > 1) stride[i] = m->place[number_of(m->shape, next)] - m->place[0];
+    }
+    for (ptrdiff_t k = 0; k < product(m->shape); k++) {
+        shape index = index_of(m->shape, k);
+        ptrdiff_t place = m->place[0];
+        for (int i = 0; i < m->shape.rank; i++) place += index.n[i] * stride[i];
+        if (place != m->place[k]) return false;
+    }
+    return true;
+}
+
+static void assert_is(tensor y, const model *m, const real *first, ptrdiff_t size)
+{
+    if (tensor_is_null(y)) fail_msg("refused: %s", error_text());
+    assert_null(error_text());
+    assert_string_equal(shape_text(y.shape).text, shape_text(m->shape).text);
+    assert_in_range(tensor_data(y) - first, 0, size); /* also where it has no elements */
+    for (ptrdiff_t k = 0; k < product(m->shape); k++)
+        if (element(y, k) - first != m->place[k])
+            fail_msg("element %s of %s is at %td, expected %td", shape_text(index_of(y.shape, k)).text,
+                     shape_text(y.shape).text, element(y, k) - first, m->place[k]);
+}
+
+/* Says who refuses, and of what shape, unless the request is impossible in itself. */
+static void assert_refused(tensor y, const char *who, shape x)
+{
+    if (!tensor_is_null(y)) fail_msg("%s of %s should be refused", who, shape_text(x).text);
+    bool says_what = strstr(error_text(), shape_text(x).text) || strstr(error_text(), "is named twice") ||
+                     strstr(error_text(), "negative size in shape");
+    if (!says_what) fail_msg("%s of %s does not say so: %s", who, shape_text(x).text, error_text());
+    expect_error("%s: ", who);
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+/* What came of each kind of operation, over all chains. */
+typedef struct tally {
+    int made[KINDS], impossible[KINDS], without_strides[KINDS];
+} tally;
+
+/* A tensor of few elements, and what a chain begins with: all of it, or any strided view of it. */
+static tensor begin(dice *d, tensor *x)
+{
+    shape s = roll_shape(d, 0, 4, chance(d, 5) ? 0 : 1, 4);
+    tensor whole = tensor_new(chance(d, 60) ? s : SHAPE(roll(d, 0, 90)));
+    *x = roll_strided(d, whole, s);
+    if (tensor_is_null(*x) || chance(d, 50)) *x = whole;
+    return whole;
+}
+
+/* Oracle: the definitions above. */
+static void one_chain(dice *d, tally *t)
+{
+    static model models[2];
+    model *m = &models[0], *next = &models[1];
+    tensor x, whole = begin(d, &x);
+    const real *first = tensor_data(whole);
+    observe(m, x, first);
+    for (int length = (int)roll(d, 1, LONGEST); length > 0; length--) {
+        int k = (int)roll(d, 0, KINDS - 1);
+        operation o = { 0 };
+        kinds[k].roll(d, m->shape, &o);
+        bool possible = kinds[k].becomes(&o, m->shape, &next->shape);
+        if (possible && product(next->shape) > MOST_ELEMENTS) continue;
+        if (possible) apply(next, m, &kinds[k], &o);
+        tensor y = kinds[k].view(&o, x);
+        if (!possible || !has_strides(next)) {
+            assert_refused(y, kinds[k].name, m->shape);
+            possible ? t->without_strides[k]++ : t->impossible[k]++;
+            continue;
+        }
+        assert_is(y, next, first, tensor_count(whole));
+        t->made[k]++;
+        model *spare = m;
+        m = next;
+        next = spare;
+        x = y;
+    }
+    tensor_free(whole);
+}
+
+static void chains_of_views_lead_where_their_definitions_say(void **state)
+{
+    (void)state;
+    dice d = { { 5 } };
+    tally t = { 0 };
+    for (int chain = 0; chain < CHAINS; chain++) one_chain(&d, &t);
+    for (int k = 0; k < KINDS; k++) {
+        assert_in_range(t.made[k], CHAINS / 20, CHAINS * LONGEST);
+        assert_in_range(t.impossible[k], CHAINS / 200, CHAINS);
+        if (strcmp(kinds[k].name, "tensor_merge") == 0 || strcmp(kinds[k].name, "tensor_reshape") == 0)
+            assert_in_range(t.without_strides[k], CHAINS / 100, CHAINS);
+        else assert_int_equal(t.without_strides[k], 0);
+    }
+}
+
+/* ---- strides by hand ------------------------------------------------------------------------- */
+
+/* Oracle: place = offset + sum of index times stride, for every index. A view without elements has to
+ * begin within its storage. */
+static void strided_views_are_made_exactly_within_their_storage(void **state)
+{
+    (void)state;
+    static model m;
+    dice d = { { 6 } };
+    int outcomes[2] = { 0 };
+    for (int i = 0; i < 20000; i++) {
+        ptrdiff_t size = roll(&d, 0, 40), offset = roll(&d, -2, size + 2), stride[3];
+        tensor whole = tensor_new(SHAPE(size));
+        m.shape = roll_shape(&d, 0, 3, chance(&d, 10) ? 0 : 1, 4);
+        for (int axis = 0; axis < 3; axis++) stride[axis] = roll(&d, -6, 6);
+        bool inside = product(m.shape) > 0 || (offset >= 0 && offset <= size);
+        for (ptrdiff_t k = 0; k < product(m.shape); k++) {
+            m.place[k] = offset;
+            for (int axis = 0; axis < m.shape.rank; axis++)
+                m.place[k] += index_of(m.shape, k).n[axis] * stride[axis];
+            if (m.place[k] < 0 || m.place[k] >= size) inside = false;
+        }
+        tensor x = tensor_as_strided(whole, m.shape, stride, offset);
+        if (inside) assert_is(x, &m, tensor_data(whole), size);
+        else {
+            assert_true(tensor_is_null(x));
+            expect_error("tensor_as_strided: %s from offset %td reaches", shape_text(m.shape).text, offset);
+        }
+        outcomes[inside]++;
+        tensor_free(whole);
+    }
+    assert_true(outcomes[0] > 2000 && outcomes[1] > 2000);
+}
+
+/* ---- the ends of the range ------------------------------------------------------------------- */
+
+static void numbers_at_the_ends_of_their_range_do_not_overflow(void **state)
+{
+    (void)state;
+    const ptrdiff_t most = PTRDIFF_MAX, least = PTRDIFF_MIN, extreme[] = { most, least, -most };
+    tensor x = tensor_new(SHAPE(2, 3));
+    for (int i = 0; i < 3; i++) {
+        ptrdiff_t e = extreme[i];
+        assert_refused(tensor_select(x, 1, e), "tensor_select", x.shape);
+        assert_refused(tensor_narrow(x, 1, e, 1), "tensor_narrow", x.shape);
+        assert_refused(tensor_narrow(x, 1, 1, e), "tensor_narrow", x.shape);
+        assert_refused(tensor_narrow(x, 1, e, e), "tensor_narrow", x.shape);
+        assert_refused(tensor_window(x, 1, e, 1, 1), "tensor_window", x.shape);
+        assert_refused(tensor_window(x, 1, 2, 1, e), "tensor_window", x.shape);
+        assert_refused(tensor_window(x, 1, e, e, e), "tensor_window", x.shape);
+        assert_refused(tensor_split(x, 1, e), "tensor_split", x.shape);
+        assert_true(tensor_is_null(tensor_expand(x, SHAPE(e, 2, 3)))), expect_error("tensor_expand: ");
+        assert_true(tensor_is_null(tensor_reshape(x, SHAPE(e, e)))), expect_error("tensor_reshape: ");
+    }
+    const int axis[] = { INT_MAX, INT_MIN, 2, -3 };
+    for (int i = 0; i < 4; i++) {
+        assert_refused(tensor_flip(x, axis[i]), "tensor_step", x.shape);
+        assert_refused(tensor_merge(x, axis[i]), "tensor_merge", x.shape);
+        assert_refused(tensor_transpose(x, 0, axis[i]), "tensor_transpose", x.shape);
+        assert_refused(tensor_permute(x, AXES(0, axis[i])), "tensor_permute", x.shape);
+    }
+    assert_refused(tensor_step(x, 1, least), "tensor_step", x.shape);
+    tensor_free(x);
+}
+
+/* A step or a window's step beyond the axis leaves its first element, or its last. */
+static void huge_steps_leave_one_element(void **state)
+{
+    (void)state;
+    tensor x = tensor_of(SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
+    assert_elements(tensor_step(x, 1, PTRDIFF_MAX), 0, 3);
+    assert_elements(tensor_step(x, 1, -PTRDIFF_MAX), 2, 5);
+    assert_elements(tensor_step(tensor_step(x, 1, PTRDIFF_MAX), 1, -PTRDIFF_MAX), 0, 3);
+    assert_elements(tensor_window(x, 1, 2, PTRDIFF_MAX, 1), 0, 1, 3, 4);
+    assert_elements(tensor_window(x, 1, 1, PTRDIFF_MAX, PTRDIFF_MAX), 0, 3);
+    tensor_free(x);
+}
+
+static void huge_strides_by_hand_are_refused(void **state)
+{
+    (void)state;
+    const ptrdiff_t most = PTRDIFF_MAX, least = PTRDIFF_MIN;
+    tensor x = tensor_new(SHAPE(2, 3));
+    const ptrdiff_t strides[][2] = {
+        { most, 1 }, { 1, most }, { most, most }, { least, least }, { most / 2, 1 }
+    };
+    for (int i = 0; i < 5; i++) {
+        assert_true(tensor_is_null(tensor_as_strided(x, SHAPE(3, 4), strides[i], 0)));
+        expect_error("tensor_as_strided: [3, 4] from offset 0");
+    }
+    const ptrdiff_t one[1] = { 1 };
+    assert_true(tensor_is_null(tensor_as_strided(x, SHAPE(2), one, most)));
+    expect_error("of a storage of 6");
+    assert_true(tensor_is_null(tensor_as_strided(x, SHAPE(2), one, least)));
+    expect_error("of a storage of 6");
+    tensor_free(x);
+}
+
+/* Views cost nothing: a number may be seen 2^50 times, but not more often than can be counted. */
+static void views_larger_than_memory_are_counted(void **state)
+{
+    (void)state;
+    const ptrdiff_t two_50 = (ptrdiff_t)1 << 50;
+    tensor x = tensor_of(SHAPE(1), 7), many = tensor_expand(x, SHAPE(two_50));
+    assert_int_equal(tensor_count(many), two_50);
+    assert_true(*tensor_at(many, INDEX(two_50 - 1)) == 7);
+    assert_shape(tensor_split(many, 0, 1024), two_50 / 1024, 1024);
+    assert_shape(tensor_window(many, 0, 3, 2, 5), (two_50 - 11) / 2 + 1, 3);
+    assert_true(tensor_is_null(tensor_window(many, 0, two_50 / 2, 1, 1)));
+    expect_error("tensor_window: ");
+    assert_true(tensor_is_null(tensor_expand(x, SHAPE(two_50, two_50))));
+    expect_error("tensor_expand: ");
+    tensor_free(x);
+}
+
+/* Ranks end at 8. */
+static void a_ninth_axis_is_refused(void **state)
+{
+    (void)state;
+    tensor x = tensor_new(SHAPE(1, 1, 1, 1, 1, 1, 1, 4));
+    assert_refused(tensor_split(x, 7, 2), "tensor_split", x.shape);
+    assert_refused(tensor_window(x, 7, 2, 1, 1), "tensor_window", x.shape);
+    assert_shape(tensor_split(tensor_select(x, 0, 0), 6, 2), 1, 1, 1, 1, 1, 1, 2, 2);
+    tensor_free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        CLAIM(chains_of_views_lead_where_their_definitions_say),
+        CLAIM(strided_views_are_made_exactly_within_their_storage),
+        CLAIM(numbers_at_the_ends_of_their_range_do_not_overflow),
+        CLAIM(huge_steps_leave_one_element),
+        CLAIM(huge_strides_by_hand_are_refused),
+        CLAIM(views_larger_than_memory_are_counted),
+        CLAIM(a_ninth_axis_is_refused),
+    };
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+#!/bin/sh
+# check.sh PART ARGUMENTS...: one part of `make check`, which says what each holds. Prints one line,
+# "ok   what", "skip what: reason" or "FAIL what" with the particulars before it.
+part=$1
+shift
+what=$part
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+ok() {
+    echo "ok   $what"
+    exit 0
+}
+skip() {
+    echo "skip $what: $*"
+    exit 0
+}
+fail() {
+    printf '%s\n' "$*"
+    echo "FAIL $what"
+    exit 1
+}
+sources() { find tensor layers nn examples tests -name '*.[ch]'; }
+
+# A folder, and the folders it may include from: the offending lines, if any.
+strangers() {
+    find "$1" -name '*.[ch]' -exec grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<(tensor|layers|nn|examples|tests)/)' /dev/null {} + |
+        grep -vE "include[[:space:]]*\"($2)/[a-z0-9_]+\.h\""
+}
+
+case $part in
+includes)
+    what="each folder includes only itself and those on its left, by their full names"
+    found=$(
+        strangers tensor "tensor"
+        strangers layers "tensor|layers"
+        strangers nn "tensor|layers|nn"
+        strangers examples "tensor|layers|nn|examples"
+    )
+    [ -z "$found" ] || fail "$found"
+    ok
+    ;;
+
+quiet) # LIBRARY...
+    what="the library never prints, exits or asserts"
+    command -v nm >/dev/null || skip "nm is not installed"
+    names='exit|_exit|_Exit|quick_exit|abort|__assert_fail|__assert_rtn|__assert|raise'
+    names="$names|printf|__printf_chk|vprintf|__vprintf_chk|puts|putchar|perror|stdin|stdout|stderr|__std(in|out|err)p"
+    found=$(nm -A -u "$@" | grep -E "[[:space:]]_?($names)\$")
+    [ -z "$found" ] || fail "$found"
+    ok
+    ;;
+
+format)
+    what="the sources are as clang-format leaves them"
+    command -v clang-format >/dev/null || skip "clang-format is not installed"
+    found=$(sources | sort | xargs clang-format --dry-run -Werror 2>&1) ||
+        fail "$(echo "$found" | sed -n 's/ error: code should.*//p')" "(make format mends it)"
+    ok
+    ;;
+
+precision) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE
+    what="a program of one precision does not link with the other's library, and the linker says why"
+    cat >"$scratch/program.c" <<-'END'
+	#include "tensor/tensor.h"
+	int main(void) { return shape_equal(SHAPE(1), SHAPE(2)); }
+	END
+    try() { # precision, library, flags
+        # shellcheck disable=SC2086
+        $CC -std=c11 -I. $3 "$scratch/program.c" "$2" $LIBS -pthread -o "$scratch/program" >"$scratch/log" 2>&1
+    }
+    try float "$1" "" || fail "$(cat "$scratch/log")"
+    try double "$2" -DSTRIDE_DOUBLE || fail "$(cat "$scratch/log")"
+    try float "$2" "" && fail "a float program linked with $2"
+    grep -q stride_precision_is_float "$scratch/log" || fail "$(cat "$scratch/log")"
+    try double "$1" -DSTRIDE_DOUBLE && fail "a double program linked with $1"
+    grep -q stride_precision_is_double "$scratch/log" || fail "$(cat "$scratch/log")"
+    ok
+    ;;
+
+memory) # [PROGRAM]
+    what="valgrind finds nothing in one training step"
+    [ $# -gt 0 ] || skip "there is no tests/test_step.c"
+    command -v valgrind >/dev/null || skip "valgrind is not installed"
+    # Threads of OpenMP and BLAS live until the end, so what is still reachable is no leak.
+    STRIDE_TEST_TMP=$scratch valgrind --quiet --error-exitcode=1 --leak-check=full \
+        --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
+        "$1" >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
+    ok
+    ;;
+
+install) # PREFIX
+    what="an installed library's headers compile alone, and a program runs with the flags of its .pc file"
+    $PKG_CONFIG --version >/dev/null 2>&1 || skip "pkg-config is not installed"
+    prefix=$(cd "$1" && pwd)
+    (cd "$prefix/include/stride" && find . -name '*.h') | sed 's|^\./||' >"$scratch/headers"
+    [ -s "$scratch/headers" ] || fail "no header was installed"
+    for library in stride stride-double; do
+        flags=$($PKG_CONFIG --cflags --libs "$prefix/lib/pkgconfig/$library.pc" 2>&1) || fail "$flags"
+        while read -r header; do
+            printf '#include "%s"\n#include "%s"\nint main(void) { return !&STRIDE_PRECISION; }\n' "$header" tensor/real.h \
+                >"$scratch/program.c"
+            # From elsewhere, so that nothing of the source tree is found.
+            # shellcheck disable=SC2086
+            (cd "$scratch" && $CC -std=c11 -pedantic-errors program.c $flags -o program && ./program) \
+                >"$scratch/log" 2>&1 || fail "$library, $header: $(cat "$scratch/log")"
+        done <"$scratch/headers"
+    done
+    ok
+    ;;
+
+uninstalled) # PREFIX
+    what="uninstalling leaves no file behind"
+    found=$(find "$1" ! -type d 2>/dev/null)
+    [ -z "$found" ] || fail "$found"
+    [ ! -d "$1/include/stride" ] || fail "$1/include/stride"
+    ok
+    ;;
+
+*)
+    fail "no such part"
+    ;;
+esac

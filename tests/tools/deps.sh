@@ -1,0 +1,138 @@
+#!/bin/sh
+# deps.sh build|check: installs what building and testing need, or what `make check` needs besides.
+#
+# What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
+# and quick, when nothing is.
+set -u
+CC=${CC:-cc}
+PKG_CONFIG=${PKG_CONFIG:-pkg-config}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# One line a need: what apt, dnf, pacman and brew call it. "-": comes with another; "a|b": the first known.
+table='
+compiler      gcc,libc6-dev                       gcc                 gcc          gcc
+pkg-config    pkg-config                          pkgconf-pkg-config  pkgconf      pkgconf
+openblas      libopenblas-dev                     openblas-devel      openblas     openblas
+jansson       libjansson-dev                      jansson-devel       jansson      jansson
+zlib          zlib1g-dev                          zlib-devel          zlib         zlib
+cmocka        libcmocka-dev                       libcmocka-devel     cmocka       cmocka
+clang         clang                               clang               clang        llvm
+clang-format  clang-format                        clang-tools-extra   clang        clang-format
+clang-openmp  libomp-dev                          libomp-devel        openmp       libomp
+clang-runtime libclang-rt-dev|libclang-rt-14-dev  compiler-rt         compiler-rt  -
+sanitizers    libasan8|libasan6                   libasan,libubsan    -            -
+valgrind      valgrind                            valgrind            valgrind     -
+'
+
+compiles() { # compiler, flags...: does a program with these, and $headers, link?
+    compiler=$1
+    shift
+    # shellcheck disable=SC2086
+    printf '%s\n' '#include <setjmp.h>' '#include <stdarg.h>' '#include <stddef.h>' '#include <stdint.h>' \
+        "${headers:-}" 'int main(void) { return 0; }' |
+        $compiler -x c - "$@" -o "$scratch/program" >/dev/null 2>&1
+}
+
+has_library() { # lines "header packages,to,try fallback-flag": does a program with all of them link?
+    headers='' flags=''
+    while read -r header packages fallback; do
+        [ -n "$header" ] || continue
+        headers="$headers
+#include <$header>"
+        found=$fallback
+        for package in $(echo "$packages" | tr , ' '); do
+            answer=$($PKG_CONFIG --cflags --libs "$package" 2>/dev/null) && found=$answer && break
+        done
+        flags="$flags $found"
+    done
+    # shellcheck disable=SC2086
+    compiles "$CC" $flags
+}
+
+libraries='
+openblas cblas.h   openblas,cblas,blas -lopenblas
+jansson  jansson.h jansson             -ljansson
+zlib     zlib.h    zlib                -lz
+cmocka   cmocka.h  cmocka              -lcmocka
+'
+
+missing_for_build() {
+    echo "$libraries" | sed 's/^[a-z]* *//' | has_library && return # the usual case, in one compilation
+    headers=''     headers= && compiles    headers= && compiles compiles "$CC" || echo compiler
+    $PKG_CONFIG --version >/dev/null 2>&1 || echo pkg-config
+    echo "$libraries" | while read -r name line; do
+        [ -z "$name" ] || echo "$line" | has_library || echo "$name"
+    done
+}
+
+missing_for_check() {
+    headers=''
+    command -v clang >/dev/null || echo clang
+    command -v clang-format >/dev/null || echo clang-format
+    command -v valgrind >/dev/null || echo valgrind
+    compiles clang -fopenmp || echo clang-openmp
+    compiles clang -fsanitize=address,undefined || echo clang-runtime
+    compiles "$CC" -fsanitize=address,undefined || echo sanitizers
+}
+
+packages() { # manager's column, needs...: their names there
+    column=$1
+    shift
+    for need; do
+        names=$(echo "$table" | awk -v need="$need" -v column="$column" '$1 == need { print $column }')
+        case $names in
+        -) ;;
+        *'|'*) for name in $(echo "$names" | tr '|' ' '); do
+            if apt-cache show "$name" >/dev/null 2>&1; then echo "$name" && break; fi
+        done ;;
+        *) echo "$names" | tr , '\n' ;;
+        esac
+    done | tr '\n' ' '
+}
+
+missing=$("missing_for_$1")
+[ -n "$missing" ] || exit 0
+
+give_up() { # reason, names
+    echo "deps: cannot find: $(echo "$missing" | tr '\n' ' ')" >&2
+    echo "deps: $1; please install: $2" >&2
+    exit 1
+}
+
+# The first package manager there is: its column above, and how it installs.
+if command -v apt-get >/dev/null; then
+    column=2 install="env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends"
+elif command -v dnf >/dev/null; then
+    column=3 install="dnf install -y"
+elif command -v pacman >/dev/null; then
+    column=4 install="pacman -S --needed --noconfirm"
+elif command -v brew >/dev/null; then
+    column=5 install="brew install"
+else
+    # shellcheck disable=SC2086
+    give_up "no apt-get, dnf, pacman or brew" "$(packages 2 $missing)(as Debian names them)"
+fi
+
+if [ "$(id -u)" = 0 ] || [ $column = 5 ]; then
+    root=
+elif command -v sudo >/dev/null; then
+    root=sudo
+else
+    # shellcheck disable=SC2086
+    give_up "neither root nor sudo" "$(packages $column $missing)"
+fi
+
+# shellcheck disable=SC2086
+{
+    if [ $column = 2 ]; then
+        $root apt-get -qq update >&2 ||
+            echo "deps: apt-get update failed; trying with the lists at hand" >&2
+    fi
+    names=$(packages $column $missing)
+    echo "deps: installing $names" >&2
+    $root $install $names >&2 || give_up "installing failed" "$names"
+}
+
+missing=$("missing_for_$1")
+[ -z "$missing" ] || give_up "that was installed, and $CC still finds no such thing" "$names"

@@ -1,0 +1,47 @@
+#!/bin/sh
+# run.sh BASE COMMAND...: runs one test program, prints one line for it, and what it said if it failed.
+#
+# Leaves BASE.log and BASE.count ("passed failed skipped"); never fails itself, total.sh does. Counts
+# what cmocka reports, and the lines "ok NAME", "not ok NAME" and "skip NAME REASON" of a script. A test
+# that began and neither passed nor was skipped has failed.
+base=$1
+shift
+name=$(basename "$(dirname "$base")")/$(basename "$base")
+
+# Threads that wait must not spin: other tests run at the same time.
+export STRIDE_TEST_TMP="$base.tmp" CMOCKA_MESSAGE_OUTPUT=STDOUT OMP_WAIT_POLICY=passive
+rm -rf "$STRIDE_TEST_TMP"
+mkdir -p "$STRIDE_TEST_TMP"
+if command -v timeout >/dev/null; then set -- timeout "${TEST_TIMEOUT:-600}" "$@"; fi
+"$@" >"$base.log" 2>&1 </dev/null
+status=$?
+
+counts=$(awk -v status="$status" '
+    /^\[==========\].* Running [0-9]+ test/ { sub(/.* Running /, ""); begun += $1; next }
+    /^\[  PASSED  \] [0-9]+ test/           { passed += $4 }
+    /^\[  FAILED  \] [0-9]+ test/           { failed += $4 }
+    /^\[  SKIPPED \] [0-9]+ test/           { skipped += $4 }
+    /^ok /                                  { passed++; begun++ }
+    /^not ok /                              { failed++; begun++ }
+    /^skip /                                { skipped++; begun++ }
+    END {
+        if (failed < begun - passed - skipped) failed = begun - passed - skipped
+        if (failed == 0 && (status != 0 || passed + skipped == 0)) failed = 1
+        print passed + 0, failed + 0, skipped + 0, begun + 0
+    }' "$base.log")
+# shellcheck disable=SC2086
+set -- $counts
+echo "$1 $2 $3" >"$base.count"
+
+line="$1 passed"
+if [ "$2" -gt 0 ]; then line="$line, $2 failed (exit status $status)"; fi
+if [ "$4" -eq 0 ]; then line="$line, it reported no test"; fi
+if [ "$3" -gt 0 ]; then line="$line, $3 skipped"; fi
+if [ "$2" -gt 0 ]; then
+    printf 'FAIL %s: %s\n%s\n' "$name" "$line" "$(sed 's/^/     | /' "$base.log")"
+else
+    printf 'ok   %s: %s\n' "$name" "$line"
+    grep '^skip ' "$base.log" | sed 's/^/     /'
+    rm -rf "$STRIDE_TEST_TMP"
+fi
+exit 0
