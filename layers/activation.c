@@ -1,0 +1,212 @@
+/* activation.c: one table of functions of one number and their derivatives.
+ *
+ * `value` is f(x, a); `slope` is f'(x), which may use y = f(x); a is the option of those that have one.
+ * Each is stamped into a type of its own, so that the compiler sees the function in the loop. */
+#include "layers/layers.h"
+#include "layers/types.h"
+
+#include <math.h>
+#include <tgmath.h>
+
+/* ---- the functions ------------------------------------------------------------------------------ */
+
+#define UNUSED(...) (void)sizeof((double[]){ __VA_ARGS__ })
+#define VALUE(NAME, EXPRESSION)                                                                              \
+    static inline real NAME##_value(real x, real a)                                                          \
+    {                                                                                                        \
+        UNUSED(x, a);                                                                                        \
+        return EXPRESSION;                                                                                   \
+    }
+#define SLOPE(NAME, EXPRESSION)                                                                              \
+    static inline real NAME##_slope(real x, real y, real a)                                                  \
+    {                                                                                                        \
+        UNUSED(x, y, a);                                                                                     \
+        return EXPRESSION;                                                                                   \
+    }
+
+#define SELU_SCALE ((real)1.0507009873554804934193349852946)
+#define SELU_ALPHA ((real)1.6732632423543772848170429916717)
+
+/* x, but not -inf; x, but neither infinity: where a limit is 0 times infinity. NaN stays. */
+static inline real above(real x)
+{
+    return x < -REAL_MAX ? -REAL_MAX : x;
+}
+
+static inline real within(real x)
+{
+    return x > REAL_MAX ? REAL_MAX : above(x);
+}
+
+static inline real logistic(real x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static inline real softplus(real x)
+{
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+
+/* Phi(x) and phi(x): the normal distribution and its density. */
+static inline real normal_below(real x)
+{
+    return (1 + erf(x * (real)0.70710678118654752440)) / 2;
+}
+
+static inline real normal_density(real x)
+{
+    return exp(-x * x / 2) * (real)0.39894228040143267794;
+}
+
+/* clang-format off */
+VALUE(relu, x < 0 ? 0 : x)
+SLOPE(relu, x > 0 ? 1 : 0)
+
+VALUE(relu6, x < 0 ? 0 : x > 6 ? 6 : x)
+SLOPE(relu6, x > 0 && x <= 6 ? 1 : 0)
+
+VALUE(leaky_relu, x < 0 ? a * x : x)
+SLOPE(leaky_relu, x > 0 ? 1 : a)
+
+VALUE(elu, x < 0 ? a * expm1(x) : x)
+SLOPE(elu, x > 0 ? 1 : y + a)
+
+VALUE(selu, SELU_SCALE * (x < 0 ? SELU_ALPHA * expm1(x) : x))
+SLOPE(selu, x > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA)
+
+VALUE(gelu, above(x) * normal_below(x))
+SLOPE(gelu, normal_below(x) + within(x) * normal_density(x))
+
+VALUE(silu, above(x) * logistic(x))
+SLOPE(silu, logistic(x) * (1 + within(x) * (1 - logistic(x))))
+
+VALUE(mish, above(x) * tanh(softplus(x)))
+SLOPE(mish, tanh(softplus(x)) + within(x) * logistic(x) * (1 - tanh(softplus(x)) * tanh(softplus(x))))
+
+VALUE(sigmoid, logistic(x))
+SLOPE(sigmoid, y * (1 - y))
+
+VALUE(tanh, tanh(x))
+SLOPE(tanh, 1 - y * y)
+
+VALUE(softplus, softplus(x))
+SLOPE(softplus, logistic(x))
+
+VALUE(softsign, within(x) / (1 + fabs(within(x))))
+SLOPE(softsign, 1 / ((1 + fabs(x)) * (1 + fabs(x))))
+
+VALUE(hardsigmoid, x <= -3 ? 0 : x >= 3 ? 1 : x / 6 + (real)0.5)
+SLOPE(hardsigmoid, x > -3 && x <= 3 ? (real)1 / 6 : 0)
+
+VALUE(hardswish, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6)
+SLOPE(hardswish, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
+/* clang-format on */
+
+/* ---- the hooks ---------------------------------------------------------------------------------- */
+
+typedef struct activation {
+    double a;
+} activation;
+
+static int plan(layer *l, shape x, shape *y)
+{
+    (void)l;
+    *y = x;
+    return 0;
+}
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], real a,
+                      real (*value)(real, real))
+{
+    real *y = at[0];
+    const real *x = at[1];
+    if (stride[0] == 1 && stride[1] == 1)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = value(x[i], a);
+    else
+        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value(x[i * stride[1]], a);
+}
+
+INLINE void slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], real a,
+                      real (*slope)(real, real, real))
+{
+    real *dx = at[0];
+    const real *dy = at[1], *x = at[2], *y = at[3];
+    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1)
+        for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * slope(x[i], y[i], a);
+    else
+        for (ptrdiff_t i = 0; i < n; i++)
+            dx[i * stride[0]] = dy[i * stride[1]] * slope(x[i * stride[2]], y[i * stride[3]], a);
+}
+
+static real option(const layer *l)
+{
+    return l->options ? (real)((const activation *)l->options)->a : 0;
+}
+
+/* `...` sets the option's fields, where a function has one. */
+#define ACTIVATION(NAME, ...)                                                                                \
+    static void NAME##_value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *a)           \
+    {                                                                                                        \
+        value_row(n, at, stride, *(const real *)a, NAME##_value);                                            \
+    }                                                                                                        \
+    static void NAME##_slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *a)           \
+    {                                                                                                        \
+        slope_row(n, at, stride, *(const real *)a, NAME##_slope);                                            \
+    }                                                                                                        \
+    static void NAME##_forward(layer *l, tensor x, tensor y)                                                 \
+    {                                                                                                        \
+        real a = option(l);                                                                                  \
+        tensor_walk(2, (tensor[]){ y, x }, TENSOR_ANY_ORDER, NAME##_value_row, &a);                          \
+    }                                                                                                        \
+    static void NAME##_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)                          \
+    {                                                                                                        \
+        real a = option(l);                                                                                  \
+        tensor_walk(4, (tensor[]){ dx, dy, x, y }, TENSOR_ANY_ORDER, NAME##_slope_row, &a);                  \
+    }                                                                                                        \
+    const layer_type layer_type_##NAME = {                                                                   \
+        .name = #NAME, .plan = plan, .forward = NAME##_forward, .backward = NAME##_backward, __VA_ARGS__     \
+    };
+
+#define WITH_OPTION(FIELD, DEFAULT)                                                                          \
+    .options_size = sizeof(activation), .fields = (const layer_field[])                                      \
+    {                                                                                                        \
+        { FIELD, FIELD_REAL, offsetof(activation, a), .fallback = DEFAULT, .least = -DBL_MAX },              \
+        {                                                                                                    \
+            0                                                                                                \
+        }                                                                                                    \
+    }
+
+#define PLAIN(NAME)                                                                                          \
+    ACTIVATION(NAME, .fields = NULL)                                                                         \
+    layer *layer_##NAME(void)                                                                                \
+    {                                                                                                        \
+        return layer_new(&layer_type_##NAME, NULL, 0, NULL);                                                 \
+    }
+
+PLAIN(relu)
+PLAIN(relu6)
+PLAIN(selu)
+PLAIN(gelu)
+PLAIN(silu)
+PLAIN(mish)
+PLAIN(sigmoid)
+PLAIN(tanh)
+PLAIN(softplus)
+PLAIN(softsign)
+PLAIN(hardsigmoid)
+PLAIN(hardswish)
+ACTIVATION(leaky_relu, WITH_OPTION("slope", 0.01))
+ACTIVATION(elu, WITH_OPTION("alpha", 1))
+
+layer *layer_leaky_relu(double slope)
+{
+    return layer_new(&layer_type_leaky_relu, &(activation){ slope }, 0, NULL);
+}
+
+layer *layer_elu(double alpha)
+{
+    return layer_new(&layer_type_elu, &(activation){ alpha }, 0, NULL);
+}

@@ -1,0 +1,168 @@
+/* layer.h: what a layer is. Everything a layer of your own needs is in this header.
+ *
+ * A layer maps a batch x [N, ...] to y [N, ...]. Its type is one static const table of functions:
+ *
+ *     plan      given x's shape, says y's shape and asks for memory; may refuse
+ *     forward   y  = f(x, w)
+ *     backward  dx = (dy/dx)ᵀ dy       overwrites dx
+ *     gradient  dw += (dy/dw)ᵀ dy      adds to l->grad
+ *
+ * Plan may fail, arithmetic may not: wrong shapes and options are found before anything is computed.
+ * y, dy and dx are contiguous; x may be any view. Hooks must not write x, y (in backward) or dy.
+ *
+ * Four lifetimes of memory are asked for in plan, and owned by shared code:
+ *
+ *     layer_parameter   l->param[i], l->grad[i]   trained and saved
+ *     layer_state       l->state[i]               saved, not trained (a running mean)
+ *     layer_memory      l->memory[i]              from a forward to its backward: [N, ...], or
+ *                                                 [1, ...] for a type that sees the whole batch
+ *     layer_scratch     l->scratch[i]             inside one call; holds anything on entry
+ *
+ * Slots are numbered in the order in which plan asks.
+ *
+ * Images are independent unless a type says otherwise: shared code cuts the batch into chunks of
+ * `chunk` images, whatever the number of threads, and gives a hook one chunk at a time, perhaps from
+ * several threads at once. Inside a hook x.shape.n[0] is the number of images at hand, l->memory[i] holds
+ * exactly theirs, l->scratch[i] is the thread's own, and l->first is the first image's place in the batch.
+ * Each chunk's gradient is summed on its own and the chunks are added in order, so that results do not
+ * depend on the number of threads. */
+#ifndef STRIDE_LAYERS_LAYER_H
+#define STRIDE_LAYERS_LAYER_H
+
+#include "tensor/error.h"
+#include "tensor/random.h"
+#include "tensor/tensor.h"
+
+enum {
+    LAYER_SLOTS = 4,  /* of each kind of memory */
+    LAYER_WHOLE = -1, /* as layer_type.chunk: hooks see the whole batch at once */
+    LAYER_PATH = 256  /* bytes of the longest path of a nested layer */
+};
+
+typedef struct layer layer;
+typedef struct layer_run layer_run;
+
+/* One field of an options struct. This table is the one source for validation, defaults, the summary,
+ * messages, and the file format. */
+typedef enum layer_field_kind {
+    FIELD_INT,    /* int */
+    FIELD_PAIR,   /* int[2]: height, width */
+    FIELD_REAL,   /* double */
+    FIELD_BOOL,   /* bool */
+    FIELD_CHOICE, /* an enum that counts from 0, named by `choices` */
+    FIELD_NAMED   /* a pointer to a struct whose first member is its name, a const char * */
+} layer_field_kind;
+
+typedef struct layer_field {
+    const char *name;
+    layer_field_kind kind;
+    size_t offset;              /* offsetof(options, name) */
+    double fallback;            /* what 0 stands for: INT, PAIR and REAL */
+    double least, below;        /* accepted: least <= value < below; below 0: no upper bound */
+    const char *const *choices; /* CHOICE: names, ended by NULL */
+} layer_field;
+
+typedef struct layer_type {
+    const char *name;
+    size_t options_size;                      /* 0: no options */
+    const layer_field *fields;                /* ended by a field without a name; NULL: none */
+    ptrdiff_t chunk;                          /* images per call; 0: the default; LAYER_WHOLE: all */
+    int (*plan)(layer *l, shape x, shape *y); /* 0, or -1 with an error latched */
+    void (*forward)(layer *l, tensor x, tensor y);
+    void (*backward)(layer *l, tensor x, tensor y, tensor dy, tensor dx);
+    void (*gradient)(layer *l, tensor x, tensor y, tensor dy); /* NULL: no parameters of its own */
+    const char *const *child_names; /* a type that holds layers: their names; NULL: "0", "1", … */
+} layer_type;
+
+/* How a parameter begins: uniform in ±uniform, else normal with that deviation, else constant. */
+typedef struct layer_init {
+    double uniform, normal, constant;
+} layer_init;
+
+struct layer {
+    const layer_type *type;
+    const void *options; /* a copy, defaults filled in; NULL where the type has none */
+    layer **child;       /* a sequence's layers, a block's branches */
+    int children;
+
+    shape x, y;   /* as planned */
+    double flops; /* set by plan: additions and multiplications of one forward pass over x */
+    int params, states, memories, scratches; /* slots in use; until built they have shapes only */
+    tensor param[LAYER_SLOTS], grad[LAYER_SLOTS], state[LAYER_SLOTS];
+    tensor memory[LAYER_SLOTS], scratch[LAYER_SLOTS];
+    tensor output; /* where a parent keeps this child's y until the backward pass; rank 0: nowhere */
+    const char *param_name[LAYER_SLOTS], *state_name[LAYER_SLOTS];
+    layer_init param_init[LAYER_SLOTS], state_init[LAYER_SLOTS];
+
+    ptrdiff_t first; /* in a hook: the batch index of the first image at hand */
+    int number;      /* the layer's place in its tree, depth first */
+    layer_run *run;  /* what the tree's layers share while they run (run.c) */
+};
+
+/* ---- for a type's plan ------------------------------------------------------------------------ */
+
+int layer_parameter(layer *l, const char *name, shape s, layer_init init);
+int layer_state(layer *l, const char *name, shape s, double value);
+int layer_memory(layer *l, shape s);
+int layer_scratch(layer *l, shape s);
+
+/* Latches "conv2d: …" with the type's name in front. Always -1. */
+int layer_refuse(const layer *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- for hooks -------------------------------------------------------------------------------- */
+
+bool layer_training(const layer *l);     /* training, as against inference */
+random_key layer_random(const layer *l); /* this layer's own random numbers in this step; draw number
+                                              (l->first + image) * (numbers an image) + … of it */
+
+/* ---- making ----------------------------------------------------------------------------------- */
+
+/* A layer of any type: copies the options, fills in defaults, refuses values out of range. Takes the
+ * children over, and frees them where it fails; a NULL child is a failure already latched. NULL on
+ * failure. */
+layer *layer_new(const layer_type *type, const void *options, int children, layer *const child[]);
+void layer_free(layer *l); /* and all it holds; NULL is allowed */
+
+/* "conv2d(out_channels=32, kernel=3x3)": the type and the options that differ from their defaults. As
+ * snprintf: at most `size` bytes with the end; returns the whole length. */
+size_t layer_describe(const layer *l, char *to, size_t size);
+
+/* Every layer of the tree, parents first, with its path ("", "0", "3.body.1"). */
+void layer_visit(layer *root, void (*visit)(layer *l, const char *path, void *context), void *context);
+
+/* ---- planning and building a tree -------------------------------------------------------------- */
+
+/* Shapes, FLOPs and needs for a batch x, nothing allocated. A parent's plan calls it for its children. */
+int layer_plan(layer *l, shape x, shape *y);
+
+/* What a planned tree will take, in elements. */
+typedef struct layer_needs {
+    ptrdiff_t parameters, state;
+    ptrdiff_t memory;  /* kept from forward to backward, for the planned batch */
+    ptrdiff_t scratch; /* of each thread */
+    ptrdiff_t partial; /* gradients of chunks, before they are added */
+} layer_needs;
+int layer_measure(const layer *root, layer_needs *needs);
+
+/* Plans for a batch x and allocates. Parameters are made and initialised (from `seed`) the first time
+ * and kept when the tree is built again for another batch size; a shape that needs other parameters is
+ * refused. Batches smaller than planned are welcome afterwards. */
+int layer_build(layer *root, shape x, uint64_t seed);
+
+/* All parameters of a built tree, their gradients and states, each as one flat tensor. */
+tensor layer_parameters(const layer *root);
+tensor layer_gradients(const layer *root);
+tensor layer_states(const layer *root);
+void layer_reset(layer *root, uint64_t seed); /* parameters and states as first made */
+
+/* ---- running ----------------------------------------------------------------------------------- */
+
+/* Training or inference, and the step that random numbers belong to; for the whole tree. */
+void layer_mode(layer *root, bool training, uint64_t seed, uint64_t step);
+
+void layer_forward(layer *l, tensor x, tensor y);
+
+/* Adds to the gradients and, unless dx is null, overwrites dx. After a forward with the same x and y. */
+void layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx);
+
+#endif

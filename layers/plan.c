@@ -1,0 +1,361 @@
+/* plan.c: from shapes to memory: what every layer asks for is planned, measured, allocated, handed out. */
+#include "layers/layer.h"
+#include "layers/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum {
+    CACHE_LINE = 64 / sizeof(real), /* every piece of memory and scratch begins on one */
+    DEFAULT_CHUNK = 8,
+    MOST_CHUNKS = 32,
+    CHUNKED_PARAMETERS = 1 << 16 /* a layer with more has its gradient made in one piece */
+};
+
+static bool whole(const layer *l)
+{
+    return l->children > 0 || l->type->chunk < 0;
+}
+
+/* ---- asking: slots hold a shape until they are bound ------------------------------------------- */
+
+static int ask(layer *l, tensor slot[], int *used, shape s, const char *what)
+{
+    char who[96];
+    snprintf(who, sizeof who, "%s: %s", l->type->name, what);
+    if (*used == LAYER_SLOTS) return layer_refuse(l, "asks for more than %d slots of %s", LAYER_SLOTS, what);
+    if (shape_count(s, who) < 0) return -1;
+    slot[(*used)++] = (tensor){ .shape = s };
+    return 0;
+}
+
+int layer_parameter(layer *l, const char *name, shape s, layer_init init)
+{
+    if (ask(l, l->param, &l->params, s, name)) return -1;
+    l->param_name[l->params - 1] = name;
+    l->param_init[l->params - 1] = init;
+    return 0;
+}
+
+int layer_state(layer *l, const char *name, shape s, double value)
+{
+    if (ask(l, l->state, &l->states, s, name)) return -1;
+    l->state_name[l->states - 1] = name;
+    l->state_init[l->states - 1] = (layer_init){ .constant = value };
+    return 0;
+}
+
+int layer_memory(layer *l, shape s)
+{
+    bool by_image = s.rank > 0 && s.n[0] == l->x.n[0], of_batch = whole(l) && s.rank > 0 && s.n[0] == 1;
+    if (!by_image && !of_batch)
+        return layer_refuse(l, "asks for memory %s, expected [%td, ...]", shape_text(s).text, l->x.n[0]);
+    return ask(l, l->memory, &l->memories, s, "memory");
+}
+
+int layer_scratch(layer *l, shape s)
+{
+    return ask(l, l->scratch, &l->scratches, s, "scratch");
+}
+
+/* ---- planning ---------------------------------------------------------------------------------- */
+
+/* Slots bound by an earlier plan stay bound; what they hold must still fit. */
+static int keep_bound(layer *l, tensor slot[], int count, const tensor bound[], const char *const name[])
+{
+    for (int i = 0; i < count; i++) {
+        if (tensor_is_null(bound[i])) continue;
+        if (!shape_equal(slot[i].shape, bound[i].shape))
+            return layer_refuse(l, "%s is %s, an input of %s needs %s", name[i],
+                                shape_text(bound[i].shape).text, shape_text(l->x).text,
+                                shape_text(slot[i].shape).text);
+        slot[i] = bound[i];
+    }
+    return 0;
+}
+
+static int plan_again(layer *l, const layer *before)
+{
+    l->params = l->states = l->memories = l->scratches = 0;
+    l->output = (tensor){ 0 };
+    l->flops = 0;
+    if (l->type->plan(l, l->x, &l->y)) return error_set("%s: plan failed without a word", l->type->name);
+    if (l->y.rank < 1 || l->y.n[0] != l->x.n[0])
+        return layer_refuse(l, "plan made %s of a batch %s, expected [%td, ...]", shape_text(l->y).text,
+                            shape_text(l->x).text, l->x.n[0]);
+    if (shape_count(l->y, l->type->name) < 0) return -1;
+    if (keep_bound(l, l->param, l->params, before->param, l->param_name)) return -1;
+    if (keep_bound(l, l->state, l->states, before->state, l->state_name)) return -1;
+    memcpy(l->grad, before->grad, sizeof l->grad);
+    return 0;
+}
+
+int layer_plan(layer *l, shape x, shape *y)
+{
+    if (!l) return error_set("layer_plan: the layer is NULL");
+    ptrdiff_t count = shape_count(x, l->type->name);
+    if (count < 0) return -1;
+    if (x.rank < 1 || count == 0)
+        return layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
+                            shape_text(x).text);
+    layer before = *l;
+    if (l->run) l->run->ready = false;
+    l->x = x;
+    if (plan_again(l, &before)) {
+        *l = before;
+        return -1;
+    }
+    *y = l->y;
+    return 0;
+}
+
+/* ---- measuring --------------------------------------------------------------------------------- */
+
+static ptrdiff_t up(ptrdiff_t count)
+{
+    return (count + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+}
+
+static int total(const layer *l, ptrdiff_t *sum, ptrdiff_t amount)
+{
+    if (amount < 0) return -1;
+    if (!__builtin_add_overflow(*sum, amount, sum) && *sum < PTRDIFF_MAX / (ptrdiff_t)sizeof(real)) return 0;
+    return layer_refuse(l, "the net needs more memory than can be addressed");
+}
+
+ptrdiff_t layer_own_parameters(const layer *l)
+{
+    ptrdiff_t own = 0;
+    for (int i = 0; i < l->params; i++) own += shape_count(l->param[i].shape, l->type->name);
+    return own;
+}
+
+ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n)
+{
+    if (whole(l)) return n;
+    ptrdiff_t size = l->type->chunk ? l->type->chunk : DEFAULT_CHUNK,
+              least = (n + MOST_CHUNKS - 1) / MOST_CHUNKS;
+    return size > least ? size : least;
+}
+
+bool layer_gradient_by_chunks(const layer *l, ptrdiff_t n)
+{
+    return layer_own_parameters(l) <= CHUNKED_PARAMETERS && layer_chunk(l, n) < n;
+}
+
+/* The most chunks that any batch up to n is cut into. */
+static ptrdiff_t most_chunks(const layer *l, ptrdiff_t n)
+{
+    ptrdiff_t size = l->type->chunk > 0 ? l->type->chunk : DEFAULT_CHUNK, chunks = (n + size - 1) / size;
+    return chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS;
+}
+
+static int measure(const layer *l, layer_needs *needs)
+{
+    const char *who = l->type->name;
+    ptrdiff_t scratch = 0, own = 0;
+    for (int i = 0; i < l->params; i++)
+        if (total(l, &own, shape_count(l->param[i].shape, who))) return -1;
+    if (total(l, &needs->parameters, own)) return -1;
+    for (int i = 0; i < l->states; i++)
+        if (total(l, &needs->state, shape_count(l->state[i].shape, who))) return -1;
+    for (int i = 0; i < l->memories; i++)
+        if (total(l, &needs->memory, up(shape_count(l->memory[i].shape, who)))) return -1;
+    if (l->output.shape.rank > 0 && total(l, &needs->memory, up(shape_count(l->output.shape, who))))
+        return -1;
+    for (int i = 0; i < l->scratches; i++)
+        if (total(l, &scratch, up(shape_count(l->scratch[i].shape, who)))) return -1;
+    if (l->children > 0) { /* it holds its scratch while its children use theirs */
+        if (total(l, &needs->memory, scratch)) return -1;
+    } else if (scratch > needs->scratch) {
+        needs->scratch = scratch;
+    }
+    if (!whole(l) && own <= CHUNKED_PARAMETERS) {
+        ptrdiff_t partial = own * most_chunks(l, l->x.n[0]);
+        if (partial > needs->partial) needs->partial = partial;
+    }
+    for (int i = 0; i < l->children; i++)
+        if (measure(l->child[i], needs)) return -1;
+    return 0;
+}
+
+int layer_measure(const layer *root, layer_needs *needs)
+{
+    *needs = (layer_needs){ 0 };
+    return measure(root, needs);
+}
+
+/* ---- handing out ------------------------------------------------------------------------------- */
+
+typedef struct cursor {
+    tensor flat;
+    ptrdiff_t at;
+} cursor;
+
+static void carve(cursor *from, tensor *slot, ptrdiff_t alignment)
+{
+    ptrdiff_t count = shape_count(slot->shape, "layer_build");
+    from->at = (from->at + alignment - 1) / alignment * alignment;
+    *slot = tensor_reshape(tensor_narrow(from->flat, 0, from->at, count), slot->shape);
+    from->at += count;
+}
+
+typedef struct hand_out {
+    cursor parameters, gradients, states, memory;
+    layer_run *run;
+    bool first_time;
+    int number;
+} hand_out;
+
+static void bind(layer *l, const char *path, void *context)
+{
+    (void)path;
+    hand_out *h = context;
+    l->run = h->run;
+    l->number = h->number++;
+    if (h->first_time) {
+        for (int i = 0; i < l->params; i++) {
+            l->grad[i] = (tensor){ .shape = l->param[i].shape };
+            carve(&h->parameters, &l->param[i], 1);
+            carve(&h->gradients, &l->grad[i], 1);
+        }
+        for (int i = 0; i < l->states; i++) carve(&h->states, &l->state[i], 1);
+    }
+    for (int i = 0; i < l->memories; i++) carve(&h->memory, &l->memory[i], CACHE_LINE);
+    if (l->output.shape.rank > 0) carve(&h->memory, &l->output, CACHE_LINE);
+    cursor thread_block = { .flat = h->run->scratch };
+    for (int i = 0; i < l->scratches; i++)
+        carve(l->children > 0 ? &h->memory : &thread_block, &l->scratch[i], CACHE_LINE);
+}
+
+static int threads_for(shape x)
+{
+    int threads = 1;
+#ifdef _OPENMP
+    threads = omp_get_max_threads();
+#endif
+    ptrdiff_t most = x.n[0] < MOST_CHUNKS ? x.n[0] : MOST_CHUNKS;
+    return threads < most ? threads : (int)most;
+}
+
+static void free_batch_memory(layer_run *run)
+{
+    tensor_free(run->memory);
+    tensor_free(run->scratch);
+    tensor_free(run->partial);
+    run->memory = run->scratch = run->partial = (tensor){ 0 };
+}
+
+static void free_parameters(layer_run *run)
+{
+    tensor_free(run->parameters);
+    tensor_free(run->gradients);
+    tensor_free(run->states);
+    run->parameters = run->gradients = run->states = (tensor){ 0 };
+}
+
+void layer_run_free(layer *l)
+{
+    if (!l->run || l->run->root != l) return;
+    free_batch_memory(l->run);
+    free_parameters(l->run);
+    free(l->run);
+    l->run = NULL;
+}
+
+static int allocate_parameters(layer_run *run, const layer_needs *needs)
+{
+    run->parameters = tensor_new(SHAPE(needs->parameters));
+    run->gradients = tensor_new(SHAPE(needs->parameters));
+    run->states = tensor_new(SHAPE(needs->state));
+    if (!tensor_is_null(run->parameters) && !tensor_is_null(run->gradients) && !tensor_is_null(run->states))
+        return 0;
+    free_parameters(run);
+    return -1;
+}
+
+static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *needs)
+{
+    free_batch_memory(run);
+    run->threads = threads_for(x);
+    run->memory = tensor_new(SHAPE(needs->memory));
+    run->scratch = tensor_new(SHAPE(run->threads * needs->scratch));
+    run->partial = tensor_new(SHAPE(needs->partial));
+    if (!tensor_is_null(run->memory) && !tensor_is_null(run->scratch) && !tensor_is_null(run->partial))
+        return 0;
+    free_batch_memory(run);
+    return -1;
+}
+
+int layer_build(layer *root, shape x, uint64_t seed)
+{
+    shape y;
+    layer_needs needs;
+    if (!root) return error_set("layer_build: the layer is NULL");
+    if (root->run && root->run->root != root)
+        return layer_refuse(root, "is part of another layer, build that one");
+    if (layer_plan(root, x, &y) || layer_measure(root, &needs)) return -1;
+    if (!root->run) {
+        layer_run *run = calloc(1, sizeof *run);
+        if (!run) return error_set("layer_build: no memory");
+        run->root = root;
+        root->run = run;
+    }
+    layer_run *run = root->run;
+    bool first_time = tensor_is_null(run->parameters);
+    if (first_time && allocate_parameters(run, &needs)) return -1;
+    if (allocate_batch_memory(run, x, &needs)) {
+        if (first_time) free_parameters(run);
+        return -1;
+    }
+    hand_out h = { .run = run, .first_time = first_time };
+    h.parameters.flat = run->parameters;
+    h.gradients.flat = run->gradients;
+    h.states.flat = run->states;
+    h.memory.flat = run->memory;
+    layer_visit(root, bind, &h);
+    run->ready = true;
+    if (first_time) layer_reset(root, seed);
+    return 0;
+}
+
+/* ---- what was handed out ----------------------------------------------------------------------- */
+
+tensor layer_parameters(const layer *root)
+{
+    return root && root->run ? root->run->parameters : (tensor){ 0 };
+}
+
+tensor layer_gradients(const layer *root)
+{
+    return root && root->run ? root->run->gradients : (tensor){ 0 };
+}
+
+tensor layer_states(const layer *root)
+{
+    return root && root->run ? root->run->states : (tensor){ 0 };
+}
+
+static void initialise(tensor x, layer_init init, random_key key)
+{
+    if (init.uniform > 0) tensor_uniform(x, key, (real)-init.uniform, (real)init.uniform);
+    else if (init.normal > 0) tensor_normal(x, key, (real)init.constant, (real)init.normal);
+    else tensor_fill(x, (real)init.constant);
+}
+
+static void reset(layer *l, const char *path, void *context)
+{
+    (void)path;
+    random_key key = { *(const uint64_t *)context, (uint64_t)l->number * LAYER_SLOTS };
+    for (int i = 0; i < l->params; i++, key.stream++) initialise(l->param[i], l->param_init[i], key);
+    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->state_init[i], key);
+}
+
+void layer_reset(layer *root, uint64_t seed)
+{
+    layer_visit(root, reset, &seed);
+}

@@ -1,0 +1,28 @@
+/* run.h: what the layers of one tree share while they run; private to layers/. */
+#ifndef STRIDE_LAYERS_RUN_H
+#define STRIDE_LAYERS_RUN_H
+
+#include "layers/layer.h"
+
+struct layer_run {
+    const layer *root; /* the layer that owns this */
+    bool ready;        /* planned and allocated for the batch it was last built for */
+    bool training;
+    uint64_t seed, step;
+    int threads;
+    tensor parameters, gradients, states; /* flat; kept when the batch size changes */
+    tensor memory;                        /* flat: every layer's memory and outputs, one after another */
+    tensor scratch;                       /* [threads, the greediest layer's need] */
+    tensor partial;                       /* flat: chunks' gradients before they are added in order */
+};
+
+void layer_run_free(layer *l); /* where l is the root that owns it */
+
+/* Images a hook of this layer gets at a time, of a batch of n. */
+ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n);
+
+/* Parameters of this layer alone, and whether their gradients are summed by chunks. */
+ptrdiff_t layer_own_parameters(const layer *l);
+bool layer_gradient_by_chunks(const layer *l, ptrdiff_t n);
+
+#endif

@@ -1,0 +1,14 @@
+/* types.h: the types of the shipped layers, each defined in its own file; private to layers/. */
+#ifndef STRIDE_LAYERS_TYPES_H
+#define STRIDE_LAYERS_TYPES_H
+
+#include "layers/layer.h"
+
+extern const layer_type layer_type_conv2d, layer_type_maxpool, layer_type_avgpool, layer_type_pool;
+extern const layer_type layer_type_dense, layer_type_dropout, layer_type_flatten, layer_type_sequence;
+extern const layer_type layer_type_relu, layer_type_relu6, layer_type_leaky_relu, layer_type_elu;
+extern const layer_type layer_type_selu, layer_type_gelu, layer_type_silu, layer_type_mish;
+extern const layer_type layer_type_sigmoid, layer_type_tanh, layer_type_softplus, layer_type_softsign;
+extern const layer_type layer_type_hardsigmoid, layer_type_hardswish;
+
+#endif

@@ -1,0 +1,49 @@
+/* window.h: what convolution and pooling share: padding, windows, im2col and its adjoint col2im. */
+#ifndef STRIDE_LAYERS_WINDOW_H
+#define STRIDE_LAYERS_WINDOW_H
+
+#include "layers/layer.h"
+
+typedef struct window {
+    ptrdiff_t size[2]; /* of the image: H, W */
+    int kernel[2], stride[2], dilation[2];
+    ptrdiff_t before[2], after[2]; /* padding; `after` is more than asked where ceil_mode hangs over */
+    ptrdiff_t out[2];              /* windows: OH, OW */
+} window;
+
+/* The geometry over images of x [N, C, H, W]; -1 with an error where no window fits. */
+int window_plan(window *w, const layer *l, shape x, const int kernel[2], const int stride[2],
+                const int padding[2], const int dilation[2], bool ceil_mode);
+
+/* The same for pooling options: a kernel of 0 is the whole image, a stride of 0 the kernel, and the
+ * padding must leave every window something to see. */
+int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], const int stride[2],
+                     const int padding[2], const int dilation[2], bool ceil_mode);
+
+/* The options that every pooling layer has, as the first rows of its table of fields. */
+#define WINDOW_POOL_FIELDS(type)                                                                             \
+    { "kernel", FIELD_PAIR, offsetof(type, kernel) }, { "stride", FIELD_PAIR, offsetof(type, stride) },      \
+        { "padding", FIELD_PAIR, offsetof(type, padding) },                                                  \
+        { "dilation", FIELD_PAIR, offsetof(type, dilation), .least = 1, .fallback = 1 },                     \
+    {                                                                                                        \
+        "ceil_mode", FIELD_BOOL, offsetof(type, ceil_mode)                                                   \
+    }
+
+bool window_padded(const window *w);
+shape window_padded_shape(const window *w, ptrdiff_t channels); /* [C, H + padding, W + padding] */
+
+/* An image [C, H, W] ready for windows: itself, or copied into the middle of `padded`, whose border is
+ * left as it is. The adjoint: where gradients of windows are to be added, zeroed; and the end of it,
+ * which brings them from `padded` into the image. */
+tensor window_source(const window *w, tensor image, tensor padded);
+tensor window_target(const window *w, tensor image, tensor padded);
+void window_finish(const window *w, tensor image, tensor padded);
+
+/* All windows of a source or target: [C, OH, OW, KH, KW], a view. */
+tensor window_view(const window *w, tensor source);
+
+/* columns [C, KH, KW, OH, OW] = windows of the image; and image = their sum back in place. */
+void window_im2col(const window *w, tensor columns, tensor image, tensor padded);
+void window_col2im(const window *w, tensor image, tensor columns, tensor padded);
+
+#endif

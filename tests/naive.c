@@ -1,0 +1,457 @@
+/* naive.c: see naive.h. */
+#include "tests/naive.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- a dense array of doubles ---------------------------------------------------------------- */
+
+typedef struct array {
+    ptrdiff_t n[4];
+    double *at;
+} array;
+
+static array array_new(ptrdiff_t n0, ptrdiff_t n1, ptrdiff_t n2, ptrdiff_t n3)
+{
+    array a = { { n0, n1, n2, n3 }, calloc((size_t)(n0 * n1 * n2 * n3) + 1, sizeof(double)) };
+    if (!a.at) abort();
+    return a;
+}
+
+static double *of(array a, ptrdiff_t i, ptrdiff_t j, ptrdiff_t k, ptrdiff_t l)
+{
+    return &a.at[((i * a.n[1] + j) * a.n[2] + k) * a.n[3] + l];
+}
+
+static real *place_in(tensor x, ptrdiff_t i, ptrdiff_t j, ptrdiff_t k, ptrdiff_t l)
+{
+    return tensor_at(x, (shape){ .rank = x.shape.rank, .n = { i, j, k, l } });
+}
+
+static array array_of(tensor x)
+{
+    ptrdiff_t n[4] = { 1, 1, 1, 1 };
+    for (int i = 0; i < x.shape.rank; i++) n[i] = x.shape.n[i];
+    array a = array_new(n[0], n[1], n[2], n[3]);
+    for (ptrdiff_t i = 0; i < n[0]; i++)
+        for (ptrdiff_t j = 0; j < n[1]; j++)
+            for (ptrdiff_t k = 0; k < n[2]; k++)
+                for (ptrdiff_t l = 0; l < n[3]; l++) *of(a, i, j, k, l) = (double)*place_in(x, i, j, k, l);
+    return a;
+}
+
+/* The numbers as a tensor; ends the array. */
+static tensor tensor_from(array a, shape s)
+{
+    tensor x = tensor_new(s);
+    if (tensor_is_null(x)) abort();
+    for (ptrdiff_t i = 0; i < a.n[0]; i++)
+        for (ptrdiff_t j = 0; j < a.n[1]; j++)
+            for (ptrdiff_t k = 0; k < a.n[2]; k++)
+                for (ptrdiff_t l = 0; l < a.n[3]; l++) *place_in(x, i, j, k, l) = (real)*of(a, i, j, k, l);
+    free(a.at);
+    return x;
+}
+
+void naive_free(naive result)
+{
+    tensor_free(result.y);
+    tensor_free(result.dx);
+    tensor_free(result.dweight);
+    tensor_free(result.dbias);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+ptrdiff_t naive_windows(naive_axis a)
+{
+    ptrdiff_t room = a.size + 2 * a.padding - a.dilation * (a.kernel - 1) - 1;
+    ptrdiff_t count = (room + (a.ceil_mode ? a.stride - 1 : 0)) / a.stride + 1;
+    if (a.ceil_mode && (count - 1) * a.stride >= a.size + a.padding) count--;
+    return count;
+}
+
+ptrdiff_t naive_place(naive_axis a, ptrdiff_t at, ptrdiff_t k)
+{
+    return at * a.stride - a.padding + k * a.dilation;
+}
+
+static bool inside(naive_axis a, ptrdiff_t place)
+{
+    return place >= 0 && place < a.size;
+}
+
+naive_axis naive_conv2d_axis(conv2d o, shape x, int axis)
+{
+    return (naive_axis){
+        .size = x.n[2 + axis],
+        .kernel = o.kernel[axis],
+        .stride = o.stride[axis] ? o.stride[axis] : 1,
+        .padding = o.padding[axis],
+        .dilation = o.dilation[axis] ? o.dilation[axis] : 1,
+    };
+}
+
+static naive_axis pool_axis(ptrdiff_t size, int kernel, int stride, int padding, int dilation, bool ceil_mode)
+{
+    naive_axis a = { size, kernel ? kernel : size, stride, padding, dilation ? dilation : 1, ceil_mode };
+    if (!stride) a.stride = a.kernel;
+    return a;
+}
+
+naive_axis naive_maxpool_axis(maxpool o, shape x, int axis)
+{
+    return pool_axis(x.n[2 + axis], o.kernel[axis], o.stride[axis], o.padding[axis], o.dilation[axis],
+                     o.ceil_mode);
+}
+
+naive_axis naive_avgpool_axis(avgpool o, shape x, int axis)
+{
+    return pool_axis(x.n[2 + axis], o.kernel[axis], o.stride[axis], o.padding[axis], o.dilation[axis],
+                     o.ceil_mode);
+}
+
+shape naive_conv2d_shape(conv2d o, shape x)
+{
+    return SHAPE(x.n[0], o.out_channels, naive_windows(naive_conv2d_axis(o, x, 0)),
+                 naive_windows(naive_conv2d_axis(o, x, 1)));
+}
+
+shape naive_maxpool_shape(maxpool o, shape x)
+{
+    return SHAPE(x.n[0], x.n[1], naive_windows(naive_maxpool_axis(o, x, 0)),
+                 naive_windows(naive_maxpool_axis(o, x, 1)));
+}
+
+shape naive_avgpool_shape(avgpool o, shape x)
+{
+    return SHAPE(x.n[0], x.n[1], naive_windows(naive_avgpool_axis(o, x, 0)),
+                 naive_windows(naive_avgpool_axis(o, x, 1)));
+}
+
+/* ---- convolution: one sum of products x w, and its derivatives by either factor -------------- */
+
+naive naive_conv2d(conv2d o, tensor x, tensor weight, tensor bias, tensor dy)
+{
+    naive_axis h = naive_conv2d_axis(o, x.shape, 0), w = naive_conv2d_axis(o, x.shape, 1);
+    shape s = naive_conv2d_shape(o, x.shape);
+    int groups = o.groups ? o.groups : 1;
+    ptrdiff_t in = x.shape.n[1] / groups, out = o.out_channels / groups; /* channels of a group */
+    array ax = array_of(x), aw = array_of(weight), ady = array_of(dy);
+    array y = array_new(s.n[0], s.n[1], s.n[2], s.n[3]), dx = array_new(ax.n[0], ax.n[1], ax.n[2], ax.n[3]);
+    array dw = array_new(aw.n[0], aw.n[1], aw.n[2], aw.n[3]), db = array_new(s.n[1], 1, 1, 1);
+    for (ptrdiff_t n = 0; n < s.n[0]; n++)
+        for (ptrdiff_t k = 0; k < s.n[1]; k++)
+            for (ptrdiff_t i = 0; i < s.n[2]; i++)
+                for (ptrdiff_t j = 0; j < s.n[3]; j++) {
+                    double d = *of(ady, n, k, i, j), sum = 0;
+                    for (ptrdiff_t c = 0; c < in; c++)
+                        for (ptrdiff_t kh = 0; kh < h.kernel; kh++)
+                            for (ptrdiff_t kw = 0; kw < w.kernel; kw++) {
+                                ptrdiff_t row = naive_place(h, i, kh), column = naive_place(w, j, kw);
+                                if (!inside(h, row) || !inside(w, column)) continue;
+                                ptrdiff_t channel = k / out * in + c;
+                                double px = *of(ax, n, channel, row, column), pw = *of(aw, k, c, kh, kw);
+                                sum += px * pw;
+                                *of(dx, n, channel, row, column) += d * pw;
+                                *of(dw, k, c, kh, kw) += d * px;
+                            }
+                    *of(y, n, k, i, j) =
+                        sum + (tensor_is_null(bias) ? 0 : (double)*tensor_at(bias, INDEX(k)));
+                    *of(db, k, 0, 0, 0) += d;
+                }
+    free(ax.at), free(aw.at), free(ady.at);
+    return (naive){ tensor_from(y, s), tensor_from(dx, x.shape), tensor_from(dw, weight.shape),
+                    tensor_from(db, SHAPE(s.n[1])), true };
+}
+
+naive naive_dense(tensor x, tensor weight, tensor bias, tensor dy)
+{
+    shape s = SHAPE(x.shape.n[0], weight.shape.n[0]);
+    array ax = array_of(x), aw = array_of(weight), ady = array_of(dy);
+    array y = array_new(s.n[0], s.n[1], 1, 1), dx = array_new(ax.n[0], ax.n[1], 1, 1);
+    array dw = array_new(aw.n[0], aw.n[1], 1, 1), db = array_new(s.n[1], 1, 1, 1);
+    for (ptrdiff_t n = 0; n < s.n[0]; n++)
+        for (ptrdiff_t k = 0; k < s.n[1]; k++) {
+            double d = *of(ady, n, k, 0, 0), sum = 0;
+            for (ptrdiff_t c = 0; c < ax.n[1]; c++) {
+                sum += *of(ax, n, c, 0, 0) * *of(aw, k, c, 0, 0);
+                *of(dx, n, c, 0, 0) += d * *of(aw, k, c, 0, 0);
+                *of(dw, k, c, 0, 0) += d * *of(ax, n, c, 0, 0);
+            }
+            *of(y, n, k, 0, 0) = sum + (tensor_is_null(bias) ? 0 : (double)*tensor_at(bias, INDEX(k)));
+            *of(db, k, 0, 0, 0) += d;
+        }
+    free(ax.at), free(aw.at), free(ady.at);
+    return (naive){ tensor_from(y, s), tensor_from(dx, x.shape), tensor_from(dw, weight.shape),
+                    tensor_from(db, SHAPE(s.n[1])), true };
+}
+
+/* ---- pooling --------------------------------------------------------------------------------- */
+
+typedef struct maximum {
+    bool any, in_image;
+    double value;
+    ptrdiff_t row, column;
+} maximum;
+
+static bool beats(double x, double best)
+{
+    if (isnan(best)) return false;
+    return isnan(x) || x > best;
+}
+
+/* The first maximum of window (i, j). Where padding is -inf only places in the image are looked at, and
+ * a window without any is -inf; where it is 0 all are. */
+static maximum maximum_of(array x, naive_axis h, naive_axis w, bool zeros, ptrdiff_t n, ptrdiff_t c,
+                          ptrdiff_t i, ptrdiff_t j)
+{
+    maximum m = { .value = -INFINITY };
+    for (ptrdiff_t kh = 0; kh < h.kernel; kh++)
+        for (ptrdiff_t kw = 0; kw < w.kernel; kw++) {
+            ptrdiff_t row = naive_place(h, i, kh), column = naive_place(w, j, kw);
+            bool in_image = inside(h, row) && inside(w, column);
+            if (!in_image && !zeros) continue;
+            double value = in_image ? *of(x, n, c, row, column) : 0;
+            if (!m.any || beats(value, m.value)) m = (maximum){ true, in_image, value, row, column };
+        }
+    return m;
+}
+
+naive naive_maxpool(maxpool o, tensor x, tensor dy)
+{
+    naive_axis h = naive_maxpool_axis(o, x.shape, 0), w = naive_maxpool_axis(o, x.shape, 1);
+    shape s = naive_maxpool_shape(o, x.shape);
+    array ax = array_of(x), ady = array_of(dy);
+    array y = array_new(s.n[0], s.n[1], s.n[2], s.n[3]), dx = array_new(ax.n[0], ax.n[1], ax.n[2], ax.n[3]);
+    for (ptrdiff_t n = 0; n < s.n[0]; n++)
+        for (ptrdiff_t c = 0; c < s.n[1]; c++)
+            for (ptrdiff_t i = 0; i < s.n[2]; i++)
+                for (ptrdiff_t j = 0; j < s.n[3]; j++) {
+                    maximum m = maximum_of(ax, h, w, o.pad_value == PAD_ZERO, n, c, i, j);
+                    *of(y, n, c, i, j) = m.value;
+                    if (m.in_image) *of(dx, n, c, m.row, m.column) += *of(ady, n, c, i, j);
+                }
+    free(ax.at), free(ady.at);
+    return (naive){ .y = tensor_from(y, s), .dx = tensor_from(dx, x.shape), .exact = true };
+}
+
+naive naive_avgpool(avgpool o, tensor x, tensor dy)
+{
+    naive_axis h = naive_avgpool_axis(o, x.shape, 0), w = naive_avgpool_axis(o, x.shape, 1);
+    shape s = naive_avgpool_shape(o, x.shape);
+    array ax = array_of(x), ady = array_of(dy);
+    array y = array_new(s.n[0], s.n[1], s.n[2], s.n[3]), dx = array_new(ax.n[0], ax.n[1], ax.n[2], ax.n[3]);
+    bool exact = true;
+    for (ptrdiff_t n = 0; n < s.n[0]; n++)
+        for (ptrdiff_t c = 0; c < s.n[1]; c++)
+            for (ptrdiff_t i = 0; i < s.n[2]; i++)
+                for (ptrdiff_t j = 0; j < s.n[3]; j++) {
+                    double sum = 0;
+                    int seen = 0, padded = 0; /* places in the image; in the image and its padding */
+                    for (ptrdiff_t kh = 0; kh < h.kernel; kh++)
+                        for (ptrdiff_t kw = 0; kw < w.kernel; kw++) {
+                            ptrdiff_t row = naive_place(h, i, kh), column = naive_place(w, j, kw);
+                            if (row < h.size + h.padding && column < w.size + w.padding) padded++;
+                            if (!inside(h, row) || !inside(w, column)) continue;
+                            seen++;
+                            sum += *of(ax, n, c, row, column);
+                        }
+                    int divisor = o.count_exclude_pad ? seen : padded;
+                    if (divisor == 0) continue;
+                    if (divisor & (divisor - 1)) exact = false;
+                    *of(y, n, c, i, j) = sum / divisor;
+                    for (ptrdiff_t kh = 0; kh < h.kernel; kh++)
+                        for (ptrdiff_t kw = 0; kw < w.kernel; kw++) {
+                            ptrdiff_t row = naive_place(h, i, kh), column = naive_place(w, j, kw);
+                            if (!inside(h, row) || !inside(w, column)) continue;
+                            *of(dx, n, c, row, column) += *of(ady, n, c, i, j) / divisor;
+                        }
+                }
+    free(ax.at), free(ady.at);
+    return (naive){ .y = tensor_from(y, s), .dx = tensor_from(dx, x.shape), .exact = exact };
+}
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+#define INF INFINITY
+#define SLOPE NAIVE_LEAKY_SLOPE
+#define ALPHA NAIVE_ELU_ALPHA
+#define LAMBDA 1.0507009873554804934
+#define LEAST (-LAMBDA * 1.6732632423543772848) /* of selu, -lambda alpha */
+
+static double logistic(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double log_1_plus_exp(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
+static double normal_distribution(double x)
+{
+    return erfc(-x / sqrt(2)) / 2;
+}
+
+static double normal_density(double x)
+{
+    return exp(-x * x / 2) / sqrt(2 * acos(-1));
+}
+
+static double clamp(double x, double low, double high)
+{
+    return fmin(fmax(x, low), high);
+}
+
+static double relu(double x)
+{
+    return fmax(x, 0);
+}
+
+static double relu_slope(double x)
+{
+    return x > 0;
+}
+
+static double relu6(double x)
+{
+    return clamp(x, 0, 6);
+}
+
+static double relu6_slope(double x)
+{
+    return x > 0 && x <= 6;
+}
+
+static double leaky_relu(double x)
+{
+    return fmax(x, 0) + SLOPE * fmin(x, 0);
+}
+
+static double leaky_relu_slope(double x)
+{
+    return x > 0 ? 1 : SLOPE;
+}
+
+static double elu(double x)
+{
+    return x > 0 ? x : ALPHA * (exp(x) - 1);
+}
+
+static double elu_slope(double x)
+{
+    return x > 0 ? 1 : ALPHA * exp(x);
+}
+
+static double selu(double x)
+{
+    return x > 0 ? LAMBDA * x : -LEAST * (exp(x) - 1);
+}
+
+static double selu_slope(double x)
+{
+    return x > 0 ? LAMBDA : -LEAST * exp(x);
+}
+
+static double gelu(double x)
+{
+    return x * normal_distribution(x);
+}
+
+static double gelu_slope(double x)
+{
+    return normal_distribution(x) + x * normal_density(x);
+}
+
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static double silu_slope(double x)
+{
+    return logistic(x) + x * logistic(x) * logistic(-x);
+}
+
+static double mish(double x)
+{
+    return x * tanh(log_1_plus_exp(x));
+}
+
+static double mish_slope(double x)
+{
+    double t = tanh(log_1_plus_exp(x)), cosine = cosh(log_1_plus_exp(x));
+    return t + x * logistic(x) / (cosine * cosine);
+}
+
+static double sigmoid_slope(double x)
+{
+    return logistic(x) * logistic(-x);
+}
+
+static double tanh_slope(double x)
+{
+    return 1 / (cosh(x) * cosh(x));
+}
+
+static double softsign(double x)
+{
+    return x / (1 + fabs(x));
+}
+
+static double softsign_slope(double x)
+{
+    return 1 / ((1 + fabs(x)) * (1 + fabs(x)));
+}
+
+static double hardsigmoid(double x)
+{
+    return clamp(x / 6 + 0.5, 0, 1);
+}
+
+static double hardsigmoid_slope(double x)
+{
+    return x > -3 && x <= 3 ? 1.0 / 6 : 0;
+}
+
+static double hardswish(double x)
+{
+    return x * hardsigmoid(x);
+}
+
+static double hardswish_slope(double x)
+{
+    return x <= -3 ? 0 : x <= 3 ? x / 3 + 0.5 : 1;
+}
+
+static layer *make_leaky_relu(void)
+{
+    return layer_leaky_relu(SLOPE);
+}
+
+static layer *make_elu(void)
+{
+    return layer_elu(ALPHA);
+}
+
+/* clang-format off */
+const naive_function naive_functions[] = {
+    { "relu",        layer_relu,        relu,           relu_slope,        { 0, INF },      { 0, 1 } },
+    { "relu6",       layer_relu6,       relu6,          relu6_slope,       { 0, 6 },        { 0, 0 } },
+    { "leaky_relu",  make_leaky_relu,   leaky_relu,     leaky_relu_slope,  { -INF, INF },   { SLOPE, 1 } },
+    { "elu",         make_elu,          elu,            elu_slope,         { -ALPHA, INF }, { 0, 1 } },
+    { "selu",        layer_selu,        selu,           selu_slope,        { LEAST, INF },  { 0, LAMBDA } },
+    { "gelu",        layer_gelu,        gelu,           gelu_slope,        { 0, INF },      { 0, 1 } },
+    { "silu",        layer_silu,        silu,           silu_slope,        { 0, INF },      { 0, 1 } },
+    { "mish",        layer_mish,        mish,           mish_slope,        { 0, INF },      { 0, 1 } },
+    { "sigmoid",     layer_sigmoid,     logistic,       sigmoid_slope,     { 0, 1 },        { 0, 0 } },
+    { "tanh",        layer_tanh,        tanh,           tanh_slope,        { -1, 1 },       { 0, 0 } },
+    { "softplus",    layer_softplus,    log_1_plus_exp, logistic,          { 0, INF },      { 0, 1 } },
+    { "softsign",    layer_softsign,    softsign,       softsign_slope,    { -1, 1 },       { 0, 0 } },
+    { "hardsigmoid", layer_hardsigmoid, hardsigmoid,    hardsigmoid_slope, { 0, 1 },        { 0, 0 } },
+    { "hardswish",   layer_hardswish,   hardswish,      hardswish_slope,   { 0, INF },      { 0, 1 } },
+    { 0 },
+};
+/* clang-format on */

@@ -1,0 +1,73 @@
+/* naive.h: what layers compute, written from the definitions in plain loops over doubles: the oracles.
+ *
+ * Elements are read and written one at a time through tensor_at; nothing else of the library is used, and
+ * speed is of no concern. Every result is a new tensor. */
+#ifndef STRIDE_TESTS_NAIVE_H
+#define STRIDE_TESTS_NAIVE_H
+
+#include "layers/layers.h"
+#include "tensor/tensor.h"
+
+/* What a layer should make of x and dy; parts that it does not have are null. */
+typedef struct naive {
+    tensor y, dx;
+    tensor dweight, dbias; /* what is to be added to the gradients */
+    bool exact;            /* of avgpool: every divisor is a power of two */
+} naive;
+void naive_free(naive result);
+
+/* ---- windows over x [N, C, H, W] ------------------------------------------------------------- */
+
+/* How windows are laid over an axis; pooling's defaults (kernel 0, stride 0) are filled in. */
+typedef struct naive_axis {
+    ptrdiff_t size, kernel, stride, padding, dilation;
+    bool ceil_mode;
+} naive_axis;
+
+/* PyTorch's pooling_output_shape: floor or ceil, and no last window that begins in the right padding. */
+ptrdiff_t naive_windows(naive_axis a);
+
+/* Where element k of window `at` lies in the image; outside 0 … size-1 it lies in the padding. */
+ptrdiff_t naive_place(naive_axis a, ptrdiff_t at, ptrdiff_t k);
+
+naive_axis naive_conv2d_axis(conv2d o, shape x, int axis); /* axis 0: height, 1: width */
+naive_axis naive_maxpool_axis(maxpool o, shape x, int axis);
+naive_axis naive_avgpool_axis(avgpool o, shape x, int axis);
+
+shape naive_conv2d_shape(conv2d o, shape x);
+shape naive_maxpool_shape(maxpool o, shape x);
+shape naive_avgpool_shape(avgpool o, shape x);
+
+/* ---- layers: y from x, and from dy everything else ------------------------------------------- */
+
+naive naive_conv2d(conv2d o, tensor x, tensor weight, tensor bias,
+                   tensor dy); /* bias null where there is none */
+
+/* Outside the image is -inf, which no window picks that sees the image, or 0; what ceil_mode hangs over
+ * is outside like the padding. The first maximum has the gradient, the first NaN where there is one. */
+naive naive_maxpool(maxpool o, tensor x, tensor dy);
+
+/* Outside the image is 0. A window is divided by the number of its places in the image, or in the image
+ * and its padding; 0 where there are none. */
+naive naive_avgpool(avgpool o, tensor x, tensor dy);
+
+naive naive_dense(tensor x, tensor weight, tensor bias, tensor dy);
+
+/* ---- functions of one number ----------------------------------------------------------------- */
+
+/* An activation by definition. At a kink the derivative is that of the left side. Both functions are for
+ * finite x; the limits at -inf and +inf stand beside them. */
+typedef struct naive_function {
+    const char *name;
+    layer *(*make)(void);
+    double (*value)(double x);
+    double (*slope)(double x);
+    double value_at_infinity[2], slope_at_infinity[2]; /* at -inf, +inf */
+} naive_function;
+extern const naive_function naive_functions[]; /* ended by one without a name */
+
+/* Options of those that have one. */
+#define NAIVE_LEAKY_SLOPE 0.125
+#define NAIVE_ELU_ALPHA 1.5
+
+#endif
