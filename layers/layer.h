@@ -160,6 +160,9 @@ void layer_reset(layer *root, uint64_t seed); /* parameters and states as first 
 /* Training or inference, and the step that random numbers belong to; for the whole tree. */
 void layer_mode(layer *root, bool training, uint64_t seed, uint64_t step);
 
+/* Fills all scratch of a built tree with NaN: a hook may rely on nothing there, which a check can so find. */
+void layer_spoil_scratch(layer *root);
+
 void layer_forward(layer *l, tensor x, tensor y);
 
 /* Adds to the gradients and, unless dx is null, overwrites dx. After a forward with the same x and y. */

@@ -2,6 +2,7 @@
 #include "layers/run.h"
 #include "layers/layer.h"
 
+#include <math.h>
 #include <string.h>
 
 #ifdef _OPENMP
@@ -180,6 +181,19 @@ void layer_mode(layer *root, bool training, uint64_t seed, uint64_t step)
     root->run->training = training;
     root->run->seed = seed;
     root->run->step = step;
+}
+
+static void spoil_held(layer *l, const char *path, void *context)
+{
+    (void)path, (void)context;
+    for (int i = 0; i < l->scratches && l->children > 0; i++) tensor_fill(l->scratch[i], (real)NAN);
+}
+
+void layer_spoil_scratch(layer *root)
+{
+    if (!root || !root->run || !root->run->ready) return;
+    tensor_fill(root->run->scratch, (real)NAN);
+    layer_visit(root, spoil_held, NULL);
 }
 
 bool layer_training(const layer *l)

@@ -1,0 +1,256 @@
+/* architecture.c: a net's layers as JSON and back, by the table of fields that each type has. */
+#include "nn/architecture.h"
+#include "nn/safetensors.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEEPEST = 32 }; /* sequences within sequences */
+
+/* ---- options ------------------------------------------------------------------------------------- */
+
+/* The name of what a FIELD_NAMED option points to. */
+static const char *name_of(const void *named)
+{
+    return *(const char *const *)named;
+}
+
+static json_t *write_option(const layer_field *f, const void *at)
+{
+    const int *i = at;
+    switch (f->kind) {
+    case FIELD_INT: return json_integer(*i);
+    case FIELD_PAIR: return json_pack("[i, i]", i[0], i[1]);
+    case FIELD_REAL: return json_real(*(const double *)at);
+    case FIELD_BOOL: return json_boolean(*(const bool *)at);
+    case FIELD_CHOICE: return json_string(f->choices[*i]);
+    case FIELD_NAMED: return json_string(name_of(*(const void *const *)at));
+    }
+    return NULL;
+}
+
+static bool read_int(const json_t *given, int *to)
+{
+    json_int_t value = json_integer_value(given);
+    if (!json_is_integer(given) || value < INT_MIN || value > INT_MAX) return false;
+    *to = (int)value;
+    return true;
+}
+
+static bool read_pair(const json_t *given, int *to)
+{
+    return json_array_size(given) == 2 && read_int(json_array_get(given, 0), to) &&
+           read_int(json_array_get(given, 1), to + 1);
+}
+
+static bool read_choice(const char *name, const char *const *choices, int *to)
+{
+    for (*to = 0; choices[*to]; ++*to)
+        if (strcmp(choices[*to], name) == 0) return true;
+    return false;
+}
+
+static bool read_named(const char *name, const void *const *named, const void **to)
+{
+    while (named && *named && strcmp(name_of(*named), name) != 0) named++;
+    *to = named ? *named : NULL;
+    return *to;
+}
+
+static bool read_option(const layer_field *f, const json_t *given, const net_known *known, void *at)
+{
+    const char *name = json_string_value(given);
+    switch (f->kind) {
+    case FIELD_INT: return read_int(given, at);
+    case FIELD_PAIR: return read_pair(given, at);
+    case FIELD_REAL: *(double *)at = json_number_value(given); return json_is_number(given);
+    case FIELD_BOOL: *(bool *)at = json_is_true(given); return json_is_boolean(given);
+    case FIELD_CHOICE: return name && read_choice(name, f->choices, at);
+    case FIELD_NAMED: return name && read_named(name, known->named, at);
+    }
+    return false;
+}
+
+static const char *const expected[] = {
+    [FIELD_INT] = "an int",         [FIELD_PAIR] = "two ints", [FIELD_REAL] = "a number",
+    [FIELD_BOOL] = "true or false", [FIELD_CHOICE] = "one of", [FIELD_NAMED] = "a name handed to net_load",
+};
+
+static int refuse_option(const layer_type *type, const layer_field *f, const json_t *given)
+{
+    char choices[128] = "";
+    size_t used = 0;
+    for (const char *const *c = f->kind == FIELD_CHOICE ? f->choices : NULL; c && *c && used < sizeof choices;
+         c++)
+        used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
+    return error_set("%s: %s is %s, expected %s%s", type->name, f->name, safetensors_show(given).text,
+                     expected[f->kind], choices);
+}
+
+/* ---- types --------------------------------------------------------------------------------------- */
+
+static const layer_type *type_named(const char *name, const layer_type *const *types)
+{
+    while (types && *types && strcmp((*types)->name, name) != 0) types++;
+    return types ? *types : NULL;
+}
+
+static const layer_field *field_named(const layer_type *type, const char *name)
+{
+    const layer_field *f = type->fields;
+    while (f && f->name && strcmp(f->name, name) != 0) f++;
+    return f && f->name ? f : NULL;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------- */
+
+/* Takes the value over. */
+static int put(json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value) == 0) return 0;
+    return error_set("%s: no memory, or text that is not UTF-8", key);
+}
+
+static json_t *write_layers(const layer *parent, int depth);
+
+static int put_layer(json_t *object, const layer *l, int depth)
+{
+    const layer_type *type = l->type, *shipped = type_named(type->name, layer_types);
+    if (depth > DEEPEST) return layer_refuse(l, "nested deeper than %d", DEEPEST);
+    if (shipped && shipped != type) return layer_refuse(l, "a shipped type has that name, rename yours");
+    if (type->options_size && !type->fields) return layer_refuse(l, "its options have no table of fields");
+    if (field_named(type, "type") || field_named(type, "layers"))
+        return layer_refuse(l, "an option may be called neither type nor layers");
+    if (put(object, "type", json_string(type->name))) return -1;
+    for (const layer_field *f = type->fields; f && f->name; f++)
+        if (put(object, f->name, write_option(f, (const char *)l->options + f->offset))) return -1;
+    return l->children ? put(object, "layers", write_layers(l, depth + 1)) : 0;
+}
+
+static json_t *write_layers(const layer *parent, int depth)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < parent->children; i++) {
+        json_t *object = json_object();
+        if (json_array_append_new(list, object)) error_set("no memory");
+        else if (put_layer(object, parent->child[i], depth) == 0) continue;
+        error_within("layer %d: ", i);
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+static json_t *as_string(const json_t *value)
+{
+    size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(17), size = json_dumpb(value, NULL, 0, flags);
+    char *text = malloc(size + 1);
+    bool good = text && size > 0 && json_dumpb(value, text, size, flags) == size;
+    json_t *string = good ? json_stringn(text, size) : NULL;
+    free(text);
+    return string;
+}
+
+json_t *architecture_write(const net *n)
+{
+    json_t *layers = write_layers(n->root, 1);
+    if (!layers) return NULL;
+    json_t *all = json_pack("{s:o, s:o}", "input", safetensors_sizes(n->input), "layers", layers);
+    json_t *string = all ? as_string(all) : NULL;
+    if (!string) error_set("no memory for the architecture");
+    json_decref(all);
+    return string;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+typedef struct layers {
+    layer **layer;
+    int count;
+} layers;
+
+static void drop(layers *list)
+{
+    while (list->count > 0) layer_free(list->layer[--list->count]);
+    free(list->layer);
+}
+
+static int read_options(const layer_type *type, json_t *given, const net_known *known, void *options)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(given, key, value)
+    {
+        if (strcmp(key, "type") == 0 || strcmp(key, "layers") == 0) continue;
+        const layer_field *f = field_named(type, key);
+        if (!f) return error_set("%s: option %.100s is not known", type->name, key);
+        if (!read_option(f, value, known, (char *)options + f->offset)) return refuse_option(type, f, value);
+    }
+    return 0;
+}
+
+static const layer_type *read_type(const json_t *given, const net_known *known)
+{
+    const char *name = json_string_value(json_object_get(given, "type"));
+    const layer_type *type = name ? type_named(name, layer_types) : NULL;
+    if (name && !type) type = type_named(name, known->types);
+    if (!name) error_set("%s has no type", safetensors_show(given).text);
+    else if (!type) error_set("type '%.100s' is not known; hand it to net_load", name);
+    return type;
+}
+
+static int read_layers(const json_t *list, const net_known *known, int depth, layers *to);
+
+static layer *read_layer(json_t *given, const net_known *known, int depth)
+{
+    const layer_type *type = read_type(given, known);
+    if (!type) return NULL;
+    layer *l = NULL;
+    layers below = { 0 };
+    void *options = calloc(1, type->options_size + 1);
+    if (!options) error_set("%s: no memory", type->name);
+    else if (read_options(type, given, known, options) == 0 &&
+             read_layers(json_object_get(given, "layers"), known, depth + 1, &below) == 0) {
+        l = layer_new(type, options, below.count, below.layer);
+        below.count = 0; /* they are its own now, or freed */
+    }
+    drop(&below);
+    free(options);
+    return l;
+}
+
+static int read_layers(const json_t *list, const net_known *known, int depth, layers *to)
+{
+    if (!list) return 0;
+    if (!json_is_array(list)) return error_set("layers is %s, expected a list", safetensors_show(list).text);
+    if (depth > DEEPEST) return error_set("layers are nested deeper than %d", DEEPEST);
+    to->layer = calloc(json_array_size(list) + 1, sizeof *to->layer);
+    if (!to->layer) return error_set("no memory for %zu layers", json_array_size(list));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        layer *l = read_layer(json_array_get(list, i), known, depth);
+        if (!l) return error_within("layer %zu: ", i);
+        to->layer[to->count++] = l;
+    }
+    return 0;
+}
+
+net *architecture_read(const char *text, net_known known)
+{
+    net *n = NULL;
+    shape input;
+    layers list = { 0 };
+    json_error_t error;
+    json_t *sizes, *below, *all = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (!all || json_unpack_ex(all, &error, JSON_STRICT, "{s:o, s:o}", "input", &sizes, "layers", &below))
+        error_set("architecture: %s, byte %d", error.text[0] ? error.text : "no memory", error.position);
+    else if (!safetensors_shape(sizes, &input))
+        error_set("architecture: input is %s, expected the sizes of an image", safetensors_show(sizes).text);
+    else if (read_layers(below, &known, 1, &list) == 0) {
+        n = net_new_of(input, list.count, list.layer);
+        list.count = 0; /* they are its own now, or freed */
+    }
+    drop(&list);
+    json_decref(all);
+    return n;
+}

@@ -1,0 +1,220 @@
+/* data.c: data sets, and batches of them; IDX files are in idx.c. */
+#include "nn/data.h"
+#include "nn/bytes.h"
+
+#include <stdlib.h>
+
+/* ---- making and ending ----------------------------------------------------------------------- */
+
+/* A batch has one axis more than a sample. */
+static int check_sample(shape sample, const char *which)
+{
+    if (shape_count(sample, which) < 0) return -1;
+    if (sample.rank < TENSOR_MAX_RANK) return 0;
+    return error_set("%s: samples of rank %d, expected at most %d", which, sample.rank, TENSOR_MAX_RANK - 1);
+}
+
+static int check_kind(const data *kind)
+{
+    if (!kind->get) return error_set("data_new: get is NULL");
+    if (kind->count < 1) return error_set("data_new: %td samples, expected at least one", kind->count);
+    return check_sample(kind->x, "data_new: x") || check_sample(kind->y, "data_new: y") ? -1 : 0;
+}
+
+static data *make(data kind)
+{
+    if (check_kind(&kind)) return NULL;
+    data *d = malloc(sizeof *d);
+    if (d) *d = kind;
+    else error_set("data_new: no memory");
+    return d;
+}
+
+data *data_new(data kind)
+{
+    data *d = make(kind);
+    if (!d && kind.release) kind.release(&kind);
+    return d;
+}
+
+void data_free(data *d)
+{
+    if (d && d->release) d->release(d);
+    free(d);
+}
+
+static void free_own(data *d)
+{
+    free(d->own);
+}
+
+/* ---- of tensors ------------------------------------------------------------------------------ */
+
+typedef struct tensors {
+    tensor x, y;
+} tensors;
+
+static void get_tensors(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    const tensors *of = d->own;
+    tensor_copy(x, tensor_select(of->x, 0, i));
+    tensor_copy(y, tensor_select(of->y, 0, i));
+}
+
+static shape sample_of(shape batch)
+{
+    shape s = { .rank = batch.rank - 1 };
+    for (int i = 0; i < s.rank; i++) s.n[i] = batch.n[i + 1];
+    return s;
+}
+
+data *data_tensors(tensor x, tensor y)
+{
+    const tensor both[] = { x, y };
+    for (int i = 0; i < 2; i++) {
+        if (!tensor_is_null(both[i]) && both[i].shape.rank > 0) continue;
+        error_set("data_tensors: %s is %s, expected [N, ...]", i ? "y" : "x",
+                  tensor_is_null(both[i]) ? "the null tensor" : "a single number");
+        return NULL;
+    }
+    if (x.shape.n[0] != y.shape.n[0]) {
+        error_set("data_tensors: x %s and y %s differ in the number of samples", shape_text(x.shape).text,
+                  shape_text(y.shape).text);
+        return NULL;
+    }
+    tensors *own = malloc(sizeof *own);
+    if (!own) {
+        error_set("data_tensors: no memory");
+        return NULL;
+    }
+    *own = (tensors){ x, y };
+    return data_new((data){ .count = x.shape.n[0],
+                            .x = sample_of(x.shape),
+                            .y = sample_of(y.shape),
+                            .get = get_tensors,
+                            .release = free_own,
+                            .own = own });
+}
+
+/* ---- of bytes -------------------------------------------------------------------------------- */
+
+typedef struct bytes {
+    unsigned char *images, *labels;
+    ptrdiff_t pixels; /* of one image */
+} bytes;
+
+static void pixel_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    const unsigned char **from = context, *byte = *from;
+    real *x = at[0];
+    ptrdiff_t step = stride[0];
+    if (step == 1) {
+        for (ptrdiff_t i = 0; i < n; i++) x[i] = (real)byte[i] / 255;
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) x[i * step] = (real)byte[i] / 255;
+    }
+    *from += n;
+}
+
+static void get_bytes(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    const bytes *b = d->own;
+    const unsigned char *image = b->images + i * b->pixels;
+    tensor_walk(1, &x, TENSOR_ROW_MAJOR, pixel_row, &image);
+    tensor_fill(y, b->labels[i]);
+}
+
+static void free_bytes(data *d)
+{
+    bytes *b = d->own;
+    free(b->images);
+    free(b->labels);
+    free(b);
+}
+
+data *data_bytes(ptrdiff_t count, shape image, unsigned char *images, unsigned char *labels)
+{
+    bytes *own = malloc(sizeof *own);
+    if (!own) {
+        error_set("data_bytes: no memory");
+        free(images);
+        free(labels);
+        return NULL;
+    }
+    *own = (bytes){ images, labels, .pixels = 1 };
+    for (int i = 0; i < image.rank; i++) own->pixels *= image.n[i];
+    return data_new(
+        (data){ .count = count, .x = image, .get = get_bytes, .release = free_bytes, .own = own });
+}
+
+/* ---- a part of another ----------------------------------------------------------------------- */
+
+typedef struct part {
+    const data *of;
+    ptrdiff_t first;
+} part;
+
+static void get_part(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    const part *p = d->own;
+    p->of->get(p->of, p->first + i, x, y);
+}
+
+data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count)
+{
+    if (!of) {
+        error_set("data_slice: the data set is NULL");
+        return NULL;
+    }
+    if (first < 0 || count < 1 || first > of->count || count > of->count - first) {
+        error_set("data_slice: %td samples from %td on, expected at least one of the set's %td", count, first,
+                  of->count);
+        return NULL;
+    }
+    part *own = malloc(sizeof *own);
+    if (!own) {
+        error_set("data_slice: no memory");
+        return NULL;
+    }
+    *own = (part){ of, first };
+    return data_new(
+        (data){ .count = count, .x = of->x, .y = of->y, .get = get_part, .release = free_own, .own = own });
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static int check_shape(tensor t, shape sample, ptrdiff_t n, const char *which)
+{
+    if (tensor_is_null(t)) return error_set("data_batch: %s is the null tensor", which);
+    shape expected = { .rank = sample.rank + 1, .n = { n } };
+    for (int i = 0; i < sample.rank; i++) expected.n[i + 1] = sample.n[i];
+    if (shape_equal(t.shape, expected)) return 0;
+    return error_set("data_batch: %s is %s, expected %s", which, shape_text(t.shape).text,
+                     shape_text(expected).text);
+}
+
+static int check_order(const data *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n)
+{
+    if (!order && (first < 0 || first > d->count || n > d->count - first))
+        return error_set("data_batch: %td samples from %td on, the set has %td", n, first, d->count);
+    for (ptrdiff_t k = 0; order && k < n; k++)
+        if (order[k] < 0 || order[k] >= d->count)
+            return error_set("data_batch: sample %td (order[%td]), the set has %td", order[k], k, d->count);
+    return 0;
+}
+
+int data_batch(const data *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, tensor x, tensor y)
+{
+    if (!d) return error_set("data_batch: the data set is NULL");
+    if (n < 0) return error_set("data_batch: %td samples", n);
+    if (check_shape(x, d->x, n, "x") || check_shape(y, d->y, n, "y") || check_order(d, order, first, n))
+        return -1;
+
+    bool clear = !error_text(); /* get has no other way to say that it failed */
+    for (ptrdiff_t k = 0; k < n; k++) {
+        ptrdiff_t i = order ? order[k] : first + k;
+        d->get(d, i, tensor_select(x, 0, k), tensor_select(y, 0, k));
+        if (clear && error_text()) return error_within("sample %td: ", i);
+    }
+    return 0;
+}

@@ -1,0 +1,175 @@
+/* loss.c: losses and their derivatives. */
+#include "nn/loss.h"
+
+#include <math.h>
+
+static bool refuse_shapes(const loss *l, tensor y, tensor target, const char *expected)
+{
+    error_set("loss %s: y %s and target %s, expected %s", l->name, shape_text(y.shape).text,
+              shape_text(target.shape).text, expected);
+    return false;
+}
+
+/* ---- cross-entropy ------------------------------------------------------------------------------ */
+
+static bool classes_fit(const loss *l, tensor y, tensor target)
+{
+    if (y.shape.rank != 2 || target.shape.rank != 1 || target.shape.n[0] != y.shape.n[0])
+        return refuse_shapes(l, y, target, "[N, K] and class indices [N]");
+    for (ptrdiff_t n = 0; n < y.shape.n[0]; n++) {
+        double class = (double)*tensor_at(target, INDEX(n));
+        if (class >= 0 && class < (double)y.shape.n[1] && class == floor(class)) continue;
+        error_set("loss %s: target[%td] is %g, expected a class from 0 to %td", l->name, n, class,
+                  y.shape.n[1] - 1);
+        return false;
+    }
+    return true;
+}
+
+static double cross_entropy(const loss *l, tensor y, tensor target, tensor dy)
+{
+    if (!classes_fit(l, y, target)) return NAN;
+    ptrdiff_t images = y.shape.n[0], classes = y.shape.n[1], sy = y.stride[1];
+    double sum = 0, rest = l->option / (double)classes;
+    for (ptrdiff_t n = 0; n < images; n++) {
+        const real *row = tensor_data(y) + n * y.stride[0];
+        ptrdiff_t class = (ptrdiff_t)*tensor_at(target, INDEX(n));
+        double greatest = -INFINITY, total = 0, mean = 0;
+        for (ptrdiff_t k = 0; k < classes; k++) greatest = fmax(greatest, (double)row[k * sy]);
+        for (ptrdiff_t k = 0; k < classes; k++) total += exp((double)row[k * sy] - greatest);
+        double log_total = greatest + log(total);
+        for (ptrdiff_t k = 0; k < classes; k++) mean += (double)row[k * sy] - log_total;
+        sum -= (1 - l->option) * ((double)row[class * sy] - log_total);
+        if (rest > 0) sum -= rest * mean; /* a class masked by -inf counts only where it is smoothed in */
+        if (tensor_is_null(dy)) continue;
+        real *drow = tensor_data(dy) + n * dy.stride[0];
+        for (ptrdiff_t k = 0; k < classes; k++) {
+            double q = rest + (k == class ? 1 - l->option : 0);
+            drow[k * dy.stride[1]] = (real)((exp((double)row[k * sy] - log_total) - q) / (double)images);
+        }
+    }
+    return sum / (double)images;
+}
+
+/* ---- element by element ------------------------------------------------------------------------- */
+
+/* One element's loss, and its derivative by y. */
+typedef double element(double y, double t, double option, double *slope);
+
+static double squared(double y, double t, double option, double *slope)
+{
+    (void)option;
+    *slope = 2 * (y - t);
+    return (y - t) * (y - t);
+}
+
+static double huber(double y, double t, double delta, double *slope)
+{
+    double e = y - t;
+    *slope = fmax(-delta, fmin(delta, e));
+    if (isnan(e)) *slope = e;
+    return fabs(e) <= delta ? e * e / 2 : delta * (fabs(e) - delta / 2);
+}
+
+static double binary(double y, double t, double option, double *slope)
+{
+    (void)option;
+    double e = exp(-fabs(y)); /* never overflows */
+    *slope = (y >= 0 ? 1 : e) / (1 + e) - t;
+    return fmax(y, 0) - y * t + log1p(e);
+}
+
+typedef struct mean {
+    element *f;
+    double option, sum, scale;
+} mean;
+
+static void mean_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    mean *m = context;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double slope;
+        m->sum += m->f((double)at[0][i * stride[0]], (double)at[1][i * stride[1]], m->option, &slope);
+        at[2][i * stride[2]] = (real)(slope * m->scale);
+    }
+}
+
+/* Where dy is not wanted the derivatives go to one place, a stride of 0 away from each other. */
+static double elementwise(const loss *l, tensor y, tensor target, tensor dy, element *f)
+{
+    if (!shape_equal(y.shape, target.shape)) {
+        refuse_shapes(l, y, target, "equal shapes");
+        return NAN;
+    }
+    double count = (double)tensor_count(y);
+    mean m = { f, l->option, 0, 1 / count };
+    tensor nowhere = { 0 };
+    if (tensor_is_null(dy)) {
+        nowhere = tensor_new((shape){ 0 });
+        if (tensor_is_null(nowhere)) return NAN;
+        dy = tensor_expand(nowhere, y.shape);
+    }
+    tensor_walk(3, (tensor[]){ y, target, dy }, TENSOR_ROW_MAJOR, mean_row, &m);
+    tensor_free(nowhere);
+    return m.sum / count;
+}
+
+static double mse(const loss *l, tensor y, tensor target, tensor dy)
+{
+    return elementwise(l, y, target, dy, squared);
+}
+
+static double huber_mean(const loss *l, tensor y, tensor target, tensor dy)
+{
+    return elementwise(l, y, target, dy, huber);
+}
+
+static double bce_with_logits(const loss *l, tensor y, tensor target, tensor dy)
+{
+    return elementwise(l, y, target, dy, binary);
+}
+
+/* ---- the losses --------------------------------------------------------------------------------- */
+
+/* An option out of range makes a loss without a function: it is reported where it is made. */
+static loss checked(loss l, bool valid, const char *expected)
+{
+    if (valid) return l;
+    error_set("loss %s: the option is %g, expected %s", l.name, l.option, expected);
+    l.value = NULL;
+    return l;
+}
+
+loss loss_cross_entropy(double label_smoothing)
+{
+    loss l = { "cross_entropy", cross_entropy, label_smoothing, true };
+    return checked(l, label_smoothing >= 0 && label_smoothing < 1,
+                   "a label smoothing of at least 0 and below 1");
+}
+
+loss loss_mse(void)
+{
+    return (loss){ "mse", mse, 0, false };
+}
+
+loss loss_huber(double delta)
+{
+    loss l = { "huber", huber_mean, delta == 0 ? 1 : delta, false };
+    return checked(l, isfinite(delta) && delta >= 0, "a delta above 0");
+}
+
+loss loss_bce_with_logits(void)
+{
+    return (loss){ "bce_with_logits", bce_with_logits, 0, false };
+}
+
+double loss_value(loss l, tensor y, tensor target, tensor dy)
+{
+    if (!l.value) error_set("loss_value: the loss is not made by a loss_ function, or was refused");
+    else if (tensor_is_null(y) || tensor_is_null(target)) error_set("loss %s: y or target is null", l.name);
+    else if (tensor_count(y) == 0) error_set("loss %s: y %s is empty", l.name, shape_text(y.shape).text);
+    else if (!tensor_is_null(dy) && !shape_equal(dy.shape, y.shape))
+        refuse_shapes(&l, y, dy, "dy of y's shape");
+    else return l.value(&l, y, target, dy);
+    return NAN;
+}

@@ -1,0 +1,74 @@
+/* net.h: a network: a sequence of layers, the shape of one image, and the memory to run it on a batch.
+ *
+ *     net *n = net_new(SHAPE(1, 28, 28), layer_conv2d(...), layer_relu(), ..., layer_dense(...));
+ *     net_build(n, 64, seed);
+ *     tensor y = net_forward(n, x, NET_TRAIN);       // [N, ...] -> [N, classes]
+ *     net_backward(n, dy, (tensor){ 0 });            // adds to net_gradients(n)
+ *
+ * Making a net plans it: shapes that do not fit are found there, and net_summary prints what it will
+ * take, before anything large is allocated. After net_build nothing is allocated while it runs. A net
+ * is used from one thread at a time; two nets may run at once. */
+#ifndef STRIDE_NN_NET_H
+#define STRIDE_NN_NET_H
+
+#include "layers/layers.h"
+
+typedef struct net {
+    layer *root;            /* the sequence; layer i is root->child[i] */
+    shape input, output;    /* of one image, without the batch axis */
+    ptrdiff_t batch;        /* images it was built for; 0: not built */
+    uint64_t seed, step;    /* what dropout's numbers are a function of; a trainer counts the steps */
+    tensor x, y;            /* the last forward's: x borrowed, y a view of `outputs` */
+    tensor outputs;         /* [batch, output...] */
+    struct net_note *notes; /* see net_note */
+} net;
+
+/* Takes the layers over. NULL, with an error that says which layer, where they do not fit together. */
+net *net_new_of(shape input, int count, layer *const layers[]);
+#define net_new(input, ...)                                                                                  \
+    net_new_of(input, TENSOR_COUNT(layer *, __VA_ARGS__), (layer *const[]){ __VA_ARGS__ })
+void net_free(net *n); /* NULL is allowed */
+
+/* A table: each layer with its options, output shape, parameters and FLOPs of one image, and what a
+ * batch takes. 0, or -1 where the needs overflow or the stream fails. */
+int net_summary(net *n, ptrdiff_t batch, FILE *to);
+
+/* Memory for batches of up to `batch` images. Parameters are initialised from the seed the first time
+ * and kept when a net is built again. */
+int net_build(net *n, ptrdiff_t batch, uint64_t seed);
+
+typedef enum net_mode { NET_INFER, NET_TRAIN } net_mode;
+
+/* y [N, output...] of x [N, input...], N up to the batch built for; any view. y is the net's and holds
+ * until the next forward; x must hold until the backward. Null, with an error, for a wrong x. */
+tensor net_forward(net *n, tensor x, net_mode mode);
+
+/* After a forward: adds to the gradients. dx [N, input...] may be null: not wanted, and not computed. */
+int net_backward(net *n, tensor dy, tensor dx);
+
+/* Inference for any number of images, in slices of the batch built for: y [N, output...]. */
+int net_predict(net *n, tensor x, tensor y);
+
+tensor net_parameters(const net *n); /* flat, in the order of the layers */
+tensor net_gradients(const net *n);
+tensor net_states(const net *n);
+void net_zero_gradients(net *n);
+
+/* Parameters and states by the names that torch.nn.Sequential gives them: "0.weight", "3.bias",
+ * "2.0.running_mean". `gradient` is null for a state. */
+typedef struct net_tensor {
+    const char *name;
+    tensor value, gradient;
+} net_tensor;
+void net_visit(net *n, void (*visit)(const net_tensor *t, void *context), void *context);
+tensor net_find(net *n, const char *name); /* null, with an error, where there is none */
+
+/* Notes travel with a saved net: short texts under names, such as how its input was normalised. */
+typedef struct net_note {
+    char *name, *text;
+    struct net_note *next;
+} net_note;
+int net_set_note(net *n, const char *name, const char *text); /* replaces; copies both; NULL text: removes */
+const char *net_note_text(const net *n, const char *name);    /* NULL where there is none */
+
+#endif

@@ -1,0 +1,228 @@
+/* optim.c: optimizers, each one sweep over flat arrays. */
+#include "nn/optim.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- steps -------------------------------------------------------------------------------------- */
+
+static void sgd_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
+{
+    const real rate = (real)lr, decay = (real)o->weight_decay, momentum = (real)o->momentum;
+    const real fresh = o->steps == 0 ? 1 : (real)(1 - o->dampening);
+    real *v = o->states ? tensor_data(o->state[0]) : NULL;
+    if (!v) {
+        for (ptrdiff_t i = 0; i < n; i++) w[i] -= rate * (g[i] + decay * w[i]);
+    } else if (o->nesterov) {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            real d = g[i] + decay * w[i];
+            v[i] = momentum * v[i] + fresh * d;
+            w[i] -= rate * (d + momentum * v[i]);
+        }
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) {
+            v[i] = momentum * v[i] + fresh * (g[i] + decay * w[i]);
+            w[i] -= rate * v[i];
+        }
+    }
+}
+
+static void adam_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
+{
+    const double t = (double)o->steps + 1;
+    const real b1 = (real)o->beta1, b2 = (real)o->beta2, epsilon = (real)o->epsilon;
+    const real a1 = (real)(1 - o->beta1), a2 = (real)(1 - o->beta2);
+    const real rate = (real)(lr / (1 - pow(o->beta1, t))); /* both corrections of the bias, taken out */
+    const real root = (real)(1 / sqrt(1 - pow(o->beta2, t)));
+    const real decay = o->decoupled ? 0 : (real)o->weight_decay;
+    const real keep = o->decoupled ? (real)(1 - lr * o->weight_decay) : 1;
+    real *m = tensor_data(o->state[0]), *v = tensor_data(o->state[1]);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        real d = g[i] + decay * w[i];
+        m[i] = b1 * m[i] + a1 * d;
+        v[i] = b2 * v[i] + a2 * d * d;
+        w[i] = keep * w[i] - rate * m[i] / ((real)sqrt(v[i]) * root + epsilon);
+    }
+}
+
+static void rmsprop_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
+{
+    const real rate = (real)lr, decay = (real)o->weight_decay, momentum = (real)o->momentum;
+    const real b = (real)o->beta2, a = (real)(1 - o->beta2), epsilon = (real)o->epsilon;
+    real *s = tensor_data(o->state[0]), *v = tensor_data(o->state[1]), *mean = tensor_data(o->state[2]);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        real d = g[i] + decay * w[i];
+        s[i] = b * s[i] + a * d * d;
+        mean[i] = b * mean[i] + a * d;
+        real spread = o->centered ? s[i] - mean[i] * mean[i] : s[i];
+        v[i] = momentum * v[i] + d / ((real)sqrt(spread > 0 ? spread : 0) + epsilon);
+        w[i] -= rate * v[i];
+    }
+}
+
+/* ---- making ------------------------------------------------------------------------------------- */
+
+typedef struct range {
+    const char *name;
+    double value, least, below;
+} range;
+
+static optim *checked(optim o, const range ranges[], int count)
+{
+    for (int i = 0; i < count; i++) {
+        const range *r = &ranges[i];
+        if (isfinite(r->value) && r->value >= r->least && (r->below == 0 || r->value < r->below)) continue;
+        if (r->below != 0)
+            error_set("%s: %s is %g, expected at least %g and below %g", o.name, r->name, r->value, r->least,
+                      r->below);
+        else error_set("%s: %s is %g, expected at least %g", o.name, r->name, r->value, r->least);
+        return NULL;
+    }
+    optim *made = malloc(sizeof *made);
+    if (!made) error_set("%s: no memory", o.name);
+    else *made = o;
+    return made;
+}
+
+static double or_default(double value, double fallback)
+{
+    return value == 0 ? fallback : value;
+}
+
+optim *optim_sgd(sgd options)
+{
+    optim o = { .name = "sgd",
+                .step = sgd_step,
+                .lr = options.lr,
+                .momentum = options.momentum,
+                .dampening = options.dampening,
+                .weight_decay = options.weight_decay,
+                .nesterov = options.nesterov,
+                .states = options.momentum != 0 };
+    if (o.lr == 0) {
+        error_set("sgd: lr is missing");
+        return NULL;
+    }
+    if (o.nesterov && (o.momentum == 0 || o.dampening != 0)) {
+        error_set("sgd: nesterov needs a momentum above 0 (%g) and no dampening (%g)", o.momentum,
+                  o.dampening);
+        return NULL;
+    }
+    const range ranges[] = { { "lr", o.lr, 0, 0 },
+                             { "momentum", o.momentum, 0, 0 },
+                             { "dampening", o.dampening, 0, 0 },
+                             { "weight_decay", o.weight_decay, 0, 0 } };
+    return checked(o, ranges, 4);
+}
+
+static optim *make_adam(const char *name, adam options, bool decoupled)
+{
+    optim o = { .name = name,
+                .step = adam_step,
+                .lr = or_default(options.lr, 0.001),
+                .beta1 = or_default(options.beta1, 0.9),
+                .beta2 = or_default(options.beta2, 0.999),
+                .epsilon = or_default(options.epsilon, 1e-8),
+                .decoupled = decoupled,
+                .states = 2 };
+    double decay = or_default(options.weight_decay, decoupled ? 0.01 : 0);
+    o.weight_decay = decay < 0 ? 0 : decay;
+    const range ranges[] = { { "lr", o.lr, 0, 0 },
+                             { "beta1", o.beta1, 0, 1 },
+                             { "beta2", o.beta2, 0, 1 },
+                             { "epsilon", o.epsilon, 0, 0 },
+                             { "weight_decay", o.weight_decay, 0, 0 } };
+    return checked(o, ranges, 5);
+}
+
+optim *optim_adam(adam options)
+{
+    return make_adam("adam", options, false);
+}
+
+optim *optim_adamw(adam options)
+{
+    return make_adam("adamw", options, true);
+}
+
+optim *optim_rmsprop(rmsprop options)
+{
+    optim o = { .name = "rmsprop",
+                .step = rmsprop_step,
+                .lr = or_default(options.lr, 0.01),
+                .beta2 = or_default(options.alpha, 0.99),
+                .epsilon = or_default(options.epsilon, 1e-8),
+                .momentum = options.momentum,
+                .weight_decay = options.weight_decay,
+                .centered = options.centered,
+                .states = 3 };
+    const range ranges[] = { { "lr", o.lr, 0, 0 },
+                             { "alpha", o.beta2, 0, 1 },
+                             { "epsilon", o.epsilon, 0, 0 },
+                             { "momentum", o.momentum, 0, 0 },
+                             { "weight_decay", o.weight_decay, 0, 0 } };
+    return checked(o, ranges, 5);
+}
+
+void optim_free(optim *o)
+{
+    if (!o) return;
+    for (int i = 0; i < o->states; i++) tensor_free(o->state[i]);
+    free(o);
+}
+
+/* ---- stepping ----------------------------------------------------------------------------------- */
+
+static int ready(optim *o, ptrdiff_t n)
+{
+    for (int i = 0; i < o->states; i++) {
+        if (tensor_is_null(o->state[i])) o->state[i] = tensor_new(SHAPE(n));
+        if (tensor_is_null(o->state[i])) return -1;
+        if (tensor_count(o->state[i]) != n)
+            return error_set("%s: %td parameters, the state is of %td", o->name, n,
+                             tensor_count(o->state[i]));
+    }
+    return 0;
+}
+
+int optim_step(optim *o, double lr, tensor parameters, tensor gradients)
+{
+    if (!o) return error_set("optim_step: the optimizer is NULL");
+    if (tensor_is_null(parameters) || tensor_is_null(gradients) || !tensor_is_contiguous(parameters) ||
+        !tensor_is_contiguous(gradients) || !shape_equal(parameters.shape, gradients.shape))
+        return error_set("%s: parameters %s and gradients %s, expected contiguous and of one shape", o->name,
+                         shape_text(parameters.shape).text, shape_text(gradients.shape).text);
+    if (!isfinite(lr) || lr < 0) return error_set("%s: learning rate %g, expected at least 0", o->name, lr);
+    ptrdiff_t n = tensor_count(parameters);
+    if (ready(o, n)) return -1;
+    o->step(o, lr, n, tensor_data(parameters), tensor_data(gradients));
+    o->steps++;
+    return 0;
+}
+
+static void square_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    double *sum = context;
+    for (ptrdiff_t i = 0; i < n; i++) *sum += (double)at[0][i * stride[0]] * (double)at[0][i * stride[0]];
+}
+
+double optim_clip_norm(tensor gradients, double most)
+{
+    double sum = 0;
+    tensor_walk(1, &gradients, TENSOR_ROW_MAJOR, square_row, &sum);
+    double norm = sqrt(sum);
+    if (norm > most) tensor_scale(gradients, (real)(most / norm));
+    return norm;
+}
+
+static real clipped(real x, void *context)
+{
+    real most = *(const real *)context;
+    return x > most ? most : x < -most ? -most : x;
+}
+
+void optim_clip_value(tensor gradients, double most)
+{
+    real bound = (real)most;
+    tensor_map(gradients, clipped, &bound, gradients);
+}

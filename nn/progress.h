@@ -1,0 +1,20 @@
+/* progress.h: how far a run is: redrawn on a terminal, plain lines elsewhere; private to nn/. */
+#ifndef STRIDE_NN_PROGRESS_H
+#define STRIDE_NN_PROGRESS_H
+
+#include "nn/train.h"
+
+typedef struct progress {
+    FILE *to; /* NULL: nothing is shown */
+    bool terminal, colour;
+    double shown; /* seconds at the last drawing */
+} progress;
+
+progress progress_begin(FILE *to);
+
+/* During an epoch (drawn a few times a second) and after it. */
+void progress_step(progress *p, const train_report *r, long step_in_epoch, long steps_an_epoch,
+                   double images_per_second);
+void progress_epoch(progress *p, const train_report *r, double images_per_second);
+
+#endif

@@ -1,0 +1,178 @@
+/* save.c: a net as a file of tensors with its architecture and notes beside them, and back. */
+#define _POSIX_C_SOURCE 200809L
+#include "nn/save.h"
+#include "nn/architecture.h"
+#include "nn/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION "1" /* of what the metadata holds, raised when an older reader would misread it */
+#define NOTE_PREFIX "note."
+
+/* ---- saving -------------------------------------------------------------------------------------- */
+
+typedef struct items {
+    safetensors_item *item;
+    int count;
+    bool failed;
+} items;
+
+static void add_item(const net_tensor *t, void *context)
+{
+    items *list = context;
+    char *name = strdup(t->name);
+    safetensors_item *grown = realloc(list->item, ((size_t)list->count + 1) * sizeof *grown);
+    if (grown) list->item = grown;
+    if (name && grown) {
+        list->item[list->count++] = (safetensors_item){ name, t->value };
+        return;
+    }
+    free(name);
+    list->failed = true;
+}
+
+static void items_free(items *list)
+{
+    for (int i = 0; i < list->count; i++) free((char *)list->item[i].name);
+    free(list->item);
+}
+
+static int put_note(json_t *metadata, const net_note *note)
+{
+    json_t *key = json_sprintf(NOTE_PREFIX "%s", note->name);
+    int status = json_object_set_new(metadata, json_string_value(key), json_string(note->text));
+    json_decref(key);
+    return status ? error_set("note %s: no memory, or it is not UTF-8", note->name) : 0;
+}
+
+static json_t *metadata_of(const net *n)
+{
+    json_t *architecture = architecture_write(n);
+    if (!architecture) return NULL;
+    json_t *metadata = json_pack("{s:s, s:s, s:o}", "format", "stride", "stride_version", VERSION,
+                                 "architecture", architecture);
+    int status = metadata ? 0 : error_set("no memory for the metadata");
+    for (const net_note *note = n->notes; note && status == 0; note = note->next)
+        status = put_note(metadata, note);
+    if (status == 0) return metadata;
+    json_decref(metadata);
+    return NULL;
+}
+
+int net_save(net *n, const char *path)
+{
+    if (!path) return error_set("net_save: the path is NULL");
+    if (tensor_is_null(net_parameters(n))) return error_set("%s: net_save before net_build", path);
+    int status = -1;
+    items list = { 0 };
+    json_t *metadata = metadata_of(n);
+    if (metadata) net_visit(n, add_item, &list);
+    if (!metadata) error_within("%s: ", path);
+    else if (list.failed) error_set("%s: no memory for the names of its tensors", path);
+    else status = safetensors_write(path, list.count, list.item, metadata);
+    items_free(&list);
+    json_decref(metadata);
+    return status;
+}
+
+/* ---- loading ------------------------------------------------------------------------------------- */
+
+typedef struct loading {
+    const safetensors *file;
+    bool check; /* only: whether it could be read */
+    int status;
+} loading;
+
+static void load_tensor(const net_tensor *t, void *context)
+{
+    loading *l = context;
+    safetensors_entry *e = l->status ? NULL : safetensors_find(l->file, t->name, t->value.shape);
+    if (e) e->met = true;
+    if (!e || (!l->check && safetensors_read(l->file, e, t->value))) l->status = -1;
+}
+
+static int read_tensors(net *n, const safetensors *file)
+{
+    loading l = { .file = file };
+    net_visit(n, load_tensor, &l);
+    return l.status;
+}
+
+/* Every tensor of the net is in the file, and every one of the file's in the net. */
+static int check_tensors(net *n, const safetensors *file)
+{
+    loading l = { .file = file, .check = true };
+    net_visit(n, load_tensor, &l);
+    for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
+        if (!e->met) l.status = error_set("%s: tensor %.100s is not one of the net's", file->path, e->name);
+    return l.status;
+}
+
+static int read_notes(net *n, const safetensors *file)
+{
+    const char *key;
+    json_t *text;
+    const size_t prefix = strlen(NOTE_PREFIX);
+    json_object_foreach(file->metadata, key, text)
+    {
+        if (strncmp(key, NOTE_PREFIX, prefix) != 0) continue;
+        if (net_set_note(n, key + prefix, json_string_value(text))) return -1;
+    }
+    return 0;
+}
+
+static net *read_net(const safetensors *file, ptrdiff_t batch, net_known known)
+{
+    const char *text, *version;
+    net *n = NULL;
+    if (json_unpack(file->metadata, "{s:s, s:s}", "architecture", &text, "stride_version", &version))
+        error_set("%s: no architecture in the metadata; net_load_tensors reads tensors alone", file->path);
+    else if (strcmp(version, VERSION) != 0)
+        error_set("%s: stride_version %.20s, expected %s", file->path, version, VERSION);
+    else if (!(n = architecture_read(text, known))) error_within("%s: ", file->path);
+    else if (check_tensors(n, file) == 0) { /* what the parameters are about to take, the file has */
+        if (net_build(n, batch, 0) || read_notes(n, file)) error_within("%s: ", file->path);
+        else if (read_tensors(n, file) == 0) return n;
+    }
+    net_free(n);
+    return NULL;
+}
+
+net *net_load(const char *path, ptrdiff_t batch, net_known known)
+{
+    if (!path || batch < 1) {
+        error_set("net_load: %s, a batch of %td; expected a path and at least 1", path ? path : "NULL",
+                  batch);
+        return NULL;
+    }
+    safetensors *file = safetensors_open(path);
+    net *n = file ? read_net(file, batch, known) : NULL;
+    safetensors_close(file);
+    return n;
+}
+
+/* What was read when the disk failed is taken back. */
+static int read_or_restore(net *n, const safetensors *file)
+{
+    tensor parameters = tensor_clone(net_parameters(n)), states = tensor_clone(net_states(n));
+    bool copied = !tensor_is_null(parameters) && !tensor_is_null(states);
+    int status = copied ? read_tensors(n, file) : -1;
+    if (copied && status) {
+        tensor_copy(net_parameters(n), parameters);
+        tensor_copy(net_states(n), states);
+    }
+    tensor_free(parameters);
+    tensor_free(states);
+    return status;
+}
+
+int net_load_tensors(net *n, const char *path)
+{
+    if (!path) return error_set("net_load_tensors: the path is NULL");
+    if (tensor_is_null(net_parameters(n))) return error_set("%s: net_load_tensors before net_build", path);
+    safetensors *file = safetensors_open(path);
+    int status = file && check_tensors(n, file) == 0 ? read_or_restore(n, file) : -1;
+    safetensors_close(file);
+    return status;
+}

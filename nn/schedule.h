@@ -1,0 +1,39 @@
+/* schedule.h: what the learning rate is multiplied by, as a function of the step.
+ *
+ * A schedule is a value. schedule_factor is given the step, counted from 0, and how many steps the run
+ * has and how many an epoch has; warm-up comes first and the schedule begins when it ends. */
+#ifndef STRIDE_NN_SCHEDULE_H
+#define STRIDE_NN_SCHEDULE_H
+
+#include "tensor/error.h"
+
+typedef struct schedule schedule;
+struct schedule {
+    double (*factor)(const schedule *s, double step, double total, double per_epoch); /* NULL: constant */
+    double every, gamma;                                                              /* step */
+    double least;             /* cosine: the factor at the end */
+    double rise, first, last; /* one-cycle */
+    long warmup;              /* steps of linear warm-up before */
+};
+
+schedule schedule_constant(void);
+schedule schedule_step(double epochs, double gamma); /* times gamma every so many epochs */
+schedule schedule_cosine(double least); /* from 1 to `least` over the run: Loshchilov and Hutter 2017 */
+
+/* Up to 1 over the fraction `rise` of the run, from 1/divisor; then down to 1/(divisor * final_divisor);
+ * both as half cosines: Smith and Topin 2018, as PyTorch's OneCycleLR. Zeros: 0.3, 25, 1e4. The optimizer's
+ * lr is the peak. */
+typedef struct one_cycle {
+    double rise, divisor, final_divisor;
+} one_cycle;
+schedule schedule_one_cycle(one_cycle options);
+
+/* The same after `steps` steps in which the factor rises linearly: (step + 1) / (steps + 1). */
+schedule schedule_warmup(long steps, schedule after);
+
+double schedule_factor(const schedule *s, long step, long total, long per_epoch);
+
+/* 0, or -1 with an error that names what is out of range. */
+int schedule_check(const schedule *s);
+
+#endif

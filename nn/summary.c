@@ -1,0 +1,95 @@
+/* summary.c: what a net is and what it will take, as a table, before it takes it. */
+#include "nn/net.h"
+
+#include <string.h>
+
+typedef struct table {
+    FILE *to;
+    int width; /* of the first column */
+} table;
+
+static int indented(const layer *l, const char *path, char *text, size_t size)
+{
+    int depth = 0;
+    for (const char *c = path; *c; c++) depth += *c == '.';
+    const char *name = strrchr(path, '.');
+    int used = snprintf(text, size, "%*s%s ", 2 * depth, "", name ? name + 1 : path);
+    return used + (int)layer_describe(l, text + used, size - (size_t)used);
+}
+
+static void measure_width(layer *l, const char *path, void *context)
+{
+    table *t = context;
+    char text[512];
+    int width = indented(l, path, text, sizeof text);
+    if (width > t->width) t->width = width;
+}
+
+/* 1234567 as "1,234,567". */
+static const char *grouped(double value, char text[32])
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%.0f", value), used = 0;
+    for (int i = 0; i < length && used < 30; i++) {
+        if (i > 0 && (length - i) % 3 == 0) text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+static void print_row(layer *l, const char *path, void *context)
+{
+    const table *t = context;
+    if (!path[0]) return; /* the root is the whole table */
+    char text[512], parameters[32], flops[32];
+    indented(l, path, text, sizeof text);
+    double own = 0;
+    for (int i = 0; i < l->params; i++) own += (double)shape_count(l->param[i].shape, "net_summary");
+    fprintf(t->to, "%-*s  %-20s %14s %16s\n", t->width, text, shape_text(l->y).text, grouped(own, parameters),
+            grouped(l->children ? 0 : l->flops / (double)l->x.n[0], flops));
+}
+
+static void print_bytes(FILE *to, const char *what, double elements)
+{
+    double bytes = elements * (double)sizeof(real);
+    const char *unit[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    int u = 0;
+    for (; bytes >= 1024 && u < 4; u++) bytes /= 1024;
+    fprintf(to, "  %-34s %8.*f %s\n", what, u ? 1 : 0, bytes, unit[u]);
+}
+
+static int summarise(net *n, shape x, FILE *to)
+{
+    shape y;
+    layer_needs needs;
+    if (layer_plan(n->root, x, &y) || layer_measure(n->root, &needs)) return -1;
+    char text[32];
+    table t = { to, (int)strlen("layer") };
+    layer_visit(n->root, measure_width, &t);
+    fprintf(to, "%-*s  %-20s %14s %16s\n", t.width, "layer", "output", "parameters", "FLOPs an image");
+    fprintf(to, "%-*s  %-20s\n", t.width, "input", shape_text(x).text);
+    layer_visit(n->root, print_row, &t);
+    fprintf(to, "%-*s  %-20s %14s", t.width, "total", "", grouped((double)needs.parameters, text));
+    fprintf(to, " %16s\n\n", grouped(n->root->flops / (double)x.n[0], text));
+    fprintf(to, "memory for batches of %td, %s\n", x.n[0], REAL_NAME);
+    print_bytes(to, "parameters and their gradients", 2.0 * (double)needs.parameters);
+    if (needs.state > 0) print_bytes(to, "states", (double)needs.state);
+    print_bytes(to, "activations", (double)needs.memory + (double)shape_count(y, "net_summary"));
+    print_bytes(to, "scratch of each thread", (double)needs.scratch);
+    print_bytes(to, "gradients of chunks", (double)needs.partial);
+    print_bytes(to, "a batch of input", (double)shape_count(x, "net_summary"));
+    return fflush(to) || ferror(to) ? error_set("net_summary: the stream cannot be written") : 0;
+}
+
+/* The shapes of the batch are planned on the side: a net that is built is built again as it was. */
+int net_summary(net *n, ptrdiff_t batch, FILE *to)
+{
+    if (!n) return error_set("net_summary: the net is NULL");
+    if (batch < 1) return error_set("net_summary: a batch of %td images, expected at least 1", batch);
+    shape x = { .rank = n->input.rank + 1, .n = { batch } };
+    for (int i = 0; i < n->input.rank; i++) x.n[i + 1] = n->input.n[i];
+    int status = summarise(n, x, to);
+    if (n->batch > 0 && net_build(n, n->batch, n->seed)) return -1;
+    return status;
+}

@@ -1,0 +1,316 @@
+/* train.c: the loop: forward, loss, backward, step. */
+#define _POSIX_C_SOURCE 200809L
+#include "nn/train.h"
+#include "nn/progress.h"
+#include "tensor/random.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Streams of random numbers: one for each epoch's order. */
+enum { ORDER_STREAM = 1 << 20 };
+
+typedef struct run {
+    net *n;
+    const data *d;
+    train o;
+    tensor x, target, dy;     /* a batch */
+    tensor best, best_states; /* parameters and states of the best epoch, where they are to be restored */
+    ptrdiff_t *order;
+    ptrdiff_t *picked; /* argmax of a batch */
+    FILE *csv;
+    long steps_an_epoch;
+    double began, training_seconds;
+    double loss_sum, hits, seen; /* of this epoch */
+    double best_loss;
+    int since_best;
+    train_report report;
+    progress progress;
+} run;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- scores ------------------------------------------------------------------------------------- */
+
+static shape batch_of(shape sample, ptrdiff_t n)
+{
+    for (int i = sample.rank++; i > 0; i--) sample.n[i] = sample.n[i - 1];
+    sample.n[0] = n;
+    return sample;
+}
+
+/* How many rows of y [N, K] have their greatest element at their class. */
+static double count_hits(tensor y, tensor target, ptrdiff_t *picked)
+{
+    double hits = 0;
+    tensor_argmax(picked, y, AXES(1));
+    for (ptrdiff_t i = 0; i < y.shape.n[0]; i++)
+        hits += (double)picked[i] == (double)*tensor_at(target, INDEX(i));
+    return hits;
+}
+
+static bool counts_hits(const loss *l, const net *n)
+{
+    return l->classes && n->output.rank == 1;
+}
+
+static int fits(const net *n, const data *d, const char *what)
+{
+    if (!d || d->count < 1) return error_set("train: the %s set is %s", what, d ? "empty" : "NULL");
+    if (d->x.rank + 1 > TENSOR_MAX_RANK || d->y.rank + 1 > TENSOR_MAX_RANK)
+        return error_set("train: samples %s and %s of the %s set leave no axis for the batch",
+                         shape_text(d->x).text, shape_text(d->y).text, what);
+    if (!shape_equal(d->x, n->input))
+        return error_set("train: the %s set has samples %s, the net takes %s", what, shape_text(d->x).text,
+                         shape_text(n->input).text);
+    return 0;
+}
+
+/* The first n rows of a batch's tensor. */
+static tensor rows(tensor batch, ptrdiff_t n)
+{
+    return tensor_narrow(batch, 0, 0, n);
+}
+
+static int evaluate(net *n, const data *d, const loss *l, tensor x, tensor target, ptrdiff_t *picked,
+                    train_score *score)
+{
+    double loss_sum = 0, hits = 0;
+    ptrdiff_t batch = x.shape.n[0];
+    for (ptrdiff_t first = 0; first < d->count; first += batch) {
+        ptrdiff_t count = d->count - first < batch ? d->count - first : batch;
+        if (data_batch(d, NULL, first, count, rows(x, count), rows(target, count))) return -1;
+        tensor y = net_forward(n, rows(x, count), NET_INFER);
+        double value = loss_value(*l, y, rows(target, count), (tensor){ 0 });
+        if (error_text()) return -1;
+        loss_sum += value * (double)count;
+        if (counts_hits(l, n)) hits += count_hits(y, rows(target, count), picked);
+    }
+    score->loss = loss_sum / (double)d->count;
+    score->accuracy = counts_hits(l, n) ? hits / (double)d->count : NAN;
+    return 0;
+}
+
+int train_evaluate(net *n, const data *d, loss l, train_score *score)
+{
+    if (!n || n->batch < 1) return error_set("train_evaluate before net_build");
+    if (fits(n, d, "data")) return -1;
+    tensor x = tensor_new(batch_of(d->x, n->batch)), target = tensor_new(batch_of(d->y, n->batch));
+    ptrdiff_t *picked = malloc((size_t)n->batch * sizeof *picked);
+    int status = -1;
+    if (!picked) error_set("train_evaluate: no memory");
+    else if (!tensor_is_null(x) && !tensor_is_null(target))
+        status = evaluate(n, d, &l, x, target, picked, score);
+    tensor_free(x);
+    tensor_free(target);
+    free(picked);
+    return status;
+}
+
+/* ---- one step ----------------------------------------------------------------------------------- */
+
+static int step(run *r, ptrdiff_t first, ptrdiff_t count)
+{
+    tensor x = rows(r->x, count), target = rows(r->target, count), dy = rows(r->dy, count);
+    if (data_batch(r->d, r->order + first, 0, count, x, target)) return -1;
+    r->n->step = (uint64_t)r->report.step;
+    net_zero_gradients(r->n);
+
+    tensor y = net_forward(r->n, x, NET_TRAIN);
+    double value = loss_value(r->o.loss, y, target, dy);
+    if (error_text()) return -1;
+    if (!isfinite(value))
+        return error_set(
+            "train: the loss is %g at step %ld (epoch %d); a smaller learning rate than %g, or clipping, "
+            "may help",
+            value, r->report.step + 1, r->report.epoch, r->report.lr);
+    if (net_backward(r->n, dy, (tensor){ 0 })) return -1;
+    if (r->o.clip_value > 0) optim_clip_value(net_gradients(r->n), r->o.clip_value);
+    if (r->o.clip_norm > 0) optim_clip_norm(net_gradients(r->n), r->o.clip_norm);
+    r->report.lr =
+        r->o.optim->lr * schedule_factor(&r->o.schedule, r->report.step, r->report.steps, r->steps_an_epoch);
+    if (optim_step(r->o.optim, r->report.lr, net_parameters(r->n), net_gradients(r->n))) return -1;
+
+    r->report.step++;
+    r->loss_sum += value * (double)count;
+    r->seen += (double)count;
+    if (counts_hits(&r->o.loss, r->n)) r->hits += count_hits(y, target, r->picked);
+    r->report.training.loss = r->loss_sum / r->seen;
+    r->report.training.accuracy = counts_hits(&r->o.loss, r->n) ? r->hits / r->seen : NAN;
+    return error_text() ? -1 : 0;
+}
+
+/* ---- one epoch ---------------------------------------------------------------------------------- */
+
+static double images_per_second(const run *r)
+{
+    double images = (double)(r->report.epoch - 1) * (double)r->d->count + r->seen;
+    return r->training_seconds > 0 ? images / r->training_seconds : 0;
+}
+
+static int train_epoch(run *r)
+{
+    double began = now(), before = r->training_seconds;
+    r->loss_sum = r->hits = r->seen = 0;
+    if (!r->o.keep_order)
+        random_permutation(r->order, r->d->count,
+                           (random_key){ r->o.seed, (uint64_t)(ORDER_STREAM + r->report.epoch) });
+    for (long k = 0; k < r->steps_an_epoch; k++) {
+        ptrdiff_t first = k * r->o.batch, left = r->d->count - first;
+        if (step(r, first, left < r->o.batch ? left : r->o.batch)) return -1;
+        r->report.seconds = now() - r->began;
+        r->training_seconds = before + now() - began;
+        progress_step(&r->progress, &r->report, k + 1, r->steps_an_epoch, images_per_second(r));
+    }
+    return 0;
+}
+
+static int validate(run *r)
+{
+    r->report.best = false;
+    r->report.validation = (train_score){ NAN, NAN };
+    if (!r->o.validation) return 0;
+    if (evaluate(r->n, r->o.validation, &r->o.loss, r->x, r->target, r->picked, &r->report.validation))
+        return -1;
+    r->since_best++;
+    if (!(r->report.validation.loss < r->best_loss - r->o.min_delta)) return 0;
+    r->best_loss = r->report.validation.loss;
+    r->since_best = 0;
+    r->report.best = true;
+    if (r->o.patience > 0) {
+        tensor_copy(r->best, net_parameters(r->n));
+        tensor_copy(r->best_states, net_states(r->n));
+    }
+    return 0;
+}
+
+static int csv_failed(const run *r)
+{
+    return error_set("train: %s: %s", r->o.csv, strerror(errno));
+}
+
+static int write_csv(run *r)
+{
+    if (!r->csv) return 0;
+    const train_report *p = &r->report;
+    int written =
+        fprintf(r->csv, "%d,%ld,%.9g,%.9g,%.9g,%.9g,%.9g,%.3f\n", p->epoch, p->step, p->lr, p->training.loss,
+                p->training.accuracy, p->validation.loss, p->validation.accuracy, p->seconds);
+    return written < 0 || fflush(r->csv) ? csv_failed(r) : 0;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------ */
+
+static int check_options(const run *r)
+{
+    const train *o = &r->o;
+    if (!r->n) return error_set("train: the net is NULL");
+    if (fits(r->n, r->d, "training") || (o->validation && fits(r->n, o->validation, "validation"))) return -1;
+    if (!o->loss.value) return error_set("train: the loss is missing");
+    if (!o->optim) return error_set("train: the optimizer is missing");
+    if (o->epochs < 0) return error_set("train: %d epochs, expected at least 0", o->epochs);
+    if (o->batch < 0) return error_set("train: a batch of %td, expected at least 1", o->batch);
+    if (o->patience < 0) return error_set("train: a patience of %d epochs, expected at least 0", o->patience);
+    if (o->patience > 0 && !o->validation) return error_set("train: patience needs a validation set");
+    if (!(o->clip_norm >= 0) || !(o->clip_value >= 0) || !isfinite(o->min_delta))
+        return error_set("train: clip_norm %g, clip_value %g, min_delta %g, expected at least 0",
+                         o->clip_norm, o->clip_value, o->min_delta);
+    if (o->drop_last && o->batch > r->d->count)
+        return error_set("train: drop_last leaves nothing of %td samples in batches of %td", r->d->count,
+                         o->batch);
+    return schedule_check(&o->schedule);
+}
+
+static int allocate(run *r)
+{
+    const train *o = &r->o;
+    ptrdiff_t batch = o->batch;
+    if ((tensor_is_null(net_parameters(r->n)) || r->n->batch < batch) && net_build(r->n, batch, o->seed))
+        return -1;
+    r->x = tensor_new(batch_of(r->d->x, batch));
+    r->target = tensor_new(batch_of(r->d->y, batch));
+    r->dy = tensor_new(batch_of(r->n->output, batch));
+    if (tensor_is_null(r->x) || tensor_is_null(r->target) || tensor_is_null(r->dy)) return -1;
+    if (o->patience > 0) {
+        r->best = tensor_clone(net_parameters(r->n));
+        r->best_states = tensor_clone(net_states(r->n));
+        if (tensor_is_null(r->best) || tensor_is_null(r->best_states)) return -1;
+    }
+    r->picked = malloc((size_t)batch * sizeof *r->picked);
+    r->order = malloc((size_t)r->d->count * sizeof *r->order);
+    if (!r->picked || !r->order)
+        return error_set("train: no memory for the order of %td samples", r->d->count);
+    for (ptrdiff_t i = 0; i < r->d->count; i++) r->order[i] = i;
+    if (!o->csv) return 0;
+    r->csv = fopen(o->csv, "w");
+    if (!r->csv) return csv_failed(r);
+    const char *header = "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,seconds\n";
+    return fputs(header, r->csv) < 0 ? csv_failed(r) : 0;
+}
+
+static int release(run *r, int status)
+{
+    tensor_free(r->x);
+    tensor_free(r->target);
+    tensor_free(r->dy);
+    tensor_free(r->best);
+    tensor_free(r->best_states);
+    free(r->picked);
+    free(r->order);
+    if (r->csv && fclose(r->csv) && status == 0) status = csv_failed(r);
+    return status;
+}
+
+static int epochs(run *r, train_result *result)
+{
+    for (r->report.epoch = 1; r->report.epoch <= r->o.epochs; r->report.epoch++) {
+        if (train_epoch(r) || validate(r)) return -1;
+        r->report.seconds = now() - r->began;
+        progress_epoch(&r->progress, &r->report, images_per_second(r));
+        if (write_csv(r)) return -1;
+        result->epochs = r->report.epoch;
+        result->training = r->report.training;
+        if (r->report.best) result->best_epoch = r->report.epoch;
+        if (r->report.best || r->o.patience == 0) result->validation = r->report.validation;
+        result->images_per_second = images_per_second(r);
+        bool patient = r->o.patience == 0 || r->since_best < r->o.patience;
+        bool go_on = !r->o.callback || r->o.callback(&r->report, r->o.context);
+        result->stopped_early = (!patient || !go_on) && r->report.epoch < r->o.epochs;
+        if (result->stopped_early) break;
+    }
+    if (r->o.patience > 0) {
+        tensor_copy(net_parameters(r->n), r->best);
+        tensor_copy(net_states(r->n), r->best_states);
+    }
+    return 0;
+}
+
+int train_run(net *n, const data *d, train options, train_result *result)
+{
+    train_result unused;
+    if (!result) result = &unused;
+    *result = (train_result){ .training = { NAN, NAN }, .validation = { NAN, NAN } };
+    run r = { .n = n, .d = d, .o = options, .best_loss = INFINITY, .began = now() };
+    if (error_text() || check_options(&r)) return -1;
+    if (r.o.epochs == 0) r.o.epochs = 1;
+    if (r.o.batch == 0) r.o.batch = 64;
+    if (r.o.batch > d->count) r.o.batch = d->count;
+    r.steps_an_epoch = (long)(d->count / r.o.batch) + (!r.o.drop_last && d->count % r.o.batch != 0);
+    r.report = (train_report){ .epochs = r.o.epochs,
+                               .steps = r.steps_an_epoch * r.o.epochs,
+                               .validation = { NAN, NAN },
+                               .lr = r.o.optim->lr };
+    r.progress = progress_begin(r.o.progress);
+    int status = allocate(&r) ? -1 : epochs(&r, result);
+    result->steps = r.report.step;
+    result->seconds = r.training_seconds;
+    return release(&r, status);
+}

@@ -1,0 +1,71 @@
+/* train.h: four verbs, forward, loss, backward, step, in one call that trains a net on a data set.
+ *
+ *     train_result r;
+ *     optim *o = optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9 });
+ *     train_run(n, training, (train){ .epochs = 5, .loss = loss_cross_entropy(0), .optim = o }, &r);
+ *
+ * One seed gives the same weights, bit for bit, for any number of threads. */
+#ifndef STRIDE_NN_TRAIN_H
+#define STRIDE_NN_TRAIN_H
+
+#include "nn/data.h"
+#include "nn/loss.h"
+#include "nn/net.h"
+#include "nn/optim.h"
+#include "nn/schedule.h"
+
+/* How a net does on a data set. */
+typedef struct train_score {
+    double loss;
+    double
+        accuracy; /* fraction of samples whose greatest output is their class; NaN where the loss has none */
+} train_score;
+
+typedef struct train_report {
+    int epoch, epochs;      /* counted from 1 */
+    long step, steps;       /* taken; of the whole run */
+    double lr;              /* of the last step */
+    train_score training;   /* mean over this epoch so far, in training mode */
+    train_score validation; /* after the epoch; NaN where there is no such set */
+    double seconds;         /* since the run began */
+    bool best;              /* this epoch's parameters are the best so far */
+} train_report;
+
+typedef struct train {
+    loss loss;         /* required */
+    optim *optim;      /* required; the caller's */
+    int epochs;        /* 0: 1 */
+    ptrdiff_t batch;   /* 0: 64 */
+    schedule schedule; /* zero: constant */
+    const data *validation;
+    int patience;                 /* stop when validation has not improved for so many epochs; 0: never */
+    double min_delta;             /* what counts as an improvement of the validation loss */
+    double clip_norm, clip_value; /* of the gradients; 0: not clipped */
+    uint64_t seed;   /* of the order of samples, and of the net's parameters where it is not built yet */
+    bool keep_order; /* no shuffling */
+    bool drop_last;  /* skip an epoch's last batch where it is not full */
+    const char *csv; /* a file to write a line to for each epoch; NULL: none */
+    FILE *progress;  /* where to show it: a line that is redrawn on a terminal, a line for each epoch
+                         elsewhere; NULL: nowhere */
+    bool (*callback)(const train_report *r, void *context); /* after each epoch; false ends the run */
+    void *context;
+} train;
+
+typedef struct train_result {
+    int epochs; /* run */
+    long steps;
+    train_score training, validation; /* of the last epoch; validation of the best where it is restored */
+    int best_epoch;                   /* by validation loss; 0 where there is no validation */
+    bool stopped_early;
+    double seconds, images_per_second; /* of training alone, validation not counted */
+} train_result;
+
+/* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss that is not a
+ * number (the parameters are then those before that step). With patience the best parameters are
+ * restored at the end. The result may be NULL. */
+int train_run(net *n, const data *d, train options, train_result *result);
+
+/* In inference mode, in batches of what the net is built for. */
+int train_evaluate(net *n, const data *d, loss l, train_score *score);
+
+#endif
