@@ -1,0 +1,18 @@
+/* arguments.h: numbers from a command line, checked. */
+#ifndef STRIDE_EXAMPLES_ARGUMENTS_H
+#define STRIDE_EXAMPLES_ARGUMENTS_H
+
+#include <stdio.h>
+
+/* The whole text as a number in least … most; otherwise one line on stderr that names the option, and
+ * the program ends with status 2. */
+long argument_integer(const char *option, const char *text, long least, long most);
+double argument_number(const char *option, const char *text, double least, double most);
+
+/* Ends a program: the error latched by the library, on stderr, and status 1. */
+int report_error(const char *program);
+
+/* Ends a program: what it wrote must have arrived (a full disk behind stdout is a failure). */
+int finish(const char *program, int status);
+
+#endif

@@ -1,0 +1,109 @@
+/* custom_layer.c: a layer of your own: PReLU (He et al. 2015), written against layers/layer.h alone.
+ *
+ * It trains, saves, prints and is gradient-checked like any other. With --broken its backward pass has
+ * an error, which the check must find. */
+#include "examples/arguments.h"
+#include "nn/stride.h"
+
+#include <string.h>
+
+static bool broken;
+
+/* y[n, c, i] = x, or w[c] x where x is negative. */
+static int plan(layer *l, shape x, shape *y)
+{
+    *y = x;
+    return layer_parameter(l, "weight", SHAPE(x.n[1]), (layer_init){ .constant = 0.25 });
+}
+
+static void forward(layer *l, tensor x, tensor y)
+{
+    const real *w = tensor_data(l->param[0]), *in = tensor_data(x);
+    ptrdiff_t channels = x.shape.n[1], count = tensor_count(x), plane = count / x.shape.n[0] / channels;
+    for (ptrdiff_t i = 0; i < count; i++)
+        tensor_data(y)[i] = in[i] < 0 ? w[i / plane % channels] * in[i] : in[i];
+}
+
+static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)y;
+    const real *w = tensor_data(l->param[0]), *in = tensor_data(x), *dout = tensor_data(dy);
+    ptrdiff_t channels = x.shape.n[1], count = tensor_count(x), plane = count / x.shape.n[0] / channels;
+    for (ptrdiff_t i = 0; i < count; i++)
+        tensor_data(dx)[i] = in[i] < 0 && !broken ? w[i / plane % channels] * dout[i] : dout[i];
+}
+
+static void gradient(layer *l, tensor x, tensor y, tensor dy)
+{
+    (void)y;
+    const real *in = tensor_data(x), *dout = tensor_data(dy);
+    ptrdiff_t channels = x.shape.n[1], count = tensor_count(x), plane = count / x.shape.n[0] / channels;
+    for (ptrdiff_t i = 0; i < count; i++)
+        if (in[i] < 0) tensor_data(l->grad[0])[i / plane % channels] += in[i] * dout[i];
+}
+
+static const layer_type prelu = {
+    .name = "prelu", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
+};
+
+static layer *layer_prelu(void)
+{
+    return layer_new(&prelu, NULL, 0, NULL);
+}
+
+static int check(void)
+{
+    layer *l = layer_prelu();
+    gradcheck_result r = gradcheck_layer(l, SHAPE(2, 3, 4, 5), (gradcheck){ .report = stdout });
+    printf("gradient check: %s\n\n", r.text);
+    layer_free(l);
+    return r.passed ? 0 : error_set("the gradient check failed: %s", r.text);
+}
+
+static int learn(void)
+{
+    /* clang-format off */
+    net *n = net_new(SHAPE(1, 28, 28),
+        layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
+        layer_prelu(),
+        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
+        layer_flatten(),
+        layer_dense((dense){ .out_features = 10 }));
+    /* clang-format on */
+    data *digits = digits_new(10000, 1), *validation = digits_new(2000, 2);
+    optim *o = optim_adam((adam){ .lr = 0.003 });
+    train_result r = { 0 };
+    if (n && digits && validation && o && net_summary(n, 64, stdout) == 0 && fflush(stdout) == 0)
+        train_run(n, digits,
+                  (train){ .epochs = 3,
+                           .loss = loss_cross_entropy(0),
+                           .optim = o,
+                           .validation = validation,
+                           .progress = stderr },
+                  &r);
+    if (!error_text()) {
+        printf("\nvalidation accuracy=%.4f, the slopes it found:\n", r.validation.accuracy);
+        tensor_print(stdout, net_find(n, "1.weight"));
+        printf("\n");
+    }
+    net_free(n);
+    data_free(digits);
+    data_free(validation);
+    optim_free(o);
+    return error_text() ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    broken = argc == 2 && strcmp(argv[1], "--broken") == 0;
+    if (argc > 1 && !broken) {
+        bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+        fputs("usage: custom_layer [--broken]\n\nGradient-checks a layer of its own, then trains a net with "
+              "it on drawn "
+              "digits.\n--broken plants an error in its backward pass: the check must find it, status 1.\n",
+              help ? stdout : stderr);
+        return help ? 0 : 2;
+    }
+    if (check() || learn()) return report_error("custom_layer");
+    return finish("custom_layer", 0);
+}

@@ -1,0 +1,23 @@
+/* mnist_data.h: MNIST from wherever it is: a folder, the network, or drawn. */
+#ifndef STRIDE_EXAMPLES_MNIST_DATA_H
+#define STRIDE_EXAMPLES_MNIST_DATA_H
+
+#include "nn/data.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef struct mnist {
+    data *train, *test;
+    const char *source; /* "MNIST in data/mnist", "drawn digits" */
+    bool drawn;         /* not MNIST, but as many of nn/digits.h */
+} mnist;
+
+/* The four IDX files, plain or gzipped, of $MNIST_DIR where that is set (and then nowhere else), or of
+ * data/mnist or ../shared/mnist. Otherwise they are downloaded to data/mnist, unless STRIDE_OFFLINE=1.
+ * Otherwise digits are drawn, which `messages` (NULL: nobody) is told, with why. -1 with an error where
+ * files are there but cannot be used. */
+int mnist_find(mnist *m, FILE *messages);
+void mnist_free(mnist *m);
+
+#endif

@@ -1,0 +1,93 @@
+/* pooling.c: a pooling layer made from a function on one window, forward and backward. */
+#include "examples/arguments.h"
+#include "layers/layers.h"
+
+#include <string.h>
+
+/* ---- the function: the maximum; its adjoint gives dy to the first place that holds it -------------- */
+
+static real window_max(const real *window, ptrdiff_t n, const void *context)
+{
+    (void)context;
+    real most = window[0];
+    for (ptrdiff_t i = 1; i < n; i++)
+        if (window[i] > most) most = window[i];
+    return most;
+}
+
+static void window_max_adjoint(const real *window, ptrdiff_t n, real y, real dy, real *dwindow,
+                               const void *context)
+{
+    (void)context;
+    bool given = false;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        dwindow[i] = !given && window[i] == y ? dy : 0;
+        given = given || window[i] == y;
+    }
+}
+
+static const pool_function maximum = { .name = "maximum",
+                                       .value = window_max,
+                                       .adjoint = window_max_adjoint };
+
+/* ---- the layer at work ----------------------------------------------------------------------------- */
+
+static void show(const char *what, tensor x)
+{
+    printf("%s %s\n", what, shape_text(x.shape).text);
+    tensor_print(stdout, x);
+    printf("\n\n");
+}
+
+/* Runs the layer on one batch; the gradient of its output is y - b, or ones where b is null. */
+static int run(layer *l, tensor a, tensor b)
+{
+    if (!l || layer_build(l, a.shape, 0)) return -1;
+    char name[256];
+    layer_describe(l, name, sizeof name);
+    printf("---- %s\n\n", name);
+    tensor y = tensor_new(l->y), dy = tensor_new(l->y), da = tensor_new(a.shape);
+    layer_mode(l, true, 0, 0);
+    layer_forward(l, a, y);
+    if (tensor_is_null(b)) {
+        tensor_fill(dy, 1);
+    } else {
+        tensor_copy(dy, y);
+        tensor_add(dy, -1, b);
+    }
+    layer_backward(l, a, y, dy, da);
+    show("y", y);
+    show(tensor_is_null(b) ? "the gradient of a for a gradient of ones"
+                           : "the gradient of a for a gradient y - b",
+         da);
+    tensor_free(y);
+    tensor_free(dy);
+    tensor_free(da);
+    return error_text() ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static real a_data[] = { 7, 4, 9, 6, 6, 7, 4, 9, 3, 4, 9, 5, 5, 3, 9, 7, 3, 7, 3, 6, 5, 9, 6, 7,
+                             7, 8, 3, 3, 8, 3, 6, 8, 3, 5, 3, 4, 9, 9, 7, 9, 4, 6, 6, 3, 6, 3, 4, 3,
+                             3, 9, 8, 7, 7, 7, 5, 4, 6, 3, 8, 7, 3, 8, 7, 6, 4, 6, 6, 6, 4, 6, 6, 7 };
+    static real b_data[] = { 6, 4, 6, 9, 4, 8, 4, 8, 4, 5, 6, 5, 5, 8, 6, 6,
+                             5, 3, 7, 8, 6, 4, 4, 7, 6, 9, 9, 7, 7, 8, 7, 6 };
+    if (argc > 1) {
+        bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+        fputs("usage: pooling\n\nPools with a function of the program's own, forward and backward.\n",
+              help ? stdout : stderr);
+        return help ? 0 : 2;
+    }
+    tensor a = tensor_wrap(a_data, SHAPE(1, 2, 6, 6)), b = tensor_wrap(b_data, SHAPE(1, 2, 4, 4));
+    layer *overlapping = layer_pool((pool){ .function = &maximum, .kernel = { 3, 3 }, .stride = { 1, 1 } });
+    layer *padded = layer_pool(
+        (pool){ .function = &maximum, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } });
+    show("a", a);
+    int status = run(overlapping, a, b) || run(padded, a, (tensor){ 0 });
+    layer_free(overlapping);
+    layer_free(padded);
+    tensor_free(a);
+    tensor_free(b);
+    return status ? report_error("pooling") : finish("pooling", 0);
+}

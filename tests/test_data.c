@@ -1,0 +1,726 @@
+/* test_data.c: samples arrive where they belong, and no file, however broken, is taken for another. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/support.h"
+
+#include "nn/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static char folder[3000];
+
+static int enter_folder(void **state)
+{
+    const char *given = getenv("STRIDE_TEST_TMP");
+    snprintf(folder, sizeof folder, "%s", given ? given : "/tmp/stride_test_data_XXXXXX");
+    return given || mkdtemp(folder) ? 0 : -1;
+}
+
+/* One of a few buffers in turn, so that two paths can be used at once. */
+static const char *path_of(const char *name)
+{
+    static char paths[4][sizeof folder + 1000];
+    static int turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+typedef struct bytes {
+    size_t count;
+    const void *at;
+} bytes;
+
+#define STRING(text)                                                                                         \
+    {                                                                                                        \
+        sizeof text - 1, text                                                                                \
+    }
+#define BYTES(text) ((bytes)STRING(text))
+
+static const char *written(const char *name, bytes b)
+{
+    const char *path = path_of(name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(b.at, 1, b.count, f), b.count);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static const char *zipped(const char *name, bytes b)
+{
+    const char *path = path_of(name);
+    gzFile f = gzopen(path, "wb9");
+    assert_non_null(f);
+    assert_int_equal(gzwrite(f, b.at, (unsigned)b.count), b.count);
+    assert_int_equal(gzclose(f), Z_OK);
+    return path;
+}
+
+static bytes contents(const char *path)
+{
+    static unsigned char all[1 << 12];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    bytes b = { fread(all, 1, sizeof all, f), all };
+    assert_int_equal(fclose(f), 0);
+    assert_true(b.count < sizeof all);
+    return b;
+}
+
+/* Two images of 2 x 3 pixels, and the digits 7 and 9. */
+#define IMAGES "\0\0\x08\3\0\0\0\2\0\0\0\2\0\0\0\3\0\1\2\3\4\5\xfa\xfb\xfc\xfd\xfe\xff"
+#define LABELS "\0\0\x08\1\0\0\0\2\7\x09"
+
+static tensor sample_x(const data *d, ptrdiff_t i, real *class)
+{
+    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    d->get(d, i, x, y);
+    *class = tensor_item(y);
+    tensor_free(y);
+    return x;
+}
+
+static void assert_is_the_pair(const data *d)
+{
+    assert_non_null(d);
+    assert_int_equal(d->count, 2);
+    assert_string_equal(shape_text(d->x).text, "[1, 2, 3]");
+    assert_string_equal(shape_text(d->y).text, "[]");
+    static const double pixels[2][6] = { { 0, 1, 2, 3, 4, 5 }, { 250, 251, 252, 253, 254, 255 } };
+    static const double classes[] = { 7, 9 };
+    for (int i = 0; i < 2; i++) {
+        real class;
+        tensor x = sample_x(d, i, &class);
+        for (int k = 0; k < 6; k++) assert_true(*element(x, k) == (real)pixels[i][k] / 255);
+        assert_true(class == (real)classes[i]);
+        tensor_free(x);
+    }
+}
+
+/* ---- IDX files that are right ---------------------------------------------------------------- */
+
+static void idx_files_become_pixels_and_classes(void **state)
+{
+    data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    assert_is_the_pair(d);
+    data_free(d);
+}
+
+static void gzipped_files_are_the_same(void **state)
+{
+    for (int which = 0; which < 4; which++) { /* either of them, whatever it is called */
+        data *d = data_idx((which & 1 ? zipped : written)("images.gz", BYTES(IMAGES)),
+                           (which & 2 ? zipped : written)("labels", BYTES(LABELS)));
+        assert_is_the_pair(d);
+        data_free(d);
+    }
+}
+
+static void black_is_0_and_white_is_1(void **state)
+{
+    data *d = data_idx(written("images", BYTES("\0\0\x08\3\0\0\0\1\0\0\0\1\0\0\0\2\0\xff")),
+                       written("labels", BYTES("\0\0\x08\1\0\0\0\1\0")));
+    assert_non_null(d);
+    real class;
+    tensor x = sample_x(d, 0, &class);
+    assert_elements(x, 0, 1);
+    tensor_free(x);
+    data_free(d);
+}
+
+static void images_of_rank_4_have_channels(void **state)
+{
+    data *d = data_idx(
+        written("images", BYTES("\0\0\x08\4\0\0\0\2\0\0\0\3\0\0\0\1\0\0\0\2\0\0\0\0\0\0\xff\0\xff\0\xff\0")),
+        written("labels", BYTES(LABELS)));
+    assert_non_null(d);
+    assert_string_equal(shape_text(d->x).text, "[3, 1, 2]");
+    real class;
+    tensor x = sample_x(d, 1, &class);
+    assert_elements(x, 1, 0, 1, 0, 1, 0);
+    tensor_free(x);
+    data_free(d);
+}
+
+/* More than is read at once, so that memory grows on the way. */
+static void large_files_arrive_whole(void **state)
+{
+    enum { COUNT = 4100, PIXELS = 28 * 28, HEAD = 16 };
+    unsigned char *all = malloc(HEAD + COUNT * PIXELS), classes[8 + COUNT] = "\0\0\x08\1\0\0\x10\x04";
+    assert_non_null(all);
+    memcpy(all, "\0\0\x08\3\0\0\x10\x04\0\0\0\x1c\0\0\0\x1c", HEAD);
+    for (int i = 0; i < COUNT * PIXELS; i++) all[HEAD + i] = (unsigned char)(i * 2654435761u >> 23);
+    for (int i = 0; i < COUNT; i++) classes[8 + i] = (unsigned char)(i % 251);
+    const bytes images = { HEAD + COUNT * PIXELS, all }, labels = { sizeof classes, classes };
+    for (int zip = 0; zip < 2; zip++) {
+        data *d =
+            data_idx((zip ? zipped : written)("images", images), (zip ? zipped : written)("labels", labels));
+        assert_non_null(d);
+        assert_int_equal(d->count, COUNT);
+        for (ptrdiff_t i = 0; i < COUNT; i += 41) {
+            real class;
+            tensor x = sample_x(d, i, &class);
+            assert_true(class == (real)(i % 251));
+            for (ptrdiff_t k = 0; k < PIXELS; k++)
+                if (tensor_data(x)[k] != (real)all[HEAD + i * PIXELS + k] / 255)
+                    fail_msg("image %td, pixel %td", i, k);
+            tensor_free(x);
+        }
+        data_free(d);
+    }
+    free(all);
+}
+
+/* ---- IDX files that are wrong ---------------------------------------------------------------- */
+
+typedef struct bad_file {
+    const char *what;
+    bytes file;
+    const char *expected;
+} bad_file;
+
+static const bad_file bad_images[] = {
+    { "empty", STRING(""), "truncated: 0 of 4 bytes of the magic number" },
+    { "one byte", STRING("\0"), "truncated: 1 of 4 bytes of the magic number" },
+    { "half a magic number", STRING("\0\0\x08"), "truncated: 3 of 4 bytes of the magic number" },
+    { "a text", STRING("P5\n28 28\n255\n"), "begins with 50 35 0a 32, expected an IDX file's 00 00 08 03" },
+    { "first byte", STRING("\1\0\x08\3\0\0\0\1\0\0\0\1\0\0\0\1\0"), "begins with 01 00 08 03" },
+    { "second byte", STRING("\0\1\x08\3\0\0\0\1\0\0\0\1\0\0\0\1\0"), "begins with 00 01 08 03" },
+    { "no type", STRING("\0\0\0\3\0\0\0\1\0\0\0\1\0\0\0\1\0"), "IDX type 00, expected 08 (unsigned byte)" },
+    { "signed bytes", STRING("\0\0\x09\3\0\0\0\1\0\0\0\1\0\0\0\1\0"), "IDX type 09, expected 08" },
+    { "shorts", STRING("\0\0\x0b\3\0\0\0\1\0\0\0\1\0\0\0\1\0\0"), "IDX type 0b, expected 08" },
+    { "integers", STRING("\0\0\x0c\3\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\0"), "IDX type 0c, expected 08" },
+    { "floats", STRING("\0\0\x0d\3\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\0"), "IDX type 0d, expected 08" },
+    { "doubles", STRING("\0\0\x0e\3\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\0"), "IDX type 0e, expected 08" },
+    { "rank 0", STRING("\0\0\x08\0\0"), "rank 0, expected 3 (images of one channel) or 4" },
+    { "labels", STRING(LABELS), "rank 1, expected 3" },
+    { "rank 2", STRING("\0\0\x08\2\0\0\0\2\0\0\0\2\0\0\0\0"), "rank 2, expected 3" },
+    { "rank 5", STRING("\0\0\x08\5\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1\0"), "rank 5, expected 3" },
+    { "rank 255", STRING("\0\0\x08\xff\0\0\0\1"), "rank 255, expected 3" },
+    { "no sizes", STRING("\0\0\x08\3"), "truncated: 0 of 12 bytes of sizes" },
+    { "half the sizes", STRING("\0\0\x08\3\0\0\0\1\0"), "truncated: 5 of 12 bytes of sizes" },
+    { "one size too few", STRING("\0\0\x08\4\0\0\0\1\0\0\0\1\0\0\0\1"),
+      "truncated: 12 of 16 bytes of sizes" },
+    { "no image", STRING("\0\0\x08\3\0\0\0\0\0\0\0\2\0\0\0\3"), "sizes [0, 2, 3], expected none to be zero" },
+    { "no row", STRING("\0\0\x08\3\0\0\0\2\0\0\0\0\0\0\0\3"), "sizes [2, 0, 3], expected none to be zero" },
+    { "no column", STRING("\0\0\x08\3\0\0\0\2\0\0\0\3\0\0\0\0"),
+      "sizes [2, 3, 0], expected none to be zero" },
+    { "no image, and overflow", STRING("\0\0\x08\4\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0"),
+      "expected none to be zero" },
+    { "overflow", STRING("\0\0\x08\4\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
+      "[4294967295, 4294967295, 4294967295, 4294967295] are more than can be addressed" },
+    { "overflow to zero", STRING("\0\0\x08\4\x80\0\0\0\x80\0\0\0\0\0\0\4\0\0\0\1"),
+      "are more than can be addressed" },
+    { "overflow of signed", STRING("\0\0\x08\3\x80\0\0\0\x80\0\0\0\0\0\0\2"),
+      "are more than can be addressed" },
+    { "an empty promise", STRING("\0\0\x08\3\x80\0\0\0\x40\0\0\0\0\0\0\2\1\2\3"),
+      "truncated: 3 of 4,611,686,018,427,387,904 bytes of images" },
+    { "sizes from the other end",
+      STRING("\0\0\x08\3\2\0\0\0\2\0\0\0\3\0\0\0\0\1\2\3\4\5\6\7\x08\x09\x0a\x0b"),
+      "more than can be addressed" },
+    { "no element", STRING("\0\0\x08\3\0\0\0\2\0\0\0\2\0\0\0\3"), "truncated: 0 of 12 bytes of images" },
+    { "an image missing", STRING("\0\0\x08\3\0\0\0\2\0\0\0\2\0\0\0\3\0\1\2\3\4\5"),
+      "truncated: 6 of 12 bytes" },
+    { "an image too many", STRING("\0\0\x08\3\0\0\0\2\0\0\0\2\0\0\0\3\0\1\2\3\4\5\6\7\1\2\3\4\5\6\7\1\2\3"),
+      "trailing data: expected to end after 12 bytes of images [2, 2, 3]" },
+    { "a byte too many", STRING(IMAGES "\0"),
+      "trailing data: expected to end after 12 bytes of images [2, 2, 3]" },
+    { "twice", STRING(IMAGES IMAGES), "trailing data: expected to end after 12 bytes of images [2, 2, 3]" },
+    { "gzip, and no more", STRING("\x1f\x8b"), "truncated, its gzip stream ends early: 0 of 4 bytes" },
+    { "gzip, and nothing in it", STRING("\x1f\x8b\x08\0\0\0\0\0\0\3"),
+      "truncated, its gzip stream ends early: 0 of 4" },
+    { "gzip of another method", STRING("\x1f\x8b\x07\0\0\0\0\0\0\3\0\0\0\0\0\0\0\0"),
+      "corrupt gzip stream: " },
+};
+
+static const bad_file bad_labels[] = {
+    { "empty", STRING(""), "truncated: 0 of 4 bytes of the magic number" },
+    { "a text", STRING("7\n9\n"), "begins with 37 0a 39 0a, expected an IDX file's 00 00 08 01" },
+    { "integers", STRING("\0\0\x0c\1\0\0\0\2\0\0\0\1\0\0\0\2"), "IDX type 0c, expected 08 (unsigned byte)" },
+    { "images", STRING(IMAGES), "rank 3, expected 1 (labels)" },
+    { "half the sizes", STRING("\0\0\x08\1\0\0"), "truncated: 2 of 4 bytes of sizes" },
+    { "no label", STRING("\0\0\x08\1\0\0\0\0"), "sizes [0], expected none to be zero" },
+    { "a label missing", STRING("\0\0\x08\1\0\0\0\2\7"), "truncated: 1 of 2 bytes of labels" },
+    { "a label too many", STRING(LABELS "\1"), "trailing data: expected to end after 2 bytes of labels [2]" },
+    { "fewer", STRING("\0\0\x08\1\0\0\0\1\7"), "labels: 1 labels, expected 2, one for each image of" },
+    { "more", STRING("\0\0\x08\1\0\0\0\3\7\1\2"), "labels: 3 labels, expected 2, one for each image of" },
+};
+
+static void expect_refused(data *d, const char *name, const char *expected)
+{
+    if (d) fail_msg("it was taken");
+    size_t length = strlen(name);
+    assert_non_null(strstr(error_text(), length > 100 ? name + length - 100 : name));
+    assert_null(strchr(error_text(), '\n'));
+    expect_error("%s", expected);
+}
+
+static void broken_images_are_refused(void **state)
+{
+    for (size_t i = 0; i < sizeof bad_images / sizeof *bad_images; i++) {
+        about("images: %s", bad_images[i].what);
+        data *d = data_idx(written("images", bad_images[i].file), written("labels", BYTES(LABELS)));
+        expect_refused(d, path_of("images"), bad_images[i].expected);
+    }
+}
+
+static void broken_labels_are_refused(void **state)
+{
+    for (size_t i = 0; i < sizeof bad_labels / sizeof *bad_labels; i++) {
+        about("labels: %s", bad_labels[i].what);
+        data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", bad_labels[i].file));
+        expect_refused(d, path_of("labels"), bad_labels[i].expected);
+    }
+}
+
+/* What a header says is refused alike when it comes out of a gzip stream. */
+static void broken_files_are_refused_gzipped_too(void **state)
+{
+    for (size_t i = 0; i < sizeof bad_images / sizeof *bad_images; i++) {
+        if (strstr(bad_images[i].what, "gzip")) continue;
+        about("images, gzipped: %s", bad_images[i].what);
+        data *d = data_idx(zipped("images", bad_images[i].file), written("labels", BYTES(LABELS)));
+        expect_refused(d, path_of("images"), bad_images[i].expected);
+    }
+}
+
+static void a_file_cut_anywhere_is_refused(void **state)
+{
+    bytes images = BYTES(IMAGES), labels = BYTES(LABELS);
+    for (size_t count = 0; count < images.count; count++) {
+        about("images cut after %zu bytes", count);
+        data *d = data_idx(written("images", (bytes){ count, images.at }), written("labels", labels));
+        expect_refused(d, path_of("images"), "truncated: ");
+    }
+    for (size_t count = 0; count < labels.count; count++) {
+        about("labels cut after %zu bytes", count);
+        data *d = data_idx(written("images", images), written("labels", (bytes){ count, labels.at }));
+        expect_refused(d, path_of("labels"), "truncated: ");
+    }
+}
+
+static void a_gzip_stream_cut_anywhere_is_refused(void **state)
+{
+    bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
+    for (size_t count = 0; count < whole.count; count++) {
+        about("cut after %zu of %zu bytes", count, whole.count);
+        data *d = data_idx(written("images", (bytes){ count, whole.at }), written("labels", BYTES(LABELS)));
+        expect_refused(d, path_of("images"), "truncated");
+    }
+}
+
+/* Some bits of a gzip header mean nothing (the time, say); with any other one wrong nothing is taken. */
+static void no_wrong_bit_of_a_gzip_stream_changes_a_pixel(void **state)
+{
+    bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
+    unsigned char *at = (unsigned char *)whole.at;
+    int refused = 0;
+    for (size_t bit = 0; bit < 8 * whole.count; bit++) {
+        about("bit %zu", bit);
+        at[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        data *d = data_idx(written("images", whole), written("labels", BYTES(LABELS)));
+        at[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        if (d) assert_is_the_pair(d);
+        else expect_refused(d, path_of("images"), "");
+        refused += d == NULL;
+        data_free(d);
+    }
+    assert_true(refused > (int)(8 * (whole.count - 10)));
+}
+
+static void a_wrong_sum_is_a_corrupt_stream(void **state)
+{
+    for (size_t back = 1; back <= 8; back++) { /* four bytes of CRC, four of length */
+        bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
+        ((unsigned char *)whole.at)[whole.count - back] ^= 0x40;
+        data *d = data_idx(written("images", whole), written("labels", BYTES(LABELS)));
+        expect_refused(d, path_of("images"), "corrupt gzip stream: incorrect ");
+    }
+}
+
+static void files_that_cannot_be_read_are_refused(void **state)
+{
+    const char *labels = written("labels", BYTES(LABELS)), *images = written("images", BYTES(IMAGES));
+    expect_refused(data_idx(path_of("none"), labels), path_of("none"), ": No such file or directory");
+    expect_refused(data_idx(images, path_of("none")), path_of("none"), ": No such file or directory");
+    expect_refused(data_idx(folder, labels), folder, ": Is a directory");
+    expect_refused(data_idx(path_of("images/x"), labels), path_of("images/x"), ": Not a directory");
+    expect_refused(data_idx(NULL, labels), "images", "data_idx: the name of the file of images is NULL");
+    images = written("images", BYTES(IMAGES));
+    expect_refused(data_idx(images, NULL), "labels", "data_idx: the name of the file of labels is NULL");
+}
+
+static void a_file_without_permission_is_refused(void **state)
+{
+    const char *labels = written("labels", BYTES(LABELS)), *images = written("secret", BYTES(IMAGES));
+    assert_int_equal(chmod(images, 0), 0);
+    uid_t me = geteuid();
+    if (me == 0) assert_int_equal(seteuid(65534), 0); /* root may read everything, nobody may not */
+    data *d = data_idx(images, labels);
+    assert_int_equal(seteuid(me), 0);
+    expect_refused(d, images, ": Permission denied");
+    assert_int_equal(unlink(images), 0);
+}
+
+/* Of a long path the end is shown: both files and what was expected fit into one message. */
+static void long_paths_leave_room_for_the_message(void **state)
+{
+    char deep[1000] = "";
+    for (int i = 0; i < 4; i++) {
+        char name[202];
+        memset(name, 'a' + i, 200);
+        snprintf(name + 200, 2, "/");
+        strcat(deep, name);
+        mkdir(path_of(deep), 0777);
+    }
+    char images[1100], labels[1100];
+    snprintf(images, sizeof images, "%sthe-images", deep);
+    snprintf(labels, sizeof labels, "%sthe-labels", deep);
+    data *d = data_idx(written(images, BYTES(IMAGES)), written(labels, BYTES("\0\0\x08\1\0\0\0\1\7")));
+    assert_null(d);
+    assert_non_null(strstr(error_text(), "/the-labels: 1 labels, expected 2, one for each image of "));
+    expect_error("/the-images");
+}
+
+/* ---- data sets of the user's own ------------------------------------------------------------- */
+
+/* Sample i is x = [i, -i], y = 10 i. `own` counts the releases. */
+static void get_number(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    *tensor_at(x, INDEX(0)) = (real)i;
+    *tensor_at(x, INDEX(1)) = (real)-i;
+    tensor_fill(y, (real)(10 * i));
+}
+
+static void count_release(data *d)
+{
+    ++*(int *)d->own;
+}
+
+static data numbers(ptrdiff_t count, int *released)
+{
+    return (
+        data){ .count = count, .x = SHAPE(2), .get = get_number, .release = count_release, .own = released };
+}
+
+static void a_set_of_your_own_is_asked_and_released_once(void **state)
+{
+    int released = 0;
+    data *d = data_new(numbers(5, &released));
+    assert_non_null(d);
+    tensor x = tensor_new(SHAPE(3, 2)), y = tensor_new(SHAPE(3));
+    assert_int_equal(data_batch(d, NULL, 2, 3, x, y), 0);
+    assert_elements(x, 2, -2, 3, -3, 4, -4);
+    assert_elements(y, 20, 30, 40);
+    assert_int_equal(released, 0);
+    data_free(d);
+    assert_int_equal(released, 1);
+    tensor_free(x);
+    tensor_free(y);
+}
+
+static void what_no_set_can_be_is_refused_and_released(void **state)
+{
+    int released = 0;
+    data kind = numbers(1, &released);
+    kind.get = NULL;
+    assert_null(data_new(kind));
+    expect_error("data_new: get is NULL");
+    assert_null(data_new(numbers(0, &released)));
+    expect_error("data_new: 0 samples, expected at least one");
+    assert_null(data_new(numbers(-3, &released)));
+    expect_error("data_new: -3 samples, expected at least one");
+    kind = numbers(1, &released);
+    kind.x = SHAPE(2, -1);
+    assert_null(data_new(kind));
+    expect_error("data_new: x: negative size in shape [2, -1]");
+    kind.x = SHAPE(1, 1, 1, 1, 1, 1, 1, 1);
+    assert_null(data_new(kind));
+    expect_error("data_new: x: samples of rank 8, expected at most 7");
+    kind.x = SHAPE(2);
+    kind.y = SHAPE(PTRDIFF_MAX, 2);
+    assert_null(data_new(kind));
+    expect_error("data_new: y: shape");
+    assert_int_equal(released, 6);
+}
+
+static void release_is_optional_and_null_is_free(void **state)
+{
+    int released = 0;
+    data kind = numbers(1, &released);
+    kind.release = NULL;
+    data *d = data_new(kind);
+    assert_non_null(d);
+    data_free(d);
+    kind.count = 0;
+    assert_null(data_new(kind));
+    expect_error("data_new: 0 samples");
+    data_free(NULL);
+}
+
+/* ---- of tensors ------------------------------------------------------------------------------ */
+
+static void tensors_are_a_data_set(void **state)
+{
+    tensor x = tensor_of(SHAPE(3, 2), 1, 2, 3, 4, 5, 6), y = tensor_of(SHAPE(3), 7, 8, 9);
+    data *d = data_tensors(tensor_flip(x, 1), y); /* a view is as good */
+    assert_non_null(d);
+    assert_int_equal(d->count, 3);
+    tensor bx = tensor_new(SHAPE(2, 2)), by = tensor_new(SHAPE(2));
+    assert_int_equal(data_batch(d, (ptrdiff_t[]){ 2, 0 }, 0, 2, bx, by), 0);
+    assert_elements(bx, 6, 5, 2, 1);
+    assert_elements(by, 9, 7);
+    *tensor_at(x, INDEX(0, 0)) = 100; /* no copy was made */
+    assert_int_equal(data_batch(d, NULL, 0, 2, bx, by), 0);
+    assert_elements(bx, 2, 100, 4, 3);
+    data_free(d);
+    tensor_free(bx);
+    tensor_free(by);
+    tensor_free(x);
+    tensor_free(y);
+}
+
+static void tensors_that_do_not_agree_are_refused(void **state)
+{
+    tensor x = tensor_new(SHAPE(3, 2)), y = tensor_new(SHAPE(2)), none = { 0 };
+    assert_null(data_tensors(x, y));
+    expect_error("data_tensors: x [3, 2] and y [2] differ in the number of samples");
+    assert_null(data_tensors(none, y));
+    expect_error("data_tensors: x is the null tensor, expected [N, ...]");
+    assert_null(data_tensors(x, none));
+    expect_error("data_tensors: y is the null tensor, expected [N, ...]");
+    assert_null(data_tensors(x, tensor_select(y, 0, 0)));
+    expect_error("data_tensors: y is a single number, expected [N, ...]");
+    assert_null(data_tensors(tensor_narrow(x, 0, 0, 0), tensor_narrow(y, 0, 0, 0)));
+    expect_error("data_new: 0 samples, expected at least one");
+    tensor_free(x);
+    tensor_free(y);
+}
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+static void a_slice_is_a_part(void **state)
+{
+    int released = 0;
+    data *whole = data_new(numbers(10, &released)), *part = data_slice(whole, 3, 5),
+         *inner = data_slice(part, 1, 4);
+    assert_non_null(inner);
+    assert_int_equal(part->count, 5);
+    assert_int_equal(inner->count, 4);
+    assert_string_equal(shape_text(part->x).text, "[2]");
+    tensor x = tensor_new(SHAPE(4, 2)), y = tensor_new(SHAPE(4));
+    assert_int_equal(data_batch(part, NULL, 1, 4, x, y), 0);
+    assert_elements(y, 40, 50, 60, 70);
+    assert_int_equal(data_batch(inner, (ptrdiff_t[]){ 3, 3, 0, 1 }, 0, 4, x, y), 0);
+    assert_elements(y, 70, 70, 40, 50);
+    data_free(inner);
+    data_free(part);
+    assert_int_equal(released, 0);
+    data_free(whole);
+    assert_int_equal(released, 1);
+    tensor_free(x);
+    tensor_free(y);
+}
+
+static void a_slice_may_be_the_whole_and_no_more(void **state)
+{
+    int released = 0;
+    data *whole = data_new(numbers(10, &released)), *part = data_slice(whole, 0, 10);
+    assert_non_null(part);
+    data_free(part);
+    part = data_slice(whole, 9, 1);
+    assert_non_null(part);
+    data_free(part);
+    static const ptrdiff_t bad[][2] = {
+        { -1, 3 }, { 0, 0 },  { 0, -1 },          { 0, 11 },          { 1, 10 },
+        { 10, 1 }, { 11, 1 }, { PTRDIFF_MAX, 2 }, { 2, PTRDIFF_MAX },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_null(data_slice(whole, bad[i][0], bad[i][1]));
+        expect_error("data_slice: %td samples from %td on, expected at least one of the set's 10", bad[i][1],
+                     bad[i][0]);
+    }
+    assert_null(data_slice(NULL, 0, 1));
+    expect_error("data_slice: the data set is NULL");
+    data_free(whole);
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static void a_batch_goes_into_any_view_and_nowhere_else(void **state)
+{
+    data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    assert_non_null(d);
+    const ptrdiff_t order[] = { 1, 0, 1, 1 };
+    tensor plain_x = tensor_new(SHAPE(4, 1, 2, 3)), plain_y = tensor_new(SHAPE(4));
+    assert_int_equal(data_batch(d, order, 0, 4, plain_x, plain_y), 0);
+    assert_elements(plain_y, 9, 7, 9, 9);
+    dice rolls = { { 5 } };
+    for (int i = 0; i < 200; i++) {
+        about("view %d", i);
+        tensor whole_x, whole_y;
+        tensor x = roll_view(&rolls, plain_x.shape, &whole_x), y = roll_view(&rolls, plain_y.shape, &whole_y);
+        tensor_fill(whole_x, -1);
+        tensor_fill(whole_y, -1);
+        assert_int_equal(data_batch(d, order, 0, 4, x, y), 0);
+        assert_same(x, plain_x);
+        assert_same(y, plain_y);
+        tensor_fill(x, -1);
+        tensor_fill(y, -1);
+        for (ptrdiff_t k = 0; k < tensor_count(whole_x); k++) assert_true(*element(whole_x, k) == -1);
+        for (ptrdiff_t k = 0; k < tensor_count(whole_y); k++) assert_true(*element(whole_y, k) == -1);
+        tensor_free(whole_x);
+        tensor_free(whole_y);
+    }
+    tensor_free(plain_x);
+    tensor_free(plain_y);
+    data_free(d);
+}
+
+static void a_batch_of_other_shapes_is_refused(void **state)
+{
+    data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    assert_non_null(d);
+    tensor x = tensor_new(SHAPE(2, 1, 2, 3)), y = tensor_new(SHAPE(2)), none = { 0 };
+    assert_int_equal(data_batch(d, NULL, 0, 2, tensor_select(x, 1, 0), y), -1);
+    expect_error("data_batch: x is [2, 2, 3], expected [2, 1, 2, 3]");
+    assert_int_equal(data_batch(d, NULL, 0, 1, x, y), -1);
+    expect_error("data_batch: x is [2, 1, 2, 3], expected [1, 1, 2, 3]");
+    assert_int_equal(data_batch(d, NULL, 0, 2, x, tensor_reshape(y, SHAPE(2, 1))), -1);
+    expect_error("data_batch: y is [2, 1], expected [2]");
+    assert_int_equal(data_batch(d, NULL, 0, 2, none, y), -1);
+    expect_error("data_batch: x is the null tensor");
+    assert_int_equal(data_batch(d, NULL, 0, 2, x, none), -1);
+    expect_error("data_batch: y is the null tensor");
+    assert_int_equal(data_batch(d, NULL, 0, -1, x, y), -1);
+    expect_error("data_batch: -1 samples");
+    assert_int_equal(data_batch(NULL, NULL, 0, 2, x, y), -1);
+    expect_error("data_batch: the data set is NULL");
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+static void samples_that_are_not_there_are_refused_before_anything_is_written(void **state)
+{
+    int released = 0;
+    data *d = data_new(numbers(5, &released));
+    tensor x = tensor_new(SHAPE(3, 2)), y = tensor_new(SHAPE(3));
+    assert_int_equal(data_batch(d, (ptrdiff_t[]){ 1, 4, 5 }, 0, 3, x, y), -1);
+    expect_error("data_batch: sample 5 (order[2]), the set has 5");
+    assert_int_equal(data_batch(d, (ptrdiff_t[]){ 1, -1, 2 }, 0, 3, x, y), -1);
+    expect_error("data_batch: sample -1 (order[1]), the set has 5");
+    static const ptrdiff_t bad[] = { -1, 3, 5, 6, PTRDIFF_MAX };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(data_batch(d, NULL, bad[i], 3, x, y), -1);
+        expect_error("data_batch: 3 samples from %td on, the set has 5", bad[i]);
+    }
+    assert_elements(x, 0, 0, 0, 0, 0, 0);
+    assert_elements(y, 0, 0, 0);
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+static void a_batch_may_be_empty(void **state)
+{
+    int released = 0;
+    data *d = data_new(numbers(5, &released));
+    tensor x = tensor_new(SHAPE(0, 2)), y = tensor_new(SHAPE(0));
+    assert_int_equal(data_batch(d, NULL, 5, 0, x, y), 0);
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+static void get_broken(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    if (i == 3) error_set("no such picture");
+}
+
+static void a_get_that_fails_is_named(void **state)
+{
+    data *d = data_new((data){ .count = 5, .get = get_broken });
+    tensor x = tensor_new(SHAPE(4)), y = tensor_new(SHAPE(4));
+    assert_int_equal(data_batch(d, NULL, 0, 3, x, tensor_narrow(y, 0, 0, 3)), -1);
+    expect_error("data_batch: x is [4], expected [3]");
+    assert_int_equal(data_batch(d, NULL, 1, 4, x, y), -1);
+    expect_error("sample 3: no such picture");
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+static void an_older_error_is_not_the_samples(void **state)
+{
+    int released = 0;
+    data *d = data_new(numbers(5, &released));
+    tensor x = tensor_new(SHAPE(2, 2)), y = tensor_new(SHAPE(2));
+    error_set("older");
+    assert_int_equal(data_batch(d, NULL, 0, 2, x, y), 0);
+    assert_string_equal(error_text(), "older");
+    expect_error("older");
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+static void many_threads_may_ask_at_once(void **state)
+{
+    data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    assert_non_null(d);
+    enum { N = 2000 };
+    tensor x = tensor_new(SHAPE(N, 1, 2, 3)), y = tensor_new(SHAPE(N));
+#pragma omp parallel for
+    for (int i = 0; i < N; i++) d->get(d, i % 2, tensor_select(x, 0, i), tensor_select(y, 0, i));
+    for (int i = 0; i < N; i++) {
+        assert_true(*tensor_at(y, INDEX(i)) == (i % 2 ? 9 : 7));
+        assert_true(*tensor_at(x, INDEX(i, 0, 1, 2)) == (i % 2 ? 1 : (real)5 / 255));
+    }
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(idx_files_become_pixels_and_classes),
+        CLAIM(gzipped_files_are_the_same),
+        CLAIM(black_is_0_and_white_is_1),
+        CLAIM(images_of_rank_4_have_channels),
+        CLAIM(large_files_arrive_whole),
+        CLAIM(broken_images_are_refused),
+        CLAIM(broken_labels_are_refused),
+        CLAIM(broken_files_are_refused_gzipped_too),
+        CLAIM(a_file_cut_anywhere_is_refused),
+        CLAIM(a_gzip_stream_cut_anywhere_is_refused),
+        CLAIM(no_wrong_bit_of_a_gzip_stream_changes_a_pixel),
+        CLAIM(a_wrong_sum_is_a_corrupt_stream),
+        CLAIM(files_that_cannot_be_read_are_refused),
+        CLAIM(a_file_without_permission_is_refused),
+        CLAIM(long_paths_leave_room_for_the_message),
+        CLAIM(a_set_of_your_own_is_asked_and_released_once),
+        CLAIM(what_no_set_can_be_is_refused_and_released),
+        CLAIM(release_is_optional_and_null_is_free),
+        CLAIM(tensors_are_a_data_set),
+        CLAIM(tensors_that_do_not_agree_are_refused),
+        CLAIM(a_slice_is_a_part),
+        CLAIM(a_slice_may_be_the_whole_and_no_more),
+        CLAIM(a_batch_goes_into_any_view_and_nowhere_else),
+        CLAIM(a_batch_of_other_shapes_is_refused),
+        CLAIM(samples_that_are_not_there_are_refused_before_anything_is_written),
+        CLAIM(a_batch_may_be_empty),
+        CLAIM(a_get_that_fails_is_named),
+        CLAIM(an_older_error_is_not_the_samples),
+        CLAIM(many_threads_may_ask_at_once),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}
