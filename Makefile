@@ -209,7 +209,7 @@ results: $(COUNTS) ; @:
 
 ASAN_OPTIONS  ?= detect_leaks=1:allocator_may_return_null=1
 UBSAN_OPTIONS ?= print_stacktrace=1
-TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1
+TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1:allocator_may_return_null=1
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
 $(filter $(OUT)/results/float/%,$(COUNTS)): $(OUT)/results/float/%.count: $(OUT)/float/tests/% FORCE

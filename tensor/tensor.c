@@ -100,7 +100,7 @@ tensor tensor_wrap(real *data, shape form)
         error_set("tensor_wrap: no memory");
         return (tensor){ 0 };
     }
-    s->data = data;
+    if (data) s->data = data; /* NULL, of nothing, stays the end of the header: no arithmetic on NULL */
     s->size = count;
     return row_major(s, form);
 }

@@ -122,7 +122,7 @@ tensor tensor_as_strided(tensor x, shape s, const ptrdiff_t *stride, ptrdiff_t o
 
 void tensor_fill(tensor y, real value);
 void tensor_copy(tensor y, tensor x);
-void tensor_add(tensor y, real alpha, tensor x); /* y += alpha x, each element in turn */
+void tensor_add(tensor y, real alpha, tensor x); /* y += alpha x, each index in turn, in any order */
 void tensor_scale(tensor y, real alpha);         /* every *index* once: not for overlapping y */
 void tensor_multiply(tensor y, tensor x);        /* y *= x, likewise */
 void tensor_map(tensor y, real (*f)(real x, void *context), void *context, tensor x);

@@ -252,6 +252,8 @@ tensor tensor_as_strided(tensor x, shape s, const ptrdiff_t *stride, ptrdiff_t o
         else if (reach < 0) inside = !__builtin_add_overflow(low, reach, &low);
         else inside = !__builtin_add_overflow(high, reach, &high);
     }
+    if (empty)
+        for (int i = 0; i < s.rank; i++) y.stride[i] = 0; /* without elements they may be anything */
     if (inside && (empty ? offset >= 0 && offset <= x.storage->size : low >= 0 && high < x.storage->size))
         return y;
     error_set("tensor_as_strided: %s from offset %td reaches elements %td to %td of a storage of %td",

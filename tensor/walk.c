@@ -256,10 +256,16 @@ void tensor_sum(tensor y, tensor x, axes over)
     reduce(y, x, over, "tensor_sum", 0, add_row, &(real){ 1 });
 }
 
+static real divided(real x, void *count)
+{
+    return x / *(const real *)count;
+}
+
 void tensor_mean(tensor y, tensor x, axes over)
 {
-    double ratio = (double)tensor_count(y) / (double)tensor_count(x); /* NaN for the mean of nothing */
-    if (reduce(y, x, over, "tensor_mean", 0, add_row, &(real){ 1 })) tensor_scale(y, (real)ratio);
+    if (!reduce(y, x, over, "tensor_mean", 0, add_row, &(real){ 1 }) || tensor_count(y) == 0) return;
+    real count = (real)(tensor_count(x) / tensor_count(y));
+    tensor_map(y, divided, &count, y); /* NaN for the mean of nothing */
 }
 
 /* Whether `x` takes the place of the maximum so far: the first of equals stays, NaN beats all. */
