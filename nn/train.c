@@ -24,6 +24,7 @@ typedef struct run {
     FILE *csv;
     long steps_an_epoch;
     double began, training_seconds;
+    double images;               /* trained on so far, counted each time */
     double loss_sum, hits, seen; /* of this epoch */
     double best_loss;
     int since_best;
@@ -142,6 +143,7 @@ static int step(run *r, ptrdiff_t first, ptrdiff_t count)
     r->report.step++;
     r->loss_sum += value * (double)count;
     r->seen += (double)count;
+    r->images += (double)count;
     if (counts_hits(&r->o.loss, r->n)) r->hits += count_hits(y, target, r->picked);
     r->report.training.loss = r->loss_sum / r->seen;
     r->report.training.accuracy = counts_hits(&r->o.loss, r->n) ? r->hits / r->seen : NAN;
@@ -152,8 +154,7 @@ static int step(run *r, ptrdiff_t first, ptrdiff_t count)
 
 static double images_per_second(const run *r)
 {
-    double images = (double)(r->report.epoch - 1) * (double)r->d->count + r->seen;
-    return r->training_seconds > 0 ? images / r->training_seconds : 0;
+    return r->training_seconds > 0 ? r->images / r->training_seconds : 0;
 }
 
 static int train_epoch(run *r)
@@ -220,7 +221,7 @@ static int check_options(const run *r)
     if (o->batch < 0) return error_set("train: a batch of %td, expected at least 1", o->batch);
     if (o->patience < 0) return error_set("train: a patience of %d epochs, expected at least 0", o->patience);
     if (o->patience > 0 && !o->validation) return error_set("train: patience needs a validation set");
-    if (!(o->clip_norm >= 0) || !(o->clip_value >= 0) || !isfinite(o->min_delta))
+    if (!(o->clip_norm >= 0) || !(o->clip_value >= 0) || !(o->min_delta >= 0) || !isfinite(o->min_delta))
         return error_set("train: clip_norm %g, clip_value %g, min_delta %g, expected at least 0",
                          o->clip_norm, o->clip_value, o->min_delta);
     if (o->drop_last && o->batch > r->d->count)

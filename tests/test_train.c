@@ -1,0 +1,942 @@
+/* test_train.c: train_run is the loop that one would write, and tells truly how it went.
+ *
+ * The oracles are that loop, written here, and nets so small that each step is worked out by hand: of one
+ * weight w, on samples x = 1, whose loss (w - target)² pulls w a tenth of the way at a rate of 0.05. */
+#include "tests/support.h"
+
+#include "nn/digits.h"
+#include "nn/train.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* ---- data and nets ------------------------------------------------------------------------------------ */
+
+/* Samples that the test owns. */
+typedef struct samples {
+    tensor x, y;
+    data *set;
+} samples;
+
+static samples own(tensor x, tensor y)
+{
+    samples s = { x, y, data_tensors(x, y) };
+    assert_non_null(s.set);
+    return s;
+}
+
+static void samples_free(samples s)
+{
+    data_free(s.set);
+    tensor_free(s.x), tensor_free(s.y);
+}
+
+/* Three clouds of points in the plane, in turn: four deviations apart. */
+static samples clouds(ptrdiff_t count, uint64_t seed)
+{
+    const double centre[3][2] = { { 0, 2 }, { -2, -1 }, { 2, -1 } };
+    tensor x = tensor_new(SHAPE(count, 2)), y = tensor_new(SHAPE(count));
+    tensor_normal(x, (random_key){ seed, 1 }, 0, (real)0.8);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        *element(y, i) = (real)(i % 3);
+        for (int k = 0; k < 2; k++) *tensor_at(x, INDEX(i, k)) += (real)centre[i % 3][k];
+    }
+    return own(x, y);
+}
+
+static net *classifier(void)
+{
+    net *n = net_new(SHAPE(2), layer_dense((dense){ .out_features = 16 }), layer_tanh(), layer_dropout(0.1),
+                     layer_dense((dense){ .out_features = 3 }));
+    assert_non_null(n);
+    return n;
+}
+
+/* Samples x = 1 with that target. */
+static samples pull(ptrdiff_t count, double target)
+{
+    tensor x = tensor_new(SHAPE(count, 1)), y = tensor_new(SHAPE(count, 1));
+    tensor_fill(x, 1);
+    tensor_fill(y, (real)target);
+    return own(x, y);
+}
+
+/* Counts the batches it is trained on, in a state. */
+static int plan_counter(layer *l, shape x, shape *y)
+{
+    *y = x;
+    return layer_state(l, "seen", SHAPE(1), 0);
+}
+
+static void count_forward(layer *l, tensor x, tensor y)
+{
+    tensor_copy(y, x);
+    if (layer_training(l)) *tensor_data(l->state[0]) += 1;
+}
+
+static void count_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    tensor_copy(dx, dy);
+}
+
+static const layer_type counter = { .name = "counter",
+                                    .chunk = LAYER_WHOLE,
+                                    .plan = plan_counter,
+                                    .forward = count_forward,
+                                    .backward = count_backward };
+
+/* y = w x, w = 0. */
+static net *one_weight(void)
+{
+    net *n = net_new(SHAPE(1), layer_dense((dense){ .out_features = 1, .no_bias = true }),
+                     layer_new(&counter, NULL, 0, NULL));
+    assert_non_null(n);
+    assert_int_equal(net_build(n, 1, 0), 0);
+    tensor_fill(net_parameters(n), 0);
+    return n;
+}
+
+static double weight_of(net *n)
+{
+    return (double)tensor_item(net_parameters(n));
+}
+
+/* After so many steps of a tenth towards 10. */
+static double pulled(int steps)
+{
+    return 10 * (1 - pow(0.9, steps));
+}
+
+static const double weight_limit = 1e4 * (double)REAL_EPSILON;
+
+static void assert_close(double value, double expected, double limit)
+{
+    if (!(fabs(value - expected) <= limit))
+        fail_msg("%.12g, expected %.12g within %g", value, expected, limit);
+}
+
+static void runs(net *n, const data *d, train options, train_result *result)
+{
+    if (train_run(n, d, options, result)) fail_msg("%s", error_text());
+    assert_null(error_text());
+}
+
+/* ---- it learns ---------------------------------------------------------------------------------------- */
+
+static void clouds_are_told_apart(void **state)
+{
+    samples training = clouds(300, 1), validation = clouds(150, 2);
+    net *n = classifier();
+    optim *o = optim_adam((adam){ .lr = 0.02 });
+    train_result r;
+    runs(n, training.set,
+         (train){ .loss = loss_cross_entropy(0),
+                  .optim = o,
+                  .epochs = 10,
+                  .batch = 32,
+                  .validation = validation.set },
+         &r);
+    assert_true(r.training.accuracy > 0.9 && r.validation.accuracy > 0.95);
+    assert_true(r.training.loss < 0.3 && r.validation.loss < 0.2);
+    assert_int_equal(r.epochs, 10);
+    assert_int_equal(r.steps, 10 * 10);
+    assert_in_range(r.best_epoch, 1, 10);
+    assert_false(r.stopped_early);
+    assert_true(r.seconds > 0);
+    assert_close(r.images_per_second, 3000 / r.seconds, 1e-6 * 3000 / r.seconds);
+    net_free(n), optim_free(o), samples_free(training), samples_free(validation);
+}
+
+static void drawn_digits_are_read(void **state)
+{
+    data *training = digits_new(2000, 1), *validation = digits_new(500, 2);
+    net *n = net_new(SHAPE(1, 28, 28),
+                     layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
+                     layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_flatten(),
+                     layer_dense((dense){ .out_features = 10 }));
+    optim *o = optim_adam((adam){ .lr = 0.01 });
+    train_result r;
+    runs(n, training,
+         (train){ .loss = loss_cross_entropy(0),
+                  .optim = o,
+                  .epochs = 4,
+                  .validation = validation,
+                  .schedule = schedule_cosine(0) },
+         &r);
+    if (!(r.validation.accuracy > 0.85)) fail_msg("an accuracy of %g", r.validation.accuracy);
+    net_free(n), optim_free(o), data_free(training), data_free(validation);
+}
+
+/* Numbers in two bits, made as they are asked for, and whether the bits differ. */
+typedef struct riddle {
+    int asked, released;
+} riddle;
+
+static void get_riddle(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    ((riddle *)d->own)->asked++;
+    assert_in_range(i, 0, d->count - 1);
+    assert_true(shape_equal(x.shape, d->x) && shape_equal(y.shape, d->y));
+    *element(x, 0) = (real)(i & 1);
+    *element(x, 1) = (real)(i >> 1 & 1);
+    tensor_fill(y, (real)((i ^ i >> 1) & 1));
+}
+
+static void release_riddle(data *d)
+{
+    ((riddle *)d->own)->released++;
+}
+
+static void data_of_ones_own_kind_are_learned(void **state)
+{
+    riddle counts = { 0 };
+    data *d = data_new(
+        (data){ .count = 4, .x = SHAPE(2), .get = get_riddle, .release = release_riddle, .own = &counts });
+    net *n = net_new(SHAPE(2), layer_dense((dense){ .out_features = 16 }), layer_tanh(),
+                     layer_dense((dense){ .out_features = 2 }));
+    optim *o = optim_adam((adam){ .lr = 0.05 });
+    train_score score;
+    runs(n, d, (train){ .loss = loss_cross_entropy(0), .optim = o, .epochs = 200 },
+         NULL); /* no result wanted */
+    assert_int_equal(counts.asked, 4 * 200);
+    assert_int_equal(train_evaluate(n, d, loss_cross_entropy(0), &score), 0);
+    assert_true(score.accuracy == 1 && score.loss < 0.1);
+    data_free(d);
+    assert_int_equal(counts.released, 1);
+    net_free(n), optim_free(o);
+}
+
+/* ---- it is this loop ---------------------------------------------------------------------------------- */
+
+static void by_hand(net *n, const data *d, ptrdiff_t batch, int epochs, optim *o, schedule s, double clip)
+{
+    const long steps = (long)((d->count + batch - 1) / batch);
+    loss l = loss_cross_entropy(0.1);
+    assert_int_equal(net_build(n, batch, 5), 0);
+    for (long step = 0; step < epochs * steps; step++) {
+        ptrdiff_t first = step % steps * batch, count = d->count - first < batch ? d->count - first : batch;
+        tensor x = tensor_new(SHAPE(count, 2)), target = tensor_new(SHAPE(count)),
+               dy = tensor_new(SHAPE(count, 3));
+        assert_int_equal(data_batch(d, NULL, first, count, x, target), 0);
+        n->step = (uint64_t)step;
+        net_zero_gradients(n);
+        loss_value(l, net_forward(n, x, NET_TRAIN), target, dy);
+        assert_int_equal(net_backward(n, dy, (tensor){ 0 }), 0);
+        optim_clip_norm(net_gradients(n), clip);
+        assert_int_equal(optim_step(o, o->lr * schedule_factor(&s, step, epochs * steps, steps),
+                                    net_parameters(n), net_gradients(n)),
+                         0);
+        tensor_free(x), tensor_free(target), tensor_free(dy);
+    }
+}
+
+/* Bit for bit, with dropout, a last batch that is smaller, clipping and a schedule. */
+static void training_is_the_loop_one_would_write(void **state)
+{
+    samples s = clouds(50, 3);
+    net *n = classifier(), *expected = classifier();
+    optim *o = optim_sgd((sgd){ .lr = 0.5, .momentum = 0.9 }),
+          *other = optim_sgd((sgd){ .lr = 0.5, .momentum = 0.9 });
+    schedule falling = schedule_warmup(3, schedule_step(1, 0.5));
+    runs(n, s.set,
+         (train){ .loss = loss_cross_entropy(0.1),
+                  .optim = o,
+                  .epochs = 4,
+                  .batch = 16,
+                  .seed = 5,
+                  .keep_order = true,
+                  .schedule = falling,
+                  .clip_norm = 0.25 },
+         NULL);
+    by_hand(expected, s.set, 16, 4, other, falling, 0.25);
+    assert_same(net_parameters(n), net_parameters(expected));
+    net_free(n), net_free(expected), optim_free(o), optim_free(other), samples_free(s);
+}
+
+static void one_weight_goes_where_it_is_pulled(void **state)
+{
+    samples s = pull(6, 10);
+    net *n = one_weight();
+    optim *o = optim_sgd((sgd){ .lr = 0.05 });
+    train_result r;
+    runs(n, s.set, (train){ .loss = loss_mse(), .optim = o, .epochs = 3, .batch = 2 }, &r);
+    assert_close(weight_of(n), pulled(9), weight_limit);
+    assert_int_equal(r.steps, 9);
+    double mean = 0; /* of the last epoch's steps, before each */
+    for (int step = 6; step < 9; step++) mean += pow(10 - pulled(step), 2) / 3;
+    assert_close(r.training.loss, mean, 10 * weight_limit);
+    assert_true(isnan(r.training.accuracy) && isnan(r.validation.loss) && isnan(r.validation.accuracy));
+    assert_int_equal(r.best_epoch, 0);
+    net_free(n), optim_free(o), samples_free(s);
+}
+
+/* Samples count alike, whatever batch they are in: 4, 4 and 2 of targets 0 … 9. At so small a rate the weight
+ * stays 0, and the mean of all squares is 28.5; the mean of the three batches' means is 37.5. */
+static void each_sample_counts_alike(void **state)
+{
+    tensor x = tensor_new(SHAPE(10, 1)), y = tensor_of(SHAPE(10, 1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
+    samples s = own(x, y);
+    net *n = one_weight();
+    optim *o = optim_sgd((sgd){ .lr = 1e-30 });
+    train_result r;
+    runs(n, s.set,
+         (train){ .loss = loss_mse(), .optim = o, .batch = 4, .keep_order = true, .validation = s.set }, &r);
+    assert_close(r.training.loss, 28.5, 1e-12);
+    assert_close(r.validation.loss, 28.5, 1e-12);
+    assert_int_equal(r.steps, 3);
+    net_free(n), optim_free(o), samples_free(s);
+}
+
+/* Zeros stand for one epoch in batches of 64, and a set that is smaller is one batch. */
+static void zeros_are_the_defaults(void **state)
+{
+    const ptrdiff_t counts[] = { 10, 64, 65, 200 };
+    const long steps[] = { 1, 1, 2, 4 };
+    for (int i = 0; i < 4; i++) {
+        samples s = pull(counts[i], 10);
+        net *n = one_weight();
+        optim *o = optim_sgd((sgd){ .lr = 0.05 });
+        train_result r;
+        runs(n, s.set, (train){ .loss = loss_mse(), .optim = o }, &r);
+        assert_int_equal(r.epochs, 1);
+        assert_int_equal(r.steps, steps[i]);
+        assert_close(weight_of(n), pulled((int)steps[i]), weight_limit);
+        net_free(n), optim_free(o), samples_free(s);
+    }
+}
+
+static void a_net_that_is_built_keeps_its_parameters(void **state)
+{
+    samples s = pull(8, 10);
+    const ptrdiff_t built_for[] = { 1, 4, 100 };
+    for (int i = 0; i < 3; i++) {
+        net *n = one_weight();
+        optim *o = optim_sgd((sgd){ .lr = 0.05 });
+        assert_int_equal(net_build(n, built_for[i], 0), 0);
+        tensor_fill(net_parameters(n), 20);
+        runs(n, s.set, (train){ .loss = loss_mse(), .optim = o, .batch = 8 }, NULL);
+        assert_close(weight_of(n), 19, weight_limit);
+        net_free(n), optim_free(o);
+    }
+    samples_free(s);
+}
+
+/* ---- order -------------------------------------------------------------------------------------------- */
+
+enum { MOST = 400 };
+
+/* What is asked for, in order. */
+typedef struct record {
+    int count;
+    ptrdiff_t sample[MOST];
+    ptrdiff_t broken; /* the sample that fails; -1: none */
+} record;
+
+static void get_recorded(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    record *r = d->own;
+    assert_true(r->count < MOST);
+    r->sample[r->count++] = i;
+    tensor_fill(x, 1);
+    tensor_fill(y, 10);
+    if (i == r->broken) error_set("the disk is gone");
+}
+
+static record asked_for(ptrdiff_t count, train options, long steps)
+{
+    record r = { .broken = -1 };
+    data *d =
+        data_new((data){ .count = count, .x = SHAPE(1), .y = SHAPE(1), .get = get_recorded, .own = &r });
+    net *n = one_weight();
+    train_result result;
+    options.loss = loss_mse();
+    options.optim = optim_sgd((sgd){ .lr = 0.05 });
+    runs(n, d, options, &result);
+    assert_int_equal(result.steps, steps);
+    assert_close(result.images_per_second * result.seconds, r.count, 1e-6);
+    assert_close(weight_of(n), pulled((int)steps), weight_limit);
+    net_free(n), optim_free(options.optim), data_free(d);
+    return r;
+}
+
+static void assert_permutation(const ptrdiff_t *order, int count)
+{
+    bool seen[MOST] = { false };
+    for (int k = 0; k < count; k++) {
+        assert_in_range(order[k], 0, count - 1);
+        assert_false(seen[order[k]]);
+        seen[order[k]] = true;
+    }
+}
+
+static void order_is_kept_when_asked_for(void **state)
+{
+    record r = asked_for(10, (train){ .epochs = 2, .batch = 4, .keep_order = true }, 6);
+    assert_int_equal(r.count, 20);
+    for (int k = 0; k < 20; k++) assert_int_equal(r.sample[k], k % 10);
+}
+
+static void each_epoch_has_an_order_of_its_own(void **state)
+{
+    record r = asked_for(100, (train){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
+    record again = asked_for(100, (train){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
+    record other = asked_for(100, (train){ .epochs = 3, .batch = 30, .seed = 2 }, 12);
+    assert_int_equal(r.count, 300);
+    assert_memory_equal(r.sample, again.sample, 300 * sizeof *r.sample);
+    int same_as_before = 0, same_as_other = 0, in_place = 0;
+    for (int epoch = 0; epoch < 3; epoch++) assert_permutation(r.sample + 100 * epoch, 100);
+    for (int k = 0; k < 300; k++) {
+        in_place += r.sample[k] == k % 100;
+        same_as_other += r.sample[k] == other.sample[k];
+        if (k >= 100) same_as_before += r.sample[k] == r.sample[k - 100];
+    }
+    assert_true(in_place < 15 && same_as_other < 15 && same_as_before < 15); /* by chance: 3, 3 and 2 */
+}
+
+static void the_last_batch_may_be_dropped(void **state)
+{
+    record r = asked_for(10, (train){ .epochs = 2, .batch = 4, .keep_order = true, .drop_last = true }, 4);
+    assert_int_equal(r.count, 16);
+    for (int k = 0; k < 16; k++) assert_int_equal(r.sample[k], k % 8);
+    r = asked_for(8, (train){ .batch = 4, .drop_last = true }, 2);
+    assert_permutation(r.sample, 8);
+}
+
+/* ---- validation, and when to stop ----------------------------------------------------------------------- */
+
+/* The weight goes from 0 to 10 and passes 3, where validation is best, after the third of these epochs:
+ * 1, 1.9, 2.71, 3.439, 4.0951. */
+static train_result stop_early(train options, net *n)
+{
+    samples training = pull(4, 10), validation = pull(3, 3);
+    train_result r;
+    options.loss = loss_mse();
+    options.optim = optim_sgd((sgd){ .lr = 0.05 });
+    options.validation = validation.set;
+    runs(n, training.set, options, &r);
+    optim_free(options.optim), samples_free(training), samples_free(validation);
+    return r;
+}
+
+static void early_stopping_restores_the_best(void **state)
+{
+    for (int patience = 1; patience < 4; patience++) {
+        net *n = one_weight();
+        train_result r = stop_early((train){ .epochs = 20, .patience = patience }, n);
+        assert_true(r.stopped_early);
+        assert_int_equal(r.epochs, 3 + patience);
+        assert_int_equal(r.steps, 3 + patience);
+        assert_int_equal(r.best_epoch, 3);
+        assert_close(weight_of(n), 2.71, weight_limit);
+        assert_close(r.validation.loss, 0.29 * 0.29, weight_limit);
+        assert_close(r.training.loss, pow(10 - pulled(2 + patience), 2),
+                     10 * weight_limit);              /* of the last epoch */
+        assert_true(tensor_item(net_states(n)) == 3); /* states are restored with it */
+        net_free(n);
+    }
+}
+
+static void the_best_is_restored_however_the_run_ends(void **state)
+{
+    net *n = one_weight();
+    train_result r = stop_early((train){ .epochs = 5, .patience = 9 }, n);
+    assert_false(r.stopped_early);
+    assert_int_equal(r.epochs, 5);
+    assert_close(weight_of(n), 2.71, weight_limit);
+    net_free(n);
+}
+
+static void without_patience_nothing_is_restored(void **state)
+{
+    net *n = one_weight();
+    train_result r = stop_early((train){ .epochs = 6 }, n);
+    assert_false(r.stopped_early);
+    assert_int_equal(r.epochs, 6);
+    assert_int_equal(r.best_epoch, 3);
+    assert_close(weight_of(n), pulled(6), weight_limit);
+    assert_close(r.validation.loss, pow(pulled(6) - 3, 2), weight_limit);
+    net_free(n);
+}
+
+/* Validation losses are 4, 1.21, 0.0841, 0.193 …: by steps of at least 1.2 the second is the best. */
+static void an_improvement_is_one_of_min_delta(void **state)
+{
+    net *n = one_weight();
+    train_result r = stop_early((train){ .epochs = 20, .patience = 2, .min_delta = 1.2 }, n);
+    assert_int_equal(r.best_epoch, 2);
+    assert_int_equal(r.epochs, 4);
+    assert_close(weight_of(n), 1.9, weight_limit);
+    net_free(n);
+}
+
+/* ---- reports ---------------------------------------------------------------------------------------------- */
+
+typedef struct diary {
+    int count, stop_after;
+    train_report report[30];
+} diary;
+
+static bool write_diary(const train_report *r, void *context)
+{
+    diary *d = context;
+    d->report[d->count++] = *r;
+    return d->count != d->stop_after;
+}
+
+static void a_callback_sees_each_epoch(void **state)
+{
+    diary d = { .count = 0 };
+    net *n = one_weight();
+    schedule s = schedule_step(2, 0.5);
+    stop_early((train){ .epochs = 5, .batch = 2, .schedule = s, .callback = write_diary, .context = &d }, n);
+    assert_int_equal(d.count, 5);
+    for (int k = 0; k < 5; k++) {
+        const train_report *r = &d.report[k];
+        assert_int_equal(r->epoch, k + 1);
+        assert_int_equal(r->epochs, 5);
+        assert_int_equal(r->step, 2 * (k + 1));
+        assert_int_equal(r->steps, 10);
+        assert_true(r->lr == 0.05 * pow(0.5, k / 2));
+        assert_true(r->seconds >= (k ? d.report[k - 1].seconds : 0));
+    }
+    net_free(n);
+}
+
+static void a_report_says_which_epoch_is_best(void **state)
+{
+    diary d = { .count = 0 };
+    net *n = one_weight();
+    stop_early((train){ .epochs = 5, .callback = write_diary, .context = &d }, n);
+    const double weight[] = { 1, 1.9, 2.71, 3.439, 4.0951 };
+    for (int k = 0; k < 5; k++) {
+        assert_int_equal(d.report[k].best, k < 3);
+        assert_close(d.report[k].validation.loss, pow(weight[k] - 3, 2), 10 * weight_limit);
+        assert_close(d.report[k].training.loss, pow(10 - pulled(k), 2), 100 * weight_limit);
+    }
+    net_free(n);
+}
+
+static void a_callback_ends_the_run(void **state)
+{
+    for (int after = 1; after <= 4; after++) {
+        diary d = { .stop_after = after };
+        net *n = one_weight();
+        train_result r = stop_early((train){ .epochs = 4, .callback = write_diary, .context = &d }, n);
+        assert_int_equal(r.epochs, after);
+        assert_int_equal(r.stopped_early, after < 4); /* the last has nothing left to stop */
+        assert_close(weight_of(n), pulled(after), weight_limit);
+        net_free(n);
+    }
+    diary d = { .stop_after = 5 };
+    net *n = one_weight();
+    stop_early((train){ .epochs = 9, .patience = 9, .callback = write_diary, .context = &d }, n);
+    assert_close(weight_of(n), 2.71, weight_limit); /* with patience the best is restored here, too */
+    net_free(n);
+}
+
+static const char *temporary(const char *name)
+{
+    static char path[512];
+    const char *folder = getenv("STRIDE_TEST_TMP");
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", name);
+    return path;
+}
+
+static void csv_has_a_line_for_each_epoch(void **state)
+{
+    diary d = { .count = 0 };
+    char path[512], line[256];
+    snprintf(path, sizeof path, "%s", temporary("epochs.csv"));
+    samples training = clouds(40, 1), validation = clouds(20, 2);
+    net *n = classifier();
+    optim *o = optim_adam((adam){ 0 });
+    for (int validated = 1; validated >= 0; validated--) { /* the second run writes the file anew */
+        d.count = 0;
+        runs(n, training.set,
+             (train){ .loss = loss_cross_entropy(0),
+                      .optim = o,
+                      .epochs = 3,
+                      .batch = 16,
+                      .csv = path,
+                      .validation = validated ? validation.set : NULL,
+                      .callback = write_diary,
+                      .context = &d,
+                      .schedule = schedule_cosine(0) },
+             NULL);
+        FILE *csv = fopen(path, "r");
+        assert_non_null(csv);
+        assert_non_null(fgets(line, sizeof line, csv));
+        assert_string_equal(line,
+                            "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,seconds\n");
+        for (int k = 0; k < 3; k++) {
+            const train_report *r = &d.report[k];
+            const double expected[] = {
+                r->epoch,           (double)r->step,        r->lr,     r->training.loss, r->training.accuracy,
+                r->validation.loss, r->validation.accuracy, r->seconds
+            };
+            assert_non_null(fgets(line, sizeof line, csv));
+            char *at = line;
+            for (int field = 0; field < 8; field++, at++) {
+                double value = strtod(at, &at), limit = field == 7 ? 1e-3 : 1e-8 * fabs(expected[field]);
+                if (isnan(expected[field])) assert_true(isnan(value));
+                else assert_close(value, expected[field], limit);
+                assert_int_equal(*at, field == 7 ? '\n' : ',');
+            }
+            assert_int_equal(*at, '\0');
+            assert_int_equal(isnan(r->validation.loss) == 0, validated);
+        }
+        assert_null(fgets(line, sizeof line, csv));
+        fclose(csv);
+    }
+    remove(path);
+    net_free(n), optim_free(o), samples_free(training), samples_free(validation);
+}
+
+static void a_csv_that_cannot_be_written_fails_the_run(void **state)
+{
+    char missing[512];
+    snprintf(missing, sizeof missing, "%s", temporary("no such folder/epochs.csv"));
+    samples s = pull(4, 10);
+    net *n = one_weight();
+    optim *o = optim_sgd((sgd){ .lr = 0.05 });
+    assert_int_equal(train_run(n, s.set, (train){ .loss = loss_mse(), .optim = o, .csv = missing }, NULL),
+                     -1);
+    expect_error("train: %s: %s", missing, strerror(ENOENT));
+    assert_true(weight_of(n) == 0); /* found before the first step */
+    FILE *full = fopen("/dev/full", "w");
+    if (full) {
+        fclose(full);
+        assert_int_equal(train_run(n, s.set,
+                                   (train){ .loss = loss_mse(), .optim = o, .csv = "/dev/full", .epochs = 9 },
+                                   NULL),
+                         -1);
+        expect_error("train: /dev/full: %s", strerror(ENOSPC));
+        assert_close(weight_of(n), pulled(1), weight_limit); /* found with the first line */
+    }
+    net_free(n), optim_free(o), samples_free(s);
+}
+
+/* Into a file: a line for each epoch, without codes for a terminal. */
+static void progress_into_a_file_is_plain_lines(void **state)
+{
+    FILE *to = tmpfile();
+    assert_non_null(to);
+    diary d = { .count = 0 };
+    net *n = one_weight();
+    stop_early((train){ .epochs = 4, .progress = to, .callback = write_diary, .context = &d }, n);
+    rewind(to);
+    char line[512];
+    for (int k = 0; k < 4; k++) {
+        int epoch, epochs, used = 0;
+        double training, validation, lr, speed;
+        assert_non_null(fgets(line, sizeof line, to));
+        assert_int_equal(sscanf(line,
+                                "epoch %d/%d loss %lf validation loss %lf lr %lf %lf images/s %*d:%*2d%n",
+                                &epoch, &epochs, &training, &validation, &lr, &speed, &used),
+                         6);
+        assert_int_equal(epoch, k + 1);
+        assert_int_equal(epochs, 4);
+        assert_close(training, d.report[k].training.loss, 1e-4);
+        assert_close(validation, d.report[k].validation.loss, 1e-4);
+        assert_close(lr, 0.05, 1e-6);
+        assert_true(speed > 0);
+        assert_string_equal(line + used, k < 3 ? "  best\n" : "\n");
+        for (const char *c = line; *c; c++) assert_true(*c == '\n' || (*c >= ' ' && *c <= '~'));
+    }
+    assert_null(fgets(line, sizeof line, to));
+    fclose(to), net_free(n);
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------------- */
+
+static void options_out_of_range_are_refused(void **state)
+{
+    samples s = pull(10, 10);
+    net *n = one_weight();
+    optim *o = optim_sgd((sgd){ .lr = 0.05 });
+    const loss l = loss_mse();
+    const struct {
+        train options;
+        const char *text;
+    } cases[] = {
+        { { .optim = o }, "train: the loss is missing" },
+        { { .loss = l }, "train: the optimizer is missing" },
+        { { .loss = l, .optim = o, .epochs = -1 }, "train: -1 epochs, expected at least " },
+        { { .loss = l, .optim = o, .batch = -3 }, "train: a batch of -3, expected at least 1" },
+        { { .loss = l, .optim = o, .patience = -2 }, "train: a patience of -2 epochs, expected at least 0" },
+        { { .loss = l, .optim = o, .patience = 2 }, "train: patience needs a validation set" },
+        { { .loss = l, .optim = o, .clip_norm = -1 }, "clip_norm -1" },
+        { { .loss = l, .optim = o, .clip_norm = NAN }, "clip_norm " },
+        { { .loss = l, .optim = o, .clip_value = -0.5 }, "clip_value -0.5" },
+        { { .loss = l, .optim = o, .clip_value = NAN }, "clip_value " },
+        { { .loss = l, .optim = o, .min_delta = NAN }, "min_delta " },
+        { { .loss = l, .optim = o, .min_delta = -0.5 }, "min_delta -0.5" },
+        { { .loss = l, .optim = o, .batch = 11, .drop_last = true },
+          "train: drop_last leaves nothing of 10 samples in batches of 11" },
+        { { .loss = l, .optim = o, .schedule = schedule_step(1, -1) }, "schedule: gamma is -1" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        about("%s", cases[i].text);
+        train_result r;
+        if (train_run(n, s.set, cases[i].options, &r) != -1) fail_msg("not refused: %s", cases[i].text);
+        expect_error("%s", cases[i].text);
+        assert_int_equal(r.epochs, 0);
+        assert_int_equal(r.steps, 0);
+        assert_true(isnan(r.training.loss) && isnan(r.validation.loss));
+        assert_true(weight_of(n) == 0);
+    }
+    net_free(n), optim_free(o), samples_free(s);
+}
+
+static void data_that_do_not_fit_are_refused(void **state)
+{
+    samples fits = pull(4, 10), wide = clouds(4, 1);
+    net *n = one_weight();
+    optim *o = optim_sgd((sgd){ .lr = 0.05 });
+    const loss l = loss_mse();
+    data empty = *fits.set;
+    empty.count = 0;
+    assert_int_equal(train_run(n, wide.set, (train){ .loss = l, .optim = o }, NULL), -1);
+    expect_error("train: the training set has samples [2], the net takes [1]");
+    assert_int_equal(train_run(n, fits.set, (train){ .loss = l, .optim = o, .validation = wide.set }, NULL),
+                     -1);
+    expect_error("train: the validation set has samples [2], the net takes [1]");
+    assert_int_equal(train_run(n, &empty, (train){ .loss = l, .optim = o }, NULL), -1);
+    expect_error("train: the training set is empty");
+    assert_int_equal(train_run(n, fits.set, (train){ .loss = l, .optim = o, .validation = &empty }, NULL),
+                     -1);
+    expect_error("train: the validation set is empty");
+    assert_int_equal(train_run(n, NULL, (train){ .loss = l, .optim = o }, NULL), -1);
+    expect_error("train: the training set is NULL");
+    assert_int_equal(train_run(NULL, fits.set, (train){ .loss = l, .optim = o }, NULL), -1);
+    expect_error("train: the net is NULL");
+    assert_true(weight_of(n) == 0);
+    net_free(n), optim_free(o), samples_free(fits), samples_free(wide);
+}
+
+static void targets_that_do_not_fit_the_loss_are_refused(void **state)
+{
+    samples s = clouds(9, 1);
+    net *n = classifier();
+    optim *o = optim_sgd((sgd){ .lr = 0.05 });
+    assert_int_equal(net_build(n, 9, 1), 0);
+    tensor parameters = tensor_clone(net_parameters(n));
+    assert_int_equal(train_run(n, s.set, (train){ .loss = loss_mse(), .optim = o }, NULL), -1);
+    expect_error("loss mse: y [9, 3] and target [9], expected equal shapes");
+    *element(s.y, 4) = 3;
+    assert_int_equal(
+        train_run(n, s.set, (train){ .loss = loss_cross_entropy(0), .optim = o, .keep_order = true }, NULL),
+        -1);
+    expect_error("loss cross_entropy: target[4] is 3, expected a class from 0 to 2");
+    assert_same(net_parameters(n), parameters);
+    tensor_free(parameters), net_free(n), optim_free(o), samples_free(s);
+}
+
+static void a_source_that_fails_ends_the_run(void **state)
+{
+    record r = { .broken = 5 };
+    data *d = data_new((data){ .count = 8, .x = SHAPE(1), .y = SHAPE(1), .get = get_recorded, .own = &r });
+    net *n = one_weight();
+    optim *o = optim_sgd((sgd){ .lr = 0.05 });
+    train_result result;
+    assert_int_equal(
+        train_run(n, d, (train){ .loss = loss_mse(), .optim = o, .batch = 2, .keep_order = true }, &result),
+        -1);
+    expect_error("sample 5: the disk is gone");
+    assert_int_equal(result.steps, 2);
+    assert_close(weight_of(n), pulled(2), weight_limit);
+    net_free(n), optim_free(o), data_free(d);
+}
+
+/* An error that is there already is kept: a program may build all it needs and ask once. */
+static void an_earlier_error_is_kept(void **state)
+{
+    samples s = pull(4, 10);
+    net *n = one_weight();
+    optim *o = optim_sgd((sgd){ .lr = 0.05 });
+    error_set("something else");
+    assert_int_equal(train_run(n, s.set, (train){ .loss = loss_mse(), .optim = o }, NULL), -1);
+    expect_error("something else");
+    assert_true(weight_of(n) == 0);
+    net_free(n), optim_free(o), samples_free(s);
+}
+
+/* One sample a step; the weights before the step that is named are those of a run on the samples before. */
+static void a_loss_that_explodes_is_told_with_its_step(void **state)
+{
+    samples s = pull(20, 10);
+    net *n = one_weight(), *before = one_weight();
+    const train options = { .loss = loss_mse(), .batch = 1, .keep_order = true };
+    train there = options, stopped = options;
+    there.optim = optim_sgd((sgd){ .lr = 1e30 });
+    stopped.optim = optim_sgd((sgd){ .lr = 1e30 });
+    train_result r;
+    assert_int_equal(train_run(n, s.set, there, &r), -1);
+    const char *number = strstr(error_text(), " at step ");
+    assert_non_null(number);
+    long step = strtol(number + strlen(" at step "), NULL, 10);
+    assert_in_range(step, 2, 20);
+    assert_true(strstr(error_text(), "train: the loss is inf") || strstr(error_text(), "nan"));
+    expect_error(" at step %ld (epoch 1); a smaller learning rate than 1e+30", step);
+    assert_int_equal(r.steps, step - 1);
+    data *part = data_slice(s.set, 0, step - 1);
+    runs(before, part, stopped, NULL);
+    assert_same(net_parameters(n), net_parameters(before));
+    optim_free(there.optim), optim_free(stopped.optim), data_free(part);
+    net_free(n), net_free(before), samples_free(s);
+}
+
+/* ---- clipping --------------------------------------------------------------------------------------------- */
+
+static void gradients_are_clipped(void **state)
+{
+    samples s = pull(4, 10);
+    optim *o = optim_sgd((sgd){ .lr = 1 });
+    const train all[] = { { .clip_norm = 0.25 },
+                          { .clip_value = 0.25 },
+                          { .clip_value = 0.25, .clip_norm = 7 } };
+    for (int i = 0; i < 3; i++) {
+        train options = all[i];
+        net *n = one_weight();
+        options.loss = loss_mse(), options.optim = o, options.epochs = 3;
+        runs(n, s.set, options, NULL);
+        assert_close(weight_of(n), 0.75, weight_limit);
+        net_free(n);
+    }
+    optim_free(o), samples_free(s);
+}
+
+/* ---- one seed, one result ----------------------------------------------------------------------------------- */
+
+static tensor trained(uint64_t seed, int threads)
+{
+#ifdef _OPENMP
+    omp_set_num_threads(threads);
+#endif
+    data *d = digits_new(150, 9);
+    net *n = net_new(
+        SHAPE(1, 28, 28), layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 5, 5 }, .stride = { 3, 3 } }),
+        layer_relu(), layer_dropout(0.25), layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+    optim *o = optim_adam((adam){ .lr = 0.01 });
+    runs(n, d, (train){ .loss = loss_cross_entropy(0), .optim = o, .epochs = 3, .batch = 40, .seed = seed },
+         NULL);
+    tensor parameters = tensor_clone(net_parameters(n));
+    net_free(n), optim_free(o), data_free(d);
+    return parameters;
+}
+
+static void one_seed_gives_the_same_bits_on_any_number_of_threads(void **state)
+{
+    tensor one = trained(3, 1), other = trained(4, 1);
+    for (int threads = 1; threads <= 4; threads++) {
+        about("%d threads", threads);
+        tensor many = trained(3, threads);
+        assert_same(many, one);
+        tensor_free(many);
+    }
+    ptrdiff_t equal = 0;
+    for (ptrdiff_t e = 0; e < tensor_count(one); e++) equal += *element(one, e) == *element(other, e);
+    assert_true(equal < 10);
+    tensor_free(one), tensor_free(other);
+}
+
+/* ---- evaluation ----------------------------------------------------------------------------------------------- */
+
+/* w = 2 on x = 1, 2, 3 with targets 1, 4, 9: squares of 1, 0 and 3. */
+static void evaluation_is_a_mean_over_all_samples(void **state)
+{
+    samples s = own(tensor_of(SHAPE(3, 1), 1, 2, 3), tensor_of(SHAPE(3, 1), 1, 4, 9));
+    net *n = one_weight();
+    tensor_fill(net_parameters(n), 2);
+    for (ptrdiff_t batch = 1; batch < 5; batch++) {
+        train_score score;
+        assert_int_equal(net_build(n, batch, 0), 0);
+        assert_int_equal(train_evaluate(n, s.set, loss_mse(), &score), 0);
+        assert_close(score.loss, 10.0 / 3, 1e-12);
+        assert_true(isnan(score.accuracy));
+        assert_true(tensor_item(net_states(n)) == 0); /* in inference mode */
+    }
+    net_free(n), samples_free(s);
+}
+
+/* The net is the identity: the greatest of x is the class in three of five. */
+static void accuracy_is_how_often_the_greatest_is_the_class(void **state)
+{
+    samples s = own(tensor_of(SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
+                    tensor_of(SHAPE(5), 0, 1, 1, 2, 2));
+    net *n = net_new(SHAPE(3), layer_flatten());
+    assert_int_equal(net_build(n, 2, 0), 0);
+    train_score score;
+    assert_int_equal(train_evaluate(n, s.set, loss_cross_entropy(0), &score), 0);
+    assert_close(score.accuracy, 3.0 / 5, 1e-15);
+    net_free(n), samples_free(s);
+}
+
+static void evaluation_refuses_what_does_not_fit(void **state)
+{
+    samples s = pull(4, 10), wide = clouds(4, 1);
+    net *n = net_new(SHAPE(1), layer_dense((dense){ .out_features = 1 }));
+    data empty = *s.set;
+    empty.count = 0;
+    train_score score = { 7, 7 };
+    assert_int_equal(train_evaluate(n, s.set, loss_mse(), &score), -1);
+    expect_error("train_evaluate before net_build");
+    assert_int_equal(train_evaluate(NULL, s.set, loss_mse(), &score), -1);
+    expect_error("train_evaluate before net_build");
+    assert_int_equal(net_build(n, 2, 0), 0);
+    assert_int_equal(train_evaluate(n, wide.set, loss_mse(), &score), -1);
+    expect_error("samples [2], the net takes [1]");
+    assert_int_equal(train_evaluate(n, &empty, loss_mse(), &score), -1);
+    expect_error("set is empty");
+    assert_int_equal(train_evaluate(n, NULL, loss_mse(), &score), -1);
+    expect_error("set is NULL");
+    assert_int_equal(train_evaluate(n, s.set, loss_cross_entropy(0), &score), -1);
+    expect_error("loss cross_entropy: ");
+    assert_true(score.loss == 7 && score.accuracy == 7);
+    net_free(n), samples_free(s), samples_free(wide);
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        CLAIM(clouds_are_told_apart),
+        CLAIM(drawn_digits_are_read),
+        CLAIM(data_of_ones_own_kind_are_learned),
+        CLAIM(training_is_the_loop_one_would_write),
+        CLAIM(one_weight_goes_where_it_is_pulled),
+        CLAIM(each_sample_counts_alike),
+        CLAIM(zeros_are_the_defaults),
+        CLAIM(a_net_that_is_built_keeps_its_parameters),
+        CLAIM(order_is_kept_when_asked_for),
+        CLAIM(each_epoch_has_an_order_of_its_own),
+        CLAIM(the_last_batch_may_be_dropped),
+        CLAIM(early_stopping_restores_the_best),
+        CLAIM(the_best_is_restored_however_the_run_ends),
+        CLAIM(without_patience_nothing_is_restored),
+        CLAIM(an_improvement_is_one_of_min_delta),
+        CLAIM(a_callback_sees_each_epoch),
+        CLAIM(a_report_says_which_epoch_is_best),
+        CLAIM(a_callback_ends_the_run),
+        CLAIM(csv_has_a_line_for_each_epoch),
+        CLAIM(a_csv_that_cannot_be_written_fails_the_run),
+        CLAIM(progress_into_a_file_is_plain_lines),
+        CLAIM(options_out_of_range_are_refused),
+        CLAIM(data_that_do_not_fit_are_refused),
+        CLAIM(targets_that_do_not_fit_the_loss_are_refused),
+        CLAIM(a_source_that_fails_ends_the_run),
+        CLAIM(an_earlier_error_is_kept),
+        CLAIM(a_loss_that_explodes_is_told_with_its_step),
+        CLAIM(gradients_are_clipped),
+        CLAIM(one_seed_gives_the_same_bits_on_any_number_of_threads),
+        CLAIM(evaluation_is_a_mean_over_all_samples),
+        CLAIM(accuracy_is_how_often_the_greatest_is_the_class),
+        CLAIM(evaluation_refuses_what_does_not_fit),
+    };
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}
