@@ -153,17 +153,20 @@ static ptrdiff_t read_sizes(source s, int rank, shape *form)
 static unsigned char *read_elements(source s, ptrdiff_t want, const char *what)
 {
     unsigned char *bytes = NULL;
-    for (ptrdiff_t held = 0, room = FIRST_MEMORY;
-         held<want; held = room, room = room> want / 2 ? want : 2 * room) {
+    ptrdiff_t held = 0, room = FIRST_MEMORY;
+    while (held < want) {
         if (room > want) room = want;
         unsigned char *larger = realloc(bytes, (size_t)room);
         if (larger) bytes = larger;
         else error_set("%s: no memory for %s bytes of %s", s.name, count_text(want).text, what);
         ptrdiff_t got = larger ? fetch(s, bytes + held, room - held) : -1;
-        if (got == room - held) continue;
-        if (got >= 0) truncated(s, held + got, want, what);
-        free(bytes);
-        return NULL;
+        if (got < room - held) {
+            if (got >= 0) truncated(s, held + got, want, what);
+            free(bytes);
+            return NULL;
+        }
+        held = room;
+        room = want / 2 < room ? want : 2 * room;
     }
     return bytes;
 }

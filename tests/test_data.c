@@ -389,6 +389,22 @@ static void long_paths_leave_room_for_the_message(void **state)
     expect_error("/the-images");
 }
 
+/* Oracle: no machine has the memory that the header asks for, so asking for it would be another error. */
+static void memory_grows_with_what_has_arrived(void **state)
+{
+    enum { HEAD = 16, ARRIVED = (1 << 21) + 5 };
+    unsigned char *all = calloc(1, HEAD + ARRIVED);
+    assert_non_null(all);
+    memcpy(all, "\0\0\x08\3\x80\0\0\0\x40\0\0\0\0\0\0\2", HEAD);
+    const bytes images = { HEAD + ARRIVED, all };
+    for (int zip = 0; zip < 2; zip++) {
+        data *d = data_idx((zip ? zipped : written)("images", images), written("labels", BYTES(LABELS)));
+        expect_refused(d, path_of("images"),
+                       "truncated: 2,097,157 of 4,611,686,018,427,387,904 bytes of images");
+    }
+    free(all);
+}
+
 /* ---- data sets of the user's own ------------------------------------------------------------- */
 
 /* Sample i is x = [i, -i], y = 10 i. `own` counts the releases. */
@@ -704,6 +720,7 @@ int main(void)
         CLAIM(a_gzip_stream_cut_anywhere_is_refused),
         CLAIM(no_wrong_bit_of_a_gzip_stream_changes_a_pixel),
         CLAIM(a_wrong_sum_is_a_corrupt_stream),
+        CLAIM(memory_grows_with_what_has_arrived),
         CLAIM(files_that_cannot_be_read_are_refused),
         CLAIM(a_file_without_permission_is_refused),
         CLAIM(long_paths_leave_room_for_the_message),
