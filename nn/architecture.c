@@ -184,7 +184,7 @@ static int read_options(const layer_type *type, json_t *given, const net_known *
     {
         if (strcmp(key, "type") == 0 || strcmp(key, "layers") == 0) continue;
         const layer_field *f = field_named(type, key);
-        if (!f) return error_set("%s: option %.100s is not known", type->name, key);
+        if (!f) return error_set("%s: option %s is not known", type->name, safetensors_show_name(key).text);
         if (!read_option(f, value, known, (char *)options + f->offset)) return refuse_option(type, f, value);
     }
     return 0;
@@ -196,7 +196,8 @@ static const layer_type *read_type(const json_t *given, const net_known *known)
     const layer_type *type = name ? type_named(name, layer_types) : NULL;
     if (name && !type) type = type_named(name, known->types);
     if (!name) error_set("%s has no type", safetensors_show(given).text);
-    else if (!type) error_set("type '%.100s' is not known; hand it to net_load", name);
+    else if (!type)
+        error_set("type '%s' is not known; hand it to net_load", safetensors_show_name(name).text);
     return type;
 }
 

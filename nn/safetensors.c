@@ -157,6 +157,15 @@ safetensors_shown safetensors_show(const json_t *value)
     return shown;
 }
 
+safetensors_shown safetensors_show_name(const char *name)
+{
+    safetensors_shown shown = { "" };
+    if (append(name, strlen(name), &shown)) memcpy(shown.text + sizeof shown.text - 4, "...", 4);
+    for (char *c = shown.text; *c; c++)
+        if ((unsigned char)*c < ' ') *c = '?';
+    return shown;
+}
+
 /* "file: tensor name: …"; the name may be NULL. */
 static int refuse(const safetensors *file, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -168,8 +177,8 @@ static int refuse(const safetensors *file, const char *name, const char *format,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return error_set("%s: %s%.100s%s%s", file->path, name ? "tensor " : "", name ? name : "",
-                     name ? ": " : "", text);
+    if (!name) return error_set("%s: %s", file->path, text);
+    return error_set("%s: tensor %s: %s", file->path, safetensors_show_name(name).text, text);
 }
 
 json_t *safetensors_sizes(shape s)
@@ -217,8 +226,8 @@ static int parse_header(safetensors *file, size_t length)
 static int read_header(safetensors *file)
 {
     unsigned char bytes[PREFIX];
-    if (fread(bytes, 1, PREFIX, file->stream) != PREFIX)
-        return refuse(file, NULL, "%lld bytes are no safetensors file", file->size);
+    if (file->size < PREFIX) return refuse(file, NULL, "%lld bytes are no safetensors file", file->size);
+    if (fread(bytes, 1, PREFIX, file->stream) != PREFIX) return refuse(file, NULL, "cannot be read");
     unsigned long long length = get_little(bytes, PREFIX);
     if (length > (unsigned long long)file->size - PREFIX)
         return refuse(file, NULL, "truncated, or no safetensors file: a header of %llu bytes, %lld are there",
@@ -269,7 +278,8 @@ static int read_entry(const safetensors *file, const char *name, json_t *given, 
     if (json_unpack_ex(given, &error, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &dtype, "shape", &sizes,
                        "data_offsets", &e->begin, &e->end))
         return refuse(file, name, "%s: %s", safetensors_show(given).text, error.text);
-    if (!(e->dtype = dtype_named(dtype))) return refuse(file, name, "dtype %.20s is not known", dtype);
+    if (!(e->dtype = dtype_named(dtype)))
+        return refuse(file, name, "dtype %s is not known", safetensors_show_name(dtype).text);
     if (!safetensors_shape(sizes, &e->shape))
         return refuse(file, name, "shape %s, expected up to %d sizes", safetensors_show(sizes).text,
                       TENSOR_MAX_RANK);

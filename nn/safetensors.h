@@ -53,11 +53,12 @@ typedef struct safetensors_item {
 } safetensors_item;
 int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata);
 
-/* A value as messages show it: JSON in ASCII, cut where it is long. */
+/* What a file says, fit for a message: one line, cut where it is long. A value is shown as JSON. */
 typedef struct safetensors_shown {
     char text[80];
 } safetensors_shown;
 safetensors_shown safetensors_show(const json_t *value);
+safetensors_shown safetensors_show_name(const char *name);
 
 /* A shape as a list of sizes; and back, false where it is not one of at most TENSOR_MAX_RANK. */
 json_t *safetensors_sizes(shape s);

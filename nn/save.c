@@ -105,7 +105,9 @@ static int check_tensors(net *n, const safetensors *file)
     loading l = { .file = file, .check = true };
     net_visit(n, load_tensor, &l);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
-        if (!e->met) l.status = error_set("%s: tensor %.100s is not one of the net's", file->path, e->name);
+        if (!e->met)
+            l.status = error_set("%s: tensor %s is not one of the net's", file->path,
+                                 safetensors_show_name(e->name).text);
     return l.status;
 }
 
@@ -129,7 +131,8 @@ static net *read_net(const safetensors *file, ptrdiff_t batch, net_known known)
     if (json_unpack(file->metadata, "{s:s, s:s}", "architecture", &text, "stride_version", &version))
         error_set("%s: no architecture in the metadata; net_load_tensors reads tensors alone", file->path);
     else if (strcmp(version, VERSION) != 0)
-        error_set("%s: stride_version %.20s, expected %s", file->path, version, VERSION);
+        error_set("%s: stride_version %s, expected %s", file->path, safetensors_show_name(version).text,
+                  VERSION);
     else if (!(n = architecture_read(text, known))) error_within("%s: ", file->path);
     else if (check_tensors(n, file) == 0) { /* what the parameters are about to take, the file has */
         if (net_build(n, batch, 0) || read_notes(n, file)) error_within("%s: ", file->path);

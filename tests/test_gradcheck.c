@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- every kind of layer that is right passes --------------------------------------------------------- */
+/* ---- every kind of layer that is right passes ---------------------------------------------------- */
 
 static void passes(layer *l, shape x)
 {
@@ -100,7 +100,7 @@ static void one_line_does_in_a_test(void **state)
     layer_free(l);
 }
 
-/* ---- the layer that faults are planted in --------------------------------------------------------------- */
+/* ---- the layer that faults are planted in -------------------------------------------------------- */
 
 typedef enum fault {
     NO_FAULT,
@@ -270,7 +270,7 @@ static void the_layer_without_a_fault_passes(void **state)
     passes(layer_with(NO_FAULT), SHAPE(3, FEATURES));
 }
 
-/* ---- every planted fault is named ------------------------------------------------------------------------ */
+/* ---- every planted fault is named ---------------------------------------------------------------- */
 
 /* A fault, how the checker's text begins, and what it contains besides. */
 typedef struct expectation {
@@ -414,7 +414,7 @@ static void a_parameter_is_named_by_its_path(void **state)
     layer_free(l);
 }
 
-/* ---- options ---------------------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------------- */
 
 static void inference_is_checked_when_asked_for(void **state)
 {
@@ -527,7 +527,7 @@ static void one_seed_gives_one_result(void **state)
     layer_free(l);
 }
 
-/* ---- nothing is left changed -------------------------------------------------------------------------------- */
+/* ---- nothing is left changed --------------------------------------------------------------------- */
 
 static int plan_counter(layer *l, shape x, shape *y)
 {
@@ -587,7 +587,7 @@ static void what_cannot_be_built_fails_with_the_reason(void **state)
     layer_free(l);
 }
 
-/* ---- kinks ---------------------------------------------------------------------------------------------------- */
+/* ---- kinks --------------------------------------------------------------------------------------- */
 
 static tensor numbers(shape s)
 {
@@ -674,7 +674,7 @@ static void ties_in_maxpool_are_kinks(void **state)
     layer_free(l), tensor_free(x);
 }
 
-/* ---- views ---------------------------------------------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------------------------------- */
 
 /* Of the layer that is right and of one that is not, at x and what is behind it. */
 static void is_judged_right(tensor x, const char *what)
@@ -735,7 +735,7 @@ static void a_layer_that_takes_no_views_is_told(void **state)
     layer_free(l), tensor_free(x), tensor_free(view);
 }
 
-/* ---- nets with a loss ------------------------------------------------------------------------------------------- */
+/* ---- nets with a loss ---------------------------------------------------------------------------- */
 
 static net *some_net(void)
 {

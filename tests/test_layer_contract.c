@@ -1317,6 +1317,12 @@ static int greedy_plan(layer *l, shape x, shape *y)
     return 0;
 }
 
+static int misshapen_plan(layer *l, shape x, shape *y)
+{
+    *y = x;
+    return layer_memory(l, SHAPE(3));
+}
+
 static int batch_changing_plan(layer *l, shape x, shape *y)
 {
     (void)l;
@@ -1338,6 +1344,9 @@ static void bad_types_are_refused(void **state)
     type.plan = greedy_plan;
     assert_unbuildable(layer_new(&type, NULL, 0, NULL), SHAPE(2, 2),
                        "odd: asks for more than 4 slots of memory");
+    type.plan = misshapen_plan;
+    assert_unbuildable(layer_new(&type, NULL, 0, NULL), SHAPE(2, 2),
+                       "odd: asks for memory [3], expected [2, ...]");
     type.plan = batch_changing_plan;
     assert_unbuildable(layer_new(&type, NULL, 0, NULL), SHAPE(2, 2),
                        "odd: plan made [3] of a batch [2, 2], expected [2, ...]");

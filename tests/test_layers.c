@@ -140,7 +140,7 @@ static void build(layer *l, shape x)
     layer_mode(l, true, 1, 1);
 }
 
-/* Leaves NaN wherever a pass over such an x leaves something behind. */
+/* Leaves NaN wherever a pass leaves something behind. */
 static void soil(layer *l, shape s)
 {
     tensor x = garbage(s), y = garbage(l->y), dx = garbage(s);
@@ -155,6 +155,7 @@ static void check_passes(layer *l, tensor x, tensor dy, naive want, double limit
     tensor y = garbage(want.y.shape), dx = garbage(x.shape), x_before = tensor_clone(x),
            dy_before = tensor_clone(dy);
     soil(l, x.shape);
+    layer_spoil_scratch(l);
     layer_forward(l, x, y);
     assert_near(y, want.y, limit);
     tensor y_before = tensor_clone(y), gradient[2] = { want.dweight, want.dbias };
@@ -163,6 +164,7 @@ static void check_passes(layer *l, tensor x, tensor dy, naive want, double limit
             *element(l->grad[i], k) = (real)(k % 7 - 3);
             *element(gradient[i], k) += (real)(k % 7 - 3);
         }
+    layer_spoil_scratch(l);
     layer_backward(l, x, y, dy, dx);
     assert_near(dx, want.dx, limit);
     for (int i = 0; i < l->params; i++) assert_near(l->grad[i], gradient[i], limit);
@@ -461,7 +463,8 @@ static const line_case line_cases[] = {
     /* 1 2, 3 4, 5 - */
     { { { 1, 2 }, .ceil_mode = true }, 5, 3, { 2, 4, 5 }, { 1.5, 3.5, 5 }, { 1.5, 3.5, 5 } },
     /* 0 1, 2 3, 4 5, and none that begins in the right padding */
-    { { { 1, 2 }, .padding = { 0, 1 }, .ceil_mode = true }, 5, 3, { 1, 3, 5 }, { 0.5, 2.5, 4.5 }, { 1, 2.5, 4.5 } },
+    { { { 1, 2 }, .padding = { 0, 1 }, .ceil_mode = true }, 5, 3, { 1, 3, 5 }, { 0.5, 2.5, 4.5 },
+      { 1, 2.5, 4.5 } },
     /* 0 1 2 3, 4 5 6 0: the right padding counts */
     { { { 1, 4 }, .padding = { 0, 1 } }, 6, 2, { 3, 6 }, { 1.5, 3.75 }, { 2, 5 } },
     /* 0 1 2 3, 4 5 0 -: of two places outside the image one is padding */
@@ -926,6 +929,7 @@ static void slopes_of_0_are_the_defaults(void **state)
 enum { DROP_IMAGES = 64, DROP_SIZE = 1003 }; /* no multiple of the four draws of one counter */
 
 static const double DROP_P = 0.3;
+static const shape DROP_BATCH = { 2, { DROP_IMAGES, DROP_SIZE } };
 
 /* Limits are five deviations of a count of so many independent draws: a right layer misses one for about one
  * seed in a million, and seeds are fixed. */
@@ -934,12 +938,12 @@ static double five_deviations(double p, double count)
     return 5 * sqrt(p * (1 - p) / count);
 }
 
-/* What a dropout, or a net with one, built for `batch` images makes of `images` images of ones. */
-static tensor ones_through(layer *l, ptrdiff_t batch, ptrdiff_t images, uint64_t seed, uint64_t step)
+/* What a dropout, or a net with one, built for a batch makes of its first images where all are ones. */
+static tensor ones_through(layer *l, shape batch, ptrdiff_t images, uint64_t seed, uint64_t step)
 {
-    tensor x = tensor_new(SHAPE(images, DROP_SIZE)), y = garbage(x.shape);
+    tensor x = tensor_new(SHAPE(images, batch.n[1])), y = garbage(x.shape);
     tensor_fill(x, 1);
-    build(l, SHAPE(batch, DROP_SIZE));
+    build(l, batch);
     layer_mode(l, true, seed, step);
     layer_forward(l, x, y);
     tensor_free(x);
@@ -949,7 +953,7 @@ static tensor ones_through(layer *l, ptrdiff_t batch, ptrdiff_t images, uint64_t
 
 static tensor mask(uint64_t seed, uint64_t step)
 {
-    return ones_through(layer_dropout(DROP_P), DROP_IMAGES, DROP_IMAGES, seed, step);
+    return ones_through(layer_dropout(DROP_P), DROP_BATCH, DROP_IMAGES, seed, step);
 }
 
 static double rate_of_zeros(tensor y)
@@ -973,7 +977,7 @@ static void dropout_zeroes_at_its_rate_and_scales_the_rest(void **state)
     static const double rates[] = { 0.1, 0.3, 0.5, 0.9 };
     for (int i = 0; i < 4; i++) {
         double p = rates[i];
-        tensor y = ones_through(layer_dropout(p), DROP_IMAGES, DROP_IMAGES, 1, 1);
+        tensor y = ones_through(layer_dropout(p), DROP_BATCH, DROP_IMAGES, 1, 1);
         assert_close(rate_of_zeros(y), p, five_deviations(p, (double)tensor_count(y)));
         for (ptrdiff_t k = 0; k < tensor_count(y); k++)
             assert_true(*element(y, k) == 0 || *element(y, k) == (real)(1 / (1 - p)));
@@ -984,7 +988,7 @@ static void dropout_zeroes_at_its_rate_and_scales_the_rest(void **state)
 static void dropout_of_rate_0_is_the_identity(void **state)
 {
     (void)state;
-    tensor y = ones_through(layer_dropout(0), DROP_IMAGES, DROP_IMAGES, 1, 1);
+    tensor y = ones_through(layer_dropout(0), DROP_BATCH, DROP_IMAGES, 1, 1);
     for (ptrdiff_t k = 0; k < tensor_count(y); k++) assert_true(*element(y, k) == 1);
     tensor_free(y);
 }
@@ -1057,13 +1061,28 @@ static void elements_of_a_mask_are_independent(void **state)
     tensor_free(y);
 }
 
+/* Images of 1 to 9 elements share no draws, whether they fill the four of a counter or not. */
+static void small_images_have_masks_of_their_own(void **state)
+{
+    (void)state;
+    const ptrdiff_t images = 20000;
+    for (ptrdiff_t size = 1; size <= 9; size++) {
+        tensor y = ones_through(layer_dropout(DROP_P), SHAPE(images, size), images, 1, 1);
+        for (ptrdiff_t k = 0; k < size; k++)
+            for (ptrdiff_t other = 0; other < size; other++)
+                assert_independent(tensor_narrow(tensor_select(y, 1, k), 0, 0, images - 1),
+                                   tensor_narrow(tensor_select(y, 1, other), 0, 1, images - 1));
+        tensor_free(y);
+    }
+}
+
 /* Of two dropouts in a row with masks of their own an element is kept by both with (1-p)²; were the masks the
  * same, with 1-p. */
 static void layers_of_a_net_have_masks_of_their_own(void **state)
 {
     (void)state;
     layer *two = layer_sequence(layer_dropout(DROP_P), layer_dropout(DROP_P));
-    tensor y = ones_through(two, DROP_IMAGES, DROP_IMAGES, 1, 1);
+    tensor y = ones_through(two, DROP_BATCH, DROP_IMAGES, 1, 1);
     double p = 1 - (1 - DROP_P) * (1 - DROP_P);
     assert_close(rate_of_zeros(y), p, five_deviations(p, (double)tensor_count(y)));
     tensor_free(y);
@@ -1074,9 +1093,9 @@ static void a_mask_does_not_depend_on_the_batch_and_its_chunks(void **state)
 {
     (void)state;
     tensor y = mask(1, 1);
-    tensor part = ones_through(layer_dropout(DROP_P), DROP_IMAGES, 19, 1, 1);
-    tensor alone = ones_through(layer_dropout(DROP_P), 1, 1, 1, 1);
-    tensor large = ones_through(layer_dropout(DROP_P), 500, 500, 1, 1);
+    tensor part = ones_through(layer_dropout(DROP_P), DROP_BATCH, 19, 1, 1);
+    tensor alone = ones_through(layer_dropout(DROP_P), SHAPE(1, DROP_SIZE), 1, 1, 1);
+    tensor large = ones_through(layer_dropout(DROP_P), SHAPE(500, DROP_SIZE), 500, 1, 1);
     assert_same(part, tensor_narrow(y, 0, 0, 19));
     assert_same(alone, tensor_narrow(y, 0, 0, 1));
     assert_same(tensor_narrow(large, 0, 0, DROP_IMAGES), y);
@@ -1305,6 +1324,7 @@ int main(void)
         CLAIM(dropout_is_the_identity_in_inference),
         CLAIM(a_mask_is_a_function_of_seed_and_step),
         CLAIM(elements_of_a_mask_are_independent),
+        CLAIM(small_images_have_masks_of_their_own),
         CLAIM(layers_of_a_net_have_masks_of_their_own),
         CLAIM(a_mask_does_not_depend_on_the_batch_and_its_chunks),
         CLAIM(flatten_has_the_elements_of_each_image_in_row_major_order),

@@ -11,7 +11,7 @@
 
 static const double near_double = 1e-13; /* a few dozen operations in double on numbers of about 1 to 10 */
 
-/* ---- the definitions, without a thought for overflow ----------------------------------------------- */
+/* ---- the definitions, without a thought for overflow --------------------------------------------- */
 
 static long double cross_entropy(tensor y, tensor target, long double smoothing)
 {
@@ -145,7 +145,7 @@ static void dy_is_the_derivative(void **state)
     }
 }
 
-/* ---- numbers of another implementation ---------------------------------------------------------------- */
+/* ---- numbers of another implementation ----------------------------------------------------------- */
 
 static void check_reference(loss l, tensor y, tensor target, double value, const double *slopes)
 {
@@ -212,7 +212,7 @@ static void elementwise_losses_are_as_pytorch_computes(void **state)
     tensor_free(y), tensor_free(target), tensor_free(probability);
 }
 
-/* ---- extremes ----------------------------------------------------------------------------------------- */
+/* ---- extremes ------------------------------------------------------------------------------------ */
 
 /* The value and dy, up to the rounding of numbers as large as the largest logit; frees all three. */
 static void check_extreme(loss l, tensor y, tensor target, double value, tensor slopes)
@@ -309,7 +309,7 @@ static void sums_are_taken_in_double(void **state)
     tensor_free(y), tensor_free(target);
 }
 
-/* ---- views ---------------------------------------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------------------------------- */
 
 /* Any view of the same elements: tensor_free ends it. */
 static tensor as_view(dice *d, tensor x)
@@ -352,7 +352,7 @@ static void what_is_broadcast_counts_for_each_image(void **state)
     tensor_free(row), tensor_free(class), tensor_free(dy), tensor_free(one);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------------------------------ */
 
 /* NaN, an error with that text, and dy as it was; frees y and the target. */
 static void refuses(loss l, tensor y, tensor target, shape of_dy, const char *text)

@@ -1,8 +1,9 @@
-/* test_net.c: a net is its layers one after another, in any batch, through any view, on any number of threads.
+/* test_net.c: a net is its layers one after another, in any batch, through any view, on any number of
+ * threads.
  *
  * Where results are compared for equality without being of the same operations, weights and images are small
  * integers, whose sums and products are exact in both precisions. */
-#define _POSIX_C_SOURCE 200809L /* open_memstream */
+#define _POSIX_C_SOURCE 200809L /* open_memstream, nanosleep */
 #include "tests/support.h"
 
 #include "nn/loss.h"
@@ -10,14 +11,16 @@
 #include "nn/optim.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
-/* ---- nets --------------------------------------------------------------------------------------------- */
+/* ---- nets ---------------------------------------------------------------------------------------- */
 
 /* LeCun et al. 1998, with the layers of today. */
 static net *lenet(void)
@@ -44,6 +47,14 @@ static net *built(net *n, ptrdiff_t batch)
     assert_non_null(n);
     if (net_build(n, batch, 1)) fail_msg("%s", error_text());
     return n;
+}
+
+static void use_threads(int threads)
+{
+#ifdef _OPENMP
+    omp_set_dynamic(0);
+    omp_set_num_threads(threads);
+#endif
 }
 
 /* The same, with weights of -2 to 2. */
@@ -78,7 +89,7 @@ static const layer_type counter = { .name = "counter",
                                     .forward = count_forward,
                                     .backward = count_backward };
 
-/* ---- making ------------------------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------------------- */
 
 static void refused(net *n, const char *text)
 {
@@ -152,7 +163,7 @@ static void null_is_refused_everywhere(void **state)
     tensor_free(x);
 }
 
-/* ---- building ----------------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------------ */
 
 static void building_again_keeps_parameters_and_states(void **state)
 {
@@ -189,6 +200,22 @@ static void a_build_that_fails_can_be_made_up_for(void **state)
     assert_same(net_parameters(n), parameters);
     assert_false(tensor_is_null(net_forward(n, x, NET_INFER)));
     tensor_free(x), tensor_free(parameters);
+    net_free(n);
+}
+
+/* The columns of one thread are half of what can be addressed, or in double all of it; there are 16. */
+static void scratch_of_all_threads_must_be_addressable(void **state)
+{
+    use_threads(16);
+    net *n =
+        net_new(SHAPE(1, 1, 1),
+                layer_conv2d((conv2d){
+                    .out_channels = 1, .kernel = { 1 << 10, 1 << 10 }, .padding = { 1 << 19, 1 << 19 } }),
+                layer_avgpool((avgpool){ .kernel = { 0, 0 } }));
+    assert_non_null(n);
+    assert_int_equal(net_build(n, 16, 1), -1);
+    expect_error(REAL_NAME);
+    use_threads(4);
     net_free(n);
 }
 
@@ -240,7 +267,7 @@ static void parameters_begin_uniform_in_one_over_the_root_of_fan_in(void **state
     net_free(n);
 }
 
-/* ---- names -------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------- */
 
 typedef struct listing {
     char text[512];
@@ -267,7 +294,7 @@ static net *nested(void)
         layer_dropout(0.5), layer_flatten(), layer_dense((dense){ .out_features = 10 }));
 }
 
-/* torch.nn.Sequential(Sequential(Conv2d, ReLU, Sequential(counter)), Dropout, Flatten, Linear).state_dict() */
+/* The state_dict() of Sequential(Sequential(Conv2d, ReLU, Sequential(counter)), Dropout, Flatten, Linear). */
 static void names_are_those_of_torch_nn_sequential(void **state)
 {
     net *n = built(nested(), 2);
@@ -330,7 +357,7 @@ static void notes_are_copied_replaced_and_removed(void **state)
     net_free(n);
 }
 
-/* ---- the summary -------------------------------------------------------------------------------------- */
+/* ---- the summary --------------------------------------------------------------------------------- */
 
 /* What net_summary prints: free() ends it. */
 static char *summary(net *n, ptrdiff_t batch, int status)
@@ -348,22 +375,22 @@ static char *summary(net *n, ptrdiff_t batch, int status)
  * layers; 5 5 6 + 6 = 156 parameters, and so on. */
 /* clang-format off */
 static const char lenet_table[] =
-    "layer                                              output                   parameters   FLOPs an image\n"
-    "input                                              [64, 1, 28, 28]     \n"
-    "0 conv2d(out_channels=6, kernel=5x5, padding=2x2)  [64, 6, 28, 28]                 156          235,200\n"
-    "1 relu                                             [64, 6, 28, 28]                   0                0\n"
-    "2 maxpool(kernel=2x2)                              [64, 6, 14, 14]                   0                0\n"
-    "3 conv2d(out_channels=16, kernel=5x5)              [64, 16, 10, 10]              2,416          480,000\n"
-    "4 relu                                             [64, 16, 10, 10]                  0                0\n"
-    "5 maxpool(kernel=2x2)                              [64, 16, 5, 5]                    0                0\n"
-    "6 flatten                                          [64, 400]                         0                0\n"
-    "7 dense(out_features=120)                          [64, 120]                    48,120           96,000\n"
-    "8 relu                                             [64, 120]                         0                0\n"
-    "9 dense(out_features=84)                           [64, 84]                     10,164           20,160\n"
-    "10 relu                                            [64, 84]                          0                0\n"
-    "11 dense(out_features=10)                          [64, 10]                        850            1,680\n"
-    "total                                                                           61,706          833,040\n"
-    "\n";
+"layer                                              output                   parameters   FLOPs an image\n"
+"input                                              [64, 1, 28, 28]     \n"
+"0 conv2d(out_channels=6, kernel=5x5, padding=2x2)  [64, 6, 28, 28]                 156          235,200\n"
+"1 relu                                             [64, 6, 28, 28]                   0                0\n"
+"2 maxpool(kernel=2x2)                              [64, 6, 14, 14]                   0                0\n"
+"3 conv2d(out_channels=16, kernel=5x5)              [64, 16, 10, 10]              2,416          480,000\n"
+"4 relu                                             [64, 16, 10, 10]                  0                0\n"
+"5 maxpool(kernel=2x2)                              [64, 16, 5, 5]                    0                0\n"
+"6 flatten                                          [64, 400]                         0                0\n"
+"7 dense(out_features=120)                          [64, 120]                    48,120           96,000\n"
+"8 relu                                             [64, 120]                         0                0\n"
+"9 dense(out_features=84)                           [64, 84]                     10,164           20,160\n"
+"10 relu                                            [64, 84]                          0                0\n"
+"11 dense(out_features=10)                          [64, 10]                        850            1,680\n"
+"total                                                                           61,706          833,040\n"
+"\n";
 /* clang-format on */
 
 /* 2 61,706 numbers of 4 bytes are 482.1 KiB, or of 8 bytes 964.2 KiB. */
@@ -457,7 +484,7 @@ static void a_summary_that_cannot_be_written_fails(void **state)
     net_free(n);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------------------------------- */
 
 /* A net for 5 takes 1 to 5 images, and each comes out as it does alone. */
 static void batches_up_to_the_built_size_are_taken(void **state)
@@ -555,29 +582,37 @@ static void ten_images_in_batches_of_four_are_predicted_as_one_by_one(void **sta
     net_free(n);
 }
 
-/* Dropout of one half in training is 0 or twice the input, and in inference nothing. */
+static ptrdiff_t differing(tensor a, tensor b)
+{
+    ptrdiff_t count = 0;
+    for (ptrdiff_t e = 0; e < tensor_count(a); e++) count += *element(a, e) != *element(b, e);
+    return count;
+}
+
+/* Dropout of one half is 0 or twice the input in training, and nothing in inference. Of 400 draws of one half about 200 are as they are; five deviations of 10 are allowed for. */
 static void modes_and_steps_reach_the_layers(void **state)
 {
-    net *n = built(net_new(SHAPE(200), layer_dropout(0.5)), 2);
-    tensor ones = tensor_new(SHAPE(2, 200));
+    net *n = built(net_new(SHAPE(400), layer_dropout(0.5)), 20);
+    tensor ones = tensor_new(SHAPE(20, 400)), twos = tensor_new(SHAPE(20, 400));
     tensor_fill(ones, 1);
+    tensor_fill(twos, 2);
     assert_same(net_forward(n, ones, NET_INFER), ones);
     tensor first = tensor_clone(net_forward(n, ones, NET_TRAIN));
-    ptrdiff_t kept = 0;
-    for (ptrdiff_t e = 0; e < 400; e++) {
+    for (ptrdiff_t e = 0; e < tensor_count(first); e++)
         assert_true(*element(first, e) == 0 || *element(first, e) == 2);
-        kept += *element(first, e) == 2;
-    }
-    assert_in_range(kept, 150, 250); /* five deviations of 10 around 200 */
     assert_same(net_forward(n, ones, NET_TRAIN), first);
     n->step++;
-    ptrdiff_t differ = 0;
     tensor second = net_forward(n, ones, NET_TRAIN);
-    for (ptrdiff_t e = 0; e < 400; e++) differ += *element(first, e) != *element(second, e);
-    assert_in_range(differ, 150, 250);
+    for (ptrdiff_t i = 0; i < 20; i++) {
+        tensor mask = tensor_select(first, 0, i);
+        assert_in_range(differing(mask, tensor_select(twos, 0, i)), 150, 250);
+        assert_in_range(differing(mask, tensor_select(second, 0, i)), 150, 250);
+        for (ptrdiff_t other = 0; other < i; other++) /* each image has numbers of its own */
+            assert_in_range(differing(mask, tensor_select(first, 0, other)), 150, 250);
+    }
     n->step--;
     assert_same(net_forward(n, ones, NET_TRAIN), first);
-    tensor_free(ones), tensor_free(first);
+    tensor_free(ones), tensor_free(twos), tensor_free(first);
     net_free(n);
 }
 
@@ -663,14 +698,7 @@ static void strided_input_gives_the_same_bits(void **state)
     }
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------ */
-
-static void use_threads(int threads)
-{
-#ifdef _OPENMP
-    omp_set_num_threads(threads);
-#endif
-}
+/* ---- threads ------------------------------------------------------------------------------------- */
 
 /* Weights after 20 steps on 37 images at a time, several chunks of which the last is smaller; with dropout,
  * and with a dense layer of so many weights that its gradient is made in one piece. */
@@ -722,39 +750,97 @@ static void any_number_of_threads_trains_the_same_bits(void **state)
     tensor_free(one);
 }
 
-/* Fails on image 29 while its weight is 1. */
+/* Fails on image 29, and, while its weight is 2, in every thread but the first. */
 static int plan_failing(layer *l, shape x, shape *y)
 {
     *y = x;
     return layer_parameter(l, "weight", SHAPE(1), (layer_init){ .constant = 1 });
 }
 
+static atomic_int workers; /* calls in threads other than the first */
+
+/* The first thread waits for another to come. */
+static bool in_a_worker(void)
+{
+#ifdef _OPENMP
+    if (omp_get_thread_num() > 0) return ++workers > 0;
+    for (int k = 0; k < 1000 && workers == 0; k++) nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+#endif
+    return false;
+}
+
 static void forward_failing(layer *l, tensor x, tensor y)
 {
+    real weight = *tensor_data(l->param[0]);
     tensor_copy(y, x);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
-        if (l->first + i == 29 && *tensor_data(l->param[0]) == 1)
-            layer_refuse(l, "image 29 is not to its taste");
+    for (ptrdiff_t i = 0; i < x.shape.n[0] && weight == 1; i++)
+        if (l->first + i == 29) layer_refuse(l, "image 29 is not to its taste");
+    if (weight != 1 && in_a_worker() && weight == 2) layer_refuse(l, "it does not like this thread");
 }
 
 static const layer_type failing = {
     .name = "failing", .plan = plan_failing, .forward = forward_failing, .backward = count_backward
 };
 
-/* Wherever it happened; and it does not come back from a thread that kept it. */
-static void an_error_in_a_hook_reaches_the_caller_once(void **state)
+static int threads_at_hand(void)
+{
+    int threads = 1;
+#ifdef _OPENMP
+#pragma omp parallel
+#pragma omp single
+    threads = omp_get_num_threads();
+#endif
+    return threads;
+}
+
+static void an_error_in_a_thread_reaches_the_caller_once(void **state)
 {
     use_threads(4);
-    net *n = built(net_new(SHAPE(2), layer_new(&failing, NULL, 0, NULL)), 64);
-    tensor x = tensor_new(SHAPE(64, 2));
-    for (int i = 0; i < 20; i++) {
-        tensor_fill(net_parameters(n), 1);
-        net_forward(n, x, NET_TRAIN);
-        expect_error("failing: image 29 is not to its taste");
-        tensor_fill(net_parameters(n), 0);
-        net_forward(n, x, NET_TRAIN);
+    if (threads_at_hand() == 1) skip();
+    layer *l = layer_new(&failing, NULL, 0, NULL);
+    tensor x = tensor_new(SHAPE(256, 2)), y = tensor_new(SHAPE(256, 2));
+    assert_int_equal(layer_build(l, x.shape, 1), 0);
+    for (int i = 0; i < 10; i++) {
+        tensor_fill(layer_parameters(l), 2);
+        workers = 0;
+        layer_forward(l, x, y);
+        expect_error("failing: it does not like this thread");
+        tensor_fill(layer_parameters(l), 0);
+        workers = 0;
+        layer_forward(l, x, y); /* no thread has kept it */
         assert_null(error_text());
     }
+    tensor_free(x), tensor_free(y);
+    layer_free(l);
+}
+
+/* y is how many parallel regions a hook runs in. */
+static int plan_depth(layer *l, shape x, shape *y)
+{
+    *y = x;
+    return 0;
+}
+
+static void depth_forward(layer *l, tensor x, tensor y)
+{
+#ifdef _OPENMP
+    tensor_fill(y, (real)omp_get_level());
+#endif
+}
+
+static const layer_type depth = {
+    .name = "depth", .plan = plan_depth, .forward = depth_forward, .backward = count_backward
+};
+
+/* For a region in another, even in one of a single thread, OpenMP makes new threads each time. */
+static void threads_are_made_once(void **state)
+{
+    use_threads(2);
+    net *n = built(
+        net_new(SHAPE(1), layer_sequence(layer_sequence(layer_new(&depth, NULL, 0, NULL)), layer_relu())),
+        32);
+    tensor x = tensor_new(SHAPE(32, 1)), y = net_forward(n, x, NET_INFER);
+    for (ptrdiff_t i = 0; i < 32; i++) assert_true(*element(y, i) <= 1);
     tensor_free(x);
     net_free(n);
 }
@@ -779,6 +865,7 @@ int main(void)
         CLAIM(null_is_refused_everywhere),
         CLAIM(building_again_keeps_parameters_and_states),
         CLAIM(a_build_that_fails_can_be_made_up_for),
+        CLAIM(scratch_of_all_threads_must_be_addressable),
         CLAIM(one_seed_is_one_net),
         CLAIM(parameters_begin_uniform_in_one_over_the_root_of_fan_in),
         CLAIM(names_are_those_of_torch_nn_sequential),
@@ -800,7 +887,8 @@ int main(void)
         CLAIM(gradients_of_another_shape_are_refused),
         CLAIM(strided_input_gives_the_same_bits),
         CLAIM(any_number_of_threads_trains_the_same_bits),
-        CLAIM(an_error_in_a_hook_reaches_the_caller_once),
+        CLAIM(an_error_in_a_thread_reaches_the_caller_once),
+        CLAIM(threads_are_made_once),
         CLAIM(a_prediction_that_fails_says_so),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);

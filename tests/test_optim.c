@@ -15,7 +15,7 @@ enum { WEIGHTS = 5, STEPS = 20 };
 
 static const double limit = sizeof(real) == sizeof(double) ? 1e-13 : 1e-5;
 
-/* ---- sequences ---------------------------------------------------------------------------------------- */
+/* ---- sequences ----------------------------------------------------------------------------------- */
 
 static const double begin[WEIGHTS] = { 1, -0.5, 0.25, 2, -3 };
 
@@ -203,7 +203,7 @@ static void each_minimises_a_quadratic(void **state)
     }
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------------------------------ */
 
 static void refused(optim *o, const char *text)
 {
@@ -303,13 +303,16 @@ static void no_parameters_are_no_error(void **state)
     optim_free(o), tensor_free(none);
 }
 
-/* ---- clipping ----------------------------------------------------------------------------------------- */
+/* ---- clipping ------------------------------------------------------------------------------------ */
 
 static void clip_norm_scales_what_is_longer(void **state)
 {
-    tensor g = tensor_of(SHAPE(3), 2, -3, 6); /* of norm 7 */
+    tensor g = tensor_of(SHAPE(3), 2, -3, 6), again = tensor_clone(g); /* of norm 7 */
     assert_true(optim_clip_norm(g, 7) == 7);
     assert_elements(g, 2, -3, 6);
+    assert_true(optim_clip_norm(g, 6.99) == 7);
+    assert_true(*element(g, 2) < 6 && *element(g, 2) > (real)5.99);
+    tensor_copy(g, again);
     assert_true(optim_clip_norm(g, 3.5) == 7);
     assert_elements(g, 1, -1.5, 3);
     assert_true(optim_clip_norm(g, 1e9) == 3.5);
@@ -318,7 +321,7 @@ static void clip_norm_scales_what_is_longer(void **state)
     assert_elements(g, 0, 0, 0);
     assert_true(optim_clip_norm(g, 1) == 0);
     assert_elements(g, 0, 0, 0);
-    tensor_free(g);
+    tensor_free(g), tensor_free(again);
 }
 
 /* A sum in float would lose the small ones beside the large one, or overflow. */
@@ -359,7 +362,7 @@ static void views_are_clipped_and_nothing_beside_them(void **state)
     tensor_free(all);
 }
 
-/* ---- schedules ---------------------------------------------------------------------------------------- */
+/* ---- schedules ----------------------------------------------------------------------------------- */
 
 #define assert_factors(s, per_epoch, ...)                                                                    \
     check_factors(s, per_epoch, TENSOR_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ }, __LINE__)

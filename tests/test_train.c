@@ -16,7 +16,7 @@
 #include <omp.h>
 #endif
 
-/* ---- data and nets ------------------------------------------------------------------------------------ */
+/* ---- data and nets ------------------------------------------------------------------------------- */
 
 /* Samples that the test owns. */
 typedef struct samples {
@@ -127,7 +127,7 @@ static void runs(net *n, const data *d, train options, train_result *result)
     assert_null(error_text());
 }
 
-/* ---- it learns ---------------------------------------------------------------------------------------- */
+/* ---- it learns ----------------------------------------------------------------------------------- */
 
 static void clouds_are_told_apart(void **state)
 {
@@ -212,7 +212,7 @@ static void data_of_ones_own_kind_are_learned(void **state)
     net_free(n), optim_free(o);
 }
 
-/* ---- it is this loop ---------------------------------------------------------------------------------- */
+/* ---- it is this loop ----------------------------------------------------------------------------- */
 
 static void by_hand(net *n, const data *d, ptrdiff_t batch, int epochs, optim *o, schedule s, double clip)
 {
@@ -327,7 +327,7 @@ static void a_net_that_is_built_keeps_its_parameters(void **state)
     samples_free(s);
 }
 
-/* ---- order -------------------------------------------------------------------------------------------- */
+/* ---- order --------------------------------------------------------------------------------------- */
 
 enum { MOST = 400 };
 
@@ -408,7 +408,7 @@ static void the_last_batch_may_be_dropped(void **state)
     assert_permutation(r.sample, 8);
 }
 
-/* ---- validation, and when to stop ----------------------------------------------------------------------- */
+/* ---- validation, and when to stop ---------------------------------------------------------------- */
 
 /* The weight goes from 0 to 10 and passes 3, where validation is best, after the third of these epochs:
  * 1, 1.9, 2.71, 3.439, 4.0951. */
@@ -475,7 +475,7 @@ static void an_improvement_is_one_of_min_delta(void **state)
     net_free(n);
 }
 
-/* ---- reports ---------------------------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------------------------------- */
 
 typedef struct diary {
     int count, stop_after;
@@ -653,7 +653,7 @@ static void progress_into_a_file_is_plain_lines(void **state)
     fclose(to), net_free(n);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------------------------------ */
 
 static void options_out_of_range_are_refused(void **state)
 {
@@ -792,7 +792,7 @@ static void a_loss_that_explodes_is_told_with_its_step(void **state)
     net_free(n), net_free(before), samples_free(s);
 }
 
-/* ---- clipping --------------------------------------------------------------------------------------------- */
+/* ---- clipping ------------------------------------------------------------------------------------ */
 
 static void gradients_are_clipped(void **state)
 {
@@ -812,7 +812,7 @@ static void gradients_are_clipped(void **state)
     optim_free(o), samples_free(s);
 }
 
-/* ---- one seed, one result ----------------------------------------------------------------------------------- */
+/* ---- one seed, one result ------------------------------------------------------------------------ */
 
 static tensor trained(uint64_t seed, int threads)
 {
@@ -846,7 +846,7 @@ static void one_seed_gives_the_same_bits_on_any_number_of_threads(void **state)
     tensor_free(one), tensor_free(other);
 }
 
-/* ---- evaluation ----------------------------------------------------------------------------------------------- */
+/* ---- evaluation ---------------------------------------------------------------------------------- */
 
 /* w = 2 on x = 1, 2, 3 with targets 1, 4, 9: squares of 1, 0 and 3. */
 static void evaluation_is_a_mean_over_all_samples(void **state)
