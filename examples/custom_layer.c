@@ -1,4 +1,5 @@
-/* custom_layer.c: a layer of your own: PReLU (He et al. 2015), written against layers/layer.h alone.
+/* custom_layer.c: a layer of your own: PReLU (He et al. 2015), written against layers/layer.h alone:
+ * y[n, c, i] = x, or w[c] x where x is negative.
  *
  * It trains, saves, prints and is gradient-checked like any other. With --broken its backward pass has
  * an error, which the check must find. */
@@ -9,37 +10,42 @@
 
 static bool broken;
 
-/* y[n, c, i] = x, or w[c] x where x is negative. */
+static ptrdiff_t channel(tensor x, ptrdiff_t i) /* of element i of a contiguous [N, C, ...] */
+{
+    return i / (tensor_count(x) / x.shape.n[0] / x.shape.n[1]) % x.shape.n[1];
+}
+
 static int plan(layer *l, shape x, shape *y)
 {
     *y = x;
-    return layer_parameter(l, "weight", SHAPE(x.n[1]), (layer_init){ .constant = 0.25 });
+    return layer_parameter(l, "weight", SHAPE(x.n[1]), (layer_init){ .constant = 0.25 }) ||
+           layer_scratch(l, x);
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
-    const real *w = tensor_data(l->param[0]), *in = tensor_data(x);
-    ptrdiff_t channels = x.shape.n[1], count = tensor_count(x), plane = count / x.shape.n[0] / channels;
-    for (ptrdiff_t i = 0; i < count; i++)
-        tensor_data(y)[i] = in[i] < 0 ? w[i / plane % channels] * in[i] : in[i];
+    real *out = tensor_data(y), *w = tensor_data(l->param[0]);
+    tensor_copy(y, x); /* x may be any view; y, dy and dx are contiguous */
+    for (ptrdiff_t i = 0; i < tensor_count(y); i++) out[i] *= out[i] < 0 ? w[channel(y, i)] : 1;
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)y;
-    const real *w = tensor_data(l->param[0]), *in = tensor_data(x), *dout = tensor_data(dy);
-    ptrdiff_t channels = x.shape.n[1], count = tensor_count(x), plane = count / x.shape.n[0] / channels;
-    for (ptrdiff_t i = 0; i < count; i++)
-        tensor_data(dx)[i] = in[i] < 0 && !broken ? w[i / plane % channels] * dout[i] : dout[i];
+    real *out = tensor_data(dx), *w = tensor_data(l->param[0]);
+    tensor_copy(dx, x);
+    for (ptrdiff_t i = 0; i < tensor_count(dx); i++)
+        out[i] = tensor_data(dy)[i] * (out[i] < 0 && !broken ? w[channel(dx, i)] : 1);
 }
 
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
     (void)y;
-    const real *in = tensor_data(x), *dout = tensor_data(dy);
-    ptrdiff_t channels = x.shape.n[1], count = tensor_count(x), plane = count / x.shape.n[0] / channels;
-    for (ptrdiff_t i = 0; i < count; i++)
-        if (in[i] < 0) tensor_data(l->grad[0])[i / plane % channels] += in[i] * dout[i];
+    tensor in = tensor_narrow(l->scratch[0], 0, 0, x.shape.n[0]);
+    tensor_copy(in, x);
+    for (ptrdiff_t i = 0; i < tensor_count(in); i++)
+        if (tensor_data(in)[i] < 0)
+            tensor_data(l->grad[0])[channel(in, i)] += tensor_data(in)[i] * tensor_data(dy)[i];
 }
 
 static const layer_type prelu = {

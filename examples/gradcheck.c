@@ -31,6 +31,18 @@ static layer *dropped(void)
 {
     return layer_dropout(0.4);
 }
+static layer *channels_dropped(void)
+{
+    return layer_channel_dropout(0.4);
+}
+static layer *softmax(void)
+{
+    return layer_softmax(0);
+}
+static layer *log_softmax(void)
+{
+    return layer_log_softmax(3);
+}
 static layer *leaky(void)
 {
     return layer_leaky_relu(0.2);
@@ -60,6 +72,7 @@ static int run(subject s, int *failed, double *worst)
     *failed += !r.passed;
     if (r.worst > *worst) *worst = r.worst;
     layer_free(l);
+    error_clear();
     return 1;
 }
 
@@ -91,45 +104,25 @@ int main(int argc, char **argv)
               help ? stdout : stderr);
         return help ? 0 : 2;
     }
+    /* clang-format off */
     const subject subjects[] = {
         { .l = layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 } }), .x = IMAGES },
         { .l = layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 1, 1 } }), .x = IMAGES },
-        { .l = layer_conv2d(
-              (conv2d){ .out_channels = 3, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } }),
-          .x = IMAGES },
-        { .l = layer_conv2d(
-              (conv2d){ .out_channels = 2, .kernel = { 2, 3 }, .padding = { 1, 2 }, .dilation = { 3, 2 } }),
-          .x = IMAGES },
-        { .l = layer_conv2d((conv2d){ .out_channels = 6, .kernel = { 3, 3 }, .groups = 2, .no_bias = true }),
-          .x = IMAGES },
-        { .l = layer_conv2d(
-              (conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .groups = 4, .stride = { 3, 3 } }),
-          .x = IMAGES },
+        { .l = layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } }), .x = IMAGES },
+        { .l = layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 2, 3 }, .padding = { 1, 2 }, .dilation = { 3, 2 } }), .x = IMAGES },
+        { .l = layer_conv2d((conv2d){ .out_channels = 6, .kernel = { 3, 3 }, .groups = 2, .no_bias = true }), .x = IMAGES },
+        { .l = layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .groups = 4, .stride = { 3, 3 } }), .x = IMAGES },
         { .l = layer_maxpool((maxpool){ .kernel = { 2, 2 } }), .x = IMAGES },
-        { .l = layer_maxpool((maxpool){ .kernel = { 3, 3 }, .stride = { 2, 1 }, .padding = { 1, 1 } }),
-          .x = IMAGES },
-        { .l = layer_maxpool(
-              (maxpool){ .kernel = { 3, 2 }, .stride = { 2, 2 }, .ceil_mode = true, .dilation = { 1, 2 } }),
-          .x = IMAGES },
-        { .l = layer_maxpool((maxpool){
-              .kernel = { 3, 3 }, .stride = { 1, 1 }, .padding = { 1, 1 }, .pad_value = PAD_ZERO }),
-          .x = IMAGES },
+        { .l = layer_maxpool((maxpool){ .kernel = { 3, 3 }, .stride = { 2, 1 }, .padding = { 1, 1 } }), .x = IMAGES },
+        { .l = layer_maxpool((maxpool){ .kernel = { 3, 2 }, .stride = { 2, 2 }, .ceil_mode = true, .dilation = { 1, 2 } }), .x = IMAGES },
+        { .l = layer_maxpool((maxpool){ .kernel = { 3, 3 }, .stride = { 1, 1 }, .padding = { 1, 1 }, .pad_value = PAD_ZERO }), .x = IMAGES },
         { .l = layer_maxpool((maxpool){ 0 }), .x = IMAGES },
         { .l = layer_avgpool((avgpool){ .kernel = { 2, 2 } }), .x = IMAGES },
-        { .l = layer_avgpool((avgpool){ .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } }),
-          .x = IMAGES },
-        { .l = layer_avgpool((avgpool){ .kernel = { 3, 3 },
-                                        .stride = { 2, 2 },
-                                        .padding = { 1, 1 },
-                                        .ceil_mode = true,
-                                        .count_exclude_pad = true }),
-          .x = IMAGES },
-        { .l = layer_avgpool((avgpool){ .kernel = { 2, 3 }, .stride = { 1, 1 }, .dilation = { 2, 1 } }),
-          .x = IMAGES },
+        { .l = layer_avgpool((avgpool){ .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } }), .x = IMAGES },
+        { .l = layer_avgpool((avgpool){ .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 }, .ceil_mode = true, .count_exclude_pad = true }), .x = IMAGES },
+        { .l = layer_avgpool((avgpool){ .kernel = { 2, 3 }, .stride = { 1, 1 }, .dilation = { 2, 1 } }), .x = IMAGES },
         { .l = layer_avgpool((avgpool){ 0 }), .x = IMAGES },
-        { .l = layer_pool((pool){
-              .function = &with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } }),
-          .x = IMAGES },
+        { .l = layer_pool((pool){ .function = &with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } }), .x = IMAGES },
         { .l = layer_pool((pool){ .function = &without_adjoint, .kernel = { 2, 2 } }), .x = IMAGES },
         { .l = layer_dense((dense){ .out_features = 7 }), .x = ROWS },
         { .l = layer_dense((dense){ .out_features = 4, .no_bias = true }), .x = ROWS },
@@ -149,11 +142,43 @@ int main(int argc, char **argv)
         { .plain = layer_hardswish, .x = IMAGES },
         { .plain = dropped, .x = IMAGES },
         { .plain = layer_flatten, .x = IMAGES },
+        { .plain = layer_identity, .x = IMAGES },
+        { .plain = channels_dropped, .x = IMAGES },
+        { .plain = softmax, .x = ROWS },
+        { .plain = softmax, .x = IMAGES },
+        { .plain = log_softmax, .x = IMAGES },
+        { .l = layer_conv_transpose2d((conv_transpose2d){ .out_channels = 3, .kernel = { 3, 2 } }), .x = IMAGES },
+        { .l = layer_conv_transpose2d((conv_transpose2d){ .out_channels = 6, .kernel = { 3, 3 }, .stride = { 2, 3 }, .padding = { 1, 2 },
+                                                          .output_padding = { 1, 1 }, .groups = 2 }), .x = IMAGES },
+        { .l = layer_conv_transpose2d((conv_transpose2d){ .out_channels = 2, .kernel = { 2, 3 }, .dilation = { 3, 2 },
+                                                          .output_padding = { 2, 1 }, .no_bias = true }), .x = IMAGES },
+        { .l = layer_lppool((lppool){ .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } }), .x = IMAGES },
+        { .l = layer_lppool((lppool){ .kernel = { 2, 2 }, .p = 3, .ceil_mode = true }), .x = IMAGES },
+        { .l = layer_adaptive_avgpool((adaptive_avgpool){ .output_size = { 3, 4 } }), .x = IMAGES },
+        { .l = layer_adaptive_avgpool((adaptive_avgpool){ 0 }), .x = IMAGES },
+        { .l = layer_batchnorm((batchnorm){ 0 }), .x = IMAGES },
+        { .l = layer_batchnorm((batchnorm){ .epsilon = 0.1, .no_affine = true }), .x = ROWS },
+        { .l = layer_layernorm((layernorm){ 0 }), .x = IMAGES },
+        { .l = layer_layernorm((layernorm){ .axes = 1 }), .x = IMAGES },
+        { .l = layer_groupnorm((groupnorm){ .groups = 2 }), .x = IMAGES },
+        { .l = layer_groupnorm((groupnorm){ .groups = 4, .no_affine = true }), .x = IMAGES },
+        { .l = layer_pad2d((pad2d){ .height = { 1, 2 }, .width = { 3, 0 }, .value = 0.5 }), .x = IMAGES },
+        { .l = layer_pad2d((pad2d){ .height = { 6, 2 }, .width = { 3, 5 }, .mode = PAD_REFLECT }), .x = IMAGES },
+        { .l = layer_pad2d((pad2d){ .height = { 0, 2 }, .width = { 7, 1 }, .mode = PAD_REPLICATE }), .x = IMAGES },
+        { .l = layer_upsample((upsample){ .scale = { 2, 3 } }), .x = IMAGES },
+        { .l = layer_upsample((upsample){ .scale = { 3, 2 }, .mode = UPSAMPLE_BILINEAR }), .x = IMAGES },
+        { .l = layer_upsample((upsample){ .scale = { 2, 2 }, .mode = UPSAMPLE_BILINEAR, .align_corners = true }), .x = IMAGES },
+        { .l = layer_residual(layer_sequence(layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 }, .no_bias = true }),
+                                             layer_batchnorm((batchnorm){ 0 }), layer_tanh())), .x = IMAGES },
+        { .l = layer_residual_projected(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } }),
+                                        layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 1, 1 }, .stride = { 2, 2 } })), .x = IMAGES },
+        { .l = layer_concat(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 1, 1 } }), layer_identity(),
+                            layer_maxpool((maxpool){ .kernel = { 3, 3 }, .stride = { 1, 1 }, .padding = { 1, 1 } })), .x = IMAGES },
         { .l = layer_sequence(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 } }),
                               layer_sequence(layer_silu(), layer_avgpool((avgpool){ .kernel = { 2, 2 } })),
-                              layer_flatten(), layer_dense((dense){ .out_features = 4 })),
-          .x = IMAGES },
+                              layer_flatten(), layer_dense((dense){ .out_features = 4 })), .x = IMAGES },
     };
+    /* clang-format on */
     const int count = sizeof subjects / sizeof subjects[0];
     int checks = 0, failed = 0;
     double worst = 0;

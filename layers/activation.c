@@ -51,7 +51,7 @@ static inline real softplus(real x)
 /* Phi(x) and phi(x): the normal distribution and its density. */
 static inline real normal_below(real x)
 {
-    return (1 + erf(x * (real)0.70710678118654752440)) / 2;
+    return erfc(-x * (real)0.70710678118654752440) / 2; /* keeps the digits of the left tail */
 }
 
 static inline real normal_density(real x)

@@ -49,14 +49,6 @@ static tensor weights(const layer *l, const window *w)
     return tensor_expand(l->scratch[WEIGHT], SHAPE(l->x.n[1], w->out[0], w->out[1]));
 }
 
-/* [C, OH, OW] with stride 0 along each window: [C, OH, OW, KH, KW] */
-static tensor spread(const window *w, tensor y)
-{
-    shape s = y.shape;
-    tensor point = tensor_reshape(y, SHAPE(s.n[0], s.n[1], s.n[2], 1, 1));
-    return tensor_expand(point, SHAPE(s.n[0], s.n[1], s.n[2], w->kernel[0], w->kernel[1]));
-}
-
 static void forward(layer *l, tensor x, tensor y)
 {
     window w;
@@ -67,7 +59,7 @@ static void forward(layer *l, tensor x, tensor y)
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         tensor out = tensor_select(y, 0, i);
         tensor source = window_source(&w, tensor_select(x, 0, i), l->scratch[PADDED]);
-        tensor_add(spread(&w, out), 1, window_view(&w, source));
+        tensor_add(window_spread(&w, out), 1, window_view(&w, source));
         tensor_multiply(out, weight);
     }
 }
@@ -83,7 +75,7 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
         tensor_copy(weighed, tensor_select(dy, 0, i));
         tensor_multiply(weighed, weight);
         tensor target = window_target(&w, image, l->scratch[PADDED]);
-        tensor_add(window_view(&w, target), 1, spread(&w, weighed));
+        tensor_add(window_view(&w, target), 1, window_spread(&w, weighed));
         window_finish(&w, image, l->scratch[PADDED]);
     }
 }

@@ -43,15 +43,6 @@ static bool is_matrix(const window *w, tensor image)
     return point && !window_padded(w) && tensor_is_contiguous(image);
 }
 
-/* Group g of a weight [O, C/groups, KH, KW] as [O/groups, C/groups KH KW], of columns as
- * [C/groups KH KW, OH OW], of an output image [O, OH, OW] as [O/groups, OH OW]: rows in equal parts. */
-static tensor group(tensor x, int g, int groups, ptrdiff_t row)
-{
-    tensor rows = tensor_reshape(x, SHAPE(tensor_count(x) / row, row));
-    ptrdiff_t part = rows.shape.n[0] / groups;
-    return tensor_narrow(rows, 0, g * part, part);
-}
-
 static ptrdiff_t weight_row(const layer *l)
 {
     return tensor_count(l->param[WEIGHT]) / l->param[WEIGHT].shape.n[0];
@@ -80,9 +71,9 @@ static void forward(layer *l, tensor x, tensor y)
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         tensor columns = columns_of(l, &w, tensor_select(x, 0, i)), out = tensor_select(y, 0, i);
         for (int g = 0; g < o->groups; g++)
-            tensor_gemm(group(out, g, o->groups, positions(&w)), 1,
-                        group(l->param[WEIGHT], g, o->groups, weight_row(l)),
-                        group(columns, g, o->groups, positions(&w)), o->no_bias ? 0 : 1);
+            tensor_gemm(window_rows(out, g, o->groups, positions(&w)), 1,
+                        window_rows(l->param[WEIGHT], g, o->groups, weight_row(l)),
+                        window_rows(columns, g, o->groups, positions(&w)), o->no_bias ? 0 : 1);
     }
 }
 
@@ -97,9 +88,9 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
         bool direct = is_matrix(&w, image);
         tensor columns = direct ? image : l->scratch[COLUMNS];
         for (int g = 0; g < o->groups; g++) {
-            tensor weight = group(l->param[WEIGHT], g, o->groups, weight_row(l));
-            tensor_gemm(group(columns, g, o->groups, positions(&w)), 1, tensor_transpose(weight, 0, 1),
-                        group(out, g, o->groups, positions(&w)), 0);
+            tensor weight = window_rows(l->param[WEIGHT], g, o->groups, weight_row(l));
+            tensor_gemm(window_rows(columns, g, o->groups, positions(&w)), 1, tensor_transpose(weight, 0, 1),
+                        window_rows(out, g, o->groups, positions(&w)), 0);
         }
         if (!direct) window_col2im(&w, image, columns, l->scratch[PADDED]);
     }
@@ -115,9 +106,9 @@ static void gradient(layer *l, tensor x, tensor y, tensor dy)
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         tensor columns = columns_of(l, &w, tensor_select(x, 0, i)), out = tensor_select(dy, 0, i);
         for (int g = 0; g < o->groups; g++) {
-            tensor part = group(columns, g, o->groups, positions(&w));
-            tensor_gemm(group(l->grad[WEIGHT], g, o->groups, weight_row(l)), 1,
-                        group(out, g, o->groups, positions(&w)), tensor_transpose(part, 0, 1), 1);
+            tensor part = window_rows(columns, g, o->groups, positions(&w));
+            tensor_gemm(window_rows(l->grad[WEIGHT], g, o->groups, weight_row(l)), 1,
+                        window_rows(out, g, o->groups, positions(&w)), tensor_transpose(part, 0, 1), 1);
         }
     }
     if (!o->no_bias)

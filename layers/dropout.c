@@ -14,6 +14,13 @@ static int plan(layer *l, shape x, shape *y)
     return layer_memory(l, x);
 }
 
+static int plan_channels(layer *l, shape x, shape *y)
+{
+    if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, C, ...]", shape_text(x).text);
+    *y = x;
+    return layer_memory(l, SHAPE(x.n[0], x.n[1]));
+}
+
 /* Four elements share the 128 bits of one counter; an image begins a new one. */
 static void draw(const layer *l, tensor mask)
 {
@@ -31,19 +38,27 @@ static void draw(const layer *l, tensor mask)
         }
 }
 
+/* The mask as a view of x's shape: as it is, or one number for each channel. */
+static tensor mask_of(const layer *l, shape x)
+{
+    tensor mask = l->memory[MASK];
+    for (int axis = mask.shape.rank; axis < x.rank; axis++) mask = tensor_split(mask, axis - 1, 1);
+    return tensor_expand(mask, x);
+}
+
 static void forward(layer *l, tensor x, tensor y)
 {
     tensor_copy(y, x);
     if (!layer_training(l)) return;
     draw(l, l->memory[MASK]);
-    tensor_multiply(y, l->memory[MASK]);
+    tensor_multiply(y, mask_of(l, y.shape));
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
     tensor_copy(dx, dy);
-    if (layer_training(l)) tensor_multiply(dx, l->memory[MASK]);
+    if (layer_training(l)) tensor_multiply(dx, mask_of(l, dx.shape));
 }
 
 static const layer_field fields[] = {
@@ -60,7 +75,21 @@ const layer_type layer_type_dropout = {
     .backward = backward,
 };
 
+const layer_type layer_type_channel_dropout = {
+    .name = "channel_dropout",
+    .options_size = sizeof(dropout),
+    .fields = fields,
+    .plan = plan_channels,
+    .forward = forward,
+    .backward = backward,
+};
+
 layer *layer_dropout(double p)
 {
     return layer_new(&layer_type_dropout, &(dropout){ p }, 0, NULL);
+}
+
+layer *layer_channel_dropout(double p)
+{
+    return layer_new(&layer_type_channel_dropout, &(dropout){ p }, 0, NULL);
 }

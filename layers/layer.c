@@ -78,18 +78,39 @@ static void *settled_options(const layer_type *type, const void *given)
 
 /* ---- making and ending ------------------------------------------------------------------------- */
 
+/* Whether child i stands in the list before, too. */
+static bool repeated(layer *const child[], int i)
+{
+    for (int k = 0; k < i; k++)
+        if (child[k] == child[i]) return true;
+    return false;
+}
+
+static int may_hold(const layer_type *type, int children, layer *const child[])
+{
+    if (type->children == LAYER_ANY ? children < 0 : children != type->children)
+        return error_set("%s: holds %d layers, expected %d", type->name, children, type->children);
+    for (int i = 0; i < children; i++) {
+        if (!child[i]) return error_set("%s: layer %d of %d is NULL", type->name, i, children);
+        if (child[i]->held || repeated(child, i))
+            return error_set("%s: layer %d (%s) is part of a net already", type->name, i,
+                             child[i]->type->name);
+    }
+    return 0;
+}
+
 static layer *allocate(const layer_type *type, const void *options, int children, layer *const child[])
 {
+    if (!type) {
+        error_set("layer_new: the type is NULL");
+        return NULL;
+    }
     if (!type->name || !type->plan || !type->forward || !type->backward) {
         error_set("layer_new: type %s lacks a name, plan, forward or backward",
                   type->name ? type->name : "?");
         return NULL;
     }
-    for (int i = 0; i < children; i++)
-        if (!child[i]) {
-            error_set("%s: layer %d of %d is NULL", type->name, i, children);
-            return NULL;
-        }
+    if (may_hold(type, children, child)) return NULL;
     layer *l = calloc(1, sizeof *l);
     if (!l) {
         error_set("%s: no memory", type->name);
@@ -101,7 +122,10 @@ static layer *allocate(const layer_type *type, const void *options, int children
         error_set("%s: no memory", type->name);
         goto failed;
     }
-    for (int i = 0; i < children; i++) l->child[i] = child[i];
+    for (int i = 0; i < children; i++) {
+        l->child[i] = child[i];
+        child[i]->held = true;
+    }
     l->children = children;
     return l;
 failed:
@@ -113,16 +137,16 @@ failed:
 layer *layer_new(const layer_type *type, const void *options, int children, layer *const child[])
 {
     layer *l = allocate(type, options, children, child);
-    if (!l)
-        for (int i = 0; i < children; i++) layer_free(child[i]);
+    for (int i = 0; i < children && !l; i++)
+        if (child[i] && !child[i]->held && !repeated(child, i)) layer_free(child[i]);
     return l;
 }
 
 void layer_free(layer *l)
 {
     if (!l) return;
-    layer_run_free(l);
     for (int i = 0; i < l->children; i++) layer_free(l->child[i]);
+    layer_run_free(l); /* after the children, which look at it */
     free(l->child);
     free((void *)l->options);
     free(l);
@@ -201,5 +225,5 @@ static void visit_below(layer *l, const char *path, void (*visit)(layer *, const
 
 void layer_visit(layer *root, void (*visit)(layer *l, const char *path, void *context), void *context)
 {
-    visit_below(root, "", visit, context);
+    if (root) visit_below(root, "", visit, context);
 }

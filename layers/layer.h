@@ -20,12 +20,19 @@
  *
  * Slots are numbered in the order in which plan asks.
  *
- * Images are independent unless a type says otherwise: shared code cuts the batch into chunks of
- * `chunk` images, whatever the number of threads, and gives a hook one chunk at a time, perhaps from
- * several threads at once. Inside a hook x.shape.n[0] is the number of images at hand, l->memory[i] holds
- * exactly theirs, l->scratch[i] is the thread's own, and l->first is the first image's place in the batch.
- * Each chunk's gradient is summed on its own and the chunks are added in order, so that results do not
- * depend on the number of threads. */
+ * Images are independent unless a type says otherwise: shared code cuts the batch into chunks, by a rule
+ * that does not know the number of threads, and gives a hook one chunk at a time, perhaps from several threads
+ * at once; never more than `chunk` images where a type names a number. Inside a hook x.shape.n[0] is the number
+ * of images at hand, l->memory[i] holds exactly theirs, l->scratch[i] is the thread's own, and l->first is the
+ * first image's place in the batch. Each chunk's gradient is summed on its own and the chunks are added in
+ * order, so that results do not depend on the number of threads. l->state is one for all of them: a type that
+ * writes it must be LAYER_WHOLE. A hook is handed a view of the layer, made for the call: what it writes to *l
+ * itself is lost.
+ *
+ * A type that holds layers (sequence.c, residual.c) sees the whole batch. Its plan calls layer_plan for each
+ * child and, for what it wants kept until the backward pass, sets child->output = (tensor){ .shape = y of the
+ * child }; its hooks call layer_forward and layer_backward on the children, with outputs narrowed to the images
+ * at hand, and its backward is called with a null dx where nobody wants one, for the children's gradients. */
 #ifndef STRIDE_LAYERS_LAYER_H
 #define STRIDE_LAYERS_LAYER_H
 
@@ -34,8 +41,9 @@
 #include "tensor/tensor.h"
 
 enum {
-    LAYER_SLOTS = 4,  /* of each kind of memory */
+    LAYER_SLOTS = 8,  /* of each kind of memory, at most */
     LAYER_WHOLE = -1, /* as layer_type.chunk: hooks see the whole batch at once */
+    LAYER_ANY = -1,   /* as layer_type.children: any number */
     LAYER_PATH = 256  /* bytes of the longest path of a nested layer */
 };
 
@@ -71,10 +79,12 @@ typedef struct layer_type {
     void (*forward)(layer *l, tensor x, tensor y);
     void (*backward)(layer *l, tensor x, tensor y, tensor dy, tensor dx);
     void (*gradient)(layer *l, tensor x, tensor y, tensor dy); /* NULL: no parameters of its own */
-    const char *const *child_names; /* a type that holds layers: their names; NULL: "0", "1", … */
+    int children;                   /* a type that holds layers: how many, or LAYER_ANY; 0: none */
+    const char *const *child_names; /* what they are called, as many as there can be; NULL: "0", "1", … */
 } layer_type;
 
-/* How a parameter begins: uniform in ±uniform, else normal with that deviation, else constant. */
+/* How a parameter begins: uniform in ±uniform, or else normal with that deviation about the constant, or else
+ * constant. */
 typedef struct layer_init {
     double uniform, normal, constant;
 } layer_init;
@@ -95,12 +105,15 @@ struct layer {
     layer_init param_init[LAYER_SLOTS], state_init[LAYER_SLOTS];
 
     ptrdiff_t first; /* in a hook: the batch index of the first image at hand */
+    bool held;       /* another layer's child: it is not to be given to a second one */
     int number;      /* the layer's place in its tree, depth first */
     layer_run *run;  /* what the tree's layers share while they run (run.c) */
 };
 
 /* ---- for a type's plan ------------------------------------------------------------------------ */
 
+/* Each takes the next slot of its kind; -1 with an error beyond LAYER_SLOTS, or for an impossible shape. Names
+ * are borrowed: string literals. */
 int layer_parameter(layer *l, const char *name, shape s, layer_init init);
 int layer_state(layer *l, const char *name, shape s, double value);
 int layer_memory(layer *l, shape s);
@@ -132,7 +145,8 @@ void layer_visit(layer *root, void (*visit)(layer *l, const char *path, void *co
 
 /* ---- planning and building a tree -------------------------------------------------------------- */
 
-/* Shapes, FLOPs and needs for a batch x, nothing allocated. A parent's plan calls it for its children. */
+/* Shapes, FLOPs and needs for a batch x, nothing allocated. A parent's plan calls it for its children. A tree that
+ * was built must be built again afterwards. */
 int layer_plan(layer *l, shape x, shape *y);
 
 /* What a planned tree will take, in elements. */
@@ -145,8 +159,8 @@ typedef struct layer_needs {
 int layer_measure(const layer *root, layer_needs *needs);
 
 /* Plans for a batch x and allocates. Parameters are made and initialised (from `seed`) the first time
- * and kept when the tree is built again for another batch size; a shape that needs other parameters is
- * refused. Batches smaller than planned are welcome afterwards. */
+ * and kept when the tree is built again for another batch size, or as a part of a larger tree; a shape that
+ * needs other parameters is refused. Batches smaller than planned are welcome afterwards. */
 int layer_build(layer *root, shape x, uint64_t seed);
 
 /* All parameters of a built tree, their gradients and states, each as one flat tensor. */

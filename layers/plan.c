@@ -13,7 +13,7 @@ enum {
     CACHE_LINE = 64 / sizeof(real), /* every piece of memory and scratch begins on one */
     DEFAULT_CHUNK = 8,
     MOST_CHUNKS = 32,
-    CHUNKED_PARAMETERS = 1 << 16 /* a layer with more has its gradient made in one piece */
+    PARTIAL_GRADIENTS = 1 << 22 /* elements: a layer whose chunks need more adds them up one after another */
 };
 
 static bool whole(const layer *l)
@@ -83,11 +83,17 @@ static int plan_again(layer *l, const layer *before)
     l->params = l->states = l->memories = l->scratches = 0;
     l->output = (tensor){ 0 };
     l->flops = 0;
-    if (l->type->plan(l, l->x, &l->y)) return error_set("%s: plan failed without a word", l->type->name);
+    bool failed_before = error_text() != NULL;
+    if (l->type->plan(l, l->x, &l->y))
+        return error_text() ? -1 : error_set("%s: plan failed without a word", l->type->name);
+    if (error_text() && !failed_before) return -1; /* a request that was refused, and nobody looked */
     if (l->y.rank < 1 || l->y.n[0] != l->x.n[0])
         return layer_refuse(l, "plan made %s of a batch %s, expected [%td, ...]", shape_text(l->y).text,
                             shape_text(l->x).text, l->x.n[0]);
     if (shape_count(l->y, l->type->name) < 0) return -1;
+    if (before->run && (l->params != before->params || l->states != before->states))
+        return layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
+                            shape_text(l->x).text, l->params, l->states, before->params, before->states);
     if (keep_bound(l, l->param, l->params, before->param, l->param_name)) return -1;
     if (keep_bound(l, l->state, l->states, before->state, l->state_name)) return -1;
     memcpy(l->grad, before->grad, sizeof l->grad);
@@ -137,21 +143,24 @@ ptrdiff_t layer_own_parameters(const layer *l)
 ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n)
 {
     if (whole(l)) return n;
-    ptrdiff_t size = l->type->chunk ? l->type->chunk : DEFAULT_CHUNK,
-              least = (n + MOST_CHUNKS - 1) / MOST_CHUNKS;
-    return size > least ? size : least;
-}
-
-bool layer_gradient_by_chunks(const layer *l, ptrdiff_t n)
-{
-    return layer_own_parameters(l) <= CHUNKED_PARAMETERS && layer_chunk(l, n) < n;
+    if (l->type->chunk > 0) return l->type->chunk;
+    ptrdiff_t least = (n + MOST_CHUNKS - 1) / MOST_CHUNKS;
+    return least > DEFAULT_CHUNK ? least : DEFAULT_CHUNK;
 }
 
 /* The most chunks that any batch up to n is cut into. */
 static ptrdiff_t most_chunks(const layer *l, ptrdiff_t n)
 {
+    if (whole(l)) return 1;
     ptrdiff_t size = l->type->chunk > 0 ? l->type->chunk : DEFAULT_CHUNK, chunks = (n + size - 1) / size;
-    return chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS;
+    return l->type->chunk > 0 || chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS;
+}
+
+/* By the planned batch, so that a smaller one finds the memory. */
+bool layer_gradient_apart(const layer *l)
+{
+    ptrdiff_t chunks = most_chunks(l, l->x.n[0]), own = layer_own_parameters(l);
+    return chunks > 1 && own <= PARTIAL_GRADIENTS / chunks;
 }
 
 static int measure(const layer *l, layer_needs *needs)
@@ -174,7 +183,7 @@ static int measure(const layer *l, layer_needs *needs)
     } else if (scratch > needs->scratch) {
         needs->scratch = scratch;
     }
-    if (!whole(l) && own <= CHUNKED_PARAMETERS) {
+    if (layer_gradient_apart(l)) {
         ptrdiff_t partial = own * most_chunks(l, l->x.n[0]);
         if (partial > needs->partial) needs->partial = partial;
     }
@@ -206,25 +215,52 @@ static void carve(cursor *from, tensor *slot, ptrdiff_t alignment)
 
 typedef struct hand_out {
     cursor parameters, gradients, states, memory;
-    layer_run *run;
+    layer_run *run, *old; /* `old`: of parts that were built alone before, to be freed at the end */
+    uint64_t seed;
     bool first_time;
     int number;
 } hand_out;
+
+static void initialise(tensor x, layer_init init, random_key key)
+{
+    if (init.uniform > 0) tensor_uniform(x, key, (real)-init.uniform, (real)init.uniform);
+    else if (init.normal > 0) tensor_normal(x, key, (real)init.constant, (real)init.normal);
+    else tensor_fill(x, (real)init.constant);
+}
+
+/* The slot is carved anew; what it held when the layer was built alone stays in it. */
+static void carve_kept(cursor *from, tensor *slot, layer_init init, random_key key)
+{
+    tensor before = *slot;
+    *slot = (tensor){ .shape = before.shape };
+    carve(from, slot, 1);
+    if (tensor_is_null(before)) initialise(*slot, init, key);
+    else tensor_copy(*slot, before);
+}
+
+/* The random numbers that parameter i begins with. */
+static random_key slot_key(const layer *l, uint64_t seed, int i)
+{
+    return (random_key){ seed, (uint64_t)l->number * LAYER_SLOTS + (uint64_t)i };
+}
 
 static void bind(layer *l, const char *path, void *context)
 {
     (void)path;
     hand_out *h = context;
+    if (l->run && l->run->root == l && l->run != h->run) {
+        l->run->next = h->old;
+        h->old = l->run;
+    }
     l->run = h->run;
     l->number = h->number++;
-    if (h->first_time) {
-        for (int i = 0; i < l->params; i++) {
-            l->grad[i] = (tensor){ .shape = l->param[i].shape };
-            carve(&h->parameters, &l->param[i], 1);
-            carve(&h->gradients, &l->grad[i], 1);
-        }
-        for (int i = 0; i < l->states; i++) carve(&h->states, &l->state[i], 1);
+    for (int i = 0; i < l->params && h->first_time; i++) {
+        l->grad[i] = (tensor){ .shape = l->param[i].shape };
+        carve(&h->gradients, &l->grad[i], 1);
+        carve_kept(&h->parameters, &l->param[i], l->param_init[i], slot_key(l, h->seed, i));
     }
+    for (int i = 0; i < l->states && h->first_time; i++)
+        carve_kept(&h->states, &l->state[i], l->state_init[i], (random_key){ 0 });
     for (int i = 0; i < l->memories; i++) carve(&h->memory, &l->memory[i], CACHE_LINE);
     if (l->output.shape.rank > 0) carve(&h->memory, &l->output, CACHE_LINE);
     cursor thread_block = { .flat = h->run->scratch };
@@ -258,12 +294,17 @@ static void free_parameters(layer_run *run)
     run->parameters = run->gradients = run->states = (tensor){ 0 };
 }
 
+static void free_run(layer_run *run)
+{
+    free_batch_memory(run);
+    free_parameters(run);
+    free(run);
+}
+
 void layer_run_free(layer *l)
 {
     if (!l->run || l->run->root != l) return;
-    free_batch_memory(l->run);
-    free_parameters(l->run);
-    free(l->run);
+    free_run(l->run);
     l->run = NULL;
 }
 
@@ -280,10 +321,14 @@ static int allocate_parameters(layer_run *run, const layer_needs *needs)
 
 static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *needs)
 {
+    ptrdiff_t scratch;
     free_batch_memory(run);
     run->threads = threads_for(x);
+    if (__builtin_mul_overflow(run->threads, needs->scratch, &scratch))
+        return error_set("layer_build: scratch of %td %s for each of %d threads is too large", needs->scratch,
+                         REAL_NAME, run->threads);
     run->memory = tensor_new(SHAPE(needs->memory));
-    run->scratch = tensor_new(SHAPE(run->threads * needs->scratch));
+    run->scratch = tensor_new(SHAPE(scratch));
     run->partial = tensor_new(SHAPE(needs->partial));
     if (!tensor_is_null(run->memory) && !tensor_is_null(run->scratch) && !tensor_is_null(run->partial))
         return 0;
@@ -317,9 +362,14 @@ int layer_build(layer *root, shape x, uint64_t seed)
     h.gradients.flat = run->gradients;
     h.states.flat = run->states;
     h.memory.flat = run->memory;
+    h.seed = seed;
     layer_visit(root, bind, &h);
+    while (h.old) {
+        layer_run *old = h.old;
+        h.old = old->next;
+        free_run(old);
+    }
     run->ready = true;
-    if (first_time) layer_reset(root, seed);
     return 0;
 }
 
@@ -340,22 +390,15 @@ tensor layer_states(const layer *root)
     return root && root->run ? root->run->states : (tensor){ 0 };
 }
 
-static void initialise(tensor x, layer_init init, random_key key)
-{
-    if (init.uniform > 0) tensor_uniform(x, key, (real)-init.uniform, (real)init.uniform);
-    else if (init.normal > 0) tensor_normal(x, key, (real)init.constant, (real)init.normal);
-    else tensor_fill(x, (real)init.constant);
-}
-
 static void reset(layer *l, const char *path, void *context)
 {
     (void)path;
-    random_key key = { *(const uint64_t *)context, (uint64_t)l->number * LAYER_SLOTS };
-    for (int i = 0; i < l->params; i++, key.stream++) initialise(l->param[i], l->param_init[i], key);
-    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->state_init[i], key);
+    for (int i = 0; i < l->params; i++)
+        initialise(l->param[i], l->param_init[i], slot_key(l, *(const uint64_t *)context, i));
+    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->state_init[i], (random_key){ 0 });
 }
 
 void layer_reset(layer *root, uint64_t seed)
 {
-    layer_visit(root, reset, &seed);
+    if (root && root->run) layer_visit(root, reset, &seed);
 }

@@ -87,31 +87,43 @@ static void collect_error(char *error)
     error_clear();
 }
 
+/* Chunk k of `size` images. `apart`: its gradient is summed in a part of run->partial. */
+static void run_chunk(const call *c, void (*hook)(const call *piece), ptrdiff_t k, ptrdiff_t size, bool apart,
+                      int thread)
+{
+    ptrdiff_t n = c->x.shape.n[0], first = k * size, count = n - first < size ? n - first : size;
+    layer part = layer_view(c->l, first, count, thread);
+    call piece = *c;
+    piece.l = &part;
+    piece.x = images(c->x, first, count);
+    piece.y = images(c->y, first, count);
+    piece.dy = images(c->dy, first, count);
+    piece.dx = images(c->dx, first, count);
+    if (apart) {
+        tensor_fill(partial_gradient(c->l, k), 0);
+        redirect_gradient(&part, partial_gradient(c->l, k));
+    }
+    hook(&piece);
+}
+
+/* A single thread enters no parallel region: one inside it, a child's, would make its threads anew each time. */
 static void for_chunks(const call *c, void (*hook)(const call *piece))
 {
     ptrdiff_t n = c->x.shape.n[0], size = layer_chunk(c->l, n), chunks = (n + size - 1) / size;
-    bool apart = c->gradient && chunks > 1;
-    char error[ERROR_SIZE] = "";
+    bool apart = c->gradient && chunks > 1 && layer_gradient_apart(c->l), serial = c->gradient && !apart;
+    if (chunks == 1 || serial || c->l->run->threads == 1) {
+        for (ptrdiff_t k = 0; k < chunks; k++) run_chunk(c, hook, k, size, apart, 0);
+    } else {
+        char error[ERROR_SIZE] = "";
 #ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(c->l->run->threads) if (chunks > 1)
+#pragma omp parallel for schedule(dynamic) num_threads(c->l->run->threads)
 #endif
-    for (ptrdiff_t k = 0; k < chunks; k++) {
-        ptrdiff_t first = k * size, count = n - first < size ? n - first : size;
-        layer part = layer_view(c->l, first, count, thread_number());
-        call piece = *c;
-        piece.l = &part;
-        piece.x = images(c->x, first, count);
-        piece.y = images(c->y, first, count);
-        piece.dy = images(c->dy, first, count);
-        piece.dx = images(c->dx, first, count);
-        if (apart) {
-            tensor_fill(partial_gradient(c->l, k), 0);
-            redirect_gradient(&part, partial_gradient(c->l, k));
+        for (ptrdiff_t k = 0; k < chunks; k++) {
+            run_chunk(c, hook, k, size, apart, thread_number());
+            collect_error(error);
         }
-        hook(&piece);
-        collect_error(error);
+        if (error[0]) error_set("%s", error);
     }
-    if (error[0]) error_set("%s", error);
     if (!apart) return;
     tensor own = tensor_narrow(c->l->run->gradients, 0, c->l->grad[0].offset, layer_own_parameters(c->l));
     for (ptrdiff_t k = 0; k < chunks; k++) tensor_add(own, 1, partial_gradient(c->l, k));
@@ -165,10 +177,11 @@ void layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
     call c = { .l = l, .x = x, .y = y, .dy = dy, .dx = dx };
     c.gradient = l->type->gradient && l->params > 0;
     c.backward = !tensor_is_null(dx) || l->children > 0; /* below a holder there may be parameters */
-    if (c.gradient && !layer_gradient_by_chunks(l, x.shape.n[0])) {
-        layer part = layer_view(l, 0, x.shape.n[0], 0);
-        l->type->gradient(&part, x, y, dy);
-        c.gradient = false;
+    if (c.gradient && c.backward &&
+        !layer_gradient_apart(l)) { /* one after another; the rest needs not wait */
+        call gradient_alone = c;
+        gradient_alone.backward = c.gradient = false;
+        for_chunks(&gradient_alone, backward_hook);
     }
     if (c.gradient || c.backward) for_chunks(&c, backward_hook);
 }

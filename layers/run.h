@@ -5,6 +5,7 @@
 #include "layers/layer.h"
 
 struct layer_run {
+    layer_run *next;   /* while a tree is built: other runs whose layers it takes over */
     const layer *root; /* the layer that owns this */
     bool ready;        /* planned and allocated for the batch it was last built for */
     bool training;
@@ -21,8 +22,9 @@ void layer_run_free(layer *l); /* where l is the root that owns it */
 /* Images a hook of this layer gets at a time, of a batch of n. */
 ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n);
 
-/* Parameters of this layer alone, and whether their gradients are summed by chunks. */
+/* Parameters of this layer alone, and whether each chunk sums its gradient apart from the others', so that they
+ * can run at once. */
 ptrdiff_t layer_own_parameters(const layer *l);
-bool layer_gradient_by_chunks(const layer *l, ptrdiff_t n);
+bool layer_gradient_apart(const layer *l);
 
 #endif

@@ -54,6 +54,7 @@ const layer_type layer_type_sequence = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .children = LAYER_ANY,
 };
 
 layer *layer_sequence_of(int count, layer *const layers[])

@@ -35,7 +35,8 @@ int window_plan(window *w, const layer *l, shape x, const int kernel[2], const i
     if (dilation[0] > 1 || dilation[1] > 1)
         snprintf(dilated, sizeof dilated, " with dilation %d×%d", dilation[0], dilation[1]);
     return layer_refuse(l, "kernel %d×%d%s does not fit the padded input %td×%td", kernel[0], kernel[1],
-                        dilated, w->size[0] + 2 * padding[0], w->size[1] + 2 * padding[1]);
+                        dilated, w->size[0] + 2 * (ptrdiff_t)padding[0],
+                        w->size[1] + 2 * (ptrdiff_t)padding[1]);
 }
 
 int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], const int stride[2],
@@ -92,7 +93,23 @@ void window_finish(const window *w, tensor image, tensor padded)
 tensor window_view(const window *w, tensor source)
 {
     tensor rows = tensor_window(source, 1, w->kernel[0], w->stride[0], w->dilation[0]); /* [C, OH, W, KH] */
-    return tensor_window(rows, 2, w->kernel[1], w->stride[1], w->dilation[1]); /* [C, OH, OW, KH, KW] */
+    tensor view = tensor_window(rows, 2, w->kernel[1], w->stride[1], w->dilation[1]);
+    view = tensor_narrow(view, 1, 0, w->out[0]); /* more may fit than are counted */
+    return tensor_narrow(view, 2, 0, w->out[1]); /* [C, OH, OW, KH, KW] */
+}
+
+tensor window_spread(const window *w, tensor y)
+{
+    shape s = y.shape;
+    tensor point = tensor_reshape(y, SHAPE(s.n[0], s.n[1], s.n[2], 1, 1));
+    return tensor_expand(point, SHAPE(s.n[0], s.n[1], s.n[2], w->kernel[0], w->kernel[1]));
+}
+
+tensor window_rows(tensor x, int g, int groups, ptrdiff_t row)
+{
+    tensor rows = tensor_reshape(x, SHAPE(tensor_count(x) / row, row));
+    ptrdiff_t part = rows.shape.n[0] / groups;
+    return tensor_narrow(rows, 0, g * part, part);
 }
 
 static tensor column_view(const window *w, tensor source)

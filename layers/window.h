@@ -42,6 +42,13 @@ void window_finish(const window *w, tensor image, tensor padded);
 /* All windows of a source or target: [C, OH, OW, KH, KW], a view. */
 tensor window_view(const window *w, tensor source);
 
+/* A pooled image [C, OH, OW] as a view of windows' shape [C, OH, OW, KH, KW]: stride 0 within each. */
+tensor window_spread(const window *w, tensor y);
+
+/* Group g of `groups` of a contiguous tensor as a matrix of rows of `row` elements: of a weight
+ * [O, C/groups, KH, KW], of columns [C, KH, KW, OH, OW], of an image [C, H, W]. */
+tensor window_rows(tensor x, int g, int groups, ptrdiff_t row);
+
 /* columns [C, KH, KW, OH, OW] = windows of the image; and image = their sum back in place. */
 void window_im2col(const window *w, tensor columns, tensor image, tensor padded);
 void window_col2im(const window *w, tensor image, tensor columns, tensor padded);

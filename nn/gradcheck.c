@@ -16,6 +16,14 @@ typedef struct subject {
     gradcheck_result *result;
 } subject;
 
+/* Random numbers apart from those that parameters begin with. */
+enum { WEIGHTS = 1, SIGNS, SAMPLES, NOISE, INPUT };
+
+static random_key stream(const gradcheck *o, int which)
+{
+    return (random_key){ o->seed, UINT64_C(1) << 61 | (uint64_t)which };
+}
+
 /* ---- reporting ---------------------------------------------------------------------------------- */
 
 static bool fail(const subject *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -153,7 +161,7 @@ static void check_tensor(subject *s, const char *name, tensor x, tensor dx)
     for (ptrdiff_t k = 0; k < checks; k++) {
         ptrdiff_t e = k;
         if (checks < count)
-            e = (ptrdiff_t)random_below((random_key){ s->options.seed, 3 }, (uint64_t)k, (uint64_t)count);
+            e = (ptrdiff_t)random_below(stream(&s->options, SAMPLES), (uint64_t)k, (uint64_t)count);
         shape at = index_of(x.shape, e);
         double analytic = (double)*tensor_at(dx, at), number = 0;
         double error = check_element(s, tensor_at(x, at), analytic, scale, &number);
@@ -249,7 +257,8 @@ static bool backward_holds(const subject *s, tensor x)
 static bool added(real after, real before, real once)
 {
     double slack = 1e3 * (double)REAL_EPSILON * fmax(1, fabs((double)once));
-    return fabs((double)after - (double)before - (double)once) <= slack || isnan(once);
+    return after == once + before || fabs((double)after - (double)before - (double)once) <= slack ||
+           isnan(once);
 }
 
 /* One image, so that the hook meets the gradients themselves: what was there must still be in the sum. */
@@ -280,13 +289,32 @@ static bool gradient_holds(const subject *s)
     return holds;
 }
 
+/* The same elements under other strides are the same input: axes laid out in the opposite order. */
+static bool strides_hold(const subject *s)
+{
+    axes reversed = { .count = s->x.shape.rank };
+    for (int i = 0; i < reversed.count; i++) reversed.axis[i] = reversed.count - 1 - i;
+    tensor flat = tensor_new(tensor_permute(s->x, reversed).shape), view = tensor_permute(flat, reversed);
+    if (tensor_is_null(view)) return fail(s, "%s", error_text());
+    tensor_copy(view, s->x);
+    layer_forward(s->l, view, s->above);
+    ptrdiff_t e = 0, count = tensor_count(s->y);
+    while (e < count && added(tensor_data(s->above)[e], 0, tensor_data(s->y)[e])) e++;
+    tensor_free(flat);
+    if (e == count) return true;
+    return fail(s, "forward reads an x of other strides wrongly: y%s is %g, expected %g",
+                shape_text(index_of(s->y.shape, e)).text, (double)tensor_data(s->above)[e],
+                (double)tensor_data(s->y)[e]);
+}
+
 /* Something else first, so that what a hook keeps of its first call and not of its last is found out. */
 static bool contract_holds(const subject *s, tensor x)
 {
     tensor_scale(s->x, (real)-0.5);
     layer_forward(s->l, s->x, s->above);
     tensor_copy(s->x, x);
-    return forward_holds(s, x) && backward_holds(s, x) && gradient_holds(s);
+    bool holds = forward_holds(s, x) && backward_holds(s, x) && gradient_holds(s) && strides_hold(s);
+    return error_text() ? fail(s, "%s", error_text()) : holds;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------- */
@@ -345,10 +373,9 @@ static bool prepare(subject *s, tensor x, shape y)
         tensor_is_null(s->below) || tensor_is_null(s->dy) || tensor_is_null(s->dx))
         return fail(s, "%s", error_text());
     tensor_copy(s->x, x);
-    tensor_uniform(s->dy, (random_key){ s->options.seed, 1 }, (real)0.25, 1); /* no weight near zero */
+    tensor_uniform(s->dy, stream(&s->options, WEIGHTS), (real)0.25, 1); /* no weight near zero */
     for (ptrdiff_t i = 0; i < tensor_count(s->dy); i++)
-        if (random_bits((random_key){ s->options.seed, 2 }, (uint64_t)i).word[0] & 1)
-            tensor_data(s->dy)[i] *= -1;
+        if (random_bits(stream(&s->options, SIGNS), (uint64_t)i).word[0] & 1) tensor_data(s->dy)[i] *= -1;
     return true;
 }
 
@@ -362,8 +389,7 @@ static void check(subject *s, tensor x)
     else if (prepare(s, x, y)) {
         if (!s->options.keep_parameters) {
             tensor noise = tensor_new(parameters.shape);
-            if (!tensor_is_null(noise))
-                tensor_normal(noise, (random_key){ s->options.seed, 4 }, 0, (real)0.3);
+            if (!tensor_is_null(noise)) tensor_normal(noise, stream(&s->options, NOISE), 0, (real)0.3);
             if (!tensor_is_null(noise)) tensor_add(layer_parameters(s->l), 1, noise);
             tensor_free(noise);
         }
@@ -400,7 +426,7 @@ gradcheck_result gradcheck_layer_at(layer *l, tensor x, gradcheck options)
 gradcheck_result gradcheck_layer(layer *l, shape x, gradcheck options)
 {
     tensor input = tensor_new(x);
-    if (!tensor_is_null(input)) tensor_normal(input, (random_key){ options.seed, 5 }, 0, 1);
+    if (!tensor_is_null(input)) tensor_normal(input, stream(&options, INPUT), 0, 1);
     gradcheck_result result = gradcheck_layer_at(l, input, options);
     tensor_free(input);
     return result;
@@ -415,6 +441,9 @@ gradcheck_result gradcheck_net(net *n, tensor x, tensor target, loss l, gradchec
     default_options(&s.options);
     s.options.keep_parameters = true;
     if (!n || tensor_is_null(x) || x.shape.rank < 1) fail(&s, "the net or x is null");
+    else if (x.shape.rank != n->input.rank + 1)
+        fail(&s, "x is %s, the net takes [N, ...] of %s", shape_text(x.shape).text,
+             shape_text(n->input).text);
     else if (n->batch < x.shape.n[0] && net_build(n, x.shape.n[0], options.seed))
         fail(&s, "%s", error_text());
     else check(&s, x);

@@ -13,7 +13,7 @@
  * one-sided derivatives differ at the point itself and the analytic one lies between them, the element
  * is counted as a kink and skipped, and too many of those are a failure. A tensor whose gradient is zero
  * on both sides everywhere proves nothing and fails as VACUOUS. Beyond the numbers it checks the contract:
- * forward writes all of y and gives the same twice, backward overwrites dx, gradient adds to what is
+ * forward writes all of y, gives the same twice and for an x of other strides, backward overwrites dx, gradient adds to what is
  * there, and none of them writes x, y or dy. Parameters and states are as before when it returns. */
 #ifndef STRIDE_NN_GRADCHECK_H
 #define STRIDE_NN_GRADCHECK_H

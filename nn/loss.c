@@ -37,15 +37,17 @@ static double cross_entropy(const loss *l, tensor y, tensor target, tensor dy)
         double greatest = -INFINITY, total = 0, mean = 0;
         for (ptrdiff_t k = 0; k < classes; k++) greatest = fmax(greatest, (double)row[k * sy]);
         for (ptrdiff_t k = 0; k < classes; k++) total += exp((double)row[k * sy] - greatest);
-        double log_total = greatest + log(total);
-        for (ptrdiff_t k = 0; k < classes; k++) mean += (double)row[k * sy] - log_total;
-        sum -= (1 - l->option) * ((double)row[class * sy] - log_total);
+        /* greatest + log(total), kept apart: two differences keep what one of large numbers loses */
+        double log_total = log(total);
+        for (ptrdiff_t k = 0; k < classes; k++) mean += (double)row[k * sy] - greatest - log_total;
+        sum -= (1 - l->option) * ((double)row[class * sy] - greatest - log_total);
         if (rest > 0) sum -= rest * mean; /* a class masked by -inf counts only where it is smoothed in */
         if (tensor_is_null(dy)) continue;
         real *drow = tensor_data(dy) + n * dy.stride[0];
         for (ptrdiff_t k = 0; k < classes; k++) {
             double q = rest + (k == class ? 1 - l->option : 0);
-            drow[k * dy.stride[1]] = (real)((exp((double)row[k * sy] - log_total) - q) / (double)images);
+            drow[k * dy.stride[1]] =
+                (real)((exp((double)row[k * sy] - greatest - log_total) - q) / (double)images);
         }
     }
     return sum / (double)images;

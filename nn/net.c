@@ -84,7 +84,7 @@ static bool takes(const net *n, tensor x, const char *who)
 
 tensor net_forward(net *n, tensor x, net_mode mode)
 {
-    if (!takes(n, x, "net_forward")) return (tensor){ 0 };
+    if (error_text() || !takes(n, x, "net_forward")) return (tensor){ 0 };
     if (x.shape.n[0] > n->batch) {
         error_set("net_forward: a batch of %td images, the net is built for %td", x.shape.n[0], n->batch);
         return (tensor){ 0 };
@@ -98,17 +98,19 @@ tensor net_forward(net *n, tensor x, net_mode mode)
 
 int net_backward(net *n, tensor dy, tensor dx)
 {
+    if (error_text()) return -1;
     if (!n || tensor_is_null(n->y)) return error_set("net_backward before net_forward");
     if (tensor_is_null(dy) || !shape_equal(dy.shape, n->y.shape))
         return error_set("net_backward: dy is %s, y was %s", shape_text(dy.shape).text,
                          shape_text(n->y.shape).text);
     layer_backward(n->root, n->x, n->y, dy, dx);
+    n->step++;
     return error_text() ? -1 : 0;
 }
 
 int net_predict(net *n, tensor x, tensor y)
 {
-    if (!takes(n, x, "net_predict")) return -1;
+    if (error_text() || !takes(n, x, "net_predict")) return -1;
     ptrdiff_t images = x.shape.n[0];
     if (tensor_is_null(y) || !shape_equal(y.shape, with_batch(n->output, images)))
         return error_set("net_predict: y is %s, expected %s", shape_text(y.shape).text,
@@ -165,7 +167,7 @@ static void visit_slots(layer *l, const char *path, void *context)
 
 void net_visit(net *n, void (*visit)(const net_tensor *t, void *context), void *context)
 {
-    layer_visit(n->root, visit_slots, &(visitor){ visit, context });
+    if (n) layer_visit(n->root, visit_slots, &(visitor){ visit, context });
 }
 
 typedef struct wanted {
@@ -219,6 +221,7 @@ static net_note *note_new(const char *name, const char *text)
 
 int net_set_note(net *n, const char *name, const char *text)
 {
+    if (!n) return error_set("net_set_note: the net is NULL");
     net_note *fresh = NULL;
     if (text && !(fresh = note_new(name, text))) return -1;
     net_note **at = &n->notes;
@@ -232,7 +235,7 @@ int net_set_note(net *n, const char *name, const char *text)
 
 const char *net_note_text(const net *n, const char *name)
 {
-    for (const net_note *note = n->notes; note; note = note->next)
+    for (const net_note *note = n ? n->notes : NULL; note; note = note->next)
         if (strcmp(note->name, name) == 0) return note->text;
     return NULL;
 }

@@ -6,8 +6,9 @@
  *     net_backward(n, dy, (tensor){ 0 });            // adds to net_gradients(n)
  *
  * Making a net plans it: shapes that do not fit are found there, and net_summary prints what it will
- * take, before anything large is allocated. After net_build nothing is allocated while it runs. A net
- * is used from one thread at a time; two nets may run at once. */
+ * take, before anything large is allocated. After net_build nothing is allocated while it runs, but a
+ * packed copy where the first layer is dense and x a view that BLAS cannot take. A net is used from one thread
+ * at a time; two nets may run at once. While an error is latched nothing runs. */
 #ifndef STRIDE_NN_NET_H
 #define STRIDE_NN_NET_H
 
@@ -17,7 +18,7 @@ typedef struct net {
     layer *root;            /* the sequence; layer i is root->child[i] */
     shape input, output;    /* of one image, without the batch axis */
     ptrdiff_t batch;        /* images it was built for; 0: not built */
-    uint64_t seed, step;    /* what dropout's numbers are a function of; a trainer counts the steps */
+    uint64_t seed, step;    /* what dropout's numbers are a function of; net_backward counts them */
     tensor x, y;            /* the last forward's: x borrowed, y a view of `outputs` */
     tensor outputs;         /* [batch, output...] */
     struct net_note *notes; /* see net_note */
@@ -30,7 +31,7 @@ net *net_new_of(shape input, int count, layer *const layers[]);
 void net_free(net *n); /* NULL is allowed */
 
 /* A table: each layer with its options, output shape, parameters and FLOPs of one image, and what a
- * batch takes. 0, or -1 where the needs overflow or the stream fails. */
+ * batch takes. 0, or -1 where the needs overflow or the stream fails. A built net forgets its last forward. */
 int net_summary(net *n, ptrdiff_t batch, FILE *to);
 
 /* Memory for batches of up to `batch` images. Parameters are initialised from the seed the first time
@@ -43,7 +44,8 @@ typedef enum net_mode { NET_INFER, NET_TRAIN } net_mode;
  * until the next forward; x must hold until the backward. Null, with an error, for a wrong x. */
 tensor net_forward(net *n, tensor x, net_mode mode);
 
-/* After a forward: adds to the gradients. dx [N, input...] may be null: not wanted, and not computed. */
+/* After a forward: adds to the gradients, and counts a step. dy is contiguous, as dx [N, input...], which may be
+ * null: not wanted, and not computed. */
 int net_backward(net *n, tensor dy, tensor dx);
 
 /* Inference for any number of images, in slices of the batch built for: y [N, output...]. */

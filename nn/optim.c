@@ -209,9 +209,13 @@ static void square_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], 
 double optim_clip_norm(tensor gradients, double most)
 {
     double sum = 0;
+    if (!(most >= 0)) {
+        error_set("optim_clip_norm: a norm of %g, expected at least 0", most);
+        return NAN;
+    }
     tensor_walk(1, &gradients, TENSOR_ROW_MAJOR, square_row, &sum);
     double norm = sqrt(sum);
-    if (norm > most) tensor_scale(gradients, (real)(most / norm));
+    if (norm > most && isfinite(norm)) tensor_scale(gradients, (real)(most / norm));
     return norm;
 }
 
@@ -223,6 +227,10 @@ static real clipped(real x, void *context)
 
 void optim_clip_value(tensor gradients, double most)
 {
+    if (!(most >= 0)) {
+        error_set("optim_clip_value: a bound of %g, expected at least 0", most);
+        return;
+    }
     real bound = (real)most;
     tensor_map(gradients, clipped, &bound, gradients);
 }

@@ -58,7 +58,8 @@ void optim_free(optim *o); /* NULL is allowed */
  * of the first step's. Gradients are left as they are. 0, or -1 with an error and nothing changed. */
 int optim_step(optim *o, double lr, tensor parameters, tensor gradients);
 
-/* Scales the gradients so that their 2-norm is at most `most`; returns the norm before. */
+/* Scales the gradients so that their 2-norm is at most `most`; returns the norm before. A norm that is not finite
+ * scales nothing. `most` is at least 0, here and below; other values are an error. */
 double optim_clip_norm(tensor gradients, double most);
 void optim_clip_value(tensor gradients, double most); /* into ±most; NaN stays */
 

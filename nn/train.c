@@ -10,8 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Streams of random numbers: one for each epoch's order. */
-enum { ORDER_STREAM = 1 << 20 };
+/* The stream of an epoch's order is this and the net's step at its beginning: runs that follow each other go on
+ * drawing. Parameters begin with streams below it, dropout has its own above. */
+static const uint64_t ORDER_STREAM = UINT64_C(1) << 62;
 
 typedef struct run {
     net *n;
@@ -58,9 +59,9 @@ static double count_hits(tensor y, tensor target, ptrdiff_t *picked)
     return hits;
 }
 
-static bool counts_hits(const loss *l, const net *n)
+static bool counts_hits(const loss *l, const net *n, const data *d)
 {
-    return l->classes && n->output.rank == 1;
+    return l->classes && n->output.rank == 1 && d->y.rank == 0;
 }
 
 static int fits(const net *n, const data *d, const char *what)
@@ -93,10 +94,10 @@ static int evaluate(net *n, const data *d, const loss *l, tensor x, tensor targe
         double value = loss_value(*l, y, rows(target, count), (tensor){ 0 });
         if (error_text()) return -1;
         loss_sum += value * (double)count;
-        if (counts_hits(l, n)) hits += count_hits(y, rows(target, count), picked);
+        if (counts_hits(l, n, d)) hits += count_hits(y, rows(target, count), picked);
     }
     score->loss = loss_sum / (double)d->count;
-    score->accuracy = counts_hits(l, n) ? hits / (double)d->count : NAN;
+    score->accuracy = counts_hits(l, n, d) ? hits / (double)d->count : NAN;
     return 0;
 }
 
@@ -122,7 +123,6 @@ static int step(run *r, ptrdiff_t first, ptrdiff_t count)
 {
     tensor x = rows(r->x, count), target = rows(r->target, count), dy = rows(r->dy, count);
     if (data_batch(r->d, r->order + first, 0, count, x, target)) return -1;
-    r->n->step = (uint64_t)r->report.step;
     net_zero_gradients(r->n);
 
     tensor y = net_forward(r->n, x, NET_TRAIN);
@@ -144,9 +144,9 @@ static int step(run *r, ptrdiff_t first, ptrdiff_t count)
     r->loss_sum += value * (double)count;
     r->seen += (double)count;
     r->images += (double)count;
-    if (counts_hits(&r->o.loss, r->n)) r->hits += count_hits(y, target, r->picked);
+    if (counts_hits(&r->o.loss, r->n, r->d)) r->hits += count_hits(y, target, r->picked);
     r->report.training.loss = r->loss_sum / r->seen;
-    r->report.training.accuracy = counts_hits(&r->o.loss, r->n) ? r->hits / r->seen : NAN;
+    r->report.training.accuracy = counts_hits(&r->o.loss, r->n, r->d) ? r->hits / r->seen : NAN;
     return error_text() ? -1 : 0;
 }
 
@@ -162,8 +162,7 @@ static int train_epoch(run *r)
     double began = now(), before = r->training_seconds;
     r->loss_sum = r->hits = r->seen = 0;
     if (!r->o.keep_order)
-        random_permutation(r->order, r->d->count,
-                           (random_key){ r->o.seed, (uint64_t)(ORDER_STREAM + r->report.epoch) });
+        random_permutation(r->order, r->d->count, (random_key){ r->o.seed, ORDER_STREAM + r->n->step });
     for (long k = 0; k < r->steps_an_epoch; k++) {
         ptrdiff_t first = k * r->o.batch, left = r->d->count - first;
         if (step(r, first, left < r->o.batch ? left : r->o.batch)) return -1;
@@ -181,6 +180,9 @@ static int validate(run *r)
     if (!r->o.validation) return 0;
     if (evaluate(r->n, r->o.validation, &r->o.loss, r->x, r->target, r->picked, &r->report.validation))
         return -1;
+    if (!isfinite(r->report.validation.loss))
+        return error_set("train: the validation loss is %g after epoch %d", r->report.validation.loss,
+                         r->report.epoch);
     r->since_best++;
     if (!(r->report.validation.loss < r->best_loss - r->o.min_delta)) return 0;
     r->best_loss = r->report.validation.loss;
@@ -300,9 +302,9 @@ int train_run(net *n, const data *d, train options, train_result *result)
     if (!result) result = &unused;
     *result = (train_result){ .training = { NAN, NAN }, .validation = { NAN, NAN } };
     run r = { .n = n, .d = d, .o = options, .best_loss = INFINITY, .began = now() };
-    if (error_text() || check_options(&r)) return -1;
     if (r.o.epochs == 0) r.o.epochs = 1;
     if (r.o.batch == 0) r.o.batch = 64;
+    if (error_text() || check_options(&r)) return -1;
     if (r.o.batch > d->count) r.o.batch = d->count;
     r.steps_an_epoch = (long)(d->count / r.o.batch) + (!r.o.drop_last && d->count % r.o.batch != 0);
     r.report = (train_report){ .epochs = r.o.epochs,

@@ -4,7 +4,8 @@
  *     optim *o = optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9 });
  *     train_run(n, training, (train){ .epochs = 5, .loss = loss_cross_entropy(0), .optim = o }, &r);
  *
- * One seed gives the same weights, bit for bit, for any number of threads. */
+ * One seed gives the same weights, bit for bit, for any number of threads. A second run of the same net goes on
+ * drawing where the first ended: other orders, other dropout; schedules begin anew. */
 #ifndef STRIDE_NN_TRAIN_H
 #define STRIDE_NN_TRAIN_H
 

@@ -127,7 +127,8 @@ void tensor_scale(tensor y, real alpha);         /* every *index* once: not for 
 void tensor_multiply(tensor y, tensor x);        /* y *= x, likewise */
 void tensor_map(tensor y, real (*f)(real x, void *context), void *context, tensor x);
 
-/* Reductions over the named axes (count 0: over all). y has the other axes, in order. */
+/* Reductions over the named axes (count 0: over all). y has the other axes, in order. Sums along the innermost
+ * axis are taken in double, and added up in this precision. */
 void tensor_sum(tensor y, tensor x, axes over);
 void tensor_mean(tensor y, tensor x, axes over);
 void tensor_max(tensor y, tensor x, axes over); /* NaN where there is one */
@@ -152,7 +153,8 @@ void tensor_walk(int count, const tensor views[], tensor_order order, tensor_row
 
 /* c = alpha a b + beta c for matrices [m, k], [k, n], [m, n]. Transposes are read from the strides; a
  * view that BLAS cannot take is packed into a copy. beta 0 overwrites whatever c held, NaN too;
- * alpha 0 reads neither a nor b. c may not overlap a or b, nor itself. */
+ * alpha 0 reads neither a nor b. c may not overlap a or b, nor itself. The first product sets OpenBLAS to one
+ * thread for the whole process: Stride runs images, not products, in parallel. */
 void tensor_gemm(tensor c, real alpha, tensor a, tensor b, real beta);
 
 /* ---- printing (print.c) ---------------------------------------------------------------------- */

@@ -146,9 +146,9 @@ static void add_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], voi
     if (sy == 1 && sx == 1) {
         for (ptrdiff_t i = 0; i < n; i++) y[i] += alpha * x[i];
     } else if (sy == 0) { /* one place: a sum */
-        real sum = 0;
-        for (ptrdiff_t i = 0; i < n; i++) sum += x[i * sx];
-        *y += alpha * sum;
+        double sum = 0;
+        for (ptrdiff_t i = 0; i < n; i++) sum += (double)x[i * sx];
+        *y = (real)((double)*y + (double)alpha * sum);
     } else {
         for (ptrdiff_t i = 0; i < n; i++) y[i * sy] += alpha * x[i * sx];
     }

@@ -1,0 +1,59 @@
+/* adaptive_avgpool.c: the image cut into output_size parts and each averaged, as A x Bᵀ: row i of A is
+ * 1/length over its part, which goes from floor(i H / OH) to ceil((i+1) H / OH). */
+#include "layers/layers.h"
+#include "layers/separable.h"
+#include "layers/types.h"
+
+static int plan(layer *l, shape x, shape *y)
+{
+    const adaptive_avgpool *o = l->options;
+    if (x.rank != 4) return layer_refuse(l, "the input is %s, expected [N, C, H, W]", shape_text(x).text);
+    *y = SHAPE(x.n[0], x.n[1], o->output_size[0], o->output_size[1]);
+    if (shape_count(*y, "adaptive_avgpool") < 0) return -1;
+    return separable_plan(l, x, *y);
+}
+
+static void fill(tensor matrix)
+{
+    ptrdiff_t to = matrix.shape.n[0], from = matrix.shape.n[1];
+    tensor_fill(matrix, 0);
+    for (ptrdiff_t i = 0; i < to; i++) {
+        ptrdiff_t begin = i * from / to, end = ((i + 1) * from + to - 1) / to;
+        tensor_fill(tensor_narrow(tensor_select(matrix, 0, i), 0, begin, end - begin),
+                    1 / (real)(end - begin));
+    }
+}
+
+static void forward(layer *l, tensor x, tensor y)
+{
+    fill(l->scratch[0]);
+    fill(l->scratch[1]);
+    separable_forward(l, x, y);
+}
+
+static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)x, (void)y;
+    fill(l->scratch[0]);
+    fill(l->scratch[1]);
+    separable_backward(l, dy, dx);
+}
+
+static const layer_field fields[] = {
+    { "output_size", FIELD_PAIR, offsetof(adaptive_avgpool, output_size), .fallback = 1, .least = 1 },
+    { 0 },
+};
+
+const layer_type layer_type_adaptive_avgpool = {
+    .name = "adaptive_avgpool",
+    .options_size = sizeof(adaptive_avgpool),
+    .fields = fields,
+    .plan = plan,
+    .forward = forward,
+    .backward = backward,
+};
+
+layer *layer_adaptive_avgpool(adaptive_avgpool options)
+{
+    return layer_new(&layer_type_adaptive_avgpool, &options, 0, NULL);
+}

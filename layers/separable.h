@@ -1,0 +1,15 @@
+/* separable.h: linear maps of an image that are a matrix for rows and one for columns, y = A x Bᵀ:
+ * interpolation and adaptive averages; private to layers/. */
+#ifndef STRIDE_LAYERS_SEPARABLE_H
+#define STRIDE_LAYERS_SEPARABLE_H
+
+#include "layers/layer.h"
+
+/* Asks for what follows as scratch slots 0, 1, 2: A [OH, H], B [OW, W], and A x [OH, W] of one channel. */
+int separable_plan(layer *l, shape x, shape y);
+
+/* The layer fills l->scratch[0] and [1] with A and B, then y = A x Bᵀ, or dx = Aᵀ dy B, channel by channel. */
+void separable_forward(const layer *l, tensor x, tensor y);
+void separable_backward(const layer *l, tensor dy, tensor dx);
+
+#endif

@@ -1,0 +1,127 @@
+/* softmax.c: softmax and its logarithm along one axis, without overflow. */
+#include "layers/layers.h"
+#include "layers/types.h"
+
+#include <math.h>
+#include <tgmath.h>
+
+typedef struct softmax {
+    int axis;
+} softmax;
+
+static int plan(layer *l, shape x, shape *y)
+{
+    const softmax *o = l->options;
+    if (o->axis >= x.rank) return layer_refuse(l, "axis=%d of an input %s", o->axis, shape_text(x).text);
+    *y = x;
+    return 0;
+}
+
+/* Row k of the axis: the k-th of all rows of a contiguous tensor that run along it. */
+typedef struct rows {
+    ptrdiff_t count, length, step;
+} rows;
+
+static rows along(const layer *l, tensor y)
+{
+    int axis = ((const softmax *)l->options)->axis;
+    rows r = { tensor_count(y) / y.shape.n[axis], y.shape.n[axis], 1 };
+    for (int i = axis + 1; i < y.shape.rank; i++) r.step *= y.shape.n[i];
+    return r;
+}
+
+static ptrdiff_t begin(rows r, ptrdiff_t k)
+{
+    return k / r.step * r.step * r.length + k % r.step;
+}
+
+/* In place: x - log(sum of exp(x)), and then its exponential or not. NaN anywhere makes the row NaN. */
+static void forward_row(rows r, real *y, bool logarithm)
+{
+    real greatest = -(real)INFINITY, sum = 0;
+    for (ptrdiff_t i = 0; i < r.length; i++) greatest = y[i * r.step] > greatest ? y[i * r.step] : greatest;
+    for (ptrdiff_t i = 0; i < r.length; i++) sum += exp(y[i * r.step] - greatest);
+    real shift = greatest + log(sum);
+    for (ptrdiff_t i = 0; i < r.length; i++)
+        y[i * r.step] = logarithm ? y[i * r.step] - shift : exp(y[i * r.step] - greatest) / sum;
+}
+
+static void forward_rows(layer *l, tensor x, tensor y, bool logarithm)
+{
+    rows r = along(l, y);
+    tensor_copy(y, x);
+    for (ptrdiff_t k = 0; k < r.count; k++) forward_row(r, tensor_data(y) + begin(r, k), logarithm);
+}
+
+/* ---- softmax: dx = y (dy - <y, dy>) ------------------------------------------------------------------ */
+
+static void softmax_forward(layer *l, tensor x, tensor y)
+{
+    forward_rows(l, x, y, false);
+}
+
+static void softmax_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)x;
+    rows r = along(l, y);
+    for (ptrdiff_t k = 0; k < r.count; k++) {
+        const real *p = tensor_data(y) + begin(r, k), *g = tensor_data(dy) + begin(r, k);
+        real *out = tensor_data(dx) + begin(r, k), dot = 0;
+        for (ptrdiff_t i = 0; i < r.length; i++) dot += p[i * r.step] * g[i * r.step];
+        for (ptrdiff_t i = 0; i < r.length; i++) out[i * r.step] = p[i * r.step] * (g[i * r.step] - dot);
+    }
+}
+
+/* ---- log-softmax: dx = dy - exp(y) sum of dy ----------------------------------------------------------- */
+
+static void log_softmax_forward(layer *l, tensor x, tensor y)
+{
+    forward_rows(l, x, y, true);
+}
+
+static void log_softmax_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)x;
+    rows r = along(l, y);
+    for (ptrdiff_t k = 0; k < r.count; k++) {
+        const real *p = tensor_data(y) + begin(r, k), *g = tensor_data(dy) + begin(r, k);
+        real *out = tensor_data(dx) + begin(r, k), sum = 0;
+        for (ptrdiff_t i = 0; i < r.length; i++) sum += g[i * r.step];
+        for (ptrdiff_t i = 0; i < r.length; i++) out[i * r.step] = g[i * r.step] - exp(p[i * r.step]) * sum;
+    }
+}
+
+/* ---- the types ----------------------------------------------------------------------------------------- */
+
+static const layer_field fields[] = {
+    { "axis", FIELD_INT, offsetof(softmax, axis), .fallback = 1, .least = 1, .below = TENSOR_MAX_RANK },
+    { 0 },
+};
+
+const layer_type layer_type_softmax = {
+    .name = "softmax",
+    .options_size = sizeof(softmax),
+    .fields = fields,
+    .plan = plan,
+    .forward = softmax_forward,
+    .backward = softmax_backward,
+};
+
+const layer_type layer_type_log_softmax = {
+    .name = "log_softmax",
+    .options_size = sizeof(softmax),
+    .fields = fields,
+    .plan = plan,
+    .forward = log_softmax_forward,
+    .backward = log_softmax_backward,
+};
+
+layer *layer_softmax(int axis)
+{
+    return layer_new(&layer_type_softmax, &(softmax){ axis }, 0, NULL);
+}
+
+layer *layer_log_softmax(int axis)
+{
+    return layer_new(&layer_type_log_softmax, &(softmax){ axis }, 0, NULL);
+}
