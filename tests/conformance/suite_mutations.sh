@@ -116,7 +116,7 @@ judge() { # NUMBER
         return
     fi
     if ! compile "$folder/$file" "$folder/mutated.o" 2>"$folder/log"; then
-        echo "not ok mutation $name: it does not compile: $(head -n 1 "$folder/log")"
+        echo "not ok mutation $name: it does not compile: $(grep -m 1 error "$folder/log")"
         return
     fi
     for program in ${programs[$1]}; do
@@ -124,7 +124,7 @@ judge() { # NUMBER
             echo "not ok mutation $name: $program does not link: $(head -n 1 "$folder/log")"
             return
         fi
-        run "$program" "$folder"
+        { run "$program" "$folder"; } 2>/dev/null # what the shell says of a crash
         status=$?
         rm -f "$folder/$program"
         if [ "$status" -eq 124 ] && [ -n "$limit" ]; then
