@@ -35,15 +35,18 @@ static ptrdiff_t begin(rows r, ptrdiff_t k)
     return k / r.step * r.step * r.length + k % r.step;
 }
 
-/* In place: x - log(sum of exp(x)), and then its exponential or not. NaN anywhere makes the row NaN. */
+/* In place: x - log(sum of exp(x)), or its exponential. The greatest is taken off first and the logarithm then:
+ * one sum of the two would lose the smaller beside large logits. NaN anywhere makes the row NaN. */
 static void forward_row(rows r, real *y, bool logarithm)
 {
     real greatest = -(real)INFINITY, sum = 0;
     for (ptrdiff_t i = 0; i < r.length; i++) greatest = y[i * r.step] > greatest ? y[i * r.step] : greatest;
     for (ptrdiff_t i = 0; i < r.length; i++) sum += exp(y[i * r.step] - greatest);
-    real shift = greatest + log(sum);
-    for (ptrdiff_t i = 0; i < r.length; i++)
-        y[i * r.step] = logarithm ? y[i * r.step] - shift : exp(y[i * r.step] - greatest) / sum;
+    real log_sum = log(sum);
+    for (ptrdiff_t i = 0; i < r.length; i++) {
+        real shifted = y[i * r.step] - greatest;
+        y[i * r.step] = logarithm ? shifted - log_sum : exp(shifted) / sum;
+    }
 }
 
 static void forward_rows(layer *l, tensor x, tensor y, bool logarithm)

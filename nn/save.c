@@ -99,13 +99,21 @@ static int read_tensors(net *n, const safetensors *file)
     return l.status;
 }
 
+/* PyTorch's batch normalisation saves a count of batches that it uses only where it has no momentum. */
+static bool only_pytorch_counts(const char *name)
+{
+    static const char ending[] = ".num_batches_tracked";
+    size_t length = strlen(name), tail = sizeof ending - 1;
+    return length >= tail && strcmp(name + length - tail, ending) == 0;
+}
+
 /* Every tensor of the net is in the file, and every one of the file's in the net. */
 static int check_tensors(net *n, const safetensors *file)
 {
     loading l = { .file = file, .check = true };
     net_visit(n, load_tensor, &l);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
-        if (!e->met)
+        if (!e->met && !only_pytorch_counts(e->name))
             l.status = error_set("%s: tensor %s is not one of the net's", file->path,
                                  safetensors_show_name(e->name).text);
     return l.status;

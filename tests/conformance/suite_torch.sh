@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Parity with PyTorch: layers, losses, optimizers and schedules of random configurations, in both
+# precisions, and files read by either side. What the cases are stands in torch/cases.py, how they are
+# compared in torch/parity.c. Skipped where no python3 has PyTorch.
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/torch
+if [ -n "${STRIDE_TEST_TMP:-}" ]; then
+    tmp=$STRIDE_TEST_TMP/torch
+else
+    tmp=$(mktemp -d)
+    trap 'rm -rf "$tmp"' EXIT
+fi
+count=30
+[ "${STRIDE_FAST:-0}" = 1 ] && count=2
+failed=0
+
+python=
+for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
+    if "$candidate" -c 'import torch' >/dev/null 2>&1; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    echo "skip torch: no ${PYTHON:-python3} imports torch (Debian: python3-torch)"
+    exit 0
+fi
+
+# The log of what failed goes before its line.
+claim() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >"$tmp/log" 2>&1; then
+        echo "ok $name"
+    else
+        cat "$tmp/log"
+        echo "not ok $name: $(tail -n 1 "$tmp/log")"
+        failed=1
+    fi
+}
+
+# shellcheck disable=SC2046,SC2086,SC2317
+build() { # PROGRAM LIBRARY FLAGS...
+    local program=$1 library=$2
+    shift 2
+    $CC $CFLAGS $(pkg-config --cflags jansson 2>/dev/null) -Wall -Wextra -Werror \
+        -Wno-missing-field-initializers "$@" "$here/parity.c" "$library" $LIBS -o "$program"
+}
+
+# Each copy with one wrong element fails, and at the tensor that its name says.
+# shellcheck disable=SC2317
+corrupted_are_noticed() { # PROGRAM
+    local files=("$tmp"/cases/corrupted/*.safetensors)
+    "$1" "${files[@]}" | awk -v files=${#files[@]} '
+        { name = $3; sub(/^[^~]*~/, "", name); gsub("~", "/", name) }
+        $1 == "not" && $5 == name { noticed++; next }
+        { print }
+        END { exit !(noticed == files && files > 100) }'
+}
+
+both_ways() { # PROGRAM FOLDER PRECISION: files of PyTorch into Stride and of Stride into PyTorch
+    local name i file
+    mkdir -p "$2"
+    for name in conv_batchnorm_dense sequence residual concat conv2d conv_transpose2d linear batchnorm2d \
+                layernorm groupnorm; do
+        for i in 00 01; do
+            file=$tmp/cases/$name-$i.safetensors
+            if ! "$1" --save "$file" "$2/$name-$i.saved" "$2/$name-$i.run"; then
+                echo "not ok $name-$i~saved: it was not saved"
+                failed=1
+            fi
+        done
+    done
+    "$python" "$here/cases.py" loads "$2" | sed "s/~saved/& $3/"
+    [ "${PIPESTATUS[0]}" = 0 ] || failed=1
+    for file in "$tmp"/cases/*.state_dict; do
+        "$1" --state-dict "$file" "${file%.state_dict}.safetensors" || failed=1
+    done
+}
+
+rm -rf "${tmp:?}"/* # an earlier run's
+mkdir -p "$tmp/cases"
+claim "PyTorch writes the cases" "$python" "$here/cases.py" write "$tmp/cases" "$count"
+for precision in float32 float64; do
+    if [ $precision = float32 ]; then library=$LIB flags=; else library=$LIB_DOUBLE flags=-DSTRIDE_DOUBLE; fi
+    program=$tmp/parity_$precision
+    claim "parity.c compiles $precision" build "$program" "$library" $flags
+    [ -x "$program" ] || continue
+    "$program" "$tmp"/cases/*.safetensors || failed=1
+    claim "a wrong expectation is noticed $precision" corrupted_are_noticed "$program"
+    both_ways "$program" "$tmp/$precision" $precision
+done
+exit $failed

@@ -1,0 +1,371 @@
+/* parity.c: does Stride give what PyTorch gives? The cases are files that cases.py wrote and describes.
+ *
+ *     parity CASE...                a line for each: ok, or not ok with the first element that differs
+ *     parity --state-dict DICT CASE the same with the parameters read from a file that PyTorch might save
+ *     parity --save CASE SAVED RUN  trains the case's net for a step, saves it, and writes x with its y in
+ *                                   inference to RUN, for PyTorch to load and compare
+ *
+ * An element passes where |got - expected| <= relative |expected| + absolute scale. In float these are the
+ * defaults of torch.testing.assert_close for float32, 1.3e-6 and 1e-5; in double 1e-7 and 1e-10. With a
+ * scale of 1 that is PyTorch's rule. Where the tensor's largest |expected| is less, as the gradients of a
+ * mean are, the scale is that, down to 1/16. Of layers that sum many terms (convolutions, dense,
+ * normalisations, nets of them) it is at least 1, and the largest where that is more: what cancels to nearly
+ * 0 carries the rounding of its terms. */
+#include "nn/architecture.h"
+#include "nn/safetensors.h"
+#include "nn/stride.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef STRIDE_DOUBLE
+static const double relative = 1e-7, absolute = 1e-10;
+#else
+static const double relative = 1.3e-6, absolute = 1e-5;
+#endif
+
+enum { MOST_TENSORS = 256 };
+
+typedef struct trial {
+    safetensors *file;
+    json_t *options;
+    const char *dict; /* a file with the parameters; NULL: the case's own */
+    bool sums;        /* of many terms */
+    tensor kept[MOST_TENSORS];
+    int count;
+    int compared; /* tensors */
+    char why[512];
+} trial;
+
+static const char *text(const trial *t, const char *key)
+{
+    const json_t *metadata = t->file ? t->file->metadata : NULL;
+    const char *value = json_string_value(json_object_get(metadata, key));
+    return value ? value : "";
+}
+
+static double option(const trial *t, const char *name)
+{
+    const json_t *value = json_object_get(t->options, name);
+    return json_is_boolean(value) ? json_is_true(value) : json_number_value(value);
+}
+
+/* ---- tensors of a case --------------------------------------------------------------------------- */
+
+static tensor keep(trial *t, tensor x)
+{
+    if (t->count == MOST_TENSORS) error_set("more than %d tensors", MOST_TENSORS);
+    else if (!tensor_is_null(x)) t->kept[t->count++] = x;
+    return x;
+}
+
+static tensor make(trial *t, shape s)
+{
+    return keep(t, tensor_new(s));
+}
+
+static safetensors_entry *entry_named(const trial *t, const char *name)
+{
+    for (safetensors_entry *e = t->file->entry; e < t->file->entry + t->file->count; e++)
+        if (strcmp(e->name, name) == 0) return e;
+    return NULL;
+}
+
+/* Null, with an error, where the case has no such tensor. */
+static tensor given(trial *t, const char *name)
+{
+    safetensors_entry *e = entry_named(t, name);
+    if (!e) error_set("the case has no %s", name);
+    if (!e || !safetensors_find(t->file, name, e->shape)) return (tensor){ 0 };
+    e->met = true;
+    tensor x = make(t, e->shape);
+    if (!tensor_is_null(x)) safetensors_read(t->file, e, x);
+    return x;
+}
+
+/* "dx.1" of the second batch. */
+static tensor given_of(trial *t, const char *name, int batch)
+{
+    char full[32];
+    snprintf(full, sizeof full, "%s.%d", name, batch);
+    return given(t, full);
+}
+
+/* ---- comparing ----------------------------------------------------------------------------------- */
+
+static double largest(tensor x)
+{
+    double most = 0;
+    for (ptrdiff_t i = 0; i < tensor_count(x); i++) most = fmax(most, fabs((double)tensor_data(x)[i]));
+    return most;
+}
+
+/* Keeps the first difference only. Both contiguous. */
+static void compare(trial *t, const char *name, tensor got, tensor expected)
+{
+    t->compared++;
+    if (t->why[0] || tensor_is_null(got) || tensor_is_null(expected)) return;
+    if (!shape_equal(got.shape, expected.shape)) {
+        snprintf(t->why, sizeof t->why, "%s is %s, expected %s", name, shape_text(got.shape).text,
+                 shape_text(expected.shape).text);
+        return;
+    }
+    const double most = largest(expected), scale = t->sums ? fmax(most, 1) : fmin(fmax(most, 1. / 16), 1);
+    for (ptrdiff_t i = 0; i < tensor_count(got); i++) {
+        const double g = (double)tensor_data(got)[i], e = (double)tensor_data(expected)[i];
+        if (fabs(g - e) <= relative * fabs(e) + absolute * scale) continue; /* never of a NaN */
+        snprintf(t->why, sizeof t->why, "%s %s: element %td is %.9g, PyTorch's %.9g (largest %.3g)", name,
+                 shape_text(got.shape).text, i, g, e, most);
+        return;
+    }
+}
+
+static void compare_number(trial *t, const char *name, double got, tensor expected)
+{
+    real place = (real)got;
+    tensor one = tensor_wrap(&place, SHAPE(1));
+    compare(t, name, one, expected);
+    tensor_free(one);
+}
+
+/* ---- nets ---------------------------------------------------------------------------------------- */
+
+static void begin_tensor(const net_tensor *x, void *context)
+{
+    trial *t = context;
+    char name[LAYER_PATH + 64];
+    snprintf(name, sizeof name, "before/%s", x->name);
+    tensor_copy(x->value, given(t, name));
+}
+
+static void compare_tensor(const net_tensor *x, void *context)
+{
+    trial *t = context;
+    char name[LAYER_PATH + 64];
+    bool state = tensor_is_null(x->gradient);
+    snprintf(name, sizeof name, "%s/%s", state ? "after" : "gradient", x->name);
+    compare(t, name, state ? x->value : x->gradient, given(t, name));
+}
+
+/* The same batch in memory of another order: [N, H, W, C] seen as [N, C, H, W]. */
+static tensor as_nhwc(trial *t, tensor x)
+{
+    const ptrdiff_t *n = x.shape.n;
+    tensor other = tensor_permute(make(t, SHAPE(n[0], n[2], n[3], n[1])), AXES(0, 3, 1, 2));
+    tensor_copy(other, x);
+    return other;
+}
+
+static void run_batch(trial *t, net *n, net_mode mode, int batch)
+{
+    char name[32];
+    tensor x = given_of(t, "x", batch);
+    if (strcmp(text(t, "layout"), "nhwc") == 0) x = as_nhwc(t, x);
+    tensor y = net_forward(n, x, mode);
+    if (tensor_is_null(y)) return;
+    snprintf(name, sizeof name, "y.%d", batch);
+    compare(t, name, y, given(t, name));
+
+    tensor dx = make(t, x.shape);
+    tensor_fill(dx, (real)NAN); /* to be overwritten */
+    net_backward(n, given_of(t, "dy", batch), dx);
+    snprintf(name, sizeof name, "dx.%d", batch);
+    compare(t, name, dx, given(t, name));
+}
+
+static net *case_net(trial *t)
+{
+    const safetensors_entry *x = entry_named(t, "x.0");
+    net *n = x ? architecture_read(text(t, "architecture"), (net_known){ 0 }) : NULL;
+    if (n && net_build(n, x->shape.n[0], 1) == 0) net_visit(n, begin_tensor, t);
+    if (n && t->dict) {
+        tensor_fill(net_parameters(n), (real)NAN);
+        tensor_fill(net_states(n), (real)NAN);
+        net_load_tensors(n, t->dict);
+    }
+    return n;
+}
+
+static void judge_net(trial *t)
+{
+    net *n = case_net(t);
+    net_mode mode = strcmp(text(t, "mode"), "train") == 0 ? NET_TRAIN : NET_INFER;
+    if (n && !error_text()) {
+        net_zero_gradients(n);
+        for (int batch = 0; batch == 0 || (batch == 1 && entry_named(t, "x.1")); batch++)
+            run_batch(t, n, mode, batch);
+        net_visit(n, compare_tensor, t);
+    }
+    net_free(n);
+}
+
+/* ---- losses -------------------------------------------------------------------------------------- */
+
+static loss loss_named(const char *name, double o)
+{
+    if (strcmp(name, "cross_entropy") == 0) return loss_cross_entropy(o);
+    if (strcmp(name, "mse") == 0) return loss_mse();
+    if (strcmp(name, "huber") == 0) return loss_huber(o);
+    if (strcmp(name, "bce_with_logits") == 0) return loss_bce_with_logits();
+    return (loss){ 0 };
+}
+
+static void judge_loss(trial *t)
+{
+    loss l = loss_named(text(t, "name"), option(t, "option"));
+    tensor y = given(t, "y"), dy = make(t, y.shape), target = given(t, "target");
+    compare_number(t, "value", loss_value(l, y, target, dy), given(t, "value"));
+    compare_number(t, "value without dy", loss_value(l, y, target, (tensor){ 0 }), given(t, "value"));
+    compare(t, "dy", dy, given(t, "dy"));
+}
+
+/* ---- optimizers ---------------------------------------------------------------------------------- */
+
+static optim *optim_named(const trial *t)
+{
+    const char *name = text(t, "name");
+    const double lr = option(t, "lr"), decay = option(t, "weight_decay"), epsilon = option(t, "epsilon");
+    const double momentum = option(t, "momentum");
+    const adam a = { lr, option(t, "beta1"), option(t, "beta2"), epsilon, decay };
+    const sgd s = { lr, momentum, option(t, "dampening"), decay, option(t, "nesterov") != 0 };
+    const rmsprop r = { lr, option(t, "alpha"), epsilon, momentum, decay, option(t, "centered") != 0 };
+    if (strcmp(name, "adam") == 0) return optim_adam(a);
+    if (strcmp(name, "adamw") == 0) return optim_adamw(a);
+    if (strcmp(name, "sgd") == 0) return optim_sgd(s);
+    if (strcmp(name, "rmsprop") == 0) return optim_rmsprop(r);
+    error_set("optimizer %s is not known", name);
+    return NULL;
+}
+
+/* The parameters after every step. */
+static void judge_optimizer(trial *t)
+{
+    optim *o = optim_named(t);
+    tensor g = given(t, "g"), w = given(t, "w"), got = make(t, w.shape), lr = given(t, "lr");
+    if (o && !error_text()) {
+        tensor now = make(t, tensor_select(w, 0, 0).shape);
+        tensor_copy(now, tensor_select(w, 0, 0));
+        tensor_copy(tensor_select(got, 0, 0), now);
+        for (ptrdiff_t i = 0; i < g.shape.n[0]; i++) {
+            optim_step(o, (double)*tensor_at(lr, INDEX(i)), now, tensor_select(g, 0, i));
+            tensor_copy(tensor_select(got, 0, i + 1), now);
+        }
+        compare_number(t, "base", o->lr, given(t, "base"));
+        compare(t, "w", got, w);
+    }
+    optim_free(o);
+}
+
+/* ---- schedules ----------------------------------------------------------------------------------- */
+
+static schedule schedule_named(const trial *t)
+{
+    const char *name = text(t, "name");
+    if (strcmp(name, "step") == 0) return schedule_step(option(t, "every"), option(t, "gamma"));
+    if (strcmp(name, "cosine") == 0) return schedule_cosine(option(t, "least"));
+    if (strcmp(name, "one_cycle") == 0)
+        return schedule_one_cycle(
+            (one_cycle){ option(t, "rise"), option(t, "divisor"), option(t, "final_divisor") });
+    if (strcmp(name, "constant") != 0) error_set("schedule %s is not known", name);
+    return schedule_constant();
+}
+
+static void judge_schedule(trial *t)
+{
+    schedule s = schedule_warmup((long)option(t, "warmup"), schedule_named(t));
+    tensor expected = given(t, "factor"), got = make(t, expected.shape);
+    const long total = (long)tensor_count(expected), per_epoch = (long)option(t, "per_epoch");
+    for (long i = 0; schedule_check(&s) == 0 && i < total; i++)
+        *tensor_at(got, INDEX(i)) = (real)schedule_factor(&s, i, total, per_epoch);
+    compare(t, "factor", got, expected);
+}
+
+/* ---- a case -------------------------------------------------------------------------------------- */
+
+static bool open_trial(trial *t, const char *path, const char *dict)
+{
+    *t = (trial){ .file = safetensors_open(path), .dict = dict };
+    if (!t->file) return false;
+    t->options = json_loads(text(t, "options"), 0, NULL); /* a net has none */
+    t->sums = strcmp(text(t, "sums"), "yes") == 0;
+    return true;
+}
+
+static void close_trial(trial *t)
+{
+    while (t->count > 0) tensor_free(t->kept[--t->count]);
+    json_decref(t->options);
+    safetensors_close(t->file);
+}
+
+static const struct {
+    const char *kind;
+    void (*judge)(trial *t);
+} judges[] = { { "net", judge_net },
+               { "loss", judge_loss },
+               { "optimizer", judge_optimizer },
+               { "schedule", judge_schedule } };
+
+static void judge(trial *t)
+{
+    for (size_t i = 0; i < sizeof judges / sizeof *judges; i++)
+        if (strcmp(judges[i].kind, text(t, "kind")) == 0) judges[i].judge(t);
+    if (t->compared == 0) error_set("nothing was compared");
+    for (const safetensors_entry *e = t->file->entry; e < t->file->entry + t->file->count; e++)
+        if (!e->met) error_set("%s of the case is not used", e->name);
+}
+
+static bool passes(const char *path, const char *dict)
+{
+    trial t;
+    if (open_trial(&t, path, dict)) judge(&t);
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *end = strstr(name, ".safetensors");
+    const char *what = error_text() ? error_text() : t.why;
+    const bool good = what[0] == '\0';
+    printf("%s %.*s%s %s", good ? "ok" : "not ok", end ? (int)(end - name) : (int)strlen(name), name,
+           dict ? "~state_dict" : "", REAL_NAME);
+    if (!good) printf(": %s; %s%s", what, text(&t, "architecture"), text(&t, "options"));
+    printf("\n");
+    close_trial(&t);
+    error_clear();
+    return good;
+}
+
+/* ---- the other way ------------------------------------------------------------------------------- */
+
+static void train_and_save(trial *t, net *n, const char *saved, const char *ran)
+{
+    tensor x = given(t, "x.0"), dy = given(t, "dy.0");
+    net_forward(n, x, NET_TRAIN);
+    net_zero_gradients(n);
+    net_backward(n, dy, (tensor){ 0 });
+    tensor_add(net_parameters(n), (real)-0.01, net_gradients(n));
+    tensor y = net_forward(n, x, NET_INFER);
+    net_save(n, saved);
+
+    json_t *metadata = json_object();
+    safetensors_write(ran, 2, (safetensors_item[]){ { "x", x }, { "y", y } }, metadata);
+    json_decref(metadata);
+}
+
+static int save(const char *path, const char *saved, const char *ran)
+{
+    trial t;
+    net *n = open_trial(&t, path, NULL) ? case_net(&t) : NULL;
+    if (n && !error_text()) train_and_save(&t, n, saved, ran);
+    if (error_text()) fprintf(stderr, "%s\n", error_text());
+    net_free(n);
+    close_trial(&t);
+    return error_text() ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], "--save") == 0) return save(argv[2], argv[3], argv[4]);
+    const bool dict = argc == 4 && strcmp(argv[1], "--state-dict") == 0;
+    int failed = 0;
+    for (int i = dict ? 3 : 1; i < argc; i++) failed += !passes(argv[i], dict ? argv[2] : NULL);
+    return argc < 2 || failed > 0;
+}
