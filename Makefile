@@ -37,16 +37,18 @@ endif
 quoted = '$(subst ','\'',$1)'
 DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
 
-.PHONY: deps deps-check
+.PHONY: deps deps-check deps-conformance
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
 	@$(DEPS) check
+deps-conformance: deps ## install ONNX's cases and PyTorch, which `make conformance` compares with
+	@$(DEPS) conformance
 
 # `make deps mnist`: deps come first, also with -j, and the rest starts make anew, so that it finds what
 # was installed.
-first := $(filter deps deps-check,$(MAKECMDGOALS))
-rest  := $(filter-out deps deps-check,$(MAKECMDGOALS))
+first := $(filter deps deps-check deps-conformance,$(MAKECMDGOALS))
+rest  := $(filter-out $(first),$(MAKECMDGOALS))
 
 ifneq ($(and $(first),$(rest)),)
 .PHONY: $(rest) rest
@@ -55,7 +57,7 @@ rest: $(first) ; @$(MAKE) $(rest)
 else
 
 # These start make again, and two of them side by side would write the same files.
-ifneq ($(filter test check%,$(MAKECMDGOALS)),)
+ifneq ($(filter test check% conformance,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
 
@@ -74,13 +76,25 @@ HELPERS  := $(filter-out $(MAINS),$(wildcard examples/*.c))
 TESTS    := $(wildcard tests/test_*.c)
 TEST_AID := $(filter-out $(TESTS),$(wildcard tests/*.c))
 SCRIPTS  := $(wildcard tests/test_*.sh)
-SOURCES  := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID)
+SUITES   := $(wildcard tests/conformance/suite_*.c)
+SUITE_AID     := $(filter-out $(SUITES),$(wildcard tests/conformance/*.c))
+SUITE_SCRIPTS := $(wildcard tests/conformance/suite_*.sh tests/conformance/suite_*.py)
+
+# Where protobuf-c and ONNX's description of its files are installed; nothing where one is missing. Then
+# suite_onnx has no case, and the rest of tests/conformance/onnx is not built.
+ONNX_PROTO := $(shell command -v protoc-c >/dev/null && $(PKG_CONFIG) --exists libprotobuf-c && \
+                ls /usr/include/onnx/onnx.proto 2>/dev/null)
+ONNX_READ  := $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.h)
+ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
+
+SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX)
 
 # Of one precision, $1; the program gradcheck is built in double only.
 lib      = $(OUT)/$1/lib$(NAME_$1).a
 shared   = $(OUT)/$1/$(call so,$(NAME_$1),$(VERSION))
 programs = $(filter-out $(OUT)/float/bin/gradcheck,$(MAINS:examples/%.c=$(OUT)/$1/bin/%))
 tests    = $(TESTS:%.c=$(OUT)/$1/%)
+suites   = $(SUITES:%.c=$(OUT)/$1/%)
 NAME_float  := stride
 NAME_double := stride-double
 
@@ -97,6 +111,9 @@ LIBS        = $(eval LIBS := $(call ask,--libs,$(BLAS),-lopenblas) $(call ask,--
                 $(call ask,--libs,zlib,-lz) -lm)$(LIBS)
 TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,cmocka)) \
                 -Wno-unused-parameter)$(TEST_CFLAGS)
+ONNX_CFLAGS = $(eval ONNX_CFLAGS := -DSTRIDE_ONNX -isystem $(OUT)/onnx \
+                $(patsubst -I%,-isystem %,$(call ask,--cflags,libprotobuf-c)))$(ONNX_CFLAGS)
+ONNX_LIBS   = $(eval ONNX_LIBS := $(call ask,--libs,libprotobuf-c,-lprotobuf-c))$(ONNX_LIBS)
 TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS)
 
 # OpenMP where the compiler can build with it; its pragmas are comments elsewhere.
@@ -127,7 +144,8 @@ say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 
 define compile
 @mkdir -p $(@D)
-$(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$<),$(TEST_CFLAGS)) -MMD -MP -c $< -o $@
+$(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$<),$(TEST_CFLAGS)) \
+    $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) -MMD -MP -c $< -o $@
 endef
 
 define archive
@@ -143,7 +161,7 @@ endef
 
 define link
 @mkdir -p $(@D)
-$(call say,LD)$(LINK) $^ $1 $(LIBS) -o $@
+$(call say,LD)$(LINK) $(filter %.o,$^) $(filter %.a,$^) $1 $(LIBS) -o $@
 endef
 
 # The rules of precision $1, compiled with $2.
@@ -158,9 +176,24 @@ $(call programs,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(HELPERS:%.c=$(OUT
 	$$(link)
 $(call tests,$1): %: %.o $(TEST_AID:%.c=$(OUT)/$1/%.o) $(HELPERS:%.c=$(OUT)/$1/%.o) $(call lib,$1)
 	$$(call link,$$(TEST_LIBS))
+$(call suites,$1): %: %.o $(SUITE_AID:%.c=$(OUT)/$1/%.o) $(TEST_AID:%.c=$(OUT)/$1/%.o) $(call lib,$1)
+	$$(call link,$$(if $$(filter $(OUT)/onnx/%,$$^),$$(ONNX_LIBS)) $$(TEST_LIBS))
+$(if $(ONNX),
+$(OUT)/$1/tests/conformance/suite_onnx: $(ONNX:%.c=$(OUT)/$1/%.o) $(OUT)/onnx/onnx.pb-c.o
+$(ONNX:%.c=$(OUT)/$1/%.o) $(OUT)/$1/tests/conformance/suite_onnx.o: $(ONNX_READ))
 endef
 $(eval $(call rules,float,))
 $(eval $(call rules,double,-DSTRIDE_DOUBLE))
+
+# What reads ONNX's files, made from their description; not our code, so compiled without our warnings.
+ifdef ONNX_PROTO
+$(ONNX_READ): $(OUT)/onnx/onnx.pb-c.c ;
+$(OUT)/onnx/onnx.pb-c.c: $(ONNX_PROTO)
+	@mkdir -p $(OUT)/onnx
+	$(call say,GEN)protoc-c -I$(dir $(ONNX_PROTO)) --c_out=$(OUT)/onnx $<
+$(OUT)/onnx/onnx.pb-c.o: $(OUT)/onnx/onnx.pb-c.c $(OUT)/flags
+	$(call say,CC)$(COMPILE) $(ONNX_CFLAGS) -w -c $< -o $@
+endif
 
 # Files that change when what they hold changes: the commands, after which all is compiled again, and the
 # list of sources, after which the libraries are made again. The + keeps make -n truthful.
@@ -196,8 +229,10 @@ gradcheck: $(OUT)/double/bin/gradcheck
 
 # Each test leaves its counts in a file; what left none did not build. -k: one that does not build does
 # not keep the others from running.
+suite_counts = $(foreach p,float double,$(SUITES:tests/conformance/%.c=$(OUT)/$1/$p/%.count)) \
+               $(foreach s,$(notdir $(SUITE_SCRIPTS)),$(OUT)/$1/script/$(basename $s).count)
 COUNTS := $(foreach p,float double,$(TESTS:tests/%.c=$(OUT)/results/$p/%.count)) \
-          $(SCRIPTS:tests/%.sh=$(OUT)/results/script/%.count)
+          $(SCRIPTS:tests/%.sh=$(OUT)/results/script/%.count) $(call suite_counts,results)
 
 test: ## run every test in both precisions
 	@rm -rf $(OUT)/results
@@ -212,19 +247,41 @@ UBSAN_OPTIONS ?= print_stacktrace=1
 TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1:allocator_may_return_null=1
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-$(filter $(OUT)/results/float/%,$(COUNTS)): $(OUT)/results/float/%.count: $(OUT)/float/tests/% FORCE
-	@tests/tools/run.sh "$(ROOT)/results/float/$*" "$(abspath $<)"
-$(filter $(OUT)/results/double/%,$(COUNTS)): $(OUT)/results/double/%.count: $(OUT)/double/tests/% FORCE
-	@tests/tools/run.sh "$(ROOT)/results/double/$*" "$(abspath $<)"
-
 # What a script finds in its environment, all absolute: programs, libraries and how to build with them.
-$(filter $(OUT)/results/script/%,$(COUNTS)): $(OUT)/results/script/%.count: tests/%.sh FORCE \
-        $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p))
-	@BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" LIB="$(abspath $(call lib,float))" \
-	 LIB_DOUBLE="$(abspath $(call lib,double))" CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
-	 CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(OPENMP) $(CFLAGS)) LIBS=$(call quoted,$(LIBS)) \
-	 SANITIZE=$(call quoted,$(SANITIZE)) \
-	 tests/tools/run.sh "$(ROOT)/results/script/$*" bash $<
+IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" LIB="$(abspath $(call lib,float))" \
+    LIB_DOUBLE="$(abspath $(call lib,double))" CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
+    CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(OPENMP) $(CFLAGS)) LIBS=$(call quoted,$(LIBS)) \
+    SANITIZE=$(call quoted,$(SANITIZE))
+FOR_SCRIPT := $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p))
+
+# The tests $3 of precision $2 leave their counts in folder $1; the environment $4 is theirs besides.
+define run_programs
+$(patsubst tests/%.c,$(OUT)/$1/$2/%.count,$(subst /conformance/,/,$3)): $(OUT)/$1/$2/%.count: $(OUT)/$2/$(dir $(firstword $3))% FORCE
+	@$4 tests/tools/run.sh "$(ROOT)/$1/$2/$$*" "$$(abspath $$<)"
+endef
+define run_script
+$(OUT)/$1/script/$(basename $(notdir $2)).count: $2 FORCE $(FOR_SCRIPT)
+	@$3 $$(IN_SCRIPT) tests/tools/run.sh "$(ROOT)/$1/script/$(basename $(notdir $2))" $(if $(filter %.py,$2),python3,bash) $$<
+endef
+$(foreach p,float double,$(if $(TESTS),$(eval $(call run_programs,results,$p,$(TESTS),))))
+$(foreach s,$(SCRIPTS),$(eval $(call run_script,results,$s,)))
+
+# ---- conformance ---------------------------------------------------------------------------------
+
+# Suites that hold the library against definitions, ONNX's cases and PyTorch; `make test` runs fewer of
+# their cases. A suite is a program of both precisions, or a script; each is found by its name.
+$(foreach p,float double,$(if $(SUITES),$(eval $(call run_programs,results,$p,$(SUITES),STRIDE_FAST=1)) \
+    $(eval $(call run_programs,conformance,$p,$(SUITES),unset STRIDE_FAST;))))
+$(foreach s,$(SUITE_SCRIPTS),$(eval $(call run_script,results,$s,STRIDE_FAST=1)) \
+    $(eval $(call run_script,conformance,$s,unset STRIDE_FAST;)))
+
+.PHONY: conformance conformance-results
+conformance: ## hold every layer against definitions, ONNX's cases and PyTorch
+	@rm -rf $(OUT)/conformance
+	@$(MAKE) -k conformance-results || :
+	@tests/tools/conformance.sh $(OUT)/conformance $(call suite_counts,conformance)
+
+conformance-results: $(call suite_counts,conformance) ; @:
 
 # ---- checks --------------------------------------------------------------------------------------
 

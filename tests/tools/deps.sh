@@ -1,5 +1,6 @@
 #!/bin/sh
-# deps.sh build|check: installs what building and testing need, or what `make check` needs besides.
+# deps.sh build|check|conformance: installs what building and testing need, or what `make check` or `make
+# conformance` needs besides.
 #
 # What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
 # and quick, when nothing is.
@@ -23,6 +24,10 @@ clang-openmp  libomp-dev                          libomp-devel        openmp    
 clang-runtime libclang-rt-dev|libclang-rt-14-dev  compiler-rt         compiler-rt  -
 sanitizers    libasan8|libasan6                   libasan,libubsan    -            -
 valgrind      valgrind                            valgrind            valgrind     -
+onnx-cases    libonnx-testdata                    -                   -            -
+onnx-proto    libonnx-dev                         -                   -            -
+protobuf-c    protobuf-c-compiler,libprotobuf-c-dev protobuf-c-compiler,protobuf-c-devel protobuf-c protobuf-c
+torch         python3-torch                       -                   -            -
 '
 
 compiles() { # compiler, flags...: does a program with these, and $headers, link?
@@ -74,6 +79,18 @@ missing_for_check() {
     compiles clang -fopenmp || echo clang-openmp
     compiles clang -fsanitize=address,undefined || echo clang-runtime
     compiles "$CC" -fsanitize=address,undefined || echo sanitizers
+}
+
+# Those of a Debian: elsewhere the suites that need them are skipped.
+missing_for_conformance() {
+    command -v apt-get >/dev/null || return
+    [ -d /usr/share/libonnx-testdata/data/node ] || echo onnx-cases
+    [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
+    { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
+    for python in python3 /usr/bin/python3; do
+        $python -c 'import torch' 2>/dev/null && return
+    done
+    echo torch
 }
 
 packages() { # manager's column, needs...: their names there
