@@ -272,6 +272,167 @@ naive naive_avgpool(avgpool o, tensor x, tensor dy)
     return (naive){ .y = tensor_from(y, s), .dx = tensor_from(dx, x.shape), .exact = exact };
 }
 
+/* ---- transposed convolution ------------------------------------------------------------------ */
+
+static int or_1(int option)
+{
+    return option ? option : 1;
+}
+
+shape naive_conv_transpose2d_shape(conv_transpose2d o, shape x)
+{
+    shape s = SHAPE(x.n[0], o.out_channels, 0, 0);
+    for (int axis = 0; axis < 2; axis++)
+        s.n[2 + axis] = (x.n[2 + axis] - 1) * or_1(o.stride[axis]) - 2 * o.padding[axis] +
+                        or_1(o.dilation[axis]) * (o.kernel[axis] - 1) + o.output_padding[axis] + 1;
+    return s;
+}
+
+/* The windows lie in the output. */
+static naive_axis transposed_axis(conv_transpose2d o, shape y, int axis)
+{
+    return (naive_axis){
+        .size = y.n[2 + axis],
+        .kernel = o.kernel[axis],
+        .stride = or_1(o.stride[axis]),
+        .padding = o.padding[axis],
+        .dilation = or_1(o.dilation[axis]),
+    };
+}
+
+naive naive_conv_transpose2d(conv_transpose2d o, tensor x, tensor weight, tensor bias, tensor dy)
+{
+    shape s = naive_conv_transpose2d_shape(o, x.shape);
+    naive_axis h = transposed_axis(o, s, 0), w = transposed_axis(o, s, 1);
+    ptrdiff_t in = x.shape.n[1] / or_1(o.groups), out = o.out_channels / or_1(o.groups);
+    array ax = array_of(x), aw = array_of(weight), ady = array_of(dy);
+    array y = array_new(s.n[0], s.n[1], s.n[2], s.n[3]), dx = array_new(ax.n[0], ax.n[1], ax.n[2], ax.n[3]);
+    array dw = array_new(aw.n[0], aw.n[1], aw.n[2], aw.n[3]), db = array_new(s.n[1], 1, 1, 1);
+    for (ptrdiff_t n = 0; n < s.n[0]; n++)
+        for (ptrdiff_t k = 0; k < s.n[1]; k++)
+            for (ptrdiff_t i = 0; i < s.n[2]; i++)
+                for (ptrdiff_t j = 0; j < s.n[3]; j++) {
+                    *of(y, n, k, i, j) = tensor_is_null(bias) ? 0 : (double)*tensor_at(bias, INDEX(k));
+                    *of(db, k, 0, 0, 0) += *of(ady, n, k, i, j);
+                }
+    for (ptrdiff_t n = 0; n < ax.n[0]; n++)
+        for (ptrdiff_t c = 0; c < ax.n[1]; c++)
+            for (ptrdiff_t i = 0; i < ax.n[2]; i++)
+                for (ptrdiff_t j = 0; j < ax.n[3]; j++)
+                    for (ptrdiff_t k = 0; k < out; k++)
+                        for (ptrdiff_t kh = 0; kh < h.kernel; kh++)
+                            for (ptrdiff_t kw = 0; kw < w.kernel; kw++) {
+                                ptrdiff_t row = naive_place(h, i, kh), column = naive_place(w, j, kw);
+                                if (!inside(h, row) || !inside(w, column)) continue;
+                                ptrdiff_t to = c / in * out + k;
+                                double px = *of(ax, n, c, i, j), pw = *of(aw, c, k, kh, kw);
+                                double d = *of(ady, n, to, row, column);
+                                *of(y, n, to, row, column) += px * pw;
+                                *of(dx, n, c, i, j) += d * pw;
+                                *of(dw, c, k, kh, kw) += d * px;
+                            }
+    free(ax.at), free(aw.at), free(ady.at);
+    return (naive){ tensor_from(y, s), tensor_from(dx, x.shape), tensor_from(dw, weight.shape),
+                    tensor_from(db, SHAPE(s.n[1])), true };
+}
+
+/* ---- borders and sizes ----------------------------------------------------------------------- */
+
+/* Every row of the output is a weighed sum of rows of the input, and so is every column. */
+typedef struct blend {
+    int count;
+    ptrdiff_t from[16];
+    double weight[16];
+} blend;
+
+typedef blend blend_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t from, ptrdiff_t to);
+
+static naive blended(blend_at *rule, const void *options, shape s, double outside, tensor x, tensor dy)
+{
+    array ax = array_of(x), ady = array_of(dy);
+    array y = array_new(s.n[0], s.n[1], s.n[2], s.n[3]), dx = array_new(ax.n[0], ax.n[1], ax.n[2], ax.n[3]);
+    for (ptrdiff_t n = 0; n < s.n[0]; n++)
+        for (ptrdiff_t c = 0; c < s.n[1]; c++)
+            for (ptrdiff_t i = 0; i < s.n[2]; i++)
+                for (ptrdiff_t j = 0; j < s.n[3]; j++) {
+                    blend rows = rule(options, 0, i, ax.n[2], s.n[2]);
+                    blend columns = rule(options, 1, j, ax.n[3], s.n[3]);
+                    if (rows.count == 0 || columns.count == 0) *of(y, n, c, i, j) = outside;
+                    for (int a = 0; a < rows.count; a++)
+                        for (int b = 0; b < columns.count; b++) {
+                            double weight = rows.weight[a] * columns.weight[b];
+                            *of(y, n, c, i, j) += weight * *of(ax, n, c, rows.from[a], columns.from[b]);
+                            *of(dx, n, c, rows.from[a], columns.from[b]) += weight * *of(ady, n, c, i, j);
+                        }
+                }
+    free(ax.at), free(ady.at);
+    return (naive){ .y = tensor_from(y, s), .dx = tensor_from(dx, x.shape), .exact = true };
+}
+
+static blend pad_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t from, ptrdiff_t to)
+{
+    (void)to;
+    const pad2d *o = options;
+    ptrdiff_t place = at - (axis == 0 ? o->height : o->width)[0], last = from - 1;
+    bool before = place<0, after = place> last;
+    if (o->mode == PAD_CONSTANT && (before || after)) return (blend){ 0 };
+    if (o->mode == PAD_REFLECT) place = before ? -place : after ? 2 * last - place : place;
+    if (o->mode == PAD_REPLICATE) place = before ? 0 : after ? last : place;
+    return (blend){ 1, { place }, { 1 } };
+}
+
+shape naive_pad2d_shape(pad2d o, shape x)
+{
+    return SHAPE(x.n[0], x.n[1], x.n[2] + o.height[0] + o.height[1], x.n[3] + o.width[0] + o.width[1]);
+}
+
+naive naive_pad2d(pad2d o, tensor x, tensor dy)
+{
+    return blended(pad_at, &o, naive_pad2d_shape(o, x.shape), o.value, x, dy);
+}
+
+static blend upsample_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t from, ptrdiff_t to)
+{
+    const upsample *o = options;
+    if (o->mode == UPSAMPLE_NEAREST) return (blend){ 1, { at / o->scale[axis] }, { 1 } };
+    double place = ((double)at + 0.5) / o->scale[axis] - 0.5;
+    if (o->align_corners) place = to > 1 ? (double)(at * (from - 1)) / (double)(to - 1) : 0;
+    place = fmin(fmax(place, 0), (double)(from - 1));
+    ptrdiff_t low = (ptrdiff_t)floor(place);
+    if (low + 1 == from) return (blend){ 1, { low }, { 1 } };
+    return (blend){ 2, { low, low + 1 }, { (double)(low + 1) - place, place - (double)low } };
+}
+
+shape naive_upsample_shape(upsample o, shape x)
+{
+    return SHAPE(x.n[0], x.n[1], x.n[2] * o.scale[0], x.n[3] * o.scale[1]);
+}
+
+naive naive_upsample(upsample o, tensor x, tensor dy)
+{
+    return blended(upsample_at, &o, naive_upsample_shape(o, x.shape), 0, x, dy);
+}
+
+static blend adaptive_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t from, ptrdiff_t to)
+{
+    (void)options, (void)axis;
+    blend b = { 0 };
+    for (ptrdiff_t row = 0; row < from; row++) /* of those that part `at` touches */
+        if ((row + 1) * to > at * from && row * to < (at + 1) * from) b.from[b.count++] = row;
+    for (int k = 0; k < b.count; k++) b.weight[k] = 1.0 / b.count;
+    return b;
+}
+
+shape naive_adaptive_avgpool_shape(adaptive_avgpool o, shape x)
+{
+    return SHAPE(x.n[0], x.n[1], or_1(o.output_size[0]), or_1(o.output_size[1]));
+}
+
+naive naive_adaptive_avgpool(adaptive_avgpool o, tensor x, tensor dy)
+{
+    return blended(adaptive_at, &o, naive_adaptive_avgpool_shape(o, x.shape), 0, x, dy);
+}
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 #define INF INFINITY

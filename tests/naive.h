@@ -53,6 +53,23 @@ naive naive_avgpool(avgpool o, tensor x, tensor dy);
 
 naive naive_dense(tensor x, tensor weight, tensor bias, tensor dy);
 
+/* Every element of x, times the kernel, is added to the output where a convolution would have read it. */
+naive naive_conv_transpose2d(conv_transpose2d o, tensor x, tensor weight, tensor bias, tensor dy);
+shape naive_conv_transpose2d_shape(conv_transpose2d o, shape x);
+
+/* A place outside the image holds the value, or what stands at its mirror image, or at the nearest edge. */
+naive naive_pad2d(pad2d o, tensor x, tensor dy);
+shape naive_pad2d_shape(pad2d o, shape x);
+
+/* Nearest: y[i] = x[floor(i / scale)]. Bilinear: between the two pixels around (i + 1/2) / scale - 1/2, or
+ * around i (H - 1) / (OH - 1) where corners are aligned; beyond the edge, the edge. */
+naive naive_upsample(upsample o, tensor x, tensor dy);
+shape naive_upsample_shape(upsample o, shape x);
+
+/* The mean over rows floor(i H / OH) to ceil((i + 1) H / OH) - 1, and columns likewise. */
+naive naive_adaptive_avgpool(adaptive_avgpool o, tensor x, tensor dy);
+shape naive_adaptive_avgpool_shape(adaptive_avgpool o, shape x);
+
 /* ---- functions of one number ----------------------------------------------------------------- */
 
 /* An activation by definition. At a kink the derivative is that of the left side. Both functions are for

@@ -1,0 +1,667 @@
+/* test_more_layers.c: what the newer layers refuse and say, keep and name: transposed convolution,
+ * normalisation, softmax, borders and sizes, Lp and adaptive pooling, channel dropout, residual and concat.
+ *
+ * That they compute their definitions, and their gradients, is for the conformance suites; here are numbers
+ * worked out by hand, refusals with their texts, and what holds for any batch and number of threads. */
+#include "tests/support.h"
+
+#include "layers/layers.h"
+#include "nn/net.h"
+
+#include <math.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+static void build(layer *l, shape x)
+{
+    assert_non_null(l);
+    if (layer_build(l, x, 1)) fail_msg("%s", error_text());
+    layer_mode(l, true, 1, 1);
+}
+
+/* No layer is made, and this is what is said. */
+static void assert_refused(layer *l, const char *text)
+{
+    assert_null(l);
+    assert_non_null(error_text());
+    assert_string_equal(error_text(), text);
+    error_clear();
+}
+
+/* The layer is made, but not for this input; frees it. */
+static void assert_unfit(layer *l, shape x, const char *text)
+{
+    assert_non_null(l);
+    assert_int_equal(layer_build(l, x, 1), -1);
+    assert_non_null(error_text());
+    assert_string_equal(error_text(), text);
+    error_clear();
+    layer_free(l);
+}
+
+static void assert_text(const layer *l, const char *text)
+{
+    char described[256];
+    assert_non_null(l);
+    layer_describe(l, described, sizeof described);
+    assert_string_equal(described, text);
+}
+
+static tensor filled(shape s, double value)
+{
+    tensor x = tensor_new(s);
+    tensor_fill(x, (real)value);
+    return x;
+}
+
+/* y of x, into a new tensor that held NaN. */
+static tensor forward(layer *l, tensor x)
+{
+    shape s = l->y;
+    s.n[0] = x.shape.n[0];
+    tensor y = filled(s, NAN);
+    layer_forward(l, x, y);
+    return y;
+}
+
+static void assert_about(double value, double expected)
+{
+    if (fabs(value - expected) <= 8 * (double)REAL_EPSILON * fmax(1, fabs(expected))) return;
+    fail_msg("%.17g, expected %.17g", value, expected);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static void options_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    assert_refused(layer_conv_transpose2d((conv_transpose2d){ .kernel = { 2, 2 } }),
+                   "conv_transpose2d: out_channels is 0, expected at least 1");
+    assert_refused(layer_conv_transpose2d((conv_transpose2d){ .out_channels = 2, .kernel = { 2, 0 } }),
+                   "conv_transpose2d: kernel is 0, expected at least 1");
+    assert_refused(layer_conv_transpose2d((conv_transpose2d){
+                       .out_channels = 2, .kernel = { 2, 2 }, .output_padding = { 0, -1 } }),
+                   "conv_transpose2d: output_padding is -1, expected at least 0");
+    assert_refused(layer_lppool((lppool){ .p = 0.5 }), "lppool: p is 0.5, expected at least 1");
+    assert_refused(layer_lppool((lppool){ .p = (double)INFINITY }), "lppool: p is inf, expected at least 1");
+    assert_refused(layer_adaptive_avgpool((adaptive_avgpool){ { 3, -2 } }),
+                   "adaptive_avgpool: output_size is -2, expected at least 1");
+    assert_refused(layer_batchnorm((batchnorm){ .epsilon = -1 }),
+                   "batchnorm: epsilon is -1, expected at least 0");
+    assert_refused(layer_batchnorm((batchnorm){ .momentum = -0.5 }),
+                   "batchnorm: momentum is -0.5, expected at least 0");
+    assert_refused(layer_layernorm((layernorm){ .axes = 8 }),
+                   "layernorm: axes is 8, expected at least 0 and below 8");
+    assert_refused(layer_groupnorm((groupnorm){ 0 }), "groupnorm: groups is 0, expected at least 1");
+    assert_refused(layer_softmax(-1), "softmax: axis is -1, expected at least 1 and below 8");
+    assert_refused(layer_log_softmax(8), "log_softmax: axis is 8, expected at least 1 and below 8");
+    assert_refused(layer_pad2d((pad2d){ .width = { 0, -1 } }), "pad2d: width is -1, expected at least 0");
+    assert_refused(layer_pad2d((pad2d){ .mode = (pad_mode)3 }),
+                   "pad2d: mode is choice 3, expected 0 (constant) to 2 (replicate)");
+    assert_refused(layer_upsample((upsample){ .scale = { 2, 0 } }),
+                   "upsample: scale is 0, expected at least 1");
+    assert_refused(layer_upsample((upsample){ .scale = { 2, 2 }, .mode = (upsample_mode)2 }),
+                   "upsample: mode is choice 2, expected 0 (nearest) to 1 (bilinear)");
+    assert_refused(layer_channel_dropout(1), "channel_dropout: p is 1, expected at least 0 and below 1");
+    assert_refused(layer_channel_dropout(-0.5),
+                   "channel_dropout: p is -0.5, expected at least 0 and below 1");
+}
+
+static void options_are_described_where_they_differ_from_defaults(void **state)
+{
+    (void)state;
+    layer *all[] = {
+        layer_conv_transpose2d((conv_transpose2d){ .out_channels = 3,
+                                                   .kernel = { 2, 3 },
+                                                   .stride = { 2, 1 },
+                                                   .output_padding = { 1, 0 },
+                                                   .no_bias = true }),
+        layer_lppool((lppool){ .kernel = { 2, 2 }, .p = 3 }),
+        layer_adaptive_avgpool((adaptive_avgpool){ { 7, 0 } }),
+        layer_adaptive_avgpool((adaptive_avgpool){ 0 }),
+        layer_batchnorm((batchnorm){ .momentum = 0.25 }),
+        layer_layernorm((layernorm){ .axes = 1, .epsilon = 0.5 }),
+        layer_groupnorm((groupnorm){ .groups = 4, .no_affine = true }),
+        layer_softmax(0),
+        layer_log_softmax(2),
+        layer_pad2d((pad2d){ .height = { 1, 2 }, .mode = PAD_REFLECT }),
+        layer_upsample((upsample){ .scale = { 2, 3 }, .mode = UPSAMPLE_BILINEAR, .align_corners = true }),
+        layer_channel_dropout(0.5),
+    };
+    static const char *const texts[] = {
+        "conv_transpose2d(out_channels=3, kernel=2x3, stride=2x1, output_padding=1x0, no_bias)",
+        "lppool(kernel=2x2, p=3)",
+        "adaptive_avgpool(output_size=7x1)",
+        "adaptive_avgpool",
+        "batchnorm(momentum=0.25)",
+        "layernorm(axes=1, epsilon=0.5)",
+        "groupnorm(groups=4, no_affine)",
+        "softmax",
+        "log_softmax(axis=2)",
+        "pad2d(height=1x2, mode=reflect)",
+        "upsample(scale=2x3, mode=bilinear, align_corners)",
+        "channel_dropout(p=0.5)",
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        assert_text(all[i], texts[i]);
+        layer_free(all[i]);
+    }
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static layer *transposed(int groups, int padding, int output_padding)
+{
+    return layer_conv_transpose2d((conv_transpose2d){ .out_channels = 4,
+                                                      .kernel = { 2, 2 },
+                                                      .stride = { 2, 2 },
+                                                      .padding = { padding, 0 },
+                                                      .output_padding = { output_padding, 0 },
+                                                      .groups = groups });
+}
+
+static void inputs_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    assert_unfit(transposed(1, 0, 0), SHAPE(2, 3),
+                 "conv_transpose2d: the input is [2, 3], expected [N, C, H, W]");
+    assert_unfit(transposed(4, 0, 0), SHAPE(2, 6, 3, 3),
+                 "conv_transpose2d: groups=4 must divide the 6 input and 4 output channels");
+    assert_unfit(transposed(3, 0, 0), SHAPE(2, 6, 3, 3),
+                 "conv_transpose2d: groups=3 must divide the 6 input and 4 output channels");
+    assert_unfit(transposed(1, 1, 0), SHAPE(2, 3, 1, 3),
+                 "conv_transpose2d: padding 1×0 leaves nothing of the output");
+    assert_unfit(transposed(1, 0, 2), SHAPE(2, 3, 3, 3),
+                 "conv_transpose2d: output_padding 2×0, expected less than the stride or the dilation");
+    assert_unfit(layer_lppool((lppool){ .kernel = { 3, 3 } }), SHAPE(1, 1, 2, 4),
+                 "lppool: kernel 3×3 does not fit the padded input 2×4");
+    assert_unfit(layer_lppool((lppool){ .kernel = { 3, 3 }, .padding = { 3, 0 } }), SHAPE(1, 1, 5, 5),
+                 "lppool: padding 3×0, expected less than the dilated kernel 3×3");
+    assert_unfit(layer_adaptive_avgpool((adaptive_avgpool){ 0 }), SHAPE(2, 3, 4),
+                 "adaptive_avgpool: the input is [2, 3, 4], expected [N, C, H, W]");
+    assert_unfit(layer_batchnorm((batchnorm){ 0 }), SHAPE(3),
+                 "batchnorm: the input is [3], expected [N, C, ...]");
+    assert_unfit(layer_groupnorm((groupnorm){ .groups = 1 }), SHAPE(3),
+                 "groupnorm: the input is [3], expected [N, C, ...]");
+    assert_unfit(layer_groupnorm((groupnorm){ .groups = 4 }), SHAPE(2, 6, 3),
+                 "groupnorm: groups=4 must divide the 6 channels");
+    assert_unfit(layer_layernorm((layernorm){ .axes = 3 }), SHAPE(2, 6, 3),
+                 "layernorm: axes=3 of an input [2, 6, 3], expected less than 3");
+    assert_unfit(layer_softmax(2), SHAPE(2, 6), "softmax: axis=2 of an input [2, 6]");
+    assert_unfit(layer_log_softmax(1), SHAPE(2), "log_softmax: axis=1 of an input [2]");
+    assert_unfit(layer_pad2d((pad2d){ 0 }), SHAPE(2, 6), "pad2d: the input is [2, 6], expected [N, C, H, W]");
+    assert_unfit(layer_pad2d((pad2d){ .width = { 0, 3 }, .mode = PAD_REFLECT }), SHAPE(1, 1, 4, 3),
+                 "pad2d: reflecting 3 of an input [1, 1, 4, 3], expected less than its size");
+    assert_unfit(layer_upsample((upsample){ .scale = { 2, 2 } }), SHAPE(2, 6),
+                 "upsample: the input is [2, 6], expected [N, C, H, W]");
+    assert_unfit(layer_upsample((upsample){ .scale = { 32, 2 } }), SHAPE(1, 1, (ptrdiff_t)1 << 59, 1),
+                 "upsample: scale 32x2 of an input [1, 1, 576460752303423488, 1] is too large");
+    assert_unfit(layer_channel_dropout(0.5), SHAPE(4),
+                 "channel_dropout: the input is [4], expected [N, C, ...]");
+}
+
+/* A border as wide as the image is one too many to mirror; one less is not, and an edge repeats for ever. */
+static void a_mirror_reaches_as_far_as_the_image(void **state)
+{
+    (void)state;
+    layer *mirror = layer_pad2d((pad2d){ .width = { 2, 2 }, .mode = PAD_REFLECT });
+    layer *edge = layer_pad2d((pad2d){ .width = { 4, 0 }, .mode = PAD_REPLICATE });
+    layer *constant = layer_pad2d((pad2d){ .height = { 0, 1 }, .width = { 1, 0 }, .value = 7 });
+    tensor x = tensor_of(SHAPE(1, 1, 1, 3), 1, 2, 3);
+    build(mirror, x.shape), build(edge, x.shape), build(constant, x.shape);
+    tensor a = forward(mirror, x), b = forward(edge, x), c = forward(constant, x);
+    assert_elements(a, 3, 2, 1, 2, 3, 2, 1);
+    assert_elements(b, 1, 1, 1, 1, 1, 2, 3);
+    assert_elements(c, 7, 1, 2, 3, 7, 7, 7, 7);
+    tensor dx = filled(x.shape, NAN);
+    layer_backward(mirror, x, a, a, dx); /* each gets back what its copies hold */
+    assert_elements(dx, 1 + 1, 2 + 2 + 2, 3 + 3);
+    tensor_free(x), tensor_free(a), tensor_free(b), tensor_free(c), tensor_free(dx);
+    layer_free(mirror), layer_free(edge), layer_free(constant);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static layer *convolution(int out, int stride)
+{
+    return layer_conv2d((conv2d){
+        .out_channels = out, .kernel = { 3, 3 }, .stride = { stride, stride }, .padding = { 1, 1 } });
+}
+
+static void branches_that_do_not_meet_are_refused(void **state)
+{
+    (void)state;
+    const shape s = SHAPE(2, 3, 4, 4);
+    assert_unfit(layer_residual(convolution(5, 1)), s,
+                 "residual: the body makes [2, 5, 4, 4], to be added to [2, 3, 4, 4]");
+    assert_unfit(layer_residual_projected(convolution(5, 2), convolution(5, 1)), s,
+                 "residual: the body makes [2, 5, 2, 2], to be added to [2, 5, 4, 4]");
+    assert_unfit(
+        layer_residual(layer_dense((dense){ .out_features = 3 })), s,
+        "body: dense: the input is [2, 3, 4, 4], expected [N, features]; a flatten before it makes that");
+    assert_unfit(layer_residual_projected(layer_identity(), layer_softmax(7)), s,
+                 "projection: softmax: axis=7 of an input [2, 3, 4, 4]");
+    assert_unfit(
+        layer_concat(convolution(5, 1), convolution(5, 2)), s,
+        "concat: branch 1 makes [2, 5, 2, 2], branch 0 [2, 5, 4, 4]: they may differ in channels only");
+    assert_unfit(layer_concat(layer_identity(), layer_flatten()), s,
+                 "concat: branch 1 makes [2, 48], branch 0 [2, 3, 4, 4]: they may differ in channels only");
+    assert_unfit(layer_concat(layer_identity(), layer_softmax(5)), s,
+                 "branch 1: softmax: axis=5 of an input [2, 3, 4, 4]");
+    assert_unfit(layer_concat_of(0, NULL), s, "concat: holds no layers");
+    assert_refused(layer_residual(layer_upsample((upsample){ 0 })),
+                   "upsample: scale is 0, expected at least 1");
+}
+
+/* Nothing is asked of the first layer of a net but the gradients below it. */
+static void a_block_that_comes_first_needs_no_dx(void **state)
+{
+    (void)state;
+    net *n =
+        net_new(SHAPE(2, 4, 4),
+                layer_residual_projected(layer_sequence(convolution(3, 1), layer_batchnorm((batchnorm){ 0 })),
+                                         convolution(3, 1)),
+                layer_concat(convolution(2, 2), layer_sequence(layer_tanh(), convolution(1, 2))));
+    net *first =
+        net_new(SHAPE(2, 4, 4), layer_concat(convolution(2, 2),
+                                             layer_residual_projected(convolution(4, 2), convolution(4, 2))));
+    net *nets[] = { n, first };
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(nets[i]);
+        assert_int_equal(net_build(nets[i], 9, 1), 0);
+        tensor x = tensor_new(SHAPE(9, 2, 4, 4)), dx = filled(x.shape, NAN);
+        tensor_normal(x, (random_key){ 1, 1 }, 0, 1);
+        tensor y = net_forward(nets[i], x, NET_TRAIN), dy = tensor_clone(y);
+        assert_int_equal(net_backward(nets[i], dy, (tensor){ 0 }), 0);
+        tensor without = tensor_clone(net_gradients(nets[i]));
+        net_zero_gradients(nets[i]);
+        assert_int_equal(net_backward(nets[i], dy, dx), 0);
+        assert_same(net_gradients(nets[i]), without);
+        for (ptrdiff_t k = 0; k < tensor_count(dx); k++) assert_true(isfinite(tensor_data(dx)[k]));
+        tensor_free(x), tensor_free(dx), tensor_free(dy), tensor_free(without);
+        net_free(nets[i]);
+    }
+}
+
+/* ---- batch normalisation --------------------------------------------------------------------- */
+
+/* Channel 0 holds 1 2 3 6: mean 3, variance 14/4, unbiased 14/3. Channel 1 holds -4 -4 0 0: mean -2,
+ * variance 4, unbiased 16/3. */
+static tensor two_channels(void)
+{
+    return tensor_of(SHAPE(2, 2, 2), 1, 2, -4, -4, 3, 6, 0, 0);
+}
+
+static void batchnorm_follows_the_batch_with_its_running_statistics(void **state)
+{
+    (void)state;
+    layer *l = layer_batchnorm((batchnorm){ .momentum = 0.25, .epsilon = 0.5 });
+    tensor x = two_channels();
+    build(l, x.shape);
+    assert_elements(l->state[0], 0, 0);
+    assert_elements(l->state[1], 1, 1);
+    tensor y = forward(l, x);
+    assert_elements(l->state[0], 0.75, -0.5);
+    assert_about((double)*element(l->state[1], 0), 0.75 + 0.25 * 14 / 3);
+    assert_about((double)*element(l->state[1], 1), 0.75 + 0.25 * 16 / 3);
+    const double expected[] = { -2, -1, -2, -2, 0, 3, 2, 2 }; /* over sqrt(variance + 1/2) */
+    for (ptrdiff_t k = 0; k < 8; k++)
+        assert_about((double)*element(y, k), expected[k] / sqrt(k / 2 % 2 ? 4.5 : 4));
+    tensor again = forward(l, x);
+    assert_same(again, y);
+    assert_about((double)*element(l->state[0], 0), 0.75 * 0.75 + 0.25 * 3);
+    assert_about((double)*element(l->state[1], 1), 0.75 * (0.75 + 0.25 * 16 / 3) + 0.25 * 16 / 3);
+    tensor_free(x), tensor_free(y), tensor_free(again);
+    layer_free(l);
+}
+
+/* A value alone has no variance: y is the bias, and what the running variance moves to is 0. */
+static void batchnorm_of_a_single_value_a_channel(void **state)
+{
+    (void)state;
+    layer *l = layer_batchnorm((batchnorm){ .momentum = 0.5 });
+    tensor x = tensor_of(SHAPE(1, 3), 5, -7, 0), dy = filled(x.shape, 2), dx = filled(x.shape, NAN);
+    build(l, x.shape);
+    roll_elements(&(dice){ { 1 } }, l->param[1], -3, 3);
+    tensor y = forward(l, x);
+    assert_elements(y, *element(l->param[1], 0), *element(l->param[1], 1), *element(l->param[1], 2));
+    assert_elements(l->state[0], 2.5, -3.5, 0);
+    assert_elements(l->state[1], 0.5, 0.5, 0.5);
+    layer_backward(l, x, y, dy, dx);
+    assert_elements(dx, 0, 0, 0);
+    assert_elements(l->grad[0], 0, 0, 0);
+    assert_elements(l->grad[1], 2, 2, 2);
+    tensor_free(x), tensor_free(dy), tensor_free(dx), tensor_free(y);
+    layer_free(l);
+}
+
+/* One image of several values a channel is a batch like any other. */
+static void batchnorm_of_one_image(void **state)
+{
+    (void)state;
+    layer *l = layer_batchnorm((batchnorm){ .momentum = 1, .epsilon = 0.25 });
+    tensor x = tensor_of(SHAPE(1, 2, 3), 1, 2, 6, 4, 4, 4);
+    build(l, x.shape);
+    tensor y = forward(l, x);
+    assert_elements(l->state[0], 3, 4);
+    assert_elements(l->state[1], 7, 0); /* 14 / 2: unbiased */
+    for (ptrdiff_t k = 0; k < 3; k++)
+        assert_about((double)*element(y, k), ((double)*element(x, k) - 3) / sqrt(14.0 / 3 + 0.25));
+    for (ptrdiff_t k = 3; k < 6; k++) assert_true(*element(y, k) == 0);
+    tensor_free(x), tensor_free(y);
+    layer_free(l);
+}
+
+static void batchnorm_in_inference_takes_the_running_statistics_as_they_are(void **state)
+{
+    (void)state;
+    layer *l = layer_batchnorm((batchnorm){ .epsilon = 0.5 });
+    tensor x = two_channels(), dy = filled(x.shape, 3), dx = filled(x.shape, NAN);
+    build(l, SHAPE(5, 2, 2));
+    tensor mean = tensor_of(SHAPE(2), 2, -1), variance = tensor_of(SHAPE(2), 3.5, 0.5),
+           weight = tensor_of(SHAPE(2), 3, 5), bias = tensor_of(SHAPE(2), 10, 20);
+    tensor_copy(l->state[0], mean), tensor_copy(l->state[1], variance);
+    tensor_copy(l->param[0], weight), tensor_copy(l->param[1], bias);
+    layer_mode(l, false, 1, 1);
+    tensor y = forward(l, x); /* deviations 2 and 1 */
+    assert_elements(y, 8.5, 10, 5, 5, 11.5, 16, 25, 25);
+    assert_same(l->state[0], mean);
+    assert_same(l->state[1], variance);
+    layer_backward(l, x, y, dy, dx);
+    assert_elements(dx, 4.5, 4.5, 15, 15, 4.5, 4.5, 15, 15);
+    assert_elements(l->grad[0], 3 * (-0.5 + 0 + 0.5 + 2), 3 * (-3 - 3 + 1 + 1));
+    assert_elements(l->grad[1], 12, 12);
+    tensor_free(x), tensor_free(dy), tensor_free(dx), tensor_free(mean), tensor_free(variance);
+    tensor_free(weight), tensor_free(bias), tensor_free(y);
+    layer_free(l);
+}
+
+static void collect_name(const net_tensor *t, void *context)
+{
+    char *all = context;
+    strcat(all, t->name);
+    strcat(all, tensor_is_null(t->gradient) ? "* " : " ");
+}
+
+/* A state, which has no gradient, is marked with a star. */
+static void states_and_parameters_of_blocks_have_names(void **state)
+{
+    (void)state;
+    net *n = net_new(
+        SHAPE(2, 4, 4), layer_batchnorm((batchnorm){ .no_affine = true }),
+        layer_residual_projected(
+            layer_sequence(layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 1, 1 }, .no_bias = true }),
+                           layer_batchnorm((batchnorm){ 0 })),
+            layer_groupnorm((groupnorm){ .groups = 2 })),
+        layer_concat(layer_identity(), layer_layernorm((layernorm){ 0 })));
+    char names[512] = "";
+    assert_non_null(n);
+    assert_int_equal(net_build(n, 2, 1), 0);
+    net_visit(n, collect_name, names);
+    assert_string_equal(names, "0.running_mean* 0.running_var* 1.body.0.weight 1.body.1.weight 1.body.1.bias "
+                               "1.body.1.running_mean* 1.body.1.running_var* 1.projection.weight "
+                               "1.projection.bias 2.1.weight 2.1.bias ");
+    assert_shape(net_find(n, "2.1.weight"), 2, 4, 4);
+    assert_shape(net_find(n, "1.body.1.running_var"), 2);
+    assert_int_equal(tensor_count(net_states(n)), 8);
+    net_free(n);
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+static void softmax_of_huge_logits_does_not_overflow(void **state)
+{
+    (void)state;
+    const double huge = (double)REAL_MAX / 4;
+    layer *l = layer_softmax(0), *logarithm = layer_log_softmax(0);
+    tensor x = tensor_of(SHAPE(3, 3), huge, -huge, 0, 1000, 1000, -1000, -huge, -huge, -huge);
+    build(l, x.shape), build(logarithm, x.shape);
+    tensor y = forward(l, x), z = forward(logarithm, x);
+    assert_elements(tensor_narrow(y, 0, 0, 2), 1, 0, 0, 0.5, 0.5, 0);
+    for (ptrdiff_t k = 6; k < 9; k++) assert_about((double)*element(y, k), 1.0 / 3);
+    assert_elements(tensor_narrow(z, 0, 0, 1), 0, -2 * huge, -huge);
+    assert_about((double)*element(z, 3), -log(2)); /* however large what the row begins with */
+    for (ptrdiff_t k = 6; k < 9; k++) assert_about((double)*element(z, k), -log(3));
+    assert_true(*element(z, 5) < -2000 && *element(z, 5) > -2001);
+    tensor dy = filled(x.shape, 1), dx = filled(x.shape, NAN);
+    layer_backward(l, x, y, dy, dx); /* rows of the same dy: nothing changes */
+    for (ptrdiff_t k = 0; k < 9; k++) assert_about((double)*element(dx, k) + 1, 1);
+    tensor_free(x), tensor_free(y), tensor_free(z), tensor_free(dy), tensor_free(dx);
+    layer_free(l), layer_free(logarithm);
+}
+
+/* Powers of two, so that 1/K is exact; along every axis. */
+static void softmax_of_equal_numbers_is_even(void **state)
+{
+    (void)state;
+    const shape s = SHAPE(3, 4, 8, 2);
+    for (int axis = 1; axis < 4; axis++)
+        for (int level = -2; level <= 2; level++) {
+            layer *l = layer_softmax(axis), *logarithm = layer_log_softmax(axis);
+            tensor x = filled(s, 50 * level), even = filled(s, 1 / (double)s.n[axis]);
+            build(l, s), build(logarithm, s);
+            tensor y = forward(l, x), z = forward(logarithm, x);
+            assert_same(y, even);
+            for (ptrdiff_t k = 0; k < tensor_count(z); k++)
+                assert_true(fabs((double)*element(z, k) + log((double)s.n[axis])) <
+                            200 * (double)REAL_EPSILON);
+            tensor_free(x), tensor_free(even), tensor_free(y), tensor_free(z);
+            layer_free(l), layer_free(logarithm);
+        }
+}
+
+/* ---- channel dropout ------------------------------------------------------------------------- */
+
+/* Each channel is all zeros, or all twice what it was; returns how many were dropped. */
+static int dropped(tensor x, tensor y)
+{
+    int count = 0;
+    for (ptrdiff_t i = 0; i < y.shape.n[0]; i++)
+        for (ptrdiff_t c = 0; c < y.shape.n[1]; c++) {
+            tensor from = tensor_select(tensor_select(x, 0, i), 0, c),
+                   to = tensor_select(tensor_select(y, 0, i), 0, c);
+            double factor = (double)(*element(to, 0) / *element(from, 0));
+            assert_true(factor == 0 || factor == 2);
+            count += factor == 0;
+            for (ptrdiff_t k = 0; k < tensor_count(to); k++)
+                assert_true((double)*element(to, k) == factor * (double)*element(from, k));
+        }
+    return count;
+}
+
+static void channel_dropout_drops_whole_channels(void **state)
+{
+    (void)state;
+    layer *l = layer_channel_dropout(0.5);
+    tensor x = filled(SHAPE(20, 30, 3, 2), 3), dx = filled(x.shape, NAN);
+    build(l, x.shape);
+    tensor y = forward(l, x);
+    int count = dropped(x, y);
+    assert_true(count > 220 && count < 380); /* of 600: 6.5 deviations to either side */
+    layer_backward(l, x, y, x, dx);
+    assert_same(dx, y); /* linear and diagonal: the same mask */
+    layer_mode(l, false, 1, 1);
+    tensor_free(y);
+    y = forward(l, x);
+    assert_same(y, x);
+    layer_backward(l, x, y, x, dx);
+    assert_same(dx, x);
+    tensor_free(x), tensor_free(y), tensor_free(dx);
+    layer_free(l);
+}
+
+static bool differ(tensor a, tensor b)
+{
+    for (ptrdiff_t k = 0; k < tensor_count(a); k++)
+        if (*element(a, k) != *element(b, k)) return true;
+    return false;
+}
+
+static tensor dropout_at(layer *l, tensor x, uint64_t seed, uint64_t step)
+{
+    layer_mode(l, true, seed, step);
+    return forward(l, x);
+}
+
+static void channel_dropout_is_a_function_of_seed_and_step(void **state)
+{
+    (void)state;
+    layer *l = layer_channel_dropout(0.5);
+    tensor x = filled(SHAPE(19, 8, 2, 2), 1);
+    build(l, x.shape);
+    tensor a = dropout_at(l, x, 1, 1), b = dropout_at(l, x, 1, 2), c = dropout_at(l, x, 2, 1);
+    tensor again = dropout_at(l, x, 1, 1), fewer = dropout_at(l, tensor_narrow(x, 0, 0, 11), 1, 1);
+    assert_same(again, a);
+    assert_true(differ(a, b) && differ(a, c) && differ(b, c));
+    assert_true(differ(tensor_narrow(a, 0, 0, 8), tensor_narrow(a, 0, 8, 8))); /* images differ too */
+    assert_same(fewer, tensor_narrow(a, 0, 0, 11));
+    tensor_free(x), tensor_free(a), tensor_free(b), tensor_free(c), tensor_free(again), tensor_free(fewer);
+    layer_free(l);
+}
+
+/* ---- any batch, any number of threads ------------------------------------------------------------ */
+
+/* Every newer layer, on [N, 4, 4, 4], with batchnorm inside blocks. */
+static layer *everything(void)
+{
+    layer *body = layer_sequence(
+        layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 }, .no_bias = true }),
+        layer_batchnorm((batchnorm){ 0 }), layer_silu(), layer_groupnorm((groupnorm){ .groups = 2 }));
+    layer *wide =
+        layer_concat(layer_residual(body), layer_layernorm((layernorm){ .axes = 2 }), layer_softmax(0));
+    return layer_sequence(wide, layer_channel_dropout(0.25), layer_batchnorm((batchnorm){ 0 }),
+                          layer_conv_transpose2d((conv_transpose2d){
+                              .out_channels = 4, .kernel = { 2, 2 }, .stride = { 2, 2 } }),
+                          layer_pad2d((pad2d){ .height = { 1, 2 }, .width = { 2, 1 }, .mode = PAD_REFLECT }),
+                          layer_lppool((lppool){ .kernel = { 3, 3 }, .stride = { 2, 2 } }),
+                          layer_upsample((upsample){ .scale = { 2, 2 }, .mode = UPSAMPLE_BILINEAR }),
+                          layer_adaptive_avgpool((adaptive_avgpool){ { 2, 3 } }), layer_flatten(),
+                          layer_dense((dense){ .out_features = 5 }), layer_log_softmax(0));
+}
+
+typedef struct results {
+    tensor y, dx, gradients, states;
+} results;
+
+/* Two steps on the first `images` of the same batch, by a layer built for `planned`. */
+static results train(layer *l, ptrdiff_t planned, ptrdiff_t images)
+{
+    tensor all = tensor_new(SHAPE(64, 4, 4, 4));
+    tensor_normal(all, (random_key){ 5, 1 }, 0, 1);
+    tensor x = tensor_narrow(all, 0, 0, images);
+    build(l, SHAPE(planned, 4, 4, 4));
+    tensor dy = tensor_new(SHAPE(images, 5)), y = { 0 }, dx = filled(x.shape, NAN);
+    tensor_normal(dy, (random_key){ 5, 2 }, 0, 1);
+    for (uint64_t step = 1; step <= 2; step++) {
+        tensor_free(y);
+        layer_mode(l, true, 3, step);
+        layer_spoil_scratch(l);
+        y = forward(l, x);
+        layer_backward(l, x, y, dy, dx);
+    }
+    tensor_free(all), tensor_free(dy);
+    return (results){ y, dx, tensor_clone(layer_gradients(l)), tensor_clone(layer_states(l)) };
+}
+
+static void assert_bits(tensor a, tensor b)
+{
+    assert_int_equal(tensor_count(a), tensor_count(b));
+    assert_memory_equal(tensor_data(a), tensor_data(b), (size_t)tensor_count(a) * sizeof(real));
+}
+
+static void assert_same_results(results a, results b)
+{
+    assert_bits(a.y, b.y);
+    assert_bits(a.dx, b.dx);
+    assert_bits(a.gradients, b.gradients);
+    assert_bits(a.states, b.states);
+}
+
+static void results_free(results r)
+{
+    tensor_free(r.y), tensor_free(r.dx), tensor_free(r.gradients), tensor_free(r.states);
+}
+
+/* How many threads layers that are built from now on run on; returns how many it was. */
+static int set_threads(int threads)
+{
+#ifdef _OPENMP
+    int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    return before;
+#else
+    return threads;
+#endif
+}
+
+static void results_are_the_same_bits_for_any_number_of_threads(void **state)
+{
+    (void)state;
+    static const int threads[] = { 1, 2, 3, 8 };
+    results one = { 0 };
+    for (int i = 0; i < 4; i++) {
+        int before = set_threads(threads[i]);
+        layer *l = everything();
+        results r = train(l, 64, 64);
+        set_threads(before);
+        layer_free(l);
+        for (ptrdiff_t k = 0; k < tensor_count(r.gradients); k++)
+            assert_true(isfinite(tensor_data(r.gradients)[k]));
+        if (i == 0) {
+            one = r;
+            continue;
+        }
+        about("%d threads", threads[i]);
+        assert_same_results(r, one);
+        results_free(r);
+    }
+    results_free(one);
+}
+
+/* As a last batch is smaller: the moments, the running ones and the gradients are of what is there, and
+ * nothing is left of the larger batch before it. */
+static void a_smaller_batch_is_as_if_built_for_it(void **state)
+{
+    (void)state;
+    static const ptrdiff_t sizes[] = { 1, 5, 8, 9, 19 };
+    for (int i = 0; i < 5; i++) {
+        about("%td images", sizes[i]);
+        layer *exact = everything(), *large = everything();
+        results fitting = train(exact, sizes[i], sizes[i]), before = train(large, 20, 20);
+        layer_reset(large, 1);
+        tensor_fill(layer_gradients(large), 0);
+        results smaller = train(large, 20, sizes[i]);
+        assert_same_results(smaller, fitting);
+        results_free(fitting), results_free(before), results_free(smaller);
+        layer_free(exact), layer_free(large);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        CLAIM(options_out_of_range_are_refused),
+        CLAIM(options_are_described_where_they_differ_from_defaults),
+        CLAIM(inputs_that_do_not_fit_are_refused),
+        CLAIM(a_mirror_reaches_as_far_as_the_image),
+        CLAIM(branches_that_do_not_meet_are_refused),
+        CLAIM(a_block_that_comes_first_needs_no_dx),
+        CLAIM(batchnorm_follows_the_batch_with_its_running_statistics),
+        CLAIM(batchnorm_of_a_single_value_a_channel),
+        CLAIM(batchnorm_of_one_image),
+        CLAIM(batchnorm_in_inference_takes_the_running_statistics_as_they_are),
+        CLAIM(states_and_parameters_of_blocks_have_names),
+        CLAIM(softmax_of_huge_logits_does_not_overflow),
+        CLAIM(softmax_of_equal_numbers_is_even),
+        CLAIM(channel_dropout_drops_whole_channels),
+        CLAIM(channel_dropout_is_a_function_of_seed_and_step),
+        CLAIM(results_are_the_same_bits_for_any_number_of_threads),
+        CLAIM(a_smaller_batch_is_as_if_built_for_it),
+    };
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}
