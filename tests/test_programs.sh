@@ -1,0 +1,570 @@
+#!/usr/bin/env bash
+# What the programs of examples/ print, where they print it, and how they fail.
+set -u
+tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/programs
+root=$PWD
+work=$tmp/away/here # neither data/mnist nor ../shared/mnist is to be found from here
+mkdir -p "$work" "$tmp/good"
+cd "$work" || exit 1
+unset MNIST_DIR NO_COLOR COLORTERM
+export STRIDE_OFFLINE=1 TERM=xterm
+out=$tmp/out err=$tmp/err
+failed=0
+
+claim() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >"$tmp/log" 2>&1; then
+        echo "ok $name"
+    else
+        cat "$tmp/log"
+        echo "not ok $name"
+        failed=1
+    fi
+}
+
+# ---- what a program did ----------------------------------------------------------------------------
+
+run() { # COMMAND...: into $out, $err and $status
+    "$@" >"$out" 2>"$err"
+    status=$?
+}
+because() { # WHAT: tells what it did, and fails
+    echo "$1; status $status, stdout and stderr:"
+    tail -n 20 "$out"
+    echo --
+    tail -n 20 "$err"
+    return 1
+}
+lines() { awk 'END { print NR }' "$1"; }
+
+succeeds() { # COMMAND...
+    run "$@"
+    [ $status = 0 ] || because "$*"
+}
+# An error is one line on stderr, which says what is wrong, and status 1.
+fails() { # PATTERN COMMAND...
+    local pattern=$1
+    shift
+    run "$@"
+    [ $status = 1 ] || because "$*: expected status 1" || return
+    [ "$(lines "$err")" = 1 ] || because "$*: expected one line on stderr" || return
+    grep -qE -- "$pattern" "$err" || because "$*: expected /$pattern/"
+}
+# A wrong command line: nothing on stdout, status 2.
+refuses() { # COMMAND...
+    run "$@"
+    [ $status = 2 ] && [ ! -s "$out" ] && [ -s "$err" ] || because "$*: expected status 2 and words on stderr only"
+}
+
+everywhere="$BIN/mnist $BIN/predict $BIN/custom_layer $BIN_DOUBLE/gradcheck $BIN/views $BIN/pooling"
+
+# ---- command lines ---------------------------------------------------------------------------------
+
+helps() {
+    local program option
+    for program in $everywhere; do
+        for option in --help -h; do
+            succeeds "$program" $option || return
+            grep -q "^usage: ${program##*/}" "$out" && [ ! -s "$err" ] || because "$program $option" || return
+        done
+    done
+}
+refuses_options() {
+    local program
+    for program in $everywhere; do refuses "$program" --no-such-option || return; done
+}
+refuses_values() {
+    local value
+    for value in --epochs --epochs= --epochs=0 --epochs=2x --epochs=99999999999999999999 --batch=0 --batch=-1 --lr=0 \
+        --lr=nan --lr=inf --seed=-1 --quiet=1 a-file; do
+        refuses "$BIN/mnist" "$value" || return
+    done
+    for value in --model -1 seven 7x 99999999999999999999 --no-test=1; do refuses "$BIN/predict" "$value" || return; done
+    refuses "$BIN/predict" 1 2 && refuses "$BIN/custom_layer" --broken twice
+}
+
+claim "every program helps on stdout" helps
+claim "options that there are not go to stderr, with status 2" refuses_options
+claim "so do values out of range" refuses_values
+
+# ---- numbers ---------------------------------------------------------------------------------------
+
+# What $out shows below a heading, a line that says just this: "1 2 | 3 4".
+rows() { # HEADING
+    awk -v heading="$1" '
+        $0 == heading && !begun { begun = 1; next }
+        !begun || /^ *shape / { next }
+        {
+            depth += gsub(/\[/, "") - gsub(/\]/, "")
+            for (i = 1; i <= NF; i++) sub(/\.$/, "", $i)
+            if (NF) { $1 = $1; all = all (all == "" ? "" : " | ") $0 }
+            if (depth == 0) { print all; exit }
+        }' "$out"
+}
+shows() { # HEADING ROWS
+    [ "$(rows "$1")" = "$2" ] || because "$1: $(rows "$1"), expected $2"
+}
+lies() { # HEADING SHAPE, STRIDES, OFFSET
+    grep -A 1 -Fx "$1" "$out" | grep -qFx "    $2" || because "$1: expected $2"
+}
+
+views_of_six() {
+    succeeds "$1/views" &&
+        shows "y = reshape(x, [2, 3]): the same six places" "1 2 3 | 4 5 6" &&
+        shows "z: y with both axes reversed, the last in steps of two" "6 4 | 3 1" &&
+        lies "z: y with both axes reversed, the last in steps of two" "shape [2, 2], strides (-3, -2), offset 5" &&
+        lies "w: all windows of three over x; they overlap" "shape [4, 3], strides (1, 1), offset 0" &&
+        shows "w: all windows of three over x; they overlap" "1 2 3 | 2 3 4 | 3 4 5 | 4 5 6" &&
+        shows "every third window of w is y again" "1 2 3 | 4 5 6" &&
+        shows "30 written to y[0, 2] shows three times in w" "1 2 30 | 2 30 4 | 30 4 5 | 4 5 6" &&
+        grep -qFx "w[0, 2] and w[2, 0] are the same place: yes" "$out" &&
+        grep -qFx "x[2] and x[3] are equal, 30, but are they the same place? no" "$out" || because "views"
+}
+blocks() {
+    succeeds "$1/views" &&
+        shows "mean of each block" "18.5 40 37.75 12 | 28.5 27 25 49.75 | 38.25 27.25 36.5 31 | 44 28.75 33.5 35.75" &&
+        shows "maximum of each block" "32 57 49 18 | 44 54 45 58 | 50 50 62 54 | 61 37 55 63" &&
+        shows "maximum of blocks of 2 x 3, of the first six columns" "50 57 | 54 45 | 50 62 | 61 55" &&
+        grep -qF "shape [4, 4, 2, 2], strides (16, 2, 8, 1)" "$out" || because "the windows' strides" || return
+    grep -qE "^    tensor_as_strided: .* storage of 64$" "$out" || because "wrong strides"
+}
+pooling() {
+    local a="7 4 9 6 6 7 | 4 9 3 4 9 5 | 5 3 9 7 3 7 | 3 6 5 9 6 7 | 7 8 3 3 8 3 | 6 8 3 5 3 4"
+    a="$a | 9 9 7 9 4 6 | 6 3 6 3 4 3 | 3 9 8 7 7 7 | 5 4 6 3 8 7 | 3 8 7 6 4 6 | 6 6 4 6 6 7"
+    local y="9 9 9 9 | 9 9 9 9 | 9 9 9 9 | 8 9 9 9 | 9 9 9 9 | 9 9 8 8 | 9 9 8 8 | 8 8 8 8"
+    local da="0 0 11 0 0 0 | 0 6 0 0 6 0 | 0 0 12 0 0 0 | 0 0 0 11 0 0 | 0 3 0 0 0 0 | 0 0 0 0 0 0"
+    da="$da | 4 6 0 3 0 0 | 0 0 0 0 0 0 | 0 11 3 0 0 0 | 0 0 0 0 5 0 | 0 1 0 0 0 0 | 0 0 0 0 0 0"
+    local padded_y="7 9 9 9 9 9 7 | 5 9 9 9 9 9 7 | 7 8 8 9 9 8 7 | 9 9 9 9 9 6 6 | 6 9 9 8 8 8 7 | 6 8 8 7 8 8 7"
+    local padded_da="1 0 2 0 0 1 | 0 3 0 0 4 0 | 1 0 1 0 0 1 | 0 0 0 2 0 1 | 1 2 0 0 1 0 | 0 0 0 0 0 0"
+    padded_da="$padded_da | 2 1 0 2 0 2 | 1 0 0 0 0 0 | 0 2 1 0 0 1 | 0 0 0 0 4 1 | 0 2 1 0 0 0 | 1 0 0 0 0 0"
+    succeeds "$1/pooling" && shows "a [1, 2, 6, 6]" "$a" && shows "y [1, 2, 4, 4]" "$y" &&
+        shows "the gradient of a for a gradient y - b [1, 2, 6, 6]" "$da" && shows "y [1, 2, 3, 7]" "$padded_y" &&
+        shows "the gradient of a for a gradient of ones [1, 2, 6, 6]" "$padded_da"
+}
+
+for precision in float double; do
+    bin=$BIN
+    [ $precision = float ] || bin=$BIN_DOUBLE
+    claim "views: six numbers, reshaped, reversed and in windows ($precision)" views_of_six "$bin"
+    claim "views: the mean and the maximum of blocks ($precision)" blocks "$bin"
+    claim "pooling: a function on a window, forward and backward ($precision)" pooling "$bin"
+done
+
+# ---- gradients -------------------------------------------------------------------------------------
+
+gradcheck_passes() {
+    succeeds "$BIN_DOUBLE/gradcheck" || return
+    local passed
+    passed=$(tail -n 1 "$out" | sed -n 's/^\([1-9][0-9]*\) passed, 0 failed.*/\1/p')
+    [ -n "$passed" ] && [ "$(grep -c '^ok ' "$out")" = "$passed" ] || because "expected N passed, 0 failed, and N lines"
+}
+gradcheck_is_complete() {
+    local name
+    for name in $(grep -o 'layer_type_[a-z0-9_]*' "$root/layers/types.c" | sed 's/layer_type_//' | sort -u); do
+        grep -qE "^ok .*  $name(\(|\$)" "$out" || { echo "not checked: $name"; return 1; }
+    done
+}
+# Of element 3 of the 120 that the input has, say: its index, and both numbers.
+finds_what_is_broken() {
+    fails 'prelu: x\[[0-9]+, [0-9]+, [0-9]+, [0-9]+\]: analytic -?[0-9.]+, numeric -?[0-9.]+, relative error' \
+        "$1/custom_layer" --broken
+}
+custom_layer_learns() {
+    succeeds "$BIN/custom_layer" && grep -q 'prelu' "$out" && [ "$(grep -c '^epoch ' "$err")" = 3 ] &&
+        awk -F '[=,]' '/^validation accuracy=/ { good = $2 >= 0.85 } END { exit !good }' "$out" || because "custom_layer"
+}
+
+claim "gradcheck: all pass" gradcheck_passes
+claim "gradcheck: no layer is left out" gradcheck_is_complete
+claim "custom_layer --broken: the check names an element (float)" finds_what_is_broken "$BIN"
+claim "custom_layer --broken: the check names an element (double)" finds_what_is_broken "$BIN_DOUBLE"
+claim "custom_layer learns" custom_layer_learns
+
+# ---- made-up images --------------------------------------------------------------------------------
+
+# Noise with a bright square, whose place is the digit; every sixteenth is labelled wrongly, so that no net
+# that has learnt gets more than 0.94 of them right.
+cat >"$tmp/idx.c" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+static void put(FILE *f, unsigned n)
+{
+    for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(n >> shift & 255), f);
+}
+int main(int argc, char **argv) /* IMAGES LABELS COUNT SIZE SEED */
+{
+    FILE *images = argc == 6 ? fopen(argv[1], "wb") : NULL, *labels = images ? fopen(argv[2], "wb") : NULL;
+    if (!labels) return 1;
+    unsigned count = (unsigned)atoi(argv[3]), size = (unsigned)atoi(argv[4]), noise = (unsigned)atoi(argv[5]);
+    put(images, 0x803), put(images, count), put(images, size), put(images, size);
+    put(labels, 0x801), put(labels, count);
+    for (unsigned k = 0; k < count; k++) {
+        unsigned digit = k % 10, top = 2 + digit / 5 * 13, left = 1 + digit % 5 * 5;
+        for (unsigned i = 0; i < size; i++)
+            for (unsigned j = 0; j < size; j++) {
+                noise = noise * 1664525 + 1013904223;
+                fputc(i - top < 8 && j - left < 5 ? 250 : (int)(noise >> 26), images);
+            }
+        fputc((int)(k % 16 == 15 ? (digit + 1) % 10 : digit), labels);
+    }
+    return fclose(images) || fclose(labels);
+}
+END
+make_images() {
+    # shellcheck disable=SC2086
+    $CC -std=c11 "$tmp/idx.c" -o "$tmp/idx" &&
+        "$tmp/idx" "$tmp/good/train-images-idx3-ubyte" "$tmp/good/train-labels-idx1-ubyte" 960 28 1 &&
+        "$tmp/idx" "$tmp/good/t10k-images-idx3-ubyte" "$tmp/good/t10k-labels-idx1-ubyte" 200 28 2
+}
+claim "images are made up" make_images
+
+model=$tmp/model.safetensors
+good() { MNIST_DIR=$tmp/good "$@"; } # a command with that data
+score() { tail -n 1 "$1" | cut -d ' ' -f 1-3; } # "test accuracy=… loss=…"
+escapes() { grep -q "$(printf '\033')" "$@"; }
+
+trains() {
+    succeeds good "$BIN/mnist" --epochs=1 --batch=16 --save="$model" || return
+    cp "$out" "$tmp/mnist.out"
+    head -n 1 "$out" | grep -q '^960 images to train on, 200 to test on' || because "the first line" || return
+    tail -n 1 "$out" | grep -qE '^test accuracy=[01]\.[0-9]{4} loss=[0-9]+\.[0-9]{4} seconds=[0-9]+\.[0-9]{2} images_per_second=[0-9]+$' ||
+        because "the last line" || return
+    [ -s "$model" ] || because "no $model"
+}
+learns() { score "$tmp/mnist.out" | awk -F '[= ]' '{ exit !($3 > 0.85 && $3 <= 0.94) }' || because "$(score "$tmp/mnist.out")"; }
+# Right after `trains`.
+progress_is_on_stderr() {
+    [ "$(lines "$err")" = 1 ] && grep -q '^epoch 1/1  loss .* images/s' "$err" && ! grep -q '^epoch' "$out" ||
+        because "expected one line of progress on stderr"
+}
+no_colour_in_files() {
+    ! escapes "$out" "$err" && succeeds good "$BIN/predict" --model="$model" && ! escapes "$out" "$err" || because "escapes"
+}
+predicts() {
+    succeeds good "$BIN/predict" --model="$model" 7 || return
+    [ "$(tail -n 1 "$out")" = "$(score "$tmp/mnist.out")" ] || because "expected $(score "$tmp/mnist.out")" || return
+    grep -q '^image 7 is a 7, read as [0-9]' "$out" && [ ! -s "$err" ] || because "image 7"
+}
+predicts_one() {
+    succeeds good "$BIN/predict" --model="$model" --no-test 199 && grep -q '^image 199 is a 9' "$out" &&
+        ! grep -q '^test' "$out" || because "predict --no-test" || return
+    succeeds good "$BIN/predict" --model="$model" --no-test && grep -q '^image 0 is a 0' "$out" || because "without a number"
+}
+# Of ten digits, each with its probability, in order.
+draws_bars() {
+    succeeds good "$BIN/predict" --model="$model" --no-test 3 || return
+    grep -E '^[0-9] .* %( <)?$' "$out" |
+        awk '$1 != NR - 1 { wrong = 1 } { sub(/ %.*/, ""); sum += $NF } END { exit wrong || NR != 10 || sum < 99 || sum > 101 }' ||
+        because "expected ten probabilities"
+}
+is_read_by_double() {
+    succeeds good "$BIN_DOUBLE/predict" --model="$model" || return
+    awk -v want="$(score "$tmp/mnist.out")" 'BEGIN { split(want, w, /[= ]/) }
+        { split($0, g, /[= ]/) } END { exit !((g[3] - w[3]) ^ 2 < 1e-4 && (g[5] - w[5]) ^ 2 < 1e-4) }' "$out" || because "double"
+}
+is_quiet() {
+    succeeds good "$BIN/mnist" --quiet --epochs=1 --save="$tmp/quiet" &&
+        [ "$(lines "$out")" = 1 ] && grep -q '^test accuracy=' "$out" && [ ! -s "$err" ] || because "--quiet"
+}
+writes_csv() {
+    succeeds good "$BIN/mnist" --quiet --epochs=2 --csv="$tmp/log.csv" --save="$tmp/csv" || return
+    awk -F , 'NR == 1 { n = NF } NF != n { wrong = 1 } NR > 1 && $1 != NR - 1 { wrong = 1 } END { exit wrong || NR != 3 }' \
+        "$tmp/log.csv" || { cat "$tmp/log.csv"; because "--csv"; }
+}
+same_for_any_number_of_threads() {
+    local threads
+    for threads in 1 2 3; do
+        succeeds good env OMP_NUM_THREADS=$threads "$BIN/mnist" --quiet --epochs=1 --save="$tmp/threads$threads" || return
+        cmp "$tmp/threads1" "$tmp/threads$threads" || return
+    done
+    succeeds good "$BIN/mnist" --quiet --epochs=1 --seed=2 --save="$tmp/seed2" || return
+    ! cmp -s "$tmp/threads1" "$tmp/seed2" || because "another seed gives the same"
+}
+other_names() {
+    rm -rf "$tmp/names"
+    cp -r "$tmp/good" "$tmp/names"
+    mv "$tmp/names/t10k-images-idx3-ubyte" "$tmp/names/t10k-images.idx3-ubyte"
+    gzip "$tmp/names/t10k-labels-idx1-ubyte" "$tmp/names/train-images-idx3-ubyte" || return
+    succeeds env MNIST_DIR="$tmp/names" "$BIN/predict" --model="$model" || return
+    [ "$(tail -n 1 "$out")" = "$(score "$tmp/mnist.out")" ] || because "expected $(score "$tmp/mnist.out")"
+}
+
+claim "mnist trains, saves and ends with its result" trains
+claim "progress goes to stderr" progress_is_on_stderr
+claim "mnist learns" learns
+claim "no escapes where it is no terminal" no_colour_in_files
+claim "predict gives the same result" predicts
+claim "predict --no-test reads one image" predicts_one
+claim "predict draws a bar for each digit" draws_bars
+claim "a net of float is read by double" is_read_by_double
+claim "mnist --quiet prints one line" is_quiet
+claim "mnist --csv writes a line for each epoch" writes_csv
+claim "one seed gives one file, for any number of threads" same_for_any_number_of_threads
+claim "plain and gzipped files are found, with a dash or a dot" other_names
+
+# ---- on a terminal ---------------------------------------------------------------------------------
+
+on_terminal() { # COMMAND: into $out, its stdout and stderr a terminal
+    script -q -e -c "$1" /dev/null >"$out" 2>"$err" </dev/null
+    status=$?
+    [ $status = 0 ] || because "$1"
+}
+colours() { grep -q "$(printf '\033')\[[0-9;]*m" "$1"; }
+colour_on_terminal() {
+    on_terminal "MNIST_DIR='$tmp/good' '$BIN/predict' -m '$model' -n" && colours "$out" || because "predict" || return
+    on_terminal "MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && colours "$out" || because "mnist"
+}
+no_color() {
+    on_terminal "NO_COLOR=1 MNIST_DIR='$tmp/good' '$BIN/predict' -m '$model' -n" && ! escapes "$out" || because "predict" || return
+    on_terminal "NO_COLOR=1 MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && ! colours "$out" || because "mnist"
+}
+dumb_terminal() {
+    on_terminal "TERM=dumb MNIST_DIR='$tmp/good' '$BIN/predict' -m '$model' -n" && ! escapes "$out" || because "predict" || return
+    on_terminal "TERM=dumb MNIST_DIR='$tmp/good' '$BIN/mnist' -e 1 -o '$tmp/terminal'" && ! escapes "$out" || because "mnist"
+}
+if script --version 2>/dev/null | grep -q util-linux; then
+    claim "a terminal has colours" colour_on_terminal
+    claim "NO_COLOR is heeded" no_color
+    claim "a dumb terminal has no escapes" dumb_terminal
+else
+    echo "skip colours on a terminal: there is no script of util-linux"
+fi
+
+# ---- without MNIST ---------------------------------------------------------------------------------
+
+# Drawing 70,000 digits takes a while: the program is stopped when it has said that it does.
+draws() { # COMMAND...: into $err
+    : >"$err"
+    "$@" --quiet --save="$tmp/drawn" >"$out" 2>"$err" &
+    local id=$! tries=0
+    until grep -q 'instead$' "$err" || ! kill -0 $id || [ $((tries++)) = 200 ]; do sleep 0.1; done
+    kill $id
+    wait $id
+    status=$?
+    [ ! -e data ] || because "it left a folder: $(find data)" || return
+    grep -qE '^MNIST not found .*: drawing digits instead$' "$err" || because "$*"
+}
+offline() {
+    draws "$BIN/mnist" && [ "$(lines "$err")" = 1 ] &&
+        grep -qF '(looked in data/mnist, ../shared/mnist) and could not be downloaded (STRIDE_OFFLINE is set)' "$err" ||
+        because "offline"
+}
+fake() { # BODY: a curl, alone in $tmp/path
+    mkdir -p "$tmp/path"
+    printf '#!/bin/sh\n%s\n' "$1" >"$tmp/path/curl"
+    chmod +x "$tmp/path/curl"
+}
+without_a_network() {
+    rm -rf "$tmp/path"
+    draws env -u STRIDE_OFFLINE PATH="$tmp/path" "$BIN/mnist" && grep -qF '(neither curl nor wget is installed)' "$err" ||
+        because "no curl" || return
+    fake 'echo "curl: (6) Could not resolve host" >&2; exit 6'
+    draws env -u STRIDE_OFFLINE PATH="$tmp/path" "$BIN/mnist" && grep -qF '(curl: (6) Could not resolve host)' "$err" ||
+        because "no host"
+}
+not_what_was_expected() {
+    fake 'echo "<html>Please sign in</html>"'
+    draws env -u STRIDE_OFFLINE PATH="$tmp/path" "$BIN/mnist" && grep -q 'train-images-idx3-ubyte: SHA-256 .*, expected ba891046' "$err" ||
+        because "a page in place of the file"
+}
+claim "offline, mnist says that it draws digits" offline
+claim "so it does where nothing can be downloaded, with the reason" without_a_network
+claim "what is downloaded is compared with its check sum" not_what_was_expected
+
+# ---- bad files of images ---------------------------------------------------------------------------
+
+# `mnist` on a copy of the data where one file is not what it should be.
+spoilt() { # PATTERN FILE COMMAND...: the command reads the file and writes what it becomes
+    local pattern=$1 file=$2
+    shift 2
+    rm -rf "$tmp/bad"
+    cp -r "$tmp/good" "$tmp/bad"
+    "$@" <"$tmp/good/$file" >"$tmp/bad/$file" || return
+    fails "^mnist: MNIST_DIR: .*$pattern" env MNIST_DIR="$tmp/bad" "$BIN/mnist" --quiet --epochs=1 --save="$tmp/spoilt" &&
+        [ ! -s "$out" ] || because "$file, $*"
+}
+bytes() { # FORMAT N: the bytes of the format in place of the first N
+    printf "$1"
+    tail -c +$(($2 + 1))
+}
+images=train-images-idx3-ubyte labels=train-labels-idx1-ubyte
+
+truncated() {
+    local length
+    for length in 0 3 4 15 16 17 5000; do spoilt "$images: truncated" $images head -c $length || return; done
+    spoilt "$images: truncated" $images head -c -1 && spoilt "$labels: truncated" $labels head -c -1 &&
+        spoilt "t10k-images-idx3-ubyte: truncated" t10k-images-idx3-ubyte head -c 100 &&
+        spoilt "t10k-labels-idx1-ubyte: truncated" t10k-labels-idx1-ubyte head -c 100
+}
+longer() { spoilt "$images: trailing data" $images sh -c 'cat; echo' && spoilt "$labels: trailing data" $labels sh -c 'cat; echo'; }
+wrong_magic() {
+    spoilt "$images: begins with 01 00 08 03" $images bytes '\001' 1 && spoilt "$labels: begins with" $labels bytes 'text' 4
+}
+wrong_type() { spoilt "$images: elements of IDX type 0d, expected 08" $images bytes '\000\000\015' 3; }
+wrong_rank() {
+    spoilt "$images: rank 1" $images cat "$tmp/good/$labels" && spoilt "$labels: rank 3" $labels cat "$tmp/good/$images" &&
+        spoilt "$images: rank 255" $images bytes '\000\000\010\377' 4
+}
+wrong_sizes() {
+    spoilt "$images: sizes .*zero" $images bytes '\000\000\010\003\000\000\000\000' 8 &&
+        spoilt "$images: (truncated|no memory)" $images bytes '\000\000\010\003\177\377\377\377\000\000\000\034' 12 &&
+        spoilt "$images: sizes .* more than can be addressed" $images bytes \
+            '\000\000\010\003\377\377\377\377\377\377\377\377\377\377\377\377' 16
+}
+one_label_less() {
+    "$tmp/idx" "$tmp/unused" "$tmp/fewer" 959 28 1 && spoilt "$labels: 959 labels, expected 960" $labels cat "$tmp/fewer"
+}
+packed() { # PATTERN COMMAND...: one of the files gzipped, and what the command makes of that
+    local pattern=$1
+    shift
+    rm -rf "$tmp/bad"
+    cp -r "$tmp/good" "$tmp/bad"
+    gzip -c "$tmp/good/$images" | "$@" >"$tmp/bad/$images.gz" && rm "$tmp/bad/$images" || return
+    fails "$images.gz: $pattern" env MNIST_DIR="$tmp/bad" "$BIN/mnist" --quiet --epochs=1 --save="$tmp/spoilt"
+}
+bad_gzip() {
+    packed 'truncated, its gzip stream ends early' head -c 10000 && packed 'truncated, its gzip stream' head -c -20 &&
+        packed 'corrupt gzip stream' sh -c 'head -c 3000; head -c 100 >/dev/null; cat'
+}
+wrong_folder() {
+    fails '^mnist: MNIST_DIR=.*/nowhere: No such file' env MNIST_DIR="$tmp/nowhere" "$BIN/mnist" --quiet || return
+    fails "^mnist: MNIST_DIR=.*: $images is not there" env MNIST_DIR="$work" "$BIN/mnist" --quiet || return
+    rm -rf "$tmp/bad"
+    cp -r "$tmp/good" "$tmp/bad" && rm "$tmp/bad/t10k-labels-idx1-ubyte" || return
+    fails "^predict: MNIST_DIR=.*: t10k-labels-idx1-ubyte is not there" env MNIST_DIR="$tmp/bad" "$BIN/predict" -m "$model" || return
+    rm "$tmp/bad/$images" && mkdir "$tmp/bad/$images" && cp "$tmp/good/t10k-labels-idx1-ubyte" "$tmp/bad" || return
+    fails "^mnist: MNIST_DIR: .*$images: Is a directory" env MNIST_DIR="$tmp/bad" "$BIN/mnist" --quiet
+}
+other_images() {
+    rm -rf "$tmp/bad"
+    cp -r "$tmp/good" "$tmp/bad"
+    "$tmp/idx" "$tmp/bad/$images" "$tmp/bad/$labels" 20 27 1 || return
+    fails '^mnist: .*\[1, 27, 27\].*\[1, 28, 28\]|\[1, 28, 28\].*\[1, 27, 27\]' \
+        env MNIST_DIR="$tmp/bad" "$BIN/mnist" --quiet --epochs=1 --save="$tmp/spoilt" || return
+    "$tmp/idx" "$tmp/bad/t10k-images-idx3-ubyte" "$tmp/bad/t10k-labels-idx1-ubyte" 20 27 1 || return
+    fails '^predict: .*\[1, 28, 28\].*\[1, 27, 27\]' env MNIST_DIR="$tmp/bad" "$BIN/predict" -m "$model"
+}
+eleventh_class() {
+    rm -rf "$tmp/bad"
+    cp -r "$tmp/good" "$tmp/bad"
+    bytes '\000\000\010\001\000\000\003\300\012' 9 <"$tmp/good/$labels" >"$tmp/bad/$labels"
+    fails '^mnist: .*10' env MNIST_DIR="$tmp/bad" "$BIN/mnist" --quiet --epochs=1 --save="$tmp/spoilt"
+}
+
+claim "files of images that end early are refused" truncated
+claim "files of images that go on are refused" longer
+claim "files that are not IDX are refused" wrong_magic
+claim "elements that are not bytes are refused" wrong_type
+claim "files of another rank are refused" wrong_rank
+claim "impossible sizes are refused" wrong_sizes
+claim "a label too few is refused" one_label_less
+claim "broken gzip streams are refused" bad_gzip
+claim "a folder without the files is refused" wrong_folder
+claim "images of another size are refused" other_images
+claim "a label beyond the classes is refused" eleventh_class
+
+# ---- bad nets --------------------------------------------------------------------------------------
+
+predict_fails() { # PATTERN FILE
+    fails "^predict: $2: $1" good "$BIN/predict" --no-test --model="$2" && [ ! -s "$out" ] || because "expected nothing on stdout"
+}
+bad=$tmp/bad.safetensors
+truncated_net() {
+    local size length
+    size=$(($(wc -c <"$model")))
+    for length in 0 1 7 8 9 100 1000 2000 $((size / 2)) $((size - 1)); do
+        head -c "$length" "$model" >"$bad"
+        predict_fails '' "$bad" || return
+    done
+    { cat "$model" && echo; } >"$bad"
+    predict_fails '.*after the last tensor' "$bad"
+}
+# Byte by byte through what describes the tensors; numbers are read as they come.
+corrupt_net() {
+    local at end
+    printf '\377\377\377\377\377\377\377\177' | cat - "$model" >"$bad"
+    predict_fails '' "$bad" || return
+    end=$((8 + $(od -A n -t u4 -N 4 "$model")))
+    for ((at = 0; at < end; at += 37)); do
+        { head -c $at "$model" && printf '\001' && tail -c +$((at + 2)) "$model"; } >"$bad"
+        predict_fails '' "$bad" || return
+    done
+}
+no_net() {
+    predict_fails 'No such file' "$tmp/missing.safetensors" && predict_fails 'not a regular file' "$tmp" &&
+        predict_fails '' "$tmp/good/$images" && predict_fails '' /dev/null || return
+    [ "$(id -u)" != 0 ] || return 0 # who may read everything
+    cp "$model" "$bad" && chmod 0 "$bad" || return
+    predict_fails 'Permission denied' "$bad"
+    local status=$?
+    chmod 600 "$bad"
+    return $status
+}
+beyond_the_last_image() {
+    fails '^predict: image 200 of a set of 200' good "$BIN/predict" --model="$model" 200 &&
+        fails '^predict: image 9223372036854775807 of a set of 200' good "$BIN/predict" --model="$model" 9223372036854775807
+}
+
+claim "nets that end early or go on are refused" truncated_net
+claim "corrupt nets are refused" corrupt_net
+claim "what is no net is refused" no_net
+claim "an image beyond the last is refused" beyond_the_last_image
+
+# ---- nowhere to write ------------------------------------------------------------------------------
+
+# A device like /dev/full of our own where we may make one: nothing shall happen to the system's.
+full=$tmp/full
+mknod "$full" c 1 7 2>/dev/null && sh -c ': >"$1"' sh "$full" 2>/dev/null || { rm -f "$full"; full=/dev/full; }
+
+saves_nowhere() {
+    fails '^mnist: .*/nowhere/net: .*No such file' good "$BIN/mnist" --quiet --epochs=1 --save="$tmp/nowhere/net" &&
+        fails '^mnist: .*not a regular file' good "$BIN/mnist" --quiet --epochs=1 --save="$tmp" &&
+        fails '^mnist: .*/nowhere/log: .*No such file' good "$BIN/mnist" --quiet --epochs=1 --csv="$tmp/nowhere/log" --save="$tmp/spoilt"
+}
+saves_to_device() {
+    fails '^mnist: .*full: not a regular file' good "$BIN/mnist" --quiet --epochs=1 --save="$full" && [ -c "$full" ] &&
+        fails '^mnist: .*full: No space left' good "$BIN/mnist" --quiet --epochs=1 --csv="$full" --save="$tmp/spoilt"
+}
+# A limit on the size of files stands for a disk that is full.
+limited() (
+    trap '' XFSZ
+    ulimit -f 64 && exec "$@"
+)
+keeps_the_old_file() {
+    rm -rf "$tmp/kept" && mkdir "$tmp/kept" && echo old >"$tmp/kept/net" || return
+    fails '^mnist: .*/kept/net: cannot be written: File too large' good limited "$BIN/mnist" --quiet --epochs=1 --save="$tmp/kept/net" || return
+    [ "$(cat "$tmp/kept/net")" = old ] && [ "$(ls "$tmp/kept")" = net ] || because "$(ls -l "$tmp/kept")"
+}
+onto() { # FILE COMMAND...: its stdout there
+    local file=$1
+    shift
+    "$@" >"$file"
+}
+prints_nowhere() {
+    local program
+    for program in $everywhere; do
+        set -- "$program"
+        case $program in
+        */mnist) set -- "$program" --quiet --epochs=1 --save="$tmp/spoilt" ;;
+        */predict) set -- "$program" --model="$model" ;;
+        esac
+        fails "^${program##*/}: .*(No space left|stream|output|write)" good onto "$full" "$@" || return
+    done
+    fails '^mnist: ' good onto "$full" "$BIN/mnist" --epochs=1 --save="$tmp/spoilt"
+}
+helps_nowhere() {
+    local program
+    for program in $everywhere; do fails "^${program##*/}: .*No space left" onto "$full" "$program" --help || return; done
+}
+
+claim "a place to save to that there is not is refused" saves_nowhere
+claim "a failed save keeps the old file, and leaves no other" keeps_the_old_file
+if [ -c "$full" ]; then
+    claim "a net is not saved to a device" saves_to_device
+    claim "output that does not arrive is a failure" prints_nowhere
+    claim "so is help that does not arrive" helps_nowhere
+else
+    echo "skip full devices: there is no /dev/full"
+fi
+exit $failed
