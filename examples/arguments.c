@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,16 @@ int report_error(const char *program)
 
 int finish(const char *program, int status)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    if (status || (fflush(stdout) == 0 && !ferror(stdout)))
+        return status; /* one line of complaint is enough */
     fprintf(stderr, "%s: writing the output: %s\n", program, strerror(errno));
     return 1;
+}
+
+int without_arguments(const char *program, const char *usage, int argc, char **argv)
+{
+    if (argc == 1) return -1;
+    bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+    fputs(usage, help ? stdout : stderr);
+    return help ? finish(program, 0) : 2;
 }

@@ -15,4 +15,8 @@ int report_error(const char *program);
 /* Ends a program: what it wrote must have arrived (a full disk behind stdout is a failure). */
 int finish(const char *program, int status);
 
+/* For a program that takes none: -1 where it was given none, else the status to end with: the usage has been
+ * printed, asked for or not. */
+int without_arguments(const char *program, const char *usage, int argc, char **argv);
+
 #endif

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
               "it on drawn "
               "digits.\n--broken plants an error in its backward pass: the check must find it, status 1.\n",
               help ? stdout : stderr);
-        return help ? 0 : 2;
+        return help ? finish("custom_layer", 0) : 2;
     }
     if (check() || learn()) return report_error("custom_layer");
     return finish("custom_layer", 0);

@@ -4,7 +4,6 @@
 #include "nn/net.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- a user's window function: the root mean square, with and without its adjoint ---------------- */
 
@@ -98,12 +97,10 @@ static int check_net(int *failed, double *worst)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) {
-        bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
-        fputs("usage: gradcheck\n\nChecks the gradients of every layer that comes with Stride.\n",
-              help ? stdout : stderr);
-        return help ? 0 : 2;
-    }
+    int status = without_arguments(
+        "gradcheck", "usage: gradcheck\n\nChecks the gradients of every layer that comes with Stride.\n",
+        argc, argv);
+    if (status >= 0) return status;
     /* clang-format off */
     const subject subjects[] = {
         { .l = layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 } }), .x = IMAGES },

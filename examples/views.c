@@ -112,11 +112,9 @@ static void blocks(void)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) {
-        bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
-        fputs("usage: views\n\nPrints a walk through views, windows and blocks.\n", help ? stdout : stderr);
-        return help ? 0 : 2;
-    }
+    int status = without_arguments(
+        "views", "usage: views\n\nPrints a walk through views, windows and blocks.\n", argc, argv);
+    if (status >= 0) return status;
     reasoning();
     adjoint();
     blocks();

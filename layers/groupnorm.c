@@ -3,9 +3,6 @@
 #include "layers/norm.h"
 #include "layers/types.h"
 
-enum { WEIGHT, BIAS };
-enum { WORK }; /* scratch: weight times dy, or h */
-
 static int plan(layer *l, shape x, shape *y)
 {
     const groupnorm *o = l->options;
@@ -20,44 +17,28 @@ static int plan(layer *l, shape x, shape *y)
     return layer_scratch(l, x);
 }
 
-static ptrdiff_t set_length(const layer *l)
+static norm_runs runs(const layer *l)
 {
     const groupnorm *o = l->options;
-    return shape_count(l->x, "groupnorm") / l->x.n[0] / o->groups;
+    ptrdiff_t image = shape_count(l->x, "groupnorm") / l->x.n[0];
+    return (norm_runs){ image / o->groups, o->epsilon, norm_by_channel };
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
-    const groupnorm *o = l->options;
-    norm_forward(y, x, set_length(l), o->epsilon);
-    if (o->no_affine) return;
-    tensor_multiply(y, norm_by_channel(l->param[WEIGHT], y.shape));
-    tensor_add(y, 1, norm_by_channel(l->param[BIAS], y.shape));
+    norm_runs_forward(l, runs(l), x, y);
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)y;
-    const groupnorm *o = l->options;
-    tensor g = l->scratch[WORK];
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor_copy(g, tensor_narrow(dy, 0, i, 1));
-        if (!o->no_affine) tensor_multiply(g, norm_by_channel(l->param[WEIGHT], g.shape));
-        norm_backward(tensor_narrow(dx, 0, i, 1), tensor_narrow(x, 0, i, 1), g, set_length(l), o->epsilon);
-    }
+    norm_runs_backward(l, runs(l), x, dy, dx);
 }
 
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
     (void)y;
-    const groupnorm *o = l->options;
-    tensor h = l->scratch[WORK];
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        norm_forward(h, tensor_narrow(x, 0, i, 1), set_length(l), o->epsilon);
-        tensor_multiply(h, tensor_narrow(dy, 0, i, 1));
-        tensor_add(norm_by_channel(l->grad[WEIGHT], h.shape), 1, h);
-    }
-    tensor_add(norm_by_channel(l->grad[BIAS], dy.shape), 1, dy);
+    norm_runs_gradient(l, runs(l), x, dy);
 }
 
 static const layer_field fields[] = {

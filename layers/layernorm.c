@@ -3,9 +3,6 @@
 #include "layers/norm.h"
 #include "layers/types.h"
 
-enum { WEIGHT, BIAS };
-enum { WORK }; /* scratch: weight times dy, or h */
-
 /* The shape that is normalised, which is that of the parameters: the last `axes` axes, by default all but
  * the batch. */
 static shape normalised(const layer *l, shape x)
@@ -30,43 +27,27 @@ static int plan(layer *l, shape x, shape *y)
     return layer_scratch(l, x);
 }
 
-static ptrdiff_t set_length(const layer *l)
+static norm_runs runs(const layer *l)
 {
-    return shape_count(normalised(l, l->x), "layernorm");
+    const layernorm *o = l->options;
+    return (norm_runs){ shape_count(normalised(l, l->x), "layernorm"), o->epsilon, tensor_expand };
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
-    const layernorm *o = l->options;
-    norm_forward(y, x, set_length(l), o->epsilon);
-    if (o->no_affine) return;
-    tensor_multiply(y, tensor_expand(l->param[WEIGHT], y.shape));
-    tensor_add(y, 1, tensor_expand(l->param[BIAS], y.shape));
+    norm_runs_forward(l, runs(l), x, y);
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)y;
-    const layernorm *o = l->options;
-    tensor g = l->scratch[WORK];
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor_copy(g, tensor_narrow(dy, 0, i, 1));
-        if (!o->no_affine) tensor_multiply(g, tensor_expand(l->param[WEIGHT], g.shape));
-        norm_backward(tensor_narrow(dx, 0, i, 1), tensor_narrow(x, 0, i, 1), g, set_length(l), o->epsilon);
-    }
+    norm_runs_backward(l, runs(l), x, dy, dx);
 }
 
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
     (void)y;
-    const layernorm *o = l->options;
-    tensor h = l->scratch[WORK];
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        norm_forward(h, tensor_narrow(x, 0, i, 1), set_length(l), o->epsilon);
-        tensor_multiply(h, tensor_narrow(dy, 0, i, 1));
-        tensor_add(tensor_expand(l->grad[WEIGHT], h.shape), 1, h);
-    }
-    tensor_add(tensor_expand(l->grad[BIAS], dy.shape), 1, dy);
+    norm_runs_gradient(l, runs(l), x, dy);
 }
 
 static const layer_field fields[] = {

@@ -41,32 +41,63 @@ void norm_adjoint(norm_set s, real *h, const real *g, double deviation)
         }
 }
 
-void norm_forward(tensor y, tensor x, ptrdiff_t length, double epsilon)
-{
-    tensor_copy(y, x);
-    norm_set set = { 1, length, length };
-    for (real *at = tensor_data(y), *end = at + tensor_count(y); at < end; at += length) {
-        norm_moments m = norm_measure(set, at);
-        norm_apply(set, at, m.mean, sqrt(m.variance + epsilon));
-    }
-}
-
-void norm_backward(tensor dx, tensor x, tensor g, ptrdiff_t length, double epsilon)
-{
-    tensor_copy(dx, x);
-    norm_set set = { 1, length, length };
-    const real *slope = tensor_data(g);
-    for (real *at = tensor_data(dx), *end = at + tensor_count(dx); at < end; at += length, slope += length) {
-        norm_moments m = norm_measure(set, at);
-        double deviation = sqrt(m.variance + epsilon);
-        norm_apply(set, at, m.mean, deviation);
-        norm_adjoint(set, at, slope, deviation);
-    }
-}
-
 tensor norm_by_channel(tensor c, shape s)
 {
     tensor view = { .storage = c.storage, .offset = c.offset, .shape = s };
     view.stride[1] = c.stride[0];
     return view;
+}
+
+/* ---- runs of an image ---------------------------------------------------------------------------- */
+
+enum { WEIGHT, BIAS }; /* parameters */
+enum { IMAGE };        /* scratch: weight times dy, or h */
+
+/* y = h of x. */
+static void normalise(norm_runs r, tensor y, tensor x)
+{
+    tensor_copy(y, x);
+    norm_set set = { 1, r.length, r.length };
+    for (real *at = tensor_data(y), *end = at + tensor_count(y); at < end; at += r.length) {
+        norm_moments m = norm_measure(set, at);
+        norm_apply(set, at, m.mean, sqrt(m.variance + r.epsilon));
+    }
+}
+
+void norm_runs_forward(const layer *l, norm_runs r, tensor x, tensor y)
+{
+    normalise(r, y, x);
+    if (l->params == 0) return;
+    tensor_multiply(y, r.spread(l->param[WEIGHT], y.shape));
+    tensor_add(y, 1, r.spread(l->param[BIAS], y.shape));
+}
+
+void norm_runs_backward(const layer *l, norm_runs r, tensor x, tensor dy, tensor dx)
+{
+    tensor g = l->scratch[IMAGE];
+    norm_set set = { 1, r.length, r.length };
+    tensor_copy(dx, x);
+    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
+        real *at = tensor_data(tensor_select(dx, 0, i)), *end = at + tensor_count(g);
+        const real *slope = tensor_data(g);
+        tensor_copy(g, tensor_narrow(dy, 0, i, 1));
+        if (l->params > 0) tensor_multiply(g, r.spread(l->param[WEIGHT], g.shape));
+        for (; at < end; at += r.length, slope += r.length) {
+            norm_moments m = norm_measure(set, at);
+            double deviation = sqrt(m.variance + r.epsilon);
+            norm_apply(set, at, m.mean, deviation);
+            norm_adjoint(set, at, slope, deviation);
+        }
+    }
+}
+
+void norm_runs_gradient(const layer *l, norm_runs r, tensor x, tensor dy)
+{
+    tensor h = l->scratch[IMAGE];
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        normalise(r, h, tensor_narrow(x, 0, i, 1));
+        tensor_multiply(h, tensor_narrow(dy, 0, i, 1));
+        tensor_add(r.spread(l->grad[WEIGHT], h.shape), 1, h);
+    }
+    tensor_add(r.spread(l->grad[BIAS], dy.shape), 1, dy);
 }

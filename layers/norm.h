@@ -25,11 +25,18 @@ void norm_apply(norm_set s, real *x, double mean, double deviation);
 /* h becomes dx, in place, of g. */
 void norm_adjoint(norm_set s, real *h, const real *g, double deviation);
 
-/* Every `length` consecutive elements are a set: y = h of x, y contiguous; and dx of g at x. */
-void norm_forward(tensor y, tensor x, ptrdiff_t length, double epsilon);
-void norm_backward(tensor dx, tensor x, tensor g, ptrdiff_t length, double epsilon);
-
 /* A tensor [C] as a view of shape s [N, C, ...]: one number a channel. */
 tensor norm_by_channel(tensor c, shape s);
+
+/* The hooks of a layer whose sets are all runs of `length` elements of each image, with or without
+ * parameters 0, weight, and 1, bias, which `spread` makes views of shape s. Scratch slot 0 is one image. */
+typedef struct norm_runs {
+    ptrdiff_t length;
+    double epsilon;
+    tensor (*spread)(tensor parameter, shape s);
+} norm_runs;
+void norm_runs_forward(const layer *l, norm_runs r, tensor x, tensor y);
+void norm_runs_backward(const layer *l, norm_runs r, tensor x, tensor dy, tensor dx);
+void norm_runs_gradient(const layer *l, norm_runs r, tensor x, tensor dy);
 
 #endif

@@ -1,5 +1,6 @@
-/* separable.h: linear maps of an image that are a matrix for rows and one for columns, y = A x Bᵀ:
- * interpolation and adaptive averages; private to layers/. */
+/* separable.h: y = A x Bᵀ, a matrix for rows and one for columns; private to layers/.
+ *
+ * Interpolation and adaptive averages are such maps of an image. */
 #ifndef STRIDE_LAYERS_SEPARABLE_H
 #define STRIDE_LAYERS_SEPARABLE_H
 

@@ -40,7 +40,7 @@ config() { PKG_CONFIG_PATH="$prefix/lib/pkgconfig" $PKG_CONFIG "$@"; }
 cat >own.h <<'END'
 #include <nn/stride.h>
 
-/* y = x² + w x */
+/* y = x² + w */
 static int plan(layer *l, shape x, shape *y)
 {
     *y = x;
@@ -48,24 +48,26 @@ static int plan(layer *l, shape x, shape *y)
 }
 static void forward(layer *l, tensor x, tensor y)
 {
-    for (ptrdiff_t i = 0; i < tensor_count(x); i++)
-        tensor_data(y)[i] = tensor_data(x)[i] * (tensor_data(x)[i] + tensor_data(l->param[0])[0]);
+    tensor_copy(y, x);
+    for (ptrdiff_t i = 0; i < tensor_count(y); i++)
+        tensor_data(y)[i] = tensor_data(y)[i] * tensor_data(y)[i] + tensor_data(l->param[0])[0];
 }
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
-    (void)y;
-    for (ptrdiff_t i = 0; i < tensor_count(x); i++)
-        tensor_data(dx)[i] = tensor_data(dy)[i] * (2 * tensor_data(x)[i] + tensor_data(l->param[0])[0]);
+    (void)l, (void)y;
+    tensor_copy(dx, x);
+    for (ptrdiff_t i = 0; i < tensor_count(dx); i++) tensor_data(dx)[i] *= 2 * tensor_data(dy)[i];
 }
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
-    (void)y;
-    for (ptrdiff_t i = 0; i < tensor_count(x); i++)
-        tensor_data(l->grad[0])[0] += tensor_data(dy)[i] * tensor_data(x)[i];
+    (void)x, (void)y;
+    for (ptrdiff_t i = 0; i < tensor_count(dy); i++) tensor_data(l->grad[0])[0] += tensor_data(dy)[i];
 }
-static const layer_type own = { .name = "own", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient };
+static const layer_type own = {
+    .name = "own", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
+};
 END
-# The same within 30 lines, to show that this is all that it takes.
+# A net with a layer of its own, from nothing to a file.
 cat >train.c <<'END'
 #include <nn/stride.h>
 static int plan(layer *l, shape x, shape *y) { (void)l; *y = x; return 0; }
@@ -181,7 +183,7 @@ uninstalls() {
     touch "$prefix/lib/other.a" "$prefix/include/other.h"
     tree uninstall PREFIX="$prefix" DESTDIR= || return
     [ "$(cd "$prefix" && find . ! -type d | sort | tr '\n' ' ')" = "./include/other.h ./lib/other.a " ] &&
-        [ ! -e "$prefix/include/stride" ] || find "$prefix" | grep -v '/other' | { cat; return 1; }
+        [ ! -e "$prefix/include/stride" ] || { find "$prefix"; return 1; }
 }
 stages() {
     local stage=$tmp/stage

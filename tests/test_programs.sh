@@ -388,12 +388,16 @@ bytes() { # FORMAT N: the bytes of the format in place of the first N
     printf "$1"
     tail -c +$(($2 + 1))
 }
+all_but() { # N: without the last N bytes
+    cat >"$tmp/whole"
+    head -c $(($(wc -c <"$tmp/whole") - $1)) "$tmp/whole"
+}
 images=train-images-idx3-ubyte labels=train-labels-idx1-ubyte
 
 truncated() {
     local length
     for length in 0 3 4 15 16 17 5000; do spoilt "$images: truncated" $images head -c $length || return; done
-    spoilt "$images: truncated" $images head -c -1 && spoilt "$labels: truncated" $labels head -c -1 &&
+    spoilt "$images: truncated" $images all_but 1 && spoilt "$labels: truncated" $labels all_but 1 &&
         spoilt "t10k-images-idx3-ubyte: truncated" t10k-images-idx3-ubyte head -c 100 &&
         spoilt "t10k-labels-idx1-ubyte: truncated" t10k-labels-idx1-ubyte head -c 100
 }
@@ -424,7 +428,7 @@ packed() { # PATTERN COMMAND...: one of the files gzipped, and what the command 
     fails "$images.gz: $pattern" env MNIST_DIR="$tmp/bad" "$BIN/mnist" --quiet --epochs=1 --save="$tmp/spoilt"
 }
 bad_gzip() {
-    packed 'truncated, its gzip stream ends early' head -c 10000 && packed 'truncated, its gzip stream' head -c -20 &&
+    packed 'truncated, its gzip stream ends early' head -c 10000 && packed 'truncated, its gzip stream' all_but 20 &&
         packed 'corrupt gzip stream' sh -c 'head -c 3000; head -c 100 >/dev/null; cat'
 }
 wrong_folder() {
