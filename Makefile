@@ -217,7 +217,8 @@ lib: $(call lib,$(PRECISION)) $(call shared,$(PRECISION)) ## build libstride, or
 programs: $(call programs,$(PRECISION)) $(filter %/gradcheck,$(call programs,double)) ## build the programs of examples/
 
 # The lines that say how to run a program, for `make help`; others of PROGRAMS run likewise.
-mnist: ## train on MNIST
+mnist: ## train on MNIST (and build predict, which reads what it saves)
+mnist: $(OUT)/$(PRECISION)/bin/predict
 gradcheck: ## compare every layer's gradient with finite differences, in double
 .PHONY: $(PROGRAMS)
 $(filter-out gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
