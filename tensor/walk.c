@@ -79,11 +79,15 @@ void tensor_walk(int count, const tensor views[], tensor_order order, tensor_row
     if (tensor_count(views[0]) == 0) return;
 
     space s = canonical(count, views, order);
-    int inner = s.rank - 1;
-    ptrdiff_t index[TENSOR_MAX_RANK] = { 0 };
+    int inner = s.rank - 1, middle = inner - 1;
+    ptrdiff_t rows = middle < 0 ? 1 : s.n[middle], index[TENSOR_MAX_RANK] = { 0 };
     for (;;) {
-        row(s.n[inner], at, s.stride[inner], context);
-        int i = inner - 1; /* the odometer */
+        for (ptrdiff_t r = 0; r < rows; r++) { /* most of all rows: apart from the odometer */
+            row(s.n[inner], at, s.stride[inner], context);
+            for (int v = 0; v < count && middle >= 0; v++) at[v] += s.stride[middle][v];
+        }
+        for (int v = 0; v < count && middle >= 0; v++) at[v] -= s.stride[middle][v] * rows;
+        int i = middle - 1; /* the odometer */
         for (; i >= 0; i--) {
             for (int v = 0; v < count; v++) at[v] += s.stride[i][v];
             if (++index[i] < s.n[i]) break;
@@ -128,7 +132,7 @@ static void copy_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], vo
     real *y = at[0];
     const real *x = at[1];
     ptrdiff_t sy = stride[0], sx = stride[1];
-    if (sy == 1 && sx == 1) {
+    if (sy == 1 && sx == 1 && n >= 32) { /* short rows are quicker than the call */
         memmove(y, x, (size_t)n * sizeof(real));
     } else if (sy == 1) {
         for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i * sx];
