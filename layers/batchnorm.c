@@ -14,6 +14,7 @@ static int plan(layer *l, shape x, shape *y)
 {
     const batchnorm *o = l->options;
     if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, C, ...]", shape_text(x).text);
+    if (o->momentum > 1) return layer_refuse(l, "momentum is %g, expected at most 1", o->momentum);
     shape channels = SHAPE(x.n[1]), once = SHAPE(1, x.n[1]);
     if (!o->no_affine && layer_parameter(l, "weight", channels, (layer_init){ .constant = 1 })) return -1;
     if (!o->no_affine && layer_parameter(l, "bias", channels, (layer_init){ 0 })) return -1;
@@ -40,8 +41,10 @@ static void settle(const layer *l, norm_set set, ptrdiff_t c, const real *x)
     if (layer_training(l)) {
         double count = (double)(set.rows * set.length), unbiased = count > 1 ? count / (count - 1) : 1;
         m = norm_measure(set, x);
-        *mean = (real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
-        *variance = (real)((1 - o->momentum) * (double)*variance + o->momentum * m.variance * unbiased);
+        if (isfinite(m.mean) && isfinite(m.variance)) { /* a batch that went wrong leaves no trace */
+            *mean = (real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
+            *variance = (real)((1 - o->momentum) * (double)*variance + o->momentum * m.variance * unbiased);
+        }
     }
     tensor_data(l->memory[MEAN])[c] = (real)m.mean;
     tensor_data(l->memory[DEVIATION])[c] = (real)sqrt(m.variance + o->epsilon);

@@ -90,6 +90,10 @@ static int may_hold(const layer_type *type, int children, layer *const child[])
 {
     if (type->children == LAYER_ANY ? children < 0 : children != type->children)
         return error_set("%s: holds %d layers, expected %d", type->name, children, type->children);
+    int names = 0;
+    while (type->child_names && type->child_names[names]) names++;
+    if (type->child_names && children > names)
+        return error_set("%s: holds %d layers, expected at most %d", type->name, children, names);
     for (int i = 0; i < children; i++) {
         if (!child[i]) return error_set("%s: layer %d of %d is NULL", type->name, i, children);
         if (child[i]->held || repeated(child, i))

@@ -80,7 +80,7 @@ typedef struct layer_type {
     void (*backward)(layer *l, tensor x, tensor y, tensor dy, tensor dx);
     void (*gradient)(layer *l, tensor x, tensor y, tensor dy); /* NULL: no parameters of its own */
     int children;                   /* a type that holds layers: how many, or LAYER_ANY; 0: none */
-    const char *const *child_names; /* what they are called, as many as there can be; NULL: "0", "1", … */
+    const char *const *child_names; /* what they are called, ended by NULL; NULL: "0", "1", … */
 } layer_type;
 
 /* How a parameter begins: uniform in ±uniform, or else normal with that deviation about the constant, or else
@@ -96,7 +96,7 @@ struct layer {
     int children;
 
     shape x, y;   /* as planned */
-    double flops; /* set by plan: additions and multiplications of one forward pass over x */
+    double flops; /* set by plan: operations of one forward pass over x in products, averages and sums */
     int params, states, memories, scratches; /* slots in use; until built they have shapes only */
     tensor param[LAYER_SLOTS], grad[LAYER_SLOTS], state[LAYER_SLOTS];
     tensor memory[LAYER_SLOTS], scratch[LAYER_SLOTS];
@@ -154,6 +154,7 @@ typedef struct layer_needs {
     ptrdiff_t parameters, state;
     ptrdiff_t memory;  /* kept from forward to backward, for the planned batch */
     ptrdiff_t scratch; /* of each thread */
+    ptrdiff_t whole; /* scratch of the greediest type that sees the whole batch: once, whatever the threads */
     ptrdiff_t partial; /* gradients of chunks, before they are added */
 } layer_needs;
 int layer_measure(const layer *root, layer_needs *needs);

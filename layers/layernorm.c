@@ -16,6 +16,7 @@ static shape normalised(const layer *l, shape x)
 static int plan(layer *l, shape x, shape *y)
 {
     const layernorm *o = l->options;
+    if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, ...]", shape_text(x).text);
     if (o->axes >= x.rank)
         return layer_refuse(l, "axes=%d of an input %s, expected less than %d", o->axes, shape_text(x).text,
                             x.rank);

@@ -180,8 +180,9 @@ static int measure(const layer *l, layer_needs *needs)
         if (total(l, &scratch, up(shape_count(l->scratch[i].shape, who)))) return -1;
     if (l->children > 0) { /* it holds its scratch while its children use theirs */
         if (total(l, &needs->memory, scratch)) return -1;
-    } else if (scratch > needs->scratch) {
-        needs->scratch = scratch;
+    } else {
+        ptrdiff_t *greediest = whole(l) ? &needs->whole : &needs->scratch;
+        if (scratch > *greediest) *greediest = scratch;
     }
     if (layer_gradient_apart(l)) {
         ptrdiff_t partial = own * most_chunks(l, l->x.n[0]);
@@ -327,6 +328,8 @@ static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *nee
     if (__builtin_mul_overflow(run->threads, needs->scratch, &scratch))
         return error_set("layer_build: scratch of %td %s for each of %d threads is too large", needs->scratch,
                          REAL_NAME, run->threads);
+    run->block = needs->scratch;
+    if (scratch < needs->whole) scratch = needs->whole;
     run->memory = tensor_new(SHAPE(needs->memory));
     run->scratch = tensor_new(SHAPE(scratch));
     run->partial = tensor_new(SHAPE(needs->partial));

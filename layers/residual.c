@@ -44,7 +44,7 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
     if (!tensor_is_null(dx)) tensor_add(dx, 1, l->children > 1 ? aside : dy);
 }
 
-static const char *const child_names[] = { "body", "projection" };
+static const char *const child_names[] = { "body", "projection", NULL };
 
 const layer_type layer_type_residual = {
     .name = "residual",

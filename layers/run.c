@@ -52,7 +52,7 @@ static layer layer_view(const layer *l, ptrdiff_t first, ptrdiff_t count, int th
     for (int i = 0; i < l->memories; i++)
         if (l->memory[i].shape.n[0] == l->x.n[0]) part.memory[i] = images(l->memory[i], first, count);
     if (l->children > 0) return part;
-    ptrdiff_t block = run->scratch.shape.n[0] / run->threads * thread;
+    ptrdiff_t block = run->block * thread;
     for (int i = 0; i < l->scratches; i++) part.scratch[i].offset += block;
     return part;
 }

@@ -13,6 +13,7 @@ struct layer_run {
     int threads;
     tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     tensor memory;                        /* flat: every layer's memory and outputs, one after another */
+    ptrdiff_t block;                      /* of scratch that each thread has of its own */
     tensor scratch;                       /* [threads, the greediest layer's need] */
     tensor partial;                       /* flat: chunks' gradients before they are added in order */
 };

@@ -38,11 +38,21 @@ static void forward(layer *l, tensor x, tensor y)
     }
 }
 
+static bool trains(const layer *l)
+{
+    bool any = l->params > 0;
+    for (int i = 0; i < l->children && !any; i++) any = trains(l->child[i]);
+    return any;
+}
+
+/* Where nobody wants dx, nobody needs what lies below the first layer that trains. */
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
-    for (int i = l->children - 1; i >= 0; i--) {
+    int last = 0;
+    while (tensor_is_null(dx) && last < l->children && !trains(l->child[last])) last++;
+    for (int i = l->children - 1; i >= last; i--) {
         tensor in = i > 0 ? output(l, i - 1, y) : x, din = dx;
-        if (i > 0)
+        if (i > last)
             din = tensor_reshape(tensor_narrow(l->scratch[(i - 1) % 2], 0, 0, tensor_count(in)), in.shape);
         layer_backward(l->child[i], in, output(l, i, y), dy, din);
         dy = din;

@@ -8,6 +8,8 @@ static int plan(layer *l, shape x, shape *y)
 {
     const upsample *o = l->options;
     if (x.rank != 4) return layer_refuse(l, "the input is %s, expected [N, C, H, W]", shape_text(x).text);
+    if (o->align_corners && o->mode == UPSAMPLE_NEAREST)
+        return layer_refuse(l, "align_corners is for mode=bilinear only");
     *y = x;
     if (__builtin_mul_overflow(x.n[2], o->scale[0], &y->n[2]) ||
         __builtin_mul_overflow(x.n[3], o->scale[1], &y->n[3]))

@@ -289,22 +289,48 @@ static bool gradient_holds(const subject *s)
     return holds;
 }
 
+/* The first element in which two contiguous tensors differ by more than rounding, or -1. */
+static ptrdiff_t first_disagreement(tensor a, tensor b)
+{
+    for (ptrdiff_t e = 0; e < tensor_count(a); e++)
+        if (!added(tensor_data(a)[e], 0, tensor_data(b)[e])) return e;
+    return -1;
+}
+
 /* The same elements under other strides are the same input: axes laid out in the opposite order. */
 static bool strides_hold(const subject *s)
 {
     axes reversed = { .count = s->x.shape.rank };
     for (int i = 0; i < reversed.count; i++) reversed.axis[i] = reversed.count - 1 - i;
     tensor flat = tensor_new(tensor_permute(s->x, reversed).shape), view = tensor_permute(flat, reversed);
-    if (tensor_is_null(view)) return fail(s, "%s", error_text());
-    tensor_copy(view, s->x);
-    layer_forward(s->l, view, s->above);
-    ptrdiff_t e = 0, count = tensor_count(s->y);
-    while (e < count && added(tensor_data(s->above)[e], 0, tensor_data(s->y)[e])) e++;
-    tensor_free(flat);
-    if (e == count) return true;
-    return fail(s, "forward reads an x of other strides wrongly: y%s is %g, expected %g",
-                shape_text(index_of(s->y.shape, e)).text, (double)tensor_data(s->above)[e],
-                (double)tensor_data(s->y)[e]);
+    tensor gradients = layer_gradients(s->l), once = tensor_new(gradients.shape),
+           dx = tensor_new(s->dx.shape);
+    bool holds = !tensor_is_null(view) && !tensor_is_null(once) && !tensor_is_null(dx);
+    if (!holds) fail(s, "%s", error_text());
+    if (holds) {
+        tensor_copy(view, s->x);
+        forward(s, s->y);
+        tensor_fill(gradients, 0);
+        backward(s, s->dx);
+        tensor_copy(once, gradients);
+        tensor_fill(gradients, 0);
+        layer_forward(s->l, view, s->above);
+        layer_backward(s->l, view, s->above, s->dy, dx);
+    }
+    const struct {
+        const char *what;
+        tensor of_view, of_x;
+    } same[] = { { "forward", s->above, s->y }, { "backward", dx, s->dx }, { "gradient", gradients, once } };
+    for (int i = 0; i < 3 && holds; i++) {
+        ptrdiff_t e = first_disagreement(same[i].of_view, same[i].of_x);
+        if (e >= 0)
+            holds = fail(
+                s, "%s reads an x of other strides wrongly: element %s of what it makes is %g, expected %g",
+                same[i].what, shape_text(index_of(same[i].of_x.shape, e)).text,
+                (double)tensor_data(same[i].of_view)[e], (double)tensor_data(same[i].of_x)[e]);
+    }
+    tensor_free(flat), tensor_free(once), tensor_free(dx);
+    return holds;
 }
 
 /* Something else first, so that what a hook keeps of its first call and not of its last is found out. */

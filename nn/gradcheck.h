@@ -14,7 +14,9 @@
  * is counted as a kink and skipped, and too many of those are a failure. A tensor whose gradient is zero
  * on both sides everywhere proves nothing and fails as VACUOUS. Beyond the numbers it checks the contract:
  * forward writes all of y, gives the same twice and for an x of other strides, backward overwrites dx, gradient adds to what is
- * there, and none of them writes x, y or dy. Parameters and states are as before when it returns. */
+ * there, and none of them writes x, y or dy. Parameters and states are as before when it
+ * returns, gradients are zero. A batch of more than 8 is cut into chunks, as in training: take N = 9 to see a layer
+ * that confuses them. */
 #ifndef STRIDE_NN_GRADCHECK_H
 #define STRIDE_NN_GRADCHECK_H
 

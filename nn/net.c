@@ -53,11 +53,11 @@ int net_build(net *n, ptrdiff_t batch, uint64_t seed)
 {
     if (!n) return error_set("net_build: the net is NULL");
     if (batch < 1) return error_set("net_build: a batch of %td images, expected at least 1", batch);
-    n->batch = 0;
-    n->x = n->y = (tensor){ 0 };
     bool first_time = tensor_is_null(net_parameters(n));
     tensor outputs = tensor_new(with_batch(n->output, batch));
     if (tensor_is_null(outputs)) return -1;
+    n->batch = 0;
+    n->x = n->y = (tensor){ 0 };
     if (layer_build(n->root, with_batch(n->input, batch), seed)) {
         tensor_free(outputs);
         return -1;

@@ -35,7 +35,7 @@ void net_free(net *n); /* NULL is allowed */
 int net_summary(net *n, ptrdiff_t batch, FILE *to);
 
 /* Memory for batches of up to `batch` images. Parameters are initialised from the seed the first time
- * and kept when a net is built again. */
+ * and kept when a net is built again. After a failure it must be built again before it runs. */
 int net_build(net *n, ptrdiff_t batch, uint64_t seed);
 
 typedef enum net_mode { NET_INFER, NET_TRAIN } net_mode;

@@ -77,6 +77,7 @@ static int summarise(net *n, shape x, FILE *to)
     if (needs.state > 0) print_bytes(to, "states", (double)needs.state);
     print_bytes(to, "activations", (double)needs.memory + (double)shape_count(y, "net_summary"));
     print_bytes(to, "scratch of each thread", (double)needs.scratch);
+    if (needs.whole > 0) print_bytes(to, "scratch of whole batches", (double)needs.whole);
     print_bytes(to, "gradients of chunks", (double)needs.partial);
     print_bytes(to, "a batch of input", (double)shape_count(x, "net_summary"));
     return fflush(to) || ferror(to) ? error_set("net_summary: the stream cannot be written") : 0;

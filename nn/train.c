@@ -103,6 +103,8 @@ static int evaluate(net *n, const data *d, const loss *l, tensor x, tensor targe
 
 int train_evaluate(net *n, const data *d, loss l, train_score *score)
 {
+    train_score unused;
+    if (!score) score = &unused;
     if (!n || n->batch < 1) return error_set("train_evaluate before net_build");
     if (fits(n, d, "data")) return -1;
     tensor x = tensor_new(batch_of(d->x, n->batch)), target = tensor_new(batch_of(d->y, n->batch));

@@ -62,8 +62,9 @@ typedef struct train_result {
 } train_result;
 
 /* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss that is not a
- * number (the parameters are then those before that step). With patience the best parameters are
- * restored at the end. The result may be NULL. */
+ * number (the parameters are then those before that step, the states
+ * of batch normalisation may have seen the batch). With patience the best parameters are
+ * restored at the end (patience = epochs: without stopping early); without it the last ones stay. The result may be NULL. */
 int train_run(net *n, const data *d, train options, train_result *result);
 
 /* In inference mode, in batches of what the net is built for. */

@@ -715,7 +715,7 @@ static int same_shape(layer *l, shape x, shape *y)
     return 0;
 }
 
-static const char *const branch_names[] = { "body", "shortcut" };
+static const char *const branch_names[] = { "body", "shortcut", NULL };
 static const layer_type branches_type = { .name = "branches",
                                           .plan = same_shape,
                                           .forward = no_forward,
