@@ -99,20 +99,6 @@ static int fetch_all(source s, unsigned char *to, ptrdiff_t want, const char *wh
     return got < want ? truncated(s, got, want, what) : 0;
 }
 
-/* Nothing may follow; of a gzip stream, its check sum is compared only here. */
-static int expect_end(source s, shape form, ptrdiff_t want, const char *what)
-{
-    unsigned char more;
-    ptrdiff_t got = fetch(s, &more, 1);
-    if (got < 0) return -1;
-    if (got > 0)
-        return error_set("%s: trailing data: expected to end after %s bytes of %s %s", s.name,
-                         count_text(want).text, what, shape_text(form).text);
-    int code;
-    zlib_says(s, &code);
-    return code == Z_BUF_ERROR ? truncated(s, want, want, what) : 0;
-}
-
 static int read_type(source s, const kind *k, int *rank)
 {
     unsigned char magic[MAGIC];
@@ -149,26 +135,36 @@ static ptrdiff_t read_sizes(source s, int rank, shape *form)
     return count;
 }
 
-/* `want` bytes, to be freed; NULL on failure. */
-static unsigned char *read_elements(source s, ptrdiff_t want, const char *what)
+/* Whether a file that was read one byte too far ended where it should: -1 where it did not. A gzip stream is known
+ * to be whole only by such a read: its check sum is compared at its end. */
+static int check_end(source s, ptrdiff_t got, ptrdiff_t want, shape form, const char *what)
+{
+    int code;
+    zlib_says(s, &code);
+    if (got > want)
+        return error_set("%s: trailing data: expected to end after %s bytes of %s %s", s.name,
+                         count_text(want).text, what, shape_text(form).text);
+    return got < want || code == Z_BUF_ERROR ? truncated(s, got, want, what) : 0;
+}
+
+/* `want` bytes, to be freed; NULL on failure. Memory grows as data arrives: a header may promise anything. */
+static unsigned char *read_elements(source s, ptrdiff_t want, shape form, const char *what)
 {
     unsigned char *bytes = NULL;
-    ptrdiff_t held = 0, room = FIRST_MEMORY;
-    while (held < want) {
-        if (room > want) room = want;
+    ptrdiff_t held = 0, room = FIRST_MEMORY, got = 0;
+    do {
+        if (room > want) room = want + 1;
         unsigned char *larger = realloc(bytes, (size_t)room);
         if (larger) bytes = larger;
         else error_set("%s: no memory for %s bytes of %s", s.name, count_text(want).text, what);
-        ptrdiff_t got = larger ? fetch(s, bytes + held, room - held) : -1;
-        if (got < room - held) {
-            if (got >= 0) truncated(s, held + got, want, what);
-            free(bytes);
-            return NULL;
-        }
-        held = room;
-        room = want / 2 < room ? want : 2 * room;
-    }
-    return bytes;
+        got = larger ? fetch(s, bytes + held, room - held) : -1;
+        if (got > 0) held += got;
+        if (held == room) room = want / 2 < room ? want + 1 : 2 * room;
+        else break;
+    } while (held <= want);
+    if (got >= 0 && check_end(s, held, want, form, what) == 0) return bytes;
+    free(bytes);
+    return NULL;
 }
 
 /* The whole file's elements, to be freed; NULL on failure. */
@@ -186,11 +182,7 @@ static unsigned char *read_file(const char *path, const kind *k, shape *form)
     }
     int rank = 0;
     ptrdiff_t count = read_type(s, k, &rank) ? -1 : read_sizes(s, rank, form);
-    unsigned char *bytes = count < 0 ? NULL : read_elements(s, count, k->what);
-    if (bytes && expect_end(s, *form, count, k->what)) {
-        free(bytes);
-        bytes = NULL;
-    }
+    unsigned char *bytes = count < 0 ? NULL : read_elements(s, count, *form, k->what);
     gzclose(s.file);
     return bytes;
 }

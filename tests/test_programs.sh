@@ -496,7 +496,7 @@ corrupt_net() {
     done
 }
 no_net() {
-    predict_fails 'No such file' "$tmp/missing.safetensors" && predict_fails 'not a regular file' "$tmp" &&
+    predict_fails 'No such file' "$tmp/missing.safetensors" && predict_fails '(not a regular file|Is a directory)' "$tmp" &&
         predict_fails '' "$tmp/good/$images" && predict_fails '' /dev/null || return
     [ "$(id -u)" != 0 ] || return 0 # who may read everything
     cp "$model" "$bad" && chmod 0 "$bad" || return
@@ -523,11 +523,11 @@ mknod "$full" c 1 7 2>/dev/null && sh -c ': >"$1"' sh "$full" 2>/dev/null || { r
 
 saves_nowhere() {
     fails '^mnist: .*/nowhere/net: .*No such file' good "$BIN/mnist" --quiet --epochs=1 --save="$tmp/nowhere/net" &&
-        fails '^mnist: .*not a regular file' good "$BIN/mnist" --quiet --epochs=1 --save="$tmp" &&
+        fails '^mnist: .*(not a regular file|Is a directory)' good "$BIN/mnist" --quiet --epochs=1 --save="$tmp" &&
         fails '^mnist: .*/nowhere/log: .*No such file' good "$BIN/mnist" --quiet --epochs=1 --csv="$tmp/nowhere/log" --save="$tmp/spoilt"
 }
 saves_to_device() {
-    fails '^mnist: .*full: not a regular file' good "$BIN/mnist" --quiet --epochs=1 --save="$full" && [ -c "$full" ] &&
+    fails '^mnist: .*full: (not a regular file|Is a directory)' good "$BIN/mnist" --quiet --epochs=1 --save="$full" && [ -c "$full" ] &&
         fails '^mnist: .*full: No space left' good "$BIN/mnist" --quiet --epochs=1 --csv="$full" --save="$tmp/spoilt"
 }
 # A limit on the size of files stands for a disk that is full.
