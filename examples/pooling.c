@@ -2,7 +2,6 @@
 #include "examples/arguments.h"
 #include "layers/layers.h"
 
-
 /* ---- the function: the maximum; its adjoint gives dy to the first place that holds it -------------- */
 
 static real window_max(const real *window, ptrdiff_t n, const void *context)
