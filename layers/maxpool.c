@@ -98,11 +98,9 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
     }
 }
 
-static const char *const pad_values[] = { "default", "zero", "lowest", NULL };
-
 static const layer_field fields[] = {
     WINDOW_POOL_FIELDS(maxpool),
-    { "pad_value", FIELD_CHOICE, offsetof(maxpool, pad_value), .choices = pad_values },
+    { "pad_value", FIELD_CHOICE, offsetof(maxpool, pad_value), .choices = window_pad_values },
     { 0 },
 };
 

@@ -105,12 +105,10 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
     }
 }
 
-static const char *const pad_values[] = { "default", "zero", "lowest", NULL };
-
 static const layer_field fields[] = {
     { "function", FIELD_NAMED, offsetof(pool, function) },
     WINDOW_POOL_FIELDS(pool),
-    { "pad_value", FIELD_CHOICE, offsetof(pool, pad_value), .choices = pad_values },
+    { "pad_value", FIELD_CHOICE, offsetof(pool, pad_value), .choices = window_pad_values },
     { 0 },
 };
 

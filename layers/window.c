@@ -56,6 +56,8 @@ int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], co
     return window_plan(w, l, x, full, step, padding, dilation, ceil_mode);
 }
 
+const char *const window_pad_values[] = { "default", "zero", "lowest", NULL };
+
 bool window_padded(const window *w)
 {
     return w->before[0] || w->before[1] || w->after[0] || w->after[1];

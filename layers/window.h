@@ -29,6 +29,9 @@ int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], co
         "ceil_mode", FIELD_BOOL, offsetof(type, ceil_mode)                                                   \
     }
 
+/* The names of pad_value's choices, for the tables of those that have it. */
+extern const char *const window_pad_values[];
+
 bool window_padded(const window *w);
 shape window_padded_shape(const window *w, ptrdiff_t channels); /* [C, H + padding, W + padding] */
 

@@ -61,13 +61,6 @@ static void get_tensors(const data *d, ptrdiff_t i, tensor x, tensor y)
     tensor_copy(y, tensor_select(of->y, 0, i));
 }
 
-static shape sample_of(shape batch)
-{
-    shape s = { .rank = batch.rank - 1 };
-    for (int i = 0; i < s.rank; i++) s.n[i] = batch.n[i + 1];
-    return s;
-}
-
 data *data_tensors(tensor x, tensor y)
 {
     const tensor both[] = { x, y };
@@ -89,8 +82,8 @@ data *data_tensors(tensor x, tensor y)
     }
     *own = (tensors){ x, y };
     return data_new((data){ .count = x.shape.n[0],
-                            .x = sample_of(x.shape),
-                            .y = sample_of(y.shape),
+                            .x = shape_without_batch(x.shape),
+                            .y = shape_without_batch(y.shape),
                             .get = get_tensors,
                             .release = free_own,
                             .own = own });
@@ -186,8 +179,7 @@ data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count)
 static int check_shape(tensor t, shape sample, ptrdiff_t n, const char *which)
 {
     if (tensor_is_null(t)) return error_set("data_batch: %s is the null tensor", which);
-    shape expected = { .rank = sample.rank + 1, .n = { n } };
-    for (int i = 0; i < sample.rank; i++) expected.n[i + 1] = sample.n[i];
+    shape expected = shape_with_batch(sample, n);
     if (shape_equal(t.shape, expected)) return 0;
     return error_set("data_batch: %s is %s, expected %s", which, shape_text(t.shape).text,
                      shape_text(expected).text);

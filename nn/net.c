@@ -6,20 +6,6 @@
 
 /* ---- making and ending -------------------------------------------------------------------------- */
 
-static shape with_batch(shape image, ptrdiff_t n)
-{
-    for (int i = image.rank++; i > 0; i--) image.n[i] = image.n[i - 1];
-    image.n[0] = n;
-    return image;
-}
-
-static shape without_batch(shape batch)
-{
-    batch.rank--;
-    for (int i = 0; i < batch.rank; i++) batch.n[i] = batch.n[i + 1];
-    return batch;
-}
-
 net *net_new_of(shape input, int count, layer *const layers[])
 {
     layer *root = layer_sequence_of(count, layers);
@@ -29,10 +15,10 @@ net *net_new_of(shape input, int count, layer *const layers[])
     if (n && (input.rank < 0 || input.rank >= TENSOR_MAX_RANK)) {
         error_set("net_new: the input %s has rank %d, expected 0 to %d", shape_text(input).text, input.rank,
                   TENSOR_MAX_RANK - 1);
-    } else if (n && layer_plan(root, with_batch(input, 1), &y) == 0) {
+    } else if (n && layer_plan(root, shape_with_batch(input, 1), &y) == 0) {
         n->root = root;
         n->input = input;
-        n->output = without_batch(y);
+        n->output = shape_without_batch(y);
         return n;
     }
     layer_free(root);
@@ -54,11 +40,11 @@ int net_build(net *n, ptrdiff_t batch, uint64_t seed)
     if (!n) return error_set("net_build: the net is NULL");
     if (batch < 1) return error_set("net_build: a batch of %td images, expected at least 1", batch);
     bool first_time = tensor_is_null(net_parameters(n));
-    tensor outputs = tensor_new(with_batch(n->output, batch));
+    tensor outputs = tensor_new(shape_with_batch(n->output, batch));
     if (tensor_is_null(outputs)) return -1;
     n->batch = 0;
     n->x = n->y = (tensor){ 0 };
-    if (layer_build(n->root, with_batch(n->input, batch), seed)) {
+    if (layer_build(n->root, shape_with_batch(n->input, batch), seed)) {
         tensor_free(outputs);
         return -1;
     }
@@ -75,7 +61,7 @@ static bool takes(const net *n, tensor x, const char *who)
 {
     ptrdiff_t images = x.shape.rank > 0 ? x.shape.n[0] : 0;
     if (!n || n->batch < 1) error_set("%s before net_build", who);
-    else if (tensor_is_null(x) || images < 1 || !shape_equal(x.shape, with_batch(n->input, images)))
+    else if (tensor_is_null(x) || images < 1 || !shape_equal(x.shape, shape_with_batch(n->input, images)))
         error_set("%s of x %s, expected [N, ...] of images %s", who, shape_text(x.shape).text,
                   shape_text(n->input).text);
     else return true;
@@ -112,9 +98,9 @@ int net_predict(net *n, tensor x, tensor y)
 {
     if (error_text() || !takes(n, x, "net_predict")) return -1;
     ptrdiff_t images = x.shape.n[0];
-    if (tensor_is_null(y) || !shape_equal(y.shape, with_batch(n->output, images)))
+    if (tensor_is_null(y) || !shape_equal(y.shape, shape_with_batch(n->output, images)))
         return error_set("net_predict: y is %s, expected %s", shape_text(y.shape).text,
-                         shape_text(with_batch(n->output, images)).text);
+                         shape_text(shape_with_batch(n->output, images)).text);
     for (ptrdiff_t first = 0; first < images; first += n->batch) {
         ptrdiff_t count = images - first < n->batch ? images - first : n->batch;
         tensor_copy(tensor_narrow(y, 0, first, count),

@@ -88,9 +88,7 @@ int net_summary(net *n, ptrdiff_t batch, FILE *to)
 {
     if (!n) return error_set("net_summary: the net is NULL");
     if (batch < 1) return error_set("net_summary: a batch of %td images, expected at least 1", batch);
-    shape x = { .rank = n->input.rank + 1, .n = { batch } };
-    for (int i = 0; i < n->input.rank; i++) x.n[i + 1] = n->input.n[i];
-    int status = summarise(n, x, to);
+    int status = summarise(n, shape_with_batch(n->input, batch), to);
     if (n->batch > 0 && net_build(n, n->batch, n->seed)) return -1;
     return status;
 }

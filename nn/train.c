@@ -42,13 +42,6 @@ static double now(void)
 
 /* ---- scores ------------------------------------------------------------------------------------- */
 
-static shape batch_of(shape sample, ptrdiff_t n)
-{
-    for (int i = sample.rank++; i > 0; i--) sample.n[i] = sample.n[i - 1];
-    sample.n[0] = n;
-    return sample;
-}
-
 /* How many rows of y [N, K] have their greatest element at their class. */
 static double count_hits(tensor y, tensor target, ptrdiff_t *picked)
 {
@@ -107,7 +100,8 @@ int train_evaluate(net *n, const data *d, loss l, train_score *score)
     if (!score) score = &unused;
     if (!n || n->batch < 1) return error_set("train_evaluate before net_build");
     if (fits(n, d, "data")) return -1;
-    tensor x = tensor_new(batch_of(d->x, n->batch)), target = tensor_new(batch_of(d->y, n->batch));
+    tensor x = tensor_new(shape_with_batch(d->x, n->batch)),
+           target = tensor_new(shape_with_batch(d->y, n->batch));
     ptrdiff_t *picked = malloc((size_t)n->batch * sizeof *picked);
     int status = -1;
     if (!picked) error_set("train_evaluate: no memory");
@@ -240,9 +234,9 @@ static int allocate(run *r)
     ptrdiff_t batch = o->batch;
     if ((tensor_is_null(net_parameters(r->n)) || r->n->batch < batch) && net_build(r->n, batch, o->seed))
         return -1;
-    r->x = tensor_new(batch_of(r->d->x, batch));
-    r->target = tensor_new(batch_of(r->d->y, batch));
-    r->dy = tensor_new(batch_of(r->n->output, batch));
+    r->x = tensor_new(shape_with_batch(r->d->x, batch));
+    r->target = tensor_new(shape_with_batch(r->d->y, batch));
+    r->dy = tensor_new(shape_with_batch(r->n->output, batch));
     if (tensor_is_null(r->x) || tensor_is_null(r->target) || tensor_is_null(r->dy)) return -1;
     if (o->patience > 0) {
         r->best = tensor_clone(net_parameters(r->n));

@@ -39,6 +39,23 @@ ptrdiff_t shape_count(shape s, const char *who)
     return empty ? 0 : count;
 }
 
+shape shape_with_batch(shape sample, ptrdiff_t n)
+{
+    int last =
+        sample.rank < TENSOR_MAX_RANK ? sample.rank : TENSOR_MAX_RANK - 1; /* too many are refused later */
+    for (int i = last; i > 0; i--) sample.n[i] = sample.n[i - 1];
+    sample.n[0] = n;
+    sample.rank++;
+    return sample;
+}
+
+shape shape_without_batch(shape batch)
+{
+    batch.rank--;
+    for (int i = 0; i < batch.rank; i++) batch.n[i] = batch.n[i + 1];
+    return batch;
+}
+
 shape_string shape_text(shape s)
 {
     shape_string out = { "[" };

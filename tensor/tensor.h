@@ -60,6 +60,10 @@ bool shape_equal(shape a, shape b);
  * negative or the product overflows. */
 ptrdiff_t shape_count(shape s, const char *who);
 
+/* [n, a, b, ...] of [a, b, ...], and back: a batch of samples, and one of them. */
+shape shape_with_batch(shape sample, ptrdiff_t n);
+shape shape_without_batch(shape batch);
+
 /* "[64, 1, 28, 28]", for messages. */
 typedef struct shape_string {
     char text[192];
