@@ -140,12 +140,15 @@ endif
 
 # ---- rules ---------------------------------------------------------------------------------------
 
+# Of one file alone: products and sums become one instruction where there is one.
+CFLAGS_tensor_kernel := -ffp-contract=fast
+
 say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 
 define compile
 @mkdir -p $(@D)
 $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$<),$(TEST_CFLAGS)) \
-    $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) -MMD -MP -c $< -o $@
+    $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
 endef
 
 define archive

@@ -81,6 +81,9 @@ typedef struct layer_type {
     void (*gradient)(layer *l, tensor x, tensor y, tensor dy); /* NULL: no parameters of its own */
     int children;                   /* a type that holds layers: how many, or LAYER_ANY; 0: none */
     const char *const *child_names; /* what they are called, ended by NULL; NULL: "0", "1", … */
+    bool in_place; /* y may be where x is, and dx where dy is: forward and backward go element by element, and
+                       backward does not look at x */
+    bool ignores_y; /* backward and gradient do not look at y: what comes after may overwrite it */
 } layer_type;
 
 /* How a parameter begins: uniform in ±uniform, or else normal with that deviation about the constant, or else
@@ -127,6 +130,10 @@ int layer_refuse(const layer *l, const char *format, ...) __attribute__((format(
 bool layer_training(const layer *l);     /* training, as against inference */
 random_key layer_random(const layer *l); /* this layer's own random numbers in this step; draw number
                                               (l->first + image) * (numbers an image) + … of it */
+
+/* For a type that sees the whole batch: work(i, context) for i below count, in any order and perhaps in several
+ * threads at once. What it computes must not depend on either. */
+void layer_split(const layer *l, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context);
 
 /* ---- making ----------------------------------------------------------------------------------- */
 

@@ -129,6 +129,32 @@ static void for_chunks(const call *c, void (*hook)(const call *piece))
     for (ptrdiff_t k = 0; k < chunks; k++) tensor_add(own, 1, partial_gradient(c->l, k));
 }
 
+static bool in_parallel(void)
+{
+#ifdef _OPENMP
+    return omp_in_parallel();
+#else
+    return true;
+#endif
+}
+
+void layer_split(const layer *l, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
+{
+    if (count == 1 || l->run->threads == 1 || in_parallel()) {
+        for (ptrdiff_t i = 0; i < count; i++) work(i, context);
+        return;
+    }
+    char error[ERROR_SIZE] = "";
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) num_threads(l->run->threads)
+#endif
+    for (ptrdiff_t i = 0; i < count; i++) {
+        work(i, context);
+        collect_error(error);
+    }
+    if (error[0]) error_set("%s", error);
+}
+
 /* ---- forward and backward ---------------------------------------------------------------------- */
 
 static bool matches(tensor x, shape planned)

@@ -1,0 +1,41 @@
+/* kernel.h: the one small product that fast paths are made of; private to the library.
+ *
+ *     c[i][j] (+)= Σ_k a[row[i] + step[k]] b[offset[k] + j]      i < rows, j < columns, k < depth
+ *
+ * Elements of a and rows of b may lie anywhere and overlap: matrices need not be packed or transposed, and the
+ * windows of an image are rows of b (or elements of a) without having been copied. Row i of c begins at
+ * c + i * pitch.
+ *
+ * The sum of an element is taken in the order of k, whatever rows and columns are computed beside it. */
+#ifndef STRIDE_TENSOR_KERNEL_H
+#define STRIDE_TENSOR_KERNEL_H
+
+#include "tensor/real.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { KERNEL_TALL = 6, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel */
+
+typedef void kernel_tile(ptrdiff_t depth, const real *a, const ptrdiff_t *row, const ptrdiff_t *step,
+                         const real *b, const ptrdiff_t *offset, real *c, ptrdiff_t pitch, bool add);
+
+/* What is made for one kind of machine: its tiles, by their rows - 1 and vectors - 1. */
+typedef struct kernel {
+    const char *name; /* "avx512" */
+    int lanes;        /* reals in a vector */
+    int tall, wide;   /* the largest tile */
+    kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
+} kernel;
+
+/* The best kernel that this machine can run, or the one that the environment variable STRIDE_ENGINE names:
+ * "avx512", "avx2", "generic"; *chosen is NULL for "reference", which leaves all products to BLAS. -1 with an
+ * error for another name, and for one that this machine cannot run. */
+int kernel_choose(const kernel **chosen);
+
+/* The product. columns >= lanes, and a multiple of lanes where it is added to c. */
+void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                    const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
+                    real *c, ptrdiff_t pitch, bool add);
+
+#endif
