@@ -1,6 +1,7 @@
 /* plan.c: from shapes to memory: what every layer asks for is planned, measured, allocated, handed out. */
 #include "layers/layer.h"
 #include "layers/run.h"
+#include "tensor/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,7 @@ int layer_plan(layer *l, shape x, shape *y)
         return layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
                             shape_text(x).text);
     layer before = *l;
+    if (kernel_choose(&l->kernel)) return -1;
     if (l->run) l->run->ready = false;
     l->x = x;
     if (plan_again(l, &before)) {

@@ -1,0 +1,26 @@
+/* conv2d.h: the ways to compute a convolution; private to layers/.
+ *
+ * conv2d.c asks each in turn whether it suits; the last, columns, suits always, and is what the others are held
+ * against: im2col and a product by BLAS. */
+#ifndef STRIDE_LAYERS_CONV2D_H
+#define STRIDE_LAYERS_CONV2D_H
+
+#include "layers/layers.h"
+#include "layers/window.h"
+
+enum { CONV2D_WEIGHT, CONV2D_BIAS }; /* parameters */
+
+typedef struct conv2d_method {
+    /* Whether this is the way to take for images x, l->kernel not being NULL. */
+    bool (*suits)(const layer *l, const window *w, shape x);
+    int (*plan)(layer *l, const window *w, shape x); /* asks for scratch */
+
+    /* As the hooks of the same names; y gets no bias, and gradient adds to the weight's alone. */
+    void (*forward)(layer *l, const window *w, tensor x, tensor y);
+    void (*backward)(layer *l, const window *w, tensor dy, tensor dx);
+    void (*gradient)(layer *l, const window *w, tensor x, tensor dy);
+} conv2d_method;
+
+extern const conv2d_method conv2d_winograd, conv2d_direct, conv2d_columns;
+
+#endif
