@@ -1,18 +1,22 @@
-/* conv2d.c: convolution as im2col and a matrix product, an image at a time so that its columns stay in
- * cache; the backward pass makes them again rather than keep them. */
-#include "layers/layers.h"
+/* conv2d.c: convolution: what it is; conv2d.h names the ways to compute it. */
+#include "layers/conv2d.h"
 #include "layers/types.h"
-#include "layers/window.h"
 
 #include <math.h>
 
-enum { WEIGHT, BIAS };    /* parameters */
-enum { COLUMNS, PADDED }; /* scratch */
+static const conv2d_method *const methods[] = { &conv2d_direct, &conv2d_columns };
 
 static int geometry(const layer *l, shape x, window *w)
 {
     const conv2d *o = l->options;
     return window_plan(w, l, x, o->kernel, o->stride, o->padding, o->dilation, false);
+}
+
+static const conv2d_method *method_for(const layer *l, const window *w, shape x)
+{
+    int last = sizeof methods / sizeof *methods - 1, i = l->kernel ? 0 : last;
+    while (!methods[i]->suits(l, w, x)) i++;
+    return methods[i];
 }
 
 static int plan(layer *l, shape x, shape *y)
@@ -29,35 +33,14 @@ static int plan(layer *l, shape x, shape *y)
     if (layer_parameter(l, "weight", SHAPE(o->out_channels, channels, o->kernel[0], o->kernel[1]), init))
         return -1;
     if (!o->no_bias && layer_parameter(l, "bias", SHAPE(o->out_channels), init)) return -1;
-    if (layer_scratch(l, SHAPE(x.n[1], o->kernel[0], o->kernel[1], w.out[0], w.out[1]))) return -1;
-    if (layer_scratch(l, window_padded(&w) ? window_padded_shape(&w, x.n[1]) : SHAPE(0))) return -1;
     *y = SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
     l->flops = 2 * fan_in * (double)shape_count(*y, "conv2d");
-    return 0;
+    return method_for(l, &w, x)->plan(l, &w, x);
 }
 
-/* Of a 1x1 kernel at stride 1 the image already is the matrix. */
-static bool is_matrix(const window *w, tensor image)
+static tensor over_images(tensor bias, shape y)
 {
-    bool point = w->kernel[0] == 1 && w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1;
-    return point && !window_padded(w) && tensor_is_contiguous(image);
-}
-
-static ptrdiff_t weight_row(const layer *l)
-{
-    return tensor_count(l->param[WEIGHT]) / l->param[WEIGHT].shape.n[0];
-}
-
-static ptrdiff_t positions(const window *w)
-{
-    return w->out[0] * w->out[1];
-}
-
-static tensor columns_of(const layer *l, const window *w, tensor image)
-{
-    if (is_matrix(w, image)) return image;
-    window_im2col(w, l->scratch[COLUMNS], image, l->scratch[PADDED]);
-    return l->scratch[COLUMNS];
+    return tensor_expand(tensor_reshape(bias, SHAPE(y.n[1], 1, 1)), y);
 }
 
 static void forward(layer *l, tensor x, tensor y)
@@ -65,35 +48,16 @@ static void forward(layer *l, tensor x, tensor y)
     const conv2d *o = l->options;
     window w;
     geometry(l, l->x, &w);
-    if (window_padded(&w)) tensor_fill(l->scratch[PADDED], 0);
-    if (!o->no_bias)
-        tensor_copy(y, tensor_expand(tensor_reshape(l->param[BIAS], SHAPE(y.shape.n[1], 1, 1)), y.shape));
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor columns = columns_of(l, &w, tensor_select(x, 0, i)), out = tensor_select(y, 0, i);
-        for (int g = 0; g < o->groups; g++)
-            tensor_gemm(window_rows(out, g, o->groups, positions(&w)), 1,
-                        window_rows(l->param[WEIGHT], g, o->groups, weight_row(l)),
-                        window_rows(columns, g, o->groups, positions(&w)), o->no_bias ? 0 : 1);
-    }
+    method_for(l, &w, l->x)->forward(l, &w, x, y);
+    if (!o->no_bias) tensor_add(y, 1, over_images(l->param[CONV2D_BIAS], y.shape));
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
-    const conv2d *o = l->options;
     window w;
     geometry(l, l->x, &w);
-    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        tensor image = tensor_select(dx, 0, i), out = tensor_select(dy, 0, i);
-        bool direct = is_matrix(&w, image);
-        tensor columns = direct ? image : l->scratch[COLUMNS];
-        for (int g = 0; g < o->groups; g++) {
-            tensor weight = window_rows(l->param[WEIGHT], g, o->groups, weight_row(l));
-            tensor_gemm(window_rows(columns, g, o->groups, positions(&w)), 1, tensor_transpose(weight, 0, 1),
-                        window_rows(out, g, o->groups, positions(&w)), 0);
-        }
-        if (!direct) window_col2im(&w, image, columns, l->scratch[PADDED]);
-    }
+    method_for(l, &w, l->x)->backward(l, &w, dy, dx);
 }
 
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
@@ -102,17 +66,8 @@ static void gradient(layer *l, tensor x, tensor y, tensor dy)
     const conv2d *o = l->options;
     window w;
     geometry(l, l->x, &w);
-    if (window_padded(&w)) tensor_fill(l->scratch[PADDED], 0);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor columns = columns_of(l, &w, tensor_select(x, 0, i)), out = tensor_select(dy, 0, i);
-        for (int g = 0; g < o->groups; g++) {
-            tensor part = window_rows(columns, g, o->groups, positions(&w));
-            tensor_gemm(window_rows(l->grad[WEIGHT], g, o->groups, weight_row(l)), 1,
-                        window_rows(out, g, o->groups, positions(&w)), tensor_transpose(part, 0, 1), 1);
-        }
-    }
-    if (!o->no_bias)
-        tensor_add(tensor_expand(tensor_reshape(l->grad[BIAS], SHAPE(dy.shape.n[1], 1, 1)), dy.shape), 1, dy);
+    method_for(l, &w, l->x)->gradient(l, &w, x, dy);
+    if (!o->no_bias) tensor_add(over_images(l->grad[CONV2D_BIAS], dy.shape), 1, dy);
 }
 
 static const layer_field fields[] = {
@@ -134,6 +89,7 @@ const layer_type layer_type_conv2d = {
     .forward = forward,
     .backward = backward,
     .gradient = gradient,
+    .ignores_y = true,
 };
 
 layer *layer_conv2d(conv2d options)

@@ -107,7 +107,8 @@ struct layer {
     const char *param_name[LAYER_SLOTS], *state_name[LAYER_SLOTS];
     layer_init param_init[LAYER_SLOTS], state_init[LAYER_SLOTS];
 
-    const struct kernel *kernel; /* what fast paths are made of (tensor/kernel.h); NULL: products are BLAS's */
+    const struct kernel
+        *kernel; /* what fast paths are made of (tensor/kernel.h); NULL: products are BLAS's */
 
     ptrdiff_t first; /* in a hook: the batch index of the first image at hand */
     bool held;       /* another layer's child: it is not to be given to a second one */

@@ -33,46 +33,87 @@
             for (int v = 0; v < W; v++) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                          \
     }
 
+/* As many perfect shuffles of all rows as halve their number to one turn rows into columns. */
+#define TURN(M)                                                                                              \
+    M##_TARGET static void M##_turn(const real *const row[], real *c, ptrdiff_t pitch)                       \
+    {                                                                                                        \
+        enum { LANES = sizeof(M##_vector) / sizeof(real) };                                                  \
+        M##_vector v[LANES], w[LANES];                                                                       \
+        for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, row[i], 0);                                      \
+        for (int n = LANES; n > 1; n /= 2) {                                                                 \
+            for (int i = 0; i < LANES / 2; i++) {                                                            \
+                w[2 * i] = SHUFFLE(M, v[i], v[i + LANES / 2], M##_LOWER);                                    \
+                w[2 * i + 1] = SHUFFLE(M, v[i], v[i + LANES / 2], M##_UPPER);                                \
+            }                                                                                                \
+            for (int i = 0; i < LANES; i++) v[i] = w[i];                                                     \
+        }                                                                                                    \
+        for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
+    }
+
 #define TO_3(DO, M, R) DO(M, R, 1) DO(M, R, 2) DO(M, R, 3)
 #define TO_4(DO, M, R) TO_3(DO, M, R) DO(M, R, 4)
 #define NAME(M, R, W) M##_tile_##R##_##W,
 
+/* clang-format off */
 /* Sums enough to fill the machine's registers, with room for a row of b and an element of a. */
 #define KERNEL_OF_32_REGISTERS(M)                                                                            \
-    TO_4(TILE, M, 1)                                                                                         \
-    TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5)                                      \
-        TO_4(TILE, M, 6) static const kernel M = { #M,                                                       \
-                                                   sizeof(M##_vector) / sizeof(real),                        \
-                                                   6,                                                        \
-                                                   4,                                                        \
-                                                   { { TO_4(NAME, M, 1) },                                   \
-                                                     { TO_4(NAME, M, 2) },                                   \
-                                                     { TO_4(NAME, M, 3) },                                   \
-                                                     { TO_4(NAME, M, 4) },                                   \
-                                                     { TO_4(NAME, M, 5) },                                   \
-                                                     { TO_4(NAME, M, 6) } } };
-#define KERNEL_OF_16_REGISTERS(M)                                                                            \
-    TO_3(TILE, M, 1)                                                                                         \
-    TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4) static const kernel M = {                             \
-        #M,                                                                                                  \
-        sizeof(M##_vector) / sizeof(real),                                                                   \
-        4,                                                                                                   \
-        3,                                                                                                   \
-        { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } }           \
+    TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
+    TURN(M)                                                                                                  \
+    static const kernel M = {                                                                                \
+        .name = #M, .lanes = sizeof(M##_vector) / sizeof(real), .tall = 6, .wide = 4, .turn = M##_turn,      \
+        .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
+                  { TO_4(NAME, M, 4) }, { TO_4(NAME, M, 5) }, { TO_4(NAME, M, 6) } },                        \
     };
+#define KERNEL_OF_16_REGISTERS(M)                                                                            \
+    TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4)                                      \
+    TURN(M)                                                                                                  \
+    static const kernel M = {                                                                                \
+        .name = #M, .lanes = sizeof(M##_vector) / sizeof(real), .tall = 4, .wide = 3, .turn = M##_turn,      \
+        .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } },  \
+    };
+/* clang-format on */
 
 /* ---- machines -------------------------------------------------------------------------------------- */
 
+/* The lower and the upper halves of two vectors, lane by lane in turns. */
+#define LOWER_2 0, 2
+#define UPPER_2 1, 3
+#define LOWER_4 0, 4, 1, 5
+#define UPPER_4 2, 6, 3, 7
+#define LOWER_8 0, 8, 1, 9, 2, 10, 3, 11
+#define UPPER_8 4, 12, 5, 13, 6, 14, 7, 15
+#define LOWER_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define UPPER_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+#ifdef STRIDE_DOUBLE
+typedef long long lane;
+#define BY_PRECISION(SINGLE, DOUBLE) DOUBLE
+#else
+typedef int lane;
+#define BY_PRECISION(SINGLE, DOUBLE) SINGLE
+#endif
+
+#ifdef __clang__
+#define SHUFFLE(M, u, v, ...) __builtin_shufflevector(u, v, __VA_ARGS__)
+#else
+#define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_lanes){ __VA_ARGS__ })
+#endif
+
 #define VECTORS(M, BYTES)                                                                                    \
+    typedef lane M##_lanes __attribute__((vector_size(BYTES), unused));                                      \
     typedef real M##_vector __attribute__((vector_size(BYTES)));                                             \
     typedef real M##_loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));
 
 #if defined(__x86_64__)
 
+#define avx512_LOWER BY_PRECISION(LOWER_16, LOWER_8)
+#define avx512_UPPER BY_PRECISION(UPPER_16, UPPER_8)
 #define avx512_TARGET __attribute__((target("avx512f,fma")))
 VECTORS(avx512, 64)
 KERNEL_OF_32_REGISTERS(avx512)
 
+#define avx2_LOWER BY_PRECISION(LOWER_8, LOWER_4)
+#define avx2_UPPER BY_PRECISION(UPPER_8, UPPER_4)
 #define avx2_TARGET __attribute__((target("avx2,fma")))
 VECTORS(avx2, 32)
 KERNEL_OF_16_REGISTERS(avx2)
@@ -80,6 +121,8 @@ KERNEL_OF_16_REGISTERS(avx2)
 #endif
 
 /* Sixteen bytes: SSE2, NEON, or what the compiler makes of it. */
+#define generic_LOWER BY_PRECISION(LOWER_4, LOWER_2)
+#define generic_UPPER BY_PRECISION(UPPER_4, UPPER_2)
 #define generic_TARGET
 VECTORS(generic, 16)
 #ifdef __aarch64__
@@ -153,6 +196,28 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
             tall = share(rows - i, k->tall);
             k->tile[tall - 1][wide - 1](depth, a, row + i, step, b + j, offset, c + i * pitch + j, pitch,
                                         add);
+        }
+    }
+}
+
+/* ---- transposing ----------------------------------------------------------------------------------- */
+
+ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
+{
+    return parts(count, k->lanes) * k->lanes;
+}
+
+void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
+                      real *c, ptrdiff_t pitch)
+{
+    enum { MOST_LANES = 16 };
+    static const real zero[MOST_LANES];
+    for (ptrdiff_t j = 0; j < columns; j += k->lanes) {
+        if (j + k->lanes > columns) j = columns - k->lanes; /* some once more */
+        for (ptrdiff_t i = 0; i < rows; i += k->lanes) {
+            const real *row[MOST_LANES];
+            for (ptrdiff_t r = 0; r < k->lanes; r++) row[r] = i + r < rows ? a + (i + r) * step + j : zero;
+            k->turn(row, c + j * pitch + i, pitch);
         }
     }
 }

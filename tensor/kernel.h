@@ -20,12 +20,16 @@ enum { KERNEL_TALL = 6, KERNEL_WIDE = 4 }; /* rows and vectors of the largest ti
 typedef void kernel_tile(ptrdiff_t depth, const real *a, const ptrdiff_t *row, const ptrdiff_t *step,
                          const real *b, const ptrdiff_t *offset, real *c, ptrdiff_t pitch, bool add);
 
+/* A square of vectors: c[j][i] = row[i][j], i and j < lanes. */
+typedef void kernel_turn(const real *const row[], real *c, ptrdiff_t pitch);
+
 /* What is made for one kind of machine: its tiles, by their rows - 1 and vectors - 1. */
 typedef struct kernel {
     const char *name; /* "avx512" */
     int lanes;        /* reals in a vector */
     int tall, wide;   /* the largest tile */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
+    kernel_turn *turn;
 } kernel;
 
 /* The best kernel that this machine can run, or the one that the environment variable STRIDE_ENGINE names:
@@ -37,5 +41,13 @@ int kernel_choose(const kernel **chosen);
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
                     const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
                     real *c, ptrdiff_t pitch, bool add);
+
+/* c[j][i] = a[i][j], i < rows, j < columns, columns >= lanes; rows of a begin at a + i * step, of c at c + j *
+ * pitch, and those of c are filled with zeros up to kernel_padded(k, rows). */
+void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
+                      real *c, ptrdiff_t pitch);
+
+/* The next multiple of lanes. */
+ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
 
 #endif

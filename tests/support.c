@@ -1,8 +1,10 @@
 /* support.c: see support.h. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "tests/support.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- claims ---------------------------------------------------------------------------------- */
@@ -32,6 +34,16 @@ void about(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(topic, sizeof topic, format, arguments);
     va_end(arguments);
+}
+
+void use_engine(const char *name)
+{
+    static char before[64];
+    static bool known;
+    const char *now = getenv("STRIDE_ENGINE");
+    if (!known) snprintf(before, sizeof before, "%s", now ? now : "");
+    known = true;
+    setenv("STRIDE_ENGINE", name ? name : before, 1);
 }
 
 /* ---- random cases ---------------------------------------------------------------------------- */

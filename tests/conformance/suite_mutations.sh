@@ -53,9 +53,11 @@ source_of() { # PROGRAM
     if [ -f "tests/$1.c" ]; then echo "tests/$1.c"; else echo "examples/$1.c"; fi
 }
 
+# With the engine that the machine has, and with the reference.
 # shellcheck disable=SC2086
 run() { # PROGRAM FOLDER
-    STRIDE_TEST_TMP=$2 $limit "$2/$1" >"$2/$1.log" 2>&1 </dev/null
+    STRIDE_TEST_TMP=$2 $limit "$2/$1" >"$2/$1.log" 2>&1 </dev/null &&
+        STRIDE_ENGINE=reference STRIDE_TEST_TMP=$2 $limit "$2/$1" >"$2/$1.log" 2>&1 </dev/null
 }
 
 # Two at a time: $1 is called with the numbers below $2.

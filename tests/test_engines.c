@@ -1,0 +1,179 @@
+/* test_engines.c: whatever the engine, the results: exact on small integers, for every machine's kernel that this
+ * machine can run. */
+#include "layers/layers.h"
+#include "tensor/kernel.h"
+#include "tests/support.h"
+
+#include <string.h>
+
+static const char *const engines[] = { "generic", "avx2", "avx512" };
+
+/* Chooses engine i; false where this machine cannot run it. */
+static bool available(size_t i)
+{
+    const kernel *k;
+    use_engine(engines[i]);
+    if (kernel_choose(&k) == 0) return true;
+    error_clear();
+    return false;
+}
+
+static void each_engine(void (*claim)(const kernel *k, dice *d))
+{
+    int ran = 0;
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        const kernel *k;
+        if (!available(i)) continue;
+        assert_int_equal(kernel_choose(&k), 0);
+        assert_string_equal(k->name, engines[i]);
+        for (unsigned seed = 1; seed <= 40; seed++) {
+            about("%s, seed %u", k->name, seed);
+            claim(k, &(dice){ { seed } });
+        }
+        ran++;
+    }
+    assert_true(ran >= 1);
+    use_engine(NULL);
+}
+
+/* ---- the kernel -------------------------------------------------------------------------------------- */
+
+static void roll_table(dice *d, ptrdiff_t *table, ptrdiff_t count, ptrdiff_t most)
+{
+    for (ptrdiff_t i = 0; i < count; i++) table[i] = roll(d, 0, most);
+}
+
+static void a_product_case(const kernel *k, dice *d)
+{
+    enum { MOST_ROWS = 20, MOST_COLUMNS = 150, MOST_DEPTH = 40, REACH = 100 };
+    ptrdiff_t rows = roll(d, 1, MOST_ROWS), depth = roll(d, 0, MOST_DEPTH), pitch = MOST_COLUMNS;
+    bool add = chance(d, 50);
+    ptrdiff_t columns =
+        add ? k->lanes * roll(d, 1, MOST_COLUMNS / k->lanes) : roll(d, k->lanes, MOST_COLUMNS);
+    ptrdiff_t row[MOST_ROWS], step[MOST_DEPTH], offset[MOST_DEPTH];
+    roll_table(d, row, rows, REACH), roll_table(d, step, depth, REACH), roll_table(d, offset, depth, REACH);
+    tensor a = roll_tensor(d, SHAPE(2 * REACH + 1), -3, 3), b = roll_tensor(d, SHAPE(REACH + columns), -3, 3);
+    tensor c = roll_tensor(d, SHAPE(rows, pitch), -3, 3), expected = tensor_clone(c);
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++) {
+            real sum = add ? *tensor_at(c, INDEX(i, j)) : 0;
+            for (ptrdiff_t n = 0; n < depth; n++)
+                sum += tensor_data(a)[row[i] + step[n]] * tensor_data(b)[offset[n] + j];
+            *tensor_at(expected, INDEX(i, j)) = sum;
+        }
+    kernel_product(k, rows, columns, depth, tensor_data(a), row, step, tensor_data(b), offset, tensor_data(c),
+                   pitch, add);
+    assert_same(c, expected);
+    tensor_free(a), tensor_free(b), tensor_free(c), tensor_free(expected);
+}
+
+static void the_product_is_the_sum_in_its_definition(void **state)
+{
+    each_engine(a_product_case);
+}
+
+static void a_transpose_case(const kernel *k, dice *d)
+{
+    ptrdiff_t rows = roll(d, 1, 40), columns = roll(d, k->lanes, 60), padded = kernel_padded(k, rows);
+    tensor a = roll_tensor(d, SHAPE(rows, columns), -9, 9), c = tensor_new(SHAPE(columns, padded));
+    tensor expected = tensor_new(c.shape);
+    tensor_copy(tensor_narrow(expected, 1, 0, rows), tensor_transpose(a, 0, 1));
+    tensor_fill(c, 7);
+    kernel_transpose(k, rows, columns, tensor_data(a), columns, tensor_data(c), padded);
+    assert_true(padded >= rows && padded < rows + k->lanes && padded % k->lanes == 0);
+    assert_same(c, expected);
+    tensor_free(a), tensor_free(c), tensor_free(expected);
+}
+
+static void a_transpose_is_padded_with_zeros(void **state)
+{
+    each_engine(a_transpose_case);
+}
+
+static void an_engine_that_is_not_known_is_refused(void **state)
+{
+    const kernel *k;
+    use_engine("fast");
+    assert_int_equal(kernel_choose(&k), -1);
+#ifdef __x86_64__
+    expect_error("STRIDE_ENGINE=fast: expected reference, generic, avx2 or avx512");
+#else
+    expect_error("STRIDE_ENGINE=fast: expected reference, generic");
+#endif
+    layer *l = layer_relu();
+    assert_int_equal(layer_build(l, SHAPE(1, 1), 1), -1);
+    assert_non_null(strstr(error_text(), "STRIDE_ENGINE=fast"));
+    error_clear();
+    use_engine("reference");
+    assert_int_equal(kernel_choose(&k), 0);
+    assert_null(k);
+    use_engine(NULL);
+    layer_free(l);
+}
+
+/* ---- convolution ------------------------------------------------------------------------------------- */
+
+typedef struct results {
+    tensor y, dx, dw;
+} results;
+
+static results run(const char *engine, conv2d o, tensor x, dice d)
+{
+    use_engine(engine);
+    layer *l = layer_conv2d(o);
+    assert_int_equal(layer_build(l, x.shape, 1), 0);
+    roll_elements(&d, layer_parameters(l), -3, 3);
+    results r = { .y = tensor_new(l->y), .dx = tensor_new(x.shape) };
+    tensor dy = roll_tensor(&d, l->y, -3, 3);
+    roll_elements(&d, layer_gradients(l), -3, 3);
+    layer_spoil_scratch(l);
+    layer_forward(l, x, r.y);
+    layer_spoil_scratch(l);
+    layer_backward(l, x, r.y, dy, r.dx);
+    r.dw = tensor_clone(layer_gradients(l));
+    tensor_free(dy);
+    layer_free(l);
+    return r;
+}
+
+static void free_results(results r)
+{
+    tensor_free(r.y), tensor_free(r.dx), tensor_free(r.dw);
+}
+
+static void a_convolution_case(const kernel *k, dice *d)
+{
+    conv2d o = { .out_channels = (int)roll(d, 1, 40),
+                 .kernel = { (int)roll(d, 1, 5), (int)roll(d, 1, 5) },
+                 .no_bias = chance(d, 30) };
+    for (int axis = 0; axis < 2; axis++) {
+        o.dilation[axis] = (int)roll(d, 1, 2);
+        o.stride[axis] = chance(d, 80) ? 1 : (int)roll(d, 1, 3);
+        o.padding[axis] = (int)roll(d, 0, o.kernel[axis]);
+    }
+    tensor whole,
+        x = roll_view(d, SHAPE(roll(d, 1, 3), roll(d, 1, 20), roll(d, 9, 24), roll(d, 9, 24)), &whole);
+    roll_elements(d, x, -3, 3);
+    results reference = run("reference", o, x, *d), fast = run(k->name, o, x, *d);
+    assert_same(fast.y, reference.y);
+    assert_same(fast.dx, reference.dx);
+    assert_same(fast.dw, reference.dw);
+    free_results(reference), free_results(fast);
+    tensor_free(whole);
+}
+
+static void every_engine_convolves_as_the_reference(void **state)
+{
+    each_engine(a_convolution_case);
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        CLAIM(the_product_is_the_sum_in_its_definition),
+        CLAIM(a_transpose_is_padded_with_zeros),
+        CLAIM(an_engine_that_is_not_known_is_refused),
+        CLAIM(every_engine_convolves_as_the_reference),
+    };
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}
