@@ -73,16 +73,6 @@ static const real *lay_out(planes p, tensor image, tensor scratch)
 
 /* ---- tables of offsets ------------------------------------------------------------------------------ */
 
-static int ask_table(layer *l, ptrdiff_t count)
-{
-    return layer_scratch(l, SHAPE(count * (ptrdiff_t)sizeof(ptrdiff_t) / (ptrdiff_t)sizeof(real)));
-}
-
-static ptrdiff_t *table(const layer *l, int slot)
-{
-    return (ptrdiff_t *)(void *)tensor_data(l->scratch[slot]);
-}
-
 static void even(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
 {
     for (ptrdiff_t i = 0; i < count; i++) at[i] = i * step;
@@ -158,8 +148,8 @@ static int plan(layer *l, const window *w, shape x)
     if (layer_scratch(l, SHAPE(largest(planes_size(px), planes_size(pdy))))) return -1;
     if (layer_scratch(l, SHAPE(largest(result, in * area * lanes_out)))) return -1;
     if (layer_scratch(l, SHAPE(turned, lanes_out))) return -1;
-    if (ask_table(l, largest(in * area, out)) || ask_table(l, depth)) return -1;
-    return ask_table(l, depth);
+    if (layer_table(l, largest(in * area, out)) || layer_table(l, depth)) return -1;
+    return layer_table(l, depth);
 }
 
 /* ---- forward and backward: one product --------------------------------------------------------------- */
@@ -177,8 +167,9 @@ static void correlate(const layer *l, ptrdiff_t depth, const real *plane, ptrdif
         if (first + rows > t.height) first = t.height - rows; /* some once more */
         tensor place = tensor_narrow(to, 1, first, rows), block = straight ? place : result;
         kernel_product(l->kernel, t.channels, positions(rows, t.width, pitch), depth,
-                       tensor_data(l->param[CONV2D_WEIGHT]), table(l, ROW), table(l, STEP),
-                       plane + first * pitch, table(l, OFFSET), tensor_data(block), block.stride[0], false);
+                       tensor_data(l->param[CONV2D_WEIGHT]), layer_offsets(l, ROW), layer_offsets(l, STEP),
+                       plane + first * pitch, layer_offsets(l, OFFSET), tensor_data(block), block.stride[0],
+                       false);
         if (!straight) tensor_copy(place, result);
     }
 }
@@ -198,9 +189,9 @@ static void forward(layer *l, const window *w, tensor x, tensor y)
 {
     planes p = planes_of_x(w, x.shape.n[1]);
     ptrdiff_t taps = p.channels * area(w);
-    even(table(l, ROW), y.shape.n[1], taps);
-    even(table(l, STEP), taps, 1);
-    look(table(l, OFFSET), w, p);
+    even(layer_offsets(l, ROW), y.shape.n[1], taps);
+    even(layer_offsets(l, STEP), taps, 1);
+    look(layer_offsets(l, OFFSET), w, p);
     clear(p, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
         correlate(l, taps, lay_out(p, tensor_select(x, 0, i), l->scratch[PLANE]), p.pitch,
@@ -211,11 +202,11 @@ static void forward(layer *l, const window *w, tensor x, tensor y)
 static void backward(layer *l, const window *w, tensor dy, tensor dx)
 {
     planes p = planes_of_dy(w, dy.shape.n[1]);
-    ptrdiff_t in = dx.shape.n[1], *step = table(l, STEP);
-    even(table(l, ROW), in, area(w));
+    ptrdiff_t in = dx.shape.n[1], *step = layer_offsets(l, STEP);
+    even(layer_offsets(l, ROW), in, area(w));
     for (ptrdiff_t o = 0; o < p.channels; o++)
         for (ptrdiff_t tap = area(w) - 1; tap >= 0; tap--) *step++ = o * in * area(w) + tap;
-    look(table(l, OFFSET), w, p);
+    look(layer_offsets(l, OFFSET), w, p);
     clear(p, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++)
         correlate(l, p.channels * area(w), lay_out(p, tensor_select(dy, 0, i), l->scratch[PLANE]), p.pitch,
@@ -235,9 +226,9 @@ static void accumulate(const layer *l, planes p, const real *plane, tensor dy, b
         size = height - first < rows + least_rows(l, width) ? height - first : rows;
         kernel_transpose(l->kernel, out, size * width, tensor_data(dy) + first * width, height * width,
                          turned, lanes_out);
-        kernel_product(l->kernel, taps, lanes_out, size * width, plane + first * p.pitch, table(l, ROW),
-                       table(l, STEP), turned, table(l, OFFSET), tensor_data(l->scratch[RESULT]), lanes_out,
-                       add);
+        kernel_product(l->kernel, taps, lanes_out, size * width, plane + first * p.pitch,
+                       layer_offsets(l, ROW), layer_offsets(l, STEP), turned, layer_offsets(l, OFFSET),
+                       tensor_data(l->scratch[RESULT]), lanes_out, add);
     }
 }
 
@@ -247,9 +238,10 @@ static void gradient(layer *l, const window *w, tensor x, tensor dy)
     tensor dw = l->grad[CONV2D_WEIGHT], sum = l->scratch[RESULT];
     ptrdiff_t out = dw.shape.n[0], lanes_out = kernel_padded(l->kernel, out);
     ptrdiff_t turned = tensor_count(l->scratch[TURNED]) / lanes_out;
-    look(table(l, ROW), w, p);
-    for (ptrdiff_t i = 0; i < turned; i++) table(l, STEP)[i] = i / w->out[1] * p.pitch + i % w->out[1];
-    even(table(l, OFFSET), turned, lanes_out);
+    look(layer_offsets(l, ROW), w, p);
+    for (ptrdiff_t i = 0; i < turned; i++)
+        layer_offsets(l, STEP)[i] = i / w->out[1] * p.pitch + i % w->out[1];
+    even(layer_offsets(l, OFFSET), turned, lanes_out);
     clear(p, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
         accumulate(l, p, lay_out(p, tensor_select(x, 0, i), l->scratch[PLANE]), tensor_select(dy, 0, i),

@@ -1,10 +1,34 @@
-/* dense.c: y = x Wᵀ + b, and its two adjoints. */
+/* dense.c: y = x Wᵀ + b, and its two adjoints, each in pieces that threads share. */
 #include "layers/layers.h"
 #include "layers/types.h"
+#include "tensor/kernel.h"
 
 #include <math.h>
 
-enum { WEIGHT, BIAS };
+enum { WEIGHT, BIAS };                             /* parameters */
+enum { INPUT, TURNED, RESULT, ROW, STEP, OFFSET }; /* scratch */
+
+enum {
+    SLAB = 64,  /* images whose features are turned round together */
+    PIECE = 36, /* outputs, or rows of weights, of a piece of work */
+    STRIP = 256 /* inputs of a piece of the way back */
+};
+
+/* Whether products are the kernel's; else they are BLAS's. */
+static bool fast(const layer *l)
+{
+    return l->kernel && l->x.n[1] >= l->kernel->lanes;
+}
+
+static ptrdiff_t largest(ptrdiff_t a, ptrdiff_t b)
+{
+    return a > b ? a : b;
+}
+
+static ptrdiff_t pieces(ptrdiff_t whole, ptrdiff_t part)
+{
+    return (whole + part - 1) / part;
+}
 
 static int plan(layer *l, shape x, shape *y)
 {
@@ -17,28 +41,156 @@ static int plan(layer *l, shape x, shape *y)
     if (!o->no_bias && layer_parameter(l, "bias", SHAPE(o->out_features), init)) return -1;
     *y = SHAPE(x.n[0], o->out_features);
     l->flops = 2 * (double)x.n[0] * (double)x.n[1] * o->out_features;
+    if (!fast(l)) return 0;
+    ptrdiff_t slabs = pieces(x.n[0], SLAB), table = largest(largest(x.n[0], x.n[1]), o->out_features);
+    if (layer_scratch(l, x) || layer_scratch(l, SHAPE(slabs, x.n[1], SLAB))) return -1;
+    if (layer_scratch(l, SHAPE(slabs, o->out_features, SLAB))) return -1;
+    for (int i = ROW; i <= OFFSET; i++)
+        if (layer_table(l, table)) return -1;
     return 0;
+}
+
+/* What the pieces of a pass share. */
+typedef struct job {
+    const layer *l;
+    tensor x, y; /* or dy and dx, or x and dy */
+} job;
+
+static void even(ptrdiff_t *table, ptrdiff_t count, ptrdiff_t step)
+{
+    for (ptrdiff_t i = 0; i < count; i++) table[i] = i * step;
+}
+
+static void product(const layer *l, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                    const real *b, real *c, ptrdiff_t pitch, bool add)
+{
+    kernel_product(l->kernel, rows, columns, depth, a, layer_offsets(l, ROW), layer_offsets(l, STEP), b,
+                   layer_offsets(l, OFFSET), c, pitch, add);
+}
+
+/* The number of a piece, of so many of `size`, where it begins and how large it is. */
+static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *count)
+{
+    ptrdiff_t first = i * size;
+    *count = whole - first < size ? whole - first : size;
+    return first;
+}
+
+/* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed ------------------------------------------- */
+
+/* A slab of images of some outputs: RESULT [slab, out, SLAB] = W TURNED [slab, in, SLAB]. */
+static void forward_piece(ptrdiff_t i, void *context)
+{
+    const job *j = context;
+    const layer *l = j->l;
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], blocks = pieces(out, PIECE);
+    const real *bias = l->params > BIAS ? tensor_data(l->param[BIAS]) : NULL;
+    ptrdiff_t images, outputs, slab = i / blocks;
+    ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
+    ptrdiff_t first = piece(i % blocks, PIECE, out, &outputs);
+    real *result = tensor_data(l->scratch[RESULT]) + (slab * out + first) * SLAB;
+    product(l, outputs, kernel_padded(l->kernel, images), in, tensor_data(l->param[WEIGHT]) + first * in,
+            tensor_data(l->scratch[TURNED]) + slab * in * SLAB, result, SLAB, false);
+    for (ptrdiff_t n = 0; n < images; n++) {
+        real *y = tensor_data(j->y) + (first_image + n) * out + first;
+        for (ptrdiff_t o = 0; o < outputs; o++) y[o] = result[o * SLAB + n] + (bias ? bias[first + o] : 0);
+    }
+}
+
+static void turn_slab(ptrdiff_t slab, void *context)
+{
+    const job *j = context;
+    ptrdiff_t images, in = j->x.shape.n[1], first = piece(slab, SLAB, j->x.shape.n[0], &images);
+    kernel_transpose(j->l->kernel, images, in, tensor_data(j->x) + first * in, in,
+                     tensor_data(j->l->scratch[TURNED]) + slab * in * SLAB, SLAB);
+}
+
+/* x itself where it is contiguous, or a copy. */
+static tensor contiguous(const layer *l, tensor x)
+{
+    if (tensor_is_contiguous(x)) return x;
+    tensor copy = tensor_narrow(l->scratch[INPUT], 0, 0, x.shape.n[0]);
+    tensor_copy(copy, x);
+    return copy;
+}
+
+static void forward_fast(layer *l, tensor x, tensor y)
+{
+    ptrdiff_t slabs = pieces(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
+    job j = { l, contiguous(l, x), y };
+    even(layer_offsets(l, ROW), PIECE < out ? PIECE : out, in);
+    even(layer_offsets(l, STEP), in, 1);
+    even(layer_offsets(l, OFFSET), in, SLAB);
+    layer_split(l, slabs, turn_slab, &j);
+    layer_split(l, slabs * pieces(out, PIECE), forward_piece, &j);
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
-    const dense *o = l->options;
-    if (!o->no_bias) tensor_copy(y, tensor_expand(l->param[BIAS], y.shape));
-    tensor_gemm(y, 1, x, tensor_transpose(l->param[WEIGHT], 0, 1), o->no_bias ? 0 : 1);
+    if (fast(l)) {
+        forward_fast(l, x, y);
+        return;
+    }
+    if (l->params > BIAS) tensor_copy(y, tensor_expand(l->param[BIAS], y.shape));
+    tensor_gemm(y, 1, x, tensor_transpose(l->param[WEIGHT], 0, 1), l->params > BIAS ? 1 : 0);
+}
+
+/* ---- backward: dx = dy W ------------------------------------------------------------------------------ */
+
+/* Columns of the strips: the last one takes what would be too little for one more. */
+static ptrdiff_t strips(const layer *l)
+{
+    ptrdiff_t in = l->x.n[1];
+    return largest(1, in / STRIP);
+}
+
+static void backward_piece(ptrdiff_t i, void *context)
+{
+    const job *j = context;
+    const layer *l = j->l;
+    ptrdiff_t in = l->x.n[1], first = i * STRIP, columns = i + 1 < strips(l) ? STRIP : in - first;
+    product(l, j->x.shape.n[0], columns, j->x.shape.n[1], tensor_data(j->x),
+            tensor_data(l->param[WEIGHT]) + first, tensor_data(j->y) + first, in, false);
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
-    tensor_gemm(dx, 1, dy, l->param[WEIGHT], 0);
+    ptrdiff_t in = dx.shape.n[1], out = dy.shape.n[1];
+    if (!fast(l)) {
+        tensor_gemm(dx, 1, dy, l->param[WEIGHT], 0);
+        return;
+    }
+    even(layer_offsets(l, ROW), dy.shape.n[0], out);
+    even(layer_offsets(l, STEP), out, 1);
+    even(layer_offsets(l, OFFSET), out, in);
+    layer_split(l, strips(l), backward_piece, &(job){ l, dy, dx });
+}
+
+/* ---- gradient: dW += dyᵀ x ----------------------------------------------------------------------------- */
+
+static void gradient_piece(ptrdiff_t i, void *context)
+{
+    const job *j = context;
+    const layer *l = j->l;
+    ptrdiff_t in = l->x.n[1], outputs, first = piece(i, PIECE, j->y.shape.n[1], &outputs);
+    product(l, outputs, in, j->x.shape.n[0], tensor_data(j->y) + first, tensor_data(j->x),
+            tensor_data(l->grad[WEIGHT]) + first * in, in, true);
 }
 
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
     (void)y;
-    const dense *o = l->options;
-    tensor_gemm(l->grad[WEIGHT], 1, tensor_transpose(dy, 0, 1), x, 1);
-    if (!o->no_bias) tensor_add(tensor_expand(l->grad[BIAS], dy.shape), 1, dy);
+    ptrdiff_t in = x.shape.n[1], out = dy.shape.n[1];
+    if (fast(l)) {
+        even(layer_offsets(l, ROW), PIECE < out ? PIECE : out, 1);
+        even(layer_offsets(l, STEP), x.shape.n[0], out);
+        even(layer_offsets(l, OFFSET), x.shape.n[0], in);
+        layer_split(l, pieces(out, PIECE), gradient_piece, &(job){ l, contiguous(l, x), dy });
+    } else {
+        tensor_gemm(l->grad[WEIGHT], 1, tensor_transpose(dy, 0, 1), x, 1);
+    }
+    if (l->params > BIAS) tensor_add(tensor_expand(l->grad[BIAS], dy.shape), 1, dy);
 }
 
 static const layer_field fields[] = {
@@ -51,11 +203,12 @@ const layer_type layer_type_dense = {
     .name = "dense",
     .options_size = sizeof(dense),
     .fields = fields,
-    .chunk = 32, /* rows enough for a product to be worth its reading of the weights */
+    .chunk = LAYER_WHOLE, /* the weights are read once for all images */
     .plan = plan,
     .forward = forward,
     .backward = backward,
     .gradient = gradient,
+    .ignores_y = true,
 };
 
 layer *layer_dense(dense options)

@@ -103,6 +103,7 @@ struct layer {
     int params, states, memories, scratches; /* slots in use; until built they have shapes only */
     tensor param[LAYER_SLOTS], grad[LAYER_SLOTS], state[LAYER_SLOTS];
     tensor memory[LAYER_SLOTS], scratch[LAYER_SLOTS];
+    ptrdiff_t turn, together; /* of a holder's chains (run.h): elements of dx on the way, parameters */
     tensor output; /* where a parent keeps this child's y until the backward pass; rank 0: nowhere */
     const char *param_name[LAYER_SLOTS], *state_name[LAYER_SLOTS];
     layer_init param_init[LAYER_SLOTS], state_init[LAYER_SLOTS];
@@ -124,6 +125,7 @@ int layer_parameter(layer *l, const char *name, shape s, layer_init init);
 int layer_state(layer *l, const char *name, shape s, double value);
 int layer_memory(layer *l, shape s);
 int layer_scratch(layer *l, shape s);
+int layer_table(layer *l, ptrdiff_t count); /* scratch for so many offsets: layer_offsets */
 
 /* Latches "conv2d: …" with the type's name in front. Always -1. */
 int layer_refuse(const layer *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -133,6 +135,9 @@ int layer_refuse(const layer *l, const char *format, ...) __attribute__((format(
 bool layer_training(const layer *l);     /* training, as against inference */
 random_key layer_random(const layer *l); /* this layer's own random numbers in this step; draw number
                                               (l->first + image) * (numbers an image) + … of it */
+
+/* Slot i of scratch, asked for by layer_table. */
+ptrdiff_t *layer_offsets(const layer *l, int i);
 
 /* For a type that sees the whole batch: work(i, context) for i below count, in any order and perhaps in several
  * threads at once. What it computes must not depend on either. */
@@ -163,7 +168,8 @@ int layer_plan(layer *l, shape x, shape *y);
 typedef struct layer_needs {
     ptrdiff_t parameters, state;
     ptrdiff_t memory;  /* kept from forward to backward, for the planned batch */
-    ptrdiff_t scratch; /* of each thread */
+    ptrdiff_t scratch; /* of each thread, */
+    ptrdiff_t turn;    /* two of these with it: dx on its way from layer to layer */
     ptrdiff_t whole; /* scratch of the greediest type that sees the whole batch: once, whatever the threads */
     ptrdiff_t partial; /* gradients of chunks, before they are added */
 } layer_needs;
@@ -184,6 +190,9 @@ void layer_reset(layer *root, uint64_t seed); /* parameters and states as first 
 
 /* Training or inference, and the step that random numbers belong to; for the whole tree. */
 void layer_mode(layer *root, bool training, uint64_t seed, uint64_t step);
+
+/* Whether no backward pass follows, until layer_mode says otherwise: then less memory is gone through. */
+void layer_forget(layer *root, bool forget);
 
 /* Fills all scratch of a built tree with NaN: a hook may rely on nothing there, which a check can so find. */
 void layer_spoil_scratch(layer *root);

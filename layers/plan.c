@@ -17,7 +17,7 @@ enum {
     PARTIAL_GRADIENTS = 1 << 22 /* elements: a layer whose chunks need more adds them up one after another */
 };
 
-static bool whole(const layer *l)
+bool layer_is_whole(const layer *l)
 {
     return l->children > 0 || l->type->chunk < 0;
 }
@@ -52,7 +52,8 @@ int layer_state(layer *l, const char *name, shape s, double value)
 
 int layer_memory(layer *l, shape s)
 {
-    bool by_image = s.rank > 0 && s.n[0] == l->x.n[0], of_batch = whole(l) && s.rank > 0 && s.n[0] == 1;
+    bool by_image = s.rank > 0 && s.n[0] == l->x.n[0],
+         of_batch = layer_is_whole(l) && s.rank > 0 && s.n[0] == 1;
     if (!by_image && !of_batch)
         return layer_refuse(l, "asks for memory %s, expected [%td, ...]", shape_text(s).text, l->x.n[0]);
     return ask(l, l->memory, &l->memories, s, "memory");
@@ -61,6 +62,17 @@ int layer_memory(layer *l, shape s)
 int layer_scratch(layer *l, shape s)
 {
     return ask(l, l->scratch, &l->scratches, s, "scratch");
+}
+
+int layer_table(layer *l, ptrdiff_t count)
+{
+    enum { EACH = sizeof(ptrdiff_t) / sizeof(real) };
+    return layer_scratch(l, SHAPE(count, EACH));
+}
+
+ptrdiff_t *layer_offsets(const layer *l, int i)
+{
+    return (ptrdiff_t *)(void *)tensor_data(l->scratch[i]);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------- */
@@ -83,6 +95,7 @@ static int plan_again(layer *l, const layer *before)
 {
     l->params = l->states = l->memories = l->scratches = 0;
     l->output = (tensor){ 0 };
+    l->turn = l->together = 0;
     l->flops = 0;
     bool failed_before = error_text() != NULL;
     if (l->type->plan(l, l->x, &l->y))
@@ -144,7 +157,7 @@ ptrdiff_t layer_own_parameters(const layer *l)
 
 ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n)
 {
-    if (whole(l)) return n;
+    if (layer_is_whole(l)) return n;
     if (l->type->chunk > 0) return l->type->chunk;
     ptrdiff_t least = (n + MOST_CHUNKS - 1) / MOST_CHUNKS;
     return least > DEFAULT_CHUNK ? least : DEFAULT_CHUNK;
@@ -153,16 +166,47 @@ ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n)
 /* The most chunks that any batch up to n is cut into. */
 static ptrdiff_t most_chunks(const layer *l, ptrdiff_t n)
 {
-    if (whole(l)) return 1;
+    if (layer_is_whole(l)) return 1;
     ptrdiff_t size = l->type->chunk > 0 ? l->type->chunk : DEFAULT_CHUNK, chunks = (n + size - 1) / size;
     return l->type->chunk > 0 || chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS;
 }
 
 /* By the planned batch, so that a smaller one finds the memory. */
-bool layer_gradient_apart(const layer *l)
+bool layer_sums_apart(const layer *l, ptrdiff_t parameters)
 {
-    ptrdiff_t chunks = most_chunks(l, l->x.n[0]), own = layer_own_parameters(l);
-    return chunks > 1 && own <= PARTIAL_GRADIENTS / chunks;
+    return parameters <= PARTIAL_GRADIENTS / most_chunks(l, l->x.n[0]);
+}
+
+int layer_chain(layer *const child[], int count)
+{
+    ptrdiff_t own = layer_own_parameters(child[0]);
+    int links = 1;
+    if (layer_is_whole(child[0]) || !layer_sums_apart(child[0], own)) return 1;
+    for (; links < count && links < LAYER_CHAIN; links++) {
+        const layer *next = child[links];
+        own += layer_own_parameters(next);
+        bool alike = !layer_is_whole(next) && next->type->chunk == child[0]->type->chunk;
+        if (!alike || !layer_sums_apart(child[0], own)) break;
+    }
+    return links;
+}
+
+static ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b)
+{
+    return a > b ? a : b;
+}
+
+int layer_ask_chain(layer *holder, layer *const child[], int count)
+{
+    ptrdiff_t own = layer_own_parameters(child[0]), n = child[0]->x.n[0], chunk = layer_chunk(child[0], n);
+    for (int i = 1; i < count; i++) {
+        ptrdiff_t elements = shape_count(child[i]->x, holder->type->name);
+        if (elements < 0) return -1;
+        holder->turn = larger(holder->turn, up(elements / n * (chunk < n ? chunk : n)));
+        own += layer_own_parameters(child[i]);
+    }
+    if (count > 1) holder->together = larger(holder->together, own * most_chunks(child[0], n));
+    return 0;
 }
 
 static int measure(const layer *l, layer_needs *needs)
@@ -183,13 +227,13 @@ static int measure(const layer *l, layer_needs *needs)
     if (l->children > 0) { /* it holds its scratch while its children use theirs */
         if (total(l, &needs->memory, scratch)) return -1;
     } else {
-        ptrdiff_t *greediest = whole(l) ? &needs->whole : &needs->scratch;
-        if (scratch > *greediest) *greediest = scratch;
+        ptrdiff_t *greediest = layer_is_whole(l) ? &needs->whole : &needs->scratch;
+        *greediest = larger(*greediest, scratch);
     }
-    if (layer_gradient_apart(l)) {
-        ptrdiff_t partial = own * most_chunks(l, l->x.n[0]);
-        if (partial > needs->partial) needs->partial = partial;
-    }
+    if (most_chunks(l, l->x.n[0]) > 1 && layer_sums_apart(l, own))
+        needs->partial = larger(needs->partial, own * most_chunks(l, l->x.n[0]));
+    needs->partial = larger(needs->partial, l->together);
+    needs->turn = larger(needs->turn, l->turn);
     for (int i = 0; i < l->children; i++)
         if (measure(l->child[i], needs)) return -1;
     return 0;
@@ -198,7 +242,8 @@ static int measure(const layer *l, layer_needs *needs)
 int layer_measure(const layer *root, layer_needs *needs)
 {
     *needs = (layer_needs){ 0 };
-    return measure(root, needs);
+    if (measure(root, needs)) return -1;
+    return total(root, &needs->scratch, needs->turn) || total(root, &needs->scratch, needs->turn) ? -1 : 0;
 }
 
 /* ---- handing out ------------------------------------------------------------------------------- */
@@ -331,6 +376,7 @@ static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *nee
         return error_set("layer_build: scratch of %td %s for each of %d threads is too large", needs->scratch,
                          REAL_NAME, run->threads);
     run->block = needs->scratch;
+    run->turn = needs->turn;
     if (scratch < needs->whole) scratch = needs->whole;
     run->memory = tensor_new(SHAPE(needs->memory));
     run->scratch = tensor_new(SHAPE(scratch));

@@ -9,24 +9,6 @@
 #include <omp.h>
 #endif
 
-/* A call of hooks on some images: the layer (or a view of it) and the tensors that go with it. */
-typedef struct call {
-    layer *l;
-    tensor x, y, dy, dx;
-    bool gradient, backward; /* what a backward pass is to make of this chunk */
-} call;
-
-static void forward_hook(const call *c)
-{
-    c->l->type->forward(c->l, c->x, c->y);
-}
-
-static void backward_hook(const call *c)
-{
-    if (c->gradient) c->l->type->gradient(c->l, c->x, c->y, c->dy);
-    if (c->backward) c->l->type->backward(c->l, c->x, c->y, c->dy, c->dx);
-}
-
 /* ---- views of a layer -------------------------------------------------------------------------- */
 
 static int thread_number(void)
@@ -57,19 +39,12 @@ static layer layer_view(const layer *l, ptrdiff_t first, ptrdiff_t count, int th
     return part;
 }
 
-/* Gradients that chunk k sums on its own: l->grad's layout, in the k-th part of run->partial. */
-static tensor partial_gradient(const layer *l, ptrdiff_t k)
+/* The layer's gradients, summed in a part of run->partial. */
+static void redirect_gradient(layer *part, tensor flat, ptrdiff_t at)
 {
-    ptrdiff_t own = layer_own_parameters(l);
-    return tensor_narrow(l->run->partial, 0, k * own, own);
-}
-
-static void redirect_gradient(layer *part, tensor flat)
-{
-    ptrdiff_t at = flat.offset;
     for (int i = 0; i < part->params; i++) {
         part->grad[i].storage = flat.storage;
-        part->grad[i].offset = at;
+        part->grad[i].offset = flat.offset + at;
         at += tensor_count(part->grad[i]);
     }
 }
@@ -87,46 +62,96 @@ static void collect_error(char *error)
     error_clear();
 }
 
-/* Chunk k of `size` images. `apart`: its gradient is summed in a part of run->partial. */
-static void run_chunk(const call *c, void (*hook)(const call *piece), ptrdiff_t k, ptrdiff_t size, bool apart,
-                      int thread)
+/* One way through a chain, and what its chunks share. */
+typedef struct pass pass;
+struct pass {
+    const layer_link *link;
+    int links;
+    void (*run)(const pass *p, ptrdiff_t k, int thread); /* chunk k */
+    ptrdiff_t images, size, chunks;                      /* of the batch, of a chunk */
+    tensor dy, dx;
+    bool gradient, backward; /* which hooks of the backward pass */
+    ptrdiff_t together;      /* parameters whose gradients each chunk sums apart; 0: none */
+};
+
+static pass pass_of(const layer_link link[], int links, void (*run)(const pass *p, ptrdiff_t k, int thread))
 {
-    ptrdiff_t n = c->x.shape.n[0], first = k * size, count = n - first < size ? n - first : size;
-    layer part = layer_view(c->l, first, count, thread);
-    call piece = *c;
-    piece.l = &part;
-    piece.x = images(c->x, first, count);
-    piece.y = images(c->y, first, count);
-    piece.dy = images(c->dy, first, count);
-    piece.dx = images(c->dx, first, count);
-    if (apart) {
-        tensor_fill(partial_gradient(c->l, k), 0);
-        redirect_gradient(&part, partial_gradient(c->l, k));
+    pass p = { .link = link, .links = links, .run = run, .images = link[0].x.shape.n[0] };
+    p.size = layer_chunk(link[0].l, p.images);
+    p.chunks = (p.images + p.size - 1) / p.size;
+    return p;
+}
+
+static tensor chunk(const pass *p, tensor x, ptrdiff_t k)
+{
+    ptrdiff_t first = k * p->size;
+    return images(x, first, p->images - first < p->size ? p->images - first : p->size);
+}
+
+/* What goes from link i - 1 to link i, of chunk k. Where it is soon forgotten, each thread has one place for it,
+ * which stays in cache. */
+static tensor between(const pass *p, int i, ptrdiff_t k, int thread)
+{
+    const layer_run *run = p->link[0].l->run;
+    tensor x = chunk(p, i < p->links ? p->link[i].x : p->link[i - 1].y, k);
+    bool own_place = run->forgets && i > 0 && i < p->links && run->threads * p->size <= p->images;
+    if (own_place) x.offset += (thread - k) * p->size * x.stride[0];
+    return x;
+}
+
+static void forward_chunk(const pass *p, ptrdiff_t k, int thread)
+{
+    for (int i = 0; i < p->links; i++) {
+        tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
+        layer part = layer_view(p->link[i].l, k * p->size, x.shape.n[0], thread);
+        part.type->forward(&part, x, y);
     }
-    hook(&piece);
+}
+
+/* A thread's own place for dx of link i: of turn 0 or 1, so that it is not where dy is. */
+static tensor turn(const pass *p, int i, tensor x, int which, int thread)
+{
+    const layer_run *run = p->link[i].l->run;
+    ptrdiff_t at = run->block * (thread + 1) - run->turn * (which + 1);
+    return tensor_reshape(tensor_narrow(run->scratch, 0, at, tensor_count(x)), x.shape);
+}
+
+static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
+{
+    const layer_run *run = p->link[0].l->run;
+    tensor dy = chunk(p, p->dy, k), partial = { 0 };
+    ptrdiff_t left = p->together;
+    if (left > 0) tensor_fill(partial = tensor_narrow(run->partial, 0, k * left, left), 0);
+    for (int i = p->links - 1, which = 0; i >= 0; i--) {
+        tensor x = chunk(p, p->link[i].x, k), y = chunk(p, p->link[i].y, k), dx = chunk(p, p->dx, k);
+        layer part = layer_view(p->link[i].l, k * p->size, x.shape.n[0], thread);
+        bool own_dy = i + 1 < p->links;
+        if (i > 0) dx = own_dy && part.type->in_place ? dy : turn(p, i, x, which = !which, thread);
+        if (left > 0) redirect_gradient(&part, partial, left -= layer_own_parameters(&part));
+        if (p->gradient && part.type->gradient && part.params > 0) part.type->gradient(&part, x, y, dy);
+        if (p->backward && (!tensor_is_null(dx) || part.children > 0))
+            part.type->backward(&part, x, y, dy, dx);
+        dy = dx;
+    }
 }
 
 /* A single thread enters no parallel region: one inside it, a child's, would make its threads anew each time. */
-static void for_chunks(const call *c, void (*hook)(const call *piece))
+static void run_chunks(const pass *p, bool serial)
 {
-    ptrdiff_t n = c->x.shape.n[0], size = layer_chunk(c->l, n), chunks = (n + size - 1) / size;
-    bool apart = c->gradient && chunks > 1 && layer_gradient_apart(c->l), serial = c->gradient && !apart;
-    if (chunks == 1 || serial || c->l->run->threads == 1) {
-        for (ptrdiff_t k = 0; k < chunks; k++) run_chunk(c, hook, k, size, apart, 0);
-    } else {
-        char error[ERROR_SIZE] = "";
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(c->l->run->threads)
-#endif
-        for (ptrdiff_t k = 0; k < chunks; k++) {
-            run_chunk(c, hook, k, size, apart, thread_number());
-            collect_error(error);
-        }
-        if (error[0]) error_set("%s", error);
+    int threads = p->link[0].l->run->threads;
+    if (p->chunks == 1 || serial || threads == 1) {
+        for (ptrdiff_t k = 0; k < p->chunks; k++) p->run(p, k, 0);
+        return;
     }
-    if (!apart) return;
-    tensor own = tensor_narrow(c->l->run->gradients, 0, c->l->grad[0].offset, layer_own_parameters(c->l));
-    for (ptrdiff_t k = 0; k < chunks; k++) tensor_add(own, 1, partial_gradient(c->l, k));
+    char error[ERROR_SIZE] = "";
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+#endif
+    for (ptrdiff_t k = 0; k < p->chunks; k++) {
+        p->run(p, k, thread_number());
+        collect_error(error);
+    }
+    if (error[0]) error_set("%s", error);
 }
 
 static bool in_parallel(void)
@@ -179,10 +204,15 @@ static bool runnable(const layer *l, const char *what, tensor x, tensor y)
     return false;
 }
 
+void layer_forward_chain(const layer_link link[], int count)
+{
+    pass p = pass_of(link, count, forward_chunk);
+    run_chunks(&p, false);
+}
+
 void layer_forward(layer *l, tensor x, tensor y)
 {
-    if (!runnable(l, "forward", x, y)) return;
-    for_chunks(&(call){ .l = l, .x = x, .y = y }, forward_hook);
+    if (runnable(l, "forward", x, y)) layer_forward_chain(&(layer_link){ l, x, y }, 1);
 }
 
 static bool gradients_fit(const layer *l, tensor x, tensor y, tensor dy, tensor dx)
@@ -197,19 +227,45 @@ static bool gradients_fit(const layer *l, tensor x, tensor y, tensor dy, tensor 
     return false;
 }
 
+/* The chunks' gradients in order, so that the sum does not depend on who was first. */
+static void add_partial(const pass *p)
+{
+    const layer_run *run = p->link[0].l->run;
+    int first = 0;
+    while (p->link[first].l->params == 0) first++;
+    tensor own = tensor_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->together);
+    for (ptrdiff_t k = 0; k < p->chunks; k++)
+        tensor_add(own, 1, tensor_narrow(run->partial, 0, k * p->together, p->together));
+}
+
+void layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx)
+{
+    pass p = pass_of(link, count, backward_chunk);
+    p.dy = dy, p.dx = dx;
+    p.backward = true;
+    ptrdiff_t own = 0;
+    for (int i = 0; i < count; i++) {
+        own += layer_own_parameters(link[i].l);
+        p.gradient |= link[i].l->type->gradient && link[i].l->params > 0;
+    }
+    if (!p.gradient || p.chunks == 1) {
+        run_chunks(&p, false);
+    } else if (layer_sums_apart(link[0].l, own)) {
+        p.together = own;
+        run_chunks(&p, false);
+        add_partial(&p);
+    } else { /* a layer alone: gradients one after another; the rest needs not wait */
+        p.backward = false;
+        run_chunks(&p, true);
+        p.backward = true, p.gradient = false;
+        if (!tensor_is_null(dx)) run_chunks(&p, false);
+    }
+}
+
 void layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
-    if (!runnable(l, "backward", x, y) || !gradients_fit(l, x, y, dy, dx)) return;
-    call c = { .l = l, .x = x, .y = y, .dy = dy, .dx = dx };
-    c.gradient = l->type->gradient && l->params > 0;
-    c.backward = !tensor_is_null(dx) || l->children > 0; /* below a holder there may be parameters */
-    if (c.gradient && c.backward &&
-        !layer_gradient_apart(l)) { /* one after another; the rest needs not wait */
-        call gradient_alone = c;
-        gradient_alone.backward = c.gradient = false;
-        for_chunks(&gradient_alone, backward_hook);
-    }
-    if (c.gradient || c.backward) for_chunks(&c, backward_hook);
+    if (runnable(l, "backward", x, y) && gradients_fit(l, x, y, dy, dx))
+        layer_backward_chain(&(layer_link){ l, x, y }, 1, dy, dx);
 }
 
 /* ---- mode -------------------------------------------------------------------------------------- */
@@ -218,8 +274,14 @@ void layer_mode(layer *root, bool training, uint64_t seed, uint64_t step)
 {
     if (!root || !root->run) return;
     root->run->training = training;
+    root->run->forgets = false;
     root->run->seed = seed;
     root->run->step = step;
+}
+
+void layer_forget(layer *root, bool forget)
+{
+    if (root && root->run) root->run->forgets = forget;
 }
 
 static void spoil_held(layer *l, const char *path, void *context)

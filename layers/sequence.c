@@ -1,40 +1,72 @@
 /* sequence.c: a chain of layers is a layer; each child's output is kept for the backward pass. */
 #include "layers/layers.h"
+#include "layers/run.h"
 #include "layers/types.h"
 
-/* Scratch: dx of child i+1, which is dy of child i, in turns. */
+/* Scratch: dx of a chain of children, which is dy of the chain before it, in turns. */
+
+/* Whether child i puts its output where its input is, the output of the one before it. */
+static bool in_place(const layer *l, int i)
+{
+    if (i == 0 || i == l->children) return false;
+    const layer *before = l->child[i - 1], *child = l->child[i];
+    return child->type->in_place && before->type->ignores_y && shape_equal(child->x, child->y);
+}
+
+static int plan_children(layer *l, shape x, shape *y)
+{
+    for (int i = 0; i < l->children; i++) {
+        if (layer_plan(l->child[i], x, y)) return error_within("layer %d: ", i);
+        l->flops += l->child[i]->flops;
+        x = *y;
+    }
+    for (int i = 0; i + 1 < l->children; i++)
+        if (!in_place(l, i + 1)) l->child[i]->output = (tensor){ .shape = l->child[i]->y };
+    return 0;
+}
+
+/* The chain that begins at child `first`. */
+static int links(const layer *l, int first)
+{
+    return layer_chain(l->child + first, l->children - first);
+}
 
 static int plan(layer *l, shape x, shape *y)
 {
     if (l->children == 0) return layer_refuse(l, "holds no layers");
+    if (plan_children(l, x, y)) return -1;
     ptrdiff_t largest = 0;
-    for (int i = 0; i < l->children; i++) {
-        layer *child = l->child[i];
-        if (layer_plan(child, x, y)) return error_within("layer %d: ", i);
-        l->flops += child->flops;
-        x = *y;
-        if (i + 1 == l->children) break;
-        child->output = (tensor){ .shape = *y };
-        ptrdiff_t count = shape_count(*y, "sequence");
-        if (count > largest) largest = count;
+    int chains = 0;
+    for (int i = 0, count; i < l->children; i += count, chains++) {
+        count = links(l, i);
+        if (layer_ask_chain(l, l->child + i, count)) return -1;
+        ptrdiff_t elements = i > 0 ? shape_count(l->child[i]->x, "sequence") : 0;
+        if (elements > largest) largest = elements;
     }
     for (int turn = 0; turn < 2; turn++)
-        if (layer_scratch(l, SHAPE(l->children > turn + 1 ? largest : 0))) return -1;
+        if (layer_scratch(l, SHAPE(chains > turn + 1 ? largest : 0))) return -1;
     return 0;
 }
 
-/* The first n images of what child i puts out; the last one's goes to y. */
+/* The first images, as many as y has, of what child i puts out; the last one's goes to y. */
 static tensor output(const layer *l, int i, tensor y)
 {
+    while (in_place(l, i + 1)) i++;
     return i + 1 == l->children ? y : tensor_narrow(l->child[i]->output, 0, 0, y.shape.n[0]);
+}
+
+static void link_up(const layer *l, int first, int count, tensor x, tensor y, layer_link link[])
+{
+    for (int i = first; i < first + count; i++)
+        link[i - first] = (layer_link){ l->child[i], i > 0 ? output(l, i - 1, y) : x, output(l, i, y) };
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
-    for (int i = 0; i < l->children; i++) {
-        tensor out = output(l, i, y);
-        layer_forward(l->child[i], x, out);
-        x = out;
+    for (int i = 0, count; i < l->children; i += count) {
+        layer_link link[LAYER_CHAIN];
+        link_up(l, i, count = links(l, i), x, y, link);
+        layer_forward_chain(link, count);
     }
 }
 
@@ -45,16 +77,28 @@ static bool trains(const layer *l)
     return any;
 }
 
+/* The first child of the chain that ends before child `end`. */
+static int chain_before(const layer *l, int end)
+{
+    int first = 0;
+    while (first + links(l, first) < end) first += links(l, first);
+    return first;
+}
+
 /* Where nobody wants dx, nobody needs what lies below the first layer that trains. */
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
-    int last = 0;
+    int last = 0, turn = 0;
     while (tensor_is_null(dx) && last < l->children && !trains(l->child[last])) last++;
-    for (int i = l->children - 1; i >= last; i--) {
-        tensor in = i > 0 ? output(l, i - 1, y) : x, din = dx;
-        if (i > last)
-            din = tensor_reshape(tensor_narrow(l->scratch[(i - 1) % 2], 0, 0, tensor_count(in)), in.shape);
-        layer_backward(l->child[i], in, output(l, i, y), dy, din);
+    for (int end = l->children, first; end > last; end = first, turn = !turn) {
+        layer_link link[LAYER_CHAIN];
+        first = chain_before(l, end);
+        if (first < last) first = last;
+        link_up(l, first, end - first, x, y, link);
+        tensor in = link[0].x, din = dx;
+        if (first > last)
+            din = tensor_reshape(tensor_narrow(l->scratch[turn], 0, 0, tensor_count(in)), in.shape);
+        layer_backward_chain(link, end - first, dy, din);
         dy = din;
     }
 }

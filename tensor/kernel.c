@@ -168,6 +168,8 @@ int kernel_choose(const kernel **chosen)
                      kernels[0] == &generic ? "" : ", avx2 or avx512");
 }
 
+enum { MOST_LANES = 64 / sizeof(real) };
+
 /* ---- products of any size -------------------------------------------------------------------------- */
 
 static ptrdiff_t parts(ptrdiff_t whole, ptrdiff_t part)
@@ -181,11 +183,28 @@ static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)
     return parts(left, parts(left, most));
 }
 
+/* The last columns, fewer than lanes, are to be added to: they are computed aside, with some before them. */
+static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                     const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
+                     real *c, ptrdiff_t pitch)
+{
+    real aside[KERNEL_TALL * MOST_LANES];
+    ptrdiff_t before = k->lanes - columns, tall;
+    for (ptrdiff_t i = 0; i < rows; i += tall) {
+        tall = share(rows - i, k->tall);
+        k->tile[tall - 1][0](depth, a, row + i, step, b - before, offset, aside, k->lanes, false);
+        for (ptrdiff_t r = 0; r < tall; r++)
+            for (ptrdiff_t j = 0; j < columns; j++)
+                c[(i + r) * pitch + j] += aside[r * k->lanes + before + j];
+    }
+}
+
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
                     const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
                     real *c, ptrdiff_t pitch, bool add)
 {
-    ptrdiff_t lanes = k->lanes, wide, tall;
+    ptrdiff_t lanes = k->lanes, edge = add ? columns % lanes : 0, wide, tall;
+    columns -= edge;
     for (ptrdiff_t j = 0; j < columns; j += wide * lanes) {
         wide = share(parts(columns - j, lanes), k->wide);
         if (j + wide * lanes > columns) { /* the last tile computes some of the one before it again */
@@ -198,6 +217,7 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
                                         add);
         }
     }
+    if (edge > 0) add_edge(k, rows, edge, depth, a, row, step, b + columns, offset, c + columns, pitch);
 }
 
 /* ---- transposing ----------------------------------------------------------------------------------- */
@@ -210,7 +230,6 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
 void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
                       real *c, ptrdiff_t pitch)
 {
-    enum { MOST_LANES = 16 };
     static const real zero[MOST_LANES];
     for (ptrdiff_t j = 0; j < columns; j += k->lanes) {
         if (j + k->lanes > columns) j = columns - k->lanes; /* some once more */

@@ -37,7 +37,7 @@ typedef struct kernel {
  * error for another name, and for one that this machine cannot run. */
 int kernel_choose(const kernel **chosen);
 
-/* The product. columns >= lanes, and a multiple of lanes where it is added to c. */
+/* The product; columns >= lanes. */
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
                     const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
                     real *c, ptrdiff_t pitch, bool add);

@@ -756,7 +756,7 @@ static layer_needs planned_needs(layer *l, shape x)
 
 static void a_plan_is_measured_before_anything_is_allocated(void **state)
 {
-    (void)state;
+    use_engine("reference");
     /* conv2d: 4·2·3·3 + 4 parameters, one sum of them for each of 3 chunks; columns and the padded image */
     layer_needs n =
         planned_needs(layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
@@ -773,21 +773,32 @@ static void a_plan_is_measured_before_anything_is_allocated(void **state)
     assert_int_equal(n.scratch, 0);
     assert_int_equal(n.partial, 0);
 
-    n = planned_needs(layer_dense((dense){ .out_features = 300 }),
-                      SHAPE(70, 300)); /* four times as wide, too many to be summed apart */
+    n = planned_needs(layer_conv2d((conv2d){ .out_channels = 300, .kernel = { 1, 1 } }),
+                      SHAPE(70, 300, 1, 1)); /* four times as wide, too many to be summed apart */
     assert_int_equal(n.parameters, 300 * 300 + 300);
-    assert_int_equal(n.partial, 3 * 90300);
-    n = planned_needs(layer_dense((dense){ .out_features = 1200 }), SHAPE(70, 1200));
+    assert_int_equal(n.partial, 9 * 90300);
+    n = planned_needs(layer_conv2d((conv2d){ .out_channels = 1200, .kernel = { 1, 1 } }),
+                      SHAPE(70, 1200, 1, 1));
     assert_int_equal(n.partial, 0);
 
-    /* A sequence: parameters and memory of all, outputs of all but the last and two gradients between them,
-     * the scratch of the greediest. */
-    n = planned_needs(
-        layer_sequence(layer_dense((dense){ 7 }), layer_dropout(0.5), layer_dense((dense){ 3 })),
-        SHAPE(19, 10));
+    /* A sequence: parameters and memory of all; outputs of all but the last, and but those that the next layer
+     * overwrites; two gradients between its chains; the scratch of the greediest. */
+    n = planned_needs(layer_sequence(layer_dense((dense){ 7 }), layer_relu(), layer_dense((dense){ 3 })),
+                      SHAPE(19, 10));
     assert_int_equal(n.parameters, 77 + 24);
-    assert_measured(n.memory, 19 * 7 + 2 * 19 * 7 + 2 * 19 * 7, 5);
+    assert_measured(n.memory, 19 * 7 + 2 * 19 * 7, 3);
     assert_int_equal(n.scratch, 0);
+    assert_int_equal(n.partial, 0);
+
+    /* A chain: its gradients on the way are of a chunk, and its chunks' sums of all its parameters. */
+    n = planned_needs(layer_sequence(layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 } }),
+                                     layer_tanh(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
+                                     layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 1, 1 } })),
+                      SHAPE(19, 2, 8, 8));
+    assert_int_equal(n.partial, 3 * (76 + 10));
+    assert_measured(n.turn, 8 * 4 * 6 * 6, 1);
+    assert_true(n.scratch >= 2 * n.turn + 2 * 9 * 36);
+    use_engine(NULL);
 }
 
 static void flops_are_two_for_each_product(void **state)

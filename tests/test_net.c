@@ -397,16 +397,16 @@ static const char lenet_table[] =
 #ifdef STRIDE_DOUBLE
 static const char lenet_memory[] = "memory for batches of 64, float64\n"
                                    "  parameters and their gradients        964.2 KiB\n"
-                                   "  activations                            12.7 MiB\n"
-                                   "  scratch of each thread                161.1 KiB\n"
-                                   "  gradients of chunks                   751.9 KiB\n"
+                                   "  activations                             5.3 MiB\n"
+                                   "  scratch of each thread                749.1 KiB\n"
+                                   "  gradients of chunks                   160.8 KiB\n"
                                    "  a batch of input                      392.0 KiB\n";
 #else
 static const char lenet_memory[] = "memory for batches of 64, float32\n"
                                    "  parameters and their gradients        482.1 KiB\n"
-                                   "  activations                             6.3 MiB\n"
-                                   "  scratch of each thread                 80.6 KiB\n"
-                                   "  gradients of chunks                   375.9 KiB\n"
+                                   "  activations                             2.7 MiB\n"
+                                   "  scratch of each thread                374.6 KiB\n"
+                                   "  gradients of chunks                    80.4 KiB\n"
                                    "  a batch of input                      196.0 KiB\n";
 #endif
 
