@@ -14,7 +14,7 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include/stride
 DESTDIR    ?=
 ARCH       :=
-CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno) -g $(ARCH)
+CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno -fno-trapping-math) -g $(ARCH)
 # What is left out of an initializer is zero, and zero is the default: no warning about that.
 WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
