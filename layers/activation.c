@@ -1,7 +1,8 @@
 /* activation.c: one table of functions of one number and their derivatives.
  *
  * `value` is f(x, a); `slope` is f'(x), which may use y = f(x); a is the option of those that have one.
- * Each is stamped into a type of its own, so that the compiler sees the function in the loop. */
+ * Each is stamped into a type of its own, so that the compiler sees the function in the loop. A slope that is
+ * told by y alone lets the function run in place; one that is told by x alone lets y be overwritten. */
 #include "layers/layers.h"
 #include "layers/types.h"
 
@@ -38,6 +39,11 @@ static inline real within(real x)
     return x > REAL_MAX ? REAL_MAX : above(x);
 }
 
+static inline real at_most(real x, real most)
+{
+    return most < x ? most : x;
+}
+
 static inline real logistic(real x)
 {
     return 1 / (1 + exp(-x));
@@ -61,10 +67,10 @@ static inline real normal_density(real x)
 
 /* clang-format off */
 VALUE(relu, x < 0 ? 0 : x)
-SLOPE(relu, x > 0 ? 1 : 0)
+SLOPE(relu, y > 0 ? 1 : 0)
 
-VALUE(relu6, x < 0 ? 0 : x > 6 ? 6 : x)
-SLOPE(relu6, x > 0 && x <= 6 ? 1 : 0)
+VALUE(relu6, at_most(x < 0 ? 0 : x, 6))
+SLOPE(relu6, y > 0 && y < 6 ? 1 : 0)
 
 VALUE(leaky_relu, x < 0 ? a * x : x)
 SLOPE(leaky_relu, x > 0 ? 1 : a)
@@ -73,7 +79,7 @@ VALUE(elu, x < 0 ? a * expm1(x) : x)
 SLOPE(elu, x > 0 ? 1 : y + a)
 
 VALUE(selu, SELU_SCALE * (x < 0 ? SELU_ALPHA * expm1(x) : x))
-SLOPE(selu, x > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA)
+SLOPE(selu, y > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA)
 
 VALUE(gelu, above(x) * normal_below(x))
 SLOPE(gelu, normal_below(x) + within(x) * normal_density(x))
@@ -118,15 +124,18 @@ static int plan(layer *l, shape x, shape *y)
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* No element depends on another, also where y is x. */
 INLINE void value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], real a,
                       real (*value)(real, real))
 {
     real *y = at[0];
     const real *x = at[1];
-    if (stride[0] == 1 && stride[1] == 1)
+    if (stride[0] == 1 && stride[1] == 1) {
+#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) y[i] = value(x[i], a);
-    else
+    } else {
         for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value(x[i * stride[1]], a);
+    }
 }
 
 INLINE void slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], real a,
@@ -134,11 +143,13 @@ INLINE void slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], r
 {
     real *dx = at[0];
     const real *dy = at[1], *x = at[2], *y = at[3];
-    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1)
+    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1) {
+#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * slope(x[i], y[i], a);
-    else
+    } else {
         for (ptrdiff_t i = 0; i < n; i++)
             dx[i * stride[0]] = dy[i * stride[1]] * slope(x[i * stride[2]], y[i * stride[3]], a);
+    }
 }
 
 static real option(const layer *l)
@@ -146,8 +157,16 @@ static real option(const layer *l)
     return l->options ? (real)((const activation *)l->options)->a : 0;
 }
 
+enum told_by { X, Y, BOTH };
+
+/* What is not looked at is not walked over either: it may lie anywhere, or be gone. */
+static void walk_slopes(enum told_by by, tensor x, tensor y, tensor dy, tensor dx, tensor_row *row, real a)
+{
+    tensor_walk(4, (tensor[]){ dx, dy, by == Y ? y : x, by == X ? x : y }, TENSOR_ANY_ORDER, row, &a);
+}
+
 /* `...` sets the option's fields, where a function has one. */
-#define ACTIVATION(NAME, ...)                                                                                \
+#define ACTIVATION(NAME, TOLD_BY, ...)                                                                       \
     static void NAME##_value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *a)           \
     {                                                                                                        \
         value_row(n, at, stride, *(const real *)a, NAME##_value);                                            \
@@ -163,12 +182,15 @@ static real option(const layer *l)
     }                                                                                                        \
     static void NAME##_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)                          \
     {                                                                                                        \
-        real a = option(l);                                                                                  \
-        tensor_walk(4, (tensor[]){ dx, dy, x, y }, TENSOR_ANY_ORDER, NAME##_slope_row, &a);                  \
+        walk_slopes(TOLD_BY, x, y, dy, dx, NAME##_slope_row, option(l));                                     \
     }                                                                                                        \
-    const layer_type layer_type_##NAME = {                                                                   \
-        .name = #NAME, .plan = plan, .forward = NAME##_forward, .backward = NAME##_backward, __VA_ARGS__     \
-    };
+    const layer_type layer_type_##NAME = { .name = #NAME,                                                    \
+                                           .plan = plan,                                                     \
+                                           .forward = NAME##_forward,                                        \
+                                           .backward = NAME##_backward,                                      \
+                                           .in_place = TOLD_BY == Y,                                         \
+                                           .ignores_y = TOLD_BY == X,                                        \
+                                           __VA_ARGS__ };
 
 #define WITH_OPTION(FIELD, DEFAULT)                                                                          \
     .options_size = sizeof(activation), .fields = (const layer_field[])                                      \
@@ -179,27 +201,27 @@ static real option(const layer *l)
         }                                                                                                    \
     }
 
-#define PLAIN(NAME)                                                                                          \
-    ACTIVATION(NAME, .fields = NULL)                                                                         \
+#define PLAIN(NAME, TOLD_BY)                                                                                 \
+    ACTIVATION(NAME, TOLD_BY, .fields = NULL)                                                                \
     layer *layer_##NAME(void)                                                                                \
     {                                                                                                        \
         return layer_new(&layer_type_##NAME, NULL, 0, NULL);                                                 \
     }
 
-PLAIN(relu)
-PLAIN(relu6)
-PLAIN(selu)
-PLAIN(gelu)
-PLAIN(silu)
-PLAIN(mish)
-PLAIN(sigmoid)
-PLAIN(tanh)
-PLAIN(softplus)
-PLAIN(softsign)
-PLAIN(hardsigmoid)
-PLAIN(hardswish)
-ACTIVATION(leaky_relu, WITH_OPTION("slope", 0.01))
-ACTIVATION(elu, WITH_OPTION("alpha", 1))
+PLAIN(relu, Y)
+PLAIN(relu6, Y)
+PLAIN(selu, Y)
+PLAIN(gelu, X)
+PLAIN(silu, X)
+PLAIN(mish, X)
+PLAIN(sigmoid, Y)
+PLAIN(tanh, Y)
+PLAIN(softplus, X)
+PLAIN(softsign, X)
+PLAIN(hardsigmoid, X)
+PLAIN(hardswish, X)
+ACTIVATION(leaky_relu, X, WITH_OPTION("slope", 0.01))
+ACTIVATION(elu, BOTH, WITH_OPTION("alpha", 1))
 
 layer *layer_leaky_relu(double slope)
 {

@@ -483,7 +483,7 @@ static double relu6(double x)
 
 static double relu6_slope(double x)
 {
-    return x > 0 && x <= 6;
+    return x > 0 && x < 6;
 }
 
 static double leaky_relu(double x)

@@ -279,8 +279,8 @@ def instancenorm(rng):
     return Draw(nn.InstanceNorm2d(shape[1], o["epsilon"], affine=not o["no_affine"]), o, shape, sums=True)
 
 
-# Where exponentials overflow in float or in double, saturate or vanish. The kinks at 6 and +-3 of relu6,
-# hardsigmoid and hardswish are left out: Stride takes the derivative of the left side, PyTorch either.
+# Where exponentials overflow in float or in double, saturate or vanish. The kinks at +-3 of hardsigmoid and
+# hardswish are left out: Stride takes the derivative of the left side, PyTorch either.
 EXTREMES = [0.0, -0.0, 8.5, -8.5, 20.25, -20.25, 95.0, -95.0, 800.0, -800.0]
 
 
