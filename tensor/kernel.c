@@ -13,24 +13,25 @@
 
 #define VECTOR_AT(M, at, v) (*(M##_loose *)((at) + (v) * (ptrdiff_t)(sizeof(M##_vector) / sizeof(real))))
 
+/* A loop over vectors of an array: left to itself, gcc keeps the array in memory and copies it at the end. */
+#define EACH(i, count) _Pragma("GCC unroll 16") for (int i = 0; i < (count); i++)
+
 #define TILE(M, R, W)                                                                                        \
     M##_TARGET static void M##_tile_##R##_##W(ptrdiff_t depth, const real *a, const ptrdiff_t *row,          \
                                               const ptrdiff_t *step, const real *b, const ptrdiff_t *offset, \
                                               real *c, ptrdiff_t pitch, bool add)                            \
     {                                                                                                        \
-        M##_vector sum[R][W] = { { { 0 } } };                                                                \
+        M##_vector sum[R][W];                                                                                \
         const real *at[R];                                                                                   \
-        for (int i = 0; i < R; i++) at[i] = a + row[i];                                                      \
-        for (int i = 0; i < R && add; i++)                                                                   \
-            for (int v = 0; v < W; v++) sum[i][v] = VECTOR_AT(M, c + i * pitch, v);                          \
+        EACH(i, R) at[i] = a + row[i];                                                                       \
+        EACH(i, R) EACH(v, W) sum[i][v] = (M##_vector){ 0 };                                                 \
+        if (add) EACH(i, R) EACH(v, W) sum[i][v] = VECTOR_AT(M, c + i * pitch, v);                           \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
             M##_vector x[W];                                                                                 \
-            for (int v = 0; v < W; v++) x[v] = VECTOR_AT(M, b + offset[k], v);                               \
-            for (int i = 0; i < R; i++)                                                                      \
-                for (int v = 0; v < W; v++) sum[i][v] += x[v] * at[i][step[k]];                              \
+            EACH(v, W) x[v] = VECTOR_AT(M, b + offset[k], v);                                                \
+            EACH(i, R) EACH(v, W) sum[i][v] += x[v] * at[i][step[k]];                                        \
         }                                                                                                    \
-        for (int i = 0; i < R; i++)                                                                          \
-            for (int v = 0; v < W; v++) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                          \
+        EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
     }
 
 /* As many perfect shuffles of all rows as halve their number to one turn rows into columns. */
