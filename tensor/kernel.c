@@ -1,10 +1,11 @@
 /* kernel.c: the product, in the widest vectors that the running machine has.
  *
  * A tile of the result stays in registers while its sums are taken. Tiles are written once, as a macro over a
- * kind of machine, and stamped for each; what is for more than the machine at hand is compiled, but not entered.
+ * kind of machine, and stamped for each (machine.h).
  * This file is compiled with -ffp-contract=fast: a product and a sum are one instruction where there is one. */
 #include "tensor/kernel.h"
 #include "tensor/error.h"
+#include "tensor/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,6 @@
 /* ---- tiles: R rows of W vectors, for machine M ------------------------------------------------------ */
 
 #define VECTOR_AT(M, at, v) (*(M##_loose *)((at) + (v) * (ptrdiff_t)(sizeof(M##_vector) / sizeof(real))))
-
-/* A loop over vectors of an array: left to itself, gcc keeps the array in memory and copies it at the end. */
-#define EACH(i, count) _Pragma("GCC unroll 16") for (int i = 0; i < (count); i++)
 
 #define TILE(M, R, W)                                                                                        \
     M##_TARGET static void M##_tile_##R##_##W(ptrdiff_t depth, const real *a, const ptrdiff_t *row,          \
@@ -61,7 +59,7 @@
     TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
     TURN(M)                                                                                                  \
     static const kernel M = {                                                                                \
-        .name = #M, .lanes = sizeof(M##_vector) / sizeof(real), .tall = 6, .wide = 4, .turn = M##_turn,      \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = 6, .wide = 4, .turn = M##_turn,                       \
         .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
                   { TO_4(NAME, M, 4) }, { TO_4(NAME, M, 5) }, { TO_4(NAME, M, 6) } },                        \
     };
@@ -69,7 +67,7 @@
     TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4)                                      \
     TURN(M)                                                                                                  \
     static const kernel M = {                                                                                \
-        .name = #M, .lanes = sizeof(M##_vector) / sizeof(real), .tall = 4, .wide = 3, .turn = M##_turn,      \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = 4, .wide = 3, .turn = M##_turn,                       \
         .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } },  \
     };
 /* clang-format on */
@@ -100,32 +98,23 @@ typedef int lane;
 #define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_lanes){ __VA_ARGS__ })
 #endif
 
-#define VECTORS(M, BYTES)                                                                                    \
-    typedef lane M##_lanes __attribute__((vector_size(BYTES), unused));                                      \
-    typedef real M##_vector __attribute__((vector_size(BYTES)));                                             \
-    typedef real M##_loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));
+#define LANE_VECTOR(M) typedef lane M##_lanes __attribute__((vector_size(sizeof(M##_vector)), unused));
+EACH_MACHINE(LANE_VECTOR)
 
 #if defined(__x86_64__)
 
 #define avx512_LOWER BY_PRECISION(LOWER_16, LOWER_8)
 #define avx512_UPPER BY_PRECISION(UPPER_16, UPPER_8)
-#define avx512_TARGET __attribute__((target("avx512f,fma")))
-VECTORS(avx512, 64)
 KERNEL_OF_32_REGISTERS(avx512)
 
 #define avx2_LOWER BY_PRECISION(LOWER_8, LOWER_4)
 #define avx2_UPPER BY_PRECISION(UPPER_8, UPPER_4)
-#define avx2_TARGET __attribute__((target("avx2,fma")))
-VECTORS(avx2, 32)
 KERNEL_OF_16_REGISTERS(avx2)
 
 #endif
 
-/* Sixteen bytes: SSE2, NEON, or what the compiler makes of it. */
 #define generic_LOWER BY_PRECISION(LOWER_4, LOWER_2)
 #define generic_UPPER BY_PRECISION(UPPER_4, UPPER_2)
-#define generic_TARGET
-VECTORS(generic, 16)
 #ifdef __aarch64__
 KERNEL_OF_32_REGISTERS(generic)
 #else

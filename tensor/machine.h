@@ -1,0 +1,34 @@
+/* machine.h: the kinds of machines that fast paths are compiled for; private to the library.
+ *
+ * Code for machine M is a macro over M, stamped for each by EACH_MACHINE. M_TARGET stands before a function that is
+ * to have M's instructions, M_vector is its widest vector, M_loose the same anywhere in memory. What is for more
+ * than the machine at hand is compiled, but not entered: kernel_choose says which it is. */
+#ifndef STRIDE_TENSOR_MACHINE_H
+#define STRIDE_TENSOR_MACHINE_H
+
+#include "tensor/real.h"
+
+#define MACHINE(M, BYTES)                                                                                    \
+    typedef real M##_vector __attribute__((vector_size(BYTES)));                                             \
+    typedef real M##_loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));
+
+#define MACHINE_LANES(M) ((int)(sizeof(M##_vector) / sizeof(real)))
+
+/* Sixteen bytes: SSE2, NEON, or what the compiler makes of it. */
+#define generic_TARGET
+MACHINE(generic, 16)
+
+#if defined(__x86_64__)
+#define avx2_TARGET __attribute__((target("avx2,fma")))
+MACHINE(avx2, 32)
+#define avx512_TARGET __attribute__((target("avx512f,fma")))
+MACHINE(avx512, 64)
+#define EACH_MACHINE(DO) DO(avx512) DO(avx2) DO(generic)
+#else
+#define EACH_MACHINE(DO) DO(generic)
+#endif
+
+/* A loop over vectors of an array: left to itself, gcc keeps the array in memory and copies it at the end. */
+#define EACH(i, count) _Pragma("GCC unroll 16") for (int i = 0; i < (count); i++)
+
+#endif
