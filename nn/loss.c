@@ -35,7 +35,9 @@ static double cross_entropy(const loss *l, tensor y, tensor target, tensor dy)
         const real *row = tensor_data(y) + n * y.stride[0];
         ptrdiff_t class = (ptrdiff_t)*tensor_at(target, INDEX(n));
         double greatest = -INFINITY, total = 0, mean = 0;
-        for (ptrdiff_t k = 0; k < classes; k++) greatest = fmax(greatest, (double)row[k * sy]);
+        for (ptrdiff_t k = 0; k < classes; k++) { /* no fmax: gcc 12 dies of vectorizing it for Arm */
+            if ((double)row[k * sy] > greatest) greatest = (double)row[k * sy];
+        }
         for (ptrdiff_t k = 0; k < classes; k++) total += exp((double)row[k * sy] - greatest);
         /* greatest + log(total), kept apart: two differences keep what one of large numbers loses */
         double log_total = log(total);

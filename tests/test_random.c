@@ -49,7 +49,9 @@ static double distance(double *x, double (*cumulative)(double))
     double most = 0;
     for (int i = 0; i < DRAWS; i++) {
         double f = cumulative(x[i]);
-        most = fmax(most, fmax(f - (double)i / DRAWS, (double)(i + 1) / DRAWS - f));
+        double above = f - (double)i / DRAWS, below = (double)(i + 1) / DRAWS - f;
+        if (above > most) most = above; /* no fmax: gcc 12 dies of vectorizing it for Arm */
+        if (below > most) most = below;
     }
     return most * sqrt((double)DRAWS);
 }
