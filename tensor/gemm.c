@@ -19,19 +19,45 @@
 #if !defined(__APPLE__)
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern int openblas_get_parallel(void) __attribute__((weak));
+extern void omp_set_num_threads(int threads) __attribute__((weak));
+extern int omp_get_max_threads(void) __attribute__((weak));
 #else
 static void (*const openblas_set_num_threads)(int threads) = 0;
 static int (*const openblas_get_parallel)(void) = 0;
+static void (*const omp_set_num_threads)(int threads) = 0;
+static int (*const omp_get_max_threads)(void) = 0;
 #endif
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
-static bool one_at_a_time;
+static bool one_at_a_time, asks_openmp;
 
+/* OpenBLAS built with OpenMP takes as many threads as OpenMP would give its caller. The number that it is told
+ * it forgets with the next product, after making it the caller's own. */
 static void settle_threads(void)
 {
-    if (openblas_set_num_threads) openblas_set_num_threads(1);
-    one_at_a_time = openblas_get_parallel && openblas_get_parallel() == 0;
+    enum { SERIAL, PTHREADS, OPENMP };
+    int parallel = openblas_get_parallel ? openblas_get_parallel() : PTHREADS;
+    one_at_a_time = parallel == SERIAL;
+    asks_openmp = parallel == OPENMP && omp_get_max_threads && omp_set_num_threads;
+    if (openblas_set_num_threads && !asks_openmp) openblas_set_num_threads(1);
+}
+
+/* Between these a product takes one thread. What the first returns is for the second to restore. */
+static int begin_product(void)
+{
+    pthread_once(&once, settle_threads);
+    if (one_at_a_time) pthread_mutex_lock(&serial);
+    if (!asks_openmp) return 0;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    return threads;
+}
+
+static void end_product(int threads)
+{
+    if (asks_openmp) omp_set_num_threads(threads);
+    if (one_at_a_time) pthread_mutex_unlock(&serial);
 }
 
 /* A matrix as BLAS takes it: rows (or, transposed, columns) of unit stride, `leading` apart. */
@@ -122,12 +148,11 @@ void tensor_gemm(tensor c, real alpha, tensor a, tensor b, real beta)
     }
     tensor pa = packed(a, &ma), pb = packed(b, &mb);
     if (!tensor_is_null(pc) && !tensor_is_null(pa) && !tensor_is_null(pb)) {
-        pthread_once(&once, settle_threads);
-        if (one_at_a_time) pthread_mutex_lock(&serial);
+        int threads = begin_product();
         blas_gemm(CblasRowMajor, ma.transpose, mb.transpose, (int)c.shape.n[0], (int)c.shape.n[1],
                   (int)a.shape.n[1], alpha, ma.data, ma.leading, mb.data, mb.leading, beta, mc.data,
                   mc.leading);
-        if (one_at_a_time) pthread_mutex_unlock(&serial);
+        end_product(threads);
         if (pc.storage != c.storage) tensor_copy(c, pc);
     }
     unpack(pa, a);

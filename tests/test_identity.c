@@ -1,8 +1,9 @@
-/* test_identity.c: four networks of the usual kinds train to the same bits on 1, 2, 3 and 8 threads.
+/* test_identity.c: products, and four networks of the usual kinds, come to the same bits on any number of
+ * threads.
  *
- * Each takes 50 steps on batches whose last chunk is smaller than the others, then infers a batch that is
- * smaller still. What is compared is bytes: two zeros of different signs differ. STRIDE_FAST takes 5 steps, for
- * processors that are emulated. */
+ * A network takes 50 steps on 1, 2, 3 and 8 threads, on batches whose last chunk is smaller than the others,
+ * then infers a batch that is smaller still. What is compared is bytes: two zeros of different signs differ.
+ * STRIDE_FAST takes 5 steps, for processors that are emulated. */
 #include "tests/support.h"
 
 #include "nn/loss.h"
@@ -104,12 +105,17 @@ static void train(net *n, ptrdiff_t batch)
     optim_free(o);
 }
 
-static outcome outcome_of(net *make(void), ptrdiff_t batch, int threads)
+static void use_threads(int threads)
 {
 #ifdef _OPENMP
     omp_set_dynamic(0);
     omp_set_num_threads(threads);
 #endif
+}
+
+static outcome outcome_of(net *make(void), ptrdiff_t batch, int threads)
+{
+    use_threads(threads);
     net *n = make();
     assert_non_null(n);
     assert_int_equal(net_build(n, batch, 1), 0);
@@ -175,6 +181,34 @@ static void trains_to_the_same_bits(net *make(void), ptrdiff_t batch)
     outcome_free(one);
 }
 
+/* ---- products ------------------------------------------------------------------------------------ */
+
+/* A product outside of any parallel region, where OpenMP would give it `threads`. */
+static tensor product(int threads)
+{
+    use_threads(threads);
+    tensor a = tensor_new(SHAPE(120, 210)), b = tensor_new(SHAPE(210, 90)), c = tensor_new(SHAPE(120, 90));
+    tensor_normal(a, (random_key){ 7, 1 }, 0, 1), tensor_normal(b, (random_key){ 7, 2 }, 0, 1);
+    tensor_gemm(c, 1, a, b, 0);
+    tensor_free(a), tensor_free(b);
+    return c;
+}
+
+/* The first to call BLAS, which some make an occasion to change the caller's number of threads. */
+static void products_take_one_thread_and_leave_the_number_of_others_alone(void **state)
+{
+#ifdef _OPENMP
+    tensor many = product(7);
+    assert_int_equal(omp_get_max_threads(), 7);
+    tensor one = product(1);
+    assert_int_equal(omp_get_max_threads(), 1);
+    same_bits("products", 7, many, one);
+    tensor_free(one), tensor_free(many);
+#else
+    skip();
+#endif
+}
+
 /* ---- claims -------------------------------------------------------------------------------------- */
 
 /* Chunks are of 8 images, a dense layer's of 32, and the last one is smaller. Each kind makes three chunks or
@@ -205,6 +239,7 @@ int main(void)
     const char *fast = getenv("STRIDE_FAST");
     steps = fast && *fast ? 5 : 50;
     const struct CMUnitTest tests[] = {
+        CLAIM(products_take_one_thread_and_leave_the_number_of_others_alone),
         CLAIM(lenet5_is_the_same_on_any_number_of_threads),
         CLAIM(example_is_the_same_on_any_number_of_threads),
         CLAIM(bnnet_is_the_same_on_any_number_of_threads),
