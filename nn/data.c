@@ -3,6 +3,11 @@
 #include "nn/bytes.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
@@ -18,6 +23,7 @@ static int check_kind(const data *kind)
 {
     if (!kind->get) return error_set("data_new: get is NULL");
     if (kind->count < 1) return error_set("data_new: %td samples, expected at least one", kind->count);
+    if (kind->grain < 0) return error_set("data_new: grain is %td, expected at least 0", kind->grain);
     return check_sample(kind->x, "data_new: x") || check_sample(kind->y, "data_new: y") ? -1 : 0;
 }
 
@@ -43,9 +49,25 @@ void data_free(data *d)
     free(d);
 }
 
+void data_begin(const data *d, uint64_t pass)
+{
+    if (d && d->begin) d->begin(d, pass);
+}
+
 static void free_own(data *d)
 {
     free(d->own);
+}
+
+/* Copying so many elements takes as long as waking a thread. */
+enum { WAKING = 1 << 17 };
+
+/* For sets whose samples are only copied. */
+static ptrdiff_t copied_grain(shape sample)
+{
+    ptrdiff_t elements = 1;
+    for (int i = 0; i < sample.rank; i++) elements *= sample.n[i];
+    return 1 + WAKING / (elements > 0 ? elements : 1);
 }
 
 /* ---- of tensors ------------------------------------------------------------------------------ */
@@ -86,7 +108,8 @@ data *data_tensors(tensor x, tensor y)
                             .y = shape_without_batch(y.shape),
                             .get = get_tensors,
                             .release = free_own,
-                            .own = own });
+                            .own = own,
+                            .grain = copied_grain(shape_without_batch(x.shape)) });
 }
 
 /* ---- of bytes -------------------------------------------------------------------------------- */
@@ -136,8 +159,12 @@ data *data_bytes(ptrdiff_t count, shape image, unsigned char *images, unsigned c
     }
     *own = (bytes){ images, labels, .pixels = 1 };
     for (int i = 0; i < image.rank; i++) own->pixels *= image.n[i];
-    return data_new(
-        (data){ .count = count, .x = image, .get = get_bytes, .release = free_bytes, .own = own });
+    return data_new((data){ .count = count,
+                            .x = image,
+                            .get = get_bytes,
+                            .release = free_bytes,
+                            .own = own,
+                            .grain = copied_grain(image) });
 }
 
 /* ---- a part of another ----------------------------------------------------------------------- */
@@ -151,6 +178,12 @@ static void get_part(const data *d, ptrdiff_t i, tensor x, tensor y)
 {
     const part *p = d->own;
     p->of->get(p->of, p->first + i, x, y);
+}
+
+static void begin_part(const data *d, uint64_t pass)
+{
+    const part *p = d->own;
+    data_begin(p->of, pass);
 }
 
 data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count)
@@ -170,8 +203,14 @@ data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count)
         return NULL;
     }
     *own = (part){ of, first };
-    return data_new(
-        (data){ .count = count, .x = of->x, .y = of->y, .get = get_part, .release = free_own, .own = own });
+    return data_new((data){ .count = count,
+                            .x = of->x,
+                            .y = of->y,
+                            .get = get_part,
+                            .begin = of->begin ? begin_part : NULL,
+                            .release = free_own,
+                            .own = own,
+                            .grain = of->grain });
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -195,18 +234,80 @@ static int check_order(const data *d, const ptrdiff_t *order, ptrdiff_t first, p
     return 0;
 }
 
+/* The samples of a batch, and the first among them that get refused: its place, and what it said. */
+typedef struct batch {
+    const data *d;
+    const ptrdiff_t *order;
+    ptrdiff_t first, refused;
+    tensor x, y;
+    char error[ERROR_SIZE];
+} batch;
+
+static ptrdiff_t sample(const batch *b, ptrdiff_t k)
+{
+    return b->order ? b->order[k] : b->first + k;
+}
+
+static void fetch(const batch *b, ptrdiff_t k)
+{
+    b->d->get(b->d, sample(b, k), tensor_select(b->x, 0, k), tensor_select(b->y, 0, k));
+}
+
+/* An error in a worker belongs to whoever called; of several, the one that a single thread would have met. */
+static void collect_error(batch *b, ptrdiff_t k)
+{
+    if (!error_text()) return;
+#ifdef _OPENMP
+#pragma omp critical(stride_data_error)
+#endif
+    if (k < b->refused) {
+        b->refused = k;
+        memcpy(b->error, error_text(), strlen(error_text()) + 1);
+    }
+    error_clear();
+}
+
+static int fetch_by_all(batch *b, ptrdiff_t n)
+{
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static)
+#endif
+    for (ptrdiff_t k = 0; k < n; k++) {
+        fetch(b, k);
+        collect_error(b, k);
+    }
+    if (!b->error[0]) return 0;
+    error_set("%s", b->error);
+    return error_within("sample %td: ", sample(b, b->refused));
+}
+
+static int fetch_in_turn(const batch *b, ptrdiff_t n)
+{
+    bool clear = !error_text(); /* get has no other way to say that it failed */
+    for (ptrdiff_t k = 0; k < n; k++) {
+        fetch(b, k);
+        if (clear && error_text()) return error_within("sample %td: ", sample(b, k));
+    }
+    return 0;
+}
+
+static bool worth_threads(const data *d, ptrdiff_t n)
+{
+#ifdef _OPENMP
+    return d->grain > 0 && n / 2 >= d->grain && !error_text() && !omp_in_parallel() &&
+           omp_get_max_threads() > 1;
+#else
+    (void)d, (void)n;
+    return false;
+#endif
+}
+
 int data_batch(const data *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, tensor x, tensor y)
 {
     if (!d) return error_set("data_batch: the data set is NULL");
     if (n < 0) return error_set("data_batch: %td samples", n);
     if (check_shape(x, d->x, n, "x") || check_shape(y, d->y, n, "y") || check_order(d, order, first, n))
         return -1;
-
-    bool clear = !error_text(); /* get has no other way to say that it failed */
-    for (ptrdiff_t k = 0; k < n; k++) {
-        ptrdiff_t i = order ? order[k] : first + k;
-        d->get(d, i, tensor_select(x, 0, k), tensor_select(y, 0, k));
-        if (clear && error_text()) return error_within("sample %td: ", i);
-    }
-    return 0;
+    batch b = { .d = d, .order = order, .first = first, .refused = n, .x = x, .y = y };
+    return worth_threads(d, n) ? fetch_by_all(&b, n) : fetch_in_turn(&b, n);
 }

@@ -5,6 +5,8 @@
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
+#include <stdint.h>
+
 typedef struct data data;
 struct data {
     ptrdiff_t count; /* samples */
@@ -12,8 +14,13 @@ struct data {
 
     /* Writes sample i, 0 <= i < count, into x and y, views of the shapes above. */
     void (*get)(const data *d, ptrdiff_t i, tensor x, tensor y);
-    void (*release)(data *d); /* frees what `own` holds; NULL: nothing */
+    void (*begin)(const data *d, uint64_t pass); /* see data_begin; NULL: every pass is alike */
+    void (*release)(data *d);                    /* frees what `own` holds; NULL: nothing */
     void *own;
+
+    /* How many samples are work enough for one thread, where get may be called by several at once: a batch of
+     * twice as many or more is fetched by all that OpenMP gives. 0: one thread only. */
+    ptrdiff_t grain;
 };
 
 /* Of your own kind: `own` is handed to get and release. NULL on failure, with `own` released. */
@@ -33,7 +40,13 @@ data *data_idx(const char *images, const char *labels);
  * part. */
 data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count);
 
-/* Samples order[0 … n-1] (NULL: first, first+1, …) into x [n, ...] and y [n, ...]. */
+/* Says that a set is gone through anew: what it makes up (nn/augment.h) is made up otherwise in another pass.
+ * The trainer does at each epoch's beginning, and `pass` is the net's step there; before the first call it is
+ * 0. A set that is made of another passes it on. Nobody may be fetching from the set meanwhile. */
+void data_begin(const data *d, uint64_t pass);
+
+/* Samples order[0 … n-1] (NULL: first, first+1, …) into x [n, ...] and y [n, ...]. -1 with the error
+ * of the first that get refused. */
 int data_batch(const data *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, tensor x, tensor y);
 
 #endif

@@ -3,6 +3,7 @@
 #define STRIDE_NN_STRIDE_H
 
 #include "layers/layers.h"
+#include "nn/augment.h"
 #include "nn/data.h"
 #include "nn/digits.h"
 #include "nn/gradcheck.h"
