@@ -157,6 +157,7 @@ static int train_epoch(run *r)
 {
     double began = now(), before = r->training_seconds;
     r->loss_sum = r->hits = r->seen = 0;
+    data_begin(r->d, r->n->step);
     if (!r->o.keep_order)
         random_permutation(r->order, r->d->count, (random_key){ r->o.seed, ORDER_STREAM + r->n->step });
     for (long k = 0; k < r->steps_an_epoch; k++) {
