@@ -1,4 +1,5 @@
 /* arguments.c: see arguments.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "examples/arguments.h"
 #include "tensor/error.h"
 
@@ -7,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void refuse(const char *option, const char *text, const char *kind, double least, double most)
 {
@@ -31,6 +33,15 @@ double argument_number(const char *option, const char *text, double least, doubl
     if (end == text || *end || !isfinite(value) || value < least || value > most)
         refuse(option, text, "a number", least, most);
     return value;
+}
+
+int argument_writable(const char *path)
+{
+    bool there = access(path, F_OK) == 0;
+    FILE *f = fopen(path, "ab");
+    if (!f) return error_set("%s: cannot be written: %s", path, strerror(errno));
+    fclose(f);
+    return there || remove(path) == 0 ? 0 : error_set("%s: %s", path, strerror(errno));
 }
 
 int report_error(const char *program)

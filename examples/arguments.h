@@ -9,6 +9,10 @@
 long argument_integer(const char *option, const char *text, long least, long most);
 double argument_number(const char *option, const char *text, double least, double most);
 
+/* Whether a file can be written, found out before the work and not after it: 0, or -1 with an error. What is there
+ * stays. */
+int argument_writable(const char *path);
+
 /* Ends a program: the error latched by the library, on stderr, and status 1. */
 int report_error(const char *program);
 

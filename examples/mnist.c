@@ -4,12 +4,9 @@
 #include "examples/mnist_data.h"
 #include "nn/stride.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const char usage[] =
     "usage: mnist [options]\n"
@@ -85,16 +82,6 @@ static net *lenet5(void)
 }
 /* clang-format on */
 
-/* Found out before the training, not after it. */
-static int check_writable(const char *path)
-{
-    bool there = access(path, F_OK) == 0;
-    FILE *f = fopen(path, "ab");
-    if (!f) return error_set("%s: cannot be written: %s", path, strerror(errno));
-    fclose(f);
-    return there || remove(path) == 0 ? 0 : error_set("%s: %s", path, strerror(errno));
-}
-
 static int learn(net *n, const mnist *digits, const settings *s, train_result *result)
 {
     optim *o = optim_sgd((sgd){ .lr = s->lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4 });
@@ -120,7 +107,7 @@ int main(int argc, char **argv)
     train_score score;
     int status = 1;
     net *n = lenet5();
-    if (!n || mnist_find(&digits, stderr) || check_writable(s.save)) goto failed;
+    if (!n || mnist_find(&digits, stderr) || argument_writable(s.save)) goto failed;
     if (!s.quiet) {
         printf("%td images to train on, %td to test on: %s\n\n", digits.train->count, digits.test->count,
                digits.source);
