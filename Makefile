@@ -20,7 +20,7 @@ WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversio
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
               -Wno-missing-field-initializers
 
-PROGRAMS := mnist predict custom_layer gradcheck views pooling
+PROGRAMS := mnist mnist_best predict custom_layer gradcheck views pooling
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -222,6 +222,8 @@ programs: $(call programs,$(PRECISION)) $(filter %/gradcheck,$(call programs,dou
 # The lines that say how to run a program, for `make help`; others of PROGRAMS run likewise.
 mnist: ## train on MNIST (and build predict, which reads what it saves)
 mnist: $(OUT)/$(PRECISION)/bin/predict
+mnist-best: mnist_best ## train a wider net on distorted digits for ten minutes
+.PHONY: mnist-best
 gradcheck: ## compare every layer's gradient with finite differences, in double
 .PHONY: $(PROGRAMS)
 # Threads that sleep while they wait: a fifth slower on idle cores, many times faster on busy ones.

@@ -57,7 +57,7 @@ refuses() { # COMMAND...
     [ $status = 2 ] && [ ! -s "$out" ] && [ -s "$err" ] || because "$*: expected status 2 and words on stderr only"
 }
 
-everywhere="$BIN/mnist $BIN/predict $BIN/custom_layer $BIN_DOUBLE/gradcheck $BIN/views $BIN/pooling"
+everywhere="$BIN/mnist $BIN/mnist_best $BIN/predict $BIN/custom_layer $BIN_DOUBLE/gradcheck $BIN/views $BIN/pooling"
 
 # ---- command lines ---------------------------------------------------------------------------------
 
@@ -272,6 +272,22 @@ writes_csv() {
     awk -F , 'NR == 1 { n = NF } NF != n { wrong = 1 } NR > 1 && $1 != NR - 1 { wrong = 1 } END { exit wrong || NR != 3 }' \
         "$tmp/log.csv" || { cat "$tmp/log.csv"; because "--csv"; }
 }
+# With few channels, and its files where they disturb nobody.
+best() { good "$BIN/mnist_best" --width=2 --batch=32 --held-out=100 --save="$tmp/best" --csv="$tmp/best.csv" --svg="$tmp/best.svg" "$@"; }
+trains_the_best() {
+    succeeds best --epochs=3 || return
+    head -n 1 "$out" | grep -q '^860 images to train on, 100 held out, 200 to test on' && grep -q '^epochs of 860 images: 3$' "$out" &&
+        grep -q '^error, %: training held-out' "$out" && [ "$(lines "$err")" = 3 ] || because "what it says" || return
+    cp "$out" "$tmp/best.out"
+    awk -F , 'NR > 1 && ($1 != NR - 1 || !($6 > 0)) { wrong = 1 } END { exit wrong || NR != 4 }' "$tmp/best.csv" || because "its log" || return
+    [ "$(grep -c '<polyline .*points="[0-9]' "$tmp/best.svg")" = 4 ] && tail -n 1 "$tmp/best.svg" | grep -q '</svg>' || because "its curves" || return
+    succeeds good "$BIN/predict" --model="$tmp/best" && [ "$(tail -n 1 "$out")" = "$(score "$tmp/best.out")" ] || because "expected $(score "$tmp/best.out")"
+}
+# However little time there is, it ends with a net.
+fits_the_time() {
+    succeeds best --minutes=0.01 --quiet && [ "$(lines "$out")" = 1 ] && [ "$(lines "$tmp/best.csv")" -gt 1 ] || because "--minutes" || return
+    fails '^mnist_best: 960 images, 950 of them held out, leave no batch of 32$' best --held-out=950
+}
 same_for_any_number_of_threads() {
     local threads
     for threads in 1 2 3; do
@@ -300,6 +316,8 @@ claim "predict draws a bar for each digit" draws_bars
 claim "a net of float is read by double" is_read_by_double
 claim "mnist --quiet prints one line" is_quiet
 claim "mnist --csv writes a line for each epoch" writes_csv
+claim "mnist_best trains, and keeps its log, its curves and the best net" trains_the_best
+claim "mnist_best does what fits the time" fits_the_time
 claim "one seed gives one file, for any number of threads" same_for_any_number_of_threads
 claim "plain and gzipped files are found, with a dash or a dot" other_names
 
@@ -551,6 +569,7 @@ prints_nowhere() {
         set -- "$program"
         case $program in
         */mnist) set -- "$program" --quiet --epochs=1 --save="$tmp/spoilt" ;;
+        */mnist_best) set -- best --quiet --epochs=1 ;;
         */predict) set -- "$program" --model="$model" ;;
         esac
         fails "^${program##*/}: .*(No space left|stream|output|write)" good onto "$full" "$@" || return
