@@ -87,6 +87,13 @@ ONNX_PROTO := $(shell command -v protoc-c >/dev/null && $(PKG_CONFIG) --exists l
 ONNX_READ  := $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.h)
 ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
 
+# The benchmark's programs, in float only, and of what files in tests/bench each is made: `bench` drives, and
+# asks stride_peer for Stride's part.
+BENCHES         := bench stride_peer
+parts_bench       := bench campaign subjects networks worker report statistics peak
+parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
+BENCH_SOURCES   := $(wildcard tests/bench/*.c)
+
 SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX)
 
 # Of one precision, $1; the program gradcheck is built in double only.
@@ -147,7 +154,7 @@ say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 
 define compile
 @mkdir -p $(@D)
-$(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$<),$(TEST_CFLAGS)) \
+$(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)),$(TEST_CFLAGS)) \
     $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
 endef
 
@@ -186,6 +193,13 @@ $(OUT)/$1/tests/conformance/suite_onnx: $(ONNX:%.c=$(OUT)/$1/%.o) $(OUT)/onnx/on
 $(ONNX:%.c=$(OUT)/$1/%.o) $(OUT)/$1/tests/conformance/suite_onnx.o: $(ONNX_READ))
 endef
 $(eval $(call rules,float,))
+define bench_rule
+$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/examples/arguments.o $(call lib,float)
+	$$(link)
+endef
+$(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
+# a * x + b in one instruction, which strict C11 has to be asked for.
+$(OUT)/float/tests/bench/peak.o: CFLAGS += -ffp-contract=fast
 $(eval $(call rules,double,-DSTRIDE_DOUBLE))
 
 # What reads ONNX's files, made from their description; not our code, so compiled without our warnings.
@@ -206,7 +220,8 @@ $(OUT)/flags: FORCE
 $(OUT)/sources: FORCE
 	+$(call hold,$(call quoted,$(CORE)))
 
-OBJECTS := $(filter-out $(OUT)/float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o)))
+OBJECTS := $(filter-out $(OUT)/float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o))) \
+           $(BENCH_SOURCES:%.c=$(OUT)/float/%.o)
 -include $(OBJECTS:.o=.d)
 
 # ---- building and running ------------------------------------------------------------------------
@@ -231,6 +246,16 @@ $(filter-out gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
 	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $<
 gradcheck: $(OUT)/double/bin/gradcheck
 	@$<
+
+# ---- benchmarks ----------------------------------------------------------------------------------
+
+# `make bench BENCH=conv` measures what has conv in its name; ROUNDS says how often.
+BENCH  ?=
+ROUNDS ?=
+
+.PHONY: bench
+bench: $(BENCHES:%=$(OUT)/float/bench/%) ## measure layers and networks; BENCH=conv ROUNDS=9, say
+	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(if $(ROUNDS),--rounds=$(ROUNDS)) --csv=$(BUILD)/bench.csv $(BENCH)
 
 # ---- tests ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,204 @@
+/* layer_work.c: one layer, and one of its passes at a time.
+ *
+ * A pass is a hook of the layer's type, run by the library as it would be in a net. layer_backward with a null
+ * dx runs `gradient` alone. `backward` alone is run through a copy of the type that has no gradient hook: the
+ * layer is built with its own type, so that it owns the same memory and parameters, and points to the copy
+ * while that pass is measured. */
+#include "nn/stride.h"
+#include "tests/bench/work.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZES = 8 };
+
+typedef struct layer_work {
+    work base;
+    layer *l;
+    const layer_type *type;
+    layer_type without_gradient;
+    tensor x, y, dy, dx;
+    long size[SIZES];
+} layer_work;
+
+/* ---- kinds --------------------------------------------------------------------------------------- */
+
+static layer *make_conv(const long *s)
+{
+    int kernel = (int)s[5], stride = (int)s[6], padding = (int)s[7];
+    return layer_conv2d((conv2d){ .out_channels = (int)s[4],
+                                  .kernel = { kernel, kernel },
+                                  .stride = { stride, stride },
+                                  .padding = { padding, padding } });
+}
+
+static layer *make_maxpool(const long *s)
+{
+    int kernel = (int)s[4], stride = (int)s[5], padding = (int)s[6];
+    return layer_maxpool((maxpool){
+        .kernel = { kernel, kernel }, .stride = { stride, stride }, .padding = { padding, padding } });
+}
+
+static layer *make_avgpool(const long *s)
+{
+    int kernel = (int)s[4], stride = (int)s[5], padding = (int)s[6];
+    return layer_avgpool((avgpool){
+        .kernel = { kernel, kernel }, .stride = { stride, stride }, .padding = { padding, padding } });
+}
+
+static layer *make_dense(const long *s)
+{
+    return layer_dense((dense){ .out_features = (int)s[2] });
+}
+
+static layer *make_batchnorm(const long *s)
+{
+    (void)s;
+    return layer_batchnorm((batchnorm){ 0 });
+}
+
+static layer *make_layernorm(const long *s)
+{
+    (void)s;
+    return layer_layernorm((layernorm){ 0 });
+}
+
+static layer *make_relu(const long *s)
+{
+    (void)s;
+    return layer_relu();
+}
+
+static layer *make_gelu(const long *s)
+{
+    (void)s;
+    return layer_gelu();
+}
+
+static layer *make_sigmoid(const long *s)
+{
+    (void)s;
+    return layer_sigmoid();
+}
+
+static layer *make_softmax(const long *s)
+{
+    (void)s;
+    return layer_softmax(0);
+}
+
+static layer *make_dropout(const long *s)
+{
+    (void)s;
+    return layer_dropout(0.5);
+}
+
+/* Numbers after the name: first those of x's shape. */
+static const struct kind {
+    const char *name;
+    int rank, numbers;
+    layer *(*make)(const long *size);
+} kinds[] = {
+    { "conv", 4, 8, make_conv },           { "maxpool", 4, 7, make_maxpool },
+    { "avgpool", 4, 7, make_avgpool },     { "dense", 2, 3, make_dense },
+    { "batchnorm", 4, 4, make_batchnorm }, { "layernorm", 2, 2, make_layernorm },
+    { "relu", 4, 4, make_relu },           { "gelu", 4, 4, make_gelu },
+    { "sigmoid", 4, 4, make_sigmoid },     { "softmax", 2, 2, make_softmax },
+    { "dropout", 4, 4, make_dropout },     { 0 },
+};
+
+static const struct kind *kind_of(const char *name)
+{
+    const struct kind *k = kinds;
+    while (k->name && strcmp(k->name, name) != 0) k++;
+    return k->name ? k : NULL;
+}
+
+/* ---- passes -------------------------------------------------------------------------------------- */
+
+static void forward(void *w)
+{
+    layer_work *own = w;
+    layer_forward(own->l, own->x, own->y);
+}
+
+static void backward(void *w)
+{
+    layer_work *own = w;
+    layer_backward(own->l, own->x, own->y, own->dy, own->dx);
+}
+
+static void gradient(void *w)
+{
+    layer_work *own = w;
+    layer_backward(own->l, own->x, own->y, own->dy, (tensor){ 0 });
+}
+
+static int choose(work *w, const char *pass)
+{
+    layer_work *own = (layer_work *)w;
+    own->l->type = own->type;
+    if (strcmp(pass, "forward") == 0) own->base.run = forward;
+    else if (strcmp(pass, "gradient") == 0 && own->l->params > 0) own->base.run = gradient;
+    else if (strcmp(pass, "backward") == 0) {
+        own->base.run = backward;
+        own->l->type = &own->without_gradient;
+    } else return error_set("%s: no pass is called %s", own->type->name, pass);
+    forward(w); /* what backward and gradient follow */
+    return error_text() ? -1 : 0;
+}
+
+static void end(work *w)
+{
+    layer_work *own = (layer_work *)w;
+    tensor_free(own->x);
+    tensor_free(own->y);
+    tensor_free(own->dy);
+    tensor_free(own->dx);
+    layer_free(own->l);
+    free(own);
+}
+
+/* ---- making -------------------------------------------------------------------------------------- */
+
+static int build(layer_work *own, const struct kind *k)
+{
+    shape x = { .rank = k->rank }, y;
+    for (int i = 0; i < k->rank; i++) x.n[i] = own->size[i];
+    own->l = k->make(own->size);
+    if (!own->l || layer_plan(own->l, x, &y) || layer_build(own->l, x, 1)) return -1;
+    own->type = own->l->type;
+    own->without_gradient = *own->type;
+    own->without_gradient.gradient = NULL;
+    own->x = tensor_new(x);
+    own->dx = tensor_new(x);
+    own->y = tensor_new(y);
+    own->dy = tensor_new(y);
+    if (error_text()) return -1;
+    tensor_uniform(own->x, (random_key){ 1, 1 }, -1, 1);
+    tensor_uniform(own->dy, (random_key){ 1, 2 }, -1, 1);
+    layer_mode(own->l, true, 1, 0);
+    return 0;
+}
+
+work *work_of_layer(int count, char **word)
+{
+    const struct kind *k = kind_of(word[0]);
+    if (!k) return NULL;
+    if (count != 1 + k->numbers) {
+        error_set("%s: %d numbers, expected %d", k->name, count - 1, k->numbers);
+        return NULL;
+    }
+    layer_work *own = calloc(1, sizeof *own);
+    if (!own) {
+        error_set("%s: no memory", k->name);
+        return NULL;
+    }
+    own->base = (work){ .choose = choose, .end = end };
+    for (int i = 0; i < k->numbers; i++)
+        if ((own->size[i] = work_number(word[1 + i], 0, 1 << 20)) < 0) goto failed;
+    if (build(own, k) == 0) return &own->base;
+failed:
+    end(&own->base);
+    return NULL;
+}

@@ -1,0 +1,118 @@
+/* report.c: see report.h. */
+#include "tests/bench/report.h"
+#include "tensor/error.h"
+#include "tests/bench/peak.h"
+#include "tests/bench/statistics.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- rates --------------------------------------------------------------------------------------- */
+
+/* The machine's subjects come first: multiply-adds, BLAS, the copy. */
+enum { MULTIPLY_ADDS = 0, COPY = 2 };
+
+static double seconds_of(const campaign *c, cell at)
+{
+    const result *r = campaign_result(c, at);
+    return median(r->seconds, r->rounds);
+}
+
+/* What is done on each thread at once is counted once a thread. */
+static double flops_of(const campaign *c, cell at)
+{
+    if (at.subject == MULTIPLY_ADDS) return peak_flops * campaign_threads[at.threads];
+    return c->subjects[at.subject].flops;
+}
+
+rates report_rates(const campaign *c, cell at)
+{
+    const result *r = campaign_result(c, at);
+    double seconds = median(r->seconds, r->rounds);
+    cell multiply_adds = { MULTIPLY_ADDS, at.threads, 0 }, copy_cell = { COPY, at.threads, 0 };
+    double peak = flops_of(c, multiply_adds) / seconds_of(c, multiply_adds);
+    double copy = c->subjects[COPY].bytes / seconds_of(c, copy_cell);
+    double flops = flops_of(c, at) / seconds, bytes = c->subjects[at.subject].bytes / seconds;
+    return (rates){
+        .seconds = seconds,
+        .spread = spread(r->seconds, r->rounds),
+        .gflops = flops / 1e9,
+        .share_of_peak = flops / peak,
+        .gigabytes = bytes / 1e9,
+        .share_of_copy = bytes / copy,
+        .images = c->subjects[at.subject].images / seconds,
+    };
+}
+
+/* ---- a table ------------------------------------------------------------------------------------- */
+
+/* Nothing where there is nothing to say. */
+static void print_number(FILE *to, const char *format, int width, double value)
+{
+    if (value > 0) fprintf(to, format, width, value);
+    else fprintf(to, "%*s", width, "");
+}
+
+static void print_row(const campaign *c, cell at, FILE *to)
+{
+    const subject *s = &c->subjects[at.subject];
+    const result *r = campaign_result(c, at);
+    rates x = report_rates(c, at);
+    fprintf(to, "%-30s %-9s %d", s->name, strcmp(s->pass, "run") == 0 ? "" : s->pass,
+            campaign_threads[at.threads]);
+    fprintf(to, " %10.4f %4.0f%%", x.seconds * 1e3, x.spread * 100);
+    print_number(to, " %*.1f", 8, x.gflops);
+    print_number(to, " %*.0f%%", 5, x.share_of_peak * 100);
+    print_number(to, " %*.1f", 7, x.gigabytes);
+    print_number(to, " %*.0f%%", 5, x.share_of_copy * 100);
+    print_number(to, " %*.0f", 8, x.images);
+    if (strcmp(s->pass, "train") == 0) print_number(to, " %*.0f", 5, r->peak);
+    else fprintf(to, " %5s", "");
+    if (s->images > 0 && r->allocations >= 0) fprintf(to, " %6ld", r->allocations);
+    fprintf(to, "\n");
+}
+
+void report_table(const campaign *c, FILE *to)
+{
+    fprintf(to, "%-30s %-9s %s %10s %5s %8s %6s %7s %6s %8s %5s %6s\n", "", "pass", "t", "ms", "+-",
+            "GFLOP/s", "peak", "GB/s", "copy", "images/s", "MB", "allocs");
+    for (int i = 0; i < c->subject_count; i++)
+        for (int t = 0; t < c->threads_count; t++) print_row(c, (cell){ i, t, 0 }, to);
+    fprintf(
+        to,
+        "\nt: threads. ms: the median of %d rounds in alternation; +-: the distance of their quartiles.\n"
+        "GFLOP/s: nominal, two a multiply-add of convolutions and dense layers; peak: the share of `fma`.\n"
+        "GB/s: bytes that must be read or written at least once; copy: the share of `copy`, which counts\n"
+        "what it reads and what it writes, and is the C library's. MB: the process's peak in 10^6 bytes.\n"
+        "allocs: calls of malloc and its relatives in the measured steps.\n",
+        c->rounds);
+}
+
+/* ---- comma-separated values ---------------------------------------------------------------------- */
+
+static void write_row(const campaign *c, cell at, FILE *to)
+{
+    const subject *s = &c->subjects[at.subject];
+    const result *r = campaign_result(c, at);
+    rates x = report_rates(c, at);
+    if (r->rounds == 0) return;
+    fprintf(to, "%s,%s,%s,%d,%.9g,%.4g,%.4g,%.4g,%.4g,%.4g,%.6g,%.4g,%ld\n", c->peers[at.peer].name, s->name,
+            s->pass, campaign_threads[at.threads], x.seconds, x.spread, x.gflops, x.share_of_peak,
+            x.gigabytes, x.share_of_copy, x.images, r->peak, r->allocations);
+}
+
+int report_csv(const campaign *c, const char *file)
+{
+    FILE *to = fopen(file, "w");
+    if (!to) return error_set("%s: %s", file, strerror(errno));
+    fputs("peer,subject,pass,threads,seconds,spread,gflops,share_of_peak,gigabytes,share_of_copy,"
+          "images_per_second,process_peak_mb,allocations\n",
+          to);
+    for (int i = 0; i < c->subject_count; i++)
+        for (int t = 0; t < c->threads_count; t++)
+            for (int p = 0; p < c->peer_count; p++) write_row(c, (cell){ i, t, p }, to);
+    int failed = ferror(to);
+    if (fclose(to) || failed) return error_set("%s: cannot be written: %s", file, strerror(errno));
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* report.h: a campaign's results as a table, and as comma-separated values. */
+#ifndef STRIDE_TESTS_BENCH_REPORT_H
+#define STRIDE_TESTS_BENCH_REPORT_H
+
+#include "tests/bench/campaign.h"
+
+#include <stdio.h>
+
+/* What a median time amounts to; 0 where the subject does not count it. */
+typedef struct rates {
+    double seconds, spread;       /* the median, and the distance of the quartiles as a share of it */
+    double gflops, share_of_peak; /* of multiply-adds on registers with as many threads, in this campaign */
+    double gigabytes, share_of_copy; /* of the copy's bytes, both ways, likewise */
+    double images;                   /* a second */
+} rates;
+
+/* All NaN where nothing was measured. */
+rates report_rates(const campaign *c, cell at);
+
+/* Peer 0 alone: a line for each subject and number of threads. */
+void report_table(const campaign *c, FILE *to);
+
+/* Every peer. 0, or -1 with an error where the file cannot be written. */
+int report_csv(const campaign *c, const char *file);
+
+#endif

@@ -1,0 +1,193 @@
+/* subjects.c: see subjects.h. */
+#include "tests/bench/subjects.h"
+#include "tests/bench/networks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 128, SIZES = 8 };
+
+/* ---- layers -------------------------------------------------------------------------------------- */
+
+/* Sizes as a request has them. Batches of 64 stand for whatever batch is asked for, and others in proportion. */
+typedef struct layer_case {
+    const char *kind;
+    int size[SIZES];
+} layer_case;
+
+static const layer_case cases[] = {
+    /* N C H W, out_channels, kernel, stride, padding */
+    { "conv", { 64, 1, 28, 28, 32, 3, 1, 0 } },
+    { "conv", { 64, 32, 26, 26, 64, 3, 1, 0 } },
+    { "conv", { 64, 1, 28, 28, 6, 5, 1, 2 } },
+    { "conv", { 64, 6, 14, 14, 16, 5, 1, 0 } },
+    { "conv", { 32, 64, 56, 56, 64, 3, 1, 1 } },
+    { "conv", { 32, 64, 56, 56, 128, 3, 2, 1 } },
+    { "conv", { 32, 256, 14, 14, 256, 1, 1, 0 } },
+    /* N C H W, kernel (0: all), stride, padding */
+    { "maxpool", { 64, 64, 24, 24, 2, 2, 0 } },
+    { "maxpool", { 64, 32, 28, 28, 3, 2, 1 } },
+    { "avgpool", { 64, 64, 24, 24, 2, 2, 0 } },
+    { "avgpool", { 64, 64, 24, 24, 0, 0, 0 } },
+    /* N in, out */
+    { "dense", { 64, 784, 512 } },
+    { "dense", { 64, 9216, 128 } },
+    { "batchnorm", { 64, 64, 24, 24 } },
+    { "layernorm", { 4096, 512 } },
+    { "relu", { 64, 64, 24, 24 } },
+    { "gelu", { 64, 64, 24, 24 } },
+    { "sigmoid", { 64, 64, 24, 24 } },
+    { "softmax", { 4096, 512 } },
+    { "dropout", { 64, 64, 24, 24 } },
+};
+
+/* Which sides of a pass each kind reads or writes, in arrays of x's or y's size, at the least: the backward pass of
+ * an activation sees dy and one of x and y, and makes dx; that of a mask or a window needs dy alone. */
+typedef struct layer_kind {
+    const char *name;
+    int rank, numbers;
+    double forward[2], backward[2], gradient[2]; /* times x, times y */
+} layer_kind;
+
+static const layer_kind kinds[] = {
+    { .name = "conv", .rank = 4, .numbers = 8 },         { .name = "dense", .rank = 2, .numbers = 3 },
+    { "maxpool", 4, 7, { 1, 1 }, { 1, 1 }, { 0 } },      { "avgpool", 4, 7, { 1, 1 }, { 1, 1 }, { 0 } },
+    { "batchnorm", 4, 4, { 1, 1 }, { 2, 1 }, { 1, 1 } }, { "layernorm", 2, 2, { 1, 1 }, { 2, 1 }, { 1, 1 } },
+    { "relu", 4, 4, { 1, 1 }, { 2, 1 }, { 0 } },         { "gelu", 4, 4, { 1, 1 }, { 2, 1 }, { 0 } },
+    { "sigmoid", 4, 4, { 1, 1 }, { 2, 1 }, { 0 } },      { "softmax", 2, 2, { 1, 1 }, { 2, 1 }, { 0 } },
+    { "dropout", 4, 4, { 1, 1 }, { 1, 1 }, { 0 } },
+};
+
+static const layer_kind *kind_of(const char *name)
+{
+    const layer_kind *k = kinds;
+    while (strcmp(k->name, name) != 0) k++;
+    return k;
+}
+
+static double product(const int *factor, int count)
+{
+    double result = 1;
+    for (int i = 0; i < count; i++) result *= factor[i];
+    return result;
+}
+
+static double windows(int extent, int kernel, int stride, int padding)
+{
+    return kernel == 0 ? 1 : (extent + 2 * padding - kernel) / stride + 1;
+}
+
+static double conv_flops(const int *s)
+{
+    double places = windows(s[2], s[5], s[6], s[7]) * windows(s[3], s[5], s[6], s[7]);
+    return 2.0 * s[0] * s[4] * places * s[1] * s[5] * s[5];
+}
+
+static double elements_of_y(const layer_kind *k, const int *s)
+{
+    bool pools = strcmp(k->name, "maxpool") == 0 || strcmp(k->name, "avgpool") == 0;
+    if (!pools) return product(s, k->rank);
+    return product(s, 2) * windows(s[2], s[4], s[5], s[6]) * windows(s[3], s[4], s[5], s[6]);
+}
+
+/* "64x1x28x28", and for what follows the shape "32@3x3/2+1": a stride of 2, 1 of padding. */
+static void name_layer(char *to, const layer_case *c, const layer_kind *k, const int *s)
+{
+    int at = snprintf(to, SUBJECT_TEXT, "%s ", c->kind);
+    for (int i = 0; i < k->rank; i++) at += snprintf(to + at, SUBJECT_TEXT - at, "%s%d", i ? "x" : "", s[i]);
+    if (k->numbers == k->rank) return;
+    if (k->rank == 2) at += snprintf(to + at, SUBJECT_TEXT - at, " to %d", s[2]);
+    if (k->rank == 2) return;
+    const int *window = s + k->numbers - 3;
+    if (k->numbers == 8) at += snprintf(to + at, SUBJECT_TEXT - at, " %d@", s[4]);
+    else at += snprintf(to + at, SUBJECT_TEXT - at, " ");
+    if (window[0] == 0) at += snprintf(to + at, SUBJECT_TEXT - at, "all");
+    else at += snprintf(to + at, SUBJECT_TEXT - at, "%dx%d", window[0], window[0]);
+    if (window[1] > 1) at += snprintf(to + at, SUBJECT_TEXT - at, "/%d", window[1]);
+    if (window[2] > 0) snprintf(to + at, SUBJECT_TEXT - at, "+%d", window[2]);
+}
+
+static void request_layer(char *to, const layer_case *c, const layer_kind *k, const int *s)
+{
+    int at = snprintf(to, SUBJECT_TEXT, "%s", c->kind);
+    for (int i = 0; i < k->numbers; i++) at += snprintf(to + at, SUBJECT_TEXT - at, " %d", s[i]);
+}
+
+static double bytes_of(const layer_kind *k, const int *s, const double times[2])
+{
+    return (double)sizeof(float) * (times[0] * product(s, k->rank) + times[1] * elements_of_y(k, s));
+}
+
+static int add_layer(subject *to, const layer_case *c, int batch)
+{
+    const layer_kind *k = kind_of(c->kind);
+    int size[SIZES], count = 0;
+    memcpy(size, c->size, sizeof size);
+    size[0] = (int)((long)size[0] * batch / 64);
+    bool conv = strcmp(k->name, "conv") == 0, dense = strcmp(k->name, "dense") == 0;
+    const struct {
+        const char *name;
+        const double *times;
+    } passes[] = { { "forward", k->forward }, { "backward", k->backward }, { "gradient", k->gradient } };
+    for (int i = 0; i < 3; i++) {
+        if (i == 2 && !conv && !dense && k->gradient[0] == 0) continue;
+        subject *s = &to[count++];
+        *s = (subject){ .pass = passes[i].name, .process = "layers" };
+        name_layer(s->name, c, k, size);
+        request_layer(s->request, c, k, size);
+        s->flops = conv ? conv_flops(size) : dense ? 2 * product(size, 3) : 0;
+        s->bytes = bytes_of(k, size, passes[i].times);
+    }
+    return count;
+}
+
+/* ---- the machine and the networks ------------------------------------------------------------------ */
+
+static int add_machine(subject *to, bool small)
+{
+    double side = small ? 256 : 2048, megabytes = small ? 8 : 64;
+    to[0] = (subject){ .name = "fma", .request = "fma", .pass = "run", .process = "machine" };
+    to[1] = (subject){ .pass = "run", .process = "machine", .flops = 2 * side * side * side };
+    snprintf(to[1].name, SUBJECT_TEXT, "sgemm %gx%gx%g", side, side, side);
+    snprintf(to[1].request, SUBJECT_TEXT, "sgemm %g", side);
+    to[2] = (subject){ .pass = "run", .process = "machine", .bytes = 2 * megabytes * 1048576 };
+    snprintf(to[2].name, SUBJECT_TEXT, "copy %g MiB", megabytes);
+    snprintf(to[2].request, SUBJECT_TEXT, "copy %g", megabytes);
+    return 3;
+}
+
+static int add_network(subject *to, const network *which, int batch)
+{
+    net *n = which->make();
+    if (!n) return -1;
+    for (int i = 0; i < 2; i++) {
+        bool training = i == 0;
+        to[i] = (subject){ .pass = training ? "train" : "infer", .process = which->name, .images = batch };
+        to[i].flops = batch * network_flops(n, training);
+        snprintf(to[i].name, SUBJECT_TEXT, "%s", which->name);
+        snprintf(to[i].request, SUBJECT_TEXT, "net %s %d", which->name, batch);
+    }
+    net_free(n);
+    return 2;
+}
+
+subject *subjects_new(int batch, int *count)
+{
+    subject *all = calloc(MOST, sizeof *all);
+    if (!all) {
+        error_set("no memory for the subjects");
+        return NULL;
+    }
+    *count = add_machine(all, batch < 64);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        *count += add_layer(all + *count, &cases[i], batch);
+    for (const network *n = networks; n->name; n++) {
+        int added = add_network(all + *count, n, batch);
+        if (added < 0) {
+            free(all);
+            return NULL;
+        }
+        *count += added;
+    }
+    return all;
+}

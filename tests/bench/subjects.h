@@ -1,0 +1,20 @@
+/* subjects.h: what is measured: the machine, layers at their passes, networks. */
+#ifndef STRIDE_TESTS_BENCH_SUBJECTS_H
+#define STRIDE_TESTS_BENCH_SUBJECTS_H
+
+enum { SUBJECT_TEXT = 64 };
+
+typedef struct subject {
+    char name[SUBJECT_TEXT];    /* "conv 64x1x28x28 32@3x3" */
+    char request[SUBJECT_TEXT]; /* what a peer is asked for, without the pass: "conv 64 1 28 28 32 3 1 0" */
+    const char *pass;    /* "forward", "backward" (by data), "gradient" (by parameters), "train", "infer" */
+    const char *process; /* subjects of one name share a process, and so its peak of memory */
+    double flops;        /* nominal; 0: not counted */
+    double bytes;        /* that must be read or written at least once; 0: not counted */
+    double images;       /* of a network's batch; else 0 */
+} subject;
+
+/* All of them, for this many images a batch; `count` receives how many. NULL with an error. */
+subject *subjects_new(int batch, int *count);
+
+#endif

@@ -1,0 +1,39 @@
+/* timing.c: see timing.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/bench/timing.h"
+
+#include <time.h>
+
+static const double LEAST = 0.02; /* seconds of a measured repetition */
+
+double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double seconds_of(void (*call)(void *context), void *context, long calls)
+{
+    double began = now();
+    for (long i = 0; i < calls; i++) call(context);
+    return now() - began;
+}
+
+/* Aims a little above, and never more than tenfold: a first guess from a tiny time is a bad one. */
+static long more_calls(long calls, double seconds)
+{
+    double factor = seconds > 0 ? 1.2 * LEAST / seconds : 10;
+    return (long)((double)calls * (factor > 10 ? 10 : factor)) + 1;
+}
+
+double seconds_a_call(void (*call)(void *context), void *context)
+{
+    long calls = 1;
+    call(context);
+    for (;;) {
+        double seconds = seconds_of(call, context, calls);
+        if (seconds >= LEAST) return seconds / (double)calls;
+        calls = more_calls(calls, seconds);
+    }
+}

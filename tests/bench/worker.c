@@ -1,0 +1,131 @@
+/* worker.c: see worker.h. */
+#define _DEFAULT_SOURCE
+#include "tests/bench/worker.h"
+#include "tensor/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PATIENCE = 120000 }; /* milliseconds that an answer may take */
+
+/* ---- starting ------------------------------------------------------------------------------------ */
+
+/* Every library that has threads of its own is told the same number. */
+static void set_threads(int threads)
+{
+    static const char *const names[] = { "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS" };
+    char number[16];
+    snprintf(number, sizeof number, "%d", threads);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], number, 1);
+}
+
+static void become(const char *command, int threads, int in, int out)
+{
+    char line[2 * WORKER_LINE];
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    signal(SIGPIPE, SIG_DFL);
+    set_threads(threads);
+    snprintf(line, sizeof line, "exec %s", command);
+    execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+    _exit(127);
+}
+
+/* Both ends are closed in what is executed, here and in later workers, but for what `become` makes of them. */
+static int private_pipe(int end[2])
+{
+    if (pipe(end)) return error_set("pipe: %s", strerror(errno));
+    fcntl(end[0], F_SETFD, FD_CLOEXEC);
+    fcntl(end[1], F_SETFD, FD_CLOEXEC);
+    return 0;
+}
+
+int worker_start(worker *w, const char *command, int threads)
+{
+    int request[2], answer[2];
+    *w = (worker){ 0 };
+    signal(SIGPIPE, SIG_IGN); /* a worker that has ended is noticed by what it does not answer */
+    if (private_pipe(request) || private_pipe(answer)) return -1;
+    fflush(NULL);
+    w->id = fork();
+    if (w->id < 0) return error_set("fork: %s", strerror(errno));
+    if (w->id == 0) become(command, threads, request[0], answer[1]);
+    close(request[0]);
+    close(answer[1]);
+    w->to = fdopen(request[1], "w");
+    w->from = fdopen(answer[0], "r");
+    return w->to && w->from ? 0 : error_set("fdopen: %s", strerror(errno));
+}
+
+/* ---- asking -------------------------------------------------------------------------------------- */
+
+static worker_status refuse(char *to, worker_status status, const char *why)
+{
+    snprintf(to, WORKER_LINE, "%s", why);
+    return status;
+}
+
+/* One line; answers come one at a time, so that none waits in the stream's buffer. */
+static int read_line(worker *w, char *line)
+{
+    struct pollfd ready = { .fd = fileno(w->from), .events = POLLIN };
+    if (poll(&ready, 1, PATIENCE) != 1 || !fgets(line, WORKER_LINE, w->from)) return -1;
+    line[strcspn(line, "\n")] = 0;
+    return 0;
+}
+
+static const char *after(const char *line, const char *word)
+{
+    size_t length = strlen(word);
+    return strncmp(line, word, length) == 0 ? line + length : NULL;
+}
+
+static void greet(worker *w)
+{
+    char line[WORKER_LINE];
+    if (w->greeted) return;
+    w->greeted = true;
+    if (read_line(w, line)) refuse(w->refusal, WORKER_FAILS, "it does not start");
+    else if (after(line, "skip ")) refuse(w->refusal, WORKER_SKIPS, after(line, "skip "));
+    else if (strcmp(line, "ready") != 0) refuse(w->refusal, WORKER_FAILS, line);
+}
+
+worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
+{
+    char line[WORKER_LINE];
+    *answer = (worker_answer){ .allocations = -1 };
+    greet(w);
+    if (w->refusal[0]) return refuse(answer->refusal, WORKER_SKIPS, w->refusal);
+    if (fprintf(w->to, "%s\n", request) < 0 || fflush(w->to) || read_line(w, line)) {
+        refuse(w->refusal, WORKER_FAILS, "it ended, or gave no answer");
+        return refuse(answer->refusal, WORKER_FAILS, w->refusal);
+    }
+    if (after(line, "skip ")) return refuse(answer->refusal, WORKER_SKIPS, after(line, "skip "));
+    if (sscanf(line, "ok %lf %ld", &answer->seconds, &answer->allocations) >= 1 && answer->seconds > 0)
+        return WORKER_OK;
+    return refuse(answer->refusal, WORKER_FAILS, after(line, "error ") ? after(line, "error ") : line);
+}
+
+double worker_end(worker *w)
+{
+    struct rusage used = { 0 };
+    if (w->to) fclose(w->to);
+    if (w->from) fclose(w->from);
+    if (w->id > 0) {
+        if (w->refusal[0]) kill(w->id, SIGTERM); /* it may not be listening */
+        wait4(w->id, NULL, 0, &used);
+    }
+    w->id = 0;
+#ifdef __APPLE__
+    return (double)used.ru_maxrss / 1e6; /* bytes there, elsewhere units of 1024 */
+#else
+    return (double)used.ru_maxrss * 1024 / 1e6;
+#endif
+}

@@ -1,0 +1,35 @@
+/* worker.h: a process that measures on request (stride_peer.c says in which words). */
+#ifndef STRIDE_TESTS_BENCH_WORKER_H
+#define STRIDE_TESTS_BENCH_WORKER_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { WORKER_LINE = 256 };
+
+typedef struct worker {
+    pid_t id;
+    FILE *to, *from;
+    bool greeted;              /* its first line has been read */
+    char refusal[WORKER_LINE]; /* why nothing can be asked of it; "" while something can */
+} worker;
+
+typedef struct worker_answer {
+    double seconds;
+    long allocations; /* -1: not counted */
+    char refusal[WORKER_LINE];
+} worker_answer;
+
+typedef enum worker_status { WORKER_OK, WORKER_SKIPS, WORKER_FAILS } worker_status;
+
+/* Runs the shell's command with that many threads for OpenMP and BLAS. -1 with an error where no process can be
+ * made; a command that fails refuses when it is asked. Does not wait: workers start side by side. */
+int worker_start(worker *w, const char *command, int threads);
+
+worker_status worker_ask(worker *w, const char *request, worker_answer *answer);
+
+/* Ends it; the most memory it had, in MB (10^6 bytes). */
+double worker_end(worker *w);
+
+#endif
