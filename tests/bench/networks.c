@@ -72,7 +72,7 @@ static double products(const layer *l)
     bool has_weight = strcmp(l->type->name, "conv2d") == 0 || strcmp(l->type->name, "dense") == 0;
     double places = 1;
     for (int axis = 2; axis < l->y.rank; axis++) places *= (double)l->y.n[axis];
-    return has_weight ? places * (double)shape_count(l->param[0].shape) : 0;
+    return has_weight ? places * (double)shape_count(l->param[0].shape, "network_flops") : 0;
 }
 
 double network_flops(const net *n, bool training)
