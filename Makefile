@@ -37,17 +37,21 @@ endif
 quoted = '$(subst ','\'',$1)'
 DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
 
-.PHONY: deps deps-check deps-conformance
+.PHONY: deps deps-check deps-conformance deps-bench
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
 	@$(DEPS) check
 deps-conformance: deps ## install ONNX's cases and PyTorch, which `make conformance` compares with
 	@$(DEPS) conformance
+deps-bench: deps ## install PyTorch, oneDNN and onnxruntime, which `make bench-peers` compares with
+	@$(DEPS) bench
+	@[ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
+	    npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
 # `make deps mnist`: deps come first, also with -j, and the rest starts make anew, so that it finds what
 # was installed.
-first := $(filter deps deps-check deps-conformance,$(MAKECMDGOALS))
+first := $(filter deps deps-check deps-conformance deps-bench,$(MAKECMDGOALS))
 rest  := $(filter-out $(first),$(MAKECMDGOALS))
 
 ifneq ($(and $(first),$(rest)),)
@@ -87,12 +91,15 @@ ONNX_PROTO := $(shell command -v protoc-c >/dev/null && $(PKG_CONFIG) --exists l
 ONNX_READ  := $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.h)
 ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
 
-# The benchmark's programs, in float only, and of what files in tests/bench each is made: `bench` drives, and
-# asks stride_peer for Stride's part.
-BENCHES         := bench stride_peer
-parts_bench       := bench campaign subjects networks worker report statistics peak
+# The benchmarks' programs, in float only, with the files of tests/bench that each is made of: `bench` drives, and
+# asks stride_peer for Stride's part, dnnl_peer for oneDNN's. What a peer's needs are not there for is not built.
+DNNL := $(wildcard /usr/include/oneapi/dnnl/dnnl.h)
+BENCHES := bench stride_peer $(if $(DNNL),dnnl_peer) $(if $(ONNX_PROTO),onnx_model)
+parts_bench       := bench campaign subjects networks worker report compare moonshot statistics timing peak
 parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
-BENCH_SOURCES   := $(wildcard tests/bench/*.c)
+parts_dnnl_peer   := dnnl_peer timing
+parts_onnx_model  := onnx_model networks
+BENCH_SOURCES := $(filter-out $(if $(DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%/onnx_model.c),$(wildcard tests/bench/*.c))
 
 SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX)
 
@@ -195,9 +202,13 @@ endef
 $(eval $(call rules,float,))
 define bench_rule
 $(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/examples/arguments.o $(call lib,float)
-	$$(link)
+	$$(call link,$$($1_LIBS))
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
+dnnl_peer_LIBS  = -ldnnl
+onnx_model_LIBS = $(ONNX_LIBS)
+$(OUT)/float/bench/onnx_model: $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.o)
+$(OUT)/float/tests/bench/onnx_model.o: $(ONNX_READ)
 # a * x + b in one instruction, which strict C11 has to be asked for.
 $(OUT)/float/tests/bench/peak.o: CFLAGS += -ffp-contract=fast
 $(eval $(call rules,double,-DSTRIDE_DOUBLE))
@@ -249,13 +260,36 @@ gradcheck: $(OUT)/double/bin/gradcheck
 
 # ---- benchmarks ----------------------------------------------------------------------------------
 
-# `make bench BENCH=conv` measures what has conv in its name; ROUNDS says how often.
-BENCH  ?=
-ROUNDS ?=
+# `make bench BENCH=conv` measures what has conv in its name; ROUNDS says how often. BENCH_FLAGS are further
+# options: --cpu-time, say.
+BENCH       ?=
+ROUNDS      ?=
+BENCH_FLAGS ?=
+bench_options = $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)
+bench_programs := $(foreach b,$(BENCHES),$(OUT)/float/bench/$b)
 
-.PHONY: bench
-bench: $(BENCHES:%=$(OUT)/float/bench/%) ## measure layers and networks; BENCH=conv ROUNDS=9, say
-	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(if $(ROUNDS),--rounds=$(ROUNDS)) --csv=$(BUILD)/bench.csv $(BENCH)
+# The peers' own files: packages of node, and the networks as files of ONNX.
+PEER_FILES := $(BUILD)/peers
+MODELS     := $(if $(ONNX_PROTO),$(patsubst %,$(PEER_FILES)/%.onnx,lenet5 example bnnet mlp))
+$(MODELS): $(PEER_FILES)/%.onnx: $(OUT)/float/bench/onnx_model
+	@mkdir -p $(@D)
+	$(call say,GEN)$< $* $@
+
+# What Debian installs is found by Debian's python3. One that cannot run says why, and is left out.
+PEERS = \
+    --peer='torch=/usr/bin/python3 tests/bench/torch_peer.py' \
+    --peer='torch channels-last=/usr/bin/python3 tests/bench/torch_peer.py --channels-last' \
+    $(if $(DNNL),$(foreach layout,nchw nhwc blocked,--peer='dnnl$(patsubst %, %,$(filter-out nchw,$(layout)))=$(OUT)/float/bench/dnnl_peer $(layout)'), \
+        --peer='dnnl=echo skip oneDNN is not installed (make deps-bench)') \
+    $(if $(MODELS),$(foreach batch,64 16 256,--peer='onnx batch $(batch)=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)'), \
+        --peer='onnx=echo skip protobuf-c or onnx.proto is not installed (make deps-bench)')
+
+.PHONY: bench bench-peers
+bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
+	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
+bench-peers: $(bench_programs) $(MODELS) $(OUT)/float/bin/mnist ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
+	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(bench_options) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
+	    $(if $(BENCH),,--mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.safetensors') $(BENCH)
 
 # ---- tests ---------------------------------------------------------------------------------------
 

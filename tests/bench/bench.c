@@ -2,7 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/arguments.h"
 #include "tensor/error.h"
-#include "tests/bench/campaign.h"
+#include "tests/bench/compare.h"
+#include "tests/bench/moonshot.h"
 #include "tests/bench/report.h"
 
 #include <getopt.h>
@@ -19,29 +20,57 @@ static const char usage[] =
     "\n"
     "  -r, --rounds=N    how often each is measured (5)\n"
     "  -c, --csv=FILE    a line for each result\n"
+    "  -p, --peer=NAME=COMMAND\n"
+    "                    hold Stride against another program, which answers COMMAND's stdin as\n"
+    "                    tests/bench/stride_peer.c does; may be repeated. A second word of NAME\n"
+    "                    is a setting of the first: of each peer's settings the fastest counts\n"
+    "  -m, --mnist=COMMAND\n"
+    "                    what trains MNIST, for the goals listed after the peers\n"
+    "  -t, --cpu-time    time that processors have spent, on one thread only: steadier on a\n"
+    "                    machine that is busy with something else\n"
     "  -q, --quick       a round of small batches: to try the program, not to measure\n"
     "  -h, --help        this text\n";
 
 typedef struct settings {
     int rounds;
-    bool quick;
-    const char *csv;
+    bool quick, cpu_time;
+    const char *csv, *mnist;
+    peer peers[CAMPAIGN_PEERS];
+    int peer_count;
     char **names; /* ended by NULL */
 } settings;
+
+/* "NAME=COMMAND", in place. */
+static void add_peer(settings *s, char *text)
+{
+    char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1]) {
+        fprintf(stderr, "--peer: \"%s\" is not NAME=COMMAND\n", text);
+        exit(2);
+    }
+    if (s->peer_count == CAMPAIGN_PEERS) {
+        fprintf(stderr, "--peer: at most %d\n", CAMPAIGN_PEERS - 1);
+        exit(2);
+    }
+    *equals = 0;
+    s->peers[s->peer_count++] = (peer){ text, equals + 1 };
+}
 
 static settings parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        { "rounds", required_argument, NULL, 'r' },
-        { "csv", required_argument, NULL, 'c' },
-        { "quick", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
+        { "rounds", required_argument, NULL, 'r' }, { "csv", required_argument, NULL, 'c' },
+        { "peer", required_argument, NULL, 'p' },   { "mnist", required_argument, NULL, 'm' },
+        { "cpu-time", no_argument, NULL, 't' },     { "quick", no_argument, NULL, 'q' },
+        { "help", no_argument, NULL, 'h' },         { 0 },
     };
-    settings s = { .rounds = 5 };
-    for (int c; (c = getopt_long(argc, argv, "r:c:qh", options, NULL)) != -1;) switch (c) {
+    settings s = { .rounds = 5, .peer_count = 1 };
+    for (int c; (c = getopt_long(argc, argv, "r:c:p:m:tqh", options, NULL)) != -1;) switch (c) {
         case 'r': s.rounds = (int)argument_integer("--rounds", optarg, 1, CAMPAIGN_ROUNDS); break;
         case 'c': s.csv = optarg; break;
+        case 'p': add_peer(&s, optarg); break;
+        case 'm': s.mnist = optarg; break;
+        case 't': s.cpu_time = true; break;
         case 'q': s.quick = true; break;
         case 'h': fputs(usage, stdout); exit(finish("bench", 0));
         default: exit(2);
@@ -97,6 +126,26 @@ static char *own_peer(const char *program)
     return command;
 }
 
+static int report(const campaign *c, const settings *s, const mnist_run *mnist)
+{
+    bool alone = c->peer_count == 1;
+    if (s->csv && (alone ? report_csv : compare_csv)(c, s->csv)) return -1;
+    report_table(c, stdout);
+    if (alone) return 0;
+    fputc('\n', stdout);
+    compare_table(c, stdout);
+    moonshot_table(c, mnist, stdout);
+    return 0;
+}
+
+static int run(settings *s, campaign *c)
+{
+    mnist_run mnist = { 0 };
+    if (s->cpu_time) setenv("BENCH_CLOCK", "cpu", 1); /* for all that is started */
+    if (campaign_run(c) || (s->mnist && moonshot_mnist(s->mnist, &mnist))) return -1;
+    return report(c, s, &mnist);
+}
+
 int main(int argc, char **argv)
 {
     settings s = parse(argc, argv);
@@ -104,16 +153,16 @@ int main(int argc, char **argv)
     subject *all = subjects_new(s.quick ? 4 : 64, &count);
     if (!all) return report_error("bench");
     check_names(all, count, s.names);
+    s.peers[0] = (peer){ "stride", own_peer(argv[0]) };
     campaign c = { .subjects = all,
                    .subject_count = select_subjects(all, count, s.names),
-                   .peers = { { "stride", own_peer(argv[0]) } },
-                   .peer_count = 1,
+                   .peers = s.peers,
+                   .peer_count = s.peer_count,
                    .rounds = s.rounds,
-                   .threads_count = CAMPAIGN_THREADS,
+                   .threads_count = s.cpu_time ? 1 : CAMPAIGN_THREADS,
                    .progress = isatty(STDERR_FILENO) };
-    bool good = campaign_run(&c) == 0 && (!s.csv || report_csv(&c, s.csv) == 0);
-    if (good) report_table(&c, stdout);
+    int status = run(&s, &c);
     campaign_end(&c);
     free(all);
-    return good ? finish("bench", 0) : report_error("bench");
+    return status == 0 ? finish("bench", 0) : report_error("bench");
 }

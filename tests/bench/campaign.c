@@ -74,6 +74,12 @@ static int hire(campaign *c, staff *s, cell at)
     return worker_start(&p->worker, c->peers[at.peer].command, campaign_threads[at.threads]);
 }
 
+/* None is still starting, which takes some a while, when the first is measured. */
+static void await_all(staff *s)
+{
+    for (int i = 0; i < s->count; i++) worker_await(&s->posts[i].worker);
+}
+
 /* Their peaks of memory are known when they have ended. */
 static void dismiss_all(campaign *c, staff *s)
 {
@@ -135,6 +141,7 @@ int campaign_run(campaign *c)
     int status = c->results && s.posts ? 0 : error_set("no memory");
     for (size_t i = 0; i < count && status == 0; i++) c->results[i].allocations = -1;
     if (status == 0) status = for_each(c, &s, hire);
+    await_all(&s);
     for (; s.round < c->rounds && status == 0; s.round++) status = for_each(c, &s, measure);
     if (c->progress) fputs("\r\033[K", stderr);
     dismiss_all(c, &s);

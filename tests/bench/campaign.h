@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { CAMPAIGN_THREADS = 2, CAMPAIGN_ROUNDS = 99, CAMPAIGN_PEERS = 8, CAMPAIGN_WHY = 256 };
+enum { CAMPAIGN_THREADS = 2, CAMPAIGN_ROUNDS = 99, CAMPAIGN_PEERS = 10, CAMPAIGN_WHY = 256 };
 extern const int campaign_threads[CAMPAIGN_THREADS]; /* 1, 2 */
 
 /* A program that answers requests. Peer 0 is Stride. "torch channels-last" is a setting of torch: the
@@ -33,7 +33,7 @@ typedef struct result {
 typedef struct campaign {
     const subject *subjects;
     int subject_count;
-    peer peers[CAMPAIGN_PEERS];
+    const peer *peers;
     int peer_count, rounds;
     int threads_count; /* how many of campaign_threads */
     bool progress;     /* shown on stderr */

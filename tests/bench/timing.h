@@ -2,7 +2,9 @@
 #ifndef STRIDE_TESTS_BENCH_TIMING_H
 #define STRIDE_TESTS_BENCH_TIMING_H
 
-double now(void); /* seconds, by a clock that is never set back */
+/* Seconds, by a clock that is never set back; with BENCH_CLOCK=cpu those that processors have spent on this
+ * process. */
+double now(void);
 
 /* Seconds of one call: a first call that is not counted, then as many as take 20 ms together. */
 double seconds_a_call(void (*call)(void *context), void *context);

@@ -87,7 +87,7 @@ static const char *after(const char *line, const char *word)
     return strncmp(line, word, length) == 0 ? line + length : NULL;
 }
 
-static void greet(worker *w)
+void worker_await(worker *w)
 {
     char line[WORKER_LINE];
     if (w->greeted) return;
@@ -101,7 +101,7 @@ worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
 {
     char line[WORKER_LINE];
     *answer = (worker_answer){ .allocations = -1 };
-    greet(w);
+    worker_await(w);
     if (w->refusal[0]) return refuse(answer->refusal, WORKER_SKIPS, w->refusal);
     if (fprintf(w->to, "%s\n", request) < 0 || fflush(w->to) || read_line(w, line)) {
         refuse(w->refusal, WORKER_FAILS, "it ended, or gave no answer");

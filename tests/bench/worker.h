@@ -27,6 +27,9 @@ typedef enum worker_status { WORKER_OK, WORKER_SKIPS, WORKER_FAILS } worker_stat
  * made; a command that fails refuses when it is asked. Does not wait: workers start side by side. */
 int worker_start(worker *w, const char *command, int threads);
 
+/* Waits until it can be asked, or refuses. */
+void worker_await(worker *w);
+
 worker_status worker_ask(worker *w, const char *request, worker_answer *answer);
 
 /* Ends it; the most memory it had, in MB (10^6 bytes). */

@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|conformance: installs what building and testing need, or what `make check` or `make
-# conformance` needs besides.
+# deps.sh build|check|conformance|bench: installs what building and testing need, or what `make check`, `make
+# conformance` or `make bench-peers` needs besides.
 #
 # What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
 # and quick, when nothing is.
@@ -28,6 +28,9 @@ onnx-cases    libonnx-testdata                    -                   -         
 onnx-proto    libonnx-dev                         -                   -            -
 protobuf-c    protobuf-c-compiler,libprotobuf-c-dev protobuf-c-compiler,protobuf-c-devel protobuf-c protobuf-c
 torch         python3-torch                       -                   -            -
+onednn        libdnnl-dev                         -                   -            -
+node          nodejs                              nodejs              nodejs       node
+npm           npm                                 npm                 npm          -
 '
 
 compiles() { # compiler, flags...: does a program with these, and $headers, link?
@@ -91,6 +94,17 @@ missing_for_conformance() {
         $python -c 'import torch' 2>/dev/null && return
     done
     echo torch
+}
+
+# PyTorch and oneDNN from a Debian, where the versions are those that are compared with; node for onnxruntime.
+missing_for_bench() {
+    command -v node >/dev/null || echo node
+    command -v npm >/dev/null || echo npm
+    command -v apt-get >/dev/null || return
+    [ -f /usr/include/oneapi/dnnl/dnnl.h ] || echo onednn
+    [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
+    { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
+    /usr/bin/python3 -c 'import torch' 2>/dev/null || echo torch
 }
 
 packages() { # manager's column, needs...: their names there

@@ -1,0 +1,285 @@
+/* dnnl_peer.c: oneDNN's side of a benchmark; stride_peer.c says in which words.
+ *
+ *   dnnl_peer [nchw|nhwc|blocked]
+ *
+ * Where oneDNN may choose the layout of its arrays it does; the conversion from and to a layout of ours is not
+ * counted. Pooling and the like take what layout they are given: the argument's. What it does not change is
+ * answered under nchw alone. */
+#include "tests/bench/timing.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 256, NUMBERS = 8, ARGUMENTS = 16 };
+
+typedef enum pass { FORWARD, BACKWARD, GRADIENT } pass;
+
+/* One primitive and the arrays it works on. */
+typedef struct job {
+    dnnl_primitive_desc_t description;
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t argument[ARGUMENTS];
+    int arguments;
+} job;
+
+static dnnl_engine_t engine;
+static dnnl_stream_t stream;
+static dnnl_format_tag_t layout = dnnl_nchw;
+
+/* ---- jobs ---------------------------------------------------------------------------------------- */
+
+/* Everything that a primitive may read or write. */
+static const int roles[] = { DNNL_ARG_SRC,      DNNL_ARG_DST,       DNNL_ARG_WEIGHTS,     DNNL_ARG_BIAS,
+                             DNNL_ARG_MEAN,     DNNL_ARG_VARIANCE,  DNNL_ARG_WORKSPACE,   DNNL_ARG_DIFF_SRC,
+                             DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_WEIGHTS };
+
+/* What the forward pass has left there, where it is of the same layout. */
+static dnnl_memory_t left_by(const job *forward, int role, const dnnl_memory_desc_t *wanted)
+{
+    for (int i = 0; forward && i < forward->arguments; i++) {
+        const dnnl_memory_desc_t *had;
+        dnnl_memory_get_memory_desc(forward->argument[i].memory, &had);
+        if (forward->argument[i].arg == role && dnnl_memory_desc_equal(had, wanted))
+            return forward->argument[i].memory;
+    }
+    return NULL;
+}
+
+static dnnl_memory_t random_memory(const dnnl_memory_desc_t *wanted)
+{
+    dnnl_memory_t memory;
+    void *data;
+    if (dnnl_memory_create(&memory, wanted, engine, DNNL_MEMORY_ALLOCATE)) return NULL;
+    dnnl_memory_get_data_handle(memory, &data);
+    if (wanted->data_type != dnnl_f32) memset(data, 0, dnnl_memory_desc_get_size(wanted));
+    else
+        for (size_t i = 0; i < dnnl_memory_desc_get_size(wanted) / sizeof(float); i++)
+            ((float *)data)[i] = (float)rand() / (float)RAND_MAX - 0.5F;
+    return memory;
+}
+
+static void end_job(job *j, const job *forward)
+{
+    for (int i = 0; i < j->arguments; i++) {
+        const dnnl_memory_desc_t *layout_of;
+        dnnl_memory_get_memory_desc(j->argument[i].memory, &layout_of);
+        if (left_by(forward, j->argument[i].arg, layout_of) != j->argument[i].memory)
+            dnnl_memory_destroy(j->argument[i].memory);
+    }
+    dnnl_primitive_destroy(j->primitive);
+    dnnl_primitive_desc_destroy(j->description);
+    *j = (job){ 0 };
+}
+
+static int add_argument(job *j, int role, const job *forward)
+{
+    const dnnl_memory_desc_t *wanted =
+        dnnl_primitive_desc_query_md(j->description, dnnl_query_exec_arg_md, role);
+    if (!wanted || dnnl_memory_desc_get_size(wanted) == 0) return 0;
+    dnnl_memory_t memory = left_by(forward, role, wanted);
+    if (!memory) memory = random_memory(wanted);
+    j->argument[j->arguments++] = (dnnl_exec_arg_t){ role, memory };
+    return memory ? 0 : -1;
+}
+
+static int make_job(job *j, const_dnnl_op_desc_t operation, const job *forward)
+{
+    *j = (job){ 0 };
+    if (dnnl_primitive_desc_create(&j->description, operation, NULL, engine,
+                                   forward ? forward->description : NULL))
+        return -1;
+    if (dnnl_primitive_create(&j->primitive, j->description)) return -1;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (add_argument(j, roles[i], forward)) return -1;
+    return 0;
+}
+
+static void run_job(void *work)
+{
+    const job *j = work;
+    dnnl_primitive_execute(j->primitive, stream, j->arguments, j->argument);
+    dnnl_stream_wait(stream);
+}
+
+/* ---- kinds: each makes the operation of a pass ----------------------------------------------------- */
+
+typedef union operation {
+    dnnl_convolution_desc_t convolution;
+    dnnl_inner_product_desc_t dense;
+    dnnl_pooling_desc_t pooling;
+    dnnl_eltwise_desc_t eltwise;
+    dnnl_batch_normalization_desc_t normalization;
+} operation;
+
+static dnnl_memory_desc_t array(int rank, const dnnl_dims_t size, dnnl_format_tag_t tag)
+{
+    dnnl_memory_desc_t made;
+    memset(&made, 0, sizeof made);
+    dnnl_memory_desc_init_by_tag(&made, rank, size, dnnl_f32, tag);
+    return made;
+}
+
+/* N C H W, out_channels, kernel, stride, padding */
+static dnnl_status_t convolution(operation *to, pass p, const long *s, const char *kind)
+{
+    (void)kind;
+    long oh = (s[2] + 2 * s[7] - s[5]) / s[6] + 1, ow = (s[3] + 2 * s[7] - s[5]) / s[6] + 1;
+    dnnl_memory_desc_t x = array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, dnnl_format_tag_any);
+    dnnl_memory_desc_t w = array(4, (dnnl_dims_t){ s[4], s[1], s[5], s[5] }, dnnl_format_tag_any);
+    dnnl_memory_desc_t b = array(1, (dnnl_dims_t){ s[4] }, dnnl_format_tag_any);
+    dnnl_memory_desc_t y = array(4, (dnnl_dims_t){ s[0], s[4], oh, ow }, dnnl_format_tag_any);
+    dnnl_dims_t stride = { s[6], s[6] }, padding = { s[7], s[7] };
+    if (p == FORWARD)
+        return dnnl_convolution_forward_desc_init(&to->convolution, dnnl_forward_training,
+                                                  dnnl_convolution_auto, &x, &w, &b, &y, stride, padding,
+                                                  padding);
+    if (p == BACKWARD)
+        return dnnl_convolution_backward_data_desc_init(&to->convolution, dnnl_convolution_auto, &x, &w, &y,
+                                                        stride, padding, padding);
+    return dnnl_convolution_backward_weights_desc_init(&to->convolution, dnnl_convolution_auto, &x, &w, &b,
+                                                       &y, stride, padding, padding);
+}
+
+/* N in, out */
+static dnnl_status_t inner_product(operation *to, pass p, const long *s, const char *kind)
+{
+    (void)kind;
+    dnnl_memory_desc_t x = array(2, (dnnl_dims_t){ s[0], s[1] }, dnnl_format_tag_any);
+    dnnl_memory_desc_t w = array(2, (dnnl_dims_t){ s[2], s[1] }, dnnl_format_tag_any);
+    dnnl_memory_desc_t b = array(1, (dnnl_dims_t){ s[2] }, dnnl_format_tag_any);
+    dnnl_memory_desc_t y = array(2, (dnnl_dims_t){ s[0], s[2] }, dnnl_format_tag_any);
+    if (p == FORWARD)
+        return dnnl_inner_product_forward_desc_init(&to->dense, dnnl_forward_training, &x, &w, &b, &y);
+    if (p == BACKWARD) return dnnl_inner_product_backward_data_desc_init(&to->dense, &x, &w, &y);
+    return dnnl_inner_product_backward_weights_desc_init(&to->dense, &x, &w, &b, &y);
+}
+
+/* N C H W, kernel (0: all), stride, padding. */
+static dnnl_status_t pooling(operation *to, pass p, const long *s, const char *kind)
+{
+    bool all = s[4] == 0;
+    long step = all ? 1 : s[5];
+    dnnl_dims_t kernel = { all ? s[2] : s[4], all ? s[3] : s[4] }, stride = { step, step };
+    long oh = (s[2] + 2 * s[6] - kernel[0]) / step + 1, ow = (s[3] + 2 * s[6] - kernel[1]) / step + 1;
+    /* The last row and column may lie beyond every window: a negative padding there says so. */
+    dnnl_dims_t before = { s[6], s[6] }, after = { (oh - 1) * step + kernel[0] - s[2] - s[6],
+                                                   (ow - 1) * step + kernel[1] - s[3] - s[6] };
+    dnnl_alg_kind_t how = strcmp(kind, "maxpool") == 0 ? dnnl_pooling_max : dnnl_pooling_avg_include_padding;
+    dnnl_memory_desc_t x = array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
+    dnnl_memory_desc_t y = array(4, (dnnl_dims_t){ s[0], s[1], oh, ow }, layout);
+    if (p == FORWARD)
+        return dnnl_pooling_forward_desc_init(&to->pooling, dnnl_forward_training, how, &x, &y, stride,
+                                              kernel, before, after);
+    return dnnl_pooling_backward_desc_init(&to->pooling, how, &x, &y, stride, kernel, before, after);
+}
+
+/* N C H W */
+static dnnl_status_t elementwise(operation *to, pass p, const long *s, const char *kind)
+{
+    dnnl_alg_kind_t how = strcmp(kind, "relu") == 0   ? dnnl_eltwise_relu
+                          : strcmp(kind, "gelu") == 0 ? dnnl_eltwise_gelu_erf
+                                                      : dnnl_eltwise_logistic;
+    dnnl_memory_desc_t x = array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
+    if (p == FORWARD)
+        return dnnl_eltwise_forward_desc_init(&to->eltwise, dnnl_forward_training, how, &x, 0, 0);
+    return dnnl_eltwise_backward_desc_init(&to->eltwise, how, &x, &x, 0, 0);
+}
+
+/* N C H W. Without weight and bias, which take no time beside the rest: with them oneDNN has no backward pass that
+ * makes dx alone. */
+static dnnl_status_t batch_normalization(operation *to, pass p, const long *s, const char *kind)
+{
+    (void)kind;
+    dnnl_memory_desc_t x = array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
+    if (p == FORWARD)
+        return dnnl_batch_normalization_forward_desc_init(&to->normalization, dnnl_forward_training, &x,
+                                                          1e-5F, 0);
+    return dnnl_batch_normalization_backward_desc_init(&to->normalization, dnnl_backward_data, &x, &x, 1e-5F,
+                                                       0);
+}
+
+static const struct kind {
+    const char *name;
+    int numbers;
+    bool any_layout, has_gradient;
+    dnnl_status_t (*operation)(operation *to, pass p, const long *s, const char *kind);
+} kinds[] = {
+    { "conv", 8, true, true, convolution },
+    { "dense", 3, true, true, inner_product },
+    { "maxpool", 7, false, false, pooling },
+    { "avgpool", 7, false, false, pooling },
+    { "relu", 4, false, false, elementwise },
+    { "gelu", 4, false, false, elementwise },
+    { "sigmoid", 4, false, false, elementwise },
+    { "batchnorm", 4, false, false, batch_normalization },
+    { 0 },
+};
+
+/* ---- requests ------------------------------------------------------------------------------------ */
+
+/* A backward pass follows its forward pass, from which it takes what that has left. */
+static int measure(const struct kind *k, pass p, const long *s, double *seconds)
+{
+    operation forward_operation, own_operation;
+    job forward = { 0 }, own = { 0 };
+    if (k->operation(&forward_operation, FORWARD, s, k->name)) return -1;
+    int status = make_job(&forward, &forward_operation, NULL);
+    if (status == 0) run_job(&forward);
+    if (status == 0 && p == FORWARD) *seconds = seconds_a_call(run_job, &forward);
+    if (status == 0 && p != FORWARD) {
+        status =
+            k->operation(&own_operation, p, s, k->name) || make_job(&own, &own_operation, &forward) ? -1 : 0;
+        if (status == 0) *seconds = seconds_a_call(run_job, &own);
+        end_job(&own, &forward);
+    }
+    end_job(&forward, NULL);
+    return status;
+}
+
+static const struct kind *kind_of(const char *name)
+{
+    const struct kind *k = kinds;
+    while (k->name && strcmp(k->name, name) != 0) k++;
+    return k->name ? k : NULL;
+}
+
+static void answer(char *line)
+{
+    static const char *const passes[] = { "forward", "backward", "gradient" };
+    const struct kind *k = kind_of(strtok(line, " "));
+    long size[NUMBERS];
+    double seconds;
+    if (!k || (k->any_layout && layout != dnnl_nchw)) {
+        printf("skip not measured here\n");
+        return;
+    }
+    for (int i = 0; i < k->numbers; i++) {
+        const char *word = strtok(NULL, " ");
+        size[i] = word ? strtol(word, NULL, 10) : 0;
+    }
+    const char *word = strtok(NULL, " ");
+    int p = 0;
+    while (p < 3 && (!word || strcmp(word, passes[p]) != 0)) p++;
+    if (p == 3 || (p == GRADIENT && !k->has_gradient)) printf("skip no such pass alone\n");
+    else if (measure(k, (pass)p, size, &seconds)) printf("error oneDNN refuses it\n");
+    else printf("ok %.9g -1\n", seconds);
+}
+
+int main(int argc, char **argv)
+{
+    char line[LINE];
+    if (argc > 1 && strcmp(argv[1], "nhwc") == 0) layout = dnnl_nhwc;
+    if (argc > 1 && strcmp(argv[1], "blocked") == 0) layout = dnnl_nChw16c;
+    bool works = !dnnl_engine_create(&engine, dnnl_cpu, 0) && !dnnl_stream_create(&stream, engine, 0);
+    puts(works ? "ready" : "skip oneDNN has no engine here");
+    fflush(stdout);
+    while (works && fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        answer(line);
+        fflush(stdout);
+    }
+    return 0;
+}

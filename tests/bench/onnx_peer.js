@@ -1,0 +1,78 @@
+// onnx_peer.js: onnxruntime's side of a benchmark; stride_peer.c says in which words.
+//
+//   node onnx_peer.js FOLDER [BATCH]
+//
+// FOLDER holds node_modules, and the networks as NAME.onnx. With a BATCH images are run so many at a time, and what
+// is answered is the time of as many as were asked for.
+'use strict';
+const path = require('path');
+const readline = require('readline');
+
+const [folder, batchGiven] = process.argv.slice(2);
+const LEAST = 0.02; // seconds of a measured repetition
+const threads = Number(process.env.OMP_NUM_THREADS || 1);
+
+function say(...words) {
+    process.stdout.write(words.join(' ').replace(/\n/g, ' ') + '\n');
+}
+
+function load() {
+    try {
+        return require(path.resolve(folder, 'node_modules', 'onnxruntime-node'));
+    } catch (error) {
+        return null;
+    }
+}
+
+function seconds() {
+    if (process.env.BENCH_CLOCK !== 'cpu') return Number(process.hrtime.bigint()) / 1e9;
+    const used = process.cpuUsage();
+    return (used.user + used.system) / 1e6;
+}
+
+async function secondsACall(call) {
+    await call();
+    for (let calls = 1; ; ) {
+        const began = seconds();
+        for (let i = 0; i < calls; i++) await call();
+        const taken = seconds() - began;
+        if (taken >= LEAST) return taken / calls;
+        calls = Math.floor(calls * Math.min(10, 1.2 * LEAST / Math.max(taken, 1e-9))) + 1;
+    }
+}
+
+async function prepare(runtime, name, batch) {
+    const session = await runtime.InferenceSession.create(path.join(folder, name + '.onnx'), {
+        intraOpNumThreads: threads,
+        interOpNumThreads: 1,
+        executionMode: 'sequential',
+        graphOptimizationLevel: 'all',
+    });
+    const images = Float32Array.from({ length: batch * 784 }, () => Math.random());
+    const feeds = { [session.inputNames[0]]: new runtime.Tensor('float32', images, [batch, 1, 28, 28]) };
+    return () => session.run(feeds);
+}
+
+async function answer(runtime, kept, line) {
+    const [kind, name, asked, pass] = line.split(' ');
+    if (kind !== 'net' || pass !== 'infer') return say('skip it infers networks only');
+    const batch = Number(batchGiven || asked);
+    if (kept.name !== name) Object.assign(kept, { run: await prepare(runtime, name, batch), name });
+    return say('ok', await secondsACall(kept.run) * Number(asked) / batch, -1);
+}
+
+async function main() {
+    const runtime = load();
+    if (!runtime) return say('skip onnxruntime-node is not installed (make deps-bench)');
+    const kept = {};
+    say('ready');
+    for await (const line of readline.createInterface({ input: process.stdin })) {
+        try {
+            await answer(runtime, kept, line);
+        } catch (error) {
+            say('error', error.message);
+        }
+    }
+}
+
+main();

@@ -1,0 +1,188 @@
+"""torch_peer.py: PyTorch's side of a benchmark; stride_peer.c says in which words.
+
+--channels-last: images are stored N, H, W, C, which some of its convolutions prefer.
+"""
+import os
+import sys
+import time
+
+try:
+    import torch
+except ImportError:
+    print("skip PyTorch is not installed (make deps-bench)", flush=True)
+    sys.exit()
+from torch import nn
+
+LEAST = 0.02  # seconds of a measured repetition
+CHANNELS_LAST = "--channels-last" in sys.argv[1:]
+clock = time.process_time if os.environ.get("BENCH_CLOCK") == "cpu" else time.perf_counter
+
+
+class Skip(Exception):
+    pass
+
+
+# ---- networks, as in networks.c -----------------------------------------------------------------------
+
+
+def relu():
+    return nn.ReLU(inplace=True)
+
+
+def conv3x3(c_in, c_out):
+    return nn.Conv2d(c_in, c_out, 3, padding=1, bias=False), nn.BatchNorm2d(c_out), relu()
+
+
+def lenet5():
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), relu(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), relu(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(400, 120), relu(), nn.Linear(120, 84), relu(), nn.Linear(84, 10))
+
+
+def example():
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), relu(), nn.Conv2d(32, 64, 3), relu(), nn.MaxPool2d(2), nn.Dropout(0.25),
+        nn.Flatten(), nn.Linear(9216, 128), relu(), nn.Dropout(0.5), nn.Linear(128, 10))
+
+
+def bnnet():
+    return nn.Sequential(
+        *conv3x3(1, 32), *conv3x3(32, 32), nn.MaxPool2d(3, 2, 1), *conv3x3(32, 64), *conv3x3(64, 64),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def mlp():
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 512), relu(), nn.Linear(512, 512), relu(), nn.Linear(512, 10))
+
+
+NETWORKS = {"lenet5": lenet5, "example": example, "bnnet": bnnet, "mlp": mlp}
+
+
+# ---- layers -------------------------------------------------------------------------------------------
+
+
+def window(kind, h, w, kernel, stride, padding):
+    return nn.AdaptiveAvgPool2d(1) if kernel == 0 else kind(kernel, stride, padding)
+
+
+LAYERS = {  # name: rank of x, and the module made of all numbers
+    "conv": (4, lambda n, c, h, w, o, k, s, p: nn.Conv2d(c, o, k, s, p)),
+    "maxpool": (4, lambda n, c, h, w, k, s, p: window(nn.MaxPool2d, h, w, k, s, p)),
+    "avgpool": (4, lambda n, c, h, w, k, s, p: window(nn.AvgPool2d, h, w, k, s, p)),
+    "dense": (2, lambda n, i, o: nn.Linear(i, o)),
+    "batchnorm": (4, lambda n, c, h, w: nn.BatchNorm2d(c)),
+    "layernorm": (2, lambda n, c: nn.LayerNorm(c)),
+    "relu": (4, lambda *size: nn.ReLU()),
+    "gelu": (4, lambda *size: nn.GELU()),
+    "sigmoid": (4, lambda *size: nn.Sigmoid()),
+    "softmax": (2, lambda *size: nn.Softmax(1)),
+    "dropout": (4, lambda *size: nn.Dropout(0.5)),
+}
+
+
+# ---- work: a table of what can be run, by pass ----------------------------------------------------------
+
+
+def in_layout(t):
+    if not CHANNELS_LAST:
+        return t
+    if t.dim() != 4:
+        raise Skip("channels come last in images only")
+    return t.contiguous(memory_format=torch.channels_last)
+
+
+def placed(module):
+    return module.to(memory_format=torch.channels_last) if CHANNELS_LAST else module
+
+
+def network(name, batch):
+    if name == "mlp" and CHANNELS_LAST:
+        raise Skip("it has no images with channels")
+    net = placed(NETWORKS[name]())
+    x = in_layout(torch.rand(batch, 1, 28, 28))
+    target = torch.arange(batch) % 10
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
+    loss = nn.CrossEntropyLoss()
+
+    def train():
+        optimizer.zero_grad(set_to_none=True)
+        loss(net(x), target).backward()
+        optimizer.step()
+
+    def infer():
+        with torch.inference_mode():
+            net(x)
+
+    return {"train": lambda: (net.train(), train)[1], "infer": lambda: (net.eval(), infer)[1]}
+
+
+def layer(kind, size):
+    rank, make = LAYERS[kind]
+    module = placed(make(*size).train())
+    x = in_layout(torch.rand(size[:rank]) * 2 - 1).requires_grad_()
+    parameters = list(module.parameters())
+    y = module(x)
+    dy = torch.rand_like(y)
+
+    def forward():
+        with torch.no_grad():
+            module(x)
+
+    def adjoint(by):  # one derivative only; the graph of y is kept
+        return lambda: torch.autograd.grad(y, by, dy, retain_graph=True)
+
+    passes = {"forward": lambda: forward, "backward": lambda: adjoint([x])}
+    if parameters:
+        passes["gradient"] = lambda: adjoint(parameters)
+    return passes
+
+
+def work(words):
+    if words[0] == "net":
+        return network(words[1], int(words[2]))
+    if words[0] in LAYERS:
+        return layer(words[0], [int(word) for word in words[1:]])
+    raise Skip("not measured here")
+
+
+# ---- requests -----------------------------------------------------------------------------------------
+
+
+def seconds_a_call(call):
+    call()
+    calls = 1
+    while True:
+        began = clock()
+        for _ in range(calls):
+            call()
+        seconds = clock() - began
+        if seconds >= LEAST:
+            return seconds / calls
+        calls = int(calls * min(10, 1.2 * LEAST / max(seconds, 1e-9))) + 1
+
+
+def main():
+    threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(1)
+    print("ready", flush=True)
+    asked, passes = None, {}
+    for line in sys.stdin:
+        *words, which = line.split()
+        try:
+            if words != asked:
+                passes = {}
+                asked, passes = words, work(words)
+            print("ok", seconds_a_call(passes[which]()), -1, flush=True)
+        except Skip as reason:
+            asked = None
+            print("skip", reason, flush=True)
+        except (KeyError, ValueError, RuntimeError) as error:
+            asked = None
+            print("error", str(error).replace("\n", " "), flush=True)
+
+
+main()
