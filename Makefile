@@ -94,8 +94,9 @@ ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
 # The benchmarks' programs, in float only, with the files of tests/bench that each is made of: `bench` drives, and
 # asks stride_peer for Stride's part, dnnl_peer for oneDNN's. What a peer's needs are not there for is not built.
 DNNL := $(wildcard /usr/include/oneapi/dnnl/dnnl.h)
-BENCHES := bench stride_peer $(if $(DNNL),dnnl_peer) $(if $(ONNX_PROTO),onnx_model)
+BENCHES := bench scaling stride_peer $(if $(DNNL),dnnl_peer) $(if $(ONNX_PROTO),onnx_model)
 parts_bench       := bench campaign subjects networks worker report compare moonshot statistics timing peak
+parts_scaling     := scaling campaign worker statistics ../../examples/sketch
 parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
 parts_dnnl_peer   := dnnl_peer timing
 parts_onnx_model  := onnx_model networks
@@ -284,12 +285,15 @@ PEERS = \
     $(if $(MODELS),$(foreach batch,64 16 256,--peer='onnx batch $(batch)=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)'), \
         --peer='onnx=echo skip protobuf-c or onnx.proto is not installed (make deps-bench)')
 
-.PHONY: bench bench-peers
+.PHONY: bench bench-peers bench-scaling
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
 	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
 bench-peers: $(bench_programs) $(MODELS) $(OUT)/float/bin/mnist ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
 	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(bench_options) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
 	    $(if $(BENCH),,--mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.safetensors') $(BENCH)
+
+bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer ## the cost of a unit of work must not grow with its size
+	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)
 
 # ---- tests ---------------------------------------------------------------------------------------
 

@@ -10,6 +10,15 @@
 
 const int campaign_threads[CAMPAIGN_THREADS] = { 1, 2 };
 
+peer campaign_stride(const char *program)
+{
+    static char command[1024];
+    const char *slash = strrchr(program, '/');
+    int folder = slash ? (int)(slash + 1 - program) : 0;
+    snprintf(command, sizeof command, "'%.*sstride_peer'", folder, program);
+    return (peer){ "stride", command };
+}
+
 /* ---- results ------------------------------------------------------------------------------------- */
 
 static result *result_at(const campaign *c, cell at)

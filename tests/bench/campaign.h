@@ -17,6 +17,9 @@ typedef struct peer {
     const char *name, *command;
 } peer;
 
+/* Peer 0: stride_peer, which lies beside the program of that name. */
+peer campaign_stride(const char *program);
+
 /* Which measurement: indices of a subject, of a number of threads, of a peer. */
 typedef struct cell {
     int subject, threads, peer;

@@ -100,7 +100,8 @@ static void convolutions(const campaign *c, FILE *to)
         char what[80];
         int count = 0;
         for (int i = 0; i < c->subject_count; i++) {
-            double r = is_kind(&c->subjects[i], kinds) ? compare_with(c, (cell){ i, t, 0 }, "dnnl").ratio : NAN;
+            double r =
+                is_kind(&c->subjects[i], kinds) ? compare_with(c, (cell){ i, t, 0 }, "dnnl").ratio : NAN;
             if (!isnan(r)) ratio[count++] = r;
         }
         snprintf(what, sizeof what, "convolution, geometric mean of %d against dnnl", count);

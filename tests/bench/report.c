@@ -13,10 +13,13 @@
 /* The machine's subjects come first: multiply-adds, BLAS, the copy. */
 enum { MULTIPLY_ADDS = 0, COPY = 2 };
 
-static double seconds_of(const campaign *c, cell at)
+/* A limit is what was reached at best. */
+static double least_seconds(const campaign *c, cell at)
 {
     const result *r = campaign_result(c, at);
-    return median(r->seconds, r->rounds);
+    double least = INFINITY;
+    for (int i = 0; i < r->rounds; i++) least = fmin(least, r->seconds[i]);
+    return least;
 }
 
 /* What is done on each thread at once is counted once a thread. */
@@ -31,8 +34,8 @@ rates report_rates(const campaign *c, cell at)
     const result *r = campaign_result(c, at);
     double seconds = median(r->seconds, r->rounds);
     cell multiply_adds = { MULTIPLY_ADDS, at.threads, 0 }, copy_cell = { COPY, at.threads, 0 };
-    double peak = flops_of(c, multiply_adds) / seconds_of(c, multiply_adds);
-    double copy = c->subjects[COPY].bytes / seconds_of(c, copy_cell);
+    double peak = flops_of(c, multiply_adds) / least_seconds(c, multiply_adds);
+    double copy = c->subjects[COPY].bytes / least_seconds(c, copy_cell);
     double flops = flops_of(c, at) / seconds, bytes = c->subjects[at.subject].bytes / seconds;
     return (rates){
         .seconds = seconds,
@@ -82,7 +85,8 @@ void report_table(const campaign *c, FILE *to)
     fprintf(
         to,
         "\nt: threads. ms: the median of %d rounds in alternation; +-: the distance of their quartiles.\n"
-        "GFLOP/s: nominal, two a multiply-add of convolutions and dense layers; peak: the share of `fma`.\n"
+        "GFLOP/s: nominal, two a multiply-add of convolutions and dense layers; peak: the share of\n"
+        "`fma`, at its best round.\n"
         "GB/s: bytes that must be read or written at least once; copy: the share of `copy`, which counts\n"
         "what it reads and what it writes, and is the C library's. MB: the process's peak in 10^6 bytes.\n"
         "allocs: calls of malloc and its relatives in the measured steps.\n",

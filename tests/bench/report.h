@@ -8,9 +8,9 @@
 
 /* What a median time amounts to; 0 where the subject does not count it. */
 typedef struct rates {
-    double seconds, spread;       /* the median, and the distance of the quartiles as a share of it */
-    double gflops, share_of_peak; /* of multiply-adds on registers with as many threads, in this campaign */
-    double gigabytes, share_of_copy; /* of the copy's bytes, both ways, likewise */
+    double seconds, spread;          /* the median, and the distance of the quartiles as a share of it */
+    double gflops, share_of_peak;    /* of the best round of `fma` with as many threads */
+    double gigabytes, share_of_copy; /* of the best round of `copy`, which counts both ways, likewise */
     double images;                   /* a second */
 } rates;
 
