@@ -211,7 +211,7 @@ onnx_model_LIBS = $(ONNX_LIBS)
 $(OUT)/float/bench/onnx_model: $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.o)
 $(OUT)/float/tests/bench/onnx_model.o: $(ONNX_READ)
 # a * x + b in one instruction, which strict C11 has to be asked for.
-$(OUT)/float/tests/bench/peak.o: CFLAGS += -ffp-contract=fast
+CFLAGS_tests_bench_peak := -ffp-contract=fast
 $(eval $(call rules,double,-DSTRIDE_DOUBLE))
 
 # What reads ONNX's files, made from their description; not our code, so compiled without our warnings.
