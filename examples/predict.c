@@ -71,7 +71,7 @@ static int show(net *n, const data *test, ptrdiff_t image)
                          shape_text(n->output).text, shape_text(test->x).text);
     tensor x = tensor_new(SHAPE(1, test->x.n[0], test->x.n[1], test->x.n[2])), class = tensor_new(SHAPE(1));
     int status = data_batch(test, NULL, image, 1, x, class);
-    tensor y = status ? (tensor){ 0 } : net_forward(n, x, NET_INFER);
+    tensor y = status ? (tensor){ 0 } : net_forward(n, x, NET_PREDICT);
     if (!tensor_is_null(y) && softmax(y, p) == 0) {
         ptrdiff_t answer;
         tensor_argmax(&answer, y, AXES(1));

@@ -88,14 +88,20 @@ static tensor chunk(const pass *p, tensor x, ptrdiff_t k)
     return images(x, first, p->images - first < p->size ? p->images - first : p->size);
 }
 
+static bool same_place(tensor a, tensor b)
+{
+    return a.storage == b.storage && a.offset == b.offset;
+}
+
 /* What goes from link i - 1 to link i, of chunk k. Where it is soon forgotten, each thread has one place for it,
- * which stays in cache. */
+ * which stays in cache; but what is in the place of the chain's own x or y belongs to the whole batch. */
 static tensor between(const pass *p, int i, ptrdiff_t k, int thread)
 {
     const layer_run *run = p->link[0].l->run;
-    tensor x = chunk(p, i < p->links ? p->link[i].x : p->link[i - 1].y, k);
-    bool own_place = run->forgets && i > 0 && i < p->links && run->threads * p->size <= p->images;
-    if (own_place) x.offset += (thread - k) * p->size * x.stride[0];
+    tensor all = i < p->links ? p->link[i].x : p->link[i - 1].y, x = chunk(p, all, k);
+    bool ends = same_place(all, p->link[0].x) || same_place(all, p->link[p->links - 1].y);
+    if (run->forgets && !ends && run->threads * p->size <= p->images)
+        x.offset += (thread - k) * p->size * x.stride[0];
     return x;
 }
 

@@ -77,7 +77,9 @@ tensor net_forward(net *n, tensor x, net_mode mode)
     }
     n->x = x;
     n->y = tensor_narrow(n->outputs, 0, 0, x.shape.n[0]);
+    n->forgot = mode == NET_PREDICT;
     layer_mode(n->root, mode == NET_TRAIN, n->seed, n->step);
+    layer_forget(n->root, n->forgot);
     layer_forward(n->root, n->x, n->y);
     return error_text() ? (tensor){ 0 } : n->y;
 }
@@ -86,6 +88,7 @@ int net_backward(net *n, tensor dy, tensor dx)
 {
     if (error_text()) return -1;
     if (!n || tensor_is_null(n->y)) return error_set("net_backward before net_forward");
+    if (n->forgot) return error_set("net_backward after a net_forward with NET_PREDICT, which keeps nothing");
     if (tensor_is_null(dy) || !shape_equal(dy.shape, n->y.shape))
         return error_set("net_backward: dy is %s, y was %s", shape_text(dy.shape).text,
                          shape_text(n->y.shape).text);
@@ -104,7 +107,7 @@ int net_predict(net *n, tensor x, tensor y)
     for (ptrdiff_t first = 0; first < images; first += n->batch) {
         ptrdiff_t count = images - first < n->batch ? images - first : n->batch;
         tensor_copy(tensor_narrow(y, 0, first, count),
-                    net_forward(n, tensor_narrow(x, 0, first, count), NET_INFER));
+                    net_forward(n, tensor_narrow(x, 0, first, count), NET_PREDICT));
         if (error_text()) return -1;
     }
     return 0;

@@ -20,6 +20,7 @@ typedef struct net {
     ptrdiff_t batch;        /* images it was built for; 0: not built */
     uint64_t seed, step;    /* what dropout's numbers are a function of; net_backward counts them */
     tensor x, y;            /* the last forward's: x borrowed, y a view of `outputs` */
+    bool forgot;            /* and it was a prediction: there is no way back */
     tensor outputs;         /* [batch, output...] */
     struct net_note *notes; /* see net_note */
 } net;
@@ -38,7 +39,9 @@ int net_summary(net *n, ptrdiff_t batch, FILE *to);
  * and kept when a net is built again. After a failure it must be built again before it runs. */
 int net_build(net *n, ptrdiff_t batch, uint64_t seed);
 
-typedef enum net_mode { NET_INFER, NET_TRAIN } net_mode;
+/* Inference, as PyTorch's eval(); training; inference that no backward pass follows, as under no_grad(): what lies
+ * between the layers is not kept. */
+typedef enum net_mode { NET_INFER, NET_TRAIN, NET_PREDICT } net_mode;
 
 /* y [N, output...] of x [N, input...], N up to the batch built for; any view. y is the net's and holds
  * until the next forward; x must hold until the backward. Null, with an error, for a wrong x. */

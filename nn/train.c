@@ -83,7 +83,7 @@ static int evaluate(net *n, const data *d, const loss *l, tensor x, tensor targe
     for (ptrdiff_t first = 0; first < d->count; first += batch) {
         ptrdiff_t count = d->count - first < batch ? d->count - first : batch;
         if (data_batch(d, NULL, first, count, rows(x, count), rows(target, count))) return -1;
-        tensor y = net_forward(n, rows(x, count), NET_INFER);
+        tensor y = net_forward(n, rows(x, count), NET_PREDICT);
         double value = loss_value(*l, y, rows(target, count), (tensor){ 0 });
         if (error_text()) return -1;
         loss_sum += value * (double)count;

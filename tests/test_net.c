@@ -702,6 +702,37 @@ static void strided_input_gives_the_same_bits(void **state)
     }
 }
 
+/* Four convolutions of batches large enough for each thread to have its own place between the layers. */
+static void predictions_are_inference_without_a_way_back(void **state)
+{
+    const int threads[] = { 1, 2, 3 };
+    dice d = { { 21 } };
+    tensor x = roll_tensor(&d, SHAPE(50, 1, 12, 12), -3, 3);
+    for (int i = 0; i < 3; i++) {
+        use_threads(threads[i]);
+        net *n =
+            net_new(SHAPE(1, 12, 12),
+                    layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
+                    layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
+                    layer_residual(layer_sequence(
+                        layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
+                        layer_tanh())),
+                    layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 3, 3 } }), layer_sigmoid(),
+                    layer_flatten(), layer_dense((dense){ .out_features = 3 }));
+        assert_int_equal(net_build(n, 50, 1), 0);
+        tensor y = tensor_clone(net_forward(n, x, NET_INFER)), dy = tensor_new(y.shape);
+        assert_same(net_forward(n, x, NET_PREDICT), y);
+        assert_int_equal(net_backward(n, dy, (tensor){ 0 }), -1);
+        expect_error("net_backward after a net_forward with NET_PREDICT, which keeps nothing");
+        assert_false(tensor_is_null(net_forward(n, x, NET_INFER)));
+        assert_int_equal(net_backward(n, dy, (tensor){ 0 }), 0);
+        tensor_free(y), tensor_free(dy);
+        net_free(n);
+    }
+    use_threads(4);
+    tensor_free(x);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------- */
 
 /* Weights after 20 steps on 37 images at a time, several chunks of which the last is smaller; with dropout,
@@ -890,6 +921,7 @@ int main(void)
         CLAIM(nothing_runs_before_it_is_built),
         CLAIM(ten_images_in_batches_of_four_are_predicted_as_one_by_one),
         CLAIM(modes_and_steps_reach_the_layers),
+        CLAIM(predictions_are_inference_without_a_way_back),
         CLAIM(backward_adds_to_gradients_and_overwrites_dx),
         CLAIM(gradients_of_another_shape_are_refused),
         CLAIM(strided_input_gives_the_same_bits),
