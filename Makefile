@@ -49,9 +49,16 @@ deps-bench: deps ## install PyTorch, oneDNN and onnxruntime, which `make bench-p
 	@[ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
 	    npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
+.PHONY: deps-blas deps-arm
+deps-blas: deps ## unpack every flavour of BLAS, which `make check-blas` runs the tests with, into build/
+	@tests/tools/unpack.sh $(BUILD)/debian/blas native libopenblas0-pthread libopenblas0-openmp libopenblas0-serial libblas3
+deps-arm: deps ## install a compiler for Arm and an emulator, which `make check-cpu` wants, and unpack Arm's libraries
+	@$(DEPS) arm
+	@tests/tools/unpack.sh $(BUILD)/debian/arm arm64 libopenblas-pthread-dev libjansson-dev zlib1g-dev libcmocka-dev libgomp1
+
 # `make deps mnist`: deps come first, also with -j, and the rest starts make anew, so that it finds what
 # was installed.
-first := $(filter deps deps-check deps-conformance deps-bench,$(MAKECMDGOALS))
+first := $(filter deps deps-%,$(MAKECMDGOALS))
 rest  := $(filter-out $(first),$(MAKECMDGOALS))
 
 ifneq ($(and $(first),$(rest)),)
@@ -417,6 +424,36 @@ check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## wha
 	@$(CHECK) install $(OUT)/installed
 	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
 	@$(CHECK) uninstalled $(OUT)/installed
+
+# ---- campaigns -----------------------------------------------------------------------------------
+
+# The tests again, with every BLAS and on other processors; each of minutes, and no part of `make check`.
+# WAYS='openblas-*' runs those of that name only.
+.PHONY: check-blas check-cpu check-x86 check-arm test-programs
+TEST_PROGRAMS := $(foreach p,float double,$(call tests,$p) $(call suites,$p))
+test-programs: $(TEST_PROGRAMS)
+
+FLAVOURS = CC=$(call quoted,$(CC)) UNPACKED="$(abspath $(BUILD))/debian/$1/root" tests/tools/flavours.sh
+
+check-blas: $(TEST_PROGRAMS) ## the tests with every flavour of OpenBLAS, reference BLAS, and every engine
+	@$(call FLAVOURS,blas) blas $(OUT)/flavours $(abspath $^)
+
+check-cpu: ## the tests on emulated processors: x86-64 without AVX-512, without AVX, and 64-bit Arm
+	+@$(call each,check-x86 check-arm)
+
+check-x86: $(TEST_PROGRAMS)
+	@$(call FLAVOURS,x86) x86 $(OUT)/flavours $(abspath $^)
+
+# Arm's own tree, compiled with what is in ARM_ROOT.
+ARM_ROOT := $(abspath $(BUILD))/debian/arm/root
+ARM_BLAS := aarch64-linux-gnu/openblas-pthread
+FOR_ARM   = BUILD=$(BUILD)/arm ARCH= PKG_CONFIG=false CC='aarch64-linux-gnu-gcc --sysroot=$(ARM_ROOT)' \
+            CPPFLAGS='-isystem $(ARM_ROOT)/usr/include/$(ARM_BLAS)' LDFLAGS='-L$(ARM_ROOT)/usr/lib/$(ARM_BLAS)'
+check-arm: ## the tests on emulated processors of 64-bit Arm (make deps-arm)
+	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null && [ -d $(ARM_ROOT)/usr/lib ]; then \
+	     mkdir -p $(BUILD); $(MAKE) $(FOR_ARM) test-programs $(call in_log,check-arm,tests built for Arm); \
+	     $(call FLAVOURS,arm) arm $(OUT)/flavours $(patsubst $(BUILD)/%,$(abspath $(BUILD))/arm/%,$(TEST_PROGRAMS)); \
+	 else echo 'skip tests on Arm: compiler, emulator or libraries are not there (make deps-arm)'; fi
 
 format: ## format the sources with clang-format
 	clang-format -i $(shell find tensor layers nn examples tests -name '*.[ch]')

@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|conformance|bench: installs what building and testing need, or what `make check`, `make
-# conformance` or `make bench-peers` needs besides.
+# deps.sh build|check|conformance|bench|arm: installs what building and testing need, or what `make check`,
+# `make conformance`, `make bench-peers` or `make check-cpu` needs besides.
 #
 # What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
 # and quick, when nothing is.
@@ -31,6 +31,8 @@ torch         python3-torch                       -                   -         
 onednn        libdnnl-dev                         -                   -            -
 node          nodejs                              nodejs              nodejs       node
 npm           npm                                 npm                 npm          -
+arm-compiler  gcc-aarch64-linux-gnu               -                   -            -
+emulator      qemu-user                           -                   -            -
 '
 
 compiles() { # compiler, flags...: does a program with these, and $headers, link?
@@ -105,6 +107,12 @@ missing_for_bench() {
     [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
     { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
     /usr/bin/python3 -c 'import torch' 2>/dev/null || echo torch
+}
+
+missing_for_arm() {
+    command -v apt-get >/dev/null || return
+    command -v aarch64-linux-gnu-gcc >/dev/null || echo arm-compiler
+    command -v qemu-aarch64 >/dev/null || echo emulator
 }
 
 packages() { # manager's column, needs...: their names there
