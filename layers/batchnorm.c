@@ -1,4 +1,5 @@
 /* batchnorm.c: each channel normalised over the batch: Ioffe and Szegedy 2015. */
+#include "layers/lanes.h"
 #include "layers/layers.h"
 #include "layers/norm.h"
 #include "layers/types.h"
@@ -8,7 +9,7 @@
 enum { WEIGHT, BIAS };              /* parameters */
 enum { RUNNING_MEAN, RUNNING_VAR }; /* states */
 enum { MEAN, DEVIATION };           /* memory: of each channel, as the forward pass used them */
-enum { SCALED };                    /* scratch: weight times dy */
+enum { COPY };                      /* scratch: a channel of x, where its rows have gaps */
 
 static int plan(layer *l, shape x, shape *y)
 {
@@ -19,16 +20,46 @@ static int plan(layer *l, shape x, shape *y)
     if (!o->no_affine && layer_parameter(l, "weight", channels, (layer_init){ .constant = 1 })) return -1;
     if (!o->no_affine && layer_parameter(l, "bias", channels, (layer_init){ 0 })) return -1;
     if (layer_state(l, "running_mean", channels, 0) || layer_state(l, "running_var", channels, 1)) return -1;
-    if (layer_memory(l, once) || layer_memory(l, once) || layer_scratch(l, x)) return -1;
+    if (layer_memory(l, once) || layer_memory(l, once)) return -1;
     *y = x;
-    return 0;
+    return layer_scratch(l, SHAPE(x.n[0], shape_count(x, "batchnorm") / x.n[0] / x.n[1]));
 }
 
+/* What the work on each channel is given. */
+typedef struct pass {
+    const layer *l;
+    tensor x;
+    real *to; /* y, or dx */
+    const real *dy;
+    void (*channel)(const struct pass *p, ptrdiff_t c, norm_set set, const real *x);
+} pass;
+
 /* The elements of one channel in a contiguous [N, C, ...]: a row in each image. */
-static norm_set channel_set(tensor x)
+static norm_set channel_set(const layer *l, ptrdiff_t images)
 {
-    ptrdiff_t channels = x.shape.n[1], length = tensor_count(x) / x.shape.n[0] / channels;
-    return (norm_set){ x.shape.n[0], length, channels * length };
+    ptrdiff_t channels = l->x.n[1], length = shape_count(l->x, "batchnorm") / l->x.n[0] / channels;
+    return (norm_set){ images, length, channels * length, lanes_wide(l) };
+}
+
+static void work(ptrdiff_t c, void *context)
+{
+    const pass *p = context;
+    norm_set set = channel_set(p->l, p->x.shape.n[0]);
+    p->channel(p, c, set, tensor_data(p->x) + c * set.length);
+}
+
+/* Channels in any order, by any thread. */
+static void each_channel(pass p)
+{
+    layer_split(p.l, p.x.shape.n[1], work, &p);
+}
+
+/* x itself, or its copy. */
+static tensor contiguous(tensor x, tensor copy)
+{
+    if (tensor_is_contiguous(x)) return x;
+    tensor_copy(copy, x);
+    return copy;
 }
 
 /* Training normalises with the batch's own moments and lets the running ones follow (the unbiased
@@ -50,51 +81,77 @@ static void settle(const layer *l, norm_set set, ptrdiff_t c, const real *x)
     tensor_data(l->memory[DEVIATION])[c] = (real)sqrt(m.variance + o->epsilon);
 }
 
-static void normalise(const layer *l, tensor x)
+/* Of channel c, what the forward pass settled, and its weight and bias. */
+typedef struct numbers {
+    double mean, deviation, weight, bias;
+} numbers;
+
+static numbers of_channel(const layer *l, ptrdiff_t c)
 {
-    norm_set set = channel_set(x);
-    for (ptrdiff_t c = 0; c < x.shape.n[1]; c++)
-        norm_apply(set, tensor_data(x) + c * set.length, (double)tensor_data(l->memory[MEAN])[c],
-                   (double)tensor_data(l->memory[DEVIATION])[c]);
+    bool affine = l->params > 0;
+    return (numbers){ (double)tensor_data(l->memory[MEAN])[c], (double)tensor_data(l->memory[DEVIATION])[c],
+                      affine ? (double)tensor_data(l->param[WEIGHT])[c] : 1,
+                      affine ? (double)tensor_data(l->param[BIAS])[c] : 0 };
+}
+
+static void forward_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
+{
+    settle(p->l, set, c, x);
+    numbers n = of_channel(p->l, c);
+    norm_apply(set, p->to + c * set.length, x, n.mean, n.weight / n.deviation, n.bias);
+}
+
+static void backward_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
+{
+    numbers n = of_channel(p->l, c);
+    const real *dy = p->dy + c * set.length;
+    real *dx = p->to + c * set.length;
+    if (layer_training(p->l)) {
+        norm_sums sums = norm_sum(set, dy, x, set.stride, n.mean);
+        sums.g *= n.weight;
+        sums.product *= n.weight;
+        norm_adjoint(set, dx, dy, n.weight, x, n.mean, n.deviation, sums, (double)(set.rows * set.length));
+    } else norm_apply(set, dx, dy, 0, n.weight / n.deviation, 0); /* the moments are constants */
+}
+
+static void add_gradient(const layer *l, ptrdiff_t c, norm_set set, const real *dy, const real *x,
+                         ptrdiff_t stride_x)
+{
+    numbers n = of_channel(l, c);
+    norm_sums sums = norm_sum(set, dy + c * set.length, x, stride_x, n.mean);
+    tensor_data(l->grad[WEIGHT])[c] += (real)(sums.product / n.deviation);
+    tensor_data(l->grad[BIAS])[c] += (real)sums.g;
+}
+
+static void gradient_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
+{
+    add_gradient(p->l, c, set, p->dy, x, set.stride);
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
-    tensor_copy(y, x);
-    norm_set set = channel_set(y);
-    for (ptrdiff_t c = 0; c < y.shape.n[1]; c++) settle(l, set, c, tensor_data(y) + c * set.length);
-    normalise(l, y);
-    if (l->params == 0) return;
-    tensor_multiply(y, norm_by_channel(l->param[WEIGHT], y.shape));
-    tensor_add(y, 1, norm_by_channel(l->param[BIAS], y.shape));
+    each_channel((pass){ l, contiguous(x, y), tensor_data(y), NULL, forward_channel });
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)y;
-    tensor g = tensor_narrow(l->scratch[SCALED], 0, 0, x.shape.n[0]), deviation = l->memory[DEVIATION];
-    norm_set set = channel_set(dx);
-    tensor_copy(g, dy);
-    if (l->params > 0) tensor_multiply(g, norm_by_channel(l->param[WEIGHT], g.shape));
-    tensor_copy(dx, layer_training(l) ? x : g);
-    if (layer_training(l)) normalise(l, dx);
-    for (ptrdiff_t c = 0; c < dx.shape.n[1]; c++) {
-        double spread = (double)tensor_data(deviation)[c];
-        real *at = tensor_data(dx) + c * set.length;
-        if (layer_training(l)) norm_adjoint(set, at, tensor_data(g) + c * set.length, spread);
-        else norm_apply(set, at, 0, spread); /* the moments are constants */
-    }
+    each_channel((pass){ l, contiguous(x, dx), tensor_data(dx), tensor_data(dy), backward_channel });
 }
 
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
     (void)y;
-    tensor h = tensor_narrow(l->scratch[SCALED], 0, 0, x.shape.n[0]);
-    tensor_copy(h, x);
-    normalise(l, h);
-    tensor_multiply(h, dy);
-    tensor_add(norm_by_channel(l->grad[WEIGHT], h.shape), 1, h);
-    tensor_add(norm_by_channel(l->grad[BIAS], dy.shape), 1, dy);
+    if (tensor_is_contiguous(x)) {
+        each_channel((pass){ l, x, NULL, tensor_data(dy), gradient_channel });
+        return;
+    }
+    norm_set set = channel_set(l, x.shape.n[0]);
+    tensor copy = tensor_narrow(l->scratch[COPY], 0, 0, set.rows);
+    for (ptrdiff_t c = 0; c < x.shape.n[1]; c++) {
+        tensor_copy(tensor_reshape(copy, tensor_select(x, 1, c).shape), tensor_select(x, 1, c));
+        add_gradient(l, c, set, tensor_data(dy), tensor_data(copy), set.length);
+    }
 }
 
 static const layer_field fields[] = {
@@ -109,6 +166,7 @@ const layer_type layer_type_batchnorm = {
     .options_size = sizeof(batchnorm),
     .fields = fields,
     .chunk = LAYER_WHOLE,
+    .ignores_y = true,
     .plan = plan,
     .forward = forward,
     .backward = backward,

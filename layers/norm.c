@@ -1,103 +1,101 @@
-/* norm.c: moments of a set, normalising it, and the adjoint. Sums are taken in double. */
+/* norm.c: sums over a set, normalising it, and the adjoint. */
 #include "layers/norm.h"
+#include "layers/lanes.h"
 
-#include <math.h>
+/* ---- sums ------------------------------------------------------------------------------------------ */
 
+enum { QUAD = 4, QUADS = 2 };
+enum {
+    AHEAD = 1024
+}; /* elements: so much arithmetic an element leaves few of them on their way from memory */
+typedef double quad __attribute__((vector_size(QUAD * sizeof(double))));
+typedef real quad_at __attribute__((vector_size(QUAD * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+/* Sums of g - shift, and of (g - shift) (x - mean): a row goes to eight lanes, what is left of it to the first. */
+INLINE norm_sums products(norm_set s, const real *g, double shift, const real *x, ptrdiff_t stride_x,
+                          double mean)
+{
+    quad sum[QUADS] = { { 0 } }, product[QUADS] = { { 0 } };
+    double rest = 0, rest_product = 0;
+    for (ptrdiff_t r = 0; r < s.rows; r++, g += s.stride, x += stride_x) {
+        ptrdiff_t i = 0;
+        for (; i + QUAD * QUADS <= s.length; i += QUAD * QUADS) {
+            __builtin_prefetch(g + i + AHEAD);
+            __builtin_prefetch(x + i + AHEAD);
+            for (int k = 0; k < QUADS; k++) {
+                quad a = __builtin_convertvector(*(const quad_at *)(g + i + k * QUAD), quad) - shift;
+                quad b = __builtin_convertvector(*(const quad_at *)(x + i + k * QUAD), quad) - mean;
+                sum[k] += a;
+                product[k] += a * b;
+            }
+        }
+        for (; i < s.length; i++) {
+            double a = (double)g[i] - shift;
+            rest += a;
+            rest_product += a * ((double)x[i] - mean);
+        }
+    }
+    for (int k = 0; k < QUADS; k++)
+        for (int lane = 0; lane < QUAD; lane++) {
+            rest += sum[k][lane];
+            rest_product += product[k][lane];
+        }
+    return (norm_sums){ rest, rest_product };
+}
+
+static norm_sums products_any(norm_set s, const real *g, double shift, const real *x, ptrdiff_t stride_x,
+                              double mean)
+{
+    return products(s, g, shift, x, stride_x, mean);
+}
+
+WIDE static norm_sums products_wide(norm_set s, const real *g, double shift, const real *x,
+                                    ptrdiff_t stride_x, double mean)
+{
+    return products(s, g, shift, x, stride_x, mean);
+}
+
+/* Of the distances to one element, which is as good as near the mean: squares that nearly cancel lose nothing that
+ * the elements had. */
 norm_moments norm_measure(norm_set s, const real *x)
 {
-    double count = (double)(s.rows * s.length), sum = 0, squares = 0;
-    for (ptrdiff_t r = 0; r < s.rows; r++)
-        for (ptrdiff_t i = 0; i < s.length; i++) sum += (double)x[r * s.stride + i];
-    double mean = sum / count;
-    for (ptrdiff_t r = 0; r < s.rows; r++)
-        for (ptrdiff_t i = 0; i < s.length; i++) {
-            double d = (double)x[r * s.stride + i] - mean;
-            squares += d * d;
-        }
-    return (norm_moments){ mean, squares / count };
+    double count = (double)(s.rows * s.length), near = (double)x[0];
+    norm_sums sums = (s.wide ? products_wide : products_any)(s, x, near, x, s.stride, near);
+    double mean = sums.g / count, variance = (sums.product - mean * sums.g) / count;
+    return (norm_moments){ near + mean, variance < 0 ? 0 : variance };
 }
 
-void norm_apply(norm_set s, real *x, double mean, double deviation)
+norm_sums norm_sum(norm_set s, const real *g, const real *x, ptrdiff_t stride_x, double mean)
 {
-    const real middle = (real)mean, scale = (real)(1 / deviation);
-    for (ptrdiff_t r = 0; r < s.rows; r++)
-        for (ptrdiff_t i = 0; i < s.length; i++) x[r * s.stride + i] = (x[r * s.stride + i] - middle) * scale;
+    return (s.wide ? products_wide : products_any)(s, g, 0, x, stride_x, mean);
 }
 
-void norm_adjoint(norm_set s, real *h, const real *g, double deviation)
+/* ---- elements -------------------------------------------------------------------------------------- */
+
+void norm_apply(norm_set s, real *y, const real *x, double mean, double scale, double shift)
 {
-    double count = (double)(s.rows * s.length), sum = 0, product = 0;
-    for (ptrdiff_t r = 0; r < s.rows; r++)
-        for (ptrdiff_t i = 0; i < s.length; i++) {
-            ptrdiff_t e = r * s.stride + i;
-            sum += (double)g[e];
-            product += (double)g[e] * (double)h[e];
-        }
-    const real mean = (real)(sum / count), slope = (real)(product / count), scale = (real)(1 / deviation);
-    for (ptrdiff_t r = 0; r < s.rows; r++)
-        for (ptrdiff_t i = 0; i < s.length; i++) {
-            ptrdiff_t e = r * s.stride + i;
-            h[e] = (g[e] - mean - h[e] * slope) * scale;
-        }
-}
-
-tensor norm_by_channel(tensor c, shape s)
-{
-    tensor view = { .storage = c.storage, .offset = c.offset, .shape = s };
-    view.stride[1] = c.stride[0];
-    return view;
-}
-
-/* ---- runs of an image ---------------------------------------------------------------------------- */
-
-enum { WEIGHT, BIAS }; /* parameters */
-enum { IMAGE };        /* scratch: weight times dy, or h */
-
-/* y = h of x. */
-static void normalise(norm_runs r, tensor y, tensor x)
-{
-    tensor_copy(y, x);
-    norm_set set = { 1, r.length, r.length };
-    for (real *at = tensor_data(y), *end = at + tensor_count(y); at < end; at += r.length) {
-        norm_moments m = norm_measure(set, at);
-        norm_apply(set, at, m.mean, sqrt(m.variance + r.epsilon));
+    const real middle = (real)mean, slope = (real)scale, height = (real)shift;
+    for (ptrdiff_t r = 0; r < s.rows; r++, y += s.stride, x += s.stride) {
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < s.length; i++) y[i] = (x[i] - middle) * slope + height;
     }
 }
 
-void norm_runs_forward(const layer *l, norm_runs r, tensor x, tensor y)
+void norm_adjoint(norm_set s, real *dx, const real *dy, double w, const real *x, double mean,
+                  double deviation, norm_sums of_g, double count)
 {
-    normalise(r, y, x);
-    if (l->params == 0) return;
-    tensor_multiply(y, r.spread(l->param[WEIGHT], y.shape));
-    tensor_add(y, 1, r.spread(l->param[BIAS], y.shape));
-}
-
-void norm_runs_backward(const layer *l, norm_runs r, tensor x, tensor dy, tensor dx)
-{
-    tensor g = l->scratch[IMAGE];
-    norm_set set = { 1, r.length, r.length };
-    tensor_copy(dx, x);
-    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        real *at = tensor_data(tensor_select(dx, 0, i)), *end = at + tensor_count(g);
-        const real *slope = tensor_data(g);
-        tensor_copy(g, tensor_narrow(dy, 0, i, 1));
-        if (l->params > 0) tensor_multiply(g, r.spread(l->param[WEIGHT], g.shape));
-        for (; at < end; at += r.length, slope += r.length) {
-            norm_moments m = norm_measure(set, at);
-            double deviation = sqrt(m.variance + r.epsilon);
-            norm_apply(set, at, m.mean, deviation);
-            norm_adjoint(set, at, slope, deviation);
-        }
+    const real middle = (real)mean, mean_g = (real)(of_g.g / count), weight = (real)w;
+    const real slope = (real)(of_g.product / count / deviation / deviation), scale = (real)(1 / deviation);
+    for (ptrdiff_t r = 0; r < s.rows; r++, dx += s.stride, dy += s.stride, x += s.stride) {
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < s.length; i++)
+            dx[i] = (weight * dy[i] - mean_g - (x[i] - middle) * slope) * scale;
     }
 }
 
-void norm_runs_gradient(const layer *l, norm_runs r, tensor x, tensor dy)
+const real *norm_elements(tensor x, tensor copy)
 {
-    tensor h = l->scratch[IMAGE];
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        normalise(r, h, tensor_narrow(x, 0, i, 1));
-        tensor_multiply(h, tensor_narrow(dy, 0, i, 1));
-        tensor_add(r.spread(l->grad[WEIGHT], h.shape), 1, h);
-    }
-    tensor_add(r.spread(l->grad[BIAS], dy.shape), 1, dy);
+    if (tensor_is_contiguous(x)) return tensor_data(x);
+    tensor_copy(copy, x);
+    return tensor_data(copy);
 }

@@ -3,7 +3,8 @@
  * A set of elements is normalised to mean 0 and variance 1, then scaled and shifted:
  *     y = w h + b,   h = (x - mean) / sqrt(variance + epsilon)
  * and with g = w dy, the mean over the set written <>:
- *     dx = (g - <g> - h <g h>) / sqrt(variance + epsilon) */
+ *     dx = (g - <g> - h <g h>) / sqrt(variance + epsilon)
+ * One pass takes two sums, in double, by fixed lanes; another writes the result. */
 #ifndef STRIDE_LAYERS_NORM_H
 #define STRIDE_LAYERS_NORM_H
 
@@ -12,6 +13,7 @@
 /* A set: `rows` rows of `length` elements, `stride` apart. */
 typedef struct norm_set {
     ptrdiff_t rows, length, stride;
+    bool wide; /* whether the machine has wide vectors */
 } norm_set;
 
 typedef struct norm_moments {
@@ -19,24 +21,21 @@ typedef struct norm_moments {
 } norm_moments;
 norm_moments norm_measure(norm_set s, const real *x);
 
-/* x becomes h, in place. */
-void norm_apply(norm_set s, real *x, double mean, double deviation);
+/* Sums over the set: of g, and of g (x - mean). Rows of x are `stride_x` apart. */
+typedef struct norm_sums {
+    double g, product;
+} norm_sums;
+norm_sums norm_sum(norm_set s, const real *g, const real *x, ptrdiff_t stride_x, double mean);
 
-/* h becomes dx, in place, of g. */
-void norm_adjoint(norm_set s, real *h, const real *g, double deviation);
+/* y = (x - mean) scale + shift; y may be x, here and below. */
+void norm_apply(norm_set s, real *y, const real *x, double mean, double scale, double shift);
 
-/* A tensor [C] as a view of shape s [N, C, ...]: one number a channel. */
-tensor norm_by_channel(tensor c, shape s);
+/* dx = (g - <g> - h <g h>) / deviation of g = w dy, from the sums of g over the `count` elements whose moments
+ * these are: the set, or sets with other w. */
+void norm_adjoint(norm_set s, real *dx, const real *dy, double w, const real *x, double mean,
+                  double deviation, norm_sums of_g, double count);
 
-/* The hooks of a layer whose sets are all runs of `length` elements of each image, with or without
- * parameters 0, weight, and 1, bias, which `spread` makes views of shape s. Scratch slot 0 is one image. */
-typedef struct norm_runs {
-    ptrdiff_t length;
-    double epsilon;
-    tensor (*spread)(tensor parameter, shape s);
-} norm_runs;
-void norm_runs_forward(const layer *l, norm_runs r, tensor x, tensor y);
-void norm_runs_backward(const layer *l, norm_runs r, tensor x, tensor dy, tensor dx);
-void norm_runs_gradient(const layer *l, norm_runs r, tensor x, tensor dy);
+/* The elements of a tensor, row-major: where they lie if they can, or else in the copy. */
+const real *norm_elements(tensor x, tensor copy);
 
 #endif
