@@ -2,6 +2,8 @@
 #include "layers/layers.h"
 #include "layers/types.h"
 
+#include <math.h>
+
 typedef struct dropout {
     double p;
 } dropout;
@@ -21,44 +23,71 @@ static int plan_channels(layer *l, shape x, shape *y)
     return layer_memory(l, SHAPE(x.n[0], x.n[1]));
 }
 
-/* Four elements share the 128 bits of one counter; an image begins a new one. */
-static void draw(const layer *l, tensor mask)
+enum { BLOCKS = 32 }; /* drawn at once: a multiple of what becomes a vector */
+
+/* Four elements share the 128 bits of one counter; an image begins a new one. Those whose number is not below
+ * p 2^32 are kept: those above `last`. */
+static void draw_image(random_key key, uint64_t counter, double p, ptrdiff_t size, real *mask)
 {
-    const dropout *o = l->options;
-    random_key key = layer_random(l);
-    ptrdiff_t size = tensor_count(mask) / mask.shape.n[0], blocks = (size + 3) / 4;
-    const double threshold = o->p * 4294967296.0;
-    const real scale = (real)(1 / (1 - o->p));
-    real *at = tensor_data(mask);
-    for (ptrdiff_t i = 0; i < mask.shape.n[0]; i++)
-        for (ptrdiff_t e = 0; e < size; e += 4) {
-            random_block bits =
-                random_bits(key, (uint64_t)(l->first + i) * (uint64_t)blocks + (uint64_t)e / 4);
-            for (int k = 0; k < 4 && e + k < size; k++) *at++ = bits.word[k] >= threshold ? scale : 0;
-        }
+    const uint32_t last = (uint32_t)(ceil(p * 4294967296.0) - 1);
+    const real scale = (real)(1 / (1 - p));
+    for (ptrdiff_t e = 0; e < size; e += 4 * BLOCKS, counter += BLOCKS) {
+        uint32_t word[4 * BLOCKS];
+        ptrdiff_t count = size - e < 4 * BLOCKS ? size - e : 4 * BLOCKS;
+        random_words(key, counter, word, (count + 3) / 4);
+        for (ptrdiff_t k = 0; k < count; k++) mask[e + k] = word[k] > last ? scale : 0;
+    }
 }
 
-/* The mask as a view of x's shape: as it is, or one number for each channel. */
-static tensor mask_of(const layer *l, shape x)
+static void draw(const layer *l, tensor mask)
+{
+    double p = ((const dropout *)l->options)->p;
+    ptrdiff_t images = mask.shape.n[0], size = tensor_count(mask) / images, blocks = (size + 3) / 4;
+    random_key key = layer_random(l);
+    if (p == 0) tensor_fill(mask, 1);
+    for (ptrdiff_t i = 0; i < images && p > 0; i++)
+        draw_image(key, (uint64_t)(l->first + i) * (uint64_t)blocks, p, size, tensor_data(mask) + i * size);
+}
+
+static void product_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    (void)context;
+    real *y = at[0];
+    const real *x = at[1], *mask = at[2], scale = *mask;
+    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * mask[i];
+    } else if (stride[0] == 1 && stride[1] == 1 && stride[2] == 0) {
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * scale;
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = x[i * stride[1]] * mask[i * stride[2]];
+    }
+}
+
+/* y = x times the mask, as it is, or one number for each channel. */
+static void multiply(const layer *l, tensor y, tensor x)
 {
     tensor mask = l->memory[MASK];
-    for (int axis = mask.shape.rank; axis < x.rank; axis++) mask = tensor_split(mask, axis - 1, 1);
-    return tensor_expand(mask, x);
+    for (int axis = mask.shape.rank; axis < x.shape.rank; axis++) mask = tensor_split(mask, axis - 1, 1);
+    tensor_walk(3, (tensor[]){ y, x, tensor_expand(mask, x.shape) }, TENSOR_ANY_ORDER, product_row, NULL);
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
-    tensor_copy(y, x);
-    if (!layer_training(l)) return;
+    if (!layer_training(l)) {
+        tensor_copy(y, x);
+        return;
+    }
     draw(l, l->memory[MASK]);
-    tensor_multiply(y, mask_of(l, y.shape));
+    multiply(l, y, x);
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
-    tensor_copy(dx, dy);
-    if (layer_training(l)) tensor_multiply(dx, mask_of(l, dx.shape));
+    if (layer_training(l)) multiply(l, dx, dy);
+    else tensor_copy(dx, dy);
 }
 
 static const layer_field fields[] = {
@@ -73,6 +102,8 @@ const layer_type layer_type_dropout = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .in_place = true,
+    .ignores_y = true,
 };
 
 const layer_type layer_type_channel_dropout = {
@@ -82,6 +113,8 @@ const layer_type layer_type_channel_dropout = {
     .plan = plan_channels,
     .forward = forward,
     .backward = backward,
+    .in_place = true,
+    .ignores_y = true,
 };
 
 layer *layer_dropout(double p)

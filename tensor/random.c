@@ -38,6 +38,48 @@ random_block random_bits(random_key key, uint64_t counter)
     return block;
 }
 
+enum { TOGETHER = 32 }; /* fewer, and gcc writes the loops out instead */
+
+/* So many blocks at once, word k of all of them beside each other: the loops become vectors. */
+static void mix_together(uint32_t w[4][TOGETHER], const uint32_t key[2])
+{
+    for (int i = 0; i < TOGETHER; i++) {
+        uint64_t even = (uint64_t)MULTIPLIER[0] * w[0][i], odd = (uint64_t)MULTIPLIER[1] * w[2][i];
+        w[0][i] = (uint32_t)(odd >> 32) ^ w[1][i] ^ key[0];
+        w[1][i] = (uint32_t)odd;
+        w[2][i] = (uint32_t)(even >> 32) ^ w[3][i] ^ key[1];
+        w[3][i] = (uint32_t)even;
+    }
+}
+
+static void mix_words(random_key key, uint64_t counter, uint32_t *word)
+{
+    uint32_t w[4][TOGETHER], k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
+    for (int i = 0; i < TOGETHER; i++) {
+        w[0][i] = (uint32_t)(counter + (uint64_t)i);
+        w[1][i] = (uint32_t)((counter + (uint64_t)i) >> 32);
+        w[2][i] = (uint32_t)key.stream;
+        w[3][i] = (uint32_t)(key.stream >> 32);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        mix_together(w, k);
+        k[0] += WEYL[0];
+        k[1] += WEYL[1];
+    }
+    for (int i = 0; i < TOGETHER; i++)
+        for (int j = 0; j < 4; j++) word[4 * i + j] = w[j][i];
+}
+
+void random_words(random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n)
+{
+    ptrdiff_t i = 0;
+    for (; i + TOGETHER <= n; i += TOGETHER) mix_words(key, counter + (uint64_t)i, word + 4 * i);
+    for (; i < n; i++) {
+        random_block block = random_bits(key, counter + (uint64_t)i);
+        for (int k = 0; k < 4; k++) word[4 * i + k] = block.word[k];
+    }
+}
+
 /* One of the block's two 64-bit halves. */
 static uint64_t half(random_block block, int which)
 {

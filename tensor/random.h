@@ -22,6 +22,9 @@ typedef struct random_block {
 /* The 128 random bits at a counter. */
 random_block random_bits(random_key key, uint64_t counter);
 
+/* Of n blocks, from a counter on, their words in turn: word[4 i + k] of block i. */
+void random_words(random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n);
+
 double random_uniform(random_key key, uint64_t counter); /* [0, 1), 53 bits */
 double random_normal(random_key key, uint64_t counter);  /* mean 0, deviation 1: Box-Muller */
 

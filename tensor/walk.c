@@ -160,6 +160,7 @@ static void add_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], voi
 
 void tensor_copy(tensor y, tensor x)
 {
+    if (same_view(y, x) && shape_equal(y.shape, x.shape)) return; /* what runs in place copies itself */
     walk_pair(y, x, "tensor_copy", copy_row, NULL);
 }
 

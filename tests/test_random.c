@@ -100,6 +100,24 @@ static void bits_are_the_published_ones(void **state)
     }
 }
 
+/* Oracle: one block at a time; over a carry into the counter's upper half. */
+static void words_are_those_of_the_blocks(void **state)
+{
+    (void)state;
+    const uint64_t counters[] = { 0, UINT64_C(0xfffffff0), UINT64_C(0xfffffffffffffff0) };
+    for (int c = 0; c < 3; c++)
+        for (ptrdiff_t n = 0; n <= 70; n++) {
+            uint32_t word[4 * 71];
+            memset(word, 0x5a, sizeof word);
+            random_words(KEY, counters[c], word, n);
+            for (ptrdiff_t i = 0; i < n; i++) {
+                random_block block = random_bits(KEY, counters[c] + (uint64_t)i);
+                assert_memory_equal(block.word, word + 4 * i, sizeof block.word);
+            }
+            assert_int_equal(word[4 * n], 0x5a5a5a5a);
+        }
+}
+
 /* Oracle: the same definitions in Python's integers and floats. A model saved by one version must go on
  * with the same numbers in the next. */
 static void numbers_stay_what_they_are(void **state)
@@ -495,6 +513,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(bits_are_the_published_ones, no_error),
+        cmocka_unit_test_setup(words_are_those_of_the_blocks, no_error),
         cmocka_unit_test_setup(numbers_stay_what_they_are, no_error),
         cmocka_unit_test_setup(every_bit_of_key_and_counter_changes_half_the_bits, no_error),
         cmocka_unit_test_setup(uniform_has_its_moments_and_distribution, no_error),
