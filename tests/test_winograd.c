@@ -1,0 +1,291 @@
+/* test_winograd.c: Winograd's way to compute a convolution, whatever conv2d would choose for the case.
+ *
+ * Its matrices hold 0, ±1 and halves, so that small integers are to come out exactly; the oracle is naive.c.
+ * Scratch is filled with NaN before each pass. */
+#include "tests/support.h"
+
+#include "layers/conv2d.h"
+#include "nn/gradcheck.h"
+#include "tensor/kernel.h"
+#include "tests/naive.h"
+
+#include <math.h>
+
+/* ---- a layer that knows this way alone --------------------------------------------------------------- */
+
+static int geometry(const layer *l, window *w)
+{
+    const conv2d *o = l->options;
+    int three[2] = { 3, 3 }, one[2] = { 1, 1 };
+    return window_plan(w, l, l->x, three, one, o->padding, one, false);
+}
+
+static int plan(layer *l, shape x, shape *y)
+{
+    window w;
+    int out = ((const conv2d *)l->options)->out_channels;
+    if (geometry(l, &w)) return -1;
+    *y = SHAPE(x.n[0], out, w.out[0], w.out[1]);
+    if (layer_parameter(l, "weight", SHAPE(out, x.n[1], 3, 3), (layer_init){ .uniform = 1 })) return -1;
+    return conv2d_winograd.plan(l, &w, x);
+}
+
+static void forward(layer *l, tensor x, tensor y)
+{
+    window w;
+    geometry(l, &w);
+    conv2d_winograd.forward(l, &w, x, y);
+}
+
+static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)x, (void)y;
+    window w;
+    geometry(l, &w);
+    conv2d_winograd.backward(l, &w, dy, dx);
+}
+
+static void gradient(layer *l, tensor x, tensor y, tensor dy)
+{
+    (void)y;
+    window w;
+    geometry(l, &w);
+    conv2d_winograd.gradient(l, &w, x, dy);
+}
+
+static const layer_field fields[] = {
+    { "out_channels", FIELD_INT, offsetof(conv2d, out_channels), .least = 1 },
+    { "padding", FIELD_PAIR, offsetof(conv2d, padding) },
+    { 0 },
+};
+
+static const layer_type winograd = {
+    .name = "winograd",
+    .options_size = sizeof(conv2d),
+    .fields = fields,
+    .plan = plan,
+    .forward = forward,
+    .backward = backward,
+    .gradient = gradient,
+};
+
+static conv2d options(ptrdiff_t out, int above, int left)
+{
+    return (conv2d){ .out_channels = (int)out, .kernel = { 3, 3 }, .padding = { above, left } };
+}
+
+static layer *built(conv2d o, shape x)
+{
+    layer *l = layer_new(&winograd, &o, 0, NULL);
+    assert_non_null(l);
+    if (layer_build(l, x, 1)) fail_msg("%s", error_text());
+    layer_mode(l, true, 1, 1);
+    return l;
+}
+
+/* ---- machines ---------------------------------------------------------------------------------------- */
+
+static const char *const engines[] = { "avx512", "avx2", "generic" };
+enum { ENGINES = sizeof engines / sizeof *engines };
+
+/* Chooses engine i; false where this machine cannot run it. */
+static bool available(int i)
+{
+    const kernel *k;
+    use_engine(engines[i]);
+    if (kernel_choose(&k) == 0) return true;
+    error_clear();
+    return false;
+}
+
+static int end_engines(void **state)
+{
+    use_engine(NULL);
+    return error_none_left(state);
+}
+
+#define CLAIM_OF_ENGINES(function) cmocka_unit_test_setup_teardown(function, error_none_yet, end_engines)
+
+/* ---- passes ------------------------------------------------------------------------------------------ */
+
+static tensor garbage(shape s)
+{
+    tensor x = tensor_new(s);
+    tensor_fill(x, (real)NAN);
+    return x;
+}
+
+static void run(layer *l, tensor x, tensor dy, tensor y, tensor dx)
+{
+    layer_spoil_scratch(l);
+    layer_forward(l, x, y);
+    layer_spoil_scratch(l);
+    layer_backward(l, x, y, dy, dx);
+}
+
+static void check_engine(conv2d o, tensor x, tensor weight, tensor dy, naive want)
+{
+    layer *l = built(o, x.shape);
+    about("%s: padding %dx%d of %s to %s", l->kernel->name, o.padding[0], o.padding[1],
+          shape_text(x.shape).text, shape_text(l->y).text);
+    tensor y = garbage(l->y), dx = garbage(x.shape), gradient = tensor_clone(want.dweight);
+    tensor_copy(l->param[0], weight);
+    tensor_copy(l->grad[0], weight);
+    tensor_add(gradient, 1, weight);
+    run(l, x, dy, y, dx);
+    assert_same(y, want.y);
+    assert_same(dx, want.dx);
+    assert_same(l->grad[0], gradient);
+    assert_null(error_text());
+    tensor_free(y), tensor_free(dx), tensor_free(gradient);
+    layer_free(l);
+}
+
+static void check(dice *d, conv2d o, tensor x)
+{
+    tensor weight = roll_tensor(d, SHAPE(o.out_channels, x.shape.n[1], 3, 3), -3, 3);
+    tensor dy = roll_tensor(d, naive_conv2d_shape(o, x.shape), -3, 3);
+    naive want = naive_conv2d(o, x, weight, (tensor){ 0 }, dy);
+    for (int i = 0; i < ENGINES; i++)
+        if (available(i)) check_engine(o, x, weight, dy, want);
+    naive_free(want);
+    tensor_free(weight), tensor_free(dy);
+}
+
+static void integers_are_exact_for_any_shape_and_view(void **state)
+{
+    (void)state;
+    dice d = { { 1 } };
+    for (int i = 0; i < 100; i++) {
+        int above = (int)roll(&d, 0, 2), left = (int)roll(&d, 0, 2);
+        ptrdiff_t n = chance(&d, 10) ? 17 : roll(&d, 1, 4); /* 17: more than two chunks */
+        shape s = SHAPE(n, roll(&d, 1, 20), roll(&d, above ? 1 : 3, 9), roll(&d, left ? 1 : 3, 9));
+        tensor whole, x = roll_view(&d, s, &whole);
+        if (chance(&d, 50)) {
+            tensor_free(whole);
+            x = whole = tensor_new(s);
+        }
+        roll_elements(&d, x, -4, 4);
+        check(&d, options(roll(&d, 1, 20), above, left), x);
+        tensor_free(whole);
+    }
+}
+
+/* Of the engine with the longest vectors, and of others as their vectors are a part of those. */
+static void integers_are_exact_where_vectors_bands_and_blocks_end(void **state)
+{
+    (void)state;
+    static const struct {
+        int out, padding[2];
+        shape x;
+    } cases[] = {
+        { 16, { 1, 1 }, { 4, { 8, 16, 14, 14 } } }, /* vectors are full */
+        { 33, { 1, 0 }, { 4, { 3, 17, 9, 8 } } },   /* one channel more */
+        { 15, { 0, 2 }, { 4, { 8, 31, 7, 10 } } },  /* one less */
+        { 3, { 1, 1 }, { 4, { 2, 70, 33, 33 } } },  /* several bands of x */
+        { 70, { 2, 1 }, { 4, { 2, 3, 32, 30 } } },  /* several bands of y */
+        { 2, { 1, 1 }, { 4, { 2, 2, 3, 2500 } } },  /* a row of an image is more than a band */
+        { 130, { 1, 1 }, { 4, { 3, 129, 7, 9 } } }, /* the smallest block */
+        { 1, { 2, 2 }, { 4, { 1, 1, 1, 1 } } },     /* a pixel, and windows that see it in their corners */
+        { 4, { 0, 0 }, { 4, { 1, 4, 3, 3 } } },     /* one window */
+    };
+    dice d = { { 2 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tensor x = roll_tensor(&d, cases[i].x, -3, 3);
+        check(&d, options(cases[i].out, cases[i].padding[0], cases[i].padding[1]), x);
+        tensor_free(x);
+    }
+}
+
+/* ---- numbers that are no integers -------------------------------------------------------------------- */
+
+static double dot(tensor a, tensor b)
+{
+    double sum = 0;
+    for (ptrdiff_t k = 0; k < tensor_count(a); k++) sum += (double)*element(a, k) * (double)*element(b, k);
+    return sum;
+}
+
+static void assert_close(double value, double expected, double limit)
+{
+    if (fabs(value - expected) > limit) fail_msg("%.17g, expected %.17g within %g", value, expected, limit);
+}
+
+/* <f(x), dy> = <x, fᵀ(dy)> = <weight, gradient>: the derivatives, of a function that is linear in both. */
+static void backward_and_gradient_are_adjoint_to_forward(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ENGINES; i++)
+        for (int padding = 0; padding < 3; padding++) {
+            shape s = SHAPE(9, 18, 7, 10);
+            if (!available(i)) continue;
+            layer *l = built(options(20, padding, 2 - padding), s);
+            tensor x = tensor_new(s), y = garbage(l->y), dx = garbage(s), dy = tensor_new(l->y);
+            tensor_uniform(x, (random_key){ 1, 1 }, -1, 1);
+            tensor_uniform(dy, (random_key){ 1, 2 }, -1, 1);
+            run(l, x, dy, y, dx);
+            double product = dot(y, dy), limit = 4 * (double)REAL_EPSILON * sqrt(dot(y, y) * dot(dy, dy));
+            assert_close(dot(x, dx), product, limit);
+            assert_close(dot(l->param[0], l->grad[0]), product, limit);
+            tensor_free(x), tensor_free(y), tensor_free(dx), tensor_free(dy);
+            layer_free(l);
+        }
+}
+
+/* The root of the mean square of a - b, relative to that of b. */
+static double distance(tensor a, tensor b)
+{
+    double error = 0;
+    for (ptrdiff_t k = 0; k < tensor_count(a); k++) {
+        double difference = (double)*element(a, k) - (double)*element(b, k);
+        error += difference * difference;
+    }
+    return sqrt(error / dot(b, b));
+}
+
+/* Plain sums of 288 products err by 1 to 2.5 epsilon here; these by 1.7 to 3.4, of which in double a part is the
+ * oracle's. */
+static void the_error_is_that_of_a_sum(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ENGINES; i++) {
+        shape s = SHAPE(2, 32, 12, 12);
+        conv2d o = options(32, 1, 1);
+        if (!available(i)) continue;
+        layer *l = built(o, s);
+        tensor x = tensor_new(s), y = garbage(l->y), dx = garbage(s), dy = tensor_new(l->y);
+        tensor_uniform(x, (random_key){ 1, 1 }, -1, 1);
+        tensor_uniform(dy, (random_key){ 1, 2 }, -1, 1);
+        run(l, x, dy, y, dx);
+        naive want = naive_conv2d(o, x, l->param[0], (tensor){ 0 }, dy);
+        double errors[] = { distance(y, want.y), distance(dx, want.dx), distance(l->grad[0], want.dweight) };
+        for (int k = 0; k < 3; k++) assert_close(errors[k], 0, 5 * (double)REAL_EPSILON);
+        naive_free(want);
+        tensor_free(x), tensor_free(y), tensor_free(dx), tensor_free(dy);
+        layer_free(l);
+    }
+}
+
+static void its_gradients_are_those_of_differences(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ENGINES; i++) {
+        conv2d o = options(5, 1, 0);
+        if (!available(i)) continue;
+        layer *l = layer_new(&winograd, &o, 0, NULL);
+        assert_gradients(l, SHAPE(9, 3, 5, 6));
+        layer_free(l);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM_OF_ENGINES(integers_are_exact_for_any_shape_and_view),
+        CLAIM_OF_ENGINES(integers_are_exact_where_vectors_bands_and_blocks_end),
+        CLAIM_OF_ENGINES(backward_and_gradient_are_adjoint_to_forward),
+        CLAIM_OF_ENGINES(its_gradients_are_those_of_differences),
+        CLAIM_OF_ENGINES(the_error_is_that_of_a_sum),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
