@@ -325,11 +325,12 @@ TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1:allocator_may_return_null=1
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
 # What a script finds in its environment, all absolute: programs, libraries and how to build with them.
-IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" LIB="$(abspath $(call lib,float))" \
+IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROOT)/float/bench" LIB="$(abspath $(call lib,float))" \
     LIB_DOUBLE="$(abspath $(call lib,double))" CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
     CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(OPENMP) $(CFLAGS)) LIBS=$(call quoted,$(LIBS)) \
     SANITIZE=$(call quoted,$(SANITIZE))
-FOR_SCRIPT := $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p))
+FOR_SCRIPT := $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p)) \
+              $(foreach b,bench scaling stride_peer,$(OUT)/float/bench/$b)
 
 # The tests $3 of precision $2 leave their counts in folder $1; the environment $4 is theirs besides.
 define run_programs

@@ -6,6 +6,7 @@
 #include "tests/bench/moonshot.h"
 #include "tests/bench/report.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,8 @@ static const char usage[] =
     "usage: bench [options] [NAME...]\n"
     "\n"
     "Measures the machine, layers and networks, with one thread and with two, in rounds that\n"
-    "take each subject in turn. Names are parts of what to measure: conv, \"relu backward\",\n"
-    "train, lenet5; without any, everything is measured. Progress goes to stderr.\n"
+    "take each subject in turn. Names are parts of what to measure: conv, 26x26, train,\n"
+    "lenet5; without any, everything is measured. Progress goes to stderr.\n"
     "\n"
     "  -r, --rounds=N    how often each is measured (5)\n"
     "  -c, --csv=FILE    a line for each result\n"
@@ -76,6 +77,7 @@ static settings parse(int argc, char **argv)
         default: exit(2);
         }
     if (s.quick) s.rounds = 1;
+    if (s.quick) setenv("BENCH_QUICK", "1", 1);
     s.names = argv + optind;
     return s;
 }
@@ -116,25 +118,36 @@ static int select_subjects(subject *all, int count, char **names)
 
 /* ---- running ------------------------------------------------------------------------------------- */
 
-static int report(const campaign *c, const settings *s, const mnist_run *mnist)
+static void report(const campaign *c, const mnist_run *mnist, FILE *csv)
 {
     bool alone = c->peer_count == 1;
-    if (s->csv && (alone ? report_csv : compare_csv)(c, s->csv)) return -1;
+    if (csv) (alone ? report_csv : compare_csv)(c, csv);
     report_table(c, stdout);
-    if (alone) return 0;
+    if (alone) return;
     fputc('\n', stdout);
     compare_table(c, stdout);
     moonshot_table(c, mnist, stdout);
-    return 0;
 }
 
+static int refuse_file(const char *file)
+{
+    return error_set("%s: %s", file, strerror(errno));
+}
+
+/* That a file cannot be written is found before anything is measured. */
 static int run(settings *s, campaign *c)
 {
     mnist_run mnist = { 0 };
-    if (s->cpu_time) setenv("BENCH_CLOCK", "cpu", 1); /* for all that is started */
-    bool train = s->mnist && !s->cpu_time;            /* what it takes is a matter of the clock */
-    if (campaign_run(c) || (train && moonshot_mnist(s->mnist, &mnist))) return -1;
-    return report(c, s, &mnist);
+    FILE *csv = s->csv ? fopen(s->csv, "w") : NULL;
+    if (s->csv && !csv) return refuse_file(s->csv);
+    if (s->cpu_time) setenv("BENCH_CLOCK", "cpu", 1);    /* for all that is started */
+    const char *command = s->cpu_time ? NULL : s->mnist; /* what it takes is a matter of the clock */
+    int status = campaign_run(c);
+    if (status == 0 && command) status = moonshot_mnist(command, &mnist);
+    if (status == 0) report(c, &mnist, csv);
+    bool failed = csv && ferror(csv);
+    if (csv && fclose(csv)) failed = true;
+    return failed && status == 0 ? refuse_file(s->csv) : status;
 }
 
 int main(int argc, char **argv)

@@ -1,10 +1,8 @@
 /* compare.c: see compare.h. */
 #include "tests/bench/compare.h"
-#include "tensor/error.h"
 #include "tests/bench/report.h"
 #include "tests/bench/statistics.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -144,15 +142,10 @@ static void write_row(const campaign *c, cell at, FILE *to)
             with.spread, r->peak);
 }
 
-int compare_csv(const campaign *c, const char *file)
+void compare_csv(const campaign *c, FILE *to)
 {
-    FILE *to = fopen(file, "w");
-    if (!to) return error_set("%s: %s", file, strerror(errno));
     fputs("subject,pass,threads,stride_seconds,peer,setting,seconds,ratio,spread,process_peak_mb\n", to);
     for (int i = 0; i < c->subject_count; i++)
         for (int t = 0; t < c->threads_count; t++)
             for (int p = 1; p < c->peer_count; p++) write_row(c, (cell){ i, t, p }, to);
-    int failed = ferror(to);
-    if (fclose(to) || failed) return error_set("%s: cannot be written: %s", file, strerror(errno));
-    return 0;
 }

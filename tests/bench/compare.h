@@ -18,7 +18,7 @@ comparison compare_with(const campaign *c, cell at, const char *family);
 /* A line for each subject and number of threads that some peer does too; then what peers did not do. */
 void compare_table(const campaign *c, FILE *to);
 
-/* 0, or -1 with an error where the file cannot be written. */
-int compare_csv(const campaign *c, const char *file);
+/* A line for each result of a peer. */
+void compare_csv(const campaign *c, FILE *to);
 
 #endif

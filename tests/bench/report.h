@@ -20,7 +20,7 @@ rates report_rates(const campaign *c, cell at);
 /* Peer 0 alone: a line for each subject and number of threads. */
 void report_table(const campaign *c, FILE *to);
 
-/* Every peer. 0, or -1 with an error where the file cannot be written. */
-int report_csv(const campaign *c, const char *file);
+/* Every peer: a line for each result. */
+void report_csv(const campaign *c, FILE *to);
 
 #endif

@@ -91,6 +91,7 @@ static settings parse(int argc, char **argv)
         exit(2);
     }
     if (s.quick) s.rounds = 1;
+    if (s.quick) setenv("BENCH_QUICK", "1", 1);
     return s;
 }
 
@@ -191,10 +192,11 @@ static double print_curve(const campaign *c, const curve *v, int first, int coun
     return lasting_rise(cost, count);
 }
 
-/* At the largest size, where there is most for two threads to share. */
+/* Of the two largest sizes, where there is most for two threads to share, the one that tells more for them. */
 static double cost_of_second_thread(const campaign *c, int last)
 {
-    return least_seconds(c, last, 1) / least_seconds(c, last, 0);
+    double largest = least_seconds(c, last, 1) / least_seconds(c, last, 0);
+    return fmin(largest, least_seconds(c, last - 1, 1) / least_seconds(c, last - 1, 0));
 }
 
 /* With one thread, with two, and these against each other; `first` is the curve's first subject. */

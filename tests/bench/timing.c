@@ -2,17 +2,27 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/bench/timing.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static const double LEAST = 0.02; /* seconds of a measured repetition */
+static bool is_set(const char *name, const char *value)
+{
+    const char *given = getenv(name);
+    return given && strcmp(given, value) == 0;
+}
+
+/* Seconds of a measured repetition. */
+static double least(void)
+{
+    return is_set("BENCH_QUICK", "1") ? 0.001 : 0.02;
+}
 
 double now(void)
 {
     struct timespec t;
-    const char *which = getenv("BENCH_CLOCK");
-    clock_gettime(which && strcmp(which, "cpu") == 0 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    clock_gettime(is_set("BENCH_CLOCK", "cpu") ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -26,7 +36,7 @@ static double seconds_of(void (*call)(void *context), void *context, long calls)
 /* Aims a little above, and never more than tenfold: a first guess from a tiny time is a bad one. */
 static long more_calls(long calls, double seconds)
 {
-    double factor = seconds > 0 ? 1.2 * LEAST / seconds : 10;
+    double factor = seconds > 0 ? 1.2 * least() / seconds : 10;
     return (long)((double)calls * (factor > 10 ? 10 : factor)) + 1;
 }
 
@@ -36,7 +46,7 @@ double seconds_a_call(void (*call)(void *context), void *context)
     call(context);
     for (;;) {
         double seconds = seconds_of(call, context, calls);
-        if (seconds >= LEAST) return seconds / (double)calls;
+        if (seconds >= least()) return seconds / (double)calls;
         calls = more_calls(calls, seconds);
     }
 }

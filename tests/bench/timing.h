@@ -6,7 +6,8 @@
  * process. */
 double now(void);
 
-/* Seconds of one call: a first call that is not counted, then as many as take 20 ms together. */
+/* Seconds of one call: a first call that is not counted, then as many as take 20 ms together;
+ * with BENCH_QUICK=1 a twentieth of that. */
 double seconds_a_call(void (*call)(void *context), void *context);
 
 #endif

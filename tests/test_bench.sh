@@ -1,0 +1,166 @@
+#!/usr/bin/env bash
+# The benchmarks' programs: their options, what they print and write, and how they treat peers. Not their figures.
+set -u
+tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/bench
+mkdir -p "$tmp"
+out=$tmp/out err=$tmp/err
+failed=0
+
+claim() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >"$tmp/log" 2>&1; then
+        echo "ok $name"
+    else
+        cat "$tmp/log"
+        echo "not ok $name"
+        failed=1
+    fi
+}
+
+run() { # COMMAND...: into $out, $err and $status
+    "$@" >"$out" 2>"$err"
+    status=$?
+}
+because() { # WHAT: tells what it did, and fails
+    echo "$1; status $status, stdout and stderr:"
+    tail -n 20 "$out"
+    echo --
+    tail -n 20 "$err"
+    return 1
+}
+lines() { awk 'END { print NR }' "$1"; }
+succeeds() { # COMMAND...
+    run "$@"
+    [ $status = 0 ] && [ ! -s "$err" ] || because "$*"
+}
+fails() { # STATUS PATTERN COMMAND...: one line on stderr, nothing on stdout
+    local expected=$1 pattern=$2
+    shift 2
+    run "$@"
+    [ $status = "$expected" ] || because "$*: expected status $expected" || return
+    [ "$(lines "$err")" = 1 ] && [ ! -s "$out" ] || because "$*: expected one line, on stderr" || return
+    grep -qE -- "$pattern" "$err" || because "$*: expected /$pattern/"
+}
+
+# ---- options ---------------------------------------------------------------------------------------
+
+helps() {
+    local program option
+    for program in bench scaling; do
+        for option in --help -h; do
+            succeeds "$BENCH/$program" $option || return
+            grep -q "^usage: $program" "$out" || because "$program $option" || return
+        done
+    done
+}
+refuses_options() {
+    local option program
+    for program in bench scaling; do
+        for option in --no-such-option --rounds --rounds= --rounds=0 --rounds=2x --rounds=100 --quick=1; do
+            fails 2 . "$BENCH/$program" $option || return
+        done
+    done
+    for option in --peer=torch --peer==command --peer=torch=; do fails 2 NAME=COMMAND "$BENCH/bench" $option || return; done
+    for option in --limit=0.5 --limit=nan word; do fails 2 . "$BENCH/scaling" $option || return; done
+}
+refuses_names() { fails 2 'nothing .* "deconvolution"' "$BENCH/bench" --quick relu deconvolution; }
+refuses_files() { fails 1 "^bench: $tmp/nowhere/csv: No such file" "$BENCH/bench" --quick --csv="$tmp/nowhere/csv" relu; }
+
+claim "they help on stdout" helps
+claim "options that there are not, and values out of range, are refused" refuses_options
+claim "a name that selects nothing is refused" refuses_names
+claim "a file that cannot be written is refused before anything is measured" refuses_files
+
+# ---- a run -----------------------------------------------------------------------------------------
+
+quick() { succeeds "$BENCH/bench" --quick --csv="$tmp/csv" "relu " mlp; }
+# The machine, relu both ways, training and inference: each with one thread and with two.
+prints_rows() {
+    quick || return
+    local what
+    for what in fma 'sgemm 256x256x256' 'copy 8 MiB' 'relu 4x64x24x24 +forward' 'relu 4x64x24x24 +backward' 'mlp +train' 'mlp +infer'; do
+        [ "$(grep -cE "^$what +[12] +[0-9.]+ " "$out")" = 2 ] || because "no two lines of $what" || return
+    done
+    ! grep -q '^conv' "$out" || because "conv was not asked for"
+}
+writes_csv() {
+    quick || return
+    [ "$(head -n 1 "$tmp/csv")" = "peer,subject,pass,threads,seconds,spread,gflops,share_of_peak,gigabytes,share_of_copy,images_per_second,process_peak_mb,allocations" ] &&
+        awk -F , 'NF != 13 || (NR > 1 && !($5 > 0)) { wrong = 1 } END { exit wrong || NR != 1 + 7 * 2 }' "$tmp/csv" || { cat "$tmp/csv"; because "--csv"; }
+}
+# Nominal operations: training the multilayer perceptron, 3 forward passes less the first layer's dx, batches of 4.
+counts_operations() {
+    quick || return
+    awk -F , '$2 == "mlp" && $3 == "train" {
+        flops = $5 * $7 * 1e9
+        expected = 4 * 2 * (3 * (784 * 512 + 512 * 512 + 512 * 10) - 784 * 512)
+        wrong = wrong || flops < 0.99 * expected || flops > 1.01 * expected
+        seen++
+    } END { exit wrong || seen != 2 }' "$tmp/csv" || { cat "$tmp/csv"; because "operations"; }
+}
+answers_nonsense() {
+    printf '%s\n' '' words 'relu 1 2 3 4 sideways' 'relu 1 2 3 forward' 'relu 1 2 3 x forward' 'net nothing 4 train' 'sgemm 0 run' 'relu 1 2 3 4 forward' >"$tmp/requests"
+    run "$BENCH/stride_peer" <"$tmp/requests"
+    [ "$status" = 0 ] && [ "$(cut -d ' ' -f 1 "$out" | tr '\n' ' ')" = "ready error error error error error error error ok " ] ||
+        because "answers"
+}
+
+claim "a quick run prints what was asked for, with one thread and with two" prints_rows
+claim "--csv writes the promised columns" writes_csv
+claim "operations are the nominal ones" counts_operations
+claim "a request that makes no sense is answered with an error" answers_nonsense
+
+# ---- peers -----------------------------------------------------------------------------------------
+
+# A peer that takes a second for everything; with an argument, so many.
+cat >"$tmp/slow" <<'END'
+echo ready
+while read -r kind _; do
+    if [ "$kind" = relu ]; then echo "ok ${1:-1} -1"; else echo "skip not measured here"; fi
+done
+END
+against() { succeeds "$BENCH/bench" --quick --csv="$tmp/csv" --peer="slow=sh '$tmp/slow'" --peer="slow slower=sh '$tmp/slow' 2" "$@"; }
+compares() {
+    against relu || return
+    grep -qE '^relu .*forward +1 +[0-9.]+ +1000\.0000 +[0-9.]+x' "$out" || because "the peer's better setting" || return
+    awk -F , 'NR > 1 { wrong = wrong || $5 != "slow" || !($8 > 1) } $6 == "slower" { slower++ }
+        END { exit wrong || slower != NR - 1 - slower || slower == 0 }' "$tmp/csv" || { cat "$tmp/csv"; because "--csv"; }
+}
+tells_goals() {
+    against relu || return
+    grep -q '^the moonshot' "$out" && grep -qE '^train example, .* torch .*not measured$' "$out" || because "goals"
+}
+leaves_out() { # PATTERN COMMAND
+    succeeds "$BENCH/bench" --quick --peer="none=$2" relu && grep -qE "^none: nothing measured: $1" "$out" || because "$2"
+}
+absent_peers() {
+    leaves_out 'it is not here' 'echo skip it is not here' && leaves_out 'it does not start' true &&
+        leaves_out 'it ended' 'echo ready' && leaves_out 'out of order' 'sh -c "echo ready; while read -r _; do echo error out of order; done"'
+}
+trains_mnist() {
+    succeeds "$BENCH/bench" --quick --peer="none=echo skip it" --mnist='echo test accuracy=0.9912' relu || return
+    grep -qE '^make mnist, accuracy +99\.12% .* met$' "$out" || because "accuracy" || return
+    run "$BENCH/bench" --quick --mnist=false relu
+    [ $status = 1 ] && grep -q '^bench: false: it gives no accuracy' "$err" || because "--mnist=false"
+}
+
+claim "ratios are those to a peer's best setting" compares
+claim "goals that were not measured are said to be so" tells_goals
+claim "a peer that cannot run is left out, with its reason" absent_peers
+claim "training MNIST is run, and its accuracy read" trains_mnist
+
+# ---- scaling ---------------------------------------------------------------------------------------
+
+scales() {
+    succeeds "$BENCH/scaling" --quick --limit=1e6 && [ "$(tail -n 1 "$out")" = ok ] &&
+        [ "$(grep -c '^  batch 4 ' "$out")" -ge 10 ] || because "scaling"
+}
+# Not every one of so many quick measurements can be below the one before.
+scales_too_well() {
+    run "$BENCH/scaling" --quick --limit=1
+    [ $status = 1 ] && [ "$(tail -n 1 "$out")" = FAIL ] && grep -q '^FAIL .* limit 1.00' "$out" || because "--limit=1"
+}
+claim "scaling prints its curves, and ok within the limit" scales
+claim "beyond the limit it fails" scales_too_well
+exit $failed
