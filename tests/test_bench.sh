@@ -24,9 +24,7 @@ run() { # COMMAND...: into $out, $err and $status
 }
 because() { # WHAT: tells what it did, and fails
     echo "$1; status $status, stdout and stderr:"
-    tail -n 20 "$out"
-    echo --
-    tail -n 20 "$err"
+    tail -n 20 "$out" "$err" | sed 's/^/    /' # scaling's "ok" is no claim of ours
     return 1
 }
 lines() { awk 'END { print NR }' "$1"; }

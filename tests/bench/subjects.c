@@ -124,18 +124,18 @@ static int add_layer(subject *to, const layer_case *c, int batch)
     int size[SIZES], count = 0;
     memcpy(size, c->size, sizeof size);
     size[0] = (int)((long)size[0] * batch / 64);
-    bool conv = strcmp(k->name, "conv") == 0, dense = strcmp(k->name, "dense") == 0;
+    bool convolves = strcmp(k->name, "conv") == 0, multiplies = strcmp(k->name, "dense") == 0;
     const struct {
         const char *name;
         const double *times;
     } passes[] = { { "forward", k->forward }, { "backward", k->backward }, { "gradient", k->gradient } };
     for (int i = 0; i < 3; i++) {
-        if (i == 2 && !conv && !dense && k->gradient[0] == 0) continue;
+        if (i == 2 && !convolves && !multiplies && k->gradient[0] == 0) continue;
         subject *s = &to[count++];
         *s = (subject){ .pass = passes[i].name, .process = "layers" };
         name_layer(s->name, c, k, size);
         request_layer(s->request, c, k, size);
-        s->flops = conv ? conv_flops(size) : dense ? 2 * product(size, 3) : 0;
+        s->flops = convolves ? conv_flops(size) : multiplies ? 2 * product(size, 3) : 0;
         s->bytes = bytes_of(k, size, passes[i].times);
     }
     return count;
