@@ -38,18 +38,25 @@ static int plan(layer *l, shape x, shape *y)
     return method_for(l, &w, x)->plan(l, &w, x);
 }
 
-static tensor over_images(tensor bias, shape y)
+const real *conv2d_bias(const layer *l)
 {
-    return tensor_expand(tensor_reshape(bias, SHAPE(y.n[1], 1, 1)), y);
+    return l->params > CONV2D_BIAS ? tensor_data(l->param[CONV2D_BIAS]) : NULL;
+}
+
+void conv2d_add_bias(const layer *l, tensor y)
+{
+    ptrdiff_t channels = y.shape.n[1], area = y.shape.n[2] * y.shape.n[3], planes = y.shape.n[0] * channels;
+    const real *bias = conv2d_bias(l);
+    real *at = tensor_data(y);
+    for (ptrdiff_t p = 0; p < planes && bias; p++, at += area)
+        for (ptrdiff_t i = 0; i < area; i++) at[i] += bias[p % channels];
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
-    const conv2d *o = l->options;
     window w;
     geometry(l, l->x, &w);
     method_for(l, &w, l->x)->forward(l, &w, x, y);
-    if (!o->no_bias) tensor_add(y, 1, over_images(l->param[CONV2D_BIAS], y.shape));
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
@@ -60,14 +67,38 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
     method_for(l, &w, l->x)->backward(l, &w, dy, dx);
 }
 
+/* The sum of a plane, in so many lanes that they become vectors; each adds few numbers, of one channel. */
+static double sum_of(const real *x, ptrdiff_t count)
+{
+    enum { LANES = 16 };
+    real part[LANES] = { 0 };
+    double sum = 0;
+    ptrdiff_t whole = count / LANES * LANES;
+    for (ptrdiff_t i = 0; i < whole; i += LANES)
+        for (int e = 0; e < LANES; e++) part[e] += x[i + e];
+    for (int e = 0; e < LANES; e++) sum += (double)part[e];
+    for (ptrdiff_t i = whole; i < count; i++) sum += (double)x[i];
+    return sum;
+}
+
+static void bias_gradient(layer *l, tensor dy)
+{
+    ptrdiff_t channels = dy.shape.n[1], area = dy.shape.n[2] * dy.shape.n[3];
+    for (ptrdiff_t o = 0; o < channels; o++) {
+        double sum = 0;
+        for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++)
+            sum += sum_of(tensor_data(dy) + (i * channels + o) * area, area);
+        tensor_data(l->grad[CONV2D_BIAS])[o] += (real)sum;
+    }
+}
+
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
     (void)y;
-    const conv2d *o = l->options;
     window w;
     geometry(l, l->x, &w);
     method_for(l, &w, l->x)->gradient(l, &w, x, dy);
-    if (!o->no_bias) tensor_add(over_images(l->grad[CONV2D_BIAS], dy.shape), 1, dy);
+    if (conv2d_bias(l)) bias_gradient(l, dy);
 }
 
 static const layer_field fields[] = {

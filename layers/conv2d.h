@@ -15,11 +15,15 @@ typedef struct conv2d_method {
     bool (*suits)(const layer *l, const window *w, shape x);
     int (*plan)(layer *l, const window *w, shape x); /* asks for scratch */
 
-    /* As the hooks of the same names; y gets no bias, and gradient adds to the weight's alone. */
+    /* As the hooks of the same names; gradient adds to the weight's alone. */
     void (*forward)(layer *l, const window *w, tensor x, tensor y);
     void (*backward)(layer *l, const window *w, tensor dy, tensor dx);
     void (*gradient)(layer *l, const window *w, tensor x, tensor dy);
 } conv2d_method;
+
+/* The bias of each output channel; NULL: none. Adding it to y [N, O, OH, OW]. */
+const real *conv2d_bias(const layer *l);
+void conv2d_add_bias(const layer *l, tensor y);
 
 extern const conv2d_method conv2d_winograd, conv2d_direct, conv2d_columns;
 

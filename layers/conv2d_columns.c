@@ -52,6 +52,7 @@ static void forward(layer *l, const window *w, tensor x, tensor y)
                         group(l->param[CONV2D_WEIGHT], g, groups),
                         window_rows(columns, g, groups, positions(w)), 0);
     }
+    conv2d_add_bias(l, y);
 }
 
 static void backward(layer *l, const window *w, tensor dy, tensor dx)

@@ -155,22 +155,23 @@ static int plan(layer *l, const window *w, shape x)
 /* ---- forward and backward: one product --------------------------------------------------------------- */
 
 /* to[m][position] = Σ_k weight[row[m] + step[k]] plane[offset[k] + position] */
-static void correlate(const layer *l, ptrdiff_t depth, const real *plane, ptrdiff_t pitch, tensor to)
+static void correlate(const layer *l, ptrdiff_t depth, const real *plane, ptrdiff_t pitch, const real *bias,
+                      tensor to)
 {
     target t = { to.shape.n[0], to.shape.n[1], to.shape.n[2] };
     const ptrdiff_t rows = block_rows(l, t.height, pitch, t.channels);
-    bool straight = pitch == t.width; /* no position is none: to its place at once */
-    tensor result = l->scratch[RESULT];
-    result.shape = SHAPE(t.channels, rows, t.width);
-    result.stride[0] = result_pitch(l, t, pitch), result.stride[1] = pitch, result.stride[2] = 1;
+    bool straight = pitch == t.width && !bias; /* no position is none: to its place at once */
+    ptrdiff_t far = straight ? to.stride[0] : result_pitch(l, t, pitch);
     for (ptrdiff_t first = 0; first < t.height; first += rows) {
         if (first + rows > t.height) first = t.height - rows; /* some once more */
-        tensor place = tensor_narrow(to, 1, first, rows), block = straight ? place : result;
+        real *place = tensor_data(to) + first * t.width,
+             *result = straight ? place : tensor_data(l->scratch[RESULT]);
         kernel_product(l->kernel, t.channels, positions(rows, t.width, pitch), depth,
                        tensor_data(l->param[CONV2D_WEIGHT]), layer_offsets(l, ROW), layer_offsets(l, STEP),
-                       plane + first * pitch, layer_offsets(l, OFFSET), tensor_data(block), block.stride[0],
-                       false);
-        if (!straight) tensor_copy(place, result);
+                       plane + first * pitch, layer_offsets(l, OFFSET), result, far, false);
+        for (ptrdiff_t m = 0; m < t.channels && !straight; m++)
+            kernel_move(l->kernel, rows, t.width, result + m * far, pitch, place + m * to.stride[0], t.width,
+                        bias ? bias[m] : 0);
     }
 }
 
@@ -194,7 +195,7 @@ static void forward(layer *l, const window *w, tensor x, tensor y)
     look(layer_offsets(l, OFFSET), w, p);
     clear(p, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
-        correlate(l, taps, lay_out(p, tensor_select(x, 0, i), l->scratch[PLANE]), p.pitch,
+        correlate(l, taps, lay_out(p, tensor_select(x, 0, i), l->scratch[PLANE]), p.pitch, conv2d_bias(l),
                   tensor_select(y, 0, i));
 }
 
@@ -210,7 +211,7 @@ static void backward(layer *l, const window *w, tensor dy, tensor dx)
     clear(p, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++)
         correlate(l, p.channels * area(w), lay_out(p, tensor_select(dy, 0, i), l->scratch[PLANE]), p.pitch,
-                  tensor_select(dx, 0, i));
+                  NULL, tensor_select(dx, 0, i));
 }
 
 /* ---- gradient --------------------------------------------------------------------------------------- */

@@ -454,6 +454,7 @@ static void forward(layer *l, const window *w, tensor x, tensor y)
 {
     pass p = pass_over(l, w, x, y, false);
     convolve(l, &p, false);
+    conv2d_add_bias(l, y);
 }
 
 static void backward(layer *l, const window *w, tensor dy, tensor dx)

@@ -9,9 +9,10 @@ enum { WEIGHT, BIAS };                             /* parameters */
 enum { INPUT, TURNED, RESULT, ROW, STEP, OFFSET }; /* scratch */
 
 enum {
-    SLAB = 64,  /* images whose features are turned round together */
-    PIECE = 36, /* outputs, or rows of weights, of a piece of work */
-    STRIP = 256 /* inputs of a piece of the way back */
+    SLAB = 64,    /* images whose features are turned round together */
+    PIECE = 36,   /* outputs, or rows of weights, of a piece of work */
+    STRIP = 256,  /* inputs of a piece of the way back */
+    DEPTH = 1024, /* inputs that a slab of stays in cache */
 };
 
 /* Whether products are the kernel's; else they are BLAS's. */
@@ -76,6 +77,17 @@ static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *
     return first;
 }
 
+/* Inputs in strips: the last one takes what would be too little for one more. */
+static ptrdiff_t strips(const layer *l)
+{
+    return largest(1, l->x.n[1] / STRIP);
+}
+
+static ptrdiff_t strip_width(const layer *l, ptrdiff_t i)
+{
+    return i + 1 < strips(l) ? STRIP : l->x.n[1] - i * STRIP;
+}
+
 /* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed ------------------------------------------- */
 
 /* A slab of images of some outputs: RESULT [slab, out, SLAB] = W TURNED [slab, in, SLAB]. */
@@ -89,20 +101,26 @@ static void forward_piece(ptrdiff_t i, void *context)
     ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
     ptrdiff_t first = piece(i % blocks, PIECE, out, &outputs);
     real *result = tensor_data(l->scratch[RESULT]) + (slab * out + first) * SLAB;
-    product(l, outputs, kernel_padded(l->kernel, images), in, tensor_data(l->param[WEIGHT]) + first * in,
-            tensor_data(l->scratch[TURNED]) + slab * in * SLAB, result, SLAB, false);
+    const real *weight = tensor_data(l->param[WEIGHT]) + first * in;
+    const real *turned = tensor_data(l->scratch[TURNED]) + slab * in * SLAB;
+    for (ptrdiff_t k = 0; k < in; k += DEPTH)
+        product(l, outputs, kernel_padded(l->kernel, images), in - k < DEPTH ? in - k : DEPTH, weight + k,
+                turned + k * SLAB, result, SLAB, k > 0);
     for (ptrdiff_t n = 0; n < images; n++) {
         real *y = tensor_data(j->y) + (first_image + n) * out + first;
         for (ptrdiff_t o = 0; o < outputs; o++) y[o] = result[o * SLAB + n] + (bias ? bias[first + o] : 0);
     }
 }
 
-static void turn_slab(ptrdiff_t slab, void *context)
+/* TURNED [slab, in, SLAB], some inputs of a slab of images. */
+static void turn_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
-    ptrdiff_t images, in = j->x.shape.n[1], first = piece(slab, SLAB, j->x.shape.n[0], &images);
-    kernel_transpose(j->l->kernel, images, in, tensor_data(j->x) + first * in, in,
-                     tensor_data(j->l->scratch[TURNED]) + slab * in * SLAB, SLAB);
+    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(j->l), strip = i % blocks, first = strip * STRIP;
+    ptrdiff_t images, slab = i / blocks, first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
+    kernel_transpose(j->l->kernel, images, strip_width(j->l, strip),
+                     tensor_data(j->x) + first_image * in + first, in,
+                     tensor_data(j->l->scratch[TURNED]) + (slab * in + first) * SLAB, SLAB);
 }
 
 /* x itself where it is contiguous, or a copy. */
@@ -119,9 +137,9 @@ static void forward_fast(layer *l, tensor x, tensor y)
     ptrdiff_t slabs = pieces(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
     job j = { l, contiguous(l, x), y };
     even(layer_offsets(l, ROW), PIECE < out ? PIECE : out, in);
-    even(layer_offsets(l, STEP), in, 1);
-    even(layer_offsets(l, OFFSET), in, SLAB);
-    layer_split(l, slabs, turn_slab, &j);
+    even(layer_offsets(l, STEP), in < DEPTH ? in : DEPTH, 1);
+    even(layer_offsets(l, OFFSET), in < DEPTH ? in : DEPTH, SLAB);
+    layer_split(l, slabs * strips(l), turn_piece, &j);
     layer_split(l, slabs * pieces(out, PIECE), forward_piece, &j);
 }
 
@@ -137,19 +155,12 @@ static void forward(layer *l, tensor x, tensor y)
 
 /* ---- backward: dx = dy W ------------------------------------------------------------------------------ */
 
-/* Columns of the strips: the last one takes what would be too little for one more. */
-static ptrdiff_t strips(const layer *l)
-{
-    ptrdiff_t in = l->x.n[1];
-    return largest(1, in / STRIP);
-}
-
 static void backward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const layer *l = j->l;
-    ptrdiff_t in = l->x.n[1], first = i * STRIP, columns = i + 1 < strips(l) ? STRIP : in - first;
-    product(l, j->x.shape.n[0], columns, j->x.shape.n[1], tensor_data(j->x),
+    ptrdiff_t in = l->x.n[1], first = i * STRIP;
+    product(l, j->x.shape.n[0], strip_width(l, i), j->x.shape.n[1], tensor_data(j->x),
             tensor_data(l->param[WEIGHT]) + first, tensor_data(j->y) + first, in, false);
 }
 

@@ -49,6 +49,19 @@
         for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
     }
 
+/* The end of a row is moved with some of what is before it. */
+#define MOVE(M)                                                                                              \
+    M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch, \
+                                    real *to, ptrdiff_t to_pitch, real plus)                                 \
+    {                                                                                                        \
+        const ptrdiff_t last = width - MACHINE_LANES(M);                                                     \
+        for (; rows > 0; rows--, from += from_pitch, to += to_pitch) {                                       \
+            for (ptrdiff_t j = 0; j < last; j += MACHINE_LANES(M))                                           \
+                VECTOR_AT(M, to + j, 0) = VECTOR_AT(M, from + j, 0) + plus;                                  \
+            VECTOR_AT(M, to + last, 0) = VECTOR_AT(M, from + last, 0) + plus;                                \
+        }                                                                                                    \
+    }
+
 #define TO_3(DO, M, R) DO(M, R, 1) DO(M, R, 2) DO(M, R, 3)
 #define TO_4(DO, M, R) TO_3(DO, M, R) DO(M, R, 4)
 #define NAME(M, R, W) M##_tile_##R##_##W,
@@ -58,16 +71,20 @@
 #define KERNEL_OF_32_REGISTERS(M)                                                                            \
     TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
     TURN(M)                                                                                                  \
+    MOVE(M)                                                                                                  \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), .tall = 6, .wide = 4, .turn = M##_turn,                       \
+        .move = M##_move,                                                                                    \
         .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
                   { TO_4(NAME, M, 4) }, { TO_4(NAME, M, 5) }, { TO_4(NAME, M, 6) } },                        \
     };
 #define KERNEL_OF_16_REGISTERS(M)                                                                            \
     TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4)                                      \
     TURN(M)                                                                                                  \
+    MOVE(M)                                                                                                  \
     static const kernel M = {                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), .tall = 4, .wide = 3, .turn = M##_turn,                       \
+        .move = M##_move,                                                                                    \
         .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } },  \
     };
 /* clang-format on */
@@ -229,4 +246,15 @@ void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
             k->turn(row, c + j * pitch + i, pitch);
         }
     }
+}
+
+void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
+                 real *to, ptrdiff_t to_pitch, real plus)
+{
+    if (width >= k->lanes) {
+        k->move(rows, width, from, from_pitch, to, to_pitch, plus);
+        return;
+    }
+    for (; rows > 0; rows--, from += from_pitch, to += to_pitch)
+        for (ptrdiff_t j = 0; j < width; j++) to[j] = from[j] + plus;
 }

@@ -23,6 +23,9 @@ typedef void kernel_tile(ptrdiff_t depth, const real *a, const ptrdiff_t *row, c
 /* A square of vectors: c[j][i] = row[i][j], i and j < lanes. */
 typedef void kernel_turn(const real *const row[], real *c, ptrdiff_t pitch);
 
+typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
+                             real *to, ptrdiff_t to_pitch, real plus);
+
 /* What is made for one kind of machine: its tiles, by their rows - 1 and vectors - 1. */
 typedef struct kernel {
     const char *name; /* "avx512" */
@@ -30,6 +33,7 @@ typedef struct kernel {
     int tall, wide;   /* the largest tile */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
     kernel_turn *turn;
+    kernel_row_move *move; /* of rows of `lanes` at least */
 } kernel;
 
 /* The best kernel that this machine can run, or the one that the environment variable STRIDE_ENGINE names:
@@ -46,6 +50,10 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
  * pitch, and those of c are filled with zeros up to kernel_padded(k, rows). */
 void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
                       real *c, ptrdiff_t pitch);
+
+/* Rows of `width` numbers, each number plus one more, from one pitch to another; they may not overlap. */
+void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
+                 real *to, ptrdiff_t to_pitch, real plus);
 
 /* The next multiple of lanes. */
 ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
