@@ -135,6 +135,12 @@ static ptrdiff_t result_pitch(const layer *l, target t, ptrdiff_t pitch)
     return kernel_padded(l->kernel, positions(block_rows(l, t.height, pitch, t.channels), t.width, pitch));
 }
 
+/* Whether lanes are better used on positions than on so few channels. */
+static bool few(const layer *l, ptrdiff_t out)
+{
+    return 2 * kernel_padded(l->kernel, out) >= 3 * out;
+}
+
 static int plan(layer *l, const window *w, shape x)
 {
     const conv2d *o = l->options;
@@ -143,11 +149,12 @@ static int plan(layer *l, const window *w, shape x)
     target y = { out, w->out[0], w->out[1] }, dx = { in, w->size[0], w->size[1] };
     ptrdiff_t lanes_out = kernel_padded(l->kernel, out);
     ptrdiff_t turned = (block_rows(l, y.height, y.width, lanes_out) + least_rows(l, y.width)) * y.width;
+    ptrdiff_t spread = out * kernel_padded(l->kernel, positions(y.height, y.width, px.pitch));
     ptrdiff_t result = largest(out * result_pitch(l, y, px.pitch), in * result_pitch(l, dx, px.pitch));
     ptrdiff_t depth = largest(largest(in, out) * area, turned);
     if (layer_scratch(l, SHAPE(largest(planes_size(px), planes_size(pdy))))) return -1;
     if (layer_scratch(l, SHAPE(largest(result, in * area * lanes_out)))) return -1;
-    if (layer_scratch(l, SHAPE(turned, lanes_out))) return -1;
+    if (layer_scratch(l, SHAPE(largest(turned * lanes_out, few(l, out) ? spread : 0)))) return -1;
     if (layer_table(l, largest(in * area, out)) || layer_table(l, depth)) return -1;
     return layer_table(l, depth);
 }
@@ -233,23 +240,53 @@ static void accumulate(const layer *l, planes p, const real *plane, tensor dy, b
     }
 }
 
-static void gradient(layer *l, const window *w, tensor x, tensor dy)
+static void gradient_by_channels(const layer *l, const window *w, planes p, tensor x, tensor dy)
 {
-    planes p = planes_of_x(w, x.shape.n[1]);
     tensor dw = l->grad[CONV2D_WEIGHT], sum = l->scratch[RESULT];
     ptrdiff_t out = dw.shape.n[0], lanes_out = kernel_padded(l->kernel, out);
     ptrdiff_t turned = tensor_count(l->scratch[TURNED]) / lanes_out;
-    look(layer_offsets(l, ROW), w, p);
     for (ptrdiff_t i = 0; i < turned; i++)
         layer_offsets(l, STEP)[i] = i / w->out[1] * p.pitch + i % w->out[1];
     even(layer_offsets(l, OFFSET), turned, lanes_out);
-    clear(p, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
         accumulate(l, p, lay_out(p, tensor_select(x, 0, i), l->scratch[PLANE]), tensor_select(dy, 0, i),
                    i > 0);
     sum.shape = SHAPE(out, p.channels * area(w)); /* as dw, of its transpose */
     sum.stride[0] = 1, sum.stride[1] = lanes_out;
     tensor_add(tensor_reshape(dw, sum.shape), 1, sum);
+}
+
+/* dw[o][tap] += Σ_position dy[o][position] plane[row[tap] + position], where dy lies in rows of x's pitch with zeros
+ * between them, and its last vector holds what is left, after zeros: it is read at the last positions. */
+static void gradient_by_positions(const layer *l, const window *w, planes p, tensor x, tensor dy)
+{
+    tensor dw = l->grad[CONV2D_WEIGHT], spread = l->scratch[TURNED];
+    ptrdiff_t out = dy.shape.n[1], lanes = l->kernel->lanes, count = positions(w->out[0], w->out[1], p.pitch);
+    ptrdiff_t blocks = (count + lanes - 1) / lanes, surplus = blocks * lanes - count;
+    even(layer_offsets(l, OFFSET), blocks, lanes);
+    layer_offsets(l, OFFSET)[blocks - 1] = count - lanes;
+    tensor_fill(spread, 0);
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        for (ptrdiff_t o = 0; o < out; o++) {
+            const real *from = tensor_data(dy) + (i * out + o) * w->out[0] * w->out[1];
+            real *to = tensor_data(spread) + o * blocks * lanes, *last = to + (blocks - 1) * lanes;
+            for (ptrdiff_t e = 0; e < lanes; e++) last[e] = 0;
+            kernel_move(l->kernel, w->out[0], w->out[1], from, w->out[1], to, p.pitch, 0);
+            for (ptrdiff_t e = lanes - 1; e >= 0; e--) last[e] = e < surplus ? 0 : last[e - surplus];
+        }
+        kernel_dot(l->kernel, out, p.channels * area(w), blocks, tensor_data(spread), blocks * lanes,
+                   lay_out(p, tensor_select(x, 0, i), l->scratch[PLANE]), layer_offsets(l, ROW),
+                   layer_offsets(l, OFFSET), tensor_data(dw), p.channels * area(w));
+    }
+}
+
+static void gradient(layer *l, const window *w, tensor x, tensor dy)
+{
+    planes p = planes_of_x(w, x.shape.n[1]);
+    look(layer_offsets(l, ROW), w, p);
+    clear(p, l->scratch[PLANE]);
+    if (few(l, dy.shape.n[1])) gradient_by_positions(l, w, p, x, dy);
+    else gradient_by_channels(l, w, p, x, dy);
 }
 
 const conv2d_method conv2d_direct = {

@@ -32,6 +32,43 @@
         EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
     }
 
+/* Of as many vectors as there are lanes, or fewer, the sum of each over its lanes, in the lane of its number. */
+#define SUMS_OF_LANES(M, total, vectors, count)                                                              \
+    do {                                                                                                     \
+        M##_vector level[MACHINE_LANES(M)];                                                                  \
+        EACH(u, MACHINE_LANES(M)) level[u] = u < (count) ? (vectors)[u] : (M##_vector){ 0 };                 \
+        _Pragma("GCC unroll 4") for (int n = MACHINE_LANES(M) / 2; n > 0; n /= 2) EACH(u, n) level[u] =      \
+            SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_EVEN) +                                           \
+            SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_ODD);                                             \
+        (total) = level[0];                                                                                  \
+    } while (0)
+
+#define DOT(M, R, D)                                                                                         \
+    M##_TARGET static void M##_dot_##R##_##D(ptrdiff_t depth, const real *a, ptrdiff_t step, const real *b,  \
+                                             const ptrdiff_t *row, const ptrdiff_t *offset, real *c,         \
+                                             ptrdiff_t pitch)                                                \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        M##_vector sum[R * D], x[R], total;                                                                  \
+        const real *at[D];                                                                                   \
+        EACH(j, D) at[j] = b + row[j];                                                                       \
+        EACH(u, R *D) sum[u] = (M##_vector){ 0 };                                                            \
+        for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
+            EACH(i, R) x[i] = VECTOR_AT(M, a + i * step + k * LANES, 0);                                     \
+            EACH(j, D)                                                                                       \
+            {                                                                                                \
+                M##_vector y = VECTOR_AT(M, at[j] + offset[k], 0);                                           \
+                EACH(i, R) sum[j * R + i] += x[i] * y;                                                       \
+            }                                                                                                \
+        }                                                                                                    \
+        EACH(g, (R * D + LANES - 1) / LANES)                                                                 \
+        {                                                                                                    \
+            SUMS_OF_LANES(M, total, sum + g * LANES, R * D - g * LANES);                                     \
+            EACH(e, LANES)                                                                                   \
+            if (g * LANES + e < R * D) c[(g * LANES + e) % R * pitch + (g * LANES + e) / R] += total[e];     \
+        }                                                                                                    \
+    }
+
 /* As many perfect shuffles of all rows as halve their number to one turn rows into columns. */
 #define TURN(M)                                                                                              \
     M##_TARGET static void M##_turn(const real *const row[], real *c, ptrdiff_t pitch)                       \
@@ -65,14 +102,19 @@
 #define TO_3(DO, M, R) DO(M, R, 1) DO(M, R, 2) DO(M, R, 3)
 #define TO_4(DO, M, R) TO_3(DO, M, R) DO(M, R, 4)
 #define NAME(M, R, W) M##_tile_##R##_##W,
+#define DOT_NAME(M, R, D) M##_dot_##R##_##D,
 
 /* clang-format off */
 /* Sums enough to fill the machine's registers, with room for a row of b and an element of a. */
 #define KERNEL_OF_32_REGISTERS(M)                                                                            \
     TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
+    TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3) TO_4(DOT, M, 4) TO_4(DOT, M, 5) TO_4(DOT, M, 6)          \
     TURN(M)                                                                                                  \
     MOVE(M)                                                                                                  \
     static const kernel M = {                                                                                \
+        .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) },               \
+                 { TO_4(DOT_NAME, M, 4) }, { TO_4(DOT_NAME, M, 5) }, { TO_4(DOT_NAME, M, 6) } },             \
+        .high = 6, .deep = 4,                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), .tall = 6, .wide = 4, .turn = M##_turn,                       \
         .move = M##_move,                                                                                    \
         .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
@@ -80,9 +122,12 @@
     };
 #define KERNEL_OF_16_REGISTERS(M)                                                                            \
     TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4)                                      \
+    TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3)                                                          \
     TURN(M)                                                                                                  \
     MOVE(M)                                                                                                  \
     static const kernel M = {                                                                                \
+        .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) } },             \
+        .high = 3, .deep = 4,                                                                                \
         .name = #M, .lanes = MACHINE_LANES(M), .tall = 4, .wide = 3, .turn = M##_turn,                       \
         .move = M##_move,                                                                                    \
         .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } },  \
@@ -100,6 +145,16 @@
 #define UPPER_8 4, 12, 5, 13, 6, 14, 7, 15
 #define LOWER_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define UPPER_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+/* Every other lane of two vectors. */
+#define EVEN_2 0, 2
+#define ODD_2 1, 3
+#define EVEN_4 EVEN_2, 4, 6
+#define ODD_4 ODD_2, 5, 7
+#define EVEN_8 EVEN_4, 8, 10, 12, 14
+#define ODD_8 ODD_4, 9, 11, 13, 15
+#define EVEN_16 EVEN_8, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
 
 #ifdef STRIDE_DOUBLE
 typedef long long lane;
@@ -120,16 +175,22 @@ EACH_MACHINE(LANE_VECTOR)
 
 #if defined(__x86_64__)
 
+#define avx512_EVEN BY_PRECISION(EVEN_16, EVEN_8)
+#define avx512_ODD BY_PRECISION(ODD_16, ODD_8)
 #define avx512_LOWER BY_PRECISION(LOWER_16, LOWER_8)
 #define avx512_UPPER BY_PRECISION(UPPER_16, UPPER_8)
 KERNEL_OF_32_REGISTERS(avx512)
 
+#define avx2_EVEN BY_PRECISION(EVEN_8, EVEN_4)
+#define avx2_ODD BY_PRECISION(ODD_8, ODD_4)
 #define avx2_LOWER BY_PRECISION(LOWER_8, LOWER_4)
 #define avx2_UPPER BY_PRECISION(UPPER_8, UPPER_4)
 KERNEL_OF_16_REGISTERS(avx2)
 
 #endif
 
+#define generic_EVEN BY_PRECISION(EVEN_4, EVEN_2)
+#define generic_ODD BY_PRECISION(ODD_4, ODD_2)
 #define generic_LOWER BY_PRECISION(LOWER_4, LOWER_2)
 #define generic_UPPER BY_PRECISION(UPPER_4, UPPER_2)
 #ifdef __aarch64__
@@ -225,6 +286,21 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
         }
     }
     if (edge > 0) add_edge(k, rows, edge, depth, a, row, step, b + columns, offset, c + columns, pitch);
+}
+
+void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                ptrdiff_t step, const real *b, const ptrdiff_t *row, const ptrdiff_t *offset, real *c,
+                ptrdiff_t pitch)
+{
+    ptrdiff_t high, deep;
+    for (ptrdiff_t j = 0; j < columns; j += deep) {
+        deep = share(columns - j, k->deep);
+        for (ptrdiff_t i = 0; i < rows; i += high) {
+            high = share(rows - i, k->high);
+            k->dot[high - 1][deep - 1](depth, a + i * step, step, b, row + j, offset, c + i * pitch + j,
+                                       pitch);
+        }
+    }
 }
 
 /* ---- transposing ----------------------------------------------------------------------------------- */

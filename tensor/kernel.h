@@ -1,4 +1,4 @@
-/* kernel.h: the one small product that fast paths are made of; private to the library.
+/* kernel.h: the small products that fast paths are made of; private to the library.
  *
  *     c[i][j] (+)= Σ_k a[row[i] + step[k]] b[offset[k] + j]      i < rows, j < columns, k < depth
  *
@@ -6,7 +6,11 @@
  * windows of an image are rows of b (or elements of a) without having been copied. Row i of c begins at
  * c + i * pitch.
  *
- * The sum of an element is taken in the order of k, whatever rows and columns are computed beside it. */
+ * The sum of an element is taken in the order of k, whatever rows and columns are computed beside it.
+ *
+ * Where j has few values, lanes are better used on k (kernel_dot):
+ *
+ *     c[i][j] += Σ_k Σ_e a[i * step + k * lanes + e] b[row[j] + offset[k] + e]      e < lanes */
 #ifndef STRIDE_TENSOR_KERNEL_H
 #define STRIDE_TENSOR_KERNEL_H
 
@@ -15,10 +19,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { KERNEL_TALL = 6, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel */
+enum { KERNEL_TALL = 6, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel, */
+enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 }; /* and rows and columns of the largest tile of dot */
 
 typedef void kernel_tile(ptrdiff_t depth, const real *a, const ptrdiff_t *row, const ptrdiff_t *step,
                          const real *b, const ptrdiff_t *offset, real *c, ptrdiff_t pitch, bool add);
+
+typedef void kernel_dot_tile(ptrdiff_t depth, const real *a, ptrdiff_t step, const real *b,
+                             const ptrdiff_t *row, const ptrdiff_t *offset, real *c, ptrdiff_t pitch);
 
 /* A square of vectors: c[j][i] = row[i][j], i and j < lanes. */
 typedef void kernel_turn(const real *const row[], real *c, ptrdiff_t pitch);
@@ -30,8 +38,10 @@ typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const real *from, 
 typedef struct kernel {
     const char *name; /* "avx512" */
     int lanes;        /* reals in a vector */
-    int tall, wide;   /* the largest tile */
+    int tall, wide;   /* the largest tile, */
+    int high, deep;   /* and that of dot */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
+    kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
     kernel_turn *turn;
     kernel_row_move *move; /* of rows of `lanes` at least */
 } kernel;
@@ -45,6 +55,10 @@ int kernel_choose(const kernel **chosen);
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
                     const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
                     real *c, ptrdiff_t pitch, bool add);
+
+void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                ptrdiff_t step, const real *b, const ptrdiff_t *row, const ptrdiff_t *offset, real *c,
+                ptrdiff_t pitch);
 
 /* c[j][i] = a[i][j], i < rows, j < columns, columns >= lanes; rows of a begin at a + i * step, of c at c + j *
  * pitch, and those of c are filled with zeros up to kernel_padded(k, rows). */

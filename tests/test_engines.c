@@ -26,7 +26,7 @@ static void each_engine(void (*claim)(const kernel *k, dice *d))
         if (!available(i)) continue;
         assert_int_equal(kernel_choose(&k), 0);
         assert_string_equal(k->name, engines[i]);
-        for (unsigned seed = 1; seed <= 40; seed++) {
+        for (unsigned seed = 1; seed <= 100; seed++) {
             about("%s, seed %u", k->name, seed);
             claim(k, &(dice){ { seed } });
         }
@@ -70,6 +70,33 @@ static void a_product_case(const kernel *k, dice *d)
 static void the_product_is_the_sum_in_its_definition(void **state)
 {
     each_engine(a_product_case);
+}
+
+static void a_dot_case(const kernel *k, dice *d)
+{
+    enum { MOST = 20, MOST_DEPTH = 6, REACH = 100 };
+    ptrdiff_t rows = roll(d, 1, MOST), columns = roll(d, 1, MOST), depth = roll(d, 0, MOST_DEPTH),
+              pitch = MOST + 3;
+    ptrdiff_t row[MOST], offset[MOST_DEPTH], step = depth * k->lanes + roll(d, 0, 3);
+    roll_table(d, row, columns, REACH), roll_table(d, offset, depth, REACH);
+    tensor a = roll_tensor(d, SHAPE(rows * step + 1), -3, 3),
+           b = roll_tensor(d, SHAPE(2 * REACH + k->lanes), -3, 3);
+    tensor c = roll_tensor(d, SHAPE(rows, pitch), -3, 3), expected = tensor_clone(c);
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            for (ptrdiff_t n = 0; n < depth * k->lanes; n++)
+                *tensor_at(expected, INDEX(i, j)) +=
+                    tensor_data(a)[i * step + n] *
+                    tensor_data(b)[row[j] + offset[n / k->lanes] + n % k->lanes];
+    kernel_dot(k, rows, columns, depth, tensor_data(a), step, tensor_data(b), row, offset, tensor_data(c),
+               pitch);
+    assert_same(c, expected);
+    tensor_free(a), tensor_free(b), tensor_free(c), tensor_free(expected);
+}
+
+static void a_dot_is_the_sum_in_its_definition(void **state)
+{
+    each_engine(a_dot_case);
 }
 
 static void a_transpose_case(const kernel *k, dice *d)
@@ -143,7 +170,7 @@ static void free_results(results r)
 
 static void a_convolution_case(const kernel *k, dice *d)
 {
-    conv2d o = { .out_channels = (int)roll(d, 1, 40),
+    conv2d o = { .out_channels = (int)roll(d, 1, chance(d, 50) ? 10 : 40),
                  .kernel = { (int)roll(d, 1, 5), (int)roll(d, 1, 5) },
                  .no_bias = chance(d, 30) };
     for (int axis = 0; axis < 2; axis++) {
@@ -170,9 +197,8 @@ static void every_engine_convolves_as_the_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest claims[] = {
-        CLAIM(the_product_is_the_sum_in_its_definition),
-        CLAIM(a_transpose_is_padded_with_zeros),
-        CLAIM(an_engine_that_is_not_known_is_refused),
+        CLAIM(the_product_is_the_sum_in_its_definition), CLAIM(a_dot_is_the_sum_in_its_definition),
+        CLAIM(a_transpose_is_padded_with_zeros),         CLAIM(an_engine_that_is_not_known_is_refused),
         CLAIM(every_engine_convolves_as_the_reference),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);
