@@ -1,9 +1,12 @@
-/* avgpool.c: the mean of each window: one add of windows into a spread output, and its adjoint. */
+/* avgpool.c: the mean of each window, and its adjoint: each place of all windows of a row is one add. */
 #include "layers/layers.h"
 #include "layers/types.h"
 #include "layers/window.h"
+#include "tensor/sum.h"
 
-enum { PADDED, WEIGHT, WEIGHED }; /* scratch; WEIGHT [OH, OW] is 1 / (elements that count) */
+#include <string.h>
+
+enum { WEIGHT, WEIGHED }; /* scratch: 1 / (elements that count) [OH, OW], and dy of a row times it */
 
 static int geometry(const layer *l, shape x, window *w)
 {
@@ -17,9 +20,7 @@ static int plan(layer *l, shape x, shape *y)
     if (geometry(l, x, &w)) return -1;
     *y = SHAPE(x.n[0], x.n[1], w.out[0], w.out[1]);
     l->flops = (double)shape_count(*y, "avgpool") * w.kernel[0] * w.kernel[1];
-    if (layer_scratch(l, window_padded(&w) ? window_padded_shape(&w, x.n[1]) : SHAPE(0))) return -1;
-    if (layer_scratch(l, SHAPE(w.out[0], w.out[1]))) return -1;
-    return layer_scratch(l, SHAPE(x.n[1], w.out[0], w.out[1]));
+    return layer_scratch(l, SHAPE(w.out[0], w.out[1])) || layer_scratch(l, SHAPE(w.out[1])) ? -1 : 0;
 }
 
 /* How many places of window `at` along an axis lie in the image, or in it and its padding. */
@@ -35,7 +36,7 @@ static int counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
     return count;
 }
 
-static tensor weights(const layer *l, const window *w)
+static const real *weights(const layer *l, const window *w)
 {
     const avgpool *o = l->options;
     real *weight = tensor_data(l->scratch[WEIGHT]);
@@ -46,22 +47,175 @@ static tensor weights(const layer *l, const window *w)
             *weight++ = columns ? 1 / ((real)rows * (real)columns) : 0;
         }
     }
-    return tensor_expand(l->scratch[WEIGHT], SHAPE(l->x.n[1], w->out[0], w->out[1]));
+    return tensor_data(l->scratch[WEIGHT]);
+}
+
+/* ---- rows of windows ------------------------------------------------------------------------------ */
+
+/* The windows of a row, begin … end - 1, whose place k lies in the image; column `at` of it for the first. */
+typedef struct span {
+    ptrdiff_t begin, end, at;
+} span;
+
+static span inside(const window *w, ptrdiff_t k)
+{
+    ptrdiff_t first = k * w->dilation[1] - w->before[1], stride = w->stride[1], last = w->size[1] - 1 - first;
+    ptrdiff_t begin = first < 0 ? (-first + stride - 1) / stride : 0, end = last < 0 ? 0 : last / stride + 1;
+    return (span){ begin, end < w->out[1] ? end : w->out[1], first + begin * stride };
+}
+
+/* y[i] += x[i step], or the adjoint; steps that are known become vectors. */
+static void add_every(ptrdiff_t n, real *y, const real *x, ptrdiff_t step)
+{
+    if (step == 1)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] += x[i];
+    else if (step == 2)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] += x[2 * i];
+    else
+        for (ptrdiff_t i = 0; i < n; i++) y[i] += x[i * step];
+}
+
+static void add_to_every(ptrdiff_t n, real *dx, ptrdiff_t step, const real *dy)
+{
+    if (step == 1)
+        for (ptrdiff_t i = 0; i < n; i++) dx[i] += dy[i];
+    else if (step == 2)
+        for (ptrdiff_t i = 0; i < n; i++) dx[2 * i] += dy[i];
+    else
+        for (ptrdiff_t i = 0; i < n; i++) dx[i * step] += dy[i];
+}
+
+/* Row `kh` of the windows of row oh, in the image; negative where it lies in the padding. */
+static ptrdiff_t row_inside(const window *w, ptrdiff_t oh, ptrdiff_t kh)
+{
+    ptrdiff_t row = oh * w->stride[0] - w->before[0] + kh * w->dilation[0];
+    return row < w->size[0] ? row : -1;
+}
+
+/* One window a row: what it sees of the image, as rows of neighbours or nearly so. */
+typedef struct view {
+    ptrdiff_t rows, length, row, column, down, right; /* from row and column on, so far apart */
+} view;
+
+static view only_window(const window *w, ptrdiff_t oh)
+{
+    view v = { .down = w->dilation[0], .right = w->dilation[1] };
+    ptrdiff_t begin[2], end[2], first[2] = { oh * w->stride[0] - w->before[0], -w->before[1] };
+    for (int axis = 0; axis < 2; axis++) {
+        ptrdiff_t apart = w->dilation[axis], room = w->size[axis] - first[axis];
+        begin[axis] = first[axis] < 0 ? (-first[axis] + apart - 1) / apart : 0;
+        end[axis] = room > 0 ? (room - 1) / apart + 1 : 0;
+        if (end[axis] > w->kernel[axis]) end[axis] = w->kernel[axis];
+        if (end[axis] < begin[axis]) end[axis] = begin[axis];
+    }
+    v.rows = end[0] - begin[0];
+    v.length = end[1] - begin[1];
+    v.row = first[0] + begin[0] * v.down;
+    v.column = first[1] + begin[1] * v.right;
+    return v;
+}
+
+static real long_sum(view v, const real *x, const ptrdiff_t stride[2])
+{
+    double sum = 0;
+    bool beside = v.right * stride[1] == 1;
+    x += v.row * stride[0] + v.column * stride[1];
+    if (beside && v.down * stride[0] == v.length) return (real)sum_of_row(v.rows * v.length, x);
+    for (ptrdiff_t kh = 0; kh < v.rows; kh++, x += v.down * stride[0]) {
+        if (beside) sum += sum_of_row(v.length, x);
+        for (ptrdiff_t k = 0; k < v.length && !beside; k++) sum += (double)x[k * v.right * stride[1]];
+    }
+    return (real)sum;
+}
+
+static void long_spread(view v, real *dx, ptrdiff_t pitch, real dy)
+{
+    dx += v.row * pitch + v.column;
+    for (ptrdiff_t kh = 0; kh < v.rows; kh++, dx += v.down * pitch)
+        for (ptrdiff_t k = 0; k < v.length; k++) dx[k * v.right] += dy;
+}
+
+static void sum_row(const window *w, ptrdiff_t oh, const real *x, const ptrdiff_t stride[2], real *y)
+{
+    memset(y, 0, (size_t)w->out[1] * sizeof(real));
+    for (int kh = 0; kh < w->kernel[0]; kh++) {
+        ptrdiff_t row = row_inside(w, oh, kh);
+        for (int kw = 0; kw < w->kernel[1] && row >= 0; kw++) {
+            span s = inside(w, kw);
+            add_every(s.end - s.begin, y + s.begin, x + row * stride[0] + s.at * stride[1],
+                      w->stride[1] * stride[1]);
+        }
+    }
+}
+
+static void spread_row(const window *w, ptrdiff_t oh, real *dx, const real *dy)
+{
+    for (int kh = 0; kh < w->kernel[0]; kh++) {
+        ptrdiff_t row = row_inside(w, oh, kh);
+        for (int kw = 0; kw < w->kernel[1] && row >= 0; kw++) {
+            span s = inside(w, kw);
+            add_to_every(s.end - s.begin, dx + row * w->size[1] + s.at, w->stride[1], dy + s.begin);
+        }
+    }
+}
+
+/* 2×2 windows side by side, the commonest ones. */
+static bool paired(const window *w)
+{
+    bool pairs = true;
+    for (int axis = 0; axis < 2; axis++)
+        pairs = pairs && w->kernel[axis] == 2 && w->stride[axis] == 2 && w->dilation[axis] == 1;
+    return pairs && !window_padded(w);
+}
+
+static void sum_pairs(ptrdiff_t n, const real *up, const real *down, real *y)
+{
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < n; i++) y[i] = up[2 * i] + up[2 * i + 1] + down[2 * i] + down[2 * i + 1];
+}
+
+static void spread_pairs(ptrdiff_t n, const real *dy, real *up, real *down)
+{
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < n; i++) up[2 * i] = up[2 * i + 1] = down[2 * i] = down[2 * i + 1] = dy[i];
+}
+
+static void forward_channel(const window *w, const real *x, const ptrdiff_t stride[2], const real *weight,
+                            real *y)
+{
+    const ptrdiff_t n = w->out[1];
+    for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, y += n, weight += n) {
+        const real *up = x + 2 * oh * stride[0];
+        if (n == 1) y[0] = long_sum(only_window(w, oh), x, stride);
+        else if (stride[1] == 1 && paired(w)) sum_pairs(n, up, up + stride[0], y);
+        else sum_row(w, oh, x, stride, y);
+        for (ptrdiff_t i = 0; i < n; i++) y[i] *= weight[i];
+    }
+}
+
+static void backward_channel(const window *w, const real *dy, const real *weight, real *weighed, real *dx)
+{
+    const ptrdiff_t n = w->out[1];
+    memset(dx, 0, (size_t)(w->size[0] * w->size[1]) * sizeof(real));
+    for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, dy += n, weight += n) {
+        real *up = dx + 2 * oh * w->size[1];
+        for (ptrdiff_t i = 0; i < n; i++) weighed[i] = dy[i] * weight[i];
+        if (n == 1) long_spread(only_window(w, oh), dx, w->size[1], weighed[0]);
+        else if (paired(w)) spread_pairs(n, weighed, up, up + w->size[1]);
+        else spread_row(w, oh, dx, weighed);
+    }
 }
 
 static void forward(layer *l, tensor x, tensor y)
 {
     window w;
     geometry(l, l->x, &w);
-    tensor weight = weights(l, &w);
-    if (window_padded(&w)) tensor_fill(l->scratch[PADDED], 0);
-    tensor_fill(y, 0);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor out = tensor_select(y, 0, i);
-        tensor source = window_source(&w, tensor_select(x, 0, i), l->scratch[PADDED]);
-        tensor_add(window_spread(&w, out), 1, window_view(&w, source));
-        tensor_multiply(out, weight);
-    }
+    const real *weight = weights(l, &w), *image = tensor_data(x);
+    real *out = tensor_data(y);
+    ptrdiff_t area = w.out[0] * w.out[1];
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++, image += x.stride[0])
+        for (ptrdiff_t c = 0; c < x.shape.n[1]; c++, out += area)
+            forward_channel(&w, image + c * x.stride[1], x.stride + 2, weight, out);
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
@@ -69,15 +223,11 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
     (void)x, (void)y;
     window w;
     geometry(l, l->x, &w);
-    tensor weight = weights(l, &w), weighed = l->scratch[WEIGHED];
-    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        tensor image = tensor_select(dx, 0, i);
-        tensor_copy(weighed, tensor_select(dy, 0, i));
-        tensor_multiply(weighed, weight);
-        tensor target = window_target(&w, image, l->scratch[PADDED]);
-        tensor_add(window_view(&w, target), 1, window_spread(&w, weighed));
-        window_finish(&w, image, l->scratch[PADDED]);
-    }
+    const real *weight = weights(l, &w), *out = tensor_data(dy);
+    real *to = tensor_data(dx), *weighed = tensor_data(l->scratch[WEIGHED]);
+    ptrdiff_t area = w.out[0] * w.out[1], image = w.size[0] * w.size[1];
+    for (ptrdiff_t k = dx.shape.n[0] * dx.shape.n[1]; k > 0; k--, out += area, to += image)
+        backward_channel(&w, out, weight, weighed, to);
 }
 
 static const layer_field fields[] = {
@@ -93,6 +243,7 @@ const layer_type layer_type_avgpool = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .ignores_y = true,
 };
 
 layer *layer_avgpool(avgpool options)

@@ -1,15 +1,11 @@
 /* norm.c: sums over a set, normalising it, and the adjoint. */
 #include "layers/norm.h"
 #include "layers/lanes.h"
+#include "tensor/sum.h"
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
-enum { QUAD = 4, QUADS = 2 };
-enum {
-    AHEAD = 1024
-}; /* elements: so much arithmetic an element leaves few of them on their way from memory */
-typedef double quad __attribute__((vector_size(QUAD * sizeof(double))));
-typedef real quad_at __attribute__((vector_size(QUAD * sizeof(real)), aligned(sizeof(real)), may_alias));
+enum { AHEAD = 1024 }; /* elements: so much arithmetic leaves few of them on their way from memory */
 
 /* Sums of g - shift, and of (g - shift) (x - mean): a row goes to eight lanes, what is left of it to the first. */
 INLINE norm_sums products(norm_set s, const real *g, double shift, const real *x, ptrdiff_t stride_x,

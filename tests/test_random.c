@@ -13,6 +13,7 @@
 #include "tensor/random.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <tgmath.h>
 
 enum { DRAWS = 100000 };
