@@ -6,20 +6,25 @@
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
+/* No element depends on another, and no array overlaps another. */
+
 static void sgd_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
 {
     const real rate = (real)lr, decay = (real)o->weight_decay, momentum = (real)o->momentum;
     const real fresh = o->steps == 0 ? 1 : (real)(1 - o->dampening);
     real *v = o->states ? tensor_data(o->state[0]) : NULL;
     if (!v) {
+#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) w[i] -= rate * (g[i] + decay * w[i]);
     } else if (o->nesterov) {
+#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) {
             real d = g[i] + decay * w[i];
             v[i] = momentum * v[i] + fresh * d;
             w[i] -= rate * (d + momentum * v[i]);
         }
     } else {
+#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) {
             v[i] = momentum * v[i] + fresh * (g[i] + decay * w[i]);
             w[i] -= rate * v[i];
@@ -37,6 +42,7 @@ static void adam_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
     const real decay = o->decoupled ? 0 : (real)o->weight_decay;
     const real keep = o->decoupled ? (real)(1 - lr * o->weight_decay) : 1;
     real *m = tensor_data(o->state[0]), *v = tensor_data(o->state[1]);
+#pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         real d = g[i] + decay * w[i];
         m[i] = b1 * m[i] + a1 * d;
@@ -49,12 +55,14 @@ static void rmsprop_step(optim *o, double lr, ptrdiff_t n, real *w, const real *
 {
     const real rate = (real)lr, decay = (real)o->weight_decay, momentum = (real)o->momentum;
     const real b = (real)o->beta2, a = (real)(1 - o->beta2), epsilon = (real)o->epsilon;
+    const bool centered = o->centered;
     real *s = tensor_data(o->state[0]), *v = tensor_data(o->state[1]), *mean = tensor_data(o->state[2]);
+#pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         real d = g[i] + decay * w[i];
         s[i] = b * s[i] + a * d * d;
         mean[i] = b * mean[i] + a * d;
-        real spread = o->centered ? s[i] - mean[i] * mean[i] : s[i];
+        real spread = centered ? s[i] - mean[i] * mean[i] : s[i];
         v[i] = momentum * v[i] + d / ((real)sqrt(spread > 0 ? spread : 0) + epsilon);
         w[i] -= rate * v[i];
     }

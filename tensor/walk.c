@@ -1,6 +1,7 @@
 /* walk.c: everything that moves data: one walk over views of one shape, and the rows it is made of. */
 #include "tensor/error.h"
 #include "tensor/storage.h"
+#include "tensor/sum.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -134,6 +135,9 @@ static void copy_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], vo
     ptrdiff_t sy = stride[0], sx = stride[1];
     if (sy == 1 && sx == 1 && n >= 32) { /* short rows are quicker than the call */
         memmove(y, x, (size_t)n * sizeof(real));
+    } else if (sy == 1 && sx == 0) {
+        const real value = *x;
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = value;
     } else if (sy == 1) {
         for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i * sx];
     } else {
@@ -149,9 +153,12 @@ static void add_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], voi
     ptrdiff_t sy = stride[0], sx = stride[1];
     if (sy == 1 && sx == 1) {
         for (ptrdiff_t i = 0; i < n; i++) y[i] += alpha * x[i];
+    } else if (sy == 1 && sx == 0) {
+        const real value = alpha * *x;
+        for (ptrdiff_t i = 0; i < n; i++) y[i] += value;
     } else if (sy == 0) { /* one place: a sum */
-        double sum = 0;
-        for (ptrdiff_t i = 0; i < n; i++) sum += (double)x[i * sx];
+        double sum = sx == 1 ? sum_of_row(n, x) : 0;
+        for (ptrdiff_t i = 0; i < n && sx != 1; i++) sum += (double)x[i * sx];
         *y = (real)((double)*y + (double)alpha * sum);
     } else {
         for (ptrdiff_t i = 0; i < n; i++) y[i * sy] += alpha * x[i * sx];
@@ -160,7 +167,8 @@ static void add_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], voi
 
 void tensor_copy(tensor y, tensor x)
 {
-    if (same_view(y, x) && shape_equal(y.shape, x.shape)) return; /* what runs in place copies itself */
+    if (!tensor_is_null(y) && same_view(y, x) && shape_equal(y.shape, x.shape))
+        return; /* what runs in place copies itself */
     walk_pair(y, x, "tensor_copy", copy_row, NULL);
 }
 
@@ -173,8 +181,11 @@ void tensor_add(tensor y, real alpha, tensor x)
 
 static void fill_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
 {
-    real value = *(const real *)context;
-    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = value;
+    real value = *(const real *)context, *y = at[0];
+    if (stride[0] == 1)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = value;
+    else
+        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value;
 }
 
 void tensor_fill(tensor y, real value)
@@ -184,8 +195,11 @@ void tensor_fill(tensor y, real value)
 
 static void scale_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
 {
-    real alpha = *(const real *)context;
-    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] *= alpha;
+    real alpha = *(const real *)context, *y = at[0];
+    if (stride[0] == 1)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] *= alpha;
+    else
+        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] *= alpha;
 }
 
 void tensor_scale(tensor y, real alpha)
@@ -196,7 +210,14 @@ void tensor_scale(tensor y, real alpha)
 static void multiply_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
-    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] *= at[1][i * stride[1]];
+    real *y = at[0];
+    const real *x = at[1], factor = *x;
+    if (stride[0] == 1 && stride[1] == 1)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] *= x[i];
+    else if (stride[0] == 1 && stride[1] == 0)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] *= factor;
+    else
+        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] *= x[i * stride[1]];
 }
 
 void tensor_multiply(tensor y, tensor x)
