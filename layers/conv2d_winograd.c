@@ -25,13 +25,18 @@
 enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS, TABLES }; /* scratch */
 
 enum {
-    PLACES = 16,            /* of a tile in Winograd's domain */
-    LEAST_CHANNELS = 16,    /* fewer do not pay for the transforms */
-    MOST_WEIGHTS = 1 << 18, /* channels times channels: more leave the cache */
-    BAND = 1 << 16,         /* elements: pixels at a time */
-    BLOCK = 1 << 17,        /* elements: tiles at a time, on both sides */
-    LEAST_TILES = 48,       /* of a block: what weights that are not in cache are fetched for */
-    TALL = 12,              /* a block is a multiple of it, and so of the height of any product's tile */
+    PLACES = 16, /* of a tile in Winograd's domain */
+
+    /* What it pays for: measured against the direct way. */
+    LEAST_CHANNELS = 16,
+    MOST_WEIGHTS = 1 << 18, /* channels times channels */
+    MOST_SIZE = 1 << 16,    /* of an image, along either axis */
+    CHUNK = 8,              /* images of a batch that may be counted on */
+
+    BAND = 1 << 15,   /* elements: pixels at a time */
+    BLOCK = 1 << 17,  /* elements: tiles at a time, on both sides */
+    LEAST_TILES = 48, /* of a block: what weights that are not in cache are fetched for */
+    TALL = 12,        /* a block is a multiple of it, and so of the height of any product's tile */
     CLEARANCE = 64 / sizeof(real) /* between the places' planes, which would share sets of the cache */
 };
 
@@ -103,7 +108,8 @@ static const transforms *transforms_for(const kernel *k)
 typedef struct side {
     tensor images; /* [N, channels, H, W] */
     ptrdiff_t channels, padded, height, width, reach, before[2];
-    tensor pixels; /* [rows, W, padded] from row `top` on, flat */
+    tensor room;
+    real *pixels;  /* [rows, W, padded] from row `top` on, in the room for it */
     real *outside; /* a pixel that is nowhere: zeros, or what is dropped */
     ptrdiff_t top;
     real *tiles; /* [16, tiles, padded], the 16 `plane` apart */
@@ -206,9 +212,9 @@ static void take_band(const pass *p, side *s, place at)
     tensor from = tensor_select(s->images, 0, at.image);
     if (tensor_is_contiguous(from)) {
         transpose(p->k, s->channels, rows * width, tensor_data(from) + s->top * width, s->height * width,
-                  tensor_data(s->pixels), s->padded);
+                  s->pixels, s->padded);
     } else {
-        tensor to = s->pixels;
+        tensor to = s->room;
         to.shape = SHAPE(s->channels, rows, width);
         to.stride[0] = 1, to.stride[1] = width * s->padded, to.stride[2] = s->padded;
         tensor_copy(to, tensor_narrow(from, 1, s->top, rows));
@@ -218,7 +224,7 @@ static void take_band(const pass *p, side *s, place at)
 static void give_band(const pass *p, side *s, place at)
 {
     ptrdiff_t rows = turn_to(p, s, at), width = s->width;
-    transpose(p->k, rows * width, s->channels, tensor_data(s->pixels), s->padded,
+    transpose(p->k, rows * width, s->channels, s->pixels, s->padded,
               tensor_data(tensor_select(s->images, 0, at.image)) + s->top * width, s->height * width);
 }
 
@@ -237,7 +243,7 @@ static void pixels_of(const side *s, place at, real *pixel[])
         for (ptrdiff_t j = w; j < w + s->reach; j++) {
             bool inside = i >= 0 && i < s->height && j >= 0 && j < s->width;
             ptrdiff_t offset = ((i - s->top) * s->width + j) * s->padded;
-            *pixel++ = inside ? tensor_data(s->pixels) + offset : s->outside;
+            *pixel++ = inside ? s->pixels + offset : s->outside;
         }
 }
 
@@ -246,16 +252,16 @@ static void places_of(const side *s, real *tile[])
     for (int f = 0; f < PLACES; f++) tile[f] = s->tiles + f * s->plane;
 }
 
-static void move(real *at[], ptrdiff_t by)
+static void move(real *at[], ptrdiff_t count, ptrdiff_t by)
 {
-    for (int i = 0; i < PLACES; i++) at[i] += by;
+    for (ptrdiff_t i = 0; i < count; i++) at[i] += by;
 }
 
 /* The pixels of a tile. From one that is all in the image to such a one on its right is but a step. */
 static bool move_pixels(const side *s, place at, bool from_inner, real *pixel[])
 {
     bool inner = is_inner(s, at);
-    if (inner && from_inner && at.column > 0) move(pixel, 2 * s->padded);
+    if (inner && from_inner && at.column > 0) move(pixel, s->reach * s->reach, 2 * s->padded);
     else pixels_of(s, at, pixel);
     return inner;
 }
@@ -263,11 +269,11 @@ static bool move_pixels(const side *s, place at, bool from_inner, real *pixel[])
 /* Tiles number `first` and so on from their pixels into Winograd's domain. */
 static void take_tiles(const pass *p, side *s, transform *into, ptrdiff_t first, ptrdiff_t count)
 {
-    real *pixel[PLACES] = { NULL }, *tile[PLACES];
+    real *pixel[PLACES], *tile[PLACES];
     place at = place_of(p, first);
     bool inner = false;
     places_of(s, tile);
-    for (; count > 0; count--, at = after(p, at), move(tile, s->padded)) {
+    for (; count > 0; count--, at = after(p, at), move(tile, PLACES, s->padded)) {
         if (opens_band(p, at)) take_band(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
         into(s->padded, (const real *const *)pixel, tile);
@@ -277,11 +283,11 @@ static void take_tiles(const pass *p, side *s, transform *into, ptrdiff_t first,
 /* And back. */
 static void give_tiles(const pass *p, side *s, transform *back, ptrdiff_t first, ptrdiff_t count)
 {
-    real *pixel[PLACES] = { NULL }, *tile[PLACES];
+    real *pixel[PLACES], *tile[PLACES];
     place at = place_of(p, first);
     bool inner = false;
     places_of(s, tile);
-    for (; count > 0; count--, at = after(p, at), move(tile, s->padded)) {
+    for (; count > 0; count--, at = after(p, at), move(tile, PLACES, s->padded)) {
         if (opens_band(p, at)) turn_to(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
         back(s->padded, (const real *const *)tile, pixel);
@@ -315,15 +321,23 @@ static ptrdiff_t table_size(ptrdiff_t in, ptrdiff_t out, ptrdiff_t block)
     return larger(block, larger(in, out));
 }
 
+/* Channels enough, which mostly fill their vectors. */
+static bool fills(const layer *l, ptrdiff_t channels)
+{
+    return channels >= LEAST_CHANNELS && 4 * channels >= 3 * kernel_padded(l->kernel, channels);
+}
+
 static bool suits(const layer *l, const window *w, shape x)
 {
     const conv2d *o = l->options;
-    ptrdiff_t in = x.n[1], out = o->out_channels;
-    for (int axis = 0; axis < 2; axis++)
-        if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1 || w->before[axis] > 2)
-            return false;
-    if (o->groups > 1 || smaller(in, out) < LEAST_CHANNELS || in > MOST_WEIGHTS / out) return false;
-    return w->out[0] > 3 && w->out[1] > 3;
+    ptrdiff_t in = x.n[1], out = o->out_channels, tiles = smaller(x.n[0], CHUNK);
+    for (int axis = 0; axis < 2; axis++) {
+        if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
+        if (w->before[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE) return false;
+        tiles *= (w->out[axis] + 1) / 2;
+    }
+    bool kernels = o->groups == 1 && fills(l, in) && fills(l, out) && in <= MOST_WEIGHTS / out;
+    return kernels && tiles >= LEAST_TILES;
 }
 
 static int plan(layer *l, const window *w, shape x)
@@ -355,10 +369,11 @@ static side side_of(const layer *l, bool out, tensor images, ptrdiff_t block)
     s.width = images.shape.n[3];
     s.reach = 2;
     s.plane = plane_of(l, s.channels, block);
-    s.pixels = l->scratch[out ? Y_PIXELS : X_PIXELS];
+    s.room = l->scratch[out ? Y_PIXELS : X_PIXELS];
+    s.pixels = tensor_data(s.room);
     s.tiles = tensor_data(l->scratch[out ? Y_TILES : X_TILES]);
-    s.outside = tensor_data(s.pixels) + tensor_count(s.pixels) - s.padded;
-    if (s.padded > s.channels) tensor_fill(s.pixels, 0); /* channels that are none */
+    s.outside = s.pixels + tensor_count(s.room) - s.padded;
+    if (s.padded > s.channels) tensor_fill(s.room, 0); /* channels that are none */
     for (ptrdiff_t c = 0; c < s.padded; c++) s.outside[c] = 0;
     return s;
 }
