@@ -99,7 +99,8 @@
         }                                                                                                    \
     }
 
-#define TO_3(DO, M, R) DO(M, R, 1) DO(M, R, 2) DO(M, R, 3)
+#define TO_2(DO, M, R) DO(M, R, 1) DO(M, R, 2)
+#define TO_3(DO, M, R) TO_2(DO, M, R) DO(M, R, 3)
 #define TO_4(DO, M, R) TO_3(DO, M, R) DO(M, R, 4)
 #define NAME(M, R, W) M##_tile_##R##_##W,
 #define DOT_NAME(M, R, D) M##_dot_##R##_##D,
@@ -108,6 +109,7 @@
 /* Sums enough to fill the machine's registers, with room for a row of b and an element of a. */
 #define KERNEL_OF_32_REGISTERS(M)                                                                            \
     TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
+    TO_2(TILE, M, 7) TO_2(TILE, M, 8) TO_2(TILE, M, 9) TO_2(TILE, M, 10) TO_2(TILE, M, 11) TO_2(TILE, M, 12) \
     TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3) TO_4(DOT, M, 4) TO_4(DOT, M, 5) TO_4(DOT, M, 6)          \
     TURN(M)                                                                                                  \
     MOVE(M)                                                                                                  \
@@ -115,10 +117,12 @@
         .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) },               \
                  { TO_4(DOT_NAME, M, 4) }, { TO_4(DOT_NAME, M, 5) }, { TO_4(DOT_NAME, M, 6) } },             \
         .high = 6, .deep = 4,                                                                                \
-        .name = #M, .lanes = MACHINE_LANES(M), .tall = 6, .wide = 4, .turn = M##_turn,                       \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 12, 12, 6, 6 }, .wide = 4, .turn = M##_turn,        \
         .move = M##_move,                                                                                    \
         .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
-                  { TO_4(NAME, M, 4) }, { TO_4(NAME, M, 5) }, { TO_4(NAME, M, 6) } },                        \
+                  { TO_4(NAME, M, 4) }, { TO_4(NAME, M, 5) }, { TO_4(NAME, M, 6) },                          \
+                  { TO_2(NAME, M, 7) }, { TO_2(NAME, M, 8) }, { TO_2(NAME, M, 9) },                          \
+                  { TO_2(NAME, M, 10) }, { TO_2(NAME, M, 11) }, { TO_2(NAME, M, 12) } },                     \
     };
 #define KERNEL_OF_16_REGISTERS(M)                                                                            \
     TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4)                                      \
@@ -128,7 +132,7 @@
     static const kernel M = {                                                                                \
         .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) } },             \
         .high = 3, .deep = 4,                                                                                \
-        .name = #M, .lanes = MACHINE_LANES(M), .tall = 4, .wide = 3, .turn = M##_turn,                       \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 4, 4, 4 }, .wide = 3, .turn = M##_turn,             \
         .move = M##_move,                                                                                    \
         .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } },  \
     };
@@ -259,7 +263,7 @@ static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff
     real aside[KERNEL_TALL * MOST_LANES];
     ptrdiff_t before = k->lanes - columns, tall;
     for (ptrdiff_t i = 0; i < rows; i += tall) {
-        tall = share(rows - i, k->tall);
+        tall = share(rows - i, k->tall[0]);
         k->tile[tall - 1][0](depth, a, row + i, step, b - before, offset, aside, k->lanes, false);
         for (ptrdiff_t r = 0; r < tall; r++)
             for (ptrdiff_t j = 0; j < columns; j++)
@@ -280,7 +284,7 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
             else wide = columns / lanes;
         }
         for (ptrdiff_t i = 0; i < rows; i += tall) {
-            tall = share(rows - i, k->tall);
+            tall = share(rows - i, k->tall[wide - 1]);
             k->tile[tall - 1][wide - 1](depth, a, row + i, step, b + j, offset, c + i * pitch + j, pitch,
                                         add);
         }

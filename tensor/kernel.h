@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { KERNEL_TALL = 6, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel, */
-enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 }; /* and rows and columns of the largest tile of dot */
+enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel, */
+enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* and rows and columns of the largest tile of dot */
 
 typedef void kernel_tile(ptrdiff_t depth, const real *a, const ptrdiff_t *row, const ptrdiff_t *step,
                          const real *b, const ptrdiff_t *offset, real *c, ptrdiff_t pitch, bool add);
@@ -36,10 +36,10 @@ typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const real *from, 
 
 /* What is made for one kind of machine: its tiles, by their rows - 1 and vectors - 1. */
 typedef struct kernel {
-    const char *name; /* "avx512" */
-    int lanes;        /* reals in a vector */
-    int tall, wide;   /* the largest tile, */
-    int high, deep;   /* and that of dot */
+    const char *name;            /* "avx512" */
+    int lanes;                   /* reals in a vector */
+    int wide, tall[KERNEL_WIDE]; /* the largest tiles: vectors, and by them rows; */
+    int high, deep;              /* and of dot */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
     kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
     kernel_turn *turn;
