@@ -57,8 +57,9 @@ async function answer(runtime, kept, line) {
     const [kind, name, asked, pass] = line.split(' ');
     if (kind !== 'net' || pass !== 'infer') return say('skip it infers networks only');
     const batch = Number(batchGiven || asked);
-    if (kept.name !== name) Object.assign(kept, { run: await prepare(runtime, name, batch), name });
-    return say('ok', await secondsACall(kept.run) * Number(asked) / batch, -1);
+    if (kept.name !== name || kept.batch !== batch)
+        Object.assign(kept, { run: await prepare(runtime, name, batch), name, batch });
+    return say('ok', (await secondsACall(kept.run) * Number(asked)) / batch, -1);
 }
 
 async function main() {
