@@ -288,7 +288,7 @@ $(MODELS): $(PEER_FILES)/%.onnx: $(OUT)/float/bench/onnx_model
 PEERS = \
     --peer='torch=/usr/bin/python3 tests/bench/torch_peer.py' \
     --peer='torch channels-last=/usr/bin/python3 tests/bench/torch_peer.py --channels-last' \
-    $(if $(DNNL),$(foreach layout,nchw nhwc blocked,--peer='dnnl$(patsubst %, %,$(filter-out nchw,$(layout)))=$(OUT)/float/bench/dnnl_peer $(layout)'), \
+    $(if $(DNNL),$(foreach setting,direct nhwc blocked winograd,--peer='dnnl $(setting)=$(OUT)/float/bench/dnnl_peer $(setting)'), \
         --peer='dnnl=echo skip oneDNN is not installed (make deps-bench)') \
     $(if $(MODELS),$(foreach batch,64 16 256,--peer='onnx batch $(batch)=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)'), \
         --peer='onnx=echo skip protobuf-c or onnx.proto is not installed (make deps-bench)')

@@ -94,19 +94,24 @@ static void print_row(const campaign *c, cell at, FILE *to)
     fputc('\n', to);
 }
 
-/* A reason that holds for everything is said once. */
+static bool measured_any(const campaign *c, int number)
+{
+    for (int p = 1; p < c->peer_count; p++)
+        for (int i = 0; i < c->subject_count && is_of(&c->peers[p], c->peers[number].name); i++)
+            if (campaign_result(c, (cell){ i, 0, p })->rounds > 0) return true;
+    return false;
+}
+
+/* Peers of which no setting measured anything, and why. */
 static void print_absent(const campaign *c, FILE *to)
 {
-    for (int p = 1; p < c->peer_count; p++) {
-        const char *reason = NULL;
-        bool measured = false;
-        for (int i = 0; i < c->subject_count; i++) {
-            const result *r = campaign_result(c, (cell){ i, 0, p });
-            measured = measured || r->rounds > 0;
-            if (r->why_not[0]) reason = r->why_not;
+    for (int p = 1; p < c->peer_count; p++)
+        for (int i = 0; i < c->subject_count && leads(c, p) && !measured_any(c, p); i++) {
+            const char *reason = campaign_result(c, (cell){ i, 0, p })->why_not;
+            if (!reason[0]) continue;
+            fprintf(to, "%s: nothing measured: %s\n", c->peers[p].name, reason);
+            break;
         }
-        if (!measured && reason) fprintf(to, "%s: nothing measured: %s\n", c->peers[p].name, reason);
-    }
 }
 
 void compare_table(const campaign *c, FILE *to)

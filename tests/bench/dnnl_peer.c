@@ -1,10 +1,11 @@
 /* dnnl_peer.c: oneDNN's side of a benchmark; stride_peer.c says in which words.
  *
- *   dnnl_peer [nchw|nhwc|blocked]
+ *   dnnl_peer [direct|nhwc|blocked|winograd]
  *
  * Where oneDNN may choose the layout of its arrays it does; the conversion from and to a layout of ours is not
- * counted. Pooling and the like take what layout they are given: the argument's. What it does not change is
- * answered under nchw alone. */
+ * counted. Pooling and the like take what layout they are given: N, C, H, W unless the argument says otherwise.
+ * Convolutions are computed directly, or with `winograd` as oneDNN thinks best, which is Winograd's way where it has
+ * one. What a setting does not change is answered under `direct` alone. */
 #include "tests/bench/timing.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -28,6 +29,7 @@ typedef struct job {
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
 static dnnl_format_tag_t layout = dnnl_nchw;
+static dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 
 /* ---- jobs ---------------------------------------------------------------------------------------- */
 
@@ -133,14 +135,13 @@ static dnnl_status_t convolution(operation *to, pass p, const long *s, const cha
     dnnl_memory_desc_t y = array(4, (dnnl_dims_t){ s[0], s[4], oh, ow }, dnnl_format_tag_any);
     dnnl_dims_t stride = { s[6], s[6] }, padding = { s[7], s[7] };
     if (p == FORWARD)
-        return dnnl_convolution_forward_desc_init(&to->convolution, dnnl_forward_training,
-                                                  dnnl_convolution_auto, &x, &w, &b, &y, stride, padding,
-                                                  padding);
+        return dnnl_convolution_forward_desc_init(&to->convolution, dnnl_forward_training, algorithm, &x, &w,
+                                                  &b, &y, stride, padding, padding);
     if (p == BACKWARD)
-        return dnnl_convolution_backward_data_desc_init(&to->convolution, dnnl_convolution_auto, &x, &w, &y,
-                                                        stride, padding, padding);
-    return dnnl_convolution_backward_weights_desc_init(&to->convolution, dnnl_convolution_auto, &x, &w, &b,
-                                                       &y, stride, padding, padding);
+        return dnnl_convolution_backward_data_desc_init(&to->convolution, algorithm, &x, &w, &y, stride,
+                                                        padding, padding);
+    return dnnl_convolution_backward_weights_desc_init(&to->convolution, algorithm, &x, &w, &b, &y, stride,
+                                                       padding, padding);
 }
 
 /* N in, out */
@@ -246,13 +247,20 @@ static const struct kind *kind_of(const char *name)
     return k->name ? k : NULL;
 }
 
+/* Whether the setting makes a difference, or there is none. */
+static bool is_measured(const struct kind *k)
+{
+    if (algorithm != dnnl_convolution_direct) return k->operation == convolution;
+    return layout == dnnl_nchw || !k->any_layout;
+}
+
 static void answer(char *line)
 {
     static const char *const passes[] = { "forward", "backward", "gradient" };
     const struct kind *k = kind_of(strtok(line, " "));
     long size[NUMBERS];
     double seconds;
-    if (!k || (k->any_layout && layout != dnnl_nchw)) {
+    if (!k || !is_measured(k)) {
         printf("skip not measured here\n");
         return;
     }
@@ -273,6 +281,7 @@ int main(int argc, char **argv)
     char line[LINE];
     if (argc > 1 && strcmp(argv[1], "nhwc") == 0) layout = dnnl_nhwc;
     if (argc > 1 && strcmp(argv[1], "blocked") == 0) layout = dnnl_nChw16c;
+    if (argc > 1 && strcmp(argv[1], "winograd") == 0) algorithm = dnnl_convolution_auto;
     bool works = !dnnl_engine_create(&engine, dnnl_cpu, 0) && !dnnl_stream_create(&stream, engine, 0);
     puts(works ? "ready" : "skip oneDNN has no engine here");
     fflush(stdout);

@@ -135,8 +135,8 @@ static void tally_line(const campaign *c, const tally *t, const char *than, int 
 {
     char what[160];
     const subject *s = &c->subjects[t->worst];
-    snprintf(what, sizeof what, "%d of %d that move memory; least %s %.8s.. %s", t->good, t->count, than,
-             s->name, s->pass);
+    int at = snprintf(what, sizeof what, "%d of %d that move memory; least %s", t->good, t->count, than);
+    if (t->count > 0) snprintf(what + at, sizeof what - at, " %.8s.. %s", s->name, s->pass);
     line(to, what, threads, t->count ? t->least : NAN, AT_LEAST, wanted, unit);
 }
 

@@ -27,7 +27,7 @@ static void train_step(void *w)
 static void infer(void *w)
 {
     net_work *own = w;
-    net_forward(own->n, own->x, NET_INFER);
+    net_forward(own->n, own->x, NET_PREDICT);
 }
 
 static int choose(work *w, const char *pass)
