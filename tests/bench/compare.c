@@ -41,7 +41,7 @@ static double seconds_of(const campaign *c, cell at)
     return median(r->seconds, r->rounds); /* NaN, which is less than nothing, where there is none */
 }
 
-static comparison ratio_to(const campaign *c, cell at)
+comparison compare_to(const campaign *c, cell at)
 {
     const result *own = campaign_result(c, (cell){ at.subject, at.threads, 0 }),
                  *other = campaign_result(c, at);
@@ -61,7 +61,7 @@ comparison compare_with(const campaign *c, cell at, const char *family)
         best = p;
     }
     at.peer = best;
-    return best ? ratio_to(c, at) : (comparison){ 0, NAN, NAN };
+    return best ? compare_to(c, at) : (comparison){ 0, NAN, NAN };
 }
 
 /* ---- a table ------------------------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ static void write_row(const campaign *c, cell at, FILE *to)
     const subject *s = &c->subjects[at.subject];
     const result *r = campaign_result(c, at);
     if (r->rounds == 0) return;
-    comparison with = ratio_to(c, at);
+    comparison with = compare_to(c, at);
     fprintf(to, "%s,%s,%d,%.9g,%.*s,%s,%.9g,%.4g,%.4g,%.4g\n", s->name, s->pass, campaign_threads[at.threads],
             seconds_of(c, (cell){ at.subject, at.threads, 0 }), (int)family_length(c->peers[at.peer].name),
             c->peers[at.peer].name, setting_of(&c->peers[at.peer]), seconds_of(c, at), with.ratio,

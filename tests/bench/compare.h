@@ -12,6 +12,9 @@ typedef struct comparison {
     double ratio, spread;
 } comparison;
 
+/* With the peer, at the setting, of the cell. */
+comparison compare_to(const campaign *c, cell at);
+
 /* With peers whose names begin with the family's word; whatever peer the cell names. */
 comparison compare_with(const campaign *c, cell at, const char *family);
 

@@ -92,21 +92,31 @@ static bool is_kind(const subject *s, const char *const *kinds)
     return false;
 }
 
-static void convolutions(const campaign *c, FILE *to)
+/* NaN where there is no such peer, or it did not do that. */
+static double ratio_to_setting(const campaign *c, cell at, const char *name)
+{
+    for (int p = 1; p < c->peer_count; p++)
+        if (strcmp(c->peers[p].name, name) == 0)
+            return compare_to(c, (cell){ at.subject, at.threads, p }).ratio;
+    return NAN;
+}
+
+/* Against oneDNN's best, or against one setting of it. */
+static void convolutions(const campaign *c, int threads, const char *setting, FILE *to)
 {
     static const char *const kinds[] = { "conv", NULL };
-    for (int t = 0; t < c->threads_count; t++) {
-        double ratio[STATISTICS_MOST];
-        char what[80];
-        int count = 0;
-        for (int i = 0; i < c->subject_count; i++) {
-            double r =
-                is_kind(&c->subjects[i], kinds) ? compare_with(c, (cell){ i, t, 0 }, "dnnl").ratio : NAN;
-            if (!isnan(r)) ratio[count++] = r;
-        }
-        snprintf(what, sizeof what, "convolution, geometric mean of %d against dnnl", count);
-        line(to, what, campaign_threads[t], geometric_mean(ratio, count), AT_LEAST, 1, "x");
+    double ratio[STATISTICS_MOST];
+    char what[80];
+    int count = 0;
+    for (int i = 0; i < c->subject_count; i++) {
+        cell at = { i, threads, 0 };
+        if (!is_kind(&c->subjects[i], kinds)) continue;
+        double r = setting ? ratio_to_setting(c, at, setting) : compare_with(c, at, "dnnl").ratio;
+        if (!isnan(r)) ratio[count++] = r;
     }
+    snprintf(what, sizeof what, "convolution, geometric mean of %d against %s", count,
+             setting ? setting : "dnnl's best");
+    line(to, what, campaign_threads[threads], geometric_mean(ratio, count), AT_LEAST, 1, "x");
 }
 
 /* ---- what moves memory --------------------------------------------------------------------------- */
@@ -201,7 +211,10 @@ void moonshot_table(const campaign *c, const mnist_run *mnist, FILE *to)
     networks_against(c, "infer", "onnx", inference, to);
     line(to, "share of `fma`, train example", 1,
          example < 0 ? NAN : 100 * report_rates(c, (cell){ example, 0, 0 }).share_of_peak, AT_LEAST, 60, "%");
-    convolutions(c, to);
+    for (int t = 0; t < c->threads_count; t++) {
+        convolutions(c, t, NULL, to);
+        convolutions(c, t, "dnnl direct", to);
+    }
     memory_movers(c, to);
     two_threads(c, training, to);
     line(to, "train example, peak memory against torch's process", 1,
