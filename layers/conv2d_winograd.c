@@ -58,6 +58,8 @@ enum {
 /* out = T in Tᵀ for each channel: `in` points to FROM x FROM rows of channels, `out` to TO x TO. */
 typedef void transform(ptrdiff_t channels, const real *const in[], real *const out[]);
 
+#define AT(type, place) (*(type *)(place))
+
 #define TRANSFORM(M, NAME, T, FROM, TO)                                                                      \
     M##_TARGET static void M##_##NAME(ptrdiff_t channels, const real *const in[], real *const out[])         \
     {                                                                                                        \
@@ -65,14 +67,14 @@ typedef void transform(ptrdiff_t channels, const real *const in[], real *const o
             M##_vector half[TO][FROM], d[FROM], e[TO];                                                       \
             EACH(q, FROM)                                                                                    \
             {                                                                                                \
-                EACH(p, FROM) d[p] = *(const M##_loose *)(in[p * FROM + q] + c);                             \
+                EACH(p, FROM) d[p] = AT(const M##_loose, in[p * FROM + q] + c);                              \
                 T(d, e);                                                                                     \
                 EACH(i, TO) half[i][q] = e[i];                                                               \
             }                                                                                                \
             EACH(i, TO)                                                                                      \
             {                                                                                                \
                 T(half[i], e);                                                                               \
-                EACH(j, TO) * (M##_loose *)(out[i * TO + j] + c) = e[j];                                     \
+                EACH(j, TO) AT(M##_loose, out[i * TO + j] + c) = e[j];                                       \
             }                                                                                                \
         }                                                                                                    \
     }
