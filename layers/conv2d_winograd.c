@@ -179,7 +179,7 @@ static bool closes_band(const pass *p, place at)
 static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *from, ptrdiff_t step,
                       real *to, ptrdiff_t pitch)
 {
-    enum { MOST_LANES = 16, AHEAD = 2 }; /* squares fetched ahead, from or for images that are not in cache */
+    enum { AHEAD = 2 }; /* squares fetched ahead, from or for images that are not in cache */
     ptrdiff_t lanes = k->lanes;
     if (rows < lanes || columns < lanes) {
         for (ptrdiff_t j = 0; j < columns; j++)
@@ -191,13 +191,12 @@ static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
         for (ptrdiff_t b = 0; b < larger(rows, columns); b += lanes) {
             ptrdiff_t row = smaller(wide ? a : b, rows - lanes),
                       column = smaller(wide ? b : a, columns - lanes);
-            const real *at[MOST_LANES];
-            for (ptrdiff_t r = 0; r < lanes; r++) {
-                at[r] = from + (row + r) * step + column;
-                if (wide) __builtin_prefetch(at[r] + AHEAD * lanes);
-                else __builtin_prefetch(to + (column + r) * pitch + row + AHEAD * lanes, 1);
-            }
-            k->turn(at, to + column * pitch + row, pitch);
+            const real *at = from + row * step + column;
+            real *turned = to + column * pitch + row;
+            for (ptrdiff_t r = 0; r < lanes; r++)
+                if (wide) __builtin_prefetch(at + r * step + AHEAD * lanes);
+                else __builtin_prefetch(turned + r * pitch + AHEAD * lanes, 1);
+            k->turn(at, step, turned, pitch);
         }
 }
 

@@ -71,11 +71,11 @@
 
 /* As many perfect shuffles of all rows as halve their number to one turn rows into columns. */
 #define TURN(M)                                                                                              \
-    M##_TARGET static void M##_turn(const real *const row[], real *c, ptrdiff_t pitch)                       \
+    M##_TARGET static void M##_turn(const real *a, ptrdiff_t step, real *c, ptrdiff_t pitch)                 \
     {                                                                                                        \
         enum { LANES = sizeof(M##_vector) / sizeof(real) };                                                  \
         M##_vector v[LANES], w[LANES];                                                                       \
-        for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, row[i], 0);                                      \
+        for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0);                                \
         for (int n = LANES; n > 1; n /= 2) {                                                                 \
             for (int i = 0; i < LANES / 2; i++) {                                                            \
                 w[2 * i] = SHUFFLE(M, v[i], v[i + LANES / 2], M##_LOWER);                                    \
@@ -317,14 +317,15 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
 void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
                       real *c, ptrdiff_t pitch)
 {
-    static const real zero[MOST_LANES];
     for (ptrdiff_t j = 0; j < columns; j += k->lanes) {
         if (j + k->lanes > columns) j = columns - k->lanes; /* some once more */
-        for (ptrdiff_t i = 0; i < rows; i += k->lanes) {
-            const real *row[MOST_LANES];
-            for (ptrdiff_t r = 0; r < k->lanes; r++) row[r] = i + r < rows ? a + (i + r) * step + j : zero;
-            k->turn(row, c + j * pitch + i, pitch);
-        }
+        ptrdiff_t i = 0;
+        for (; i + k->lanes <= rows; i += k->lanes) k->turn(a + i * step + j, step, c + j * pitch + i, pitch);
+        if (i == rows) continue;
+        real rest[MOST_LANES * MOST_LANES] = { 0 };
+        for (ptrdiff_t r = 0; i + r < rows; r++)
+            memcpy(rest + r * k->lanes, a + (i + r) * step + j, (size_t)k->lanes * sizeof *a);
+        k->turn(rest, k->lanes, c + j * pitch + i, pitch);
     }
 }
 

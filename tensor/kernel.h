@@ -28,8 +28,8 @@ typedef void kernel_tile(ptrdiff_t depth, const real *a, const ptrdiff_t *row, c
 typedef void kernel_dot_tile(ptrdiff_t depth, const real *a, ptrdiff_t step, const real *b,
                              const ptrdiff_t *row, const ptrdiff_t *offset, real *c, ptrdiff_t pitch);
 
-/* A square of vectors: c[j][i] = row[i][j], i and j < lanes. */
-typedef void kernel_turn(const real *const row[], real *c, ptrdiff_t pitch);
+/* A square of vectors: c[j * pitch + i] = a[i * step + j], i and j < lanes. */
+typedef void kernel_turn(const real *a, ptrdiff_t step, real *c, ptrdiff_t pitch);
 
 typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
                              real *to, ptrdiff_t to_pitch, real plus);
