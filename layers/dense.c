@@ -10,7 +10,7 @@ enum { INPUT, TURNED, RESULT, ROW, STEP, OFFSET }; /* scratch */
 
 enum {
     SLAB = 64,    /* images whose features are turned round together */
-    PIECE = 36,   /* outputs, or rows of weights, of a piece of work */
+    PIECE = 48,   /* outputs, or rows of weights, of a piece of work */
     STRIP = 256,  /* inputs of a piece of the way back */
     DEPTH = 1024, /* inputs that a slab of stays in cache */
 };
@@ -90,26 +90,39 @@ static ptrdiff_t strip_width(const layer *l, ptrdiff_t i)
 
 /* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed ------------------------------------------- */
 
-/* A slab of images of some outputs: RESULT [slab, out, SLAB] = W TURNED [slab, in, SLAB]. */
+/* to[n][o] = from[o][n], o < outputs, n < images, by squares as long as there are whole ones. */
+static void turn_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images, const real *from, real *to,
+                      ptrdiff_t pitch)
+{
+    ptrdiff_t whole = images / k->lanes * k->lanes, o = 0;
+    for (; o + k->lanes <= outputs; o += k->lanes)
+        for (ptrdiff_t n = 0; n < whole; n += k->lanes)
+            k->turn(from + o * SLAB + n, SLAB, to + n * pitch + o, pitch);
+    for (ptrdiff_t n = 0; n < images; n++)
+        for (ptrdiff_t rest = n < whole ? o : 0; rest < outputs; rest++)
+            to[n * pitch + rest] = from[rest * SLAB + n];
+}
+
+/* A slab of images of some outputs: RESULT [slab, out, SLAB] = b + W TURNED [slab, in, SLAB]. */
 static void forward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const layer *l = j->l;
     const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], blocks = pieces(out, PIECE);
-    const real *bias = l->params > BIAS ? tensor_data(l->param[BIAS]) : NULL;
     ptrdiff_t images, outputs, slab = i / blocks;
     ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
     ptrdiff_t first = piece(i % blocks, PIECE, out, &outputs);
     real *result = tensor_data(l->scratch[RESULT]) + (slab * out + first) * SLAB;
     const real *weight = tensor_data(l->param[WEIGHT]) + first * in;
     const real *turned = tensor_data(l->scratch[TURNED]) + slab * in * SLAB;
+    for (ptrdiff_t o = 0; o < outputs; o++) {
+        real bias = l->params > BIAS ? tensor_data(l->param[BIAS])[first + o] : 0;
+        for (ptrdiff_t n = 0; n < SLAB; n++) result[o * SLAB + n] = bias;
+    }
     for (ptrdiff_t k = 0; k < in; k += DEPTH)
         product(l, outputs, kernel_padded(l->kernel, images), in - k < DEPTH ? in - k : DEPTH, weight + k,
-                turned + k * SLAB, result, SLAB, k > 0);
-    for (ptrdiff_t n = 0; n < images; n++) {
-        real *y = tensor_data(j->y) + (first_image + n) * out + first;
-        for (ptrdiff_t o = 0; o < outputs; o++) y[o] = result[o * SLAB + n] + (bias ? bias[first + o] : 0);
-    }
+                turned + k * SLAB, result, SLAB, true);
+    turn_back(l->kernel, outputs, images, result, tensor_data(j->y) + first_image * out + first, out);
 }
 
 /* TURNED [slab, in, SLAB], some inputs of a slab of images. */

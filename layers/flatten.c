@@ -26,6 +26,8 @@ const layer_type layer_type_flatten = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .in_place = true,
+    .ignores_y = true,
 };
 
 layer *layer_flatten(void)

@@ -132,7 +132,8 @@ static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
         tensor x = chunk(p, p->link[i].x, k), y = chunk(p, p->link[i].y, k), dx = chunk(p, p->dx, k);
         layer part = layer_view(p->link[i].l, k * p->size, x.shape.n[0], thread);
         bool own_dy = i + 1 < p->links;
-        if (i > 0) dx = own_dy && part.type->in_place ? dy : turn(p, i, x, which = !which, thread);
+        if (i > 0 && own_dy && part.type->in_place) dx = tensor_reshape(dy, x.shape);
+        else if (i > 0) dx = turn(p, i, x, which = !which, thread);
         if (left > 0) redirect_gradient(&part, partial, left -= layer_own_parameters(&part));
         if (p->gradient && part.type->gradient && part.params > 0) part.type->gradient(&part, x, y, dy);
         if (p->backward && (!tensor_is_null(dx) || part.children > 0))

@@ -9,8 +9,7 @@
 static bool in_place(const layer *l, int i)
 {
     if (i == 0 || i == l->children) return false;
-    const layer *before = l->child[i - 1], *child = l->child[i];
-    return child->type->in_place && before->type->ignores_y && shape_equal(child->x, child->y);
+    return l->child[i]->type->in_place && l->child[i - 1]->type->ignores_y;
 }
 
 static int plan_children(layer *l, shape x, shape *y)
@@ -51,8 +50,10 @@ static int plan(layer *l, shape x, shape *y)
 /* The first images, as many as y has, of what child i puts out; the last one's goes to y. */
 static tensor output(const layer *l, int i, tensor y)
 {
+    shape s = l->child[i]->y;
     while (in_place(l, i + 1)) i++;
-    return i + 1 == l->children ? y : tensor_narrow(l->child[i]->output, 0, 0, y.shape.n[0]);
+    s.n[0] = y.shape.n[0];
+    return tensor_reshape(i + 1 == l->children ? y : tensor_narrow(l->child[i]->output, 0, 0, s.n[0]), s);
 }
 
 static void link_up(const layer *l, int first, int count, tensor x, tensor y, layer_link link[])

@@ -397,14 +397,14 @@ static const char lenet_table[] =
 #ifdef STRIDE_DOUBLE
 static const char lenet_memory[] = "memory for batches of 64, float64\n"
                                    "  parameters and their gradients        964.2 KiB\n"
-                                   "  activations                             5.3 MiB\n"
+                                   "  activations                             5.1 MiB\n"
                                    "  scratch of each thread                749.1 KiB\n"
                                    "  gradients of chunks                   160.8 KiB\n"
                                    "  a batch of input                      392.0 KiB\n";
 #else
 static const char lenet_memory[] = "memory for batches of 64, float32\n"
                                    "  parameters and their gradients        482.1 KiB\n"
-                                   "  activations                             2.7 MiB\n"
+                                   "  activations                             2.6 MiB\n"
                                    "  scratch of each thread                374.6 KiB\n"
                                    "  gradients of chunks                    80.4 KiB\n"
                                    "  a batch of input                      196.0 KiB\n";
