@@ -15,10 +15,11 @@ INCLUDEDIR ?= $(PREFIX)/include/stride
 DESTDIR    ?=
 ARCH       :=
 CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno -fno-trapping-math) -g $(ARCH)
-# What is left out of an initializer is zero, and zero is the default: no warning about that.
+# What is left out of an initializer is zero, and zero is the default: no warning about that. Nor about a loop that
+# may become vectors and does not, because of what it calls.
 WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
-              -Wno-missing-field-initializers
+              -Wno-missing-field-initializers -Wno-pass-failed
 
 PROGRAMS := mnist mnist_best predict custom_layer gradcheck views pooling
 
