@@ -3,6 +3,7 @@
  * `value` is f(x, a); `slope` is f'(x), which may use y = f(x); a is the option of those that have one.
  * Each is stamped into a type of its own, so that the compiler sees the function in the loop. A slope that is
  * told by y alone lets the function run in place; one that is told by x alone lets y be overwritten. */
+#include "layers/exponential.h"
 #include "layers/layers.h"
 #include "layers/types.h"
 
@@ -39,14 +40,15 @@ static inline real within(real x)
     return x > REAL_MAX ? REAL_MAX : above(x);
 }
 
+/* Of a branch that is computed for all x: x up to 0. */
+static inline real below(real x)
+{
+    return x > 0 ? 0 : x;
+}
+
 static inline real at_most(real x, real most)
 {
     return most < x ? most : x;
-}
-
-static inline real logistic(real x)
-{
-    return 1 / (1 + exp(-x));
 }
 
 static inline real softplus(real x)
@@ -62,7 +64,7 @@ static inline real normal_below(real x)
 
 static inline real normal_density(real x)
 {
-    return exp(-x * x / 2) * (real)0.39894228040143267794;
+    return exponential(-x * x / 2) * (real)0.39894228040143267794;
 }
 
 /* clang-format off */
@@ -75,10 +77,10 @@ SLOPE(relu6, y > 0 && y < 6 ? 1 : 0)
 VALUE(leaky_relu, x < 0 ? a * x : x)
 SLOPE(leaky_relu, x > 0 ? 1 : a)
 
-VALUE(elu, x < 0 ? a * expm1(x) : x)
+VALUE(elu, x < 0 ? a * exponential_less_1(below(x)) : x)
 SLOPE(elu, x > 0 ? 1 : y + a)
 
-VALUE(selu, SELU_SCALE * (x < 0 ? SELU_ALPHA * expm1(x) : x))
+VALUE(selu, SELU_SCALE * (x < 0 ? SELU_ALPHA * exponential_less_1(below(x)) : x))
 SLOPE(selu, y > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA)
 
 VALUE(gelu, above(x) * normal_below(x))
@@ -93,7 +95,7 @@ SLOPE(mish, tanh(softplus(x)) + within(x) * logistic(x) * (1 - tanh(softplus(x))
 VALUE(sigmoid, logistic(x))
 SLOPE(sigmoid, y * (1 - y))
 
-VALUE(tanh, tanh(x))
+VALUE(tanh, hyperbolic_tangent(x))
 SLOPE(tanh, 1 - y * y)
 
 VALUE(softplus, softplus(x))

@@ -1,6 +1,8 @@
 /* softmax.c: softmax and its logarithm along one axis, without overflow. */
+#include "layers/exponential.h"
 #include "layers/layers.h"
 #include "layers/types.h"
+#include "tensor/sum.h"
 
 #include <math.h>
 #include <tgmath.h>
@@ -35,25 +37,61 @@ static ptrdiff_t begin(rows r, ptrdiff_t k)
     return k / r.step * r.step * r.length + k % r.step;
 }
 
+enum { BESIDE = 64 }; /* rows whose elements are neighbours, and which are worked on side by side */
+
 /* In place: x - log(sum of exp(x)), or its exponential. The greatest is taken off first and the logarithm then:
  * one sum of the two would lose the smaller beside large logits. NaN anywhere makes the row NaN. */
-static void forward_row(rows r, real *y, bool logarithm)
+static void forward_row(ptrdiff_t n, real *y, bool logarithm)
 {
-    real greatest = -(real)INFINITY, sum = 0;
-    for (ptrdiff_t i = 0; i < r.length; i++) greatest = y[i * r.step] > greatest ? y[i * r.step] : greatest;
-    for (ptrdiff_t i = 0; i < r.length; i++) sum += exp(y[i * r.step] - greatest);
-    real log_sum = log(sum);
-    for (ptrdiff_t i = 0; i < r.length; i++) {
-        real shifted = y[i * r.step] - greatest;
-        y[i * r.step] = logarithm ? shifted - log_sum : exp(shifted) / sum;
+    real greatest = -(real)INFINITY;
+#pragma omp simd reduction(max : greatest)
+    for (ptrdiff_t i = 0; i < n; i++) greatest = y[i] > greatest ? y[i] : greatest;
+    for (ptrdiff_t i = 0; i < n; i++) y[i] -= greatest;
+    if (logarithm) {
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (ptrdiff_t i = 0; i < n; i++) sum += (double)exponential(y[i]);
+        const real log_sum = (real)log(sum);
+        for (ptrdiff_t i = 0; i < n; i++) y[i] -= log_sum;
+        return;
     }
+    for (ptrdiff_t i = 0; i < n; i++) y[i] = exponential(y[i]);
+    const real sum = (real)sum_of_row(n, y);
+    for (ptrdiff_t i = 0; i < n; i++) y[i] /= sum;
+}
+
+/* The same of `width` rows, whose elements are `step` apart. */
+static void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, real *y, bool logarithm)
+{
+    real greatest[BESIDE], sum[BESIDE] = { 0 };
+    for (ptrdiff_t k = 0; k < width; k++) greatest[k] = -(real)INFINITY;
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t k = 0; k < width; k++)
+            greatest[k] = y[i * step + k] > greatest[k] ? y[i * step + k] : greatest[k];
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t k = 0; k < width; k++) {
+            real shifted = y[i * step + k] - greatest[k], power = exponential(shifted);
+            sum[k] += power;
+            y[i * step + k] = logarithm ? shifted : power;
+        }
+    for (ptrdiff_t k = 0; k < width && logarithm; k++) sum[k] = log(sum[k]);
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t k = 0; k < width; k++) {
+            real value = y[i * step + k];
+            y[i * step + k] = logarithm ? value - sum[k] : value / sum[k];
+        }
 }
 
 static void forward_rows(layer *l, tensor x, tensor y, bool logarithm)
 {
     rows r = along(l, y);
     tensor_copy(y, x);
-    for (ptrdiff_t k = 0; k < r.count; k++) forward_row(r, tensor_data(y) + begin(r, k), logarithm);
+    for (ptrdiff_t k = 0, width; k < r.count; k += width) {
+        real *at = tensor_data(y) + begin(r, k);
+        width = r.step - k % r.step < BESIDE ? r.step - k % r.step : BESIDE;
+        if (width == 1 && r.step == 1) forward_row(r.length, at, logarithm);
+        else forward_rows_beside(r.length, r.step, width, at, logarithm);
+    }
 }
 
 /* ---- softmax: dx = y (dy - <y, dy>) ------------------------------------------------------------------ */
@@ -90,7 +128,8 @@ static void log_softmax_backward(layer *l, tensor x, tensor y, tensor dy, tensor
         const real *p = tensor_data(y) + begin(r, k), *g = tensor_data(dy) + begin(r, k);
         real *out = tensor_data(dx) + begin(r, k), sum = 0;
         for (ptrdiff_t i = 0; i < r.length; i++) sum += g[i * r.step];
-        for (ptrdiff_t i = 0; i < r.length; i++) out[i * r.step] = g[i * r.step] - exp(p[i * r.step]) * sum;
+        for (ptrdiff_t i = 0; i < r.length; i++)
+            out[i * r.step] = g[i * r.step] - exponential(p[i * r.step]) * sum;
     }
 }
 

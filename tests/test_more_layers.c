@@ -5,6 +5,7 @@
  * worked out by hand, refusals with their texts, and what holds for any batch and number of threads. */
 #include "tests/support.h"
 
+#include "layers/exponential.h"
 #include "layers/layers.h"
 #include "nn/net.h"
 
@@ -340,6 +341,37 @@ static void batchnorm_of_a_single_value_a_channel(void **state)
     layer_free(l);
 }
 
+/* Units in the last place of the nearest float; oracle: the library's functions in double. */
+static double in_ulps(real got, double want)
+{
+    int power;
+    if (fabs(want) > (double)REAL_MAX) return isinf(got) ? 0 : INFINITY;
+    frexp(want, &power);
+    return fabs((double)got - want) / ldexp(1, (power < -125 ? -125 : power) - 24);
+}
+
+static void exponentials_are_as_near_as_they_claim(void **state)
+{
+    (void)state;
+    for (double x = -120; x < 120; x += 0.00137) {
+        real at = (real)x;
+        double exact = (double)at;
+        about("at %g", exact);
+        assert_true(in_ulps(exponential(at), exp(exact)) <= 1);
+        assert_true(in_ulps(exponential_less_1(at < 0 ? at : -at), expm1(-fabs(exact))) <= 1);
+        assert_true(in_ulps(hyperbolic_tangent(at), tanh(exact)) <= 3);
+        if (x > -80) assert_true(in_ulps(logistic(at), 1 / (1 + exp(-exact))) <= 2.5);
+    }
+    for (double x = 1e-30; x < 1; x *= 1.01) {
+        real at = (real)x;
+        assert_true(in_ulps(hyperbolic_tangent(-at), tanh(-(double)at)) <= 3);
+        assert_true(in_ulps(exponential_less_1(-at), expm1(-(double)at)) <= 1);
+    }
+    assert_true(isinf(exponential((real)INFINITY)) && exponential(-(real)INFINITY) == 0);
+    assert_true(isnan(exponential((real)NAN)) && isnan(hyperbolic_tangent((real)NAN)));
+    assert_true(hyperbolic_tangent((real)INFINITY) == 1 && logistic(-(real)INFINITY) == 0);
+}
+
 /* One image of several values a channel is a batch like any other. */
 static void batchnorm_of_one_image(void **state)
 {
@@ -652,6 +684,7 @@ int main(void)
         CLAIM(branches_that_do_not_meet_are_refused),
         CLAIM(a_block_that_comes_first_needs_no_dx),
         CLAIM(batchnorm_follows_the_batch_with_its_running_statistics),
+        CLAIM(exponentials_are_as_near_as_they_claim),
         CLAIM(batchnorm_of_a_single_value_a_channel),
         CLAIM(batchnorm_of_one_image),
         CLAIM(batchnorm_in_inference_takes_the_running_statistics_as_they_are),
