@@ -3,6 +3,7 @@
 #include "layers/layers.h"
 #include "layers/separable.h"
 #include "layers/types.h"
+#include "tensor/sum.h"
 
 static int plan(layer *l, shape x, shape *y)
 {
@@ -24,8 +25,37 @@ static void fill(tensor matrix)
     }
 }
 
+/* One part, the whole image: a sum along rows of neighbours, where x has them, and a fill back. */
+static bool global(const layer *l, tensor x)
+{
+    return l->y.n[2] == 1 && l->y.n[3] == 1 && x.stride[3] == 1 && x.stride[2] == x.shape.n[3];
+}
+
+static void forward_global(tensor x, real *y)
+{
+    ptrdiff_t area = x.shape.n[2] * x.shape.n[3];
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
+        for (ptrdiff_t c = 0; c < x.shape.n[1]; c++)
+            *y++ =
+                (real)(sum_of_row(area, tensor_data(x) + i * x.stride[0] + c * x.stride[1]) / (double)area);
+}
+
+static void backward_global(const real *dy, tensor dx)
+{
+    ptrdiff_t area = dx.shape.n[2] * dx.shape.n[3];
+    real *to = tensor_data(dx);
+    for (const real *end = to + tensor_count(dx); to < end; to += area, dy++) {
+        const real part = *dy / (real)area;
+        for (ptrdiff_t k = 0; k < area; k++) to[k] = part;
+    }
+}
+
 static void forward(layer *l, tensor x, tensor y)
 {
+    if (global(l, x)) {
+        forward_global(x, tensor_data(y));
+        return;
+    }
     fill(l->scratch[0]);
     fill(l->scratch[1]);
     separable_forward(l, x, y);
@@ -34,6 +64,10 @@ static void forward(layer *l, tensor x, tensor y)
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
+    if (global(l, dx)) {
+        backward_global(tensor_data(dy), dx);
+        return;
+    }
     fill(l->scratch[0]);
     fill(l->scratch[1]);
     separable_backward(l, dy, dx);
@@ -51,6 +85,7 @@ const layer_type layer_type_adaptive_avgpool = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .ignores_y = true,
 };
 
 layer *layer_adaptive_avgpool(adaptive_avgpool options)

@@ -105,6 +105,7 @@ const layer_type layer_type_pad2d = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .ignores_y = true,
 };
 
 layer *layer_pad2d(pad2d options)

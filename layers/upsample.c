@@ -75,6 +75,7 @@ const layer_type layer_type_upsample = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .ignores_y = true,
 };
 
 layer *layer_upsample(upsample options)

@@ -104,6 +104,7 @@ static void small_cases_are_as_worked_out_by_hand(void **state)
         { layer_upsample(aligned), SHAPE(1, 1, 1, 2), SHAPE(1, 1, 1, 4), { 0, 3 }, { 0, 1, 2, 3 } },
         { layer_pad2d((pad2d){ .width = { 2, 1 }, .mode = PAD_REFLECT }), SHAPE(1, 1, 1, 3), SHAPE(1, 1, 1, 6), { 1, 2, 3 }, { 3, 2, 1, 2, 3, 2 } },
         { layer_pad2d((pad2d){ .width = { 2, 1 }, .mode = PAD_REPLICATE }), SHAPE(1, 1, 1, 3), SHAPE(1, 1, 1, 6), { 1, 2, 3 }, { 1, 1, 1, 2, 3, 3 } },
+        { layer_adaptive_avgpool((adaptive_avgpool){ { 1, 1 } }), SHAPE(1, 1, 1, 4), SHAPE(1, 1, 1, 1), { 1, 2, 3, 8 }, { 3.5 } },
         { layer_adaptive_avgpool((adaptive_avgpool){ { 1, 2 } }), SHAPE(1, 1, 1, 3), SHAPE(1, 1, 1, 2), { 1, 2, 3 }, { 1.5, 2.5 } },
         { layer_groupnorm((groupnorm){ .groups = 2, .epsilon = 1e-14 }), SHAPE(1, 4), SHAPE(1, 4), { 0, 2, 10, 14 }, { -1, 1, -1, 1 } },
         { layer_layernorm((layernorm){ .axes = 1, .epsilon = 1e-14 }), SHAPE(1, 2, 2), SHAPE(1, 2, 2), { 0, 2, 10, 14 }, { -1, 1, -1, 1 } },

@@ -51,6 +51,7 @@ static void pooling_passes(void **state)
     passes(layer_avgpool((avgpool){ .kernel = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 } }),
            SHAPE(2, 2, 4, 5));
     passes(layer_avgpool((avgpool){ .kernel = { 0, 0 } }), SHAPE(2, 3, 3, 5));
+    passes(layer_adaptive_avgpool((adaptive_avgpool){ 0 }), SHAPE(2, 3, 3, 5));
     passes(layer_avgpool((avgpool){ .kernel = { 2, 2 } }), SHAPE(2, 2, 5, 7));
     passes(layer_batchnorm((batchnorm){ 0 }), SHAPE(3, 2, 19));
     passes(layer_layernorm((layernorm){ 0 }), SHAPE(3, 2, 19));
