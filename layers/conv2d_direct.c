@@ -166,8 +166,8 @@ static void correlate(const layer *l, ptrdiff_t depth, const real *plane, ptrdif
                       tensor to)
 {
     target t = { to.shape.n[0], to.shape.n[1], to.shape.n[2] };
-    const ptrdiff_t rows = block_rows(l, t.height, pitch, t.channels);
     bool straight = pitch == t.width && !bias; /* no position is none: to its place at once */
+    const ptrdiff_t rows = straight ? t.height : block_rows(l, t.height, pitch, t.channels);
     ptrdiff_t far = straight ? to.stride[0] : result_pitch(l, t, pitch);
     for (ptrdiff_t first = 0; first < t.height; first += rows) {
         if (first + rows > t.height) first = t.height - rows; /* some once more */

@@ -240,6 +240,9 @@ int kernel_choose(const kernel **chosen)
                      kernels[0] == &generic ? "" : ", avx2 or avx512");
 }
 
+/* Rows of b that a tile goes through before the next tile of the same columns does: so many stay in cache. */
+enum { DEPTH = 128 };
+
 enum { MOST_LANES = 64 / sizeof(real) };
 
 /* ---- products of any size -------------------------------------------------------------------------- */
@@ -283,10 +286,14 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
             if (wide * lanes <= columns) j = columns - wide * lanes;
             else wide = columns / lanes;
         }
-        for (ptrdiff_t i = 0; i < rows; i += tall) {
-            tall = share(rows - i, k->tall[wide - 1]);
-            k->tile[tall - 1][wide - 1](depth, a, row + i, step, b + j, offset, c + i * pitch + j, pitch,
-                                        add);
+        for (ptrdiff_t first = 0, part; first < depth || first == 0; first += part) {
+            part = depth - first < 2 * DEPTH ? depth - first : DEPTH;
+            for (ptrdiff_t i = 0; i < rows; i += tall) {
+                tall = share(rows - i, k->tall[wide - 1]);
+                k->tile[tall - 1][wide - 1](part, a, row + i, step + first, b + j, offset + first,
+                                            c + i * pitch + j, pitch, add || first > 0);
+            }
+            if (part == 0) break; /* a sum of nothing */
         }
     }
     if (edge > 0) add_edge(k, rows, edge, depth, a, row, step, b + columns, offset, c + columns, pitch);
