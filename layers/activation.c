@@ -56,6 +56,24 @@ static inline real softplus(real x)
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
+/* tanh(log(1 + e)) = n / (n + 2) with e = exp(x) and n = e (e + 2), and 1 less its square. From 40 on both are at
+ * their limits in any precision. */
+static inline real odds(real x)
+{
+    real e = exponential(at_most(x, 40));
+    return e * (e + 2);
+}
+
+static inline real tanh_softplus(real x)
+{
+    return odds(x) / (odds(x) + 2);
+}
+
+static inline real sech2_softplus(real x)
+{
+    return 2 / (odds(x) + 2) * (1 + tanh_softplus(x));
+}
+
 /* Phi(x) and phi(x): the normal distribution and its density. */
 static inline real normal_below(real x)
 {
@@ -89,8 +107,8 @@ SLOPE(gelu, normal_below(x) + within(x) * normal_density(x))
 VALUE(silu, above(x) * logistic(x))
 SLOPE(silu, logistic(x) * (1 + within(x) * (1 - logistic(x))))
 
-VALUE(mish, above(x) * tanh(softplus(x)))
-SLOPE(mish, tanh(softplus(x)) + within(x) * logistic(x) * (1 - tanh(softplus(x)) * tanh(softplus(x))))
+VALUE(mish, above(x) * tanh_softplus(x))
+SLOPE(mish, tanh_softplus(x) + at_most(above(x), 40) * logistic(x) * sech2_softplus(x))
 
 VALUE(sigmoid, logistic(x))
 SLOPE(sigmoid, y * (1 - y))
