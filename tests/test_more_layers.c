@@ -372,6 +372,31 @@ static void exponentials_are_as_near_as_they_claim(void **state)
     assert_true(hyperbolic_tangent((real)INFINITY) == 1 && logistic(-(real)INFINITY) == 0);
 }
 
+/* What says it runs in place makes the same of x where y is to be, with x gone when it goes back. */
+static void in_place_is_as_apart(void **state)
+{
+    (void)state;
+    dice d = { { 4, 2 }, 0 };
+    layer *all[] = { layer_relu(), layer_relu6(),    layer_selu(),       layer_sigmoid(),
+                     layer_tanh(), layer_identity(), layer_dropout(0.5), layer_channel_dropout(0.5) };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        layer *l = all[i];
+        tensor x = roll_tensor(&d, SHAPE(3, 2, 19), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
+        assert_true(l->type->in_place);
+        build(l, x.shape);
+        layer_mode(l, true, 1, 1);
+        tensor y = tensor_new(x.shape), dx = tensor_new(x.shape);
+        layer_forward(l, x, y);
+        layer_backward(l, x, y, dy, dx);
+        layer_forward(l, x, x);
+        assert_same(x, y);
+        layer_backward(l, x, x, dy, dy);
+        assert_same(dy, dx);
+        tensor_free(x), tensor_free(y), tensor_free(dy), tensor_free(dx);
+        layer_free(l);
+    }
+}
+
 /* One image of several values a channel is a batch like any other. */
 static void batchnorm_of_one_image(void **state)
 {
@@ -685,6 +710,7 @@ int main(void)
         CLAIM(a_block_that_comes_first_needs_no_dx),
         CLAIM(batchnorm_follows_the_batch_with_its_running_statistics),
         CLAIM(exponentials_are_as_near_as_they_claim),
+        CLAIM(in_place_is_as_apart),
         CLAIM(batchnorm_of_a_single_value_a_channel),
         CLAIM(batchnorm_of_one_image),
         CLAIM(batchnorm_in_inference_takes_the_running_statistics_as_they_are),
