@@ -221,25 +221,25 @@ static void walk_slopes(enum told_by by, tensor x, tensor y, tensor dy, tensor d
         }                                                                                                    \
     }
 
-#define PLAIN(NAME, TOLD_BY)                                                                                 \
-    ACTIVATION(NAME, TOLD_BY, .fields = NULL)                                                                \
+#define PLAIN(NAME, TOLD_BY, ...)                                                                            \
+    ACTIVATION(NAME, TOLD_BY, .fields = NULL, __VA_ARGS__)                                                   \
     layer *layer_##NAME(void)                                                                                \
     {                                                                                                        \
         return layer_new(&layer_type_##NAME, NULL, 0, NULL);                                                 \
     }
 
-PLAIN(relu, Y)
-PLAIN(relu6, Y)
-PLAIN(selu, Y)
-PLAIN(gelu, X)
-PLAIN(silu, X)
-PLAIN(mish, X)
-PLAIN(sigmoid, Y)
-PLAIN(tanh, Y)
-PLAIN(softplus, X)
-PLAIN(softsign, X)
-PLAIN(hardsigmoid, X)
-PLAIN(hardswish, X)
+PLAIN(relu, Y, .rises = true)
+PLAIN(relu6, Y, .rises = false)
+PLAIN(selu, Y, .rises = false)
+PLAIN(gelu, X, .rises = false)
+PLAIN(silu, X, .rises = false)
+PLAIN(mish, X, .rises = false)
+PLAIN(sigmoid, Y, .rises = false)
+PLAIN(tanh, Y, .rises = false)
+PLAIN(softplus, X, .rises = false)
+PLAIN(softsign, X, .rises = false)
+PLAIN(hardsigmoid, X, .rises = false)
+PLAIN(hardswish, X, .rises = false)
 ACTIVATION(leaky_relu, X, WITH_OPTION("slope", 0.01))
 ACTIVATION(elu, BOTH, WITH_OPTION("alpha", 1))
 

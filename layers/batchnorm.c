@@ -8,7 +8,7 @@
 
 enum { WEIGHT, BIAS };              /* parameters */
 enum { RUNNING_MEAN, RUNNING_VAR }; /* states */
-enum { MEAN, DEVIATION };           /* memory: of each channel, as the forward pass used them */
+enum { MEAN, DEVIATION, SUMS };     /* memory: of each channel, as forward used them, as gradient took them */
 enum { COPY };                      /* scratch: a channel of x, where its rows have gaps */
 
 static int plan(layer *l, shape x, shape *y)
@@ -20,7 +20,8 @@ static int plan(layer *l, shape x, shape *y)
     if (!o->no_affine && layer_parameter(l, "weight", channels, (layer_init){ .constant = 1 })) return -1;
     if (!o->no_affine && layer_parameter(l, "bias", channels, (layer_init){ 0 })) return -1;
     if (layer_state(l, "running_mean", channels, 0) || layer_state(l, "running_var", channels, 1)) return -1;
-    if (layer_memory(l, once) || layer_memory(l, once)) return -1;
+    ptrdiff_t sums = x.n[1] * (ptrdiff_t)(sizeof(norm_sums) / sizeof(real));
+    if (layer_memory(l, once) || layer_memory(l, once) || layer_memory(l, SHAPE(1, sums))) return -1;
     *y = x;
     return layer_scratch(l, SHAPE(x.n[0], shape_count(x, "batchnorm") / x.n[0] / x.n[1]));
 }
@@ -94,6 +95,12 @@ static numbers of_channel(const layer *l, ptrdiff_t c)
                       affine ? (double)tensor_data(l->param[BIAS])[c] : 0 };
 }
 
+/* The sums that gradient takes and backward needs, too. */
+static norm_sums *sums_of(const layer *l, ptrdiff_t c)
+{
+    return (norm_sums *)(void *)tensor_data(l->memory[SUMS]) + c;
+}
+
 static void forward_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
 {
     settle(p->l, set, c, x);
@@ -107,7 +114,7 @@ static void backward_channel(const pass *p, ptrdiff_t c, norm_set set, const rea
     const real *dy = p->dy + c * set.length;
     real *dx = p->to + c * set.length;
     if (layer_training(p->l)) {
-        norm_sums sums = norm_sum(set, dy, x, set.stride, n.mean);
+        norm_sums sums = p->l->graded ? *sums_of(p->l, c) : norm_sum(set, dy, x, set.stride, n.mean);
         sums.g *= n.weight;
         sums.product *= n.weight;
         norm_adjoint(set, dx, dy, n.weight, x, n.mean, n.deviation, sums, (double)(set.rows * set.length));
@@ -118,7 +125,7 @@ static void add_gradient(const layer *l, ptrdiff_t c, norm_set set, const real *
                          ptrdiff_t stride_x)
 {
     numbers n = of_channel(l, c);
-    norm_sums sums = norm_sum(set, dy + c * set.length, x, stride_x, n.mean);
+    norm_sums sums = *sums_of(l, c) = norm_sum(set, dy + c * set.length, x, stride_x, n.mean);
     tensor_data(l->grad[WEIGHT])[c] += (real)(sums.product / n.deviation);
     tensor_data(l->grad[BIAS])[c] += (real)sums.g;
 }

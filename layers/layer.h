@@ -83,6 +83,8 @@ typedef struct layer_type {
     const char *const *child_names; /* what they are called, ended by NULL; NULL: "0", "1", … */
     bool in_place; /* y may be where x is, and dx where dy is: forward and backward go element by element, and
                        backward does not look at x */
+    bool rises;   /* each y is f(x) of one x, f(0) = 0, f never falls and is flat only where its slope is 0 */
+    bool selects; /* each y is the greatest of some x, or 0: what rises may as well come after it */
     bool ignores_y; /* backward and gradient do not look at y: what comes after may overwrite it */
 } layer_type;
 
@@ -112,6 +114,7 @@ struct layer {
         *kernel; /* what fast paths are made of (tensor/kernel.h); NULL: products are BLAS's */
 
     ptrdiff_t first; /* in a hook: the batch index of the first image at hand */
+    bool graded;     /* in backward: gradient has just run, with the same x, y and dy */
     bool held;       /* another layer's child: it is not to be given to a second one */
     int number;      /* the layer's place in its tree, depth first */
     layer_run *run;  /* what the tree's layers share while they run (run.c) */

@@ -304,6 +304,7 @@ const layer_type layer_type_maxpool = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
+    .selects = true,
     .ignores_y = true,
 };
 

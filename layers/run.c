@@ -135,7 +135,8 @@ static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
         if (i > 0 && own_dy && part.type->in_place) dx = tensor_reshape(dy, x.shape);
         else if (i > 0) dx = turn(p, i, x, which = !which, thread);
         if (left > 0) redirect_gradient(&part, partial, left -= layer_own_parameters(&part));
-        if (p->gradient && part.type->gradient && part.params > 0) part.type->gradient(&part, x, y, dy);
+        part.graded = p->gradient && part.type->gradient && part.params > 0;
+        if (part.graded) part.type->gradient(&part, x, y, dy);
         if (p->backward && (!tensor_is_null(dx) || part.children > 0))
             part.type->backward(&part, x, y, dy, dx);
         dy = dx;

@@ -1,33 +1,61 @@
-/* sequence.c: a chain of layers is a layer; each child's output is kept for the backward pass. */
+/* sequence.c: a chain of layers is a layer; each child's output is kept for the backward pass.
+ *
+ * A relu before a max pooling runs after it: the results are the same, and it has fewer elements to go through. */
 #include "layers/layers.h"
 #include "layers/run.h"
 #include "layers/types.h"
 
 /* Scratch: dx of a chain of children, which is dy of the chain before it, in turns. */
 
-/* Whether child i puts its output where its input is, the output of the one before it. */
+/* Whether child i runs after the next one, which runs in its place. */
+static bool swaps(const layer *l, int i)
+{
+    if (i < 0 || i + 1 >= l->children) return false;
+    return l->child[i]->type->rises && l->child[i + 1]->type->selects;
+}
+
+/* The number of the child that runs as the i-th. */
+static int in_turn(const layer *l, int i)
+{
+    return swaps(l, i) ? i + 1 : swaps(l, i - 1) ? i - 1 : i;
+}
+
+static layer *nth(const layer *l, int i)
+{
+    return l->child[in_turn(l, i)];
+}
+
+/* Whether the i-th puts its output where its input is, the output of the one before it. */
 static bool in_place(const layer *l, int i)
 {
     if (i == 0 || i == l->children) return false;
-    return l->child[i]->type->in_place && l->child[i - 1]->type->ignores_y;
+    return nth(l, i)->type->in_place && nth(l, i - 1)->type->ignores_y;
 }
 
 static int plan_children(layer *l, shape x, shape *y)
 {
     for (int i = 0; i < l->children; i++) {
-        if (layer_plan(l->child[i], x, y)) return error_within("layer %d: ", i);
-        l->flops += l->child[i]->flops;
+        if (layer_plan(nth(l, i), x, y)) return error_within("layer %d: ", in_turn(l, i));
+        l->flops += nth(l, i)->flops;
         x = *y;
     }
     for (int i = 0; i + 1 < l->children; i++)
-        if (!in_place(l, i + 1)) l->child[i]->output = (tensor){ .shape = l->child[i]->y };
+        if (!in_place(l, i + 1)) nth(l, i)->output = (tensor){ .shape = nth(l, i)->y };
     return 0;
 }
 
-/* The chain that begins at child `first`. */
+/* The chain that begins with the one that runs as `first`: how many layers, and which. */
+static int chain_from(const layer *l, int first, layer *chain[LAYER_CHAIN])
+{
+    int count = l->children - first < LAYER_CHAIN ? l->children - first : LAYER_CHAIN;
+    for (int i = 0; i < count; i++) chain[i] = nth(l, first + i);
+    return layer_chain(chain, count);
+}
+
 static int links(const layer *l, int first)
 {
-    return layer_chain(l->child + first, l->children - first);
+    layer *chain[LAYER_CHAIN];
+    return chain_from(l, first, chain);
 }
 
 static int plan(layer *l, shape x, shape *y)
@@ -37,9 +65,10 @@ static int plan(layer *l, shape x, shape *y)
     ptrdiff_t largest = 0;
     int chains = 0;
     for (int i = 0, count; i < l->children; i += count, chains++) {
-        count = links(l, i);
-        if (layer_ask_chain(l, l->child + i, count)) return -1;
-        ptrdiff_t elements = i > 0 ? shape_count(l->child[i]->x, "sequence") : 0;
+        layer *chain[LAYER_CHAIN];
+        count = chain_from(l, i, chain);
+        if (layer_ask_chain(l, chain, count)) return -1;
+        ptrdiff_t elements = i > 0 ? shape_count(chain[0]->x, "sequence") : 0;
         if (elements > largest) largest = elements;
     }
     for (int turn = 0; turn < 2; turn++)
@@ -47,19 +76,19 @@ static int plan(layer *l, shape x, shape *y)
     return 0;
 }
 
-/* The first images, as many as y has, of what child i puts out; the last one's goes to y. */
+/* The first images, as many as y has, of what the i-th puts out; the last one's goes to y. */
 static tensor output(const layer *l, int i, tensor y)
 {
-    shape s = l->child[i]->y;
+    shape s = nth(l, i)->y;
     while (in_place(l, i + 1)) i++;
     s.n[0] = y.shape.n[0];
-    return tensor_reshape(i + 1 == l->children ? y : tensor_narrow(l->child[i]->output, 0, 0, s.n[0]), s);
+    return tensor_reshape(i + 1 == l->children ? y : tensor_narrow(nth(l, i)->output, 0, 0, s.n[0]), s);
 }
 
 static void link_up(const layer *l, int first, int count, tensor x, tensor y, layer_link link[])
 {
     for (int i = first; i < first + count; i++)
-        link[i - first] = (layer_link){ l->child[i], i > 0 ? output(l, i - 1, y) : x, output(l, i, y) };
+        link[i - first] = (layer_link){ nth(l, i), i > 0 ? output(l, i - 1, y) : x, output(l, i, y) };
 }
 
 static void forward(layer *l, tensor x, tensor y)
@@ -78,7 +107,7 @@ static bool trains(const layer *l)
     return any;
 }
 
-/* The first child of the chain that ends before child `end`. */
+/* Where the chain begins that ends before the one that runs as `end`. */
 static int chain_before(const layer *l, int end)
 {
     int first = 0;
@@ -90,7 +119,7 @@ static int chain_before(const layer *l, int end)
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     int last = 0, turn = 0;
-    while (tensor_is_null(dx) && last < l->children && !trains(l->child[last])) last++;
+    while (tensor_is_null(dx) && last < l->children && !trains(nth(l, last))) last++;
     for (int end = l->children, first; end > last; end = first, turn = !turn) {
         layer_link link[LAYER_CHAIN];
         first = chain_before(l, end);
