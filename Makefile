@@ -261,9 +261,10 @@ mnist-best: mnist_best ## train a wider net on distorted digits for ten minutes
 .PHONY: mnist-best
 gradcheck: ## compare every layer's gradient with finite differences, in double
 .PHONY: $(PROGRAMS)
-# Threads that sleep while they wait: a fifth slower on idle cores, many times faster on busy ones.
+# Threads that soon sleep while they wait, where nobody says how they are to wait: on idle cores that costs little, on
+# busy ones a thread that waits awake keeps the one that it waits for from running.
 $(filter-out gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
-	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $<
+	@$(if $(OMP_WAIT_POLICY),,GOMP_SPINCOUNT=$${GOMP_SPINCOUNT:-10000}) $<
 gradcheck: $(OUT)/double/bin/gradcheck
 	@$<
 

@@ -326,6 +326,18 @@ static int threads_for(shape x)
     return threads < most ? threads : (int)most;
 }
 
+/* Below so much work the meeting of threads takes longer than what they save. */
+static int settle_grain(double *grain)
+{
+    const char *given = getenv("STRIDE_GRAIN");
+    char *end;
+    *grain = 1 << 16;
+    if (!given || !given[0]) return 0;
+    *grain = strtod(given, &end);
+    if (*end == '\0' && *grain >= 0) return 0;
+    return error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
+}
+
 static void free_batch_memory(layer_run *run)
 {
     tensor_free(run->memory);
@@ -402,6 +414,7 @@ int layer_build(layer *root, shape x, uint64_t seed)
         root->run = run;
     }
     layer_run *run = root->run;
+    if (settle_grain(&run->grain)) return -1;
     bool first_time = tensor_is_null(run->parameters);
     if (first_time && allocate_parameters(run, &needs)) return -1;
     if (allocate_batch_memory(run, x, &needs)) {

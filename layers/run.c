@@ -143,11 +143,25 @@ static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
     }
 }
 
+double layer_work(const layer *l, ptrdiff_t images)
+{
+    const double products_a_time = 50; /* while an element is read or written */
+    double elements = (double)shape_count(l->x, l->type->name) + (double)shape_count(l->y, l->type->name);
+    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
+}
+
+static bool is_little(const pass *p)
+{
+    double work = 0;
+    for (int i = 0; i < p->links; i++) work += layer_work(p->link[i].l, p->images);
+    return work < p->link[0].l->run->grain;
+}
+
 /* A single thread enters no parallel region: one inside it, a child's, would make its threads anew each time. */
 static void run_chunks(const pass *p, bool serial)
 {
     int threads = p->link[0].l->run->threads;
-    if (p->chunks == 1 || serial || threads == 1) {
+    if (p->chunks == 1 || serial || threads == 1 || is_little(p)) {
         for (ptrdiff_t k = 0; k < p->chunks; k++) p->run(p, k, 0);
         return;
     }
@@ -173,7 +187,7 @@ static bool in_parallel(void)
 
 void layer_split(const layer *l, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
 {
-    if (count == 1 || l->run->threads == 1 || in_parallel()) {
+    if (count == 1 || l->run->threads == 1 || in_parallel() || layer_work(l, l->x.n[0]) < l->run->grain) {
         for (ptrdiff_t i = 0; i < count; i++) work(i, context);
         return;
     }

@@ -11,6 +11,7 @@ struct layer_run {
     bool training;
     uint64_t seed, step;
     int threads;
+    double grain; /* work that is too little to be shared among them: see layer_work */
     tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     tensor memory;                        /* flat: every layer's memory and outputs, one after another */
     bool forgets;                         /* no backward pass follows */
@@ -25,6 +26,9 @@ void layer_run_free(layer *l); /* where l is the root that owns it */
 /* Images a hook of this layer gets at a time, of a batch of n. */
 ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n);
 bool layer_is_whole(const layer *l); /* gets all of them */
+
+/* Work, in elements gone through; products count for as much as they take. */
+double layer_work(const layer *l, ptrdiff_t images);
 
 /* ---- chains ---------------------------------------------------------------------------------------
  *

@@ -46,6 +46,11 @@ void use_engine(const char *name)
     setenv("STRIDE_ENGINE", name ? name : before, 1);
 }
 
+void share_all_work(void)
+{
+    setenv("STRIDE_GRAIN", "0", 1);
+}
+
 /* ---- random cases ---------------------------------------------------------------------------- */
 
 ptrdiff_t roll(dice *d, ptrdiff_t low, ptrdiff_t high)

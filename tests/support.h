@@ -27,6 +27,9 @@ void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What STRIDE_ENGINE is from here on; NULL: what it was when the program began. */
 void use_engine(const char *name);
 
+/* From here on layers are built to share all work among threads, however little. */
+void share_all_work(void);
+
 /* ---- random cases ---------------------------------------------------------------------------- */
 
 /* A sequence of random numbers, the same in every run: dice d = { { seed } }. */

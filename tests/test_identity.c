@@ -236,6 +236,7 @@ static void mlp_is_the_same_on_any_number_of_threads(void **state)
 
 int main(void)
 {
+    share_all_work();
     const char *fast = getenv("STRIDE_FAST");
     steps = fast && *fast ? 5 : 50;
     const struct CMUnitTest tests[] = {

@@ -1435,6 +1435,7 @@ static void every_shipped_type_is_listed_once_under_its_name(void **state)
 
 int main(void)
 {
+    share_all_work();
     const struct CMUnitTest tests[] = {
         CLAIM(options_out_of_range_are_refused_with_layer_field_value_and_expectation),
         CLAIM(options_that_are_no_numbers_are_refused),

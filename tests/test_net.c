@@ -397,14 +397,14 @@ static const char lenet_table[] =
 #ifdef STRIDE_DOUBLE
 static const char lenet_memory[] = "memory for batches of 64, float64\n"
                                    "  parameters and their gradients        964.2 KiB\n"
-                                   "  activations                             5.1 MiB\n"
+                                   "  activations                             5.3 MiB\n"
                                    "  scratch of each thread                749.1 KiB\n"
                                    "  gradients of chunks                   160.8 KiB\n"
                                    "  a batch of input                      392.0 KiB\n";
 #else
 static const char lenet_memory[] = "memory for batches of 64, float32\n"
                                    "  parameters and their gradients        482.1 KiB\n"
-                                   "  activations                             2.6 MiB\n"
+                                   "  activations                             2.7 MiB\n"
                                    "  scratch of each thread                374.6 KiB\n"
                                    "  gradients of chunks                    80.4 KiB\n"
                                    "  a batch of input                      196.0 KiB\n";
@@ -852,6 +852,38 @@ static void an_error_in_a_thread_reaches_the_caller_once(void **state)
     layer_free(l);
 }
 
+static void a_grain_that_is_no_number_is_refused(void **state)
+{
+    static const char *const bad[] = { "many", "-1", "nan", "1e3x" };
+    for (int i = 0; i < 4; i++) {
+        net *n = small();
+        setenv("STRIDE_GRAIN", bad[i], 1);
+        assert_int_equal(net_build(n, 4, 1), -1);
+        expect_error("STRIDE_GRAIN=%s: expected a number of elements, at least 0", bad[i]);
+        share_all_work();
+        assert_int_equal(net_build(n, 4, 1), 0);
+        net_free(n);
+    }
+}
+
+/* Less work than the grain is done by the caller, whatever the threads. */
+static void little_work_is_not_shared(void **state)
+{
+    use_threads(4);
+    layer *l = layer_new(&failing, NULL, 0, NULL);
+    tensor x = tensor_new(SHAPE(256, 2)), y = tensor_new(SHAPE(256, 2));
+    setenv("STRIDE_GRAIN", "1025", 1);
+    assert_int_equal(layer_build(l, x.shape, 1), 0);
+    tensor_fill(layer_parameters(l), 2);
+    workers = 0;
+    layer_forward(l, x, y);
+    assert_null(error_text());
+    assert_int_equal(workers, 0);
+    share_all_work();
+    tensor_free(x), tensor_free(y);
+    layer_free(l);
+}
+
 /* y is how many parallel regions a hook runs in. */
 static int plan_depth(layer *l, shape x, shape *y)
 {
@@ -895,6 +927,7 @@ static void a_prediction_that_fails_says_so(void **state)
 
 int main(void)
 {
+    share_all_work();
     const struct CMUnitTest claims[] = {
         CLAIM(layers_that_do_not_fit_are_named),
         CLAIM(a_layer_that_could_not_be_made_makes_no_net),
@@ -927,6 +960,8 @@ int main(void)
         CLAIM(strided_input_gives_the_same_bits),
         CLAIM(any_number_of_threads_trains_the_same_bits),
         CLAIM(an_error_in_a_thread_reaches_the_caller_once),
+        CLAIM(a_grain_that_is_no_number_is_refused),
+        CLAIM(little_work_is_not_shared),
         CLAIM(threads_are_made_once),
         CLAIM(a_prediction_that_fails_says_so),
     };
