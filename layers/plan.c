@@ -2,13 +2,10 @@
 #include "layers/layer.h"
 #include "layers/run.h"
 #include "tensor/kernel.h"
+#include "tensor/parallel.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum {
     CACHE_LINE = 64 / sizeof(real), /* every piece of memory and scratch begins on one */
@@ -318,10 +315,7 @@ static void bind(layer *l, const char *path, void *context)
 
 static int threads_for(shape x)
 {
-    int threads = 1;
-#ifdef _OPENMP
-    threads = omp_get_max_threads();
-#endif
+    int threads = parallel_threads();
     ptrdiff_t most = x.n[0] < MOST_CHUNKS ? x.n[0] : MOST_CHUNKS;
     return threads < most ? threads : (int)most;
 }

@@ -1,24 +1,11 @@
 /* run.c: running a layer: the batch is cut into chunks, and each chunk sees a view of the layer. */
 #include "layers/run.h"
 #include "layers/layer.h"
+#include "tensor/parallel.h"
 
 #include <math.h>
-#include <string.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- views of a layer -------------------------------------------------------------------------- */
-
-static int thread_number(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
 
 static tensor images(tensor x, ptrdiff_t first, ptrdiff_t count)
 {
@@ -50,17 +37,6 @@ static void redirect_gradient(layer *part, tensor flat, ptrdiff_t at)
 }
 
 /* ---- chunks ------------------------------------------------------------------------------------ */
-
-/* An error in a worker belongs to whoever called: it is carried over and not left behind. */
-static void collect_error(char *error)
-{
-    if (!error_text() || thread_number() == 0) return;
-#ifdef _OPENMP
-#pragma omp critical(stride_collect_error)
-#endif
-    memcpy(error, error_text(), strlen(error_text()) + 1);
-    error_clear();
-}
 
 /* One way through a chain, and what its chunks share. */
 typedef struct pass pass;
@@ -157,49 +133,33 @@ static bool is_little(const pass *p)
     return work < p->link[0].l->run->grain;
 }
 
-/* A single thread enters no parallel region: one inside it, a child's, would make its threads anew each time. */
-static void run_chunks(const pass *p, bool serial)
+static void run_chunk(ptrdiff_t k, int thread, void *context)
 {
-    int threads = p->link[0].l->run->threads;
-    if (p->chunks == 1 || serial || threads == 1 || is_little(p)) {
-        for (ptrdiff_t k = 0; k < p->chunks; k++) p->run(p, k, 0);
-        return;
-    }
-    char error[ERROR_SIZE] = "";
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-#endif
-    for (ptrdiff_t k = 0; k < p->chunks; k++) {
-        p->run(p, k, thread_number());
-        collect_error(error);
-    }
-    if (error[0]) error_set("%s", error);
+    const pass *p = context;
+    p->run(p, k, thread);
 }
 
-static bool in_parallel(void)
+static void run_chunks(pass *p, bool serial)
 {
-#ifdef _OPENMP
-    return omp_in_parallel();
-#else
-    return true;
-#endif
+    parallel_for(serial || is_little(p) ? 1 : p->link[0].l->run->threads, p->chunks, run_chunk, p);
+}
+
+typedef struct piece_work {
+    void (*work)(ptrdiff_t i, void *context);
+    void *context;
+} piece_work;
+
+static void run_piece(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const piece_work *p = context;
+    p->work(i, p->context);
 }
 
 void layer_split(const layer *l, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
 {
-    if (count == 1 || l->run->threads == 1 || in_parallel() || layer_work(l, l->x.n[0]) < l->run->grain) {
-        for (ptrdiff_t i = 0; i < count; i++) work(i, context);
-        return;
-    }
-    char error[ERROR_SIZE] = "";
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(l->run->threads)
-#endif
-    for (ptrdiff_t i = 0; i < count; i++) {
-        work(i, context);
-        collect_error(error);
-    }
-    if (error[0]) error_set("%s", error);
+    bool little = layer_work(l, l->x.n[0]) < l->run->grain;
+    parallel_for(little ? 1 : l->run->threads, count, run_piece, &(piece_work){ work, context });
 }
 
 /* ---- forward and backward ---------------------------------------------------------------------- */

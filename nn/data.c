@@ -1,13 +1,10 @@
 /* data.c: data sets, and batches of them; IDX files are in idx.c. */
 #include "nn/data.h"
 #include "nn/bytes.h"
+#include "tensor/parallel.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
@@ -234,72 +231,46 @@ static int check_order(const data *d, const ptrdiff_t *order, ptrdiff_t first, p
     return 0;
 }
 
-/* The samples of a batch, and the first among them that get refused: its place, and what it said. */
+/* The samples of a batch. */
 typedef struct batch {
     const data *d;
     const ptrdiff_t *order;
-    ptrdiff_t first, refused;
+    ptrdiff_t first, count;
     tensor x, y;
-    char error[ERROR_SIZE];
 } batch;
 
-static ptrdiff_t sample(const batch *b, ptrdiff_t k)
+static ptrdiff_t fetch(const batch *b, ptrdiff_t k)
 {
-    return b->order ? b->order[k] : b->first + k;
+    ptrdiff_t sample = b->order ? b->order[k] : b->first + k;
+    b->d->get(b->d, sample, tensor_select(b->x, 0, k), tensor_select(b->y, 0, k));
+    return sample;
 }
 
-static void fetch(const batch *b, ptrdiff_t k)
+/* As many samples as are worth a thread. */
+static void fetch_part(ptrdiff_t i, int thread, void *context)
 {
-    b->d->get(b->d, sample(b, k), tensor_select(b->x, 0, k), tensor_select(b->y, 0, k));
-}
-
-/* An error in a worker belongs to whoever called; of several, the one that a single thread would have met. */
-static void collect_error(batch *b, ptrdiff_t k)
-{
-    if (!error_text()) return;
-#ifdef _OPENMP
-#pragma omp critical(stride_data_error)
-#endif
-    if (k < b->refused) {
-        b->refused = k;
-        memcpy(b->error, error_text(), strlen(error_text()) + 1);
+    (void)thread;
+    const batch *b = context;
+    ptrdiff_t first = i * b->d->grain, end = first + b->d->grain;
+    for (ptrdiff_t k = first; k < end && k < b->count && !error_text(); k++) {
+        ptrdiff_t sample = fetch(b, k);
+        if (error_text()) error_within("sample %td: ", sample);
     }
-    error_clear();
 }
 
-static int fetch_by_all(batch *b, ptrdiff_t n)
-{
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static)
-#endif
-    for (ptrdiff_t k = 0; k < n; k++) {
-        fetch(b, k);
-        collect_error(b, k);
-    }
-    if (!b->error[0]) return 0;
-    error_set("%s", b->error);
-    return error_within("sample %td: ", sample(b, b->refused));
-}
-
-static int fetch_in_turn(const batch *b, ptrdiff_t n)
+static int fetch_in_turn(const batch *b)
 {
     bool clear = !error_text(); /* get has no other way to say that it failed */
-    for (ptrdiff_t k = 0; k < n; k++) {
-        fetch(b, k);
-        if (clear && error_text()) return error_within("sample %td: ", sample(b, k));
+    for (ptrdiff_t k = 0; k < b->count; k++) {
+        ptrdiff_t sample = fetch(b, k);
+        if (clear && error_text()) return error_within("sample %td: ", sample);
     }
     return 0;
 }
 
 static bool worth_threads(const data *d, ptrdiff_t n)
 {
-#ifdef _OPENMP
-    return d->grain > 0 && n / 2 >= d->grain && !error_text() && !omp_in_parallel() &&
-           omp_get_max_threads() > 1;
-#else
-    (void)d, (void)n;
-    return false;
-#endif
+    return d->grain > 0 && n / 2 >= d->grain && !error_text() && parallel_threads() > 1;
 }
 
 int data_batch(const data *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, tensor x, tensor y)
@@ -308,6 +279,8 @@ int data_batch(const data *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t
     if (n < 0) return error_set("data_batch: %td samples", n);
     if (check_shape(x, d->x, n, "x") || check_shape(y, d->y, n, "y") || check_order(d, order, first, n))
         return -1;
-    batch b = { .d = d, .order = order, .first = first, .refused = n, .x = x, .y = y };
-    return worth_threads(d, n) ? fetch_by_all(&b, n) : fetch_in_turn(&b, n);
+    batch b = { .d = d, .order = order, .first = first, .count = n, .x = x, .y = y };
+    if (!worth_threads(d, n)) return fetch_in_turn(&b);
+    parallel_for(parallel_threads(), (n + d->grain - 1) / d->grain, fetch_part, &b);
+    return error_text() ? -1 : 0;
 }

@@ -2,6 +2,7 @@
  * each pixel to the pen's path. */
 #include "nn/digits.h"
 #include "nn/bytes.h"
+#include "tensor/parallel.h"
 #include "tensor/random.h"
 
 #include <math.h>
@@ -338,14 +339,18 @@ static int digit_of(ptrdiff_t i, uint64_t seed)
     return (int)order[i % CLASSES];
 }
 
-static void draw_all(unsigned char *images, unsigned char *labels, ptrdiff_t count, uint64_t seed)
+typedef struct drawing {
+    unsigned char *images, *labels;
+    uint64_t seed;
+} drawing;
+
+static void draw_one(ptrdiff_t i, int thread, void *context)
 {
-#pragma omp parallel for
-    for (ptrdiff_t i = 0; i < count; i++) {
-        int digit = digit_of(i, seed);
-        labels[i] = (unsigned char)digit;
-        draw(images + i * PIXELS, digit, (random_key){ seed, (uint64_t)i });
-    }
+    (void)thread;
+    const drawing *d = context;
+    int digit = digit_of(i, d->seed);
+    d->labels[i] = (unsigned char)digit;
+    draw(d->images + i * PIXELS, digit, (random_key){ d->seed, (uint64_t)i });
 }
 
 data *digits_new(ptrdiff_t count, uint64_t seed)
@@ -361,6 +366,6 @@ data *digits_new(ptrdiff_t count, uint64_t seed)
         free(labels);
         return NULL;
     }
-    draw_all(images, labels, count, seed ^ OWN_NUMBERS);
+    parallel_for(parallel_threads(), count, draw_one, &(drawing){ images, labels, seed ^ OWN_NUMBERS });
     return data_bytes(count, SHAPE(1, SIDE, SIDE), images, labels);
 }

@@ -1,5 +1,6 @@
 /* net.c: a sequence with the memory to run it. */
 #include "nn/net.h"
+#include "tensor/parallel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,9 +131,21 @@ tensor net_states(const net *n)
     return n ? layer_states(n->root) : (tensor){ 0 };
 }
 
+enum { ZEROS = 1 << 16 }; /* that are worth a thread */
+
+static void zero_part(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    tensor all = *(const tensor *)context;
+    ptrdiff_t left = all.shape.n[0] - i * ZEROS;
+    tensor_fill(tensor_narrow(all, 0, i * ZEROS, left < ZEROS ? left : ZEROS), 0);
+}
+
 void net_zero_gradients(net *n)
 {
-    tensor_fill(net_gradients(n), 0);
+    tensor all = net_gradients(n);
+    if (tensor_is_null(all)) tensor_fill(all, 0);
+    else parallel_for(parallel_threads(), (all.shape.n[0] + ZEROS - 1) / ZEROS, zero_part, &all);
 }
 
 typedef struct visitor {

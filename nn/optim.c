@@ -1,5 +1,6 @@
 /* optim.c: optimizers, each one sweep over flat arrays. */
 #include "nn/optim.h"
+#include "tensor/parallel.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,11 +9,16 @@
 
 /* No element depends on another, and no array overlaps another. */
 
-static void sgd_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
+static real *state(const optim *o, int i, ptrdiff_t first)
+{
+    return tensor_data(o->state[i]) + first;
+}
+
+static void sgd_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)
 {
     const real rate = (real)lr, decay = (real)o->weight_decay, momentum = (real)o->momentum;
     const real fresh = o->steps == 0 ? 1 : (real)(1 - o->dampening);
-    real *v = o->states ? tensor_data(o->state[0]) : NULL;
+    real *v = o->states ? state(o, 0, first) : NULL;
     if (!v) {
 #pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) w[i] -= rate * (g[i] + decay * w[i]);
@@ -32,7 +38,7 @@ static void sgd_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
     }
 }
 
-static void adam_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
+static void adam_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)
 {
     const double t = (double)o->steps + 1;
     const real b1 = (real)o->beta1, b2 = (real)o->beta2, epsilon = (real)o->epsilon;
@@ -41,7 +47,7 @@ static void adam_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
     const real root = (real)(1 / sqrt(1 - pow(o->beta2, t)));
     const real decay = o->decoupled ? 0 : (real)o->weight_decay;
     const real keep = o->decoupled ? (real)(1 - lr * o->weight_decay) : 1;
-    real *m = tensor_data(o->state[0]), *v = tensor_data(o->state[1]);
+    real *m = state(o, 0, first), *v = state(o, 1, first);
 #pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         real d = g[i] + decay * w[i];
@@ -51,12 +57,12 @@ static void adam_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
     }
 }
 
-static void rmsprop_step(optim *o, double lr, ptrdiff_t n, real *w, const real *g)
+static void rmsprop_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)
 {
     const real rate = (real)lr, decay = (real)o->weight_decay, momentum = (real)o->momentum;
     const real b = (real)o->beta2, a = (real)(1 - o->beta2), epsilon = (real)o->epsilon;
     const bool centered = o->centered;
-    real *s = tensor_data(o->state[0]), *v = tensor_data(o->state[1]), *mean = tensor_data(o->state[2]);
+    real *s = state(o, 0, first), *v = state(o, 1, first), *mean = state(o, 2, first);
 #pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         real d = g[i] + decay * w[i];
@@ -193,6 +199,27 @@ static int ready(optim *o, ptrdiff_t n)
     return 0;
 }
 
+enum {
+    PART = 1 << 14, /* parameters that a thread takes at a time */
+    LEAST_PARTS = 8 /* fewer are not worth the threads' meeting */
+};
+
+typedef struct sweep {
+    const optim *o;
+    double lr;
+    ptrdiff_t count;
+    real *w;
+    const real *g;
+} sweep;
+
+static void sweep_part(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const sweep *s = context;
+    ptrdiff_t first = i * PART, left = s->count - first;
+    s->o->step(s->o, s->lr, first, left < PART ? left : PART, s->w + first, s->g + first);
+}
+
 int optim_step(optim *o, double lr, tensor parameters, tensor gradients)
 {
     if (!o) return error_set("optim_step: the optimizer is NULL");
@@ -203,7 +230,9 @@ int optim_step(optim *o, double lr, tensor parameters, tensor gradients)
     if (!isfinite(lr) || lr < 0) return error_set("%s: learning rate %g, expected at least 0", o->name, lr);
     ptrdiff_t n = tensor_count(parameters);
     if (ready(o, n)) return -1;
-    o->step(o, lr, n, tensor_data(parameters), tensor_data(gradients));
+    sweep s = { o, lr, n, tensor_data(parameters), tensor_data(gradients) };
+    ptrdiff_t parts = (n + PART - 1) / PART;
+    parallel_for(parts < LEAST_PARTS ? 1 : parallel_threads(), parts, sweep_part, &s);
     o->steps++;
     return 0;
 }

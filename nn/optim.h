@@ -14,7 +14,8 @@ enum { OPTIM_STATES = 3 };
 typedef struct optim optim;
 struct optim {
     const char *name;
-    void (*step)(optim *o, double lr, ptrdiff_t n, real *w, const real *g);
+    /* Of n parameters w and gradients g, whose states begin at `first`; called for parts, which threads share. */
+    void (*step)(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g);
     double lr; /* the base that a schedule multiplies */
     double momentum, dampening, beta1, beta2, epsilon, weight_decay;
     bool nesterov, centered, decoupled;
