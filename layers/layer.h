@@ -175,6 +175,7 @@ typedef struct layer_needs {
     ptrdiff_t turn;    /* two of these with it: dx on its way from layer to layer */
     ptrdiff_t whole; /* scratch of the greediest type that sees the whole batch: once, whatever the threads */
     ptrdiff_t partial; /* gradients of chunks, before they are added */
+    int threads;       /* that would run it now */
 } layer_needs;
 int layer_measure(const layer *root, layer_needs *needs);
 

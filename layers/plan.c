@@ -236,9 +236,16 @@ static int measure(const layer *l, layer_needs *needs)
     return 0;
 }
 
+static int threads_for(shape x)
+{
+    int threads = parallel_threads();
+    ptrdiff_t most = x.n[0] < MOST_CHUNKS ? x.n[0] : MOST_CHUNKS;
+    return threads < most ? threads : (int)most;
+}
+
 int layer_measure(const layer *root, layer_needs *needs)
 {
-    *needs = (layer_needs){ 0 };
+    *needs = (layer_needs){ .threads = threads_for(root->x) };
     if (measure(root, needs)) return -1;
     return total(root, &needs->scratch, needs->turn) || total(root, &needs->scratch, needs->turn) ? -1 : 0;
 }
@@ -311,13 +318,6 @@ static void bind(layer *l, const char *path, void *context)
     cursor thread_block = { .flat = h->run->scratch };
     for (int i = 0; i < l->scratches; i++)
         carve(l->children > 0 ? &h->memory : &thread_block, &l->scratch[i], CACHE_LINE);
-}
-
-static int threads_for(shape x)
-{
-    int threads = parallel_threads();
-    ptrdiff_t most = x.n[0] < MOST_CHUNKS ? x.n[0] : MOST_CHUNKS;
-    return threads < most ? threads : (int)most;
 }
 
 /* Below so much work the meeting of threads takes longer than what they save. */

@@ -59,6 +59,27 @@ static void print_bytes(FILE *to, const char *what, double elements)
     fprintf(to, "  %-34s %8.*f %s\n", what, u ? 1 : 0, bytes, unit[u]);
 }
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void print_memory(FILE *to, const layer_needs *needs, double input, double output)
+{
+    const double trained = 2.0 * (double)needs->parameters, kept = (double)needs->memory + output;
+    const double scratch = larger((double)needs->scratch * needs->threads, (double)needs->whole);
+    char all[64];
+    print_bytes(to, "parameters and their gradients", trained);
+    if (needs->state > 0) print_bytes(to, "states", (double)needs->state);
+    print_bytes(to, "activations", kept);
+    print_bytes(to, "scratch of each thread", (double)needs->scratch);
+    if (needs->whole > 0) print_bytes(to, "scratch of whole batches", (double)needs->whole);
+    print_bytes(to, "gradients of chunks", (double)needs->partial);
+    print_bytes(to, "a batch of input", input);
+    snprintf(all, sizeof all, "peak, with %d thread%s", needs->threads, needs->threads > 1 ? "s" : "");
+    print_bytes(to, all, trained + (double)needs->state + kept + scratch + (double)needs->partial + input);
+}
+
 static int summarise(net *n, shape x, FILE *to)
 {
     shape y;
@@ -73,13 +94,7 @@ static int summarise(net *n, shape x, FILE *to)
     fprintf(to, "%-*s  %-20s %14s", t.width, "total", "", grouped((double)needs.parameters, text));
     fprintf(to, " %16s\n\n", grouped(n->root->flops / (double)x.n[0], text));
     fprintf(to, "memory for batches of %td, %s\n", x.n[0], REAL_NAME);
-    print_bytes(to, "parameters and their gradients", 2.0 * (double)needs.parameters);
-    if (needs.state > 0) print_bytes(to, "states", (double)needs.state);
-    print_bytes(to, "activations", (double)needs.memory + (double)shape_count(y, "net_summary"));
-    print_bytes(to, "scratch of each thread", (double)needs.scratch);
-    if (needs.whole > 0) print_bytes(to, "scratch of whole batches", (double)needs.whole);
-    print_bytes(to, "gradients of chunks", (double)needs.partial);
-    print_bytes(to, "a batch of input", (double)shape_count(x, "net_summary"));
+    print_memory(to, &needs, (double)shape_count(x, "net_summary"), (double)shape_count(y, "net_summary"));
     return fflush(to) || ferror(to) ? error_set("net_summary: the stream cannot be written") : 0;
 }
 
