@@ -7,6 +7,7 @@
 #include "tensor/error.h"
 #include "tensor/machine.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,8 +241,10 @@ int kernel_choose(const kernel **chosen)
                      kernels[0] == &generic ? "" : ", avx2 or avx512");
 }
 
-/* Rows of b that a tile goes through before the next tile of the same columns does: so many stay in cache. */
-enum { DEPTH = 128 };
+enum {
+    DEPTH = 160,   /* rows of b that tiles of the same columns go through at a time */
+    MANY_ROWS = 48 /* of a, so that rows of b are worth copying */
+};
 
 enum { MOST_LANES = 64 / sizeof(real) };
 
@@ -255,7 +258,7 @@ static ptrdiff_t parts(ptrdiff_t whole, ptrdiff_t part)
 /* How much of what is left goes into the next tile: as even a split as the largest tile allows. */
 static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)
 {
-    return parts(left, parts(left, most));
+    return left > most ? parts(left, parts(left, most)) : left;
 }
 
 /* The last columns, fewer than lanes, are to be added to: they are computed aside, with some before them. */
@@ -274,11 +277,49 @@ static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff
     }
 }
 
+/* Rows of b as a tile reads them: where they are, or beside each other. */
+typedef struct panel {
+    const real *b;
+    const ptrdiff_t *offset;
+} panel;
+
+/* Copied rows are read by so many tiles that they are worth it where vectors there would lie across cache lines. */
+static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const real *b,
+                      const ptrdiff_t *offset, real *copy, ptrdiff_t *place)
+{
+    const size_t vector = (size_t)k->lanes * sizeof(real), row = (size_t)wide * vector;
+    bool across = (uintptr_t)(b + offset[0]) % vector || (uintptr_t)(b + offset[depth > 1]) % vector;
+    if (!across || rows < MANY_ROWS || depth > DEPTH) return (panel){ b, offset };
+    for (ptrdiff_t i = 0; i < depth; i++) {
+        place[i] = i * wide * k->lanes;
+        memcpy(copy + place[i], b + offset[i], row);
+    }
+    return (panel){ copy, place };
+}
+
+/* The columns of a tile, of all rows; a long sum in parts, whose rows of b stay in cache. */
+static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const real *a,
+                   const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
+                   real *c, ptrdiff_t pitch, bool add)
+{
+    real copy[DEPTH * KERNEL_WIDE * MOST_LANES] __attribute__((aligned(64)));
+    ptrdiff_t place[DEPTH], part, tall;
+    do {
+        part = share(depth, DEPTH);
+        panel p = panel_of(k, rows, wide, part, b, offset, copy, place);
+        for (ptrdiff_t i = 0; i < rows; i += tall) {
+            tall = share(rows - i, k->tall[wide - 1]);
+            k->tile[tall - 1][wide - 1](part, a, row + i, step, p.b, p.offset, c + i * pitch, pitch, add);
+        }
+        depth -= part, step += part, offset += part, add = true;
+    } while (depth > 0);
+}
+
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
                     const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
                     real *c, ptrdiff_t pitch, bool add)
 {
-    ptrdiff_t lanes = k->lanes, edge = add ? columns % lanes : 0, wide, tall;
+    ptrdiff_t lanes = k->lanes, edge = add ? columns % lanes : 0, wide;
     columns -= edge;
     for (ptrdiff_t j = 0; j < columns; j += wide * lanes) {
         wide = share(parts(columns - j, lanes), k->wide);
@@ -286,15 +327,7 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
             if (wide * lanes <= columns) j = columns - wide * lanes;
             else wide = columns / lanes;
         }
-        for (ptrdiff_t first = 0, part; first < depth || first == 0; first += part) {
-            part = depth - first < 2 * DEPTH ? depth - first : DEPTH;
-            for (ptrdiff_t i = 0; i < rows; i += tall) {
-                tall = share(rows - i, k->tall[wide - 1]);
-                k->tile[tall - 1][wide - 1](part, a, row + i, step + first, b + j, offset + first,
-                                            c + i * pitch + j, pitch, add || first > 0);
-            }
-            if (part == 0) break; /* a sum of nothing */
-        }
+        column(k, rows, wide, depth, a, row, step, b + j, offset, c + j, pitch, add);
     }
     if (edge > 0) add_edge(k, rows, edge, depth, a, row, step, b + columns, offset, c + columns, pitch);
 }
