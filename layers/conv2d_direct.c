@@ -103,26 +103,27 @@ static ptrdiff_t largest(ptrdiff_t a, ptrdiff_t b)
     return a > b ? a : b;
 }
 
-/* Rows of so many positions that fill a vector. */
-static ptrdiff_t least_rows(const layer *l, ptrdiff_t width)
-{
-    return (l->kernel->lanes + width - 1) / width;
-}
-
-/* Rows in a block, of so many rows of `width` positions with `depth` numbers each: as many as fit into BLOCK, and
- * enough to fill a vector. */
-static ptrdiff_t block_rows(const layer *l, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t depth)
-{
-    ptrdiff_t least = least_rows(l, width), size = largest(least, BLOCK / (width * depth));
-    if (size >= rows) return rows;
-    ptrdiff_t blocks = (rows + size - 1) / size;
-    return largest(least, (rows + blocks - 1) / blocks);
-}
-
 /* Positions from the first to the last of so many rows, of which `width` in each count. */
 static ptrdiff_t positions(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch)
 {
     return (rows - 1) * pitch + width;
+}
+
+/* Rows whose positions fill a vector. */
+static ptrdiff_t least_rows(const layer *l, ptrdiff_t width, ptrdiff_t pitch)
+{
+    ptrdiff_t lacking = largest(0, l->kernel->lanes - width);
+    return 1 + (lacking + pitch - 1) / pitch;
+}
+
+/* Rows in a block, of so many rows of `width` in `pitch` positions with `depth` numbers each: as many as fit into
+ * BLOCK, and enough to fill a vector. */
+static ptrdiff_t block_rows(const layer *l, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch, ptrdiff_t depth)
+{
+    ptrdiff_t least = least_rows(l, width, pitch), size = largest(least, BLOCK / (pitch * depth));
+    if (size >= rows) return rows;
+    ptrdiff_t blocks = (rows + size - 1) / size;
+    return largest(least, (rows + blocks - 1) / blocks);
 }
 
 /* What a product over planes makes: images [channels, height, width]. */
@@ -132,7 +133,8 @@ typedef struct target {
 
 static ptrdiff_t result_pitch(const layer *l, target t, ptrdiff_t pitch)
 {
-    return kernel_padded(l->kernel, positions(block_rows(l, t.height, pitch, t.channels), t.width, pitch));
+    return kernel_padded(l->kernel,
+                         positions(block_rows(l, t.height, t.width, pitch, t.channels), t.width, pitch));
 }
 
 /* Whether lanes are better used on positions than on so few channels. */
@@ -148,15 +150,16 @@ static int plan(layer *l, const window *w, shape x)
     planes px = planes_of_x(w, in), pdy = planes_of_dy(w, out);
     target y = { out, w->out[0], w->out[1] }, dx = { in, w->size[0], w->size[1] };
     ptrdiff_t lanes_out = kernel_padded(l->kernel, out);
-    ptrdiff_t turned = (block_rows(l, y.height, y.width, lanes_out) + least_rows(l, y.width)) * y.width;
-    ptrdiff_t spread = out * kernel_padded(l->kernel, positions(y.height, y.width, px.pitch));
+    ptrdiff_t turned =
+        (block_rows(l, y.height, y.width, y.width, lanes_out) + least_rows(l, y.width, y.width)) * y.width;
+    ptrdiff_t spread = kernel_padded(l->kernel, positions(y.height, y.width, px.pitch));
     ptrdiff_t result = largest(out * result_pitch(l, y, px.pitch), in * result_pitch(l, dx, px.pitch));
     ptrdiff_t depth = largest(largest(in, out) * area, turned);
     if (layer_scratch(l, SHAPE(largest(planes_size(px), planes_size(pdy))))) return -1;
     if (layer_scratch(l, SHAPE(largest(result, in * area * lanes_out)))) return -1;
-    if (layer_scratch(l, SHAPE(largest(turned * lanes_out, few(l, out) ? spread : 0)))) return -1;
+    if (layer_scratch(l, SHAPE(largest(turned * lanes_out, few(l, out) ? out * spread : 0)))) return -1;
     if (layer_table(l, largest(in * area, out)) || layer_table(l, depth)) return -1;
-    return layer_table(l, depth);
+    return layer_table(l, largest(depth, few(l, out) ? spread / l->kernel->lanes : 0));
 }
 
 /* ---- forward and backward: one product --------------------------------------------------------------- */
@@ -167,7 +170,7 @@ static void correlate(const layer *l, ptrdiff_t depth, const real *plane, ptrdif
 {
     target t = { to.shape.n[0], to.shape.n[1], to.shape.n[2] };
     bool straight = pitch == t.width && !bias; /* no position is none: to its place at once */
-    const ptrdiff_t rows = straight ? t.height : block_rows(l, t.height, pitch, t.channels);
+    const ptrdiff_t rows = straight ? t.height : block_rows(l, t.height, t.width, pitch, t.channels);
     ptrdiff_t far = straight ? to.stride[0] : result_pitch(l, t, pitch);
     for (ptrdiff_t first = 0; first < t.height; first += rows) {
         if (first + rows > t.height) first = t.height - rows; /* some once more */
@@ -228,10 +231,10 @@ static void accumulate(const layer *l, planes p, const real *plane, tensor dy, b
 {
     ptrdiff_t out = dy.shape.n[0], height = dy.shape.n[1], width = dy.shape.n[2], size;
     ptrdiff_t taps = tensor_count(l->param[CONV2D_WEIGHT]) / out, lanes_out = kernel_padded(l->kernel, out);
-    ptrdiff_t rows = block_rows(l, height, width, lanes_out);
+    ptrdiff_t rows = block_rows(l, height, width, width, lanes_out);
     real *turned = tensor_data(l->scratch[TURNED]);
     for (ptrdiff_t first = 0; first < height; first += size, add = true) {
-        size = height - first < rows + least_rows(l, width) ? height - first : rows;
+        size = height - first < rows + least_rows(l, width, width) ? height - first : rows;
         kernel_transpose(l->kernel, out, size * width, tensor_data(dy) + first * width, height * width,
                          turned, lanes_out);
         kernel_product(l->kernel, taps, lanes_out, size * width, plane + first * p.pitch,

@@ -144,10 +144,9 @@ typedef struct results {
     tensor y, dx, dw;
 } results;
 
-static results run(const char *engine, conv2d o, tensor x, dice d)
+static results run_layer(const char *engine, layer *l, tensor x, dice d)
 {
     use_engine(engine);
-    layer *l = layer_conv2d(o);
     assert_int_equal(layer_build(l, x.shape, 1), 0);
     roll_elements(&d, layer_parameters(l), -3, 3);
     results r = { .y = tensor_new(l->y), .dx = tensor_new(x.shape) };
@@ -161,6 +160,11 @@ static results run(const char *engine, conv2d o, tensor x, dice d)
     tensor_free(dy);
     layer_free(l);
     return r;
+}
+
+static results run(const char *engine, conv2d o, tensor x, dice d)
+{
+    return run_layer(engine, layer_conv2d(o), x, d);
 }
 
 static void free_results(results r)
@@ -194,12 +198,63 @@ static void every_engine_convolves_as_the_reference(void **state)
     each_engine(a_convolution_case);
 }
 
+/* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs into
+ * dy, which in a chain lies behind it. */
+static layer *large_and_flat(void)
+{
+    return layer_sequence(layer_conv2d((conv2d){ .out_channels = 1, .kernel = { 1, 1 } }),
+                          layer_conv2d((conv2d){ .out_channels = 1, .kernel = { 1, 1 } }), layer_relu());
+}
+
+static void large_images_of_a_channel_are_convolved_as_by_the_reference(void **state)
+{
+    dice d = { { 1 } };
+    tensor x = roll_tensor(&d, SHAPE(1, 1, 200, 300), -1, 1);
+    results reference = run_layer("reference", large_and_flat(), x, d);
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        if (!available(i)) continue;
+        about("%s", engines[i]);
+        results fast = run_layer(engines[i], large_and_flat(), x, d);
+        assert_same(fast.y, reference.y);
+        assert_same(fast.dx, reference.dx);
+        assert_same(fast.dw, reference.dw);
+        free_results(fast);
+    }
+    free_results(reference);
+    tensor_free(x);
+    use_engine(NULL);
+}
+
+/* So many channels that a block has the fewest rows, and rows so short that what they lack counts. */
+static void narrow_images_of_many_channels_are_convolved_as_by_the_reference(void **state)
+{
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        const kernel *k;
+        if (!available(i) || kernel_choose(&k)) continue;
+        about("%s", engines[i]);
+        dice d = { { 1 } };
+        conv2d o = { .out_channels = 20000, .kernel = { 3, 3 }, .padding = { 1, 1 } };
+        tensor x = roll_tensor(&d, SHAPE(1, 1, 7, k->lanes > 2 ? k->lanes / 2 - 1 : 1), -3, 3);
+        results reference = run("reference", o, x, d), fast = run(engines[i], o, x, d);
+        assert_same(fast.y, reference.y);
+        assert_same(fast.dx, reference.dx);
+        assert_same(fast.dw, reference.dw);
+        free_results(reference), free_results(fast);
+        tensor_free(x);
+    }
+    use_engine(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
-        CLAIM(the_product_is_the_sum_in_its_definition), CLAIM(a_dot_is_the_sum_in_its_definition),
-        CLAIM(a_transpose_is_padded_with_zeros),         CLAIM(an_engine_that_is_not_known_is_refused),
+        CLAIM(the_product_is_the_sum_in_its_definition),
+        CLAIM(a_dot_is_the_sum_in_its_definition),
+        CLAIM(a_transpose_is_padded_with_zeros),
+        CLAIM(an_engine_that_is_not_known_is_refused),
         CLAIM(every_engine_convolves_as_the_reference),
+        CLAIM(large_images_of_a_channel_are_convolved_as_by_the_reference),
+        CLAIM(narrow_images_of_many_channels_are_convolved_as_by_the_reference),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);
 }
