@@ -174,16 +174,23 @@ static void free_results(results r)
 
 static void a_convolution_case(const kernel *k, dice *d)
 {
-    conv2d o = { .out_channels = (int)roll(d, 1, chance(d, 50) ? 10 : 40),
+    int groups = chance(d, 70) ? 1 : (int)roll(d, 2, 5);
+    conv2d o = { .out_channels = groups * (int)roll(d, 1,
+                                                    chance(d, 50) ? 10
+                                                    : groups > 1  ? 20
+                                                                  : 40),
                  .kernel = { (int)roll(d, 1, 5), (int)roll(d, 1, 5) },
+                 .groups = groups,
                  .no_bias = chance(d, 30) };
     for (int axis = 0; axis < 2; axis++) {
-        o.dilation[axis] = (int)roll(d, 1, 2);
-        o.stride[axis] = chance(d, 80) ? 1 : (int)roll(d, 1, 3);
-        o.padding[axis] = (int)roll(d, 0, o.kernel[axis]);
+        o.dilation[axis] = chance(d, 60) ? 1 : (int)roll(d, 2, 3);
+        o.stride[axis] = chance(d, 40) ? 1 : (int)roll(d, 2, 4);
+        o.padding[axis] = (int)roll(d, 0, o.kernel[axis] + 1);
     }
     tensor whole,
-        x = roll_view(d, SHAPE(roll(d, 1, 3), roll(d, 1, 20), roll(d, 9, 24), roll(d, 9, 24)), &whole);
+        x = roll_view(
+            d, SHAPE(roll(d, 1, 3), groups * roll(d, 1, 20 / groups), roll(d, 13, 28), roll(d, 13, 28)),
+            &whole);
     roll_elements(d, x, -3, 3);
     results reference = run("reference", o, x, *d), fast = run(k->name, o, x, *d);
     assert_same(fast.y, reference.y);
