@@ -83,9 +83,12 @@ typedef struct layer_type {
     const char *const *child_names; /* what they are called, ended by NULL; NULL: "0", "1", … */
     bool in_place; /* y may be where x is, and dx where dy is: forward and backward go element by element, and
                        neither backward nor gradient looks at x */
-    bool rises;   /* each y is f(x) of one x, f(0) = 0, f never falls and is flat only where its slope is 0 */
-    bool selects; /* each y is the greatest of some x, or 0: what rises may as well come after it */
-    bool ignores_y; /* backward and gradient do not look at y: what comes after may overwrite it */
+    bool
+        rises; /* no parameters; each y is f(x) of one x, f(0) = 0, f never falls, flat only where its slope is 0 */
+    bool (*selects)(
+        const layer *l); /* whether each y is the greatest of some x, or 0: what rises may as well come
+                                        after it; NULL: no */
+    bool ignores_y;      /* backward and gradient do not look at y: what comes after may overwrite it */
 } layer_type;
 
 /* How a parameter begins: uniform in ±uniform, or else normal with that deviation about the constant, or else

@@ -291,6 +291,13 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
             distribute(&w, kept ? where : places_again(l, &w, channel(x, i, c), x.stride + 2), out, to);
 }
 
+/* A dilated window may see nothing but padding, of which the greatest is -inf. */
+static bool selects(const layer *l)
+{
+    const maxpool *o = l->options;
+    return o->dilation[0] == 1 && o->dilation[1] == 1;
+}
+
 static const layer_field fields[] = {
     WINDOW_POOL_FIELDS(maxpool),
     { "pad_value", FIELD_CHOICE, offsetof(maxpool, pad_value), .choices = window_pad_values },
@@ -304,7 +311,7 @@ const layer_type layer_type_maxpool = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
-    .selects = true,
+    .selects = selects,
     .ignores_y = true,
 };
 

@@ -11,7 +11,8 @@
 static bool swaps(const layer *l, int i)
 {
     if (i < 0 || i + 1 >= l->children) return false;
-    return l->child[i]->type->rises && l->child[i + 1]->type->selects;
+    const layer *first = l->child[i], *next = l->child[i + 1];
+    return first->type->rises && next->type->selects && next->type->selects(next);
 }
 
 /* The number of the child that runs as the i-th. */

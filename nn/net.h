@@ -32,7 +32,8 @@ net *net_new_of(shape input, int count, layer *const layers[]);
 void net_free(net *n); /* NULL is allowed */
 
 /* A table: each layer with its options, output shape, parameters and FLOPs of one image, and what a
- * batch takes. 0, or -1 where the needs overflow or the stream fails. A built net forgets its last forward. */
+ * batch takes. 0, or -1 where the needs overflow or the stream fails. A built net forgets its last forward.
+ * A relu before a max pooling has the shape that it runs on: after it. */
 int net_summary(net *n, ptrdiff_t batch, FILE *to);
 
 /* Memory for batches of up to `batch` images. Parameters are initialised from the seed the first time

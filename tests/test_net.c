@@ -713,7 +713,7 @@ static void predictions_are_inference_without_a_way_back(void **state)
 {
     const int threads[] = { 1, 2, 3 };
     dice d = { { 21 } };
-    tensor x = roll_tensor(&d, SHAPE(50, 1, 12, 12), -3, 3);
+    tensor x = roll_tensor(&d, SHAPE(50, 1, 12, 12), -3, 3), other = roll_tensor(&d, x.shape, -3, 3);
     for (int i = 0; i < 3; i++) {
         use_threads(threads[i]);
         net *n =
@@ -727,6 +727,7 @@ static void predictions_are_inference_without_a_way_back(void **state)
                     layer_flatten(), layer_dense((dense){ .out_features = 3 }));
         assert_int_equal(net_build(n, 50, 1), 0);
         tensor y = tensor_clone(net_forward(n, x, NET_INFER)), dy = tensor_new(y.shape);
+        net_forward(n, other, NET_INFER); /* so that nothing of it is left */
         assert_same(net_forward(n, x, NET_PREDICT), y);
         assert_int_equal(net_backward(n, dy, (tensor){ 0 }), -1);
         expect_error("net_backward after a net_forward with NET_PREDICT, which keeps nothing");
@@ -736,6 +737,25 @@ static void predictions_are_inference_without_a_way_back(void **state)
         net_free(n);
     }
     use_threads(4);
+    tensor_free(x), tensor_free(other);
+}
+
+/* A relu runs after the pooling but where a window may see nothing but padding. */
+static void a_relu_before_a_max_pooling_changes_nothing(void **state)
+{
+    tensor x = tensor_new(SHAPE(1, 1, 2, 2));
+    tensor_fill(x, 1);
+    for (int dilation = 1; dilation <= 3; dilation += 2) {
+        maxpool o = { .kernel = { 2, 2 },
+                      .stride = { 1, 1 },
+                      .padding = { dilation, dilation },
+                      .dilation = { dilation, dilation } };
+        net *both = net_new(SHAPE(1, 2, 2), layer_relu(), layer_maxpool(o));
+        net *pooling = net_new(SHAPE(1, 2, 2), layer_maxpool(o));
+        assert_int_equal(net_build(both, 1, 1) || net_build(pooling, 1, 1), 0);
+        assert_same(net_forward(both, x, NET_TRAIN), net_forward(pooling, x, NET_TRAIN));
+        net_free(both), net_free(pooling);
+    }
     tensor_free(x);
 }
 
@@ -961,6 +981,7 @@ int main(void)
         CLAIM(ten_images_in_batches_of_four_are_predicted_as_one_by_one),
         CLAIM(modes_and_steps_reach_the_layers),
         CLAIM(predictions_are_inference_without_a_way_back),
+        CLAIM(a_relu_before_a_max_pooling_changes_nothing),
         CLAIM(backward_adds_to_gradients_and_overwrites_dx),
         CLAIM(gradients_of_another_shape_are_refused),
         CLAIM(strided_input_gives_the_same_bits),
