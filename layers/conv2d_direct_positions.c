@@ -71,10 +71,17 @@ static void correlate(const layer *l, const correlation *c, tensor to)
 
 /* ---- forward and backward --------------------------------------------------------------------------- */
 
+/* Whether a vector has more positions than a block of such an image: then it ends in the room behind the planes. */
+static bool overhangs(const layer *l, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width, ptrdiff_t pitch)
+{
+    return direct_span(direct_block_rows(l, height, pitch, channels), width, pitch) < l->kernel->lanes;
+}
+
 static void forward(const layer *l, const window *w, direct_sizes s, tensor x, tensor y)
 {
     planes p = planes_of_x(l, w, x.shape.n[1]);
     const real *bias = conv2d_bias(l), *weight = tensor_data(l->param[CONV2D_WEIGHT]);
+    p.copied = overhangs(l, s.out, w->out[0], w->out[1], p.pitch);
     part all = { s.taps, 0, w->out[1], layer_offsets(l, STEP), layer_offsets(l, OFFSET) };
     direct_even(layer_offsets(l, ROW), s.out, s.taps);
     direct_even(layer_offsets(l, STEP), s.taps, 1);
@@ -137,6 +144,11 @@ static void backward(const layer *l, const window *w, direct_sizes s, planes p, 
     planes_look_back(layer_offsets(l, OFFSET), layer_offsets(l, STEP), w, p, s.out,
                      (ptrdiff_t[]){ s.taps, 1 });
     if (phase_gaps(w)) tensor_fill(dx, 0);
+    for (ptrdiff_t kh = 0; kh < phase_count(w, 0); kh++)
+        for (ptrdiff_t kw = 0; kw < phase_count(w, 1); kw++) {
+            ptrdiff_t height = phase_of(w, 0, kh).count, width = phase_of(w, 1, kw).count;
+            if (height > 0 && width > 0 && overhangs(l, s.in, height, width, p.pitch)) p.copied = true;
+        }
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++)
         backward_image(l, w, s, p, planes_lay_out_dy(p, tensor_select(dy, 0, i), l->scratch[PLANE]),
                        tensor_select(dx, 0, i));
