@@ -263,8 +263,9 @@ gradcheck: ## compare every layer's gradient with finite differences, in double
 .PHONY: $(PROGRAMS)
 # Threads that soon sleep while they wait, where nobody says how they are to wait: on idle cores that costs little, on
 # busy ones a thread that waits awake keeps the one that it waits for from running.
+WAITING = $(if $(OMP_WAIT_POLICY),,GOMP_SPINCOUNT=$${GOMP_SPINCOUNT:-10000})
 $(filter-out gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
-	@$(if $(OMP_WAIT_POLICY),,GOMP_SPINCOUNT=$${GOMP_SPINCOUNT:-10000}) $<
+	@$(WAITING) $<
 gradcheck: $(OUT)/double/bin/gradcheck
 	@$<
 
@@ -297,13 +298,13 @@ PEERS = \
 
 .PHONY: bench bench-peers bench-scaling
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
-	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
+	@$(WAITING) $< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
 bench-peers: $(bench_programs) $(MODELS) $(OUT)/float/bin/mnist ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
-	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(bench_options) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
+	@$(WAITING) $< $(bench_options) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
 	    $(if $(BENCH),,--mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.safetensors') $(BENCH)
 
 bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer ## the cost of a unit of work must not grow with its size
-	@OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $< $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)
+	@$(WAITING) $< $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)
 
 # ---- tests ---------------------------------------------------------------------------------------
 
