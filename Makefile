@@ -272,8 +272,8 @@ gradcheck: $(OUT)/double/bin/gradcheck
 # ---- benchmarks ----------------------------------------------------------------------------------
 
 # `make bench BENCH=conv` measures what has conv in its name; ROUNDS says how often. BENCH_FLAGS are further
-# options: --cpu-time, say. Waiting threads sleep, of Stride and of peers; OMP_WAIT_POLICY=active suits a machine that
-# does nothing else.
+# options: --cpu-time, say. Waiting threads soon sleep, of Stride and of peers: peers stay while others
+# are measured, and would keep the processors.
 BENCH       ?=
 ROUNDS      ?=
 BENCH_FLAGS ?=
