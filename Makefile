@@ -392,7 +392,7 @@ check-sanitize check-threads: what = tests with $(compiler) -fsanitize=$(sanitiz
 check-sanitize check-threads:
 	@mkdir -p $(BUILD)
 	@if echo 'int main(void) { return 0; }' | $(compiler) -fsanitize=$(sanitizer) -x c - -o $(BUILD)/probe 2>/dev/null && $(BUILD)/probe; \
-	 then $(MAKE) CC=$(call quoted,$(compiler)) SANITIZE=$(sanitizer) test $(call in_log,$@,$(what)); \
+	 then $(MAKE) CC=$(call quoted,$(compiler)) SANITIZE=$(sanitizer) STRIDE_FAST=1 test $(call in_log,$@,$(what)); \
 	     echo "ok   $(what): $$(tail -n 1 $(BUILD)/$@.log)"; \
 	 else echo 'skip $(what): it does not work here'; fi
 

@@ -12,9 +12,23 @@ static int geometry(const layer *l, shape x, window *w)
     return window_plan(w, l, x, o->kernel, o->stride, o->padding, o->dilation, false);
 }
 
+/* Whether what a layout of one's own takes could come near to what can be addressed: columns counts with care. */
+static bool is_huge(const layer *l, const window *w, shape x)
+{
+    const double most = 0x1p48;
+    double channels = (double)x.n[1] + (double)((const conv2d *)l->options)->out_channels,
+           elements = channels;
+    for (int axis = 0; axis < 2; axis++) {
+        double reach = (double)w->dilation[axis] * w->kernel[axis];
+        elements *= ((double)w->size[axis] + 2 * (double)w->before[axis] + 2 * reach + w->stride[axis]) *
+                    w->kernel[axis];
+    }
+    return elements * (double)x.n[0] > most || elements * channels > most;
+}
+
 static const conv2d_method *method_for(const layer *l, const window *w, shape x)
 {
-    int last = sizeof methods / sizeof *methods - 1, i = l->kernel ? 0 : last;
+    int last = sizeof methods / sizeof *methods - 1, i = l->kernel && !is_huge(l, w, x) ? 0 : last;
     while (!methods[i]->suits(l, w, x)) i++;
     return methods[i];
 }
