@@ -26,11 +26,6 @@ static direct_sizes sizes_of(const layer *l, const window *w)
     return (direct_sizes){ o->groups, in, o->out_channels / o->groups, area, in * area };
 }
 
-void direct_even(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
-{
-    for (ptrdiff_t i = 0; i < count; i++) at[i] = i * step;
-}
-
 tensor direct_group(tensor image, ptrdiff_t g, ptrdiff_t channels)
 {
     return tensor_narrow(image, 0, g * channels, channels);

@@ -48,7 +48,4 @@ window direct_unstrided(const window *w);
 /* The channels of group g, of an image [C, H, W]. */
 tensor direct_group(tensor image, ptrdiff_t g, ptrdiff_t channels);
 
-/* at[i] = i * step */
-void direct_even(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step);
-
 #endif

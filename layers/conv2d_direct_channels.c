@@ -64,7 +64,7 @@ static void forward(const layer *l, const window *w, direct_sizes s, tensor x, t
     const real *bias = conv2d_bias(l);
     windows_at(layer_offsets(l, ROW), direct_block_positions(l, w->out[0], w->out[1], s.out), w, p);
     planes_look_out(layer_offsets(l, STEP), &d, p, s.in);
-    direct_even(layer_offsets(l, OFFSET), s.taps, lanes);
+    even(layer_offsets(l, OFFSET), s.taps, lanes);
     turn_weights(l, s, false);
     planes_clear(p.size, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
@@ -101,7 +101,7 @@ static void backward(const layer *l, const window *w, direct_sizes s, planes p, 
 {
     ptrdiff_t lanes = kernel_padded(l->kernel, s.in), height = w->size[0], width = w->size[1];
     const ptrdiff_t rows = direct_block_rows(l, height, width, lanes);
-    direct_even(layer_offsets(l, ROW), width, 1);
+    even(layer_offsets(l, ROW), width, 1);
     planes_look_back(layer_offsets(l, STEP), layer_offsets(l, OFFSET), w, p, s.out,
                      (ptrdiff_t[]){ s.area * lanes, lanes });
     turn_weights(l, s, true);
@@ -150,7 +150,7 @@ static void gradient(const layer *l, const window *w, direct_sizes s, tensor x, 
     ptrdiff_t block = direct_block_positions(l, w->out[0], w->out[1], s.out);
     planes_look_out(layer_offsets(l, ROW), &d, p, s.in);
     windows_at(layer_offsets(l, STEP), block, w, p);
-    direct_even(layer_offsets(l, OFFSET), block, lanes_out);
+    even(layer_offsets(l, OFFSET), block, lanes_out);
     planes_clear(p.size, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         const real *plane = planes_lay_out_x(&d, p, tensor_select(x, 0, i), l->scratch[PLANE]);

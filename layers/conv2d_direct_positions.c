@@ -83,8 +83,8 @@ static void forward(const layer *l, const window *w, direct_sizes s, tensor x, t
     const real *bias = conv2d_bias(l), *weight = tensor_data(l->param[CONV2D_WEIGHT]);
     p.copied = overhangs(l, s.out, w->out[0], w->out[1], p.pitch);
     part all = { s.taps, 0, w->out[1], layer_offsets(l, STEP), layer_offsets(l, OFFSET) };
-    direct_even(layer_offsets(l, ROW), s.out, s.taps);
-    direct_even(layer_offsets(l, STEP), s.taps, 1);
+    even(layer_offsets(l, ROW), s.out, s.taps);
+    even(layer_offsets(l, STEP), s.taps, 1);
     planes_look_out(layer_offsets(l, OFFSET), w, p, s.in);
     planes_clear(phase_count(w, 0) * phase_count(w, 1) * p.size, l->scratch[PLANE]);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
@@ -140,7 +140,7 @@ static void backward_image(const layer *l, const window *w, direct_sizes s, plan
 
 static void backward(const layer *l, const window *w, direct_sizes s, planes p, tensor dy, tensor dx)
 {
-    direct_even(layer_offsets(l, ROW), s.in, s.area);
+    even(layer_offsets(l, ROW), s.in, s.area);
     planes_look_back(layer_offsets(l, OFFSET), layer_offsets(l, STEP), w, p, s.out,
                      (ptrdiff_t[]){ s.taps, 1 });
     if (phase_gaps(w)) tensor_fill(dx, 0);
@@ -177,7 +177,7 @@ static void gradient(const layer *l, const window *w, direct_sizes s, tensor x, 
     real *to = tensor_data(l->scratch[TURNED]);
     planes_look_out(layer_offsets(l, ROW), w, p, s.in);
     planes_clear(phase_count(w, 0) * phase_count(w, 1) * p.size, l->scratch[PLANE]);
-    direct_even(layer_offsets(l, OFFSET), far / lanes, lanes);
+    even(layer_offsets(l, OFFSET), far / lanes, lanes);
     layer_offsets(l, OFFSET)[far / lanes - 1] = count - lanes;
     tensor_fill(l->scratch[TURNED], 0);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {

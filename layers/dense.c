@@ -1,6 +1,7 @@
 /* dense.c: y = x Wᵀ + b, and its two adjoints, each in pieces that threads share. */
 #include "layers/layers.h"
 #include "layers/types.h"
+#include "tensor/counts.h"
 #include "tensor/kernel.h"
 
 #include <math.h>
@@ -21,16 +22,6 @@ static bool fast(const layer *l)
     return l->kernel && l->x.n[1] >= l->kernel->lanes;
 }
 
-static ptrdiff_t largest(ptrdiff_t a, ptrdiff_t b)
-{
-    return a > b ? a : b;
-}
-
-static ptrdiff_t pieces(ptrdiff_t whole, ptrdiff_t part)
-{
-    return (whole + part - 1) / part;
-}
-
 static int plan(layer *l, shape x, shape *y)
 {
     const dense *o = l->options;
@@ -43,7 +34,7 @@ static int plan(layer *l, shape x, shape *y)
     *y = SHAPE(x.n[0], o->out_features);
     l->flops = 2 * (double)x.n[0] * (double)x.n[1] * o->out_features;
     if (!fast(l)) return 0;
-    ptrdiff_t slabs = pieces(x.n[0], SLAB), table = largest(largest(x.n[0], x.n[1]), o->out_features);
+    ptrdiff_t slabs = parts(x.n[0], SLAB), table = largest(largest(x.n[0], x.n[1]), o->out_features);
     if (layer_scratch(l, x) || layer_scratch(l, SHAPE(slabs, x.n[1], SLAB))) return -1;
     if (layer_scratch(l, SHAPE(slabs, o->out_features, SLAB))) return -1;
     for (int i = ROW; i <= OFFSET; i++)
@@ -56,11 +47,6 @@ typedef struct job {
     const layer *l;
     tensor x, y; /* or dy and dx, or x and dy */
 } job;
-
-static void even(ptrdiff_t *table, ptrdiff_t count, ptrdiff_t step)
-{
-    for (ptrdiff_t i = 0; i < count; i++) table[i] = i * step;
-}
 
 static void product(const layer *l, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
                     const real *b, real *c, ptrdiff_t pitch, bool add)
@@ -108,7 +94,7 @@ static void forward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const layer *l = j->l;
-    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], blocks = pieces(out, PIECE);
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], blocks = parts(out, PIECE);
     ptrdiff_t images, outputs, slab = i / blocks;
     ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
     ptrdiff_t first = piece(i % blocks, PIECE, out, &outputs);
@@ -147,13 +133,13 @@ static tensor contiguous(const layer *l, tensor x)
 
 static void forward_fast(layer *l, tensor x, tensor y)
 {
-    ptrdiff_t slabs = pieces(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
+    ptrdiff_t slabs = parts(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
     job j = { l, contiguous(l, x), y };
     even(layer_offsets(l, ROW), PIECE < out ? PIECE : out, in);
     even(layer_offsets(l, STEP), in < DEPTH ? in : DEPTH, 1);
     even(layer_offsets(l, OFFSET), in < DEPTH ? in : DEPTH, SLAB);
     layer_split(l, slabs * strips(l), turn_piece, &j);
-    layer_split(l, slabs * pieces(out, PIECE), forward_piece, &j);
+    layer_split(l, slabs * parts(out, PIECE), forward_piece, &j);
 }
 
 static void forward(layer *l, tensor x, tensor y)
@@ -210,7 +196,7 @@ static void gradient(layer *l, tensor x, tensor y, tensor dy)
         even(layer_offsets(l, ROW), PIECE < out ? PIECE : out, 1);
         even(layer_offsets(l, STEP), x.shape.n[0], out);
         even(layer_offsets(l, OFFSET), x.shape.n[0], in);
-        layer_split(l, pieces(out, PIECE), gradient_piece, &(job){ l, contiguous(l, x), dy });
+        layer_split(l, parts(out, PIECE), gradient_piece, &(job){ l, contiguous(l, x), dy });
     } else {
         tensor_gemm(l->grad[WEIGHT], 1, tensor_transpose(dy, 0, 1), x, 1);
     }

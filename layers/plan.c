@@ -1,6 +1,7 @@
 /* plan.c: from shapes to memory: what every layer asks for is planned, measured, allocated, handed out. */
 #include "layers/layer.h"
 #include "layers/run.h"
+#include "tensor/counts.h"
 #include "tensor/kernel.h"
 #include "tensor/parallel.h"
 
@@ -188,21 +189,16 @@ int layer_chain(layer *const child[], int count)
     return links;
 }
 
-static ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b)
-{
-    return a > b ? a : b;
-}
-
 int layer_ask_chain(layer *holder, layer *const child[], int count)
 {
     ptrdiff_t own = layer_own_parameters(child[0]), n = child[0]->x.n[0], chunk = layer_chunk(child[0], n);
     for (int i = 1; i < count; i++) {
         ptrdiff_t elements = shape_count(child[i]->x, holder->type->name);
         if (elements < 0) return -1;
-        holder->turn = larger(holder->turn, up(elements / n * (chunk < n ? chunk : n)));
+        holder->turn = largest(holder->turn, up(elements / n * (chunk < n ? chunk : n)));
         own += layer_own_parameters(child[i]);
     }
-    if (count > 1) holder->together = larger(holder->together, own * most_chunks(child[0], n));
+    if (count > 1) holder->together = largest(holder->together, own * most_chunks(child[0], n));
     return 0;
 }
 
@@ -225,12 +221,12 @@ static int measure(const layer *l, layer_needs *needs)
         if (total(l, &needs->memory, scratch)) return -1;
     } else {
         ptrdiff_t *greediest = layer_is_whole(l) ? &needs->whole : &needs->scratch;
-        *greediest = larger(*greediest, scratch);
+        *greediest = largest(*greediest, scratch);
     }
     if (most_chunks(l, l->x.n[0]) > 1 && layer_sums_apart(l, own))
-        needs->partial = larger(needs->partial, own * most_chunks(l, l->x.n[0]));
-    needs->partial = larger(needs->partial, l->together);
-    needs->turn = larger(needs->turn, l->turn);
+        needs->partial = largest(needs->partial, own * most_chunks(l, l->x.n[0]));
+    needs->partial = largest(needs->partial, l->together);
+    needs->turn = largest(needs->turn, l->turn);
     for (int i = 0; i < l->children; i++)
         if (measure(l->child[i], needs)) return -1;
     return 0;

@@ -8,21 +8,7 @@
 #define STRIDE_LAYERS_PLANES_H
 
 #include "layers/window.h"
-
-static inline ptrdiff_t largest(ptrdiff_t a, ptrdiff_t b)
-{
-    return a > b ? a : b;
-}
-
-static inline ptrdiff_t smallest(ptrdiff_t a, ptrdiff_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline ptrdiff_t parts(ptrdiff_t whole, ptrdiff_t part)
-{
-    return (whole + part - 1) / part;
-}
+#include "tensor/counts.h"
 
 /* ---- phases ---------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * kind of machine, and stamped for each (machine.h).
  * This file is compiled with -ffp-contract=fast: a product and a sum are one instruction where there is one. */
 #include "tensor/kernel.h"
+#include "tensor/counts.h"
 #include "tensor/error.h"
 #include "tensor/machine.h"
 
@@ -249,11 +250,6 @@ enum {
 enum { MOST_LANES = 64 / sizeof(real) };
 
 /* ---- products of any size -------------------------------------------------------------------------- */
-
-static ptrdiff_t parts(ptrdiff_t whole, ptrdiff_t part)
-{
-    return (whole + part - 1) / part;
-}
 
 /* How much of what is left goes into the next tile: as even a split as the largest tile allows. */
 static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)

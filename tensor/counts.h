@@ -1,0 +1,29 @@
+/* counts.h: arithmetic of sizes; private to the library. */
+#ifndef STRIDE_TENSOR_COUNTS_H
+#define STRIDE_TENSOR_COUNTS_H
+
+#include <stddef.h>
+
+static inline ptrdiff_t largest(ptrdiff_t a, ptrdiff_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline ptrdiff_t smallest(ptrdiff_t a, ptrdiff_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of so much, how many parts of a size: the last may be smaller. */
+static inline ptrdiff_t parts(ptrdiff_t whole, ptrdiff_t part)
+{
+    return (whole + part - 1) / part;
+}
+
+/* A table of offsets: at[i] = i * step, i < count. */
+static inline void even(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
+{
+    for (ptrdiff_t i = 0; i < count; i++) at[i] = i * step;
+}
+
+#endif
