@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The tutorial, followed by copying: its programs are put where it says, its commands are run in order, and each
+# prints exactly what the page shows.
+set -u
+tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/tutorial
+mkdir -p "$tmp/pkgconfig"
+failed=0
+
+# What `make install` would have put there, of the libraries in the tree.
+package() { # NAME LIBRARY CFLAGS
+    printf '%s\n' "Name: $1" "Description: $1" 'Version: 0' "Cflags: -I$PWD $3" "Libs: $2 $LIBS" >"$tmp/pkgconfig/$1.pc"
+}
+package stride "$LIB" ''
+package stride-double "$LIB_DOUBLE" -DSTRIDE_DOUBLE
+export PKG_CONFIG_PATH=$tmp/pkgconfig
+
+# The compiler that the tests are built with, as strict as a reader's may be.
+read -ra compiler <<<"$CC $CFLAGS -Wall -Wextra -Werror -Wno-missing-field-initializers"
+cc() { "${compiler[@]}" "$@"; }
+export -f cc
+compiler_text=$(declare -p compiler)
+
+# A page's blocks of C become files of the name in their first line; of its console blocks, line by line, what
+# begins with "$ " is run, and what that prints stands for what the page shows.
+follow() { # PAGE
+    local folder=$tmp/${1##*/}
+    local line kind='' file=''
+    mkdir -p "$folder"
+    while IFS= read -r line; do
+        case $kind:$line in
+            ':```c') kind=first ;;
+            ':```console') kind=console; echo "$line" ;;
+            :*) ;;
+            *:'```') [ "$kind" != console ] || echo "$line"; kind='' ;;
+            first:*)
+                file=$(sed -n 's|^/\* \([a-z_]*\.[ch]\) \*/$|\1|p' <<<"$line")
+                [ -n "$file" ] || { echo "a program without a name: $line"; return 1; }
+                echo "$line" >"$folder/$file"
+                kind=body
+                ;;
+            body:*) printf '%s\n' "$line" >>"$folder/$file" ;;
+            console:'$ '*)
+                printf '%s\n' "$line"
+                (cd "$folder" && bash -c "$compiler_text; ${line#??}" 2>&1)
+                ;;
+        esac
+    done <"$1"
+}
+shown() { awk '/^```console$/ { inside = 1 } inside { print } /^```$/ { inside = 0 }' "$1"; }
+
+for page in docs/tutorial-*.md; do
+    if follow "$page" >"$tmp/got" && shown "$page" >"$tmp/expected" && [ -s "$tmp/expected" ] &&
+        diff "$tmp/expected" "$tmp/got" >"$tmp/log"; then
+        echo "ok $page prints what it shows"
+    else
+        cat "$tmp/log" 2>/dev/null
+        echo "not ok $page prints what it shows"
+        failed=1
+    fi
+done
+exit $failed
