@@ -5,7 +5,7 @@
 # build/address-undefined/float/… The variables below may be set from outside, and so may CC, CPPFLAGS,
 # LDFLAGS, ARCH (-march=native, say) and V=1, which shows the commands.
 
-VERSION    := 0.1.0
+VERSION    := $(shell awk '$$2 == "STRIDE_VERSION" { gsub(/"/, "", $$3); print $$3 }' nn/stride.h)
 PRECISION  ?= float
 SANITIZE   ?=
 BUILD      ?= build
@@ -148,17 +148,20 @@ SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -
 
 COMPILE = $(CC) -std=c11 -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(OPENMP) $(SANITIZER) $(LIB_CFLAGS) \
           $(CPPFLAGS) $(CFLAGS)
+# Of the libraries: a function is seen from outside only where a header that is installed declares it.
+CORE_CFLAGS := -fvisibility=hidden
 LINK    = $(CC) -pthread $(OPENMP) $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 
-# The file name of shared library $1 at version $2, and the flags that make it. A sanitizer's symbols may
-# come with the program.
-MAJOR := $(firstword $(subst ., ,$(VERSION)))
+# The file name of shared library $1 at version $2, and the flags that make it; programs ask for it at SOVERSION, within
+# which they go on running. A sanitizer's symbols may come with the program.
+VERSION_PARTS := $(subst ., ,$(VERSION))
+SOVERSION     := $(if $(filter 0.%,$(VERSION)),0.$(word 2,$(VERSION_PARTS)),$(firstword $(VERSION_PARTS)))
 ifeq ($(shell uname -s),Darwin)
 so       = lib$1$(if $2,.$2).dylib
-SO_FLAGS = -dynamiclib -install_name @rpath/$(call so,$1,$(MAJOR))
+SO_FLAGS = -dynamiclib -install_name @rpath/$(call so,$1,$(SOVERSION))
 else
 so       = lib$1.so$(if $2,.$2)
-SO_FLAGS = -shared -Wl,-soname,$(call so,$1,$(MAJOR)) $(if $(SANITIZE),,-Wl,--no-undefined)
+SO_FLAGS = -shared -Wl,-soname,$(call so,$1,$(SOVERSION)) $(if $(SANITIZE),,-Wl,--no-undefined)
 endif
 
 # ---- rules ---------------------------------------------------------------------------------------
@@ -171,7 +174,7 @@ say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 define compile
 @mkdir -p $(@D)
 $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)),$(TEST_CFLAGS)) \
-    $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
+    $(if $(filter $(CORE),$<),$(CORE_CFLAGS)) $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
 endef
 
 define archive
@@ -181,7 +184,7 @@ endef
 
 define link_shared
 $(call say,LD)$(LINK) $(call SO_FLAGS,$1) $(filter %.o,$^) $(LIBS) -o $@
-@ln -sf $(@F) $(@D)/$(call so,$1,$(MAJOR))
+@ln -sf $(@F) $(@D)/$(call so,$1,$(SOVERSION))
 @ln -sf $(@F) $(@D)/$(call so,$1)
 endef
 
@@ -236,7 +239,7 @@ endif
 # list of sources, after which the libraries are made again. The + keeps make -n truthful.
 hold = @mkdir -p $(@D); echo $1 | cmp -s - $@ || echo $1 >$@
 $(OUT)/flags: FORCE
-	+$(call hold,$(call quoted,$(COMPILE) : $(LINK)))
+	+$(call hold,$(call quoted,$(COMPILE) $(CORE_CFLAGS) : $(LINK)))
 $(OUT)/sources: FORCE
 	+$(call hold,$(call quoted,$(CORE)))
 
@@ -368,7 +371,7 @@ conformance-results: $(call suite_counts,conformance) ; @:
 # ---- checks --------------------------------------------------------------------------------------
 
 CHECKS := check-sanitize check-threads check-warnings check-includes check-quiet check-format check-precision \
-          check-memory check-install
+          check-exports check-documented check-memory check-install
 .PHONY: checks $(CHECKS)
 
 # In turn, to the end, whichever fails.
@@ -419,6 +422,12 @@ check-format: ## the sources are as clang-format leaves them
 
 check-precision: $(call lib,float) $(call lib,double) ## a program of one precision does not link with the other's library
 	@$(CHECK) precision $^
+
+check-exports: $(call shared,float) $(call shared,double) ## the shared libraries export what installed headers declare, and nothing else
+	@$(CHECK) exports $^ $(HEADERS)
+
+check-documented: ## everything that installed headers declare has a comment
+	@$(CHECK) documented $(HEADERS)
 
 check-memory: $(filter %/test_step,$(call tests,float)) ## valgrind on one training step
 	@$(CHECK) memory $^
@@ -486,8 +495,8 @@ install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## install h
 install_library = \
     install -m 644 $(call lib,$1) "$(DESTDIR)$(LIBDIR)/" && \
     install -m 755 $(call shared,$1) "$(DESTDIR)$(LIBDIR)/" && \
-    ln -sf $(call so,$(NAME_$1),$(VERSION)) "$(DESTDIR)$(LIBDIR)/$(call so,$(NAME_$1),$(MAJOR))" && \
-    ln -sf $(call so,$(NAME_$1),$(MAJOR)) "$(DESTDIR)$(LIBDIR)/$(call so,$(NAME_$1))" && \
+    ln -sf $(call so,$(NAME_$1),$(VERSION)) "$(DESTDIR)$(LIBDIR)/$(call so,$(NAME_$1),$(SOVERSION))" && \
+    ln -sf $(call so,$(NAME_$1),$(SOVERSION)) "$(DESTDIR)$(LIBDIR)/$(call so,$(NAME_$1))" && \
     printf '%s\n' 'libdir=$(abspath $(LIBDIR))' 'includedir=$(abspath $(INCLUDEDIR))' '' \
         'Name: $(NAME_$1)' 'Description: minimal neural-network framework, $1 precision' 'Version: $(VERSION)' \
         'Cflags: -I$${includedir}$(if $2, $2)' 'Libs: -L$${libdir} $(if $(RPATH),$(RPATH) )-l$(NAME_$1)' \
@@ -496,7 +505,7 @@ install_library = \
 
 uninstall: ## remove what `make install` put there
 	@rm -f $(foreach n,$(NAME_float) $(NAME_double),"$(DESTDIR)$(LIBDIR)/pkgconfig/$n.pc" \
-	     $(foreach f,lib$n.a $(call so,$n) $(call so,$n,$(MAJOR)) $(call so,$n,$(VERSION)),"$(DESTDIR)$(LIBDIR)/$f")) \
+	     $(foreach f,lib$n.a $(call so,$n) $(call so,$n,$(SOVERSION)) $(call so,$n,$(VERSION)),"$(DESTDIR)$(LIBDIR)/$f")) \
 	     $(foreach h,$(HEADERS),"$(DESTDIR)$(INCLUDEDIR)/$h")
 	@rmdir $(foreach d,/tensor /layers /nn,"$(DESTDIR)$(INCLUDEDIR)$d") "$(DESTDIR)$(INCLUDEDIR)" 2>/dev/null || :
 

@@ -40,6 +40,8 @@
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 enum {
     LAYER_SLOTS = 8,  /* of each kind of memory, at most */
     LAYER_WHOLE = -1, /* as layer_type.chunk: hooks see the whole batch at once */
@@ -47,8 +49,8 @@ enum {
     LAYER_PATH = 256  /* bytes of the longest path of a nested layer */
 };
 
-typedef struct layer layer;
-typedef struct layer_run layer_run;
+typedef struct layer layer;         /* below */
+typedef struct layer_run layer_run; /* the library's own */
 
 /* One field of an options struct. This table is the one source for validation, defaults, the summary,
  * messages, and the file format. */
@@ -61,6 +63,7 @@ typedef enum layer_field_kind {
     FIELD_NAMED   /* a pointer to a struct whose first member is its name, a const char * */
 } layer_field_kind;
 
+/* Its name, what it is and which values are accepted. */
 typedef struct layer_field {
     const char *name;
     layer_field_kind kind;
@@ -70,6 +73,7 @@ typedef struct layer_field {
     const char *const *choices; /* CHOICE: names, ended by NULL */
 } layer_field;
 
+/* What layers of one kind have in common: see above. What is left out is NULL, 0 or false. */
 typedef struct layer_type {
     const char *name;
     size_t options_size;                      /* 0: no options */
@@ -97,6 +101,7 @@ typedef struct layer_init {
     double uniform, normal, constant;
 } layer_init;
 
+/* One layer, with its options, its shapes and what it asked for. */
 struct layer {
     const layer_type *type;
     const void *options; /* a copy, defaults filled in; NULL where the type has none */
@@ -204,9 +209,11 @@ void layer_forget(layer *root, bool forget);
 /* Fills all scratch of a built tree with NaN: a hook may rely on nothing there, which a check can so find. */
 void layer_spoil_scratch(layer *root);
 
-void layer_forward(layer *l, tensor x, tensor y);
+void layer_forward(layer *l, tensor x, tensor y); /* y = f(x), over the whole batch */
 
 /* Adds to the gradients and, unless dx is null, overwrites dx. After a forward with the same x and y. */
 void layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx);
+
+#pragma GCC visibility pop
 
 #endif

@@ -9,6 +9,8 @@
 
 #include "layers/layer.h"
 
+#pragma GCC visibility push(default)
+
 /* ---- convolution: [N, C, H, W] -> [N, out_channels, OH, OW] ------------------------------------ *
  * y[n, o] = bias[o] + sum over c of the cross-correlation of x[n, c] with weight[o, c].
  * Parameters: weight [out_channels, C/groups, KH, KW], bias [out_channels]; both begin uniform in
@@ -98,6 +100,7 @@ typedef struct pool_function {
     const void *context;
 } pool_function;
 
+/* Such a function of each window. */
 typedef struct pool {
     const pool_function *function; /* required; borrowed for the layer's life */
     int kernel[2], stride[2], padding[2], dilation[2];
@@ -171,6 +174,7 @@ layer *layer_log_softmax(int axis);
 
 /* ---- size: [N, C, H, W] -> [N, C, OH, OW] ------------------------------------------------------------ */
 
+/* What a border is made of. */
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE } pad_mode;
 
 /* A border: of `value`, of the image mirrored about its edge (which is not repeated), or of its edge. */
@@ -181,6 +185,7 @@ typedef struct pad2d {
 } pad2d;
 layer *layer_pad2d(pad2d options);
 
+/* The pixel that lies there, or a mean of the four around, by distance. */
 typedef enum upsample_mode { UPSAMPLE_NEAREST, UPSAMPLE_BILINEAR } upsample_mode;
 
 /* The image `scale` times as high and wide. align_corners (bilinear only) puts the corner pixels of both on
@@ -220,5 +225,7 @@ layer *layer_concat_of(int count, layer *const branches[]);
 
 /* Every type above, ended by NULL: what a saved net's names are looked up in. */
 extern const layer_type *const layer_types[];
+
+#pragma GCC visibility pop
 
 #endif

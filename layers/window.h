@@ -4,6 +4,9 @@
 
 #include "layers/layer.h"
 
+#pragma GCC visibility push(default)
+
+/* Where the windows of one layer lie; pairs are height, width. */
 typedef struct window {
     ptrdiff_t size[2]; /* of the image: H, W */
     int kernel[2], stride[2], dilation[2];
@@ -32,7 +35,7 @@ int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], co
 /* The names of pad_value's choices, for the tables of those that have it. */
 extern const char *const window_pad_values[];
 
-bool window_padded(const window *w);
+bool window_padded(const window *w);                            /* is there padding on any side? */
 shape window_padded_shape(const window *w, ptrdiff_t channels); /* [C, H + padding, W + padding] */
 
 /* An image [C, H, W] ready for windows: itself, or copied into the middle of `padded`, whose border is
@@ -55,5 +58,7 @@ tensor window_rows(tensor x, int g, int groups, ptrdiff_t row);
 /* columns [C, KH, KW, OH, OW] = windows of the image; and image = their sum back in place. */
 void window_im2col(const window *w, tensor columns, tensor image, tensor padded);
 void window_col2im(const window *w, tensor image, tensor columns, tensor padded);
+
+#pragma GCC visibility pop
 
 #endif

@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#pragma GCC visibility push(default)
+
 /* Ends of uniform intervals unless something else is said; 0: not done. In the order in which it is done: an
  * image is mirrored, sheared, turned, scaled and shifted (one map of the plane, sampled once, about the image's
  * centre), then noise is added, then a square cut out. */
@@ -45,5 +47,7 @@ typedef struct augment_map {
  * from the centre ((H - 1) / 2, (W - 1) / 2): bilinear between the four elements around; outside is zero. 0, or -1
  * with an error. */
 int augment_warp(tensor to, tensor from, augment_map map);
+
+#pragma GCC visibility pop
 
 #endif

@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+#pragma GCC visibility push(default)
+
+/* A set of samples. */
 typedef struct data data;
 struct data {
     ptrdiff_t count; /* samples */
@@ -48,5 +51,7 @@ void data_begin(const data *d, uint64_t pass);
 /* Samples order[0 … n-1] (NULL: first, first+1, …) into x [n, ...] and y [n, ...]. -1 with the error
  * of the first that get refused. */
 int data_batch(const data *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, tensor x, tensor y);
+
+#pragma GCC visibility pop
 
 #endif

@@ -7,7 +7,11 @@
 
 #include <stdint.h>
 
+#pragma GCC visibility push(default)
+
 /* All images are drawn at once, by as many threads as OpenMP gives, and kept as bytes. NULL on failure. */
 data *digits_new(ptrdiff_t count, uint64_t seed);
+
+#pragma GCC visibility pop
 
 #endif

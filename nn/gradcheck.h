@@ -23,6 +23,9 @@
 #include "nn/loss.h"
 #include "nn/net.h"
 
+#pragma GCC visibility push(default)
+
+/* How to check; zeros are defaults. */
 typedef struct gradcheck {
     double tolerance;     /* 0: 1e-6 in double, 5e-2 in float */
     double step;          /* 0: the cube root of the precision, times max(1, |x|) */
@@ -35,6 +38,7 @@ typedef struct gradcheck {
     FILE *report; /* a line for each tensor; NULL: none */
 } gradcheck;
 
+/* What came of it. */
 typedef struct gradcheck_result {
     bool passed;
     double worst;             /* the largest relative error */
@@ -57,5 +61,7 @@ gradcheck_result gradcheck_net(net *n, tensor x, tensor target, loss l, gradchec
         gradcheck_result assert_gradients_result = gradcheck_layer((l), (x), (gradcheck){ 0 });              \
         if (!assert_gradients_result.passed) fail_msg("%s", assert_gradients_result.text);                   \
     } while (0)
+
+#pragma GCC visibility pop
 
 #endif

@@ -9,6 +9,9 @@
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
+/* A function with its one option; the functions below make them. */
 typedef struct loss loss;
 struct loss {
     const char *name;
@@ -27,6 +30,9 @@ loss loss_mse(void);             /* (y - t)² */
 loss loss_huber(double delta);   /* e²/2 for |e| <= delta, else delta (|e| - delta/2); delta 0: 1 */
 loss loss_bce_with_logits(void); /* -t log s(y) - (1-t) log(1 - s(y)), s the logistic function, t in 0..1 */
 
+/* The mean over the batch, and in dy its derivative: see above. */
 double loss_value(loss l, tensor y, tensor target, tensor dy);
+
+#pragma GCC visibility pop
 
 #endif

@@ -14,6 +14,9 @@
 
 #include "layers/layers.h"
 
+#pragma GCC visibility push(default)
+
+/* To be read, not written: the functions below keep it. */
 typedef struct net {
     layer *root;            /* the sequence; layer i is root->child[i] */
     shape input, output;    /* of one image, without the batch axis */
@@ -55,7 +58,8 @@ int net_backward(net *n, tensor dy, tensor dx);
 /* Inference for any number of images, in slices of the batch built for: y [N, output...]. */
 int net_predict(net *n, tensor x, tensor y);
 
-tensor net_parameters(const net *n); /* flat, in the order of the layers */
+/* Of a built net, each as one flat tensor in the order of the layers. */
+tensor net_parameters(const net *n);
 tensor net_gradients(const net *n);
 tensor net_states(const net *n);
 void net_zero_gradients(net *n);
@@ -76,5 +80,7 @@ typedef struct net_note {
 } net_note;
 int net_set_note(net *n, const char *name, const char *text); /* replaces; copies both; NULL text: removes */
 const char *net_note_text(const net *n, const char *name);    /* NULL where there is none */
+
+#pragma GCC visibility pop
 
 #endif

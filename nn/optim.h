@@ -9,8 +9,11 @@
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
-enum { OPTIM_STATES = 3 };
+#pragma GCC visibility push(default)
 
+enum { OPTIM_STATES = 3 }; /* that an optimizer may keep, at most */
+
+/* An optimizer at work: its kind, its options, and what it keeps from step to step. */
 typedef struct optim optim;
 struct optim {
     const char *name;
@@ -63,5 +66,7 @@ int optim_step(optim *o, double lr, tensor parameters, tensor gradients);
  * scales nothing. `most` is at least 0, here and below; other values are an error. */
 double optim_clip_norm(tensor gradients, double most);
 void optim_clip_value(tensor gradients, double most); /* into ±most; NaN stays */
+
+#pragma GCC visibility pop
 
 #endif

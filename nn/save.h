@@ -15,6 +15,8 @@
 
 #include "nn/net.h"
 
+#pragma GCC visibility push(default)
+
 /* Writes a temporary file beside `path`, flushes it, and renames it over: `path` is the old file or the
  * new one, never half of it. -1, with an error that names the file and the reason: a net that is not
  * built, a layer that could not be read back, text that is not UTF-8, whatever the system says. */
@@ -34,5 +36,7 @@ net *net_load(const char *path, ptrdiff_t batch, net_known known);
  * whoever wrote them. Nothing is changed where one is missing, left over, of another shape or cannot be
  * read. */
 int net_load_tensors(net *n, const char *path);
+
+#pragma GCC visibility pop
 
 #endif

@@ -7,6 +7,9 @@
 
 #include "tensor/error.h"
 
+#pragma GCC visibility push(default)
+
+/* A function with its options; the functions below make them, and zeros are the constant 1. */
 typedef struct schedule schedule;
 struct schedule {
     double (*factor)(const schedule *s, double step, double total, double per_epoch); /* NULL: constant */
@@ -16,7 +19,7 @@ struct schedule {
     long warmup;              /* steps of linear warm-up before */
 };
 
-schedule schedule_constant(void);
+schedule schedule_constant(void);                    /* 1 */
 schedule schedule_step(double epochs, double gamma); /* times gamma every so many epochs */
 schedule schedule_cosine(double least); /* from 1 to `least` over the run: Loshchilov and Hutter 2017 */
 
@@ -31,9 +34,12 @@ schedule schedule_one_cycle(one_cycle options);
 /* The same after `steps` steps in which the factor rises linearly: (step + 1) / (steps + 1). */
 schedule schedule_warmup(long steps, schedule after);
 
+/* The factor at a step of so many, of which so many are an epoch. */
 double schedule_factor(const schedule *s, long step, long total, long per_epoch);
 
 /* 0, or -1 with an error that names what is out of range. */
 int schedule_check(const schedule *s);
+
+#pragma GCC visibility pop
 
 #endif

@@ -1,4 +1,4 @@
-/* stride.h: everything: #include <nn/stride.h>. */
+/* stride.h: everything: #include <nn/stride.h>; and which version that is. */
 #ifndef STRIDE_NN_STRIDE_H
 #define STRIDE_NN_STRIDE_H
 
@@ -16,5 +16,19 @@
 #include "tensor/error.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
+
+/* The version of these headers, MAJOR.MINOR.PATCH: what a minor release changes may break programs while MAJOR is 0, and
+ * later only what a major one changes. */
+#define STRIDE_VERSION "0.1.0"
+#define STRIDE_VERSION_MAJOR 0
+#define STRIDE_VERSION_MINOR 1
+#define STRIDE_VERSION_PATCH 0
+
+#pragma GCC visibility push(default)
+
+/* The version of the library that is linked: as STRIDE_VERSION, where the headers are its own. */
+const char *stride_version(void);
+
+#pragma GCC visibility pop
 
 #endif

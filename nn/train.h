@@ -15,6 +15,8 @@
 #include "nn/optim.h"
 #include "nn/schedule.h"
 
+#pragma GCC visibility push(default)
+
 /* How a net does on a data set. */
 typedef struct train_score {
     double loss;
@@ -22,6 +24,7 @@ typedef struct train_score {
         accuracy; /* fraction of samples whose greatest output is their class; NaN where the loss has none */
 } train_score;
 
+/* What a callback is told after each epoch. */
 typedef struct train_report {
     int epoch, epochs;      /* counted from 1 */
     long step, steps;       /* taken; of the whole run */
@@ -32,6 +35,7 @@ typedef struct train_report {
     bool best;              /* this epoch's parameters are the best so far */
 } train_report;
 
+/* How to train; zeros are defaults. */
 typedef struct train {
     loss loss;         /* required */
     optim *optim;      /* required; the caller's */
@@ -52,6 +56,7 @@ typedef struct train {
     void *context;
 } train;
 
+/* What came of it. */
 typedef struct train_result {
     int epochs; /* run */
     long steps;
@@ -69,5 +74,7 @@ int train_run(net *n, const data *d, train options, train_result *result);
 
 /* In inference mode, in batches of what the net is built for. */
 int train_evaluate(net *n, const data *d, loss l, train_score *score);
+
+#pragma GCC visibility pop
 
 #endif

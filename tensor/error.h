@@ -8,6 +8,8 @@
 #ifndef STRIDE_TENSOR_ERROR_H
 #define STRIDE_TENSOR_ERROR_H
 
+#pragma GCC visibility push(default)
+
 enum { ERROR_SIZE = 512 }; /* bytes of the longest text, its end included; longer ones are cut */
 
 /* Latches a message unless one is latched already. Always -1, so that it can be returned. */
@@ -20,5 +22,7 @@ int error_within(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* This thread's error, or NULL. Valid until error_clear or the thread's end. */
 const char *error_text(void);
 void error_clear(void);
+
+#pragma GCC visibility pop
 
 #endif

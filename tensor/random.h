@@ -11,10 +11,14 @@
 
 #include <stdint.h>
 
+#pragma GCC visibility push(default)
+
+/* Which numbers: a seed, and one of its streams. */
 typedef struct random_key {
     uint64_t seed, stream;
 } random_key;
 
+/* What the generator gives at one counter. */
 typedef struct random_block {
     uint32_t word[4];
 } random_block;
@@ -40,5 +44,7 @@ void tensor_normal(tensor x, random_key key, real mean, real deviation);
 
 /* order[0 … n-1] becomes a random permutation of 0 … n-1 (Fisher and Yates, from the end). */
 void random_permutation(ptrdiff_t *order, ptrdiff_t n, random_key key);
+
+#pragma GCC visibility pop
 
 #endif

@@ -9,9 +9,10 @@
 
 #include <float.h>
 
+/* The elements of tensors, what NumPy and PyTorch call them, and their <float.h>. STRIDE_PRECISION is the symbol. */
 #ifdef STRIDE_DOUBLE
 typedef double real;
-#define REAL_NAME "float64" /* as NumPy and PyTorch call it */
+#define REAL_NAME "float64"
 #define REAL_EPSILON DBL_EPSILON
 #define REAL_MAX DBL_MAX
 #define STRIDE_PRECISION stride_precision_is_double
@@ -23,7 +24,10 @@ typedef float real;
 #define STRIDE_PRECISION stride_precision_is_float
 #endif
 
+/* What the linker looks for. */
+#pragma GCC visibility push(default)
 extern const char STRIDE_PRECISION;
+#pragma GCC visibility pop
 static const char *const stride_precision_in_use __attribute__((used)) = &STRIDE_PRECISION;
 
 #endif

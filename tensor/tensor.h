@@ -26,25 +26,31 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { TENSOR_MAX_RANK = 8 };
+#pragma GCC visibility push(default)
 
+enum { TENSOR_MAX_RANK = 8 }; /* axes, at most */
+
+/* How many elements there are along each axis. */
 typedef struct shape {
     int rank; /* 0: a single number */
     ptrdiff_t n[TENSOR_MAX_RANK];
 } shape;
 
+/* Some of the axes of a tensor, in an order. */
 typedef struct axes {
     int count;
     int axis[TENSOR_MAX_RANK];
 } axes;
 
+/* How many arguments of a type there are, and a shape and axes of them: SHAPE(64, 1, 28, 28), AXES(0, -1). */
 #define TENSOR_COUNT(type, ...) ((int)(sizeof((type[]){ __VA_ARGS__ }) / sizeof(type)))
 #define SHAPE(...) ((shape){ .rank = TENSOR_COUNT(ptrdiff_t, __VA_ARGS__), .n = { __VA_ARGS__ } })
 #define AXES(...) ((axes){ .count = TENSOR_COUNT(int, __VA_ARGS__), .axis = { __VA_ARGS__ } })
 #define INDEX SHAPE /* an index has the form of a shape: tensor_at(x, INDEX(0, 2)) */
 
-typedef struct storage storage;
+typedef struct storage storage; /* the memory behind tensors */
 
+/* Element [i, j, ...] is the storage's number offset + i stride[0] + j stride[1] + ... */
 typedef struct tensor {
     storage *storage; /* NULL: the null tensor */
     ptrdiff_t offset; /* of element [0, 0, …] from the storage's first */
@@ -54,7 +60,7 @@ typedef struct tensor {
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-bool shape_equal(shape a, shape b);
+bool shape_equal(shape a, shape b); /* the same rank and sizes */
 
 /* The number of elements; -1, with an error that names `who`, where the rank is not in 0…8, a size is
  * negative or the product overflows. */
@@ -79,14 +85,15 @@ void tensor_free(tensor x);              /* the storage, and so every view of it
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
+/* Made of nothing, as what failed returns. */
 static inline bool tensor_is_null(tensor x)
 {
     return x.storage == NULL;
 }
-ptrdiff_t tensor_count(tensor x);    /* elements; 0 for the null tensor */
-bool tensor_is_contiguous(tensor x); /* row-major without gaps */
-bool tensor_shares_storage(tensor a, tensor b);
-bool tensor_overlaps(tensor a, tensor b); /* exact: is some place an element of both? */
+ptrdiff_t tensor_count(tensor x);               /* elements; 0 for the null tensor */
+bool tensor_is_contiguous(tensor x);            /* row-major without gaps */
+bool tensor_shares_storage(tensor a, tensor b); /* views of one memory; null shares none */
+bool tensor_overlaps(tensor a, tensor b);       /* exact: is some place an element of both? */
 
 /* Where element [0, 0, …] lies: the whole data where the tensor is contiguous. */
 real *tensor_data(tensor x);
@@ -100,13 +107,13 @@ real tensor_item(tensor x);
 
 /* ---- views (view.c) -------------------------------------------------------------------------- */
 
-tensor tensor_select(tensor x, int axis, ptrdiff_t index); /* one index; the axis goes */
-tensor tensor_narrow(tensor x, int axis, ptrdiff_t start, ptrdiff_t length);
+tensor tensor_select(tensor x, int axis, ptrdiff_t index);                   /* one index; the axis goes */
+tensor tensor_narrow(tensor x, int axis, ptrdiff_t start, ptrdiff_t length); /* x[start : start + length] */
 tensor tensor_step(tensor x, int axis, ptrdiff_t step); /* x[::step]; from the end where negative */
 tensor tensor_flip(tensor x, int axis);                 /* step -1 */
 tensor tensor_permute(tensor x, axes order);            /* axis i of the result is order.axis[i] */
-tensor tensor_transpose(tensor x, int axis, int other);
-tensor tensor_expand(tensor x, shape s); /* NumPy's broadcasting: stride 0 */
+tensor tensor_transpose(tensor x, int axis, int other); /* the two exchanged */
+tensor tensor_expand(tensor x, shape s);                /* NumPy's broadcasting: stride 0 */
 
 /* All windows of `size` elements along an axis, `step` apart, elements within `dilation` apart:
  * [.., L, ..] becomes [.., (L - dilation (size-1) - 1)/step + 1, .., size], the windows where the axis
@@ -124,12 +131,12 @@ tensor tensor_as_strided(tensor x, shape s, const ptrdiff_t *stride, ptrdiff_t o
  * y and x have the same shape (expand says what is to be broadcast). Where y and x overlap without
  * being the same view, the result is as if x had been copied first. */
 
-void tensor_fill(tensor y, real value);
-void tensor_copy(tensor y, tensor x);
+void tensor_fill(tensor y, real value);          /* y = value */
+void tensor_copy(tensor y, tensor x);            /* y = x */
 void tensor_add(tensor y, real alpha, tensor x); /* y += alpha x, each index in turn, in any order */
 void tensor_scale(tensor y, real alpha);         /* every *index* once: not for overlapping y */
 void tensor_multiply(tensor y, tensor x);        /* y *= x, likewise */
-void tensor_map(tensor y, real (*f)(real x, void *context), void *context, tensor x);
+void tensor_map(tensor y, real (*f)(real x, void *context), void *context, tensor x); /* y = f(x) */
 
 /* Reductions over the named axes (count 0: over all). y has the other axes, in order. Sums along the innermost
  * axis are taken in double, and added up in this precision. */
@@ -169,5 +176,7 @@ void tensor_print(FILE *to, tensor x);
 
 /* The same into memory, as snprintf: at most `size` bytes with the end, returns the whole length. */
 size_t tensor_format(char *to, size_t size, tensor x);
+
+#pragma GCC visibility pop
 
 #endif

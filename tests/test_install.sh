@@ -171,10 +171,22 @@ does_not_mix() {
     # shellcheck disable=SC2046
     ! $CC load.c $(config --cflags stride) $(config --libs stride-double) -o mixed
 }
+# The program's headers, the library that it runs with, the .pc files and the library's file.
 versions_agree() {
+    cat >version.c <<'END'
+#include <nn/stride.h>
+#include <string.h>
+int main(void)
+{
+    char parts[32];
+    snprintf(parts, sizeof parts, "%d.%d.%d", STRIDE_VERSION_MAJOR, STRIDE_VERSION_MINOR, STRIDE_VERSION_PATCH);
+    printf("%s\n", stride_version());
+    return strcmp(parts, STRIDE_VERSION) || strcmp(parts, stride_version());
+}
+END
     local version
-    version=$(config --modversion stride) && [ "$version" = "$(config --modversion stride-double)" ] &&
-        grep -qE "^VERSION *:?= *${version//./\\.}\$" "$root/Makefile" || return
+    build version stride && version=$(./version) && [ "$version" = "$(config --modversion stride)" ] &&
+        [ "$version" = "$(config --modversion stride-double)" ] || return
     [ "$(uname -s)" = Darwin ] || [ -f "$prefix/lib/libstride.so.$version" ]
 }
 # Twice: what is there is written over.
@@ -203,7 +215,7 @@ claim "a program links with the archive alone" links_statically
 claim "a gradient is checked with stride" checks_in_float
 claim "a gradient is checked with stride-double" checks_in_double
 claim "headers of one precision do not link with the other's library" does_not_mix
-claim "the .pc files say the version" versions_agree
+claim "headers, library and .pc files say one version" versions_agree
 claim "make uninstall leaves nothing of ours, and what is not ours" uninstalls
 claim "make install DESTDIR=... stages for another place" stages
 exit $failed

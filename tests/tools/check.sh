@@ -78,6 +78,34 @@ precision) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE
     ok
     ;;
 
+exports) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE HEADER...
+    what="the shared libraries export what the installed headers declare, and nothing else"
+    command -v nm >/dev/null || skip "nm is not installed"
+    float=$1 double=$2
+    shift 2
+    for precision in float double; do
+        awk -f tests/tools/symbols.awk "$@" | awk '$2 == "function" || $2 == "object" { print $3 }' |
+            sed "s/^STRIDE_PRECISION\$/stride_precision_is_$precision/" | sort >"$scratch/declared"
+        eval "library=\$$precision"
+        case $(uname -s) in
+        Darwin) nm -gU "$library" | sed 's/.* _//' ;;
+        *) nm -D --defined-only "$library" | sed 's/.* //' ;;
+        esac | grep -v '^\.gomp_critical_user_stride_' | sort >"$scratch/exported" # gcc shows named locks to everyone
+        found=$(comm -23 "$scratch/declared" "$scratch/exported")
+        [ -z "$found" ] || fail "$library lacks what headers declare (are they in their #pragma GCC visibility?):" $found
+        found=$(comm -13 "$scratch/declared" "$scratch/exported")
+        [ -z "$found" ] || fail "$library exports what no installed header declares:" $found
+    done
+    ok
+    ;;
+
+documented) # HEADER...
+    what="everything that installed headers declare has a comment"
+    found=$(awk -f tests/tools/symbols.awk "$@" | sed -n 's/ bare$//p')
+    [ -z "$found" ] || fail "$found"
+    ok
+    ;;
+
 memory) # [PROGRAM]
     what="valgrind finds nothing in one training step"
     [ $# -gt 0 ] || skip "there is no tests/test_step.c"
