@@ -4,15 +4,27 @@
 # PRECISION says which of them `make` and `make NAME` mean. A sanitizer's build has a tree of its own,
 # build/address-undefined/float/… The variables below may be set from outside, and so may CC, CPPFLAGS,
 # LDFLAGS, ARCH (-march=native, say) and V=1, which shows the commands.
+#
+#   make O=DIR ...              build in DIR, which may be outside the source tree, as BUILD=DIR does
+#   make PRECISION=double ...   lib, programs and the programs' own targets in double
+#   make CC=clang ARCH=-march=native CPPFLAGS=-I... LDFLAGS=-L... V=1 ...
+#   make CROSS_COMPILE=aarch64-linux-gnu- ...
+#                               CC, AR and, where there is one, pkg-config have this in front; without a pkg-config of
+#                               its own, CPPFLAGS and LDFLAGS say where that machine's libraries are
+#   make install PREFIX=DIR     also BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR, and DESTDIR to stage them
 
 VERSION    := $(shell awk '$$2 == "STRIDE_VERSION" { gsub(/"/, "", $$3); print $$3 }' nn/stride.h)
 PRECISION  ?= float
 SANITIZE   ?=
-BUILD      ?= build
+BUILD      ?= $(if $(filter command%,$(origin O)),$(O),build)
 PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include/stride
+DATADIR    ?= $(PREFIX)/share
+MANDIR     ?= $(DATADIR)/man
 DESTDIR    ?=
+CROSS_COMPILE ?=
 ARCH       :=
 CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno -fno-trapping-math) -g $(ARCH)
 # What is left out of an initializer is zero, and zero is the default: no warning about that. Nor about a loop that
@@ -29,6 +41,16 @@ MAKEFLAGS += --no-print-directory
 .PHONY: all FORCE
 all:
 
+# Make cannot name files with spaces in their paths.
+ifneq ($(or $(word 2,x$(CURDIR)),$(word 2,x$(BUILD))),)
+$(error "$(if $(word 2,x$(CURDIR)),$(CURDIR),$(BUILD))": expected a source tree and a build folder without spaces in their paths)
+endif
+
+ifneq ($(CROSS_COMPILE),)
+CC := $(CROSS_COMPILE)gcc
+AR := $(CROSS_COMPILE)ar
+PKG_CONFIG ?= $(if $(shell command -v $(CROSS_COMPILE)pkg-config),$(CROSS_COMPILE)pkg-config,false)
+endif
 PKG_CONFIG ?= pkg-config
 ifeq ($(shell uname -s),Darwin)
 # Homebrew keeps its OpenBLAS, on either kind of processor, where pkg-config does not look.
@@ -477,37 +499,29 @@ format: ## format the sources with clang-format
 # A header whose first line says "private to" is not installed.
 HEADERS = $(shell awk 'FNR == 1 && !/private to/ { print FILENAME }' $(wildcard tensor/*.h layers/*.h nn/*.h))
 
-# Where programs do not look by themselves, the .pc file tells them to.
-standard := $(filter /usr /usr/local,$(abspath $(PREFIX)))
-RPATH    := $(if $(standard),,-Wl$(comma)-rpath$(comma)$${libdir})
+# What an archive needs besides: packages that its user's pkg-config knows, and flags for the rest.
+known            = $(shell for package in $1; do $(lastword $(PKG_CONFIG)) --exists $$package 2>/dev/null && echo $$package && exit; done)
+REQUIRES_PRIVATE = $(call known,$(BLAS)) $(call known,jansson) $(call known,zlib)
+LIBS_PRIVATE     = $(if $(call known,$(BLAS)),,$(call ask,--libs,$(BLAS),-lopenblas)) $(if $(call known,jansson),,-ljansson) \
+                   $(if $(call known,zlib),,-lz) -lm -pthread $(filter-out -W%,$(OPENMP))
 
-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## install headers, both libraries and their .pc files
-	@for header in $(HEADERS); do \
-	     install -d "$(DESTDIR)$(INCLUDEDIR)/$${header%/*}" && \
-	     install -m 644 $$header "$(DESTDIR)$(INCLUDEDIR)/$$header" || exit 1; \
-	 done
-	@install -d "$(DESTDIR)$(LIBDIR)/pkgconfig"
-	@$(call install_library,float,)
-	@$(call install_library,double,-DSTRIDE_DOUBLE)
-	@$(if $(DESTDIR),,$(if $(standard),if [ "$$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi))
+of_both   = $(call quoted,$(foreach p,float double,$(call $1,$p)))
+so_file   = $(call so,$(NAME_$1),$(VERSION))
+so_linked = $(call so,$(NAME_$1),$(SOVERSION))
+so_named  = $(call so,$(NAME_$1))
+INSTALL   = DESTDIR=$(call quoted,$(DESTDIR)) \
+            $(foreach v,PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR VERSION,$v=$(call quoted,$($v))) \
+            STATIC=$(call of_both,lib) SHARED=$(call of_both,so_file) SHARED_SO=$(call of_both,so_linked) \
+            SHARED_DEV=$(call of_both,so_named) SOVERSION=$(SOVERSION) HEADERS=$(call quoted,$(HEADERS)) \
+            PROGRAMS=$(call quoted,$(filter %/stride,$(call programs,float))) \
+            REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) \
+            tests/tools/install.sh
 
-# Precision $1, whose programs are compiled with $2.
-install_library = \
-    install -m 644 $(call lib,$1) "$(DESTDIR)$(LIBDIR)/" && \
-    install -m 755 $(call shared,$1) "$(DESTDIR)$(LIBDIR)/" && \
-    ln -sf $(call so,$(NAME_$1),$(VERSION)) "$(DESTDIR)$(LIBDIR)/$(call so,$(NAME_$1),$(SOVERSION))" && \
-    ln -sf $(call so,$(NAME_$1),$(SOVERSION)) "$(DESTDIR)$(LIBDIR)/$(call so,$(NAME_$1))" && \
-    printf '%s\n' 'libdir=$(abspath $(LIBDIR))' 'includedir=$(abspath $(INCLUDEDIR))' '' \
-        'Name: $(NAME_$1)' 'Description: minimal neural-network framework, $1 precision' 'Version: $(VERSION)' \
-        'Cflags: -I$${includedir}$(if $2, $2)' 'Libs: -L$${libdir} $(if $(RPATH),$(RPATH) )-l$(NAME_$1)' \
-        'Libs.private: $(strip $(filter-out -W%,$(OPENMP)) -pthread $(LIBS))' \
-        >"$(DESTDIR)$(LIBDIR)/pkgconfig/$(NAME_$1).pc"
+install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) $(filter %/stride,$(call programs,float)) ## install libraries, headers, the program stride, pages of the manual, and files for pkg-config and CMake
+	@$(INSTALL) install
 
 uninstall: ## remove what `make install` put there
-	@rm -f $(foreach n,$(NAME_float) $(NAME_double),"$(DESTDIR)$(LIBDIR)/pkgconfig/$n.pc" \
-	     $(foreach f,lib$n.a $(call so,$n) $(call so,$n,$(SOVERSION)) $(call so,$n,$(VERSION)),"$(DESTDIR)$(LIBDIR)/$f")) \
-	     $(foreach h,$(HEADERS),"$(DESTDIR)$(INCLUDEDIR)/$h")
-	@rmdir $(foreach d,/tensor /layers /nn,"$(DESTDIR)$(INCLUDEDIR)$d") "$(DESTDIR)$(INCLUDEDIR)" 2>/dev/null || :
+	@$(INSTALL) uninstall
 
 clean: ## remove everything built
 	rm -rf $(BUILD)

@@ -1,0 +1,151 @@
+#!/bin/sh
+# install.sh install|uninstall: puts the libraries, and what goes with them, where others look for them, or takes
+# away what it put there, and nothing else. The Makefile says in the environment what is to go where:
+#
+#     PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR    folders, below DESTDIR while they are staged
+#     VERSION SOVERSION HEADERS PROGRAMS                of Stride; PROGRAMS are files
+#     STATIC SHARED SHARED_SO SHARED_DEV                each "of-float of-double": archives, libraries and their links
+#     REQUIRES_PRIVATE LIBS_PRIVATE                     what an archive needs: packages of pkg-config, flags
+# shellcheck disable=SC2016 # pkg-config and CMake expand those
+set -eu
+action=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+absolute() { # PATH: its last slashes off
+    case $1 in
+    /*) echo "$1" ;;
+    *) echo "$PWD/$1" ;;
+    esac | sed 's|//*$||'
+}
+PREFIX=$(absolute "$PREFIX")
+BINDIR=$(absolute "$BINDIR")
+LIBDIR=$(absolute "$LIBDIR")
+INCLUDEDIR=$(absolute "$INCLUDEDIR")
+DATADIR=$(absolute "$DATADIR")
+MANDIR=$(absolute "$MANDIR")
+CMAKEDIR=$LIBDIR/cmake/stride
+
+# ---- what says how to build with the library --------------------------------------------------------------
+
+# FOLDER WORD: the folder, with WORD for the prefix where it lies below it, so that all can be moved together.
+below() {
+    case $1 in
+    "$PREFIX"/*) echo "$2${1#"$PREFIX"}" ;;
+    *) echo "$1" ;;
+    esac
+}
+
+# Where programs do not look by themselves, these tell them to.
+case $PREFIX in
+/usr | /usr/local) rpath= ;;
+*) rpath=' -Wl,-rpath,${libdir}' ;;
+esac
+
+escaped() { sed 's| |\\ |g'; }
+
+describe() { # NAME PRECISION FLAGS: a .pc file
+    cat <<END
+prefix=$(echo "$PREFIX" | escaped)
+libdir=$(below "$LIBDIR" '${prefix}' | escaped)
+includedir=$(below "$INCLUDEDIR" '${prefix}' | escaped)
+
+Name: $1
+Description: minimal neural-network framework, $2 precision
+Version: $VERSION
+Requires.private: $REQUIRES_PRIVATE
+Cflags: -I\${includedir}${3:+ $3}
+Libs: -L\${libdir}$rpath -l$1
+Libs.private: $LIBS_PRIVATE
+END
+}
+
+describe_to_cmake() { # TARGET FILE SONAME DEFINITION
+    cat <<END
+
+if(NOT TARGET stride::$1)
+  add_library(stride::$1 SHARED IMPORTED)
+  set_target_properties(stride::$1 PROPERTIES
+    IMPORTED_LOCATION "$(below "$LIBDIR" '${stride_prefix}')/$2"
+    IMPORTED_SONAME "$3"
+    INTERFACE_INCLUDE_DIRECTORIES "$(below "$INCLUDEDIR" '${stride_prefix}')"
+    INTERFACE_COMPILE_DEFINITIONS "$4"
+    INTERFACE_COMPILE_FEATURES c_std_11)
+endif()
+END
+}
+
+cmake_config() {
+    case $CMAKEDIR in
+    "$PREFIX"/*) up=$(below "$CMAKEDIR" . | sed 's|/[^/]*|/..|g; s|^\.||') prefix="\${CMAKE_CURRENT_LIST_DIR}$up" ;;
+    *) prefix=$PREFIX ;;
+    esac
+    cat <<END
+# find_package(stride) makes the targets stride::stride, in float, and stride::double.
+get_filename_component(stride_prefix "$prefix" ABSOLUTE)
+END
+    describe_to_cmake stride "${SHARED% *}" "${SHARED_SO% *}" ""
+    describe_to_cmake double "${SHARED#* }" "${SHARED_SO#* }" STRIDE_DOUBLE
+    printf '\nunset(stride_prefix)\n'
+}
+
+cmake_version() {
+    cat <<END
+# Programs go on working within a major version, and within a minor one while that is 0.
+set(PACKAGE_VERSION $VERSION)
+set(PACKAGE_VERSION_COMPATIBLE FALSE)
+if(PACKAGE_FIND_VERSION MATCHES "^$(echo "$SOVERSION" | sed 's|\.|[.]|')([.]|\$)" AND
+   NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+END
+}
+
+# ---- files ------------------------------------------------------------------------------------------------
+
+install_file() { # MODE SOURCE DESTINATION
+    mkdir -p "$DESTDIR${3%/*}"
+    install -m "$1" "$2" "$DESTDIR$3"
+}
+install_link() { # TARGET DESTINATION
+    ln -sf "$1" "$DESTDIR$2"
+}
+uninstall_file() { rm -f "$DESTDIR$3"; }
+uninstall_link() { rm -f "$DESTDIR$2"; }
+
+# Everything that is installed, once: $action is what becomes of it.
+library() { # NAME ARCHIVE FILE SONAME DEVELOPER'S-NAME
+    "${action}_file" 644 "$2" "$LIBDIR/lib$1.a"
+    "${action}_file" 755 "${2%/*}/$3" "$LIBDIR/$3"
+    "${action}_link" "$3" "$LIBDIR/$4"
+    "${action}_link" "$4" "$LIBDIR/$5"
+    "${action}_file" 644 "$scratch/$1.pc" "$LIBDIR/pkgconfig/$1.pc"
+}
+everything() {
+    for header in $HEADERS; do "${action}_file" 644 "$header" "$INCLUDEDIR/$header"; done
+    library stride "${STATIC% *}" "${SHARED% *}" "${SHARED_SO% *}" "${SHARED_DEV% *}"
+    library stride-double "${STATIC#* }" "${SHARED#* }" "${SHARED_SO#* }" "${SHARED_DEV#* }"
+    for file in stride-config.cmake stride-config-version.cmake; do
+        "${action}_file" 644 "$scratch/$file" "$CMAKEDIR/$file"
+    done
+    for program in $PROGRAMS; do "${action}_file" 755 "$program" "$BINDIR/${program##*/}"; done
+    for page in docs/man/*.[1-9]; do "${action}_file" 644 "$page" "$MANDIR/man${page##*.}/${page##*/}"; done
+}
+
+if [ "$action" = install ]; then
+    describe stride float "" >"$scratch/stride.pc"
+    describe stride-double double -DSTRIDE_DOUBLE >"$scratch/stride-double.pc"
+    cmake_config >"$scratch/stride-config.cmake"
+    cmake_version >"$scratch/stride-config-version.cmake"
+fi
+everything
+
+# Folders that are Stride's alone; and the loader is told.
+if [ "$action" = uninstall ]; then
+    for folder in tensor layers nn ''; do rmdir "$DESTDIR$INCLUDEDIR/$folder" 2>/dev/null || :; done
+    rmdir "$DESTDIR$CMAKEDIR" 2>/dev/null || :
+fi
+if [ -z "$DESTDIR" ] && [ -z "$rpath" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
