@@ -20,6 +20,9 @@ claim() { # NAME COMMAND...
         failed=1
     fi
 }
+skip() { # NAME: REASON
+    echo "skip $1"
+}
 skip_all() { # REASON
     echo "skip installation: $1"
     exit 0
@@ -141,6 +144,7 @@ installs() {
     [ ! "$LIB" -nt before ] || { echo "$LIB was built again"; return 1; }
     local file
     for file in lib/libstride.a lib/libstride-double.a lib/pkgconfig/stride.pc lib/pkgconfig/stride-double.pc \
+        lib/cmake/stride/stride-config.cmake lib/cmake/stride/stride-config-version.cmake share/man/man3/stride.3 \
         include/stride/nn/stride.h include/stride/layers/layer.h include/stride/tensor/tensor.h; do
         [ -s "$prefix/$file" ] || { echo "missing: $file"; return 1; }
     done
@@ -164,6 +168,44 @@ links_statically() {
     local status=$?
     mv "$prefix/moved" "$prefix/lib"
     return $status
+}
+# Everything in one file, where there are archives of all that it needs.
+links_all_statically() {
+    # shellcheck disable=SC2046
+    $CC -static load.c $(config --static --cflags --libs stride) -o whole && ./whole | grep -x good
+}
+# Installed in a folder with a space in its name, and moved to another.
+moves() {
+    rm -rf "$tmp/a place" "$tmp/another place"
+    tree install PREFIX="$tmp/a place" DESTDIR= && build_at "$tmp/a place" && mv "$tmp/a place" "$tmp/another place" || return
+    config --define-prefix --exists 'stride >= 0' 2>/dev/null || { $PKG_CONFIG --help | grep -q define-prefix && return 1; return 0; }
+    build_at "$tmp/another place" --define-prefix
+}
+build_at() { # PREFIX OPTION...
+    local folder=$1/lib/pkgconfig
+    shift
+    eval "$CC check.c $(PKG_CONFIG_PATH=$folder $PKG_CONFIG "$@" --cflags --libs stride-double) -o moved" && ./moved
+}
+is_found_by_cmake() {
+    mkdir -p project && cp load.c check.c own.h project || return
+    cat >project/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.13)
+project(program C)
+foreach(version 0.0 0.1.99 0.2 1)
+  find_package(stride ${version} QUIET)
+  if(stride_FOUND)
+    message(FATAL_ERROR "asked for ${version}, and found ${stride_VERSION}")
+  endif()
+endforeach()
+find_package(stride 0.1 REQUIRED)
+find_package(stride)
+add_executable(load load.c)
+target_link_libraries(load stride::stride)
+add_executable(check check.c)
+target_link_libraries(check stride::double)
+END
+    cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$tmp/another place" && cmake --build project/build &&
+        project/build/load | grep -x good && project/build/check | grep '^8 '
 }
 checks_in_double() { build check stride-double && ./check >out && cat out && grep -q '^8 ' out; }
 checks_in_float() { build check stride && ./check >out && cat out && grep -q '^4 ' out; }
@@ -191,7 +233,10 @@ END
 }
 # Twice: what is there is written over.
 uninstalls() {
+    find "$prefix" ! -type d | sort >once
+    find "$prefix" -type f -exec cksum {} + | sort >sums
     tree install PREFIX="$prefix" DESTDIR= || return
+    find "$prefix" ! -type d | sort | diff once - && find "$prefix" -type f -exec cksum {} + | sort | diff sums - || return
     touch "$prefix/lib/other.a" "$prefix/include/other.h"
     tree uninstall PREFIX="$prefix" DESTDIR= || return
     [ "$(cd "$prefix" && find . ! -type d | sort | tr '\n' ' ')" = "./include/other.h ./lib/other.a " ] &&
@@ -202,9 +247,47 @@ stages() {
     rm -rf "$stage"
     tree install PREFIX=/usr/stride DESTDIR="$stage" || return
     [ "$(ls "$stage/usr")" = stride ] && [ "$(ls "$stage")" = usr ] && ! grep -rF "$stage" "$stage/usr/stride/lib/pkgconfig" &&
-        grep -qx 'libdir=/usr/stride/lib' "$stage/usr/stride/lib/pkgconfig/stride.pc" || { find "$stage"; return 1; }
+        grep -qx 'prefix=/usr/stride' "$stage/usr/stride/lib/pkgconfig/stride.pc" || { find "$stage"; return 1; }
     tree uninstall PREFIX=/usr/stride DESTDIR="$stage" && ! find "$stage" ! -type d | grep .
 }
+goes_where_told() {
+    local stage=$tmp/folders folders
+    folders=(PREFIX=/usr BINDIR=/usr/games LIBDIR=/usr/lib/some INCLUDEDIR=/opt/headers DATADIR=/data MANDIR=/man DESTDIR="$stage")
+    rm -rf "$stage"
+    tree install "${folders[@]}" || return
+    local file
+    for file in usr/lib/some/libstride.a usr/lib/some/cmake/stride/stride-config.cmake opt/headers/nn/stride.h man/man3/stride.3; do
+        [ -s "$stage/$file" ] || { echo "missing: $file"; find "$stage"; return 1; }
+    done
+    grep -x 'libdir=${prefix}/lib/some' "$stage/usr/lib/some/pkgconfig/stride.pc" &&
+        grep -x 'includedir=/opt/headers' "$stage/usr/lib/some/pkgconfig/stride.pc" &&
+        grep -F '"/opt/headers"' "$stage/usr/lib/some/cmake/stride/stride-config.cmake" || return
+    tree uninstall "${folders[@]}" && ! find "$stage" ! -type d | grep .
+}
+# As somebody else than root, who has nothing but a home.
+needs_no_root() {
+    local home=$tmp/home status
+    mkdir -p "$home" && chown 65534 "$home" || return
+    setpriv --reuid=65534 --clear-groups env HOME="$home" CFLAGS="$cflags" "${MAKE:-make}" -C "$root" install PREFIX="$home/.local" DESTDIR= &&
+        [ -f "$home/.local/lib/libstride.a" ]
+    status=$?
+    rm -rf "$home"
+    return $status
+}
+builds_elsewhere() {
+    # Without what was given to the make that runs this.
+    env -u MAKEFLAGS -u BUILD "${MAKE:-make}" -n -C "$root" O="$tmp/elsewhere" lib >out || return
+    grep -q -- "-o $tmp/elsewhere/float/nn/stride.o" out && ! grep -q -- '-o build/' out
+}
+refuses_spaces() {
+    ! tree -n BUILD='a folder' lib >out 2>&1 && cat out && grep -q '"a folder": expected .*without spaces' out
+}
+builds_for_another_machine() {
+    env -u MAKEFLAGS "${MAKE:-make}" -n -C "$root" O="$tmp/cross" CROSS_COMPILE=some-machine- lib >out 2>&1 || { cat out; return 1; }
+    grep -q 'some-machine-gcc -std=c11' out && grep -q 'some-machine-ar rcs' out && ! grep -E "(^|[; ])$CC " out
+}
+# Of what is not in this shell's folder: pages that a lint program finds nothing in.
+pages_are_clean() { ! mandoc -T lint -W warning "$root"/docs/man/*.[1-9] | grep .; }
 
 claim "make install puts headers, libraries and .pc files there" installs
 claim "a program of 30 lines with a layer of its own trains and saves" trains
@@ -216,6 +299,29 @@ claim "a gradient is checked with stride" checks_in_float
 claim "a gradient is checked with stride-double" checks_in_double
 claim "headers of one precision do not link with the other's library" does_not_mix
 claim "headers, library and .pc files say one version" versions_agree
+claim "an installation may have spaces in its path, and may be moved" moves
+if command -v cmake >/dev/null; then
+    claim "CMake's find_package finds a moved one, of the right version, in both precisions" is_found_by_cmake
+else
+    skip "CMake's find_package: cmake is not installed (make deps-check)"
+fi
+if echo 'int main(void) { return 0; }' | eval "$CC -static -x c - $LIBS -o probe" 2>/dev/null; then
+    claim "a program links with nothing but archives" links_all_statically
+else
+    skip "a program of nothing but archives: those of BLAS, jansson, zlib or the compiler are not installed"
+fi
 claim "make uninstall leaves nothing of ours, and what is not ours" uninstalls
 claim "make install DESTDIR=... stages for another place" stages
+claim "each kind of file goes where it is told to" goes_where_told
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups test -r "$root/Makefile" -a -x "$tmp" 2>/dev/null; then
+    claim "who is not root installs in a folder of their own" needs_no_root
+fi
+claim "make O=... builds in another folder" builds_elsewhere
+claim "a build folder with spaces in its path is refused" refuses_spaces
+claim "make CROSS_COMPILE=... builds with that compiler and archiver" builds_for_another_machine
+if command -v mandoc >/dev/null; then
+    claim "the manual's pages are clean" pages_are_clean
+else
+    skip "the manual's pages: mandoc is not installed (make deps-check)"
+fi
 exit $failed

@@ -132,7 +132,9 @@ everything() {
         "${action}_file" 644 "$scratch/$file" "$CMAKEDIR/$file"
     done
     for program in $PROGRAMS; do "${action}_file" 755 "$program" "$BINDIR/${program##*/}"; done
-    for page in docs/man/*.[1-9]; do "${action}_file" 644 "$page" "$MANDIR/man${page##*.}/${page##*/}"; done
+    for page in docs/man/*.[1-9]; do
+        "${action}_file" 644 "$page" "$MANDIR/man${page##*.}/${page##*/}"
+    done
 }
 
 if [ "$action" = install ]; then
