@@ -393,7 +393,7 @@ conformance-results: $(call suite_counts,conformance) ; @:
 # ---- checks --------------------------------------------------------------------------------------
 
 CHECKS := check-sanitize check-threads check-warnings check-includes check-quiet check-format check-precision \
-          check-exports check-documented check-memory check-install
+          check-exports check-documented check-memory check-install distcheck
 .PHONY: checks $(CHECKS)
 
 # In turn, to the end, whichever fails.
@@ -460,6 +460,18 @@ check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## wha
 	@$(CHECK) install $(OUT)/installed
 	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
 	@$(CHECK) uninstalled $(OUT)/installed
+
+# The same commit gives the same bytes.
+ARCHIVE = $(BUILD)/stride-$(VERSION).tar.gz
+.PHONY: dist
+dist: ## pack what is committed into build/stride-VERSION.tar.gz
+	@git ls-files --error-unmatch Makefile >/dev/null 2>&1 || { echo 'dist: expected a clone, whose last commit is packed' >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	@git archive --prefix=stride-$(VERSION)/ -o $(ARCHIVE:.gz=) HEAD && gzip -nf9 $(ARCHIVE:.gz=)
+
+distcheck: ## what is packed builds elsewhere, passes a test, installs and uninstalls
+	+@if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then $(MAKE) dist && MAKE=$(call quoted,$(MAKE)) $(CHECK) dist $(ARCHIVE); \
+	  else echo 'skip the archive: this is no clone'; fi
 
 # ---- campaigns -----------------------------------------------------------------------------------
 

@@ -81,21 +81,26 @@ precision) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE
 exports) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE HEADER...
     what="the shared libraries export what the installed headers declare, and nothing else"
     command -v nm >/dev/null || skip "nm is not installed"
-    float=$1 double=$2
+    of_float=$1 of_double=$2
     shift 2
-    for precision in float double; do
+    exports() { # LIBRARY PRECISION HEADER...
+        library=$1 precision=$2
+        shift 2
         awk -f tests/tools/symbols.awk "$@" | awk '$2 == "function" || $2 == "object" { print $3 }' |
             sed "s/^STRIDE_PRECISION\$/stride_precision_is_$precision/" | sort >"$scratch/declared"
-        eval "library=\$$precision"
         case $(uname -s) in
         Darwin) nm -gU "$library" | sed 's/.* _//' ;;
         *) nm -D --defined-only "$library" | sed 's/.* //' ;;
         esac | grep -v '^\.gomp_critical_user_stride_' | sort >"$scratch/exported" # gcc shows named locks to everyone
         found=$(comm -23 "$scratch/declared" "$scratch/exported")
-        [ -z "$found" ] || fail "$library lacks what headers declare (are they in their #pragma GCC visibility?):" $found
+        [ -z "$found" ] || fail "$library lacks what headers declare (outside of their #pragma GCC visibility?):
+$found"
         found=$(comm -13 "$scratch/declared" "$scratch/exported")
-        [ -z "$found" ] || fail "$library exports what no installed header declares:" $found
-    done
+        [ -z "$found" ] || fail "$library exports what no installed header declares:
+$found"
+    }
+    exports "$of_float" float "$@"
+    exports "$of_double" double "$@"
     ok
     ;;
 
@@ -142,6 +147,33 @@ uninstalled) # PREFIX
     found=$(find "$1" ! -type d 2>/dev/null)
     [ -z "$found" ] || fail "$found"
     [ ! -d "$1/include/stride" ] || fail "$1/include/stride"
+    ok
+    ;;
+
+dist) # ARCHIVE
+    what="the archive builds in another folder, writes nothing to its own, passes a test, installs and uninstalls"
+    gzip -dc "$1" | tar -x -C "$scratch" -f -
+    tree=$scratch/$(basename "$1" .tar.gz)
+    [ -f "$tree/Makefile" ] || fail "$1 has no $(basename "$tree")/Makefile"
+    chmod -R a-w "$tree"
+    trap 'chmod -R u+w "$tree"; rm -rf "$scratch"' EXIT
+    state() { find "$tree" -exec ls -ld {} + && find "$tree" -type f -exec cksum {} +; }
+    state >"$scratch/before"
+    build() {
+        "$MAKE" -C "$tree" BUILD="$scratch/build" SANITIZE= PREFIX="$scratch/prefix" DESTDIR= "$@" >"$scratch/log" 2>&1 ||
+            fail "$(tail -n 40 "$scratch/log")"
+    }
+    for precision in float double; do
+        program=$scratch/build/$precision/tests/test_step
+        build "$program"
+        (cd "$scratch" && STRIDE_TEST_TMP=$scratch "$program") >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
+    done
+    build install
+    [ -f "$scratch/prefix/lib/pkgconfig/stride.pc" ] || fail "$(cat "$scratch/log")"
+    build uninstall
+    found=$(find "$scratch/prefix" ! -type d)
+    [ -z "$found" ] || fail "$found"
+    found=$(state | diff "$scratch/before" -) || fail "$found"
     ok
     ;;
 
