@@ -461,6 +461,14 @@ check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## wha
 	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
 	@$(CHECK) uninstalled $(OUT)/installed
 
+PAGES = README.md $(wildcard CHANGELOG.md docs/*.md)
+.PHONY: docs
+docs: ## the headers, the README and the tutorial as pages in build/docs/html (doxygen)
+	@command -v doxygen >/dev/null || { echo 'docs: doxygen is not installed (make deps-check)' >&2; exit 1; }
+	@mkdir -p $(BUILD)/docs
+	@{ cat docs/Doxyfile; printf '%s\n' 'INPUT = $(HEADERS) $(PAGES)' 'PROJECT_NUMBER = $(VERSION)' \
+	       'OUTPUT_DIRECTORY = $(BUILD)/docs'; } | doxygen -
+
 # The same commit gives the same bytes.
 ARCHIVE = $(BUILD)/stride-$(VERSION).tar.gz
 .PHONY: dist
