@@ -60,6 +60,8 @@ endif
 quoted = '$(subst ','\'',$1)'
 DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
 
+# ---- what is needed ------------------------------------------------------------------------------
+
 .PHONY: deps deps-check deps-conformance deps-bench
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
@@ -393,7 +395,7 @@ conformance-results: $(call suite_counts,conformance) ; @:
 # ---- checks --------------------------------------------------------------------------------------
 
 CHECKS := check-sanitize check-threads check-warnings check-includes check-quiet check-format check-precision \
-          check-exports check-documented check-memory check-install distcheck
+          check-exports check-documented check-docs check-memory check-install distcheck
 .PHONY: checks $(CHECKS)
 
 # In turn, to the end, whichever fails.
@@ -451,6 +453,11 @@ check-exports: $(call shared,float) $(call shared,double) ## the shared librarie
 check-documented: ## everything that installed headers declare has a comment
 	@$(CHECK) documented $(HEADERS)
 
+check-docs: ## Doxygen and mandoc find nothing to warn of in the documentation
+	@$(CHECK) manual $(wildcard docs/man/*.[1-9])
+	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo 'ok   make docs'; \
+	 else echo 'skip make docs: doxygen is not installed'; fi
+
 check-memory: $(filter %/test_step,$(call tests,float)) ## valgrind on one training step
 	@$(CHECK) memory $^
 
@@ -461,13 +468,10 @@ check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## wha
 	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
 	@$(CHECK) uninstalled $(OUT)/installed
 
-PAGES = README.md $(wildcard CHANGELOG.md docs/*.md)
-.PHONY: docs
-docs: ## the headers, the README and the tutorial as pages in build/docs/html (doxygen)
-	@command -v doxygen >/dev/null || { echo 'docs: doxygen is not installed (make deps-check)' >&2; exit 1; }
-	@mkdir -p $(BUILD)/docs
-	@{ cat docs/Doxyfile; printf '%s\n' 'INPUT = $(HEADERS) $(PAGES)' 'PROJECT_NUMBER = $(VERSION)' \
-	       'OUTPUT_DIRECTORY = $(BUILD)/docs'; } | doxygen -
+format: ## format the sources with clang-format
+	clang-format -i $(shell find tensor layers nn examples tests -name '*.[ch]')
+
+# ---- the archive ---------------------------------------------------------------------------------
 
 # The same commit gives the same bytes.
 ARCHIVE = $(BUILD)/stride-$(VERSION).tar.gz
@@ -511,8 +515,15 @@ check-arm: ## the tests on emulated processors of 64-bit Arm (make deps-arm)
 	     $(call FLAVOURS,arm) arm $(OUT)/flavours $(patsubst $(BUILD)/%,$(abspath $(BUILD))/arm/%,$(TEST_PROGRAMS)); \
 	 else echo 'skip tests on Arm: compiler, emulator or libraries are not there (make deps-arm)'; fi
 
-format: ## format the sources with clang-format
-	clang-format -i $(shell find tensor layers nn examples tests -name '*.[ch]')
+# ---- documentation -------------------------------------------------------------------------------
+
+PAGES = README.md $(wildcard CHANGELOG.md docs/*.md)
+.PHONY: docs
+docs: ## make pages of the headers, the README and the tutorial in build/docs/html (Doxygen)
+	@command -v doxygen >/dev/null || { echo 'docs: doxygen is not installed (make deps-check)' >&2; exit 1; }
+	@mkdir -p $(BUILD)/docs
+	@{ cat docs/Doxyfile; printf '%s\n' 'INPUT = $(HEADERS) $(PAGES)' 'PROJECT_NUMBER = $(VERSION)' \
+	       'OUTPUT_DIRECTORY = $(BUILD)/docs'; } | doxygen -
 
 # ---- installing ----------------------------------------------------------------------------------
 
@@ -546,7 +557,12 @@ uninstall: ## remove what `make install` put there
 clean: ## remove everything built
 	rm -rf $(BUILD)
 
+# Targets under the sections of this file that have any, then what may be set.
 help: ## list the targets
-	@awk -F ': .*## |:## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ': .*## |:## ' ' \
+	    /^# ---- / { section = $$0; gsub(/^# -+ | -+$$/, "", section) } \
+	    /^[a-z-]+:.*## / { if (section != "") print "\n" section; section = ""; printf "  make %-16s %s\n", $$1, $$2 } \
+	    /^#   / && !ended { settings = settings "\n" substr($$0, 2) } /^$$/ { ended = 1 } \
+	    END { print "\nsettings" settings }' $(firstword $(MAKEFILE_LIST))
 
 endif

@@ -286,8 +286,6 @@ builds_for_another_machine() {
     env -u MAKEFLAGS "${MAKE:-make}" -n -C "$root" O="$tmp/cross" CROSS_COMPILE=some-machine- lib >out 2>&1 || { cat out; return 1; }
     grep -q 'some-machine-gcc -std=c11' out && grep -q 'some-machine-ar rcs' out && ! grep -E "(^|[; ])$CC " out
 }
-# Of what is not in this shell's folder: pages that a lint program finds nothing in.
-pages_are_clean() { ! mandoc -T lint -W warning "$root"/docs/man/*.[1-9] | grep .; }
 
 claim "make install puts headers, libraries and .pc files there" installs
 claim "a program of 30 lines with a layer of its own trains and saves" trains
@@ -319,9 +317,4 @@ fi
 claim "make O=... builds in another folder" builds_elsewhere
 claim "a build folder with spaces in its path is refused" refuses_spaces
 claim "make CROSS_COMPILE=... builds with that compiler and archiver" builds_for_another_machine
-if command -v mandoc >/dev/null; then
-    claim "the manual's pages are clean" pages_are_clean
-else
-    skip "the manual's pages: mandoc is not installed (make deps-check)"
-fi
 exit $failed

@@ -111,6 +111,13 @@ documented) # HEADER...
     ok
     ;;
 
+manual) # PAGE...
+    what="mandoc finds nothing to warn of in the manual's pages"
+    command -v mandoc >/dev/null || skip "mandoc is not installed"
+    found=$(mandoc -T lint -W warning "$@") || fail "$found"
+    ok
+    ;;
+
 memory) # [PROGRAM]
     what="valgrind finds nothing in one training step"
     [ $# -gt 0 ] || skip "there is no tests/test_step.c"

@@ -24,6 +24,9 @@ clang-openmp  libomp-dev                          libomp-devel        openmp    
 clang-runtime libclang-rt-dev|libclang-rt-14-dev  compiler-rt         compiler-rt  -
 sanitizers    libasan8|libasan6                   libasan,libubsan    -            -
 valgrind      valgrind                            valgrind            valgrind     -
+cmake         cmake                               cmake               cmake        cmake
+doxygen       doxygen                             doxygen             doxygen      doxygen
+mandoc        mandoc                              mandoc              mandoc       mandoc
 onnx-cases    libonnx-testdata                    -                   -            -
 onnx-proto    libonnx-dev                         -                   -            -
 protobuf-c    protobuf-c-compiler,libprotobuf-c-dev protobuf-c-compiler,protobuf-c-devel protobuf-c protobuf-c
@@ -80,7 +83,7 @@ missing_for_check() {
     headers=''
     command -v clang >/dev/null || echo clang
     command -v clang-format >/dev/null || echo clang-format
-    command -v valgrind >/dev/null || echo valgrind
+    for tool in valgrind cmake doxygen mandoc; do command -v $tool >/dev/null || echo $tool; done
     compiles clang -fopenmp || echo clang-openmp
     compiles clang -fsanitize=address,undefined || echo clang-runtime
     compiles "$CC" -fsanitize=address,undefined || echo sanitizers
