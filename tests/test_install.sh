@@ -158,6 +158,11 @@ names_the_unknown() { ! ./load unknown >out && cat out && grep -q 'square\.safet
 is_found_without_help() {
     ! command -v ldd >/dev/null || env -u LD_LIBRARY_PATH ldd train | grep -F "$prefix/lib/libstride.so"
 }
+# The example of the page that was installed.
+manual_compiles() {
+    sed -n '/^#include <nn/,/^\.Ed/p' "$prefix/share/man/man3/stride.3" | sed '/^\./d; s/\\e/\\/g' >manual.c
+    [ -s manual.c ] && build manual stride && ./manual && [ -s digits.safetensors ]
+}
 # From a folder where the linker finds the archive alone.
 links_statically() {
     mkdir -p archive && cp "$prefix/lib/libstride.a" archive || return
@@ -292,6 +297,7 @@ claim "a program of 30 lines with a layer of its own trains and saves" trains
 claim "the library is found where it was installed" is_found_without_help
 claim "another loads the net, given the layer's type" loads
 claim "and names the type where it is not given" names_the_unknown
+claim "the example of stride(3) trains and saves" manual_compiles
 claim "a program links with the archive alone" links_statically
 claim "a gradient is checked with stride" checks_in_float
 claim "a gradient is checked with stride-double" checks_in_double
