@@ -10,7 +10,8 @@
 #   make CC=clang ARCH=-march=native CPPFLAGS=-I... LDFLAGS=-L... V=1 ...
 #   make CROSS_COMPILE=aarch64-linux-gnu- ...
 #                               CC, AR and, where there is one, pkg-config have this in front; without a pkg-config of
-#                               its own, CPPFLAGS and LDFLAGS say where that machine's libraries are
+#                               its own, CPPFLAGS and LDFLAGS say where that machine's libraries are; RUN=qemu-aarch64,
+#                               say, lets make install ask the program for its page of the manual and its completions
 #   make install PREFIX=DIR     also BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR, and DESTDIR to stage them
 
 VERSION    := $(shell awk '$$2 == "STRIDE_VERSION" { gsub(/"/, "", $$3); print $$3 }' nn/stride.h)
@@ -544,11 +545,16 @@ INSTALL   = DESTDIR=$(call quoted,$(DESTDIR)) \
             $(foreach v,PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR VERSION,$v=$(call quoted,$($v))) \
             STATIC=$(call of_both,lib) SHARED=$(call of_both,so_file) SHARED_SO=$(call of_both,so_linked) \
             SHARED_DEV=$(call of_both,so_named) SOVERSION=$(SOVERSION) HEADERS=$(call quoted,$(HEADERS)) \
-            PROGRAMS=$(call quoted,$(filter %/stride,$(call programs,float))) \
+            PROGRAM=$(call quoted,$(PROGRAM)) PROGRAM_DOUBLE=$(call quoted,$(PROGRAM_DOUBLE)) RUN=$(call quoted,$(RUN)) \
             REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) \
             tests/tools/install.sh
 
-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) $(filter %/stride,$(call programs,float)) ## install libraries, headers, the program stride, pages of the manual, and files for pkg-config and CMake
+# The program stride, where there is one, and its twin.
+RUN            ?=
+PROGRAM        := $(filter %/stride,$(call programs,float))
+PROGRAM_DOUBLE := $(firstword $(filter %/stride-double,$(call programs,float)) $(filter %/stride,$(call programs,double)))
+
+install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) $(PROGRAM) $(PROGRAM_DOUBLE) ## install libraries, headers, the program stride, pages of the manual, and files for pkg-config and CMake
 	@$(INSTALL) install
 
 uninstall: ## remove what `make install` put there

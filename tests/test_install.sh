@@ -269,6 +269,26 @@ goes_where_told() {
         grep -F '"/opt/headers"' "$stage/usr/lib/some/cmake/stride/stride-config.cmake" || return
     tree uninstall "${folders[@]}" && ! find "$stage" ! -type d | grep .
 }
+# The program with its twin, its page and its completions; here one that only says what it was asked.
+programs_come_along() {
+    local home=$tmp/programs fake=$tmp/fake what where
+    mkdir -p "$fake"
+    printf '#!/bin/sh\necho "$*"\n' >"$fake/stride" && chmod +x "$fake/stride" && cp "$fake/stride" "$fake/stride-double" || return
+    tree install PREFIX="$home" DESTDIR= PROGRAM="$fake/stride" PROGRAM_DOUBLE="$fake/stride-double" || return
+    [ -x "$home/bin/stride" ] && [ -x "$home/bin/stride-double" ] || return
+    while read -r where what; do
+        [ "$(cat "$home/share/$where")" = "$what" ] || { echo "$where: not as from stride $what"; return 1; }
+    done <<'END'
+man/man1/stride.1 help man
+bash-completion/completions/stride completion bash
+zsh/site-functions/_stride completion zsh
+fish/vendor_completions.d/stride.fish completion fish
+END
+    tree uninstall PREFIX="$home" DESTDIR= PROGRAM="$fake/stride" PROGRAM_DOUBLE="$fake/stride-double" && ! find "$home" ! -type d | grep . || return
+    # Of another machine, and nothing there to run it.
+    tree install PREFIX="$home" DESTDIR= PROGRAM="$fake/stride" PROGRAM_DOUBLE= RUN=false 2>&1 | grep 'does not run here' &&
+        [ -x "$home/bin/stride" ] && [ ! -e "$home/share/man/man1/stride.1" ]
+}
 # As somebody else than root, who has nothing but a home.
 needs_no_root() {
     local home=$tmp/home status
@@ -317,6 +337,7 @@ fi
 claim "make uninstall leaves nothing of ours, and what is not ours" uninstalls
 claim "make install DESTDIR=... stages for another place" stages
 claim "each kind of file goes where it is told to" goes_where_told
+claim "the program stride comes with its page of the manual and its completions" programs_come_along
 if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups test -r "$root/Makefile" -a -x "$tmp" 2>/dev/null; then
     claim "who is not root installs in a folder of their own" needs_no_root
 fi

@@ -3,9 +3,10 @@
 # away what it put there, and nothing else. The Makefile says in the environment what is to go where:
 #
 #     PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR    folders, below DESTDIR while they are staged
-#     VERSION SOVERSION HEADERS PROGRAMS                of Stride; PROGRAMS are files
+#     VERSION SOVERSION HEADERS                         of Stride
 #     STATIC SHARED SHARED_SO SHARED_DEV                each "of-float of-double": archives, libraries and their links
 #     REQUIRES_PRIVATE LIBS_PRIVATE                     what an archive needs: packages of pkg-config, flags
+#     PROGRAM PROGRAM_DOUBLE RUN                        stride, which RUN can run, and the same in double; or nothing
 # shellcheck disable=SC2016 # pkg-config and CMake expand those
 set -eu
 action=$1
@@ -131,10 +132,30 @@ everything() {
     for file in stride-config.cmake stride-config-version.cmake; do
         "${action}_file" 644 "$scratch/$file" "$CMAKEDIR/$file"
     done
-    for program in $PROGRAMS; do "${action}_file" 755 "$program" "$BINDIR/${program##*/}"; done
     for page in docs/man/*.[1-9]; do
         "${action}_file" 644 "$page" "$MANDIR/man${page##*.}/${page##*/}"
     done
+    [ -z "$PROGRAM" ] || program
+}
+
+# With what it says of itself; one that was built for another machine needs RUN for that.
+program() {
+    "${action}_file" 755 "$PROGRAM" "$BINDIR/stride"
+    [ -z "$PROGRAM_DOUBLE" ] || "${action}_file" 755 "$PROGRAM_DOUBLE" "$BINDIR/stride-double"
+    # shellcheck disable=SC2086
+    if [ "$action" = install ] && ! $RUN "$PROGRAM" help >/dev/null 2>&1; then
+        echo "install: $PROGRAM does not run here (RUN=... says how): without its page of the manual and its completions" >&2
+        return
+    fi
+    told 'help man' "$MANDIR/man1/stride.1"
+    told 'completion bash' "$DATADIR/bash-completion/completions/stride"
+    told 'completion zsh' "$DATADIR/zsh/site-functions/_stride"
+    told 'completion fish' "$DATADIR/fish/vendor_completions.d/stride.fish"
+}
+told() { # ARGUMENTS DESTINATION
+    # shellcheck disable=SC2086
+    [ "$action" = uninstall ] || $RUN "$PROGRAM" $1 >"$scratch/told"
+    "${action}_file" 644 "$scratch/told" "$2"
 }
 
 if [ "$action" = install ]; then
