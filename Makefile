@@ -146,6 +146,11 @@ suites   = $(SUITES:%.c=$(OUT)/$1/%)
 NAME_float  := stride
 NAME_double := stride-double
 
+# The program stride, where there is one, its twin in double, and what runs it where this machine cannot.
+PROGRAM        := $(filter %/stride,$(call programs,float))
+PROGRAM_DOUBLE := $(firstword $(filter %/stride-double,$(call programs,float)) $(filter %/stride,$(call programs,double)))
+RUN            ?=
+
 # ---- the toolchain -------------------------------------------------------------------------------
 
 # Asked when the first recipe needs the answer, and once: X = $(eval X := answer)$(X).
@@ -454,8 +459,8 @@ check-exports: $(call shared,float) $(call shared,double) ## the shared librarie
 check-documented: ## everything that installed headers declare has a comment
 	@$(CHECK) documented $(HEADERS)
 
-check-docs: ## the manual names what there is; Doxygen and mandoc find nothing to warn of
-	@$(CHECK) manual $(HEADERS)
+check-docs: $(PROGRAM) ## the manual names what there is; Doxygen and mandoc find nothing to warn of
+	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS)
 	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo 'ok   make docs'; \
 	 else echo 'skip make docs: doxygen is not installed'; fi
 
@@ -548,11 +553,6 @@ INSTALL   = DESTDIR=$(call quoted,$(DESTDIR)) \
             PROGRAM=$(call quoted,$(PROGRAM)) PROGRAM_DOUBLE=$(call quoted,$(PROGRAM_DOUBLE)) RUN=$(call quoted,$(RUN)) \
             REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) \
             tests/tools/install.sh
-
-# The program stride, where there is one, and its twin.
-RUN            ?=
-PROGRAM        := $(filter %/stride,$(call programs,float))
-PROGRAM_DOUBLE := $(firstword $(filter %/stride-double,$(call programs,float)) $(filter %/stride,$(call programs,double)))
 
 install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) $(PROGRAM) $(PROGRAM_DOUBLE) ## install libraries, headers, the program stride, pages of the manual, and files for pkg-config and CMake
 	@$(INSTALL) install

@@ -117,7 +117,12 @@ manual) # HEADER...
     found=$(sed -n 's/^\.Fn \([a-z0-9_]*\).*/\1/p' docs/man/*.3 | sort -u | comm -23 - "$scratch/declared")
     [ -z "$found" ] || fail "no installed header declares: $found"
     command -v mandoc >/dev/null || skip "mandoc is not installed"
-    found=$(mandoc -T lint -W warning docs/man/*.[1-9]) || fail "$found"
+    set -- docs/man/*.[1-9]
+    if [ -n "$PROGRAM" ]; then
+        "$PROGRAM" help man >"$scratch/stride.1" || fail "$PROGRAM help man does not write the page"
+        set -- "$@" "$scratch/stride.1"
+    fi
+    found=$(mandoc -T lint -W warning "$@") || fail "$found"
     ok
     ;;
 
