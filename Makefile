@@ -171,7 +171,7 @@ TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS
 
 # OpenMP where the compiler can build with it; its pragmas are comments elsewhere.
 OPENMP ?= $(eval OPENMP := $(shell probe=$$(mktemp); echo 'int main(void) { return omp_get_max_threads() < 1; }' | \
-            $(CC) -fopenmp -include omp.h -x c - -o $$probe 2>/dev/null && echo -fopenmp || \
+            $(CC) $(CPPFLAGS) $(LDFLAGS) -fopenmp -include omp.h -x c - -o $$probe 2>/dev/null && echo -fopenmp || \
             echo -Wno-unknown-pragmas; rm -f $$probe))$(OPENMP)
 
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
