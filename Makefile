@@ -459,8 +459,8 @@ check-exports: $(call shared,float) $(call shared,double) ## the shared librarie
 check-documented: ## everything that installed headers declare has a comment
 	@$(CHECK) documented $(HEADERS)
 
-check-docs: $(PROGRAM) ## the manual names what there is; Doxygen and mandoc find nothing to warn of
-	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS)
+check-docs: $(PROGRAM) ## the manual names what there is, the changelog this version; Doxygen and mandoc find nothing to warn of
+	@VERSION=$(VERSION) PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS)
 	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo 'ok   make docs'; \
 	 else echo 'skip make docs: doxygen is not installed'; fi
 
@@ -485,7 +485,7 @@ ARCHIVE = $(BUILD)/stride-$(VERSION).tar.gz
 dist: ## pack what is committed into build/stride-VERSION.tar.gz
 	@git ls-files --error-unmatch Makefile >/dev/null 2>&1 || { echo 'dist: expected a clone, whose last commit is packed' >&2; exit 1; }
 	@mkdir -p $(BUILD)
-	@git archive --prefix=stride-$(VERSION)/ -o $(ARCHIVE:.gz=) HEAD && gzip -nf9 $(ARCHIVE:.gz=)
+	@git archive --prefix=stride-$(VERSION)/ -o $(ARCHIVE:.gz=) HEAD && gzip -nf9 $(ARCHIVE:.gz=) && echo $(ARCHIVE)
 
 distcheck: ## what is packed builds elsewhere, passes a test, installs and uninstalls
 	+@if git ls-files --error-unmatch Makefile >/dev/null 2>&1; then $(MAKE) dist && MAKE=$(call quoted,$(MAKE)) $(CHECK) dist $(ARCHIVE); \

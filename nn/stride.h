@@ -17,8 +17,8 @@
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 
-/* The version of these headers, MAJOR.MINOR.PATCH: what a minor release changes may break programs while MAJOR is 0, and
- * later only what a major one changes. */
+/* The version of these headers, MAJOR.MINOR.PATCH. While MAJOR is 0 another MINOR may break programs, and later only
+ * another MAJOR. The Makefile has it from here. */
 #define STRIDE_VERSION "0.1.0"
 #define STRIDE_VERSION_MAJOR 0
 #define STRIDE_VERSION_MINOR 1

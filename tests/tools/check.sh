@@ -116,6 +116,7 @@ manual) # HEADER...
     awk -f tests/tools/symbols.awk "$@" | awk '{ print $3 }' | sort -u >"$scratch/declared"
     found=$(sed -n 's/^\.Fn \([a-z0-9_]*\).*/\1/p' docs/man/*.3 | sort -u | comm -23 - "$scratch/declared")
     [ -z "$found" ] || fail "no installed header declares: $found"
+    grep -q "^## $VERSION" CHANGELOG.md || fail "CHANGELOG.md says nothing of $VERSION"
     command -v mandoc >/dev/null || skip "mandoc is not installed"
     set -- docs/man/*.[1-9]
     if [ -n "$PROGRAM" ]; then
