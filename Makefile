@@ -58,10 +58,10 @@ ifeq ($(shell uname -s),Darwin)
 PKG_CONFIG := env PKG_CONFIG_PATH=/opt/homebrew/opt/openblas/lib/pkgconfig:/usr/local/opt/openblas/lib/pkgconfig:$(PKG_CONFIG_PATH) pkg-config
 endif
 
+# ---- what is needed ------------------------------------------------------------------------------
+
 quoted = '$(subst ','\'',$1)'
 DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
-
-# ---- what is needed ------------------------------------------------------------------------------
 
 .PHONY: deps deps-check deps-conformance deps-bench
 deps: ## install what building and testing need, unless it is there
@@ -269,7 +269,7 @@ endif
 # list of sources, after which the libraries are made again. The + keeps make -n truthful.
 hold = @mkdir -p $(@D); echo $1 | cmp -s - $@ || echo $1 >$@
 $(OUT)/flags: FORCE
-	+$(call hold,$(call quoted,$(COMPILE) $(CORE_CFLAGS) : $(LINK)))
+	+$(call hold,$(call quoted,$(COMPILE) : $(LINK)))
 $(OUT)/sources: FORCE
 	+$(call hold,$(call quoted,$(CORE)))
 
@@ -536,11 +536,10 @@ docs: ## make pages of the headers, the README and the tutorial in build/docs/ht
 # A header whose first line says "private to" is not installed.
 HEADERS = $(shell awk 'FNR == 1 && !/private to/ { print FILENAME }' $(wildcard tensor/*.h layers/*.h nn/*.h))
 
-# What an archive needs besides: packages that its user's pkg-config knows, and flags for the rest.
-known            = $(shell for package in $1; do $(lastword $(PKG_CONFIG)) --exists $$package 2>/dev/null && echo $$package && exit; done)
-REQUIRES_PRIVATE = $(call known,$(BLAS)) $(call known,jansson) $(call known,zlib)
-LIBS_PRIVATE     = $(if $(call known,$(BLAS)),,$(call ask,--libs,$(BLAS),-lopenblas)) $(if $(call known,jansson),,-ljansson) \
-                   $(if $(call known,zlib),,-lz) -lm -pthread $(filter-out -W%,$(OPENMP))
+# What an archive needs besides: LIBS, by packages as far as its user's pkg-config knows them.
+libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)
+REQUIRES_PRIVATE = $(foreach p,$(BLAS) jansson zlib libprotobuf-c,$(if $(filter $(filter -l%,$(LIBS)),$(call libs_of,$p)),$p))
+LIBS_PRIVATE     = $(filter-out $(foreach p,$(REQUIRES_PRIVATE),$(call libs_of,$p)),$(LIBS)) -pthread $(filter-out -W%,$(OPENMP))
 
 of_both   = $(call quoted,$(foreach p,float double,$(call $1,$p)))
 so_file   = $(call so,$(NAME_$1),$(VERSION))
