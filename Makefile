@@ -148,7 +148,7 @@ NAME_double := stride-double
 
 # The program stride, where there is one, its twin in double, and what runs it where this machine cannot.
 PROGRAM        := $(filter %/stride,$(call programs,float))
-PROGRAM_DOUBLE := $(firstword $(filter %/stride-double,$(call programs,float)) $(filter %/stride,$(call programs,double)))
+PROGRAM_DOUBLE := $(filter %/stride-double,$(call programs,double))
 RUN            ?=
 
 # ---- the toolchain -------------------------------------------------------------------------------

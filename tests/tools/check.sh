@@ -123,7 +123,9 @@ manual) # HEADER...
         "$PROGRAM" help man >"$scratch/stride.1" || fail "$PROGRAM help man does not write the page"
         set -- "$@" "$scratch/stride.1"
     fi
-    found=$(mandoc -T lint -W warning "$@") || fail "$found"
+    # What is made anew each time has no date.
+    found=$(mandoc -T lint -W warning "$@" | grep -v 'stride\.1:.* missing date')
+    [ -z "$found" ] || fail "$found"
     ok
     ;;
 
