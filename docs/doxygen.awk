@@ -22,8 +22,7 @@ function read_comment(   at, line) {
     while (!(at = index(rest, "*/"))) {
         comment = comment rest "\n"
         if ((getline rest) <= 0) { rest = ""; return }
-        sub(/^ ?\* ?/, "", rest)
-        sub(/^ *\*\/$/, "*/", rest)
+        if (rest !~ /^ *\*\//) sub(/^ ?\* ?/, "", rest)
     }
     comment = comment substr(rest, 1, at - 1)
     rest = substr(rest, at + 2)
