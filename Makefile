@@ -438,7 +438,7 @@ check-warnings-%:
 	 else echo 'skip no warning from $*: it is not installed'; fi
 objects: $(OBJECTS)
 
-CHECK = OUT="$(ROOT)" CC=$(call quoted,$(CC)) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) \
+CHECK = VERSION=$(VERSION) OUT="$(ROOT)" CC=$(call quoted,$(CC)) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) \
         LIBS=$(call quoted,$(OPENMP) $(LIBS)) tests/tools/check.sh
 
 check-includes: ## each folder includes only itself and those on its left
@@ -460,7 +460,7 @@ check-documented: ## everything that installed headers declare has a comment
 	@$(CHECK) documented $(HEADERS)
 
 check-docs: $(PROGRAM) ## the manual names what there is, the changelog this version; Doxygen and mandoc find nothing to warn of
-	@VERSION=$(VERSION) PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS)
+	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS)
 	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo 'ok   make docs'; \
 	 else echo 'skip make docs: doxygen is not installed'; fi
 
@@ -471,6 +471,7 @@ check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## wha
 	@rm -rf $(OUT)/installed
 	@$(MAKE) install PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
 	@$(CHECK) install $(OUT)/installed
+	@$(CHECK) cmake $(OUT)/installed $(SOVERSION)
 	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
 	@$(CHECK) uninstalled $(OUT)/installed
 

@@ -191,27 +191,6 @@ build_at() { # PREFIX OPTION...
     shift
     eval "$CC check.c $(PKG_CONFIG_PATH=$folder $PKG_CONFIG "$@" --cflags --libs stride-double) -o moved" && ./moved
 }
-is_found_by_cmake() {
-    mkdir -p project && cp load.c check.c own.h project || return
-    cat >project/CMakeLists.txt <<'END'
-cmake_minimum_required(VERSION 3.13)
-project(program C)
-foreach(version 0.0 0.1.99 0.2 1)
-  find_package(stride ${version} QUIET)
-  if(stride_FOUND)
-    message(FATAL_ERROR "asked for ${version}, and found ${stride_VERSION}")
-  endif()
-endforeach()
-find_package(stride 0.1 REQUIRED)
-find_package(stride)
-add_executable(load load.c)
-target_link_libraries(load stride::stride)
-add_executable(check check.c)
-target_link_libraries(check stride::double)
-END
-    cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$tmp/another place" && cmake --build project/build &&
-        project/build/load | grep -x good && project/build/check | grep '^8 '
-}
 checks_in_double() { build check stride-double && ./check >out && cat out && grep -q '^8 ' out; }
 checks_in_float() { build check stride && ./check >out && cat out && grep -q '^4 ' out; }
 does_not_mix() {
@@ -324,11 +303,6 @@ claim "a gradient is checked with stride-double" checks_in_double
 claim "headers of one precision do not link with the other's library" does_not_mix
 claim "headers, library and .pc files say one version" versions_agree
 claim "an installation may have spaces in its path, and may be moved" moves
-if command -v cmake >/dev/null; then
-    claim "CMake's find_package finds a moved one, of the right version, in both precisions" is_found_by_cmake
-else
-    skip "CMake's find_package: cmake is not installed (make deps-check)"
-fi
 if echo 'int main(void) { return 0; }' | eval "$CC -static -x c - $LIBS -o probe" 2>/dev/null; then
     claim "a program links with nothing but archives" links_all_statically
 else

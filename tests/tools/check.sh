@@ -160,6 +160,40 @@ install) # PREFIX
     ok
     ;;
 
+cmake) # PREFIX SOVERSION
+    what="CMake's find_package finds an installation that was moved, if it is of the right version, in both precisions"
+    command -v cmake >/dev/null || skip "cmake is not installed"
+    mkdir "$scratch/a place" && cp -R "$1/." "$scratch/a place"
+    cat >"$scratch/program.c" <<-'END'
+	#include <nn/stride.h>
+	int main(void) { return !shape_equal(SHAPE(2, 3), SHAPE(2, 3)) || sizeof(real) != SIZE || !stride_version(); }
+	END
+    cat >"$scratch/CMakeLists.txt" <<-'END'
+	cmake_minimum_required(VERSION 3.13)
+	project(program C)
+	foreach(other 0.0 ${version}.1 ${compatible}.999 999)
+	  find_package(stride ${other} QUIET)
+	  if(stride_FOUND)
+	    message(FATAL_ERROR "asked for ${other}, and found ${stride_VERSION}")
+	  endif()
+	endforeach()
+	find_package(stride ${compatible} REQUIRED)
+	find_package(stride ${version} EXACT REQUIRED)
+	find_package(stride REQUIRED)
+	add_executable(float program.c)
+	target_compile_definitions(float PRIVATE SIZE=4)
+	target_link_libraries(float stride::stride)
+	add_executable(double program.c)
+	target_compile_definitions(double PRIVATE SIZE=8)
+	target_link_libraries(double stride::double)
+	END
+    (
+        cmake -S "$scratch" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$scratch/a place" -Dversion="$VERSION" -Dcompatible="$2" && cmake --build "$scratch/build" &&
+            "$scratch/build/float" && "$scratch/build/double"
+    ) >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
+    ok
+    ;;
+
 uninstalled) # PREFIX
     what="uninstalling leaves no file behind"
     found=$(find "$1" ! -type d 2>/dev/null)
