@@ -546,7 +546,7 @@ of_both   = $(call quoted,$(foreach p,float double,$(call $1,$p)))
 so_file   = $(call so,$(NAME_$1),$(VERSION))
 so_linked = $(call so,$(NAME_$1),$(SOVERSION))
 so_named  = $(call so,$(NAME_$1))
-INSTALL   = DESTDIR=$(call quoted,$(DESTDIR)) \
+installer = DESTDIR=$(call quoted,$(DESTDIR)) \
             $(foreach v,PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR VERSION,$v=$(call quoted,$($v))) \
             STATIC=$(call of_both,lib) SHARED=$(call of_both,so_file) SHARED_SO=$(call of_both,so_linked) \
             SHARED_DEV=$(call of_both,so_named) SOVERSION=$(SOVERSION) HEADERS=$(call quoted,$(HEADERS)) \
@@ -554,11 +554,11 @@ INSTALL   = DESTDIR=$(call quoted,$(DESTDIR)) \
             REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) \
             tests/tools/install.sh
 
-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) $(PROGRAM) $(PROGRAM_DOUBLE) ## install libraries, headers, the program stride, pages of the manual, and files for pkg-config and CMake
-	@$(INSTALL) install
+install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) $(PROGRAM) $(PROGRAM_DOUBLE) ## install libraries, headers, the program stride, the manual, and files for pkg-config and CMake
+	@$(installer) install
 
 uninstall: ## remove what `make install` put there
-	@$(INSTALL) uninstall
+	@$(installer) uninstall
 
 clean: ## remove everything built
 	rm -rf $(BUILD)

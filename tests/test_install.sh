@@ -183,8 +183,7 @@ links_all_statically() {
 moves() {
     rm -rf "$tmp/a place" "$tmp/another place"
     tree install PREFIX="$tmp/a place" DESTDIR= && build_at "$tmp/a place" && mv "$tmp/a place" "$tmp/another place" || return
-    config --define-prefix --exists 'stride >= 0' 2>/dev/null || { $PKG_CONFIG --help | grep -q define-prefix && return 1; return 0; }
-    build_at "$tmp/another place" --define-prefix
+    ! $PKG_CONFIG --help | grep -q define-prefix || build_at "$tmp/another place" --define-prefix
 }
 build_at() { # PREFIX OPTION...
     local folder=$1/lib/pkgconfig
