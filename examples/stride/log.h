@@ -1,0 +1,23 @@
+/* log.h: the log of a run: a line for each epoch, to be read by programs.
+ *
+ * The path's ending says what it is: .csv has a line of names first, .jsonl an object a line. Numbers are
+ * written so that they read back exactly; what is no number is an empty field, or null. Each line has
+ * arrived in the file when log_epoch returns. */
+#ifndef STRIDE_EXAMPLES_STRIDE_LOG_H
+#define STRIDE_EXAMPLES_STRIDE_LOG_H
+
+#include "nn/train.h"
+
+typedef struct epoch_log epoch_log;
+
+/* Writes a file anew. NULL, with an error that names the path: another ending, or whatever the system says. */
+epoch_log *log_open(const char *path);
+
+/* 0, or -1 with an error that names the path. */
+int log_epoch(epoch_log *l, const train_report *r);
+int log_close(epoch_log *l); /* NULL is allowed */
+
+/* 0, or -1 with log_open's error, nothing opened: for the command line. */
+int log_check(const char *path);
+
+#endif
