@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/arguments.h"
 #include "examples/mnist_data.h"
+#include "examples/stride/log.h"
 #include "nn/stride.h"
 
 #include <getopt.h>
@@ -20,7 +21,7 @@ static const char usage[] =
     "  -l, --lr=X        peak learning rate of the one-cycle schedule (0.1)\n"
     "  -s, --seed=N      of initial weights and the order of images (1)\n"
     "  -o, --save=FILE   where the trained net goes (build/mnist.safetensors)\n"
-    "  -c, --csv=FILE    a line for each epoch\n"
+    "  -L, --log=FILE    a line for each epoch, .csv or .jsonl\n"
     "  -q, --quiet       no summary, no progress\n"
     "  -h, --help        this text\n";
 
@@ -29,7 +30,7 @@ typedef struct settings {
     ptrdiff_t batch;
     double lr;
     uint64_t seed;
-    const char *save, *csv;
+    const char *save, *log;
     bool quiet;
 } settings;
 
@@ -41,19 +42,19 @@ static settings parse(int argc, char **argv)
         { "lr", required_argument, NULL, 'l' },
         { "seed", required_argument, NULL, 's' },
         { "save", required_argument, NULL, 'o' },
-        { "csv", required_argument, NULL, 'c' },
+        { "log", required_argument, NULL, 'L' },
         { "quiet", no_argument, NULL, 'q' },
         { "help", no_argument, NULL, 'h' },
         { 0 },
     };
     settings s = { .epochs = 2, .batch = 64, .lr = 0.1, .seed = 1, .save = "build/mnist.safetensors" };
-    for (int c; (c = getopt_long(argc, argv, "e:b:l:s:o:c:qh", options, NULL)) != -1;) switch (c) {
+    for (int c; (c = getopt_long(argc, argv, "e:b:l:s:o:L:qh", options, NULL)) != -1;) switch (c) {
         case 'e': s.epochs = (int)argument_integer("--epochs", optarg, 1, 10000); break;
         case 'b': s.batch = argument_integer("--batch", optarg, 1, 60000); break;
         case 'l': s.lr = argument_number("--lr", optarg, 1e-9, 1e3); break;
         case 's': s.seed = (uint64_t)argument_integer("--seed", optarg, 0, LONG_MAX); break;
         case 'o': s.save = optarg; break;
-        case 'c': s.csv = optarg; break;
+        case 'L': s.log = optarg; break;
         case 'q': s.quiet = true; break;
         case 'h': fputs(usage, stdout); exit(finish("mnist", 0));
         default: fputs("try: mnist --help\n", stderr); exit(2);
@@ -82,8 +83,15 @@ static net *lenet5(void)
 }
 /* clang-format on */
 
+static bool write_line(const train_report *r, void *log)
+{
+    return !log || log_epoch(log, r) == 0;
+}
+
 static int learn(net *n, const mnist *digits, const settings *s, train_result *result)
 {
+    epoch_log *log = s->log ? log_open(s->log) : NULL;
+    if (s->log && !log) return -1;
     optim *o = optim_sgd((sgd){ .lr = s->lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4 });
     int status = train_run(n, digits->train,
                            (train){ .epochs = s->epochs,
@@ -92,11 +100,12 @@ static int learn(net *n, const mnist *digits, const settings *s, train_result *r
                                     .loss = loss_cross_entropy(0.05),
                                     .optim = o,
                                     .schedule = schedule_one_cycle((one_cycle){ .rise = 0.2 }),
-                                    .csv = s->csv,
+                                    .callback = write_line,
+                                    .context = log,
                                     .progress = s->quiet ? NULL : stderr },
                            result);
     optim_free(o);
-    return status;
+    return log_close(log) ? -1 : status;
 }
 
 int main(int argc, char **argv)

@@ -3,6 +3,7 @@
 #include "examples/arguments.h"
 #include "examples/curve.h"
 #include "examples/mnist_data.h"
+#include "examples/stride/history.h"
 #include "nn/stride.h"
 
 #include <getopt.h>
@@ -27,7 +28,7 @@ static const char usage[] =
     "  -k, --held-out=N  training images that choose the epoch instead (2000)\n"
     "  -s, --seed=N      of initial weights, the order of images and their distortion (1)\n"
     "  -o, --save=FILE   where the best net goes (build/mnist_best.safetensors)\n"
-    "  -c, --csv=FILE    a line for each epoch (build/mnist_best.csv)\n"
+    "  -L, --log=FILE    a line for each epoch, .csv or .jsonl (build/mnist_best.csv)\n"
     "  -g, --svg=FILE    the curves of loss and error (build/mnist_best.svg)\n"
     "  -q, --quiet       no summary, no progress\n"
     "  -h, --help        this text\n";
@@ -42,7 +43,7 @@ typedef struct settings {
     int epochs, width; /* epochs 0: what fits */
     ptrdiff_t batch, held_out;
     uint64_t seed;
-    const char *save, *csv, *svg;
+    const char *save, *log, *svg;
     bool quiet;
 } settings;
 
@@ -57,7 +58,7 @@ static settings parse(int argc, char **argv)
         { "held-out", required_argument, NULL, 'k' },
         { "seed", required_argument, NULL, 's' },
         { "save", required_argument, NULL, 'o' },
-        { "csv", required_argument, NULL, 'c' },
+        { "log", required_argument, NULL, 'L' },
         { "svg", required_argument, NULL, 'g' },
         { "quiet", no_argument, NULL, 'q' },
         { "help", no_argument, NULL, 'h' },
@@ -70,9 +71,9 @@ static settings parse(int argc, char **argv)
                    .held_out = 2000,
                    .seed = 1,
                    .save = "build/mnist_best.safetensors",
-                   .csv = "build/mnist_best.csv",
+                   .log = "build/mnist_best.csv",
                    .svg = "build/mnist_best.svg" };
-    for (int c; (c = getopt_long(argc, argv, "m:e:b:l:w:k:s:o:c:g:qh", options, NULL)) != -1;) switch (c) {
+    for (int c; (c = getopt_long(argc, argv, "m:e:b:l:w:k:s:o:L:g:qh", options, NULL)) != -1;) switch (c) {
         case 'm': s.minutes = argument_number("--minutes", optarg, 0.01, 1e5); break;
         case 'e': s.epochs = (int)argument_integer("--epochs", optarg, 1, MOST_EPOCHS); break;
         case 'b': s.batch = argument_integer("--batch", optarg, 2, 60000); break;
@@ -81,7 +82,7 @@ static settings parse(int argc, char **argv)
         case 'k': s.held_out = argument_integer("--held-out", optarg, 1, 59000); break;
         case 's': s.seed = (uint64_t)argument_integer("--seed", optarg, 0, LONG_MAX); break;
         case 'o': s.save = optarg; break;
-        case 'c': s.csv = optarg; break;
+        case 'L': s.log = optarg; break;
         case 'g': s.svg = optarg; break;
         case 'q': s.quiet = true; break;
         case 'h': fputs(usage, stdout); exit(finish("mnist_best", 0));
@@ -165,27 +166,20 @@ static plan what_fits(const data *training, const settings *s, double began)
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
-/* What is drawn at the end; errors in percent. */
-typedef struct history {
-    int epochs;
-    double training_loss[MOST_EPOCHS], held_out_loss[MOST_EPOCHS];
-    double training_error[MOST_EPOCHS], held_out_error[MOST_EPOCHS];
-    double ends; /* when the time is up; the epoch that sees it is the last */
-} history;
+/* When the time is up; the epoch that sees it is the last. */
+typedef struct watched {
+    history history;
+    double ends;
+} watched;
 
 static bool note(const train_report *r, void *context)
 {
-    history *h = context;
-    h->training_loss[h->epochs] = r->training.loss;
-    h->held_out_loss[h->epochs] = r->validation.loss;
-    h->training_error[h->epochs] = 100 * (1 - r->training.accuracy);
-    h->held_out_error[h->epochs] = 100 * (1 - r->validation.accuracy);
-    h->epochs++;
-    return now() < h->ends;
+    watched *w = context;
+    return history_note(r, &w->history) && now() < w->ends;
 }
 
 static int learn(net *n, const data *training, const data *held_out, int epochs, const settings *s,
-                 history *h, train_result *result)
+                 watched *w, train_result *result)
 {
     optim *o = optim_sgd((sgd){ .lr = s->lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4 });
     int status = train_run(n, training,
@@ -197,26 +191,35 @@ static int learn(net *n, const data *training, const data *held_out, int epochs,
                                     .schedule = schedule_one_cycle((one_cycle){ .rise = 0.2 }),
                                     .validation = held_out,
                                     .patience = epochs, /* never stops, ends with the best */
-                                    .csv = s->csv,
                                     .callback = note,
-                                    .context = h,
+                                    .context = w,
                                     .progress = s->quiet ? NULL : stderr },
                            result);
     optim_free(o);
     return status;
 }
 
+/* Errors in percent. */
 static int show(const history *h, const settings *s)
 {
+    static double training_loss[MOST_EPOCHS], held_out_loss[MOST_EPOCHS];
+    static double training_error[MOST_EPOCHS], held_out_error[MOST_EPOCHS];
+    for (int i = 0; i < h->count; i++) {
+        const train_report *r = &h->epochs[i];
+        training_loss[i] = r->training.loss;
+        held_out_loss[i] = r->validation.loss;
+        training_error[i] = 100 * (1 - r->training.accuracy);
+        held_out_error[i] = 100 * (1 - r->validation.accuracy);
+    }
     const curve curves[] = {
-        { "training", h->training_error, h->epochs },
-        { "held-out", h->held_out_error, h->epochs },
+        { "training", training_error, h->count },
+        { "held-out", held_out_error, h->count },
     };
     const curve losses[] = {
-        { "training loss", h->training_loss, h->epochs },
-        { "held-out loss", h->held_out_loss, h->epochs },
-        { "training error, %", h->training_error, h->epochs },
-        { "held-out error, %", h->held_out_error, h->epochs },
+        { "training loss", training_loss, h->count },
+        { "held-out loss", held_out_loss, h->count },
+        { "training error, %", training_error, h->count },
+        { "held-out error, %", held_out_error, h->count },
     };
     if (!s->quiet) curve_sketch(stdout, "\nerror, %", curves, 2, 60, 12);
     return curve_svg(s->svg, "Training on distorted images, and images held out", losses, 4);
@@ -259,7 +262,7 @@ static int end(net *n, const mnist *digits, const train_result *result, const se
     if (train_evaluate(n, digits->test, loss_cross_entropy(0), &score)) return -1;
     if (net_set_note(n, "data", digits->drawn ? "drawn digits" : "MNIST") || net_save(n, s->save)) return -1;
     if (!s->quiet)
-        printf("\nepoch %d is the best; saved %s, %s, %s\n", result->best_epoch, s->save, s->csv, s->svg);
+        printf("\nepoch %d is the best; saved %s, %s, %s\n", result->best_epoch, s->save, s->log, s->svg);
     printf("test accuracy=%.4f loss=%.4f seconds=%.2f images_per_second=%.0f\n", score.accuracy, score.loss,
            result->seconds, result->images_per_second);
     return 0;
@@ -275,10 +278,15 @@ static int run(net *n, const mnist *digits, parts *p, const settings *s, double 
     if (!s->quiet) printf("\nepochs of %td images: %d\n\n", fits.count, fits.epochs);
     fflush(stdout);
 
-    history h = { .ends = s->epochs ? INFINITY : began + 60 * s->minutes };
+    watched w = { .ends = s->epochs ? INFINITY : began + 60 * s->minutes };
     train_result result;
-    if (learn(n, p->fitting, p->held_out, fits.epochs, s, &h, &result)) return -1;
-    return show(&h, s) || end(n, digits, &result, s) ? -1 : 0;
+    int status = -1;
+    w.history.log = log_open(s->log);
+    if (w.history.log && learn(n, p->fitting, p->held_out, fits.epochs, s, &w, &result) == 0)
+        status = show(&w.history, s) || end(n, digits, &result, s) ? -1 : 0;
+    if (log_close(w.history.log)) status = -1;
+    history_free(&w.history);
+    return status;
 }
 
 int main(int argc, char **argv)

@@ -4,10 +4,8 @@
 #include "nn/progress.h"
 #include "tensor/random.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* The stream of an epoch's order is this and the net's step at its beginning: runs that follow each other go on
@@ -22,7 +20,6 @@ typedef struct run {
     tensor best, best_states; /* parameters and states of the best epoch, where they are to be restored */
     ptrdiff_t *order;
     ptrdiff_t *picked; /* argmax of a batch */
-    FILE *csv;
     long steps_an_epoch;
     double began, training_seconds;
     double images;               /* trained on so far, counted each time */
@@ -192,21 +189,6 @@ static int validate(run *r)
     return 0;
 }
 
-static int csv_failed(const run *r)
-{
-    return error_set("train: %s: %s", r->o.csv, strerror(errno));
-}
-
-static int write_csv(run *r)
-{
-    if (!r->csv) return 0;
-    const train_report *p = &r->report;
-    int written =
-        fprintf(r->csv, "%d,%ld,%.9g,%.9g,%.9g,%.9g,%.9g,%.3f\n", p->epoch, p->step, p->lr, p->training.loss,
-                p->training.accuracy, p->validation.loss, p->validation.accuracy, p->seconds);
-    return written < 0 || fflush(r->csv) ? csv_failed(r) : 0;
-}
-
 /* ---- the run ------------------------------------------------------------------------------------ */
 
 static int check_options(const run *r)
@@ -249,14 +231,10 @@ static int allocate(run *r)
     if (!r->picked || !r->order)
         return error_set("train: no memory for the order of %td samples", r->d->count);
     for (ptrdiff_t i = 0; i < r->d->count; i++) r->order[i] = i;
-    if (!o->csv) return 0;
-    r->csv = fopen(o->csv, "w");
-    if (!r->csv) return csv_failed(r);
-    const char *header = "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,seconds\n";
-    return fputs(header, r->csv) < 0 ? csv_failed(r) : 0;
+    return 0;
 }
 
-static int release(run *r, int status)
+static void release(run *r)
 {
     tensor_free(r->x);
     tensor_free(r->target);
@@ -265,8 +243,6 @@ static int release(run *r, int status)
     tensor_free(r->best_states);
     free(r->picked);
     free(r->order);
-    if (r->csv && fclose(r->csv) && status == 0) status = csv_failed(r);
-    return status;
 }
 
 static int epochs(run *r, train_result *result)
@@ -275,7 +251,6 @@ static int epochs(run *r, train_result *result)
         if (train_epoch(r) || validate(r)) return -1;
         r->report.seconds = now() - r->began;
         progress_epoch(&r->progress, &r->report, images_per_second(r));
-        if (write_csv(r)) return -1;
         result->epochs = r->report.epoch;
         result->training = r->report.training;
         if (r->report.best) result->best_epoch = r->report.epoch;
@@ -283,6 +258,7 @@ static int epochs(run *r, train_result *result)
         result->images_per_second = images_per_second(r);
         bool patient = r->o.patience == 0 || r->since_best < r->o.patience;
         bool go_on = !r->o.callback || r->o.callback(&r->report, r->o.context);
+        if (error_text()) return -1;
         result->stopped_early = (!patient || !go_on) && r->report.epoch < r->o.epochs;
         if (result->stopped_early) break;
     }
@@ -312,5 +288,6 @@ int train_run(net *n, const data *d, train options, train_result *result)
     int status = allocate(&r) ? -1 : epochs(&r, result);
     result->steps = r.report.step;
     result->seconds = r.training_seconds;
-    return release(&r, status);
+    release(&r);
+    return status;
 }

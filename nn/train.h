@@ -49,10 +49,10 @@ typedef struct train {
     uint64_t seed;   /* of the order of samples, and of the net's parameters where it is not built yet */
     bool keep_order; /* no shuffling */
     bool drop_last;  /* skip an epoch's last batch where it is not full */
-    const char *csv; /* a file to write a line to for each epoch; NULL: none */
     FILE *progress;  /* where to show it: a line that is redrawn on a terminal, a line for each epoch
                          elsewhere; NULL: nowhere */
-    bool (*callback)(const train_report *r, void *context); /* after each epoch; false ends the run */
+    /* After each epoch: false ends the run, and an error that it leaves fails it. */
+    bool (*callback)(const train_report *r, void *context);
     void *context;
 } train;
 

@@ -267,13 +267,13 @@ is_quiet() {
     succeeds good "$BIN/mnist" --quiet --epochs=1 --save="$tmp/quiet" &&
         [ "$(lines "$out")" = 1 ] && grep -q '^test accuracy=' "$out" && [ ! -s "$err" ] || because "--quiet"
 }
-writes_csv() {
-    succeeds good "$BIN/mnist" --quiet --epochs=2 --csv="$tmp/log.csv" --save="$tmp/csv" || return
+writes_log() {
+    succeeds good "$BIN/mnist" --quiet --epochs=2 --log="$tmp/log.csv" --save="$tmp/csv" || return
     awk -F , 'NR == 1 { n = NF } NF != n { wrong = 1 } NR > 1 && $1 != NR - 1 { wrong = 1 } END { exit wrong || NR != 3 }' \
-        "$tmp/log.csv" || { cat "$tmp/log.csv"; because "--csv"; }
+        "$tmp/log.csv" || { cat "$tmp/log.csv"; because "--log"; }
 }
 # With few channels, and its files where they disturb nobody.
-best() { good "$BIN/mnist_best" --width=2 --batch=32 --held-out=100 --save="$tmp/best" --csv="$tmp/best.csv" --svg="$tmp/best.svg" "$@"; }
+best() { good "$BIN/mnist_best" --width=2 --batch=32 --held-out=100 --save="$tmp/best" --log="$tmp/best.csv" --svg="$tmp/best.svg" "$@"; }
 trains_the_best() {
     succeeds best --epochs=3 || return
     head -n 1 "$out" | grep -q '^860 images to train on, 100 held out, 200 to test on' && grep -q '^epochs of 860 images: 3$' "$out" &&
@@ -315,7 +315,7 @@ claim "predict --no-test reads one image" predicts_one
 claim "predict draws a bar for each digit" draws_bars
 claim "a net of float is read by double" is_read_by_double
 claim "mnist --quiet prints one line" is_quiet
-claim "mnist --csv writes a line for each epoch" writes_csv
+claim "mnist --log writes a line for each epoch" writes_log
 claim "mnist_best trains, and keeps its log, its curves and the best net" trains_the_best
 claim "mnist_best does what fits the time" fits_the_time
 claim "one seed gives one file, for any number of threads" same_for_any_number_of_threads
@@ -542,11 +542,11 @@ mknod "$full" c 1 7 2>/dev/null && sh -c ': >"$1"' sh "$full" 2>/dev/null || { r
 saves_nowhere() {
     fails '^mnist: .*/nowhere/net: .*No such file' good "$BIN/mnist" --quiet --epochs=1 --save="$tmp/nowhere/net" &&
         fails '^mnist: .*(not a regular file|Is a directory)' good "$BIN/mnist" --quiet --epochs=1 --save="$tmp" &&
-        fails '^mnist: .*/nowhere/log: .*No such file' good "$BIN/mnist" --quiet --epochs=1 --csv="$tmp/nowhere/log" --save="$tmp/spoilt"
+        fails '^mnist: .*/nowhere/log.csv: .*No such file' good "$BIN/mnist" --quiet --epochs=1 --log="$tmp/nowhere/log.csv" --save="$tmp/spoilt"
 }
 saves_to_device() {
     fails '^mnist: .*full: (not a regular file|Is a directory)' good "$BIN/mnist" --quiet --epochs=1 --save="$full" && [ -c "$full" ] &&
-        fails '^mnist: .*full: No space left' good "$BIN/mnist" --quiet --epochs=1 --csv="$full" --save="$tmp/spoilt"
+        ln -sf "$full" "$tmp/full.csv" && fails '^mnist: .*full.csv: No space left' good "$BIN/mnist" --quiet --epochs=1 --log="$tmp/full.csv" --save="$tmp/spoilt"
 }
 # A limit on the size of files stands for a disk that is full.
 limited() (

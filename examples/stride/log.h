@@ -8,6 +8,8 @@
 
 #include "nn/train.h"
 
+#include <jansson.h>
+
 typedef struct epoch_log epoch_log;
 
 /* Writes a file anew. NULL, with an error that names the path: another ending, or whatever the system says. */
@@ -19,5 +21,8 @@ int log_close(epoch_log *l); /* NULL is allowed */
 
 /* 0, or -1 with log_open's error, nothing opened: for the command line. */
 int log_check(const char *path);
+
+/* The object of a line, the caller's; NULL with an error. */
+json_t *log_json(const train_report *r);
 
 #endif

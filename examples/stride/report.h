@@ -9,16 +9,15 @@
 #include "examples/stride/layer_times.h"
 #include "nn/train.h"
 
-/* A line of the page's head, as "data", "MNIST in data/mnist". */
+/* A line of the page's head: { "data", "MNIST in data/mnist" }, options, seed, version, threads, …. */
 typedef struct report_fact {
     const char *name, *text;
 } report_fact;
 
 typedef struct report {
-    const char *title;   /* NULL: "Training run" */
-    const char *network; /* as it was asked for, in lines or in one; NULL: not shown */
-    const report_fact
-        *facts; /* data, options, seed, version, threads, …; ended by a name of NULL; NULL: none */
+    const char *title;          /* NULL: "Training run" */
+    const char *network;        /* as it was asked for, in lines or in one; NULL: not shown */
+    const report_fact *facts;   /* ended by a name of NULL; NULL: none */
     const train_report *epochs; /* history.h */
     int count;                  /* of them; 0: no curves */
     net *net;                   /* built; NULL: no layers, no filters, no mistakes */

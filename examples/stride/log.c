@@ -1,0 +1,170 @@
+/* log.c: one table of columns, which CSV and JSON lines share. */
+#include "examples/stride/log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* With as few digits as read back to the same number; nothing for what is none. */
+static void put_number(FILE *to, const void *field)
+{
+    char text[32];
+    double value = *(const double *)field;
+    if (!isfinite(value)) return;
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    fputs(text, to);
+}
+static json_t *json_number(const void *field)
+{
+    double value = *(const double *)field;
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static void put_int(FILE *to, const void *field)
+{
+    fprintf(to, "%d", *(const int *)field);
+}
+static json_t *json_int(const void *field)
+{
+    return json_integer(*(const int *)field);
+}
+
+static void put_long(FILE *to, const void *field)
+{
+    fprintf(to, "%ld", *(const long *)field);
+}
+static json_t *json_long(const void *field)
+{
+    return json_integer(*(const long *)field);
+}
+
+static void put_bool(FILE *to, const void *field)
+{
+    fputc(*(const bool *)field ? '1' : '0', to);
+}
+static json_t *json_bool(const void *field)
+{
+    return json_boolean(*(const bool *)field);
+}
+
+static const struct column {
+    const char *name;
+    size_t offset;
+    void (*put)(FILE *to, const void *field);
+    json_t *(*json)(const void *field);
+} columns[] = {
+    { "epoch", offsetof(train_report, epoch), put_int, json_int },
+    { "step", offsetof(train_report, step), put_long, json_long },
+    { "lr", offsetof(train_report, lr), put_number, json_number },
+    { "loss", offsetof(train_report, training.loss), put_number, json_number },
+    { "accuracy", offsetof(train_report, training.accuracy), put_number, json_number },
+    { "validation_loss", offsetof(train_report, validation.loss), put_number, json_number },
+    { "validation_accuracy", offsetof(train_report, validation.accuracy), put_number, json_number },
+    { "seconds", offsetof(train_report, seconds), put_number, json_number },
+    { "best", offsetof(train_report, best), put_bool, json_bool },
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static void put_csv(FILE *to, const train_report *r)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        columns[i].put(to, (const char *)r + columns[i].offset);
+        fputc(i + 1 < COLUMNS ? ',' : '\n', to);
+    }
+}
+
+json_t *log_json(const train_report *r)
+{
+    json_t *line = json_object();
+    int failed = line == NULL;
+    for (int i = 0; i < COLUMNS && !failed; i++)
+        failed =
+            json_object_set_new(line, columns[i].name, columns[i].json((const char *)r + columns[i].offset));
+    if (!failed) return line;
+    json_decref(line);
+    error_set("log: no memory for epoch %d", r->epoch);
+    return NULL;
+}
+
+/* ---- the file --------------------------------------------------------------------------------- */
+
+struct epoch_log {
+    char *path;
+    FILE *to;
+    bool json;
+};
+
+static int failed(const epoch_log *l)
+{
+    return error_set("%s: %s", l->path, strerror(errno));
+}
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
+int log_check(const char *path)
+{
+    if (!path) return error_set("log: the path is NULL");
+    if (ends_in(path, ".csv") || ends_in(path, ".jsonl")) return 0;
+    if (ends_in(path, ".json"))
+        return error_set("%s: a log is an object a line, not one JSON text: call it .jsonl, or .csv", path);
+    return error_set("%s: a log ends in .csv or .jsonl", path);
+}
+
+static int begin(epoch_log *l, const char *path)
+{
+    l->json = ends_in(path, ".jsonl");
+    l->path = malloc(strlen(path) + 1);
+    if (!l->path) return error_set("%s: no memory for the log", path);
+    strcpy(l->path, path);
+    l->to = fopen(path, "w");
+    if (!l->to) return failed(l);
+    for (int i = 0; i < COLUMNS && !l->json; i++)
+        fprintf(l->to, "%s%c", columns[i].name, i + 1 < COLUMNS ? ',' : '\n');
+    return fflush(l->to) || ferror(l->to) ? failed(l) : 0;
+}
+
+static void release(epoch_log *l)
+{
+    free(l->path);
+    free(l);
+}
+
+epoch_log *log_open(const char *path)
+{
+    if (log_check(path)) return NULL;
+    epoch_log *l = calloc(1, sizeof *l);
+    if (!l) error_set("%s: no memory for the log", path);
+    else if (begin(l, path) == 0) return l;
+    else if (l->to) fclose(l->to);
+    if (l) release(l);
+    return NULL;
+}
+
+int log_epoch(epoch_log *l, const train_report *r)
+{
+    if (l->json) {
+        json_t *line = log_json(r);
+        if (!line) return -1;
+        errno = ENOMEM; /* unless the stream says something else */
+        int status = json_dumpf(line, l->to, JSON_COMPACT);
+        json_decref(line);
+        if (status || fputc('\n', l->to) == EOF) return failed(l);
+    } else put_csv(l->to, r);
+    return fflush(l->to) || ferror(l->to) ? failed(l) : 0;
+}
+
+int log_close(epoch_log *l)
+{
+    if (!l) return 0;
+    int status = fclose(l->to) ? failed(l) : 0;
+    release(l);
+    return status;
+}
