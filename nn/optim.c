@@ -187,7 +187,7 @@ void optim_free(optim *o)
 
 /* ---- stepping ----------------------------------------------------------------------------------- */
 
-static int ready(optim *o, ptrdiff_t n)
+int optim_build(optim *o, ptrdiff_t n)
 {
     for (int i = 0; i < o->states; i++) {
         if (tensor_is_null(o->state[i])) o->state[i] = tensor_new(SHAPE(n));
@@ -229,7 +229,7 @@ int optim_step(optim *o, double lr, tensor parameters, tensor gradients)
                          shape_text(parameters.shape).text, shape_text(gradients.shape).text);
     if (!isfinite(lr) || lr < 0) return error_set("%s: learning rate %g, expected at least 0", o->name, lr);
     ptrdiff_t n = tensor_count(parameters);
-    if (ready(o, n)) return -1;
+    if (optim_build(o, n)) return -1;
     sweep s = { o, lr, n, tensor_data(parameters), tensor_data(gradients) };
     ptrdiff_t parts = (n + PART - 1) / PART;
     parallel_for(parts < LEAST_PARTS ? 1 : parallel_threads(), parts, sweep_part, &s);

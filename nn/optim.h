@@ -58,6 +58,10 @@ optim *optim_rmsprop(rmsprop options);
 
 void optim_free(optim *o); /* NULL is allowed */
 
+/* Makes the states, of zeros, for so many parameters, where they are not there yet; optim_step does so itself. -1 with
+ * an error where there is no memory or they are for another number. */
+int optim_build(optim *o, ptrdiff_t parameters);
+
 /* One step at learning rate lr (o->lr, times what a schedule says). Both flat, contiguous, of the length
  * of the first step's. Gradients are left as they are. 0, or -1 with an error and nothing changed. */
 int optim_step(optim *o, double lr, tensor parameters, tensor gradients);

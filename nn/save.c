@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "nn/save.h"
 #include "nn/architecture.h"
-#include "nn/safetensors.h"
+#include "nn/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,13 +46,15 @@ static int put_note(json_t *metadata, const net_note *note)
     return status ? error_set("note %s: no memory, or it is not UTF-8", note->name) : 0;
 }
 
-static json_t *metadata_of(const net *n)
+static json_t *metadata_of(const net *n, const model_extra *extra)
 {
     json_t *architecture = architecture_write(n);
     if (!architecture) return NULL;
     json_t *metadata = json_pack("{s:s, s:s, s:o}", "format", "stride", "stride_version", VERSION,
                                  "architecture", architecture);
-    int status = metadata ? 0 : error_set("no memory for the metadata");
+    bool made =
+        metadata && (!extra->name || !json_object_set_new(metadata, extra->name, json_string(extra->text)));
+    int status = made ? 0 : error_set("no memory for the metadata");
     for (const net_note *note = n->notes; note && status == 0; note = note->next)
         status = put_note(metadata, note);
     if (status == 0) return metadata;
@@ -64,10 +66,17 @@ int net_save(net *n, const char *path)
 {
     if (!path) return error_set("net_save: the path is NULL");
     if (tensor_is_null(net_parameters(n))) return error_set("%s: net_save before net_build", path);
+    return model_write(n, path, (model_extra){ 0 });
+}
+
+int model_write(net *n, const char *path, model_extra extra)
+{
     int status = -1;
     items list = { 0 };
-    json_t *metadata = metadata_of(n);
+    json_t *metadata = metadata_of(n, &extra);
     if (metadata) net_visit(n, add_item, &list);
+    for (int i = 0; metadata && i < extra.count; i++)
+        add_item(&(net_tensor){ extra.item[i].name, extra.item[i].value, { 0 } }, &list);
     if (!metadata) error_within("%s: ", path);
     else if (list.failed) error_set("%s: no memory for the names of its tensors", path);
     else status = safetensors_write(path, list.count, list.item, metadata);
@@ -99,21 +108,22 @@ static int read_tensors(net *n, const safetensors *file)
     return l.status;
 }
 
-/* PyTorch's batch normalisation saves a count of batches that it uses only where it has no momentum. */
-static bool only_pytorch_counts(const char *name)
+/* What a checkpoint holds besides; and a count of batches that PyTorch's batch normalisation saves and uses only where
+ * it has no momentum. */
+static bool is_extra(const char *name)
 {
     static const char ending[] = ".num_batches_tracked";
     size_t length = strlen(name), tail = sizeof ending - 1;
-    return length >= tail && strcmp(name + length - tail, ending) == 0;
+    return strncmp(name, MODEL_EXTRA, strlen(MODEL_EXTRA)) == 0 ||
+           (length >= tail && strcmp(name + length - tail, ending) == 0);
 }
 
-/* Every tensor of the net is in the file, and every one of the file's in the net. */
-static int check_tensors(net *n, const safetensors *file)
+int model_check(net *n, const safetensors *file)
 {
     loading l = { .file = file, .check = true };
     net_visit(n, load_tensor, &l);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
-        if (!e->met && !only_pytorch_counts(e->name))
+        if (!e->met && !is_extra(e->name))
             l.status = error_set("%s: tensor %s is not one of the net's", file->path,
                                  safetensors_show_name(e->name).text);
     return l.status;
@@ -142,7 +152,7 @@ static net *read_net(const safetensors *file, ptrdiff_t batch, net_known known)
         error_set("%s: stride_version %s, expected %s", file->path, safetensors_show_name(version).text,
                   VERSION);
     else if (!(n = architecture_read(text, known))) error_within("%s: ", file->path);
-    else if (check_tensors(n, file) == 0) { /* what the parameters are about to take, the file has */
+    else if (model_check(n, file) == 0) { /* what the parameters are about to take, the file has */
         if (net_build(n, batch, 0) || read_notes(n, file)) error_within("%s: ", file->path);
         else if (read_tensors(n, file) == 0) return n;
     }
@@ -164,7 +174,7 @@ net *net_load(const char *path, ptrdiff_t batch, net_known known)
 }
 
 /* What was read when the disk failed is taken back. */
-static int read_or_restore(net *n, const safetensors *file)
+int model_read(net *n, const safetensors *file)
 {
     tensor parameters = tensor_clone(net_parameters(n)), states = tensor_clone(net_states(n));
     bool copied = !tensor_is_null(parameters) && !tensor_is_null(states);
@@ -183,7 +193,7 @@ int net_load_tensors(net *n, const char *path)
     if (!path) return error_set("net_load_tensors: the path is NULL");
     if (tensor_is_null(net_parameters(n))) return error_set("%s: net_load_tensors before net_build", path);
     safetensors *file = safetensors_open(path);
-    int status = file && check_tensors(n, file) == 0 ? read_or_restore(n, file) : -1;
+    int status = file && model_check(n, file) == 0 ? model_read(n, file) : -1;
     safetensors_close(file);
     return status;
 }

@@ -38,19 +38,20 @@ schedule schedule_constant(void)
 
 schedule schedule_step(double epochs, double gamma)
 {
-    return (schedule){ .factor = step_factor, .every = epochs, .gamma = gamma };
+    return (schedule){ .name = "step", .factor = step_factor, .every = epochs, .gamma = gamma };
 }
 
 schedule schedule_cosine(double least)
 {
-    return (schedule){ .factor = cosine_factor, .least = least };
+    return (schedule){ .name = "cosine", .factor = cosine_factor, .least = least };
 }
 
 schedule schedule_one_cycle(one_cycle options)
 {
     double divisor = options.divisor == 0 ? 25 : options.divisor;
     double final_divisor = options.final_divisor == 0 ? 1e4 : options.final_divisor;
-    return (schedule){ .factor = one_cycle_factor,
+    return (schedule){ .name = "one_cycle",
+                       .factor = one_cycle_factor,
                        .rise = options.rise == 0 ? 0.3 : options.rise,
                        .first = 1 / divisor,
                        .last = 1 / (divisor * final_divisor) };

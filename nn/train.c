@@ -1,12 +1,14 @@
 /* train.c: the loop: forward, loss, backward, step. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/train.h"
+#include "nn/checkpoint.h"
 #include "nn/progress.h"
 #include "tensor/random.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 /* The stream of an epoch's order is this and the net's step at its beginning: runs that follow each other go on
  * drawing. Parameters begin with streams below it, dropout has its own above. */
@@ -22,10 +24,8 @@ typedef struct run {
     ptrdiff_t *picked; /* argmax of a batch */
     long steps_an_epoch;
     double began, training_seconds;
-    double images;               /* trained on so far, counted each time */
-    double loss_sum, hits, seen; /* of this epoch */
-    double best_loss;
-    int since_best;
+    double images; /* trained on by this call, counted each time */
+    train_place at;
     train_report report;
     progress progress;
 } run;
@@ -110,6 +110,50 @@ int train_evaluate(net *n, const data *d, loss l, train_score *score)
     return status;
 }
 
+/* Of this epoch so far. */
+static train_score training_score(const run *r)
+{
+    bool counted = counts_hits(&r->o.loss, r->n, r->d);
+    return (train_score){ r->at.loss_sum / r->at.seen, counted ? r->at.hits / r->at.seen : NAN };
+}
+
+/* ---- checkpoints -------------------------------------------------------------------------------- */
+
+static checkpoint checkpoint_of(run *r)
+{
+    return (checkpoint){ r->n, &r->o, r->d->count, r->best, r->best_states, &r->at };
+}
+
+static int keep_place(run *r)
+{
+    r->at.net_seed = (int64_t)r->n->seed;
+    r->at.net_step = (int64_t)r->n->step;
+    r->at.optim_steps = r->o.optim->steps;
+    checkpoint c = checkpoint_of(r);
+    return checkpoint_write(&c);
+}
+
+/* A place that a run of these terms can be at. */
+static int check_place(const run *r)
+{
+    const train_place *at = &r->at;
+    bool over = at->epoch > r->o.epochs;
+    bool possible = at->epoch <= r->o.epochs + 1 && at->batch < r->steps_an_epoch &&
+                    !(over && at->batch > 0) && at->step == (at->epoch - 1) * r->steps_an_epoch + at->batch &&
+                    at->best_epoch < at->epoch;
+    return possible ? 0
+                    : error_set("%s: a place that the run does not have: epoch %lld of %d, step %lld",
+                                r->o.checkpoint, (long long)at->epoch, r->o.epochs, (long long)at->step);
+}
+
+/* Where the file says that the run was; where there is no file, at its beginning. */
+static int find_place(run *r)
+{
+    if (!r->o.resume || access(r->o.checkpoint, F_OK)) return 0;
+    checkpoint c = checkpoint_of(r);
+    return checkpoint_read(&c) ? -1 : check_place(r);
+}
+
 /* ---- one step ----------------------------------------------------------------------------------- */
 
 static int step(run *r, ptrdiff_t first, ptrdiff_t count)
@@ -133,13 +177,13 @@ static int step(run *r, ptrdiff_t first, ptrdiff_t count)
         r->o.optim->lr * schedule_factor(&r->o.schedule, r->report.step, r->report.steps, r->steps_an_epoch);
     if (optim_step(r->o.optim, r->report.lr, net_parameters(r->n), net_gradients(r->n))) return -1;
 
-    r->report.step++;
-    r->loss_sum += value * (double)count;
-    r->seen += (double)count;
+    r->at.batch++;
+    r->report.step = (long)++r->at.step;
+    r->at.loss_sum += value * (double)count;
+    r->at.seen += (double)count;
     r->images += (double)count;
-    if (counts_hits(&r->o.loss, r->n, r->d)) r->hits += count_hits(y, target, r->picked);
-    r->report.training.loss = r->loss_sum / r->seen;
-    r->report.training.accuracy = counts_hits(&r->o.loss, r->n, r->d) ? r->hits / r->seen : NAN;
+    if (counts_hits(&r->o.loss, r->n, r->d)) r->at.hits += count_hits(y, target, r->picked);
+    r->report.training = training_score(r);
     return error_text() ? -1 : 0;
 }
 
@@ -153,16 +197,23 @@ static double images_per_second(const run *r)
 static int train_epoch(run *r)
 {
     double began = now(), before = r->training_seconds;
-    r->loss_sum = r->hits = r->seen = 0;
-    data_begin(r->d, r->n->step);
+    train_place *at = &r->at;
+    if (at->batch == 0) {
+        at->begun = (int64_t)r->n->step;
+        at->loss_sum = at->hits = at->seen = 0;
+    }
+    data_begin(r->d, (uint64_t)at->begun);
     if (!r->o.keep_order)
-        random_permutation(r->order, r->d->count, (random_key){ r->o.seed, ORDER_STREAM + r->n->step });
-    for (long k = 0; k < r->steps_an_epoch; k++) {
-        ptrdiff_t first = k * r->o.batch, left = r->d->count - first;
+        random_permutation(r->order, r->d->count,
+                           (random_key){ r->o.seed, ORDER_STREAM + (uint64_t)at->begun });
+    while (at->batch < r->steps_an_epoch) {
+        ptrdiff_t first = at->batch * r->o.batch, left = r->d->count - first;
         if (step(r, first, left < r->o.batch ? left : r->o.batch)) return -1;
         r->report.seconds = now() - r->began;
         r->training_seconds = before + now() - began;
-        progress_step(&r->progress, &r->report, k + 1, r->steps_an_epoch, images_per_second(r));
+        progress_step(&r->progress, &r->report, (long)at->batch, r->steps_an_epoch, images_per_second(r));
+        bool due = r->o.checkpoint_every > 0 && at->step % r->o.checkpoint_every == 0;
+        if (due && at->batch < r->steps_an_epoch && keep_place(r)) return -1;
     }
     return 0;
 }
@@ -177,11 +228,14 @@ static int validate(run *r)
     if (!isfinite(r->report.validation.loss))
         return error_set("train: the validation loss is %g after epoch %d", r->report.validation.loss,
                          r->report.epoch);
-    r->since_best++;
-    if (!(r->report.validation.loss < r->best_loss - r->o.min_delta)) return 0;
-    r->best_loss = r->report.validation.loss;
-    r->since_best = 0;
+    if (r->o.patience == 0) r->at.validation = r->report.validation;
+    r->at.since_best++;
+    if (r->report.validation.loss >= r->at.best_loss - r->o.min_delta) return 0;
+    r->at.best_loss = r->report.validation.loss;
+    r->at.best_epoch = r->report.epoch;
+    r->at.since_best = 0;
     r->report.best = true;
+    r->at.validation = r->report.validation;
     if (r->o.patience > 0) {
         tensor_copy(r->best, net_parameters(r->n));
         tensor_copy(r->best_states, net_states(r->n));
@@ -205,6 +259,10 @@ static int check_options(const run *r)
     if (!(o->clip_norm >= 0) || !(o->clip_value >= 0) || !(o->min_delta >= 0) || !isfinite(o->min_delta))
         return error_set("train: clip_norm %g, clip_value %g, min_delta %g, expected at least 0",
                          o->clip_norm, o->clip_value, o->min_delta);
+    if (o->checkpoint_every < 0)
+        return error_set("train: a checkpoint every %ld steps, expected at least 0", o->checkpoint_every);
+    if (!o->checkpoint && (o->resume || o->checkpoint_every > 0))
+        return error_set("train: checkpoint is missing, the file to %s", o->resume ? "go on from" : "write");
     if (o->drop_last && o->batch > r->d->count)
         return error_set("train: drop_last leaves nothing of %td samples in batches of %td", r->d->count,
                          o->batch);
@@ -245,23 +303,45 @@ static void release(run *r)
     free(r->order);
 }
 
+/* By validation, where that ends a run. */
+static bool is_patient(const run *r)
+{
+    return r->o.patience == 0 || r->at.since_best < r->o.patience;
+}
+
+/* After an epoch. */
+static void tell(const run *r, train_result *result)
+{
+    result->epochs = (int)r->at.epoch - 1;
+    result->training = training_score(r);
+    result->validation = r->at.validation;
+    result->best_epoch = (int)r->at.best_epoch;
+    result->images_per_second = images_per_second(r);
+}
+
+static int one_epoch(run *r, train_result *result, bool *go_on)
+{
+    r->report.epoch = (int)r->at.epoch;
+    if (train_epoch(r) || validate(r)) return -1;
+    r->report.seconds = now() - r->began;
+    progress_epoch(&r->progress, &r->report, images_per_second(r));
+    *go_on = !r->o.callback || r->o.callback(&r->report, r->o.context);
+    if (error_text()) return -1;
+    r->at.epoch++;
+    r->at.batch = 0;
+    tell(r, result);
+    return r->o.checkpoint ? keep_place(r) : 0;
+}
+
 static int epochs(run *r, train_result *result)
 {
-    for (r->report.epoch = 1; r->report.epoch <= r->o.epochs; r->report.epoch++) {
-        if (train_epoch(r) || validate(r)) return -1;
-        r->report.seconds = now() - r->began;
-        progress_epoch(&r->progress, &r->report, images_per_second(r));
-        result->epochs = r->report.epoch;
-        result->training = r->report.training;
-        if (r->report.best) result->best_epoch = r->report.epoch;
-        if (r->report.best || r->o.patience == 0) result->validation = r->report.validation;
-        result->images_per_second = images_per_second(r);
-        bool patient = r->o.patience == 0 || r->since_best < r->o.patience;
-        bool go_on = !r->o.callback || r->o.callback(&r->report, r->o.context);
-        if (error_text()) return -1;
-        result->stopped_early = (!patient || !go_on) && r->report.epoch < r->o.epochs;
-        if (result->stopped_early) break;
-    }
+    bool go_on = true;
+    if (find_place(r)) return -1;
+    result->resumed = r->report.step = (long)r->at.step;
+    if (r->at.epoch > 1 && r->at.batch == 0) tell(r, result);
+    while (go_on && is_patient(r) && r->at.epoch <= r->o.epochs)
+        if (one_epoch(r, result, &go_on)) return -1;
+    result->stopped_early = result->epochs < r->o.epochs;
     if (r->o.patience > 0) {
         tensor_copy(net_parameters(r->n), r->best);
         tensor_copy(net_states(r->n), r->best_states);
@@ -274,7 +354,8 @@ int train_run(net *n, const data *d, train options, train_result *result)
     train_result unused;
     if (!result) result = &unused;
     *result = (train_result){ .training = { NAN, NAN }, .validation = { NAN, NAN } };
-    run r = { .n = n, .d = d, .o = options, .best_loss = INFINITY, .began = now() };
+    run r = { .n = n, .d = d, .o = options, .began = now() };
+    r.at = (train_place){ .epoch = 1, .best_loss = NAN, .validation = { NAN, NAN } };
     if (r.o.epochs == 0) r.o.epochs = 1;
     if (r.o.batch == 0) r.o.batch = 64;
     if (error_text() || check_options(&r)) return -1;

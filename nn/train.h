@@ -49,7 +49,12 @@ typedef struct train {
     uint64_t seed;   /* of the order of samples, and of the net's parameters where it is not built yet */
     bool keep_order; /* no shuffling */
     bool drop_last;  /* skip an epoch's last batch where it is not full */
-    FILE *progress;  /* where to show it: a line that is redrawn on a terminal, a line for each epoch
+
+    const char *checkpoint; /* a file that holds all that the run needs to go on; NULL: none */
+    long checkpoint_every;  /* steps after which it is written, besides after each epoch; 0: only then */
+    bool resume;            /* go on from that file, where it exists; see below */
+
+    FILE *progress; /* where to show it: a line that is redrawn on a terminal, a line for each epoch
                          elsewhere; NULL: nowhere */
     /* After each epoch: false ends the run, and an error that it leaves fails it. */
     bool (*callback)(const train_report *r, void *context);
@@ -58,8 +63,8 @@ typedef struct train {
 
 /* What came of it. */
 typedef struct train_result {
-    int epochs; /* run */
-    long steps;
+    int epochs;                       /* run, and those that a checkpoint had run */
+    long steps, resumed;              /* taken; of them before the checkpoint that the run went on from */
     train_score training, validation; /* of the last epoch; validation of the best where it is restored */
     int best_epoch;                   /* by validation loss; 0 where there is no validation */
     bool stopped_early;
@@ -71,6 +76,16 @@ typedef struct train_result {
  * of batch normalisation may have seen the batch). With patience the best parameters are
  * restored at the end (patience = epochs: without stopping early); without it the last ones stay. The result may be NULL. */
 int train_run(net *n, const data *d, train options, train_result *result);
+
+/* A run that ends anyhow, and is asked for again with the same options and `resume`, goes on from its last checkpoint and
+ * comes to the same parameters as if it had not ended, bit for bit, for any number of threads: the net, the optimizer, the
+ * schedule, the order of samples, dropout and augmentation (nn/augment.h), the place in the epoch and the best so far are in the
+ * file. It is a net's too: net_load reads it. It replaces the one before it at once, or not at all, and is on the disk when
+ * training goes on.
+ *
+ * What is asked for must be what was asked for then: another net, batch, seed, optimizer, schedule, number of samples
+ * (the samples themselves are not looked at), ... is refused, naming both. More epochs are welcome where the schedule does
+ * not depend on them (constant, step). The callback is called for the epochs that end in this call. */
 
 /* In inference mode, in batches of what the net is built for. */
 int train_evaluate(net *n, const data *d, loss l, train_score *score);

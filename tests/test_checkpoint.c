@@ -1,0 +1,500 @@
+/* test_checkpoint.c: a run that is cut off anywhere and goes on comes to the same bits as one that is not.
+ *
+ * The uninterrupted run is the oracle. A run is cut off by its data set, which fails at a sample; then a new net, a new
+ * optimizer and a new set go on from the file. */
+#include "tests/support.h"
+
+#include "nn/augment.h"
+#include "nn/digits.h"
+#include "nn/save.h"
+#include "nn/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { SAMPLES = 20, BATCH = 6, EPOCHS = 3, STEPS_AN_EPOCH = 4 };
+
+static char file[256];
+
+/* ---- runs ------------------------------------------------------------------------------------------ */
+
+/* A set that lets so many samples be fetched. */
+typedef struct fuse {
+    const data *of;
+    long left;
+} fuse;
+
+static void burn(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    fuse *f = d->own;
+    if (f->left-- <= 0) error_set("cut off");
+    else f->of->get(f->of, i, x, y);
+}
+
+static void pass_on(const data *d, uint64_t pass)
+{
+    data_begin(((fuse *)d->own)->of, pass);
+}
+
+/* One way to train. */
+typedef struct way {
+    const char *name;
+    net *(*make)(void);
+    optim *(*optimizer)(void);
+    train options;
+    bool validates, augments;
+} way;
+
+static net *with_everything(void)
+{
+    return net_new(SHAPE(1, 28, 28),
+                   layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 5, 5 }, .stride = { 4, 4 } }),
+                   layer_batchnorm((batchnorm){ 0 }), layer_relu(), layer_dropout(0.3), layer_flatten(),
+                   layer_dense((dense){ .out_features = 10 }));
+}
+
+static net *plain(void)
+{
+    return net_new(SHAPE(1, 28, 28), layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+}
+
+static optim *adam_default(void)
+{
+    return optim_adam((adam){ .lr = 0.02 });
+}
+static optim *sgd_nesterov(void)
+{
+    return optim_sgd((sgd){ .lr = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 1e-3 });
+}
+static optim *sgd_plain(void)
+{
+    return optim_sgd((sgd){ .lr = 0.05 });
+}
+static optim *rmsprop_centered(void)
+{
+    return optim_rmsprop((rmsprop){ .lr = 0.001, .momentum = 0.5, .centered = true });
+}
+
+enum { WAYS = 4 };
+
+static way ways(int i)
+{
+    const way all[WAYS] = {
+        { "plain", plain, sgd_plain, { .keep_order = true }, false, false },
+        { "adam, dropout, batch normalisation, augmentation, cosine",
+          with_everything,
+          adam_default,
+          { .schedule = schedule_cosine(0.1) },
+          true,
+          true },
+        { "nesterov, one-cycle, the best restored",
+          with_everything,
+          sgd_nesterov,
+          { .schedule = schedule_one_cycle((one_cycle){ 0 }), .patience = EPOCHS, .clip_norm = 1 },
+          true,
+          false },
+        { "rmsprop, drop_last, warm-up, patience",
+          with_everything,
+          rmsprop_centered,
+          { .schedule = schedule_warmup(5, schedule_step(1, 0.5)),
+            .drop_last = true,
+            .patience = 1,
+            .min_delta = 0.01 },
+          true,
+          true },
+    };
+    return all[i];
+}
+
+typedef struct outcome {
+    int status;
+    train_result result;
+    tensor parameters, states;
+} outcome;
+
+/* A run from nothing, or from the file, until so many samples have been fetched. */
+static outcome run(const way *w, long samples, bool resume)
+{
+    data *digits = digits_new(SAMPLES, 1), *validation = digits_new(10, 2);
+    data *drawn = w->augments ? data_augment(digits, (augment){ .shift = 2, .noise = 0.1, .seed = 7 }) : NULL;
+    fuse f = { drawn ? drawn : digits, samples };
+    data *cut = data_new(
+        (data){ .count = SAMPLES, .x = digits->x, .y = digits->y, .get = burn, .begin = pass_on, .own = &f });
+    net *n = w->make();
+    train options = w->options;
+    options.loss = loss_cross_entropy(0.1);
+    options.optim = w->optimizer();
+    options.epochs = EPOCHS;
+    options.batch = BATCH;
+    options.seed = 5;
+    options.validation = w->validates ? validation : NULL;
+    options.checkpoint = file;
+    if (options.checkpoint_every == 0) options.checkpoint_every = 1;
+    options.resume = resume;
+    outcome out = { .status = train_run(n, cut, options, &out.result) };
+    if (out.status == 0)
+        out.parameters = tensor_clone(net_parameters(n)), out.states = tensor_clone(net_states(n));
+    net_free(n), optim_free(options.optim);
+    data_free(cut), data_free(drawn), data_free(validation), data_free(digits);
+    return out;
+}
+
+static void outcome_free(outcome o)
+{
+    tensor_free(o.parameters), tensor_free(o.states);
+}
+
+static bool same_bytes(tensor a, tensor b)
+{
+    return tensor_count(a) == tensor_count(b) &&
+           memcmp(tensor_data(a), tensor_data(b), (size_t)tensor_count(a) * sizeof(real)) == 0;
+}
+
+static void assert_same_score(train_score a, train_score b)
+{
+    assert_memory_equal(&a.loss, &b.loss, sizeof a.loss);
+    assert_true(a.accuracy == b.accuracy || (isnan(a.accuracy) && isnan(b.accuracy)));
+}
+
+static void assert_same_outcome(const outcome *got, const outcome *expected)
+{
+    if (got->status) fail_msg("%s", error_text());
+    assert_true(same_bytes(got->parameters, expected->parameters));
+    if (tensor_count(expected->states) > 0) assert_true(same_bytes(got->states, expected->states));
+    assert_int_equal(got->result.epochs, expected->result.epochs);
+    assert_int_equal(got->result.steps, expected->result.steps);
+    assert_int_equal(got->result.best_epoch, expected->result.best_epoch);
+    assert_int_equal(got->result.stopped_early, expected->result.stopped_early);
+    assert_same_score(got->result.training, expected->result.training);
+    assert_true(isnan(expected->result.validation.loss) ||
+                got->result.validation.loss == expected->result.validation.loss);
+}
+
+static void be_cut_off(const way *w, long samples, bool resume)
+{
+    assert_int_equal(run(w, samples, resume).status, -1);
+    assert_non_null(strstr(error_text(), "cut off"));
+    error_clear();
+}
+
+/* ---- claims ---------------------------------------------------------------------------------------- */
+
+static void going_on_from_any_step_comes_to_the_same_bits(void **state)
+{
+    for (int i = 0; i < WAYS; i++) {
+        way w = ways(i);
+        unlink(file);
+        outcome whole = run(&w, 1000, false);
+        about("%s", w.name);
+        assert_int_equal(whole.status, 0);
+        long steps = whole.result.steps, an_epoch = w.options.drop_last ? SAMPLES / BATCH : STEPS_AN_EPOCH;
+        for (long cut = 0; cut < steps; cut++) {
+            about("%s, cut off in step %ld", w.name, cut + 1);
+            unlink(file);
+            long before = cut / an_epoch * (w.options.drop_last ? SAMPLES / BATCH * BATCH : SAMPLES) +
+                          cut % an_epoch * BATCH;
+            be_cut_off(&w, before + 1, true); /* where there is no file, `resume` begins */
+            outcome rest = run(&w, 1000, true);
+            assert_same_outcome(&rest, &whole);
+            assert_int_equal(rest.result.resumed, cut);
+            outcome_free(rest);
+        }
+        outcome_free(whole);
+    }
+}
+
+static void being_cut_off_at_every_step_does_no_harm(void **state)
+{
+    way w = ways(2);
+    unlink(file);
+    outcome whole = run(&w, 1000, false);
+    unlink(file);
+    for (int step = 0; step < EPOCHS * STEPS_AN_EPOCH - 1; step++)
+        be_cut_off(&w, step % STEPS_AN_EPOCH == 3 ? 2 : BATCH, true);
+    outcome rest = run(&w, 1000, true);
+    assert_same_outcome(&rest, &whole);
+    outcome_free(whole), outcome_free(rest);
+}
+
+/* Between checkpoints steps are lost, and taken again. */
+static void checkpoints_now_and_then_are_enough(void **state)
+{
+    for (long every = 2; every <= 9; every += 7) {
+        way w = ways(1);
+        w.options.checkpoint_every = every;
+        unlink(file);
+        outcome whole = run(&w, 1000, false);
+        for (long cut = 0; cut < EPOCHS * STEPS_AN_EPOCH; cut++) {
+            unlink(file);
+            be_cut_off(&w, cut / STEPS_AN_EPOCH * SAMPLES + cut % STEPS_AN_EPOCH * BATCH + 1, true);
+            outcome rest = run(&w, 1000, true);
+            long kept = cut - cut % every, epoch = cut - cut % STEPS_AN_EPOCH;
+            assert_int_equal(rest.result.resumed, kept > epoch ? kept : epoch);
+            assert_same_outcome(&rest, &whole);
+            outcome_free(rest);
+        }
+        outcome_free(whole);
+    }
+}
+
+static void the_number_of_threads_may_change(void **state)
+{
+#ifdef _OPENMP
+    way w = ways(1);
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    unlink(file);
+    outcome whole = run(&w, 1000, false);
+    unlink(file);
+    be_cut_off(&w, 2 * BATCH + 1, true);
+    omp_set_num_threads(3);
+    be_cut_off(&w, 2 * BATCH + 1, true);
+    omp_set_num_threads(2);
+    outcome rest = run(&w, 1000, true);
+    assert_same_outcome(&rest, &whole);
+    outcome_free(whole), outcome_free(rest);
+    omp_set_num_threads(threads);
+#else
+    skip();
+#endif
+}
+
+static void a_run_that_is_over_is_over(void **state)
+{
+    for (int i = 1; i < WAYS; i++) {
+        way w = ways(i);
+        unlink(file);
+        outcome whole = run(&w, 1000, false), again = run(&w, 0, true);
+        assert_same_outcome(&again, &whole);
+        assert_int_equal(again.result.resumed, whole.result.steps);
+        outcome_free(whole), outcome_free(again);
+    }
+}
+
+static void more_epochs_are_welcome_where_the_schedule_allows(void **state)
+{
+    data *digits = digits_new(SAMPLES, 1);
+    optim *once = sgd_nesterov(), *first = sgd_nesterov(), *second = sgd_nesterov();
+    net *whole = plain(), *parts = plain(), *rest = plain();
+    train o = { .loss = loss_cross_entropy(0), .batch = BATCH, .checkpoint = file, .resume = true };
+    unlink(file);
+    o.epochs = 2, o.optim = first;
+    assert_int_equal(train_run(parts, digits, o, NULL), 0);
+    o.epochs = 3, o.optim = second;
+    assert_int_equal(train_run(rest, digits, o, NULL), 0);
+    unlink(file);
+    o.optim = once;
+    assert_int_equal(train_run(whole, digits, o, NULL), 0);
+    assert_true(same_bytes(net_parameters(rest), net_parameters(whole)));
+    net_free(whole), net_free(parts), net_free(rest);
+    optim_free(once), optim_free(first), optim_free(second), data_free(digits);
+}
+
+static void a_checkpoint_is_a_nets_file_too(void **state)
+{
+    way w = ways(2);
+    unlink(file);
+    be_cut_off(&w, SAMPLES + 1, false);
+    net *loaded = net_load(file, 4, (net_known){ 0 }), *other = with_everything();
+    assert_non_null(loaded);
+    assert_int_equal(net_build(other, 4, 9), 0);
+    assert_int_equal(net_load_tensors(other, file), 0);
+    assert_true(same_bytes(net_parameters(loaded), net_parameters(other)));
+    net_free(loaded), net_free(other);
+}
+
+/* ---- what is refused -------------------------------------------------------------------------------- */
+
+typedef struct refusal {
+    const char *text; /* after the path */
+    void (*change)(train *o);
+} refusal;
+
+static void batch(train *o)
+{
+    o->batch = 5;
+}
+static void seed(train *o)
+{
+    o->seed = 6;
+}
+static void more(train *o)
+{
+    o->epochs = 9;
+}
+static void smooth(train *o)
+{
+    o->loss = loss_cross_entropy(0.2);
+}
+static void rate(train *o)
+{
+    o->optim->lr = 0.25;
+}
+static void clip(train *o)
+{
+    o->clip_value = 2;
+}
+static void constant(train *o)
+{
+    o->schedule = schedule_constant();
+}
+static void dropped(train *o)
+{
+    o->drop_last = true;
+}
+
+static void what_was_asked_otherwise_is_refused(void **state)
+{
+    const refusal all[] = {
+        { "of a run with batch 6, this one has 5", batch },
+        { "of a run with seed 5, this one has 6", seed },
+        { "of a run with epochs 3, this one has 9", more },
+        { "of a run with loss's option 0.10000000000000001, this one has 0.20000000000000001", smooth },
+        { "of a run with lr 0.02, this one has 0.25", rate },
+        { "of a run with clip_value 0.0, this one has 2.0", clip },
+        { "of a run with schedule \"cosine\", this one has \"constant\"", constant },
+        { "of a run with drop_last false, this one has true", dropped },
+    };
+    way w = ways(1);
+    data *digits = digits_new(SAMPLES, 1), *fewer = digits_new(SAMPLES - 1, 1);
+    unlink(file);
+    be_cut_off(&w, BATCH + 1, false);
+    for (size_t i = 0; i <= sizeof all / sizeof all[0] + 1; i++) {
+        bool told = i<sizeof all / sizeof all[0], of_net = i> sizeof all / sizeof all[0];
+        net *n = of_net ? plain() : with_everything();
+        train o = w.options;
+        o.loss = loss_cross_entropy(0.1), o.optim = adam_default(), o.epochs = EPOCHS, o.batch = BATCH,
+        o.seed = 5;
+        o.checkpoint = file, o.resume = true;
+        if (told) all[i].change(&o);
+        assert_int_equal(net_build(n, BATCH, 77), 0);
+        tensor before = tensor_clone(net_parameters(n));
+        assert_int_equal(train_run(n, told || of_net ? digits : fewer, o, NULL), -1);
+        char expected[512];
+        snprintf(expected, sizeof expected, "%s: %s", file,
+                 told     ? all[i].text
+                 : of_net ? "of a run of another net"
+                          : "of a run with samples 20, this one has 19");
+        assert_string_equal(error_text(), expected);
+        error_clear();
+        assert_true(same_bytes(before, net_parameters(n)));
+        assert_int_equal(o.optim->steps, 0);
+        tensor_free(before), net_free(n), optim_free(o.optim);
+    }
+    data_free(digits), data_free(fewer);
+}
+
+/* The bytes of the file; the caller's. */
+static char *contents(size_t *size)
+{
+    FILE *f = fopen(file, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    char *bytes = malloc(*size + 1);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    bytes[*size] = '\0';
+    fclose(f);
+    return bytes;
+}
+
+static void put_contents(const char *bytes, size_t size)
+{
+    FILE *f = fopen(file, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void assert_not_resumed(const way *w)
+{
+    outcome o = run(w, 1000, true);
+    if (o.status == 0) fail_msg("a damaged checkpoint was taken");
+    assert_memory_equal(error_text(), file, strlen(file));
+    error_clear();
+}
+
+static void damaged_ones_are_refused(void **state)
+{
+    /* Of the same length, so that the rest of the file stays in its place. */
+    const char *const changes[][2] = {
+        { "\\\"epoch\\\":1", "\\\"epoch\\\":0" },
+        { "\\\"epoch\\\":1", "\\\"epoch\\\":9" },
+        { "\\\"batch\\\":2,\\\"step\\\"", "\\\"batch\\\":9,\\\"step\\\"" },
+        { "\\\"step\\\":2", "\\\"step\\\":3" },
+        { "\\\"version\\\":1", "\\\"version\\\":2" },
+        { "\\\"loss_sum\\\":", "\\\"loss_sun\\\":" },
+        { "\\\"best_epoch\\\":0", "\\\"best_epoch\\\":5" },
+        { "\"training\"", "\"draining\"" },
+        { "\\\"place\\\":{", "\\\"place\\\":[" },
+        { "train.optim.0", "train.optim.7" },
+    };
+    way w = ways(1);
+    unlink(file);
+    be_cut_off(&w, 2 * BATCH + 1, false);
+    size_t size;
+    char *good = contents(&size), *bad = malloc(size);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        memcpy(bad, good, size);
+        char *at = NULL;
+        size_t length = strlen(changes[i][0]);
+        for (size_t k = 0; !at && k + length <= size; k++)
+            if (memcmp(bad + k, changes[i][0], length) == 0) at = bad + k;
+        about("%s", changes[i][1]);
+        assert_non_null(at);
+        memcpy(at, changes[i][1], length);
+        put_contents(bad, size);
+        assert_not_resumed(&w);
+    }
+    for (size_t cut = 0; cut<size; cut += size> 4000 ? 97 : 1) {
+        put_contents(good, cut);
+        assert_not_resumed(&w);
+    }
+    free(good), free(bad);
+}
+
+static void options_that_make_no_sense_are_refused(void **state)
+{
+    way w = ways(0);
+    w.options.checkpoint_every = -1;
+    assert_int_equal(run(&w, 1000, false).status, -1);
+    expect_error("train: a checkpoint every -1 steps, expected at least 0");
+    data *digits = digits_new(SAMPLES, 1);
+    net *n = plain();
+    train o = { .loss = loss_cross_entropy(0), .optim = sgd_plain(), .resume = true };
+    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    expect_error("train: checkpoint is missing, the file to go on from");
+    o.resume = false, o.checkpoint = "no such folder/checkpoint";
+    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    expect_error("no such folder/checkpoint: cannot be written: No such file or directory");
+    net_free(n), optim_free(o.optim), data_free(digits);
+}
+
+int main(void)
+{
+    const char *folder = getenv("STRIDE_TEST_TMP");
+    snprintf(file, sizeof file, "%s/checkpoint-%ld", folder ? folder : "/tmp", (long)getpid());
+    const struct CMUnitTest claims[] = {
+        CLAIM(going_on_from_any_step_comes_to_the_same_bits),
+        CLAIM(being_cut_off_at_every_step_does_no_harm),
+        CLAIM(checkpoints_now_and_then_are_enough),
+        CLAIM(the_number_of_threads_may_change),
+        CLAIM(a_run_that_is_over_is_over),
+        CLAIM(more_epochs_are_welcome_where_the_schedule_allows),
+        CLAIM(a_checkpoint_is_a_nets_file_too),
+        CLAIM(what_was_asked_otherwise_is_refused),
+        CLAIM(damaged_ones_are_refused),
+        CLAIM(options_that_make_no_sense_are_refused),
+    };
+    int failed = cmocka_run_group_tests(claims, NULL, NULL);
+    unlink(file);
+    return failed;
+}
