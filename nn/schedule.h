@@ -12,7 +12,7 @@
 /* A function with its options; the functions below make them, and zeros are the constant 1. */
 typedef struct schedule schedule;
 struct schedule {
-    const char *name; /* NULL: constant */
+    const char *name;                                                                 /* NULL: constant */
     double (*factor)(const schedule *s, double step, double total, double per_epoch); /* NULL: constant */
     double every, gamma;                                                              /* step */
     double least;             /* cosine: the factor at the end */

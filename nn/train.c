@@ -1,6 +1,7 @@
 /* train.c: the loop: forward, loss, backward, step. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/train.h"
+#include "nn/anomaly.h"
 #include "nn/checkpoint.h"
 #include "nn/progress.h"
 #include "tensor/random.h"
@@ -156,6 +157,20 @@ static int find_place(run *r)
 
 /* ---- one step ----------------------------------------------------------------------------------- */
 
+/* Before anything has been changed by it: says where the step went wrong. */
+static int go_wrong(run *r, tensor x, tensor target, const char *format, double value)
+{
+    char what[64];
+    snprintf(what, sizeof what, format, isnan(value) ? (double)NAN : value); /* whose sign says nothing */
+    anomaly a = anomaly_find(r->n, x, target, r->o.loss);
+    bool saved = !error_text() && r->o.anomaly && anomaly_save(r->n, r->o.anomaly, x, target) == 0;
+    if (error_text()) return error_within("train: %s at step %ld: ", what, r->report.step + 1);
+    return error_set(
+        "train: %s at step %ld (epoch %d): %s; a smaller learning rate than %g, or clipping, may help%s%s",
+        what, r->report.step + 1, r->report.epoch, a.found ? a.text : "taken again, the step is finite",
+        r->report.lr, saved ? "; the batch is in " : "", saved ? r->o.anomaly : "");
+}
+
 static int step(run *r, ptrdiff_t first, ptrdiff_t count)
 {
     tensor x = rows(r->x, count), target = rows(r->target, count), dy = rows(r->dy, count);
@@ -165,12 +180,12 @@ static int step(run *r, ptrdiff_t first, ptrdiff_t count)
     tensor y = net_forward(r->n, x, NET_TRAIN);
     double value = loss_value(r->o.loss, y, target, dy);
     if (error_text()) return -1;
-    if (!isfinite(value))
-        return error_set(
-            "train: the loss is %g at step %ld (epoch %d); a smaller learning rate than %g, or clipping, "
-            "may help",
-            value, r->report.step + 1, r->report.epoch, r->report.lr);
+    if (!isfinite(value)) return go_wrong(r, x, target, "the loss is %g", value);
     if (net_backward(r->n, dy, (tensor){ 0 })) return -1;
+    if (!anomaly_is_finite(net_gradients(r->n))) {
+        r->n->step--;
+        return go_wrong(r, x, target, "a gradient is not finite, the loss is %g", value);
+    }
     if (r->o.clip_value > 0) optim_clip_value(net_gradients(r->n), r->o.clip_value);
     if (r->o.clip_norm > 0) optim_clip_norm(net_gradients(r->n), r->o.clip_norm);
     r->report.lr =

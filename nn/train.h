@@ -13,6 +13,7 @@
 #include "nn/loss.h"
 #include "nn/net.h"
 #include "nn/optim.h"
+#include "nn/save.h"
 #include "nn/schedule.h"
 
 #pragma GCC visibility push(default)
@@ -54,6 +55,9 @@ typedef struct train {
     long checkpoint_every;  /* steps after which it is written, besides after each epoch; 0: only then */
     bool resume;            /* go on from that file, where it exists; see below */
 
+    const char *
+        anomaly; /* where the batch goes, with the net, at which a run ends since numbers went wrong; NULL: nowhere */
+
     FILE *progress; /* where to show it: a line that is redrawn on a terminal, a line for each epoch
                          elsewhere; NULL: nowhere */
     /* After each epoch: false ends the run, and an error that it leaves fails it. */
@@ -71,9 +75,10 @@ typedef struct train_result {
     double seconds, images_per_second; /* of training alone, validation not counted */
 } train_result;
 
-/* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss that is not a
- * number (the parameters are then those before that step, the states
- * of batch normalisation may have seen the batch). With patience the best parameters are
+/* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a gradient that is not
+ * finite. The parameters are then those before that step, the states of batch normalisation may have seen the batch, and
+ * the error says where the first NaN or infinity is, of all that the step computes: which layer's output or gradient, at which
+ * index. With patience the best parameters are
  * restored at the end (patience = epochs: without stopping early); without it the last ones stay. The result may be NULL. */
 int train_run(net *n, const data *d, train options, train_result *result);
 
@@ -86,6 +91,10 @@ int train_run(net *n, const data *d, train options, train_result *result);
  * What is asked for must be what was asked for then: another net, batch, seed, optimizer, schedule, number of samples
  * (the samples themselves are not looked at), ... is refused, naming both. More epochs are welcome where the schedule does
  * not depend on them (constant, step). The callback is called for the epochs that end in this call. */
+
+/* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that says, as
+ * the run did, where numbers go wrong; 0 where they do not, with another library, say. */
+int train_replay(const char *path, loss l, net_known known);
 
 /* In inference mode, in batches of what the net is built for. */
 int train_evaluate(net *n, const data *d, loss l, train_score *score);

@@ -1,0 +1,235 @@
+/* anomaly.c: a step taken again, with a look at all that it computes. */
+#include "nn/anomaly.h"
+#include "nn/model.h"
+#include "nn/train.h"
+#include "nn/watch.h"
+#include "tensor/parallel.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- elements ----------------------------------------------------------------------------------------- */
+
+static bool is_bad(real x)
+{
+    return !(x - x == 0);
+}
+
+static void scan_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    int bad = 0;
+    if (stride[0] == 1)
+        for (ptrdiff_t i = 0; i < n; i++) bad |= is_bad(at[0][i]);
+    else
+        for (ptrdiff_t i = 0; i < n; i++) bad |= is_bad(at[0][i * stride[0]]);
+    if (bad) *(bool *)context = true;
+}
+
+static bool has_bad(tensor x)
+{
+    bool bad = false;
+    tensor_walk(1, &x, TENSOR_ANY_ORDER, scan_row, &bad);
+    return bad;
+}
+
+enum { PART = 1 << 16 }; /* elements that are worth a thread */
+
+typedef struct scan {
+    tensor flat;
+    bool bad;
+} scan;
+
+static void scan_part(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    scan *s = context;
+    ptrdiff_t left = tensor_count(s->flat) - i * PART;
+    if (has_bad(tensor_narrow(s->flat, 0, i * PART, left < PART ? left : PART)))
+#pragma omp atomic write
+        s->bad = true;
+}
+
+bool anomaly_is_finite(tensor flat)
+{
+    scan s = { flat, false };
+    parallel_for(parallel_threads(), (tensor_count(flat) + PART - 1) / PART, scan_part, &s);
+    return !s.bad;
+}
+
+/* ---- the first of them ------------------------------------------------------------------------------------ */
+
+/* What is looked at, in the order in which it is computed. */
+typedef enum moment { PARAMETERS, BATCH, OUTPUTS, LOSS, DERIVATIVES } moment;
+
+typedef struct search {
+    int layers;
+    anomaly a;
+    long long when;  /* time_of the first that was found */
+    ptrdiff_t image; /* of the batch, where the first was found */
+} search;
+
+typedef struct first_bad {
+    ptrdiff_t count, at; /* elements gone through; of the first bad one, -1 */
+    real value;
+} first_bad;
+
+static void find_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    first_bad *f = context;
+    for (ptrdiff_t i = 0; i < n && f->at < 0; i++)
+        if (is_bad(at[0][i * stride[0]])) f->at = f->count + i, f->value = at[0][i * stride[0]];
+    f->count += n;
+}
+
+/* Looks at x, the images of which begin with `first` of the batch; remembers what is earlier than what it knows. */
+static void look(search *s, long long when, ptrdiff_t first, tensor x, const char *what, const char *of,
+                 const char *type)
+{
+    if (tensor_is_null(x) || !has_bad(x)) return;
+    first_bad f = { .at = -1 };
+    tensor_walk(1, &x, TENSOR_ROW_MAJOR, find_row, &f);
+    shape index = x.shape;
+    for (int i = x.shape.rank - 1; i >= 0; i--) {
+        index.n[i] = f.at % x.shape.n[i];
+        f.at /= x.shape.n[i];
+    }
+    if (index.rank > 0) index.n[0] += first;
+    ptrdiff_t image = index.rank > 0 ? index.n[0] : 0;
+    if (s->a.found && (when > s->when || (when == s->when && image >= s->image))) return;
+    s->a.found = true, s->when = when, s->image = image;
+    snprintf(s->a.text, sizeof s->a.text, "%s%s%s%s%s is %g at %s", what, of ? of : "", type ? " (" : "",
+             type ? type : "", type ? ")" : "", isnan(f.value) ? (double)NAN : (double)f.value,
+             shape_text(index).text);
+}
+
+static long long time_of(const search *s, moment m, int within)
+{
+    return (long long)m * 4 * (s->layers + 1) + within;
+}
+
+/* One layer's hook, after it has run; several may look at once. */
+static void look_at_hook(const watch_call *c, void *context)
+{
+    search *s = context;
+    const char *type = c->of->type->name;
+    int back = 3 * (s->layers - c->number);
+    watch_run(c);
+#pragma omp critical(stride_anomaly)
+    switch (c->hook) {
+    case WATCH_FORWARD:
+        look(s, time_of(s, OUTPUTS, c->number), c->l->first, c->y, "the output of layer ", c->path, type);
+        break;
+    case WATCH_GRADIENT:
+        for (int i = 0; i < c->l->params; i++) {
+            char name[LAYER_PATH + 64];
+            snprintf(name, sizeof name, "%s.%s", c->path, c->of->param_name[i]);
+            look(s, time_of(s, DERIVATIVES, back), 0, c->l->grad[i], "the gradient of ", name, type);
+        }
+        break;
+    case WATCH_BACKWARD:
+        look(s, time_of(s, DERIVATIVES, back + 1), c->l->first, c->dx, "dx of layer ", c->path, type);
+        break;
+    }
+}
+
+static void look_at_parameter(const net_tensor *t, void *context)
+{
+    search *s = context;
+    if (!s->a.found) look(s, time_of(s, PARAMETERS, 0), 0, t->value, "", t->name, NULL);
+}
+
+static void count_layer(layer *l, const char *path, void *context)
+{
+    (void)l, (void)path;
+    ++*(int *)context;
+}
+
+static void take_step(net *n, tensor x, tensor target, loss l, tensor dy, search *s)
+{
+    tensor y = net_forward(n, x, NET_TRAIN);
+    double value = loss_value(l, y, target, dy);
+    if (error_text()) return;
+    if (!isfinite(value)) look(s, time_of(s, LOSS, 0), 0, y, "the net's output", NULL, NULL);
+    look(s, time_of(s, LOSS, 1), 0, dy, "the derivative of the loss", NULL, NULL);
+    net_zero_gradients(n);
+    net_backward(n, dy, (tensor){ 0 });
+}
+
+anomaly anomaly_find(net *n, tensor x, tensor target, loss l)
+{
+    search s = { 0 };
+    uint64_t step = n->step;
+    layer_visit(n->root, count_layer, &s.layers);
+    net_visit(n, look_at_parameter, &s);
+    look(&s, time_of(&s, BATCH, 0), 0, x, "the batch's x", NULL, NULL);
+    look(&s, time_of(&s, BATCH, 1), 0, target, "the batch's target", NULL, NULL);
+    if (s.a.found) return s.a;
+
+    tensor dy = tensor_new(shape_with_batch(n->output, x.shape.n[0])), states = tensor_clone(net_states(n));
+    watch *w = watch_begin(n, look_at_hook, &s);
+    if (w) take_step(n, x, target, l, dy, &s);
+    watch_end(w);
+    if (!tensor_is_null(states)) tensor_copy(net_states(n), states);
+    n->step = step;
+    tensor_free(dy);
+    tensor_free(states);
+    return s.a;
+}
+
+/* ---- the batch, kept and taken again -------------------------------------------------------------------- */
+
+#define ENTRY "anomaly"
+#define X MODEL_EXTRA "x"
+#define TARGET MODEL_EXTRA "target"
+
+int anomaly_save(net *n, const char *path, tensor x, tensor target)
+{
+    const safetensors_item batch[] = { { X, x }, { TARGET, target } };
+    char drawn[64];
+    snprintf(drawn, sizeof drawn, "{\"seed\": %lld, \"step\": %lld}", (long long)n->seed, (long long)n->step);
+    return model_write(n, path, (model_extra){ 2, batch, ENTRY, drawn });
+}
+
+/* A tensor of any shape; null, with an error, where it is missing. */
+static tensor read_any(const safetensors *file, const char *name)
+{
+    shape found = { 0 };
+    for (const safetensors_entry *e = file->entry; e < file->entry + file->count; e++)
+        if (strcmp(e->name, name) == 0) found = e->shape;
+    const safetensors_entry *e = safetensors_find(file, name, found);
+    tensor x = e ? tensor_new(found) : (tensor){ 0 };
+    if (e && safetensors_read(file, e, x) == 0) return x;
+    tensor_free(x);
+    return (tensor){ 0 };
+}
+
+static int replay(const safetensors *file, loss l, net_known known)
+{
+    json_t *drawn = json_loads(json_string_value(json_object_get(file->metadata, ENTRY)), 0, NULL);
+    json_int_t seed, step;
+    if (json_unpack(drawn, "{s:I, s:I}", "seed", &seed, "step", &step)) {
+        json_decref(drawn);
+        return error_set("%s: no batch that went wrong: no entry \"" ENTRY "\" in its metadata", file->path);
+    }
+    json_decref(drawn);
+    tensor x = read_any(file, X), target = read_any(file, TARGET);
+    ptrdiff_t images = x.shape.rank > 0 ? x.shape.n[0] : 0;
+    net *n = tensor_is_null(target) ? NULL : net_load(file->path, images, known);
+    if (n) {
+        n->seed = (uint64_t)seed, n->step = (uint64_t)step;
+        anomaly a = anomaly_find(n, x, target, l);
+        if (a.found) error_set("%s: %s", file->path, a.text);
+    }
+    net_free(n), tensor_free(x), tensor_free(target);
+    return error_text() ? -1 : 0;
+}
+
+int train_replay(const char *path, loss l, net_known known)
+{
+    if (error_text()) return -1;
+    if (!path) return error_set("train_replay: the path is NULL");
+    safetensors *file = safetensors_open(path);
+    int status = file ? replay(file, l, known) : -1;
+    safetensors_close(file);
+    return status;
+}

@@ -1,0 +1,271 @@
+/* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one is. */
+#include "tests/support.h"
+
+#include "nn/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* ---- a layer that errs --------------------------------------------------------------------------- */
+
+/* y = w x, but for one number: what it is, in which hook, and of which image and feature. */
+typedef struct fault {
+    int hook; /* of those below; 0: nowhere */
+    ptrdiff_t image, feature;
+    double value;
+} fault;
+
+enum { NOWHERE, FORWARD, BACKWARD, GRADIENT };
+
+static fault planted;
+
+static int plan(layer *l, shape x, shape *y)
+{
+    *y = x;
+    return layer_parameter(l, "weight", SHAPE(x.n[1]), (layer_init){ .constant = 1 });
+}
+
+static void plant(const layer *l, tensor y, int hook)
+{
+    ptrdiff_t image = planted.image - l->first;
+    if (planted.hook == hook && image >= 0 && image < y.shape.n[0])
+        *tensor_at(y, INDEX(image, planted.feature)) = (real)planted.value;
+}
+
+static void forward(layer *l, tensor x, tensor y)
+{
+    tensor_copy(y, x);
+    tensor_multiply(y, tensor_expand(l->param[0], y.shape));
+    plant(l, y, FORWARD);
+}
+
+static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    tensor_copy(dx, dy);
+    tensor_multiply(dx, tensor_expand(l->param[0], dx.shape));
+    plant(l, dx, BACKWARD);
+}
+
+static void gradient(layer *l, tensor x, tensor y, tensor dy)
+{
+    tensor_add(tensor_expand(l->grad[0], dy.shape), 1, dy);
+    if (planted.hook == GRADIENT) *tensor_at(l->grad[0], INDEX(planted.feature)) = (real)planted.value;
+}
+
+static const layer_type erring = {
+    .name = "erring", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
+};
+static const layer_type *const known[] = { &erring, NULL };
+
+/* ---- runs ------------------------------------------------------------------------------------------ */
+
+enum { SAMPLES = 30, BATCH = 20, FEATURES = 4 }; /* more than one chunk a batch */
+
+static char file[256];
+
+static net *some_net(void)
+{
+    net *n = net_new(
+        SHAPE(FEATURES), layer_dense((dense){ .out_features = 5 }), layer_tanh(),
+        layer_residual(layer_sequence(layer_new(&erring, NULL, 0, NULL), layer_batchnorm((batchnorm){ 0 }))),
+        layer_dropout(0.2), layer_dense((dense){ .out_features = 3 }));
+    assert_non_null(n);
+    assert_int_equal(net_build(n, BATCH, 3), 0);
+    return n;
+}
+
+typedef struct setting {
+    tensor x, y;
+    data *set;
+    net *n;
+    optim *o;
+} setting;
+
+static setting set_up(void)
+{
+    setting s = { tensor_new(SHAPE(SAMPLES, FEATURES)), tensor_new(SHAPE(SAMPLES)), NULL, some_net(),
+                  optim_sgd((sgd){ .lr = 0.125, .momentum = 0.9 }) };
+    tensor_normal(s.x, (random_key){ 1, 1 }, 0, 1);
+    for (ptrdiff_t i = 0; i < SAMPLES; i++) *element(s.y, i) = (real)(i % 3);
+    s.set = data_tensors(s.x, s.y);
+    return s;
+}
+
+static void tear_down(setting s)
+{
+    net_free(s.n), optim_free(s.o), data_free(s.set), tensor_free(s.x), tensor_free(s.y);
+    planted = (fault){ NOWHERE };
+}
+
+/* Which fails in its first step, with this message, and changes no parameter. */
+static void runs_into(setting s, const char *expected, const char *where)
+{
+    tensor before = tensor_clone(net_parameters(s.n));
+    train o = {
+        .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH, .keep_order = true, .anomaly = where
+    };
+    assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+    assert_string_equal(error_text(), expected);
+    error_clear();
+    assert_memory_equal(tensor_data(before), tensor_data(net_parameters(s.n)),
+                        (size_t)tensor_count(before) * sizeof(real));
+    assert_int_equal(s.n->step, 0);
+    assert_int_equal(s.o->steps, 0);
+    tensor_free(before);
+}
+
+/* "train: the loss is WHAT at step 1 (epoch 1): WHERE; a smaller ..." */
+static const char *line(const char *what, const char *where)
+{
+    static char text[512];
+    snprintf(text, sizeof text,
+             "train: %s at step 1 (epoch 1): %s; a smaller learning rate than 0.125, or clipping, may help",
+             what, where);
+    return text;
+}
+
+/* ---- claims ---------------------------------------------------------------------------------------- */
+
+static void the_first_number_gone_wrong_is_named(void **state)
+{
+    const struct {
+        fault f;
+        const char *what, *where;
+    } cases[] = {
+        { { FORWARD, 17, 2, NAN },
+          "the loss is nan",
+          "the output of layer 2.body.0 (erring) is nan at [17, 2]" },
+        { { FORWARD, 0, 0, -INFINITY },
+          "the loss is nan",
+          "the output of layer 2.body.0 (erring) is -inf at [0, 0]" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setting s = set_up();
+        planted = cases[i].f;
+        runs_into(s, line(cases[i].what, cases[i].where), NULL);
+        tear_down(s);
+    }
+}
+
+/* The loss is finite then: without a look at the gradients the step would be taken. */
+static void gradients_gone_wrong_are_found_before_the_step(void **state)
+{
+    const struct {
+        fault f;
+        const char *where;
+    } cases[] = {
+        { { BACKWARD, 18, 1, INFINITY }, "dx of layer 2.body.0 (erring) is inf at [18, 1]" },
+        { { GRADIENT, 0, 3, NAN }, "the gradient of 2.body.0.weight (erring) is nan at [3]" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setting s = set_up();
+        planted = cases[i].f;
+        train o = { .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH, .keep_order = true };
+        tensor before = tensor_clone(net_parameters(s.n));
+        assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+        expect_error(": %s; ", cases[i].where);
+        assert_memory_equal(tensor_data(before), tensor_data(net_parameters(s.n)),
+                            (size_t)tensor_count(before) * sizeof(real));
+        assert_int_equal(s.n->step, 0);
+        tensor_free(before);
+        tear_down(s);
+    }
+}
+
+static void what_comes_in_is_looked_at_first(void **state)
+{
+    setting s = set_up();
+    *tensor_at(s.x, INDEX(7, 3)) = INFINITY;
+    planted = (fault){ FORWARD, 0, 0, NAN };
+    runs_into(s, line("the loss is nan", "the batch's x is inf at [7, 3]"), NULL);
+    *element(net_find(s.n, "4.weight"), 6) = NAN;
+    assert_int_equal(
+        train_run(s.n, s.set, (train){ .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH }, NULL),
+        -1);
+    expect_error(": 4.weight is nan at [1, 1]; ");
+    tear_down(s);
+}
+
+static void it_is_the_same_for_any_number_of_threads(void **state)
+{
+#ifdef _OPENMP
+    int threads = omp_get_max_threads();
+    share_all_work();
+    for (int k = 1; k <= 3; k++) {
+        omp_set_num_threads(k);
+        setting s = set_up();
+        for (ptrdiff_t i = 3; i < BATCH; i += 5)
+            *tensor_at(s.x, INDEX(i, 0)) = (real)1e38 * 10; /* inf in float */
+        *tensor_at(s.x, INDEX(3, 0)) = INFINITY, *tensor_at(s.x, INDEX(13, 1)) = NAN;
+        runs_into(s, line("the loss is nan", "the batch's x is inf at [3, 0]"), NULL);
+        tear_down(s);
+        s = set_up();
+        planted = (fault){ FORWARD, 11, 4, NAN };
+        runs_into(s, line("the loss is nan", "the output of layer 2.body.0 (erring) is nan at [11, 4]"),
+                  NULL);
+        tear_down(s);
+    }
+    omp_set_num_threads(threads);
+#else
+    skip();
+#endif
+}
+
+static void the_batch_is_kept_and_can_be_taken_again(void **state)
+{
+    setting s = set_up();
+    char expected[1024], where[] = "the output of layer 2.body.0 (erring) is nan at [17, 2]";
+    planted = (fault){ FORWARD, 17, 2, NAN };
+    snprintf(expected, sizeof expected, "%s; the batch is in %s", line("the loss is nan", where), file);
+    runs_into(s, expected, file);
+
+    assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
+    snprintf(expected, sizeof expected, "%s: %s", file, where);
+    assert_string_equal(error_text(), expected);
+    error_clear();
+
+    planted = (fault){ NOWHERE };
+    assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), 0);
+    assert_int_equal(net_save(s.n, file), 0);
+    assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
+    expect_error("%s: no batch that went wrong", file);
+    unlink(file);
+    assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
+    expect_error("%s: No such file", file);
+    tear_down(s);
+}
+
+static void a_batch_that_cannot_be_kept_is_told(void **state)
+{
+    setting s = set_up();
+    planted = (fault){ FORWARD, 1, 1, NAN };
+    train o = {
+        .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH, .anomaly = "no such folder/batch"
+    };
+    assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+    expect_error("train: the loss is nan at step 1: no such folder/batch: cannot be written: No such file or "
+                 "directory");
+    tear_down(s);
+}
+
+int main(void)
+{
+    const char *folder = getenv("STRIDE_TEST_TMP");
+    snprintf(file, sizeof file, "%s/anomaly-%ld", folder ? folder : "/tmp", (long)getpid());
+    const struct CMUnitTest claims[] = {
+        CLAIM(the_first_number_gone_wrong_is_named),
+        CLAIM(gradients_gone_wrong_are_found_before_the_step),
+        CLAIM(what_comes_in_is_looked_at_first),
+        CLAIM(it_is_the_same_for_any_number_of_threads),
+        CLAIM(the_batch_is_kept_and_can_be_taken_again),
+        CLAIM(a_batch_that_cannot_be_kept_is_told),
+    };
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}
