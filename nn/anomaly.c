@@ -149,7 +149,12 @@ static void take_step(net *n, tensor x, tensor target, loss l, tensor dy, search
     tensor y = net_forward(n, x, NET_TRAIN);
     double value = loss_value(l, y, target, dy);
     if (error_text()) return;
-    if (!isfinite(value)) look(s, time_of(s, LOSS, 0), 0, y, "the net's output", NULL, NULL);
+    if (!isfinite(value) && !s->a.found) {
+        *s = (search){
+            s->layers, { true, "outputs are finite, their loss overflows" }, time_of(s, LOSS, 0), 0
+        };
+        return;
+    }
     look(s, time_of(s, LOSS, 1), 0, dy, "the derivative of the loss", NULL, NULL);
     net_zero_gradients(n);
     net_backward(n, dy, (tensor){ 0 });
