@@ -146,6 +146,19 @@ layer *layer_new(const layer_type *type, const void *options, int children, laye
     return l;
 }
 
+layer *layer_clone(const layer *l)
+{
+    layer **child = calloc((size_t)l->children + 1, sizeof *child); /* one more: calloc(0) may be NULL */
+    if (!child) {
+        error_set("%s: no memory", l->type->name);
+        return NULL;
+    }
+    for (int i = 0; i < l->children; i++) child[i] = layer_clone(l->child[i]);
+    layer *clone = layer_new(l->type, l->options, l->children, child);
+    free(child);
+    return clone;
+}
+
 void layer_free(layer *l)
 {
     if (!l) return;

@@ -162,6 +162,9 @@ void layer_split(const layer *l, ptrdiff_t count, void (*work)(ptrdiff_t i, void
 layer *layer_new(const layer_type *type, const void *options, int children, layer *const child[]);
 void layer_free(layer *l); /* and all it holds; NULL is allowed */
 
+/* The same layers with the same options, not yet planned; nothing of their memory, and so no parameters. */
+layer *layer_clone(const layer *l);
+
 /* "conv2d(out_channels=32, kernel=3x3)": the type and the options that differ from their defaults. As
  * snprintf: at most `size` bytes with the end; returns the whole length. */
 size_t layer_describe(const layer *l, char *to, size_t size);
@@ -191,6 +194,10 @@ int layer_measure(const layer *root, layer_needs *needs);
  * and kept when the tree is built again for another batch size, or as a part of a larger tree; a shape that
  * needs other parameters is refused. Batches smaller than planned are welcome afterwards. */
 int layer_build(layer *root, shape x, uint64_t seed);
+
+/* The same for a clone of a built tree, whose parameters and states it then has in common with it: for inference by
+ * another thread. It has no gradients. The other must not be freed before it, nor written to while it runs. */
+int layer_build_shared(layer *clone, shape x, const layer *of);
 
 /* All parameters of a built tree, their gradients and states, each as one flat tensor. */
 tensor layer_parameters(const layer *root);

@@ -338,9 +338,11 @@ static void free_batch_memory(layer_run *run)
 
 static void free_parameters(layer_run *run)
 {
-    tensor_free(run->parameters);
-    tensor_free(run->gradients);
-    tensor_free(run->states);
+    if (!run->borrows) {
+        tensor_free(run->parameters);
+        tensor_free(run->gradients);
+        tensor_free(run->states);
+    }
     run->parameters = run->gradients = run->states = (tensor){ 0 };
 }
 
@@ -389,6 +391,14 @@ static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *nee
     return -1;
 }
 
+/* What the layers of another tree have, these have too. */
+static void adopt(layer *l, const layer *of)
+{
+    for (int i = 0; i < l->params; i++) l->param[i] = of->param[i];
+    for (int i = 0; i < l->states; i++) l->state[i] = of->state[i];
+    for (int i = 0; i < l->children; i++) adopt(l->child[i], of->child[i]);
+}
+
 int layer_build(layer *root, shape x, uint64_t seed)
 {
     shape y;
@@ -427,6 +437,20 @@ int layer_build(layer *root, shape x, uint64_t seed)
     return 0;
 }
 
+int layer_build_shared(layer *clone, shape x, const layer *of)
+{
+    if (!clone || !of || !of->run || of->run->root != of || clone->run)
+        return error_set("layer_build_shared: expected a clone that is not built, of a tree that is");
+    layer_run *run = clone->run = calloc(1, sizeof *run);
+    if (!run) return error_set("layer_build_shared: no memory");
+    *run = (layer_run){
+        .root = clone, .borrows = true, .parameters = of->run->parameters, .states = of->run->states
+    };
+    if (layer_build(clone, x, 0)) return -1;
+    adopt(clone, of);
+    return 0;
+}
+
 /* ---- what was handed out ----------------------------------------------------------------------- */
 
 tensor layer_parameters(const layer *root)
@@ -454,5 +478,5 @@ static void reset(layer *l, const char *path, void *context)
 
 void layer_reset(layer *root, uint64_t seed)
 {
-    if (root && root->run) layer_visit(root, reset, &seed);
+    if (root && root->run && !root->run->borrows) layer_visit(root, reset, &seed);
 }

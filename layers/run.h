@@ -13,6 +13,7 @@ struct layer_run {
     int threads;
     double grain; /* work that is too little to be shared among them: see layer_work */
     tensor parameters, gradients, states; /* flat; kept when the batch size changes */
+    bool borrows;                         /* parameters and states are another tree's, and there are no gradients */
     tensor memory;                        /* flat: every layer's memory and outputs, one after another */
     bool forgets;                         /* no backward pass follows */
     ptrdiff_t block;                      /* of scratch that each thread has of its own: */

@@ -56,6 +56,35 @@ int net_build(net *n, ptrdiff_t batch, uint64_t seed)
     return 0;
 }
 
+net *net_share(const net *n, ptrdiff_t batch)
+{
+    if (!n || tensor_is_null(net_parameters(n)) || batch < 1) {
+        error_set("net_share: a batch of %td of a net that is %s; expected at least 1, of a built one", batch,
+                  !n             ? "NULL"
+                  : n->batch < 1 ? "not built"
+                                 : "built");
+        return NULL;
+    }
+    layer *root = layer_clone(n->root);
+    net *twin = root ? calloc(1, sizeof *twin) : NULL;
+    tensor outputs = twin ? tensor_new(shape_with_batch(n->output, batch)) : (tensor){ 0 };
+    if (root && !twin) error_set("net_share: no memory");
+    if (!tensor_is_null(outputs) &&
+        layer_build_shared(root, shape_with_batch(n->input, batch), n->root) == 0) {
+        *twin = (net){ .root = root,
+                       .input = n->input,
+                       .output = n->output,
+                       .batch = batch,
+                       .seed = n->seed,
+                       .outputs = outputs };
+        return twin;
+    }
+    tensor_free(outputs);
+    layer_free(root);
+    free(twin);
+    return NULL;
+}
+
 /* ---- running ------------------------------------------------------------------------------------ */
 
 static bool takes(const net *n, tensor x, const char *who)
@@ -89,6 +118,8 @@ int net_backward(net *n, tensor dy, tensor dx)
 {
     if (error_text()) return -1;
     if (!n || tensor_is_null(n->y)) return error_set("net_backward before net_forward");
+    if (tensor_is_null(net_gradients(n)))
+        return error_set("net_backward: a net that shares parameters has no gradients");
     if (n->forgot) return error_set("net_backward after a net_forward with NET_PREDICT, which keeps nothing");
     if (tensor_is_null(dy) || !shape_equal(dy.shape, n->y.shape))
         return error_set("net_backward: dy is %s, y was %s", shape_text(dy.shape).text,

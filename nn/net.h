@@ -8,7 +8,7 @@
  * Making a net plans it: shapes that do not fit are found there, and net_summary prints what it will
  * take, before anything large is allocated. After net_build nothing is allocated while it runs, but a
  * packed copy where the first layer is dense and x a view that BLAS cannot take. A net is used from one thread
- * at a time; two nets may run at once. While an error is latched nothing runs. */
+ * at a time; two nets may run at once, also where they share their parameters: net_share. While an error is latched nothing runs. */
 #ifndef STRIDE_NN_NET_H
 #define STRIDE_NN_NET_H
 
@@ -54,6 +54,11 @@ tensor net_forward(net *n, tensor x, net_mode mode);
 /* After a forward: adds to the gradients, and counts a step. dy is contiguous, as dx [N, input...], which may be
  * null: not wanted, and not computed. */
 int net_backward(net *n, tensor dy, tensor dx);
+
+/* The same net for inference by another thread: parameters and states are n's, memory is its own, for batches of up to
+ * `batch` images. n, which is built, may run meanwhile, but be trained only while the others rest, and is freed last. Where
+ * both are built for as many images they give the same bits. NULL with an error. */
+net *net_share(const net *n, ptrdiff_t batch);
 
 /* Inference for any number of images, in slices of the batch built for: y [N, output...]. */
 int net_predict(net *n, tensor x, tensor y);

@@ -290,6 +290,8 @@ static int allocate(run *r)
     ptrdiff_t batch = o->batch;
     if ((tensor_is_null(net_parameters(r->n)) || r->n->batch < batch) && net_build(r->n, batch, o->seed))
         return -1;
+    if (tensor_is_null(net_gradients(r->n)))
+        return error_set("train: the net shares its parameters with another, and has no gradients");
     r->x = tensor_new(shape_with_batch(r->d->x, batch));
     r->target = tensor_new(shape_with_batch(r->d->y, batch));
     r->dy = tensor_new(shape_with_batch(r->n->output, batch));

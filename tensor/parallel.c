@@ -1,4 +1,5 @@
 /* parallel.c: work that threads share, by OpenMP where the compiler has it; in turn where not. */
+#define _POSIX_C_SOURCE 200809L
 #include "tensor/parallel.h"
 #include "tensor/error.h"
 
@@ -6,10 +7,25 @@
 
 #ifdef _OPENMP
 #include <omp.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+/* A child has none of its parent's threads, but OpenMP believes that it has: it works with one. */
+static bool forked;
+
+static void note_fork(void)
+{
+    forked = true;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, note_fork);
+}
 
 int parallel_threads(void)
 {
-    return omp_in_parallel() ? 1 : omp_get_max_threads();
+    return forked || omp_in_parallel() ? 1 : omp_get_max_threads();
 }
 
 /* The first of the errors met, by the number of the work that met it. */
@@ -32,6 +48,8 @@ static void collect(failure *f, ptrdiff_t i)
 static void share(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context),
                   void *context)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     failure f = { .first = count };
     bool had_one = error_text() != NULL; /* the caller: its own stays */
 #pragma omp parallel for schedule(dynamic) num_threads(threads)

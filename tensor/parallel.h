@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Threads that could share work here and now: 1 where it is shared already. */
+/* Threads that could share work here and now: 1 where it is shared already, and in the child of a process that has
+ * shared work, whose threads stayed behind. */
 int parallel_threads(void);
 
 /* work(i, thread, context) for i below count, in any order, by up to so many threads, which are numbered from 0: the
