@@ -16,8 +16,12 @@
 
 #include "nn/net.h"
 
+#pragma GCC visibility push(default)
+
+/* Of layer_type. */
 typedef enum watch_hook { WATCH_FORWARD, WATCH_BACKWARD, WATCH_GRADIENT } watch_hook;
 
+/* One call of a hook. */
 typedef struct watch_call {
     layer *l;         /* as the hook sees it: of the images from l->first on */
     const layer *of;  /* the net's own */
@@ -30,7 +34,7 @@ typedef struct watch_call {
 /* Called by several threads at once, with different images. */
 typedef void watch_around(const watch_call *c, void *context);
 
-typedef struct watch watch;
+typedef struct watch watch; /* the net's types, put aside */
 
 /* Until watch_end a built net must not be built again, saved or freed. NULL with an error where there is no memory. */
 watch *watch_begin(net *n, watch_around *around, void *context);
@@ -38,5 +42,7 @@ void watch_end(watch *w); /* NULL is allowed */
 
 /* The hook itself. */
 void watch_run(const watch_call *c);
+
+#pragma GCC visibility pop
 
 #endif
