@@ -1,18 +1,32 @@
 /* machine.h: the kinds of machines that fast paths are compiled for; private to the library.
  *
  * Code for machine M is a macro over M, stamped for each by EACH_MACHINE. M_TARGET stands before a function that is
- * to have M's instructions, M_vector is its widest vector, M_loose the same anywhere in memory. What is for more
- * than the machine at hand is compiled, but not entered: kernel_choose says which it is. */
+ * to have M's instructions, M_vector is its widest vector, M_loose the same anywhere in memory, M_mask what comes
+ * of comparing two: all bits of a lane or none. Loops that the compiler turns into vectors itself are written once,
+ * INLINE, and called from what is stamped. What is for more than the machine at hand is compiled, but not entered:
+ * kernel_choose says which it is. */
 #ifndef STRIDE_TENSOR_MACHINE_H
 #define STRIDE_TENSOR_MACHINE_H
 
 #include "tensor/real.h"
 
+#define INLINE static inline __attribute__((always_inline))
+
+#ifdef STRIDE_DOUBLE
+typedef long long machine_bits; /* as many as a real has */
+#else
+typedef int machine_bits;
+#endif
+
 #define MACHINE(M, BYTES)                                                                                    \
     typedef real M##_vector __attribute__((vector_size(BYTES)));                                             \
-    typedef real M##_loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));
+    typedef real M##_loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));            \
+    typedef machine_bits M##_mask __attribute__((vector_size(BYTES)));
 
 #define MACHINE_LANES(M) ((int)(sizeof(M##_vector) / sizeof(real)))
+
+/* Of each lane a where the mask is set, b elsewhere. A macro: vectors are not passed without the machine's own. */
+#define MACHINE_PICK(M, mask, a, b) ((M##_vector)(((mask) & (M##_mask)(a)) | (~(mask) & (M##_mask)(b))))
 
 /* Sixteen bytes: SSE2, NEON, or what the compiler makes of it. */
 #define generic_TARGET
