@@ -1,5 +1,6 @@
 /* adaptive_avgpool.c: the image cut into output_size parts and each averaged, as A x Bᵀ: row i of A is
  * 1/length over its part, which goes from floor(i H / OH) to ceil((i+1) H / OH). */
+#include "layers/lanes.h"
 #include "layers/layers.h"
 #include "layers/separable.h"
 #include "layers/types.h"
@@ -31,7 +32,7 @@ static bool global(const layer *l, tensor x)
     return l->y.n[2] == 1 && l->y.n[3] == 1 && x.stride[3] == 1 && x.stride[2] == x.shape.n[3];
 }
 
-static void forward_global(tensor x, real *y)
+INLINE void forward_global(tensor x, real *y)
 {
     ptrdiff_t area = x.shape.n[2] * x.shape.n[3];
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
@@ -40,7 +41,7 @@ static void forward_global(tensor x, real *y)
                 (real)(sum_of_row(area, tensor_data(x) + i * x.stride[0] + c * x.stride[1]) / (double)area);
 }
 
-static void backward_global(const real *dy, tensor dx)
+INLINE void backward_global(const real *dy, tensor dx)
 {
     ptrdiff_t area = dx.shape.n[2] * dx.shape.n[3];
     real *to = tensor_data(dx);
@@ -50,10 +51,28 @@ static void backward_global(const real *dy, tensor dx)
     }
 }
 
+#define STAMP(M)                                                                                             \
+    M##_TARGET static void M##_forward(tensor x, real *y)                                                    \
+    {                                                                                                        \
+        forward_global(x, y);                                                                                \
+    }                                                                                                        \
+    M##_TARGET static void M##_backward(const real *dy, tensor dx)                                           \
+    {                                                                                                        \
+        backward_global(dy, dx);                                                                             \
+    }
+
+#define ROW_OF_TABLE(M) { M##_forward, M##_backward },
+
+EACH_MACHINE(STAMP)
+static const struct {
+    void (*forward)(tensor x, real *y);
+    void (*backward)(const real *dy, tensor dx);
+} machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
+
 static void forward(layer *l, tensor x, tensor y)
 {
     if (global(l, x)) {
-        forward_global(x, tensor_data(y));
+        machines[lanes_machine(l)].forward(x, tensor_data(y));
         return;
     }
     fill(l->scratch[0]);
@@ -65,7 +84,7 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
     if (global(l, dx)) {
-        backward_global(tensor_data(dy), dx);
+        machines[lanes_machine(l)].backward(tensor_data(dy), dx);
         return;
     }
     fill(l->scratch[0]);

@@ -1,4 +1,5 @@
 /* avgpool.c: the mean of each window, and its adjoint: each place of all windows of a row is one add. */
+#include "layers/lanes.h"
 #include "layers/layers.h"
 #include "layers/types.h"
 #include "layers/window.h"
@@ -57,7 +58,7 @@ typedef struct span {
     ptrdiff_t begin, end, at;
 } span;
 
-static span inside(const window *w, ptrdiff_t k)
+INLINE span inside(const window *w, ptrdiff_t k)
 {
     ptrdiff_t first = k * w->dilation[1] - w->before[1], stride = w->stride[1], last = w->size[1] - 1 - first;
     ptrdiff_t begin = first < 0 ? (-first + stride - 1) / stride : 0, end = last < 0 ? 0 : last / stride + 1;
@@ -65,7 +66,7 @@ static span inside(const window *w, ptrdiff_t k)
 }
 
 /* y[i] += x[i step], or the adjoint; steps that are known become vectors. */
-static void add_every(ptrdiff_t n, real *y, const real *x, ptrdiff_t step)
+INLINE void add_every(ptrdiff_t n, real *y, const real *x, ptrdiff_t step)
 {
     if (step == 1)
         for (ptrdiff_t i = 0; i < n; i++) y[i] += x[i];
@@ -75,7 +76,7 @@ static void add_every(ptrdiff_t n, real *y, const real *x, ptrdiff_t step)
         for (ptrdiff_t i = 0; i < n; i++) y[i] += x[i * step];
 }
 
-static void add_to_every(ptrdiff_t n, real *dx, ptrdiff_t step, const real *dy)
+INLINE void add_to_every(ptrdiff_t n, real *dx, ptrdiff_t step, const real *dy)
 {
     if (step == 1)
         for (ptrdiff_t i = 0; i < n; i++) dx[i] += dy[i];
@@ -86,7 +87,7 @@ static void add_to_every(ptrdiff_t n, real *dx, ptrdiff_t step, const real *dy)
 }
 
 /* Row `kh` of the windows of row oh, in the image; negative where it lies in the padding. */
-static ptrdiff_t row_inside(const window *w, ptrdiff_t oh, ptrdiff_t kh)
+INLINE ptrdiff_t row_inside(const window *w, ptrdiff_t oh, ptrdiff_t kh)
 {
     ptrdiff_t row = oh * w->stride[0] - w->before[0] + kh * w->dilation[0];
     return row < w->size[0] ? row : -1;
@@ -115,7 +116,7 @@ static view only_window(const window *w, ptrdiff_t oh)
     return v;
 }
 
-static real long_sum(view v, const real *x, const ptrdiff_t stride[2])
+INLINE real long_sum(view v, const real *x, const ptrdiff_t stride[2])
 {
     double sum = 0;
     bool beside = v.right * stride[1] == 1;
@@ -128,14 +129,14 @@ static real long_sum(view v, const real *x, const ptrdiff_t stride[2])
     return (real)sum;
 }
 
-static void long_spread(view v, real *dx, ptrdiff_t pitch, real dy)
+INLINE void long_spread(view v, real *dx, ptrdiff_t pitch, real dy)
 {
     dx += v.row * pitch + v.column;
     for (ptrdiff_t kh = 0; kh < v.rows; kh++, dx += v.down * pitch)
         for (ptrdiff_t k = 0; k < v.length; k++) dx[k * v.right] += dy;
 }
 
-static void sum_row(const window *w, ptrdiff_t oh, const real *x, const ptrdiff_t stride[2], real *y)
+INLINE void sum_row(const window *w, ptrdiff_t oh, const real *x, const ptrdiff_t stride[2], real *y)
 {
     memset(y, 0, (size_t)w->out[1] * sizeof(real));
     for (int kh = 0; kh < w->kernel[0]; kh++) {
@@ -148,7 +149,7 @@ static void sum_row(const window *w, ptrdiff_t oh, const real *x, const ptrdiff_
     }
 }
 
-static void spread_row(const window *w, ptrdiff_t oh, real *dx, const real *dy)
+INLINE void spread_row(const window *w, ptrdiff_t oh, real *dx, const real *dy)
 {
     for (int kh = 0; kh < w->kernel[0]; kh++) {
         ptrdiff_t row = row_inside(w, oh, kh);
@@ -168,54 +169,129 @@ static bool paired(const window *w)
     return pairs && !window_padded(w);
 }
 
-static void sum_pairs(ptrdiff_t n, const real *up, const real *down, real *y)
+INLINE void sum_pairs(int lanes, ptrdiff_t n, const real *up, const real *down, const real *weight, real *y)
 {
+    for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
+        begin = lanes_within(begin, lanes, n);
+        const real *a = up + 2 * begin, *b = down + 2 * begin, *factor = weight + begin;
+        real *to = y + begin;
 #pragma omp simd
-    for (ptrdiff_t i = 0; i < n; i++) y[i] = up[2 * i] + up[2 * i + 1] + down[2 * i] + down[2 * i + 1];
+        for (int i = 0; i < lanes; i++)
+            to[i] = (a[2 * i] + a[2 * i + 1] + b[2 * i] + b[2 * i + 1]) * factor[i];
+    }
 }
 
-static void spread_pairs(ptrdiff_t n, const real *dy, real *up, real *down)
+INLINE void spread_pairs(int lanes, ptrdiff_t n, const real *dy, const real *weight, real *up, real *down)
 {
+    for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
+        begin = lanes_within(begin, lanes, n);
+        const real *from = dy + begin, *factor = weight + begin;
+        real *a = up + 2 * begin, *b = down + 2 * begin;
 #pragma omp simd
-    for (ptrdiff_t i = 0; i < n; i++) up[2 * i] = up[2 * i + 1] = down[2 * i] = down[2 * i + 1] = dy[i];
+        for (int i = 0; i < lanes; i++)
+            a[2 * i] = a[2 * i + 1] = b[2 * i] = b[2 * i + 1] = from[i] * factor[i];
+    }
 }
 
-static void forward_channel(const window *w, const real *x, const ptrdiff_t stride[2], const real *weight,
-                            real *y)
+/* ---- channels, for each machine --------------------------------------------------------------------- */
+
+/* What is the same for all of them. */
+typedef struct plane {
+    const window *w;
+    const real *weight;
+    real *weighed;
+    view top; /* where a row has one window, what the first one sees */
+    bool pairs;
+} plane;
+
+static plane begin(const layer *l, const window *w)
 {
-    const ptrdiff_t n = w->out[1];
-    for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, y += n, weight += n) {
+    return (plane){ w, weights(l, w), tensor_data(l->scratch[WEIGHED]), only_window(w, 0), paired(w) };
+}
+
+INLINE void forward_channel(int lanes, const plane *p, const real *x, const ptrdiff_t stride[2], real *y)
+{
+    const ptrdiff_t n = p->w->out[1];
+    const real *weight = p->weight;
+    for (ptrdiff_t oh = 0; oh < p->w->out[0]; oh++, y += n, weight += n) {
         const real *up = x + 2 * oh * stride[0];
-        if (n == 1) y[0] = long_sum(only_window(w, oh), x, stride);
-        else if (stride[1] == 1 && paired(w)) sum_pairs(n, up, up + stride[0], y);
-        else sum_row(w, oh, x, stride, y);
+        if (stride[1] == 1 && p->pairs) {
+            BY_LANES(lanes, sum_pairs, n, up, up + stride[0], weight, y);
+            continue;
+        }
+        if (n == 1) y[0] = long_sum(oh == 0 ? p->top : only_window(p->w, oh), x, stride);
+        else sum_row(p->w, oh, x, stride, y);
         for (ptrdiff_t i = 0; i < n; i++) y[i] *= weight[i];
     }
 }
 
-static void backward_channel(const window *w, const real *dy, const real *weight, real *weighed, real *dx)
+/* 2×2 windows side by side see each place once, but for a last row and column. */
+INLINE void backward_pairs(int lanes, const plane *p, const real *dy, real *dx)
 {
-    const ptrdiff_t n = w->out[1];
-    memset(dx, 0, (size_t)(w->size[0] * w->size[1]) * sizeof(real));
-    for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, dy += n, weight += n) {
-        real *up = dx + 2 * oh * w->size[1];
-        for (ptrdiff_t i = 0; i < n; i++) weighed[i] = dy[i] * weight[i];
-        if (n == 1) long_spread(only_window(w, oh), dx, w->size[1], weighed[0]);
-        else if (paired(w)) spread_pairs(n, weighed, up, up + w->size[1]);
-        else spread_row(w, oh, dx, weighed);
+    const ptrdiff_t n = p->w->out[1], wide = p->w->size[1], high = p->w->out[0];
+    const real *weight = p->weight;
+    for (ptrdiff_t oh = 0; oh < high; oh++, dy += n, weight += n, dx += 2 * wide) {
+        BY_LANES(lanes, spread_pairs, n, dy, weight, dx, dx + wide);
+        if (wide % 2) dx[wide - 1] = dx[2 * wide - 1] = 0;
+    }
+    if (p->w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof(real));
+}
+
+INLINE void backward_channel(int lanes, const plane *p, const real *dy, real *dx)
+{
+    const ptrdiff_t n = p->w->out[1], area = p->w->size[0] * p->w->size[1];
+    const real *weight = p->weight;
+    if (p->pairs) {
+        backward_pairs(lanes, p, dy, dx);
+        return;
+    }
+    if (p->w->out[0] * n == 1 && p->top.rows * p->top.length == area) {
+        const real part = dy[0] * weight[0];
+        for (ptrdiff_t i = 0; i < area; i++) dx[i] = part;
+        return;
+    }
+    memset(dx, 0, (size_t)area * sizeof(real));
+    for (ptrdiff_t oh = 0; oh < p->w->out[0]; oh++, dy += n, weight += n) {
+        for (ptrdiff_t i = 0; i < n; i++) p->weighed[i] = dy[i] * weight[i];
+        if (n == 1) long_spread(oh == 0 ? p->top : only_window(p->w, oh), dx, p->w->size[1], p->weighed[0]);
+        else spread_row(p->w, oh, dx, p->weighed);
     }
 }
+
+typedef void forward_pass(const plane *p, tensor x, real *y);
+typedef void backward_pass(const plane *p, const real *dy, tensor dx);
+
+#define STAMP(M)                                                                                             \
+    M##_TARGET static void M##_forward(const plane *p, tensor x, real *y)                                    \
+    {                                                                                                        \
+        const real *image = tensor_data(x);                                                                  \
+        for (ptrdiff_t i = 0; i < x.shape.n[0]; i++, image += x.stride[0])                                   \
+            for (ptrdiff_t c = 0; c < x.shape.n[1]; c++, y += p->w->out[0] * p->w->out[1])                   \
+                forward_channel(MACHINE_LANES(M), p, image + c * x.stride[1], x.stride + 2, y);              \
+    }                                                                                                        \
+    M##_TARGET static void M##_backward(const plane *p, const real *dy, tensor dx)                           \
+    {                                                                                                        \
+        real *to = tensor_data(dx);                                                                          \
+        for (ptrdiff_t k = dx.shape.n[0] * dx.shape.n[1]; k > 0; k--) {                                      \
+            backward_channel(MACHINE_LANES(M), p, dy, to);                                                   \
+            dy += p->w->out[0] * p->w->out[1], to += p->w->size[0] * p->w->size[1];                          \
+        }                                                                                                    \
+    }
+
+#define ROW_OF_TABLE(M) { M##_forward, M##_backward },
+
+EACH_MACHINE(STAMP)
+static const struct {
+    forward_pass *forward;
+    backward_pass *backward;
+} machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
 
 static void forward(layer *l, tensor x, tensor y)
 {
     window w;
     geometry(l, l->x, &w);
-    const real *weight = weights(l, &w), *image = tensor_data(x);
-    real *out = tensor_data(y);
-    ptrdiff_t area = w.out[0] * w.out[1];
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++, image += x.stride[0])
-        for (ptrdiff_t c = 0; c < x.shape.n[1]; c++, out += area)
-            forward_channel(&w, image + c * x.stride[1], x.stride + 2, weight, out);
+    plane p = begin(l, &w);
+    machines[lanes_machine(l)].forward(&p, x, tensor_data(y));
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
@@ -223,11 +299,8 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
     (void)x, (void)y;
     window w;
     geometry(l, l->x, &w);
-    const real *weight = weights(l, &w), *out = tensor_data(dy);
-    real *to = tensor_data(dx), *weighed = tensor_data(l->scratch[WEIGHED]);
-    ptrdiff_t area = w.out[0] * w.out[1], image = w.size[0] * w.size[1];
-    for (ptrdiff_t k = dx.shape.n[0] * dx.shape.n[1]; k > 0; k--, out += area, to += image)
-        backward_channel(&w, out, weight, weighed, to);
+    plane p = begin(l, &w);
+    machines[lanes_machine(l)].backward(&p, tensor_data(dy), dx);
 }
 
 static const layer_field fields[] = {

@@ -39,4 +39,14 @@ static inline ptrdiff_t lanes_within(ptrdiff_t i, int lanes, ptrdiff_t n)
     return i + lanes > n ? n - lanes : i;
 }
 
+/* DO(lanes, n, ...) with the longest vectors, up to `lanes`, of which n elements fill one. */
+enum { LANES_MOST = 64 / sizeof(real) };
+#define BY_LANES(lanes, DO, n, ...)                                                                          \
+    do {                                                                                                     \
+        if ((lanes) >= LANES_MOST && (n) >= LANES_MOST) DO(LANES_MOST, n, __VA_ARGS__);                      \
+        else if ((lanes) >= LANES_MOST / 2 && (n) >= LANES_MOST / 2) DO(LANES_MOST / 2, n, __VA_ARGS__);     \
+        else if ((n) >= LANES_MOST / 4) DO(LANES_MOST / 4, n, __VA_ARGS__);                                  \
+        else DO(1, n, __VA_ARGS__);                                                                          \
+    } while (0)
+
 #endif

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_LANES = 64 / sizeof(real) }; /* of any machine */
-
 maxima_layout maxima_arrange(const window *w)
 {
     ptrdiff_t wide = w->before[1] + w->size[1] + w->after[1], stride = w->stride[1];
@@ -18,12 +16,12 @@ maxima_layout maxima_arrange(const window *w)
 ptrdiff_t maxima_copy_room(const window *w)
 {
     maxima_layout a = maxima_arrange(w);
-    return a.phases * a.rows * a.pitch + MOST_LANES;
+    return a.phases * a.rows * a.pitch + LANES_MOST;
 }
 
 ptrdiff_t maxima_first_room(const window *w)
 {
-    return w->out[1] + MOST_LANES;
+    return w->out[1] + LANES_MOST;
 }
 
 /* ---- channels and their layout --------------------------------------------------------------------- */
@@ -54,15 +52,6 @@ INLINE void copy(int lanes, ptrdiff_t n, const real *x, real *y)
     }
 }
 
-/* Each with the longest vectors, up to `lanes`, of which one fits. */
-#define BY_VECTORS(DO, n, ...)                                                                               \
-    do {                                                                                                     \
-        if (lanes >= MOST_LANES && (n) >= MOST_LANES) DO(MOST_LANES, n, __VA_ARGS__);                        \
-        else if (lanes >= MOST_LANES / 2 && (n) >= MOST_LANES / 2) DO(MOST_LANES / 2, n, __VA_ARGS__);       \
-        else if ((n) >= MOST_LANES / 4) DO(MOST_LANES / 4, n, __VA_ARGS__);                                  \
-        else DO(1, n, __VA_ARGS__);                                                                          \
-    } while (0)
-
 /* Where a row of n elements lies that begins in column `begin`: of its k-th element's phase, the first place and
  * how many. */
 typedef struct stretch {
@@ -78,10 +67,10 @@ INLINE stretch stretch_of(maxima_layout a, ptrdiff_t begin, ptrdiff_t n, ptrdiff
 /* A row of neighbours; of elements `step` apart. */
 INLINE void copy_row(int lanes, maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const real *x, real *to)
 {
-    if (a.phases == 1) BY_VECTORS(copy, n, x, to + begin);
+    if (a.phases == 1) BY_LANES(lanes, copy, n, x, to + begin);
     else if (a.phases == 2) {
         stretch s = stretch_of(a, begin, n, 0), t = stretch_of(a, begin, n, 1);
-        BY_VECTORS(part, t.count, x, to + s.at, to + t.at);
+        BY_LANES(lanes, part, t.count, x, to + s.at, to + t.at);
         if (n % 2) to[s.at + t.count] = x[n - 1];
     } else
         for (ptrdiff_t k = 0; k < a.phases && k < n; k++) {
@@ -250,18 +239,18 @@ typedef struct seen {
 static seen see(const window *w, real *room)
 {
     ptrdiff_t margin = (w->kernel[1] - 1) / w->stride[1];
-    ptrdiff_t reach = (w->before[1] + w->size[1]) / w->stride[1] + 1, pitch = margin + reach + MOST_LANES;
+    ptrdiff_t reach = (w->before[1] + w->size[1]) / w->stride[1] + 1, pitch = margin + reach + LANES_MOST;
     return (seen){ margin, pitch, w->out[0] * pitch, room };
 }
 
 ptrdiff_t maxima_seen_room(const window *w)
 {
-    return gathers(w, MOST_LANES) ? 2 * see(w, NULL).places : 1;
+    return gathers(w, LANES_MOST) ? 2 * see(w, NULL).places : 1;
 }
 
 void maxima_prepare_adjoint(const maxima *m)
 {
-    if (!gathers(&m->w, MOST_LANES)) return;
+    if (!gathers(&m->w, LANES_MOST)) return;
     seen s = see(&m->w, m->seen);
     fill(s.dy, s.places, 0);
     fill(s.dy + s.places, s.places, -1);
@@ -314,8 +303,8 @@ INLINE void gather_rows(int lanes, const maxima *m, int stride, int odd, int wid
     const seen s = see(w, m->seen);
     for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, dy += count, place += count) {
         real *to = s.dy + oh * s.pitch + s.margin;
-        BY_VECTORS(copy, count, dy, to);
-        BY_VECTORS(copy, count, place, to + s.places);
+        BY_LANES(lanes, copy, count, dy, to);
+        BY_LANES(lanes, copy, count, place, to + s.places);
     }
     reach r = {
         .down = w->stride[0], .pitch = s.pitch, .places = s.places, .stride = stride, .odd = odd, .wide = wide
