@@ -4,6 +4,7 @@
  * Each is stamped into a type of its own, so that the compiler sees the function in the loop. A slope that is
  * told by y alone lets the function run in place; one that is told by x alone lets y be overwritten. */
 #include "layers/exponential.h"
+#include "layers/lanes.h"
 #include "layers/layers.h"
 #include "layers/types.h"
 
@@ -14,13 +15,13 @@
 
 #define UNUSED(...) (void)sizeof((double[]){ __VA_ARGS__ })
 #define VALUE(NAME, EXPRESSION)                                                                              \
-    static inline real NAME##_value(real x, real a)                                                          \
+    INLINE real NAME##_value(real x, real a)                                                                 \
     {                                                                                                        \
         UNUSED(x, a);                                                                                        \
         return EXPRESSION;                                                                                   \
     }
 #define SLOPE(NAME, EXPRESSION)                                                                              \
-    static inline real NAME##_slope(real x, real y, real a)                                                  \
+    INLINE real NAME##_slope(real x, real y, real a)                                                         \
     {                                                                                                        \
         UNUSED(x, y, a);                                                                                     \
         return EXPRESSION;                                                                                   \
@@ -142,8 +143,6 @@ static int plan(layer *l, shape x, shape *y)
     return 0;
 }
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* No element depends on another, also where y is x. */
 INLINE void value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], real a,
                       real (*value)(real, real))
@@ -185,24 +184,33 @@ static void walk_slopes(enum told_by by, tensor x, tensor y, tensor dy, tensor d
     tensor_walk(4, (tensor[]){ dx, dy, by == Y ? y : x, by == X ? x : y }, TENSOR_ANY_ORDER, row, &a);
 }
 
-/* `...` sets the option's fields, where a function has one. */
-#define ACTIVATION(NAME, TOLD_BY, ...)                                                                       \
-    static void NAME##_value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *a)           \
+#define ROWS(M, NAME)                                                                                        \
+    M##_TARGET static void M##_##NAME##_value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[],   \
+                                                  void *a)                                                   \
     {                                                                                                        \
         value_row(n, at, stride, *(const real *)a, NAME##_value);                                            \
     }                                                                                                        \
-    static void NAME##_slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *a)           \
+    M##_TARGET static void M##_##NAME##_slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[],   \
+                                                  void *a)                                                   \
     {                                                                                                        \
         slope_row(n, at, stride, *(const real *)a, NAME##_slope);                                            \
-    }                                                                                                        \
+    }
+#define VALUE_ROW(M, NAME) M##_##NAME##_value_row,
+#define SLOPE_ROW(M, NAME) M##_##NAME##_slope_row,
+
+/* `...` sets the option's fields, where a function has one. */
+#define ACTIVATION(NAME, TOLD_BY, ...)                                                                       \
+    EACH_MACHINE_OF(ROWS, NAME)                                                                              \
+    static tensor_row *const NAME##_value_rows[] = { EACH_MACHINE_OF(VALUE_ROW, NAME) };                     \
+    static tensor_row *const NAME##_slope_rows[] = { EACH_MACHINE_OF(SLOPE_ROW, NAME) };                     \
     static void NAME##_forward(layer *l, tensor x, tensor y)                                                 \
     {                                                                                                        \
         real a = option(l);                                                                                  \
-        tensor_walk(2, (tensor[]){ y, x }, TENSOR_ANY_ORDER, NAME##_value_row, &a);                          \
+        tensor_walk(2, (tensor[]){ y, x }, TENSOR_ANY_ORDER, NAME##_value_rows[lanes_machine(l)], &a);       \
     }                                                                                                        \
     static void NAME##_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)                          \
     {                                                                                                        \
-        walk_slopes(TOLD_BY, x, y, dy, dx, NAME##_slope_row, option(l));                                     \
+        walk_slopes(TOLD_BY, x, y, dy, dx, NAME##_slope_rows[lanes_machine(l)], option(l));                  \
     }                                                                                                        \
     const layer_type layer_type_##NAME = { .name = #NAME,                                                    \
                                            .plan = plan,                                                     \

@@ -177,7 +177,7 @@ INLINE void sum_pairs(int lanes, ptrdiff_t n, const real *up, const real *down, 
         real *to = y + begin;
 #pragma omp simd
         for (int i = 0; i < lanes; i++)
-            to[i] = (a[2 * i] + a[2 * i + 1] + b[2 * i] + b[2 * i + 1]) * factor[i];
+            to[i] = ((a[2 * i] + b[2 * i]) + (a[2 * i + 1] + b[2 * i + 1])) * factor[i];
     }
 }
 
@@ -209,32 +209,48 @@ static plane begin(const layer *l, const window *w)
     return (plane){ w, weights(l, w), tensor_data(l->scratch[WEIGHED]), only_window(w, 0), paired(w) };
 }
 
-INLINE void forward_channel(int lanes, const plane *p, const real *x, const ptrdiff_t stride[2], real *y)
+/* A row that is shorter than a vector is taken for one as long: what is written behind its end is overwritten by the
+ * next one. Not so the last ones, behind which nothing may be read or written. */
+INLINE ptrdiff_t stretched(int lanes, ptrdiff_t n, ptrdiff_t left_small, ptrdiff_t left_large)
 {
-    const ptrdiff_t n = p->w->out[1];
+    return n < lanes && left_small >= lanes && left_large >= 2 * lanes ? lanes : n;
+}
+
+INLINE void forward_pairs(int lanes, const plane *p, const real *x, ptrdiff_t down, real *y)
+{
+    const ptrdiff_t high = p->w->out[0], n = p->w->out[1], wide = p->w->size[1];
     const real *weight = p->weight;
-    for (ptrdiff_t oh = 0; oh < p->w->out[0]; oh++, y += n, weight += n) {
-        const real *up = x + 2 * oh * stride[0];
-        if (stride[1] == 1 && p->pairs) {
-            BY_LANES(lanes, sum_pairs, n, up, up + stride[0], weight, y);
-            continue;
-        }
-        if (n == 1) y[0] = long_sum(oh == 0 ? p->top : only_window(p->w, oh), x, stride);
-        else sum_row(p->w, oh, x, stride, y);
-        for (ptrdiff_t i = 0; i < n; i++) y[i] *= weight[i];
+    ptrdiff_t rows = p->w->size[0] - 1; /* from the lower one on */
+    for (ptrdiff_t oh = 0; oh < high; oh++, rows -= 2, x += 2 * down, y += n, weight += n) {
+        ptrdiff_t count = stretched(lanes, n, (high - oh) * n, down == wide ? rows * wide : 0);
+        BY_LANES(lanes, sum_pairs, count, x, x + down, weight, y);
     }
 }
 
-/* 2×2 windows side by side see each place once, but for a last row and column. */
 INLINE void backward_pairs(int lanes, const plane *p, const real *dy, real *dx)
 {
-    const ptrdiff_t n = p->w->out[1], wide = p->w->size[1], high = p->w->out[0];
+    const ptrdiff_t high = p->w->out[0], n = p->w->out[1], wide = p->w->size[1];
     const real *weight = p->weight;
     for (ptrdiff_t oh = 0; oh < high; oh++, dy += n, weight += n, dx += 2 * wide) {
         BY_LANES(lanes, spread_pairs, n, dy, weight, dx, dx + wide);
         if (wide % 2) dx[wide - 1] = dx[2 * wide - 1] = 0;
     }
-    if (p->w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof(real));
+    if (p->w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof(real)); /* a last row that no window sees */
+}
+
+INLINE void forward_channel(int lanes, const plane *p, const real *x, const ptrdiff_t stride[2], real *y)
+{
+    const ptrdiff_t n = p->w->out[1];
+    const real *weight = p->weight;
+    if (stride[1] == 1 && p->pairs) {
+        forward_pairs(lanes, p, x, stride[0], y);
+        return;
+    }
+    for (ptrdiff_t oh = 0; oh < p->w->out[0]; oh++, y += n, weight += n) {
+        if (n == 1) y[0] = long_sum(oh == 0 ? p->top : only_window(p->w, oh), x, stride);
+        else sum_row(p->w, oh, x, stride, y);
+        for (ptrdiff_t i = 0; i < n; i++) y[i] *= weight[i];
+    }
 }
 
 INLINE void backward_channel(int lanes, const plane *p, const real *dy, real *dx)

@@ -6,7 +6,7 @@
 #ifndef STRIDE_LAYERS_EXPONENTIAL_H
 #define STRIDE_LAYERS_EXPONENTIAL_H
 
-#include "tensor/real.h"
+#include "tensor/machine.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -14,17 +14,17 @@
 
 #ifdef STRIDE_DOUBLE
 
-static inline real exponential(real x)
+INLINE real exponential(real x)
 {
     return exp(x);
 }
 
-static inline real exponential_less_1(real x)
+INLINE real exponential_less_1(real x)
 {
     return expm1(x);
 }
 
-static inline real hyperbolic_tangent(real x)
+INLINE real hyperbolic_tangent(real x)
 {
     return tanh(x);
 }
@@ -49,7 +49,7 @@ static inline exponent exponent_of(real x)
 }
 
 /* 2^(e - 127) */
-static inline real power_of_2(uint32_t e)
+INLINE real power_of_2(uint32_t e)
 {
     uint32_t bits = e << 23;
     real power;
@@ -58,7 +58,7 @@ static inline real power_of_2(uint32_t e)
 }
 
 /* In two factors, of which neither overflows; outside of the range both ends are 0 and infinity as they should. */
-static inline real exponential(real x)
+INLINE real exponential(real x)
 {
     real low = x < -104 ? -104 : x, within = low > 89 ? 89 : low;
     exponent e = exponent_of(within);
@@ -67,14 +67,14 @@ static inline real exponential(real x)
 }
 
 /* For x up to 0. */
-static inline real exponential_less_1(real x)
+INLINE real exponential_less_1(real x)
 {
     exponent e = exponent_of(x < -30 ? -30 : x);
     real power = power_of_2(e.n254 - 127);
     return power * e.less_1 + (power - 1);
 }
 
-static inline real hyperbolic_tangent(real x)
+INLINE real hyperbolic_tangent(real x)
 {
     real e = exponential_less_1(-2 * fabs(x)); /* in [-1, 0] */
     return copysign(-e / (2 + e), x);
@@ -82,7 +82,7 @@ static inline real hyperbolic_tangent(real x)
 
 #endif
 
-static inline real logistic(real x)
+INLINE real logistic(real x)
 {
     return 1 / (1 + exponential(-x));
 }

@@ -38,8 +38,10 @@ MACHINE(avx2, 32)
 #define avx512_TARGET __attribute__((target("avx512f,fma")))
 MACHINE(avx512, 64)
 #define EACH_MACHINE(DO) DO(avx512) DO(avx2) DO(generic)
+#define EACH_MACHINE_OF(DO, NAME) DO(avx512, NAME) DO(avx2, NAME) DO(generic, NAME)
 #else
 #define EACH_MACHINE(DO) DO(generic)
+#define EACH_MACHINE_OF(DO, NAME) DO(generic, NAME)
 #endif
 
 /* A loop over vectors of an array: left to itself, gcc keeps the array in memory and copies it at the end. */
