@@ -176,7 +176,7 @@ OPENMP ?= $(eval OPENMP := $(shell probe=$$(mktemp); echo 'int main(void) { retu
 
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
-COMPILE = $(CC) -std=c11 -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(OPENMP) $(SANITIZER) $(LIB_CFLAGS) \
+COMPILE = $(CC) -std=c11 -ffp-contract=off -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(OPENMP) $(SANITIZER) $(LIB_CFLAGS) \
           $(CPPFLAGS) $(CFLAGS)
 # Of the libraries: a function is seen from outside only where a header that is installed declares it.
 CORE_CFLAGS := -fvisibility=hidden

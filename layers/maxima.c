@@ -229,8 +229,8 @@ static bool gathers(const window *w, int lanes)
     return near && w->stride[1] <= 2 && w->kernel[0] <= 4 * lanes / w->kernel[1];
 }
 
-/* dy and places of a channel, [2, OH, pitch], each row after a margin: what is beside the windows of a row counts
- * for nothing. */
+/* dy and places of a channel, [2, OH, pitch], each row after a margin. Beside the windows of a row are no places: what
+ * dy is there counts for nothing. */
 typedef struct seen {
     ptrdiff_t margin, pitch, places; /* from dy on, as far as the places are */
     real *dy;
@@ -252,7 +252,6 @@ void maxima_prepare_adjoint(const maxima *m)
 {
     if (!gathers(&m->w, LANES_MOST)) return;
     seen s = see(&m->w, m->seen);
-    fill(s.dy, s.places, 0);
     fill(s.dy + s.places, s.places, -1);
 }
 

@@ -2,8 +2,10 @@
  * machine can run. */
 #include "layers/layers.h"
 #include "tensor/kernel.h"
+#include "tests/naive.h"
 #include "tests/support.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const engines[] = { "generic", "avx2", "avx512" };
@@ -261,6 +263,168 @@ static void narrow_images_of_many_channels_are_convolved_as_by_the_reference(voi
     use_engine(NULL);
 }
 
+/* ---- pooling ----------------------------------------------------------------------------------------- */
+
+/* Windows of all kinds, half of them of the sizes that have loops of their own; rows of no vector and of many. */
+static maxpool roll_windows(dice *d, shape *x)
+{
+    maxpool o = { .ceil_mode = chance(d, 30), .pad_value = (pad_value)roll(d, 0, 2) };
+    int size = chance(d, 50) ? (int)roll(d, 2, 3) : 0;
+    *x = SHAPE(roll(d, 1, 2), roll(d, 1, 3), roll(d, 1, 14), roll(d, 1, chance(d, 50) ? 20 : 90));
+    for (int axis = 0; axis < 2; axis++) {
+        o.kernel[axis] = size ? size : (int)roll(d, 1, 5);
+        o.stride[axis] = size && chance(d, 70) ? 2 : (int)roll(d, 1, 3);
+        o.dilation[axis] = chance(d, 80) ? 1 : 2;
+        int reach = o.dilation[axis] * (o.kernel[axis] - 1) + 1;
+        o.padding[axis] = chance(d, 50) ? 0 : (int)roll(d, 0, reach - 1);
+        if (x->n[2 + axis] < reach) x->n[2 + axis] = reach;
+    }
+    return o;
+}
+
+/* Into the first images of tensors that have one more, which must stay as it is. */
+static void assert_pools(layer *l, dice *d, tensor x, tensor dy, naive want)
+{
+    const real mark = 77;
+    ptrdiff_t images = x.shape.n[0];
+    assert_int_equal(layer_build(l, x.shape, 1), 0);
+    layer_mode(l, chance(d, 50), 1, 1);
+    shape more_y = l->y, more_x = x.shape;
+    more_y.n[0] = more_x.n[0] = images + 1;
+    tensor y = tensor_new(more_y), dx = tensor_new(more_x);
+    tensor_fill(y, mark), tensor_fill(dx, mark);
+    tensor y_own = tensor_narrow(y, 0, 0, images), dx_own = tensor_narrow(dx, 0, 0, images);
+    layer_spoil_scratch(l);
+    layer_forward(l, x, y_own);
+    layer_spoil_scratch(l);
+    layer_backward(l, x, y_own, dy, dx_own);
+    assert_same(y_own, want.y);
+    assert_same(dx_own, want.dx);
+    tensor after[] = { tensor_narrow(y, 0, images, 1), tensor_narrow(dx, 0, images, 1) };
+    for (int i = 0; i < 2; i++) {
+        tensor marks = tensor_new(after[i].shape);
+        tensor_fill(marks, mark);
+        assert_same(after[i], marks);
+        tensor_free(marks);
+    }
+    tensor_free(y), tensor_free(dx), tensor_free(dy), layer_free(l);
+    naive_free(want);
+}
+
+/* -2 … 2: most windows have several maxima. */
+static void a_maximum_case(const kernel *k, dice *d)
+{
+    (void)k;
+    shape s;
+    maxpool o = roll_windows(d, &s);
+    tensor whole, x = roll_view(d, s, &whole), dy = roll_tensor(d, naive_maxpool_shape(o, s), -5, 5);
+    roll_elements(d, x, -2, 2);
+    for (int rare = chance(d, 40) ? 20 : 0; rare > 0; rare--) {
+        const double values[] = { NAN, INFINITY, -INFINITY };
+        *tensor_at(x, INDEX(roll(d, 0, s.n[0] - 1), roll(d, 0, s.n[1] - 1), roll(d, 0, s.n[2] - 1),
+                            roll(d, 0, s.n[3] - 1))) = (real)values[roll(d, 0, 2)];
+    }
+    assert_pools(layer_maxpool(o), d, x, dy, naive_maxpool(o, x, dy));
+    tensor_free(whole);
+}
+
+static void every_engine_finds_maxima_as_defined(void **state)
+{
+    each_engine(a_maximum_case);
+}
+
+/* Of divisors that are powers of two: exact. */
+static void a_mean_case(const kernel *k, dice *d)
+{
+    (void)k;
+    shape s;
+    maxpool g = roll_windows(d, &s);
+    avgpool o = { .ceil_mode = g.ceil_mode, .count_exclude_pad = chance(d, 50) };
+    bool all = chance(d, 20);
+    for (int axis = 0; axis < 2; axis++) {
+        o.kernel[axis] = all ? 0 : 1 << g.kernel[axis] / 2;
+        o.stride[axis] = all ? 0 : g.stride[axis];
+        o.padding[axis] = all || g.padding[axis] >= o.kernel[axis] ? 0 : g.padding[axis];
+        if (all) s.n[2 + axis] = 1 << roll(d, 0, 5);
+        else if (s.n[2 + axis] < o.kernel[axis]) s.n[2 + axis] = o.kernel[axis];
+    }
+    tensor whole, x = roll_view(d, s, &whole), dy = roll_tensor(d, naive_avgpool_shape(o, s), -5, 5);
+    roll_elements(d, x, -9, 9);
+    naive want = naive_avgpool(o, x, dy);
+    if (want.exact) assert_pools(layer_avgpool(o), d, x, dy, want);
+    else naive_free(want), tensor_free(dy);
+    tensor_free(whole);
+}
+
+static void every_engine_takes_means_as_defined(void **state)
+{
+    each_engine(a_mean_case);
+}
+
+/* The windows that have loops of their own, over images of few rows that end wherever a vector may. */
+static void every_engine_pools_images_of_any_width(void **state)
+{
+    const avgpool means = { .kernel = { 2, 2 } };
+    const maxpool maxima[] = { { .kernel = { 2, 2 } },
+                               { .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } } };
+    dice d = { { 1 } };
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+        for (ptrdiff_t size = 0; size < 4 * 36 && available(i); size++) {
+            shape s = SHAPE(1, 2, 2 + size % 4, 2 + size / 4);
+            about("%s, %s", engines[i], shape_text(s).text);
+            tensor x = roll_tensor(&d, s, -2, 2), dy = roll_tensor(&d, naive_avgpool_shape(means, s), -5, 5);
+            assert_pools(layer_avgpool(means), &d, x, dy, naive_avgpool(means, x, dy));
+            for (int m = 0; m < 2; m++) {
+                dy = roll_tensor(&d, naive_maxpool_shape(maxima[m], s), -5, 5);
+                assert_pools(layer_maxpool(maxima[m]), &d, x, dy, naive_maxpool(maxima[m], x, dy));
+            }
+            tensor_free(x);
+        }
+    use_engine(NULL);
+}
+
+/* ---- elements ---------------------------------------------------------------------------------------- */
+
+static layer *mean_of_all(void)
+{
+    return layer_avgpool((avgpool){ .kernel = { 0, 0 } });
+}
+
+static layer *mean_of_parts(void)
+{
+    return layer_adaptive_avgpool((adaptive_avgpool){ 0 });
+}
+
+static layer *mean_of_pairs(void)
+{
+    return layer_avgpool((avgpool){ .kernel = { 2, 2 } });
+}
+
+/* No sum in another order, no product that is not rounded. */
+static void every_engine_rounds_alike(void **state)
+{
+    layer *(*const makes[])(void) = { layer_relu,  layer_relu6,   layer_gelu,     layer_silu, layer_mish,
+                                      layer_tanh,  layer_sigmoid, layer_softplus, layer_selu, layer_hardswish,
+                                      mean_of_all, mean_of_parts, mean_of_pairs };
+    for (size_t m = 0; m < sizeof makes / sizeof *makes; m++) {
+        dice d = { { 3 } };
+        tensor x = tensor_new(SHAPE(2, 3, 13, 17));
+        tensor_uniform(x, (random_key){ 1, 1 }, -4, 4);
+        results plain = run_layer("generic", makes[m](), x, d);
+        for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+            if (!available(i)) continue;
+            about("%s, layer %d", engines[i], (int)m);
+            results r = run_layer(engines[i], makes[m](), x, d);
+            assert_same(r.y, plain.y);
+            assert_same(r.dx, plain.dx);
+            free_results(r);
+        }
+        free_results(plain);
+        tensor_free(x);
+    }
+    use_engine(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -271,6 +435,10 @@ int main(void)
         CLAIM(every_engine_convolves_as_the_reference),
         CLAIM(large_images_of_a_channel_are_convolved_as_by_the_reference),
         CLAIM(narrow_images_of_many_channels_are_convolved_as_by_the_reference),
+        CLAIM(every_engine_finds_maxima_as_defined),
+        CLAIM(every_engine_takes_means_as_defined),
+        CLAIM(every_engine_pools_images_of_any_width),
+        CLAIM(every_engine_rounds_alike),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);
 }
