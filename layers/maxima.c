@@ -280,8 +280,8 @@ typedef void gather_vector(reach r, ptrdiff_t i, real *to, ptrdiff_t count);
                 const real *dy = r.dy + oh * r.pitch + i + shift, *place = dy + r.places;                    \
                 for (int k = (r.wide - 1 - phase + r.stride) / r.stride - 1; k >= 0; k--) {                  \
                     M##_vector gradient = *(const M##_loose *)(dy - k);                                      \
-                    M##_mask here =                                                                          \
-                        *(const M##_loose *)(place - k) - before == (real)(phase + k * r.stride);            \
+                    M##_vector column = *(const M##_loose *)(place - k) - before;                            \
+                    M##_mask here = column == (M##_vector){ 0 } + (real)(phase + k * r.stride);              \
                     sum[q] += (M##_vector)(here & (M##_mask)gradient);                                       \
                 }                                                                                            \
             }                                                                                                \
