@@ -12,8 +12,6 @@ enum { QUAD = 4, QUADS = 2 };
 typedef double quad __attribute__((vector_size(4 * sizeof(double))));
 typedef real quad_at __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-enum { SUM_AHEAD = 1024 }; /* elements: so much arithmetic leaves few of them on their way from memory */
-
 /* Four reals side by side. (Of these four gcc makes one instruction, of a conversion of vectors many.) */
 #define QUAD_OF(x) ((quad){ (double)(x)[0], (double)(x)[1], (double)(x)[2], (double)(x)[3] })
 
@@ -22,10 +20,7 @@ INLINE double sum_of_row(ptrdiff_t n, const real *x)
     enum { LONG = 4 }; /* so many at once, since a sum waits for the one before */
     quad part[LONG] = { { 0 } };
     ptrdiff_t i = 0;
-    for (; i + QUAD * LONG <= n; i += QUAD * LONG) {
-        __builtin_prefetch(x + i + SUM_AHEAD);
-        EACH(k, LONG) part[k] += QUAD_OF(x + i + k * QUAD);
-    }
+    for (; i + QUAD * LONG <= n; i += QUAD * LONG) EACH(k, LONG) part[k] += QUAD_OF(x + i + k * QUAD);
     quad all = (part[0] + part[1]) + (part[2] + part[3]);
     for (; i + QUAD <= n; i += QUAD) all += QUAD_OF(x + i);
     double sum = (all[0] + all[1]) + (all[2] + all[3]);
