@@ -39,6 +39,15 @@ data *data_tensors(tensor x, tensor y);
  * is missing, truncated, too long, of another type, or where the two do not agree. */
 data *data_idx(const char *images, const char *labels);
 
+/* CIFAR-10's binary files, plain or gzipped, one after another in one set: records of a byte for the class, 0 to 9,
+ * and 3072 for the image. x is [3, 32, 32], red, green and blue, 0..255 scaled to 0..1; y is the class. NULL with an
+ * error that names the file and the record where one is truncated or of another class. */
+data *data_cifar10(const char *const *paths, int count);
+
+/* A pair of NumPy's files (tensor/npy.h), x [N, ...] and y [N, ...], which are read as they are: y [N] are classes,
+ * [N, K] targets. Only images [N, H, W] become samples [1, H, W], of one channel. */
+data *data_npy(const char *x, const char *y);
+
 /* `count` samples from `first` on, of a set that the caller keeps alive: a training and a validation
  * part. */
 data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count);

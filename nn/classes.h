@@ -1,0 +1,20 @@
+/* classes.h: the names of a net's classes, as a note that travels with it. */
+#ifndef STRIDE_NN_CLASSES_H
+#define STRIDE_NN_CLASSES_H
+
+#include "nn/net.h"
+
+typedef struct classes {
+    ptrdiff_t count;
+    const char **name; /* in UTF-8 */
+} classes;
+
+/* As the note "classes", JSON: ["cat", "dog"]. -1 with an error where the net's output is not [count] or a name is
+ * not UTF-8. */
+int classes_note(net *to, ptrdiff_t count, const char *const name[]);
+
+/* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
+classes *classes_of(const net *n);
+void classes_free(classes *c); /* NULL is allowed */
+
+#endif
