@@ -14,12 +14,12 @@ typedef enum csv_header { CSV_DETECT, CSV_HEADER, CSV_NO_HEADER } csv_header;
 
 /* Zero: commas, a class in the first column, features in the others. */
 typedef struct csv {
-    char delimiter;    /* between fields; 0: a comma. Of ' ' several are one, and those around a line are none */
+    char delimiter; /* between fields; 0: a comma. Of ' ' several are one, and those around a line are none */
     csv_header header; /* of the first line that is not empty */
     int label;         /* the column of the class, or the first of the targets; negative: from the last, -1 */
-    int targets;       /* 0: a class, y is a number; k: k columns to regress, y is [k]; CSV_UNLABELLED: y is 0 */
-    shape image;       /* of a sample, whose features are in row-major order: [C, H, W]; rank 0: [features] */
-    double scale;      /* by which features are multiplied, not targets; 0: 1 */
+    int targets;  /* 0: a class, y is a number; k: k columns to regress, y is [k]; CSV_UNLABELLED: y is 0 */
+    shape image;  /* of a sample, whose features are in row-major order: [C, H, W]; rank 0: [features] */
+    double scale; /* by which features are multiplied, not targets; 0: 1 */
 } csv;
 
 enum { CSV_UNLABELLED = -1 }; /* for `targets`: every column is a feature */
