@@ -1,95 +1,45 @@
-/* safetensors.c: a reader that believes nothing, and a writer that leaves the old file or the new one. */
+/* safetensors.c: a reader that believes nothing, and a writer of what it reads. */
 #define _XOPEN_SOURCE 700
 #include "nn/safetensors.h"
 #include "tensor/error.h"
+#include "tensor/file.h"
+#include "tensor/numbers.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     PREFIX = 8,              /* bytes of the header's length */
     MOST_HEADER = 100000000, /* bytes: the format's own limit */
-    ALIGNMENT = 8,           /* of the data in a file we write */
-    BLOCK = 2048,            /* elements converted at a time */
-    ATTEMPTS = 100           /* at a name for the temporary file */
+    ALIGNMENT = 8            /* of the data in a file we write */
 };
 
-/* ---- numbers in files ---------------------------------------------------------------------------- */
-
-static uint64_t get_little(const unsigned char *bytes, int size)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < size; i++) value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
-}
-
-static void put_little(unsigned char *bytes, int size, uint64_t value)
-{
-    for (int i = 0; i < size; i++) bytes[i] = (unsigned char)(value >> (8 * i));
-}
-
-static real from_f64(const unsigned char *bytes)
-{
-    uint64_t bits = get_little(bytes, 8);
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return (real)x;
-}
-
-static real from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return (real)x;
-}
-
-static real from_f32(const unsigned char *bytes)
-{
-    return from_bits((uint32_t)get_little(bytes, 4));
-}
-
-static real from_bf16(const unsigned char *bytes)
-{
-    return from_bits((uint32_t)get_little(bytes, 2) << 16);
-}
-
-/* Its bits in a float's places are a number 2^112 too small, the distance of the exponents' biases. */
-static real from_f16(const unsigned char *bytes)
-{
-    uint32_t bits = (uint32_t)get_little(bytes, 2), size = (bits & 0x7fff) << 13;
-    bool finite = (bits & 0x7c00) != 0x7c00;
-    real x = finite ? from_bits(size) * (real)0x1p112 : from_bits(size | 0x7f800000);
-    return bits & 0x8000 ? -x : x;
-}
+/* ---- dtypes -------------------------------------------------------------------------------------- */
 
 struct safetensors_dtype {
     const char *name;
-    int size;                                    /* bytes of an element */
-    real (*convert)(const unsigned char *bytes); /* NULL: not to be read as `real` */
+    numbers form;
 };
 
-static const safetensors_dtype dtypes[] = { { "F64", 8, from_f64 },
-                                            { "F32", 4, from_f32 },
-                                            { "F16", 2, from_f16 },
-                                            { "BF16", 2, from_bf16 },
-                                            { "I64", 8, NULL },
-                                            { "I32", 4, NULL },
-                                            { "I16", 2, NULL },
-                                            { "I8", 1, NULL },
-                                            { "U64", 8, NULL },
-                                            { "U32", 4, NULL },
-                                            { "U16", 2, NULL },
-                                            { "U8", 1, NULL },
-                                            { "F8_E4M3", 1, NULL },
-                                            { "F8_E5M2", 1, NULL },
-                                            { "C64", 8, NULL },
-                                            { "BOOL", 1, NULL },
+static const safetensors_dtype dtypes[] = { { "F64", { 8, .value = numbers_f64 } },
+                                            { "F32", { 4, .value = numbers_f32 } },
+                                            { "F16", { 2, .value = numbers_f16 } },
+                                            { "BF16", { 2, .value = numbers_bf16 } },
+                                            { "I64", { 8 } },
+                                            { "I32", { 4 } },
+                                            { "I16", { 2 } },
+                                            { "I8", { 1 } },
+                                            { "U64", { 8 } },
+                                            { "U32", { 4 } },
+                                            { "U16", { 2 } },
+                                            { "U8", { 1 } },
+                                            { "F8_E4M3", { 1 } },
+                                            { "F8_E5M2", { 1 } },
+                                            { "C64", { 8 } },
+                                            { "BOOL", { 1 } },
                                             { 0 } };
 
 static const safetensors_dtype *dtype_named(const char *name)
@@ -97,46 +47,6 @@ static const safetensors_dtype *dtype_named(const char *name)
     const safetensors_dtype *d = dtypes;
     while (name && d->name && strcmp(d->name, name) != 0) d++;
     return name && d->name ? d : NULL;
-}
-
-static void put_real(unsigned char *bytes, real x)
-{
-    uint32_t narrow;
-    uint64_t wide = 0;
-    memcpy(&narrow, &x, sizeof narrow);
-    memcpy(&wide, &x, sizeof x);
-    put_little(bytes, (int)sizeof x, sizeof x == sizeof wide ? wide : narrow);
-}
-
-/* ---- rows: elements between a stream and a tensor ------------------------------------------------ */
-
-typedef struct transfer {
-    FILE *stream;
-    const safetensors_dtype *dtype; /* of what is read */
-    bool failed;
-    unsigned char bytes[BLOCK * 8];
-} transfer;
-
-static void read_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
-{
-    transfer *t = context;
-    for (ptrdiff_t first = 0; first < n && !t->failed; first += BLOCK) {
-        ptrdiff_t count = n - first < BLOCK ? n - first : BLOCK;
-        t->failed = fread(t->bytes, (size_t)t->dtype->size, (size_t)count, t->stream) != (size_t)count;
-        for (ptrdiff_t i = 0; i < count && !t->failed; i++)
-            at[0][(first + i) * stride[0]] = t->dtype->convert(t->bytes + i * t->dtype->size);
-    }
-}
-
-static void write_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
-{
-    transfer *t = context;
-    for (ptrdiff_t first = 0; first < n && !t->failed; first += BLOCK) {
-        ptrdiff_t count = n - first < BLOCK ? n - first : BLOCK;
-        for (ptrdiff_t i = 0; i < count; i++)
-            put_real(t->bytes + (size_t)i * sizeof(real), at[0][(first + i) * stride[0]]);
-        t->failed = fwrite(t->bytes, sizeof(real), (size_t)count, t->stream) != (size_t)count;
-    }
 }
 
 /* ---- messages and JSON --------------------------------------------------------------------------- */
@@ -201,16 +111,6 @@ bool safetensors_shape(const json_t *sizes, shape *s)
 
 /* ---- reading: the header ------------------------------------------------------------------------- */
 
-static int open_file(safetensors *file)
-{
-    struct stat status;
-    bool found = stat(file->path, &status) == 0;
-    if (found && !S_ISREG(status.st_mode)) return refuse(file, NULL, "not a regular file");
-    if (!found || !(file->stream = fopen(file->path, "rb"))) return refuse(file, NULL, "%s", strerror(errno));
-    file->size = status.st_size;
-    return 0;
-}
-
 static int parse_header(safetensors *file, size_t length)
 {
     json_error_t error = { .text = "cannot be read" };
@@ -228,7 +128,7 @@ static int read_header(safetensors *file)
     unsigned char bytes[PREFIX];
     if (file->size < PREFIX) return refuse(file, NULL, "%lld bytes are no safetensors file", file->size);
     if (fread(bytes, 1, PREFIX, file->stream) != PREFIX) return refuse(file, NULL, "cannot be read");
-    unsigned long long length = get_little(bytes, PREFIX);
+    unsigned long long length = numbers_get(bytes, PREFIX);
     if (length > (unsigned long long)file->size - PREFIX)
         return refuse(file, NULL, "truncated, or no safetensors file: a header of %llu bytes, %lld are there",
                       length, file->size - PREFIX);
@@ -260,7 +160,7 @@ static int read_metadata(safetensors *file)
 /* -1 where they overflow. */
 static long long bytes_of(const safetensors_entry *e)
 {
-    long long bytes = e->dtype->size;
+    long long bytes = e->dtype->form.size;
     bool empty = false;
     for (int i = 0; i < e->shape.rank; i++) {
         if (e->shape.n[i] == 0) empty = true;
@@ -337,7 +237,7 @@ safetensors *safetensors_open(const char *path)
         return NULL;
     }
     file->path = path;
-    if (open_file(file) == 0 && read_header(file) == 0 && read_metadata(file) == 0 &&
+    if ((file->stream = file_open(path, &file->size)) && read_header(file) == 0 && read_metadata(file) == 0 &&
         read_entries(file) == 0 && check_places(file) == 0)
         return file;
     safetensors_close(file);
@@ -360,17 +260,16 @@ safetensors_entry *safetensors_find(const safetensors *file, const char *name, s
     if (e == end) refuse(file, name, "missing");
     else if (!shape_equal(e->shape, expected))
         refuse(file, name, "%s, expected %s", shape_text(e->shape).text, shape_text(expected).text);
-    else if (!e->dtype->convert) refuse(file, name, "%s, expected F64, F32, F16 or BF16", e->dtype->name);
+    else if (!e->dtype->form.value) refuse(file, name, "%s, expected F64, F32, F16 or BF16", e->dtype->name);
     else return e;
     return NULL;
 }
 
 int safetensors_read(const safetensors *file, const safetensors_entry *e, tensor to)
 {
-    transfer t = { .stream = file->stream, .dtype = e->dtype };
-    t.failed = fseeko(file->stream, (off_t)(file->data + e->begin), SEEK_SET) != 0;
-    if (!t.failed) tensor_walk(1, &to, TENSOR_ROW_MAJOR, read_row, &t);
-    if (!t.failed) return 0;
+    if (fseeko(file->stream, (off_t)(file->data + e->begin), SEEK_SET) == 0 &&
+        numbers_read(file->stream, e->dtype->form, to) == 0)
+        return 0;
     return refuse(file, e->name, "cannot be read: %s",
                   feof(file->stream) ? "the file ends early" : strerror(errno));
 }
@@ -397,78 +296,34 @@ static json_t *header_of(const char *path, int count, const safetensors_item ite
     return NULL;
 }
 
-/* A new file beside `path`, with the permissions that any new file has. */
-static FILE *open_beside(const char *path, char *name, size_t size)
-{
-    int descriptor = -1;
-    errno = EEXIST;
-    for (int attempt = 0; attempt < ATTEMPTS && descriptor < 0 && errno == EEXIST; attempt++) {
-        snprintf(name, size, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
-        descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    }
-    FILE *stream = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
-    if (stream || descriptor < 0) return stream;
-    close(descriptor);
-    unlink(name);
-    return NULL;
-}
-
 static int write_header(FILE *stream, const json_t *header)
 {
     unsigned char length[PREFIX];
     size_t size = json_dumpb(header, NULL, 0, JSON_COMPACT), padding = -(PREFIX + size) % ALIGNMENT;
-    put_little(length, PREFIX, size + padding);
+    numbers_put(length, PREFIX, size + padding);
     if (size == 0 || fwrite(length, PREFIX, 1, stream) != 1) return -1;
     return json_dumpf(header, stream, JSON_COMPACT) || fprintf(stream, "%*s", (int)padding, "") < 0 ? -1 : 0;
 }
 
-static int write_file(FILE *stream, const json_t *header, int count, const safetensors_item items[])
-{
-    transfer t = { .stream = stream };
-    if (write_header(stream, header)) return -1;
-    for (int i = 0; i < count && !t.failed; i++)
-        tensor_walk(1, &items[i].value, TENSOR_ROW_MAJOR, write_row, &t);
-    return t.failed || fflush(stream) || fsync(fileno(stream)) ? -1 : 0;
-}
+typedef struct contents {
+    const json_t *header;
+    int count;
+    const safetensors_item *item;
+} contents;
 
-/* So that the new name is on the disk too. The file is in place by then: what goes wrong is no failure. */
-static void sync_folder(const char *path)
+static int write_contents(FILE *to, const void *context)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    int descriptor = folder ? open(folder, O_RDONLY | O_CLOEXEC) : -1;
-    if (descriptor >= 0) {
-        fsync(descriptor);
-        close(descriptor);
-    }
-    free(folder);
-}
-
-/* 0, or the errno of what failed. */
-static int replace(const char *path, const json_t *header, int count, const safetensors_item items[])
-{
-    size_t size = strlen(path) + 64;
-    char *name = malloc(size);
-    FILE *stream = name ? open_beside(path, name, size) : NULL;
-    if (stream) errno = ENOMEM; /* unless the stream says something else */
-    int reason = stream && write_file(stream, header, count, items) == 0 ? 0 : errno;
-    if (stream && fclose(stream) && !reason) reason = errno;
-    if (!reason && rename(name, path)) reason = errno;
-    if (!reason) sync_folder(path);
-    else if (stream) unlink(name);
-    free(name);
-    return reason;
+    const contents *c = context;
+    int status = write_header(to, c->header);
+    for (int i = 0; i < c->count && status == 0; i++) status = numbers_write(to, c->item[i].value);
+    return status;
 }
 
 int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata)
 {
-    struct stat old;
-    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) return error_set("%s: not a regular file", path);
     json_t *header = header_of(path, count, items, metadata);
     if (!header) return -1;
-    char *target = realpath(path, NULL); /* a link stays one; NULL where there is no file yet */
-    int reason = replace(target ? target : path, header, count, items);
-    free(target);
+    int status = file_replace(path, write_contents, &(contents){ header, count, items });
     json_decref(header);
-    return reason ? error_set("%s: cannot be written: %s", path, strerror(reason)) : 0;
+    return status;
 }

@@ -1,0 +1,18 @@
+/* file.h: files that replace others whole, and their names in messages; private to the library. */
+#ifndef STRIDE_TENSOR_FILE_H
+#define STRIDE_TENSOR_FILE_H
+
+#include <stdio.h>
+
+/* The end of a path, so short that a message has room for two. */
+const char *file_name(const char *path);
+
+/* A regular file opened for reading, and its bytes; NULL with an error that names it. */
+FILE *file_open(const char *path, long long *size);
+
+/* What `write` writes (0, or -1 with errno set) becomes the file: a temporary file in the same folder is flushed to disk
+ * and renamed over what `path` names; where anything fails it is removed and the old file is as it was. A link stays
+ * one. -1 with an error that names the file and the reason. */
+int file_replace(const char *path, int (*write)(FILE *to, const void *context), const void *context);
+
+#endif
