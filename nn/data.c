@@ -1,6 +1,8 @@
 /* data.c: data sets, and batches of them; IDX files are in idx.c. */
 #include "nn/data.h"
-#include "nn/bytes.h"
+#include "nn/owned.h"
+#include "tensor/file.h"
+#include "tensor/npy.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>
@@ -80,33 +82,72 @@ static void get_tensors(const data *d, ptrdiff_t i, tensor x, tensor y)
     tensor_copy(y, tensor_select(of->y, 0, i));
 }
 
-data *data_tensors(tensor x, tensor y)
+static int check_tensors(tensor x, tensor y)
 {
     const tensor both[] = { x, y };
     for (int i = 0; i < 2; i++) {
         if (!tensor_is_null(both[i]) && both[i].shape.rank > 0) continue;
-        error_set("data_tensors: %s is %s, expected [N, ...]", i ? "y" : "x",
-                  tensor_is_null(both[i]) ? "the null tensor" : "a single number");
-        return NULL;
+        return error_set("data_tensors: %s is %s, expected [N, ...]", i ? "y" : "x",
+                         tensor_is_null(both[i]) ? "the null tensor" : "a single number");
     }
-    if (x.shape.n[0] != y.shape.n[0]) {
-        error_set("data_tensors: x %s and y %s differ in the number of samples", shape_text(x.shape).text,
-                  shape_text(y.shape).text);
-        return NULL;
-    }
+    if (x.shape.n[0] == y.shape.n[0]) return 0;
+    return error_set("data_tensors: x %s and y %s differ in the number of samples", shape_text(x.shape).text,
+                     shape_text(y.shape).text);
+}
+
+static data *of_tensors(tensor x, tensor y, void (*release)(data *d))
+{
+    if (check_tensors(x, y)) return NULL;
     tensors *own = malloc(sizeof *own);
     if (!own) {
         error_set("data_tensors: no memory");
         return NULL;
     }
     *own = (tensors){ x, y };
-    return data_new((data){ .count = x.shape.n[0],
-                            .x = shape_without_batch(x.shape),
-                            .y = shape_without_batch(y.shape),
-                            .get = get_tensors,
-                            .release = free_own,
-                            .own = own,
-                            .grain = copied_grain(shape_without_batch(x.shape)) });
+    data *d = make((data){ .count = x.shape.n[0],
+                           .x = shape_without_batch(x.shape),
+                           .y = shape_without_batch(y.shape),
+                           .get = get_tensors,
+                           .release = release,
+                           .own = own,
+                           .grain = copied_grain(shape_without_batch(x.shape)) });
+    if (!d) free(own);
+    return d;
+}
+
+data *data_tensors(tensor x, tensor y)
+{
+    return of_tensors(x, y, free_own);
+}
+
+static void free_tensors(data *d)
+{
+    tensors *own = d->own;
+    tensor_free(own->x);
+    tensor_free(own->y);
+    free(own);
+}
+
+data *data_owned(tensor x, tensor y)
+{
+    data *d = of_tensors(x, y, free_tensors);
+    if (d) return d;
+    tensor_free(x);
+    tensor_free(y);
+    return NULL;
+}
+
+data *data_npy(const char *x, const char *y)
+{
+    tensor inputs = npy_read(x), targets = tensor_is_null(inputs) ? inputs : npy_read(y);
+    if (tensor_is_null(targets)) {
+        tensor_free(inputs);
+        return NULL;
+    }
+    if (inputs.shape.rank == 3) inputs = tensor_split(inputs, 0, 1); /* [N, 1, H, W] */
+    data *d = data_owned(inputs, targets);
+    if (!d) error_within("%s, %s: ", file_name(x), file_name(y));
+    return d;
 }
 
 /* ---- of bytes -------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* digits.c: a digit is a few strokes of a pen, bent and thickened at random, and inked by the distance of
  * each pixel to the pen's path. */
 #include "nn/digits.h"
-#include "nn/bytes.h"
+#include "nn/owned.h"
 #include "tensor/parallel.h"
 #include "tensor/random.h"
 
