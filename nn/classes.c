@@ -32,7 +32,7 @@ int classes_note(net *to, ptrdiff_t count, const char *const name[])
 }
 
 /* In one block: the struct, the pointers, the names. */
-static classes *copy(const json_t *list)
+static class_names *copy(const json_t *list)
 {
     size_t count = json_array_size(list), i, bytes = 0;
     json_t *name;
@@ -41,9 +41,9 @@ static classes *copy(const json_t *list)
         if (!json_is_string(name)) return NULL;
         bytes += json_string_length(name) + 1;
     }
-    classes *c = count > 0 ? malloc(sizeof *c + count * sizeof *c->name + bytes) : NULL;
+    class_names *c = count > 0 ? malloc(sizeof *c + count * sizeof *c->name + bytes) : NULL;
     if (!c) return NULL;
-    *c = (classes){ (ptrdiff_t)count, (const char **)(c + 1) };
+    *c = (class_names){ (ptrdiff_t)count, (const char **)(c + 1) };
     char *at = (char *)(c->name + count);
     json_array_foreach(list, i, name)
     {
@@ -53,12 +53,12 @@ static classes *copy(const json_t *list)
     return c;
 }
 
-classes *classes_of(const net *n)
+class_names *classes_of(const net *n)
 {
     const char *text = net_note_text(n, NOTE);
     if (!text) return NULL;
     json_t *list = json_loads(text, 0, NULL);
-    classes *c = copy(list);
+    class_names *c = copy(list);
     json_decref(list);
     if (!c) error_set("note " NOTE ": expected a list of names");
     else if (check_count(n, c->count, "note " NOTE) == 0) return c;
@@ -66,7 +66,7 @@ classes *classes_of(const net *n)
     return NULL;
 }
 
-void classes_free(classes *c)
+void classes_free(class_names *c)
 {
     free(c);
 }

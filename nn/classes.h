@@ -4,17 +4,17 @@
 
 #include "nn/net.h"
 
-typedef struct classes {
+typedef struct class_names {
     ptrdiff_t count;
     const char **name; /* in UTF-8 */
-} classes;
+} class_names;
 
 /* As the note "classes", JSON: ["cat", "dog"]. -1 with an error where the net's output is not [count] or a name is
  * not UTF-8. */
 int classes_note(net *to, ptrdiff_t count, const char *const name[]);
 
 /* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
-classes *classes_of(const net *n);
-void classes_free(classes *c); /* NULL is allowed */
+class_names *classes_of(const net *n);
+void classes_free(class_names *c); /* NULL is allowed */
 
 #endif

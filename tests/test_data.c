@@ -1,5 +1,6 @@
 /* test_data.c: samples arrive where they belong, and no file, however broken, is taken for another. */
 #define _POSIX_C_SOURCE 200809L
+#include "tests/files.h"
 #include "tests/support.h"
 
 #include "nn/data.h"
@@ -10,69 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-static char folder[3000];
-
-static int enter_folder(void **state)
-{
-    const char *given = getenv("STRIDE_TEST_TMP");
-    snprintf(folder, sizeof folder, "%s", given ? given : "/tmp/stride_test_data_XXXXXX");
-    return given || mkdtemp(folder) ? 0 : -1;
-}
-
-/* One of a few buffers in turn, so that two paths can be used at once. */
-static const char *path_of(const char *name)
-{
-    static char paths[4][sizeof folder + 1000];
-    static int turn;
-    char *path = paths[turn++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-typedef struct bytes {
-    size_t count;
-    const void *at;
-} bytes;
-
-#define STRING(text)                                                                                         \
-    {                                                                                                        \
-        sizeof text - 1, text                                                                                \
-    }
-#define BYTES(text) ((bytes)STRING(text))
-
-static const char *written(const char *name, bytes b)
-{
-    const char *path = path_of(name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(b.at, 1, b.count, f), b.count);
-    assert_int_equal(fclose(f), 0);
-    return path;
-}
-
-static const char *zipped(const char *name, bytes b)
-{
-    const char *path = path_of(name);
-    gzFile f = gzopen(path, "wb9");
-    assert_non_null(f);
-    assert_int_equal(gzwrite(f, b.at, (unsigned)b.count), b.count);
-    assert_int_equal(gzclose(f), Z_OK);
-    return path;
-}
-
-static bytes contents(const char *path)
-{
-    static unsigned char all[1 << 12];
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    bytes b = { fread(all, 1, sizeof all, f), all };
-    assert_int_equal(fclose(f), 0);
-    assert_true(b.count < sizeof all);
-    return b;
-}
 
 /* Two images of 2 x 3 pixels, and the digits 7 and 9. */
 #define IMAGES "\0\0\x08\3\0\0\0\2\0\0\0\2\0\0\0\3\0\1\2\3\4\5\xfa\xfb\xfc\xfd\xfe\xff"
@@ -180,12 +118,6 @@ static void large_files_arrive_whole(void **state)
 
 /* ---- IDX files that are wrong ---------------------------------------------------------------- */
 
-typedef struct bad_file {
-    const char *what;
-    bytes file;
-    const char *expected;
-} bad_file;
-
 static const bad_file bad_images[] = {
     { "empty", STRING(""), "truncated: 0 of 4 bytes of the magic number" },
     { "one byte", STRING("\0"), "truncated: 1 of 4 bytes of the magic number" },
@@ -252,15 +184,6 @@ static const bad_file bad_labels[] = {
     { "fewer", STRING("\0\0\x08\1\0\0\0\1\7"), "labels: 1 labels, expected 2, one for each image of" },
     { "more", STRING("\0\0\x08\1\0\0\0\3\7\1\2"), "labels: 3 labels, expected 2, one for each image of" },
 };
-
-static void expect_refused(data *d, const char *name, const char *expected)
-{
-    if (d) fail_msg("it was taken");
-    size_t length = strlen(name);
-    assert_non_null(strstr(error_text(), length > 100 ? name + length - 100 : name));
-    assert_null(strchr(error_text(), '\n'));
-    expect_error("%s", expected);
-}
 
 static void broken_images_are_refused(void **state)
 {
@@ -350,7 +273,7 @@ static void files_that_cannot_be_read_are_refused(void **state)
     const char *labels = written("labels", BYTES(LABELS)), *images = written("images", BYTES(IMAGES));
     expect_refused(data_idx(path_of("none"), labels), path_of("none"), ": No such file or directory");
     expect_refused(data_idx(images, path_of("none")), path_of("none"), ": No such file or directory");
-    expect_refused(data_idx(folder, labels), folder, ": Is a directory");
+    expect_refused(data_idx(path_of("."), labels), path_of("."), ": Is a directory");
     expect_refused(data_idx(path_of("images/x"), labels), path_of("images/x"), ": Not a directory");
     expect_refused(data_idx(NULL, labels), "images", "data_idx: the name of the file of images is NULL");
     images = written("images", BYTES(IMAGES));

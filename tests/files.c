@@ -1,0 +1,68 @@
+/* files.c: see files.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/files.h"
+#include "tests/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+static char folder[3000];
+
+int enter_folder(void **state)
+{
+    const char *given = getenv("STRIDE_TEST_TMP");
+    snprintf(folder, sizeof folder, "%s", given ? given : "/tmp/stride_test_data_XXXXXX");
+    return given || mkdtemp(folder) ? 0 : -1;
+}
+
+const char *path_of(const char *name)
+{
+    static char paths[4][sizeof folder + 1000];
+    static int turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+const char *written(const char *name, bytes b)
+{
+    const char *path = path_of(name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(b.at, 1, b.count, f), b.count);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+const char *zipped(const char *name, bytes b)
+{
+    const char *path = path_of(name);
+    gzFile f = gzopen(path, "wb9");
+    assert_non_null(f);
+    assert_int_equal(gzwrite(f, b.at, (unsigned)b.count), b.count);
+    assert_int_equal(gzclose(f), Z_OK);
+    return path;
+}
+
+bytes contents(const char *path)
+{
+    static unsigned char all[1 << 12];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    bytes b = { fread(all, 1, sizeof all, f), all };
+    assert_int_equal(fclose(f), 0);
+    assert_true(b.count < sizeof all);
+    return b;
+}
+
+void expect_refused(bool taken, const char *name, const char *expected)
+{
+    if (taken) fail_msg("it was taken");
+    size_t length = strlen(name);
+    assert_non_null(error_text());
+    assert_non_null(strstr(error_text(), length > 100 ? name + length - 100 : name));
+    assert_null(strchr(error_text(), '\n'));
+    expect_error("%s", expected);
+}

@@ -1,0 +1,40 @@
+/* files.h: files that tests write, in a folder of their own, and readers that must refuse them. */
+#ifndef STRIDE_TESTS_FILES_H
+#define STRIDE_TESTS_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The set-up of a group of tests: makes the folder, or takes STRIDE_TEST_TMP. */
+int enter_folder(void **state);
+
+/* In that folder; in one of a few buffers in turn, so that two paths can be used at once. */
+const char *path_of(const char *name);
+
+typedef struct bytes {
+    size_t count;
+    const void *at;
+} bytes;
+
+#define STRING(text)                                                                                         \
+    {                                                                                                        \
+        sizeof text - 1, text                                                                                \
+    }
+#define BYTES(text) ((bytes)STRING(text))
+
+/* Files of these bytes, plain and gzipped; their paths. */
+const char *written(const char *name, bytes b);
+const char *zipped(const char *name, bytes b);
+bytes contents(const char *path); /* of a file below 4 KiB, until the next call */
+
+/* What a reader must not take, and what its error says. */
+typedef struct bad_file {
+    const char *what;
+    bytes file;
+    const char *expected;
+} bad_file;
+
+/* An error is latched: one line that holds the name (the end of a long one) and what was expected. Clears it. */
+void expect_refused(bool taken, const char *name, const char *expected);
+
+#endif

@@ -1,0 +1,485 @@
+/* test_npy.c: NumPy's arrays become tensors and tensors arrays; no file, however broken, is taken for another. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/files.h"
+#include "tests/support.h"
+
+#include "nn/data.h"
+#include "tensor/npy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* A file of version `major`.0 with this header and these elements, in one of two buffers in turn. */
+static bytes array_of(int major, const char *header, bytes elements)
+{
+    static unsigned char all[2][4096];
+    static int turn;
+    unsigned char *at = all[turn++ % 2];
+    size_t length = strlen(header), start = major == 1 ? 10 : 12;
+    assert_true(start + length + elements.count <= sizeof all[0]);
+    memcpy(at, "\x93NUMPY", 6);
+    at[6] = (unsigned char)major, at[7] = 0;
+    for (size_t i = 8; i < start; i++) at[i] = (unsigned char)(length >> 8 * (i - 8));
+    memcpy(at + start, header, length);
+    if (elements.count) memcpy(at + start + length, elements.at, elements.count);
+    return (bytes){ start + length + elements.count, at };
+}
+
+static tensor read_array(const char *header, bytes elements)
+{
+    tensor x = npy_read(written("array.npy", array_of(1, header, elements)));
+    if (tensor_is_null(x)) fail_msg("%s", error_text());
+    return x;
+}
+
+#define HEADER(descr, order, shape) "{'descr': '" descr "', 'fortran_order': " order ", 'shape': " shape ", }"
+#define C_ORDER(descr, shape) HEADER(descr, "False", shape)
+#define SIX "\1\2\3\4\5\6"
+
+/* ---- files that are right -------------------------------------------------------------------- */
+
+typedef struct dtype_case {
+    const char *header;
+    bytes elements;
+    double expected[3];
+} dtype_case;
+
+#define THREE(descr) C_ORDER(descr, "(3,)")
+static const dtype_case dtypes[] = {
+    { THREE("<f8"),
+      STRING("\x9a\x99\x99\x99\x99\x99\xb9\x3f\0\0\0\0\0\0\0\xc0\0\0\0\0\0\0\xf0\x7f"),
+      { 0.1, -2, INFINITY } },
+    { THREE(">f8"),
+      STRING("\x3f\xb9\x99\x99\x99\x99\x99\x9a\xc0\0\0\0\0\0\0\0\x7f\xf8\0\0\0\0\0\0"),
+      { 0.1, -2, NAN } },
+    { THREE("<f4"), STRING("\xcd\xcc\xcc\x3d\1\0\0\0\0\0\x80\xff"), { 0x1.99999ap-4, 0x1p-149, -INFINITY } },
+    { THREE(">f4"), STRING("\x3d\xcc\xcc\xcd\0\0\0\1\x7f\xc0\0\0"), { 0x1.99999ap-4, 0x1p-149, NAN } },
+    { THREE("<f2"), STRING("\0\x3c\1\0\xff\x7b"), { 1, 0x1p-24, 65504 } },
+    { THREE("<f2"), STRING("\0\xfc\0\x7e\0\x80"), { -INFINITY, NAN, -0.0 } },
+    { THREE(">f2"), STRING("\x3c\0\x83\xff\x04\0"), { 1, -1023 * 0x1p-24, 0x1p-14 } },
+    { THREE("<i8"),
+      STRING("\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\x80\2\0\0\0\0\0\0\0"),
+      { -1, -0x1p63, 2 } },
+    { THREE(">i8"),
+      STRING("\xff\xff\xff\xff\xff\xff\xff\xfe\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0"),
+      { -2, -0x1p63, 256 } },
+    { THREE("<i4"), STRING("\xff\xff\xff\xff\0\0\0\x80\2\1\0\0"), { -1, -0x1p31, 258 } },
+    { THREE(">i4"), STRING("\xff\xff\xff\xff\x80\0\0\0\0\0\1\2"), { -1, -0x1p31, 258 } },
+    { THREE("<i2"), STRING("\xfe\xff\0\x80\2\1"), { -2, -32768, 258 } },
+    { THREE(">i2"), STRING("\xff\xfe\x80\0\1\2"), { -2, -32768, 258 } },
+    { THREE("|i1"), STRING("\xff\x80\x7f"), { -1, -128, 127 } },
+    { THREE("<u8"), STRING("\0\0\0\0\0\0\0\x80\1\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0"), { 0x1p63, 1, 65536 } },
+    { THREE(">u8"), STRING("\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\1\0\0"), { 0x1p63, 1, 65536 } },
+    { THREE("<u4"), STRING("\0\0\0\x80\1\0\0\0\0\0\1\0"), { 0x1p31, 1, 65536 } },
+    { THREE(">u4"), STRING("\x80\0\0\0\0\0\0\1\0\1\0\0"), { 0x1p31, 1, 65536 } },
+    { THREE("<u2"), STRING("\0\x80\1\0\2\1"), { 32768, 1, 258 } },
+    { THREE(">u2"), STRING("\x80\0\0\1\1\2"), { 32768, 1, 258 } },
+    { THREE("|u1"), STRING("\xff\x80\x7f"), { 255, 128, 127 } },
+    { THREE("<u1"), STRING("\xff\x80\x7f"), { 255, 128, 127 } },
+    { THREE("|b1"), STRING("\0\1\1"), { 0, 1, 1 } },
+};
+
+static void every_number_is_read(void **state)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        const dtype_case *c = &dtypes[i];
+        about("%s", c->header);
+        tensor x = read_array(c->header, c->elements);
+        assert_shape(x, 3);
+        for (ptrdiff_t k = 0; k < 3; k++) {
+            real value = *element(x, k), expected = (real)c->expected[k];
+            assert_true((isnan(value) && isnan(expected)) || memcmp(&value, &expected, sizeof value) == 0);
+        }
+        tensor_free(x);
+    }
+}
+
+static void what_has_more_digits_is_rounded_to_the_nearest(void **state)
+{
+    tensor x = read_array(C_ORDER("<i8", "(2,)"), BYTES("\1\0\0\1\0\0\0\0\3\0\0\1\0\0\0\0"));
+    assert_true(tensor_data(x)[0] == (real)16777217 && tensor_data(x)[1] == (real)16777219);
+    tensor_free(x);
+    x = read_array(C_ORDER("<f8", "()"), BYTES("\1\0\0\0\0\0\xf0\x3f"));
+    assert_true(tensor_item(x) == (real)(1 + 0x1p-52));
+    tensor_free(x);
+}
+
+static void every_version_is_read(void **state)
+{
+    for (int major = 1; major <= 3; major++) {
+        tensor x =
+            npy_read(written("array.npy", array_of(major, C_ORDER("|u1", "(2, 3)") "  \n", BYTES(SIX))));
+        assert_shape(x, 2, 3);
+        assert_elements(x, 1, 2, 3, 4, 5, 6);
+        tensor_free(x);
+    }
+}
+
+static void fortrans_order_is_a_view(void **state)
+{
+    tensor x = read_array(HEADER("|u1", "True", "(2, 3)"), BYTES(SIX));
+    assert_shape(x, 2, 3);
+    assert_elements(x, 1, 3, 5, 2, 4, 6);
+    assert_int_equal(x.stride[0], 1);
+    tensor_free(x);
+    x = read_array(HEADER("|u1", "True", "(3, 1, 2)"), BYTES(SIX));
+    assert_shape(x, 3, 1, 2);
+    assert_elements(x, 1, 4, 2, 5, 3, 6);
+    tensor_free(x);
+    x = read_array(HEADER("|u1", "True", "(6,)"), BYTES(SIX));
+    assert_elements(x, 1, 2, 3, 4, 5, 6);
+    tensor_free(x);
+    x = read_array(HEADER("|u1", "True", "()"), BYTES("\7"));
+    assert_int_equal(x.shape.rank, 0);
+    assert_true(tensor_item(x) == 7);
+    tensor_free(x);
+}
+
+static void a_header_may_be_written_otherwise(void **state)
+{
+    static const char *const headers[] = {
+        "{'shape':(2,3),'descr':'|u1','fortran_order':False}",
+        "{\"descr\": \"|u1\", \"fortran_order\": False, \"shape\": (2, 3,)}\n",
+        " \n{ 'fortran_order' : False , 'shape' : ( 2 , 3 ) , 'descr' : '|u1' , } \n",
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        about("%s", headers[i]);
+        tensor x = read_array(headers[i], BYTES(SIX));
+        assert_shape(x, 2, 3);
+        tensor_free(x);
+    }
+}
+
+static void shapes_of_any_rank_and_none_are_read(void **state)
+{
+    tensor x = read_array(C_ORDER("|u1", "(1, 1, 2, 1, 1, 1, 3, 1)"), BYTES(SIX));
+    assert_shape(x, 1, 1, 2, 1, 1, 1, 3, 1);
+    tensor_free(x);
+    x = read_array(C_ORDER("<f8", "(4, 0, 2)"), BYTES(""));
+    assert_shape(x, 4, 0, 2);
+    tensor_free(x);
+    x = read_array(HEADER("<f8", "True", "(4, 0, 2)"), BYTES(""));
+    assert_shape(x, 4, 0, 2);
+    tensor_free(x);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void what_is_written_is_what_the_format_says(void **state)
+{
+    static const char *const shapes[] = { "()", "(6,)", "(2, 3)", "(1, 2, 3)" };
+    const shape sizes[] = { { 0 }, SHAPE(6), SHAPE(2, 3), SHAPE(1, 2, 3) };
+    for (int i = 0; i < 4; i++) {
+        char header[120], padded[120];
+        tensor x = tensor_new(sizes[i]);
+        snprintf(header, sizeof header, "{'descr': '<f%d', 'fortran_order': False, 'shape': %s, }",
+                 (int)sizeof(real), shapes[i]);
+        snprintf(padded, sizeof padded, "%-117.117s\n", header); /* 10 + 118 = 128 */
+        for (ptrdiff_t k = 0; k < tensor_count(x); k++) tensor_data(x)[k] = (real)k / 4;
+        const char *path = path_of("written.npy");
+        assert_int_equal(npy_write(path, x), 0);
+        bytes expected =
+            array_of(1, padded, (bytes){ (size_t)tensor_count(x) * sizeof(real), tensor_data(x) });
+        bytes found = contents(path);
+        assert_int_equal(found.count, expected.count);
+        assert_memory_equal(found.at, expected.at, found.count); /* on a little-endian machine */
+        tensor_free(x);
+    }
+}
+
+static void any_view_comes_back(void **state)
+{
+    dice d = { { 71 } };
+    for (int i = 0; i < 200; i++) {
+        shape s = roll_shape(&d, 0, TENSOR_MAX_RANK, 1, 4);
+        tensor whole, x = roll_view(&d, s, &whole);
+        roll_elements(&d, x, -1000, 1000);
+        const char *path = path_of("view.npy");
+        about("view %d, %s", i, shape_text(s).text);
+        assert_int_equal(npy_write(path, x), 0);
+        tensor y = npy_read(path);
+        assert_same(y, x);
+        tensor_free(y);
+        tensor_free(whole);
+    }
+}
+
+static void large_shapes_have_room_in_a_header(void **state)
+{
+    ptrdiff_t most = PTRDIFF_MAX / 16;
+    tensor x = tensor_new(SHAPE(0, most, 1, 1, 1, 1, 1, 1));
+    assert_int_equal(npy_write(path_of("large.npy"), x), 0);
+    tensor y = npy_read(path_of("large.npy"));
+    assert_true(shape_equal(y.shape, x.shape));
+    tensor_free(x);
+    tensor_free(y);
+}
+
+static void what_cannot_be_written_is_refused(void **state)
+{
+    tensor x = tensor_new(SHAPE(2));
+    assert_int_equal(npy_write(path_of("nowhere/x.npy"), x), -1);
+    expect_error("%s: cannot be written: No such file or directory", path_of("nowhere/x.npy"));
+    assert_int_equal(npy_write(path_of("."), x), -1);
+    expect_error(": not a regular file");
+    assert_int_equal(npy_write(NULL, x), -1);
+    expect_error("npy_write: the path is NULL");
+    assert_int_equal(npy_write(path_of("null.npy"), (tensor){ 0 }), -1);
+    expect_error("null.npy: npy_write of the null tensor");
+    assert_int_equal(access(path_of("null.npy"), F_OK), -1);
+    tensor_free(x);
+}
+
+/* ---- files that are wrong -------------------------------------------------------------------- */
+
+/* With elements of six bytes, version 1.0. */
+typedef struct bad_header {
+    const char *header, *expected;
+} bad_header;
+
+static const bad_header bad_headers[] = {
+    { "", "byte 0 of the header: \"\", expected \"{\"" },
+    { "  ", "byte 2 of the header: \"\", expected \"{\"" },
+    { "[]", "byte 0 of the header: \"[]\", expected \"{\"" },
+    { "{", "expected a key in quotes" },
+    { "{}", "its header has no 'descr'" },
+    { "{,}", "expected a key in quotes" },
+    { "{1: 2}", "expected a key in quotes" },
+    { "{'descr", "expected a key in quotes" },
+    { "{'de\\163cr': '|u1'}", "expected a key in quotes" },
+    { "{'descr': '|u1', 'shape': (6,)}", "its header has no 'fortran_order'" },
+    { "{'descr': '|u1', 'fortran_order': False}", "its header has no 'shape'" },
+    { "{'shape': (6,), 'fortran_order': False}", "its header has no 'descr'" },
+    { "{'descr' '|u1'}", "byte 9 of the header: \"'|u1'}\", expected \":\"" },
+    { "{'descr': '|u1' 'shape'", "expected \",\" or \"}\"" },
+    { "{'colour': 3}",
+      "byte 1 of the header: \"'colour': 3}\", expected 'descr', 'fortran_order' or 'shape'" },
+    { "{'descr': '|u1', 'descr': '|u1', }",
+      "byte 17 of the header: \"'descr': '|u1', }\", expected each key once" },
+    { C_ORDER("|u1", "(6,)") "x", "\"x\", expected no more than blanks" },
+    { C_ORDER("|u1", "(6,)") " \n{", "\"{\", expected no more than blanks" },
+    { C_ORDER("", "(6,)"), "dtype '': not known, expected float16" },
+    { C_ORDER("<", "(6,)"), "dtype '<': not known" },
+    { C_ORDER("<f", "(6,)"), "dtype '<f': not known" },
+    { C_ORDER("f4", "(6,)"), "dtype 'f4': not known" },
+    { C_ORDER("=f4", "(6,)"), "dtype '=f4': not known" },
+    { C_ORDER("|f4", "(6,)"), "dtype '|f4': not known" },
+    { C_ORDER("<f16", "(6,)"), "dtype '<f16': not known" },
+    { C_ORDER("<c8", "(6,)"), "dtype '<c8': not known" },
+    { C_ORDER("<U6", "(1,)"), "dtype '<U6': not known" },
+    { C_ORDER("|S6", "(1,)"), "dtype '|S6': not known" },
+    { C_ORDER("|V6", "(1,)"), "dtype '|V6': not known" },
+    { C_ORDER("<M8[ns]", "(1,)"), "dtype '<M8[ns]': not known" },
+    { C_ORDER("!u1", "(6,)"), "dtype '!u1': not known" },
+    { C_ORDER("|O", "(6,)"),
+      "dtype '|O': objects, expected float16 to float64, int8 to int64, uint8 to uint64 or bool" },
+    { C_ORDER("<\n\1f4", "(6,)"), "dtype '<??f4': not known" },
+    { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }",
+      "a structured dtype, expected one of numbers" },
+    { "{'descr': ('<f4', (2,)), }", "expected a dtype in quotes" },
+    { "{'descr': None, }", "\"None, }\", expected a dtype in quotes" },
+    { "{'descr': '|u1", "expected a dtype in quotes" },
+    { HEADER("|u1", "false", "(6,)"), "expected True or False" },
+    { HEADER("|u1", "0", "(6,)"), "\"0, 'shape': (6,), }\", expected True or False" },
+    { HEADER("|u1", "Falsely", "(6,)"), "expected \",\" or \"}\"" },
+    { C_ORDER("|u1", "6"), "expected a shape in parentheses" },
+    { C_ORDER("|u1", "[6]"), "expected a shape in parentheses" },
+    { C_ORDER("|u1", "(6)"), "\"), }\", expected \",\" after the only size" },
+    { C_ORDER("|u1", "(,)"), "expected a size or \")\"" },
+    { C_ORDER("|u1", "(2,,3)"), "expected a size or \")\"" },
+    { C_ORDER("|u1", "(2 3)"), "expected \",\" or \")\"" },
+    { C_ORDER("|u1", "(2.0, 3)"), "expected \",\" or \")\"" },
+    { C_ORDER("|u1", "(6L,)"), "expected \",\" or \")\"" },
+    { C_ORDER("|u1", "(0x6,)"), "expected \",\" or \")\"" },
+    { C_ORDER("|u1", "(+6,)"), "expected a size or \")\"" },
+    { C_ORDER("|u1", "(six,)"), "expected a size or \")\"" },
+    { C_ORDER("|u1", "(-6,)"), "\"-6,), }\", expected sizes from 0 on" },
+    { C_ORDER("|u1", "(2, -3)"), "expected sizes from 0 on" },
+    { "{'shape': (6,", "expected a size or \")\"" },
+    { "{'shape': (6", "expected \",\" or \")\"" },
+    { C_ORDER("|u1", "(1, 1, 1, 1, 1, 1, 1, 2, 3)"), "more than 8 sizes in its shape" },
+    { C_ORDER("|u1", "(9223372036854775808,)"), "a size of the shape overflows" },
+    { C_ORDER("|u1", "(99999999999999999999999999,)"), "a size of the shape overflows" },
+    { C_ORDER("|u1", "(9223372036854775807,)"), "[9223372036854775807] of float" },
+    { C_ORDER("|u1", "(4294967296, 4294967296, 6)"), "needs more bytes than can be addressed" },
+    { C_ORDER("|u1", "(0, 4294967296, 4294967296)"), "needs more bytes than can be addressed" },
+    { C_ORDER("<f8", "(1152921504606846000,)"), "[1152921504606846000]" },
+    { C_ORDER("|u1", "(576460752303423000,)"),
+      "truncated: 6 bytes of elements, shape [576460752303423000] has 576460752303423000" },
+    { C_ORDER("|u1", "(7,)"), "truncated: 6 bytes of elements, shape [7] has 7" },
+    { C_ORDER("|u1", "(5,)"), "trailing data: 6 bytes of elements, shape [5] has 5" },
+    { C_ORDER("|u1", "()"), "trailing data: 6 bytes of elements, shape [] has 1" },
+    { C_ORDER("|u1", "(0,)"), "trailing data: 6 bytes of elements, shape [0] has 0" },
+    { C_ORDER("<f4", "(2,)"), "truncated: 6 bytes of elements, shape [2] has 8" },
+    { C_ORDER("<f2", "(2,)"), "trailing data: 6 bytes of elements, shape [2] has 4" },
+};
+
+static void broken_headers_are_refused(void **state)
+{
+    for (size_t i = 0; i < sizeof bad_headers / sizeof *bad_headers; i++) {
+        about("header %s", bad_headers[i].header);
+        tensor x = npy_read(written("bad.npy", array_of(1, bad_headers[i].header, BYTES(SIX))));
+        expect_refused(!tensor_is_null(x), path_of("bad.npy"), bad_headers[i].expected);
+    }
+}
+
+static const bad_file bad_files[] = {
+    { "empty", STRING(""), "truncated: 0 of 8 bytes of its beginning" },
+    { "half a magic number", STRING("\x93NUM"), "truncated: 4 of 8 bytes" },
+    { "a text", STRING("1.0 2.0 3.0\n"),
+      "begins with 31 2e 30 20 32 2e, expected NumPy's 93 4e 55 4d 50 59" },
+    { "a zip", STRING("PK\3\4abcdefgh"), "begins with 50 4b 03 04 61 62" },
+    { "one wrong byte", STRING("\x93NUMPX\1\0\0\0"), "begins with 93 4e 55 4d 50 58" },
+    { "version 0.0", STRING("\x93NUMPY\0\0\0\0"), "version 0.0, expected 1.0, 2.0 or 3.0" },
+    { "version 4.0", STRING("\x93NUMPY\4\0\0\0\0\0"), "version 4.0, expected 1.0" },
+    { "version 1.1", STRING("\x93NUMPY\1\1\0\0"), "version 1.1, expected 1.0" },
+    { "no length", STRING("\x93NUMPY\1\0\2"), "truncated: 1 of 2 bytes" },
+    { "no length of four bytes", STRING("\x93NUMPY\2\0\2\0\0"), "truncated: 3 of 4 bytes" },
+    { "a header longer than the file", STRING("\x93NUMPY\1\0\xff\xff{"),
+      "truncated: 1 of 65535 bytes of its header" },
+    { "a header of 4 GiB", STRING("\x93NUMPY\2\0\xff\xff\xff\xff{"),
+      "truncated: 1 of 4294967295 bytes of its header" },
+};
+
+static void broken_files_are_refused(void **state)
+{
+    for (size_t i = 0; i < sizeof bad_files / sizeof *bad_files; i++) {
+        about("%s", bad_files[i].what);
+        tensor x = npy_read(written("bad.npy", bad_files[i].file));
+        expect_refused(!tensor_is_null(x), path_of("bad.npy"), bad_files[i].expected);
+    }
+}
+
+static void a_file_cut_anywhere_is_refused(void **state)
+{
+    for (int major = 1; major <= 3; major++) {
+        bytes whole = array_of(major, C_ORDER("<f4", "(2,)") "   \n", BYTES("\0\0\x80\x3f\0\0\0\xc0"));
+        for (size_t count = 0; count < whole.count; count++) {
+            about("version %d cut after %zu bytes", major, count);
+            tensor x = npy_read(written("cut.npy", (bytes){ count, whole.at }));
+            expect_refused(!tensor_is_null(x), path_of("cut.npy"), "truncated: ");
+        }
+        tensor x = npy_read(written("cut.npy", whole));
+        assert_elements(x, 1, -2);
+        tensor_free(x);
+    }
+}
+
+/* No oracle but that something sensible happens: the sanitizers watch. */
+static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
+{
+    bytes whole = array_of(1, C_ORDER("<i2", "(3,)") "\n", BYTES(SIX));
+    unsigned char copy[200];
+    for (size_t at = 0; at < whole.count; at++)
+        for (int bit = 0; bit < 8; bit++) {
+            memcpy(copy, whole.at, whole.count);
+            copy[at] ^= (unsigned char)(1 << bit);
+            tensor x = npy_read(written("wrong.npy", (bytes){ whole.count, copy }));
+            assert_true(tensor_is_null(x) == (error_text() != NULL));
+            if (error_text()) assert_null(strchr(error_text(), '\n'));
+            if (!tensor_is_null(x)) assert_true(tensor_count(x) == 3 || tensor_count(x) == 6);
+            tensor_free(x);
+            error_clear();
+        }
+}
+
+static void what_is_no_file_is_refused(void **state)
+{
+    expect_refused(!tensor_is_null(npy_read(path_of("none.npy"))), path_of("none.npy"),
+                   ": No such file or directory");
+    expect_refused(!tensor_is_null(npy_read(path_of("."))), path_of("."), ": not a regular file");
+    expect_refused(!tensor_is_null(npy_read("/dev/null")), "/dev/null", ": not a regular file");
+    assert_true(tensor_is_null(npy_read(NULL)));
+    expect_error("npy_read: the path is NULL");
+}
+
+/* ---- a pair as a data set -------------------------------------------------------------------- */
+
+static const char *array_file(const char *name, const char *header, bytes elements)
+{
+    return written(name, array_of(1, header, elements));
+}
+
+static void a_pair_is_a_data_set(void **state)
+{
+    data *d = data_npy(array_file("x.npy", HEADER("|u1", "True", "(3, 2)"), BYTES(SIX)),
+                       array_file("y.npy", C_ORDER("<i2", "(3,)"), BYTES("\7\0\x08\0\x09\0")));
+    assert_non_null(d);
+    assert_int_equal(d->count, 3);
+    tensor x = tensor_new(SHAPE(3, 2)), y = tensor_new(SHAPE(3));
+    assert_int_equal(data_batch(d, NULL, 0, 3, x, y), 0);
+    assert_elements(x, 1, 4, 2, 5, 3, 6);
+    assert_elements(y, 7, 8, 9);
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+static void images_have_a_channel(void **state)
+{
+    static const char *const orders[] = { HEADER("|u1", "False", "(1, 2, 3)"),
+                                          HEADER("|u1", "True", "(1, 2, 3)") };
+    for (int i = 0; i < 2; i++) {
+        data *d = data_npy(array_file("x.npy", orders[i], BYTES(SIX)),
+                           array_file("y.npy", C_ORDER("|u1", "(1, 2)"), BYTES("\7\x08")));
+        assert_non_null(d);
+        assert_string_equal(shape_text(d->x).text, "[1, 2, 3]");
+        assert_string_equal(shape_text(d->y).text, "[2]");
+        tensor x = tensor_new(SHAPE(1, 1, 2, 3)), y = tensor_new(SHAPE(1, 2));
+        assert_int_equal(data_batch(d, NULL, 0, 1, x, y), 0);
+        if (i == 0) assert_elements(x, 1, 2, 3, 4, 5, 6);
+        else assert_elements(x, 1, 3, 5, 2, 4, 6);
+        tensor_free(x);
+        tensor_free(y);
+        data_free(d);
+    }
+}
+
+static void pairs_that_do_not_agree_are_refused(void **state)
+{
+    const char *x = array_file("x.npy", C_ORDER("|u1", "(3, 2)"), BYTES(SIX));
+    const char *y = array_file("y.npy", C_ORDER("|u1", "(2,)"), BYTES("\7\x08"));
+    assert_null(data_npy(x, y));
+    expect_error("x.npy, %s: data_tensors: x [3, 2] and y [2] differ in the number of samples", y);
+    assert_null(data_npy(x, array_file("y.npy", C_ORDER("|u1", "()"), BYTES("\7"))));
+    expect_error("y is a single number, expected [N, ...]");
+    assert_null(data_npy(x, path_of("none.npy")));
+    expect_error("none.npy: No such file or directory");
+    assert_null(data_npy(path_of("none.npy"), y));
+    expect_error("none.npy: No such file or directory");
+    assert_null(data_npy(NULL, y));
+    expect_error("npy_read: the path is NULL");
+    assert_null(data_npy(array_file("x.npy", C_ORDER("|u1", "(0, 2)"), BYTES("")),
+                         array_file("y.npy", C_ORDER("|u1", "(0,)"), BYTES(""))));
+    expect_error("0 samples, expected at least one");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(every_number_is_read),
+        CLAIM(what_has_more_digits_is_rounded_to_the_nearest),
+        CLAIM(every_version_is_read),
+        CLAIM(fortrans_order_is_a_view),
+        CLAIM(a_header_may_be_written_otherwise),
+        CLAIM(shapes_of_any_rank_and_none_are_read),
+        CLAIM(what_is_written_is_what_the_format_says),
+        CLAIM(any_view_comes_back),
+        CLAIM(large_shapes_have_room_in_a_header),
+        CLAIM(what_cannot_be_written_is_refused),
+        CLAIM(broken_headers_are_refused),
+        CLAIM(broken_files_are_refused),
+        CLAIM(a_file_cut_anywhere_is_refused),
+        CLAIM(a_wrong_byte_anywhere_is_read_or_refused),
+        CLAIM(what_is_no_file_is_refused),
+        CLAIM(a_pair_is_a_data_set),
+        CLAIM(images_have_a_channel),
+        CLAIM(pairs_that_do_not_agree_are_refused),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}
