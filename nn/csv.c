@@ -71,15 +71,17 @@ static void read_plain(reader *r)
 /* Two quotes are one; delimiters and ends of lines are text. */
 static int read_quoted(reader *r)
 {
+    bool closed = false;
     for (advance(r); r->ahead >= 0; append(r)) {
         if (r->ahead == '\n') r->line++;
         if (r->ahead != '"') continue;
         advance(r);
-        if (r->ahead != '"') break;
+        if ((closed = r->ahead != '"')) break;
     }
+    if (!closed) return source_check_end(r->from) ? -1 : refuse(r, "the quotes do not end");
     if (r->delimiter != ' ') skip_blanks(r);
-    if (is_delimiter(r, r->ahead) || r->ahead == '\n') return 0;
-    return r->ahead < 0 ? 0 : refuse(r, "text after the quotes");
+    if (r->ahead < 0 || r->ahead == '\n' || is_delimiter(r, r->ahead)) return 0;
+    return refuse(r, "text after the quotes");
 }
 
 /* What ends a field is passed; in a table of blanks, with all that follow. */

@@ -1,0 +1,157 @@
+/* test_cifar.c: records of CIFAR-10's files become images and classes; no file, however broken, is taken for them. */
+#include "tests/files.h"
+#include "tests/support.h"
+
+#include "nn/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS, MOST = 3000 };
+
+static unsigned char records[MOST * RECORD + 1];
+
+/* Byte k of image i. */
+static int pixel(int i, int k)
+{
+    return (int)(((unsigned)i * PIXELS + (unsigned)k) * 2654435761u >> 24);
+}
+
+/* Records `first` to `first + count`, of class i mod 10. */
+static bytes records_of(int first, int count)
+{
+    for (int i = 0; i < count; i++) {
+        records[i * RECORD] = (unsigned char)((first + i) % 10);
+        for (int k = 0; k < PIXELS; k++) records[i * RECORD + 1 + k] = (unsigned char)pixel(first + i, k);
+    }
+    return (bytes){ (size_t)(count * RECORD), records };
+}
+
+static void assert_are_the_records(data *d, int count)
+{
+    if (!d) fail_msg("%s", error_text());
+    assert_int_equal(d->count, count);
+    assert_string_equal(shape_text(d->x).text, "[3, 32, 32]");
+    assert_string_equal(shape_text(d->y).text, "[]");
+    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    for (int i = 0; i < count; i += 1 + count / 50) {
+        d->get(d, i, x, y);
+        assert_true(tensor_item(y) == (real)(i % 10));
+        for (int k = 0; k < PIXELS; k++)
+            if (tensor_data(x)[k] != (real)pixel(i, k) / 255) fail_msg("image %d, byte %d", i, k);
+    }
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+static void records_become_images_and_classes(void **state)
+{
+    for (int zip = 0; zip < 2; zip++) {
+        const char *path = (zip ? zipped : written)("batch.bin", records_of(0, 13));
+        assert_are_the_records(data_cifar10(&path, 1), 13);
+    }
+}
+
+/* More than memory begins with. */
+static void files_follow_one_another(void **state)
+{
+    const char *paths[] = { written("data_batch_1.bin", records_of(0, 1)),
+                            zipped("data_batch_2.bin.gz", records_of(1, MOST)),
+                            written("data_batch_3.bin", records_of(1 + MOST, 257)) };
+    assert_are_the_records(data_cifar10(paths, 3), 1 + MOST + 257);
+}
+
+static void red_comes_first_and_rows_after_rows(void **state)
+{
+    records_of(0, 1);
+    memset(records + 1, 0, PIXELS);
+    records[1] = 255;                    /* red, above, on the left */
+    records[1 + 32 * 32 + 31] = 51;      /* green, above, on the right */
+    records[1 + 2 * 32 * 32 + 32] = 102; /* blue, in the second row, on the left */
+    const char *path = written("batch.bin", (bytes){ RECORD, records });
+    data *d = data_cifar10(&path, 1);
+    tensor x = tensor_new(SHAPE(3, 32, 32)), y = tensor_new((shape){ 0 });
+    d->get(d, 0, x, y);
+    assert_true(*tensor_at(x, INDEX(0, 0, 0)) == 1);
+    assert_true(*tensor_at(x, INDEX(1, 0, 31)) == (real)51 / 255);
+    assert_true(*tensor_at(x, INDEX(2, 1, 0)) == (real)102 / 255);
+    tensor_free(x);
+    tensor_free(y);
+    data_free(d);
+}
+
+static void every_class_is_one_of_ten(void **state)
+{
+    for (int class = 0; class < 256; class ++) {
+        about("class %d", class);
+        bytes b = records_of(0, 3);
+        records[2 * RECORD] = (unsigned char)class;
+        const char *path = written("batch.bin", b);
+        data *d = data_cifar10(&path, 1);
+        if (class > 9) expect_refused(d, path, "record 2: class ");
+        else assert_non_null(d);
+        data_free(d);
+    }
+}
+
+static void a_file_cut_anywhere_is_refused(void **state)
+{
+    bytes whole = records_of(0, 2);
+    for (size_t count = 0; count < whole.count; count += count % 250 == 249 ? 2 : 1) {
+        if (count == RECORD) continue;
+        about("cut after %zu bytes", count);
+        const char *path = written("batch.bin", (bytes){ count, whole.at });
+        data *d = data_cifar10(&path, 1);
+        if (count == 0) expect_refused(d, path, ": empty, expected records of a class and an image");
+        else if (count < RECORD) expect_refused(d, path, ": truncated: record 0 has ");
+        else expect_refused(d, path, ": truncated: record 1 has ");
+    }
+    records[2 * RECORD] = 1;
+    const char *path = written("batch.bin", (bytes){ 2 * RECORD + 1, records });
+    expect_refused(data_cifar10(&path, 1), path, ": truncated: record 2 has 1 of 3073 bytes");
+}
+
+static void a_gzip_stream_cut_anywhere_is_refused(void **state)
+{
+    records_of(0, 2);
+    memset(records + 1, 7, PIXELS);
+    memset(records + RECORD + 1, 9, PIXELS);
+    bytes whole = contents(zipped("whole.gz", (bytes){ 2 * RECORD, records }));
+    for (size_t count = 0; count < whole.count; count++) {
+        about("cut after %zu of %zu bytes", count, whole.count);
+        const char *path = written("batch.gz", (bytes){ count, whole.at });
+        expect_refused(data_cifar10(&path, 1), path,
+                       count == 0   ? ": empty"
+                       : count == 1 ? ": truncated: record 0 has 1 of"
+                                    : ": truncated, its gzip stream ends early: record ");
+    }
+}
+
+static void what_is_no_set_of_files_is_refused(void **state)
+{
+    const char *paths[] = { written("batch.bin", records_of(0, 1)), path_of("none.bin") };
+    expect_refused(data_cifar10(paths, 2), paths[1], ": No such file or directory");
+    paths[1] = path_of(".");
+    expect_refused(data_cifar10(paths, 2), paths[1], ": Is a directory");
+    paths[1] = NULL;
+    assert_null(data_cifar10(paths, 2));
+    expect_error("data_cifar10: a path is NULL");
+    assert_null(data_cifar10(paths, 0));
+    expect_error("data_cifar10: 0 files, expected at least one");
+    assert_null(data_cifar10(paths, -1));
+    expect_error("data_cifar10: -1 files, expected at least one");
+    assert_null(data_cifar10(NULL, 1));
+    expect_error("data_cifar10: 0 files, expected at least one");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(records_become_images_and_classes),   CLAIM(files_follow_one_another),
+        CLAIM(red_comes_first_and_rows_after_rows), CLAIM(every_class_is_one_of_ten),
+        CLAIM(a_file_cut_anywhere_is_refused),      CLAIM(a_gzip_stream_cut_anywhere_is_refused),
+        CLAIM(what_is_no_set_of_files_is_refused),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}

@@ -1,0 +1,486 @@
+/* test_csv.c: tables of numbers as text become samples; what is no such table is named by line and column. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/files.h"
+#include "tests/support.h"
+
+#include "nn/csv.h"
+#include "nn/decimal.h"
+
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* Oracle: the C library's strtod, which rounds to the nearest. */
+static void assert_decimal(const char *text)
+{
+    double value = 0, expected = strtod(text, NULL);
+    about("%s", text);
+    assert_true(decimal_read(text, &value));
+    if (memcmp(&value, &expected, sizeof value) != 0) fail_msg("%s: %a, expected %a", text, value, expected);
+}
+
+static void decimals_are_read_to_the_nearest_double(void **state)
+{
+    static const char *const texts[] = {
+        "0",
+        "-0",
+        "+0",
+        "00012",
+        "1.",
+        ".5",
+        "-.5e1",
+        "1e0",
+        "1E+05",
+        "1e-05",
+        "0.1",
+        "0.3",
+        "123456789.123456789",
+        "9007199254740992",
+        "9007199254740993",
+        "9007199254740992e22",
+        "9007199254740993e-22",
+        "1e22",
+        "1e23",
+        "8.5e22",
+        "1e-22",
+        "1e-23",
+        "1e308",
+        "1.7976931348623157e308",
+        "1.7976931348623159e308",
+        "1e309",
+        "-1e400",
+        "4.9e-324",
+        "2.4e-324",
+        "1e-400",
+        "0e99999999999",
+        "0.000000000000000000000000000000000000001",
+        "18446744073709551615",
+        "18446744073709551616",
+        "9999999999999999999",
+        "99999999999999999999",
+        "0.00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000001",
+        "1000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
+        "1.00000000000000011102230246251565404236316680908203125",
+        "1.0000000000000001110223024625156540423631668",
+        "100000000000000000000e-20",
+        "123456789012345678901e-2",
+        "0.30000000000000004440892098500626",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) assert_decimal(texts[i]);
+}
+
+static void any_decimal_is_read_to_the_nearest_double(void **state)
+{
+    dice d = { { 5 } };
+    char text[DECIMAL_LONGEST + 1];
+    for (int i = 0; i < 20000; i++) {
+        uint64_t bits =
+            (uint64_t)random_bits(d.key, d.rolls).word[0] << 32 | random_bits(d.key, d.rolls).word[1];
+        int length = (int)roll(&d, 1, 20), point = (int)roll(&d, 0, 20);
+        char digits[24];
+        snprintf(digits, sizeof digits, "%020" PRIu64, bits);
+        digits[length] = '\0';
+        if (point > length) point = length;
+        int used = snprintf(text, sizeof text, "%s%.*s.%s", chance(&d, 50) ? "-" : "", point, digits,
+                            digits + point);
+        if (chance(&d, 70)) snprintf(text + used, sizeof text - (size_t)used, "e%td", roll(&d, -40, 40));
+        assert_decimal(text);
+    }
+}
+
+static void what_is_no_decimal_is_none(void **state)
+{
+    static const char *const texts[] = { "",     "+",     "-",    ".",    "-.",   "e5",   ".e5",
+                                         "1e",   "1e+",   "1e5.", "0x10", "nan",  "NaN",  "inf",
+                                         "-inf", "1f",    "1_0",  "1,5",  " 1",   "1 ",   "--1",
+                                         "+-1",  "1.2.3", "1e5e", "1-",   "1e--", "1e 5", "½" };
+    double value = 17;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        about("\"%s\"", texts[i]);
+        assert_false(decimal_read(texts[i], &value));
+    }
+}
+
+/* One with a decimal comma, made here where none is installed. */
+static bool enter_german(void)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s' >/dev/null 2>&1",
+             path_of("de_DE.utf8"));
+    if (setlocale(LC_ALL, "de_DE.utf8")) return true;
+    if (system(command) == -1 || setenv("LOCPATH", path_of("."), 1)) return false;
+    return setlocale(LC_ALL, "de_DE.utf8") != NULL;
+}
+
+static void the_locale_does_not_matter(void **state)
+{
+    double quick = 0, slow = 0, by_library = 0;
+    if (!enter_german()) {
+        print_message("no locale with a decimal comma is installed, nor can be made\n");
+        skip();
+    }
+    bool read = decimal_read("-0.5", &quick) && decimal_read("1.25e-30", &slow);
+    by_library = strtod("0,5", NULL);
+    setlocale(LC_ALL, "C");
+    assert_true(by_library == 0.5);
+    assert_true(read && quick == -0.5 && slow == 1.25e-30);
+}
+
+/* ---- tables that are right ------------------------------------------------------------------- */
+
+/* x and y of all samples. */
+typedef struct all {
+    tensor x, y;
+} all;
+
+static all read_file(const char *path, csv options)
+{
+    data *d = data_csv(path, options);
+    if (!d) fail_msg("%s", error_text());
+    all a = { tensor_new(shape_with_batch(d->x, d->count)), tensor_new(shape_with_batch(d->y, d->count)) };
+    assert_int_equal(data_batch(d, NULL, 0, d->count, a.x, a.y), 0);
+    data_free(d);
+    return a;
+}
+
+static all read_text(const char *text, csv options)
+{
+    return read_file(written("table.csv", (bytes){ strlen(text), text }), options);
+}
+
+static void end(all a)
+{
+    tensor_free(a.x);
+    tensor_free(a.y);
+}
+
+static void a_line_is_a_class_and_its_features(void **state)
+{
+    all a = read_text("2,0.5,-1\n0,1e2,+3.25\n", (csv){ 0 });
+    assert_shape(a.x, 2, 2);
+    assert_shape(a.y, 2);
+    assert_elements(a.x, 0.5, -1, 100, 3.25);
+    assert_elements(a.y, 2, 0);
+    end(a);
+}
+
+static void any_column_may_be_the_class(void **state)
+{
+    static const double x[][4] = { { 2, 3, 5, 6 }, { 1, 3, 4, 6 }, { 1, 2, 4, 5 } };
+    static const double y[][2] = { { 1, 4 }, { 2, 5 }, { 3, 6 } };
+    for (int column = -3; column < 3; column++) {
+        about("column %d", column);
+        all a = read_text("1,2,3\n4,5,6\n", (csv){ .label = column });
+        tensor xs = tensor_of_list(SHAPE(2, 2), 4, x[(column + 3) % 3]);
+        tensor ys = tensor_of_list(SHAPE(2), 2, y[(column + 3) % 3]);
+        assert_same(a.x, xs);
+        assert_same(a.y, ys);
+        tensor_free(xs);
+        tensor_free(ys);
+        end(a);
+    }
+}
+
+static void targets_are_columns_too(void **state)
+{
+    all a = read_text("1.5,2,3,4\n-5,6,7,8\n", (csv){ .targets = 1 });
+    assert_shape(a.y, 2, 1);
+    assert_elements(a.y, 1.5, -5);
+    assert_elements(a.x, 2, 3, 4, 6, 7, 8);
+    end(a);
+    a = read_text("1.5,2,3,4\n-5,6,7,8\n", (csv){ .label = -2, .targets = 2, .scale = 10 });
+    assert_shape(a.y, 2, 2);
+    assert_elements(a.y, 3, 4, 7, 8);
+    assert_elements(a.x, 15, 20, -50, 60);
+    end(a);
+    a = read_text("1.5,2,3,4\n-5,6,7,8\n", (csv){ .label = 1, .targets = 2 });
+    assert_elements(a.y, 2, 3, 6, 7);
+    assert_elements(a.x, 1.5, 4, -5, 8);
+    end(a);
+    a = read_text("1.5,2\n-5,6\n", (csv){ .targets = CSV_UNLABELLED });
+    assert_shape(a.y, 2);
+    assert_elements(a.y, 0, 0);
+    assert_elements(a.x, 1.5, 2, -5, 6);
+    end(a);
+}
+
+static void features_may_be_images(void **state)
+{
+    all a = read_text("label,1x1,1x2,1x3,2x1,2x2,2x3\n7,0,51,102,153,204,255\n1,255,0,0,0,0,0\n",
+                      (csv){ .image = SHAPE(1, 2, 3), .scale = 1.0 / 255 });
+    assert_shape(a.x, 2, 1, 2, 3);
+    tensor expected = tensor_of(SHAPE(2, 1, 2, 3), 0, 0.2, 0.4, 0.6, 0.8, 1, 1, 0, 0, 0, 0, 0);
+    assert_near(a.x, expected, REAL_EPSILON);
+    assert_elements(a.y, 7, 1);
+    tensor_free(expected);
+    end(a);
+}
+
+typedef struct form {
+    const char *text;
+    csv options;
+} form;
+
+/* All of one table: classes 3 and 4, features 1, 2 and 5, 6. */
+static const form forms[] = {
+    { "3,1,2\n4,5,6\n" },
+    { "3,1,2\n4,5,6" },
+    { "3,1,2\r\n4,5,6\r\n" },
+    { "3,1,2\r\n4,5,6\r" },
+    { "\xef\xbb\xbf"
+      "3,1,2\n4,5,6\n" },
+    { "\n\n3,1,2\n\n\r\n4,5,6\n\n \n" },
+    { " 3 , 1\t,2 \n\t4,5 , 6\n" },
+    { "\"3\",\"1\",\"2\"\n\"4\",5,\"6\"\n" },
+    { " \"3\" ,1, \"2\"\r\n4,5,6" },
+    { "class,a,b\n3,1,2\n4,5,6\n" },
+    { "\xef\xbb\xbf\"class, \"\"or so\"\"\",\"a\nb\",\"\"\n3,1,2\n4,5,6\n" },
+    { "class,,\n3,1,2\n4,5,6\n" },
+    { "class,a,b\n3,1,2\n4,5,6\n", { .header = CSV_HEADER } },
+    { "0,1,2\n3,1,2\n4,5,6\n", { .header = CSV_HEADER } },
+    { "class,1,b\n3,1,2\n4,5,6\n", { .header = CSV_HEADER } },
+    { "3,1,2\n4,5,6\n", { .header = CSV_NO_HEADER } },
+    { "3;1;2\n4;5;6\n", { .delimiter = ';' } },
+    { "3\t1\t2\r\n4\t 5\t6\n", { .delimiter = '\t' } },
+    { "c\ta b\tb\n3\t1\t2\n4\t5 \t6\n", { .delimiter = '\t' } },
+    { "3 1 2\n4 5 6\n", { .delimiter = ' ' } },
+    { "  3   1\t 2  \r\n\n   \n4 5 6 ", { .delimiter = ' ' } },
+    { "c \"a b\" d\n3 \"1\"  2\n4 5 6", { .delimiter = ' ' } },
+    { "3|1|2\n4|5|6\n", { .delimiter = '|' } },
+    { "3\xff"
+      "1\xff"
+      "2\n4\xff"
+      "5\xff"
+      "6\n",
+      { .delimiter = '\xff' } },
+};
+
+static void a_table_may_be_written_in_many_ways(void **state)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        about("table %zu: %s", i, forms[i].text);
+        const bytes text = { strlen(forms[i].text), forms[i].text };
+        for (int zip = 0; zip < 2; zip++) {
+            all a = read_file((zip ? zipped : written)("table.csv", text), forms[i].options);
+            assert_shape(a.x, 2, 2);
+            assert_elements(a.x, 1, 2, 5, 6);
+            assert_elements(a.y, 3, 4);
+            end(a);
+        }
+    }
+}
+
+/* Oracle: the numbers that were written. More than zlib reads at once. */
+static void a_long_table_arrives_whole(void **state)
+{
+    enum { ROWS = 700, COLUMNS = 101 };
+    char *text = malloc(ROWS * COLUMNS * 30);
+    size_t used = 0;
+    assert_non_null(text);
+    tensor x = tensor_new(SHAPE(ROWS, COLUMNS - 1));
+    tensor_normal(x, (random_key){ 8 }, 0, 100);
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < COLUMNS - 1; j++)
+            used += (size_t)sprintf(text + used, "%.17g,", (double)*tensor_at(x, INDEX(i, j)));
+        used += (size_t)sprintf(text + used, "%d\n", i % 10);
+    }
+    for (int zip = 0; zip < 2; zip++) {
+        all a = read_file((zip ? zipped : written)("long.csv", (bytes){ used, text }), (csv){ .label = -1 });
+        assert_same(a.x, x);
+        for (int i = 0; i < ROWS; i++) assert_true(tensor_data(a.y)[i] == (real)(i % 10));
+        end(a);
+    }
+    tensor_free(x);
+    free(text);
+}
+
+/* ---- tables that are wrong ------------------------------------------------------------------- */
+
+typedef struct bad_table {
+    bytes text;
+    csv options;
+    const char *expected;
+} bad_table;
+
+#define HUNDRED(x) TEN(TEN(x))
+#define TEN(x) x x x x x x x x x x
+
+static const bad_table bad_tables[] = {
+    { STRING(""), { 0 }, ": no line of numbers" },
+    { STRING("\n\r\n  \n"), { 0 }, ": no line of numbers" },
+    { STRING("a,b,c\n"), { 0 }, ": no line of numbers after its header" },
+    { STRING("1,2,3\n"), { .header = CSV_HEADER }, ": no line of numbers after its header" },
+    { STRING("1,2,x\n3,4,5\n"),
+      { 0 },
+      ": line 1, column 3: \"x\" is no number, others of the first line are" },
+    { STRING("\n1,,3\n3,4,5\n"),
+      { 0 },
+      ": line 2, column 2: \"\" is no number, others of the first line are" },
+    { STRING("1,2,x\n3,4,5\n"), { .header = CSV_NO_HEADER }, ": line 1, column 3: \"x\" is no number" },
+    { STRING("a,b,c\n1,2,3\n"), { .header = CSV_NO_HEADER }, ": line 1, column 1: \"a\" is no number" },
+    { STRING("1,2,3\n4,5\n"), { 0 }, ": line 2: 2 columns, expected 3" },
+    { STRING("1,2,3\n4,5,6,7\n"), { 0 }, ": line 2: more than 3 columns, expected 3" },
+    { STRING("1,2,3\n4,5,6,\n"), { 0 }, ": line 2: more than 3 columns, expected 3" },
+    { STRING("a,b\n4,5,6\n"), { 0 }, ": line 2: more than 2 columns, expected 2" },
+    { STRING("1,2,3\n\n4\n"), { 0 }, ": line 3: 1 columns, expected 3" },
+    { STRING("1,2,3\n4,,6\n"), { 0 }, ": line 2, column 2: empty, expected a number" },
+    { STRING("1,2,3\n4,5,\n"), { 0 }, ": line 2, column 3: empty, expected a number" },
+    { STRING("1,2,3\n4,\"\",6\n"), { 0 }, ": line 2, column 2: empty, expected a number" },
+    { STRING("1,2,3\n4,nan,6\n"), { 0 }, ": line 2, column 2: \"nan\" is no number" },
+    { STRING("1,2,3\n4,1e999,6\n"), { 0 }, ": line 2, column 2: 1e999 is too large for float" },
+    { STRING("1,2,3\n4,1e308,6\n"), { .scale = 1e10 }, ": line 2, column 2: 1e308 is too large for float" },
+    { STRING("1,2\n3,4 5\n"), { 0 }, ": line 2, column 2: \"4 5\" is no number" },
+    { STRING("1,2\n3,4\0\n"), { 0 }, ": line 2, column 2: \"4?\" is no number" },
+    { STRING("1,2\n3,4\0005\n"), { 0 }, ": line 2, column 2: \"4?5\" is no number" },
+    { STRING("1,2\n3,\1\x80\x7fz\n"), { 0 }, ": line 2, column 2: \"???z\" is no number" },
+    { STRING("1,2\n3,abcdefghijklmnopqrstuvwxyzabcdef\n"),
+      { 0 },
+      "\"abcdefghijklmnopqrstuvwxyzab...\" is no number" },
+    { STRING("1,2\n3," HUNDRED("12") "\n"), { 0 }, "\"1212121212121212121212121212...\" is no number" },
+    { STRING("1,2\n3,4\"5\"\n"), { 0 }, ": line 2, column 2: \"4\"5\"\" is no number" },
+    { STRING("1,2\n3,\"4\"5\n"), { 0 }, ": line 2, column 2: text after the quotes" },
+    { STRING("1,2\n3,\"4\n\"\n"), { 0 }, ": line 3, column 2: \"4?\" is no number" },
+    { STRING("1,2\n3,\"4\n5,6\n"), { 0 }, ": line 4, column 2: the quotes do not end" },
+    { STRING("1,2\n3,\"4"), { 0 }, ": line 2, column 2: the quotes do not end" },
+    { STRING("1,2\n-3,4\n"), { 0 }, ": line 2, column 1: class -3, expected an integer from 0 to 16777216" },
+    { STRING("1,2\n1.5,4\n"), { 0 }, ": line 2, column 1: class 1.5, expected an integer" },
+    { STRING("1,2\n3,16777217\n"),
+      { .label = -1 },
+      ": line 2, column 2: class 16777217, expected an integer" },
+    { STRING("1,2\n3,4\n"), { .label = 2 }, ": 1 columns from column 2 on are targets, the table has 2" },
+    { STRING("1,2\n3,4\n"), { .label = -3 }, ": 1 columns from column -3 on are targets, the table has 2" },
+    { STRING("1,2\n3,4\n"), { .label = 1, .targets = 2 }, ": 2 columns from column 1 on are targets" },
+    { STRING("1,2\n3,4\n"), { .targets = 2 }, ": no column of features, 2 of targets" },
+    { STRING("1\n2\n"), { 0 }, ": no column of features, 1 of targets" },
+    { STRING("1,2,3\n"),
+      { .image = { 3, { 1, 1, 3 } } },
+      ": 2 columns of features, an image [1, 1, 3] has 3" },
+    { STRING("1,2,3\n"), { .image = { 1, { -2 } } }, "image: negative size in shape [-2]" },
+    { STRING("1,2\n"), { .delimiter = ';' }, ": no column of features, 1 of targets" },
+    { STRING("\xef\xbb,1\n"), { 0 }, ": begins with neither numbers nor text" },
+    { STRING("1 2\n3  4 5\n"), { .delimiter = ' ' }, ": line 2: more than 2 columns, expected 2" },
+    { STRING("1 2\n3 \"4\"5\n"), { .delimiter = ' ' }, ": line 2, column 2: text after the quotes" },
+};
+
+static void broken_tables_are_refused(void **state)
+{
+    for (size_t i = 0; i < sizeof bad_tables / sizeof *bad_tables; i++) {
+        const bad_table *b = &bad_tables[i];
+        for (int zip = 0; zip < 2; zip++) {
+            about("table %zu: %s", i, (const char *)b->text.at);
+            data *d = data_csv((zip ? zipped : written)("bad.csv", b->text), b->options);
+            if (b->options.image.rank == 1) expect_refused(d, "data_csv", b->expected);
+            else expect_refused(d, path_of("bad.csv"), b->expected);
+        }
+    }
+}
+
+/* Either way, and the sanitizers watch. */
+static void expect_sense(const char *path, csv options)
+{
+    data *d = data_csv(path, options);
+    assert_true((d == NULL) == (error_text() != NULL));
+    if (!d) assert_null(strchr(error_text(), '\n'));
+    error_clear();
+    data_free(d);
+}
+
+static const char damaged[] = "class,\"a\"\n1,-2.5e1\r\n\"3\", 4\n";
+
+static void a_table_cut_anywhere_is_read_or_refused(void **state)
+{
+    for (size_t count = 0; count < sizeof damaged; count++)
+        expect_sense(written("cut.csv", (bytes){ count, damaged }), (csv){ 0 });
+}
+
+static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
+{
+    char copy[sizeof damaged];
+    for (size_t at = 0; at < sizeof damaged - 1; at++)
+        for (int byte = 0; byte < 256; byte++) {
+            memcpy(copy, damaged, sizeof damaged);
+            copy[at] = (char)byte;
+            expect_sense(written("wrong.csv", (bytes){ sizeof damaged - 1, copy }),
+                         (csv){ .delimiter = byte % 2 ? ',' : ' ' });
+        }
+}
+
+static void a_gzip_stream_cut_anywhere_is_refused(void **state)
+{
+    bytes whole = contents(zipped("whole.csv.gz", BYTES(damaged)));
+    for (size_t count = 0; count < whole.count; count++) {
+        about("cut after %zu of %zu bytes", count, whole.count);
+        const char *expected = count == 0   ? "no line of numbers"
+                               : count == 1 ? "no column of features"
+                                            : "truncated, its gzip stream ends early";
+        expect_refused(data_csv(written("cut.csv.gz", (bytes){ count, whole.at }), (csv){ 0 }),
+                       path_of("cut.csv.gz"), expected);
+    }
+}
+
+static void a_wrong_bit_of_a_gzip_stream_is_noticed(void **state)
+{
+    bytes whole = contents(zipped("whole.csv.gz", BYTES(damaged)));
+    unsigned char *at = (unsigned char *)whole.at;
+    for (size_t back = 1; back <= 8; back++) { /* four bytes of CRC, four of length */
+        at[whole.count - back] ^= 0x40;
+        expect_refused(data_csv(written("wrong.csv.gz", whole), (csv){ 0 }), path_of("wrong.csv.gz"),
+                       "corrupt gzip stream: incorrect ");
+        at[whole.count - back] ^= 0x40;
+    }
+}
+
+static void options_are_refused(void **state)
+{
+    const char *path = written("table.csv", BYTES("1,2\n"));
+    static const char delimiters[] = "+-.0123456789eE\"\r\n";
+    for (const char *c = delimiters; *c; c++) {
+        assert_null(data_csv(path, (csv){ .delimiter = *c }));
+        expect_error("data_csv: delimiter '%c' can be part of a number, quotes or the end of a line",
+                     *c < ' ' ? '?' : *c);
+    }
+    assert_null(data_csv(path, (csv){ .targets = -2 }));
+    expect_error("data_csv: -2 targets");
+    assert_null(data_csv(path, (csv){ .scale = INFINITY }));
+    expect_error("data_csv: the scale is not finite");
+    assert_null(data_csv(path, (csv){ .image = { .rank = 8 } }));
+    expect_error("data_csv: an image of rank 8, expected at most 7");
+    assert_null(data_csv(NULL, (csv){ 0 }));
+    expect_error("data_csv: the path is NULL");
+}
+
+static void what_is_no_file_is_refused(void **state)
+{
+    expect_refused(data_csv(path_of("none.csv"), (csv){ 0 }), path_of("none.csv"),
+                   ": No such file or directory");
+    expect_refused(data_csv(path_of("."), (csv){ 0 }), path_of("."), ": Is a directory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(decimals_are_read_to_the_nearest_double),
+        CLAIM(any_decimal_is_read_to_the_nearest_double),
+        CLAIM(what_is_no_decimal_is_none),
+        CLAIM(the_locale_does_not_matter),
+        CLAIM(a_line_is_a_class_and_its_features),
+        CLAIM(any_column_may_be_the_class),
+        CLAIM(targets_are_columns_too),
+        CLAIM(features_may_be_images),
+        CLAIM(a_table_may_be_written_in_many_ways),
+        CLAIM(a_long_table_arrives_whole),
+        CLAIM(broken_tables_are_refused),
+        CLAIM(a_table_cut_anywhere_is_read_or_refused),
+        CLAIM(a_wrong_byte_anywhere_is_read_or_refused),
+        CLAIM(a_gzip_stream_cut_anywhere_is_refused),
+        CLAIM(a_wrong_bit_of_a_gzip_stream_is_noticed),
+        CLAIM(options_are_refused),
+        CLAIM(what_is_no_file_is_refused),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}
