@@ -704,11 +704,30 @@ typedef struct dtype_case {
 
 static const dtype_case dtypes[] = {
     { "F64", 8, { 0x3fb999999999999a, 0xc000000000000000, 0x7ff0000000000000 }, { 0.1, -2, INFINITY } },
+    { "F64", 8, { 0x7ff8000000000001, 0x8000000000000000, 1 }, { NAN, -0.0, 0x1p-1074 } },
+    /* about half a least float */
+    { "F64",
+      8,
+      { 0x3690000000000001, 0x3690000000000000, 0xb7f8000000000000 },
+      { 0x1.0000000000001p-150, 0x1p-150, -0x1.8p-128 } },
+    /* ties, and next to one */
+    { "F64",
+      8,
+      { 0x3ff0000010000000, 0x3ff0000030000000, 0x47efffffefffffff },
+      { 0x1.0000010000000p0, 0x1.0000030000000p0, 0x1.fffffefffffffp127 } },
+    /* beyond floats: infinite */
+    { "F64",
+      8,
+      { 0x47effffff0000000, 0xffefffffffffffff, 0x4340000000000001 },
+      { 0x1.ffffffp127, -DBL_MAX, 9007199254740994 } },
+    { "F32", 4, { 0x007fffff, 0x807fffff, 0x7f7fffff }, { 0x1.fffffcp-127, -0x1.fffffcp-127, FLT_MAX } },
     { "F32", 4, { 0x3dcccccd, 0x00000001, 0xff800000 }, { 0x1.99999ap-4, 0x1p-149, -INFINITY } },
     { "F32", 4, { 0x7fc00000, 0x80000000, 0x4b7fffff }, { NAN, -0.0, 16777215 } },
     { "F16", 2, { 0x3c00, 0x0001, 0x7bff }, { 1, 0x1p-24, 65504 } },
     { "F16", 2, { 0xfc00, 0x7e00, 0x8000 }, { -INFINITY, NAN, -0.0 } },
     { "F16", 2, { 0x0400, 0x83ff, 0x3555 }, { 0x1p-14, -1023 * 0x1p-24, 0x1.554p-2 } },
+    { "F16", 2, { 0x7c00, 0xfbff, 0x03ff }, { INFINITY, -65504, 1023 * 0x1p-24 } },
+    { "BF16", 2, { 0xff80, 0x7f7f, 0x807f }, { -INFINITY, 0x1.fep127, -127 * 0x1p-133 } },
     { "BF16", 2, { 0x3f80, 0xc049, 0x0001 }, { 1, -3.140625, 0x1p-133 } },
     { "BF16", 2, { 0x7f80, 0xffc0, 0x8000 }, { INFINITY, NAN, -0.0 } },
 };

@@ -74,7 +74,9 @@ both_ways() { # PROGRAM FOLDER PRECISION: files of PyTorch into Stride and of St
     "$python" "$here/cases.py" loads "$2" | sed "s/~saved/& $3/"
     [ "${PIPESTATUS[0]}" = 0 ] || failed=1
     for file in "$tmp"/cases/*.state_dict; do
-        "$1" --state-dict "$file" "${file%.state_dict}.safetensors" || failed=1
+        name=${file%.state_dict}
+        "$1" --state-dict "$file" "${name%.*}.safetensors" | sed "s/~state_dict/&.${name##*.}/"
+        [ "${PIPESTATUS[0]}" = 0 ] || failed=1
     done
 }
 

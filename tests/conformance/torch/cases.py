@@ -30,14 +30,18 @@ torch.set_num_threads(1)
 # ---- safetensors ---------------------------------------------------------------------------------
 
 DTYPES = {"F64": ("d", torch.float64), "F32": ("f", torch.float32)}
+BITS = {"F64": ("q", torch.float64, torch.int64), "F32": ("i", torch.float32, torch.int32),
+        "F16": ("h", torch.float16, torch.int16), "BF16": ("h", torch.bfloat16, torch.int16)}
 
 
-def write(path, tensors, metadata):
+def write(path, tensors, metadata, dtype="F64"):
+    """Integers stay I64, the rest is rounded to the dtype by PyTorch."""
     header, data = {"__metadata__": metadata}, b""
     for name, value in tensors.items():
-        value = value.detach()
-        packed = struct.pack(f"<{value.numel()}d", *value.flatten().tolist())
-        header[name] = {"dtype": "F64", "shape": list(value.shape),
+        code, kind, bits = ("q", torch.int64, torch.int64) if value.dtype == torch.int64 else BITS[dtype]
+        value = value.detach().to(kind).contiguous()
+        packed = struct.pack(f"<{value.numel()}{code}", *value.view(bits).flatten().tolist())
+        header[name] = {"dtype": "I64" if kind == torch.int64 else dtype, "shape": list(value.shape),
                         "data_offsets": [len(data), len(data) + len(packed)]}
         data += packed
     text = json.dumps(header).encode()
@@ -106,6 +110,7 @@ class Draw:
         self.shape, self.train, self.lift, self.batches = shape, train, lift, batches
         self.x = x or (lambda shape: 2 * normal(*shape))
         self.sums = sums  # of many terms: see `scale` in parity.c
+        self.dtype = torch.float32  # that holds every parameter exactly
 
 
 def image(rng, least=1, most=8):
@@ -450,6 +455,15 @@ def chain(*blocks):
     return draw
 
 
+def rounded(dtype, draw):
+    """With parameters that this dtype holds exactly too."""
+    def again(rng):
+        drawn = draw(rng)
+        drawn.dtype = dtype
+        return drawn
+    return again
+
+
 def sequence(rng):
     blocks = ["conv", "conv batchnorm activation", "conv activation pool", "residual activation", "concat"]
     return chain(*[rng.choice(blocks) for _ in range(rng.randint(1, 3))], "head")(rng)
@@ -505,6 +519,8 @@ NETS = {
     "concat": chain("concat"),
     "sequence": sequence,
     "conv_batchnorm_dense": chain("conv batchnorm activation pool", "head"),
+    "conv_batchnorm_dense_half": rounded(torch.float16, chain("conv batchnorm activation pool", "head")),
+    "conv_batchnorm_dense_bfloat16": rounded(torch.bfloat16, chain("conv batchnorm activation pool", "head")),
 }
 
 
@@ -519,6 +535,8 @@ def begin(draw):
                 state.copy_(normal(*state.shape))
             elif name.endswith("running_var"):
                 state.copy_(exact(0.5 + torch.rand(*state.shape)))
+        for value in [*draw.module.parameters(), *states(draw.module).values()]:
+            value.copy_(value.to(draw.dtype))
 
 
 def states(module):
@@ -744,6 +762,20 @@ def corrupt(folder, name, tensors, metadata):
         write(os.path.join(folder, file), {**tensors, victim: wrong}, metadata)
 
 
+# Of which nets the parameters are numbers of which dtypes.
+STATE_DICTS = {"conv_batchnorm_dense": ["F64", "F32"], "residual": ["F64", "F32"],
+               "conv_batchnorm_dense_half": ["F64", "F32", "F16"],
+               "conv_batchnorm_dense_bfloat16": ["F64", "F32", "BF16"]}
+
+
+def state_dict(tensors):
+    """By PyTorch's own names, with all that it saves, and nothing of Stride's."""
+    own = {n[len("before/"):]: t for n, t in tensors.items() if n.startswith("before/")}
+    counts = {n[:-len("running_mean")] + "num_batches_tracked": torch.tensor(17)
+              for n in own if n.endswith("running_mean")}
+    return {**own, **counts}
+
+
 def write_all(folder, count):
     corrupted = os.path.join(folder, "corrupted")
     os.makedirs(corrupted, exist_ok=True)
@@ -752,9 +784,8 @@ def write_all(folder, count):
             name = f"{kind}-{i:02}"
             tensors, metadata = make(kind, seeded(name))
             write(os.path.join(folder, name + ".safetensors"), tensors, metadata)
-            if kind == "conv_batchnorm_dense":  # by PyTorch's own names, and nothing of Stride's
-                own = {n[len("before/"):]: t for n, t in tensors.items() if n.startswith("before/")}
-                write(os.path.join(folder, name + ".state_dict"), own, {"format": "pt"})
+            for dtype in STATE_DICTS.get(kind, []):
+                write(os.path.join(folder, f"{name}.{dtype}.state_dict"), state_dict(tensors), {"format": "pt"}, dtype)
             if i == 0:
                 corrupt(corrupted, name, tensors, metadata)
 
