@@ -14,9 +14,9 @@ enum {
 
 /* What a text says: 12.5e3 is 125 with exponent 2. */
 typedef struct decimal {
-    uint64_t digits; /* the first of them */
+    uint64_t digits; /* the first of them: more are left out, and then these are more than a double holds */
     int kept, exponent;
-    bool negative, cut; /* cut: there were more digits, not all of them zero */
+    bool negative;
 } decimal;
 
 static bool is_digit(char c)
@@ -31,7 +31,6 @@ static void add_digit(decimal *d, char c)
         if (d->digits) d->kept++;
     } else {
         d->exponent++;
-        d->cut |= c != '0';
     }
 }
 
@@ -73,7 +72,7 @@ bool decimal_read(const char *text, double *value)
     decimal d;
     if (!read_parts(text, &d)) return false;
     int e = d.exponent;
-    if (d.cut || d.digits > UINT64_C(1) << 53 || e > MOST_EXACT_POWER || e < -MOST_EXACT_POWER) {
+    if (d.digits > UINT64_C(1) << 53 || e > MOST_EXACT_POWER || e < -MOST_EXACT_POWER) {
         *value = read_rounded(text);
         return true;
     }
