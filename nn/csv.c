@@ -173,7 +173,7 @@ static int decide_header(const reader *odd, table *t, ptrdiff_t numbers)
 {
     t->header = t->options->header == CSV_HEADER || (t->options->header == CSV_DETECT && numbers == 0);
     if (t->options->header != CSV_DETECT || numbers == 0 || numbers == t->columns) return 0;
-    return refuse(odd, "\"%s\" is no number, others of the first line are: .header says what it is",
+    return refuse(odd, "\"%s\" is no number, others of the first line are; the header option says what it is",
                   show(odd).text);
 }
 

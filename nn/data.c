@@ -1,4 +1,4 @@
-/* data.c: data sets, and batches of them; IDX files are in idx.c. */
+/* data.c: data sets, and batches of them; files are read in idx.c, cifar.c and csv.c. */
 #include "nn/data.h"
 #include "nn/owned.h"
 #include "tensor/file.h"

@@ -30,6 +30,7 @@ mandoc        mandoc                              mandoc              mandoc    
 onnx-cases    libonnx-testdata                    -                   -            -
 onnx-proto    libonnx-dev                         -                   -            -
 protobuf-c    protobuf-c-compiler,libprotobuf-c-dev protobuf-c-compiler,protobuf-c-devel protobuf-c protobuf-c
+numpy         python3-numpy                       -                   -            -
 torch         python3-torch                       -                   -            -
 onednn        libdnnl-dev                         -                   -            -
 node          nodejs                              nodejs              nodejs       node
@@ -95,10 +96,9 @@ missing_for_conformance() {
     [ -d /usr/share/libonnx-testdata/data/node ] || echo onnx-cases
     [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
     { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
-    for python in python3 /usr/bin/python3; do
-        $python -c 'import torch' 2>/dev/null && return
+    for module in numpy torch; do
+        python3 -c "import $module" 2>/dev/null || /usr/bin/python3 -c "import $module" 2>/dev/null || echo $module
     done
-    echo torch
 }
 
 # PyTorch and oneDNN from a Debian, where the versions are those that are compared with; node for onnxruntime.
