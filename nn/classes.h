@@ -4,6 +4,8 @@
 
 #include "nn/net.h"
 
+#pragma GCC visibility push(default)
+
 typedef struct class_names {
     ptrdiff_t count;
     const char **name; /* in UTF-8 */
@@ -16,5 +18,7 @@ int classes_note(net *to, ptrdiff_t count, const char *const name[]);
 /* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
 class_names *classes_of(const net *n);
 void classes_free(class_names *c); /* NULL is allowed */
+
+#pragma GCC visibility pop
 
 #endif

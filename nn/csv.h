@@ -8,6 +8,8 @@
 
 #include "nn/data.h"
 
+#pragma GCC visibility push(default)
+
 /* Whether the first line names the columns. Where nobody says, it does if none of its fields is a number; if
  * some are and others are not, the file is refused. */
 typedef enum csv_header { CSV_DETECT, CSV_HEADER, CSV_NO_HEADER } csv_header;
@@ -29,5 +31,7 @@ enum { CSV_UNLABELLED = -1 }; /* for `targets`: every column is a feature */
  * integers from 0 on. The file is read twice: nothing is allocated before every line has been found to have as
  * many columns as the first, of finite numbers. NULL with an error that names the file, the line and the column. */
 data *data_csv(const char *path, csv options);
+
+#pragma GCC visibility pop
 
 #endif

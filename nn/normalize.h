@@ -15,6 +15,8 @@
 #include "nn/data.h"
 #include "nn/net.h"
 
+#pragma GCC visibility push(default)
+
 /* x becomes (x - mean) / deviation; a channel of deviation 0, one that is constant, becomes x - mean. */
 typedef struct normalization {
     ptrdiff_t channels;
@@ -42,5 +44,7 @@ int normalize_note(net *to, const normalization *n);
 
 /* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
 normalization *normalize_of(const net *n);
+
+#pragma GCC visibility pop
 
 #endif
