@@ -6,6 +6,7 @@
 
 #pragma GCC visibility push(default)
 
+/* One for each output. */
 typedef struct class_names {
     ptrdiff_t count;
     const char **name; /* in UTF-8 */
