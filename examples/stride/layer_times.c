@@ -1,0 +1,196 @@
+/* layer_times.c: while it is measured, each layer has a copy of its type, whose hooks look at the clock. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/layer_times.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------- */
+
+/* The type comes first: a hook finds the rest by its layer's type. */
+typedef struct timed {
+    layer_type type;
+    const layer_type *own;
+    layer *of;
+    double threads; /* that an entry of a hook occupies: those that see the whole batch keep all of them */
+    double forward, backward;
+} timed;
+
+static timed *timed_of(const layer *l)
+{
+    return (timed *)l->type;
+}
+
+/* Hooks of one layer run in several threads at once. */
+static void count(double *total, const timed *t, double began)
+{
+    double seconds = t->threads * (now() - began);
+#pragma omp atomic
+    *total += seconds;
+}
+
+static void forward(layer *l, tensor x, tensor y)
+{
+    timed *t = timed_of(l);
+    double began = now();
+    t->own->forward(l, x, y);
+    count(&t->forward, t, began);
+}
+
+static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    timed *t = timed_of(l);
+    double began = now();
+    t->own->backward(l, x, y, dy, dx);
+    count(&t->backward, t, began);
+}
+
+static void gradient(layer *l, tensor x, tensor y, tensor dy)
+{
+    timed *t = timed_of(l);
+    double began = now();
+    t->own->gradient(l, x, y, dy);
+    count(&t->backward, t, began);
+}
+
+typedef struct watch {
+    timed *layer;
+    int count;
+    int threads;
+} watch;
+
+static void count_layer(layer *l, const char *path, void *context)
+{
+    (void)l, (void)path;
+    ++*(int *)context;
+}
+
+static void watch_layer(layer *l, const char *path, void *context)
+{
+    (void)path;
+    watch *w = context;
+    timed *t = &w->layer[w->count++];
+    *t = (timed){ .type = *l->type, .own = l->type, .of = l };
+    t->threads = l->type->chunk == LAYER_WHOLE ? w->threads : 1;
+    if (l->children > 0) return;
+    t->type.forward = forward;
+    if (t->own->backward) t->type.backward = backward;
+    if (t->own->gradient) t->type.gradient = gradient;
+    l->type = &t->type;
+}
+
+static void unwatch(watch *w)
+{
+    for (int i = 0; i < w->count; i++) w->layer[i].of->type = w->layer[i].own;
+    free(w->layer);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------- */
+
+typedef struct step {
+    net *n;
+    loss loss;
+    tensor x, target, dy;
+    watch w;
+    int steps;
+    double *seconds; /* [2 (layers + 1)][steps]: forward and backward of each layer, then of all */
+} step;
+
+static int run_step(step *s, int k)
+{
+    timed *first = s->w.layer;
+    for (int i = 0; i < s->w.count; i++) first[i].forward = first[i].backward = 0;
+    net_zero_gradients(s->n);
+    double began = now();
+    tensor y = net_forward(s->n, s->x, NET_TRAIN);
+    double between = now();
+    loss_value(s->loss, y, s->target, s->dy);
+    double turned = now();
+    if (error_text() || net_backward(s->n, s->dy, (tensor){ 0 })) return -1;
+    double ended = now(), *at = s->seconds + k;
+    for (int i = 0; i < s->w.count; i++, at += 2 * s->steps)
+        at[0] = first[i].forward, at[s->steps] = first[i].backward;
+    at[0] = between - began, at[s->steps] = ended - turned;
+    return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_size);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+/* The first step warms up: it is written over. */
+static int run_steps(step *s, layer_times *t)
+{
+    if (run_step(s, 0)) return -1;
+    for (int k = 0; k < s->steps; k++)
+        if (run_step(s, k)) return -1;
+    double *at = s->seconds;
+    for (int i = 0; i < t->count; i++, at += 2 * s->steps)
+        t->layer[i] = (layer_time){ s->w.layer[i].of, median(at, s->steps), median(at + s->steps, s->steps) };
+    t->forward = median(at, s->steps);
+    t->backward = median(at + s->steps, s->steps);
+    return 0;
+}
+
+/* ---- the net before and after ------------------------------------------------------------------ */
+
+static int prepare(step *s, layer_times *t, const data *d)
+{
+    layer_needs needs;
+    t->batch = d->count < s->n->batch ? d->count : s->n->batch;
+    layer_visit(s->n->root, count_layer, &t->count);
+    s->x = tensor_new(shape_with_batch(d->x, t->batch));
+    s->target = tensor_new(shape_with_batch(d->y, t->batch));
+    s->dy = tensor_new(shape_with_batch(s->n->output, t->batch));
+    if (error_text() || data_batch(d, NULL, 0, t->batch, s->x, s->target)) return -1;
+    if (layer_measure(s->n->root, &needs)) return -1;
+    t->layer = calloc((size_t)t->count, sizeof *t->layer);
+    s->w = (watch){ .layer = calloc((size_t)t->count, sizeof *s->w.layer), .threads = needs.threads };
+    s->seconds = calloc(2 * ((size_t)t->count + 1) * (size_t)s->steps, sizeof *s->seconds);
+    if (!t->layer || !s->w.layer || !s->seconds) return error_set("layer_times: no memory");
+    layer_visit(s->n->root, watch_layer, &s->w);
+    return 0;
+}
+
+int layer_times_measure(layer_times *t, net *n, const data *d, loss l, int steps)
+{
+    *t = (layer_times){ 0 };
+    if (error_text()) return -1;
+    if (!n || n->batch < 1) return error_set("layer_times before net_build");
+    if (!d || d->count < 1) return error_set("layer_times: the set is %s", d ? "empty" : "NULL");
+    step s = { .n = n, .loss = l, .steps = steps > 0 ? steps : 9 };
+    tensor states = net_states(n), kept = tensor_is_null(states) ? states : tensor_clone(states);
+    uint64_t steps_before = n->step;
+    int status = prepare(&s, t, d) || run_steps(&s, t) ? -1 : 0;
+    unwatch(&s.w);
+    if (!tensor_is_null(kept)) tensor_copy(states, kept);
+    net_zero_gradients(n);
+    n->step = steps_before;
+    n->x = n->y = (tensor){ 0 };
+    tensor_free(kept), tensor_free(s.x), tensor_free(s.target), tensor_free(s.dy);
+    free(s.seconds);
+    if (status) layer_times_free(t);
+    return status;
+}
+
+void layer_times_free(layer_times *t)
+{
+    free(t->layer);
+    *t = (layer_times){ 0 };
+}

@@ -1,0 +1,689 @@
+/* report.c: a page's sections, in their order; see report.h. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "examples/stride/report.h"
+#include "examples/stride/chart.h"
+#include "examples/stride/findings.h"
+#include "examples/stride/log.h"
+#include "examples/stride/page.h"
+#include "examples/stride/picture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    MOST_IN_TABLE = 20, /* classes whose confusions are numbers in a table; of more they are a map */
+    MOST_CONFUSED = 12, /* pairs of classes beside a map */
+    MOST_LISTED = 2048, /* classes whose confusions the numbers hold */
+    MOST_FILTERS = 64
+};
+
+/* The colours of style.c that pictures are made in: they must do in light and in dark. */
+static const unsigned char accent[3] = { 62, 124, 224 }, other[3] = { 222, 112, 40 };
+
+typedef struct page {
+    const report *r;
+    FILE *to;
+    findings found;
+    int best;      /* of the epochs; -1: none */
+    char name[32]; /* of a class that has none: the last one asked for */
+} page;
+
+static const char *title_of(const report *r)
+{
+    return r->title ? r->title : "Training run";
+}
+
+/* A class's name, until the next call. */
+static const char *class_name(page *p, int k)
+{
+    if (p->r->classes) return p->r->classes[k];
+    snprintf(p->name, sizeof p->name, "%d", k);
+    return p->name;
+}
+
+static void put_class(page *p, int k)
+{
+    page_text(p->to, class_name(p, k));
+}
+
+/* ---- the head ---------------------------------------------------------------------------------- */
+
+static void put_figure(page *p, const char *name, page_string value)
+{
+    fprintf(p->to, "<div><dt>%s</dt><dd>%s</dd></div>\n", name, value.text);
+}
+
+static page_string which_of(int k, int count)
+{
+    page_string s;
+    snprintf(s.text, sizeof s.text, "%d of %d", k, count);
+    return s;
+}
+
+/* The scores that count: validation's at the best epoch, or else training's at the end. */
+static void put_figures(page *p)
+{
+    const report *r = p->r;
+    fputs("<dl class=\"figures\">\n", p->to);
+    if (r->count > 0) {
+        const train_report *last = &r->epochs[r->count - 1], *at = p->best < 0 ? last : &r->epochs[p->best];
+        bool validated = isfinite(at->validation.loss);
+        const train_score *score = validated ? &at->validation : &at->training;
+        const char *set = validated ? "validation" : "training";
+        char name[64];
+        snprintf(name, sizeof name, "%s accuracy", set);
+        if (isfinite(score->accuracy)) put_figure(p, name, page_percent(score->accuracy));
+        snprintf(name, sizeof name, "%s loss", set);
+        put_figure(p, name, page_value(score->loss));
+        if (p->best >= 0) put_figure(p, "best epoch", which_of(at->epoch, last->epoch));
+        else put_figure(p, "epochs", which_of(last->epoch, last->epochs));
+        put_figure(p, "time", page_time(last->seconds));
+    }
+    tensor parameters = p->r->net ? net_parameters(p->r->net) : (tensor){ 0 };
+    if (!tensor_is_null(parameters))
+        put_figure(p, "parameters", page_count((double)tensor_count(parameters)));
+    fputs("</dl>\n", p->to);
+}
+
+static void put_head(page *p)
+{
+    const report *r = p->r;
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+          p->to);
+    page_text(p->to, title_of(r));
+    fputs("</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n", p->to);
+    page_style(p->to);
+    fputs("</style></head>\n<body>\n<header><h1>", p->to);
+    page_text(p->to, title_of(r));
+    fputs("</h1>\n", p->to);
+    put_figures(p);
+    fputs("<dl class=\"facts\">\n", p->to);
+    for (const report_fact *f = r->facts; f && f->name; f++) {
+        fputs("<div><dt>", p->to);
+        page_text(p->to, f->name);
+        fputs("</dt><dd>", p->to);
+        page_text(p->to, f->text);
+        fputs("</dd></div>\n", p->to);
+    }
+    fputs("</dl>\n", p->to);
+    if (r->network) {
+        fputs("<pre tabindex=\"0\" aria-label=\"network\">", p->to);
+        page_text(p->to, r->network);
+        fputs("</pre>\n", p->to);
+    }
+    fputs("</header>\n<main>\n", p->to);
+}
+
+/* ---- curves ------------------------------------------------------------------------------------ */
+
+static double training_loss(const train_report *r)
+{
+    return r->training.loss;
+}
+static double validation_loss(const train_report *r)
+{
+    return r->validation.loss;
+}
+static double training_accuracy(const train_report *r)
+{
+    return r->training.accuracy;
+}
+static double validation_accuracy(const train_report *r)
+{
+    return r->validation.accuracy;
+}
+static double learning_rate(const train_report *r)
+{
+    return r->lr;
+}
+
+static const chart charts[] = {
+    { .title = "Loss",
+      .may_be_log = true,
+      .lines = 2,
+      .line = { { "training", "training", training_loss },
+                { "validation", "validation", validation_loss } } },
+    { .title = "Accuracy",
+      .percent = true,
+      .lines = 2,
+      .line = { { "training", "training", training_accuracy },
+                { "validation", "validation", validation_accuracy } } },
+    { .title = "Learning rate", .lines = 1, .line = { { "last", "training", learning_rate } } },
+};
+
+static void put_epoch_row(page *p, int i)
+{
+    const train_report *e = &p->r->epochs[i];
+    fprintf(p->to, "<tr%s><th scope=\"row\">%d%s</th><td>%s</td>", i == p->best ? " class=\"here\"" : "",
+            e->epoch, i == p->best ? " (best)" : "", page_value(e->training.loss).text);
+    fprintf(p->to, "<td>%s</td><td>%s</td>", page_percent(e->training.accuracy).text,
+            page_value(e->validation.loss).text);
+    fprintf(p->to, "<td>%s</td><td>%s</td>", page_percent(e->validation.accuracy).text,
+            page_value(e->lr).text);
+    fprintf(p->to, "<td>%s</td></tr>\n", page_time(e->seconds).text);
+}
+
+static void put_epochs(page *p)
+{
+    const report *r = p->r;
+    if (r->count == 0) return;
+    fputs("<section><h2>Epochs</h2>\n<div class=\"charts\">\n", p->to);
+    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
+        if (chart_has_values(&charts[i], r->epochs, r->count))
+            chart_put(p->to, &charts[i], r->epochs, r->count, p->best);
+    fputs("</div>\n<details><summary>All epochs as a table</summary>\n"
+          "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"rows\"><thead><tr>"
+          "<th scope=\"col\" class=\"text\">epoch</th><th scope=\"col\">loss</th><th "
+          "scope=\"col\">accuracy</th>"
+          "<th scope=\"col\">validation loss</th><th scope=\"col\">validation accuracy</th>"
+          "<th scope=\"col\">learning rate</th><th scope=\"col\">time</th></tr></thead><tbody>\n",
+          p->to);
+    for (int i = 0; i < r->count; i++) put_epoch_row(p, i);
+    fputs("</tbody></table></div></details></section>\n", p->to);
+}
+
+/* ---- which class is taken for which -------------------------------------------------------------- */
+
+static void put_cell(page *p, int truth, int predicted)
+{
+    ptrdiff_t count = findings_at(&p->found, truth, predicted), all = findings_of_class(&p->found, truth);
+    if (count == 0) fputs("<td></td>", p->to);
+    else
+        fprintf(p->to, "<td class=\"%s\" style=\"--s:%.3f\">%td</td>", truth == predicted ? "right" : "wrong",
+                (double)count / (double)all, count);
+}
+
+static void put_matrix(page *p)
+{
+    const findings *f = &p->found;
+    fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix\"><caption>rows: what it is; columns: "
+          "what it was "
+          "taken for</caption><thead><tr><td class=\"sum\"></td>",
+          p->to);
+    for (int k = 0; k < f->classes; k++) {
+        fputs("<th scope=\"col\">", p->to);
+        put_class(p, k);
+        fputs("</th>", p->to);
+    }
+    fputs("<th scope=\"col\">recall, %</th></tr></thead><tbody>\n", p->to);
+    for (int truth = 0; truth < f->classes; truth++) {
+        fputs("<tr><th scope=\"row\">", p->to);
+        put_class(p, truth);
+        fputs("</th>", p->to);
+        for (int k = 0; k < f->classes; k++) put_cell(p, truth, k);
+        fprintf(p->to, "<td class=\"sum\">%s</td></tr>\n", page_share(findings_recall(f, truth)).text);
+    }
+    fputs("</tbody><tfoot><tr><th scope=\"row\">precision, %</th>", p->to);
+    for (int k = 0; k < f->classes; k++)
+        fprintf(p->to, "<td class=\"sum\">%s</td>", page_share(findings_precision(f, k)).text);
+    fprintf(p->to, "<td class=\"sum\"><b>%s</b></td></tr></tfoot></table></div>\n",
+            page_share(f->accuracy).text);
+}
+
+/* A pixel a cell: as opaque as the share of the row, whose square root lets rare ones be seen. */
+static void put_map(page *p)
+{
+    const findings *f = &p->found;
+    const size_t cells = (size_t)f->classes * (size_t)f->classes;
+    picture map = { f->classes, f->classes, 4, calloc(cells, 4) };
+    if (!map.pixels) {
+        error_set("report: no memory for the map of %d classes", f->classes);
+        return;
+    }
+    unsigned char *at = map.pixels;
+    for (int truth = 0; truth < f->classes; truth++) {
+        double all = (double)findings_of_class(f, truth);
+        for (int k = 0; k < f->classes; k++, at += 4) {
+            memcpy(at, truth == k ? accent : other, 3);
+            double share = all > 0 ? (double)findings_at(f, truth, k) / all : 0;
+            at[3] = (unsigned char)lround(255 * sqrt(share));
+        }
+    }
+    fputs("<img class=\"map\" alt=\"Map of which class is taken for which; the tables below say it in "
+          "numbers.\" src=\"",
+          p->to);
+    picture_put(p->to, &map);
+    fputs("\">\n", p->to);
+    picture_free(&map);
+}
+
+typedef struct pair {
+    int truth, predicted;
+    ptrdiff_t count;
+} pair;
+
+/* The most frequent mistakes, most frequent first. */
+static int most_confused(const findings *f, pair found[MOST_CONFUSED])
+{
+    int count = 0;
+    for (int truth = 0; truth < f->classes; truth++)
+        for (int k = 0; k < f->classes; k++) {
+            pair new = { truth, k, findings_at(f, truth, k) };
+            int at = count;
+            while (at > 0 && found[at - 1].count < new.count) at--;
+            if (truth == k || new.count == 0 || at == MOST_CONFUSED) continue;
+            if (count < MOST_CONFUSED) count++;
+            memmove(&found[at + 1], &found[at], (size_t)(count - 1 - at) * sizeof *found);
+            found[at] = new;
+        }
+    return count;
+}
+
+static void put_confused(page *p)
+{
+    pair found[MOST_CONFUSED];
+    int count = most_confused(&p->found, found);
+    if (count == 0) return;
+    fputs("<div class=\"scroll\"><table class=\"rows\"><thead><tr><th scope=\"col\" class=\"text\">most "
+          "often, this</th>"
+          "<th scope=\"col\" class=\"text\">is taken for</th><th scope=\"col\">times</th><th "
+          "scope=\"col\">of</th></tr></thead><tbody>\n",
+          p->to);
+    for (int i = 0; i < count; i++) {
+        fputs("<tr><th scope=\"row\">", p->to);
+        put_class(p, found[i].truth);
+        fputs("</th><td class=\"text\">", p->to);
+        put_class(p, found[i].predicted);
+        fprintf(p->to, "</td><td>%td</td><td>%td</td></tr>\n", found[i].count,
+                findings_of_class(&p->found, found[i].truth));
+    }
+    fputs("</tbody></table></div>\n", p->to);
+}
+
+static void put_classes(page *p)
+{
+    const findings *f = &p->found;
+    fputs("<details><summary>All classes as a table</summary><div class=\"scroll tall\" "
+          "tabindex=\"0\"><table class=\"rows\"><thead><tr>"
+          "<th scope=\"col\" class=\"text\">class</th><th scope=\"col\">samples</th><th "
+          "scope=\"col\">precision, %</th>"
+          "<th scope=\"col\">recall, %</th></tr></thead><tbody>\n",
+          p->to);
+    for (int k = 0; k < f->classes; k++) {
+        fputs("<tr><th scope=\"row\">", p->to);
+        put_class(p, k);
+        fprintf(p->to, "</th><td>%s</td>", page_count((double)findings_of_class(f, k)).text);
+        fprintf(p->to, "<td>%s</td>", page_share(findings_precision(f, k)).text);
+        fprintf(p->to, "<td>%s</td></tr>\n", page_share(findings_recall(f, k)).text);
+    }
+    fputs("</tbody></table></div></details>\n", p->to);
+}
+
+static void put_confusion(page *p)
+{
+    const findings *f = &p->found;
+    if (f->classes == 0) return;
+    fputs("<section><h2>Confusion</h2>\n", p->to);
+    fprintf(p->to, "<p>Of %s validation samples %s are classified right: accuracy %s, loss %s.</p>\n",
+            page_count((double)f->count).text, page_count(f->accuracy * (double)f->count).text,
+            page_percent(f->accuracy).text, page_value(f->loss).text);
+    if (f->classes <= MOST_IN_TABLE) put_matrix(p);
+    else {
+        fputs("<div class=\"beside\">\n", p->to);
+        put_map(p);
+        put_confused(p);
+        fputs("</div>\n", p->to);
+        put_classes(p);
+    }
+    fputs("</section>\n", p->to);
+}
+
+/* ---- images ------------------------------------------------------------------------------------ */
+
+/* What all images are drawn by: 0 to 1, or else from the least to the greatest pixel of any. */
+static void find_range(const findings *f, double *low, double *high)
+{
+    *low = 0, *high = 1;
+    for (int i = 0; i < f->mistakes; i++) {
+        const real *at = tensor_data(f->mistake[i].x);
+        for (ptrdiff_t k = 0; k < tensor_count(f->mistake[i].x); k++) {
+            *low = fmin(*low, (double)at[k]);
+            *high = fmax(*high, (double)at[k]);
+        }
+    }
+}
+
+static void put_mistake(page *p, const mistake *m, double low, double high)
+{
+    picture image = picture_of(m->x, low, high);
+    fputs("<li>", p->to);
+    if (image.pixels) {
+        fprintf(p->to, "<img alt=\"sample %td\" src=\"", m->sample);
+        picture_put(p->to, &image);
+        fputs("\">", p->to);
+    }
+    picture_free(&image);
+    fputs("<b>", p->to);
+    put_class(p, m->truth);
+    fputs("</b> → <b class=\"validation\">", p->to);
+    put_class(p, m->predicted);
+    fprintf(p->to, "</b><small><span class=\"number\">%s&#8239;%%</span>, no. %td</small></li>\n",
+            page_share(m->confidence).text, m->sample);
+}
+
+static void put_mistakes(page *p)
+{
+    const findings *f = &p->found;
+    if (f->classes == 0 || f->mistakes == 0) return;
+    double low, high;
+    find_range(f, &low, &high);
+    fputs("<section><h2>Mistakes</h2>\n<p>Validation samples that it takes for another class: what each is → "
+          "what "
+          "it was taken for, the probability that the net gives its answer, and the sample's number in the "
+          "set. "
+          "Those that it is surest of come first.</p>\n"
+          "<ol class=\"images\">\n",
+          p->to);
+    for (int i = 0; i < f->mistakes; i++) put_mistake(p, &f->mistake[i], low, high);
+    fputs("</ol></section>\n", p->to);
+}
+
+static void put_filters(page *p)
+{
+    layer *first = p->r->net ? p->r->net->root : NULL;
+    while (first && first->children > 0 && strcmp(first->type->name, "sequence") == 0)
+        first = first->child[0];
+    if (!first || strcmp(first->type->name, "conv2d") != 0 || first->params == 0) return;
+    tensor weight = first->param[0];
+    ptrdiff_t filters = weight.shape.n[0], channels = weight.shape.n[1];
+    fprintf(p->to,
+            "<section><h2>First convolution</h2>\n<p>The weights of its %s%td filter%s of "
+            "%td&#8239;×&#8239;%td, each scaled by its own greatest; ",
+            filters > MOST_FILTERS ? "first 64 of " : "", filters, filters == 1 ? "" : "s", weight.shape.n[2],
+            weight.shape.n[3]);
+    if (channels == 3) fputs("in colour, 0 is grey.</p>\n", p->to);
+    else
+        fprintf(p->to, "%sblue is positive, orange negative.</p>\n",
+                channels > 1 ? "the mean over their channels, " : "");
+    fputs("<ol class=\"images filters\">\n", p->to);
+    for (ptrdiff_t i = 0; i < filters && i < MOST_FILTERS; i++) {
+        picture image = picture_of_weights(tensor_select(weight, 0, i), accent, other);
+        fprintf(p->to, "<li><img alt=\"filter %td\" src=\"", i);
+        if (image.pixels) picture_put(p->to, &image);
+        fputs("\"></li>\n", p->to);
+        picture_free(&image);
+    }
+    fputs("</ol></section>\n", p->to);
+}
+
+/* ---- layers ------------------------------------------------------------------------------------ */
+
+typedef struct rows {
+    page *p;
+    int next; /* of the layers, as they are visited: that of the times, too */
+    double forward, backward;
+    json_t *json;
+} rows;
+
+static double own_parameters(const layer *l)
+{
+    double own = 0;
+    for (int i = 0; i < l->params; i++) own += (double)tensor_count(l->param[i]);
+    return own;
+}
+
+static void put_share(page *p, double seconds, double all)
+{
+    double share = all > 0 ? seconds / all : 0;
+    fprintf(p->to, "<td class=\"bar\"><i style=\"--s:%.3f\"></i><span>%.1f %%</span></td>", share,
+            100 * share);
+}
+
+static void put_layer(layer *l, const char *path, void *context)
+{
+    rows *r = context;
+    page *p = r->p;
+    const layer_times *times = p->r->times;
+    const layer_time *time = times ? &times->layer[r->next] : NULL;
+    r->next++;
+    if (!path[0]) return;
+    int depth = 0;
+    for (const char *c = path; *c; c++) depth += *c == '.';
+    char text[512];
+    layer_describe(l, text, sizeof text);
+    char *options = strchr(text, '(');
+    if (options) *options = '\0';
+    fprintf(p->to, "<tr><th scope=\"row\" style=\"padding-left:%.1fem\">", 1.5 * depth);
+    page_text(p->to, strrchr(path, '.') ? strrchr(path, '.') + 1 : path);
+    fputs(" ", p->to);
+    page_text(p->to, text);
+    if (options) {
+        fputs(" <span class=\"option\">", p->to);
+        options[strlen(options + 1)] = '\0';
+        page_text(p->to, options + 1);
+        fputs("</span>", p->to);
+    }
+    fprintf(p->to, "</th><td class=\"text\">%s</td>", shape_text(shape_without_batch(l->y)).text);
+    fprintf(p->to, "<td>%s</td>", own_parameters(l) > 0 ? page_count(own_parameters(l)).text : "");
+    fprintf(p->to, "<td>%s</td>",
+            l->children || l->flops == 0 ? "" : page_count(l->flops / (double)l->x.n[0]).text);
+    if (time && l->children == 0) {
+        put_share(p, time->forward, r->forward);
+        put_share(p, time->backward, r->backward);
+    } else if (time) fputs("<td></td><td></td>", p->to);
+    fputs("</tr>\n", p->to);
+}
+
+static void put_layers(page *p)
+{
+    const report *r = p->r;
+    if (!r->net) return;
+    rows of = { .p = p };
+    for (int i = 0; r->times && i < r->times->count; i++) {
+        of.forward += r->times->layer[i].forward;
+        of.backward += r->times->layer[i].backward;
+    }
+    fputs("<section><h2>Layers</h2>\n", p->to);
+    if (r->times)
+        fprintf(p->to,
+                "<p>A training step on %td images takes %.2f ms forward and %.2f ms backward; the bars are "
+                "its layers' shares.</p>\n",
+                r->times->batch, 1e3 * r->times->forward, 1e3 * r->times->backward);
+    fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"rows wide\"><thead><tr><th scope=\"col\" "
+          "class=\"text\">layer</th>"
+          "<th scope=\"col\" class=\"text\">output</th><th scope=\"col\">parameters</th><th "
+          "scope=\"col\">FLOPs an image</th>",
+          p->to);
+    if (r->times) fputs("<th scope=\"col\">forward</th><th scope=\"col\">backward</th>", p->to);
+    fputs("</tr></thead><tbody>\n", p->to);
+    layer_visit(r->net->root, put_layer, &of);
+    fprintf(p->to, "</tbody><tfoot><tr><th scope=\"row\">all</th><td></td><td>%s</td>",
+            page_count((double)tensor_count(net_parameters(r->net))).text);
+    fprintf(p->to, "<td>%s</td>%s</tr></tfoot></table></div></section>\n",
+            page_count(r->net->root->flops / (double)r->net->root->x.n[0]).text,
+            r->times ? "<td></td><td></td>" : "");
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------- */
+
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *string(const char *text)
+{
+    char *clean = page_clean(text);
+    json_t *s = clean ? json_string(clean) : NULL;
+    free(clean);
+    return s;
+}
+
+static json_t *facts_json(const report *r)
+{
+    json_t *all = json_object();
+    for (const report_fact *f = r->facts; f && f->name; f++) {
+        char *name = page_clean(f->name);
+        if (!name || json_object_set_new(all, name, string(f->text)))
+            error_set("report: no memory for its facts");
+        free(name);
+    }
+    return all;
+}
+
+static json_t *epochs_json(const report *r)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < r->count; i++) json_array_append_new(all, log_json(&r->epochs[i]));
+    return all;
+}
+
+static json_t *confusion_json(const findings *f)
+{
+    json_t *all = json_array();
+    for (int truth = 0; truth < f->classes; truth++) {
+        json_t *row = json_array();
+        for (int k = 0; k < f->classes; k++)
+            json_array_append_new(row, json_integer(findings_at(f, truth, k)));
+        json_array_append_new(all, row);
+    }
+    return all;
+}
+
+static json_t *mistakes_json(const findings *f)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < f->mistakes; i++) {
+        const mistake *m = &f->mistake[i];
+        json_array_append_new(all, json_pack("{s:I, s:i, s:i, s:o}", "sample", (json_int_t)m->sample, "true",
+                                             m->truth, "predicted", m->predicted, "confidence",
+                                             number(m->confidence)));
+    }
+    return all;
+}
+
+static json_t *validation_json(page *p)
+{
+    const findings *f = &p->found;
+    if (f->classes == 0) return json_null();
+    json_t *names = json_array();
+    for (int k = 0; k < f->classes; k++) json_array_append_new(names, string(class_name(p, k)));
+    json_t *confusion = f->classes <= MOST_LISTED ? confusion_json(f) : json_null();
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "samples", (json_int_t)f->count, "loss",
+                     number(f->loss), "accuracy", number(f->accuracy), "classes", names, "confusion",
+                     confusion, "mistakes", mistakes_json(f));
+}
+
+static void add_layer(layer *l, const char *path, void *context)
+{
+    rows *r = context;
+    const layer_time *time = r->p->r->times ? &r->p->r->times->layer[r->next] : NULL;
+    r->next++;
+    if (!path[0]) return;
+    char text[512];
+    layer_describe(l, text, sizeof text);
+    json_t *output = json_array();
+    for (int i = 1; i < l->y.rank; i++) json_array_append_new(output, json_integer(l->y.n[i]));
+    json_t *row =
+        json_pack("{s:s, s:o, s:o, s:o, s:o}", "path", path, "layer", string(text), "output", output,
+                  "parameters", number(own_parameters(l)), "flops", number(l->flops / (double)l->x.n[0]));
+    if (time && l->children == 0) {
+        json_object_set_new(row, "forward_seconds", number(time->forward));
+        json_object_set_new(row, "backward_seconds", number(time->backward));
+    }
+    json_array_append_new(r->json, row);
+}
+
+static json_t *layers_json(page *p)
+{
+    rows all = { .p = p, .json = json_array() };
+    if (p->r->net) layer_visit(p->r->net->root, add_layer, &all);
+    return all.json;
+}
+
+/* In a script element no "<" may stand: what follows it could end the element. */
+static void put_numbers(page *p)
+{
+    const report *r = p->r;
+    json_t *all =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "title", string(title_of(r)), "facts", facts_json(r),
+                  "best_epoch", p->best < 0 ? json_null() : json_integer(r->epochs[p->best].epoch), "epochs",
+                  epochs_json(r), "validation", validation_json(p), "layers", layers_json(p));
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    if (!text) error_set("report: no memory for its numbers");
+    fputs("<script type=\"application/json\" id=\"run\">", p->to);
+    for (const char *c = text; c && *c; c++)
+        if (*c == '<') fputs("\\u003c", p->to);
+        else fputc(*c, p->to);
+    fputs("</script>\n", p->to);
+    free(text);
+    json_decref(all);
+}
+
+/* ---- the page ---------------------------------------------------------------------------------- */
+
+static int best_of(const report *r)
+{
+    int best = -1;
+    for (int i = 0; i < r->count; i++)
+        if (r->epochs[i].best) best = i;
+    return best;
+}
+
+static void put_page(page *p)
+{
+    put_head(p);
+    put_epochs(p);
+    put_confusion(p);
+    put_mistakes(p);
+    put_filters(p);
+    put_layers(p);
+    fputs("</main>\n", p->to);
+    put_numbers(p);
+    fputs("</body></html>\n", p->to);
+}
+
+/* A new file beside `path`, with the permissions that any new file has. */
+static FILE *open_beside(const char *path, char *name, size_t size)
+{
+    snprintf(name, size, "%s.%ld.tmp", path, (long)getpid());
+    int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *to = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    if (!to && descriptor >= 0) close(descriptor), unlink(name);
+    return to;
+}
+
+/* 0, or the errno of what failed. */
+static int replace(page *p, const char *path, char *name, size_t size)
+{
+    p->to = open_beside(path, name, size);
+    if (!p->to) return errno;
+    put_page(p);
+    int reason = fflush(p->to) || ferror(p->to) ? errno : error_text() ? ENOMEM : 0;
+    if (fclose(p->to) && !reason) reason = errno;
+    if (!reason && rename(name, path)) reason = errno;
+    if (reason) unlink(name);
+    return reason;
+}
+
+/* A device is not replaced, and a link stays one. */
+static int write_file(page *p, const char *path)
+{
+    struct stat old;
+    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) return error_set("%s: not a regular file", path);
+    char *target = realpath(path, NULL); /* NULL where there is no file yet */
+    const char *to = target ? target : path;
+    size_t size = strlen(to) + 32;
+    char *name = malloc(size);
+    int reason = name ? replace(p, to, name, size) : ENOMEM;
+    free(name);
+    free(target);
+    return reason ? error_set("%s: %s", path, strerror(reason)) : 0;
+}
+
+int report_write(const char *path, const report *r)
+{
+    if (error_text()) return -1;
+    if (!path) return error_set("report: the path is NULL");
+    page p = { .r = r, .best = best_of(r) };
+    if (r->net && r->validation && findings_make(&p.found, r->net, r->loss, r->validation)) return -1;
+    int status = write_file(&p, path);
+    findings_free(&p.found);
+    return status;
+}

@@ -1,0 +1,214 @@
+/* pages.c: pages and logs of runs of every kind, for tests/test_report.sh: digits.html and digits.jsonl and
+ * digits.csv of a run; the others have epochs that are made up. */
+#include "examples/stride/history.h"
+#include "examples/stride/report.h"
+#include "nn/stride.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *folder;
+
+static const char *within(const char *name)
+{
+    static char path[4][1024];
+    static int turn;
+    char *text = path[turn++ % 4];
+    snprintf(text, sizeof path[0], "%s/%s", folder, name);
+    return text;
+}
+
+/* ---- a run ------------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static net *small_net(void)
+{
+    return net_new(SHAPE(1, 28, 28),
+        layer_sequence(
+            layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 5, 5 }, .padding = { 2, 2 }, .no_bias = true }),
+            layer_batchnorm((batchnorm){ 0 }),
+            layer_relu()),
+        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
+        layer_residual(layer_sequence(
+            layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
+            layer_relu())),
+        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
+        layer_flatten(),
+        layer_dropout(0.2),
+        layer_dense((dense){ .out_features = 10 }));
+}
+/* clang-format on */
+
+static const char network[] = "input 1x28x28\n"
+                              "conv 8 5x5 pad 2, batchnorm, relu\n"
+                              "maxpool 2x2\n"
+                              "residual { conv 8 3x3 pad 1, relu }\n"
+                              "maxpool 2x2\n"
+                              "dropout 0.2\n"
+                              "dense 10";
+
+/* Both logs, through one history each. */
+typedef struct both {
+    history csv, json;
+} both;
+
+static bool note(const train_report *r, void *context)
+{
+    both *b = context;
+    return history_note(r, &b->csv) && history_note(r, &b->json);
+}
+
+static int digits(int epochs)
+{
+    static const report_fact facts[] = {
+        { "data", "500 drawn digits; 300 others for validation" },
+        { "options", "--epochs 3 --batch 32 --lr 0.1 --schedule one-cycle" },
+        { "seed", "1" },
+        { "version", "0.1.0, float" },
+        { "threads", "2" },
+        { 0 },
+    };
+    both b = { .csv.log = log_open(within("digits.csv")), .json.log = log_open(within("digits.jsonl")) };
+    data *training = digits_new(500, 1), *validation = digits_new(300, 2);
+    net *n = small_net();
+    optim *o = optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9, .nesterov = true });
+    loss l = loss_cross_entropy(0);
+    train options = { .loss = l,
+                      .optim = o,
+                      .epochs = epochs,
+                      .batch = 32,
+                      .seed = 1,
+                      .patience = epochs,
+                      .schedule = schedule_one_cycle((one_cycle){ 0 }),
+                      .validation = validation,
+                      .callback = note,
+                      .context = &b };
+    layer_times times = { 0 };
+    int status = train_run(n, training, options, NULL) || layer_times_measure(&times, n, training, l, 0) ||
+                 report_write(within("digits.html"), &(report){ .title = "Drawn digits",
+                                                                .network = network,
+                                                                .facts = facts,
+                                                                .epochs = b.json.epochs,
+                                                                .count = b.json.count,
+                                                                .net = n,
+                                                                .loss = l,
+                                                                .validation = validation,
+                                                                .times = &times });
+    layer_times_free(&times);
+    if (log_close(b.csv.log) || log_close(b.json.log)) status = 1;
+    history_free(&b.csv), history_free(&b.json);
+    optim_free(o), net_free(n), data_free(training), data_free(validation);
+    return status;
+}
+
+/* ---- made up ----------------------------------------------------------------------------------- */
+
+static void make_up(train_report *r, int epochs, bool validated, bool accurate)
+{
+    double best = INFINITY;
+    for (int i = 0; i < epochs; i++) {
+        double t = (double)(i + 1) / epochs, wave = sin(12.9898 * i) * 0.04;
+        r[i] =
+            (train_report){ .epoch = i + 1, .epochs = epochs, .step = 20L * (i + 1), .steps = 20L * epochs };
+        r[i].lr = 0.1 * (1 + cos(3.141592653589793 * t)) / 2;
+        r[i].training = (train_score){ 2.3 * exp(-5 * t) * (1 + wave), NAN };
+        r[i].validation = (train_score){ NAN, NAN };
+        if (validated) r[i].validation.loss = (2.3 * exp(-4 * t) + 0.25 * t * t) * (1 + wave);
+        if (accurate) r[i].training.accuracy = 1 - 0.9 * exp(-5 * t);
+        if (accurate && validated) r[i].validation.accuracy = 0.94 - 0.84 * exp(-4.5 * t) + wave / 8;
+        r[i].seconds = 3.7 * (i + 1);
+        r[i].best = validated && r[i].validation.loss < best;
+        if (r[i].best) best = r[i].validation.loss;
+    }
+}
+
+/* Images of noise about a mean that the class has, so that a net which knows little is right at times. */
+typedef struct noise {
+    int classes;
+} noise;
+
+static void get_noise(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    const noise *of = d->own;
+    int k = (int)(i % of->classes);
+    tensor_uniform(x, (random_key){ 7, (uint64_t)i }, 0, 1);
+    if (x.shape.rank == 3)
+        for (ptrdiff_t c = 0; c < x.shape.n[0]; c++)
+            for (ptrdiff_t a = 0; a < x.shape.n[1]; a++)
+                for (ptrdiff_t b = 0; b < x.shape.n[2]; b++) {
+                    real *at = tensor_at(x, INDEX(c, a, b));
+                    double wave = 0.5 + 0.5 * sin((double)a * (k + 1) / 9 + 2 * (double)c) *
+                                            cos((double)b * (k % 7) / 8);
+                    *at = (real)(0.25 * (double)*at + 0.75 * wave);
+                }
+    if (y.shape.rank == 0) *tensor_at(y, (shape){ 0 }) = (real)k;
+    else tensor_fill(y, (real)0.5);
+}
+
+typedef struct kind {
+    const char *name, *title;
+    int epochs, classes;
+    bool validated, images, no_classes;
+    const char *const *names;
+} kind;
+
+static const char *const animals[] = { "</script><script>alert(1)</script>", "cat & \"dog\"", "<b>bird</b>",
+                                       "b\xc3\xa4r", "\xff\xfe broken" };
+
+static const kind kinds[] = {
+    { "one.html", "One epoch, two classes", 1, 2, true, true, false, NULL },
+    { "thousand.html", "A thousand epochs, 100 classes, RGB", 1000, 100, true, true, false, NULL },
+    { "hostile.html", "<img src=x onerror=alert(1)> & \"friends\" <!--<script>", 12, 5, true, true, false,
+      animals },
+    { "vectors.html", "No images", 30, 20, true, false, false, NULL },
+    { "regression.html", "Regression", 40, 3, false, false, true, NULL },
+};
+
+static int write_kind(const kind *k)
+{
+    static train_report epochs[1000];
+    make_up(epochs, k->epochs, k->validated, !k->no_classes);
+    noise own = { k->classes };
+    data of = { .count = 400, .get = get_noise, .own = &own };
+    of.x = k->images ? SHAPE(3, 32, 32) : SHAPE(12);
+    of.y = k->no_classes ? SHAPE(k->classes) : (shape){ 0 };
+    data *d = data_new(of);
+    net *n =
+        k->images
+            ? net_new(of.x,
+                      layer_conv2d((conv2d){ .out_channels = 16, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
+                      layer_relu(), layer_avgpool((avgpool){ .kernel = { 2, 2 } }), layer_flatten(),
+                      layer_dense((dense){ .out_features = k->classes }))
+            : net_new(of.x, layer_dense((dense){ .out_features = 16 }), layer_tanh(),
+                      layer_dense((dense){ .out_features = k->classes }));
+    optim *o = optim_adam((adam){ .lr = 0.003 });
+    loss l = k->no_classes ? loss_mse() : loss_cross_entropy(0);
+    static const report_fact facts[] = { { "data", "noise about waves" },
+                                         { "options", "<none> & 'none'" },
+                                         { 0 } };
+    int status = train_run(n, d, (train){ .epochs = 4, .batch = 40, .loss = l, .optim = o }, NULL) ||
+                 report_write(within(k->name), &(report){ .title = k->title,
+                                                          .facts = facts,
+                                                          .epochs = epochs,
+                                                          .count = k->epochs,
+                                                          .net = n,
+                                                          .loss = l,
+                                                          .validation = k->validated ? d : NULL,
+                                                          .classes = k->names });
+    optim_free(o), net_free(n), data_free(d);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) return 2;
+    folder = argv[1];
+    int status = digits(argc > 2 ? atoi(argv[2]) : 3);
+    if (!error_text()) status |= report_write(within("empty.html"), &(report){ 0 });
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !error_text(); i++)
+        status |= write_kind(&kinds[i]);
+    if (error_text()) fprintf(stderr, "%s\n", error_text());
+    return status != 0;
+}
