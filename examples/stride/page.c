@@ -102,7 +102,7 @@ page_string page_time(double seconds)
     if (!isfinite(seconds)) return s;
     long whole = lround(seconds);
     if (seconds < 9.995) snprintf(s.text, sizeof s.text, "%.2f s", seconds);
-    else if (whole < 60) snprintf(s.text, sizeof s.text, "%.1f s", seconds);
+    else if (seconds < 59.95) snprintf(s.text, sizeof s.text, "%.1f s", seconds);
     else if (whole < 3600) snprintf(s.text, sizeof s.text, "%ld min %ld s", whole / 60, whole % 60);
     else snprintf(s.text, sizeof s.text, "%ld h %02ld min", whole / 3600, whole / 60 % 60);
     return s;

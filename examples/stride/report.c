@@ -373,11 +373,9 @@ static void put_mistakes(page *p)
     if (f->classes == 0 || f->mistakes == 0) return;
     double low, high;
     find_range(f, &low, &high);
-    fputs("<section><h2>Mistakes</h2>\n<p>Validation samples that it takes for another class: what each is → "
-          "what "
-          "it was taken for, the probability that the net gives its answer, and the sample's number in the "
-          "set. "
-          "Those that it is surest of come first.</p>\n"
+    fputs("<section><h2>Mistakes</h2>\n<p>What each of these validation samples is → what it was taken for, "
+          "how probable "
+          "the net finds its answer, and the sample's number in the set; the surest first.</p>\n"
           "<ol class=\"images\">\n",
           p->to);
     for (int i = 0; i < f->mistakes; i++) put_mistake(p, &f->mistake[i], low, high);

@@ -6,7 +6,7 @@ static const char *const sheet[] = {
     ":root{color-scheme:light dark;--ink:#1b2027;--soft:#59626e;--rule:#e2e5e9;--paper:#fff;--panel:#f6f7f9;",
     "--a:38,98,196;--v:190,80,18;--strong:.42}",
     "@media(prefers-color-scheme:dark){:root{--ink:#e4e7ea;--soft:#9ba5b1;--rule:#2b323a;--paper:#13171c;",
-    "--panel:#1b2027;--a:118,169,255;--v:255,156,88;--strong:.46}}",
+    "--panel:#1b2027;--a:118,169,255;--v:255,156,88;--strong:.32}}",
     "*{box-sizing:border-box}",
     "html{-webkit-text-size-adjust:100%}",
     "body{margin:0 auto;max-width:72rem;padding:2.5rem 1.25rem "
@@ -73,11 +73,12 @@ static const char *const sheet[] = {
     ".option{color:var(--soft)}",
     ".wide{width:100%}",
     ".matrix th{padding:.2rem .55rem}.matrix tbody th{text-align:right}",
-    ".matrix thead th{text-align:center}",
+    ".matrix tbody th,.matrix tfoot th{position:sticky;left:0;z-index:1;background:var(--paper)}.matrix "
+    "thead th{text-align:center}",
     ".matrix td{min-width:3.1rem;height:2.1rem;padding:0 .4rem;text-align:center;border:2px solid "
     "var(--paper);background:var(--panel)}",
     ".matrix .right{background:rgba(var(--a),calc(.06 + var(--s)*var(--strong)))}",
-    ".matrix .wrong{background:rgba(var(--v),calc(.12 + var(--s)*var(--strong)))}",
+    ".matrix .wrong{background:rgba(var(--v),calc(.1 + var(--s)*var(--strong)))}",
     ".matrix .sum{background:none;color:var(--soft)}.matrix "
     "td.sum:last-child{text-align:right;padding-right:0}",
     ".matrix "
@@ -93,17 +94,18 @@ static const char *const sheet[] = {
 
     /* images */
     ".images{display:grid;list-style:none;margin-top:.75rem;gap:1.25rem "
-    "1rem;grid-template-columns:repeat(auto-fill,minmax(6.25rem,1fr))}",
+    "1rem;grid-template-columns:repeat(auto-fill,minmax(6.9rem,1fr))}",
     ".images "
     "img{display:block;width:5.25rem;height:5.25rem;object-fit:contain;object-position:left;image-rendering:"
     "pixelated;border-radius:3px;margin-bottom:.4rem}",
     ".images li{font-size:.875rem;line-height:1.35;overflow-wrap:anywhere}.images b{font-weight:650}.images "
-    "small{color:var(--soft);font-size:.8125rem;display:block}",
+    "small{color:var(--soft);font-size:.8125rem;display:block;white-space:nowrap}",
     ".filters{grid-template-columns:repeat(auto-fill,3.25rem);gap:.6rem}",
     ".filters img{width:3.25rem;height:3.25rem;margin:0;outline:1px solid var(--rule)}",
     "@media(max-width:40rem){body{padding:1.5rem 1rem 2rem}h1{font-size:1.5rem}.figures{gap:.875rem "
     "2rem}.figures dd{font-size:1.375rem}",
-    "section{margin-top:2rem;padding-top:1.25rem}.facts div{grid-template-columns:6rem 1fr}}",
+    "section{margin-top:2rem;padding-top:1.25rem}.facts div{grid-template-columns:6rem "
+    "1fr}.option{display:block;max-width:12rem;white-space:normal}}",
 
     /* on paper: light, everything in its width */
     "@media "
@@ -112,7 +114,9 @@ static const char *const sheet[] = {
     "body{max-width:none;padding:0;font-size:10pt}figure,.images "
     "li,tr,h2{break-inside:avoid}h2,h2+p{break-after:avoid}",
     ".scroll,.tall,pre{overflow:visible;max-height:none}.at,summary{display:none}",
-    ".charts{grid-template-columns:repeat(2,1fr)}td,i,img,svg,.key{print-color-adjust:exact;-webkit-print-"
+    ".charts{grid-template-columns:repeat(3,1fr)}.rows{font-size:8pt}.rows th,.rows td{padding:.25rem "
+    ".5rem;white-space:normal}",
+    ".bar{min-width:0;width:6rem}td,i,img,svg,.key{print-color-adjust:exact;-webkit-print-"
     "color-adjust:exact}}",
 };
 

@@ -1,0 +1,722 @@
+/* test_report.c: logs read back exactly, layers' times leave the net alone, a page says what the run did. */
+#define _XOPEN_SOURCE 700
+#include "tests/support.h"
+
+#include "examples/stride/findings.h"
+#include "examples/stride/history.h"
+#include "examples/stride/page.h"
+#include "examples/stride/picture.h"
+#include "examples/stride/report.h"
+#include "nn/stride.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+/* A place in a folder of this test's own; until the sixteenth call after it. */
+static const char *at(const char *name)
+{
+    static char path[16][512];
+    static int turn;
+    const char *folder = getenv("STRIDE_TEST_TMP");
+    char *text = path[turn++ % 16];
+    snprintf(text, sizeof path[0], "%s/report", folder ? folder : ".");
+    mkdir(text, 0777);
+    snprintf(text, sizeof path[0], "%s/report/%s", folder ? folder : ".", name);
+    return text;
+}
+
+static char *contents(const char *path)
+{
+    FILE *from = fopen(path, "rb");
+    assert_non_null(from);
+    char *text = calloc(1, 1 << 22);
+    assert_non_null(text);
+    assert_true(fread(text, 1, (1 << 22) - 1, from) < (1 << 22) - 1);
+    fclose(from);
+    return text;
+}
+
+static int files_in(const char *folder)
+{
+    DIR *d = opendir(folder);
+    int count = 0;
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) count += e->d_name[0] != '.';
+    closedir(d);
+    return count;
+}
+
+/* ---- logs -------------------------------------------------------------------------------------- */
+
+/* Numbers that fewer digits would spoil, and those that are none. */
+static train_report awkward(int k)
+{
+    static const double values[] = { 1.0 / 3, 0.1,    0.1 + 0.2, DBL_MIN / 3,       DBL_MAX,
+                                     -0.0,    5e-324, 1e22,      123456789.0 / 1024 };
+    enum { COUNT = sizeof values / sizeof *values };
+    return (train_report){ .epoch = k + 1,
+                           .epochs = 9,
+                           .step = 3000000000L + k,
+                           .lr = values[k % COUNT],
+                           .training = { values[(k + 1) % COUNT], values[(k + 2) % COUNT] },
+                           .validation = { k % 2 ? NAN : values[(k + 3) % COUNT], k % 3 ? INFINITY : 0.25 },
+                           .seconds = values[(k + 4) % COUNT],
+                           .best = k % 2 == 0 };
+}
+
+enum { LINES = 9 };
+
+static void write_log(const char *path)
+{
+    history h = { .log = log_open(path) };
+    assert_non_null(h.log);
+    for (int k = 0; k < LINES; k++) {
+        train_report r = awkward(k);
+        assert_true(history_note(&r, &h));
+        assert_int_equal(h.count, k + 1);
+        for (int i = 0; i <= k; i++) assert_int_equal(h.epochs[i].epoch, i + 1);
+    }
+    assert_int_equal(log_close(h.log), 0);
+    history_free(&h);
+}
+
+/* Equal to the last bit; what is no finite number is not there. */
+static void assert_number(bool there, double value, double expected)
+{
+    assert_int_equal(there, isfinite(expected) != 0);
+    if (there) assert_memory_equal(&value, &expected, sizeof value);
+}
+
+static void csv_reads_back_exactly(void **state)
+{
+    const char *path = at("log.csv");
+    write_log(path);
+    char *text = contents(path), *line = text;
+    static const char header[] =
+        "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,seconds,best\n";
+    assert_memory_equal(text, header, sizeof header - 1);
+    line += sizeof header - 1;
+    for (int k = 0; k < LINES; k++) {
+        train_report r = awkward(k);
+        const double expected[] = {
+            r.epoch,           (double)r.step,        r.lr,      r.training.loss, r.training.accuracy,
+            r.validation.loss, r.validation.accuracy, r.seconds, r.best
+        };
+        for (int i = 0; i < 9; i++) {
+            char *end;
+            about("line %d, field %d", k, i);
+            double value = strtod(line, &end);
+            assert_number(end != line, value, expected[i]);
+            assert_int_equal(*end, i < 8 ? ',' : '\n');
+            line = end + 1;
+        }
+    }
+    assert_int_equal(*line, '\0');
+    free(text);
+}
+
+static double real_of(const json_t *line, const char *name, bool *there)
+{
+    const json_t *value = json_object_get(line, name);
+    assert_non_null(value);
+    *there = json_is_number(value);
+    assert_true(*there || json_is_null(value));
+    return json_number_value(value);
+}
+
+static void json_lines_read_back_exactly(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } numbers[] = {
+        { "lr", offsetof(train_report, lr) },
+        { "loss", offsetof(train_report, training.loss) },
+        { "accuracy", offsetof(train_report, training.accuracy) },
+        { "validation_loss", offsetof(train_report, validation.loss) },
+        { "validation_accuracy", offsetof(train_report, validation.accuracy) },
+        { "seconds", offsetof(train_report, seconds) },
+    };
+    const char *path = at("log.jsonl");
+    write_log(path);
+    char *text = contents(path), *line = text;
+    for (int k = 0; k < LINES; k++) {
+        char *end = strchr(line, '\n');
+        assert_non_null(end);
+        json_t *object = json_loadb(line, (size_t)(end - line), 0, NULL);
+        train_report r = awkward(k);
+        assert_int_equal(json_object_size(object), 9);
+        assert_int_equal(json_integer_value(json_object_get(object, "epoch")), r.epoch);
+        assert_int_equal(json_integer_value(json_object_get(object, "step")), r.step);
+        assert_int_equal(json_is_true(json_object_get(object, "best")), r.best);
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            bool there;
+            about("line %d, %s", k, numbers[i].name);
+            double value = real_of(object, numbers[i].name, &there), expected;
+            memcpy(&expected, (const char *)&r + numbers[i].offset, sizeof expected);
+            assert_number(there, value, expected);
+        }
+        json_decref(object);
+        line = end + 1;
+    }
+    assert_int_equal(*line, '\0');
+    free(text);
+}
+
+static void each_line_has_arrived_when_it_is_logged(void **state)
+{
+    const char *const names[] = { "lines.csv", "lines.jsonl" };
+    for (int json = 0; json < 2; json++) {
+        epoch_log *l = log_open(at(names[json]));
+        assert_non_null(l);
+        for (int k = 0; k < 3; k++) {
+            train_report r = awkward(k);
+            assert_int_equal(log_epoch(l, &r), 0);
+            char *text = contents(at(names[json]));
+            int lines = 0;
+            for (const char *c = text; *c; c++) lines += *c == '\n';
+            assert_int_equal(lines, k + 1 + !json);
+            free(text);
+        }
+        assert_int_equal(log_close(l), 0);
+    }
+}
+
+static void a_log_that_cannot_be_written_is_an_error(void **state)
+{
+    assert_null(log_open("run.json"));
+    expect_error("run.json: a log is an object a line, not one JSON text: call it .jsonl, or .csv");
+    static const char *const refused[] = { "run", "run.txt", ".csv", "run.CSV", "" };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(log_check(refused[i]), -1);
+        expect_error("%s: a log ends in .csv or .jsonl", refused[i]);
+    }
+    const char *nowhere = at("no such folder/run.csv");
+    assert_null(log_open(nowhere));
+    expect_error("%s: %s", nowhere, strerror(ENOENT));
+    const char *full = at("full.jsonl");
+    if (access("/dev/full", W_OK) == 0 && symlink("/dev/full", full) == 0) {
+        history h = { .log = log_open(full) };
+        train_report r = awkward(0);
+        assert_false(history_note(&r, &h)); /* which ends a run */
+        expect_error("%s: %s", full, strerror(ENOSPC));
+        log_close(h.log);
+        error_clear();
+        history_free(&h);
+        unlink(full);
+    }
+}
+
+/* ---- a run ------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    net *n;
+    data *training, *validation;
+    history history;
+    loss loss;
+} run;
+
+/* clang-format off */
+static net *small_net(void)
+{
+    return net_new(SHAPE(1, 28, 28),
+        layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 5, 5 }, .stride = { 3, 3 } }),
+        layer_batchnorm((batchnorm){ 0 }),
+        layer_residual(layer_sequence(
+            layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
+            layer_relu())),
+        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
+        layer_flatten(),
+        layer_dropout(0.2),
+        layer_dense((dense){ .out_features = 10 }));
+}
+/* clang-format on */
+
+static run train_digits(int epochs)
+{
+    run r = { .n = small_net(),
+              .training = digits_new(100, 1),
+              .validation = digits_new(70, 2),
+              .loss = loss_cross_entropy(0) };
+    optim *o = optim_adam((adam){ .lr = 0.01 });
+    assert_int_equal(train_run(r.n, r.training,
+                               (train){ .loss = r.loss,
+                                        .optim = o,
+                                        .epochs = epochs,
+                                        .batch = 20,
+                                        .validation = r.validation,
+                                        .callback = history_note,
+                                        .context = &r.history },
+                               NULL),
+                     0);
+    optim_free(o);
+    return r;
+}
+
+static void run_free(run *r)
+{
+    net_free(r->n), data_free(r->training), data_free(r->validation), history_free(&r->history);
+}
+
+/* ---- layers' times ----------------------------------------------------------------------------- */
+
+static void take_type(layer *l, const char *path, void *context)
+{
+    const layer_type ***next = context;
+    *(*next)++ = l->type;
+}
+
+static void what_is_measured_goes_on_as_before(void **state)
+{
+    run r = train_digits(1);
+    const layer_type *types[16] = { 0 }, *after[16] = { 0 }, **next = types;
+    layer_visit(r.n->root, take_type, &next);
+    tensor parameters = tensor_clone(net_parameters(r.n)), states = tensor_clone(net_states(r.n));
+    uint64_t step = r.n->step;
+
+    layer_times t;
+    assert_int_equal(layer_times_measure(&t, r.n, r.training, r.loss, 3), 0);
+    next = after;
+    layer_visit(r.n->root, take_type, &next);
+    assert_memory_equal(types, after, sizeof types);
+    assert_same(net_parameters(r.n), parameters);
+    assert_same(net_states(r.n), states);
+    assert_true(r.n->step == step);
+    for (ptrdiff_t i = 0; i < tensor_count(net_gradients(r.n)); i++)
+        assert_true(*tensor_at(net_gradients(r.n), INDEX(i)) == 0);
+
+    assert_int_equal(t.count, 11);
+    assert_true(t.batch == 20);
+    assert_true(t.forward > 0 && t.backward > 0);
+    for (int i = 0; i < t.count; i++) {
+        about("layer %d", i);
+        bool holds = t.layer[i].of->children > 0;
+        assert_int_equal(t.layer[i].forward > 0, !holds);
+        assert_int_equal(t.layer[i].backward > 0, !holds);
+    }
+    layer_times_free(&t);
+    tensor_free(parameters), tensor_free(states);
+    run_free(&r);
+}
+
+/* A layer that waits takes the time that it waits, in each direction. */
+static void wait(double seconds)
+{
+    struct timespec t = { 0, (long)(1e9 * seconds) };
+    nanosleep(&t, NULL);
+}
+static int plan_same(layer *l, shape x, shape *y)
+{
+    *y = x;
+    return 0;
+}
+static void wait_forward(layer *l, tensor x, tensor y)
+{
+    tensor_copy(y, x);
+    wait(0.002);
+}
+static void wait_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    tensor_copy(dx, dy);
+    wait(0.004);
+}
+
+static void times_are_those_of_the_layers(void **state)
+{
+    static const layer_type waits = {
+        .name = "waits", .plan = plan_same, .forward = wait_forward, .backward = wait_backward
+    };
+    net *n = net_new(SHAPE(12), layer_dense((dense){ .out_features = 4 }), layer_new(&waits, NULL, 0, NULL),
+                     layer_dense((dense){ .out_features = 3 }));
+    assert_int_equal(net_build(n, 4, 1), 0);
+    tensor x = tensor_new(SHAPE(4, 12)), y = tensor_new(SHAPE(4));
+    data *d = data_tensors(x, y);
+    layer_times t;
+    assert_int_equal(layer_times_measure(&t, n, d, loss_cross_entropy(0), 3), 0);
+    assert_int_equal(t.count, 4);
+    assert_true(t.layer[2].of == n->root->child[1]);
+    assert_true(t.layer[2].forward >= 0.002 && t.forward >= 0.002);
+    assert_true(t.layer[2].backward >= 0.004 && t.backward >= 0.004);
+    assert_true(t.layer[1].forward < t.layer[2].forward);
+    layer_times_free(&t);
+    data_free(d), net_free(n), tensor_free(x), tensor_free(y);
+}
+
+static void what_cannot_be_measured_is_refused(void **state)
+{
+    layer_times t;
+    net *n = small_net();
+    data *d = digits_new(10, 1);
+    assert_int_equal(layer_times_measure(&t, n, d, loss_cross_entropy(0), 1), -1);
+    expect_error("layer_times before net_build");
+    assert_int_equal(net_build(n, 4, 1), 0);
+    assert_int_equal(layer_times_measure(&t, n, NULL, loss_cross_entropy(0), 1), -1);
+    expect_error("layer_times: the set is NULL");
+    net_free(n), data_free(d);
+}
+
+/* ---- findings ---------------------------------------------------------------------------------- */
+
+/* Oracle: the same, one sample at a time. */
+static void findings_are_what_single_predictions_say(void **state)
+{
+    run r = train_digits(2);
+    findings f;
+    assert_int_equal(findings_make(&f, r.n, r.loss, r.validation), 0);
+    ptrdiff_t confusion[10][10] = { { 0 } }, wrong = 0;
+    tensor x = tensor_new(SHAPE(1, 1, 28, 28)), y = tensor_new(SHAPE(1)), out = tensor_new(SHAPE(1, 10));
+    double sure[70];
+    int truth[70], predicted[70];
+    for (int i = 0; i < 70; i++) {
+        assert_int_equal(data_batch(r.validation, NULL, i, 1, x, y), 0);
+        assert_int_equal(net_predict(r.n, x, out), 0);
+        int best = 0;
+        double sum = 0;
+        for (int k = 1; k < 10; k++)
+            if (*tensor_at(out, INDEX(0, k)) > *tensor_at(out, INDEX(0, best))) best = k;
+        for (int k = 0; k < 10; k++) sum += exp((double)*tensor_at(out, INDEX(0, k)));
+        truth[i] = (int)tensor_item(y), predicted[i] = best;
+        sure[i] = exp((double)*tensor_at(out, INDEX(0, best))) / sum;
+        confusion[truth[i]][best]++;
+        wrong += best != truth[i];
+    }
+    assert_true(wrong > 0);
+    assert_int_equal(f.count, 70);
+    assert_int_equal(f.classes, 10);
+    assert_true(fabs(f.accuracy - (double)(70 - wrong) / 70) < 1e-12);
+    for (int k = 0; k < 10; k++)
+        for (int j = 0; j < 10; j++) assert_int_equal(findings_at(&f, k, j), confusion[k][j]);
+    assert_int_equal(f.mistakes, wrong < MOST_MISTAKES ? wrong : MOST_MISTAKES);
+    int surer = 0; /* of all mistakes, than the last one that is shown */
+    for (int i = 0; i < f.mistakes; i++) {
+        const mistake *m = &f.mistake[i];
+        assert_int_equal(m->truth, truth[m->sample]);
+        assert_int_equal(m->predicted, predicted[m->sample]);
+        assert_true(m->truth != m->predicted);
+        assert_true(fabs(m->confidence - sure[m->sample]) < 1e-5);
+        if (i > 0) assert_true(m->confidence <= f.mistake[i - 1].confidence);
+        assert_int_equal(data_batch(r.validation, NULL, m->sample, 1, x, y), 0);
+        assert_same(m->x, tensor_select(x, 0, 0));
+    }
+    for (int i = 0; i < 70; i++)
+        surer += truth[i] != predicted[i] && sure[i] > f.mistake[f.mistakes - 1].confidence + 1e-5;
+    assert_true(surer < f.mistakes);
+    train_score score;
+    assert_int_equal(train_evaluate(r.n, r.validation, r.loss, &score), 0);
+    assert_true(fabs(score.loss - f.loss) < 1e-9 && fabs(score.accuracy - f.accuracy) < 1e-12);
+    tensor_free(x), tensor_free(y), tensor_free(out);
+    findings_free(&f);
+    run_free(&r);
+}
+
+/* Of 3 samples of class 0 two are found, and one of class 2 is taken for 0; class 1 is not there. */
+static void precision_and_recall_are_fractions(void **state)
+{
+    ptrdiff_t confusion[] = { 2, 1, 0, 0, 0, 0, 1, 0, 0 };
+    findings f = { .classes = 3, .confusion = confusion };
+    assert_true(findings_recall(&f, 0) == 2.0 / 3);
+    assert_true(isnan(findings_recall(&f, 1)));
+    assert_true(findings_recall(&f, 2) == 0);
+    assert_true(findings_precision(&f, 0) == 2.0 / 3);
+    assert_true(findings_precision(&f, 1) == 0);
+    assert_true(isnan(findings_precision(&f, 2)));
+}
+
+/* ---- pictures ---------------------------------------------------------------------------------- */
+
+static size_t decode(const char *text, unsigned char *to)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t count = 0;
+    unsigned bits = 0, have = 0;
+    for (; *text && *text != '='; text++) {
+        const char *found = strchr(digit, *text);
+        assert_non_null(found);
+        bits = bits << 6 | (unsigned)(found - digit), have += 6;
+        if (have >= 8) have -= 8, to[count++] = (unsigned char)(bits >> have);
+    }
+    return count;
+}
+
+static unsigned long big(const unsigned char *at)
+{
+    return (unsigned long)at[0] << 24 | (unsigned long)at[1] << 16 | (unsigned long)at[2] << 8 | at[3];
+}
+
+/* Reads a PNG of 8 bits that filters nothing, every check sum held to; its pixels into `to`. */
+static void read_png(const picture *p, unsigned char *to)
+{
+    static char text[1 << 16];
+    static unsigned char bytes[1 << 15], rows[1 << 15];
+    FILE *stream = fmemopen(text, sizeof text, "w");
+    assert_int_equal(picture_put(stream, p), 0);
+    fclose(stream);
+    static const char start[] = "data:image/png;base64,";
+    assert_memory_equal(text, start, sizeof start - 1);
+    assert_int_equal(strlen(text + sizeof start - 1) % 4, 0);
+    size_t count = decode(text + sizeof start - 1, bytes), chunks = 0;
+    assert_memory_equal(bytes, "\x89PNG\r\n\x1a\n", 8);
+    static const char *const types[] = { "IHDR", "IDAT", "IEND" };
+    uLongf size = sizeof rows;
+    for (const unsigned char *c = bytes + 8; c < bytes + count; chunks++) {
+        unsigned long length = big(c);
+        assert_memory_equal(c + 4, types[chunks], 4);
+        assert_true(big(c + 8 + length) == crc32(0, c + 4, (uInt)length + 4));
+        if (chunks == 0) {
+            const unsigned char head[] = { 8, (unsigned char[]){ 0, 0, 0, 2, 6 }[p->channels], 0, 0, 0 };
+            assert_true(length == 13 && big(c + 8) == (unsigned)p->width &&
+                        big(c + 12) == (unsigned)p->height);
+            assert_memory_equal(c + 16, head, 5);
+        } else if (chunks == 1) assert_int_equal(uncompress(rows, &size, c + 8, length), Z_OK);
+        c += 12 + length;
+    }
+    assert_int_equal(chunks, 3);
+    size_t row = (size_t)p->width * (size_t)p->channels;
+    assert_true(size == (row + 1) * (size_t)p->height);
+    for (int i = 0; i < p->height; i++) {
+        assert_int_equal(rows[(size_t)i * (row + 1)], 0);
+        memcpy(to + (size_t)i * row, rows + (size_t)i * (row + 1) + 1, row);
+    }
+}
+
+static void pictures_have_the_pixels_of_the_image(void **state)
+{
+    unsigned char pixels[64];
+    tensor grey = tensor_of(SHAPE(2, 3), 0, 0.2, 1, -3, 7, NAN);
+    picture p = picture_of(grey, 0, 1);
+    assert_true(p.width == 3 && p.height == 2 && p.channels == 1);
+    read_png(&p, pixels);
+    assert_memory_equal(pixels, ((unsigned char[]){ 0, 51, 255, 0, 255, 0 }), 6);
+    picture_free(&p);
+
+    tensor colour = tensor_of(SHAPE(3, 1, 2), 0, 1, -1, 0, 1, -1);
+    p = picture_of(colour, -1, 1);
+    assert_true(p.width == 2 && p.height == 1 && p.channels == 3);
+    read_png(&p, pixels);
+    assert_memory_equal(pixels, ((unsigned char[]){ 128, 0, 255, 255, 128, 0 }), 6);
+    picture_free(&p);
+
+    tensor two = tensor_of(SHAPE(2, 1, 2), 0, 1, 1, 1);
+    p = picture_of(two, 0, 1);
+    read_png(&p, pixels);
+    assert_memory_equal(pixels, ((unsigned char[]){ 128, 255 }), 2);
+    picture_free(&p);
+
+    tensor vector = tensor_of(SHAPE(3), 1, 2, 3);
+    p = picture_of(vector, 0, 1);
+    assert_null(p.pixels);
+    tensor_free(grey), tensor_free(colour), tensor_free(two), tensor_free(vector);
+}
+
+static void large_images_become_the_means_of_blocks(void **state)
+{
+    tensor x = tensor_new(SHAPE(100, 193)); /* blocks of 3 x 3, cut at the edges */
+    for (ptrdiff_t i = 0; i < 100; i++)
+        for (ptrdiff_t j = 0; j < 193; j++) *tensor_at(x, INDEX(i, j)) = (real)((j / 3) % 2);
+    *tensor_at(x, INDEX(99, 192)) = (real)0.2;
+    picture p = picture_of(x, 0, 1);
+    assert_true(p.width == 65 && p.height == 34);
+    assert_int_equal(p.pixels[0], 0);
+    assert_int_equal(p.pixels[1], 255);
+    assert_int_equal(p.pixels[64 + 65 * 33], 51);
+    picture_free(&p);
+    tensor_free(x);
+}
+
+static void weights_are_as_opaque_as_they_are_large(void **state)
+{
+    static const unsigned char above[] = { 1, 2, 3 }, below[] = { 4, 5, 6 };
+    unsigned char pixels[12];
+    tensor w = tensor_of(SHAPE(1, 1, 3), 2, -1, 0);
+    picture p = picture_of_weights(w, above, below);
+    read_png(&p, pixels);
+    assert_memory_equal(pixels, ((unsigned char[]){ 1, 2, 3, 255, 4, 5, 6, 128, 4, 5, 6, 0 }), 12);
+    picture_free(&p);
+    tensor_fill(w, 0);
+    p = picture_of_weights(w, above, below);
+    assert_int_equal(p.pixels[3], 0);
+    picture_free(&p);
+    tensor_free(w);
+}
+
+/* ---- text -------------------------------------------------------------------------------------- */
+
+static void no_text_is_markup(void **state)
+{
+    char text[256] = "";
+    FILE *to = fmemopen(text, sizeof text, "w");
+    page_text(to, "<a href=\"x\">&'b\xc3\xa4\n\x01\xff\xc3\xed\xa0\x80\xe2\x82\xac\xf0\x9f\x99\x82");
+    fclose(to);
+    assert_string_equal(text, "&lt;a href=&quot;x&quot;&gt;&amp;&#39;b\xc3\xa4\n"
+                              "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+                              "\xe2\x82\xac\xf0\x9f\x99\x82");
+    char *clean = page_clean("<\xff>");
+    assert_string_equal(clean, "<\xef\xbf\xbd>");
+    free(clean);
+}
+
+static void numbers_are_short(void **state)
+{
+    assert_string_equal(page_count(0).text, "0");
+    assert_string_equal(page_count(1234567).text, "1,234,567");
+    assert_string_equal(page_count(999).text, "999");
+    assert_string_equal(page_value(0.123456).text, "0.1235");
+    assert_string_equal(page_value(NAN).text, "–");
+    assert_string_equal(page_percent(0.98414).text, "98.41 %");
+    assert_string_equal(page_percent(NAN).text, "–");
+    assert_string_equal(page_time(2.129).text, "2.13 s");
+    assert_string_equal(page_time(59.94).text, "59.9 s");
+    assert_string_equal(page_time(59.96).text, "1 min 0 s");
+    assert_string_equal(page_time(3905).text, "1 h 05 min");
+}
+
+/* ---- the page ---------------------------------------------------------------------------------- */
+
+/* The numbers that a page holds. */
+static json_t *numbers_of(const char *page)
+{
+    static const char begin[] = "<script type=\"application/json\" id=\"run\">";
+    const char *from = strstr(page, begin);
+    assert_non_null(from);
+    from += sizeof begin - 1;
+    const char *end = strstr(from, "</script>");
+    assert_non_null(end);
+    assert_null(memchr(from, '<', (size_t)(end - from)));
+    json_t *all = json_loadb(from, (size_t)(end - from), 0, NULL);
+    assert_non_null(all);
+    return all;
+}
+
+static void a_page_holds_the_run(void **state)
+{
+    run r = train_digits(3);
+    layer_times times;
+    findings f;
+    static const char *const classes[] = { "zero", "</script>", "two", "3", "4", "5", "6", "7", "8", "\xff" };
+    static const report_fact facts[] = { { "seed", "7" }, { "<b>", "a & b" }, { 0 } };
+    assert_int_equal(layer_times_measure(&times, r.n, r.training, r.loss, 1), 0);
+    assert_int_equal(findings_make(&f, r.n, r.loss, r.validation), 0);
+    const char *path = at("page/run.html");
+    mkdir(at("page"), 0777);
+    assert_int_equal(report_write(path, &(report){ .title = "<Run>",
+                                                   .network = "conv & more",
+                                                   .facts = facts,
+                                                   .epochs = r.history.epochs,
+                                                   .count = r.history.count,
+                                                   .net = r.n,
+                                                   .loss = r.loss,
+                                                   .validation = r.validation,
+                                                   .classes = classes,
+                                                   .times = &times }),
+                     0);
+    assert_int_equal(files_in(at("page")), 1);
+    char *page = contents(path);
+    assert_non_null(strstr(page, "<h1>&lt;Run&gt;</h1>"));
+    assert_non_null(strstr(page, "conv &amp; more"));
+    assert_null(strstr(page, "http"));
+    json_t *all = numbers_of(page), *epochs = json_object_get(all, "epochs");
+    assert_string_equal(json_string_value(json_object_get(all, "title")), "<Run>");
+    assert_string_equal(json_string_value(json_object_get(json_object_get(all, "facts"), "<b>")), "a & b");
+    int best = 0;
+    for (int i = 0; i < 3; i++) {
+        json_t *expected = log_json(&r.history.epochs[i]);
+        assert_true(json_equal(json_array_get(epochs, (size_t)i), expected));
+        json_decref(expected);
+        if (r.history.epochs[i].best) best = i + 1;
+    }
+    assert_int_equal(json_array_size(epochs), 3);
+    assert_int_equal(json_integer_value(json_object_get(all, "best_epoch")), best);
+
+    json_t *validation = json_object_get(all, "validation"), *rows = json_object_get(validation, "confusion");
+    for (int k = 0; k < 10; k++)
+        for (int j = 0; j < 10; j++)
+            assert_int_equal(json_integer_value(json_array_get(json_array_get(rows, (size_t)k), (size_t)j)),
+                             findings_at(&f, k, j));
+    assert_true(json_number_value(json_object_get(validation, "accuracy")) == f.accuracy);
+    json_t *names = json_object_get(validation, "classes"),
+           *mistakes = json_object_get(validation, "mistakes");
+    assert_string_equal(json_string_value(json_array_get(names, 1)), "</script>");
+    assert_string_equal(json_string_value(json_array_get(names, 9)), "\xef\xbf\xbd");
+    assert_int_equal(json_array_size(mistakes), f.mistakes);
+    int images = 0;
+    for (const char *c = page; (c = strstr(c, "<img ")); c++) images++;
+    assert_int_equal(images, f.mistakes + 4); /* and the filters */
+
+    json_t *layers = json_object_get(all, "layers"), *l;
+    size_t i;
+    double parameters = 0;
+    json_array_foreach(layers, i, l) parameters += json_number_value(json_object_get(l, "parameters"));
+    assert_int_equal(json_array_size(layers), 10);
+    assert_true(parameters == (double)tensor_count(net_parameters(r.n)));
+    assert_true(json_number_value(json_object_get(json_array_get(layers, 0), "forward_seconds")) ==
+                times.layer[1].forward);
+    json_decref(all);
+    free(page);
+    findings_free(&f);
+    layer_times_free(&times);
+    run_free(&r);
+}
+
+static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
+{
+    mkdir(at("old"), 0777);
+    const char *path = at("old/run.html"), *nowhere = at("old/no such folder/run.html");
+    FILE *old = fopen(path, "w");
+    assert_non_null(old);
+    fputs("old", old);
+    fclose(old);
+    assert_int_equal(report_write(nowhere, &(report){ 0 }), -1);
+    expect_error("%s: %s", nowhere, strerror(ENOENT));
+    assert_int_equal(report_write(at("old"), &(report){ 0 }), -1);
+    expect_error("%s: not a regular file", at("old"));
+    net *n = small_net();
+    data *d = digits_new(10, 1);
+    assert_int_equal(
+        report_write(path, &(report){ .net = n, .validation = d, .loss = loss_cross_entropy(0) }), -1);
+    expect_error("before net_build");
+    net_free(n), data_free(d);
+    char *text = contents(path);
+    assert_string_equal(text, "old");
+    free(text);
+    assert_int_equal(files_in(at("old")), 1);
+
+    assert_int_equal(report_write(path, &(report){ .title = "new" }), 0);
+    text = contents(path);
+    assert_non_null(strstr(text, "<h1>new</h1>"));
+    free(text);
+    assert_int_equal(files_in(at("old")), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(csv_reads_back_exactly),
+        CLAIM(json_lines_read_back_exactly),
+        CLAIM(each_line_has_arrived_when_it_is_logged),
+        CLAIM(a_log_that_cannot_be_written_is_an_error),
+        CLAIM(what_is_measured_goes_on_as_before),
+        CLAIM(times_are_those_of_the_layers),
+        CLAIM(what_cannot_be_measured_is_refused),
+        CLAIM(findings_are_what_single_predictions_say),
+        CLAIM(precision_and_recall_are_fractions),
+        CLAIM(pictures_have_the_pixels_of_the_image),
+        CLAIM(large_images_become_the_means_of_blocks),
+        CLAIM(weights_are_as_opaque_as_they_are_large),
+        CLAIM(no_text_is_markup),
+        CLAIM(numbers_are_short),
+        CLAIM(a_page_holds_the_run),
+        CLAIM(a_page_that_cannot_be_written_leaves_the_old_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
