@@ -241,7 +241,7 @@ static void put_description(FILE *to, const frame *f)
 /* The last values stand beside their names. */
 static void put_caption(FILE *to, const frame *f)
 {
-    fprintf(to, "<figcaption><b>%s</b><br>", f->c->title);
+    fprintf(to, "<figcaption><b>%s</b><br/>", f->c->title);
     for (int l = 0; l < f->c->lines; l++) {
         const chart_line *line = &f->c->line[l];
         fprintf(to, "<span class=\"key %s\">%s <span class=\"number\">%s</span></span>", line->style,

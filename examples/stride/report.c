@@ -1,4 +1,5 @@
-/* report.c: a page's sections, in their order; see report.h. */
+/* report.c: a page's sections, in their order; see report.h. A page is HTML that is XML, too, and says itself that
+ * nothing may be loaded or run. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "examples/stride/report.h"
 #include "examples/stride/chart.h"
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 enum {
+    FEW_IN_TABLE = 12,  /* classes whose table has wide columns */
     MOST_IN_TABLE = 20, /* classes whose confusions are numbers in a table; of more they are a map */
     MOST_CONFUSED = 12, /* pairs of classes beside a map */
     MOST_LISTED = 2048, /* classes whose confusions the numbers hold */
@@ -93,11 +95,13 @@ static void put_figures(page *p)
 static void put_head(page *p)
 {
     const report *r = p->r;
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>\n"
+          "<meta http-equiv=\"Content-Security-Policy\" "
+          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
           p->to);
     page_text(p->to, title_of(r));
-    fputs("</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n", p->to);
+    fputs("</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>\n", p->to);
     page_style(p->to);
     fputs("</style></head>\n<body>\n<header><h1>", p->to);
     page_text(p->to, title_of(r));
@@ -202,9 +206,10 @@ static void put_cell(page *p, int truth, int predicted)
 static void put_matrix(page *p)
 {
     const findings *f = &p->found;
-    fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix\"><caption>rows: what it is; columns: "
-          "what it was "
-          "taken for</caption><thead><tr><td class=\"sum\"></td>",
+    fprintf(p->to, "<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix%s\">\n",
+            f->classes > FEW_IN_TABLE ? " many" : "");
+    fputs("<caption>rows: what it is; columns: what it was taken for</caption>\n"
+          "<thead><tr><td class=\"sum\"></td>",
           p->to);
     for (int k = 0; k < f->classes; k++) {
         fputs("<th scope=\"col\">", p->to);
@@ -249,7 +254,7 @@ static void put_map(page *p)
           "numbers.\" src=\"",
           p->to);
     picture_put(p->to, &map);
-    fputs("\">\n", p->to);
+    fputs("\"/>\n", p->to);
     picture_free(&map);
 }
 
@@ -356,7 +361,7 @@ static void put_mistake(page *p, const mistake *m, double low, double high)
     if (image.pixels) {
         fprintf(p->to, "<img alt=\"sample %td\" src=\"", m->sample);
         picture_put(p->to, &image);
-        fputs("\">", p->to);
+        fputs("\"/>", p->to);
     }
     picture_free(&image);
     fputs("<b>", p->to);
@@ -404,7 +409,7 @@ static void put_filters(page *p)
         picture image = picture_of_weights(tensor_select(weight, 0, i), accent, other);
         fprintf(p->to, "<li><img alt=\"filter %td\" src=\"", i);
         if (image.pixels) picture_put(p->to, &image);
-        fputs("\"></li>\n", p->to);
+        fputs("\"/></li>\n", p->to);
         picture_free(&image);
     }
     fputs("</ol></section>\n", p->to);
@@ -414,8 +419,9 @@ static void put_filters(page *p)
 
 typedef struct rows {
     page *p;
-    int next; /* of the layers, as they are visited: that of the times, too */
-    double forward, backward;
+    int next;                           /* of the layers, as they are visited: that of the times, too */
+    double forward, backward;           /* of all layers */
+    double most_forward, most_backward; /* of one */
     json_t *json;
 } rows;
 
@@ -426,11 +432,11 @@ static double own_parameters(const layer *l)
     return own;
 }
 
-static void put_share(page *p, double seconds, double all)
+/* The greatest one's bar is full. */
+static void put_share(page *p, double seconds, double most, double all)
 {
-    double share = all > 0 ? seconds / all : 0;
-    fprintf(p->to, "<td class=\"bar\"><i style=\"--s:%.3f\"></i><span>%.1f %%</span></td>", share,
-            100 * share);
+    fprintf(p->to, "<td class=\"bar\"><i style=\"--s:%.3f\"></i><span>%s&#8201;%%</span></td>",
+            most > 0 ? seconds / most : 0, page_share(all > 0 ? seconds / all : 0).text);
 }
 
 static void put_layer(layer *l, const char *path, void *context)
@@ -462,8 +468,8 @@ static void put_layer(layer *l, const char *path, void *context)
     fprintf(p->to, "<td>%s</td>",
             l->children || l->flops == 0 ? "" : page_count(l->flops / (double)l->x.n[0]).text);
     if (time && l->children == 0) {
-        put_share(p, time->forward, r->forward);
-        put_share(p, time->backward, r->backward);
+        put_share(p, time->forward, r->most_forward, r->forward);
+        put_share(p, time->backward, r->most_backward, r->backward);
     } else if (time) fputs("<td></td><td></td>", p->to);
     fputs("</tr>\n", p->to);
 }
@@ -476,12 +482,14 @@ static void put_layers(page *p)
     for (int i = 0; r->times && i < r->times->count; i++) {
         of.forward += r->times->layer[i].forward;
         of.backward += r->times->layer[i].backward;
+        of.most_forward = fmax(of.most_forward, r->times->layer[i].forward);
+        of.most_backward = fmax(of.most_backward, r->times->layer[i].backward);
     }
     fputs("<section><h2>Layers</h2>\n", p->to);
     if (r->times)
         fprintf(p->to,
-                "<p>A training step on %td images takes %.2f ms forward and %.2f ms backward; the bars are "
-                "its layers' shares.</p>\n",
+                "<p>A training step on %td images takes %.2f ms forward and %.2f ms backward, "
+                "which its layers share as the bars say.</p>\n",
                 r->times->batch, 1e3 * r->times->forward, 1e3 * r->times->backward);
     fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"rows wide\"><thead><tr><th scope=\"col\" "
           "class=\"text\">layer</th>"
@@ -595,7 +603,7 @@ static json_t *layers_json(page *p)
     return all.json;
 }
 
-/* In a script element no "<" may stand: what follows it could end the element. */
+/* Nothing here may end the element, nor be markup to who reads the page as XML. */
 static void put_numbers(page *p)
 {
     const report *r = p->r;
@@ -607,7 +615,7 @@ static void put_numbers(page *p)
     if (!text) error_set("report: no memory for its numbers");
     fputs("<script type=\"application/json\" id=\"run\">", p->to);
     for (const char *c = text; c && *c; c++)
-        if (*c == '<') fputs("\\u003c", p->to);
+        if (*c == '<' || *c == '&') fprintf(p->to, "\\u%04x", (unsigned)*c);
         else fputc(*c, p->to);
     fputs("</script>\n", p->to);
     free(text);
