@@ -63,11 +63,13 @@ endif
 quoted = '$(subst ','\'',$1)'
 DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
 
-.PHONY: deps deps-check deps-conformance deps-bench
+.PHONY: deps deps-check deps-report deps-conformance deps-bench
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
 	@$(DEPS) check
+deps-report: deps ## install a browser, which the tests look at pages with
+	@$(DEPS) report
 deps-conformance: deps ## install ONNX's cases and PyTorch, which `make conformance` compares with
 	@$(DEPS) conformance
 deps-bench: deps ## install PyTorch, oneDNN and onnxruntime, which `make bench-peers` compares with

@@ -171,14 +171,14 @@ static int write_kind(const kind *k)
     static train_report epochs[1000];
     make_up(epochs, k->epochs, k->validated, !k->no_classes);
     noise own = { k->classes };
-    data of = { .count = 400, .get = get_noise, .own = &own };
+    data of = { .count = 200, .get = get_noise, .own = &own };
     of.x = k->images ? SHAPE(3, 32, 32) : SHAPE(12);
     of.y = k->no_classes ? SHAPE(k->classes) : (shape){ 0 };
     data *d = data_new(of);
     net *n =
         k->images
             ? net_new(of.x,
-                      layer_conv2d((conv2d){ .out_channels = 16, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
+                      layer_conv2d((conv2d){ .out_channels = 12, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
                       layer_relu(), layer_avgpool((avgpool){ .kernel = { 2, 2 } }), layer_flatten(),
                       layer_dense((dense){ .out_features = k->classes }))
             : net_new(of.x, layer_dense((dense){ .out_features = 16 }), layer_tanh(),
@@ -188,7 +188,7 @@ static int write_kind(const kind *k)
     static const report_fact facts[] = { { "data", "noise about waves" },
                                          { "options", "<none> & 'none'" },
                                          { 0 } };
-    int status = train_run(n, d, (train){ .epochs = 4, .batch = 40, .loss = l, .optim = o }, NULL) ||
+    int status = train_run(n, d, (train){ .epochs = 2, .batch = 40, .loss = l, .optim = o }, NULL) ||
                  report_write(within(k->name), &(report){ .title = k->title,
                                                           .facts = facts,
                                                           .epochs = epochs,

@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|conformance|bench|arm: installs what building and testing need, or what `make check`,
-# `make conformance`, `make bench-peers` or `make check-cpu` needs besides.
+# deps.sh build|check|report|conformance|bench|arm: installs what building and testing need, or what `make check`,
+# looking at pages, `make conformance`, `make bench-peers` or `make check-cpu` needs besides.
 #
 # What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
 # and quick, when nothing is.
@@ -27,6 +27,7 @@ valgrind      valgrind                            valgrind            valgrind  
 cmake         cmake                               cmake               cmake        cmake
 doxygen       doxygen                             doxygen             doxygen      doxygen
 mandoc        mandoc                              mandoc              mandoc       mandoc
+browser       chromium                            chromium            chromium     -
 onnx-cases    libonnx-testdata                    -                   -            -
 onnx-proto    libonnx-dev                         -                   -            -
 protobuf-c    protobuf-c-compiler,libprotobuf-c-dev protobuf-c-compiler,protobuf-c-devel protobuf-c protobuf-c
@@ -88,6 +89,13 @@ missing_for_check() {
     compiles clang -fopenmp || echo clang-openmp
     compiles clang -fsanitize=address,undefined || echo clang-runtime
     compiles "$CC" -fsanitize=address,undefined || echo sanitizers
+}
+
+# Any Chromium; and node, to ask it for a phone's screen.
+missing_for_report() {
+    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+        echo browser
+    command -v node >/dev/null || echo node
 }
 
 # Those of a Debian: elsewhere the suites that need them are skipped.
