@@ -1,11 +1,16 @@
 /* curve.c: see curve.h. Both kinds of drawing place a point by the same two fractions, 0 to 1. */
+#define _DEFAULT_SOURCE /* the size of a terminal */
+#define _DARWIN_C_SOURCE
 #include "examples/curve.h"
+#include "examples/sketch.h"
 #include "tensor/error.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 typedef struct frame {
     double low, high; /* logarithms */
@@ -43,33 +48,142 @@ static double value_at(const frame *f, double height)
 
 /* ---- in a terminal --------------------------------------------------------------------------- */
 
-/* What stands at a place: the first curve that comes by it. */
-static char mark(const frame *f, const curve *curves, int count, int column, int row, int width, int height)
+enum { MARGIN = 10, MOST_WIDTH = 240, MOST_HEIGHT = 80, LEAST_WIDTH = 4, LEAST_HEIGHT = 2 };
+
+/* What stands in a cell: the first letter of a curve's name, a dot between two of its values, or nothing. */
+typedef struct sketch {
+    int width, height;
+    char mark[MOST_HEIGHT][MOST_WIDTH];
+    signed char of[MOST_HEIGHT][MOST_WIDTH]; /* which curve */
+} sketch;
+
+static int within(int x, int least, int most)
 {
-    for (int c = 0; c < count; c++)
-        for (int i = 0; i < curves[c].count; i++) {
-            double y = up(f, curves[c].values[i]);
-            if (lround(across(f, i) * (width - 1)) != column || isnan(y)) continue;
-            if (lround(y * (height - 1)) == height - 1 - row) return curves[c].name[0];
+    return x < least ? least : x > most ? most : x;
+}
+
+/* What the terminal has room for; a file has room for all. */
+static int fitting(FILE *to, int width)
+{
+    struct winsize size;
+    bool known = isatty(fileno(to)) && ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    if (known && width > size.ws_col - MARGIN - 1) width = size.ws_col - MARGIN - 1;
+    return within(width, LEAST_WIDTH, MOST_WIDTH);
+}
+
+static int column_of(const sketch *s, const frame *f, int i)
+{
+    return (int)lround(across(f, i) * (s->width - 1));
+}
+static int row_of(const sketch *s, double height)
+{
+    return (int)lround((1 - height) * (s->height - 1));
+}
+
+static void set(sketch *s, int column, double height, char mark, int number)
+{
+    int row = row_of(s, height);
+    s->mark[row][column] = mark;
+    s->of[row][column] = (signed char)number;
+}
+
+/* Dots from value i to the next, where there are columns between them. */
+static void join(sketch *s, const frame *f, const curve *c, int number, int i)
+{
+    double low = up(f, c->values[i]), high = up(f, c->values[i + 1]);
+    int first = column_of(s, f, i), last = column_of(s, f, i + 1);
+    for (int column = first + 1; column < last && !isnan(low) && !isnan(high); column++)
+        set(s, column, low + (high - low) * (column - first) / (last - first), '.', number);
+}
+
+/* What is drawn later is in front: the first curve, and of any curve its values. */
+static void draw(sketch *s, const frame *f, const curve *curves, int count)
+{
+    for (int n = count - 1; n >= 0; n--)
+        for (int i = 0; i + 1 < curves[n].count; i++) join(s, f, &curves[n], n, i);
+    for (int n = count - 1; n >= 0; n--)
+        for (int i = 0; i < curves[n].count; i++) {
+            double height = up(f, curves[n].values[i]);
+            if (!isnan(height)) set(s, column_of(s, f, i), height, curves[n].name[0], n);
         }
-    return ' ';
+}
+
+/* A round number that lies in the row; NAN where none does. */
+static double round_value(const sketch *s, const frame *f, int row)
+{
+    static const double parts[] = { 1, 2, 5 };
+    for (int power = (int)floor(f->low / log(10)); power <= (int)ceil(f->high / log(10)); power++)
+        for (int k = 0; k < 3; k++) {
+            double value = parts[k] * pow(10, power), height = up(f, value);
+            if (height >= 0 && height <= 1 && row_of(s, height) == row) return value;
+        }
+    return NAN;
+}
+
+/* Round ones, or else the ends. */
+static void put_value(FILE *to, const sketch *s, const frame *f, int row)
+{
+    int round = 0;
+    for (int k = 0; k < s->height; k++) round += !isnan(round_value(s, f, k));
+    double value = round_value(s, f, row);
+    if (round < 2 && row == 0) value = value_at(f, 1);
+    else if (round < 2) value = row == s->height - 1 ? value_at(f, 0) : NAN;
+    if (isnan(value)) fprintf(to, "%8s |", "");
+    else fprintf(to, "%8.3g |", value);
+}
+
+static const char *const inks[MOST_CURVES] = { "\033[34m", "\033[33m", "\033[35m", "\033[32m" };
+
+/* Nothing follows the last mark. */
+static void put_row(FILE *to, const sketch *s, int row, bool colour)
+{
+    int length = s->width;
+    while (length > 0 && s->mark[row][length - 1] == ' ') length--;
+    for (int column = 0; column < length; column++) {
+        char mark = s->mark[row][column];
+        if (mark != ' ' && colour) fprintf(to, "%s%c\033[0m", inks[s->of[row][column] % MOST_CURVES], mark);
+        else fputc(mark, to);
+    }
+    fputc('\n', to);
+}
+
+static void put_title(FILE *to, const char *title, const curve *curves, int count, bool colour)
+{
+    fprintf(to, "%s:", title);
+    for (int c = 0; c < count; c++)
+        fprintf(to, " %s%s%s", colour ? inks[c % MOST_CURVES] : "", curves[c].name, colour ? "\033[0m" : "");
+    fputc('\n', to);
+}
+
+static void put_epochs(FILE *to, const sketch *s, const frame *f)
+{
+    char last[32];
+    int length = snprintf(last, sizeof last, "%d epoch%s", f->epochs, f->epochs == 1 ? "" : "s");
+    fprintf(to, "%8s +", "");
+    for (int column = 0; column < s->width; column++) fputc('-', to);
+    if (f->epochs > 1 && length + 2 <= s->width) fprintf(to, "\n%8s  1%*s\n", "", s->width - 1, last);
+    else fprintf(to, "\n%8s  %s\n", "", last);
 }
 
 void curve_sketch(FILE *to, const char *title, const curve *curves, int count, int width, int height)
 {
     frame f = frame_of(curves, count);
-    fprintf(to, "%s:", title);
-    for (int c = 0; c < count; c++) fprintf(to, " %s", curves[c].name);
-    fputc('\n', to);
-    for (int row = 0; row < height; row++) {
-        fprintf(to, "%8.3g |", value_at(&f, height > 1 ? 1 - (double)row / (height - 1) : 0.5));
-        for (int column = 0; column < width; column++)
-            fputc(mark(&f, curves, count, column, row, width, height), to);
-        fputc('\n', to);
+    bool colour = sketch_wants_colour(to), empty = true;
+    sketch s = { .width = fitting(to, width), .height = within(height, LEAST_HEIGHT, MOST_HEIGHT) };
+    memset(s.mark, ' ', sizeof s.mark);
+    draw(&s, &f, curves, count);
+    for (int row = 0; row < s.height; row++)
+        for (int column = 0; column < s.width; column++) empty &= s.mark[row][column] == ' ';
+    put_title(to, title, curves, count, colour);
+    if (empty) {
+        fputs("nothing to draw\n", to);
+        return;
     }
-    fprintf(to, "%8s +", "");
-    for (int column = 0; column < width; column++) fputc('-', to);
-    fprintf(to, "\n%8s  1%*d epochs\n", "", width - 1, f.epochs);
+    for (int row = 0; row < s.height; row++) {
+        put_value(to, &s, &f, row);
+        put_row(to, &s, row, colour);
+    }
+    put_epochs(to, &s, &f);
 }
 
 /* ---- in a file ------------------------------------------------------------------------------- */

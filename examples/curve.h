@@ -13,7 +13,8 @@ typedef struct curve {
 
 enum { MOST_CURVES = 4 };
 
-/* On a logarithmic axis, `width` by `height` characters and the axes. */
+/* On a logarithmic axis, `width` by `height` characters and the axes, or as wide as the terminal is; in colour where
+ * that is wanted (sketch_wants_colour). */
 void curve_sketch(FILE *to, const char *title, const curve *curves, int count, int width, int height);
 
 /* The same as a drawing. 0, or -1 with an error that names the file. */

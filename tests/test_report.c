@@ -1,7 +1,8 @@
-/* test_report.c: logs read back exactly, layers' times leave the net alone, a page says what the run did. */
+/* test_report.c: logs read back exactly, layers' times leave the net alone, pages and curves say what the run did. */
 #define _XOPEN_SOURCE 700
 #include "tests/support.h"
 
+#include "examples/curve.h"
 #include "examples/stride/findings.h"
 #include "examples/stride/history.h"
 #include "examples/stride/page.h"
@@ -550,6 +551,47 @@ static void weights_are_as_opaque_as_they_are_large(void **state)
     tensor_free(w);
 }
 
+/* ---- curves in a terminal ---------------------------------------------------------------------- */
+
+static const char *sketched(const curve *curves, int count, int width, int height)
+{
+    static char text[4096];
+    memset(text, 0, sizeof text);
+    FILE *to = fmemopen(text, sizeof text, "w");
+    curve_sketch(to, "loss", curves, count, width, height);
+    fclose(to);
+    return text;
+}
+
+static void curves_are_drawn_with_letters(void **state)
+{
+    const double training[] = { 2, 1, 0.5, NAN, 0.1 }, validation[] = { 2, 1.5, 1, 1, 1 };
+    const curve curves[] = { { "training", training, 5 }, { "validation", validation, 5 } };
+    assert_string_equal(sketched(curves, 2, 17, 5), "loss: training validation\n"
+                                                    "       2 |t...v\n"
+                                                    "       1 |   .t...v...v...v\n"
+                                                    "     0.5 |       .t\n"
+                                                    "     0.2 |\n"
+                                                    "     0.1 |                t\n"
+                                                    "         +-----------------\n"
+                                                    "          1        5 epochs\n");
+}
+
+static void curves_of_little_are_drawn_too(void **state)
+{
+    const double one[] = { 0.3 }, none[] = { NAN, 0, -1, INFINITY };
+    const curve single = { "training", one, 1 }, nothing = { "training", none, 4 }, empty = { "x", NULL, 0 };
+    assert_string_equal(sketched(&single, 1, 9, 3), "loss: training\n"
+                                                    "   0.315 |\n"
+                                                    "         |    t\n"
+                                                    "   0.285 |\n"
+                                                    "         +---------\n"
+                                                    "          1 epoch\n");
+    assert_string_equal(sketched(&nothing, 1, 9, 3), "loss: training\nnothing to draw\n");
+    assert_string_equal(sketched(&empty, 1, 9, 3), "loss: x\nnothing to draw\n");
+    assert_string_equal(sketched(&single, 1, -5, 0), sketched(&single, 1, 4, 2));
+}
+
 /* ---- text -------------------------------------------------------------------------------------- */
 
 static void no_text_is_markup(void **state)
@@ -624,7 +666,7 @@ static void a_page_holds_the_run(void **state)
     char *page = contents(path);
     assert_non_null(strstr(page, "<h1>&lt;Run&gt;</h1>"));
     assert_non_null(strstr(page, "conv &amp; more"));
-    assert_null(strstr(page, "http"));
+    assert_null(strstr(page, "://"));
     json_t *all = numbers_of(page), *epochs = json_object_get(all, "epochs");
     assert_string_equal(json_string_value(json_object_get(all, "title")), "<Run>");
     assert_string_equal(json_string_value(json_object_get(json_object_get(all, "facts"), "<b>")), "a & b");
@@ -713,6 +755,8 @@ int main(void)
         CLAIM(pictures_have_the_pixels_of_the_image),
         CLAIM(large_images_become_the_means_of_blocks),
         CLAIM(weights_are_as_opaque_as_they_are_large),
+        CLAIM(curves_are_drawn_with_letters),
+        CLAIM(curves_of_little_are_drawn_too),
         CLAIM(no_text_is_markup),
         CLAIM(numbers_are_short),
         CLAIM(a_page_holds_the_run),
