@@ -14,9 +14,11 @@
 #include <errno.h>
 #include <float.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -728,6 +730,17 @@ static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
         report_write(path, &(report){ .net = n, .validation = d, .loss = loss_cross_entropy(0) }), -1);
     expect_error("before net_build");
     net_free(n), data_free(d);
+
+    struct rlimit limit, little; /* on the size of files stands for a disk that is full */
+    getrlimit(RLIMIT_FSIZE, &limit);
+    little = limit;
+    little.rlim_cur = 1024;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &little);
+    int status = report_write(path, &(report){ 0 });
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_int_equal(status, -1);
+    expect_error("%s: %s", path, strerror(EFBIG));
     char *text = contents(path);
     assert_string_equal(text, "old");
     free(text);
