@@ -313,7 +313,6 @@ static void what_is_measured_goes_on_as_before(void **state)
     run_free(&r);
 }
 
-/* A layer that waits takes the time that it waits, in each direction. */
 static void wait(double seconds)
 {
     struct timespec t = { 0, (long)(1e9 * seconds) };
@@ -335,22 +334,31 @@ static void wait_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
     wait(0.004);
 }
 
+/* Two waiting layers between others: of one image after another, and of the whole batch, which keeps all threads. */
 static void times_are_those_of_the_layers(void **state)
 {
     static const layer_type waits = {
-        .name = "waits", .plan = plan_same, .forward = wait_forward, .backward = wait_backward
+        .name = "waits", .chunk = 4, .plan = plan_same, .forward = wait_forward, .backward = wait_backward
     };
+    static layer_type all_wait;
+    all_wait = waits, all_wait.chunk = LAYER_WHOLE;
     net *n = net_new(SHAPE(12), layer_dense((dense){ .out_features = 4 }), layer_new(&waits, NULL, 0, NULL),
-                     layer_dense((dense){ .out_features = 3 }));
+                     layer_new(&all_wait, NULL, 0, NULL), layer_dense((dense){ .out_features = 3 }));
     assert_int_equal(net_build(n, 4, 1), 0);
     tensor x = tensor_new(SHAPE(4, 12)), y = tensor_new(SHAPE(4));
     data *d = data_tensors(x, y);
     layer_times t;
+    layer_needs needs;
     assert_int_equal(layer_times_measure(&t, n, d, loss_cross_entropy(0), 3), 0);
-    assert_int_equal(t.count, 4);
-    assert_true(t.layer[2].of == n->root->child[1]);
-    assert_true(t.layer[2].forward >= 0.002 && t.forward >= 0.002);
-    assert_true(t.layer[2].backward >= 0.004 && t.backward >= 0.004);
+    assert_int_equal(layer_measure(n->root, &needs), 0);
+    assert_int_equal(t.count, 5);
+    assert_true(t.forward >= 0.004 && t.backward >= 0.008);
+    for (int i = 2; i <= 3; i++) {
+        double threads = i == 2 ? 1 : needs.threads;
+        assert_true(t.layer[i].of == n->root->child[i - 1]);
+        assert_true(t.layer[i].forward >= 0.002 * threads);
+        assert_true(t.layer[i].backward >= 0.004 * threads);
+    }
     assert_true(t.layer[1].forward < t.layer[2].forward);
     layer_times_free(&t);
     data_free(d), net_free(n), tensor_free(x), tensor_free(y);
