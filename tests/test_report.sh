@@ -23,7 +23,7 @@ claim() { # NAME COMMAND...
 parts=(report chart findings page style picture log history layer_times)
 # shellcheck disable=SC2086
 pages_are_written() {
-    $CC $CFLAGS tests/report/pages.c "${parts[@]/#/$BIN/../examples/stride/}" "$LIB" $LIBS -o "$tmp/pages" && "$tmp/pages" "$tmp"
+    $CC $CFLAGS tests/report/pages.c "${parts[@]/#/${BIN%/bin}/examples/stride/}" "$LIB" $LIBS -o "$tmp/pages" && "$tmp/pages" "$tmp"
 }
 parts=("${parts[@]/%/.o}")
 claim "pages of all kinds are written" pages_are_written
