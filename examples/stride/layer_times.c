@@ -1,9 +1,9 @@
-/* layer_times.c: while it is measured, each layer has a copy of its type, whose hooks look at the clock. */
+/* layer_times.c: a net that is watched (nn/watch.h) by somebody with a clock. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/layer_times.h"
+#include "nn/watch.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 static double now(void)
@@ -15,82 +15,30 @@ static double now(void)
 
 /* ---- hooks ------------------------------------------------------------------------------------- */
 
-/* The type comes first: a hook finds the rest by its layer's type. */
-typedef struct timed {
-    layer_type type;
-    const layer_type *own;
-    layer *of;
-    double threads; /* that an entry of a hook occupies: those that see the whole batch keep all of them */
-    double forward, backward;
-} timed;
+/* Of each layer, in this step. */
+typedef struct stopwatch {
+    int threads;
+    layer_time *layer;
+} stopwatch;
 
-static timed *timed_of(const layer *l)
+/* Hooks of one layer run in several threads at once; one that sees the whole batch keeps all of them. */
+static void count(const watch_call *c, void *context)
 {
-    return (timed *)l->type;
-}
-
-/* Hooks of one layer run in several threads at once. */
-static void count(double *total, const timed *t, double began)
-{
-    double seconds = t->threads * (now() - began);
+    const stopwatch *all = context;
+    layer_time *t = &all->layer[c->number];
+    double *total = c->hook == WATCH_FORWARD ? &t->forward : &t->backward, began = now();
+    watch_run(c);
+    double seconds = (c->of->type->chunk == LAYER_WHOLE ? all->threads : 1) * (now() - began);
 #pragma omp atomic
     *total += seconds;
 }
 
-static void forward(layer *l, tensor x, tensor y)
-{
-    timed *t = timed_of(l);
-    double began = now();
-    t->own->forward(l, x, y);
-    count(&t->forward, t, began);
-}
-
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
-{
-    timed *t = timed_of(l);
-    double began = now();
-    t->own->backward(l, x, y, dy, dx);
-    count(&t->backward, t, began);
-}
-
-static void gradient(layer *l, tensor x, tensor y, tensor dy)
-{
-    timed *t = timed_of(l);
-    double began = now();
-    t->own->gradient(l, x, y, dy);
-    count(&t->backward, t, began);
-}
-
-typedef struct watch {
-    timed *layer;
-    int count;
-    int threads;
-} watch;
-
-static void count_layer(layer *l, const char *path, void *context)
-{
-    (void)l, (void)path;
-    ++*(int *)context;
-}
-
-static void watch_layer(layer *l, const char *path, void *context)
+static void list_layer(layer *l, const char *path, void *context)
 {
     (void)path;
-    watch *w = context;
-    timed *t = &w->layer[w->count++];
-    *t = (timed){ .type = *l->type, .own = l->type, .of = l };
-    t->threads = l->type->chunk == LAYER_WHOLE ? w->threads : 1;
-    if (l->children > 0) return;
-    t->type.forward = forward;
-    if (t->own->backward) t->type.backward = backward;
-    if (t->own->gradient) t->type.gradient = gradient;
-    l->type = &t->type;
-}
-
-static void unwatch(watch *w)
-{
-    for (int i = 0; i < w->count; i++) w->layer[i].of->type = w->layer[i].own;
-    free(w->layer);
+    layer_times *t = context;
+    if (t->layer) t->layer[t->count] = (layer_time){ .of = l };
+    t->count++;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------- */
@@ -99,15 +47,16 @@ typedef struct step {
     net *n;
     loss loss;
     tensor x, target, dy;
-    watch w;
+    int layers;
+    stopwatch clock;
     int steps;
     double *seconds; /* [2 (layers + 1)][steps]: forward and backward of each layer, then of all */
 } step;
 
 static int run_step(step *s, int k)
 {
-    timed *first = s->w.layer;
-    for (int i = 0; i < s->w.count; i++) first[i].forward = first[i].backward = 0;
+    layer_time *first = s->clock.layer;
+    for (int i = 0; i < s->layers; i++) first[i].forward = first[i].backward = 0;
     net_zero_gradients(s->n);
     double began = now();
     tensor y = net_forward(s->n, s->x, NET_TRAIN);
@@ -116,7 +65,7 @@ static int run_step(step *s, int k)
     double turned = now();
     if (error_text() || net_backward(s->n, s->dy, (tensor){ 0 })) return -1;
     double ended = now(), *at = s->seconds + k;
-    for (int i = 0; i < s->w.count; i++, at += 2 * s->steps)
+    for (int i = 0; i < s->layers; i++, at += 2 * s->steps)
         at[0] = first[i].forward, at[s->steps] = first[i].backward;
     at[0] = between - began, at[s->steps] = ended - turned;
     return 0;
@@ -142,7 +91,7 @@ static int run_steps(step *s, layer_times *t)
         if (run_step(s, k)) return -1;
     double *at = s->seconds;
     for (int i = 0; i < t->count; i++, at += 2 * s->steps)
-        t->layer[i] = (layer_time){ s->w.layer[i].of, median(at, s->steps), median(at + s->steps, s->steps) };
+        t->layer[i] = (layer_time){ t->layer[i].of, median(at, s->steps), median(at + s->steps, s->steps) };
     t->forward = median(at, s->steps);
     t->backward = median(at + s->steps, s->steps);
     return 0;
@@ -154,17 +103,19 @@ static int prepare(step *s, layer_times *t, const data *d)
 {
     layer_needs needs;
     t->batch = d->count < s->n->batch ? d->count : s->n->batch;
-    layer_visit(s->n->root, count_layer, &t->count);
+    layer_visit(s->n->root, list_layer, t);
     s->x = tensor_new(shape_with_batch(d->x, t->batch));
     s->target = tensor_new(shape_with_batch(d->y, t->batch));
     s->dy = tensor_new(shape_with_batch(s->n->output, t->batch));
     if (error_text() || data_batch(d, NULL, 0, t->batch, s->x, s->target)) return -1;
     if (layer_measure(s->n->root, &needs)) return -1;
     t->layer = calloc((size_t)t->count, sizeof *t->layer);
-    s->w = (watch){ .layer = calloc((size_t)t->count, sizeof *s->w.layer), .threads = needs.threads };
+    s->layers = t->count;
+    s->clock = (stopwatch){ needs.threads, calloc((size_t)t->count, sizeof *s->clock.layer) };
     s->seconds = calloc(2 * ((size_t)t->count + 1) * (size_t)s->steps, sizeof *s->seconds);
-    if (!t->layer || !s->w.layer || !s->seconds) return error_set("layer_times: no memory");
-    layer_visit(s->n->root, watch_layer, &s->w);
+    if (!t->layer || !s->clock.layer || !s->seconds) return error_set("layer_times: no memory");
+    t->count = 0;
+    layer_visit(s->n->root, list_layer, t);
     return 0;
 }
 
@@ -177,14 +128,15 @@ int layer_times_measure(layer_times *t, net *n, const data *d, loss l, int steps
     step s = { .n = n, .loss = l, .steps = steps > 0 ? steps : 9 };
     tensor states = net_states(n), kept = tensor_is_null(states) ? states : tensor_clone(states);
     uint64_t steps_before = n->step;
-    int status = prepare(&s, t, d) || run_steps(&s, t) ? -1 : 0;
-    unwatch(&s.w);
+    watch *w = prepare(&s, t, d) ? NULL : watch_begin(n, count, &s.clock);
+    int status = w ? run_steps(&s, t) : -1;
+    watch_end(w);
     if (!tensor_is_null(kept)) tensor_copy(states, kept);
     net_zero_gradients(n);
     n->step = steps_before;
     n->x = n->y = (tensor){ 0 };
     tensor_free(kept), tensor_free(s.x), tensor_free(s.target), tensor_free(s.dy);
-    free(s.seconds);
+    free(s.seconds), free(s.clock.layer);
     if (status) layer_times_free(t);
     return status;
 }
