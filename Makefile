@@ -198,8 +198,9 @@ endif
 
 # ---- rules ---------------------------------------------------------------------------------------
 
-# Of one file alone: products and sums become one instruction where there is one.
+# Of two files alone: products and sums become one instruction where there is one.
 CFLAGS_tensor_kernel := -ffp-contract=fast
+CFLAGS_layers_conv2d_winograd_transforms := -ffp-contract=fast
 
 say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 

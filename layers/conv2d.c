@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static const conv2d_method *const methods[] = { &conv2d_winograd, &conv2d_direct, &conv2d_columns };
+static const conv2d_method *const methods[] = { &conv2d_winograd_4, &conv2d_winograd_2, &conv2d_direct, &conv2d_columns };
 
 static int geometry(const layer *l, shape x, window *w)
 {

@@ -25,6 +25,6 @@ typedef struct conv2d_method {
 const real *conv2d_bias(const layer *l);
 void conv2d_add_bias(const layer *l, tensor y);
 
-extern const conv2d_method conv2d_winograd, conv2d_direct, conv2d_columns;
+extern const conv2d_method conv2d_winograd_4, conv2d_winograd_2, conv2d_direct, conv2d_columns;
 
 #endif

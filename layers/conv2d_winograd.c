@@ -1,134 +1,70 @@
-/* conv2d_winograd.c: 3x3 convolutions at stride 1 by Winograd's F(2x2, 3x3), with 2.25 times fewer products.
+/* conv2d_winograd.c: 3x3 convolutions at stride 1 by Winograd's F(2x2, 3x3), with 2.25 times fewer products, and by
+ * F(4x4, 3x3), with 4 times fewer.
  *
- * A tile of 2x2 outputs sees 4x4 inputs d. Of a single channel it is, with matrices that need additions only
- * (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015; Winograd 1980):
+ * Of many channels, each place f of a tile in Winograd's domain (conv2d_winograd.h) is a product of matrices:
+ * M_f = V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient is the adjoint of it:
  *
- *     y = Aᵀ [U ⊙ V] A,   U = G w Gᵀ,   V = Bᵀ d B                 16 products instead of 36
- *
- * and of many channels, each of the 16 places f is a product of matrices: M_f = V_f U_f, V_f [tiles, C],
- * U_f [C, O]. The gradient is the adjoint of it:
- *
- *     dM = A dy Aᵀ,   dU_f += V_fᵀ dM_f,   dw += Gᵀ dU G
+ *     dM = A dy Aᵀ,   dU_f += V_fᵀ dM_f,   dw += Gᵀ dU G / scale
  *
  * and dx is what forward makes of dy with the kernels turned round and the padding 2 - padding.
  *
  * All of it is done with channels as lanes: pixels are rows of channels, a few rows of an image at a time, so that
  * tiles lie anywhere and what is outside the image is a row of zeros.
  *
- * Error: A and B hold 0 and ±1, G halves besides, so that small integers come out exactly. Otherwise the transforms
- * round a few times more and what is summed is larger than the result, but sums are 9 times shorter: measured on
- * random numbers, 16 to 128 channels, 0.8 to 1.7 times the error of im2col and BLAS. */
+ * Error: small integers come out exactly (conv2d_winograd.h says how small). Otherwise the transforms round a few
+ * times more and what is summed is larger than the result, but sums are 9 times shorter. Measured on normal random
+ * numbers, images of 16x16, root of the mean square relative to the result's, in float's epsilon:
+ *
+ *     channels        16          64          256
+ *     im2col, BLAS    0.8 - 2.2   1.3 - 2.5   2.3 - 3.0
+ *     F(2x2)          1.3 - 3.1   2.2 - 3.0   3.0 - 4.2
+ *     F(4x4)          8.6 - 10    11  - 15    11  - 28     */
 #include "layers/conv2d.h"
+#include "layers/conv2d_winograd.h"
 #include "tensor/counts.h"
-#include "tensor/kernel.h"
-#include "tensor/machine.h"
 
 enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS, TABLES }; /* scratch */
 
 enum {
-    PLACES = 16,    /* of a tile in Winograd's domain */
-    WHOLE_TILE = 5, /* of them (1, 1), which adds to each output once */
-
     /* What it pays for: measured against the direct way. */
     LEAST_CHANNELS = 16,
+    LEAST_OF_ALL = 32,      /* tiles of 2x2 outputs of a batch */
+    TILES_OF_WEIGHTS = 20,  /* in the time of which weights are transformed, and fetched from further away */
     MOST_WEIGHTS = 1 << 18, /* channels times channels */
     MOST_SIZE = 1 << 16,    /* of an image, along either axis */
     CHUNK = 8,              /* images of a batch that may be counted on */
 
-    BAND = 1 << 15,   /* elements: pixels at a time */
+    BAND = 1 << 14,   /* elements: pixels at a time */
     BLOCK = 1 << 17,  /* elements: tiles at a time, on both sides */
     LEAST_TILES = 48, /* of a block: what weights that are not in cache are fetched for */
     TALL = 12,        /* a block is a multiple of it, and so of the height of any product's tile */
     CLEARANCE = 64 / sizeof(real) /* between the places' planes, which would share sets of the cache */
 };
 
-/* ---- transforms: along an axis, and from them along both ------------------------------------------------- */
-
-#define B_TRANSPOSED(d, e) e[0] = d[0] - d[2], e[1] = d[1] + d[2], e[2] = d[2] - d[1], e[3] = d[1] - d[3]
-
-#define A_TRANSPOSED(d, e) e[0] = d[0] + d[1] + d[2], e[1] = d[1] - d[2] - d[3]
-#define A_ITSELF(d, e) e[0] = d[0], e[1] = d[0] + d[1], e[2] = d[0] - d[1], e[3] = -d[1]
-
-#define G_ITSELF(d, e)                                                                                       \
-    e[0] = d[0], e[1] = (d[0] + d[1] + d[2]) * HALF, e[2] = (d[0] - d[1] + d[2]) * HALF, e[3] = d[2]
-#define G_TRANSPOSED(d, e)                                                                                   \
-    e[0] = d[0] + (d[1] + d[2]) * HALF, e[1] = (d[1] - d[2]) * HALF, e[2] = (d[1] + d[2]) * HALF + d[3]
-
-#define HALF ((real)0.5)
-
-/* out = T in Tᵀ for each channel: `in` points to FROM x FROM rows of channels, `out` to TO x TO. */
-typedef void transform(ptrdiff_t channels, const real *const in[], real *const out[]);
-
-#define AT(type, place) (*(type *)(place))
-
-#define TRANSFORM(M, NAME, T, FROM, TO)                                                                      \
-    M##_TARGET static void M##_##NAME(ptrdiff_t channels, const real *const in[], real *const out[])         \
-    {                                                                                                        \
-        for (ptrdiff_t c = 0; c < channels; c += MACHINE_LANES(M)) {                                         \
-            M##_vector half[TO][FROM], d[FROM], e[TO];                                                       \
-            EACH(q, FROM)                                                                                    \
-            {                                                                                                \
-                EACH(p, FROM) d[p] = AT(const M##_loose, in[p * FROM + q] + c);                              \
-                T(d, e);                                                                                     \
-                EACH(i, TO) half[i][q] = e[i];                                                               \
-            }                                                                                                \
-            EACH(i, TO)                                                                                      \
-            {                                                                                                \
-                T(half[i], e);                                                                               \
-                EACH(j, TO) AT(M##_loose, out[i * TO + j] + c) = e[j];                                       \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-
-typedef struct transforms {
-    int lanes;
-    transform *input, *output, *output_adjoint, *weight, *weight_adjoint;
-} transforms;
-
-#define TRANSFORMS(M)                                                                                        \
-    TRANSFORM(M, input, B_TRANSPOSED, 4, 4)                                                                  \
-    TRANSFORM(M, output, A_TRANSPOSED, 4, 2)                                                                 \
-    TRANSFORM(M, output_adjoint, A_ITSELF, 2, 4)                                                             \
-    TRANSFORM(M, weight, G_ITSELF, 3, 4)                                                                     \
-    TRANSFORM(M, weight_adjoint, G_TRANSPOSED, 4, 3)
-
-#define TABLE(M)                                                                                             \
-    { MACHINE_LANES(M), M##_input, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
-
-EACH_MACHINE(TRANSFORMS)
-static const transforms machines[] = { EACH_MACHINE(TABLE) };
-
-static const transforms *transforms_for(const kernel *k)
-{
-    const transforms *t = machines;
-    while (t->lanes != k->lanes) t++;
-    return t;
-}
-
 /* ---- the two sides of a convolution ---------------------------------------------------------------------- */
 
-/* Images cut into tiles of reach x reach pixels, 2 apart, the first of which begins `before` the image. In scratch
+/* Images cut into tiles of reach x reach pixels, `apart` apart, the first of which begins `before` the image. In scratch
  * lie the pixels of a band of rows, and a block of tiles in Winograd's domain. */
 typedef struct side {
     tensor images; /* [N, channels, H, W] */
-    ptrdiff_t channels, padded, height, width, reach, before[2];
+    ptrdiff_t channels, padded, height, width, reach, apart, before[2];
     tensor room;
     real *pixels;  /* [rows, W, padded] from row `top` on, in the room for it */
     real *outside; /* a pixel that is nowhere: zeros, or what is dropped */
     ptrdiff_t top;
-    real *tiles; /* [16, tiles, padded], the 16 `plane` apart */
+    real *tiles; /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
 } side;
 
-/* A pass over all tiles, which two sides have in common: those of 4x4 pixels, and of 2x2. */
+/* A pass over all tiles, which two sides have in common: those that are seen, and those that are made of it. */
 typedef struct pass {
     const kernel *k;
-    const transforms *t;
+    const winograd *t;
     side wide, narrow;
     ptrdiff_t rows, columns, count;        /* tiles of an image, and of all images */
     ptrdiff_t band, block;                 /* rows of tiles of a band; tiles of a block */
     ptrdiff_t *unit, *by_wide, *by_narrow; /* tables of multiples: of 1, wide.padded, narrow.padded */
-    real *products;                        /* [16, ...] */
+    real *products;                        /* [places, ...] */
 } pass;
 
 /* ---- places of tiles -------------------------------------------------------------------------------------- */
@@ -195,8 +131,8 @@ static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
 static ptrdiff_t turn_to(const pass *p, side *s, place at)
 {
     ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
-    s->top = largest(2 * first - s->before[0], 0);
-    return smallest(2 * last - s->before[0] + s->reach, s->height) - s->top;
+    s->top = largest(s->apart * first - s->before[0], 0);
+    return smallest(s->apart * last - s->before[0] + s->reach, s->height) - s->top;
 }
 
 static void take_band(const pass *p, side *s, place at)
@@ -225,13 +161,13 @@ static void give_band(const pass *p, side *s, place at)
 
 static bool is_inner(const side *s, place at)
 {
-    ptrdiff_t h = 2 * at.row - s->before[0], w = 2 * at.column - s->before[1];
+    ptrdiff_t h = s->apart * at.row - s->before[0], w = s->apart * at.column - s->before[1];
     return h >= 0 && h + s->reach <= s->height && w >= 0 && w + s->reach <= s->width;
 }
 
 static void pixels_of(const side *s, place at, real *pixel[])
 {
-    ptrdiff_t h = 2 * at.row - s->before[0], w = 2 * at.column - s->before[1];
+    ptrdiff_t h = s->apart * at.row - s->before[0], w = s->apart * at.column - s->before[1];
     for (ptrdiff_t i = h; i < h + s->reach; i++)
         for (ptrdiff_t j = w; j < w + s->reach; j++) {
             bool inside = i >= 0 && i < s->height && j >= 0 && j < s->width;
@@ -240,9 +176,9 @@ static void pixels_of(const side *s, place at, real *pixel[])
         }
 }
 
-static void places_of(const side *s, real *tile[])
+static void places_of(const pass *p, const side *s, real *tile[])
 {
-    for (int f = 0; f < PLACES; f++) tile[f] = s->tiles + f * s->plane;
+    for (int f = 0; f < p->t->places; f++) tile[f] = s->tiles + f * s->plane;
 }
 
 static void move(real *at[], ptrdiff_t count, ptrdiff_t by)
@@ -254,19 +190,19 @@ static void move(real *at[], ptrdiff_t count, ptrdiff_t by)
 static bool move_pixels(const side *s, place at, bool from_inner, real *pixel[])
 {
     bool inner = is_inner(s, at);
-    if (inner && from_inner && at.column > 0) move(pixel, s->reach * s->reach, 2 * s->padded);
+    if (inner && from_inner && at.column > 0) move(pixel, s->reach * s->reach, s->apart * s->padded);
     else pixels_of(s, at, pixel);
     return inner;
 }
 
 /* Tiles number `first` and so on from their pixels into Winograd's domain. */
-static void take_tiles(const pass *p, side *s, transform *into, ptrdiff_t first, ptrdiff_t count)
+static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff_t first, ptrdiff_t count)
 {
-    real *pixel[PLACES], *tile[PLACES];
+    real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
     place at = place_of(p, first);
     bool inner = false;
-    places_of(s, tile);
-    for (; count > 0; count--, at = after(p, at), move(tile, PLACES, s->padded)) {
+    places_of(p, s, tile);
+    for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
         if (opens_band(p, at)) take_band(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
         into(s->padded, (const real *const *)pixel, tile);
@@ -274,13 +210,13 @@ static void take_tiles(const pass *p, side *s, transform *into, ptrdiff_t first,
 }
 
 /* And back. */
-static void give_tiles(const pass *p, side *s, transform *back, ptrdiff_t first, ptrdiff_t count)
+static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff_t first, ptrdiff_t count)
 {
-    real *pixel[PLACES], *tile[PLACES];
+    real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
     place at = place_of(p, first);
     bool inner = false;
-    places_of(s, tile);
-    for (; count > 0; count--, at = after(p, at), move(tile, PLACES, s->padded)) {
+    places_of(p, s, tile);
+    for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
         if (opens_band(p, at)) turn_to(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
         back(s->padded, (const real *const *)tile, pixel);
@@ -291,16 +227,16 @@ static void give_tiles(const pass *p, side *s, transform *back, ptrdiff_t first,
 /* ---- scratch --------------------------------------------------------------------------------------------- */
 
 /* Rows of tiles of a band, of which none of the four sides has more elements a row than these. */
-static ptrdiff_t band_rows(const layer *l, const window *w, ptrdiff_t in, ptrdiff_t out)
+static ptrdiff_t band_rows(const layer *l, const winograd *t, const window *w, ptrdiff_t in, ptrdiff_t out)
 {
     ptrdiff_t row =
         largest(w->size[1] * kernel_padded(l->kernel, in), w->out[1] * kernel_padded(l->kernel, out));
-    return largest(BAND / row / 2 - 1, 1);
+    return largest((BAND / row - 2) / t->size, 1);
 }
 
-static ptrdiff_t block_tiles(const layer *l, ptrdiff_t in, ptrdiff_t out)
+static ptrdiff_t block_tiles(const layer *l, const winograd *t, ptrdiff_t in, ptrdiff_t out)
 {
-    ptrdiff_t row = PLACES * (kernel_padded(l->kernel, in) + kernel_padded(l->kernel, out));
+    ptrdiff_t row = t->places * (kernel_padded(l->kernel, in) + kernel_padded(l->kernel, out));
     return largest(BLOCK / row, LEAST_TILES) / TALL * TALL;
 }
 
@@ -320,47 +256,59 @@ static bool fills(const layer *l, ptrdiff_t channels)
     return channels >= LEAST_CHANNELS && 4 * channels >= 3 * kernel_padded(l->kernel, channels);
 }
 
-static bool suits(const layer *l, const window *w, shape x)
+/* Tiles that images are cut into, as many of them as may be counted on. */
+static ptrdiff_t tiles_of(const window *w, shape x, ptrdiff_t size)
+{
+    return smallest(x.n[0], CHUNK) * parts(w->out[0], size) * parts(w->out[1], size);
+}
+
+/* Tiles of 4x4 have fewer products for an output, but more for weights and for tiles that hang over the border. */
+static bool large_tiles_pay(const window *w, shape x)
+{
+    return 36 * (tiles_of(w, x, 4) + TILES_OF_WEIGHTS) < 16 * (tiles_of(w, x, 2) + TILES_OF_WEIGHTS);
+}
+
+static bool suits(const layer *l, int size, const window *w, shape x)
 {
     const conv2d *o = l->options;
-    ptrdiff_t in = x.n[1], out = o->out_channels, tiles = smallest(x.n[0], CHUNK);
+    ptrdiff_t in = x.n[1], out = o->out_channels;
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
         if (w->before[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE) return false;
-        tiles *= (w->out[axis] + 1) / 2;
     }
     bool kernels = o->groups == 1 && fills(l, in) && fills(l, out) && in <= MOST_WEIGHTS / out;
-    return kernels && tiles >= LEAST_TILES;
+    return kernels && tiles_of(w, x, 2) >= LEAST_OF_ALL && large_tiles_pay(w, x) == (size == 4);
 }
 
-static int plan(layer *l, const window *w, shape x)
+static int plan(layer *l, int size, const window *w, shape x)
 {
+    const winograd *t = winograd_of(l->kernel, size);
     ptrdiff_t in = x.n[1], out = ((const conv2d *)l->options)->out_channels;
     ptrdiff_t in_padded = kernel_padded(l->kernel, in), out_padded = kernel_padded(l->kernel, out);
-    ptrdiff_t block = block_tiles(l, in, out), rows = 2 * band_rows(l, w, in, out) + 2;
+    ptrdiff_t block = block_tiles(l, t, in, out), rows = size * band_rows(l, t, w, in, out) + 2;
     ptrdiff_t in_pixels = smallest(rows, w->size[0]) * w->size[1] + 1;
     ptrdiff_t out_pixels = smallest(rows, w->out[0]) * w->out[1] + 1;
     ptrdiff_t weights = largest(in * out_padded, out * in_padded);
     ptrdiff_t tables =
         3 * table_size(in, out, block) * (ptrdiff_t)((sizeof(ptrdiff_t) + sizeof(real) - 1) / sizeof(real));
     if (layer_scratch(l, SHAPE(in_pixels, in_padded)) || layer_scratch(l, SHAPE(out_pixels, out_padded)) ||
-        layer_scratch(l, SHAPE(PLACES, plane_of(l, in, block))) ||
-        layer_scratch(l, SHAPE(PLACES, plane_of(l, out, block))))
+        layer_scratch(l, SHAPE(t->places, plane_of(l, in, block))) ||
+        layer_scratch(l, SHAPE(t->places, plane_of(l, out, block))))
         return -1;
-    if (layer_scratch(l, SHAPE(PLACES, weights)) || layer_scratch(l, SHAPE(9, weights))) return -1;
+    if (layer_scratch(l, SHAPE(t->places, weights)) || layer_scratch(l, SHAPE(9, weights))) return -1;
     return layer_scratch(l, SHAPE(tables));
 }
 
 /* ---- passes ---------------------------------------------------------------------------------------------- */
 
 /* The side of x and dx (`out` false), or of y and dy. */
-static side side_of(const layer *l, bool out, tensor images, ptrdiff_t block)
+static side side_of(const layer *l, const winograd *t, bool out, tensor images, ptrdiff_t block)
 {
     side s = { .images = images, .channels = images.shape.n[1] };
     s.padded = kernel_padded(l->kernel, s.channels);
     s.height = images.shape.n[2];
     s.width = images.shape.n[3];
-    s.reach = 2;
+    s.reach = s.apart = t->size;
     s.plane = plane_of(l, s.channels, block);
     s.room = l->scratch[out ? Y_PIXELS : X_PIXELS];
     s.pixels = tensor_data(s.room);
@@ -373,7 +321,7 @@ static side side_of(const layer *l, bool out, tensor images, ptrdiff_t block)
 
 static void widen(side *s, ptrdiff_t above, ptrdiff_t left)
 {
-    s->reach = 4;
+    s->reach += 2;
     s->before[0] = above;
     s->before[1] = left;
 }
@@ -384,29 +332,30 @@ static ptrdiff_t *multiples(ptrdiff_t *table, ptrdiff_t count, ptrdiff_t of)
     return table;
 }
 
-static pass pass_over(const layer *l, const window *w, tensor x, tensor y, bool back)
+static pass pass_over(const layer *l, int size, const window *w, tensor x, tensor y, bool back)
 {
-    ptrdiff_t in = x.shape.n[1], out = y.shape.n[1], block = block_tiles(l, in, out);
-    side of_x = side_of(l, false, x, block), of_y = side_of(l, true, y, block);
+    const winograd *t = winograd_of(l->kernel, size);
+    ptrdiff_t in = x.shape.n[1], out = y.shape.n[1], block = block_tiles(l, t, in, out);
+    side of_x = side_of(l, t, false, x, block), of_y = side_of(l, t, true, y, block);
     if (back) widen(&of_y, 2 - w->before[0], 2 - w->before[1]);
     else widen(&of_x, w->before[0], w->before[1]);
-    pass p = { .k = l->kernel, .t = transforms_for(l->kernel), .block = block };
+    pass p = { .k = l->kernel, .t = t, .block = block };
     p.wide = back ? of_y : of_x;
     p.narrow = back ? of_x : of_y;
-    p.rows = (p.narrow.height + 1) / 2;
-    p.columns = (p.narrow.width + 1) / 2;
+    p.rows = parts(p.narrow.height, size);
+    p.columns = parts(p.narrow.width, size);
     p.count = x.shape.n[0] * p.rows * p.columns;
-    p.band = band_rows(l, w, in, out);
+    p.band = band_rows(l, t, w, in, out);
     p.products = tensor_data(l->scratch[PRODUCTS]);
-    ptrdiff_t size = table_size(in, out, block),
+    ptrdiff_t count = table_size(in, out, block),
               *tables = (ptrdiff_t *)(void *)tensor_data(l->scratch[TABLES]);
-    p.unit = multiples(tables, size, 1);
-    p.by_wide = multiples(tables + size, size, p.wide.padded);
-    p.by_narrow = multiples(tables + 2 * size, size, p.narrow.padded);
+    p.unit = multiples(tables, count, 1);
+    p.by_wide = multiples(tables + count, count, p.wide.padded);
+    p.by_narrow = multiples(tables + 2 * count, count, p.narrow.padded);
     return p;
 }
 
-/* U [16, C, O]: kernel (o, c) is at weight[o * step + c * pitch], turned round where `back`. */
+/* U [places, C, O]: kernel (o, c) is at weight[o * step + c * pitch], turned round where `back`. */
 static void transform_weights(const pass *p, const real *weight, real *buffer, bool back)
 {
     ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
@@ -419,36 +368,36 @@ static void transform_weights(const pass *p, const real *weight, real *buffer, b
         transpose(p->k, out, in * 9, weight, in * 9, buffer, padded);
     }
     for (ptrdiff_t c = 0; c < in; c++) {
-        real *row[9], *tile[PLACES];
+        real *row[9], *tile[WINOGRAD_MOST_PLACES];
         for (int k = 0; k < 9; k++) {
             row[k] = buffer + (c * 9 + k) * padded;
             for (ptrdiff_t o = out; o < padded; o++) row[k][o] = 0;
         }
-        for (int f = 0; f < PLACES; f++) tile[f] = p->products + (f * in + c) * padded;
+        for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
         p->t->weight(padded, (const real *const *)row, tile);
     }
 }
 
-/* dw += Gᵀ dU G, dU [16, C, O], which is lost. */
+/* dw += Gᵀ dU G, dU [places, C, O], which is lost. */
 static void add_weights(const pass *p, real *weight, real *buffer)
 {
     ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
     for (ptrdiff_t c = 0; c < in; c++) {
-        real *row[9], *tile[PLACES];
+        real *row[9], *tile[WINOGRAD_MOST_PLACES];
         for (int k = 0; k < 9; k++) row[k] = buffer + (c * 9 + k) * padded;
-        for (int f = 0; f < PLACES; f++) tile[f] = p->products + (f * in + c) * padded;
+        for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
         p->t->weight_adjoint(padded, (const real *const *)tile, row);
     }
     transpose(p->k, in * 9, out, buffer, padded, p->products, in * 9);
     for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += p->products[i];
 }
 
-/* Sums of the place that adds to each output once begin with the bias. */
-static void begin_with(const side *s, const real *bias, ptrdiff_t count)
+/* Sums of the place that adds to each output alike begin with the bias. */
+static void begin_with(const pass *p, const side *s, const real *bias, ptrdiff_t count)
 {
-    real *sum = s->tiles + WHOLE_TILE * s->plane;
+    real *sum = s->tiles + p->t->whole * s->plane;
     for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
-        for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] : 0;
+        for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * p->t->scale : 0;
 }
 
 static void convolve(const layer *l, pass *p, const real *bias, bool back)
@@ -458,36 +407,36 @@ static void convolve(const layer *l, pass *p, const real *bias, bool back)
     for (ptrdiff_t first = 0; first < p->count; first += p->block) {
         ptrdiff_t count = smallest(p->block, p->count - first);
         take_tiles(p, x, p->t->input, first, count);
-        if (bias) begin_with(y, bias, count);
-        for (int f = 0; f < PLACES; f++) /* M [tiles, O] (+)= V [tiles, C] U [C, O] */
+        if (bias) begin_with(p, y, bias, count);
+        for (int f = 0; f < p->t->places; f++) /* M [tiles, O] (+)= V [tiles, C] U [C, O] */
             kernel_product(p->k, count, y->padded, x->channels, x->tiles + f * x->plane, p->by_wide, p->unit,
                            p->products + f * x->channels * y->padded, p->by_narrow, y->tiles + f * y->plane,
-                           y->padded, bias && f == WHOLE_TILE);
+                           y->padded, bias && f == p->t->whole);
         give_tiles(p, y, p->t->output, first, count);
     }
 }
 
-static void forward(layer *l, const window *w, tensor x, tensor y)
+static void forward(layer *l, int size, const window *w, tensor x, tensor y)
 {
-    pass p = pass_over(l, w, x, y, false);
+    pass p = pass_over(l, size, w, x, y, false);
     convolve(l, &p, conv2d_bias(l), false);
 }
 
-static void backward(layer *l, const window *w, tensor dy, tensor dx)
+static void backward(layer *l, int size, const window *w, tensor dy, tensor dx)
 {
-    pass p = pass_over(l, w, dx, dy, true);
+    pass p = pass_over(l, size, w, dx, dy, true);
     convolve(l, &p, NULL, true);
 }
 
-static void gradient(layer *l, const window *w, tensor images, tensor dy)
+static void gradient(layer *l, int size, const window *w, tensor images, tensor dy)
 {
-    pass p = pass_over(l, w, images, dy, false);
+    pass p = pass_over(l, size, w, images, dy, false);
     side *x = &p.wide, *y = &p.narrow;
     for (ptrdiff_t first = 0; first < p.count; first += p.block) {
         ptrdiff_t count = smallest(p.block, p.count - first);
         take_tiles(&p, x, p.t->input, first, count);
         take_tiles(&p, y, p.t->output_adjoint, first, count);
-        for (int f = 0; f < PLACES; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
+        for (int f = 0; f < p.t->places; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
             kernel_product(p.k, x->channels, y->padded, count, x->tiles + f * x->plane, p.unit, p.by_wide,
                            y->tiles + f * y->plane, p.by_narrow, p.products + f * x->channels * y->padded,
                            y->padded, first > 0);
@@ -495,10 +444,31 @@ static void gradient(layer *l, const window *w, tensor images, tensor dy)
     add_weights(&p, tensor_data(l->grad[CONV2D_WEIGHT]), tensor_data(l->scratch[WEIGHTS]));
 }
 
-const conv2d_method conv2d_winograd = {
-    .suits = suits,
-    .plan = plan,
-    .forward = forward,
-    .backward = backward,
-    .gradient = gradient,
-};
+/* ---- the two sizes of tiles ------------------------------------------------------------------------------ */
+
+#define METHOD(SIZE)                                                                                         \
+    static bool suits_##SIZE(const layer *l, const window *w, shape x)                                       \
+    {                                                                                                        \
+        return suits(l, SIZE, w, x);                                                                         \
+    }                                                                                                        \
+    static int plan_##SIZE(layer *l, const window *w, shape x)                                               \
+    {                                                                                                        \
+        return plan(l, SIZE, w, x);                                                                          \
+    }                                                                                                        \
+    static void forward_##SIZE(layer *l, const window *w, tensor x, tensor y)                                \
+    {                                                                                                        \
+        forward(l, SIZE, w, x, y);                                                                           \
+    }                                                                                                        \
+    static void backward_##SIZE(layer *l, const window *w, tensor dy, tensor dx)                             \
+    {                                                                                                        \
+        backward(l, SIZE, w, dy, dx);                                                                        \
+    }                                                                                                        \
+    static void gradient_##SIZE(layer *l, const window *w, tensor x, tensor dy)                              \
+    {                                                                                                        \
+        gradient(l, SIZE, w, x, dy);                                                                         \
+    }                                                                                                        \
+    const conv2d_method conv2d_winograd_##SIZE = { suits_##SIZE, plan_##SIZE, forward_##SIZE,                \
+                                                   backward_##SIZE, gradient_##SIZE };
+
+METHOD(2)
+METHOD(4)
