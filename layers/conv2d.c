@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-static const conv2d_method *const methods[] = { &conv2d_winograd_4, &conv2d_winograd_2, &conv2d_direct, &conv2d_columns };
+static const conv2d_method *const methods[] = { &conv2d_winograd_4, &conv2d_winograd_2, &conv2d_direct,
+                                                &conv2d_columns };
 
 static int geometry(const layer *l, shape x, window *w)
 {
@@ -111,8 +112,9 @@ static void gradient(layer *l, tensor x, tensor y, tensor dy)
     (void)y;
     window w;
     geometry(l, l->x, &w);
-    method_for(l, &w, l->x)->gradient(l, &w, x, dy);
-    if (conv2d_bias(l)) bias_gradient(l, dy);
+    const conv2d_method *m = method_for(l, &w, l->x);
+    m->gradient(l, &w, x, dy);
+    if (conv2d_bias(l) && !m->sums_bias) bias_gradient(l, dy);
 }
 
 static const layer_field fields[] = {

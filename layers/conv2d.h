@@ -15,10 +15,11 @@ typedef struct conv2d_method {
     bool (*suits)(const layer *l, const window *w, shape x);
     int (*plan)(layer *l, const window *w, shape x); /* asks for scratch */
 
-    /* As the hooks of the same names; gradient adds to the weight's alone. */
+    /* As the hooks of the same names; gradient adds to the weight's, and where it sums dy anyway to the bias's. */
     void (*forward)(layer *l, const window *w, tensor x, tensor y);
     void (*backward)(layer *l, const window *w, tensor dy, tensor dx);
     void (*gradient)(layer *l, const window *w, tensor x, tensor dy);
+    bool sums_bias;
 } conv2d_method;
 
 /* The bias of each output channel; NULL: none. Adding it to y [N, O, OH, OW]. */

@@ -23,6 +23,8 @@
 #include "layers/conv2d_winograd.h"
 #include "tensor/counts.h"
 
+#include <string.h>
+
 enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS, TABLES }; /* scratch */
 
 enum {
@@ -34,7 +36,7 @@ enum {
     MOST_SIZE = 1 << 16,    /* of an image, along either axis */
     CHUNK = 8,              /* images of a batch that may be counted on */
 
-    BAND = 1 << 14,   /* elements: pixels at a time */
+    BAND = 1 << 15,   /* elements: pixels at a time */
     BLOCK = 1 << 17,  /* elements: tiles at a time, on both sides */
     LEAST_TILES = 48, /* of a block: what weights that are not in cache are fetched for */
     TALL = 12,        /* a block is a multiple of it, and so of the height of any product's tile */
@@ -43,15 +45,15 @@ enum {
 
 /* ---- the two sides of a convolution ---------------------------------------------------------------------- */
 
-/* Images cut into tiles of reach x reach pixels, `apart` apart, the first of which begins `before` the image. In scratch
- * lie the pixels of a band of rows, and a block of tiles in Winograd's domain. */
+/* Images cut into tiles of reach x reach pixels, `apart` apart, the first of which begins `before` the image. In
+ * scratch lie the pixels of a band of rows, and a block of tiles in Winograd's domain. */
 typedef struct side {
     tensor images; /* [N, channels, H, W] */
     ptrdiff_t channels, padded, height, width, reach, apart, before[2];
     tensor room;
-    real *pixels;  /* [rows, W, padded] from row `top` on, in the room for it */
+    real *pixels;  /* [rows, W, padded] of an image, `top` to `bottom`, in the room for it */
     real *outside; /* a pixel that is nowhere: zeros, or what is dropped */
-    ptrdiff_t top;
+    ptrdiff_t image, top, bottom;
     real *tiles; /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
 } side;
@@ -127,34 +129,46 @@ static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
         }
 }
 
-/* Turns to the band of rows that holds a tile: sets its top and returns its height. */
-static ptrdiff_t turn_to(const pass *p, side *s, place at)
+/* Turns to the band of rows that holds a tile. */
+static void turn_to(const pass *p, side *s, place at)
 {
     ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
+    s->image = at.image;
     s->top = largest(s->apart * first - s->before[0], 0);
-    return smallest(s->apart * last - s->before[0] + s->reach, s->height) - s->top;
+    s->bottom = smallest(s->apart * last - s->before[0] + s->reach, s->height);
+}
+
+/* Turns to it, and keeps what it has in common with the band before it; returns how many rows. */
+static ptrdiff_t keep_rows(const pass *p, side *s, place at)
+{
+    ptrdiff_t image = s->image, top = s->top, bottom = s->bottom, row = s->width * s->padded;
+    turn_to(p, s, at);
+    if (s->image != image || bottom <= s->top) return 0;
+    memmove(s->pixels, s->pixels + (s->top - top) * row, (size_t)((bottom - s->top) * row) * sizeof(real));
+    return bottom - s->top;
 }
 
 static void take_band(const pass *p, side *s, place at)
 {
-    ptrdiff_t rows = turn_to(p, s, at), width = s->width;
-    tensor from = tensor_select(s->images, 0, at.image);
+    ptrdiff_t kept = keep_rows(p, s, at), top = s->top + kept, rows = s->bottom - top, width = s->width;
+    tensor from = tensor_select(s->images, 0, at.image), to = s->room;
+    to.offset += kept * width * s->padded;
+    if (rows == 0) return;
     if (tensor_is_contiguous(from)) {
-        transpose(p->k, s->channels, rows * width, tensor_data(from) + s->top * width, s->height * width,
-                  s->pixels, s->padded);
+        transpose(p->k, s->channels, rows * width, tensor_data(from) + top * width, s->height * width,
+                  tensor_data(to), s->padded);
     } else {
-        tensor to = s->room;
         to.shape = SHAPE(s->channels, rows, width);
         to.stride[0] = 1, to.stride[1] = width * s->padded, to.stride[2] = s->padded;
-        tensor_copy(to, tensor_narrow(from, 1, s->top, rows));
+        tensor_copy(to, tensor_narrow(from, 1, top, rows));
     }
 }
 
 static void give_band(const pass *p, side *s, place at)
 {
-    ptrdiff_t rows = turn_to(p, s, at), width = s->width;
-    transpose(p->k, rows * width, s->channels, s->pixels, s->padded,
-              tensor_data(tensor_select(s->images, 0, at.image)) + s->top * width, s->height * width);
+    turn_to(p, s, at);
+    transpose(p->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
+              tensor_data(tensor_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------------------- */
@@ -304,7 +318,7 @@ static int plan(layer *l, int size, const window *w, shape x)
 /* The side of x and dx (`out` false), or of y and dy. */
 static side side_of(const layer *l, const winograd *t, bool out, tensor images, ptrdiff_t block)
 {
-    side s = { .images = images, .channels = images.shape.n[1] };
+    side s = { .images = images, .channels = images.shape.n[1], .image = -1 };
     s.padded = kernel_padded(l->kernel, s.channels);
     s.height = images.shape.n[2];
     s.width = images.shape.n[3];
@@ -428,20 +442,32 @@ static void backward(layer *l, int size, const window *w, tensor dy, tensor dx)
     convolve(l, &p, NULL, true);
 }
 
+/* The same place sums dy up. */
+static void add_bias(const pass *p, const side *s, real *bias, real *buffer, ptrdiff_t count)
+{
+    const real *sum = s->tiles + p->t->whole * s->plane;
+    for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] = 0;
+    for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
+        for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] += sum[c];
+    for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
+}
+
 static void gradient(layer *l, int size, const window *w, tensor images, tensor dy)
 {
     pass p = pass_over(l, size, w, images, dy, false);
     side *x = &p.wide, *y = &p.narrow;
+    real *buffer = tensor_data(l->scratch[WEIGHTS]);
     for (ptrdiff_t first = 0; first < p.count; first += p.block) {
         ptrdiff_t count = smallest(p.block, p.count - first);
         take_tiles(&p, x, p.t->input, first, count);
         take_tiles(&p, y, p.t->output_adjoint, first, count);
+        if (conv2d_bias(l)) add_bias(&p, y, tensor_data(l->grad[CONV2D_BIAS]), buffer, count);
         for (int f = 0; f < p.t->places; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
             kernel_product(p.k, x->channels, y->padded, count, x->tiles + f * x->plane, p.unit, p.by_wide,
                            y->tiles + f * y->plane, p.by_narrow, p.products + f * x->channels * y->padded,
                            y->padded, first > 0);
     }
-    add_weights(&p, tensor_data(l->grad[CONV2D_WEIGHT]), tensor_data(l->scratch[WEIGHTS]));
+    add_weights(&p, tensor_data(l->grad[CONV2D_WEIGHT]), buffer);
 }
 
 /* ---- the two sizes of tiles ------------------------------------------------------------------------------ */
@@ -467,8 +493,8 @@ static void gradient(layer *l, int size, const window *w, tensor images, tensor 
     {                                                                                                        \
         gradient(l, SIZE, w, x, dy);                                                                         \
     }                                                                                                        \
-    const conv2d_method conv2d_winograd_##SIZE = { suits_##SIZE, plan_##SIZE, forward_##SIZE,                \
-                                                   backward_##SIZE, gradient_##SIZE };
+    const conv2d_method conv2d_winograd_##SIZE = { suits_##SIZE,    plan_##SIZE,     forward_##SIZE,         \
+                                                   backward_##SIZE, gradient_##SIZE, true };
 
 METHOD(2)
 METHOD(4)
