@@ -11,8 +11,10 @@ enum { INPUT, TURNED, RESULT, ROW, STEP, OFFSET }; /* scratch */
 
 enum {
     SLAB = 64,    /* images whose features are turned round together */
-    PIECE = 48,   /* outputs, or rows of weights, of a piece of work */
-    STRIP = 256,  /* inputs of a piece of the way back */
+    PIECE = 48,   /* outputs, or rows of weights, of a piece of work, at most */
+    LOW = 12,     /* and at least */
+    STRIP = 256,  /* inputs of a piece of the way back, about */
+    NARROW = 64,  /* of which there are a multiple */
     DEPTH = 1024, /* inputs that a slab of stays in cache */
 };
 
@@ -63,15 +65,28 @@ static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *
     return first;
 }
 
-/* Inputs in strips: the last one takes what would be too little for one more. */
+/* Outputs of a piece: an even number of pieces, all but the last alike, so that threads get as much of them. */
+static ptrdiff_t piece_size(ptrdiff_t outputs)
+{
+    return largest(LOW, parts(outputs, 2 * parts(outputs, 2 * PIECE)));
+}
+
+/* Inputs of a strip, likewise. */
+static ptrdiff_t strip_size(const layer *l)
+{
+    ptrdiff_t in = l->x.n[1];
+    return largest(2 * NARROW, in / (2 * parts(in, 2 * STRIP)) / NARROW * NARROW);
+}
+
+/* The last one takes what would be too little for one more. */
 static ptrdiff_t strips(const layer *l)
 {
-    return largest(1, l->x.n[1] / STRIP);
+    return largest(1, l->x.n[1] / strip_size(l));
 }
 
 static ptrdiff_t strip_width(const layer *l, ptrdiff_t i)
 {
-    return i + 1 < strips(l) ? STRIP : l->x.n[1] - i * STRIP;
+    return i + 1 < strips(l) ? strip_size(l) : l->x.n[1] - i * strip_size(l);
 }
 
 /* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed ------------------------------------------- */
@@ -94,10 +109,11 @@ static void forward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const layer *l = j->l;
-    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], blocks = parts(out, PIECE);
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out),
+                    blocks = parts(out, size);
     ptrdiff_t images, outputs, slab = i / blocks;
     ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
-    ptrdiff_t first = piece(i % blocks, PIECE, out, &outputs);
+    ptrdiff_t first = piece(i % blocks, size, out, &outputs);
     real *result = tensor_data(l->scratch[RESULT]) + (slab * out + first) * SLAB;
     const real *weight = tensor_data(l->param[WEIGHT]) + first * in;
     const real *turned = tensor_data(l->scratch[TURNED]) + slab * in * SLAB;
@@ -115,7 +131,7 @@ static void forward_piece(ptrdiff_t i, void *context)
 static void turn_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
-    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(j->l), strip = i % blocks, first = strip * STRIP;
+    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(j->l), strip = i % blocks, first = strip * strip_size(j->l);
     ptrdiff_t images, slab = i / blocks, first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
     kernel_transpose(j->l->kernel, images, strip_width(j->l, strip),
                      tensor_data(j->x) + first_image * in + first, in,
@@ -135,11 +151,11 @@ static void forward_fast(layer *l, tensor x, tensor y)
 {
     ptrdiff_t slabs = parts(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
     job j = { l, contiguous(l, x), y };
-    even(layer_offsets(l, ROW), PIECE < out ? PIECE : out, in);
+    even(layer_offsets(l, ROW), smallest(piece_size(out), out), in);
     even(layer_offsets(l, STEP), in < DEPTH ? in : DEPTH, 1);
     even(layer_offsets(l, OFFSET), in < DEPTH ? in : DEPTH, SLAB);
     layer_split(l, slabs * strips(l), turn_piece, &j);
-    layer_split(l, slabs * parts(out, PIECE), forward_piece, &j);
+    layer_split(l, slabs * parts(out, piece_size(out)), forward_piece, &j);
 }
 
 static void forward(layer *l, tensor x, tensor y)
@@ -158,7 +174,7 @@ static void backward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const layer *l = j->l;
-    ptrdiff_t in = l->x.n[1], first = i * STRIP;
+    ptrdiff_t in = l->x.n[1], first = i * strip_size(l);
     product(l, j->x.shape.n[0], strip_width(l, i), j->x.shape.n[1], tensor_data(j->x),
             tensor_data(l->param[WEIGHT]) + first, tensor_data(j->y) + first, in, false);
 }
@@ -183,7 +199,7 @@ static void gradient_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const layer *l = j->l;
-    ptrdiff_t in = l->x.n[1], outputs, first = piece(i, PIECE, j->y.shape.n[1], &outputs);
+    ptrdiff_t in = l->x.n[1], out = j->y.shape.n[1], outputs, first = piece(i, piece_size(out), out, &outputs);
     product(l, outputs, in, j->x.shape.n[0], tensor_data(j->y) + first, tensor_data(j->x),
             tensor_data(l->grad[WEIGHT]) + first * in, in, true);
 }
@@ -193,10 +209,10 @@ static void gradient(layer *l, tensor x, tensor y, tensor dy)
     (void)y;
     ptrdiff_t in = x.shape.n[1], out = dy.shape.n[1];
     if (fast(l)) {
-        even(layer_offsets(l, ROW), PIECE < out ? PIECE : out, 1);
+        even(layer_offsets(l, ROW), smallest(piece_size(out), out), 1);
         even(layer_offsets(l, STEP), x.shape.n[0], out);
         even(layer_offsets(l, OFFSET), x.shape.n[0], in);
-        layer_split(l, parts(out, PIECE), gradient_piece, &(job){ l, contiguous(l, x), dy });
+        layer_split(l, parts(out, piece_size(out)), gradient_piece, &(job){ l, contiguous(l, x), dy });
     } else {
         tensor_gemm(l->grad[WEIGHT], 1, tensor_transpose(dy, 0, 1), x, 1);
     }

@@ -209,15 +209,33 @@ static bool gradients_fit(const layer *l, tensor x, tensor y, tensor dy, tensor 
     return false;
 }
 
-/* The chunks' gradients in order, so that the sum does not depend on who was first. */
+enum { PIECE = 1 << 12 }; /* parameters that are added up at a time */
+
+/* What the chunks' gradients are added to, and so many of them. */
+typedef struct addition {
+    tensor to, partial; /* flat; [chunks, as many] */
+} addition;
+
+/* In order, so that the sum does not depend on who was first. */
+static void add_piece(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const addition *a = context;
+    ptrdiff_t first = i * PIECE, left = a->to.shape.n[0] - first, count = left < PIECE ? left : PIECE;
+    tensor to = tensor_narrow(a->to, 0, first, count);
+    for (ptrdiff_t k = 0; k < a->partial.shape.n[0]; k++)
+        tensor_add(to, 1, tensor_narrow(tensor_select(a->partial, 0, k), 0, first, count));
+}
+
 static void add_partial(const pass *p)
 {
     const layer_run *run = p->link[0].l->run;
+    ptrdiff_t all = p->chunks * p->together;
     int first = 0;
     while (p->link[first].l->params == 0) first++;
-    tensor own = tensor_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->together);
-    for (ptrdiff_t k = 0; k < p->chunks; k++)
-        tensor_add(own, 1, tensor_narrow(run->partial, 0, k * p->together, p->together));
+    addition a = { tensor_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->together),
+                   tensor_reshape(tensor_narrow(run->partial, 0, 0, all), SHAPE(p->chunks, p->together)) };
+    parallel_for((double)all < run->grain ? 1 : run->threads, (p->together + PIECE - 1) / PIECE, add_piece, &a);
 }
 
 void layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx)

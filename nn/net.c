@@ -162,7 +162,7 @@ tensor net_states(const net *n)
     return n ? layer_states(n->root) : (tensor){ 0 };
 }
 
-enum { ZEROS = 1 << 16 }; /* that are worth a thread */
+enum { ZEROS = 1 << 14 }; /* that are worth a thread */
 
 static void zero_part(ptrdiff_t i, int thread, void *context)
 {

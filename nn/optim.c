@@ -200,7 +200,7 @@ int optim_build(optim *o, ptrdiff_t n)
 }
 
 enum {
-    PART = 1 << 14, /* parameters that a thread takes at a time */
+    PART = 1 << 12, /* parameters that a thread takes at a time */
     LEAST_PARTS = 8 /* fewer are not worth the threads' meeting */
 };
 

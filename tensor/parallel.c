@@ -45,6 +45,24 @@ static void collect(failure *f, ptrdiff_t i)
     error_clear();
 }
 
+enum { MOST_THREADS = 64 };
+
+/* How many of a thread's part have been taken; on a cache line of its own. */
+typedef struct part {
+    _Alignas(64) ptrdiff_t taken;
+} part;
+
+/* The next of a thread's part that nobody has taken; -1: none is left. */
+static ptrdiff_t take(part *parts, int thread, int threads, ptrdiff_t count)
+{
+    ptrdiff_t first = count * thread / threads, end = count * (thread + 1) / threads, taken;
+#pragma omp atomic capture
+    taken = parts[thread].taken++;
+    return first + taken < end ? first + taken : -1;
+}
+
+/* A thread has its own part, the same whenever there is as much: what it left in its cache it finds there again. Who
+ * is done with it helps the others. */
 static void share(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context),
                   void *context)
 {
@@ -52,11 +70,15 @@ static void share(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int th
     pthread_once(&once, watch_forks);
     failure f = { .first = count };
     bool had_one = error_text() != NULL; /* the caller: its own stays */
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (ptrdiff_t i = 0; i < count; i++) {
-        int thread = omp_get_thread_num();
-        work(i, thread, context);
-        if (error_text() && !(thread == 0 && had_one)) collect(&f, i);
+    part parts[MOST_THREADS] = { { 0 } };
+#pragma omp parallel num_threads(threads < MOST_THREADS ? threads : MOST_THREADS)
+    {
+        const int thread = omp_get_thread_num(), team = omp_get_num_threads();
+        for (int k = 0; k < team; k++)
+            for (ptrdiff_t i; (i = take(parts, (thread + k) % team, team, count)) >= 0;) {
+                work(i, thread, context);
+                if (error_text() && !(thread == 0 && had_one)) collect(&f, i);
+            }
     }
     if (f.first < count) error_set("%s", f.text);
 }
