@@ -95,6 +95,12 @@ static numbers of_channel(const layer *l, ptrdiff_t c)
                       affine ? (double)tensor_data(l->param[BIAS])[c] : 0 };
 }
 
+/* Whether gradient leaves its work to backward, which goes through a channel while it is in cache. */
+static bool together(const layer *l, tensor x)
+{
+    return l->paired && tensor_is_contiguous(x);
+}
+
 /* The sums that gradient takes and backward needs, too. */
 static norm_sums *sums_of(const layer *l, ptrdiff_t c)
 {
@@ -106,6 +112,15 @@ static void forward_channel(const pass *p, ptrdiff_t c, norm_set set, const real
     settle(p->l, set, c, x);
     numbers n = of_channel(p->l, c);
     norm_apply(set, p->to + c * set.length, x, n.mean, n.weight / n.deviation, n.bias);
+}
+
+static void add_gradient(const layer *l, ptrdiff_t c, norm_set set, const real *dy, const real *x,
+                         ptrdiff_t stride_x)
+{
+    numbers n = of_channel(l, c);
+    norm_sums sums = *sums_of(l, c) = norm_sum(set, dy + c * set.length, x, stride_x, n.mean);
+    tensor_data(l->grad[WEIGHT])[c] += (real)(sums.product / n.deviation);
+    tensor_data(l->grad[BIAS])[c] += (real)sums.g;
 }
 
 static void backward_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
@@ -121,18 +136,15 @@ static void backward_channel(const pass *p, ptrdiff_t c, norm_set set, const rea
     } else norm_apply(set, dx, dy, 0, n.weight / n.deviation, 0); /* the moments are constants */
 }
 
-static void add_gradient(const layer *l, ptrdiff_t c, norm_set set, const real *dy, const real *x,
-                         ptrdiff_t stride_x)
-{
-    numbers n = of_channel(l, c);
-    norm_sums sums = *sums_of(l, c) = norm_sum(set, dy + c * set.length, x, stride_x, n.mean);
-    tensor_data(l->grad[WEIGHT])[c] += (real)(sums.product / n.deviation);
-    tensor_data(l->grad[BIAS])[c] += (real)sums.g;
-}
-
 static void gradient_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
 {
     add_gradient(p->l, c, set, p->dy, x, set.stride);
+}
+
+static void both_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
+{
+    gradient_channel(p, c, set, x);
+    backward_channel(p, c, set, x);
 }
 
 static void forward(layer *l, tensor x, tensor y)
@@ -143,12 +155,14 @@ static void forward(layer *l, tensor x, tensor y)
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)y;
-    each_channel((pass){ l, contiguous(x, dx), tensor_data(dx), tensor_data(dy), backward_channel });
+    each_channel((pass){ l, contiguous(x, dx), tensor_data(dx), tensor_data(dy),
+                         together(l, x) ? both_channel : backward_channel });
 }
 
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
     (void)y;
+    if (together(l, x)) return;
     if (tensor_is_contiguous(x)) {
         each_channel((pass){ l, x, NULL, tensor_data(dy), gradient_channel });
         return;

@@ -131,7 +131,8 @@ static void forward_piece(ptrdiff_t i, void *context)
 static void turn_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
-    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(j->l), strip = i % blocks, first = strip * strip_size(j->l);
+    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(j->l), strip = i % blocks,
+                    first = strip * strip_size(j->l);
     ptrdiff_t images, slab = i / blocks, first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
     kernel_transpose(j->l->kernel, images, strip_width(j->l, strip),
                      tensor_data(j->x) + first_image * in + first, in,
@@ -199,7 +200,8 @@ static void gradient_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const layer *l = j->l;
-    ptrdiff_t in = l->x.n[1], out = j->y.shape.n[1], outputs, first = piece(i, piece_size(out), out, &outputs);
+    ptrdiff_t in = l->x.n[1], out = j->y.shape.n[1], outputs,
+              first = piece(i, piece_size(out), out, &outputs);
     product(l, outputs, in, j->x.shape.n[0], tensor_data(j->y) + first, tensor_data(j->x),
             tensor_data(l->grad[WEIGHT]) + first * in, in, true);
 }

@@ -123,6 +123,7 @@ struct layer {
 
     ptrdiff_t first; /* in a hook: the batch index of the first image at hand */
     bool graded;     /* in backward: gradient has just run, with the same x, y and dy */
+    bool paired;     /* in gradient: backward runs next, with the same; and in that */
     bool held;       /* another layer's child: it is not to be given to a second one */
     int number;      /* the layer's place in its tree, depth first */
     layer_run *run;  /* what the tree's layers share while they run (run.c) */

@@ -111,10 +111,11 @@ static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
         if (i > 0 && own_dy && part.type->in_place) dx = tensor_reshape(dy, x.shape);
         else if (i > 0) dx = turn(p, i, x, which = !which, thread);
         if (left > 0) redirect_gradient(&part, partial, left -= layer_own_parameters(&part));
+        bool back = p->backward && (!tensor_is_null(dx) || part.children > 0);
         part.graded = p->gradient && part.type->gradient && part.params > 0;
+        part.paired = part.graded && back;
         if (part.graded) part.type->gradient(&part, x, y, dy);
-        if (p->backward && (!tensor_is_null(dx) || part.children > 0))
-            part.type->backward(&part, x, y, dy, dx);
+        if (back) part.type->backward(&part, x, y, dy, dx);
         dy = dx;
     }
 }
@@ -235,7 +236,8 @@ static void add_partial(const pass *p)
     while (p->link[first].l->params == 0) first++;
     addition a = { tensor_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->together),
                    tensor_reshape(tensor_narrow(run->partial, 0, 0, all), SHAPE(p->chunks, p->together)) };
-    parallel_for((double)all < run->grain ? 1 : run->threads, (p->together + PIECE - 1) / PIECE, add_piece, &a);
+    parallel_for((double)all < run->grain ? 1 : run->threads, (p->together + PIECE - 1) / PIECE, add_piece,
+                 &a);
 }
 
 void layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx)
