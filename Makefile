@@ -63,7 +63,7 @@ endif
 quoted = '$(subst ','\'',$1)'
 DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
 
-.PHONY: deps deps-check deps-report deps-conformance deps-bench
+.PHONY: deps deps-check deps-report deps-conformance deps-bench deps-onnx
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
@@ -74,8 +74,12 @@ deps-conformance: deps ## install ONNX's cases and PyTorch, which `make conforma
 	@$(DEPS) conformance
 deps-bench: deps ## install PyTorch, oneDNN and onnxruntime, which `make bench-peers` compares with
 	@$(DEPS) bench
-	@[ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
-	    npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
+	@$(ONNXRUNTIME)
+deps-onnx: deps ## install what writes files of ONNX, and onnxruntime and the checker, which `make onnx-check` asks
+	@$(DEPS) onnx
+	@$(ONNXRUNTIME)
+ONNXRUNTIME = [ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
+    npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
 .PHONY: deps-blas deps-arm
 deps-blas: deps ## unpack every flavour of BLAS, which `make check-blas` runs the tests with, into build/
@@ -109,7 +113,7 @@ endif
 comma    := ,
 OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 ROOT     := $(abspath $(OUT))
-CORE     := $(wildcard tensor/*.c layers/*.c nn/*.c)
+CORE     := $(filter-out nn/onnx_%.c,$(wildcard tensor/*.c layers/*.c nn/*.c)) # and ONNX_CORE, below
 MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c))
 HELPERS  := $(filter-out $(MAINS) %/main.c,$(wildcard examples/*.c examples/stride/*.c))
 TESTS    := $(wildcard tests/test_*.c)
@@ -119,12 +123,19 @@ SUITES   := $(wildcard tests/conformance/suite_*.c)
 SUITE_AID     := $(filter-out $(SUITES),$(wildcard tests/conformance/*.c))
 SUITE_SCRIPTS := $(wildcard tests/conformance/suite_*.sh tests/conformance/suite_*.py)
 
-# Where protobuf-c and ONNX's description of its files are installed; nothing where one is missing. Then
-# suite_onnx has no case, and the rest of tests/conformance/onnx is not built.
-ONNX_PROTO := $(shell command -v protoc-c >/dev/null && $(PKG_CONFIG) --exists libprotobuf-c && \
-                ls /usr/include/onnx/onnx.proto 2>/dev/null)
+# Where ONNX's description of its files is installed, beside protobuf-c, which reads and writes them; and what is
+# missing of that, and the packages of Debian that bring it. Then net_export_onnx says so, suite_onnx has no case, and what needs the
+# description is not built.
+ONNX_MISSING := $(wordlist 2,99,$(shell \
+    command -v protoc-c >/dev/null || echo 'and protoc-c (protobuf-c-compiler)'; \
+    $(PKG_CONFIG) --exists libprotobuf-c || echo 'and libprotobuf-c (libprotobuf-c-dev)'; \
+    [ -f /usr/include/onnx/onnx.proto ] || echo 'and onnx.proto (libonnx-dev)'))
+ONNX_PROTO := $(if $(ONNX_MISSING),,/usr/include/onnx/onnx.proto)
 ONNX_READ  := $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.h)
+ONNX_CORE  := $(if $(ONNX_PROTO),$(wildcard nn/onnx_*.c))
+ONNX_FORMAT := $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.o)
 ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
+CORE       += $(ONNX_CORE)
 
 # The benchmarks' programs, in float only, with the files of tests/bench that each is made of: `bench` drives, and
 # asks stride_peer for Stride's part, dnnl_peer for oneDNN's. What a peer's needs are not there for is not built.
@@ -137,7 +148,7 @@ parts_dnnl_peer   := dnnl_peer timing
 parts_onnx_model  := onnx_model networks
 BENCH_SOURCES := $(filter-out $(if $(DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%/onnx_model.c),$(wildcard tests/bench/*.c))
 
-SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX)
+SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX) $(wildcard tests/onnx/*.c)
 
 # Of one precision, $1; the program gradcheck is built in double only.
 lib      = $(OUT)/$1/lib$(NAME_$1).a
@@ -163,12 +174,11 @@ BLAS       := openblas cblas blas
 LIB_CFLAGS  = $(eval LIB_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)) \
                 $(call ask,--cflags,jansson) $(call ask,--cflags,zlib)))$(LIB_CFLAGS)
 LIBS        = $(eval LIBS := $(call ask,--libs,$(BLAS),-lopenblas) $(call ask,--libs,jansson,-ljansson) \
-                $(call ask,--libs,zlib,-lz) -lm)$(LIBS)
+                $(call ask,--libs,zlib,-lz) $(if $(ONNX_PROTO),$(call ask,--libs,libprotobuf-c,-lprotobuf-c)) -lm)$(LIBS)
 TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,cmocka)) \
                 -Wno-unused-parameter)$(TEST_CFLAGS)
 ONNX_CFLAGS = $(eval ONNX_CFLAGS := -DSTRIDE_ONNX -isystem $(OUT)/onnx \
                 $(patsubst -I%,-isystem %,$(call ask,--cflags,libprotobuf-c)))$(ONNX_CFLAGS)
-ONNX_LIBS   = $(eval ONNX_LIBS := $(call ask,--libs,libprotobuf-c,-lprotobuf-c))$(ONNX_LIBS)
 TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS)
 
 # OpenMP where the compiler can build with it; its pragmas are comments elsewhere.
@@ -201,6 +211,8 @@ endif
 # Of two files alone: products and sums become one instruction where there is one.
 CFLAGS_tensor_kernel := -ffp-contract=fast
 CFLAGS_layers_conv2d_winograd_transforms := -ffp-contract=fast
+# Of another, what it says when it cannot.
+CFLAGS_nn_onnx := -DSTRIDE_ONNX_MISSING='"$(ONNX_MISSING)"'
 
 say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 
@@ -230,19 +242,20 @@ endef
 define rules
 $(OUT)/$1/%.o: %.c $(OUT)/flags
 	$$(call compile,$2)
-$(call lib,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(OUT)/sources
+$(call lib,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 	$$(archive)
-$(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(OUT)/sources
+$(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 	$$(call link_shared,$(NAME_$1))
 $(call programs,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(HELPERS:%.c=$(OUT)/$1/%.o) $(call lib,$1)
 	$$(link)
 $(call tests,$1): %: %.o $(TEST_AID:%.c=$(OUT)/$1/%.o) $(HELPERS:%.c=$(OUT)/$1/%.o) $(call lib,$1)
 	$$(call link,$$(TEST_LIBS))
+$(OUT)/$1/tests/test_onnx: $(OUT)/$1/tests/onnx/samples.o
 $(call suites,$1): %: %.o $(SUITE_AID:%.c=$(OUT)/$1/%.o) $(TEST_AID:%.c=$(OUT)/$1/%.o) $(call lib,$1)
-	$$(call link,$$(if $$(filter $(OUT)/onnx/%,$$^),$$(ONNX_LIBS)) $$(TEST_LIBS))
-$(if $(ONNX),
-$(OUT)/$1/tests/conformance/suite_onnx: $(ONNX:%.c=$(OUT)/$1/%.o) $(OUT)/onnx/onnx.pb-c.o
-$(ONNX:%.c=$(OUT)/$1/%.o) $(OUT)/$1/tests/conformance/suite_onnx.o: $(ONNX_READ))
+	$$(call link,$$(TEST_LIBS))
+$(if $(ONNX_PROTO),
+$(OUT)/$1/tests/conformance/suite_onnx: $(ONNX:%.c=$(OUT)/$1/%.o)
+$(patsubst %.c,$(OUT)/$1/%.o,$(ONNX) $(ONNX_CORE) nn/onnx.c tests/test_onnx.c tests/conformance/suite_onnx.c): $(ONNX_READ))
 endef
 $(eval $(call rules,float,))
 define bench_rule
@@ -251,28 +264,26 @@ $(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/e
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
 dnnl_peer_LIBS  = -ldnnl
-onnx_model_LIBS = $(ONNX_LIBS)
-$(OUT)/float/bench/onnx_model: $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.o)
-$(OUT)/float/tests/bench/onnx_model.o: $(ONNX_READ)
 # a * x + b in one instruction, which strict C11 has to be asked for.
 CFLAGS_tests_bench_peak := -ffp-contract=fast
 $(eval $(call rules,double,-DSTRIDE_DOUBLE))
 
-# What reads ONNX's files, made from their description; not our code, so compiled without our warnings.
+# What reads and writes ONNX's files, made from their description; not our code, so compiled without our warnings and
+# its assertions, and hidden: a program may have its own.
 ifdef ONNX_PROTO
 $(ONNX_READ): $(OUT)/onnx/onnx.pb-c.c ;
 $(OUT)/onnx/onnx.pb-c.c: $(ONNX_PROTO)
 	@mkdir -p $(OUT)/onnx
 	$(call say,GEN)protoc-c -I$(dir $(ONNX_PROTO)) --c_out=$(OUT)/onnx $<
 $(OUT)/onnx/onnx.pb-c.o: $(OUT)/onnx/onnx.pb-c.c $(OUT)/flags
-	$(call say,CC)$(COMPILE) $(ONNX_CFLAGS) -w -c $< -o $@
+	$(call say,CC)$(COMPILE) $(ONNX_CFLAGS) -w -DNDEBUG -fvisibility=hidden -c $< -o $@
 endif
 
 # Files that change when what they hold changes: the commands, after which all is compiled again, and the
 # list of sources, after which the libraries are made again. The + keeps make -n truthful.
 hold = @mkdir -p $(@D); echo $1 | cmp -s - $@ || echo $1 >$@
 $(OUT)/flags: FORCE
-	+$(call hold,$(call quoted,$(COMPILE) : $(LINK)))
+	+$(call hold,$(call quoted,$(COMPILE) : $(LINK) : $(VERSION) $(ONNX_MISSING)))
 $(OUT)/sources: FORCE
 	+$(call hold,$(call quoted,$(CORE)))
 
@@ -400,6 +411,21 @@ conformance: ## hold every layer against definitions, ONNX's cases and PyTorch
 	@tests/tools/conformance.sh $(OUT)/conformance $(call suite_counts,conformance)
 
 conformance-results: $(call suite_counts,conformance) ; @:
+
+# What is exported, and the trained net, run by onnxruntime: the same numbers come out, and onnx's checker accepts it.
+.PHONY: onnx-check
+ONNX_CHECK := $(OUT)/onnx-check
+$(OUT)/float/tests/onnx/export: $(OUT)/float/tests/onnx/export.o $(OUT)/float/tests/onnx/samples.o \
+    $(HELPERS:%.c=$(OUT)/float/%.o) $(call lib,float)
+	$(call link)
+$(BUILD)/mnist.safetensors: | $(OUT)/float/bin/mnist
+	@$(WAITING) $(OUT)/float/bin/mnist --quiet --save=$@
+onnx-check: $(OUT)/float/tests/onnx/export $(BUILD)/mnist.safetensors ## hold what is exported against onnxruntime (make deps-onnx)
+	@$(if $(ONNX_MISSING),echo 'onnx-check: there is no $(ONNX_MISSING): make deps-onnx'; exit 1)
+	@rm -rf $(ONNX_CHECK) && mkdir -p $(ONNX_CHECK)
+	@$< $(ONNX_CHECK) $(BUILD)/mnist.safetensors >$(ONNX_CHECK)/nets.jsonl || cat $(ONNX_CHECK)/nets.jsonl
+	@/usr/bin/python3 tests/onnx/checker.py $(ONNX_CHECK) >$(ONNX_CHECK)/verdicts || [ -s $(ONNX_CHECK)/verdicts ]
+	@node tests/onnx/runtime.js $(PEER_FILES)/node_modules $(ONNX_CHECK)
 
 # ---- checks --------------------------------------------------------------------------------------
 

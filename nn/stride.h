@@ -12,6 +12,7 @@
 #include "nn/loss.h"
 #include "nn/net.h"
 #include "nn/normalize.h"
+#include "nn/onnx.h"
 #include "nn/optim.h"
 #include "nn/save.h"
 #include "nn/schedule.h"

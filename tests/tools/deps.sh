@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|report|conformance|bench|arm: installs what building and testing need, or what `make check`,
-# looking at pages, `make conformance`, `make bench-peers` or `make check-cpu` needs besides.
+# deps.sh build|check|report|conformance|bench|onnx|arm: installs what building and testing need, or what `make check`,
+# looking at pages, `make conformance`, `make bench-peers`, `make onnx-check` or `make check-cpu` needs besides.
 #
 # What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
 # and quick, when nothing is.
@@ -30,6 +30,7 @@ mandoc        mandoc                              mandoc              mandoc    
 browser       chromium                            chromium            chromium     -
 onnx-cases    libonnx-testdata                    -                   -            -
 onnx-proto    libonnx-dev                         -                   -            -
+onnx-checker  python3-onnx                        -                   -            -
 protobuf-c    protobuf-c-compiler,libprotobuf-c-dev protobuf-c-compiler,protobuf-c-devel protobuf-c protobuf-c
 numpy         python3-numpy                       -                   -            -
 torch         python3-torch                       -                   -            -
@@ -118,6 +119,16 @@ missing_for_bench() {
     [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
     { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
     /usr/bin/python3 -c 'import torch' 2>/dev/null || echo torch
+}
+
+# ONNX's own description and checker from a Debian; node for onnxruntime.
+missing_for_onnx() {
+    command -v node >/dev/null || echo node
+    command -v npm >/dev/null || echo npm
+    { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
+    command -v apt-get >/dev/null || return
+    [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
+    /usr/bin/python3 -c 'import onnx' 2>/dev/null || echo onnx-checker
 }
 
 missing_for_arm() {
