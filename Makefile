@@ -420,7 +420,7 @@ $(OUT)/float/tests/onnx/export: $(OUT)/float/tests/onnx/export.o $(OUT)/float/te
 	$(call link)
 $(BUILD)/mnist.safetensors: | $(OUT)/float/bin/mnist
 	@$(WAITING) $(OUT)/float/bin/mnist --quiet --save=$@
-onnx-check: $(OUT)/float/tests/onnx/export $(BUILD)/mnist.safetensors ## hold what is exported against onnxruntime (make deps-onnx)
+onnx-check: $(if $(ONNX_PROTO),$(OUT)/float/tests/onnx/export $(BUILD)/mnist.safetensors) ## hold what is exported against onnxruntime (make deps-onnx)
 	@$(if $(ONNX_MISSING),echo 'onnx-check: there is no $(ONNX_MISSING): make deps-onnx'; exit 1)
 	@rm -rf $(ONNX_CHECK) && mkdir -p $(ONNX_CHECK)
 	@$< $(ONNX_CHECK) $(BUILD)/mnist.safetensors >$(ONNX_CHECK)/nets.jsonl || cat $(ONNX_CHECK)/nets.jsonl

@@ -102,9 +102,15 @@ static void visit_pools(sample_visit *visit, void *context)
         }
 }
 
+static real first_of(const real *window, ptrdiff_t n, const void *context)
+{
+    (void)n, (void)context;
+    return window[0];
+}
+
 static void visit_more_pools(sample_visit *visit, void *context)
 {
-    static const pool_function least = { .name = "least" };
+    static const pool_function first = { .name = "first", .value = first_of };
     const shape image = SHAPE(4, 9, 8);
 #define VISIT(name, l) visit(name, image, l, NULL, context)
     VISIT("maxpool 2x2", layer_maxpool((maxpool){ .kernel = { 2, 2 } }));
@@ -125,8 +131,8 @@ static void visit_more_pools(sample_visit *visit, void *context)
                                                               .padding = { 3, 2 },
                                                               .dilation = { 4, 4 },
                                                               .pad_value = PAD_ZERO }));
-    visit("pool", image, layer_pool((pool){ .function = &least, .kernel = { 2, 2 } }),
-          "layer 0: pool: its function least is C", context);
+    visit("pool", image, layer_pool((pool){ .function = &first, .kernel = { 2, 2 } }),
+          "layer 0: pool: its function first is C", context);
     visit("maxpool of padding", SHAPE(1, 1, 1),
           layer_maxpool((maxpool){ .kernel = { 2, 2 }, .padding = { 2, 2 }, .dilation = { 4, 4 } }),
           "layer 0: maxpool: a window sees padding only", context);

@@ -1,0 +1,594 @@
+/* test_onnx.c: what net_export_onnx writes, read back; onnxruntime's part is `make onnx-check`.
+ *
+ * Oracles: the nets that were exported, names written down here, ONNX's rule that a graph is in order, and onnx's own
+ * checker where it is installed. */
+#define _XOPEN_SOURCE 700
+#include "tests/support.h"
+
+#include "nn/stride.h"
+#include "tests/onnx/samples.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[512];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    const char *given = getenv("STRIDE_TEST_TMP");
+    snprintf(folder, sizeof folder, "%s/onnx-XXXXXX", given ? given : "/tmp");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[640];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder); /* each test removes its files: one that is left is one too many */
+}
+
+static net *built(shape image, layer *l)
+{
+    net *n = net_new_of(image, 1, (layer *const[]){ l });
+    assert_int_equal(net_build(n, 2, 1), 0);
+    return n;
+}
+
+#ifdef STRIDE_ONNX
+#include <onnx.pb-c.h>
+
+static Onnx__ModelProto *read_model(const char *path)
+{
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    uint8_t *bytes = malloc((size_t)status.st_size);
+    FILE *from = fopen(path, "rb");
+    assert_non_null(bytes);
+    assert_non_null(from);
+    assert_int_equal(fread(bytes, 1, (size_t)status.st_size, from), status.st_size);
+    fclose(from);
+    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, (size_t)status.st_size, bytes);
+    free(bytes);
+    assert_non_null(model);
+    assert_int_equal(unlink(path), 0);
+    return model;
+}
+
+static Onnx__ModelProto *exported(net *n)
+{
+    if (net_export_onnx(n, in_folder("net.onnx"))) fail_msg("%s", error_text());
+    return read_model(in_folder("net.onnx"));
+}
+
+static void drop(Onnx__ModelProto *model)
+{
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+/* ---- the file ------------------------------------------------------------------------------------ */
+
+static void assert_value(const Onnx__ValueInfoProto *v, const char *name, shape image)
+{
+    const Onnx__TypeProto__Tensor *t = v->type->tensor_type;
+    assert_string_equal(v->name, name);
+    assert_int_equal(t->elem_type, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+    assert_int_equal(t->shape->n_dim, image.rank + 1);
+    assert_string_equal(t->shape->dim[0]->dim_param, "N");
+    for (int axis = 0; axis < image.rank; axis++)
+        assert_int_equal(t->shape->dim[axis + 1]->dim_value, image.n[axis]);
+}
+
+static void a_file_says_what_it_is(void **state)
+{
+    (void)state;
+    net *n =
+        built(SHAPE(3, 8, 6), layer_sequence(layer_flatten(), layer_dense((dense){ .out_features = 5 })));
+    net_set_note(n, "mean", "0.1307");
+    net_set_note(n, "classes", "är\nmånga");
+    Onnx__ModelProto *m = exported(n);
+    assert_int_equal(m->ir_version, 8);
+    assert_int_equal(m->n_opset_import, 1);
+    assert_int_equal(m->opset_import[0]->version, 17);
+    assert_string_equal(m->producer_name, "stride");
+    assert_true(m->producer_version[0] != '\0');
+    assert_int_equal(m->graph->n_input, 1);
+    assert_int_equal(m->graph->n_output, 1);
+    assert_value(m->graph->input[0], "input", SHAPE(3, 8, 6));
+    assert_value(m->graph->output[0], "output", SHAPE(5));
+    assert_int_equal(m->n_metadata_props, 2);
+    for (size_t i = 0; i < m->n_metadata_props; i++)
+        assert_string_equal(m->metadata_props[i]->value, net_note_text(n, m->metadata_props[i]->key));
+    drop(m);
+    net_free(n);
+}
+
+static layer *dense_of(int features)
+{
+    return layer_dense((dense){ .out_features = features });
+}
+
+static const Onnx__AttributeProto *attribute(const Onnx__NodeProto *node, const char *name)
+{
+    for (size_t i = 0; i < node->n_attribute; i++)
+        if (strcmp(node->attribute[i]->name, name) == 0) return node->attribute[i];
+    fail_msg("%s has no %s", node->name, name);
+    return NULL;
+}
+
+/* A node as one line: "3.body.1 Relu(3.body.0)". */
+static void assert_nodes(const Onnx__GraphProto *graph, size_t count, const char *const lines[])
+{
+    assert_int_equal(graph->n_node, count);
+    for (size_t i = 0; i < count; i++) {
+        const Onnx__NodeProto *node = graph->node[i];
+        char line[512];
+        size_t used = (size_t)snprintf(line, sizeof line, "%s %s(", node->name, node->op_type);
+        for (size_t k = 0; k < node->n_input; k++)
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s", k ? " " : "", node->input[k]);
+        snprintf(line + used, sizeof line - used, ")");
+        assert_string_equal(line, lines[i]);
+        assert_int_equal(node->n_output, 1);
+        assert_string_equal(node->output[0], i + 1 < count ? node->name : "output");
+    }
+}
+
+static void nodes_and_tensors_are_called_as_the_layers_are(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "0 Gemm(input 0.weight 0.bias)",
+        "2.0 Gemm(0 2.0.weight)",
+        "2.1.Sigmoid Sigmoid(2.0)",
+        "2.1 Mul(2.0 2.1.Sigmoid)",
+        "3.body.0.Div Div(2.1 3.body.0.sqrt2)",
+        "3.body.0.Erf Erf(3.body.0.Div)",
+        "3.body.0.Add Add(3.body.0.Erf 3.body.0.one)",
+        "3.body.0.Mul Mul(2.1 3.body.0.Add)",
+        "3.body.0 Mul(3.body.0.Mul 3.body.0.half)",
+        "3.body.1 BatchNormalization(3.body.0 3.body.1.weight 3.body.1.bias 3.body.1.running_mean "
+        "3.body.1.running_var)",
+        "3.projection Gemm(2.1 3.projection.weight 3.projection.bias)",
+        "3 Add(3.body.1 3.projection)",
+        "4.1 Tanh(3)",
+        "4.2 Relu(3)",
+        "4 Concat(3 4.1 4.2)",
+    };
+    net *n = net_new(SHAPE(4), dense_of(6), layer_dropout(0.5),
+                     layer_sequence(layer_dense((dense){ .out_features = 6, .no_bias = true }), layer_silu()),
+                     layer_residual_projected(layer_sequence(layer_gelu(), layer_batchnorm((batchnorm){ 0 })),
+                                              dense_of(6)),
+                     layer_concat(layer_identity(), layer_tanh(), layer_relu()));
+    assert_int_equal(net_build(n, 2, 1), 0);
+    Onnx__ModelProto *m = exported(n);
+    assert_nodes(m->graph, sizeof lines / sizeof *lines, lines);
+    drop(m);
+    net_free(n);
+}
+
+static void steps_of_one_kind_are_numbered(void **state)
+{
+    (void)state;
+    static const char *const lines[] = { "0.Abs Abs(input)", "0.Pow Pow(0.Abs 0.p)",
+                                         "0.MatMul MatMul(0.Pow 0.columns)",
+                                         "0.MatMul2 MatMul(0.rows 0.MatMul)", "0 Pow(0.MatMul2 0.root)" };
+    net *n = built(SHAPE(1, 5, 5), layer_lppool((lppool){ .kernel = { 2, 2 }, .p = 1.5 }));
+    Onnx__ModelProto *m = exported(n);
+    assert_nodes(m->graph, 5, lines);
+    drop(m);
+    net_free(n);
+}
+
+static void what_does_nothing_is_one_identity(void **state)
+{
+    (void)state;
+    static const char *const lines[] = { "Identity Identity(input)" };
+    net *n = built(SHAPE(4), layer_sequence(layer_dropout(0.5), layer_identity()));
+    Onnx__ModelProto *m = exported(n);
+    assert_nodes(m->graph, 1, lines);
+    drop(m);
+    net_free(n);
+}
+
+static void assert_ints(const Onnx__NodeProto *node, const char *name, size_t count, const int64_t *expected)
+{
+    const Onnx__AttributeProto *a = attribute(node, name);
+    assert_int_equal(a->type, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+    assert_int_equal(a->n_ints, count);
+    assert_memory_equal(a->ints, expected, count * sizeof *expected);
+}
+
+static void options_are_attributes(void **state)
+{
+    (void)state;
+    net *n = built(SHAPE(4, 9, 8), layer_sequence(layer_conv2d((conv2d){ .out_channels = 6,
+                                                                         .kernel = { 3, 2 },
+                                                                         .stride = { 2, 1 },
+                                                                         .padding = { 1, 0 },
+                                                                         .dilation = { 1, 2 },
+                                                                         .groups = 2 }),
+                                                  layer_leaky_relu(0.25)));
+    Onnx__ModelProto *m = exported(n);
+    const Onnx__NodeProto *conv = m->graph->node[0];
+    assert_ints(conv, "kernel_shape", 2, (const int64_t[]){ 3, 2 });
+    assert_ints(conv, "strides", 2, (const int64_t[]){ 2, 1 });
+    assert_ints(conv, "pads", 4, (const int64_t[]){ 1, 0, 1, 0 });
+    assert_ints(conv, "dilations", 2, (const int64_t[]){ 1, 2 });
+    assert_int_equal(attribute(conv, "group")->i, 2);
+    assert_true(attribute(m->graph->node[1], "alpha")->f == 0.25f);
+    drop(m);
+    net_free(n);
+}
+
+/* ---- every layer --------------------------------------------------------------------------------- */
+
+static const Onnx__TensorProto *constant(const Onnx__GraphProto *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (strcmp(graph->initializer[i]->name, name) == 0) return graph->initializer[i];
+    return NULL;
+}
+
+/* Each parameter and state is there under its own name, rounded. */
+static void assert_tensor(const net_tensor *t, void *context)
+{
+    const Onnx__TensorProto *found = constant(context, t->name);
+    if (!found) fail_msg("%s is missing", t->name);
+    assert_int_equal(found->n_float_data, tensor_count(t->value));
+    for (size_t i = 0; i < found->n_float_data; i++)
+        assert_true(found->float_data[i] == (float)*element(t->value, (ptrdiff_t)i));
+}
+
+static int times_named(const Onnx__GraphProto *graph, const char *name)
+{
+    int count = strcmp(graph->input[0]->name, name) == 0;
+    for (size_t i = 0; i < graph->n_node; i++) count += strcmp(graph->node[i]->output[0], name) == 0;
+    for (size_t i = 0; i < graph->n_initializer; i++) count += strcmp(graph->initializer[i]->name, name) == 0;
+    return count;
+}
+
+/* What node i reads: the input, a constant, or what a node before it makes. */
+static bool is_known(const Onnx__GraphProto *graph, size_t i, const char *name)
+{
+    bool known = name[0] == '\0' || strcmp(name, "input") == 0 || constant(graph, name);
+    for (size_t k = 0; k < i; k++) known = known || strcmp(graph->node[k]->output[0], name) == 0;
+    return known;
+}
+
+static bool is_read(const Onnx__GraphProto *graph, const char *name)
+{
+    bool read = strcmp(name, "output") == 0;
+    for (size_t i = 0; i < graph->n_node; i++)
+        for (size_t k = 0; k < graph->node[i]->n_input; k++)
+            read = read || strcmp(graph->node[i]->input[k], name) == 0;
+    return read;
+}
+
+static void assert_order(const Onnx__GraphProto *graph)
+{
+    for (size_t i = 0; i < graph->n_node; i++) {
+        const Onnx__NodeProto *node = graph->node[i];
+        for (size_t k = 0; k < node->n_input; k++)
+            if (!is_known(graph, i, node->input[k])) fail_msg("%s reads %s", node->name, node->input[k]);
+        assert_int_equal(times_named(graph, node->output[0]), 1);
+        if (!is_read(graph, node->output[0])) fail_msg("nobody reads %s", node->output[0]);
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(graph->node[k]->name, node->name);
+    }
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        const Onnx__TensorProto *t = graph->initializer[i];
+        int64_t count = 1;
+        for (size_t axis = 0; axis < t->n_dims; axis++) count *= t->dims[axis];
+        assert_int_equal(count, t->n_float_data + t->n_int64_data);
+        assert_int_equal(times_named(graph, t->name), 1);
+        if (!is_read(graph, t->name)) fail_msg("nobody reads %s", t->name);
+    }
+}
+
+static void visit_sample(const char *name, shape image, layer *l, const char *refusal, void *context)
+{
+    (void)context;
+    about("%s", name);
+    net *n = sample_net(image, l);
+    assert_non_null(n);
+    if (refusal) {
+        assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+        expect_error("%s: %s", in_folder("net.onnx"), refusal);
+        assert_int_equal(access(in_folder("net.onnx"), F_OK), -1);
+    } else {
+        Onnx__ModelProto *m = exported(n);
+        assert_order(m->graph);
+        assert_value(m->graph->output[0], "output", n->output);
+        assert_string_equal(m->graph->node[m->graph->n_node - 1]->output[0], "output");
+        net_visit(n, assert_tensor, m->graph);
+        drop(m);
+    }
+    net_free(n);
+}
+
+static void every_layer_is_exported_or_refused(void **state)
+{
+    (void)state;
+    samples_visit(visit_sample, NULL);
+}
+
+enum { MOST_TYPES = 64 };
+
+static void meet(layer *l, const char *path, void *context)
+{
+    (void)path;
+    bool *met = context;
+    for (int i = 0; layer_types[i]; i++)
+        if (layer_types[i] == l->type) met[i] = true;
+}
+
+static void meet_sample(const char *name, shape image, layer *l, const char *refusal, void *context)
+{
+    (void)name, (void)image, (void)refusal;
+    layer_visit(l, meet, context);
+    layer_free(l);
+}
+
+/* A new layer is to be entered in the table of onnx_layers.c, and among the samples. */
+static void no_shipped_layer_is_forgotten(void **state)
+{
+    (void)state;
+    bool met[MOST_TYPES] = { false };
+    samples_visit(meet_sample, met);
+    for (int i = 0; layer_types[i]; i++)
+        if (!met[i]) fail_msg("no sample of %s", layer_types[i]->name);
+}
+
+static void export_sample(const char *name, shape image, layer *l, const char *refusal, void *context)
+{
+    int *count = context;
+    char file[64];
+    net *n = refusal ? NULL : sample_net(image, l);
+    about("%s", name);
+    if (refusal) {
+        layer_free(l);
+        return;
+    }
+    snprintf(file, sizeof file, "%d.onnx", ++*count);
+    if (net_export_onnx(n, in_folder(file))) fail_msg("%s", error_text());
+    net_free(n);
+}
+
+/* Lines of the checker that say ok; others are shown. */
+static int count_accepted(const char *verdicts)
+{
+    int count = 0;
+    char line[1024];
+    FILE *from = fopen(verdicts, "r");
+    assert_non_null(from);
+    while (fgets(line, sizeof line, from)) {
+        bool good = strstr(line, " ok\n");
+        count += good;
+        if (!good) print_message("%s", line);
+    }
+    fclose(from);
+    return count;
+}
+
+static void the_checker_of_onnx_accepts_every_layer(void **state)
+{
+    (void)state;
+    static const char python[] = "/usr/bin/python3";
+    char command[2048], verdicts[640];
+    int count = 0;
+    snprintf(command, sizeof command, "%s -c 'import onnx' 2>/dev/null", python);
+    if (system(command) != 0) {
+        print_message("onnx's checker is not installed (make deps-onnx)\n");
+        skip();
+    }
+    samples_visit(export_sample, &count);
+    snprintf(verdicts, sizeof verdicts, "%s/verdicts", folder);
+    snprintf(command, sizeof command, "%s tests/onnx/checker.py '%s' >'%s'", python, folder, verdicts);
+    int status = system(command), accepted = count_accepted(verdicts);
+    unlink(verdicts);
+    for (int i = 1; i <= count; i++) {
+        snprintf(verdicts, sizeof verdicts, "%s/%d.onnx", folder, i);
+        unlink(verdicts);
+    }
+    assert_true(count > 100);
+    assert_int_equal(accepted, count);
+    assert_int_equal(status, 0);
+}
+
+/* ---- what is refused ----------------------------------------------------------------------------- */
+
+static int same_shape(layer *l, shape x, shape *y)
+{
+    (void)l;
+    *y = x;
+    return 0;
+}
+
+static void copy(layer *l, tensor x, tensor y)
+{
+    (void)l;
+    tensor_copy(y, x);
+}
+
+static void copy_back(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)l, (void)x, (void)y;
+    tensor_copy(dx, dy);
+}
+
+static const layer_type own = { .name = "own", .plan = same_shape, .forward = copy, .backward = copy_back };
+static const layer_type alike = {
+    .name = "relu", .plan = same_shape, .forward = copy, .backward = copy_back
+};
+
+static void a_layer_of_ones_own_is_refused_by_its_path_and_type(void **state)
+{
+    (void)state;
+    net *n = net_new(SHAPE(4), layer_relu(),
+                     layer_residual(layer_sequence(layer_tanh(), layer_new(&own, NULL, 0, NULL))));
+    assert_int_equal(net_build(n, 2, 1), 0);
+    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    expect_error("net.onnx: layer 1.body.1: own: not one of Stride's layers");
+    net_free(n);
+}
+
+static void a_shipped_name_makes_no_shipped_layer(void **state)
+{
+    (void)state;
+    net *n = built(SHAPE(4), layer_new(&alike, NULL, 0, NULL));
+    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    expect_error("layer 0: relu: not one of Stride's layers");
+    net_free(n);
+}
+
+static void misuse_is_refused(void **state)
+{
+    (void)state;
+    net *n = net_new(SHAPE(4), layer_relu(), layer_relu());
+    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    expect_error("net.onnx: net_export_onnx before net_build");
+    assert_int_equal(net_build(n, 2, 1), 0);
+    assert_int_equal(net_export_onnx(n, NULL), -1);
+    expect_error("net_export_onnx: the path is NULL");
+    assert_int_equal(net_export_onnx(NULL, in_folder("net.onnx")), -1);
+    expect_error("net_export_onnx before net_build");
+    assert_int_equal(net_export_onnx(n, folder), -1);
+    expect_error("%s: not a regular file", folder);
+    assert_int_equal(net_export_onnx(n, in_folder("nowhere/net.onnx")), -1);
+    expect_error("nowhere/net.onnx: cannot be written: No such file");
+    net_set_note(n, "mean", "\xff");
+    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    expect_error("net.onnx: note mean: not UTF-8");
+    error_set("earlier");
+    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    expect_error("earlier");
+    net_free(n);
+}
+
+static void a_refusal_leaves_the_old_file(void **state)
+{
+    (void)state;
+    net *good = built(SHAPE(4), dense_of(3)), *bad = built(SHAPE(4), layer_new(&own, NULL, 0, NULL));
+    assert_int_equal(net_export_onnx(good, in_folder("net.onnx")), 0);
+    assert_int_equal(net_export_onnx(bad, in_folder("net.onnx")), -1);
+    expect_error("layer 0: own");
+    Onnx__ModelProto *m = read_model(in_folder("net.onnx"));
+    assert_string_equal(m->graph->node[0]->op_type, "Gemm");
+    drop(m);
+    net_free(good);
+    net_free(bad);
+}
+
+static void what_float32_cannot_hold_is_refused(void **state)
+{
+    (void)state;
+    net *n = built(SHAPE(4), dense_of(3));
+    *element(net_find(n, "0.weight"), 5) = (real)INFINITY; /* which it can */
+    drop(exported(n));
+    if (sizeof(real) == 8) {
+        *element(net_find(n, "0.weight"), 5) = (real)1e39;
+        assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+        expect_error("layer 0: dense: weight holds 1e+39, which float32 cannot");
+    }
+    net_free(n);
+}
+
+/* ---- no memory ----------------------------------------------------------------------------------- */
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                 \
+    !defined(__clang__)
+#define FAILING_CALLOC
+
+static long before_failure = -1;
+
+extern void *__libc_calloc(size_t count, size_t size);
+
+void *calloc(size_t count, size_t size)
+{
+    if (before_failure == 0) return NULL;
+    if (before_failure > 0) before_failure--;
+    return __libc_calloc(count, size);
+}
+#endif
+
+static void without_memory_there_is_an_error_and_no_file(void **state)
+{
+    (void)state;
+#ifdef FAILING_CALLOC
+    net *n =
+        net_new(SHAPE(2, 6, 6), layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 } }),
+                layer_batchnorm((batchnorm){ .no_affine = true }), layer_gelu(),
+                layer_upsample((upsample){ .scale = { 2, 2 } }), layer_groupnorm((groupnorm){ .groups = 2 }),
+                layer_concat(layer_relu6(), layer_residual(layer_elu(0))),
+                layer_adaptive_avgpool((adaptive_avgpool){ { 3, 3 } }),
+                layer_maxpool((maxpool){ .kernel = { 2, 2 }, .padding = { 1, 1 }, .pad_value = PAD_ZERO }));
+    assert_int_equal(net_build(n, 2, 1), 0);
+    net_set_note(n, "mean", "0");
+    long allowed = 0;
+    for (int status = -1; status; allowed++) {
+        before_failure = allowed;
+        status = net_export_onnx(n, in_folder("net.onnx"));
+        before_failure = -1;
+        if (!status) break;
+        expect_error("memory");
+        assert_int_equal(access(in_folder("net.onnx"), F_OK), -1);
+    }
+    assert_true(allowed > 200);
+    Onnx__ModelProto *m = read_model(in_folder("net.onnx"));
+    assert_order(m->graph);
+    drop(m);
+    net_free(n);
+#else
+    skip();
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(a_file_says_what_it_is),
+        CLAIM(nodes_and_tensors_are_called_as_the_layers_are),
+        CLAIM(steps_of_one_kind_are_numbered),
+        CLAIM(what_does_nothing_is_one_identity),
+        CLAIM(options_are_attributes),
+        CLAIM(every_layer_is_exported_or_refused),
+        CLAIM(no_shipped_layer_is_forgotten),
+        CLAIM(the_checker_of_onnx_accepts_every_layer),
+        CLAIM(a_layer_of_ones_own_is_refused_by_its_path_and_type),
+        CLAIM(a_shipped_name_makes_no_shipped_layer),
+        CLAIM(misuse_is_refused),
+        CLAIM(a_refusal_leaves_the_old_file),
+        CLAIM(what_float32_cannot_hold_is_refused),
+        CLAIM(without_memory_there_is_an_error_and_no_file),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
+
+#else
+
+static void without_onnx_the_error_says_what_was_missing(void **state)
+{
+    (void)state;
+    net *n = built(SHAPE(4), layer_relu());
+    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_true(strstr(error_text(), "protobuf-c") || strstr(error_text(), "libonnx-dev"));
+    expect_error("net.onnx: this library was built without ONNX");
+    assert_int_equal(access(in_folder("net.onnx"), F_OK), -1);
+    net_free(n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { CLAIM(without_onnx_the_error_says_what_was_missing) };
+    puts("skip onnx: it was not there to build with (make deps-onnx)");
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
+#endif
