@@ -5,7 +5,6 @@
 #ifdef STRIDE_ONNX
 #include "nn/onnx_graph.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 
@@ -122,7 +121,7 @@ int net_export_onnx(net *n, const char *path)
 {
     (void)n;
     return error_set("%s: this library was built without ONNX: there was no " STRIDE_ONNX_MISSING
-                     "; with it (make deps-onnx) build it again",
+                     "; install it (make deps-onnx) and build again",
                      path ? path : "NULL");
 }
 

@@ -120,6 +120,14 @@ const char *graph_output(const graph_node *n)
     return n ? n->output[0] : NULL;
 }
 
+/* A number that float32 holds, infinite or not; or an error. */
+static float rounded(graph_place at, const char *name, double value)
+{
+    float number = (float)value;
+    if (isinf(number) && !isinf(value)) graph_refuse(at, "%s holds %g, which float32 cannot", name, value);
+    return number;
+}
+
 /* ---- attributes ---------------------------------------------------------------------------------- */
 
 static Onnx__AttributeProto *add_attribute(graph_place at, graph_node *n, const char *name,
@@ -174,7 +182,7 @@ void graph_real(graph_place at, graph_node *n, const char *name, double value)
     Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
     if (!a) return;
     a->has_f = 1;
-    a->f = (float)value;
+    a->f = rounded(at, name, value);
 }
 
 void graph_mode(graph_place at, graph_node *n, const char *name, const char *value)
@@ -220,34 +228,30 @@ static Onnx__TensorProto *add_floats(graph_place at, const char *name, shape s)
 
 /* Elements as floats, one after another. */
 typedef struct floats {
+    graph_place at;
+    const char *name;
     float *to;
-    real too_large; /* finite, and no float; 0: there is none */
 } floats;
 
 static void round_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
 {
     floats *f = context;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const real x = at[0][i * stride[0]];
-        *f->to = (float)x;
-        if (isinf(*f->to++) && !isinf(x)) f->too_large = x;
-    }
+    for (ptrdiff_t i = 0; i < n; i++) *f->to++ = rounded(f->at, f->name, (double)at[0][i * stride[0]]);
 }
 
 const char *graph_tensor(graph_place at, const char *name, tensor value)
 {
     Onnx__TensorProto *t = tensor_is_null(value) ? NULL : add_floats(at, name, value.shape);
     if (!t) return NULL;
-    floats f = { .to = t->float_data };
-    tensor_walk(1, &value, TENSOR_ROW_MAJOR, round_row, &f);
-    if (f.too_large == 0) return t->name;
-    return graph_refuse(at, "%s holds %g, which float32 cannot", name, (double)f.too_large);
+    tensor_walk(1, &value, TENSOR_ROW_MAJOR, round_row, &(floats){ at, name, t->float_data });
+    return t->name;
 }
 
 const char *graph_filled(graph_place at, const char *name, shape s, double value)
 {
     Onnx__TensorProto *t = add_floats(at, name, s);
-    for (size_t i = 0; t && i < t->n_float_data; i++) t->float_data[i] = (float)value;
+    const float number = rounded(at, name, value);
+    for (size_t i = 0; t && i < t->n_float_data; i++) t->float_data[i] = number;
     return t ? t->name : NULL;
 }
 

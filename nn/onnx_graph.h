@@ -1,7 +1,8 @@
 /* onnx_graph.h: a graph of ONNX's nodes as it grows, layer by layer; private to nn/.
  *
- * A value is known by its name. What fails (no memory, a number that float32 cannot hold) latches an error and gives
- * NULL, which flows through: a node of a NULL value is NULL, an attribute of a NULL node is nothing. */
+ * A value is known by its name. Where there is no memory an error is latched and NULL comes back, which flows through:
+ * a node of a NULL value is NULL, an attribute of a NULL node is nothing. A number that float32 cannot hold is an error
+ * too. So a whole graph is built, and the error asked for once. */
 #ifndef STRIDE_NN_ONNX_GRAPH_H
 #define STRIDE_NN_ONNX_GRAPH_H
 

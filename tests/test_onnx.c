@@ -499,6 +499,14 @@ static void what_float32_cannot_hold_is_refused(void **state)
         expect_error("layer 0: dense: weight holds 1e+39, which float32 cannot");
     }
     net_free(n);
+    n = built(SHAPE(4), layer_elu(1e39));
+    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    expect_error("layer 0: elu: alpha holds 1e+39, which float32 cannot");
+    net_free(n);
+    n = built(SHAPE(1, 4, 4), layer_pad2d((pad2d){ .height = { 1, 1 }, .value = -1e39 }));
+    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    expect_error("layer 0: pad2d: value holds -1e+39, which float32 cannot");
+    net_free(n);
 }
 
 /* ---- no memory ----------------------------------------------------------------------------------- */

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# A library that was built where protobuf-c or onnx.proto was missing still has net_export_onnx, which says so.
+set -u
+tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}
+cat >"$tmp/program.c" <<'END'
+#include "nn/stride.h"
+int main(void)
+{
+    net *n = net_new(SHAPE(4), layer_relu());
+    if (net_build(n, 1, 1) || net_export_onnx(n, "net.onnx") != -1) return 1;
+    puts(error_text());
+    net_free(n);
+    return 0;
+}
+END
+expected='net.onnx: this library was built without ONNX: there was no onnx.proto (libonnx-dev); install it (make deps-onnx) and build again'
+# shellcheck disable=SC2086
+if $CC $CFLAGS -DSTRIDE_ONNX_MISSING='"onnx.proto (libonnx-dev)"' "$tmp/program.c" nn/onnx.c "$LIB" $LIBS -o "$tmp/program" &&
+    said=$("$tmp/program") && [ "$said" = "$expected" ]; then
+    echo "ok without onnx the error says what was missing"
+else
+    echo "said: ${said:-}"
+    echo "not ok without onnx the error says what was missing"
+    exit 1
+fi
