@@ -4,6 +4,8 @@
 
 #include "nn/net.h"
 
+#pragma GCC visibility push(default)
+
 /* Writes a built net as it is in inference: no dropout, running statistics. The file is ONNX's IR 8 with operator
  * set 17; it takes "input" [N, ...] to "output" [N, ...] for any N. Nodes and tensors are called as the layers are:
  * node "3.body.0" has the weight "3.body.0.weight"; where a layer takes more than one node the last has its name,
@@ -18,5 +20,7 @@
  * description of its files: the error then says what was missing. A file of that name is replaced when the new one is
  * whole, or left as it was. 0, or -1 with an error; -1 too where an error is latched already. */
 int net_export_onnx(net *n, const char *path);
+
+#pragma GCC visibility pop
 
 #endif
