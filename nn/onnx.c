@@ -1,5 +1,6 @@
 /* onnx.c: a net's graph, what surrounds it, and the file; or why there is none. */
 #include "nn/onnx.h"
+#include "nn/stride.h"
 #include "tensor/file.h"
 
 #ifdef STRIDE_ONNX
