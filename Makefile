@@ -319,8 +319,7 @@ gradcheck: $(OUT)/double/bin/gradcheck
 # ---- benchmarks ----------------------------------------------------------------------------------
 
 # `make bench BENCH=conv` measures what has conv in its name; ROUNDS says how often. BENCH_FLAGS are further
-# options: --cpu-time, say. Waiting threads soon sleep, of Stride and of peers: peers stay while others
-# are measured, and would keep the processors.
+# options: --cpu-time, say. Threads wait as their libraries make them wait.
 BENCH       ?=
 ROUNDS      ?=
 BENCH_FLAGS ?=
@@ -345,13 +344,13 @@ PEERS = \
 
 .PHONY: bench bench-peers bench-scaling
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
-	@$(WAITING) $< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
+	@$< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
 bench-peers: $(bench_programs) $(MODELS) $(OUT)/float/bin/mnist ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
-	@$(WAITING) $< $(bench_options) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
+	@$< $(bench_options) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
 	    $(if $(BENCH),,--mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.safetensors') $(BENCH)
 
 bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer ## the cost of a unit of work must not grow with its size
-	@$(WAITING) $< $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)
+	@$< $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)
 
 # ---- tests ---------------------------------------------------------------------------------------
 

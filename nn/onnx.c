@@ -71,10 +71,10 @@ typedef struct sink {
     bool failed;
 } sink;
 
-static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
+static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *bytes)
 {
     sink *s = (sink *)(void *)buffer;
-    if (!s->failed && size && fwrite(data, size, 1, s->to) != 1) s->failed = true;
+    if (!s->failed && size && fwrite(bytes, size, 1, s->to) != 1) s->failed = true;
 }
 
 static int write_model(FILE *to, const void *context)
