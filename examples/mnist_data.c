@@ -90,14 +90,20 @@ static int open_files(mnist *m, const paths *found, const char *source)
     return -1;
 }
 
+int mnist_open(mnist *m, const char *in, const char *source)
+{
+    *m = (mnist){ 0 };
+    paths found;
+    int count = find_files(&found, in);
+    if (count == FILES) return open_files(m, &found, source);
+    if (access(in, R_OK | X_OK)) return error_set("%.150s: %s", in, strerror(errno));
+    return error_set("%.150s: %s is not there, plain or as .gz", in, files[count].name);
+}
+
 /* What was asked for by name is taken or refused, never replaced. */
 static int open_named(mnist *m, const char *in)
 {
-    paths found;
-    int count = find_files(&found, in);
-    if (count == FILES) return open_files(m, &found, "MNIST in $MNIST_DIR") ? error_within("MNIST_DIR: ") : 0;
-    if (access(in, R_OK | X_OK)) return error_set("MNIST_DIR=%.150s: %s", in, strerror(errno));
-    return error_set("MNIST_DIR=%.150s: %s is not there, plain or as .gz", in, files[count].name);
+    return mnist_open(m, in, "MNIST in $MNIST_DIR") ? error_within("MNIST_DIR: ") : 0;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

@@ -18,6 +18,9 @@ typedef struct mnist {
  * Otherwise digits are drawn, which `messages` (NULL: nobody) is told, with why. -1 with an error where
  * files are there but cannot be used. */
 int mnist_find(mnist *m, FILE *messages);
+
+/* The four files of one folder. -1 with an error where one is missing. */
+int mnist_open(mnist *m, const char *in, const char *source);
 void mnist_free(mnist *m);
 
 #endif

@@ -450,11 +450,11 @@ bad_gzip() {
         packed 'corrupt gzip stream' sh -c 'head -c 3000; head -c 100 >/dev/null; cat'
 }
 wrong_folder() {
-    fails '^mnist: MNIST_DIR=.*/nowhere: No such file' env MNIST_DIR="$tmp/nowhere" "$BIN/mnist" --quiet || return
-    fails "^mnist: MNIST_DIR=.*: $images is not there" env MNIST_DIR="$work" "$BIN/mnist" --quiet || return
+    fails '^mnist: MNIST_DIR: .*/nowhere: No such file' env MNIST_DIR="$tmp/nowhere" "$BIN/mnist" --quiet || return
+    fails "^mnist: MNIST_DIR: .*: $images is not there" env MNIST_DIR="$work" "$BIN/mnist" --quiet || return
     rm -rf "$tmp/bad"
     cp -r "$tmp/good" "$tmp/bad" && rm "$tmp/bad/t10k-labels-idx1-ubyte" || return
-    fails "^predict: MNIST_DIR=.*: t10k-labels-idx1-ubyte is not there" env MNIST_DIR="$tmp/bad" "$BIN/predict" -m "$model" || return
+    fails "^predict: MNIST_DIR: .*: t10k-labels-idx1-ubyte is not there" env MNIST_DIR="$tmp/bad" "$BIN/predict" -m "$model" || return
     rm "$tmp/bad/$images" && mkdir "$tmp/bad/$images" && cp "$tmp/good/t10k-labels-idx1-ubyte" "$tmp/bad" || return
     fails "^mnist: MNIST_DIR: .*$images: Is a directory" env MNIST_DIR="$tmp/bad" "$BIN/mnist" --quiet
 }

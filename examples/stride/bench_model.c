@@ -1,0 +1,194 @@
+/* bench_model.c: stride bench-model: how fast a network trains and predicts here, and where the time goes. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/commands.h"
+#include "examples/stride/layer_times.h"
+#include "examples/stride/model.h"
+#include "nn/optim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_BATCHES = 16 };
+
+typedef struct settings {
+    const char *input, *batches;
+    double seconds;
+    long threads;
+} settings;
+
+typedef struct subject {
+    net *n;
+    optim *o;
+    loss l;
+    tensor x, target, dy;
+} subject;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void train_step(const subject *s)
+{
+    net_zero_gradients(s->n);
+    tensor y = net_forward(s->n, s->x, NET_TRAIN);
+    loss_value(s->l, y, s->target, s->dy);
+    net_backward(s->n, s->dy, (tensor){ 0 });
+    optim_step(s->o, s->o->lr, net_parameters(s->n), net_gradients(s->n));
+}
+
+static void infer_step(const subject *s)
+{
+    net_forward(s->n, s->x, NET_PREDICT);
+}
+
+/* Steps a second: the median of as many as take so long, at least 3; the first one warms up. */
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double images_per_second(const subject *s, void (*step)(const subject *), double seconds)
+{
+    enum { MOST = 1000 };
+    double took[MOST], began = now(), last;
+    int count = 0;
+    step(s);
+    for (last = now(); count < MOST && (count < 3 || last - began < seconds) && !error_text(); count++) {
+        step(s);
+        double after = now();
+        took[count] = after - last;
+        last = after;
+    }
+    if (count == 0) return 0;
+    qsort(took, (size_t)count, sizeof *took, compare);
+    return (double)s->x.shape.n[0] / took[count / 2];
+}
+
+static void free_subject(subject *s)
+{
+    tensor_free(s->x);
+    tensor_free(s->target);
+    tensor_free(s->dy);
+    optim_free(s->o);
+}
+
+static int make_subject(subject *s, net *n, ptrdiff_t batch)
+{
+    bool classed = n->output.rank == 1;
+    *s = (subject){ .n = n, .l = classed ? loss_cross_entropy(0) : loss_mse() };
+    if (net_build(n, batch, 1)) return -1;
+    s->o = optim_sgd((sgd){ .lr = 1e-6, .momentum = 0.9 });
+    s->x = tensor_new(shape_with_batch(n->input, batch));
+    s->target = tensor_new(classed ? SHAPE(batch) : shape_with_batch(n->output, batch));
+    s->dy = tensor_new(shape_with_batch(n->output, batch));
+    tensor_uniform(s->x, (random_key){ 1, 1 }, 0, 1);
+    return error_text() ? -1 : 0;
+}
+
+static int measure(net *n, const settings *s, ptrdiff_t batch)
+{
+    subject a;
+    if (make_subject(&a, n, batch) == 0) {
+        double training = images_per_second(&a, train_step, s->seconds);
+        double inference = images_per_second(&a, infer_step, s->seconds);
+        if (!error_text()) printf("%6td %12.0f %12.0f\n", batch, training, inference);
+        fflush(stdout);
+    }
+    free_subject(&a);
+    return error_text() ? -1 : 0;
+}
+
+static double share(double part, double all)
+{
+    return all > 0 ? 100 * part / all : 0;
+}
+
+/* Of the last batch: layers in the order in which they run. */
+static int show_layers(net *n)
+{
+    subject a;
+    layer_times t = { 0 };
+    data *d = NULL;
+    if (make_subject(&a, n, n->batch) == 0 && (d = data_tensors(a.x, a.target)) &&
+        layer_times_measure(&t, n, d, a.l, 0) == 0) {
+        double all = 0;
+        for (int i = 0; i < t.count; i++) all += t.layer[i].forward + t.layer[i].backward;
+        printf("\ntraining, batches of %td: share of the layers' time\n%9s %9s\n", t.batch, "forward",
+               "backward");
+        for (int i = 0; i < t.count; i++) {
+            char text[160];
+            layer_describe(t.layer[i].of, text, sizeof text);
+            printf("%7.1f %% %7.1f %%  %s\n", share(t.layer[i].forward, all), share(t.layer[i].backward, all),
+                   text);
+        }
+    }
+    layer_times_free(&t);
+    data_free(d);
+    free_subject(&a);
+    return error_text() ? -1 : 0;
+}
+
+static int read_batches(const char *text, ptrdiff_t batch[MOST_BATCHES])
+{
+    int count = 0;
+    for (const char *at = text;; at++) {
+        char *end;
+        long value = strtol(at, &end, 10);
+        if (end == at || value < 1 || value > 65536 || count == MOST_BATCHES || (*end && *end != ','))
+            return 0;
+        batch[count++] = value;
+        if (!*end) return count;
+        at = end;
+    }
+}
+
+static int run(const void *settings_, int operands, char **operand)
+{
+    const settings *s = settings_;
+    (void)operands;
+    ptrdiff_t batch[MOST_BATCHES];
+    int count = read_batches(s->batches, batch);
+    if (count == 0)
+        return subcommand_refuse(&command_bench_model, "--batches: \"%s\" is no list such as 1,16,64",
+                                 s->batches);
+    use_threads(s->threads);
+    net *n = net_given(operand[0], s->input, batch[0], 1);
+    if (n) {
+        printf("images a second, %s\n%6s %12s %12s\n", REAL_NAME, "batch", "training", "inference");
+        for (int i = 0; i < count && measure(n, s, batch[i]) == 0; i++) continue;
+        if (!error_text()) show_layers(n);
+    }
+    net_free(n);
+    return subcommand_end(&command_bench_model);
+}
+
+static const option_row options[] = {
+    { "input", 'i', OPTION_TEXT, offsetof(settings, input), "CxHxW",
+      .help = "the shape of an image, where the network does not begin with it" },
+    { "batches", 'b', OPTION_TEXT, offsetof(settings, batches), "N,N,...", "1,16,64", "images at a time" },
+    { "seconds", 'S', OPTION_NUMBER, offsetof(settings, seconds), "X", "1",
+      "that each number is measured for", 0.001, 1000 },
+    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,
+      "how many; without it as many as there are", 0, 1024 },
+    { 0 },
+};
+
+const subcommand command_bench_model = {
+    .name = "bench-model",
+    .what =
+        "Measures how many images a second a network trains on and predicts, and which layers take the time.",
+    .usage = "NET|MODEL [options]",
+    .details = "On random images, with cross-entropy and SGD with momentum; medians.",
+    .examples = "  stride bench-model examples/networks/lenet5.net\n"
+                "  stride bench-model model.safetensors --batches 1,256 --threads 1\n",
+    .least = 1,
+    .most = 1,
+    .options = options,
+    .size = sizeof(settings),
+    .run = run,
+};

@@ -1,0 +1,102 @@
+/* export.c: stride export: a saved net as other programs read it; the ending says as what. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/commands.h"
+#include "examples/stride/model.h"
+#include "examples/stride/network.h"
+#include "nn/onnx.h"
+#include "tensor/npy.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct settings {
+    const char *model;
+} settings;
+
+static void write_tensor(const net_tensor *t, void *folder)
+{
+    char path[4096];
+    if (error_text()) return;
+    if (snprintf(path, sizeof path, "%s/%s.npy", (const char *)folder, t->name) < (int)sizeof path)
+        npy_write(path, t->value);
+    else error_set("%.200s: a path too long", (const char *)folder);
+}
+
+/* A file of NumPy's for each parameter and state. */
+static int write_folder(net *n, const char *path)
+{
+    struct stat about;
+    if (mkdir(path, 0777) && (errno != EEXIST || stat(path, &about) || !S_ISDIR(about.st_mode)))
+        return error_set("%.200s: %s", path, strerror(errno));
+    net_visit(n, write_tensor, (void *)path);
+    return error_text() ? -1 : 0;
+}
+
+static int write_text(net *n, const char *path)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) return error_set("%.200s: %s", path, strerror(errno));
+    int status = network_write(n, f);
+    return fclose(f) && status == 0 ? error_set("%.200s: %s", path, strerror(errno)) : status;
+}
+
+typedef struct format {
+    const char *ending;
+    int (*write)(net *n, const char *path);
+} format;
+
+static const format formats[] = {
+    { ".onnx", net_export_onnx },
+    { ".safetensors", net_save },
+    { ".net", write_text },
+};
+
+static const format *format_of(const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        size_t more = strlen(formats[i].ending);
+        if (length > more && strcmp(path + length - more, formats[i].ending) == 0) return &formats[i];
+    }
+    return NULL;
+}
+
+static int run(const void *settings_, int count, char **operands)
+{
+    const settings *s = settings_;
+    (void)count;
+    const char *path = operands[0], *name = strrchr(path, '/');
+    const format *f = format_of(path);
+    if (!f && strchr(name ? name : path, '.') && strspn(path, "./") != strlen(path))
+        return subcommand_refuse(&command_export, "%s: expected .onnx, .safetensors, .net, or a folder",
+                                 path);
+    net *n = net_load(s->model, 1, (net_known){ 0 });
+    if (n && (f ? f->write(n, path) : write_folder(n, path)) == 0) printf("wrote %s\n", path);
+    net_free(n);
+    return subcommand_end(&command_export);
+}
+
+static const option_row options[] = {
+    { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE,
+      "a net that stride train saved" },
+    { 0 },
+};
+
+const subcommand command_export = {
+    .name = "export",
+    .what = "Writes a saved net for other programs: .onnx, .safetensors, .net (its layers as text), or a "
+            "folder with a "
+            ".npy file for each tensor.",
+    .usage = "[--model FILE] FILE.onnx|FILE.safetensors|FILE.net|FOLDER",
+    .details =
+        "Other programs do not normalise the input: what it is normalised with is a note of the net, which "
+        "stride summary prints.",
+    .examples = "  stride export digits.onnx\n"
+                "  stride export --model cats.safetensors weights/\n",
+    .least = 1,
+    .most = 1,
+    .options = options,
+    .size = sizeof(settings),
+    .run = run,
+};

@@ -1,0 +1,80 @@
+/* gradcheck.c: stride gradcheck: a network's gradients against finite differences, in double. */
+#include "nn/gradcheck.h"
+#include "examples/stride/commands.h"
+#include "examples/stride/model.h"
+
+typedef struct settings {
+    const char *input;
+    long batch, most, seed;
+    int loss;
+    double tolerance;
+} settings;
+
+/* Classes in turn, or normal numbers. */
+static tensor targets(const net *n, const settings *s)
+{
+    bool classed = loss_chosen(s->loss, 0).classes;
+    tensor t = tensor_new(classed ? SHAPE(s->batch) : shape_with_batch(n->output, s->batch));
+    if (!classed) tensor_uniform(t, (random_key){ (uint64_t)s->seed, 2 }, 0, 1);
+    for (ptrdiff_t i = 0; classed && i < s->batch; i++) *tensor_at(t, INDEX(i)) = (real)(i % n->output.n[0]);
+    return t;
+}
+
+static bool check(net *n, const settings *s)
+{
+    tensor x = tensor_new(shape_with_batch(n->input, s->batch)), target = targets(n, s);
+    gradcheck_result r = { 0 };
+    tensor_normal(x, (random_key){ (uint64_t)s->seed, 1 }, 0, 1);
+    if (!error_text())
+        r = gradcheck_net(
+            n, x, target, loss_chosen(s->loss, 0),
+            (gradcheck){
+                .most = s->most, .seed = (uint64_t)s->seed, .tolerance = s->tolerance, .report = stdout });
+    if (r.passed)
+        printf("passed: largest relative error %.1e of %td elements, %td kinks skipped (%s)\n", r.worst,
+               r.checked, r.kinks, REAL_NAME);
+    else error_set("%s", r.text[0] ? r.text : "failed");
+    tensor_free(x);
+    tensor_free(target);
+    return r.passed;
+}
+
+static int run(const void *settings_, int count, char **operands)
+{
+    const settings *s = settings_;
+    (void)count;
+    net *n = net_given(operands[0], s->input, s->batch, (uint64_t)s->seed);
+    if (n) check(n, s);
+    net_free(n);
+    return subcommand_end(&command_gradcheck);
+}
+
+static const option_row options[] = {
+    { "input", 'i', OPTION_TEXT, offsetof(settings, input), "CxHxW",
+      .help = "the shape of an image, where the network does not begin with it" },
+    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "3", "images", 1, 1024 },
+    { "most", 'n', OPTION_INTEGER, offsetof(settings, most), "N", "200",
+      "elements of each tensor to check; 0: all", 0, 1e9 },
+    { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy",
+      "the loss that is derived" },
+    { "tolerance", 0, OPTION_NUMBER, offsetof(settings, tolerance), "X", "1e-6",
+      "the largest relative error to pass", 1e-15, 1 },
+    { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
+      "of parameters, images and what is checked", 0, 1e15 },
+    { 0 },
+};
+
+const subcommand command_gradcheck = {
+    .name = "gradcheck",
+    .what =
+        "Holds the gradients of a network, with a loss, against central differences, in double precision.",
+    .usage = "NET|MODEL [options]",
+    .examples = "  stride gradcheck 'conv 4 3x3, tanh, dense 3' --input 2x8x8\n"
+                "  stride gradcheck examples/networks/lenet5.net --most 50\n",
+    .in_double = true,
+    .least = 1,
+    .most = 1,
+    .options = options,
+    .size = sizeof(settings),
+    .run = run,
+};

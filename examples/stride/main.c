@@ -1,0 +1,162 @@
+/* main.c: stride: finds the subcommand, and its twin in double where it takes one. */
+#define _XOPEN_SOURCE 700
+#include "examples/stride/commands.h"
+
+#include "examples/stride/nearest.h"
+#include "examples/stride/network.h"
+#include "tensor/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+const subcommand *const subcommands[] = {
+    &command_train,       &command_eval,      &command_predict, &command_summary,    &command_export,
+    &command_bench_model, &command_gradcheck, &command_help,    &command_completion, NULL
+};
+
+static const subcommand nothing = { .name = "" }; /* what messages before a subcommand are from */
+
+void use_threads(long count)
+{
+#ifdef _OPENMP
+    if (count > 0) omp_set_num_threads((int)count);
+#else
+    (void)count;
+#endif
+}
+
+/* ---- help -------------------------------------------------------------------------------------- */
+
+static void print_usage(FILE *to)
+{
+    fprintf(to, "usage: stride SUBCOMMAND [options]\n\n"
+                "Trains, evaluates and uses small neural networks.\n\n");
+    for (const subcommand *const *c = subcommands; *c; c++) {
+        fprintf(to, "  %-12s ", (*c)->name);
+        put_wrapped(to, (*c)->what, 15);
+    }
+    fprintf(to, "\nstride SUBCOMMAND --help says more; stride help network describes networks as text.\n\n"
+                "examples:\n"
+                "  stride train --net examples/networks/lenet5.net --epochs 3\n"
+                "  stride predict --index 7\n");
+}
+
+const char network_help[] =
+    "A network is a text: layers in their order, separated by commas or line ends. It is given as the name "
+    "of a "
+    "file, or as the text itself.\n\n"
+    "A layer is a name, values and options: conv 32 3x3 stride=2 no_bias. A single number stands for both of "
+    "a pair. "
+    "# begins a comment. conv, conv_transpose, pad and linear stand for conv2d, conv_transpose2d, pad2d and "
+    "dense.\n\n"
+    "input 1x28x28 may come first: the shape of an image, channels, height and width. It must agree with the "
+    "data.\n\n"
+    "padding=same keeps the size: of an odd kernel, at a stride of 1.\n\n"
+    "3x(conv 32 3x3, relu) is the same three times.\n\n"
+    "residual(conv 16 3x3 padding=1, relu) adds its input to what is inside; residual(body | projection) "
+    "adds what the "
+    "projection makes of it. concat(a | b) puts the channels of both one after another. They nest.\n\n"
+    "A flatten is put before a dense that is given images.\n";
+
+const char network_example[] = "  input 1x28x28\n"
+                               "  2x(conv 32 3x3 padding=same no_bias, batchnorm, relu)\n"
+                               "  maxpool 2                    # [32, 14, 14]\n"
+                               "  residual(conv 32 3x3 padding=1, relu)\n"
+                               "  dropout 0.25, dense 10\n";
+
+static void print_network_help(FILE *to)
+{
+    put_wrapped(to, network_help, 0);
+    fprintf(to,
+            "For example:\n\n%s\nThe layers, with what is required and [what may be given, with its "
+            "default]:\n\n",
+            network_example);
+    network_layers(to);
+}
+
+static const subcommand *subcommand_named(const char *name)
+{
+    nearest n = { name, strlen(name) };
+    for (const subcommand *const *c = subcommands; *c; c++) {
+        if (strcmp((*c)->name, name) == 0) return *c;
+        nearest_try(&n, (*c)->name);
+    }
+    subcommand_refuse(&nothing, "there is no subcommand %s%s", name, nearest_text(&n).text);
+    return NULL;
+}
+
+static int run_help(const void *settings, int count, char **operands)
+{
+    (void)settings;
+    if (count == 0) print_usage(stdout);
+    else if (strcmp(operands[0], "network") == 0) print_network_help(stdout);
+    else if (strcmp(operands[0], "man") == 0) write_manual(stdout);
+    else {
+        const subcommand *c = subcommand_named(operands[0]);
+        if (!c) return 2;
+        subcommand_help(c, stdout);
+    }
+    return subcommand_end(&command_help);
+}
+
+const subcommand command_help = {
+    .name = "help",
+    .what = "Explains a subcommand, or networks as text.",
+    .usage = "[SUBCOMMAND|network|man]",
+    .details = "man: the manual page, for man -l.",
+    .examples = "  stride help network\n"
+                "  stride help man | man -l -\n",
+    .words = "train|eval|predict|summary|export|bench-model|gradcheck|network|man",
+    .most = 1,
+    .run = run_help,
+};
+
+/* ---- the twin ---------------------------------------------------------------------------------- */
+
+/* This program built in double: beside this one, or where programs are looked for. */
+static int run_twin(const subcommand *c, char **argv)
+{
+    static const char twin[] = "stride-double";
+    char *self = realpath("/proc/self/exe", NULL);
+    if (!self && strchr(argv[0], '/')) self = realpath(argv[0], NULL);
+    char *slash = self ? strrchr(self, '/') : NULL, *path = NULL;
+    if (slash && (path = malloc((size_t)(slash - self) + sizeof twin + 1))) {
+        memcpy(path, self, (size_t)(slash - self) + 1);
+        strcpy(path + (slash - self) + 1, twin);
+        execv(path, argv);
+    }
+    execvp(twin, argv);
+    error_set("%s: %s (it is built and installed with stride)", path ? path : twin, strerror(errno));
+    free(path);
+    free(self);
+    return subcommand_end(c);
+}
+
+static bool is_double(void)
+{
+    return sizeof(real) == sizeof(double);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("stride %s\n", SUBCOMMAND_VERSION);
+        return subcommand_end(&nothing);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
+    else if (name[0] == '-') return subcommand_refuse(&nothing, "unknown option %s", name);
+    const subcommand *c = subcommand_named(name);
+    if (!c) return 2;
+    if (c->in_double && !is_double()) return run_twin(c, argv);
+    return subcommand_run(c, argc - 2, argv + 2);
+}

@@ -1,0 +1,753 @@
+/* network.c: words, chains of layers, and each layer's options by its type's table of fields.
+ *
+ * Each layer is planned as soon as it is read, so that one that does not fit is named with its place. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/network.h"
+
+#include "examples/stride/nearest.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    DEEPEST = 32,       /* parentheses within parentheses */
+    MOST_LAYERS = 4096, /* repetitions counted */
+    LONGEST_FILE = 1 << 20,
+    LONGEST_SHOWN = 40 /* of a word in a message */
+};
+
+/* ---- words ------------------------------------------------------------------------------------- */
+
+typedef enum token_kind { WORD, EQUALS, COMMA, NEWLINE, OPEN, CLOSE, BAR, END } token_kind;
+
+typedef struct token {
+    token_kind kind;
+    const char *at;
+    int length, line, column; /* columns are characters, counted from 1 */
+} token;
+
+typedef struct parser {
+    token now;
+    const char *next; /* what follows it, */
+    int line, column; /* and where that is */
+    int depth, layers;
+} parser;
+
+static bool in_word(char c)
+{
+    return (unsigned char)c > ' ' && !strchr(",()|#=", c);
+}
+
+static void advance(parser *p)
+{
+    while (*p->next == ' ' || *p->next == '\t' || *p->next == '\r') p->next++, p->column++;
+    if (*p->next == '#') p->next += strcspn(p->next, "\n");
+    static const token_kind kinds[] = { EQUALS, COMMA, NEWLINE, OPEN, CLOSE, BAR };
+    const char *mark = *p->next ? strchr("=,\n()|", *p->next) : NULL;
+    token t = { .kind = WORD, .at = p->next, .line = p->line, .column = p->column };
+    if (!*p->next) t.kind = END;
+    else if (mark) t.kind = kinds[mark - strchr("=,\n()|", '=')];
+    if (t.kind == WORD) t.length = 1; /* whatever it is: a control character is a word of its own */
+    while (t.kind == WORD && in_word(t.at[0]) && in_word(t.at[t.length])) t.length++;
+    if (mark) t.length = 1;
+    p->next += t.length;
+    for (int i = 0; i < t.length; i++) p->column += (t.at[i] & 0xc0) != 0x80;
+    if (t.kind == NEWLINE) p->line++, p->column = 1;
+    p->now = t;
+}
+
+static bool is(const token *t, const char *word)
+{
+    return t->kind == WORD && (size_t)t->length == strlen(word) &&
+           memcmp(t->at, word, (size_t)t->length) == 0;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+typedef struct shown {
+    char text[LONGEST_SHOWN * 2];
+} shown;
+
+static shown show(const token *t)
+{
+    shown s;
+    if (t->kind == END) snprintf(s.text, sizeof s.text, "the end");
+    else if (t->kind == NEWLINE) snprintf(s.text, sizeof s.text, "the end of the line");
+    else if ((unsigned char)t->at[0] < ' ') snprintf(s.text, sizeof s.text, "byte %d", t->at[0]);
+    else if (t->length > LONGEST_SHOWN) snprintf(s.text, sizeof s.text, "'%.*s…'", LONGEST_SHOWN, t->at);
+    else snprintf(s.text, sizeof s.text, "'%.*s'", t->length, t->at);
+    return s;
+}
+
+/* "line 1, column 5: 'covn' …": always -1. */
+static int fail(const token *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int fail(const token *t, const char *format, ...)
+{
+    char text[ERROR_SIZE - 128];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return error_set("line %d, column %d: %s %s", t->line, t->column, show(t).text, text);
+}
+
+/* The library's message about what stands there. */
+static int fail_within(const token *t)
+{
+    return error_within("line %d, column %d: ", t->line, t->column);
+}
+
+/* ---- names ------------------------------------------------------------------------------------- */
+
+static const char *const aliases[][2] = {
+    { "conv", "conv2d" },
+    { "conv_transpose", "conv_transpose2d" },
+    { "pad", "pad2d" },
+    { "linear", "dense" },
+};
+enum { ALIASES = sizeof aliases / sizeof *aliases };
+
+static const layer_type *type_named(const token *t)
+{
+    const char *full = NULL;
+    for (int i = 0; i < ALIASES; i++)
+        if (is(t, aliases[i][0])) full = aliases[i][1];
+    for (int i = 0; layer_types[i]; i++)
+        if (full ? strcmp(full, layer_types[i]->name) == 0 : is(t, layer_types[i]->name))
+            return layer_types[i];
+    nearest n = { t->at, (size_t)t->length };
+    for (int i = 0; i < ALIASES; i++) nearest_try(&n, aliases[i][0]);
+    for (int i = 0; layer_types[i]; i++) nearest_try(&n, layer_types[i]->name);
+    fail(t, "is not a layer%s", n.name ? nearest_text(&n).text : "; there are conv, relu, maxpool, dense, …");
+    return NULL;
+}
+
+static const layer_field *next_field(const layer_type *type, const layer_field *f)
+{
+    f = f ? f + 1 : type->fields;
+    return f && f->name ? f : NULL;
+}
+
+static const layer_field *field_called(const layer_type *type, const char *name)
+{
+    const layer_field *f = NULL;
+    while ((f = next_field(type, f)) && strcmp(f->name, name) != 0) continue;
+    return f;
+}
+
+/* Fields that a value without a name may belong to: the first, and those after it that are required. */
+static bool positional(const layer_type *type, const layer_field *f)
+{
+    bool required = f->fallback == 0 && f->least > 0;
+    bool leads = f == type->fields || (required && positional(type, f - 1));
+    return leads && f->kind != FIELD_BOOL && f->kind != FIELD_CHOICE && f->kind != FIELD_NAMED;
+}
+
+static const layer_field *field_named(const layer_type *type, const token *t)
+{
+    const layer_field *f = NULL;
+    while ((f = next_field(type, f)))
+        if (is(t, f->name)) return f;
+    nearest n = { t->at, (size_t)t->length };
+    char all[256] = "";
+    size_t used = 0;
+    while ((f = next_field(type, f))) {
+        nearest_try(&n, f->name);
+        int more = snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "; it has ", f->name);
+        if (used + (size_t)more < sizeof all) used += (size_t)more;
+    }
+    fail(t, "is not an option of %s%s", type->name,
+         n.name ? nearest_text(&n).text
+         : used ? all
+                : ", which has none");
+    return NULL;
+}
+
+/* ---- values ------------------------------------------------------------------------------------ */
+
+/* A whole number at the beginning of text; what follows it, or NULL where there is none that fits an int. */
+static const char *read_int(const char *text, const char *end, int *to)
+{
+    char *stop;
+    if (text >= end || !strchr("-+0123456789", *text)) return NULL;
+    errno = 0;
+    long value = strtol(text, &stop, 10);
+    if (errno || stop == text || stop > end || value < INT_MIN || value > INT_MAX) return NULL;
+    *to = (int)value;
+    return stop;
+}
+
+static bool read_pair(const token *t, int *to)
+{
+    const char *end = t->at + t->length, *at = read_int(t->at, end, to);
+    if (at == end) to[1] = to[0];
+    return at && (at == end || (*at == 'x' && read_int(at + 1, end, to + 1) == end));
+}
+
+static bool read_real(const token *t, double *to)
+{
+    char *stop;
+    *to = strtod(t->at, &stop);
+    return stop == t->at + t->length && isfinite(*to);
+}
+
+static bool read_bool(const token *t, bool *to)
+{
+    *to = is(t, "true");
+    return *to || is(t, "false");
+}
+
+static bool read_choice(const token *t, const char *const *choices, int *to)
+{
+    for (*to = 0; choices[*to]; ++*to)
+        if (is(t, choices[*to])) return true;
+    return false;
+}
+
+static int refuse_kind(const token *t, const layer_field *f)
+{
+    static const char *const expected[] = {
+        [FIELD_INT] = "a whole number", [FIELD_PAIR] = "a whole number, or two as 3x3",
+        [FIELD_REAL] = "a number",      [FIELD_BOOL] = "true or false",
+        [FIELD_CHOICE] = "one of",
+    };
+    char choices[128] = "";
+    size_t used = 0;
+    for (const char *const *c = f->kind == FIELD_CHOICE ? f->choices : NULL; c && *c && used < sizeof choices;
+         c++)
+        used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
+    return fail(t, "is not what %s takes: %s%s", f->name, expected[f->kind], choices);
+}
+
+/* Zero would silently become the default. */
+static int check_value(const token *t, const layer_field *f, double value)
+{
+    if (value == 0 && f->fallback != 0 && f->least <= 0)
+        return fail(t, "for %s stands for the default, %g", f->name, f->fallback);
+    if (value < f->least) return fail(t, "is too little for %s: at least %g", f->name, f->least);
+    if (f->below != 0 && value >= f->below) return fail(t, "is too much for %s: below %g", f->name, f->below);
+    return 0;
+}
+
+static int read_value(const token *t, const layer_field *f, void *at)
+{
+    int *i = at;
+    if (t->kind != WORD) return refuse_kind(t, f);
+    switch (f->kind) {
+    case FIELD_INT:
+        if (read_int(t->at, t->at + t->length, i) != t->at + t->length) return refuse_kind(t, f);
+        return check_value(t, f, *i);
+    case FIELD_PAIR:
+        if (!read_pair(t, i)) return refuse_kind(t, f);
+        return check_value(t, f, i[0]) || check_value(t, f, i[1]) ? -1 : 0;
+    case FIELD_REAL:
+        if (!read_real(t, at)) return refuse_kind(t, f);
+        return check_value(t, f, *(double *)at);
+    case FIELD_BOOL: return read_bool(t, at) ? 0 : refuse_kind(t, f);
+    case FIELD_CHOICE: return read_choice(t, f->choices, i) ? 0 : refuse_kind(t, f);
+    case FIELD_NAMED: break;
+    }
+    return fail(t, "cannot be given as text");
+}
+
+/* What keeps the size: dilation (kernel - 1) / 2 on each side. */
+static int pad_same(const layer_type *type, const token *t, char *options)
+{
+    const layer_field *padding = field_called(type, "padding"), *kernel = field_called(type, "kernel");
+    const layer_field *stride = field_called(type, "stride"), *dilation = field_called(type, "dilation");
+    if (!padding || !kernel || !stride || !dilation) return refuse_kind(t, padding);
+    for (int axis = 0; axis < 2; axis++) {
+        int k = ((int *)(options + kernel->offset))[axis], s = ((int *)(options + stride->offset))[axis];
+        int d = ((int *)(options + dilation->offset))[axis];
+        long more = (d ? d : 1) * (k - 1L);
+        if (s == 0) s = stride->fallback > 0 ? (int)stride->fallback : k; /* as pooling has it */
+        if (s != 1) return fail(t, "keeps the size at a stride of 1 only, not %d", s);
+        if (more < 0 || more % 2 || more > INT_MAX)
+            return fail(t, "takes an odd kernel: one of %d wants more on one side", k);
+        ((int *)(options + padding->offset))[axis] = (int)(more / 2);
+    }
+    return 0;
+}
+
+/* ---- layers ------------------------------------------------------------------------------------ */
+
+/* Layers one after another, and the shape that comes out of the last. */
+typedef struct chain {
+    layer **layer;
+    int count, room;
+    shape y;
+} chain;
+
+static void drop(chain *c)
+{
+    while (c->count > 0) layer_free(c->layer[--c->count]);
+    free(c->layer);
+    *c = (chain){ 0 };
+}
+
+/* Takes the layer over; NULL is a failure already latched. */
+static int append(parser *p, chain *c, const token *t, layer *l)
+{
+    if (!l) return fail_within(t);
+    if (c->count == c->room) {
+        int room = c->room ? 2 * c->room : 16;
+        layer **more = realloc(c->layer, (size_t)room * sizeof *more);
+        if (!more) {
+            layer_free(l);
+            return error_set("no memory for %d layers", room);
+        }
+        c->layer = more;
+        c->room = room;
+    }
+    c->layer[c->count++] = l;
+    if (++p->layers > MOST_LAYERS) return fail(t, "is one layer too many: at most %d", MOST_LAYERS);
+    shape y;
+    if (layer_plan(l, c->y, &y)) return fail_within(t);
+    c->y = y;
+    return 0;
+}
+
+static const layer_field *next_positional(const layer_type *type, int taken)
+{
+    const layer_field *f = type->fields ? type->fields + taken : NULL;
+    return f && f->name && positional(type, f) ? f : NULL;
+}
+
+static int read_unnamed(const layer_type *type, const token *t, int taken, char *options)
+{
+    const layer_field *f = next_positional(type, taken);
+    if (f) return read_value(t, f, options + f->offset);
+    if (!type->fields) return fail(t, "is one value too many: %s takes none", type->name);
+    return fail(t, "needs its option's name: %s takes %d value%s without", type->name, taken,
+                taken == 1 ? "" : "s");
+}
+
+/* Where a word is no name, it is a value. */
+static bool is_value(const token *t)
+{
+    return t->kind == WORD && strchr("+-.0123456789", t->at[0]);
+}
+
+static int read_options(parser *p, const layer_type *type, const token *name, char *options)
+{
+    uint64_t given = 0;
+    int taken = 0;
+    token same = { .kind = END };
+    while (p->now.kind == WORD) {
+        token t = p->now;
+        advance(p);
+        if (is_value(&t)) {
+            if (p->now.kind == EQUALS) return fail(&t, "is not an option of %s", type->name);
+            given |= UINT64_C(1) << taken;
+            if (read_unnamed(type, &t, taken++, options)) return -1;
+            continue;
+        }
+        const layer_field *f = field_named(type, &t);
+        if (!f) return -1;
+        uint64_t bit = UINT64_C(1) << (f - type->fields);
+        if (given & bit) return fail(&t, "is given twice");
+        given |= bit;
+        if (p->now.kind != EQUALS) {
+            if (f->kind != FIELD_BOOL) return fail(&t, "needs a value: %s=…", f->name);
+            *(bool *)(options + f->offset) = true;
+            continue;
+        }
+        advance(p);
+        token value = p->now;
+        if (is(&value, "same") && strcmp(f->name, "padding") == 0) same = value;
+        else if (read_value(&value, f, options + f->offset)) return -1;
+        advance(p);
+    }
+    const layer_field *f = NULL;
+    while ((f = next_field(type, f)))
+        if (f->fallback == 0 && f->least > 0 && !(given & UINT64_C(1) << (f - type->fields)))
+            return fail(name, "needs %s", f->name);
+    return same.kind == END ? 0 : pad_same(type, &same, options);
+}
+
+static int expect(parser *p, token_kind kind, const char *what)
+{
+    if (p->now.kind != kind) return fail(&p->now, "stands where %s is expected", what);
+    advance(p);
+    return 0;
+}
+
+static int read_chain(parser *p, chain *c);
+
+/* The layers between parentheses, one for each branch; of a sequence all of its own. */
+static int read_branches(parser *p, chain *to, shape x, bool sequence)
+{
+    do {
+        chain c = { .y = x };
+        token t = p->now;
+        advance(p); /* ( or | */
+        if (read_chain(p, &c)) {
+            drop(&c);
+            return -1;
+        }
+        if (sequence) {
+            *to = c;
+            break;
+        }
+        to->y = x;
+        layer *l = c.count == 1 ? c.layer[0] : layer_sequence_of(c.count, c.layer);
+        c.count = 0;
+        drop(&c);
+        if (append(p, to, &t, l)) return -1;
+    } while (p->now.kind == BAR);
+    return expect(p, CLOSE, sequence ? ")" : "| or )");
+}
+
+static layer *read_holder(parser *p, const layer_type *type, const token *name, shape x)
+{
+    chain below = { 0 };
+    if (p->now.kind != OPEN) {
+        fail(name, "holds layers: %s(…)", type->name);
+        return NULL;
+    }
+    if (read_branches(p, &below, x, strcmp(type->name, "sequence") == 0)) {
+        drop(&below);
+        return NULL;
+    }
+    layer *l = layer_new(type, NULL, below.count, below.layer);
+    below.count = 0; /* they are its own now, or freed */
+    drop(&below);
+    if (!l) fail_within(name);
+    return l;
+}
+
+static layer *read_plain(parser *p, const layer_type *type, const token *name)
+{
+    const layer_field *f = NULL;
+    while ((f = next_field(type, f)))
+        if (f->kind == FIELD_NAMED) {
+            fail(name, "works by a function of one's own, which a text cannot say");
+            return NULL;
+        }
+    if (p->now.kind == OPEN) {
+        fail(&p->now, "stands after %s, which holds no layers", type->name);
+        return NULL;
+    }
+    char *options = calloc(1, type->options_size + 1);
+    layer *l = NULL;
+    if (!options) error_set("no memory");
+    else if (read_options(p, type, name, options) == 0 && !(l = layer_new(type, options, 0, NULL)))
+        fail_within(name);
+    free(options);
+    return l;
+}
+
+static int read_layer(parser *p, chain *c)
+{
+    token name = p->now;
+    if (name.kind != WORD) return fail(&name, "stands where a layer is expected");
+    const layer_type *type = type_named(&name);
+    if (!type) return -1;
+    advance(p);
+    bool rows = strcmp(type->name, "dense") == 0; /* [N, in], not images */
+    if (rows && c->y.rank > 2 && append(p, c, &name, layer_flatten())) return -1;
+    layer *l = type->children ? read_holder(p, type, &name, c->y) : read_plain(p, type, &name);
+    return l ? append(p, c, &name, l) : -1;
+}
+
+/* 3x before a parenthesis: the text is read so many times. */
+static int read_times(parser *p, chain *c, int times)
+{
+    token t = p->now;
+    advance(p);
+    if (p->now.kind != OPEN) return fail(&t, "repeats what stands in parentheses: %dx(…)", times);
+    if (times < 1) return fail(&t, "repeats nothing: at least 1x");
+    advance(p);
+    parser begin = *p;
+    for (int i = 0; i < times; i++) {
+        begin.layers = p->layers;
+        *p = begin;
+        if (read_chain(p, c)) return -1;
+    }
+    return expect(p, CLOSE, ")");
+}
+
+static bool is_times(const token *t, int *times)
+{
+    const char *end = t->at + t->length;
+    return t->kind == WORD && t->at[0] >= '0' && t->at[0] <= '9' && end[-1] == 'x' &&
+           read_int(t->at, end, times) == end - 1;
+}
+
+static void skip_lines(parser *p)
+{
+    while (p->now.kind == NEWLINE) advance(p);
+}
+
+static bool ends_chain(const parser *p)
+{
+    return p->now.kind == CLOSE || p->now.kind == BAR || p->now.kind == END;
+}
+
+static int read_chain(parser *p, chain *c)
+{
+    if (++p->depth > DEEPEST) return fail(&p->now, "is nested deeper than %d", DEEPEST);
+    skip_lines(p);
+    do {
+        int times;
+        if (is_times(&p->now, &times) ? read_times(p, c, times) : read_layer(p, c)) return -1;
+        if (!ends_chain(p) && p->now.kind != COMMA && p->now.kind != NEWLINE)
+            return fail(&p->now, "stands where a comma or the end of the line is expected");
+        if (p->now.kind == NEWLINE) skip_lines(p);
+        else if (p->now.kind == COMMA) {
+            advance(p);
+            skip_lines(p);
+        }
+    } while (!ends_chain(p));
+    p->depth--;
+    return 0;
+}
+
+/* ---- nets -------------------------------------------------------------------------------------- */
+
+static bool read_size(const token *t, shape *to)
+{
+    const char *at = t->at, *end = at + t->length;
+    *to = (shape){ 0 };
+    for (int n; to->rank < TENSOR_MAX_RANK - 1; at++) {
+        if (!(at = read_int(at, end, &n)) || n < 1) return false;
+        to->n[to->rank++] = n;
+        if (at == end) return true;
+        if (*at != 'x') return false;
+    }
+    return false;
+}
+
+static parser begin(const char *text)
+{
+    parser p = { .next = text, .line = 1, .column = 1 };
+    advance(&p);
+    return p;
+}
+
+int network_size(const char *text, shape *to)
+{
+    parser p = begin(text);
+    token t = p.now;
+    advance(&p);
+    if (t.kind == WORD && p.now.kind == END && read_size(&t, to)) return 0;
+    return error_set("'%.60s' is not a size such as 1x28x28", text);
+}
+
+static int read_input(parser *p, shape *input)
+{
+    shape said;
+    skip_lines(p);
+    if (!is(&p->now, "input")) {
+        if (input->rank > 0) return 0;
+        return error_set("the network's input is not known: begin it with a line such as \"input 1x28x28\"");
+    }
+    advance(p);
+    token t = p->now;
+    if (t.kind != WORD || !read_size(&t, &said))
+        return fail(&t, "stands where a size such as 1x28x28 is expected");
+    advance(p);
+    if (p->now.kind != COMMA && p->now.kind != NEWLINE)
+        return fail(&p->now, "stands where a comma or the end of the line is expected");
+    advance(p);
+    if (input->rank > 0 && !shape_equal(*input, said))
+        return fail(&t, "is not the shape of the images, %s", shape_text(*input).text);
+    *input = said;
+    return 0;
+}
+
+net *network_parse(const char *text, shape input)
+{
+    parser p = begin(text);
+    chain c = { 0 };
+    if (read_input(&p, &input)) return NULL;
+    c.y = shape_with_batch(input, 1);
+    if (read_chain(&p, &c) || (p.now.kind != END && fail(&p.now, "closes nothing"))) {
+        drop(&c);
+        return NULL;
+    }
+    net *n = net_new_of(input, c.count, c.layer);
+    c.count = 0; /* they are its own now, or freed */
+    drop(&c);
+    return n;
+}
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = malloc(LONGEST_FILE + 1);
+    size_t length = f && text ? fread(text, 1, LONGEST_FILE + 1, f) : 0;
+    if (!f || (text && ferror(f))) error_set("%.200s: %s", path, strerror(errno));
+    else if (!text) error_set("no memory for a network");
+    else if (length > LONGEST_FILE) error_set("%.200s: longer than %d bytes", path, LONGEST_FILE);
+    else if (memchr(text, 0, length)) error_set("%.200s: not a text", path);
+    else text[length] = '\0';
+    if (f) fclose(f);
+    if (!error_text()) return text;
+    free(text);
+    return NULL;
+}
+
+/* What is no file may look like one. */
+static bool looks_like_path(const char *given)
+{
+    size_t length = strlen(given);
+    return strchr(given, '/') || (length > 4 && strcmp(given + length - 4, ".net") == 0);
+}
+
+net *network_read(const char *given, shape input)
+{
+    struct stat about;
+    if (stat(given, &about) != 0 && !looks_like_path(given)) return network_parse(given, input);
+    char *text = read_file(given);
+    net *n = text ? network_parse(text, input) : NULL;
+    if (text && !n) error_within("%.200s: ", given);
+    free(text);
+    return n;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+/* As few digits as are read back the same. */
+static void put_real(FILE *to, double value)
+{
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    fputs(text, to);
+}
+
+static void put_value(FILE *to, const layer_field *f, const void *at)
+{
+    const int *i = at;
+    switch (f->kind) {
+    case FIELD_INT: fprintf(to, "%d", *i); break;
+    case FIELD_PAIR: fprintf(to, i[0] == i[1] ? "%d" : "%dx%d", i[0], i[1]); break;
+    case FIELD_REAL: put_real(to, *(const double *)at); break;
+    case FIELD_BOOL: fputs("true", to); break;
+    case FIELD_CHOICE: fputs(f->choices[*i], to); break;
+    case FIELD_NAMED: break;
+    }
+}
+
+static bool is_default(const layer_field *f, const void *at)
+{
+    const int *i = at;
+    switch (f->kind) {
+    case FIELD_INT: return *i == (int)f->fallback;
+    case FIELD_PAIR: return i[0] == (int)f->fallback && i[1] == (int)f->fallback;
+    case FIELD_REAL: return *(const double *)at == f->fallback;
+    case FIELD_BOOL: return !*(const bool *)at;
+    case FIELD_CHOICE: return *i == 0;
+    case FIELD_NAMED: break;
+    }
+    return false;
+}
+
+static int write_options(FILE *to, const layer *l)
+{
+    const layer_field *f = NULL;
+    bool named = false;
+    while ((f = next_field(l->type, f))) {
+        const char *at = (const char *)l->options + f->offset;
+        if (f->kind == FIELD_NAMED) return layer_refuse(l, "its %s cannot be said in a text", f->name);
+        named = named || !positional(l->type, f);
+        if (is_default(f, at)) named = true;
+        else if (f->kind == FIELD_BOOL) fprintf(to, " %s", f->name);
+        else {
+            if (named) fprintf(to, " %s=", f->name);
+            else fputc(' ', to);
+            put_value(to, f, at);
+        }
+    }
+    return 0;
+}
+
+static int write_layer(FILE *to, const layer *l);
+
+static int write_chain(FILE *to, int count, layer *const layers[], const char *separator)
+{
+    for (int i = 0; i < count; i++) {
+        if (i) fputs(separator, to);
+        if (write_layer(to, layers[i])) return -1;
+    }
+    return 0;
+}
+
+static bool is_sequence(const layer *l)
+{
+    return strcmp(l->type->name, "sequence") == 0;
+}
+
+static int write_branches(FILE *to, const layer *l)
+{
+    for (int i = 0; i < l->children; i++) {
+        const layer *branch = l->child[i];
+        if (i) fputs(" | ", to);
+        int status = is_sequence(branch) && branch->children > 1
+                         ? write_chain(to, branch->children, branch->child, ", ")
+                         : write_layer(to, branch);
+        if (status) return -1;
+    }
+    return 0;
+}
+
+static int write_layer(FILE *to, const layer *l)
+{
+    bool shipped = false;
+    for (int i = 0; layer_types[i]; i++) shipped = shipped || layer_types[i] == l->type;
+    if (!shipped) return layer_refuse(l, "is a type of one's own, which a text cannot name");
+    fputs(l->type->name, to);
+    if (!l->type->children) return write_options(to, l);
+    fputc('(', to);
+    if (is_sequence(l) ? write_chain(to, l->children, l->child, ", ") : write_branches(to, l)) return -1;
+    fputc(')', to);
+    return 0;
+}
+
+int network_write(const net *n, FILE *to)
+{
+    fputs("input ", to);
+    for (int i = 0; i < n->input.rank; i++) fprintf(to, "%s%td", i ? "x" : "", n->input.n[i]);
+    fputc('\n', to);
+    if (write_chain(to, n->root->children, n->root->child, "\n")) return -1;
+    fputc('\n', to);
+    return 0;
+}
+
+/* ---- what there is ----------------------------------------------------------------------------- */
+
+static void put_field(FILE *to, const layer_type *type, const layer_field *f)
+{
+    bool required = f->fallback == 0 && f->least > 0;
+    if (positional(type, f) && required) {
+        fprintf(to, " %s", f->name);
+        return;
+    }
+    fprintf(to, " [%s", f->name);
+    if (f->kind == FIELD_CHOICE)
+        for (int i = 0; f->choices[i]; i++) fprintf(to, "%c%s", i ? '|' : '=', f->choices[i]);
+    else if (f->kind != FIELD_BOOL) fprintf(to, "=%g", f->fallback);
+    fputc(']', to);
+}
+
+void network_layers(FILE *to)
+{
+    for (int i = 0; layer_types[i]; i++) {
+        const layer_type *type = layer_types[i];
+        if (field_called(type, "function")) continue;
+        fputs(type->name, to);
+        const layer_field *f = NULL;
+        while ((f = next_field(type, f))) put_field(to, type, f);
+        if (type->children)
+            fputs(is_sequence(&(layer){ .type = type }) ? "(layers)" : "(layers | layers)", to);
+        fputc('\n', to);
+    }
+}

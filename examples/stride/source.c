@@ -1,0 +1,335 @@
+/* source.c: a table of kinds, tried in turn: the first that knows a path opens it. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/source.h"
+
+#include "examples/mnist_data.h"
+#include "examples/stride/images.h"
+#include "examples/stride/network.h"
+#include "nn/csv.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LONGEST_PATH = 4096, MOST_PATHS = 16 };
+
+/* ---- paths ------------------------------------------------------------------------------------- */
+
+/* "a,b,c", cut at the commas, unless there is a file of that name. */
+typedef struct paths {
+    char text[LONGEST_PATH];
+    const char *path[MOST_PATHS];
+    int count;
+} paths;
+
+static int cut(const char *given, paths *p)
+{
+    *p = (paths){ .count = 0 };
+    if (strlen(given) >= sizeof p->text) return error_set("%.60s…: a path too long", given);
+    snprintf(p->text, sizeof p->text, "%s", given);
+    bool whole = access(given, F_OK) == 0;
+    for (char *at = p->text; at;) {
+        if (p->count == MOST_PATHS) return error_set("%.150s…: more than %d files", given, MOST_PATHS);
+        p->path[p->count++] = at;
+        at = whole ? NULL : strchr(at, ',');
+        if (at) *at++ = '\0';
+    }
+    for (int i = 0; i < p->count; i++)
+        if (access(p->path[i], R_OK)) return error_set("%.200s: %s", p->path[i], strerror(errno));
+    return 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* Whether path/name, or path/name.gz, is there. */
+static bool there(char to[LONGEST_PATH], const char *in, const char *name)
+{
+    for (int packed = 0; packed < 2; packed++)
+        if (snprintf(to, LONGEST_PATH, "%s/%s%s", in, name, packed ? ".gz" : "") < LONGEST_PATH &&
+            access(to, F_OK) == 0)
+            return true;
+    return false;
+}
+
+/* The ending, .gz left aside: ".csv" of "a.csv.gz". */
+static bool ends(const char *path, const char *ending)
+{
+    size_t length = strlen(path), more = strlen(ending);
+    if (length > 3 && strcmp(path + length - 3, ".gz") == 0) length -= 3;
+    return length > more && strncmp(path + length - more, ending, more) == 0;
+}
+
+static data *keep(source *s, data *d)
+{
+    for (int i = 0; d && i < SOURCE_SETS; i++)
+        if (!s->own[i]) return s->own[i] = d;
+    return d;
+}
+
+static int opened(source *s, const char *what, const char *path)
+{
+    snprintf(s->text, sizeof s->text, "%s in %.250s", what, path);
+    return s->train && !error_text() ? 0 : -1;
+}
+
+/* ---- MNIST and IDX ----------------------------------------------------------------------------- */
+
+static const char *const digits[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
+
+static int take_mnist(source *s, const mnist *m)
+{
+    snprintf(s->text, sizeof s->text, "%s", m->source);
+    s->train = keep(s, m->train);
+    s->test = keep(s, m->test);
+    s->classes = 10;
+    s->name = digits;
+    s->drawn = m->drawn;
+    return 0;
+}
+
+static bool is_mnist(const paths *p)
+{
+    char path[LONGEST_PATH];
+    return p->count == 1 && (there(path, p->path[0], "train-images-idx3-ubyte") ||
+                             there(path, p->path[0], "train-images.idx3-ubyte"));
+}
+
+static int open_mnist(source *s, const paths *p, const source_options *o)
+{
+    (void)o;
+    mnist m;
+    if (mnist_open(&m, p->path[0], "MNIST") || take_mnist(s, &m)) return -1;
+    return opened(s, "MNIST", p->path[0]);
+}
+
+static bool is_idx(const paths *p)
+{
+    unsigned char first[4];
+    const char *name = strrchr(p->path[0], '/');
+    if (strstr(name ? name : p->path[0], "idx3")) return p->count <= 2;
+    FILE *f = p->count == 2 ? fopen(p->path[0], "rb") : NULL;
+    bool found = f && fread(first, 1, 4, f) == 4 && first[0] == 0 && first[1] == 0 && first[2] == 8;
+    if (f) fclose(f);
+    return found;
+}
+
+/* The labels' path: images and idx3 are labels and idx1 there. */
+static int beside(char to[LONGEST_PATH], const char *images)
+{
+    snprintf(to, LONGEST_PATH, "%s", images);
+    char *slash = strrchr(to, '/'), *name = slash ? slash + 1 : to;
+    char *word = strstr(name, "images"), *kind = strstr(name, "idx3");
+    if (!word) return error_set("%.200s: where are its labels? give IMAGES,LABELS", images);
+    memcpy(word, "labels", 6);
+    if (kind) kind[3] = '1';
+    return 0;
+}
+
+static int open_idx(source *s, const paths *p, const source_options *o)
+{
+    (void)o;
+    char labels[LONGEST_PATH];
+    if (p->count == 1 && beside(labels, p->path[0])) return -1;
+    s->train = keep(s, data_idx(p->path[0], p->count == 2 ? p->path[1] : labels));
+    return opened(s, "images", p->path[0]);
+}
+
+/* ---- CIFAR-10 ---------------------------------------------------------------------------------- */
+
+static const char *const things[] = { "airplane", "automobile", "bird",  "cat",  "deer",
+                                      "dog",      "frog",       "horse", "ship", "truck" };
+
+static bool is_cifar10(const paths *p)
+{
+    char path[LONGEST_PATH];
+    return (p->count == 1 && there(path, p->path[0], "data_batch_1.bin")) || ends(p->path[0], ".bin");
+}
+
+static int open_cifar10(source *s, const paths *p, const source_options *o)
+{
+    (void)o;
+    char found[6][LONGEST_PATH], name[32];
+    const char *path[6];
+    int count = 0;
+    s->classes = 10;
+    s->name = things;
+    if (!is_folder(p->path[0])) {
+        s->train = keep(s, data_cifar10(p->path, p->count));
+        return opened(s, "CIFAR-10", p->path[0]);
+    }
+    for (int i = 1; i <= 5; i++) {
+        snprintf(name, sizeof name, "data_batch_%d.bin", i);
+        if (there(found[count], p->path[0], name)) path[count] = found[count], count++;
+    }
+    s->train = keep(s, data_cifar10(path, count));
+    path[0] = found[5];
+    if (s->train && there(found[5], p->path[0], "test_batch.bin")) s->test = keep(s, data_cifar10(path, 1));
+    return opened(s, "CIFAR-10", p->path[0]);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------ */
+
+static int whole(const char *option, const char *text, int *to)
+{
+    char *end;
+    if (!text) return 0;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < INT_MIN || value > INT_MAX)
+        return error_set("--%s: \"%.40s\" is not a whole number", option, text);
+    *to = (int)value;
+    return 0;
+}
+
+static bool is_table(const paths *p)
+{
+    return p->count == 1 && (ends(p->path[0], ".csv") || ends(p->path[0], ".tsv"));
+}
+
+static int open_table(source *s, const paths *p, const source_options *o)
+{
+    csv c = { .delimiter = ends(p->path[0], ".tsv") ? '\t' : ',' };
+    if (whole("label", o->label, &c.label) || whole("targets", o->targets, &c.targets)) return -1;
+    if (c.targets < 0) return error_set("--targets: \"%s\" is less than 0", o->targets);
+    if (o->image && network_size(o->image, &c.image)) return error_within("--image: ");
+    s->train = keep(s, data_csv(p->path[0], c));
+    return opened(s, "a table", p->path[0]);
+}
+
+static bool is_npy(const paths *p)
+{
+    return ends(p->path[0], ".npy");
+}
+
+static int open_npy(source *s, const paths *p, const source_options *o)
+{
+    (void)o;
+    if (p->count != 2) return error_set("%.200s: where are its labels? give X.npy,Y.npy", p->path[0]);
+    s->train = keep(s, data_npy(p->path[0], p->path[1]));
+    return opened(s, "arrays", p->path[0]);
+}
+
+/* ---- pictures ---------------------------------------------------------------------------------- */
+
+static bool is_pictures(const paths *p)
+{
+    char path[LONGEST_PATH];
+    return p->count == 1 && is_folder(p->path[0]) &&
+           (folder_has_classes(p->path[0]) || (there(path, p->path[0], "train") && folder_has_classes(path)));
+}
+
+static int same_classes(const image_folder *a, const image_folder *b, const char *path)
+{
+    bool same = a->classes == b->classes;
+    for (int i = 0; i < a->classes && same; i++) same = strcmp(a->name[i], b->name[i]) == 0;
+    return same ? 0 : error_set("%.200s: its classes are not those of the training part", path);
+}
+
+static int open_folder(image_folder **to, const char *path, const source_options *o)
+{
+    shape size;
+    folder_options options = { .channels = o->colour == 1 ? 1 : o->colour == 2 ? 3 : 0 };
+    if (o->size) {
+        if (network_size(o->size, &size)) return error_within("--size: ");
+        if (size.rank != 2) return error_set("--size: %s is not a height and a width such as 28x28", o->size);
+        options.height = size.n[0];
+        options.width = size.n[1];
+    }
+    *to = calloc(1, sizeof **to);
+    return *to ? folder_open(*to, path, options) : error_set("no memory");
+}
+
+static int open_pictures(source *s, const paths *p, const source_options *o)
+{
+    static const char *const parts[] = { "test", "val", "valid", "validation" };
+    char path[LONGEST_PATH];
+    bool divided = there(path, p->path[0], "train") && folder_has_classes(path);
+    if (open_folder(&s->folder[0], divided ? path : p->path[0], o)) return -1;
+    for (int i = 0; divided && i < 4 && !s->test; i++)
+        if (there(path, p->path[0], parts[i]) && folder_has_classes(path)) {
+            source_options alike = *o;
+            alike.colour = s->folder[0]->set->x.n[0] == 1 ? 1 : 2;
+            if (open_folder(&s->folder[1], path, &alike) || same_classes(s->folder[0], s->folder[1], path))
+                return -1;
+            s->test = s->folder[1]->set;
+        }
+    s->train = s->folder[0]->set;
+    s->classes = s->folder[0]->classes;
+    s->name = (const char *const *)s->folder[0]->name;
+    s->size = o->size;
+    return opened(s, "pictures", p->path[0]);
+}
+
+/* ---- all --------------------------------------------------------------------------------------- */
+
+typedef struct kind {
+    bool (*knows)(const paths *p);
+    int (*open)(source *s, const paths *p, const source_options *o);
+} kind;
+
+static const kind kinds[] = {
+    { is_mnist, open_mnist }, { is_cifar10, open_cifar10 }, { is_table, open_table },
+    { is_npy, open_npy },     { is_idx, open_idx },         { is_pictures, open_pictures },
+};
+
+static int open_path(source *s, const source_options *o)
+{
+    paths p;
+    if (cut(o->data, &p)) return -1;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].knows(&p)) return kinds[i].open(s, &p, o);
+    if (is_folder(p.path[0]))
+        return error_set("%.200s: neither MNIST nor CIFAR-10 nor folders of pictures are in it", p.path[0]);
+    return error_set("%.200s: expected .csv, X.npy,Y.npy, IDX images and labels, or a folder", p.path[0]);
+}
+
+int source_open(source *s, const source_options *o, FILE *messages)
+{
+    *s = (source){ 0 };
+    mnist m;
+    int status = o->data ? open_path(s, o) : mnist_find(&m, messages) || take_mnist(s, &m) ? -1 : 0;
+    if (status) source_close(s);
+    return status;
+}
+
+void source_close(source *s)
+{
+    for (int i = 0; i < SOURCE_SETS; i++) data_free(s->own[i]);
+    for (int i = 0; i < 2; i++) {
+        if (s->folder[i]) folder_close(s->folder[i]);
+        free(s->folder[i]);
+    }
+    *s = (source){ 0 };
+}
+
+/* ---- notes ------------------------------------------------------------------------------------- */
+
+int source_note(net *n, const source_options *o, const source *s)
+{
+    return net_set_note(n, "data", s->drawn ? "drawn digits" : s->text) || net_set_note(n, "size", s->size) ||
+                   net_set_note(n, "label", o->label) || net_set_note(n, "targets", o->targets)
+               ? -1
+               : 0;
+}
+
+void source_recall(source_options *o, const net *n)
+{
+    static char image[64];
+    const shape *x = &n->input;
+    if (!o->size) o->size = net_note_text(n, "size");
+    if (!o->label) o->label = net_note_text(n, "label");
+    if (!o->targets) o->targets = net_note_text(n, "targets");
+    if (x->rank != 3) return;
+    if (!o->image) {
+        snprintf(image, sizeof image, "%tdx%tdx%td", x->n[0], x->n[1], x->n[2]);
+        o->image = image;
+    }
+    if (o->colour == 0) o->colour = x->n[0] == 1 ? 1 : x->n[0] == 3 ? 2 : 0;
+}

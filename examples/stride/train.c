@@ -1,0 +1,428 @@
+/* train.c: stride train: data, a network, and everything between them, from one command line. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/arguments.h"
+#include "examples/curve.h"
+#include "examples/stride/commands.h"
+#include "examples/stride/history.h"
+#include "examples/stride/model.h"
+#include "examples/stride/network.h"
+#include "examples/stride/report.h"
+#include "examples/stride/sets.h"
+#include "examples/stride/source.h"
+#include "nn/stride.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OPTIMS "sgd|adam|adamw|rmsprop"
+#define SCHEDULES "constant|step|cosine|one-cycle"
+
+typedef struct settings {
+    source_options source;
+    const char *net, *validation;
+    double split;
+    long epochs, batch, patience, seed, threads, warmup, cutout;
+    double lr, momentum, weight_decay, label_smoothing, clip, every, gamma;
+    double shift, rotation, scale, shear, flip, noise;
+    int optim, schedule, loss;
+    bool nesterov, raw, quiet;
+    const char *save, *log, *report;
+} settings;
+
+/* All that a run is made of, in the order in which it is made. */
+typedef struct job {
+    const settings *s;
+    source from, held;                 /* the data, and those of --validation */
+    const data *training, *validation; /* parts of them; validation may be NULL */
+    net *net;
+    normalization *scale;
+    data *own[8]; /* sets made of sets */
+    int owned;
+    loss loss;
+    optim *optim;
+    epoch_log *log;
+    history history;
+    train_result result;
+} job;
+
+/* ---- sets -------------------------------------------------------------------------------------- */
+
+/* A set made of another; NULL is a failure already latched. */
+static int own(job *j, const data **to, data *made)
+{
+    if (!made) return -1;
+    j->own[j->owned++] = made;
+    *to = made;
+    return 0;
+}
+
+static int same_classes(const source *a, const source *b)
+{
+    bool same = a->classes == b->classes;
+    for (int i = 0; same && i < a->classes; i++) same = strcmp(a->name[i], b->name[i]) == 0;
+    return same ? 0
+                : error_set("the classes of the validation set, %s, are not those of %s", b->text, a->text);
+}
+
+/* The validation set is what --validation names, a part that --split holds out, or the data's own test part. */
+static int open_data(job *j)
+{
+    const settings *s = j->s;
+    if (source_open(&j->from, &s->source, s->quiet ? NULL : stderr)) return -1;
+    const data *all = j->training = j->from.train;
+    j->validation = j->from.test;
+    if (s->validation) {
+        source_options alike = s->source;
+        alike.data = s->validation;
+        if (all->x.rank == 3 && alike.colour == 0)
+            alike.colour = all->x.n[0] == 1 ? 1 : all->x.n[0] == 3 ? 2 : 0;
+        if (source_open(&j->held, &alike, NULL) || same_classes(&j->from, &j->held)) return -1;
+        j->validation = j->held.train;
+    } else if (s->split > 0) {
+        ptrdiff_t count = (ptrdiff_t)llround(s->split * (double)all->count);
+        if (count < 1 || count >= all->count)
+            return error_set("--split %g of %td samples leaves nothing of one part", s->split, all->count);
+        if (own(j, &j->validation, set_part(all, (uint64_t)s->seed, 0, count)) ||
+            own(j, &j->training, set_part(all, (uint64_t)s->seed, count, all->count - count)))
+            return -1;
+    }
+    if (s->patience > 0 && !j->validation) return error_set("--patience needs --validation or --split");
+    return 0;
+}
+
+static bool augments(const settings *s)
+{
+    return s->shift > 0 || s->rotation > 0 || s->scale > 0 || s->shear > 0 || s->flip > 0 || s->noise > 0 ||
+           s->cutout > 0;
+}
+
+/* What is made up is made up first, and normalised then. */
+static int prepare_data(job *j)
+{
+    const settings *s = j->s;
+    augment a = { .flip = s->flip,
+                  .shear = s->shear,
+                  .rotation = s->rotation,
+                  .scale = s->scale,
+                  .shift = s->shift,
+                  .noise = s->noise,
+                  .cutout = (int)s->cutout,
+                  .seed = (uint64_t)s->seed };
+    bool hot = j->training->y.rank == 0 && !j->loss.classes;
+    ptrdiff_t outputs = j->net->output.n[0];
+    if (!s->raw) j->scale = normalize_measure(j->training);
+    if (augments(s) && own(j, &j->training, data_augment(j->training, a))) return -1;
+    if (j->scale && own(j, &j->training, data_normalize(j->training, j->scale))) return -1;
+    if (hot && own(j, &j->training, set_one_hot(j->training, outputs))) return -1;
+    if (!j->validation || error_text()) return error_text() ? -1 : 0;
+    if (j->scale && own(j, &j->validation, data_normalize(j->validation, j->scale))) return -1;
+    return hot ? own(j, &j->validation, set_one_hot(j->validation, outputs)) : 0;
+}
+
+/* ---- the net and how it learns ----------------------------------------------------------------- */
+
+static int make_net(job *j)
+{
+    const source *from = &j->from;
+    j->net = network_read(j->s->net, j->training->x);
+    if (!j->net) return -1;
+    shape y = j->net->output;
+    if (from->classes > 0 && !shape_equal(y, SHAPE(from->classes)))
+        return error_set("the network gives %s, and there are %d classes: it should end with dense %d",
+                         shape_text(y).text, from->classes, from->classes);
+    if (j->training->y.rank == 0 && y.rank != 1)
+        return error_set("the network gives %s, expected a number for each class: end it with flatten, dense",
+                         shape_text(y).text);
+    if (j->loss.classes && j->training->y.rank > 0)
+        return error_set("--loss cross-entropy is of classes, and the targets are %s: take mse, huber or bce",
+                         shape_text(j->training->y).text);
+    return net_build(j->net, j->s->batch, (uint64_t)j->s->seed);
+}
+
+static optim *make_optim(const settings *s)
+{
+    switch (s->optim) {
+    case 0:
+        return optim_sgd((sgd){ .lr = s->lr > 0 ? s->lr : 0.01,
+                                .momentum = s->momentum,
+                                .weight_decay = s->weight_decay,
+                                .nesterov = s->nesterov });
+    case 1: return optim_adam((adam){ .lr = s->lr, .weight_decay = s->weight_decay });
+    case 2: return optim_adamw((adam){ .lr = s->lr, .weight_decay = s->weight_decay });
+    default:
+        return optim_rmsprop((rmsprop){ .lr = s->lr > 0 ? s->lr : 0.001, .weight_decay = s->weight_decay });
+    }
+}
+
+static schedule make_schedule(const settings *s)
+{
+    schedule after = s->schedule == 1   ? schedule_step(s->every, s->gamma)
+                     : s->schedule == 2 ? schedule_cosine(0)
+                     : s->schedule == 3 ? schedule_one_cycle((one_cycle){ 0 })
+                                        : schedule_constant();
+    return s->warmup > 0 ? schedule_warmup(s->warmup, after) : after;
+}
+
+/* The first interrupt ends the run after its epoch, with all that is saved then; the second ends the program. */
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static void await_interrupt(void)
+{
+    struct sigaction first = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND };
+    sigemptyset(&first.sa_mask);
+    sigaction(SIGINT, &first, NULL);
+}
+
+static bool after_epoch(const train_report *r, void *context)
+{
+    job *j = context;
+    return history_note(r, &j->history) && !interrupted;
+}
+
+static int learn(job *j)
+{
+    const settings *s = j->s;
+    if (s->log && !(j->log = log_open(s->log))) return -1;
+    j->history.log = j->log;
+    j->optim = make_optim(s);
+    await_interrupt();
+    int status = train_run(j->net, j->training,
+                           (train){ .loss = j->loss,
+                                    .optim = j->optim,
+                                    .epochs = (int)s->epochs,
+                                    .batch = s->batch,
+                                    .schedule = make_schedule(s),
+                                    .validation = j->validation,
+                                    .patience = (int)s->patience,
+                                    .clip_norm = s->clip,
+                                    .seed = (uint64_t)s->seed,
+                                    .progress = s->quiet ? NULL : stderr,
+                                    .callback = after_epoch,
+                                    .context = j },
+                           &j->result);
+    int closed = log_close(j->log);
+    j->log = NULL;
+    return status || closed ? -1 : 0;
+}
+
+/* ---- what is left behind ----------------------------------------------------------------------- */
+
+static int save(job *j)
+{
+    net *n = j->net;
+    static const char *const losses[] = { "cross-entropy", "mse", "huber", "bce" };
+    if (source_note(n, &j->s->source, &j->from) || net_set_note(n, "loss", losses[j->s->loss])) return -1;
+    if (j->scale && normalize_note(n, j->scale)) return -1;
+    if (j->from.classes > 0 && classes_note(n, j->from.classes, j->from.name)) return -1;
+    return net_save(n, j->s->save);
+}
+
+static int write_report(job *j, const char *command)
+{
+    char seed[32], samples[80];
+    layer_times times = { 0 };
+    snprintf(seed, sizeof seed, "%ld", j->s->seed);
+    snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
+             j->validation ? j->validation->count : 0);
+    const report_fact facts[] = {
+        { "command", command }, { "data", j->from.text },
+        { "samples", samples }, { "optimizer", j->optim->name },
+        { "seed", seed },       { "saved as", j->s->save },
+        { NULL, NULL },
+    };
+    int status = layer_times_measure(&times, j->net, j->training, j->loss, 0);
+    if (status == 0)
+        status = report_write(j->s->report, &(report){ .network = j->s->net,
+                                                       .facts = facts,
+                                                       .epochs = j->history.epochs,
+                                                       .count = j->history.count,
+                                                       .net = j->net,
+                                                       .loss = j->loss,
+                                                       .validation = j->validation,
+                                                       .classes = j->from.classes ? j->from.name : NULL,
+                                                       .times = &times });
+    layer_times_free(&times);
+    return status;
+}
+
+static void sketch_history(const job *j)
+{
+    int count = j->history.count;
+    double *training = calloc((size_t)count + 1, sizeof *training),
+           *validation = calloc((size_t)count + 1, sizeof *validation);
+    for (int i = 0; i < count && training && validation; i++) {
+        training[i] = j->history.epochs[i].training.loss;
+        validation[i] = j->history.epochs[i].validation.loss;
+    }
+    const curve curves[] = { { "training", training, count }, { "validation", validation, count } };
+    if (count > 1 && training && validation)
+        curve_sketch(stdout, "loss over epochs", curves, j->validation ? 2 : 1, 60, 12);
+    free(training);
+    free(validation);
+}
+
+static void print_result(const job *j)
+{
+    const train_score *score = j->validation ? &j->result.validation : &j->result.training;
+    printf("%s", j->validation ? "validation" : "training");
+    if (!isnan(score->accuracy)) printf(" accuracy=%.4f", score->accuracy);
+    printf(" loss=%.4f epochs=%d seconds=%.2f images_per_second=%.0f\n", score->loss, j->result.epochs,
+           j->result.seconds, j->result.images_per_second);
+}
+
+/* ---- the subcommand ---------------------------------------------------------------------------- */
+
+static int print_head(const job *j)
+{
+    printf("%s: %td samples to train on", j->from.text, j->training->count);
+    if (j->validation) printf(", %td to validate", j->validation->count);
+    printf("\n\n");
+    if (net_summary(j->net, j->s->batch, stdout)) return -1;
+    printf("\n");
+    return fflush(stdout);
+}
+
+/* What would be found out only after the work. */
+static int check_files(const settings *s)
+{
+    if (argument_writable(s->save) || (s->report && argument_writable(s->report))) return -1;
+    return s->log ? log_check(s->log) : 0;
+}
+
+static int train_all(job *j)
+{
+    const settings *s = j->s;
+    j->loss = loss_chosen(s->loss, s->label_smoothing);
+    if (check_files(s) || open_data(j) || make_net(j) || prepare_data(j)) return -1;
+    if (!s->quiet && print_head(j)) return -1;
+    if (learn(j) || save(j)) return -1;
+    if (!s->quiet) {
+        sketch_history(j);
+        printf("saved %s\n", s->save);
+    }
+    if (s->report && write_report(j, "stride train")) return -1;
+    print_result(j);
+    return 0;
+}
+
+static void release(job *j)
+{
+    log_close(j->log);
+    history_free(&j->history);
+    optim_free(j->optim);
+    while (j->owned > 0) data_free(j->own[--j->owned]);
+    normalize_free(j->scale);
+    net_free(j->net);
+    source_close(&j->held);
+    source_close(&j->from);
+}
+
+static int run(const void *settings_, int count, char **operands)
+{
+    const settings *s = settings_;
+    (void)count, (void)operands;
+    job j = { .s = s };
+    if (!s->net)
+        return subcommand_refuse(&command_train, "no network: --net FILE, or --net 'conv 32 3x3, relu, …'");
+    if (s->validation && s->split > 0)
+        return subcommand_refuse(&command_train, "--validation or --split, not both");
+    use_threads(s->threads);
+    train_all(&j);
+    release(&j);
+    return subcommand_end(&command_train);
+}
+
+#define MOST_COUNT 1e9
+
+static const option_row options[] = {
+    { "net", 'n', OPTION_FILE, offsetof(settings, net), "NET",
+      .help = "the network: a file, or its text such as 'conv 32 3x3, relu, maxpool 2, dense 10' (stride "
+              "help network)" },
+    { "network", 0, OPTION_FILE, offsetof(settings, net), "NET" },
+    SOURCE_OPTIONS(settings, source),
+    { "validation", 'V', OPTION_FILE, offsetof(settings, validation), "PATH",
+      .help = "a data set to validate on; without it the test part of --data, where there is one" },
+    { "split", 'S', OPTION_NUMBER, offsetof(settings, split), "X", NULL,
+      "hold out that fraction of the data to validate on", 0, 0.99 },
+    { "epochs", 'e', OPTION_INTEGER, offsetof(settings, epochs), "N", "10", "times through the data", 1,
+      1e6 },
+    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples a step", 1, 65536 },
+    { "lr", 'l', OPTION_NUMBER, offsetof(settings, lr), "X", NULL,
+      "peak learning rate; without it 0.001, and 0.01 for sgd", 0, 1e6 },
+    { "optim", 'O', OPTION_CHOICE, offsetof(settings, optim), OPTIMS, "adam", "the optimizer" },
+    { "momentum", 0, OPTION_NUMBER, offsetof(settings, momentum), "X", "0.9", "of sgd", 0, 1 },
+    { "nesterov", 0, OPTION_FLAG, offsetof(settings, nesterov), .help = "Nesterov's momentum, of sgd" },
+    { "weight-decay", 0, OPTION_NUMBER, offsetof(settings, weight_decay), "X", NULL,
+      "of any optimizer; without it 0, and 0.01 for adamw", 0, 1e6 },
+    { "schedule", 0, OPTION_CHOICE, offsetof(settings, schedule), SCHEDULES, "cosine",
+      "of the learning rate" },
+    { "every", 0, OPTION_NUMBER, offsetof(settings, every), "X", "10", "epochs of a step of the schedule",
+      1e-3, 1e6 },
+    { "gamma", 0, OPTION_NUMBER, offsetof(settings, gamma), "X", "0.1",
+      "the factor of a step of the schedule", 1e-9, 1 },
+    { "warmup", 0, OPTION_INTEGER, offsetof(settings, warmup), "N", NULL,
+      "steps in which the learning rate rises first", 0, MOST_COUNT },
+    { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy", "what is made small" },
+    { "label-smoothing", 0, OPTION_NUMBER, offsetof(settings, label_smoothing), "X", NULL, "of cross-entropy",
+      0, 0.999 },
+    { "clip", 0, OPTION_NUMBER, offsetof(settings, clip), "X", NULL, "clip the gradients' norm to that", 0,
+      1e9 },
+    { "patience", 'P', OPTION_INTEGER, offsetof(settings, patience), "N", NULL,
+      "stop when N epochs did not improve the validation loss, and keep the best", 0, 1e6 },
+    { "shift", 0, OPTION_NUMBER, offsetof(settings, shift), "PX", NULL,
+      "augment: move images by up to that many pixels", 0, 1e4 },
+    { "rotation", 0, OPTION_NUMBER, offsetof(settings, rotation), "DEG", NULL,
+      "augment: turn them by up to that many degrees", 0, 180 },
+    { "scale", 0, OPTION_NUMBER, offsetof(settings, scale), "X", NULL, "augment: by factors of 1 ± X", 0,
+      0.99 },
+    { "shear", 0, OPTION_NUMBER, offsetof(settings, shear), "DEG", NULL,
+      "augment: lean them by up to that many degrees", 0, 89 },
+    { "flip", 0, OPTION_NUMBER, offsetof(settings, flip), "P", NULL,
+      "augment: exchange left and right with that probability", 0, 1 },
+    { "noise", 0, OPTION_NUMBER, offsetof(settings, noise), "X", NULL,
+      "augment: add normal numbers of that deviation", 0, 1e3 },
+    { "cutout", 0, OPTION_INTEGER, offsetof(settings, cutout), "PX", NULL,
+      "augment: cut out a square of that side", 0, 1e4 },
+    { "no-normalize", 0, OPTION_FLAG, offsetof(settings, raw),
+      .help =
+          "leave the input as it is: else each channel gets mean 0 and deviation 1 over the training set" },
+    { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
+      "of parameters, order, augmentation and --split", 0, 1e15 },
+    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,
+      "how many; without it as many as there are", 0, 1024 },
+    { "save", 'o', OPTION_FILE, offsetof(settings, save), "FILE", MODEL_FILE,
+      "where the net goes, with all that using it takes" },
+    { "log", 'L', OPTION_FILE, offsetof(settings, log), "FILE",
+      .help = "a line for each epoch, .csv or .jsonl" },
+    { "report", 'R', OPTION_FILE, offsetof(settings, report), "FILE",
+      .help = "the run as a page to look at, .html" },
+    { "quiet", 'q', OPTION_FLAG, offsetof(settings, quiet), .help = "the result only" },
+    { 0 },
+};
+
+const subcommand command_train = {
+    .name = "train",
+    .what = "Trains a network on a data set and saves it, with all that using it takes.",
+    .usage = "--net NET [--data PATH] [options]",
+    .details = "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends "
+               "the run after "
+               "its epoch, and saves it; a second one ends it at once. One seed gives one result, for any "
+               "number of threads.",
+    .examples =
+        "  stride train --net examples/networks/lenet5.net --epochs 3\n"
+        "  stride train --net 'conv 32 3x3 padding=same, relu, maxpool 2, dense 2' --data pictures \\\n"
+        "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n",
+    .options = options,
+    .size = sizeof(settings),
+    .run = run,
+};
