@@ -34,7 +34,7 @@ WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversio
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
               -Wno-missing-field-initializers -Wno-pass-failed
 
-PROGRAMS := mnist mnist_best predict custom_layer gradcheck views pooling
+PROGRAMS := stride mnist mnist_best predict custom_layer gradcheck views pooling
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -114,8 +114,8 @@ comma    := ,
 OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 ROOT     := $(abspath $(OUT))
 CORE     := $(filter-out nn/onnx_%.c,$(wildcard tensor/*.c layers/*.c nn/*.c)) # and ONNX_CORE, below
-MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c))
-HELPERS  := $(filter-out $(MAINS) %/main.c,$(wildcard examples/*.c examples/stride/*.c))
+MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c)) $(wildcard examples/stride/main.c)
+HELPERS  := $(filter-out $(MAINS),$(wildcard examples/*.c examples/stride/*.c))
 TESTS    := $(wildcard tests/test_*.c)
 TEST_AID := $(filter-out $(TESTS),$(wildcard tests/*.c))
 SCRIPTS  := $(wildcard tests/test_*.sh)
@@ -150,10 +150,15 @@ BENCH_SOURCES := $(filter-out $(if $(DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%
 
 SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX) $(wildcard tests/onnx/*.c)
 
-# Of one precision, $1; the program gradcheck is built in double only.
+# Of one precision, $1; the program gradcheck is built in double only. What the programs share is an archive, from
+# which each takes what it uses. stride of double is stride-double, and lies beside that of float too.
 lib      = $(OUT)/$1/lib$(NAME_$1).a
 shared   = $(OUT)/$1/$(call so,$(NAME_$1),$(VERSION))
-programs = $(filter-out $(OUT)/float/bin/gradcheck,$(MAINS:examples/%.c=$(OUT)/$1/bin/%))
+helpers  = $(OUT)/$1/examples/helpers.a
+stride   = $(OUT)/$1/bin/$(NAME_$1)
+simple   = $(filter-out $(OUT)/float/bin/gradcheck %/main,$(MAINS:examples/%.c=$(OUT)/$1/bin/%))
+programs = $(simple) $(stride)
+TWIN    := $(OUT)/float/bin/stride-double
 tests    = $(TESTS:%.c=$(OUT)/$1/%)
 suites   = $(SUITES:%.c=$(OUT)/$1/%)
 NAME_float  := stride
@@ -180,6 +185,12 @@ TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflag
 ONNX_CFLAGS = $(eval ONNX_CFLAGS := -DSTRIDE_ONNX -isystem $(OUT)/onnx \
                 $(patsubst -I%,-isystem %,$(call ask,--cflags,libprotobuf-c)))$(ONNX_CFLAGS)
 TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS)
+
+# Where libpng and libjpeg are there, stride reads pictures.
+has           = $(shell $(PKG_CONFIG) --exists $1 2>/dev/null && echo $2)
+PICTURE_FLAGS = $(eval PICTURE_FLAGS := $(call has,libpng,-DSTRIDE_PNG) $(call has,libjpeg,-DSTRIDE_JPEG) \
+                  $(patsubst -I%,-isystem %,$(call ask,--cflags,libpng) $(call ask,--cflags,libjpeg)))$(PICTURE_FLAGS)
+PICTURE_LIBS  = $(eval PICTURE_LIBS := $(call ask,--libs,libpng) $(call ask,--libs,libjpeg))$(PICTURE_LIBS)
 
 # OpenMP where the compiler can build with it; its pragmas are comments elsewhere.
 OPENMP ?= $(eval OPENMP := $(shell probe=$$(mktemp); echo 'int main(void) { return omp_get_max_threads() < 1; }' | \
@@ -213,6 +224,8 @@ CFLAGS_tensor_kernel := -ffp-contract=fast
 CFLAGS_layers_conv2d_winograd_transforms := -ffp-contract=fast
 # Of another, what it says when it cannot.
 CFLAGS_nn_onnx := -DSTRIDE_ONNX_MISSING='"$(ONNX_MISSING)"'
+CFLAGS_examples_stride_images = $(PICTURE_FLAGS)
+CFLAGS_examples_stride_main   = -DVERSION='"$(VERSION)"'
 
 say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 
@@ -246,10 +259,14 @@ $(call lib,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 	$$(archive)
 $(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 	$$(call link_shared,$(NAME_$1))
-$(call programs,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(HELPERS:%.c=$(OUT)/$1/%.o) $(call lib,$1)
+$(call helpers,$1): $(HELPERS:%.c=$(OUT)/$1/%.o) $(OUT)/sources
+	$$(archive)
+$(call simple,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(call helpers,$1) $(call lib,$1)
 	$$(link)
-$(call tests,$1): %: %.o $(TEST_AID:%.c=$(OUT)/$1/%.o) $(HELPERS:%.c=$(OUT)/$1/%.o) $(call lib,$1)
-	$$(call link,$$(TEST_LIBS))
+$(call stride,$1): $(OUT)/$1/examples/stride/main.o $(call helpers,$1) $(call lib,$1)
+	$$(call link,$$(PICTURE_LIBS))
+$(call tests,$1): %: %.o $(TEST_AID:%.c=$(OUT)/$1/%.o) $(call helpers,$1) $(call lib,$1)
+	$$(call link,$$(PICTURE_LIBS) $$(TEST_LIBS))
 $(OUT)/$1/tests/test_onnx: $(OUT)/$1/tests/onnx/samples.o
 $(call suites,$1): %: %.o $(SUITE_AID:%.c=$(OUT)/$1/%.o) $(TEST_AID:%.c=$(OUT)/$1/%.o) $(call lib,$1)
 	$$(call link,$$(TEST_LIBS))
@@ -283,9 +300,9 @@ endif
 # list of sources, after which the libraries are made again. The + keeps make -n truthful.
 hold = @mkdir -p $(@D); echo $1 | cmp -s - $@ || echo $1 >$@
 $(OUT)/flags: FORCE
-	+$(call hold,$(call quoted,$(COMPILE) : $(LINK) : $(VERSION) $(ONNX_MISSING)))
+	+$(call hold,$(call quoted,$(COMPILE) : $(LINK) : $(VERSION) $(ONNX_MISSING) : $(PICTURE_FLAGS)))
 $(OUT)/sources: FORCE
-	+$(call hold,$(call quoted,$(CORE)))
+	+$(call hold,$(call quoted,$(CORE) $(HELPERS)))
 
 OBJECTS := $(filter-out $(OUT)/float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o))) \
            $(BENCH_SOURCES:%.c=$(OUT)/float/%.o)
@@ -299,7 +316,11 @@ all: lib programs ## build the libraries and the programs
 
 lib: $(call lib,$(PRECISION)) $(call shared,$(PRECISION)) ## build libstride, or libstride-double with PRECISION=double
 
-programs: $(call programs,$(PRECISION)) $(filter %/gradcheck,$(call programs,double)) ## build the programs of examples/
+programs: $(call programs,$(PRECISION)) $(filter %/gradcheck,$(call programs,double)) $(TWIN) ## build the programs of examples/
+
+$(TWIN): $(call stride,double)
+	@mkdir -p $(@D)
+	@ln -sf ../../double/bin/$(@F) $@
 
 # The lines that say how to run a program, for `make help`; others of PROGRAMS run likewise.
 mnist: ## train on MNIST (and build predict, which reads what it saves)
@@ -311,8 +332,9 @@ gradcheck: ## compare every layer's gradient with finite differences, in double
 # Threads that soon sleep while they wait, where nobody says how they are to wait: on idle cores that costs little, on
 # busy ones a thread that waits awake keeps the one that it waits for from running.
 WAITING = $(if $(OMP_WAIT_POLICY),,GOMP_SPINCOUNT=$${GOMP_SPINCOUNT:-10000})
-$(filter-out gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
+$(filter-out stride gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
 	@$(WAITING) $<
+stride: $(call stride,$(PRECISION)) $(TWIN) ## build the program for daily use, build/float/bin/stride
 gradcheck: $(OUT)/double/bin/gradcheck
 	@$<
 
@@ -379,7 +401,7 @@ IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROO
     LIB_DOUBLE="$(abspath $(call lib,double))" CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
     CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(OPENMP) $(CFLAGS)) LIBS=$(call quoted,$(LIBS)) \
     SANITIZE=$(call quoted,$(SANITIZE))
-FOR_SCRIPT := $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p)) \
+FOR_SCRIPT := $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p)) \
               $(foreach b,bench scaling stride_peer,$(OUT)/float/bench/$b)
 
 # The tests $3 of precision $2 leave their counts in folder $1; the environment $4 is theirs besides.

@@ -23,6 +23,6 @@ extern const char network_help[], network_example[];
 /* The man page, from the same tables. */
 void write_manual(FILE *to);
 
-#define SUBCOMMAND_VERSION "0.1.0"
+const char *program_version(void); /* "0.1.0" */
 
 #endif

@@ -195,7 +195,7 @@ void write_manual(FILE *to)
     fprintf(to,
             ".TH STRIDE 1 \"\" \"stride %s\"\n.SH NAME\nstride \\- train, evaluate and use small neural "
             "networks\n",
-            SUBCOMMAND_VERSION);
+            program_version());
     fputs(
         ".SH SYNOPSIS\n.B stride\n.I subcommand\n.RI [ options ]\n.br\n.B stride help\n.RI [ subcommand ]\n",
         to);

@@ -1,19 +1,19 @@
 /* eval.c: stride eval: a saved net on a data set. */
 #include "examples/stride/commands.h"
 #include "examples/stride/scores.h"
-#include "examples/stride/source.h"
+#include "examples/stride/dataset.h"
 
 #include <string.h>
 
 typedef struct settings {
-    source_options source;
+    dataset_options source;
     const char *model;
     int part;
     long batch, threads;
     bool json;
 } settings;
 
-static int show(const model *m, const settings *s, const source *from, const scores *found)
+static int show(const model *m, const settings *s, const dataset *from, const scores *found)
 {
     if (!s->json) {
         printf("%s: %td samples of %s\n\n", s->model, found->count, from->text);
@@ -34,13 +34,13 @@ static int show(const model *m, const settings *s, const source *from, const sco
 static int evaluate(const settings *s)
 {
     model m;
-    source from = { 0 };
+    dataset from = { 0 };
     scores found = { 0 };
-    source_options options = s->source;
+    dataset_options options = s->source;
     data *normal = NULL;
     if (model_open(&m, s->model, s->batch)) return -1;
-    source_recall(&options, m.net);
-    if (source_open(&from, &options, stderr) == 0) {
+    dataset_recall(&options, m.net);
+    if (dataset_open(&from, &options, stderr) == 0) {
         const char *trained_on = net_note_text(m.net, "data");
         if (trained_on && !s->source.data && (strcmp(trained_on, "drawn digits") == 0) != from.drawn)
             fprintf(stderr, "stride eval: the net was trained on %s, these are %s\n", trained_on, from.text);
@@ -51,7 +51,7 @@ static int evaluate(const settings *s)
     }
     scores_free(&found);
     data_free(normal);
-    source_close(&from);
+    dataset_close(&from);
     model_close(&m);
     return error_text() ? -1 : 0;
 }
@@ -68,7 +68,7 @@ static int run(const void *settings_, int count, char **operands)
 static const option_row options[] = {
     { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE,
       "a net that stride train saved" },
-    SOURCE_OPTIONS(settings, source),
+    DATASET_OPTIONS(settings, source),
     { "part", 'p', OPTION_CHOICE, offsetof(settings, part), "auto|train|test", "auto",
       "of data that have a test part: that, or" },
     { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images at a time", 1, 65536 },

@@ -21,6 +21,11 @@ const subcommand *const subcommands[] = {
 
 static const subcommand nothing = { .name = "" }; /* what messages before a subcommand are from */
 
+const char *program_version(void)
+{
+    return VERSION;
+}
+
 void use_threads(long count)
 {
 #ifdef _OPENMP
@@ -61,6 +66,7 @@ const char network_help[] =
     "residual(conv 16 3x3 padding=1, relu) adds its input to what is inside; residual(body | projection) "
     "adds what the "
     "projection makes of it. concat(a | b) puts the channels of both one after another. They nest.\n\n"
+    "A pool without a kernel (0) takes the whole image as its window; its stride is the kernel unless given.\n\n"
     "A flatten is put before a dense that is given images.\n";
 
 const char network_example[] = "  input 1x28x28\n"
@@ -150,7 +156,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (strcmp(name, "--version") == 0) {
-        printf("stride %s\n", SUBCOMMAND_VERSION);
+        printf("stride %s\n", program_version());
         return subcommand_end(&nothing);
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";

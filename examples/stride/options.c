@@ -24,12 +24,13 @@ const char *subcommand_title(const subcommand *c)
 int subcommand_refuse(const subcommand *c, const char *format, ...)
 {
     const char *title = subcommand_title(c);
+    char text[1024];
     va_list arguments;
-    fprintf(stderr, "%s: ", title);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "; try: %s --help\n", title);
+    bool asks = text[0] && text[strlen(text) - 1] == '?';
+    fprintf(stderr, "%s: %s%s: %s --help\n", title, text, asks ? " Try" : "; try", title);
     return 2;
 }
 

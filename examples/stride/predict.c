@@ -4,7 +4,7 @@
 #include "examples/stride/images.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
-#include "examples/stride/source.h"
+#include "examples/stride/dataset.h"
 #include "tensor/npy.h"
 
 #include <jansson.h>
@@ -15,7 +15,7 @@
 enum { BAR = 40, MOST_BARS = 64 };
 
 typedef struct settings {
-    source_options source;
+    dataset_options source;
     const char *model, *index;
     long top, threads;
     bool resize, invert, json;
@@ -192,14 +192,14 @@ static int arrays(const model *m, const settings *s, const char *path, json_t *l
 
 static int sample(const model *m, const settings *s, json_t *list)
 {
-    source from;
-    source_options options = s->source;
-    source_recall(&options, m->net);
+    dataset from;
+    dataset_options options = s->source;
+    dataset_recall(&options, m->net);
     char *end;
     long i = s->index ? strtol(s->index, &end, 10) : 0;
     if (s->index && (*end || end == s->index))
         return error_set("--index: \"%.40s\" is not a whole number", s->index);
-    if (source_open(&from, &options, stderr)) return -1;
+    if (dataset_open(&from, &options, stderr)) return -1;
     const data *d = from.test ? from.test : from.train;
     tensor x = tensor_new(shape_with_batch(d->x, 1)), y = tensor_new(shape_with_batch(d->y, 1));
     if (i < 0 || i >= d->count) error_set("--index: sample %ld of %td; the first is 0", i, d->count);
@@ -215,7 +215,7 @@ static int sample(const model *m, const settings *s, json_t *list)
     }
     tensor_free(x);
     tensor_free(y);
-    source_close(&from);
+    dataset_close(&from);
     return error_text() ? -1 : 0;
 }
 
@@ -262,7 +262,7 @@ static const option_row options[] = {
       .help = "make pictures as high and wide as the net takes" },
     { "invert", 'v', OPTION_FLAG, offsetof(settings, invert), .help = "exchange black and white first" },
     { "json", 'j', OPTION_FLAG, offsetof(settings, json), .help = "print JSON" },
-    SOURCE_OPTIONS(settings, source),
+    DATASET_OPTIONS(settings, source),
     { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,
       "how many; without it as many as there are", 0, 1024 },
     { 0 },

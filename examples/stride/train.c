@@ -8,7 +8,7 @@
 #include "examples/stride/network.h"
 #include "examples/stride/report.h"
 #include "examples/stride/sets.h"
-#include "examples/stride/source.h"
+#include "examples/stride/dataset.h"
 #include "nn/stride.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define SCHEDULES "constant|step|cosine|one-cycle"
 
 typedef struct settings {
-    source_options source;
+    dataset_options source;
     const char *net, *validation;
     double split;
     long epochs, batch, patience, seed, threads, warmup, cutout;
@@ -36,7 +36,7 @@ typedef struct settings {
 /* All that a run is made of, in the order in which it is made. */
 typedef struct job {
     const settings *s;
-    source from, held;                 /* the data, and those of --validation */
+    dataset from, held;                /* the data, and those of --validation */
     const data *training, *validation; /* parts of them; validation may be NULL */
     net *net;
     normalization *scale;
@@ -60,7 +60,7 @@ static int own(job *j, const data **to, data *made)
     return 0;
 }
 
-static int same_classes(const source *a, const source *b)
+static int same_classes(const dataset *a, const dataset *b)
 {
     bool same = a->classes == b->classes;
     for (int i = 0; same && i < a->classes; i++) same = strcmp(a->name[i], b->name[i]) == 0;
@@ -72,15 +72,15 @@ static int same_classes(const source *a, const source *b)
 static int open_data(job *j)
 {
     const settings *s = j->s;
-    if (source_open(&j->from, &s->source, s->quiet ? NULL : stderr)) return -1;
+    if (dataset_open(&j->from, &s->source, s->quiet ? NULL : stderr)) return -1;
     const data *all = j->training = j->from.train;
     j->validation = j->from.test;
     if (s->validation) {
-        source_options alike = s->source;
+        dataset_options alike = s->source;
         alike.data = s->validation;
         if (all->x.rank == 3 && alike.colour == 0)
             alike.colour = all->x.n[0] == 1 ? 1 : all->x.n[0] == 3 ? 2 : 0;
-        if (source_open(&j->held, &alike, NULL) || same_classes(&j->from, &j->held)) return -1;
+        if (dataset_open(&j->held, &alike, NULL) || same_classes(&j->from, &j->held)) return -1;
         j->validation = j->held.train;
     } else if (s->split > 0) {
         ptrdiff_t count = (ptrdiff_t)llround(s->split * (double)all->count);
@@ -127,7 +127,7 @@ static int prepare_data(job *j)
 
 static int make_net(job *j)
 {
-    const source *from = &j->from;
+    const dataset *from = &j->from;
     j->net = network_read(j->s->net, j->training->x);
     if (!j->net) return -1;
     shape y = j->net->output;
@@ -221,7 +221,7 @@ static int save(job *j)
 {
     net *n = j->net;
     static const char *const losses[] = { "cross-entropy", "mse", "huber", "bce" };
-    if (source_note(n, &j->s->source, &j->from) || net_set_note(n, "loss", losses[j->s->loss])) return -1;
+    if (dataset_note(n, &j->s->source, &j->from) || net_set_note(n, "loss", losses[j->s->loss])) return -1;
     if (j->scale && normalize_note(n, j->scale)) return -1;
     if (j->from.classes > 0 && classes_note(n, j->from.classes, j->from.name)) return -1;
     return net_save(n, j->s->save);
@@ -323,8 +323,8 @@ static void release(job *j)
     while (j->owned > 0) data_free(j->own[--j->owned]);
     normalize_free(j->scale);
     net_free(j->net);
-    source_close(&j->held);
-    source_close(&j->from);
+    dataset_close(&j->held);
+    dataset_close(&j->from);
 }
 
 static int run(const void *settings_, int count, char **operands)
@@ -349,7 +349,7 @@ static const option_row options[] = {
       .help = "the network: a file, or its text such as 'conv 32 3x3, relu, maxpool 2, dense 10' (stride "
               "help network)" },
     { "network", 0, OPTION_FILE, offsetof(settings, net), "NET" },
-    SOURCE_OPTIONS(settings, source),
+    DATASET_OPTIONS(settings, source),
     { "validation", 'V', OPTION_FILE, offsetof(settings, validation), "PATH",
       .help = "a data set to validate on; without it the test part of --data, where there is one" },
     { "split", 'S', OPTION_NUMBER, offsetof(settings, split), "X", NULL,

@@ -1,6 +1,6 @@
-/* source.c: a table of kinds, tried in turn: the first that knows a path opens it. */
+/* dataset.c: a table of kinds, tried in turn: the first that knows a path opens it. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/source.h"
+#include "examples/stride/dataset.h"
 
 #include "examples/mnist_data.h"
 #include "examples/stride/images.h"
@@ -66,14 +66,14 @@ static bool ends(const char *path, const char *ending)
     return length > more && strncmp(path + length - more, ending, more) == 0;
 }
 
-static data *keep(source *s, data *d)
+static data *keep(dataset *s, data *d)
 {
-    for (int i = 0; d && i < SOURCE_SETS; i++)
+    for (int i = 0; d && i < DATASET_SETS; i++)
         if (!s->own[i]) return s->own[i] = d;
     return d;
 }
 
-static int opened(source *s, const char *what, const char *path)
+static int opened(dataset *s, const char *what, const char *path)
 {
     snprintf(s->text, sizeof s->text, "%s in %.250s", what, path);
     return s->train && !error_text() ? 0 : -1;
@@ -83,7 +83,7 @@ static int opened(source *s, const char *what, const char *path)
 
 static const char *const digits[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
 
-static int take_mnist(source *s, const mnist *m)
+static int take_mnist(dataset *s, const mnist *m)
 {
     snprintf(s->text, sizeof s->text, "%s", m->source);
     s->train = keep(s, m->train);
@@ -101,7 +101,7 @@ static bool is_mnist(const paths *p)
                              there(path, p->path[0], "train-images.idx3-ubyte"));
 }
 
-static int open_mnist(source *s, const paths *p, const source_options *o)
+static int open_mnist(dataset *s, const paths *p, const dataset_options *o)
 {
     (void)o;
     mnist m;
@@ -132,7 +132,7 @@ static int beside(char to[LONGEST_PATH], const char *images)
     return 0;
 }
 
-static int open_idx(source *s, const paths *p, const source_options *o)
+static int open_idx(dataset *s, const paths *p, const dataset_options *o)
 {
     (void)o;
     char labels[LONGEST_PATH];
@@ -152,7 +152,7 @@ static bool is_cifar10(const paths *p)
     return (p->count == 1 && there(path, p->path[0], "data_batch_1.bin")) || ends(p->path[0], ".bin");
 }
 
-static int open_cifar10(source *s, const paths *p, const source_options *o)
+static int open_cifar10(dataset *s, const paths *p, const dataset_options *o)
 {
     (void)o;
     char found[6][LONGEST_PATH], name[32];
@@ -193,7 +193,7 @@ static bool is_table(const paths *p)
     return p->count == 1 && (ends(p->path[0], ".csv") || ends(p->path[0], ".tsv"));
 }
 
-static int open_table(source *s, const paths *p, const source_options *o)
+static int open_table(dataset *s, const paths *p, const dataset_options *o)
 {
     csv c = { .delimiter = ends(p->path[0], ".tsv") ? '\t' : ',' };
     if (whole("label", o->label, &c.label) || whole("targets", o->targets, &c.targets)) return -1;
@@ -208,7 +208,7 @@ static bool is_npy(const paths *p)
     return ends(p->path[0], ".npy");
 }
 
-static int open_npy(source *s, const paths *p, const source_options *o)
+static int open_npy(dataset *s, const paths *p, const dataset_options *o)
 {
     (void)o;
     if (p->count != 2) return error_set("%.200s: where are its labels? give X.npy,Y.npy", p->path[0]);
@@ -232,7 +232,7 @@ static int same_classes(const image_folder *a, const image_folder *b, const char
     return same ? 0 : error_set("%.200s: its classes are not those of the training part", path);
 }
 
-static int open_folder(image_folder **to, const char *path, const source_options *o)
+static int open_folder(image_folder **to, const char *path, const dataset_options *o)
 {
     shape size;
     folder_options options = { .channels = o->colour == 1 ? 1 : o->colour == 2 ? 3 : 0 };
@@ -246,7 +246,7 @@ static int open_folder(image_folder **to, const char *path, const source_options
     return *to ? folder_open(*to, path, options) : error_set("no memory");
 }
 
-static int open_pictures(source *s, const paths *p, const source_options *o)
+static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
 {
     static const char *const parts[] = { "test", "val", "valid", "validation" };
     char path[LONGEST_PATH];
@@ -254,7 +254,7 @@ static int open_pictures(source *s, const paths *p, const source_options *o)
     if (open_folder(&s->folder[0], divided ? path : p->path[0], o)) return -1;
     for (int i = 0; divided && i < 4 && !s->test; i++)
         if (there(path, p->path[0], parts[i]) && folder_has_classes(path)) {
-            source_options alike = *o;
+            dataset_options alike = *o;
             alike.colour = s->folder[0]->set->x.n[0] == 1 ? 1 : 2;
             if (open_folder(&s->folder[1], path, &alike) || same_classes(s->folder[0], s->folder[1], path))
                 return -1;
@@ -271,7 +271,7 @@ static int open_pictures(source *s, const paths *p, const source_options *o)
 
 typedef struct kind {
     bool (*knows)(const paths *p);
-    int (*open)(source *s, const paths *p, const source_options *o);
+    int (*open)(dataset *s, const paths *p, const dataset_options *o);
 } kind;
 
 static const kind kinds[] = {
@@ -279,7 +279,7 @@ static const kind kinds[] = {
     { is_npy, open_npy },     { is_idx, open_idx },         { is_pictures, open_pictures },
 };
 
-static int open_path(source *s, const source_options *o)
+static int open_path(dataset *s, const dataset_options *o)
 {
     paths p;
     if (cut(o->data, &p)) return -1;
@@ -290,28 +290,28 @@ static int open_path(source *s, const source_options *o)
     return error_set("%.200s: expected .csv, X.npy,Y.npy, IDX images and labels, or a folder", p.path[0]);
 }
 
-int source_open(source *s, const source_options *o, FILE *messages)
+int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
 {
-    *s = (source){ 0 };
+    *s = (dataset){ 0 };
     mnist m;
     int status = o->data ? open_path(s, o) : mnist_find(&m, messages) || take_mnist(s, &m) ? -1 : 0;
-    if (status) source_close(s);
+    if (status) dataset_close(s);
     return status;
 }
 
-void source_close(source *s)
+void dataset_close(dataset *s)
 {
-    for (int i = 0; i < SOURCE_SETS; i++) data_free(s->own[i]);
+    for (int i = 0; i < DATASET_SETS; i++) data_free(s->own[i]);
     for (int i = 0; i < 2; i++) {
         if (s->folder[i]) folder_close(s->folder[i]);
         free(s->folder[i]);
     }
-    *s = (source){ 0 };
+    *s = (dataset){ 0 };
 }
 
 /* ---- notes ------------------------------------------------------------------------------------- */
 
-int source_note(net *n, const source_options *o, const source *s)
+int dataset_note(net *n, const dataset_options *o, const dataset *s)
 {
     return net_set_note(n, "data", s->drawn ? "drawn digits" : s->text) || net_set_note(n, "size", s->size) ||
                    net_set_note(n, "label", o->label) || net_set_note(n, "targets", o->targets)
@@ -319,7 +319,7 @@ int source_note(net *n, const source_options *o, const source *s)
                : 0;
 }
 
-void source_recall(source_options *o, const net *n)
+void dataset_recall(dataset_options *o, const net *n)
 {
     static char image[64];
     const shape *x = &n->input;

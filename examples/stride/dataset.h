@@ -1,4 +1,4 @@
-/* source.h: data sets by path: what is there says what it is.
+/* dataset.h: data sets by path: what is there says what it is.
  *
  *     nothing                     MNIST, looked for as `make mnist` does
  *     a folder                    MNIST's IDX files, CIFAR-10's binary files, or a folder of pictures for each class,
@@ -7,23 +7,23 @@
  *     IMAGES,LABELS               a pair of IDX files or of NumPy's, X.npy,Y.npy
  *     NAME.csv, .tsv [.gz]        a table
  *     NAME.bin[,NAME.bin...]      CIFAR-10's */
-#ifndef STRIDE_EXAMPLES_STRIDE_SOURCE_H
-#define STRIDE_EXAMPLES_STRIDE_SOURCE_H
+#ifndef STRIDE_EXAMPLES_STRIDE_DATASET_H
+#define STRIDE_EXAMPLES_STRIDE_DATASET_H
 
 #include "examples/stride/options.h"
 #include "nn/data.h"
 #include "nn/net.h"
 
 /* As given on a command line; NULL: not. */
-typedef struct source_options {
+typedef struct dataset_options {
     const char *data;
     const char *size, *image;    /* HxW of pictures, CxHxW of a table's rows */
     const char *label, *targets; /* a table's columns */
     int colour;                  /* of pictures: as the files are, grey, rgb */
-} source_options;
+} dataset_options;
 
 /* Their rows, in a table of options whose settings have them as member `m`. */
-#define SOURCE_OPTIONS(settings, m)                                                                          \
+#define DATASET_OPTIONS(settings, m)                                                                         \
     { "data",                                                                                                \
       'd',                                                                                                   \
       OPTION_FILE,                                                                                           \
@@ -53,9 +53,9 @@ typedef struct source_options {
             .help = "K columns from --label on are numbers to predict, not a class"                          \
     }
 
-enum { SOURCE_SETS = 8 };
+enum { DATASET_SETS = 8 };
 
-typedef struct source {
+typedef struct dataset {
     char text[320];     /* "MNIST in data/mnist" */
     data *train, *test; /* test: NULL where there is none */
     int classes;        /* that have names, or 0 */
@@ -63,17 +63,17 @@ typedef struct source {
     const char *size; /* that pictures were made of, or NULL */
     bool drawn;       /* no MNIST found */
 
-    data *own[SOURCE_SETS]; /* what is freed with it */
+    data *own[DATASET_SETS]; /* what is freed with it */
     struct image_folder *folder[2];
-} source;
+} dataset;
 
 /* `messages` hears where MNIST was looked for. -1 with an error, and nothing to close. */
-int source_open(source *s, const source_options *o, FILE *messages);
-void source_close(source *s);
+int dataset_open(dataset *s, const dataset_options *o, FILE *messages);
+void dataset_close(dataset *s);
 
 /* How a net's data were read, as its notes, so that nobody needs to say it again; and those that are not given,
  * by a net's notes and its input. */
-int source_note(net *n, const source_options *o, const source *s);
-void source_recall(source_options *o, const net *n);
+int dataset_note(net *n, const dataset_options *o, const dataset *s);
+void dataset_recall(dataset_options *o, const net *n);
 
 #endif
