@@ -384,6 +384,7 @@ int train_run(net *n, const data *d, train options, train_result *result)
                                .lr = r.o.optim->lr };
     r.progress = progress_begin(r.o.progress);
     int status = allocate(&r) ? -1 : epochs(&r, result);
+    progress_end(&r.progress);
     result->steps = r.report.step;
     result->seconds = r.training_seconds;
     release(&r);

@@ -66,7 +66,8 @@ const char network_help[] =
     "residual(conv 16 3x3 padding=1, relu) adds its input to what is inside; residual(body | projection) "
     "adds what the "
     "projection makes of it. concat(a | b) puts the channels of both one after another. They nest.\n\n"
-    "A pool without a kernel (0) takes the whole image as its window; its stride is the kernel unless given.\n\n"
+    "A pool without a kernel (0) takes the whole image as its window; its stride is the kernel unless "
+    "given.\n\n"
     "A flatten is put before a dense that is given images.\n";
 
 const char network_example[] = "  input 1x28x28\n"

@@ -1,0 +1,391 @@
+/* test_network.c: networks as text: what each says, what each that is wrong is told, and back into text. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/nearest.h"
+#include "examples/stride/network.h"
+#include "tests/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGE SHAPE(2, 8, 8)
+
+/* ---- texts that are right ------------------------------------------------------------------------ */
+
+/* The layers of a net, as layer_describe has them, a space between them; what a layer holds in braces. */
+static void describe(const layer *l, char *to, size_t size)
+{
+    for (int i = 0; i < l->children; i++) {
+        size_t used = strlen(to);
+        snprintf(to + used, size - used, "%s", i ? " " : "");
+        used = strlen(to);
+        layer_describe(l->child[i], to + used, size - used);
+        if (!l->child[i]->children) continue;
+        used = strlen(to);
+        snprintf(to + used, size - used, "{");
+        describe(l->child[i], to, size);
+        used = strlen(to);
+        snprintf(to + used, size - used, "}");
+    }
+}
+
+typedef struct example {
+    const char *text, *layers;
+} example;
+
+static const example right[] = {
+    { "relu", "relu" },
+    { "relu,", "relu" },
+    { "\n\n relu\t,\r\n\n tanh # done", "relu tanh" },
+    { "# first\nrelu # one, two\n# third", "relu" },
+    { "conv 3 5x3", "conv2d(out_channels=3, kernel=5x3)" },
+    { "conv2d 3 5", "conv2d(out_channels=3, kernel=5x5)" },
+    { "conv kernel=3 out_channels=4", "conv2d(out_channels=4, kernel=3x3)" },
+    { "conv 4 kernel = 3x1", "conv2d(out_channels=4, kernel=3x1)" },
+    { "conv 4 3 stride=2x1 padding=1 groups=2 no_bias",
+      "conv2d(out_channels=4, kernel=3x3, stride=2x1, padding=1x1, groups=2, no_bias)" },
+    { "conv 4 3 no_bias=false", "conv2d(out_channels=4, kernel=3x3)" },
+    { "conv 4 3 no_bias=true", "conv2d(out_channels=4, kernel=3x3, no_bias)" },
+    { "conv 4 3 padding=0", "conv2d(out_channels=4, kernel=3x3)" },
+    { "conv_transpose 3 2 stride=2", "conv_transpose2d(out_channels=3, kernel=2x2, stride=2x2)" },
+    { "maxpool 2", "maxpool(kernel=2x2)" },
+    { "maxpool", "maxpool" },
+    { "maxpool 3 stride=1 padding=same", "maxpool(kernel=3x3, stride=1x1, padding=1x1)" },
+    { "maxpool 3 ceil_mode pad_value=lowest", "maxpool(kernel=3x3, ceil_mode, pad_value=lowest)" },
+    { "lppool 2 p=3", "lppool(kernel=2x2, p=3)" },
+    { "dropout 0.25", "dropout(p=0.25)" },
+    { "dropout .5, dropout p=5e-1", "dropout(p=0.5) dropout(p=0.5)" },
+    { "leaky_relu 0.2", "leaky_relu(slope=0.2)" },
+    { "pad 1 width=2x3 mode=reflect", "pad2d(height=1x1, width=2x3, mode=reflect)" },
+    { "pad value=-1.5 height=1x0", "pad2d(height=1x0, value=-1.5)" },
+    { "groupnorm 2 epsilon=1e-3", "groupnorm(groups=2, epsilon=0.001)" },
+    { "upsample 2 mode=bilinear align_corners", "upsample(scale=2x2, mode=bilinear, align_corners)" },
+    { "dense 10", "flatten dense(out_features=10)" },
+    { "flatten, linear 10", "flatten dense(out_features=10)" },
+    { "dense 7, relu, dense 3 no_bias", "flatten dense(out_features=7) relu dense(out_features=3, no_bias)" },
+    { "conv 4 5x3 dilation=1x2 padding=same",
+      "conv2d(out_channels=4, kernel=5x3, padding=2x2, dilation=1x2)" },
+    { "conv 4 padding=same kernel=3", "conv2d(out_channels=4, kernel=3x3, padding=1x1)" },
+    { "3x(relu)", "relu relu relu" },
+    { "2x(conv 2 1, 2x(relu,\n tanh))", "conv2d(out_channels=2, kernel=1x1) relu tanh relu tanh "
+                                        "conv2d(out_channels=2, kernel=1x1) relu tanh relu tanh" },
+    { "residual(relu)", "residual{relu}" },
+    { "residual(conv 2 3 padding=1, relu)",
+      "residual{sequence{conv2d(out_channels=2, kernel=3x3, padding=1x1) relu}}" },
+    { "residual(conv 4 1 | conv 4 1 no_bias)", "residual{conv2d(out_channels=4, kernel=1x1) "
+                                               "conv2d(out_channels=4, kernel=1x1, no_bias)}" },
+    { "concat(conv 1 1 | identity | relu, tanh), relu",
+      "concat{conv2d(out_channels=1, kernel=1x1) identity sequence{relu tanh}} relu" },
+    { "residual(residual(concat(2x(relu) | maxpool 3 stride=1 padding=1), conv 2 1))",
+      "residual{residual{sequence{concat{sequence{relu relu} maxpool(kernel=3x3, stride=1x1, padding=1x1)} "
+      "conv2d(out_channels=2, kernel=1x1)}}}" },
+    { "sequence(relu, tanh), sequence(relu)", "sequence{relu tanh} sequence{relu}" },
+    { "residual(sequence(relu, sequence(tanh)))", "residual{sequence{relu sequence{tanh}}}" },
+    { "input 2x8x8, relu", "relu" },
+    { "# a net\n input 2x8x8\nrelu", "relu" },
+};
+
+static void texts_say_what_they_say(void **state)
+{
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        char layers[1024] = "";
+        about("%s", right[i].text);
+        net *n = network_parse(right[i].text, IMAGE);
+        if (n) describe(n->root, layers, sizeof layers);
+        assert_null(error_text());
+        assert_string_equal(layers, right[i].layers);
+        net_free(n);
+    }
+}
+
+static char *written(const net *n)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    assert_int_equal(network_write(n, f), 0);
+    fclose(f);
+    return text;
+}
+
+static void what_is_written_reads_back(void **state)
+{
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        char layers[1024] = "";
+        about("%s", right[i].text);
+        net *n = network_parse(right[i].text, IMAGE);
+        char *text = written(n);
+        net *again = network_parse(text, (shape){ 0 }); /* it says its input */
+        assert_non_null(again);
+        describe(again->root, layers, sizeof layers);
+        assert_string_equal(layers, right[i].layers);
+        assert_true(shape_equal(again->input, IMAGE));
+        net_free(n), net_free(again), free(text);
+    }
+}
+
+static void numbers_are_written_with_all_their_digits(void **state)
+{
+    net *n = network_parse("dropout 0.1, dropout 0.30000000000000004, leaky_relu -3e-7", IMAGE);
+    char *text = written(n);
+    assert_string_equal(text, "input 2x8x8\ndropout 0.1\ndropout 0.30000000000000004\nleaky_relu -3e-07\n");
+    net_free(n), free(text);
+}
+
+/* ---- texts that are wrong ------------------------------------------------------------------------ */
+
+static const struct {
+    const char *text, *error;
+} wrong[] = {
+    { "", "line 1, column 1: the end stands where a layer is expected" },
+    { "\n# nothing\n", "line 3, column 1: the end stands where a layer is expected" },
+    { "covn 3 3", "line 1, column 1: 'covn' is not a layer; did you mean conv?" },
+    { "relu\n  max_pool 2", "line 2, column 3: 'max_pool' is not a layer; did you mean maxpool?" },
+    { "batch_norm", "'batch_norm' is not a layer; did you mean batchnorm?" },
+    { "frobnicate", "line 1, column 1: 'frobnicate' is not a layer; there are conv, relu" },
+    { "Relu", "'Relu' is not a layer; did you mean relu?" },
+    { "relu,, tanh", "line 1, column 6: ',' stands where a layer is expected" },
+    { ", relu", "line 1, column 1: ',' stands where a layer is expected" },
+    { "relu tanh", "line 1, column 6: 'tanh' is not an option of relu, which has none" },
+    { "relu 3", "line 1, column 6: '3' is one value too many: relu takes none" },
+    { "conv 4", "line 1, column 1: 'conv' needs kernel" },
+    { "conv", "'conv' needs out_channels" },
+    { "conv kernel=3", "'conv' needs out_channels" },
+    { "conv 4 3 2", "line 1, column 10: '2' needs its option's name: conv2d takes 2 values without" },
+    { "dense 4 3", "line 1, column 9: '3' needs its option's name: dense takes 1 value without" },
+    { "conv 4 3 strid=2", "line 1, column 10: 'strid' is not an option of conv2d; did you mean stride?" },
+    { "conv 4 3 foo=2", "'foo' is not an option of conv2d; it has out_channels, kernel, stride" },
+    { "conv 4 3 stride", "line 1, column 10: 'stride' needs a value: stride=…" },
+    { "conv 4 3 stride=", "line 1, column 17: the end is not what stride takes" },
+    { "conv 4 3 stride=,", "line 1, column 17: ',' is not what stride takes" },
+    { "conv 4 3 stride=2 stride=2", "line 1, column 19: 'stride' is given twice" },
+    { "conv 4 3 kernel=2", "line 1, column 10: 'kernel' is given twice" },
+    { "conv 4.5 3", "line 1, column 6: '4.5' is not what out_channels takes: a whole number" },
+    { "conv 4 3x", "line 1, column 8: '3x' is not what kernel takes: a whole number, or two as 3x3" },
+    { "conv 4 3x3x3", "'3x3x3' is not what kernel takes" },
+    { "conv 99999999999 3", "'99999999999' is not what out_channels takes" },
+    { "conv 0 3", "line 1, column 6: '0' is too little for out_channels: at least 1" },
+    { "conv -4 3", "line 1, column 6: '-4' is too little for out_channels: at least 1" },
+    { "conv 4 3 stride=0", "line 1, column 17: '0' is too little for stride: at least 1" },
+    { "dropout 1", "line 1, column 9: '1' is too much for p: below 1" },
+    { "dropout nan", "'nan' is not an option of dropout" },
+    { "dropout p=nan", "line 1, column 11: 'nan' is not what p takes: a number" },
+    { "batchnorm momentum=0", "line 1, column 20: '0' for momentum stands for the default, 0.1" },
+    { "conv 4 3 no_bias=maybe", "line 1, column 18: 'maybe' is not what no_bias takes: true or false" },
+    { "pad 1 mode=mirror",
+      "line 1, column 12: 'mirror' is not what mode takes: one of constant reflect replicate" },
+    { "conv 4 3 3=3", "line 1, column 10: '3' is not an option of conv2d" },
+    { "conv 4 2 padding=same", "line 1, column 18: 'same' takes an odd kernel" },
+    { "conv 4 3 stride=2 padding=same",
+      "line 1, column 27: 'same' keeps the size at a stride of 1 only, not 2" },
+    { "maxpool 3 padding=same", "'same' keeps the size at a stride of 1 only, not 3" },
+    { "conv 4 3 stride=same", "'same' is not what stride takes" },
+    { "pool 2", "line 1, column 1: 'pool' works by a function of one's own" },
+    { "relu(tanh)", "line 1, column 5: '(' stands after relu, which holds no layers" },
+    { "residual", "line 1, column 1: 'residual' holds layers: residual(…)" },
+    { "residual relu", "'residual' holds layers: residual(…)" },
+    { "residual(relu", "line 1, column 14: the end stands where | or ) is expected" },
+    { "residual(relu\n", "line 2, column 1: the end stands where | or ) is expected" },
+    { "residual()", "line 1, column 10: ')' stands where a layer is expected" },
+    { "concat(relu | )", "line 1, column 15: ')' stands where a layer is expected" },
+    { "concat(relu |", "line 1, column 14: the end stands where a layer is expected" },
+    { "relu)", "line 1, column 5: ')' closes nothing" },
+    { "relu\n)", "line 2, column 1: ')' closes nothing" },
+    { "relu\n| relu", "line 2, column 1: '|' closes nothing" },
+    { "sequence(relu | relu)", "line 1, column 15: '|' stands where ) is expected" },
+    { "relu = 3", "line 1, column 6: '=' stands where a comma or the end of the line is expected" },
+    { "2x relu", "line 1, column 1: '2x' repeats what stands in parentheses: 2x(…)" },
+    { "0x(relu)", "line 1, column 1: '0x' repeats nothing" },
+    { "2x(relu", "the end stands where ) is expected" },
+    { "5000x(relu)", "line 1, column 7: 'relu' is one layer too many: at most 4096" },
+    { "99x(99x(relu))", "line 1, column 9: 'relu' is one layer too many" },
+    { "input 2x8x8", "the end stands where a comma or the end of the line is expected" },
+    { "input\nrelu",
+      "line 1, column 6: the end of the line stands where a size such as 1x28x28 is expected" },
+    { "input 2x8xx8, relu", "line 1, column 7: '2x8xx8' stands where a size" },
+    { "input 0x8x8, relu", "'0x8x8' stands where a size" },
+    { "input 1x8x8, relu", "line 1, column 7: '1x8x8' is not the shape of the images, [2, 8, 8]" },
+    { "relu\ninput 2x8x8", "line 2, column 1: 'input' is not a layer" },
+    { "relu\n  conv 4 9x9", "line 2, column 3: conv2d: " }, /* the library's message, with its place */
+    { "residual(relu,\n\n conv 4 3)", "line 1, column 1: residual: the body makes [1, 4, 6, 6]" },
+    { "dense 3, conv 4 3", "line 1, column 10: conv2d: " },
+    { "residual(relu | relu | relu)", "line 1, column 1: residual: holds 3 layers, expected at most 2" },
+    { "conv 4 3 \x01", "line 1, column 10: byte 1 is not an option of conv2d" },
+    { "größe, relu", "line 1, column 1: 'größe' is not a layer" },
+    { "relu # größe\nä b", "line 2, column 1: 'ä' is not a layer" },
+    { "relu, \"ö\" ä", "line 1, column 7: '\"ö\"' is not a layer" },
+};
+
+static void wrong_texts_are_told_where_and_what(void **state)
+{
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        about("%s", wrong[i].text);
+        assert_null(network_parse(wrong[i].text, IMAGE));
+        expect_error("%s", wrong[i].error);
+    }
+}
+
+static void an_input_is_needed(void **state)
+{
+    assert_null(network_parse("relu", (shape){ 0 }));
+    expect_error("begin it with a line such as \"input 1x28x28\"");
+    net *n = network_parse("input 3x5, relu", (shape){ 0 });
+    assert_non_null(n);
+    assert_true(shape_equal(n->input, SHAPE(3, 5)));
+    net_free(n);
+}
+
+static void nesting_has_an_end(void **state)
+{
+    char text[2048];
+    for (int depth = 30; depth < 400; depth += 70) { /* the last is beyond what a stack should hold */
+        text[0] = '\0';
+        for (int i = 0; i < depth; i++) strcat(text, "2x(");
+        assert_null(network_parse(text, IMAGE));
+        expect_error(depth < 32 ? "where a layer is expected" : "is nested deeper than 32");
+    }
+}
+
+/* Whatever is cut off or exchanged: a net or an error, and nothing else happens. */
+static void any_text_is_read_or_refused(void **state)
+{
+    static const char letters[] = "x=,()|#\n 023.-edsrc";
+    dice d = { { 7 } };
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++)
+        for (int k = 0; k < 40; k++) {
+            char text[256];
+            int length = snprintf(text, sizeof text, "%s", right[i].text);
+            for (int change = 0; change < 3; change++)
+                if (chance(&d, 60)) text[roll(&d, 0, length - 1)] = letters[roll(&d, 0, sizeof letters - 2)];
+            if (chance(&d, 30)) text[roll(&d, 0, length)] = '\0';
+            about("%s", text);
+            net *n = network_parse(text, IMAGE);
+            assert_true((n == NULL) == (error_text() != NULL));
+            if (!n) assert_non_null(strstr(error_text(), "line "));
+            net_free(n);
+            error_clear();
+        }
+}
+
+/* ---- files and sizes ----------------------------------------------------------------------------- */
+
+static void files_and_texts_are_told_apart(void **state)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/test_network.net",
+             getenv("STRIDE_TEST_TMP") ? getenv("STRIDE_TEST_TMP") : "/tmp");
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("relu\n tahn", f);
+    fclose(f);
+    assert_null(network_read(path, IMAGE));
+    expect_error("%s: line 2, column 2: 'tahn' is not a layer; did you mean tanh?", path);
+    remove(path);
+    assert_null(network_read(path, IMAGE));
+    expect_error("%s: No such file", path);
+    assert_null(network_read("lenet6.net", IMAGE));
+    expect_error("lenet6.net: No such file");
+    net *n = network_read("relu, tanh", IMAGE);
+    assert_non_null(n);
+    net_free(n);
+}
+
+static void sizes_are_read(void **state)
+{
+    shape s;
+    assert_int_equal(network_size("1x28x28", &s), 0);
+    assert_true(shape_equal(s, SHAPE(1, 28, 28)));
+    assert_int_equal(network_size("7", &s), 0);
+    assert_true(shape_equal(s, SHAPE(7)));
+    static const char *const none[] = { "",  "x",   "1x",    "x1",  "1x-2",
+                                        "0", "1X2", "1x2 3", "1,2", "1x2x3x4x5x6x7x8x9" };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        about("%s", none[i]);
+        assert_int_equal(network_size(none[i], &s), -1);
+        expect_error("'%s' is not a size", none[i]);
+    }
+}
+
+/* ---- the networks that come with it, and every layer ---------------------------------------------- */
+
+static void shipped_networks_are_what_they_are_called(void **state)
+{
+    static const struct {
+        const char *path;
+        ptrdiff_t parameters;
+    } nets[] = {
+        { "examples/networks/lenet5.net", 61706 },
+        { "examples/networks/example.net", 1199882 },
+        { "examples/networks/bnnet.net",
+          32 * 9 + 32 * 32 * 9 + 64 * 32 * 9 + 64 * 64 * 9 + 2 * (32 + 32 + 64 + 64) + 650 },
+        { "examples/networks/mlp.net", 784 * 512 + 512 + 512 * 512 + 512 + 5130 },
+    };
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        about("%s", nets[i].path);
+        net *n = network_read(nets[i].path, (shape){ 0 });
+        assert_non_null(n);
+        layer_needs needs;
+        assert_int_equal(layer_measure(n->root, &needs), 0);
+        assert_int_equal(needs.parameters, nets[i].parameters);
+        assert_true(shape_equal(n->output, SHAPE(10)));
+        net_free(n);
+    }
+}
+
+static void every_layer_is_listed_and_known(void **state)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    network_layers(f);
+    fclose(f);
+    for (int i = 0; layer_types[i]; i++) {
+        char line[64];
+        about("%s", layer_types[i]->name);
+        snprintf(line, sizeof line, "\n%s", layer_types[i]->name);
+        bool listed = strstr(text, line + (i == 0));
+        assert_int_equal(listed, strcmp(layer_types[i]->name, "pool") != 0);
+        net *n = network_parse(layer_types[i]->name, IMAGE);
+        if (!n) assert_null(strstr(error_text(), "is not a layer"));
+        net_free(n);
+        error_clear();
+    }
+    free(text);
+}
+
+static void near_names_are_found(void **state)
+{
+    static const struct {
+        const char *word, *name;
+    } words[] = { { "epohcs", "epochs" }, { "epoch", "epochs" }, { "ephocs", "epochs" }, { "bacth", "batch" },
+                  { "batchsize", NULL },  { "x", NULL },         { "zzzz", NULL },       { "ep", NULL },
+                  { "epo", "epochs" },    { "btch", "batch" } };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        about("%s", words[i].word);
+        nearest n = { words[i].word, strlen(words[i].word) };
+        nearest_try(&n, "epochs");
+        nearest_try(&n, "batch");
+        if (words[i].name) {
+            assert_non_null(n.name);
+            assert_string_equal(n.name, words[i].name);
+        } else assert_null(n.name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(texts_say_what_they_say),
+        CLAIM(what_is_written_reads_back),
+        CLAIM(numbers_are_written_with_all_their_digits),
+        CLAIM(wrong_texts_are_told_where_and_what),
+        CLAIM(an_input_is_needed),
+        CLAIM(nesting_has_an_end),
+        CLAIM(any_text_is_read_or_refused),
+        CLAIM(files_and_texts_are_told_apart),
+        CLAIM(sizes_are_read),
+        CLAIM(shipped_networks_are_what_they_are_called),
+        CLAIM(every_layer_is_listed_and_known),
+        CLAIM(near_names_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
