@@ -1,0 +1,393 @@
+/* test_pictures.c: pixels from PNG and JPEG files that are written here, their sizes changed, folders of them. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/images.h"
+#include "tests/support.h"
+
+#include <setjmp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if defined STRIDE_PNG && defined STRIDE_JPEG
+#include <jpeglib.h>
+#include <png.h>
+
+static const char *temporary(const char *name)
+{
+    static char path[4][512];
+    static int next;
+    char *to = path[next++ % 4];
+    const char *folder = getenv("STRIDE_TEST_TMP");
+    snprintf(to, sizeof path[0], "%s/%s", folder ? folder : "/tmp", name);
+    return to;
+}
+
+/* ---- writing pictures ---------------------------------------------------------------------------- */
+
+typedef struct picture {
+    int kind, depth, width, height; /* kind: PNG_COLOR_TYPE_… */
+    bool interlaced;
+    int colours; /* of a palette */
+    png_color palette[4];
+    png_byte alpha[4]; /* of the palette's colours; used where transparent */
+    bool transparent;
+} picture;
+
+/* Rows are `stride` bytes apart. */
+static void write_png(const char *path, const picture *p, const unsigned char *bytes, size_t stride)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    png_init_io(png, f);
+    png_set_IHDR(png, info, (png_uint_32)p->width, (png_uint_32)p->height, p->depth, p->kind,
+                 p->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
+    if (p->colours) png_set_PLTE(png, info, p->palette, p->colours);
+    if (p->transparent) png_set_tRNS(png, info, p->alpha, p->colours, NULL);
+    png_write_info(png, info);
+    png_bytep rows[64];
+    for (int i = 0; i < p->height; i++) rows[i] = (png_bytep)bytes + (size_t)i * stride;
+    png_write_image(png, rows);
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+    fclose(f);
+}
+
+static void write_jpeg(const char *path, int channels, int width, int height, const unsigned char *bytes)
+{
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&jpeg);
+    jpeg_stdio_dest(&jpeg, f);
+    jpeg.image_width = (JDIMENSION)width;
+    jpeg.image_height = (JDIMENSION)height;
+    jpeg.input_components = channels;
+    jpeg.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_quality(&jpeg, 100, TRUE);
+    jpeg_start_compress(&jpeg, TRUE);
+    for (int i = 0; i < height; i++) {
+        JSAMPROW row = (JSAMPROW)bytes + i * channels * width;
+        jpeg_write_scanlines(&jpeg, &row, 1);
+    }
+    jpeg_finish_compress(&jpeg);
+    jpeg_destroy_compress(&jpeg);
+    fclose(f);
+}
+
+/* A grey PNG of one value. */
+static void write_grey(const char *path, int width, int height, int value)
+{
+    unsigned char bytes[4096];
+    memset(bytes, value, sizeof bytes);
+    picture p = { PNG_COLOR_TYPE_GRAY, 8, width, height, .interlaced = false };
+    write_png(path, &p, bytes, (size_t)width);
+}
+
+static void write_red(const char *path, int width, int height)
+{
+    unsigned char bytes[4096] = { 0 };
+    for (int i = 0; i < width * height; i++) bytes[3 * i] = 255;
+    picture p = { PNG_COLOR_TYPE_RGB, 8, width, height, .interlaced = false };
+    write_png(path, &p, bytes, (size_t)(3 * width));
+}
+
+/* ---- pixels -------------------------------------------------------------------------------------- */
+
+static void assert_image(const char *path, shape s, const double *expected)
+{
+    tensor image = image_read(path);
+    assert_null(error_text());
+    assert_string_equal(shape_text(image.shape).text, shape_text(s).text);
+    for (ptrdiff_t i = 0; i < tensor_count(image); i++) {
+        double found = (double)*element(image, i), difference = found - expected[i];
+        if (difference < -1e-7 || difference > 1e-7)
+            fail_msg("%s: element %td is %g, expected %g", path, i, found, expected[i]);
+    }
+    tensor_free(image);
+}
+
+static void grey_of_any_depth(void **state)
+{
+    for (int depth = 1; depth <= 16; depth *= 2)
+        for (int interlaced = 0; interlaced < 2; interlaced++) {
+            enum { WIDTH = 11, HEIGHT = 9 };
+            unsigned char bytes[HEIGHT][2 * WIDTH] = { { 0 } };
+            double expected[HEIGHT * WIDTH];
+            dice d = { { (uint64_t)depth } };
+            int most = (1 << depth) - 1;
+            about("%d bits, interlaced %d", depth, interlaced);
+            for (int i = 0; i < HEIGHT; i++)
+                for (int j = 0; j < WIDTH; j++) {
+                    int value = (int)roll(&d, 0, most), bit = j * depth;
+                    expected[i * WIDTH + j] = (double)value / most;
+                    if (depth == 16)
+                        bytes[i][2 * j] = (unsigned char)(value >> 8),
+                                     bytes[i][2 * j + 1] = (unsigned char)value;
+                    else bytes[i][bit / 8] |= (unsigned char)(value << (8 - depth - bit % 8));
+                }
+            picture p = { PNG_COLOR_TYPE_GRAY, depth, WIDTH, HEIGHT, .interlaced = interlaced };
+            write_png(temporary("grey.png"), &p, bytes[0], sizeof bytes[0]);
+            assert_image(temporary("grey.png"), SHAPE(1, HEIGHT, WIDTH), expected);
+        }
+}
+
+static void colours_are_planes(void **state)
+{
+    const unsigned char rgb[] = { 255, 0, 51, 0, 102, 255 };
+    picture p = { PNG_COLOR_TYPE_RGB, 8, 2, 1, .interlaced = false };
+    write_png(temporary("rgb.png"), &p, rgb, sizeof rgb);
+    assert_image(temporary("rgb.png"), SHAPE(3, 1, 2), (const double[]){ 1, 0, 0, 0.4, 0.2, 1 });
+}
+
+static void palettes_are_looked_up(void **state)
+{
+    const unsigned char places[] = { 0x1b }; /* 0, 1, 2, 3 in two bits each */
+    picture p = { PNG_COLOR_TYPE_PALETTE,
+                  2,
+                  4,
+                  1,
+                  .colours = 4,
+                  .transparent = true,
+                  .palette = { { 255, 0, 0 }, { 0, 255, 0 }, { 255, 255, 255 }, { 255, 255, 255 } },
+                  .alpha = { 255, 255, 51, 0 } };
+    write_png(temporary("palette.png"), &p, places, 1);
+    assert_image(temporary("palette.png"), SHAPE(3, 1, 4),
+                 (const double[]){ 1, 0, 0.2, 0, 0, 1, 0.2, 0, 0, 0, 0.2, 0 });
+}
+
+static void what_is_transparent_lies_on_black(void **state)
+{
+    const unsigned char grey[] = { 255, 255, 255, 102, 255, 0, 51, 255 },
+                        rgba[] = { 255, 51, 0, 255, 255, 255, 255, 0 };
+    picture p = { PNG_COLOR_TYPE_GRAY_ALPHA, 8, 4, 1, .interlaced = false };
+    write_png(temporary("alpha.png"), &p, grey, sizeof grey);
+    assert_image(temporary("alpha.png"), SHAPE(1, 1, 4), (const double[]){ 1, 0.4, 0, 0.2 });
+    p = (picture){ PNG_COLOR_TYPE_RGB_ALPHA, 8, 2, 1, .interlaced = false };
+    write_png(temporary("rgba.png"), &p, rgba, sizeof rgba);
+    assert_image(temporary("rgba.png"), SHAPE(3, 1, 2), (const double[]){ 1, 0, 0.2, 0, 0, 0 });
+}
+
+static void jpeg_is_read(void **state)
+{
+    unsigned char grey[64], rgb[192], cmyk[256];
+    memset(grey, 200, sizeof grey);
+    memset(cmyk, 90, sizeof cmyk);
+    for (int i = 0; i < 64; i++) rgb[3 * i] = 255, rgb[3 * i + 1] = 128, rgb[3 * i + 2] = 0;
+    write_jpeg(temporary("grey.jpg"), 1, 8, 8, grey);
+    tensor image = image_read(temporary("grey.jpg"));
+    assert_shape(image, 1, 8, 8);
+    for (int i = 0; i < 64; i++) assert_true(fabs((double)*element(image, i) - 200 / 255.0) < 0.01);
+    tensor_free(image);
+    write_jpeg(temporary("rgb.jpeg"), 3, 8, 8, rgb);
+    image = image_read(temporary("rgb.jpeg"));
+    assert_shape(image, 3, 8, 8);
+    for (int i = 0; i < 192; i++)
+        assert_true(fabs((double)*element(image, i) - (i < 64 ? 1 : i < 128 ? 128 / 255.0 : 0)) < 0.02);
+    tensor_free(image);
+    write_jpeg(temporary("cmyk.jpg"), 4, 8, 8, cmyk);
+    assert_true(tensor_is_null(image_read(temporary("cmyk.jpg"))));
+    expect_error("cmyk.jpg: a JPEG of 4 channels");
+}
+
+/* ---- files that are broken ------------------------------------------------------------------------ */
+
+static long size_of(const char *path)
+{
+    struct stat about_it;
+    return stat(path, &about_it) == 0 ? (long)about_it.st_size : -1;
+}
+
+static void files_cut_off_are_refused_by_name(void **state)
+{
+    unsigned char noise[1024];
+    dice d = { { 3 } };
+    for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)roll(&d, 0, 255);
+    picture p = { PNG_COLOR_TYPE_GRAY, 8, 16, 16, .interlaced = false };
+    const char *const names[] = { "cut.png", "cut.jpg" };
+    for (int kind = 0; kind < 2; kind++) {
+        const char *path = temporary(names[kind]);
+        if (kind == 0) write_png(path, &p, noise, 16);
+        else write_jpeg(path, 1, 16, 16, noise);
+        for (long size = size_of(path) - 1; size >= 0; size -= 1 + size / 40) {
+            about("%s of %ld bytes", names[kind], size);
+            assert_int_equal(truncate(path, size), 0);
+            assert_true(tensor_is_null(image_read(path)));
+            expect_error("%s: ", path);
+        }
+    }
+    assert_true(tensor_is_null(image_read(temporary("none.png"))));
+    expect_error("none.png: No such file");
+    assert_true(tensor_is_null(image_read(temporary(""))));
+    expect_error("neither PNG nor JPEG");
+}
+
+static void a_bit_that_is_wrong_is_found_in_png(void **state)
+{
+    const char *path = temporary("bits.png");
+    int found = 0, tries = 0;
+    for (long at = 8;; at += 3, tries++) {
+        write_grey(path, 9, 9, 100);
+        if (at >= size_of(path)) break;
+        FILE *f = fopen(path, "r+b");
+        fseek(f, at, SEEK_SET);
+        int byte = fgetc(f);
+        fseek(f, at, SEEK_SET);
+        fputc(byte ^ 0x10, f);
+        fclose(f);
+        tensor image = image_read(path);
+        found += tensor_is_null(image);
+        tensor_free(image);
+        error_clear();
+    }
+    assert_true(tries > 15 && found >= tries - 2); /* what is no data may be passed over */
+}
+
+/* ---- sizes --------------------------------------------------------------------------------------- */
+
+static void sizes_are_changed(void **state)
+{
+    tensor x = tensor_of(SHAPE(1, 2, 4), 0, 4, 8, 12, 16, 20, 24, 28), y;
+    y = image_fit(x, 0, 0, 0);
+    assert_same(y, x);
+    tensor_free(y);
+    y = image_fit(x, 0, 1, 1); /* the mean, by triangles as wide as all: symmetric, so that of a ramp */
+    assert_true(fabs((double)*element(y, 0) - 14) < 1e-5);
+    tensor_free(y);
+    y = image_fit(x, 0, 2, 8); /* between neighbours at a quarter and three, and beyond the edge the edge */
+    tensor between = tensor_of(SHAPE(8), 0, 1, 3, 5, 7, 9, 11, 12);
+    assert_near(tensor_select(tensor_select(y, 0, 0), 0, 0), between, 1e-5);
+    tensor_free(between);
+    tensor_free(y);
+    y = image_fit(x, 3, 2, 4);
+    for (int k = 0; k < 3; k++) assert_same(tensor_select(y, 0, k), tensor_select(x, 0, 0));
+    tensor grey = image_fit(y, 1, 0, 0);
+    assert_near(grey, x, 1e-5);
+    tensor_free(grey), tensor_free(y), tensor_free(x);
+    x = tensor_of(SHAPE(3, 1, 1), 1, 0.5, 0.25);
+    y = image_fit(x, 1, 0, 0);
+    assert_true(fabs((double)*element(y, 0) - (0.299 + 0.587 * 0.5 + 0.114 * 0.25)) < 1e-6);
+    tensor_free(x), tensor_free(y);
+}
+
+static void what_is_even_stays_even(void **state)
+{
+    tensor x = tensor_new(SHAPE(1, 7, 5));
+    tensor_fill(x, (real)0.75);
+    for (int h = 1; h < 20; h += 3)
+        for (int w = 1; w < 20; w += 2) {
+            tensor y = image_fit(x, 0, h, w);
+            assert_shape(y, 1, h, w);
+            for (ptrdiff_t i = 0; i < tensor_count(y); i++)
+                assert_true(fabs((double)*element(y, i) - 0.75) < 1e-6);
+            tensor_free(y);
+        }
+    tensor_free(x);
+}
+
+/* ---- folders ------------------------------------------------------------------------------------- */
+
+static const char *folder(const char *name)
+{
+    const char *path = temporary(name);
+    mkdir(path, 0777);
+    return path;
+}
+
+static void folders_are_classes(void **state)
+{
+    image_folder f;
+    char path[512];
+    snprintf(path, sizeof path, "%s", folder("set"));
+    folder("set/b"), folder("set/a"), folder("set/Z"), folder("set/.hidden");
+    write_grey(temporary("set/b/2.png"), 3, 2, 51);
+    write_grey(temporary("set/b/1.png"), 3, 2, 102);
+    write_grey(temporary("set/a/x.PNG"), 3, 2, 255);
+    write_grey(temporary("set/Z/y.png"), 3, 2, 0);
+    fclose(fopen(temporary("set/a/notes.txt"), "w"));
+    assert_true(folder_has_classes(path));
+    assert_false(folder_has_classes(temporary("set/a")));
+    assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), 0);
+    assert_int_equal(f.classes, 3);
+    assert_string_equal(f.name[0], "Z");
+    assert_string_equal(f.name[1], "a");
+    assert_string_equal(f.name[2], "b");
+    tensor x = tensor_new(SHAPE(4, 1, 2, 3)), y = tensor_new(SHAPE(4));
+    assert_int_equal(f.set->count, 4);
+    assert_int_equal(data_batch(f.set, NULL, 0, 4, x, y), 0);
+    assert_elements(y, 0, 1, 2, 2);
+    for (int i = 0; i < 4; i++)
+        assert_true(*tensor_at(x, INDEX(i, 0, 1, 2)) == (real)(i == 0   ? 0
+                                                               : i == 1 ? 255
+                                                               : i == 2 ? 102
+                                                                        : 51) /
+                                                            255);
+    tensor_free(x), tensor_free(y), folder_close(&f);
+
+    write_red(temporary("set/b/3.png"), 3, 2); /* one in colour: all are */
+    assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), 0);
+    assert_true(shape_equal(f.set->x, SHAPE(3, 2, 3)) && f.set->count == 5);
+    folder_close(&f);
+    assert_int_equal(folder_open(&f, path, (folder_options){ .channels = 1 }), 0);
+    assert_true(shape_equal(f.set->x, SHAPE(1, 2, 3)));
+    folder_close(&f);
+
+    write_grey(temporary("set/b/4.png"), 4, 2, 7);
+    assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), -1);
+    expect_error("b/4.png is [3, 2, 4] and ");
+    assert_int_equal(folder_open(&f, path, (folder_options){ .height = 5, .width = 6 }), 0);
+    assert_true(shape_equal(f.set->x, SHAPE(3, 5, 6)) && f.set->count == 6);
+    folder_close(&f);
+
+    assert_int_equal(truncate(temporary("set/b/1.png"), 60), 0);
+    assert_int_equal(folder_open(&f, path, (folder_options){ .height = 5, .width = 6 }), -1);
+    expect_error("set/b/1.png: broken PNG");
+    remove(temporary("set/Z/y.png"));
+    assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), -1);
+    expect_error("set/Z: no picture in it");
+    assert_int_equal(folder_open(&f, temporary("set/a"), (folder_options){ 0 }), -1);
+    expect_error("no folder of a class in it");
+    assert_int_equal(folder_open(&f, temporary("none"), (folder_options){ 0 }), -1);
+    expect_error("No such file");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(grey_of_any_depth),
+        CLAIM(colours_are_planes),
+        CLAIM(palettes_are_looked_up),
+        CLAIM(what_is_transparent_lies_on_black),
+        CLAIM(jpeg_is_read),
+        CLAIM(files_cut_off_are_refused_by_name),
+        CLAIM(a_bit_that_is_wrong_is_found_in_png),
+        CLAIM(sizes_are_changed),
+        CLAIM(what_is_even_stays_even),
+        CLAIM(folders_are_classes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+static void pictures(void **state)
+{
+    print_message("without libpng and libjpeg there is nothing to read\n");
+    skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(pictures) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif
