@@ -122,6 +122,7 @@ static int show_layers(net *n)
                "backward");
         for (int i = 0; i < t.count; i++) {
             char text[160];
+            if (t.layer[i].of == n->root) continue;
             layer_describe(t.layer[i].of, text, sizeof text);
             printf("%7.1f %% %7.1f %%  %s\n", share(t.layer[i].forward, all), share(t.layer[i].backward, all),
                    text);

@@ -12,7 +12,7 @@
 typedef struct model {
     net *net;
     normalization *scale; /* NULL: none */
-    classes *classes;     /* NULL: they have no names */
+    class_names *classes; /* NULL: they have no names */
     loss loss;            /* what it was trained by */
 } model;
 

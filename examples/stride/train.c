@@ -227,30 +227,41 @@ static int save(job *j)
     return net_save(n, j->s->save);
 }
 
-static int write_report(job *j, const char *command)
+/* The word at a place of "a|b|c". */
+static int word_length(const char *choices, int place, const char **word)
 {
-    char seed[32], samples[80];
+    for (*word = choices; place > 0; place--) *word = strchr(*word, '|') + 1;
+    return (int)strcspn(*word, "|");
+}
+
+static int write_report(job *j)
+{
+    const settings *s = j->s;
+    char seed[32], samples[80], training[160];
+    const char *schedule;
+    int length = word_length(SCHEDULES, s->schedule, &schedule);
     layer_times times = { 0 };
-    snprintf(seed, sizeof seed, "%ld", j->s->seed);
+    snprintf(seed, sizeof seed, "%ld", s->seed);
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
+    snprintf(training, sizeof training, "%s, lr %g, schedule %.*s, batches of %ld", j->optim->name,
+             j->optim->lr, length, schedule, s->batch);
     const report_fact facts[] = {
-        { "command", command }, { "data", j->from.text },
-        { "samples", samples }, { "optimizer", j->optim->name },
-        { "seed", seed },       { "saved as", j->s->save },
+        { "data", j->from.text }, { "samples", samples },  { "optimizer", training },
+        { "seed", seed },         { "saved as", s->save }, { "stride", program_version() },
         { NULL, NULL },
     };
     int status = layer_times_measure(&times, j->net, j->training, j->loss, 0);
     if (status == 0)
-        status = report_write(j->s->report, &(report){ .network = j->s->net,
-                                                       .facts = facts,
-                                                       .epochs = j->history.epochs,
-                                                       .count = j->history.count,
-                                                       .net = j->net,
-                                                       .loss = j->loss,
-                                                       .validation = j->validation,
-                                                       .classes = j->from.classes ? j->from.name : NULL,
-                                                       .times = &times });
+        status = report_write(s->report, &(report){ .network = s->net,
+                                                    .facts = facts,
+                                                    .epochs = j->history.epochs,
+                                                    .count = j->history.count,
+                                                    .net = j->net,
+                                                    .loss = j->loss,
+                                                    .validation = j->validation,
+                                                    .classes = j->from.classes ? j->from.name : NULL,
+                                                    .times = &times });
     layer_times_free(&times);
     return status;
 }
@@ -310,7 +321,7 @@ static int train_all(job *j)
         sketch_history(j);
         printf("saved %s\n", s->save);
     }
-    if (s->report && write_report(j, "stride train")) return -1;
+    if (s->report && write_report(j)) return -1;
     print_result(j);
     return 0;
 }
