@@ -18,7 +18,7 @@ static void put_words(FILE *to, const char *choices)
     for (; *choices; choices++) fputc(*choices == '|' ? ' ' : *choices, to);
 }
 
-/* ---- bash and zsh ------------------------------------------------------------------------------ */
+/* ---- bash -------------------------------------------------------------------------------------- */
 
 /* --a|-x) …;; for each option whose value has candidates. */
 static void put_values(FILE *to, const subcommand *c)
@@ -90,13 +90,72 @@ static void write_bash(FILE *to)
           to);
 }
 
+/* ---- zsh --------------------------------------------------------------------------------------- */
+
+/* Inside 'single quotes' and [brackets], where a colon ends. */
+static void put_plain(FILE *to, const char *text)
+{
+    for (; *text; text++)
+        if (!strchr("'[]:", *text)) fputc(*text, to);
+}
+
+static void put_zsh_option(FILE *to, const option_row *o)
+{
+    if (o->letter) fprintf(to, "            '(-%c --%s)'{-%c,--%s}", o->letter, o->name, o->letter, o->name);
+    else fprintf(to, "            --%s", o->name);
+    fputs("'[", to);
+    put_plain(to, o->help);
+    fputc(']', to);
+    if (o->kind != OPTION_FLAG) fputs(":value:", to);
+    if (o->kind == OPTION_FILE) fputs("_files", to);
+    if (o->kind == OPTION_CHOICE) {
+        fputc('(', to);
+        put_words(to, o->value);
+        fputc(')', to);
+    }
+    fputs("' \\\n", to);
+}
+
 static void write_zsh(FILE *to)
 {
-    fputs("#compdef stride\n"
-          "# Completion of stride in zsh, by that of bash: source <(stride completion zsh)\n"
-          "autoload -Uz bashcompinit && bashcompinit\n",
+    fputs(
+        "#compdef stride\n"
+        "# Completion of stride in zsh, as `stride completion zsh` writes it: a file _stride in $fpath, or\n"
+        "#     source <(stride completion zsh)\n"
+        "_stride() {\n"
+        "    local -a names\n"
+        "    if (( CURRENT == 2 )); then\n"
+        "        names=(\n",
+        to);
+    for (const subcommand *const *c = subcommands; *c; c++) {
+        fprintf(to, "            '%s:", (*c)->name);
+        put_plain(to, (*c)->what);
+        fputs("'\n", to);
+    }
+    fputs("        )\n"
+          "        _describe subcommand names\n"
+          "        return\n"
+          "    fi\n"
+          "    shift words\n"
+          "    (( CURRENT-- ))\n"
+          "    case $words[1] in\n",
           to);
-    write_bash(to);
+    for (const subcommand *const *c = subcommands; *c; c++) {
+        fprintf(to, "    %s) _arguments \\\n", (*c)->name);
+        const option_row *o = NULL;
+        while ((o = next_option(*c, o))) put_zsh_option(to, o);
+        fputs("            --help'[help]'", to);
+        if ((*c)->words) {
+            fputs(" '*:word:(", to);
+            put_words(to, (*c)->words);
+            fputs(")'", to);
+        } else if ((*c)->most > 0) fputs(" '*:file:_files'", to);
+        fputs(" ;;\n", to);
+    }
+    fputs("    esac\n"
+          "}\n"
+          "if [ \"$funcstack[1]\" = _stride ]; then _stride \"$@\"; else compdef _stride stride; fi\n",
+          to);
 }
 
 /* ---- fish -------------------------------------------------------------------------------------- */
@@ -190,12 +249,14 @@ static void put_subcommand(FILE *to, const subcommand *c)
     if (c->examples) put_verbatim(to, c->examples);
 }
 
+static const char changed[] = "2026-11-22"; /* what the page says */
+
 void write_manual(FILE *to)
 {
     fprintf(to,
-            ".TH STRIDE 1 \"\" \"stride %s\"\n.SH NAME\nstride \\- train, evaluate and use small neural "
+            ".TH STRIDE 1 \"%s\" \"stride %s\"\n.SH NAME\nstride \\- train, evaluate and use small neural "
             "networks\n",
-            program_version());
+            changed, program_version());
     fputs(
         ".SH SYNOPSIS\n.B stride\n.I subcommand\n.RI [ options ]\n.br\n.B stride help\n.RI [ subcommand ]\n",
         to);

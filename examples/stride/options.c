@@ -140,8 +140,9 @@ static int refuse_option(const subcommand *c, const char *given, size_t length)
     const option_row *o = NULL;
     if (given[1] == '-')
         while ((o = next_option(c, o))) nearest_try(&n, o->name);
-    if (n.name) return subcommand_refuse(c, "unknown option %s; did you mean --%s?", given, n.name);
-    return subcommand_refuse(c, "unknown option %s", given);
+    int shown = given[1] == '-' ? (int)length + 2 : 2;
+    return subcommand_refuse(c, "unknown option %.*s%s%s%s", shown, given, n.name ? "; did you mean --" : "",
+                             n.name ? n.name : "", n.name ? "?" : "");
 }
 
 /* One argument that begins with a dash, and perhaps the next, its value; how many were taken is added to *i. */

@@ -238,14 +238,14 @@ static int write_report(job *j)
 {
     const settings *s = j->s;
     char seed[32], samples[80], training[160];
-    const char *schedule;
-    int length = word_length(SCHEDULES, s->schedule, &schedule);
+    const char *name;
+    int length = word_length(SCHEDULES, s->schedule, &name);
     layer_times times = { 0 };
     snprintf(seed, sizeof seed, "%ld", s->seed);
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
     snprintf(training, sizeof training, "%s, lr %g, schedule %.*s, batches of %ld", j->optim->name,
-             j->optim->lr, length, schedule, s->batch);
+             j->optim->lr, length, name, s->batch);
     const report_fact facts[] = {
         { "data", j->from.text }, { "samples", samples },  { "optimizer", training },
         { "seed", seed },         { "saved as", s->save }, { "stride", program_version() },

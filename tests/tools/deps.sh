@@ -23,6 +23,8 @@ clang-format  clang-format                        clang-tools-extra   clang     
 clang-openmp  libomp-dev                          libomp-devel        openmp       libomp
 clang-runtime libclang-rt-dev|libclang-rt-14-dev  compiler-rt         compiler-rt  -
 sanitizers    libasan8|libasan6                   libasan,libubsan    -            -
+libpng        libpng-dev                          libpng-devel        libpng       libpng
+libjpeg       libjpeg-dev                         libjpeg-turbo-devel libjpeg-turbo jpeg-turbo
 valgrind      valgrind                            valgrind            valgrind     -
 cmake         cmake                               cmake               cmake        cmake
 doxygen       doxygen                             doxygen             doxygen      doxygen
@@ -87,6 +89,8 @@ missing_for_check() {
     command -v clang >/dev/null || echo clang
     command -v clang-format >/dev/null || echo clang-format
     for tool in valgrind cmake doxygen mandoc; do command -v $tool >/dev/null || echo $tool; done
+    $PKG_CONFIG --exists libpng || echo libpng
+    $PKG_CONFIG --exists libjpeg || echo libjpeg
     compiles clang -fopenmp || echo clang-openmp
     compiles clang -fsanitize=address,undefined || echo clang-runtime
     compiles "$CC" -fsanitize=address,undefined || echo sanitizers

@@ -1,0 +1,469 @@
+#!/usr/bin/env bash
+# The program stride: each subcommand on data of every kind, what it refuses and how, what shells complete.
+set -u
+tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/stride
+root=$PWD
+networks=$root/examples/networks
+work=$tmp/away/here # neither data/mnist nor ../shared/mnist is to be found from here
+mkdir -p "$work"
+cd "$work" || exit 1
+unset MNIST_DIR NO_COLOR COLORTERM
+export STRIDE_OFFLINE=1 TERM=xterm
+stride=$BIN/stride
+out=$tmp/out err=$tmp/err
+failed=0
+
+claim() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >"$tmp/log" 2>&1; then
+        echo "ok $name"
+    else
+        cat "$tmp/log"
+        echo "not ok $name"
+        failed=1
+    fi
+}
+run() { # COMMAND...: into $out, $err and $status
+    "$@" >"$out" 2>"$err" </dev/null
+    status=$?
+}
+because() { # WHAT: tells what it did, and fails
+    echo "$1; status $status, stdout and stderr:"
+    tail -n 20 "$out"
+    echo --
+    tail -n 20 "$err"
+    return 1
+}
+lines() { awk 'END { print NR }' "$1"; }
+succeeds() { # ARGUMENTS...
+    run "$stride" "$@"
+    [ $status = 0 ] || because "stride $*"
+}
+complains() { # STATUS PATTERN ARGUMENTS...: one line on stderr, "stride train: …", and nothing on stdout
+    local expected=$1 pattern=$2
+    shift 2
+    run "$stride" "$@"
+    [ $status = "$expected" ] && [ "$(lines "$err")" = 1 ] && [ ! -s "$out" ] || because "stride $*: expected status $expected and one line" || return
+    grep -qE -- "^stride[a-z -]*: $pattern" "$err" || because "stride $*: expected /$pattern/"
+}
+refuses() { complains 2 "$@"; } # a wrong command line, which also says where help is
+fails() { complains 1 "$@"; }
+says() { # PATTERN
+    grep -qE -- "$1" "$out" || because "expected /$1/"
+}
+
+# ---- help and command lines ------------------------------------------------------------------------
+
+subcommands="train eval predict summary export bench-model gradcheck help completion"
+helps() {
+    local name
+    for name in $subcommands; do
+        succeeds "$name" --help && says "^usage: stride $name" && [ ! -s "$err" ] || because "stride $name --help" || return
+        cp "$out" "$tmp/help"
+        succeeds help "$name" && cmp -s "$out" "$tmp/help" || because "stride help $name differs" || return
+        awk 'length > 100 { print; long = 1 } END { exit long }' "$out" || return
+        [ "$name" = help ] || [ "$(grep -c '^  .*stride ' "$out")" -ge 2 ] || because "$name has no two examples" || return
+    done
+    succeeds --help && for name in $subcommands; do says "^  $name +[A-Z]" || return; done
+    run "$stride"
+    [ $status = 2 ] && [ ! -s "$out" ] && grep -q '^usage:' "$err" || because "stride alone" || return
+    succeeds --version && says '^stride [0-9]+\.[0-9]+\.[0-9]+$'
+}
+refuses_words() {
+    refuses 'there is no subcommand trian; did you mean train\? Try: stride --help' trian &&
+        refuses 'there is no subcommand frobnicate; try: stride --help' frobnicate &&
+        refuses 'unknown option --verbose' --verbose &&
+        refuses 'unknown option --epohcs; did you mean --epochs\? Try: stride train --help' train --epohcs=3 &&
+        refuses 'unknown option --frobnicate; try: stride train --help' train --frobnicate &&
+        refuses 'unknown option -z' train -z && refuses '"digits" is no option' train digits &&
+        refuses '--epochs needs a value, N' train --epochs && refuses '--quiet takes no value' train --quiet=1 &&
+        refuses '--epochs: "0" is not a whole number from 1' train --epochs 0 &&
+        refuses '--epochs: "2x" is not' train --epochs=2x && refuses '-e: "" is not' train -e '' &&
+        refuses '--lr: "nan" is not a number' train --lr nan && refuses '--flip: "1.5"' train --flip=1.5 &&
+        refuses '--optim: "adma" is none of sgd\|adam\|adamw\|rmsprop; did you mean adam\?' train --optim adma &&
+        refuses 'no network' train && refuses '--validation or --split' train --net relu --split .1 --validation x &&
+        refuses 'something is missing' summary && refuses '"b" is one word too many' summary a b &&
+        refuses 'nothing to predict' predict && refuses 'files, or --data' predict a.png --index 3 &&
+        refuses '.*expected .onnx' export model.txt && refuses '--batches: "1,x"' bench-model relu --batches 1,x &&
+        refuses '"tcsh" is none of' completion tcsh
+}
+claim "every subcommand helps, with examples" helps
+claim "wrong words and options get status 2, one line, and the nearest name" refuses_words
+
+# ---- networks --------------------------------------------------------------------------------------
+
+summarises() {
+    local net
+    for net in lenet5 example bnnet mlp; do
+        succeeds summary "$networks/$net.net" && says '^total' || return
+        succeeds summary "$networks/$net.net" --as-text && cp "$out" "$tmp/again.net" || return
+        succeeds summary "$tmp/again.net" --as-text && cmp -s "$out" "$tmp/again.net" || because "$net is not read back" || return
+    done
+    succeeds summary 'conv 8 3x3, relu, dense 10' --input 1x28x28 --batch 7 && says '\[7, 8, 26, 26\]' &&
+        says '^2 flatten' && says '^total +54,170 ' || return
+    printf 'relu\n covn 3\n' >"$tmp/bad.net"
+    fails ".*bad.net: line 2, column 2: 'covn' is not a layer; did you mean conv\?" summary "$tmp/bad.net" --input 1x2x3 &&
+        fails "the network's input is not known" summary relu && fails "--input: '3x' is not a size" summary relu --input 3x &&
+        fails 'line 1, column 1: conv2d: kernel' summary 'conv 3 9' --input 1x5x5 &&
+        fails '.*none.net: No such file' summary none.net && fails '.*none.safetensors: .*No such file' summary none.safetensors
+}
+checks_gradients() {
+    succeeds gradcheck 'conv 3 3 padding=same, tanh, maxpool 2, dense 4' --input 2x6x6 --batch 2 && says '^passed: .*float64' &&
+        says '^  0.weight ' || return
+    succeeds gradcheck 'dense 3' --input 5 --loss mse && says '^passed' || return
+    complains_about_a_bias() { # which batch normalisation takes off again: its gradient is zero
+        run "$stride" gradcheck 'conv 2 3, batchnorm, dense 3' --input 1x5x5
+        [ $status = 1 ] && grep -q '^stride gradcheck: .*0.bias' "$err" || because "a bias without effect"
+    }
+    complains_about_a_bias || return
+    mkdir -p "$tmp/alone" # without its twin
+    cp "$stride" "$tmp/alone/stride"
+    run env PATH=/nowhere "$tmp/alone/stride" gradcheck relu --input 3
+    [ $status = 1 ] && grep -q '^stride gradcheck: .*stride-double: No such file' "$err" || because "without its twin" || return
+    ln -sf "$stride" "$tmp/alone/linked"
+    run "$tmp/alone/linked" gradcheck 'tanh' --input 3
+    [ $status = 0 ] || because "by a symbolic link"
+}
+claim "summary: networks of files and texts, and back into text" summarises
+claim "gradcheck runs in double" checks_gradients
+
+# ---- data of every kind ----------------------------------------------------------------------------
+
+# Drawn digits: of four classes, so that little is enough to learn them.
+cat >"$tmp/write.c" <<'END'
+#include <nn/stride.h>
+#include <sys/stat.h>
+#ifdef WITH_PNG
+#include <png.h>
+#include <jpeglib.h>
+static void picture(const char *folder, int i, const unsigned char *bytes)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%c", folder, "dcba"[i % 4]);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%c/%03d.%s", folder, "dcba"[i % 4], i, i % 8 < 4 ? "png" : "jpg");
+    if (i % 8 < 4) {
+        png_image image = { .version = PNG_IMAGE_VERSION, .width = 28, .height = 28, .format = PNG_FORMAT_GRAY };
+        png_image_write_to_file(&image, path, 0, bytes, 28, NULL);
+        return;
+    }
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    FILE *f = fopen(path, "wb");
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&jpeg);
+    jpeg_stdio_dest(&jpeg, f);
+    jpeg.image_width = jpeg.image_height = 28;
+    jpeg.input_components = 1;
+    jpeg.in_color_space = JCS_GRAYSCALE;
+    jpeg_set_defaults(&jpeg);
+    jpeg_start_compress(&jpeg, TRUE);
+    for (int r = 0; r < 28; r++) {
+        JSAMPROW row = (JSAMPROW)bytes + 28 * r;
+        jpeg_write_scanlines(&jpeg, &row, 1);
+    }
+    jpeg_finish_compress(&jpeg);
+    jpeg_destroy_compress(&jpeg);
+    fclose(f);
+}
+#endif
+static void put(FILE *f, unsigned n)
+{
+    for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(n >> shift & 255), f);
+}
+int main(int argc, char **argv) /* FOLDER COUNT SEED KIND */
+{
+    char path[4096];
+    int all = atoi(argv[2]), count = 0;
+    const char *kind = argc > 4 ? argv[4] : "train", *folder = argv[1];
+    data *d = digits_new(all * 10 / 4 + 10, (uint64_t)atoi(argv[3]));
+    tensor x = tensor_new(SHAPE(1, 1, 28, 28)), y = tensor_new(SHAPE(1)), xs = tensor_new(SHAPE(all, 28, 28)), ys = tensor_new(SHAPE(all));
+    snprintf(path, sizeof path, "%s/%s-images-idx3-ubyte", folder, kind);
+    FILE *images = fopen(path, "wb");
+    snprintf(path, sizeof path, "%s/%s-labels-idx1-ubyte", folder, kind);
+    FILE *labels = fopen(path, "wb");
+    snprintf(path, sizeof path, "%s/%s.csv", folder, kind);
+    FILE *table = fopen(path, "w");
+    put(images, 0x803), put(images, (unsigned)all), put(images, 28), put(images, 28), put(labels, 0x801), put(labels, (unsigned)all);
+    for (; count < all; count++) { /* classes in turn: every ten images hold each digit once */
+        unsigned char bytes[784];
+        int class = count % 4;
+        for (ptrdiff_t i = 0; i == 0 || (i < 10 && (int)tensor_item(y) != class); i++) data_batch(d, NULL, count / 4 * 10 + i, 1, x, y);
+        fprintf(table, "%d", class);
+        for (int k = 0; k < 784; k++) bytes[k] = (unsigned char)(255 * (double)tensor_data(x)[k] + 0.5), fprintf(table, ",%d", bytes[k]);
+        fprintf(table, "\n");
+        fwrite(bytes, 1, 784, images);
+        fputc(class, labels);
+        tensor_copy(tensor_select(xs, 0, count), tensor_reshape(x, SHAPE(28, 28)));
+        *tensor_at(ys, INDEX(count)) = (real)class;
+#ifdef WITH_PNG
+        snprintf(path, sizeof path, "%s/pictures", folder), mkdir(path, 0777);
+        snprintf(path, sizeof path, "%s/pictures/%s", folder, kind[0] == 't' && kind[1] == 'r' ? "train" : "test"), mkdir(path, 0777);
+        picture(path, count, bytes);
+#endif
+    }
+    fclose(images), fclose(labels), fclose(table);
+    snprintf(path, sizeof path, "%s/%s-x.npy", folder, kind), npy_write(path, xs);
+    snprintf(path, sizeof path, "%s/%s-y.npy", folder, kind), npy_write(path, ys);
+    if (error_text()) fprintf(stderr, "%s\n", error_text());
+    tensor_free(x), tensor_free(y), tensor_free(xs), tensor_free(ys), data_free(d);
+    return error_text() != NULL;
+}
+END
+makes_data() {
+    local picture_flags='' with=''
+    if echo '' | $CC -E -include stdio.h -include png.h -include jpeglib.h - >/dev/null 2>&1; then
+        with=-DWITH_PNG picture_flags='-lpng -ljpeg'
+    fi
+    # shellcheck disable=SC2086
+    $CC $CFLAGS $with -include stdlib.h -include stdio.h -include tensor/npy.h "$tmp/write.c" "$LIB" $picture_flags $LIBS -o "$tmp/write" &&
+        mkdir -p "$tmp/digits" && "$tmp/write" "$tmp/digits" 320 1 train && "$tmp/write" "$tmp/digits" 80 2 t10k
+}
+claim "digits are drawn into files" makes_data
+
+net='conv 6 5x5 stride=2, relu, maxpool 2, dense'
+digits=$tmp/digits model=$tmp/model.safetensors
+train() { succeeds train --epochs 4 --batch 16 --lr 0.01 --threads 1 "$@"; }
+learnt() { # NAME: the last line says so
+    awk -F '[= ]' -v name="$1" 'END { exit !($1 == name && $2 == "accuracy" && $3 >= 0.85) }' "$out" || because "has not learnt"
+}
+trains() {
+    train --net "$net 10" --data "$digits" --save "$model" --log "$tmp/log.jsonl" --report "$tmp/run.html" || return
+    says '320 samples to train on, 80 to validate' && says '^total' && says '^loss over epochs' && says "^saved $model" &&
+        learnt validation || return
+    [ "$(lines "$tmp/log.jsonl")" = 4 ] && [ "$(grep -c '^epoch [1-4]/4 .*validation accuracy' "$err")" = 4 ] || because "its epochs" || return
+    grep -q 'html>' "$tmp/run.html" || because "the report" || return
+    cp "$out" "$tmp/first"
+    ! grep -q "$(printf '\033')" "$out" "$err" || because "escapes into a file"
+}
+needs_no_flags() {
+    succeeds eval --model "$model" --data "$digits" || return
+    [ "$(awk 'END { print $1 }' "$out")" = "$(awk 'END { print $2 }' "$tmp/first")" ] || because "expected the score of training" || return
+    says '^ *class +samples' && says '^ +3 +20 ' || return
+    MNIST_DIR=$digits succeeds eval --model "$model" && says '^accuracy' || return
+    succeeds eval --model "$model" --data "$digits" --part train && says '320 samples' || return
+    succeeds summary "$model" && says '^normalization: .*"mean"' && says '^classes: \["0","1"' || return
+    fails '.*None|.*has no test part' eval --model "$model" --data "$digits/train.csv" --part test
+}
+evaluates_in_json() {
+    succeeds eval --model "$model" --data "$digits" --json || return
+    tr -d ' \n' <"$out" | grep -qE '^\{"samples":80,"loss":[0-9.e-]+,"accuracy":[0-9.]+,"classes":\[\{"name":"0","samples":20,.*"confusion":\[\[' ||
+        because "JSON"
+}
+predicts() {
+    succeeds predict --model "$model" --data "$digits" --index 6 --top 3 && [ "$(lines "$out")" = 1 ] &&
+        says '^sample 6 of MNIST in .*, a 2: [0-9] [01]\.[0-9]{4}, [0-9] 0\.[0-9]{4}, [0-9] 0' || return
+    succeeds predict --model "$model" "$digits/t10k-x.npy" --top 1 && [ "$(lines "$out")" = 80 ] || because "of an array" || return
+    awk -F '[][ ]' '($2 % 4) == $4 { hits++ } END { exit !(hits >= 68) }' "$out" || because "what the array's images are" || return
+    succeeds predict --model "$model" --data "$digits" --index 0 --json --top 2 || return
+    tr -d ' \n' <"$out" | grep -qE '^\[\{"input":.*"class":"[0-9]","probability":[0-9.e-]+,"classes":\[\{"class":.*\}\]\}\]$' || because "JSON" || return
+    fails '--index: sample 99 of 80' predict --model "$model" --data "$digits" --index 99 &&
+        fails '.*seven.png: (No such file|built without)' predict --model "$model" seven.png &&
+        fails 'none: No such file' predict --model none a.png
+}
+repeats() { # one seed, one file, whatever the threads
+    local threads
+    for threads in 1 2; do
+        STRIDE_GRAIN=0 succeeds train --net "$net 10, softmax" --data "$digits" --epochs 1 --threads $threads --rotation 10 --shift 2 --noise 0.1 --flip 0.1 \
+            --scale 0.1 --shear 5 --cutout 3 --optim sgd --nesterov --schedule one-cycle --warmup 3 --clip 1 --label-smoothing 0.1 --weight-decay 1e-4 \
+            --quiet --save "$tmp/threads$threads.safetensors" && [ "$(lines "$out")" = 1 ] && [ ! -s "$err" ] || because "quiet" || return
+    done
+    cmp "$tmp/threads1.safetensors" "$tmp/threads2.safetensors"
+}
+reads_idx() {
+    train --net "$net 4" --data "$digits/train-images-idx3-ubyte" --validation "$digits/t10k-images-idx3-ubyte,$digits/t10k-labels-idx1-ubyte" \
+        --save "$tmp/idx.safetensors" && learnt validation
+}
+reads_npy() {
+    train --net "$net 4" --data "$digits/train-x.npy,$digits/train-y.npy" --split 0.25 --save "$tmp/npy.safetensors" &&
+        says '240 samples to train on, 80 to validate' && learnt validation &&
+        succeeds eval --model "$tmp/npy.safetensors" --data "$digits/t10k-x.npy,$digits/t10k-y.npy" && says '^accuracy=(0.[89]|1)' &&
+        fails '.*where are its labels' train --net relu --data "$digits/train-x.npy"
+}
+reads_tables() {
+    train --net "$net 4" --data "$digits/train.csv" --image 1x28x28 --validation "$digits/t10k.csv" --save "$tmp/csv.safetensors" &&
+        learnt validation && succeeds eval --model "$tmp/csv.safetensors" --data "$digits/t10k.csv" && says '^accuracy=(0.[89]|1)' || return
+    awk 'BEGIN { srand(1); for (i = 0; i < 200; i++) { a = rand(); b = rand(); print a "," b "," 2 * a - b } }' >"$tmp/plane.csv"
+    succeeds train --net 'dense 1' --data "$tmp/plane.csv" --label -1 --targets 1 --loss mse --split 0.2 --epochs 40 --batch 8 --lr 0.02 \
+        --patience 40 --save "$tmp/plane.safetensors" && awk -F '[= ]' 'END { exit !($3 < 1e-3) }' "$out" || because "a plane is not found" || return
+    cp "$out" "$tmp/first"
+    succeeds eval --model "$tmp/plane.safetensors" --data "$tmp/plane.csv" && says '^loss=0\.000' &&
+        fails '--loss cross-entropy is of classes' train --net 'dense 1' --data "$tmp/plane.csv" --label -1 --targets 1 &&
+        fails '--label: "x" is not a whole number' train --net relu --data "$tmp/plane.csv" --label x
+}
+trains_on_other_losses() {
+    local loss
+    for loss in mse huber bce; do
+        succeeds train --net "$net 4" --data "$digits/train.csv" --image 1x28x28 --loss $loss --epochs 1 --quiet --save "$tmp/$loss.safetensors" &&
+            says '^training loss=0\.' || return
+    done
+}
+fits_data_and_net() {
+    fails 'the network gives \[7\], and there are 10 classes: it should end with dense 10' train --net "$net 7" --data "$digits" &&
+        fails 'line 1, column 7: .1x9x9. is not the shape of the images, \[1, 28, 28\]' train --net 'input 1x9x9, dense 10' --data "$digits" &&
+        fails '.*class' train --net "$net 2" --data "$digits/train.csv" --image 1x28x28 --quiet --save "$tmp/none" &&
+        fails '.*nothing: No such file' train --net "$net 10" --data nothing && mkdir -p "$tmp/empty" &&
+        fails '.*empty: neither MNIST nor CIFAR-10' train --net relu --data "$tmp/empty" &&
+        fails '.*empty/model: cannot be written|.*nowhere/model: ' train --net relu --data "$digits" --save "$tmp/nowhere/model" &&
+        fails '.*log.txt: ' train --net relu --data "$digits" --log "$tmp/log.txt" --save "$tmp/none" &&
+        fails '--patience needs' train --net 'dense 4' --data "$digits/train.csv" --patience 3 --save "$tmp/none" && [ ! -e "$tmp/none" ]
+}
+# Records of CIFAR-10 whose class is how bright they are.
+makes_cifar10() {
+    mkdir -p "$tmp/cifar"
+    local file class
+    for file in data_batch_1 test_batch; do
+        for class in 0 1 2 3 4 5 6 7 8 9; do
+            printf "\\$(printf %o $class)"
+            head -c 3072 /dev/zero | tr '\0' "\\$(printf %o $((class * 25 + 5)))"
+        done >"$tmp/cifar/$file.bin"
+    done
+}
+reads_cifar10() {
+    makes_cifar10 && succeeds train --net 'avgpool, dense 24, relu, dense 10' --data "$tmp/cifar" --epochs 300 --batch 10 --lr 0.05 --schedule constant \
+        --quiet --save "$tmp/cifar.safetensors" && learnt validation &&
+        succeeds eval --model "$tmp/cifar.safetensors" --data "$tmp/cifar" && says '^ *airplane ' && says '^ *truck '
+}
+claim "train: MNIST's folder, a log, a page, a curve, a saved net" trains
+claim "eval: the same score, and nothing to be said again" needs_no_flags
+claim "eval --json" evaluates_in_json
+claim "predict: samples and arrays, JSON, and what it cannot" predicts
+claim "one seed gives one file for any number of threads, with all that training has" repeats
+claim "IDX files by name" reads_idx
+claim "pairs of .npy, a part held out" reads_npy
+claim "tables of classes and of numbers" reads_tables
+claim "other losses on classes" trains_on_other_losses
+claim "what does not fit is refused before anything is written" fits_data_and_net
+claim "CIFAR-10's folder" reads_cifar10
+
+# ---- pictures --------------------------------------------------------------------------------------
+
+reads_pictures() {
+    train --net "$net 4" --data "$digits/pictures" --save "$tmp/pictures.safetensors" && learnt validation || return
+    succeeds summary "$tmp/pictures.safetensors" && says '^classes: \["a","b","c","d"\]' || return
+    succeeds predict --model "$tmp/pictures.safetensors" "$digits/pictures/test/d/000.png" "$digits/pictures/test/c/005.jpg" --top 2 &&
+        [ "$(lines "$out")" = 2 ] && says '000.png: d 0\.[5-9]' && says '005.jpg: c 0\.[5-9]' || because "two pictures" || return
+    train --net "$net 4" --data "$digits/pictures/train" --size 20x24 --colour rgb --split 0.2 --save "$tmp/small.safetensors" && learnt validation &&
+        succeeds summary "$tmp/small.safetensors" && says '\[64, 3, 20, 24\]' || because "--size" || return
+    succeeds eval --model "$tmp/small.safetensors" --data "$digits/pictures/test" && says '^accuracy=(0.[89]|1)' || return
+    succeeds predict --model "$tmp/small.safetensors" "$digits/pictures/test/d/000.png" && says ': d ' || return
+    succeeds predict --model "$model" "$digits/pictures/test/d/000.png" --resize && says ': 0 ' || return
+    head -c 100 "$digits/pictures/train/a/003.png" >"$tmp/broken.png"
+    fails '.*broken.png: broken PNG' predict --model "$model" "$tmp/broken.png"
+}
+resizes_when_asked() {
+    succeeds train --net 'dense 4' --data "$digits/pictures/train" --epochs 1 --size 9x9 --quiet --save "$tmp/nine.safetensors" || return
+    succeeds export --model "$tmp/nine.safetensors" "$tmp/nine2.safetensors" || return
+    succeeds train --net 'dense 10' --data "$digits" --epochs 1 --quiet --save "$tmp/28.safetensors" || return
+    fails '.*expected|.*\[1, 28, 28\]' predict --model "$tmp/csv.safetensors" "$digits/train-y.npy"
+}
+if [ -d "$digits/pictures" ]; then
+    if "$stride" predict --model "$model" "$digits/pictures/test/d/000.png" 2>&1 | grep -q 'built without'; then
+        echo "skip pictures: stride is built without libpng or libjpeg"
+    else
+        claim "folders of pictures by class, their names, another size, grey and colour" reads_pictures
+        claim "what was made smaller in training is made so again" resizes_when_asked
+    fi
+else
+    echo "skip pictures: libpng and libjpeg are not installed (libpng-dev, libjpeg-dev)"
+fi
+
+# ---- export and speed ------------------------------------------------------------------------------
+
+exports() {
+    succeeds export --model "$model" "$tmp/weights" && [ -s "$tmp/weights/0.weight.npy" ] && [ -s "$tmp/weights/4.bias.npy" ] || because "a folder" || return
+    succeeds export --model "$model" "$tmp/same.safetensors" && cmp "$model" "$tmp/same.safetensors" &&
+        succeeds export --model "$model" "$tmp/layers.net" && grep -q '^conv2d 6 5 stride=2$' "$tmp/layers.net" &&
+        succeeds summary "$tmp/layers.net" || because ".net" || return
+    fails '.*nowhere/weights: No such file' export --model "$model" "$tmp/nowhere/weights"
+}
+benches() {
+    succeeds bench-model "$networks/mlp.net" --batches 1,8 --seconds 0.01 --threads 1 && says '^ +1 +[0-9]+ +[0-9]+$' && says '^ +8 +[0-9]+ +[0-9]+$' &&
+        says '% +[0-9.]+ %  dense\(out_features=512\)$'
+}
+claim "export: a folder, safetensors, text" exports
+claim "bench-model: images a second, and the layers' shares" benches
+
+# ---- terminals -------------------------------------------------------------------------------------
+
+on_terminal() { # WIDTH COMMAND: into $out
+    script -q -e -c "stty cols $1; $2" /dev/null >"$out" 2>"$err" </dev/null
+    status=$?
+    [ $status = 0 ] || because "$2"
+}
+escape=$(printf '\033')
+colours() { grep -q "$escape\[[0-9;]*m" "$out"; }
+# The longest that is drawn between two returns, in characters, escapes left out.
+widest() { sed "s/$escape\[[0-9;]*[mK]//g; s/━/-/g; s/╸/-/g" "$out" | tr '\r' '\n' | awk '/ %/ && length > most { most = length } END { print most + 0 }'; }
+draws() {
+    local command="'$stride' train --net '$net 10' --data '$digits' --epochs 2 --batch 2 --save '$tmp/terminal.safetensors'" width
+    for width in 30 60 120; do
+        on_terminal $width "$command" && colours && [ "$(widest)" -gt $((width * 2 / 3)) ] && [ "$(widest)" -lt $width ] || because "$width columns: $(widest) are used" || return
+    done
+    on_terminal 80 "NO_COLOR=1 $command" && ! colours && [ "$(widest)" -gt 40 ] || because "NO_COLOR" || return
+    on_terminal 80 "TERM=dumb $command" && ! grep -q "$escape" "$out" || because "TERM=dumb" || return
+    on_terminal 80 "'$stride' predict --model '$model' --data '$digits' --index 1" && colours && grep -q '█' "$out" || because "bars"
+}
+stops_when_interrupted() {
+    "$stride" train --net "$net 10" --data "$digits" --epochs 100000 --save "$tmp/stopped.safetensors" >"$out" 2>"$err" </dev/null &
+    local job=$! i
+    for i in $(seq 100); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+    kill -INT $job
+    wait $job
+    status=$?
+    [ $status = 0 ] && [ -s "$tmp/stopped.safetensors" ] && says '^validation accuracy=' || because "interrupted"
+}
+if script --version 2>/dev/null | grep -q util-linux; then
+    claim "progress and bars on a terminal of any width, NO_COLOR, TERM=dumb" draws
+else
+    echo "skip terminals: no script of util-linux"
+fi
+# A shell's background jobs ignore interrupts unless it has job control.
+set -m
+claim "an interrupt ends a run after its epoch, saved" stops_when_interrupted
+set +m
+
+# ---- completion and the manual ---------------------------------------------------------------------
+
+complete_as_bash() { # WORDS...: what bash offers for the last
+    bash --norc -c 'source "$1"; shift; COMP_WORDS=(stride "$@"); COMP_CWORD=$#; _stride; printf "%s\n" "${COMPREPLY[@]}"' - "$tmp/completion" "$@"
+}
+offers() { # EXPECTED WORDS...
+    local expected=$1 offered
+    shift
+    offered=$(complete_as_bash "$@" | sort | tr '\n' ' ')
+    [ "$offered" = "$expected" ] || { echo "stride $*: offered $offered, expected $expected"; return 1; }
+}
+completes() {
+    local name option
+    succeeds completion bash && cp "$out" "$tmp/completion" && bash -n "$tmp/completion" || return
+    offers 'predict ' pr && offers 'eval export ' e && offers '--epochs --every ' train --e && offers 'adam adamw ' train --optim ad &&
+        offers 'adam adamw ' train --optim = ad && offers 'adam adamw ' train -O ad && offers 'constant cosine ' train --net x --schedule co &&
+        offers 'bash ' completion b && offers '--json ' eval --model x --j || return
+    touch net-a.net net-b.net
+    offers 'net-a.net net-b.net ' train --net net- && offers 'net-a.net net-b.net ' summary net- && offers ' ' train --epochs net- || return
+    for name in $subcommands; do # every option that help shows is offered
+        succeeds "$name" --help || return
+        for option in $(sed -n 's/^ .* \(--[a-z-]*\).*/\1/p' "$out" | grep -v '^--$' | sort -u); do
+            complete_as_bash "$name" "$option" | grep -qx -- "$option" || { echo "stride $name: $option is not offered"; return 1; }
+        done
+    done
+}
+other_shells() {
+    succeeds completion zsh && says '^#compdef stride' && succeeds completion fish && says "from train. -l optim .*-a 'sgd adam adamw rmsprop'" || return
+    if command -v fish >/dev/null; then fish --no-execute "$out" || return; fi
+    succeeds completion zsh
+    if command -v zsh >/dev/null; then zsh -n "$out" || return; fi
+}
+manual() {
+    local name
+    succeeds help man && says '^\.TH STRIDE 1' && says '^\.SH NETWORKS' || return
+    for name in $subcommands; do says "^\.SH \"STRIDE $name\"" || return; done
+    command -v mandoc >/dev/null || return 0
+    mandoc -T lint -W warning "$out" || because "mandoc"
+}
+claim "bash completes subcommands, options, choices and files" completes
+claim "zsh and fish have theirs" other_shells
+claim "the manual page has every subcommand" manual
+exit $failed
