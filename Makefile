@@ -226,7 +226,6 @@ CFLAGS_layers_conv2d_winograd_transforms := -ffp-contract=fast
 CFLAGS_nn_onnx := -DSTRIDE_ONNX_MISSING='"$(ONNX_MISSING)"'
 CFLAGS_examples_stride_images = $(PICTURE_FLAGS)
 CFLAGS_tests_test_pictures    = $(PICTURE_FLAGS)
-CFLAGS_examples_stride_main   = -DVERSION='"$(VERSION)"'
 
 say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
+#include "tests/files.h"
 #include "tests/support.h"
 
 #include <stdlib.h>
@@ -97,7 +98,7 @@ static void texts_say_what_they_say(void **state)
     }
 }
 
-static char *written(const net *n)
+static char *as_text(const net *n)
 {
     char *text = NULL;
     size_t size = 0;
@@ -113,7 +114,7 @@ static void what_is_written_reads_back(void **state)
         char layers[1024] = "";
         about("%s", right[i].text);
         net *n = network_parse(right[i].text, IMAGE);
-        char *text = written(n);
+        char *text = as_text(n);
         net *again = network_parse(text, (shape){ 0 }); /* it says its input */
         assert_non_null(again);
         describe(again->root, layers, sizeof layers);
@@ -126,7 +127,7 @@ static void what_is_written_reads_back(void **state)
 static void numbers_are_written_with_all_their_digits(void **state)
 {
     net *n = network_parse("dropout 0.1, dropout 0.30000000000000004, leaky_relu -3e-7", IMAGE);
-    char *text = written(n);
+    char *text = as_text(n);
     assert_string_equal(text, "input 2x8x8\ndropout 0.1\ndropout 0.30000000000000004\nleaky_relu -3e-07\n");
     net_free(n), free(text);
 }
@@ -270,9 +271,7 @@ static void any_text_is_read_or_refused(void **state)
 
 static void files_and_texts_are_told_apart(void **state)
 {
-    char path[512];
-    snprintf(path, sizeof path, "%s/test_network.net",
-             getenv("STRIDE_TEST_TMP") ? getenv("STRIDE_TEST_TMP") : "/tmp");
+    const char *path = path_of("test_network.net");
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fputs("relu\n tahn", f);
@@ -387,5 +386,5 @@ int main(void)
         CLAIM(every_layer_is_listed_and_known),
         CLAIM(near_names_are_found),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

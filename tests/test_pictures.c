@@ -1,6 +1,7 @@
 /* test_pictures.c: pixels from PNG and JPEG files that are written here, their sizes changed, folders of them. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/images.h"
+#include "tests/files.h"
 #include "tests/support.h"
 
 #include <setjmp.h>
@@ -14,16 +15,6 @@
 #if defined STRIDE_PNG && defined STRIDE_JPEG
 #include <jpeglib.h>
 #include <png.h>
-
-static const char *temporary(const char *name)
-{
-    static char path[4][512];
-    static int next;
-    char *to = path[next++ % 4];
-    const char *folder = getenv("STRIDE_TEST_TMP");
-    snprintf(to, sizeof path[0], "%s/%s", folder ? folder : "/tmp", name);
-    return to;
-}
 
 /* ---- writing pictures ---------------------------------------------------------------------------- */
 
@@ -135,8 +126,8 @@ static void grey_of_any_depth(void **state)
                     else bytes[i][bit / 8] |= (unsigned char)(value << (8 - depth - bit % 8));
                 }
             picture p = { PNG_COLOR_TYPE_GRAY, depth, WIDTH, HEIGHT, .interlaced = interlaced };
-            write_png(temporary("grey.png"), &p, bytes[0], sizeof bytes[0]);
-            assert_image(temporary("grey.png"), SHAPE(1, HEIGHT, WIDTH), expected);
+            write_png(path_of("grey.png"), &p, bytes[0], sizeof bytes[0]);
+            assert_image(path_of("grey.png"), SHAPE(1, HEIGHT, WIDTH), expected);
         }
 }
 
@@ -144,8 +135,8 @@ static void colours_are_planes(void **state)
 {
     const unsigned char rgb[] = { 255, 0, 51, 0, 102, 255 };
     picture p = { PNG_COLOR_TYPE_RGB, 8, 2, 1, .interlaced = false };
-    write_png(temporary("rgb.png"), &p, rgb, sizeof rgb);
-    assert_image(temporary("rgb.png"), SHAPE(3, 1, 2), (const double[]){ 1, 0, 0, 0.4, 0.2, 1 });
+    write_png(path_of("rgb.png"), &p, rgb, sizeof rgb);
+    assert_image(path_of("rgb.png"), SHAPE(3, 1, 2), (const double[]){ 1, 0, 0, 0.4, 0.2, 1 });
 }
 
 static void palettes_are_looked_up(void **state)
@@ -159,8 +150,8 @@ static void palettes_are_looked_up(void **state)
                   .transparent = true,
                   .palette = { { 255, 0, 0 }, { 0, 255, 0 }, { 255, 255, 255 }, { 255, 255, 255 } },
                   .alpha = { 255, 255, 51, 0 } };
-    write_png(temporary("palette.png"), &p, places, 1);
-    assert_image(temporary("palette.png"), SHAPE(3, 1, 4),
+    write_png(path_of("palette.png"), &p, places, 1);
+    assert_image(path_of("palette.png"), SHAPE(3, 1, 4),
                  (const double[]){ 1, 0, 0.2, 0, 0, 1, 0.2, 0, 0, 0, 0.2, 0 });
 }
 
@@ -169,11 +160,11 @@ static void what_is_transparent_lies_on_black(void **state)
     const unsigned char grey[] = { 255, 255, 255, 102, 255, 0, 51, 255 },
                         rgba[] = { 255, 51, 0, 255, 255, 255, 255, 0 };
     picture p = { PNG_COLOR_TYPE_GRAY_ALPHA, 8, 4, 1, .interlaced = false };
-    write_png(temporary("alpha.png"), &p, grey, sizeof grey);
-    assert_image(temporary("alpha.png"), SHAPE(1, 1, 4), (const double[]){ 1, 0.4, 0, 0.2 });
+    write_png(path_of("alpha.png"), &p, grey, sizeof grey);
+    assert_image(path_of("alpha.png"), SHAPE(1, 1, 4), (const double[]){ 1, 0.4, 0, 0.2 });
     p = (picture){ PNG_COLOR_TYPE_RGB_ALPHA, 8, 2, 1, .interlaced = false };
-    write_png(temporary("rgba.png"), &p, rgba, sizeof rgba);
-    assert_image(temporary("rgba.png"), SHAPE(3, 1, 2), (const double[]){ 1, 0, 0.2, 0, 0, 0 });
+    write_png(path_of("rgba.png"), &p, rgba, sizeof rgba);
+    assert_image(path_of("rgba.png"), SHAPE(3, 1, 2), (const double[]){ 1, 0, 0.2, 0, 0, 0 });
 }
 
 static void jpeg_is_read(void **state)
@@ -182,19 +173,19 @@ static void jpeg_is_read(void **state)
     memset(grey, 200, sizeof grey);
     memset(cmyk, 90, sizeof cmyk);
     for (int i = 0; i < 64; i++) rgb[3 * i] = 255, rgb[3 * i + 1] = 128, rgb[3 * i + 2] = 0;
-    write_jpeg(temporary("grey.jpg"), 1, 8, 8, grey);
-    tensor image = image_read(temporary("grey.jpg"));
+    write_jpeg(path_of("grey.jpg"), 1, 8, 8, grey);
+    tensor image = image_read(path_of("grey.jpg"));
     assert_shape(image, 1, 8, 8);
     for (int i = 0; i < 64; i++) assert_true(fabs((double)*element(image, i) - 200 / 255.0) < 0.01);
     tensor_free(image);
-    write_jpeg(temporary("rgb.jpeg"), 3, 8, 8, rgb);
-    image = image_read(temporary("rgb.jpeg"));
+    write_jpeg(path_of("rgb.jpeg"), 3, 8, 8, rgb);
+    image = image_read(path_of("rgb.jpeg"));
     assert_shape(image, 3, 8, 8);
     for (int i = 0; i < 192; i++)
         assert_true(fabs((double)*element(image, i) - (i < 64 ? 1 : i < 128 ? 128 / 255.0 : 0)) < 0.02);
     tensor_free(image);
-    write_jpeg(temporary("cmyk.jpg"), 4, 8, 8, cmyk);
-    assert_true(tensor_is_null(image_read(temporary("cmyk.jpg"))));
+    write_jpeg(path_of("cmyk.jpg"), 4, 8, 8, cmyk);
+    assert_true(tensor_is_null(image_read(path_of("cmyk.jpg"))));
     expect_error("cmyk.jpg: a JPEG of 4 channels");
 }
 
@@ -214,7 +205,7 @@ static void files_cut_off_are_refused_by_name(void **state)
     picture p = { PNG_COLOR_TYPE_GRAY, 8, 16, 16, .interlaced = false };
     const char *const names[] = { "cut.png", "cut.jpg" };
     for (int kind = 0; kind < 2; kind++) {
-        const char *path = temporary(names[kind]);
+        const char *path = path_of(names[kind]);
         if (kind == 0) write_png(path, &p, noise, 16);
         else write_jpeg(path, 1, 16, 16, noise);
         for (long size = size_of(path) - 1; size >= 0; size -= 1 + size / 40) {
@@ -224,15 +215,15 @@ static void files_cut_off_are_refused_by_name(void **state)
             expect_error("%s: ", path);
         }
     }
-    assert_true(tensor_is_null(image_read(temporary("none.png"))));
+    assert_true(tensor_is_null(image_read(path_of("none.png"))));
     expect_error("none.png: No such file");
-    assert_true(tensor_is_null(image_read(temporary(""))));
+    assert_true(tensor_is_null(image_read(path_of(""))));
     expect_error("neither PNG nor JPEG");
 }
 
 static void a_bit_that_is_wrong_is_found_in_png(void **state)
 {
-    const char *path = temporary("bits.png");
+    const char *path = path_of("bits.png");
     int found = 0, tries = 0;
     for (long at = 8;; at += 3, tries++) {
         write_grey(path, 9, 9, 100);
@@ -297,7 +288,7 @@ static void what_is_even_stays_even(void **state)
 
 static const char *folder(const char *name)
 {
-    const char *path = temporary(name);
+    const char *path = path_of(name);
     mkdir(path, 0777);
     return path;
 }
@@ -308,13 +299,13 @@ static void folders_are_classes(void **state)
     char path[512];
     snprintf(path, sizeof path, "%s", folder("set"));
     folder("set/b"), folder("set/a"), folder("set/Z"), folder("set/.hidden");
-    write_grey(temporary("set/b/2.png"), 3, 2, 51);
-    write_grey(temporary("set/b/1.png"), 3, 2, 102);
-    write_grey(temporary("set/a/x.PNG"), 3, 2, 255);
-    write_grey(temporary("set/Z/y.png"), 3, 2, 0);
-    fclose(fopen(temporary("set/a/notes.txt"), "w"));
+    write_grey(path_of("set/b/2.png"), 3, 2, 51);
+    write_grey(path_of("set/b/1.png"), 3, 2, 102);
+    write_grey(path_of("set/a/x.PNG"), 3, 2, 255);
+    write_grey(path_of("set/Z/y.png"), 3, 2, 0);
+    fclose(fopen(path_of("set/a/notes.txt"), "w"));
     assert_true(folder_has_classes(path));
-    assert_false(folder_has_classes(temporary("set/a")));
+    assert_false(folder_has_classes(path_of("set/a")));
     assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), 0);
     assert_int_equal(f.classes, 3);
     assert_string_equal(f.name[0], "Z");
@@ -332,7 +323,7 @@ static void folders_are_classes(void **state)
                                                             255);
     tensor_free(x), tensor_free(y), folder_close(&f);
 
-    write_red(temporary("set/b/3.png"), 3, 2); /* one in colour: all are */
+    write_red(path_of("set/b/3.png"), 3, 2); /* one in colour: all are */
     assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), 0);
     assert_true(shape_equal(f.set->x, SHAPE(3, 2, 3)) && f.set->count == 5);
     folder_close(&f);
@@ -340,22 +331,22 @@ static void folders_are_classes(void **state)
     assert_true(shape_equal(f.set->x, SHAPE(1, 2, 3)));
     folder_close(&f);
 
-    write_grey(temporary("set/b/4.png"), 4, 2, 7);
+    write_grey(path_of("set/b/4.png"), 4, 2, 7);
     assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), -1);
     expect_error("b/4.png is [3, 2, 4] and ");
     assert_int_equal(folder_open(&f, path, (folder_options){ .height = 5, .width = 6 }), 0);
     assert_true(shape_equal(f.set->x, SHAPE(3, 5, 6)) && f.set->count == 6);
     folder_close(&f);
 
-    assert_int_equal(truncate(temporary("set/b/1.png"), 60), 0);
+    assert_int_equal(truncate(path_of("set/b/1.png"), 60), 0);
     assert_int_equal(folder_open(&f, path, (folder_options){ .height = 5, .width = 6 }), -1);
     expect_error("set/b/1.png: broken PNG");
-    remove(temporary("set/Z/y.png"));
+    remove(path_of("set/Z/y.png"));
     assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), -1);
     expect_error("set/Z: no picture in it");
-    assert_int_equal(folder_open(&f, temporary("set/a"), (folder_options){ 0 }), -1);
+    assert_int_equal(folder_open(&f, path_of("set/a"), (folder_options){ 0 }), -1);
     expect_error("no folder of a class in it");
-    assert_int_equal(folder_open(&f, temporary("none"), (folder_options){ 0 }), -1);
+    assert_int_equal(folder_open(&f, path_of("none"), (folder_options){ 0 }), -1);
     expect_error("No such file");
 }
 
@@ -373,7 +364,7 @@ int main(void)
         CLAIM(what_is_even_stays_even),
         CLAIM(folders_are_classes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }
 
 #else

@@ -461,7 +461,8 @@ manual() {
     succeeds help man && says '^\.TH STRIDE 1' && says '^\.SH NETWORKS' || return
     for name in $subcommands; do says "^\.SH \"STRIDE $name\"" || return; done
     command -v mandoc >/dev/null || return 0
-    mandoc -T lint -W warning "$out" || because "mandoc"
+    # What is made anew each time has no date.
+    [ -z "$(mandoc -T lint -W warning "$out" | grep -v 'missing date')" ] || because "mandoc"
 }
 claim "bash completes subcommands, options, choices and files" completes
 claim "zsh and fish have theirs" other_shells

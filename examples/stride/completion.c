@@ -249,14 +249,12 @@ static void put_subcommand(FILE *to, const subcommand *c)
     if (c->examples) put_verbatim(to, c->examples);
 }
 
-static const char changed[] = "2026-11-22"; /* what the page says */
-
 void write_manual(FILE *to)
 {
     fprintf(to,
-            ".TH STRIDE 1 \"%s\" \"stride %s\"\n.SH NAME\nstride \\- train, evaluate and use small neural "
+            ".TH STRIDE 1 \"\" \"stride %s\"\n.SH NAME\nstride \\- train, evaluate and use small neural "
             "networks\n",
-            changed, program_version());
+            program_version());
     fputs(
         ".SH SYNOPSIS\n.B stride\n.I subcommand\n.RI [ options ]\n.br\n.B stride help\n.RI [ subcommand ]\n",
         to);

@@ -4,6 +4,7 @@
 
 #include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
+#include "nn/stride.h"
 #include "tensor/error.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@ static const subcommand nothing = { .name = "" }; /* what messages before a subc
 
 const char *program_version(void)
 {
-    return VERSION;
+    return STRIDE_VERSION;
 }
 
 void use_threads(long count)
