@@ -27,8 +27,8 @@ typedef struct picture {
     bool transparent;
 } picture;
 
-/* Rows are `stride` bytes apart. */
-static void write_png(const char *path, const picture *p, const unsigned char *bytes, size_t stride)
+/* Rows are `stride` raw apart. */
+static void write_png(const char *path, const picture *p, const unsigned char *raw, size_t stride)
 {
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -42,14 +42,14 @@ static void write_png(const char *path, const picture *p, const unsigned char *b
     if (p->transparent) png_set_tRNS(png, info, p->alpha, p->colours, NULL);
     png_write_info(png, info);
     png_bytep rows[64];
-    for (int i = 0; i < p->height; i++) rows[i] = (png_bytep)bytes + (size_t)i * stride;
+    for (int i = 0; i < p->height; i++) rows[i] = (png_bytep)raw + (size_t)i * stride;
     png_write_image(png, rows);
     png_write_end(png, info);
     png_destroy_write_struct(&png, &info);
     fclose(f);
 }
 
-static void write_jpeg(const char *path, int channels, int width, int height, const unsigned char *bytes)
+static void write_jpeg(const char *path, int channels, int width, int height, const unsigned char *raw)
 {
     struct jpeg_compress_struct jpeg;
     struct jpeg_error_mgr errors;
@@ -66,7 +66,7 @@ static void write_jpeg(const char *path, int channels, int width, int height, co
     jpeg_set_quality(&jpeg, 100, TRUE);
     jpeg_start_compress(&jpeg, TRUE);
     for (int i = 0; i < height; i++) {
-        JSAMPROW row = (JSAMPROW)bytes + i * channels * width;
+        JSAMPROW row = (JSAMPROW)raw + i * channels * width;
         jpeg_write_scanlines(&jpeg, &row, 1);
     }
     jpeg_finish_compress(&jpeg);
@@ -77,18 +77,18 @@ static void write_jpeg(const char *path, int channels, int width, int height, co
 /* A grey PNG of one value. */
 static void write_grey(const char *path, int width, int height, int value)
 {
-    unsigned char bytes[4096];
-    memset(bytes, value, sizeof bytes);
+    unsigned char raw[4096];
+    memset(raw, value, sizeof raw);
     picture p = { PNG_COLOR_TYPE_GRAY, 8, width, height, .interlaced = false };
-    write_png(path, &p, bytes, (size_t)width);
+    write_png(path, &p, raw, (size_t)width);
 }
 
 static void write_red(const char *path, int width, int height)
 {
-    unsigned char bytes[4096] = { 0 };
-    for (int i = 0; i < width * height; i++) bytes[3 * i] = 255;
+    unsigned char raw[4096] = { 0 };
+    for (int i = 0; i < width * height; i++) raw[3 * i] = 255;
     picture p = { PNG_COLOR_TYPE_RGB, 8, width, height, .interlaced = false };
-    write_png(path, &p, bytes, (size_t)(3 * width));
+    write_png(path, &p, raw, (size_t)(3 * width));
 }
 
 /* ---- pixels -------------------------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static void grey_of_any_depth(void **state)
     for (int depth = 1; depth <= 16; depth *= 2)
         for (int interlaced = 0; interlaced < 2; interlaced++) {
             enum { WIDTH = 11, HEIGHT = 9 };
-            unsigned char bytes[HEIGHT][2 * WIDTH] = { { 0 } };
+            unsigned char raw[HEIGHT][2 * WIDTH] = { { 0 } };
             double expected[HEIGHT * WIDTH];
             dice d = { { (uint64_t)depth } };
             int most = (1 << depth) - 1;
@@ -121,12 +121,11 @@ static void grey_of_any_depth(void **state)
                     int value = (int)roll(&d, 0, most), bit = j * depth;
                     expected[i * WIDTH + j] = (double)value / most;
                     if (depth == 16)
-                        bytes[i][2 * j] = (unsigned char)(value >> 8),
-                                     bytes[i][2 * j + 1] = (unsigned char)value;
-                    else bytes[i][bit / 8] |= (unsigned char)(value << (8 - depth - bit % 8));
+                        raw[i][2 * j] = (unsigned char)(value >> 8), raw[i][2 * j + 1] = (unsigned char)value;
+                    else raw[i][bit / 8] |= (unsigned char)(value << (8 - depth - bit % 8));
                 }
             picture p = { PNG_COLOR_TYPE_GRAY, depth, WIDTH, HEIGHT, .interlaced = interlaced };
-            write_png(path_of("grey.png"), &p, bytes[0], sizeof bytes[0]);
+            write_png(path_of("grey.png"), &p, raw[0], sizeof raw[0]);
             assert_image(path_of("grey.png"), SHAPE(1, HEIGHT, WIDTH), expected);
         }
 }
