@@ -27,7 +27,7 @@ typedef struct picture {
     bool transparent;
 } picture;
 
-/* Rows are `stride` raw apart. */
+/* Rows are `stride` bytes apart. */
 static void write_png(const char *path, const picture *p, const unsigned char *raw, size_t stride)
 {
     FILE *f = fopen(path, "wb");
