@@ -121,6 +121,8 @@ checks_gradients() {
     cp "$stride" "$tmp/alone/stride"
     run env PATH=/nowhere "$tmp/alone/stride" gradcheck relu --input 3
     [ $status = 1 ] && grep -q '^stride gradcheck: .*stride-double: No such file' "$err" || because "without its twin" || return
+    run "$tmp/alone/stride" gradcheck --help
+    [ $status = 0 ] || because "help needs no twin" || return
     ln -sf "$stride" "$tmp/alone/linked"
     run "$tmp/alone/linked" gradcheck 'tanh' --input 3
     [ $status = 0 ] || because "by a symbolic link"

@@ -165,6 +165,6 @@ int main(int argc, char **argv)
     else if (name[0] == '-') return subcommand_refuse(&nothing, "unknown option %s", name);
     const subcommand *c = subcommand_named(name);
     if (!c) return 2;
-    if (c->in_double && !is_double()) return run_twin(c, argv);
+    if (c->in_double && !is_double() && !subcommand_asks_help(argc - 2, argv + 2)) return run_twin(c, argv);
     return subcommand_run(c, argc - 2, argv + 2);
 }

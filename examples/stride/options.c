@@ -195,13 +195,19 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings, int
     return 0;
 }
 
-int subcommand_run(const subcommand *c, int argc, char **argv)
+bool subcommand_asks_help(int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (is_help(argv[i])) {
-            subcommand_help(c, stdout);
-            return subcommand_end(c);
-        }
+        if (is_help(argv[i])) return true;
+    return false;
+}
+
+int subcommand_run(const subcommand *c, int argc, char **argv)
+{
+    if (subcommand_asks_help(argc, argv)) {
+        subcommand_help(c, stdout);
+        return subcommand_end(c);
+    }
     int operands = 0;
     void *settings = calloc(1, c->size + 1);
     if (!settings) {

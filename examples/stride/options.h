@@ -44,6 +44,9 @@ typedef struct subcommand {
 /* Parses what follows the subcommand's name, and runs it: 0, 1 where it failed, 2 where the command line is wrong. */
 int subcommand_run(const subcommand *c, int argc, char **argv);
 
+/* Whether what follows the name has --help or -h. */
+bool subcommand_asks_help(int argc, char **argv);
+
 void subcommand_help(const subcommand *c, FILE *to);
 
 /* One line, "stride train: …; try: stride train --help", and 2: what a table cannot find. */
