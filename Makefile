@@ -437,7 +437,7 @@ conformance-results: $(call suite_counts,conformance) ; @:
 .PHONY: onnx-check
 ONNX_CHECK := $(OUT)/onnx-check
 $(OUT)/float/tests/onnx/export: $(OUT)/float/tests/onnx/export.o $(OUT)/float/tests/onnx/samples.o \
-    $(HELPERS:%.c=$(OUT)/float/%.o) $(call lib,float)
+    $(call helpers,float) $(call lib,float)
 	$(call link)
 $(BUILD)/mnist.safetensors: | $(OUT)/float/bin/mnist
 	@$(WAITING) $(OUT)/float/bin/mnist --quiet --save=$@

@@ -3,11 +3,8 @@
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
-#include "tensor/npy.h"
-#if __has_include("nn/onnx.h")
 #include "nn/onnx.h"
-#define WITH_ONNX
-#endif
+#include "tensor/npy.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,9 +47,7 @@ typedef struct format {
 } format;
 
 static const format formats[] = {
-#ifdef WITH_ONNX
     { ".onnx", net_export_onnx },
-#endif
     { ".safetensors", net_save },
     { ".net", write_text },
 };
