@@ -377,13 +377,13 @@ static void a_named_folder_that_is_unusable_is_not_replaced(void **state)
     write_mnist("data/mnist", 0);
     setenv("MNIST_DIR", "nowhere", 1);
     assert_int_equal(mnist_find(&m, NULL), -1);
-    expect_error("MNIST_DIR=nowhere: No such file or directory");
+    expect_error("MNIST_DIR: nowhere: No such file or directory");
     mkdir("partly", 0777);
     write_mnist("partly", 0);
     assert_int_equal(unlink("partly/t10k-images-idx3-ubyte"), 0);
     setenv("MNIST_DIR", "partly", 1);
     assert_int_equal(mnist_find(&m, NULL), -1);
-    expect_error("MNIST_DIR=partly: t10k-images-idx3-ubyte is not there, plain or as .gz");
+    expect_error("MNIST_DIR: partly: t10k-images-idx3-ubyte is not there, plain or as .gz");
     write_file("partly/t10k-images-idx3-ubyte", "\0\0\x08\3", 4, false);
     assert_int_equal(mnist_find(&m, NULL), -1);
     expect_error("MNIST_DIR: partly/t10k-images-idx3-ubyte: truncated: 0 of 12 bytes of sizes");
