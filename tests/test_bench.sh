@@ -2,21 +2,9 @@
 # The benchmarks' programs: their options, what they print and write, and how they treat peers. Not their figures.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/bench
+. tests/tools/claims.sh
 mkdir -p "$tmp"
 out=$tmp/out err=$tmp/err
-failed=0
-
-claim() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        echo "ok $name"
-    else
-        cat "$tmp/log"
-        echo "not ok $name"
-        failed=1
-    fi
-}
 
 run() { # COMMAND...: into $out, $err and $status
     "$@" >"$out" 2>"$err"

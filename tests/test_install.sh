@@ -3,23 +3,11 @@
 # left after `make uninstall`.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/install
+. tests/tools/claims.sh
 root=$PWD
 prefix=$tmp/prefix
 mkdir -p "$tmp/away"
 cd "$tmp/away" || exit 1
-failed=0
-
-claim() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        echo "ok $name"
-    else
-        cat "$tmp/log"
-        echo "not ok $name"
-        failed=1
-    fi
-}
 skip() { # NAME: REASON
     echo "skip $1"
 }

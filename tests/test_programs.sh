@@ -2,6 +2,7 @@
 # What the programs of examples/ print, where they print it, and how they fail.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/programs
+. tests/tools/claims.sh
 root=$PWD
 work=$tmp/away/here # neither data/mnist nor ../shared/mnist is to be found from here
 mkdir -p "$work" "$tmp/good"
@@ -9,19 +10,6 @@ cd "$work" || exit 1
 unset MNIST_DIR NO_COLOR COLORTERM
 export STRIDE_OFFLINE=1 TERM=xterm
 out=$tmp/out err=$tmp/err
-failed=0
-
-claim() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        echo "ok $name"
-    else
-        cat "$tmp/log"
-        echo "not ok $name"
-        failed=1
-    fi
-}
 
 # ---- what a program did ----------------------------------------------------------------------------
 

@@ -2,21 +2,9 @@
 # The README's programs compile, run and do what it says; its commands exist.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/readme
+. tests/tools/claims.sh
 mkdir -p "$tmp"
 root=$PWD
-failed=0
-
-claim() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        echo "ok $name"
-    else
-        cat "$tmp/log"
-        echo "not ok $name"
-        failed=1
-    fi
-}
 
 # The n-th C program of the README.
 awk -v dir="$tmp" '/^```c$/ { n++; inside = 1; next } /^```$/ { inside = 0 } inside { print > (dir "/program" n ".c") }' README.md

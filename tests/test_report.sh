@@ -3,20 +3,8 @@
 # without a request, and no wider than a phone.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/report
+. tests/tools/claims.sh
 mkdir -p "$tmp"
-failed=0
-
-claim() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        echo "ok $name"
-    else
-        cat "$tmp/log"
-        echo "not ok $name"
-        failed=1
-    fi
-}
 
 # ---- pages -----------------------------------------------------------------------------------------
 

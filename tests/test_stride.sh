@@ -2,6 +2,7 @@
 # The program stride: each subcommand on data of every kind, what it refuses and how, what shells complete.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/stride
+. tests/tools/claims.sh
 root=$PWD
 networks=$root/examples/networks
 work=$tmp/away/here # neither data/mnist nor ../shared/mnist is to be found from here
@@ -11,19 +12,7 @@ unset MNIST_DIR NO_COLOR COLORTERM
 export STRIDE_OFFLINE=1 TERM=xterm
 stride=$BIN/stride
 out=$tmp/out err=$tmp/err
-failed=0
 
-claim() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        echo "ok $name"
-    else
-        cat "$tmp/log"
-        echo "not ok $name"
-        failed=1
-    fi
-}
 run() { # COMMAND...: into $out, $err and $status
     "$@" >"$out" 2>"$err" </dev/null
     status=$?
