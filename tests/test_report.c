@@ -33,9 +33,9 @@ static const char *at(const char *name)
     static int turn;
     const char *folder = getenv("STRIDE_TEST_TMP");
     char *text = path[turn++ % 16];
-    snprintf(text, sizeof path[0], "%s/report", folder ? folder : ".");
+    snprintf(text, sizeof path[0], "%s/report", folder ? folder : "/tmp");
     mkdir(text, 0777);
-    snprintf(text, sizeof path[0], "%s/report/%s", folder ? folder : ".", name);
+    snprintf(text, sizeof path[0], "%s/report/%s", folder ? folder : "/tmp", name);
     return text;
 }
 
