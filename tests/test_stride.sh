@@ -44,7 +44,7 @@ says() { # PATTERN
 
 # ---- help and command lines ------------------------------------------------------------------------
 
-subcommands="train eval predict summary export bench-model gradcheck help completion"
+subcommands="train eval predict summary export bench-model gradcheck replay help completion"
 helps() {
     local name
     for name in $subcommands; do
@@ -72,6 +72,9 @@ refuses_words() {
         refuses '--lr: "nan" is not a number' train --lr nan && refuses '--flip: "1.5"' train --flip=1.5 &&
         refuses '--optim: "adma" is none of sgd\|adam\|adamw\|rmsprop; did you mean adam\?' train --optim adma &&
         refuses 'no network' train && refuses '--validation or --split' train --net relu --split .1 --validation x &&
+        refuses '--resume needs --checkpoint FILE' train --net relu --resume &&
+        refuses '--checkpoint-every needs' train --net relu --checkpoint-every 3 &&
+        refuses '--checkpoint and --save are one file, a' train --net relu --checkpoint a --save a &&
         refuses 'something is missing' summary && refuses '"b" is one word too many' summary a b &&
         refuses 'nothing to predict' predict && refuses 'files, or --data' predict a.png --index 3 &&
         refuses '.*expected .onnx' export model.txt && refuses '--batches: "1,x"' bench-model relu --batches 1,x &&
@@ -262,6 +265,32 @@ repeats() { # one seed, one file, whatever the threads
     done
     cmp "$tmp/threads1.safetensors" "$tmp/threads2.safetensors"
 }
+goes_on() { # as if it had not ended; the checkpoint is a saved net, too
+    local run="train --data $digits --epochs 4 --schedule constant --rotation 5 --shift 1 --quiet"
+    checkpointed() { # EPOCHS ARGUMENTS...: a later --epochs counts
+        # shellcheck disable=SC2086
+        succeeds $run --net "$net 10" --epochs "$@" --checkpoint "$tmp/run" --resume
+    }
+    # shellcheck disable=SC2086
+    succeeds $run --net "$net 10" --save "$tmp/whole" || return
+    checkpointed 2 --save "$tmp/half" --checkpoint-every 3 && checkpointed 4 --save "$tmp/rest" && cmp "$tmp/whole" "$tmp/rest" || return
+    ! cmp -s "$tmp/half" "$tmp/whole" || because "half of it is all of it" || return
+    cp "$tmp/run" "$tmp/run.before"
+    checkpointed 4 --save "$tmp/rest" && says 'epochs=4 seconds=0.00' && cmp "$tmp/whole" "$tmp/rest" || because "a run that is over" || return
+    succeeds eval --model "$tmp/run" --data "$digits" && says '^accuracy=' && says '^ *3 +20 ' || return
+    # shellcheck disable=SC2086
+    fails '.*/run: of a run with lr 0.001' $run --net "$net 10" --lr 0.5 --checkpoint "$tmp/run" --resume --save "$tmp/none" &&
+        cmp "$tmp/run" "$tmp/run.before" && fails '.*nowhere/run: cannot be written' $run --net "$net 10" --checkpoint "$tmp/nowhere/run" || return
+    succeeds train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --save "$tmp/half" &&
+        says 'fresh is not there yet: from the beginning' &&
+        succeeds train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --save "$tmp/half" && says 'goes on from .*/fresh'
+}
+replays() {
+    fails '.*; the batch is in .*/anomaly$' train --net 'dense 4' --data "$digits/train.csv" --no-normalize --loss mse --optim sgd --momentum 0 --lr 1e6 \
+        --epochs 60 --quiet --anomaly "$tmp/anomaly" --save "$tmp/none" || return
+    fails '.*anomaly: .*(weight|layer|dense).* is -?(inf|nan) at' replay "$tmp/anomaly" && fails '.*no batch that went wrong' replay "$model" &&
+        fails '.*none: No such file' replay "$tmp/none"
+}
 reads_idx() {
     train --net "$net 4" --data "$digits/train-images-idx3-ubyte" --validation "$digits/t10k-images-idx3-ubyte,$digits/t10k-labels-idx1-ubyte" \
         --save "$tmp/idx.safetensors" && learnt validation
@@ -321,6 +350,8 @@ claim "eval: the same score, and nothing to be said again" needs_no_flags
 claim "eval --json" evaluates_in_json
 claim "predict: samples and arrays, JSON, and what it cannot" predicts
 claim "one seed gives one file for any number of threads, with all that training has" repeats
+claim "train goes on from its checkpoint to the same net" goes_on
+claim "what went wrong is kept, and taken again" replays
 claim "IDX files by name" reads_idx
 claim "pairs of .npy, a part held out" reads_npy
 claim "tables of classes and of numbers" reads_tables

@@ -15,10 +15,17 @@
 #include <omp.h>
 #endif
 
-const subcommand *const subcommands[] = {
-    &command_train,       &command_eval,      &command_predict, &command_summary,    &command_export,
-    &command_bench_model, &command_gradcheck, &command_help,    &command_completion, NULL
-};
+const subcommand *const subcommands[] = { &command_train,
+                                          &command_eval,
+                                          &command_predict,
+                                          &command_summary,
+                                          &command_export,
+                                          &command_bench_model,
+                                          &command_gradcheck,
+                                          &command_replay,
+                                          &command_help,
+                                          &command_completion,
+                                          NULL };
 
 static const subcommand nothing = { .name = "" }; /* what messages before a subcommand are from */
 
@@ -119,7 +126,7 @@ const subcommand command_help = {
     .details = "man: the manual page, for man -l.",
     .examples = "  stride help network\n"
                 "  stride help man | man -l -\n",
-    .words = "train|eval|predict|summary|export|bench-model|gradcheck|network|man",
+    .words = "train|eval|predict|summary|export|bench-model|gradcheck|replay|network|man",
     .most = 1,
     .run = run_help,
 };

@@ -31,6 +31,9 @@ typedef struct settings {
     int optim, schedule, loss;
     bool nesterov, raw, quiet;
     const char *save, *log, *report;
+    const char *checkpoint, *anomaly;
+    long checkpoint_every;
+    bool resume;
 } settings;
 
 /* All that a run is made of, in the order in which it is made. */
@@ -167,6 +170,16 @@ static schedule make_schedule(const settings *s)
     return s->warmup > 0 ? schedule_warmup(s->warmup, after) : after;
 }
 
+/* What using the net takes, of a checkpoint's too. */
+static int note(job *j)
+{
+    net *n = j->net;
+    static const char *const losses[] = { "cross-entropy", "mse", "huber", "bce" };
+    if (dataset_note(n, &j->s->source, &j->from) || net_set_note(n, "loss", losses[j->s->loss])) return -1;
+    if (j->scale && normalize_note(n, j->scale)) return -1;
+    return j->from.classes > 0 ? classes_note(n, j->from.classes, j->from.name) : 0;
+}
+
 /* The first interrupt ends the run after its epoch, with all that is saved then; the second ends the program. */
 static volatile sig_atomic_t interrupted;
 
@@ -206,6 +219,10 @@ static int learn(job *j)
                                     .patience = (int)s->patience,
                                     .clip_norm = s->clip,
                                     .seed = (uint64_t)s->seed,
+                                    .checkpoint = s->checkpoint,
+                                    .checkpoint_every = s->checkpoint_every,
+                                    .resume = s->resume,
+                                    .anomaly = s->anomaly,
                                     .progress = s->quiet ? NULL : stderr,
                                     .callback = after_epoch,
                                     .context = j },
@@ -216,16 +233,6 @@ static int learn(job *j)
 }
 
 /* ---- what is left behind ----------------------------------------------------------------------- */
-
-static int save(job *j)
-{
-    net *n = j->net;
-    static const char *const losses[] = { "cross-entropy", "mse", "huber", "bce" };
-    if (dataset_note(n, &j->s->source, &j->from) || net_set_note(n, "loss", losses[j->s->loss])) return -1;
-    if (j->scale && normalize_note(n, j->scale)) return -1;
-    if (j->from.classes > 0 && classes_note(n, j->from.classes, j->from.name)) return -1;
-    return net_save(n, j->s->save);
-}
 
 /* The word at a place of "a|b|c". */
 static int word_length(const char *choices, int place, const char **word)
@@ -298,6 +305,10 @@ static int print_head(const job *j)
     printf("%s: %td samples to train on", j->from.text, j->training->count);
     if (j->validation) printf(", %td to validate", j->validation->count);
     printf("\n\n");
+    if (j->s->resume)
+        printf(access(j->s->checkpoint, F_OK) ? "%s is not there yet: from the beginning\n\n"
+                                              : "goes on from %s\n\n",
+               j->s->checkpoint);
     if (net_summary(j->net, j->s->batch, stdout)) return -1;
     printf("\n");
     return fflush(stdout);
@@ -306,7 +317,9 @@ static int print_head(const job *j)
 /* What would be found out only after the work. */
 static int check_files(const settings *s)
 {
-    if (argument_writable(s->save) || (s->report && argument_writable(s->report))) return -1;
+    const char *const files[] = { s->save, s->report, s->checkpoint, s->anomaly };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i] && argument_writable(files[i])) return -1;
     return s->log ? log_check(s->log) : 0;
 }
 
@@ -316,7 +329,7 @@ static int train_all(job *j)
     j->loss = loss_chosen(s->loss, s->label_smoothing);
     if (check_files(s) || open_data(j) || make_net(j) || prepare_data(j)) return -1;
     if (!s->quiet && print_head(j)) return -1;
-    if (learn(j) || save(j)) return -1;
+    if (note(j) || learn(j) || net_save(j->net, s->save)) return -1;
     if (!s->quiet) {
         sketch_history(j);
         printf("saved %s\n", s->save);
@@ -347,6 +360,11 @@ static int run(const void *settings_, int count, char **operands)
         return subcommand_refuse(&command_train, "no network: --net FILE, or --net 'conv 32 3x3, relu, …'");
     if (s->validation && s->split > 0)
         return subcommand_refuse(&command_train, "--validation or --split, not both");
+    if (!s->checkpoint && (s->resume || s->checkpoint_every > 0))
+        return subcommand_refuse(&command_train, "--%s needs --checkpoint FILE",
+                                 s->resume ? "resume" : "checkpoint-every");
+    if (s->checkpoint && strcmp(s->checkpoint, s->save) == 0)
+        return subcommand_refuse(&command_train, "--checkpoint and --save are one file, %s", s->save);
     use_threads(s->threads);
     train_all(&j);
     release(&j);
@@ -417,6 +435,14 @@ static const option_row options[] = {
       .help = "a line for each epoch, .csv or .jsonl" },
     { "report", 'R', OPTION_FILE, offsetof(settings, report), "FILE",
       .help = "the run as a page to look at, .html" },
+    { "checkpoint", 'c', OPTION_FILE, offsetof(settings, checkpoint), "FILE",
+      .help = "all that going on takes, written after each epoch; it is a saved net, too" },
+    { "checkpoint-every", 0, OPTION_INTEGER, offsetof(settings, checkpoint_every), "STEPS", NULL,
+      "write it after that many steps, too", 1, MOST_COUNT },
+    { "resume", 'r', OPTION_FLAG, offsetof(settings, resume),
+      .help = "go on from --checkpoint, if it is there, as if the run had not ended" },
+    { "anomaly", 0, OPTION_FILE, offsetof(settings, anomaly), "FILE",
+      .help = "where the batch goes at which a run ends since numbers went wrong (stride replay)" },
     { "quiet", 'q', OPTION_FLAG, offsetof(settings, quiet), .help = "the result only" },
     { 0 },
 };
@@ -432,7 +458,8 @@ const subcommand command_train = {
     .examples =
         "  stride train --net examples/networks/lenet5.net --epochs 3\n"
         "  stride train --net 'conv 32 3x3 padding=same, relu, maxpool 2, dense 2' --data pictures \\\n"
-        "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n",
+        "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n"
+        "  stride train --net lenet5.net --epochs 50 --checkpoint run.safetensors --resume\n",
     .options = options,
     .size = sizeof(settings),
     .run = run,

@@ -1,0 +1,44 @@
+/* replay.c: stride replay: the step at which a run ended, again. */
+#include "examples/stride/commands.h"
+#include "examples/stride/model.h"
+#include "nn/train.h"
+
+#include <stddef.h>
+
+typedef struct settings {
+    long threads;
+} settings;
+
+static int run(const void *settings_, int count, char **operands)
+{
+    const settings *s = settings_;
+    model m;
+    (void)count;
+    use_threads(s->threads);
+    if (model_open(&m, operands[0], 1) == 0) {
+        if (train_replay(operands[0], m.loss, (net_known){ 0 }) == 0)
+            printf("%s: taken again, the step is finite\n", operands[0]);
+        model_close(&m);
+    }
+    return subcommand_end(&command_replay);
+}
+
+static const option_row options[] = {
+    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,
+      "how many; without it as many as there are", 0, 1024 },
+    { 0 },
+};
+
+const subcommand command_replay = {
+    .name = "replay",
+    .what = "Takes the step again at which a run ended since numbers went wrong, and says where they do.",
+    .usage = "FILE",
+    .details = "FILE is what stride train --anomaly wrote. Fails where the numbers go wrong again.",
+    .examples = "  stride replay anomaly.safetensors\n"
+                "  stride replay anomaly.safetensors --threads 1\n",
+    .least = 1,
+    .most = 1,
+    .options = options,
+    .size = sizeof(settings),
+    .run = run,
+};
