@@ -1,4 +1,5 @@
-/* csv.c: a table is gone through three times: for its columns, to see that every field is a number, and to keep them. */
+/* csv.c: a table's first line is read for its columns, the file to see that every field is a number, and again to
+ * keep them. */
 #include "nn/csv.h"
 #include "nn/decimal.h"
 #include "nn/owned.h"
@@ -223,10 +224,13 @@ static real value_of(const reader *r, const table *t, bool feature)
     if (feature && o->scale != 0) value *= o->scale;
     real rounded = (real)value;
     if (r->length == 0) refuse(r, "empty, expected a number");
-    else if (!number) refuse(r, "\"%s\" is no number", show(r).text);
+    else if (!number)
+        refuse(r, "\"%s\" is no number%s", show(r).text,
+               feature || o->targets ? "" : "; classes are integers from 0 on");
     else if (!isfinite(rounded)) refuse(r, "%s is too large for %s", show(r).text, REAL_NAME);
     else if (!feature && o->targets == 0 && !(value >= 0 && value <= MOST_CLASSES && value == floor(value)))
-        refuse(r, "class %s, expected an integer from 0 to %d", show(r).text, MOST_CLASSES);
+        refuse(r, "class %s, expected an integer from 0 to %d; the label option says which column it is",
+               show(r).text, MOST_CLASSES);
     else return rounded;
     return (real)NAN;
 }

@@ -146,7 +146,9 @@ static const struct {
     { "Relu", "'Relu' is not a layer; did you mean relu?" },
     { "relu,, tanh", "line 1, column 6: ',' stands where a layer is expected" },
     { ", relu", "line 1, column 1: ',' stands where a layer is expected" },
-    { "relu tanh", "line 1, column 6: 'tanh' is not an option of relu, which has none" },
+    { "relu tanh", "line 1, column 6: 'tanh' is not an option of relu: a comma goes before another layer" },
+    { "conv 4 3 linear 3", "line 1, column 10: 'linear' is not an option of conv2d: a comma goes before" },
+    { "relu tanhh", "line 1, column 6: 'tanhh' is not an option of relu, which has none" },
     { "relu 3", "line 1, column 6: '3' is one value too many: relu takes none" },
     { "conv 4", "line 1, column 1: 'conv' needs kernel" },
     { "conv", "'conv' needs out_channels" },
@@ -181,7 +183,8 @@ static const struct {
     { "maxpool 3 padding=same", "'same' keeps the size at a stride of 1 only, not 3" },
     { "conv 4 3 stride=same", "'same' is not what stride takes" },
     { "pool 2", "line 1, column 1: 'pool' works by a function of one's own" },
-    { "relu(tanh)", "line 1, column 5: '(' stands after relu, which holds no layers" },
+    { "relu(tanh)",
+      "line 1, column 5: '(' stands after relu, which holds no layers; values stand as in conv 32 3x3" },
     { "residual", "line 1, column 1: 'residual' holds layers: residual(…)" },
     { "residual relu", "'residual' holds layers: residual(…)" },
     { "residual(relu", "line 1, column 14: the end stands where | or ) is expected" },
@@ -228,7 +231,7 @@ static void wrong_texts_are_told_where_and_what(void **state)
 static void an_input_is_needed(void **state)
 {
     assert_null(network_parse("relu", (shape){ 0 }));
-    expect_error("begin it with a line such as \"input 1x28x28\"");
+    expect_error("begin it with a line such as \"input 1x28x28\", or give --input");
     net *n = network_parse("input 3x5, relu", (shape){ 0 });
     assert_non_null(n);
     assert_true(shape_equal(n->input, SHAPE(3, 5)));

@@ -285,6 +285,11 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
         says 'fresh is not there yet: from the beginning' &&
         succeeds train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --save "$tmp/half" && says 'goes on from .*/fresh'
 }
+hints() {
+    succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --save "$tmp/hint" && says 'leave it out of the network' &&
+        succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --loss mse --save "$tmp/hint" &&
+        ! says 'leave it out' >/dev/null && fails '.*line 1, column 1: class .*; the label option' train --net 'dense 2' --data "$tmp/words.csv"
+}
 replays() {
     fails '.*; the batch is in .*/anomaly$' train --net 'dense 4' --data "$digits/train.csv" --no-normalize --loss mse --optim sgd --momentum 0 --lr 1e6 \
         --epochs 60 --quiet --anomaly "$tmp/anomaly" --save "$tmp/none" || return
@@ -351,6 +356,8 @@ claim "eval --json" evaluates_in_json
 claim "predict: samples and arrays, JSON, and what it cannot" predicts
 claim "one seed gives one file for any number of threads, with all that training has" repeats
 claim "train goes on from its checkpoint to the same net" goes_on
+printf '0.5,1\n0.25,0\n' >"$tmp/words.csv"
+claim "hints: a softmax too many, a class in another column" hints
 claim "what went wrong is kept, and taken again" replays
 claim "IDX files by name" reads_idx
 claim "pairs of .npy, a part held out" reads_npy

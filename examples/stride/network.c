@@ -112,7 +112,8 @@ static const char *const aliases[][2] = {
 };
 enum { ALIASES = sizeof aliases / sizeof *aliases };
 
-static const layer_type *type_named(const token *t)
+/* NULL where a word names no layer. */
+static const layer_type *find_type(const token *t)
 {
     const char *full = NULL;
     for (int i = 0; i < ALIASES; i++)
@@ -120,6 +121,13 @@ static const layer_type *type_named(const token *t)
     for (int i = 0; layer_types[i]; i++)
         if (full ? strcmp(full, layer_types[i]->name) == 0 : is(t, layer_types[i]->name))
             return layer_types[i];
+    return NULL;
+}
+
+static const layer_type *type_named(const token *t)
+{
+    const layer_type *found = find_type(t);
+    if (found) return found;
     nearest n = { t->at, (size_t)t->length };
     for (int i = 0; i < ALIASES; i++) nearest_try(&n, aliases[i][0]);
     for (int i = 0; layer_types[i]; i++) nearest_try(&n, layer_types[i]->name);
@@ -153,6 +161,10 @@ static const layer_field *field_named(const layer_type *type, const token *t)
     const layer_field *f = NULL;
     while ((f = next_field(type, f)))
         if (is(t, f->name)) return f;
+    if (find_type(t)) {
+        fail(t, "is not an option of %s: a comma goes before another layer", type->name);
+        return NULL;
+    }
     nearest n = { t->at, (size_t)t->length };
     char all[256] = "";
     size_t used = 0;
@@ -430,7 +442,7 @@ static layer *read_plain(parser *p, const layer_type *type, const token *name)
             return NULL;
         }
     if (p->now.kind == OPEN) {
-        fail(&p->now, "stands after %s, which holds no layers", type->name);
+        fail(&p->now, "stands after %s, which holds no layers; values stand as in conv 32 3x3", type->name);
         return NULL;
     }
     char *options = calloc(1, type->options_size + 1);
@@ -545,7 +557,8 @@ static int read_input(parser *p, shape *input)
     skip_lines(p);
     if (!is(&p->now, "input")) {
         if (input->rank > 0) return 0;
-        return error_set("the network's input is not known: begin it with a line such as \"input 1x28x28\"");
+        return error_set("the network's input is not known: begin it with a line such as \"input 1x28x28\", "
+                         "or give --input");
     }
     advance(p);
     token t = p->now;

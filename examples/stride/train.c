@@ -298,6 +298,14 @@ static void print_result(const job *j)
            j->result.seconds, j->result.images_per_second);
 }
 
+/* Learning is slow where a softmax is taken twice. */
+static bool takes_softmax_twice(const job *j)
+{
+    const layer *root = j->net->root;
+    const char *last = root->children > 0 ? root->child[root->children - 1]->type->name : "";
+    return j->loss.classes && strcmp(last, "softmax") == 0;
+}
+
 /* ---- the subcommand ---------------------------------------------------------------------------- */
 
 static int print_head(const job *j)
@@ -311,6 +319,8 @@ static int print_head(const job *j)
                j->s->checkpoint);
     if (net_summary(j->net, j->s->batch, stdout)) return -1;
     printf("\n");
+    if (takes_softmax_twice(j))
+        printf("The loss cross-entropy takes the softmax itself: leave it out of the network.\n\n");
     return fflush(stdout);
 }
 
