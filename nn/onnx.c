@@ -46,8 +46,9 @@ static int fill_graph(graph *g, const net *n)
 static bool is_utf8(const char *text)
 {
     json_t *string = json_string(text);
+    bool valid = string != NULL;
     json_decref(string);
-    return string;
+    return valid;
 }
 
 static int add_note(graph *g, Onnx__ModelProto *model, const net_note *note)

@@ -126,9 +126,10 @@ static void what_is_written_reads_back(void **state)
 
 static void numbers_are_written_with_all_their_digits(void **state)
 {
-    net *n = network_parse("dropout 0.1, dropout 0.30000000000000004, leaky_relu -3e-7", IMAGE);
+    net *n = network_parse("dropout 0, dropout 0.1, dropout 0.30000000000000004, leaky_relu -3e-7", IMAGE);
     char *text = as_text(n);
-    assert_string_equal(text, "input 2x8x8\ndropout 0.1\ndropout 0.30000000000000004\nleaky_relu -3e-07\n");
+    assert_string_equal(
+        text, "input 2x8x8\ndropout 0\ndropout 0.1\ndropout 0.30000000000000004\nleaky_relu -3e-07\n");
     net_free(n), free(text);
 }
 
@@ -169,6 +170,7 @@ static const struct {
     { "conv 0 3", "line 1, column 6: '0' is too little for out_channels: at least 1" },
     { "conv -4 3", "line 1, column 6: '-4' is too little for out_channels: at least 1" },
     { "conv 4 3 stride=0", "line 1, column 17: '0' is too little for stride: at least 1" },
+    { "dropout", "line 1, column 1: 'dropout' needs p" },
     { "dropout 1", "line 1, column 9: '1' is too much for p: below 1" },
     { "dropout nan", "'nan' is not an option of dropout" },
     { "dropout p=nan", "line 1, column 11: 'nan' is not what p takes: a number" },

@@ -283,7 +283,10 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
         cmp "$tmp/run" "$tmp/run.before" && fails '.*nowhere/run: cannot be written' $run --net "$net 10" --checkpoint "$tmp/nowhere/run" || return
     succeeds train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --save "$tmp/half" &&
         says 'fresh is not there yet: from the beginning' &&
-        succeeds train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --save "$tmp/half" && says 'goes on from .*/fresh'
+        succeeds train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --save "$tmp/half" && says 'goes on from .*/fresh' || return
+    : >"$tmp/old.csv" # what it has is kept
+    fails '.*old.csv: may log the epochs before .*/fresh: give another --log' \
+        train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --log "$tmp/old.csv" --save "$tmp/half"
 }
 hints() {
     succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --save "$tmp/hint" && says 'leave it out of the network' &&
@@ -304,6 +307,7 @@ reads_npy() {
     train --net "$net 4" --data "$digits/train-x.npy,$digits/train-y.npy" --split 0.25 --save "$tmp/npy.safetensors" &&
         says '240 samples to train on, 80 to validate' && learnt validation &&
         succeeds eval --model "$tmp/npy.safetensors" --data "$digits/t10k-x.npy,$digits/t10k-y.npy" && says '^accuracy=(0.[89]|1)' &&
+        fails '.*train-y.npy: a number for each sample: are these the labels' train --net relu --data "$digits/train-y.npy,$digits/train-x.npy" &&
         fails '.*where are its labels' train --net relu --data "$digits/train-x.npy"
 }
 reads_tables() {
@@ -378,6 +382,8 @@ reads_pictures() {
     succeeds eval --model "$tmp/small.safetensors" --data "$digits/pictures/test" && says '^accuracy=(0.[89]|1)' || return
     succeeds predict --model "$tmp/small.safetensors" "$digits/pictures/test/d/000.png" && says ': d ' || return
     succeeds predict --model "$model" "$digits/pictures/test/d/000.png" --resize && says ': 0 ' || return
+    mkdir -p "$tmp/single/a" && cp "$digits/pictures/train/a/003.png" "$tmp/single/a" || return
+    fails '.*single: one folder of pictures, a: ' train --net 'dense 1' --data "$tmp/single" || return
     head -c 100 "$digits/pictures/train/a/003.png" >"$tmp/broken.png"
     fails '.*broken.png: broken PNG' predict --model "$model" "$tmp/broken.png"
 }

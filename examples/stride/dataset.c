@@ -213,6 +213,9 @@ static int open_npy(dataset *s, const paths *p, const dataset_options *o)
     (void)o;
     if (p->count != 2) return error_set("%.200s: where are its labels? give X.npy,Y.npy", p->path[0]);
     s->train = keep(s, data_npy(p->path[0], p->path[1]));
+    if (s->train && s->train->x.rank == 0)
+        return error_set("%.200s: a number for each sample: are these the labels? give X.npy,Y.npy",
+                         p->path[0]);
     return opened(s, "arrays", p->path[0]);
 }
 
@@ -260,6 +263,9 @@ static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
                 return -1;
             s->test = s->folder[1]->set;
         }
+    if (s->folder[0]->classes == 1)
+        return error_set("%.200s: one folder of pictures, %.80s: a class needs another to be told from",
+                         p->path[0], s->folder[0]->name[0]);
     s->train = s->folder[0]->set;
     s->classes = s->folder[0]->classes;
     s->name = (const char *const *)s->folder[0]->name;

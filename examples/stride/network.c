@@ -148,11 +148,16 @@ static const layer_field *field_called(const layer_type *type, const char *name)
     return f;
 }
 
+/* Where 0 is no option, or one that leaves nothing to do, as a dropout of 0. */
+static bool is_required(const layer_field *f)
+{
+    return f->fallback == 0 && (f->least > 0 || (f->kind == FIELD_REAL && f->below > 0));
+}
+
 /* Fields that a value without a name may belong to: the first, and those after it that are required. */
 static bool positional(const layer_type *type, const layer_field *f)
 {
-    bool required = f->fallback == 0 && f->least > 0;
-    bool leads = f == type->fields || (required && positional(type, f - 1));
+    bool leads = f == type->fields || (is_required(f) && positional(type, f - 1));
     return leads && f->kind != FIELD_BOOL && f->kind != FIELD_CHOICE && f->kind != FIELD_NAMED;
 }
 
@@ -377,7 +382,7 @@ static int read_options(parser *p, const layer_type *type, const token *name, ch
     }
     const layer_field *f = NULL;
     while ((f = next_field(type, f)))
-        if (f->fallback == 0 && f->least > 0 && !(given & UINT64_C(1) << (f - type->fields)))
+        if (is_required(f) && !(given & UINT64_C(1) << (f - type->fields)))
             return fail(name, "needs %s", f->name);
     return same.kind == END ? 0 : pad_same(type, &same, options);
 }
@@ -672,7 +677,7 @@ static int write_options(FILE *to, const layer *l)
         const char *at = (const char *)l->options + f->offset;
         if (f->kind == FIELD_NAMED) return layer_refuse(l, "its %s cannot be said in a text", f->name);
         named = named || !positional(l->type, f);
-        if (is_default(f, at)) named = true;
+        if (is_default(f, at) && !is_required(f)) named = true;
         else if (f->kind == FIELD_BOOL) fprintf(to, " %s", f->name);
         else {
             if (named) fprintf(to, " %s=", f->name);
@@ -739,8 +744,7 @@ int network_write(const net *n, FILE *to)
 
 static void put_field(FILE *to, const layer_type *type, const layer_field *f)
 {
-    bool required = f->fallback == 0 && f->least > 0;
-    if (positional(type, f) && required) {
+    if (positional(type, f) && is_required(f)) {
         fprintf(to, " %s", f->name);
         return;
     }

@@ -330,6 +330,8 @@ static int check_files(const settings *s)
     const char *const files[] = { s->save, s->report, s->checkpoint, s->anomaly };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] && argument_writable(files[i])) return -1;
+    if (s->log && s->resume && access(s->checkpoint, F_OK) == 0 && access(s->log, F_OK) == 0)
+        return error_set("%s: may log the epochs before %s: give another --log", s->log, s->checkpoint);
     return s->log ? log_check(s->log) : 0;
 }
 
