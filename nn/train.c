@@ -6,8 +6,10 @@
 #include "nn/progress.h"
 #include "tensor/random.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -150,7 +152,9 @@ static int check_place(const run *r)
 /* Where the file says that the run was; where there is no file, at its beginning. */
 static int find_place(run *r)
 {
-    if (!r->o.resume || access(r->o.checkpoint, F_OK)) return 0;
+    if (!r->o.resume) return 0;
+    if (access(r->o.checkpoint, F_OK))
+        return errno == ENOENT ? 0 : error_set("%s: %s", r->o.checkpoint, strerror(errno));
     checkpoint c = checkpoint_of(r);
     return checkpoint_read(&c) ? -1 : check_place(r);
 }

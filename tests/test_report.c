@@ -74,7 +74,7 @@ static train_report awkward(int k)
                            .lr = values[k % COUNT],
                            .training = { values[(k + 1) % COUNT], values[(k + 2) % COUNT] },
                            .validation = { k % 2 ? NAN : values[(k + 3) % COUNT], k % 3 ? INFINITY : 0.25 },
-                           .seconds = values[(k + 4) % COUNT],
+                           .seconds = k,
                            .best = k % 2 == 0 };
 }
 
@@ -107,21 +107,25 @@ static void csv_reads_back_exactly(void **state)
     write_log(path);
     char *text = contents(path), *line = text;
     static const char header[] =
-        "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,seconds,best\n";
+        "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n";
     assert_memory_equal(text, header, sizeof header - 1);
     line += sizeof header - 1;
     for (int k = 0; k < LINES; k++) {
         train_report r = awkward(k);
-        const double expected[] = {
-            r.epoch,           (double)r.step,        r.lr,      r.training.loss, r.training.accuracy,
-            r.validation.loss, r.validation.accuracy, r.seconds, r.best
-        };
-        for (int i = 0; i < 9; i++) {
+        const double expected[] = { r.epoch,
+                                    (double)r.step,
+                                    r.lr,
+                                    r.training.loss,
+                                    r.training.accuracy,
+                                    r.validation.loss,
+                                    r.validation.accuracy,
+                                    r.best };
+        for (int i = 0; i < 8; i++) {
             char *end;
             about("line %d, field %d", k, i);
             double value = strtod(line, &end);
             assert_number(end != line, value, expected[i]);
-            assert_int_equal(*end, i < 8 ? ',' : '\n');
+            assert_int_equal(*end, i < 7 ? ',' : '\n');
             line = end + 1;
         }
     }
@@ -149,7 +153,6 @@ static void json_lines_read_back_exactly(void **state)
         { "accuracy", offsetof(train_report, training.accuracy) },
         { "validation_loss", offsetof(train_report, validation.loss) },
         { "validation_accuracy", offsetof(train_report, validation.accuracy) },
-        { "seconds", offsetof(train_report, seconds) },
     };
     const char *path = at("log.jsonl");
     write_log(path);
@@ -159,7 +162,7 @@ static void json_lines_read_back_exactly(void **state)
         assert_non_null(end);
         json_t *object = json_loadb(line, (size_t)(end - line), 0, NULL);
         train_report r = awkward(k);
-        assert_int_equal(json_object_size(object), 9);
+        assert_int_equal(json_object_size(object), 8);
         assert_int_equal(json_integer_value(json_object_get(object, "epoch")), r.epoch);
         assert_int_equal(json_integer_value(json_object_get(object, "step")), r.step);
         assert_int_equal(json_is_true(json_object_get(object, "best")), r.best);
@@ -218,6 +221,97 @@ static void a_log_that_cannot_be_written_is_an_error(void **state)
         error_clear();
         history_free(&h);
         unlink(full);
+    }
+}
+
+/* ---- logs that go on ---------------------------------------------------------------------------- */
+
+/* As much of a log as was written before a run ended, and what was logged after it went on. */
+static void assert_goes_on(const char *path, const char *whole, size_t kept, int first, int last)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(whole, 1, kept, f), kept);
+    assert_int_equal(fclose(f), 0);
+    epoch_log *l = log_resume(path);
+    if (!l) fail_msg("%zu bytes: %s", kept, error_text());
+    for (int k = first; k < last; k++) {
+        train_report r = awkward(k);
+        r.seconds *= 3;
+        assert_int_equal(log_epoch(l, &r), 0);
+    }
+    assert_int_equal(log_close(l), 0);
+}
+
+/* Cut at ends of lines, before them, and within; and gone on with from every epoch whose predecessors are there. */
+static void a_log_that_goes_on_comes_to_the_same_bytes(void **state)
+{
+    const char *const names[] = { "on.csv", "on.jsonl" };
+    for (int json = 0; json < 2; json++) {
+        const char *path = at(names[json]);
+        unlink(path);
+        write_log(path);
+        char *whole = contents(path);
+        for (size_t kept = 0; kept <= strlen(whole); kept++) {
+            bool at_an_end = kept == 0 || whole[kept - 1] == '\n' || whole[kept] == '\n';
+            if (!at_an_end && kept % 29) continue; /* each line is waited for */
+            int lines = json - 1;
+            for (size_t i = 0; i < kept; i++) lines += whole[i] == '\n';
+            for (int first = lines; first >= 0; first -= 3) {
+                about("%s, %zu bytes, from epoch %d", names[json], kept, first + 1);
+                assert_goes_on(path, whole, kept, first, LINES);
+                char *text = contents(path);
+                assert_string_equal(text, whole);
+                free(text);
+            }
+        }
+        /* A run that is over logs nothing more. */
+        assert_goes_on(path, whole, strlen(whole), 0, 0);
+        char *text = contents(path);
+        assert_string_equal(text, whole);
+        free(text), free(whole);
+    }
+}
+
+static void a_log_that_is_not_there_begins(void **state)
+{
+    const char *path = at("new.csv");
+    epoch_log *l = log_resume(path);
+    train_report r = awkward(4);
+    assert_non_null(l);
+    assert_int_equal(log_epoch(l, &r), 0);
+    assert_int_equal(log_close(l), 0);
+    char *text = contents(path);
+    assert_memory_equal(text, "epoch,step,", 11);
+    assert_non_null(strstr(text, "best\n5,"));
+    free(text);
+}
+
+static void what_is_no_log_is_not_gone_on_with(void **state)
+{
+    static const struct {
+        const char *name, *text;
+        int line;
+    } all[] = {
+        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,seconds,best\n", 1 },
+        { "bad.csv", "1,2,3\n", 1 },
+        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n1,2\nx,2\n", 3 },
+        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n0,2\n", 2 },
+        { "bad.jsonl", "dear diary\n", 1 },
+        { "bad.jsonl", "{\"epoch\":1}\n[]\n", 2 },
+        { "bad.jsonl", "{\"epoch\":1}\n{\"epoch\":\"2\"}\n", 2 },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *path = at(all[i].name);
+        FILE *f = fopen(path, "w");
+        assert_true(fputs(all[i].text, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+        about("%s", all[i].text);
+        assert_null(log_resume(path));
+        expect_error("%s: line %d is not one of a log", path, all[i].line);
+        char *text = contents(path);
+        assert_string_equal(text, all[i].text);
+        free(text);
     }
 }
 
@@ -683,6 +777,7 @@ static void a_page_holds_the_run(void **state)
     int best = 0;
     for (int i = 0; i < 3; i++) {
         json_t *expected = log_json(&r.history.epochs[i]);
+        json_object_set_new(expected, "seconds", json_real(r.history.epochs[i].seconds));
         assert_true(json_equal(json_array_get(epochs, (size_t)i), expected));
         json_decref(expected);
         if (r.history.epochs[i].best) best = i + 1;
@@ -729,7 +824,7 @@ static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
     fputs("old", old);
     fclose(old);
     assert_int_equal(report_write(nowhere, &(report){ 0 }), -1);
-    expect_error("%s: %s", nowhere, strerror(ENOENT));
+    expect_error("%s: cannot be written: %s", nowhere, strerror(ENOENT));
     assert_int_equal(report_write(at("old"), &(report){ 0 }), -1);
     expect_error("%s: not a regular file", at("old"));
     net *n = small_net();
@@ -748,7 +843,7 @@ static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
     int status = report_write(path, &(report){ 0 });
     setrlimit(RLIMIT_FSIZE, &limit);
     assert_int_equal(status, -1);
-    expect_error("%s: %s", path, strerror(EFBIG));
+    expect_error("%s: cannot be written: %s", path, strerror(EFBIG));
     char *text = contents(path);
     assert_string_equal(text, "old");
     free(text);
@@ -767,6 +862,9 @@ int main(void)
         CLAIM(csv_reads_back_exactly),
         CLAIM(json_lines_read_back_exactly),
         CLAIM(each_line_has_arrived_when_it_is_logged),
+        CLAIM(a_log_that_goes_on_comes_to_the_same_bytes),
+        CLAIM(a_log_that_is_not_there_begins),
+        CLAIM(what_is_no_log_is_not_gone_on_with),
         CLAIM(a_log_that_cannot_be_written_is_an_error),
         CLAIM(what_is_measured_goes_on_as_before),
         CLAIM(times_are_those_of_the_layers),

@@ -3,6 +3,7 @@
  * Oracles: the bits that were saved, files made by hand from the format's definition, and a disk that
  * fails where the test says. */
 #define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE /* flock */
 #include "tests/support.h"
 
 #include "layers/layers.h"
@@ -16,6 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -1392,19 +1394,65 @@ static void a_link_stays_a_link(void **state)
     net_free(n);
 }
 
-static void what_another_run_left_behind_is_left_alone(void **state)
+static const char *temporary(long process, int attempt)
+{
+    char name[64];
+    snprintf(name, sizeof name, "net.%ld-%d.tmp", process, attempt);
+    return in_folder(name);
+}
+
+/* What is locked is being written, by this process or by another. */
+static void what_a_killed_writer_left_behind_is_removed(void **state)
 {
     (void)state;
-    char name[64];
     net *n = small_net();
-    snprintf(name, sizeof name, "net.%ld-0.tmp", (long)getpid());
-    write_file(in_folder(name), "theirs", 6);
+    static const char *const others[] = { "net.1-0.tmp~", "net.-0.tmp",  "net.1-.tmp", "net.x-0.tmp",
+                                          "net.1-0.txt",  "nets.1-0.tmp", "et.1-0.tmp", "net.tmp" };
+    enum { OTHERS = sizeof others / sizeof *others };
+    for (int i = 0; i < OTHERS; i++) write_file(in_folder(others[i]), "theirs", 6);
+    write_file(temporary(getpid(), 0), "half", 4);
+    write_file(temporary(getpid(), 3), "half", 4);
+    write_file(temporary(1, 99), "half", 4);
+    write_file(temporary(1, 0), "whole", 5);
+    int busy = open(temporary(1, 0), O_RDONLY);
+    assert_int_equal(flock(busy, LOCK_EX), 0);
+    assert_int_equal(symlink(others[0], temporary(2, 0)), 0);
     assert_int_equal(net_save(n, in_folder("net")), 0);
-    assert_int_equal(read_file(in_folder(name)).size, 6);
-    assert_int_equal(count_files(), 2);
+    assert_int_equal(count_files(), OTHERS + 3); /* the net, the one that is locked, and the link */
+    close(busy);
+    assert_int_equal(net_save(n, in_folder("net")), 0);
+    assert_int_equal(count_files(), OTHERS + 2);
+    for (int i = 0; i < OTHERS; i++) assert_int_equal(unlink(in_folder(others[i])), 0);
+    assert_int_equal(unlink(temporary(2, 0)), 0);
     unlink(in_folder("net"));
-    unlink(in_folder(name));
     net_free(n);
+}
+
+/* Writers of one file at once remove nothing of each other's. */
+static void writers_of_one_file_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    enum { WRITERS = 4, TIMES = 50 };
+    const char *path = in_folder("net");
+    net *n = small_net();
+    pid_t child[WRITERS];
+    for (int i = 0; i < WRITERS; i++)
+        if ((child[i] = fork()) == 0) {
+            int status = 0;
+            for (int k = 0; k < TIMES && status == 0; k++) status = net_save(n, path);
+            if (status) fprintf(stderr, "%s\n", error_text());
+            _exit(status != 0);
+        }
+    for (int i = 0; i < WRITERS; i++) {
+        int status = -1;
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(count_files(), 1);
+    net *loaded = net_load(path, 1, nothing);
+    assert_non_null(loaded);
+    unlink(path);
+    net_free(loaded), net_free(n);
 }
 
 static void a_name_without_a_folder_is_in_the_current_one(void **state)
@@ -1495,7 +1543,8 @@ int main(void)
         CLAIM(the_file_is_like_any_new_file),
         CLAIM(the_file_is_on_the_disk_before_its_name_is),
         CLAIM(a_link_stays_a_link),
-        CLAIM(what_another_run_left_behind_is_left_alone),
+        CLAIM(what_a_killed_writer_left_behind_is_removed),
+        CLAIM(writers_of_one_file_do_not_disturb_each_other),
         CLAIM(a_name_without_a_folder_is_in_the_current_one),
         CLAIM(json_without_memory_is_an_error_and_no_leak),
     };

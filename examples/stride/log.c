@@ -1,10 +1,14 @@
 /* log.c: one table of columns, which CSV and JSON lines share. */
+#define _POSIX_C_SOURCE 200809L
 #include "examples/stride/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* With as few digits as read back to the same number; nothing for what is none. */
 static void put_number(FILE *to, const void *field)
@@ -64,7 +68,6 @@ static const struct column {
     { "accuracy", offsetof(train_report, training.accuracy), put_number, json_number },
     { "validation_loss", offsetof(train_report, validation.loss), put_number, json_number },
     { "validation_accuracy", offsetof(train_report, validation.accuracy), put_number, json_number },
-    { "seconds", offsetof(train_report, seconds), put_number, json_number },
     { "best", offsetof(train_report, best), put_bool, json_bool },
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -96,6 +99,8 @@ struct epoch_log {
     char *path;
     FILE *to;
     bool json;
+    bool regular;  /* what can be flushed to the disk */
+    bool resuming; /* nothing logged yet: lines may have to go */
 };
 
 static int failed(const epoch_log *l)
@@ -118,17 +123,93 @@ int log_check(const char *path)
     return error_set("%s: a log ends in .csv or .jsonl", path);
 }
 
-static int begin(epoch_log *l, const char *path)
+static void put_names(FILE *to)
 {
+    for (int i = 0; i < COLUMNS; i++) fprintf(to, "%s%c", columns[i].name, i + 1 < COLUMNS ? ',' : '\n');
+}
+
+static bool is_names(const char *line)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        size_t length = strlen(columns[i].name);
+        if (strncmp(line, columns[i].name, length) != 0 || line[length] != (i + 1 < COLUMNS ? ',' : '\n'))
+            return false;
+        line += length + 1;
+    }
+    return true;
+}
+
+/* Arrived: on the disk, where it is a file. */
+static int arrive(epoch_log *l)
+{
+    return fflush(l->to) || ferror(l->to) || (l->regular && fsync(fileno(l->to))) ? failed(l) : 0;
+}
+
+/* ---- going on --------------------------------------------------------------------------------- */
+
+/* The epoch of a line that ends; 0 where it has none. */
+static int epoch_of(const epoch_log *l, const char *line)
+{
+    char *end;
+    if (!l->json) {
+        long epoch = strtol(line, &end, 10);
+        return epoch > 0 && epoch < INT_MAX && *end == ',' ? (int)epoch : 0;
+    }
+    json_t *object = json_loads(line, 0, NULL);
+    json_int_t epoch = json_integer_value(json_object_get(object, "epoch"));
+    json_decref(object);
+    return epoch > 0 && epoch < INT_MAX ? (int)epoch : 0;
+}
+
+/* Where the lines of epochs before this one end; -1 where what is there is no log. A last line that does not end was
+ * cut off. */
+static off_t lines_before(epoch_log *l, int epoch)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    off_t end = 0;
+    rewind(l->to);
+    for (int number = 1; (length = getline(&line, &room, l->to)) > 0 && line[length - 1] == '\n'; number++) {
+        bool names = number == 1 && !l->json;
+        int found = names ? 0 : epoch_of(l, line);
+        if (found >= epoch) break;
+        end += length;
+        if (names ? is_names(line) : found > 0) continue;
+        end = error_set("%s: line %d is not one of a log that can be gone on with", l->path, number);
+        break;
+    }
+    if (length < 0 && !feof(l->to)) end = failed(l);
+    free(line);
+    return end;
+}
+
+static int go_back(epoch_log *l, int epoch)
+{
+    off_t end = lines_before(l, epoch);
+    if (end < 0) return -1;
+    if (fseeko(l->to, end, SEEK_SET) || ftruncate(fileno(l->to), end)) return failed(l);
+    if (end == 0 && !l->json) put_names(l->to);
+    l->resuming = false;
+    return 0;
+}
+
+/* ---- opening and closing ------------------------------------------------------------------------ */
+
+static int begin(epoch_log *l, const char *path, bool resume)
+{
+    struct stat status;
     l->json = ends_in(path, ".jsonl");
     l->path = malloc(strlen(path) + 1);
     if (!l->path) return error_set("%s: no memory for the log", path);
     strcpy(l->path, path);
-    l->to = fopen(path, "w");
-    if (!l->to) return failed(l);
-    for (int i = 0; i < COLUMNS && !l->json; i++)
-        fprintf(l->to, "%s%c", columns[i].name, i + 1 < COLUMNS ? ',' : '\n');
-    return fflush(l->to) || ferror(l->to) ? failed(l) : 0;
+    l->resuming = resume && stat(path, &status) == 0 && S_ISREG(status.st_mode);
+    l->to = fopen(path, l->resuming ? "r+" : "w");
+    if (!l->to || fstat(fileno(l->to), &status)) return failed(l);
+    l->regular = S_ISREG(status.st_mode);
+    if (l->resuming) return lines_before(l, INT_MAX) < 0 ? -1 : 0;
+    if (!l->json) put_names(l->to);
+    return arrive(l);
 }
 
 static void release(epoch_log *l)
@@ -137,19 +218,30 @@ static void release(epoch_log *l)
     free(l);
 }
 
-epoch_log *log_open(const char *path)
+static epoch_log *make(const char *path, bool resume)
 {
     if (log_check(path)) return NULL;
     epoch_log *l = calloc(1, sizeof *l);
     if (!l) error_set("%s: no memory for the log", path);
-    else if (begin(l, path) == 0) return l;
+    else if (begin(l, path, resume) == 0) return l;
     else if (l->to) fclose(l->to);
     if (l) release(l);
     return NULL;
 }
 
+epoch_log *log_open(const char *path)
+{
+    return make(path, false);
+}
+
+epoch_log *log_resume(const char *path)
+{
+    return make(path, true);
+}
+
 int log_epoch(epoch_log *l, const train_report *r)
 {
+    if (l->resuming && go_back(l, r->epoch)) return -1;
     if (l->json) {
         json_t *line = log_json(r);
         if (!line) return -1;
@@ -158,7 +250,7 @@ int log_epoch(epoch_log *l, const train_report *r)
         json_decref(line);
         if (status || fputc('\n', l->to) == EOF) return failed(l);
     } else put_csv(l->to, r);
-    return fflush(l->to) || ferror(l->to) ? failed(l) : 0;
+    return arrive(l);
 }
 
 int log_close(epoch_log *l)

@@ -1,8 +1,9 @@
 /* log.h: the log of a run: a line for each epoch, to be read by programs.
  *
  * The path's ending says what it is: .csv has a line of names first, .jsonl an object a line. Numbers are
- * written so that they read back exactly; what is no number is an empty field, or null. Each line has
- * arrived in the file when log_epoch returns. */
+ * written so that they read back exactly; what is no number is an empty field, or null. Each line is on the
+ * disk when log_epoch returns. A run of the same seed writes the same bytes: how long an epoch took is not
+ * among them (report.h has it). */
 #ifndef STRIDE_EXAMPLES_STRIDE_LOG_H
 #define STRIDE_EXAMPLES_STRIDE_LOG_H
 
@@ -14,6 +15,11 @@ typedef struct epoch_log epoch_log;
 
 /* Writes a file anew. NULL, with an error that names the path: another ending, or whatever the system says. */
 epoch_log *log_open(const char *path);
+
+/* For a run that goes on (nn/train.h: resume). What is there stays up to the first epoch that is logged: the lines of that
+ * epoch and of later ones, and one that was cut off, are dropped then. Where there is no file, as log_open. NULL also
+ * where what is there is not a log of this kind; it is as it was. */
+epoch_log *log_resume(const char *path);
 
 /* 0, or -1 with an error that names the path. */
 int log_epoch(epoch_log *l, const train_report *r);

@@ -1,20 +1,16 @@
 /* report.c: a page's sections, in their order; see report.h. A page is HTML that is XML, too, and says itself that
  * nothing may be loaded or run. */
-#define _XOPEN_SOURCE 700 /* realpath */
 #include "examples/stride/report.h"
 #include "examples/stride/chart.h"
 #include "examples/stride/findings.h"
 #include "examples/stride/log.h"
 #include "examples/stride/page.h"
 #include "examples/stride/picture.h"
+#include "tensor/file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     FEW_IN_TABLE = 12,  /* classes whose table has wide columns */
@@ -536,7 +532,12 @@ static json_t *facts_json(const report *r)
 static json_t *epochs_json(const report *r)
 {
     json_t *all = json_array();
-    for (int i = 0; i < r->count; i++) json_array_append_new(all, log_json(&r->epochs[i]));
+    for (int i = 0; i < r->count; i++) {
+        json_t *line = log_json(&r->epochs[i]);
+        if (json_object_set_new(line, "seconds", number(r->epochs[i].seconds)) ||
+            json_array_append_new(all, line))
+            error_set("report: no memory for epoch %d", r->epochs[i].epoch);
+    }
     return all;
 }
 
@@ -632,8 +633,10 @@ static int best_of(const report *r)
     return best;
 }
 
-static void put_page(page *p)
+static int put_page(FILE *to, const void *context)
 {
+    page *p = *(page *const *)context;
+    p->to = to;
     put_head(p);
     put_epochs(p);
     put_confusion(p);
@@ -643,44 +646,7 @@ static void put_page(page *p)
     fputs("</main>\n", p->to);
     put_numbers(p);
     fputs("</body></html>\n", p->to);
-}
-
-/* A new file beside `path`, with the permissions that any new file has. */
-static FILE *open_beside(const char *path, char *name, size_t size)
-{
-    snprintf(name, size, "%s.%ld.tmp", path, (long)getpid());
-    int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    FILE *to = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-    if (!to && descriptor >= 0) close(descriptor), unlink(name);
-    return to;
-}
-
-/* 0, or the errno of what failed. */
-static int replace(page *p, const char *path, char *name, size_t size)
-{
-    p->to = open_beside(path, name, size);
-    if (!p->to) return errno;
-    put_page(p);
-    int reason = fflush(p->to) || ferror(p->to) ? errno : error_text() ? ENOMEM : 0;
-    if (fclose(p->to) && !reason) reason = errno;
-    if (!reason && rename(name, path)) reason = errno;
-    if (reason) unlink(name);
-    return reason;
-}
-
-/* A device is not replaced, and a link stays one. */
-static int write_file(page *p, const char *path)
-{
-    struct stat old;
-    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) return error_set("%s: not a regular file", path);
-    char *target = realpath(path, NULL); /* NULL where there is no file yet */
-    const char *to = target ? target : path;
-    size_t size = strlen(to) + 32;
-    char *name = malloc(size);
-    int reason = name ? replace(p, to, name, size) : ENOMEM;
-    free(name);
-    free(target);
-    return reason ? error_set("%s: %s", path, strerror(reason)) : 0;
+    return error_text() ? -1 : 0;
 }
 
 int report_write(const char *path, const report *r)
@@ -689,7 +655,8 @@ int report_write(const char *path, const report *r)
     if (!path) return error_set("report: the path is NULL");
     page p = { .r = r, .best = best_of(r) };
     if (r->net && r->validation && findings_make(&p.found, r->net, r->loss, r->validation)) return -1;
-    int status = write_file(&p, path);
+    page *context = &p;
+    int status = file_replace(path, put_page, &context);
     findings_free(&p.found);
     return status;
 }
