@@ -122,6 +122,7 @@ SCRIPTS  := $(wildcard tests/test_*.sh)
 SUITES   := $(wildcard tests/conformance/suite_*.c)
 SUITE_AID     := $(filter-out $(SUITES),$(wildcard tests/conformance/*.c))
 SUITE_SCRIPTS := $(wildcard tests/conformance/suite_*.sh tests/conformance/suite_*.py)
+CAMPAIGNS     := $(wildcard tests/campaigns/*.c)
 
 # Where ONNX's description of its files is installed, beside protobuf-c, which reads and writes them; and what is
 # missing of that, and the packages of Debian that bring it. Then net_export_onnx says so, suite_onnx has no case, and what needs the
@@ -280,6 +281,9 @@ $(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/e
 	$$(call link,$$($1_LIBS))
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
+$(CAMPAIGNS:tests/campaigns/%.c=$(OUT)/float/campaigns/%): $(OUT)/float/campaigns/%: $(OUT)/float/tests/campaigns/%.o \
+    $(HELPERS:%.c=$(OUT)/float/%.o) $(call lib,float)
+	$(call link)
 dnnl_peer_LIBS  = -ldnnl
 # a * x + b in one instruction, which strict C11 has to be asked for.
 CFLAGS_tests_bench_peak := -ffp-contract=fast
@@ -305,7 +309,7 @@ $(OUT)/sources: FORCE
 	+$(call hold,$(call quoted,$(CORE) $(HELPERS)))
 
 OBJECTS := $(filter-out $(OUT)/float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o))) \
-           $(BENCH_SOURCES:%.c=$(OUT)/float/%.o)
+           $(BENCH_SOURCES:%.c=$(OUT)/float/%.o) $(CAMPAIGNS:%.c=$(OUT)/float/%.o)
 -include $(OBJECTS:.o=.d)
 
 # ---- building and running ------------------------------------------------------------------------
@@ -571,6 +575,13 @@ check-arm: ## the tests on emulated processors of 64-bit Arm (make deps-arm)
 	     mkdir -p $(BUILD); $(MAKE) $(FOR_ARM) test-programs $(call in_log,check-arm,tests built for Arm); \
 	     $(call FLAVOURS,arm) arm $(OUT)/flavours $(patsubst $(BUILD)/%,$(abspath $(BUILD))/arm/%,$(TEST_PROGRAMS)); \
 	 else echo 'skip tests on Arm: compiler, emulator or libraries are not there (make deps-arm)'; fi
+
+# Faults, by the thousand; no part of `make check`, either.
+.PHONY: crash-test oom-test
+crash-test: $(OUT)/float/campaigns/crash ## kill training at 2000 random times: it comes to the same bytes
+	@$(WAITING) $< $(BUILD)/crash
+oom-test: $(OUT)/float/campaigns/oom ## let every allocation of the library fail in turn: a clear error, and nothing lost
+	@$< $(BUILD)/oom
 
 # ---- documentation -------------------------------------------------------------------------------
 

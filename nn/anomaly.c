@@ -5,6 +5,7 @@
 #include "nn/watch.h"
 #include "tensor/parallel.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -210,10 +211,12 @@ static tensor read_any(const safetensors *file, const char *name)
 
 static int replay(const safetensors *file, loss l, net_known known)
 {
+    errno = 0;
     json_t *drawn = json_loads(json_string_value(json_object_get(file->metadata, ENTRY)), 0, NULL);
     json_int_t seed, step;
     if (json_unpack(drawn, "{s:I, s:I}", "seed", &seed, "step", &step)) {
         json_decref(drawn);
+        if (errno == ENOMEM) return error_set("%s: no memory for its entry \"" ENTRY "\"", file->path);
         return error_set("%s: no batch that went wrong: no entry \"" ENTRY "\" in its metadata", file->path);
     }
     json_decref(drawn);

@@ -2,6 +2,7 @@
 #include "nn/architecture.h"
 #include "nn/safetensors.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,9 +243,11 @@ net *architecture_read(const char *text, net_known known)
     shape input;
     layers list = { 0 };
     json_error_t error;
+    errno = 0;
     json_t *sizes, *below, *all = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     if (!all || json_unpack_ex(all, &error, JSON_STRICT, "{s:o, s:o}", "input", &sizes, "layers", &below))
-        error_set("architecture: %s, byte %d", error.text[0] ? error.text : "no memory", error.position);
+        error_set("architecture: %s, byte %d", error.text[0] && errno != ENOMEM ? error.text : "no memory",
+                  error.position);
     else if (!safetensors_shape(sizes, &input))
         error_set("architecture: input is %s, expected the sizes of an image", safetensors_show(sizes).text);
     else if (read_layers(below, &known, 1, &list) == 0) {

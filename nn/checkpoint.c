@@ -3,6 +3,7 @@
 #include "nn/architecture.h"
 #include "nn/model.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -244,11 +245,13 @@ static int read_entry(const checkpoint *c, const safetensors *file)
 {
     train_place place;
     const char *text = json_string_value(json_object_get(file->metadata, ENTRY));
+    errno = 0;
     json_t *entry = text ? json_loads(text, 0, NULL) : NULL;
     long long version = json_integer_value(json_object_get(entry, "version"));
     int status = -1;
     if (!text) error_set("%s: not a checkpoint: no entry \"" ENTRY "\" in its metadata", file->path);
-    else if (!entry) error_set("%s: its entry \"" ENTRY "\" is not JSON", file->path);
+    else if (!entry)
+        error_set("%s: its entry \"" ENTRY "\": %s", file->path, errno == ENOMEM ? "no memory" : "not JSON");
     else if (version != VERSION)
         error_set("%s: version %lld of a checkpoint, expected %d", file->path, version, VERSION);
     else if (same_architecture(c, file) || same_terms(c, file->path, json_object_get(entry, "terms")) ||

@@ -2,6 +2,7 @@
 #include "nn/classes.h"
 #include "tensor/error.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +58,12 @@ class_names *classes_of(const net *n)
 {
     const char *text = net_note_text(n, NOTE);
     if (!text) return NULL;
+    errno = 0;
     json_t *list = json_loads(text, 0, NULL);
     class_names *c = copy(list);
+    bool memory = errno != ENOMEM;
     json_decref(list);
-    if (!c) error_set("note " NOTE ": expected a list of names");
+    if (!c) error_set("note " NOTE ": %s", memory ? "expected a list of names" : "no memory");
     else if (check_count(n, c->count, "note " NOTE) == 0) return c;
     classes_free(c);
     return NULL;

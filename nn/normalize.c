@@ -3,6 +3,7 @@
 #include "tensor/counts.h"
 #include "tensor/error.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -311,10 +312,13 @@ normalization *normalize_of(const net *n)
 {
     const char *text = net_note_text(n, NOTE);
     if (!text) return NULL;
+    errno = 0;
     json_t *note = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     normalization *found = read_note(note);
+    bool memory = errno != ENOMEM;
     json_decref(note);
-    if (!found)
+    if (!found && !memory) error_set("note " NOTE ": no memory");
+    else if (!found)
         error_set("note " NOTE ": expected {\"mean\": [...], \"deviation\": [...]}, of as many numbers");
     else if (check_channels(found, n->input, "note " NOTE) == 0) return found;
     normalize_free(found);

@@ -115,9 +115,10 @@ static int parse_header(safetensors *file, size_t length)
 {
     json_error_t error = { .text = "cannot be read" };
     char *text = malloc(length + 1);
-    if (text && fread(text, 1, length, file->stream) == length)
-        file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    const char *reason = text && error.text[0] ? error.text : "no memory";
+    bool read = text && fread(text, 1, length, file->stream) == length;
+    errno = 0;
+    if (read) file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    const char *reason = text && error.text[0] && errno != ENOMEM ? error.text : "no memory";
     if (file->header) reason = text[0] == '{' ? NULL : "expected {...}";
     free(text);
     return reason ? refuse(file, NULL, "header: %s, byte %d", reason, error.position) : 0;
@@ -175,9 +176,11 @@ static int read_entry(const safetensors *file, const char *name, json_t *given, 
     json_t *sizes;
     json_error_t error;
     *e = (safetensors_entry){ .name = name };
+    errno = 0;
     if (json_unpack_ex(given, &error, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &dtype, "shape", &sizes,
                        "data_offsets", &e->begin, &e->end))
-        return refuse(file, name, "%s: %s", safetensors_show(given).text, error.text);
+        return refuse(file, name, "%s: %s", safetensors_show(given).text,
+                      errno == ENOMEM ? "no memory" : error.text);
     if (!(e->dtype = dtype_named(dtype)))
         return refuse(file, name, "dtype %s is not known", safetensors_show_name(dtype).text);
     if (!safetensors_shape(sizes, &e->shape))

@@ -58,6 +58,7 @@ static int check_read(source s, int why)
     int code;
     const char *says = zlib_says(s, &code);
     if (code == Z_OK || code == Z_BUF_ERROR) return 0;
+    if (code == Z_MEM_ERROR) return error_set("%s: no memory to read it", s.name);
     if (code == Z_ERRNO) return error_set("%s: %s", s.name, strerror(why));
     return error_set("%s: corrupt gzip stream: %s", s.name, says);
 }

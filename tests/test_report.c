@@ -106,20 +106,15 @@ static void csv_reads_back_exactly(void **state)
     const char *path = at("log.csv");
     write_log(path);
     char *text = contents(path), *line = text;
-    static const char header[] =
-        "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n";
+    static const char header[] = "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n";
     assert_memory_equal(text, header, sizeof header - 1);
     line += sizeof header - 1;
     for (int k = 0; k < LINES; k++) {
         train_report r = awkward(k);
-        const double expected[] = { r.epoch,
-                                    (double)r.step,
-                                    r.lr,
-                                    r.training.loss,
-                                    r.training.accuracy,
-                                    r.validation.loss,
-                                    r.validation.accuracy,
-                                    r.best };
+        const double expected[] = {
+            r.epoch,           (double)r.step,        r.lr,  r.training.loss, r.training.accuracy,
+            r.validation.loss, r.validation.accuracy, r.best
+        };
         for (int i = 0; i < 8; i++) {
             char *end;
             about("line %d, field %d", k, i);

@@ -1406,7 +1406,7 @@ static void what_a_killed_writer_left_behind_is_removed(void **state)
 {
     (void)state;
     net *n = small_net();
-    static const char *const others[] = { "net.1-0.tmp~", "net.-0.tmp",  "net.1-.tmp", "net.x-0.tmp",
+    static const char *const others[] = { "net.1-0.tmp~", "net.-0.tmp",   "net.1-.tmp", "net.x-0.tmp",
                                           "net.1-0.txt",  "nets.1-0.tmp", "et.1-0.tmp", "net.tmp" };
     enum { OTHERS = sizeof others / sizeof *others };
     for (int i = 0; i < OTHERS; i++) write_file(in_folder(others[i]), "theirs", 6);

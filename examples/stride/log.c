@@ -155,7 +155,9 @@ static int epoch_of(const epoch_log *l, const char *line)
         long epoch = strtol(line, &end, 10);
         return epoch > 0 && epoch < INT_MAX && *end == ',' ? (int)epoch : 0;
     }
+    errno = 0;
     json_t *object = json_loads(line, 0, NULL);
+    if (!object && errno == ENOMEM) error_set("%s: no memory to read it", l->path);
     json_int_t epoch = json_integer_value(json_object_get(object, "epoch"));
     json_decref(object);
     return epoch > 0 && epoch < INT_MAX ? (int)epoch : 0;

@@ -1,0 +1,742 @@
+/* oom.c: memory runs out at every allocation in turn: an error that says so, nothing lost, and the next call succeeds.
+ *
+ *     oom FOLDER [NAME]
+ *
+ * This program's malloc and its relatives stand in for the C library's. Of one piece of work after another they let the
+ * k-th allocation fail, for every k. Allocations that the library, jansson, zlib or the C library asks for on the thread
+ * that works count; those of OpenMP and OpenBLAS, which abort a process that is out of memory, and those of the dynamic
+ * linker are left alone. So are jansson's of powers of two from 32 bytes on: where its parser cannot double the buffer
+ * of a string, 2.14 writes beyond it. What is freed is overwritten, so that whoever looks at it sees something else.
+ *
+ * Each piece of work is done by a child, which is started again behind the allocation that it died of. */
+#define _GNU_SOURCE /* dladdr */
+#include "examples/stride/log.h"
+#include "examples/stride/report.h"
+#include "nn/stride.h"
+#include "nn/watch.h"
+#include "tensor/npy.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/* ---- the allocator ----------------------------------------------------------------------------------- */
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *old, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+extern void __libc_free(void *memory);
+
+enum { POISON = 0xdb };
+
+static _Thread_local bool working; /* on this thread */
+static long left = -1;             /* allocations before the one that fails; negative: none does */
+static long counted;
+static long live;          /* allocated and not freed, by anybody */
+static const void *failed; /* who asked for what it did not get */
+
+static bool may_fail(const void *caller, size_t size)
+{
+    static const char *const aborting[] = { "gomp", "libomp", "blas", "gfortran", "ld-linux" };
+    Dl_info where;
+    if (!dladdr(caller, &where) || !where.dli_fname) return false;
+    for (size_t i = 0; i < sizeof aborting / sizeof *aborting; i++)
+        if (strstr(where.dli_fname, aborting[i])) return false;
+    return !strstr(where.dli_fname, "jansson") || size < 32 || (size & (size - 1)) != 0;
+}
+
+static bool fails(const void *caller, size_t size)
+{
+    if (!working || !may_fail(caller, size)) return false;
+    counted++;
+    if (left < 0 || left-- > 0) return false;
+    failed = caller;
+    errno = ENOMEM;
+    return true;
+}
+
+static void *kept(void *memory)
+{
+    if (memory) __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
+    return memory;
+}
+
+#define CALLER __builtin_return_address(0)
+
+void *malloc(size_t size)
+{
+    if (fails(CALLER, size)) return NULL;
+    void *memory = kept(__libc_malloc(size));
+    if (memory && working) memset(memory, POISON, size);
+    return memory;
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return fails(CALLER, count * size) ? NULL : kept(__libc_calloc(count, size));
+}
+
+void *realloc(void *old, size_t size)
+{
+    if (fails(CALLER, size)) return NULL;
+    void *memory = __libc_realloc(old, size);
+    return old ? memory : kept(memory);
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return fails(CALLER, size) ? NULL : kept(__libc_memalign(alignment, size));
+}
+
+void *memalign(size_t alignment, size_t size)
+{
+    return fails(CALLER, size) ? NULL : kept(__libc_memalign(alignment, size));
+}
+
+int posix_memalign(void **to, size_t alignment, size_t size)
+{
+    void *memory = fails(CALLER, size) ? NULL : kept(__libc_memalign(alignment, size));
+    if (!memory) return ENOMEM;
+    *to = memory;
+    return 0;
+}
+
+void free(void *memory)
+{
+    if (!memory) return;
+    __atomic_fetch_sub(&live, 1, __ATOMIC_RELAXED);
+    int kept_errno = errno;
+    memset(memory, POISON, malloc_usable_size(memory));
+    __libc_free(memory);
+    errno = kept_errno;
+}
+
+/* The disk is not what is tried. */
+int fsync(int descriptor)
+{
+    (void)descriptor;
+    return 0;
+}
+
+/* ---- what came of it --------------------------------------------------------------------------------- */
+
+/* Fowler, Noll and Vo: of all bytes of a result; never 0. */
+static uint64_t digest(uint64_t sum, const void *at, size_t size)
+{
+    const unsigned char *byte = at;
+    for (size_t i = 0; i < size; i++) sum = (sum ^ byte[i]) * UINT64_C(1099511628211);
+    return sum | 1;
+}
+
+static uint64_t of_tensor(uint64_t sum, tensor x)
+{
+    return tensor_is_null(x) ? sum : digest(sum, tensor_data(x), (size_t)tensor_count(x) * sizeof(real));
+}
+
+static uint64_t of_net(const net *n)
+{
+    return n ? of_tensor(of_tensor(1, net_parameters(n)), net_states(n)) : 0;
+}
+
+static uint64_t of_data(const data *d)
+{
+    if (!d) return 0;
+    real x[3 * 32 * 32], y[1];
+    uint64_t sum = 1;
+    tensor row = tensor_wrap(x, d->x), target = tensor_wrap(y, d->y);
+    for (ptrdiff_t i = 0; i < d->count && !error_text(); i++) {
+        d->get(d, i, row, target);
+        sum = of_tensor(of_tensor(sum, row), target);
+    }
+    tensor_free(row), tensor_free(target);
+    return error_text() ? 0 : sum;
+}
+
+static char folder[1000];
+
+static const char *in_folder(const char *name)
+{
+    static char path[8][2100];
+    static int turn;
+    turn = (turn + 1) % 8;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+/* Of a file, which is no work. */
+static uint64_t of_file(const char *path)
+{
+    unsigned char part[4096];
+    uint64_t sum = 1;
+    bool before = working;
+    working = false;
+    FILE *f = fopen(path, "rb");
+    for (size_t count; f && (count = fread(part, 1, sizeof part, f)) > 0;) sum = digest(sum, part, count);
+    if (f) fclose(f);
+    working = before;
+    return sum;
+}
+
+/* ---- what there is before ---------------------------------------------------------------------------- */
+
+enum { SAMPLES = 8, BATCH = 4, EPOCHS = 1 };
+
+static struct {
+    net *n, *flat;
+    data *digits, *validation;
+    tensor x, y, images;
+    uint64_t parameters; /* the digest of n's */
+} all;
+
+static net *small_net(void)
+{
+    return net_new(SHAPE(1, 28, 28),
+                   layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 5, 5 }, .stride = { 4, 4 } }),
+                   layer_batchnorm((batchnorm){ 0 }), layer_relu(), layer_dropout(0.25),
+                   layer_residual(layer_sequence(
+                       layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 3, 3 }, .padding = { 1, 1 } }))),
+                   layer_concat(layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
+                                layer_avgpool((avgpool){ .kernel = { 2, 2 } })),
+                   layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+}
+
+/* As a caller does: what is built, or nothing. */
+static net *built(net *n)
+{
+    if (n && net_build(n, BATCH, 5) == 0) return n;
+    net_free(n);
+    return NULL;
+}
+
+static void put_bytes(const char *path, const unsigned char *at, size_t count, bool zipped)
+{
+    if (zipped) {
+        gzFile f = gzopen(path, "wb");
+        if (!f || gzwrite(f, at, (unsigned)count) != (int)count || gzclose(f)) perror(path);
+    } else {
+        FILE *f = fopen(path, "wb");
+        if (!f || fwrite(at, 1, count, f) != count || fclose(f)) perror(path);
+    }
+}
+
+static void put_files(void)
+{
+    static unsigned char images[16 + 4 * 36] = { 0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0, 6 };
+    static unsigned char labels[8 + 4] = { 0, 0, 8, 1, 0, 0, 0, 4, 1, 2, 3, 4 };
+    static unsigned char cifar[300 * 3073];
+    static const char csv_text[] = "a,b,class\n1,2.5,0\n-3,4e2,1\n0.1,7,2\n";
+    for (size_t i = 16; i < sizeof images; i++) images[i] = (unsigned char)(i * 7);
+    for (size_t i = 0; i < sizeof cifar; i++) cifar[i] = (unsigned char)(i % 3073 ? i * 11 : i / 3073 % 10);
+    put_bytes(in_folder("images"), images, sizeof images, false);
+    put_bytes(in_folder("labels.gz"), labels, sizeof labels, true);
+    put_bytes(in_folder("cifar"), cifar, sizeof cifar, false);
+    put_bytes(in_folder("table.csv"), (const unsigned char *)csv_text, sizeof csv_text - 1, false);
+    put_bytes(in_folder("table.csv.gz"), (const unsigned char *)csv_text, sizeof csv_text - 1, true);
+}
+
+static int prepare(void)
+{
+    all.n = built(small_net());
+    all.flat = built(net_new(SHAPE(3, 4), layer_flatten(), layer_dense((dense){ .out_features = 2 })));
+    all.digits = digits_new(SAMPLES, 1);
+    all.validation = digits_new(6, 2);
+    all.x = tensor_new(SHAPE(5, 3, 4));
+    all.y = tensor_new(SHAPE(5));
+    all.images = tensor_new(SHAPE(BATCH, 1, 28, 28));
+    tensor_normal(all.x, (random_key){ 1, 2 }, 0, 1);
+    tensor_normal(all.images, (random_key){ 1, 3 }, 0, 1);
+    net_set_note(all.n, "data", "drawn");
+    all.parameters = of_net(all.n);
+    net_save(all.n, in_folder("saved"));
+    npy_write(in_folder("x.npy"), all.x);
+    npy_write(in_folder("y.npy"), all.y);
+    put_files();
+    return error_text() ? -1 : 0;
+}
+
+/* ---- work: a digest of its result, or 0 where it failed, with everything given back ------------------- */
+
+/* `again`: after a failure, whose files are still there. */
+typedef uint64_t work(bool again);
+
+static uint64_t build(bool again)
+{
+    (void)again;
+    net *n = built(small_net());
+    uint64_t sum = of_net(n);
+    net_free(n);
+    return sum;
+}
+
+/* Its parameters stay; a net that could not be built again runs when it could. */
+static uint64_t build_again(bool again)
+{
+    static ptrdiff_t batch = BATCH;
+    if (!again) batch = batch == BATCH ? 2 * BATCH : BATCH;
+    if (net_build(all.n, batch, 6)) return of_net(all.n) == all.parameters ? 0 : 2;
+    return of_tensor(of_net(all.n), net_forward(all.n, all.images, NET_PREDICT));
+}
+
+static bool go_on(const train_report *r, void *context)
+{
+    (void)r, (void)context;
+    return true;
+}
+
+static uint64_t run(bool again)
+{
+    const char *checkpoint = in_folder("checkpoint");
+    net *n = small_net();
+    optim *o = optim_adam((adam){ .lr = 0.01 });
+    data *drawn = data_augment(all.digits, (augment){ .shift = 1, .noise = 0.1, .seed = 3 });
+    if (!again) unlink(checkpoint);
+    int status = train_run(n, drawn,
+                           (train){ .loss = loss_cross_entropy(0.1),
+                                    .optim = o,
+                                    .epochs = EPOCHS,
+                                    .batch = BATCH,
+                                    .schedule = schedule_cosine(0.1),
+                                    .validation = all.validation,
+                                    .patience = 2,
+                                    .clip_norm = 1,
+                                    .checkpoint = checkpoint,
+                                    .checkpoint_every = 1,
+                                    .resume = true,
+                                    .callback = go_on },
+                           NULL);
+    uint64_t sum = status ? 0 : of_net(n);
+    net_free(n), optim_free(o), data_free(drawn);
+    return sum;
+}
+
+/* From the middle of a run: nothing was changed where the file could not be read. */
+static uint64_t resume(bool again)
+{
+    (void)again;
+    train_result result = { 0 };
+    net *n = small_net();
+    optim *o = optim_adam((adam){ .lr = 0.01 });
+    train options = { .loss = loss_cross_entropy(0),
+                      .optim = o,
+                      .epochs = 1,
+                      .batch = BATCH,
+                      .checkpoint = in_folder("middle"),
+                      .resume = true };
+    bool began = access(options.checkpoint, F_OK) == 0;
+    options.epochs = began ? 2 : 1;
+    int status = train_run(n, all.digits, options, &result);
+    uint64_t sum = status ? 0 : digest(of_net(n), &result.epochs, sizeof result.epochs);
+    if (!began) sum = resume(true); /* the first time */
+    else if (status == 0) sum = result.steps == 2 * SAMPLES / BATCH ? sum : 2;
+    net_free(n), optim_free(o);
+    return sum;
+}
+
+static uint64_t save(bool again)
+{
+    (void)again;
+    uint64_t before = of_file(in_folder("saved"));
+    int status = net_save(all.n, in_folder("saved"));
+    if (of_file(in_folder("saved")) != before) return 2;
+    return status ? 0 : before;
+}
+
+static uint64_t load(bool again)
+{
+    (void)again;
+    net *n = net_load(in_folder("saved"), BATCH, (net_known){ 0 });
+    uint64_t sum = n && net_note_text(n, "data") ? of_net(n) : 0;
+    net_free(n);
+    return sum;
+}
+
+static uint64_t load_tensors(bool again)
+{
+    (void)again;
+    int status = net_load_tensors(all.n, in_folder("saved"));
+    return of_net(all.n) != all.parameters ? 2 : status ? 0 : all.parameters;
+}
+
+static uint64_t write_npy(bool again)
+{
+    (void)again;
+    int status = npy_write(in_folder("x.npy"), all.x);
+    return status ? 0 : of_file(in_folder("x.npy"));
+}
+
+static uint64_t read_npy(bool again)
+{
+    (void)again;
+    tensor x = npy_read(in_folder("x.npy"));
+    uint64_t sum = tensor_is_null(x) ? 0 : of_tensor(1, x);
+    tensor_free(x);
+    return sum;
+}
+
+static uint64_t took(data *d)
+{
+    uint64_t sum = of_data(d);
+    data_free(d);
+    return sum;
+}
+
+static uint64_t npy(bool again)
+{
+    (void)again;
+    return took(data_npy(in_folder("x.npy"), in_folder("y.npy")));
+}
+static uint64_t idx(bool again)
+{
+    (void)again;
+    return took(data_idx(in_folder("images"), in_folder("labels.gz")));
+}
+static uint64_t table(bool again)
+{
+    (void)again;
+    return took(data_csv(in_folder("table.csv"), (csv){ .label = -1 }));
+}
+static uint64_t zipped_table(bool again)
+{
+    (void)again;
+    return took(data_csv(in_folder("table.csv.gz"), (csv){ .label = -1 }));
+}
+static uint64_t cifar(bool again)
+{
+    (void)again;
+    return took(data_cifar10((const char *const[]){ in_folder("cifar"), in_folder("cifar") }, 2));
+}
+static uint64_t digits(bool again)
+{
+    (void)again;
+    data *d = digits_new(20, 3), *part = d ? data_slice(d, 5, 10) : NULL;
+    uint64_t sum = of_data(part);
+    data_free(part), data_free(d);
+    return sum;
+}
+static uint64_t tensors(bool again)
+{
+    (void)again;
+    return took(data_tensors(all.x, all.y));
+}
+
+static uint64_t normalise(bool again)
+{
+    (void)again;
+    normalization *scale = normalize_measure(all.digits), *back = NULL;
+    data *normal = scale ? data_normalize(all.digits, scale) : NULL;
+    if (normal && normalize_note(all.n, scale) == 0) back = normalize_of(all.n);
+    uint64_t sum = back ? of_data(normal) : 0;
+    if (sum) sum = digest(sum, back->mean, sizeof *back->mean);
+    net_set_note(all.n, "normalization", NULL);
+    data_free(normal), normalize_free(scale), normalize_free(back);
+    return sum;
+}
+
+static uint64_t classes(bool again)
+{
+    static const char *const names[] = { "0", "1", "two", "3", "4", "5", "6", "7", "8", "nine" };
+    (void)again;
+    class_names *back = classes_note(all.n, 10, names) ? NULL : classes_of(all.n);
+    uint64_t sum = back ? digest(1, back->name[9], 4) : 0;
+    net_set_note(all.n, "classes", NULL);
+    classes_free(back);
+    return sum;
+}
+
+static uint64_t share(bool again)
+{
+    (void)again;
+    net *twin = net_share(all.n, BATCH);
+    uint64_t sum = twin ? of_tensor(of_net(twin), net_forward(twin, all.images, NET_PREDICT)) : 0;
+    net_free(twin);
+    return sum;
+}
+
+static uint64_t gradients(bool again)
+{
+    (void)again;
+    layer *l = layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 3, 3 } });
+    gradcheck_result r = { 0 };
+    if (l) r = gradcheck_layer(l, SHAPE(2, 2, 5, 5), (gradcheck){ 0 });
+    layer_free(l);
+    return r.passed ? digest(1, &r.checked, sizeof r.checked) : 0;
+}
+
+static void look(const watch_call *c, void *context)
+{
+    (void)context;
+    watch_run(c);
+}
+
+static uint64_t watched(bool again)
+{
+    (void)again;
+    watch *w = watch_begin(all.n, look, NULL);
+    uint64_t sum = w ? of_tensor(1, net_forward(all.n, all.images, NET_PREDICT)) : 0;
+    watch_end(w);
+    return sum;
+}
+
+/* Numbers go wrong, and that is what must be said; or that there was no memory to say where. */
+static uint64_t anomaly(bool again)
+{
+    (void)again;
+    const char *path = in_folder("anomaly");
+    net *n = small_net();
+    optim *o = optim_sgd((sgd){ .lr = 0.1 });
+    tensor x = tensor_new(SHAPE(4, 1, 28, 28)), y = tensor_new(SHAPE(4));
+    tensor_fill(x, (real)NAN);
+    data *d = tensor_is_null(x) || tensor_is_null(y) ? NULL : data_tensors(x, y);
+    bool made = n && o && d;
+    if (made &&
+        train_run(n, d, (train){ .loss = loss_cross_entropy(0), .optim = o, .anomaly = path }, NULL) == 0)
+        error_set("it was not found");
+    uint64_t sum = 0;
+    if (made && !strstr(error_text(), "memory")) {
+        sum = digest(1, error_text(), strlen(error_text()));
+        error_clear();
+        if (train_replay(path, loss_cross_entropy(0), (net_known){ 0 }) == 0)
+            error_set("it was not found again");
+        if (strstr(error_text(), "memory")) sum = 0;
+        else sum = digest(sum, error_text(), strlen(error_text())), error_clear();
+    }
+    data_free(d), tensor_free(x), tensor_free(y), net_free(n), optim_free(o);
+    return sum;
+}
+
+static uint64_t evaluate(bool again)
+{
+    (void)again;
+    train_score score;
+    return train_evaluate(all.n, all.validation, loss_cross_entropy(0), &score)
+               ? 0
+               : digest(1, &score.loss, sizeof score.loss);
+}
+
+/* A first layer that must pack what it is given. */
+static uint64_t predict_view(bool again)
+{
+    (void)again;
+    tensor y = tensor_new(SHAPE(5, 2)), x = tensor_flip(tensor_permute(all.x, AXES(0, 1, 2)), 2);
+    uint64_t sum = !tensor_is_null(y) && net_predict(all.flat, x, y) == 0 ? of_tensor(1, y) : 0;
+    tensor_free(y);
+    return sum;
+}
+
+static uint64_t summary(bool again)
+{
+    (void)again;
+    char text[1 << 14] = "";
+    FILE *to = fmemopen(text, sizeof text, "w");
+    if (!to) return 0 * (uint64_t)error_set("no memory for a stream");
+    int status = net_summary(all.n, BATCH, to);
+    fclose(to);
+    net_build(all.n, BATCH, 0);
+    return status || error_text() ? 0 : digest(1, text, strlen(text));
+}
+
+static uint64_t log_lines(bool again)
+{
+    const char *const path[] = { in_folder("log.csv"), in_folder("log.jsonl") };
+    uint64_t sum = 1;
+    for (int i = 0; i < 2 && sum; i++) {
+        if (!again) unlink(path[i]);
+        epoch_log *l = log_resume(path[i]);
+        bool good = l != NULL;
+        for (int epoch = 1; epoch <= 3 && good; epoch++)
+            good = log_epoch(l, &(train_report){ .epoch = epoch }) == 0;
+        if (log_close(l)) good = false;
+        l = good ? log_resume(path[i]) : NULL;
+        good = l && log_epoch(l, &(train_report){ .epoch = 3, .lr = 1 }) == 0;
+        if (log_close(l)) good = false;
+        uint64_t bytes = of_file(path[i]);
+        sum = good ? digest(sum, &bytes, sizeof bytes) : 0;
+    }
+    return sum;
+}
+
+/* ---- the campaign ------------------------------------------------------------------------------------ */
+
+static const struct job {
+    const char *name;
+    work *work;
+} jobs[] = {
+    { "building a net", build },
+    { "building it again for another batch", build_again },
+    { "training with checkpoints, and going on where it ended", run },
+    { "going on from a checkpoint", resume },
+    { "saving a net", save },
+    { "loading a net", load },
+    { "loading a net's tensors", load_tensors },
+    { "writing a file of NumPy", write_npy },
+    { "reading a file of NumPy", read_npy },
+    { "data of NumPy's files", npy },
+    { "data of IDX files, one of them gzipped", idx },
+    { "data of a table", table },
+    { "data of a gzipped table", zipped_table },
+    { "data of CIFAR-10's files", cifar },
+    { "drawn digits, and a slice of them", digits },
+    { "data of tensors", tensors },
+    { "normalisation measured, applied, noted, read back", normalise },
+    { "names of classes noted and read back", classes },
+    { "a net that shares parameters", share },
+    { "a gradient check", gradients },
+    { "watching a net", watched },
+    { "finding where numbers go wrong, saved and replayed", anomaly },
+    { "evaluating", evaluate },
+    { "predicting from a view that must be packed", predict_view },
+    { "a summary", summary },
+    { "logs, gone on with", log_lines },
+};
+enum { JOBS = sizeof jobs / sizeof *jobs };
+
+/* What a child says before it dies. */
+static struct page {
+    long at, failures, tolerated, wrong;
+    bool done;
+} * said;
+
+static void complain(const char *what, const char *more)
+{
+    Dl_info where = { 0 };
+    said->wrong++;
+    if (failed) dladdr(failed, &where);
+    printf("     allocation %ld, from %s+%#tx: %s %s\n", said->at, where.dli_fname ? where.dli_fname : "?",
+           where.dli_fbase ? (const char *)failed - (const char *)where.dli_fbase : (ptrdiff_t)0, what, more);
+    fflush(stdout);
+}
+
+/* An error that says that memory ran out, and nothing else instead. */
+static bool is_clear(const char *text)
+{
+    static const char *const misleading[] = { "corrupt", "truncated", "not JSON", "ends early", "UTF-8 at" };
+    if (!text || !strstr(text, "memory")) return false;
+    for (size_t i = 0; i < sizeof misleading / sizeof *misleading; i++)
+        if (strstr(text, misleading[i])) return false;
+    return true;
+}
+
+static void try(work *of, uint64_t expected)
+{
+    long before = live;
+    failed = NULL;
+    counted = 0;
+    left = said->at;
+    working = true;
+    uint64_t sum = of(false);
+    working = false;
+    said->done = left >= 0;
+    left = -1;
+    if (said->done && (sum != expected || error_text()))
+        complain("nothing failed, but", error_text() ? error_text() : "the result is another");
+    if (said->done) return;
+    said->failures++;
+    if (sum == 2) complain("what was there is lost:", error_text() ? error_text() : "");
+    else if (sum && sum != expected) complain("success, but another result", "");
+    else if (sum && error_text()) complain("success, with an error:", error_text());
+    else if (sum) said->tolerated++;
+    else if (!is_clear(error_text())) complain("not a clear error:", error_text() ? error_text() : "(none)");
+    error_clear();
+    if (of(true) != expected || error_text())
+        complain("afterwards it", error_text() ? error_text() : "comes to another result");
+    error_clear();
+    if (live != before) {
+        char text[64];
+        snprintf(text, sizeof text, "%ld", live - before);
+        complain("blocks lost:", text);
+    }
+}
+
+static int child(const struct job *j)
+{
+    if (prepare()) return fprintf(stderr, "oom: %s\n", error_text()), 2;
+    uint64_t expected = j->work(false), same = j->work(false);
+    if (!expected || expected != same || error_text())
+        return fprintf(stderr, "oom: %s: %s\n", j->name, error_text() ? error_text() : "not the same twice"),
+               2;
+    for (; !said->done; said->at += !said->done) try(j->work, expected);
+    return 0;
+}
+
+static bool campaign(const struct job *j)
+{
+    *said = (struct page){ 0 };
+    while (!said->done) {
+        int status;
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) _exit(child(j));
+        if (pid < 0 || waitpid(pid, &status, 0) != pid) return perror("oom"), false;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 2) return false;
+        if (said->done || said->wrong > 50) break;
+        printf("     allocation %ld: killed by signal %d\n", said->at++,
+               WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        said->wrong++;
+    }
+    printf("%s %s: %ld allocations failed, %ld of them without harm\n", said->wrong ? "FAIL" : "ok  ",
+           j->name, said->failures, said->tolerated);
+    return said->wrong == 0;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void empty_folder(void)
+{
+    DIR *d = opendir(folder);
+    for (const struct dirent *entry; d && (entry = readdir(d));)
+        if (entry->d_name[0] != '.') unlink(in_folder(entry->d_name));
+    if (d) closedir(d);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) return fputs("usage: oom FOLDER [NAME]\n", stderr), 2;
+    double began = now();
+    int passed = 0, tried = 0;
+    long failures = 0;
+    snprintf(folder, sizeof folder, "%s", argv[1]);
+    mkdir(folder, 0777);
+    said = mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (said == MAP_FAILED) return perror("oom"), 2;
+    for (int i = 0; i < JOBS; i++) {
+        if (argc > 2 && !strstr(jobs[i].name, argv[2])) continue;
+        empty_folder();
+        tried++;
+        passed += campaign(&jobs[i]);
+        failures += said->failures;
+    }
+    empty_folder();
+    rmdir(folder);
+    printf("%d passed, %d failed: %ld allocations failed in %.0f s\n", passed, tried - passed, failures,
+           now() - began);
+    return passed < tried;
+}
+
+#else
+
+int main(void)
+{
+    puts("skip memory that runs out: it takes glibc's allocator, without a sanitizer\n0 passed, 0 failed");
+    return 0;
+}
+
+#endif
