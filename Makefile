@@ -578,7 +578,7 @@ check-arm: ## the tests on emulated processors of 64-bit Arm (make deps-arm)
 
 # Faults, by the thousand; no part of `make check`, either.
 .PHONY: crash-test oom-test
-crash-test: $(OUT)/float/campaigns/crash ## kill training at 2000 random times: it comes to the same bytes
+crash-test: $(OUT)/float/campaigns/crash ## kill training at 1000 random times: it comes to the same bytes
 	@$(WAITING) $< $(BUILD)/crash
 oom-test: $(OUT)/float/campaigns/oom ## let every allocation of the library fail in turn: a clear error, and nothing lost
 	@$< $(BUILD)/oom

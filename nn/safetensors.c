@@ -111,13 +111,22 @@ bool safetensors_shape(const json_t *sizes, shape *s)
 
 /* ---- reading: the header ------------------------------------------------------------------------- */
 
+/* Of a read that failed. */
+static const char *why_short(const safetensors *file)
+{
+    return feof(file->stream) ? "the file ends early" : strerror(errno);
+}
+
 static int parse_header(safetensors *file, size_t length)
 {
-    json_error_t error = { .text = "cannot be read" };
+    json_error_t error = { .position = 0 };
     char *text = malloc(length + 1);
-    bool read = text && fread(text, 1, length, file->stream) == length;
+    if (text && fread(text, 1, length, file->stream) != length) {
+        free(text);
+        return refuse(file, NULL, "header: cannot be read: %s", why_short(file));
+    }
     errno = 0;
-    if (read) file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    if (text) file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     const char *reason = text && error.text[0] && errno != ENOMEM ? error.text : "no memory";
     if (file->header) reason = text[0] == '{' ? NULL : "expected {...}";
     free(text);
@@ -128,7 +137,8 @@ static int read_header(safetensors *file)
 {
     unsigned char bytes[PREFIX];
     if (file->size < PREFIX) return refuse(file, NULL, "%lld bytes are no safetensors file", file->size);
-    if (fread(bytes, 1, PREFIX, file->stream) != PREFIX) return refuse(file, NULL, "cannot be read");
+    if (fread(bytes, 1, PREFIX, file->stream) != PREFIX)
+        return refuse(file, NULL, "cannot be read: %s", why_short(file));
     unsigned long long length = numbers_get(bytes, PREFIX);
     if (length > (unsigned long long)file->size - PREFIX)
         return refuse(file, NULL, "truncated, or no safetensors file: a header of %llu bytes, %lld are there",
@@ -273,8 +283,7 @@ int safetensors_read(const safetensors *file, const safetensors_entry *e, tensor
     if (fseeko(file->stream, (off_t)(file->data + e->begin), SEEK_SET) == 0 &&
         numbers_read(file->stream, e->dtype->form, to) == 0)
         return 0;
-    return refuse(file, e->name, "cannot be read: %s",
-                  feof(file->stream) ? "the file ends early" : strerror(errno));
+    return refuse(file, e->name, "cannot be read: %s", why_short(file));
 }
 
 /* ---- writing ------------------------------------------------------------------------------------- */

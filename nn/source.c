@@ -29,7 +29,7 @@ int source_open(source *s, const char *path)
 
 int source_rewind(source s)
 {
-    return gzrewind(s.file) ? error_set("%s: cannot be read twice", s.name) : 0;
+    return gzrewind(s.file) ? error_set("%s: cannot be read twice: %s", s.name, strerror(errno)) : 0;
 }
 
 void source_close(source s)

@@ -171,7 +171,7 @@ static off_t lines_before(epoch_log *l, int epoch)
     size_t room = 0;
     ssize_t length;
     off_t end = 0;
-    rewind(l->to);
+    if (fseeko(l->to, 0, SEEK_SET)) return failed(l);
     for (int number = 1; (length = getline(&line, &room, l->to)) > 0 && line[length - 1] == '\n'; number++) {
         bool names = number == 1 && !l->json;
         int found = names ? 0 : epoch_of(l, line);
@@ -181,7 +181,7 @@ static off_t lines_before(epoch_log *l, int epoch)
         end = error_set("%s: line %d is not one of a log that can be gone on with", l->path, number);
         break;
     }
-    if (length < 0 && !feof(l->to)) end = failed(l);
+    if (ferror(l->to) || (length < 0 && !feof(l->to))) end = failed(l);
     free(line);
     return end;
 }
@@ -205,10 +205,12 @@ static int begin(epoch_log *l, const char *path, bool resume)
     l->path = malloc(strlen(path) + 1);
     if (!l->path) return error_set("%s: no memory for the log", path);
     strcpy(l->path, path);
-    l->resuming = resume && stat(path, &status) == 0 && S_ISREG(status.st_mode);
-    l->to = fopen(path, l->resuming ? "r+" : "w");
+    l->to = fopen(path, resume ? "r+" : "w");
+    bool absent = resume && !l->to && errno == ENOENT;
+    if (absent) l->to = fopen(path, "w");
     if (!l->to || fstat(fileno(l->to), &status)) return failed(l);
     l->regular = S_ISREG(status.st_mode);
+    l->resuming = resume && !absent && l->regular;
     if (l->resuming) return lines_before(l, INT_MAX) < 0 ? -1 : 0;
     if (!l->json) put_names(l->to);
     return arrive(l);

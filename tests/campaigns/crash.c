@@ -352,7 +352,7 @@ int main(int argc, char **argv)
         return 2;
     }
     double began = now();
-    long kills = argc > 2 ? atol(argv[2]) : 2000;
+    long kills = argc > 2 ? atol(argv[2]) : 1000;
     campaign c = { .key = { argc > 3 ? (uint64_t)atol(argv[3]) : 1, 1 } };
     snprintf(folder, sizeof folder, "%s", argv[1]);
     mkdir(folder, 0777);

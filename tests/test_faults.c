@@ -1,0 +1,563 @@
+/* test_faults.c: disks that fail: every call to the system in turn, while files are written and while they are read.
+ *
+ * This program's open, fdopen, rename, ... stand in for the C library's, and its streams write, read, seek and close
+ * by functions of ours, so that the n-th of all these calls can fail, a write after half of its bytes. Which takes
+ * glibc, and no sanitizer that has such functions of its own. */
+#define _GNU_SOURCE /* fopencookie, RTLD_NEXT */
+#include "tests/files.h"
+#include "tests/support.h"
+
+#include "examples/stride/log.h"
+#include "examples/stride/report.h"
+#include "nn/csv.h"
+#include "nn/digits.h"
+#include "nn/train.h"
+#include "tensor/npy.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                 \
+    !defined(SANITIZED)
+
+/* ---- calls that fail --------------------------------------------------------------------------------- */
+
+static int left = -1; /* calls before the one that fails; negative: none does */
+static int reason;    /* its errno */
+static const char *failed;
+static char calls[1000]; /* since they were counted, by name */
+
+static void count_calls(int before, int with)
+{
+    left = before, reason = with, failed = NULL;
+    calls[0] = '\0';
+}
+
+/* False where none failed: there were fewer. */
+static bool one_failed(void)
+{
+    left = -1;
+    return failed != NULL;
+}
+
+static bool fails(const char *call)
+{
+    if (left < 0) return false;
+    strncat(calls, call, sizeof calls - strlen(calls) - 1);
+    strncat(calls, " ", sizeof calls - strlen(calls) - 1);
+    if (left-- > 0) return false;
+    left = 1 << 30;
+    errno = reason;
+    failed = call;
+    return true;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return fstatat(AT_FDCWD, path, &status, 0) == 0 && S_ISDIR(status.st_mode);
+}
+
+int open(const char *path, int flags, ...)
+{
+    return fails(is_folder(path) ? "open-folder" : "open")
+               ? -1
+               : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666);
+}
+
+int open64(const char *path, int flags, ...)
+{
+    return open(path, flags);
+}
+
+int close(int descriptor)
+{
+    bool failing = fails("close");
+    int status = (int)syscall(SYS_close, descriptor);
+    return failing ? errno = reason, -1 : status;
+}
+
+ssize_t read(int descriptor, void *to, size_t size)
+{
+    return fails("read") ? -1 : (ssize_t)syscall(SYS_read, descriptor, to, size);
+}
+
+off_t lseek(int descriptor, off_t offset, int from)
+{
+    return fails("seek") ? -1 : (off_t)syscall(SYS_lseek, descriptor, offset, from);
+}
+
+off64_t lseek64(int descriptor, off64_t offset, int from)
+{
+    return lseek(descriptor, offset, from);
+}
+
+int fsync(int descriptor)
+{
+    struct stat status;
+    bool folder = fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode);
+    return fails(folder ? "flush-folder" : "flush") ? -1 : (int)syscall(SYS_fsync, descriptor);
+}
+
+int ftruncate(int descriptor, off_t size)
+{
+    return fails("truncate") ? -1 : (int)syscall(SYS_ftruncate, descriptor, size);
+}
+
+int rename(const char *from, const char *to)
+{
+    return fails("rename") ? -1 : renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int stat(const char *restrict path, struct stat *restrict status)
+{
+    return fails("stat") ? -1 : fstatat(AT_FDCWD, path, status, 0);
+}
+
+int access(const char *path, int mode)
+{
+    return fails("access") ? -1 : (int)syscall(SYS_faccessat, AT_FDCWD, path, mode);
+}
+
+char *realpath(const char *restrict path, char *restrict resolved)
+{
+    char *(*real_one)(const char *, char *);
+    *(void **)&real_one = dlsym(RTLD_NEXT, "realpath");
+    return fails("realpath") ? NULL : real_one(path, resolved);
+}
+
+/* ---- streams of such calls ----------------------------------------------------------------------------- */
+
+enum { STREAMS = 8 };
+
+static struct stream {
+    FILE *f;
+    int descriptor;
+} streams[STREAMS];
+
+static ssize_t put(void *cookie, const char *from, size_t size)
+{
+    const struct stream *s = cookie;
+    bool failing = fails("write");
+    ssize_t written = syscall(SYS_write, s->descriptor, from, failing ? size / 2 : size);
+    return failing ? errno = reason, 0 : written;
+}
+
+static ssize_t take(void *cookie, char *to, size_t size)
+{
+    return read(((const struct stream *)cookie)->descriptor, to, size);
+}
+
+static int go(void *cookie, off64_t *offset, int from)
+{
+    off_t at = lseek(((const struct stream *)cookie)->descriptor, *offset, from);
+    if (at >= 0) *offset = at;
+    return at < 0 ? -1 : 0;
+}
+
+static int end(void *cookie)
+{
+    struct stream *s = cookie;
+    s->f = NULL;
+    return close(s->descriptor);
+}
+
+static FILE *stream_of(int descriptor, const char *mode)
+{
+    struct stream *s = streams;
+    while (s < streams + STREAMS - 1 && s->f) s++;
+    *s = (struct stream){ fopencookie(s, mode, (cookie_io_functions_t){ take, put, go, end }), descriptor };
+    return s->f;
+}
+
+FILE *fdopen(int descriptor, const char *mode)
+{
+    return fails("fdopen") ? NULL : stream_of(descriptor, mode);
+}
+
+FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+    int flags = mode[0] == 'w' ? O_WRONLY | O_CREAT | O_TRUNC : strchr(mode, '+') ? O_RDWR : O_RDONLY;
+    int descriptor = fails("fopen") ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666);
+    return descriptor < 0 ? NULL : stream_of(descriptor, mode);
+}
+
+int fileno(FILE *f)
+{
+    for (const struct stream *s = streams; s < streams + STREAMS; s++)
+        if (s->f == f) return s->descriptor;
+    return f == stdin ? 0 : f == stdout ? 1 : 2;
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------- */
+
+typedef struct content {
+    size_t count;
+    char at[1 << 17];
+} content;
+
+static void get(const char *name, content *c)
+{
+    FILE *f = fopen(path_of(name), "rb");
+    assert_non_null(f);
+    c->count = fread(c->at, 1, sizeof c->at, f);
+    assert_true(c->count < sizeof c->at);
+    fclose(f);
+}
+
+static bool is(const char *name, const content *expected)
+{
+    static content found;
+    get(name, &found);
+    return found.count == expected->count && memcmp(found.at, expected->at, found.count) == 0;
+}
+
+static void put_file(const char *name, const content *c)
+{
+    written(name, (bytes){ c->count, c->at });
+}
+
+static int count_files(void)
+{
+    int count = 0;
+    DIR *all = opendir(path_of("."));
+    assert_non_null(all);
+    while (readdir(all)) count++;
+    closedir(all);
+    return count;
+}
+
+/* One line that says which file and why. */
+static void assert_says(const char *name, const char *why)
+{
+    if (!error_text()) fail_msg("no error");
+    if (!strstr(error_text(), name) || !strstr(error_text(), why) || strchr(error_text(), '\n'))
+        fail_msg("\"%s\" lacks %s or %s", error_text(), name, why);
+    error_clear();
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------- */
+
+static net *small_net(void)
+{
+    net *n = net_new(
+        SHAPE(1, 28, 28), layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 5, 5 }, .stride = { 6, 6 } }),
+        layer_batchnorm((batchnorm){ 0 }), layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+    assert_int_equal(net_build(n, 4, 7), 0);
+    return n;
+}
+
+static int save(const char *path)
+{
+    net *n = small_net();
+    int status = net_save(n, path);
+    net_free(n);
+    return status;
+}
+
+static int train_from(const char *path, bool resume, int epochs, train_result *result)
+{
+    net *n = small_net();
+    data *digits = digits_new(4, 1);
+    optim *o = optim_adam((adam){ .lr = 0.01 });
+    train options = { .loss = loss_cross_entropy(0),
+                      .optim = o,
+                      .epochs = epochs,
+                      .batch = 4,
+                      .checkpoint = path,
+                      .resume = resume };
+    int status = train_run(n, digits, options, result);
+    net_free(n), data_free(digits), optim_free(o);
+    return status;
+}
+
+static int checkpoint(const char *path)
+{
+    return train_from(path, false, 1, NULL);
+}
+
+static int array(const char *path)
+{
+    tensor x = tensor_new(SHAPE(50, 60)); /* more than one block of the stream */
+    tensor_fill(x, 3);
+    int status = npy_write(path, x);
+    tensor_free(x);
+    return status;
+}
+
+static int page(const char *path)
+{
+    static const train_report epochs[2] = { { .epoch = 1, .epochs = 2, .training.loss = 2 },
+                                            { .epoch = 2, .epochs = 2, .training.loss = 1 } };
+    return report_write(path, &(report){ .epochs = epochs, .count = 2 });
+}
+
+/* Calls that may fail without harm: the file is in place by then, or the C library had only read ahead. */
+static bool is_harmless(const char *call)
+{
+    static const char *const calls_without[] = { "open-folder", "flush-folder", "close",
+                                                 "stat",        "seek",         "read" };
+    for (size_t i = 0; i < sizeof calls_without / sizeof *calls_without; i++)
+        if (strcmp(call, calls_without[i]) == 0) return true;
+    return false;
+}
+
+static void a_disk_that_fails_at_any_call_leaves_the_old_file(void **state)
+{
+    static const struct {
+        const char *name;
+        int (*write)(const char *path);
+    } writers[] = {
+        { "net", save }, { "checkpoint", checkpoint }, { "array.npy", array }, { "page.html", page }
+    };
+    static const int reasons[] = { EIO, ENOSPC };
+    static content whole, old = { 3, "old" };
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
+        const char *name = writers[i].name;
+        count_calls(1 << 30, 0);
+        assert_int_equal(writers[i].write(path_of(name)), 0);
+        one_failed();
+        if (!strstr(calls, "flush close rename open-folder flush-folder ")) fail_msg("%s: %s", name, calls);
+        get(name, &whole);
+        int files = count_files(), most = 0;
+        for (int k = 0; k < 2; k++)
+            for (int call = 0;; call++) {
+                put_file(name, &old);
+                count_calls(call, reasons[k]);
+                int status = writers[i].write(path_of(name));
+                if (!one_failed()) break;
+                about("%s, call %d: %s", name, call, failed);
+                most = call;
+                assert_int_equal(count_files(), files);
+                if (status == 0) {
+                    assert_true(is_harmless(failed));
+                    assert_true(is(name, &whole));
+                    continue;
+                }
+                assert_says(name, strerror(reasons[k]));
+                assert_true(is(name, &old));
+                assert_int_equal(writers[i].write(path_of(name)), 0);
+                assert_true(is(name, &whole));
+            }
+        assert_true(most >= 8);
+    }
+}
+
+static int log_from(int epoch, const char *path)
+{
+    epoch_log *l = log_resume(path);
+    bool good = l != NULL;
+    for (; epoch <= 3 && good; epoch++) good = log_epoch(l, &(train_report){ .epoch = epoch }) == 0;
+    return log_close(l) || !good ? -1 : 0;
+}
+
+/* A log grows; what a failure leaves, it can go on with. */
+static void a_log_that_fails_at_any_call_goes_on(void **state)
+{
+    static content whole;
+    static const char *const names[] = { "log.csv", "log.jsonl" };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(log_from(1, path_of(names[i])), 0);
+        get(names[i], &whole);
+        for (int again = 0; again < 2; again++)
+            for (int call = 0;; call++) {
+                if (!again) unlink(path_of(names[i]));
+                count_calls(call, EIO);
+                int status = log_from(again ? 3 : 1, path_of(names[i]));
+                if (!one_failed()) break;
+                about("%s, call %d: %s", names[i], call, failed);
+                if (status) assert_says(names[i], strerror(EIO));
+                else if (!is_harmless(failed) || !is(names[i], &whole)) fail_msg("taken: %s", failed);
+                assert_int_equal(log_from(again ? 3 : 1, path_of(names[i])), 0);
+                assert_true(is(names[i], &whole));
+            }
+    }
+}
+
+/* ---- reading --------------------------------------------------------------------------------------------- */
+
+static uint64_t digest(uint64_t sum, tensor x)
+{
+    const unsigned char *byte = (const unsigned char *)tensor_data(x);
+    for (size_t i = 0; i < (size_t)tensor_count(x) * sizeof(real); i++)
+        sum = (sum ^ byte[i]) * UINT64_C(1099511628211);
+    return sum | 1;
+}
+
+static uint64_t of_data(data *d)
+{
+    if (!d) return 0;
+    uint64_t sum = 1;
+    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    for (ptrdiff_t i = 0; i < d->count; i++) {
+        d->get(d, i, x, y);
+        sum = digest(digest(sum, x), y);
+    }
+    tensor_free(x), tensor_free(y), data_free(d);
+    return sum;
+}
+
+static uint64_t load(const char *path)
+{
+    net *n = net_load(path, 4, (net_known){ 0 });
+    uint64_t sum = n ? digest(1, net_parameters(n)) : 0;
+    net_free(n);
+    return sum;
+}
+
+static uint64_t load_tensors(const char *path)
+{
+    net *n = small_net();
+    uint64_t before = digest(1, net_parameters(n));
+    int status = net_load_tensors(n, path);
+    assert_true(digest(1, net_parameters(n)) == before); /* the same ones, and none where it failed */
+    net_free(n);
+    return status ? 0 : before;
+}
+
+static uint64_t resume(const char *path)
+{
+    train_result result;
+    int status = train_from(path, true, 1, &result);
+    assert_true(status || result.resumed == 1);
+    return status ? 0 : (uint64_t)result.resumed;
+}
+
+static uint64_t read_array(const char *path)
+{
+    tensor x = npy_read(path);
+    uint64_t sum = tensor_is_null(x) ? 0 : digest(1, x);
+    tensor_free(x);
+    return sum;
+}
+
+static uint64_t images(const char *path)
+{
+    return of_data(data_idx(path, path_of("labels")));
+}
+static uint64_t labels(const char *path)
+{
+    return of_data(data_idx(path_of("images"), path));
+}
+static uint64_t table(const char *path)
+{
+    return of_data(data_csv(path, (csv){ 0 }));
+}
+static uint64_t records(const char *path)
+{
+    return of_data(data_cifar10(&path, 1));
+}
+
+static const struct reader {
+    const char *name;
+    uint64_t (*read)(const char *path);
+    bool ends_anywhere; /* a part of it may be a file, too */
+} readers[] = {
+    { "saved", load },         { "saved", load_tensors },
+    { "kept", resume },        { "kept", load },
+    { "x.npy", read_array },   { "images", images },
+    { "images.gz", images },   { "labels", labels },
+    { "labels.gz", labels },   { "table.csv", table, true },
+    { "table.csv.gz", table }, { "records", records },
+    { "records.gz", records },
+};
+enum { READERS = sizeof readers / sizeof *readers };
+
+static void make_files(void)
+{
+    static unsigned char pixels[16 + 2 * 6] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2,
+                                                0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7 };
+    static unsigned char classes[8 + 2] = { 0, 0, 8, 1, 0, 0, 0, 2, 4, 1 }, record[3073] = { 7, 1, 2, 3 };
+    const bytes of_table = BYTES("0,1.5,-2\n1,3,4e1\n");
+    assert_int_equal(save(path_of("saved")), 0);
+    assert_int_equal(checkpoint(path_of("kept")), 0);
+    tensor x = tensor_new(SHAPE(3, 4));
+    assert_int_equal(npy_write(path_of("x.npy"), x), 0);
+    tensor_free(x);
+    written("images", (bytes){ sizeof pixels, pixels }),
+        zipped("images.gz", (bytes){ sizeof pixels, pixels });
+    written("labels", (bytes){ sizeof classes, classes }),
+        zipped("labels.gz", (bytes){ sizeof classes, classes });
+    written("records", (bytes){ sizeof record, record }),
+        zipped("records.gz", (bytes){ sizeof record, record });
+    written("table.csv", of_table), zipped("table.csv.gz", of_table);
+}
+
+static void a_disk_that_fails_at_any_call_is_named(void **state)
+{
+    make_files();
+    for (const struct reader *r = readers; r < readers + READERS; r++) {
+        uint64_t expected = r->read(path_of(r->name));
+        assert_true(expected != 0);
+        int most = 0;
+        for (int call = 0;; call++) {
+            count_calls(call, EIO);
+            uint64_t sum = r->read(path_of(r->name));
+            if (!one_failed()) break;
+            about("%s, call %d: %s", r->name, call, failed);
+            most = call;
+            if (sum && (sum != expected || error_text())) fail_msg("%s: taken, but not the same", r->name);
+            if (!sum && (!error_text() || !strstr(error_text(), strerror(EIO))))
+                fail_msg("%s", error_text() ? error_text() : "no error");
+            error_clear();
+            assert_true(r->read(path_of(r->name)) == expected);
+        }
+        assert_true(most >= 2);
+    }
+}
+
+static void a_file_cut_at_any_byte_is_refused(void **state)
+{
+    static content whole;
+    make_files();
+    for (const struct reader *r = readers; r < readers + READERS; r++) {
+        if (r->ends_anywhere) continue;
+        get(r->name, &whole);
+        for (size_t kept = whole.count; kept-- > 0;) {
+            assert_int_equal(truncate(path_of(r->name), (off_t)kept), 0);
+            about("%s: %zu bytes of %zu", r->name, kept, whole.count);
+            assert_true(r->read(path_of(r->name)) == 0);
+            assert_says(r->name, "");
+        }
+        put_file(r->name, &whole);
+    }
+}
+
+#else
+
+static void everything(void **state)
+{
+    print_message("[  SKIPPED ] calls cannot be made to fail here: it takes glibc, and no sanitizer\n");
+    skip();
+}
+
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                 \
+    !defined(SANITIZED)
+        CLAIM(a_disk_that_fails_at_any_call_leaves_the_old_file),
+        CLAIM(a_log_that_fails_at_any_call_goes_on),
+        CLAIM(a_disk_that_fails_at_any_call_is_named),
+        CLAIM(a_file_cut_at_any_byte_is_refused),
+#else
+        CLAIM(everything),
+#endif
+    };
+    return cmocka_run_group_tests(claims, enter_folder, NULL);
+}
