@@ -282,7 +282,7 @@ $(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/e
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
 $(CAMPAIGNS:tests/campaigns/%.c=$(OUT)/float/campaigns/%): $(OUT)/float/campaigns/%: $(OUT)/float/tests/campaigns/%.o \
-    $(HELPERS:%.c=$(OUT)/float/%.o) $(call lib,float)
+    $(call helpers,float) $(call lib,float)
 	$(call link)
 dnnl_peer_LIBS  = -ldnnl
 # a * x + b in one instruction, which strict C11 has to be asked for.

@@ -466,11 +466,11 @@ static void misuse_is_refused(void **state)
     expect_error("nowhere/net.onnx: cannot be written: No such file");
     net_set_note(n, "mean", "\xff");
     assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
-    expect_error("net.onnx: note mean: not UTF-8");
+    expect_error("net.onnx: note mean: no memory, or it is not UTF-8");
     net_set_note(n, "mean", NULL);
     net_set_note(n, "\xff", "0");
     assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
-    expect_error("not UTF-8");
+    expect_error("it is not UTF-8");
     error_set("earlier");
     assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
     expect_error("earlier");

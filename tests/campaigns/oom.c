@@ -12,6 +12,7 @@
 #define _GNU_SOURCE /* dladdr */
 #include "examples/stride/log.h"
 #include "examples/stride/report.h"
+#include "nn/onnx.h"
 #include "nn/stride.h"
 #include "nn/watch.h"
 #include "tensor/npy.h"
@@ -371,6 +372,18 @@ static uint64_t load_tensors(bool again)
     return of_net(all.n) != all.parameters ? 2 : status ? 0 : all.parameters;
 }
 
+/* Where this library cannot, that it says so is what it comes to. */
+static uint64_t export(bool again)
+{
+    (void)again;
+    const char *path = in_folder("net.onnx");
+    int status = net_export_onnx(all.n, path);
+    if (status == 0) return of_file(path);
+    if (!strstr(error_text(), "without ONNX")) return 0;
+    error_clear();
+    return 1;
+}
+
 static uint64_t write_npy(bool again)
 {
     (void)again;
@@ -582,6 +595,7 @@ static const struct job {
     { "saving a net", save },
     { "loading a net", load },
     { "loading a net's tensors", load_tensors },
+    { "exporting a net to ONNX", export },
     { "writing a file of NumPy", write_npy },
     { "reading a file of NumPy", read_npy },
     { "data of NumPy's files", npy },
@@ -711,6 +725,8 @@ int main(int argc, char **argv)
 {
     if (argc < 2) return fputs("usage: oom FOLDER [NAME]\n", stderr), 2;
     double began = now();
+    static char lines[BUFSIZ];
+    setvbuf(stdout, lines, _IOLBF, sizeof lines); /* no allocation of whoever prints first */
     int passed = 0, tried = 0;
     long failures = 0;
     snprintf(folder, sizeof folder, "%s", argv[1]);
