@@ -56,7 +56,8 @@ static int add_note(graph *g, Onnx__ModelProto *model, const net_note *note)
     Onnx__StringStringEntryProto *entry = graph_take(g, 1, sizeof *entry);
     Onnx__StringStringEntryProto **list = graph_grown(g, model->metadata_props, model->n_metadata_props);
     if (!entry || !list) return -1;
-    if (!is_utf8(note->name) || !is_utf8(note->text)) return error_set("note %s: no memory, or it is not UTF-8", note->name);
+    if (!is_utf8(note->name) || !is_utf8(note->text))
+        return error_set("note %s: no memory, or it is not UTF-8", note->name);
     onnx__string_string_entry_proto__init(entry);
     entry->key = note->name;
     entry->value = note->text;
