@@ -1,0 +1,17 @@
+# claims.sh: how a script of tests/ tells what it holds; sourced, with $tmp set, in the project's folder.
+#
+#     claim "NAME" COMMAND...     ok where the command succeeds; else what it said
+#     exit $failed
+failed=0
+
+claim() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >"$tmp/log" 2>&1; then
+        echo "ok $name"
+    else
+        cat "$tmp/log"
+        echo "not ok $name"
+        failed=1
+    fi
+}
