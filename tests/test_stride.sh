@@ -284,9 +284,13 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
     succeeds train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --save "$tmp/half" &&
         says 'fresh is not there yet: from the beginning' &&
         succeeds train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --save "$tmp/half" && says 'goes on from .*/fresh' || return
-    : >"$tmp/old.csv" # what it has is kept
-    fails '.*old.csv: may log the epochs before .*/fresh: give another --log' \
-        train --net "$net 10" --data "$digits" --epochs 1 --checkpoint "$tmp/fresh" --resume --log "$tmp/old.csv" --save "$tmp/half"
+    # The log goes on, too: whole, cut off in its last line, of an epoch more than the checkpoint has.
+    rm "$tmp/run" && succeeds $run --net "$net 10" --save "$tmp/whole" --log "$tmp/whole.csv" &&
+        checkpointed 2 --save "$tmp/half" --log "$tmp/parts.csv" && printf '3,60,0.0' >>"$tmp/parts.csv" &&
+        checkpointed 4 --save "$tmp/rest" --log "$tmp/parts.csv" && cmp "$tmp/whole.csv" "$tmp/parts.csv" || because "the log of a run in parts" || return
+    echo words >"$tmp/old.csv" # what is no log is kept
+    fails '.*old.csv: ' train --net "$net 10" --data "$digits" --epochs 2 --checkpoint "$tmp/fresh" --resume --log "$tmp/old.csv" --save "$tmp/half" &&
+        [ "$(cat "$tmp/old.csv")" = words ]
 }
 hints() {
     succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --save "$tmp/hint" && says 'leave it out of the network' &&

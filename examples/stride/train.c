@@ -205,7 +205,7 @@ static bool after_epoch(const train_report *r, void *context)
 static int learn(job *j)
 {
     const settings *s = j->s;
-    if (s->log && !(j->log = log_open(s->log))) return -1;
+    if (s->log && !(j->log = s->resume ? log_resume(s->log) : log_open(s->log))) return -1;
     j->history.log = j->log;
     j->optim = make_optim(s);
     await_interrupt();
@@ -330,8 +330,6 @@ static int check_files(const settings *s)
     const char *const files[] = { s->save, s->report, s->checkpoint, s->anomaly };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] && argument_writable(files[i])) return -1;
-    if (s->log && s->resume && access(s->checkpoint, F_OK) == 0 && access(s->log, F_OK) == 0)
-        return error_set("%s: may log the epochs before %s: give another --log", s->log, s->checkpoint);
     return s->log ? log_check(s->log) : 0;
 }
 
