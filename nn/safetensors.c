@@ -71,8 +71,6 @@ safetensors_shown safetensors_show_name(const char *name)
 {
     safetensors_shown shown = { "" };
     if (append(name, strlen(name), &shown)) memcpy(shown.text + sizeof shown.text - 4, "...", 4);
-    for (char *c = shown.text; *c; c++)
-        if ((unsigned char)*c < ' ') *c = '?';
     return shown;
 }
 

@@ -7,6 +7,13 @@
 
 static _Thread_local char latched[ERROR_SIZE];
 
+/* What a file or a path says is shown as it is, but for what would end the line or move the cursor. */
+static void keep_to_one_line(void)
+{
+    for (char *c = latched; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+}
+
 int error_set(const char *format, ...)
 {
     if (latched[0]) return -1;
@@ -14,6 +21,7 @@ int error_set(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(latched, sizeof latched, format, arguments);
     va_end(arguments);
+    keep_to_one_line();
     return -1;
 }
 
@@ -28,6 +36,7 @@ int error_within(const char *format, ...)
     va_end(arguments);
     if (length >= 0 && length < ERROR_SIZE)
         snprintf(latched + length, sizeof latched - (size_t)length, "%s", inner);
+    keep_to_one_line();
     return -1;
 }
 

@@ -12,7 +12,8 @@
 
 enum { ERROR_SIZE = 512 }; /* bytes of the longest text, its end included; longer ones are cut */
 
-/* Latches a message unless one is latched already. Always -1, so that it can be returned. */
+/* Latches a message unless one is latched already, control characters in it as "?". Always -1, so that it can be
+ * returned. */
 int error_set(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Puts where it happened before the latched message ("layer 3: " + …). Always -1; does nothing when

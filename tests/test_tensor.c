@@ -442,6 +442,16 @@ static void long_errors_are_cut(void **state)
     error_clear();
 }
 
+static void an_error_is_one_line(void **state)
+{
+    (void)state;
+    error_set("a\nb\t%s: é", "\x1b[2J\x7f");
+    assert_string_equal(error_text(), "a?b??[2J?: é");
+    error_within("%s: ", "a\rpath");
+    assert_string_equal(error_text(), "a?path: a?b??[2J?: é");
+    error_clear();
+}
+
 /* Leaves in `told` what went wrong: claims are made by the main thread alone. */
 static void *fails_elsewhere(void *told)
 {
@@ -497,6 +507,7 @@ int main(void)
         CLAIM(an_error_stays_until_it_is_cleared),
         CLAIM(where_it_happened_comes_before_what),
         CLAIM(long_errors_are_cut),
+        CLAIM(an_error_is_one_line),
         CLAIM(each_thread_has_its_own_error),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);
