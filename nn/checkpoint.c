@@ -211,6 +211,20 @@ static int same_architecture(const checkpoint *c, const safetensors *file)
     return same ? 0 : error_set("%s: of a run of another net", file->path);
 }
 
+/* A place that a run of these terms can be at. */
+static int check_place(const checkpoint *c, const char *path, const train_place *at)
+{
+    int epochs = c->options->epochs;
+    bool over = at->epoch > epochs;
+    bool possible = at->epoch <= epochs + INT64_C(1) && at->batch < c->steps_an_epoch &&
+                    !(over && at->batch > 0) && at->step == (at->epoch - 1) * c->steps_an_epoch + at->batch &&
+                    at->best_epoch < at->epoch && at->since_best < at->epoch &&
+                    at->optim_steps < INT64_MAX / 2;
+    return possible ? 0
+                    : error_set("%s: a place that the run does not have: epoch %lld of %d, step %lld", path,
+                                (long long)at->epoch, epochs, (long long)at->step);
+}
+
 /* Tensors of `e` into `copies`, new ones. */
 static int read_extras(const safetensors *file, const extras *e, tensor copies[])
 {
@@ -255,7 +269,8 @@ static int read_entry(const checkpoint *c, const safetensors *file)
     else if (version != VERSION)
         error_set("%s: version %lld of a checkpoint, expected %d", file->path, version, VERSION);
     else if (same_architecture(c, file) || same_terms(c, file->path, json_object_get(entry, "terms")) ||
-             read_place(file->path, json_object_get(entry, "place"), &place))
+             read_place(file->path, json_object_get(entry, "place"), &place) ||
+             check_place(c, file->path, &place))
         ;
     else status = read_all(c, file, &place);
     json_decref(entry);

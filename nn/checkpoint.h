@@ -26,6 +26,7 @@ typedef struct checkpoint {
     net *net;
     const train *options; /* the file's path, the optimizer, and what the steps to come depend on */
     ptrdiff_t samples;
+    long steps_an_epoch;
     tensor best, best_states; /* null: not kept */
     train_place *place;
 } checkpoint;

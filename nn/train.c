@@ -124,7 +124,7 @@ static train_score training_score(const run *r)
 
 static checkpoint checkpoint_of(run *r)
 {
-    return (checkpoint){ r->n, &r->o, r->d->count, r->best, r->best_states, &r->at };
+    return (checkpoint){ r->n, &r->o, r->d->count, r->steps_an_epoch, r->best, r->best_states, &r->at };
 }
 
 static int keep_place(run *r)
@@ -136,19 +136,6 @@ static int keep_place(run *r)
     return checkpoint_write(&c);
 }
 
-/* A place that a run of these terms can be at. */
-static int check_place(const run *r)
-{
-    const train_place *at = &r->at;
-    bool over = at->epoch > r->o.epochs;
-    bool possible = at->epoch <= r->o.epochs + 1 && at->batch < r->steps_an_epoch &&
-                    !(over && at->batch > 0) && at->step == (at->epoch - 1) * r->steps_an_epoch + at->batch &&
-                    at->best_epoch < at->epoch;
-    return possible ? 0
-                    : error_set("%s: a place that the run does not have: epoch %lld of %d, step %lld",
-                                r->o.checkpoint, (long long)at->epoch, r->o.epochs, (long long)at->step);
-}
-
 /* Where the file says that the run was; where there is no file, at its beginning. */
 static int find_place(run *r)
 {
@@ -156,7 +143,7 @@ static int find_place(run *r)
     if (access(r->o.checkpoint, F_OK))
         return errno == ENOENT ? 0 : error_set("%s: %s", r->o.checkpoint, strerror(errno));
     checkpoint c = checkpoint_of(r);
-    return checkpoint_read(&c) ? -1 : check_place(r);
+    return checkpoint_read(&c);
 }
 
 /* ---- one step ----------------------------------------------------------------------------------- */

@@ -422,6 +422,17 @@ static void assert_not_resumed(const way *w)
     error_clear();
 }
 
+/* The first of these texts of one length by the other. */
+static void replace(char *bytes, size_t size, const char *from, const char *to)
+{
+    char *at = NULL;
+    size_t length = strlen(from);
+    for (size_t k = 0; !at && k + length <= size; k++)
+        if (memcmp(bytes + k, from, length) == 0) at = bytes + k;
+    assert_non_null(at);
+    memcpy(at, to, length);
+}
+
 static void damaged_ones_are_refused(void **state)
 {
     /* Of the same length, so that the rest of the file stays in its place. */
@@ -433,6 +444,7 @@ static void damaged_ones_are_refused(void **state)
         { "\\\"version\\\":1", "\\\"version\\\":2" },
         { "\\\"loss_sum\\\":", "\\\"loss_sun\\\":" },
         { "\\\"best_epoch\\\":0", "\\\"best_epoch\\\":5" },
+        { "\\\"since_best\\\":0", "\\\"since_best\\\":2" },
         { "\"training\"", "\"draining\"" },
         { "\\\"place\\\":{", "\\\"place\\\":[" },
         { "train.optim.0", "train.optim.7" },
@@ -444,13 +456,8 @@ static void damaged_ones_are_refused(void **state)
     char *good = contents(&size), *bad = malloc(size);
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         memcpy(bad, good, size);
-        char *at = NULL;
-        size_t length = strlen(changes[i][0]);
-        for (size_t k = 0; !at && k + length <= size; k++)
-            if (memcmp(bad + k, changes[i][0], length) == 0) at = bad + k;
         about("%s", changes[i][1]);
-        assert_non_null(at);
-        memcpy(at, changes[i][1], length);
+        replace(bad, size, changes[i][0], changes[i][1]);
         put_contents(bad, size);
         assert_not_resumed(&w);
     }
@@ -459,6 +466,33 @@ static void damaged_ones_are_refused(void **state)
         assert_not_resumed(&w);
     }
     free(good), free(bad);
+}
+
+/* What the file says is all that it says, and no such place: nothing is read before that is known. */
+static void a_place_that_the_run_does_not_have_changes_nothing(void **state)
+{
+    way w = ways(2);
+    unlink(file);
+    be_cut_off(&w, 2 * BATCH + 1, false);
+    size_t size;
+    char *bytes = contents(&size);
+    replace(bytes, size, "\\\"step\\\":2", "\\\"step\\\":3");
+    put_contents(bytes, size);
+
+    data *digits = digits_new(SAMPLES, 1);
+    net *n = w.make();
+    train o = w.options;
+    o.loss = loss_cross_entropy(0.1), o.optim = w.optimizer(), o.epochs = EPOCHS, o.batch = BATCH, o.seed = 5;
+    o.validation = digits, o.checkpoint = file, o.resume = true;
+    assert_int_equal(net_build(n, BATCH, 77), 0);
+    tensor before = tensor_clone(net_parameters(n));
+    uint64_t seed = n->seed, step = n->step;
+    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    expect_error("a place that the run does not have: epoch 1 of 3, step 3");
+    assert_true(same_bytes(before, net_parameters(n)));
+    assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
+    tensor_free(before), net_free(n), optim_free(o.optim), data_free(digits);
+    free(bytes);
 }
 
 static void options_that_make_no_sense_are_refused(void **state)
@@ -492,6 +526,7 @@ int main(void)
         CLAIM(a_checkpoint_is_a_nets_file_too),
         CLAIM(what_was_asked_otherwise_is_refused),
         CLAIM(damaged_ones_are_refused),
+        CLAIM(a_place_that_the_run_does_not_have_changes_nothing),
         CLAIM(options_that_make_no_sense_are_refused),
     };
     int failed = cmocka_run_group_tests(claims, NULL, NULL);
