@@ -9,46 +9,43 @@ enum {
     CHANNELS = 3,
     SIDE = 32,
     PIXELS = CHANNELS * SIDE * SIDE,
+    RECORD = 1 + PIXELS,
     CLASSES = 10,
-    FIRST_ROOM = 256 /* records */
+    PART = 16 /* records that are read at a time */
 };
 
 typedef struct records {
-    unsigned char *images, *labels;
-    ptrdiff_t count, room;
+    source_part *first, **end; /* of whole records */
+    ptrdiff_t count;
 } records;
 
-/* For one more; memory grows as data arrives. */
-static int make_room(records *r)
+/* Of records from the number-th of the file on; whether there are more: 1, 0; -1 on failure. */
+static int check_part(source s, const source_part *part, ptrdiff_t number)
 {
-    if (r->count < r->room) return 0;
-    ptrdiff_t room = r->room ? r->room + r->room / 2 : FIRST_ROOM;
-    unsigned char *images = realloc(r->images, (size_t)room * PIXELS);
-    if (images) r->images = images;
-    unsigned char *labels = realloc(r->labels, (size_t)room);
-    if (labels) r->labels = labels;
-    if (!images || !labels) return error_set("no memory for %td records", room);
-    r->room = room;
-    return 0;
+    const ptrdiff_t whole = part->count / RECORD, rest = part->count % RECORD;
+    for (ptrdiff_t i = 0; i < whole; i++)
+        if (part->at[i * RECORD] >= CLASSES)
+            return error_set("%s: record %td: class %d, expected 0 to %d", s.name, number + i,
+                             part->at[i * RECORD], CLASSES - 1);
+    if (rest == 0 && source_whole(s)) return whole == PART;
+    return error_set("%s: truncated%s: record %td has %td of %d bytes", s.name,
+                     source_whole(s) ? "" : ", its gzip stream ends early", number + whole, rest, RECORD);
 }
 
-/* 1; 0 at the file's end; -1 on failure. */
-static int read_record(source s, records *r, ptrdiff_t number)
+static int read_records(source s, records *r)
 {
-    unsigned char record[1 + PIXELS];
-    ptrdiff_t got = source_read(s, record, sizeof record);
-    if (got == 0 && source_whole(s)) return 0;
-    if (got < 0) return -1;
-    if (got < (ptrdiff_t)sizeof record)
-        return error_set("%s: truncated%s: record %td has %td of %zu bytes", s.name,
-                         source_whole(s) ? "" : ", its gzip stream ends early", number, got, sizeof record);
-    if (record[0] >= CLASSES)
-        return error_set("%s: record %td: class %d, expected 0 to %d", s.name, number, record[0],
-                         CLASSES - 1);
-    if (make_room(r)) return error_within("%s: ", s.name);
-    r->labels[r->count] = record[0];
-    memcpy(r->images + r->count++ * PIXELS, record + 1, PIXELS);
-    return 1;
+    int more = 1;
+    for (ptrdiff_t number = 0; more > 0; number += PART) {
+        source_part *part = source_next_part(s, PART * RECORD);
+        if (!part) return -1;
+        *r->end = part;
+        r->end = &part->next;
+        r->count += part->count / RECORD;
+        more = check_part(s, part, number);
+        if (number == 0 && more == 0 && part->count == 0)
+            return error_set("%s: empty, expected records of a class and an image", s.name);
+    }
+    return more;
 }
 
 static int read_file(const char *path, records *r)
@@ -56,24 +53,39 @@ static int read_file(const char *path, records *r)
     source s;
     if (!path) return error_set("data_cifar10: a path is NULL");
     if (source_open(&s, path)) return -1;
-    ptrdiff_t number = 0;
-    int status = 1;
-    while (status > 0) status = read_record(s, r, number++);
-    if (status == 0 && number == 1)
-        status = error_set("%s: empty, expected records of a class and an image", s.name);
+    int status = read_records(s, r);
     source_close(s);
     return status;
+}
+
+/* Images and classes apart. */
+static data *make(const records *r)
+{
+    unsigned char *images = malloc((size_t)r->count * PIXELS), *labels = malloc((size_t)r->count);
+    ptrdiff_t k = 0;
+    if (images && labels) {
+        for (const source_part *part = r->first; part; part = part->next)
+            for (ptrdiff_t i = 0; i < part->count / RECORD; i++, k++) {
+                labels[k] = part->at[i * RECORD];
+                memcpy(images + k * PIXELS, part->at + i * RECORD + 1, PIXELS);
+            }
+        return data_bytes(r->count, SHAPE(CHANNELS, SIDE, SIDE), images, labels);
+    }
+    error_set("data_cifar10: no memory for %td records", r->count);
+    free(images);
+    free(labels);
+    return NULL;
 }
 
 data *data_cifar10(const char *const *paths, int count)
 {
     records r = { 0 };
+    r.end = &r.first;
     int status = paths && count > 0
                      ? 0
                      : error_set("data_cifar10: %d files, expected at least one", paths ? count : 0);
     for (int i = 0; i < count && status == 0; i++) status = read_file(paths[i], &r);
-    if (status == 0) return data_bytes(r.count, SHAPE(CHANNELS, SIDE, SIDE), r.images, r.labels);
-    free(r.images);
-    free(r.labels);
-    return NULL;
+    data *d = status == 0 ? make(&r) : NULL;
+    source_free(r.first);
+    return d;
 }

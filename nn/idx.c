@@ -7,13 +7,14 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     UNSIGNED_BYTE = 8,
     MAGIC = 4,
     SIZE = 4, /* bytes of one size, the first the most significant */
     MAX_RANK = 4,
-    FIRST_MEMORY = 1 << 20 /* bytes */
+    PART = 1 << 16 /* bytes of memory, at most, for which there is no data */
 };
 
 typedef struct kind {
@@ -71,24 +72,42 @@ static int check_end(source s, ptrdiff_t got, ptrdiff_t want, shape form, const 
     return got < want || !source_whole(s) ? source_truncated(s, got, want, what) : 0;
 }
 
-/* `want` bytes, to be freed; NULL on failure. Memory grows as data arrives: a header may promise anything. */
+/* `want` bytes and, where the file has more, one; NULL on failure. */
+static source_part *read_parts(source s, ptrdiff_t want, ptrdiff_t *got)
+{
+    source_part *first = NULL, **end = &first;
+    for (bool more = true; more; end = &(*end)->next) {
+        ptrdiff_t left = want - *got, asked = left < PART ? left + 1 : PART;
+        if (!(*end = source_next_part(s, asked))) {
+            source_free(first);
+            return NULL;
+        }
+        *got += (*end)->count;
+        more = (*end)->count == asked && *got <= want;
+    }
+    return first;
+}
+
+/* So many bytes in one block, to be freed. */
+static unsigned char *join(source s, const source_part *part, ptrdiff_t want, const char *what)
+{
+    unsigned char *bytes = malloc((size_t)want);
+    if (!bytes) error_set("%s: no memory for %s bytes of %s", s.name, count_text(want).text, what);
+    for (ptrdiff_t at = 0; bytes && part; at += part->count, part = part->next)
+        memcpy(bytes + at, part->at, (size_t)part->count);
+    return bytes;
+}
+
+/* `want` bytes, to be freed; NULL on failure. A header may promise anything: what it promises is there before memory
+ * for it is asked for. */
 static unsigned char *read_elements(source s, ptrdiff_t want, shape form, const char *what)
 {
-    unsigned char *bytes = NULL;
-    ptrdiff_t held = 0, room = FIRST_MEMORY, got = 0;
-    do {
-        if (room > want) room = want + 1;
-        unsigned char *larger = realloc(bytes, (size_t)room);
-        if (larger) bytes = larger;
-        else error_set("%s: no memory for %s bytes of %s", s.name, count_text(want).text, what);
-        got = larger ? source_read(s, bytes + held, room - held) : -1;
-        if (got > 0) held += got;
-        if (held == room) room = want / 2 < room ? want + 1 : 2 * room;
-        else break;
-    } while (held <= want);
-    if (got >= 0 && check_end(s, held, want, form, what) == 0) return bytes;
-    free(bytes);
-    return NULL;
+    ptrdiff_t got = 0;
+    source_part *first = read_parts(s, want, &got);
+    bool whole = first && check_end(s, got, want, form, what) == 0;
+    unsigned char *bytes = whole ? join(s, first, want, what) : NULL;
+    source_free(first);
+    return bytes;
 }
 
 /* The whole file's elements, to be freed; NULL on failure. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_STEP = 1 << 30 /* bytes of one gzread, which counts in int */ };
@@ -89,4 +90,27 @@ int source_fetch(source s, unsigned char *to, ptrdiff_t want, const char *what)
     ptrdiff_t got = source_read(s, to, want);
     if (got < 0) return -1;
     return got < want ? source_truncated(s, got, want, what) : 0;
+}
+
+source_part *source_next_part(source s, ptrdiff_t most)
+{
+    source_part *part = malloc(sizeof *part + (size_t)most);
+    if (!part) {
+        error_set("%s: no memory for %s bytes more", s.name, count_text(most).text);
+        return NULL;
+    }
+    part->next = NULL;
+    part->count = source_read(s, part->at, most);
+    if (part->count >= 0) return part;
+    free(part);
+    return NULL;
+}
+
+void source_free(source_part *first)
+{
+    while (first) {
+        source_part *next = first->next;
+        free(first);
+        first = next;
+    }
 }

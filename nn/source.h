@@ -37,6 +37,18 @@ bool source_whole(source s);
 int source_fetch(source s, unsigned char *to, ptrdiff_t want, const char *what);
 int source_truncated(source s, ptrdiff_t got, ptrdiff_t want, const char *what);
 
+/* What is read of a file that is not yet known to be what it says: memory grows as data arrives, without what growing
+ * one block of memory takes: the old one and the new one at once. */
+typedef struct source_part {
+    struct source_part *next;
+    ptrdiff_t count; /* bytes */
+    unsigned char at[];
+} source_part;
+
+/* A part of `most` bytes, or fewer at the file's end; NULL with an error. */
+source_part *source_next_part(source s, ptrdiff_t most);
+void source_free(source_part *first); /* and all after it; NULL is allowed */
+
 /* "7,840,000", for messages. */
 typedef struct grouped {
     char text[32];
