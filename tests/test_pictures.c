@@ -241,6 +241,23 @@ static void a_bit_that_is_wrong_is_found_in_png(void **state)
     assert_true(tries > 15 && found >= tries - 2); /* what is no data may be passed over */
 }
 
+/* What a header promises is not allocated where the file is too small for it. */
+static void sizes_beyond_the_file_are_refused(void **state)
+{
+    const char *path = path_of("huge.jpg");
+    unsigned char grey[64] = { 0 }, said[2048];
+    write_jpeg(path, 1, 8, 8, grey);
+    FILE *f = fopen(path, "r+b");
+    size_t size = fread(said, 1, sizeof said, f), at = 0;
+    while (at + 9 < size && (said[at] != 0xff || said[at + 1] != 0xc0)) at++;
+    memcpy(said + at + 5, "\x1f\x40\x1f\x40", 4); /* 8000 x 8000 */
+    rewind(f);
+    assert_int_equal(fwrite(said, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+    assert_true(tensor_is_null(image_read(path)));
+    expect_error("%s: 8000x8000 pixels, more than a file of %zu bytes holds", path, size);
+}
+
 /* ---- sizes --------------------------------------------------------------------------------------- */
 
 static void sizes_are_changed(void **state)
@@ -359,6 +376,7 @@ int main(void)
         CLAIM(jpeg_is_read),
         CLAIM(files_cut_off_are_refused_by_name),
         CLAIM(a_bit_that_is_wrong_is_found_in_png),
+        CLAIM(sizes_beyond_the_file_are_refused),
         CLAIM(sizes_are_changed),
         CLAIM(what_is_even_stays_even),
         CLAIM(folders_are_classes),

@@ -18,7 +18,8 @@
 #endif
 
 enum {
-    MOST_PIXELS = 1 << 26, /* of one image: what a broken header says is not allocated */
+    MOST_PIXELS = 1 << 26,  /* of one image: what a broken header says is not allocated */
+    MOST_PACKED = 8 * 1032, /* pixels in a byte of a file: of a bit each, where deflate packs most */
     WHITE = 65535,
     LONGEST_PATH = 4096
 };
@@ -29,11 +30,16 @@ typedef struct pixels {
     ptrdiff_t channels, height, width;
 } pixels;
 
-static int make_pixels(pixels *p, const char *path, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width)
+/* Of a file of so many bytes. */
+static int make_pixels(pixels *p, const char *path, long long size, ptrdiff_t channels, ptrdiff_t height,
+                       ptrdiff_t width)
 {
     if (height < 1 || width < 1 || height > MOST_PIXELS / width)
         return error_set("%.200s: %tdx%td pixels, expected at most %d in all", path, height, width,
                          MOST_PIXELS);
+    if (height * width / MOST_PACKED > size)
+        return error_set("%.200s: %tdx%td pixels, more than a file of %lld bytes holds", path, height, width,
+                         size);
     *p = (pixels){ calloc((size_t)(channels * height * width), sizeof *p->at), channels, height, width };
     return p->at ? 0 : error_set("%.200s: no memory for %tdx%td pixels", path, height, width);
 }
@@ -42,6 +48,7 @@ static int make_pixels(pixels *p, const char *path, ptrdiff_t channels, ptrdiff_
 typedef struct complaint {
     jmp_buf back;
     const char *path;
+    long long size; /* of the file */
 } complaint;
 
 /* ---- PNG --------------------------------------------------------------------------------------- */
@@ -88,7 +95,7 @@ static int decode_png(png_work *w, FILE *f, complaint *c, pixels *to)
     png_read_info(w->png, w->info);
     bool grey = !(png_get_color_type(w->png, w->info) & PNG_COLOR_MASK_COLOR);
     ptrdiff_t height = png_get_image_height(w->png, w->info), width = png_get_image_width(w->png, w->info);
-    if (make_pixels(to, c->path, grey ? 1 : 3, height, width)) return -1;
+    if (make_pixels(to, c->path, c->size, grey ? 1 : 3, height, width)) return -1;
     png_set_expand_16(w->png); /* palettes, few bits and transparent colours too */
     png_set_add_alpha(w->png, WHITE, PNG_FILLER_AFTER);
     png_set_interlace_handling(w->png);
@@ -106,9 +113,9 @@ static int decode_png(png_work *w, FILE *f, complaint *c, pixels *to)
     return 0;
 }
 
-static int read_png(const char *path, FILE *f, pixels *to)
+static int read_png(const char *path, long long size, FILE *f, pixels *to)
 {
-    complaint c = { .path = path };
+    complaint c = { .path = path, .size = size };
     png_work w = { .png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &c, complain_png, ignore_png) };
     if (w.png) w.info = png_create_info_struct(w.png);
     int status = w.info ? decode_png(&w, f, &c, to) : error_set("%.200s: no memory", path);
@@ -120,9 +127,9 @@ static int read_png(const char *path, FILE *f, pixels *to)
 
 #else
 
-static int read_png(const char *path, FILE *f, pixels *to)
+static int read_png(const char *path, long long size, FILE *f, pixels *to)
 {
-    (void)f, (void)to;
+    (void)size, (void)f, (void)to;
     return error_set("%.200s: built without libpng, which reads PNG (install libpng-dev and run make again)",
                      path);
 }
@@ -168,7 +175,7 @@ static int decode_jpeg(jpeg_work *w, FILE *f, pixels *to)
     jpeg->out_color_space = jpeg->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
     jpeg->dct_method = JDCT_ISLOW;
     ptrdiff_t channels = jpeg->num_components, height = jpeg->image_height, width = jpeg->image_width;
-    if (make_pixels(to, w->complaint.path, channels, height, width)) return -1;
+    if (make_pixels(to, w->complaint.path, w->complaint.size, channels, height, width)) return -1;
     w->row = malloc((size_t)(channels * width));
     if (!w->row) return error_set("%.200s: no memory", w->complaint.path);
     jpeg_start_decompress(jpeg);
@@ -181,9 +188,9 @@ static int decode_jpeg(jpeg_work *w, FILE *f, pixels *to)
     return 0;
 }
 
-static int read_jpeg(const char *path, FILE *f, pixels *to)
+static int read_jpeg(const char *path, long long size, FILE *f, pixels *to)
 {
-    jpeg_work w = { .complaint.path = path };
+    jpeg_work w = { .complaint = { .path = path, .size = size } };
     w.jpeg.err = jpeg_std_error(&w.errors);
     w.jpeg.client_data = &w;
     w.errors.error_exit = complain_jpeg;
@@ -196,9 +203,9 @@ static int read_jpeg(const char *path, FILE *f, pixels *to)
 
 #else
 
-static int read_jpeg(const char *path, FILE *f, pixels *to)
+static int read_jpeg(const char *path, long long size, FILE *f, pixels *to)
 {
-    (void)f, (void)to;
+    (void)size, (void)f, (void)to;
     return error_set(
         "%.200s: built without libjpeg, which reads JPEG (install libjpeg-dev and run make again)", path);
 }
@@ -229,8 +236,8 @@ static int read_pixels(const char *path, pixels *to)
     int status = -1;
     size_t length = fstat(fileno(f), &about) == 0 && S_ISREG(about.st_mode) ? fread(first, 1, 8, f) : 0;
     rewind(f);
-    if (length == 8 && memcmp(first, png, 8) == 0) status = read_png(path, f, to);
-    else if (length >= 3 && memcmp(first, jpeg, 3) == 0) status = read_jpeg(path, f, to);
+    if (length == 8 && memcmp(first, png, 8) == 0) status = read_png(path, about.st_size, f, to);
+    else if (length >= 3 && memcmp(first, jpeg, 3) == 0) status = read_jpeg(path, about.st_size, f, to);
     else error_set("%.200s: neither PNG nor JPEG", path);
     fclose(f);
     if (status) free(to->at);
