@@ -149,6 +149,10 @@ parts_dnnl_peer   := dnnl_peer timing
 parts_onnx_model  := onnx_model networks
 BENCH_SOURCES := $(filter-out $(if $(DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%/onnx_model.c),$(wildcard tests/bench/*.c))
 
+# A fuzzer for each reader, in float only, linked with clang's libFuzzer (see `make fuzz`).
+FUZZERS  := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_AID := $(filter-out $(FUZZERS),$(wildcard tests/fuzz/*.c))
+
 SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX) $(wildcard tests/onnx/*.c)
 
 # Of one precision, $1; the program gradcheck is built in double only. What the programs share is an archive, from
@@ -227,6 +231,7 @@ CFLAGS_layers_conv2d_winograd_transforms := -ffp-contract=fast
 CFLAGS_nn_onnx := -DSTRIDE_ONNX_MISSING='"$(ONNX_MISSING)"'
 CFLAGS_examples_stride_images = $(PICTURE_FLAGS)
 CFLAGS_tests_test_pictures    = $(PICTURE_FLAGS)
+CFLAGS_tests_fuzz_fuzz_picture = $(PICTURE_FLAGS)
 
 say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 
@@ -289,6 +294,18 @@ dnnl_peer_LIBS  = -ldnnl
 CFLAGS_tests_bench_peak := -ffp-contract=fast
 $(eval $(call rules,double,-DSTRIDE_DOUBLE))
 
+# Fuzzers are programs of a tree of its own, whose library is instrumented for them: but for kernels, which have nothing
+# to do with files, and which clang instruments for minutes.
+ifneq ($(findstring fuzzer,$(SANITIZE)),)
+$(foreach f,tensor_kernel layers_maxima layers_conv2d_winograd_transforms,$(eval CFLAGS_$f += -fno-sanitize=all))
+endif
+fuzzers := $(FUZZERS:tests/fuzz/%.c=$(OUT)/float/fuzz/%)
+$(fuzzers): $(OUT)/float/fuzz/%: $(OUT)/float/tests/fuzz/%.o $(FUZZ_AID:%.c=$(OUT)/float/%.o) \
+    $(call helpers,float) $(call lib,float)
+	$(call link,-fsanitize=fuzzer $(PICTURE_LIBS))
+fuzz-programs: $(fuzzers)
+.PHONY: fuzz-programs
+
 # What reads and writes ONNX's files, made from their description; not our code, so compiled without our warnings and
 # its assertions, and hidden: a program may have its own.
 ifdef ONNX_PROTO
@@ -309,7 +326,7 @@ $(OUT)/sources: FORCE
 	+$(call hold,$(call quoted,$(CORE) $(HELPERS)))
 
 OBJECTS := $(filter-out $(OUT)/float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o))) \
-           $(BENCH_SOURCES:%.c=$(OUT)/float/%.o) $(CAMPAIGNS:%.c=$(OUT)/float/%.o)
+           $(patsubst %.c,$(OUT)/float/%.o,$(BENCH_SOURCES) $(CAMPAIGNS) $(FUZZERS) $(FUZZ_AID))
 -include $(OBJECTS:.o=.d)
 
 # ---- building and running ------------------------------------------------------------------------
@@ -454,7 +471,7 @@ onnx-check: $(if $(ONNX_PROTO),$(OUT)/float/tests/onnx/export $(BUILD)/mnist.saf
 
 # ---- checks --------------------------------------------------------------------------------------
 
-CHECKS := check-sanitize check-threads check-warnings check-includes check-quiet check-format check-precision \
+CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-quiet check-format check-precision \
           check-exports check-documented check-docs check-memory check-install distcheck
 .PHONY: checks $(CHECKS)
 
@@ -582,6 +599,28 @@ crash-test: $(OUT)/float/campaigns/crash ## kill training at 1000 random times: 
 	@$(WAITING) $< $(BUILD)/crash
 oom-test: $(OUT)/float/campaigns/oom ## let every allocation of the library fail in turn: a clear error, and nothing lost
 	@$< $(BUILD)/oom
+
+# Each reader is given what libFuzzer makes up, under the address and undefined behaviour sanitizers: at least
+# FUZZ_RUNS inputs, or for FUZZ_SECONDS. FUZZ=csv gives them to readers with csv in their name. Corpora grow in
+# build/fuzz; what fails is kept there, and the program run with that file alone shows why.
+FUZZ         ?=
+FUZZ_RUNS    ?= 10000000
+FUZZ_SECONDS ?=
+FUZZ_FLAGS   := fuzzer-no-link,address,undefined,float-cast-overflow
+FUZZ_CC      ?= clang
+FUZZ_BUILD    = CC=$(call quoted,$(FUZZ_CC)) SANITIZE=$(FUZZ_FLAGS) fuzz-programs
+FUZZ_FOLDER   = $(BUILD)/$(subst $(comma),-,$(FUZZ_FLAGS))/float/fuzz
+run_fuzzers   = if echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c - -o $(BUILD)/probe 2>/dev/null; \
+	then $(MAKE) $(FUZZ_BUILD) $(call in_log,fuzz-build,fuzzers) && tests/tools/fuzz.sh $1 $(BUILD)/fuzz \
+	     $(foreach f,$(sort $(foreach n,$(or $(FUZZ),fuzz),$(foreach p,$(FUZZERS:tests/fuzz/%.c=%),$(if $(findstring $n,$p),$p)))),$(FUZZ_FOLDER)/$f); \
+	else echo 'skip fuzzing: clang has no libFuzzer here (make deps-check)'; fi
+.PHONY: fuzz fuzz-smoke
+fuzz: ## give every reader of files millions of broken ones (clang's libFuzzer); FUZZ_RUNS, FUZZ_SECONDS, FUZZ=csv
+	@mkdir -p $(BUILD)
+	@$(call run_fuzzers,"$(FUZZ_RUNS)" "$(FUZZ_SECONDS)")
+fuzz-smoke: ## the same for a few seconds each
+	@mkdir -p $(BUILD)
+	@$(call run_fuzzers,smoke 5)
 
 # ---- documentation -------------------------------------------------------------------------------
 

@@ -1,0 +1,62 @@
+/* fuzz.h: what the fuzzers of all readers share: files of given bytes, and a look at what came of reading them.
+ *
+ *     static void feed(const uint8_t *at, size_t size)
+ *     {
+ *         const char *path = fuzz_file("x.npy", at, size);
+ *         fuzz_begin();
+ *         tensor x = npy_read(path);
+ *         if (fuzz_took(!tensor_is_null(x))) use(x);
+ *         tensor_free(x);
+ *     }
+ *
+ * What is refused must leave one line of error, what is taken none; and until a reader has refused a file it may hold
+ * no more memory than twice the files' bytes, unpacked, and a MiB. A program ends where that is not so. */
+#ifndef STRIDE_TESTS_FUZZ_FUZZ_H
+#define STRIDE_TESTS_FUZZ_FUZZ_H
+
+#include "tensor/error.h"
+#include "tensor/tensor.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each fuzzer defines one. */
+typedef struct fuzzer {
+    void (*feed)(const uint8_t *at, size_t size); /* an input of any size */
+    void (*seed)(void);                           /* hands inputs to fuzz_seed, the beginning of a corpus */
+    void (*large)(void);      /* reads files of many MiB that are refused late; NULL: none */
+    const char *const *words; /* of the dictionary, ended by NULL; NULL: none */
+} fuzzer;
+extern const fuzzer fuzz;
+
+/* A file of these bytes in a folder of this process; its path, good until the next input. */
+const char *fuzz_file(const char *name, const void *at, size_t size);
+const char *fuzz_gzip(const char *name, const void *at, size_t size);
+const char *fuzz_path(const char *name); /* not written yet */
+
+/* From here on the reader's memory is measured, up to where it says whether it took what it was given: that again,
+ * and the error gone. */
+void fuzz_begin(void);
+void fuzz_begin_unmeasured(void); /* of what is checked, nets are built, of any size */
+bool fuzz_took(bool taken);
+bool fuzz_took_unless(bool taken, const char *refusal); /* ... which says so is no refusal of the file */
+
+/* An input of the corpus; one of the file that a writer left at the path, behind a byte. */
+enum { FUZZ_NOTHING = -1 };
+void fuzz_seed(const void *at, size_t size);
+void fuzz_seed_file(const char *path, int before);
+
+/* A file of safetensors: 0 and the file itself, or 1, its header up to a 0, and its data, so that the header's length
+ * is always right. */
+const char *fuzz_safetensors(const char *name, const uint8_t *at, size_t size);
+void fuzz_seed_safetensors(const char *path);
+extern const char *const fuzz_safetensors_words[];
+
+/* Where it is false, says so, and ends. */
+void fuzz_claim(bool holds, const char *claim);
+
+/* Looks at each element. */
+void fuzz_look(tensor x);
+
+#endif

@@ -1,0 +1,106 @@
+/* fuzz_csv.c: data_csv takes any text with any options, and what it takes is finite.
+ *
+ * An input: a byte each for the delimiter and whether there is a header, the column of the label, the number of targets,
+ * the image and the scale; then the table. */
+#include "tests/fuzz/fuzz.h"
+
+#include "nn/csv.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS = 4 };
+
+static csv options_of(const uint8_t *at)
+{
+    static const char delimiters[] = { 0, ';', '\t', ' ', '|', ',', '-', '"' };
+    static const shape images[] = { { 0 },        { 0 },
+                                    { 1, { 2 } }, { 3, { 1, 1, 2 } },
+                                    { 1, { 0 } }, { 2, { -1, 2 } },
+                                    { 9 },        { 2, { PTRDIFF_MAX, 2 } } };
+    static const double scales[] = { 0, 0, 0.5, 1e300, -1, NAN, 1.0 / 255, 0 };
+    return (csv){ .delimiter = delimiters[at[0] % 8],
+                  .header = (csv_header)(at[0] / 8 % 3),
+                  .label = (int8_t)at[1],
+                  .targets = (int8_t)at[2] % 8,
+                  .image = images[at[3] % 8],
+                  .scale = scales[at[3] / 8 % 8] };
+}
+
+static void claim_finite(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    (void)context;
+    for (ptrdiff_t i = 0; i < n; i++) fuzz_claim(isfinite(at[0][i * stride[0]]), "what was taken is finite");
+}
+
+static void look_at(const data *d)
+{
+    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    fuzz_claim(d->count > 0, "a table has rows");
+    for (ptrdiff_t i = 0; i < d->count; i++) {
+        d->get(d, i, x, y);
+        tensor_walk(1, &x, TENSOR_ANY_ORDER, claim_finite, NULL);
+        tensor_walk(1, &y, TENSOR_ANY_ORDER, claim_finite, NULL);
+    }
+    tensor_free(x);
+    tensor_free(y);
+}
+
+static void read_file(const char *path, csv options)
+{
+    fuzz_begin();
+    data *d = data_csv(path, options);
+    if (fuzz_took(d)) look_at(d);
+    data_free(d);
+}
+
+static void feed(const uint8_t *at, size_t size)
+{
+    if (size < OPTIONS) return;
+    read_file(fuzz_file("table.csv", at + OPTIONS, size - OPTIONS), options_of(at));
+}
+
+static void seed(void)
+{
+    static const char *const tables[] = {
+        "1,2,3\n0,5,6\n",
+        "class,\"a \"\"b\"\"\",c\n1,2.5,-3e-2\n\n0, \"4\" ,.5\r\n",
+        "\xef\xbb\xbf+0,1.7976931348623157e308,1e-400\n",
+        "0,123456789012345678901234567890,0.1e+5",
+        "16777216,1,2\n16777217,1,2\n",
+        "\"1\n\",2,3\n",
+    };
+    char input[256];
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (uint8_t o = 0; o < 5; o++) {
+            input[0] = (char)(o + 8 * (i % 3)), input[1] = (char)(o == 1 ? -1 : 0), input[2] = o == 2,
+            input[3] = (char)(o == 3);
+            size_t length = strlen(tables[i]);
+            for (size_t k = 0; k < length; k++)
+                input[OPTIONS + k] = tables[i][k] == ',' && o ? ",;\t |"[o] : tables[i][k];
+            fuzz_seed(input, OPTIONS + length);
+        }
+}
+
+/* Its last field is no number. */
+static void large(void)
+{
+    enum { ROWS = 4 << 20 };
+    char *table = malloc(4 * ROWS);
+    for (int i = 0; i < ROWS; i++) memcpy(table + 4 * i, i < ROWS - 1 ? "1,2\n" : "1,b\n", 4);
+    read_file(fuzz_file("table.csv", table, 4 * ROWS), (csv){ 0 });
+    read_file(fuzz_gzip("table.csv", table, 4 * ROWS), (csv){ 0 });
+    memset(table, '1', 4 * ROWS);
+    read_file(fuzz_file("table.csv", table, 4 * ROWS), (csv){ 0 });
+    memset(table, ',', 4 * ROWS);
+    read_file(fuzz_file("table.csv", table, 4 * ROWS), (csv){ 0 });
+    free(table);
+}
+
+static const char *const words[] = {
+    "\"\"",  "\",\"", "\r\n",     "\xef\xbb\xbf",     "e308", "e-324", "1e400", "nan", "inf",
+    "0x1p3", "-0",    "16777216", "9007199254740993", NULL
+};
+
+const fuzzer fuzz = { feed, seed, large, words };

@@ -1,0 +1,235 @@
+/* fuzz_net.c: net_load takes any file and any architecture; a net that it makes is saved and comes back.
+ *
+ * An input: a byte, 0 or 1 for a file of safetensors (fuzz.h), 2 for a file that is read into a net, 3 for an architecture,
+ * whose tensors are then written as it wants them. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/fuzz/fuzz.h"
+
+#include "layers/layers.h"
+#include "nn/architecture.h"
+#include "nn/safetensors.h"
+#include "nn/save.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_OF_TENSORS = 2, ARCHITECTURE = 3, MOST_ELEMENTS = 1 << 12 };
+
+static net *build(net *n)
+{
+    if (!n || net_build(n, 1, 1)) abort();
+    return n;
+}
+
+static net *small(void)
+{
+    return build(net_new(SHAPE(2), layer_dense((dense){ .out_features = 2 }),
+                         layer_batchnorm((batchnorm){ 0 }), layer_relu()));
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void comes_back(net *n)
+{
+    const char *path = fuzz_path("again");
+    fuzz_claim(net_save(n, path) == 0, "what was loaded is saved");
+    net *again = net_load(path, 1, (net_known){ 0 });
+    fuzz_claim(again && tensor_count(net_parameters(again)) == tensor_count(net_parameters(n)),
+               "what was saved is loaded");
+    net_free(again);
+}
+
+static void load(const char *path, bool save)
+{
+    fuzz_begin_unmeasured();
+    net *n = net_load(path, 1, (net_known){ 0 });
+    if (fuzz_took(n) && save) comes_back(n);
+    net_free(n);
+}
+
+static void load_tensors(const char *path)
+{
+    static net *n;
+    if (!n) n = small();
+    tensor before = tensor_clone(net_parameters(n));
+    fuzz_begin();
+    if (!fuzz_took(net_load_tensors(n, path) == 0))
+        fuzz_claim(memcmp(tensor_data(before), tensor_data(net_parameters(n)),
+                          (size_t)tensor_count(before) * sizeof(real)) == 0,
+                   "what is refused changes nothing");
+    fuzz_look(net_parameters(n));
+    tensor_free(before);
+}
+
+/* ---- architectures --------------------------------------------------------------------------- */
+
+typedef struct items {
+    safetensors_item item[64];
+    int count;
+    ptrdiff_t elements;
+} items;
+
+static void add(const net_tensor *t, void *context)
+{
+    items *all = context;
+    ptrdiff_t count = shape_count(t->value.shape, "a tensor");
+    error_clear();
+    if (count < 0 || count > MOST_ELEMENTS || all->count == 64) all->elements = MOST_ELEMENTS;
+    else all->elements += count;
+    if (all->elements >= MOST_ELEMENTS) return;
+    tensor value = tensor_new(t->value.shape);
+    all->item[all->count++] = (safetensors_item){ strdup(t->name), value };
+}
+
+/* A file of the architecture with zeros for each tensor; NULL where there are too many. */
+static const char *file_of(net *n, const char *text)
+{
+    items all = { 0 };
+    const char *path = fuzz_path("made");
+    net_visit(n, add, &all);
+    json_t *metadata = json_pack("{s:s, s:s}", "architecture", text, "stride_version", "1");
+    bool written = metadata && all.elements < MOST_ELEMENTS &&
+                   safetensors_write(path, all.count, all.item, metadata) == 0;
+    json_decref(metadata);
+    for (int i = 0; i < all.count; i++) {
+        free((char *)all.item[i].name);
+        tensor_free(all.item[i].value);
+    }
+    error_clear(); /* two of one name */
+    return written ? path : NULL;
+}
+
+static void read_architecture(const char *text)
+{
+    fuzz_begin();
+    net *n = architecture_read(text, (net_known){ 0 });
+    const char *path = fuzz_took(n) ? file_of(n, text) : NULL;
+    net_free(n);
+    if (path) load(path, true);
+}
+
+static void feed(const uint8_t *at, size_t size)
+{
+    if (size < 1 || size > 1 << 14) return;
+    if (at[0] < FILE_OF_TENSORS) load(fuzz_safetensors("net", at, size), size % 8 == 0);
+    else if (at[0] != ARCHITECTURE) {
+        uint8_t input[1 << 14];
+        memcpy(input, at, size);
+        input[0] = 1;
+        load_tensors(fuzz_safetensors("net", input, size));
+    } else {
+        char *text = malloc(size);
+        memcpy(text, at + 1, size - 1);
+        text[size - 1] = '\0';
+        read_architecture(text);
+        free(text);
+    }
+}
+
+/* Architectures of all shipped types but those that need a function. */
+static void seed(void)
+{
+    static const char *const architectures[] = {
+        "{\"input\":[2],\"layers\":[{\"type\":\"dense\",\"out_features\":2},{\"type\":\"softmax\"}]}",
+        "{\"input\":[1,6,6],\"layers\":[{\"type\":\"conv2d\",\"out_channels\":2,\"kernel\":[3,3],\"padding\":"
+        "[1,1]},"
+        "{\"type\":\"batchnorm\",\"momentum\":0.1},{\"type\":\"maxpool\",\"kernel\":[2,2]},{\"type\":"
+        "\"flatten\"}]}",
+        "{\"input\":[1,4,4],\"layers\":[{\"type\":\"sequence\",\"layers\":[{\"type\":\"residual\",\"layers\":"
+        "[{\"type\":"
+        "\"relu\"}]},{\"type\":\"concat\",\"layers\":[{\"type\":\"identity\"},{\"type\":\"tanh\"}]}]}]}",
+        "{\"input\":[1,4,4],\"layers\":[{\"type\":\"pad2d\",\"mode\":\"reflect\",\"height\":[1,1]},{\"type\":"
+        "\"upsample\","
+        "\"scale\":[2,2],\"mode\":\"bilinear\"},{\"type\":\"conv_transpose2d\",\"out_channels\":1,\"kernel\":"
+        "[2,2]}]}",
+    };
+    char input[2048];
+    const char *path = fuzz_path("net");
+    net *n = small();
+    net_set_note(n, "a", "b");
+    net_save(n, path);
+    fuzz_seed_safetensors(path);
+    fuzz_seed_file(path, 0);
+    net_free(n);
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+        size_t length = strlen(architectures[i]);
+        input[0] = ARCHITECTURE;
+        memcpy(input + 1, architectures[i], length);
+        fuzz_seed(input, 1 + length);
+    }
+    static const char tensors[] = "\2{\"0.weight\":{\"dtype\":\"F16\",\"shape\":[2,2],\"data_offsets\":[0,8]}"
+                                  ",\"0.bias\":{\"dtype\":\"BF16\",\"shape\":"
+                                  "[2],\"data_offsets\":[8,12]},\"1.weight\":{\"dtype\":\"F16\",\"shape\":[2]"
+                                  ",\"data_offsets\":[12,16]},\"1.bias\":{"
+                                  "\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[16,20]},\"1.running_"
+                                  "mean\":{\"dtype\":\"F16\",\"shape\":[2],"
+                                  "\"data_offsets\":[20,24]},\"1.running_var\":{\"dtype\":\"F16\",\"shape\":["
+                                  "2],\"data_offsets\":[24,28]}}\0"
+                                  "............................";
+    fuzz_seed(tensors, sizeof tensors - 1);
+}
+
+static const char *const words[] = { "\"input\":[1,4,4]",
+                                     "\"layers\":[",
+                                     "{\"type\":\"",
+                                     "\"dense\"",
+                                     "\"conv2d\"",
+                                     "\"conv_transpose2d\"",
+                                     "\"maxpool\"",
+                                     "\"avgpool\"",
+                                     "\"lppool\"",
+                                     "\"adaptive_avgpool\"",
+                                     "\"batchnorm\"",
+                                     "\"layernorm\"",
+                                     "\"groupnorm\"",
+                                     "\"relu\"",
+                                     "\"leaky_relu\"",
+                                     "\"elu\"",
+                                     "\"softmax\"",
+                                     "\"log_softmax\"",
+                                     "\"dropout\"",
+                                     "\"channel_dropout\"",
+                                     "\"pad2d\"",
+                                     "\"upsample\"",
+                                     "\"flatten\"",
+                                     "\"identity\"",
+                                     "\"residual\"",
+                                     "\"concat\"",
+                                     "\"sequence\"",
+                                     "\"out_channels\":",
+                                     "\"out_features\":",
+                                     "\"kernel\":[",
+                                     "\"stride\":[",
+                                     "\"padding\":[",
+                                     "\"dilation\":[",
+                                     "\"output_padding\":[",
+                                     "\"groups\":",
+                                     "\"no_bias\":true",
+                                     "\"ceil_mode\":true",
+                                     "\"epsilon\":",
+                                     "\"momentum\":",
+                                     "\"axis\":",
+                                     "\"axes\":",
+                                     "\"p\":",
+                                     "\"norm\":",
+                                     "\"slope\":",
+                                     "\"alpha\":",
+                                     "\"mode\":\"",
+                                     "\"scale\":[",
+                                     "\"size\":[",
+                                     "2147483647",
+                                     "-2147483648",
+                                     "9223372036854775807",
+                                     "1e308",
+                                     "0",
+                                     "-1",
+                                     "null",
+                                     "}]}",
+                                     "\"architecture\":\"",
+                                     "\"dtype\":\"F32\"",
+                                     "\"shape\":[",
+                                     "\"data_offsets\":[",
+                                     "\"note.",
+                                     NULL };
+
+const fuzzer fuzz = { feed, seed, .words = words };

@@ -1,0 +1,84 @@
+/* fuzz_network.c: network_parse takes any text; the net that it makes is written so that it is read back the same.
+ *
+ * An input: a byte for the shape of an image, and the text. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/fuzz/fuzz.h"
+
+#include "examples/stride/network.h"
+#include "layers/layers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What network_write makes of it; NULL, without an error, where it cannot be said. */
+static char *text_of(const net *n)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+    int status = network_write(n, to);
+    fclose(to);
+    error_clear();
+    if (status == 0) return text;
+    free(text);
+    return NULL;
+}
+
+static void comes_back(const net *n)
+{
+    char *text = text_of(n);
+    fuzz_claim(text, "a net of a text is written as one");
+    net *again = network_parse(text, (shape){ 0 });
+    if (!again) fprintf(stderr, "%s%s\n", text, error_text());
+    fuzz_claim(again, "what was written is read");
+    char *second = text_of(again);
+    if (strcmp(text, second) != 0) fprintf(stderr, "%s---\n%s", text, second);
+    fuzz_claim(strcmp(text, second) == 0, "and is the same again");
+    net_free(again);
+    free(text);
+    free(second);
+}
+
+static void feed(const uint8_t *at, size_t size)
+{
+    static const shape shapes[] = { { 0 }, SHAPE(1, 8, 8), SHAPE(3, 16, 16), SHAPE(10) };
+    if (size < 1) return;
+    char *text = malloc(size);
+    memcpy(text, at + 1, size - 1);
+    text[size - 1] = '\0';
+    fuzz_begin_unmeasured();
+    net *n = network_parse(text, shapes[at[0] % 4]);
+    if (fuzz_took(n)) comes_back(n);
+    net_free(n);
+    free(text);
+}
+
+static void seed(void)
+{
+    static const char *const texts[] = {
+        "0input 1x28x28 # images\nconv 4 3x3 padding=same, relu\n2x(conv 4 3x3 no_bias padding=1, "
+        "batchnorm)\n"
+        "residual(conv 4 3x3 padding=1, relu)\nmaxpool 2\nconcat(conv 2 1x1 | conv 2 5x5 padding=2)\ndense "
+        "10\n",
+        "1flatten, dense 10, softmax",
+        "2conv_transpose 2 2 stride=2 dilation=1x2, leaky_relu 0.1, sequence(relu, tanh), dropout 0.5",
+        "3linear 5, sigmoid, layernorm, dense 2",
+        "1pad height=1x2 mode=reflect, upsample 2 mode=bilinear, adaptive_avgpool 2x2, groupnorm 1",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) fuzz_seed(texts[i], strlen(texts[i]));
+}
+
+static const char *const words[] = { "input ",           "1x28x28",      "conv ",       "conv_transpose ",
+                                     "maxpool ",         "avgpool ",     "lppool ",     "adaptive_avgpool ",
+                                     "batchnorm",        "layernorm",    "groupnorm ",  "relu",
+                                     "leaky_relu ",      "softmax",      "log_softmax", "dropout ",
+                                     "channel_dropout ", "pad ",         "upsample ",   "flatten",
+                                     "identity",         "residual(",    "concat(",     "sequence(",
+                                     "dense ",           "padding=same", "stride=2",    "dilation=",
+                                     "groups=",          "no_bias",      "mode=",       "epsilon=",
+                                     "momentum=",        "3x(",          " | ",         ", ",
+                                     "2147483647",       "-1",           "1e308",       "0x",
+                                     "pool function=",   "axis=",        NULL };
+
+const fuzzer fuzz = { feed, seed, .words = words };

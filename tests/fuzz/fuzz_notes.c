@@ -1,0 +1,68 @@
+/* fuzz_notes.c: normalize_of and classes_of take any note. An input: a byte that says which, and the note. */
+#include "tests/fuzz/fuzz.h"
+
+#include "layers/layers.h"
+#include "nn/classes.h"
+#include "nn/normalize.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of two channels and two classes. */
+static net *small(void)
+{
+    net *n = net_new(SHAPE(2), layer_dense((dense){ .out_features = 2 }));
+    if (!n || net_build(n, 1, 1)) abort();
+    return n;
+}
+
+static void read_normalization(const net *n)
+{
+    fuzz_begin();
+    normalization *found = normalize_of(n);
+    if (fuzz_took(found))
+        for (ptrdiff_t i = 0; i < found->channels; i++)
+            fuzz_claim(isfinite(found->mean[i]) && found->deviation[i] >= 0 && isfinite(found->deviation[i]),
+                       "means and deviations are such");
+    normalize_free(found);
+}
+
+static void read_classes(const net *n)
+{
+    fuzz_begin();
+    class_names *found = classes_of(n);
+    if (fuzz_took(found))
+        for (ptrdiff_t i = 0; i < found->count; i++)
+            fuzz_claim(strlen(found->name[i]) < 1 << 16, "names end");
+    classes_free(found);
+}
+
+static void feed(const uint8_t *at, size_t size)
+{
+    static net *n;
+    if (size < 1 || size > 1 << 16) return;
+    if (!n) n = small();
+    char *text = malloc(size);
+    memcpy(text, at + 1, size - 1);
+    text[size - 1] = '\0';
+    net_set_note(n, at[0] % 2 ? "classes" : "normalization", text);
+    free(text);
+    if (at[0] % 2) read_classes(n);
+    else read_normalization(n);
+}
+
+static void seed(void)
+{
+    static const char *const notes[] = { "0{\"mean\": [0.5, -1e3], \"deviation\": [1, 0]}",
+                                         "0{\"mean\": [1], \"deviation\": [2]}", "1[\"cat\", \"dog\\u00e9\"]",
+                                         "1[]", "1[\"\", \"\\n\"]" };
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) fuzz_seed(notes[i], strlen(notes[i]));
+}
+
+static const char *const words[] = {
+    "\"mean\":[", "\"deviation\":[", "-1",      "1e308", "1e999", "-0.0", "null",
+    "true",       "\\u0000",         "\\ud800", "[[[[",  "{}",    NULL
+};
+
+const fuzzer fuzz = { feed, seed, .words = words };
