@@ -14,7 +14,7 @@ trap 'exit 1' INT TERM
 
 export OMP_NUM_THREADS=1
 # What is larger is refused by the allocator, and the reader has to say so.
-export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb=256"
+export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb=256:quarantine_size_mb=16"
 export UBSAN_OPTIONS="print_stacktrace=1"
 
 number() { # of "stat::NAME: 123" in the log
