@@ -7,7 +7,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>
-#include <sanitizer/allocator_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,11 @@
 #include <zlib.h>
 
 enum { SLACK = 1 << 20, MOST_FILES = 8, LONGEST_SEED = 1 << 16 };
+
+/* Of the sanitizers, whose header not every compiler has. */
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *at, size_t size),
+                                              void (*on_free)(const volatile void *at));
+size_t __sanitizer_get_allocated_size(const volatile void *at);
 
 /* libFuzzer calls these. */
 int LLVMFuzzerInitialize(int *count, char ***arguments);

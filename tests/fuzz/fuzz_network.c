@@ -42,7 +42,7 @@ static void comes_back(const net *n)
 
 static void feed(const uint8_t *at, size_t size)
 {
-    static const shape shapes[] = { { 0 }, SHAPE(1, 8, 8), SHAPE(3, 16, 16), SHAPE(10) };
+    const shape shapes[] = { { 0 }, SHAPE(1, 8, 8), SHAPE(3, 16, 16), SHAPE(10) };
     if (size < 1) return;
     char *text = malloc(size);
     memcpy(text, at + 1, size - 1);
