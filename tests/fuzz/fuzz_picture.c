@@ -36,11 +36,11 @@ static void mend(uint8_t *png, size_t size)
         put(png + at + 8 + length, (uint32_t)crc32(0, png + at + 4, (unsigned)length + 4));
 }
 
-static size_t put_chunk(uint8_t *to, const char *name, const uint8_t *data, size_t size)
+static size_t put_chunk(uint8_t *to, const char *name, const uint8_t *from, size_t size)
 {
     put(to, (uint32_t)size);
     memcpy(to + 4, name, 4);
-    if (size > 0) memmove(to + 8, data, size);
+    if (size > 0) memmove(to + 8, from, size);
     put(to + 8 + size, (uint32_t)crc32(0, to + 4, (unsigned)size + 4));
     return 12 + size;
 }
