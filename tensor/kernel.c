@@ -284,8 +284,9 @@ static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t
                       const ptrdiff_t *offset, real *copy, ptrdiff_t *place)
 {
     const size_t vector = (size_t)k->lanes * sizeof(real), row = (size_t)wide * vector;
+    if (rows < MANY_ROWS || depth == 0 || depth > DEPTH) return (panel){ b, offset };
     bool across = (uintptr_t)(b + offset[0]) % vector || (uintptr_t)(b + offset[depth > 1]) % vector;
-    if (!across || rows < MANY_ROWS || depth > DEPTH) return (panel){ b, offset };
+    if (!across) return (panel){ b, offset };
     for (ptrdiff_t i = 0; i < depth; i++) {
         place[i] = i * wide * k->lanes;
         memcpy(copy + place[i], b + offset[i], row);
