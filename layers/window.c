@@ -100,13 +100,6 @@ tensor window_view(const window *w, tensor source)
     return tensor_narrow(view, 2, 0, w->out[1]); /* [C, OH, OW, KH, KW] */
 }
 
-tensor window_spread(const window *w, tensor y)
-{
-    shape s = y.shape;
-    tensor point = tensor_reshape(y, SHAPE(s.n[0], s.n[1], s.n[2], 1, 1));
-    return tensor_expand(point, SHAPE(s.n[0], s.n[1], s.n[2], w->kernel[0], w->kernel[1]));
-}
-
 tensor window_rows(tensor x, int g, int groups, ptrdiff_t row)
 {
     tensor rows = tensor_reshape(x, SHAPE(tensor_count(x) / row, row));

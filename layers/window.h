@@ -48,9 +48,6 @@ void window_finish(const window *w, tensor image, tensor padded);
 /* All windows of a source or target: [C, OH, OW, KH, KW], a view. */
 tensor window_view(const window *w, tensor source);
 
-/* A pooled image [C, OH, OW] as a view of windows' shape [C, OH, OW, KH, KW]: stride 0 within each. */
-tensor window_spread(const window *w, tensor y);
-
 /* Group g of `groups` of a contiguous tensor as a matrix of rows of `row` elements: of a weight
  * [O, C/groups, KH, KW], of columns [C, KH, KW, OH, OW], of an image [C, H, W]. */
 tensor window_rows(tensor x, int g, int groups, ptrdiff_t row);
