@@ -63,11 +63,13 @@ endif
 quoted = '$(subst ','\'',$1)'
 DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
 
-.PHONY: deps deps-check deps-report deps-conformance deps-bench deps-onnx
+.PHONY: deps deps-check deps-coverage deps-report deps-conformance deps-bench deps-onnx
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
 	@$(DEPS) check
+deps-coverage: deps ## install gcovr, which `make coverage` reports with
+	@$(DEPS) coverage
 deps-report: deps ## install a browser, which the tests look at pages with
 	@$(DEPS) report
 deps-conformance: deps ## install ONNX's cases and PyTorch, which `make conformance` compares with
@@ -473,7 +475,7 @@ onnx-check: $(if $(ONNX_PROTO),$(OUT)/float/tests/onnx/export $(BUILD)/mnist.saf
 
 CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-quiet check-format check-precision \
           check-exports check-documented check-docs check-memory check-install distcheck
-.PHONY: checks $(CHECKS)
+.PHONY: checks check-msan $(CHECKS)
 
 # In turn, to the end, whichever fails.
 each = status=0; for part in $1; do $(MAKE) $$part || status=1; done; exit $$status
@@ -538,6 +540,24 @@ check-docs: $(PROGRAM) ## the manual names what there is, the changelog this ver
 check-memory: $(filter %/test_step,$(call tests,float)) ## valgrind on one training step
 	@$(CHECK) memory $^
 
+# Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and stands in
+# for BLAS. No threads of OpenMP, no ONNX and no pictures. Vectors first, then what BLAS does.
+MSAN_OUT  = $(BUILD)/memory-undefined
+MSAN_AID  = $(MSAN_OUT)/instrumented.o
+MSAN_WRAP = malloc realloc aligned_alloc free
+MSAN_MAKE = $(MAKE) CC=clang SANITIZE=memory,undefined OPENMP=-Wno-unknown-pragmas ONNX_PROTO= \
+    ONNX_MISSING='and protoc-c (protobuf-c-compiler)' \
+    LIBS=$(call quoted,$(abspath $(MSAN_AID)) -ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%))
+MSAN_TESTS = $(filter-out %/test_pictures %/test_onnx,$(foreach p,float double,$(TESTS:%.c=$(MSAN_OUT)/$p/%)))
+check-msan: ## the tests under clang's memory sanitizer, which finds what is read before it was written
+	@mkdir -p $(MSAN_OUT)
+	@if clang -std=c11 -g -O1 -fsanitize=memory,undefined -fno-sanitize-recover=all $(LIB_CFLAGS) \
+	     -c tests/memory/instrumented.c -o $(MSAN_AID) 2>$(BUILD)/msan-probe.log; \
+	 then rm -f $(MSAN_TESTS); $(MSAN_MAKE) $(MSAN_TESTS) $(call in_log,$@,tests built for the memory sanitizer); \
+	     STRIDE_FAST=1 MSAN_OPTIONS=poison_in_malloc=0:poison_in_free=0:allocator_may_return_null=1 \
+	     tests/tools/flavours.sh msan $(MSAN_OUT)/flavours $(abspath $(MSAN_TESTS)); \
+	 else echo 'skip tests under the memory sanitizer: clang does not have it here (make deps-check)'; fi
+
 check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## what is installed compiles, runs and uninstalls
 	@rm -rf $(OUT)/installed
 	@$(MAKE) install PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
@@ -567,7 +587,7 @@ distcheck: ## what is packed builds elsewhere, passes a test, installs and unins
 
 # The tests again, with every BLAS and on other processors; each of minutes, and no part of `make check`.
 # WAYS='openblas-*' runs those of that name only.
-.PHONY: check-blas check-cpu check-x86 check-arm test-programs
+.PHONY: check-blas check-cpu check-x86 check-arm test-programs coverage
 TEST_PROGRAMS := $(foreach p,float double,$(call tests,$p) $(call suites,$p))
 test-programs: $(TEST_PROGRAMS)
 
@@ -621,6 +641,20 @@ fuzz: ## give every reader of files millions of broken ones (clang's libFuzzer);
 fuzz-smoke: ## the same for a few seconds each
 	@mkdir -p $(BUILD)
 	@$(call run_fuzzers,smoke 5)
+
+# Counters of threads are added up atomically, which takes its time: minutes. Every engine that this machine has runs.
+coverage: ## what the tests reach of tensor/, layers/ and nn/, with every engine; pages in build/coverage/html (make deps-coverage)
+	@command -v gcovr >/dev/null || { echo 'coverage: gcovr is not installed (make deps-coverage)' >&2; exit 1; }
+	@mkdir -p $(BUILD)/coverage/html
+	@$(MAKE) BUILD=$(BUILD)/coverage SANITIZE= CFLAGS='-O1 -g --coverage -fprofile-update=atomic' ARCH= \
+	     test-programs $(call in_log,coverage,tests built for coverage)
+	@find $(BUILD)/coverage -name '*.gcda' -delete
+	@STRIDE_FAST=1 $(call FLAVOURS,none) engines $(BUILD)/coverage/flavours \
+	     $(patsubst $(OUT)/%,$(abspath $(BUILD))/coverage/%,$(TEST_PROGRAMS))
+	@gcovr --root . --gcov-executable "$$($(CC) -print-prog-name=gcov)" --filter tensor/ --filter layers/ --filter nn/ \
+	     --json $(BUILD)/coverage/coverage.json --html-details $(BUILD)/coverage/html/index.html \
+	     $(BUILD)/coverage/float $(BUILD)/coverage/double
+	@python3 tests/tools/coverage.py $(BUILD)/coverage/coverage.json tests/coverage.txt 95 85
 
 # ---- documentation -------------------------------------------------------------------------------
 

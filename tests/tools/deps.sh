@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|report|conformance|bench|onnx|arm: installs what building and testing need, or what `make check`,
-# looking at pages, `make conformance`, `make bench-peers`, `make onnx-check` or `make check-cpu` needs besides.
+# deps.sh build|check|coverage|report|conformance|bench|onnx|arm: installs what building and testing need, or what `make check`,
+# `make coverage`, looking at pages, `make conformance`, `make bench-peers`, `make onnx-check` or `make check-cpu` needs besides.
 #
 # What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
 # and quick, when nothing is.
@@ -27,6 +27,7 @@ libpng        libpng-dev                          libpng-devel        libpng    
 libjpeg       libjpeg-dev                         libjpeg-turbo-devel libjpeg-turbo jpeg-turbo
 valgrind      valgrind                            valgrind            valgrind     -
 cmake         cmake                               cmake               cmake        cmake
+gcovr         gcovr                               gcovr               gcovr        gcovr
 doxygen       doxygen                             doxygen             doxygen      doxygen
 mandoc        mandoc                              mandoc              mandoc       mandoc
 browser       chromium                            chromium            chromium     -
@@ -94,6 +95,10 @@ missing_for_check() {
     compiles clang -fopenmp || echo clang-openmp
     compiles clang -fsanitize=address,undefined || echo clang-runtime
     compiles "$CC" -fsanitize=address,undefined || echo sanitizers
+}
+
+missing_for_coverage() {
+    command -v gcovr >/dev/null || echo gcovr
 }
 
 # Any Chromium; and node, to ask it for a phone's screen.

@@ -1,5 +1,6 @@
 #!/bin/sh
-# flavours.sh blas|x86|arm FOLDER PROGRAM...: the test programs with every BLAS and on other processors.
+# flavours.sh blas|engines|msan|x86|arm FOLDER PROGRAM...: the test programs with every BLAS, with each engine,
+# under the memory sanitizer, and on other processors.
 #
 # One line for each way: "ok   what: N passed …", "skip what: reason", or "FAIL what: …" after what the programs
 # that failed have said. What they say stays in FOLDER. Each way is first shown to be what it is called.
@@ -114,7 +115,10 @@ with_kernels() { # name
 with_engine() { # name
     wanted "engine-$1" || return
     what="STRIDE_ENGINE=$1"
-    [ "$1" = generic ] || grep -qw "$1" /proc/cpuinfo || { skip "$what" "this processor has no $1" && return; }
+    case $1 in
+    generic | reference) ;;
+    *) grep -q "\<$1" /proc/cpuinfo || { skip "$what" "this processor has no $1" && return; } ;;
+    esac
     under "engine-$1" "$what" env STRIDE_ENGINE="$1"
 }
 
@@ -149,6 +153,12 @@ blas)
     with_library reference-blas blas/libblas.so.3
     for processor in Haswell Nehalem Prescott; do with_kernels $processor; done
     for engine in avx2 generic; do with_engine $engine; done
+    ;;
+engines)
+    for engine in avx512 avx2 generic reference; do with_engine $engine; done
+    ;;
+msan)
+    under msan "tests with clang -fsanitize=memory,undefined"
     ;;
 x86)
     export STRIDE_FAST=1
