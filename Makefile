@@ -541,7 +541,7 @@ check-memory: $(filter %/test_step,$(call tests,float)) ## valgrind on one train
 	@$(CHECK) memory $^
 
 # Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and stands in
-# for BLAS. No threads of OpenMP, no ONNX and no pictures. Vectors first, then what BLAS does.
+# for BLAS. No threads of OpenMP, no ONNX and no pictures.
 MSAN_OUT  = $(BUILD)/memory-undefined
 MSAN_AID  = $(MSAN_OUT)/instrumented.o
 MSAN_WRAP = malloc realloc aligned_alloc free

@@ -289,7 +289,7 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
         checkpointed 2 --save "$tmp/half" --log "$tmp/parts.csv" && printf '3,60,0.0' >>"$tmp/parts.csv" &&
         checkpointed 4 --save "$tmp/rest" --log "$tmp/parts.csv" && cmp "$tmp/whole.csv" "$tmp/parts.csv" || because "the log of a run in parts" || return
     echo words >"$tmp/old.csv" # what is no log is kept
-    fails '.*old.csv: ' train --net "$net 10" --data "$digits" --epochs 2 --checkpoint "$tmp/fresh" --resume --log "$tmp/old.csv" --save "$tmp/half" &&
+    fails '.*old.csv: ' train --net "$net 10" --data "$digits" --epochs 2 --quiet --checkpoint "$tmp/fresh" --resume --log "$tmp/old.csv" --save "$tmp/half" &&
         [ "$(cat "$tmp/old.csv")" = words ]
 }
 hints() {
