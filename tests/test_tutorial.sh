@@ -16,7 +16,7 @@ export PKG_CONFIG_PATH=$tmp/pkgconfig
 
 # The compiler that the tests are built with, as strict as a reader's may be.
 read -ra compiler <<<"$CC $CFLAGS -Wall -Wextra -Werror -Wno-missing-field-initializers"
-cc() { "${compiler[@]}" "$@"; }
+cc() { command "${compiler[@]}" "$@"; } # which may be called cc, too
 export -f cc
 compiler_text=$(declare -p compiler)
 
