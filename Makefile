@@ -400,10 +400,11 @@ bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer ## the 
 # ---- tests ---------------------------------------------------------------------------------------
 
 # Each test leaves its counts in a file; what left none did not build. -k: one that does not build does
-# not keep the others from running.
-suite_counts = $(foreach p,float double,$(SUITES:tests/conformance/%.c=$(OUT)/$1/$p/%.count)) \
+# not keep the others from running. TESTED=float runs those of one precision.
+TESTED       ?= float double
+suite_counts = $(foreach p,$(TESTED),$(SUITES:tests/conformance/%.c=$(OUT)/$1/$p/%.count)) \
                $(foreach s,$(notdir $(SUITE_SCRIPTS)),$(OUT)/$1/script/$(basename $s).count)
-COUNTS := $(foreach p,float double,$(TESTS:tests/%.c=$(OUT)/results/$p/%.count)) \
+COUNTS := $(foreach p,$(TESTED),$(TESTS:tests/%.c=$(OUT)/results/$p/%.count)) \
           $(SCRIPTS:tests/%.sh=$(OUT)/results/script/%.count) $(call suite_counts,results)
 
 test: ## run every test in both precisions
@@ -494,11 +495,12 @@ check-sanitize: sanitizer = address,undefined
 check-threads: ## the tests under clang's thread sanitizer
 check-threads: compiler = clang
 check-threads: sanitizer = thread
+check-threads: tested = TESTED=float # threads do the same in both
 check-sanitize check-threads: what = tests with $(compiler) -fsanitize=$(sanitizer)
 check-sanitize check-threads:
 	@mkdir -p $(BUILD)
 	@if echo 'int main(void) { return 0; }' | $(compiler) -fsanitize=$(sanitizer) -x c - -o $(BUILD)/probe 2>/dev/null && $(BUILD)/probe; \
-	 then $(MAKE) CC=$(call quoted,$(compiler)) SANITIZE=$(sanitizer) STRIDE_FAST=1 test $(call in_log,$@,$(what)); \
+	 then $(MAKE) CC=$(call quoted,$(compiler)) SANITIZE=$(sanitizer) STRIDE_FAST=1 $(tested) test $(call in_log,$@,$(what)); \
 	     echo "ok   $(what): $$(tail -n 1 $(BUILD)/$@.log)"; \
 	 else echo 'skip $(what): it does not work here'; fi
 
@@ -506,7 +508,7 @@ check-warnings: check-warnings-gcc check-warnings-clang ## gcc and clang, warnin
 check-warnings-%:
 	@mkdir -p $(BUILD)
 	@if command -v $* >/dev/null; then \
-	     $(MAKE) CC=$* BUILD=$(BUILD)/warnings-$* WERROR=-Werror objects $(call in_log,warnings-$*,no warning from $*); \
+	     $(MAKE) CC=$* BUILD=$(BUILD)/warnings-$* CFLAGS=-O1 WERROR=-Werror objects $(call in_log,warnings-$*,no warning from $*); \
 	     echo 'ok   no warning from $*'; \
 	 else echo 'skip no warning from $*: it is not installed'; fi
 objects: $(OBJECTS)
@@ -640,7 +642,7 @@ fuzz: ## give every reader of files millions of broken ones (clang's libFuzzer);
 	@$(call run_fuzzers,"$(FUZZ_RUNS)" "$(FUZZ_SECONDS)")
 fuzz-smoke: ## the same for a few seconds each
 	@mkdir -p $(BUILD)
-	@$(call run_fuzzers,smoke 5)
+	@$(call run_fuzzers,smoke 3)
 
 # Counters of threads are added up atomically, which takes its time: minutes. Every engine that this machine has runs.
 coverage: ## what the tests reach of tensor/, layers/ and nn/, with every engine; pages in build/coverage/html (make deps-coverage)
