@@ -17,14 +17,6 @@ run() { # COMMAND...: into $out, $err and $status
     "$@" >"$out" 2>"$err"
     status=$?
 }
-because() { # WHAT: tells what it did, and fails
-    echo "$1; status $status, stdout and stderr:"
-    tail -n 20 "$out"
-    echo --
-    tail -n 20 "$err"
-    return 1
-}
-lines() { awk 'END { print NR }' "$1"; }
 
 succeeds() { # COMMAND...
     run "$@"

@@ -15,3 +15,13 @@ claim() { # NAME COMMAND...
         failed=1
     fi
 }
+
+# Of a command that a script has run, its output in $out and $err and its status in $status.
+because() { # WHAT: tells what it did, and fails
+    echo "$1; status $status, stdout and stderr:"
+    tail -n 20 "$out"
+    echo --
+    tail -n 20 "$err"
+    return 1
+}
+lines() { awk 'END { print NR }' "$1"; }
