@@ -156,6 +156,25 @@ tensor tensor_of_list(shape s, ptrdiff_t count, const double *values)
     return x;
 }
 
+tensor full(shape s, double value)
+{
+    tensor x = tensor_new(s);
+    tensor_fill(x, (real)value);
+    return x;
+}
+
+tensor second_axis_last(shape s)
+{
+    shape stored = { .rank = s.rank };
+    axes order = { .count = s.rank };
+    for (int i = 0; i < s.rank; i++) {
+        int at = i == 0 ? 0 : i == 1 ? s.rank - 1 : i - 1;
+        stored.n[at] = s.n[i];
+        order.axis[i] = at;
+    }
+    return tensor_permute(tensor_new(stored), order);
+}
+
 /* ---- comparison ------------------------------------------------------------------------------ */
 
 /* Not through cmocka's own macros: those would name this file. */

@@ -66,6 +66,12 @@ real *element(tensor x, ptrdiff_t k);
     tensor_of_list(s, TENSOR_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ })
 tensor tensor_of_list(shape s, ptrdiff_t count, const double *values);
 
+/* A new tensor of that value. */
+tensor full(shape s, double value);
+
+/* A new tensor of zeros whose second axis lies innermost: [N, C, ...] kept as [N, ..., C]. */
+tensor second_axis_last(shape s);
+
 /* ---- comparison ------------------------------------------------------------------------------ */
 
 /* Same shape, and every element equal (NaN equals NaN), or within `limit`. */

@@ -2,6 +2,7 @@
  *
  * Bad options, shapes and calls are refused with the numbers involved, and change nothing; memory is what
  * plan asked for; results do not depend on the number of threads; a type of one's own is like any other. */
+#include "tests/layer_claims.h"
 #include "tests/support.h"
 
 #include "layers/layers.h"
@@ -17,40 +18,6 @@
 #endif
 
 /* ---- helpers --------------------------------------------------------------------------------- */
-
-static void assert_built(layer *l, shape x)
-{
-    assert_non_null(l);
-    if (layer_build(l, x, 1)) fail_msg("%s", error_text());
-    layer_mode(l, true, 1, 1);
-}
-
-/* No layer is made, and the text is the error's beginning and end. */
-static void assert_refused(layer *l, const char *text)
-{
-    assert_null(l);
-    assert_non_null(error_text());
-    assert_string_equal(error_text(), text);
-    error_clear();
-}
-
-/* The layer is made but not for this input; frees it. */
-static void assert_unbuildable(layer *l, shape x, const char *text)
-{
-    assert_non_null(l);
-    assert_int_equal(layer_build(l, x, 1), -1);
-    assert_non_null(error_text());
-    assert_string_equal(error_text(), text);
-    error_clear();
-    layer_free(l);
-}
-
-static tensor filled(shape s, double value)
-{
-    tensor x = tensor_new(s);
-    tensor_fill(x, (real)value);
-    return x;
-}
 
 static void assert_all(tensor x, double value)
 {
@@ -365,7 +332,7 @@ static void a_child_is_not_built_apart_and_its_net_still_works(void **state)
     (void)state;
     layer *l = small_net();
     assert_built(l, NET_INPUT);
-    tensor x = filled(NET_INPUT, 1), y = filled(l->y, 0), again = filled(l->y, 0);
+    tensor x = full(NET_INPUT, 1), y = full(l->y, 0), again = full(l->y, 0);
     layer_forward(l, x, y);
     assert_int_equal(layer_build(l->child[0], SHAPE(7, 2, 8, 8), 1), -1);
     expect_error("conv2d: is part of another layer");
@@ -391,7 +358,7 @@ static void another_batch_size_keeps_the_parameters(void **state)
         assert_int_equal(layer_build(l, SHAPE(n, 2, 8, 8), 99), 0);
         assert_same(layer_parameters(l), before);
         assert_ptr_equal(tensor_data(l->child[0]->param[0]), place);
-        tensor x = filled(SHAPE(n, 2, 8, 8), 1), y = filled(SHAPE(n, 5), 0);
+        tensor x = full(SHAPE(n, 2, 8, 8), 1), y = full(SHAPE(n, 5), 0);
         layer_forward(l, x, y);
         layer_backward(l, x, y, y, x);
         assert_null(error_text());
@@ -419,7 +386,7 @@ static void a_shape_that_needs_other_parameters_is_refused(void **state)
 {
     (void)state;
     layer *l = layer_dense((dense){ .out_features = 5 });
-    tensor x = filled(SHAPE(3, 12), 1), y = filled(SHAPE(3, 5), 0), again = filled(SHAPE(3, 5), 0);
+    tensor x = full(SHAPE(3, 12), 1), y = full(SHAPE(3, 5), 0), again = full(SHAPE(3, 5), 0);
     assert_built(l, x.shape);
     layer_forward(l, x, y);
     assert_int_equal(layer_build(l, SHAPE(3, 13), 1), -1);
@@ -436,7 +403,7 @@ static void a_net_works_again_after_a_shape_was_refused(void **state)
 {
     (void)state;
     layer *l = small_net();
-    tensor x = filled(NET_INPUT, 1), y = filled(SHAPE(19, 5), 0), again = filled(SHAPE(19, 5), 0);
+    tensor x = full(NET_INPUT, 1), y = full(SHAPE(19, 5), 0), again = full(SHAPE(19, 5), 0);
     assert_built(l, x.shape);
     layer_mode(l, false, 1, 1);
     layer_forward(l, x, y);
@@ -476,13 +443,13 @@ static void smaller_batches_are_the_first_images_of_the_larger(void **state)
     dice d = { { 2 } };
     layer *l = small_net();
     tensor x = roll_tensor(&d, NET_INPUT, -3, 3), dy = roll_tensor(&d, SHAPE(19, 5), -3, 3);
-    tensor y = filled(dy.shape, 0), dx = filled(x.shape, 0);
+    tensor y = full(dy.shape, 0), dx = full(x.shape, 0);
     assert_built(l, x.shape);
     layer_forward(l, x, y);
     layer_backward(l, x, y, dy, dx);
     for (ptrdiff_t n = 1; n < 19; n += 5) {
         tensor part = tensor_narrow(x, 0, 0, n), dpart = tensor_narrow(dy, 0, 0, n);
-        tensor out = filled(SHAPE(n, 5), 0), dout = filled(part.shape, 0);
+        tensor out = full(SHAPE(n, 5), 0), dout = full(part.shape, 0);
         layer_forward(l, part, out);
         layer_backward(l, part, out, dpart, dout);
         double limit = 64 * (double)REAL_EPSILON * 64; /* products of other sizes may sum in another order */
@@ -498,7 +465,7 @@ static void larger_batches_are_refused(void **state)
 {
     (void)state;
     layer *l = layer_relu();
-    tensor x = filled(SHAPE(5, 2), 1), y = filled(SHAPE(5, 2), 7);
+    tensor x = full(SHAPE(5, 2), 1), y = full(SHAPE(5, 2), 7);
     assert_built(l, SHAPE(4, 2));
     layer_forward(l, x, y);
     expect_error("relu: forward of x [5, 2], built for [4, 2]");
@@ -513,7 +480,7 @@ static void running_before_building_is_refused(void **state)
 {
     (void)state;
     layer *l = layer_conv2d(conv());
-    tensor x = filled(SHAPE(1, 1, 3, 3), 1), y = filled(SHAPE(1, 4, 1, 1), 7), dx = filled(x.shape, 7);
+    tensor x = full(SHAPE(1, 1, 3, 3), 1), y = full(SHAPE(1, 4, 1, 1), 7), dx = full(x.shape, 7);
     layer_forward(l, x, y);
     expect_error("conv2d: forward before layer_build");
     layer_backward(l, x, y, y, dx);
@@ -544,8 +511,8 @@ typedef struct passes {
 
 static passes passes_of_dense(void)
 {
-    passes p = { layer_dense((dense){ .out_features = 3 }), filled(SHAPE(8, 6), 1), filled(SHAPE(8, 3), 7),
-                 filled(SHAPE(8, 3), 1), filled(SHAPE(8, 6), 7) };
+    passes p = { layer_dense((dense){ .out_features = 3 }), full(SHAPE(8, 6), 1), full(SHAPE(8, 3), 7),
+                 full(SHAPE(8, 3), 1), full(SHAPE(8, 6), 7) };
     assert_built(p.l, p.x.shape);
     tensor_fill(layer_gradients(p.l), 7);
     return p;
@@ -571,9 +538,9 @@ static void wrong_x_and_y_are_refused(void **state)
     (void)state;
     passes p = passes_of_dense();
     tensor null = { 0 }, none = tensor_narrow(p.x, 0, 0, 0), narrow = tensor_narrow(p.x, 1, 0, 5);
-    tensor deep = tensor_reshape(p.x, SHAPE(8, 3, 2)), wide = filled(SHAPE(8, 7), 1);
+    tensor deep = tensor_reshape(p.x, SHAPE(8, 3, 2)), wide = full(SHAPE(8, 7), 1);
     tensor other = tensor_narrow(p.y, 0, 0, 7), thin = tensor_narrow(p.y, 1, 0, 2),
-           column = filled(SHAPE(3, 8), 7);
+           column = full(SHAPE(3, 8), 7);
     struct {
         tensor x, y;
         const char *says;
@@ -606,8 +573,8 @@ static void wrong_dy_and_dx_are_refused(void **state)
 {
     (void)state;
     passes p = passes_of_dense();
-    tensor null = { 0 }, across = tensor_transpose(filled(SHAPE(3, 8), 1), 0, 1);
-    tensor columns = filled(SHAPE(6, 8), 7), wide = filled(SHAPE(8, 7), 7);
+    tensor null = { 0 }, across = tensor_transpose(full(SHAPE(3, 8), 1), 0, 1);
+    tensor columns = full(SHAPE(6, 8), 7), wide = full(SHAPE(8, 7), 7);
     struct {
         tensor dy, dx;
         const char *says;
@@ -1055,8 +1022,8 @@ static void a_type_of_ones_own_runs_like_any_other(void **state)
     dice d = { { 3 } };
     layer *l = layer_sequence(layer_relu(), layer_affine(2)), *own = l->child[1];
     tensor x = roll_tensor(&d, SHAPE(19, 4), 1, 9), dy = roll_tensor(&d, x.shape, -9, 9);
-    tensor y = filled(x.shape, NAN), dx = filled(x.shape, NAN);
-    tensor scales = filled(SHAPE(4), 0), shifts = filled(SHAPE(4), 0);
+    tensor y = full(x.shape, NAN), dx = full(x.shape, NAN);
+    tensor scales = full(SHAPE(4), 0), shifts = full(SHAPE(4), 0);
     assert_built(l, x.shape);
     assert_all(own->param[0], 2);
     assert_all(own->param[1], 0);
@@ -1156,7 +1123,7 @@ static void noting_gradient(layer *l, tensor x, tensor y, tensor dy)
 static void check_pieces(const layer_type *type, ptrdiff_t built, ptrdiff_t n, ptrdiff_t piece)
 {
     layer *l = layer_new(type, NULL, 0, NULL);
-    tensor x = filled(SHAPE(n, 2), 1), y = filled(x.shape, 0);
+    tensor x = full(SHAPE(n, 2), 1), y = full(x.shape, 0);
     memset(seen, 0, sizeof seen);
     assert_built(l, SHAPE(built, 2));
     layer_forward(l, x, y);
@@ -1295,7 +1262,7 @@ static void errors_of_hooks_in_any_thread_come_to_the_caller(void **state)
             int before = set_threads(threads);
             layer *l = layer_new(&trap_type, NULL, 0, NULL);
             if (nested) l = layer_sequence(layer_relu(), l);
-            tensor x = filled(SHAPE(64, 2), 1), y = filled(x.shape, 0);
+            tensor x = full(SHAPE(64, 2), 1), y = full(x.shape, 0);
             assert_built(l, x.shape);
             for (int hook = 0; hook < SEEN_HOOKS; hook++) {
                 trap.failing = hook;

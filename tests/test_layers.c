@@ -39,18 +39,6 @@ static tensor roll_offset(dice *d, shape s)
     return x;
 }
 
-static tensor second_axis_last(shape s)
-{
-    shape stored = { .rank = s.rank };
-    axes order = { .count = s.rank };
-    for (int i = 0; i < s.rank; i++) {
-        int at = i == 0 ? 0 : i == 1 ? s.rank - 1 : i - 1;
-        stored.n[at] = s.n[i];
-        order.axis[i] = at;
-    }
-    return tensor_permute(tensor_new(stored), order);
-}
-
 static tensor roll_flipped(dice *d, shape s)
 {
     tensor x = tensor_new(s);

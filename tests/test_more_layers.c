@@ -3,6 +3,7 @@
  *
  * That they compute their definitions, and their gradients, is for the conformance suites; here are numbers
  * worked out by hand, refusals with their texts, and what holds for any batch and number of threads. */
+#include "tests/layer_claims.h"
 #include "tests/support.h"
 
 #include "layers/exponential.h"
@@ -18,33 +19,6 @@
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-static void build(layer *l, shape x)
-{
-    assert_non_null(l);
-    if (layer_build(l, x, 1)) fail_msg("%s", error_text());
-    layer_mode(l, true, 1, 1);
-}
-
-/* No layer is made, and this is what is said. */
-static void assert_refused(layer *l, const char *text)
-{
-    assert_null(l);
-    assert_non_null(error_text());
-    assert_string_equal(error_text(), text);
-    error_clear();
-}
-
-/* The layer is made, but not for this input; frees it. */
-static void assert_unfit(layer *l, shape x, const char *text)
-{
-    assert_non_null(l);
-    assert_int_equal(layer_build(l, x, 1), -1);
-    assert_non_null(error_text());
-    assert_string_equal(error_text(), text);
-    error_clear();
-    layer_free(l);
-}
-
 static void assert_text(const layer *l, const char *text)
 {
     char described[256];
@@ -53,19 +27,12 @@ static void assert_text(const layer *l, const char *text)
     assert_string_equal(described, text);
 }
 
-static tensor filled(shape s, double value)
-{
-    tensor x = tensor_new(s);
-    tensor_fill(x, (real)value);
-    return x;
-}
-
 /* y of x, into a new tensor that held NaN. */
 static tensor forward(layer *l, tensor x)
 {
     shape s = l->y;
     s.n[0] = x.shape.n[0];
-    tensor y = filled(s, NAN);
+    tensor y = full(s, NAN);
     layer_forward(l, x, y);
     return y;
 }
@@ -169,41 +136,42 @@ static layer *transposed(int groups, int padding, int output_padding)
 static void inputs_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
-    assert_unfit(transposed(1, 0, 0), SHAPE(2, 3),
-                 "conv_transpose2d: the input is [2, 3], expected [N, C, H, W]");
-    assert_unfit(transposed(4, 0, 0), SHAPE(2, 6, 3, 3),
-                 "conv_transpose2d: groups=4 must divide the 6 input and 4 output channels");
-    assert_unfit(transposed(3, 0, 0), SHAPE(2, 6, 3, 3),
-                 "conv_transpose2d: groups=3 must divide the 6 input and 4 output channels");
-    assert_unfit(transposed(1, 1, 0), SHAPE(2, 3, 1, 3),
-                 "conv_transpose2d: padding 1×0 leaves nothing of the output");
-    assert_unfit(transposed(1, 0, 2), SHAPE(2, 3, 3, 3),
-                 "conv_transpose2d: output_padding 2×0, expected less than the stride or the dilation");
-    assert_unfit(layer_lppool((lppool){ .kernel = { 3, 3 } }), SHAPE(1, 1, 2, 4),
-                 "lppool: kernel 3×3 does not fit the padded input 2×4");
-    assert_unfit(layer_lppool((lppool){ .kernel = { 3, 3 }, .padding = { 3, 0 } }), SHAPE(1, 1, 5, 5),
-                 "lppool: padding 3×0, expected less than the dilated kernel 3×3");
-    assert_unfit(layer_adaptive_avgpool((adaptive_avgpool){ 0 }), SHAPE(2, 3, 4),
-                 "adaptive_avgpool: the input is [2, 3, 4], expected [N, C, H, W]");
-    assert_unfit(layer_batchnorm((batchnorm){ 0 }), SHAPE(3),
-                 "batchnorm: the input is [3], expected [N, C, ...]");
-    assert_unfit(layer_groupnorm((groupnorm){ .groups = 1 }), SHAPE(3),
-                 "groupnorm: the input is [3], expected [N, C, ...]");
-    assert_unfit(layer_groupnorm((groupnorm){ .groups = 4 }), SHAPE(2, 6, 3),
-                 "groupnorm: groups=4 must divide the 6 channels");
-    assert_unfit(layer_layernorm((layernorm){ .axes = 3 }), SHAPE(2, 6, 3),
-                 "layernorm: axes=3 of an input [2, 6, 3], expected less than 3");
-    assert_unfit(layer_softmax(2), SHAPE(2, 6), "softmax: axis=2 of an input [2, 6]");
-    assert_unfit(layer_log_softmax(1), SHAPE(2), "log_softmax: axis=1 of an input [2]");
-    assert_unfit(layer_pad2d((pad2d){ 0 }), SHAPE(2, 6), "pad2d: the input is [2, 6], expected [N, C, H, W]");
-    assert_unfit(layer_pad2d((pad2d){ .width = { 0, 3 }, .mode = PAD_REFLECT }), SHAPE(1, 1, 4, 3),
-                 "pad2d: reflecting 3 of an input [1, 1, 4, 3], expected less than its size");
-    assert_unfit(layer_upsample((upsample){ .scale = { 2, 2 } }), SHAPE(2, 6),
-                 "upsample: the input is [2, 6], expected [N, C, H, W]");
-    assert_unfit(layer_upsample((upsample){ .scale = { 32, 2 } }), SHAPE(1, 1, (ptrdiff_t)1 << 59, 1),
-                 "upsample: scale 32x2 of an input [1, 1, 576460752303423488, 1] is too large");
-    assert_unfit(layer_channel_dropout(0.5), SHAPE(4),
-                 "channel_dropout: the input is [4], expected [N, C, ...]");
+    assert_unbuildable(transposed(1, 0, 0), SHAPE(2, 3),
+                       "conv_transpose2d: the input is [2, 3], expected [N, C, H, W]");
+    assert_unbuildable(transposed(4, 0, 0), SHAPE(2, 6, 3, 3),
+                       "conv_transpose2d: groups=4 must divide the 6 input and 4 output channels");
+    assert_unbuildable(transposed(3, 0, 0), SHAPE(2, 6, 3, 3),
+                       "conv_transpose2d: groups=3 must divide the 6 input and 4 output channels");
+    assert_unbuildable(transposed(1, 1, 0), SHAPE(2, 3, 1, 3),
+                       "conv_transpose2d: padding 1×0 leaves nothing of the output");
+    assert_unbuildable(transposed(1, 0, 2), SHAPE(2, 3, 3, 3),
+                       "conv_transpose2d: output_padding 2×0, expected less than the stride or the dilation");
+    assert_unbuildable(layer_lppool((lppool){ .kernel = { 3, 3 } }), SHAPE(1, 1, 2, 4),
+                       "lppool: kernel 3×3 does not fit the padded input 2×4");
+    assert_unbuildable(layer_lppool((lppool){ .kernel = { 3, 3 }, .padding = { 3, 0 } }), SHAPE(1, 1, 5, 5),
+                       "lppool: padding 3×0, expected less than the dilated kernel 3×3");
+    assert_unbuildable(layer_adaptive_avgpool((adaptive_avgpool){ 0 }), SHAPE(2, 3, 4),
+                       "adaptive_avgpool: the input is [2, 3, 4], expected [N, C, H, W]");
+    assert_unbuildable(layer_batchnorm((batchnorm){ 0 }), SHAPE(3),
+                       "batchnorm: the input is [3], expected [N, C, ...]");
+    assert_unbuildable(layer_groupnorm((groupnorm){ .groups = 1 }), SHAPE(3),
+                       "groupnorm: the input is [3], expected [N, C, ...]");
+    assert_unbuildable(layer_groupnorm((groupnorm){ .groups = 4 }), SHAPE(2, 6, 3),
+                       "groupnorm: groups=4 must divide the 6 channels");
+    assert_unbuildable(layer_layernorm((layernorm){ .axes = 3 }), SHAPE(2, 6, 3),
+                       "layernorm: axes=3 of an input [2, 6, 3], expected less than 3");
+    assert_unbuildable(layer_softmax(2), SHAPE(2, 6), "softmax: axis=2 of an input [2, 6]");
+    assert_unbuildable(layer_log_softmax(1), SHAPE(2), "log_softmax: axis=1 of an input [2]");
+    assert_unbuildable(layer_pad2d((pad2d){ 0 }), SHAPE(2, 6),
+                       "pad2d: the input is [2, 6], expected [N, C, H, W]");
+    assert_unbuildable(layer_pad2d((pad2d){ .width = { 0, 3 }, .mode = PAD_REFLECT }), SHAPE(1, 1, 4, 3),
+                       "pad2d: reflecting 3 of an input [1, 1, 4, 3], expected less than its size");
+    assert_unbuildable(layer_upsample((upsample){ .scale = { 2, 2 } }), SHAPE(2, 6),
+                       "upsample: the input is [2, 6], expected [N, C, H, W]");
+    assert_unbuildable(layer_upsample((upsample){ .scale = { 32, 2 } }), SHAPE(1, 1, (ptrdiff_t)1 << 59, 1),
+                       "upsample: scale 32x2 of an input [1, 1, 576460752303423488, 1] is too large");
+    assert_unbuildable(layer_channel_dropout(0.5), SHAPE(4),
+                       "channel_dropout: the input is [4], expected [N, C, ...]");
 }
 
 /* A border as wide as the image is one too many to mirror; one less is not, and an edge repeats for ever. */
@@ -214,12 +182,12 @@ static void a_mirror_reaches_as_far_as_the_image(void **state)
     layer *edge = layer_pad2d((pad2d){ .width = { 4, 0 }, .mode = PAD_REPLICATE });
     layer *constant = layer_pad2d((pad2d){ .height = { 0, 1 }, .width = { 1, 0 }, .value = 7 });
     tensor x = tensor_of(SHAPE(1, 1, 1, 3), 1, 2, 3);
-    build(mirror, x.shape), build(edge, x.shape), build(constant, x.shape);
+    assert_built(mirror, x.shape), assert_built(edge, x.shape), assert_built(constant, x.shape);
     tensor a = forward(mirror, x), b = forward(edge, x), c = forward(constant, x);
     assert_elements(a, 3, 2, 1, 2, 3, 2, 1);
     assert_elements(b, 1, 1, 1, 1, 1, 2, 3);
     assert_elements(c, 7, 1, 2, 3, 7, 7, 7, 7);
-    tensor dx = filled(x.shape, NAN);
+    tensor dx = full(x.shape, NAN);
     layer_backward(mirror, x, a, a, dx); /* each gets back what its copies hold */
     assert_elements(dx, 1 + 1, 2 + 2 + 2, 3 + 3);
     tensor_free(x), tensor_free(a), tensor_free(b), tensor_free(c), tensor_free(dx);
@@ -238,23 +206,24 @@ static void branches_that_do_not_meet_are_refused(void **state)
 {
     (void)state;
     const shape s = SHAPE(2, 3, 4, 4);
-    assert_unfit(layer_residual(convolution(5, 1)), s,
-                 "residual: the body makes [2, 5, 4, 4], to be added to [2, 3, 4, 4]");
-    assert_unfit(layer_residual_projected(convolution(5, 2), convolution(5, 1)), s,
-                 "residual: the body makes [2, 5, 2, 2], to be added to [2, 5, 4, 4]");
-    assert_unfit(
+    assert_unbuildable(layer_residual(convolution(5, 1)), s,
+                       "residual: the body makes [2, 5, 4, 4], to be added to [2, 3, 4, 4]");
+    assert_unbuildable(layer_residual_projected(convolution(5, 2), convolution(5, 1)), s,
+                       "residual: the body makes [2, 5, 2, 2], to be added to [2, 5, 4, 4]");
+    assert_unbuildable(
         layer_residual(layer_dense((dense){ .out_features = 3 })), s,
         "body: dense: the input is [2, 3, 4, 4], expected [N, features]; a flatten before it makes that");
-    assert_unfit(layer_residual_projected(layer_identity(), layer_softmax(7)), s,
-                 "projection: softmax: axis=7 of an input [2, 3, 4, 4]");
-    assert_unfit(
+    assert_unbuildable(layer_residual_projected(layer_identity(), layer_softmax(7)), s,
+                       "projection: softmax: axis=7 of an input [2, 3, 4, 4]");
+    assert_unbuildable(
         layer_concat(convolution(5, 1), convolution(5, 2)), s,
         "concat: branch 1 makes [2, 5, 2, 2], branch 0 [2, 5, 4, 4]: they may differ in channels only");
-    assert_unfit(layer_concat(layer_identity(), layer_flatten()), s,
-                 "concat: branch 1 makes [2, 48], branch 0 [2, 3, 4, 4]: they may differ in channels only");
-    assert_unfit(layer_concat(layer_identity(), layer_softmax(5)), s,
-                 "branch 1: softmax: axis=5 of an input [2, 3, 4, 4]");
-    assert_unfit(layer_concat_of(0, NULL), s, "concat: holds no layers");
+    assert_unbuildable(
+        layer_concat(layer_identity(), layer_flatten()), s,
+        "concat: branch 1 makes [2, 48], branch 0 [2, 3, 4, 4]: they may differ in channels only");
+    assert_unbuildable(layer_concat(layer_identity(), layer_softmax(5)), s,
+                       "branch 1: softmax: axis=5 of an input [2, 3, 4, 4]");
+    assert_unbuildable(layer_concat_of(0, NULL), s, "concat: holds no layers");
     assert_refused(layer_residual(layer_upsample((upsample){ 0 })),
                    "upsample: scale is 0, expected at least 1");
 }
@@ -275,7 +244,7 @@ static void a_block_that_comes_first_needs_no_dx(void **state)
     for (int i = 0; i < 2; i++) {
         assert_non_null(nets[i]);
         assert_int_equal(net_build(nets[i], 9, 1), 0);
-        tensor x = tensor_new(SHAPE(9, 2, 4, 4)), dx = filled(x.shape, NAN);
+        tensor x = tensor_new(SHAPE(9, 2, 4, 4)), dx = full(x.shape, NAN);
         tensor_normal(x, (random_key){ 1, 1 }, 0, 1);
         tensor y = net_forward(nets[i], x, NET_TRAIN), dy = tensor_clone(y);
         assert_int_equal(net_backward(nets[i], dy, (tensor){ 0 }), 0);
@@ -303,7 +272,7 @@ static void batchnorm_follows_the_batch_with_its_running_statistics(void **state
     (void)state;
     layer *l = layer_batchnorm((batchnorm){ .momentum = 0.25, .epsilon = 0.5 });
     tensor x = two_channels();
-    build(l, x.shape);
+    assert_built(l, x.shape);
     assert_elements(l->state[0], 0, 0);
     assert_elements(l->state[1], 1, 1);
     tensor y = forward(l, x);
@@ -326,8 +295,8 @@ static void batchnorm_of_a_single_value_a_channel(void **state)
 {
     (void)state;
     layer *l = layer_batchnorm((batchnorm){ .momentum = 0.5 });
-    tensor x = tensor_of(SHAPE(1, 3), 5, -7, 0), dy = filled(x.shape, 2), dx = filled(x.shape, NAN);
-    build(l, x.shape);
+    tensor x = tensor_of(SHAPE(1, 3), 5, -7, 0), dy = full(x.shape, 2), dx = full(x.shape, NAN);
+    assert_built(l, x.shape);
     roll_elements(&(dice){ { 1 } }, l->param[1], -3, 3);
     tensor y = forward(l, x);
     assert_elements(y, *element(l->param[1], 0), *element(l->param[1], 1), *element(l->param[1], 2));
@@ -383,7 +352,7 @@ static void in_place_is_as_apart(void **state)
         layer *l = all[i];
         tensor x = roll_tensor(&d, SHAPE(3, 2, 19), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
         assert_true(l->type->in_place);
-        build(l, x.shape);
+        assert_built(l, x.shape);
         layer_mode(l, true, 1, 1);
         tensor y = tensor_new(x.shape), dx = tensor_new(x.shape);
         layer_forward(l, x, y);
@@ -403,7 +372,7 @@ static void batchnorm_of_one_image(void **state)
     (void)state;
     layer *l = layer_batchnorm((batchnorm){ .momentum = 1, .epsilon = 0.25 });
     tensor x = tensor_of(SHAPE(1, 2, 3), 1, 2, 6, 4, 4, 4);
-    build(l, x.shape);
+    assert_built(l, x.shape);
     tensor y = forward(l, x);
     assert_elements(l->state[0], 3, 4);
     assert_elements(l->state[1], 7, 0); /* 14 / 2: unbiased */
@@ -418,8 +387,8 @@ static void batchnorm_in_inference_takes_the_running_statistics_as_they_are(void
 {
     (void)state;
     layer *l = layer_batchnorm((batchnorm){ .epsilon = 0.5 });
-    tensor x = two_channels(), dy = filled(x.shape, 3), dx = filled(x.shape, NAN);
-    build(l, SHAPE(5, 2, 2));
+    tensor x = two_channels(), dy = full(x.shape, 3), dx = full(x.shape, NAN);
+    assert_built(l, SHAPE(5, 2, 2));
     tensor mean = tensor_of(SHAPE(2), 2, -1), variance = tensor_of(SHAPE(2), 3.5, 0.5),
            weight = tensor_of(SHAPE(2), 3, 5), bias = tensor_of(SHAPE(2), 10, 20);
     tensor_copy(l->state[0], mean), tensor_copy(l->state[1], variance);
@@ -477,7 +446,7 @@ static void softmax_of_huge_logits_does_not_overflow(void **state)
     const double huge = (double)REAL_MAX / 4;
     layer *l = layer_softmax(0), *logarithm = layer_log_softmax(0);
     tensor x = tensor_of(SHAPE(3, 3), huge, -huge, 0, 1000, 1000, -1000, -huge, -huge, -huge);
-    build(l, x.shape), build(logarithm, x.shape);
+    assert_built(l, x.shape), assert_built(logarithm, x.shape);
     tensor y = forward(l, x), z = forward(logarithm, x);
     assert_elements(tensor_narrow(y, 0, 0, 2), 1, 0, 0, 0.5, 0.5, 0);
     for (ptrdiff_t k = 6; k < 9; k++) assert_about((double)*element(y, k), 1.0 / 3);
@@ -485,7 +454,7 @@ static void softmax_of_huge_logits_does_not_overflow(void **state)
     assert_about((double)*element(z, 3), -log(2)); /* however large what the row begins with */
     for (ptrdiff_t k = 6; k < 9; k++) assert_about((double)*element(z, k), -log(3));
     assert_true(*element(z, 5) < -2000 && *element(z, 5) > -2001);
-    tensor dy = filled(x.shape, 1), dx = filled(x.shape, NAN);
+    tensor dy = full(x.shape, 1), dx = full(x.shape, NAN);
     layer_backward(l, x, y, dy, dx); /* rows of the same dy: nothing changes */
     for (ptrdiff_t k = 0; k < 9; k++) assert_about((double)*element(dx, k) + 1, 1);
     tensor_free(x), tensor_free(y), tensor_free(z), tensor_free(dy), tensor_free(dx);
@@ -500,8 +469,8 @@ static void softmax_of_equal_numbers_is_even(void **state)
     for (int axis = 1; axis < 4; axis++)
         for (int level = -2; level <= 2; level++) {
             layer *l = layer_softmax(axis), *logarithm = layer_log_softmax(axis);
-            tensor x = filled(s, 50 * level), even = filled(s, 1 / (double)s.n[axis]);
-            build(l, s), build(logarithm, s);
+            tensor x = full(s, 50 * level), even = full(s, 1 / (double)s.n[axis]);
+            assert_built(l, s), assert_built(logarithm, s);
             tensor y = forward(l, x), z = forward(logarithm, x);
             assert_same(y, even);
             for (ptrdiff_t k = 0; k < tensor_count(z); k++)
@@ -535,8 +504,8 @@ static void channel_dropout_drops_whole_channels(void **state)
 {
     (void)state;
     layer *l = layer_channel_dropout(0.5);
-    tensor x = filled(SHAPE(20, 30, 3, 2), 3), dx = filled(x.shape, NAN);
-    build(l, x.shape);
+    tensor x = full(SHAPE(20, 30, 3, 2), 3), dx = full(x.shape, NAN);
+    assert_built(l, x.shape);
     tensor y = forward(l, x);
     int count = dropped(x, y);
     assert_true(count > 220 && count < 380); /* of 600: 6.5 deviations to either side */
@@ -569,8 +538,8 @@ static void channel_dropout_is_a_function_of_seed_and_step(void **state)
 {
     (void)state;
     layer *l = layer_channel_dropout(0.5);
-    tensor x = filled(SHAPE(19, 8, 2, 2), 1);
-    build(l, x.shape);
+    tensor x = full(SHAPE(19, 8, 2, 2), 1);
+    assert_built(l, x.shape);
     tensor a = dropout_at(l, x, 1, 1), b = dropout_at(l, x, 1, 2), c = dropout_at(l, x, 2, 1);
     tensor again = dropout_at(l, x, 1, 1), fewer = dropout_at(l, tensor_narrow(x, 0, 0, 11), 1, 1);
     assert_same(again, a);
@@ -611,8 +580,8 @@ static results train(layer *l, ptrdiff_t planned, ptrdiff_t images)
     tensor all = tensor_new(SHAPE(64, 4, 4, 4));
     tensor_normal(all, (random_key){ 5, 1 }, 0, 1);
     tensor x = tensor_narrow(all, 0, 0, images);
-    build(l, SHAPE(planned, 4, 4, 4));
-    tensor dy = tensor_new(SHAPE(images, 5)), y = { 0 }, dx = filled(x.shape, NAN);
+    assert_built(l, SHAPE(planned, 4, 4, 4));
+    tensor dy = tensor_new(SHAPE(images, 5)), y = { 0 }, dx = full(x.shape, NAN);
     tensor_normal(dy, (random_key){ 5, 2 }, 0, 1);
     for (uint64_t step = 1; step <= 2; step++) {
         tensor_free(y);

@@ -2,9 +2,9 @@
 # NumPy's arrays become tensors and tensors NumPy's arrays, every number of them: in all dtypes, byte orders, orders of
 # axes and versions of the format. Skipped where no python3 has NumPy.
 set -u
+. tests/tools/claims.sh
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/numpy
 mkdir -p "$tmp"
-failed=0
 
 python=
 for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
@@ -91,18 +91,6 @@ if sys.argv[1] == "write":
 else:
     compare(sys.argv[2], np.dtype(sys.argv[3]))
 END
-
-claim() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        echo "ok $name"
-    else
-        cat "$tmp/log"
-        echo "not ok $name: $(tail -n 1 "$tmp/log")"
-        failed=1
-    fi
-}
 
 # shellcheck disable=SC2086,SC2317
 both_ways() { # DTYPE LIBRARY FLAGS...

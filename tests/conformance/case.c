@@ -101,18 +101,6 @@ void expect_multiple(const char *what, tensor x, tensor expected, double scale)
 
 const char *const view_names[VIEW_KINDS] = { "plain", "nhwc", "flipped", "mixed", "broadcast" };
 
-static tensor second_axis_last(shape s)
-{
-    shape stored = { .rank = s.rank };
-    axes order = { .count = s.rank };
-    for (int i = 0; i < s.rank; i++) {
-        int at = i == 0 ? 0 : i == 1 ? s.rank - 1 : i - 1;
-        stored.n[at] = s.n[i];
-        order.axis[i] = at;
-    }
-    return tensor_permute(tensor_new(stored), order);
-}
-
 static tensor backwards(shape s)
 {
     tensor x = tensor_new(s);

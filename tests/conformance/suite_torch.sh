@@ -3,6 +3,7 @@
 # precisions, and files read by either side. What the cases are stands in torch/cases.py, how they are
 # compared in torch/parity.c. Skipped where no python3 has PyTorch.
 set -u
+. tests/tools/claims.sh
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/torch
 if [ -n "${STRIDE_TEST_TMP:-}" ]; then
     tmp=$STRIDE_TEST_TMP/torch
@@ -12,7 +13,6 @@ else
 fi
 count=30
 [ "${STRIDE_FAST:-0}" = 1 ] && count=2
-failed=0
 
 python=
 for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
@@ -25,19 +25,6 @@ if [ -z "$python" ]; then
     echo "skip torch: no ${PYTHON:-python3} imports torch (Debian: python3-torch)"
     exit 0
 fi
-
-# The log of what failed goes before its line.
-claim() { # NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >"$tmp/log" 2>&1; then
-        echo "ok $name"
-    else
-        cat "$tmp/log"
-        echo "not ok $name: $(tail -n 1 "$tmp/log")"
-        failed=1
-    fi
-}
 
 # shellcheck disable=SC2046,SC2086,SC2317
 build() { # PROGRAM LIBRARY FLAGS...

@@ -1,6 +1,6 @@
 # claims.sh: how a script of tests/ tells what it holds; sourced, with $tmp set, in the project's folder.
 #
-#     claim "NAME" COMMAND...     ok where the command succeeds; else what it said
+#     claim "NAME" COMMAND...     ok where the command succeeds; else what it said, and its last line again
 #     exit $failed
 failed=0
 
@@ -11,7 +11,7 @@ claim() { # NAME COMMAND...
         echo "ok $name"
     else
         cat "$tmp/log"
-        echo "not ok $name"
+        echo "not ok $name: $(tail -n 1 "$tmp/log")"
         failed=1
     fi
 }

@@ -1,0 +1,16 @@
+/* layer_claims.h: what tests claim of layers as they are made and built. */
+#ifndef STRIDE_TESTS_LAYER_CLAIMS_H
+#define STRIDE_TESTS_LAYER_CLAIMS_H
+
+#include "layers/layer.h"
+
+/* The layer is made, and built for this input; it is in training mode from here on. */
+void assert_built(layer *l, shape x);
+
+/* No layer is made, and this is the error. */
+void assert_refused(layer *l, const char *text);
+
+/* The layer is made but not for this input, and this is the error; frees it. */
+void assert_unbuildable(layer *l, shape x, const char *text);
+
+#endif
