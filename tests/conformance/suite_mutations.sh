@@ -45,7 +45,7 @@ compile() { # SOURCE OBJECT FLAGS...
 link() { # PROGRAM OUTPUT OBJECT...
     local program=$1 output=$2
     shift 2
-    $CC $CFLAGS "$@" "$tmp/$program.o" "$tmp/support.o" "$tmp/naive.o" "$tmp/files.o" "$tmp/arguments.o" "$LIB_DOUBLE" \
+    $CC $CFLAGS "$@" "$tmp/$program.o" "$tmp/aid/"*.o "$LIB_DOUBLE" \
         -lcmocka $LIBS -o "$output"
 }
 
@@ -87,7 +87,12 @@ check_program() { # NUMBER
     fi >"$tmp/$program.result"
 }
 
-for aid in tests/support tests/naive tests/files examples/arguments; do compile $aid.c "$tmp/${aid#*/}.o" -O1 || exit 1; done
+# What test programs share: all that is beside them and none itself.
+mkdir -p "$tmp/aid"
+for aid in tests/*.c examples/arguments.c; do
+    case $aid in */test_*) continue ;; esac
+    compile "$aid" "$tmp/aid/$(basename "$aid" .c).o" -O1 || exit 1
+done
 side_by_side build_program ${#needed[@]}
 side_by_side check_program ${#needed[@]}
 
