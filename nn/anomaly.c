@@ -3,7 +3,6 @@
 #include "nn/model.h"
 #include "nn/train.h"
 #include "nn/watch.h"
-#include "tensor/parallel.h"
 
 #include <errno.h>
 #include <math.h>
@@ -33,30 +32,6 @@ static bool has_bad(tensor x)
     return bad;
 }
 
-enum { PART = 1 << 16 }; /* elements that are worth a thread */
-
-typedef struct scan {
-    tensor flat;
-    bool bad;
-} scan;
-
-static void scan_part(ptrdiff_t i, int thread, void *context)
-{
-    (void)thread;
-    scan *s = context;
-    ptrdiff_t left = tensor_count(s->flat) - i * PART;
-    if (has_bad(tensor_narrow(s->flat, 0, i * PART, left < PART ? left : PART)))
-#pragma omp atomic write
-        s->bad = true;
-}
-
-bool anomaly_is_finite(tensor flat)
-{
-    scan s = { flat, false };
-    parallel_for(parallel_threads(), (tensor_count(flat) + PART - 1) / PART, scan_part, &s);
-    return !s.bad;
-}
-
 /* ---- the first of them ------------------------------------------------------------------------------------ */
 
 /* What is looked at, in the order in which it is computed. */
@@ -82,6 +57,17 @@ static void find_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], vo
     f->count += n;
 }
 
+/* The k-th index of a shape in row-major order. */
+static shape index_of(shape s, ptrdiff_t k)
+{
+    shape index = s;
+    for (int i = s.rank - 1; i >= 0; i--) {
+        index.n[i] = k % s.n[i];
+        k /= s.n[i];
+    }
+    return index;
+}
+
 /* Looks at x, the images of which begin with `first` of the batch; remembers what is earlier than what it knows. */
 static void look(search *s, long long when, ptrdiff_t first, tensor x, const char *what, const char *of,
                  const char *type)
@@ -89,11 +75,7 @@ static void look(search *s, long long when, ptrdiff_t first, tensor x, const cha
     if (tensor_is_null(x) || !has_bad(x)) return;
     first_bad f = { .at = -1 };
     tensor_walk(1, &x, TENSOR_ROW_MAJOR, find_row, &f);
-    shape index = x.shape;
-    for (int i = x.shape.rank - 1; i >= 0; i--) {
-        index.n[i] = f.at % x.shape.n[i];
-        f.at /= x.shape.n[i];
-    }
+    shape index = index_of(x.shape, f.at);
     if (index.rank > 0) index.n[0] += first;
     ptrdiff_t image = index.rank > 0 ? index.n[0] : 0;
     if (s->a.found && (when > s->when || (when == s->when && image >= s->image))) return;
@@ -139,6 +121,14 @@ static void look_at_parameter(const net_tensor *t, void *context)
     if (!s->a.found) look(s, time_of(s, PARAMETERS, 0), 0, t->value, "", t->name, NULL);
 }
 
+/* What the parts of a batch sum up to. */
+static void look_at_gradient(const net_tensor *t, void *context)
+{
+    search *s = context;
+    if (!s->a.found)
+        look(s, time_of(s, DERIVATIVES, 3 * s->layers), 0, t->gradient, "the gradient of ", t->name, NULL);
+}
+
 static void count_layer(layer *l, const char *path, void *context)
 {
     (void)l, (void)path;
@@ -158,7 +148,7 @@ static void take_step(net *n, tensor x, tensor target, loss l, tensor dy, search
     }
     look(s, time_of(s, LOSS, 1), 0, dy, "the derivative of the loss", NULL, NULL);
     net_zero_gradients(n);
-    net_backward(n, dy, (tensor){ 0 });
+    if (net_backward(n, dy, (tensor){ 0 }) == 0) net_visit(n, look_at_gradient, s);
 }
 
 anomaly anomaly_find(net *n, tensor x, tensor target, loss l)
@@ -180,6 +170,38 @@ anomaly anomaly_find(net *n, tensor x, tensor target, loss l)
     tensor_free(dy);
     tensor_free(states);
     return s.a;
+}
+
+/* ---- parameters by their place ------------------------------------------------------------------------------ */
+
+typedef struct place {
+    const overflow *of;
+    ptrdiff_t passed; /* parameters before this one */
+    const char *optimizer;
+    anomaly a;
+} place;
+
+static void name_parameter(const net_tensor *t, void *context)
+{
+    place *p = context;
+    if (tensor_is_null(t->gradient)) return; /* a state */
+    ptrdiff_t count = tensor_count(t->value), k = p->of->at - p->passed;
+    p->passed += count;
+    if (k < 0 || k >= count) return;
+    shape index = index_of(t->value.shape, k);
+    char kept[64] = "";
+    if (p->of->state >= 0) snprintf(kept, sizeof kept, "%s's state %d of ", p->optimizer, p->of->state);
+    p->a.found = true;
+    snprintf(p->a.text, sizeof p->a.text, "%s%s would be %g at %s, its gradient is %g", kept, t->name,
+             isnan(p->of->value) ? (double)NAN : (double)p->of->value, shape_text(index).text,
+             (double)*tensor_at(t->gradient, index));
+}
+
+anomaly anomaly_of_step(net *n, const optim *o, overflow of)
+{
+    place p = { &of, 0, o->name, { 0 } };
+    net_visit(n, name_parameter, &p);
+    return p.a;
 }
 
 /* ---- the batch, kept and taken again -------------------------------------------------------------------- */

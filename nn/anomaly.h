@@ -8,17 +8,19 @@
 
 #include "nn/loss.h"
 #include "nn/net.h"
+#include "nn/reach.h"
 
 typedef struct anomaly {
     bool found;
-    char text[256]; /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
+    char text[384]; /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
 } anomaly;
-
-bool anomaly_is_finite(tensor flat); /* of rank 1: every element; several threads share it */
 
 /* Takes the step again, with the net's parameters and its step as they are, and looks at everything. Gradients are
  * lost; parameters, states and the step stay. Not found: where it was by chance, as memory that was overwritten. */
 anomaly anomaly_find(net *n, tensor x, tensor target, loss l);
+
+/* Which parameter's it is that a step would have left without a number. */
+anomaly anomaly_of_step(net *n, const optim *o, overflow of);
 
 /* The net with the batch, for train_replay. */
 int anomaly_save(net *n, const char *path, tensor x, tensor target);

@@ -38,6 +38,23 @@ static void sgd_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, re
     }
 }
 
+/* What the gradients, at most g, become with weight decay. */
+static double decayed(const optim *o, double g, double w)
+{
+    return g + (double)(real)o->weight_decay * w;
+}
+
+static void sgd_reach(const optim *o, double lr, double g, double most[])
+{
+    double d = decayed(o, g, most[0]), move = d;
+    if (o->states) {
+        most[1] = o->momentum * most[1] + fmax(1, fabs(1 - o->dampening)) * d;
+        move = o->nesterov ? d + o->momentum * most[1] : most[1];
+    }
+    most[0] += lr * move;
+    if (move > most[0]) most[0] = move; /* at a rate of next to 0: it must be a number all the same */
+}
+
 static void adam_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)
 {
     const double t = (double)o->steps + 1;
@@ -57,6 +74,15 @@ static void adam_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, r
     }
 }
 
+static void adam_reach(const optim *o, double lr, double g, double most[])
+{
+    double d = o->decoupled ? g : decayed(o, g, most[0]);
+    most[1] = o->beta1 * most[1] + (1 - o->beta1) * d;
+    most[2] = o->beta2 * most[2] + (1 - o->beta2) * d * d;
+    if (o->decoupled) most[0] += lr * o->weight_decay * most[0];
+    most[0] += lr / (1 - o->beta1) * most[1] / (double)(real)o->epsilon;
+}
+
 static void rmsprop_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)
 {
     const real rate = (real)lr, decay = (real)o->weight_decay, momentum = (real)o->momentum;
@@ -72,6 +98,15 @@ static void rmsprop_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n
         v[i] = momentum * v[i] + d / ((real)sqrt(spread > 0 ? spread : 0) + epsilon);
         w[i] -= rate * v[i];
     }
+}
+
+static void rmsprop_reach(const optim *o, double lr, double g, double most[])
+{
+    double d = decayed(o, g, most[0]);
+    most[1] = o->beta2 * most[1] + d * d;
+    most[3] = o->beta2 * most[3] + d;
+    most[2] = o->momentum * most[2] + d / (double)(real)o->epsilon;
+    most[0] += lr * most[2];
 }
 
 /* ---- making ------------------------------------------------------------------------------------- */
@@ -107,6 +142,7 @@ optim *optim_sgd(sgd options)
 {
     optim o = { .name = "sgd",
                 .step = sgd_step,
+                .reach = sgd_reach,
                 .lr = options.lr,
                 .momentum = options.momentum,
                 .dampening = options.dampening,
@@ -133,6 +169,7 @@ static optim *make_adam(const char *name, adam options, bool decoupled)
 {
     optim o = { .name = name,
                 .step = adam_step,
+                .reach = adam_reach,
                 .lr = or_default(options.lr, 0.001),
                 .beta1 = or_default(options.beta1, 0.9),
                 .beta2 = or_default(options.beta2, 0.999),
@@ -163,6 +200,7 @@ optim *optim_rmsprop(rmsprop options)
 {
     optim o = { .name = "rmsprop",
                 .step = rmsprop_step,
+                .reach = rmsprop_reach,
                 .lr = or_default(options.lr, 0.01),
                 .beta2 = or_default(options.alpha, 0.99),
                 .epsilon = or_default(options.epsilon, 1e-8),

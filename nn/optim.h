@@ -19,6 +19,9 @@ struct optim {
     const char *name;
     /* Of n parameters w and gradients g, whose states begin at `first`; called for parts, which threads share. */
     void (*step)(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g);
+    /* How large things can get: most[0] is the most of |w|, most[1 + i] of state i, before a step with gradients of at
+     * most g, and then after it. NULL: nobody knows, and the trainer tries each step before it takes it. */
+    void (*reach)(const optim *o, double lr, double g, double most[1 + OPTIM_STATES]);
     double lr; /* the base that a schedule multiplies */
     double momentum, dampening, beta1, beta2, epsilon, weight_decay;
     bool nesterov, centered, decoupled;

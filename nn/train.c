@@ -4,6 +4,7 @@
 #include "nn/anomaly.h"
 #include "nn/checkpoint.h"
 #include "nn/progress.h"
+#include "nn/reach.h"
 #include "tensor/random.h"
 
 #include <errno.h>
@@ -23,6 +24,9 @@ typedef struct run {
     train o;
     tensor x, target, dy;     /* a batch */
     tensor best, best_states; /* parameters and states of the best epoch, where they are to be restored */
+    tensor states;            /* of the net before a step; null: it has none */
+    uint64_t net_step;        /* and its step then */
+    reach reach;
     ptrdiff_t *order;
     ptrdiff_t *picked; /* argmax of a batch */
     long steps_an_epoch;
@@ -57,6 +61,21 @@ static bool counts_hits(const loss *l, const net *n, const data *d)
     return l->classes && n->output.rank == 1 && d->y.rank == 0;
 }
 
+/* The loss would tell the place in the batch, which says little of a set that is shuffled. */
+static int check_classes(const loss *l, const net *n, const data *d, const ptrdiff_t *order, ptrdiff_t first,
+                         tensor target)
+{
+    if (!counts_hits(l, n, d)) return 0;
+    for (ptrdiff_t i = 0; i < target.shape.n[0]; i++) {
+        double class = (double)*tensor_at(target, INDEX(i));
+        if (class >= 0 && class < (double)n->output.n[0] && class == floor(class)) continue;
+        return error_set("train: sample %td is of class %g, the net tells apart %td: 0 to %td",
+                         order ? order[first + i] : first + i, isnan(class) ? (double)NAN : class,
+                         n->output.n[0], n->output.n[0] - 1);
+    }
+    return 0;
+}
+
 static int fits(const net *n, const data *d, const char *what)
 {
     if (!d || d->count < 1) return error_set("train: the %s set is %s", what, d ? "empty" : "NULL");
@@ -82,7 +101,9 @@ static int evaluate(net *n, const data *d, const loss *l, tensor x, tensor targe
     ptrdiff_t batch = x.shape.n[0];
     for (ptrdiff_t first = 0; first < d->count; first += batch) {
         ptrdiff_t count = d->count - first < batch ? d->count - first : batch;
-        if (data_batch(d, NULL, first, count, rows(x, count), rows(target, count))) return -1;
+        if (data_batch(d, NULL, first, count, rows(x, count), rows(target, count)) ||
+            check_classes(l, n, d, NULL, first, rows(target, count)))
+            return -1;
         tensor y = net_forward(n, rows(x, count), NET_PREDICT);
         double value = loss_value(*l, y, rows(target, count), (tensor){ 0 });
         if (error_text()) return -1;
@@ -148,12 +169,17 @@ static int find_place(run *r)
 
 /* ---- one step ----------------------------------------------------------------------------------- */
 
-/* Before anything has been changed by it: says where the step went wrong. */
-static int go_wrong(run *r, tensor x, tensor target, const char *format, double value)
+/* What a step that fails has changed: states that saw its batch, and the count of steps. Parameters and the optimizer
+ * change last, or not at all. */
+static void take_back(run *r)
 {
-    char what[64];
-    snprintf(what, sizeof what, format, isnan(value) ? (double)NAN : value); /* whose sign says nothing */
-    anomaly a = anomaly_find(r->n, x, target, r->o.loss);
+    if (!tensor_is_null(r->states)) tensor_copy(net_states(r->n), r->states);
+    r->n->step = r->net_step;
+}
+
+/* Before anything has been changed by it: says what went wrong in the step, and where. */
+static int go_wrong(run *r, tensor x, tensor target, const char *what, anomaly a)
+{
     bool saved = !error_text() && r->o.anomaly && anomaly_save(r->n, r->o.anomaly, x, target) == 0;
     if (error_text()) return error_within("train: %s at step %ld: ", what, r->report.step + 1);
     return error_set(
@@ -162,26 +188,48 @@ static int go_wrong(run *r, tensor x, tensor target, const char *format, double 
         r->report.lr, saved ? "; the batch is in " : "", saved ? r->o.anomaly : "");
 }
 
-static int step(run *r, ptrdiff_t first, ptrdiff_t count)
+/* The way up to the gradients went wrong: it is taken again. */
+static int find_wrong(run *r, tensor x, tensor target, const char *format, double value)
+{
+    char what[64];
+    snprintf(what, sizeof what, format, isnan(value) ? (double)NAN : value); /* whose sign says nothing */
+    take_back(r);
+    return go_wrong(r, x, target, what, anomaly_find(r->n, x, target, r->o.loss));
+}
+
+static int follow_gradients(run *r, tensor x, tensor target, double greatest)
+{
+    overflow bad;
+    if (r->o.clip_value > 0) optim_clip_value(net_gradients(r->n), r->o.clip_value);
+    if (r->o.clip_norm > 0) optim_clip_norm(net_gradients(r->n), r->o.clip_norm);
+    r->report.lr =
+        r->o.optim->lr * schedule_factor(&r->o.schedule, r->report.step, r->report.steps, r->steps_an_epoch);
+    if (reach_step(&r->reach, r->o.optim, r->report.lr, net_parameters(r->n), net_gradients(r->n), greatest,
+                   &bad))
+        return -1;
+    if (!bad.found) return 0;
+    anomaly a = anomaly_of_step(r->n, r->o.optim, bad);
+    take_back(r);
+    return go_wrong(r, x, target, "a parameter overflows", a);
+}
+
+static int take_step(run *r, ptrdiff_t first, ptrdiff_t count)
 {
     tensor x = rows(r->x, count), target = rows(r->target, count), dy = rows(r->dy, count);
-    if (data_batch(r->d, r->order + first, 0, count, x, target)) return -1;
+    if (data_batch(r->d, r->order + first, 0, count, x, target) ||
+        check_classes(&r->o.loss, r->n, r->d, r->order, first, target))
+        return -1;
     net_zero_gradients(r->n);
 
     tensor y = net_forward(r->n, x, NET_TRAIN);
     double value = loss_value(r->o.loss, y, target, dy);
     if (error_text()) return -1;
-    if (!isfinite(value)) return go_wrong(r, x, target, "the loss is %g", value);
+    if (!isfinite(value)) return find_wrong(r, x, target, "the loss is %g", value);
     if (net_backward(r->n, dy, (tensor){ 0 })) return -1;
-    if (!anomaly_is_finite(net_gradients(r->n))) {
-        r->n->step--;
-        return go_wrong(r, x, target, "a gradient is not finite, the loss is %g", value);
-    }
-    if (r->o.clip_value > 0) optim_clip_value(net_gradients(r->n), r->o.clip_value);
-    if (r->o.clip_norm > 0) optim_clip_norm(net_gradients(r->n), r->o.clip_norm);
-    r->report.lr =
-        r->o.optim->lr * schedule_factor(&r->o.schedule, r->report.step, r->report.steps, r->steps_an_epoch);
-    if (optim_step(r->o.optim, r->report.lr, net_parameters(r->n), net_gradients(r->n))) return -1;
+    double greatest = reach_greatest(net_gradients(r->n));
+    if (!isfinite(greatest))
+        return find_wrong(r, x, target, "a gradient is not finite, the loss is %g", value);
+    if (follow_gradients(r, x, target, greatest)) return -1;
 
     r->at.batch++;
     r->report.step = (long)++r->at.step;
@@ -191,6 +239,16 @@ static int step(run *r, ptrdiff_t first, ptrdiff_t count)
     if (counts_hits(&r->o.loss, r->n, r->d)) r->at.hits += count_hits(y, target, r->picked);
     r->report.training = training_score(r);
     return error_text() ? -1 : 0;
+}
+
+/* All of it, or nothing. */
+static int step(run *r, ptrdiff_t first, ptrdiff_t count)
+{
+    r->net_step = r->n->step;
+    if (!tensor_is_null(r->states)) tensor_copy(r->states, net_states(r->n));
+    if (take_step(r, first, count) == 0) return 0;
+    take_back(r);
+    return -1;
 }
 
 /* ---- one epoch ---------------------------------------------------------------------------------- */
@@ -208,6 +266,7 @@ static int train_epoch(run *r)
         at->begun = (int64_t)r->n->step;
         at->loss_sum = at->hits = at->seen = 0;
     }
+    r->reach.known = false; /* between epochs anybody may have changed the parameters */
     data_begin(r->d, (uint64_t)at->begun);
     if (!r->o.keep_order)
         random_permutation(r->order, r->d->count,
@@ -287,6 +346,10 @@ static int allocate(run *r)
     r->target = tensor_new(shape_with_batch(r->d->y, batch));
     r->dy = tensor_new(shape_with_batch(r->n->output, batch));
     if (tensor_is_null(r->x) || tensor_is_null(r->target) || tensor_is_null(r->dy)) return -1;
+    if (!tensor_is_null(net_states(r->n))) {
+        r->states = tensor_clone(net_states(r->n));
+        if (tensor_is_null(r->states)) return -1;
+    }
     if (o->patience > 0) {
         r->best = tensor_clone(net_parameters(r->n));
         r->best_states = tensor_clone(net_states(r->n));
@@ -307,6 +370,7 @@ static void release(run *r)
     tensor_free(r->dy);
     tensor_free(r->best);
     tensor_free(r->best_states);
+    tensor_free(r->states);
     free(r->picked);
     free(r->order);
 }

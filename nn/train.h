@@ -76,10 +76,10 @@ typedef struct train_result {
 } train_result;
 
 /* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a gradient that is not
- * finite. The parameters are then those before that step, the states of batch normalisation may have seen the batch, and
- * the error says where the first NaN or infinity is, of all that the step computes: which layer's output or gradient, at which
- * index. With patience the best parameters are
- * restored at the end (patience = epochs: without stopping early); without it the last ones stay. The result may be NULL. */
+ * finite, a step that would make a parameter or a state of the optimizer so. Parameters, states and the optimizer are then
+ * those before that step, and the error says where the first NaN or infinity is, of all that the step computes: which
+ * layer's output or gradient, or which parameter, at which index. With patience the best parameters are restored at the
+ * end (patience = epochs: without stopping early); without it the last ones stay. The result may be NULL. */
 int train_run(net *n, const data *d, train options, train_result *result);
 
 /* A run that ends anyhow, and is asked for again with the same options and `resume`, goes on from its last checkpoint and
@@ -93,7 +93,8 @@ int train_run(net *n, const data *d, train options, train_result *result);
  * not depend on them (constant, step). The callback is called for the epochs that end in this call. */
 
 /* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that says, as
- * the run did, where numbers go wrong; 0 where they do not, with another library, say. */
+ * the run did, where numbers go wrong; 0 where they do not: with another library, say, or where it was the optimizer's
+ * step, which is not taken again. */
 int train_replay(const char *path, loss l, net_known known);
 
 /* In inference mode, in batches of what the net is built for. */

@@ -56,7 +56,10 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
 {
     tensor_add(tensor_expand(l->grad[0], dy.shape), 1, dy);
-    if (planted.hook == GRADIENT) *tensor_at(l->grad[0], INDEX(planted.feature)) = (real)planted.value;
+    ptrdiff_t image = planted.image - l->first;
+    bool all = planted.image < 0; /* of each part of the batch */
+    if (planted.hook == GRADIENT && (all || (image >= 0 && image < x.shape.n[0])))
+        *tensor_at(l->grad[0], INDEX(planted.feature)) = (real)planted.value;
 }
 
 static const layer_type erring = {
@@ -104,21 +107,46 @@ static void tear_down(setting s)
     planted = (fault){ NOWHERE };
 }
 
-/* Which fails in its first step, with this message, and changes no parameter. */
+/* All that a step changes. */
+typedef struct before {
+    tensor parameters, states, of_optim[OPTIM_STATES];
+    uint64_t step;
+    long steps;
+} before;
+
+static before remember(setting s)
+{
+    before b = { tensor_clone(net_parameters(s.n)), tensor_clone(net_states(s.n)), .step = s.n->step,
+                 .steps = s.o->steps };
+    for (int i = 0; i < s.o->states && s.o->steps > 0; i++) b.of_optim[i] = tensor_clone(s.o->state[i]);
+    return b;
+}
+
+/* It is as it was; frees what was remembered. */
+static void nothing_has_changed(setting s, before b)
+{
+    assert_same(net_parameters(s.n), b.parameters);
+    assert_same(net_states(s.n), b.states);
+    assert_int_equal(s.n->step, b.step);
+    assert_int_equal(s.o->steps, b.steps);
+    for (int i = 0; i < s.o->states && b.steps > 0; i++) {
+        assert_same(s.o->state[i], b.of_optim[i]);
+        tensor_free(b.of_optim[i]);
+    }
+    tensor_free(b.parameters), tensor_free(b.states);
+}
+
+/* Which fails in its first step, with this message, and changes nothing. */
 static void runs_into(setting s, const char *expected, const char *where)
 {
-    tensor before = tensor_clone(net_parameters(s.n));
+    before b = remember(s);
     train o = {
         .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH, .keep_order = true, .anomaly = where
     };
     assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
     assert_string_equal(error_text(), expected);
     error_clear();
-    assert_memory_equal(tensor_data(before), tensor_data(net_parameters(s.n)),
-                        (size_t)tensor_count(before) * sizeof(real));
-    assert_int_equal(s.n->step, 0);
-    assert_int_equal(s.o->steps, 0);
-    tensor_free(before);
+    nothing_has_changed(s, b);
 }
 
 /* "train: the loss is WHAT at step 1 (epoch 1): WHERE; a smaller ..." */
@@ -163,20 +191,107 @@ static void gradients_gone_wrong_are_found_before_the_step(void **state)
     } cases[] = {
         { { BACKWARD, 18, 1, INFINITY }, "dx of layer 2.body.0 (erring) is inf at [18, 1]" },
         { { GRADIENT, 0, 3, NAN }, "the gradient of 2.body.0.weight (erring) is nan at [3]" },
+        { { GRADIENT, -1, 3, (double)REAL_MAX / 4 * 3 }, "the gradient of 2.body.0.weight is inf at [3]" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = set_up();
         planted = cases[i].f;
         train o = { .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH, .keep_order = true };
-        tensor before = tensor_clone(net_parameters(s.n));
+        before b = remember(s);
         assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
         expect_error(": %s; ", cases[i].where);
-        assert_memory_equal(tensor_data(before), tensor_data(net_parameters(s.n)),
-                            (size_t)tensor_count(before) * sizeof(real));
-        assert_int_equal(s.n->step, 0);
-        tensor_free(before);
+        nothing_has_changed(s, b);
         tear_down(s);
     }
+}
+
+/* After an epoch: remembers, and plants what makes the next step too large. */
+typedef struct late {
+    setting s;
+    before b;
+    double value;
+} late;
+
+static bool plant_late(const train_report *r, void *context)
+{
+    late *l = context;
+    l->b = remember(l->s);
+    planted = (fault){ GRADIENT, 0, 3, l->value };
+    return true;
+}
+
+/* The gradient is a number, and so is the loss: it is the optimizer's step that would make one that is none. */
+static void a_step_that_overflows_is_not_taken(void **state)
+{
+    const double most = (double)REAL_MAX, root = sqrt(most);
+    const struct {
+        optim *o;
+        double value;
+        const char *what;
+    } cases[] = {
+        { optim_sgd((sgd){ .lr = 8 }), most / 2, "2.body.0.weight would be -inf at [3], its gradient is" },
+        { optim_sgd((sgd){ .lr = 8, .momentum = 0.9 }), -most / 2,
+          "2.body.0.weight would be inf at [3], its" },
+        { optim_sgd((sgd){ .lr = 8, .momentum = 0.9, .nesterov = true }), most / 2,
+          "2.body.0.weight would be -inf at [3], its" },
+        { optim_adam((adam){ 0 }), root * 100,
+          "adam's state 1 of 2.body.0.weight would be inf at [3], its gradient is" },
+        { optim_adamw((adam){ 0 }), root * 100, "adamw's state 1 of 2.body.0.weight would be inf at [3]" },
+        { optim_rmsprop((rmsprop){ 0 }), root * 100,
+          "rmsprop's state 0 of 2.body.0.weight would be inf at [3]" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setting s = set_up();
+        optim_free(s.o), s.o = cases[i].o;
+        late l = { .s = s, .value = cases[i].value };
+        train o = { .loss = loss_cross_entropy(0),
+                    .optim = s.o,
+                    .batch = BATCH,
+                    .epochs = 2,
+                    .anomaly = file,
+                    .callback = plant_late,
+                    .context = &l };
+        about("%s, case %zu", s.o->name, i);
+        assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+        assert_non_null(error_text());
+        assert_non_null(strstr(error_text(), "train: a parameter overflows at step 3 (epoch 2): "));
+        expect_error(": %s", cases[i].what);
+        nothing_has_changed(s, l.b);
+        planted = (fault){ NOWHERE };
+        assert_int_equal(train_replay(file, o.loss, (net_known){ .types = known }), 0);
+        unlink(file);
+        tear_down(s);
+    }
+}
+
+/* Gradients of two thirds of what there is, halved by clipping, do not overflow: they are clipped before it is asked. */
+static void a_step_that_clipping_makes_small_is_taken(void **state)
+{
+    setting s = set_up();
+    planted = (fault){ GRADIENT, 0, 3, (double)REAL_MAX / 3 * 2 };
+    train o = { .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH, .clip_value = 1 };
+    s.o->lr = 100;
+    assert_int_equal(train_run(s.n, s.set, o, NULL), 0);
+    assert_int_equal(s.o->steps, 2);
+    tear_down(s);
+}
+
+/* What a loss of one's own refuses, after the batch went through the net. */
+static double refusing(const loss *l, tensor y, tensor target, tensor dy)
+{
+    error_set("loss %s: no", l->name);
+    return NAN;
+}
+
+static void a_step_whose_loss_fails_leaves_no_trace(void **state)
+{
+    setting s = set_up();
+    before b = remember(s);
+    train o = { .loss = { .name = "none", .value = refusing }, .optim = s.o, .batch = BATCH };
+    assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+    expect_error("loss none: no");
+    nothing_has_changed(s, b);
+    tear_down(s);
 }
 
 static void what_comes_in_is_looked_at_first(void **state)
@@ -262,6 +377,9 @@ int main(void)
     const struct CMUnitTest claims[] = {
         CLAIM(the_first_number_gone_wrong_is_named),
         CLAIM(gradients_gone_wrong_are_found_before_the_step),
+        CLAIM(a_step_that_overflows_is_not_taken),
+        CLAIM(a_step_that_clipping_makes_small_is_taken),
+        CLAIM(a_step_whose_loss_fails_leaves_no_trace),
         CLAIM(what_comes_in_is_looked_at_first),
         CLAIM(it_is_the_same_for_any_number_of_threads),
         CLAIM(the_batch_is_kept_and_can_be_taken_again),
