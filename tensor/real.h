@@ -3,6 +3,8 @@
  * The same source builds libstride (float) and libstride-double (double, with -DSTRIDE_DOUBLE).
  * Every file that includes this one refers to a symbol that only the matching library defines, so
  * mixing the two stops at the linker ("undefined reference to stride_precision_is_double").
+ * Denormal numbers are numbers like others: no flag of the processor that takes them for 0 is set. With AVX2 or AVX-512
+ * they were measured to cost a fifth more at most, without up to four times as much.
  * Mathematics is called by its type-generic name (<tgmath.h>): exp(x) is expf for a float. */
 #ifndef STRIDE_TENSOR_REAL_H
 #define STRIDE_TENSOR_REAL_H

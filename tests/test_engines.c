@@ -401,21 +401,49 @@ static layer *mean_of_pairs(void)
     return layer_avgpool((avgpool){ .kernel = { 2, 2 } });
 }
 
-/* No sum in another order, no product that is not rounded. */
+static layer *some_elu(void)
+{
+    return layer_elu(0.5);
+}
+
+static layer *some_leaky_relu(void)
+{
+    return layer_leaky_relu(0.25);
+}
+
+/* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them all. */
+static const double least = sizeof(real) == 4 ? 0x1p-149 : 0x1p-1074;
+static const double normal = sizeof(real) == 4 ? 0x1p-126 : 0x1p-1022;
+
+/* Zeros of both signs, numbers beside the ends of what there is and of exp, and what is none. */
+static void put_extremes(tensor x)
+{
+    const double most = (double)REAL_MAX;
+    const double extremes[] = { 0,   least, 3 * least, normal / 2, normal, 1e-30,    16,       88.7, 103.9,
+                                1e4, 1e15,  1e30,      most / 4,   most,   most / 2, INFINITY, NAN };
+    enum { EXTREMES = sizeof extremes / sizeof *extremes };
+    for (ptrdiff_t k = 0; k < tensor_count(x); k++)
+        *element(x, k) = (real)(k % 3 == 0 ? -extremes[k / 3 % EXTREMES] : extremes[k / 3 % EXTREMES]);
+}
+
+/* No sum in another order, no product that is not rounded; of extremes those that are taken element by element. */
 static void every_engine_rounds_alike(void **state)
 {
-    layer *(*const makes[])(void) = { layer_relu,  layer_relu6,   layer_gelu,     layer_silu, layer_mish,
-                                      layer_tanh,  layer_sigmoid, layer_softplus, layer_selu, layer_hardswish,
-                                      mean_of_all, mean_of_parts, mean_of_pairs };
-    for (size_t m = 0; m < sizeof makes / sizeof *makes; m++) {
+    layer *(*const makes[])(void) = { layer_relu,   layer_relu6,     layer_gelu,     layer_silu,
+                                      layer_mish,   layer_tanh,      layer_sigmoid,  layer_softplus,
+                                      layer_selu,   layer_hardswish, layer_softsign, layer_hardsigmoid,
+                                      some_elu,     some_leaky_relu, mean_of_all,    mean_of_parts,
+                                      mean_of_pairs };
+    for (size_t m = 0; m < 2 * sizeof makes / sizeof *makes; m++) {
         dice d = { { 3 } };
         tensor x = tensor_new(SHAPE(2, 3, 13, 17));
         tensor_uniform(x, (random_key){ 1, 1 }, -4, 4);
-        results plain = run_layer("generic", makes[m](), x, d);
+        if (m % 2) put_extremes(x);
+        results plain = run_layer("generic", makes[m / 2](), x, d);
         for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
             if (!available(i)) continue;
-            about("%s, layer %d", engines[i], (int)m);
-            results r = run_layer(engines[i], makes[m](), x, d);
+            about("%s, layer %d, %s", engines[i], (int)m / 2, m % 2 ? "extremes" : "small");
+            results r = run_layer(engines[i], makes[m / 2](), x, d);
             assert_same(r.y, plain.y);
             assert_same(r.dx, plain.dx);
             free_results(r);
@@ -423,6 +451,108 @@ static void every_engine_rounds_alike(void **state)
         free_results(plain);
         tensor_free(x);
     }
+    use_engine(NULL);
+}
+
+/* ---- relu and maximum, whichever comes first ------------------------------------------------------------ */
+
+/* What a layer alone makes of x and dy. */
+static results alone(layer *l, tensor x, tensor dy)
+{
+    assert_int_equal(layer_build(l, x.shape, 1), 0);
+    results r = { .y = tensor_new(l->y), .dx = tensor_new(x.shape) };
+    layer_forward(l, x, r.y);
+    if (!tensor_is_null(dy)) layer_backward(l, x, r.y, dy, r.dx);
+    layer_free(l);
+    return r;
+}
+
+/* In a sequence the maxima are taken first. Most windows have several, or none above 0. */
+static void a_relu_case(const kernel *k, dice *d)
+{
+    (void)k;
+    const maxpool o = { .kernel = { (int)roll(d, 1, 3), (int)roll(d, 1, 3) }, .stride = { 1, 2 } };
+    tensor x = roll_tensor(d, SHAPE(2, 2, roll(d, 3, 9), roll(d, 3, 20)), -2, 2);
+    if (chance(d, 50))
+        for (ptrdiff_t i = 0; i < tensor_count(x); i += roll(d, 1, 20))
+            *element(x, i) = (real)(chance(d, 50) ? NAN : chance(d, 50) ? INFINITY : -INFINITY);
+    results first = alone(layer_relu(), x, (tensor){ 0 });
+    tensor dy = roll_tensor(d, naive_maxpool_shape(o, x.shape), -5, 5);
+    results second = alone(layer_maxpool(o), first.y, dy);
+    results way_back = alone(layer_relu(), x, second.dx);
+    results both = alone(layer_sequence(layer_relu(), layer_maxpool(o)), x, dy);
+    assert_same(both.y, second.y);
+    assert_same(both.dx, way_back.dx);
+    free_results(first), free_results(second), free_results(way_back), free_results(both);
+    tensor_free(x), tensor_free(dy);
+}
+
+static void a_relu_before_a_maximum_is_as_after_it(void **state)
+{
+    each_engine(a_relu_case);
+}
+
+/* ---- denormal numbers ------------------------------------------------------------------------------------ */
+
+static layer *tiny_dense(void)
+{
+    return layer_dense((dense){ .out_features = 100, .no_bias = true });
+}
+
+static layer *tiny_convolution(void)
+{
+    return layer_conv2d(
+        (conv2d){ .out_channels = 18, .kernel = { 5, 5 }, .padding = { 2, 2 }, .no_bias = true });
+}
+
+/* y of x, and dx and dw of dy; both times `unit`. */
+static results in_units(layer *l, tensor x, real unit)
+{
+    dice d = { { 2 } };
+    assert_int_equal(layer_build(l, x.shape, 1), 0);
+    roll_elements(&d, layer_parameters(l), -3, 3);
+    tensor small = tensor_clone(x), dy = roll_tensor(&d, l->y, -3, 3);
+    results r = { .y = tensor_new(l->y), .dx = tensor_new(x.shape) };
+    tensor_scale(small, unit);
+    tensor_scale(dy, unit);
+    layer_forward(l, small, r.y);
+    tensor y = tensor_new(l->y);
+    layer_forward(l, x, y);
+    layer_backward(l, x, y, dy, r.dx);
+    r.dw = tensor_clone(layer_gradients(l));
+    tensor_free(small), tensor_free(dy), tensor_free(y), layer_free(l);
+    return r;
+}
+
+static void assert_tiny(const char *engine, layer *(*make)(void), tensor x)
+{
+    about("%s, %s", engine, shape_text(x.shape).text);
+    use_engine(engine);
+    results one = in_units(make(), x, 1), tiny = in_units(make(), x, (real)least);
+    const tensor large[] = { one.y, one.dx, one.dw }, small[] = { tiny.y, tiny.dx, tiny.dw };
+    for (int i = 0; i < 3; i++) {
+        tensor_scale(large[i], (real)least);
+        assert_same(small[i], large[i]);
+    }
+    volatile real unit = (real)least; /* nor did anybody tell the processor to */
+    assert_true(unit * 3 > unit);
+    free_results(one), free_results(tiny);
+}
+
+/* Multiples of the least number there is, times integers: as exact as integers, where nothing is taken for 0. (By
+ * Winograd's way, which divides, they are not.) */
+static void no_engine_takes_denormal_numbers_for_zero(void **state)
+{
+    dice d = { { 1 } };
+    tensor rows = roll_tensor(&d, SHAPE(70, 300), -3, 3),
+           images = roll_tensor(&d, SHAPE(2, 9, 13, 17), -3, 3);
+    for (size_t i = 0; i <= sizeof engines / sizeof *engines; i++) {
+        const char *engine = i == 0 ? "reference" : engines[i - 1];
+        if (i > 0 && !available(i - 1)) continue;
+        assert_tiny(engine, tiny_dense, rows);
+        assert_tiny(engine, tiny_convolution, images);
+    }
+    tensor_free(rows), tensor_free(images);
     use_engine(NULL);
 }
 
@@ -440,6 +570,8 @@ int main(void)
         CLAIM(every_engine_takes_means_as_defined),
         CLAIM(every_engine_pools_images_of_any_width),
         CLAIM(every_engine_rounds_alike),
+        CLAIM(a_relu_before_a_maximum_is_as_after_it),
+        CLAIM(no_engine_takes_denormal_numbers_for_zero),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);
 }

@@ -230,24 +230,69 @@ static void check_extreme(loss l, tensor y, tensor target, double value, tensor 
 /* Certain and right costs 0, certain and wrong the distance of the logits. */
 static void huge_logits_do_not_overflow(void **state)
 {
-    about("the greatest is right");
-    check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 3), 1e4, -1e4, 0), tensor_of(SHAPE(1), 0), 0,
+    const double huge[] = { 1e4, (double)(real)1e30, (double)REAL_MAX / 4 };
+    for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
+        const double h = huge[i];
+        about("%g: the greatest is right", h);
+        check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 3), h, -h, 0), tensor_of(SHAPE(1), 0), 0,
+                      tensor_of(SHAPE(1, 3), 0, 0, 0));
+        about("%g: the least is right", h);
+        check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 3), h, -h, 0), tensor_of(SHAPE(1), 1), 2 * h,
+                      tensor_of(SHAPE(1, 3), 1, -1, 0));
+        about("%g, smoothed: half of h and 0 and half of it", h); /* q = 3/4, 1/4 */
+        check_extreme(loss_cross_entropy(0.5), tensor_of(SHAPE(1, 2), h, -h), tensor_of(SHAPE(1), 0),
+                      0.25 * 2 * h, tensor_of(SHAPE(1, 2), 0.25, -0.25));
+        about("%g: two that are equal", h);
+        check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 2), -h, -h), tensor_of(SHAPE(1), 1), log(2),
+                      tensor_of(SHAPE(1, 2), 0.5, -0.5));
+        about("%g, binary: right, wrong, wrong, right", h);
+        check_extreme(loss_bce_with_logits(), tensor_of(SHAPE(4), h, h, -h, -h),
+                      tensor_of(SHAPE(4), 1, 0, 1, 0), h / 2, tensor_of(SHAPE(4), 0, 0.25, -0.25, 0));
+        about("%g, binary: half right", h);
+        check_extreme(loss_bce_with_logits(), tensor_of(SHAPE(2), h, -h), tensor_of(SHAPE(2), 0.5, 0.5),
+                      h / 2, tensor_of(SHAPE(2), 0.25, -0.25));
+        about("%g, Huber: linear far away", h);
+        check_extreme(loss_huber(2), tensor_of(SHAPE(2), h, -h), tensor_of(SHAPE(2), 0, 0), 2 * (h - 1),
+                      tensor_of(SHAPE(2), 1, -1));
+    }
+    const double most = (double)REAL_MAX;
+    about("the greatest there is");
+    check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 3), most, -most, 0), tensor_of(SHAPE(1), 0), 0,
                   tensor_of(SHAPE(1, 3), 0, 0, 0));
-    about("the least is right");
-    check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 3), 1e4, -1e4, 0), tensor_of(SHAPE(1), 1), 2e4,
-                  tensor_of(SHAPE(1, 3), 1, -1, 0));
-    about("smoothed: half of 1e4 and 0 and half of it"); /* q = 3/4, 1/4 */
-    check_extreme(loss_cross_entropy(0.5), tensor_of(SHAPE(1, 2), 1e4, -1e4), tensor_of(SHAPE(1), 0),
-                  0.25 * 2e4, tensor_of(SHAPE(1, 2), 0.25, -0.25));
-    about("two that are equal");
-    check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 2), -1e4, -1e4), tensor_of(SHAPE(1), 1), log(2),
-                  tensor_of(SHAPE(1, 2), 0.5, -0.5));
-    about("binary: right, wrong, wrong, right");
-    check_extreme(loss_bce_with_logits(), tensor_of(SHAPE(4), 1e4, 1e4, -1e4, -1e4),
-                  tensor_of(SHAPE(4), 1, 0, 1, 0), 5e3, tensor_of(SHAPE(4), 0, 0.25, -0.25, 0));
-    about("Huber: linear far away");
-    check_extreme(loss_huber(2), tensor_of(SHAPE(2), 1e4, -1e4), tensor_of(SHAPE(2), 0, 0), 2 * (1e4 - 1),
-                  tensor_of(SHAPE(2), 1, -1));
+    check_extreme(loss_bce_with_logits(), tensor_of(SHAPE(2), most, -most), tensor_of(SHAPE(2), 1, 0), 0,
+                  tensor_of(SHAPE(2), 0, 0));
+}
+
+/* Not finite, and no error: the loss tells that an output overflowed. */
+static void infinite_logits_are_told(void **state)
+{
+    const double inf = INFINITY;
+    const struct {
+        loss l;
+        double y[2], target[2];
+    } cases[] = {
+        { loss_cross_entropy(0), { inf, 0 }, { 0 } },
+        { loss_cross_entropy(0), { inf, 0 }, { 1 } },
+        { loss_cross_entropy(0), { inf, inf }, { 0 } },
+        { loss_cross_entropy(0), { -inf, -inf }, { 0 } },
+        { loss_cross_entropy(0), { -inf, 0 }, { 0 } },
+        { loss_cross_entropy(0.1), { -inf, 0 }, { 1 } },
+        { loss_bce_with_logits(), { inf, 0 }, { 0, 0 } },
+        { loss_bce_with_logits(), { -inf, 0 }, { 1, 0 } },
+        { loss_bce_with_logits(), { inf, 0 }, { 1, 0 } },
+        { loss_bce_with_logits(), { -inf, 0 }, { 0, 0 } },
+        { loss_mse(), { inf, 0 }, { 0, 0 } },
+        { loss_huber(1), { -inf, 0 }, { 0, 0 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        about("case %zu", i);
+        bool classes = cases[i].l.classes;
+        tensor y = tensor_of_list(classes ? SHAPE(1, 2) : SHAPE(2), 2, cases[i].y);
+        tensor target = tensor_of_list(SHAPE(classes ? 1 : 2), classes ? 1 : 2, cases[i].target);
+        tensor dy = tensor_new(y.shape);
+        assert_false(isfinite(loss_value(cases[i].l, y, target, dy)));
+        tensor_free(y), tensor_free(target), tensor_free(dy);
+    }
 }
 
 /* A class that is masked by -inf has probability 0: as if it were not there. */
@@ -451,6 +496,7 @@ int main(void)
         CLAIM(cross_entropy_is_as_pytorch_computes),
         CLAIM(elementwise_losses_are_as_pytorch_computes),
         CLAIM(huge_logits_do_not_overflow),
+        CLAIM(infinite_logits_are_told),
         CLAIM(a_masked_class_has_no_part_in_cross_entropy),
         CLAIM(huber_joins_smoothly),
         CLAIM(one_class_is_certain),
