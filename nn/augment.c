@@ -1,10 +1,12 @@
 /* augment.c: an affine map of the plane, drawn anew for each sample and pass; noise; a square cut out. */
 #include "nn/augment.h"
+#include "nn/owned.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What a sample draws, in this order. */
 enum { FLIP, SHEAR, ROTATION, SCALE, DOWN, RIGHT, CUT_ROW, CUT_COLUMN, DRAWS };
@@ -30,6 +32,7 @@ typedef struct augmented {
     const data *of;
     augment options;
     uint64_t pass;
+    char *prepared;
     source *spare; /* as many as there were threads at once */
 } augmented;
 
@@ -251,6 +254,7 @@ static void release(data *d)
         next = s->next;
         free_source(s);
     }
+    free(a->prepared);
     free(a);
 }
 
@@ -261,23 +265,45 @@ typedef struct limit {
     bool closed;
 } limit;
 
-static int check_options(const augment *o, shape x)
+enum { LIMITS = 7 };
+
+static void limits_of(const augment *o, shape x, limit limits[LIMITS])
 {
-    if (x.rank != 3) return error_set("data_augment: samples %s, expected [C, H, W]", shape_text(x).text);
     double side = (double)(x.n[1] < x.n[2] ? x.n[1] : x.n[2]);
-    const limit limits[] = {
+    const limit all[LIMITS] = {
         { "flip", o->flip, 1, true },           { "shear", o->shear, 90, false },
         { "rotation", o->rotation, 180, true }, { "scale", o->scale, 1, false },
         { "shift", o->shift, side, true },      { "noise", o->noise, HUGE_VAL, false },
         { "cutout", o->cutout, side, true },
     };
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
-        const limit *l = &limits[k];
+    memcpy(limits, all, sizeof all);
+}
+
+static int check_options(const augment *o, shape x)
+{
+    limit limits[LIMITS];
+    if (x.rank != 3) return error_set("data_augment: samples %s, expected [C, H, W]", shape_text(x).text);
+    limits_of(o, x, limits);
+    for (const limit *l = limits; l < limits + LIMITS; l++) {
         if (l->value >= 0 && (l->value < l->most || (l->closed && l->value == l->most))) continue;
         return error_set("data_augment: %s is %g, expected at least 0 and %s %g, of samples %s", l->name,
                          l->value, l->closed ? "at most" : "below", l->most, shape_text(x).text);
     }
     return 0;
+}
+
+/* "augment flip 0.5, rotation 10, seed 1" */
+static char *prepared(const data *of, const augment *o)
+{
+    char text[384];
+    limit limits[LIMITS];
+    limits_of(o, of->x, limits);
+    int length = snprintf(text, sizeof text, "augment");
+    for (const limit *l = limits; l < limits + LIMITS; l++)
+        if (l->value > 0)
+            length += snprintf(text + length, sizeof text - (size_t)length, " %s %.15g,", l->name, l->value);
+    snprintf(text + length, sizeof text - (size_t)length, " seed %llu", (unsigned long long)o->seed);
+    return data_prepared(of, text);
 }
 
 data *data_augment(const data *of, augment options)
@@ -289,7 +315,11 @@ data *data_augment(const data *of, augment options)
         error_set("data_augment: no memory");
         return NULL;
     }
-    *own = (augmented){ .of = of, .options = options };
+    *own = (augmented){ .of = of, .options = options, .prepared = prepared(of, &options) };
+    if (!own->prepared) {
+        free(own);
+        return NULL;
+    }
     return data_new((data){ .count = of->count,
                             .x = of->x,
                             .y = of->y,
@@ -297,5 +327,6 @@ data *data_augment(const data *of, augment options)
                             .begin = begin,
                             .release = release,
                             .own = own,
-                            .grain = of->grain < GRAIN ? of->grain : GRAIN });
+                            .grain = of->grain < GRAIN ? of->grain : GRAIN,
+                            .prepared = own->prepared });
 }

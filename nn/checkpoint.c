@@ -104,7 +104,8 @@ static json_t *terms_of(const checkpoint *c)
         json_t *value;
     } list[] = {
         { "precision", json_string(sizeof(real) == 8 ? "double" : "float") },
-        { "samples", json_integer(c->samples) },
+        { "samples", json_integer(c->samples->count) },
+        { "preparation", json_string(c->samples->prepared ? c->samples->prepared : "none") },
         { "batch", json_integer(o->batch) },
         { "drop_last", json_boolean(o->drop_last) },
         { "keep_order", json_boolean(o->keep_order) },
@@ -184,6 +185,19 @@ int checkpoint_write(const checkpoint *c)
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
+/* A term's value, of a text more than of other values: what it differs in may stand late. */
+typedef struct term_text {
+    char text[168];
+} term_text;
+
+static term_text show_term(const json_t *value)
+{
+    term_text t = { "unknown" };
+    if (json_is_string(value)) snprintf(t.text, sizeof t.text, "\"%.160s\"", json_string_value(value));
+    else if (value) snprintf(t.text, sizeof t.text, "%s", safetensors_show(value).text);
+    return t;
+}
+
 /* A run that is the same but for one of the terms is another run. */
 static int same_terms(const checkpoint *c, const char *path, const json_t *theirs)
 {
@@ -194,9 +208,8 @@ static int same_terms(const checkpoint *c, const char *path, const json_t *their
     {
         const json_t *other = json_object_get(theirs, name);
         if (!json_equal(value, other))
-            status =
-                error_set("%s: of a run with %s %s, this one has %s", path, name,
-                          other ? safetensors_show(other).text : "unknown", safetensors_show(value).text);
+            status = error_set("%s: of a run with %s %s, this one has %s", path, name, show_term(other).text,
+                               show_term(value).text);
     }
     json_decref(mine);
     return status;

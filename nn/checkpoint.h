@@ -25,7 +25,7 @@ typedef struct train_place {
 typedef struct checkpoint {
     net *net;
     const train *options; /* the file's path, the optimizer, and what the steps to come depend on */
-    ptrdiff_t samples;
+    const data *samples;  /* how many, and how they are prepared */
     long steps_an_epoch;
     tensor best, best_states; /* null: not kept */
     train_place *place;

@@ -69,6 +69,16 @@ static ptrdiff_t copied_grain(shape sample)
     return 1 + WAKING / (elements > 0 ? elements : 1);
 }
 
+char *data_prepared(const data *of, const char *more)
+{
+    const char *before = of->prepared ? of->prepared : "", *between = of->prepared ? "; " : "";
+    size_t room = strlen(before) + strlen(between) + strlen(more) + 1;
+    char *text = malloc(room);
+    if (text) snprintf(text, room, "%s%s%s", before, between, more);
+    else error_set("data: no memory to say how samples are prepared");
+    return text;
+}
+
 /* ---- of tensors ------------------------------------------------------------------------------ */
 
 typedef struct tensors {
@@ -248,7 +258,8 @@ data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count)
                             .begin = of->begin ? begin_part : NULL,
                             .release = free_own,
                             .own = own,
-                            .grain = of->grain });
+                            .grain = of->grain,
+                            .prepared = of->prepared });
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */

@@ -24,6 +24,10 @@ struct data {
     /* How many samples are work enough for one thread, where get may be called by several at once: a batch of
      * twice as many or more is fetched by all that OpenMP gives. 0: one thread only. */
     ptrdiff_t grain;
+
+    /* What becomes of the samples on their way, for people to read: "augment flip 0.5; normalize …". A checkpoint
+     * holds it, and a run with another one is another run. A set that is made of another passes it on. NULL: nothing. */
+    const char *prepared;
 };
 
 /* Of your own kind: `own` is handed to get and release. NULL on failure, with `own` released. */

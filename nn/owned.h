@@ -11,4 +11,7 @@ data *data_bytes(ptrdiff_t count, shape image, unsigned char *images, unsigned c
 /* Tensors [N, ...] and [N, ...], freed likewise. */
 data *data_owned(tensor x, tensor y);
 
+/* What a set made of `of` tells as `prepared`: its text and one more, in new memory; NULL with an error. */
+char *data_prepared(const data *of, const char *more);
+
 #endif

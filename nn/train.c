@@ -145,7 +145,7 @@ static train_score training_score(const run *r)
 
 static checkpoint checkpoint_of(run *r)
 {
-    return (checkpoint){ r->n, &r->o, r->d->count, r->steps_an_epoch, r->best, r->best_states, &r->at };
+    return (checkpoint){ r->n, &r->o, r->d, r->steps_an_epoch, r->best, r->best_states, &r->at };
 }
 
 static int keep_place(run *r)

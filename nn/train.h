@@ -89,7 +89,7 @@ int train_run(net *n, const data *d, train options, train_result *result);
  * training goes on.
  *
  * What is asked for must be what was asked for then: another net, batch, seed, optimizer, schedule, number of samples
- * (the samples themselves are not looked at), ... is refused, naming both. More epochs are welcome where the schedule does
+ * (the samples themselves are not looked at), augmentation, normalisation, ... is refused, naming both. More epochs are welcome where the schedule does
  * not depend on them (constant, step). The callback is called for the epochs that end in this call. */
 
 /* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that says, as

@@ -6,6 +6,7 @@
 
 #include "nn/augment.h"
 #include "nn/digits.h"
+#include "nn/normalize.h"
 #include "nn/save.h"
 #include "nn/train.h"
 
@@ -391,6 +392,71 @@ static void what_was_asked_otherwise_is_refused(void **state)
     data_free(digits), data_free(fewer);
 }
 
+/* The set that a run goes on with is augmented otherwise, or normalised otherwise, or is one of one's own. */
+static void samples_that_are_made_otherwise_are_refused(void **state)
+{
+    enum { KINDS = 6 };
+    const augment turned = { .rotation = 10, .seed = 3 },
+                  shifted = { .rotation = 10, .shift = 0.1, .seed = 3 };
+    const double mean[] = { 0.125, 0.25 }, deviation[] = { 0.5 };
+    data *digits = digits_new(SAMPLES, 1);
+    normalization *one = normalize_new(1, mean, deviation), *other = normalize_new(1, mean + 1, deviation);
+    data *augmented[] = { data_augment(digits, turned), data_augment(digits, shifted) };
+    data *own = data_slice(digits, 0, SAMPLES), *both = data_normalize(augmented[0], one);
+    own->prepared = "squared";
+    data *part = data_slice(both, 0, SAMPLES);
+    const struct {
+        const data *set;
+        const char *text;
+    } kinds[KINDS] = {
+        { digits, "none" },
+        { augmented[0], "augment rotation 10, seed 3" },
+        { augmented[1], "augment rotation 10, shift 0.1, seed 3" },
+        { part, "augment rotation 10, seed 3; normalize mean 0.125 deviation 0.5" },
+        { data_normalize(digits, other), "normalize mean 0.25 deviation 0.5" },
+        { own, "squared" },
+    };
+    for (int then = 0; then < KINDS; then++)
+        for (int now = 0; now < KINDS; now++) {
+            train o = { .loss = loss_cross_entropy(0), .batch = BATCH, .checkpoint = file };
+            net *first = plain(), *second = plain();
+            optim *a = sgd_plain(), *b = sgd_plain();
+            unlink(file);
+            o.optim = a;
+            assert_int_equal(train_run(first, kinds[then].set, o, NULL), 0);
+            o.optim = b, o.resume = true, o.epochs = 2;
+            assert_int_equal(train_run(second, kinds[now].set, o, NULL), then == now ? 0 : -1);
+            if (then != now)
+                expect_error("%s: of a run with preparation \"%s\", this one has \"%s\"", file,
+                             kinds[then].text, kinds[now].text);
+            net_free(first), net_free(second), optim_free(a), optim_free(b);
+        }
+    data_free((data *)kinds[4].set), data_free(part), data_free(both), data_free(own);
+    data_free(augmented[0]), data_free(augmented[1]), data_free(digits);
+    normalize_free(one), normalize_free(other);
+}
+
+/* Of many channels there is a sum to know them by, of any digit of any of them. */
+static void many_channels_are_known_by_a_sum(void **state)
+{
+    enum { CHANNELS = 5 };
+    double mean[CHANNELS] = { 1, 2, 3, 4, 5 }, deviation[CHANNELS] = { 1, 1, 1, 1, 1 };
+    tensor x = tensor_new(SHAPE(1, CHANNELS)), y = tensor_new(SHAPE(1));
+    data *set = data_tensors(x, y);
+    char texts[3][128];
+    for (int i = 0; i < 3; i++) {
+        if (i == 1) mean[4] += 1e-15 * 8;
+        if (i == 2) mean[4] = 5, deviation[2] = 1.5;
+        normalization *n = normalize_new(CHANNELS, mean, deviation);
+        data *normal = data_normalize(set, n);
+        snprintf(texts[i], sizeof texts[i], "%s", normal->prepared);
+        assert_memory_equal(texts[i], "normalize 5 channels by ", 24);
+        data_free(normal), normalize_free(n);
+    }
+    assert_true(strcmp(texts[0], texts[1]) && strcmp(texts[1], texts[2]) && strcmp(texts[0], texts[2]));
+    data_free(set), tensor_free(x), tensor_free(y);
+}
+
 /* The bytes of the file; the caller's. */
 static char *contents(size_t *size)
 {
@@ -525,6 +591,8 @@ int main(void)
         CLAIM(more_epochs_are_welcome_where_the_schedule_allows),
         CLAIM(a_checkpoint_is_a_nets_file_too),
         CLAIM(what_was_asked_otherwise_is_refused),
+        CLAIM(samples_that_are_made_otherwise_are_refused),
+        CLAIM(many_channels_are_known_by_a_sum),
         CLAIM(damaged_ones_are_refused),
         CLAIM(a_place_that_the_run_does_not_have_changes_nothing),
         CLAIM(options_that_make_no_sense_are_refused),
