@@ -219,7 +219,7 @@ trains() {
     says '320 samples to train on, 80 to validate' && says '^total' && says '^loss over epochs' && says "^saved $model" &&
         learnt validation || return
     [ "$(lines "$tmp/log.jsonl")" = 4 ] && [ "$(grep -c '^epoch [1-4]/4 .*validation accuracy' "$err")" = 4 ] || because "its epochs" || return
-    grep -q 'html>' "$tmp/run.html" || because "the report" || return
+    grep -q 'html>' "$tmp/run.html" && ! grep -q resumed "$tmp/run.html" || because "the report" || return
     cp "$out" "$tmp/first"
     ! grep -q "$(printf '\033')" "$out" "$err" || because "escapes into a file"
 }
@@ -265,11 +265,15 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
     }
     # shellcheck disable=SC2086
     succeeds $run --net "$net 10" --save "$tmp/whole" || return
-    checkpointed 2 --save "$tmp/half" --checkpoint-every 3 && checkpointed 4 --save "$tmp/rest" && cmp "$tmp/whole" "$tmp/rest" || return
+    checkpointed 2 --save "$tmp/half" --checkpoint-every 3 && checkpointed 4 --save "$tmp/rest" --report "$tmp/rest.html" && cmp "$tmp/whole" "$tmp/rest" || return
+    grep -qE 'resumed.*after step [0-9]+, from .*/run: epochs before are not shown' "$tmp/rest.html" || because "a page of a part says nothing" || return
     ! cmp -s "$tmp/half" "$tmp/whole" || because "half of it is all of it" || return
     cp "$tmp/run" "$tmp/run.before"
     checkpointed 4 --save "$tmp/rest" && says 'epochs=4 seconds=0.00' && cmp "$tmp/whole" "$tmp/rest" || because "a run that is over" || return
     succeeds eval --model "$tmp/run" --data "$digits" && says '^accuracy=' && says '^ *3 +20 ' || return
+    # shellcheck disable=SC2086
+    fails '.*/run: of a run with preparation "augment rotation 5, shift 1, seed 1; normalize mean .*", this one has "augment rotation 7' \
+        $run --net "$net 10" --rotation 7 --checkpoint "$tmp/run" --resume --save "$tmp/none" || return
     # shellcheck disable=SC2086
     fails '.*/run: of a run with lr 0.001' $run --net "$net 10" --lr 0.5 --checkpoint "$tmp/run" --resume --save "$tmp/none" &&
         cmp "$tmp/run" "$tmp/run.before" && fails '.*nowhere/run: cannot be written' $run --net "$net 10" --checkpoint "$tmp/nowhere/run" || return

@@ -244,7 +244,7 @@ static int word_length(const char *choices, int place, const char **word)
 static int write_report(job *j)
 {
     const settings *s = j->s;
-    char seed[32], samples[80], training[160];
+    char seed[32], samples[80], training[160], resumed[320] = "";
     const char *name;
     int length = word_length(SCHEDULES, s->schedule, &name);
     layer_times times = { 0 };
@@ -253,9 +253,18 @@ static int write_report(job *j)
              j->validation ? j->validation->count : 0);
     snprintf(training, sizeof training, "%s, lr %g, schedule %.*s, batches of %ld", j->optim->name,
              j->optim->lr, length, name, s->batch);
+    if (j->result.resumed > 0)
+        snprintf(resumed, sizeof resumed,
+                 "after step %ld, from %.200s: epochs before are not shown (a log has them)",
+                 j->result.resumed, s->checkpoint);
     const report_fact facts[] = {
-        { "data", j->from.text }, { "samples", samples },  { "optimizer", training },
-        { "seed", seed },         { "saved as", s->save }, { "stride", program_version() },
+        { "data", j->from.text },
+        { "samples", samples },
+        { "optimizer", training },
+        { "seed", seed },
+        { "saved as", s->save },
+        { "stride", program_version() },
+        { resumed[0] ? "resumed" : NULL, resumed },
         { NULL, NULL },
     };
     int status = layer_times_measure(&times, j->net, j->training, j->loss, 0);
