@@ -17,6 +17,7 @@
 #include "nn/save.h"
 #include "nn/schedule.h"
 #include "nn/train.h"
+#include "nn/watch.h"
 #include "tensor/error.h"
 #include "tensor/npy.h"
 #include "tensor/random.h"
