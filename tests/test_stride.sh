@@ -291,7 +291,8 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
 hints() {
     succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --save "$tmp/hint" && says 'leave it out of the network' &&
         succeeds train --net 'dense 4, softmax' --data "$digits/train.csv" --epochs 1 --loss mse --save "$tmp/hint" &&
-        ! says 'leave it out' >/dev/null && fails '.*line 1, column 1: class .*; the label option' train --net 'dense 2' --data "$tmp/words.csv"
+        ! says 'leave it out' >/dev/null && fails '--index: the net was trained on .*/train.csv: give --data' predict --model "$tmp/hint" --index 6 &&
+        fails '.*line 1, column 1: class .*; the label option' train --net 'dense 2' --data "$tmp/words.csv"
 }
 replays() {
     fails '.*; the batch is in .*/anomaly$' train --net 'dense 4' --data "$digits/train.csv" --no-normalize --loss mse --optim sgd --momentum 0 --lr 1e6 \

@@ -190,6 +190,16 @@ static int arrays(const model *m, const settings *s, const char *path, json_t *l
     return error_text() ? -1 : 0;
 }
 
+/* Without --data there is only MNIST to look for, which says nothing about a net that was trained on other data. */
+static int check_data(const model *m, const settings *s)
+{
+    static const char *const digits[] = { "MNIST", "drawn digits" };
+    const char *trained = net_note_text(m->net, "data");
+    bool alike = s->source.data || !trained;
+    for (int i = 0; i < 2 && !alike; i++) alike = strncmp(trained, digits[i], strlen(digits[i])) == 0;
+    return alike ? 0 : error_set("--index: the net was trained on %.250s: give --data", trained);
+}
+
 static int sample(const model *m, const settings *s, json_t *list)
 {
     dataset from;
@@ -199,7 +209,7 @@ static int sample(const model *m, const settings *s, json_t *list)
     long i = s->index ? strtol(s->index, &end, 10) : 0;
     if (s->index && (*end || end == s->index))
         return error_set("--index: \"%.40s\" is not a whole number", s->index);
-    if (dataset_open(&from, &options, stderr)) return -1;
+    if (check_data(m, s) || dataset_open(&from, &options, stderr)) return -1;
     const data *d = from.test ? from.test : from.train;
     tensor x = tensor_new(shape_with_batch(d->x, 1)), y = tensor_new(shape_with_batch(d->y, 1));
     if (i < 0 || i >= d->count) error_set("--index: sample %ld of %td; the first is 0", i, d->count);
