@@ -3,8 +3,10 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
+#include "examples/stride/sets.h"
 #include "nn/data.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -628,6 +630,25 @@ static void many_threads_may_ask_at_once(void **state)
     data_free(d);
 }
 
+/* ---- classes as targets -------------------------------------------------------------------------- */
+
+static void a_class_that_there_is_not_has_no_target(void **state)
+{
+    const double classes[] = { 2, 3, -1, 1.5, NAN, 1e30 };
+    enum { SAMPLES = sizeof classes / sizeof *classes };
+    tensor x = tensor_new(SHAPE(SAMPLES, 1)), y = tensor_of_list(SHAPE(SAMPLES), SAMPLES, classes);
+    tensor sample = tensor_new(SHAPE(1, 1)), target = tensor_new(SHAPE(1, 3));
+    data *set = data_tensors(x, y), *hot = set_one_hot(set, 3);
+    assert_int_equal(data_batch(hot, NULL, 0, 1, sample, target), 0);
+    assert_elements(target, 0, 0, 1);
+    for (ptrdiff_t i = 1; i < SAMPLES; i++) {
+        assert_int_equal(data_batch(hot, NULL, i, 1, sample, target), -1);
+        expect_error("sample %td: class %g, expected one from 0 to 2", i, (double)*element(y, i));
+    }
+    data_free(hot), data_free(set);
+    tensor_free(x), tensor_free(y), tensor_free(sample), tensor_free(target);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -661,6 +682,7 @@ int main(void)
         CLAIM(a_get_that_fails_is_named),
         CLAIM(an_older_error_is_not_the_samples),
         CLAIM(many_threads_may_ask_at_once),
+        CLAIM(a_class_that_there_is_not_has_no_target),
     };
     return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

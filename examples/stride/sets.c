@@ -3,6 +3,7 @@
 
 #include "tensor/random.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct part {
@@ -52,13 +53,13 @@ typedef struct hot {
 static void get_one_hot(const data *d, ptrdiff_t i, tensor x, tensor y)
 {
     const data *of = ((const hot *)d->own)->of;
-    ptrdiff_t classes = d->y.n[0], class;
+    ptrdiff_t classes = d->y.n[0];
     tensor first = tensor_select(y, 0, 0); /* holds the class for a moment */
     of->get(of, i, x, first);
-    class = (ptrdiff_t)*tensor_at(first, (shape){ 0 });
-    if (class < 0 || class >= classes)
-        error_set("sample %td has class %td, of %td classes", i, class, classes);
-    for (ptrdiff_t k = 0; k < classes; k++) *tensor_at(y, INDEX(k)) = k == class;
+    double class = (double)*tensor_at(first, (shape){ 0 });
+    if (!(class >= 0 && class < (double)classes && class == floor(class)))
+        error_set("class %g, expected one from 0 to %td", class, classes - 1);
+    for (ptrdiff_t k = 0; k < classes; k++) *tensor_at(y, INDEX(k)) = (double)k == class;
 }
 
 static void begin_one_hot(const data *d, uint64_t pass)
