@@ -438,6 +438,39 @@ static void states_and_parameters_of_blocks_have_names(void **state)
     net_free(n);
 }
 
+/* ---- norms of what does not vary ---------------------------------------------------------------- */
+
+static void check_even(layer *l, shape s, double value)
+{
+    about("%s, %s of %g", l->type->name, shape_text(s).text, value);
+    tensor x = full(s, value), dx = full(s, NAN), dy = full(s, 3), zeros = tensor_new(s);
+    assert_built(l, s);
+    layer_mode(l, true, 1, 1);
+    tensor y = forward(l, x);
+    assert_same(y, zeros);
+    layer_backward(l, x, y, dy, dx);
+    assert_same(dx, zeros);
+    layer_free(l);
+    tensor_free(x), tensor_free(y), tensor_free(dx), tensor_free(dy), tensor_free(zeros);
+}
+
+/* The mean of equal numbers is the number, exactly, and epsilon is what is divided by: 0, also of a single one. */
+static void norms_of_equal_numbers_are_zero(void **state)
+{
+    (void)state;
+    const double values[] = { 0, (double)(real)0.1, -1e4, (double)(real)1e30, (double)REAL_MAX / 64, 1e-40 };
+    const shape shapes[] = { SHAPE(1, 4), SHAPE(3, 4), SHAPE(1, 4, 1, 1), SHAPE(2, 4, 3, 5),
+                             SHAPE(2, 4, 16, 16) };
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++)
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+            check_even(layer_batchnorm((batchnorm){ 0 }), shapes[k], values[v]);
+            check_even(layer_layernorm((layernorm){ 0 }), shapes[k], values[v]);
+            check_even(layer_layernorm((layernorm){ .axes = 1 }), shapes[k], values[v]);
+            check_even(layer_groupnorm((groupnorm){ .groups = 2 }), shapes[k], values[v]);
+            check_even(layer_groupnorm((groupnorm){ .groups = 4 }), shapes[k], values[v]);
+        }
+}
+
 /* ---- softmax --------------------------------------------------------------------------------- */
 
 static void softmax_of_huge_logits_does_not_overflow(void **state)
@@ -682,6 +715,7 @@ int main(void)
         CLAIM(in_place_is_as_apart),
         CLAIM(batchnorm_of_a_single_value_a_channel),
         CLAIM(batchnorm_of_one_image),
+        CLAIM(norms_of_equal_numbers_are_zero),
         CLAIM(batchnorm_in_inference_takes_the_running_statistics_as_they_are),
         CLAIM(states_and_parameters_of_blocks_have_names),
         CLAIM(softmax_of_huge_logits_does_not_overflow),
