@@ -851,6 +851,49 @@ static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
     assert_int_equal(files_in(at("old")), 1);
 }
 
+/* Epochs before the one that is named, to the bit, but for what a log does not hold. */
+static void a_log_is_recalled(void **state)
+{
+    static const char *const names[] = { "recalled.csv", "recalled.jsonl" };
+    const train_report epochs[] = {
+        { .epoch = 1,
+          .step = 10,
+          .lr = 0.1,
+          .training = { 1.0 / 3, 0.5 },
+          .validation = { 2, NAN },
+          .best = true },
+        { .epoch = 2, .step = 20, .lr = 1e-300, .training = { DBL_MAX, NAN }, .validation = { NAN, NAN } },
+        { .epoch = 3, .step = 30, .lr = 0, .training = { 0, 1 }, .validation = { -0.1, 1 }, .best = true },
+    };
+    for (int i = 0; i < 2; i++) {
+        epoch_log *l = log_open(at(names[i]));
+        for (int k = 0; k < 3; k++) assert_int_equal(log_epoch(l, &epochs[k]), 0);
+        assert_int_equal(log_close(l), 0);
+        for (int before = 1; before <= 5; before++) {
+            history h = { 0 };
+            assert_int_equal(log_recall(at(names[i]), before, history_keep, &h), 0);
+            assert_int_equal(h.count, before <= 3 ? before - 1 : 3);
+            for (int k = 0; k < h.count; k++) {
+                const train_report *r = &h.epochs[k], *e = &epochs[k];
+                const double found[] = { r->lr, r->training.loss, r->training.accuracy, r->validation.loss,
+                                         r->validation.accuracy },
+                             expected[] = { e->lr, e->training.loss, e->training.accuracy, e->validation.loss,
+                                            e->validation.accuracy };
+                assert_int_equal(r->epoch, e->epoch);
+                assert_int_equal(r->step, e->step);
+                assert_int_equal(r->best, e->best);
+                assert_true(isnan(r->seconds));
+                for (int v = 0; v < 5; v++)
+                    assert_true(isnan(expected[v]) ? isnan(found[v]) : found[v] == expected[v]);
+            }
+            history_free(&h);
+        }
+    }
+    history h = { 0 };
+    assert_int_equal(log_recall(at("none.csv"), 2, history_keep, &h), -1);
+    expect_error("none.csv: No such file");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -875,6 +918,7 @@ int main(void)
         CLAIM(numbers_are_short),
         CLAIM(a_page_holds_the_run),
         CLAIM(a_page_that_cannot_be_written_leaves_the_old_one),
+        CLAIM(a_log_is_recalled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

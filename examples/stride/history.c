@@ -14,12 +14,18 @@ static int grow(history *h)
     return 0;
 }
 
-bool history_note(const train_report *r, void *context)
+bool history_keep(const train_report *r, void *context)
 {
     history *h = context;
     if (grow(h)) return false;
     h->epochs[h->count++] = *r;
-    return !h->log || log_epoch(h->log, r) == 0;
+    return true;
+}
+
+bool history_note(const train_report *r, void *context)
+{
+    history *h = context;
+    return history_keep(r, h) && (!h->log || log_epoch(h->log, r) == 0);
 }
 
 void history_free(history *h)

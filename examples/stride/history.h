@@ -16,6 +16,9 @@ typedef struct history {
 /* As train.callback, with a history as context: false, with an error latched, where there is no memory or the log
  * cannot be written. */
 bool history_note(const train_report *r, void *context);
+
+/* The same, without logging it: of an epoch that is logged already. */
+bool history_keep(const train_report *r, void *context);
 void history_free(history *h); /* not the log */
 
 #endif

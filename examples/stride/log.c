@@ -22,6 +22,10 @@ static void put_number(FILE *to, const void *field)
     }
     fputs(text, to);
 }
+static void set_number(void *field, double value)
+{
+    *(double *)field = value;
+}
 static json_t *json_number(const void *field)
 {
     double value = *(const double *)field;
@@ -32,6 +36,10 @@ static void put_int(FILE *to, const void *field)
 {
     fprintf(to, "%d", *(const int *)field);
 }
+static void set_int(void *field, double value)
+{
+    *(int *)field = fabs(value) < INT_MAX ? (int)value : 0;
+}
 static json_t *json_int(const void *field)
 {
     return json_integer(*(const int *)field);
@@ -41,6 +49,10 @@ static void put_long(FILE *to, const void *field)
 {
     fprintf(to, "%ld", *(const long *)field);
 }
+static void set_long(void *field, double value)
+{
+    *(long *)field = fabs(value) < 0x1p53 ? (long)value : 0;
+}
 static json_t *json_long(const void *field)
 {
     return json_integer(*(const long *)field);
@@ -49,6 +61,10 @@ static json_t *json_long(const void *field)
 static void put_bool(FILE *to, const void *field)
 {
     fputc(*(const bool *)field ? '1' : '0', to);
+}
+static void set_bool(void *field, double value)
+{
+    *(bool *)field = value == 1;
 }
 static json_t *json_bool(const void *field)
 {
@@ -60,15 +76,17 @@ static const struct column {
     size_t offset;
     void (*put)(FILE *to, const void *field);
     json_t *(*json)(const void *field);
+    void (*set)(void *field, double value); /* NaN: what is no number */
 } columns[] = {
-    { "epoch", offsetof(train_report, epoch), put_int, json_int },
-    { "step", offsetof(train_report, step), put_long, json_long },
-    { "lr", offsetof(train_report, lr), put_number, json_number },
-    { "loss", offsetof(train_report, training.loss), put_number, json_number },
-    { "accuracy", offsetof(train_report, training.accuracy), put_number, json_number },
-    { "validation_loss", offsetof(train_report, validation.loss), put_number, json_number },
-    { "validation_accuracy", offsetof(train_report, validation.accuracy), put_number, json_number },
-    { "best", offsetof(train_report, best), put_bool, json_bool },
+    { "epoch", offsetof(train_report, epoch), put_int, json_int, set_int },
+    { "step", offsetof(train_report, step), put_long, json_long, set_long },
+    { "lr", offsetof(train_report, lr), put_number, json_number, set_number },
+    { "loss", offsetof(train_report, training.loss), put_number, json_number, set_number },
+    { "accuracy", offsetof(train_report, training.accuracy), put_number, json_number, set_number },
+    { "validation_loss", offsetof(train_report, validation.loss), put_number, json_number, set_number },
+    { "validation_accuracy", offsetof(train_report, validation.accuracy), put_number, json_number,
+      set_number },
+    { "best", offsetof(train_report, best), put_bool, json_bool, set_bool },
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -194,6 +212,60 @@ static int go_back(epoch_log *l, int epoch)
     if (end == 0 && !l->json) put_names(l->to);
     l->resuming = false;
     return 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+/* An empty field has no number in it. */
+static double next_field(const char **at)
+{
+    char *end;
+    bool empty = **at == ',' || **at == '\n';
+    double value = empty ? NAN : strtod(*at, &end);
+    *at += strcspn(*at, ",\n");
+    *at += **at == ',';
+    return value;
+}
+
+static double value_of(const json_t *value)
+{
+    return json_is_boolean(value)  ? json_is_true(value)
+           : json_is_number(value) ? json_number_value(value)
+                                   : NAN;
+}
+
+static train_report report_of(const epoch_log *l, const char *line)
+{
+    train_report r = { .seconds = NAN };
+    json_t *object = l->json ? json_loads(line, 0, NULL) : NULL;
+    for (int i = 0; i < COLUMNS; i++) {
+        double value = l->json ? value_of(json_object_get(object, columns[i].name)) : next_field(&line);
+        columns[i].set((char *)&r + columns[i].offset, value);
+    }
+    json_decref(object);
+    return r;
+}
+
+int log_recall(const char *path, int before, bool (*note)(const train_report *r, void *context),
+               void *context)
+{
+    epoch_log l = { .path = (char *)path, .json = ends_in(path, ".jsonl"), .to = fopen(path, "r") };
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length = 0;
+    int epoch = 0, status = 0;
+    if (!l.to) return failed(&l);
+    while (status == 0 && (length = getline(&line, &room, l.to)) > 0 && line[length - 1] == '\n') {
+        epoch = epoch_of(&l, line);
+        if (epoch >= before) break;
+        if (epoch == 0) continue; /* the names of columns */
+        train_report r = report_of(&l, line);
+        status = note(&r, context) ? 0 : -1;
+    }
+    if (ferror(l.to) || (length < 0 && !feof(l.to))) status = failed(&l);
+    free(line);
+    fclose(l.to);
+    return status || error_text() ? -1 : 0;
 }
 
 /* ---- opening and closing ------------------------------------------------------------------------ */

@@ -21,6 +21,11 @@ epoch_log *log_open(const char *path);
  * where what is there is not a log of this kind; it is as it was. */
 epoch_log *log_resume(const char *path);
 
+/* Tells `note` what a log holds of the epochs before one; how long they took is not known, NaN. 0, or -1 with an error:
+ * where the file cannot be read, or `note` says false. */
+int log_recall(const char *path, int before, bool (*note)(const train_report *r, void *context),
+               void *context);
+
 /* 0, or -1 with an error that names the path. */
 int log_epoch(epoch_log *l, const train_report *r);
 int log_close(epoch_log *l); /* NULL is allowed */

@@ -196,10 +196,19 @@ static void await_interrupt(void)
     sigaction(SIGINT, &first, NULL);
 }
 
+/* The epochs before this one, which an earlier call ran, are in its log. */
+static int recall(job *j, int before)
+{
+    const settings *s = j->s;
+    return s->resume && s->log && j->history.count == 0 && before > 1
+               ? log_recall(s->log, before, history_keep, &j->history)
+               : 0;
+}
+
 static bool after_epoch(const train_report *r, void *context)
 {
     job *j = context;
-    return history_note(r, &j->history) && !interrupted;
+    return recall(j, r->epoch) == 0 && history_note(r, &j->history) && !interrupted;
 }
 
 static int learn(job *j)
@@ -229,7 +238,7 @@ static int learn(job *j)
                            &j->result);
     int closed = log_close(j->log);
     j->log = NULL;
-    return status || closed ? -1 : 0;
+    return status || closed ? -1 : recall(j, j->result.epochs + 1);
 }
 
 /* ---- what is left behind ----------------------------------------------------------------------- */
@@ -253,7 +262,7 @@ static int write_report(job *j)
              j->validation ? j->validation->count : 0);
     snprintf(training, sizeof training, "%s, lr %g, schedule %.*s, batches of %ld", j->optim->name,
              j->optim->lr, length, name, s->batch);
-    if (j->result.resumed > 0)
+    if (j->result.resumed > 0 && (j->history.count == 0 || j->history.epochs[0].epoch > 1))
         snprintf(resumed, sizeof resumed,
                  "after step %ld, from %.200s: epochs before are not shown (a log has them)",
                  j->result.resumed, s->checkpoint);
