@@ -26,7 +26,7 @@ struct data {
     ptrdiff_t grain;
 
     /* What becomes of the samples on their way, for people to read: "augment flip 0.5; normalize …". A checkpoint
-     * holds it, and a run with another one is another run. A set that is made of another passes it on. NULL: nothing. */
+     * holds it, and a run with another one is another run. A set made of another passes it on. NULL: nothing. */
     const char *prepared;
 };
 

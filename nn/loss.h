@@ -4,9 +4,9 @@
  * null, overwrites dy (of y's shape) with its derivative by y. Sums are taken in double. A wrong shape or
  * a class out of range gives NaN and an error, and leaves dy alone.
  *
- * Logits may be as large as a real can be: value and derivative are then those of the limit. Infinite ones are an overflow,
- * and make the value infinite or NaN, so that a run ends: but for -inf in cross-entropy without smoothing, which leaves a
- * class out. */
+ * Logits may be as large as a real can be: value and derivative are then those of the limit. Infinite ones are an
+ * overflow, and make the value infinite or NaN, so that a run ends: but for -inf in cross-entropy without smoothing,
+ * which leaves a class out. */
 #ifndef STRIDE_NN_LOSS_H
 #define STRIDE_NN_LOSS_H
 

@@ -20,8 +20,8 @@ typedef struct overflow {
     real value;
 } overflow;
 
-/* optim_step, where gradients are at most `greatest`. Of what overflows nothing is changed, neither parameters nor states:
- * `bad` says what, and no error is set. Other errors are -1. */
+/* optim_step, where gradients are at most `greatest`. Where something overflows nothing is changed, neither parameters
+ * nor states: `bad` says what, and no error is set. Other errors are -1. */
 int reach_step(reach *r, optim *o, double lr, tensor parameters, tensor gradients, double greatest,
                overflow *bad);
 

@@ -76,8 +76,8 @@ typedef struct train_result {
 } train_result;
 
 /* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a gradient that is not
- * finite, a step that would make a parameter or a state of the optimizer so. Parameters, states and the optimizer are then
- * those before that step, and the error says where the first NaN or infinity is, of all that the step computes: which
+ * finite, a step that would make a parameter or a state of the optimizer so. Parameters, states and the optimizer are
+ * then those before that step, and the error says where the first NaN or infinity is, of all that the step computes: which
  * layer's output or gradient, or which parameter, at which index. With patience the best parameters are restored at the
  * end (patience = epochs: without stopping early); without it the last ones stay. The result may be NULL. */
 int train_run(net *n, const data *d, train options, train_result *result);
@@ -89,8 +89,9 @@ int train_run(net *n, const data *d, train options, train_result *result);
  * training goes on.
  *
  * What is asked for must be what was asked for then: another net, batch, seed, optimizer, schedule, number of samples
- * (the samples themselves are not looked at), augmentation, normalisation, ... is refused, naming both. More epochs are welcome where the schedule does
- * not depend on them (constant, step). The callback is called for the epochs that end in this call. */
+ * (the samples themselves are not looked at), augmentation, normalisation, ... is refused, naming both. More epochs are
+ * welcome where the schedule does not depend on them (constant, step). The callback is called for the epochs that end in
+ * this call. */
 
 /* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that says, as
  * the run did, where numbers go wrong; 0 where they do not: with another library, say, or where it was the optimizer's

@@ -264,7 +264,7 @@ static void a_step_that_overflows_is_not_taken(void **state)
     }
 }
 
-/* Gradients of two thirds of what there is, halved by clipping, do not overflow: they are clipped before it is asked. */
+/* It is asked for whether a step overflows when gradients have been clipped. */
 static void a_step_that_clipping_makes_small_is_taken(void **state)
 {
     setting s = set_up();

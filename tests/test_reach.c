@@ -1,7 +1,7 @@
 /* test_reach.c: a step of an optimizer is taken as it is, or not at all where something would overflow.
  *
- * The oracle is the step itself, on a copy: reach_step changes what it changes, to the bit, where all of that is finite,
- * and nothing elsewhere. */
+ * The oracle is the step itself, on a copy: reach_step changes what it changes, to the bit, where all of that is
+ * finite, and nothing elsewhere. */
 #include "tests/support.h"
 
 #include "nn/reach.h"
