@@ -301,15 +301,15 @@ static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t de
 {
     real copy[DEPTH * KERNEL_WIDE * MOST_LANES] __attribute__((aligned(64)));
     ptrdiff_t place[DEPTH], part, tall;
-    do {
+    for (;; step += part, offset += part, add = true) {
         part = share(depth, DEPTH);
         panel p = panel_of(k, rows, wide, part, b, offset, copy, place);
         for (ptrdiff_t i = 0; i < rows; i += tall) {
             tall = share(rows - i, k->tall[wide - 1]);
             k->tile[tall - 1][wide - 1](part, a, row + i, step, p.b, p.offset, c + i * pitch, pitch, add);
         }
-        depth -= part, step += part, offset += part, add = true;
-    } while (depth > 0);
+        if ((depth -= part) == 0) return; /* of depth 0 there are no tables */
+    }
 }
 
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
