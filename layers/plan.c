@@ -391,12 +391,14 @@ static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *nee
     return -1;
 }
 
-/* What the layers of another tree have, these have too. */
-static void adopt(layer *l, const layer *of)
+/* What the layers of another tree have, these have too: a plan that needs something else is refused. */
+static void adopt(layer *l, const layer *of, layer_run *run)
 {
+    l->run = run;
+    l->params = of->params, l->states = of->states;
     for (int i = 0; i < l->params; i++) l->param[i] = of->param[i];
     for (int i = 0; i < l->states; i++) l->state[i] = of->state[i];
-    for (int i = 0; i < l->children; i++) adopt(l->child[i], of->child[i]);
+    for (int i = 0; i < l->children; i++) adopt(l->child[i], of->child[i], run);
 }
 
 int layer_build(layer *root, shape x, uint64_t seed)
@@ -441,14 +443,13 @@ int layer_build_shared(layer *clone, shape x, const layer *of)
 {
     if (!clone || !of || !of->run || of->run->root != of || clone->run)
         return error_set("layer_build_shared: expected a clone that is not built, of a tree that is");
-    layer_run *run = clone->run = calloc(1, sizeof *run);
+    layer_run *run = calloc(1, sizeof *run);
     if (!run) return error_set("layer_build_shared: no memory");
     *run = (layer_run){
         .root = clone, .borrows = true, .parameters = of->run->parameters, .states = of->run->states
     };
-    if (layer_build(clone, x, 0)) return -1;
-    adopt(clone, of);
-    return 0;
+    adopt(clone, of, run);
+    return layer_build(clone, x, 0);
 }
 
 /* ---- what was handed out ----------------------------------------------------------------------- */

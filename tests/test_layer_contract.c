@@ -368,6 +368,29 @@ static void another_batch_size_keeps_the_parameters(void **state)
     layer_free(l);
 }
 
+/* Built alone first; then it and what it learnt are part of a net, whose memory it shares. */
+static void a_layer_that_was_built_alone_brings_its_parameters_and_states(void **state)
+{
+    (void)state;
+    dice d = { { 1 } };
+    layer *l = layer_batchnorm((batchnorm){ 0 }), *alone = layer_dense((dense){ .out_features = 5 });
+    assert_built(l, SHAPE(3, 2));
+    assert_built(alone, SHAPE(3, 2));
+    roll_elements(&d, layer_parameters(l), -9, 9);
+    roll_elements(&d, layer_states(l), 1, 9);
+    tensor w = tensor_clone(layer_parameters(l)), s = tensor_clone(layer_states(l));
+    tensor v = tensor_clone(layer_parameters(alone));
+    layer *whole = layer_sequence(l, alone, layer_dense((dense){ .out_features = 3 }));
+    assert_built(whole, SHAPE(4, 2));
+    ptrdiff_t own = tensor_count(w), others = tensor_count(v);
+    assert_same(tensor_narrow(layer_parameters(whole), 0, 0, own), w);
+    assert_same(tensor_narrow(layer_parameters(whole), 0, own, others), v);
+    assert_same(layer_states(whole), s);
+    assert_ptr_equal(tensor_data(l->param[0]), tensor_data(layer_parameters(whole)));
+    tensor_free(w), tensor_free(s), tensor_free(v);
+    layer_free(whole);
+}
+
 /* A convolution's parameters do not depend on the image's size. */
 static void another_image_size_keeps_the_parameters_of_a_convolution(void **state)
 {
@@ -1159,6 +1182,58 @@ static void every_hook_sees_every_image_once_in_pieces_of_a_fixed_size(void **st
     check_pieces(&five, 512, 500, 5);
 }
 
+/* y = w_0 x, and the gradient of every w is the sum of dy x, of which each image is a chunk. */
+enum { MANY_WEIGHTS = (1 << 22) / 16 + 1 }; /* more than 16 chunks may have gradients of their own for */
+
+static int many_plan(layer *l, shape x, shape *y)
+{
+    *y = x;
+    return layer_parameter(l, "weight", SHAPE(MANY_WEIGHTS), (layer_init){ .constant = 2 });
+}
+static void many_forward(layer *l, tensor x, tensor y)
+{
+    tensor_copy(y, x);
+    tensor_multiply(y, tensor_expand(tensor_narrow(l->param[0], 0, 0, 1), y.shape));
+}
+static void many_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)x, (void)y;
+    many_forward(l, dy, dx);
+}
+static void many_gradient(layer *l, tensor x, tensor y, tensor dy)
+{
+    (void)y;
+    real sum = *element(x, 0) * *element(dy, 0), *grad = tensor_data(l->grad[0]);
+    for (ptrdiff_t i = 0; i < MANY_WEIGHTS; i++) grad[i] += sum;
+}
+
+static void gradients_too_large_for_each_chunk_are_added_one_after_another(void **state)
+{
+    (void)state;
+    static const layer_type many = { "many",
+                                     .chunk = 1,
+                                     .plan = many_plan,
+                                     .forward = many_forward,
+                                     .backward = many_backward,
+                                     .gradient = many_gradient };
+    dice d = { { 4 } };
+    layer *l = layer_new(&many, NULL, 0, NULL);
+    tensor x = roll_tensor(&d, SHAPE(16, 1), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
+    tensor y = full(x.shape, 0), dx = full(x.shape, 0), twice = tensor_clone(dy);
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < 16; i++) sum += (double)(*element(x, i) * *element(dy, i));
+    tensor_scale(twice, 2);
+    assert_built(l, x.shape);
+    layer_forward(l, x, y);
+    layer_backward(l, x, y, dy, dx);
+    assert_all(layer_gradients(l), sum);
+    assert_same(dx, twice);
+    layer_backward(l, x, y, dy, (tensor){ 0 });
+    assert_all(layer_gradients(l), 2 * sum);
+    tensor_free(x), tensor_free(y), tensor_free(dy), tensor_free(dx), tensor_free(twice);
+    layer_free(l);
+}
+
 static void hooks_of_a_whole_batch_see_it_at_once(void **state)
 {
     (void)state;
@@ -1420,6 +1495,7 @@ int main(void)
         CLAIM(a_built_net_is_freed_whole),
         CLAIM(a_child_is_not_built_apart_and_its_net_still_works),
         CLAIM(another_batch_size_keeps_the_parameters),
+        CLAIM(a_layer_that_was_built_alone_brings_its_parameters_and_states),
         CLAIM(another_image_size_keeps_the_parameters_of_a_convolution),
         CLAIM(a_shape_that_needs_other_parameters_is_refused),
         CLAIM(a_net_works_again_after_a_shape_was_refused),
@@ -1442,6 +1518,7 @@ int main(void)
         CLAIM(a_type_of_ones_own_runs_like_any_other),
         CLAIM(a_type_of_ones_own_gives_the_same_for_any_number_of_threads),
         CLAIM(every_hook_sees_every_image_once_in_pieces_of_a_fixed_size),
+        CLAIM(gradients_too_large_for_each_chunk_are_added_one_after_another),
         CLAIM(hooks_of_a_whole_batch_see_it_at_once),
         CLAIM(hooks_of_a_whole_batch_have_the_memory_of_the_images_at_hand),
         CLAIM(errors_of_hooks_in_any_thread_come_to_the_caller),

@@ -309,6 +309,7 @@ static const bad_header bad_headers[] = {
     { C_ORDER("|u1", "(4294967296, 4294967296, 6)"), "needs more bytes than can be addressed" },
     { C_ORDER("|u1", "(0, 4294967296, 4294967296)"), "needs more bytes than can be addressed" },
     { C_ORDER("<f8", "(1152921504606846000,)"), "[1152921504606846000]" },
+    { C_ORDER("<f8", "(1152921504606847000,)"), "[1152921504606847000]" }, /* float can, its bytes cannot */
     { C_ORDER("|u1", "(576460752303423000,)"),
       "truncated: 6 bytes of elements, shape [576460752303423000] has 576460752303423000" },
     { C_ORDER("|u1", "(7,)"), "truncated: 6 bytes of elements, shape [7] has 7" },

@@ -3,10 +3,9 @@
 
 #include "layers/layers.h"
 #include "nn/gradcheck.h"
-#include "nn/loss.h"
-#include "nn/net.h"
-#include "nn/optim.h"
+#include "nn/train.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +22,106 @@ static void a_type_that_holds_none_holds_none(void **state)
     expect_error("flatten: holds 1 layers, expected 0");
     layer_free(flatten);
 }
+
+static void a_layer_is_held_once(void **state)
+{
+    layer *l = layer_relu();
+    assert_null(layer_sequence(l, layer_tanh(), l));
+    expect_error("sequence: layer 2 (relu) is part of a net already");
+    layer *holder = layer_sequence(l = layer_relu());
+    assert_null(layer_residual(l));
+    expect_error("residual: layer 0 (relu) is part of a net already");
+    layer_free(holder);
+}
+
+/* ---- types of one's own ------------------------------------------------------------------------------ */
+
+static void no_forward(layer *l, tensor x, tensor y) {}
+static void no_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx) {}
+
+static int one_for_each_feature(layer *l, shape x, shape *y)
+{
+    *y = x;
+    for (ptrdiff_t i = 0; i < x.n[1]; i++)
+        if (layer_parameter(l, "weight", SHAPE(1), (layer_init){ 0 })) return -1;
+    return 0;
+}
+static int batch_only(layer *l, shape x, shape *y)
+{
+    *y = SHAPE(x.n[0]);
+    return 0;
+}
+static int as_wide_as_can_be(layer *l, shape x, shape *y)
+{
+    *y = SHAPE(1, PTRDIFF_MAX / (ptrdiff_t)sizeof(real) - 4096);
+    return 0;
+}
+
+static const layer_field unknown[] = { { "size", (layer_field_kind)9, 0 }, { 0 } };
+static const layer_type odd = { "odd", sizeof(int), unknown, 0, batch_only, no_forward, no_backward },
+                        counting = { "counting", .plan = one_for_each_feature, .forward = no_forward,
+                                     .backward = no_backward },
+                        flat = { "flat", .plan = batch_only, .forward = no_forward, .backward = no_backward },
+                        wide = { "wide", .plan = as_wide_as_can_be, .forward = no_forward,
+                                 .backward = no_backward };
+
+static layer *of(const layer_type *type)
+{
+    return layer_new(type, NULL, 0, NULL);
+}
+
+static void a_field_of_an_unknown_kind_is_refused(void **state)
+{
+    assert_null(of(&odd));
+    expect_error("odd: field size is of unknown kind 9");
+}
+
+static void other_parameters_for_another_input_are_refused(void **state)
+{
+    layer *l = of(&counting);
+    assert_int_equal(layer_build(l, SHAPE(2, 3), 1), 0);
+    assert_int_equal(layer_build(l, SHAPE(2, 4), 1), -1);
+    expect_error("counting: an input of [2, 4] needs 4 parameters and 0 states, it has 3 and 0");
+    layer_free(l);
+}
+
+static void assert_unplanned(layer *l, shape x, const char *text)
+{
+    shape y;
+    assert_non_null(l);
+    assert_int_equal(layer_plan(l, x, &y), -1);
+    expect_error("%s", text);
+    layer_free(l);
+}
+
+static void branches_and_bodies_must_fit(void **state)
+{
+    layer *branches[] = { of(&wide), of(&wide), of(&wide), of(&wide), of(&wide),
+                          of(&wide), of(&wide), of(&wide), of(&wide) };
+    assert_unplanned(layer_concat_of(9, branches), SHAPE(1, 3), "concat: too many channels");
+    assert_unplanned(layer_concat(layer_relu(), of(&flat)), SHAPE(2, 3),
+                     "concat: branch 1 makes [2], expected [N, C, ...]");
+    layer *residual = layer_residual(layer_relu());
+    assert_unplanned(layer_new(residual->type, NULL, 0, NULL), SHAPE(2, 3),
+                     "residual: holds 0 layers, expected a body and perhaps a projection");
+    layer_free(residual);
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------- */
+
+static void sizes_near_the_ends_of_their_types_are_refused(void **state)
+{
+    const int most = INT_MAX;
+    conv_transpose2d far = { 1, { 1, 1 }, .stride = { most, 1 } },
+                     wide_kernel = { 1, { most, 1 }, .dilation = { most, 1 } };
+    assert_unplanned(layer_conv_transpose2d(far), SHAPE(1, 1, PTRDIFF_MAX / 16, 1), "is too large");
+    assert_unplanned(layer_conv_transpose2d(wide_kernel), SHAPE(1, 1, 5, 5), "is too large");
+    assert_unplanned(layer_maxpool((maxpool){ .kernel = { most, most } }), SHAPE(1, 1, most / 2, most / 4),
+                     "maxpool: kernel");
+    assert_unplanned(layer_maxpool((maxpool){ 0 }), SHAPE(1, 1, most, most / 8), "places");
+}
+
+/* ---- options ----------------------------------------------------------------------------------------- */
 
 static void align_corners_is_for_what_is_interpolated(void **state)
 {
@@ -53,6 +152,57 @@ static void a_bound_below_zero_is_refused(void **state)
     tensor_free(g);
 }
 
+static void sharing_wants_a_clone_and_what_it_is_of(void **state)
+{
+    layer *built = layer_dense((dense){ .out_features = 2 }), *clone = layer_clone(built);
+    const char *expected = "layer_build_shared: expected a clone that is not built, of a tree that is";
+    assert_int_equal(layer_build_shared(clone, SHAPE(1, 3), built), -1);
+    expect_error("%s", expected);
+    assert_int_equal(layer_build(built, SHAPE(1, 3), 1), 0);
+    assert_int_equal(layer_build_shared(clone, SHAPE(1, 3), NULL), -1);
+    expect_error("%s", expected);
+    assert_int_equal(layer_build_shared(clone, SHAPE(2, 3), built), 0);
+    assert_ptr_equal(tensor_data(clone->param[0]), tensor_data(built->param[0]));
+    assert_int_equal(layer_build_shared(clone, SHAPE(1, 3), built), -1);
+    expect_error("%s", expected);
+    layer_free(clone), layer_free(built);
+}
+
+static void a_clone_for_which_the_parameters_do_not_do_is_refused(void **state)
+{
+    layer *own[] = { of(&counting), layer_sequence(of(&counting)), layer_dense((dense){ .out_features = 2 }),
+                     layer_sequence(layer_dense((dense){ .out_features = 2 })) };
+    const char *const expected[] = { "needs 4 parameters", "needs 4 parameters", "weight is [2, 3]",
+                                     "weight is [2, 3]" };
+    for (int i = 0; i < 4; i++) {
+        layer *clone = layer_clone(own[i]);
+        assert_int_equal(layer_build(own[i], SHAPE(1, 3), 1), 0);
+        assert_int_equal(layer_build_shared(clone, SHAPE(1, 4), own[i]), -1);
+        expect_error("%s", expected[i]);
+        layer_free(clone), layer_free(own[i]);
+    }
+}
+
+/* ---- training ---------------------------------------------------------------------------------------- */
+
+static void training_wants_samples_that_leave_an_axis_and_a_validation_that_is_finite(void **state)
+{
+    net *n = net_new(SHAPE(3), layer_dense((dense){ .out_features = 2 }));
+    optim *o = optim_sgd((sgd){ .lr = 0.1 });
+    tensor x = tensor_new(SHAPE(4, 3)), y = tensor_new(SHAPE(4, 2)), far = tensor_new(SHAPE(4, 3));
+    tensor_fill(far, (real)NAN);
+    data *good = data_tensors(x, y), *bad = data_tensors(far, y), deep = *good;
+    train options = { .loss = loss_mse(), .optim = o, .epochs = 1, .batch = 2 };
+    deep.x.rank = TENSOR_MAX_RANK;
+    assert_int_equal(train_run(n, &deep, options, NULL), -1);
+    expect_error("of the training set leave no axis for the batch");
+    options.validation = bad;
+    assert_int_equal(train_run(n, good, options, NULL), -1);
+    expect_error("train: the validation loss is");
+    data_free(good), data_free(bad), optim_free(o), net_free(n);
+    tensor_free(x), tensor_free(y), tensor_free(far);
+}
+
 static void a_check_of_a_net_wants_its_input(void **state)
 {
     net *n = net_new(SHAPE(3), layer_dense((dense){ .out_features = 2 }));
@@ -69,8 +219,16 @@ int main(void)
     const struct CMUnitTest claims[] = {
         CLAIM(a_layer_of_no_type_is_refused),
         CLAIM(a_type_that_holds_none_holds_none),
+        CLAIM(a_layer_is_held_once),
+        CLAIM(a_field_of_an_unknown_kind_is_refused),
+        CLAIM(other_parameters_for_another_input_are_refused),
+        CLAIM(branches_and_bodies_must_fit),
+        CLAIM(sizes_near_the_ends_of_their_types_are_refused),
         CLAIM(align_corners_is_for_what_is_interpolated),
         CLAIM(a_bound_below_zero_is_refused),
+        CLAIM(sharing_wants_a_clone_and_what_it_is_of),
+        CLAIM(a_clone_for_which_the_parameters_do_not_do_is_refused),
+        CLAIM(training_wants_samples_that_leave_an_axis_and_a_validation_that_is_finite),
         CLAIM(a_check_of_a_net_wants_its_input),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);

@@ -1328,6 +1328,31 @@ static void two_tensors_of_one_name_are_not_written(void **state)
     tensor_free(x);
 }
 
+/* PyTorch's batch normalisation counts batches, which matters only where it has no momentum. */
+static void a_count_of_batches_is_passed_over(void **state)
+{
+    (void)state;
+    net *n = net_new(SHAPE(2), layer_dense((dense){ .out_features = 1 }));
+    tensor w = tensor_new(SHAPE(1, 2)), b = tensor_new(SHAPE(1)), count = tensor_new((shape){ 0 });
+    const safetensors_item theirs[] = { { "0.weight", w },
+                                        { "0.bias", b },
+                                        { "1.num_batches_tracked", count } },
+                           odd[] = { theirs[0], theirs[1], { "num_batches_tracked", count } };
+    json_t *metadata = json_object();
+    assert_int_equal(net_build(n, 1, 1), 0);
+    tensor_fill(w, 3);
+    assert_int_equal(safetensors_write(in_folder("theirs"), 3, theirs, metadata), 0);
+    assert_int_equal(net_load_tensors(n, in_folder("theirs")), 0);
+    assert_elements(net_find(n, "0.weight"), 3, 3);
+    assert_int_equal(safetensors_write(in_folder("theirs"), 3, odd, metadata), 0);
+    assert_int_equal(net_load_tensors(n, in_folder("theirs")), -1);
+    expect_error("tensor num_batches_tracked is not one of the net's");
+    unlink(in_folder("theirs"));
+    json_decref(metadata);
+    tensor_free(w), tensor_free(b), tensor_free(count);
+    net_free(n);
+}
+
 static void views_are_written_and_read_in_their_own_order(void **state)
 {
     (void)state;
@@ -1525,6 +1550,7 @@ int main(void)
         CLAIM(as_deep_as_may_be_comes_back),
         CLAIM(what_is_written_is_what_the_format_says),
         CLAIM(every_float_of_other_programs_is_read),
+        CLAIM(a_count_of_batches_is_passed_over),
         CLAIM(views_are_written_and_read_in_their_own_order),
         CLAIM(damaged_files_are_refused_with_the_reason),
         CLAIM(the_headers_length_is_checked_before_anything_is_allocated),
