@@ -545,17 +545,15 @@ check-memory: $(filter %/test_step,$(call tests,float)) ## valgrind on one train
 # Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and stands in
 # for BLAS. No threads of OpenMP, no ONNX and no pictures.
 MSAN_OUT  = $(BUILD)/memory-undefined
-MSAN_AID  = $(MSAN_OUT)/instrumented.o
-MSAN_WRAP = malloc realloc aligned_alloc free
-MSAN_MAKE = $(MAKE) CC=clang SANITIZE=memory,undefined OPENMP=-Wno-unknown-pragmas ONNX_PROTO= \
-    ONNX_MISSING='and protoc-c (protobuf-c-compiler)' \
-    LIBS=$(call quoted,$(abspath $(MSAN_AID)) -ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%))
+MSAN_WRAP = malloc realloc aligned_alloc free layer_forward layer_backward layer_forward_chain layer_backward_chain
+MSAN_MAKE = CC=clang SANITIZE=memory,undefined OPENMP=-Wno-unknown-pragmas ONNX_PROTO= \
+    ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
+    LIBS='-ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%)'
 MSAN_TESTS = $(filter-out %/test_pictures %/test_onnx,$(foreach p,float double,$(TESTS:%.c=$(MSAN_OUT)/$p/%)))
 check-msan: ## the tests under clang's memory sanitizer, which finds what is read before it was written
 	@mkdir -p $(MSAN_OUT)
-	@if clang -std=c11 -g -O1 -fsanitize=memory,undefined -fno-sanitize-recover=all $(LIB_CFLAGS) \
-	     -c tests/memory/instrumented.c -o $(MSAN_AID) 2>$(BUILD)/msan-probe.log; \
-	 then rm -f $(MSAN_TESTS); $(MSAN_MAKE) $(MSAN_TESTS) $(call in_log,$@,tests built for the memory sanitizer); \
+	@if echo 'int main(void) { return 0; }' | clang -fsanitize=memory -x c - -o $(BUILD)/probe 2>/dev/null && $(BUILD)/probe; \
+	 then rm -f $(MSAN_TESTS); $(MAKE) $(MSAN_MAKE) $(MSAN_TESTS) $(call in_log,$@,tests built for the memory sanitizer); \
 	     STRIDE_FAST=1 MSAN_OPTIONS=poison_in_malloc=0:poison_in_free=0:allocator_may_return_null=1 \
 	     tests/tools/flavours.sh msan $(MSAN_OUT)/flavours $(abspath $(MSAN_TESTS)); \
 	 else echo 'skip tests under the memory sanitizer: clang does not have it here (make deps-check)'; fi

@@ -3,9 +3,12 @@
  * It follows every byte from where it is written, and does not see what such a library writes. Matrix products are
  * done here, plainly, in place of BLAS. Memory that libraries allocate counts as written (MSAN_OPTIONS has
  * poison_in_malloc=0 and poison_in_free=0), ours does not: our calls of malloc, aligned_alloc, realloc and free come
- * here (-Wl,--wrap), and what they give is marked as unwritten. What libraries write into our memory is marked as written. So what is read of
- * theirs is never complained of; whatever our own code leaves unwritten and then depends on is. */
+ * here (-Wl,--wrap), and what they give is marked as unwritten. What libraries write into our memory is marked as
+ * written. So what is read of theirs is never complained of; whatever our own code leaves unwritten and then depends on
+ * is. Nor is what a layer finds in its scratch written, whoever had it before. */
 #define _GNU_SOURCE /* RTLD_NEXT */
+#include "layers/run.h"
+
 #include <cblas.h>
 #include <dlfcn.h>
 #include <jansson.h>
@@ -43,7 +46,6 @@ GEMM(cblas_dgemm, double)
 /* ---- memory ------------------------------------------------------------------------------------------ */
 
 void *__real_malloc(size_t size);
-void *__real_realloc(void *memory, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 void __real_free(void *memory);
 void *__wrap_malloc(size_t size);
@@ -51,24 +53,19 @@ void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void __wrap_free(void *memory);
 
-static void *unwritten(void *memory, size_t from, size_t to)
+static void *unwritten(void *memory, size_t size)
 {
-    if (memory && from < to) __msan_poison((char *)memory + from, to - from);
+    if (memory) __msan_poison(memory, size);
     return memory;
 }
 
 void *__wrap_malloc(size_t size)
 {
-    return unwritten(__real_malloc(size), 0, size);
+    return unwritten(__real_malloc(size), size);
 }
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
-    return unwritten(__real_aligned_alloc(alignment, size), 0, size);
-}
-void *__wrap_realloc(void *memory, size_t size)
-{
-    size_t before = memory ? __sanitizer_get_allocated_size(memory) : 0;
-    return unwritten(__real_realloc(memory, size), before, size);
+    return unwritten(__real_aligned_alloc(alignment, size), size);
 }
 
 /* It may be a library's next. */
@@ -78,12 +75,70 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
+/* In other memory whenever it grows, so that what it lay in is given back as above. */
+void *__wrap_realloc(void *memory, size_t size)
+{
+    size_t before = memory ? __sanitizer_get_allocated_size(memory) : 0;
+    if (memory && size <= before) return memory;
+    void *fresh = __wrap_malloc(size);
+    if (fresh && memory) memcpy(fresh, memory, before), __wrap_free(memory);
+    return fresh;
+}
+
+/* ---- scratch ------------------------------------------------------------------------------------------- */
+
+void __real_layer_forward(layer *l, tensor x, tensor y);
+void __real_layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx);
+void __real_layer_forward_chain(const layer_link link[], int count);
+void __real_layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx);
+void __wrap_layer_forward(layer *l, tensor x, tensor y);
+void __wrap_layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx);
+void __wrap_layer_forward_chain(const layer_link link[], int count);
+void __wrap_layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx);
+
+static void forget_scratch(const layer *l)
+{
+    if (!l || !l->run || !l->run->ready) return;
+    const tensor both[] = { l->run->scratch, l->run->partial };
+    for (int i = 0; i < 2; i++)
+        __msan_poison(tensor_data(both[i]), (size_t)tensor_count(both[i]) * sizeof(real));
+}
+
+void __wrap_layer_forward(layer *l, tensor x, tensor y)
+{
+    forget_scratch(l);
+    __real_layer_forward(l, x, y);
+}
+void __wrap_layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    forget_scratch(l);
+    __real_layer_backward(l, x, y, dy, dx);
+}
+void __wrap_layer_forward_chain(const layer_link link[], int count)
+{
+    forget_scratch(link->l);
+    __real_layer_forward_chain(link, count);
+}
+void __wrap_layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx)
+{
+    forget_scratch(link->l);
+    __real_layer_backward_chain(link, count, dy, dx);
+}
+
 /* ---- what libraries write into our memory --------------------------------------------------------------- */
+
+/* Where a library's own variables will lie: our functions leave theirs there as unwritten. */
+static __attribute__((noinline)) void clear_stack(void)
+{
+    char below[1 << 14];
+    __msan_unpoison(below, sizeof below);
+}
 
 /* The library's own function of that name. */
 #define THEIRS(NAME)                                                                                         \
     static __typeof__(NAME) *theirs;                                                                         \
-    if (!theirs) theirs = (__typeof__(NAME) *)dlsym(RTLD_NEXT, #NAME)
+    if (!theirs) theirs = (__typeof__(NAME) *)dlsym(RTLD_NEXT, #NAME);                                       \
+    clear_stack()
 
 int gzread(gzFile file, voidp buffer, unsigned size)
 {
@@ -107,6 +162,12 @@ size_t json_dumpb(const json_t *json, char *buffer, size_t size, size_t flags)
     size_t length = theirs(json, buffer, size, flags);
     __msan_unpoison(buffer, length < size ? length : size);
     return length;
+}
+
+char *json_dumps(const json_t *json, size_t flags)
+{
+    THEIRS(json_dumps);
+    return theirs(json, flags);
 }
 
 /* Where json_unpack has written: at each value's place in the format. A key is an argument too. */
@@ -133,7 +194,7 @@ static void written_by_unpack(const char *format, va_list arguments)
 int json_unpack_ex(json_t *json, json_error_t *error, size_t flags, const char *format, ...)
 {
     va_list arguments, again;
-    va_start(arguments, format), va_copy(again, arguments);
+    va_start(arguments, format), va_copy(again, arguments), clear_stack();
     int status = json_vunpack_ex(json, error, flags, format, arguments);
     if (status == 0) written_by_unpack(format, again);
     if (error) __msan_unpoison(error, sizeof *error);
@@ -144,7 +205,7 @@ int json_unpack_ex(json_t *json, json_error_t *error, size_t flags, const char *
 int json_unpack(json_t *json, const char *format, ...)
 {
     va_list arguments, again;
-    va_start(arguments, format), va_copy(again, arguments);
+    va_start(arguments, format), va_copy(again, arguments), clear_stack();
     int status = json_vunpack_ex(json, NULL, 0, format, arguments);
     if (status == 0) written_by_unpack(format, again);
     va_end(arguments), va_end(again);
@@ -163,6 +224,23 @@ json_t *json_loads(const char *text, size_t flags, json_error_t *error)
     THEIRS(json_loads);
     if (error) __msan_unpoison(error, sizeof *error);
     return theirs(text, flags, error);
+}
+
+/* What jansson is to allocate with is ours, what it allocates is not. */
+static json_malloc_t given;
+
+static void *give(size_t size)
+{
+    void *memory = given(size);
+    if (memory) __msan_unpoison(memory, size);
+    return memory;
+}
+
+void json_set_alloc_funcs(json_malloc_t allocate, json_free_t release)
+{
+    THEIRS(json_set_alloc_funcs);
+    given = allocate;
+    theirs(give, release);
 }
 
 /* What a library hands to a function of ours lies on its own stack. */
