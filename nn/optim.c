@@ -260,6 +260,7 @@ static void sweep_part(ptrdiff_t i, int thread, void *context)
 
 int optim_step(optim *o, double lr, tensor parameters, tensor gradients)
 {
+    if (error_text()) return -1; /* a forward or backward pass that failed has no gradients to go by */
     if (!o) return error_set("optim_step: the optimizer is NULL");
     if (tensor_is_null(parameters) || tensor_is_null(gradients) || !tensor_is_contiguous(parameters) ||
         !tensor_is_contiguous(gradients) || !shape_equal(parameters.shape, gradients.shape))

@@ -66,7 +66,8 @@ void optim_free(optim *o); /* NULL is allowed */
 int optim_build(optim *o, ptrdiff_t parameters);
 
 /* One step at learning rate lr (o->lr, times what a schedule says). Both flat, contiguous, of the length
- * of the first step's. Gradients are left as they are. 0, or -1 with an error and nothing changed. */
+ * of the first step's. Gradients are left as they are. 0, or -1 with an error and nothing changed, also where there was
+ * one before. */
 int optim_step(optim *o, double lr, tensor parameters, tensor gradients);
 
 /* Scales the gradients so that their 2-norm is at most `most`; returns the norm before. A norm that is not finite
