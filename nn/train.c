@@ -360,7 +360,7 @@ static int allocate(run *r)
     if (!r->picked || !r->order)
         return error_set("train: no memory for the order of %td samples", r->d->count);
     for (ptrdiff_t i = 0; i < r->d->count; i++) r->order[i] = i;
-    return 0;
+    return optim_build(o->optim, tensor_count(net_parameters(r->n)));
 }
 
 static void release(run *r)
