@@ -534,9 +534,9 @@ static json_t *epochs_json(const report *r)
     json_t *all = json_array();
     for (int i = 0; i < r->count; i++) {
         json_t *line = log_json(&r->epochs[i]);
-        if (json_object_set_new(line, "seconds", number(r->epochs[i].seconds)) ||
-            json_array_append_new(all, line))
-            error_set("report: no memory for epoch %d", r->epochs[i].epoch);
+        if (json_object_set_new(line, "seconds", number(r->epochs[i].seconds)))
+            json_decref(line), line = NULL;
+        if (json_array_append_new(all, line)) error_set("report: no memory for epoch %d", r->epochs[i].epoch);
     }
     return all;
 }
