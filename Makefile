@@ -290,7 +290,8 @@ endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
 $(CAMPAIGNS:tests/campaigns/%.c=$(OUT)/float/campaigns/%): $(OUT)/float/campaigns/%: $(OUT)/float/tests/campaigns/%.o \
     $(call helpers,float) $(call lib,float)
-	$(call link)
+	$(call link,$($(@F)_LIBS))
+oom_LIBS        = $(if $(findstring address,$(SANITIZE)),$(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc aligned_alloc free))
 dnnl_peer_LIBS  = -ldnnl
 # a * x + b in one instruction, which strict C11 has to be asked for.
 CFLAGS_tests_bench_peak := -ffp-contract=fast
@@ -619,6 +620,10 @@ crash-test: $(OUT)/float/campaigns/crash ## kill training at 1000 random times: 
 	@$(WAITING) $< $(BUILD)/crash
 oom-test: $(OUT)/float/campaigns/oom ## let every allocation of the library fail in turn: a clear error, and nothing lost
 	@$< $(BUILD)/oom
+ifeq ($(SANITIZE),)
+	@if echo 'int main(void) { return 0; }' | $(CC) -fsanitize=address,undefined -x c - -o $(BUILD)/probe 2>/dev/null && $(BUILD)/probe; \
+	 then echo 'again, under the address and undefined behaviour sanitizers'; $(MAKE) SANITIZE=address,undefined oom-test; fi
+endif
 
 # Each reader is given what libFuzzer makes up, under the address and undefined behaviour sanitizers: at least
 # FUZZ_RUNS inputs, or for FUZZ_SECONDS. FUZZ=csv gives them to readers with csv in their name. Corpora grow in
