@@ -203,6 +203,19 @@ static void training_wants_samples_that_leave_an_axis_and_a_validation_that_is_f
     tensor_free(x), tensor_free(y), tensor_free(far);
 }
 
+static void a_step_after_an_error_changes_nothing(void **state)
+{
+    tensor w = tensor_of(SHAPE(2), 3, -4), g = tensor_of(SHAPE(2), 1, 1);
+    optim *o = optim_sgd((sgd){ .lr = 1 });
+    error_set("a pass that failed");
+    assert_int_equal(optim_step(o, 1, w, g), -1);
+    expect_error("a pass that failed");
+    assert_elements(w, 3, -4);
+    assert_int_equal(optim_step(o, 1, w, g), 0);
+    assert_elements(w, 2, -5);
+    optim_free(o), tensor_free(w), tensor_free(g);
+}
+
 static void a_check_of_a_net_wants_its_input(void **state)
 {
     net *n = net_new(SHAPE(3), layer_dense((dense){ .out_features = 2 }));
@@ -229,6 +242,7 @@ int main(void)
         CLAIM(sharing_wants_a_clone_and_what_it_is_of),
         CLAIM(a_clone_for_which_the_parameters_do_not_do_is_refused),
         CLAIM(training_wants_samples_that_leave_an_axis_and_a_validation_that_is_finite),
+        CLAIM(a_step_after_an_error_changes_nothing),
         CLAIM(a_check_of_a_net_wants_its_input),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);

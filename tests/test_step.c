@@ -2,12 +2,7 @@
  * checker of memory. */
 #include "tests/support.h"
 
-#include "nn/gradcheck.h"
-#include "nn/loss.h"
-#include "nn/net.h"
-#include "nn/optim.h"
-#include "nn/save.h"
-#include "nn/train.h"
+#include "nn/stride.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -115,6 +110,15 @@ static void what_is_refused_leaves_nothing_behind(void **state)
     expect_error("no such file");
 }
 
+static void the_library_is_of_its_headers_version(void **state)
+{
+    char parts[64];
+    snprintf(parts, sizeof parts, "%d.%d.%d", STRIDE_VERSION_MAJOR, STRIDE_VERSION_MINOR,
+             STRIDE_VERSION_PATCH);
+    assert_string_equal(stride_version(), parts);
+    assert_string_equal(stride_version(), STRIDE_VERSION);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -123,6 +127,7 @@ int main(void)
         CLAIM(gradients_are_right),
         CLAIM(a_saved_net_comes_back_as_it_was),
         CLAIM(what_is_refused_leaves_nothing_behind),
+        CLAIM(the_library_is_of_its_headers_version),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);
 }
