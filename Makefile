@@ -540,8 +540,9 @@ check-docs: $(PROGRAM) ## the manual names what there is, the changelog this ver
 	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo 'ok   make docs'; \
 	 else echo 'skip make docs: doxygen is not installed'; fi
 
-check-memory: $(filter %/test_step,$(call tests,float)) ## valgrind on one training step
-	@$(CHECK) memory $^
+# Valgrind sees what libraries do with memory, too.
+check-memory: $(patsubst %,$(OUT)/float/tests/test_%,step checkpoint save anomaly threads) ## five of the tests under valgrind
+	@$(call FLAVOURS,none) valgrind $(OUT)/flavours $(abspath $^)
 
 # Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and stands in
 # for BLAS. No threads of OpenMP, no ONNX and no pictures.
@@ -647,15 +648,17 @@ fuzz-smoke: ## the same for a few seconds each
 	@mkdir -p $(BUILD)
 	@$(call run_fuzzers,smoke 3)
 
-# Counters of threads are added up atomically, which takes its time: minutes. Every engine that this machine has runs.
-coverage: ## what the tests reach of tensor/, layers/ and nn/, with every engine; pages in build/coverage/html (make deps-coverage)
+# Counters of threads are added up atomically, which takes its time: minutes. Every engine that this machine has runs,
+# and every allocation fails once.
+coverage: ## what the tests and oom-test reach of tensor/, layers/ and nn/; pages in build/coverage/html (make deps-coverage)
 	@command -v gcovr >/dev/null || { echo 'coverage: gcovr is not installed (make deps-coverage)' >&2; exit 1; }
 	@mkdir -p $(BUILD)/coverage/html
 	@$(MAKE) BUILD=$(BUILD)/coverage SANITIZE= CFLAGS='-O1 -g --coverage -fprofile-update=atomic' ARCH= \
-	     test-programs $(call in_log,coverage,tests built for coverage)
+	     test-programs $(BUILD)/coverage/float/campaigns/oom $(call in_log,coverage,tests built for coverage)
 	@find $(BUILD)/coverage -name '*.gcda' -delete
 	@STRIDE_FAST=1 $(call FLAVOURS,none) engines $(BUILD)/coverage/flavours \
 	     $(patsubst $(OUT)/%,$(abspath $(BUILD))/coverage/%,$(TEST_PROGRAMS))
+	@$(BUILD)/coverage/float/campaigns/oom $(BUILD)/coverage/oom $(call in_log,coverage-oom,every allocation fails)
 	@gcovr --root . --gcov-executable "$$($(CC) -print-prog-name=gcov)" --filter tensor/ --filter layers/ --filter nn/ \
 	     --json $(BUILD)/coverage/coverage.json --html-details $(BUILD)/coverage/html/index.html \
 	     $(BUILD)/coverage/float $(BUILD)/coverage/double

@@ -116,6 +116,8 @@ static void sizes_near_the_ends_of_their_types_are_refused(void **state)
                      wide_kernel = { 1, { most, 1 }, .dilation = { most, 1 } };
     assert_unplanned(layer_conv_transpose2d(far), SHAPE(1, 1, PTRDIFF_MAX / 16, 1), "is too large");
     assert_unplanned(layer_conv_transpose2d(wide_kernel), SHAPE(1, 1, 5, 5), "is too large");
+    assert_unplanned(layer_conv_transpose2d((conv_transpose2d){ most, { most, 1 } }), SHAPE(1, 64, 1, 1),
+                     "conv_transpose2d: weight: shape [64, 2147483647, 2147483647, 1]");
     assert_unplanned(layer_maxpool((maxpool){ .kernel = { most, most } }), SHAPE(1, 1, most / 2, most / 4),
                      "maxpool: kernel");
     assert_unplanned(layer_maxpool((maxpool){ 0 }), SHAPE(1, 1, most, most / 8), "places");

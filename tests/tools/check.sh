@@ -129,17 +129,6 @@ manual) # HEADER...
     ok
     ;;
 
-memory) # [PROGRAM]
-    what="valgrind finds nothing in one training step"
-    [ $# -gt 0 ] || skip "there is no tests/test_step.c"
-    command -v valgrind >/dev/null || skip "valgrind is not installed"
-    # Threads of OpenMP and BLAS live until the end, so what is still reachable is no leak.
-    STRIDE_TEST_TMP=$scratch valgrind --quiet --error-exitcode=1 --leak-check=full \
-        --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
-        "$1" >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
-    ok
-    ;;
-
 install) # PREFIX
     what="an installed library's headers compile alone, and a program runs with the flags of its .pc file"
     $PKG_CONFIG --version >/dev/null 2>&1 || skip "pkg-config is not installed"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# flavours.sh blas|engines|msan|x86|arm FOLDER PROGRAM...: the test programs with every BLAS, with each engine,
-# under the memory sanitizer, and on other processors.
+# flavours.sh blas|engines|msan|valgrind|x86|arm FOLDER PROGRAM...: the test programs with every BLAS, with each engine
+# those to which it matters, under the memory sanitizer, under valgrind, and on other processors.
 #
 # One line for each way: "ok   what: N passed …", "skip what: reason", or "FAIL what: …" after what the programs
 # that failed have said. What they say stays in FOLDER. Each way is first shown to be what it is called.
@@ -155,10 +155,19 @@ blas)
     for engine in avx2 generic; do with_engine $engine; done
     ;;
 engines)
-    for engine in avx512 avx2 generic reference; do with_engine $engine; done
+    under chosen "with the engine that is chosen here"
+    programs=$(printf '%s\n' "$@" | grep -E '/float/tests/test_(gemm|identity|layers|more_layers|net|random_nets|winograd)$')
+    for engine in avx2 generic reference; do with_engine $engine; done
     ;;
 msan)
     under msan "tests with clang -fsanitize=memory,undefined"
+    ;;
+valgrind) # threads of OpenMP and BLAS live until the end, so what is still reachable is no leak
+    command -v valgrind >/dev/null || { skip "tests under valgrind" "it is not installed (make deps-check)" && exit; }
+    export STRIDE_FAST=1
+    under valgrind "tests under valgrind" valgrind --quiet --error-exitcode=1 --leak-check=full \
+        --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
+        --suppressions="$tools/../memory/children.supp"
     ;;
 x86)
     export STRIDE_FAST=1
