@@ -551,8 +551,8 @@ MSAN_WRAP = malloc realloc aligned_alloc free layer_forward layer_backward layer
 MSAN_MAKE = CC=clang SANITIZE=memory,undefined OPENMP=-Wno-unknown-pragmas ONNX_PROTO= \
     ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
     LIBS='-ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%)'
-MSAN_TESTS = $(filter-out %/test_pictures %/test_onnx,$(foreach p,float double,$(TESTS:%.c=$(MSAN_OUT)/$p/%)))
-check-msan: ## the tests under clang's memory sanitizer, which finds what is read before it was written
+MSAN_TESTS = $(filter-out %/test_pictures %_onnx,$(foreach p,float double,$(patsubst %.c,$(MSAN_OUT)/$p/%,$(TESTS) $(SUITES))))
+check-msan: ## tests and suites under clang's memory sanitizer, which finds what is read before it was written
 	@mkdir -p $(MSAN_OUT)
 	@if echo 'int main(void) { return 0; }' | clang -fsanitize=memory -x c - -o $(BUILD)/probe 2>/dev/null && $(BUILD)/probe; \
 	 then rm -f $(MSAN_TESTS); $(MAKE) $(MSAN_MAKE) $(MSAN_TESTS) $(call in_log,$@,tests built for the memory sanitizer); \
