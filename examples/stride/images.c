@@ -91,6 +91,8 @@ typedef struct png_work {
 static int decode_png(png_work *w, FILE *f, complaint *c, pixels *to)
 {
     if (setjmp(c->back)) return -1;
+    png_set_keep_unknown_chunks(w->png, PNG_HANDLE_CHUNK_NEVER, NULL,
+                                -1); /* texts, profiles: up to 8 MB each */
     png_init_io(w->png, f);
     png_read_info(w->png, w->info);
     bool grey = !(png_get_color_type(w->png, w->info) & PNG_COLOR_MASK_COLOR);
