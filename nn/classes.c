@@ -1,13 +1,17 @@
 /* classes.c: a list of names, to a note and back. */
 #include "nn/classes.h"
+#include "nn/json.h"
 #include "tensor/error.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NOTE "classes"
+
+static int refuse_note(void)
+{
+    return error_set("note " NOTE ": expected a list of names");
+}
 
 static int check_count(const net *n, ptrdiff_t count, const char *who)
 {
@@ -33,38 +37,37 @@ int classes_note(net *to, ptrdiff_t count, const char *const name[])
 }
 
 /* In one block: the struct, the pointers, the names. */
-static class_names *copy(const json_t *list)
+static class_names *make(ptrdiff_t count, size_t bytes)
 {
-    size_t count = json_array_size(list), i, bytes = 0;
-    json_t *name;
-    json_array_foreach(list, i, name)
-    {
-        if (!json_is_string(name)) return NULL;
-        bytes += json_string_length(name) + 1;
-    }
-    class_names *c = count > 0 ? malloc(sizeof *c + count * sizeof *c->name + bytes) : NULL;
-    if (!c) return NULL;
-    *c = (class_names){ (ptrdiff_t)count, (const char **)(c + 1) };
-    char *at = (char *)(c->name + count);
-    json_array_foreach(list, i, name)
-    {
-        c->name[i] = memcpy(at, json_string_value(name), json_string_length(name) + 1);
-        at += json_string_length(name) + 1;
-    }
+    class_names *c = malloc(sizeof *c + (size_t)count * sizeof *c->name + bytes);
+    if (c) *c = (class_names){ count, (const char **)(c + 1) };
+    else error_set("note " NOTE ": no memory");
     return c;
+}
+
+/* Into memory that there is as much of as of the list. */
+static int read_names(json_piece list, class_names *c)
+{
+    char *at = (char *)(c->name + c->count);
+    json_walk w = json_begin(list, '[');
+    for (ptrdiff_t i = 0; json_next(&w); i++) {
+        if (w.value.at[0] != '"') return refuse_note();
+        if (!json_text(&w, w.value, at)) break;
+        c->name[i] = at;
+        at += strlen(at) + 1;
+    }
+    return w.why[0] ? error_set("note " NOTE ": %s, byte %td", w.why, w.at - list.at) : 0;
 }
 
 class_names *classes_of(const net *n)
 {
     const char *text = net_note_text(n, NOTE);
     if (!text) return NULL;
-    errno = 0;
-    json_t *list = json_loads(text, 0, NULL);
-    class_names *c = copy(list);
-    bool memory = errno != ENOMEM;
-    json_decref(list);
-    if (!c) error_set("note " NOTE ": %s", memory ? "expected a list of names" : "no memory");
-    else if (check_count(n, c->count, "note " NOTE) == 0) return c;
+    const json_piece list = { text, strlen(text) };
+    ptrdiff_t count = json_count(list, '[');
+    if (count < 1 ? refuse_note() : check_count(n, count, "note " NOTE)) return NULL;
+    class_names *c = make(count, list.size);
+    if (c && read_names(list, c) == 0) return c;
     classes_free(c);
     return NULL;
 }

@@ -1,11 +1,10 @@
 /* normalize.c: means and deviations of channels: measured, applied, and written into a net's notes. */
 #include "nn/normalize.h"
+#include "nn/json.h"
 #include "nn/owned.h"
 #include "tensor/counts.h"
 #include "tensor/error.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +67,15 @@ static ptrdiff_t channels_of(shape sample)
     return sample.rank > 0 ? sample.n[0] : 1;
 }
 
+static int match(ptrdiff_t channels, shape sample, const char *who)
+{
+    if (channels_of(sample) == channels) return 0;
+    return error_set("%s: samples %s, expected %td channels", who, shape_text(sample).text, channels);
+}
+
 static int check_channels(const normalization *n, shape sample, const char *who)
 {
-    if (check(n, who)) return -1;
-    if (channels_of(sample) == n->channels) return 0;
-    return error_set("%s: samples %s, expected %td channels", who, shape_text(sample).text, n->channels);
+    return check(n, who) ? -1 : match(n->channels, sample, who);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -314,43 +317,52 @@ int normalize_note(net *to, const normalization *n)
     return status;
 }
 
-static bool read_list(const json_t *list, double *number)
+static int refuse_note(void)
 {
-    size_t i;
-    json_t *value;
-    json_array_foreach(list, i, value)
-    {
-        if (!json_is_number(value)) return false;
-        number[i] = json_number_value(value);
-    }
-    return true;
+    return error_set("note " NOTE ": expected {\"mean\": [...], \"deviation\": [...]}, of as many numbers");
 }
 
-static normalization *read_note(const json_t *note)
+static int read_list(json_piece list, double *number)
 {
-    json_t *mean, *deviation;
-    if (json_unpack((json_t *)note, "{s:o, s:o !}", "mean", &mean, "deviation", &deviation)) return NULL;
-    size_t channels = json_array_size(mean);
-    if (channels == 0 || json_array_size(deviation) != channels) return NULL;
-    normalization *n = make((ptrdiff_t)channels);
-    if (n && read_list(mean, n->mean) && read_list(deviation, n->deviation)) return n;
-    normalize_free(n);
-    return NULL;
+    json_walk w = json_begin(list, '[');
+    while (json_next(&w)) {
+        json_t *value = json_leaf(&w, w.value);
+        int status = json_is_number(value) ? 0
+                     : value               ? refuse_note()
+                                           : error_set("note " NOTE ": %s", w.why);
+        *number++ = json_number_value(value);
+        json_decref(value);
+        if (status) return -1;
+    }
+    return 0;
+}
+
+/* Its lists, as pieces, of as many elements. */
+static ptrdiff_t find_lists(const char *text, json_piece *mean, json_piece *deviation)
+{
+    json_walk w = json_begin((json_piece){ text, strlen(text) }, '{');
+    while (json_next(&w)) {
+        json_piece *piece = json_says(w.name, "mean")        ? mean
+                            : json_says(w.name, "deviation") ? deviation
+                                                             : NULL;
+        if (!piece || piece->size) return refuse_note();
+        *piece = w.value;
+    }
+    bool both = !w.why[0] && mean->size && deviation->size;
+    ptrdiff_t count = both ? json_count(*mean, '[') : -1;
+    return count > 0 && json_count(*deviation, '[') == count ? count : refuse_note();
 }
 
 normalization *normalize_of(const net *n)
 {
     const char *text = net_note_text(n, NOTE);
-    if (!text) return NULL;
-    errno = 0;
-    json_t *note = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    normalization *found = read_note(note);
-    bool memory = errno != ENOMEM;
-    json_decref(note);
-    if (!found && !memory) error_set("note " NOTE ": no memory");
-    else if (!found)
-        error_set("note " NOTE ": expected {\"mean\": [...], \"deviation\": [...]}, of as many numbers");
-    else if (check_channels(found, n->input, "note " NOTE) == 0) return found;
+    json_piece mean = { 0 }, deviation = { 0 };
+    ptrdiff_t channels = text ? find_lists(text, &mean, &deviation) : -1;
+    if (channels < 0 || match(channels, n->input, "note " NOTE)) return NULL;
+    normalization *found = make(channels);
+    if (found && read_list(mean, found->mean) == 0 && read_list(deviation, found->deviation) == 0 &&
+        check(found, "note " NOTE) == 0)
+        return found;
     normalize_free(found);
     return NULL;
 }
