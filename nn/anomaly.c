@@ -1,10 +1,10 @@
 /* anomaly.c: a step taken again, with a look at all that it computes. */
 #include "nn/anomaly.h"
+#include "nn/json.h"
 #include "nn/model.h"
 #include "nn/train.h"
 #include "nn/watch.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -218,34 +218,40 @@ int anomaly_save(net *n, const char *path, tensor x, tensor target)
     return model_write(n, path, (model_extra){ 2, batch, ENTRY, drawn });
 }
 
-/* A tensor of any shape; null, with an error, where it is missing. */
-static tensor read_any(const safetensors *file, const char *name)
+static int read_drawn(const safetensors *file, json_int_t *seed, json_int_t *step)
 {
-    shape found = { 0 };
-    for (const safetensors_entry *e = file->entry; e < file->entry + file->count; e++)
-        if (strcmp(e->name, name) == 0) found = e->shape;
-    const safetensors_entry *e = safetensors_find(file, name, found);
-    tensor x = e ? tensor_new(found) : (tensor){ 0 };
-    if (e && safetensors_read(file, e, x) == 0) return x;
+    const char *text = safetensors_text(file, ENTRY);
+    json_walk w = { .why = "" };
+    json_t *drawn = text ? json_leaf(&w, (json_piece){ text, strlen(text) }) : NULL;
+    int status = json_unpack(drawn, "{s:I, s:I}", "seed", seed, "step", step);
+    json_decref(drawn);
+    if (status == 0) return 0;
+    if (!text)
+        return error_set("%s: no batch that went wrong: no entry \"" ENTRY "\" in its metadata", file->path);
+    return error_set("%s: its entry \"" ENTRY "\": %s", file->path,
+                     w.why[0] ? w.why : "expected a seed and a step");
+}
+
+/* A tensor of the file; null, with an error, where there is no memory or it cannot be read. */
+static tensor read_tensor(const safetensors *file, const safetensors_entry *e, shape s)
+{
+    tensor x = tensor_new(s);
+    if (!tensor_is_null(x) && safetensors_read(file, e, x) == 0) return x;
     tensor_free(x);
     return (tensor){ 0 };
 }
 
 static int replay(const safetensors *file, loss l, net_known known)
 {
-    errno = 0;
-    json_t *drawn = json_loads(json_string_value(json_object_get(file->metadata, ENTRY)), 0, NULL);
     json_int_t seed, step;
-    if (json_unpack(drawn, "{s:I, s:I}", "seed", &seed, "step", &step)) {
-        json_decref(drawn);
-        if (errno == ENOMEM) return error_set("%s: no memory for its entry \"" ENTRY "\"", file->path);
-        return error_set("%s: no batch that went wrong: no entry \"" ENTRY "\" in its metadata", file->path);
-    }
-    json_decref(drawn);
-    tensor x = read_any(file, X), target = read_any(file, TARGET);
-    ptrdiff_t images = x.shape.rank > 0 ? x.shape.n[0] : 0;
-    net *n = tensor_is_null(target) ? NULL : net_load(file->path, images, known);
-    if (n) {
+    shape images, targets;
+    if (read_drawn(file, &seed, &step)) return -1;
+    const safetensors_entry *of_x = safetensors_find_any(file, X, &images);
+    const safetensors_entry *of_target = of_x ? safetensors_find_any(file, TARGET, &targets) : NULL;
+    net *n = of_target ? model_load(file, images.rank > 0 ? images.n[0] : 0, known) : NULL;
+    if (!n) return -1;
+    tensor x = read_tensor(file, of_x, images), target = read_tensor(file, of_target, targets);
+    if (!error_text()) {
         n->seed = (uint64_t)seed, n->step = (uint64_t)step;
         anomaly a = anomaly_find(n, x, target, l);
         if (a.found) error_set("%s: %s", file->path, a.text);

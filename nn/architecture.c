@@ -1,13 +1,17 @@
 /* architecture.c: a net's layers as JSON and back, by the table of fields that each type has. */
 #include "nn/architecture.h"
+#include "nn/json.h"
 #include "nn/safetensors.h"
 
-#include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 32 }; /* sequences within sequences */
+enum {
+    DEEPEST = 32,         /* sequences within sequences */
+    MOST_LAYERS = 1 << 14 /* of a net: a layer's memory is many times that of its text */
+};
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
@@ -153,9 +157,18 @@ static json_t *as_string(const json_t *value)
     return string;
 }
 
+static int count_layers(const layer *l)
+{
+    int count = 1;
+    for (int i = 0; i < l->children; i++) count += count_layers(l->child[i]);
+    return count;
+}
+
 json_t *architecture_write(const net *n)
 {
-    json_t *layers = write_layers(n->root, 1);
+    int count = count_layers(n->root) - 1;
+    if (count > MOST_LAYERS) error_set("%d layers, expected at most %d", count, MOST_LAYERS);
+    json_t *layers = count > MOST_LAYERS ? NULL : write_layers(n->root, 1);
     if (!layers) return NULL;
     json_t *all = json_pack("{s:o, s:o}", "input", safetensors_sizes(n->input), "layers", layers);
     json_t *string = all ? as_string(all) : NULL;
@@ -165,6 +178,14 @@ json_t *architecture_write(const net *n)
 }
 
 /* ---- reading ------------------------------------------------------------------------------------- */
+
+/* Read twice: nothing is made before all of it was looked at. */
+typedef struct reading {
+    const char *text;
+    const net_known *known;
+    bool make;
+    int layers; /* so far */
+} reading;
 
 typedef struct layers {
     layer **layer;
@@ -177,64 +198,140 @@ static void drop(layers *list)
     free(list->layer);
 }
 
-static int read_options(const layer_type *type, json_t *given, const net_known *known, void *options)
+/* 0 where nothing was wrong with it. */
+static int refuse_json(const reading *r, const json_walk *w)
 {
-    const char *key;
-    json_t *value;
-    json_object_foreach(given, key, value)
-    {
-        if (strcmp(key, "type") == 0 || strcmp(key, "layers") == 0) continue;
-        const layer_field *f = field_named(type, key);
-        if (!f) return error_set("%s: option %s is not known", type->name, safetensors_show_name(key).text);
-        if (!read_option(f, value, known, (char *)options + f->offset)) return refuse_option(type, f, value);
-    }
-    return 0;
+    return w->why[0] ? error_set("%s, byte %td of the architecture", w->why, w->at - r->text) : 0;
 }
 
-static const layer_type *read_type(const json_t *given, const net_known *known)
+static int read_value(const reading *r, const layer_type *type, const layer_field *f, json_walk *w,
+                      void *options)
 {
-    const char *name = json_string_value(json_object_get(given, "type"));
-    const layer_type *type = name ? type_named(name, layer_types) : NULL;
-    if (name && !type) type = type_named(name, known->types);
-    if (!name) error_set("%s has no type", safetensors_show(given).text);
-    else if (!type)
-        error_set("type '%s' is not known; hand it to net_load", safetensors_show_name(name).text);
+    json_t *value = json_leaf(w, w->value);
+    if (!value) return refuse_json(r, w);
+    bool read = read_option(f, value, r->known, (char *)options + f->offset);
+    int status = read ? 0 : refuse_option(type, f, value);
+    json_decref(value);
+    return status;
+}
+
+static int read_options(const reading *r, const layer_type *type, json_piece given, void *options)
+{
+    uint64_t met = 0;
+    json_walk w = json_begin(given, '{');
+    while (json_next(&w)) {
+        if (json_says(w.name, "type") || json_says(w.name, "layers")) continue;
+        const layer_field *f = type->fields;
+        while (f && f->name && !json_says(w.name, f->name)) f++;
+        if (!f || !f->name)
+            return error_set("%s: option %s is not known", type->name, json_show_text(w.name).text);
+        uint64_t bit = f - type->fields < 64 ? UINT64_C(1) << (f - type->fields) : 0;
+        if (met & bit) return error_set("%s: option %s is there twice", type->name, f->name);
+        met |= bit;
+        if (read_value(r, type, f, &w, options)) return -1;
+    }
+    return refuse_json(r, &w);
+}
+
+/* Its type and its layers, as pieces; empty where it has none. */
+static int read_members(const reading *r, json_piece given, json_piece *type, json_piece *below)
+{
+    if (given.at[0] != '{') return error_set("%s has no type", json_show(given).text);
+    json_walk w = json_begin(given, '{');
+    while (json_next(&w)) {
+        bool is_type = json_says(w.name, "type");
+        json_piece *piece = is_type ? type : json_says(w.name, "layers") ? below : NULL;
+        if (piece && piece->size) return error_set("%s is there twice", is_type ? "type" : "layers");
+        if (piece) *piece = w.value;
+    }
+    return refuse_json(r, &w);
+}
+
+static const layer_type *read_type(const reading *r, json_piece given, json_piece name)
+{
+    char text[128];
+    json_walk w = { .why = "" };
+    if (!name.size || name.at[0] != '"') {
+        error_set("%s has no type", json_show(given).text);
+        return NULL;
+    }
+    const layer_type *type = NULL;
+    if (name.size <= sizeof text && json_text(&w, name, text)) {
+        type = type_named(text, layer_types);
+        if (!type) type = type_named(text, r->known->types);
+    }
+    if (w.why[0]) refuse_json(r, &w);
+    else if (!type) error_set("type '%s' is not known; hand it to net_load", json_show_text(name).text);
     return type;
 }
 
-static int read_layers(const json_t *list, const net_known *known, int depth, layers *to);
+static int read_layers(reading *r, json_piece list, int depth, layers *to);
 
-static layer *read_layer(json_t *given, const net_known *known, int depth)
+/* A layer where it is to be made. */
+static int read_layer(reading *r, json_piece given, int depth, layer **to)
 {
-    const layer_type *type = read_type(given, known);
-    if (!type) return NULL;
-    layer *l = NULL;
+    json_piece name = { 0 }, list = { 0 };
     layers below = { 0 };
+    const layer_type *type = read_members(r, given, &name, &list) ? NULL : read_type(r, given, name);
+    if (!type) return -1;
     void *options = calloc(1, type->options_size + 1);
-    if (!options) error_set("%s: no memory", type->name);
-    else if (read_options(type, given, known, options) == 0 &&
-             read_layers(json_object_get(given, "layers"), known, depth + 1, &below) == 0) {
-        l = layer_new(type, options, below.count, below.layer);
+    int status = options ? read_options(r, type, given, options) : error_set("%s: no memory", type->name);
+    if (status == 0 && list.size) status = read_layers(r, list, depth + 1, &below);
+    if (status == 0 && r->make) {
+        *to = layer_new(type, options, below.count, below.layer);
         below.count = 0; /* they are its own now, or freed */
+        status = *to ? 0 : -1;
     }
     drop(&below);
     free(options);
-    return l;
+    return status;
 }
 
-static int read_layers(const json_t *list, const net_known *known, int depth, layers *to)
+static int read_layers(reading *r, json_piece list, int depth, layers *to)
 {
-    if (!list) return 0;
-    if (!json_is_array(list)) return error_set("layers is %s, expected a list", safetensors_show(list).text);
+    if (list.at[0] != '[') return error_set("layers is %s, expected a list", json_show(list).text);
     if (depth > DEEPEST) return error_set("layers are nested deeper than %d", DEEPEST);
-    to->layer = calloc(json_array_size(list) + 1, sizeof *to->layer);
-    if (!to->layer) return error_set("no memory for %zu layers", json_array_size(list));
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        layer *l = read_layer(json_array_get(list, i), known, depth);
-        if (!l) return error_within("layer %zu: ", i);
-        to->layer[to->count++] = l;
+    ptrdiff_t count = r->make ? json_count(list, '[') : 0;
+    if (r->make && !(to->layer = calloc((size_t)count + 1, sizeof *to->layer)))
+        return error_set("no memory for %td layers", count);
+    json_walk w = json_begin(list, '[');
+    for (int i = 0; json_next(&w); i++) {
+        layer *l = NULL;
+        int status = ++r->layers > MOST_LAYERS
+                         ? error_set("a layer too many, expected at most %d", MOST_LAYERS)
+                         : read_layer(r, w.value, depth, &l);
+        if (status) return error_within("layer %d: ", i);
+        if (l) to->layer[to->count++] = l;
     }
-    return 0;
+    return refuse_json(r, &w);
+}
+
+/* The sizes of an image and its layers, as pieces. */
+static int read_whole(const reading *r, json_piece *sizes, json_piece *list)
+{
+    json_walk w = json_begin((json_piece){ r->text, strlen(r->text) }, '{');
+    while (json_next(&w)) {
+        json_piece *piece = json_says(w.name, "input") ? sizes : json_says(w.name, "layers") ? list : NULL;
+        if (!piece || piece->size)
+            return error_set("architecture: %s is %s", json_show_text(w.name).text,
+                             piece ? "there twice" : "not known");
+        *piece = w.value;
+    }
+    if (w.why[0]) return refuse_json(r, &w);
+    if (sizes->size && list->size) return 0;
+    return error_set("architecture: it has no %s", sizes->size ? "layers" : "input");
+}
+
+static int read_input(const reading *r, json_piece sizes, shape *input)
+{
+    json_walk w = { .why = "" };
+    json_t *value = json_leaf(&w, sizes);
+    int status = value ? 0 : refuse_json(r, &w);
+    if (value && !safetensors_shape(value, input))
+        status = error_set("architecture: input is %s, expected the sizes of an image",
+                           safetensors_show(value).text);
+    json_decref(value);
+    return status;
 }
 
 net *architecture_read(const char *text, net_known known)
@@ -242,19 +339,13 @@ net *architecture_read(const char *text, net_known known)
     net *n = NULL;
     shape input;
     layers list = { 0 };
-    json_error_t error;
-    errno = 0;
-    json_t *sizes, *below, *all = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    if (!all || json_unpack_ex(all, &error, JSON_STRICT, "{s:o, s:o}", "input", &sizes, "layers", &below))
-        error_set("architecture: %s, byte %d", error.text[0] && errno != ENOMEM ? error.text : "no memory",
-                  error.position);
-    else if (!safetensors_shape(sizes, &input))
-        error_set("architecture: input is %s, expected the sizes of an image", safetensors_show(sizes).text);
-    else if (read_layers(below, &known, 1, &list) == 0) {
+    json_piece sizes = { 0 }, below = { 0 };
+    reading look = { text, &known, false, 0 }, made = { text, &known, true, 0 };
+    if (read_whole(&look, &sizes, &below) == 0 && read_input(&look, sizes, &input) == 0 &&
+        read_layers(&look, below, 1, &list) == 0 && read_layers(&made, below, 1, &list) == 0) {
         n = net_new_of(input, list.count, list.layer);
         list.count = 0; /* they are its own now, or freed */
     }
     drop(&list);
-    json_decref(all);
     return n;
 }

@@ -1,9 +1,9 @@
 /* checkpoint.c: a run's place, its optimizer's states and its best parameters, in one file with the net. */
 #include "nn/checkpoint.h"
 #include "nn/architecture.h"
+#include "nn/json.h"
 #include "nn/model.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -176,8 +176,11 @@ int checkpoint_write(const checkpoint *c)
     json_t *entry =
         json_pack("{s:i, s:o, s:o}", "version", VERSION, "terms", terms, "place", write_place(c->place));
     char *text = terms && entry ? json_dumps(entry, JSON_COMPACT) : NULL;
-    int status = text ? model_write(c->net, path, (model_extra){ e.count, e.item, ENTRY, text })
-                      : error_set("%s: no memory for the place of the run", path);
+    int status = -1;
+    if (!text) error_set("%s: no memory for the place of the run", path);
+    else if (strlen(text) > JSON_LEAF)
+        error_set("%s: the names of the loss, the optimizer and the schedule are too long", path);
+    else status = model_write(c->net, path, (model_extra){ e.count, e.item, ENTRY, text });
     free(text);
     json_decref(entry);
     return status;
@@ -219,7 +222,8 @@ static int same_architecture(const checkpoint *c, const safetensors *file)
 {
     json_t *mine = architecture_write(c->net);
     if (!mine) return error_within("%s: ", file->path);
-    bool same = json_equal(mine, json_object_get(file->metadata, "architecture"));
+    const char *theirs = safetensors_text(file, "architecture");
+    bool same = theirs && strcmp(json_string_value(mine), theirs) == 0;
     json_decref(mine);
     return same ? 0 : error_set("%s: of a run of another net", file->path);
 }
@@ -244,7 +248,7 @@ static int read_extras(const safetensors *file, const extras *e, tensor copies[]
     for (int i = 0; i < e->count; i++) {
         const safetensors_entry *found = safetensors_find(file, e->item[i].name, e->item[i].value.shape);
         if (!found) return -1;
-        copies[i] = tensor_new(found->shape);
+        copies[i] = tensor_new(e->item[i].value.shape);
         if (tensor_is_null(copies[i]) || safetensors_read(file, found, copies[i])) return -1;
     }
     return 0;
@@ -271,14 +275,13 @@ static int read_all(const checkpoint *c, const safetensors *file, const train_pl
 static int read_entry(const checkpoint *c, const safetensors *file)
 {
     train_place place;
-    const char *text = json_string_value(json_object_get(file->metadata, ENTRY));
-    errno = 0;
-    json_t *entry = text ? json_loads(text, 0, NULL) : NULL;
+    const char *text = safetensors_text(file, ENTRY);
+    json_walk w = { .why = "" };
+    json_t *entry = text ? json_leaf(&w, (json_piece){ text, strlen(text) }) : NULL;
     long long version = json_integer_value(json_object_get(entry, "version"));
     int status = -1;
     if (!text) error_set("%s: not a checkpoint: no entry \"" ENTRY "\" in its metadata", file->path);
-    else if (!entry)
-        error_set("%s: its entry \"" ENTRY "\": %s", file->path, errno == ENOMEM ? "no memory" : "not JSON");
+    else if (!entry) error_set("%s: its entry \"" ENTRY "\": %s", file->path, w.why);
     else if (version != VERSION)
         error_set("%s: version %lld of a checkpoint, expected %d", file->path, version, VERSION);
     else if (same_architecture(c, file) || same_terms(c, file->path, json_object_get(entry, "terms")) ||

@@ -2,8 +2,8 @@
 #ifndef STRIDE_NN_MODEL_H
 #define STRIDE_NN_MODEL_H
 
-#include "nn/net.h"
 #include "nn/safetensors.h"
+#include "nn/save.h"
 
 /* Beside a net's own: tensors whose names begin with MODEL_EXTRA, which net_load passes over, and a text. */
 #define MODEL_EXTRA "train."
@@ -16,6 +16,9 @@ typedef struct model_extra {
 
 /* As net_save. */
 int model_write(net *n, const char *path, model_extra extra);
+
+/* As net_load, of a file that is open. */
+net *model_load(const safetensors *file, ptrdiff_t batch, net_known known);
 
 /* Whether every tensor of the net is in the file with its shape, and every one of the file's that is no extra is
  * in the net. */

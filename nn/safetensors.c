@@ -1,6 +1,8 @@
 /* safetensors.c: a reader that believes nothing, and a writer of what it reads. */
 #define _XOPEN_SOURCE 700
 #include "nn/safetensors.h"
+#include "nn/json.h"
+#include "nn/sort.h"
 #include "tensor/error.h"
 #include "tensor/file.h"
 #include "tensor/numbers.h"
@@ -19,34 +21,35 @@ enum {
 
 /* ---- dtypes -------------------------------------------------------------------------------------- */
 
-struct safetensors_dtype {
+typedef struct dtype {
     const char *name;
     numbers form;
-};
+} dtype;
 
-static const safetensors_dtype dtypes[] = { { "F64", { 8, .value = numbers_f64 } },
-                                            { "F32", { 4, .value = numbers_f32 } },
-                                            { "F16", { 2, .value = numbers_f16 } },
-                                            { "BF16", { 2, .value = numbers_bf16 } },
-                                            { "I64", { 8 } },
-                                            { "I32", { 4 } },
-                                            { "I16", { 2 } },
-                                            { "I8", { 1 } },
-                                            { "U64", { 8 } },
-                                            { "U32", { 4 } },
-                                            { "U16", { 2 } },
-                                            { "U8", { 1 } },
-                                            { "F8_E4M3", { 1 } },
-                                            { "F8_E5M2", { 1 } },
-                                            { "C64", { 8 } },
-                                            { "BOOL", { 1 } },
-                                            { 0 } };
+static const dtype dtypes[] = { { "F64", { 8, .value = numbers_f64 } },
+                                { "F32", { 4, .value = numbers_f32 } },
+                                { "F16", { 2, .value = numbers_f16 } },
+                                { "BF16", { 2, .value = numbers_bf16 } },
+                                { "I64", { 8 } },
+                                { "I32", { 4 } },
+                                { "I16", { 2 } },
+                                { "I8", { 1 } },
+                                { "U64", { 8 } },
+                                { "U32", { 4 } },
+                                { "U16", { 2 } },
+                                { "U8", { 1 } },
+                                { "F8_E4M3", { 1 } },
+                                { "F8_E5M2", { 1 } },
+                                { "C64", { 8 } },
+                                { "BOOL", { 1 } },
+                                { 0 } };
 
-static const safetensors_dtype *dtype_named(const char *name)
+/* Its place in the table; of one that is not there, of the table's end. */
+static unsigned char dtype_named(const char *name)
 {
-    const safetensors_dtype *d = dtypes;
-    while (name && d->name && strcmp(d->name, name) != 0) d++;
-    return name && d->name ? d : NULL;
+    unsigned char i = 0;
+    while (dtypes[i].name && strcmp(dtypes[i].name, name) != 0) i++;
+    return i;
 }
 
 /* ---- messages and JSON --------------------------------------------------------------------------- */
@@ -115,22 +118,6 @@ static const char *why_short(const safetensors *file)
     return feof(file->stream) ? "the file ends early" : strerror(errno);
 }
 
-static int parse_header(safetensors *file, size_t length)
-{
-    json_error_t error = { .position = 0 };
-    char *text = malloc(length + 1);
-    if (text && fread(text, 1, length, file->stream) != length) {
-        free(text);
-        return refuse(file, NULL, "header: cannot be read: %s", why_short(file));
-    }
-    errno = 0;
-    if (text) file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    const char *reason = text && error.text[0] && errno != ENOMEM ? error.text : "no memory";
-    if (file->header) reason = text[0] == '{' ? NULL : "expected {...}";
-    free(text);
-    return reason ? refuse(file, NULL, "header: %s, byte %d", reason, error.position) : 0;
-}
-
 static int read_header(safetensors *file)
 {
     unsigned char bytes[PREFIX];
@@ -143,68 +130,154 @@ static int read_header(safetensors *file)
                       length, file->size - PREFIX);
     if (length > MOST_HEADER)
         return refuse(file, NULL, "a header of %llu bytes, expected at most %d", length, MOST_HEADER);
+    file->length = (size_t)length;
     file->data = PREFIX + (long long)length;
     file->size -= file->data;
-    return parse_header(file, (size_t)length);
+    if (!(file->header = malloc(file->length + 1))) return refuse(file, NULL, "no memory for its header");
+    file->header[file->length] = '\0';
+    if (fread(file->header, 1, file->length, file->stream) == file->length) return 0;
+    return refuse(file, NULL, "header: cannot be read: %s", why_short(file));
 }
 
-static int read_metadata(safetensors *file)
+static int refuse_json(const safetensors *file, const json_walk *w)
 {
-    const char *key;
-    json_t *text;
-    file->metadata = json_object_get(file->header, "__metadata__");
-    if (file->metadata && !json_is_object(file->metadata))
-        return refuse(file, NULL, "__metadata__ is %s, expected {...}",
-                      safetensors_show(file->metadata).text);
-    json_object_foreach(file->metadata, key, text)
-    {
-        if (!json_is_string(text))
-            return refuse(file, NULL, "__metadata__ holds %s, expected strings", safetensors_show(text).text);
+    return refuse(file, NULL, "header: %s, byte %td", w->why, w->at - file->header);
+}
+
+/* A text of the header becomes what it says, where it stands or before that. */
+static char *settle(const safetensors *file, json_walk *w, json_piece text, char *to)
+{
+    if (json_text(w, text, to)) return to;
+    refuse_json(file, w);
+    return NULL;
+}
+
+static char *place_of(const safetensors *file, json_piece text)
+{
+    return file->header + (text.at - file->header);
+}
+
+/* How many members an object of the header has; -1 with an error. */
+static ptrdiff_t count_members(const safetensors *file, json_piece object)
+{
+    ptrdiff_t count = 0;
+    json_walk w = json_begin(object, '{');
+    while (json_next(&w)) count++;
+    return w.why[0] ? refuse_json(file, &w) : count;
+}
+
+/* ---- reading: the metadata ----------------------------------------------------------------------- */
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* Behind each key its text. */
+static int read_texts(safetensors *file, json_piece object)
+{
+    json_walk w = json_begin(object, '{');
+    while (json_next(&w)) {
+        if (w.value.at[0] != '"')
+            return refuse(file, NULL, "__metadata__ holds %s, expected strings", json_show(w.value).text);
+        char *key = settle(file, &w, w.name, place_of(file, w.name));
+        if (!key || !settle(file, &w, w.value, key + strlen(key) + 1)) return -1;
+        file->key[file->keys++] = key;
     }
     return 0;
+}
+
+static int read_metadata(safetensors *file, json_piece object)
+{
+    if (file->key) return refuse(file, NULL, "__metadata__ is there twice");
+    if (object.at[0] != '{')
+        return refuse(file, NULL, "__metadata__ is %s, expected {...}", json_show(object).text);
+    ptrdiff_t count = count_members(file, object);
+    if (count < 0) return -1;
+    file->key = malloc(((size_t)count + 1) * sizeof *file->key);
+    if (!file->key) return refuse(file, NULL, "no memory for its metadata");
+    if (read_texts(file, object)) return -1;
+    sort_in_place(file->key, (size_t)file->keys, sizeof *file->key, by_key);
+    for (int i = 1; i < file->keys; i++)
+        if (strcmp(file->key[i - 1], file->key[i]) == 0)
+            return refuse(file, NULL, "__metadata__ has %s twice", safetensors_show_name(file->key[i]).text);
+    sort_in_place(file->key, (size_t)file->keys, sizeof *file->key, by_address);
+    return 0;
+}
+
+const char *safetensors_text_of(const char *key)
+{
+    return key + strlen(key) + 1;
+}
+
+const char *safetensors_text(const safetensors *file, const char *key)
+{
+    for (int i = 0; i < file->keys; i++)
+        if (strcmp(file->key[i], key) == 0) return safetensors_text_of(file->key[i]);
+    return NULL;
 }
 
 /* ---- reading: the tensors ------------------------------------------------------------------------ */
 
 /* -1 where they overflow. */
-static long long bytes_of(const safetensors_entry *e)
+static long long bytes_of(const dtype *d, shape s)
 {
-    long long bytes = e->dtype->form.size;
+    long long bytes = d->form.size;
     bool empty = false;
-    for (int i = 0; i < e->shape.rank; i++) {
-        if (e->shape.n[i] == 0) empty = true;
-        else if (__builtin_mul_overflow(bytes, e->shape.n[i], &bytes)) return -1;
+    for (int i = 0; i < s.rank; i++) {
+        if (s.n[i] == 0) empty = true;
+        else if (__builtin_mul_overflow(bytes, s.n[i], &bytes)) return -1;
     }
     return empty ? 0 : bytes;
 }
 
-static int read_entry(const safetensors *file, const char *name, json_t *given, safetensors_entry *e)
+static int check_entry(const safetensors *file, json_t *given, safetensors_entry *e)
 {
-    const char *dtype;
+    const char *name = e->name, *type;
+    shape s;
     json_t *sizes;
     json_error_t error;
-    *e = (safetensors_entry){ .name = name };
     errno = 0;
-    if (json_unpack_ex(given, &error, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &dtype, "shape", &sizes,
+    if (json_unpack_ex(given, &error, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &type, "shape", &sizes,
                        "data_offsets", &e->begin, &e->end))
         return refuse(file, name, "%s: %s", safetensors_show(given).text,
                       errno == ENOMEM ? "no memory" : error.text);
-    if (!(e->dtype = dtype_named(dtype)))
-        return refuse(file, name, "dtype %s is not known", safetensors_show_name(dtype).text);
-    if (!safetensors_shape(sizes, &e->shape))
+    e->dtype = dtype_named(type);
+    const dtype *d = &dtypes[e->dtype];
+    if (!d->name) return refuse(file, name, "dtype %s is not known", safetensors_show_name(type).text);
+    if (!safetensors_shape(sizes, &s))
         return refuse(file, name, "shape %s, expected up to %d sizes", safetensors_show(sizes).text,
                       TENSOR_MAX_RANK);
-    long long bytes = bytes_of(e);
-    if (bytes < 0) return refuse(file, name, "shape %s: its bytes overflow", shape_text(e->shape).text);
+    long long bytes = bytes_of(d, s);
+    if (bytes < 0) return refuse(file, name, "shape %s: its bytes overflow", shape_text(s).text);
     if (e->begin < 0 || e->end < e->begin)
         return refuse(file, name, "offsets %lld..%lld, expected a begin from 0 on and then an end", e->begin,
                       e->end);
     if (e->end - e->begin != bytes)
         return refuse(file, name, "offsets %lld..%lld hold %lld bytes, %s %s needs %lld", e->begin, e->end,
-                      e->end - e->begin, e->dtype->name, shape_text(e->shape).text, bytes);
+                      e->end - e->begin, d->name, shape_text(s).text, bytes);
     if (e->end <= file->size) return 0;
     return refuse(file, name, "offsets %lld..%lld, the data ends at %lld: truncated", e->begin, e->end,
                   file->size);
+}
+
+static int read_entry(safetensors *file, json_walk *w, const char *name)
+{
+    if (w->value.size > JSON_LEAF)
+        return refuse(file, name, "its entry has %zu bytes, expected at most %d", w->value.size, JSON_LEAF);
+    json_t *given = json_leaf(w, w->value);
+    if (!given) return refuse_json(file, w);
+    safetensors_entry *e = &file->entry[file->count++];
+    *e = (safetensors_entry){ .name = name, .given = w->value.at, .size = (unsigned short)w->value.size };
+    int status = check_entry(file, given, e);
+    json_decref(given);
+    return status;
 }
 
 static int by_place(const void *a, const void *b)
@@ -214,18 +287,28 @@ static int by_place(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const safetensors_entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
 static int read_entries(safetensors *file)
 {
-    const char *name;
-    json_t *given;
-    file->entry = calloc(json_object_size(file->header) + 1, sizeof *file->entry);
-    if (!file->entry) return refuse(file, NULL, "no memory for its list of tensors");
-    json_object_foreach(file->header, name, given)
-    {
-        if (given == file->metadata) continue;
-        if (read_entry(file, name, given, &file->entry[file->count++])) return -1;
+    const json_piece all = { file->header, file->length };
+    if (file->header[0] != '{')
+        return refuse(file, NULL, "header: '%s', expected {...}", json_show(all).text);
+    ptrdiff_t count = count_members(file, all);
+    if (count < 0) return -1;
+    if (!(file->entry = malloc(((size_t)count + 1) * sizeof *file->entry)))
+        return refuse(file, NULL, "no memory for its list of tensors");
+    json_walk w = json_begin(all, '{');
+    while (json_next(&w)) {
+        const char *name = settle(file, &w, w.name, place_of(file, w.name));
+        if (!name) return -1;
+        if (strcmp(name, "__metadata__") == 0 ? read_metadata(file, w.value) : read_entry(file, &w, name))
+            return -1;
     }
-    qsort(file->entry, (size_t)file->count, sizeof *file->entry, by_place);
     return 0;
 }
 
@@ -233,11 +316,21 @@ static int read_entries(safetensors *file)
 static int check_places(const safetensors *file)
 {
     long long at = 0;
+    sort_in_place(file->entry, (size_t)file->count, sizeof *file->entry, by_place);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count; at = e++->end)
         if (e->begin != at)
             return refuse(file, e->name, "begins at %lld, expected %lld: %s", e->begin, at,
                           e->begin < at ? "an overlap" : "a hole");
     return at == file->size ? 0 : refuse(file, NULL, "%lld bytes after the last tensor", file->size - at);
+}
+
+static int check_names(const safetensors *file)
+{
+    sort_in_place(file->entry, (size_t)file->count, sizeof *file->entry, by_name);
+    for (int i = 1; i < file->count; i++)
+        if (by_name(&file->entry[i - 1], &file->entry[i]) == 0)
+            return refuse(file, file->entry[i].name, "two have that name");
+    return 0;
 }
 
 safetensors *safetensors_open(const char *path)
@@ -248,8 +341,8 @@ safetensors *safetensors_open(const char *path)
         return NULL;
     }
     file->path = path;
-    if ((file->stream = file_open(path, &file->size)) && read_header(file) == 0 && read_metadata(file) == 0 &&
-        read_entries(file) == 0 && check_places(file) == 0)
+    if ((file->stream = file_open(path, &file->size)) && read_header(file) == 0 && read_entries(file) == 0 &&
+        check_places(file) == 0 && check_names(file) == 0)
         return file;
     safetensors_close(file);
     return NULL;
@@ -259,27 +352,45 @@ void safetensors_close(safetensors *file)
 {
     if (!file) return;
     if (file->stream) fclose(file->stream);
-    json_decref(file->header);
+    free(file->header);
     free(file->entry);
+    free(file->key);
     free(file);
+}
+
+/* What was checked when the file was opened; -1 where there is no memory for it. */
+static int shape_of(const safetensors *file, const safetensors_entry *e, shape *s)
+{
+    json_t *given = json_loadb(e->given, e->size, 0, NULL);
+    int status = given && safetensors_shape(json_object_get(given, "shape"), s) ? 0 : -1;
+    json_decref(given);
+    return status ? refuse(file, e->name, "no memory for its shape") : 0;
+}
+
+safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, shape *found)
+{
+    const safetensors_entry key = { .name = name };
+    safetensors_entry *e = bsearch(&key, file->entry, (size_t)file->count, sizeof key, by_name);
+    if (!e) refuse(file, name, "missing");
+    else if (!dtypes[e->dtype].form.value)
+        refuse(file, name, "%s, expected F64, F32, F16 or BF16", dtypes[e->dtype].name);
+    else if (shape_of(file, e, found) == 0) return e;
+    return NULL;
 }
 
 safetensors_entry *safetensors_find(const safetensors *file, const char *name, shape expected)
 {
-    safetensors_entry *e = file->entry, *end = e + file->count;
-    while (e < end && strcmp(e->name, name) != 0) e++;
-    if (e == end) refuse(file, name, "missing");
-    else if (!shape_equal(e->shape, expected))
-        refuse(file, name, "%s, expected %s", shape_text(e->shape).text, shape_text(expected).text);
-    else if (!e->dtype->form.value) refuse(file, name, "%s, expected F64, F32, F16 or BF16", e->dtype->name);
-    else return e;
+    shape found;
+    safetensors_entry *e = safetensors_find_any(file, name, &found);
+    if (!e || shape_equal(found, expected)) return e;
+    refuse(file, name, "%s, expected %s", shape_text(found).text, shape_text(expected).text);
     return NULL;
 }
 
 int safetensors_read(const safetensors *file, const safetensors_entry *e, tensor to)
 {
     if (fseeko(file->stream, (off_t)(file->data + e->begin), SEEK_SET) == 0 &&
-        numbers_read(file->stream, e->dtype->form, to) == 0)
+        numbers_read(file->stream, dtypes[e->dtype].form, to) == 0)
         return 0;
     return refuse(file, e->name, "cannot be read: %s", why_short(file));
 }

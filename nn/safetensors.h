@@ -5,8 +5,8 @@
  * shape and place in the data, and under "__metadata__" texts by name. The tensors fill the data from 0
  * to its end without holes or overlaps. https://huggingface.co/docs/safetensors
  *
- * Everything a file says is checked before it is used, and what is allocated is proportional to the
- * file's size. Errors name the file, the tensor, what was found and what was expected. */
+ * Everything a file says is checked before it is used. What is allocated is less than twice the file's size, and a few
+ * KiB. Errors name the file, the tensor, what was found and what was expected. */
 #ifndef STRIDE_NN_SAFETENSORS_H
 #define STRIDE_NN_SAFETENSORS_H
 
@@ -14,32 +14,40 @@
 
 #include <jansson.h>
 
-typedef struct safetensors_dtype safetensors_dtype;
-
+/* Small, as a header of 55 bytes for each tensor of the file may be all that there is of it. */
 typedef struct safetensors_entry {
     const char *name;
-    const safetensors_dtype *dtype;
-    shape shape;
+    const char *given;    /* its entry in the header, as it is written there */
     long long begin, end; /* bytes of the data */
-    bool met;             /* for the caller */
+    unsigned short size;  /* of what was given */
+    unsigned char dtype;
+    bool met; /* for the caller */
 } safetensors_entry;
 
 typedef struct safetensors {
     const char *path; /* borrowed */
     FILE *stream;
     long long data, size;     /* where in the file the data begins, and its bytes */
-    json_t *header;           /* owns names and metadata */
-    json_t *metadata;         /* of strings; NULL: none */
-    safetensors_entry *entry; /* in the order of their data */
-    int count;
+    char *header;             /* owns names and texts */
+    size_t length;            /* of the header */
+    safetensors_entry *entry; /* by name */
+    const char **key;         /* of the metadata's texts, in the order of the file */
+    int count, keys;
 } safetensors;
 
 /* NULL with an error where the file cannot be read or is not what it should be, down to its last byte. */
 safetensors *safetensors_open(const char *path);
 void safetensors_close(safetensors *file); /* NULL is allowed */
 
+/* What the metadata has under a key; NULL where it has none. */
+const char *safetensors_text(const safetensors *file, const char *key);
+const char *safetensors_text_of(const char *key); /* one of file->key */
+
 /* The tensor of this name and shape, of numbers that can be read; NULL with an error. */
 safetensors_entry *safetensors_find(const safetensors *file, const char *name, shape expected);
+
+/* The same of any shape, which is found. */
+safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, shape *found);
 
 /* The elements of an entry that was found, F64, F32, F16 or BF16, rounded to `real`. */
 int safetensors_read(const safetensors *file, const safetensors_entry *e, tensor to);

@@ -10,6 +10,8 @@
 #define VERSION "1" /* of what the metadata holds, raised when an older reader would misread it */
 #define NOTE_PREFIX "note."
 
+enum { MOST_NOTES = 1000 }; /* of a net: each is looked for among the others */
+
 /* ---- saving -------------------------------------------------------------------------------------- */
 
 typedef struct items {
@@ -46,6 +48,11 @@ static int put_note(json_t *metadata, const net_note *note)
     return status ? error_set("note %s: no memory, or it is not UTF-8", note->name) : 0;
 }
 
+static int refuse_notes(void)
+{
+    return error_set("more than %d notes", MOST_NOTES);
+}
+
 static json_t *metadata_of(const net *n, const model_extra *extra)
 {
     json_t *architecture = architecture_write(n);
@@ -55,8 +62,9 @@ static json_t *metadata_of(const net *n, const model_extra *extra)
     bool made =
         metadata && (!extra->name || !json_object_set_new(metadata, extra->name, json_string(extra->text)));
     int status = made ? 0 : error_set("no memory for the metadata");
+    int notes = 0;
     for (const net_note *note = n->notes; note && status == 0; note = note->next)
-        status = put_note(metadata, note);
+        status = ++notes > MOST_NOTES ? refuse_notes() : put_note(metadata, note);
     if (status == 0) return metadata;
     json_decref(metadata);
     return NULL;
@@ -131,22 +139,23 @@ int model_check(net *n, const safetensors *file)
 
 static int read_notes(net *n, const safetensors *file)
 {
-    const char *key;
-    json_t *text;
     const size_t prefix = strlen(NOTE_PREFIX);
-    json_object_foreach(file->metadata, key, text)
-    {
+    int notes = 0;
+    for (int i = 0; i < file->keys; i++) {
+        const char *key = file->key[i];
         if (strncmp(key, NOTE_PREFIX, prefix) != 0) continue;
-        if (net_set_note(n, key + prefix, json_string_value(text))) return -1;
+        if (++notes > MOST_NOTES) return refuse_notes();
+        if (net_set_note(n, key + prefix, safetensors_text_of(key))) return -1;
     }
     return 0;
 }
 
-static net *read_net(const safetensors *file, ptrdiff_t batch, net_known known)
+net *model_load(const safetensors *file, ptrdiff_t batch, net_known known)
 {
-    const char *text, *version;
+    const char *text = safetensors_text(file, "architecture"),
+               *version = safetensors_text(file, "stride_version");
     net *n = NULL;
-    if (json_unpack(file->metadata, "{s:s, s:s}", "architecture", &text, "stride_version", &version))
+    if (!text || !version)
         error_set("%s: no architecture in the metadata; net_load_tensors reads tensors alone", file->path);
     else if (strcmp(version, VERSION) != 0)
         error_set("%s: stride_version %s, expected %s", file->path, safetensors_show_name(version).text,
@@ -168,7 +177,7 @@ net *net_load(const char *path, ptrdiff_t batch, net_known known)
         return NULL;
     }
     safetensors *file = safetensors_open(path);
-    net *n = file ? read_net(file, batch, known) : NULL;
+    net *n = file ? model_load(file, batch, known) : NULL;
     safetensors_close(file);
     return n;
 }

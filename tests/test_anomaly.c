@@ -1,6 +1,7 @@
 /* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one is. */
 #include "tests/support.h"
 
+#include "nn/safetensors.h"
 #include "nn/train.h"
 
 #include <math.h>
@@ -333,6 +334,15 @@ static void it_is_the_same_for_any_number_of_threads(void **state)
 #endif
 }
 
+static void refused_entry(const char *path, const char *entry, const char *expected)
+{
+    json_t *metadata = json_pack("{s:s}", "anomaly", entry);
+    assert_int_equal(safetensors_write(path, 0, NULL, metadata), 0);
+    json_decref(metadata);
+    assert_int_equal(train_replay(path, loss_mse(), (net_known){ 0 }), -1);
+    expect_error("%s: its entry \"anomaly\": %s", path, expected);
+}
+
 static void the_batch_is_kept_and_can_be_taken_again(void **state)
 {
     setting s = set_up();
@@ -351,6 +361,8 @@ static void the_batch_is_kept_and_can_be_taken_again(void **state)
     assert_int_equal(net_save(s.n, file), 0);
     assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
     expect_error("%s: no batch that went wrong", file);
+    refused_entry(file, "{\"seed\": 1}", "expected a seed and a step");
+    refused_entry(file, "{\"seed\": 1, \"step\": }", "unexpected token near '}'");
     unlink(file);
     assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
     expect_error("%s: No such file", file);

@@ -178,8 +178,8 @@ static int look(int unused)
     if (access(path, F_OK)) return 0;
     net *n = net_load(path, BATCH, (net_known){ 0 });
     safetensors *file = n ? safetensors_open(path) : NULL;
-    json_t *entry =
-        file ? json_loads(json_string_value(json_object_get(file->metadata, "training")), 0, NULL) : NULL;
+    const char *text = file ? safetensors_text(file, "training") : NULL;
+    json_t *entry = text ? json_loads(text, 0, NULL) : NULL;
     json_int_t step = 0;
     if (json_unpack(entry, "{s:{s:I}}", "place", "step", &step) == 0) said->found = (long)step;
     if (step == 0) fprintf(stderr, "crash: %s\n", error_text() ? error_text() : "no step in the checkpoint");

@@ -6,14 +6,18 @@
 #define _XOPEN_SOURCE 700
 #include "tests/fuzz/fuzz.h"
 
+#include "layers/layer.h"
+#include "nn/net.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
-enum { SLACK = 1 << 20, MOST_FILES = 8, LONGEST_SEED = 1 << 16 };
+enum { SLACK = 1 << 20, MOST_FILES = 8, LONGEST_SEED = 1 << 16, LARGE = 8 << 20 };
 
 /* Of the sanitizers, whose header not every compiler has. */
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *at, size_t size),
@@ -40,32 +44,76 @@ void fuzz_claim(bool holds, const char *claim)
 /* Of the thread that reads, since fuzz_begin. */
 static _Thread_local struct metre {
     bool on;
+    int made; /* layers are being made, or let go */
     long long held, most;
 } metre;
 
 static void on_malloc(const volatile void *at, size_t size)
 {
-    if (!metre.on || !at) return;
+    if (!metre.on || metre.made || !at) return;
     metre.held += (long long)size;
     if (metre.held > metre.most) metre.most = metre.held;
 }
 
 static void on_free(const volatile void *at)
 {
-    if (metre.on && at) metre.held -= (long long)__sanitizer_get_allocated_size(at);
+    if (metre.on && !metre.made && at) metre.held -= (long long)__sanitizer_get_allocated_size(at);
 }
 
-static long long given,
-    greatest; /* bytes of this input's files; of memory at most, over all inputs that were refused */
+static long long given, allowed, /* bytes of this input; besides */
+    greatest;                    /* of memory at most, over all inputs that were refused */
 
 void fuzz_begin(void)
 {
     metre = (struct metre){ .on = true };
 }
 
-void fuzz_begin_unmeasured(void)
+void fuzz_text(size_t size)
 {
-    metre = (struct metre){ .on = false };
+    given += (long long)size;
+}
+
+void fuzz_allow(long long bytes)
+{
+    allowed += bytes;
+}
+
+/* The linker puts these in the place of the library's own: see fuzz.h. */
+layer *__real_layer_new(const layer_type *type, const void *options, int children, layer *const child[]);
+layer *__wrap_layer_new(const layer_type *type, const void *options, int children, layer *const child[]);
+layer *__wrap_layer_new(const layer_type *type, const void *options, int children, layer *const child[])
+{
+    metre.made++;
+    layer *made = __real_layer_new(type, options, children, child);
+    metre.made--;
+    return made;
+}
+
+layer *__real_layer_clone(const layer *of);
+layer *__wrap_layer_clone(const layer *of);
+layer *__wrap_layer_clone(const layer *of)
+{
+    metre.made++;
+    layer *made = __real_layer_clone(of);
+    metre.made--;
+    return made;
+}
+
+void __real_layer_free(layer *l);
+void __wrap_layer_free(layer *l);
+void __wrap_layer_free(layer *l)
+{
+    metre.made++;
+    __real_layer_free(l);
+    metre.made--;
+}
+
+int __real_net_build(net *n, ptrdiff_t batch, uint64_t seed);
+int __wrap_net_build(net *n, ptrdiff_t batch, uint64_t seed);
+int __wrap_net_build(net *n, ptrdiff_t batch, uint64_t seed)
+{
+    metre.on = false;
+    return __real_net_build(n, batch, seed);
 }
 
 static bool refused_well(const char *text)
@@ -89,10 +137,10 @@ bool fuzz_took_unless(bool taken, const char *refusal)
     if (!taken && !refused_well(text)) fail("it was refused without a line of error");
     error_clear();
     if (taken) return true;
-    long long bytes = given, most = 2 * bytes + SLACK;
-    given = 0;
+    long long bytes = given, most = 2 * bytes + SLACK + allowed;
+    given = allowed = 0;
     if (metre.most > greatest) greatest = metre.most;
-    snprintf(why, sizeof why, "%lld bytes of memory until %lld of files were refused, expected at most %lld",
+    snprintf(why, sizeof why, "%lld bytes of memory until %lld were refused, expected at most %lld",
              metre.most, bytes, most);
     if (metre.most > most) fail(why);
     return false;
@@ -109,6 +157,9 @@ static char folder[512];
 
 static struct slot {
     char name[64], path[600];
+    int descriptor;
+    bool open;
+    size_t size; /* of what was last put there */
 } slots[MOST_FILES];
 static int used; /* slots */
 
@@ -130,16 +181,36 @@ static void make_folder(void)
     atexit(empty_folder);
 }
 
-const char *fuzz_path(const char *name)
+static struct slot *slot_of(const char *name)
 {
     int i = 0;
     while (i < used && strcmp(slots[i].name, name) != 0) i++;
     if (i == MOST_FILES) fail("too many files");
-    if (i < used) return slots[i].path;
-    snprintf(slots[i].name, sizeof slots[i].name, "%s", name);
-    snprintf(slots[i].path, sizeof slots[i].path, "%s/%s", folder, name);
-    used++;
-    return slots[i].path;
+    if (i == used) {
+        slots[i] = (struct slot){ .open = false };
+        snprintf(slots[i].name, sizeof slots[i].name, "%s", name);
+        snprintf(slots[i].path, sizeof slots[i].path, "%s/%s", folder, name);
+        used++;
+    }
+    return &slots[i];
+}
+
+const char *fuzz_path(const char *name)
+{
+    return slot_of(name)->path;
+}
+
+/* It stays open, which is most of what a small file costs. */
+static const char *put(const char *name, const void *at, size_t size)
+{
+    struct slot *s = slot_of(name);
+    if (!s->open) s->descriptor = open(s->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    s->open = s->descriptor >= 0;
+    if (!s->open || pwrite(s->descriptor, at, size, 0) != (ssize_t)size ||
+        (size < s->size && ftruncate(s->descriptor, (off_t)size)))
+        fail(strerror(errno));
+    s->size = size;
+    return s->path;
 }
 
 /* What a gzip stream unpacks to, as far as it can be unpacked; of other files their size. */
@@ -156,20 +227,31 @@ static long long unpacked(const char *path)
 
 const char *fuzz_file(const char *name, const void *at, size_t size)
 {
-    const char *path = fuzz_path(name);
+    const char *path = put(name, at, size);
     const unsigned char *bytes = at;
-    FILE *file = fopen(path, "wb");
-    if (!file || fwrite(at, 1, size, file) != size || fclose(file)) fail(strerror(errno));
     long long whole = size > 1 && bytes[0] == 0x1f && bytes[1] == 0x8b ? unpacked(path) : 0;
     given += whole > (long long)size ? whole : (long long)size;
     return path;
 }
 
+size_t fuzz_pack(const void *at, size_t size, uint8_t *to, size_t room)
+{
+    static z_stream z;
+    if (!z.state) deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 1, Z_DEFAULT_STRATEGY);
+    deflateReset(&z);
+    z.next_in = (uint8_t *)(uintptr_t)at, z.avail_in = (unsigned)size;
+    z.next_out = to, z.avail_out = (unsigned)room;
+    if (deflate(&z, Z_FINISH) != Z_STREAM_END) fail("a gzip stream has no room");
+    return (size_t)z.total_out;
+}
+
 const char *fuzz_gzip(const char *name, const void *at, size_t size)
 {
-    const char *path = fuzz_path(name);
-    gzFile file = gzopen(path, "wb1");
-    if (!file || (size > 0 && gzwrite(file, at, (unsigned)size) != (int)size) || gzclose(file)) fail("gzip");
+    size_t room = size + size / 1000 + 64; /* what deflate may need for what it cannot pack */
+    uint8_t *packed = malloc(room);
+    if (!packed) fail("no memory for a gzip stream");
+    const char *path = put(name, packed, fuzz_pack(at, size, packed, room));
+    free(packed);
     given += (long long)size;
     return path;
 }
@@ -218,6 +300,42 @@ const char *fuzz_safetensors(const char *name, const uint8_t *at, size_t size)
     memcpy(file + 8, at, length);
     if (data > 0) memcpy(file + 8 + length, end + 1, data);
     return fuzz_file(name, file, 8 + length + data);
+}
+
+/* ---- large ones ------------------------------------------------------------------------------ */
+
+/* The count in place of #s, its last digit first, so that the order is none. */
+static char *put_counted(char *to, const char *piece, size_t count)
+{
+    for (; *piece; piece++, to++) {
+        *to = *piece == '#' ? "0123456789abcdef"[count % 16] : *piece;
+        if (*piece == '#') count /= 16;
+    }
+    return to;
+}
+
+char *fuzz_large_text(const char *before, const char *again, const char *after)
+{
+    char *text = malloc(LARGE + strlen(before) + strlen(again) + strlen(after) + 1);
+    if (!text) fail("no memory for a large text");
+    char *to = put_counted(text, before, 0);
+    for (size_t i = 0; to < text + LARGE; i++) to = put_counted(to, again, i);
+    strcpy(to, after);
+    return text;
+}
+
+const char *fuzz_large(const char *name, const char *before, const char *again, const char *after)
+{
+    char *header = fuzz_large_text(before, again, after);
+    size_t length = strlen(header);
+    uint8_t *file = malloc(8 + length);
+    if (!file) fail("no memory for a large file");
+    for (int i = 0; i < 8; i++) file[i] = (uint8_t)((uint64_t)length >> 8 * i);
+    memcpy(file + 8, header, length);
+    const char *path = fuzz_file(name, file, 8 + length);
+    free(header);
+    free(file);
+    return path;
 }
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
@@ -309,7 +427,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size)
 {
-    given = 0;
+    given = allowed = 0;
     fuzz.feed(at, size);
     if (error_text()) fail("an error was left");
     return 0;

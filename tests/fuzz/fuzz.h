@@ -10,7 +10,10 @@
  *     }
  *
  * What is refused must leave one line of error, what is taken none; and until a reader has refused a file it may hold
- * no more memory than twice the files' bytes, unpacked, and a MiB. A program ends where that is not so. */
+ * no more memory than twice the files' bytes, unpacked, and a MiB. A program ends where that is not so.
+ *
+ * Not counted are layers, which take more than the text that asks for one and whose number readers limit; and all
+ * from net_build on: the file was found good by then. */
 #ifndef STRIDE_TESTS_FUZZ_FUZZ_H
 #define STRIDE_TESTS_FUZZ_FUZZ_H
 
@@ -33,12 +36,14 @@ extern const fuzzer fuzz;
 /* A file of these bytes in a folder of this process; its path, good until the next input. */
 const char *fuzz_file(const char *name, const void *at, size_t size);
 const char *fuzz_gzip(const char *name, const void *at, size_t size);
-const char *fuzz_path(const char *name); /* not written yet */
+const char *fuzz_path(const char *name);                                 /* not written yet */
+size_t fuzz_pack(const void *at, size_t size, uint8_t *to, size_t room); /* as one gzip stream; its bytes */
 
 /* From here on the reader's memory is measured, up to where it says whether it took what it was given: that again,
  * and the error gone. */
 void fuzz_begin(void);
-void fuzz_begin_unmeasured(void); /* of what is checked, nets are built, of any size */
+void fuzz_text(size_t size);      /* of the input that is in no file */
+void fuzz_allow(long long bytes); /* of memory more than that */
 bool fuzz_took(bool taken);
 bool fuzz_took_unless(bool taken, const char *refusal); /* ... which says so is no refusal of the file */
 
@@ -52,6 +57,11 @@ void fuzz_seed_file(const char *path, int before);
 const char *fuzz_safetensors(const char *name, const uint8_t *at, size_t size);
 void fuzz_seed_safetensors(const char *path);
 extern const char *const fuzz_safetensors_words[];
+
+/* Of some MiB: a piece again and again, in which #s are counted, so that names differ. The text is the caller's; the
+ * file is one of safetensors, of no data, with the text for its header. */
+char *fuzz_large_text(const char *before, const char *again, const char *after);
+const char *fuzz_large(const char *name, const char *before, const char *again, const char *after);
 
 /* Where it is false, says so, and ends. */
 void fuzz_claim(bool holds, const char *claim);

@@ -66,15 +66,17 @@ static bool same(tensor a, tensor b)
     return memcmp(tensor_data(a), tensor_data(b), (size_t)tensor_count(a) * sizeof(real)) == 0;
 }
 
-static void feed(const uint8_t *at, size_t size)
+/* What is refused leaves a world as it was: for the next input. */
+static void continue_from(const char *path)
 {
-    if (size < 1) return;
-    const char *path = fuzz_safetensors("run", at, size);
-    world w = make();
-    broken = !(at[0] & STEPS_ON);
-    tensor parameters = tensor_clone(net_parameters(w.net)), states = tensor_clone(net_states(w.net));
+    static world w;
+    static tensor parameters, states;
+    if (!w.net) {
+        w = make();
+        parameters = tensor_clone(net_parameters(w.net)), states = tensor_clone(net_states(w.net));
+    }
     uint64_t step = w.net->step, seed = w.net->seed;
-    fuzz_begin_unmeasured();
+    fuzz_begin();
     int status = run(w, path);
     bool began =
         status && error_text() && strncmp(error_text(), "train: ", 7) == 0; /* a loss that is not finite */
@@ -83,9 +85,18 @@ static void feed(const uint8_t *at, size_t size)
     fuzz_claim(taken || (same(parameters, net_parameters(w.net)) && same(states, net_states(w.net)) &&
                          step == w.net->step && seed == w.net->seed && w.optim->steps == 0),
                "what is refused changes nothing");
+    if (!taken) return;
     tensor_free(parameters);
     tensor_free(states);
     drop(w);
+    w = (world){ 0 };
+}
+
+static void feed(const uint8_t *at, size_t size)
+{
+    if (size < 1) return;
+    broken = !(at[0] & STEPS_ON);
+    continue_from(fuzz_safetensors("run", at, size));
 }
 
 static bool stop(const train_report *r, void *context)
@@ -116,7 +127,13 @@ static void seed(void)
     }
 }
 
-const fuzzer fuzz = { feed, seed,
+/* A place of many lists. */
+static void large(void)
+{
+    continue_from(fuzz_large("run", "{\"__metadata__\":{\"training\":\"[", "[],", "[]]\"}}"));
+}
+
+const fuzzer fuzz = { feed, seed, large,
                       .words = (const char *const[]){
                           "\\\"epoch\\\":", "\\\"batch\\\":", "\\\"step\\\":", "\\\"since_best\\\":",
                           "\\\"best_epoch\\\":", "\\\"optim_steps\\\":", "\\\"net_step\\\":",

@@ -8,21 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum { PACK = 1, CUT = 2, CHANGE = 4, IDX = 8, TWICE = 16 };
-
-/* As one gzip stream; its bytes. */
-static size_t pack(const uint8_t *at, size_t size, uint8_t *to, size_t room)
-{
-    static z_stream z;
-    if (!z.state) deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 1, Z_DEFAULT_STRATEGY);
-    deflateReset(&z);
-    z.next_in = (uint8_t *)at, z.avail_in = (unsigned)size;
-    z.next_out = to, z.avail_out = (unsigned)room;
-    fuzz_claim(deflate(&z, Z_FINISH) == Z_STREAM_END, "a gzip stream fits its room");
-    return (size_t)z.total_out;
-}
 
 static void read_stream(int flags, const uint8_t *at, size_t size)
 {
@@ -43,8 +30,8 @@ static void feed(const uint8_t *at, size_t size)
         read_stream(flags, at, size);
         return;
     }
-    size_t whole = pack(at, size, packed, sizeof packed / 2);
-    if (flags & TWICE) whole += pack(at, size, packed + whole, sizeof packed - whole);
+    size_t whole = fuzz_pack(at, size, packed, sizeof packed / 2);
+    if (flags & TWICE) whole += fuzz_pack(at, size, packed + whole, sizeof packed - whole);
     if (flags & CHANGE) packed[(size_t)place % whole] ^= (uint8_t)change;
     if (flags & CUT) whole -= (size_t)change % whole;
     read_stream(flags, packed, whole);
@@ -60,7 +47,7 @@ static void seed(void)
         fuzz_seed(input, 3 + sizeof table - 1);
     }
     input[0] = 0;
-    fuzz_seed(input, 3 + pack((const uint8_t *)table, sizeof table - 1, input + 3, sizeof input - 3));
+    fuzz_seed(input, 3 + fuzz_pack((const uint8_t *)table, sizeof table - 1, input + 3, sizeof input - 3));
     memcpy(input, "\11\0\0\0\0\x08\1\0\0\0\2\0\1", 13);
     fuzz_seed(input, 13);
 }

@@ -41,7 +41,7 @@ static void comes_back(net *n)
 
 static void load(const char *path, bool save)
 {
-    fuzz_begin_unmeasured();
+    fuzz_begin();
     net *n = net_load(path, 1, (net_known){ 0 });
     if (fuzz_took(n) && save) comes_back(n);
     net_free(n);
@@ -101,6 +101,7 @@ static const char *file_of(net *n, const char *text)
 
 static void read_architecture(const char *text)
 {
+    fuzz_text(strlen(text));
     fuzz_begin();
     net *n = architecture_read(text, (net_known){ 0 });
     const char *path = fuzz_took(n) ? file_of(n, text) : NULL;
@@ -169,6 +170,25 @@ static void seed(void)
     fuzz_seed(tensors, sizeof tensors - 1);
 }
 
+#define METADATA "{\"__metadata__\":{\"stride_version\":\"1\",\"architecture\":\""
+#define TYPE(name) "{\\\"type\\\":\\\"" name "\\\"}"
+
+/* Architectures with something wrong at their end, and many notes. */
+static void large(void)
+{
+    static const char *const headers[][3] = {
+        { METADATA "{\\\"layers\\\":[", TYPE("relu") ",", "7],\\\"input\\\":[2]}\"}}" },
+        { METADATA "{\\\"input\\\":[2],\\\"layers\\\":[", TYPE("relu") ",", TYPE("relu") "]}\"}}" },
+        { METADATA "{\\\"layers\\\":[" TYPE("relu") "],\\\"input\\\":[2", ",2", "]}\"}}" },
+        { METADATA "{\\\"input\\\":[2],\\\"layers\\\":", "[[", "\"}}" },
+        { METADATA "{\\\"input\\\":[2],\\\"layers\\\":[{\\\"", "type", "\\\":1}]}\"}}" },
+        { METADATA "{\\\"input\\\":[2],\\\"layers\\\":[" TYPE("relu") "]}\"", ",\"note.#####\":\"\"", "}}" },
+        { METADATA "{\\\"input\\\":[2],\\\"layers\\\":[" TYPE("relu") "]}\",\"note.a\":\"", "text", "\"}}" },
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        load(fuzz_large("net", headers[i][0], headers[i][1], headers[i][2]), false);
+}
+
 static const char *const words[] = { "\"input\":[1,4,4]",
                                      "\"layers\":[",
                                      "{\"type\":\"",
@@ -232,4 +252,4 @@ static const char *const words[] = { "\"input\":[1,4,4]",
                                      "\"note.",
                                      NULL };
 
-const fuzzer fuzz = { feed, seed, .words = words };
+const fuzzer fuzz = { feed, seed, large, .words = words };

@@ -40,6 +40,15 @@ static void comes_back(const net *n)
     free(second);
 }
 
+static void read_text(const char *text, shape image)
+{
+    fuzz_text(strlen(text));
+    fuzz_begin();
+    net *n = network_parse(text, image);
+    if (fuzz_took(n)) comes_back(n);
+    net_free(n);
+}
+
 static void feed(const uint8_t *at, size_t size)
 {
     const shape shapes[] = { { 0 }, SHAPE(1, 8, 8), SHAPE(3, 16, 16), SHAPE(10) };
@@ -47,11 +56,23 @@ static void feed(const uint8_t *at, size_t size)
     char *text = malloc(size);
     memcpy(text, at + 1, size - 1);
     text[size - 1] = '\0';
-    fuzz_begin_unmeasured();
-    net *n = network_parse(text, shapes[at[0] % 4]);
-    if (fuzz_took(n)) comes_back(n);
-    net_free(n);
+    read_text(text, shapes[at[0] % 4]);
     free(text);
+}
+
+/* Too many layers, too deep, and a word that is none. */
+static void large(void)
+{
+    static const char *const texts[][3] = { { "", "relu\n", "" },
+                                            { "4096x(", "relu, ", ")" },
+                                            { "", "residual(", "" },
+                                            { "", "relu", "" },
+                                            { "# ", "relu", "" } };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *text = fuzz_large_text(texts[i][0], texts[i][1], texts[i][2]);
+        read_text(text, SHAPE(10));
+        free(text);
+    }
 }
 
 static void seed(void)
@@ -81,4 +102,4 @@ static const char *const words[] = { "input ",           "1x28x28",      "conv "
                                      "2147483647",       "-1",           "1e308",       "0x",
                                      "pool function=",   "axis=",        NULL };
 
-const fuzzer fuzz = { feed, seed, .words = words };
+const fuzzer fuzz = { feed, seed, large, .words = words };

@@ -1,4 +1,7 @@
-/* fuzz_notes.c: normalize_of and classes_of take any note. An input: a byte that says which, and the note. */
+/* fuzz_notes.c: normalize_of and classes_of take any note. An input: a byte that says which, and the note.
+ *
+ * A list as long as the net has channels or classes gets memory before its elements are looked at: 16 bytes for each
+ * channel, 8 and its name for each class. */
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layers.h"
@@ -38,18 +41,39 @@ static void read_classes(const net *n)
     classes_free(found);
 }
 
-static void feed(const uint8_t *at, size_t size)
+static void read_note(const char *text, bool classes)
 {
     static net *n;
-    if (size < 1 || size > 1 << 16) return;
     if (!n) n = small();
+    net_set_note(n, classes ? "classes" : "normalization", text);
+    fuzz_text(strlen(text));
+    if (classes) read_classes(n);
+    else read_normalization(n);
+}
+
+static void feed(const uint8_t *at, size_t size)
+{
+    if (size < 1 || size > 1 << 16) return;
     char *text = malloc(size);
     memcpy(text, at + 1, size - 1);
     text[size - 1] = '\0';
-    net_set_note(n, at[0] % 2 ? "classes" : "normalization", text);
+    read_note(text, at[0] % 2);
     free(text);
-    if (at[0] % 2) read_classes(n);
-    else read_normalization(n);
+}
+
+/* More numbers or names than the net has, and one that is none. */
+static void large(void)
+{
+    static const char *const notes[][3] = { { "0{\"deviation\":[1,1],\"mean\":[", "1,", "1]}" },
+                                            { "0{\"deviation\":[1,1],\"mean\":[1,", "1", "]}" },
+                                            { "0{\"deviation\":[1,1],\"mean\":[1,", "[],", "[]]}" },
+                                            { "1[", "\"\",", "\"\"]" },
+                                            { "1[\"a\",\"", "\\n", "\\x\"]" } };
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
+        char *text = fuzz_large_text(notes[i][0], notes[i][1], notes[i][2]);
+        read_note(text + 1, text[0] == '1');
+        free(text);
+    }
 }
 
 static void seed(void)
@@ -65,4 +89,4 @@ static const char *const words[] = {
     "true",       "\\u0000",         "\\ud800", "[[[[",  "{}",    NULL
 };
 
-const fuzzer fuzz = { feed, seed, .words = words };
+const fuzzer fuzz = { feed, seed, large, .words = words };

@@ -1,4 +1,5 @@
-/* fuzz_picture.c: image_read takes any bytes, and what it takes is 0 to 1.
+/* fuzz_picture.c: image_read takes any bytes, and what it takes is 0 to 1. Its pixels take more than the file, each up
+ * to 32 bytes, but no more of them than the file may hold.
  *
  * An input: a byte that says what the rest is: a file; a PNG whose check sums are made right; or a PNG's 13 bytes of
  * header and rows, which are packed. */
@@ -67,6 +68,37 @@ static void claim_range(ptrdiff_t n, real *const at[], const ptrdiff_t stride[],
     }
 }
 
+/* What a picture takes that has as many pixels as its file says and may hold. */
+static long long decoded(const uint8_t *file, size_t size)
+{
+    enum { MOST_PACKED = 8 * 1032, EDGE = 64, PIXEL = 32 };
+    long long height = 0, width = 0;
+    if (size > 24 && memcmp(file, signature, 8) == 0) width = get(file + 16), height = get(file + 20);
+    else
+        for (size_t at = 2; at + 9 < size && file[at] == 0xff && height == 0;
+             at += 2 + (file[at + 2] << 8 | file[at + 3]))
+            if (file[at + 1] >= 0xc0 && file[at + 1] <= 0xc2)
+                height = file[at + 5] << 8 | file[at + 6], width = file[at + 7] << 8 | file[at + 8];
+    if (width > 0 && height / MOST_PACKED > (long long)size / width) return 0;
+    return (height + EDGE) * (width + EDGE) * PIXEL;
+}
+
+static void read_picture(const uint8_t *file, size_t size)
+{
+    const char *path = fuzz_file("picture", file, size);
+    fuzz_allow(decoded(file, size));
+    fuzz_begin();
+    tensor x = image_read(path);
+    if (!fuzz_took(!tensor_is_null(x))) return;
+    tensor_walk(1, &x, TENSOR_ANY_ORDER, claim_range, NULL);
+    if (tensor_count(x) < 1 << 12) {
+        tensor y = image_fit(x, size % 2 ? 1 : 3, 3, 5);
+        fuzz_look(y);
+        tensor_free(y);
+    }
+    tensor_free(x);
+}
+
 static void feed(const uint8_t *at, size_t size)
 {
     static uint8_t png[4 * MOST];
@@ -77,17 +109,21 @@ static void feed(const uint8_t *at, size_t size)
     if (kind == ROWS) size = make(at, size, png);
     else memcpy(png, at, size);
     if (kind == MENDED) mend(png, size);
-    const char *path = fuzz_file("picture", png, size);
-    fuzz_begin_unmeasured();
-    tensor x = image_read(path);
-    if (!fuzz_took(!tensor_is_null(x))) return;
-    tensor_walk(1, &x, TENSOR_ANY_ORDER, claim_range, NULL);
-    if (tensor_count(x) < 1 << 12) {
-        tensor y = image_fit(x, size % 2 ? 1 : 3, 3, 5);
-        fuzz_look(y);
-        tensor_free(y);
-    }
-    tensor_free(x);
+    read_picture(png, size);
+}
+
+/* Texts of many MiB, packed, in a picture without its end. */
+static void large(void)
+{
+    enum { TEXTS = 64, TEXT = 4 << 20, PACKED = 1 << 16 };
+    static uint8_t png[TEXTS * PACKED] = "\x89PNG\r\n\x1a\n", chunk[PACKED / 2] = "a";
+    uint8_t *text = calloc(TEXT, 1);
+    uLongf room = sizeof chunk - 3;
+    fuzz_claim(compress2(chunk + 3, &room, text, TEXT, 9) == Z_OK, "a text is packed");
+    free(text);
+    size_t used = 8 + put_chunk(png + 8, "IHDR", (const uint8_t *)"\0\0\0\1\0\0\0\1\x08\0\0\0", HEADER);
+    for (int i = 0; i < TEXTS; i++) used += put_chunk(png + used, "zTXt", chunk, 3 + room);
+    read_picture(png, used);
 }
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
@@ -147,4 +183,4 @@ static const char *const words[] = {
     "\xff\xda", "\xff\xdb", "\xff\xdd", "\xff\xd9",     "\xff\xee", "Adobe",    NULL
 };
 
-const fuzzer fuzz = { feed, seed, .words = words };
+const fuzzer fuzz = { feed, seed, large, .words = words };

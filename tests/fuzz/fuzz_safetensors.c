@@ -8,12 +8,15 @@
 
 static void look_at(const safetensors *file)
 {
-    long long at = 0;
-    for (int i = 0; i < file->count; at = file->entry[i++].end) {
+    long long bytes = 0;
+    for (int i = 0; i < file->count; i++) {
         const safetensors_entry *e = &file->entry[i];
-        fuzz_claim(e->begin == at && e->end >= at, "tensors follow one another");
-        bool found = safetensors_find(file, e->name, e->shape);
-        tensor x = found ? tensor_new(e->shape) : (tensor){ 0 };
+        shape s;
+        fuzz_claim(e->begin >= 0 && e->end >= e->begin && e->end <= file->size, "tensors are in the data");
+        fuzz_claim(i == 0 || strcmp(file->entry[i - 1].name, e->name) < 0, "names are in order");
+        bytes += e->end - e->begin;
+        bool found = safetensors_find_any(file, e->name, &s) == e;
+        tensor x = found ? tensor_new(s) : (tensor){ 0 };
         if (!tensor_is_null(x)) {
             fuzz_claim(safetensors_read(file, e, x) == 0, "what was checked is read");
             fuzz_look(x);
@@ -21,7 +24,10 @@ static void look_at(const safetensors *file)
         error_clear(); /* integers are not read */
         tensor_free(x);
     }
-    fuzz_claim(at == file->size, "nothing follows the last tensor");
+    fuzz_claim(bytes == file->size, "tensors fill the data");
+    for (int i = 0; i < file->keys; i++)
+        fuzz_claim(safetensors_text(file, file->key[i]) == safetensors_text_of(file->key[i]),
+                   "each text has its key");
 }
 
 static void read_file(const char *path)
@@ -54,4 +60,28 @@ static void seed(void)
     for (int i = 0; i < 3; i++) fuzz_seed(headers[i], strlen(headers[i]) + (i == 1 ? 3 : 0));
 }
 
-const fuzzer fuzz = { feed, seed, .words = fuzz_safetensors_words };
+#define NONE "{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}"
+
+/* Refused at their end, or when all is put in order. */
+static void large(void)
+{
+    static const char *const headers[][3] = {
+        { "{", "\"######\":" NONE ",", "\"\":{}}" },
+        { "{", "\"######\":" NONE ",", "\"300000\":" NONE "}" },
+        { "{", "\"######\":" NONE ",", "\"\":" NONE },
+        { "{\"a\":", "[[[[[[[[", "" },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[0", ",0", "],\"data_offsets\":[0,0]}}" },
+        { "{\"", "name ", "" },
+        { "{\"", "\\u00e9", "\\ud800\":{}}" },
+        { "{\"", "\\u00e9", "\":{}}" },
+        { "{\"__metadata__\":{", "\"######\":\"\",", "\"\":1}}" },
+        { "{\"__metadata__\":{", "\"######\":\"\",", "\"300000\":\"\"}}" },
+        { "{\"__metadata__\":{", "\"######\":\"\",", "\"\":\"\"}" },
+        { "{\"__metadata__\":{\"", "\\n", "\":\"\\x\"}" },
+        { "{\"__metadata__\":[", "[],", "[]]}" },
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        read_file(fuzz_large("x.safetensors", headers[i][0], headers[i][1], headers[i][2]));
+}
+
+const fuzzer fuzz = { feed, seed, large, .words = fuzz_safetensors_words };

@@ -40,8 +40,7 @@ typedef struct trial {
 
 static const char *text(const trial *t, const char *key)
 {
-    const json_t *metadata = t->file ? t->file->metadata : NULL;
-    const char *value = json_string_value(json_object_get(metadata, key));
+    const char *value = t->file ? safetensors_text(t->file, key) : NULL;
     return value ? value : "";
 }
 
@@ -65,21 +64,21 @@ static tensor make(trial *t, shape s)
     return keep(t, tensor_new(s));
 }
 
-static safetensors_entry *entry_named(const trial *t, const char *name)
+static bool has(const trial *t, const char *name)
 {
-    for (safetensors_entry *e = t->file->entry; e < t->file->entry + t->file->count; e++)
-        if (strcmp(e->name, name) == 0) return e;
-    return NULL;
+    const safetensors_entry *e = t->file->entry, *end = e + t->file->count;
+    while (e < end && strcmp(e->name, name) != 0) e++;
+    return e < end;
 }
 
 /* Null, with an error, where the case has no such tensor. */
 static tensor given(trial *t, const char *name)
 {
-    safetensors_entry *e = entry_named(t, name);
-    if (!e) error_set("the case has no %s", name);
-    if (!e || !safetensors_find(t->file, name, e->shape)) return (tensor){ 0 };
+    shape found;
+    safetensors_entry *e = safetensors_find_any(t->file, name, &found);
+    if (!e) return (tensor){ 0 };
     e->met = true;
-    tensor x = make(t, e->shape);
+    tensor x = make(t, found);
     if (!tensor_is_null(x)) safetensors_read(t->file, e, x);
     return x;
 }
@@ -176,9 +175,10 @@ static void run_batch(trial *t, net *n, net_mode mode, int batch)
 
 static net *case_net(trial *t)
 {
-    const safetensors_entry *x = entry_named(t, "x.0");
-    net *n = x ? architecture_read(text(t, "architecture"), (net_known){ 0 }) : NULL;
-    if (n && net_build(n, x->shape.n[0], 1) == 0) net_visit(n, begin_tensor, t);
+    shape x;
+    bool found = safetensors_find_any(t->file, "x.0", &x);
+    net *n = found ? architecture_read(text(t, "architecture"), (net_known){ 0 }) : NULL;
+    if (n && net_build(n, x.n[0], 1) == 0) net_visit(n, begin_tensor, t);
     if (n && t->dict) {
         tensor_fill(net_parameters(n), (real)NAN);
         tensor_fill(net_states(n), (real)NAN);
@@ -193,7 +193,7 @@ static void judge_net(trial *t)
     net_mode mode = strcmp(text(t, "mode"), "train") == 0 ? NET_TRAIN : NET_INFER;
     if (n && !error_text()) {
         net_zero_gradients(n);
-        for (int batch = 0; batch == 0 || (batch == 1 && entry_named(t, "x.1")); batch++)
+        for (int batch = 0; batch == 0 || (batch == 1 && has(t, "x.1")); batch++)
             run_batch(t, n, mode, batch);
         net_visit(n, compare_tensor, t);
     }
