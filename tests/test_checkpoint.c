@@ -575,6 +575,11 @@ static void options_that_make_no_sense_are_refused(void **state)
     o.resume = false, o.checkpoint = "no such folder/checkpoint";
     assert_int_equal(train_run(n, digits, o, NULL), -1);
     expect_error("no such folder/checkpoint: cannot be written: No such file or directory");
+    char name[1 << 13] = "";
+    memset(name, 'x', sizeof name - 1);
+    o.loss.name = name, o.checkpoint = file;
+    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    expect_error("the names of the loss, the optimizer and the schedule are too long");
     net_free(n), optim_free(o.optim), data_free(digits);
 }
 
