@@ -1304,7 +1304,7 @@ static void a_net_that_could_not_be_read_back_is_not_saved(void **state)
 
     n = small_net();
     for (int i = 0; i <= MOST_NOTES; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "%d", i);
         net_set_note(n, name, "");
     }
@@ -1340,7 +1340,7 @@ static void write_many(const char *path, int layers, int notes)
     strcpy(at, "]}");
     json_t *metadata = json_pack("{s:s, s:s}", "stride_version", "1", "architecture", text);
     for (int i = 0; i < notes; i++) {
-        char key[16];
+        char key[32];
         snprintf(key, sizeof key, "note.%d", i);
         json_object_set_new(metadata, key, json_string("text"));
     }
