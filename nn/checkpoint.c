@@ -179,7 +179,7 @@ int checkpoint_write(const checkpoint *c)
     int status = -1;
     if (!text) error_set("%s: no memory for the place of the run", path);
     else if (strlen(text) > JSON_LEAF)
-        error_set("%s: the names of the loss, the optimizer and the schedule are too long", path);
+        error_set("%s: more than %d bytes of names, and of what the data went through", path, JSON_LEAF);
     else status = model_write(c->net, path, (model_extra){ e.count, e.item, ENTRY, text });
     free(text);
     json_decref(entry);
