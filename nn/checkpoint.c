@@ -107,6 +107,7 @@ static json_t *terms_of(const checkpoint *c)
         { "samples", json_integer(c->samples->count) },
         { "preparation", json_string(c->samples->prepared ? c->samples->prepared : "none") },
         { "batch", json_integer(o->batch) },
+        { "micro_batches", json_integer(o->micro_batches) },
         { "drop_last", json_boolean(o->drop_last) },
         { "keep_order", json_boolean(o->keep_order) },
         { "seed", json_integer((json_int_t)o->seed) },

@@ -4,7 +4,10 @@
 #include "nn/anomaly.h"
 #include "nn/checkpoint.h"
 #include "nn/progress.h"
+#include "nn/ranks.h"
 #include "nn/reach.h"
+#include "nn/reduce.h"
+#include "tensor/counts.h"
 #include "tensor/random.h"
 
 #include <errno.h>
@@ -18,11 +21,20 @@
  * drawing. Parameters begin with streams below it, dropout has its own above. */
 static const uint64_t ORDER_STREAM = UINT64_C(1) << 62;
 
+/* Of a batch, or a part of one. */
+typedef struct tally {
+    double loss, hits; /* sums over its images */
+    double failed;     /* not 0: there is an error where it was made */
+} tally;
+
 typedef struct run {
     net *n;
     const data *d;
     train o;
-    tensor x, target, dy;     /* a batch */
+    micro m; /* what a batch is cut into, and the part of this rank */
+    reduction reduction;
+    tensor x, target, dy;     /* a batch, as far as it is at hand */
+    tally *tally;             /* of each micro-batch, or of each rank */
     tensor best, best_states; /* parameters and states of the best epoch, where they are to be restored */
     tensor states;            /* of the net before a step; null: it has none */
     uint64_t net_step;        /* and its step then */
@@ -94,24 +106,48 @@ static tensor rows(tensor batch, ptrdiff_t n)
     return tensor_narrow(batch, 0, 0, n);
 }
 
-static int evaluate(net *n, const data *d, const loss *l, tensor x, tensor target, ptrdiff_t *picked,
-                    train_score *score)
+/* What a batch is evaluated with. */
+typedef struct evaluation {
+    net *n;
+    const data *d;
+    const loss *l;
+    tensor x, target; /* of as many images */
+    ptrdiff_t *picked;
+    const team *team; /* NULL: alone */
+    tally *tally;     /* of each rank */
+} evaluation;
+
+static tally evaluate_batch(const evaluation *e, ptrdiff_t first)
 {
-    double loss_sum = 0, hits = 0;
-    ptrdiff_t batch = x.shape.n[0];
-    for (ptrdiff_t first = 0; first < d->count; first += batch) {
-        ptrdiff_t count = d->count - first < batch ? d->count - first : batch;
-        if (data_batch(d, NULL, first, count, rows(x, count), rows(target, count)) ||
-            check_classes(l, n, d, NULL, first, rows(target, count)))
-            return -1;
-        tensor y = net_forward(n, rows(x, count), NET_PREDICT);
-        double value = loss_value(*l, y, rows(target, count), (tensor){ 0 });
-        if (error_text()) return -1;
-        loss_sum += value * (double)count;
-        if (counts_hits(l, n, d)) hits += count_hits(y, rows(target, count), picked);
+    ptrdiff_t count = smallest(e->x.shape.n[0], e->d->count - first);
+    tensor x = rows(e->x, count), target = rows(e->target, count);
+    if (data_batch(e->d, NULL, first, count, x, target) ||
+        check_classes(e->l, e->n, e->d, NULL, first, target))
+        return (tally){ .failed = 1 };
+    tensor y = net_forward(e->n, x, NET_PREDICT);
+    tally t = { .loss = loss_value(*e->l, y, target, (tensor){ 0 }) * (double)count };
+    if (!error_text() && counts_hits(e->l, e->n, e->d)) t.hits = count_hits(y, target, e->picked);
+    t.failed = error_text() != NULL;
+    return t;
+}
+
+/* Ranks take batches in turn; sums are in the order of the batches. */
+static int evaluate(const evaluation *e, train_score *score)
+{
+    const team *t = e->team;
+    const int rank = t ? t->rank : 0, ranks = t ? t->ranks : 1;
+    double loss_sum = 0, hits = 0, failed = 0, images = (double)e->d->count;
+    ptrdiff_t batch = e->x.shape.n[0];
+    for (ptrdiff_t first = 0; first < e->d->count; first += ranks * batch) {
+        ptrdiff_t mine = first + rank * batch;
+        e->tally[rank] = mine < e->d->count ? evaluate_batch(e, mine) : (tally){ 0 };
+        if (t && t->gather(t, ranks, sizeof *e->tally, e->tally)) return -1;
+        for (const tally *of = e->tally; of < e->tally + ranks; of++)
+            loss_sum += of->loss, hits += of->hits, failed += of->failed;
+        if (failed > 0) return team_agree(t);
     }
-    score->loss = loss_sum / (double)d->count;
-    score->accuracy = counts_hits(l, n, d) ? hits / (double)d->count : NAN;
+    score->loss = loss_sum / images;
+    score->accuracy = counts_hits(e->l, e->n, e->d) ? hits / images : NAN;
     return 0;
 }
 
@@ -124,10 +160,11 @@ int train_evaluate(net *n, const data *d, loss l, train_score *score)
     tensor x = tensor_new(shape_with_batch(d->x, n->batch)),
            target = tensor_new(shape_with_batch(d->y, n->batch));
     ptrdiff_t *picked = malloc((size_t)n->batch * sizeof *picked);
+    tally of_batch;
     int status = -1;
     if (!picked) error_set("train_evaluate: no memory");
     else if (!tensor_is_null(x) && !tensor_is_null(target))
-        status = evaluate(n, d, &l, x, target, picked, score);
+        status = evaluate(&(evaluation){ n, d, &l, x, target, picked, NULL, &of_batch }, score);
     tensor_free(x);
     tensor_free(target);
     free(picked);
@@ -148,7 +185,13 @@ static checkpoint checkpoint_of(run *r)
     return (checkpoint){ r->n, &r->o, r->d, r->steps_an_epoch, r->best, r->best_states, &r->at };
 }
 
-static int keep_place(run *r)
+/* Rank 0 does what is done once: it writes, and tells. */
+static bool leads(const run *r)
+{
+    return !r->o.team || r->o.team->rank == 0;
+}
+
+static int write_place(run *r)
 {
     r->at.net_seed = (int64_t)r->n->seed;
     r->at.net_step = (int64_t)r->n->step;
@@ -157,14 +200,29 @@ static int keep_place(run *r)
     return checkpoint_write(&c);
 }
 
+static int keep_place(run *r)
+{
+    if (team_agree(r->o.team)) return -1;
+    if (leads(r)) write_place(r);
+    return team_agree(r->o.team);
+}
+
 /* Where the file says that the run was; where there is no file, at its beginning. */
-static int find_place(run *r)
+static int read_place(run *r)
 {
     if (!r->o.resume) return 0;
     if (access(r->o.checkpoint, F_OK))
         return errno == ENOENT ? 0 : error_set("%s: %s", r->o.checkpoint, strerror(errno));
     checkpoint c = checkpoint_of(r);
     return checkpoint_read(&c);
+}
+
+static int find_place(run *r)
+{
+    checkpoint c = checkpoint_of(r);
+    if (leads(r)) read_place(r);
+    if (team_agree(r->o.team)) return -1;
+    return r->o.team ? ranks_follow(&c) : 0;
 }
 
 /* ---- one step ----------------------------------------------------------------------------------- */
@@ -177,9 +235,11 @@ static void take_back(run *r)
     r->n->step = r->net_step;
 }
 
-/* Before anything has been changed by it: says what went wrong in the step, and where. */
-static int go_wrong(run *r, tensor x, tensor target, const char *what, anomaly a)
+/* Before anything has been changed by it: says where the step went wrong, on the way to the gradients, which is taken
+ * again, or in what the optimizer would have made of them. */
+static int explain(run *r, tensor x, tensor target, const char *what, const overflow *bad)
 {
+    anomaly a = bad ? anomaly_of_step(r->n, r->o.optim, *bad) : anomaly_find(r->n, x, target, r->o.loss);
     bool saved = !error_text() && r->o.anomaly && anomaly_save(r->n, r->o.anomaly, x, target) == 0;
     if (error_text()) return error_within("train: %s at step %ld: ", what, r->report.step + 1);
     return error_set(
@@ -188,16 +248,42 @@ static int go_wrong(run *r, tensor x, tensor target, const char *what, anomaly a
         r->report.lr, saved ? "; the batch is in " : "", saved ? r->o.anomaly : "");
 }
 
-/* The way up to the gradients went wrong: it is taken again. */
-static int find_wrong(run *r, tensor x, tensor target, const char *format, double value)
+/* The whole batch, of which a rank has a part only. */
+static int explain_whole(run *r, ptrdiff_t first, ptrdiff_t count, const char *what, const overflow *bad)
+{
+    tensor x = tensor_new(shape_with_batch(r->d->x, count)),
+           target = tensor_new(shape_with_batch(r->d->y, count));
+    if (!tensor_is_null(x) && !tensor_is_null(target) && net_build(r->n, count, r->o.seed) == 0 &&
+        data_batch(r->d, r->order + first, 0, count, x, target) == 0)
+        explain(r, x, target, what, bad);
+    tensor_free(x);
+    tensor_free(target);
+    return -1;
+}
+
+static int go_wrong(run *r, ptrdiff_t first, ptrdiff_t count, const char *what, const overflow *bad)
+{
+    take_back(r);
+    layer_uncut(r->n->root);
+    if (!r->o.team) return explain(r, rows(r->x, count), rows(r->target, count), what, bad);
+    if (leads(r)) explain_whole(r, first, count, what, bad);
+    return team_agree(r->o.team);
+}
+
+static int find_wrong(run *r, ptrdiff_t first, ptrdiff_t count, const char *format, double value)
 {
     char what[64];
     snprintf(what, sizeof what, format, isnan(value) ? (double)NAN : value); /* whose sign says nothing */
-    take_back(r);
-    return go_wrong(r, x, target, what, anomaly_find(r->n, x, target, r->o.loss));
+    return go_wrong(r, first, count, what, NULL);
 }
 
-static int follow_gradients(run *r, tensor x, tensor target, double greatest)
+/* An error of one rank alone is left to the next agreement, up to which all do the same. */
+static int alone(const run *r)
+{
+    return error_text() && !r->o.team ? -1 : 0;
+}
+
+static int follow_gradients(run *r, ptrdiff_t first, ptrdiff_t count, double greatest)
 {
     overflow bad;
     if (r->o.clip_value > 0) optim_clip_value(net_gradients(r->n), r->o.clip_value);
@@ -206,39 +292,70 @@ static int follow_gradients(run *r, tensor x, tensor target, double greatest)
         r->o.optim->lr * schedule_factor(&r->o.schedule, r->report.step, r->report.steps, r->steps_an_epoch);
     if (reach_step(&r->reach, r->o.optim, r->report.lr, net_parameters(r->n), net_gradients(r->n), greatest,
                    &bad))
-        return -1;
-    if (!bad.found) return 0;
-    anomaly a = anomaly_of_step(r->n, r->o.optim, bad);
-    take_back(r);
-    return go_wrong(r, x, target, "a parameter overflows", a);
+        return alone(r);
+    return bad.found ? go_wrong(r, first, count, "a parameter overflows", &bad) : 0;
+}
+
+/* Sums over a batch of what the net says of it; dy becomes the derivative of the batch's mean loss. */
+static tally add_up(run *r, tensor y, tensor target, tensor dy)
+{
+    const micro *m = &r->m;
+    tally all = { .failed = error_text() != NULL };
+    for (int k = 0; k < m->here; k++) {
+        ptrdiff_t count, first = micro_images(m, k, &count);
+        tally *part = &r->tally[m->first + k];
+        *part = (tally){ .failed = error_text() != NULL };
+        if (error_text()) continue;
+        tensor out = tensor_narrow(y, 0, first, count), wanted = tensor_narrow(target, 0, first, count),
+               slope = tensor_narrow(dy, 0, first, count);
+        part->loss = loss_value(r->o.loss, out, wanted, slope) * (double)count;
+        if (m->count > 1) tensor_scale(slope, (real)((double)count / (double)m->batch));
+        part->failed = error_text() != NULL;
+        if (!error_text() && counts_hits(&r->o.loss, r->n, r->d))
+            part->hits = count_hits(out, wanted, r->picked);
+    }
+    if (m->team && m->team->gather(m->team, m->count, sizeof *r->tally, r->tally)) all.failed = 1;
+    for (int s = 0; s < m->count; s++) {
+        all.loss += r->tally[s].loss;
+        all.hits += r->tally[s].hits;
+        all.failed += r->tally[s].failed;
+    }
+    return all;
 }
 
 static int take_step(run *r, ptrdiff_t first, ptrdiff_t count)
 {
-    tensor x = rows(r->x, count), target = rows(r->target, count), dy = rows(r->dy, count);
-    if (data_batch(r->d, r->order + first, 0, count, x, target) ||
-        check_classes(&r->o.loss, r->n, r->d, r->order, first, target))
-        return -1;
-    net_zero_gradients(r->n);
+    micro *m = &r->m;
+    m->batch = count;
+    layer_cut_batch(r->n->root, count);
+    ptrdiff_t begin = micro_start(m, m->first), images = micro_start(m, m->first + m->here) - begin;
+    tensor x = rows(r->x, images), target = rows(r->target, images), dy = rows(r->dy, images);
+    if (data_batch(r->d, r->order + first + begin, 0, images, x, target) == 0)
+        check_classes(&r->o.loss, r->n, r->d, r->order, first + begin, target);
+    if (team_agree(m->team)) return -1;
+    reduction_zero(&r->reduction, r->n);
 
     tensor y = net_forward(r->n, x, NET_TRAIN);
-    double value = loss_value(r->o.loss, y, target, dy);
-    if (error_text()) return -1;
-    if (!isfinite(value)) return find_wrong(r, x, target, "the loss is %g", value);
-    if (net_backward(r->n, dy, (tensor){ 0 })) return -1;
+    tally sums = add_up(r, y, target, dy);
+    if (sums.failed > 0) return team_agree(m->team);
+    double value = sums.loss / (double)count;
+    if (!isfinite(value)) return find_wrong(r, first, count, "the loss is %g", value);
+    net_backward(r->n, dy, (tensor){ 0 });
+    reduction_sum(&r->reduction, r->n);
+    if (team_agree(m->team)) return -1;
     double greatest = reach_greatest(net_gradients(r->n));
     if (!isfinite(greatest))
-        return find_wrong(r, x, target, "a gradient is not finite, the loss is %g", value);
-    if (follow_gradients(r, x, target, greatest)) return -1;
+        return find_wrong(r, first, count, "a gradient is not finite, the loss is %g", value);
+    if (follow_gradients(r, first, count, greatest)) return -1;
 
     r->at.batch++;
     r->report.step = (long)++r->at.step;
-    r->at.loss_sum += value * (double)count;
+    r->at.loss_sum += sums.loss;
     r->at.seen += (double)count;
     r->images += (double)count;
-    if (counts_hits(&r->o.loss, r->n, r->d)) r->at.hits += count_hits(y, target, r->picked);
+    r->at.hits += sums.hits;
     r->report.training = training_score(r);
-    return error_text() ? -1 : 0;
+    return alone(r);
 }
 
 /* All of it, or nothing. */
@@ -288,8 +405,11 @@ static int validate(run *r)
     r->report.best = false;
     r->report.validation = (train_score){ NAN, NAN };
     if (!r->o.validation) return 0;
-    if (evaluate(r->n, r->o.validation, &r->o.loss, r->x, r->target, r->picked, &r->report.validation))
-        return -1;
+    const evaluation e = {
+        r->n,      r->o.validation, &r->o.loss, rows(r->x, r->m.largest), rows(r->target, r->m.largest),
+        r->picked, r->o.team,       r->tally
+    };
+    if (evaluate(&e, &r->report.validation)) return -1;
     if (!isfinite(r->report.validation.loss))
         return error_set("train: the validation loss is %g after epoch %d", r->report.validation.loss,
                          r->report.epoch);
@@ -331,17 +451,53 @@ static int check_options(const run *r)
     if (o->drop_last && o->batch > r->d->count)
         return error_set("train: drop_last leaves nothing of %td samples in batches of %td", r->d->count,
                          o->batch);
+    if (o->micro_batches < 0)
+        return error_set("train: %d micro-batches, expected at least 1", o->micro_batches);
+    if (o->team && o->micro_batches % o->team->ranks)
+        return error_set("train: %d micro-batches for %d ranks, expected a multiple", o->micro_batches,
+                         o->team->ranks);
+    if (o->unordered && (!o->team || !o->team->sum))
+        return error_set("train: unordered, but %s",
+                         o->team ? "the team has no sum of its own" : "there is no team");
     return schedule_check(&o->schedule);
+}
+
+/* Every micro-batch has an image, of full batches and of the last one. */
+static int check_batches(const run *r)
+{
+    const train *o = &r->o;
+    ptrdiff_t last = o->drop_last ? 0 : r->d->count % o->batch;
+    if (o->batch < o->micro_batches)
+        return error_set("train: a batch of %td images cannot be cut into %d micro-batches", o->batch,
+                         o->micro_batches);
+    if (last > 0 && last < o->micro_batches)
+        return error_set(
+            "train: the last batch of an epoch has %td of %td images, which cannot be cut into %d "
+            "micro-batches; drop_last leaves it out",
+            last, o->batch, o->micro_batches);
+    return 0;
+}
+
+/* For the images at hand. What was cut otherwise before is planned anew. */
+static int build(run *r)
+{
+    const micro *m = &r->m;
+    ptrdiff_t images = m->here * m->largest;
+    bool first_time = tensor_is_null(net_parameters(r->n)),
+         cut = m->count > 1 || (!first_time && layer_is_cut(r->n->root));
+    if (cut && first_time && net_build(r->n, 1, r->o.seed)) return -1;
+    if (cut && layer_cut(r->n->root, m)) return -1;
+    return cut || first_time || r->n->batch < images ? net_build(r->n, images, r->o.seed) : 0;
 }
 
 static int allocate(run *r)
 {
     const train *o = &r->o;
-    ptrdiff_t batch = o->batch;
-    if ((tensor_is_null(net_parameters(r->n)) || r->n->batch < batch) && net_build(r->n, batch, o->seed))
-        return -1;
+    ptrdiff_t batch = r->m.here * r->m.largest;
+    if (check_batches(r) || build(r)) return -1;
     if (tensor_is_null(net_gradients(r->n)))
         return error_set("train: the net shares its parameters with another, and has no gradients");
+    if (reduction_begin(&r->reduction, r->n, &r->m, o->unordered)) return -1;
     r->x = tensor_new(shape_with_batch(r->d->x, batch));
     r->target = tensor_new(shape_with_batch(r->d->y, batch));
     r->dy = tensor_new(shape_with_batch(r->n->output, batch));
@@ -357,7 +513,8 @@ static int allocate(run *r)
     }
     r->picked = malloc((size_t)batch * sizeof *r->picked);
     r->order = malloc((size_t)r->d->count * sizeof *r->order);
-    if (!r->picked || !r->order)
+    r->tally = malloc((size_t)r->m.count * sizeof *r->tally);
+    if (!r->picked || !r->order || !r->tally)
         return error_set("train: no memory for the order of %td samples", r->d->count);
     for (ptrdiff_t i = 0; i < r->d->count; i++) r->order[i] = i;
     return optim_build(o->optim, tensor_count(net_parameters(r->n)));
@@ -371,8 +528,11 @@ static void release(run *r)
     tensor_free(r->best);
     tensor_free(r->best_states);
     tensor_free(r->states);
+    reduction_end(&r->reduction);
     free(r->picked);
     free(r->order);
+    free(r->tally);
+    if (!tensor_is_null(net_parameters(r->n))) layer_uncut(r->n->root);
 }
 
 /* By validation, where that ends a run. */
@@ -391,14 +551,22 @@ static void tell(const run *r, train_result *result)
     result->images_per_second = images_per_second(r);
 }
 
+/* Whether the callback lets the run go on. */
+static int ask(const run *r, bool *go_on)
+{
+    const team *t = r->o.team;
+    if (r->o.callback && leads(r)) *go_on = r->o.callback(&r->report, r->o.context);
+    if (team_agree(t)) return -1;
+    return t ? t->broadcast(t, 0, 1, sizeof *go_on, go_on) : 0;
+}
+
 static int one_epoch(run *r, train_result *result, bool *go_on)
 {
     r->report.epoch = (int)r->at.epoch;
     if (train_epoch(r) || validate(r)) return -1;
     r->report.seconds = now() - r->began;
     progress_epoch(&r->progress, &r->report, images_per_second(r));
-    *go_on = !r->o.callback || r->o.callback(&r->report, r->o.context);
-    if (error_text()) return -1;
+    if (ask(r, go_on)) return -1;
     r->at.epoch++;
     r->at.batch = 0;
     tell(r, result);
@@ -421,6 +589,24 @@ static int epochs(run *r, train_result *result)
     return 0;
 }
 
+/* The part of a batch that a rank has. */
+static micro micro_of(const train *o)
+{
+    int ranks = o->team ? o->team->ranks : 1, here = o->micro_batches / ranks;
+    return (micro){ .count = o->micro_batches,
+                    .first = o->team ? o->team->rank * here : 0,
+                    .here = here,
+                    .team = o->team,
+                    .largest = parts(o->batch, o->micro_batches),
+                    .batch = o->batch };
+}
+
+static int match(run *r)
+{
+    checkpoint c = checkpoint_of(r);
+    return r->o.team ? ranks_match(&c) : 0;
+}
+
 int train_run(net *n, const data *d, train options, train_result *result)
 {
     train_result unused;
@@ -430,15 +616,20 @@ int train_run(net *n, const data *d, train options, train_result *result)
     r.at = (train_place){ .epoch = 1, .best_loss = NAN, .validation = { NAN, NAN } };
     if (r.o.epochs == 0) r.o.epochs = 1;
     if (r.o.batch == 0) r.o.batch = 64;
-    if (error_text() || check_options(&r)) return -1;
+    if (r.o.team && r.o.team->ranks == 1 && !r.o.unordered) r.o.team = NULL;
+    if (r.o.micro_batches == 0) r.o.micro_batches = r.o.team ? r.o.team->ranks : 1;
+    if (!error_text()) check_options(&r);
+    if (team_agree(r.o.team)) return -1;
     if (r.o.batch > d->count) r.o.batch = d->count;
+    r.m = micro_of(&r.o);
     r.steps_an_epoch = (long)(d->count / r.o.batch) + (!r.o.drop_last && d->count % r.o.batch != 0);
     r.report = (train_report){ .epochs = r.o.epochs,
                                .steps = r.steps_an_epoch * r.o.epochs,
                                .validation = { NAN, NAN },
                                .lr = r.o.optim->lr };
-    r.progress = progress_begin(r.o.progress);
-    int status = allocate(&r) ? -1 : epochs(&r, result);
+    r.progress = progress_begin(leads(&r) ? r.o.progress : NULL);
+    allocate(&r);
+    int status = team_agree(r.o.team) || match(&r) ? -1 : epochs(&r, result);
     progress_end(&r.progress);
     result->steps = r.report.step;
     result->seconds = r.training_seconds;

@@ -1,0 +1,491 @@
+/* test_team.c: what a run comes to depends on its micro-batches, and not on who has them.
+ *
+ * One process is the oracle of ranks, and a batch that is not cut that of one that is. Ranks are threads here
+ * (together.h); tests/mpi has them as processes. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/files.h"
+#include "tests/support.h"
+#include "tests/together.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- outcomes -------------------------------------------------------------------------------------------- */
+
+static bool same_bytes(tensor a, tensor b)
+{
+    return tensor_count(a) == tensor_count(b) &&
+           memcmp(tensor_data(a), tensor_data(b), (size_t)tensor_count(a) * sizeof(real)) == 0;
+}
+
+static void assert_same_outcome(const outcome *got, const outcome *expected)
+{
+    if (got->status) fail_msg("%s", got->error);
+    assert_true(same_bytes(got->parameters, expected->parameters));
+    if (tensor_count(expected->states) > 0) assert_true(same_bytes(got->states, expected->states));
+    const train_result *a = &got->result, *b = &expected->result;
+    assert_int_equal(a->steps, b->steps);
+    assert_int_equal(a->best_epoch, b->best_epoch);
+    assert_memory_equal(&a->training.loss, &b->training.loss, sizeof a->training.loss);
+    assert_true(a->training.accuracy == b->training.accuracy);
+    if (isnan(b->validation.loss)) return;
+    assert_memory_equal(&a->validation.loss, &b->validation.loss, sizeof a->validation.loss);
+    assert_true(a->validation.accuracy == b->validation.accuracy);
+}
+
+static outcome alone(const together *what)
+{
+    outcome out = train_together(what, NULL);
+    if (out.status) fail_msg("%s", out.error);
+    return out;
+}
+
+/* So many ranks come to what is expected, each of them. */
+static void ranks_come_to(const together *what, int ranks, const outcome *expected)
+{
+    outcome out[MOST_RANKS];
+    train_by_threads(what, ranks, out);
+    for (int q = 0; q < ranks; q++) {
+        about("rank %d of %d", q, ranks);
+        assert_same_outcome(&out[q], expected);
+        outcome_free(&out[q]);
+    }
+}
+
+/* Every rank ends with this line. */
+static void ranks_end_with(const together *what, int ranks, const char *expected)
+{
+    outcome out[MOST_RANKS];
+    train_by_threads(what, ranks, out);
+    for (int q = 0; q < ranks; q++) {
+        about("rank %d of %d", q, ranks);
+        assert_int_equal(out[q].status, -1);
+        if (!strstr(out[q].error, expected)) fail_msg("\"%s\", expected \"%s\"", out[q].error, expected);
+        outcome_free(&out[q]);
+    }
+}
+
+/* ---- micro-batches ----------------------------------------------------------------------------------------- */
+
+/* It remembers one number of all images that it sees, from forward to backward. */
+static int plan_one(layer *l, shape x, shape *y)
+{
+    *y = x;
+    return layer_memory(l, SHAPE(1, 1));
+}
+
+static void remember(layer *l, tensor x, tensor y)
+{
+    tensor_copy(y, x);
+    *tensor_data(l->memory[0]) = (real)(l->first + 1);
+}
+
+static void remind(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+{
+    tensor_copy(dx, dy);
+    if (*tensor_data(l->memory[0]) != (real)(l->first + 1)) tensor_fill(dx, (real)NAN);
+}
+
+static const layer_type remembering = {
+    .name = "remembering", .chunk = LAYER_WHOLE, .plan = plan_one, .forward = remember, .backward = remind
+};
+
+static net *with_branches(void)
+{
+    return net_new(
+        SHAPE(1, 28, 28), layer_batchnorm((batchnorm){ 0 }),
+        layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 4, 4 }, .stride = { 4, 4 } }), layer_tanh(),
+        layer_concat(layer_sequence(layer_batchnorm((batchnorm){ .no_affine = true }), layer_relu()),
+                     layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 1, 1 } })),
+        layer_groupnorm((groupnorm){ .groups = 7 }), layer_flatten(), layer_new(&remembering, NULL, 0, NULL),
+        layer_dropout(0.2), layer_dense((dense){ .out_features = 10, .no_bias = true }));
+}
+
+/* With so many parameters that it depends on the images how chunks of them are added up. */
+static net *with_a_large_layer(void)
+{
+    return net_new(SHAPE(1, 28, 28),
+                   layer_conv2d((conv2d){ .out_channels = 160, .kernel = { 7, 7 }, .stride = { 7, 7 } }),
+                   layer_relu(), layer_conv2d((conv2d){ .out_channels = 512, .kernel = { 4, 4 } }),
+                   layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+}
+
+/* Chosen by the images that there are: 3x3, of many channels. */
+static net *with_winograd(void)
+{
+    return net_new(SHAPE(1, 28, 28),
+                   layer_conv2d((conv2d){ .out_channels = 32, .kernel = { 4, 4 }, .stride = { 4, 4 } }),
+                   layer_conv2d((conv2d){ .out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
+                   layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+}
+
+static void plain(train *o, int rank)
+{
+    o->schedule = schedule_constant();
+    o->validation = NULL;
+}
+
+/* The greatest difference, as part of the greatest number. */
+static double distance(tensor a, tensor b)
+{
+    double most = 0, away = 0;
+    for (ptrdiff_t i = 0; i < tensor_count(a); i++) {
+        double x = (double)*element(a, i), y = (double)*element(b, i);
+        away = fmax(away, isnan(x) ? INFINITY : fabs(x - y));
+        most = fmax(most, fabs(y));
+    }
+    return away / most;
+}
+
+/* One step is one gradient. */
+static void a_gradient_is_the_same_however_a_batch_is_cut(void **state)
+{
+    net *(*const nets[])(void) = { with_all_layers, with_branches, with_a_large_layer };
+    const double limit = sizeof(real) == 8 ? 1e-12 : 1e-5;
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        together what = { .make = nets[i], .samples = 7, .batch = 7, .epochs = 1, .change = plain };
+        outcome whole = alone(&what);
+        for (int count = 2; count <= 7; count++) {
+            about("net %zu, %d micro-batches", i, count);
+            what.micro_batches = count;
+            outcome cut = alone(&what);
+            if (distance(cut.parameters, whole.parameters) > limit)
+                fail_msg("%g", distance(cut.parameters, whole.parameters));
+            if (i < 2 && distance(cut.states, whole.states) > limit)
+                fail_msg("%g", distance(cut.states, whole.states));
+            assert_true(fabs(cut.result.training.loss - whole.result.training.loss) <
+                        limit * whole.result.training.loss);
+            assert_true(cut.result.training.accuracy == whole.result.training.accuracy);
+            outcome_free(&cut);
+        }
+        outcome_free(&whole);
+    }
+}
+
+static void a_run_is_the_same_but_for_rounding(void **state)
+{
+    const double limit = sizeof(real) == 8 ? 1e-12 : 1e-6;
+    together what = { .lr = 0.01 };
+    outcome whole = alone(&what);
+    what.micro_batches = 4;
+    outcome cut = alone(&what);
+    assert_false(same_bytes(cut.parameters, whole.parameters));
+    if (distance(cut.parameters, whole.parameters) > limit)
+        fail_msg("%g", distance(cut.parameters, whole.parameters));
+    outcome_free(&whole), outcome_free(&cut);
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------------------- */
+
+static void ranks_come_to_the_bits_of_one_process(void **state)
+{
+    net *(*const nets[])(void) = { with_all_layers, with_branches, with_winograd };
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
+        together what = { .make = nets[i], .micro_batches = 4 };
+        outcome expected = alone(&what);
+        for (int ranks = 1; ranks <= 4; ranks *= 2) ranks_come_to(&what, ranks, &expected);
+        outcome_free(&expected);
+    }
+}
+
+static void ways_are_chosen_by_a_micro_batch(void **state)
+{
+    together what = { .make = with_a_large_layer,
+                      .samples = 32,
+                      .batch = 32,
+                      .epochs = 1,
+                      .micro_batches = 2,
+                      .change = plain };
+    outcome expected = alone(&what);
+    ranks_come_to(&what, 2, &expected);
+    outcome_free(&expected);
+}
+
+static void three_ranks_have_three(void **state)
+{
+    together what = { .micro_batches = 3 };
+    outcome expected = alone(&what);
+    what.micro_batches = 0; /* as many as there are ranks */
+    ranks_come_to(&what, 3, &expected);
+    outcome_free(&expected);
+}
+
+static void patient(train *o, int rank)
+{
+    o->patience = 2;
+    o->clip_norm = 0.5;
+    o->drop_last = true;
+}
+
+static void the_best_are_restored_at_all_ranks(void **state)
+{
+    together what = { .micro_batches = 4, .epochs = 3, .change = patient, .lr = 0.3 };
+    outcome expected = alone(&what);
+    ranks_come_to(&what, 2, &expected);
+    outcome_free(&expected);
+}
+
+static void unordered(train *o, int rank)
+{
+    o->unordered = true;
+}
+
+static void a_sum_in_any_order_is_the_same_but_for_rounding(void **state)
+{
+    together what = { .micro_batches = 4, .lr = 0.01 };
+    outcome expected = alone(&what), out[MOST_RANKS];
+    what.change = unordered;
+    for (int ranks = 2; ranks <= 4; ranks *= 2) {
+        train_by_threads(&what, ranks, out);
+        for (int q = 0; q < ranks; q++) {
+            about("rank %d of %d", q, ranks);
+            if (out[q].status) fail_msg("%s", out[q].error);
+            assert_true(same_bytes(out[q].parameters, out[0].parameters));
+            assert_true(distance(out[q].parameters, expected.parameters) <
+                        (sizeof(real) == 8 ? 1e-12 : 1e-6));
+            assert_true(distance(out[q].states, expected.states) < (sizeof(real) == 8 ? 1e-12 : 1e-6));
+        }
+        assert_false(same_bytes(out[0].parameters, expected.parameters));
+        for (int q = 0; q < ranks; q++) outcome_free(&out[q]);
+    }
+    outcome_free(&expected);
+}
+
+/* ---- who does what ------------------------------------------------------------------------------------------ */
+
+static FILE *shown[MOST_RANKS];
+static int calls[MOST_RANKS], rank_of_call[MOST_RANKS] = { 0, 1, 2, 3 };
+
+static bool stop_after_two(const train_report *r, void *context)
+{
+    calls[*(int *)context]++;
+    return r->epoch < 2;
+}
+
+static void look(train *o, int rank)
+{
+    o->progress = shown[rank];
+    o->callback = stop_after_two;
+    o->context = &rank_of_call[rank];
+}
+
+static void rank_0_shows_and_is_asked(void **state)
+{
+    outcome out[MOST_RANKS];
+    for (int q = 0; q < MOST_RANKS; q++) assert_non_null(shown[q] = tmpfile());
+    memset(calls, 0, sizeof calls);
+    train_by_threads(&(together){ .epochs = 5, .change = look }, 4, out);
+    for (int q = 0; q < MOST_RANKS; q++) {
+        assert_int_equal(out[q].status, 0);
+        assert_int_equal(out[q].result.epochs, 2);
+        assert_int_equal(calls[q], q == 0 ? 2 : 0);
+        assert_true(q == 0 ? ftell(shown[q]) > 0 : ftell(shown[q]) == 0);
+        fclose(shown[q]), outcome_free(&out[q]);
+    }
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------- */
+
+static bool enough(const train_report *r, void *context)
+{
+    return false;
+}
+
+/* Each rank has a path of its own, as on a machine of its own. */
+static char path[MOST_RANKS][256];
+
+static int enter(void **state)
+{
+    int status = enter_folder(state);
+    for (int q = 0; q < MOST_RANKS && status == 0; q++) {
+        char name[] = "0.safetensors";
+        name[0] = (char)('0' + q);
+        strcpy(path[q], path_of(name));
+    }
+    return status;
+}
+
+static void keep(train *o, int rank)
+{
+    o->checkpoint = path[rank];
+    o->checkpoint_every = 1;
+    o->resume = true;
+}
+
+static void keep_one_epoch(train *o, int rank)
+{
+    keep(o, rank);
+    o->callback = enough;
+}
+
+static void ranks_go_on_where_others_were(void **state)
+{
+    together what = { .micro_batches = 4, .epochs = 3, .change = keep_one_epoch };
+    outcome expected = alone(&(together){ .micro_batches = 4, .epochs = 3 }), out[MOST_RANKS];
+    for (int first = 1; first <= 4; first *= 2)
+        for (int ranks = 1; ranks <= 4; ranks *= 4) {
+            unlink(path[0]);
+            what.change = keep_one_epoch;
+            train_by_threads(&what, first, out);
+            for (int q = 0; q < first; q++) assert_int_equal(out[q].status, 0), outcome_free(&out[q]);
+            what.change = keep;
+            ranks_come_to(&what, ranks, &expected);
+        }
+    for (int q = 1; q < MOST_RANKS; q++) assert_int_equal(access(path[q], F_OK), -1);
+    what.micro_batches = 2;
+    ranks_end_with(&what, 2, "of a run with micro_batches 4, this one has 2");
+    outcome_free(&expected);
+}
+
+static void a_checkpoint_that_cannot_be_read_ends_all(void **state)
+{
+    written("0.safetensors", BYTES("no such thing"));
+    ranks_end_with(&(together){ .change = keep }, 4, "rank 0: ");
+}
+
+/* ---- what fails -------------------------------------------------------------------------------------------- */
+
+static void another_batch(train *o, int rank)
+{
+    if (rank == 2) o->batch = 13;
+}
+static void another_loss(train *o, int rank)
+{
+    if (rank == 3) o->loss = (loss){ 0 };
+}
+static bool refuse(const train_report *r, void *context)
+{
+    error_set("no more room");
+    return true;
+}
+static void refusing(train *o, int rank)
+{
+    o->callback = refuse;
+}
+static void no_class(tensor x, tensor y, int rank)
+{
+    if (rank == 1) tensor_fill(y, 17);
+}
+static void no_number(tensor x, tensor y, int rank)
+{
+    *tensor_at(x, INDEX(11, 0, 3, 4)) = (real)NAN;
+}
+
+static void what_fails_at_one_rank_ends_all(void **state)
+{
+    ranks_end_with(&(together){ .change = another_batch }, 4,
+                   "rank 2: train: 13 images in a batch, rank 0 has 12");
+    ranks_end_with(&(together){ .change = another_loss }, 4, "rank 3: train: the loss is missing");
+    ranks_end_with(&(together){ .change = refusing }, 2, "rank 0: no more room");
+    ranks_end_with(&(together){ .spoil = no_class }, 2, "rank 1: loss cross_entropy: target[0] is 17");
+    ranks_end_with(&(together){ .micro_batches = 4 }, 3, "rank 0: train: 4 micro-batches for 3 ranks");
+}
+
+/* At all ranks at once, in each call that they make in turn. */
+static void lose_each_other(together what)
+{
+    outcome out[MOST_RANKS] = { 0 };
+    do {
+        unlink(path[0]);
+        what.calls++;
+        for (int q = 0; q < 2; q++) outcome_free(&out[q]);
+        train_by_threads(&what, 2, out);
+        about("%d calls", what.calls);
+        for (int q = 0; q < 2 && out[q].status; q++)
+            if (strcmp(out[q].error, "the ranks are apart") != 0) fail_msg("%s", out[q].error);
+        assert_int_equal(out[0].status, out[1].status);
+    } while (out[0].status && what.calls < 1000);
+    assert_in_range(what.calls, 20, 999);
+    for (int q = 0; q < 2; q++) outcome_free(&out[q]);
+}
+
+static void ranks_that_lose_each_other_end(void **state)
+{
+    lose_each_other((together){ .samples = 12, .epochs = 1, .micro_batches = 4, .change = keep });
+    lose_each_other((together){ .samples = 12, .epochs = 1, .change = unordered });
+}
+
+static void in_order(train *o, int rank)
+{
+    plain(o, rank);
+    o->keep_order = true;
+}
+
+/* The batch is the whole one, and what is said of it is what one process says. */
+static void a_number_that_is_none_is_found_in_the_whole_batch(void **state)
+{
+    static const char said[] = "train: the loss is nan at step 1 (epoch 1): the batch's x is nan at [11, 0, ";
+    together what = { .micro_batches = 4, .change = in_order, .spoil = no_number };
+    outcome one = train_together(&what, NULL);
+    if (strncmp(one.error, said, strlen(said)) != 0) fail_msg("%s", one.error);
+    ranks_end_with(&what, 4, one.error);
+    outcome_free(&one);
+}
+
+static void batches_that_cannot_be_cut_are_refused(void **state)
+{
+    outcome out = train_together(&(together){ .samples = 50, .micro_batches = 4 }, NULL);
+    assert_string_equal(out.error,
+                        "train: the last batch of an epoch has 2 of 12 images, which cannot be cut into 4 "
+                        "micro-batches; drop_last leaves it out");
+    out = train_together(&(together){ .batch = 3, .micro_batches = 4 }, NULL);
+    assert_string_equal(out.error, "train: a batch of 3 images cannot be cut into 4 micro-batches");
+    out = train_together(&(together){ .micro_batches = -1 }, NULL);
+    assert_string_equal(out.error, "train: -1 micro-batches, expected at least 1");
+    out = train_together(&(together){ .change = unordered }, NULL);
+    assert_string_equal(out.error, "train: unordered, but there is no team");
+}
+
+/* A net that was cut is as good as new. */
+static void a_net_is_cut_for_a_run_only(void **state)
+{
+    tensor x = tensor_new(SHAPE(9, 2)), y = tensor_new(SHAPE(9));
+    tensor_normal(x, (random_key){ 1, 1 }, 0, 1);
+    data *set = data_tensors(x, y);
+    tensor weights[2];
+    for (int cut = 0; cut < 2; cut++) {
+        net *n =
+            net_new(SHAPE(2), layer_batchnorm((batchnorm){ 0 }), layer_dense((dense){ .out_features = 3 }));
+        optim *o = optim_sgd((sgd){ .lr = 0.1 });
+        train options = {
+            .loss = loss_cross_entropy(0), .optim = o, .batch = 9, .micro_batches = cut ? 3 : 1, .seed = 3
+        };
+        assert_int_equal(train_run(n, set, options, NULL), 0);
+        layer_reset(n->root, 4);
+        n->seed = 4, n->step = 0;
+        options.micro_batches = 0;
+        assert_int_equal(train_run(n, set, options, NULL), 0);
+        weights[cut] = tensor_clone(net_parameters(n));
+        net_free(n), optim_free(o);
+    }
+    assert_true(same_bytes(weights[0], weights[1]));
+    tensor_free(weights[0]), tensor_free(weights[1]);
+    data_free(set), tensor_free(x), tensor_free(y);
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        CLAIM(a_gradient_is_the_same_however_a_batch_is_cut),
+        CLAIM(a_run_is_the_same_but_for_rounding),
+        CLAIM(ranks_come_to_the_bits_of_one_process),
+        CLAIM(ways_are_chosen_by_a_micro_batch),
+        CLAIM(three_ranks_have_three),
+        CLAIM(the_best_are_restored_at_all_ranks),
+        CLAIM(a_sum_in_any_order_is_the_same_but_for_rounding),
+        CLAIM(rank_0_shows_and_is_asked),
+        CLAIM(ranks_go_on_where_others_were),
+        CLAIM(a_checkpoint_that_cannot_be_read_ends_all),
+        CLAIM(what_fails_at_one_rank_ends_all),
+        CLAIM(ranks_that_lose_each_other_end),
+        CLAIM(a_number_that_is_none_is_found_in_the_whole_batch),
+        CLAIM(batches_that_cannot_be_cut_are_refused),
+        CLAIM(a_net_is_cut_for_a_run_only),
+    };
+    alarm(500); /* ranks that wait for each other wait for ever */
+    share_all_work();
+    return cmocka_run_group_tests(claims, enter, NULL);
+}

@@ -1,0 +1,37 @@
+/* together.h: a run with everything in it, by one process or by ranks; and ranks that are threads. */
+#ifndef STRIDE_TESTS_TOGETHER_H
+#define STRIDE_TESTS_TOGETHER_H
+
+#include "nn/train.h"
+
+enum { MOST_RANKS = 4 };
+
+/* A run; what is 0 or NULL is as `together` has it. */
+typedef struct together {
+    net *(*make)(void);       /* with_all_layers */
+    ptrdiff_t samples, batch; /* 46, 12 */
+    int epochs, micro_batches;
+    double lr; /* 0.05 */
+    int calls; /* of the team that do what they should, of each rank, before others fail; 0: all do */
+    void (*change)(train *o, int rank);          /* before the rank begins */
+    void (*spoil)(tensor x, tensor y, int rank); /* the digits that it has */
+} together;
+
+/* What came of it at one rank. */
+typedef struct outcome {
+    int status;
+    char error[ERROR_SIZE];
+    train_result result;
+    tensor parameters, states; /* copies */
+} outcome;
+void outcome_free(outcome *o);
+
+net *with_all_layers(void); /* convolution, batch normalisation, dropout, a residual block, dense layers */
+
+/* On drawn digits, augmented; Nesterov's momentum, one-cycle. An error is in the outcome, none is left. */
+outcome train_together(const together *what, const team *t);
+
+/* The same at so many ranks, each of which is a thread. */
+void train_by_threads(const together *what, int ranks, outcome out[]);
+
+#endif
