@@ -12,6 +12,7 @@
 #                               CC, AR and, where there is one, pkg-config have this in front; without a pkg-config of
 #                               its own, CPPFLAGS and LDFLAGS say where that machine's libraries are; RUN=qemu-aarch64,
 #                               say, lets make install ask the program for its page of the manual and its completions
+#   make MPI=1 ...              libstride-mpi besides, and in install, and what is built with it
 #   make install PREFIX=DIR     also BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR, and DESTDIR to stage them
 
 VERSION    := $(shell awk '$$2 == "STRIDE_VERSION" { gsub(/"/, "", $$3); print $$3 }' nn/stride.h)
@@ -63,7 +64,7 @@ endif
 quoted = '$(subst ','\'',$1)'
 DEPS   = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) tests/tools/deps.sh
 
-.PHONY: deps deps-check deps-coverage deps-report deps-conformance deps-bench deps-onnx
+.PHONY: deps deps-check deps-coverage deps-report deps-conformance deps-bench deps-onnx deps-mpi
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
@@ -80,6 +81,8 @@ deps-bench: deps ## install PyTorch, oneDNN and onnxruntime, which `make bench-p
 deps-onnx: deps ## install what writes files of ONNX, and onnxruntime and the checker, which `make onnx-check` asks
 	@$(DEPS) onnx
 	@$(ONNXRUNTIME)
+deps-mpi: deps ## install MPI, which `make MPI=1` builds with
+	@$(DEPS) mpi
 ONNXRUNTIME = [ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
     npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
@@ -151,11 +154,19 @@ parts_dnnl_peer   := dnnl_peer timing
 parts_onnx_model  := onnx_model networks
 BENCH_SOURCES := $(filter-out $(if $(DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%/onnx_model.c),$(wildcard tests/bench/*.c))
 
+# Ranks that are MPI's processes: a library of its own, and what needs it, where MPI=1 asks for it.
+MPI ?= $(if $(filter mpi-test mnist-mpi bench-mpi,$(MAKECMDGOALS)),1)
+MPI_CORE    := nn/mpi/mpi.c
+MPI_HEADERS := nn/mpi/mpi.h
+MPI_MAINS   := $(wildcard examples/mpi/*.c)
+MPI_TESTS   := $(wildcard tests/mpi/*.c)
+
 # A fuzzer for each reader, in float only, linked with clang's libFuzzer (see `make fuzz`).
 FUZZERS  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_AID := $(filter-out $(FUZZERS),$(wildcard tests/fuzz/*.c))
 
-SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX) $(wildcard tests/onnx/*.c)
+SOURCES := $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX) $(wildcard tests/onnx/*.c) \
+           $(if $(MPI),$(MPI_CORE) $(MPI_MAINS) $(MPI_TESTS))
 
 # Of one precision, $1; the program gradcheck is built in double only. What the programs share is an archive, from
 # which each takes what it uses. stride of double is stride-double, and lies beside that of float too.
@@ -170,11 +181,20 @@ tests    = $(TESTS:%.c=$(OUT)/$1/%)
 suites   = $(SUITES:%.c=$(OUT)/$1/%)
 NAME_float  := stride
 NAME_double := stride-double
+lib_mpi    = $(OUT)/$1/lib$(MPI_$1).a
+shared_mpi = $(OUT)/$1/$(call so,$(MPI_$1),$(VERSION))
+mpi        = $(MPI_MAINS:examples/mpi/%.c=$(OUT)/$1/bin/%)
+mpi_tests  = $(MPI_TESTS:%.c=$(OUT)/$1/%)
+MPI_float  := stride-mpi
+MPI_double := stride-mpi-double
 
 # The program stride, where there is one, its twin in double, and what runs it where this machine cannot.
 PROGRAM        := $(filter %/stride,$(call programs,float))
 PROGRAM_DOUBLE := $(filter %/stride-double,$(call programs,double))
 RUN            ?=
+
+# Of precision $p, where it is asked for.
+of_mpi = $(if $(MPI),$(call lib_mpi,$p) $(call shared_mpi,$p))
 
 # ---- the toolchain -------------------------------------------------------------------------------
 
@@ -191,6 +211,13 @@ TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflag
                 -Wno-unused-parameter)$(TEST_CFLAGS)
 ONNX_CFLAGS = $(eval ONNX_CFLAGS := -DSTRIDE_ONNX -isystem $(OUT)/onnx \
                 $(patsubst -I%,-isystem %,$(call ask,--cflags,libprotobuf-c)))$(ONNX_CFLAGS)
+MPI_PACKAGES := ompi mpich mpi-c
+MPI_FOUND   = $(eval MPI_FOUND := $(call ask,--libs,$(MPI_PACKAGES)))$(MPI_FOUND)
+MPI_LIBS    = $(or $(MPI_FOUND),-lmpi)
+MPI_CFLAGS  = $(eval MPI_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,$(MPI_PACKAGES))))$(MPI_CFLAGS)
+# Open MPI has to be told that there may be more ranks than cores, and who is asking; threads are OpenMP's to place.
+MPIRUN     ?= $(eval MPIRUN := mpirun $(shell mpirun --version 2>/dev/null | grep -q 'Open MPI' && \
+                echo --oversubscribe --bind-to none $$([ $$(id -u) = 0 ] && echo --allow-run-as-root)))$(MPIRUN)
 TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS)
 
 # Where libpng and libjpeg are there, stride reads pictures.
@@ -232,6 +259,7 @@ CFLAGS_layers_conv2d_winograd_transforms := -ffp-contract=fast
 # Of another, what it says when it cannot.
 CFLAGS_nn_onnx := -DSTRIDE_ONNX_MISSING='"$(ONNX_MISSING)"'
 CFLAGS_examples_stride_images = $(PICTURE_FLAGS)
+CFLAGS_nn_mpi_mpi = $(MPI_CFLAGS)
 CFLAGS_tests_test_pictures    = $(PICTURE_FLAGS)
 CFLAGS_tests_fuzz_fuzz_picture = $(PICTURE_FLAGS)
 
@@ -240,7 +268,7 @@ say = $(if $(V),,@echo '  $1  $(@:$(BUILD)/%=%)';)
 define compile
 @mkdir -p $(@D)
 $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)),$(TEST_CFLAGS)) \
-    $(if $(filter $(CORE),$<),$(CORE_CFLAGS)) $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
+    $(if $(filter $(CORE) $(MPI_CORE),$<),$(CORE_CFLAGS)) $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
 endef
 
 define archive
@@ -249,7 +277,7 @@ $(call say,AR)$(AR) rcs $@ $(filter %.o,$^)
 endef
 
 define link_shared
-$(call say,LD)$(LINK) $(call SO_FLAGS,$1) $(filter %.o,$^) $(LIBS) -o $@
+$(call say,LD)$(LINK) $(call SO_FLAGS,$1) $(filter %.o,$^) $(or $2,$(LIBS)) -o $@
 @ln -sf $(@F) $(@D)/$(call so,$1,$(SOVERSION))
 @ln -sf $(@F) $(@D)/$(call so,$1)
 endef
@@ -273,6 +301,14 @@ $(call simple,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(call helpers,$1) $(
 	$$(link)
 $(call stride,$1): $(OUT)/$1/examples/stride/main.o $(call helpers,$1) $(call lib,$1)
 	$$(call link,$$(PICTURE_LIBS))
+$(call lib_mpi,$1): $(OUT)/$1/nn/mpi/mpi.o
+	$$(archive)
+$(call shared_mpi,$1): $(OUT)/$1/nn/mpi/mpi.o $(call shared,$1)
+	$$(call link_shared,$(MPI_$1),-L$$(@D) -l$(NAME_$1) $$(MPI_LIBS))
+$(call mpi,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/mpi/%.o $(call helpers,$1) $(call lib_mpi,$1) $(call lib,$1)
+	$$(call link,$$(MPI_LIBS))
+$(call mpi_tests,$1): %: %.o $(OUT)/$1/tests/bench/networks.o $(TEST_AID:%.c=$(OUT)/$1/%.o) $(call helpers,$1) $(call lib_mpi,$1) $(call lib,$1)
+	$$(call link,$$(MPI_LIBS) $$(TEST_LIBS))
 $(call tests,$1): %: %.o $(TEST_AID:%.c=$(OUT)/$1/%.o) $(call helpers,$1) $(call lib,$1)
 	$$(call link,$$(PICTURE_LIBS) $$(TEST_LIBS))
 $(OUT)/$1/tests/test_onnx: $(OUT)/$1/tests/onnx/samples.o
@@ -338,9 +374,9 @@ OBJECTS := $(filter-out $(OUT)/float/examples/gradcheck.o,$(foreach p,float doub
 
 all: lib programs ## build the libraries and the programs
 
-lib: $(call lib,$(PRECISION)) $(call shared,$(PRECISION)) ## build libstride, or libstride-double with PRECISION=double
+lib: $(call lib,$(PRECISION)) $(call shared,$(PRECISION)) $(if $(MPI),$(call lib_mpi,$(PRECISION)) $(call shared_mpi,$(PRECISION))) ## build libstride, or libstride-double with PRECISION=double
 
-programs: $(call programs,$(PRECISION)) $(filter %/gradcheck,$(call programs,double)) $(TWIN) ## build the programs of examples/
+programs: $(call programs,$(PRECISION)) $(if $(MPI),$(call mpi,$(PRECISION))) $(filter %/gradcheck,$(call programs,double)) $(TWIN) ## build the programs of examples/
 
 $(TWIN): $(call stride,double)
 	@mkdir -p $(@D)
@@ -358,6 +394,11 @@ gradcheck: ## compare every layer's gradient with finite differences, in double
 WAITING = $(if $(OMP_WAIT_POLICY),,GOMP_SPINCOUNT=$${GOMP_SPINCOUNT:-10000})
 $(filter-out stride gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
 	@$(WAITING) $<
+# Ranks on this machine, each with as many threads.
+RANKS ?= 2
+.PHONY: mnist-mpi
+mnist-mpi: $(OUT)/$(PRECISION)/bin/mnist_mpi ## train on MNIST with RANKS=2 processes (make deps-mpi)
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(MPIRUN) -n $(RANKS) $<
 stride: $(call stride,$(PRECISION)) $(TWIN) ## build the program for daily use, build/float/bin/stride
 gradcheck: $(OUT)/double/bin/gradcheck
 	@$<
@@ -397,6 +438,10 @@ bench-peers: $(bench_programs) $(MODELS) $(OUT)/float/bin/mnist ## the same agai
 
 bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer ## the cost of a unit of work must not grow with its size
 	@$< $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)
+
+.PHONY: bench-mpi
+bench-mpi: $(OUT)/float/tests/mpi/bench_mpi ## measure one rank and two, of one thread each, and what they say to each other (make deps-mpi)
+	@for ranks in 1 2; do OMP_NUM_THREADS=1 $(MPIRUN) -n $$ranks $< || exit 1; done
 
 # ---- tests ---------------------------------------------------------------------------------------
 
@@ -441,6 +486,14 @@ endef
 $(foreach p,float double,$(if $(TESTS),$(eval $(call run_programs,results,$p,$(TESTS),))))
 $(foreach s,$(SCRIPTS),$(eval $(call run_script,results,$s,)))
 
+# Ranks that are processes, in both precisions.
+.PHONY: mpi-test
+MPI_TEST = $(foreach p,float double,$(OUT)/$p/tests/mpi/train_mpi)
+mpi-test: $(if $(MPI_FOUND),$(MPI_TEST) $(OUT)/float/bin/mnist_mpi) ## train with MPI's processes: the same bits, and what is left when one dies (make deps-mpi)
+	@rm -rf $(OUT)/mpi-test && mkdir -p $(OUT)/mpi-test
+	@$(if $(MPI_FOUND),MPIRUN=$(call quoted,$(MPIRUN)) $(IN_SCRIPT) ROOT="$(ROOT)" tests/tools/run.sh "$(ROOT)/mpi-test/ranks" bash tests/mpi/ranks.sh; \
+	    tests/tools/total.sh $(OUT)/mpi-test/ranks.count,echo 'skip ranks that are processes: there is no MPI (make deps-mpi)')
+
 # ---- conformance ---------------------------------------------------------------------------------
 
 # Suites that hold the library against definitions, ONNX's cases and PyTorch; `make test` runs fewer of
@@ -477,7 +530,7 @@ onnx-check: $(if $(ONNX_PROTO),$(OUT)/float/tests/onnx/export $(BUILD)/mnist.saf
 
 CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-quiet check-format check-precision \
           check-exports check-documented check-docs check-memory check-install distcheck
-.PHONY: checks check-msan $(CHECKS)
+.PHONY: checks check-msan check-exports-mpi $(CHECKS)
 
 # In turn, to the end, whichever fails.
 each = status=0; for part in $1; do $(MAKE) $$part || status=1; done; exit $$status
@@ -531,12 +584,16 @@ check-precision: $(call lib,float) $(call lib,double) ## a program of one precis
 
 check-exports: $(call shared,float) $(call shared,double) ## the shared libraries export what installed headers declare, and nothing else
 	@$(CHECK) exports $^ $(HEADERS)
+	@$(if $(MPI),$(MAKE) check-exports-mpi)
+
+check-exports-mpi: $(call shared_mpi,float) $(call shared_mpi,double)
+	@$(CHECK) exports $^ $(MPI_HEADERS)
 
 check-documented: ## everything that installed headers declare has a comment
-	@$(CHECK) documented $(HEADERS)
+	@$(CHECK) documented $(HEADERS) $(MPI_HEADERS)
 
 check-docs: $(PROGRAM) ## the manual names what there is, the changelog this version; Doxygen and mandoc find nothing to warn of
-	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS)
+	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS) $(MPI_HEADERS)
 	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo 'ok   make docs'; \
 	 else echo 'skip make docs: doxygen is not installed'; fi
 
@@ -560,11 +617,12 @@ check-msan: ## tests and suites under clang's memory sanitizer, which finds what
 	     tests/tools/flavours.sh msan $(MSAN_OUT)/flavours $(abspath $(MSAN_TESTS)); \
 	 else echo 'skip tests under the memory sanitizer: clang does not have it here (make deps-check)'; fi
 
-check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) ## what is installed compiles, runs and uninstalls
+check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi)) ## what is installed compiles, runs and uninstalls
 	@rm -rf $(OUT)/installed
 	@$(MAKE) install PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
 	@$(CHECK) install $(OUT)/installed
 	@$(CHECK) cmake $(OUT)/installed $(SOVERSION)
+	@$(if $(MPI),MPIRUN=$(call quoted,$(MPIRUN)) $(CHECK) install-mpi $(OUT)/installed)
 	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
 	@$(CHECK) uninstalled $(OUT)/installed
 
@@ -671,7 +729,7 @@ PAGES = README.md $(wildcard CHANGELOG.md docs/*.md)
 docs: ## make pages of the headers, the README and the tutorial in build/docs/html (Doxygen)
 	@command -v doxygen >/dev/null || { echo 'docs: doxygen is not installed (make deps-check)' >&2; exit 1; }
 	@mkdir -p $(BUILD)/docs
-	@{ cat docs/Doxyfile; printf '%s\n' 'INPUT = $(HEADERS) $(PAGES)' 'PROJECT_NUMBER = $(VERSION)' \
+	@{ cat docs/Doxyfile; printf '%s\n' 'INPUT = $(HEADERS) $(MPI_HEADERS) $(PAGES)' 'PROJECT_NUMBER = $(VERSION)' \
 	       'OUTPUT_DIRECTORY = $(BUILD)/docs'; } | doxygen -
 
 # ---- installing ----------------------------------------------------------------------------------
@@ -693,10 +751,11 @@ installer = DESTDIR=$(call quoted,$(DESTDIR)) \
             STATIC=$(call of_both,lib) SHARED=$(call of_both,so_file) SHARED_SO=$(call of_both,so_linked) \
             SHARED_DEV=$(call of_both,so_named) SOVERSION=$(SOVERSION) HEADERS=$(call quoted,$(HEADERS)) \
             PROGRAM=$(call quoted,$(PROGRAM)) PROGRAM_DOUBLE=$(call quoted,$(PROGRAM_DOUBLE)) RUN=$(call quoted,$(RUN)) \
+            MPI=$(call quoted,$(MPI)) MPI_LIBS=$(call quoted,$(if $(MPI),$(MPI_LIBS))) MPI_HEADERS=$(call quoted,$(MPI_HEADERS)) \
             REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) \
             tests/tools/install.sh
 
-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p)) $(PROGRAM) $(PROGRAM_DOUBLE) ## install libraries, headers, the program stride, the manual, and files for pkg-config and CMake
+install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi)) $(PROGRAM) $(PROGRAM_DOUBLE) ## install libraries, headers, the program stride, the manual, and files for pkg-config and CMake
 	@$(installer) install
 
 uninstall: ## remove what `make install` put there

@@ -149,6 +149,35 @@ install) # PREFIX
     ok
     ;;
 
+install-mpi) # PREFIX
+    what="a program of two ranks runs with the flags of the installed library for MPI, shared and static, in both precisions"
+    prefix=$(cd "$1" && pwd)
+    cat >"$scratch/program.c" <<-'END'
+	#include <nn/mpi/mpi.h>
+	#include <nn/stride.h>
+	#include <stdio.h>
+	int main(void)
+	{
+	    const team *t = mpi_begin();
+	    real sum = t ? (real)(t->rank + 1) : 0;
+	    int failed = !t || t->ranks != 2 || t->sum(t, 1, &sum) || sum != 3 || !stride_version();
+	    if (failed) printf("%s\n", error_text() ? error_text() : "wrong sum");
+	    mpi_end(t);
+	    return failed;
+	}
+	END
+    for library in stride-mpi stride-mpi-double; do
+        for kind in '' --static; do
+            flags=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig $PKG_CONFIG --cflags --libs $kind $library 2>&1) || fail "$flags"
+            [ -z "$kind" ] || flags=$(echo " $flags" | sed "s| -l\(stride[a-z-]*\)| $prefix/lib/lib\1.a|g")
+            # shellcheck disable=SC2086
+            (cd "$scratch" && $CC -std=c11 -pedantic-errors program.c $flags -o program && $MPIRUN -n 2 ./program) \
+                >"$scratch/log" 2>&1 || fail "$library $kind: $(cat "$scratch/log")"
+        done
+    done
+    ok
+    ;;
+
 cmake) # PREFIX SOVERSION
     what="CMake's find_package finds an installation that was moved, if it is of the right version, in both precisions"
     command -v cmake >/dev/null || skip "cmake is not installed"

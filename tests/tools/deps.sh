@@ -1,6 +1,6 @@
 #!/bin/sh
-# deps.sh build|check|coverage|report|conformance|bench|onnx|arm: installs what building and testing need, or what `make check`,
-# `make coverage`, looking at pages, `make conformance`, `make bench-peers`, `make onnx-check` or `make check-cpu` needs besides.
+# deps.sh build|check|coverage|report|conformance|bench|onnx|mpi|arm: installs what building and testing need, or what `make check`,
+# `make coverage`, looking at pages, `make conformance`, `make bench-peers`, `make onnx-check`, `make MPI=1` or `make check-cpu` needs besides.
 #
 # What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
 # and quick, when nothing is.
@@ -41,6 +41,7 @@ onednn        libdnnl-dev                         -                   -         
 node          nodejs                              nodejs              nodejs       node
 npm           npm                                 npm                 npm          -
 arm-compiler  gcc-aarch64-linux-gnu               -                   -            -
+mpi           libopenmpi-dev,openmpi-bin         openmpi-devel       openmpi      open-mpi
 emulator      qemu-user                           -                   -            -
 '
 
@@ -138,6 +139,11 @@ missing_for_onnx() {
     command -v apt-get >/dev/null || return
     [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
     /usr/bin/python3 -c 'import onnx' 2>/dev/null || echo onnx-checker
+}
+
+missing_for_mpi() {
+    headers='' flags=''
+    command -v mpirun >/dev/null && echo 'mpi mpi.h ompi,mpich,mpi-c -lmpi' | sed 's/^[a-z]* *//' | has_library || echo mpi
 }
 
 missing_for_arm() {

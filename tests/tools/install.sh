@@ -6,6 +6,7 @@
 #     VERSION SOVERSION HEADERS                         of Stride
 #     STATIC SHARED SHARED_SO SHARED_DEV                each "of-float of-double": archives, libraries and their links
 #     REQUIRES_PRIVATE LIBS_PRIVATE                     what an archive needs: packages of pkg-config, flags
+#     MPI MPI_LIBS MPI_HEADERS                          not empty: libstride-mpi, too; what it needs
 #     PROGRAM PROGRAM_DOUBLE RUN                        stride, which RUN can run, and the same in double; or nothing
 # shellcheck disable=SC2016 # pkg-config and CMake expand those
 set -eu
@@ -59,6 +60,11 @@ Cflags: -I\${includedir}${3:+ $3}
 Libs: -L\${libdir}$rpath -l$1
 Libs.private: $LIBS_PRIVATE
 END
+}
+
+describe_mpi() { # NAME OF-LIBRARY PRECISION: likewise, of the library for MPI
+    describe "$1" "$3" '' | sed "s|^Description: .*|Description: ranks of MPI for $2|
+        s|^Requires.private: .*|Requires: $2|; s|^Cflags: .*|Cflags: -I\${includedir}|; s|^Libs.private: .*|Libs.private: $MPI_LIBS|"
 }
 
 describe_to_cmake() { # TARGET FILE SONAME DEFINITION
@@ -135,7 +141,21 @@ everything() {
     for page in docs/man/*.[1-9]; do
         "${action}_file" 644 "$page" "$MANDIR/man${page##*.}/${page##*/}"
     done
+    [ "$action" = install ] && [ -z "$MPI" ] || ranks
     [ -z "$PROGRAM" ] || program
+}
+
+# The names of the library for MPI follow from those of the library that it is for.
+ranks() {
+    for header in $MPI_HEADERS; do "${action}_file" 644 "$header" "$INCLUDEDIR/$header"; done
+    for name in stride stride-double; do
+        case $name in
+        stride) archive=${STATIC% *} names="${SHARED% *} ${SHARED_SO% *} ${SHARED_DEV% *}" mpi=stride-mpi ;;
+        *) archive=${STATIC#* } names="${SHARED#* } ${SHARED_SO#* } ${SHARED_DEV#* }" mpi=stride-mpi-double ;;
+        esac
+        # shellcheck disable=SC2046
+        library $mpi "${archive%/*}/lib$mpi.a" $(echo "$names" | sed "s|lib$name\\.|lib$mpi.|g")
+    done
 }
 
 # With what it says of itself; one that was built for another machine needs RUN for that.
@@ -161,6 +181,8 @@ told() { # ARGUMENTS DESTINATION
 if [ "$action" = install ]; then
     describe stride float "" >"$scratch/stride.pc"
     describe stride-double double -DSTRIDE_DOUBLE >"$scratch/stride-double.pc"
+    describe_mpi stride-mpi stride float >"$scratch/stride-mpi.pc"
+    describe_mpi stride-mpi-double stride-double double >"$scratch/stride-mpi-double.pc"
     cmake_config >"$scratch/stride-config.cmake"
     cmake_version >"$scratch/stride-config-version.cmake"
 fi
@@ -168,7 +190,7 @@ everything
 
 # Folders that are Stride's alone; and the loader is told.
 if [ "$action" = uninstall ]; then
-    for folder in tensor layers nn ''; do rmdir "$DESTDIR$INCLUDEDIR/$folder" 2>/dev/null || :; done
+    for folder in tensor layers nn/mpi nn ''; do rmdir "$DESTDIR$INCLUDEDIR/$folder" 2>/dev/null || :; done
     rmdir "$DESTDIR$CMAKEDIR" 2>/dev/null || :
 fi
 if [ -z "$DESTDIR" ] && [ -z "$rpath" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi

@@ -1,0 +1,132 @@
+/* bench_mpi.c: what ranks of one machine train in a second, and how long they take to say something to each other.
+ *
+ * Rounds of all kinds alternate; a figure is the best of its rounds, at rank 0: on a busy machine the others are not its own. */
+#define _POSIX_C_SOURCE 200809L
+#include "nn/digits.h"
+#include "nn/mpi/mpi.h"
+#include "nn/stride.h"
+#include "tests/bench/networks.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { ROUNDS = 9, SAMPLES = 1024, MOST = 1 << 22 }; /* elements sent at once */
+
+static const team *all;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double greatest(const double of[ROUNDS])
+{
+    double most = of[0];
+    for (int k = 1; k < ROUNDS; k++)
+        if (of[k] > most) most = of[k];
+    return most;
+}
+
+/* ---- training -------------------------------------------------------------------------------------------- */
+
+typedef struct way {
+    const char *name;
+    ptrdiff_t batch; /* of all ranks */
+    bool unordered;
+} way;
+static const way ways[] = { { "in order", 64, false }, { "in order", 32, false }, { "MPI's sum", 64, true } };
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static double images_per_second(const char *network, const data *d, const way *w)
+{
+    train_result r = { 0 };
+    net *n = network_new(network);
+    optim *o = optim_sgd((sgd){ .lr = 0.01, .momentum = 0.9 });
+    train_run(n, d,
+              (train){ .loss = loss_cross_entropy(0),
+                       .optim = o,
+                       .batch = w->batch,
+                       .team = all,
+                       .unordered = w->unordered },
+              &r);
+    net_free(n), optim_free(o);
+    return r.images_per_second;
+}
+
+static void measure_training(const char *network, const data *d)
+{
+    double speed[WAYS][ROUNDS];
+    for (int k = 0; k < ROUNDS; k++)
+        for (int w = 0; w < WAYS; w++) speed[w][k] = images_per_second(network, d, &ways[w]);
+    for (int w = 0; w < WAYS && all->rank == 0; w++) {
+        double most = greatest(speed[w]);
+        printf("train %-8s %d ranks, batch %2td, %-9s %8.0f images/s, %8.0f us a step\n", network, all->ranks,
+               ways[w].batch, ways[w].name, most, 1e6 * (double)ways[w].batch / most);
+    }
+}
+
+/* ---- what they say to each other ---------------------------------------------------------------------------- */
+
+typedef struct talk {
+    const char *name;
+    void (*say)(ptrdiff_t n, real *x, real *room);
+} talk;
+
+static void in_order(ptrdiff_t n, real *x, real *room)
+{
+    all->exchange(all, n, sizeof *x, x, room);
+    all->gather(all, n, sizeof *x, x);
+}
+static void own_sum(ptrdiff_t n, real *x, real *room)
+{
+    (void)room;
+    all->sum(all, n, x);
+}
+static void agree(ptrdiff_t n, real *x, real *room)
+{
+    (void)n, (void)x, (void)room;
+    team_agree(all);
+}
+static void gather(ptrdiff_t n, real *x, real *room)
+{
+    (void)room;
+    all->gather(all, n, sizeof *x, x);
+}
+
+static const talk talks[] = {
+    { "in order", in_order }, { "MPI's sum", own_sum }, { "agree", agree }, { "gather", gather }
+};
+
+static void measure_talk(const talk *t, ptrdiff_t n, real *x, real *room)
+{
+    double often[ROUNDS]; /* in a second */
+    int times = n < 1 << 16 ? 500 : 20;
+    for (int k = 0; k < ROUNDS; k++) {
+        double began = now();
+        for (int i = 0; i < times; i++) t->say(n, x, room);
+        often[k] = times / (now() - began);
+    }
+    if (all->rank == 0) printf("%-9s %8td elements %10.1f us\n", t->name, n, 1e6 / greatest(often));
+}
+
+int main(void)
+{
+    data *d = digits_new(SAMPLES, 1);
+    real *x = calloc(MOST, sizeof *x), *room = calloc(MOST + 64, sizeof *room);
+    all = mpi_begin();
+    if (!all || !d || !x || !room) return 1;
+    measure_training("lenet5", d);
+    measure_training("example", d);
+    if (all->ranks > 1) {
+        measure_talk(&talks[2], 1, x, room);
+        measure_talk(&talks[3], 3 * all->ranks, x, room);
+        for (ptrdiff_t n = 1 << 10; n <= MOST; n *= 4)
+            for (int t = 0; t < 2; t++) measure_talk(&talks[t], n, x, room);
+    }
+    if (error_text()) fprintf(stderr, "bench_mpi: %s\n", error_text());
+    data_free(d), free(x), free(room);
+    mpi_end(all);
+    return error_text() != NULL;
+}

@@ -1,0 +1,100 @@
+/* train_mpi.c: the run of tests/together.h at ranks that mpirun started; ranks.sh compares what they leave.
+ *
+ *     train_mpi FILE [KEY=NUMBER]...      parameters and states go to FILE, as they are; rank 0 writes it
+ *
+ *     micro=4  epochs=2  unordered=1      as in struct train
+ *     checkpoint=1                        written at every step to FILE.safetensors, and gone on from
+ *     kill=2 after=500                    rank 2 is killed so many milliseconds after the run began
+ *     refuse=1                            the digits of that rank are no classes
+ *     show=1                              progress, on stderr
+ *
+ * The last line on stdout is rank 0's: "done", after how many steps of an earlier run; or what failed. */
+#define _XOPEN_SOURCE 700
+#include "nn/mpi/mpi.h"
+#include "tests/together.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+typedef struct setting {
+    const char *name;
+    int value;
+} setting;
+
+enum { MICRO, EPOCHS, UNORDERED, CHECKPOINT, KILL, AFTER, REFUSE, SHOW, SETTINGS };
+
+static setting settings[SETTINGS] = { { "micro", 0 },      { "epochs", 2 }, { "unordered", 0 },
+                                      { "checkpoint", 0 }, { "kill", -1 },  { "after", 0 },
+                                      { "refuse", -1 },    { "show", 0 } };
+static const char *file;
+
+static bool set(const char *text)
+{
+    for (setting *s = settings; s < settings + SETTINGS; s++) {
+        size_t length = strlen(s->name);
+        if (strncmp(text, s->name, length) == 0 && text[length] == '=')
+            return s->value = atoi(text + length + 1), true;
+    }
+    return false;
+}
+
+static void die(int signal)
+{
+    (void)signal;
+    kill(getpid(), SIGKILL);
+}
+
+static void change(train *o, int rank)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s.safetensors", file);
+    o->unordered = settings[UNORDERED].value;
+    if (settings[SHOW].value) o->progress = stderr;
+    if (settings[CHECKPOINT].value) o->checkpoint = path, o->checkpoint_every = 1, o->resume = true;
+    if (rank != settings[KILL].value) return;
+    long milliseconds = settings[AFTER].value;
+    signal(SIGALRM, die);
+    setitimer(ITIMER_REAL,
+              &(struct itimerval){ .it_value = { milliseconds / 1000, milliseconds % 1000 * 1000 + 1 } },
+              NULL);
+}
+
+static void spoil(tensor x, tensor y, int rank)
+{
+    (void)x;
+    if (rank == settings[REFUSE].value) tensor_fill(y, 17);
+}
+
+static int keep(const outcome *out)
+{
+    FILE *to = fopen(file, "wb");
+    if (!to) return 1;
+    const tensor all[] = { out->parameters, out->states };
+    for (int i = 0; i < 2; i++) fwrite(tensor_data(all[i]), sizeof(real), (size_t)tensor_count(all[i]), to);
+    return fclose(to) != 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool understood = argc > 1;
+    for (int i = 2; i < argc; i++) understood &= set(argv[i]);
+    if (!understood) return fputs("usage: train_mpi FILE [KEY=NUMBER]...\n", stderr), 2;
+    file = argv[1];
+    const team *all = mpi_begin();
+    if (!all) return fprintf(stderr, "train_mpi: %s\n", error_text()), 1;
+    together what = { .micro_batches = settings[MICRO].value,
+                      .epochs = settings[EPOCHS].value,
+                      .change = change,
+                      .spoil = spoil };
+    outcome out = train_together(&what, all);
+    int status = out.status ? 1 : 0;
+    if (all->rank == 0 && status == 0) status = keep(&out);
+    if (all->rank == 0 && out.status == 0) printf("done after %ld steps\n", out.result.resumed);
+    if (all->rank == 0 && out.status) printf("%s\n", out.error);
+    outcome_free(&out);
+    mpi_end(all);
+    return status;
+}
