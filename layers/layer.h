@@ -29,8 +29,8 @@
  * writes it must be LAYER_WHOLE. A hook is handed a view of the layer, made for the call: what it writes to *l
  * itself is lost.
  *
- * In training a batch may be cut into micro-batches (nn/train.h), some of which are other processes': then the images at
- * hand are of one of them, and so is what a type that sees the whole batch sees; l->first goes on counting.
+ * In training a batch may be cut into micro-batches (nn/train.h), some of which are other processes': then the
+ * images at hand are of one of them, and so is what a type that sees the whole batch sees; l->first counts on.
  *
  * A type that holds layers (sequence.c, residual.c) sees the whole batch. Its plan calls layer_plan for each
  * child and, for what it wants kept until the backward pass, sets child->output = (tensor){ .shape = y of the

@@ -1,11 +1,12 @@
 /* micro.h: a batch that is cut into micro-batches, of which some are at hand; private to the library.
  *
- * In training a batch of n images may be cut into S micro-batches: s has the images from s n / S on, up to (s + 1) n / S.
- * Layers see one of them at a time, and each one's gradient is summed apart, from zero. A rank of a team has some that
- * follow each other at hand, and runs their images; so what comes of a batch does not depend on who has which.
+ * In training a batch of n images may be cut into S micro-batches: s has the images from s n / S on, up to
+ * (s + 1) n / S. Layers see one of them at a time, and each one's gradient is summed apart, from zero. A rank of a
+ * team has some that follow each other at hand, and runs their images; so what comes of a batch does not depend on
+ * who has which.
  *
- * A type whose images are not independent of those of other micro-batches sees all that are at hand, and gathers some
- * numbers of each: layer_type.gathers says how many. */
+ * A type whose images are not independent of those of other micro-batches sees all that are at hand, and gathers
+ * some numbers of each: layer_type.gathers says how many. */
 #ifndef STRIDE_LAYERS_MICRO_H
 #define STRIDE_LAYERS_MICRO_H
 
@@ -28,8 +29,8 @@ ptrdiff_t micro_images(const micro *m, int k, ptrdiff_t *count);
 
 /* ---- a tree ------------------------------------------------------------------------------------------ */
 
-/* From here on batches are cut, in training; the tree was built, and must be built again before it runs. -1 with an error
- * where there is no memory. */
+/* From here on batches are cut, in training; the tree was built, and must be built again before it runs. -1 with an
+ * error where there is no memory. */
 int layer_cut(layer *root, const micro *m);
 
 /* They are no longer; but plans were made for it, until layer_cut says otherwise. */
@@ -39,7 +40,8 @@ bool layer_is_cut(const layer *root);
 /* Before a pass: the images of its batch. */
 void layer_cut_batch(layer *root, ptrdiff_t batch);
 
-/* Gradients of the micro-batches at hand [here, parameters]; null where there is one, whose gradients are the tree's. */
+/* Gradients of the micro-batches at hand [here, parameters]; null where there is one, whose gradients are the
+ * tree's. */
 tensor layer_cut_gradients(const layer *root);
 
 /* ---- hooks, of a type that gathers ---------------------------------------------------------------------- */
@@ -54,8 +56,8 @@ ptrdiff_t layer_micro_images(const layer *l, ptrdiff_t images, int k, ptrdiff_t 
 /* l->grad[i] of the k-th at hand. */
 tensor layer_micro_gradient(const layer *l, int i, int k);
 
-/* Room for the numbers of every micro-batch [count, gathers], those at hand from `first` on; and what is at hand of them
- * becomes everyone's. */
+/* Room for the numbers of every micro-batch [count, gathers], those at hand from `first` on; and what is at hand of
+ * them becomes everyone's. */
 double *layer_gathered(const layer *l);
 void layer_gather(const layer *l);
 

@@ -19,8 +19,8 @@ void reduction_end(reduction *r);
 /* Before a backward pass. */
 void reduction_zero(const reduction *r, net *n);
 
-/* After it net_gradients become the sum over all micro-batches: added up in their order, whoever has them, or first those
- * at hand and then by the team. Each rank adds up a part of the parameters, and sends it to the others. */
+/* After it net_gradients become the sum over all micro-batches: added up in their order, whoever has them, or first
+ * those at hand and then by the team. Each rank adds up a part of the parameters, and sends it to the others. */
 int reduction_sum(const reduction *r, net *n);
 
 #endif

@@ -52,9 +52,9 @@ typedef struct train {
     bool keep_order; /* no shuffling */
     bool drop_last;  /* skip an epoch's last batch where it is not full */
 
-    int micro_batches; /* that a batch is cut into, whose gradients are added in order; 0: as many as ranks; see below */
-    const team *team; /* the ranks that train together; NULL: this process alone */
-    bool unordered;   /* gradients are added up by the team's own sum */
+    int micro_batches; /* that a batch is cut into, whose gradients are added in order; 0: as many as ranks */
+    const team *team;  /* the ranks that train together; NULL: this process alone */
+    bool unordered;    /* gradients are added up by the team's own sum */
 
     const char *checkpoint; /* a file that holds all that the run needs to go on; NULL: none */
     long checkpoint_every;  /* steps after which it is written, besides after each epoch; 0: only then */
@@ -98,19 +98,19 @@ int train_run(net *n, const data *d, train options, train_result *result);
  * welcome where the schedule does not depend on them (constant, step). The callback is called for the epochs that end in
  * this call. */
 
-/* Several ranks of a team (tensor/team.h) train one net: each calls this with the same options and the same data, and takes
- * its part of every batch; all come to the same parameters. What a run comes to depends, bit for bit, on the number of
- * micro-batches and not on who has them: one process alone, or as many ranks as divide their number. Batch s of S has
- * the images from s n / S on, up to (s + 1) n / S, of the n of a batch; a batch of fewer images than that is refused where the
- * run begins. Batch normalisation takes the moments of the whole batch; other layers that see a whole batch see one
- * micro-batch at a time, and their states are those of rank 0. One micro-batch, or another number, comes to
- * the same but for rounding. So does `unordered`, which is less to send where a rank has more than one of them: its
- * last bits depend on the ranks, too.
+/* Several ranks of a team (tensor/team.h) train one net: each calls this with the same options and the same data,
+ * and takes its part of every batch; all come to the same parameters. What a run comes to depends, bit for bit, on
+ * the number of micro-batches and not on who has them: one process alone, or as many ranks as divide their number.
+ * Batch s of S has the images from s n / S on, up to (s + 1) n / S, of the n of a batch; a batch of fewer images
+ * than that is refused where the run begins. Batch normalisation takes the moments of the whole batch; other layers
+ * that see a whole batch see one micro-batch at a time, and their states are those of rank 0. One micro-batch, or
+ * another number, comes to the same but for rounding. So does `unordered`, which is less to send where a rank has
+ * more than one of them: its last bits depend on the ranks, too.
  *
- * The run begins with the parameters of rank 0. Rank 0 alone reads and writes the checkpoint, whose place it tells the
- * others, shows progress, and calls back; where numbers go wrong it takes the whole step again, and keeps the whole batch.
- * Samples to validate with are shared out by batches of as many images as the largest micro-batch. What fails at one
- * rank ends the run at all of them, with its error, before anything else is written. */
+ * The run begins with the parameters of rank 0. Rank 0 alone reads and writes the checkpoint, whose place it tells
+ * the others, shows progress, and calls back; where numbers go wrong it takes the whole step again, and keeps the
+ * whole batch. Samples to validate with are shared out by batches of as many images as the largest micro-batch.
+ * What fails at one rank ends the run at all of them, with its error, before anything else is written. */
 
 /* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that says, as
  * the run did, where numbers go wrong; 0 where they do not: with another library, say, or where it was the optimizer's

@@ -1,8 +1,8 @@
 /* team.h: ranks that work together: several processes, on one machine or many, of which each runs the same program.
  *
- * The library knows of them only what stands here; nn/mpi/mpi.h makes a team of MPI's processes, and a program may make
- * one of its own. Every function is called by all ranks, in the same order, and comes back when all have done their part.
- * 0, or -1 with an error: then the team is of no more use.
+ * The library knows of them only what stands here; nn/mpi/mpi.h makes a team of MPI's processes, and a program may
+ * make one of its own. Every function is called by all ranks, in the same order, and comes back when all have done
+ * their part. 0, or -1 with an error: then the team is of no more use.
  *
  * What is shared out in parts is cut alike everywhere: of n elements rank r has those from n r / ranks on, up to
  * n (r + 1) / ranks. */
@@ -43,9 +43,9 @@ struct team {
 /* Where that rank's part of n elements begins; rank `ranks`: where the last one ends. */
 ptrdiff_t team_first(const team *t, ptrdiff_t n, int rank);
 
-/* Whether nobody has an error latched. -1 where somebody has: all are then left with that of the first such rank, "rank 2:
- * ..." in front. Ranks that might fail on their own, while they open files, say, call it before they go on together.
- * A NULL team is a rank alone. */
+/* Whether nobody has an error latched. -1 where somebody has: all are then left with that of the first such rank,
+ * "rank 2: ..." in front. Ranks that might fail on their own, while they open files, say, call it before they go on
+ * together. A NULL team is a rank alone. */
 int team_agree(const team *t);
 
 #pragma GCC visibility pop

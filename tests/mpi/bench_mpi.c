@@ -1,6 +1,7 @@
 /* bench_mpi.c: what ranks of one machine train in a second, and how long they take to say something to each other.
  *
- * Rounds of all kinds alternate; a figure is the best of its rounds, at rank 0: on a busy machine the others are not its own.
+ * Rounds of all kinds alternate; a figure is the best of its rounds, at rank 0: on a busy machine the others are
+ * not its own.
  *
  *     mpirun -n 2 bench_mpi [talk]     without training */
 #define _POSIX_C_SOURCE 200809L
