@@ -101,7 +101,7 @@ int train_run(net *n, const data *d, train options, train_result *result);
 /* Several ranks of a team (tensor/team.h) train one net: each calls this with the same options and the same data,
  * and takes its part of every batch; all come to the same parameters. What a run comes to depends, bit for bit, on
  * the number of micro-batches and not on who has them: one process alone, or as many ranks as divide their number.
- * Batch s of S has the images from s n / S on, up to (s + 1) n / S, of the n of a batch; a batch of fewer images
+ * Micro-batch s of S has the images from s n / S on, up to (s + 1) n / S, of the n of a batch; a batch of fewer images
  * than that is refused where the run begins. Batch normalisation takes the moments of the whole batch; other layers
  * that see a whole batch see one micro-batch at a time, and their states are those of rank 0. One micro-batch, or
  * another number, comes to the same but for rounding. So does `unordered`, which is less to send where a rank has
