@@ -4,7 +4,8 @@
  *
  *     micro=4  epochs=2  unordered=1      as in struct train
  *     checkpoint=1                        written at every step to FILE.safetensors, and gone on from
- *     kill=2 after=500                    rank 2 is killed so many milliseconds after the run began
+ *     kill=2 after=9 later=500            rank 2 is killed so many microseconds after its 9th step of this run began to
+ *                                         add up gradients
  *     refuse=1                            the digits of that rank are no classes
  *     show=1                              progress, on stderr
  *
@@ -24,11 +25,11 @@ typedef struct setting {
     int value;
 } setting;
 
-enum { MICRO, EPOCHS, UNORDERED, CHECKPOINT, KILL, AFTER, REFUSE, SHOW, SETTINGS };
+enum { MICRO, EPOCHS, UNORDERED, CHECKPOINT, KILL, AFTER, LATER, REFUSE, SHOW, SETTINGS };
 
-static setting settings[SETTINGS] = { { "micro", 0 },      { "epochs", 2 }, { "unordered", 0 },
-                                      { "checkpoint", 0 }, { "kill", -1 },  { "after", 0 },
-                                      { "refuse", -1 },    { "show", 0 } };
+static setting settings[SETTINGS] = { { "micro", 0 },      { "epochs", 2 },  { "unordered", 0 },
+                                      { "checkpoint", 0 }, { "kill", -1 },   { "after", 0 },
+                                      { "later", 0 },      { "refuse", -1 }, { "show", 0 } };
 static const char *file;
 
 static bool set(const char *text)
@@ -47,19 +48,28 @@ static void die(int signal)
     kill(getpid(), SIGKILL);
 }
 
+static const team *ranks;
+
+/* What a step of one micro-batch a rank does once. */
+static int exchange_and_die(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+{
+    static int steps;
+    if (++steps == settings[AFTER].value) {
+        signal(SIGALRM, die);
+        setitimer(ITIMER_REAL, &(struct itimerval){ .it_value = { .tv_usec = settings[LATER].value + 1 } },
+                  NULL);
+    }
+    return ranks->exchange(t, n, size, x, parts);
+}
+
 static void change(train *o, int rank)
 {
+    (void)rank;
     static char path[4096];
     snprintf(path, sizeof path, "%s.safetensors", file);
     o->unordered = settings[UNORDERED].value;
     if (settings[SHOW].value) o->progress = stderr;
     if (settings[CHECKPOINT].value) o->checkpoint = path, o->checkpoint_every = 1, o->resume = true;
-    if (rank != settings[KILL].value) return;
-    long milliseconds = settings[AFTER].value;
-    signal(SIGALRM, die);
-    setitimer(ITIMER_REAL,
-              &(struct itimerval){ .it_value = { milliseconds / 1000, milliseconds % 1000 * 1000 + 1 } },
-              NULL);
 }
 
 static void spoil(tensor x, tensor y, int rank)
@@ -89,7 +99,9 @@ int main(int argc, char **argv)
                       .epochs = settings[EPOCHS].value,
                       .change = change,
                       .spoil = spoil };
-    outcome out = train_together(&what, all);
+    team doomed = *(ranks = all);
+    doomed.exchange = exchange_and_die;
+    outcome out = train_together(&what, all->rank == settings[KILL].value ? &doomed : all);
     int status = out.status ? 1 : 0;
     if (all->rank == 0 && status == 0) status = keep(&out);
     if (all->rank == 0 && out.status == 0) printf("done after %ld steps\n", out.result.resumed);
