@@ -141,8 +141,9 @@ failed:
 layer *layer_new(const layer_type *type, const void *options, int children, layer *const child[])
 {
     layer *l = allocate(type, options, children, child);
-    for (int i = 0; i < children && !l; i++)
-        if (child[i] && !child[i]->held && !repeated(child, i)) layer_free(child[i]);
+    /* From the last on: what is there twice is freed where it is the first. */
+    for (int i = children - 1; i >= 0 && !l; i--)
+        if (child[i] && !repeated(child, i) && !child[i]->held) layer_free(child[i]);
     return l;
 }
 
