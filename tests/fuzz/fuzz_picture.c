@@ -75,10 +75,12 @@ static long long decoded(const uint8_t *file, size_t size)
     long long height = 0, width = 0;
     if (size > 24 && memcmp(file, signature, 8) == 0) width = get(file + 16), height = get(file + 20);
     else
-        for (size_t at = 2; at + 9 < size && file[at] == 0xff && height == 0;
-             at += 2 + (file[at + 2] << 8 | file[at + 3]))
-            if (file[at + 1] >= 0xc0 && file[at + 1] <= 0xc2)
-                height = file[at + 5] << 8 | file[at + 6], width = file[at + 7] << 8 | file[at + 8];
+        for (size_t at = 2; at + 9 < size && file[at] == 0xff && height == 0;) {
+            const uint8_t *marker = file + at;
+            if (marker[1] >= 0xc0 && marker[1] <= 0xc2)
+                height = marker[5] << 8 | marker[6], width = marker[7] << 8 | marker[8];
+            at += marker[1] == 0xff ? 1 : 2 + (marker[2] << 8 | marker[3]); /* 0xff fills room before one */
+        }
     if (width > 0 && height / MOST_PACKED > (long long)size / width) return 0;
     return (height + EDGE) * (width + EDGE) * PIXEL;
 }
