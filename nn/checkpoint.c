@@ -194,10 +194,20 @@ typedef struct term_text {
     char text[168];
 } term_text;
 
+/* In no more digits than it takes to tell it apart: 0.1, not 0.10000000000000001. */
+static void show_real(term_text *t, double value)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(t->text, sizeof t->text, "%.*g", digits, value);
+        if (strtod(t->text, NULL) == value) return;
+    }
+}
+
 static term_text show_term(const json_t *value)
 {
     term_text t = { "unknown" };
-    if (json_is_string(value)) snprintf(t.text, sizeof t.text, "\"%.160s\"", json_string_value(value));
+    if (json_is_real(value)) show_real(&t, json_real_value(value));
+    else if (json_is_string(value)) snprintf(t.text, sizeof t.text, "\"%.160s\"", json_string_value(value));
     else if (value) snprintf(t.text, sizeof t.text, "%s", safetensors_show(value).text);
     return t;
 }

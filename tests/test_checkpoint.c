@@ -357,9 +357,9 @@ static void what_was_asked_otherwise_is_refused(void **state)
         { "of a run with batch 6, this one has 5", batch },
         { "of a run with seed 5, this one has 6", seed },
         { "of a run with epochs 3, this one has 9", more },
-        { "of a run with loss's option 0.10000000000000001, this one has 0.20000000000000001", smooth },
+        { "of a run with loss's option 0.1, this one has 0.2", smooth },
         { "of a run with lr 0.02, this one has 0.25", rate },
-        { "of a run with clip_value 0.0, this one has 2.0", clip },
+        { "of a run with clip_value 0, this one has 2", clip },
         { "of a run with schedule \"cosine\", this one has \"constant\"", constant },
         { "of a run with drop_last false, this one has true", dropped },
     };
