@@ -241,7 +241,9 @@ static int explain(run *r, tensor x, tensor target, const char *what, const over
 {
     anomaly a = bad ? anomaly_of_step(r->n, r->o.optim, *bad) : anomaly_find(r->n, x, target, r->o.loss);
     bool saved = !error_text() && r->o.anomaly && anomaly_save(r->n, r->o.anomaly, x, target) == 0;
-    if (error_text()) return error_within("train: %s at step %ld: ", what, r->report.step + 1);
+    if (error_text())
+        return error_within("train: %s at step %ld: %s%s", what, r->report.step + 1, a.found ? a.text : "",
+                            a.found ? "; " : "");
     return error_set(
         "train: %s at step %ld (epoch %d): %s; a smaller learning rate than %g, or clipping, may help%s%s",
         what, r->report.step + 1, r->report.epoch, a.found ? a.text : "taken again, the step is finite",

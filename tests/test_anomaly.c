@@ -380,8 +380,8 @@ static void a_batch_that_cannot_be_kept_is_told(void **state)
         .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH, .anomaly = "no such folder/batch"
     };
     assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
-    expect_error("train: the loss is nan at step 1: no such folder/batch: cannot be written: No such file or "
-                 "directory");
+    expect_error("train: the loss is nan at step 1: the output of layer 2.body.0 (erring) is nan at [1, 1]; "
+                 "no such folder/batch: cannot be written: No such file or directory");
     tear_down(s);
 }
 
