@@ -305,6 +305,12 @@ replays() {
     fails '.*anomaly: .*(weight|layer|dense).* is -?(inf|nan) at' replay "$tmp/anomaly" && fails '.*no batch that went wrong' replay "$model" &&
         fails '.*none: No such file' replay "$tmp/none"
 }
+tells_damage() { # the last parameters are no numbers: eight bytes of ones, in either precision
+    cp "$model" "$tmp/damaged" && printf '\377\377\377\377\377\377\377\377' |
+        dd of="$tmp/damaged" bs=1 seek=$(($(wc -c <"$model") - 8)) conv=notrunc 2>"$err" || return
+    fails 'samples 0 to 63: the loss is nan' eval --model "$tmp/damaged" --data "$digits" &&
+        fails 'sample 0 .*: output [0-9]+ is nan' predict --model "$tmp/damaged" --data "$digits" --index 0 --json && [ ! -s "$out" ]
+}
 reads_idx() {
     train --net "$net 4" --data "$digits/train-images-idx3-ubyte" --validation "$digits/t10k-images-idx3-ubyte,$digits/t10k-labels-idx1-ubyte" \
         --save "$tmp/idx.safetensors" && learnt validation
@@ -369,6 +375,7 @@ claim "train goes on from its checkpoint to the same net" goes_on
 printf '0.5,1\n0.25,0\n' >"$tmp/words.csv"
 claim "hints: a softmax too many, a class in another column" hints
 claim "what went wrong is kept, and taken again" replays
+claim "a net of numbers that are none says nothing, and that it does" tells_damage
 claim "IDX files by name" reads_idx
 claim "pairs of .npy, a part held out" reads_npy
 claim "tables of classes and of numbers" reads_tables

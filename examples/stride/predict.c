@@ -45,7 +45,7 @@ static void rank(answer *a)
     }
 }
 
-static int ask(const model *m, tensor image, answer *a)
+static int ask(const model *m, const char *name, tensor image, answer *a)
 {
     tensor x = tensor_new(shape_with_batch(image.shape, 1));
     if (tensor_is_null(x)) return -1;
@@ -60,6 +60,9 @@ static int ask(const model *m, tensor image, answer *a)
         else if (m->loss.classes && m->net->output.rank == 1) model_softmax(tensor_select(y, 0, 0), a->value);
         else
             for (ptrdiff_t i = 0; i < a->count; i++) a->value[i] = (double)tensor_data(y)[i];
+        for (ptrdiff_t i = 0; i < a->count && !error_text(); i++)
+            if (!isfinite(a->value[i]))
+                error_set("%s: output %td is %g", name, i, isnan(a->value[i]) ? (double)NAN : a->value[i]);
         if (!error_text()) rank(a);
     }
     tensor_free(x);
@@ -138,7 +141,7 @@ static int answer_one(const model *m, const settings *s, const char *name, tenso
                          shape_text(m->net->input).text);
     real *pixel = tensor_data(image); /* a new tensor, contiguous */
     for (ptrdiff_t i = 0; s->invert && i < tensor_count(image); i++) pixel[i] = 1 - pixel[i];
-    if (!error_text() && ask(m, image, &a) == 0) {
+    if (!error_text() && ask(m, name, image, &a) == 0) {
         if (s->json) json_array_append_new(list, as_json(m, s, name, &a));
         else show(m, s, name, image, &a);
     }

@@ -20,7 +20,10 @@ static int measure_batch(scores *s, net *n, const data *d, loss l, ptrdiff_t fir
     tensor x = tensor_narrow(b->x, 0, 0, count), target = tensor_narrow(b->target, 0, 0, count);
     if (data_batch(d, NULL, first, count, x, target)) return -1;
     tensor y = net_forward(n, x, NET_PREDICT);
-    s->loss += loss_value(l, y, target, (tensor){ 0 }) * (double)count / (double)d->count;
+    double mean = loss_value(l, y, target, (tensor){ 0 });
+    if (!error_text() && !isfinite(mean)) error_set("the loss is %g", isnan(mean) ? (double)NAN : mean);
+    if (error_text()) return error_within("samples %td to %td: ", first, first + count - 1);
+    s->loss += mean * (double)count / (double)d->count;
     if (s->classes > 0) tensor_argmax(b->picked, y, AXES(1));
     for (ptrdiff_t i = 0; i < count && s->classes > 0 && !error_text(); i++)
         s->confusion[(ptrdiff_t)*tensor_at(target, INDEX(i)) * s->classes + b->picked[i]]++;
