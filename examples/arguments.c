@@ -5,9 +5,9 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void refuse(const char *option, const char *text, const char *kind, double least, double most)
@@ -42,6 +42,15 @@ int argument_writable(const char *path)
     if (!f) return error_set("%s: cannot be written: %s", path, strerror(errno));
     fclose(f);
     return there || remove(path) == 0 ? 0 : error_set("%s: %s", path, strerror(errno));
+}
+
+bool argument_same_file(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    if (!a || !b) return false;
+    if (strcmp(a, b) == 0) return true;
+    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino;
 }
 
 int report_error(const char *program)

@@ -2,6 +2,7 @@
 #ifndef STRIDE_EXAMPLES_ARGUMENTS_H
 #define STRIDE_EXAMPLES_ARGUMENTS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* The whole text as a number in least … most; otherwise one line on stderr that names the option, and
@@ -12,6 +13,9 @@ double argument_number(const char *option, const char *text, double least, doubl
 /* Whether a file can be written, found out before the work and not after it: 0, or -1 with an error. What is there
  * stays. */
 int argument_writable(const char *path);
+
+/* Whether two paths, which may be NULL, are of one file, there or not yet. */
+bool argument_same_file(const char *a, const char *b);
 
 /* Ends a program: the error latched by the library, on stderr, and status 1. */
 int report_error(const char *program);

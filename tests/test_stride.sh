@@ -67,6 +67,7 @@ refuses_words() {
         refuses '--resume needs --checkpoint FILE' train --net relu --resume &&
         refuses '--checkpoint-every needs' train --net relu --checkpoint-every 3 &&
         refuses '--checkpoint and --save are one file, a' train --net relu --checkpoint a --save a &&
+        refuses '--log and --report are one file, a.csv' train --net relu --log a.csv --report a.csv &&
         refuses 'something is missing' summary && refuses '"b" is one word too many' summary a b &&
         refuses 'nothing to predict' predict && refuses 'files, or --data' predict a.png --index 3 &&
         refuses '.*expected .onnx' export model.txt && refuses '--batches: "1,x"' bench-model relu --batches 1,x &&
@@ -305,6 +306,17 @@ replays() {
     fails '.*anomaly: .*(weight|layer|dense).* is -?(inf|nan) at' replay "$tmp/anomaly" && fails '.*no batch that went wrong' replay "$model" &&
         fails '.*none: No such file' replay "$tmp/none"
 }
+spares() { # what it reads; files that are written twice
+    local images="$tmp/images" labels="$tmp/labels" text="$tmp/own.net"
+    cp "$digits/train-images-idx3-ubyte" "$images" && cp "$digits/train-labels-idx1-ubyte" "$labels" && echo "$net 4" >"$text" &&
+        ln -sf images "$tmp/linked" || return
+    set -- train --net "$text" --data "$images,$labels" --epochs 1
+    refuses "--save and --net are one file, $text" "$@" --save "$text" &&
+        refuses "--checkpoint and --data are one file, $labels" "$@" --checkpoint "$labels" &&
+        refuses "--anomaly and --data are one file, $tmp/linked" "$@" --anomaly "$tmp/linked" &&
+        refuses "--save and --validation are one file, $model" "$@" --validation "$model" --save "$model" &&
+        cmp "$images" "$digits/train-images-idx3-ubyte" && cmp "$labels" "$digits/train-labels-idx1-ubyte"
+}
 tells_damage() { # the last parameters are no numbers: eight bytes of ones, in either precision
     cp "$model" "$tmp/damaged" && printf '\377\377\377\377\377\377\377\377' |
         dd of="$tmp/damaged" bs=1 seek=$(($(wc -c <"$model") - 8)) conv=notrunc 2>"$err" || return
@@ -375,6 +387,7 @@ claim "train goes on from its checkpoint to the same net" goes_on
 printf '0.5,1\n0.25,0\n' >"$tmp/words.csv"
 claim "hints: a softmax too many, a class in another column" hints
 claim "what went wrong is kept, and taken again" replays
+claim "what is read is not written over, nor one file twice" spares
 claim "a net of numbers that are none says nothing, and that it does" tells_damage
 claim "IDX files by name" reads_idx
 claim "pairs of .npy, a part held out" reads_npy

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/dataset.h"
 
+#include "examples/arguments.h"
 #include "examples/mnist_data.h"
 #include "examples/stride/images.h"
 #include "examples/stride/network.h"
@@ -40,6 +41,15 @@ static int cut(const char *given, paths *p)
     for (int i = 0; i < p->count; i++)
         if (access(p->path[i], R_OK)) return error_set("%.200s: %s", p->path[i], strerror(errno));
     return 0;
+}
+
+bool dataset_names(const char *given, const char *path)
+{
+    paths p;
+    bool found = false;
+    if (!given || cut(given, &p)) return false;
+    for (int i = 0; i < p.count; i++) found = found || argument_same_file(p.path[i], path);
+    return found;
 }
 
 static bool is_folder(const char *path)

@@ -71,6 +71,9 @@ typedef struct dataset {
 int dataset_open(dataset *s, const dataset_options *o, FILE *messages);
 void dataset_close(dataset *s);
 
+/* Whether what is given as data, or NULL, names that file: alone or among others. */
+bool dataset_names(const char *given, const char *path);
+
 /* How a net's data were read, as its notes, so that nobody needs to say it again; and those that are not given,
  * by a net's notes and its input. */
 int dataset_note(net *n, const dataset_options *o, const dataset *s);

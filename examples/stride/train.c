@@ -379,6 +379,31 @@ static void release(job *j)
     dataset_close(&j->from);
 }
 
+/* What is written twice, or over what is read, would be lost without a word. */
+static int tell_apart(const settings *s)
+{
+    const struct {
+        const char *option, *path;
+    } written[] = { { "checkpoint", s->checkpoint },
+                    { "save", s->save },
+                    { "log", s->log },
+                    { "report", s->report },
+                    { "anomaly", s->anomaly } };
+    enum { WRITTEN = sizeof written / sizeof *written };
+    for (int i = 0; i < WRITTEN; i++) {
+        const char *path = written[i].path, *other = NULL;
+        for (int k = i + 1; k < WRITTEN && !other; k++)
+            if (argument_same_file(path, written[k].path)) other = written[k].option;
+        if (argument_same_file(path, s->net)) other = "net";
+        if (dataset_names(s->source.data, path)) other = "data";
+        if (dataset_names(s->validation, path)) other = "validation";
+        if (other)
+            return subcommand_refuse(&command_train, "--%s and --%s are one file, %s", written[i].option,
+                                     other, path);
+    }
+    return 0;
+}
+
 static int run(const void *settings_, int count, char **operands)
 {
     const settings *s = settings_;
@@ -391,8 +416,8 @@ static int run(const void *settings_, int count, char **operands)
     if (!s->checkpoint && (s->resume || s->checkpoint_every > 0))
         return subcommand_refuse(&command_train, "--%s needs --checkpoint FILE",
                                  s->resume ? "resume" : "checkpoint-every");
-    if (s->checkpoint && strcmp(s->checkpoint, s->save) == 0)
-        return subcommand_refuse(&command_train, "--checkpoint and --save are one file, %s", s->save);
+    int mixed = tell_apart(s);
+    if (mixed) return mixed;
     use_threads(s->threads);
     train_all(&j);
     release(&j);
