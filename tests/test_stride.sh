@@ -518,12 +518,13 @@ other_shells() {
     if command -v zsh >/dev/null; then zsh -n "$out" || return; fi
 }
 manual() {
-    local name
+    local name said
     succeeds help man && says '^\.TH STRIDE 1' && says '^\.SH NETWORKS' || return
     for name in $subcommands; do says "^\.SH \"STRIDE $name\"" || return; done
     command -v mandoc >/dev/null || return 0
     # What is made anew each time has no date.
-    [ -z "$(mandoc -T lint -W warning "$out" | grep -v 'missing date')" ] || because "mandoc"
+    said=$(mandoc -T lint -W warning "$out" 2>&1 | grep -v 'missing date')
+    [ -z "$said" ] || because "mandoc says: $said"
 }
 claim "bash completes subcommands, options, choices and files" completes
 claim "zsh and fish have theirs" other_shells
