@@ -1,7 +1,7 @@
 /* ranks.c: see ranks.h. */
 #include "nn/ranks.h"
 
-enum { TERMS = 10 };
+enum { TERMS = 12 };
 
 /* One of the numbers that have to be the same. Others, of which the result depends as well, are a program's own affair:
  * with these alike ranks wait for each other at the same places. */
@@ -21,6 +21,8 @@ int ranks_match(const checkpoint *c)
         { "samples to validate with", o->validation ? (double)o->validation->count : 0 },
         { "images in a batch", (double)o->batch },
         { "micro-batches", o->micro_batches },
+        { "sums in any order", o->unordered },
+        { "states of the optimizer", o->optim->states },
         { "steps an epoch", (double)c->steps_an_epoch },
         { "epochs", o->epochs },
         { "epochs of patience", o->patience },

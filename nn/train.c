@@ -332,9 +332,11 @@ static int take_step(run *r, ptrdiff_t first, ptrdiff_t count)
     layer_cut_batch(r->n->root, count);
     ptrdiff_t begin = micro_start(m, m->first), images = micro_start(m, m->first + m->here) - begin;
     tensor x = rows(r->x, images), target = rows(r->target, images), dy = rows(r->dy, images);
-    if (data_batch(r->d, r->order + first + begin, 0, images, x, target) == 0)
+    if (r->n->batch < images)
+        error_set("train: the net was built for %td images meanwhile, a step needs %td", r->n->batch, images);
+    else if (data_batch(r->d, r->order + first + begin, 0, images, x, target) == 0)
         check_classes(&r->o.loss, r->n, r->d, r->order, first + begin, target);
-    if (team_agree(m->team)) return -1;
+    if (team_agree(m->team)) return -1; /* layers that gather must be reached by all, or by nobody */
     reduction_zero(&r->reduction, r->n);
 
     tensor y = net_forward(r->n, x, NET_TRAIN);

@@ -356,6 +356,34 @@ static void another_loss(train *o, int rank)
 {
     if (rank == 3) o->loss = (loss){ 0 };
 }
+static void another_sum(train *o, int rank)
+{
+    o->unordered = rank == 1;
+}
+static void another_optimizer(train *o, int rank)
+{
+    if (rank == 1) o->optim->states = 0, o->optim->momentum = 0, o->optim->nesterov = false;
+}
+
+/* One that looks at single images, and leaves the net so. */
+static net *met[MOST_RANKS];
+static _Thread_local net *made;
+
+static net *make(void)
+{
+    return made = with_all_layers();
+}
+static bool build_for_one(const train_report *r, void *context)
+{
+    return net_build(*(net **)context, 1, 0) == 0;
+}
+static void building(train *o, int rank)
+{
+    met[rank] = made;
+    o->callback = build_for_one;
+    o->context = &met[rank];
+}
+
 static bool refuse(const train_report *r, void *context)
 {
     error_set("no more room");
@@ -379,7 +407,13 @@ static void what_fails_at_one_rank_ends_all(void **state)
     ranks_end_with(&(together){ .change = another_batch }, 4,
                    "rank 2: train: 13 images in a batch, rank 0 has 12");
     ranks_end_with(&(together){ .change = another_loss }, 4, "rank 3: train: the loss is missing");
+    ranks_end_with(&(together){ .change = another_sum }, 2,
+                   "rank 1: train: 1 sums in any order, rank 0 has 0");
+    ranks_end_with(&(together){ .change = another_optimizer }, 2,
+                   "rank 1: train: 0 states of the optimizer, rank 0 has 1");
     ranks_end_with(&(together){ .change = refusing }, 2, "rank 0: no more room");
+    ranks_end_with(&(together){ .make = make, .change = building }, 2,
+                   "rank 0: train: the net was built for 1 images meanwhile, a step needs 6");
     ranks_end_with(&(together){ .spoil = no_class }, 2, "is of class 17, the net tells apart 10: 0 to 9");
     ranks_end_with(&(together){ .micro_batches = 4 }, 3, "rank 0: train: 4 micro-batches for 3 ranks");
 }
