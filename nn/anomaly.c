@@ -241,6 +241,15 @@ static tensor read_tensor(const safetensors *file, const safetensors_entry *e, s
     return (tensor){ 0 };
 }
 
+/* Before there is memory for so many images, of which the file then has the elements. */
+static int check_images(const safetensors *file, const net *n, shape images)
+{
+    bool batch = images.rank > 0 && images.n[0] > 0;
+    if (batch && shape_equal(images, shape_with_batch(n->input, images.n[0]))) return 0;
+    return error_set("%s: tensor " X ": %s, expected [N, ...] of images %s", file->path,
+                     shape_text(images).text, shape_text(n->input).text);
+}
+
 static int replay(const safetensors *file, loss l, net_known known)
 {
     json_int_t seed, step;
@@ -248,15 +257,15 @@ static int replay(const safetensors *file, loss l, net_known known)
     if (read_drawn(file, &seed, &step)) return -1;
     const safetensors_entry *of_x = safetensors_find_any(file, X, &images);
     const safetensors_entry *of_target = of_x ? safetensors_find_any(file, TARGET, &targets) : NULL;
-    net *n = of_target ? model_load(file, images.rank > 0 ? images.n[0] : 0, known) : NULL;
-    if (!n) return -1;
-    tensor x = read_tensor(file, of_x, images), target = read_tensor(file, of_target, targets);
-    if (!error_text()) {
+    net *n = of_target ? model_plan(file, known) : NULL;
+    if (n && check_images(file, n, images) == 0 && model_fill(n, file, images.n[0]) == 0) {
+        tensor x = read_tensor(file, of_x, images), target = read_tensor(file, of_target, targets);
         n->seed = (uint64_t)seed, n->step = (uint64_t)step;
-        anomaly a = anomaly_find(n, x, target, l);
+        anomaly a = error_text() ? (anomaly){ 0 } : anomaly_find(n, x, target, l);
         if (a.found) error_set("%s: %s", file->path, a.text);
+        tensor_free(x), tensor_free(target);
     }
-    net_free(n), tensor_free(x), tensor_free(target);
+    net_free(n);
     return error_text() ? -1 : 0;
 }
 

@@ -17,8 +17,10 @@ typedef struct model_extra {
 /* As net_save. */
 int model_write(net *n, const char *path, model_extra extra);
 
-/* As net_load, of a file that is open. */
-net *model_load(const safetensors *file, ptrdiff_t batch, net_known known);
+/* As net_load, of a file that is open: first the net, which is not built, and whose tensors the file has; then its
+ * memory, and all that the file has of it. */
+net *model_plan(const safetensors *file, net_known known);
+int model_fill(net *n, const safetensors *file, ptrdiff_t batch);
 
 /* Whether every tensor of the net is in the file with its shape, and every one of the file's that is no extra is
  * in the net. */

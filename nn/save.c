@@ -150,7 +150,7 @@ static int read_notes(net *n, const safetensors *file)
     return 0;
 }
 
-net *model_load(const safetensors *file, ptrdiff_t batch, net_known known)
+net *model_plan(const safetensors *file, net_known known)
 {
     const char *text = safetensors_text(file, "architecture"),
                *version = safetensors_text(file, "stride_version");
@@ -161,12 +161,15 @@ net *model_load(const safetensors *file, ptrdiff_t batch, net_known known)
         error_set("%s: stride_version %s, expected %s", file->path, safetensors_show_name(version).text,
                   VERSION);
     else if (!(n = architecture_read(text, known))) error_within("%s: ", file->path);
-    else if (model_check(n, file) == 0) { /* what the parameters are about to take, the file has */
-        if (net_build(n, batch, 0) || read_notes(n, file)) error_within("%s: ", file->path);
-        else if (read_tensors(n, file) == 0) return n;
-    }
+    else if (model_check(n, file) == 0) return n; /* what the parameters are about to take, the file has */
     net_free(n);
     return NULL;
+}
+
+int model_fill(net *n, const safetensors *file, ptrdiff_t batch)
+{
+    if (net_build(n, batch, 0) || read_notes(n, file)) return error_within("%s: ", file->path);
+    return read_tensors(n, file);
 }
 
 net *net_load(const char *path, ptrdiff_t batch, net_known known)
@@ -177,7 +180,11 @@ net *net_load(const char *path, ptrdiff_t batch, net_known known)
         return NULL;
     }
     safetensors *file = safetensors_open(path);
-    net *n = file ? model_load(file, batch, known) : NULL;
+    net *n = file ? model_plan(file, known) : NULL;
+    if (n && model_fill(n, file, batch)) {
+        net_free(n);
+        n = NULL;
+    }
     safetensors_close(file);
     return n;
 }

@@ -1,6 +1,7 @@
 /* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one is. */
 #include "tests/support.h"
 
+#include "nn/anomaly.h"
 #include "nn/safetensors.h"
 #include "nn/train.h"
 
@@ -372,6 +373,25 @@ static void the_batch_is_kept_and_can_be_taken_again(void **state)
     tear_down(s);
 }
 
+/* A few bytes must not ask for a net's memory for any number of images. */
+static void a_batch_that_does_not_fit_the_net_is_refused(void **state)
+{
+    net *n = some_net();
+    const shape shapes[] = { SHAPE((ptrdiff_t)1 << 45, 0), SHAPE(0, FEATURES), SHAPE(2, FEATURES + 1),
+                             SHAPE(FEATURES), SHAPE(0) };
+    tensor target = tensor_new(SHAPE(2));
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        tensor x = tensor_new(shapes[i]);
+        assert_int_equal(anomaly_save(n, file, x, target), 0);
+        assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
+        expect_error("%s: tensor train.x: %s, expected [N, ...] of images [4]", file,
+                     shape_text(shapes[i]).text);
+        tensor_free(x);
+    }
+    unlink(file);
+    tensor_free(target), net_free(n);
+}
+
 static void a_batch_that_cannot_be_kept_is_told(void **state)
 {
     setting s = set_up();
@@ -398,6 +418,7 @@ int main(void)
         CLAIM(what_comes_in_is_looked_at_first),
         CLAIM(it_is_the_same_for_any_number_of_threads),
         CLAIM(the_batch_is_kept_and_can_be_taken_again),
+        CLAIM(a_batch_that_does_not_fit_the_net_is_refused),
         CLAIM(a_batch_that_cannot_be_kept_is_told),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);
