@@ -255,7 +255,8 @@ static int explain_whole(run *r, ptrdiff_t first, ptrdiff_t count, const char *w
 {
     tensor x = tensor_new(shape_with_batch(r->d->x, count)),
            target = tensor_new(shape_with_batch(r->d->y, count));
-    if (!tensor_is_null(x) && !tensor_is_null(target) && net_build(r->n, count, r->o.seed) == 0 &&
+    if (!tensor_is_null(x) && !tensor_is_null(target) &&
+        net_build(r->n, largest(count, r->n->batch), r->o.seed) == 0 &&
         data_batch(r->d, r->order + first, 0, count, x, target) == 0)
         explain(r, x, target, what, bad);
     tensor_free(x);
@@ -482,7 +483,7 @@ static int check_batches(const run *r)
     return 0;
 }
 
-/* For the images at hand. What was cut otherwise before is planned anew. */
+/* For the images at hand, at least. What was cut otherwise before is planned anew. */
 static int build(run *r)
 {
     const micro *m = &r->m;
@@ -491,7 +492,7 @@ static int build(run *r)
          cut = m->count > 1 || (!first_time && layer_is_cut(r->n->root));
     if (cut && first_time && net_build(r->n, 1, r->o.seed)) return -1;
     if (cut && layer_cut(r->n->root, m)) return -1;
-    return cut || first_time || r->n->batch < images ? net_build(r->n, images, r->o.seed) : 0;
+    return cut || r->n->batch < images ? net_build(r->n, largest(images, r->n->batch), r->o.seed) : 0;
 }
 
 static int allocate(run *r)

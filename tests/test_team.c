@@ -473,6 +473,31 @@ static void batches_that_cannot_be_cut_are_refused(void **state)
     assert_string_equal(out.error, "train: unordered, but there is no team");
 }
 
+/* It takes as many images as before, and comes to the same. */
+static net *built_for_more(void)
+{
+    net *n = with_branches();
+    if (net_build(n, 100, 5)) fail_msg("%s", error_text());
+    return made = n;
+}
+static bool takes_as_many(const train_report *r, void *context)
+{
+    return made->batch == 100;
+}
+static void counting(train *o, int rank)
+{
+    if (rank == 0) o->callback = takes_as_many;
+}
+
+static void a_net_that_was_built_for_more_stays_so(void **state)
+{
+    together what = { .make = with_branches, .micro_batches = 4 };
+    outcome expected = alone(&what);
+    what.make = built_for_more, what.change = counting;
+    for (int ranks = 1; ranks <= 4; ranks *= 2) ranks_come_to(&what, ranks, &expected);
+    outcome_free(&expected);
+}
+
 /* A net that was cut is as good as new. */
 static void a_net_is_cut_for_a_run_only(void **state)
 {
@@ -517,6 +542,7 @@ int main(void)
         CLAIM(ranks_that_lose_each_other_end),
         CLAIM(a_number_that_is_none_is_found_in_the_whole_batch),
         CLAIM(batches_that_cannot_be_cut_are_refused),
+        CLAIM(a_net_that_was_built_for_more_stays_so),
         CLAIM(a_net_is_cut_for_a_run_only),
     };
     alarm(500); /* ranks that wait for each other wait for ever */
