@@ -80,7 +80,7 @@ static void adam_reach(const optim *o, double lr, double g, double most[])
     most[1] = o->beta1 * most[1] + (1 - o->beta1) * d;
     most[2] = o->beta2 * most[2] + (1 - o->beta2) * d * d;
     if (o->decoupled) most[0] += lr * o->weight_decay * most[0];
-    most[0] += lr / (1 - o->beta1) * most[1] / (double)(real)o->epsilon;
+    most[0] += lr / (1 - o->beta1) * most[1] / fmin(1, (double)(real)o->epsilon); /* first the product */
 }
 
 static void rmsprop_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)

@@ -84,7 +84,8 @@ static void measure(reach *r, const optim *o, tensor parameters)
 static bool stays_within(reach *r, const optim *o, double lr, double greatest)
 {
     double most[1 + OPTIM_STATES];
-    if (!o->reach) return false;
+    bool usable = lr < (double)REAL_MAX * (double)REAL_EPSILON; /* else the rate itself may overflow */
+    if (!o->reach || !usable) return false;
     memcpy(most, r->most, sizeof most);
     o->reach(o, lr, greatest, most);
     for (int i = 0; i <= o->states; i++) {

@@ -6,6 +6,7 @@
 
 #include "nn/reach.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,8 +29,9 @@ static double roll_beta(dice *d)
 static optim *roll_optim(dice *d)
 {
     double lr = chance(d, 10) ? 1e-300 : roll_power(d, -20, chance(d, 20) ? 100 : 5);
+    if (chance(d, 5)) lr = fmin(1e9 * roll_power(d, 90, 100), DBL_MAX); /* more than a real can be */
     double decay = chance(d, 50) ? 0 : roll_power(d, -20, chance(d, 10) ? 100 : 0);
-    double epsilon = chance(d, 50) ? 0 : roll_power(d, chance(d, 10) ? -100 : -20, 0);
+    double epsilon = chance(d, 50) ? 0 : roll_power(d, chance(d, 10) ? -100 : -20, chance(d, 20) ? 60 : 0);
     double momentum = chance(d, 50) ? 0 : (double)roll(d, 1, 200) / 100;
     bool nesterov = momentum != 0 && chance(d, 50);
     switch (roll(d, 0, 3)) {
@@ -115,6 +117,21 @@ static void a_step_is_taken_or_nothing_is_changed(void **state)
     assert_true(taken > 3000 && refused > 500);
 }
 
+/* The rate times the mean, which is then divided by a large epsilon. */
+static void what_overflows_on_the_way_is_found(void **state)
+{
+    const double most = log10((double)REAL_MAX);
+    optim *o = optim_adam((adam){ .lr = pow(10, 0.53 * most), .epsilon = pow(10, 0.35 * most) });
+    tensor w = tensor_new(SHAPE(COUNT)), g = tensor_new(SHAPE(COUNT));
+    reach r = { .known = false };
+    overflow found;
+    tensor_fill(g, (real)pow(10, 0.49 * most));
+    assert_int_equal(reach_step(&r, o, o->lr, w, g, reach_greatest(g), &found), 0);
+    assert_true(found.found && found.state < 0);
+    assert_true(*element(w, 0) == 0);
+    optim_free(o), tensor_free(w), tensor_free(g);
+}
+
 static int calls;
 static void (*counted)(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g);
 
@@ -172,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         CLAIM(a_step_is_taken_or_nothing_is_changed),
+        CLAIM(what_overflows_on_the_way_is_found),
         CLAIM(ordinary_steps_are_not_tried_first),
         CLAIM(the_greatest_is_that_of_all),
     };
