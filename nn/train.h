@@ -81,22 +81,23 @@ typedef struct train_result {
 } train_result;
 
 /* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a gradient that is not
- * finite, a step that would make a parameter or a state of the optimizer so. Parameters, states and the optimizer are
- * then those before that step, and the error says where the first NaN or infinity is, of all that the step computes: which
- * layer's output or gradient, or which parameter, at which index. With patience the best parameters are restored at the
- * end (patience = epochs: without stopping early); without it the last ones stay. The result may be NULL. */
+ * finite, a step that would make a parameter or a state of the optimizer so. Parameters, states and the optimizer
+ * are then those before that step, and the error says where the first NaN or infinity is, of all that the step
+ * computes: which layer's output or gradient, or which parameter, at which index. With patience the best parameters
+ * are restored at the end (patience = epochs: without stopping early); without it the last ones stay. The result may
+ * be NULL. */
 int train_run(net *n, const data *d, train options, train_result *result);
 
-/* A run that ends anyhow, and is asked for again with the same options and `resume`, goes on from its last checkpoint and
- * comes to the same parameters as if it had not ended, bit for bit, for any number of threads: the net, the optimizer, the
- * schedule, the order of samples, dropout and augmentation (nn/augment.h), the place in the epoch and the best so far are in the
- * file. It is a net's too: net_load reads it. It replaces the one before it at once, or not at all, and is on the disk when
- * training goes on.
+/* A run that ends anyhow, and is asked for again with the same options and `resume`, goes on from its last
+ * checkpoint and comes to the same parameters as if it had not ended, bit for bit, for any number of threads: the
+ * net, the optimizer, the schedule, the order of samples, dropout and augmentation (nn/augment.h), the place in the
+ * epoch and the best so far are in the file. It is a net's too: net_load reads it. It replaces the one before it at
+ * once, or not at all, and is on the disk when training goes on.
  *
- * What is asked for must be what was asked for then: another net, batch, seed, optimizer, schedule, number of samples
- * (the samples themselves are not looked at), augmentation, normalisation, ... is refused, naming both. More epochs are
- * welcome where the schedule does not depend on them (constant, step). The callback is called for the epochs that end in
- * this call. */
+ * What is asked for must be what was asked for then: another net, batch, seed, optimizer, schedule, number of
+ * samples (the samples themselves are not looked at), augmentation, normalisation, ... is refused, naming both. More
+ * epochs are welcome where the schedule does not depend on them (constant, step). The callback is called for the
+ * epochs that end in this call. */
 
 /* Several ranks of a team (tensor/team.h) train one net: each calls this with the same options and the same data,
  * and takes its part of every batch; all come to the same parameters. What a run comes to depends, bit for bit, on
@@ -105,16 +106,18 @@ int train_run(net *n, const data *d, train options, train_result *result);
  * than that is refused where the run begins. Batch normalisation takes the moments of the whole batch; other layers
  * that see a whole batch see one micro-batch at a time, and their states are those of rank 0. One micro-batch, or
  * another number, comes to the same but for rounding. So does `unordered`, which is less to send where a rank has
- * more than one of them: its last bits depend on the ranks, too.
+ * more than one of them: its last bits depend on the ranks, too. Micro-batches save no memory: all images at hand are
+ * held, several at hand have gradients of their own, each as much as the parameters, and a team that adds them in
+ * order holds as much again of the other ranks'.
  *
  * The run begins with the parameters of rank 0. Rank 0 alone reads and writes the checkpoint, whose place it tells
  * the others, shows progress, and calls back; where numbers go wrong it takes the whole step again, and keeps the
  * whole batch. Samples to validate with are shared out by batches of as many images as the largest micro-batch.
  * What fails at one rank ends the run at all of them, with its error, before anything else is written. */
 
-/* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that says, as
- * the run did, where numbers go wrong; 0 where they do not: with another library, say, or where it was the optimizer's
- * step, which is not taken again. */
+/* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that
+ * says, as the run did, where numbers go wrong; 0 where they do not: with another library, say, or where it was the
+ * optimizer's step, which is not taken again. */
 int train_replay(const char *path, loss l, net_known known);
 
 /* In inference mode, in batches of what the net is built for. */
