@@ -399,6 +399,51 @@ static uint64_t run_of_a_net(bool again)
     return of_net(all.n);
 }
 
+/* A team of two, of which the other does what this one does. */
+static int mirrored_gather(const team *t, ptrdiff_t n, size_t size, void *x)
+{
+    size_t own = (size_t)team_first(t, n, 1) * size;
+    memmove((char *)x + own, x, (size_t)n * size - own);
+    return 0;
+}
+static int mirrored_exchange(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+{
+    size_t own = (size_t)team_first(t, n, 1) * size;
+    for (int q = 0; q < 2; q++) memcpy((char *)parts + q * own, x, own);
+    return 0;
+}
+static int mirrored_broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
+{
+    (void)t, (void)from, (void)n, (void)size, (void)x;
+    return 0;
+}
+static int mirrored_least(const team *t, int *x)
+{
+    (void)t, (void)x;
+    return 0;
+}
+
+/* Two of four micro-batches at hand. */
+static uint64_t rank(bool again)
+{
+    (void)again;
+    const team two = { 0,    2,   mirrored_gather, mirrored_exchange, mirrored_broadcast, mirrored_least,
+                       NULL, NULL };
+    net *n = built(small_net());
+    optim *o = optim_sgd((sgd){ .lr = 0.01, .momentum = 0.9 });
+    train options = { .loss = loss_cross_entropy(0),
+                      .optim = o,
+                      .epochs = 1,
+                      .batch = BATCH,
+                      .micro_batches = 4,
+                      .team = &two };
+    uint64_t before = n ? of_net(n) : 0;
+    int status = train_run(n, all.digits, options, NULL);
+    uint64_t sum = !n ? 0 : status == 0 ? of_net(n) : of_net(n) == before ? 0 : 2;
+    net_free(n), optim_free(o);
+    return sum;
+}
+
 static bool go_on(const train_report *r, void *context)
 {
     (void)r, (void)context;
@@ -719,6 +764,7 @@ static const struct job {
     { "layers copied, built alone, taken over and shared", layers },
     { "steps by hand, with each kind of optimizer", steps },
     { "training a net that the caller has", run_of_a_net },
+    { "training as a rank of a team", rank },
     { "training with checkpoints, and going on where it ended", run },
     { "going on from a checkpoint", resume },
     { "saving a net", save },
