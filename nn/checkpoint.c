@@ -4,6 +4,7 @@
 #include "nn/json.h"
 #include "nn/model.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -88,11 +89,38 @@ static int read_place(const char *path, const json_t *object, train_place *place
     return 0;
 }
 
+/* ---- the samples -------------------------------------------------------------------------------------- */
+
+/* FNV-1a: Fowler, Noll and Vo 1991. */
+static uint64_t sum_bytes(uint64_t sum, tensor x)
+{
+    const unsigned char *byte = (const void *)tensor_data(x);
+    for (size_t left = (size_t)tensor_count(x) * sizeof(real); left > 0; left--)
+        sum = (sum ^ *byte++) * UINT64_C(1099511628211);
+    return sum;
+}
+
+int checkpoint_sum(const data *d, tensor x, tensor y, uint64_t *sum)
+{
+    enum { LOOKED_AT = 16 };
+    const ptrdiff_t last = d->count - 1, most = last < LOOKED_AT - 1 ? last : LOOKED_AT - 1;
+    *sum = UINT64_C(14695981039346656037);
+    data_begin(d, 0);
+    for (ptrdiff_t i = 0; i <= most; i++) {
+        const ptrdiff_t at = most > 0 ? last / most * i + last % most * i / most : 0;
+        if (data_batch(d, NULL, at, 1, x, y)) return -1;
+        *sum = sum_bytes(sum_bytes(*sum, x), y);
+    }
+    return 0;
+}
+
 /* ---- the terms ---------------------------------------------------------------------------------------- */
 
 /* What the steps to come depend on, beside the place, the net and the optimizer's states. */
 static json_t *terms_of(const checkpoint *c)
 {
+    char sum[20];
+    snprintf(sum, sizeof sum, "%016" PRIx64, c->sum);
     const train *o = c->options;
     const optim *p = o->optim;
     const schedule *s = &o->schedule;
@@ -136,6 +164,7 @@ static json_t *terms_of(const checkpoint *c)
         { "patience", json_integer(o->patience) },
         { "min_delta", number(o->min_delta) },
         { "epochs", counts_epochs ? json_integer(o->epochs) : json_null() },
+        { "sum of samples", json_string(sum) },
     };
     bool failed = !all;
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)

@@ -41,6 +41,7 @@ typedef struct run {
     reach reach;
     ptrdiff_t *order;
     ptrdiff_t *picked; /* argmax of a batch */
+    uint64_t sum;      /* of the samples, where there is a checkpoint */
     long steps_an_epoch;
     double began, training_seconds;
     double images; /* trained on by this call, counted each time */
@@ -182,7 +183,7 @@ static train_score training_score(const run *r)
 
 static checkpoint checkpoint_of(run *r)
 {
-    return (checkpoint){ r->n, &r->o, r->d, r->steps_an_epoch, r->best, r->best_states, &r->at };
+    return (checkpoint){ r->n, &r->o, r->d, r->sum, r->steps_an_epoch, r->best, r->best_states, &r->at };
 }
 
 /* Rank 0 does what is done once: it writes, and tells. */
@@ -522,6 +523,7 @@ static int allocate(run *r)
     if (!r->picked || !r->order || !r->tally)
         return error_set("train: no memory for the order of %td samples", r->d->count);
     for (ptrdiff_t i = 0; i < r->d->count; i++) r->order[i] = i;
+    if (o->checkpoint && checkpoint_sum(r->d, rows(r->x, 1), rows(r->target, 1), &r->sum)) return -1;
     return optim_build(o->optim, tensor_count(net_parameters(r->n)));
 }
 

@@ -95,9 +95,9 @@ int train_run(net *n, const data *d, train options, train_result *result);
  * once, or not at all, and is on the disk when training goes on.
  *
  * What is asked for must be what was asked for then: another net, batch, seed, optimizer, schedule, number of
- * samples (the samples themselves are not looked at), augmentation, normalisation, ... is refused, naming both. More
- * epochs are welcome where the schedule does not depend on them (constant, step). The callback is called for the
- * epochs that end in this call. */
+ * samples, augmentation, normalisation, ... is refused, naming both, and so are other samples, of which sixteen are
+ * looked at before the run; those to validate with are not. More epochs are welcome where the schedule does not depend
+ * on them (constant, step). The callback is called for the epochs that end in this call. */
 
 /* Several ranks of a team (tensor/team.h) train one net: each calls this with the same options and the same data,
  * and takes its part of every batch; all come to the same parameters. What a run comes to depends, bit for bit, on

@@ -120,12 +120,14 @@ typedef struct outcome {
     tensor parameters, states;
 } outcome;
 
-/* A run from nothing, or from the file, until so many samples have been fetched. */
+enum { LOOKED_AT = 16 }; /* samples that a set is known by, before a run begins */
+
+/* A run from nothing, or from the file, until it has fetched so many samples. */
 static outcome run(const way *w, long samples, bool resume)
 {
     data *digits = digits_new(SAMPLES, 1), *validation = digits_new(10, 2);
     data *drawn = w->augments ? data_augment(digits, (augment){ .shift = 2, .noise = 0.1, .seed = 7 }) : NULL;
-    fuse f = { drawn ? drawn : digits, samples };
+    fuse f = { drawn ? drawn : digits, LOOKED_AT + samples };
     data *cut = data_new(
         (data){ .count = SAMPLES, .x = digits->x, .y = digits->y, .get = burn, .begin = pass_on, .own = &f });
     net *n = w->make();
@@ -436,6 +438,31 @@ static void samples_that_are_made_otherwise_are_refused(void **state)
     normalize_free(one), normalize_free(other);
 }
 
+/* As many, prepared alike, with another pixel or another class in the first or the last. */
+static void other_samples_are_refused(void **state)
+{
+    tensor x = tensor_new(shape_with_batch(SHAPE(1, 28, 28), SAMPLES)), y = tensor_new(SHAPE(SAMPLES));
+    data *digits = digits_new(SAMPLES, 1), *set = data_tensors(x, y);
+    assert_int_equal(data_batch(digits, NULL, 0, SAMPLES, x, y), 0);
+    net *n = plain();
+    optim *o = sgd_plain();
+    train options = { .loss = loss_cross_entropy(0), .optim = o, .batch = BATCH, .checkpoint = file };
+    unlink(file);
+    assert_int_equal(train_run(n, set, options, NULL), 0);
+    options.resume = true;
+    real *const changed[] = { tensor_at(x, INDEX(0, 0, 3, 4)), tensor_at(x, INDEX(SAMPLES - 1, 0, 27, 27)),
+                              tensor_at(y, INDEX(0)), tensor_at(y, INDEX(SAMPLES - 1)) };
+    for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
+        real was = *changed[i];
+        *changed[i] = was == 0;
+        assert_int_equal(train_run(n, set, options, NULL), -1);
+        expect_error("%s: of a run with sum of samples \"", file);
+        *changed[i] = was;
+    }
+    assert_int_equal(train_run(n, set, options, NULL), 0);
+    net_free(n), optim_free(o), data_free(set), data_free(digits), tensor_free(x), tensor_free(y);
+}
+
 /* Of many channels there is a sum to know them by, of any digit of any of them. */
 static void many_channels_are_known_by_a_sum(void **state)
 {
@@ -597,6 +624,7 @@ int main(void)
         CLAIM(a_checkpoint_is_a_nets_file_too),
         CLAIM(what_was_asked_otherwise_is_refused),
         CLAIM(samples_that_are_made_otherwise_are_refused),
+        CLAIM(other_samples_are_refused),
         CLAIM(many_channels_are_known_by_a_sum),
         CLAIM(damaged_ones_are_refused),
         CLAIM(a_place_that_the_run_does_not_have_changes_nothing),
