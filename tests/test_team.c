@@ -402,6 +402,26 @@ static void no_number(tensor x, tensor y, int rank)
     *tensor_at(x, INDEX(11, 0, 3, 4)) = (real)NAN;
 }
 
+static void keep_nowhere(train *o, int rank)
+{
+    o->checkpoint = "no such folder/0.safetensors";
+    o->checkpoint_every = 1;
+}
+
+/* Each rank validates with samples of its own; those of rank 1 end early. */
+static void break_off(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    tensor_fill(x, 0), tensor_fill(y, 0);
+    if (i == 20 && *(const int *)d->own == 1) error_set("torn off");
+}
+static void validating(train *o, int rank)
+{
+    static data torn[MOST_RANKS];
+    static const int number[MOST_RANKS] = { 0, 1, 2, 3 };
+    torn[rank] = (data){ .count = 25, .x = SHAPE(1, 28, 28), .get = break_off, .own = (void *)&number[rank] };
+    o->validation = &torn[rank];
+}
+
 static void what_fails_at_one_rank_ends_all(void **state)
 {
     ranks_end_with(&(together){ .change = another_batch }, 4,
@@ -414,6 +434,9 @@ static void what_fails_at_one_rank_ends_all(void **state)
     ranks_end_with(&(together){ .change = refusing }, 2, "rank 0: no more room");
     ranks_end_with(&(together){ .make = make, .change = building }, 2,
                    "rank 0: train: the net was built for 1 images meanwhile, a step needs 6");
+    ranks_end_with(&(together){ .change = keep_nowhere }, 2,
+                   "rank 0: no such folder/0.safetensors: cannot be written: ");
+    ranks_end_with(&(together){ .change = validating }, 2, "rank 1: sample 20: torn off");
     ranks_end_with(&(together){ .spoil = no_class }, 2, "is of class 17, the net tells apart 10: 0 to 9");
     ranks_end_with(&(together){ .micro_batches = 4 }, 3, "rank 0: train: 4 micro-batches for 3 ranks");
 }
