@@ -259,7 +259,7 @@ json_t *json_leaf(json_walk *w, json_piece value)
     }
     errno = 0;
     json_t *leaf = json_loadb(value.at, value.size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
-    bool memory = error.text[0] && errno != ENOMEM;
-    if (!leaf) fail(w, value.at + error.position, "%s", memory ? error.text : "no memory");
+    bool told = error.text[0] && errno != ENOMEM;
+    if (!leaf) fail(w, value.at + error.position, "%s", told ? error.text : "no memory");
     return leaf;
 }
