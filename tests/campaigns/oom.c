@@ -483,6 +483,7 @@ static uint64_t resume(bool again)
     train_result result = { 0 };
     net *n = small_net();
     optim *o = optim_adam((adam){ .lr = 0.01 });
+    if (o) o->reach = NULL; /* each step is tried first, for which there is memory or not */
     train options = { .loss = loss_cross_entropy(0),
                       .optim = o,
                       .epochs = 1,
