@@ -294,10 +294,10 @@ static int follow_gradients(run *r, ptrdiff_t first, ptrdiff_t count, double gre
     if (r->o.clip_norm > 0) optim_clip_norm(net_gradients(r->n), r->o.clip_norm);
     r->report.lr =
         r->o.optim->lr * schedule_factor(&r->o.schedule, r->report.step, r->report.steps, r->steps_an_epoch);
-    if (reach_step(&r->reach, r->o.optim, r->report.lr, net_parameters(r->n), net_gradients(r->n), greatest,
-                   &bad))
-        return alone(r);
-    return bad.found ? go_wrong(r, first, count, "a parameter overflows", &bad) : 0;
+    const int status = reach_step(&r->reach, r->o.optim, r->report.lr, net_parameters(r->n),
+                                  net_gradients(r->n), greatest, &bad);
+    if (bad.found) return go_wrong(r, first, count, "a parameter overflows", &bad);
+    return status ? alone(r) : 0;
 }
 
 /* Sums over a batch of what the net says of it; dy becomes the derivative of the batch's mean loss. */
