@@ -26,15 +26,15 @@ typedef struct checkpoint {
     net *net;
     const train *options; /* the file's path, the optimizer, and what the steps to come depend on */
     const data *samples;  /* how many, and how they are prepared */
-    uint64_t sum;         /* of them: checkpoint_sum */
+    uint32_t sum;         /* of them: checkpoint_sum */
     long steps_an_epoch;
     tensor best, best_states; /* null: not kept */
     train_place *place;
 } checkpoint;
 
-/* A number that a set is known by: of some of its samples, from the first to the last, fetched into x and y, which are of
- * one. -1 with the error of one that cannot be. */
-int checkpoint_sum(const data *d, tensor x, tensor y, uint64_t *sum);
+/* A number that a set is known by: the CRC-32 of some of its samples, from the first to the last, fetched into x and y,
+ * which are of one. -1 with the error of one that cannot be. */
+int checkpoint_sum(const data *d, tensor x, tensor y, uint32_t *sum);
 
 /* 0, or -1 with an error that names the file; the old one is then as it was. */
 int checkpoint_write(const checkpoint *c);

@@ -41,7 +41,7 @@ typedef struct run {
     reach reach;
     ptrdiff_t *order;
     ptrdiff_t *picked; /* argmax of a batch */
-    uint64_t sum;      /* of the samples, where there is a checkpoint */
+    uint32_t sum;      /* of the samples, where there is a checkpoint */
     long steps_an_epoch;
     double began, training_seconds;
     double images; /* trained on by this call, counted each time */

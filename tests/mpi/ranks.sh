@@ -68,17 +68,14 @@ bad_checkpoint() {
 
 # One of four ranks dies at any time; another run goes on, and so forth until one is let. There are steps enough for all.
 killed() {
-    local k many="micro=4 epochs=$((10 * kills))"
-    # shellcheck disable=SC2086
-    trains 1 "$tmp/1" $many || return
+    local k many=(micro=4 "epochs=$((10 * kills))")
+    trains 1 "$tmp/1" "${many[@]}" || return
     rm -f "$tmp/4" "$tmp/4.safetensors"
     for ((k = 0; k < kills; k++)); do
-        # shellcheck disable=SC2086
-        train 4 "$tmp/4" $many checkpoint=1 kill=$((RANDOM % 4)) after=$((RANDOM % 20 + 1)) later=$((RANDOM % 1000)) || return
+        train 4 "$tmp/4" "${many[@]}" checkpoint=1 kill=$((RANDOM % 4)) after=$((RANDOM % 20 + 1)) later=$((RANDOM % 1000)) || return
         [ "$status" -ne 0 ] || because "it was not killed" || return
     done
-    # shellcheck disable=SC2086
-    trains 4 "$tmp/4" $many checkpoint=1 && cmp "$tmp/1" "$tmp/4" && ! grep -q 'done after 0 steps' "$out" || because "other bytes"
+    trains 4 "$tmp/4" "${many[@]}" checkpoint=1 && cmp "$tmp/1" "$tmp/4" && ! grep -q 'done after 0 steps' "$out" || because "other bytes"
 }
 
 for precision in float double; do
