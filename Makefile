@@ -118,7 +118,9 @@ endif
 comma    := ,
 OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 ROOT     := $(abspath $(OUT))
-CORE     := $(filter-out nn/onnx_%.c,$(wildcard tensor/*.c layers/*.c nn/*.c)) # and ONNX_CORE, below
+MPI_CORE := nn/ranks/mpi.c
+ANNEXES  := layers/fast nn/data nn/files nn/onnx nn/ranks nn/watch
+CORE     := $(filter-out $(MPI_CORE) nn/onnx/%,$(wildcard tensor/*.c layers/*.c nn/*.c $(ANNEXES:=/*.c))) nn/onnx/onnx.c
 MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c)) $(wildcard examples/stride/main.c)
 HELPERS  := $(filter-out $(MAINS),$(wildcard examples/*.c examples/stride/*.c))
 TESTS    := $(wildcard tests/test_*.c)
@@ -138,7 +140,7 @@ ONNX_MISSING := $(wordlist 2,99,$(shell \
     [ -f /usr/include/onnx/onnx.proto ] || echo 'and onnx.proto (libonnx-dev)'))
 ONNX_PROTO := $(if $(ONNX_MISSING),,/usr/include/onnx/onnx.proto)
 ONNX_READ  := $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.h)
-ONNX_CORE  := $(if $(ONNX_PROTO),$(wildcard nn/onnx_*.c))
+ONNX_CORE  := $(if $(ONNX_PROTO),$(filter-out nn/onnx/onnx.c,$(wildcard nn/onnx/*.c)))
 ONNX_FORMAT := $(if $(ONNX_PROTO),$(OUT)/onnx/onnx.pb-c.o)
 ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
 CORE       += $(ONNX_CORE)
@@ -156,8 +158,7 @@ BENCH_SOURCES := $(filter-out $(if $(DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%
 
 # Ranks that are MPI's processes: a library of its own, and what needs it, where MPI=1 asks for it.
 MPI ?= $(if $(filter mpi-test mnist-mpi bench-mpi,$(MAKECMDGOALS)),1)
-MPI_CORE    := nn/mpi/mpi.c
-MPI_HEADERS := nn/mpi/mpi.h
+MPI_HEADERS := nn/ranks/mpi.h
 MPI_MAINS   := $(wildcard examples/mpi/*.c)
 MPI_TESTS   := $(wildcard tests/mpi/*.c)
 
@@ -254,12 +255,12 @@ endif
 # ---- rules ---------------------------------------------------------------------------------------
 
 # Of two files alone: products and sums become one instruction where there is one.
-CFLAGS_tensor_kernel := -ffp-contract=fast
-CFLAGS_layers_conv2d_winograd_transforms := -ffp-contract=fast
+CFLAGS_layers_fast_kernel := -ffp-contract=fast
+CFLAGS_layers_fast_winograd_transforms := -ffp-contract=fast
 # Of another, what it says when it cannot.
-CFLAGS_nn_onnx := -DSTRIDE_ONNX_MISSING='"$(ONNX_MISSING)"'
+CFLAGS_nn_onnx_onnx := -DSTRIDE_ONNX_MISSING='"$(ONNX_MISSING)"'
 CFLAGS_examples_stride_images = $(PICTURE_FLAGS)
-CFLAGS_nn_mpi_mpi = $(MPI_CFLAGS)
+CFLAGS_nn_ranks_mpi = $(MPI_CFLAGS)
 CFLAGS_tests_test_pictures    = $(PICTURE_FLAGS)
 CFLAGS_tests_fuzz_fuzz_picture = $(PICTURE_FLAGS)
 
@@ -301,9 +302,9 @@ $(call simple,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(call helpers,$1) $(
 	$$(link)
 $(call stride,$1): $(OUT)/$1/examples/stride/main.o $(call helpers,$1) $(call lib,$1)
 	$$(call link,$$(PICTURE_LIBS))
-$(call lib_mpi,$1): $(OUT)/$1/nn/mpi/mpi.o
+$(call lib_mpi,$1): $(OUT)/$1/nn/ranks/mpi.o
 	$$(archive)
-$(call shared_mpi,$1): $(OUT)/$1/nn/mpi/mpi.o $(call shared,$1)
+$(call shared_mpi,$1): $(OUT)/$1/nn/ranks/mpi.o $(call shared,$1)
 	$$(call link_shared,$(MPI_$1),-L$$(@D) -l$(NAME_$1) $$(MPI_LIBS))
 $(call mpi,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/mpi/%.o $(call helpers,$1) $(call lib_mpi,$1) $(call lib,$1)
 	$$(call link,$$(MPI_LIBS))
@@ -316,7 +317,7 @@ $(call suites,$1): %: %.o $(SUITE_AID:%.c=$(OUT)/$1/%.o) $(TEST_AID:%.c=$(OUT)/$
 	$$(call link,$$(TEST_LIBS))
 $(if $(ONNX_PROTO),
 $(OUT)/$1/tests/conformance/suite_onnx: $(ONNX:%.c=$(OUT)/$1/%.o)
-$(patsubst %.c,$(OUT)/$1/%.o,$(ONNX) $(ONNX_CORE) nn/onnx.c tests/test_onnx.c tests/conformance/suite_onnx.c): $(ONNX_READ))
+$(patsubst %.c,$(OUT)/$1/%.o,$(ONNX) $(ONNX_CORE) nn/onnx/onnx.c tests/test_onnx.c tests/conformance/suite_onnx.c): $(ONNX_READ))
 endef
 $(eval $(call rules,float,))
 define bench_rule
@@ -336,7 +337,7 @@ $(eval $(call rules,double,-DSTRIDE_DOUBLE))
 # Fuzzers are programs of a tree of its own, whose library is instrumented for them: but for kernels, which have nothing
 # to do with files, and which clang instruments for minutes.
 ifneq ($(findstring fuzzer,$(SANITIZE)),)
-$(foreach f,tensor_kernel layers_maxima layers_conv2d_winograd_transforms,$(eval CFLAGS_$f += -fno-sanitize=all))
+$(foreach f,layers_fast_kernel layers_fast_maxima layers_fast_winograd_transforms,$(eval CFLAGS_$f += -fno-sanitize=all))
 endif
 fuzzers := $(FUZZERS:tests/fuzz/%.c=$(OUT)/float/fuzz/%)
 $(fuzzers): $(OUT)/float/fuzz/%: $(OUT)/float/tests/fuzz/%.o $(FUZZ_AID:%.c=$(OUT)/float/%.o) \
@@ -734,8 +735,11 @@ docs: ## make pages of the headers, the README and the tutorial in build/docs/ht
 
 # ---- installing ----------------------------------------------------------------------------------
 
-# A header whose first line says "private to" is not installed.
-HEADERS = $(shell awk 'FNR == 1 && !/private to/ { print FILENAME }' $(wildcard tensor/*.h layers/*.h nn/*.h))
+# The public headers; every other header is private.
+HEADERS = $(addprefix tensor/,error.h random.h real.h team.h tensor.h) $(addprefix layers/,layer.h layers.h window.h) \
+          $(addprefix nn/,data.h gradcheck.h loss.h net.h optim.h schedule.h stride.h train.h) \
+          $(addprefix nn/data/,augment.h classes.h csv.h digits.h normalize.h npy.h) \
+          nn/files/save.h nn/onnx/onnx.h nn/watch/watch.h
 
 # What an archive needs besides: LIBS, by packages as far as its user's pkg-config knows them.
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)

@@ -4,7 +4,7 @@
 
 #include "examples/download.h"
 #include "examples/sha256.h"
-#include "nn/digits.h"
+#include "nn/data/digits.h"
 
 #include <errno.h>
 #include <fcntl.h>

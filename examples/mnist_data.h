@@ -10,7 +10,7 @@
 typedef struct mnist {
     data *train, *test;
     const char *source; /* "MNIST in data/mnist", "drawn digits" */
-    bool drawn;         /* not MNIST, but as many of nn/digits.h */
+    bool drawn;         /* not MNIST, but as many of nn/data/digits.h */
 } mnist;
 
 /* The four IDX files, plain or gzipped, of $MNIST_DIR where that is set (and then nowhere else), or of

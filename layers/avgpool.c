@@ -1,6 +1,6 @@
 /* avgpool.c: the mean of each window, and its adjoint. */
 #include "layers/layers.h"
-#include "layers/means.h"
+#include "layers/fast/means.h"
 #include "layers/types.h"
 
 enum { WEIGHT, WEIGHED }; /* scratch: 1 / (elements that count) [OH, OW], and dy of a row times it */

@@ -1,4 +1,4 @@
-/* conv2d.h: the ways to compute a convolution; private to layers/.
+/* conv2d.h: the ways to compute a convolution.
  *
  * conv2d.c asks each in turn whether it suits; the last, columns, suits always, and is what the others are held
  * against: im2col and a product by BLAS. */

@@ -2,7 +2,7 @@
 #include "layers/layers.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
-#include "tensor/kernel.h"
+#include "layers/fast/kernel.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* exponential.h: exp, expm1, the logistic function and tanh as arithmetic that becomes vectors; private to layers/.
+/* exponential.h: exp, expm1, the logistic function and tanh as arithmetic that becomes vectors.
  *
  * x = n log 2 + r with |r| <= log(2)/2, so exp(x) = 2^n exp(r), and exp(r) - 1 = r + r² p(r) with a polynomial p that
  * was fitted to a tenth of an ulp. The most that they are wrong by, over all floats: exp and expm1 1 ulp, the logistic

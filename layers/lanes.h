@@ -1,4 +1,4 @@
-/* lanes.h: loops stamped for each machine (tensor/machine.h), in the inner loops of layers; private to layers/.
+/* lanes.h: loops stamped for each machine (tensor/machine.h), in the inner loops of layers.
  *
  * Whatever the machine, they compute the same to the last bit: no product and sum become one, and sums go by fixed
  * lanes. */
@@ -6,7 +6,7 @@
 #define STRIDE_LAYERS_LANES_H
 
 #include "layers/layer.h"
-#include "tensor/kernel.h"
+#include "layers/fast/kernel.h"
 #include "tensor/machine.h"
 
 #if defined(__x86_64__)

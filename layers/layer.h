@@ -123,7 +123,7 @@ struct layer {
     layer_init param_init[LAYER_SLOTS], state_init[LAYER_SLOTS];
 
     const struct kernel
-        *kernel; /* what fast paths are made of (tensor/kernel.h); NULL: products are BLAS's */
+        *kernel; /* what fast paths are made of (layers/fast/kernel.h); NULL: products are BLAS's */
 
     ptrdiff_t first; /* in a hook: the batch index of the first image at hand */
     bool graded;     /* in backward: gradient has just run, with the same x, y and dy */

@@ -1,6 +1,6 @@
 /* maxpool.c: the maximum of each window; backward, the gradient goes to the place it came from. */
 #include "layers/layers.h"
-#include "layers/maxima.h"
+#include "layers/fast/maxima.h"
 #include "layers/types.h"
 
 enum { COPY, FIRST, SEEN, MAXIMA, PLACES }; /* scratch, see maxima.h; results of a channel */

@@ -1,4 +1,4 @@
-/* micro.h: a batch that is cut into micro-batches, of which some are at hand; private to the library.
+/* micro.h: a batch that is cut into micro-batches, of which some are at hand.
  *
  * In training a batch of n images may be cut into S micro-batches: s has the images from s n / S on, up to
  * (s + 1) n / S. Layers see one of them at a time, and each one's gradient is summed apart, from zero. A rank of a

@@ -1,4 +1,4 @@
-/* norm.h: what batch, layer and group normalisation share; private to layers/.
+/* norm.h: what batch, layer and group normalisation share.
  *
  * A set of elements is normalised to mean 0 and variance 1, then scaled and shifted:
  *     y = w h + b,   h = (x - mean) / sqrt(variance + epsilon)

@@ -2,7 +2,7 @@
 #include "layers/layer.h"
 #include "layers/run.h"
 #include "tensor/counts.h"
-#include "tensor/kernel.h"
+#include "layers/fast/kernel.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>

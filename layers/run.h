@@ -1,4 +1,4 @@
-/* run.h: what the layers of one tree share while they run; private to layers/. */
+/* run.h: what the layers of one tree share while they run. */
 #ifndef STRIDE_LAYERS_RUN_H
 #define STRIDE_LAYERS_RUN_H
 

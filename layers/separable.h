@@ -1,4 +1,4 @@
-/* separable.h: y = A x Bᵀ, a matrix for rows and one for columns; private to layers/.
+/* separable.h: y = A x Bᵀ, a matrix for rows and one for columns.
  *
  * Interpolation and adaptive averages are such maps of an image. Their matrices are nearly empty, so each row of y
  * is made by adding the few rows of x that it has weights for, and likewise the columns; the adjoint is the same

@@ -1,4 +1,4 @@
-/* types.h: the types of the shipped layers, each defined in its own file; private to layers/. */
+/* types.h: the types of the shipped layers, each defined in its own file. */
 #ifndef STRIDE_LAYERS_TYPES_H
 #define STRIDE_LAYERS_TYPES_H
 

@@ -1,8 +1,8 @@
 /* data.c: data sets, and batches of them; files are read in idx.c, cifar.c and csv.c. */
 #include "nn/data.h"
-#include "nn/owned.h"
-#include "tensor/file.h"
-#include "tensor/npy.h"
+#include "nn/data/owned.h"
+#include "nn/files/file.h"
+#include "nn/data/npy.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>

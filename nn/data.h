@@ -48,7 +48,7 @@ data *data_idx(const char *images, const char *labels);
  * error that names the file and the record where one is truncated or of another class. */
 data *data_cifar10(const char *const *paths, int count);
 
-/* A pair of NumPy's files (tensor/npy.h), x [N, ...] and y [N, ...], which are read as they are: y [N] are classes,
+/* A pair of NumPy's files (nn/data/npy.h), x [N, ...] and y [N, ...], which are read as they are: y [N] are classes,
  * [N, K] targets. Only images [N, H, W] become samples [1, H, W], of one channel. */
 data *data_npy(const char *x, const char *y);
 
@@ -56,7 +56,7 @@ data *data_npy(const char *x, const char *y);
  * part. */
 data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count);
 
-/* Says that a set is gone through anew: what it makes up (nn/augment.h) is made up otherwise in another pass.
+/* Says that a set is gone through anew: what it makes up (nn/data/augment.h) is made up otherwise in another pass.
  * The trainer does at each epoch's beginning, and `pass` is the net's step there; before the first call it is
  * 0. A set that is made of another passes it on. Nobody may be fetching from the set meanwhile. */
 void data_begin(const data *d, uint64_t pass);

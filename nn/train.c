@@ -1,12 +1,12 @@
 /* train.c: the loop: forward, loss, backward, step. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/train.h"
-#include "nn/anomaly.h"
-#include "nn/checkpoint.h"
-#include "nn/progress.h"
-#include "nn/ranks.h"
-#include "nn/reach.h"
-#include "nn/reduce.h"
+#include "nn/watch/anomaly.h"
+#include "nn/files/checkpoint.h"
+#include "nn/watch/progress.h"
+#include "nn/ranks/ranks.h"
+#include "nn/watch/reach.h"
+#include "nn/ranks/reduce.h"
 #include "tensor/counts.h"
 #include "tensor/random.h"
 

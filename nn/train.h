@@ -13,7 +13,7 @@
 #include "nn/loss.h"
 #include "nn/net.h"
 #include "nn/optim.h"
-#include "nn/save.h"
+#include "nn/files/save.h"
 #include "nn/schedule.h"
 #include "tensor/team.h"
 
@@ -90,7 +90,7 @@ int train_run(net *n, const data *d, train options, train_result *result);
 
 /* A run that ends anyhow, and is asked for again with the same options and `resume`, goes on from its last
  * checkpoint and comes to the same parameters as if it had not ended, bit for bit, for any number of threads: the
- * net, the optimizer, the schedule, the order of samples, dropout and augmentation (nn/augment.h), the place in the
+ * net, the optimizer, the schedule, the order of samples, dropout and augmentation (nn/data/augment.h), the place in the
  * epoch and the best so far are in the file. It is a net's too: net_load reads it. It replaces the one before it at
  * once, or not at all, and is on the disk when training goes on.
  *

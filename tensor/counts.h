@@ -1,4 +1,4 @@
-/* counts.h: arithmetic of sizes; private to the library. */
+/* counts.h: arithmetic of sizes. */
 #ifndef STRIDE_TENSOR_COUNTS_H
 #define STRIDE_TENSOR_COUNTS_H
 

@@ -1,4 +1,4 @@
-/* machine.h: the kinds of machines that fast paths are compiled for; private to the library.
+/* machine.h: the kinds of machines that fast paths are compiled for.
  *
  * Code for machine M is a macro over M, stamped for each by EACH_MACHINE. M_TARGET stands before a function that is
  * to have M's instructions, M_vector is its widest vector, M_loose the same anywhere in memory, M_mask what comes

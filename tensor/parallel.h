@@ -1,4 +1,4 @@
-/* parallel.h: work that threads share; private to the library. */
+/* parallel.h: work that threads share. */
 #ifndef STRIDE_TENSOR_PARALLEL_H
 #define STRIDE_TENSOR_PARALLEL_H
 

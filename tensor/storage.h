@@ -1,4 +1,4 @@
-/* storage.h: what tensors of one storage share; private to tensor/. */
+/* storage.h: what tensors of one storage share. */
 #ifndef STRIDE_TENSOR_STORAGE_H
 #define STRIDE_TENSOR_STORAGE_H
 

@@ -1,4 +1,4 @@
-/* sum.h: sums in double of many reals; private to the library.
+/* sum.h: sums in double of many reals.
  *
  * By fixed lanes, the same on any machine; what is left of them goes to the end of the sum. */
 #ifndef STRIDE_TENSOR_SUM_H

@@ -1,6 +1,6 @@
 /* team.h: ranks that work together: several processes, on one machine or many, of which each runs the same program.
  *
- * The library knows of them only what stands here; nn/mpi/mpi.h makes a team of MPI's processes, and a program may
+ * The library knows of them only what stands here; nn/ranks/mpi.h makes a team of MPI's processes, and a program may
  * make one of its own. Every function is called by all ranks, in the same order, and comes back when all have done
  * their part. 0, or -1 with an error: then the team is of no more use.
  *

@@ -1,8 +1,8 @@
 /* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one is. */
 #include "tests/support.h"
 
-#include "nn/anomaly.h"
-#include "nn/safetensors.h"
+#include "nn/watch/anomaly.h"
+#include "nn/files/safetensors.h"
 #include "nn/train.h"
 
 #include <math.h>

@@ -4,10 +4,10 @@
  * optimizer and a new set go on from the file. */
 #include "tests/support.h"
 
-#include "nn/augment.h"
-#include "nn/digits.h"
-#include "nn/normalize.h"
-#include "nn/save.h"
+#include "nn/data/augment.h"
+#include "nn/data/digits.h"
+#include "nn/data/normalize.h"
+#include "nn/files/save.h"
 #include "nn/train.h"
 
 #include <math.h>

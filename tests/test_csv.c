@@ -3,8 +3,8 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
-#include "nn/csv.h"
-#include "nn/decimal.h"
+#include "nn/data/csv.h"
+#include "nn/data/decimal.h"
 
 #include <inttypes.h>
 #include <locale.h>

@@ -7,7 +7,7 @@
 #include "examples/mnist_data.h"
 #include "examples/sha256.h"
 #include "examples/sketch.h"
-#include "nn/digits.h"
+#include "nn/data/digits.h"
 
 #include <fcntl.h>
 #include <math.h>

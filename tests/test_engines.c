@@ -1,7 +1,7 @@
 /* test_engines.c: whatever the engine, the results: exact on small integers, for every machine's kernel that this
  * machine can run. */
 #include "layers/layers.h"
-#include "tensor/kernel.h"
+#include "layers/fast/kernel.h"
 #include "tests/naive.h"
 #include "tests/support.h"
 

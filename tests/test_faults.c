@@ -9,11 +9,11 @@
 
 #include "examples/stride/log.h"
 #include "examples/stride/report.h"
-#include "nn/csv.h"
-#include "nn/digits.h"
-#include "nn/onnx.h"
+#include "nn/data/csv.h"
+#include "nn/data/digits.h"
+#include "nn/onnx/onnx.h"
 #include "nn/train.h"
-#include "tensor/npy.h"
+#include "nn/data/npy.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

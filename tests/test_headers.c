@@ -6,8 +6,8 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
-#include "nn/safetensors.h"
-#include "nn/sort.h"
+#include "nn/files/safetensors.h"
+#include "nn/files/sort.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
-#include "nn/augment.h"
-#include "nn/classes.h"
-#include "nn/normalize.h"
-#include "nn/save.h"
+#include "nn/data/augment.h"
+#include "nn/data/classes.h"
+#include "nn/data/normalize.h"
+#include "nn/files/save.h"
 
 #include <math.h>
 #include <stdlib.h>

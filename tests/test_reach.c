@@ -4,7 +4,7 @@
  * finite, and nothing elsewhere. */
 #include "tests/support.h"
 
-#include "nn/reach.h"
+#include "nn/watch/reach.h"
 
 #include <float.h>
 #include <math.h>

@@ -7,8 +7,8 @@
 #include "tests/support.h"
 
 #include "layers/layers.h"
-#include "nn/safetensors.h"
-#include "nn/save.h"
+#include "nn/files/safetensors.h"
+#include "nn/files/save.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support.h"
 
-#include "nn/digits.h"
+#include "nn/data/digits.h"
 #include "nn/train.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * weight w, on samples x = 1, whose loss (w - target)² pulls w a tenth of the way at a rate of 0.05. */
 #include "tests/support.h"
 
-#include "nn/digits.h"
+#include "nn/data/digits.h"
 #include "nn/train.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 
 #include "layers/conv2d.h"
 #include "nn/gradcheck.h"
-#include "tensor/kernel.h"
+#include "layers/fast/kernel.h"
 #include "tests/naive.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/together.h"
 
-#include "nn/augment.h"
-#include "nn/digits.h"
+#include "nn/data/augment.h"
+#include "nn/data/digits.h"
 #include "tests/support.h"
 
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include "examples/arguments.h"
 #include "examples/mnist_data.h"
 #include "examples/stride/network.h"
-#include "nn/mpi/mpi.h"
+#include "nn/ranks/mpi.h"
 #include "nn/stride.h"
 
 #include <getopt.h>

@@ -6,7 +6,7 @@
 #include "examples/mnist_data.h"
 #include "examples/stride/images.h"
 #include "examples/stride/network.h"
-#include "nn/csv.h"
+#include "nn/data/csv.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,8 +3,8 @@
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
-#include "nn/onnx.h"
-#include "tensor/npy.h"
+#include "nn/onnx/onnx.h"
+#include "nn/data/npy.h"
 
 #include <errno.h>
 #include <string.h>

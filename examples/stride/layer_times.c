@@ -1,7 +1,7 @@
-/* layer_times.c: a net that is watched (nn/watch.h) by somebody with a clock. */
+/* layer_times.c: a net that is watched (nn/watch/watch.h) by somebody with a clock. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/layer_times.h"
-#include "nn/watch.h"
+#include "nn/watch/watch.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -2,10 +2,10 @@
 #ifndef STRIDE_EXAMPLES_STRIDE_MODEL_H
 #define STRIDE_EXAMPLES_STRIDE_MODEL_H
 
-#include "nn/classes.h"
+#include "nn/data/classes.h"
 #include "nn/loss.h"
-#include "nn/normalize.h"
-#include "nn/save.h"
+#include "nn/data/normalize.h"
+#include "nn/files/save.h"
 
 #define MODEL_FILE "model.safetensors" /* where nobody says another */
 

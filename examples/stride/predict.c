@@ -5,7 +5,7 @@
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
 #include "examples/stride/dataset.h"
-#include "tensor/npy.h"
+#include "nn/data/npy.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "examples/stride/log.h"
 #include "examples/stride/page.h"
 #include "examples/stride/picture.h"
-#include "tensor/file.h"
+#include "nn/files/file.h"
 
 #include <math.h>
 #include <stdlib.h>

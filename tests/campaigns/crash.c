@@ -7,9 +7,9 @@
  * threads, which a child could not go on with, so all that looks into files is done by children, too. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS, RTLD_NEXT */
 #include "examples/stride/log.h"
-#include "nn/augment.h"
-#include "nn/digits.h"
-#include "nn/safetensors.h"
+#include "nn/data/augment.h"
+#include "nn/data/digits.h"
+#include "nn/files/safetensors.h"
 #include "nn/train.h"
 #include "tensor/random.h"
 

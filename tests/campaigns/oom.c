@@ -15,10 +15,10 @@
 #define _GNU_SOURCE /* dladdr */
 #include "examples/stride/log.h"
 #include "examples/stride/report.h"
-#include "nn/onnx.h"
+#include "nn/onnx/onnx.h"
 #include "nn/stride.h"
-#include "nn/watch.h"
-#include "tensor/npy.h"
+#include "nn/watch/watch.h"
+#include "nn/data/npy.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -4,7 +4,7 @@
  * then has a byte changed or loses its end. */
 #include "tests/fuzz/fuzz.h"
 
-#include "nn/csv.h"
+#include "nn/data/csv.h"
 
 #include <stdlib.h>
 #include <string.h>

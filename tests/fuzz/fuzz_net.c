@@ -6,9 +6,9 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layers.h"
-#include "nn/architecture.h"
-#include "nn/safetensors.h"
-#include "nn/save.h"
+#include "nn/files/architecture.h"
+#include "nn/files/safetensors.h"
+#include "nn/files/save.h"
 
 #include <stdlib.h>
 #include <string.h>

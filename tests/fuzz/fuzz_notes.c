@@ -5,8 +5,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layers.h"
-#include "nn/classes.h"
-#include "nn/normalize.h"
+#include "nn/data/classes.h"
+#include "nn/data/normalize.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* fuzz_npy.c: npy_read takes any bytes; what it takes, npy_write writes so that it comes back. */
 #include "tests/fuzz/fuzz.h"
 
-#include "tensor/npy.h"
+#include "nn/data/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layers.h"
-#include "nn/anomaly.h"
+#include "nn/watch/anomaly.h"
 #include "nn/train.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* fuzz_safetensors.c: safetensors_open takes any bytes; the tensors of what it takes fill its data. */
 #include "tests/fuzz/fuzz.h"
 
-#include "nn/safetensors.h"
+#include "nn/files/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

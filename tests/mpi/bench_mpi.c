@@ -5,8 +5,8 @@
  *
  *     mpirun -n 2 bench_mpi [talk]     without training */
 #define _POSIX_C_SOURCE 200809L
-#include "nn/digits.h"
-#include "nn/mpi/mpi.h"
+#include "nn/data/digits.h"
+#include "nn/ranks/mpi.h"
 #include "nn/stride.h"
 #include "tests/bench/networks.h"
 

@@ -11,7 +11,7 @@
  *
  * The last line on stdout is rank 0's: "done", after how many steps of an earlier run; or what failed. */
 #define _XOPEN_SOURCE 700
-#include "nn/mpi/mpi.h"
+#include "nn/ranks/mpi.h"
 #include "tests/together.h"
 
 #include <signal.h>

@@ -153,7 +153,7 @@ install-mpi) # PREFIX
     what="a program of two ranks runs with the flags of the installed library for MPI, shared and static, in both precisions"
     prefix=$(cd "$1" && pwd)
     cat >"$scratch/program.c" <<-'END'
-	#include <nn/mpi/mpi.h>
+	#include <nn/ranks/mpi.h>
 	#include <nn/stride.h>
 	#include <stdio.h>
 	int main(void)

@@ -11,8 +11,8 @@
  * mean are, the scale is that, down to 1/16. Of layers that sum many terms (convolutions, dense,
  * normalisations, nets of them) it is at least 1, and the largest where that is more: what cancels to nearly
  * 0 carries the rounding of its terms. */
-#include "nn/architecture.h"
-#include "nn/safetensors.h"
+#include "nn/files/architecture.h"
+#include "nn/files/safetensors.h"
 #include "nn/stride.h"
 
 #include <math.h>

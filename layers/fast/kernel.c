@@ -1,0 +1,378 @@
+/* kernel.c: the product, in the widest vectors that the running machine has.
+ *
+ * A tile of the result stays in registers while its sums are taken. Tiles are written once, as a macro over a
+ * kind of machine, and stamped for each (machine.h).
+ * This file is compiled with -ffp-contract=fast: a product and a sum are one instruction where there is one. */
+#include "layers/fast/kernel.h"
+#include "tensor/counts.h"
+#include "tensor/error.h"
+#include "tensor/machine.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tiles: R rows of W vectors, for machine M ------------------------------------------------------ */
+
+#define VECTOR_AT(M, at, v) (*(M##_loose *)((at) + (v) * (ptrdiff_t)(sizeof(M##_vector) / sizeof(real))))
+
+#define TILE(M, R, W)                                                                                        \
+    M##_TARGET static void M##_tile_##R##_##W(ptrdiff_t depth, const real *a, const ptrdiff_t *row,          \
+                                              const ptrdiff_t *step, const real *b, const ptrdiff_t *offset, \
+                                              real *c, ptrdiff_t pitch, bool add)                            \
+    {                                                                                                        \
+        M##_vector sum[R][W];                                                                                \
+        const real *at[R];                                                                                   \
+        EACH(i, R) at[i] = a + row[i];                                                                       \
+        EACH(i, R) EACH(v, W) sum[i][v] = (M##_vector){ 0 };                                                 \
+        if (add) EACH(i, R) EACH(v, W) sum[i][v] = VECTOR_AT(M, c + i * pitch, v);                           \
+        for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
+            M##_vector x[W];                                                                                 \
+            EACH(v, W) x[v] = VECTOR_AT(M, b + offset[k], v);                                                \
+            EACH(i, R) EACH(v, W) sum[i][v] += x[v] * at[i][step[k]];                                        \
+        }                                                                                                    \
+        EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
+    }
+
+/* Of as many vectors as there are lanes, or fewer, the sum of each over its lanes, in the lane of its number. */
+#define SUMS_OF_LANES(M, total, vectors, count)                                                              \
+    do {                                                                                                     \
+        M##_vector level[MACHINE_LANES(M)];                                                                  \
+        EACH(u, MACHINE_LANES(M)) level[u] = u < (count) ? (vectors)[u] : (M##_vector){ 0 };                 \
+        _Pragma("GCC unroll 4") for (int n = MACHINE_LANES(M) / 2; n > 0; n /= 2) EACH(u, n) level[u] =      \
+            SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_EVEN) +                                           \
+            SHUFFLE(M, level[2 * u], level[2 * u + 1], M##_ODD);                                             \
+        (total) = level[0];                                                                                  \
+    } while (0)
+
+#define DOT(M, R, D)                                                                                         \
+    M##_TARGET static void M##_dot_##R##_##D(ptrdiff_t depth, const real *a, ptrdiff_t step, const real *b,  \
+                                             const ptrdiff_t *row, const ptrdiff_t *offset, real *c,         \
+                                             ptrdiff_t pitch)                                                \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        M##_vector sum[R * D], x[R], total;                                                                  \
+        const real *at[D];                                                                                   \
+        EACH(j, D) at[j] = b + row[j];                                                                       \
+        EACH(u, R *D) sum[u] = (M##_vector){ 0 };                                                            \
+        for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
+            EACH(i, R) x[i] = VECTOR_AT(M, a + i * step + k * LANES, 0);                                     \
+            EACH(j, D)                                                                                       \
+            {                                                                                                \
+                M##_vector y = VECTOR_AT(M, at[j] + offset[k], 0);                                           \
+                EACH(i, R) sum[j * R + i] += x[i] * y;                                                       \
+            }                                                                                                \
+        }                                                                                                    \
+        EACH(g, (R * D + LANES - 1) / LANES)                                                                 \
+        {                                                                                                    \
+            SUMS_OF_LANES(M, total, sum + g * LANES, R * D - g * LANES);                                     \
+            EACH(e, LANES)                                                                                   \
+            if (g * LANES + e < R * D) c[(g * LANES + e) % R * pitch + (g * LANES + e) / R] += total[e];     \
+        }                                                                                                    \
+    }
+
+/* As many perfect shuffles of all rows as halve their number to one turn rows into columns. */
+#define TURN(M)                                                                                              \
+    M##_TARGET static void M##_turn(const real *a, ptrdiff_t step, real *c, ptrdiff_t pitch)                 \
+    {                                                                                                        \
+        enum { LANES = sizeof(M##_vector) / sizeof(real) };                                                  \
+        M##_vector v[LANES], w[LANES];                                                                       \
+        for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0);                                \
+        for (int n = LANES; n > 1; n /= 2) {                                                                 \
+            for (int i = 0; i < LANES / 2; i++) {                                                            \
+                w[2 * i] = SHUFFLE(M, v[i], v[i + LANES / 2], M##_LOWER);                                    \
+                w[2 * i + 1] = SHUFFLE(M, v[i], v[i + LANES / 2], M##_UPPER);                                \
+            }                                                                                                \
+            for (int i = 0; i < LANES; i++) v[i] = w[i];                                                     \
+        }                                                                                                    \
+        for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
+    }
+
+/* The end of a row is moved with some of what is before it. */
+#define MOVE(M)                                                                                              \
+    M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch, \
+                                    real *to, ptrdiff_t to_pitch, real plus)                                 \
+    {                                                                                                        \
+        const ptrdiff_t last = width - MACHINE_LANES(M);                                                     \
+        for (; rows > 0; rows--, from += from_pitch, to += to_pitch) {                                       \
+            for (ptrdiff_t j = 0; j < last; j += MACHINE_LANES(M))                                           \
+                VECTOR_AT(M, to + j, 0) = VECTOR_AT(M, from + j, 0) + plus;                                  \
+            VECTOR_AT(M, to + last, 0) = VECTOR_AT(M, from + last, 0) + plus;                                \
+        }                                                                                                    \
+    }
+
+#define TO_2(DO, M, R) DO(M, R, 1) DO(M, R, 2)
+#define TO_3(DO, M, R) TO_2(DO, M, R) DO(M, R, 3)
+#define TO_4(DO, M, R) TO_3(DO, M, R) DO(M, R, 4)
+#define NAME(M, R, W) M##_tile_##R##_##W,
+#define DOT_NAME(M, R, D) M##_dot_##R##_##D,
+
+/* clang-format off */
+/* Sums enough to fill the machine's registers, with room for a row of b and an element of a. */
+#define KERNEL_OF_32_REGISTERS(M)                                                                            \
+    TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
+    TO_2(TILE, M, 7) TO_2(TILE, M, 8) TO_2(TILE, M, 9) TO_2(TILE, M, 10) TO_2(TILE, M, 11) TO_2(TILE, M, 12) \
+    TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3) TO_4(DOT, M, 4) TO_4(DOT, M, 5) TO_4(DOT, M, 6)          \
+    TURN(M)                                                                                                  \
+    MOVE(M)                                                                                                  \
+    static const kernel M = {                                                                                \
+        .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) },               \
+                 { TO_4(DOT_NAME, M, 4) }, { TO_4(DOT_NAME, M, 5) }, { TO_4(DOT_NAME, M, 6) } },             \
+        .high = 6, .deep = 4,                                                                                \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 12, 12, 6, 6 }, .wide = 4, .turn = M##_turn,        \
+        .move = M##_move,                                                                                    \
+        .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
+                  { TO_4(NAME, M, 4) }, { TO_4(NAME, M, 5) }, { TO_4(NAME, M, 6) },                          \
+                  { TO_2(NAME, M, 7) }, { TO_2(NAME, M, 8) }, { TO_2(NAME, M, 9) },                          \
+                  { TO_2(NAME, M, 10) }, { TO_2(NAME, M, 11) }, { TO_2(NAME, M, 12) } },                     \
+    };
+#define KERNEL_OF_16_REGISTERS(M)                                                                            \
+    TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4)                                      \
+    TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3)                                                          \
+    TURN(M)                                                                                                  \
+    MOVE(M)                                                                                                  \
+    static const kernel M = {                                                                                \
+        .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) } },             \
+        .high = 3, .deep = 4,                                                                                \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 4, 4, 4 }, .wide = 3, .turn = M##_turn,             \
+        .move = M##_move,                                                                                    \
+        .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } },  \
+    };
+/* clang-format on */
+
+/* ---- machines -------------------------------------------------------------------------------------- */
+
+/* The lower and the upper halves of two vectors, lane by lane in turns. */
+#define LOWER_2 0, 2
+#define UPPER_2 1, 3
+#define LOWER_4 0, 4, 1, 5
+#define UPPER_4 2, 6, 3, 7
+#define LOWER_8 0, 8, 1, 9, 2, 10, 3, 11
+#define UPPER_8 4, 12, 5, 13, 6, 14, 7, 15
+#define LOWER_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define UPPER_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+/* Every other lane of two vectors. */
+#define EVEN_2 0, 2
+#define ODD_2 1, 3
+#define EVEN_4 EVEN_2, 4, 6
+#define ODD_4 ODD_2, 5, 7
+#define EVEN_8 EVEN_4, 8, 10, 12, 14
+#define ODD_8 ODD_4, 9, 11, 13, 15
+#define EVEN_16 EVEN_8, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
+
+#ifdef STRIDE_DOUBLE
+typedef long long lane;
+#define BY_PRECISION(SINGLE, DOUBLE) DOUBLE
+#else
+typedef int lane;
+#define BY_PRECISION(SINGLE, DOUBLE) SINGLE
+#endif
+
+#ifdef __clang__
+#define SHUFFLE(M, u, v, ...) __builtin_shufflevector(u, v, __VA_ARGS__)
+#else
+#define SHUFFLE(M, u, v, ...) __builtin_shuffle(u, v, (M##_lanes){ __VA_ARGS__ })
+#endif
+
+#define LANE_VECTOR(M) typedef lane M##_lanes __attribute__((vector_size(sizeof(M##_vector)), unused));
+EACH_MACHINE(LANE_VECTOR)
+
+#if defined(__x86_64__)
+
+#define avx512_EVEN BY_PRECISION(EVEN_16, EVEN_8)
+#define avx512_ODD BY_PRECISION(ODD_16, ODD_8)
+#define avx512_LOWER BY_PRECISION(LOWER_16, LOWER_8)
+#define avx512_UPPER BY_PRECISION(UPPER_16, UPPER_8)
+KERNEL_OF_32_REGISTERS(avx512)
+
+#define avx2_EVEN BY_PRECISION(EVEN_8, EVEN_4)
+#define avx2_ODD BY_PRECISION(ODD_8, ODD_4)
+#define avx2_LOWER BY_PRECISION(LOWER_8, LOWER_4)
+#define avx2_UPPER BY_PRECISION(UPPER_8, UPPER_4)
+KERNEL_OF_16_REGISTERS(avx2)
+
+#endif
+
+#define generic_EVEN BY_PRECISION(EVEN_4, EVEN_2)
+#define generic_ODD BY_PRECISION(ODD_4, ODD_2)
+#define generic_LOWER BY_PRECISION(LOWER_4, LOWER_2)
+#define generic_UPPER BY_PRECISION(UPPER_4, UPPER_2)
+#ifdef __aarch64__
+KERNEL_OF_32_REGISTERS(generic)
+#else
+KERNEL_OF_16_REGISTERS(generic)
+#endif
+
+/* ---- choosing -------------------------------------------------------------------------------------- */
+
+static bool runs(const kernel *k)
+{
+#if defined(__x86_64__)
+    if (k == &avx512) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
+    if (k == &avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return k == &generic;
+}
+
+static const kernel *const kernels[] = {
+#if defined(__x86_64__)
+    &avx512,
+    &avx2,
+#endif
+    &generic,
+};
+
+int kernel_choose(const kernel **chosen)
+{
+    const char *name = getenv("STRIDE_ENGINE");
+    bool any = !name || !name[0];
+    *chosen = NULL;
+    if (!any && strcmp(name, "reference") == 0) return 0;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        if (!any && strcmp(name, kernels[i]->name) != 0) continue;
+        if (runs(kernels[i])) {
+            *chosen = kernels[i];
+            return 0;
+        }
+        if (!any) return error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
+    }
+    return error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
+                     kernels[0] == &generic ? "" : ", avx2 or avx512");
+}
+
+enum {
+    DEPTH = 160,   /* rows of b that tiles of the same columns go through at a time */
+    MANY_ROWS = 48 /* of a, so that rows of b are worth copying */
+};
+
+enum { MOST_LANES = 64 / sizeof(real) };
+
+/* ---- products of any size -------------------------------------------------------------------------- */
+
+/* How much of what is left goes into the next tile: as even a split as the largest tile allows. */
+static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)
+{
+    return left > most ? parts(left, parts(left, most)) : left;
+}
+
+/* The last columns, fewer than lanes, are to be added to: they are computed aside, with some before them. */
+static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                     const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
+                     real *c, ptrdiff_t pitch)
+{
+    real aside[KERNEL_TALL * MOST_LANES];
+    ptrdiff_t before = k->lanes - columns, tall;
+    for (ptrdiff_t i = 0; i < rows; i += tall) {
+        tall = share(rows - i, k->tall[0]);
+        k->tile[tall - 1][0](depth, a, row + i, step, b - before, offset, aside, k->lanes, false);
+        for (ptrdiff_t r = 0; r < tall; r++)
+            for (ptrdiff_t j = 0; j < columns; j++)
+                c[(i + r) * pitch + j] += aside[r * k->lanes + before + j];
+    }
+}
+
+/* Rows of b as a tile reads them: where they are, or beside each other. */
+typedef struct panel {
+    const real *b;
+    const ptrdiff_t *offset;
+} panel;
+
+/* Copied rows are read by so many tiles that they are worth it where vectors there would lie across cache lines. */
+static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const real *b,
+                      const ptrdiff_t *offset, real *copy, ptrdiff_t *place)
+{
+    const size_t vector = (size_t)k->lanes * sizeof(real), row = (size_t)wide * vector;
+    if (rows < MANY_ROWS || depth == 0 || depth > DEPTH) return (panel){ b, offset };
+    bool across = (uintptr_t)(b + offset[0]) % vector || (uintptr_t)(b + offset[depth > 1]) % vector;
+    if (!across) return (panel){ b, offset };
+    for (ptrdiff_t i = 0; i < depth; i++) {
+        place[i] = i * wide * k->lanes;
+        memcpy(copy + place[i], b + offset[i], row);
+    }
+    return (panel){ copy, place };
+}
+
+/* The columns of a tile, of all rows; a long sum in parts, whose rows of b stay in cache. */
+static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const real *a,
+                   const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
+                   real *c, ptrdiff_t pitch, bool add)
+{
+    real copy[DEPTH * KERNEL_WIDE * MOST_LANES] __attribute__((aligned(64)));
+    ptrdiff_t place[DEPTH], part, tall;
+    for (;; step += part, offset += part, add = true) {
+        part = share(depth, DEPTH);
+        panel p = panel_of(k, rows, wide, part, b, offset, copy, place);
+        for (ptrdiff_t i = 0; i < rows; i += tall) {
+            tall = share(rows - i, k->tall[wide - 1]);
+            k->tile[tall - 1][wide - 1](part, a, row + i, step, p.b, p.offset, c + i * pitch, pitch, add);
+        }
+        if ((depth -= part) == 0) return; /* of depth 0 there are no tables */
+    }
+}
+
+void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                    const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
+                    real *c, ptrdiff_t pitch, bool add)
+{
+    ptrdiff_t lanes = k->lanes, edge = add ? columns % lanes : 0, wide;
+    columns -= edge;
+    for (ptrdiff_t j = 0; j < columns; j += wide * lanes) {
+        wide = share(parts(columns - j, lanes), k->wide);
+        if (j + wide * lanes > columns) { /* the last tile computes some of the one before it again */
+            if (wide * lanes <= columns) j = columns - wide * lanes;
+            else wide = columns / lanes;
+        }
+        column(k, rows, wide, depth, a, row, step, b + j, offset, c + j, pitch, add);
+    }
+    if (edge > 0) add_edge(k, rows, edge, depth, a, row, step, b + columns, offset, c + columns, pitch);
+}
+
+void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                ptrdiff_t step, const real *b, const ptrdiff_t *row, const ptrdiff_t *offset, real *c,
+                ptrdiff_t pitch)
+{
+    ptrdiff_t high, deep;
+    for (ptrdiff_t j = 0; j < columns; j += deep) {
+        deep = share(columns - j, k->deep);
+        for (ptrdiff_t i = 0; i < rows; i += high) {
+            high = share(rows - i, k->high);
+            k->dot[high - 1][deep - 1](depth, a + i * step, step, b, row + j, offset, c + i * pitch + j,
+                                       pitch);
+        }
+    }
+}
+
+/* ---- transposing ----------------------------------------------------------------------------------- */
+
+ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
+{
+    return parts(count, k->lanes) * k->lanes;
+}
+
+void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
+                      real *c, ptrdiff_t pitch)
+{
+    for (ptrdiff_t j = 0; j < columns; j += k->lanes) {
+        if (j + k->lanes > columns) j = columns - k->lanes; /* some once more */
+        ptrdiff_t i = 0;
+        for (; i + k->lanes <= rows; i += k->lanes) k->turn(a + i * step + j, step, c + j * pitch + i, pitch);
+        if (i == rows) continue;
+        real rest[MOST_LANES * MOST_LANES] = { 0 };
+        for (ptrdiff_t r = 0; i + r < rows; r++)
+            memcpy(rest + r * k->lanes, a + (i + r) * step + j, (size_t)k->lanes * sizeof *a);
+        k->turn(rest, k->lanes, c + j * pitch + i, pitch);
+    }
+}
+
+void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
+                 real *to, ptrdiff_t to_pitch, real plus)
+{
+    if (width >= k->lanes) {
+        k->move(rows, width, from, from_pitch, to, to_pitch, plus);
+        return;
+    }
+    for (; rows > 0; rows--, from += from_pitch, to += to_pitch)
+        for (ptrdiff_t j = 0; j < width; j++) to[j] = from[j] + plus;
+}

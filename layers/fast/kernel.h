@@ -1,0 +1,75 @@
+/* kernel.h: the small products that fast paths are made of.
+ *
+ *     c[i][j] (+)= Σ_k a[row[i] + step[k]] b[offset[k] + j]      i < rows, j < columns, k < depth
+ *
+ * Elements of a and rows of b may lie anywhere and overlap: matrices need not be packed or transposed, and the
+ * windows of an image are rows of b (or elements of a) without having been copied. Row i of c begins at
+ * c + i * pitch.
+ *
+ * The sum of an element is taken in the order of k, whatever rows and columns are computed beside it.
+ *
+ * Where j has few values, lanes are better used on k (kernel_dot):
+ *
+ *     c[i][j] += Σ_k Σ_e a[i * step + k * lanes + e] b[row[j] + offset[k] + e]      e < lanes */
+#ifndef STRIDE_LAYERS_FAST_KERNEL_H
+#define STRIDE_LAYERS_FAST_KERNEL_H
+
+#include "tensor/real.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel, */
+enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* and rows and columns of the largest tile of dot */
+
+typedef void kernel_tile(ptrdiff_t depth, const real *a, const ptrdiff_t *row, const ptrdiff_t *step,
+                         const real *b, const ptrdiff_t *offset, real *c, ptrdiff_t pitch, bool add);
+
+typedef void kernel_dot_tile(ptrdiff_t depth, const real *a, ptrdiff_t step, const real *b,
+                             const ptrdiff_t *row, const ptrdiff_t *offset, real *c, ptrdiff_t pitch);
+
+/* A square of vectors: c[j * pitch + i] = a[i * step + j], i and j < lanes. */
+typedef void kernel_turn(const real *a, ptrdiff_t step, real *c, ptrdiff_t pitch);
+
+typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
+                             real *to, ptrdiff_t to_pitch, real plus);
+
+/* What is made for one kind of machine: its tiles, by their rows - 1 and vectors - 1. */
+typedef struct kernel {
+    const char *name;            /* "avx512" */
+    int lanes;                   /* reals in a vector */
+    int wide, tall[KERNEL_WIDE]; /* the largest tiles: vectors, and by them rows; */
+    int high, deep;              /* and of dot */
+    kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
+    kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
+    kernel_turn *turn;
+    kernel_row_move *move; /* of rows of `lanes` at least */
+} kernel;
+
+/* The best kernel that this machine can run, or the one that the environment variable STRIDE_ENGINE names:
+ * "avx512", "avx2", "generic"; *chosen is NULL for "reference", which leaves all products to BLAS. -1 with an
+ * error for another name, and for one that this machine cannot run. */
+int kernel_choose(const kernel **chosen);
+
+/* The product; columns >= lanes. */
+void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                    const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
+                    real *c, ptrdiff_t pitch, bool add);
+
+void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
+                ptrdiff_t step, const real *b, const ptrdiff_t *row, const ptrdiff_t *offset, real *c,
+                ptrdiff_t pitch);
+
+/* c[j][i] = a[i][j], i < rows, j < columns, columns >= lanes; rows of a begin at a + i * step, of c at c + j *
+ * pitch, and those of c are filled with zeros up to kernel_padded(k, rows). */
+void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
+                      real *c, ptrdiff_t pitch);
+
+/* Rows of `width` numbers, each number plus one more, from one pitch to another; they may not overlap. */
+void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
+                 real *to, ptrdiff_t to_pitch, real plus);
+
+/* The next multiple of lanes. */
+ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);
+
+#endif

@@ -1,0 +1,403 @@
+/* maxima.c: see maxima.h. */
+#include "layers/fast/maxima.h"
+#include "layers/lanes.h"
+
+#include <math.h>
+#include <string.h>
+
+maxima_layout maxima_arrange(const window *w)
+{
+    ptrdiff_t wide = w->before[1] + w->size[1] + w->after[1], stride = w->stride[1];
+    ptrdiff_t phases = stride < wide ? stride : wide;
+    return (maxima_layout){ phases, w->before[0] + w->size[0] + w->after[0], (wide + phases - 1) / phases };
+}
+
+/* Whole vectors are read. */
+ptrdiff_t maxima_copy_room(const window *w)
+{
+    maxima_layout a = maxima_arrange(w);
+    return a.phases * a.rows * a.pitch + LANES_MOST;
+}
+
+ptrdiff_t maxima_first_room(const window *w)
+{
+    return w->out[1] + LANES_MOST;
+}
+
+/* ---- channels and their layout --------------------------------------------------------------------- */
+
+/* even[i] = x[2 i], odd[i] = x[2 i + 1]. */
+INLINE void part(int lanes, ptrdiff_t n, const real *x, real *even, real *odd)
+{
+    for (ptrdiff_t i = 0; i < n; i += lanes) {
+        i = lanes_within(i, lanes, n);
+        const real *from = x + 2 * i;
+        real *e = even + i, *o = odd + i;
+#pragma omp simd
+        for (int k = 0; k < lanes; k++) {
+            e[k] = from[2 * k];
+            o[k] = from[2 * k + 1];
+        }
+    }
+}
+
+INLINE void copy(int lanes, ptrdiff_t n, const real *x, real *y)
+{
+    for (ptrdiff_t i = 0; i < n; i += lanes) {
+        i = lanes_within(i, lanes, n);
+        const real *from = x + i;
+        real *to = y + i;
+#pragma omp simd
+        for (int k = 0; k < lanes; k++) to[k] = from[k];
+    }
+}
+
+/* Where a row of n elements lies that begins in column `begin`: of its k-th element's phase, the first place and
+ * how many. */
+typedef struct stretch {
+    ptrdiff_t at, count;
+} stretch;
+
+INLINE stretch stretch_of(maxima_layout a, ptrdiff_t begin, ptrdiff_t n, ptrdiff_t k)
+{
+    return (stretch){ (begin + k) % a.phases * a.rows * a.pitch + (begin + k) / a.phases,
+                      (n - k + a.phases - 1) / a.phases };
+}
+
+/* A row of neighbours; of elements `step` apart. */
+INLINE void copy_row(int lanes, maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const real *x, real *to)
+{
+    if (a.phases == 1) BY_LANES(lanes, copy, n, x, to + begin);
+    else if (a.phases == 2) {
+        stretch s = stretch_of(a, begin, n, 0), t = stretch_of(a, begin, n, 1);
+        BY_LANES(lanes, part, t.count, x, to + s.at, to + t.at);
+        if (n % 2) to[s.at + t.count] = x[n - 1];
+    } else
+        for (ptrdiff_t k = 0; k < a.phases && k < n; k++) {
+            stretch s = stretch_of(a, begin, n, k);
+            for (ptrdiff_t i = 0; i < s.count; i++) to[s.at + i] = x[i * a.phases + k];
+        }
+}
+
+static void copy_row_apart(maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const real *x, ptrdiff_t step,
+                           real *to)
+{
+    for (ptrdiff_t k = 0; k < a.phases && k < n; k++) {
+        stretch s = stretch_of(a, begin, n, k);
+        for (ptrdiff_t i = 0; i < s.count; i++) to[s.at + i] = x[(i * a.phases + k) * step];
+    }
+}
+
+INLINE void copy_channel(int lanes, const maxima *m, maxima_layout a, const real *x,
+                         const ptrdiff_t stride[2])
+{
+    const window *w = &m->w;
+    ptrdiff_t rows = w->size[0], n = w->size[1];
+    if (stride[0] == n * stride[1] && a.pitch * a.phases == n) { /* no row ends: one row */
+        n *= rows;
+        rows = 1;
+    }
+    real *to = m->copy + w->before[0] * a.pitch;
+    for (ptrdiff_t row = 0; row < rows; row++, x += stride[0], to += a.pitch) {
+        if (stride[1] == 1) copy_row(lanes, a, w->before[1], n, x, to);
+        else copy_row_apart(a, w->before[1], n, x, stride[1], to);
+    }
+}
+
+/* ---- maxima ---------------------------------------------------------------------------------------- */
+
+/* The first place of a window, along an axis, that lies in the image; 0 where none does. */
+static int first_inside(const window *w, int axis, ptrdiff_t at)
+{
+    ptrdiff_t outside = w->before[axis] - at * w->stride[axis], dilation = w->dilation[axis];
+    ptrdiff_t first = outside > 0 ? (outside + dilation - 1) / dilation : 0;
+    return first < w->kernel[axis] ? (int)first : 0;
+}
+
+static void fill(real *to, ptrdiff_t n, real value)
+{
+    for (ptrdiff_t i = 0; i < n; i++) to[i] = value;
+}
+
+void maxima_prepare(const maxima *m)
+{
+    const window *w = &m->w;
+    if (window_padded(w)) fill(m->copy, maxima_copy_room(w), m->pads_zero ? 0 : -(real)INFINITY);
+    for (ptrdiff_t ow = 0; ow < w->out[1]; ow++)
+        m->first[ow] = m->pads_zero ? 0 : (real)first_inside(w, 1, ow);
+}
+
+/* Windows in a row from x on, whose rows are `down` apart and whose phases `apart`. */
+typedef struct windows {
+    const real *x, *first;
+    real first_row; /* the first row of them in the image, times their width */
+    ptrdiff_t down, apart, phases, dilation;
+    int high, wide;
+} windows;
+
+typedef void find_vector(windows r, ptrdiff_t i, real *best, real *place, ptrdiff_t count);
+
+/* A vector of windows from number i on, of which `count` are wanted. */
+#define FIND(M, NAME, PLACES)                                                                                \
+    M##_TARGET INLINE void M##_##NAME(windows r, ptrdiff_t i, real *best_to, real *place_to,                 \
+                                      ptrdiff_t count)                                                       \
+    {                                                                                                        \
+        M##_vector best = (M##_vector){ 0 } - (real)INFINITY, number = { 0 };                                \
+        M##_vector place = *(const M##_loose *)(r.first + i) + r.first_row;                                  \
+        for (int kh = 0; kh < r.high; kh++) {                                                                \
+            const real *x = r.x + kh * r.down + i;                                                           \
+            ptrdiff_t phase = 0;                                                                             \
+            for (int kw = 0; kw < r.wide; kw++, number += 1) {                                               \
+                M##_vector value = *(const M##_loose *)(x + phase * r.apart);                                \
+                M##_mask exceeds = ~(value <= best) & (best == best);                                        \
+                best = MACHINE_PICK(M, exceeds, value, best);                                                \
+                if (PLACES) place = MACHINE_PICK(M, exceeds, number, place);                                 \
+                for (phase += r.dilation; phase >= r.phases; phase -= r.phases) x++;                         \
+            }                                                                                                \
+        }                                                                                                    \
+        if (count >= MACHINE_LANES(M)) {                                                                     \
+            *(M##_loose *)best_to = best;                                                                    \
+            if (PLACES) *(M##_loose *)place_to = place;                                                      \
+        } else {                                                                                             \
+            for (ptrdiff_t k = 0; k < count; k++) {                                                          \
+                best_to[k] = best[k];                                                                        \
+                if (PLACES) place_to[k] = place[k];                                                          \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+/* Row by row: what is written behind the end of a row is overwritten by the next one, and behind the last nothing
+ * is. */
+INLINE void find_rows(int lanes, const maxima *m, maxima_layout a, windows r, find_vector *find, real *best,
+                      real *place)
+{
+    const window *w = &m->w;
+    ptrdiff_t n = w->out[1], left = w->out[0] * n;
+    r.first = m->first;
+    r.down = w->dilation[0] * a.pitch;
+    r.apart = a.rows * a.pitch;
+    for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, left -= n) {
+        r.first_row = m->pads_zero ? 0 : (real)first_inside(w, 0, oh) * (real)r.wide;
+        for (ptrdiff_t i = 0; i < n; i += lanes) {
+            if (n >= lanes) i = lanes_within(i, lanes, n);
+            find(r, i, best + i, place ? place + i : NULL, left - i);
+        }
+        r.x += w->stride[0] * a.pitch;
+        best += n;
+        if (place) place += n;
+    }
+}
+
+/* What is known of the commonest windows is told to the compiler, which unrolls them. */
+INLINE void find_common(int lanes, const maxima *m, maxima_layout a, const real *x, find_vector *find,
+                        real *best, real *place)
+{
+    const window *w = &m->w;
+    const int high = w->kernel[0], wide = w->kernel[1], dilation = w->dilation[1];
+    windows two = { .x = x, .phases = 2, .dilation = 1, .high = 2, .wide = 2 }, three = two,
+            three_beside = two;
+    windows any = { .x = x, .phases = a.phases, .dilation = dilation, .high = high, .wide = wide };
+    three.high = three.wide = three_beside.high = three_beside.wide = 3;
+    three_beside.phases = 1;
+    bool pair = high == 2 && wide == 2 && dilation == 1, triple = high == 3 && wide == 3 && dilation == 1;
+    if (pair && a.phases == 2) find_rows(lanes, m, a, two, find, best, place);
+    else if (triple && a.phases == 2) find_rows(lanes, m, a, three, find, best, place);
+    else if (triple && a.phases == 1) find_rows(lanes, m, a, three_beside, find, best, place);
+    else find_rows(lanes, m, a, any, find, best, place);
+}
+
+/* Windows are read from x where neighbours are neighbours there and no vector reaches over. */
+INLINE void find_channel(int lanes, const maxima *m, const real *x, const ptrdiff_t stride[2],
+                         find_vector *values, find_vector *places, real *best, real *place)
+{
+    maxima_layout a = maxima_arrange(&m->w);
+    if (a.phases == 1 && stride[1] == 1 && !window_padded(&m->w) && m->w.out[1] >= lanes) a.pitch = stride[0];
+    else {
+        copy_channel(lanes, m, a, x, stride);
+        x = m->copy;
+    }
+    if (place) find_common(lanes, m, a, x, places, best, place);
+    else find_common(lanes, m, a, x, values, best, NULL);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------- */
+
+/* Of few windows that see a place, it gathers what is its own. */
+static bool gathers(const window *w, int lanes)
+{
+    bool near = w->dilation[0] == 1 && w->dilation[1] == 1;
+    return near && w->stride[1] <= 2 && w->kernel[0] <= 4 * lanes / w->kernel[1];
+}
+
+/* dy and places of a channel, [2, OH, pitch], each row after a margin. Beside the windows of a row are no places: what
+ * dy is there counts for nothing. */
+typedef struct seen {
+    ptrdiff_t margin, pitch, places; /* from dy on, as far as the places are */
+    real *dy;
+} seen;
+
+static seen see(const window *w, real *room)
+{
+    ptrdiff_t margin = (w->kernel[1] - 1) / w->stride[1];
+    ptrdiff_t reach = (w->before[1] + w->size[1]) / w->stride[1] + 1, pitch = margin + reach + LANES_MOST;
+    return (seen){ margin, pitch, w->out[0] * pitch, room };
+}
+
+ptrdiff_t maxima_seen_room(const window *w)
+{
+    return gathers(w, LANES_MOST) ? 2 * see(w, NULL).places : 1;
+}
+
+void maxima_prepare_adjoint(const maxima *m)
+{
+    if (!gathers(&m->w, LANES_MOST)) return;
+    seen s = see(&m->w, m->seen);
+    fill(s.dy + s.places, s.places, -1);
+}
+
+/* What sees a row of the image: rows begin … end - 1 of windows, as their row first - oh * down. */
+typedef struct reach {
+    ptrdiff_t begin, end, first, down, pitch, places;
+    const real
+        *dy; /* of the window that begins in the padded column of x's column 0 or, with `odd`, before it */
+    int stride, odd, wide;
+} reach;
+
+typedef void gather_vector(reach r, ptrdiff_t i, real *to, ptrdiff_t count);
+
+/* Columns i * stride and on, `stride` vectors of them of which `count` elements are wanted. Column i * stride + q is
+ * at place i + shift of its phase, and seen as column phase + k * stride by the window k places before. Windows are
+ * gone through from left to right. */
+#define GATHER(M)                                                                                            \
+    M##_TARGET INLINE void M##_gather(reach r, ptrdiff_t i, real *to, ptrdiff_t count)                       \
+    {                                                                                                        \
+        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        M##_vector sum[2] = { { 0 }, { 0 } };                                                                \
+        for (ptrdiff_t oh = r.begin; oh < r.end; oh++) {                                                     \
+            const real before = (real)((r.first - oh * r.down) * r.wide);                                    \
+            for (int q = 0; q < r.stride; q++) {                                                             \
+                const int phase = (q + r.odd) % r.stride, shift = (q + r.odd) / r.stride;                    \
+                const real *dy = r.dy + oh * r.pitch + i + shift, *place = dy + r.places;                    \
+                for (int k = (r.wide - 1 - phase + r.stride) / r.stride - 1; k >= 0; k--) {                  \
+                    M##_vector gradient = *(const M##_loose *)(dy - k);                                      \
+                    M##_vector column = *(const M##_loose *)(place - k) - before;                            \
+                    M##_mask here = column == (M##_vector){ 0 } + (real)(phase + k * r.stride);              \
+                    sum[q] += (M##_vector)(here & (M##_mask)gradient);                                       \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        if (r.stride == 1 && count >= LANES) *(M##_loose *)to = sum[0];                                      \
+        else if (count >= 2 * LANES)                                                                         \
+            for (int k = 0; k < LANES; k++) to[2 * k] = sum[0][k], to[2 * k + 1] = sum[1][k];                \
+        else                                                                                                 \
+            for (int k = 0; k < r.stride * LANES && k < count; k++) to[k] = sum[k % r.stride][k / r.stride]; \
+    }
+
+/* As in find_rows, what is written behind the end of a row is overwritten by the next one. */
+INLINE void gather_rows(int lanes, const maxima *m, int stride, int odd, int wide, gather_vector *gather,
+                        const real *place, const real *dy, real *dx)
+{
+    const window *w = &m->w;
+    const ptrdiff_t count = w->out[1], n = w->size[1], vectors = (n + stride - 1) / stride;
+    const seen s = see(w, m->seen);
+    for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, dy += count, place += count) {
+        real *to = s.dy + oh * s.pitch + s.margin;
+        BY_LANES(lanes, copy, count, dy, to);
+        BY_LANES(lanes, copy, count, place, to + s.places);
+    }
+    reach r = {
+        .down = w->stride[0], .pitch = s.pitch, .places = s.places, .stride = stride, .odd = odd, .wide = wide
+    };
+    r.dy = s.dy + s.margin + w->before[1] / stride;
+    ptrdiff_t left = w->size[0] * n;
+    for (ptrdiff_t h = 0; h < w->size[0]; h++, dx += n, left -= n) {
+        r.first = h + w->before[0];
+        r.begin = r.first < w->kernel[0] ? 0 : (r.first - w->kernel[0]) / r.down + 1;
+        r.end = r.first / r.down + 1 < w->out[0] ? r.first / r.down + 1 : w->out[0];
+        for (ptrdiff_t i = 0; i < vectors; i += lanes) {
+            if (vectors >= lanes) i = lanes_within(i, lanes, vectors);
+            gather(r, i, dx + i * stride, left - i * stride);
+        }
+    }
+}
+
+INLINE void gather_common(int lanes, const maxima *m, gather_vector *gather, const real *place,
+                          const real *dy, real *dx)
+{
+    const int wide = m->w.kernel[1], odd = (int)(m->w.before[1] % 2);
+    if (m->w.stride[1] == 1) gather_rows(lanes, m, 1, 0, wide, gather, place, dy, dx);
+    else if (wide == 3 && odd) gather_rows(lanes, m, 2, 1, 3, gather, place, dy, dx);
+    else if (wide == 3) gather_rows(lanes, m, 2, 0, 3, gather, place, dy, dx);
+    else gather_rows(lanes, m, 2, odd, wide, gather, place, dy, dx);
+}
+
+/* 2×2 windows side by side: what is not a maximum is written as 0, with no pass before that zeroes all. */
+static void choose(const maxima *m, const real *place, const real *dy, real *dx)
+{
+    const ptrdiff_t wide = m->w.size[1], count = m->w.out[1];
+    for (ptrdiff_t row = 0; row < m->w.size[0]; row++, dx += wide) {
+        const real left = (real)(row % 2 * 2), right = left + 1;
+        ptrdiff_t reached = row / 2 < m->w.out[0] ? count : 0;
+#pragma omp simd
+        for (ptrdiff_t ow = 0; ow < reached; ow++) {
+            real value = dy[ow];
+            dx[2 * ow] = place[ow] == left ? value : 0;
+            dx[2 * ow + 1] = place[ow] == right ? value : 0;
+        }
+        for (ptrdiff_t k = 2 * reached; k < wide; k++) dx[k] = 0;
+        if (row % 2) place += count, dy += count;
+    }
+}
+
+/* Each gradient to its place, if that lies in the image: of large windows, of which few see a place. */
+static void scatter(const maxima *m, const real *place, const real *dy, real *dx)
+{
+    const window *w = &m->w;
+    memset(dx, 0, (size_t)(w->size[0] * w->size[1]) * sizeof(real));
+    for (ptrdiff_t oh = 0; oh < w->out[0]; oh++)
+        for (ptrdiff_t ow = 0; ow < w->out[1]; ow++) {
+            ptrdiff_t where = (ptrdiff_t)*place++;
+            ptrdiff_t h = oh * w->stride[0] - w->before[0] + where / w->kernel[1] * w->dilation[0];
+            ptrdiff_t v = ow * w->stride[1] - w->before[1] + where % w->kernel[1] * w->dilation[1];
+            if (h >= 0 && h < w->size[0] && v >= 0 && v < w->size[1]) dx[h * w->size[1] + v] += *dy;
+            dy++;
+        }
+}
+
+/* ---- for each machine ------------------------------------------------------------------------------ */
+
+#define STAMP(M)                                                                                             \
+    FIND(M, find_values, false)                                                                              \
+    FIND(M, find_places, true)                                                                               \
+    M##_TARGET static void M##_find(const maxima *m, const real *x, const ptrdiff_t stride[2], real *best,   \
+                                    real *place)                                                             \
+    {                                                                                                        \
+        find_channel(MACHINE_LANES(M), m, x, stride, M##_find_values, M##_find_places, best, place);         \
+    }                                                                                                        \
+    GATHER(M)                                                                                                \
+    M##_TARGET static void M##_scatter(const maxima *m, const real *place, const real *dy, real *dx)         \
+    {                                                                                                        \
+        gather_common(MACHINE_LANES(M), m, M##_gather, place, dy, dx);                                       \
+    }
+
+#define ROW_OF_TABLE(M) { MACHINE_LANES(M), M##_find, M##_scatter },
+
+EACH_MACHINE(STAMP)
+static const struct {
+    int lanes;
+    maxima_find *find;
+    maxima_scatter *scatter;
+} machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
+
+maxima_find *maxima_finder(const layer *l)
+{
+    return machines[lanes_machine(l)].find;
+}
+
+maxima_scatter *maxima_scatterer(const layer *l, const window *w)
+{
+    int machine = lanes_machine(l);
+    bool near = w->dilation[0] == 1 && w->dilation[1] == 1, pairs = w->kernel[0] == 2 && w->kernel[1] == 2;
+    if (pairs && near && w->stride[0] == 2 && w->stride[1] == 2 && !window_padded(w)) return choose;
+    return gathers(w, machines[machine].lanes) ? machines[machine].scatter : scatter;
+}

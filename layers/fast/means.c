@@ -1,0 +1,269 @@
+/* means.c: see means.h. Each place of all windows of a row is one add. */
+#include "layers/fast/means.h"
+#include "layers/lanes.h"
+#include "tensor/sum.h"
+
+#include <string.h>
+
+/* ---- rows of windows ------------------------------------------------------------------------------ */
+
+/* The windows of a row, begin … end - 1, whose place k lies in the image; column `at` of it for the first. */
+typedef struct span {
+    ptrdiff_t begin, end, at;
+} span;
+
+INLINE span inside(const window *w, ptrdiff_t k)
+{
+    ptrdiff_t first = k * w->dilation[1] - w->before[1], stride = w->stride[1], last = w->size[1] - 1 - first;
+    ptrdiff_t begin = first < 0 ? (-first + stride - 1) / stride : 0, end = last < 0 ? 0 : last / stride + 1;
+    return (span){ begin, end < w->out[1] ? end : w->out[1], first + begin * stride };
+}
+
+/* y[i] += x[i step], or the adjoint; steps that are known become vectors. */
+INLINE void add_every(ptrdiff_t n, real *y, const real *x, ptrdiff_t step)
+{
+    if (step == 1)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] += x[i];
+    else if (step == 2)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] += x[2 * i];
+    else
+        for (ptrdiff_t i = 0; i < n; i++) y[i] += x[i * step];
+}
+
+INLINE void add_to_every(ptrdiff_t n, real *dx, ptrdiff_t step, const real *dy)
+{
+    if (step == 1)
+        for (ptrdiff_t i = 0; i < n; i++) dx[i] += dy[i];
+    else if (step == 2)
+        for (ptrdiff_t i = 0; i < n; i++) dx[2 * i] += dy[i];
+    else
+        for (ptrdiff_t i = 0; i < n; i++) dx[i * step] += dy[i];
+}
+
+/* Row `kh` of the windows of row oh, in the image; negative where it lies in the padding. */
+INLINE ptrdiff_t row_inside(const window *w, ptrdiff_t oh, ptrdiff_t kh)
+{
+    ptrdiff_t row = oh * w->stride[0] - w->before[0] + kh * w->dilation[0];
+    return row < w->size[0] ? row : -1;
+}
+
+/* One window a row: what it sees of the image, as rows of neighbours or nearly so. */
+typedef struct view {
+    ptrdiff_t rows, length, row, column, down, right; /* from row and column on, so far apart */
+} view;
+
+static view only_window(const window *w, ptrdiff_t oh)
+{
+    view v = { .down = w->dilation[0], .right = w->dilation[1] };
+    ptrdiff_t begin[2], end[2], first[2] = { oh * w->stride[0] - w->before[0], -w->before[1] };
+    for (int axis = 0; axis < 2; axis++) {
+        ptrdiff_t apart = w->dilation[axis], room = w->size[axis] - first[axis];
+        begin[axis] = first[axis] < 0 ? (-first[axis] + apart - 1) / apart : 0;
+        end[axis] = room > 0 ? (room - 1) / apart + 1 : 0;
+        if (end[axis] > w->kernel[axis]) end[axis] = w->kernel[axis];
+        if (end[axis] < begin[axis]) end[axis] = begin[axis];
+    }
+    v.rows = end[0] - begin[0];
+    v.length = end[1] - begin[1];
+    v.row = first[0] + begin[0] * v.down;
+    v.column = first[1] + begin[1] * v.right;
+    return v;
+}
+
+INLINE real long_sum(view v, const real *x, const ptrdiff_t stride[2])
+{
+    double sum = 0;
+    bool beside = v.right * stride[1] == 1;
+    x += v.row * stride[0] + v.column * stride[1];
+    if (beside && v.down * stride[0] == v.length) return (real)sum_of_row(v.rows * v.length, x);
+    for (ptrdiff_t kh = 0; kh < v.rows; kh++, x += v.down * stride[0]) {
+        if (beside) sum += sum_of_row(v.length, x);
+        for (ptrdiff_t k = 0; k < v.length && !beside; k++) sum += (double)x[k * v.right * stride[1]];
+    }
+    return (real)sum;
+}
+
+INLINE void long_spread(view v, real *dx, ptrdiff_t pitch, real dy)
+{
+    dx += v.row * pitch + v.column;
+    for (ptrdiff_t kh = 0; kh < v.rows; kh++, dx += v.down * pitch)
+        for (ptrdiff_t k = 0; k < v.length; k++) dx[k * v.right] += dy;
+}
+
+INLINE void sum_row(const window *w, ptrdiff_t oh, const real *x, const ptrdiff_t stride[2], real *y)
+{
+    memset(y, 0, (size_t)w->out[1] * sizeof(real));
+    for (int kh = 0; kh < w->kernel[0]; kh++) {
+        ptrdiff_t row = row_inside(w, oh, kh);
+        for (int kw = 0; kw < w->kernel[1] && row >= 0; kw++) {
+            span s = inside(w, kw);
+            add_every(s.end - s.begin, y + s.begin, x + row * stride[0] + s.at * stride[1],
+                      w->stride[1] * stride[1]);
+        }
+    }
+}
+
+INLINE void spread_row(const window *w, ptrdiff_t oh, real *dx, const real *dy)
+{
+    for (int kh = 0; kh < w->kernel[0]; kh++) {
+        ptrdiff_t row = row_inside(w, oh, kh);
+        for (int kw = 0; kw < w->kernel[1] && row >= 0; kw++) {
+            span s = inside(w, kw);
+            add_to_every(s.end - s.begin, dx + row * w->size[1] + s.at, w->stride[1], dy + s.begin);
+        }
+    }
+}
+
+/* 2×2 windows side by side, the commonest ones. */
+static bool paired(const window *w)
+{
+    bool pairs = true;
+    for (int axis = 0; axis < 2; axis++)
+        pairs = pairs && w->kernel[axis] == 2 && w->stride[axis] == 2 && w->dilation[axis] == 1;
+    return pairs && !window_padded(w);
+}
+
+INLINE void sum_pairs(int lanes, ptrdiff_t n, const real *up, const real *down, const real *weight, real *y)
+{
+    for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
+        begin = lanes_within(begin, lanes, n);
+        const real *a = up + 2 * begin, *b = down + 2 * begin, *factor = weight + begin;
+        real *to = y + begin;
+#pragma omp simd
+        for (int i = 0; i < lanes; i++)
+            to[i] = ((a[2 * i] + b[2 * i]) + (a[2 * i + 1] + b[2 * i + 1])) * factor[i];
+    }
+}
+
+INLINE void spread_pairs(int lanes, ptrdiff_t n, const real *dy, const real *weight, real *up, real *down)
+{
+    for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
+        begin = lanes_within(begin, lanes, n);
+        const real *from = dy + begin, *factor = weight + begin;
+        real *a = up + 2 * begin, *b = down + 2 * begin;
+#pragma omp simd
+        for (int i = 0; i < lanes; i++)
+            a[2 * i] = a[2 * i + 1] = b[2 * i] = b[2 * i + 1] = from[i] * factor[i];
+    }
+}
+
+/* ---- channels, for each machine --------------------------------------------------------------------- */
+
+/* What is the same for all of them. */
+typedef struct plane {
+    const window *w;
+    const real *weight;
+    real *weighed;
+    view top; /* where a row has one window, what the first one sees */
+    bool pairs;
+} plane;
+
+static plane begin(const means *m)
+{
+    return (plane){ &m->w, m->weight, m->weighed, only_window(&m->w, 0), paired(&m->w) };
+}
+
+/* A row that is shorter than a vector is taken for one as long: what is written behind its end is overwritten by the
+ * next one. Not so the last ones, behind which nothing may be read or written. */
+INLINE ptrdiff_t stretched(int lanes, ptrdiff_t n, ptrdiff_t left_small, ptrdiff_t left_large)
+{
+    return n < lanes && left_small >= lanes && left_large >= 2 * lanes ? lanes : n;
+}
+
+INLINE void forward_pairs(int lanes, const plane *p, const real *x, ptrdiff_t down, real *y)
+{
+    const ptrdiff_t high = p->w->out[0], n = p->w->out[1], wide = p->w->size[1];
+    const real *weight = p->weight;
+    ptrdiff_t rows = p->w->size[0] - 1; /* from the lower one on */
+    for (ptrdiff_t oh = 0; oh < high; oh++, rows -= 2, x += 2 * down, y += n, weight += n) {
+        ptrdiff_t count = stretched(lanes, n, (high - oh) * n, down == wide ? rows * wide : 0);
+        BY_LANES(lanes, sum_pairs, count, x, x + down, weight, y);
+    }
+}
+
+INLINE void backward_pairs(int lanes, const plane *p, const real *dy, real *dx)
+{
+    const ptrdiff_t high = p->w->out[0], n = p->w->out[1], wide = p->w->size[1];
+    const real *weight = p->weight;
+    for (ptrdiff_t oh = 0; oh < high; oh++, dy += n, weight += n, dx += 2 * wide) {
+        BY_LANES(lanes, spread_pairs, n, dy, weight, dx, dx + wide);
+        if (wide % 2) dx[wide - 1] = dx[2 * wide - 1] = 0;
+    }
+    if (p->w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof(real)); /* a last row that no window sees */
+}
+
+INLINE void forward_channel(int lanes, const plane *p, const real *x, const ptrdiff_t stride[2], real *y)
+{
+    const ptrdiff_t n = p->w->out[1];
+    const real *weight = p->weight;
+    if (stride[1] == 1 && p->pairs) {
+        forward_pairs(lanes, p, x, stride[0], y);
+        return;
+    }
+    for (ptrdiff_t oh = 0; oh < p->w->out[0]; oh++, y += n, weight += n) {
+        if (n == 1) y[0] = long_sum(oh == 0 ? p->top : only_window(p->w, oh), x, stride);
+        else sum_row(p->w, oh, x, stride, y);
+        for (ptrdiff_t i = 0; i < n; i++) y[i] *= weight[i];
+    }
+}
+
+INLINE void backward_channel(int lanes, const plane *p, const real *dy, real *dx)
+{
+    const ptrdiff_t n = p->w->out[1], area = p->w->size[0] * p->w->size[1];
+    const real *weight = p->weight;
+    if (p->pairs) {
+        backward_pairs(lanes, p, dy, dx);
+        return;
+    }
+    if (p->w->out[0] * n == 1 && p->top.rows * p->top.length == area) {
+        const real part = dy[0] * weight[0];
+        for (ptrdiff_t i = 0; i < area; i++) dx[i] = part;
+        return;
+    }
+    memset(dx, 0, (size_t)area * sizeof(real));
+    for (ptrdiff_t oh = 0; oh < p->w->out[0]; oh++, dy += n, weight += n) {
+        for (ptrdiff_t i = 0; i < n; i++) p->weighed[i] = dy[i] * weight[i];
+        if (n == 1) long_spread(oh == 0 ? p->top : only_window(p->w, oh), dx, p->w->size[1], p->weighed[0]);
+        else spread_row(p->w, oh, dx, p->weighed);
+    }
+}
+
+typedef void forward_pass(const plane *p, tensor x, real *y);
+typedef void backward_pass(const plane *p, const real *dy, tensor dx);
+
+#define STAMP(M)                                                                                             \
+    M##_TARGET static void M##_forward(const plane *p, tensor x, real *y)                                    \
+    {                                                                                                        \
+        const real *image = tensor_data(x);                                                                  \
+        for (ptrdiff_t i = 0; i < x.shape.n[0]; i++, image += x.stride[0])                                   \
+            for (ptrdiff_t c = 0; c < x.shape.n[1]; c++, y += p->w->out[0] * p->w->out[1])                   \
+                forward_channel(MACHINE_LANES(M), p, image + c * x.stride[1], x.stride + 2, y);              \
+    }                                                                                                        \
+    M##_TARGET static void M##_backward(const plane *p, const real *dy, tensor dx)                           \
+    {                                                                                                        \
+        real *to = tensor_data(dx);                                                                          \
+        for (ptrdiff_t k = dx.shape.n[0] * dx.shape.n[1]; k > 0; k--) {                                      \
+            backward_channel(MACHINE_LANES(M), p, dy, to);                                                   \
+            dy += p->w->out[0] * p->w->out[1], to += p->w->size[0] * p->w->size[1];                          \
+        }                                                                                                    \
+    }
+
+#define ROW_OF_TABLE(M) { M##_forward, M##_backward },
+
+EACH_MACHINE(STAMP)
+static const struct {
+    forward_pass *forward;
+    backward_pass *backward;
+} machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
+
+void means_forward(const layer *l, const means *m, tensor x, tensor y)
+{
+    const plane p = begin(m);
+    machines[lanes_machine(l)].forward(&p, x, tensor_data(y));
+}
+
+void means_backward(const layer *l, const means *m, tensor dy, tensor dx)
+{
+    const plane p = begin(m);
+    machines[lanes_machine(l)].backward(&p, tensor_data(dy), dx);
+}

@@ -1,0 +1,502 @@
+/* winograd.c: 3x3 convolutions at stride 1 by Winograd's F(2x2, 3x3), with 2.25 times fewer products, and by
+ * F(4x4, 3x3), with 4 times fewer.
+ *
+ * Of many channels, each place f of a tile in Winograd's domain (winograd.h) is a product of matrices:
+ * M_f = V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient is the adjoint of it:
+ *
+ *     dM = A dy Aᵀ,   dU_f += V_fᵀ dM_f,   dw += Gᵀ dU G / scale
+ *
+ * and dx is what forward makes of dy with the kernels turned round and the padding 2 - padding.
+ *
+ * All of it is done with channels as lanes: pixels are rows of channels, a few rows of an image at a time, so that
+ * tiles lie anywhere and what is outside the image is a row of zeros.
+ *
+ * Error: small integers come out exactly (winograd.h says how small). Otherwise the transforms round a few
+ * times more and what is summed is larger than the result, but sums are 9 times shorter. Measured on normal random
+ * numbers, images of 16x16, root of the mean square relative to the result's, in float's epsilon:
+ *
+ *     channels        16          64          256
+ *     im2col, BLAS    0.8 - 2.2   1.3 - 2.5   2.3 - 3.0
+ *     F(2x2)          1.3 - 3.1   2.2 - 3.0   3.0 - 4.2
+ *     F(4x4)          8.6 - 10    11  - 15    11  - 28     */
+#include "layers/conv2d.h"
+#include "layers/fast/winograd.h"
+#include "layers/micro.h"
+#include "tensor/counts.h"
+
+#include <string.h>
+
+enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS, TABLES }; /* scratch */
+
+enum {
+    /* What it pays for: measured against the direct way. */
+    LEAST_CHANNELS = 16,
+    LEAST_OF_ALL = 32,      /* tiles of 2x2 outputs of a batch */
+    TILES_OF_WEIGHTS = 20,  /* in the time of which weights are transformed, and fetched from further away */
+    MOST_WEIGHTS = 1 << 18, /* channels times channels */
+    MOST_SIZE = 1 << 16,    /* of an image, along either axis */
+    CHUNK = 8,              /* images of a batch that may be counted on */
+
+    BAND = 1 << 15,   /* elements: pixels at a time */
+    BLOCK = 1 << 17,  /* elements: tiles at a time, on both sides */
+    LEAST_TILES = 48, /* of a block: what weights that are not in cache are fetched for */
+    TALL = 12,        /* a block is a multiple of it, and so of the height of any product's tile */
+    CLEARANCE = 64 / sizeof(real) /* between the places' planes, which would share sets of the cache */
+};
+
+/* ---- the two sides of a convolution ---------------------------------------------------------------------- */
+
+/* Images cut into tiles of reach x reach pixels, `apart` apart, the first of which begins `before` the image. In
+ * scratch lie the pixels of a band of rows, and a block of tiles in Winograd's domain. */
+typedef struct side {
+    tensor images; /* [N, channels, H, W] */
+    ptrdiff_t channels, padded, height, width, reach, apart, before[2];
+    tensor room;
+    real *pixels;  /* [rows, W, padded] of an image, `top` to `bottom`, in the room for it */
+    real *outside; /* a pixel that is nowhere: zeros, or what is dropped */
+    ptrdiff_t image, top, bottom;
+    real *tiles; /* [places, tiles, padded], the places `plane` apart */
+    ptrdiff_t plane;
+} side;
+
+/* A pass over all tiles, which two sides have in common: those that are seen, and those that are made of it. */
+typedef struct pass {
+    const kernel *k;
+    const winograd *t;
+    side wide, narrow;
+    ptrdiff_t rows, columns, count;        /* tiles of an image, and of all images */
+    ptrdiff_t band, block;                 /* rows of tiles of a band; tiles of a block */
+    ptrdiff_t *unit, *by_wide, *by_narrow; /* tables of multiples: of 1, wide.padded, narrow.padded */
+    real *products;                        /* [places, ...] */
+} pass;
+
+/* ---- places of tiles -------------------------------------------------------------------------------------- */
+
+/* A tile's place. */
+typedef struct place {
+    ptrdiff_t image, row, column;
+} place;
+
+static place place_of(const pass *p, ptrdiff_t number)
+{
+    ptrdiff_t row = number / p->columns;
+    return (place){ row / p->rows, row % p->rows, number % p->columns };
+}
+
+static place after(const pass *p, place at)
+{
+    if (++at.column < p->columns) return at;
+    at.column = 0;
+    if (++at.row < p->rows) return at;
+    at.row = 0;
+    at.image++;
+    return at;
+}
+
+static bool opens_band(const pass *p, place at)
+{
+    return at.column == 0 && at.row % p->band == 0;
+}
+
+static bool closes_band(const pass *p, place at)
+{
+    return at.column == p->columns - 1 && ((at.row + 1) % p->band == 0 || at.row == p->rows - 1);
+}
+
+/* ---- pixels: [C, H, W] to [H, W, C] and back ------------------------------------------------------------- */
+
+/* to[j][i] = from[i][j], in squares, of which the last ones cover some once more. */
+static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *from, ptrdiff_t step,
+                      real *to, ptrdiff_t pitch)
+{
+    enum { AHEAD = 2 }; /* squares fetched ahead, from or for images that are not in cache */
+    ptrdiff_t lanes = k->lanes;
+    if (rows < lanes || columns < lanes) {
+        for (ptrdiff_t j = 0; j < columns; j++)
+            for (ptrdiff_t i = 0; i < rows; i++) to[j * pitch + i] = from[i * step + j];
+        return;
+    }
+    bool wide = columns > rows; /* few rows at a time are read or written, which caches foresee */
+    for (ptrdiff_t a = 0; a < smallest(rows, columns); a += lanes)
+        for (ptrdiff_t b = 0; b < largest(rows, columns); b += lanes) {
+            ptrdiff_t row = smallest(wide ? a : b, rows - lanes),
+                      column = smallest(wide ? b : a, columns - lanes);
+            const real *at = from + row * step + column;
+            real *turned = to + column * pitch + row;
+            for (ptrdiff_t r = 0; r < lanes; r++)
+                if (wide) __builtin_prefetch(at + r * step + AHEAD * lanes);
+                else __builtin_prefetch(turned + r * pitch + AHEAD * lanes, 1);
+            k->turn(at, step, turned, pitch);
+        }
+}
+
+/* Turns to the band of rows that holds a tile. */
+static void turn_to(const pass *p, side *s, place at)
+{
+    ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
+    s->image = at.image;
+    s->top = largest(s->apart * first - s->before[0], 0);
+    s->bottom = smallest(s->apart * last - s->before[0] + s->reach, s->height);
+}
+
+/* Turns to it, and keeps what it has in common with the band before it; returns how many rows. */
+static ptrdiff_t keep_rows(const pass *p, side *s, place at)
+{
+    ptrdiff_t image = s->image, top = s->top, bottom = s->bottom, row = s->width * s->padded;
+    turn_to(p, s, at);
+    if (s->image != image || bottom <= s->top) return 0;
+    memmove(s->pixels, s->pixels + (s->top - top) * row, (size_t)((bottom - s->top) * row) * sizeof(real));
+    return bottom - s->top;
+}
+
+static void take_band(const pass *p, side *s, place at)
+{
+    ptrdiff_t kept = keep_rows(p, s, at), top = s->top + kept, rows = s->bottom - top, width = s->width;
+    tensor from = tensor_select(s->images, 0, at.image), to = s->room;
+    to.offset += kept * width * s->padded;
+    if (rows == 0) return;
+    if (tensor_is_contiguous(from)) {
+        transpose(p->k, s->channels, rows * width, tensor_data(from) + top * width, s->height * width,
+                  tensor_data(to), s->padded);
+    } else {
+        to.shape = SHAPE(s->channels, rows, width);
+        to.stride[0] = 1, to.stride[1] = width * s->padded, to.stride[2] = s->padded;
+        tensor_copy(to, tensor_narrow(from, 1, top, rows));
+    }
+}
+
+static void give_band(const pass *p, side *s, place at)
+{
+    turn_to(p, s, at);
+    transpose(p->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
+              tensor_data(tensor_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width);
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------------------- */
+
+static bool is_inner(const side *s, place at)
+{
+    ptrdiff_t h = s->apart * at.row - s->before[0], w = s->apart * at.column - s->before[1];
+    return h >= 0 && h + s->reach <= s->height && w >= 0 && w + s->reach <= s->width;
+}
+
+static void pixels_of(const side *s, place at, real *pixel[])
+{
+    ptrdiff_t h = s->apart * at.row - s->before[0], w = s->apart * at.column - s->before[1];
+    for (ptrdiff_t i = h; i < h + s->reach; i++)
+        for (ptrdiff_t j = w; j < w + s->reach; j++) {
+            bool inside = i >= 0 && i < s->height && j >= 0 && j < s->width;
+            ptrdiff_t offset = ((i - s->top) * s->width + j) * s->padded;
+            *pixel++ = inside ? s->pixels + offset : s->outside;
+        }
+}
+
+static void places_of(const pass *p, const side *s, real *tile[])
+{
+    for (int f = 0; f < p->t->places; f++) tile[f] = s->tiles + f * s->plane;
+}
+
+static void move(real *at[], ptrdiff_t count, ptrdiff_t by)
+{
+    for (ptrdiff_t i = 0; i < count; i++) at[i] += by;
+}
+
+/* The pixels of a tile. From one that is all in the image to such a one on its right is but a step. */
+static bool move_pixels(const side *s, place at, bool from_inner, real *pixel[])
+{
+    bool inner = is_inner(s, at);
+    if (inner && from_inner && at.column > 0) move(pixel, s->reach * s->reach, s->apart * s->padded);
+    else pixels_of(s, at, pixel);
+    return inner;
+}
+
+/* Tiles number `first` and so on from their pixels into Winograd's domain. */
+static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff_t first, ptrdiff_t count)
+{
+    real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
+    place at = place_of(p, first);
+    bool inner = false;
+    places_of(p, s, tile);
+    for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
+        if (opens_band(p, at)) take_band(p, s, at);
+        inner = move_pixels(s, at, inner, pixel);
+        into(s->padded, (const real *const *)pixel, tile);
+    }
+}
+
+/* And back. */
+static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff_t first, ptrdiff_t count)
+{
+    real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
+    place at = place_of(p, first);
+    bool inner = false;
+    places_of(p, s, tile);
+    for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
+        if (opens_band(p, at)) turn_to(p, s, at);
+        inner = move_pixels(s, at, inner, pixel);
+        back(s->padded, (const real *const *)tile, pixel);
+        if (closes_band(p, at)) give_band(p, s, at);
+    }
+}
+
+/* ---- scratch --------------------------------------------------------------------------------------------- */
+
+/* Rows of tiles of a band, of which none of the four sides has more elements a row than these. */
+static ptrdiff_t band_rows(const layer *l, const winograd *t, const window *w, ptrdiff_t in, ptrdiff_t out)
+{
+    ptrdiff_t row =
+        largest(w->size[1] * kernel_padded(l->kernel, in), w->out[1] * kernel_padded(l->kernel, out));
+    return largest((BAND / row - 2) / t->size, 1);
+}
+
+static ptrdiff_t block_tiles(const layer *l, const winograd *t, ptrdiff_t in, ptrdiff_t out)
+{
+    ptrdiff_t row = t->places * (kernel_padded(l->kernel, in) + kernel_padded(l->kernel, out));
+    return largest(BLOCK / row, LEAST_TILES) / TALL * TALL;
+}
+
+static ptrdiff_t plane_of(const layer *l, ptrdiff_t channels, ptrdiff_t block)
+{
+    return block * kernel_padded(l->kernel, channels) + CLEARANCE;
+}
+
+static ptrdiff_t table_size(ptrdiff_t in, ptrdiff_t out, ptrdiff_t block)
+{
+    return largest(block, largest(in, out));
+}
+
+/* Channels enough, which mostly fill their vectors. */
+static bool fills(const layer *l, ptrdiff_t channels)
+{
+    return channels >= LEAST_CHANNELS && 4 * channels >= 3 * kernel_padded(l->kernel, channels);
+}
+
+/* Tiles that images are cut into, as many of them as may be counted on. */
+static ptrdiff_t tiles_of(const window *w, shape x, ptrdiff_t size)
+{
+    return smallest(x.n[0], CHUNK) * parts(w->out[0], size) * parts(w->out[1], size);
+}
+
+/* Tiles of 4x4 have fewer products for an output, but more for weights and for tiles that hang over the border. */
+static bool large_tiles_pay(const window *w, shape x)
+{
+    return 36 * (tiles_of(w, x, 4) + TILES_OF_WEIGHTS) < 16 * (tiles_of(w, x, 2) + TILES_OF_WEIGHTS);
+}
+
+static bool suits(const layer *l, int size, const window *w, shape x)
+{
+    const conv2d *o = l->options;
+    ptrdiff_t in = x.n[1], out = o->out_channels;
+    x.n[0] = layer_planned_images(l, x.n[0]);
+    for (int axis = 0; axis < 2; axis++) {
+        if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
+        if (w->before[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE) return false;
+    }
+    bool kernels = o->groups == 1 && fills(l, in) && fills(l, out) && in <= MOST_WEIGHTS / out;
+    return kernels && tiles_of(w, x, 2) >= LEAST_OF_ALL && large_tiles_pay(w, x) == (size == 4);
+}
+
+static int plan(layer *l, int size, const window *w, shape x)
+{
+    const winograd *t = winograd_of(l->kernel, size);
+    ptrdiff_t in = x.n[1], out = ((const conv2d *)l->options)->out_channels;
+    ptrdiff_t in_padded = kernel_padded(l->kernel, in), out_padded = kernel_padded(l->kernel, out);
+    ptrdiff_t block = block_tiles(l, t, in, out), rows = size * band_rows(l, t, w, in, out) + 2;
+    ptrdiff_t in_pixels = smallest(rows, w->size[0]) * w->size[1] + 1;
+    ptrdiff_t out_pixels = smallest(rows, w->out[0]) * w->out[1] + 1;
+    ptrdiff_t weights = largest(in * out_padded, out * in_padded);
+    ptrdiff_t tables =
+        3 * table_size(in, out, block) * (ptrdiff_t)((sizeof(ptrdiff_t) + sizeof(real) - 1) / sizeof(real));
+    if (layer_scratch(l, SHAPE(in_pixels, in_padded)) || layer_scratch(l, SHAPE(out_pixels, out_padded)) ||
+        layer_scratch(l, SHAPE(t->places, plane_of(l, in, block))) ||
+        layer_scratch(l, SHAPE(t->places, plane_of(l, out, block))))
+        return -1;
+    if (layer_scratch(l, SHAPE(t->places, weights)) || layer_scratch(l, SHAPE(9, weights))) return -1;
+    return layer_scratch(l, SHAPE(tables));
+}
+
+/* ---- passes ---------------------------------------------------------------------------------------------- */
+
+/* The side of x and dx (`out` false), or of y and dy. */
+static side side_of(const layer *l, const winograd *t, bool out, tensor images, ptrdiff_t block)
+{
+    side s = { .images = images, .channels = images.shape.n[1], .image = -1 };
+    s.padded = kernel_padded(l->kernel, s.channels);
+    s.height = images.shape.n[2];
+    s.width = images.shape.n[3];
+    s.reach = s.apart = t->size;
+    s.plane = plane_of(l, s.channels, block);
+    s.room = l->scratch[out ? Y_PIXELS : X_PIXELS];
+    s.pixels = tensor_data(s.room);
+    s.tiles = tensor_data(l->scratch[out ? Y_TILES : X_TILES]);
+    s.outside = s.pixels + tensor_count(s.room) - s.padded;
+    if (s.padded > s.channels) tensor_fill(s.room, 0); /* channels that are none */
+    for (ptrdiff_t c = 0; c < s.padded; c++) s.outside[c] = 0;
+    return s;
+}
+
+static void widen(side *s, ptrdiff_t above, ptrdiff_t left)
+{
+    s->reach += 2;
+    s->before[0] = above;
+    s->before[1] = left;
+}
+
+static ptrdiff_t *multiples(ptrdiff_t *table, ptrdiff_t count, ptrdiff_t of)
+{
+    for (ptrdiff_t i = 0; i < count; i++) table[i] = i * of;
+    return table;
+}
+
+static pass pass_over(const layer *l, int size, const window *w, tensor x, tensor y, bool back)
+{
+    const winograd *t = winograd_of(l->kernel, size);
+    ptrdiff_t in = x.shape.n[1], out = y.shape.n[1], block = block_tiles(l, t, in, out);
+    side of_x = side_of(l, t, false, x, block), of_y = side_of(l, t, true, y, block);
+    if (back) widen(&of_y, 2 - w->before[0], 2 - w->before[1]);
+    else widen(&of_x, w->before[0], w->before[1]);
+    pass p = { .k = l->kernel, .t = t, .block = block };
+    p.wide = back ? of_y : of_x;
+    p.narrow = back ? of_x : of_y;
+    p.rows = parts(p.narrow.height, size);
+    p.columns = parts(p.narrow.width, size);
+    p.count = x.shape.n[0] * p.rows * p.columns;
+    p.band = band_rows(l, t, w, in, out);
+    p.products = tensor_data(l->scratch[PRODUCTS]);
+    ptrdiff_t count = table_size(in, out, block),
+              *tables = (ptrdiff_t *)(void *)tensor_data(l->scratch[TABLES]);
+    p.unit = multiples(tables, count, 1);
+    p.by_wide = multiples(tables + count, count, p.wide.padded);
+    p.by_narrow = multiples(tables + 2 * count, count, p.narrow.padded);
+    return p;
+}
+
+/* U [places, C, O]: kernel (o, c) is at weight[o * step + c * pitch], turned round where `back`. */
+static void transform_weights(const pass *p, const real *weight, real *buffer, bool back)
+{
+    ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
+    if (back) {
+        for (ptrdiff_t c = 0; c < in; c++) /* [in, out, 9] */
+            for (int k = 0; k < 9; k++)
+                for (ptrdiff_t o = 0; o < out; o++)
+                    buffer[(c * 9 + 8 - k) * padded + o] = weight[(c * out + o) * 9 + k];
+    } else {
+        transpose(p->k, out, in * 9, weight, in * 9, buffer, padded);
+    }
+    for (ptrdiff_t c = 0; c < in; c++) {
+        real *row[9], *tile[WINOGRAD_MOST_PLACES];
+        for (int k = 0; k < 9; k++) {
+            row[k] = buffer + (c * 9 + k) * padded;
+            for (ptrdiff_t o = out; o < padded; o++) row[k][o] = 0;
+        }
+        for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
+        p->t->weight(padded, (const real *const *)row, tile);
+    }
+}
+
+/* dw += Gᵀ dU G, dU [places, C, O], which is lost. */
+static void add_weights(const pass *p, real *weight, real *buffer)
+{
+    ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
+    for (ptrdiff_t c = 0; c < in; c++) {
+        real *row[9], *tile[WINOGRAD_MOST_PLACES];
+        for (int k = 0; k < 9; k++) row[k] = buffer + (c * 9 + k) * padded;
+        for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
+        p->t->weight_adjoint(padded, (const real *const *)tile, row);
+    }
+    transpose(p->k, in * 9, out, buffer, padded, p->products, in * 9);
+    for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += p->products[i];
+}
+
+/* Sums of the place that adds to each output alike begin with the bias. */
+static void begin_with(const pass *p, const side *s, const real *bias, ptrdiff_t count)
+{
+    real *sum = s->tiles + p->t->whole * s->plane;
+    for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
+        for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * p->t->scale : 0;
+}
+
+static void convolve(const layer *l, pass *p, const real *bias, bool back)
+{
+    side *x = &p->wide, *y = &p->narrow;
+    transform_weights(p, tensor_data(l->param[CONV2D_WEIGHT]), tensor_data(l->scratch[WEIGHTS]), back);
+    for (ptrdiff_t first = 0; first < p->count; first += p->block) {
+        ptrdiff_t count = smallest(p->block, p->count - first);
+        take_tiles(p, x, p->t->input, first, count);
+        if (bias) begin_with(p, y, bias, count);
+        for (int f = 0; f < p->t->places; f++) /* M [tiles, O] (+)= V [tiles, C] U [C, O] */
+            kernel_product(p->k, count, y->padded, x->channels, x->tiles + f * x->plane, p->by_wide, p->unit,
+                           p->products + f * x->channels * y->padded, p->by_narrow, y->tiles + f * y->plane,
+                           y->padded, bias && f == p->t->whole);
+        give_tiles(p, y, p->t->output, first, count);
+    }
+}
+
+static void forward(layer *l, int size, const window *w, tensor x, tensor y)
+{
+    pass p = pass_over(l, size, w, x, y, false);
+    convolve(l, &p, conv2d_bias(l), false);
+}
+
+static void backward(layer *l, int size, const window *w, tensor dy, tensor dx)
+{
+    pass p = pass_over(l, size, w, dx, dy, true);
+    convolve(l, &p, NULL, true);
+}
+
+/* The same place sums dy up. */
+static void add_bias(const pass *p, const side *s, real *bias, real *buffer, ptrdiff_t count)
+{
+    const real *sum = s->tiles + p->t->whole * s->plane;
+    for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] = 0;
+    for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
+        for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] += sum[c];
+    for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
+}
+
+static void gradient(layer *l, int size, const window *w, tensor images, tensor dy)
+{
+    pass p = pass_over(l, size, w, images, dy, false);
+    side *x = &p.wide, *y = &p.narrow;
+    real *buffer = tensor_data(l->scratch[WEIGHTS]);
+    for (ptrdiff_t first = 0; first < p.count; first += p.block) {
+        ptrdiff_t count = smallest(p.block, p.count - first);
+        take_tiles(&p, x, p.t->input, first, count);
+        take_tiles(&p, y, p.t->output_adjoint, first, count);
+        if (conv2d_bias(l)) add_bias(&p, y, tensor_data(l->grad[CONV2D_BIAS]), buffer, count);
+        for (int f = 0; f < p.t->places; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
+            kernel_product(p.k, x->channels, y->padded, count, x->tiles + f * x->plane, p.unit, p.by_wide,
+                           y->tiles + f * y->plane, p.by_narrow, p.products + f * x->channels * y->padded,
+                           y->padded, first > 0);
+    }
+    add_weights(&p, tensor_data(l->grad[CONV2D_WEIGHT]), buffer);
+}
+
+/* ---- the two sizes of tiles ------------------------------------------------------------------------------ */
+
+#define METHOD(SIZE)                                                                                         \
+    static bool suits_##SIZE(const layer *l, const window *w, shape x)                                       \
+    {                                                                                                        \
+        return suits(l, SIZE, w, x);                                                                         \
+    }                                                                                                        \
+    static int plan_##SIZE(layer *l, const window *w, shape x)                                               \
+    {                                                                                                        \
+        return plan(l, SIZE, w, x);                                                                          \
+    }                                                                                                        \
+    static void forward_##SIZE(layer *l, const window *w, tensor x, tensor y)                                \
+    {                                                                                                        \
+        forward(l, SIZE, w, x, y);                                                                           \
+    }                                                                                                        \
+    static void backward_##SIZE(layer *l, const window *w, tensor dy, tensor dx)                             \
+    {                                                                                                        \
+        backward(l, SIZE, w, dy, dx);                                                                        \
+    }                                                                                                        \
+    static void gradient_##SIZE(layer *l, const window *w, tensor x, tensor dy)                              \
+    {                                                                                                        \
+        gradient(l, SIZE, w, x, dy);                                                                         \
+    }                                                                                                        \
+    const conv2d_method conv2d_winograd_##SIZE = { suits_##SIZE,    plan_##SIZE,     forward_##SIZE,         \
+                                                   backward_##SIZE, gradient_##SIZE, true };
+
+METHOD(2)
+METHOD(4)

@@ -1,0 +1,25 @@
+/* classes.h: the names of a net's classes, as a note that travels with it. */
+#ifndef STRIDE_NN_DATA_CLASSES_H
+#define STRIDE_NN_DATA_CLASSES_H
+
+#include "nn/net.h"
+
+#pragma GCC visibility push(default)
+
+/* One for each output. */
+typedef struct class_names {
+    ptrdiff_t count;
+    const char **name; /* in UTF-8 */
+} class_names;
+
+/* As the note "classes", JSON: ["cat", "dog"]. -1 with an error where the net's output is not [count] or a name is
+ * not UTF-8. */
+int classes_note(net *to, ptrdiff_t count, const char *const name[]);
+
+/* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
+class_names *classes_of(const net *n);
+void classes_free(class_names *c); /* NULL is allowed */
+
+#pragma GCC visibility pop
+
+#endif

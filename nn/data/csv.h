@@ -1,0 +1,37 @@
+/* csv.h: tables of numbers as text: one sample a line, its features and its class in columns.
+ *
+ *     data *flowers = data_csv("iris.csv", (csv){ .label = -1 });
+ *     data *digits = data_csv("mnist_train.csv.gz", (csv){ .image = SHAPE(1, 28, 28), .scale = 1.0 / 255 });
+ */
+#ifndef STRIDE_NN_DATA_CSV_H
+#define STRIDE_NN_DATA_CSV_H
+
+#include "nn/data.h"
+
+#pragma GCC visibility push(default)
+
+/* Whether the first line names the columns. Where nobody says, it does if none of its fields is a number; if
+ * some are and others are not, the file is refused. */
+typedef enum csv_header { CSV_DETECT, CSV_HEADER, CSV_NO_HEADER } csv_header;
+
+/* Zero: commas, a class in the first column, features in the others. */
+typedef struct csv {
+    char delimiter; /* between fields; 0: a comma. Of ' ' several are one, and those around a line are none */
+    csv_header header; /* of the first line that is not empty */
+    int label;         /* the column of the class, or the first of the targets; negative: from the last, -1 */
+    int targets;  /* 0: a class, y is a number; k: k columns to regress, y is [k]; CSV_UNLABELLED: y is 0 */
+    shape image;  /* of a sample, whose features are in row-major order: [C, H, W]; rank 0: [features] */
+    double scale; /* by which features are multiplied, not targets; 0: 1 */
+} csv;
+
+enum { CSV_UNLABELLED = -1 }; /* for `targets`: every column is a feature */
+
+/* Plain or gzipped. Numbers are decimal, with or without a point and an exponent, whatever the locale; blanks around
+ * them are passed over, and so are empty lines and a byte order mark; they may stand in quotes (RFC 4180). Classes are
+ * integers from 0 on. The file is read twice: nothing is allocated before every line has been found to have as
+ * many columns as the first, of finite numbers. NULL with an error that names the file, the line and the column. */
+data *data_csv(const char *path, csv options);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,150 @@
+/* idx.c: IDX files, plain or gzipped: 00 00, the elements' type, the rank, sizes of 32 bits, elements.
+ *
+ * A header may promise what its file does not hold, so memory grows with what has been read. */
+#include "nn/data/owned.h"
+#include "nn/data/source.h"
+#include "nn/files/file.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UNSIGNED_BYTE = 8,
+    MAGIC = 4,
+    SIZE = 4, /* bytes of one size, the first the most significant */
+    MAX_RANK = 4,
+    PART = 1 << 16 /* bytes of memory, at most, for which there is no data */
+};
+
+typedef struct kind {
+    const char *what;
+    int least_rank, most_rank;
+    const char *expected;
+} kind;
+
+static const kind IMAGES = { "images", 3, 4, "3 (images of one channel) or 4" };
+static const kind LABELS = { "labels", 1, 1, "1 (labels)" };
+
+static int read_type(source s, const kind *k, int *rank)
+{
+    unsigned char magic[MAGIC];
+    if (source_fetch(s, magic, MAGIC, "the magic number")) return -1;
+    if (magic[0] || magic[1])
+        return error_set("%s: begins with %02x %02x %02x %02x, expected an IDX file's 00 00 08 %02x", s.name,
+                         magic[0], magic[1], magic[2], magic[3], k->least_rank);
+    if (magic[2] != UNSIGNED_BYTE)
+        return error_set("%s: elements of IDX type %02x, expected 08 (unsigned byte)", s.name, magic[2]);
+    *rank = magic[3];
+    if (*rank < k->least_rank || *rank > k->most_rank)
+        return error_set("%s: rank %d, expected %s", s.name, *rank, k->expected);
+    return 0;
+}
+
+/* The number of elements; -1 on failure. */
+static ptrdiff_t read_sizes(source s, int rank, shape *form)
+{
+    unsigned char sizes[MAX_RANK * SIZE];
+    if (source_fetch(s, sizes, rank * SIZE, "sizes")) return -1;
+    bool overflow = false, empty = false;
+    ptrdiff_t count = 1;
+    *form = (shape){ .rank = rank };
+    for (int i = 0; i < rank; i++) {
+        const unsigned char *b = sizes + SIZE * i;
+        uint32_t n = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+        overflow |= __builtin_mul_overflow(count, n, &count);
+        empty |= n == 0;
+        form->n[i] = (ptrdiff_t)n;
+    }
+    if (empty) return error_set("%s: sizes %s, expected none to be zero", s.name, shape_text(*form).text);
+    if (overflow)
+        return error_set("%s: sizes %s are more than can be addressed", s.name, shape_text(*form).text);
+    return count;
+}
+
+/* Whether a file that was read one byte too far ended where it should: -1 where it did not. A gzip stream is known
+ * to be whole only by such a read: its check sum is compared at its end. */
+static int check_end(source s, ptrdiff_t got, ptrdiff_t want, shape form, const char *what)
+{
+    if (got > want)
+        return error_set("%s: trailing data: expected to end after %s bytes of %s %s", s.name,
+                         count_text(want).text, what, shape_text(form).text);
+    return got < want || !source_whole(s) ? source_truncated(s, got, want, what) : 0;
+}
+
+/* `want` bytes and, where the file has more, one; NULL on failure. */
+static source_part *read_parts(source s, ptrdiff_t want, ptrdiff_t *got)
+{
+    source_part *first = NULL, **end = &first;
+    for (bool more = true; more; end = &(*end)->next) {
+        ptrdiff_t left = want - *got, asked = left < PART ? left + 1 : PART;
+        if (!(*end = source_next_part(s, asked))) {
+            source_free(first);
+            return NULL;
+        }
+        *got += (*end)->count;
+        more = (*end)->count == asked && *got <= want;
+    }
+    return first;
+}
+
+/* So many bytes in one block, to be freed. */
+static unsigned char *join(source s, const source_part *part, ptrdiff_t want, const char *what)
+{
+    unsigned char *bytes = malloc((size_t)want);
+    if (!bytes) error_set("%s: no memory for %s bytes of %s", s.name, count_text(want).text, what);
+    for (ptrdiff_t at = 0; bytes && part; at += part->count, part = part->next)
+        memcpy(bytes + at, part->at, (size_t)part->count);
+    return bytes;
+}
+
+/* `want` bytes, to be freed; NULL on failure. A header may promise anything: what it promises is there before memory
+ * for it is asked for. */
+static unsigned char *read_elements(source s, ptrdiff_t want, shape form, const char *what)
+{
+    ptrdiff_t got = 0;
+    source_part *first = read_parts(s, want, &got);
+    bool whole = first && check_end(s, got, want, form, what) == 0;
+    unsigned char *bytes = whole ? join(s, first, want, what) : NULL;
+    source_free(first);
+    return bytes;
+}
+
+/* The whole file's elements, to be freed; NULL on failure. */
+static unsigned char *read_file(const char *path, const kind *k, shape *form)
+{
+    if (!path) {
+        error_set("data_idx: the name of the file of %s is NULL", k->what);
+        return NULL;
+    }
+    source s;
+    if (source_open(&s, path)) return NULL;
+    int rank = 0;
+    ptrdiff_t count = read_type(s, k, &rank) ? -1 : read_sizes(s, rank, form);
+    unsigned char *bytes = count < 0 ? NULL : read_elements(s, count, *form, k->what);
+    source_close(s);
+    return bytes;
+}
+
+/* ---- the data set ---------------------------------------------------------------------------- */
+
+static int check_counts(const char *images, ptrdiff_t pictures, const char *labels, ptrdiff_t classes)
+{
+    if (classes == pictures) return 0;
+    return error_set("%s: %s labels, expected %s, one for each image of %s", file_name(labels),
+                     count_text(classes).text, count_text(pictures).text, file_name(images));
+}
+
+data *data_idx(const char *images, const char *labels)
+{
+    shape form = { 0 }, classes = { 0 }; /* [N, H, W] or [N, C, H, W], and [N] */
+    unsigned char *pixels = read_file(images, &IMAGES, &form);
+    unsigned char *digits = pixels ? read_file(labels, &LABELS, &classes) : NULL;
+    if (!digits || check_counts(images, form.n[0], labels, classes.n[0])) {
+        free(pixels);
+        free(digits);
+        return NULL;
+    }
+    const ptrdiff_t *n = form.n;
+    return data_bytes(n[0], form.rank == 3 ? SHAPE(1, n[1], n[2]) : SHAPE(n[1], n[2], n[3]), pixels, digits);
+}

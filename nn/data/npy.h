@@ -1,0 +1,25 @@
+/* npy.h: tensors in files of NumPy: numpy.save writes what npy_read reads, and the other way round.
+ *
+ * A file is a magic number, a version (1.0, 2.0 or 3.0), the length of its header, the header, which says dtype,
+ * order and shape as Python would write a dict, and the elements.
+ * https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
+#ifndef STRIDE_NN_DATA_NPY_H
+#define STRIDE_NN_DATA_NPY_H
+
+#include "tensor/tensor.h"
+
+#pragma GCC visibility push(default)
+
+/* A new tensor of numbers rounded to `real`: float16, float32, float64, int8 to int64, uint8 to uint64 and bool, of
+ * either byte order. What is in Fortran's order is a permuted view of what was read. Null, with an error that names
+ * the file, where it is missing, no regular file, of another dtype, of a rank beyond TENSOR_MAX_RANK, or longer or
+ * shorter than its header says; nothing larger than the file is allocated before that is known. */
+tensor npy_read(const char *path);
+
+/* Any view, in C's order and this library's precision. A temporary file in the same folder is flushed to disk and
+ * renamed over what `path` names; where anything fails it is removed and the old file is as it was: -1. */
+int npy_write(const char *path, tensor x);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,22 @@
+/* architecture.h: a net's layers with their options as JSON, and back.
+ *
+ *     {"input": [1, 28, 28], "layers": [
+ *         {"type": "conv2d", "out_channels": 6, "kernel": [5, 5], ...},
+ *         {"type": "sequence", "layers": [...]}]}
+ *
+ * Every option of a type's table of fields is written, defaults filled in. When read back a missing one
+ * has its default, as 0 has; anything else that is not expected is refused. */
+#ifndef STRIDE_NN_FILES_ARCHITECTURE_H
+#define STRIDE_NN_FILES_ARCHITECTURE_H
+
+#include "nn/files/save.h"
+
+#include <jansson.h>
+
+/* A JSON string that holds the JSON above; NULL with an error where the net could not be read back. */
+json_t *architecture_write(const net *n);
+
+/* A net, not yet built; NULL with an error that says which layer. */
+net *architecture_read(const char *text, net_known known);
+
+#endif

@@ -1,0 +1,145 @@
+/* numbers.c: bytes of a file become bits, and these a number; a block of elements at a time. */
+#include "nn/files/numbers.h"
+#include "tensor/counts.h"
+
+#include <string.h>
+
+enum { BLOCK = 2048 }; /* elements converted at a time */
+
+/* ---- bits ------------------------------------------------------------------------------------ */
+
+real numbers_f64(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return (real)x;
+}
+
+real numbers_f32(uint64_t bits)
+{
+    uint32_t narrow = (uint32_t)bits;
+    float x;
+    memcpy(&x, &narrow, sizeof x);
+    return (real)x;
+}
+
+/* Its bits in a float's places are a number 2^112 too small, the distance of the exponents' biases. */
+real numbers_f16(uint64_t bits)
+{
+    uint64_t size = (bits & 0x7fff) << 13;
+    bool finite = (bits & 0x7c00) != 0x7c00;
+    real x = finite ? numbers_f32(size) * (real)0x1p112 : numbers_f32(size | 0x7f800000);
+    return bits & 0x8000 ? -x : x;
+}
+
+real numbers_bf16(uint64_t bits)
+{
+    return numbers_f32(bits << 16);
+}
+
+real numbers_i64(uint64_t bits)
+{
+    return (real)(int64_t)bits;
+}
+
+real numbers_i32(uint64_t bits)
+{
+    return (real)(int32_t)bits;
+}
+
+real numbers_i16(uint64_t bits)
+{
+    return (real)(int16_t)bits;
+}
+
+real numbers_i8(uint64_t bits)
+{
+    return (real)(int8_t)bits;
+}
+
+real numbers_unsigned(uint64_t bits)
+{
+    return (real)bits;
+}
+
+real numbers_bool(uint64_t bits)
+{
+    return bits != 0;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+uint64_t numbers_get(const unsigned char *bytes, int size)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < size; i++) value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+static uint64_t get_big(const unsigned char *bytes, int size)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < size; i++) value = value << 8 | bytes[i];
+    return value;
+}
+
+void numbers_put(unsigned char *bytes, int size, uint64_t value)
+{
+    for (int i = 0; i < size; i++) bytes[i] = (unsigned char)(value >> (8 * i));
+}
+
+static void put_real(unsigned char *bytes, real x)
+{
+    uint32_t narrow;
+    uint64_t wide = 0;
+    memcpy(&narrow, &x, sizeof narrow);
+    memcpy(&wide, &x, sizeof x);
+    numbers_put(bytes, (int)sizeof x, sizeof x == sizeof wide ? wide : narrow);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+typedef struct transfer {
+    FILE *stream;
+    numbers form; /* of what is read */
+    bool failed;
+    unsigned char bytes[BLOCK * 8];
+} transfer;
+
+static void read_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    transfer *t = context;
+    const numbers *f = &t->form;
+    for (ptrdiff_t first = 0; first < n && !t->failed; first += BLOCK) {
+        ptrdiff_t count = smallest(n - first, BLOCK);
+        t->failed = fread(t->bytes, (size_t)f->size, (size_t)count, t->stream) != (size_t)count;
+        for (ptrdiff_t i = 0; i < count && !t->failed; i++)
+            at[0][(first + i) * stride[0]] =
+                f->value((f->big_endian ? get_big : numbers_get)(t->bytes + i * f->size, f->size));
+    }
+}
+
+static void write_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    transfer *t = context;
+    for (ptrdiff_t first = 0; first < n && !t->failed; first += BLOCK) {
+        ptrdiff_t count = smallest(n - first, BLOCK);
+        for (ptrdiff_t i = 0; i < count; i++)
+            put_real(t->bytes + (size_t)i * sizeof(real), at[0][(first + i) * stride[0]]);
+        t->failed = fwrite(t->bytes, sizeof(real), (size_t)count, t->stream) != (size_t)count;
+    }
+}
+
+int numbers_read(FILE *from, numbers form, tensor to)
+{
+    transfer t = { .stream = from, .form = form };
+    tensor_walk(1, &to, TENSOR_ROW_MAJOR, read_row, &t);
+    return t.failed ? -1 : 0;
+}
+
+int numbers_write(FILE *to, tensor from)
+{
+    transfer t = { .stream = to };
+    tensor_walk(1, &from, TENSOR_ROW_MAJOR, write_row, &t);
+    return t.failed ? -1 : 0;
+}

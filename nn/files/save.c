@@ -1,0 +1,215 @@
+/* save.c: a net as a file of tensors with its architecture and notes beside them, and back. */
+#define _POSIX_C_SOURCE 200809L
+#include "nn/files/save.h"
+#include "nn/files/architecture.h"
+#include "nn/files/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION "1" /* of what the metadata holds, raised when an older reader would misread it */
+#define NOTE_PREFIX "note."
+
+enum { MOST_NOTES = 1000 }; /* of a net: each is looked for among the others */
+
+/* ---- saving -------------------------------------------------------------------------------------- */
+
+typedef struct items {
+    safetensors_item *item;
+    int count;
+    bool failed;
+} items;
+
+static void add_item(const net_tensor *t, void *context)
+{
+    items *list = context;
+    char *name = strdup(t->name);
+    safetensors_item *grown = realloc(list->item, ((size_t)list->count + 1) * sizeof *grown);
+    if (grown) list->item = grown;
+    if (name && grown) {
+        list->item[list->count++] = (safetensors_item){ name, t->value };
+        return;
+    }
+    free(name);
+    list->failed = true;
+}
+
+static void items_free(items *list)
+{
+    for (int i = 0; i < list->count; i++) free((char *)list->item[i].name);
+    free(list->item);
+}
+
+static int put_note(json_t *metadata, const net_note *note)
+{
+    json_t *key = json_sprintf(NOTE_PREFIX "%s", note->name);
+    int status = json_object_set_new(metadata, json_string_value(key), json_string(note->text));
+    json_decref(key);
+    return status ? error_set("note %s: no memory, or it is not UTF-8", note->name) : 0;
+}
+
+static int refuse_notes(void)
+{
+    return error_set("more than %d notes", MOST_NOTES);
+}
+
+static json_t *metadata_of(const net *n, const model_extra *extra)
+{
+    json_t *architecture = architecture_write(n);
+    if (!architecture) return NULL;
+    json_t *metadata = json_pack("{s:s, s:s, s:o}", "format", "stride", "stride_version", VERSION,
+                                 "architecture", architecture);
+    bool made =
+        metadata && (!extra->name || !json_object_set_new(metadata, extra->name, json_string(extra->text)));
+    int status = made ? 0 : error_set("no memory for the metadata");
+    int notes = 0;
+    for (const net_note *note = n->notes; note && status == 0; note = note->next)
+        status = ++notes > MOST_NOTES ? refuse_notes() : put_note(metadata, note);
+    if (status == 0) return metadata;
+    json_decref(metadata);
+    return NULL;
+}
+
+int net_save(net *n, const char *path)
+{
+    if (!path) return error_set("net_save: the path is NULL");
+    if (tensor_is_null(net_parameters(n))) return error_set("%s: net_save before net_build", path);
+    return model_write(n, path, (model_extra){ 0 });
+}
+
+int model_write(net *n, const char *path, model_extra extra)
+{
+    int status = -1;
+    items list = { 0 };
+    json_t *metadata = metadata_of(n, &extra);
+    if (metadata) net_visit(n, add_item, &list);
+    for (int i = 0; metadata && i < extra.count; i++)
+        add_item(&(net_tensor){ extra.item[i].name, extra.item[i].value, { 0 } }, &list);
+    if (!metadata) error_within("%s: ", path);
+    else if (list.failed) error_set("%s: no memory for the names of its tensors", path);
+    else status = safetensors_write(path, list.count, list.item, metadata);
+    items_free(&list);
+    json_decref(metadata);
+    return status;
+}
+
+/* ---- loading ------------------------------------------------------------------------------------- */
+
+typedef struct loading {
+    const safetensors *file;
+    bool check; /* only: whether it could be read */
+    int status;
+} loading;
+
+static void load_tensor(const net_tensor *t, void *context)
+{
+    loading *l = context;
+    safetensors_entry *e = l->status ? NULL : safetensors_find(l->file, t->name, t->value.shape);
+    if (e) e->met = true;
+    if (!e || (!l->check && safetensors_read(l->file, e, t->value))) l->status = -1;
+}
+
+static int read_tensors(net *n, const safetensors *file)
+{
+    loading l = { .file = file };
+    net_visit(n, load_tensor, &l);
+    return l.status;
+}
+
+/* What a checkpoint holds besides; and a count of batches that PyTorch's batch normalisation saves and uses only where
+ * it has no momentum. */
+static bool is_extra(const char *name)
+{
+    static const char ending[] = ".num_batches_tracked";
+    size_t length = strlen(name), tail = sizeof ending - 1;
+    return strncmp(name, MODEL_EXTRA, strlen(MODEL_EXTRA)) == 0 ||
+           (length >= tail && strcmp(name + length - tail, ending) == 0);
+}
+
+int model_check(net *n, const safetensors *file)
+{
+    loading l = { .file = file, .check = true };
+    net_visit(n, load_tensor, &l);
+    for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
+        if (!e->met && !is_extra(e->name))
+            l.status = error_set("%s: tensor %s is not one of the net's", file->path,
+                                 safetensors_show_name(e->name).text);
+    return l.status;
+}
+
+static int read_notes(net *n, const safetensors *file)
+{
+    const size_t prefix = strlen(NOTE_PREFIX);
+    int notes = 0;
+    for (int i = 0; i < file->keys; i++) {
+        const char *key = file->key[i];
+        if (strncmp(key, NOTE_PREFIX, prefix) != 0) continue;
+        if (++notes > MOST_NOTES) return refuse_notes();
+        if (net_set_note(n, key + prefix, safetensors_text_of(key))) return -1;
+    }
+    return 0;
+}
+
+net *model_plan(const safetensors *file, net_known known)
+{
+    const char *text = safetensors_text(file, "architecture"),
+               *version = safetensors_text(file, "stride_version");
+    net *n = NULL;
+    if (!text || !version)
+        error_set("%s: no architecture in the metadata; net_load_tensors reads tensors alone", file->path);
+    else if (strcmp(version, VERSION) != 0)
+        error_set("%s: stride_version %s, expected %s", file->path, safetensors_show_name(version).text,
+                  VERSION);
+    else if (!(n = architecture_read(text, known))) error_within("%s: ", file->path);
+    else if (model_check(n, file) == 0) return n; /* what the parameters are about to take, the file has */
+    net_free(n);
+    return NULL;
+}
+
+int model_fill(net *n, const safetensors *file, ptrdiff_t batch)
+{
+    if (net_build(n, batch, 0) || read_notes(n, file)) return error_within("%s: ", file->path);
+    return read_tensors(n, file);
+}
+
+net *net_load(const char *path, ptrdiff_t batch, net_known known)
+{
+    if (!path || batch < 1) {
+        error_set("net_load: %s, a batch of %td; expected a path and at least 1", path ? path : "NULL",
+                  batch);
+        return NULL;
+    }
+    safetensors *file = safetensors_open(path);
+    net *n = file ? model_plan(file, known) : NULL;
+    if (n && model_fill(n, file, batch)) {
+        net_free(n);
+        n = NULL;
+    }
+    safetensors_close(file);
+    return n;
+}
+
+/* What was read when the disk failed is taken back. */
+int model_read(net *n, const safetensors *file)
+{
+    tensor parameters = tensor_clone(net_parameters(n)), states = tensor_clone(net_states(n));
+    bool copied = !tensor_is_null(parameters) && !tensor_is_null(states);
+    int status = copied ? read_tensors(n, file) : -1;
+    if (copied && status) {
+        tensor_copy(net_parameters(n), parameters);
+        tensor_copy(net_states(n), states);
+    }
+    tensor_free(parameters);
+    tensor_free(states);
+    return status;
+}
+
+int net_load_tensors(net *n, const char *path)
+{
+    if (!path) return error_set("net_load_tensors: the path is NULL");
+    if (tensor_is_null(net_parameters(n))) return error_set("%s: net_load_tensors before net_build", path);
+    safetensors *file = safetensors_open(path);
+    int status = file && model_check(n, file) == 0 ? model_read(n, file) : -1;
+    safetensors_close(file);
+    return status;
+}

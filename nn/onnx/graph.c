@@ -1,0 +1,322 @@
+/* graph.c: nodes, their attributes and constants, as protobuf-c wants them: pointers to pointers, all of them
+ * in memory that ends with the graph. */
+#include "nn/onnx/graph.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory -------------------------------------------------------------------------------------- */
+
+typedef struct graph_block {
+    struct graph_block *next;
+    max_align_t bytes[];
+} graph_block;
+
+void *graph_take(graph *g, size_t count, size_t size)
+{
+    size_t bytes;
+    graph_block *b = NULL;
+    if (!__builtin_mul_overflow(count, size, &bytes) && !__builtin_add_overflow(bytes, sizeof *b, &bytes))
+        b = calloc(1, bytes);
+    if (!b) {
+        error_set("no memory for %zu elements of the graph", count);
+        return NULL;
+    }
+    b->next = g->blocks;
+    g->blocks = b;
+    return b->bytes;
+}
+
+void graph_free(graph *g)
+{
+    for (graph_block *b = g->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    g->blocks = NULL;
+}
+
+char *graph_print(graph *g, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char *text = length < 0 ? NULL : graph_take(g, (size_t)length + 1, 1);
+    if (text) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    va_end(arguments);
+    return text;
+}
+
+/* There is room for as many as the next power of two. */
+void *graph_grown(graph *g, void *list, size_t count)
+{
+    if (count & (count - 1)) return list;
+    void *wider = graph_take(g, count ? 2 * count : 1, sizeof(void *));
+    if (wider && count) memcpy(wider, list, count * sizeof(void *));
+    return wider;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------- */
+
+static char *name_in(graph_place at, const char *name)
+{
+    return graph_print(at.graph, "%s%s%s", at.path, at.path[0] ? "." : "", name);
+}
+
+/* How many nodes there are of that name, with a number or without. */
+static int count_named(const graph *g, const char *name)
+{
+    int count = 0;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < g->proto.n_node; i++) {
+        const char *other = g->proto.node[i]->name;
+        count += strncmp(other, name, length) == 0 &&
+                 strspn(other + length, "0123456789") == strlen(other + length);
+    }
+    return count;
+}
+
+static char *step_name(graph_place at, const char *op)
+{
+    char *name = name_in(at, op);
+    int before = name ? count_named(at.graph, name) : 0;
+    return before ? graph_print(at.graph, "%s%d", name, before + 1) : name;
+}
+
+static char **copy_inputs(graph *g, int count, const char *const inputs[])
+{
+    char **copy = graph_take(g, (size_t)count, sizeof *copy);
+    for (int i = 0; i < count && copy; i++)
+        if (!inputs[i] || !(copy[i] = graph_print(g, "%s", inputs[i]))) return NULL;
+    return copy;
+}
+
+graph_node *graph_add(graph_place at, const char *op, bool step, int count, const char *const inputs[])
+{
+    graph *g = at.graph;
+    graph_node *n = graph_take(g, 1, sizeof *n), **nodes = graph_grown(g, g->proto.node, g->proto.n_node);
+    char *type = graph_print(g, "%s", op), *name = step ? step_name(at, op) : graph_print(g, "%s", at.path);
+    char **input = copy_inputs(g, count, inputs), **output = graph_grown(g, NULL, 0);
+    if (!n || !nodes || !type || !name || !input || !output) return NULL;
+    onnx__node_proto__init(n);
+    n->op_type = type;
+    n->name = *output = name;
+    n->input = input;
+    n->n_input = (size_t)count;
+    n->output = output;
+    n->n_output = 1;
+    g->proto.node = nodes;
+    g->proto.node[g->proto.n_node++] = n;
+    return n;
+}
+
+const char *graph_output(const graph_node *n)
+{
+    return n ? n->output[0] : NULL;
+}
+
+/* A number that float32 holds, infinite or not; or an error. */
+static float rounded(graph_place at, const char *name, double value)
+{
+    float number = (float)value;
+    if (isinf(number) && !isinf(value)) graph_refuse(at, "%s holds %g, which float32 cannot", name, value);
+    return number;
+}
+
+/* ---- attributes ---------------------------------------------------------------------------------- */
+
+static Onnx__AttributeProto *add_attribute(graph_place at, graph_node *n, const char *name,
+                                           Onnx__AttributeProto__AttributeType type)
+{
+    Onnx__AttributeProto *a = n ? graph_take(at.graph, 1, sizeof *a) : NULL;
+    Onnx__AttributeProto **list = a ? graph_grown(at.graph, n->attribute, n->n_attribute) : NULL;
+    char *copy = list ? graph_print(at.graph, "%s", name) : NULL;
+    if (!copy) return NULL;
+    onnx__attribute_proto__init(a);
+    a->name = copy;
+    a->has_type = 1;
+    a->type = type;
+    n->attribute = list;
+    return n->attribute[n->n_attribute++] = a;
+}
+
+void graph_int(graph_place at, graph_node *n, const char *name, ptrdiff_t value)
+{
+    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    if (!a) return;
+    a->has_i = 1;
+    a->i = value;
+}
+
+static int64_t *copy_sizes(graph *g, int count, const ptrdiff_t values[])
+{
+    int64_t *copy = graph_take(g, (size_t)count, sizeof *copy);
+    for (int i = 0; i < count && copy; i++) copy[i] = values[i];
+    return copy;
+}
+
+void graph_ints(graph_place at, graph_node *n, const char *name, int count, const ptrdiff_t values[])
+{
+    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+    if (!a || !(a->ints = copy_sizes(at.graph, count, values))) return;
+    a->n_ints = (size_t)count;
+}
+
+void graph_pair(graph_place at, graph_node *n, const char *name, const int pair[2])
+{
+    graph_ints(at, n, name, 2, (const ptrdiff_t[]){ pair[0], pair[1] });
+}
+
+void graph_pads(graph_place at, graph_node *n, const ptrdiff_t before[2], const ptrdiff_t after[2])
+{
+    graph_ints(at, n, "pads", 4, (const ptrdiff_t[]){ before[0], before[1], after[0], after[1] });
+}
+
+void graph_real(graph_place at, graph_node *n, const char *name, double value)
+{
+    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+    if (!a) return;
+    a->has_f = 1;
+    a->f = rounded(at, name, value);
+}
+
+void graph_mode(graph_place at, graph_node *n, const char *name, const char *value)
+{
+    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
+    char *text = a ? graph_print(at.graph, "%s", value) : NULL;
+    if (!text) return;
+    a->has_s = 1;
+    a->s = (ProtobufCBinaryData){ strlen(text), (uint8_t *)text };
+}
+
+/* ---- constants ----------------------------------------------------------------------------------- */
+
+static Onnx__TensorProto *add_constant(graph_place at, const char *name, shape s,
+                                       Onnx__TensorProto__DataType type)
+{
+    graph *g = at.graph;
+    Onnx__TensorProto *t = graph_take(g, 1, sizeof *t);
+    Onnx__TensorProto **list = graph_grown(g, g->proto.initializer, g->proto.n_initializer);
+    char *own = name_in(at, name);
+    int64_t *dims = copy_sizes(g, s.rank, s.n);
+    if (!t || !list || !own || !dims) return NULL;
+    onnx__tensor_proto__init(t);
+    t->name = own;
+    t->dims = dims;
+    t->n_dims = (size_t)s.rank;
+    t->has_data_type = 1;
+    t->data_type = type;
+    g->proto.initializer = list;
+    return g->proto.initializer[g->proto.n_initializer++] = t;
+}
+
+static Onnx__TensorProto *add_floats(graph_place at, const char *name, shape s)
+{
+    ptrdiff_t count = shape_count(s, name);
+    float *data = count < 0 ? NULL : graph_take(at.graph, (size_t)count, sizeof *data);
+    Onnx__TensorProto *t = data ? add_constant(at, name, s, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT) : NULL;
+    if (!t) return NULL;
+    t->float_data = data;
+    t->n_float_data = (size_t)count;
+    return t;
+}
+
+/* Elements as floats, one after another. */
+typedef struct floats {
+    graph_place at;
+    const char *name;
+    float *to;
+} floats;
+
+static void round_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+{
+    floats *f = context;
+    for (ptrdiff_t i = 0; i < n; i++) *f->to++ = rounded(f->at, f->name, (double)at[0][i * stride[0]]);
+}
+
+const char *graph_tensor(graph_place at, const char *name, tensor value)
+{
+    Onnx__TensorProto *t = tensor_is_null(value) ? NULL : add_floats(at, name, value.shape);
+    if (!t) return NULL;
+    tensor_walk(1, &value, TENSOR_ROW_MAJOR, round_row, &(floats){ at, name, t->float_data });
+    return t->name;
+}
+
+const char *graph_filled(graph_place at, const char *name, shape s, double value)
+{
+    Onnx__TensorProto *t = add_floats(at, name, s);
+    const float number = rounded(at, name, value);
+    for (size_t i = 0; t && i < t->n_float_data; i++) t->float_data[i] = number;
+    return t ? t->name : NULL;
+}
+
+const char *graph_number(graph_place at, const char *name, double value)
+{
+    return graph_filled(at, name, (shape){ .rank = 0 }, value);
+}
+
+const char *graph_sizes(graph_place at, const char *name, int count, const ptrdiff_t values[])
+{
+    Onnx__TensorProto *t = add_constant(at, name, SHAPE(count), ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
+    if (!t || !(t->int64_data = copy_sizes(at.graph, count, values))) return NULL;
+    t->n_int64_data = (size_t)count;
+    return t->name;
+}
+
+/* ---- inputs and outputs -------------------------------------------------------------------------- */
+
+static int set_dimension(graph *g, Onnx__TensorShapeProto *s, int axis, shape image)
+{
+    Onnx__TensorShapeProto__Dimension *d = s->dim[axis] = graph_take(g, 1, sizeof *d);
+    if (!d) return -1;
+    onnx__tensor_shape_proto__dimension__init(d);
+    d->value_case = axis ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
+                         : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    if (axis) d->dim_value = image.n[axis - 1];
+    else if (!(d->dim_param = graph_print(g, "N"))) return -1;
+    s->n_dim++;
+    return 0;
+}
+
+Onnx__ValueInfoProto *graph_value(graph *g, const char *name, shape image)
+{
+    Onnx__ValueInfoProto *v = graph_take(g, 1, sizeof *v);
+    Onnx__TypeProto *type = graph_take(g, 1, sizeof *type);
+    Onnx__TypeProto__Tensor *t = graph_take(g, 1, sizeof *t);
+    Onnx__TensorShapeProto *s = graph_take(g, 1, sizeof *s);
+    char *own = graph_print(g, "%s", name);
+    if (!v || !type || !t || !s || !own) return NULL;
+    onnx__value_info_proto__init(v);
+    onnx__type_proto__init(type);
+    onnx__type_proto__tensor__init(t);
+    onnx__tensor_shape_proto__init(s);
+    v->name = own;
+    v->type = type;
+    type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    type->tensor_type = t;
+    t->has_elem_type = 1;
+    t->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    t->shape = s;
+    s->dim = graph_take(g, (size_t)image.rank + 1, sizeof *s->dim);
+    for (int axis = 0; axis <= image.rank; axis++)
+        if (!s->dim || set_dimension(g, s, axis, image)) return NULL;
+    return v;
+}
+
+/* ---- errors -------------------------------------------------------------------------------------- */
+
+const char *graph_refuse(graph_place at, const char *format, ...)
+{
+    char text[ERROR_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    error_set("layer %s: %s: %s", at.path, at.l->type->name, text);
+    return NULL;
+}

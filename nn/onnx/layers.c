@@ -1,0 +1,326 @@
+/* layers.c: one table that says of each shipped layer what it is in ONNX. What operator set 17 lacks is made of
+ * what it has: group normalisation is InstanceNormalization of the groups, and gelu is Erf. */
+#include "layers/layers.h"
+#include "nn/onnx/graph.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- options ------------------------------------------------------------------------------------- */
+
+/* Of a type whose struct is its own affair: by the name of its field. */
+static double option(const layer *l, const char *name)
+{
+    const layer_field *f = l->type->fields;
+    while (strcmp(f->name, name) != 0) f++;
+    const void *at = (const char *)l->options + f->offset;
+    return f->kind == FIELD_INT ? *(const int *)at : *(const double *)at;
+}
+
+/* Parameter i; where the layer goes without, one of the same number. */
+static const char *parameter(graph_place at, int i, const char *name, shape s, double fallback)
+{
+    if (i < at.l->params) return graph_tensor(at, name, tensor_reshape(at.l->param[i], s));
+    return graph_filled(at, name, s, fallback);
+}
+
+/* ---- convolution and dense ----------------------------------------------------------------------- */
+
+/* With the layer's own parameters: a weight, and perhaps a bias. */
+static graph_node *weighted(graph_place at, const char *op, const char *x)
+{
+    const layer *l = at.l;
+    const char *weight = graph_tensor(at, "weight", l->param[0]);
+    if (l->params == 1) return graph_end(at, op, x, weight);
+    return graph_end(at, op, x, weight, graph_tensor(at, "bias", l->param[1]));
+}
+
+static const char *add_conv2d(graph_place at, const char *x)
+{
+    const conv2d *o = at.l->options;
+    const ptrdiff_t pads[] = { o->padding[0], o->padding[1] };
+    graph_node *n = weighted(at, "Conv", x);
+    graph_pair(at, n, "kernel_shape", o->kernel);
+    graph_pair(at, n, "strides", o->stride);
+    graph_pads(at, n, pads, pads);
+    graph_pair(at, n, "dilations", o->dilation);
+    graph_int(at, n, "group", o->groups);
+    return graph_output(n);
+}
+
+/* ONNX's output_padding is less than the stride; what more there is, is less taken off the end. */
+static const char *add_conv_transpose2d(graph_place at, const char *x)
+{
+    const conv_transpose2d *o = at.l->options;
+    ptrdiff_t begin[2], end[2];
+    int extra[2];
+    for (int axis = 0; axis < 2; axis++) {
+        begin[axis] = end[axis] = o->padding[axis];
+        extra[axis] = o->output_padding[axis];
+        for (; extra[axis] >= o->stride[axis] && end[axis] > 0; extra[axis]--) end[axis]--;
+        if (extra[axis] >= o->stride[axis])
+            return graph_refuse(at, "output_padding %dx%d of stride %dx%d, in ONNX it is less",
+                                o->output_padding[0], o->output_padding[1], o->stride[0], o->stride[1]);
+    }
+    graph_node *n = weighted(at, "ConvTranspose", x);
+    graph_pair(at, n, "kernel_shape", o->kernel);
+    graph_pair(at, n, "strides", o->stride);
+    graph_pads(at, n, begin, end);
+    graph_pair(at, n, "output_padding", extra);
+    graph_pair(at, n, "dilations", o->dilation);
+    graph_int(at, n, "group", o->groups);
+    return graph_output(n);
+}
+
+static const char *add_dense(graph_place at, const char *x)
+{
+    graph_node *n = weighted(at, "Gemm", x);
+    graph_int(at, n, "transB", 1);
+    return graph_output(n);
+}
+
+/* ---- normalisation ------------------------------------------------------------------------------- */
+
+static const char *add_batchnorm(graph_place at, const char *x)
+{
+    const layer *l = at.l;
+    const batchnorm *o = l->options;
+    const shape channels = SHAPE(l->x.n[1]);
+    graph_node *n =
+        graph_end(at, "BatchNormalization", x, parameter(at, 0, "weight", channels, 1),
+                  parameter(at, 1, "bias", channels, 0), graph_tensor(at, "running_mean", l->state[0]),
+                  graph_tensor(at, "running_var", l->state[1]));
+    graph_real(at, n, "epsilon", o->epsilon);
+    return graph_output(n);
+}
+
+static const char *add_layernorm(graph_place at, const char *x)
+{
+    const layernorm *o = at.l->options;
+    const shape in = at.l->x;
+    shape s = { .rank = o->axes ? o->axes : in.rank - 1 };
+    for (int i = 0; i < s.rank; i++) s.n[i] = in.n[in.rank - s.rank + i];
+    graph_node *n = graph_end(at, "LayerNormalization", x, parameter(at, 0, "weight", s, 1),
+                              parameter(at, 1, "bias", s, 0));
+    graph_int(at, n, "axis", -s.rank);
+    graph_real(at, n, "epsilon", o->epsilon);
+    return graph_output(n);
+}
+
+/* [N, C, ...] -> [N, groups, rest], each normalised, and back; then each channel's weight and bias. A size of 0 is
+ * that of the input: N. */
+static const char *add_groupnorm(graph_place at, const char *x)
+{
+    const layer *l = at.l;
+    const groupnorm *o = l->options;
+    const shape groups = SHAPE(o->groups);
+    shape image = l->x, channels = { .rank = l->x.rank - 1 };
+    image.n[0] = 0;
+    for (int i = 0; i < channels.rank; i++) channels.n[i] = i ? 1 : l->x.n[1];
+    const char *parts = graph_output(
+        graph_step(at, "Reshape", x, graph_sizes(at, "groups", 3, (const ptrdiff_t[]){ 0, o->groups, -1 })));
+    graph_node *n = graph_step(at, "InstanceNormalization", parts, graph_filled(at, "ones", groups, 1),
+                               graph_filled(at, "zeros", groups, 0));
+    graph_real(at, n, "epsilon", o->epsilon);
+    const char *whole = graph_sizes(at, "shape", image.rank, image.n);
+    if (l->params == 0) return graph_output(graph_end(at, "Reshape", graph_output(n), whole));
+    const char *normal = graph_output(graph_step(at, "Reshape", graph_output(n), whole));
+    const char *scaled = graph_output(graph_step(at, "Mul", normal, parameter(at, 0, "weight", channels, 1)));
+    return graph_output(graph_end(at, "Add", scaled, parameter(at, 1, "bias", channels, 0)));
+}
+
+/* ---- activations --------------------------------------------------------------------------------- */
+
+static const char *add_relu6(graph_place at, const char *x)
+{
+    return graph_output(graph_end(at, "Clip", x, graph_number(at, "min", 0), graph_number(at, "max", 6)));
+}
+
+static const char *add_leaky_relu(graph_place at, const char *x)
+{
+    graph_node *n = graph_end(at, "LeakyRelu", x);
+    graph_real(at, n, "alpha", option(at.l, "slope"));
+    return graph_output(n);
+}
+
+static const char *add_elu(graph_place at, const char *x)
+{
+    graph_node *n = graph_end(at, "Elu", x);
+    graph_real(at, n, "alpha", option(at.l, "alpha"));
+    return graph_output(n);
+}
+
+/* x (1 + erf(x / sqrt 2)) / 2, in the order that runtimes know for Gelu. */
+static const char *add_gelu(graph_place at, const char *x)
+{
+    const char *ratio = graph_output(graph_step(at, "Div", x, graph_number(at, "sqrt2", sqrt(2))));
+    const char *error = graph_output(graph_step(at, "Erf", ratio));
+    const char *twice = graph_output(graph_step(at, "Add", error, graph_number(at, "one", 1)));
+    const char *product = graph_output(graph_step(at, "Mul", x, twice));
+    return graph_output(graph_end(at, "Mul", product, graph_number(at, "half", 0.5)));
+}
+
+static const char *add_silu(graph_place at, const char *x)
+{
+    return graph_output(graph_end(at, "Mul", x, graph_output(graph_step(at, "Sigmoid", x))));
+}
+
+static const char *add_mish(graph_place at, const char *x)
+{
+    const char *soft = graph_output(graph_step(at, "Softplus", x));
+    return graph_output(graph_end(at, "Mul", x, graph_output(graph_step(at, "Tanh", soft))));
+}
+
+static const char *add_hardsigmoid(graph_place at, const char *x)
+{
+    graph_node *n = graph_end(at, "HardSigmoid", x);
+    graph_real(at, n, "alpha", 1.0 / 6);
+    graph_real(at, n, "beta", 0.5);
+    return graph_output(n);
+}
+
+static const char *along(graph_place at, const char *op, const char *x)
+{
+    graph_node *n = graph_end(at, op, x);
+    graph_int(at, n, "axis", (ptrdiff_t)option(at.l, "axis"));
+    return graph_output(n);
+}
+
+static const char *add_softmax(graph_place at, const char *x)
+{
+    return along(at, "Softmax", x);
+}
+
+static const char *add_log_softmax(graph_place at, const char *x)
+{
+    return along(at, "LogSoftmax", x);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------ */
+
+static const char *add_upsample(graph_place at, const char *x)
+{
+    const upsample *o = at.l->options;
+    const bool nearest = o->mode == UPSAMPLE_NEAREST;
+    real times[] = { 1, 1, (real)o->scale[0], (real)o->scale[1] };
+    tensor wrapped = tensor_wrap(times, SHAPE(4));
+    const char *scales = graph_tensor(at, "scales", wrapped);
+    tensor_free(wrapped);
+    graph_node *n = graph_end(at, "Resize", x, "", scales);
+    graph_mode(at, n, "mode", nearest ? "nearest" : "linear");
+    graph_mode(at, n, "coordinate_transformation_mode",
+               nearest            ? "asymmetric"
+               : o->align_corners ? "align_corners"
+                                  : "half_pixel");
+    if (nearest) graph_mode(at, n, "nearest_mode", "floor");
+    return graph_output(n);
+}
+
+static const char *add_pool(graph_place at, const char *x)
+{
+    (void)x;
+    const pool *o = at.l->options;
+    return graph_refuse(at, "its function %s is C, which ONNX cannot hold", o->function->name);
+}
+
+/* ---- layers of layers ---------------------------------------------------------------------------- */
+
+static const char *add_nothing(graph_place at, const char *x)
+{
+    (void)at;
+    return x;
+}
+
+static const char *add_child(graph_place at, int i, const char *x)
+{
+    const char *const *names = at.l->type->child_names, *dot = at.path[0] ? "." : "";
+    const char *path = names ? graph_print(at.graph, "%s%s%s", at.path, dot, names[i])
+                             : graph_print(at.graph, "%s%s%d", at.path, dot, i);
+    return path && x ? graph_layer((graph_place){ at.graph, at.l->child[i], path }, x) : NULL;
+}
+
+static const char *add_sequence(graph_place at, const char *x)
+{
+    for (int i = 0; i < at.l->children; i++) x = add_child(at, i, x);
+    return x;
+}
+
+static const char *add_residual(graph_place at, const char *x)
+{
+    const char *body = add_child(at, 0, x), *through = at.l->children > 1 ? add_child(at, 1, x) : x;
+    return graph_output(graph_end(at, "Add", body, through));
+}
+
+static const char *add_concat(graph_place at, const char *x)
+{
+    const int count = at.l->children;
+    const char **branch = graph_take(at.graph, (size_t)count, sizeof *branch);
+    if (!branch) return NULL;
+    for (int i = 0; i < count; i++) branch[i] = add_child(at, i, x);
+    graph_node *n = graph_add(at, "Concat", false, count, branch);
+    graph_int(at, n, "axis", 1);
+    return graph_output(n);
+}
+
+/* ---- the table ----------------------------------------------------------------------------------- */
+
+static const struct counterpart {
+    const char *type;
+    const char *op; /* the one node that it is, without attributes; NULL: what `add` makes of it */
+    const char *(*add)(graph_place at, const char *x);
+} counterparts[] = {
+    { "conv2d", NULL, add_conv2d },
+    { "conv_transpose2d", NULL, add_conv_transpose2d },
+    { "maxpool", NULL, graph_maxpool },
+    { "avgpool", NULL, graph_avgpool },
+    { "lppool", NULL, graph_lppool },
+    { "adaptive_avgpool", NULL, graph_adaptive_avgpool },
+    { "pool", NULL, add_pool },
+    { "dense", NULL, add_dense },
+    { "batchnorm", NULL, add_batchnorm },
+    { "layernorm", NULL, add_layernorm },
+    { "groupnorm", NULL, add_groupnorm },
+    { "relu", "Relu", NULL },
+    { "relu6", NULL, add_relu6 },
+    { "leaky_relu", NULL, add_leaky_relu },
+    { "elu", NULL, add_elu },
+    { "selu", "Selu", NULL },
+    { "gelu", NULL, add_gelu },
+    { "silu", NULL, add_silu },
+    { "mish", NULL, add_mish },
+    { "sigmoid", "Sigmoid", NULL },
+    { "tanh", "Tanh", NULL },
+    { "softplus", "Softplus", NULL },
+    { "softsign", "Softsign", NULL },
+    { "hardsigmoid", NULL, add_hardsigmoid },
+    { "hardswish", "HardSwish", NULL },
+    { "softmax", NULL, add_softmax },
+    { "log_softmax", NULL, add_log_softmax },
+    { "dropout", NULL, add_nothing },
+    { "channel_dropout", NULL, add_nothing },
+    { "pad2d", NULL, graph_pad2d },
+    { "upsample", NULL, add_upsample },
+    { "flatten", "Flatten", NULL },
+    { "identity", NULL, add_nothing },
+    { "sequence", NULL, add_sequence },
+    { "residual", NULL, add_residual },
+    { "concat", NULL, add_concat },
+    { 0 },
+};
+
+/* A type of one's own may have a shipped one's name. */
+static bool shipped(const layer_type *type)
+{
+    const layer_type *const *t = layer_types;
+    while (*t && *t != type) t++;
+    return *t;
+}
+
+const char *graph_layer(graph_place at, const char *x)
+{
+    const struct counterpart *c = counterparts;
+    while (c->type && strcmp(c->type, at.l->type->name) != 0) c++;
+    if (!c->type || !shipped(at.l->type))
+        return graph_refuse(at, "not one of Stride's layers, so that nothing in ONNX is known to be it");
+    return c->op ? graph_output(graph_end(at, c->op, x)) : c->add(at, x);
+}

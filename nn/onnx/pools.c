@@ -1,0 +1,221 @@
+/* pools.c: borders and pools. No runtime's own idea of ceil_mode is asked for: what it hangs over the edge is
+ * padding at the end. Pools that dilate, and parts of unequal size, are a product with a matrix from either side. */
+#include "layers/layers.h"
+#include "layers/window.h"
+#include "nn/onnx/graph.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- borders ------------------------------------------------------------------------------------- */
+
+static graph_node *pad(graph_place at, bool step, const char *x, const ptrdiff_t before[2],
+                       const ptrdiff_t after[2], double value)
+{
+    const ptrdiff_t pads[] = { 0, 0, before[0], before[1], 0, 0, after[0], after[1] };
+    return graph_add(
+        at, "Pad", step, 3,
+        (const char *[]){ x, graph_sizes(at, "pads", 8, pads), graph_number(at, "value", value) });
+}
+
+const char *graph_pad2d(graph_place at, const char *x)
+{
+    static const char *const modes[] = {
+        [PAD_CONSTANT] = "constant", [PAD_REFLECT] = "reflect", [PAD_REPLICATE] = "edge"
+    };
+    const pad2d *o = at.l->options;
+    const ptrdiff_t before[] = { o->height[0], o->width[0] }, after[] = { o->height[1], o->width[1] };
+    graph_node *n = pad(at, false, x, before, after, o->value);
+    graph_mode(at, n, "mode", modes[o->mode]);
+    return graph_output(n);
+}
+
+/* ---- windows ------------------------------------------------------------------------------------- */
+
+static void set_windows(graph_place at, graph_node *n, const window *w)
+{
+    graph_pair(at, n, "kernel_shape", w->kernel);
+    graph_pair(at, n, "strides", w->stride);
+    graph_pads(at, n, w->before, w->after);
+}
+
+#define PLAN_POOL(w, at, o)                                                                                  \
+    window_plan_pool(w, (at).l, (at).l->x, (o)->kernel, (o)->stride, (o)->padding, (o)->dilation,            \
+                     (o)->ceil_mode)
+
+static bool dilated(const window *w)
+{
+    return w->dilation[0] > 1 || w->dilation[1] > 1;
+}
+
+static bool inside(const window *w, int axis, ptrdiff_t place)
+{
+    return place >= 0 && place < w->size[axis];
+}
+
+/* Place k of window i along an axis. */
+static ptrdiff_t place(const window *w, int axis, ptrdiff_t i, int k)
+{
+    return i * w->stride[axis] - w->before[axis] + (ptrdiff_t)k * w->dilation[axis];
+}
+
+/* How many places of window i along an axis lie in the image. */
+static int seen(const window *w, int axis, ptrdiff_t i)
+{
+    int count = 0;
+    for (int k = 0; k < w->kernel[axis]; k++) count += inside(w, axis, place(w, axis, i, k));
+    return count;
+}
+
+static bool blind(const window *w, int axis)
+{
+    ptrdiff_t i = 0;
+    while (i < w->out[axis] && seen(w, axis, i) > 0) i++;
+    return i < w->out[axis];
+}
+
+/* [OH, OW]: what a window's maximum is at least: 0 where it sees padding. */
+static const char *least_maxima(graph_place at, const window *w)
+{
+    tensor least = tensor_new(SHAPE(w->out[0], w->out[1]));
+    if (tensor_is_null(least)) return NULL;
+    for (ptrdiff_t i = 0; i < w->out[0]; i++)
+        for (ptrdiff_t j = 0; j < w->out[1]; j++) {
+            bool whole = seen(w, 0, i) == w->kernel[0] && seen(w, 1, j) == w->kernel[1];
+            *tensor_at(least, INDEX(i, j)) = whole ? -(real)INFINITY : 0;
+        }
+    const char *name = graph_tensor(at, "least", least);
+    tensor_free(least);
+    return name;
+}
+
+/* Runtimes take pads that are smaller than the kernel, dilated or not. */
+static bool small_pads(const window *w)
+{
+    bool small = true;
+    for (int axis = 0; axis < 2; axis++)
+        small = small && w->before[axis] < w->kernel[axis] && w->after[axis] < w->kernel[axis];
+    return small;
+}
+
+/* Padding of zeros is not a Pad before: onnxruntime takes one away as if maxima did not see it. */
+const char *graph_maxpool(graph_place at, const char *x)
+{
+    const maxpool *o = at.l->options;
+    window w;
+    if (PLAN_POOL(&w, at, o)) return NULL;
+    const bool zero = window_padded(&w) && o->pad_value == PAD_ZERO;
+    if (!zero && (blind(&w, 0) || blind(&w, 1)))
+        return graph_refuse(at, "a window sees padding only, whose maximum is -inf and in ONNX not defined");
+    const char *least = zero ? least_maxima(at, &w) : NULL;
+    if (!small_pads(&w)) {
+        x = graph_output(pad(at, true, x, w.before, w.after, -INFINITY));
+        memset(w.before, 0, sizeof w.before);
+        memset(w.after, 0, sizeof w.after);
+    }
+    graph_node *n = graph_add(at, "MaxPool", zero, 1, &x);
+    set_windows(at, n, &w);
+    graph_pair(at, n, "dilations", w.dilation);
+    return graph_output(zero ? graph_end(at, "Max", graph_output(n), least) : n);
+}
+
+/* rows [OH, H] · x · columnsᵀ [W, OW]; frees both. */
+static graph_node *product(graph_place at, bool step, const char *x, tensor rows, tensor columns)
+{
+    const char *right = graph_tensor(at, "columns", tensor_permute(columns, AXES(1, 0)));
+    const char *left = graph_tensor(at, "rows", rows);
+    tensor_free(rows);
+    tensor_free(columns);
+    const char *half = graph_output(graph_step(at, "MatMul", x, right));
+    return graph_add(at, "MatMul", step, 2, (const char *[]){ left, half });
+}
+
+typedef enum pooling { SUM, MEAN, MEAN_OF_IMAGE } pooling; /* MEAN_OF_IMAGE: without the padding */
+
+/* [windows, size]: what each window along an axis makes of the image. */
+static tensor pooling_matrix(const window *w, int axis, pooling how)
+{
+    tensor matrix = tensor_new(SHAPE(w->out[axis], w->size[axis]));
+    const ptrdiff_t padding = how == MEAN ? w->before[axis] : 0;
+    for (ptrdiff_t i = 0; i < w->out[axis] && !tensor_is_null(matrix); i++) {
+        int count = 0;
+        for (int k = 0; k < w->kernel[axis]; k++) {
+            ptrdiff_t at = place(w, axis, i, k);
+            count += at >= -padding && at < w->size[axis] + padding;
+            if (inside(w, axis, at)) *tensor_at(matrix, INDEX(i, at)) = 1;
+        }
+        if (how != SUM && count > 0) tensor_scale(tensor_select(matrix, 0, i), 1 / (real)count);
+    }
+    return matrix;
+}
+
+/* The padding counts, but not what ceil_mode hangs over it: then the padding is put there first. */
+const char *graph_avgpool(graph_place at, const char *x)
+{
+    const avgpool *o = at.l->options;
+    window w;
+    if (PLAN_POOL(&w, at, o)) return NULL;
+    if (dilated(&w)) {
+        pooling how = o->count_exclude_pad ? MEAN_OF_IMAGE : MEAN;
+        return graph_output(product(at, false, x, pooling_matrix(&w, 0, how), pooling_matrix(&w, 1, how)));
+    }
+    if (w.kernel[0] == w.size[0] && w.kernel[1] == w.size[1] && !window_padded(&w))
+        return graph_output(graph_end(at, "GlobalAveragePool", x));
+    bool hangs_over = w.after[0] > w.before[0] || w.after[1] > w.before[1];
+    if (hangs_over && !o->count_exclude_pad && (w.before[0] || w.before[1])) {
+        x = graph_output(pad(at, true, x, w.before, w.before, 0));
+        for (int axis = 0; axis < 2; axis++) {
+            w.after[axis] -= w.before[axis];
+            w.before[axis] = 0;
+        }
+    }
+    graph_node *n = graph_end(at, "AveragePool", x);
+    set_windows(at, n, &w);
+    graph_int(at, n, "count_include_pad", !o->count_exclude_pad && !hangs_over);
+    return graph_output(n);
+}
+
+/* LpPool has whole p and no dilation; the rest is (sum of |x|^p)^(1/p) as it stands. */
+const char *graph_lppool(graph_place at, const char *x)
+{
+    const lppool *o = at.l->options;
+    window w;
+    if (PLAN_POOL(&w, at, o)) return NULL;
+    if (dilated(&w) || o->p != floor(o->p) || o->p > INT_MAX) {
+        const char *size = graph_output(graph_step(at, "Abs", x));
+        const char *power = graph_output(graph_step(at, "Pow", size, graph_number(at, "p", o->p)));
+        graph_node *sum = product(at, true, power, pooling_matrix(&w, 0, SUM), pooling_matrix(&w, 1, SUM));
+        return graph_output(graph_end(at, "Pow", graph_output(sum), graph_number(at, "root", 1 / o->p)));
+    }
+    graph_node *n = graph_end(at, "LpPool", x);
+    set_windows(at, n, &w);
+    graph_int(at, n, "p", (ptrdiff_t)o->p);
+    return graph_output(n);
+}
+
+/* [parts, size]: the mean of each part, from floor(i size / parts) to ceil((i + 1) size / parts). */
+static tensor parts_matrix(ptrdiff_t parts, ptrdiff_t size)
+{
+    tensor matrix = tensor_new(SHAPE(parts, size));
+    for (ptrdiff_t i = 0; i < parts && !tensor_is_null(matrix); i++) {
+        ptrdiff_t begin = i * size / parts, end = ((i + 1) * size + parts - 1) / parts;
+        tensor_fill(tensor_narrow(tensor_select(matrix, 0, i), 0, begin, end - begin),
+                    1 / (real)(end - begin));
+    }
+    return matrix;
+}
+
+const char *graph_adaptive_avgpool(graph_place at, const char *x)
+{
+    const shape in = at.l->x, out = at.l->y;
+    if (out.n[2] == 1 && out.n[3] == 1) return graph_output(graph_end(at, "GlobalAveragePool", x));
+    if (in.n[2] % out.n[2] || in.n[3] % out.n[3])
+        return graph_output(
+            product(at, false, x, parts_matrix(out.n[2], in.n[2]), parts_matrix(out.n[3], in.n[3])));
+    const ptrdiff_t part[] = { in.n[2] / out.n[2], in.n[3] / out.n[3] };
+    graph_node *n = graph_end(at, "AveragePool", x);
+    graph_ints(at, n, "kernel_shape", 2, part);
+    graph_ints(at, n, "strides", 2, part);
+    return graph_output(n);
+}

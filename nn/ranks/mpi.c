@@ -1,0 +1,147 @@
+/* mpi.c: a team's functions, each a call of MPI's. */
+#include "nn/ranks/mpi.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* What the team owns. */
+typedef struct processes {
+    MPI_Comm all;
+    int *count, *first; /* of each rank's part, for calls that share out in parts */
+    bool began;         /* MPI is ours to end */
+} processes;
+
+/* ---- errors ------------------------------------------------------------------------------------------- */
+
+static int checked(int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    if (code == MPI_SUCCESS) return 0;
+    MPI_Error_string(code, text, &length);
+    return error_set("mpi: %s: %s", what, text);
+}
+
+/* MPI counts in int. */
+static int countable(ptrdiff_t n)
+{
+    return n <= INT_MAX ? 0 : error_set("mpi: %td elements at once, expected at most %d", n, INT_MAX);
+}
+
+/* ---- calls, of elements of so many bytes ------------------------------------------------------------------ */
+
+static int begin_type(size_t size, MPI_Datatype *type)
+{
+    return checked(MPI_Type_contiguous((int)size, MPI_BYTE, type), "a type") ||
+                   checked(MPI_Type_commit(type), "a type")
+               ? -1
+               : 0;
+}
+
+static void share_out(const team *t, ptrdiff_t n)
+{
+    const processes *p = t->own;
+    for (int q = 0; q < t->ranks; q++) {
+        p->first[q] = (int)team_first(t, n, q);
+        p->count[q] = (int)team_first(t, n, q + 1) - p->first[q];
+    }
+}
+
+static int gather(const team *t, ptrdiff_t n, size_t size, void *x)
+{
+    const processes *p = t->own;
+    MPI_Datatype type;
+    if (countable(n) || begin_type(size, &type)) return -1;
+    share_out(t, n);
+    int code = MPI_Allgatherv(MPI_IN_PLACE, 0, type, x, p->count, p->first, type, p->all);
+    MPI_Type_free(&type);
+    return checked(code, "a gather");
+}
+
+static int exchange(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+{
+    const processes *p = t->own;
+    MPI_Datatype type;
+    if (countable(n + t->ranks) || begin_type(size, &type)) return -1;
+    share_out(t, n);
+    int *count = p->count + t->ranks, *first = p->first + t->ranks;
+    for (int q = 0; q < t->ranks; q++) {
+        count[q] = p->count[t->rank];
+        first[q] = q * count[q];
+    }
+    int code = MPI_Alltoallv(x, p->count, p->first, type, parts, count, first, type, p->all);
+    MPI_Type_free(&type);
+    return checked(code, "an exchange");
+}
+
+static int broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
+{
+    const processes *p = t->own;
+    MPI_Datatype type;
+    if (countable(n) || begin_type(size, &type)) return -1;
+    int code = MPI_Bcast(x, (int)n, type, from, p->all);
+    MPI_Type_free(&type);
+    return checked(code, "a broadcast");
+}
+
+static int least(const team *t, int *x)
+{
+    const processes *p = t->own;
+    return checked(MPI_Allreduce(MPI_IN_PLACE, x, 1, MPI_INT, MPI_MIN, p->all), "an agreement");
+}
+
+static int sum(const team *t, ptrdiff_t n, real *x)
+{
+    const processes *p = t->own;
+    MPI_Datatype type = sizeof(real) == sizeof(double) ? MPI_DOUBLE : MPI_FLOAT;
+    if (countable(n)) return -1;
+    return checked(MPI_Allreduce(MPI_IN_PLACE, x, (int)n, type, MPI_SUM, p->all), "a sum");
+}
+
+/* ---- beginning and ending --------------------------------------------------------------------------------- */
+
+static int join(team *t, processes *p)
+{
+    if (checked(MPI_Comm_dup(MPI_COMM_WORLD, &p->all), "a communicator") ||
+        checked(MPI_Comm_set_errhandler(p->all, MPI_ERRORS_RETURN), "a communicator") ||
+        checked(MPI_Comm_rank(p->all, &t->rank), "a rank") ||
+        checked(MPI_Comm_size(p->all, &t->ranks), "ranks"))
+        return -1;
+    p->count = calloc(2 * (size_t)t->ranks, sizeof *p->count);
+    p->first = calloc(2 * (size_t)t->ranks, sizeof *p->first);
+    return p->count && p->first ? 0 : error_set("mpi_begin: no memory for %d ranks", t->ranks);
+}
+
+static int initialise(processes *p)
+{
+    int had, given;
+    MPI_Initialized(&had);
+    p->began = !had;
+    return had ? 0 : checked(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given), "no beginning");
+}
+
+const team *mpi_begin(void)
+{
+    team *t = malloc(sizeof *t);
+    processes *p = calloc(1, sizeof *p);
+    if (t) *t = (team){ 0, 1, gather, exchange, broadcast, least, sum, p };
+    if (!t || !p) error_set("mpi_begin: no memory");
+    else if (initialise(p) == 0 && join(t, p) == 0) return t;
+    free(t);
+    free(p);
+    return NULL;
+}
+
+void mpi_end(const team *t)
+{
+    if (!t) return;
+    processes *p = t->own;
+    MPI_Comm_free(&p->all);
+    if (p->began) MPI_Finalize();
+    free(p->count);
+    free(p->first);
+    free(p);
+    free((team *)t);
+}

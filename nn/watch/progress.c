@@ -1,0 +1,110 @@
+/* progress.c: a bar for people, lines for files. */
+#define _DEFAULT_SOURCE /* the size of a terminal */
+#define _DARWIN_C_SOURCE
+#include "nn/watch/progress.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static const double redraw_seconds = 0.1;
+enum { LONGEST_BAR = 24, SHORTEST_BAR = 4, LONGEST_LINE = 256, USUAL_WIDTH = 80 };
+
+progress progress_begin(FILE *to)
+{
+    const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    progress p = { .to = to, .shown = -1 };
+    p.terminal = to && isatty(fileno(to)) && terminal && strcmp(terminal, "dumb") != 0;
+    p.colour = p.terminal && !(no_colour && no_colour[0]);
+    return p;
+}
+
+/* Characters of a line; a terminal may be made narrower at any time. */
+static int width_of(FILE *terminal)
+{
+    struct winsize size;
+    return ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : USUAL_WIDTH;
+}
+
+/* Text that is put together before its length is known. */
+typedef struct line {
+    char text[LONGEST_LINE];
+    int length;
+} line;
+
+static void put(line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(line *l, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(l->text + l->length, (size_t)(LONGEST_LINE - l->length), format, arguments);
+    va_end(arguments);
+    l->length = more < LONGEST_LINE - l->length ? l->length + more : LONGEST_LINE - 1;
+}
+
+static void put_score(line *l, const char *what, const train_score *s)
+{
+    if (isnan(s->loss) && isnan(s->accuracy)) return;
+    put(l, "  %sloss %.4f", what, s->loss);
+    if (!isnan(s->accuracy)) put(l, "  %saccuracy %.4f", what, s->accuracy);
+}
+
+static void put_time(line *l, double seconds)
+{
+    long s = seconds > 0 ? lround(seconds) : 0;
+    if (s >= 3600) put(l, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else put(l, "%ld:%02ld", s / 60, s % 60);
+}
+
+/* A line that is longer than the terminal is wide could not be drawn over: the bar becomes shorter, then what
+ * stands last is cut off. */
+static void draw(const progress *p, const line *head, const line *tail, double done)
+{
+    int room = width_of(p->to) - 1, bar = room - head->length - tail->length;
+    if (bar > LONGEST_BAR) bar = LONGEST_BAR;
+    if (bar < SHORTEST_BAR) bar = 0;
+    int filled = (int)(bar * done), left = room - bar - head->length;
+    fprintf(p->to, "\r\033[K%.*s%s", room, head->text, p->colour ? "\033[32m" : "");
+    for (int i = 0; i < bar; i++) fputs(i < filled ? "━" : i == filled ? "╸" : " ", p->to);
+    fprintf(p->to, "%s%.*s", p->colour ? "\033[0m" : "", left > 0 ? left : 0, tail->text);
+    fflush(p->to);
+}
+
+void progress_step(progress *p, const train_report *r, long step_in_epoch, long steps_an_epoch,
+                   double images_per_second)
+{
+    if (!p->terminal || (r->seconds - p->shown < redraw_seconds && step_in_epoch < steps_an_epoch)) return;
+    p->shown = r->seconds;
+    p->drawn = true;
+    line head = { .length = 0 }, tail = { .length = 0 };
+    put(&head, "epoch %d/%d ", r->epoch, r->epochs);
+    put(&tail, " %3ld %%", 100 * step_in_epoch / steps_an_epoch);
+    put_score(&tail, "", &r->training);
+    put(&tail, "  ");
+    put_time(&tail, r->step > 0 ? r->seconds / (double)r->step * (double)(r->steps - r->step) : 0);
+    put(&tail, " left  %.0f images/s", images_per_second);
+    draw(p, &head, &tail, (double)step_in_epoch / (double)steps_an_epoch);
+}
+
+void progress_end(progress *p)
+{
+    if (p->drawn) fputs("\r\033[K", p->to);
+    p->drawn = false;
+}
+
+void progress_epoch(progress *p, const train_report *r, double images_per_second)
+{
+    if (!p->to) return;
+    line l = { .length = 0 };
+    put(&l, "epoch %d/%d", r->epoch, r->epochs);
+    put_score(&l, "", &r->training);
+    put_score(&l, "validation ", &r->validation);
+    put(&l, "  lr %.3g  %.0f images/s  ", r->lr, images_per_second);
+    put_time(&l, r->seconds);
+    progress_end(p);
+    fprintf(p->to, "%s%s\n", l.text, r->best ? "  best" : "");
+    fflush(p->to);
+}
