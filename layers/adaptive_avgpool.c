@@ -93,7 +93,8 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 }
 
 static const layer_field fields[] = {
-    { "output_size", FIELD_PAIR, offsetof(adaptive_avgpool, output_size), .fallback = 1, .least = 1 },
+    { "output_size", FIELD_PAIR, offsetof(adaptive_avgpool, output_size), .fallback = 1, .least = 1,
+      .square = true },
     { 0 },
 };
 

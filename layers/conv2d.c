@@ -119,10 +119,10 @@ static void gradient(layer *l, tensor x, tensor y, tensor dy)
 
 static const layer_field fields[] = {
     { "out_channels", FIELD_INT, offsetof(conv2d, out_channels), .least = 1 },
-    { "kernel", FIELD_PAIR, offsetof(conv2d, kernel), .least = 1 },
-    { "stride", FIELD_PAIR, offsetof(conv2d, stride), .least = 1, .fallback = 1 },
+    { "kernel", FIELD_PAIR, offsetof(conv2d, kernel), .least = 1, .square = true },
+    { "stride", FIELD_PAIR, offsetof(conv2d, stride), .least = 1, .fallback = 1, .square = true },
     { "padding", FIELD_PAIR, offsetof(conv2d, padding) },
-    { "dilation", FIELD_PAIR, offsetof(conv2d, dilation), .least = 1, .fallback = 1 },
+    { "dilation", FIELD_PAIR, offsetof(conv2d, dilation), .least = 1, .fallback = 1, .square = true },
     { "groups", FIELD_INT, offsetof(conv2d, groups), .least = 1, .fallback = 1 },
     { "no_bias", FIELD_BOOL, offsetof(conv2d, no_bias) },
     { 0 },

@@ -134,11 +134,12 @@ static void gradient(layer *l, tensor x, tensor y, tensor dy)
 
 static const layer_field fields[] = {
     { "out_channels", FIELD_INT, offsetof(conv_transpose2d, out_channels), .least = 1 },
-    { "kernel", FIELD_PAIR, offsetof(conv_transpose2d, kernel), .least = 1 },
-    { "stride", FIELD_PAIR, offsetof(conv_transpose2d, stride), .least = 1, .fallback = 1 },
+    { "kernel", FIELD_PAIR, offsetof(conv_transpose2d, kernel), .least = 1, .square = true },
+    { "stride", FIELD_PAIR, offsetof(conv_transpose2d, stride), .least = 1, .fallback = 1, .square = true },
     { "padding", FIELD_PAIR, offsetof(conv_transpose2d, padding) },
     { "output_padding", FIELD_PAIR, offsetof(conv_transpose2d, output_padding) },
-    { "dilation", FIELD_PAIR, offsetof(conv_transpose2d, dilation), .least = 1, .fallback = 1 },
+    { "dilation", FIELD_PAIR, offsetof(conv_transpose2d, dilation), .least = 1, .fallback = 1,
+      .square = true },
     { "groups", FIELD_INT, offsetof(conv_transpose2d, groups), .least = 1, .fallback = 1 },
     { "no_bias", FIELD_BOOL, offsetof(conv_transpose2d, no_bias) },
     { 0 },

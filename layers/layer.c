@@ -2,65 +2,13 @@
 #include "layers/layer.h"
 #include "layers/run.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- options ---------------------------------------------------------------------------------- */
 
-static int refuse_value(const layer_type *type, const layer_field *field, double value)
-{
-    char range[64];
-    if (field->below != 0)
-        snprintf(range, sizeof range, "at least %g and below %g", field->least, field->below);
-    else snprintf(range, sizeof range, "at least %g", field->least);
-    return error_set("%s: %s is %g, expected %s", type->name, field->name, value, range);
-}
-
-static bool in_range(const layer_field *field, double value)
-{
-    return isfinite(value) && value >= field->least && (field->below == 0 || value < field->below);
-}
-
-static int settle_int(const layer_type *type, const layer_field *field, int *value)
-{
-    if (*value == 0) *value = (int)field->fallback;
-    return in_range(field, *value) ? 0 : refuse_value(type, field, *value);
-}
-
-static int settle_real(const layer_type *type, const layer_field *field, double *value)
-{
-    if (*value == 0) *value = field->fallback;
-    return in_range(field, *value) ? 0 : refuse_value(type, field, *value);
-}
-
-static int settle_choice(const layer_type *type, const layer_field *field, const int *value)
-{
-    int count = 0;
-    while (field->choices[count]) count++;
-    if (*value >= 0 && *value < count) return 0;
-    return error_set("%s: %s is choice %d, expected 0 (%s) to %d (%s)", type->name, field->name, *value,
-                     field->choices[0], count - 1, field->choices[count - 1]);
-}
-
-static int settle(const layer_type *type, const layer_field *field, void *options)
-{
-    void *at = (char *)options + field->offset;
-    switch (field->kind) {
-    case FIELD_INT: return settle_int(type, field, at);
-    case FIELD_PAIR: return settle_int(type, field, at) || settle_int(type, field, (int *)at + 1) ? -1 : 0;
-    case FIELD_REAL: return settle_real(type, field, at);
-    case FIELD_CHOICE: return settle_choice(type, field, at);
-    case FIELD_BOOL: return 0;
-    case FIELD_NAMED:
-        if (*(void **)at) return 0;
-        return error_set("%s: %s is missing", type->name, field->name);
-    }
-    return error_set("%s: field %s is of unknown kind %d", type->name, field->name, (int)field->kind);
-}
-
-static void *settled_options(const layer_type *type, const void *given)
+static void *resolved_options(const layer_type *type, const void *given)
 {
     void *options = calloc(1, type->options_size);
     if (!options) {
@@ -68,12 +16,9 @@ static void *settled_options(const layer_type *type, const void *given)
         return NULL;
     }
     if (given) memcpy(options, given, type->options_size);
-    for (const layer_field *f = type->fields; f && f->name; f++)
-        if (settle(type, f, options)) {
-            free(options);
-            return NULL;
-        }
-    return options;
+    if (st_options_resolve(type->name, type->fields, options) == 0) return options;
+    free(options);
+    return NULL;
 }
 
 /* ---- making and ending ------------------------------------------------------------------------- */
@@ -121,7 +66,7 @@ static layer *allocate(const layer_type *type, const void *options, int children
         return NULL;
     }
     l->type = type;
-    if (type->options_size && !(l->options = settled_options(type, options))) goto failed;
+    if (type->options_size && !(l->options = resolved_options(type, options))) goto failed;
     if (children > 0 && !(l->child = calloc((size_t)children, sizeof *child))) {
         error_set("%s: no memory", type->name);
         goto failed;
@@ -182,50 +127,11 @@ int layer_refuse(const layer *l, const char *format, ...)
     return error_set("%s: %s", l->type->name, text);
 }
 
-/* "name=value" of a field that differs from its default; an empty text where it does not. */
-static void field_text(const layer_field *f, const void *options, char *to, size_t size)
-{
-    const void *at = (const char *)options + f->offset;
-    const int *i = at;
-    to[0] = '\0';
-    switch (f->kind) {
-    case FIELD_INT:
-        if (*i != (int)f->fallback) snprintf(to, size, "%s=%d", f->name, *i);
-        break;
-    case FIELD_PAIR:
-        if (i[0] != (int)f->fallback || i[1] != (int)f->fallback)
-            snprintf(to, size, "%s=%dx%d", f->name, i[0], i[1]);
-        break;
-    case FIELD_REAL:
-        if (*(const double *)at != f->fallback) snprintf(to, size, "%s=%g", f->name, *(const double *)at);
-        break;
-    case FIELD_BOOL:
-        if (*(const bool *)at) snprintf(to, size, "%s", f->name);
-        break;
-    case FIELD_CHOICE:
-        if (*i != 0) snprintf(to, size, "%s=%s", f->name, f->choices[*i]);
-        break;
-    case FIELD_NAMED: snprintf(to, size, "%s=%s", f->name, **(const char *const *const *)at); break;
-    }
-}
-
 size_t layer_describe(const layer *l, char *to, size_t size)
 {
-    size_t used = 0;
-    const char *separator = "(";
-#define APPEND(...)                                                                                          \
-    used += (size_t)snprintf(used < size ? to + used : NULL, used < size ? size - used : 0, __VA_ARGS__)
-    APPEND("%s", l->type->name);
-    for (const layer_field *f = l->type->fields; f && f->name; f++) {
-        char text[128];
-        field_text(f, l->options, text, sizeof text);
-        if (!text[0]) continue;
-        APPEND("%s%s", separator, text);
-        separator = ", ";
-    }
-    if (separator[0] == ',') APPEND(")");
-#undef APPEND
-    return used;
+    char text[ERROR_SIZE];
+    bool plain = st_options_text(l->type->fields, l->options, text, sizeof text) == 0;
+    return (size_t)snprintf(to, size, plain ? "%s" : "%s(%s)", l->type->name, text);
 }
 
 static void visit_below(layer *l, const char *path, void (*visit)(layer *, const char *, void *),

@@ -39,6 +39,7 @@
 #ifndef STRIDE_LAYERS_LAYER_H
 #define STRIDE_LAYERS_LAYER_H
 
+#include "layers/options.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
@@ -54,27 +55,6 @@ enum {
 
 typedef struct layer layer;         /* below */
 typedef struct layer_run layer_run; /* the library's own */
-
-/* One field of an options struct. This table is the one source for validation, defaults, the summary,
- * messages, and the file format. */
-typedef enum layer_field_kind {
-    FIELD_INT,    /* int */
-    FIELD_PAIR,   /* int[2]: height, width */
-    FIELD_REAL,   /* double */
-    FIELD_BOOL,   /* bool */
-    FIELD_CHOICE, /* an enum that counts from 0, named by `choices` */
-    FIELD_NAMED   /* a pointer to a struct whose first member is its name, a const char * */
-} layer_field_kind;
-
-/* Its name, what it is and which values are accepted. */
-typedef struct layer_field {
-    const char *name;
-    layer_field_kind kind;
-    size_t offset;              /* offsetof(options, name) */
-    double fallback;            /* what 0 stands for: INT, PAIR and REAL */
-    double least, below;        /* accepted: least <= value < below; below 0: no upper bound */
-    const char *const *choices; /* CHOICE: names, ended by NULL */
-} layer_field;
 
 /* What layers of one kind have in common: see above. What is left out is NULL, 0 or false. */
 typedef struct layer_type {

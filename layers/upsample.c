@@ -62,7 +62,7 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 static const char *const modes[] = { "nearest", "bilinear", NULL };
 
 static const layer_field fields[] = {
-    { "scale", FIELD_PAIR, offsetof(upsample, scale), .least = 1 },
+    { "scale", FIELD_PAIR, offsetof(upsample, scale), .least = 1, .square = true },
     { "mode", FIELD_CHOICE, offsetof(upsample, mode), .choices = modes },
     { "align_corners", FIELD_BOOL, offsetof(upsample, align_corners) },
     { 0 },

@@ -25,9 +25,10 @@ int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], co
 
 /* The options that every pooling layer has, as the first rows of its table of fields. */
 #define WINDOW_POOL_FIELDS(type)                                                                             \
-    { "kernel", FIELD_PAIR, offsetof(type, kernel) }, { "stride", FIELD_PAIR, offsetof(type, stride) },      \
+    { "kernel", FIELD_PAIR, offsetof(type, kernel), .square = true },                                        \
+        { "stride", FIELD_PAIR, offsetof(type, stride), .square = true },                                    \
         { "padding", FIELD_PAIR, offsetof(type, padding) },                                                  \
-        { "dilation", FIELD_PAIR, offsetof(type, dilation), .least = 1, .fallback = 1 },                     \
+        { "dilation", FIELD_PAIR, offsetof(type, dilation), .least = 1, .fallback = 1, .square = true },     \
     {                                                                                                        \
         "ceil_mode", FIELD_BOOL, offsetof(type, ceil_mode)                                                   \
     }

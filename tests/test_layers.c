@@ -190,8 +190,8 @@ static conv2d roll_conv2d(dice *d, shape *x)
     bool point = chance(d, 15); /* 1x1, whose image is its own matrix */
     for (int axis = 0; axis < 2; axis++) {
         o.kernel[axis] = point ? 1 : (int)roll(d, 1, 4);
-        o.stride[axis] = point ? 1 : (int)roll(d, 0, o.kernel[axis] + 2);
-        o.dilation[axis] = (int)roll(d, 0, 3);
+        o.stride[axis] = point ? 1 : (int)roll(d, axis && o.stride[0] ? 1 : 0, o.kernel[axis] + 2);
+        o.dilation[axis] = (int)roll(d, axis && o.dilation[0] ? 1 : 0, 3);
         int reach = (o.dilation[axis] ? o.dilation[axis] : 1) * (o.kernel[axis] - 1) + 1;
         o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, reach);
         int least = reach - 2 * o.padding[axis];
@@ -346,12 +346,12 @@ static pool_geometry roll_pool(dice *d, bool powers_of_two, shape *x)
     pool_geometry g = { .ceil_mode = chance(d, 50) };
     *x = SHAPE(roll_batch(d), roll(d, 1, 4), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
-        bool global = chance(d, 10);
+        bool global = (axis == 0 || !g.kernel[0]) && chance(d, 10);                    /* { 3, 0 } is 3x3 */
         ptrdiff_t size = axis == 1 && chance(d, 30) ? roll(d, 10, 40) : roll(d, 1, 9); /* or many vectors */
         int kernel = global ? (int)size : powers_of_two ? 1 << roll(d, 0, 2) : (int)roll(d, 1, 5);
         g.kernel[axis] = global ? 0 : kernel;
-        g.stride[axis] = (int)roll(d, 0, kernel + 2);
-        g.dilation[axis] = global || chance(d, 60) ? 0 : (int)roll(d, 1, 3);
+        g.stride[axis] = (int)roll(d, axis && g.stride[0] ? 1 : 0, kernel + 2);
+        g.dilation[axis] = global || chance(d, 60) ? axis && g.dilation[0] : (int)roll(d, 1, 3);
         int reach = (g.dilation[axis] ? g.dilation[axis] : 1) * (kernel - 1) + 1;
         g.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, reach - 1);
         ptrdiff_t least = reach - 2 * g.padding[axis];

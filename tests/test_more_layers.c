@@ -50,7 +50,7 @@ static void options_out_of_range_are_refused(void **state)
     (void)state;
     assert_refused(layer_conv_transpose2d((conv_transpose2d){ .kernel = { 2, 2 } }),
                    "conv_transpose2d: out_channels is 0, expected at least 1");
-    assert_refused(layer_conv_transpose2d((conv_transpose2d){ .out_channels = 2, .kernel = { 2, 0 } }),
+    assert_refused(layer_conv_transpose2d((conv_transpose2d){ .out_channels = 2, .kernel = { 0, 2 } }),
                    "conv_transpose2d: kernel is 0, expected at least 1");
     assert_refused(layer_conv_transpose2d((conv_transpose2d){
                        .out_channels = 2, .kernel = { 2, 2 }, .output_padding = { 0, -1 } }),
@@ -70,7 +70,7 @@ static void options_out_of_range_are_refused(void **state)
     assert_refused(layer_log_softmax(8), "log_softmax: axis is 8, expected at least 1 and below 8");
     assert_refused(layer_pad2d((pad2d){ .width = { 0, -1 } }), "pad2d: width is -1, expected at least 0");
     assert_refused(layer_pad2d((pad2d){ .mode = (pad_mode)3 }),
-                   "pad2d: mode is choice 3, expected 0 (constant) to 2 (replicate)");
+                   "pad2d: mode is 3, expected 0 (constant), 1 (reflect), 2 (replicate)");
     assert_refused(layer_upsample((upsample){ .scale = { 2, 0 } }),
                    "upsample: scale is 0, expected at least 1");
     assert_refused(layer_upsample((upsample){ .scale = { 2, 2 }, .mode = (upsample_mode)2 }),
@@ -104,7 +104,7 @@ static void options_are_described_where_they_differ_from_defaults(void **state)
     static const char *const texts[] = {
         "conv_transpose2d(out_channels=3, kernel=2x3, stride=2x1, output_padding=1x0, no_bias)",
         "lppool(kernel=2x2, p=3)",
-        "adaptive_avgpool(output_size=7x1)",
+        "adaptive_avgpool(output_size=7x7)",
         "adaptive_avgpool",
         "batchnorm(momentum=0.25)",
         "layernorm(axes=1, epsilon=0.5)",

@@ -134,9 +134,9 @@ static void avgpool_case(dice *d)
 {
     avgpool o = { .ceil_mode = chance(d, 50), .count_exclude_pad = chance(d, 50) };
     for (int axis = 0; axis < 2; axis++) {
-        bool global = chance(d, 10);
+        bool global = (axis == 0 || !o.kernel[0]) && chance(d, 10); /* { 3, 0 } is 3x3 */
         o.kernel[axis] = global ? 0 : (int)roll(d, 1, 3);
-        o.stride[axis] = (int)roll(d, 0, 4);
+        o.stride[axis] = (int)roll(d, axis && o.stride[0] ? 1 : 0, 4);
         o.dilation[axis] = global ? 0 : (int)roll(d, 0, 2);
         o.padding[axis] = global ? 0 : (int)roll(d, 0, o.kernel[axis] - 1);
     }

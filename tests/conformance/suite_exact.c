@@ -105,8 +105,8 @@ static void conv2d_case(dice *d)
     bool point = chance(d, 10); /* 1x1, whose image is its own matrix */
     for (int axis = 0; axis < 2; axis++) {
         o.kernel[axis] = point ? 1 : (int)roll(d, 1, 4);
-        o.stride[axis] = point ? 1 : (int)roll(d, 0, o.kernel[axis] + 2);
-        o.dilation[axis] = (int)roll(d, 0, 3);
+        o.stride[axis] = point ? 1 : (int)roll(d, axis && o.stride[0] ? 1 : 0, o.kernel[axis] + 2);
+        o.dilation[axis] = (int)roll(d, axis && o.dilation[0] ? 1 : 0, 3);
         int reach = (o.dilation[axis] ? o.dilation[axis] : 1) * (o.kernel[axis] - 1) + 1;
         o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, reach);
         int least = reach - 2 * o.padding[axis];
@@ -125,8 +125,8 @@ static void conv_transpose2d_case(dice *d)
     shape s = SHAPE(roll_batch(d), groups * roll(d, 1, 3), roll(d, 1, 5), roll(d, 1, 5));
     for (int axis = 0; axis < 2; axis++) {
         o.kernel[axis] = (int)roll(d, 1, 4);
-        o.stride[axis] = (int)roll(d, 0, 4);
-        o.dilation[axis] = (int)roll(d, 0, 3);
+        o.stride[axis] = (int)roll(d, axis && o.stride[0] ? 1 : 0, 4);
+        o.dilation[axis] = (int)roll(d, axis && o.dilation[0] ? 1 : 0, 3);
         int stride = o.stride[axis] ? o.stride[axis] : 1, dilation = o.dilation[axis] ? o.dilation[axis] : 1;
         o.output_padding[axis] =
             chance(d, 50) ? 0 : (int)roll(d, 0, (stride > dilation ? stride : dilation) - 1);
@@ -157,12 +157,12 @@ static avgpool roll_pool(dice *d, shape *s)
     avgpool g = { .ceil_mode = chance(d, 50), .count_exclude_pad = chance(d, 50) };
     *s = SHAPE(roll_batch(d), roll(d, 1, 4), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
-        bool global = chance(d, 10);
+        bool global = (axis == 0 || !g.kernel[0]) && chance(d, 10); /* { 3, 0 } is 3x3 */
         ptrdiff_t size = roll(d, 1, global ? 5 : 9);
         int kernel = global ? (int)size : (int)roll(d, 1, 5);
         g.kernel[axis] = global ? 0 : kernel;
-        g.stride[axis] = (int)roll(d, 0, kernel + 2);
-        g.dilation[axis] = global || chance(d, 60) ? 0 : (int)roll(d, 1, 3);
+        g.stride[axis] = (int)roll(d, axis && g.stride[0] ? 1 : 0, kernel + 2);
+        g.dilation[axis] = global || chance(d, 60) ? axis && g.dilation[0] : (int)roll(d, 1, 3);
         int reach = (g.dilation[axis] ? g.dilation[axis] : 1) * (kernel - 1) + 1;
         g.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, reach - 1);
         ptrdiff_t least = reach - 2 * g.padding[axis];
