@@ -80,7 +80,7 @@ static void options_out_of_range_are_refused_with_layer_field_value_and_expectat
                    "conv2d: out_channels is 0, expected at least 1");
     assert_refused(layer_conv2d((conv2d){ -4, { 3, 3 } }), "conv2d: out_channels is -4, expected at least 1");
     assert_refused(layer_conv2d((conv2d){ .out_channels = 4 }), "conv2d: kernel is 0, expected at least 1");
-    assert_refused(layer_conv2d((conv2d){ 4, { 3, 0 } }), "conv2d: kernel is 0, expected at least 1");
+    assert_refused(layer_conv2d((conv2d){ 4, { 0, 3 } }), "conv2d: kernel is 0, expected at least 1");
     assert_refused(layer_conv2d((conv2d){ 4, { -1, 3 } }), "conv2d: kernel is -1, expected at least 1");
     assert_refused(layer_conv2d(CONV(.stride = { 1, -2 })), "conv2d: stride is -2, expected at least 1");
     assert_refused(layer_conv2d(CONV(.padding = { -1, 0 })), "conv2d: padding is -1, expected at least 0");
@@ -96,7 +96,7 @@ static void options_out_of_range_are_refused_with_layer_field_value_and_expectat
     assert_refused(layer_maxpool((maxpool){ .dilation = { 1, -3 } }),
                    "maxpool: dilation is -3, expected at least 1");
     assert_refused(layer_maxpool((maxpool){ .pad_value = (pad_value)3 }),
-                   "maxpool: pad_value is choice 3, expected 0 (default) to 2 (lowest)");
+                   "maxpool: pad_value is 3, expected 0 (default), 1 (zero), 2 (lowest)");
     assert_refused(layer_avgpool((avgpool){ .kernel = { 2, -2 } }),
                    "avgpool: kernel is -2, expected at least 0");
     assert_refused(layer_avgpool((avgpool){ .stride = { -1, 1 } }),
@@ -109,7 +109,7 @@ static void options_out_of_range_are_refused_with_layer_field_value_and_expectat
     assert_refused(layer_pool((pool){ &mean_function, .stride = { -1, 1 } }),
                    "pool: stride is -1, expected at least 0");
     assert_refused(layer_pool((pool){ &mean_function, .pad_value = (pad_value)-1 }),
-                   "pool: pad_value is choice -1, expected 0 (default) to 2 (lowest)");
+                   "pool: pad_value is -1, expected 0 (default), 1 (zero), 2 (lowest)");
 
     assert_refused(layer_dense((dense){ 0 }), "dense: out_features is 0, expected at least 1");
     assert_refused(layer_dense((dense){ .out_features = -7 }),

@@ -71,10 +71,10 @@ static void options_out_of_range_are_refused(void **state)
     assert_refused(layer_pad2d((pad2d){ .width = { 0, -1 } }), "pad2d: width is -1, expected at least 0");
     assert_refused(layer_pad2d((pad2d){ .mode = (pad_mode)3 }),
                    "pad2d: mode is 3, expected 0 (constant), 1 (reflect), 2 (replicate)");
-    assert_refused(layer_upsample((upsample){ .scale = { 2, 0 } }),
+    assert_refused(layer_upsample((upsample){ .scale = { 0, 2 } }),
                    "upsample: scale is 0, expected at least 1");
     assert_refused(layer_upsample((upsample){ .scale = { 2, 2 }, .mode = (upsample_mode)2 }),
-                   "upsample: mode is choice 2, expected 0 (nearest) to 1 (bilinear)");
+                   "upsample: mode is 2, expected 0 (nearest), 1 (bilinear)");
     assert_refused(layer_channel_dropout(1), "channel_dropout: p is 1, expected at least 0 and below 1");
     assert_refused(layer_channel_dropout(-0.5),
                    "channel_dropout: p is -0.5, expected at least 0 and below 1");
