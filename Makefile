@@ -736,10 +736,10 @@ docs: ## make pages of the headers, the README and the tutorial in build/docs/ht
 # ---- installing ----------------------------------------------------------------------------------
 
 # The public headers; every other header is private.
-HEADERS = $(addprefix tensor/,error.h random.h real.h team.h tensor.h) $(addprefix layers/,layer.h layers.h options.h window.h) \
+HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h) $(addprefix layers/,layer.h layers.h options.h window.h) \
           $(addprefix nn/,data.h gradcheck.h loss.h net.h optim.h schedule.h stride.h train.h) \
           $(addprefix nn/data/,augment.h classes.h csv.h digits.h normalize.h npy.h) \
-          nn/files/save.h nn/onnx/onnx.h nn/watch/watch.h
+          nn/files/save.h nn/onnx/onnx.h nn/ranks/team.h nn/watch/watch.h
 
 # What an archive needs besides: LIBS, by packages as far as its user's pkg-config knows them.
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)

@@ -1,7 +1,6 @@
 /* batchnorm.c: each channel normalised over the batch: Ioffe and Szegedy 2015. */
 #include "layers/lanes.h"
 #include "layers/layers.h"
-#include "layers/micro.h"
 #include "layers/norm.h"
 #include "layers/types.h"
 
@@ -64,76 +63,18 @@ static tensor contiguous(tensor x, tensor copy)
     return copy;
 }
 
-/* ---- micro-batches: what each has is gathered, and put together in their order ------------------------------- */
-
-static ptrdiff_t gathers(const layer *l)
+/* The sums that gradient takes of a channel, and backward needs, too. */
+static norm_sums *sums_of(const layer *l, ptrdiff_t c)
 {
-    return l->x.n[1] * (ptrdiff_t)(sizeof(norm_moments) / sizeof(double));
+    return (norm_sums *)(void *)tensor_data(l->memory[SUMS]) + c;
 }
 
-/* Of a channel of a micro-batch, in the forward pass. */
-static norm_moments *moments_of(const layer *l, int s, ptrdiff_t c)
-{
-    return (norm_moments *)(void *)layer_gathered(l) + s * l->x.n[1] + c;
-}
+/* ---- moments, computed by the forward pass ------------------------------------------------------------------- */
 
-/* On the way back. Where nothing is cut: the sums that gradient takes and backward needs, too. */
-static norm_sums *sums_of(const layer *l, int s, ptrdiff_t c)
+static double count_of(norm_set set)
 {
-    void *at = layer_micro(l) ? (void *)layer_gathered(l) : (void *)tensor_data(l->memory[SUMS]);
-    return (norm_sums *)at + s * l->x.n[1] + c;
+    return (double)(set.rows * set.length);
 }
-
-/* The elements of the k-th at hand, of a channel whose elements of all are `set`, and where its images begin. */
-static norm_set micro_set(const layer *l, norm_set set, int k, ptrdiff_t *first)
-{
-    *first = layer_micro_images(l, set.rows, k, &set.rows);
-    return set;
-}
-
-static double count_of(const layer *l, norm_set set)
-{
-    const micro *m = layer_micro(l);
-    return (double)((m ? m->batch : set.rows) * set.length);
-}
-
-static void measure_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
-{
-    for (int k = 0; k < layer_micro_here(p->l); k++) {
-        ptrdiff_t first;
-        norm_set part = micro_set(p->l, set, k, &first);
-        *moments_of(p->l, layer_micro(p->l)->first + k, c) = norm_measure(part, x + first * set.stride);
-    }
-}
-
-/* Of all: Chan, Golub and LeVeque 1979. Weights are the parts' images. */
-static norm_moments all_moments(const layer *l, ptrdiff_t c)
-{
-    const micro *m = layer_micro(l);
-    norm_moments all = { 0 };
-    double images = 0;
-    for (int s = 0; s < m->count; s++) {
-        norm_moments part = *moments_of(l, s, c);
-        double more = (double)(micro_start(m, s + 1) - micro_start(m, s)), away = part.mean - all.mean;
-        double share = more / (images += more);
-        all.mean += away * share;
-        all.variance += (part.variance - all.variance + away * away * (1 - share)) * share;
-    }
-    return all;
-}
-
-static norm_sums all_sums(const layer *l, ptrdiff_t c)
-{
-    const micro *m = layer_micro(l);
-    norm_sums all = *sums_of(l, 0, c);
-    for (int s = 1; m && s < m->count; s++) {
-        all.g += sums_of(l, s, c)->g;
-        all.product += sums_of(l, s, c)->product;
-    }
-    return all;
-}
-
-/* ---- moments, settled by the forward pass ------------------------------------------------------------------- */
 
 /* Training normalises with the batch's own moments and lets the running ones follow (the unbiased
  * variance, as PyTorch does); inference normalises with the running ones. */
@@ -143,8 +84,8 @@ static void settle(const layer *l, norm_set set, ptrdiff_t c, const real *x)
     real *mean = tensor_data(l->state[RUNNING_MEAN]) + c, *variance = tensor_data(l->state[RUNNING_VAR]) + c;
     norm_moments m = { (double)*mean, (double)*variance };
     if (layer_training(l)) {
-        double count = count_of(l, set), unbiased = count > 1 ? count / (count - 1) : 1;
-        m = layer_micro(l) ? all_moments(l, c) : norm_measure(set, x);
+        double count = count_of(set), unbiased = count > 1 ? count / (count - 1) : 1;
+        m = norm_measure(set, x);
         if (isfinite(m.mean) && isfinite(m.variance)) { /* a batch that went wrong leaves no trace */
             *mean = (real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
             *variance = (real)((1 - o->momentum) * (double)*variance + o->momentum * m.variance * unbiased);
@@ -170,7 +111,7 @@ static numbers of_channel(const layer *l, ptrdiff_t c)
 /* Whether gradient leaves its work to backward, which goes through a channel while it is in cache. */
 static bool together(const layer *l, tensor x)
 {
-    return l->paired && tensor_is_contiguous(x) && !layer_micro(l);
+    return l->paired && tensor_is_contiguous(x);
 }
 
 /* ---- passes ------------------------------------------------------------------------------------------------- */
@@ -185,27 +126,16 @@ static void forward_channel(const pass *p, ptrdiff_t c, norm_set set, const real
 static void take_sums(const layer *l, ptrdiff_t c, norm_set set, const real *dy, const real *x,
                       ptrdiff_t stride_x)
 {
-    const micro *m = layer_micro(l);
-    double mean = of_channel(l, c).mean;
-    for (int k = 0; k < layer_micro_here(l); k++) {
-        ptrdiff_t first;
-        norm_set part = micro_set(l, set, k, &first);
-        *sums_of(l, m ? m->first + k : 0, c) =
-            norm_sum(part, dy + first * set.stride + c * set.length, x + first * stride_x, stride_x, mean);
-    }
+    *sums_of(l, c) = norm_sum(set, dy + c * set.length, x, stride_x, of_channel(l, c).mean);
 }
 
 static void add_gradient(const layer *l, ptrdiff_t c, norm_set set, const real *dy, const real *x,
                          ptrdiff_t stride_x)
 {
-    const micro *m = layer_micro(l);
-    double deviation = of_channel(l, c).deviation;
     take_sums(l, c, set, dy, x, stride_x);
-    for (int k = 0; k < layer_micro_here(l); k++) {
-        norm_sums sums = *sums_of(l, m ? m->first + k : 0, c);
-        tensor_data(layer_micro_gradient(l, WEIGHT, k))[c] += (real)(sums.product / deviation);
-        tensor_data(layer_micro_gradient(l, BIAS, k))[c] += (real)sums.g;
-    }
+    norm_sums sums = *sums_of(l, c);
+    tensor_data(l->grad[WEIGHT])[c] += (real)(sums.product / of_channel(l, c).deviation);
+    tensor_data(l->grad[BIAS])[c] += (real)sums.g;
 }
 
 static void backward_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
@@ -214,11 +144,11 @@ static void backward_channel(const pass *p, ptrdiff_t c, norm_set set, const rea
     const real *dy = p->dy + c * set.length;
     real *dx = p->to + c * set.length;
     if (layer_training(p->l)) {
-        if (!p->l->graded && !layer_micro(p->l)) take_sums(p->l, c, set, p->dy, x, set.stride);
-        norm_sums sums = all_sums(p->l, c);
+        if (!p->l->graded) take_sums(p->l, c, set, p->dy, x, set.stride);
+        norm_sums sums = *sums_of(p->l, c);
         sums.g *= n.weight;
         sums.product *= n.weight;
-        norm_adjoint(set, dx, dy, n.weight, x, n.mean, n.deviation, sums, count_of(p->l, set));
+        norm_adjoint(set, dx, dy, n.weight, x, n.mean, n.deviation, sums, count_of(set));
     } else norm_apply(set, dx, dy, 0, n.weight / n.deviation, 0); /* the moments are constants */
 }
 
@@ -233,33 +163,16 @@ static void both_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x
     backward_channel(p, c, set, x);
 }
 
-static void sum_channel(const pass *p, ptrdiff_t c, norm_set set, const real *x)
-{
-    take_sums(p->l, c, set, p->dy, x, set.stride);
-}
-
-/* What each channel has of the micro-batches at hand becomes everyone's. */
-static void gather(pass p, void (*channel)(const pass *p, ptrdiff_t c, norm_set set, const real *x))
-{
-    p.channel = channel;
-    if (channel) each_channel(p);
-    layer_gather(p.l);
-}
-
 static void forward(layer *l, tensor x, tensor y)
 {
-    pass p = { l, contiguous(x, y), tensor_data(y), NULL, forward_channel };
-    if (layer_micro(l)) gather(p, measure_channel);
-    each_channel(p);
+    each_channel((pass){ l, contiguous(x, y), tensor_data(y), NULL, forward_channel });
 }
 
 static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)y;
-    pass p = { l, contiguous(x, dx), tensor_data(dx), tensor_data(dy),
-               together(l, x) ? both_channel : backward_channel };
-    if (layer_micro(l)) gather(p, l->graded ? NULL : sum_channel);
-    each_channel(p);
+    each_channel((pass){ l, contiguous(x, dx), tensor_data(dx), tensor_data(dy),
+                         together(l, x) ? both_channel : backward_channel });
 }
 
 static void gradient(layer *l, tensor x, tensor y, tensor dy)
@@ -295,7 +208,6 @@ const layer_type layer_type_batchnorm = {
     .forward = forward,
     .backward = backward,
     .gradient = gradient,
-    .gathers = gathers,
 };
 
 layer *layer_batchnorm(batchnorm options)

@@ -29,9 +29,6 @@
  * writes it must be LAYER_WHOLE. A hook is handed a view of the layer, made for the call: what it writes to *l
  * itself is lost.
  *
- * In training a batch may be cut into micro-batches (nn/train.h), some of which are other processes': then the
- * images at hand are of one of them, and so is what a type that sees the whole batch sees; l->first counts on.
- *
  * A type that holds layers (sequence.c, residual.c) sees the whole batch. Its plan calls layer_plan for each
  * child and, for what it wants kept until the backward pass, sets child->output = (tensor){ .shape = y of the
  * child }; its hooks call layer_forward and layer_backward on the children, with outputs narrowed to the images
@@ -76,7 +73,6 @@ typedef struct layer_type {
         const layer *l); /* whether each y is the greatest of some x, or 0: what rises may as well come
                                         after it; NULL: no */
     bool ignores_y;      /* backward and gradient do not look at y: what comes after may overwrite it */
-    ptrdiff_t (*gathers)(const layer *l); /* the library's own (micro.h); NULL: nothing */
 } layer_type;
 
 /* How a parameter begins: uniform in ±uniform, or else normal with that deviation about the constant, or else

@@ -54,7 +54,6 @@ int layer_memory(layer *l, shape s)
          of_batch = layer_is_whole(l) && s.rank > 0 && s.n[0] == 1;
     if (!by_image && !of_batch)
         return layer_refuse(l, "asks for memory %s, expected [%td, ...]", shape_text(s).text, l->x.n[0]);
-    if (!by_image && !l->type->gathers && l->run && l->run->micro.count > 1) s.n[0] = l->run->micro.here;
     return ask(l, l->memory, &l->memories, s, "memory");
 }
 
@@ -173,7 +172,7 @@ static ptrdiff_t most_chunks(const layer *l, ptrdiff_t n)
 /* By the planned batch, so that a smaller one finds the memory. */
 bool layer_sums_apart(const layer *l, ptrdiff_t parameters)
 {
-    return parameters <= PARTIAL_GRADIENTS / most_chunks(l, layer_planned_images(l, l->x.n[0]));
+    return parameters <= PARTIAL_GRADIENTS / most_chunks(l, l->x.n[0]);
 }
 
 int layer_chain(layer *const child[], int count)
@@ -351,8 +350,6 @@ static void free_run(layer_run *run)
 {
     free_batch_memory(run);
     free_parameters(run);
-    tensor_free(run->apart);
-    free(run->gathered);
     free(run);
 }
 

@@ -12,24 +12,20 @@ static tensor images(tensor x, ptrdiff_t first, ptrdiff_t count)
     return tensor_is_null(x) ? x : tensor_narrow(x, 0, first, count);
 }
 
-/* The layer as a hook sees it that is given some images only, of that micro-batch of those at hand: their memory, a
- * thread's scratch. */
-static layer layer_view(const layer *l, ptrdiff_t first, ptrdiff_t count, int number, int thread)
+/* The layer as a hook sees it that is given some images only: their memory, a thread's scratch. */
+static layer layer_view(const layer *l, ptrdiff_t first, ptrdiff_t count, int thread)
 {
     layer part = *l;
-    const layer_run *run = l->run;
-    const micro *m = layer_micro(l);
-    part.first = l->first + first + (m ? micro_start(m, m->first) : 0);
+    part.first = l->first + first;
     for (int i = 0; i < l->memories; i++)
-        part.memory[i] = l->memory[i].shape.n[0] == l->x.n[0] ? images(l->memory[i], first, count)
-                                                              : images(l->memory[i], number, 1);
+        if (l->memory[i].shape.n[0] == l->x.n[0]) part.memory[i] = images(l->memory[i], first, count);
     if (l->children > 0) return part;
-    ptrdiff_t block = run->block * thread;
+    ptrdiff_t block = l->run->block * thread;
     for (int i = 0; i < l->scratches; i++) part.scratch[i].offset += block;
     return part;
 }
 
-/* The layer's gradients, summed elsewhere: in a part of run->partial, or of run->apart. */
+/* The layer's gradients, summed in a part of run->partial. */
 static void redirect_gradient(layer *part, tensor flat, ptrdiff_t at)
 {
     for (int i = 0; i < part->params; i++) {
@@ -47,29 +43,15 @@ struct pass {
     const layer_link *link;
     int links;
     void (*run)(const pass *p, ptrdiff_t k, int thread); /* chunk k */
-    int number;                                          /* of the micro-batch, of those at hand */
-    ptrdiff_t first, images, size, chunks;               /* of its images; of a chunk */
+    ptrdiff_t images, size, chunks;                      /* of the batch; of a chunk */
     tensor dy, dx;
     bool gradient, backward; /* which hooks of the backward pass */
     ptrdiff_t together;      /* parameters whose gradients each chunk sums apart; 0: none */
-    tensor gradients;        /* flat, of the tree, or of its micro-batch */
 };
 
-/* Micro-batches are gone through one after another, but by what holds layers, or gathers. */
-static int passes(const layer *l)
+static pass pass_of(const layer_link link[], int links, void (*run)(const pass *p, ptrdiff_t k, int thread))
 {
-    return l->children > 0 || l->type->gathers ? 1 : layer_micro_here(l);
-}
-
-static pass pass_of(const layer_link link[], int links, int number,
-                    void (*run)(const pass *p, ptrdiff_t k, int thread))
-{
-    const layer_run *shared = link[0].l->run;
-    pass p = { .link = link, .links = links, .run = run, .number = number };
-    p.images = link[0].x.shape.n[0];
-    if (passes(link[0].l) > 1) p.first = layer_micro_images(link[0].l, p.images, number, &p.images);
-    p.gradients = shared->gradients;
-    if (!tensor_is_null(shared->apart)) p.gradients = tensor_select(shared->apart, 0, number);
+    pass p = { .link = link, .links = links, .run = run, .images = link[0].x.shape.n[0] };
     p.size = layer_chunk(link[0].l, p.images);
     p.chunks = (p.images + p.size - 1) / p.size;
     return p;
@@ -78,7 +60,7 @@ static pass pass_of(const layer_link link[], int links, int number,
 static tensor chunk(const pass *p, tensor x, ptrdiff_t k)
 {
     ptrdiff_t first = k * p->size;
-    return images(x, p->first + first, p->images - first < p->size ? p->images - first : p->size);
+    return images(x, first, p->images - first < p->size ? p->images - first : p->size);
 }
 
 static bool same_place(tensor a, tensor b)
@@ -102,7 +84,7 @@ static void forward_chunk(const pass *p, ptrdiff_t k, int thread)
 {
     for (int i = 0; i < p->links; i++) {
         tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
-        layer part = layer_view(p->link[i].l, p->first + k * p->size, x.shape.n[0], p->number, thread);
+        layer part = layer_view(p->link[i].l, k * p->size, x.shape.n[0], thread);
         part.type->forward(&part, x, y);
     }
 }
@@ -123,13 +105,11 @@ static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
     if (left > 0) tensor_fill(partial = tensor_narrow(run->partial, 0, k * left, left), 0);
     for (int i = p->links - 1, which = 0; i >= 0; i--) {
         tensor x = chunk(p, p->link[i].x, k), y = chunk(p, p->link[i].y, k), dx = chunk(p, p->dx, k);
-        layer part = layer_view(p->link[i].l, p->first + k * p->size, x.shape.n[0], p->number, thread);
+        layer part = layer_view(p->link[i].l, k * p->size, x.shape.n[0], thread);
         bool own_dy = i + 1 < p->links;
         if (i > 0 && own_dy && part.type->in_place) dx = tensor_reshape(dy, x.shape);
         else if (i > 0) dx = turn(p, i, x, which = !which, thread);
         if (left > 0) redirect_gradient(&part, partial, left -= layer_own_parameters(&part));
-        else if (part.params > 0 && !tensor_is_null(run->apart))
-            redirect_gradient(&part, p->gradients, part.grad[0].offset);
         bool back = p->backward && (!tensor_is_null(dx) || part.children > 0);
         part.graded = p->gradient && part.type->gradient && part.params > 0;
         part.paired = part.graded && back;
@@ -208,10 +188,8 @@ static bool runnable(const layer *l, const char *what, tensor x, tensor y)
 
 void layer_forward_chain(const layer_link link[], int count)
 {
-    for (int k = 0; k < passes(link[0].l); k++) {
-        pass p = pass_of(link, count, k, forward_chunk);
-        run_chunks(&p, false);
-    }
+    pass p = pass_of(link, count, forward_chunk);
+    run_chunks(&p, false);
 }
 
 void layer_forward(layer *l, tensor x, tensor y)
@@ -255,15 +233,15 @@ static void add_partial(const pass *p)
     ptrdiff_t all = p->chunks * p->together;
     int first = 0;
     while (p->link[first].l->params == 0) first++;
-    addition a = { tensor_narrow(p->gradients, 0, p->link[first].l->grad[0].offset, p->together),
+    addition a = { tensor_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->together),
                    tensor_reshape(tensor_narrow(run->partial, 0, 0, all), SHAPE(p->chunks, p->together)) };
     parallel_for((double)all < run->grain ? 1 : run->threads, (p->together + PIECE - 1) / PIECE, add_piece,
                  &a);
 }
 
-static void backward_pass(const layer_link link[], int count, int number, tensor dy, tensor dx)
+void layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx)
 {
-    pass p = pass_of(link, count, number, backward_chunk);
+    pass p = pass_of(link, count, backward_chunk);
     p.dy = dy, p.dx = dx;
     p.backward = true;
     ptrdiff_t own = 0;
@@ -283,11 +261,6 @@ static void backward_pass(const layer_link link[], int count, int number, tensor
         p.backward = true, p.gradient = false;
         if (!tensor_is_null(dx)) run_chunks(&p, false);
     }
-}
-
-void layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx)
-{
-    for (int k = 0; k < passes(link[0].l); k++) backward_pass(link, count, k, dy, dx);
 }
 
 void layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)

@@ -2,7 +2,7 @@
 #ifndef STRIDE_LAYERS_RUN_H
 #define STRIDE_LAYERS_RUN_H
 
-#include "layers/micro.h"
+#include "layers/layer.h"
 
 struct layer_run {
     layer_run *next;   /* while a tree is built: other runs whose layers it takes over */
@@ -13,16 +13,13 @@ struct layer_run {
     int threads;
     double grain; /* work that is too little to be shared among them: see layer_work */
     tensor parameters, gradients, states; /* flat; kept when the batch size changes */
-    bool borrows;     /* parameters and states are another tree's, and there are no gradients */
-    tensor memory;    /* flat: every layer's memory and outputs, one after another */
-    bool forgets;     /* no backward pass follows */
-    ptrdiff_t block;  /* of scratch that each thread has of its own: */
-    ptrdiff_t turn;   /* two turns of a chain at its end, each of so many elements */
-    tensor scratch;   /* [threads, block] */
-    tensor partial;   /* flat: chunks' gradients before they are added in order */
-    micro micro;      /* what batches are cut into, */
-    tensor apart;     /* [micro-batches at hand, parameters]: their gradients; null: there is one at hand */
-    double *gathered; /* of every micro-batch */
+    bool borrows;    /* parameters and states are another tree's, and there are no gradients */
+    tensor memory;   /* flat: every layer's memory and outputs, one after another */
+    bool forgets;    /* no backward pass follows */
+    ptrdiff_t block; /* of scratch that each thread has of its own: */
+    ptrdiff_t turn;  /* two turns of a chain at its end, each of so many elements */
+    tensor scratch;  /* [threads, block] */
+    tensor partial;  /* flat: chunks' gradients before they are added in order */
 };
 
 void layer_run_free(layer *l); /* where l is the root that owns it */

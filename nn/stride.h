@@ -21,7 +21,7 @@
 #include "tensor/error.h"
 #include "nn/data/npy.h"
 #include "tensor/random.h"
-#include "tensor/team.h"
+#include "nn/ranks/team.h"
 #include "tensor/tensor.h"
 
 /* The version of these headers, MAJOR.MINOR.PATCH. While MAJOR is 0 another MINOR may break programs, and later only

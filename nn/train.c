@@ -31,10 +31,13 @@ typedef struct run {
     net *n;
     const data *d;
     train o;
-    micro m; /* what a batch is cut into, and the part of this rank */
+    int rank, ranks;   /* 0 of 1 alone */
+    int here;          /* micro-batches of this rank */
+    ptrdiff_t largest; /* images of a micro-batch */
     reduction reduction;
-    tensor x, target, dy;     /* a batch, as far as it is at hand */
-    tally *tally;             /* of each micro-batch, or of each rank */
+    tensor x, target, dy; /* a micro-batch */
+    tally *tally;         /* of each micro-batch: see slot */
+    tensor new_states; /* [micro-batches, states], in the order of tally; null: the net's are the batch's */
     tensor best, best_states; /* parameters and states of the best epoch, where they are to be restored */
     tensor states;            /* of the net before a step; null: it has none */
     uint64_t net_step;        /* and its step then */
@@ -236,12 +239,34 @@ static void take_back(run *r)
     r->n->step = r->net_step;
 }
 
-/* Before anything has been changed by it: says where the step went wrong, on the way to the gradients, which is taken
- * again, or in what the optimizer would have made of them. */
-static int explain(run *r, tensor x, tensor target, const char *what, const overflow *bad)
+static ptrdiff_t micro_start(const run *r, ptrdiff_t images, int s)
 {
-    anomaly a = bad ? anomaly_of_step(r->n, r->o.optim, *bad) : anomaly_find(r->n, x, target, r->o.loss);
+    return images * s / r->o.micro_batches;
+}
+
+/* Fetches micro-batch s of the batch of `images` images from `first` on. */
+static int fetch(run *r, ptrdiff_t first, ptrdiff_t images, int s, tensor *x, tensor *target)
+{
+    ptrdiff_t begin = micro_start(r, images, s), count = micro_start(r, images, s + 1) - begin;
+    *x = rows(r->x, count), *target = rows(r->target, count);
+    if (data_batch(r->d, r->order + first + begin, 0, count, *x, *target)) return -1;
+    return check_classes(&r->o.loss, r->n, r->d, r->order, first + begin, *target);
+}
+
+/* Takes the step again, micro-batch by micro-batch up to the first that goes wrong, and says where; or names what the
+ * optimizer would have overflown. */
+static int explain(run *r, ptrdiff_t first, ptrdiff_t images, const char *what, const overflow *bad)
+{
+    anomaly a = bad ? anomaly_of_step(r->n, r->o.optim, *bad) : (anomaly){ 0 };
+    tensor x, target;
+    for (int s = 0; s < r->o.micro_batches; s++) {
+        r->n->step = r->net_step + (uint64_t)s;
+        if (fetch(r, first, images, s, &x, &target) || bad) break;
+        a = anomaly_find(r->n, x, target, r->o.loss);
+        if (a.found || error_text()) break;
+    }
     bool saved = !error_text() && r->o.anomaly && anomaly_save(r->n, r->o.anomaly, x, target) == 0;
+    r->n->step = r->net_step;
     if (error_text())
         return error_within("train: %s at step %ld: %s%s", what, r->report.step + 1, a.found ? a.text : "",
                             a.found ? "; " : "");
@@ -251,27 +276,11 @@ static int explain(run *r, tensor x, tensor target, const char *what, const over
         r->report.lr, saved ? "; the batch is in " : "", saved ? r->o.anomaly : "");
 }
 
-/* The whole batch, of which a rank has a part only. */
-static int explain_whole(run *r, ptrdiff_t first, ptrdiff_t count, const char *what, const overflow *bad)
-{
-    tensor x = tensor_new(shape_with_batch(r->d->x, count)),
-           target = tensor_new(shape_with_batch(r->d->y, count));
-    if (!tensor_is_null(x) && !tensor_is_null(target) &&
-        net_build(r->n, largest(count, r->n->batch), r->o.seed) == 0 &&
-        data_batch(r->d, r->order + first, 0, count, x, target) == 0)
-        explain(r, x, target, what, bad);
-    tensor_free(x);
-    tensor_free(target);
-    return -1;
-}
-
 static int go_wrong(run *r, ptrdiff_t first, ptrdiff_t count, const char *what, const overflow *bad)
 {
     take_back(r);
-    layer_uncut(r->n->root);
-    if (!r->o.team) return explain(r, rows(r->x, count), rows(r->target, count), what, bad);
-    if (leads(r)) explain_whole(r, first, count, what, bad);
-    return team_agree(r->o.team);
+    if (leads(r)) explain(r, first, count, what, bad);
+    return r->o.team ? team_agree(r->o.team) : -1;
 }
 
 static int find_wrong(run *r, ptrdiff_t first, ptrdiff_t count, const char *format, double value)
@@ -300,55 +309,79 @@ static int follow_gradients(run *r, ptrdiff_t first, ptrdiff_t count, double gre
     return status ? alone(r) : 0;
 }
 
-/* Sums over a batch of what the net says of it; dy becomes the derivative of the batch's mean loss. */
-static tally add_up(run *r, tensor y, tensor target, tensor dy)
+/* Ranks take micro-batches in turn; a rank's own follow each other in tables that are all-gathered. */
+static int slot(const run *r, int s)
 {
-    const micro *m = &r->m;
-    tally all = { .failed = error_text() != NULL };
-    for (int k = 0; k < m->here; k++) {
-        ptrdiff_t count, first = micro_images(m, k, &count);
-        tally *part = &r->tally[m->first + k];
-        *part = (tally){ .failed = error_text() != NULL };
-        if (error_text()) continue;
-        tensor out = tensor_narrow(y, 0, first, count), wanted = tensor_narrow(target, 0, first, count),
-               slope = tensor_narrow(dy, 0, first, count);
-        part->loss = loss_value(r->o.loss, out, wanted, slope) * (double)count;
-        if (m->count > 1) tensor_scale(slope, (real)((double)count / (double)m->batch));
-        part->failed = error_text() != NULL;
-        if (!error_text() && counts_hits(&r->o.loss, r->n, r->d))
-            part->hits = count_hits(out, wanted, r->picked);
+    return s % r->ranks * r->here + s / r->ranks;
+}
+
+/* Forward, loss and backward of a micro-batch; its gradient is added to those before it. */
+static void run_micro_batch(run *r, ptrdiff_t first, ptrdiff_t images, int s)
+{
+    tensor x, target;
+    tally *t = &r->tally[slot(r, s)];
+    *t = (tally){ 0 };
+    r->n->step = r->net_step + (uint64_t)s;
+    if (r->n->batch < r->largest)
+        error_set("train: the net was built for %td images meanwhile, a step needs %td", r->n->batch,
+                  r->largest);
+    else if (fetch(r, first, images, s, &x, &target) == 0) {
+        ptrdiff_t count = x.shape.n[0];
+        tensor dy = rows(r->dy, count);
+        if (s >= r->ranks && !tensor_is_null(r->states)) tensor_copy(net_states(r->n), r->states);
+        net_zero_gradients(r->n);
+        tensor y = net_forward(r->n, x, NET_TRAIN);
+        if (!error_text()) t->loss = loss_value(r->o.loss, y, target, dy) * (double)count;
+        if (!error_text() && counts_hits(&r->o.loss, r->n, r->d)) t->hits = count_hits(y, target, r->picked);
+        if (r->o.micro_batches > 1) tensor_scale(dy, (real)((double)count / (double)images));
+        net_backward(r->n, dy, (tensor){ 0 });
+        if (!tensor_is_null(r->new_states))
+            tensor_copy(tensor_select(r->new_states, 0, slot(r, s)), net_states(r->n));
     }
-    if (m->team && m->team->gather(m->team, m->count, sizeof *r->tally, r->tally)) all.failed = 1;
-    for (int s = 0; s < m->count; s++) {
-        all.loss += r->tally[s].loss;
-        all.hits += r->tally[s].hits;
-        all.failed += r->tally[s].failed;
+    t->failed = error_text() != NULL;
+    if (reduction_add(&r->reduction, r->n)) t->failed = 1;
+}
+
+/* The net's states become the mean over the micro-batches, added in their order. */
+static int mean_states(run *r)
+{
+    const team *t = r->o.team;
+    const int count = r->o.micro_batches;
+    if (tensor_is_null(r->new_states)) return 0;
+    tensor mean = net_states(r->n);
+    size_t size = (size_t)tensor_count(mean) * sizeof(real);
+    if (t && t->gather(t, count, size, tensor_data(r->new_states))) return -1;
+    for (ptrdiff_t i = 0; i < tensor_count(mean); i++) {
+        double sum = 0;
+        for (int s = 0; s < count; s++) sum += (double)*tensor_at(r->new_states, INDEX(slot(r, s), i));
+        *tensor_at(mean, INDEX(i)) = (real)(sum / count);
+    }
+    return 0;
+}
+
+/* Everything up to the batch's gradient, and the sums over its images. */
+static tally accumulate(run *r, ptrdiff_t first, ptrdiff_t images)
+{
+    const team *t = r->o.team;
+    tally all = { 0 };
+    for (int s = r->rank; s < r->o.micro_batches; s += r->ranks) run_micro_batch(r, first, images, s);
+    r->n->step = r->net_step + (uint64_t)r->o.micro_batches;
+    if (t && t->gather(t, r->o.micro_batches, sizeof *r->tally, r->tally)) all.failed = 1;
+    for (int s = 0; s < r->o.micro_batches; s++) {
+        const tally *part = &r->tally[slot(r, s)];
+        all.loss += part->loss, all.hits += part->hits, all.failed += part->failed;
     }
     return all;
 }
 
 static int take_step(run *r, ptrdiff_t first, ptrdiff_t count)
 {
-    micro *m = &r->m;
-    m->batch = count;
-    layer_cut_batch(r->n->root, count);
-    ptrdiff_t begin = micro_start(m, m->first), images = micro_start(m, m->first + m->here) - begin;
-    tensor x = rows(r->x, images), target = rows(r->target, images), dy = rows(r->dy, images);
-    if (r->n->batch < images)
-        error_set("train: the net was built for %td images meanwhile, a step needs %td", r->n->batch, images);
-    else if (data_batch(r->d, r->order + first + begin, 0, images, x, target) == 0)
-        check_classes(&r->o.loss, r->n, r->d, r->order, first + begin, target);
-    if (team_agree(m->team)) return -1; /* layers that gather must be reached by all, or by nobody */
-    reduction_zero(&r->reduction, r->n);
-
-    tensor y = net_forward(r->n, x, NET_TRAIN);
-    tally sums = add_up(r, y, target, dy);
-    if (sums.failed > 0) return team_agree(m->team);
+    tally sums = accumulate(r, first, count);
+    if (sums.failed > 0) return team_agree(r->o.team);
     double value = sums.loss / (double)count;
     if (!isfinite(value)) return find_wrong(r, first, count, "the loss is %g", value);
-    net_backward(r->n, dy, (tensor){ 0 });
-    reduction_sum(&r->reduction, r->n);
-    if (team_agree(m->team)) return -1;
+    if (reduction_finish(&r->reduction, r->n) == 0) mean_states(r);
+    if (team_agree(r->o.team)) return -1;
     double greatest = reach_greatest(net_gradients(r->n));
     if (!isfinite(greatest))
         return find_wrong(r, first, count, "a gradient is not finite, the loss is %g", value);
@@ -412,8 +445,7 @@ static int validate(run *r)
     r->report.validation = (train_score){ NAN, NAN };
     if (!r->o.validation) return 0;
     const evaluation e = {
-        r->n,      r->o.validation, &r->o.loss, rows(r->x, r->m.largest), rows(r->target, r->m.largest),
-        r->picked, r->o.team,       r->tally
+        r->n, r->o.validation, &r->o.loss, r->x, r->target, r->picked, r->o.team, r->tally
     };
     if (evaluate(&e, &r->report.validation)) return -1;
     if (!isfinite(r->report.validation.loss))
@@ -484,33 +516,24 @@ static int check_batches(const run *r)
     return 0;
 }
 
-/* For the images at hand, at least. What was cut otherwise before is planned anew. */
-static int build(run *r)
-{
-    const micro *m = &r->m;
-    ptrdiff_t images = m->here * m->largest;
-    bool first_time = tensor_is_null(net_parameters(r->n)),
-         cut = m->count > 1 || (!first_time && layer_is_cut(r->n->root));
-    if (cut && first_time && net_build(r->n, 1, r->o.seed)) return -1;
-    if (cut && layer_cut(r->n->root, m)) return -1;
-    return cut || r->n->batch < images ? net_build(r->n, largest(images, r->n->batch), r->o.seed) : 0;
-}
-
 static int allocate(run *r)
 {
     const train *o = &r->o;
-    ptrdiff_t batch = r->m.here * r->m.largest;
-    if (check_batches(r) || build(r)) return -1;
+    const ptrdiff_t batch = r->largest;
+    if (check_batches(r)) return -1;
+    if (r->n->batch < batch && net_build(r->n, batch, o->seed)) return -1;
     if (tensor_is_null(net_gradients(r->n)))
         return error_set("train: the net shares its parameters with another, and has no gradients");
-    if (reduction_begin(&r->reduction, r->n, &r->m, o->unordered)) return -1;
+    if (reduction_begin(&r->reduction, r->n, o->team, r->here, o->unordered)) return -1;
     r->x = tensor_new(shape_with_batch(r->d->x, batch));
     r->target = tensor_new(shape_with_batch(r->d->y, batch));
     r->dy = tensor_new(shape_with_batch(r->n->output, batch));
     if (tensor_is_null(r->x) || tensor_is_null(r->target) || tensor_is_null(r->dy)) return -1;
     if (!tensor_is_null(net_states(r->n))) {
         r->states = tensor_clone(net_states(r->n));
-        if (tensor_is_null(r->states)) return -1;
+        if (o->micro_batches > 1)
+            r->new_states = tensor_new(SHAPE(o->micro_batches, tensor_count(net_states(r->n))));
+        if (tensor_is_null(r->states) || (o->micro_batches > 1 && tensor_is_null(r->new_states))) return -1;
     }
     if (o->patience > 0) {
         r->best = tensor_clone(net_parameters(r->n));
@@ -519,7 +542,7 @@ static int allocate(run *r)
     }
     r->picked = malloc((size_t)batch * sizeof *r->picked);
     r->order = malloc((size_t)r->d->count * sizeof *r->order);
-    r->tally = malloc((size_t)r->m.count * sizeof *r->tally);
+    r->tally = malloc((size_t)o->micro_batches * sizeof *r->tally);
     if (!r->picked || !r->order || !r->tally)
         return error_set("train: no memory for the order of %td samples", r->d->count);
     for (ptrdiff_t i = 0; i < r->d->count; i++) r->order[i] = i;
@@ -535,11 +558,11 @@ static void release(run *r)
     tensor_free(r->best);
     tensor_free(r->best_states);
     tensor_free(r->states);
+    tensor_free(r->new_states);
     reduction_end(&r->reduction);
     free(r->picked);
     free(r->order);
     free(r->tally);
-    if (!tensor_is_null(net_parameters(r->n))) layer_uncut(r->n->root);
 }
 
 /* By validation, where that ends a run. */
@@ -596,18 +619,6 @@ static int epochs(run *r, train_result *result)
     return 0;
 }
 
-/* The part of a batch that a rank has. */
-static micro micro_of(const train *o)
-{
-    int ranks = o->team ? o->team->ranks : 1, here = o->micro_batches / ranks;
-    return (micro){ .count = o->micro_batches,
-                    .first = o->team ? o->team->rank * here : 0,
-                    .here = here,
-                    .team = o->team,
-                    .largest = parts(o->batch, o->micro_batches),
-                    .batch = o->batch };
-}
-
 static int match(run *r)
 {
     checkpoint c = checkpoint_of(r);
@@ -628,7 +639,10 @@ int train_run(net *n, const data *d, train options, train_result *result)
     if (!error_text()) check_options(&r);
     if (team_agree(r.o.team)) return -1;
     if (r.o.batch > d->count) r.o.batch = d->count;
-    r.m = micro_of(&r.o);
+    r.rank = r.o.team ? r.o.team->rank : 0;
+    r.ranks = r.o.team ? r.o.team->ranks : 1;
+    r.here = r.o.micro_batches / r.ranks;
+    r.largest = parts(r.o.batch, r.o.micro_batches);
     r.steps_an_epoch = (long)(d->count / r.o.batch) + (!r.o.drop_last && d->count % r.o.batch != 0);
     r.report = (train_report){ .epochs = r.o.epochs,
                                .steps = r.steps_an_epoch * r.o.epochs,

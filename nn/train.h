@@ -15,7 +15,7 @@
 #include "nn/optim.h"
 #include "nn/files/save.h"
 #include "nn/schedule.h"
-#include "tensor/team.h"
+#include "nn/ranks/team.h"
 
 #pragma GCC visibility push(default)
 
@@ -52,7 +52,7 @@ typedef struct train {
     bool keep_order; /* no shuffling */
     bool drop_last;  /* skip an epoch's last batch where it is not full */
 
-    int micro_batches; /* that a batch is cut into, whose gradients are added in order; 0: as many as ranks */
+    int micro_batches; /* that a batch is cut into; 0: as many as ranks */
     const team *team;  /* the ranks that train together; NULL: this process alone */
     bool unordered;    /* gradients are added up by the team's own sum */
 
@@ -99,21 +99,21 @@ int train_run(net *n, const data *d, train options, train_result *result);
  * looked at before the run; those to validate with are not. More epochs are welcome where the schedule does not depend
  * on them (constant, step). The callback is called for the epochs that end in this call. */
 
-/* Several ranks of a team (tensor/team.h) train one net: each calls this with the same options and the same data,
- * and takes its part of every batch; all come to the same parameters. What a run comes to depends, bit for bit, on
- * the number of micro-batches and not on who has them: one process alone, or as many ranks as divide their number.
- * Micro-batch s of S has the images from s n / S on, up to (s + 1) n / S, of the n of a batch; a batch of fewer images
- * than that is refused where the run begins. Batch normalisation takes the moments of the whole batch; other layers
- * that see a whole batch see one micro-batch at a time, and their states are those of rank 0. One micro-batch, or
- * another number, comes to the same but for rounding. So does `unordered`, which is less to send where a rank has
- * more than one of them: its last bits depend on the ranks, too. Micro-batches save no memory: all images at hand are
- * held, several at hand have gradients of their own, each as much as the parameters, and a team that adds them in
- * order holds as much again of the other ranks'.
+/* A batch of n images may be cut into S micro-batches: micro-batch s has the images from s n / S up to (s + 1) n / S.
+ * Each is run forward and backward by itself, with the memory of one, and their gradients are added in order. Every
+ * one of them draws its own dropout and counts a step of the net. Batch normalisation normalises each by itself, as
+ * PyTorch does when it accumulates gradients; each starts from the step's states, and the new states are the mean of
+ * theirs. A batch of fewer images than micro-batches is refused before the run.
+ *
+ * Several ranks of a team (nn/ranks/team.h) train one net: each calls this with the same options and the same data.
+ * Rank r of R runs micro-batches r, r + R, ...; gradients are all-reduced every step, and all ranks come to the same
+ * parameters. The bits depend on the number of micro-batches, not on who runs them: one process, or any number of
+ * ranks that divides it. `unordered` sends less where a rank has more than one; its last bits depend on the ranks.
  *
  * The run begins with the parameters of rank 0. Rank 0 alone reads and writes the checkpoint, whose place it tells
- * the others, shows progress, and calls back; where numbers go wrong it takes the whole step again, and keeps the
- * whole batch. Samples to validate with are shared out by batches of as many images as the largest micro-batch.
- * What fails at one rank ends the run at all of them, with its error, before anything else is written. */
+ * the others, shows progress, and calls back; where numbers go wrong it takes the step again. Samples to validate with
+ * are evaluated in batches of the largest micro-batch, which ranks take in turn. An error at one rank ends the run at
+ * all of them, before anything else is written. */
 
 /* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that
  * says, as the run did, where numbers go wrong; 0 where they do not: with another library, say, or where it was the

@@ -51,12 +51,12 @@ outcome train_together(const together *what, const team *t)
                       .team = t };
     if (what->change) what->change(&options, rank);
     outcome out = { 0 };
-    out.status = train_run(n, drawn, options, &out.result);
+    out.status = train_run(n, what->plain ? set : drawn, options, &out.result);
     if (error_text()) strcpy(out.error, error_text());
     error_clear();
     if (!tensor_is_null(net_parameters(n)))
         out.parameters = tensor_clone(net_parameters(n)), out.states = tensor_clone(net_states(n));
-    net_free(n), optim_free(o);
+    net_free(n), optim_free(options.optim);
     data_free(drawn), data_free(set), data_free(digits), data_free(validation);
     tensor_free(x), tensor_free(y);
     return out;

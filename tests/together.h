@@ -11,8 +11,9 @@ typedef struct together {
     net *(*make)(void);       /* with_all_layers */
     ptrdiff_t samples, batch; /* 46, 12 */
     int epochs, micro_batches;
-    double lr; /* 0.05 */
-    int calls; /* of the team that do what they should, of each rank, before others fail; 0: all do */
+    bool plain; /* samples are not augmented */
+    double lr;  /* 0.05 */
+    int calls;  /* of the team that do what they should, of each rank, before others fail; 0: all do */
     void (*change)(train *o, int rank);          /* before the rank begins */
     void (*spoil)(tensor x, tensor y, int rank); /* the digits that it has */
 } together;

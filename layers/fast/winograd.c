@@ -21,7 +21,6 @@
  *     F(4x4)          8.6 - 10    11  - 15    11  - 28     */
 #include "layers/conv2d.h"
 #include "layers/fast/winograd.h"
-#include "layers/micro.h"
 #include "tensor/counts.h"
 
 #include <string.h>
@@ -287,7 +286,6 @@ static bool suits(const layer *l, int size, const window *w, shape x)
 {
     const conv2d *o = l->options;
     ptrdiff_t in = x.n[1], out = o->out_channels;
-    x.n[0] = layer_planned_images(l, x.n[0]);
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
         if (w->before[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE) return false;

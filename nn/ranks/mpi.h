@@ -9,7 +9,7 @@
 #ifndef STRIDE_NN_RANKS_MPI_H
 #define STRIDE_NN_RANKS_MPI_H
 
-#include "tensor/team.h"
+#include "nn/ranks/team.h"
 
 #pragma GCC visibility push(default)
 

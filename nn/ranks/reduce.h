@@ -2,25 +2,26 @@
 #ifndef STRIDE_NN_RANKS_REDUCE_H
 #define STRIDE_NN_RANKS_REDUCE_H
 
-#include "layers/micro.h"
 #include "nn/net.h"
+#include "nn/ranks/team.h"
 
 typedef struct reduction {
-    const micro *m;
-    bool unordered; /* by the team's own sum */
-    tensor
-        theirs; /* [at hand, ranks * own part]: everyone's gradients of this rank's part of the parameters */
+    const team *team; /* NULL: this process alone */
+    bool unordered;   /* by the team's own sum */
+    int added;        /* micro-batches of this rank, so far */
+    tensor sum;       /* of the parameters, or of this rank's part of them */
+    tensor theirs;    /* [ranks, own part]: everyone's gradients of this rank's part */
 } reduction;
 
-/* Memory for a net that was cut. -1 with an error. */
-int reduction_begin(reduction *r, const net *n, const micro *m, bool unordered);
+/* Memory to add up `here` micro-batches a step. -1 with an error. */
+int reduction_begin(reduction *r, const net *n, const team *t, int here, bool unordered);
 void reduction_end(reduction *r);
 
-/* Before a backward pass. */
-void reduction_zero(const reduction *r, net *n);
+/* Adds net_gradients of a micro-batch. Rank r of R has micro-batches r, r + R, ...: they are added in their order,
+ * whoever has them. With `unordered` each rank adds its own, and reduction_finish all-reduces the sums. */
+int reduction_add(reduction *r, const net *n);
 
-/* After it net_gradients become the sum over all micro-batches: added up in their order, whoever has them, or first
- * those at hand and then by the team. Each rank adds up a part of the parameters, and sends it to the others. */
-int reduction_sum(const reduction *r, net *n);
+/* After the last one: net_gradients become the sum. */
+int reduction_finish(reduction *r, const net *n);
 
 #endif

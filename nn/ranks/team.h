@@ -6,8 +6,8 @@
  *
  * What is shared out in parts is cut alike everywhere: of n elements rank r has those from n r / ranks on, up to
  * n (r + 1) / ranks. */
-#ifndef STRIDE_TENSOR_TEAM_H
-#define STRIDE_TENSOR_TEAM_H
+#ifndef STRIDE_NN_RANKS_TEAM_H
+#define STRIDE_NN_RANKS_TEAM_H
 
 #include "tensor/error.h"
 #include "tensor/real.h"

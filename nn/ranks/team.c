@@ -1,5 +1,5 @@
 /* team.c: see team.h. */
-#include "tensor/team.h"
+#include "nn/ranks/team.h"
 
 #include <string.h>
 
