@@ -1,0 +1,350 @@
+/* test_record.c: four networks train to the same bits as before, on every engine: a record against which a
+ * change that should not change results is held.
+ *
+ * tests/record.txt has a line for each environment, engine, precision and network, with CRC-32 sums of the
+ * parameters and states after 10 steps, of the same after all steps, and of what is then predicted. There
+ * are 50 steps, but 10 where the reference engine, which may be slow, trains a large network. The
+ * environment is what the bits depend on besides our code: the C library with its exp and sin, whether the
+ * processor has fused multiply-add, and for the reference engine BLAS and the kernels it chose. A test is
+ * skipped where the file has no line for it.
+ *
+ *     build/float/tests/test_record --write      prints the lines of this environment
+ *
+ * STRIDE_FAST takes 10 steps of the small networks, for processors that are emulated. */
+#define _GNU_SOURCE /* dladdr */
+#include "tests/support.h"
+
+#include "nn/augment.h"
+#include "nn/digits.h"
+#include "nn/train.h"
+#include "tensor/kernel.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#ifndef __has_feature
+#define __has_feature(NAME) 0
+#endif
+
+#define RECORD "tests/record.txt"
+
+enum { EPOCH = 10, EPOCHS = 5 }; /* an epoch of as many steps */
+
+static bool fast;
+
+/* ---- networks ------------------------------------------------------------------------------------ */
+
+static net *lenet5(void)
+{
+    return net_new(SHAPE(1, 28, 28),
+                   layer_conv2d((conv2d){ .out_channels = 6, .kernel = { 5, 5 }, .padding = { 2, 2 } }),
+                   layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
+                   layer_conv2d((conv2d){ .out_channels = 16, .kernel = { 5, 5 } }), layer_relu(),
+                   layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_flatten(),
+                   layer_dense((dense){ .out_features = 120 }), layer_relu(),
+                   layer_dense((dense){ .out_features = 84 }), layer_relu(),
+                   layer_dense((dense){ .out_features = 10 }));
+}
+
+static net *example(void)
+{
+    return net_new(SHAPE(1, 28, 28), layer_conv2d((conv2d){ .out_channels = 32, .kernel = { 3, 3 } }),
+                   layer_relu(), layer_conv2d((conv2d){ .out_channels = 64, .kernel = { 3, 3 } }),
+                   layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_dropout(0.25),
+                   layer_flatten(), layer_dense((dense){ .out_features = 128 }), layer_relu(),
+                   layer_dropout(0.5), layer_dense((dense){ .out_features = 10 }));
+}
+
+static layer *conv3x3(int out_channels)
+{
+    return layer_conv2d(
+        (conv2d){ .out_channels = out_channels, .kernel = { 3, 3 }, .padding = { 1, 1 }, .no_bias = true });
+}
+
+static net *bnnet(void)
+{
+    return net_new(SHAPE(1, 28, 28), conv3x3(32), layer_batchnorm((batchnorm){ 0 }), layer_relu(),
+                   conv3x3(32), layer_batchnorm((batchnorm){ 0 }), layer_relu(),
+                   layer_maxpool((maxpool){ .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } }),
+                   conv3x3(64), layer_batchnorm((batchnorm){ 0 }), layer_relu(), conv3x3(64),
+                   layer_batchnorm((batchnorm){ 0 }), layer_relu(), layer_avgpool((avgpool){ 0 }),
+                   layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+}
+
+static net *mlp(void)
+{
+    return net_new(SHAPE(1, 28, 28), layer_flatten(), layer_dense((dense){ .out_features = 512 }),
+                   layer_relu(), layer_dropout(0.2), layer_dense((dense){ .out_features = 512 }),
+                   layer_relu(), layer_dense((dense){ .out_features = 10 }));
+}
+
+static optim *momentum(void)
+{
+    return optim_sgd((sgd){ .lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4 });
+}
+
+static optim *adam_of_defaults(void)
+{
+    return optim_adam((adam){ 0 });
+}
+
+/* Threads share a batch by 8 images in convolutions and by 32 in dense layers: the last part is smaller. */
+static const struct network {
+    const char *name;
+    net *(*make)(void);
+    optim *(*optimizer)(void);
+    ptrdiff_t batch;
+    bool large;
+} networks[] = {
+    { "lenet5", lenet5, momentum, 36 },
+    { "example", example, adam_of_defaults, 9, true },
+    { "bnnet", bnnet, momentum, 9, true },
+    { "mlp", mlp, adam_of_defaults, 36 },
+};
+
+static const char *const engines[] = { "reference", "generic", "avx2", "avx512" };
+
+enum { NETWORKS = sizeof networks / sizeof *networks, ENGINES = sizeof engines / sizeof *engines };
+
+static bool available(const char *engine)
+{
+    const kernel *k;
+    use_engine(engine);
+    if (kernel_choose(&k) == 0) return true;
+    error_clear();
+    return false;
+}
+
+/* ---- sums ---------------------------------------------------------------------------------------- */
+
+typedef struct sums {
+    unsigned long early, late, predicted; /* after 10 steps, after all steps, of predictions then */
+} sums;
+
+static unsigned long sum_of(unsigned long crc, tensor x)
+{
+    return crc32(crc, (const Bytef *)tensor_data(x), (uInt)((size_t)tensor_count(x) * sizeof(real)));
+}
+
+static unsigned long sum_of_net(const net *n)
+{
+    return sum_of(sum_of(crc32(0, NULL, 0), net_parameters(n)), net_states(n));
+}
+
+static void run(net *n, const data *d, optim *o, ptrdiff_t batch, int epochs)
+{
+    train options = {
+        .loss = loss_cross_entropy(0), .optim = o, .epochs = epochs, .batch = batch, .seed = 3
+    };
+    if (train_run(n, d, options, NULL)) fail_msg("%s", error_text());
+}
+
+static unsigned long sum_of_predictions(net *n, const data *d)
+{
+    tensor x = tensor_new(SHAPE(d->count, 1, 28, 28)), y = tensor_new(SHAPE(d->count)),
+           outputs = tensor_new(SHAPE(d->count, 10));
+    assert_int_equal(data_batch(d, NULL, 0, d->count, x, y), 0);
+    assert_int_equal(net_predict(n, x, outputs), 0);
+    unsigned long sum = sum_of(crc32(0, NULL, 0), outputs);
+    tensor_free(x), tensor_free(y), tensor_free(outputs);
+    return sum;
+}
+
+static int epochs_of(const struct network *n, const char *engine)
+{
+    return n->large && strcmp(engine, "reference") == 0 ? 1 : EPOCHS;
+}
+
+static sums train_and_sum(const struct network *of, const char *engine, int threads, int epochs)
+{
+#ifdef _OPENMP
+    omp_set_dynamic(0);
+    omp_set_num_threads(threads);
+#else
+    (void)threads;
+#endif
+    use_engine(engine);
+    data *drawn = digits_new(EPOCH * of->batch, 1);
+    data *d = data_augment(
+        drawn,
+        (augment){
+            .shear = 5, .rotation = 10, .scale = 0.1, .shift = 2, .noise = 0.05, .cutout = 6, .seed = 2 });
+    net *n = of->make();
+    optim *o = of->optimizer();
+    assert_true(d && n && o);
+    sums s = { 0 };
+    run(n, d, o, of->batch, 1);
+    s.early = sum_of_net(n);
+    if (epochs > 1) run(n, d, o, of->batch, epochs - 1);
+    s.late = sum_of_net(n);
+    s.predicted = sum_of_predictions(n, drawn);
+    optim_free(o), net_free(n), data_free(d), data_free(drawn);
+    use_engine(NULL);
+    return s;
+}
+
+/* ---- environments -------------------------------------------------------------------------------- */
+
+typedef struct text {
+    char of[256];
+} text;
+
+/* "OpenBLAS-0.3.21-Haswell", or else the name of the file that holds BLAS. */
+static text blas(void)
+{
+    text t = { "unknown" };
+    char *(*config)(void), *(*core)(void), version[64];
+    *(void **)&config = dlsym(RTLD_DEFAULT, "openblas_get_config");
+    *(void **)&core = dlsym(RTLD_DEFAULT, "openblas_get_corename");
+    if (config && core && sscanf(config(), "OpenBLAS %63s", version) == 1) {
+        snprintf(t.of, sizeof t.of, "OpenBLAS-%s-%s", version, core());
+        return t;
+    }
+    Dl_info where;
+    void *gemm = dlsym(RTLD_DEFAULT, "cblas_sgemm");
+    char *path = gemm && dladdr(gemm, &where) ? realpath(where.dli_fname, NULL) : NULL;
+    if (path) snprintf(t.of, sizeof t.of, "%s", strrchr(path, '/') + 1);
+    free(path);
+    return t;
+}
+
+static const char *processor(void)
+{
+#if defined(__x86_64__) && defined(__FMA__)
+    return "x86-64-built-with-fma";
+#elif defined(__x86_64__)
+    return __builtin_cpu_supports("fma") ? "x86-64-fma" : "x86-64";
+#elif defined(__aarch64__)
+    return "aarch64";
+#else
+    return "unknown";
+#endif
+}
+
+/* Only the reference engine's products are BLAS's. */
+static text environment(const char *engine)
+{
+    text t;
+    const char *libc = "unknown";
+#ifdef __GLIBC__
+    libc = gnu_get_libc_version();
+#endif
+    bool uses_blas = strcmp(engine, "reference") == 0;
+    snprintf(t.of, sizeof t.of, "libc-%.19s,%s%s%.99s", libc, processor(), uses_blas ? "," : "",
+             uses_blas ? blas().of : "");
+    return t;
+}
+
+static bool sanitized(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return true;
+#else
+    return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||
+           __has_feature(memory_sanitizer) || __has_feature(undefined_behavior_sanitizer);
+#endif
+}
+
+/* ---- the file ------------------------------------------------------------------------------------ */
+
+static const char *precision = sizeof(real) == sizeof(float) ? "float" : "double";
+
+/* The beginning of a line of the file. */
+static text key_of(const struct network *n, const char *engine)
+{
+    text t;
+    snprintf(t.of, sizeof t.of, "%.199s %s %s %s", environment(engine).of, engine, precision, n->name);
+    return t;
+}
+
+static bool recorded(const char *key, sums *s)
+{
+    FILE *file = fopen(RECORD, "r");
+    if (!file) fail_msg("%s: expected in the current folder", RECORD);
+    char line[512];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file)) {
+        if (strncmp(line, key, strlen(key)) != 0 || line[strlen(key)] != ' ') continue;
+        int numbers = sscanf(line + strlen(key), "%lx %lx %lx", &s->early, &s->late, &s->predicted);
+        if (numbers != 3) fail_msg("%s: expected three sums: %s", RECORD, line);
+        found = true;
+    }
+    fclose(file);
+    return found;
+}
+
+static int write_lines(void)
+{
+    for (int i = 0; i < NETWORKS; i++)
+        for (int j = 0; j < ENGINES; j++) {
+            if (!available(engines[j])) continue;
+            sums s = train_and_sum(&networks[i], engines[j], 1, epochs_of(&networks[i], engines[j]));
+            printf("%s %08lx %08lx %08lx\n", key_of(&networks[i], engines[j]).of, s.early, s.late,
+                   s.predicted);
+            fflush(stdout);
+        }
+    return 0;
+}
+
+/* ---- claims -------------------------------------------------------------------------------------- */
+
+typedef struct record {
+    const struct network *network;
+    const char *engine;
+} record;
+
+static void skip_because(const char *key, const char *reason)
+{
+    print_message("%s: %s\n", key, reason);
+    skip();
+}
+
+/* Oracles: two threads, and the record. */
+static void trains_to_the_recorded_bits(void **state)
+{
+    const record *r = *state;
+    text key = key_of(r->network, r->engine);
+    if (sanitized()) skip_because(key.of, "a sanitizer's build is optimised otherwise");
+    if (!available(r->engine)) skip_because(key.of, "this machine has no such instructions");
+    if (fast && r->network->large) skip_because(key.of, "STRIDE_FAST is set");
+    sums one = train_and_sum(r->network, r->engine, 1, fast ? 1 : epochs_of(r->network, r->engine));
+    sums two = train_and_sum(r->network, r->engine, 2, 1), expected;
+    if (one.early != two.early)
+        fail_msg("%s: %08lx by one thread, %08lx by two", key.of, one.early, two.early);
+    if (!recorded(key.of, &expected)) skip_because(key.of, RECORD " has no such line");
+    bool same = one.early == expected.early &&
+                (fast || (one.late == expected.late && one.predicted == expected.predicted));
+    if (!same)
+        fail_msg("%s: expected %08lx %08lx %08lx, found %08lx %08lx %08lx", key.of, expected.early,
+                 expected.late, expected.predicted, one.early, one.late, one.predicted);
+}
+
+int main(int count, char **argument)
+{
+    share_all_work();
+    if (count == 2 && strcmp(argument[1], "--write") == 0) return write_lines();
+    const char *set = getenv("STRIDE_FAST");
+    fast = set && *set;
+    static record records[NETWORKS * ENGINES];
+    static char names[NETWORKS * ENGINES][64];
+    struct CMUnitTest claims[NETWORKS * ENGINES];
+    for (int i = 0; i < NETWORKS * ENGINES; i++) {
+        records[i] = (record){ &networks[i / ENGINES], engines[i % ENGINES] };
+        snprintf(names[i], sizeof names[i], "%s_of_%s_is_as_recorded", records[i].network->name,
+                 records[i].engine);
+        claims[i] = (struct CMUnitTest)CLAIM(trains_to_the_recorded_bits);
+        claims[i].name = names[i];
+        claims[i].initial_state = &records[i];
+    }
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}
