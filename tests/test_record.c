@@ -14,8 +14,8 @@
 #define _GNU_SOURCE /* dladdr */
 #include "tests/support.h"
 
-#include "nn/augment.h"
-#include "nn/digits.h"
+#include "nn/data/augment.h"
+#include "nn/data/digits.h"
 #include "nn/train.h"
 #include "tensor/kernel.h"
 
