@@ -35,7 +35,7 @@ WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversio
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
               -Wno-missing-field-initializers -Wno-pass-failed
 
-PROGRAMS := stride mnist mnist_best predict custom_layer gradcheck views pooling
+PROGRAMS := stride mnist predict custom_layer gradcheck views pooling
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -150,7 +150,7 @@ CORE       += $(ONNX_CORE)
 DNNL := $(wildcard /usr/include/oneapi/dnnl/dnnl.h)
 BENCHES := bench scaling stride_peer $(if $(DNNL),dnnl_peer) $(if $(ONNX_PROTO),onnx_model)
 parts_bench       := bench campaign subjects networks worker report compare moonshot statistics timing peak
-parts_scaling     := scaling campaign worker statistics ../../examples/sketch
+parts_scaling     := scaling campaign worker statistics ../../examples/stride/sketch
 parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
 parts_dnnl_peer   := dnnl_peer timing
 parts_onnx_model  := onnx_model networks
@@ -321,7 +321,7 @@ $(patsubst %.c,$(OUT)/$1/%.o,$(ONNX) $(ONNX_CORE) nn/onnx/onnx.c tests/test_onnx
 endef
 $(eval $(call rules,float,))
 define bench_rule
-$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/examples/arguments.o $(call lib,float)
+$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/examples/stride/arguments.o $(call lib,float)
 	$$(call link,$$($1_LIBS))
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
@@ -386,7 +386,11 @@ $(TWIN): $(call stride,double)
 # The lines that say how to run a program, for `make help`; others of PROGRAMS run likewise.
 mnist: ## train on MNIST (and build predict, which reads what it saves)
 mnist: $(OUT)/$(PRECISION)/bin/predict
-mnist-best: mnist_best ## train a wider net on distorted digits for ten minutes
+mnist-best: $(call stride,$(PRECISION)) ## train a wider net on distorted digits for some ten minutes
+	@examples/mnist.sh || :
+	@$(WAITING) $< train --net examples/networks/wide.net --epochs 9 --shear 8 --rotation 10 --scale 0.1 --shift 2 \
+	    --optim sgd --lr 0.1 --nesterov --weight-decay 5e-4 --schedule one-cycle --label-smoothing 0.05 \
+	    --log $(BUILD)/mnist_best.csv --report $(BUILD)/mnist_best.html --save $(BUILD)/mnist_best.safetensors
 .PHONY: mnist-best
 gradcheck: ## compare every layer's gradient with finite differences, in double
 .PHONY: $(PROGRAMS)
@@ -394,6 +398,7 @@ gradcheck: ## compare every layer's gradient with finite differences, in double
 # busy ones a thread that waits awake keeps the one that it waits for from running.
 WAITING = $(if $(OMP_WAIT_POLICY),,GOMP_SPINCOUNT=$${GOMP_SPINCOUNT:-10000})
 $(filter-out stride gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
+	@$(if $(filter mnist,$@),examples/mnist.sh || :)
 	@$(WAITING) $<
 # Ranks on this machine, each with as many threads.
 RANKS ?= 2

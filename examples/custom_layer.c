@@ -3,9 +3,9 @@
  *
  * It trains, saves, prints and is gradient-checked like any other. With --broken its backward pass has
  * an error, which the check must find. */
-#include "examples/arguments.h"
 #include "nn/stride.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool broken;
@@ -101,15 +101,16 @@ static int learn(void)
 
 int main(int argc, char **argv)
 {
+    bool help = argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
     broken = argc == 2 && strcmp(argv[1], "--broken") == 0;
     if (argc > 1 && !broken) {
-        bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
         fputs("usage: custom_layer [--broken]\n\nGradient-checks a layer of its own, then trains a net with "
-              "it on drawn "
-              "digits.\n--broken plants an error in its backward pass: the check must find it, status 1.\n",
+              "it on "
+              "drawn digits.\n--broken plants an error in its backward pass: the check must find it, status "
+              "1.\n",
               help ? stdout : stderr);
-        return help ? finish("custom_layer", 0) : 2;
-    }
-    if (check() || learn()) return report_error("custom_layer");
-    return finish("custom_layer", 0);
+        if (!help) return 2;
+    } else if (check() || learn()) fprintf(stderr, "custom_layer: %s\n", error_text());
+    if (fflush(stdout)) perror("custom_layer: stdout");
+    return error_text() || ferror(stdout) ? 1 : 0;
 }

@@ -1,67 +1,93 @@
-/* mnist.c: the main job: a small convolutional network learns to read digits. */
+/* mnist.c: LeNet-5 learns to read digits, is tested and saved: the whole of training in one file to copy. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/arguments.h"
-#include "examples/mnist_data.h"
-#include "examples/stride/log.h"
 #include "nn/stride.h"
 
+#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
-    "usage: mnist [options]\n"
-    "\n"
-    "Trains LeNet-5 on MNIST, tests it, and saves it. MNIST is looked for in $MNIST_DIR,\n"
-    "data/mnist and ../shared/mnist, else downloaded; without a network, digits are drawn.\n"
-    "The last line on stdout is the result; progress goes to stderr.\n"
-    "\n"
-    "  -e, --epochs=N    times through the training set (2)\n"
+    "usage: mnist [options]\n\n"
+    "Trains LeNet-5 on MNIST (in $MNIST_DIR, data/mnist or ../shared/mnist; else on drawn digits),\n"
+    "tests it, and saves it. The last line on stdout is the result; progress goes to stderr.\n\n"
+    "  -e, --epochs=N    passes over the training set (2)\n"
     "  -b, --batch=N     images a step (64)\n"
     "  -l, --lr=X        peak learning rate of the one-cycle schedule (0.1)\n"
-    "  -s, --seed=N      of initial weights and the order of images (1)\n"
+    "  -s, --seed=N      of the initial weights and the order of images (1)\n"
     "  -o, --save=FILE   where the trained net goes (build/mnist.safetensors)\n"
-    "  -L, --log=FILE    a line for each epoch, .csv or .jsonl\n"
     "  -q, --quiet       no summary, no progress\n"
     "  -h, --help        this text\n";
 
 typedef struct settings {
-    int epochs;
-    ptrdiff_t batch;
-    double lr;
-    uint64_t seed;
-    const char *save, *log;
+    double epochs, batch, lr, seed;
+    const char *save;
     bool quiet;
 } settings;
+
+static double number(const char *option, double least, double most)
+{
+    char *end;
+    double value = strtod(optarg, &end);
+    if (end != optarg && !*end && value >= least && value <= most) return value;
+    fprintf(stderr, "mnist: --%s: expected a number from %g to %g, not \"%s\"\n", option, least, most,
+            optarg);
+    exit(2);
+}
 
 static settings parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        { "epochs", required_argument, NULL, 'e' },
-        { "batch", required_argument, NULL, 'b' },
-        { "lr", required_argument, NULL, 'l' },
-        { "seed", required_argument, NULL, 's' },
-        { "save", required_argument, NULL, 'o' },
-        { "log", required_argument, NULL, 'L' },
-        { "quiet", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
+        { "epochs", required_argument, NULL, 'e' }, { "batch", required_argument, NULL, 'b' },
+        { "lr", required_argument, NULL, 'l' },     { "seed", required_argument, NULL, 's' },
+        { "save", required_argument, NULL, 'o' },   { "quiet", no_argument, NULL, 'q' },
+        { "help", no_argument, NULL, 'h' },         { 0 },
     };
     settings s = { .epochs = 2, .batch = 64, .lr = 0.1, .seed = 1, .save = "build/mnist.safetensors" };
-    for (int c; (c = getopt_long(argc, argv, "e:b:l:s:o:L:qh", options, NULL)) != -1;) switch (c) {
-        case 'e': s.epochs = (int)argument_integer("--epochs", optarg, 1, 10000); break;
-        case 'b': s.batch = argument_integer("--batch", optarg, 1, 60000); break;
-        case 'l': s.lr = argument_number("--lr", optarg, 1e-9, 1e3); break;
-        case 's': s.seed = (uint64_t)argument_integer("--seed", optarg, 0, LONG_MAX); break;
+    for (int c; (c = getopt_long(argc, argv, "e:b:l:s:o:qh", options, NULL)) != -1;) switch (c) {
+        case 'e': s.epochs = number("epochs", 1, 10000); break;
+        case 'b': s.batch = number("batch", 1, 60000); break;
+        case 'l': s.lr = number("lr", 1e-9, 1e3); break;
+        case 's': s.seed = number("seed", 0, 0x1p53); break;
         case 'o': s.save = optarg; break;
-        case 'L': s.log = optarg; break;
         case 'q': s.quiet = true; break;
-        case 'h': fputs(usage, stdout); exit(finish("mnist", 0));
+        case 'h': fputs(usage, stdout); exit(fflush(stdout) ? (perror("mnist: stdout"), 1) : 0);
         default: fputs("try: mnist --help\n", stderr); exit(2);
         }
     if (optind == argc) return s;
-    fprintf(stderr, "mnist: \"%s\" is no option; try: mnist --help\n", argv[optind]);
+    fprintf(stderr, "mnist: unexpected %s; try: mnist --help\n", argv[optind]);
     exit(2);
+}
+
+/* "train" or "t10k" of a folder, plain or gzipped; NULL, without an error, if it is not there. */
+static data *idx(const char *folder, const char *part)
+{
+    char images[4096], labels[4096];
+    for (int packed = 0; packed < 2; packed++) {
+        snprintf(images, sizeof images, "%s/%s-images-idx3-ubyte%s", folder, part, packed ? ".gz" : "");
+        snprintf(labels, sizeof labels, "%s/%s-labels-idx1-ubyte%s", folder, part, packed ? ".gz" : "");
+        if (access(images, F_OK) == 0) return data_idx(images, labels);
+    }
+    return NULL;
+}
+
+/* Returns where the digits are from; NULL with an error. */
+static const char *open_digits(data *set[2])
+{
+    const char *named = getenv("MNIST_DIR"), *folders[] = { named, "data/mnist", "../shared/mnist" };
+    for (int i = named ? 0 : 1; i < (named ? 1 : 3) && !error_text(); i++) {
+        data_free(set[0]);
+        if ((set[0] = idx(folders[i], "train")) && (set[1] = idx(folders[i], "t10k"))) return folders[i];
+    }
+    if (named && !error_text()) error_set("MNIST_DIR: %s: MNIST's files are not there", named);
+    if (error_text()) return NULL;
+    data_free(set[0]);
+    fputs("MNIST not found (looked in data/mnist, ../shared/mnist): drawing digits instead\n", stderr);
+    set[0] = digits_new(60000, 1);
+    set[1] = digits_new(10000, 2);
+    return set[0] && set[1] ? "drawn digits" : NULL;
 }
 
 /* clang-format off */
@@ -83,57 +109,42 @@ static net *lenet5(void)
 }
 /* clang-format on */
 
-static bool write_line(const train_report *r, void *log)
+static int run(const settings *s, net *n, optim *o, data *set[2])
 {
-    return !log || log_epoch(log, r) == 0;
-}
-
-static int learn(net *n, const mnist *digits, const settings *s, train_result *result)
-{
-    epoch_log *log = s->log ? log_open(s->log) : NULL;
-    if (s->log && !log) return -1;
-    optim *o = optim_sgd((sgd){ .lr = s->lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4 });
-    int status = train_run(n, digits->train,
-                           (train){ .epochs = s->epochs,
-                                    .batch = s->batch,
-                                    .seed = s->seed,
-                                    .loss = loss_cross_entropy(0.05),
-                                    .optim = o,
-                                    .schedule = schedule_one_cycle((one_cycle){ .rise = 0.2 }),
-                                    .callback = write_line,
-                                    .context = log,
-                                    .progress = s->quiet ? NULL : stderr },
-                           result);
-    optim_free(o);
-    return log_close(log) ? -1 : status;
+    train_result result;
+    train_score score;
+    const char *source = n && o ? open_digits(set) : NULL;
+    if (!source) return -1;
+    if (!s->quiet) {
+        printf("%td images to train on, %td to test on: %s\n\n", set[0]->count, set[1]->count, source);
+        if (net_summary(n, (ptrdiff_t)s->batch, stdout) || fflush(stdout)) return -1;
+    }
+    train options = { .epochs = (int)s->epochs,
+                      .batch = (ptrdiff_t)s->batch,
+                      .seed = (uint64_t)s->seed,
+                      .loss = loss_cross_entropy(0.05),
+                      .optim = o,
+                      .schedule = schedule_one_cycle((one_cycle){ .rise = 0.2 }),
+                      .progress = s->quiet ? NULL : stderr };
+    if (train_run(n, set[0], options, &result)) return -1;
+    if (train_evaluate(n, set[1], loss_cross_entropy(0), &score)) return -1;
+    if (net_set_note(n, "data", source) || net_save(n, s->save)) return -1;
+    printf("test accuracy=%.4f loss=%.4f seconds=%.2f images_per_second=%.0f\n", score.accuracy, score.loss,
+           result.seconds, result.images_per_second);
+    return fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
     settings s = parse(argc, argv);
-    mnist digits = { 0 };
-    train_result result;
-    train_score score;
-    int status = 1;
+    data *set[2] = { NULL, NULL }; /* to train on, to test on */
     net *n = lenet5();
-    if (!n || mnist_find(&digits, stderr) || argument_writable(s.save)) goto failed;
-    if (!s.quiet) {
-        printf("%td images to train on, %td to test on: %s\n\n", digits.train->count, digits.test->count,
-               digits.source);
-        if (net_summary(n, s.batch, stdout)) goto failed;
-        printf("\n");
-        fflush(stdout);
-    }
-    if (learn(n, &digits, &s, &result)) goto failed;
-    if (train_evaluate(n, digits.test, loss_cross_entropy(0), &score)) goto failed;
-    if (net_set_note(n, "data", digits.drawn ? "drawn digits" : "MNIST") || net_save(n, s.save)) goto failed;
-    if (!s.quiet) printf("saved %s\n", s.save);
-    printf("test accuracy=%.4f loss=%.4f seconds=%.2f images_per_second=%.0f\n", score.accuracy, score.loss,
-           result.seconds, result.images_per_second);
-    status = 0;
-failed:
-    if (status) report_error("mnist");
-    mnist_free(&digits);
+    optim *o = optim_sgd((sgd){ .lr = s.lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4 });
+    int status = run(&s, n, o, set);
+    if (status) fprintf(stderr, "mnist: %s\n", error_text() ? error_text() : strerror(errno));
+    data_free(set[0]);
+    data_free(set[1]);
+    optim_free(o);
     net_free(n);
-    return finish("mnist", status);
+    return status ? 1 : 0;
 }

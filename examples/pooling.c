@@ -1,6 +1,8 @@
 /* pooling.c: a pooling layer made from a function on one window, forward and backward. */
-#include "examples/arguments.h"
 #include "layers/layers.h"
+
+#include <stdio.h>
+#include <string.h>
 
 /* ---- the function: the maximum; its adjoint gives dy to the first place that holds it -------------- */
 
@@ -71,19 +73,23 @@ int main(int argc, char **argv)
                              3, 9, 8, 7, 7, 7, 5, 4, 6, 3, 8, 7, 3, 8, 7, 6, 4, 6, 6, 6, 4, 6, 6, 7 };
     static real b_data[] = { 6, 4, 6, 9, 4, 8, 4, 8, 4, 5, 6, 5, 5, 8, 6, 6,
                              5, 3, 7, 8, 6, 4, 4, 7, 6, 9, 9, 7, 7, 8, 7, 6 };
-    int status = without_arguments(
-        "pooling", "usage: pooling\n\nPools with a function of the program's own, forward and backward.\n",
-        argc, argv);
-    if (status >= 0) return status;
+    if (argc > 1) {
+        bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+        fputs("usage: pooling\n\nPools with a function of the program's own, forward and backward.\n",
+              help ? stdout : stderr);
+        return !help ? 2 : fflush(stdout) ? (perror("pooling: stdout"), 1) : 0;
+    }
     tensor a = tensor_wrap(a_data, SHAPE(1, 2, 6, 6)), b = tensor_wrap(b_data, SHAPE(1, 2, 4, 4));
     layer *overlapping = layer_pool((pool){ .function = &maximum, .kernel = { 3, 3 }, .stride = { 1, 1 } });
     layer *padded = layer_pool(
         (pool){ .function = &maximum, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } });
     show("a", a);
-    status = run(overlapping, a, b) || run(padded, a, (tensor){ 0 });
+    int status = run(overlapping, a, b) || run(padded, a, (tensor){ 0 });
     layer_free(overlapping);
     layer_free(padded);
     tensor_free(a);
     tensor_free(b);
-    return status ? report_error("pooling") : finish("pooling", 0);
+    if (status) fprintf(stderr, "pooling: %s\n", error_text());
+    if (fflush(stdout)) perror("pooling: stdout"), status = -1;
+    return status ? 1 : 0;
 }

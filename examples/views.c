@@ -1,8 +1,8 @@
 /* views.c: a walk through views: shapes, strides and offsets over one storage, and what they are for. */
-#include "examples/arguments.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A tensor with its metadata: what it is, and where its elements lie. */
@@ -112,11 +112,16 @@ static void blocks(void)
 
 int main(int argc, char **argv)
 {
-    int status = without_arguments(
-        "views", "usage: views\n\nPrints a walk through views, windows and blocks.\n", argc, argv);
-    if (status >= 0) return status;
-    reasoning();
-    adjoint();
-    blocks();
-    return error_text() ? report_error("views") : finish("views", 0);
+    if (argc > 1) {
+        bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+        fputs("usage: views\n\nPrints a walk through views, windows and blocks.\n", help ? stdout : stderr);
+        if (!help) return 2;
+    } else {
+        reasoning();
+        adjoint();
+        blocks();
+    }
+    if (error_text()) fprintf(stderr, "views: %s\n", error_text());
+    if (fflush(stdout)) perror("views: stdout");
+    return error_text() || ferror(stdout) ? 1 : 0;
 }

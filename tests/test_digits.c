@@ -3,13 +3,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support.h"
 
-#include "examples/download.h"
-#include "examples/mnist_data.h"
-#include "examples/sha256.h"
-#include "examples/sketch.h"
+#include "examples/stride/mnist.h"
+#include "examples/stride/sketch.h"
 #include "nn/data/digits.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,48 +19,6 @@
 #endif
 
 enum { PIXELS = 28 * 28 };
-
-/* ---- SHA-256 --------------------------------------------------------------------------------- */
-
-/* Oracle: the examples of FIPS 180-4. */
-static void sums_are_the_standards(void **state)
-{
-    static const struct {
-        const char *text, *sum;
-    } known[] = {
-        { "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
-        { "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
-        { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
-        { "abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmn"
-          "opqrstno"
-          "pqrstu",
-          "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1" },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        sha256 s = sha256_begin();
-        sha256_add(&s, known[i].text, strlen(known[i].text));
-        assert_string_equal(sha256_end(s).text, known[i].sum);
-    }
-    sha256 s = sha256_begin();
-    char thousand[1000];
-    memset(thousand, 'a', sizeof thousand);
-    for (int i = 0; i < 1000; i++) sha256_add(&s, thousand, sizeof thousand);
-    assert_string_equal(sha256_end(s).text,
-                        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-}
-
-/* Oracle: Python's hashlib, of 0 … 130 bytes of 'a', all sums one after another, summed in turn. */
-static void sums_are_right_at_every_length_of_the_last_block(void **state)
-{
-    sha256 all = sha256_begin(), s = sha256_begin();
-    for (int n = 0; n <= 130; n++) {
-        sha256_add(&all, sha256_end(s).text, 64);
-        sha256_add(&s, "a", 1); /* an end is of a copy: the stream goes on */
-    }
-    assert_string_equal(sha256_end(all).text,
-                        "5eee4c50e1b5ec4f1a47f34c25ca988850b49da7904f5ab1b3abc5cc0ae66ef9");
-}
 
 /* ---- drawn digits ---------------------------------------------------------------------------- */
 
@@ -237,15 +192,13 @@ static void impossible_numbers_of_digits_are_refused(void **state)
 
 /* ---- folders and programs -------------------------------------------------------------------- */
 
-static char home[3000], shared[sizeof home + 20]; /* the tests' folder; MNIST, where it is there */
+static char home[3000]; /* the tests' folder */
 
 static int enter_folder(void **state)
 {
     const char *given = getenv("STRIDE_TEST_TMP");
     char template[] = "/tmp/stride_test_digits_XXXXXX";
     if (!getcwd(home, sizeof home)) return -1;
-    snprintf(shared, sizeof shared, "%s/../shared/mnist", home);
-    if (access(shared, R_OK)) shared[0] = '\0';
     const char *base = given ? given : mkdtemp(template);
     return base && chdir(base) == 0 && getcwd(home, sizeof home) ? 0 : -1;
 }
@@ -320,15 +273,6 @@ static FILE *open_text(memory *m)
     FILE *to = open_memstream(&m->text, &m->size);
     assert_non_null(to);
     return to;
-}
-
-static void write_script(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fprintf(f, "#!/bin/sh\n%s\n", text);
-    assert_int_equal(fclose(f), 0);
-    assert_int_equal(chmod(path, 0777), 0);
 }
 
 /* ---- MNIST found ----------------------------------------------------------------------------- */
@@ -411,8 +355,8 @@ static void without_mnist_digits_are_drawn_and_it_is_said(void **state)
     FILE *messages = open_text(&said);
     assert_int_equal(mnist_find(&m, messages), 0);
     assert_int_equal(fclose(messages), 0);
-    assert_string_equal(said.text, "MNIST not found (looked in data/mnist, ../shared/mnist) and could not be "
-                                   "downloaded (STRIDE_OFFLINE is set): drawing digits instead\n");
+    assert_string_equal(said.text, "MNIST not found (looked in data/mnist, ../shared/mnist): drawing digits "
+                                   "instead; examples/mnist.sh downloads it\n");
     free(said.text);
     assert_true(m.drawn);
     assert_string_equal(m.source, "drawn digits");
@@ -427,148 +371,6 @@ static void without_mnist_digits_are_drawn_and_it_is_said(void **state)
     tensor_free(y);
     tensor_free(test_x);
     tensor_free(test_y);
-    mnist_free(&m);
-}
-
-/* ---- MNIST downloaded ------------------------------------------------------------------------ *
- * By programs of the tests' own in the place of curl and wget: none of this needs a network. */
-
-static char usual_path[4096];
-
-static void use_programs_in(const char *path)
-{
-    if (!usual_path[0]) snprintf(usual_path, sizeof usual_path, "%s", getenv("PATH"));
-    mkdir(path, 0777);
-    setenv("PATH", path, 1);
-}
-
-static int restore_path(void **state)
-{
-    if (usual_path[0]) setenv("PATH", usual_path, 1);
-    return error_none_left(state);
-}
-
-/* Downloads to the file "got". */
-static bool got(reason *why)
-{
-    int to = open("got", O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    assert_true(to >= 0);
-    bool done = download("http://example.org/x", to, why);
-    assert_int_equal(close(to), 0);
-    return done;
-}
-
-static void assert_got(const char *expected)
-{
-    char text[200] = "";
-    FILE *f = fopen("got", "r");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    assert_int_equal(fclose(f), 0);
-    assert_string_equal(text, expected);
-}
-
-static void what_curl_writes_is_the_file(void **state)
-{
-    reason why;
-    use_programs_in("bin");
-    write_script("bin/curl", "for last; do :; done\necho \"from $last\"\necho noise >&2");
-    write_script("bin/wget", "echo wget");
-    assert_true(got(&why));
-    assert_got("from http://example.org/x\n");
-}
-
-static void wget_is_used_where_there_is_no_curl(void **state)
-{
-    reason why;
-    use_programs_in("bin");
-    write_script("bin/wget", "for last; do :; done\necho \"wget $last\"");
-    assert_true(got(&why));
-    assert_got("wget http://example.org/x\n");
-}
-
-static void a_download_that_fails_says_why(void **state)
-{
-    static const struct {
-        const char *script, *expected;
-    } cases[] = {
-        { "echo 'curl: (6) Could not resolve host' >&2; exit 6", "curl: (6) Could not resolve host" },
-        { "printf 'first\\nlast' >&2; exit 1", "last" },
-        { "printf 'first\\n\\nlast\\n\\n' >&2; exit 1", "last" },
-        { "exit 22", "curl ended with status 22" },
-        { "echo part of it; kill -9 $$", "curl ended with status -1" },
-        { "exec >&- 2>&-; exit 3", "curl ended with status 3" },
-    };
-    use_programs_in("bin");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        reason why;
-        write_script("bin/curl", cases[i].script);
-        assert_false(got(&why));
-        assert_string_equal(why.text, cases[i].expected);
-    }
-    reason why;
-    write_script("bin/curl",
-                 "i=0; while [ $i -lt 1000 ]; do printf 'much to say ' >&2; i=$((i + 1)); done; exit 1");
-    assert_false(got(&why));
-    assert_int_equal(strlen(why.text), sizeof why.text - 1);
-}
-
-static void without_curl_and_wget_that_is_the_reason(void **state)
-{
-    reason why;
-    use_programs_in("bin");
-    assert_false(got(&why));
-    assert_string_equal(why.text, "neither curl nor wget is installed");
-}
-
-/* Nothing that is not MNIST stays, and no empty folder either. */
-static void a_download_of_something_else_is_not_used(void **state)
-{
-    mnist m;
-    memory said;
-    setenv("STRIDE_OFFLINE", "0", 1);
-    use_programs_in("bin");
-    write_script("bin/curl", "for last; do :; done\necho \"$last\" >>asked\necho 'please log in'");
-    FILE *messages = open_text(&said);
-    assert_int_equal(mnist_find(&m, messages), 0);
-    assert_int_equal(fclose(messages), 0);
-    assert_string_equal(
-        said.text, "MNIST not found (looked in data/mnist, ../shared/mnist): downloading it to data/mnist\n"
-                   "MNIST not found (looked in data/mnist, ../shared/mnist) and could not be downloaded "
-                   "(train-images-idx3-ubyte: SHA-256 846d5e4e9d791ea8..., expected ba891046e6505d7a...): "
-                   "drawing digits instead\n");
-    free(said.text);
-    assert_true(m.drawn);
-    mnist_free(&m);
-    assert_int_equal(access("data", F_OK), -1);
-    assert_int_equal(rename("asked", "got"), 0);
-    assert_got("https://ossci-datasets.s3.amazonaws.com/mnist/train-images-idx3-ubyte.gz\n"
-               "https://storage.googleapis.com/cvdf-datasets/mnist/train-images-idx3-ubyte.gz\n");
-}
-
-/* The first copy knows only labels, the second all; one file is there already. Needs the true files. */
-static void a_download_of_mnist_is_used(void **state)
-{
-    mnist m;
-    if (!shared[0]) skip();
-    setenv("STRIDE_OFFLINE", "", 1);
-    setenv("MNIST_TRUE", shared, 1);
-    mkdir("data", 0777);
-    mkdir("data/mnist", 0777);
-    write_file("data/mnist/t10k-labels-idx1-ubyte", "\0\0\x08\1\0\0\0\1\5", 9, false);
-    use_programs_in("bin");
-    write_script("bin/curl", "for last; do :; done\n"
-                             "case $last in *amazonaws*images*) echo 'not here' >&2; exit 22;; esac\n"
-                             "exec /bin/cat \"$MNIST_TRUE/${last##*/}\"");
-    assert_int_equal(mnist_find(&m, NULL), -1);
-    expect_error(
-        "data/mnist/t10k-labels-idx1-ubyte: 1 labels, expected 10,000"); /* of the user's own, unchecked */
-    assert_int_equal(unlink("data/mnist/t10k-labels-idx1-ubyte"), 0);
-    assert_int_equal(mnist_find(&m, NULL), 0);
-    assert_false(m.drawn);
-    assert_string_equal(m.source, "MNIST in data/mnist");
-    assert_int_equal(m.train->count, 60000);
-    assert_int_equal(m.test->count, 10000);
     mnist_free(&m);
 }
 
@@ -588,7 +390,6 @@ static void a_sketch_of_ascii_has_a_character_for_two_pixels(void **state)
 {
     tensor x = tensor_of(SHAPE(1, 3, 4), 0, 1, 0, 0.5, 0, 1, 1, 0.25, 1, 0, -9, 9);
     assert_image(x, false, " @+-\n+  +\n"); /* below the last row it is dark */
-    assert_image(tensor_select(x, 0, 0), false, " @+-\n+  +\n");
     *tensor_at(x, INDEX(0, 0, 0)) = (real)NAN;
     assert_image(tensor_narrow(tensor_narrow(x, 1, 0, 1), 2, 0, 2), false, " +\n");
     tensor_free(x);
@@ -596,23 +397,27 @@ static void a_sketch_of_ascii_has_a_character_for_two_pixels(void **state)
 
 static void a_sketch_in_colour_has_a_grey_for_each_pixel(void **state)
 {
-    tensor x = tensor_of(SHAPE(2, 2), 0, 1, 0.2, 0.6);
+    tensor x = tensor_of(SHAPE(1, 2, 2), 0, 1, 0.2, 0.6);
     assert_image(x, true, "\033[38;5;16m\033[48;5;236m▀\033[38;5;231m\033[48;5;246m▀\033[0m\n");
-    setenv("COLORTERM", "truecolor", 1);
-    assert_image(
-        x, true,
-        "\033[38;2;0;0;0m\033[48;2;51;51;51m▀\033[38;2;255;255;255m\033[48;2;153;153;153m▀\033[0m\n");
     tensor_free(x);
 }
 
-static void what_is_no_image_is_not_sketched(void **state)
+static void assert_curve(const double *values, int count, int width, const char *expected)
 {
-    tensor x = tensor_new(SHAPE(3, 2, 2)), none = { 0 };
-    assert_image(x, false, "");
-    expect_error("sketch_image: the image is [3, 2, 2], expected [1, H, W] or [H, W]");
-    assert_image(none, false, "");
-    expect_error("sketch_image: the tensor is null");
-    tensor_free(x);
+    memory drawing;
+    FILE *to = open_text(&drawing);
+    sketch_curve(to, "loss", values, count, width);
+    assert_int_equal(fclose(to), 0);
+    assert_string_equal(drawing.text, expected);
+    free(drawing.text);
+}
+
+static void curves_rise_and_fall(void **state)
+{
+    assert_curve((double[]){ 7, 0, 3.5, NAN, 1 }, 5, 50, "loss █▁▅ ▂ 7 to 1\n");
+    assert_curve((double[]){ 8, 6, 2, 0, 5, 3 }, 6, 3, "loss ▇▂▅ 8 to 3\n"); /* means of two */
+    assert_curve((double[]){ 2 }, 1, 50, "loss ▁ 2 to 2\n");
+    assert_curve((double[]){ NAN, NAN }, 2, 50, "");
 }
 
 static void assert_bars(const double *values, int highlight, bool colour, const char *expected)
@@ -644,13 +449,11 @@ static void colour_is_for_terminals_that_want_it(void **state)
     assert_int_equal(fclose(to), 0);
 }
 
-#define PLACED(function) cmocka_unit_test_setup_teardown(function, enter_empty, restore_path)
+#define PLACED(function) cmocka_unit_test_setup_teardown(function, enter_empty, error_none_left)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CLAIM(sums_are_the_standards),
-        CLAIM(sums_are_right_at_every_length_of_the_last_block),
         CLAIM(digits_are_images_of_0_to_1_with_ink),
         CLAIM(digits_depend_on_seed_and_number_alone),
         CLAIM(no_two_digits_are_the_same),
@@ -663,15 +466,9 @@ int main(void)
         PLACED(a_named_folder_that_is_unusable_is_not_replaced),
         PLACED(broken_files_in_a_usual_folder_are_an_error),
         PLACED(without_mnist_digits_are_drawn_and_it_is_said),
-        PLACED(what_curl_writes_is_the_file),
-        PLACED(wget_is_used_where_there_is_no_curl),
-        PLACED(a_download_that_fails_says_why),
-        PLACED(without_curl_and_wget_that_is_the_reason),
-        PLACED(a_download_of_something_else_is_not_used),
-        PLACED(a_download_of_mnist_is_used),
         PLACED(a_sketch_of_ascii_has_a_character_for_two_pixels),
         PLACED(a_sketch_in_colour_has_a_grey_for_each_pixel),
-        PLACED(what_is_no_image_is_not_sketched),
+        PLACED(curves_rise_and_fall),
         PLACED(bars_are_as_long_as_their_share),
         PLACED(colour_is_for_terminals_that_want_it),
     };

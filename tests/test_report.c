@@ -2,7 +2,6 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support.h"
 
-#include "examples/curve.h"
 #include "examples/stride/findings.h"
 #include "examples/stride/history.h"
 #include "examples/stride/page.h"
@@ -650,47 +649,6 @@ static void weights_are_as_opaque_as_they_are_large(void **state)
     tensor_free(w);
 }
 
-/* ---- curves in a terminal ---------------------------------------------------------------------- */
-
-static const char *sketched(const curve *curves, int count, int width, int height)
-{
-    static char text[4096];
-    memset(text, 0, sizeof text);
-    FILE *to = fmemopen(text, sizeof text, "w");
-    curve_sketch(to, "loss", curves, count, width, height);
-    fclose(to);
-    return text;
-}
-
-static void curves_are_drawn_with_letters(void **state)
-{
-    const double training[] = { 2, 1, 0.5, NAN, 0.1 }, validation[] = { 2, 1.5, 1, 1, 1 };
-    const curve curves[] = { { "training", training, 5 }, { "validation", validation, 5 } };
-    assert_string_equal(sketched(curves, 2, 17, 5), "loss: training validation\n"
-                                                    "       2 |t...v\n"
-                                                    "       1 |   .t...v...v...v\n"
-                                                    "     0.5 |       .t\n"
-                                                    "     0.2 |\n"
-                                                    "     0.1 |                t\n"
-                                                    "         +-----------------\n"
-                                                    "          1        5 epochs\n");
-}
-
-static void curves_of_little_are_drawn_too(void **state)
-{
-    const double one[] = { 0.3 }, none[] = { NAN, 0, -1, INFINITY };
-    const curve single = { "training", one, 1 }, nothing = { "training", none, 4 }, empty = { "x", NULL, 0 };
-    assert_string_equal(sketched(&single, 1, 9, 3), "loss: training\n"
-                                                    "   0.315 |\n"
-                                                    "         |    t\n"
-                                                    "   0.285 |\n"
-                                                    "         +---------\n"
-                                                    "          1 epoch\n");
-    assert_string_equal(sketched(&nothing, 1, 9, 3), "loss: training\nnothing to draw\n");
-    assert_string_equal(sketched(&empty, 1, 9, 3), "loss: x\nnothing to draw\n");
-    assert_string_equal(sketched(&single, 1, -5, 0), sketched(&single, 1, 4, 2));
-}
-
 /* ---- text -------------------------------------------------------------------------------------- */
 
 static void no_text_is_markup(void **state)
@@ -912,8 +870,6 @@ int main(void)
         CLAIM(pictures_have_the_pixels_of_the_image),
         CLAIM(large_images_become_the_means_of_blocks),
         CLAIM(weights_are_as_opaque_as_they_are_large),
-        CLAIM(curves_are_drawn_with_letters),
-        CLAIM(curves_of_little_are_drawn_too),
         CLAIM(no_text_is_markup),
         CLAIM(numbers_are_short),
         CLAIM(a_page_holds_the_run),

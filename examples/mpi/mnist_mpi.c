@@ -1,7 +1,7 @@
 /* mnist_mpi.c: a network learns to read digits at several ranks, which mpirun starts. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/arguments.h"
-#include "examples/mnist_data.h"
+#include "examples/stride/arguments.h"
+#include "examples/stride/mnist.h"
 #include "examples/stride/network.h"
 #include "nn/ranks/mpi.h"
 #include "nn/stride.h"

@@ -2,8 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/dataset.h"
 
-#include "examples/arguments.h"
-#include "examples/mnist_data.h"
+#include "examples/stride/arguments.h"
+#include "examples/stride/mnist.h"
 #include "examples/stride/images.h"
 #include "examples/stride/network.h"
 #include "nn/data/csv.h"

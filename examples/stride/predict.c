@@ -1,5 +1,5 @@
 /* predict.c: stride predict: what a saved net makes of pictures, arrays, or samples of a data set. */
-#include "examples/sketch.h"
+#include "examples/stride/sketch.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/images.h"
 #include "examples/stride/model.h"

@@ -1,13 +1,13 @@
 /* train.c: stride train: data, a network, and everything between them, from one command line. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/arguments.h"
-#include "examples/curve.h"
+#include "examples/stride/arguments.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/history.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
 #include "examples/stride/report.h"
 #include "examples/stride/sets.h"
+#include "examples/stride/sketch.h"
 #include "examples/stride/dataset.h"
 #include "nn/stride.h"
 
@@ -291,20 +291,22 @@ static int write_report(job *j)
     return status;
 }
 
+static double *losses_of(const history *h, bool validation)
+{
+    double *values = calloc((size_t)h->count + 1, sizeof *values);
+    for (int i = 0; i < h->count && values; i++)
+        values[i] = (validation ? &h->epochs[i].validation : &h->epochs[i].training)->loss;
+    return values;
+}
+
 static void sketch_history(const job *j)
 {
-    int count = j->history.count;
-    double *training = calloc((size_t)count + 1, sizeof *training),
-           *validation = calloc((size_t)count + 1, sizeof *validation);
-    for (int i = 0; i < count && training && validation; i++) {
-        training[i] = j->history.epochs[i].training.loss;
-        validation[i] = j->history.epochs[i].validation.loss;
+    for (int k = 0; k < (j->validation ? 2 : 1) && j->history.count > 1; k++) {
+        double *values = losses_of(&j->history, k);
+        if (values)
+            sketch_curve(stdout, k ? "validation loss" : "training loss  ", values, j->history.count, 50);
+        free(values);
     }
-    const curve curves[] = { { "training", training, count }, { "validation", validation, count } };
-    if (count > 1 && training && validation)
-        curve_sketch(stdout, "loss over epochs", curves, j->validation ? 2 : 1, 60, 12);
-    free(training);
-    free(validation);
 }
 
 static void print_result(const job *j)

@@ -1,6 +1,6 @@
 /* arguments.h: numbers from a command line, checked. */
-#ifndef STRIDE_EXAMPLES_ARGUMENTS_H
-#define STRIDE_EXAMPLES_ARGUMENTS_H
+#ifndef STRIDE_EXAMPLES_STRIDE_ARGUMENTS_H
+#define STRIDE_EXAMPLES_STRIDE_ARGUMENTS_H
 
 #include <stdbool.h>
 #include <stdio.h>

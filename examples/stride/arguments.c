@@ -1,6 +1,6 @@
 /* arguments.c: see arguments.h. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/arguments.h"
+#include "examples/stride/arguments.h"
 #include "tensor/error.h"
 
 #include <errno.h>

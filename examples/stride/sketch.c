@@ -1,0 +1,101 @@
+/* sketch.c: a character cell is twice as high as wide: two square pixels. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/sketch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const eighths[] = { " ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
+static const char *const levels[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+
+static double clamp(double x, double low, double high)
+{
+    return !(x > low) ? low : x < high ? x : high; /* NaN: low */
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+/* Pixel (i, j), 0 to 1; black below the last row. */
+static double grey(tensor image, ptrdiff_t i, ptrdiff_t j)
+{
+    return i < image.shape.n[1] ? clamp((double)*tensor_at(image, INDEX(0, i, j)), 0, 1) : 0;
+}
+
+/* Of the 256 colours 232 to 255 are greys, 16 is black and 231 white. */
+static int colour_of(double value)
+{
+    int step = (int)lround(25 * value);
+    return step == 0 ? 16 : step == 25 ? 231 : 231 + step;
+}
+
+void sketch_image(FILE *to, tensor image, bool colour)
+{
+    static const char ramp[] = " .:-=+*#%@";
+    for (ptrdiff_t i = 0; i < image.shape.n[1]; i += 2) {
+        for (ptrdiff_t j = 0; j < image.shape.n[2]; j++) {
+            double upper = grey(image, i, j), lower = grey(image, i + 1, j);
+            if (colour) fprintf(to, "\033[38;5;%dm\033[48;5;%dm▀", colour_of(upper), colour_of(lower));
+            else fputc(ramp[lround((sizeof ramp - 2) * (upper + lower) / 2)], to);
+        }
+        fputs(colour ? "\033[0m\n" : "\n", to);
+    }
+}
+
+/* ---- bars and curves --------------------------------------------------------------------------- */
+
+static int characters(const char *text)
+{
+    int count = 0;
+    for (; *text; text++) count += (*text & 0xc0) != 0x80;
+    return count;
+}
+
+static void bar(FILE *to, double part, int width, bool colour)
+{
+    int parts = colour ? 8 : 1, length = (int)lround(parts * width * part);
+    for (int i = 0; i < length / parts; i++) fputs(colour ? eighths[8] : "#", to);
+    if (length % parts) fputs(eighths[length % parts], to);
+    fprintf(to, "%*s", width - (length + parts - 1) / parts, "");
+}
+
+void sketch_bars(FILE *to, const char *const *labels, const double *values, int count, int width,
+                 int highlight, bool colour)
+{
+    int widest = 0;
+    for (int i = 0; i < count; i++)
+        if (characters(labels[i]) > widest) widest = characters(labels[i]);
+    for (int i = 0; i < count; i++) {
+        bool marked = i == highlight;
+        if (colour) fputs(marked ? "\033[1;32m" : "\033[2m", to);
+        fprintf(to, "%*s%s ", widest - characters(labels[i]), "", labels[i]);
+        bar(to, clamp(values[i], 0, 1), width, colour);
+        fprintf(to, " %5.1f %%%s%s\n", 100 * values[i], colour ? "\033[0m" : "",
+                marked && !colour ? " <" : "");
+    }
+}
+
+void sketch_curve(FILE *to, const char *name, const double *values, int count, int width)
+{
+    double low = INFINITY, high = -INFINITY;
+    int columns = count < width ? count : width;
+    for (int i = 0; i < count; i++) low = fmin(low, values[i]), high = fmax(high, values[i]);
+    if (!(low <= high)) return;
+    fprintf(to, "%s ", name);
+    for (int i = 0; i < columns; i++) {
+        int first = (int)((long)i * count / columns), last = (int)((i + 1L) * count / columns);
+        double sum = 0;
+        for (int k = first; k < last; k++) sum += values[k];
+        double part = (sum / (last - first) - low) / (high - low);
+        fputs(isnan(sum) ? " " : levels[lround(7 * clamp(part, 0, 1))], to);
+    }
+    fprintf(to, " %.4g to %.4g\n", values[0], values[count - 1]);
+}
+
+bool sketch_wants_colour(FILE *to)
+{
+    const char *refused = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if (refused && *refused) return false;
+    return terminal && strcmp(terminal, "dumb") != 0 && isatty(fileno(to));
+}
