@@ -17,7 +17,7 @@
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/train.h"
-#include "tensor/kernel.h"
+#include "layers/fast/kernel.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
