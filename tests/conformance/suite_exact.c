@@ -4,7 +4,7 @@
  * definition divides, divisors are powers of two, or both sides are compared as the integers that they are
  * quotients of. */
 #include "tests/conformance/case.h"
-#include "tests/naive.h"
+#include "tests/layers/naive.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* train_mpi.c: the run of tests/together.h at ranks that mpirun started; ranks.sh compares what they leave.
+/* train_mpi.c: the run of tests/ranks/together.h at ranks that mpirun started; ranks.sh compares what they leave.
  *
  *     train_mpi FILE [KEY=NUMBER]...      parameters and states go to FILE, as they are; rank 0 writes it
  *
@@ -12,7 +12,7 @@
  * The last line on stdout is rank 0's: "done", after how many steps of an earlier run; or what failed. */
 #define _XOPEN_SOURCE 700
 #include "nn/ranks/mpi.h"
-#include "tests/together.h"
+#include "tests/ranks/together.h"
 
 #include <signal.h>
 #include <stdlib.h>

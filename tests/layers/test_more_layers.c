@@ -3,7 +3,7 @@
  *
  * That they compute their definitions, and their gradients, is for the conformance suites; here are numbers
  * worked out by hand, refusals with their texts, and what holds for any batch and number of threads. */
-#include "tests/layer_claims.h"
+#include "tests/layers/layer_claims.h"
 #include "tests/support.h"
 
 #include "layers/exponential.h"

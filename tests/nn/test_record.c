@@ -1,14 +1,14 @@
 /* test_record.c: four networks train to the same bits as before, on every engine: a record against which a
  * change that should not change results is held.
  *
- * tests/record.txt has a line for each environment, engine, precision and network, with CRC-32 sums of the
+ * tests/nn/record.txt has a line for each environment, engine, precision and network, with CRC-32 sums of the
  * parameters and states after 10 steps, of the same after all steps, and of what is then predicted. There
  * are 50 steps, but 10 where the reference engine, which may be slow, trains a large network. The
  * environment is what the bits depend on besides our code: the C library with its exp and sin, whether the
  * processor has fused multiply-add, and for the reference engine BLAS and the kernels it chose. A test is
  * skipped where the file has no line for it.
  *
- *     build/float/tests/test_record --write      prints the lines of this environment
+ *     STRIDE_RECORD=1 build/float/tests/test_record      prints the lines of this environment
  *
  * STRIDE_FAST takes 10 steps of the small networks, for processors that are emulated. */
 #define _GNU_SOURCE /* dladdr */
@@ -36,7 +36,7 @@
 #define __has_feature(NAME) 0
 #endif
 
-#define RECORD "tests/record.txt"
+#define RECORD "tests/nn/record.txt"
 
 enum { EPOCH = 10, EPOCHS = 5 }; /* an epoch of as many steps */
 
@@ -329,10 +329,10 @@ static void trains_to_the_recorded_bits(void **state)
                  expected.late, expected.predicted, one.early, one.late, one.predicted);
 }
 
-int main(int count, char **argument)
+int main(void)
 {
     share_all_work();
-    if (count == 2 && strcmp(argument[1], "--write") == 0) return write_lines();
+    if (getenv("STRIDE_RECORD")) return write_lines();
     const char *set = getenv("STRIDE_FAST");
     fast = set && *set;
     static record records[NETWORKS * ENGINES];

@@ -7,7 +7,7 @@
 #include "layers/conv2d.h"
 #include "nn/gradcheck.h"
 #include "layers/fast/kernel.h"
-#include "tests/naive.h"
+#include "tests/layers/naive.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * Bad options, shapes and calls are refused with the numbers involved, and change nothing; memory is what
  * plan asked for; results do not depend on the number of threads; a type of one's own is like any other. */
-#include "tests/layer_claims.h"
+#include "tests/layers/layer_claims.h"
 #include "tests/support.h"
 
 #include "layers/layers.h"

@@ -28,7 +28,7 @@ gradient_check() {
 names_are_targets() {
     local target
     for target in $(grep -oE '^    make [a-z ]+' README.md | sed 's/make//'); do
-        grep -qE "^($target|.*\\b$target\\b.*):" "$root/Makefile" || { echo "no target $target"; return 1; }
+        cat Makefile $(find docs examples nn tests -name '*.mk') | grep -qE "^($target|.*\\b$target\\b.*):" || { echo "no target $target"; return 1; }
     done
 }
 # The README's table of layers is that of the code: "type: field, field (default), ...", in its order.

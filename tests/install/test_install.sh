@@ -271,7 +271,7 @@ builds_elsewhere() {
     grep -q -- "-o $tmp/elsewhere/float/nn/stride.o" out && ! grep -q -- '-o build/' out
 }
 refuses_spaces() {
-    ! tree -n BUILD='a folder' lib >out 2>&1 && cat out && grep -q '"a folder": expected .*without spaces' out
+    ! tree -n BUILD='a folder' lib >out 2>&1 && cat out && grep -q '"a folder": expected no spaces' out
 }
 builds_for_another_machine() {
     env -u MAKEFLAGS "${MAKE:-make}" -n -C "$root" O="$tmp/cross" CROSS_COMPILE=some-machine- lib >out 2>&1 || { cat out; return 1; }

@@ -1,5 +1,5 @@
 /* naive.c: see naive.h. */
-#include "tests/naive.h"
+#include "tests/layers/naive.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "nn/data/digits.h"
 #include "tests/files.h"
 #include "tests/support.h"
-#include "tests/together.h"
+#include "tests/ranks/together.h"
 
 #include <math.h>
 #include <stdio.h>

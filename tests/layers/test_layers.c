@@ -8,7 +8,7 @@
 
 #include "layers/layers.h"
 #include "layers/window.h"
-#include "tests/naive.h"
+#include "tests/layers/naive.h"
 
 #include <math.h>
 #include <stdlib.h>

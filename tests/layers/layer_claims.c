@@ -1,5 +1,5 @@
 /* layer_claims.c: see layer_claims.h. */
-#include "tests/layer_claims.h"
+#include "tests/layers/layer_claims.h"
 #include "tests/support.h"
 
 static void assert_error(const char *text)

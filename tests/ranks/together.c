@@ -1,6 +1,6 @@
 /* together.c: see together.h. */
 #define _POSIX_C_SOURCE 200809L
-#include "tests/together.h"
+#include "tests/ranks/together.h"
 
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"

@@ -2,7 +2,7 @@
  * machine can run. */
 #include "layers/layers.h"
 #include "layers/fast/kernel.h"
-#include "tests/naive.h"
+#include "tests/layers/naive.h"
 #include "tests/support.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@ mkdir -p "$tmp"
 parts=(report chart findings page style picture log history layer_times)
 # shellcheck disable=SC2086
 pages_are_written() {
-    $CC $CFLAGS tests/report/pages.c "${parts[@]/#/${BIN%/bin}/examples/stride/}" "$LIB" $LIBS -o "$tmp/pages" && "$tmp/pages" "$tmp"
+    $CC $CFLAGS tests/examples/report/pages.c "${parts[@]/#/${BIN%/bin}/examples/stride/}" "$LIB" $LIBS -o "$tmp/pages" && "$tmp/pages" "$tmp"
 }
 parts=("${parts[@]/%/.o}")
 claim "pages of all kinds are written" pages_are_written
@@ -132,9 +132,9 @@ if command -v node >/dev/null; then
     fits_a_phone() {
         local page paths=()
         for page in $pages; do paths+=("$tmp/$page"); done
-        node tests/report/width.js "$browser" "$tmp/node" 390 "${paths[@]}" || return
+        node tests/examples/report/width.js "$browser" "$tmp/node" 390 "${paths[@]}" || return
         sed 's|<main>|<main><div style="width: 500px">wide</div>|' "$tmp/digits.html" >"$tmp/wide.html"
-        node tests/report/width.js "$browser" "$tmp/node" 390 "$tmp/wide.html" | grep -q 'wide.html, light: [0-9]* pixels wide'
+        node tests/examples/report/width.js "$browser" "$tmp/node" 390 "$tmp/wide.html" | grep -q 'wide.html, light: [0-9]* pixels wide'
     }
     claim "pages are no wider than a phone" fits_a_phone
 else

@@ -1,0 +1,60 @@
+# ---- programs ------------------------------------------------------------------------------------
+
+# What the programs share is an archive, from which each takes what it uses. The program gradcheck is built in
+# double only. stride of double is stride-double, and lies beside that of float too.
+PROGRAMS := stride mnist predict custom_layer gradcheck views pooling
+MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c)) $(wildcard examples/stride/main.c)
+HELPERS  := $(filter-out $(MAINS),$(wildcard examples/*.c examples/stride/*.c))
+helpers   = $(OUT)/$1/examples/helpers.a
+stride    = $(OUT)/$1/bin/$(NAME_$1)
+simple    = $(filter-out $(OUT)/float/bin/gradcheck %/main,$(MAINS:examples/%.c=$(OUT)/$1/bin/%))
+programs  = $(simple) $(stride)
+TWIN     := $(OUT)/float/bin/stride-double
+
+# The program stride, where there is one, its twin in double, and what runs it where this machine cannot.
+PROGRAM        := $(filter %/stride,$(call programs,float))
+PROGRAM_DOUBLE := $(filter %/stride-double,$(call programs,double))
+RUN            ?=
+
+# Where libpng and libjpeg are there, stride reads pictures.
+has           = $(shell $(PKG_CONFIG) --exists $1 2>/dev/null && echo $2)
+PICTURE_FLAGS = $(eval PICTURE_FLAGS := $(call has,libpng,-DSTRIDE_PNG) $(call has,libjpeg,-DSTRIDE_JPEG) \
+                  $(patsubst -I%,-isystem %,$(call ask,--cflags,libpng) \
+                  $(call ask,--cflags,libjpeg)))$(PICTURE_FLAGS)
+PICTURE_LIBS  = $(eval PICTURE_LIBS := $(call ask,--libs,libpng) $(call ask,--libs,libjpeg))$(PICTURE_LIBS)
+picture_users = examples_stride_images tests_examples_test_pictures tests_fuzz_fuzz_picture
+$(foreach f,$(picture_users),$(eval CFLAGS_$f = $$(PICTURE_FLAGS)))
+
+define program_rules
+$(call helpers,$1): $(HELPERS:%.c=$(OUT)/$1/%.o) $(OUT)/sources
+	$$(archive)
+$(call simple,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(call helpers,$1) $(call lib,$1)
+	$$(link)
+$(call stride,$1): $(OUT)/$1/examples/stride/main.o $(call helpers,$1) $(call lib,$1)
+	$$(call link,$$(PICTURE_LIBS))
+endef
+$(foreach p,float double,$(eval $(call program_rules,$p)))
+$(TWIN): $(call stride,double)
+	@mkdir -p $(@D)
+	@ln -sf ../../double/bin/$(@F) $@
+
+# The lines that say how to run a program, for `make help`; others of PROGRAMS run likewise.
+mnist: ## train on MNIST (and build predict, which reads what it saves)
+mnist: $(OUT)/$(PRECISION)/bin/predict
+mnist-best: $(call stride,$(PRECISION)) ## train a wider net on distorted digits for some ten minutes
+	@examples/mnist.sh || :
+	@$(WAITING) $< train --net examples/networks/wide.net --epochs 9 --shear 8 --rotation 10 --scale 0.1 --shift 2 \
+	    --optim sgd --lr 0.1 --nesterov --weight-decay 5e-4 --schedule one-cycle --label-smoothing 0.05 \
+	    --log $(BUILD)/mnist_best.csv --report $(BUILD)/mnist_best.html --save $(BUILD)/mnist_best.safetensors
+.PHONY: mnist-best
+gradcheck: ## compare every layer's gradient with finite differences, in double
+.PHONY: $(PROGRAMS)
+# Threads that soon sleep while they wait, where nobody says how they are to wait: on idle cores that costs
+# little, on busy ones a thread that waits awake keeps the one that it waits for from running.
+WAITING = $(if $(OMP_WAIT_POLICY),,GOMP_SPINCOUNT=$${GOMP_SPINCOUNT:-10000})
+$(filter-out stride gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
+	@$(if $(filter mnist,$@),examples/mnist.sh || :)
+	@$(WAITING) $<
+stride: $(call stride,$(PRECISION)) $(TWIN) ## build the program for daily use, build/float/bin/stride
+gradcheck: $(OUT)/double/bin/gradcheck
+	@$<

@@ -1,0 +1,196 @@
+# ---- the sources ---------------------------------------------------------------------------------
+
+.PHONY: format lines
+format: ## format the sources with clang-format
+	clang-format -i $(shell find tensor layers nn examples tests -name '*.[ch]')
+lines: ## count lines of code and of comments, by rooms
+	@tests/tools/lines.sh
+
+# ---- checks --------------------------------------------------------------------------------------
+
+CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-quiet check-format \
+    check-precision \
+          check-exports check-documented check-docs check-memory check-install distcheck
+# These start make again, and two of them side by side would write the same files.
+ifneq ($(filter test check% conformance,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
+.PHONY: checks check-msan check-exports-mpi $(CHECKS)
+
+# In turn, to the end, whichever fails.
+each = status=0; for part in $1; do $(MAKE) $$part || status=1; done; exit $$status
+check: ## run the tests and every check below
+	+@$(call each,test $(CHECKS))
+checks: ## run every check below
+	+@$(call each,$(CHECKS))
+
+# A part that builds keeps its output in a file, shown when it fails: $(call in_log,name,what).
+in_log = >$(BUILD)/$1.log 2>&1 || { cat $(BUILD)/$1.log; echo 'FAIL $2'; exit 1; }
+
+# Threads under clang, whose OpenMP tells the sanitizer where threads meet; gcc's does not.
+check-sanitize: ## the tests under the address and undefined behaviour sanitizers
+check-sanitize: compiler = $(CC)
+check-sanitize: sanitizer = address,undefined
+check-threads: ## the tests under clang's thread sanitizer
+check-threads: compiler = clang
+check-threads: sanitizer = thread
+check-threads: tested = TESTED=float # threads do the same in both
+check-sanitize check-threads: what = tests with $(compiler) -fsanitize=$(sanitizer)
+check-sanitize check-threads:
+	@mkdir -p $(BUILD)
+	@if echo 'int main(void) { return 0; }' | $(compiler) -fsanitize=$(sanitizer) -x c - -o $(BUILD)/probe \
+	    2>/dev/null && $(BUILD)/probe; \
+	 then $(MAKE) CC=$(call quoted,$(compiler)) SANITIZE=$(sanitizer) STRIDE_FAST=1 $(tested) test \
+	 $(call in_log,$@,$(what)); \
+	     echo "ok   $(what): $$(tail -n 1 $(BUILD)/$@.log)"; \
+	 else echo 'skip $(what): it does not work here'; fi
+
+check-warnings: check-warnings-gcc check-warnings-clang ## gcc and clang, warnings as errors
+check-warnings-%:
+	@mkdir -p $(BUILD)
+	@if command -v $* >/dev/null; then \
+	     $(MAKE) CC=$* BUILD=$(BUILD)/warnings-$* CFLAGS=-O1 WERROR=-Werror objects \
+	     $(call in_log,warnings-$*,no warning from $*); \
+	     echo 'ok   no warning from $*'; \
+	 else echo 'skip no warning from $*: it is not installed'; fi
+
+CHECK = VERSION=$(VERSION) OUT="$(ROOT)" CC=$(call quoted,$(CC)) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) \
+        LIBS=$(call quoted,$(OPENMP) $(LIBS)) tests/tools/check.sh
+
+check-includes: ## each folder includes only itself and those on its left
+	@$(CHECK) includes
+
+check-quiet: $(call lib,float) $(call lib,double) ## the library never prints, exits or asserts
+	@$(CHECK) quiet $^
+
+check-format: ## the sources are as clang-format leaves them
+	@$(CHECK) format
+
+check-precision: ## a program of one precision does not link with the other's library
+check-precision: $(call lib,float) $(call lib,double)
+	@$(CHECK) precision $^
+
+check-exports: ## the shared libraries export what installed headers declare, and nothing else
+check-exports: $(call shared,float) $(call shared,double)
+	@$(CHECK) exports $^ $(HEADERS)
+	@$(if $(MPI),$(MAKE) check-exports-mpi)
+
+check-exports-mpi: $(call shared_mpi,float) $(call shared_mpi,double)
+	@$(CHECK) exports $^ $(MPI_HEADERS)
+
+check-documented: ## everything that installed headers declare has a comment
+	@$(CHECK) documented $(HEADERS) $(MPI_HEADERS)
+
+check-docs: ## the manual names what there is, the changelog this version; Doxygen and mandoc warn of nothing
+check-docs: $(PROGRAM)
+	@PROGRAM="$(PROGRAM)" $(CHECK) manual $(HEADERS) $(MPI_HEADERS)
+	@if command -v doxygen >/dev/null; then mkdir -p $(BUILD); $(MAKE) docs $(call in_log,docs,make docs); echo \
+	    'ok   make docs'; \
+	 else echo 'skip make docs: doxygen is not installed'; fi
+
+# Valgrind sees what libraries do with memory, too.
+check-memory: ## five of the tests under valgrind
+check-memory: $(patsubst %,$(OUT)/float/tests/test_%,step checkpoint save anomaly threads)
+	@$(call FLAVOURS,none) valgrind $(OUT)/flavours $(abspath $^)
+
+# Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and
+# stands in for BLAS. No threads of OpenMP, no ONNX and no pictures.
+MSAN_OUT  = $(BUILD)/memory-undefined
+MSAN_WRAP = malloc realloc aligned_alloc free layer_forward layer_backward layer_forward_chain \
+    layer_backward_chain
+MSAN_MAKE = CC=clang SANITIZE=memory,undefined OPENMP=-Wno-unknown-pragmas PICTURE_FLAGS= PICTURE_LIBS= \
+    ONNX_PROTO= \
+    ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
+    LIBS='-ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%)'
+MSAN_TESTS = $(filter-out %/test_pictures %_onnx,$(TEST_PROGRAMS:$(OUT)/%=$(MSAN_OUT)/%))
+check-msan: ## tests and suites under clang's memory sanitizer, which finds what is read before it was written
+	@mkdir -p $(MSAN_OUT)
+	@if echo 'int main(void) { return 0; }' | clang -fsanitize=memory -x c - -o $(BUILD)/probe 2>/dev/null && \
+	    $(BUILD)/probe; \
+	 then rm -f $(MSAN_TESTS); $(MAKE) $(MSAN_MAKE) $(MSAN_TESTS) $(call in_log,$@,tests built for the memory \
+	 sanitizer); \
+	     STRIDE_FAST=1 MSAN_OPTIONS=poison_in_malloc=0:poison_in_free=0:allocator_may_return_null=1 \
+	     tests/tools/flavours.sh msan $(MSAN_OUT)/flavours $(abspath $(MSAN_TESTS)); \
+	 else echo 'skip tests under the memory sanitizer: clang does not have it here (make deps-check)'; fi
+
+check-install: ## what is installed compiles, runs and uninstalls
+check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi))
+	@rm -rf $(OUT)/installed
+	@$(MAKE) install PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
+	@$(CHECK) install $(OUT)/installed
+	@$(CHECK) cmake $(OUT)/installed $(SOVERSION)
+	@$(if $(MPI),MPIRUN=$(call quoted,$(MPIRUN)) $(CHECK) install-mpi $(OUT)/installed)
+	@$(MAKE) uninstall PREFIX=$(OUT)/installed DESTDIR= $(call in_log,install,installed library)
+	@$(CHECK) uninstalled $(OUT)/installed
+
+# ---- campaigns -----------------------------------------------------------------------------------
+
+# The tests again, with every BLAS and on other processors; each of minutes, and no part of `make check`.
+# WAYS='openblas-*' runs those of that name only.
+.PHONY: check-blas check-cpu check-x86 check-arm test-programs coverage
+TEST_PROGRAMS := $(foreach p,float double,$(call tests,$p) $(call suites,$p))
+test-programs: $(TEST_PROGRAMS)
+
+FLAVOURS = CC=$(call quoted,$(CC)) UNPACKED="$(abspath $(BUILD))/debian/$1/root" tests/tools/flavours.sh
+
+check-blas: $(TEST_PROGRAMS) ## the tests with every flavour of OpenBLAS, reference BLAS, and every engine
+	@$(call FLAVOURS,blas) blas $(OUT)/flavours $(abspath $^)
+
+check-cpu: ## the tests on emulated processors: x86-64 without AVX-512, without AVX, and 64-bit Arm
+	+@$(call each,check-x86 check-arm)
+
+check-x86: $(TEST_PROGRAMS)
+	@$(call FLAVOURS,x86) x86 $(OUT)/flavours $(abspath $^)
+
+# Arm's own tree, compiled with what is in ARM_ROOT.
+ARM_ROOT := $(abspath $(BUILD))/debian/arm/root
+ARM_BLAS := aarch64-linux-gnu/openblas-pthread
+FOR_ARM   = BUILD=$(BUILD)/arm ARCH= PKG_CONFIG=false CC='aarch64-linux-gnu-gcc --sysroot=$(ARM_ROOT)' \
+            CPPFLAGS='-isystem $(ARM_ROOT)/usr/include/$(ARM_BLAS)' \
+            LDFLAGS='-L$(ARM_ROOT)/usr/lib/$(ARM_BLAS)'
+check-arm: ## the tests on emulated processors of 64-bit Arm (make deps-arm)
+	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null && [ -d \
+	    $(ARM_ROOT)/usr/lib ]; then \
+	     mkdir -p $(BUILD); $(MAKE) $(FOR_ARM) test-programs $(call in_log,check-arm,tests built for Arm); \
+	     $(call FLAVOURS,arm) arm $(OUT)/flavours $(patsubst $(BUILD)/%, \
+	     $(abspath $(BUILD))/arm/%,$(TEST_PROGRAMS)); \
+	 else echo 'skip tests on Arm: compiler, emulator or libraries are not there (make deps-arm)'; fi
+
+# Faults, by the thousand; no part of `make check`, either.
+CAMPAIGNS := $(wildcard tests/campaigns/*.c)
+oom_LIBS  := $(if $(findstring address,$(SANITIZE)),$(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
+    aligned_alloc free))
+$(CAMPAIGNS:tests/campaigns/%.c=$(OUT)/float/campaigns/%): $(OUT)/float/campaigns/%: \
+    $(OUT)/float/tests/campaigns/%.o \
+    $(call helpers,float) $(call lib,float)
+	$(call link,$($(@F)_LIBS))
+.PHONY: crash-test oom-test
+crash-test: $(OUT)/float/campaigns/crash ## kill training at 1000 random times: it comes to the same bytes
+	@$(WAITING) $< $(BUILD)/crash
+oom-test: ## let every allocation of the library fail in turn: a clear error, and nothing lost
+oom-test: $(OUT)/float/campaigns/oom
+	@$< $(BUILD)/oom
+ifeq ($(SANITIZE),)
+	@if echo 'int main(void) { return 0; }' | $(CC) -fsanitize=address,undefined -x c - -o $(BUILD)/probe \
+	    2>/dev/null && $(BUILD)/probe; \
+	 then echo 'again, under the address and undefined behaviour sanitizers'; $(MAKE) \
+	 SANITIZE=address,undefined oom-test; fi
+endif
+
+# Counters of threads are added up atomically, which takes its time: minutes. Every engine that this machine
+# has runs, and every allocation fails once.
+coverage: ## what the tests and oom-test reach; pages in build/coverage/html (make deps-coverage)
+	@command -v gcovr >/dev/null || { echo 'coverage: gcovr is not installed (make deps-coverage)' >&2; exit 1; }
+	@mkdir -p $(BUILD)/coverage/html
+	@$(MAKE) BUILD=$(BUILD)/coverage SANITIZE= CFLAGS='-O1 -g --coverage -fprofile-update=atomic' ARCH= \
+	     test-programs $(BUILD)/coverage/float/campaigns/oom $(call in_log,coverage,tests built for coverage)
+	@find $(BUILD)/coverage -name '*.gcda' -delete
+	@STRIDE_FAST=1 $(call FLAVOURS,none) engines $(BUILD)/coverage/flavours \
+	     $(patsubst $(OUT)/%,$(abspath $(BUILD))/coverage/%,$(TEST_PROGRAMS))
+	@$(BUILD)/coverage/float/campaigns/oom $(BUILD)/coverage/oom $(call in_log,coverage-oom,every allocation \
+	    fails)
+	@gcovr --root . --gcov-executable "$$($(CC) -print-prog-name=gcov)" --filter tensor/ --filter layers/ \
+	    --filter nn/ \
+	     --json $(BUILD)/coverage/coverage.json --html-details $(BUILD)/coverage/html/index.html \
+	     $(BUILD)/coverage/float $(BUILD)/coverage/double
+	@python3 tests/tools/coverage.py $(BUILD)/coverage/coverage.json tests/coverage.txt 95 85

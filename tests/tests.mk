@@ -1,0 +1,121 @@
+# ---- tests ---------------------------------------------------------------------------------------
+
+# tests/ROOM/test_*.c are one program a room, build/float/tests/ROOM/run; a link to it,
+# build/float/tests/test_gemm, runs the claims of that file alone. Suites of conformance are programs of their
+# own; scripts are run by bash.
+TESTS      := $(sort $(wildcard tests/*/test_*.c))
+TEST_ROOMS := $(sort $(notdir $(patsubst %/,%,$(dir $(TESTS)))))
+TEST_AID   := $(filter-out $(TESTS) tests/runner.c tests/onnx/export.c,$(wildcard tests/*.c \
+    $(TEST_ROOMS:%=tests/%/*.c)))
+SCRIPTS    := $(wildcard tests/*/test_*.sh)
+SUITES     := $(wildcard tests/conformance/suite_*.c)
+SUITE_AID     := $(filter-out $(SUITES),$(wildcard tests/conformance/*.c))
+SUITE_SCRIPTS := $(wildcard tests/conformance/suite_*.sh)
+ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
+tests       = $(foreach t,$(TESTS),$(OUT)/$1/tests/$(basename $(notdir $t)))
+suites      = $(SUITES:%.c=$(OUT)/$1/%)
+TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,cmocka)) \
+                -Wno-unused-parameter)$(TEST_CFLAGS)
+TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS)
+CFLAGS_tests_runner = -DFILES='$(foreach t,$(ROOM_TESTS),FILE($(basename $(notdir $t))))'
+$(foreach t,$(TESTS),$(eval CFLAGS_$(subst /,_,$(basename $t)) += -Dmain=$(basename $(notdir $t)) \
+    -Wno-missing-prototypes))
+
+# Room $2 in precision $1.
+define room_rules
+$(OUT)/$1/tests/$2/runner.o: ROOM_TESTS := $(filter tests/$2/%,$(TESTS))
+$(OUT)/$1/tests/$2/runner.o: tests/runner.c $(OUT)/flags $(OUT)/sources
+	$$(call compile,$(DEFINE_$1))
+$(OUT)/$1/tests/$2/run: $(patsubst %.c,$(OUT)/$1/%.o,$(filter tests/$2/%,$(TESTS)) $(TEST_AID)) \
+    $(OUT)/$1/tests/$2/runner.o \
+    $(call helpers,$1) $(call lib,$1)
+	$$(call link,$$(PICTURE_LIBS) $$(TEST_LIBS))
+$(foreach t,$(filter tests/$2/%,$(TESTS)),$(OUT)/$1/tests/$(basename $(notdir $t))): $(OUT)/$1/tests/$2/run
+	@ln -sf $2/run $$@
+endef
+define suite_rules
+$(call suites,$1): %: %.o $(patsubst %.c,$(OUT)/$1/%.o,$(SUITE_AID) $(TEST_AID)) $(call lib,$1)
+	$$(call link,$$(TEST_LIBS))
+$(OUT)/$1/tests/conformance/suite_onnx: $(ONNX:%.c=$(OUT)/$1/%.o)
+endef
+$(foreach p,float double,$(foreach r,$(TEST_ROOMS),$(eval $(call room_rules,$p,$r)))$(eval \
+    $(call suite_rules,$p)))
+
+# Each test leaves its counts in a file; what left none did not build. -k: one that does not build does not
+# keep the others from running. TESTED=float runs those of one precision, TEST=gemm those with gemm in their
+# names.
+TESTED ?= float double
+TEST   ?=
+chosen        = $(if $(TEST),$(foreach n,$(TEST),$(foreach c,$1,$(if $(findstring $n,$(notdir $c)),$c))),$1)
+suite_counts  = $(foreach p,$(TESTED),$(SUITES:tests/conformance/%.c=$(OUT)/$1/$p/%.count)) \
+                $(foreach s,$(notdir $(SUITE_SCRIPTS)),$(OUT)/$1/script/$(basename $s).count)
+COUNTS := $(call chosen,$(foreach p,$(TESTED),$(foreach t, \
+    $(notdir $(TESTS:.c=)),$(OUT)/results/$p/$t.count)) \
+          $(foreach s,$(notdir $(SCRIPTS:.sh=)),$(OUT)/results/script/$s.count) $(call suite_counts,results))
+
+.PHONY: test results
+test: ## run every test in both precisions; TEST=gemm TESTED=float runs some
+	@rm -rf $(OUT)/results
+	@$(MAKE) -k $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN)) results || :
+	@tests/tools/total.sh $(COUNTS)
+results: $(COUNTS) ; @:
+
+ASAN_OPTIONS  ?= detect_leaks=1:allocator_may_return_null=1
+UBSAN_OPTIONS ?= print_stacktrace=1
+TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1:allocator_may_return_null=1
+export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+
+# What a script finds in its environment, all absolute: programs, libraries and how to build with them.
+IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROOT)/float/bench" \
+    LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(call lib,double))" \
+    CC=$(call quoted,$(strip $(CC) $(SANITIZER))) CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread \
+    $(OPENMP) $(CFLAGS)) \
+    LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
+FOR_SCRIPT := $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p)) \
+              $(foreach b,bench scaling stride_peer,$(OUT)/float/bench/$b)
+
+# The programs $3 of precision $2 leave their counts in folder $1; the environment $4 is theirs besides.
+define run_programs
+$(foreach t,$3,$(OUT)/$1/$2/$(notdir $t).count): $(OUT)/$1/$2/%.count: $(OUT)/$2/$(dir $(firstword $3))% FORCE
+	@$4 tests/tools/run.sh "$(ROOT)/$1/$2/$$*" "$$(abspath $$<)"
+endef
+define run_script
+$(OUT)/$1/script/$(basename $(notdir $2)).count: $2 FORCE $(FOR_SCRIPT)
+	@$3 $$(IN_SCRIPT) tests/tools/run.sh "$(ROOT)/$1/script/$(basename $(notdir $2))" bash $$<
+endef
+$(foreach p,float double,$(eval $(call run_programs,results,$p,$(addprefix tests/,$(notdir $(TESTS:.c=))),)))
+$(foreach s,$(SCRIPTS),$(eval $(call run_script,results,$s,)))
+
+# ---- conformance ---------------------------------------------------------------------------------
+
+# Suites that hold the library against definitions, ONNX's cases and PyTorch; `make test` runs fewer of their
+# cases.
+$(foreach p,float double,$(eval $(call run_programs,results,$p,$(SUITES:.c=),STRIDE_FAST=1)) \
+    $(eval $(call run_programs,conformance,$p,$(SUITES:.c=),unset STRIDE_FAST;)))
+$(foreach s,$(SUITE_SCRIPTS),$(eval $(call run_script,results,$s,STRIDE_FAST=1)) \
+    $(eval $(call run_script,conformance,$s,unset STRIDE_FAST;)))
+
+.PHONY: conformance conformance-results
+conformance: ## hold every layer against definitions, ONNX's cases and PyTorch
+	@rm -rf $(OUT)/conformance
+	@$(MAKE) -k conformance-results || :
+	@tests/tools/conformance.sh $(OUT)/conformance $(call suite_counts,conformance)
+conformance-results: $(call suite_counts,conformance) ; @:
+
+# What is exported, and the trained net, run by onnxruntime: the same numbers come out, and onnx's checker
+# accepts it.
+.PHONY: onnx-check
+ONNX_CHECK := $(OUT)/onnx-check
+$(OUT)/float/tests/onnx/export: $(OUT)/float/tests/onnx/export.o $(OUT)/float/tests/onnx/samples.o \
+    $(call helpers,float) $(call lib,float)
+	$(call link)
+$(BUILD)/mnist.safetensors: | $(OUT)/float/bin/mnist
+	@$(WAITING) $(OUT)/float/bin/mnist --quiet --save=$@
+onnx-check: ## hold what is exported against onnxruntime (make deps-onnx)
+onnx-check: $(if $(ONNX_PROTO),$(OUT)/float/tests/onnx/export $(BUILD)/mnist.safetensors)
+	@$(if $(ONNX_MISSING),echo 'onnx-check: there is no $(ONNX_MISSING): make deps-onnx'; exit 1)
+	@rm -rf $(ONNX_CHECK) && mkdir -p $(ONNX_CHECK)
+	@$< $(ONNX_CHECK) $(BUILD)/mnist.safetensors >$(ONNX_CHECK)/nets.jsonl || cat $(ONNX_CHECK)/nets.jsonl
+	@/usr/bin/python3 tests/onnx/checker.py $(ONNX_CHECK) >$(ONNX_CHECK)/verdicts || [ -s \
+	    $(ONNX_CHECK)/verdicts ]
+	@node tests/onnx/runtime.js $(PEER_FILES)/node_modules $(ONNX_CHECK)

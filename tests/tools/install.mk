@@ -1,0 +1,56 @@
+# ---- installing ----------------------------------------------------------------------------------
+
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include/stride
+DATADIR    ?= $(PREFIX)/share
+MANDIR     ?= $(DATADIR)/man
+DESTDIR    ?=
+
+# The public headers; every other header is private.
+HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h) \
+          $(addprefix layers/,layer.h layers.h options.h window.h) \
+          $(addprefix nn/,data.h gradcheck.h loss.h net.h optim.h schedule.h stride.h train.h) \
+          $(addprefix nn/data/,augment.h classes.h csv.h digits.h normalize.h npy.h) \
+          nn/files/save.h nn/onnx/onnx.h nn/ranks/team.h nn/watch/watch.h
+
+# What an archive needs besides: LIBS, by packages as far as its user's pkg-config knows them.
+libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)
+REQUIRES_PRIVATE = $(foreach p,$(BLAS) jansson zlib libprotobuf-c,$(if $(filter $(filter -l%,$(LIBS)), \
+    $(call libs_of,$p)),$p))
+LIBS_PRIVATE     = $(filter-out $(foreach p,$(REQUIRES_PRIVATE),$(call libs_of,$p)),$(LIBS)) -pthread \
+                   $(filter-out -W%,$(OPENMP))
+
+of_both   = $(call quoted,$(foreach p,float double,$(call $1,$p)))
+so_file   = $(call so,$(NAME_$1),$(VERSION))
+so_linked = $(call so,$(NAME_$1),$(SOVERSION))
+so_named  = $(call so,$(NAME_$1))
+installer = DESTDIR=$(call quoted,$(DESTDIR)) \
+            $(foreach v,PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR VERSION,$v=$(call quoted,$($v))) \
+            STATIC=$(call of_both,lib) SHARED=$(call of_both,so_file) SHARED_SO=$(call of_both,so_linked) \
+            SHARED_DEV=$(call of_both,so_named) SOVERSION=$(SOVERSION) HEADERS=$(call quoted,$(HEADERS)) \
+            PROGRAM=$(call quoted,$(PROGRAM)) PROGRAM_DOUBLE=$(call quoted,$(PROGRAM_DOUBLE)) \
+            RUN=$(call quoted,$(RUN)) MPI=$(call quoted,$(MPI)) MPI_LIBS=$(call quoted,$(if $(MPI),$(MPI_LIBS))) \
+            MPI_HEADERS=$(call quoted,$(MPI_HEADERS)) \
+            REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) \
+            LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) tests/tools/install.sh
+
+.PHONY: install uninstall dist distcheck
+install: ## install libraries, headers, the program stride, the manual, and files for pkg-config and CMake
+install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi)) $(PROGRAM) $(PROGRAM_DOUBLE)
+	@$(installer) install
+uninstall: ## remove what `make install` put there
+	@$(installer) uninstall
+
+# The same commit gives the same bytes.
+ARCHIVE = $(BUILD)/stride-$(VERSION).tar.gz
+IS_CLONE = git ls-files --error-unmatch Makefile >/dev/null 2>&1
+dist: ## pack what is committed into build/stride-VERSION.tar.gz
+	@$(IS_CLONE) || { echo 'dist: expected a clone, whose last commit is packed' >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	@git archive --prefix=stride-$(VERSION)/ -o $(ARCHIVE:.gz=) HEAD && gzip -nf9 $(ARCHIVE:.gz=) && echo \
+	    $(ARCHIVE)
+distcheck: ## what is packed builds elsewhere, passes a test, installs and uninstalls
+	+@if $(IS_CLONE); then $(MAKE) dist && MAKE=$(call quoted,$(MAKE)) $(CHECK) dist $(ARCHIVE); \
+	  else echo 'skip the archive: this is no clone'; fi

@@ -1,0 +1,41 @@
+#!/bin/sh
+# lines.sh: lines of code, lines of comments and all lines (blank ones, too), room by room.
+count() { # NAME FILE...
+    name=$1
+    shift
+    cat /dev/null "$@" | awk -v name="$name" '
+        /^[[:space:]]*$/                                         { next }
+        inside                                                   { comments++; if (/\*\//) inside = 0; next }
+        /^[[:space:]]*\/\*/                                      { comments++; if (!/\*\//) inside = 1; next }
+        /^[[:space:]]*(\/\/|# |#$|#!)/                           { comments++; next }
+                                                                 { code++ }
+        END { printf "%-18s %7d %9d %7d\n", name, code, comments, NR }'
+}
+c() { # FOLDER...: the C files that lie in them directly
+    for folder; do
+        for file in "$folder"/*.[ch]; do [ ! -f "$file" ] || echo "$file"; done
+    done
+}
+
+annexes="layers/fast nn/data nn/files nn/onnx nn/ranks nn/watch"
+all='-type f ( -name *.[ch] -o -name *.sh -o -name *.py -o -name *.js -o -name *.awk -o -name *.mk -o -name *.txt )'
+printf '%-18s %7s %9s %7s\n' room code comments lines
+set -f # patterns are find's
+found() { # shellcheck disable=SC2086
+    find "$@" $all
+}
+set +f
+# shellcheck disable=SC2046,SC2086
+{
+    for room in tensor layers nn; do count $room $(c $room); done
+    count core $(c tensor layers nn)
+    for room in $annexes; do count $room $(c $room); done
+    count library $(c tensor layers nn $annexes)
+    count examples $(c examples examples/mpi)
+    count examples/stride $(c examples/stride)
+    set -f
+    count tests $(found tests)
+    count Makefile Makefile
+    count makefiles $(find . -path ./build -prune -o -name '*.mk' -print)
+    count README.md README.md
+}
