@@ -97,19 +97,13 @@ LIB_CFLAGS  = $(eval LIB_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags
 LIBS        = $(eval LIBS := $(call ask,--libs,$(BLAS),-lopenblas) $(call ask,--libs,jansson,-ljansson) \
                 $(call ask,--libs,zlib,-lz) $(if $(ONNX_PROTO),$(call ask,--libs,libprotobuf-c,-lprotobuf-c)) \
                 -lm)$(LIBS)
-# OpenMP where the compiler can build with it; its pragmas are comments elsewhere.
-OPENMP ?= $(eval OPENMP := $(shell probe=$$(mktemp); \
-            echo 'int main(void) { return omp_get_max_threads() < 1; }' | \
-            $(CC) $(CPPFLAGS) $(LDFLAGS) -fopenmp -include omp.h -x c - -o $$probe 2>/dev/null && \
-            echo -fopenmp || echo -Wno-unknown-pragmas; rm -f $$probe))$(OPENMP)
-
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
-COMPILE = $(CC) -std=c11 -ffp-contract=off -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(OPENMP) $(SANITIZER) \
+COMPILE = $(CC) -std=c11 -ffp-contract=off -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(SANITIZER) \
           $(LIB_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 # Of the libraries: a function is seen from outside only where a header that is installed declares it.
 CORE_CFLAGS := -fvisibility=hidden
-LINK = $(CC) -pthread $(OPENMP) $(SANITIZER) $(CFLAGS) $(LDFLAGS)
+LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 
 # The file name of shared library $1 at version $2, and the flags that make it; programs ask for it at
 # SOVERSION, within which they go on running. A sanitizer's symbols may come with the program.
@@ -120,7 +114,9 @@ so       = lib$1$(if $2,.$2).dylib
 SO_FLAGS = -dynamiclib -install_name @rpath/$(call so,$1,$(SOVERSION))
 else
 so       = lib$1.so$(if $2,.$2)
-SO_FLAGS = -shared -Wl,-soname,$(call so,$1,$(SOVERSION)) $(if $(SANITIZE),,-Wl,--no-undefined)
+# The library's threads run its code: dlclose must not take that away.
+SO_FLAGS = -shared -Wl,-z,nodelete -Wl,-soname,$(call so,$1,$(SOVERSION)) \
+           $(if $(SANITIZE),,-Wl,--no-undefined)
 endif
 
 # ---- rules ---------------------------------------------------------------------------------------

@@ -43,18 +43,15 @@ mnist: ## train on MNIST (and build predict, which reads what it saves)
 mnist: $(OUT)/$(PRECISION)/bin/predict
 mnist-best: $(call stride,$(PRECISION)) ## train a wider net on distorted digits for some ten minutes
 	@examples/mnist.sh || :
-	@$(WAITING) $< train --net examples/networks/wide.net --epochs 9 --shear 8 --rotation 10 --scale 0.1 --shift 2 \
+	@$< train --net examples/networks/wide.net --epochs 9 --shear 8 --rotation 10 --scale 0.1 --shift 2 \
 	    --optim sgd --lr 0.1 --nesterov --weight-decay 5e-4 --schedule one-cycle --label-smoothing 0.05 \
 	    --log $(BUILD)/mnist_best.csv --report $(BUILD)/mnist_best.html --save $(BUILD)/mnist_best.safetensors
 .PHONY: mnist-best
 gradcheck: ## compare every layer's gradient with finite differences, in double
 .PHONY: $(PROGRAMS)
-# Threads that soon sleep while they wait, where nobody says how they are to wait: on idle cores that costs
-# little, on busy ones a thread that waits awake keeps the one that it waits for from running.
-WAITING = $(if $(OMP_WAIT_POLICY),,GOMP_SPINCOUNT=$${GOMP_SPINCOUNT:-10000})
 $(filter-out stride gradcheck,$(PROGRAMS)): %: $(OUT)/$(PRECISION)/bin/%
 	@$(if $(filter mnist,$@),examples/mnist.sh || :)
-	@$(WAITING) $<
+	@$<
 stride: $(call stride,$(PRECISION)) $(TWIN) ## build the program for daily use, build/float/bin/stride
 gradcheck: $(OUT)/double/bin/gradcheck
 	@$<

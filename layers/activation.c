@@ -150,7 +150,6 @@ INLINE void value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], r
     real *y = at[0];
     const real *x = at[1];
     if (stride[0] == 1 && stride[1] == 1) {
-#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) y[i] = value(x[i], a);
     } else {
         for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value(x[i * stride[1]], a);
@@ -163,7 +162,6 @@ INLINE void slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], r
     real *dx = at[0];
     const real *dy = at[1], *x = at[2], *y = at[3];
     if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1) {
-#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * slope(x[i], y[i], a);
     } else {
         for (ptrdiff_t i = 0; i < n; i++)

@@ -55,7 +55,6 @@ static moments measure(const layer *l, norm_set set, const real *x)
 static void apply(ptrdiff_t n, real *y, const real *x, moments m, const real *weight, const real *bias)
 {
     const real mean = (real)m.mean, scale = (real)(1 / m.deviation);
-#pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
 }
 
@@ -90,7 +89,6 @@ static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 static void add_gradient(ptrdiff_t n, real *dweight, real *dbias, const real *x, moments m, const real *dy)
 {
     const real mean = (real)m.mean, scale = (real)(1 / m.deviation);
-#pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         dweight[i] += (x[i] - mean) * scale * dy[i];
         dbias[i] += dy[i];

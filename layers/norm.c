@@ -72,7 +72,6 @@ void norm_apply(norm_set s, real *y, const real *x, double mean, double scale, d
 {
     const real middle = (real)mean, slope = (real)scale, height = (real)shift;
     for (ptrdiff_t r = 0; r < s.rows; r++, y += s.stride, x += s.stride) {
-#pragma omp simd
         for (ptrdiff_t i = 0; i < s.length; i++) y[i] = (x[i] - middle) * slope + height;
     }
 }
@@ -83,7 +82,6 @@ void norm_adjoint(norm_set s, real *dx, const real *dy, double w, const real *x,
     const real middle = (real)mean, mean_g = (real)(of_g.g / count), weight = (real)w;
     const real slope = (real)(of_g.product / count / deviation / deviation), scale = (real)(1 / deviation);
     for (ptrdiff_t r = 0; r < s.rows; r++, dx += s.stride, dy += s.stride, x += s.stride) {
-#pragma omp simd
         for (ptrdiff_t i = 0; i < s.length; i++)
             dx[i] = (weight * dy[i] - mean_g - (x[i] - middle) * slope) * scale;
     }

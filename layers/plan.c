@@ -416,7 +416,7 @@ int layer_build(layer *root, shape x, uint64_t seed)
         root->run = run;
     }
     layer_run *run = root->run;
-    if (settle_grain(&run->grain)) return -1;
+    if (settle_grain(&run->grain) || threads_check()) return -1;
     bool first_time = tensor_is_null(run->parameters);
     if (first_time && allocate_parameters(run, &needs)) return -1;
     if (allocate_batch_memory(run, x, &needs)) {

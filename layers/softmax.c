@@ -39,19 +39,45 @@ static ptrdiff_t begin(rows r, ptrdiff_t k)
 
 enum { BESIDE = 64 }; /* rows whose elements are neighbours, and which are worked on side by side */
 
+static real greater(real a, real b)
+{
+    return a > b ? a : b;
+}
+
+enum { LANES = 16 }; /* results side by side, which become vectors */
+
+static real greatest_of(ptrdiff_t n, const real *y)
+{
+    real lane[LANES];
+    for (int k = 0; k < LANES; k++) lane[k] = -(real)INFINITY;
+    ptrdiff_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) lane[k] = greater(y[i + k], lane[k]);
+    for (int k = 0; i < n; i++, k++) lane[k] = greater(y[i], lane[k]);
+    for (int k = 1; k < LANES; k++) lane[0] = greater(lane[k], lane[0]);
+    return lane[0];
+}
+
+static double sum_of_exponentials(ptrdiff_t n, const real *y)
+{
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i += BESIDE) {
+        real e[BESIDE];
+        ptrdiff_t count = n - i < BESIDE ? n - i : BESIDE;
+        for (ptrdiff_t k = 0; k < count; k++) e[k] = exponential(y[i + k]);
+        sum += sum_of_row(count, e);
+    }
+    return sum;
+}
+
 /* In place: x - log(sum of exp(x)), or its exponential. The greatest is taken off first and the logarithm then:
  * one sum of the two would lose the smaller beside large logits. NaN anywhere makes the row NaN. */
 static void forward_row(ptrdiff_t n, real *y, bool logarithm)
 {
-    real greatest = -(real)INFINITY;
-#pragma omp simd reduction(max : greatest)
-    for (ptrdiff_t i = 0; i < n; i++) greatest = y[i] > greatest ? y[i] : greatest;
+    const real greatest = greatest_of(n, y);
     for (ptrdiff_t i = 0; i < n; i++) y[i] -= greatest;
     if (logarithm) {
-        double sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (ptrdiff_t i = 0; i < n; i++) sum += (double)exponential(y[i]);
-        const real log_sum = (real)log(sum);
+        const real log_sum = (real)log(sum_of_exponentials(n, y));
         for (ptrdiff_t i = 0; i < n; i++) y[i] -= log_sum;
         return;
     }

@@ -20,17 +20,14 @@ static void sgd_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, re
     const real fresh = o->steps == 0 ? 1 : (real)(1 - o->dampening);
     real *v = o->states ? state(o, 0, first) : NULL;
     if (!v) {
-#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) w[i] -= rate * (g[i] + decay * w[i]);
     } else if (o->nesterov) {
-#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) {
             real d = g[i] + decay * w[i];
             v[i] = momentum * v[i] + fresh * d;
             w[i] -= rate * (d + momentum * v[i]);
         }
     } else {
-#pragma omp simd
         for (ptrdiff_t i = 0; i < n; i++) {
             v[i] = momentum * v[i] + fresh * (g[i] + decay * w[i]);
             w[i] -= rate * v[i];
@@ -65,7 +62,6 @@ static void adam_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, r
     const real decay = o->decoupled ? 0 : (real)o->weight_decay;
     const real keep = o->decoupled ? (real)(1 - lr * o->weight_decay) : 1;
     real *m = state(o, 0, first), *v = state(o, 1, first);
-#pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         real d = g[i] + decay * w[i];
         m[i] = b1 * m[i] + a1 * d;
@@ -89,7 +85,6 @@ static void rmsprop_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n
     const real b = (real)o->beta2, a = (real)(1 - o->beta2), epsilon = (real)o->epsilon;
     const bool centered = o->centered;
     real *s = state(o, 0, first), *v = state(o, 1, first), *mean = state(o, 2, first);
-#pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         real d = g[i] + decay * w[i];
         s[i] = b * s[i] + a * d * d;

@@ -23,6 +23,7 @@
 #include "tensor/random.h"
 #include "nn/ranks/team.h"
 #include "tensor/tensor.h"
+#include "tensor/threads.h"
 
 /* The version of these headers, MAJOR.MINOR.PATCH. While MAJOR is 0 another MINOR may break programs, and later only
  * another MAJOR. The Makefile has it from here. */

@@ -1,105 +1,229 @@
-/* parallel.c: work that threads share, by OpenMP where the compiler has it; in turn where not. */
+/* parallel.c: work that threads share: a pool of POSIX threads.
+ *
+ * A caller posts its job, works through its own part, helps with the others' parts, closes the job, and waits
+ * only for workers that are inside of it. A worker that the scheduler has not let run is not waited for: on a
+ * busy machine the caller has done that worker's part itself.
+ *
+ * A worker counts itself `inside` before it reads whether the job is open, and the caller closes the job
+ * before it reads whether anyone is inside; sleeping and waking go likewise. Both sides write before they
+ * read, in sequentially consistent order, so at least one of them sees the other. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/parallel.h"
 #include "tensor/error.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#include <pthread.h>
-#include <stdbool.h>
+/* A thread waits awake for some 50 microseconds, longer than the code between most jobs takes, then
+ * sleeps. */
+enum { PAUSES = 2000, STACK = 8 << 20 };
 
-/* A child has none of its parent's threads, but OpenMP believes that it has: it works with one. */
-static bool forked;
+/* The number of items taken from one thread's part; alone on its cache line. */
+typedef struct part {
+    _Alignas(64) atomic_ptrdiff_t taken;
+} part;
 
-static void note_fork(void)
+typedef struct job {
+    int threads;
+    ptrdiff_t count;
+    void (*work)(ptrdiff_t i, int thread, void *context);
+    void *context;
+    bool had_error;         /* of the caller's own, before: it stays */
+    ptrdiff_t first_failed; /* count: none has */
+    char error[ERROR_SIZE]; /* of that item */
+    part parts[MOST_THREADS];
+} job;
+
+static struct pool {
+    atomic_bool busy;     /* a caller has it */
+    int workers;          /* started; numbered from 1 */
+    job *job;             /* valid while a post is open, or a worker that saw it open is inside */
+    atomic_uint post;     /* goes up by one when a job is opened, and when it is closed: odd while open */
+    atomic_int inside;    /* workers that may be at work on the job */
+    atomic_int asleep;    /* workers that sleep until `posted` */
+    atomic_bool waits;    /* the caller sleeps until `left` */
+    pthread_mutex_t lock; /* of both conditions and of a job's error */
+    pthread_cond_t posted, left;
+} pool;
+
+static _Thread_local bool sharing; /* this thread is inside of work that is shared */
+
+/* A child of fork() has none of its parent's threads: its pool is empty, and nobody's. */
+static void empty_pool(void)
 {
-    forked = true;
+    memset(&pool, 0, sizeof pool);
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.posted, NULL);
+    pthread_cond_init(&pool.left, NULL);
 }
 
-static void watch_forks(void)
+static void prepare_pool(void)
 {
-    pthread_atfork(NULL, NULL, note_fork);
+    empty_pool();
+    pthread_atfork(NULL, NULL, empty_pool);
 }
 
-int parallel_threads(void)
+/* Whoever slept since before the lock was taken is woken; whoever takes it later sees what has changed. */
+static void wake(pthread_cond_t *sleepers)
 {
-    return forked || omp_in_parallel() ? 1 : omp_get_max_threads();
+    pthread_mutex_lock(&pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+    pthread_cond_broadcast(sleepers);
 }
 
-/* The first of the errors met, by the number of the work that met it. */
-typedef struct failure {
-    ptrdiff_t first;
-    char text[ERROR_SIZE];
-} failure;
-
-/* An error in a worker belongs to whoever called, and is not left behind. */
-static void collect(failure *f, ptrdiff_t i)
+static void pause_awake(void)
 {
-#pragma omp critical(stride_parallel_failure)
-    if (i < f->first) {
-        f->first = i;
-        memcpy(f->text, error_text(), strlen(error_text()) + 1);
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
+/* ---- working -------------------------------------------------------------------------------------- */
+
+/* The next item of a thread's part; -1: all are taken. */
+static ptrdiff_t take(job *j, int thread)
+{
+    ptrdiff_t first = j->count * thread / j->threads, end = j->count * (thread + 1) / j->threads;
+    ptrdiff_t i = first + atomic_fetch_add_explicit(&j->parts[thread].taken, 1, memory_order_relaxed);
+    return i < end ? i : -1;
+}
+
+/* Moves this thread's error to the job, if it is the first. */
+static void collect(job *j, ptrdiff_t i)
+{
+    pthread_mutex_lock(&pool.lock);
+    if (i < j->first_failed) {
+        j->first_failed = i;
+        memcpy(j->error, error_text(), strlen(error_text()) + 1);
     }
+    pthread_mutex_unlock(&pool.lock);
     error_clear();
 }
 
-enum { MOST_THREADS = 64 };
-
-/* How many of a thread's part have been taken; on a cache line of its own. */
-typedef struct part {
-    _Alignas(64) ptrdiff_t taken;
-} part;
-
-/* The next of a thread's part that nobody has taken; -1: none is left. */
-static ptrdiff_t take(part *parts, int thread, int threads, ptrdiff_t count)
+/* Its own part comes first, the same in each job of that count: the thread's cache may still have its
+ * data. */
+static void work_on(job *j, int thread)
 {
-    ptrdiff_t first = count * thread / threads, end = count * (thread + 1) / threads, taken;
-#pragma omp atomic capture
-    taken = parts[thread].taken++;
-    return first + taken < end ? first + taken : -1;
+    for (int k = 0; k < j->threads; k++)
+        for (ptrdiff_t i; (i = take(j, (thread + k) % j->threads)) >= 0;) {
+            j->work(i, thread, j->context);
+            if (error_text() && !(thread == 0 && j->had_error)) collect(j, i);
+        }
 }
 
-/* A thread has its own part, the same whenever there is as much: what it left in its cache it finds there again. Who
- * is done with it helps the others. */
-static void share(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context),
-                  void *context)
+/* ---- workers -------------------------------------------------------------------------------------- */
+
+static bool is_news(unsigned post, unsigned seen)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
-    failure f = { .first = count };
-    bool had_one = error_text() != NULL; /* the caller: its own stays */
-    part parts[MOST_THREADS] = { { 0 } };
-#pragma omp parallel num_threads(threads < MOST_THREADS ? threads : MOST_THREADS)
-    {
-        const int thread = omp_get_thread_num(), team = omp_get_num_threads();
-        for (int k = 0; k < team; k++)
-            for (ptrdiff_t i; (i = take(parts, (thread + k) % team, team, count)) >= 0;) {
-                work(i, thread, context);
-                if (error_text() && !(thread == 0 && had_one)) collect(&f, i);
-            }
+    return post % 2 == 1 && post != seen;
+}
+
+static void await_post(unsigned seen)
+{
+    for (int k = 0; k < PAUSES; k++) {
+        if (is_news(pool.post, seen)) return;
+        pause_awake();
     }
-    if (f.first < count) error_set("%s", f.text);
+    pthread_mutex_lock(&pool.lock);
+    pool.asleep++;
+    while (!is_news(pool.post, seen)) pthread_cond_wait(&pool.posted, &pool.lock);
+    pool.asleep--;
+    pthread_mutex_unlock(&pool.lock);
 }
-#else
+
+static void *serve(void *number)
+{
+    const int thread = (int)(intptr_t)number;
+    sharing = true;
+    for (unsigned seen = 0;;) {
+        await_post(seen);
+        pool.inside++;
+        unsigned post = pool.post;
+        if (is_news(post, seen)) {
+            if (thread < pool.job->threads) work_on(pool.job, thread);
+            seen = post;
+        }
+        if (--pool.inside == 0 && pool.waits) wake(&pool.left);
+    }
+    return NULL;
+}
+
+/* Starts the workers that are missing, if it can, and returns the number of threads that a job may have.
+ * Workers leave signals to the program's own threads. */
+static int hire(int threads)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (pool.workers >= threads - 1) return threads;
+    if (pthread_attr_init(&attributes)) return pool.workers + 1;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (pthread_t id; pool.workers < threads - 1; pool.workers++)
+        if (pthread_create(&id, &attributes, serve, (void *)(intptr_t)(pool.workers + 1))) break;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return pool.workers + 1;
+}
+
+/* ---- callers -------------------------------------------------------------------------------------- */
+
+static void await_workers(void)
+{
+    for (int k = 0; k < PAUSES && pool.inside > 0; k++) pause_awake();
+    if (pool.inside == 0) return;
+    pthread_mutex_lock(&pool.lock);
+    pool.waits = true;
+    while (pool.inside > 0) pthread_cond_wait(&pool.left, &pool.lock);
+    pool.waits = false;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+static void share(job *j)
+{
+    unsigned open = pool.post + 1;
+    pool.job = j;
+    pool.post = open;
+    if (pool.asleep > 0) wake(&pool.posted);
+    sharing = true;
+    work_on(j, 0);
+    sharing = false;
+    pool.post = open + 1;
+    await_workers();
+    if (j->first_failed < j->count) error_set("%s", j->error);
+}
+
 int parallel_threads(void)
 {
-    return 1;
+    return sharing ? 1 : threads_wanted();
 }
-
-static void share(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context),
-                  void *context)
-{
-    (void)threads;
-    for (ptrdiff_t i = 0; i < count; i++) work(i, 0, context);
-}
-#endif
 
 void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context),
                   void *context)
 {
-    if (threads > 1 && count > 1 && parallel_threads() > 1) share(threads, count, work, context);
-    else
-        for (ptrdiff_t i = 0; i < count; i++) work(i, 0, context);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int most = threads > 1 && count > 1 ? parallel_threads() : 1;
+    if (most > threads) most = threads;
+    if (most > count) most = (int)count;
+    if (most > 1) pthread_once(&once, prepare_pool);
+    if (most > 1 && !atomic_exchange(&pool.busy, true)) {
+        job j = { .threads = hire(most),
+                  .count = count,
+                  .work = work,
+                  .context = context,
+                  .had_error = error_text() != NULL,
+                  .first_failed = count };
+        share(&j);
+        /* The fork emptied the pool, and what workers of the parent had begun is missing in the child. */
+        if (!atomic_exchange(&pool.busy, false)) error_set("this process was forked in the middle of work");
+        return;
+    }
+    for (ptrdiff_t i = 0; i < count; i++) work(i, 0, context);
 }

@@ -1,18 +1,22 @@
-/* parallel.h: work that threads share. */
+/* parallel.h: work that threads share; private to the library. */
 #ifndef STRIDE_TENSOR_PARALLEL_H
 #define STRIDE_TENSOR_PARALLEL_H
 
-#include <stdbool.h>
+#include "tensor/threads.h"
+
 #include <stddef.h>
 
-/* Threads that could share work here and now: 1 where it is shared already, and in the child of a process that has
- * shared work, whose threads stayed behind. */
-int parallel_threads(void);
+enum { MOST_THREADS = 64 };
 
-/* work(i, thread, context) for i below count, in any order, by up to so many threads, which are numbered from 0: the
- * caller. Of several errors the caller is left with that of the least i. A single thread goes on in its own: for a
- * parallel region inside another OpenMP would make new threads each time. */
+/* Calls work(i, thread, context) for each i below count, in any order, on at most so many threads.
+ * `thread` is below that number, 0 for the caller, and differs between calls that run at the same time. If
+ * several items fail, the caller is left with the error of the least i. A call from inside of `work`, or
+ * while another thread's work is being shared, runs in the caller alone. */
 void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context),
                   void *context);
+
+/* threads.c: the number that is set, and -1 with an error where the environment's is no number. */
+int threads_wanted(void);
+int threads_check(void);
 
 #endif

@@ -27,12 +27,10 @@ checks: ## run every check below
 # A part that builds keeps its output in a file, shown when it fails: $(call in_log,name,what).
 in_log = >$(BUILD)/$1.log 2>&1 || { cat $(BUILD)/$1.log; echo 'FAIL $2'; exit 1; }
 
-# Threads under clang, whose OpenMP tells the sanitizer where threads meet; gcc's does not.
 check-sanitize: ## the tests under the address and undefined behaviour sanitizers
-check-sanitize: compiler = $(CC)
+check-sanitize check-threads: compiler = $(CC)
 check-sanitize: sanitizer = address,undefined
-check-threads: ## the tests under clang's thread sanitizer
-check-threads: compiler = clang
+check-threads: ## the tests under the thread sanitizer
 check-threads: sanitizer = thread
 check-threads: tested = TESTED=float # threads do the same in both
 check-sanitize check-threads: what = tests with $(compiler) -fsanitize=$(sanitizer)
@@ -55,7 +53,7 @@ check-warnings-%:
 	 else echo 'skip no warning from $*: it is not installed'; fi
 
 CHECK = VERSION=$(VERSION) OUT="$(ROOT)" CC=$(call quoted,$(CC)) PKG_CONFIG=$(call quoted,$(PKG_CONFIG)) \
-        LIBS=$(call quoted,$(OPENMP) $(LIBS)) tests/tools/check.sh
+        LIBS=$(call quoted,-pthread $(LIBS)) tests/tools/check.sh
 
 check-includes: ## each folder includes only itself and those on its left
 	@$(CHECK) includes
@@ -94,11 +92,11 @@ check-memory: $(patsubst %,$(OUT)/float/tests/test_%,step checkpoint save anomal
 	@$(call FLAVOURS,none) valgrind $(OUT)/flavours $(abspath $^)
 
 # Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and
-# stands in for BLAS. No threads of OpenMP, no ONNX and no pictures.
+# stands in for BLAS. No ONNX and no pictures.
 MSAN_OUT  = $(BUILD)/memory-undefined
 MSAN_WRAP = malloc realloc aligned_alloc free layer_forward layer_backward layer_forward_chain \
     layer_backward_chain
-MSAN_MAKE = CC=clang SANITIZE=memory,undefined OPENMP=-Wno-unknown-pragmas PICTURE_FLAGS= PICTURE_LIBS= \
+MSAN_MAKE = CC=clang SANITIZE=memory,undefined PICTURE_FLAGS= PICTURE_LIBS= \
     ONNX_PROTO= \
     ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
     LIBS='-ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%)'
@@ -166,7 +164,7 @@ $(CAMPAIGNS:tests/campaigns/%.c=$(OUT)/float/campaigns/%): $(OUT)/float/campaign
 	$(call link,$($(@F)_LIBS))
 .PHONY: crash-test oom-test
 crash-test: $(OUT)/float/campaigns/crash ## kill training at 1000 random times: it comes to the same bytes
-	@$(WAITING) $< $(BUILD)/crash
+	@$< $(BUILD)/crash
 oom-test: ## let every allocation of the library fail in turn: a clear error, and nothing lost
 oom-test: $(OUT)/float/campaigns/oom
 	@$< $(BUILD)/oom

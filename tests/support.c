@@ -51,6 +51,18 @@ void share_all_work(void)
     setenv("STRIDE_GRAIN", "0", 1);
 }
 
+static _Thread_local bool runs_the_tests;
+
+__attribute__((constructor)) static void note_the_first_thread(void)
+{
+    runs_the_tests = true;
+}
+
+bool in_a_worker(void)
+{
+    return !runs_the_tests;
+}
+
 /* ---- random cases ---------------------------------------------------------------------------- */
 
 ptrdiff_t roll(dice *d, ptrdiff_t low, ptrdiff_t high)

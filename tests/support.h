@@ -13,6 +13,7 @@
 #include "tensor/error.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
+#include "tensor/threads.h"
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
@@ -29,6 +30,9 @@ void use_engine(const char *name);
 
 /* From here on layers are built to share all work among threads, however little. */
 void share_all_work(void);
+
+/* True in every thread but the one that runs the tests. */
+bool in_a_worker(void);
 
 /* ---- random cases ---------------------------------------------------------------------------- */
 

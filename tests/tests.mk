@@ -62,14 +62,13 @@ results: $(COUNTS) ; @:
 
 ASAN_OPTIONS  ?= detect_leaks=1:allocator_may_return_null=1
 UBSAN_OPTIONS ?= print_stacktrace=1
-TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1:allocator_may_return_null=1
+TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1:allocator_may_return_null=1:die_after_fork=0
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
 # What a script finds in its environment, all absolute: programs, libraries and how to build with them.
 IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROOT)/float/bench" \
     LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(call lib,double))" \
-    CC=$(call quoted,$(strip $(CC) $(SANITIZER))) CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread \
-    $(OPENMP) $(CFLAGS)) \
+    CC=$(call quoted,$(strip $(CC) $(SANITIZER))) CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(CFLAGS)) \
     LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
 FOR_SCRIPT := $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p)) \
               $(foreach b,bench scaling stride_peer,$(OUT)/float/bench/$b)
@@ -110,7 +109,7 @@ $(OUT)/float/tests/onnx/export: $(OUT)/float/tests/onnx/export.o $(OUT)/float/te
     $(call helpers,float) $(call lib,float)
 	$(call link)
 $(BUILD)/mnist.safetensors: | $(OUT)/float/bin/mnist
-	@$(WAITING) $(OUT)/float/bin/mnist --quiet --save=$@
+	@$(OUT)/float/bin/mnist --quiet --save=$@
 onnx-check: ## hold what is exported against onnxruntime (make deps-onnx)
 onnx-check: $(if $(ONNX_PROTO),$(OUT)/float/tests/onnx/export $(BUILD)/mnist.safetensors)
 	@$(if $(ONNX_MISSING),echo 'onnx-check: there is no $(ONNX_MISSING): make deps-onnx'; exit 1)

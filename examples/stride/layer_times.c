@@ -3,6 +3,7 @@
 #include "examples/stride/layer_times.h"
 #include "nn/watch/watch.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -21,6 +22,8 @@ typedef struct stopwatch {
     layer_time *layer;
 } stopwatch;
 
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
 /* Hooks of one layer run in several threads at once; one that sees the whole batch keeps all of them. */
 static void count(const watch_call *c, void *context)
 {
@@ -29,8 +32,9 @@ static void count(const watch_call *c, void *context)
     double *total = c->hook == WATCH_FORWARD ? &t->forward : &t->backward, began = now();
     watch_run(c);
     double seconds = (c->of->type->chunk == LAYER_WHOLE ? all->threads : 1) * (now() - began);
-#pragma omp atomic
+    pthread_mutex_lock(&adding);
     *total += seconds;
+    pthread_mutex_unlock(&adding);
 }
 
 static void list_layer(layer *l, const char *path, void *context)

@@ -8,12 +8,10 @@
 #include "tensor/error.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 const subcommand *const subcommands[] = { &command_train,
                                           &command_eval,
@@ -36,11 +34,7 @@ const char *program_version(void)
 
 void use_threads(long count)
 {
-#ifdef _OPENMP
-    if (count > 0) omp_set_num_threads((int)count);
-#else
-    (void)count;
-#endif
+    if (count > 0) parallel_set_threads(count < INT_MAX ? (int)count : INT_MAX);
 }
 
 /* ---- help -------------------------------------------------------------------------------------- */

@@ -27,13 +27,12 @@ ptrdiff_t maxima_first_room(const window *w)
 /* ---- channels and their layout --------------------------------------------------------------------- */
 
 /* even[i] = x[2 i], odd[i] = x[2 i + 1]. */
-INLINE void part(int lanes, ptrdiff_t n, const real *x, real *even, real *odd)
+INLINE void part(int lanes, ptrdiff_t n, const real *x, real *restrict even, real *restrict odd)
 {
     for (ptrdiff_t i = 0; i < n; i += lanes) {
         i = lanes_within(i, lanes, n);
         const real *from = x + 2 * i;
         real *e = even + i, *o = odd + i;
-#pragma omp simd
         for (int k = 0; k < lanes; k++) {
             e[k] = from[2 * k];
             o[k] = from[2 * k + 1];
@@ -41,13 +40,12 @@ INLINE void part(int lanes, ptrdiff_t n, const real *x, real *even, real *odd)
     }
 }
 
-INLINE void copy(int lanes, ptrdiff_t n, const real *x, real *y)
+INLINE void copy(int lanes, ptrdiff_t n, const real *x, real *restrict y)
 {
     for (ptrdiff_t i = 0; i < n; i += lanes) {
         i = lanes_within(i, lanes, n);
         const real *from = x + i;
         real *to = y + i;
-#pragma omp simd
         for (int k = 0; k < lanes; k++) to[k] = from[k];
     }
 }
@@ -332,13 +330,12 @@ INLINE void gather_common(int lanes, const maxima *m, gather_vector *gather, con
 }
 
 /* 2×2 windows side by side: what is not a maximum is written as 0, with no pass before that zeroes all. */
-static void choose(const maxima *m, const real *place, const real *dy, real *dx)
+static void choose(const maxima *m, const real *place, const real *dy, real *restrict dx)
 {
     const ptrdiff_t wide = m->w.size[1], count = m->w.out[1];
     for (ptrdiff_t row = 0; row < m->w.size[0]; row++, dx += wide) {
         const real left = (real)(row % 2 * 2), right = left + 1;
         ptrdiff_t reached = row / 2 < m->w.out[0] ? count : 0;
-#pragma omp simd
         for (ptrdiff_t ow = 0; ow < reached; ow++) {
             real value = dy[ow];
             dx[2 * ow] = place[ow] == left ? value : 0;

@@ -123,25 +123,26 @@ static bool paired(const window *w)
     return pairs && !window_padded(w);
 }
 
-INLINE void sum_pairs(int lanes, ptrdiff_t n, const real *up, const real *down, const real *weight, real *y)
+INLINE void sum_pairs(int lanes, ptrdiff_t n, const real *up, const real *down, const real *weight,
+                      real *restrict y)
 {
     for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
         begin = lanes_within(begin, lanes, n);
         const real *a = up + 2 * begin, *b = down + 2 * begin, *factor = weight + begin;
         real *to = y + begin;
-#pragma omp simd
         for (int i = 0; i < lanes; i++)
             to[i] = ((a[2 * i] + b[2 * i]) + (a[2 * i + 1] + b[2 * i + 1])) * factor[i];
     }
 }
 
-INLINE void spread_pairs(int lanes, ptrdiff_t n, const real *dy, const real *weight, real *up, real *down)
+INLINE void spread_pairs(int lanes, ptrdiff_t n, const real *dy, const real *weight, real *restrict up,
+                         real *restrict down)
 {
     for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
         begin = lanes_within(begin, lanes, n);
         const real *from = dy + begin, *factor = weight + begin;
         real *a = up + 2 * begin, *b = down + 2 * begin;
-#pragma omp simd
+#pragma GCC unroll 1 /* else gcc unrolls the loop before it looks for vectors, and finds none */
         for (int i = 0; i < lanes; i++)
             a[2 * i] = a[2 * i + 1] = b[2 * i] = b[2 * i + 1] = from[i] * factor[i];
     }

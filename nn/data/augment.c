@@ -5,6 +5,7 @@
 #include "tensor/random.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,28 +53,23 @@ static source *make_source(shape x)
     return NULL;
 }
 
+static pthread_mutex_t spares = PTHREAD_MUTEX_INITIALIZER;
+
 static source *take_source(augmented *a)
 {
-    source *s;
-#ifdef _OPENMP
-#pragma omp critical(stride_augment_source)
-#endif
-    {
-        s = a->spare;
-        if (s) a->spare = s->next;
-    }
+    pthread_mutex_lock(&spares);
+    source *s = a->spare;
+    if (s) a->spare = s->next;
+    pthread_mutex_unlock(&spares);
     return s ? s : make_source(a->of->x);
 }
 
 static void put_back(augmented *a, source *s)
 {
-#ifdef _OPENMP
-#pragma omp critical(stride_augment_source)
-#endif
-    {
-        s->next = a->spare;
-        a->spare = s;
-    }
+    pthread_mutex_lock(&spares);
+    s->next = a->spare;
+    a->spare = s;
+    pthread_mutex_unlock(&spares);
 }
 
 static void free_source(source *s)

@@ -10,8 +10,8 @@ MPI_LIBS      = $(or $(MPI_FOUND),-lmpi)
 MPI_CFLAGS    = $(eval MPI_CFLAGS := $(patsubst -I%,-isystem %, \
     $(call ask,--cflags,$(MPI_PACKAGES))))$(MPI_CFLAGS)
 CFLAGS_nn_ranks_mpi = $(MPI_CFLAGS)
-# Open MPI has to be told that there may be more ranks than cores, and who is asking; threads are OpenMP's to
-# place.
+# Open MPI has to be told that there may be more ranks than cores, and who is asking; threads are the
+# system's to place.
 MPIRUN ?= $(eval MPIRUN := mpirun $(shell mpirun --version 2>/dev/null | grep -q 'Open MPI' && \
             echo --oversubscribe --bind-to none $$([ $$(id -u) = 0 ] && echo --allow-run-as-root)))$(MPIRUN)
 
@@ -42,7 +42,7 @@ $(foreach p,float double,$(eval $(call mpi_rules,$p)))
 RANKS ?= 2
 .PHONY: mnist-mpi mpi-test bench-mpi
 mnist-mpi: $(OUT)/$(PRECISION)/bin/mnist_mpi ## train on MNIST with RANKS=2 processes (make deps-mpi)
-	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(MPIRUN) -n $(RANKS) $<
+	@STRIDE_THREADS=$${STRIDE_THREADS:-$${OMP_NUM_THREADS:-1}} $(MPIRUN) -n $(RANKS) $<
 
 MPI_TEST = $(foreach p,float double,$(OUT)/$p/tests/mpi/train_mpi)
 mpi-test: ## train with MPI's processes: the same bits, and what is left when one dies (make deps-mpi)
@@ -55,4 +55,4 @@ mpi-test: $(if $(MPI_FOUND),$(MPI_TEST) $(OUT)/float/bin/mnist_mpi)
 
 bench-mpi: ## measure one rank and two, of one thread each, and what they say to each other (make deps-mpi)
 bench-mpi: $(OUT)/float/tests/mpi/bench_mpi
-	@for ranks in 1 2; do OMP_NUM_THREADS=1 $(MPIRUN) -n $$ranks $< || exit 1; done
+	@for ranks in 1 2; do STRIDE_THREADS=1 $(MPIRUN) -n $$ranks $< || exit 1; done

@@ -6,6 +6,7 @@
 #include "nn/watch/watch.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 /* ---- elements ----------------------------------------------------------------------------------------- */
@@ -90,14 +91,16 @@ static long long time_of(const search *s, moment m, int within)
     return (long long)m * 4 * (s->layers + 1) + within;
 }
 
-/* One layer's hook, after it has run; several may look at once. */
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
+
+/* One layer's hook, after it has run: threads come here at the same time. */
 static void look_at_hook(const watch_call *c, void *context)
 {
     search *s = context;
     const char *type = c->of->type->name;
     int back = 3 * (s->layers - c->number);
     watch_run(c);
-#pragma omp critical(stride_anomaly)
+    pthread_mutex_lock(&looking);
     switch (c->hook) {
     case WATCH_FORWARD:
         look(s, time_of(s, OUTPUTS, c->number), c->l->first, c->y, "the output of layer ", c->path, type);
@@ -113,6 +116,7 @@ static void look_at_hook(const watch_call *c, void *context)
         look(s, time_of(s, DERIVATIVES, back + 1), c->l->first, c->dx, "dx of layer ", c->path, type);
         break;
     }
+    pthread_mutex_unlock(&looking);
 }
 
 static void look_at_parameter(const net_tensor *t, void *context)

@@ -3,6 +3,7 @@
 #include "tensor/parallel.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -48,7 +49,7 @@ enum { PART = 1 << 16 }; /* elements that are worth a thread */
 typedef struct scan {
     ptrdiff_t count;
     const real *x;
-    magnitude greatest;
+    _Atomic magnitude greatest;
 } scan;
 
 static void scan_part(ptrdiff_t i, int thread, void *context)
@@ -57,16 +58,17 @@ static void scan_part(ptrdiff_t i, int thread, void *context)
     scan *s = context;
     ptrdiff_t first = i * PART, left = s->count - first;
     magnitude greatest = greatest_of(left < PART ? left : PART, s->x + first);
-#pragma omp critical(stride_reach)
-    s->greatest = greatest > s->greatest ? greatest : s->greatest;
+    magnitude before = s->greatest;
+    while (greatest > before && !atomic_compare_exchange_weak(&s->greatest, &before, greatest)) continue;
 }
 
 double reach_greatest(tensor flat)
 {
     scan s = { tensor_count(flat), tensor_data(flat), 0 };
     parallel_for(parallel_threads(), (s.count + PART - 1) / PART, scan_part, &s);
+    magnitude bits = s.greatest;
     real greatest;
-    memcpy(&greatest, &s.greatest, sizeof greatest);
+    memcpy(&greatest, &bits, sizeof greatest);
     return (double)greatest;
 }
 

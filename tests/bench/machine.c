@@ -2,21 +2,19 @@
  * product by BLAS, a copy of memory. */
 #include "tests/bench/peak.h"
 #include "tests/bench/work.h"
+#include "tensor/parallel.h"
 
 #include <cblas.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 typedef struct machine {
     work base;
     long size; /* of a matrix's side; bytes of a copy */
     float *memory[3];
-    float result;
+    int threads;
+    float result[MOST_THREADS];
 } machine;
 
 static int choose(work *w, const char *pass)
@@ -32,16 +30,17 @@ static void end(work *w)
     free(m);
 }
 
-/* On every thread at once. */
+static void add_on_one(ptrdiff_t i, int thread, void *context)
+{
+    (void)i;
+    ((machine *)context)->result[thread] = peak_run();
+}
+
+/* On all threads at the same time. */
 static void multiply_add(void *w)
 {
-    machine *m = w;
-    float sum = 0;
-#ifdef _OPENMP
-#pragma omp parallel reduction(+ : sum)
-#endif
-    sum += peak_run();
-    m->result = sum;
+    const machine *m = w;
+    parallel_for(m->threads, m->threads, add_on_one, w);
 }
 
 static void sgemm(void *w)
@@ -52,20 +51,19 @@ static void sgemm(void *w)
                 m->memory[2], n);
 }
 
-/* Each thread its part, as the C library copies. */
+static void copy_part(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    machine *m = context;
+    size_t part = (size_t)m->size / (size_t)m->threads;
+    memcpy((char *)m->memory[1] + (size_t)i * part, (char *)m->memory[0] + (size_t)i * part, part);
+}
+
+/* In a part for each thread, each as the C library copies. */
 static void copy(void *w)
 {
-    machine *m = w;
-#ifdef _OPENMP
-#pragma omp parallel
-    {
-        size_t threads = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
-        size_t part = (size_t)m->size / threads;
-        memcpy((char *)m->memory[1] + thread * part, (char *)m->memory[0] + thread * part, part);
-    }
-#else
-    memcpy(m->memory[1], m->memory[0], (size_t)m->size);
-#endif
+    const machine *m = w;
+    parallel_for(m->threads, m->threads, copy_part, w);
 }
 
 /* So many arrays, each byte of them written, so that it is there. */
@@ -82,6 +80,7 @@ static int prepare(machine *m, const char *kind, long size)
 {
     m->base = (work){ .choose = choose, .end = end };
     m->size = size;
+    m->threads = parallel_threads();
     if (strcmp(kind, "fma") == 0) {
         m->base.run = multiply_add;
         return 0;

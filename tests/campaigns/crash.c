@@ -12,6 +12,7 @@
 #include "nn/files/safetensors.h"
 #include "nn/train.h"
 #include "tensor/random.h"
+#include "tensor/threads.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -26,9 +27,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum { SAMPLES = 60, BATCH = 10, EPOCHS = 5, STEPS = EPOCHS * SAMPLES / BATCH, MOST_THREADS = 3 };
 
@@ -131,11 +129,7 @@ static net *small_net(void)
 /* Goes on from the checkpoint, or begins; to the end, unless it is killed. */
 static int learn(int threads)
 {
-#ifdef _OPENMP
-    omp_set_num_threads(threads);
-#else
-    (void)threads;
-#endif
+    parallel_set_threads(threads);
     net *n = small_net();
     data *digits = digits_new(SAMPLES, 1), *validation = digits_new(30, 2),
          *drawn = data_augment(digits, (augment){ .shift = 2, .rotation = 10, .noise = 0.1, .seed = 3 });

@@ -11,10 +11,6 @@
 #include <time.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 /* ---- data ------------------------------------------------------------------------------------ */
 
 static const double DEGREE = 3.14159265358979323846 / 180;
@@ -461,35 +457,30 @@ static void threads_do_not_matter(void **state)
     data *digits = digits_new(128, 1), *d = data_augment(digits, everything);
     assert_true(d->grain > 0 && d->grain <= 64); /* by several threads indeed */
     tensor one = tensor_new(SHAPE(128, 1, 28, 28)), x = tensor_new(one.shape), y = tensor_new(SHAPE(128));
-#ifdef _OPENMP
-    int before = omp_get_max_threads();
-    omp_set_num_threads(1);
-#endif
+    int before = parallel_threads();
+    parallel_set_threads(1);
     assert_int_equal(data_batch(d, NULL, 0, 128, one, y), 0);
-#ifdef _OPENMP
     for (int threads = 2; threads <= 5; threads++) {
-        omp_set_num_threads(threads);
+        parallel_set_threads(threads);
         tensor_fill(x, (real)NAN);
         assert_int_equal(data_batch(d, NULL, 0, 128, x, y), 0);
         assert_true(same(x, one));
     }
-    omp_set_num_threads(before);
-#endif
+    parallel_set_threads(before);
     tensor_free(one), tensor_free(x), tensor_free(y);
     data_free(d), data_free(digits);
 }
 
-#ifdef _OPENMP
 static atomic_int workers; /* samples got by threads other than the first, which waits for one */
 static bool awaits;
 
 static void get_thread(const data *d, ptrdiff_t i, tensor x, tensor y)
 {
     (void)d;
-    workers += omp_get_thread_num() > 0;
+    workers += in_a_worker();
     for (int k = 0; k < 1000 && awaits && workers == 0; k++)
         nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
-    tensor_fill(x, (real)omp_get_thread_num());
+    tensor_fill(x, (real)in_a_worker());
     tensor_fill(y, (real)i);
 }
 
@@ -497,8 +488,8 @@ static void get_thread(const data *d, ptrdiff_t i, tensor x, tensor y)
 static void a_batch_is_fetched_by_threads(void **state)
 {
     tensor x = tensor_new(SHAPE(16)), y = tensor_new(SHAPE(16));
-    int before = omp_get_max_threads();
-    omp_set_num_threads(2);
+    int before = parallel_threads();
+    parallel_set_threads(2);
     for (ptrdiff_t grain = 0; grain <= 9; grain++) {
         about("grain %td", grain);
         data *d = data_new((data){ .count = 16, .get = get_thread, .grain = grain });
@@ -512,10 +503,9 @@ static void a_batch_is_fetched_by_threads(void **state)
         }
         data_free(d);
     }
-    omp_set_num_threads(before);
+    parallel_set_threads(before);
     tensor_free(x), tensor_free(y);
 }
-#endif
 
 static void a_part_and_a_second_layer_hear_of_the_pass(void **state)
 {
@@ -645,9 +635,7 @@ int main(void)
         CLAIM(a_square_is_cut_out),
         CLAIM(seed_pass_and_number_decide),
         CLAIM(threads_do_not_matter),
-#ifdef _OPENMP
         CLAIM(a_batch_is_fetched_by_threads),
-#endif
         CLAIM(a_part_and_a_second_layer_hear_of_the_pass),
         CLAIM(the_trainer_begins_a_pass_with_each_epoch),
         CLAIM(the_first_sample_that_fails_is_named),

@@ -5,6 +5,7 @@
 
 #include "examples/stride/sets.h"
 #include "nn/data.h"
+#include "tensor/parallel.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -613,14 +614,27 @@ static void an_older_error_is_not_the_samples(void **state)
     data_free(d);
 }
 
+typedef struct asked {
+    data *d;
+    tensor x, y;
+} asked;
+
+static void ask(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const asked *a = context;
+    a->d->get(a->d, i % 2, tensor_select(a->x, 0, i), tensor_select(a->y, 0, i));
+}
+
 static void many_threads_may_ask_at_once(void **state)
 {
     data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
     enum { N = 2000 };
     tensor x = tensor_new(SHAPE(N, 1, 2, 3)), y = tensor_new(SHAPE(N));
-#pragma omp parallel for
-    for (int i = 0; i < N; i++) d->get(d, i % 2, tensor_select(x, 0, i), tensor_select(y, 0, i));
+    parallel_set_threads(4);
+    parallel_for(4, N, ask, &(asked){ d, x, y });
+    parallel_set_threads(0);
     for (int i = 0; i < N; i++) {
         assert_true(*tensor_at(y, INDEX(i)) == (i % 2 ? 9 : 7));
         assert_true(*tensor_at(x, INDEX(i, 0, 1, 2)) == (i % 2 ? 1 : (real)5 / 255));

@@ -13,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
@@ -138,9 +135,7 @@ static void threads_do_not_matter(void **state)
     data *d = data_new((data){ .count = 3001, .x = SHAPE(3, 16, 15), .get = get_hashed, .grain = 1 });
     normalization *first = NULL;
     for (int threads = 1; threads <= 5; threads += 2) {
-#ifdef _OPENMP
-        omp_set_num_threads(threads);
-#endif
+        parallel_set_threads(threads);
         normalization *n = normalize_measure(d);
         assert_non_null(n);
         if (!first) first = n;
@@ -148,9 +143,7 @@ static void threads_do_not_matter(void **state)
         assert_memory_equal(n->deviation, first->deviation, 3 * sizeof(double));
         if (n != first) normalize_free(n);
     }
-#ifdef _OPENMP
-    omp_set_num_threads(omp_get_num_procs());
-#endif
+    parallel_set_threads(0);
     normalize_free(first);
     data_free(d);
 }

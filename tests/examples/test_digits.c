@@ -14,9 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum { PIXELS = 28 * 28 };
 
@@ -103,24 +100,20 @@ static void no_two_digits_are_the_same(void **state)
 
 static void digits_do_not_depend_on_threads(void **state)
 {
-#ifdef _OPENMP
-    int before = omp_get_max_threads();
-    omp_set_num_threads(1);
+    int before = parallel_threads();
+    parallel_set_threads(1);
     tensor alone_y, alone = drawn(301, 5, &alone_y);
     for (int threads = 2; threads <= 7; threads++) {
-        omp_set_num_threads(threads);
+        parallel_set_threads(threads);
         tensor y, x = drawn(301, 5, &y);
         assert_same(x, alone);
         assert_same(y, alone_y);
         tensor_free(x);
         tensor_free(y);
     }
-    omp_set_num_threads(before);
+    parallel_set_threads(before);
     tensor_free(alone);
     tensor_free(alone_y);
-#else
-    skip();
-#endif
 }
 
 static void every_ten_hold_each_digit_once(void **state)

@@ -16,9 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum { SAMPLES = 20, BATCH = 6, EPOCHS = 3, STEPS_AN_EPOCH = 4 };
 
@@ -249,24 +246,20 @@ static void checkpoints_now_and_then_are_enough(void **state)
 
 static void the_number_of_threads_may_change(void **state)
 {
-#ifdef _OPENMP
     way w = ways(1);
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
+    int threads = parallel_threads();
+    parallel_set_threads(1);
     unlink(file);
     outcome whole = run(&w, 1000, false);
     unlink(file);
     be_cut_off(&w, 2 * BATCH + 1, true);
-    omp_set_num_threads(3);
+    parallel_set_threads(3);
     be_cut_off(&w, 2 * BATCH + 1, true);
-    omp_set_num_threads(2);
+    parallel_set_threads(2);
     outcome rest = run(&w, 1000, true);
     assert_same_outcome(&rest, &whole);
     outcome_free(whole), outcome_free(rest);
-    omp_set_num_threads(threads);
-#else
-    skip();
-#endif
+    parallel_set_threads(threads);
 }
 
 static void a_run_that_is_over_is_over(void **state)

@@ -6,16 +6,14 @@
 #include "tests/support.h"
 
 #include "layers/layers.h"
+#include "tensor/parallel.h"
 
 #include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -34,13 +32,9 @@ static void assert_identical(tensor a, tensor b)
 /* How many threads layers that are built from now on run on; returns how many it was. */
 static int set_threads(int threads)
 {
-#ifdef _OPENMP
-    int before = omp_get_max_threads();
-    omp_set_num_threads(threads);
+    int before = parallel_threads();
+    parallel_set_threads(threads);
     return before;
-#else
-    return threads;
-#endif
 }
 
 static real mean(const real *in, ptrdiff_t n, const void *context)
@@ -1251,51 +1245,29 @@ static void hooks_of_a_whole_batch_have_the_memory_of_the_images_at_hand(void **
 
 /* ---- errors in hooks and plans --------------------------------------------------------------- */
 
-static bool in_a_worker(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num() > 0;
-#else
-    return false;
-#endif
-}
-
+/* No other thread runs a hook at the same time. */
 static bool alone(void)
 {
-#ifdef _OPENMP
-    return omp_get_num_threads() == 1;
-#else
-    return true;
-#endif
+    return threads_wanted() == 1 || parallel_threads() > 1;
 }
 
 static struct {
-    int failing; /* the hook that fails */
-    int failed;  /* how often it has; in a critical section, as below */
-    int stale;   /* hooks in workers that began with an error already there */
+    int failing;       /* the hook that fails */
+    atomic_int failed; /* how often it has */
+    atomic_int stale;  /* hooks in workers that began with an error already there */
 } trap;
-
-static int trap_count(int *counter, int add)
-{
-    int value;
-#ifdef _OPENMP
-#pragma omp critical(test_trap)
-#endif
-    value = *counter += add;
-    return value;
-}
 
 /* Fails in workers only, and the calling thread waits until one has: that the error comes to the caller is
  * not luck of scheduling. */
 static void spring(int hook, const layer *l)
 {
-    if (error_text() && !alone()) trap_count(&trap.stale, in_a_worker());
+    if (error_text() && !alone()) trap.stale += in_a_worker();
     if (hook != trap.failing) return;
     if (in_a_worker() || alone()) {
         error_set("trap: image %td in hook %d", l->first, hook);
-        trap_count(&trap.failed, 1);
+        trap.failed++;
     }
-    while (trap_count(&trap.failed, 0) == 0) continue;
+    while (trap.failed == 0) continue;
 }
 
 static int trap_plan(layer *l, shape x, shape *y)

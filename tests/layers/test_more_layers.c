@@ -13,9 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -649,13 +646,9 @@ static void results_free(results r)
 /* How many threads layers that are built from now on run on; returns how many it was. */
 static int set_threads(int threads)
 {
-#ifdef _OPENMP
-    int before = omp_get_max_threads();
-    omp_set_num_threads(threads);
+    int before = parallel_threads();
+    parallel_set_threads(threads);
     return before;
-#else
-    return threads;
-#endif
 }
 
 static void results_are_the_same_bits_for_any_number_of_threads(void **state)

@@ -16,10 +16,6 @@
 #include <string.h>
 #include <time.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 /* ---- nets ---------------------------------------------------------------------------------------- */
 
 /* LeCun et al. 1998, with the layers of today. */
@@ -51,10 +47,7 @@ static net *built(net *n, ptrdiff_t batch)
 
 static void use_threads(int threads)
 {
-#ifdef _OPENMP
-    omp_set_dynamic(0);
-    omp_set_num_threads(threads);
-#endif
+    parallel_set_threads(threads);
 }
 
 /* The same, with weights of -2 to 2. */
@@ -415,9 +408,6 @@ static const char lenet_memory[] = "memory for batches of 64, float32\n"
 /* What scratch a layer takes depends on the machine, but for the reference. */
 static void the_summary_of_lenet_is_this(void **state)
 {
-#ifndef _OPENMP
-    skip();
-#endif
     use_engine("reference");
     use_threads(4);
     net *n = lenet();
@@ -798,9 +788,6 @@ static tensor trained(int threads)
 static void any_number_of_threads_trains_the_same_bits(void **state)
 {
     const int threads[] = { 2, 3, 8 };
-#ifndef _OPENMP
-    skip();
-#endif
     tensor one = trained(1);
     for (int i = 0; i < 3; i++) {
         about("%d threads", threads[i]);
@@ -821,12 +808,10 @@ static int plan_failing(layer *l, shape x, shape *y)
 static atomic_int workers; /* calls in threads other than the first */
 
 /* The first thread waits for another to come. */
-static bool in_a_worker(void)
+static bool met_a_worker(void)
 {
-#ifdef _OPENMP
-    if (omp_get_thread_num() > 0) return ++workers > 0;
+    if (in_a_worker()) return ++workers > 0;
     for (int k = 0; k < 1000 && workers == 0; k++) nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
-#endif
     return false;
 }
 
@@ -836,31 +821,16 @@ static void forward_failing(layer *l, tensor x, tensor y)
     tensor_copy(y, x);
     for (ptrdiff_t i = 0; i < x.shape.n[0] && weight == 1; i++)
         if (l->first + i == 29) layer_refuse(l, "image 29 is not to its taste");
-    if (weight != 1 && in_a_worker() && weight == 2) layer_refuse(l, "it does not like this thread");
+    if (weight != 1 && met_a_worker() && weight == 2) layer_refuse(l, "it does not like this thread");
 }
 
 static const layer_type failing = {
     .name = "failing", .plan = plan_failing, .forward = forward_failing, .backward = count_backward
 };
 
-static int threads_at_hand(void)
-{
-    int threads = 1;
-#ifdef _OPENMP
-#pragma omp parallel
-#pragma omp single
-    threads = omp_get_num_threads();
-#endif
-    return threads;
-}
-
 static void an_error_in_a_thread_reaches_the_caller_once(void **state)
 {
-#ifndef _OPENMP
-    skip();
-#endif
     use_threads(4);
-    if (threads_at_hand() == 1) skip();
     layer *l = layer_new(&failing, NULL, 0, NULL);
     tensor x = tensor_new(SHAPE(256, 2)), y = tensor_new(SHAPE(256, 2));
     assert_int_equal(layer_build(l, x.shape, 1), 0);
@@ -908,37 +878,6 @@ static void little_work_is_not_shared(void **state)
     share_all_work();
     tensor_free(x), tensor_free(y);
     layer_free(l);
-}
-
-/* y is how many parallel regions a hook runs in. */
-static int plan_depth(layer *l, shape x, shape *y)
-{
-    *y = x;
-    return 0;
-}
-
-static void depth_forward(layer *l, tensor x, tensor y)
-{
-#ifdef _OPENMP
-    tensor_fill(y, (real)omp_get_level());
-#endif
-}
-
-static const layer_type depth = {
-    .name = "depth", .plan = plan_depth, .forward = depth_forward, .backward = count_backward
-};
-
-/* For a region in another, even in one of a single thread, OpenMP makes new threads each time. */
-static void threads_are_made_once(void **state)
-{
-    use_threads(2);
-    net *n = built(
-        net_new(SHAPE(1), layer_sequence(layer_sequence(layer_new(&depth, NULL, 0, NULL)), layer_relu())),
-        32);
-    tensor x = tensor_new(SHAPE(32, 1)), y = net_forward(n, x, NET_INFER);
-    for (ptrdiff_t i = 0; i < 32; i++) assert_true(*element(y, i) <= 1);
-    tensor_free(x);
-    net_free(n);
 }
 
 static void a_prediction_that_fails_says_so(void **state)
@@ -989,7 +928,6 @@ int main(void)
         CLAIM(an_error_in_a_thread_reaches_the_caller_once),
         CLAIM(a_grain_that_is_no_number_is_refused),
         CLAIM(little_work_is_not_shared),
-        CLAIM(threads_are_made_once),
         CLAIM(a_prediction_that_fails_says_so),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);

@@ -12,9 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- a user's own layers: y = -x, and backward they see that x and y still are what they were ----------- */
 
@@ -246,10 +243,7 @@ typedef struct truth {
 
 static void use_threads(int threads)
 {
-#ifdef _OPENMP
-    omp_set_dynamic(0);
-    omp_set_num_threads(threads);
-#endif
+    parallel_set_threads(threads);
 }
 
 static void compare(const node *tree, truth t, shape planned)

@@ -28,9 +28,6 @@
 #ifdef __GLIBC__
 #include <gnu/libc-version.h>
 #endif
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #ifndef __has_feature
 #define __has_feature(NAME) 0
@@ -167,12 +164,7 @@ static int epochs_of(const struct network *n, const char *engine)
 
 static sums train_and_sum(const struct network *of, const char *engine, int threads, int epochs)
 {
-#ifdef _OPENMP
-    omp_set_dynamic(0);
-    omp_set_num_threads(threads);
-#else
-    (void)threads;
-#endif
+    parallel_set_threads(threads);
     use_engine(engine);
     data *drawn = digits_new(EPOCH * of->batch, 1);
     data *d = data_augment(

@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- data and nets ------------------------------------------------------------------------------- */
 
@@ -787,9 +784,7 @@ static void gradients_are_clipped(void **state)
 
 static tensor trained(uint64_t seed, int threads)
 {
-#ifdef _OPENMP
-    omp_set_num_threads(threads);
-#endif
+    parallel_set_threads(threads);
     data *d = digits_new(150, 9);
     net *n = net_new(
         SHAPE(1, 28, 28), layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 5, 5 }, .stride = { 3, 3 } }),

@@ -33,5 +33,4 @@ deps-arm: ## install a compiler for Arm and an emulator for `make check-cpu`, an
 deps-arm: deps
 	@$(DEPS) arm
 	@tests/tools/unpack.sh $(BUILD)/debian/arm arm64 libopenblas-pthread-dev libjansson-dev zlib1g-dev \
-	    libcmocka-dev \
-	    libgomp1
+	    libcmocka-dev

@@ -34,7 +34,6 @@ programs=$*
 for example; do [ "$(basename "$example")" != test_gemm ] || break; done # one that needs BLAS
 top=$folder
 status=0
-export OMP_WAIT_POLICY=passive
 mkdir -p "$top"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -9,7 +9,7 @@ MANDIR     ?= $(DATADIR)/man
 DESTDIR    ?=
 
 # The public headers; every other header is private.
-HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h) \
+HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h threads.h) \
           $(addprefix layers/,layer.h layers.h options.h window.h) \
           $(addprefix nn/,data.h gradcheck.h loss.h net.h optim.h schedule.h stride.h train.h) \
           $(addprefix nn/data/,augment.h classes.h csv.h digits.h normalize.h npy.h) \
@@ -19,8 +19,7 @@ HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h) \
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)
 REQUIRES_PRIVATE = $(foreach p,$(BLAS) jansson zlib libprotobuf-c,$(if $(filter $(filter -l%,$(LIBS)), \
     $(call libs_of,$p)),$p))
-LIBS_PRIVATE     = $(filter-out $(foreach p,$(REQUIRES_PRIVATE),$(call libs_of,$p)),$(LIBS)) -pthread \
-                   $(filter-out -W%,$(OPENMP))
+LIBS_PRIVATE     = $(filter-out $(foreach p,$(REQUIRES_PRIVATE),$(call libs_of,$p)),$(LIBS)) -pthread
 
 of_both   = $(call quoted,$(foreach p,float double,$(call $1,$p)))
 so_file   = $(call so,$(NAME_$1),$(VERSION))

@@ -8,8 +8,7 @@ base=$1
 shift
 name=$(basename "$(dirname "$base")")/$(basename "$base")
 
-# Threads that wait must not spin: other tests run at the same time.
-export STRIDE_TEST_TMP="$base.tmp" CMOCKA_MESSAGE_OUTPUT=STDOUT OMP_WAIT_POLICY=passive
+export STRIDE_TEST_TMP="$base.tmp" CMOCKA_MESSAGE_OUTPUT=STDOUT
 rm -rf "$STRIDE_TEST_TMP"
 mkdir -p "$STRIDE_TEST_TMP"
 if command -v timeout >/dev/null; then set -- timeout "${TEST_TIMEOUT:-600}" "$@"; fi

@@ -11,9 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* ---- a layer that errs --------------------------------------------------------------------------- */
 
@@ -312,11 +309,10 @@ static void what_comes_in_is_looked_at_first(void **state)
 
 static void it_is_the_same_for_any_number_of_threads(void **state)
 {
-#ifdef _OPENMP
-    int threads = omp_get_max_threads();
+    int threads = parallel_threads();
     share_all_work();
     for (int k = 1; k <= 3; k++) {
-        omp_set_num_threads(k);
+        parallel_set_threads(k);
         setting s = set_up();
         for (ptrdiff_t i = 3; i < BATCH; i += 5)
             *tensor_at(s.x, INDEX(i, 0)) = (real)1e38 * 10; /* inf in float */
@@ -329,10 +325,7 @@ static void it_is_the_same_for_any_number_of_threads(void **state)
                   NULL);
         tear_down(s);
     }
-    omp_set_num_threads(threads);
-#else
-    skip();
-#endif
+    parallel_set_threads(threads);
 }
 
 static void refused_entry(const char *path, const char *entry, const char *expected)
