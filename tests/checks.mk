@@ -58,6 +58,27 @@ CHECK = VERSION=$(VERSION) OUT="$(ROOT)" CC=$(call quoted,$(CC)) PKG_CONFIG=$(ca
 check-includes: ## each folder includes only itself and those on its left
 	@$(CHECK) includes
 
+# Without annexes, jansson, zlib and threads.
+CORE_MAKE = BUILD=$(BUILD)/core ANNEXES= ONNX_CORE= ONNX_FORMAT= OPENMP=-Wno-unknown-pragmas \
+            LIB_CFLAGS='$(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)))' \
+            LIBS='$(call ask,--libs,$(BLAS),-lopenblas) -lm'
+$(OUT)/float/tests/core/cnn: $(OUT)/float/tests/core/cnn.o $(call lib,float)
+	$(call link)
+.PHONY: core
+core: ## build tensor/, layers/ and nn/ alone: a small CNN trains to the bits of the reference engine
+core: $(OUT)/float/tests/core/cnn
+	@mkdir -p $(BUILD)/core
+	@$(MAKE) $(CORE_MAKE) $(BUILD)/core/float/tests/core/cnn $(call in_log,core/log,a build of tensor/ layers/ \
+	    nn/ alone)
+	@$(BUILD)/core/float/tests/core/cnn >$(BUILD)/core/bits && STRIDE_ENGINE=reference $< \
+	    >$(BUILD)/core/expected \
+	    && diff $(BUILD)/core/bits $(BUILD)/core/expected \
+	    && echo 'ok   tensor/, layers/ and nn/ alone train a CNN to the bits of the reference engine' \
+	    || { cat $(BUILD)/core/bits; echo 'FAIL tensor/, layers/ and nn/ alone train a CNN'; exit 1; }
+
+check-core: ## no file of tensor/, layers/ or nn/ includes an annex
+	@$(CHECK) core $(ANNEXES)
+
 check-quiet: $(call lib,float) $(call lib,double) ## the library never prints, exits or asserts
 	@$(CHECK) quiet $^
 

@@ -41,6 +41,15 @@ includes)
     ok
     ;;
 
+core) # ANNEX...
+    what="no file of tensor/, layers/ or nn/ includes an annex"
+    annexes=$(echo "$*" | tr ' ' '|')
+    found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*\"($annexes)/" tensor/*.[ch] layers/*.[ch] nn/*.[ch] |
+        grep -v '^nn/stride.h:') # the umbrella
+    [ -z "$found" ] || fail "$found"
+    ok
+    ;;
+
 quiet) # LIBRARY...
     what="the library never prints, exits or asserts"
     command -v nm >/dev/null || skip "nm is not installed"
