@@ -21,12 +21,13 @@ struct data {
     void (*release)(data *d);                    /* frees what `own` holds; NULL: nothing */
     void *own;
 
-    /* How many samples are work enough for one thread, where get may be called by several at once: a batch of
-     * twice as many or more is fetched by all that OpenMP gives. 0: one thread only. */
+    /* The number of samples that are work enough for one thread, if `get` may be called by several threads
+     * at once: a batch of twice as many or more is fetched by all threads. 0: by one thread only. */
     ptrdiff_t grain;
 
-    /* What becomes of the samples on their way, for people to read: "augment flip 0.5; normalize …". A checkpoint
-     * holds it, and a run with another one is another run. A set made of another passes it on. NULL: nothing. */
+    /* What becomes of the samples on their way, for people to read: "augment flip 0.5; normalize …". A
+     * checkpoint holds it, and a run with another one is another run. A set made of another passes it on.
+     * NULL: nothing. */
     const char *prepared;
 };
 
@@ -43,22 +44,24 @@ data *data_tensors(tensor x, tensor y);
  * is missing, truncated, too long, of another type, or where the two do not agree. */
 data *data_idx(const char *images, const char *labels);
 
-/* CIFAR-10's binary files, plain or gzipped, one after another in one set: records of a byte for the class, 0 to 9,
- * and 3072 for the image. x is [3, 32, 32], red, green and blue, 0..255 scaled to 0..1; y is the class. NULL with an
- * error that names the file and the record where one is truncated or of another class. */
+/* CIFAR-10's binary files, plain or gzipped, one after another in one set: records of a byte for the
+ * class, 0 to 9, and 3072 for the image. x is [3, 32, 32], red, green and blue, 0..255 scaled to 0..1; y
+ * is the class. NULL with an error that names the file and the record where one is truncated or of another
+ * class. */
 data *data_cifar10(const char *const *paths, int count);
 
-/* A pair of NumPy's files (nn/data/npy.h), x [N, ...] and y [N, ...], which are read as they are: y [N] are classes,
- * [N, K] targets. Only images [N, H, W] become samples [1, H, W], of one channel. */
+/* A pair of NumPy's files (nn/data/npy.h), x [N, ...] and y [N, ...], which are read as they are: y [N]
+ * are classes, [N, K] targets. Only images [N, H, W] become samples [1, H, W], of one channel. */
 data *data_npy(const char *x, const char *y);
 
 /* `count` samples from `first` on, of a set that the caller keeps alive: a training and a validation
  * part. */
 data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count);
 
-/* Says that a set is gone through anew: what it makes up (nn/data/augment.h) is made up otherwise in another pass.
- * The trainer does at each epoch's beginning, and `pass` is the net's step there; before the first call it is
- * 0. A set that is made of another passes it on. Nobody may be fetching from the set meanwhile. */
+/* Says that a set is gone through anew: what it makes up (nn/data/augment.h) is made up otherwise in
+ * another pass. The trainer does at each epoch's beginning, and `pass` is the net's step there; before the
+ * first call it is 0. A set that is made of another passes it on. Nobody may be fetching from the set
+ * meanwhile. */
 void data_begin(const data *d, uint64_t pass);
 
 /* Samples order[0 … n-1] (NULL: first, first+1, …) into x [n, ...] and y [n, ...]. -1 with the error

@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(default)
 
-/* All images are drawn at once, by as many threads as OpenMP gives, and kept as bytes. NULL on failure. */
+/* All images are drawn at once, on all threads, and kept as bytes. NULL on failure. */
 data *digits_new(ptrdiff_t count, uint64_t seed);
 
 #pragma GCC visibility pop

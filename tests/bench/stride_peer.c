@@ -9,7 +9,7 @@
  *
  * It begins by itself with "ready", or "skip REASON" where it cannot run at all, and ends when stdin does. What is
  * prepared is kept until something else is asked for: the passes of one layer follow each other. How many
- * threads it may use is in OMP_NUM_THREADS. */
+ * threads it may use is in STRIDE_THREADS. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/bench/allocations.h"
 #include "tests/bench/timing.h"

@@ -20,7 +20,8 @@ enum { PATIENCE = 120000 }; /* milliseconds that an answer may take */
 /* Every library that has threads of its own is told the same number. */
 static void set_threads(int threads)
 {
-    static const char *const names[] = { "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS" };
+    static const char *const names[] = { "STRIDE_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
+                                         "MKL_NUM_THREADS" };
     char number[16];
     snprintf(number, sizeof number, "%d", threads);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], number, 1);

@@ -23,8 +23,9 @@ typedef struct worker_answer {
 
 typedef enum worker_status { WORKER_OK, WORKER_SKIPS, WORKER_FAILS } worker_status;
 
-/* Runs the shell's command with that many threads for OpenMP and BLAS. -1 with an error where no process can be
- * made; a command that fails refuses when it is asked. Does not wait: workers start side by side. */
+/* Runs the shell's command with that many threads for Stride, OpenMP and BLAS. -1 with an error where no
+ * process can be made; a command that fails refuses when it is asked. Does not wait: workers start side by
+ * side. */
 int worker_start(worker *w, const char *command, int threads);
 
 /* Waits until it can be asked, or refuses. */

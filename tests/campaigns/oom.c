@@ -1,15 +1,17 @@
-/* oom.c: memory runs out at every allocation in turn: an error that says so, nothing lost, and the next call succeeds.
+/* oom.c: memory runs out at every allocation in turn: an error that says so, nothing lost, and the next call
+ * succeeds.
  *
  *     oom FOLDER [NAME]
  *
- * This program's malloc and its relatives stand in for the C library's. Of one piece of work after another they let the
- * k-th allocation fail, for every k. Allocations that the library, jansson, zlib or the C library asks for on the thread
- * that works count; those of OpenMP and OpenBLAS, which abort a process that is out of memory, and those of the dynamic
- * linker are left alone. So are jansson's of powers of two from 32 bytes on: where its parser cannot double the buffer
- * of a string, 2.14 writes beyond it. What is freed is overwritten, so that whoever looks at it sees something else.
+ * This program's malloc and its relatives stand in for the C library's. Of one piece of work after another
+ * they let the k-th allocation fail, for every k. Allocations that the library, jansson, zlib or the C
+ * library asks for on the thread that works count; those of OpenBLAS and its OpenMP, which abort a process
+ * that is out of memory, and those of the dynamic linker are left alone. So are jansson's of powers of two
+ * from 32 bytes on: where its parser cannot double the buffer of a string, 2.14 writes beyond it. What is
+ * freed is overwritten, so that whoever looks at it sees something else.
  *
- * The address sanitizer's allocator stays where it is: then it is calls from our own code (-Wl,--wrap) and jansson's that
- * fail, and the sanitizer says what was lost, or looked at after it was freed.
+ * The address sanitizer's allocator stays where it is: then it is calls from our own code (-Wl,--wrap) and
+ * jansson's that fail, and the sanitizer says what was lost, or looked at after it was freed.
  *
  * Each piece of work is done by a child, which is started again behind the allocation that it died of. */
 #define _GNU_SOURCE /* dladdr */

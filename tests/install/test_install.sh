@@ -22,7 +22,6 @@ $PKG_CONFIG --version >/dev/null 2>&1 || skip_all "pkg-config is not installed"
 # The tree as it is built: what was given to the make that runs this comes along in MAKEFLAGS and in the
 # environment, but for CFLAGS, which here begin with what a program of the tree needs.
 cflags=${CFLAGS#* -pthread }
-cflags=${cflags#* } # OpenMP's
 tree() { CFLAGS=$cflags "${MAKE:-make}" -C "$root" "$@"; }
 config() { PKG_CONFIG_PATH="$prefix/lib/pkgconfig" $PKG_CONFIG "$@"; }
 

@@ -6,7 +6,7 @@ set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}
 mkdir -p "$tmp"
 . tests/tools/claims.sh
-export OMP_NUM_THREADS=1
+export STRIDE_THREADS=1
 kills=${KILLS:-8}
 out=$tmp/out err=$tmp/err status=0
 

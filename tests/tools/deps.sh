@@ -20,7 +20,6 @@ zlib          zlib1g-dev                          zlib-devel          zlib      
 cmocka        libcmocka-dev                       libcmocka-devel     cmocka       cmocka
 clang         clang                               clang               clang        llvm
 clang-format  clang-format                        clang-tools-extra   clang        clang-format
-clang-openmp  libomp-dev                          libomp-devel        openmp       libomp
 clang-runtime libclang-rt-dev|libclang-rt-14-dev  compiler-rt         compiler-rt  -
 sanitizers    libasan8|libasan6                   libasan,libubsan    -            -
 libpng        libpng-dev                          libpng-devel        libpng       libpng
@@ -93,7 +92,6 @@ missing_for_check() {
     for tool in valgrind cmake doxygen mandoc; do command -v $tool >/dev/null || echo $tool; done
     $PKG_CONFIG --exists libpng || echo libpng
     $PKG_CONFIG --exists libjpeg || echo libjpeg
-    compiles clang -fopenmp || echo clang-openmp
     compiles clang -fsanitize=address,undefined || echo clang-runtime
     compiles "$CC" -fsanitize=address,undefined || echo sanitizers
 }

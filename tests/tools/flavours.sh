@@ -161,7 +161,7 @@ engines)
 msan)
     under msan "tests with clang -fsanitize=memory,undefined"
     ;;
-valgrind) # threads of OpenMP and BLAS live until the end, so what is still reachable is no leak
+valgrind) # threads of the pool and of BLAS live until the end, so what is still reachable is no leak
     command -v valgrind >/dev/null || { skip "tests under valgrind" "it is not installed (make deps-check)" && exit; }
     export STRIDE_FAST=1
     under valgrind "tests under valgrind" valgrind --quiet --error-exitcode=1 --leak-check=full \
