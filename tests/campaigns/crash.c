@@ -27,7 +27,6 @@
 #include <time.h>
 #include <unistd.h>
 
-
 enum { SAMPLES = 60, BATCH = 10, EPOCHS = 5, STEPS = EPOCHS * SAMPLES / BATCH, MOST_THREADS = 3 };
 
 /* ---- what children say ----------------------------------------------------------------------------- */

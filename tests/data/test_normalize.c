@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 static data *set_of(tensor x)

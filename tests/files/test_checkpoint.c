@@ -16,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 enum { SAMPLES = 20, BATCH = 6, EPOCHS = 3, STEPS_AN_EPOCH = 4 };
 
 static char file[256];

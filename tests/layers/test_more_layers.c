@@ -13,7 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-
 /* ---- helpers --------------------------------------------------------------------------------- */
 
 static void assert_text(const layer *l, const char *text)

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-
 /* ---- a user's own layers: y = -x, and backward they see that x and y still are what they were ----------- */
 
 static int plan_like(layer *l, shape x, shape *y)

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* ---- data and nets ------------------------------------------------------------------------------- */
 
 /* Samples that the test owns. */

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 /* ---- a layer that errs --------------------------------------------------------------------------- */
 
 /* y = w x, but for one number: what it is, in which hook, and of which image and feature. */
