@@ -1,12 +1,8 @@
-/* data.c: data sets, and batches of them; files are read in idx.c, cifar.c and csv.c. */
+/* data.c: data sets, and batches of them; nn/data/ reads them from files. */
 #include "nn/data.h"
-#include "nn/data/owned.h"
-#include "nn/files/file.h"
-#include "nn/data/npy.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
@@ -58,8 +54,7 @@ static void free_own(data *d)
     free(d->own);
 }
 
-/* Copying so many elements takes as long as waking a thread. */
-enum { WAKING = 1 << 17 };
+enum { WAKING = 1 << 17 }; /* elements that take as long to copy as it takes to wake a thread */
 
 /* For sets whose samples are only copied. */
 static ptrdiff_t copied_grain(shape sample)
@@ -67,16 +62,6 @@ static ptrdiff_t copied_grain(shape sample)
     ptrdiff_t elements = 1;
     for (int i = 0; i < sample.rank; i++) elements *= sample.n[i];
     return 1 + WAKING / (elements > 0 ? elements : 1);
-}
-
-char *data_prepared(const data *of, const char *more)
-{
-    const char *before = of->prepared ? of->prepared : "", *between = of->prepared ? "; " : "";
-    size_t room = strlen(before) + strlen(between) + strlen(more) + 1;
-    char *text = malloc(room);
-    if (text) snprintf(text, room, "%s%s%s", before, between, more);
-    else error_set("data: no memory to say how samples are prepared");
-    return text;
 }
 
 /* ---- of tensors ------------------------------------------------------------------------------ */
@@ -145,74 +130,6 @@ data *data_owned(tensor x, tensor y)
     tensor_free(x);
     tensor_free(y);
     return NULL;
-}
-
-data *data_npy(const char *x, const char *y)
-{
-    tensor inputs = npy_read(x), targets = tensor_is_null(inputs) ? inputs : npy_read(y);
-    if (tensor_is_null(targets)) {
-        tensor_free(inputs);
-        return NULL;
-    }
-    if (inputs.shape.rank == 3) inputs = tensor_split(inputs, 0, 1); /* [N, 1, H, W] */
-    data *d = data_owned(inputs, targets);
-    if (!d) error_within("%s, %s: ", file_name(x), file_name(y));
-    return d;
-}
-
-/* ---- of bytes -------------------------------------------------------------------------------- */
-
-typedef struct bytes {
-    unsigned char *images, *labels;
-    ptrdiff_t pixels; /* of one image */
-} bytes;
-
-static void pixel_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
-{
-    const unsigned char **from = context, *byte = *from;
-    real *x = at[0];
-    ptrdiff_t step = stride[0];
-    if (step == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) x[i] = (real)byte[i] / 255;
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++) x[i * step] = (real)byte[i] / 255;
-    }
-    *from += n;
-}
-
-static void get_bytes(const data *d, ptrdiff_t i, tensor x, tensor y)
-{
-    const bytes *b = d->own;
-    const unsigned char *image = b->images + i * b->pixels;
-    tensor_walk(1, &x, TENSOR_ROW_MAJOR, pixel_row, &image);
-    tensor_fill(y, b->labels[i]);
-}
-
-static void free_bytes(data *d)
-{
-    bytes *b = d->own;
-    free(b->images);
-    free(b->labels);
-    free(b);
-}
-
-data *data_bytes(ptrdiff_t count, shape image, unsigned char *images, unsigned char *labels)
-{
-    bytes *own = malloc(sizeof *own);
-    if (!own) {
-        error_set("data_bytes: no memory");
-        free(images);
-        free(labels);
-        return NULL;
-    }
-    *own = (bytes){ images, labels, .pixels = 1 };
-    for (int i = 0; i < image.rank; i++) own->pixels *= image.n[i];
-    return data_new((data){ .count = count,
-                            .x = image,
-                            .get = get_bytes,
-                            .release = free_bytes,
-                            .own = own,
-                            .grain = copied_grain(image) });
 }
 
 /* ---- a part of another ----------------------------------------------------------------------- */

@@ -38,21 +38,8 @@ void data_free(data *d); /* NULL is allowed */
 /* Tensors [N, ...] and [N, ...] that the caller keeps alive. */
 data *data_tensors(tensor x, tensor y);
 
-/* An IDX pair (LeCun's MNIST format: images of rank 3, or 4 with channels, and labels of rank 1, of
- * unsigned bytes), plain or gzipped. x is [C, H, W] with pixels 0..255 scaled to 0..1; y is the class.
- * Bytes are kept and converted as they are asked for. NULL with an error that names the file where one
- * is missing, truncated, too long, of another type, or where the two do not agree. */
-data *data_idx(const char *images, const char *labels);
-
-/* CIFAR-10's binary files, plain or gzipped, one after another in one set: records of a byte for the
- * class, 0 to 9, and 3072 for the image. x is [3, 32, 32], red, green and blue, 0..255 scaled to 0..1; y
- * is the class. NULL with an error that names the file and the record where one is truncated or of another
- * class. */
-data *data_cifar10(const char *const *paths, int count);
-
-/* A pair of NumPy's files (nn/data/npy.h), x [N, ...] and y [N, ...], which are read as they are: y [N]
- * are classes, [N, K] targets. Only images [N, H, W] become samples [1, H, W], of one channel. */
-data *data_npy(const char *x, const char *y);
+/* The same, which frees the tensors when it is freed, or here where it cannot be made. */
+data *data_owned(tensor x, tensor y);
 
 /* `count` samples from `first` on, of a set that the caller keeps alive: a training and a validation
  * part. */

@@ -3,11 +3,13 @@
 #define STRIDE_NN_STRIDE_H
 
 #include "layers/layers.h"
+#include "nn/data.h"
 #include "nn/data/augment.h"
+#include "nn/data/cifar.h"
 #include "nn/data/classes.h"
 #include "nn/data/csv.h"
-#include "nn/data.h"
 #include "nn/data/digits.h"
+#include "nn/data/idx.h"
 #include "nn/gradcheck.h"
 #include "nn/loss.h"
 #include "nn/net.h"

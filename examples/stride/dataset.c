@@ -6,7 +6,10 @@
 #include "examples/stride/mnist.h"
 #include "examples/stride/images.h"
 #include "examples/stride/network.h"
+#include "nn/data/cifar.h"
 #include "nn/data/csv.h"
+#include "nn/data/idx.h"
+#include "nn/data/npy.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,7 @@
 /* augment.c: an affine map of the plane, drawn anew for each sample and pass; noise; a square cut out. */
 #include "nn/data/augment.h"
-#include "nn/data/owned.h"
+#include "nn/data/bytes.h"
+#include "nn/files/locale.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 
@@ -294,11 +295,13 @@ static char *prepared(const data *of, const augment *o)
     char text[384];
     limit limits[LIMITS];
     limits_of(o, of->x, limits);
+    void *locale = c_locale_enter();
     int length = snprintf(text, sizeof text, "augment");
     for (const limit *l = limits; l < limits + LIMITS; l++)
         if (l->value > 0)
             length += snprintf(text + length, sizeof text - (size_t)length, " %s %.15g,", l->name, l->value);
     snprintf(text + length, sizeof text - (size_t)length, " seed %llu", (unsigned long long)o->seed);
+    c_locale_leave(locale);
     return data_prepared(of, text);
 }
 

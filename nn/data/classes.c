@@ -29,7 +29,7 @@ int classes_note(net *to, ptrdiff_t count, const char *const name[])
         if (json_array_append_new(list, name[i] ? json_string(name[i]) : NULL))
             status = error_set("classes_note: name %td is %s", i,
                                name[i] ? "not UTF-8, or there is no memory" : "NULL");
-    char *text = status == 0 ? json_dumps(list, JSON_COMPACT) : NULL;
+    char *text = status == 0 ? json_write(list) : NULL;
     if (status == 0) status = text ? net_set_note(to, NOTE, text) : error_set("classes_note: no memory");
     free(text);
     json_decref(list);
@@ -45,31 +45,35 @@ static class_names *make(ptrdiff_t count, size_t bytes)
     return c;
 }
 
-/* Into memory that there is as much of as of the list. */
-static int read_names(json_piece list, class_names *c)
+/* The names lie behind the pointers; NULL with an error. */
+static class_names *read_names(json_t *list, size_t bytes)
 {
-    char *at = (char *)(c->name + c->count);
-    json_walk w = json_begin(list, '[');
-    for (ptrdiff_t i = 0; json_next(&w); i++) {
-        if (w.value.at[0] != '"') return refuse_note();
-        if (!json_text(&w, w.value, at)) break;
-        c->name[i] = at;
-        at += strlen(at) + 1;
+    size_t i;
+    json_t *name;
+    class_names *c = make((ptrdiff_t)json_array_size(list), bytes);
+    char *at = c ? (char *)(c->name + c->count) : NULL;
+    json_array_foreach(list, i, name)
+    {
+        if (!c || !json_is_string(name)) break;
+        c->name[i] = strcpy(at, json_string_value(name));
+        at += json_string_length(name) + 1;
     }
-    return w.why[0] ? error_set("note " NOTE ": %s, byte %td", w.why, w.at - list.at) : 0;
+    if (!c || i == json_array_size(list)) return c;
+    free(c);
+    refuse_note();
+    return NULL;
 }
 
 class_names *classes_of(const net *n)
 {
     const char *text = net_note_text(n, NOTE);
-    if (!text) return NULL;
-    const json_piece list = { text, strlen(text) };
-    ptrdiff_t count = json_count(list, '[');
-    if (count < 1 ? refuse_note() : check_count(n, count, "note " NOTE)) return NULL;
-    class_names *c = make(count, list.size);
-    if (c && read_names(list, c) == 0) return c;
-    classes_free(c);
-    return NULL;
+    json_t *list = text ? json_read(text, strlen(text), "note " NOTE) : NULL;
+    class_names *c = NULL;
+    if (list && json_array_size(list) < 1) refuse_note();
+    else if (list && check_count(n, (ptrdiff_t)json_array_size(list), "note " NOTE) == 0)
+        c = read_names(list, strlen(text));
+    json_decref(list);
+    return c;
 }
 
 void classes_free(class_names *c)

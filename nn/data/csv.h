@@ -28,8 +28,8 @@ enum { CSV_UNLABELLED = -1 }; /* for `targets`: every column is a feature */
 
 /* Plain or gzipped. Numbers are decimal, with or without a point and an exponent, whatever the locale; blanks around
  * them are passed over, and so are empty lines and a byte order mark; they may stand in quotes (RFC 4180). Classes are
- * integers from 0 on. The file is read twice: nothing is allocated before every line has been found to have as
- * many columns as the first, of finite numbers. NULL with an error that names the file, the line and the column. */
+ * integers from 0 on. A line has at most 64 MiB, a table 2^30 numbers, all of them finite, and each line as many columns as
+ * the first. NULL with an error that names the file, the line and the column. */
 data *data_csv(const char *path, csv options);
 
 #pragma GCC visibility pop

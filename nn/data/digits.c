@@ -1,7 +1,8 @@
 /* digits.c: a digit is a few strokes of a pen, bent and thickened at random, and inked by the distance of
  * each pixel to the pen's path. */
 #include "nn/data/digits.h"
-#include "nn/data/owned.h"
+#include "nn/data/bytes.h"
+#include "tensor/array.h"
 #include "tensor/parallel.h"
 #include "tensor/random.h"
 
@@ -355,17 +356,17 @@ static void draw_one(ptrdiff_t i, int thread, void *context)
 
 data *digits_new(ptrdiff_t count, uint64_t seed)
 {
-    if (count < 1 || count > PTRDIFF_MAX / PIXELS) {
-        error_set("digits_new: %td images, expected at least one and no more than can be addressed", count);
+    if (count < 1) {
+        error_set("digits_new: %td images, expected at least one", count);
         return NULL;
     }
-    unsigned char *images = malloc((size_t)count * PIXELS), *labels = malloc((size_t)count);
-    if (!images || !labels) {
-        error_set("digits_new: no memory for %td images", count);
+    unsigned char *images = array_new("digits_new", count, PIXELS);
+    unsigned char *labels = images ? array_new("digits_new", count, 1) : NULL;
+    if (!labels) {
         free(images);
-        free(labels);
         return NULL;
     }
     parallel_for(parallel_threads(), count, draw_one, &(drawing){ images, labels, seed ^ OWN_NUMBERS });
-    return data_bytes(count, SHAPE(1, SIDE, SIDE), images, labels);
+    return data_bytes(count, SHAPE(1, SIDE, SIDE),
+                      (byte_images){ images, labels, PIXELS, 1, { images, labels } });
 }

@@ -1,20 +1,17 @@
-/* idx.c: IDX files, plain or gzipped: 00 00, the elements' type, the rank, sizes of 32 bits, elements.
- *
- * A header may promise what its file does not hold, so memory grows with what has been read. */
-#include "nn/data/owned.h"
+/* idx.c: IDX files, plain or gzipped: 00 00, the elements' type, the rank, sizes of 32 bits, elements. */
+#include "nn/data/idx.h"
+#include "nn/data/bytes.h"
 #include "nn/data/source.h"
 #include "nn/files/file.h"
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     UNSIGNED_BYTE = 8,
     MAGIC = 4,
     SIZE = 4, /* bytes of one size, the first the most significant */
-    MAX_RANK = 4,
-    PART = 1 << 16 /* bytes of memory, at most, for which there is no data */
+    MAX_RANK = 4
 };
 
 typedef struct kind {
@@ -52,7 +49,7 @@ static ptrdiff_t read_sizes(source s, int rank, shape *form)
     for (int i = 0; i < rank; i++) {
         const unsigned char *b = sizes + SIZE * i;
         uint32_t n = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-        overflow |= __builtin_mul_overflow(count, n, &count);
+        overflow |= __builtin_mul_overflow(count, n, &count) || count == PTRDIFF_MAX;
         empty |= n == 0;
         form->n[i] = (ptrdiff_t)n;
     }
@@ -62,8 +59,8 @@ static ptrdiff_t read_sizes(source s, int rank, shape *form)
     return count;
 }
 
-/* Whether a file that was read one byte too far ended where it should: -1 where it did not. A gzip stream is known
- * to be whole only by such a read: its check sum is compared at its end. */
+/* -1 where a file that was read one byte past its elements does not end there. Only such a read tells that a gzip
+ * stream is whole: its check sum is compared at its end. */
 static int check_end(source s, ptrdiff_t got, ptrdiff_t want, shape form, const char *what)
 {
     if (got > want)
@@ -72,42 +69,14 @@ static int check_end(source s, ptrdiff_t got, ptrdiff_t want, shape form, const 
     return got < want || !source_whole(s) ? source_truncated(s, got, want, what) : 0;
 }
 
-/* `want` bytes and, where the file has more, one; NULL on failure. */
-static source_part *read_parts(source s, ptrdiff_t want, ptrdiff_t *got)
-{
-    source_part *first = NULL, **end = &first;
-    for (bool more = true; more; end = &(*end)->next) {
-        ptrdiff_t left = want - *got, asked = left < PART ? left + 1 : PART;
-        if (!(*end = source_next_part(s, asked))) {
-            source_free(first);
-            return NULL;
-        }
-        *got += (*end)->count;
-        more = (*end)->count == asked && *got <= want;
-    }
-    return first;
-}
-
-/* So many bytes in one block, to be freed. */
-static unsigned char *join(source s, const source_part *part, ptrdiff_t want, const char *what)
-{
-    unsigned char *bytes = malloc((size_t)want);
-    if (!bytes) error_set("%s: no memory for %s bytes of %s", s.name, count_text(want).text, what);
-    for (ptrdiff_t at = 0; bytes && part; at += part->count, part = part->next)
-        memcpy(bytes + at, part->at, (size_t)part->count);
-    return bytes;
-}
-
-/* `want` bytes, to be freed; NULL on failure. A header may promise anything: what it promises is there before memory
- * for it is asked for. */
+/* `want` bytes, to be freed; NULL on failure. */
 static unsigned char *read_elements(source s, ptrdiff_t want, shape form, const char *what)
 {
-    ptrdiff_t got = 0;
-    source_part *first = read_parts(s, want, &got);
-    bool whole = first && check_end(s, got, want, form, what) == 0;
-    unsigned char *bytes = whole ? join(s, first, want, what) : NULL;
-    source_free(first);
-    return bytes;
+    source_bytes all = { 0 };
+    if (source_append(s, &all, want + 1) == 0 && check_end(s, all.count, want, form, what) == 0)
+        return all.at;
+    free(all.at);
+    return NULL;
 }
 
 /* The whole file's elements, to be freed; NULL on failure. */
@@ -146,5 +115,7 @@ data *data_idx(const char *images, const char *labels)
         return NULL;
     }
     const ptrdiff_t *n = form.n;
-    return data_bytes(n[0], form.rank == 3 ? SHAPE(1, n[1], n[2]) : SHAPE(n[1], n[2], n[3]), pixels, digits);
+    shape image = form.rank == 3 ? SHAPE(1, n[1], n[2]) : SHAPE(n[1], n[2], n[3]);
+    return data_bytes(n[0], image,
+                      (byte_images){ pixels, digits, shape_count(image, "data_idx"), 1, { pixels, digits } });
 }

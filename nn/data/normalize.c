@@ -1,11 +1,14 @@
 /* normalize.c: means and deviations of channels: measured, applied, and written into a net's notes. */
 #include "nn/data/normalize.h"
+#include "nn/data/bytes.h"
 #include "nn/files/json.h"
-#include "nn/data/owned.h"
+#include "nn/files/locale.h"
+#include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/error.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -19,17 +22,10 @@ enum { ELEMENTS = 1 << 18 /* of the samples that are measured at a time */ };
 /* In one block, of zeros. */
 static normalization *make(ptrdiff_t channels)
 {
-    normalization *n = NULL;
-    size_t bytes;
-    if (!__builtin_mul_overflow((size_t)channels, 2 * sizeof(double), &bytes) &&
-        bytes < PTRDIFF_MAX - sizeof *n)
-        n = calloc(1, sizeof *n + bytes);
-    if (!n) {
-        error_set("normalization: no memory for %td channels", channels);
-        return NULL;
-    }
-    double *numbers = (double *)(n + 1);
-    *n = (normalization){ channels, numbers, numbers + channels };
+    const ptrdiff_t head = sizeof(normalization) / sizeof(double);
+    ptrdiff_t count = channels < PTRDIFF_MAX / 2 - head ? head + 2 * channels : PTRDIFF_MAX;
+    normalization *n = array_new("normalization", count, sizeof(double));
+    if (n) *n = (normalization){ channels, (double *)n + head, (double *)n + head + channels };
     return n;
 }
 
@@ -155,8 +151,7 @@ normalization *normalize_measure(const data *d)
     }
     ptrdiff_t step = smallest(largest(1, ELEMENTS / elements), d->count);
     tensor x = tensor_new(shape_with_batch(d->x, step)), y = tensor_new(shape_with_batch(d->y, step));
-    moments *sum = calloc((size_t)channels, sizeof *sum);
-    if (!sum) error_set("normalize_measure: no memory for %td channels", channels);
+    moments *sum = array_new("normalize_measure", channels, sizeof *sum);
     bool room = sum && !tensor_is_null(x) && !tensor_is_null(y);
     normalization *n = room && measure(d, step, sum, x, y) == 0 ? of_moments(channels, sum) : NULL;
     free(sum);
@@ -252,6 +247,7 @@ static char *prepared(const data *of, const normalization *n)
 {
     char text[64 + 2 * FEW * 24];
     uInt bytes = (uInt)n->channels * sizeof *n->mean;
+    void *locale = c_locale_enter();
     int length = snprintf(text, sizeof text, "normalize");
     for (int i = 0; i < 2 && n->channels <= FEW; i++) {
         length += snprintf(text + length, sizeof text - (size_t)length, i ? " deviation" : " mean");
@@ -262,6 +258,7 @@ static char *prepared(const data *of, const normalization *n)
     if (n->channels > FEW)
         snprintf(text + length, sizeof text - (size_t)length, " %td channels by %08lX", n->channels,
                  crc32(crc32(0, (const Bytef *)n->mean, bytes), (const Bytef *)n->deviation, bytes));
+    c_locale_leave(locale);
     return data_prepared(of, text);
 }
 
@@ -310,7 +307,7 @@ int normalize_note(net *to, const normalization *n)
     if (check_channels(n, to->input, "normalize_note")) return -1;
     json_t *note = json_pack("{s:o, s:o}", "mean", list_of(n->channels, n->mean), "deviation",
                              list_of(n->channels, n->deviation));
-    char *text = note ? json_dumps(note, JSON_COMPACT) : NULL;
+    char *text = note ? json_write(note) : NULL;
     int status = text ? net_set_note(to, NOTE, text) : error_set("normalize_note: no memory");
     free(text);
     json_decref(note);
@@ -322,47 +319,42 @@ static int refuse_note(void)
     return error_set("note " NOTE ": expected {\"mean\": [...], \"deviation\": [...]}, of as many numbers");
 }
 
-static int read_list(json_piece list, double *number)
+/* Numbers of a list of that length. */
+static int read_list(json_t *list, ptrdiff_t count, double *number)
 {
-    json_walk w = json_begin(list, '[');
-    while (json_next(&w)) {
-        json_t *value = json_leaf(&w, w.value);
-        int status = json_is_number(value) ? 0
-                     : value               ? refuse_note()
-                                           : error_set("note " NOTE ": %s", w.why);
-        *number++ = json_number_value(value);
-        json_decref(value);
-        if (status) return -1;
+    size_t i;
+    json_t *value;
+    if (!json_is_array(list) || json_array_size(list) != (size_t)count) return refuse_note();
+    json_array_foreach(list, i, value)
+    {
+        if (!json_is_number(value)) return refuse_note();
+        number[i] = json_number_value(value);
     }
     return 0;
 }
 
-/* Its lists, as pieces, of as many elements. */
-static ptrdiff_t find_lists(const char *text, json_piece *mean, json_piece *deviation)
+static normalization *read_note(json_t *note, ptrdiff_t channels)
 {
-    json_walk w = json_begin((json_piece){ text, strlen(text) }, '{');
-    while (json_next(&w)) {
-        json_piece *piece = json_says(w.name, "mean")        ? mean
-                            : json_says(w.name, "deviation") ? deviation
-                                                             : NULL;
-        if (!piece || piece->size) return refuse_note();
-        *piece = w.value;
-    }
-    bool both = !w.why[0] && mean->size && deviation->size;
-    ptrdiff_t count = both ? json_count(*mean, '[') : -1;
-    return count > 0 && json_count(*deviation, '[') == count ? count : refuse_note();
+    normalization *n = make(channels);
+    if (n && json_object_size(note) == 2 &&
+        read_list(json_object_get(note, "mean"), channels, n->mean) == 0 &&
+        read_list(json_object_get(note, "deviation"), channels, n->deviation) == 0)
+        return n;
+    if (n) refuse_note();
+    normalize_free(n);
+    return NULL;
 }
 
 normalization *normalize_of(const net *n)
 {
     const char *text = net_note_text(n, NOTE);
-    json_piece mean = { 0 }, deviation = { 0 };
-    ptrdiff_t channels = text ? find_lists(text, &mean, &deviation) : -1;
-    if (channels < 0 || match(channels, n->input, "note " NOTE)) return NULL;
-    normalization *found = make(channels);
-    if (found && read_list(mean, found->mean) == 0 && read_list(deviation, found->deviation) == 0 &&
-        check(found, "note " NOTE) == 0)
-        return found;
+    json_t *note = text ? json_read(text, strlen(text), "note " NOTE) : NULL;
+    ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(note, "mean"));
+    normalization *found = NULL;
+    if (note && channels < 1) refuse_note();
+    else if (note && match(channels, n->input, "note " NOTE) == 0) found = read_note(note, channels);
+    json_decref(note);
+    if (!found || check(found, "note " NOTE) == 0) return found;
     normalize_free(found);
     return NULL;
 }

@@ -1,8 +1,10 @@
-/* npy.c: a magic number, a dict in Python's words, elements: a reader of nothing else, and a writer. */
+/* npy.c: a magic number, a Python dict, elements. The dict is rewritten as JSON, which jansson reads. */
 #include "nn/data/npy.h"
-#include "tensor/error.h"
 #include "nn/files/file.h"
+#include "nn/files/json.h"
 #include "nn/files/numbers.h"
+#include "tensor/array.h"
+#include "tensor/error.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,9 +12,10 @@
 
 enum {
     MAGIC = 6,
-    START = 8,      /* bytes: the magic number and the version */
-    ALIGNMENT = 64, /* of the elements in a file we write */
-    WRITTEN = 384   /* bytes: no header that we write is longer, of eight sizes of 20 digits */
+    START = 8,             /* bytes: the magic number and the version */
+    MOST_HEADER = 1 << 16, /* bytes */
+    ALIGNMENT = 64,        /* of the elements in a file that we write */
+    WRITTEN = 384          /* bytes: no header that we write is longer, of eight sizes of 20 digits */
 };
 
 static const char magic[] = "\x93NUMPY";
@@ -24,182 +27,78 @@ typedef struct dtype {
 } dtype;
 
 static const dtype dtypes[] = {
-    { "f8", { 8, .value = numbers_f64 } },      { "f4", { 4, .value = numbers_f32 } },
-    { "f2", { 2, .value = numbers_f16 } },      { "i8", { 8, .value = numbers_i64 } },
-    { "i4", { 4, .value = numbers_i32 } },      { "i2", { 2, .value = numbers_i16 } },
-    { "i1", { 1, .value = numbers_i8 } },       { "u8", { 8, .value = numbers_unsigned } },
-    { "u4", { 4, .value = numbers_unsigned } }, { "u2", { 2, .value = numbers_unsigned } },
-    { "u1", { 1, .value = numbers_unsigned } }, { "b1", { 1, .value = numbers_bool } },
+    { "f8", { 8, NUMBER_FLOAT } }, { "f4", { 4, NUMBER_FLOAT } }, { "f2", { 2, NUMBER_FLOAT } },
+    { "i8", { 8, NUMBER_INT } },   { "i4", { 4, NUMBER_INT } },   { "i2", { 2, NUMBER_INT } },
+    { "i1", { 1, NUMBER_INT } },   { "u8", { 8, NUMBER_UINT } },  { "u4", { 4, NUMBER_UINT } },
+    { "u2", { 2, NUMBER_UINT } },  { "u1", { 1, NUMBER_UINT } },  { "b1", { 1, NUMBER_BOOL } },
 };
 
-/* What a header says, and how much of it was understood. */
 typedef struct header {
     const char *name; /* of the file */
-    const char *text, *at, *end;
     numbers form;
-    bool fortran;
+    int fortran;
     shape shape;
 } header;
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
-typedef struct shown {
-    char text[32];
-} shown;
-
-/* The beginning of some bytes, fit for a message. */
-static shown show(const char *from, const char *end)
+/* Where it stands: 'a' becomes "a", (2,) becomes [2 ], True becomes true. */
+static void make_json(char *text, size_t size)
 {
-    shown s = { "" };
-    size_t i = 0;
-    for (; from < end && i < sizeof s.text - 4; from++)
-        s.text[i++] = *from < ' ' || *from > '~' ? '?' : *from;
-    memcpy(s.text + i, "...", from < end ? 4 : 0);
-    return s;
-}
-
-static int refuse(const header *h, const char *expected)
-{
-    return error_set("%s: byte %td of the header: \"%s\", expected %s", h->name, h->at - h->text,
-                     show(h->at, h->end).text, expected);
-}
-
-/* ---- the header's words ---------------------------------------------------------------------- */
-
-static void skip_blanks(header *h)
-{
-    while (h->at < h->end && (*h->at == ' ' || *h->at == '\n')) h->at++;
-}
-
-/* Whether it comes next, blanks apart; then it is passed. */
-static bool next(header *h, const char *word)
-{
-    size_t length = strlen(word);
-    skip_blanks(h);
-    if ((size_t)(h->end - h->at) < length || memcmp(h->at, word, length) != 0) return false;
-    h->at += length;
-    return true;
-}
-
-/* A string without escapes, in either quotes. */
-typedef struct span {
-    const char *from, *end;
-} span;
-
-static bool next_string(header *h, span *s)
-{
-    skip_blanks(h);
-    if (h->at == h->end || (*h->at != '\'' && *h->at != '"')) return false;
-    size_t room = (size_t)(h->end - h->at) - 1;
-    const char *from = h->at + 1, *end = memchr(from, *h->at, room);
-    if (!end || memchr(from, '\\', (size_t)(end - from))) return false;
-    *s = (span){ from, end };
-    h->at = end + 1;
-    return true;
-}
-
-static bool is(span s, const char *text)
-{
-    size_t length = strlen(text);
-    return (size_t)(s.end - s.from) == length && memcmp(s.from, text, length) == 0;
-}
-
-/* ---- the header's values --------------------------------------------------------------------- */
-
-static int refuse_dtype(const header *h, span s)
-{
-    const char *expected = "float16 to float64, int8 to int64, uint8 to uint64 or bool";
-    const char *what = s.end - s.from > 1 && s.from[1] == 'O' ? "objects" : "not known";
-    return error_set("%s: dtype '%s': %s, expected %s", h->name, show(s.from, s.end).text, what, expected);
-}
-
-/* '<f4': byte order, kind and bytes. Of one byte there is no order, and any is taken. */
-static int read_dtype(header *h)
-{
-    span s;
-    if (next(h, "[")) return error_set("%s: a structured dtype, expected one of numbers", h->name);
-    if (!next_string(h, &s)) return refuse(h, "a dtype in quotes");
-    char order = s.from < s.end ? *s.from : 0;
-    const dtype *d = dtypes, *end = dtypes + sizeof dtypes / sizeof *dtypes;
-    while (d < end && (!order || !is((span){ s.from + 1, s.end }, d->name))) d++;
-    if (d == end || !strchr(d->form.size == 1 ? "|<>=" : "<>", order)) return refuse_dtype(h, s);
-    h->form = d->form;
-    h->form.big_endian = order == '>';
-    return 0;
-}
-
-static int read_order(header *h)
-{
-    h->fortran = next(h, "True");
-    return h->fortran || next(h, "False") ? 0 : refuse(h, "True or False");
-}
-
-static int read_size(header *h, ptrdiff_t *n)
-{
-    if (h->at < h->end && *h->at == '-') return refuse(h, "sizes from 0 on");
-    if (h->at == h->end || *h->at < '0' || *h->at > '9') return refuse(h, "a size or \")\"");
-    for (*n = 0; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++)
-        if (__builtin_mul_overflow(*n, 10, n) || __builtin_add_overflow(*n, *h->at - '0', n))
-            return error_set("%s: a size of the shape overflows", h->name);
-    return 0;
-}
-
-/* (), (3,), (2, 3) or (2, 3,). */
-static int read_shape(header *h)
-{
-    shape s = { 0 };
-    if (!next(h, "(")) return refuse(h, "a shape in parentheses");
-    for (bool comma = true; !next(h, ")"); comma = next(h, ",")) {
-        if (!comma) return refuse(h, "\",\" or \")\"");
-        if (s.rank == TENSOR_MAX_RANK)
-            return error_set("%s: more than %d sizes in its shape", h->name, TENSOR_MAX_RANK);
-        if (read_size(h, &s.n[s.rank++])) return -1;
-        skip_blanks(h);
-        if (s.rank == 1 && h->at < h->end && *h->at == ')') return refuse(h, "\",\" after the only size");
+    char *comma = NULL;
+    bool quoted = false;
+    for (char *c = text; c < text + size; c++) {
+        if (*c == '\'' || *c == '"') {
+            quoted = !quoted;
+            *c = '"';
+        }
+        if (quoted || *c == ' ' || *c == '\n') continue;
+        const char *from = "()TF", *at = *c ? strchr(from, *c) : NULL;
+        if (at) *c = "[]tf"[at - from];
+        if (comma && (*c == ']' || *c == '}')) *comma = ' ';
+        comma = *c == ',' ? c : NULL;
     }
-    h->shape = s;
-    return 0;
 }
 
-typedef struct key {
-    const char *name;
-    int (*read)(header *h);
-} key;
-
-static const key keys[] = { { "descr", read_dtype },
-                            { "fortran_order", read_order },
-                            { "shape", read_shape } };
-enum { KEYS = sizeof keys / sizeof *keys };
+/* '<f4': byte order, kind and bytes. A single byte has no order, and any is taken. */
+static int read_dtype(header *h, const char *given)
+{
+    const dtype *d = dtypes, *end = dtypes + sizeof dtypes / sizeof *dtypes;
+    while (d < end && (!given[0] || strcmp(given + 1, d->name) != 0)) d++;
+    if (d == end || !strchr(d->form.size == 1 ? "|<>=" : "<>", given[0]))
+        return error_set(
+            "%s: dtype '%s', expected float16 to float64, int8 to int64, uint8 to uint64 or bool", h->name,
+            show_text(given).text);
+    h->form = d->form;
+    h->form.big_endian = given[0] == '>';
+    return 0;
+}
 
 /* {'descr': ..., 'fortran_order': ..., 'shape': ...}, in any order. */
-static int read_dict(header *h)
+static int read_dict(header *h, char *text, size_t size)
 {
-    bool met[KEYS] = { false };
-    if (!next(h, "{")) return refuse(h, "\"{\"");
-    for (bool comma = true; !next(h, "}"); comma = next(h, ",")) {
-        span s;
-        int k = 0;
-        const char *before = h->at;
-        if (!comma) return refuse(h, "\",\" or \"}\"");
-        if (!next_string(h, &s)) return refuse(h, "a key in quotes");
-        while (k < KEYS && !is(s, keys[k].name)) k++;
-        if (k == KEYS || met[k]) h->at = before;
-        if (k == KEYS) return refuse(h, "'descr', 'fortran_order' or 'shape'");
-        if (met[k]) return refuse(h, "each key once");
-        met[k] = true;
-        if (!next(h, ":")) return refuse(h, "\":\"");
-        if (keys[k].read(h)) return -1;
-    }
-    for (int k = 0; k < KEYS; k++)
-        if (!met[k]) return error_set("%s: its header has no '%s'", h->name, keys[k].name);
-    skip_blanks(h);
-    return h->at == h->end ? 0 : refuse(h, "no more than blanks");
+    const char *type;
+    json_t *sizes;
+    json_error_t error;
+    shown given = show_bytes(text, size);
+    make_json(text, size);
+    json_t *dict = json_read(text, size, "header");
+    if (!dict) return error_within("%s: %s: ", h->name, given.text);
+    int status = json_unpack_ex(dict, &error, JSON_STRICT, "{s:s, s:b, s:o}", "descr", &type,
+                                "fortran_order", &h->fortran, "shape", &sizes)
+                     ? error_set("%s: header: %s: %s", h->name, given.text, error.text)
+                     : read_dtype(h, type);
+    if (status == 0 && !json_shape(sizes, &h->shape))
+        status = error_set("%s: header: %s: expected a shape of up to %d sizes", h->name, given.text,
+                           TENSOR_MAX_RANK);
+    json_decref(dict);
+    return status;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* So many bytes, or an error. */
-static int fetch(FILE *from, const char *name, unsigned char *to, size_t count)
+/* `count` bytes, or an error. */
+static int fetch(FILE *from, const char *name, void *to, size_t count)
 {
     size_t got = fread(to, 1, count, from);
     if (got == count) return 0;
@@ -221,11 +120,13 @@ static long long read_length(FILE *from, const char *name, long long *left)
     if (fetch(from, name, bytes + START, (size_t)size)) return -1;
     long long length = (long long)numbers_get(bytes + START, size);
     *left -= START + size;
-    if (length <= *left) return length;
-    return error_set("%s: truncated: %lld of %lld bytes of its header", name, *left, length);
+    if (length > *left)
+        return error_set("%s: truncated: %lld of %lld bytes of its header", name, *left, length);
+    if (length <= MOST_HEADER) return length;
+    return error_set("%s: a header of %lld bytes, expected at most %d", name, length, MOST_HEADER);
 }
 
-/* What comes after the header is all its shape's elements, and no more. */
+/* The elements of the shape follow the header, and nothing else. */
 static int check_size(const header *h, long long left)
 {
     ptrdiff_t count = shape_count(h->shape, h->name), bytes;
@@ -240,13 +141,10 @@ static int check_size(const header *h, long long left)
 static int read_header(FILE *from, header *h, long long left)
 {
     long long length = read_length(from, h->name, &left);
-    if (length < 0) return -1;
-    char *text = malloc((size_t)length + 1);
-    if (!text) return error_set("%s: no memory for its header", h->name);
-    int status = fetch(from, h->name, (unsigned char *)text, (size_t)length);
-    h->text = h->at = text;
-    h->end = text + length;
-    if (status == 0) status = read_dict(h);
+    char *text = length < 0 ? NULL : array_new(h->name, length, 1);
+    if (!text) return -1;
+    int status = fetch(from, h->name, text, (size_t)length);
+    if (status == 0) status = read_dict(h, text, (size_t)length);
     if (status == 0) status = check_size(h, left - length);
     free(text);
     return status;
@@ -292,7 +190,7 @@ tensor npy_read(const char *path)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Version 1.0, blanks up to where the elements begin. */
+/* Version 1.0, padded with blanks. */
 static int write_header(FILE *to, shape s)
 {
     char text[WRITTEN];
@@ -321,4 +219,19 @@ int npy_write(const char *path, tensor x)
     if (!path) return error_set("npy_write: the path is NULL");
     if (tensor_is_null(x)) return error_set("%s: npy_write of the null tensor", path);
     return file_replace(path, write_array, &x);
+}
+
+/* ---- the data set ---------------------------------------------------------------------------- */
+
+data *data_npy(const char *x, const char *y)
+{
+    tensor inputs = npy_read(x), targets = tensor_is_null(inputs) ? inputs : npy_read(y);
+    if (tensor_is_null(targets)) {
+        tensor_free(inputs);
+        return NULL;
+    }
+    if (inputs.shape.rank == 3) inputs = tensor_split(inputs, 0, 1); /* [N, 1, H, W] */
+    data *d = data_owned(inputs, targets);
+    if (!d) error_within("%s, %s: ", file_name(x), file_name(y));
+    return d;
 }

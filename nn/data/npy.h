@@ -6,7 +6,7 @@
 #ifndef STRIDE_NN_DATA_NPY_H
 #define STRIDE_NN_DATA_NPY_H
 
-#include "tensor/tensor.h"
+#include "nn/data.h"
 
 #pragma GCC visibility push(default)
 
@@ -16,9 +16,13 @@
  * shorter than its header says; nothing larger than the file is allocated before that is known. */
 tensor npy_read(const char *path);
 
-/* Any view, in C's order and this library's precision. A temporary file in the same folder is flushed to disk and
- * renamed over what `path` names; where anything fails it is removed and the old file is as it was: -1. */
+/* Any view, in C's order and this library's precision. The file is replaced as a whole, or where anything fails
+ * unchanged: -1. */
 int npy_write(const char *path, tensor x);
+
+/* A pair of files, x [N, ...] and y [N, ...]: y [N] are classes, [N, K] targets. Images [N, H, W] become samples
+ * [1, H, W] of one channel. */
+data *data_npy(const char *x, const char *y);
 
 #pragma GCC visibility pop
 

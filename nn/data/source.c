@@ -1,13 +1,18 @@
-/* source.c: what zlib reads, and what it says when it cannot. */
+/* source.c: files through zlib, and its errors. */
 #include "nn/data/source.h"
 #include "nn/files/file.h"
+#include "tensor/array.h"
+#include "tensor/counts.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_STEP = 1 << 30 /* bytes of one gzread, which counts in int */ };
+enum {
+    LONGEST_STEP = 1 << 30, /* bytes of one gzread, which counts in int */
+    LEAST_ROOM = 1 << 16
+};
 
 grouped count_text(ptrdiff_t n)
 {
@@ -28,17 +33,12 @@ int source_open(source *s, const char *path)
     return s->file ? 0 : error_set("%s: %s", s->name, strerror(errno ? errno : ENOMEM));
 }
 
-int source_rewind(source s)
-{
-    return gzrewind(s.file) ? error_set("%s: cannot be read twice: %s", s.name, strerror(errno)) : 0;
-}
-
 void source_close(source s)
 {
     gzclose(s.file);
 }
 
-/* What zlib says, without the path that it puts before it. */
+/* zlib's message, without the path before it. */
 static const char *zlib_says(source s, int *code)
 {
     const char *text = gzerror(s.file, code);
@@ -53,14 +53,14 @@ bool source_whole(source s)
     return code != Z_BUF_ERROR;
 }
 
-/* Of a read that came short: 0 at the end, be it of a stream, too early. */
-static int check_read(source s, int why)
+/* After a short read: 0 at the end, also that of a gzip stream cut short. */
+static int check_read(source s, int reason)
 {
     int code;
     const char *says = zlib_says(s, &code);
     if (code == Z_OK || code == Z_BUF_ERROR) return 0;
     if (code == Z_MEM_ERROR) return error_set("%s: no memory to read it", s.name);
-    if (code == Z_ERRNO) return error_set("%s: %s", s.name, strerror(why));
+    if (code == Z_ERRNO) return error_set("%s: %s", s.name, strerror(reason));
     return error_set("%s: corrupt gzip stream: %s", s.name, says);
 }
 
@@ -92,25 +92,20 @@ int source_fetch(source s, unsigned char *to, ptrdiff_t want, const char *what)
     return got < want ? source_truncated(s, got, want, what) : 0;
 }
 
-source_part *source_next_part(source s, ptrdiff_t most)
+int source_append(source s, source_bytes *to, ptrdiff_t most)
 {
-    source_part *part = malloc(sizeof *part + (size_t)most);
-    if (!part) {
-        error_set("%s: no memory for %s bytes more", s.name, count_text(most).text);
-        return NULL;
+    const ptrdiff_t end = most < PTRDIFF_MAX - to->count ? to->count + most : PTRDIFF_MAX;
+    ptrdiff_t got = 1;
+    while (got > 0 && to->count < end) {
+        if (to->count == to->room) {
+            ptrdiff_t room = smallest(end, largest(LEAST_ROOM, 2 * to->room));
+            unsigned char *grown = array_grow(s.name, to->at, room, 1);
+            if (!grown) return -1;
+            to->at = grown;
+            to->room = room;
+        }
+        got = source_read(s, to->at + to->count, to->room - to->count);
+        to->count += got;
     }
-    part->next = NULL;
-    part->count = source_read(s, part->at, most);
-    if (part->count >= 0) return part;
-    free(part);
-    return NULL;
-}
-
-void source_free(source_part *first)
-{
-    while (first) {
-        source_part *next = first->next;
-        free(first);
-        first = next;
-    }
+    return got < 0 ? -1 : 0;
 }

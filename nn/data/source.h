@@ -15,7 +15,6 @@ typedef struct source {
 
 /* Errors name the file. What is open is to be closed. */
 int source_open(source *s, const char *path);
-int source_rewind(source s);
 void source_close(source s);
 
 /* Reads `most` bytes, or fewer at the file's end: how many; -1 where the file cannot be read. */
@@ -27,27 +26,24 @@ static inline int source_next(source s)
     return gzgetc(s.file);
 }
 
-/* After the end was met: an error where it came too early, or was none. */
+/* After the end was met: an error where the file could not be read, or a gzip stream ends early. */
 int source_check_end(source s);
 
-/* Whether a gzip stream's end was not missing; of a file that was read to its end. */
+/* Of a file that was read to its end: false where its gzip stream ends early. */
 bool source_whole(source s);
 
 /* `want` bytes, or an error: "truncated: 3 of 4 bytes of ...". */
 int source_fetch(source s, unsigned char *to, ptrdiff_t want, const char *what);
 int source_truncated(source s, ptrdiff_t got, ptrdiff_t want, const char *what);
 
-/* What is read of a file that is not yet known to be what it says: memory grows as data arrives, without what growing
- * one block of memory takes: the old one and the new one at once. */
-typedef struct source_part {
-    struct source_part *next;
-    ptrdiff_t count; /* bytes */
-    unsigned char at[];
-} source_part;
+/* What has been read of a file: memory grows with what arrives, whatever a header promises. */
+typedef struct source_bytes {
+    unsigned char *at; /* to be freed */
+    ptrdiff_t count, room;
+} source_bytes;
 
-/* A part of `most` bytes, or fewer at the file's end; NULL with an error. */
-source_part *source_next_part(source s, ptrdiff_t most);
-void source_free(source_part *first); /* and all after it; NULL is allowed */
+/* Appends what is left of the file, at most `most` bytes. */
+int source_append(source s, source_bytes *to, ptrdiff_t most);
 
 /* "7,840,000", for messages. */
 typedef struct grouped {

@@ -2,15 +2,15 @@
 #include "nn/files/architecture.h"
 #include "nn/files/json.h"
 #include "nn/files/safetensors.h"
+#include "tensor/array.h"
 
 #include <limits.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     DEEPEST = 32,         /* sequences within sequences */
-    MOST_LAYERS = 1 << 14 /* of a net: a layer's memory is many times that of its text */
+    MOST_LAYERS = 1 << 14 /* of a net: a layer takes many times the memory of its text */
 };
 
 /* ---- options ------------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static int refuse_option(const layer_type *type, const layer_field *f, const jso
     for (const char *const *c = f->kind == FIELD_CHOICE ? f->choices : NULL; c && *c && used < sizeof choices;
          c++)
         used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
-    return error_set("%s: %s is %s, expected %s%s", type->name, f->name, safetensors_show(given).text,
+    return error_set("%s: %s is %s, expected %s%s", type->name, f->name, json_show(given).text,
                      expected[f->kind], choices);
 }
 
@@ -149,10 +149,8 @@ static json_t *write_layers(const layer *parent, int depth)
 
 static json_t *as_string(const json_t *value)
 {
-    size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(17), size = json_dumpb(value, NULL, 0, flags);
-    char *text = malloc(size + 1);
-    bool good = text && size > 0 && json_dumpb(value, text, size, flags) == size;
-    json_t *string = good ? json_stringn(text, size) : NULL;
+    char *text = json_write(value);
+    json_t *string = text ? json_string(text) : NULL;
     free(text);
     return string;
 }
@@ -170,7 +168,7 @@ json_t *architecture_write(const net *n)
     if (count > MOST_LAYERS) error_set("%d layers, expected at most %d", count, MOST_LAYERS);
     json_t *layers = count > MOST_LAYERS ? NULL : write_layers(n->root, 1);
     if (!layers) return NULL;
-    json_t *all = json_pack("{s:o, s:o}", "input", safetensors_sizes(n->input), "layers", layers);
+    json_t *all = json_pack("{s:o, s:o}", "input", json_sizes(n->input), "layers", layers);
     json_t *string = all ? as_string(all) : NULL;
     if (!string) error_set("no memory for the architecture");
     json_decref(all);
@@ -178,14 +176,6 @@ json_t *architecture_write(const net *n)
 }
 
 /* ---- reading ------------------------------------------------------------------------------------- */
-
-/* Read twice: nothing is made before all of it was looked at. */
-typedef struct reading {
-    const char *text;
-    const net_known *known;
-    bool make;
-    int layers; /* so far */
-} reading;
 
 typedef struct layers {
     layer **layer;
@@ -198,154 +188,99 @@ static void drop(layers *list)
     free(list->layer);
 }
 
-/* 0 where nothing was wrong with it. */
-static int refuse_json(const reading *r, const json_walk *w)
+/* The layers of a list and those within them, before any is made. */
+static int count_given(json_t *list)
 {
-    return w->why[0] ? error_set("%s, byte %td of the architecture", w->why, w->at - r->text) : 0;
+    size_t i;
+    json_t *given;
+    int count = 0;
+    json_array_foreach(list, i, given) count += 1 + count_given(json_object_get(given, "layers"));
+    return count;
 }
 
-static int read_value(const reading *r, const layer_type *type, const layer_field *f, json_walk *w,
-                      void *options)
+static const layer_type *read_type(const json_t *given, const net_known *known)
 {
-    json_t *value = json_leaf(w, w->value);
-    if (!value) return refuse_json(r, w);
-    bool read = read_option(f, value, r->known, (char *)options + f->offset);
-    int status = read ? 0 : refuse_option(type, f, value);
-    json_decref(value);
-    return status;
-}
-
-static int read_options(const reading *r, const layer_type *type, json_piece given, void *options)
-{
-    uint64_t met = 0;
-    json_walk w = json_begin(given, '{');
-    while (json_next(&w)) {
-        if (json_says(w.name, "type") || json_says(w.name, "layers")) continue;
-        const layer_field *f = type->fields;
-        while (f && f->name && !json_says(w.name, f->name)) f++;
-        if (!f || !f->name)
-            return error_set("%s: option %s is not known", type->name, json_show_text(w.name).text);
-        uint64_t bit = f - type->fields < 64 ? UINT64_C(1) << (f - type->fields) : 0;
-        if (met & bit) return error_set("%s: option %s is there twice", type->name, f->name);
-        met |= bit;
-        if (read_value(r, type, f, &w, options)) return -1;
-    }
-    return refuse_json(r, &w);
-}
-
-/* Its type and its layers, as pieces; empty where it has none. */
-static int read_members(const reading *r, json_piece given, json_piece *type, json_piece *below)
-{
-    if (given.at[0] != '{') return error_set("%s has no type", json_show(given).text);
-    json_walk w = json_begin(given, '{');
-    while (json_next(&w)) {
-        bool is_type = json_says(w.name, "type");
-        json_piece *piece = is_type ? type : json_says(w.name, "layers") ? below : NULL;
-        if (piece && piece->size) return error_set("%s is there twice", is_type ? "type" : "layers");
-        if (piece) *piece = w.value;
-    }
-    return refuse_json(r, &w);
-}
-
-static const layer_type *read_type(const reading *r, json_piece given, json_piece name)
-{
-    char text[128];
-    json_walk w = { .why = "" };
-    if (!name.size || name.at[0] != '"') {
-        error_set("%s has no type", json_show(given).text);
-        return NULL;
-    }
-    const layer_type *type = NULL;
-    if (name.size <= sizeof text && json_text(&w, name, text)) {
-        type = type_named(text, layer_types);
-        if (!type) type = type_named(text, r->known->types);
-    }
-    if (w.why[0]) refuse_json(r, &w);
-    else if (!type) error_set("type '%s' is not known; hand it to net_load", json_show_text(name).text);
+    const char *name = json_string_value(json_object_get(given, "type"));
+    const layer_type *type = name ? type_named(name, layer_types) : NULL;
+    if (name && !type) type = type_named(name, known->types);
+    if (!name) error_set("%s has no type", json_show(given).text);
+    else if (!type) error_set("type '%s' is not known; hand it to net_load", show_text(name).text);
     return type;
 }
 
-static int read_layers(reading *r, json_piece list, int depth, layers *to);
-
-/* A layer where it is to be made. */
-static int read_layer(reading *r, json_piece given, int depth, layer **to)
+static int read_options(const layer_type *type, json_t *given, const net_known *known, void *options)
 {
-    json_piece name = { 0 }, list = { 0 };
+    const char *name;
+    json_t *value;
+    json_object_foreach(given, name, value)
+    {
+        const layer_field *f = field_named(type, name);
+        if (strcmp(name, "type") == 0 || strcmp(name, "layers") == 0) continue;
+        if (!f) return error_set("%s: option %s is not known", type->name, show_text(name).text);
+        if (!read_option(f, value, known, (char *)options + f->offset)) return refuse_option(type, f, value);
+    }
+    return 0;
+}
+
+static int read_layers(json_t *list, const net_known *known, int depth, layers *to);
+
+/* NULL with an error. */
+static layer *read_layer(json_t *given, const net_known *known, int depth)
+{
     layers below = { 0 };
-    const layer_type *type = read_members(r, given, &name, &list) ? NULL : read_type(r, given, name);
-    if (!type) return -1;
-    void *options = calloc(1, type->options_size + 1);
-    int status = options ? read_options(r, type, given, options) : error_set("%s: no memory", type->name);
-    if (status == 0 && list.size) status = read_layers(r, list, depth + 1, &below);
-    if (status == 0 && r->make) {
-        *to = layer_new(type, options, below.count, below.layer);
-        below.count = 0; /* they are its own now, or freed */
-        status = *to ? 0 : -1;
+    layer *made = NULL;
+    json_t *list = json_object_get(given, "layers");
+    const layer_type *type = read_type(given, known);
+    void *options = type ? array_new(type->name, 1, type->options_size) : NULL;
+    if (options && read_options(type, given, known, options) == 0 &&
+        (!list || read_layers(list, known, depth + 1, &below) == 0)) {
+        made = layer_new(type, options, below.count, below.layer);
+        below.count = 0; /* the layer holds them, or has freed them */
     }
     drop(&below);
     free(options);
-    return status;
+    return made;
 }
 
-static int read_layers(reading *r, json_piece list, int depth, layers *to)
+static int read_layers(json_t *list, const net_known *known, int depth, layers *to)
 {
-    if (list.at[0] != '[') return error_set("layers is %s, expected a list", json_show(list).text);
+    size_t i;
+    json_t *given;
+    if (!json_is_array(list)) return error_set("layers is %s, expected a list", json_show(list).text);
     if (depth > DEEPEST) return error_set("layers are nested deeper than %d", DEEPEST);
-    ptrdiff_t count = r->make ? json_count(list, '[') : 0;
-    if (r->make && !(to->layer = calloc((size_t)count + 1, sizeof *to->layer)))
-        return error_set("no memory for %td layers", count);
-    json_walk w = json_begin(list, '[');
-    for (int i = 0; json_next(&w); i++) {
-        layer *l = NULL;
-        int status = ++r->layers > MOST_LAYERS
-                         ? error_set("a layer too many, expected at most %d", MOST_LAYERS)
-                         : read_layer(r, w.value, depth, &l);
-        if (status) return error_within("layer %d: ", i);
-        if (l) to->layer[to->count++] = l;
+    if (!(to->layer = array_new("layers", (ptrdiff_t)json_array_size(list), sizeof *to->layer))) return -1;
+    json_array_foreach(list, i, given)
+    {
+        if (!(to->layer[to->count] = read_layer(given, known, depth))) return error_within("layer %zu: ", i);
+        to->count++;
     }
-    return refuse_json(r, &w);
+    return 0;
 }
 
-/* The sizes of an image and its layers, as pieces. */
-static int read_whole(const reading *r, json_piece *sizes, json_piece *list)
+static net *read_net(json_t *all, net_known known)
 {
-    json_walk w = json_begin((json_piece){ r->text, strlen(r->text) }, '{');
-    while (json_next(&w)) {
-        json_piece *piece = json_says(w.name, "input") ? sizes : json_says(w.name, "layers") ? list : NULL;
-        if (!piece || piece->size)
-            return error_set("architecture: %s is %s", json_show_text(w.name).text,
-                             piece ? "there twice" : "not known");
-        *piece = w.value;
+    shape input;
+    layers list = { 0 };
+    json_t *sizes = json_object_get(all, "input"), *below = json_object_get(all, "layers");
+    int count = count_given(below);
+    net *n = NULL;
+    if (!sizes || !below || json_object_size(all) != 2)
+        error_set("%s, expected {\"input\": [...], \"layers\": [...]}", json_show(all).text);
+    else if (!json_shape(sizes, &input))
+        error_set("input is %s, expected the sizes of an image", json_show(sizes).text);
+    else if (count > MOST_LAYERS) error_set("%d layers, expected at most %d", count, MOST_LAYERS);
+    else if (read_layers(below, &known, 1, &list) == 0) {
+        n = net_new_of(input, list.count, list.layer);
+        list.count = 0; /* the net holds them, or has freed them */
     }
-    if (w.why[0]) return refuse_json(r, &w);
-    if (sizes->size && list->size) return 0;
-    return error_set("architecture: it has no %s", sizes->size ? "layers" : "input");
-}
-
-static int read_input(const reading *r, json_piece sizes, shape *input)
-{
-    json_walk w = { .why = "" };
-    json_t *value = json_leaf(&w, sizes);
-    int status = value ? 0 : refuse_json(r, &w);
-    if (value && !safetensors_shape(value, input))
-        status = error_set("architecture: input is %s, expected the sizes of an image",
-                           safetensors_show(value).text);
-    json_decref(value);
-    return status;
+    drop(&list);
+    return n;
 }
 
 net *architecture_read(const char *text, net_known known)
 {
-    net *n = NULL;
-    shape input;
-    layers list = { 0 };
-    json_piece sizes = { 0 }, below = { 0 };
-    reading look = { text, &known, false, 0 }, made = { text, &known, true, 0 };
-    if (read_whole(&look, &sizes, &below) == 0 && read_input(&look, sizes, &input) == 0 &&
-        read_layers(&look, below, 1, &list) == 0 && read_layers(&made, below, 1, &list) == 0) {
-        n = net_new_of(input, list.count, list.layer);
-        list.count = 0; /* they are its own now, or freed */
-    }
-    drop(&list);
+    json_t *all = json_read(text, strlen(text), "architecture");
+    net *n = all ? read_net(all, known) : NULL;
+    json_decref(all);
     return n;
 }

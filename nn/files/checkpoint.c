@@ -83,9 +83,7 @@ static int read_place(const char *path, const json_t *object, train_place *place
             *(double *)at = json_is_null(value) ? NAN : json_number_value(value);
         else if (!f->is_real && json_is_integer(value) && json_integer_value(value) >= f->least)
             *(int64_t *)at = json_integer_value(value);
-        else
-            return error_set("%s: the place of the run has %s for %s", path, safetensors_show(value).text,
-                             f->name);
+        else return error_set("%s: the place of the run has %s for %s", path, json_show(value).text, f->name);
     }
     return 0;
 }
@@ -202,11 +200,9 @@ int checkpoint_write(const checkpoint *c)
     json_t *terms = terms_of(c);
     json_t *entry =
         json_pack("{s:i, s:o, s:o}", "version", VERSION, "terms", terms, "place", write_place(c->place));
-    char *text = terms && entry ? json_dumps(entry, JSON_COMPACT) : NULL;
+    char *text = terms && entry ? json_write(entry) : NULL;
     int status = -1;
     if (!text) error_set("%s: no memory for the place of the run", path);
-    else if (strlen(text) > JSON_LEAF)
-        error_set("%s: more than %d bytes of names, and of what the data went through", path, JSON_LEAF);
     else status = model_write(c->net, path, (model_extra){ e.count, e.item, ENTRY, text });
     free(text);
     json_decref(entry);
@@ -234,7 +230,7 @@ static term_text show_term(const json_t *value)
     term_text t = { "unknown" };
     if (json_is_real(value)) show_real(&t, json_real_value(value));
     else if (json_is_string(value)) snprintf(t.text, sizeof t.text, "\"%.160s\"", json_string_value(value));
-    else if (value) snprintf(t.text, sizeof t.text, "%s", safetensors_show(value).text);
+    else if (value) snprintf(t.text, sizeof t.text, "%s", json_show(value).text);
     return t;
 }
 
@@ -313,12 +309,11 @@ static int read_entry(const checkpoint *c, const safetensors *file)
 {
     train_place place;
     const char *text = safetensors_text(file, ENTRY);
-    json_walk w = { .why = "" };
-    json_t *entry = text ? json_leaf(&w, (json_piece){ text, strlen(text) }) : NULL;
+    json_t *entry = text ? json_read(text, strlen(text), "its entry \"" ENTRY "\"") : NULL;
     long long version = json_integer_value(json_object_get(entry, "version"));
     int status = -1;
     if (!text) error_set("%s: not a checkpoint: no entry \"" ENTRY "\" in its metadata", file->path);
-    else if (!entry) error_set("%s: its entry \"" ENTRY "\": %s", file->path, w.why);
+    else if (!entry) error_within("%s: ", file->path);
     else if (version != VERSION)
         error_set("%s: version %lld of a checkpoint, expected %d", file->path, version, VERSION);
     else if (same_architecture(c, file) || same_terms(c, file->path, json_object_get(entry, "terms")) ||

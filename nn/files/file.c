@@ -1,6 +1,7 @@
-/* file.c: a file is the old one or the new one, never half of it. */
+/* file.c: a reader finds the old file or the new one, never a part of either. */
 #define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE /* flock */
+#define _DEFAULT_SOURCE /* flock, S_ISVTX */
+#define _DARWIN_C_SOURCE
 #include "nn/files/file.h"
 #include "tensor/error.h"
 
@@ -15,14 +16,31 @@
 #include <unistd.h>
 
 enum {
-    LONGEST_NAME = 150, /* bytes: two of them leave a message room for the rest */
-    ATTEMPTS = 100      /* at a name for the temporary file */
+    LONGEST_NAME = 150,  /* bytes: two of them leave a message room for the rest */
+    ATTEMPTS = 100,      /* at a name for the temporary file */
+    LONGEST_STEM = 200,  /* bytes of the file's name in that of the temporary file: names end at 255 */
+    LONGEST_LINK = 4096, /* bytes of a symbolic link's target */
+    MOST_LINKS = 40      /* from one to the next */
 };
 
 const char *file_name(const char *path)
 {
     size_t length = strlen(path);
     return length > LONGEST_NAME ? path + length - LONGEST_NAME : path;
+}
+
+shown show_bytes(const char *at, size_t size)
+{
+    shown s = { "" };
+    const size_t room = sizeof s.text - 1;
+    for (size_t i = 0; i < size && i < room; i++) s.text[i] = at[i] >= ' ' && at[i] <= '~' ? at[i] : '?';
+    if (size > room) memcpy(s.text + room - 3, "...", 3);
+    return s;
+}
+
+shown show_text(const char *text)
+{
+    return show_bytes(text, strlen(text));
 }
 
 FILE *file_open(const char *path, long long *size)
@@ -36,15 +54,98 @@ FILE *file_open(const char *path, long long *size)
     return stream;
 }
 
+/* ---- the place of a file ------------------------------------------------------------------------- */
+
+typedef struct place {
+    char *path, *folder; /* links followed; owned */
+    const char *file;    /* the end of the path */
+    bool exists;
+    struct stat old;
+} place;
+
+/* "folder/" of "folder/file", followed by `rest`; NULL without memory. */
+static char *beside(const char *path, const char *rest)
+{
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash + 1 - path) : 0;
+    size_t size = (size_t)length + strlen(rest) + 1;
+    char *joined = malloc(size);
+    if (joined) snprintf(joined, size, "%.*s%s", length, path, rest);
+    return joined;
+}
+
+/* The path that a symbolic link names; NULL with errno set. */
+static char *follow(const char *link)
+{
+    char *target = malloc(LONGEST_LINK), *path = NULL;
+    ssize_t length = target ? readlink(link, target, LONGEST_LINK - 1) : -1;
+    if (length >= 0) {
+        target[length] = '\0';
+        path = target[0] == '/' ? strdup(target) : beside(link, target);
+    }
+    free(target);
+    return path;
+}
+
+/* The end of a chain of links, which need not exist: realpath would refuse it. NULL with errno set. */
+static char *resolve(const char *path)
+{
+    struct stat status;
+    char *at = strdup(path);
+    for (int links = 0; at && lstat(at, &status) == 0 && S_ISLNK(status.st_mode); links++) {
+        char *next = links < MOST_LINKS ? follow(at) : NULL;
+        if (links == MOST_LINKS) errno = ELOOP;
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
+static void release(place *p)
+{
+    free(p->path);
+    free(p->folder);
+}
+
+/* In a sticky folder only the owner of the file or the folder, or root, may rename over a file. */
+static bool may_be_renamed_over(const place *p)
+{
+    struct stat folder;
+    uid_t me = geteuid();
+    return !p->exists || me == 0 || stat(p->folder, &folder) || !(folder.st_mode & S_ISVTX) ||
+           folder.st_uid == me || p->old.st_uid == me;
+}
+
+/* 0, or -1 with an error. */
+static int find_place(const char *path, place *p)
+{
+    *p = (place){ .path = resolve(path) };
+    p->folder = p->path ? beside(p->path, strchr(p->path, '/') ? "" : ".") : NULL;
+    if (!p->folder) return error_set("%s: cannot be written: %s", path, strerror(errno));
+    const char *slash = strrchr(p->path, '/');
+    p->file = slash ? slash + 1 : p->path;
+    p->exists = lstat(p->path, &p->old) == 0;
+    if (p->exists && !S_ISREG(p->old.st_mode)) return error_set("%s: not a regular file", path);
+    if (!*p->file) return error_set("%s: cannot be written: %s", path, strerror(ENOENT));
+    if (may_be_renamed_over(p)) return 0;
+    return error_set("%s: cannot be written: another user's file in a sticky folder", path);
+}
+
 /* ---- temporary files ----------------------------------------------------------------------------- */
 
-/* PATH.PROCESS-ATTEMPT.tmp, locked while it is written: one that nobody has locked is what a writer that was killed left
- * behind, and the next one removes it. Where the file system knows no locks it stays. */
+/* PATH.PROCESS-ATTEMPT.tmp, locked while it is written: an unlocked one was left by a killed process. On a file system
+ * without locks it stays. A long name is cut. */
+
+static int stem_of(const char *file)
+{
+    size_t length = strlen(file);
+    return length < LONGEST_STEM ? (int)length : LONGEST_STEM;
+}
 
 static bool is_temporary(const char *name, const char *file)
 {
     static const char digits[] = "0123456789";
-    size_t length = strlen(file), process, attempt;
+    size_t length = (size_t)stem_of(file), process, attempt;
     if (strncmp(name, file, length) != 0 || name[length] != '.') return false;
     name += length + 1;
     process = strspn(name, digits);
@@ -61,7 +162,7 @@ static bool has_name(int descriptor, int folder, const char *name)
            S_ISREG(opened.st_mode) && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/* Only who holds the lock gives the file another name, so that it is the one which is removed. */
+/* The holder of the lock alone renames the file, so that this is the one which is removed. */
 static void remove_unlocked(int folder, const char *name)
 {
     int descriptor = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -71,11 +172,11 @@ static void remove_unlocked(int folder, const char *name)
     close(descriptor);
 }
 
-static void remove_stale(const char *folder, const char *file)
+static void remove_stale(const place *p)
 {
-    DIR *all = opendir(folder);
+    DIR *all = opendir(p->folder);
     for (const struct dirent *entry; all && (entry = readdir(all));)
-        if (is_temporary(entry->d_name, file)) remove_unlocked(dirfd(all), entry->d_name);
+        if (is_temporary(entry->d_name, p->file)) remove_unlocked(dirfd(all), entry->d_name);
     if (all) closedir(all);
 }
 
@@ -87,25 +188,38 @@ static bool lock(int descriptor)
     return fstat(descriptor, &status) || status.st_nlink > 0;
 }
 
-/* A new file beside `path`, with the permissions that any new file has; -1 with errno set. */
-static int open_beside(const char *path, char *name, size_t size)
+/* The old file's owner, group and permissions, as far as the system allows and never more: a group that may not be
+ * kept loses its part. */
+static void keep_permissions(int descriptor, const struct stat *old)
+{
+    mode_t mode = old->st_mode & 0777;
+    if (fchown(descriptor, old->st_uid, old->st_gid) && fchown(descriptor, (uid_t)-1, old->st_gid))
+        mode &= ~(mode_t)070;
+    (void)!fchmod(descriptor, mode);
+}
+
+/* A new file beside the old one; -1 with errno set. */
+static int open_beside(const place *p, char *name, size_t size)
 {
     int descriptor = -1;
     errno = EEXIST;
     for (int attempt = 0; attempt < ATTEMPTS && descriptor < 0 && errno == EEXIST; attempt++) {
-        snprintf(name, size, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
-        descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int folder = (int)(p->file - p->path);
+        snprintf(name, size, "%.*s%.*s.%ld-%d.tmp", folder, p->path, stem_of(p->file), p->file,
+                 (long)getpid(), attempt);
+        descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, p->exists ? 0600 : 0666);
         if (descriptor < 0 || lock(descriptor)) continue;
         close(descriptor);
         descriptor = -1;
         errno = EEXIST;
     }
+    if (descriptor >= 0 && p->exists) keep_permissions(descriptor, &p->old);
     return descriptor;
 }
 
 /* ---- replacing ----------------------------------------------------------------------------------- */
 
-/* So that the new name is on the disk too. The file is in place by then: what goes wrong is no failure. */
+/* Puts the new name on the disk. The file is in place by then: a failure is not reported. */
 static void sync_folder(const char *folder)
 {
     int descriptor = open(folder, O_RDONLY | O_CLOEXEC);
@@ -115,7 +229,7 @@ static void sync_folder(const char *folder)
 }
 
 /* 0, or the errno of what failed. The descriptor, and with it the lock, stays. */
-static int fill(int descriptor, int (*write)(FILE *to, const void *context), const void *context)
+static int fill(int descriptor, file_writer *write, const void *context)
 {
     int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     FILE *stream = copy < 0 ? NULL : fdopen(copy, "wb");
@@ -129,31 +243,40 @@ static int fill(int descriptor, int (*write)(FILE *to, const void *context), con
 }
 
 /* 0, or the errno of what failed. */
-static int replace(const char *path, int (*write)(FILE *to, const void *context), const void *context)
+static int replace(const place *p, file_writer *write, const void *context, bool only_try)
 {
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-    size_t size = strlen(path) + 64;
-    char *name = malloc(2 * size);
+    size_t size = strlen(p->path) + 64;
+    char *name = malloc(size);
     if (!name) return ENOMEM;
-    char *folder = name + size;
-    snprintf(folder, size, "%.*s", slash ? (int)(file - path) : 1, slash ? path : ".");
-    remove_stale(folder, file);
-    int descriptor = open_beside(path, name, size);
+    int descriptor = open_beside(p, name, size);
     int reason = descriptor < 0 ? errno : fill(descriptor, write, context);
-    if (!reason && rename(name, path)) reason = errno;
-    if (!reason) sync_folder(folder);
-    else if (descriptor >= 0) unlink(name);
+    bool renamed = !reason && !only_try && rename(name, p->path) == 0;
+    if (!reason && !only_try && !renamed) reason = errno;
+    if (descriptor >= 0 && !renamed) unlink(name);
+    if (renamed) {
+        sync_folder(p->folder);
+        remove_stale(p);
+    }
     if (descriptor >= 0) close(descriptor);
     free(name);
     return reason;
 }
 
-int file_replace(const char *path, int (*write)(FILE *to, const void *context), const void *context)
+static int run(const char *path, file_writer *write, const void *context, bool only_try)
 {
-    struct stat old;
-    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) return error_set("%s: not a regular file", path);
-    char *target = realpath(path, NULL); /* a link stays one */
-    int reason = !target && errno != ENOENT ? errno : replace(target ? target : path, write, context);
-    free(target);
-    return reason ? error_set("%s: cannot be written: %s", path, strerror(reason)) : 0;
+    place p;
+    int reason = 0, status = find_place(path, &p);
+    if (status == 0) reason = replace(&p, write, context, only_try);
+    release(&p);
+    return reason ? error_set("%s: cannot be written: %s", path, strerror(reason)) : status;
+}
+
+int file_replace(const char *path, file_writer *write, const void *context)
+{
+    return run(path, write, context, false);
+}
+
+int file_try(const char *path, file_writer *write, const void *context)
+{
+    return run(path, write, context, true);
 }

@@ -1,21 +1,21 @@
-/* numbers.c: bytes of a file become bits, and these a number; a block of elements at a time. */
+/* numbers.c: the bytes of a file become bits, and these a number. */
 #include "nn/files/numbers.h"
 #include "tensor/counts.h"
 
 #include <string.h>
 
-enum { BLOCK = 2048 }; /* elements converted at a time */
+enum { BLOCK = 256 }; /* elements converted at a time */
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-real numbers_f64(uint64_t bits)
+static real f64(uint64_t bits)
 {
     double x;
     memcpy(&x, &bits, sizeof x);
     return (real)x;
 }
 
-real numbers_f32(uint64_t bits)
+static real f32(uint64_t bits)
 {
     uint32_t narrow = (uint32_t)bits;
     float x;
@@ -24,47 +24,31 @@ real numbers_f32(uint64_t bits)
 }
 
 /* Its bits in a float's places are a number 2^112 too small, the distance of the exponents' biases. */
-real numbers_f16(uint64_t bits)
+static real f16(uint64_t bits)
 {
     uint64_t size = (bits & 0x7fff) << 13;
     bool finite = (bits & 0x7c00) != 0x7c00;
-    real x = finite ? numbers_f32(size) * (real)0x1p112 : numbers_f32(size | 0x7f800000);
+    real x = finite ? f32(size) * (real)0x1p112 : f32(size | 0x7f800000);
     return bits & 0x8000 ? -x : x;
 }
 
-real numbers_bf16(uint64_t bits)
+static int64_t with_sign(uint64_t bits, int size)
 {
-    return numbers_f32(bits << 16);
+    uint64_t sign = UINT64_C(1) << (8 * size - 1);
+    return (int64_t)((bits ^ sign) - sign);
 }
 
-real numbers_i64(uint64_t bits)
+static real value_of(numbers form, uint64_t bits)
 {
-    return (real)(int64_t)bits;
-}
-
-real numbers_i32(uint64_t bits)
-{
-    return (real)(int32_t)bits;
-}
-
-real numbers_i16(uint64_t bits)
-{
-    return (real)(int16_t)bits;
-}
-
-real numbers_i8(uint64_t bits)
-{
-    return (real)(int8_t)bits;
-}
-
-real numbers_unsigned(uint64_t bits)
-{
-    return (real)bits;
-}
-
-real numbers_bool(uint64_t bits)
-{
-    return bits != 0;
+    switch (form.kind) {
+    case NUMBER_FLOAT: return form.size == 8 ? f64(bits) : form.size == 4 ? f32(bits) : f16(bits);
+    case NUMBER_BFLOAT: return f32(bits << 16);
+    case NUMBER_INT: return (real)with_sign(bits, form.size);
+    case NUMBER_UINT: return (real)bits;
+    case NUMBER_BOOL: return bits != 0;
+    case NUMBER_UNREAD: break;
+    }
+    return 0;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -115,7 +99,7 @@ static void read_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], vo
         t->failed = fread(t->bytes, (size_t)f->size, (size_t)count, t->stream) != (size_t)count;
         for (ptrdiff_t i = 0; i < count && !t->failed; i++)
             at[0][(first + i) * stride[0]] =
-                f->value((f->big_endian ? get_big : numbers_get)(t->bytes + i * f->size, f->size));
+                value_of(*f, (f->big_endian ? get_big : numbers_get)(t->bytes + i * f->size, f->size));
     }
 }
 

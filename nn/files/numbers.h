@@ -6,23 +6,21 @@
 
 #include <stdint.h>
 
-/* How an element lies in a file: its bytes, and its value, rounded to `real`, by their bits. */
-typedef struct numbers {
-    int size; /* 1, 2, 4 or 8 */
-    bool big_endian;
-    real (*value)(uint64_t bits); /* NULL: not to be read as `real` */
-} numbers;
+typedef enum number_kind {
+    NUMBER_UNREAD,
+    NUMBER_FLOAT,
+    NUMBER_BFLOAT,
+    NUMBER_INT,
+    NUMBER_UINT,
+    NUMBER_BOOL
+} number_kind;
 
-real numbers_f64(uint64_t bits);
-real numbers_f32(uint64_t bits);
-real numbers_f16(uint64_t bits);
-real numbers_bf16(uint64_t bits);
-real numbers_i64(uint64_t bits);
-real numbers_i32(uint64_t bits);
-real numbers_i16(uint64_t bits);
-real numbers_i8(uint64_t bits);
-real numbers_unsigned(uint64_t bits);
-real numbers_bool(uint64_t bits);
+/* How an element lies in a file. */
+typedef struct numbers {
+    int size; /* bytes: 1, 2, 4 or 8 */
+    number_kind kind;
+    bool big_endian;
+} numbers;
 
 /* An integer of so many bytes, the first the least significant. */
 uint64_t numbers_get(const unsigned char *bytes, int size);

@@ -1,11 +1,11 @@
-/* safetensors.c: a reader that believes nothing, and a writer of what it reads. */
+/* safetensors.c: a reader that trusts nothing, and a writer of what it reads. */
 #define _XOPEN_SOURCE 700
 #include "nn/files/safetensors.h"
-#include "nn/files/json.h"
-#include "nn/files/sort.h"
-#include "tensor/error.h"
 #include "nn/files/file.h"
+#include "nn/files/json.h"
 #include "nn/files/numbers.h"
+#include "tensor/array.h"
+#include "tensor/error.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -14,9 +14,9 @@
 #include <string.h>
 
 enum {
-    PREFIX = 8,              /* bytes of the header's length */
-    MOST_HEADER = 100000000, /* bytes: the format's own limit */
-    ALIGNMENT = 8            /* of the data in a file we write */
+    PREFIX = 8,             /* bytes of the header's length */
+    MOST_HEADER = 16 << 20, /* bytes */
+    ALIGNMENT = 8           /* of the data in a file that we write */
 };
 
 /* ---- dtypes -------------------------------------------------------------------------------------- */
@@ -26,56 +26,35 @@ typedef struct dtype {
     numbers form;
 } dtype;
 
-static const dtype dtypes[] = { { "F64", { 8, .value = numbers_f64 } },
-                                { "F32", { 4, .value = numbers_f32 } },
-                                { "F16", { 2, .value = numbers_f16 } },
-                                { "BF16", { 2, .value = numbers_bf16 } },
-                                { "I64", { 8 } },
-                                { "I32", { 4 } },
-                                { "I16", { 2 } },
-                                { "I8", { 1 } },
-                                { "U64", { 8 } },
-                                { "U32", { 4 } },
-                                { "U16", { 2 } },
-                                { "U8", { 1 } },
-                                { "F8_E4M3", { 1 } },
-                                { "F8_E5M2", { 1 } },
-                                { "C64", { 8 } },
-                                { "BOOL", { 1 } },
-                                { 0 } };
+static const dtype dtypes[] = {
+    { "F64", { 8, NUMBER_FLOAT } },
+    { "F32", { 4, NUMBER_FLOAT } },
+    { "F16", { 2, NUMBER_FLOAT } },
+    { "BF16", { 2, NUMBER_BFLOAT } },
+    { "I64", { 8 } },
+    { "I32", { 4 } },
+    { "I16", { 2 } },
+    { "I8", { 1 } },
+    { "U64", { 8 } },
+    { "U32", { 4 } },
+    { "U16", { 2 } },
+    { "U8", { 1 } },
+    { "F8_E4M3", { 1 } },
+    { "F8_E5M2", { 1 } },
+    { "C64", { 8 } },
+    { "BOOL", { 1 } },
+};
 
-/* Its place in the table; of one that is not there, of the table's end. */
-static unsigned char dtype_named(const char *name)
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+static int dtype_named(const char *name)
 {
-    unsigned char i = 0;
-    while (dtypes[i].name && strcmp(dtypes[i].name, name) != 0) i++;
+    int i = 0;
+    while (i < DTYPES && strcmp(dtypes[i].name, name) != 0) i++;
     return i;
 }
 
-/* ---- messages and JSON --------------------------------------------------------------------------- */
-
-static int append(const char *text, size_t size, void *to)
-{
-    safetensors_shown *shown = to;
-    size_t room = sizeof shown->text - 1 - strlen(shown->text);
-    strncat(shown->text, text, size < room ? size : room);
-    return size <= room ? 0 : -1;
-}
-
-safetensors_shown safetensors_show(const json_t *value)
-{
-    safetensors_shown shown = { "" };
-    if (json_dump_callback(value, append, &shown, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII))
-        memcpy(shown.text + sizeof shown.text - 4, "...", 4);
-    return shown;
-}
-
-safetensors_shown safetensors_show_name(const char *name)
-{
-    safetensors_shown shown = { "" };
-    if (append(name, strlen(name), &shown)) memcpy(shown.text + sizeof shown.text - 4, "...", 4);
-    return shown;
-}
+/* ---- messages ----------------------------------------------------------------------------------- */
 
 /* "file: tensor name: …"; the name may be NULL. */
 static int refuse(const safetensors *file, const char *name, const char *format, ...)
@@ -89,36 +68,18 @@ static int refuse(const safetensors *file, const char *name, const char *format,
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (!name) return error_set("%s: %s", file->path, text);
-    return error_set("%s: tensor %s: %s", file->path, safetensors_show_name(name).text, text);
+    return error_set("%s: tensor %s: %s", file->path, show_text(name).text, text);
 }
 
-json_t *safetensors_sizes(shape s)
-{
-    return json_loads(shape_text(s).text, 0, NULL);
-}
+/* ---- reading ------------------------------------------------------------------------------------- */
 
-bool safetensors_shape(const json_t *sizes, shape *s)
-{
-    if (!json_is_array(sizes) || json_array_size(sizes) > TENSOR_MAX_RANK) return false;
-    *s = (shape){ .rank = (int)json_array_size(sizes) };
-    for (int i = 0; i < s->rank; i++) {
-        const json_t *size = json_array_get(sizes, (size_t)i);
-        long long n = json_integer_value(size);
-        if (!json_is_integer(size) || n < 0 || n > PTRDIFF_MAX) return false;
-        s->n[i] = (ptrdiff_t)n;
-    }
-    return true;
-}
-
-/* ---- reading: the header ------------------------------------------------------------------------- */
-
-/* Of a read that failed. */
 static const char *why_short(const safetensors *file)
 {
     return feof(file->stream) ? "the file ends early" : strerror(errno);
 }
 
-static int read_header(safetensors *file)
+/* The bytes of the header; -1 with an error. */
+static long long read_length(safetensors *file)
 {
     unsigned char bytes[PREFIX];
     if (file->size < PREFIX) return refuse(file, NULL, "%lld bytes are no safetensors file", file->size);
@@ -128,102 +89,38 @@ static int read_header(safetensors *file)
     if (length > (unsigned long long)file->size - PREFIX)
         return refuse(file, NULL, "truncated, or no safetensors file: a header of %llu bytes, %lld are there",
                       length, file->size - PREFIX);
-    if (length > MOST_HEADER)
-        return refuse(file, NULL, "a header of %llu bytes, expected at most %d", length, MOST_HEADER);
-    file->length = (size_t)length;
-    file->data = PREFIX + (long long)length;
+    if (length <= MOST_HEADER) return (long long)length;
+    return refuse(file, NULL, "a header of %llu bytes, expected at most %d", length, MOST_HEADER);
+}
+
+static int read_header(safetensors *file)
+{
+    long long length = read_length(file);
+    char *text = length < 0 ? NULL : array_new(file->path, length, 1);
+    if (!text) return -1;
+    if (fread(text, 1, (size_t)length, file->stream) != (size_t)length)
+        refuse(file, NULL, "header: cannot be read: %s", why_short(file));
+    else if (text[0] != '{') refuse(file, NULL, "header: expected {...}");
+    else if (!(file->header = json_read(text, (size_t)length, "header"))) error_within("%s: ", file->path);
+    free(text);
+    file->data = PREFIX + length;
     file->size -= file->data;
-    if (!(file->header = malloc(file->length + 1))) return refuse(file, NULL, "no memory for its header");
-    file->header[file->length] = '\0';
-    if (fread(file->header, 1, file->length, file->stream) == file->length) return 0;
-    return refuse(file, NULL, "header: cannot be read: %s", why_short(file));
+    return file->header ? 0 : -1;
 }
 
-static int refuse_json(const safetensors *file, const json_walk *w)
+static int check_metadata(const safetensors *file)
 {
-    return refuse(file, NULL, "header: %s, byte %td", w->why, w->at - file->header);
-}
-
-/* A text of the header becomes what it says, where it stands or before that. */
-static char *settle(const safetensors *file, json_walk *w, json_piece text, char *to)
-{
-    if (json_text(w, text, to)) return to;
-    refuse_json(file, w);
-    return NULL;
-}
-
-static char *place_of(const safetensors *file, json_piece text)
-{
-    return file->header + (text.at - file->header);
-}
-
-/* How many members an object of the header has; -1 with an error. */
-static ptrdiff_t count_members(const safetensors *file, json_piece object)
-{
-    ptrdiff_t count = 0;
-    json_walk w = json_begin(object, '{');
-    while (json_next(&w)) count++;
-    return w.why[0] ? refuse_json(file, &w) : count;
-}
-
-/* ---- reading: the metadata ----------------------------------------------------------------------- */
-
-static int by_key(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int by_address(const void *a, const void *b)
-{
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-    return (x > y) - (x < y);
-}
-
-/* Behind each key its text. */
-static int read_texts(safetensors *file, json_piece object)
-{
-    json_walk w = json_begin(object, '{');
-    while (json_next(&w)) {
-        if (w.value.at[0] != '"')
-            return refuse(file, NULL, "__metadata__ holds %s, expected strings", json_show(w.value).text);
-        char *key = settle(file, &w, w.name, place_of(file, w.name));
-        if (!key || !settle(file, &w, w.value, key + strlen(key) + 1)) return -1;
-        file->key[file->keys++] = key;
+    const char *key;
+    json_t *text;
+    if (!json_is_object(file->metadata))
+        return refuse(file, NULL, "__metadata__ is %s, expected {...}", json_show(file->metadata).text);
+    json_object_foreach((json_t *)file->metadata, key, text)
+    {
+        if (!json_is_string(text))
+            return refuse(file, NULL, "__metadata__ holds %s, expected strings", json_show(text).text);
     }
     return 0;
 }
-
-static int read_metadata(safetensors *file, json_piece object)
-{
-    if (file->key) return refuse(file, NULL, "__metadata__ is there twice");
-    if (object.at[0] != '{')
-        return refuse(file, NULL, "__metadata__ is %s, expected {...}", json_show(object).text);
-    ptrdiff_t count = count_members(file, object);
-    if (count < 0) return -1;
-    file->key = malloc(((size_t)count + 1) * sizeof *file->key);
-    if (!file->key) return refuse(file, NULL, "no memory for its metadata");
-    if (read_texts(file, object)) return -1;
-    sort_in_place(file->key, (size_t)file->keys, sizeof *file->key, by_key);
-    for (int i = 1; i < file->keys; i++)
-        if (strcmp(file->key[i - 1], file->key[i]) == 0)
-            return refuse(file, NULL, "__metadata__ has %s twice", safetensors_show_name(file->key[i]).text);
-    sort_in_place(file->key, (size_t)file->keys, sizeof *file->key, by_address);
-    return 0;
-}
-
-const char *safetensors_text_of(const char *key)
-{
-    return key + strlen(key) + 1;
-}
-
-const char *safetensors_text(const safetensors *file, const char *key)
-{
-    for (int i = 0; i < file->keys; i++)
-        if (strcmp(file->key[i], key) == 0) return safetensors_text_of(file->key[i]);
-    return NULL;
-}
-
-/* ---- reading: the tensors ------------------------------------------------------------------------ */
 
 /* -1 where they overflow. */
 static long long bytes_of(const dtype *d, shape s)
@@ -240,44 +137,30 @@ static long long bytes_of(const dtype *d, shape s)
 static int check_entry(const safetensors *file, json_t *given, safetensors_entry *e)
 {
     const char *name = e->name, *type;
-    shape s;
     json_t *sizes;
     json_error_t error;
     errno = 0;
     if (json_unpack_ex(given, &error, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &type, "shape", &sizes,
                        "data_offsets", &e->begin, &e->end))
-        return refuse(file, name, "%s: %s", safetensors_show(given).text,
+        return refuse(file, name, "%s: %s", json_show(given).text,
                       errno == ENOMEM ? "no memory" : error.text);
     e->dtype = dtype_named(type);
-    const dtype *d = &dtypes[e->dtype];
-    if (!d->name) return refuse(file, name, "dtype %s is not known", safetensors_show_name(type).text);
-    if (!safetensors_shape(sizes, &s))
-        return refuse(file, name, "shape %s, expected up to %d sizes", safetensors_show(sizes).text,
+    if (e->dtype == DTYPES) return refuse(file, name, "dtype %s is not known", show_text(type).text);
+    if (!json_shape(sizes, &e->shape))
+        return refuse(file, name, "shape %s, expected up to %d sizes", json_show(sizes).text,
                       TENSOR_MAX_RANK);
-    long long bytes = bytes_of(d, s);
-    if (bytes < 0) return refuse(file, name, "shape %s: its bytes overflow", shape_text(s).text);
+    const dtype *d = &dtypes[e->dtype];
+    long long bytes = bytes_of(d, e->shape);
+    if (bytes < 0) return refuse(file, name, "shape %s: its bytes overflow", shape_text(e->shape).text);
     if (e->begin < 0 || e->end < e->begin)
         return refuse(file, name, "offsets %lld..%lld, expected a begin from 0 on and then an end", e->begin,
                       e->end);
     if (e->end - e->begin != bytes)
         return refuse(file, name, "offsets %lld..%lld hold %lld bytes, %s %s needs %lld", e->begin, e->end,
-                      e->end - e->begin, d->name, shape_text(s).text, bytes);
+                      e->end - e->begin, d->name, shape_text(e->shape).text, bytes);
     if (e->end <= file->size) return 0;
     return refuse(file, name, "offsets %lld..%lld, the data ends at %lld: truncated", e->begin, e->end,
                   file->size);
-}
-
-static int read_entry(safetensors *file, json_walk *w, const char *name)
-{
-    if (w->value.size > JSON_LEAF)
-        return refuse(file, name, "its entry has %zu bytes, expected at most %d", w->value.size, JSON_LEAF);
-    json_t *given = json_leaf(w, w->value);
-    if (!given) return refuse_json(file, w);
-    safetensors_entry *e = &file->entry[file->count++];
-    *e = (safetensors_entry){ .name = name, .given = w->value.at, .size = (unsigned short)w->value.size };
-    int status = check_entry(file, given, e);
-    json_decref(given);
-    return status;
 }
 
 static int by_place(const void *a, const void *b)
@@ -295,18 +178,16 @@ static int by_name(const void *a, const void *b)
 
 static int read_entries(safetensors *file)
 {
-    const json_piece all = { file->header, file->length };
-    if (file->header[0] != '{')
-        return refuse(file, NULL, "header: '%s', expected {...}", json_show(all).text);
-    ptrdiff_t count = count_members(file, all);
-    if (count < 0) return -1;
-    if (!(file->entry = malloc(((size_t)count + 1) * sizeof *file->entry)))
-        return refuse(file, NULL, "no memory for its list of tensors");
-    json_walk w = json_begin(all, '{');
-    while (json_next(&w)) {
-        const char *name = settle(file, &w, w.name, place_of(file, w.name));
-        if (!name) return -1;
-        if (strcmp(name, "__metadata__") == 0 ? read_metadata(file, w.value) : read_entry(file, &w, name))
+    const char *name;
+    json_t *given;
+    file->entry = array_new(file->path, (ptrdiff_t)json_object_size(file->header), sizeof *file->entry);
+    if (!file->entry) return -1;
+    json_object_foreach(file->header, name, given)
+    {
+        bool metadata = strcmp(name, "__metadata__") == 0;
+        if (metadata) file->metadata = given;
+        else file->entry[file->count].name = name;
+        if (metadata ? check_metadata(file) : check_entry(file, given, &file->entry[file->count++]))
             return -1;
     }
     return 0;
@@ -316,33 +197,22 @@ static int read_entries(safetensors *file)
 static int check_places(const safetensors *file)
 {
     long long at = 0;
-    sort_in_place(file->entry, (size_t)file->count, sizeof *file->entry, by_place);
+    qsort(file->entry, (size_t)file->count, sizeof *file->entry, by_place);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count; at = e++->end)
         if (e->begin != at)
             return refuse(file, e->name, "begins at %lld, expected %lld: %s", e->begin, at,
                           e->begin < at ? "an overlap" : "a hole");
+    qsort(file->entry, (size_t)file->count, sizeof *file->entry, by_name);
     return at == file->size ? 0 : refuse(file, NULL, "%lld bytes after the last tensor", file->size - at);
-}
-
-static int check_names(const safetensors *file)
-{
-    sort_in_place(file->entry, (size_t)file->count, sizeof *file->entry, by_name);
-    for (int i = 1; i < file->count; i++)
-        if (by_name(&file->entry[i - 1], &file->entry[i]) == 0)
-            return refuse(file, file->entry[i].name, "two have that name");
-    return 0;
 }
 
 safetensors *safetensors_open(const char *path)
 {
-    safetensors *file = calloc(1, sizeof *file);
-    if (!file) {
-        error_set("%s: no memory", path);
-        return NULL;
-    }
+    safetensors *file = array_new(path, 1, sizeof *file);
+    if (!file) return NULL;
     file->path = path;
     if ((file->stream = file_open(path, &file->size)) && read_header(file) == 0 && read_entries(file) == 0 &&
-        check_places(file) == 0 && check_names(file) == 0)
+        check_places(file) == 0)
         return file;
     safetensors_close(file);
     return NULL;
@@ -352,19 +222,14 @@ void safetensors_close(safetensors *file)
 {
     if (!file) return;
     if (file->stream) fclose(file->stream);
-    free(file->header);
+    json_decref(file->header);
     free(file->entry);
-    free(file->key);
     free(file);
 }
 
-/* What was checked when the file was opened; -1 where there is no memory for it. */
-static int shape_of(const safetensors *file, const safetensors_entry *e, shape *s)
+const char *safetensors_text(const safetensors *file, const char *key)
 {
-    json_t *given = json_loadb(e->given, e->size, 0, NULL);
-    int status = given && safetensors_shape(json_object_get(given, "shape"), s) ? 0 : -1;
-    json_decref(given);
-    return status ? refuse(file, e->name, "no memory for its shape") : 0;
+    return json_string_value(json_object_get(file->metadata, key));
 }
 
 safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, shape *found)
@@ -372,9 +237,12 @@ safetensors_entry *safetensors_find_any(const safetensors *file, const char *nam
     const safetensors_entry key = { .name = name };
     safetensors_entry *e = bsearch(&key, file->entry, (size_t)file->count, sizeof key, by_name);
     if (!e) refuse(file, name, "missing");
-    else if (!dtypes[e->dtype].form.value)
+    else if (dtypes[e->dtype].form.kind == NUMBER_UNREAD)
         refuse(file, name, "%s, expected F64, F32, F16 or BF16", dtypes[e->dtype].name);
-    else if (shape_of(file, e, found) == 0) return e;
+    else {
+        *found = e->shape;
+        return e;
+    }
     return NULL;
 }
 
@@ -406,7 +274,7 @@ static json_t *header_of(const char *path, int count, const safetensors_item ite
         const char *name = items[i].name;
         end = begin + (long long)tensor_count(items[i].value) * (long long)sizeof(real);
         json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", sizeof(real) == 8 ? "F64" : "F32", "shape",
-                                  safetensors_sizes(items[i].value.shape), "data_offsets", begin, end);
+                                  json_sizes(items[i].value.shape), "data_offsets", begin, end);
         bool twice = json_object_get(header, name) != NULL;
         if (json_object_set_new(header, name, entry) || twice)
             status = error_set("%s: tensor %s: %s", path, name,
@@ -417,17 +285,24 @@ static json_t *header_of(const char *path, int count, const safetensors_item ite
     return NULL;
 }
 
-static int write_header(FILE *stream, const json_t *header)
+/* The header as text that can be read back, to be freed; NULL with an error. */
+static char *header_text(const char *path, int count, const safetensors_item items[], json_t *metadata)
 {
-    unsigned char length[PREFIX];
-    size_t size = json_dumpb(header, NULL, 0, JSON_COMPACT), padding = -(PREFIX + size) % ALIGNMENT;
-    numbers_put(length, PREFIX, size + padding);
-    if (size == 0 || fwrite(length, PREFIX, 1, stream) != 1) return -1;
-    return json_dumpf(header, stream, JSON_COMPACT) || fprintf(stream, "%*s", (int)padding, "") < 0 ? -1 : 0;
+    json_t *header = header_of(path, count, items, metadata);
+    if (!header) return NULL;
+    char *text = json_write(header);
+    json_decref(header);
+    if (!text) error_set("%s: no memory for its header", path);
+    else if (strlen(text) > MOST_HEADER)
+        error_set("%s: a header of %zu bytes, expected at most %d", path, strlen(text), MOST_HEADER);
+    else if (json_check(text, strlen(text), "its header")) error_within("%s: ", path);
+    else return text;
+    free(text);
+    return NULL;
 }
 
 typedef struct contents {
-    const json_t *header;
+    const char *header;
     int count;
     const safetensors_item *item;
 } contents;
@@ -435,16 +310,30 @@ typedef struct contents {
 static int write_contents(FILE *to, const void *context)
 {
     const contents *c = context;
-    int status = write_header(to, c->header);
+    unsigned char length[PREFIX];
+    size_t size = strlen(c->header), padding = -size % ALIGNMENT;
+    numbers_put(length, PREFIX, size + padding);
+    int status =
+        fwrite(length, PREFIX, 1, to) == 1 && fprintf(to, "%s%*s", c->header, (int)padding, "") >= 0 ? 0 : -1;
     for (int i = 0; i < c->count && status == 0; i++) status = numbers_write(to, c->item[i].value);
+    return status;
+}
+
+static int write_file(const char *path, int count, const safetensors_item items[], json_t *metadata,
+                      int (*replace)(const char *path, file_writer *write, const void *context))
+{
+    char *header = header_text(path, count, items, metadata);
+    int status = header ? replace(path, write_contents, &(contents){ header, count, items }) : -1;
+    free(header);
     return status;
 }
 
 int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata)
 {
-    json_t *header = header_of(path, count, items, metadata);
-    if (!header) return -1;
-    int status = file_replace(path, write_contents, &(contents){ header, count, items });
-    json_decref(header);
-    return status;
+    return write_file(path, count, items, metadata, file_replace);
+}
+
+int safetensors_try(const char *path, int count, const safetensors_item items[], json_t *metadata)
+{
+    return write_file(path, count, items, metadata, file_try);
 }

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "nn/files/save.h"
 #include "nn/files/architecture.h"
+#include "nn/files/json.h"
 #include "nn/files/model.h"
 
 #include <stdlib.h>
@@ -132,20 +133,22 @@ int model_check(net *n, const safetensors *file)
     net_visit(n, load_tensor, &l);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
         if (!e->met && !is_extra(e->name))
-            l.status = error_set("%s: tensor %s is not one of the net's", file->path,
-                                 safetensors_show_name(e->name).text);
+            l.status =
+                error_set("%s: tensor %s is not one of the net's", file->path, show_text(e->name).text);
     return l.status;
 }
 
 static int read_notes(net *n, const safetensors *file)
 {
     const size_t prefix = strlen(NOTE_PREFIX);
+    const char *key;
+    json_t *text;
     int notes = 0;
-    for (int i = 0; i < file->keys; i++) {
-        const char *key = file->key[i];
+    json_object_foreach((json_t *)file->metadata, key, text)
+    {
         if (strncmp(key, NOTE_PREFIX, prefix) != 0) continue;
         if (++notes > MOST_NOTES) return refuse_notes();
-        if (net_set_note(n, key + prefix, safetensors_text_of(key))) return -1;
+        if (net_set_note(n, key + prefix, json_string_value(text))) return -1;
     }
     return 0;
 }
@@ -158,8 +161,7 @@ net *model_plan(const safetensors *file, net_known known)
     if (!text || !version)
         error_set("%s: no architecture in the metadata; net_load_tensors reads tensors alone", file->path);
     else if (strcmp(version, VERSION) != 0)
-        error_set("%s: stride_version %s, expected %s", file->path, safetensors_show_name(version).text,
-                  VERSION);
+        error_set("%s: stride_version %s, expected %s", file->path, show_text(version).text, VERSION);
     else if (!(n = architecture_read(text, known))) error_within("%s: ", file->path);
     else if (model_check(n, file) == 0) return n; /* what the parameters are about to take, the file has */
     net_free(n);

@@ -225,15 +225,14 @@ int anomaly_save(net *n, const char *path, tensor x, tensor target)
 static int read_drawn(const safetensors *file, json_int_t *seed, json_int_t *step)
 {
     const char *text = safetensors_text(file, ENTRY);
-    json_walk w = { .why = "" };
-    json_t *drawn = text ? json_leaf(&w, (json_piece){ text, strlen(text) }) : NULL;
+    json_t *drawn = text ? json_read(text, strlen(text), "its entry \"" ENTRY "\"") : NULL;
+    if (text && !drawn) return error_within("%s: ", file->path);
     int status = json_unpack(drawn, "{s:I, s:I}", "seed", seed, "step", step);
     json_decref(drawn);
     if (status == 0) return 0;
     if (!text)
         return error_set("%s: no batch that went wrong: no entry \"" ENTRY "\" in its metadata", file->path);
-    return error_set("%s: its entry \"" ENTRY "\": %s", file->path,
-                     w.why[0] ? w.why : "expected a seed and a step");
+    return error_set("%s: its entry \"" ENTRY "\": expected a seed and a step", file->path);
 }
 
 /* A tensor of the file; null, with an error, where there is no memory or it cannot be read. */

@@ -5,6 +5,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "nn/data/csv.h"
+#include "nn/data/idx.h"
 
 #include <stdlib.h>
 #include <string.h>

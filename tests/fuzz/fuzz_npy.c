@@ -48,7 +48,7 @@ static size_t begin_file(uint8_t *file, uint8_t version, const char *header, siz
     return start + length;
 }
 
-static void seed_file(uint8_t version, const char *header, size_t data)
+static void seed_file(uint8_t version, const char *header, size_t elements)
 {
     uint8_t file[512] = { 0 };
     fuzz_seed(file, begin_file(file, version, header, strlen(header)) + data);

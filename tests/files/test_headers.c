@@ -1,0 +1,335 @@
+/* test_headers.c: which headers of a safetensors file are read and which are refused, with the fact that matters.
+ *
+ * The headers are made by hand from the format's definition; test_save.c damages the file of a net, and has more of
+ * what is wrong with architectures. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/files.h"
+#include "tests/support.h"
+
+#include "nn/files/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* A header, in which ' stands for " where it has no ", and so many bytes of data. */
+typedef struct header_case {
+    const char *what, *header;
+    size_t data;
+    const char *expected; /* behind the path; NULL: it is taken */
+} header_case;
+
+enum { LONGEST = 1 << 15 };
+
+static const char *file_of(const char *header, size_t length, size_t data)
+{
+    static unsigned char file[8 + LONGEST + 64];
+    assert_true(length <= LONGEST && data <= 64);
+    memset(file, 0, sizeof file);
+    for (int i = 0; i < 8; i++) file[i] = (unsigned char)((unsigned long long)length >> 8 * i);
+    memcpy(file + 8, header, length);
+    if (!memchr(header, '"', length))
+        for (size_t i = 8; i < 8 + length; i++)
+            if (file[i] == '\'') file[i] = '"';
+    return written("x.safetensors", (bytes){ 8 + length + data, file });
+}
+
+/* Refused with a line that names the path and, behind it, `expected`; NULL: it is read. */
+static void expect(const char *what, const char *path, const char *expected)
+{
+    safetensors *file = safetensors_open(path);
+    const char *text = error_text();
+    if (!file != !!expected) fail_msg("%s: %s", what, file ? "it was read" : text);
+    if (expected && (strncmp(text, path, strlen(path)) != 0 || !strstr(text + strlen(path), expected)))
+        fail_msg("%s: \"%s\", expected \"%s\"", what, text, expected);
+    error_clear();
+    safetensors_close(file);
+}
+
+/* ---- headers --------------------------------------------------------------------------------- */
+
+#define A "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"
+#define OF(dtype, shape, offsets) "{'a':{'dtype':" dtype ",'shape':" shape ",'data_offsets':" offsets "}}"
+#define TWO(x, y)                                                                                            \
+    "{'a':{'dtype':'U8','shape':[2],'data_offsets':" x "},'b':{'dtype':'U8','shape':[2],'data_offsets':" y   \
+    "}}"
+#define TEN(x) x x x x x x x x x x
+#define LONG TEN(TEN("name "))
+
+/* clang-format off */
+static const header_case cases[] = {
+    { "the header that others vary", A, 2, NULL },
+    /* what is allowed */
+    { "no tensor", "{}", 0, NULL },
+    { "metadata and no tensor", "{'__metadata__':{'a':'b'}}", 0, NULL },
+    { "empty metadata", "{'__metadata__':{}}", 0, NULL },
+    { "a scalar", OF("'F32'", "[]", "[0,4]"), 4, NULL },
+    { "a tensor of no element", OF("'F32'", "[3,0,2]", "[0,0]"), 0, NULL },
+    { "eight sizes", OF("'U8'", "[1,1,1,1,1,1,1,2]", "[0,2]"), 2, NULL },
+    { "tensors out of order", TWO("[2,4]", "[0,2]"), 4, NULL },
+    { "a tensor of no element between two", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},"
+      "'n':{'dtype':'U8','shape':[0],'data_offsets':[2,2]},'b':{'dtype':'U8','shape':[1],'data_offsets':[2,3]}}", 3, NULL },
+    { "keys in another order", "{'a':{'data_offsets':[0,2],'shape':[2],'dtype':'U8'}}", 2, NULL },
+    { "an empty name", "{'':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}", 2, NULL },
+    { "a long name", "{'" LONG "':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}", 2, NULL },
+    { "a name in UTF-8", "{'\xc3\xa9':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}", 2, NULL },
+    { "a name with an escape", "{'\\u00e9\\n':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}", 2, NULL },
+    { "blanks around everything", "{ 'a' :\n{ 'dtype' : 'U8' ,\t'shape' : [ 2 ] , 'data_offsets' : [ 0 , 2 ] } }   ", 2, NULL },
+    { "a dtype that no net reads", OF("'F8_E4M3'", "[2]", "[0,2]"), 2, NULL },
+    /* no JSON */
+    { "nothing", "", 0, "header" },
+    { "blanks", "        ", 0, "header" },
+    { "a byte order mark", "\xef\xbb\xbf{}", 0, "header" },
+    { "a blank first", " {}", 0, "header" },
+    { "a list", "[]", 0, "header" },
+    { "a text", "'a'", 0, "header" },
+    { "a number", "1", 0, "header" },
+    { "null", "null", 0, "header" },
+    { "text behind", "{}x", 0, "header" },
+    { "another object behind", "{}{}", 0, "header" },
+    { "an object that does not end", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}", 2, "header" },
+    { "a text that does not end", "{'a", 0, "header" },
+    { "a comma too many", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},}", 2, "header" },
+    { "a comma too many in a shape", OF("'U8'", "[2,]", "[0,2]"), 2, "header" },
+    { "a comma too few", "{'a':{'dtype':'U8' 'shape':[2],'data_offsets':[0,2]}}", 2, "header" },
+    { "single quotes", "{'a':\"\"}", 0, "header" },
+    { "names without quotes", "{a:1}", 0, "header" },
+    { "a comment", "{/* none */}", 0, "header" },
+    { "a comment to the line's end", "{} // none", 0, "header" },
+    { "a line's end in a name", "{'a\nb':{}}", 0, "header" },
+    { "a control character", "{'a\x01':{}}", 0, "header" },
+    { "a control character outside texts", "{\x02}", 0, "header" },
+    { "bytes that are not UTF-8", "{'a\xff':{}}", 0, "header" },
+    { "UTF-8 longer than it need be", "{'\xc0\xaf':{}}", 0, "header" },
+    { "UTF-8 of half a surrogate pair", "{'\xed\xa0\x80':{}}", 0, "header" },
+    { "UTF-8 that is cut", "{'\xe2\x82':{}}", 0, "header" },
+    { "an escape of half a surrogate pair", "{'\\ud800':{}}", 0, "header" },
+    { "an escape that there is not", "{'\\x41':{}}", 0, "header" },
+    { "a name with an escaped zero", "{'a\\u0000b':{}}", 0, "header" },
+    { "an escaped zero in a value", OF("'U8\\u0000'", "[2]", "[0,2]"), 2, "header" },
+    { "a plus sign", OF("'U8'", "[+2]", "[0,2]"), 2, "header" },
+    { "zeros in front", OF("'U8'", "[02]", "[0,2]"), 2, "header" },
+    { "hexadecimal", OF("'U8'", "[0x2]", "[0,2]"), 2, "header" },
+    { "NaN", OF("'U8'", "[NaN]", "[0,2]"), 2, "header" },
+    { "too deep", "{'a':" TEN(TEN(TEN("[[["))) "}", 0, "header" },
+    { "a text whose last escape is cut", "{'a\\", 0, "header" },
+    { "a half of a pair and an escape", "{'\\ud83d\\n':{}}", 0, "header" },
+    { "two first halves of a pair", "{'\\ud83d\\ud83d':{}}", 0, "header" },
+    { "the second half of a pair", "{'\\ude00':{}}", 0, "header" },
+    { "an escape of three digits", "{'\\u00e':{}}", 0, "header" },
+    { "a digit that is none", "{'\\u00eg':{}}", 0, "header" },
+    { "UTF-8 beyond Unicode", "{'\xf4\x90\x80\x80':{}}", 0, "header" },
+    { "UTF-8 of a byte that continues", "{'\x80':{}}", 0, "header" },
+    { "UTF-8 of four bytes that need three", "{'\xf0\x8f\xbf\xbf':{}}", 0, "header" },
+    { "no value", "{'a':}", 0, "header" },
+    { "no value and no end", "{'a':", 0, "header" },
+    { "no colon", "{'a' {}}", 0, "header" },
+    { "brackets of two kinds", "{'a':[}", 0, "header" },
+    /* names twice */
+    { "two tensors of one name", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},'a':{'dtype':'U8','shape':[2],"
+      "'data_offsets':[2,4]}}", 4, "header" },
+    { "one name in two spellings", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},'\\u0061':{'dtype':'U8','shape':[2],"
+      "'data_offsets':[2,4]}}", 4, "header" },
+    { "two dtypes", "{'a':{'dtype':'U8','dtype':'U8','shape':[2],'data_offsets':[0,2]}}", 2, "header" },
+    { "metadata twice", "{'__metadata__':{},'__metadata__':{}}", 0, "header" },
+    { "a text of the metadata twice", "{'__metadata__':{'a':'b','a':'b'}}", 0, "header" },
+    /* metadata */
+    { "metadata of a list", "{'__metadata__':['a']}", 0, "__metadata__" },
+    { "metadata of a text", "{'__metadata__':'a'}", 0, "__metadata__" },
+    { "metadata of null", "{'__metadata__':null}", 0, "__metadata__" },
+    { "a number in the metadata", "{'__metadata__':{'a':1}}", 0, "__metadata__" },
+    { "an object in the metadata", "{'__metadata__':{'a':{}}}", 0, "__metadata__" },
+    { "null in the metadata", "{'__metadata__':{'a':null}}", 0, "__metadata__" },
+    /* entries */
+    { "a list for a tensor", "{'a':[]}", 0, "tensor a" },
+    { "null for a tensor", "{'a':null}", 0, "tensor a" },
+    { "an empty entry", "{'a':{}}", 0, "tensor a" },
+    { "no dtype", "{'a':{'shape':[2],'data_offsets':[0,2]}}", 2, "tensor a" },
+    { "no shape", "{'a':{'dtype':'U8','data_offsets':[0,2]}}", 2, "tensor a" },
+    { "no offsets", "{'a':{'dtype':'U8','shape':[2]}}", 2, "tensor a" },
+    { "one thing more", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2],'more':1}}", 2, "tensor a" },
+    { "an unknown dtype", OF("'U9'", "[2]", "[0,2]"), 2, "tensor a" },
+    { "an empty dtype", OF("''", "[2]", "[0,2]"), 2, "tensor a" },
+    { "a dtype in small letters", OF("'u8'", "[2]", "[0,2]"), 2, "tensor a" },
+    { "a number for a dtype", OF("8", "[2]", "[0,2]"), 2, "tensor a" },
+    { "null for a dtype", OF("null", "[2]", "[0,2]"), 2, "tensor a" },
+    { "a long dtype", OF("'" LONG "'", "[2]", "[0,2]"), 2, "tensor a" },
+    /* shapes */
+    { "a number for a shape", OF("'U8'", "2", "[0,2]"), 2, "tensor a" },
+    { "null for a shape", OF("'U8'", "null", "[0,2]"), 2, "tensor a" },
+    { "nine sizes", OF("'U8'", "[1,1,1,1,1,1,1,1,2]", "[0,2]"), 2, "tensor a" },
+    { "a negative size", OF("'U8'", "[-2]", "[0,2]"), 2, "tensor a" },
+    { "two negative sizes", OF("'U8'", "[-1,-2]", "[0,2]"), 2, "tensor a" },
+    { "zero below zero", OF("'U8'", "[-0]", "[0,0]"), 0, NULL },
+    { "a size with a point", OF("'U8'", "[2.0]", "[0,2]"), 2, "tensor a" },
+    { "a size with an exponent", OF("'U8'", "[2e0]", "[0,2]"), 2, "tensor a" },
+    { "a size of text", OF("'U8'", "['2']", "[0,2]"), 2, "tensor a" },
+    { "a size of true", OF("'U8'", "[true]", "[0,2]"), 2, "tensor a" },
+    { "a size of a list", OF("'U8'", "[[2]]", "[0,2]"), 2, "tensor a" },
+    { "a size of 2^63", OF("'U8'", "[9223372036854775808]", "[0,2]"), 2, "header" },
+    { "a size of 2^63 - 1", OF("'U8'", "[9223372036854775807]", "[0,2]"), 2, "tensor a" },
+    { "bytes of 2^63", OF("'U16'", "[4611686018427387904]", "[0,2]"), 2, "overflow" },
+    { "a product of 2^64", OF("'U8'", "[4294967296,4294967296]", "[0,0]"), 0, "overflow" },
+    { "a product of 2^64 + 2", OF("'U16'", "[9223372036854775807,2]", "[0,2]"), 2, "overflow" },
+    { "a product that overflows, and a zero", OF("'U8'", "[4294967296,4294967296,0]", "[0,0]"), 0, "overflow" },
+    /* offsets */
+    { "more bytes than the shape has", OF("'U8'", "[1]", "[0,2]"), 2, "tensor a" },
+    { "fewer bytes than the shape has", OF("'U8'", "[3]", "[0,2]"), 2, "tensor a" },
+    { "bytes for a tensor of no element", OF("'U8'", "[0]", "[0,2]"), 2, "tensor a" },
+    { "a dtype of another size", OF("'U16'", "[2]", "[0,2]"), 2, "tensor a" },
+    { "a scalar of too few bytes", OF("'F64'", "[]", "[0,4]"), 4, "tensor a" },
+    { "one offset", OF("'U8'", "[2]", "[0]"), 2, "tensor a" },
+    { "three offsets", OF("'U8'", "[2]", "[0,2,4]"), 2, "tensor a" },
+    { "no offset in a list", OF("'U8'", "[2]", "[]"), 2, "tensor a" },
+    { "a number for offsets", OF("'U8'", "[2]", "2"), 2, "tensor a" },
+    { "offsets with a point", OF("'U8'", "[2]", "[0.0,2]"), 2, "tensor a" },
+    { "offsets of text", OF("'U8'", "[2]", "['0','2']"), 2, "tensor a" },
+    { "a negative begin", OF("'U8'", "[2]", "[-2,0]"), 2, "tensor a" },
+    { "the end before the begin", OF("'U8'", "[2]", "[2,0]"), 2, "tensor a" },
+    { "an end past the data", OF("'U8'", "[4]", "[0,4]"), 2, "truncated" },
+    { "far past the data", OF("'U8'", "[2]", "[9223372036854775805,9223372036854775807]"), 2, "truncated" },
+    { "offsets whose difference overflows", OF("'U8'", "[2]", "[-9223372036854775807,9223372036854775807]"), 2, "tensor a" },
+    /* places */
+    { "a hole at the front", OF("'U8'", "[2]", "[1,3]"), 3, "a hole" },
+    { "a hole between", TWO("[0,2]", "[3,5]"), 5, "a hole" },
+    { "an overlap", TWO("[0,2]", "[1,3]"), 3, "an overlap" },
+    { "the same place twice", TWO("[0,2]", "[0,2]"), 2, "an overlap" },
+    { "nothing within another", "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},'b':{'dtype':'U8','shape':[0],"
+      "'data_offsets':[1,1]}}", 2, "an overlap" },
+    { "bytes behind the last", A, 3, "bytes after the last" },
+    { "bytes and no tensor", "{}", 1, "bytes after the last" },
+    { "data that are cut", A, 1, "truncated" },
+    { "no data", A, 0, "truncated" },
+};
+/* clang-format on */
+
+static void each_header_is_read_or_refused(void **state)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const header_case *c = &cases[i];
+        expect(c->what, file_of(c->header, strlen(c->header), c->data), c->expected);
+    }
+}
+
+/* Before the header: its length, in 8 bytes. */
+static void what_has_no_header_is_refused(void **state)
+{
+    expect("an empty file", written("x.safetensors", BYTES("")), "0 bytes are no safetensors file");
+    expect("7 bytes", written("x.safetensors", BYTES("\2\0\0\0\0\0\0")), "7 bytes are no safetensors file");
+    expect("a header longer than the file", written("x.safetensors", BYTES("\3\0\0\0\0\0\0\0{}")),
+           "truncated, or no safetensors file: a header of 3 bytes, 2 are there");
+    expect("a header of 2^63 bytes", written("x.safetensors", BYTES("\0\0\0\0\0\0\0\x80{}")),
+           "truncated, or no safetensors file: a header of 9223372036854775808 bytes, 2 are there");
+    expect("a header of 2^64 - 1 bytes",
+           written("x.safetensors", BYTES("\xff\xff\xff\xff\xff\xff\xff\xff{}")),
+           "truncated, or no safetensors file: a header of 18446744073709551615 bytes, 2 are there");
+    expect("a length with its bytes the other way round",
+           written("x.safetensors", BYTES("\0\0\0\0\0\0\0\2{}")),
+           "truncated, or no safetensors file: a header of 144115188075855872 bytes, 2 are there");
+}
+
+static void a_zero_byte_is_no_json(void **state)
+{
+    expect("a zero behind", file_of("{}\0", 3, 0), "header");
+    expect("a zero in a name", file_of("{'a\0':{}}", 9, 0), "header");
+}
+
+/* A file of this header repeated: before, count times again, after. */
+static const char *repeated(const char *before, const char *again, size_t count, const char *after)
+{
+    size_t length = strlen(before) + count * strlen(again) + strlen(after);
+    unsigned char *file = malloc(8 + length + 1);
+    assert_non_null(file);
+    for (int i = 0; i < 8; i++) file[i] = (unsigned char)((unsigned long long)length >> 8 * i);
+    char *at = stpcpy((char *)file + 8, before);
+    for (size_t i = 0; i < count; i++) at = stpcpy(at, again);
+    stpcpy(at, after);
+    const char *path = written("x.safetensors", (bytes){ 8 + length, file });
+    free(file);
+    return path;
+}
+
+static void a_large_header_is_refused_before_a_tree_is_made(void **state)
+{
+    expect("just as deep", repeated("{\"__metadata__\":", "[", 159, ""), "header");
+    expect("too deep", repeated("{\"a\":", "[", 160, ""), "nested deeper than 160");
+    expect("too many values", repeated("{\"a\":[0", ",0", 1 << 19, "]}"), "more than 524288 values");
+    expect("too many bytes", repeated("{\"", "0123456789abcdef", 1 << 20, "\":0}"), "at most 16777216");
+    expect("brackets and commas in a name", repeated("{\"", "[,{\\\"", 1 << 19, "\":0}"), "tensor");
+}
+
+/* ---- names and texts --------------------------------------------------------------------------- */
+
+static void names_and_texts_are_what_their_escapes_say(void **state)
+{
+    static const char header[] =
+        "{\"__metadata__\":{\"b\\u0062\" : \"\\\"\\\\\\/\\b\\f\\n\\r\\t \\u20AC\\ud83d\\ude00\", \"a\":\"\"},"
+        "\"\\u00e9\xe2\x82\xac\xf0\x9f\x98\x80\":{\"dtype\":\"F\\u00316\",\"sh\\u0061pe\":[1],\"data_"
+        "offsets\":[0,2]}}  ";
+    safetensors *file = safetensors_open(file_of(header, sizeof header - 1, 2));
+    assert_non_null(file);
+    assert_int_equal(file->count, 1);
+    assert_string_equal(file->entry[0].name, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+    assert_non_null(safetensors_find(file, file->entry[0].name, SHAPE(1)));
+    assert_int_equal(json_object_size(file->metadata), 2);
+    assert_string_equal(safetensors_text(file, "bb"), "\"\\/\b\f\n\r\t \xe2\x82\xac\xf0\x9f\x98\x80");
+    assert_string_equal(safetensors_text(file, "a"), "");
+    assert_null(safetensors_text(file, "c"));
+    safetensors_close(file);
+}
+
+enum { MANY = 31 }; /* a prime: i * k % MANY goes through all, in an order that is none */
+
+static int name_of(int i)
+{
+    return i * 12 % MANY;
+}
+
+static int place_of(int i)
+{
+    return i * 7 % MANY * 2;
+}
+
+/* Named by their numbers, each of two bytes; the last one by that of i. */
+static const char *scrambled(int i)
+{
+    char header[LONGEST], *at = header;
+    for (int k = 0; k < MANY; k++)
+        at += sprintf(at, "%c\"%d\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+                      k ? ',' : '{', name_of(k < MANY - 1 ? k : i), place_of(k), place_of(k) + 2);
+    *at++ = '}';
+    return file_of(header, (size_t)(at - header), (size_t)2 * MANY);
+}
+
+static void tensors_are_found_by_name_whatever_their_order(void **state)
+{
+    safetensors *file = safetensors_open(scrambled(MANY - 1));
+    assert_non_null(file);
+    for (int i = 0; i < MANY; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%d", name_of(i));
+        const safetensors_entry *e = safetensors_find(file, name, SHAPE(1));
+        assert_non_null(e);
+        assert_int_equal(e->begin, place_of(i));
+    }
+    assert_null(safetensors_find(file, "31", SHAPE(1)));
+    expect_error("tensor 31: missing");
+    safetensors_close(file);
+    for (int i = 0; i < MANY - 1; i++) {
+        expect("a name twice", scrambled(i), "duplicate");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(each_header_is_read_or_refused),
+        CLAIM(what_has_no_header_is_refused),
+        CLAIM(a_zero_byte_is_no_json),
+        CLAIM(a_large_header_is_refused_before_a_tree_is_made),
+        CLAIM(names_and_texts_are_what_their_escapes_say),
+        CLAIM(tensors_are_found_by_name_whatever_their_order),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}
