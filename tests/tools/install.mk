@@ -12,7 +12,7 @@ DESTDIR    ?=
 HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h threads.h) \
           $(addprefix layers/,layer.h layers.h options.h window.h) \
           $(addprefix nn/,data.h gradcheck.h loss.h net.h optim.h schedule.h stride.h train.h) \
-          $(addprefix nn/data/,augment.h classes.h csv.h digits.h normalize.h npy.h) \
+          $(addprefix nn/data/,augment.h cifar.h classes.h csv.h digits.h idx.h normalize.h npy.h) \
           nn/files/save.h nn/onnx/onnx.h nn/ranks/team.h nn/watch/watch.h
 
 # What an archive needs besides: LIBS, by packages as far as its user's pkg-config knows them.
