@@ -84,8 +84,8 @@ static int read_dict(header *h, char *text, size_t size)
     make_json(text, size);
     json_t *dict = json_read(text, size, "header");
     if (!dict) return error_within("%s: %s: ", h->name, given.text);
-    int status = json_unpack_ex(dict, &error, JSON_STRICT, "{s:s, s:b, s:o}", "descr", &type,
-                                "fortran_order", &h->fortran, "shape", &sizes)
+    int status = json_unpack_ex(dict, &error, JSON_STRICT, "{s:s, s:b, s:o}", "descr", &type, "fortran_order",
+                                &h->fortran, "shape", &sizes)
                      ? error_set("%s: header: %s: %s", h->name, given.text, error.text)
                      : read_dtype(h, type);
     if (status == 0 && !json_shape(sizes, &h->shape))

@@ -51,7 +51,7 @@ static size_t begin_file(uint8_t *file, uint8_t version, const char *header, siz
 static void seed_file(uint8_t version, const char *header, size_t elements)
 {
     uint8_t file[512] = { 0 };
-    fuzz_seed(file, begin_file(file, version, header, strlen(header)) + data);
+    fuzz_seed(file, begin_file(file, version, header, strlen(header)) + elements);
 }
 
 static void seed(void)
