@@ -134,6 +134,79 @@ tensor roll_strided(dice *d, tensor whole, shape s)
     return tensor_as_strided(whole, s, stride, roll(d, -low, tensor_count(whole) - 1 - high));
 }
 
+/* ---- views of every kind ---------------------------------------------------------------------- */
+
+const char *const view_names[VIEWS] = { "plain", "offset",    "nhwc",       "flipped",
+                                        "mixed", "broadcast", "overlapping" };
+
+static tensor roll_offset(dice *d, shape s)
+{
+    shape whole = s;
+    for (int i = 0; i < s.rank; i++) whole.n[i] += roll(d, 1, 3);
+    tensor x = tensor_new(whole);
+    for (int i = 0; i < s.rank; i++) x = tensor_narrow(x, i, roll(d, 0, whole.n[i] - s.n[i]), s.n[i]);
+    return x;
+}
+
+static tensor roll_flipped(dice *d, shape s)
+{
+    tensor x = tensor_new(s);
+    for (int i = 0; i < s.rank; i++)
+        if (chance(d, 60)) x = tensor_flip(x, i);
+    return x;
+}
+
+static tensor roll_broadcast(dice *d, shape s)
+{
+    shape one = s;
+    for (int i = 0; i < s.rank; i++)
+        if (chance(d, 40)) one.n[i] = 1;
+    return tensor_expand(tensor_new(one), s);
+}
+
+static tensor overlapping(shape s)
+{
+    tensor whole = tensor_new(s);
+    whole.stride[0] = 1;
+    return tensor_as_strided(whole, s, whole.stride, 0);
+}
+
+/* Half of the places of something larger, the axes in any order, some backwards. */
+static tensor roll_mixed(dice *d, shape s)
+{
+    axes order = { 0 };
+    for (; order.count < s.rank; order.count++) {
+        int at = (int)roll(d, 0, order.count);
+        order.axis[order.count] = order.axis[at];
+        order.axis[at] = order.count;
+    }
+    shape whole = { .rank = s.rank };
+    for (int i = 0; i < s.rank; i++) whole.n[order.axis[i]] = s.n[i] + roll(d, 0, 2);
+    ptrdiff_t last = whole.n[s.rank - 1];
+    whole.n[s.rank - 1] *= 2;
+    tensor x = tensor_narrow(tensor_step(tensor_new(whole), -1, 2), -1, 0, last);
+    x = tensor_permute(x, order);
+    for (int i = 0; i < s.rank; i++) {
+        x = tensor_narrow(x, i, roll(d, 0, x.shape.n[i] - s.n[i]), s.n[i]);
+        if (chance(d, 50)) x = tensor_flip(x, i);
+    }
+    return x;
+}
+
+tensor roll_kind(dice *d, view_kind kind, shape s, ptrdiff_t low, ptrdiff_t high)
+{
+    tensor x = kind == OFFSET        ? roll_offset(d, s)
+               : kind == NHWC        ? second_axis_last(s)
+               : kind == FLIPPED     ? roll_flipped(d, s)
+               : kind == MIXED       ? roll_mixed(d, s)
+               : kind == BROADCAST   ? roll_broadcast(d, s)
+               : kind == OVERLAPPING ? overlapping(s)
+                                     : tensor_new(s);
+    assert_string_equal(shape_text(x.shape).text, shape_text(s).text);
+    roll_elements(d, x, low, high);
+    return x;
+}
+
 /* ---- elements -------------------------------------------------------------------------------- */
 
 shape index_of(shape s, ptrdiff_t k)

@@ -56,6 +56,24 @@ tensor roll_view(dice *d, shape s, tensor *whole);
  * where the strides that were rolled do not fit. */
 tensor roll_strided(dice *d, tensor whole, shape s);
 
+/* ---- views of every kind ---------------------------------------------------------------------- */
+
+typedef enum view_kind {
+    PLAIN,       /* contiguous */
+    OFFSET,      /* the middle of something larger */
+    NHWC,        /* the second axis is the last in memory */
+    FLIPPED,     /* some axes backwards */
+    MIXED,       /* with gaps, permuted, stepped and flipped */
+    BROADCAST,   /* some axes of stride 0 */
+    OVERLAPPING, /* images begin one element apart */
+    VIEWS
+} view_kind;
+
+extern const char *const view_names[VIEWS];
+
+/* A view of shape s over integers; tensor_free ends it and what it looks at. */
+tensor roll_kind(dice *d, view_kind kind, shape s, ptrdiff_t low, ptrdiff_t high);
+
 /* ---- elements -------------------------------------------------------------------------------- */
 
 /* The k-th index of a shape in row-major order, and back. */

@@ -90,16 +90,18 @@ $(foreach s,$(SCRIPTS),$(eval $(call run_script,results,$s,)))
 # Suites that hold the library against definitions, ONNX's cases and PyTorch; `make test` runs fewer of their
 # cases.
 $(foreach p,float double,$(eval $(call run_programs,results,$p,$(SUITES:.c=),STRIDE_FAST=1)) \
-    $(eval $(call run_programs,conformance,$p,$(SUITES:.c=),unset STRIDE_FAST;)))
+    $(eval $(call run_programs,conformance,$p,$(SUITES:.c=),unset STRIDE_FAST;)) \
+    $(eval $(call run_programs,conformance,$p,tests/test_cases,STRIDE_CASES=400)))
 $(foreach s,$(SUITE_SCRIPTS),$(eval $(call run_script,results,$s,STRIDE_FAST=1)) \
     $(eval $(call run_script,conformance,$s,unset STRIDE_FAST;)))
 
 .PHONY: conformance conformance-results
+CONFORMANCE := $(call suite_counts,conformance) $(foreach p,$(TESTED),$(OUT)/conformance/$p/test_cases.count)
 conformance: ## hold every layer against definitions, ONNX's cases and PyTorch
 	@rm -rf $(OUT)/conformance
 	@$(MAKE) -k conformance-results || :
-	@tests/tools/conformance.sh $(OUT)/conformance $(call suite_counts,conformance)
-conformance-results: $(call suite_counts,conformance) ; @:
+	@tests/tools/conformance.sh $(OUT)/conformance $(CONFORMANCE)
+conformance-results: $(CONFORMANCE) ; @:
 
 # What is exported, and the trained net, run by onnxruntime: the same numbers come out, and onnx's checker
 # accepts it.

@@ -175,39 +175,6 @@ static void free_results(results r)
     tensor_free(r.y), tensor_free(r.dx), tensor_free(r.dw);
 }
 
-static void a_convolution_case(const kernel *k, dice *d)
-{
-    int groups = chance(d, 70) ? 1 : (int)roll(d, 2, 5);
-    conv2d o = { .out_channels = groups * (int)roll(d, 1,
-                                                    chance(d, 50) ? 10
-                                                    : groups > 1  ? 20
-                                                                  : 40),
-                 .kernel = { (int)roll(d, 1, 5), (int)roll(d, 1, 5) },
-                 .groups = groups,
-                 .no_bias = chance(d, 30) };
-    for (int axis = 0; axis < 2; axis++) {
-        o.dilation[axis] = chance(d, 60) ? 1 : (int)roll(d, 2, 3);
-        o.stride[axis] = chance(d, 40) ? 1 : (int)roll(d, 2, 4);
-        o.padding[axis] = (int)roll(d, 0, o.kernel[axis] + 1);
-    }
-    tensor whole,
-        x = roll_view(
-            d, SHAPE(roll(d, 1, 3), groups * roll(d, 1, 20 / groups), roll(d, 13, 28), roll(d, 13, 28)),
-            &whole);
-    roll_elements(d, x, -3, 3);
-    results reference = run("reference", o, x, *d), fast = run(k->name, o, x, *d);
-    assert_same(fast.y, reference.y);
-    assert_same(fast.dx, reference.dx);
-    assert_same(fast.dw, reference.dw);
-    free_results(reference), free_results(fast);
-    tensor_free(whole);
-}
-
-static void every_engine_convolves_as_the_reference(void **state)
-{
-    each_engine(a_convolution_case);
-}
-
 /* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs into
  * dy, which in a chain lies behind it. */
 static layer *large_and_flat(void)
@@ -266,23 +233,6 @@ static void narrow_images_of_many_channels_are_convolved_as_by_the_reference(voi
 
 /* ---- pooling ----------------------------------------------------------------------------------------- */
 
-/* Windows of all kinds, half of them of the sizes that have loops of their own; rows of no vector and of many. */
-static maxpool roll_windows(dice *d, shape *x)
-{
-    maxpool o = { .ceil_mode = chance(d, 30), .pad_value = (pad_value)roll(d, 0, 2) };
-    int size = chance(d, 50) ? (int)roll(d, 2, 3) : 0;
-    *x = SHAPE(roll(d, 1, 2), roll(d, 1, 3), roll(d, 1, 14), roll(d, 1, chance(d, 50) ? 20 : 90));
-    for (int axis = 0; axis < 2; axis++) {
-        o.kernel[axis] = size ? size : (int)roll(d, 1, 5);
-        o.stride[axis] = size && chance(d, 70) ? 2 : (int)roll(d, 1, 3);
-        o.dilation[axis] = chance(d, 80) ? 1 : 2;
-        int reach = o.dilation[axis] * (o.kernel[axis] - 1) + 1;
-        o.padding[axis] = chance(d, 50) ? 0 : (int)roll(d, 0, reach - 1);
-        if (x->n[2 + axis] < reach) x->n[2 + axis] = reach;
-    }
-    return o;
-}
-
 /* Into the first images of tensors that have one more, which must stay as it is. */
 static void assert_pools(layer *l, dice *d, tensor x, tensor dy, naive want)
 {
@@ -310,56 +260,6 @@ static void assert_pools(layer *l, dice *d, tensor x, tensor dy, naive want)
     }
     tensor_free(y), tensor_free(dx), tensor_free(dy), layer_free(l);
     naive_free(want);
-}
-
-/* -2 … 2: most windows have several maxima. */
-static void a_maximum_case(const kernel *k, dice *d)
-{
-    (void)k;
-    shape s;
-    maxpool o = roll_windows(d, &s);
-    tensor whole, x = roll_view(d, s, &whole), dy = roll_tensor(d, naive_maxpool_shape(o, s), -5, 5);
-    roll_elements(d, x, -2, 2);
-    for (int rare = chance(d, 40) ? 20 : 0; rare > 0; rare--) {
-        const double values[] = { NAN, INFINITY, -INFINITY };
-        *tensor_at(x, INDEX(roll(d, 0, s.n[0] - 1), roll(d, 0, s.n[1] - 1), roll(d, 0, s.n[2] - 1),
-                            roll(d, 0, s.n[3] - 1))) = (real)values[roll(d, 0, 2)];
-    }
-    assert_pools(layer_maxpool(o), d, x, dy, naive_maxpool(o, x, dy));
-    tensor_free(whole);
-}
-
-static void every_engine_finds_maxima_as_defined(void **state)
-{
-    each_engine(a_maximum_case);
-}
-
-/* Of divisors that are powers of two: exact. */
-static void a_mean_case(const kernel *k, dice *d)
-{
-    (void)k;
-    shape s;
-    maxpool g = roll_windows(d, &s);
-    avgpool o = { .ceil_mode = g.ceil_mode, .count_exclude_pad = chance(d, 50) };
-    bool all = chance(d, 20);
-    for (int axis = 0; axis < 2; axis++) {
-        o.kernel[axis] = all ? 0 : 1 << g.kernel[axis] / 2;
-        o.stride[axis] = all ? 0 : g.stride[axis];
-        o.padding[axis] = all || g.padding[axis] >= o.kernel[axis] ? 0 : g.padding[axis];
-        if (all) s.n[2 + axis] = 1 << roll(d, 0, 5);
-        else if (s.n[2 + axis] < o.kernel[axis]) s.n[2 + axis] = o.kernel[axis];
-    }
-    tensor whole, x = roll_view(d, s, &whole), dy = roll_tensor(d, naive_avgpool_shape(o, s), -5, 5);
-    roll_elements(d, x, -9, 9);
-    naive want = naive_avgpool(o, x, dy);
-    if (want.exact) assert_pools(layer_avgpool(o), d, x, dy, want);
-    else naive_free(want), tensor_free(dy);
-    tensor_free(whole);
-}
-
-static void every_engine_takes_means_as_defined(void **state)
-{
-    each_engine(a_mean_case);
 }
 
 /* The windows that have loops of their own, over images of few rows that end wherever a vector may. */
@@ -454,44 +354,6 @@ static void every_engine_rounds_alike(void **state)
     use_engine(NULL);
 }
 
-/* ---- relu and maximum, whichever comes first ------------------------------------------------------------ */
-
-/* What a layer alone makes of x and dy. */
-static results alone(layer *l, tensor x, tensor dy)
-{
-    assert_int_equal(layer_build(l, x.shape, 1), 0);
-    results r = { .y = tensor_new(l->y), .dx = tensor_new(x.shape) };
-    layer_forward(l, x, r.y);
-    if (!tensor_is_null(dy)) layer_backward(l, x, r.y, dy, r.dx);
-    layer_free(l);
-    return r;
-}
-
-/* In a sequence the maxima are taken first. Most windows have several, or none above 0. */
-static void a_relu_case(const kernel *k, dice *d)
-{
-    (void)k;
-    const maxpool o = { .kernel = { (int)roll(d, 1, 3), (int)roll(d, 1, 3) }, .stride = { 1, 2 } };
-    tensor x = roll_tensor(d, SHAPE(2, 2, roll(d, 3, 9), roll(d, 3, 20)), -2, 2);
-    if (chance(d, 50))
-        for (ptrdiff_t i = 0; i < tensor_count(x); i += roll(d, 1, 20))
-            *element(x, i) = (real)(chance(d, 50) ? NAN : chance(d, 50) ? INFINITY : -INFINITY);
-    results first = alone(layer_relu(), x, (tensor){ 0 });
-    tensor dy = roll_tensor(d, naive_maxpool_shape(o, x.shape), -5, 5);
-    results second = alone(layer_maxpool(o), first.y, dy);
-    results way_back = alone(layer_relu(), x, second.dx);
-    results both = alone(layer_sequence(layer_relu(), layer_maxpool(o)), x, dy);
-    assert_same(both.y, second.y);
-    assert_same(both.dx, way_back.dx);
-    free_results(first), free_results(second), free_results(way_back), free_results(both);
-    tensor_free(x), tensor_free(dy);
-}
-
-static void a_relu_before_a_maximum_is_as_after_it(void **state)
-{
-    each_engine(a_relu_case);
-}
-
 /* ---- denormal numbers ------------------------------------------------------------------------------------ */
 
 static layer *tiny_dense(void)
@@ -563,14 +425,10 @@ int main(void)
         CLAIM(a_dot_is_the_sum_in_its_definition),
         CLAIM(a_transpose_is_padded_with_zeros),
         CLAIM(an_engine_that_is_not_known_is_refused),
-        CLAIM(every_engine_convolves_as_the_reference),
         CLAIM(large_images_of_a_channel_are_convolved_as_by_the_reference),
         CLAIM(narrow_images_of_many_channels_are_convolved_as_by_the_reference),
-        CLAIM(every_engine_finds_maxima_as_defined),
-        CLAIM(every_engine_takes_means_as_defined),
         CLAIM(every_engine_pools_images_of_any_width),
         CLAIM(every_engine_rounds_alike),
-        CLAIM(a_relu_before_a_maximum_is_as_after_it),
         CLAIM(no_engine_takes_denormal_numbers_for_zero),
     };
     return cmocka_run_group_tests(claims, NULL, NULL);

@@ -1,0 +1,32 @@
+/* cases.h: the table of layers that test_cases.c goes through in all its modes. A new layer enters by one row. */
+#ifndef STRIDE_TESTS_LAYER_CASES_H
+#define STRIDE_TESTS_LAYER_CASES_H
+
+#include "tests/layers/naive.h"
+#include "tests/support.h"
+
+/* What a row says of its layer besides. */
+enum {
+    LINEAR = 1,   /* in x, and with one parameter in that: adjoint in both */
+    WHOLE = 2,    /* an image's y depends on the rest of the batch */
+    EXTREMES = 4, /* NaN and infinity are among the inputs */
+    LARGE = 8,    /* tried less often */
+};
+
+typedef struct layer_case {
+    const char *name;
+    layer *(*roll)(dice *d, shape *x); /* random options, and an input that fits them */
+
+    /* Its definition in plain loops; NULL: its numbers are tested elsewhere. */
+    naive (*want)(const layer *l, tensor x, tensor dy);
+    int most;     /* elements of x are integers from -most to most */
+    double scale; /* y and dx are multiples of 1/scale, to be compared as integers; 0: 1 */
+    double
+        limit; /* or are compared within so many epsilons of the greatest element, at least of 1; 0: exact */
+    int traits;
+} layer_case;
+extern const layer_case layer_cases[]; /* ended by one without a name */
+
+extern const pool_function squares; /* sum of (3 + i) x[i]², of the pool in the table */
+
+#endif

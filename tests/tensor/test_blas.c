@@ -1,0 +1,41 @@
+/* test_blas.c: BLAS is called by one thread, and nobody's number of threads is changed by it. */
+#include "tests/support.h"
+
+/* Only where BLAS brings an OpenMP of its own. */
+#if !defined(__APPLE__)
+extern void omp_set_num_threads(int threads) __attribute__((weak));
+extern int omp_get_max_threads(void) __attribute__((weak));
+#else
+static void (*const omp_set_num_threads)(int threads) = NULL;
+static int (*const omp_get_max_threads)(void) = NULL;
+#endif
+
+/* With so many threads for BLAS, if it asks OpenMP. */
+static tensor product(int threads)
+{
+    if (omp_set_num_threads) omp_set_num_threads(threads);
+    tensor a = tensor_new(SHAPE(120, 210)), b = tensor_new(SHAPE(210, 90)), c = tensor_new(SHAPE(120, 90));
+    tensor_normal(a, (random_key){ 7, 1 }, 0, 1), tensor_normal(b, (random_key){ 7, 2 }, 0, 1);
+    tensor_gemm(c, 1, a, b, 0);
+    tensor_free(a), tensor_free(b);
+    return c;
+}
+
+/* The first to call BLAS, which some make an occasion to change the caller's number of threads. */
+static void products_take_one_thread_and_leave_the_number_of_others_alone(void **state)
+{
+    tensor many = product(7);
+    if (omp_get_max_threads) assert_int_equal(omp_get_max_threads(), 7);
+    tensor one = product(1);
+    if (omp_get_max_threads) assert_int_equal(omp_get_max_threads(), 1);
+    assert_memory_equal(tensor_data(many), tensor_data(one), (size_t)tensor_count(one) * sizeof(real));
+    tensor_free(one), tensor_free(many);
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        CLAIM(products_take_one_thread_and_leave_the_number_of_others_alone),
+    };
+    return cmocka_run_group_tests(claims, NULL, NULL);
+}
