@@ -16,12 +16,12 @@ PROGRAM        := $(filter %/stride,$(call programs,float))
 PROGRAM_DOUBLE := $(filter %/stride-double,$(call programs,double))
 RUN            ?=
 
-# Where libpng and libjpeg are there, stride reads pictures.
+# Where libpng and TurboJPEG are there, stride reads pictures.
 has           = $(shell $(PKG_CONFIG) --exists $1 2>/dev/null && echo $2)
-PICTURE_FLAGS = $(eval PICTURE_FLAGS := $(call has,libpng,-DSTRIDE_PNG) $(call has,libjpeg,-DSTRIDE_JPEG) \
+PICTURE_FLAGS = $(eval PICTURE_FLAGS := $(call has,libpng,-DSTRIDE_PNG) $(call has,libturbojpeg,-DSTRIDE_JPEG) \
                   $(patsubst -I%,-isystem %,$(call ask,--cflags,libpng) \
-                  $(call ask,--cflags,libjpeg)))$(PICTURE_FLAGS)
-PICTURE_LIBS  = $(eval PICTURE_LIBS := $(call ask,--libs,libpng) $(call ask,--libs,libjpeg))$(PICTURE_LIBS)
+                  $(call ask,--cflags,libturbojpeg)))$(PICTURE_FLAGS)
+PICTURE_LIBS  = $(eval PICTURE_LIBS := $(call ask,--libs,libpng) $(call ask,--libs,libturbojpeg))$(PICTURE_LIBS)
 picture_users = examples_stride_images tests_examples_test_pictures tests_fuzz_fuzz_picture
 $(foreach f,$(picture_users),$(eval CFLAGS_$f = $$(PICTURE_FLAGS)))
 

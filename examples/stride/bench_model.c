@@ -12,7 +12,8 @@
 enum { MOST_BATCHES = 16 };
 
 typedef struct settings {
-    const char *input, *batches;
+    net_options subject;
+    const char *batches;
     double seconds;
     long threads;
 } settings;
@@ -151,14 +152,15 @@ static int read_batches(const char *text, ptrdiff_t batch[MOST_BATCHES])
 static int run(const void *settings_, int operands, char **operand)
 {
     const settings *s = settings_;
-    (void)operands;
+    net_options given = s->subject;
     ptrdiff_t batch[MOST_BATCHES];
     int count = read_batches(s->batches, batch);
     if (count == 0)
-        return subcommand_refuse(&command_bench_model, "--batches: \"%s\" is no list such as 1,16,64",
-                                 s->batches);
-    use_threads(s->threads);
-    net *n = net_given(operand[0], s->input, batch[0], 1);
+        return subcommand_refuse(&command_bench_model,
+                                 "--batches: expected a list such as 1,16,64, not \"%s\"", s->batches);
+    if (net_operand(&command_bench_model, &given, operands, operand)) return 2;
+    use_threads(&command_bench_model, s->threads);
+    net *n = net_given(&given, batch[0], 1);
     if (n) {
         printf("images a second, %s\n%6s %12s %12s\n", REAL_NAME, "batch", "training", "inference");
         for (int i = 0; i < count && measure(n, s, batch[i]) == 0; i++) continue;
@@ -169,13 +171,11 @@ static int run(const void *settings_, int operands, char **operand)
 }
 
 static const option_row options[] = {
-    { "input", 'i', OPTION_TEXT, offsetof(settings, input), "CxHxW",
-      .help = "the shape of an image, where the network does not begin with it" },
+    NET_OPTIONS(settings, subject),
     { "batches", 'b', OPTION_TEXT, offsetof(settings, batches), "N,N,...", "1,16,64", "images at a time" },
     { "seconds", 'S', OPTION_NUMBER, offsetof(settings, seconds), "X", "1",
       "that each number is measured for", 0.001, 1000 },
-    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,
-      "how many; without it as many as there are", 0, 1024 },
+    THREADS_OPTION(settings),
     { 0 },
 };
 
@@ -187,7 +187,6 @@ const subcommand command_bench_model = {
     .details = "On random images, with cross-entropy and SGD with momentum; medians.",
     .examples = "  stride bench-model examples/networks/lenet5.net\n"
                 "  stride bench-model model.safetensors --batches 1,256 --threads 1\n",
-    .least = 1,
     .most = 1,
     .options = options,
     .size = sizeof(settings),

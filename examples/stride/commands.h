@@ -10,12 +10,37 @@ extern const subcommand command_train, command_eval, command_predict, command_su
 
 extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
 
-/* Runs the rest of the program with so many threads; 0: as many as there are. */
-void use_threads(long count);
+/* Runs the rest of the program with so many threads; 0: one for each processor. */
+void use_threads(const subcommand *c, long count);
 
-/* A saved net, or one of a text (network.h), built for the batch either way. `input` is CxHxW, or NULL where the
- * text says it. NULL with an error. */
-net *net_given(const char *given, const char *input, ptrdiff_t batch, uint64_t seed);
+/* clang-format off */
+#define THREADS_OPTION(settings)                                                                              \
+    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,                                 \
+      "how many; without it one for each processor", 0, 1024 }
+/* clang-format on */
+
+/* What `stride complete WORDS...` prints; the exit status. */
+int complete(int count, char **words);
+
+/* The network that a subcommand is about: an operand, --net or --model, and --input where a text does not say it. */
+typedef struct net_options {
+    const char *net, *model, *input;
+} net_options;
+
+/* clang-format off */
+#define NET_OPTIONS(settings, m)                                                                              \
+    { "net", 'n', OPTION_FILE, offsetof(settings, m.net), "NET",                                              \
+      .help = "a network: a file, or its text such as 'conv 32 3x3, relu, dense 10' (stride help network)" }, \
+    { "model", 'm', OPTION_FILE, offsetof(settings, m.model), "FILE", .help = "a saved net" },                \
+    { "input", 'i', OPTION_TEXT, offsetof(settings, m.input), "CxHxW",                                        \
+      .help = "the shape of an image, unless the network begins with it" }
+/* clang-format on */
+
+/* The operand, where there is one, becomes `net` or `model`; 0, or 2 with a message unless exactly one is given. */
+int net_operand(const subcommand *c, net_options *o, int count, char **operands);
+
+/* That net, built for the batch. NULL with an error. */
+net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);
 
 /* What there is to say about networks as text, in paragraphs, and an example in lines. */
 extern const char network_help[], network_example[];

@@ -3,22 +3,26 @@
 #include "examples/stride/dataset.h"
 
 #include "examples/stride/arguments.h"
+#include "examples/stride/folder.h"
 #include "examples/stride/mnist.h"
-#include "examples/stride/images.h"
+#include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
+#include "examples/stride/sets.h"
 #include "nn/data/cifar.h"
 #include "nn/data/csv.h"
 #include "nn/data/idx.h"
 #include "nn/data/npy.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
-enum { LONGEST_PATH = 4096, MOST_PATHS = 16 };
+enum { LONGEST_PATH = 4096, MOST_PATHS = 16, LONGEST_LINE = 1 << 22, MOST_COLUMNS = 1 << 16 };
 
 /* ---- paths ------------------------------------------------------------------------------------- */
 
@@ -189,31 +193,167 @@ static int open_cifar10(dataset *s, const paths *p, const dataset_options *o)
 
 /* ---- tables ------------------------------------------------------------------------------------ */
 
-static int whole(const char *option, const char *text, int *to)
-{
-    char *end;
-    if (!text) return 0;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < INT_MIN || value > INT_MAX)
-        return error_set("--%s: \"%.40s\" is not a whole number", option, text);
-    *to = (int)value;
-    return 0;
-}
-
 static bool is_table(const paths *p)
 {
     return p->count == 1 && (ends(p->path[0], ".csv") || ends(p->path[0], ".tsv"));
 }
 
+static bool whole(const char *text, int *to)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    *to = (int)value;
+    return !errno && end != text && !*end && value >= INT_MIN && value <= INT_MAX;
+}
+
+/* Cuts a line of CSV (RFC 4180) into its fields, in place; returns how many. */
+static int split(char *line, char delimiter, char **field, int most)
+{
+    int count = 0;
+    for (char *from = line, *to = line; from && count < most; to++) {
+        bool quoted = *from == '"';
+        field[count++] = to;
+        for (from += quoted; *from && (quoted || (*from != delimiter && *from != '\n' && *from != '\r'));) {
+            if (quoted && *from == '"' && *++from != '"') quoted = false;
+            else *to++ = *from++;
+        }
+        from = *from == delimiter ? from + 1 : NULL;
+        *to = '\0';
+    }
+    return count;
+}
+
+static bool is_number(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return end != text && end[strspn(end, " \t")] == '\0';
+}
+
+/* The names of a table's columns; none, without an error, where the first line holds numbers. */
+static int read_names(dataset *s, const char *path, char delimiter)
+{
+    static const char byte_order_mark[] = "\xef\xbb\xbf";
+    gzFile file = gzopen(path, "rb");
+    char *line = malloc(LONGEST_LINE);
+    s->column = calloc(MOST_COLUMNS, sizeof *s->column);
+    if (!file || !line || !s->column) error_set("%.200s: %s", path, file ? "no memory" : strerror(errno));
+    else if (gzgets(file, line, LONGEST_LINE)) {
+        bool marked = strncmp(line, byte_order_mark, 3) == 0;
+        s->columns = split(line + (marked ? 3 : 0), delimiter, s->column, MOST_COLUMNS);
+        for (int i = 0; i < s->columns; i++)
+            if (is_number(s->column[i]) || s->columns == MOST_COLUMNS) s->columns = 0;
+    }
+    if (file) gzclose(file);
+    s->header = line;
+    return error_text() ? -1 : 0;
+}
+
+static int column_named(const dataset *s, const char *option, const char *name, int *to)
+{
+    nearest n = { name, strlen(name) };
+    for (*to = 0; *to < s->columns; ++*to) {
+        if (strcmp(s->column[*to], name) == 0) return 0;
+        nearest_try(&n, s->column[*to]);
+    }
+    if (s->columns == 0)
+        return error_set("--%s: expected a column's number, not \"%.60s\": the table has no line of names",
+                         option, name);
+    return error_set("--%s: there is no column %.60s%s", option, name, nearest_text(&n).text);
+}
+
+static int read_options(dataset *s, const paths *p, const dataset_options *o, csv *c)
+{
+    *c = (csv){ .delimiter = ends(p->path[0], ".tsv") ? '\t' : ',' };
+    if (read_names(s, p->path[0], c->delimiter)) return -1;
+    if (o->label && !whole(o->label, &c->label) && column_named(s, "label", o->label, &c->label)) return -1;
+    if (o->targets && (!whole(o->targets, &c->targets) || c->targets < 0))
+        return error_set("--targets: expected a whole number, not \"%.40s\"", o->targets);
+    return o->image && network_size(o->image, &c->image) ? error_within("--image: ") : 0;
+}
+
+/* Leaves the names of the features. */
+static void drop_labels(dataset *s, const csv *c)
+{
+    int first = c->label < 0 ? s->columns + c->label : c->label, count = c->targets > 0 ? c->targets : 1;
+    if (first < 0 || first + count > s->columns) return;
+    for (int i = first + count; i < s->columns; i++) s->column[i - count] = s->column[i];
+    s->columns -= count;
+}
+
 static int open_table(dataset *s, const paths *p, const dataset_options *o)
 {
-    csv c = { .delimiter = ends(p->path[0], ".tsv") ? '\t' : ',' };
-    if (whole("label", o->label, &c.label) || whole("targets", o->targets, &c.targets)) return -1;
-    if (c.targets < 0) return error_set("--targets: \"%s\" is less than 0", o->targets);
-    if (o->image && network_size(o->image, &c.image)) return error_within("--image: ");
+    csv c;
+    if (read_options(s, p, o, &c)) return -1;
     s->train = keep(s, data_csv(p->path[0], c));
+    drop_labels(s, &c);
     return opened(s, "a table", p->path[0]);
+}
+
+/* A list of names as a net's note, and the index of each in a table. */
+static int note_columns(net *n, const dataset *s)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < s->columns; i++)
+        if (json_array_append_new(list, json_string(s->column[i])))
+            error_set("column %d: its name is not UTF-8", i + 1);
+    char *text = error_text() ? NULL : json_dumps(list, JSON_COMPACT);
+    int status = error_text() ? -1 : net_set_note(n, "columns", s->columns ? text : NULL);
+    free(text);
+    json_decref(list);
+    return status;
+}
+
+/* Takes the columns of a table by the names that the net knows, in its order. */
+static int match_columns(dataset *s, const net *n)
+{
+    const char *note = net_note_text(n, "columns");
+    if (!note || s->columns == 0) return 0;
+    json_t *list = json_loads(note, 0, NULL);
+    ptrdiff_t count = (ptrdiff_t)json_array_size(list), *column = calloc((size_t)count + 1, sizeof *column);
+    bool same = count == s->columns;
+    for (ptrdiff_t i = 0; i < count && column && !error_text(); i++) {
+        const char *name = json_string_value(json_array_get(list, (size_t)i));
+        int k;
+        if (!name || column_named(s, "data", name, &k)) error_set("note columns: expected a list of names");
+        else column[i] = k, same = same && k == i;
+    }
+    if (!column || count != shape_count(n->input, "columns"))
+        error_set("note columns: it does not fit the net");
+    if (!same && !error_text() && s->train->x.rank != 1)
+        error_set("the columns are in another order than the net's, which --image does not allow");
+    if (!same && !error_text()) s->train = keep(s, set_columns(s->train, SHAPE(count), column));
+    free(column);
+    json_decref(list);
+    return error_text() ? -1 : 0;
+}
+
+/* Labels are left out where they are there. */
+int dataset_open_unlabelled(dataset *s, const dataset_options *o, const net *n)
+{
+    paths p;
+    csv c;
+    *s = (dataset){ 0 };
+    if (cut(o->data, &p) || read_options(s, &p, o, &c)) return dataset_close(s), -1;
+    c.image = (shape){ 0 };
+    ptrdiff_t features = shape_count(n->input, "predict"), labels = c.targets > 0 ? c.targets : 1,
+              *column = NULL;
+    c.targets = CSV_UNLABELLED;
+    const data *all = s->train = keep(s, data_csv(o->data, c));
+    if (all && net_note_text(n, "columns") && s->columns) match_columns(s, n);
+    else if (all && all->x.n[0] == features + labels) {
+        ptrdiff_t first = c.label < 0 ? all->x.n[0] + c.label : c.label;
+        column = calloc((size_t)features, sizeof *column);
+        for (ptrdiff_t i = 0; i < features && column; i++) column[i] = i < first ? i : i + labels;
+        if (column) s->train = keep(s, set_columns(all, n->input, column));
+    } else if (all && all->x.n[0] != features)
+        error_set("%.200s: %td columns, the net takes %td, and a label where there is one", o->data,
+                  all->x.n[0], features);
+    free(column);
+    if (s->train && !error_text()) return opened(s, "a table", o->data);
+    dataset_close(s);
+    return -1;
 }
 
 static bool is_npy(const paths *p)
@@ -241,17 +381,54 @@ static bool is_pictures(const paths *p)
            (folder_has_classes(p->path[0]) || (there(path, p->path[0], "train") && folder_has_classes(path)));
 }
 
-static int same_classes(const image_folder *a, const image_folder *b, const char *path)
+/* The classes of a folder, numbered as `known` are; NULL with an error that names those that are not known. */
+static data *renumber(const data *d, const char *path, int classes, const char *const *name, ptrdiff_t knowns,
+                      const char *const *known)
 {
-    bool same = a->classes == b->classes;
-    for (int i = 0; i < a->classes && same; i++) same = strcmp(a->name[i], b->name[i]) == 0;
-    return same ? 0 : error_set("%.200s: its classes are not those of the training part", path);
+    char unknown[200] = "";
+    ptrdiff_t *class = calloc((size_t)classes + 1, sizeof *class);
+    for (int i = 0; i < classes && class; i++) {
+        while (class[i] < knowns && strcmp(known[class[i]], name[i]) != 0) class[i]++;
+        size_t used = strlen(unknown);
+        if (class[i] == knowns)
+            snprintf(unknown + used, sizeof unknown - used, "%s%s", used ? ", " : "", name[i]);
+    }
+    if (!class) error_set("no memory for %d classes", classes);
+    else if (unknown[0])
+        error_set("%.150s: classes that are not among the %td known ones: %s", path, knowns, unknown);
+    data *made = error_text() ? NULL : set_relabelled(d, classes, class);
+    free(class);
+    return made;
+}
+
+int dataset_match(dataset *s, const net *n, ptrdiff_t classes, const char *const *name)
+{
+    bool same = classes == s->classes;
+    for (int i = 0; i < s->classes && same; i++) same = strcmp(s->name[i], name[i]) == 0;
+    if (n && match_columns(s, n)) return -1;
+    if (same || s->classes == 0 || classes == 0) return 0;
+    s->train = keep(s, renumber(s->train, s->text, s->classes, s->name, classes, name));
+    if (s->test && s->train)
+        s->test = keep(s, renumber(s->test, s->text, s->classes, s->name, classes, name));
+    s->classes = (int)classes;
+    s->name = name;
+    return error_text() ? -1 : 0;
+}
+
+const char *dataset_path(const data *set, ptrdiff_t i)
+{
+    const data *origin = set_origin(set, &i);
+    return folder_path(origin, i);
 }
 
 static int open_folder(image_folder **to, const char *path, const dataset_options *o)
 {
     shape size;
-    folder_options options = { .channels = o->colour == 1 ? 1 : o->colour == 2 ? 3 : 0 };
+    folder_options options = { .channels = o->colour == 1   ? 1
+                                           : o->colour == 2 ? 3
+                                                            : 0,
+                               .skip_bad = o->skip_bad,
+                               .messages = stderr };
     if (o->size) {
         if (network_size(o->size, &size)) return error_within("--size: ");
         if (size.rank != 2) return error_set("--size: %s is not a height and a width such as 28x28", o->size);
@@ -267,14 +444,17 @@ static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
     static const char *const parts[] = { "test", "val", "valid", "validation" };
     char path[LONGEST_PATH];
     bool divided = there(path, p->path[0], "train") && folder_has_classes(path);
+    const char *const *name;
     if (open_folder(&s->folder[0], divided ? path : p->path[0], o)) return -1;
     for (int i = 0; divided && i < 4 && !s->test; i++)
         if (there(path, p->path[0], parts[i]) && folder_has_classes(path)) {
             dataset_options alike = *o;
             alike.colour = s->folder[0]->set->x.n[0] == 1 ? 1 : 2;
-            if (open_folder(&s->folder[1], path, &alike) || same_classes(s->folder[0], s->folder[1], path))
-                return -1;
-            s->test = s->folder[1]->set;
+            if (open_folder(&s->folder[1], path, &alike)) return -1;
+            name = (const char *const *)s->folder[0]->name;
+            s->test = keep(s, renumber(s->folder[1]->set, path, s->folder[1]->classes,
+                                       (const char *const *)s->folder[1]->name, s->folder[0]->classes, name));
+            if (!s->test) return -1;
         }
     if (s->folder[0]->classes == 1)
         return error_set("%.200s: one folder of pictures, %.80s: a class needs another to be told from",
@@ -325,6 +505,8 @@ void dataset_close(dataset *s)
         if (s->folder[i]) folder_close(s->folder[i]);
         free(s->folder[i]);
     }
+    free(s->column);
+    free(s->header);
     *s = (dataset){ 0 };
 }
 
@@ -333,7 +515,8 @@ void dataset_close(dataset *s)
 int dataset_note(net *n, const dataset_options *o, const dataset *s)
 {
     return net_set_note(n, "data", s->drawn ? "drawn digits" : s->text) || net_set_note(n, "size", s->size) ||
-                   net_set_note(n, "label", o->label) || net_set_note(n, "targets", o->targets)
+                   net_set_note(n, "label", o->label) || note_columns(n, s) ||
+                   net_set_note(n, "targets", o->targets)
                ? -1
                : 0;
 }

@@ -20,56 +20,59 @@ typedef struct dataset_options {
     const char *size, *image;    /* HxW of pictures, CxHxW of a table's rows */
     const char *label, *targets; /* a table's columns */
     int colour;                  /* of pictures: as the files are, grey, rgb */
+    bool skip_bad;               /* leave out pictures that cannot be read */
 } dataset_options;
 
 /* Their rows, in a table of options whose settings have them as member `m`. */
-#define DATASET_OPTIONS(settings, m)                                                                         \
-    { "data",                                                                                                \
-      'd',                                                                                                   \
-      OPTION_FILE,                                                                                           \
-      offsetof(settings, m.data),                                                                            \
-      "PATH",                                                                                                \
-      .help =                                                                                                \
-          "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv), or a pair "   \
-          "IMAGES,LABELS of IDX or .npy files; without it MNIST is looked for" },                            \
-        { "size",      0,                                                                                    \
-          OPTION_TEXT, offsetof(settings, m.size),                                                           \
-          "HxW",       .help = "make pictures that high and wide" },                                         \
-        { "colour",                                                                                          \
-          0,                                                                                                 \
-          OPTION_CHOICE,                                                                                     \
-          offsetof(settings, m.colour),                                                                      \
-          "files|grey|rgb",                                                                                  \
-          "files",                                                                                           \
-          "read pictures as the files are, or as" },                                                         \
-        { "image",     0,                                                                                    \
-          OPTION_TEXT, offsetof(settings, m.image),                                                          \
-          "CxHxW",     .help = "a table's rows are images of that shape" },                                  \
-        { "label",     0,                                                                                    \
-          OPTION_TEXT, offsetof(settings, m.label),                                                          \
-          "N",         .help = "a table's column of the class, counted from 0, or from the last, -1 (0)" },  \
-    {                                                                                                        \
-        "targets", 0, OPTION_TEXT, offsetof(settings, m.targets), "K",                                       \
-            .help = "K columns from --label on are numbers to predict, not a class"                          \
-    }
+/* clang-format off */
+#define DATASET_OPTIONS(settings, m)                                                                          \
+    { "data", 'd', OPTION_FILE, offsetof(settings, m.data), "PATH",                                           \
+      .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv), or a "     \
+              "pair IMAGES,LABELS of IDX or .npy files; without it MNIST is looked for" },                    \
+    { "size", 0, OPTION_TEXT, offsetof(settings, m.size), "HxW",                                              \
+      .help = "make pictures that high and wide" },                                                           \
+    { "colour", 0, OPTION_CHOICE, offsetof(settings, m.colour), "files|grey|rgb", "files",                    \
+      "read pictures as the files are, or as" },                                                              \
+    { "skip-bad", 0, OPTION_FLAG, offsetof(settings, m.skip_bad),                                             \
+      .help = "leave out pictures that cannot be read" },                                                     \
+    { "image", 0, OPTION_TEXT, offsetof(settings, m.image), "CxHxW",                                          \
+      .help = "a table's rows are images of that shape" },                                                    \
+    { "label", 0, OPTION_TEXT, offsetof(settings, m.label), "COLUMN",                                         \
+      .help = "a table's column of the class: its name, or its number, from 0, or from the last, -1 (0)" },                    \
+    { "targets", 0, OPTION_TEXT, offsetof(settings, m.targets), "K",                                          \
+      .help = "K columns from --label on are numbers to predict, not a class" }
+/* clang-format on */
 
-enum { DATASET_SETS = 8 };
+enum { DATASET_SETS = 12 };
 
 typedef struct dataset {
-    char text[320];     /* "MNIST in data/mnist" */
-    data *train, *test; /* test: NULL where there is none */
-    int classes;        /* that have names, or 0 */
+    char text[320];           /* "MNIST in data/mnist" */
+    const data *train, *test; /* test: NULL where there is none */
+    int classes;              /* that have names, or 0 */
     const char *const *name;
     const char *size; /* that pictures were made of, or NULL */
+    char **column;    /* names of a table's features, */
+    int columns;      /* or 0 */
     bool drawn;       /* no MNIST found */
 
-    data *own[DATASET_SETS]; /* what is freed with it */
+    data *own[DATASET_SETS]; /* freed with it */
     struct image_folder *folder[2];
+    char *header;
 } dataset;
 
 /* `messages` hears where MNIST was looked for. -1 with an error, and nothing to close. */
 int dataset_open(dataset *s, const dataset_options *o, FILE *messages);
 void dataset_close(dataset *s);
+
+/* A table for prediction, whose labels are left out if they are there. -1 with an error. */
+int dataset_open_unlabelled(dataset *s, const dataset_options *o, const net *n);
+
+/* Classes are numbered as these names are (0: they have none), and a table's columns ordered, by name, as the net has
+ * them (NULL: no net). The names must live as long. -1 with an error that names what is not known. */
+int dataset_match(dataset *s, const net *n, ptrdiff_t classes, const char *const *name);
+
+/* The file of a sample of a set, where it has one of its own; else NULL. */
+const char *dataset_path(const data *set, ptrdiff_t i);
 
 /* Whether what is given as data, or NULL, names that file: alone or among others. */
 bool dataset_names(const char *given, const char *path);

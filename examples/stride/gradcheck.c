@@ -4,7 +4,7 @@
 #include "examples/stride/model.h"
 
 typedef struct settings {
-    const char *input;
+    net_options subject;
     long batch, most, seed;
     int loss;
     double tolerance;
@@ -42,18 +42,18 @@ static bool check(net *n, const settings *s)
 static int run(const void *settings_, int count, char **operands)
 {
     const settings *s = settings_;
-    (void)count;
-    net *n = net_given(operands[0], s->input, s->batch, (uint64_t)s->seed);
+    net_options subject = s->subject;
+    if (net_operand(&command_gradcheck, &subject, count, operands)) return 2;
+    net *n = net_given(&subject, s->batch, (uint64_t)s->seed);
     if (n) check(n, s);
     net_free(n);
     return subcommand_end(&command_gradcheck);
 }
 
 static const option_row options[] = {
-    { "input", 'i', OPTION_TEXT, offsetof(settings, input), "CxHxW",
-      .help = "the shape of an image, where the network does not begin with it" },
+    NET_OPTIONS(settings, subject),
     { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "3", "images", 1, 1024 },
-    { "most", 'n', OPTION_INTEGER, offsetof(settings, most), "N", "200",
+    { "most", 0, OPTION_INTEGER, offsetof(settings, most), "N", "200",
       "elements of each tensor to check; 0: all", 0, 1e9 },
     { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy",
       "the loss that is derived" },
@@ -72,7 +72,6 @@ const subcommand command_gradcheck = {
     .examples = "  stride gradcheck 'conv 4 3x3, tanh, dense 3' --input 2x8x8\n"
                 "  stride gradcheck examples/networks/lenet5.net --most 50\n",
     .in_double = true,
-    .least = 1,
     .most = 1,
     .options = options,
     .size = sizeof(settings),

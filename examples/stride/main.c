@@ -1,14 +1,17 @@
 /* main.c: stride: finds the subcommand, and its twin in double where it takes one. */
+#define _DEFAULT_SOURCE /* the number of processors */
 #define _XOPEN_SOURCE 700
+#define _DARWIN_C_SOURCE
 #include "examples/stride/commands.h"
 
 #include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
+#include "examples/stride/text.h"
 #include "nn/stride.h"
 #include "tensor/error.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,9 +35,13 @@ const char *program_version(void)
     return STRIDE_VERSION;
 }
 
-void use_threads(long count)
+void use_threads(const subcommand *c, long count)
 {
-    if (count > 0) parallel_set_threads(count < INT_MAX ? (int)count : INT_MAX);
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (processors > 0 && count > processors)
+        fprintf(stderr, "%s: --threads %ld: this machine has %ld processor%s, more threads only wait\n",
+                subcommand_title(c), count, processors, processors > 1 ? "s" : "");
+    if (count > 0) parallel_set_threads((int)count);
 }
 
 /* ---- help -------------------------------------------------------------------------------------- */
@@ -49,9 +56,19 @@ static void print_usage(FILE *to)
     }
     fprintf(to, "\nstride SUBCOMMAND --help says more; stride help network describes networks as text.\n\n"
                 "examples:\n"
-                "  stride train --net examples/networks/lenet5.net --epochs 3\n"
+                "  stride train examples/networks/lenet5.net --epochs 3\n"
                 "  stride predict --index 7\n");
 }
+
+static const char in_brief[] =
+    "usage: stride SUBCOMMAND [options]\n\n"
+    "  stride train 'conv 8 3x3, relu, maxpool 2, dense 2' --data pictures/ --size 64x64\n"
+    "  stride eval pictures/test             how good the saved net is\n"
+    "  stride predict cat.jpg                what it makes of a picture\n"
+    "  stride predict new/ -o out.csv        of a folder, as a table\n"
+    "  stride summary model.safetensors      its layers and what they cost\n"
+    "  stride export model.onnx              for other programs\n\n"
+    "stride --help lists all subcommands, stride train --help the options of one.\n";
 
 const char network_help[] =
     "A network is a text: layers in their order, separated by commas or line ends. It is given as the name "
@@ -120,7 +137,7 @@ const subcommand command_help = {
     .details = "man: the manual page, for man -l.",
     .examples = "  stride help network\n"
                 "  stride help man | man -l -\n",
-    .words = "train|eval|predict|summary|export|bench-model|gradcheck|replay|network|man",
+    .words = "train|eval|predict|summary|export|bench-model|gradcheck|replay|report|network|man",
     .most = 1,
     .run = run_help,
 };
@@ -151,21 +168,32 @@ static bool is_double(void)
     return sizeof(real) == sizeof(double);
 }
 
+/* A file opened later must not become a standard stream: a closed one is taken, so that its use fails. */
+static void take_standard_streams(void)
+{
+    for (int descriptor = 0; descriptor < 3; descriptor++)
+        if (fcntl(descriptor, F_GETFD) < 0 &&
+            open("/dev/null", descriptor ? O_RDONLY : O_WRONLY) != descriptor)
+            _exit(1);
+}
+
 int main(int argc, char **argv)
 {
+    take_standard_streams();
     const char *name = argc > 1 ? argv[1] : "";
     if (argc < 2) {
-        print_usage(stderr);
+        fputs(in_brief, stderr);
         return 2;
     }
     if (strcmp(name, "--version") == 0) {
         printf("stride %s\n", program_version());
         return subcommand_end(&nothing);
     }
+    if (strcmp(name, "complete") == 0) return complete(argc - 2, argv + 2);
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
     else if (name[0] == '-') return subcommand_refuse(&nothing, "unknown option %s", name);
     const subcommand *c = subcommand_named(name);
     if (!c) return 2;
-    if (c->in_double && !is_double() && !subcommand_asks_help(argc - 2, argv + 2)) return run_twin(c, argv);
-    return subcommand_run(c, argc - 2, argv + 2);
+    if (c->in_double && !is_double() && !subcommand_asks_help(argc - 1, argv + 1)) return run_twin(c, argv);
+    return subcommand_run(c, argc - 1, argv + 1);
 }

@@ -1,7 +1,9 @@
 /* model.c: see model.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "examples/stride/model.h"
 
 #include "examples/stride/options.h"
+#include "examples/stride/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,9 +16,9 @@ bool model_named(const char *path)
     return length > more && strcmp(path + length - more, ending) == 0;
 }
 
-loss loss_chosen(int place, double label_smoothing)
+loss loss_chosen(int index, double label_smoothing)
 {
-    switch (place) {
+    switch (index) {
     case 1: return loss_mse();
     case 2: return loss_huber(0);
     case 3: return loss_bce_with_logits();
@@ -24,14 +26,38 @@ loss loss_chosen(int place, double label_smoothing)
     }
 }
 
+static char **make_names(const model *m, ptrdiff_t count, bool shown)
+{
+    char **names = calloc((size_t)count + 1, sizeof *names), number[32];
+    for (ptrdiff_t k = 0; k < count && names; k++) {
+        snprintf(number, sizeof number, "%td", k);
+        const char *name = m->classes ? m->classes->name[k] : number;
+        names[k] = shown ? text_clean(name) : strdup(name);
+        if (!names[k]) error_set("no memory for the names of %td classes", count);
+    }
+    if (!names) error_set("no memory for the names of %td classes", count);
+    return names;
+}
+
+static void free_names(char **names)
+{
+    for (char **name = names; name && *name; name++) free(*name);
+    free(names);
+}
+
 int model_open(model *m, const char *path, ptrdiff_t batch)
 {
     *m = (model){ .net = net_load(path, batch, (net_known){ 0 }) };
     if (!m->net) return -1;
     const char *trained_by = net_note_text(m->net, "loss");
-    m->loss = loss_chosen(trained_by ? choice_of(LOSSES, trained_by) : 0, 0);
+    int index = trained_by ? choice_of(LOSSES, trained_by) : 0;
+    if (index < 0) error_set("loss: expected one of %s, not \"%.80s\"", LOSSES, trained_by);
+    m->loss = loss_chosen(index, 0);
     m->scale = normalize_of(m->net);
     if (!error_text()) m->classes = classes_of(m->net);
+    ptrdiff_t count = m->net->output.rank == 1 ? m->net->output.n[0] : 0;
+    if (!error_text()) m->name = make_names(m, count, false);
+    if (!error_text()) m->shown = make_names(m, count, true);
     if (!error_text()) return 0;
     error_within("%.200s: ", path);
     model_close(m);
@@ -43,16 +69,9 @@ void model_close(model *m)
     net_free(m->net);
     normalize_free(m->scale);
     classes_free(m->classes);
+    free_names(m->name);
+    free_names(m->shown);
     *m = (model){ 0 };
-}
-
-class_text model_class(const model *m, ptrdiff_t k)
-{
-    class_text t;
-    if (m->classes && k >= 0 && k < m->classes->count)
-        snprintf(t.text, sizeof t.text, "%s", m->classes->name[k]);
-    else snprintf(t.text, sizeof t.text, "%td", k);
-    return t;
 }
 
 void model_softmax(tensor y, double *p)

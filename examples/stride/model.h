@@ -7,30 +7,26 @@
 #include "nn/data/normalize.h"
 #include "nn/files/save.h"
 
-#define MODEL_FILE "model.safetensors" /* where nobody says another */
+#define MODEL_FILE "model.safetensors" /* the default of --model and --save */
 
 typedef struct model {
     net *net;
     normalization *scale; /* NULL: none */
     class_names *classes; /* NULL: they have no names */
     loss loss;            /* what it was trained by */
+    char **name, **shown; /* of each output, or its number: in UTF-8; with control characters made visible */
 } model;
 
-/* Whether a path is that of a saved net, by its ending. */
+/* Whether a path ends like a saved net's. */
 bool model_named(const char *path);
 
+/* -1 with an error; also if a loss that is not known is in the file. */
 int model_open(model *m, const char *path, ptrdiff_t batch);
 void model_close(model *m);
 
-/* The name of class k, or its number. */
-typedef struct class_text {
-    char text[64];
-} class_text;
-class_text model_class(const model *m, ptrdiff_t k);
-
-/* "cross-entropy|mse|huber|bce", and the loss at a place of it. */
+/* "cross-entropy|mse|huber|bce", and the loss at an index of it. */
 #define LOSSES "cross-entropy|mse|huber|bce"
-loss loss_chosen(int place, double label_smoothing);
+loss loss_chosen(int index, double label_smoothing);
 
 /* Probabilities [K] of outputs y [K]: the softmax, in double. */
 void model_softmax(tensor y, double *p);

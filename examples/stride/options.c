@@ -1,16 +1,19 @@
-/* options.c: --name=VALUE, --name VALUE, -n VALUE and -nVALUE; "--" ends them, and "-" is an operand. */
+/* options.c: getopt_long over a table. */
+#define _GNU_SOURCE /* getopt_long */
 #include "examples/stride/options.h"
 
 #include "examples/stride/nearest.h"
+#include "examples/stride/text.h"
 #include "tensor/error.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 80, HELP_COLUMN = 26, LONGEST_TITLE = 64 };
+enum { WIDTH = 80, HELP_COLUMN = 26, LONGEST_TITLE = 64, MOST_OPTIONS = 64, FIRST_LONG = 256 };
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
@@ -30,7 +33,9 @@ int subcommand_refuse(const subcommand *c, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     bool asks = text[0] && text[strlen(text) - 1] == '?';
-    fprintf(stderr, "%s: %s%s: %s --help\n", title, text, asks ? " Try" : "; try", title);
+    fprintf(stderr, "%s: ", title);
+    text_put(stderr, text);
+    fprintf(stderr, "%s: %s --help\n", asks ? " Try" : "; try", title);
     return 2;
 }
 
@@ -38,8 +43,10 @@ int subcommand_end(const subcommand *c)
 {
     bool arrived = fflush(stdout) == 0 && !ferror(stdout);
     if (!error_text() && arrived) return 0;
-    if (error_text()) fprintf(stderr, "%s: %s\n", subcommand_title(c), error_text());
-    else fprintf(stderr, "%s: writing the output: %s\n", subcommand_title(c), strerror(errno));
+    fprintf(stderr, "%s: ", subcommand_title(c));
+    if (error_text()) text_put(stderr, error_text());
+    else fprintf(stderr, "writing the output: %s", strerror(errno));
+    fputc('\n', stderr);
     return 1;
 }
 
@@ -54,6 +61,14 @@ int choice_of(const char *choices, const char *word)
         if (choices) choices++;
     }
     return -1;
+}
+
+void put_choices(FILE *to, const char *choices, const char *prefix)
+{
+    for (size_t length; choices && *choices; choices += length + (choices[length] == '|')) {
+        length = strcspn(choices, "|");
+        if (strncmp(choices, prefix, strlen(prefix)) == 0) fprintf(to, "%.*s\n", (int)length, choices);
+    }
 }
 
 static nearest_string near_choice(const char *choices, const char *word)
@@ -95,16 +110,16 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
     case OPTION_FILE: *(const char **)at = text; return 0;
     case OPTION_INTEGER:
         if (read_integer(o, text, at)) return 0;
-        return subcommand_refuse(c, "%s: \"%s\" is not a whole number from %.15g to %.15g", name, text,
-                                 o->least, o->most);
+        return subcommand_refuse(c, "%s: expected a whole number from %.15g to %.15g, not \"%s\"", name,
+                                 o->least, o->most, text);
     case OPTION_NUMBER:
         if (read_number(o, text, at)) return 0;
-        return subcommand_refuse(c, "%s: \"%s\" is not a number from %.15g to %.15g", name, text, o->least,
-                                 o->most);
+        return subcommand_refuse(c, "%s: expected a number from %.15g to %.15g, not \"%s\"", name, o->least,
+                                 o->most, text);
     case OPTION_CHOICE:
         *(int *)at = choice_of(o->value, text);
         if (*(int *)at >= 0) return 0;
-        return subcommand_refuse(c, "%s: \"%s\" is none of %s%s", name, text, o->value,
+        return subcommand_refuse(c, "%s: expected one of %s, not \"%s\"%s", name, o->value, text,
                                  near_choice(o->value, text).text);
     }
     return 2;
@@ -112,93 +127,71 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
 
 /* ---- the command line -------------------------------------------------------------------------- */
 
-static const option_row *next_option(const subcommand *c, const option_row *o)
+static int count_options(const subcommand *c)
 {
-    o = o ? o + 1 : c->options;
-    return o && o->name ? o : NULL;
+    int count = 0;
+    while (c->options && c->options[count].name) count++;
+    return count;
 }
 
-static const option_row *option_named(const subcommand *c, const char *name, size_t length)
+const option_row *next_option(const subcommand *c, const option_row *o)
 {
-    const option_row *o = NULL;
-    while ((o = next_option(c, o)))
-        if (strlen(o->name) == length && memcmp(o->name, name, length) == 0) return o;
+    for (o = o ? o + 1 : c->options; o && o->name; o++)
+        if (o->help) return o;
     return NULL;
 }
 
-static const option_row *option_lettered(const subcommand *c, char letter)
+/* What getopt_long calls an option: a letter, or FIRST_LONG and its row. */
+static const option_row *row_of(const subcommand *c, int code)
 {
-    const option_row *o = NULL;
-    while ((o = next_option(c, o)))
-        if (o->letter == letter) return o;
+    if (code >= FIRST_LONG) return &c->options[code - FIRST_LONG];
+    for (int i = 0; i < count_options(c); i++)
+        if (code && c->options[i].letter == code) return &c->options[i];
     return NULL;
 }
 
-static int refuse_option(const subcommand *c, const char *given, size_t length)
+static int refuse_unknown(const subcommand *c, const char *given)
 {
-    nearest n = { given + 2, length };
+    nearest n = { given + 2, strcspn(given + 2, "=") };
     const option_row *o = NULL;
-    if (given[1] == '-')
-        while ((o = next_option(c, o))) nearest_try(&n, o->name);
-    int shown = given[1] == '-' ? (int)length + 2 : 2;
-    return subcommand_refuse(c, "unknown option %.*s%s%s%s", shown, given, n.name ? "; did you mean --" : "",
-                             n.name ? n.name : "", n.name ? "?" : "");
+    while ((o = next_option(c, o))) nearest_try(&n, o->name);
+    return subcommand_refuse(c, "unknown option %.*s%s%s%s", (int)n.length + 2, given,
+                             n.name ? "; did you mean --" : "", n.name ? n.name : "", n.name ? "?" : "");
 }
 
-/* One argument that begins with a dash, and perhaps the next, its value; how many were taken is added to *i. */
-static int read_option(const subcommand *c, int argc, char **argv, int *i, void *settings)
+/* What getopt_long makes of the options; operands are moved to the end of argv, from optind on. */
+static int parse(const subcommand *c, int argc, char **argv, void *settings)
 {
-    char *given = argv[(*i)++], name[40];
-    bool is_long = given[1] == '-';
-    size_t length = is_long ? strcspn(given + 2, "=") : 1;
-    const option_row *o = is_long ? option_named(c, given + 2, length) : option_lettered(c, given[1]);
-    if (!o) return refuse_option(c, given, length);
-    snprintf(name, sizeof name, is_long ? "--%s" : "-%.1s", is_long ? o->name : &o->letter);
-    const char *value = given + (is_long ? 2 : 1) + length;
-    bool attached = *value;
-    if (is_long && attached) value++; /* = */
-    if (o->kind == OPTION_FLAG)
-        return attached ? subcommand_refuse(c, "%s takes no value", name)
-                        : read_value(c, o, name, NULL, settings);
-    if (!attached && *i == argc) return subcommand_refuse(c, "%s needs a value, %s", name, o->value);
-    return read_value(c, o, name, attached ? value : argv[(*i)++], settings);
-}
-
-static int set_defaults(const subcommand *c, void *settings)
-{
-    const option_row *o = NULL;
-    while ((o = next_option(c, o)))
-        if (o->fallback && read_value(c, o, o->name, o->fallback, settings)) return 2;
-    return 0;
-}
-
-static bool is_help(const char *given)
-{
-    return strcmp(given, "--help") == 0 || strcmp(given, "-h") == 0;
-}
-
-/* Operands are moved to the front of argv. */
-static int parse(const subcommand *c, int argc, char **argv, void *settings, int *operands)
-{
-    bool options = true;
-    for (int i = 0; i < argc;) {
-        if (options && strcmp(argv[i], "--") == 0) options = false, i++;
-        else if (options && argv[i][0] == '-' && argv[i][1]) {
-            if (read_option(c, argc, argv, &i, settings)) return 2;
-        } else argv[(*operands)++] = argv[i++];
+    struct option longs[MOST_OPTIONS] = { { 0 } };
+    char letters[2 * MOST_OPTIONS + 2] = ":", name[40];
+    for (int i = 0, used = 1; i < count_options(c) && i < MOST_OPTIONS - 1; i++) {
+        const option_row *o = &c->options[i];
+        longs[i] = (struct option){ o->name, o->kind != OPTION_FLAG, NULL, FIRST_LONG + i };
+        if (o->letter) letters[used++] = o->letter;
+        if (o->letter && o->kind != OPTION_FLAG) letters[used++] = ':';
     }
-    if (*operands > c->most)
-        return subcommand_refuse(c, c->most ? "\"%s\" is one word too many" : "\"%s\" is no option",
-                                 argv[c->most]);
-    if (*operands < c->least)
+    opterr = 0;
+    for (int code; (code = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
+        const option_row *o = row_of(c, code == '?' || code == ':' ? optopt : code);
+        const char *given = argv[optind - 1];
+        if (!o && optopt) return subcommand_refuse(c, "unknown option -%c", optopt);
+        if (!o) return refuse_unknown(c, given);
+        bool is_long = (code == '?' || code == ':' ? optopt : code) >= FIRST_LONG;
+        snprintf(name, sizeof name, is_long ? "--%s" : "-%.1s", is_long ? o->name : &o->letter);
+        if (code == ':') return subcommand_refuse(c, "%s needs a value, %s", name, o->value);
+        if (code == '?') return subcommand_refuse(c, "%s takes no value", name);
+        if (read_value(c, o, name, optarg, settings)) return 2;
+    }
+    if (argc - optind > c->most) return subcommand_refuse(c, "unexpected \"%s\"", argv[optind + c->most]);
+    if (argc - optind < c->least)
         return subcommand_refuse(c, "something is missing: stride %s %s", c->name, c->usage);
     return 0;
 }
 
 bool subcommand_asks_help(int argc, char **argv)
 {
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (is_help(argv[i])) return true;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return true;
     return false;
 }
 
@@ -208,17 +201,40 @@ int subcommand_run(const subcommand *c, int argc, char **argv)
         subcommand_help(c, stdout);
         return subcommand_end(c);
     }
-    int operands = 0;
     void *settings = calloc(1, c->size + 1);
+    int status = 0;
     if (!settings) {
         error_set("no memory");
         return subcommand_end(c);
     }
-    int status = set_defaults(c, settings);
-    if (!status) status = parse(c, argc, argv, settings, &operands);
-    if (!status) status = c->run(settings, operands, argv);
+    for (int i = 0; i < count_options(c) && !status; i++)
+        if (c->options[i].fallback)
+            status = read_value(c, &c->options[i], c->options[i].name, c->options[i].fallback, settings);
+    if (!status) status = parse(c, argc, argv, settings);
+    if (!status) status = c->run(settings, argc - optind, argv + optind);
     free(settings);
     return status;
+}
+
+/* The word before the last one is an option that takes a value: its choices; else options, or words. */
+void subcommand_complete(const subcommand *c, int count, char **words, FILE *to)
+{
+    const char *last = count > 0 ? words[count - 1] : "", *before = count > 1 ? words[count - 2] : "";
+    const option_row *o = NULL;
+    while ((o = next_option(c, o))) {
+        bool named = (before[0] == '-' && before[1] == '-' && strcmp(before + 2, o->name) == 0) ||
+                     (o->letter && before[0] == '-' && before[1] == o->letter && !before[2]);
+        if (!named || o->kind == OPTION_FLAG) continue;
+        if (o->kind == OPTION_CHOICE) put_choices(to, o->value, last);
+        return;
+    }
+    if (last[0] != '-') {
+        if (c->words) put_choices(to, c->words, last);
+        return;
+    }
+    while ((o = next_option(c, o)))
+        if (strncmp(o->name, last + 2, last[1] ? strlen(last + 2) : 0) == 0) fprintf(to, "--%s\n", o->name);
+    if (strncmp("--help", last, strlen(last)) == 0) fputs("--help\n", to);
 }
 
 /* ---- help -------------------------------------------------------------------------------------- */
@@ -282,8 +298,7 @@ void subcommand_help(const subcommand *c, FILE *to)
     }
     fputc('\n', to);
     const option_row *o = NULL;
-    while ((o = next_option(c, o)))
-        if (o->help) put_option(o, to);
+    while ((o = next_option(c, o))) put_option(o, to);
     put_option(&help, to);
     if (c->examples) fprintf(to, "\nexamples:\n%s", c->examples);
 }

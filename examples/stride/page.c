@@ -1,9 +1,9 @@
 /* page.c: see page.h. */
 #include "examples/stride/page.h"
+#include "examples/stride/text.h"
 #include "tensor/error.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,18 +11,9 @@
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* Bytes of the character that begins here (RFC 3629); 0 where none does. */
 static int character(const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
-    if (s[0] < 0x80) return s[0] >= 0x20 ? s[0] != 0x7f : s[0] == '\n' || s[0] == '\t';
-    int length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
-    for (int i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-    bool surrogate = s[0] == 0xed && s[1] > 0x9f, beyond = s[0] == 0xf4 && s[1] > 0x8f;
-    return overlong || surrogate || beyond ? 0 : length;
+    return *text == '\n' || *text == '\t' ? 1 : text_character(text);
 }
 
 char *page_clean(const char *text)

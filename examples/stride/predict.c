@@ -1,40 +1,49 @@
-/* predict.c: stride predict: what a saved net makes of pictures, arrays, or samples of a data set. */
-#include "examples/stride/sketch.h"
+/* predict.c: stride predict: what a saved net makes of pictures, arrays, tables, or a sample of a data set. */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/stride/arguments.h"
 #include "examples/stride/commands.h"
+#include "examples/stride/dataset.h"
+#include "examples/stride/folder.h"
 #include "examples/stride/images.h"
 #include "examples/stride/model.h"
-#include "examples/stride/network.h"
-#include "examples/stride/dataset.h"
+#include "examples/stride/sketch.h"
+#include "examples/stride/text.h"
+#include "nn/data/csv.h"
 #include "nn/data/npy.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { BAR = 40, MOST_BARS = 64 };
+enum { BAR = 40, MOST_BARS = 64, LONGEST_PATH = 4096 };
 
 typedef struct settings {
     dataset_options source;
-    const char *model, *index;
+    const char *model, *index, *output;
     long top, threads;
     bool resize, invert, json;
 } settings;
 
+typedef struct session {
+    const settings *s;
+    model m;
+    json_t *list; /* of --json */
+    FILE *table;  /* --output */
+    bool lines;   /* which is JSON lines, not CSV */
+    int failed;   /* inputs */
+} session;
+
 /* ---- what a net says --------------------------------------------------------------------------- */
 
 typedef struct answer {
-    double *value;     /* probabilities, or what the net gives where it was not trained on classes */
-    ptrdiff_t *ranked; /* their places, the greatest first */
+    double *value;     /* probabilities, or outputs of a net that was not trained on classes */
+    ptrdiff_t *ranked; /* their indices, the greatest first */
     ptrdiff_t count;
 } answer;
-
-static void free_answer(answer *a)
-{
-    free(a->value);
-    free(a->ranked);
-    *a = (answer){ 0 };
-}
 
 static void rank(answer *a)
 {
@@ -43,6 +52,11 @@ static void rank(answer *a)
         for (; j > 0 && a->value[a->ranked[j - 1]] < a->value[i]; j--) a->ranked[j] = a->ranked[j - 1];
         a->ranked[j] = i;
     }
+}
+
+static bool is_classed(const model *m)
+{
+    return m->loss.classes && m->net->output.rank == 1;
 }
 
 static int ask(const model *m, const char *name, tensor image, answer *a)
@@ -57,109 +71,152 @@ static int ask(const model *m, const char *name, tensor image, answer *a)
         a->value = calloc((size_t)a->count, sizeof *a->value);
         a->ranked = calloc((size_t)a->count, sizeof *a->ranked);
         if (!a->value || !a->ranked) error_set("no memory for %td outputs", a->count);
-        else if (m->loss.classes && m->net->output.rank == 1) model_softmax(tensor_select(y, 0, 0), a->value);
+        else if (is_classed(m)) model_softmax(tensor_select(y, 0, 0), a->value);
         else
             for (ptrdiff_t i = 0; i < a->count; i++) a->value[i] = (double)tensor_data(y)[i];
         for (ptrdiff_t i = 0; i < a->count && !error_text(); i++)
             if (!isfinite(a->value[i]))
-                error_set("%s: output %td is %g", name, i, isnan(a->value[i]) ? (double)NAN : a->value[i]);
+                error_set("%.200s: output %td is %g", name, i,
+                          isnan(a->value[i]) ? (double)NAN : a->value[i]);
         if (!error_text()) rank(a);
     }
     tensor_free(x);
     return error_text() ? -1 : 0;
 }
 
-/* ---- showing it -------------------------------------------------------------------------------- */
-
-static const char *const as_many = "%s: %s %.4f";
+/* ---- on a terminal ----------------------------------------------------------------------------- */
 
 static void show_bars(const model *m, const answer *a, ptrdiff_t shown)
 {
-    class_text text[MOST_BARS];
     const char *label[MOST_BARS];
     double value[MOST_BARS];
     for (ptrdiff_t i = 0; i < shown; i++) {
-        text[i] = model_class(m, a->ranked[i]);
-        label[i] = text[i].text;
+        label[i] = m->shown[a->ranked[i]];
         value[i] = a->value[a->ranked[i]];
     }
-    sketch_bars(stdout, label, value, (int)shown, BAR, 0, sketch_wants_colour(stdout));
+    sketch_bars(stdout, label, value, (int)shown, BAR, 0, true);
 }
 
 static void sketch(tensor image)
 {
     if (image.shape.rank != 3 || image.shape.n[2] > 80) return;
     tensor grey = image_fit(image, image.shape.n[0] == 3 ? 1 : 0, 0, 0);
-    if (grey.shape.n[0] == 1) sketch_image(stdout, grey, sketch_wants_colour(stdout));
+    if (grey.shape.n[0] == 1) sketch_image(stdout, grey, true);
     tensor_free(grey);
 }
 
-static void show(const model *m, const settings *s, const char *name, tensor image, const answer *a)
+static void show(const session *t, const char *name, tensor image, const answer *a)
 {
-    bool classed = m->loss.classes, terminal = sketch_wants_colour(stdout);
-    ptrdiff_t shown = a->count < s->top ? a->count : s->top;
-    if (!classed) {
-        printf("%s:", name);
-        for (ptrdiff_t i = 0; i < a->count; i++) printf(" %.6g", a->value[i]);
-        putchar('\n');
-        return;
-    }
+    const model *m = &t->m;
+    bool classed = is_classed(m), terminal = classed && sketch_wants_colour(stdout);
+    ptrdiff_t shown = a->count < t->s->top ? a->count : t->s->top;
     if (terminal) sketch(image);
-    printf(as_many, name, model_class(m, a->ranked[0]).text, a->value[a->ranked[0]]);
-    if (terminal) {
-        putchar('\n');
-        show_bars(m, a, shown < MOST_BARS ? shown : MOST_BARS);
-        return;
-    }
-    for (ptrdiff_t i = 1; i < shown; i++)
-        printf(", %s %.4f", model_class(m, a->ranked[i]).text, a->value[a->ranked[i]]);
+    text_put(stdout, name);
+    for (ptrdiff_t i = 0; i < a->count && !classed; i++) printf("%s%.6g", i ? " " : ": ", a->value[i]);
+    for (ptrdiff_t i = 0; i < (terminal ? 1 : shown) && classed; i++)
+        printf("%s%s %.4f", i ? ", " : ": ", m->shown[a->ranked[i]], a->value[a->ranked[i]]);
     putchar('\n');
+    if (terminal) show_bars(m, a, shown < MOST_BARS ? shown : MOST_BARS);
 }
 
-static json_t *as_json(const model *m, const settings *s, const char *name, const answer *a)
+/* ---- as JSON, as a table ----------------------------------------------------------------------- */
+
+/* NULL with an error. */
+static json_t *as_json(const session *t, const char *name, const answer *a)
 {
-    json_t *one = json_pack("{s:s}", "input", name), *list = json_array();
-    for (ptrdiff_t i = 0; i < a->count && !m->loss.classes; i++)
-        json_array_append_new(list, json_real(a->value[i]));
-    for (ptrdiff_t i = 0; i < a->count && i < s->top && m->loss.classes; i++)
-        json_array_append_new(list, json_pack("{s:s, s:f}", "class", model_class(m, a->ranked[i]).text,
-                                              "probability", a->value[a->ranked[i]]));
-    if (m->loss.classes) {
-        json_object_set_new(one, "class", json_string(model_class(m, a->ranked[0]).text));
-        json_object_set_new(one, "probability", json_real(a->value[a->ranked[0]]));
-    }
-    json_object_set_new(one, m->loss.classes ? "classes" : "outputs", list);
+    const model *m = &t->m;
+    bool classed = is_classed(m);
+    json_t *input = json_string(name), *list = json_array();
+    for (ptrdiff_t i = 0; i < a->count && !classed; i++) json_array_append_new(list, json_real(a->value[i]));
+    for (ptrdiff_t i = 0; i < a->count && i < t->s->top && classed; i++)
+        json_array_append_new(list, json_pack("{s:s, s:f}", "class", m->name[a->ranked[i]], "probability",
+                                              a->value[a->ranked[i]]));
+    json_t *one = !input ? NULL
+                  : classed
+                      ? json_pack("{s:O, s:s, s:f, s:O}", "input", input, "class", m->name[a->ranked[0]],
+                                  "probability", a->value[a->ranked[0]], "classes", list)
+                      : json_pack("{s:O, s:O}", "input", input, "outputs", list);
+    if (!one) error_set("%.200s: cannot be JSON: its name is not UTF-8", name);
+    json_decref(input);
+    json_decref(list);
     return one;
 }
 
+/* A field of CSV, in quotes where it has to be (RFC 4180). */
+static void put_field(FILE *to, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        fputs(text, to);
+        return;
+    }
+    fputc('"', to);
+    for (; *text; text++) fprintf(to, *text == '"' ? "\"\"" : "%c", *text);
+    fputc('"', to);
+}
+
+static void put_heading(const session *t)
+{
+    fputs(is_classed(&t->m) ? "input,class,probability" : "input", t->table);
+    for (ptrdiff_t k = 0; k < shape_count(t->m.net->output, "predict"); k++) {
+        fputc(',', t->table);
+        if (is_classed(&t->m)) put_field(t->table, t->m.name[k]);
+        else fprintf(t->table, "output %td", k);
+    }
+    fputc('\n', t->table);
+}
+
+static void put_row(const session *t, const char *name, const answer *a)
+{
+    put_field(t->table, name);
+    if (is_classed(&t->m)) {
+        fputc(',', t->table);
+        put_field(t->table, t->m.name[a->ranked[0]]);
+        fprintf(t->table, ",%.6g", a->value[a->ranked[0]]);
+    }
+    for (ptrdiff_t k = 0; k < a->count; k++) fprintf(t->table, ",%.6g", a->value[k]);
+    fputc('\n', t->table);
+}
+
+static int put(session *t, const char *name, tensor image, const answer *a)
+{
+    json_t *one = t->s->json || t->lines ? as_json(t, name, a) : NULL;
+    if (error_text()) return -1;
+    if (t->lines &&
+        (json_dumpf(one, t->table, JSON_COMPACT | JSON_REAL_PRECISION(9)) || !fputc('\n', t->table)))
+        error_set("%.200s: cannot be written", t->s->output);
+    else if (t->table && !t->lines) put_row(t, name, a);
+    if (t->s->json) json_array_append(t->list, one);
+    else if (!t->table) show(t, name, image, a);
+    json_decref(one);
+    return error_text() ? -1 : 0;
+}
+
 /* The image is in the shape that the net takes. */
-static int answer_one(const model *m, const settings *s, const char *name, tensor image, json_t *list)
+static int answer_one(session *t, const char *name, tensor image)
 {
     answer a = { 0 };
-    if (!shape_equal(image.shape, m->net->input))
+    if (!shape_equal(image.shape, t->m.net->input))
         return error_set("%.200s is %s, the net takes %s", name, shape_text(image.shape).text,
-                         shape_text(m->net->input).text);
+                         shape_text(t->m.net->input).text);
     real *pixel = tensor_data(image); /* a new tensor, contiguous */
-    for (ptrdiff_t i = 0; s->invert && i < tensor_count(image); i++) pixel[i] = 1 - pixel[i];
-    if (!error_text() && ask(m, name, image, &a) == 0) {
-        if (s->json) json_array_append_new(list, as_json(m, s, name, &a));
-        else show(m, s, name, image, &a);
-    }
-    free_answer(&a);
+    for (ptrdiff_t i = 0; t->s->invert && i < tensor_count(image); i++) pixel[i] = 1 - pixel[i];
+    if (ask(&t->m, name, image, &a) == 0) put(t, name, image, &a);
+    free(a.value);
+    free(a.ranked);
     return error_text() ? -1 : 0;
 }
 
 /* ---- where images come from -------------------------------------------------------------------- */
 
-static int picture(const model *m, const settings *s, const char *path, json_t *list)
+static int picture(session *t, const char *path, const char *name)
 {
-    const shape *x = &m->net->input;
-    if (x->rank != 3) return error_set("the net takes %s, not pictures", shape_text(*x).text);
-    bool resize = s->resize || net_note_text(m->net, "size");
+    const shape *x = &t->m.net->input;
+    if (x->rank != 3) return error_set("%.200s: the net takes %s, not pictures", name, shape_text(*x).text);
+    bool resize = t->s->resize || net_note_text(t->m.net, "size");
     ptrdiff_t channels = x->n[0] == 1 || x->n[0] == 3 ? x->n[0] : 0;
     tensor raw = image_read(path),
            image = image_fit(raw, channels, resize ? x->n[1] : 0, resize ? x->n[2] : 0);
-    int status = tensor_is_null(image) ? -1 : answer_one(m, s, path, image, list);
+    int status = tensor_is_null(image) ? -1 : answer_one(t, name, image);
     if (status && !tensor_is_null(image) && !resize && !shape_equal(image.shape, *x))
         error_within("try --resize: ");
     tensor_free(raw);
@@ -167,63 +224,51 @@ static int picture(const model *m, const settings *s, const char *path, json_t *
     return status;
 }
 
-/* One sample of the net's shape, or several along a first axis; [H, W] is an image of one channel. */
-static int arrays(const model *m, const settings *s, const char *path, json_t *list)
+/* Every row of a tensor [N, ...], or all of it as one sample. */
+static int rows(session *t, tensor all, const char *name)
 {
-    const shape *x = &m->net->input;
-    tensor read = npy_read(path), all = tensor_is_null(read) ? read : tensor_clone(read), rows = all;
-    tensor_free(read);
-    if (tensor_is_null(all)) return -1;
-    const shape *r = &all.shape;
+    const shape *x = &t->m.net->input, *r = &all.shape;
     bool grey = x->rank == 3 && x->n[0] == 1 && !shape_equal(*r, *x);
-    if (grey && r->rank == 2) rows = tensor_reshape(all, SHAPE(1, r->n[0], r->n[1]));
-    if (grey && r->rank == 3) rows = tensor_reshape(all, SHAPE(r->n[0], 1, r->n[1], r->n[2]));
-    bool one = shape_equal(rows.shape, *x);
-    ptrdiff_t count = one ? 1 : rows.shape.n[0];
-    if (rows.shape.rank < x->rank || rows.shape.rank > x->rank + 1)
-        error_set("%.200s is %s, the net takes %s", path, shape_text(all.shape).text, shape_text(*x).text);
-    for (ptrdiff_t i = 0; i < count && !error_text(); i++) {
-        char name[300];
-        snprintf(name, sizeof name, one ? "%.250s" : "%.250s[%td]", path, i);
-        tensor image = tensor_clone(one ? rows : tensor_select(rows, 0, i));
-        if (!tensor_is_null(image)) answer_one(m, s, name, image, list);
+    tensor each = all;
+    if (grey && r->rank == 2) each = tensor_reshape(all, SHAPE(1, r->n[0], r->n[1]));
+    if (grey && r->rank == 3) each = tensor_reshape(all, SHAPE(r->n[0], 1, r->n[1], r->n[2]));
+    bool one = shape_equal(each.shape, *x);
+    if (each.shape.rank < x->rank || each.shape.rank > x->rank + 1)
+        return error_set("%.200s is %s, the net takes %s", name, shape_text(*r).text, shape_text(*x).text);
+    for (ptrdiff_t i = 0; i < (one ? 1 : each.shape.n[0]) && !error_text(); i++) {
+        char numbered[300];
+        snprintf(numbered, sizeof numbered, one ? "%.250s" : "%.250s[%td]", name, i);
+        tensor image = tensor_clone(one ? each : tensor_select(each, 0, i));
+        if (!tensor_is_null(image)) answer_one(t, numbered, image);
         tensor_free(image);
     }
-    tensor_free(all);
     return error_text() ? -1 : 0;
 }
 
-/* Without --data there is only MNIST to look for, which says nothing about a net that was trained on other data. */
-static int check_data(const model *m, const settings *s)
+static int array(session *t, const char *path, const char *name)
 {
-    static const char *const digits[] = { "MNIST", "drawn digits" };
-    const char *trained = net_note_text(m->net, "data");
-    bool alike = s->source.data || !trained;
-    for (int i = 0; i < 2 && !alike; i++) alike = strncmp(trained, digits[i], strlen(digits[i])) == 0;
-    return alike ? 0 : error_set("--index: the net was trained on %.250s: give --data", trained);
+    tensor read = npy_read(path), all = tensor_is_null(read) ? read : tensor_clone(read);
+    int status = tensor_is_null(all) ? -1 : rows(t, all, name);
+    tensor_free(read);
+    tensor_free(all);
+    return status;
 }
 
-static int sample(const model *m, const settings *s, json_t *list)
+/* The lines of a table, whose labels may be there or not. */
+static int table(session *t, const char *path, const char *name)
 {
     dataset from;
-    dataset_options options = s->source;
-    dataset_recall(&options, m->net);
-    char *end;
-    long i = s->index ? strtol(s->index, &end, 10) : 0;
-    if (s->index && (*end || end == s->index))
-        return error_set("--index: \"%.40s\" is not a whole number", s->index);
-    if (check_data(m, s) || dataset_open(&from, &options, stderr)) return -1;
-    const data *d = from.test ? from.test : from.train;
+    dataset_options o = t->s->source;
+    o.data = path;
+    dataset_recall(&o, t->m.net);
+    if (dataset_open_unlabelled(&from, &o, t->m.net)) return -1;
+    const data *d = from.train;
     tensor x = tensor_new(shape_with_batch(d->x, 1)), y = tensor_new(shape_with_batch(d->y, 1));
-    if (i < 0 || i >= d->count) error_set("--index: sample %ld of %td; the first is 0", i, d->count);
-    else if (data_batch(d, NULL, i, 1, x, y) == 0) {
-        char name[400];
-        int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
-        if (d->y.rank == 0 && m->loss.classes)
-            snprintf(name + used, sizeof name - (size_t)used, ", a %s",
-                     model_class(m, (ptrdiff_t)*tensor_data(y)).text);
-        tensor image = tensor_clone(tensor_select(x, 0, 0));
-        if (!tensor_is_null(image)) answer_one(m, s, name, image, list);
+    for (ptrdiff_t i = 0; i < d->count && !error_text(); i++) {
+        char numbered[300];
+        snprintf(numbered, sizeof numbered, "%.250s[%td]", name, i);
+        tensor image = data_batch(d, NULL, i, 1, x, y) ? (tensor){ 0 } : tensor_clone(tensor_select(x, 0, 0));
+        if (!tensor_is_null(image)) answer_one(t, numbered, image);
         tensor_free(image);
     }
     tensor_free(x);
@@ -232,41 +277,172 @@ static int sample(const model *m, const settings *s, json_t *list)
     return error_text() ? -1 : 0;
 }
 
+static bool ends(const char *path, const char *ending)
+{
+    size_t length = strlen(path), more = strlen(ending);
+    if (length > 3 && strcmp(path + length - 3, ".gz") == 0) length -= 3;
+    return length > more && strncmp(path + length - more, ending, more) == 0;
+}
+
+static int file(session *t, const char *path)
+{
+    if (ends(path, ".npy")) return array(t, path, path);
+    if (ends(path, ".csv") || ends(path, ".tsv")) return table(t, path, path);
+    return picture(t, path, path);
+}
+
+/* Standard input is kept in a file; its first bytes say what it is. */
+static int standard_input(session *t)
+{
+    char path[] = "/tmp/stride-XXXXXX", first[8] = "", bytes[1 << 14];
+    int descriptor = mkstemp(path);
+    FILE *copy = descriptor < 0 ? NULL : fdopen(descriptor, "w+b");
+    if (!copy) return error_set("%s: %s", path, strerror(errno));
+    for (size_t count; (count = fread(bytes, 1, sizeof bytes, stdin)) > 0;) fwrite(bytes, 1, count, copy);
+    bool failed = ferror(stdin) || fflush(copy) || ferror(copy);
+    rewind(copy);
+    size_t length = fread(first, 1, sizeof first, copy);
+    if (failed) error_set("standard input: %s", strerror(errno));
+    else if (length == 0) error_set("standard input is empty");
+    else if (memcmp(first, "\x93NUMPY", 6) == 0) array(t, path, "-");
+    else if (memcmp(first, "\x89PNG", 4) == 0 || memcmp(first, "\xff\xd8\xff", 3) == 0) picture(t, path, "-");
+    else table(t, path, "-");
+    fclose(copy);
+    unlink(path);
+    return error_text() ? -1 : 0;
+}
+
+/* An input that fails is reported, and the next one is tried. */
+static void tell(session *t, int status)
+{
+    if (status == 0 && !error_text()) return;
+    fflush(stdout);
+    fprintf(stderr, "%s: ", subcommand_title(&command_predict));
+    text_put(stderr, error_text() ? error_text() : "failed");
+    fputc('\n', stderr);
+    error_clear();
+    t->failed++;
+}
+
+static int predict_file(const char *path, void *context)
+{
+    tell(context, file(context, path));
+    return 0;
+}
+
+static void predict(session *t, const char *path)
+{
+    struct stat about;
+    if (strcmp(path, "-") == 0) tell(t, standard_input(t));
+    else if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) tell(t, folder_visit(path, predict_file, t));
+    else predict_file(path, t);
+}
+
+/* Without --data there is only MNIST to look for, which says nothing about a net that was trained on other data. */
+static int check_data(const session *t)
+{
+    static const char *const digits[] = { "MNIST", "drawn digits" };
+    const char *trained = net_note_text(t->m.net, "data");
+    bool alike = t->s->source.data || !trained;
+    for (int i = 0; i < 2 && !alike; i++) alike = strncmp(trained, digits[i], strlen(digits[i])) == 0;
+    return alike ? 0 : error_set("--index: the net was trained on %.250s: give --data", trained);
+}
+
+static int sample(session *t)
+{
+    dataset from;
+    dataset_options options = t->s->source;
+    dataset_recall(&options, t->m.net);
+    char *end;
+    long i = t->s->index ? strtol(t->s->index, &end, 10) : 0;
+    if (check_data(t) || dataset_open(&from, &options, stderr)) return -1;
+    ptrdiff_t names = t->m.classes ? t->m.classes->count : 0;
+    if (dataset_match(&from, t->m.net, names, (const char *const *)t->m.name) == 0) {
+        const data *d = from.test ? from.test : from.train;
+        tensor x = tensor_new(shape_with_batch(d->x, 1)), y = tensor_new(shape_with_batch(d->y, 1));
+        if (i < 0 || i >= d->count) error_set("--index: sample %ld of %td; the first is 0", i, d->count);
+        else if (data_batch(d, NULL, i, 1, x, y) == 0) {
+            char name[600];
+            int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
+            if (d->y.rank == 0 && is_classed(&t->m) && tensor_item(y) < t->m.net->output.n[0])
+                snprintf(name + used, sizeof name - (size_t)used, ", a %.200s",
+                         t->m.name[(ptrdiff_t)tensor_item(y)]);
+            tensor image = tensor_clone(tensor_select(x, 0, 0));
+            if (!tensor_is_null(image)) answer_one(t, name, image);
+            tensor_free(image);
+        }
+        tensor_free(x);
+        tensor_free(y);
+    }
+    dataset_close(&from);
+    return error_text() ? -1 : 0;
+}
+
 /* ---- the subcommand ---------------------------------------------------------------------------- */
 
-static bool is_array(const char *path)
+static int check(const settings *s, int count, char **operands)
 {
-    size_t length = strlen(path);
-    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
+    const subcommand *c = &command_predict;
+    char *end = NULL;
+    if (count > 0 && (s->source.data || s->index))
+        return subcommand_refuse(c, "files, or --data and --index, not both");
+    if (count == 0 && !s->source.data && !s->index)
+        return subcommand_refuse(c, "nothing to predict: give files, or --index N");
+    if (s->index && (strtol(s->index, &end, 10), *end || end == s->index))
+        return subcommand_refuse(c, "--index: expected a whole number, not \"%.40s\"", s->index);
+    if (!s->output) return 0;
+    if (!ends(s->output, ".csv") && !ends(s->output, ".jsonl"))
+        return subcommand_refuse(c, "--output: expected a name that ends in .csv or .jsonl, not %.200s",
+                                 s->output);
+    for (int i = 0; i < count; i++)
+        if (argument_same_file(s->output, operands[i]))
+            return subcommand_refuse(c, "--output and %s are one file", operands[i]);
+    if (argument_same_file(s->output, s->model) || dataset_names(s->source.data, s->output))
+        return subcommand_refuse(c, "--output %s is read, too", s->output);
+    return 0;
+}
+
+static void run_all(session *t, int count, char **operands)
+{
+    const settings *s = t->s;
+    if (s->output && !(t->table = fopen(s->output, "w"))) {
+        error_set("%.200s: %s", s->output, strerror(errno));
+        return;
+    }
+    t->lines = t->table && ends(s->output, ".jsonl");
+    if (t->table && !t->lines) put_heading(t);
+    for (int i = 0; i < count; i++) predict(t, operands[i]);
+    if (count == 0) sample(t);
+    if (s->json && !error_text()) {
+        if (json_dumpf(t->list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+            error_set("the result cannot be written as JSON");
+        putchar('\n');
+    }
+    if (t->table && (fflush(t->table) || ferror(t->table)))
+        error_set("%.200s: %s", s->output, strerror(errno));
 }
 
 static int run(const void *settings_, int count, char **operands)
 {
     const settings *s = settings_;
-    model m;
-    if (count > 0 && (s->source.data || s->index))
-        return subcommand_refuse(&command_predict, "files, or --data and --index, not both");
-    if (count == 0 && !s->source.data && !s->index)
-        return subcommand_refuse(&command_predict, "nothing to predict: give files, or --index N");
-    use_threads(s->threads);
-    if (model_open(&m, s->model, 1)) return subcommand_end(&command_predict);
-    json_t *list = json_array();
-    for (int i = 0; i < count && !error_text(); i++)
-        (is_array(operands[i]) ? arrays : picture)(&m, s, operands[i], list);
-    if (count == 0) sample(&m, s, list);
-    if (s->json && !error_text()) {
-        if (json_dumpf(list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
-            error_set("the result is not JSON");
-        putchar('\n');
-    }
-    json_decref(list);
-    model_close(&m);
-    return subcommand_end(&command_predict);
+    session t = { .s = s };
+    int wrong = check(s, count, operands);
+    if (wrong) return wrong;
+    use_threads(&command_predict, s->threads);
+    if (model_open(&t.m, s->model, 1)) return subcommand_end(&command_predict);
+    t.list = json_array();
+    run_all(&t, count, operands);
+    if (t.table) fclose(t.table);
+    json_decref(t.list);
+    model_close(&t.m);
+    int status = subcommand_end(&command_predict);
+    return status || t.failed ? 1 : 0;
 }
 
 static const option_row options[] = {
-    { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE,
-      "a net that stride train saved" },
+    { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE, "a saved net" },
+    { "output", 'o', OPTION_FILE, offsetof(settings, output), "FILE",
+      .help = "write a table instead: .csv, or .jsonl with an object a line" },
     { "index", 'i', OPTION_TEXT, offsetof(settings, index), "N",
       .help = "sample N of --data, counted from 0" },
     { "top", 'k', OPTION_INTEGER, offsetof(settings, top), "K", "10", "show the K most probable classes", 1,
@@ -276,18 +452,20 @@ static const option_row options[] = {
     { "invert", 'v', OPTION_FLAG, offsetof(settings, invert), .help = "exchange black and white first" },
     { "json", 'j', OPTION_FLAG, offsetof(settings, json), .help = "print JSON" },
     DATASET_OPTIONS(settings, source),
-    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,
-      "how many; without it as many as there are", 0, 1024 },
+    THREADS_OPTION(settings),
     { 0 },
 };
 
 const subcommand command_predict = {
     .name = "predict",
-    .what = "Says what a saved net makes of pictures (PNG, JPEG), of arrays (.npy), or of a sample of a data "
-            "set: the "
-            "class and the probabilities.",
-    .usage = "[--model FILE] FILE...|--index N [--data PATH] [options]",
+    .what =
+        "Prints what a saved net makes of pictures (PNG, JPEG), arrays (.npy) and tables (.csv), of all "
+        "pictures in a folder, of a file on standard input (-), or of a sample of a data set: the classes "
+        "and their probabilities.",
+    .usage = "[--model FILE] FILE|FOLDER|-...|--index N [--data PATH] [options]",
+    .details = "A file that cannot be read is reported, and the others go on; the exit status is then 1.",
     .examples = "  stride predict --model cats.safetensors whiskers.jpg\n"
+                "  stride predict --model cats.safetensors new_pictures --output predictions.csv\n"
                 "  stride predict --index 7 --data data/mnist --json\n",
     .most = ANY_NUMBER,
     .options = options,

@@ -14,7 +14,7 @@ static int run(const void *settings_, int count, char **operands)
     const settings *s = settings_;
     model m;
     (void)count;
-    use_threads(s->threads);
+    use_threads(&command_replay, s->threads);
     if (model_open(&m, operands[0], 1) == 0) {
         if (train_replay(operands[0], m.loss, (net_known){ 0 }) == 0)
             printf("%s: taken again, the step is finite\n", operands[0]);
@@ -24,8 +24,7 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,
-      "how many; without it as many as there are", 0, 1024 },
+    THREADS_OPTION(settings),
     { 0 },
 };
 

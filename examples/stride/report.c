@@ -2,10 +2,10 @@
  * nothing may be loaded or run. */
 #include "examples/stride/report.h"
 #include "examples/stride/chart.h"
-#include "examples/stride/findings.h"
 #include "examples/stride/log.h"
 #include "examples/stride/page.h"
 #include "examples/stride/picture.h"
+#include "examples/stride/scores.h"
 #include "nn/files/file.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static const unsigned char accent[3] = { 62, 124, 224 }, other[3] = { 222, 112, 
 typedef struct page {
     const report *r;
     FILE *to;
-    findings found;
+    scores found;
     int best;      /* of the epochs; -1: none */
     char name[32]; /* of a class that has none: the last one asked for */
 } page;
@@ -37,14 +37,14 @@ static const char *title_of(const report *r)
 }
 
 /* A class's name, until the next call. */
-static const char *class_name(page *p, int k)
+static const char *class_name(page *p, ptrdiff_t k)
 {
     if (p->r->classes) return p->r->classes[k];
-    snprintf(p->name, sizeof p->name, "%d", k);
+    snprintf(p->name, sizeof p->name, "%td", k);
     return p->name;
 }
 
-static void put_class(page *p, int k)
+static void put_class(page *p, ptrdiff_t k)
 {
     page_text(p->to, class_name(p, k));
 }
@@ -190,9 +190,9 @@ static void put_epochs(page *p)
 
 /* ---- which class is taken for which -------------------------------------------------------------- */
 
-static void put_cell(page *p, int truth, int predicted)
+static void put_cell(page *p, ptrdiff_t truth, ptrdiff_t predicted)
 {
-    ptrdiff_t count = findings_at(&p->found, truth, predicted), all = findings_of_class(&p->found, truth);
+    ptrdiff_t count = scores_at(&p->found, truth, predicted), all = scores_of(&p->found, truth).samples;
     if (count == 0) fputs("<td></td>", p->to);
     else
         fprintf(p->to, "<td class=\"%s\" style=\"--s:%.3f\">%td</td>", truth == predicted ? "right" : "wrong",
@@ -201,28 +201,28 @@ static void put_cell(page *p, int truth, int predicted)
 
 static void put_matrix(page *p)
 {
-    const findings *f = &p->found;
+    const scores *f = &p->found;
     fprintf(p->to, "<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix%s\">\n",
             f->classes > FEW_IN_TABLE ? " many" : "");
     fputs("<caption>rows: what it is; columns: what it was taken for</caption>\n"
           "<thead><tr><td class=\"sum\"></td>",
           p->to);
-    for (int k = 0; k < f->classes; k++) {
+    for (ptrdiff_t k = 0; k < f->classes; k++) {
         fputs("<th scope=\"col\">", p->to);
         put_class(p, k);
         fputs("</th>", p->to);
     }
     fputs("<th scope=\"col\">recall, %</th></tr></thead><tbody>\n", p->to);
-    for (int truth = 0; truth < f->classes; truth++) {
+    for (ptrdiff_t truth = 0; truth < f->classes; truth++) {
         fputs("<tr><th scope=\"row\">", p->to);
         put_class(p, truth);
         fputs("</th>", p->to);
-        for (int k = 0; k < f->classes; k++) put_cell(p, truth, k);
-        fprintf(p->to, "<td class=\"sum\">%s</td></tr>\n", page_share(findings_recall(f, truth)).text);
+        for (ptrdiff_t k = 0; k < f->classes; k++) put_cell(p, truth, k);
+        fprintf(p->to, "<td class=\"sum\">%s</td></tr>\n", page_share(scores_of(f, truth).recall).text);
     }
     fputs("</tbody><tfoot><tr><th scope=\"row\">precision, %</th>", p->to);
-    for (int k = 0; k < f->classes; k++)
-        fprintf(p->to, "<td class=\"sum\">%s</td>", page_share(findings_precision(f, k)).text);
+    for (ptrdiff_t k = 0; k < f->classes; k++)
+        fprintf(p->to, "<td class=\"sum\">%s</td>", page_share(scores_of(f, k).precision).text);
     fprintf(p->to, "<td class=\"sum\"><b>%s</b></td></tr></tfoot></table></div>\n",
             page_share(f->accuracy).text);
 }
@@ -230,19 +230,19 @@ static void put_matrix(page *p)
 /* A pixel a cell: as opaque as the share of the row, whose square root lets rare ones be seen. */
 static void put_map(page *p)
 {
-    const findings *f = &p->found;
+    const scores *f = &p->found;
     const size_t cells = (size_t)f->classes * (size_t)f->classes;
-    picture map = { f->classes, f->classes, 4, calloc(cells, 4) };
+    picture map = { (int)f->classes, (int)f->classes, 4, calloc(cells, 4) };
     if (!map.pixels) {
-        error_set("report: no memory for the map of %d classes", f->classes);
+        error_set("report: no memory for the map of %td classes", f->classes);
         return;
     }
     unsigned char *at = map.pixels;
-    for (int truth = 0; truth < f->classes; truth++) {
-        double all = (double)findings_of_class(f, truth);
-        for (int k = 0; k < f->classes; k++, at += 4) {
+    for (ptrdiff_t truth = 0; truth < f->classes; truth++) {
+        double all = (double)scores_of(f, truth).samples;
+        for (ptrdiff_t k = 0; k < f->classes; k++, at += 4) {
             memcpy(at, truth == k ? accent : other, 3);
-            double share = all > 0 ? (double)findings_at(f, truth, k) / all : 0;
+            double share = all > 0 ? (double)scores_at(f, truth, k) / all : 0;
             at[3] = (unsigned char)lround(255 * sqrt(share));
         }
     }
@@ -254,32 +254,10 @@ static void put_map(page *p)
     picture_free(&map);
 }
 
-typedef struct pair {
-    int truth, predicted;
-    ptrdiff_t count;
-} pair;
-
-/* The most frequent mistakes, most frequent first. */
-static int most_confused(const findings *f, pair found[MOST_CONFUSED])
-{
-    int count = 0;
-    for (int truth = 0; truth < f->classes; truth++)
-        for (int k = 0; k < f->classes; k++) {
-            pair new = { truth, k, findings_at(f, truth, k) };
-            int at = count;
-            while (at > 0 && found[at - 1].count < new.count) at--;
-            if (truth == k || new.count == 0 || at == MOST_CONFUSED) continue;
-            if (count < MOST_CONFUSED) count++;
-            memmove(&found[at + 1], &found[at], (size_t)(count - 1 - at) * sizeof *found);
-            found[at] = new;
-        }
-    return count;
-}
-
 static void put_confused(page *p)
 {
-    pair found[MOST_CONFUSED];
-    int count = most_confused(&p->found, found);
+    confused found[MOST_CONFUSED];
+    int count = scores_confused(&p->found, found, MOST_CONFUSED);
     if (count == 0) return;
     fputs("<div class=\"scroll\"><table class=\"rows\"><thead><tr><th scope=\"col\" class=\"text\">most "
           "often, this</th>"
@@ -292,33 +270,33 @@ static void put_confused(page *p)
         fputs("</th><td class=\"text\">", p->to);
         put_class(p, found[i].predicted);
         fprintf(p->to, "</td><td>%td</td><td>%td</td></tr>\n", found[i].count,
-                findings_of_class(&p->found, found[i].truth));
+                scores_of(&p->found, found[i].truth).samples);
     }
     fputs("</tbody></table></div>\n", p->to);
 }
 
 static void put_classes(page *p)
 {
-    const findings *f = &p->found;
+    const scores *f = &p->found;
     fputs("<details><summary>All classes as a table</summary><div class=\"scroll tall\" "
           "tabindex=\"0\"><table class=\"rows\"><thead><tr>"
           "<th scope=\"col\" class=\"text\">class</th><th scope=\"col\">samples</th><th "
           "scope=\"col\">precision, %</th>"
           "<th scope=\"col\">recall, %</th></tr></thead><tbody>\n",
           p->to);
-    for (int k = 0; k < f->classes; k++) {
+    for (ptrdiff_t k = 0; k < f->classes; k++) {
         fputs("<tr><th scope=\"row\">", p->to);
         put_class(p, k);
-        fprintf(p->to, "</th><td>%s</td>", page_count((double)findings_of_class(f, k)).text);
-        fprintf(p->to, "<td>%s</td>", page_share(findings_precision(f, k)).text);
-        fprintf(p->to, "<td>%s</td></tr>\n", page_share(findings_recall(f, k)).text);
+        fprintf(p->to, "</th><td>%s</td>", page_count((double)scores_of(f, k).samples).text);
+        fprintf(p->to, "<td>%s</td>", page_share(scores_of(f, k).precision).text);
+        fprintf(p->to, "<td>%s</td></tr>\n", page_share(scores_of(f, k).recall).text);
     }
     fputs("</tbody></table></div></details>\n", p->to);
 }
 
 static void put_confusion(page *p)
 {
-    const findings *f = &p->found;
+    const scores *f = &p->found;
     if (f->classes == 0) return;
     fputs("<section><h2>Confusion</h2>\n", p->to);
     fprintf(p->to, "<p>Of %s validation samples %s are classified right: accuracy %s, loss %s.</p>\n",
@@ -338,7 +316,7 @@ static void put_confusion(page *p)
 /* ---- images ------------------------------------------------------------------------------------ */
 
 /* What all images are drawn by: 0 to 1, or else from the least to the greatest pixel of any. */
-static void find_range(const findings *f, double *low, double *high)
+static void find_range(const scores *f, double *low, double *high)
 {
     *low = 0, *high = 1;
     for (int i = 0; i < f->mistakes; i++) {
@@ -370,7 +348,7 @@ static void put_mistake(page *p, const mistake *m, double low, double high)
 
 static void put_mistakes(page *p)
 {
-    const findings *f = &p->found;
+    const scores *f = &p->found;
     if (f->classes == 0 || f->mistakes == 0) return;
     double low, high;
     find_range(f, &low, &high);
@@ -541,36 +519,36 @@ static json_t *epochs_json(const report *r)
     return all;
 }
 
-static json_t *confusion_json(const findings *f)
+static json_t *confusion_json(const scores *f)
 {
     json_t *all = json_array();
-    for (int truth = 0; truth < f->classes; truth++) {
+    for (ptrdiff_t truth = 0; truth < f->classes; truth++) {
         json_t *row = json_array();
-        for (int k = 0; k < f->classes; k++)
-            json_array_append_new(row, json_integer(findings_at(f, truth, k)));
+        for (ptrdiff_t k = 0; k < f->classes; k++)
+            json_array_append_new(row, json_integer(scores_at(f, truth, k)));
         json_array_append_new(all, row);
     }
     return all;
 }
 
-static json_t *mistakes_json(const findings *f)
+static json_t *mistakes_json(const scores *f)
 {
     json_t *all = json_array();
     for (int i = 0; i < f->mistakes; i++) {
         const mistake *m = &f->mistake[i];
-        json_array_append_new(all, json_pack("{s:I, s:i, s:i, s:o}", "sample", (json_int_t)m->sample, "true",
-                                             m->truth, "predicted", m->predicted, "confidence",
-                                             number(m->confidence)));
+        json_array_append_new(all, json_pack("{s:I, s:I, s:I, s:o}", "sample", (json_int_t)m->sample, "true",
+                                             (json_int_t)m->truth, "predicted", (json_int_t)m->predicted,
+                                             "confidence", number(m->confidence)));
     }
     return all;
 }
 
 static json_t *validation_json(page *p)
 {
-    const findings *f = &p->found;
+    const scores *f = &p->found;
     if (f->classes == 0) return json_null();
     json_t *names = json_array();
-    for (int k = 0; k < f->classes; k++) json_array_append_new(names, string(class_name(p, k)));
+    for (ptrdiff_t k = 0; k < f->classes; k++) json_array_append_new(names, string(class_name(p, k)));
     json_t *confusion = f->classes <= MOST_LISTED ? confusion_json(f) : json_null();
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "samples", (json_int_t)f->count, "loss",
                      number(f->loss), "accuracy", number(f->accuracy), "classes", names, "confusion",
@@ -654,9 +632,9 @@ int report_write(const char *path, const report *r)
     if (error_text()) return -1;
     if (!path) return error_set("report: the path is NULL");
     page p = { .r = r, .best = best_of(r) };
-    if (r->net && r->validation && findings_make(&p.found, r->net, r->loss, r->validation)) return -1;
+    if (r->net && r->validation && scores_measure(&p.found, r->net, r->validation, r->loss)) return -1;
     page *context = &p;
     int status = file_replace(path, put_page, &context);
-    findings_free(&p.found);
+    scores_free(&p.found);
     return status;
 }

@@ -1,4 +1,4 @@
-/* scores.c: one pass over a set; tables of what came of it. */
+/* scores.c: one pass over a set; tables of what it found. */
 #include "examples/stride/scores.h"
 
 #include <math.h>
@@ -7,90 +7,123 @@
 
 enum { MOST_COLUMNS = 20, MOST_CONFUSED = 10 };
 
+ptrdiff_t scores_at(const scores *s, ptrdiff_t truth, ptrdiff_t predicted)
+{
+    return s->confusion[truth * s->classes + predicted];
+}
+
 /* ---- measuring --------------------------------------------------------------------------------- */
 
-typedef struct batch {
-    tensor x, target;
-    ptrdiff_t *picked;
-} batch;
+/* exp(y[k]) / sum of exp(y[j]) for the greatest output k: no exponential overflows. */
+static double confidence(tensor y, ptrdiff_t greatest)
+{
+    double top = (double)*tensor_at(y, INDEX(greatest)), sum = 0;
+    for (ptrdiff_t k = 0; k < y.shape.n[0]; k++) sum += exp((double)*tensor_at(y, INDEX(k)) - top);
+    return 1 / sum;
+}
 
-static int measure_batch(scores *s, net *n, const data *d, loss l, ptrdiff_t first, const batch *b)
+/* Keeps the most confident ones, in order. */
+static void remember(scores *s, mistake m, tensor x)
+{
+    int at = s->mistakes;
+    while (at > 0 && s->mistake[at - 1].confidence < m.confidence) at--;
+    if (at == MOST_MISTAKES) return;
+    m.x = tensor_clone(x);
+    if (s->mistakes == MOST_MISTAKES) tensor_free(s->mistake[--s->mistakes].x);
+    memmove(&s->mistake[at + 1], &s->mistake[at], (size_t)(s->mistakes - at) * sizeof m);
+    s->mistake[at] = m;
+    s->mistakes++;
+}
+
+static void look(scores *s, ptrdiff_t sample, tensor x, tensor y, ptrdiff_t truth)
+{
+    ptrdiff_t predicted;
+    tensor_argmax(&predicted, y, AXES(0));
+    s->confusion[truth * s->classes + predicted]++;
+    if (predicted != truth)
+        remember(s, (mistake){ sample, truth, predicted, confidence(y, predicted), { 0 } }, x);
+}
+
+static int measure_batch(scores *s, net *n, const data *d, loss l, ptrdiff_t first, tensor all_x,
+                         tensor all_t)
 {
     ptrdiff_t left = d->count - first, count = left < n->batch ? left : n->batch;
-    tensor x = tensor_narrow(b->x, 0, 0, count), target = tensor_narrow(b->target, 0, 0, count);
+    tensor x = tensor_narrow(all_x, 0, 0, count), target = tensor_narrow(all_t, 0, 0, count);
     if (data_batch(d, NULL, first, count, x, target)) return -1;
     tensor y = net_forward(n, x, NET_PREDICT);
     double mean = loss_value(l, y, target, (tensor){ 0 });
     if (!error_text() && !isfinite(mean)) error_set("the loss is %g", isnan(mean) ? (double)NAN : mean);
     if (error_text()) return error_within("samples %td to %td: ", first, first + count - 1);
     s->loss += mean * (double)count / (double)d->count;
-    if (s->classes > 0) tensor_argmax(b->picked, y, AXES(1));
     for (ptrdiff_t i = 0; i < count && s->classes > 0 && !error_text(); i++)
-        s->confusion[(ptrdiff_t)*tensor_at(target, INDEX(i)) * s->classes + b->picked[i]]++;
+        look(s, first + i, tensor_select(x, 0, i), tensor_select(y, 0, i),
+             (ptrdiff_t)*tensor_at(target, INDEX(i)));
     return error_text() ? -1 : 0;
 }
 
 int scores_measure(scores *s, net *n, const data *d, loss l)
 {
-    *s = (scores){ .count = d->count, .classes = l.classes && d->y.rank == 0 ? n->output.n[0] : 0 };
+    *s = (scores){ .accuracy = NAN };
+    if (error_text()) return -1;
+    if (!n || n->batch < 1) return error_set("scores before net_build");
+    if (!d || d->count < 1) return error_set("scores: the set is %s", d ? "empty" : "NULL");
     if (!shape_equal(d->x, n->input))
         return error_set("the samples are %s, the net takes %s", shape_text(d->x).text,
                          shape_text(n->input).text);
-    batch b = { tensor_new(shape_with_batch(d->x, n->batch)), tensor_new(shape_with_batch(d->y, n->batch)),
-                malloc((size_t)n->batch * sizeof *b.picked) };
+    s->count = d->count;
+    if (l.classes && d->y.rank == 0 && n->output.rank == 1) s->classes = n->output.n[0];
     s->confusion = calloc((size_t)(s->classes * s->classes) + 1, sizeof *s->confusion);
-    if (!b.picked || !s->confusion) error_set("no memory for %td classes", s->classes);
+    tensor x = tensor_new(shape_with_batch(d->x, n->batch)), t = tensor_new(shape_with_batch(d->y, n->batch));
+    if (!s->confusion) error_set("no memory for %td classes", s->classes);
     for (ptrdiff_t first = 0; first < d->count && !error_text(); first += n->batch)
-        measure_batch(s, n, d, l, first, &b);
-    tensor_free(b.x);
-    tensor_free(b.target);
-    free(b.picked);
-    if (!error_text()) return 0;
-    scores_free(s);
-    return -1;
+        measure_batch(s, n, d, l, first, x, t);
+    tensor_free(x);
+    tensor_free(t);
+    ptrdiff_t hits = 0;
+    for (ptrdiff_t k = 0; k < s->classes && !error_text(); k++) hits += scores_at(s, k, k);
+    if (s->classes > 0) s->accuracy = (double)hits / (double)s->count;
+    if (error_text()) scores_free(s);
+    return error_text() ? -1 : 0;
 }
 
 void scores_free(scores *s)
 {
+    for (int i = 0; i < s->mistakes; i++) tensor_free(s->mistake[i].x);
     free(s->confusion);
     *s = (scores){ 0 };
 }
 
-/* ---- what it says ------------------------------------------------------------------------------ */
+/* ---- asking ------------------------------------------------------------------------------------ */
 
-static ptrdiff_t at(const scores *s, ptrdiff_t truth, ptrdiff_t answer)
+static double fraction(ptrdiff_t part, ptrdiff_t whole)
 {
-    return s->confusion[truth * s->classes + answer];
-}
-
-double scores_accuracy(const scores *s)
-{
-    ptrdiff_t hits = 0;
-    for (ptrdiff_t k = 0; k < s->classes; k++) hits += at(s, k, k);
-    return s->classes > 0 ? (double)hits / (double)s->count : NAN;
+    return whole > 0 ? (double)part / (double)whole : NAN;
 }
 
 class_scores scores_of(const scores *s, ptrdiff_t k)
 {
-    ptrdiff_t are = 0, answered = 0, hits = at(s, k, k);
-    for (ptrdiff_t j = 0; j < s->classes; j++) are += at(s, k, j), answered += at(s, j, k);
-    return (class_scores){ .samples = are,
-                           .precision = answered ? (double)hits / (double)answered : NAN,
-                           .recall = are ? (double)hits / (double)are : NAN,
-                           .f1 = are + answered ? 2 * (double)hits / (double)(are + answered) : NAN };
+    ptrdiff_t are = 0, answered = 0, hits = scores_at(s, k, k);
+    for (ptrdiff_t j = 0; j < s->classes; j++) are += scores_at(s, k, j), answered += scores_at(s, j, k);
+    return (class_scores){ are, fraction(hits, answered), fraction(hits, are),
+                           fraction(2 * hits, are + answered) };
+}
+
+int scores_confused(const scores *s, confused *found, int most)
+{
+    int count = 0;
+    for (ptrdiff_t i = 0; i < s->classes * s->classes; i++) {
+        confused new = { i / s->classes, i % s->classes, s->confusion[i] };
+        int at = count;
+        while (at > 0 && found[at - 1].count < new.count) at--;
+        if (new.truth == new.predicted || new.count == 0 || at == most) continue;
+        if (count < most) count++;
+        memmove(&found[at + 1], &found[at], (size_t)(count - 1 - at) * sizeof *found);
+        found[at] = new;
+    }
+    return count;
 }
 
 /* ---- tables ------------------------------------------------------------------------------------ */
-
-static int widest_name(const scores *s, const model *m)
-{
-    size_t widest = 5;
-    for (ptrdiff_t k = 0; k < s->classes; k++) {
-        size_t length = strlen(model_class(m, k).text);
-        if (length > widest) widest = length;
-    }
-    return (int)widest;
-}
 
 static void print_fraction(FILE *to, double value)
 {
@@ -98,12 +131,33 @@ static void print_fraction(FILE *to, double value)
     else fprintf(to, " %9.4f", value);
 }
 
-static void print_classes(const scores *s, const model *m, int width, FILE *to)
+/* At most so many characters of UTF-8; as wide as that, on the right. */
+static void print_name(FILE *to, const char *name, int width)
+{
+    int count = 0, bytes = 0;
+    for (; name[bytes] && (count < width || (name[bytes] & 0xc0) == 0x80); bytes++)
+        count += (name[bytes] & 0xc0) != 0x80;
+    fprintf(to, "%*s%.*s", width - count, "", bytes, name);
+}
+
+static int widest(const scores *s, const char *const *name)
+{
+    int most = 5;
+    for (ptrdiff_t k = 0; k < s->classes; k++) {
+        int count = 0;
+        for (const char *c = name[k]; *c; c++) count += (*c & 0xc0) != 0x80;
+        if (count > most) most = count;
+    }
+    return most < 40 ? most : 40;
+}
+
+static void print_classes(const scores *s, const char *const *name, int width, FILE *to)
 {
     fprintf(to, "%*s %9s %9s %9s %9s\n", width, "class", "samples", "precision", "recall", "F1");
     for (ptrdiff_t k = 0; k < s->classes; k++) {
         class_scores c = scores_of(s, k);
-        fprintf(to, "%*s %9td", width, model_class(m, k).text, c.samples);
+        print_name(to, name[k], width);
+        fprintf(to, " %9td", c.samples);
         print_fraction(to, c.precision);
         print_fraction(to, c.recall);
         print_fraction(to, c.f1);
@@ -111,53 +165,45 @@ static void print_classes(const scores *s, const model *m, int width, FILE *to)
     }
 }
 
-static void print_confusion(const scores *s, const model *m, int width, FILE *to)
+static void print_confusion(const scores *s, const char *const *name, int width, FILE *to)
 {
-    ptrdiff_t most = 0;
+    ptrdiff_t most = 9999;
     for (ptrdiff_t i = 0; i < s->classes * s->classes; i++)
         if (s->confusion[i] > most) most = s->confusion[i];
-    int column = snprintf(NULL, 0, "%td", most) + 1;
-    if (column < 5) column = 5;
-    fprintf(to, "\n%*s  answered\n%*s ", width, "is", width, "");
-    for (ptrdiff_t k = 0; k < s->classes; k++) fprintf(to, "%*.4s", column, model_class(m, k).text);
-    fputc('\n', to);
+    int column = snprintf(NULL, 0, " %td", most);
+    fprintf(to, "\n%*s  predicted\n%*s ", width, "true", width, "");
     for (ptrdiff_t k = 0; k < s->classes; k++) {
-        fprintf(to, "%*s ", width, model_class(m, k).text);
-        for (ptrdiff_t j = 0; j < s->classes; j++)
-            if (at(s, k, j)) fprintf(to, "%*td", column, at(s, k, j));
-            else fprintf(to, "%*s", column, ".");
+        fprintf(to, "%*s", column - 4, "");
+        print_name(to, name[k], 4);
+    }
+    for (ptrdiff_t k = 0; k < s->classes; k++) {
         fputc('\n', to);
+        print_name(to, name[k], width);
+        fputc(' ', to);
+        for (ptrdiff_t j = 0; j < s->classes; j++)
+            if (scores_at(s, k, j)) fprintf(to, "%*td", column, scores_at(s, k, j));
+            else fprintf(to, "%*s", column, ".");
     }
+    fputc('\n', to);
 }
 
-/* Where a matrix would be too wide: what is confused most. */
-static void print_most_confused(const scores *s, const model *m, int width, FILE *to)
+static void print_confused(const scores *s, const char *const *name, int width, FILE *to)
 {
-    fprintf(to, "\n%*s  answered\n", width, "is");
-    ptrdiff_t below = PTRDIFF_MAX, cells = s->classes * s->classes;
-    for (int shown = 0; shown < MOST_CONFUSED;) {
-        ptrdiff_t next = 0;
-        for (ptrdiff_t i = 0; i < cells; i++)
-            if (i / s->classes != i % s->classes && s->confusion[i] < below && s->confusion[i] > next)
-                next = s->confusion[i];
-        if (next == 0) break;
-        for (ptrdiff_t i = 0; i < cells && shown < MOST_CONFUSED; i++)
-            if (i / s->classes != i % s->classes && s->confusion[i] == next) {
-                fprintf(to, "%*s  %s: %td\n", width, model_class(m, i / s->classes).text,
-                        model_class(m, i % s->classes).text, next);
-                shown++;
-            }
-        below = next;
+    confused found[MOST_CONFUSED];
+    int count = scores_confused(s, found, MOST_CONFUSED);
+    fprintf(to, "\n%*s  predicted\n", width, "true");
+    for (int i = 0; i < count; i++) {
+        print_name(to, name[found[i].truth], width);
+        fprintf(to, "  %s: %td\n", name[found[i].predicted], found[i].count);
     }
 }
 
-void scores_print(const scores *s, const model *m, FILE *to)
+void scores_print(const scores *s, const char *const *name, FILE *to)
 {
     if (s->classes == 0) return;
-    int width = widest_name(s, m);
-    print_classes(s, m, width, to);
-    if (s->classes <= MOST_COLUMNS) print_confusion(s, m, width, to);
-    else print_most_confused(s, m, width, to);
+    int width = widest(s, name);
+    print_classes(s, name, width, to);
+    (s->classes <= MOST_COLUMNS ? print_confusion : print_confused)(s, name, width, to);
     fputc('\n', to);
 }
 
@@ -168,24 +214,25 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-json_t *scores_json(const scores *s, const model *m)
+json_t *scores_json(const scores *s, const char *const *name)
 {
     json_t *all = json_pack("{s:I, s:o}", "samples", (json_int_t)s->count, "loss", number(s->loss));
-    if (s->classes == 0) return all;
-    json_t *names = json_array(), *matrix = json_array();
+    json_t *classes = json_array(), *matrix = json_array();
     for (ptrdiff_t k = 0; k < s->classes; k++) {
         class_scores c = scores_of(s, k);
-        json_array_append_new(names,
-                              json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", model_class(m, k).text,
-                                        "samples", (json_int_t)c.samples, "precision", number(c.precision),
-                                        "recall", number(c.recall), "f1", number(c.f1)));
         json_t *row = json_array();
         for (ptrdiff_t j = 0; j < s->classes; j++)
-            json_array_append_new(row, json_integer((json_int_t)at(s, k, j)));
-        json_array_append_new(matrix, row);
+            json_array_append_new(row, json_integer((json_int_t)scores_at(s, k, j)));
+        json_t *class =
+            json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", name[k], "samples", (json_int_t)c.samples,
+                      "precision", number(c.precision), "recall", number(c.recall), "f1", number(c.f1));
+        if (json_array_append_new(classes, class) || json_array_append_new(matrix, row))
+            error_set("class %td cannot be written as JSON", k);
     }
-    json_object_set_new(all, "accuracy", number(scores_accuracy(s)));
-    json_object_set_new(all, "classes", names);
-    json_object_set_new(all, "confusion", matrix);
+    if (s->classes > 0) json_object_set_new(all, "accuracy", number(s->accuracy));
+    if (s->classes > 0) json_object_set(all, "classes", classes);
+    if (s->classes > 0) json_object_set(all, "confusion", matrix);
+    json_decref(classes);
+    json_decref(matrix);
     return all;
 }

@@ -1,34 +1,51 @@
-/* scores.h: how a net does on a data set: loss, accuracy, and which classes are taken for which. */
+/* scores.h: how a net does on a data set: loss, accuracy, which classes it takes for which, its surest mistakes. */
 #ifndef STRIDE_EXAMPLES_STRIDE_SCORES_H
 #define STRIDE_EXAMPLES_STRIDE_SCORES_H
 
-#include "examples/stride/model.h"
 #include "nn/data.h"
+#include "nn/loss.h"
+#include "nn/net.h"
 
 #include <jansson.h>
 
+enum { MOST_MISTAKES = 24 };
+
+typedef struct mistake {
+    ptrdiff_t sample, truth, predicted; /* the sample's number in the set, its class, the net's answer */
+    double confidence;                  /* softmax of the predicted class's output */
+    tensor x;
+} mistake;
+
 typedef struct scores {
-    ptrdiff_t count;      /* samples */
-    double loss;          /* their mean */
-    ptrdiff_t classes;    /* 0: the samples have none, and there is only a loss */
-    ptrdiff_t *confusion; /* [truth * classes + answer]: samples */
+    ptrdiff_t count, classes; /* samples; 0 classes: the loss or the set has none, and there is only a loss */
+    double loss, accuracy;    /* means over the samples; accuracy NaN without classes */
+    ptrdiff_t *confusion;     /* [truth * classes + predicted]: samples */
+    int mistakes;
+    mistake mistake[MOST_MISTAKES]; /* most confident first */
 } scores;
 
 /* In inference mode, in batches of what the net is built for. -1 with an error, and nothing to free. */
 int scores_measure(scores *s, net *n, const data *d, loss l);
 void scores_free(scores *s);
 
-double scores_accuracy(const scores *s);
-
-/* Of the samples answered k, how many are; of those that are k, how many were answered so; their harmonic mean. NaN of
- * none. */
+/* Samples of class k; the fraction of the samples answered k that are k, of those that are k that were answered so,
+ * and the harmonic mean of both. NaN where there is no sample. */
 typedef struct class_scores {
     ptrdiff_t samples;
     double precision, recall, f1;
 } class_scores;
 class_scores scores_of(const scores *s, ptrdiff_t k);
 
-void scores_print(const scores *s, const model *m, FILE *to);
-json_t *scores_json(const scores *s, const model *m); /* the caller's */
+ptrdiff_t scores_at(const scores *s, ptrdiff_t truth, ptrdiff_t predicted);
+
+/* The most frequent confusions, most frequent first; returns how many. */
+typedef struct confused {
+    ptrdiff_t truth, predicted, count;
+} confused;
+int scores_confused(const scores *s, confused *found, int most);
+
+/* `name` of each class: for a terminal; for JSON, in UTF-8. */
+void scores_print(const scores *s, const char *const *name, FILE *to);
+json_t *scores_json(const scores *s, const char *const *name); /* the caller's */
 
 #endif

@@ -83,3 +83,91 @@ data *set_one_hot(const data *of, ptrdiff_t classes)
     kind.own = h;
     return data_new(kind);
 }
+
+typedef struct relabelled {
+    const data *of;
+    ptrdiff_t class[];
+} relabelled;
+
+static void get_relabelled(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    const relabelled *r = d->own;
+    r->of->get(r->of, i, x, y);
+    real *class = tensor_at(y, (shape){ 0 });
+    *class = (real)r->class[(ptrdiff_t) * class];
+}
+
+static void begin_relabelled(const data *d, uint64_t pass)
+{
+    data_begin(((const relabelled *)d->own)->of, pass);
+}
+
+data *set_relabelled(const data *of, ptrdiff_t classes, const ptrdiff_t *class)
+{
+    relabelled *r = malloc(sizeof *r + (size_t)classes * sizeof *r->class);
+    if (!r) {
+        error_set("no memory for %td classes", classes);
+        return NULL;
+    }
+    r->of = of;
+    for (ptrdiff_t k = 0; k < classes; k++) r->class[k] = class[k];
+    data kind = *of;
+    kind.get = get_relabelled;
+    kind.begin = begin_relabelled;
+    kind.release = release;
+    kind.own = r;
+    return data_new(kind);
+}
+
+const data *set_origin(const data *d, ptrdiff_t *i)
+{
+    if (d->get == get_relabelled) return set_origin(((const relabelled *)d->own)->of, i);
+    if (d->get != get_part) return d;
+    const part *p = d->own;
+    *i = p->order[p->first + *i];
+    return set_origin(p->of, i);
+}
+
+typedef struct columns {
+    const data *of;
+    tensor row, y; /* of `of` */
+    ptrdiff_t count, column[];
+} columns;
+
+static void get_columns(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    const columns *c = d->own;
+    tensor flat = tensor_reshape(x, SHAPE(c->count));
+    c->of->get(c->of, i, c->row, c->y);
+    if (shape_equal(y.shape, c->y.shape)) tensor_copy(y, c->y);
+    for (ptrdiff_t k = 0; k < c->count; k++)
+        *tensor_at(flat, INDEX(k)) = *tensor_at(c->row, INDEX(c->column[k]));
+}
+
+static void release_columns(data *d)
+{
+    columns *c = d->own;
+    tensor_free(c->row);
+    tensor_free(c->y);
+    free(c);
+}
+
+data *set_columns(const data *of, shape x, const ptrdiff_t *column)
+{
+    ptrdiff_t count = shape_count(x, "columns");
+    columns *c = malloc(sizeof *c + (size_t)count * sizeof *c->column);
+    if (!c) {
+        error_set("no memory for %td columns", count);
+        return NULL;
+    }
+    *c = (columns){ of, tensor_new(of->x), tensor_new(of->y), count };
+    for (ptrdiff_t k = 0; k < count; k++) c->column[k] = column[k];
+    data kind = *of;
+    kind.x = x;
+    kind.get = get_columns;
+    kind.begin = NULL;
+    kind.release = release_columns;
+    kind.own = c;
+    kind.grain = 0; /* one row for all samples: one thread */
+    return data_new(kind);
+}

@@ -2,22 +2,32 @@
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
+#include "examples/stride/text.h"
 
 typedef struct settings {
-    const char *input;
+    net_options subject;
     long batch;
     bool as_text;
 } settings;
 
-net *net_given(const char *given, const char *input, ptrdiff_t batch, uint64_t seed)
+int net_operand(const subcommand *c, net_options *o, int count, char **operands)
 {
-    if (model_named(given)) return net_load(given, batch, (net_known){ 0 });
+    int given = count + (o->net != NULL) + (o->model != NULL);
+    if (given != 1)
+        return subcommand_refuse(c, given ? "a network is given more than once" : "no network: NET|MODEL");
+    if (count > 0) *(model_named(operands[0]) ? &o->model : &o->net) = operands[0];
+    return 0;
+}
+
+net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
+{
+    if (o->model) return net_load(o->model, batch, (net_known){ 0 });
     shape s = { 0 };
-    if (input && network_size(input, &s)) {
+    if (o->input && network_size(o->input, &s)) {
         error_within("--input: ");
         return NULL;
     }
-    net *n = network_read(given, s);
+    net *n = network_read(o->net, s);
     if (!n || net_build(n, batch, seed) == 0) return n;
     net_free(n);
     return NULL;
@@ -26,19 +36,24 @@ net *net_given(const char *given, const char *input, ptrdiff_t batch, uint64_t s
 static int run(const void *settings_, int count, char **operands)
 {
     const settings *s = settings_;
-    (void)count;
-    net *n = net_given(operands[0], s->input, s->batch, 1);
+    net_options subject = s->subject;
+    if (net_operand(&command_summary, &subject, count, operands)) return 2;
+    net *n = net_given(&subject, s->batch, 1);
     if (n && s->as_text) network_write(n, stdout);
     else if (n) net_summary(n, s->batch, stdout);
-    for (const net_note *note = n && !s->as_text ? n->notes : NULL; note; note = note->next)
-        printf("%s%s: %s\n", note == n->notes ? "\n" : "", note->name, note->text);
+    for (const net_note *note = n && !s->as_text ? n->notes : NULL; note; note = note->next) {
+        fputs(note == n->notes ? "\n" : "", stdout);
+        text_put(stdout, note->name);
+        fputs(": ", stdout);
+        text_put(stdout, note->text);
+        putchar('\n');
+    }
     net_free(n);
     return subcommand_end(&command_summary);
 }
 
 static const option_row options[] = {
-    { "input", 'i', OPTION_TEXT, offsetof(settings, input), "CxHxW",
-      .help = "the shape of an image, where the network does not begin with it" },
+    NET_OPTIONS(settings, subject),
     { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images that memory is counted for",
       1, 65536 },
     { "as-text", 'T', OPTION_FLAG, offsetof(settings, as_text),
@@ -53,7 +68,6 @@ const subcommand command_summary = {
     .usage = "MODEL|NET [options]",
     .examples = "  stride summary 'conv 32 3x3, relu, maxpool 2, dense 10' --input 1x28x28\n"
                 "  stride summary model.safetensors --as-text\n",
-    .least = 1,
     .most = 1,
     .options = options,
     .size = sizeof(settings),

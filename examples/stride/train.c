@@ -63,14 +63,6 @@ static int own(job *j, const data **to, data *made)
     return 0;
 }
 
-static int same_classes(const dataset *a, const dataset *b)
-{
-    bool same = a->classes == b->classes;
-    for (int i = 0; same && i < a->classes; i++) same = strcmp(a->name[i], b->name[i]) == 0;
-    return same ? 0
-                : error_set("the classes of the validation set, %s, are not those of %s", b->text, a->text);
-}
-
 /* The validation set is what --validation names, a part that --split holds out, or the data's own test part. */
 static int open_data(job *j)
 {
@@ -83,7 +75,8 @@ static int open_data(job *j)
         alike.data = s->validation;
         if (all->x.rank == 3 && alike.colour == 0)
             alike.colour = all->x.n[0] == 1 ? 1 : all->x.n[0] == 3 ? 2 : 0;
-        if (dataset_open(&j->held, &alike, NULL) || same_classes(&j->from, &j->held)) return -1;
+        if (dataset_open(&j->held, &alike, NULL)) return -1;
+        if (dataset_match(&j->held, NULL, j->from.classes, j->from.name)) return -1;
         j->validation = j->held.train;
     } else if (s->split > 0) {
         ptrdiff_t count = (ptrdiff_t)llround(s->split * (double)all->count);
@@ -420,7 +413,7 @@ static int run(const void *settings_, int count, char **operands)
                                  s->resume ? "resume" : "checkpoint-every");
     int mixed = tell_apart(s);
     if (mixed) return mixed;
-    use_threads(s->threads);
+    use_threads(&command_train, s->threads);
     train_all(&j);
     release(&j);
     return subcommand_end(&command_train);
@@ -482,8 +475,7 @@ static const option_row options[] = {
           "leave the input as it is: else each channel gets mean 0 and deviation 1 over the training set" },
     { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
       "of parameters, order, augmentation and --split", 0, 1e15 },
-    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,
-      "how many; without it as many as there are", 0, 1024 },
+    THREADS_OPTION(settings),
     { "save", 'o', OPTION_FILE, offsetof(settings, save), "FILE", MODEL_FILE,
       "where the net goes, with all that using it takes" },
     { "log", 'L', OPTION_FILE, offsetof(settings, log), "FILE",

@@ -23,7 +23,7 @@ clang-format  clang-format                        clang-tools-extra   clang     
 clang-runtime libclang-rt-dev|libclang-rt-14-dev  compiler-rt         compiler-rt  -
 sanitizers    libasan8|libasan6                   libasan,libubsan    -            -
 libpng        libpng-dev                          libpng-devel        libpng       libpng
-libjpeg       libjpeg-dev                         libjpeg-turbo-devel libjpeg-turbo jpeg-turbo
+libturbojpeg  libturbojpeg0-dev                   turbojpeg-devel     libjpeg-turbo jpeg-turbo
 valgrind      valgrind                            valgrind            valgrind     -
 cmake         cmake                               cmake               cmake        cmake
 gcovr         gcovr                               gcovr               gcovr        gcovr
@@ -91,7 +91,7 @@ missing_for_check() {
     command -v clang-format >/dev/null || echo clang-format
     for tool in valgrind cmake doxygen mandoc; do command -v $tool >/dev/null || echo $tool; done
     $PKG_CONFIG --exists libpng || echo libpng
-    $PKG_CONFIG --exists libjpeg || echo libjpeg
+    $PKG_CONFIG --exists libturbojpeg || echo libturbojpeg
     compiles clang -fsanitize=address,undefined || echo clang-runtime
     compiles "$CC" -fsanitize=address,undefined || echo sanitizers
 }

@@ -1,0 +1,37 @@
+/* folder.h: folders of pictures as data sets. */
+#ifndef STRIDE_EXAMPLES_STRIDE_FOLDER_H
+#define STRIDE_EXAMPLES_STRIDE_FOLDER_H
+
+#include "nn/data.h"
+
+#include <stdbool.h>
+
+/* A set from a folder that has a folder for each class, in the order of their names' bytes, each with its pictures;
+ * other files and hidden ones are passed over. */
+typedef struct folder_options {
+    ptrdiff_t channels, height, width; /* 0: as the files are, which must then be alike; grey if all are */
+    bool skip_bad;                     /* leave out files that cannot be read */
+    FILE *messages; /* a line for each of them, and for a class without pictures; NULL: none */
+} folder_options;
+
+typedef struct image_folder {
+    data *set;
+    int classes;
+    char **name; /* of each class */
+} image_folder;
+
+/* -1 with an error. */
+int folder_open(image_folder *f, const char *path, folder_options options);
+void folder_close(image_folder *f);
+
+/* The file of sample i of a folder's set; NULL for another set. */
+const char *folder_path(const data *set, ptrdiff_t i);
+
+/* Whether there is a folder with pictures inside this one: cheap, and without an error. */
+bool folder_has_classes(const char *path);
+
+/* Calls `visit` for every picture in a folder and the folders in it, in the order of their names, until it returns
+ * something else than 0. -1 with an error if there is none. */
+int folder_visit(const char *path, int (*visit)(const char *path, void *context), void *context);
+
+#endif

@@ -1,0 +1,50 @@
+/* text.c: see text.h. */
+#include "examples/stride/text.h"
+#include "tensor/error.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+int text_character(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80) return s[0] >= 0x20 && s[0] != 0x7f;
+    int length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
+    for (int i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    bool control = s[0] == 0xc2 && s[1] < 0xa0;
+    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+    bool surrogate = s[0] == 0xed && s[1] > 0x9f, beyond = s[0] == 0xf4 && s[1] > 0x8f;
+    return control || overlong || surrogate || beyond ? 0 : length;
+}
+
+/* Writes one character, or one byte as \x1b; returns the bytes read. `to` has room for 5. */
+static int show(const char *text, char *to)
+{
+    int length = text_character(text);
+    if (length > 0) snprintf(to, 5, "%.*s", length, text);
+    else snprintf(to, 5, "\\x%02x", (unsigned)(unsigned char)*text);
+    return length > 0 ? length : 1;
+}
+
+void text_put(FILE *to, const char *text)
+{
+    char shown[5];
+    while (*text) {
+        text += show(text, shown);
+        fputs(shown, to);
+    }
+}
+
+char *text_clean(const char *text)
+{
+    char *clean = malloc(4 * strlen(text) + 5), *at = clean;
+    if (!clean) {
+        error_set("no memory for a text");
+        return NULL;
+    }
+    for (*at = '\0'; *text; at += strlen(at)) text += show(text, at);
+    return clean;
+}
