@@ -1,9 +1,10 @@
 /* arguments.c: see arguments.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "examples/stride/arguments.h"
 #include "tensor/error.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,22 +36,45 @@ double argument_number(const char *option, const char *text, double least, doubl
     return value;
 }
 
+/* Where a path leads, through links, whose last one may name a file that is not there yet; false: nowhere. */
+static bool resolve(const char *path, char to[PATH_MAX], int links)
+{
+    char target[PATH_MAX], joined[2 * PATH_MAX], folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash - path) + 1 : 0;
+    if (realpath(path, to)) return true;
+    ssize_t size = links > 0 ? readlink(path, target, sizeof target - 1) : -1;
+    if (size > 0) {
+        target[size] = '\0';
+        snprintf(joined, sizeof joined, "%.*s%s", target[0] == '/' ? 0 : length, path, target);
+        return resolve(joined, to, links - 1);
+    }
+    snprintf(joined, sizeof joined, "%.*s", length ? length : 1, length ? path : ".");
+    if (!realpath(joined, folder)) return false;
+    return snprintf(to, PATH_MAX, "%s/%s", folder, slash ? slash + 1 : path) < PATH_MAX;
+}
+
 int argument_writable(const char *path)
 {
-    bool there = access(path, F_OK) == 0;
-    FILE *f = fopen(path, "ab");
-    if (!f) return error_set("%s: cannot be written: %s", path, strerror(errno));
-    fclose(f);
-    return there || remove(path) == 0 ? 0 : error_set("%s: %s", path, strerror(errno));
+    char to[PATH_MAX], *slash;
+    struct stat about;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return error_set("%s: Is a directory", path);
+    if (!resolve(path, to, 8)) return error_set("%s: cannot be written: %s", path, strerror(errno));
+    if (access(to, F_OK) == 0 && access(to, W_OK)) return error_set("%s: %s", path, strerror(errno));
+    slash = strrchr(to, '/');
+    slash[slash == to] = '\0';
+    return access(to, W_OK | X_OK) ? error_set("%s: cannot be written: %s", path, strerror(errno)) : 0;
 }
 
 bool argument_same_file(const char *a, const char *b)
 {
+    char path_a[PATH_MAX], path_b[PATH_MAX];
     struct stat of_a, of_b;
     if (!a || !b) return false;
     if (strcmp(a, b) == 0) return true;
-    return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-           of_a.st_ino == of_b.st_ino;
+    if (stat(a, &of_a) == 0 && stat(b, &of_b) == 0)
+        return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+    return resolve(a, path_a, 8) && resolve(b, path_b, 8) && strcmp(path_a, path_b) == 0;
 }
 
 int report_error(const char *program)

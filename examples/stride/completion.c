@@ -8,10 +8,10 @@ static const struct {
 } shells[] = {
     { "bash",
       "# source <(stride completion bash)\n"
-      "_stride() { local IFS=$'\\n'; COMPREPLY=($(stride complete \"${COMP_WORDS[@]:1:COMP_CWORD}\")); }\n"
+      "_stride() { local IFS=$'\\n'; COMPREPLY=($(\"$1\" complete \"${COMP_WORDS[@]:1:COMP_CWORD}\")); }\n"
       "complete -o default -F _stride stride\n" },
     { "zsh", "#compdef stride\n"
-             "_stride() { local -a c; c=(${(f)\"$(stride complete ${words[2,CURRENT]})\"}); "
+             "_stride() { local -a c; c=(${(f)\"$(${words[1]} complete ${words[2,CURRENT]})\"}); "
              "(( $#c )) && compadd -a c || _files }\n"
              "if [ \"$funcstack[1]\" = _stride ]; then _stride \"$@\"; else compdef _stride stride; fi\n" },
     { "fish", "# stride completion fish | source\n"

@@ -50,6 +50,12 @@ static int cut(const char *given, paths *p)
     return 0;
 }
 
+int dataset_check(const char *given)
+{
+    paths p;
+    return given ? cut(given, &p) : 0;
+}
+
 bool dataset_names(const char *given, const char *path)
 {
     paths p;

@@ -74,6 +74,9 @@ int dataset_match(dataset *s, const net *n, ptrdiff_t classes, const char *const
 /* The file of a sample of a set, where it has one of its own; else NULL. */
 const char *dataset_path(const data *set, ptrdiff_t i);
 
+/* Whether the files are there, before anything is read: 0, or -1 with an error. NULL is allowed. */
+int dataset_check(const char *given);
+
 /* Whether what is given as data, or NULL, names that file: alone or among others. */
 bool dataset_names(const char *given, const char *path);
 

@@ -151,6 +151,7 @@ typedef struct reading {
     const folder_options *options;
     ptrdiff_t channels;
     bool coloured; /* one in colour came after grey ones: all are read anew */
+    int listed;    /* bad files that were reported then */
     int bad;       /* files that cannot be read */
     char first[LONGEST_PATH];
 } reading;
@@ -158,7 +159,7 @@ typedef struct reading {
 /* A bad file is reported, and the others go on: all of them are known at the end. */
 static int refuse_file(reading *r)
 {
-    FILE *messages = r->options->messages;
+    FILE *messages = r->bad < r->listed ? NULL : r->options->messages;
     if (messages && r->bad < MOST_LISTED) {
         text_put(messages, error_text());
         fputc('\n', messages);
@@ -223,16 +224,16 @@ static int read_of_class(const char *path, void *context)
 }
 
 static int read_all(album *a, const char *path, const names *classes, const folder_options *options,
-                    ptrdiff_t channels, shape *each)
+                    ptrdiff_t channels, int listed, shape *each)
 {
-    reading r = { .album = a, .options = options, .channels = channels };
+    reading r = { .album = a, .options = options, .channels = channels, .listed = listed };
     int status = 0, count = 0;
     for (int i = 0; i < classes->count && status == 0; i++) {
         char in[LONGEST_PATH];
         if (snprintf(in, sizeof in, "%s/%s", path, classes->name[i]) >= LONGEST_PATH)
             status = error_set("%.200s: a path too long", path);
         else status = visit_pictures(in, read_of_class, &(one_class){ &r, i }, &count);
-        if (status == 0 && count == 0 && options->messages) {
+        if (status == 0 && count == 0 && options->messages && !listed) {
             text_put(options->messages, in);
             fputs(": no picture in it\n", options->messages);
         }
@@ -240,9 +241,7 @@ static int read_all(album *a, const char *path, const names *classes, const fold
     *each = r.each;
     if (!error_text() && r.coloured) {
         clear(a);
-        folder_options quiet = *options;
-        if (r.bad) quiet.messages = NULL; /* what was listed is not listed again */
-        return read_all(a, path, classes, &quiet, 3, each);
+        return read_all(a, path, classes, options, 3, r.bad, each);
     }
     if (!error_text() && r.bad && !options->skip_bad)
         error_set("%.200s: %d picture%s cannot be read: --skip-bad leaves %s out", path, r.bad,
@@ -263,7 +262,7 @@ int folder_open(image_folder *f, const char *path, folder_options options)
     if (!a) return error_set("%.200s: no memory", path);
     int status = list(path, true, &classes);
     if (status == 0 && classes.count == 0) status = error_set("%.200s: no folder of a class in it", path);
-    if (status == 0) status = read_all(a, path, &classes, &options, options.channels, &each);
+    if (status == 0) status = read_all(a, path, &classes, &options, options.channels, 0, &each);
     data kind = { .count = a->count, .x = each, .get = get, .release = release, .own = a, .grain = 64 };
     if (status) release(&kind);
     else f->set = data_new(kind);

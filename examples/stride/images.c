@@ -1,8 +1,9 @@
-/* images.c: pixels of 8 bits from files, by libpng's simplified interface and TurboJPEG. */
+/* images.c: pixels from files, by libpng's simplified interface and TurboJPEG. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/images.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #ifdef STRIDE_PNG
 #include <png.h>
+#include <zlib.h>
 #endif
 #ifdef STRIDE_JPEG
 #include <turbojpeg.h>
@@ -26,7 +28,7 @@ typedef struct pixels {
     unsigned char *file, *at;
     size_t size;
     ptrdiff_t channels, height, width;
-    bool alpha;
+    bool alpha, wide; /* wide: of 16 bits, already multiplied by alpha */
 } pixels;
 
 static int make_pixels(pixels *p, long height, long width, int channels, bool alpha)
@@ -38,20 +40,41 @@ static int make_pixels(pixels *p, long height, long width, int channels, bool al
         return error_set("%.200s: %ldx%ld pixels, more than a file of %zu bytes holds", p->path, height,
                          width, p->size);
     p->channels = channels, p->height = height, p->width = width, p->alpha = alpha;
-    p->at = calloc((size_t)(height * width), (size_t)channels + alpha);
+    p->at = calloc((size_t)(height * width), ((size_t)channels + alpha) * (p->wide ? 2 : 1));
     return p->at ? 0 : error_set("%.200s: no memory for %ldx%ld pixels", p->path, height, width);
 }
 
 #ifdef STRIDE_PNG
 
-/* libpng looks palettes up, expands few bits, and makes 8 of 16. */
+static uint32_t big_endian(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Every chunk up to the last is there, with its check sum: the simplified interface reads no further than the last
+ * row. */
+static bool is_whole(const unsigned char *file, size_t size)
+{
+    for (size_t at = 8, length; at + 12 <= size; at += 12 + length) {
+        length = big_endian(file + at);
+        if (length > size - at - 12) return false;
+        if (big_endian(file + at + 8 + length) != crc32(0, file + at + 4, (uInt)length + 4)) return false;
+        if (memcmp(file + at + 4, "IEND", 4) == 0) return true;
+    }
+    return false;
+}
+
+/* libpng looks palettes up and expands few bits. It takes files of 16 bits for linear and multiplies them by alpha, so
+ * that nothing is converted. */
 static int read_png(pixels *p)
 {
     png_image image = { .version = PNG_IMAGE_VERSION };
+    if (!is_whole(p->file, p->size))
+        return error_set("%.200s: broken PNG: cut off, or a wrong check sum", p->path);
     if (png_image_begin_read_from_memory(&image, p->file, p->size)) {
         bool colour = image.format & PNG_FORMAT_FLAG_COLOR;
-        image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* of 16 bits without a gamma: as those of 8 bits */
-        image.format = colour ? PNG_FORMAT_RGBA : PNG_FORMAT_GA;
+        p->wide = image.format & PNG_FORMAT_FLAG_LINEAR;
+        image.format = (colour ? PNG_FORMAT_RGBA : PNG_FORMAT_GA) | (p->wide ? PNG_FORMAT_FLAG_LINEAR : 0);
         if (make_pixels(p, image.height, image.width, colour ? 3 : 1, true) == 0)
             png_image_finish_read(&image, NULL, p->at, 0, NULL);
     }
@@ -143,16 +166,21 @@ static int read_file(pixels *p)
     return error_text() ? -1 : 0;
 }
 
-/* [C, H, W] of 0 to 1, laid on black. */
+/* Channel k of pixel i, 0 to 1, laid on black. */
+static double value_of(const pixels *p, ptrdiff_t i, ptrdiff_t k)
+{
+    const ptrdiff_t each = p->channels + p->alpha;
+    if (p->wide) return ((const uint16_t *)(const void *)p->at)[i * each + k] / 65535.0;
+    return p->at[i * each + k] / 255.0 * (p->alpha ? p->at[i * each + p->channels] / 255.0 : 1);
+}
+
+/* [C, H, W] */
 static tensor spread(const pixels *p)
 {
     tensor to = tensor_new(SHAPE(p->channels, p->height, p->width));
-    const unsigned char *at = p->at;
-    for (ptrdiff_t i = 0; i < p->height && !tensor_is_null(to); i++)
-        for (ptrdiff_t j = 0; j < p->width; j++, at += p->channels + p->alpha)
-            for (ptrdiff_t k = 0; k < p->channels; k++)
-                *tensor_at(to, INDEX(k, i, j)) =
-                    (real)(at[k] / 255.0 * (p->alpha ? at[p->channels] / 255.0 : 1));
+    for (ptrdiff_t k = 0; k < p->channels && !tensor_is_null(to); k++)
+        for (ptrdiff_t i = 0; i < p->height * p->width; i++)
+            tensor_data(to)[k * p->height * p->width + i] = (real)value_of(p, i, k);
     return to;
 }
 

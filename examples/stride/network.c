@@ -36,6 +36,7 @@ typedef struct parser {
     const char *next; /* what follows it, */
     int line, column; /* and where that is */
     int depth, layers;
+    bool dry; /* nothing is planned: no shape is known */
 } parser;
 
 static bool in_word(char c)
@@ -323,8 +324,8 @@ static int append(parser *p, chain *c, const token *t, layer *l)
     }
     c->layer[c->count++] = l;
     if (++p->layers > MOST_LAYERS) return fail(t, "is one layer too many: at most %d", MOST_LAYERS);
-    shape y;
-    if (layer_plan(l, c->y, &y)) return fail_within(t);
+    shape y = c->y;
+    if (!p->dry && layer_plan(l, c->y, &y)) return fail_within(t);
     c->y = y;
     return 0;
 }
@@ -561,7 +562,7 @@ static int read_input(parser *p, shape *input)
     shape said;
     skip_lines(p);
     if (!is(&p->now, "input")) {
-        if (input->rank > 0) return 0;
+        if (input->rank > 0 || p->dry) return 0;
         return error_set("the network's input is not known: begin it with a line such as \"input 1x28x28\", "
                          "or give --input");
     }
@@ -579,13 +580,18 @@ static int read_input(parser *p, shape *input)
     return 0;
 }
 
+static int read_all(parser *p, shape *input, chain *c)
+{
+    if (read_input(p, input)) return -1;
+    c->y = p->dry ? (shape){ 0 } : shape_with_batch(*input, 1);
+    return read_chain(p, c) || (p->now.kind != END && fail(&p->now, "closes nothing")) ? -1 : 0;
+}
+
 net *network_parse(const char *text, shape input)
 {
     parser p = begin(text);
     chain c = { 0 };
-    if (read_input(&p, &input)) return NULL;
-    c.y = shape_with_batch(input, 1);
-    if (read_chain(&p, &c) || (p.now.kind != END && fail(&p.now, "closes nothing"))) {
+    if (read_all(&p, &input, &c)) {
         drop(&c);
         return NULL;
     }
@@ -618,15 +624,39 @@ static bool looks_like_path(const char *given)
     return strchr(given, '/') || (length > 4 && strcmp(given + length - 4, ".net") == 0);
 }
 
-net *network_read(const char *given, shape input)
+/* The text of a file, or a copy of the text itself; NULL with an error. */
+static char *read_given(const char *given, bool *is_file)
 {
     struct stat about;
-    if (stat(given, &about) != 0 && !looks_like_path(given)) return network_parse(given, input);
-    char *text = read_file(given);
+    *is_file = stat(given, &about) == 0 || looks_like_path(given);
+    char *text = *is_file ? read_file(given) : strdup(given);
+    if (!text) error_set("no memory for a network");
+    return text;
+}
+
+net *network_read(const char *given, shape input)
+{
+    bool is_file;
+    char *text = read_given(given, &is_file);
     net *n = text ? network_parse(text, input) : NULL;
-    if (text && !n) error_within("%.200s: ", given);
+    if (text && !n && is_file) error_within("%.200s: ", given);
     free(text);
     return n;
+}
+
+int network_check(const char *given)
+{
+    bool is_file;
+    char *text = read_given(given, &is_file);
+    parser p = text ? begin(text) : (parser){ 0 };
+    chain c = { 0 };
+    shape input = { 0 };
+    p.dry = true;
+    int status = text ? read_all(&p, &input, &c) : -1;
+    if (text && status && is_file) error_within("%.200s: ", given);
+    drop(&c);
+    free(text);
+    return status;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------- */

@@ -37,6 +37,9 @@ net *network_parse(const char *text, shape input);
 /* The same of what somebody gave on a command line: the path of a file (whose name errors begin with), or a text. */
 net *network_read(const char *given, shape input);
 
+/* Finds what is wrong with it before the input is known: names, options, values. 0, or -1 with an error. */
+int network_check(const char *given);
+
 /* "1x28x28" as a shape. 0, or -1 with an error. */
 int network_size(const char *text, shape *to);
 

@@ -8,6 +8,7 @@
 #include "examples/stride/report.h"
 #include "examples/stride/sets.h"
 #include "examples/stride/sketch.h"
+#include "examples/stride/text.h"
 #include "examples/stride/dataset.h"
 #include "nn/stride.h"
 
@@ -17,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { LONGEST_PATH = 4096 };
 
 #define OPTIMS "sgd|adam|adamw|rmsprop"
 #define SCHEDULES "constant|step|cosine|one-cycle"
@@ -185,8 +188,10 @@ static void interrupt(int number)
 static void await_interrupt(void)
 {
     struct sigaction first = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND };
+    struct sigaction before;
     sigemptyset(&first.sa_mask);
-    sigaction(SIGINT, &first, NULL);
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &first, NULL);
 }
 
 /* The epochs before this one, which an earlier call ran, are in its log. */
@@ -302,6 +307,21 @@ static void sketch_history(const job *j)
     }
 }
 
+static void print_files(const settings *s)
+{
+    const struct {
+        const char *what, *path;
+    } files[] = {
+        { "net", s->save }, { "checkpoint", s->checkpoint }, { "log", s->log }, { "report", s->report }
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i].path) {
+            printf("%s: ", files[i].what);
+            text_put(stdout, files[i].path);
+            putchar('\n');
+        }
+}
+
 static void print_result(const job *j)
 {
     const train_score *score = j->validation ? &j->result.validation : &j->result.training;
@@ -323,13 +343,16 @@ static bool takes_softmax_twice(const job *j)
 
 static int print_head(const job *j)
 {
-    printf("%s: %td samples to train on", j->from.text, j->training->count);
+    text_put(stdout, j->from.text);
+    printf(": %td samples to train on", j->training->count);
     if (j->validation) printf(", %td to validate", j->validation->count);
     printf("\n\n");
-    if (j->s->resume)
-        printf(access(j->s->checkpoint, F_OK) ? "%s is not there yet: from the beginning\n\n"
-                                              : "goes on from %s\n\n",
-               j->s->checkpoint);
+    if (j->s->resume) {
+        bool there = access(j->s->checkpoint, F_OK) == 0;
+        fputs(there ? "goes on from " : "", stdout);
+        text_put(stdout, j->s->checkpoint);
+        fputs(there ? "\n\n" : " is not there yet: from the beginning\n\n", stdout);
+    }
     if (net_summary(j->net, j->s->batch, stdout)) return -1;
     printf("\n");
     if (takes_softmax_twice(j))
@@ -346,18 +369,34 @@ static int check_files(const settings *s)
     return s->log ? log_check(s->log) : 0;
 }
 
+/* If the file cannot be written after all, the weights are kept in the folder for temporary files. */
+static int save(job *j)
+{
+    const char *path = j->s->save, *folder = getenv("TMPDIR");
+    char second[LONGEST_PATH], why[ERROR_SIZE];
+    if (net_save(j->net, path) == 0) return 0;
+    snprintf(why, sizeof why, "%s", error_text());
+    error_clear();
+    snprintf(second, sizeof second, "%s/stride-%ld.safetensors", folder && *folder ? folder : "/tmp",
+             (long)getpid());
+    if (net_save(j->net, second) == 0) return error_set("%.300s; the net is in %.180s", why, second);
+    error_clear();
+    return error_set("%s", why);
+}
+
 static int train_all(job *j)
 {
     const settings *s = j->s;
     j->loss = loss_chosen(s->loss, s->label_smoothing);
+    if (network_check(s->net) || dataset_check(s->source.data) || dataset_check(s->validation)) return -1;
     if (check_files(s) || open_data(j) || make_net(j) || prepare_data(j)) return -1;
     if (!s->quiet && print_head(j)) return -1;
-    if (note(j) || learn(j) || net_save(j->net, s->save)) return -1;
+    if (note(j) || learn(j) || save(j)) return -1;
+    if (s->report && write_report(j)) return -1;
     if (!s->quiet) {
         sketch_history(j);
-        printf("saved %s\n", s->save);
+        print_files(s);
     }
-    if (s->report && write_report(j)) return -1;
     print_result(j);
     return 0;
 }
@@ -399,21 +438,28 @@ static int tell_apart(const settings *s)
     return 0;
 }
 
+/* Wrong command lines, before anything is opened. */
+static int check_options(const settings *s)
+{
+    const subcommand *c = &command_train;
+    if (!s->net)
+        return subcommand_refuse(c, "no network: a file, or a text such as 'conv 32 3x3, relu, dense 10'");
+    if (s->validation && s->split > 0) return subcommand_refuse(c, "--validation or --split, not both");
+    if (!s->checkpoint && (s->resume || s->checkpoint_every > 0))
+        return subcommand_refuse(c, "--%s needs --checkpoint FILE",
+                                 s->resume ? "resume" : "checkpoint-every");
+    return tell_apart(s);
+}
+
 static int run(const void *settings_, int count, char **operands)
 {
-    const settings *s = settings_;
-    (void)count, (void)operands;
-    job j = { .s = s };
-    if (!s->net)
-        return subcommand_refuse(&command_train, "no network: --net FILE, or --net 'conv 32 3x3, relu, …'");
-    if (s->validation && s->split > 0)
-        return subcommand_refuse(&command_train, "--validation or --split, not both");
-    if (!s->checkpoint && (s->resume || s->checkpoint_every > 0))
-        return subcommand_refuse(&command_train, "--%s needs --checkpoint FILE",
-                                 s->resume ? "resume" : "checkpoint-every");
-    int mixed = tell_apart(s);
-    if (mixed) return mixed;
-    use_threads(&command_train, s->threads);
+    settings s = *(const settings *)settings_;
+    job j = { .s = &s };
+    if (count > 0 && s.net) return subcommand_refuse(&command_train, "the network is given twice");
+    if (count > 0) s.net = operands[0];
+    int wrong = check_options(&s);
+    if (wrong) return wrong;
+    use_threads(&command_train, s.threads);
     train_all(&j);
     release(&j);
     return subcommand_end(&command_train);
@@ -497,16 +543,16 @@ static const option_row options[] = {
 const subcommand command_train = {
     .name = "train",
     .what = "Trains a network on a data set and saves it, with all that using it takes.",
-    .usage = "--net NET [--data PATH] [options]",
+    .usage = "NET [--data PATH] [options]",
     .details = "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends "
                "the run after "
                "its epoch, and saves it; a second one ends it at once. One seed gives one result, for any "
                "number of threads.",
-    .examples =
-        "  stride train --net examples/networks/lenet5.net --epochs 3\n"
-        "  stride train --net 'conv 32 3x3 padding=same, relu, maxpool 2, dense 2' --data pictures \\\n"
-        "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n"
-        "  stride train --net lenet5.net --epochs 50 --checkpoint run.safetensors --resume\n",
+    .examples = "  stride train 'conv 32 3x3, relu, maxpool 2, dense 10' --epochs 3\n"
+                "  stride train 'conv 32 3x3 padding=same, relu, maxpool 2, dense 2' --data pictures \\\n"
+                "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n"
+                "  stride train lenet5.net --epochs 50 --checkpoint run.safetensors --resume\n",
+    .most = 1,
     .options = options,
     .size = sizeof(settings),
     .run = run,

@@ -2,11 +2,11 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support.h"
 
-#include "examples/stride/findings.h"
 #include "examples/stride/history.h"
 #include "examples/stride/page.h"
 #include "examples/stride/picture.h"
 #include "examples/stride/report.h"
+#include "examples/stride/scores.h"
 #include "nn/stride.h"
 
 #include <dirent.h>
@@ -465,14 +465,14 @@ static void what_cannot_be_measured_is_refused(void **state)
     net_free(n), data_free(d);
 }
 
-/* ---- findings ---------------------------------------------------------------------------------- */
+/* ---- scores ------------------------------------------------------------------------------------ */
 
 /* Oracle: the same, one sample at a time. */
-static void findings_are_what_single_predictions_say(void **state)
+static void scores_are_what_single_predictions_say(void **state)
 {
     run r = train_digits(2);
-    findings f;
-    assert_int_equal(findings_make(&f, r.n, r.loss, r.validation), 0);
+    scores f;
+    assert_int_equal(scores_measure(&f, r.n, r.validation, r.loss), 0);
     ptrdiff_t confusion[10][10] = { { 0 } }, wrong = 0;
     tensor x = tensor_new(SHAPE(1, 1, 28, 28)), y = tensor_new(SHAPE(1)), out = tensor_new(SHAPE(1, 10));
     double sure[70];
@@ -495,7 +495,7 @@ static void findings_are_what_single_predictions_say(void **state)
     assert_int_equal(f.classes, 10);
     assert_true(fabs(f.accuracy - (double)(70 - wrong) / 70) < 1e-12);
     for (int k = 0; k < 10; k++)
-        for (int j = 0; j < 10; j++) assert_int_equal(findings_at(&f, k, j), confusion[k][j]);
+        for (int j = 0; j < 10; j++) assert_int_equal(scores_at(&f, k, j), confusion[k][j]);
     assert_int_equal(f.mistakes, wrong < MOST_MISTAKES ? wrong : MOST_MISTAKES);
     int surer = 0; /* of all mistakes, than the last one that is shown */
     for (int i = 0; i < f.mistakes; i++) {
@@ -515,7 +515,7 @@ static void findings_are_what_single_predictions_say(void **state)
     assert_int_equal(train_evaluate(r.n, r.validation, r.loss, &score), 0);
     assert_true(fabs(score.loss - f.loss) < 1e-9 && fabs(score.accuracy - f.accuracy) < 1e-12);
     tensor_free(x), tensor_free(y), tensor_free(out);
-    findings_free(&f);
+    scores_free(&f);
     run_free(&r);
 }
 
@@ -523,13 +523,13 @@ static void findings_are_what_single_predictions_say(void **state)
 static void precision_and_recall_are_fractions(void **state)
 {
     ptrdiff_t confusion[] = { 2, 1, 0, 0, 0, 0, 1, 0, 0 };
-    findings f = { .classes = 3, .confusion = confusion };
-    assert_true(findings_recall(&f, 0) == 2.0 / 3);
-    assert_true(isnan(findings_recall(&f, 1)));
-    assert_true(findings_recall(&f, 2) == 0);
-    assert_true(findings_precision(&f, 0) == 2.0 / 3);
-    assert_true(findings_precision(&f, 1) == 0);
-    assert_true(isnan(findings_precision(&f, 2)));
+    scores f = { .classes = 3, .confusion = confusion };
+    assert_true(scores_of(&f, 0).recall == 2.0 / 3);
+    assert_true(isnan(scores_of(&f, 1).recall));
+    assert_true(scores_of(&f, 2).recall == 0);
+    assert_true(scores_of(&f, 0).precision == 2.0 / 3);
+    assert_true(scores_of(&f, 1).precision == 0);
+    assert_true(isnan(scores_of(&f, 2).precision));
 }
 
 /* ---- pictures ---------------------------------------------------------------------------------- */
@@ -701,11 +701,11 @@ static void a_page_holds_the_run(void **state)
 {
     run r = train_digits(3);
     layer_times times;
-    findings f;
+    scores f;
     static const char *const classes[] = { "zero", "</script>", "two", "3", "4", "5", "6", "7", "8", "\xff" };
     static const report_fact facts[] = { { "seed", "7" }, { "<b>", "a & b" }, { 0 } };
     assert_int_equal(layer_times_measure(&times, r.n, r.training, r.loss, 1), 0);
-    assert_int_equal(findings_make(&f, r.n, r.loss, r.validation), 0);
+    assert_int_equal(scores_measure(&f, r.n, r.validation, r.loss), 0);
     const char *path = at("page/run.html");
     mkdir(at("page"), 0777);
     assert_int_equal(report_write(path, &(report){ .title = "<Run>",
@@ -742,7 +742,7 @@ static void a_page_holds_the_run(void **state)
     for (int k = 0; k < 10; k++)
         for (int j = 0; j < 10; j++)
             assert_int_equal(json_integer_value(json_array_get(json_array_get(rows, (size_t)k), (size_t)j)),
-                             findings_at(&f, k, j));
+                             scores_at(&f, k, j));
     assert_true(json_number_value(json_object_get(validation, "accuracy")) == f.accuracy);
     json_t *names = json_object_get(validation, "classes"),
            *mistakes = json_object_get(validation, "mistakes");
@@ -763,7 +763,7 @@ static void a_page_holds_the_run(void **state)
                 times.layer[1].forward);
     json_decref(all);
     free(page);
-    findings_free(&f);
+    scores_free(&f);
     layer_times_free(&times);
     run_free(&r);
 }
@@ -865,7 +865,7 @@ int main(void)
         CLAIM(what_is_measured_goes_on_as_before),
         CLAIM(times_are_those_of_the_layers),
         CLAIM(what_cannot_be_measured_is_refused),
-        CLAIM(findings_are_what_single_predictions_say),
+        CLAIM(scores_are_what_single_predictions_say),
         CLAIM(precision_and_recall_are_fractions),
         CLAIM(pictures_have_the_pixels_of_the_image),
         CLAIM(large_images_become_the_means_of_blocks),

@@ -8,7 +8,7 @@ mkdir -p "$tmp"
 
 # ---- pages -----------------------------------------------------------------------------------------
 
-parts=(report chart findings page style picture log history layer_times)
+parts=(report chart scores page style picture log history layer_times text)
 # shellcheck disable=SC2086
 pages_are_written() {
     $CC $CFLAGS tests/examples/report/pages.c "${parts[@]/#/${BIN%/bin}/examples/stride/}" "$LIB" $LIBS -o "$tmp/pages" && "$tmp/pages" "$tmp"
