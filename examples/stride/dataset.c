@@ -60,7 +60,11 @@ bool dataset_names(const char *given, const char *path)
 {
     paths p;
     bool found = false;
-    if (!given || cut(given, &p)) return false;
+    if (!given) return false;
+    if (cut(given, &p)) {
+        error_clear(); /* dataset_check reports it */
+        return false;
+    }
     for (int i = 0; i < p.count; i++) found = found || argument_same_file(p.path[i], path);
     return found;
 }

@@ -12,6 +12,7 @@ unset MNIST_DIR NO_COLOR COLORTERM
 export STRIDE_OFFLINE=1 TERM=xterm
 stride=$BIN/stride
 out=$tmp/out err=$tmp/err
+escape=$(printf '\033')
 
 run() { # COMMAND...: into $out, $err and $status
     "$@" >"$out" 2>"$err" </dev/null
@@ -387,6 +388,81 @@ claim "other losses on classes" trains_on_other_losses
 claim "what does not fit is refused before anything is written" fits_data_and_net
 claim "CIFAR-10's folder" reads_cifar10
 
+# ---- nothing wrong without a word ------------------------------------------------------------------
+
+# Four numbers of two classes, in columns with names: class 1 where a > b.
+makes_flowers() { # ORDER FILE
+    awk -v order="$1" 'BEGIN {
+        srand(3); count = split(order, column, " ")
+        for (i = 1; i <= count; i++) printf "%s%s", column[i], i < count ? "," : "\n"
+        for (k = 0; k < 120; k++) {
+            v["a"] = rand(); v["b"] = rand(); v["c"] = 5 * rand(); v["x"] = rand(); v["species"] = v["a"] > v["b"]
+            for (i = 1; i <= count; i++) printf "%s%s", v[column[i]], i < count ? "," : "\n"
+        } }' >"$2"
+}
+matches_columns() {
+    makes_flowers 'species a b c' "$tmp/flowers.csv" && makes_flowers 'c b species a' "$tmp/turned.csv" &&
+        makes_flowers 'c b a' "$tmp/unlabelled.csv" && makes_flowers 'species a b x' "$tmp/unknown.csv" || return
+    succeeds train 'dense 8, relu, dense 2' --data "$tmp/flowers.csv" --label species --epochs 60 --batch 8 --lr 0.01 --quiet \
+        --save "$tmp/flowers" && learnt training || return
+    succeeds eval "$tmp/flowers.csv" --model "$tmp/flowers" && tail -n 1 "$out" >"$tmp/first" || return
+    succeeds eval "$tmp/turned.csv" --model "$tmp/flowers" && tail -n 1 "$out" | cmp -s - "$tmp/first" || because "columns in another order" || return
+    fails '--data: there is no column c' eval "$tmp/unknown.csv" --model "$tmp/flowers" || return
+    succeeds predict "$tmp/turned.csv" --model "$tmp/flowers" --top 1 && cp "$out" "$tmp/turned" &&
+        succeeds predict "$tmp/unlabelled.csv" --model "$tmp/flowers" --top 1 && sed 's/unlabelled/turned/' "$out" | cmp - "$tmp/turned" &&
+        awk -F '[: ]+' -v most=0 'FNR == NR { split($0, f, ","); if (FNR > 1) class[FNR - 2] = f[3]; next }
+            { hits += $2 == class[FNR - 1] } END { exit !(hits > 100) }' "$tmp/turned.csv" "$tmp/turned" || because "of a table"
+    fails '--label: there is no column specie; did you mean species' train 'dense 2' --data "$tmp/flowers.csv" --label specie
+}
+finds_it_first() { # before data are read, drawn or opened
+    fails "line 1, column 1: 'covn' is not a layer" train 'covn 3, relu' && fails '.*nothing: No such file' train relu --validation nothing &&
+        fails "line 1, column 8: 'stide' is not an option" train 'conv 3 stide=2' --data nothing &&
+        refuses 'the network is given twice' train relu --net relu
+}
+spells() { # one file, by two names; what is closed; what is a link
+    mkdir -p "$tmp/links" && ln -sf ../later "$tmp/links/there" || return
+    refuses "--checkpoint and --save are one file" train relu --checkpoint "$tmp/x" --save "$tmp/../${tmp##*/}/x" &&
+        refuses "--checkpoint and --save are one file" train relu --checkpoint "$tmp/links/there" --save "$tmp/later" || return
+    succeeds train "$net 10" --data "$digits" --epochs 1 --quiet --save "$tmp/links/there" && [ -L "$tmp/links/there" ] && [ -s "$tmp/later" ] ||
+        because "a link that names nothing yet" || return
+    (exec 2>&- && "$stride" train "$net 10" --data "$digits" --epochs 2 --save "$tmp/closed" --log "$tmp/closed.csv" --checkpoint "$tmp/closed.c" >"$out") &&
+        [ "$(lines "$tmp/closed.csv")" = 3 ] && succeeds summary --model "$tmp/closed" && succeeds summary --model "$tmp/closed.c" || because "stderr is closed" || return
+    "$stride" summary relu --input 3 >&- 2>"$err" && because "stdout is closed, and it says nothing"
+    [ "$(lines "$err")" = 1 ]
+}
+keeps_the_weights() { # where the folder goes away in the middle of it
+    mkdir -p "$tmp/gone" "$tmp/second" || return
+    TMPDIR=$tmp/second "$stride" train "$net 10" --data "$digits" --epochs 400 --save "$tmp/gone/net" >"$out" 2>"$err" </dev/null &
+    local job=$! i kept
+    for i in $(seq 100); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+    rm -r "$tmp/gone"
+    wait $job
+    status=$?
+    kept=$(sed -n 's/.*; the net is in \(.*\)$/\1/p' "$err")
+    [ $status = 1 ] && [ -s "$kept" ] && [ "${kept%/*}" = "$tmp/second" ] && succeeds summary --model "$kept" || because "lost"
+}
+leaves_ignored() { # an interrupt that is ignored where it began
+    (trap '' INT; exec "$stride" train "$net 10" --data "$digits" --epochs 300 --save "$tmp/ignored" >"$out" 2>"$err" </dev/null) &
+    local job=$! i
+    for i in $(seq 100); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+    kill -INT $job
+    wait $job
+    status=$?
+    [ $status = 0 ] && says ' epochs=300 ' || because "it has not gone on to the end"
+}
+knows_losses() {
+    succeeds train "$net 4" --data "$digits/train.csv" --image 1x28x28 --loss mse --epochs 1 --quiet --save "$tmp/mse" &&
+        LC_ALL=C sed 's/"mse"/"mzz"/' "$tmp/mse" >"$tmp/mzz" && fails '.*mzz: loss: expected one of .*"mzz"' eval "$digits/train.csv" --model "$tmp/mzz"
+}
+claim "columns of tables are matched by name" matches_columns
+claim "a misspelt network or path is found before anything else" finds_it_first
+claim "one file by two names, links, closed streams" spells
+claim "a net that cannot be saved in the end is kept elsewhere" keeps_the_weights
+claim "a loss that is not known is an error" knows_losses
+set -m # a shell's background jobs ignore interrupts unless it has job control
+claim "an ignored interrupt stays ignored" leaves_ignored
+set +m
+
 # ---- pictures --------------------------------------------------------------------------------------
 
 reads_pictures() {
@@ -404,6 +480,48 @@ reads_pictures() {
     head -c 100 "$digits/pictures/train/a/003.png" >"$tmp/broken.png"
     fails '.*broken.png: broken PNG' predict --model "$model" "$tmp/broken.png"
 }
+matches_classes() {
+    rm -rf "$tmp/two" && mkdir -p "$tmp/two" && cp -r "$digits/pictures/test/"[cd] "$tmp/two" || return
+    succeeds eval "$tmp/two" --model "$tmp/pictures.safetensors" --json || return
+    tr -d ' \n' <"$out" | grep -q '"samples":40,.*"name":"a","samples":0,.*"name":"c","samples":20,' &&
+        tr -d ' \n' <"$out" | grep -qE '"accuracy":(0\.[89]|1\.0)' || because "two of four classes" || return
+    mv "$tmp/two/c" "$tmp/two/zebra" && mv "$tmp/two/d" "$tmp/two/a${escape}[2J" || return
+    fails '.*classes that are not among the 4 known ones: a\?\[2J, zebra' eval "$tmp/two" --model "$tmp/pictures.safetensors"
+}
+writes_predictions() {
+    local many="$tmp/many" long name
+    rm -rf "$many" && mkdir -p "$many/sub" && cp "$digits/pictures/test/d/000.png" "$many/one, two.png" && cp "$digits/pictures/test/c/005.jpg" "$many/sub/x.jpg" &&
+        head -c 99 "$digits/pictures/test/d/000.png" >"$many/broken.png" || return
+    run "$stride" predict "$many" none.png "$digits/pictures/test/d/000.png" --model "$tmp/pictures.safetensors" --output "$tmp/predictions.csv"
+    [ $status = 1 ] && [ "$(lines "$err")" = 2 ] && grep -q 'broken.png: broken PNG' "$err" && grep -q 'none.png: No such' "$err" && [ ! -s "$out" ] ||
+        because "expected two complaints" || return
+    [ "$(lines "$tmp/predictions.csv")" = 4 ] && head -n 1 "$tmp/predictions.csv" | grep -qx 'input,class,probability,a,b,c,d' &&
+        grep -qF "\"$many/one, two.png\",d,0." "$tmp/predictions.csv" || { cat "$tmp/predictions.csv"; return 1; }
+    succeeds predict "$many/sub" --model "$tmp/pictures.safetensors" --output "$tmp/predictions.jsonl" &&
+        grep -q '^{"input":.*x.jpg","class":"c",' "$tmp/predictions.jsonl" || because "JSON lines" || return
+    for name in pictures/test/d/000.png t10k-x.npy; do # standard input
+        "$stride" predict - --model "$tmp/pictures.safetensors" --top 1 <"$digits/$name" >"$out" 2>"$err" && grep -q '^-.*: [a-d] ' "$out" || because "$name" || return
+    done
+    refuses '--output and .* are one file' predict "$tmp/predictions.csv" --output "$tmp/./predictions.csv" &&
+        refuses '--output: expected a name that ends' predict a.png --output "$tmp/predictions.txt" || return
+    # Names of any length, and such as are not UTF-8.
+    long=$(printf 'é%.0s' $(seq 60))$(printf 'x%.0s' $(seq 100))
+    rm -rf "$tmp/long" && mkdir -p "$tmp/long/$long" "$tmp/long/b" && cp "$digits/pictures/test/c/"*.png "$tmp/long/$long" && cp "$digits/pictures/test/d/"*.png "$tmp/long/b" || return
+    succeeds train 'dense 2' --data "$tmp/long" --epochs 1 --quiet --save "$tmp/long.safetensors" &&
+        succeeds predict "$digits/pictures/test/d/000.png" --model "$tmp/long.safetensors" --json && grep -qF "\"$long\"" "$out" || because "a long name" || return
+    name=$tmp/$(printf 'bad\377.png')
+    cp "$digits/pictures/test/d/000.png" "$name" || return
+    run "$stride" predict "$name" --model "$tmp/pictures.safetensors" --json
+    [ $status = 1 ] && grep -q 'name is not UTF-8' "$err" && [ "$(cat "$out")" = '[]' ] || because "a name that cannot be JSON"
+}
+skips_bad() {
+    rm -rf "$tmp/bad" && cp -r "$digits/pictures/train" "$tmp/bad" && mkdir "$tmp/bad/empty" && echo x >"$tmp/bad/a/zz1.png" && echo y >"$tmp/bad/b/zz2.jpg" || return
+    run "$stride" train 'dense 5' --data "$tmp/bad" --epochs 1 --quiet --save "$tmp/none"
+    [ $status = 1 ] && grep -q 'zz1.png: neither' "$err" && grep -q 'zz2.jpg: neither' "$err" && grep -q 'empty: no picture in it' "$err" &&
+        tail -n 1 "$err" | grep -q '2 pictures cannot be read: --skip-bad' && [ ! -e "$tmp/none" ] || because "bad pictures" || return
+    succeeds train 'dense 5' --data "$tmp/bad" --skip-bad --epochs 1 --quiet --save "$tmp/skipped" && tail -n 1 "$err" | grep -q '2 pictures left out, 320 read' ||
+        because "--skip-bad"
+}
 resizes_when_asked() {
     succeeds train --net 'dense 4' --data "$digits/pictures/train" --epochs 1 --size 9x9 --quiet --save "$tmp/nine.safetensors" || return
     succeeds export --model "$tmp/nine.safetensors" "$tmp/nine2.safetensors" || return
@@ -416,6 +534,9 @@ if [ -d "$digits/pictures" ]; then
     else
         claim "folders of pictures by class, their names, another size, grey and colour" reads_pictures
         claim "what was made smaller in training is made so again" resizes_when_asked
+        claim "classes are matched by name" matches_classes
+        claim "predict goes on after a bad file, and writes tables" writes_predictions
+        claim "bad pictures are listed at once, or left out" skips_bad
     fi
 else
     echo "skip pictures: libpng and TurboJPEG are not installed (libpng-dev, libturbojpeg0-dev)"
@@ -444,7 +565,6 @@ on_terminal() { # WIDTH COMMAND: into $out
     status=$?
     [ $status = 0 ] || because "$2"
 }
-escape=$(printf '\033')
 colours() { grep -q "$escape\[[0-9;]*m" "$out"; }
 # The longest that is drawn between two returns, in characters, escapes left out.
 widest() { sed "s/$escape\[[0-9;]*[mK]//g; s/━/-/g; s/╸/-/g" "$out" | tr '\r' '\n' | awk '/ %/ && length > most { most = length } END { print most + 0 }'; }
