@@ -18,9 +18,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A thread waits awake for some 50 microseconds, longer than the code between most jobs takes, then
- * sleeps. */
-enum { PAUSES = 2000, STACK = 8 << 20 };
+/* Pauses of some 40 nanoseconds for which a thread waits awake before it sleeps. A worker without work is
+ * soon in the way of what else the machine does; a caller waits only until the last items are done. */
+enum { WORKER_PAUSES = 300, CALLER_PAUSES = 2000 };
+
+enum { STACK = 8 << 20 }; /* bytes of a worker's */
 
 /* The number of items taken from one thread's part; alone on its cache line. */
 typedef struct part {
@@ -126,7 +128,7 @@ static bool is_news(unsigned post, unsigned seen)
 
 static void await_post(unsigned seen)
 {
-    for (int k = 0; k < PAUSES; k++) {
+    for (int k = 0; k < WORKER_PAUSES; k++) {
         if (is_news(pool.post, seen)) return;
         pause_awake();
     }
@@ -177,7 +179,7 @@ static int hire(int threads)
 
 static void await_workers(void)
 {
-    for (int k = 0; k < PAUSES && pool.inside > 0; k++) pause_awake();
+    for (int k = 0; k < CALLER_PAUSES && pool.inside > 0; k++) pause_awake();
     if (pool.inside == 0) return;
     pthread_mutex_lock(&pool.lock);
     pool.waits = true;
