@@ -190,7 +190,7 @@ static void await_workers(void)
 
 static void share(job *j)
 {
-    unsigned open = pool.post + 1;
+    const unsigned open = pool.post + 1;
     pool.job = j;
     pool.post = open;
     if (pool.asleep > 0) wake(&pool.posted);
