@@ -85,7 +85,7 @@ static int learn(void)
                            .loss = loss_cross_entropy(0),
                            .optim = o,
                            .validation = validation,
-                           .progress = stderr },
+                           .callbacks = { callback_progress(stderr) } },
                   &r);
     if (!error_text()) {
         printf("\nvalidation accuracy=%.4f, the slopes it found:\n", r.validation.accuracy);

@@ -120,12 +120,12 @@ static int run(const settings *s, net *n, optim *o, data *set[2])
         if (net_summary(n, (ptrdiff_t)s->batch, stdout) || fflush(stdout)) return -1;
     }
     train options = { .epochs = (int)s->epochs,
-                      .batch = (ptrdiff_t)s->batch,
-                      .seed = (uint64_t)s->seed,
+                      .batch = (int)s->batch,
                       .loss = loss_cross_entropy(0.05),
                       .optim = o,
                       .schedule = schedule_one_cycle((one_cycle){ .rise = 0.2 }),
-                      .progress = s->quiet ? NULL : stderr };
+                      .seed = (uint64_t)s->seed,
+                      .callbacks = { callback_progress(s->quiet ? NULL : stderr) } };
     if (train_run(n, set[0], options, &result)) return -1;
     if (train_evaluate(n, set[1], loss_cross_entropy(0), &score)) return -1;
     if (net_set_note(n, "data", source) || net_save(n, s->save)) return -1;

@@ -135,36 +135,39 @@ static double bce_with_logits(const loss *l, tensor y, tensor target, tensor dy)
 
 /* ---- the losses --------------------------------------------------------------------------------- */
 
-/* An option out of range makes a loss without a function: it is reported where it is made. */
-static loss checked(loss l, bool valid, const char *expected)
+/* An option out of range makes a loss without a function. The error is latched where it is made. */
+static loss checked(loss l)
 {
-    if (valid) return l;
-    error_set("loss %s: the option is %g, expected %s", l.name, l.option, expected);
-    l.value = NULL;
+    if (st_options_resolve(l.name, l.fields, &l)) l.value = NULL;
     return l;
 }
 
 loss loss_cross_entropy(double label_smoothing)
 {
-    loss l = { "cross_entropy", cross_entropy, label_smoothing, true };
-    return checked(l, label_smoothing >= 0 && label_smoothing < 1,
-                   "a label smoothing of at least 0 and below 1");
+    static const layer_field fields[] = {
+        { "label_smoothing", FIELD_REAL, offsetof(loss, option), .below = 1 },
+        { 0 },
+    };
+    return checked((loss){ "cross_entropy", cross_entropy, true, NULL, fields, label_smoothing });
 }
 
 loss loss_mse(void)
 {
-    return (loss){ "mse", mse, 0, false };
+    return (loss){ .name = "mse", .value = mse };
 }
 
 loss loss_huber(double delta)
 {
-    loss l = { "huber", huber_mean, delta == 0 ? 1 : delta, false };
-    return checked(l, isfinite(delta) && delta >= 0, "a delta above 0");
+    static const layer_field fields[] = {
+        { "delta", FIELD_REAL, offsetof(loss, option), .fallback = 1, .least = 1e-30 },
+        { 0 },
+    };
+    return checked((loss){ .name = "huber", .value = huber_mean, .fields = fields, .option = delta });
 }
 
 loss loss_bce_with_logits(void)
 {
-    return (loss){ "bce_with_logits", bce_with_logits, 0, false };
+    return (loss){ .name = "bce_with_logits", .value = bce_with_logits };
 }
 
 double loss_value(loss l, tensor y, tensor target, tensor dy)

@@ -10,18 +10,37 @@
 #ifndef STRIDE_NN_LOSS_H
 #define STRIDE_NN_LOSS_H
 
+#include "layers/options.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
 #pragma GCC visibility push(default)
 
-/* A function with its one option; the functions below make them. */
+/* A function, and what it is given. The functions below make losses; one of your own is a value with a name and a
+ * function. Class weights, for instance, in the context:
+ *
+ *     static double weighted(const loss *l, tensor y, tensor target, tensor dy)
+ *     {
+ *         const real *weight = l->context;
+ *         double sum = 0;
+ *         for (ptrdiff_t i = 0; i < y.shape.n[0]; i++) {
+ *             real w = weight[(ptrdiff_t)*tensor_at(target, INDEX(i))] / (real)y.shape.n[0];
+ *             tensor slope = tensor_is_null(dy) ? dy : tensor_narrow(dy, 0, i, 1);
+ *             sum += w * loss_value(loss_cross_entropy(0), tensor_narrow(y, 0, i, 1), tensor_narrow(target, 0, i, 1),
+ *                                   slope);
+ *             if (!tensor_is_null(dy)) tensor_scale(slope, w);
+ *         }
+ *         return sum;
+ *     }
+ *     loss l = { "weighted", weighted, .classes = true, .context = weights }; */
 typedef struct loss loss;
 struct loss {
     const char *name;
-    double (*value)(const loss *l, tensor y, tensor target, tensor dy);
-    double option; /* label smoothing, delta */
-    bool classes;  /* targets are class indices: accuracy means something */
+    double (*value)(const loss *l, tensor y, tensor target, tensor dy); /* dy may be null */
+    bool classes;              /* targets are class indices: accuracy means something */
+    void *context;             /* yours */
+    const layer_field *fields; /* of this struct: options that a checkpoint compares; NULL: none */
+    double option;             /* label smoothing, delta */
 };
 
 /* Softmax and cross-entropy of logits y [N, K] and class indices target [N]:

@@ -35,23 +35,6 @@ static void sgd_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, re
     }
 }
 
-/* What the gradients, at most g, become with weight decay. */
-static double decayed(const optim *o, double g, double w)
-{
-    return g + (double)(real)o->weight_decay * w;
-}
-
-static void sgd_reach(const optim *o, double lr, double g, double most[])
-{
-    double d = decayed(o, g, most[0]), move = d;
-    if (o->states) {
-        most[1] = o->momentum * most[1] + fmax(1, fabs(1 - o->dampening)) * d;
-        move = o->nesterov ? d + o->momentum * most[1] : most[1];
-    }
-    most[0] += lr * move;
-    if (move > most[0]) most[0] = move; /* at a rate of next to 0: it must be a number all the same */
-}
-
 static void adam_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)
 {
     const double t = (double)o->steps + 1;
@@ -70,15 +53,6 @@ static void adam_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, r
     }
 }
 
-static void adam_reach(const optim *o, double lr, double g, double most[])
-{
-    double d = o->decoupled ? g : decayed(o, g, most[0]);
-    most[1] = o->beta1 * most[1] + (1 - o->beta1) * d;
-    most[2] = o->beta2 * most[2] + (1 - o->beta2) * d * d;
-    if (o->decoupled) most[0] += lr * o->weight_decay * most[0];
-    most[0] += lr / (1 - o->beta1) * most[1] / fmin(1, (double)(real)o->epsilon); /* first the product */
-}
-
 static void rmsprop_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)
 {
     const real rate = (real)lr, decay = (real)o->weight_decay, momentum = (real)o->momentum;
@@ -95,56 +69,46 @@ static void rmsprop_step(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n
     }
 }
 
-static void rmsprop_reach(const optim *o, double lr, double g, double most[])
-{
-    double d = decayed(o, g, most[0]);
-    most[1] = o->beta2 * most[1] + d * d;
-    most[3] = o->beta2 * most[3] + d;
-    most[2] = o->momentum * most[2] + d / (double)(real)o->epsilon;
-    most[0] += lr * most[2];
-}
-
 /* ---- making ------------------------------------------------------------------------------------- */
 
-typedef struct range {
-    const char *name;
-    double value, least, below;
-} range;
-
-static optim *checked(optim o, const range ranges[], int count)
+optim *optim_new(optim kind)
 {
-    for (int i = 0; i < count; i++) {
-        const range *r = &ranges[i];
-        if (isfinite(r->value) && r->value >= r->least && (r->below == 0 || r->value < r->below)) continue;
-        if (r->below != 0)
-            error_set("%s: %s is %g, expected at least %g and below %g", o.name, r->name, r->value, r->least,
-                      r->below);
-        else error_set("%s: %s is %g, expected at least %g", o.name, r->name, r->value, r->least);
-        return NULL;
-    }
-    optim *made = malloc(sizeof *made);
-    if (!made) error_set("%s: no memory", o.name);
-    else *made = o;
+    optim *made = NULL;
+    const char *name = kind.name ? kind.name : "optim_new";
+    if (!kind.name || !kind.step) error_set("optim_new: %s is NULL", kind.name ? "step" : "name");
+    else if (kind.states < 0 || kind.states > OPTIM_STATES)
+        error_set("%s: %d states, expected 0 to %d", name, kind.states, OPTIM_STATES);
+    else if (st_options_resolve(name, kind.fields, &kind) == 0 && !(made = malloc(sizeof *made)))
+        error_set("%s: no memory", name);
+    if (made) *made = kind;
     return made;
 }
 
-static double or_default(double value, double fallback)
-{
-    return value == 0 ? fallback : value;
-}
+#define OPTION(option, ...)                                                                                  \
+    {                                                                                                        \
+#option, FIELD_REAL, offsetof(optim, option), __VA_ARGS__                                            \
+    }
 
 optim *optim_sgd(sgd options)
 {
+    static const layer_field fields[] = {
+        OPTION(lr, .fallback = 0),
+        OPTION(momentum, .fallback = 0),
+        OPTION(dampening, .fallback = 0),
+        OPTION(weight_decay, .fallback = 0),
+        { "nesterov", FIELD_BOOL, offsetof(optim, nesterov) },
+        { 0 },
+    };
     optim o = { .name = "sgd",
                 .step = sgd_step,
-                .reach = sgd_reach,
+                .fields = fields,
                 .lr = options.lr,
                 .momentum = options.momentum,
                 .dampening = options.dampening,
                 .weight_decay = options.weight_decay,
                 .nesterov = options.nesterov,
                 .states = options.momentum != 0 };
-    if (o.lr == 0) {
+    if (o.lr == 0 && !signbit(o.lr)) {
         error_set("sgd: lr is missing");
         return NULL;
     }
@@ -153,62 +117,63 @@ optim *optim_sgd(sgd options)
                   o.dampening);
         return NULL;
     }
-    const range ranges[] = { { "lr", o.lr, 0, 0 },
-                             { "momentum", o.momentum, 0, 0 },
-                             { "dampening", o.dampening, 0, 0 },
-                             { "weight_decay", o.weight_decay, 0, 0 } };
-    return checked(o, ranges, 4);
+    return optim_new(o);
 }
 
-static optim *make_adam(const char *name, adam options, bool decoupled)
+#define ADAM_FIELDS(decay)                                                                                   \
+    {                                                                                                        \
+        OPTION(lr, .fallback = 0.001), OPTION(beta1, .fallback = 0.9, .below = 1),                           \
+            OPTION(beta2, .fallback = 0.999, .below = 1), OPTION(epsilon, .fallback = 1e-8),                 \
+            OPTION(weight_decay, .fallback = decay), { 0 },                                                  \
+    }
+
+static optim *make_adam(const char *name, adam options, const layer_field *fields, bool decoupled)
 {
-    optim o = { .name = name,
-                .step = adam_step,
-                .reach = adam_reach,
-                .lr = or_default(options.lr, 0.001),
-                .beta1 = or_default(options.beta1, 0.9),
-                .beta2 = or_default(options.beta2, 0.999),
-                .epsilon = or_default(options.epsilon, 1e-8),
-                .decoupled = decoupled,
-                .states = 2 };
-    double decay = or_default(options.weight_decay, decoupled ? 0.01 : 0);
-    o.weight_decay = decay < 0 ? 0 : decay;
-    const range ranges[] = { { "lr", o.lr, 0, 0 },
-                             { "beta1", o.beta1, 0, 1 },
-                             { "beta2", o.beta2, 0, 1 },
-                             { "epsilon", o.epsilon, 0, 0 },
-                             { "weight_decay", o.weight_decay, 0, 0 } };
-    return checked(o, ranges, 5);
+    return optim_new((optim){ .name = name,
+                              .step = adam_step,
+                              .fields = fields,
+                              .lr = options.lr,
+                              .beta1 = options.beta1,
+                              .beta2 = options.beta2,
+                              .epsilon = options.epsilon,
+                              .weight_decay = options.weight_decay,
+                              .decoupled = decoupled,
+                              .states = 2 });
 }
 
 optim *optim_adam(adam options)
 {
-    return make_adam("adam", options, false);
+    static const layer_field fields[] = ADAM_FIELDS(0);
+    return make_adam("adam", options, fields, false);
 }
 
 optim *optim_adamw(adam options)
 {
-    return make_adam("adamw", options, true);
+    static const layer_field fields[] = ADAM_FIELDS(0.01);
+    return make_adam("adamw", options, fields, true);
 }
 
 optim *optim_rmsprop(rmsprop options)
 {
-    optim o = { .name = "rmsprop",
-                .step = rmsprop_step,
-                .reach = rmsprop_reach,
-                .lr = or_default(options.lr, 0.01),
-                .beta2 = or_default(options.alpha, 0.99),
-                .epsilon = or_default(options.epsilon, 1e-8),
-                .momentum = options.momentum,
-                .weight_decay = options.weight_decay,
-                .centered = options.centered,
-                .states = 3 };
-    const range ranges[] = { { "lr", o.lr, 0, 0 },
-                             { "alpha", o.beta2, 0, 1 },
-                             { "epsilon", o.epsilon, 0, 0 },
-                             { "momentum", o.momentum, 0, 0 },
-                             { "weight_decay", o.weight_decay, 0, 0 } };
-    return checked(o, ranges, 5);
+    static const layer_field fields[] = {
+        OPTION(lr, .fallback = 0.01),
+        { "alpha", FIELD_REAL, offsetof(optim, beta2), .fallback = 0.99, .below = 1 },
+        OPTION(epsilon, .fallback = 1e-8),
+        OPTION(momentum, .fallback = 0),
+        OPTION(weight_decay, .fallback = 0),
+        { "centered", FIELD_BOOL, offsetof(optim, centered) },
+        { 0 },
+    };
+    return optim_new((optim){ .name = "rmsprop",
+                              .step = rmsprop_step,
+                              .fields = fields,
+                              .lr = options.lr,
+                              .beta2 = options.alpha,
+                              .epsilon = options.epsilon,
+                              .momentum = options.momentum,
+                              .weight_decay = options.weight_decay,
+                              .centered = options.centered,
+                              .states = 3 });
 }
 
 void optim_free(optim *o)
@@ -245,12 +210,27 @@ typedef struct sweep {
     const real *g;
 } sweep;
 
+/* The first of n elements that is NaN or infinite, or n. */
+static ptrdiff_t first_bad(ptrdiff_t n, const real *x)
+{
+    int bad = 0;
+    ptrdiff_t i = 0;
+    for (ptrdiff_t k = 0; k < n; k++) bad |= !(x[k] - x[k] == 0);
+    if (!bad) return n;
+    while (i < n && isfinite(x[i])) i++;
+    return i;
+}
+
 static void sweep_part(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
     const sweep *s = context;
-    ptrdiff_t first = i * PART, left = s->count - first;
-    s->o->step(s->o, s->lr, first, left < PART ? left : PART, s->w + first, s->g + first);
+    ptrdiff_t first = i * PART, left = s->count - first, count = left < PART ? left : PART;
+    s->o->step(s->o, s->lr, first, count, s->w + first, s->g + first);
+    ptrdiff_t bad = first_bad(count, s->w + first);
+    if (bad < count) /* the caller gets the error of the first part that has one */
+        error_set("%s: parameter %td is %g after step %ld", s->o->name, first + bad,
+                  isnan(s->w[first + bad]) ? (double)NAN : (double)s->w[first + bad], s->o->steps + 1);
 }
 
 int optim_step(optim *o, double lr, tensor parameters, tensor gradients)
@@ -268,7 +248,7 @@ int optim_step(optim *o, double lr, tensor parameters, tensor gradients)
     ptrdiff_t parts = (n + PART - 1) / PART;
     parallel_for(parts < LEAST_PARTS ? 1 : parallel_threads(), parts, sweep_part, &s);
     o->steps++;
-    return 0;
+    return error_text() ? -1 : 0;
 }
 
 static void square_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)

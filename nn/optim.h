@@ -2,10 +2,11 @@
  *
  * An optimizer works on flat tensors, such as net_parameters and net_gradients, and keeps its own flat
  * state of the same length. In what follows g is the gradient, to which weight decay adds
- * weight_decay * parameter (but for adamw). Options of 0 mean the default that stands beside them. */
+ * weight_decay * parameter (but for adamw). An option of 0 is the default that stands beside it; ST_ZERO is 0. */
 #ifndef STRIDE_NN_OPTIM_H
 #define STRIDE_NN_OPTIM_H
 
+#include "layers/options.h"
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
@@ -13,22 +14,38 @@
 
 enum { OPTIM_STATES = 3 }; /* that an optimizer may keep, at most */
 
-/* An optimizer at work: its kind, its options, and what it keeps from step to step. */
+/* An optimizer at work: its kind, its options, and what it keeps from step to step. One of your own has a name, a step
+ * and perhaps a context, which stays yours:
+ *
+ *     static void lion(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g)
+ *     {
+ *         const double *beta = o->context;
+ *         real *m = tensor_data(o->state[0]) + first;
+ *         for (ptrdiff_t i = 0; i < n; i++) {
+ *             double c = beta[0] * m[i] + (1 - beta[0]) * g[i];
+ *             w[i] -= (real)(lr * ((c > 0) - (c < 0)));
+ *             m[i] = (real)(beta[1] * m[i] + (1 - beta[1]) * g[i]);
+ *         }
+ *     }
+ *     optim *o = optim_new((optim){ .name = "lion", .step = lion, .lr = 1e-4, .states = 1, .context = beta }); */
 typedef struct optim optim;
 struct optim {
     const char *name;
-    /* Of n parameters w and gradients g, whose states begin at `first`; called for parts, which threads share. */
+    /* n parameters w with gradients g; their states begin at `first`. Threads take parts of all parameters. */
     void (*step)(const optim *o, double lr, ptrdiff_t first, ptrdiff_t n, real *w, const real *g);
-    /* How large things can get: most[0] is the most of |w|, most[1 + i] of state i, before a step with gradients of at
-     * most g, and then after it. NULL: nobody knows, and the trainer tries each step before it takes it. */
-    void (*reach)(const optim *o, double lr, double g, double most[1 + OPTIM_STATES]);
-    double lr; /* the base that a schedule multiplies */
-    double momentum, dampening, beta1, beta2, epsilon, weight_decay;
+    double lr;  /* the base that a schedule multiplies */
+    int states; /* 0 to OPTIM_STATES */
+    void *context;
+    const layer_field *fields; /* of this struct: options that a checkpoint compares; NULL: none */
+
+    double momentum, dampening, beta1, beta2, epsilon, weight_decay; /* of the optimizers below */
     bool nesterov, centered, decoupled;
-    int states;
-    tensor state[OPTIM_STATES]; /* made at the first step */
+    tensor state[OPTIM_STATES]; /* zeros at the first step */
     long steps;                 /* taken */
 };
+
+/* NULL with an error: no name, no step, an option out of range. */
+optim *optim_new(optim kind);
 
 /* v = momentum v + (1 - dampening) g (the first v is g); w -= lr v, or with Nesterov lr (g + momentum v). */
 typedef struct sgd {
@@ -43,7 +60,7 @@ typedef struct adam {
     double lr;           /* 0.001 */
     double beta1, beta2; /* 0.9, 0.999 */
     double epsilon;      /* 1e-8 */
-    double weight_decay; /* adam: 0; adamw: 0.01; negative: none */
+    double weight_decay; /* adam: 0; adamw: 0.01 */
 } adam;
 optim *optim_adam(adam options);
 optim *optim_adamw(adam options); /* Loshchilov and Hutter 2019: w -= lr weight_decay w, apart from g */
@@ -65,9 +82,9 @@ void optim_free(optim *o); /* NULL is allowed */
  * an error where there is no memory or they are for another number. */
 int optim_build(optim *o, ptrdiff_t parameters);
 
-/* One step at learning rate lr (o->lr, times what a schedule says). Both flat, contiguous, of the length
- * of the first step's. Gradients are left as they are. 0, or -1 with an error and nothing changed, also where there was
- * one before. */
+/* One step at learning rate lr (o->lr, times a schedule's factor). Both are flat, contiguous, of the length of the first
+ * step's; gradients are left as they are. -1 with an error, also where there was one before: nothing is changed then,
+ * unless a parameter is NaN or infinite after the step, which is the error that names it. */
 int optim_step(optim *o, double lr, tensor parameters, tensor gradients);
 
 /* Scales the gradients so that their 2-norm is at most `most`; returns the norm before. A norm that is not finite

@@ -26,9 +26,10 @@ static double cosine_factor(const schedule *s, double step, double total, double
 static double one_cycle_factor(const schedule *s, double step, double total, double per_epoch)
 {
     (void)per_epoch;
-    double peak = s->rise * total - 1, end = total - 1;
-    if (step <= peak) return half_cosine(s->first, 1, peak > 0 ? step / peak : 1);
-    return half_cosine(1, s->last, end > peak ? fmin((step - peak) / (end - peak), 1) : 1);
+    double peak = s->rise * total - 1, end = total - 1, first = 1 / s->divisor;
+    double last = 1 / (s->divisor * s->final_divisor);
+    if (step <= peak) return half_cosine(first, 1, peak > 0 ? step / peak : 1);
+    return half_cosine(1, last, end > peak ? fmin((step - peak) / (end - peak), 1) : 1);
 }
 
 schedule schedule_constant(void)
@@ -36,29 +37,48 @@ schedule schedule_constant(void)
     return (schedule){ 0 };
 }
 
+/* An option out of range is reported where the schedule is made. */
+static schedule checked(schedule s)
+{
+    st_options_resolve(s.name, s.fields, &s);
+    return s;
+}
+
+#define OPTION(option, ...)                                                                                  \
+    {                                                                                                        \
+#option, FIELD_REAL, offsetof(schedule, option), __VA_ARGS__                                         \
+    }
+
 schedule schedule_step(double epochs, double gamma)
 {
-    return (schedule){ .name = "step", .factor = step_factor, .every = epochs, .gamma = gamma };
+    static const layer_field fields[] = { OPTION(every, .least = 1e-9),
+                                          OPTION(gamma, .least = 1e-30),
+                                          { 0 } };
+    return checked((schedule){ "step", step_factor, .open_ended = true, .fields = fields, .every = epochs,
+                               .gamma = gamma });
 }
 
 schedule schedule_cosine(double least)
 {
-    return (schedule){ .name = "cosine", .factor = cosine_factor, .least = least };
+    static const layer_field fields[] = { OPTION(least, .below = 1 + 0x1p-52), { 0 } };
+    return checked((schedule){ "cosine", cosine_factor, .fields = fields, .least = least });
 }
 
 schedule schedule_one_cycle(one_cycle options)
 {
-    double divisor = options.divisor == 0 ? 25 : options.divisor;
-    double final_divisor = options.final_divisor == 0 ? 1e4 : options.final_divisor;
-    return (schedule){ .name = "one_cycle",
-                       .factor = one_cycle_factor,
-                       .rise = options.rise == 0 ? 0.3 : options.rise,
-                       .first = 1 / divisor,
-                       .last = 1 / (divisor * final_divisor) };
+    static const layer_field fields[] = {
+        OPTION(rise, .fallback = 0.3, .least = 1e-9, .below = 1),
+        OPTION(divisor, .fallback = 25, .least = 1),
+        OPTION(final_divisor, .fallback = 1e4, .least = 1),
+        { 0 },
+    };
+    return checked((schedule){ "one_cycle", one_cycle_factor, .fields = fields, .rise = options.rise,
+                               .divisor = options.divisor, .final_divisor = options.final_divisor });
 }
 
 schedule schedule_warmup(long steps, schedule after)
 {
+    if (steps < 0) error_set("schedule_warmup: %ld steps, expected at least 0", steps);
     after.warmup = steps;
     return after;
 }
@@ -68,27 +88,4 @@ double schedule_factor(const schedule *s, long step, long total, long per_epoch)
     if (step < s->warmup) return (double)(step + 1) / (double)(s->warmup + 1);
     if (!s->factor) return 1;
     return s->factor(s, (double)(step - s->warmup), (double)(total - s->warmup), (double)per_epoch);
-}
-
-static int refuse(const char *name, double value, const char *expected)
-{
-    return error_set("schedule: %s is %g, expected %s", name, value, expected);
-}
-
-int schedule_check(const schedule *s)
-{
-    if (s->warmup < 0) return refuse("warm-up", (double)s->warmup, "at least 0 steps");
-    if (s->factor == step_factor) {
-        if (!(s->every > 0) || !isfinite(s->every)) return refuse("epochs", s->every, "above 0");
-        if (!(s->gamma > 0) || !isfinite(s->gamma)) return refuse("gamma", s->gamma, "above 0");
-    }
-    if (s->factor == cosine_factor && !(s->least >= 0 && s->least <= 1))
-        return refuse("least", s->least, "0 to 1");
-    if (s->factor == one_cycle_factor) {
-        if (!(s->rise > 0 && s->rise < 1)) return refuse("rise", s->rise, "between 0 and 1");
-        if (!(s->first > 0 && s->first <= 1)) return refuse("divisor", 1 / s->first, "at least 1");
-        if (!(s->last > 0 && s->last <= s->first))
-            return refuse("final divisor", s->first / s->last, "at least 1");
-    }
-    return 0;
 }

@@ -1,23 +1,35 @@
 /* schedule.h: what the learning rate is multiplied by, as a function of the step.
  *
- * A schedule is a value. schedule_factor is given the step, counted from 0, and how many steps the run
- * has and how many an epoch has; warm-up comes first and the schedule begins when it ends. */
+ * A schedule is a value; an option out of range is an error where it is made. Steps are counted from 0. Warm-up comes
+ * first, and the schedule begins when it ends. */
 #ifndef STRIDE_NN_SCHEDULE_H
 #define STRIDE_NN_SCHEDULE_H
 
+#include "layers/options.h"
 #include "tensor/error.h"
 
 #pragma GCC visibility push(default)
 
-/* A function with its options; the functions below make them, and zeros are the constant 1. */
+/* A function and what it is given. The functions below make schedules, and zeros are the constant 1. One of your own:
+ *
+ *     static double inverse_root(const schedule *s, double step, double total, double per_epoch)
+ *     {
+ *         const double *scale = s->context;
+ *         return 1 / sqrt(1 + step / *scale);
+ *     }
+ *     schedule s = { "inverse_root", inverse_root, .open_ended = true, .context = &scale }; */
 typedef struct schedule schedule;
 struct schedule {
     const char *name;                                                                 /* NULL: constant */
     double (*factor)(const schedule *s, double step, double total, double per_epoch); /* NULL: constant */
-    double every, gamma;                                                              /* step */
-    double least;             /* cosine: the factor at the end */
-    double rise, first, last; /* one-cycle */
-    long warmup;              /* steps of linear warm-up before */
+    bool open_ended;           /* does not look at total: a run may be resumed for more epochs */
+    void *context;             /* yours */
+    const layer_field *fields; /* of this struct: options that a checkpoint compares; NULL: none */
+    long warmup;               /* steps of linear warm-up before */
+
+    double every, gamma;                 /* step */
+    double least;                        /* cosine: the factor at the end */
+    double rise, divisor, final_divisor; /* one-cycle */
 };
 
 schedule schedule_constant(void);                    /* 1 */
@@ -37,9 +49,6 @@ schedule schedule_warmup(long steps, schedule after);
 
 /* The factor at a step of so many, of which so many are an epoch. */
 double schedule_factor(const schedule *s, long step, long total, long per_epoch);
-
-/* 0, or -1 with an error that names what is out of range. */
-int schedule_check(const schedule *s);
 
 #pragma GCC visibility pop
 

@@ -1,23 +1,116 @@
-/* train.h: four verbs, forward, loss, backward, step, in one call that trains a net on a data set.
+/* train.h: training a net on a data set: forward, loss, backward, step.
  *
- *     train_result r;
  *     optim *o = optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9 });
- *     train_run(n, training, (train){ .epochs = 5, .loss = loss_cross_entropy(0), .optim = o }, &r);
+ *     train_result r;
+ *     train_run(n, training, (train){ .epochs = 5, .loss = loss_cross_entropy(0), .optim = o,
+ *                                     .callbacks = { callback_progress(stderr) } }, &r);
  *
- * One seed gives the same weights, bit for bit, for any number of threads. A second run of the same net goes on
- * drawing where the first ended: other orders, other dropout; schedules begin anew. */
+ * The same seed gives the same weights, bit for bit, for any number of threads. A second run of the same net draws
+ * other orders and other dropout than the first; schedules begin anew. Everything beyond the loop is a callback:
+ * nn/callbacks.h has those that come with the library. */
 #ifndef STRIDE_NN_TRAIN_H
 #define STRIDE_NN_TRAIN_H
 
+#include "layers/options.h"
 #include "nn/data.h"
 #include "nn/loss.h"
 #include "nn/net.h"
 #include "nn/optim.h"
-#include "nn/files/save.h"
 #include "nn/schedule.h"
-#include "nn/ranks/team.h"
 
 #pragma GCC visibility push(default)
+
+enum {
+    TRAIN_CALLBACKS = 12, /* in a run, at most */
+    TRAIN_KEPT = 16,      /* tensors and lists of numbers that callbacks keep in checkpoints, at most */
+    TRAIN_NUMBERS = 16    /* in a list */
+};
+
+typedef struct train_state train_state;
+
+/* ---- callbacks ----------------------------------------------------------------------------------------- */
+
+/* When callbacks are called. Each is called for every event, in the order of the list. */
+typedef enum train_event {
+    ON_BEGIN,       /* the net is built, no step has been taken */
+    ON_EPOCH_BEGIN, /* also where a resumed run continues in the middle of an epoch */
+    ON_GRADIENTS,   /* the batch's loss and gradients are there; the optimizer has not stepped */
+    ON_STEP,        /* the optimizer has stepped */
+    ON_EPOCH,       /* an epoch has ended, and validation after it */
+    ON_END          /* the run has ended, also by an error; ON_BEGIN came before */
+} train_event;
+
+/* A function that a run calls, with what belongs to it. One of your own needs a name, `call` and perhaps a context:
+ *
+ *     static void stop_at_target(callback *self, train_state *run, train_event event)
+ *     {
+ *         const double *target = self->context;
+ *         if (event == ON_EPOCH && run->report.validation.accuracy > *target) run->stop = true;
+ *     }
+ *     train_run(n, d, (train){ ..., .callbacks = { { "target", stop_at_target, &target } } }, NULL);
+ *
+ * An error that it latches (error_set) fails the run. The run has a copy of the callback, which it may write to. */
+typedef struct callback callback;
+struct callback {
+    const char *name;
+    void (*call)(callback *self, train_state *run, train_event event); /* NULL: the entry is skipped */
+    void *context;             /* yours, or memory between ON_BEGIN and ON_END */
+    const layer_field *fields; /* of `options`; a checkpoint refuses a run where they differ; NULL: none */
+    union callback_options {
+        double number;
+        void *pointer;
+        unsigned char bytes[48];
+    } options;
+};
+
+/* ---- options ------------------------------------------------------------------------------------------- */
+
+/* Processes that train one net together. nn/ranks/ranks.h makes them; zero is this process alone. Every function is
+ * called by all ranks in the same order, also where an error is latched. */
+typedef struct train_group train_group;
+struct train_group {
+    int rank, ranks;                                 /* ranks 0: alone */
+    void (*begin)(train_group *g, train_state *run); /* all start where rank 0 is */
+    bool (*agree)(train_group *g, bool stop);        /* an error or a stop of one rank becomes everyone's */
+    void (*all_gather)(train_group *g, ptrdiff_t rows, size_t size,
+                       void *table);                                /* equal parts of the rows */
+    void (*add)(train_group *g, train_state *run, int micro_batch); /* adds up net_gradients: see below */
+    void *context;
+    bool unordered;
+    tensor sum, theirs; /* the run frees them */
+};
+
+/* How to train. Zeros are defaults. */
+typedef struct train {
+    int epochs;             /* 0: 1 */
+    int batch;              /* images a step; 0: 64 */
+    loss loss;              /* required */
+    optim *optim;           /* required; the caller frees it */
+    schedule schedule;      /* zero: constant */
+    const data *validation; /* evaluated after each epoch; NULL: none */
+    uint64_t seed;          /* of the order of samples, and of parameters where the net is not built yet */
+    int steps_per_epoch;    /* 0: as many as the set has batches; required for endless sets */
+    int micro_batches;      /* each batch is cut into: see below; 0: 1, or as many as ranks */
+    bool keep_order;        /* samples are not shuffled */
+    bool drop_last;         /* skips the last batch of an epoch where it is not full */
+    train_group group;      /* ranks that train together */
+    callback callbacks[TRAIN_CALLBACKS];
+} train;
+
+/* An epoch goes through the whole set in a new order. With steps_per_epoch it ends after so many batches; a set of more
+ * than 2^31 samples is then endless: it is not shuffled, and each epoch takes up where the last one ended.
+ *
+ * A batch of n images may be cut into S micro-batches: micro-batch s has the images from s n / S up to (s + 1) n / S.
+ * Each is run forward and backward by itself, with the memory of one, and their gradients are added in order. Every
+ * one of them draws its own dropout and counts a step of the net. Batch normalisation normalises each by itself, as
+ * PyTorch does when it accumulates gradients; each starts from the step's states, and the new states are the mean of
+ * theirs. A batch of fewer images than micro-batches is refused before the run.
+ *
+ * Of R ranks, rank r runs micro-batches r, r + R, ...; gradients are all-reduced every step, and all ranks come to
+ * the same parameters. The bits depend on the number of micro-batches, not on who runs them: one process, or any
+ * number of ranks that divides it. */
+
+/* ---- what a run tells --------------------------------------------------------------------------------------- */
 
 /* How a net does on a data set. */
 typedef struct train_score {
@@ -26,101 +119,74 @@ typedef struct train_score {
         accuracy; /* fraction of samples whose greatest output is their class; NaN where the loss has none */
 } train_score;
 
-/* What a callback is told after each epoch. */
+/* The progress of a run. */
 typedef struct train_report {
     int epoch, epochs;      /* counted from 1 */
     long step, steps;       /* taken; of the whole run */
-    double lr;              /* of the last step */
+    double lr;              /* of the last step; a callback may set it ON_GRADIENTS */
     train_score training;   /* mean over this epoch so far, in training mode */
     train_score validation; /* after the epoch; NaN where there is no such set */
     double seconds;         /* since the run began */
-    bool best;              /* this epoch's parameters are the best so far */
+    bool best;              /* this epoch's validation loss is the least so far */
 } train_report;
 
-/* How to train; zeros are defaults. */
-typedef struct train {
-    loss loss;         /* required */
-    optim *optim;      /* required; the caller's */
-    int epochs;        /* 0: 1 */
-    ptrdiff_t batch;   /* 0: 64 */
-    schedule schedule; /* zero: constant */
-    const data *validation;
-    int patience;                 /* stop when validation has not improved for so many epochs; 0: never */
-    double min_delta;             /* what counts as an improvement of the validation loss */
-    double clip_norm, clip_value; /* of the gradients; 0: not clipped */
-    uint64_t seed;   /* of the order of samples, and of the net's parameters where it is not built yet */
-    bool keep_order; /* no shuffling */
-    bool drop_last;  /* skip an epoch's last batch where it is not full */
+/* What a callback keeps in checkpoints: a tensor, or numbers. */
+typedef struct train_kept {
+    const char *name;
+    tensor tensor;
+    double *numbers;
+    int count; /* of the numbers; 0: a tensor */
+} train_kept;
 
-    int micro_batches; /* that a batch is cut into; 0: as many as ranks */
-    const team *team;  /* the ranks that train together; NULL: this process alone */
-    bool unordered;    /* gradients are added up by the team's own sum */
+/* A run, as callbacks see it. They may set `stop`, report.lr, and what belongs to the net and the optimizer. */
+struct train_state {
+    net *net;
+    optim *optim;
+    const data *data;
+    train options; /* defaults filled in; `callbacks` are the run's */
+    train_report report;
+    bool stop;                       /* set it, and the run ends after this event */
+    double loss;                     /* the batch's mean loss: ON_GRADIENTS, ON_STEP */
+    long steps_per_epoch, resumed;   /* resumed: steps taken before this call, by the checkpoint */
+    double training_seconds, images; /* without validation; trained on by this call */
+    int rank, ranks;                 /* 0 of 1 alone */
 
-    const char *checkpoint; /* a file that holds all that the run needs to go on; NULL: none */
-    long checkpoint_every;  /* steps after which it is written, besides after each epoch; 0: only then */
-    bool resume;            /* go on from that file, where it exists; see below */
+    /* The place in the run; with the net, the optimizer and what callbacks keep, all that a checkpoint needs. */
+    int epoch, best_epoch;       /* the next step's epoch, one more than there are at the end; 0: none yet */
+    long batch, step;            /* steps taken in that epoch, and in all */
+    uint64_t begun;              /* the net's step when that epoch began: its order is drawn from it */
+    double loss_sum, hits, seen; /* over the samples of this epoch so far */
+    double best_loss;            /* NaN: none yet */
+    train_score validation;      /* of the last epoch, or of the one whose parameters are restored */
 
-    const char *
-        anomaly; /* where the batch goes, with the net, at which a run ends since numbers went wrong; NULL: nowhere */
+    train_kept kept[TRAIN_KEPT];
+    int kept_count;
+    bool sealed; /* the checkpoint was read: nothing can be added to `kept` */
 
-    FILE *progress; /* where to show it: a line that is redrawn on a terminal, a line for each epoch
-                         elsewhere; NULL: nowhere */
-    /* After each epoch: false ends the run, and an error that it leaves fails it. */
-    bool (*callback)(const train_report *r, void *context);
-    void *context;
-} train;
+    struct train_memory *memory; /* the loop's own */
+};
 
-/* What came of it. */
+/* ON_BEGIN, a callback that is listed before the checkpoint: what is to be kept in it under this name. It is borrowed
+ * until the run ends, and holds what the file has when the run is resumed. -1 with an error: too many. */
+int train_keep(train_state *run, const char *name, tensor value);
+int train_keep_numbers(train_state *run, const char *name, int count, double numbers[]);
+
+/* What came of a run. */
 typedef struct train_result {
-    int epochs;                       /* run, and those that a checkpoint had run */
-    long steps, resumed;              /* taken; of them before the checkpoint that the run went on from */
+    int epochs;                       /* run, those before a checkpoint included */
+    long steps, resumed;              /* taken; those before the checkpoint that the run was resumed from */
     train_score training, validation; /* of the last epoch; validation of the best where it is restored */
-    int best_epoch;                   /* by validation loss; 0 where there is no validation */
+    int best_epoch;                   /* with the least validation loss; 0 where there is no validation */
     bool stopped_early;
-    double seconds, images_per_second; /* of training alone, validation not counted */
+    double seconds, images_per_second; /* of training alone, without validation */
 } train_result;
 
-/* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a gradient that is not
- * finite, a step that would make a parameter or a state of the optimizer so. Parameters, states and the optimizer
- * are then those before that step, and the error says where the first NaN or infinity is, of all that the step
- * computes: which layer's output or gradient, or which parameter, at which index. With patience the best parameters
- * are restored at the end (patience = epochs: without stopping early); without it the last ones stay. The result may
+/* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a parameter that is not
+ * finite, an error of a callback. The net then has the parameters of the step at which the run ended. The result may
  * be NULL. */
 int train_run(net *n, const data *d, train options, train_result *result);
 
-/* A run that ends anyhow, and is asked for again with the same options and `resume`, goes on from its last
- * checkpoint and comes to the same parameters as if it had not ended, bit for bit, for any number of threads: the
- * net, the optimizer, the schedule, the order of samples, dropout and augmentation (nn/data/augment.h), the place in the
- * epoch and the best so far are in the file. It is a net's too: net_load reads it. It replaces the one before it at
- * once, or not at all, and is on the disk when training goes on.
- *
- * What is asked for must be what was asked for then: another net, batch, seed, optimizer, schedule, number of
- * samples, augmentation, normalisation, ... is refused, naming both, and so are other samples, of which sixteen are
- * looked at before the run; those to validate with are not. More epochs are welcome where the schedule does not depend
- * on them (constant, step). The callback is called for the epochs that end in this call. */
-
-/* A batch of n images may be cut into S micro-batches: micro-batch s has the images from s n / S up to (s + 1) n / S.
- * Each is run forward and backward by itself, with the memory of one, and their gradients are added in order. Every
- * one of them draws its own dropout and counts a step of the net. Batch normalisation normalises each by itself, as
- * PyTorch does when it accumulates gradients; each starts from the step's states, and the new states are the mean of
- * theirs. A batch of fewer images than micro-batches is refused before the run.
- *
- * Several ranks of a team (nn/ranks/team.h) train one net: each calls this with the same options and the same data.
- * Rank r of R runs micro-batches r, r + R, ...; gradients are all-reduced every step, and all ranks come to the same
- * parameters. The bits depend on the number of micro-batches, not on who runs them: one process, or any number of
- * ranks that divides it. `unordered` sends less where a rank has more than one; its last bits depend on the ranks.
- *
- * The run begins with the parameters of rank 0. Rank 0 alone reads and writes the checkpoint, whose place it tells
- * the others, shows progress, and calls back; where numbers go wrong it takes the step again. Samples to validate with
- * are evaluated in batches of the largest micro-batch, which ranks take in turn. An error at one rank ends the run at
- * all of them, before anything else is written. */
-
-/* Takes the step again that a run ended at, from the file that its option `anomaly` names. -1 with an error that
- * says, as the run did, where numbers go wrong; 0 where they do not: with another library, say, or where it was the
- * optimizer's step, which is not taken again. */
-int train_replay(const char *path, loss l, net_known known);
-
-/* In inference mode, in batches of what the net is built for. */
+/* In inference mode, in batches of the size the net is built for. */
 int train_evaluate(net *n, const data *d, loss l, train_score *score);
 
 #pragma GCC visibility pop

@@ -82,20 +82,19 @@ static settings parse(int argc, char **argv)
 static int learn(net *n, const mnist *digits, const settings *s, const team *all, train_result *result)
 {
     optim *o = optim_sgd((sgd){ .lr = s->lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4 });
+    callback kept = { 0 };
+    if (s->checkpoint)
+        kept = callback_checkpoint((checkpoint){ .path = s->checkpoint, .every = 100, .resume = true });
     int status = train_run(n, digits->train,
                            (train){ .epochs = s->epochs,
-                                    .batch = s->batch,
-                                    .micro_batches = s->micro_batches,
-                                    .seed = s->seed,
+                                    .batch = (int)s->batch,
                                     .loss = loss_cross_entropy(0.05),
                                     .optim = o,
                                     .schedule = schedule_one_cycle((one_cycle){ .rise = 0.2 }),
-                                    .team = all,
-                                    .unordered = s->unordered,
-                                    .checkpoint = s->checkpoint,
-                                    .checkpoint_every = s->checkpoint ? 100 : 0,
-                                    .resume = s->checkpoint != NULL,
-                                    .progress = s->quiet ? NULL : stderr },
+                                    .seed = s->seed,
+                                    .micro_batches = s->micro_batches,
+                                    .group = ranks_of(all, s->unordered),
+                                    .callbacks = { callback_progress(s->quiet ? NULL : stderr), kept } },
                            result);
     optim_free(o);
     return status;

@@ -1,7 +1,7 @@
 /* history.h: the epochs of a run, kept as they end, and logged.
  *
  *     history h = { .log = log };
- *     train_run(n, d, (train){ ..., .callback = history_note, .context = &h }, &result); */
+ *     if (event == ON_EPOCH) history_note(&run->report, &h);      // in a callback */
 #ifndef STRIDE_EXAMPLES_STRIDE_HISTORY_H
 #define STRIDE_EXAMPLES_STRIDE_HISTORY_H
 
@@ -13,8 +13,7 @@ typedef struct history {
     epoch_log *log; /* the caller's; NULL: none */
 } history;
 
-/* As train.callback, with a history as context: false, with an error latched, where there is no memory or the log
- * cannot be written. */
+/* False, with an error latched, where there is no memory or the log cannot be written. The context is a history. */
 bool history_note(const train_report *r, void *context);
 
 /* The same, without logging it: of an epoch that is logged already. */

@@ -1,7 +1,7 @@
 /* replay.c: stride replay: the step at which a run ended, again. */
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
-#include "nn/train.h"
+#include "nn/watch/anomaly.h"
 
 #include <stddef.h>
 

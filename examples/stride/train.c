@@ -203,10 +203,25 @@ static int recall(job *j, int before)
                : 0;
 }
 
-static bool after_epoch(const train_report *r, void *context)
+static void after_epoch(callback *self, train_state *run, train_event event)
 {
-    job *j = context;
-    return recall(j, r->epoch) == 0 && history_note(r, &j->history) && !interrupted;
+    job *j = self->context;
+    if (event != ON_EPOCH || error_text()) return;
+    if (recall(j, run->report.epoch) == 0) history_note(&run->report, &j->history);
+    if (interrupted) run->stop = true;
+}
+
+static callback stop_early(const settings *s)
+{
+    return s->patience > 0 ? callback_early_stopping((early_stopping){ .patience = (int)s->patience })
+                           : (callback){ 0 };
+}
+
+static callback keep(const settings *s)
+{
+    if (!s->checkpoint) return (callback){ 0 };
+    return callback_checkpoint(
+        (checkpoint){ .path = s->checkpoint, .every = (int)s->checkpoint_every, .resume = s->resume });
 }
 
 static int learn(job *j)
@@ -220,19 +235,16 @@ static int learn(job *j)
                            (train){ .loss = j->loss,
                                     .optim = j->optim,
                                     .epochs = (int)s->epochs,
-                                    .batch = s->batch,
+                                    .batch = (int)s->batch,
                                     .schedule = make_schedule(s),
                                     .validation = j->validation,
-                                    .patience = (int)s->patience,
-                                    .clip_norm = s->clip,
                                     .seed = (uint64_t)s->seed,
-                                    .checkpoint = s->checkpoint,
-                                    .checkpoint_every = s->checkpoint_every,
-                                    .resume = s->resume,
-                                    .anomaly = s->anomaly,
-                                    .progress = s->quiet ? NULL : stderr,
-                                    .callback = after_epoch,
-                                    .context = j },
+                                    .callbacks = { callback_anomaly(s->anomaly),
+                                                   callback_clip((clip){ .norm = s->clip }),
+                                                   callback_progress(s->quiet ? NULL : stderr),
+                                                   { "history", after_epoch, j },
+                                                   stop_early(s),
+                                                   keep(s) } },
                            &j->result);
     int closed = log_close(j->log);
     j->log = NULL;

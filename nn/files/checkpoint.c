@@ -1,92 +1,31 @@
-/* checkpoint.c: a run's place, its optimizer's states and its best parameters, in one file with the net. */
+/* checkpoint.c: a run's place, its optimizer's states and what callbacks keep, in one file with the net. */
 #include "nn/files/checkpoint.h"
 #include "nn/files/architecture.h"
 #include "nn/files/json.h"
 #include "nn/files/model.h"
+#include "nn/train_impl.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 enum {
-    VERSION = 1, /* of the entry, raised when an older reader would misread it */
-    MOST_EXTRAS = OPTIM_STATES + 2
+    VERSION = 2, /* of the entry, raised when an older reader would misread it */
+    MOST_EXTRAS = OPTIM_STATES + TRAIN_KEPT,
+    NAME = 80
 };
 
 #define ENTRY "training"
 
-/* ---- the place, as JSON -------------------------------------------------------------------------- */
-
-typedef struct field {
-    const char *name;
-    bool is_real; /* a double, of which what is not a number is null; else an int64_t */
-    size_t offset;
-    int64_t least; /* of an integer */
-} field;
-
-#define INTEGER(name, least)                                                                                 \
-    {                                                                                                        \
-#name, false, offsetof(train_place, name), least                                                     \
-    }
-#define REAL(name)                                                                                           \
-    {                                                                                                        \
-#name, true, offsetof(train_place, name), 0                                                          \
-    }
-
-static const field fields[] = {
-    INTEGER(epoch, 1),
-    INTEGER(batch, 0),
-    INTEGER(step, 0),
-    INTEGER(begun, 0),
-    INTEGER(net_seed, INT64_MIN),
-    INTEGER(net_step, 0),
-    INTEGER(optim_steps, 0),
-    INTEGER(best_epoch, 0),
-    INTEGER(since_best, 0),
-    REAL(loss_sum),
-    REAL(hits),
-    REAL(seen),
-    REAL(best_loss),
-    REAL(validation.loss),
-    REAL(validation.accuracy),
-};
-enum { FIELDS = sizeof fields / sizeof fields[0] };
-
-/* What is not finite JSON cannot say. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *write_place(const train_place *place)
-{
-    json_t *object = json_object();
-    for (const field *f = fields; object && f < fields + FIELDS; f++) {
-        const void *at = (const char *)place + f->offset;
-        json_t *value = f->is_real ? number(*(const double *)at) : json_integer(*(const int64_t *)at);
-        if (json_object_set_new(object, f->name, value) == 0) continue;
-        json_decref(object);
-        object = NULL;
-    }
-    return object;
-}
-
-static int read_place(const char *path, const json_t *object, train_place *place)
-{
-    for (const field *f = fields; f < fields + FIELDS; f++) {
-        void *at = (char *)place + f->offset;
-        const json_t *value = json_object_get(object, f->name);
-        if (f->is_real && (json_is_null(value) || json_is_number(value)))
-            *(double *)at = json_is_null(value) ? NAN : json_number_value(value);
-        else if (!f->is_real && json_is_integer(value) && json_integer_value(value) >= f->least)
-            *(int64_t *)at = json_integer_value(value);
-        else return error_set("%s: the place of the run has %s for %s", path, json_show(value).text, f->name);
-    }
-    return 0;
-}
+typedef struct memory { /* in callback.options */
+    checkpoint o;
+    uint32_t sum; /* of the samples */
+} memory;
 
 /* ---- the samples -------------------------------------------------------------------------------------- */
 
@@ -95,7 +34,8 @@ static uint32_t sum_elements(uint32_t sum, tensor x)
     return (uint32_t)crc32_z(sum, (const void *)tensor_data(x), (size_t)tensor_count(x) * sizeof(real));
 }
 
-int checkpoint_sum(const data *d, tensor x, tensor y, uint32_t *sum)
+/* The CRC-32 of sixteen samples, from the first to the last: the same samples in another file have the same. */
+static int sum_samples(const data *d, tensor x, tensor y, uint32_t *sum)
 {
     enum { LOOKED_AT = 16 };
     const ptrdiff_t last = d->count - 1, most = last < LOOKED_AT - 1 ? last : LOOKED_AT - 1;
@@ -109,170 +49,206 @@ int checkpoint_sum(const data *d, tensor x, tensor y, uint32_t *sum)
     return 0;
 }
 
-/* ---- the terms ---------------------------------------------------------------------------------------- */
+/* ---- the run's configuration --------------------------------------------------------------------------- */
 
-/* What the steps to come depend on, beside the place, the net and the optimizer's states. */
-static json_t *terms_of(const checkpoint *c)
+/* JSON has no NaN. */
+static json_t *number(double value)
 {
-    char sum[9];
-    snprintf(sum, sizeof sum, "%08" PRIX32, c->sum);
-    const train *o = c->options;
-    const optim *p = o->optim;
-    const schedule *s = &o->schedule;
-    bool counts_epochs =
-        s->factor && strcmp(s->name, "step") != 0; /* others may have more of them another time */
-    json_t *all = json_object();
-    const struct {
-        const char *name;
-        json_t *value;
-    } list[] = {
-        { "precision", json_string(sizeof(real) == 8 ? "double" : "float") },
-        { "samples", json_integer(c->samples->count) },
-        { "preparation", json_string(c->samples->prepared ? c->samples->prepared : "none") },
-        { "batch", json_integer(o->batch) },
-        { "micro_batches", json_integer(o->micro_batches) },
-        { "drop_last", json_boolean(o->drop_last) },
-        { "keep_order", json_boolean(o->keep_order) },
-        { "seed", json_integer((json_int_t)o->seed) },
-        { "loss", json_string(o->loss.name) },
-        { "loss's option", number(o->loss.option) },
-        { "optimizer", json_string(p->name) },
-        { "lr", number(p->lr) },
-        { "momentum", number(p->momentum) },
-        { "dampening", number(p->dampening) },
-        { "nesterov", json_boolean(p->nesterov) },
-        { "beta1", number(p->beta1) },
-        { "beta2", number(p->beta2) },
-        { "epsilon", number(p->epsilon) },
-        { "centered", json_boolean(p->centered) },
-        { "weight_decay", number(p->weight_decay) },
-        { "schedule", json_string(s->name ? s->name : "constant") },
-        { "schedule's every", number(s->every) },
-        { "schedule's gamma", number(s->gamma) },
-        { "schedule's least", number(s->least) },
-        { "schedule's rise", number(s->rise) },
-        { "schedule's first", number(s->first) },
-        { "schedule's last", number(s->last) },
-        { "warm-up", json_integer(s->warmup) },
-        { "clip_norm", number(o->clip_norm) },
-        { "clip_value", number(o->clip_value) },
-        { "patience", json_integer(o->patience) },
-        { "min_delta", number(o->min_delta) },
-        { "epochs", counts_epochs ? json_integer(o->epochs) : json_null() },
-        { "sum of samples", json_string(sum) },
-    };
-    bool failed = !all;
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        failed |= json_object_set_new(all, list[i].name, list[i].value) != 0;
-    if (!failed) return all;
-    json_decref(all);
-    error_set("%s: no memory for a checkpoint", o->checkpoint);
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *value_of(const layer_field *f, const void *options)
+{
+    const void *at = (const char *)options + f->offset;
+    const int *i = at;
+    switch (f->kind) {
+    case FIELD_INT: return json_integer(*i);
+    case FIELD_PAIR: return json_pack("[i, i]", i[0], i[1]);
+    case FIELD_REAL: return number(*(const double *)at);
+    case FIELD_BOOL: return json_boolean(*(const bool *)at);
+    case FIELD_CHOICE: return json_string(f->choices[*i]);
+    case FIELD_NAMED: return json_string(**(const char *const *const *)at);
+    }
     return NULL;
 }
 
-/* ---- what stands beside the net ------------------------------------------------------------------- */
-
-typedef struct extras {
-    int count;
-    safetensors_item item[MOST_EXTRAS];
-} extras;
-
-static extras extras_of(const checkpoint *c)
+/* Terms "who.option" of a table; "option" without who. -1 without memory. */
+static int add_table(json_t *terms, const char *who, const layer_field *fields, const void *options)
 {
-    static const char *const names[OPTIM_STATES] = { MODEL_EXTRA "optim.0", MODEL_EXTRA "optim.1",
-                                                     MODEL_EXTRA "optim.2" };
-    extras e = { 0 };
-    for (int i = 0; i < c->options->optim->states; i++)
-        e.item[e.count++] = (safetensors_item){ names[i], c->options->optim->state[i] };
-    if (!tensor_is_null(c->best)) e.item[e.count++] = (safetensors_item){ MODEL_EXTRA "best", c->best };
-    if (!tensor_is_null(c->best_states))
-        e.item[e.count++] = (safetensors_item){ MODEL_EXTRA "best_states", c->best_states };
-    return e;
-}
-
-/* ---- writing ---------------------------------------------------------------------------------------- */
-
-int checkpoint_write(const checkpoint *c)
-{
-    const char *path = c->options->checkpoint;
-    if (optim_build(c->options->optim, tensor_count(net_parameters(c->net)))) return -1;
-    extras e = extras_of(c);
-    json_t *terms = terms_of(c);
-    json_t *entry =
-        json_pack("{s:i, s:o, s:o}", "version", VERSION, "terms", terms, "place", write_place(c->place));
-    char *text = terms && entry ? json_write(entry) : NULL;
-    int status = -1;
-    if (!text) error_set("%s: no memory for the place of the run", path);
-    else status = model_write(c->net, path, (model_extra){ e.count, e.item, ENTRY, text });
-    free(text);
-    json_decref(entry);
+    int status = 0;
+    for (const layer_field *f = fields; f && f->name; f++) {
+        char name[NAME];
+        snprintf(name, sizeof name, "%s%s%s", who ? who : "", who ? "." : "", f->name);
+        status |= json_object_set_new(terms, name, value_of(f, options));
+    }
     return status;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
-
-/* A term's value, of a text more than of other values: what it differs in may stand late. */
-typedef struct term_text {
-    char text[168];
-} term_text;
-
-/* In no more digits than it takes to tell it apart: 0.1, not 0.10000000000000001. */
-static void show_real(term_text *t, double value)
+/* What the steps to come depend on, beside the place, the net and the tensors. */
+static json_t *terms_of(const train_state *run, uint32_t sum)
 {
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(t->text, sizeof t->text, "%.*g", digits, value);
-        if (strtod(t->text, NULL) == value) return;
-    }
+    const train *o = &run->options;
+    const schedule *s = &o->schedule;
+    const data *d = run->data;
+    char crc[9];
+    snprintf(crc, sizeof crc, "%08" PRIX32, sum);
+    json_t *all = json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", REAL_NAME, "samples",
+                            (json_int_t)d->count, "preparation", d->prepared ? d->prepared : "none", "seed",
+                            (json_int_t)o->seed, "loss", o->loss.name, "optimizer", run->optim->name,
+                            "schedule", s->name ? s->name : "constant");
+    int status = all ? 0 : -1;
+    status |= add_table(all, NULL, train_fields, o);
+    status |= add_table(all, o->loss.name, o->loss.fields, &o->loss);
+    status |= add_table(all, run->optim->name, run->optim->fields, run->optim);
+    status |= add_table(all, s->name, s->fields, s);
+    status |= json_object_set_new(all, "warm-up", json_integer(s->warmup));
+    for (const callback *c = o->callbacks; c < o->callbacks + TRAIN_CALLBACKS; c++)
+        if (c->call) status |= add_table(all, c->name, c->fields, &c->options);
+    status |= json_object_set_new(all, "sum of samples", json_string(crc));
+    if (!s->factor || s->open_ended)
+        json_object_del(all, "epochs"); /* there may be more of them another time */
+    if (status == 0) return all;
+    json_decref(all);
+    error_set("no memory for the configuration of a run");
+    return NULL;
 }
 
-static term_text show_term(const json_t *value)
+/* A text is shown longer than other values: it may differ late. */
+static const char *show(const json_t *value, char text[168])
 {
-    term_text t = { "unknown" };
-    if (json_is_real(value)) show_real(&t, json_real_value(value));
-    else if (json_is_string(value)) snprintf(t.text, sizeof t.text, "\"%.160s\"", json_string_value(value));
-    else if (value) snprintf(t.text, sizeof t.text, "%s", json_show(value).text);
-    return t;
+    if (!value) return "none";
+    if (json_is_real(value))
+        for (int digits = 15; digits <= 17; digits++) {
+            snprintf(text, 168, "%.*g", digits, json_real_value(value));
+            if (strtod(text, NULL) == json_real_value(value)) return text;
+        }
+    if (json_is_string(value)) snprintf(text, 168, "\"%.160s\"", json_string_value(value));
+    else snprintf(text, 168, "%s", json_show(value).text);
+    return text;
 }
 
-/* A run that is the same but for one of the terms is another run. */
-static int same_terms(const checkpoint *c, const char *path, const json_t *theirs)
+static int same_term(const char *path, const char *name, const json_t *mine, const json_t *theirs)
+{
+    char a[168], b[168];
+    if (json_equal(mine, theirs)) return 0;
+    return error_set("%s: written by a run with %s %s, this one has %s", path, name, show(theirs, a),
+                     show(mine, b));
+}
+
+static int same_terms(const train_state *run, const memory *m, json_t *theirs)
 {
     const char *name;
-    json_t *value, *mine = terms_of(c);
-    int status = mine ? 0 : -1;
-    json_object_foreach(mine, name, value)
-    {
-        const json_t *other = json_object_get(theirs, name);
-        if (!json_equal(value, other))
-            status = error_set("%s: of a run with %s %s, this one has %s", path, name, show_term(other).text,
-                               show_term(value).text);
-    }
+    json_t *value, *mine = terms_of(run, m->sum);
+    int status = mine ? 0 : error_within("%s: ", m->o.path);
+    json_object_foreach(mine, name, value) status |=
+        same_term(m->o.path, name, value, json_object_get(theirs, name));
+    json_object_foreach(theirs, name, value) if (strcmp(name, "epochs") != 0) status |=
+        same_term(m->o.path, name, json_object_get(mine, name), value);
     json_decref(mine);
     return status;
 }
 
-static int same_architecture(const checkpoint *c, const safetensors *file)
+/* ---- what is kept --------------------------------------------------------------------------------------- */
+
+typedef struct extras {
+    int count;
+    safetensors_item item[MOST_EXTRAS];
+    char name[MOST_EXTRAS][NAME];
+} extras;
+
+static void add_extra(extras *e, const char *name, int number, tensor value)
 {
-    json_t *mine = architecture_write(c->net);
+    char *to = e->name[e->count];
+    if (number < 0) snprintf(to, NAME, MODEL_EXTRA "%s", name);
+    else snprintf(to, NAME, MODEL_EXTRA "%s.%d", name, number);
+    e->item[e->count++] = (safetensors_item){ to, value };
+}
+
+static void find_extras(const train_state *run, extras *e)
+{
+    e->count = 0;
+    for (int i = 0; i < run->optim->states; i++) add_extra(e, "optim", i, run->optim->state[i]);
+    for (const train_kept *k = run->kept; k < run->kept + run->kept_count; k++)
+        if (k->count == 0) add_extra(e, k->name, -1, k->tensor);
+}
+
+static json_t *write_list(int count, const double numbers[])
+{
+    json_t *list = json_array();
+    int status = 0;
+    for (int i = 0; i < count; i++) status |= json_array_append_new(list, number(numbers[i]));
+    if (status == 0) return list;
+    json_decref(list);
+    return NULL;
+}
+
+static int read_list(const char *path, const char *name, const json_t *list, int count, double numbers[])
+{
+    bool valid = (int)json_array_size(list) == count;
+    for (int i = 0; i < count && valid; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        valid = json_is_null(value) || json_is_number(value);
+        numbers[i] = json_is_null(value) ? NAN : json_number_value(value);
+    }
+    return valid ? 0 : error_set("%s: expected a list of %d numbers for %s", path, count, name);
+}
+
+/* The place of the run is kept as callbacks' numbers are. */
+static json_t *write_numbers(const train_state *run)
+{
+    double place[TRAIN_PLACE];
+    train_place(run, place);
+    json_t *object = json_pack("{s:o}", "place", write_list(TRAIN_PLACE, place));
+    int status = object ? 0 : -1;
+    for (const train_kept *k = run->kept; k < run->kept + run->kept_count; k++)
+        if (k->count > 0) status |= json_object_set_new(object, k->name, write_list(k->count, k->numbers));
+    if (status == 0) return object;
+    json_decref(object);
+    return NULL;
+}
+
+typedef struct copied {
+    double place[TRAIN_PLACE], numbers[TRAIN_KEPT][TRAIN_NUMBERS];
+} copied;
+
+static int read_numbers(const train_state *run, const char *path, const json_t *object, copied *c)
+{
+    int status = read_list(path, "place", json_object_get(object, "place"), TRAIN_PLACE, c->place);
+    for (int i = 0; i < run->kept_count && status == 0; i++) {
+        const train_kept *k = &run->kept[i];
+        if (k->count > 0)
+            status = read_list(path, k->name, json_object_get(object, k->name), k->count, c->numbers[i]);
+    }
+    return status;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------- */
+
+static void keep(const train_state *run, const memory *m)
+{
+    extras e;
+    find_extras(run, &e);
+    json_t *terms = terms_of(run, m->sum);
+    json_t *entry = terms ? json_pack("{s:i, s:o, s:o}", "version", VERSION, "terms", terms, "numbers",
+                                      write_numbers(run))
+                          : NULL;
+    char *text = entry ? json_write(entry) : NULL;
+    if (text) model_write(run->net, m->o.path, (model_extra){ e.count, e.item, ENTRY, text });
+    else error_set("%s: no memory for the place of the run", m->o.path);
+    free(text);
+    json_decref(entry);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------- */
+
+static int same_architecture(net *n, const safetensors *file)
+{
+    json_t *mine = architecture_write(n);
     if (!mine) return error_within("%s: ", file->path);
     const char *theirs = safetensors_text(file, "architecture");
     bool same = theirs && strcmp(json_string_value(mine), theirs) == 0;
     json_decref(mine);
     return same ? 0 : error_set("%s: of a run of another net", file->path);
-}
-
-/* A place that a run of these terms can be at. */
-static int check_place(const checkpoint *c, const char *path, const train_place *at)
-{
-    int epochs = c->options->epochs;
-    bool over = at->epoch > epochs;
-    bool possible = at->epoch <= epochs + INT64_C(1) && at->batch < c->steps_an_epoch &&
-                    !(over && at->batch > 0) && at->step == (at->epoch - 1) * c->steps_an_epoch + at->batch &&
-                    at->best_epoch < at->epoch && at->since_best < at->epoch &&
-                    at->optim_steps < INT64_MAX / 2;
-    return possible ? 0
-                    : error_set("%s: a place that the run does not have: epoch %lld of %d, step %lld", path,
-                                (long long)at->epoch, epochs, (long long)at->step);
 }
 
 /* Tensors of `e` into `copies`, new ones. */
@@ -287,49 +263,79 @@ static int read_extras(const safetensors *file, const extras *e, tensor copies[]
     return 0;
 }
 
-static int read_all(const checkpoint *c, const safetensors *file, const train_place *place)
+/* All of it, or nothing is changed. */
+static int read_all(train_state *run, const safetensors *file, const json_t *numbers)
 {
-    extras e = extras_of(c);
+    extras e;
+    copied c;
     tensor copies[MOST_EXTRAS] = { 0 };
-    int status =
-        model_check(c->net, file) || read_extras(file, &e, copies) || model_read(c->net, file) ? -1 : 0;
+    find_extras(run, &e);
+    int status = read_numbers(run, file->path, numbers, &c) || model_check(run->net, file) ||
+                 read_extras(file, &e, copies);
+    if (!status && train_go_to(run, c.place, true)) status = error_within("%s: ", file->path);
+    if (!status) status = model_read(run->net, file);
     for (int i = 0; i < e.count; i++) {
         if (status == 0) tensor_copy(e.item[i].value, copies[i]);
         tensor_free(copies[i]);
     }
     if (status) return -1;
-    *c->place = *place;
-    c->net->seed = (uint64_t)place->net_seed;
-    c->net->step = (uint64_t)place->net_step;
-    c->options->optim->steps = (long)place->optim_steps;
-    return 0;
+    for (int i = 0; i < run->kept_count; i++)
+        if (run->kept[i].count > 0)
+            memcpy(run->kept[i].numbers, c.numbers[i], (size_t)run->kept[i].count * sizeof(double));
+    return train_go_to(run, c.place, false);
 }
 
-static int read_entry(const checkpoint *c, const safetensors *file)
+static void read_entry(train_state *run, const memory *m, const safetensors *file)
 {
-    train_place place;
     const char *text = safetensors_text(file, ENTRY);
     json_t *entry = text ? json_read(text, strlen(text), "its entry \"" ENTRY "\"") : NULL;
     long long version = json_integer_value(json_object_get(entry, "version"));
-    int status = -1;
     if (!text) error_set("%s: not a checkpoint: no entry \"" ENTRY "\" in its metadata", file->path);
     else if (!entry) error_within("%s: ", file->path);
     else if (version != VERSION)
         error_set("%s: version %lld of a checkpoint, expected %d", file->path, version, VERSION);
-    else if (same_architecture(c, file) || same_terms(c, file->path, json_object_get(entry, "terms")) ||
-             read_place(file->path, json_object_get(entry, "place"), &place) ||
-             check_place(c, file->path, &place))
-        ;
-    else status = read_all(c, file, &place);
+    else if (same_architecture(run->net, file) == 0 &&
+             same_terms(run, m, json_object_get(entry, "terms")) == 0)
+        read_all(run, file, json_object_get(entry, "numbers"));
     json_decref(entry);
-    return status;
 }
 
-int checkpoint_read(const checkpoint *c)
+/* ---- the callback --------------------------------------------------------------------------------------- */
+
+static void begin(memory *m, train_state *run)
 {
-    if (optim_build(c->options->optim, tensor_count(net_parameters(c->net)))) return -1;
-    safetensors *file = safetensors_open(c->options->checkpoint);
-    int status = file ? read_entry(c, file) : -1;
+    const train_batches *b = &run->memory->batches;
+    const char *path = m->o.path;
+    run->sealed = true;
+    if (!path || m->o.every < 0)
+        error_set("checkpoint: %s, every %d steps; expected a path, and at least 0 steps",
+                  path ? path : "no path", m->o.every);
+    if (error_text() ||
+        sum_samples(run->data, tensor_narrow(b->x, 0, 0, 1), tensor_narrow(b->target, 0, 0, 1), &m->sum))
+        return;
+    if (!m->o.resume) return;
+    if (access(path, F_OK)) {
+        if (errno != ENOENT) error_set("%s: %s", path, strerror(errno));
+        return;
+    }
+    safetensors *file = safetensors_open(path);
+    if (file) read_entry(run, m, file);
     safetensors_close(file);
-    return status;
+}
+
+static void call(callback *self, train_state *run, train_event event)
+{
+    memory *m = (void *)&self->options;
+    if (run->rank > 0) return;
+    if (event == ON_BEGIN) begin(m, run);
+    if (error_text()) return;
+    bool due = m->o.every > 0 && run->step % m->o.every == 0 && run->batch < run->steps_per_epoch;
+    if (event == ON_EPOCH || (event == ON_STEP && (due || run->stop))) keep(run, m);
+}
+
+callback callback_checkpoint(checkpoint options)
+{
+    callback c = { .name = "checkpoint", .call = call };
+    memcpy(&c.options, &options, sizeof options);
+    return c;
 }

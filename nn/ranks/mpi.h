@@ -1,7 +1,7 @@
 /* mpi.h: MPI's processes as a team, which trains one net together.
  *
  *     const team *all = mpi_begin();
- *     train_run(n, training, (train){ ..., .team = all }, &r);      // at every rank
+ *     train_run(n, training, (train){ ..., .group = ranks_of(all, false) }, &r);      // at every rank
  *     mpi_end(all);
  *
  * Built by `make MPI=1`, and linked with by the flags of stride-mpi.pc, or stride-mpi-double.pc: a library apart,

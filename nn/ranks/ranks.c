@@ -1,32 +1,36 @@
-/* ranks.c: see ranks.h. */
+/* ranks.c: a team as a group of the trainer's: gradients are all-reduced, errors and stops are shared. */
 #include "nn/ranks/ranks.h"
+#include "nn/train_impl.h"
 
-enum { TERMS = 12 };
+static const team *team_of(const train_group *g)
+{
+    return g->context;
+}
 
-/* One of the numbers that have to be the same. Others, of which the result depends as well, are a program's own affair:
- * with these alike ranks wait for each other at the same places. */
+/* ---- the same run everywhere ----------------------------------------------------------------------------- */
+
+/* A number that must be the same at all ranks: with these alike, ranks wait for each other at the same places. */
 typedef struct term {
     const char *name;
     double value;
 } term;
 
-int ranks_match(const checkpoint *c)
+static int match(const team *t, const train_state *run)
 {
-    const train *o = c->options;
-    const team *t = o->team;
+    enum { TERMS = 11 };
+    const train *o = &run->options;
     const term mine[TERMS] = {
-        { "parameters", (double)tensor_count(net_parameters(c->net)) },
-        { "states", (double)tensor_count(net_states(c->net)) },
-        { "samples", (double)c->samples->count },
+        { "parameters", (double)tensor_count(net_parameters(run->net)) },
+        { "states", (double)tensor_count(net_states(run->net)) },
+        { "samples", (double)run->data->count },
         { "samples to validate with", o->validation ? (double)o->validation->count : 0 },
         { "images in a batch", (double)o->batch },
         { "micro-batches", o->micro_batches },
-        { "sums in any order", o->unordered },
-        { "states of the optimizer", o->optim->states },
-        { "steps an epoch", (double)c->steps_an_epoch },
-        { "epochs", o->epochs },
-        { "epochs of patience", o->patience },
-        { "steps from checkpoint to checkpoint", o->checkpoint ? (double)o->checkpoint_every : -1 },
+        { "unordered sums", o->group.unordered },
+        { "states of the optimizer", run->optim->states },
+        { "steps an epoch", (double)run->steps_per_epoch },
+        { "epochs", run->report.epochs },
+        { "tensors and numbers kept by callbacks", run->kept_count },
     };
     double first[TERMS];
     for (int i = 0; i < TERMS; i++) first[i] = mine[i].value;
@@ -42,23 +46,94 @@ static int follow(const team *t, tensor flat)
     return tensor_is_null(flat) ? 0 : t->broadcast(t, 0, tensor_count(flat), sizeof(real), tensor_data(flat));
 }
 
-int ranks_follow(const checkpoint *c)
+static int follow_all(const team *t, train_state *run)
 {
-    const team *t = c->options->team;
-    optim *o = c->options->optim;
-    train_place *at = c->place;
-    at->net_seed = (int64_t)c->net->seed;
-    at->net_step = (int64_t)c->net->step;
-    at->optim_steps = o->steps;
-    optim_build(o, tensor_count(net_parameters(c->net)));
-    if (team_agree(t) || t->broadcast(t, 0, 1, sizeof *at, at)) return -1;
-    for (int i = 0; i < o->states; i++)
-        if (follow(t, o->state[i])) return -1;
-    if (follow(t, net_parameters(c->net)) || follow(t, net_states(c->net)) || follow(t, c->best) ||
-        follow(t, c->best_states))
-        return -1;
-    c->net->seed = (uint64_t)at->net_seed;
-    c->net->step = (uint64_t)at->net_step;
-    o->steps = (long)at->optim_steps;
+    double place[TRAIN_PLACE];
+    train_place(run, place);
+    if (t->broadcast(t, 0, TRAIN_PLACE, sizeof *place, place) || train_go_to(run, place, false)) return -1;
+    if (follow(t, net_parameters(run->net)) || follow(t, net_states(run->net))) return -1;
+    for (int i = 0; i < run->optim->states; i++)
+        if (follow(t, run->optim->state[i])) return -1;
+    for (const train_kept *k = run->kept; k < run->kept + run->kept_count; k++)
+        if (k->count ? t->broadcast(t, 0, k->count, sizeof(double), k->numbers) : follow(t, k->tensor))
+            return -1;
     return 0;
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------------- */
+
+static ptrdiff_t part_of(const team *t, ptrdiff_t count, ptrdiff_t *first)
+{
+    *first = team_first(t, count, t->rank);
+    return team_first(t, count, t->rank + 1) - *first;
+}
+
+/* Each rank adds up its part of the parameters, of every micro-batch as it comes, and all-gathers the sum. */
+static void add_in_order(train_group *g, tensor gradients, bool begins, bool ends)
+{
+    const team *t = team_of(g);
+    ptrdiff_t count = tensor_count(gradients), first, own = part_of(t, count, &first);
+    if (t->exchange(t, count, sizeof(real), tensor_data(gradients), tensor_data(g->theirs))) return;
+    for (int q = 0; q < t->ranks; q++) {
+        tensor of_rank = tensor_select(g->theirs, 0, q);
+        if (begins && q == 0) tensor_copy(g->sum, of_rank);
+        else tensor_add(g->sum, 1, of_rank);
+    }
+    if (!ends) return;
+    tensor_copy(tensor_narrow(gradients, 0, first, own), g->sum);
+    t->gather(t, count, sizeof(real), tensor_data(gradients));
+}
+
+static void add_in_any_order(train_group *g, tensor gradients, bool begins, bool ends)
+{
+    const team *t = team_of(g);
+    if (begins) tensor_copy(g->sum, gradients);
+    else tensor_add(g->sum, 1, gradients);
+    if (!ends) return;
+    tensor_copy(gradients, g->sum);
+    t->sum(t, tensor_count(gradients), tensor_data(gradients));
+}
+
+/* ---- the group's functions ------------------------------------------------------------------------------- */
+
+static void add(train_group *g, train_state *run, int s)
+{
+    bool begins = s == g->rank, ends = s + g->ranks >= run->options.micro_batches;
+    (g->unordered ? add_in_any_order : add_in_order)(g, net_gradients(run->net), begins, ends);
+}
+
+static void all_gather(train_group *g, ptrdiff_t rows, size_t size, void *table)
+{
+    const team *t = team_of(g);
+    t->gather(t, rows, size, table);
+}
+
+static bool agree(train_group *g, bool stop)
+{
+    const team *t = team_of(g);
+    int go_on = !stop;
+    return team_agree(t) || t->least(t, &go_on) || !go_on;
+}
+
+static void begin(train_group *g, train_state *run)
+{
+    const team *t = team_of(g);
+    ptrdiff_t first, count = tensor_count(net_gradients(run->net)), own = part_of(t, count, &first);
+    g->sum = tensor_new(SHAPE(g->unordered ? count : own));
+    if (!g->unordered) g->theirs = tensor_new(SHAPE(t->ranks, own));
+    if (g->unordered && !t->sum) error_set("train: unordered, but the team has no sum of its own");
+    if (team_agree(t) == 0 && match(t, run) == 0) follow_all(t, run);
+}
+
+train_group ranks_of(const team *t, bool unordered)
+{
+    if (!t || (t->ranks == 1 && !unordered)) return (train_group){ 0 };
+    return (train_group){ .rank = t->rank,
+                          .ranks = t->ranks,
+                          .begin = begin,
+                          .agree = agree,
+                          .all_gather = all_gather,
+                          .add = add,
+                          .context = (void *)t,
+                          .unordered = unordered };
 }

@@ -1,13 +1,24 @@
-/* ranks.h: a team's ranks begin a run at the same place. */
+/* ranks.h: several processes train one net.
+ *
+ *     const team *all = mpi_begin();
+ *     train_run(n, training, (train){ ..., .group = ranks_of(all, false) }, &r);      // at every rank
+ *
+ * Each rank calls train_run with the same options and the same data, and runs its share of every batch. The run starts
+ * from the parameters of rank 0. Rank 0 alone shows progress, logs and writes checkpoints; callbacks of your own are
+ * called at every rank and see run->rank. An error or a stop at one rank ends the run at all of them, after the same
+ * step. */
 #ifndef STRIDE_NN_RANKS_RANKS_H
 #define STRIDE_NN_RANKS_RANKS_H
 
-#include "nn/files/checkpoint.h"
+#include "nn/ranks/team.h"
+#include "nn/train.h"
 
-/* Whether all ranks were asked for the same run: -1 with an error that names a rank, and what is different. */
-int ranks_match(const checkpoint *c);
+#pragma GCC visibility push(default)
 
-/* Where rank 0 is every rank is: parameters, states, what the optimizer keeps, the best so far, the place. */
-int ranks_follow(const checkpoint *c);
+/* Ranks that all-reduce gradients: added in the order of the micro-batches, or, `unordered`, by the team's own sum,
+ * which sends less where a rank has several micro-batches, and whose last bits depend on the number of ranks. */
+train_group ranks_of(const team *t, bool unordered);
+
+#pragma GCC visibility pop
 
 #endif

@@ -1,13 +1,18 @@
-/* anomaly.c: a step taken again, with a look at all that it computes. */
+/* anomaly.c: a step taken again, with a look at everything that it computes. */
 #include "nn/watch/anomaly.h"
 #include "nn/files/json.h"
 #include "nn/files/model.h"
-#include "nn/train.h"
+#include "nn/train_impl.h"
 #include "nn/watch/watch.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
+
+typedef struct anomaly {
+    bool found;
+    char text[384]; /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
+} anomaly;
 
 /* ---- elements ----------------------------------------------------------------------------------------- */
 
@@ -155,7 +160,9 @@ static void take_step(net *n, tensor x, tensor target, loss l, tensor dy, search
     if (net_backward(n, dy, (tensor){ 0 }) == 0) net_visit(n, look_at_gradient, s);
 }
 
-anomaly anomaly_find(net *n, tensor x, tensor target, loss l)
+/* Takes the step again, with the net's parameters and its step as they are, and looks at everything. Gradients are
+ * lost; parameters, states and the step stay. Not found: where it was by chance, as memory that was overwritten. */
+static anomaly find(net *n, tensor x, tensor target, loss l)
 {
     search s = { 0 };
     uint64_t step = n->step;
@@ -176,45 +183,13 @@ anomaly anomaly_find(net *n, tensor x, tensor target, loss l)
     return s.a;
 }
 
-/* ---- parameters by their place ------------------------------------------------------------------------------ */
-
-typedef struct place {
-    const overflow *of;
-    ptrdiff_t passed; /* parameters before this one */
-    const char *optimizer;
-    anomaly a;
-} place;
-
-static void name_parameter(const net_tensor *t, void *context)
-{
-    place *p = context;
-    if (tensor_is_null(t->gradient)) return; /* a state */
-    ptrdiff_t count = tensor_count(t->value), k = p->of->at - p->passed;
-    p->passed += count;
-    if (k < 0 || k >= count) return;
-    shape index = index_of(t->value.shape, k);
-    char kept[64] = "";
-    if (p->of->state >= 0) snprintf(kept, sizeof kept, "%s's state %d of ", p->optimizer, p->of->state);
-    p->a.found = true;
-    snprintf(p->a.text, sizeof p->a.text, "%s%s would be %g at %s, its gradient is %g", kept, t->name,
-             isnan(p->of->value) ? (double)NAN : (double)p->of->value, shape_text(index).text,
-             (double)*tensor_at(t->gradient, index));
-}
-
-anomaly anomaly_of_step(net *n, const optim *o, overflow of)
-{
-    place p = { &of, 0, o->name, { 0 } };
-    net_visit(n, name_parameter, &p);
-    return p.a;
-}
-
 /* ---- the batch, kept and taken again -------------------------------------------------------------------- */
 
 #define ENTRY "anomaly"
 #define X MODEL_EXTRA "x"
 #define TARGET MODEL_EXTRA "target"
 
-int anomaly_save(net *n, const char *path, tensor x, tensor target)
+static int save(net *n, const char *path, tensor x, tensor target)
 {
     const safetensors_item batch[] = { { X, x }, { TARGET, target } };
     char drawn[64];
@@ -230,9 +205,9 @@ static int read_drawn(const safetensors *file, json_int_t *seed, json_int_t *ste
     int status = json_unpack(drawn, "{s:I, s:I}", "seed", seed, "step", step);
     json_decref(drawn);
     if (status == 0) return 0;
-    if (!text)
-        return error_set("%s: no batch that went wrong: no entry \"" ENTRY "\" in its metadata", file->path);
-    return error_set("%s: its entry \"" ENTRY "\": expected a seed and a step", file->path);
+    return error_set("%s: not a batch that went wrong: its metadata has no entry \"" ENTRY
+                     "\" with a seed and a step",
+                     file->path);
 }
 
 /* A tensor of the file; null, with an error, where there is no memory or it cannot be read. */
@@ -264,7 +239,7 @@ static int replay(const safetensors *file, loss l, net_known known)
     if (n && check_images(file, n, images) == 0 && model_fill(n, file, images.n[0]) == 0) {
         tensor x = read_tensor(file, of_x, images), target = read_tensor(file, of_target, targets);
         n->seed = (uint64_t)seed, n->step = (uint64_t)step;
-        anomaly a = error_text() ? (anomaly){ 0 } : anomaly_find(n, x, target, l);
+        anomaly a = error_text() ? (anomaly){ 0 } : find(n, x, target, l);
         if (a.found) error_set("%s: %s", file->path, a.text);
         tensor_free(x), tensor_free(target);
     }
@@ -280,4 +255,40 @@ int train_replay(const char *path, loss l, net_known known)
     int status = file ? replay(file, l, known) : -1;
     safetensors_close(file);
     return status;
+}
+
+/* ---- the callback ------------------------------------------------------------------------------------------ */
+
+/* Takes the step again, micro-batch by micro-batch up to the first that goes wrong, and says where. */
+static void explain(callback *self, train_state *run)
+{
+    const char *path = self->options.pointer;
+    const uint64_t before = run->net->step;
+    anomaly a = { 0 };
+    tensor x, target;
+    for (int s = 0; s < run->options.micro_batches && !a.found; s++) {
+        if (train_fetch_micro(run, s, &x, &target, &run->net->step)) break;
+        a = find(run->net, x, target, run->options.loss);
+    }
+    bool saved = !error_text() && path && save(run->net, path, x, target) == 0;
+    run->net->step = before;
+    char what[128];
+    snprintf(what, sizeof what, "train: the loss is %g at step %ld (epoch %d)",
+             isnan(run->loss) ? (double)NAN : run->loss, run->step + 1, run->report.epoch);
+    if (error_text()) error_within("%s: %s%s", what, a.found ? a.text : "", a.found ? "; " : "");
+    else
+        error_set("%s: %s; a learning rate below %g, or clipping, may help%s%s", what,
+                  a.found ? a.text : "taken again, the step is finite", run->report.lr,
+                  saved ? "; the batch is in " : "", saved ? path : "");
+}
+
+static void call(callback *self, train_state *run, train_event event)
+{
+    if (event != ON_GRADIENTS || run->rank > 0) return;
+    if (!isfinite(run->loss) || has_bad(net_gradients(run->net))) explain(self, run);
+}
+
+callback callback_anomaly(const char *path)
+{
+    return (callback){ .name = "anomaly", .call = call, .options.pointer = (void *)path };
 }

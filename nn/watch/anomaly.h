@@ -1,28 +1,24 @@
-/* anomaly.h: where in a step numbers first went wrong.
+/* anomaly.h: where in a step the first NaN or infinity is.
  *
- * First is what is first computed: parameters and states, the batch, each layer's output in turn, the loss, then from
- * the last layer to the first its gradients and its dx. Of a tensor it is the first element in row-major order that is
- * NaN or infinite. */
+ * First is what is computed first: parameters and states, the batch, each layer's output in turn, the loss, then from
+ * the last layer to the first its gradients and its dx. Of a tensor it is the first element in row-major order. */
 #ifndef STRIDE_NN_WATCH_ANOMALY_H
 #define STRIDE_NN_WATCH_ANOMALY_H
 
-#include "nn/loss.h"
-#include "nn/net.h"
-#include "nn/watch/reach.h"
+#include "nn/files/save.h"
+#include "nn/train.h"
 
-typedef struct anomaly {
-    bool found;
-    char text[384]; /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
-} anomaly;
+#pragma GCC visibility push(default)
 
-/* Takes the step again, with the net's parameters and its step as they are, and looks at everything. Gradients are
- * lost; parameters, states and the step stay. Not found: where it was by chance, as memory that was overwritten. */
-anomaly anomaly_find(net *n, tensor x, tensor target, loss l);
+/* Looks at the loss and the gradients before each step. Where one is not finite it takes the step again and ends the run
+ * with an error that says which layer's output or gradient, or which parameter, is the first, at which index. Parameters
+ * are those before the step. `path` is where the net and the batch go, for train_replay; NULL: nowhere. */
+callback callback_anomaly(const char *path);
 
-/* Which parameter's it is that a step would have left without a number. */
-anomaly anomaly_of_step(net *n, const optim *o, overflow of);
+/* Takes the step again that such a file holds. -1 with an error that says, as the run did, where the first NaN or
+ * infinity is; 0 where there is none: with another library, say. */
+int train_replay(const char *path, loss l, net_known known);
 
-/* The net with the batch, for train_replay. */
-int anomaly_save(net *n, const char *path, tensor x, tensor target);
+#pragma GCC visibility pop
 
 #endif

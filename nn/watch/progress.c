@@ -13,7 +13,13 @@
 static const double redraw_seconds = 0.1;
 enum { LONGEST_BAR = 24, SHORTEST_BAR = 4, LONGEST_LINE = 256, USUAL_WIDTH = 80 };
 
-progress progress_begin(FILE *to)
+typedef struct progress {
+    FILE *to;                     /* NULL: nothing is shown */
+    bool terminal, colour, drawn; /* drawn: a line that the next one goes over */
+    double shown;                 /* seconds at the last drawing */
+} progress;
+
+static progress begin(FILE *to)
 {
     const char *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
     progress p = { .to = to, .shown = -1 };
@@ -73,38 +79,60 @@ static void draw(const progress *p, const line *head, const line *tail, double d
     fflush(p->to);
 }
 
-void progress_step(progress *p, const train_report *r, long step_in_epoch, long steps_an_epoch,
-                   double images_per_second)
+static double images_per_second(const train_state *run)
 {
-    if (!p->terminal || (r->seconds - p->shown < redraw_seconds && step_in_epoch < steps_an_epoch)) return;
+    return run->training_seconds > 0 ? run->images / run->training_seconds : 0;
+}
+
+static void show_step(progress *p, const train_state *run)
+{
+    const train_report *r = &run->report;
+    if (!p->terminal || (r->seconds - p->shown < redraw_seconds && run->batch < run->steps_per_epoch)) return;
     p->shown = r->seconds;
     p->drawn = true;
     line head = { .length = 0 }, tail = { .length = 0 };
     put(&head, "epoch %d/%d ", r->epoch, r->epochs);
-    put(&tail, " %3ld %%", 100 * step_in_epoch / steps_an_epoch);
+    put(&tail, " %3ld %%", 100 * run->batch / run->steps_per_epoch);
     put_score(&tail, "", &r->training);
     put(&tail, "  ");
     put_time(&tail, r->step > 0 ? r->seconds / (double)r->step * (double)(r->steps - r->step) : 0);
-    put(&tail, " left  %.0f images/s", images_per_second);
-    draw(p, &head, &tail, (double)step_in_epoch / (double)steps_an_epoch);
+    put(&tail, " left  %.0f images/s", images_per_second(run));
+    draw(p, &head, &tail, (double)run->batch / (double)run->steps_per_epoch);
 }
 
-void progress_end(progress *p)
+static void erase(progress *p)
 {
     if (p->drawn) fputs("\r\033[K", p->to);
     p->drawn = false;
 }
 
-void progress_epoch(progress *p, const train_report *r, double images_per_second)
+static void show_epoch(progress *p, const train_state *run)
 {
-    if (!p->to) return;
+    const train_report *r = &run->report;
     line l = { .length = 0 };
     put(&l, "epoch %d/%d", r->epoch, r->epochs);
     put_score(&l, "", &r->training);
     put_score(&l, "validation ", &r->validation);
-    put(&l, "  lr %.3g  %.0f images/s  ", r->lr, images_per_second);
+    put(&l, "  lr %.3g  %.0f images/s  ", r->lr, images_per_second(run));
     put_time(&l, r->seconds);
-    progress_end(p);
+    erase(p);
     fprintf(p->to, "%s%s\n", l.text, r->best ? "  best" : "");
     fflush(p->to);
+}
+
+static void call(callback *self, train_state *run, train_event event)
+{
+    progress *p = (void *)&self->options;
+    if (!p->to || run->rank > 0) return;
+    if (event == ON_BEGIN) *p = begin(p->to);
+    if (event == ON_STEP) show_step(p, run);
+    if (event == ON_EPOCH && !error_text()) show_epoch(p, run);
+    if (event == ON_END) erase(p);
+}
+
+callback callback_progress(FILE *to)
+{
+    callback c = { .name = "progress", .call = call };
+    *(FILE **)(void *)&c.options = to;
+    return c;
 }

@@ -9,10 +9,13 @@
 #include "examples/stride/log.h"
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
+#include "nn/files/checkpoint.h"
 #include "nn/files/safetensors.h"
+#include "nn/files/save.h"
 #include "nn/train.h"
 #include "tensor/random.h"
 #include "tensor/threads.h"
+#include "tests/each_epoch.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -149,13 +152,10 @@ static int learn(int threads)
                       .batch = BATCH,
                       .schedule = schedule_cosine(0.1),
                       .validation = validation,
-                      .patience = 2,
                       .seed = 4,
-                      .checkpoint = in_folder("checkpoint"),
-                      .checkpoint_every = 1,
-                      .resume = true,
-                      .callback = log_both,
-                      .context = &l };
+                      .callbacks = {
+                          each_epoch(log_both, &l), patient(2),
+                          callback_checkpoint((checkpoint){ in_folder("checkpoint"), 1, true }) } };
     bool done = !error_text() && train_run(n, training, options, NULL) == 0 && log_close(l.csv) == 0 &&
                 log_close(l.json) == 0 && net_save(n, in_folder("net")) == 0;
     if (!done) fprintf(stderr, "crash: %s\n", error_text());
@@ -173,8 +173,9 @@ static int look(int unused)
     safetensors *file = n ? safetensors_open(path) : NULL;
     const char *text = file ? safetensors_text(file, "training") : NULL;
     json_t *entry = text ? json_loads(text, 0, NULL) : NULL;
-    json_int_t step = 0;
-    if (json_unpack(entry, "{s:{s:I}}", "place", "step", &step) == 0) said->found = (long)step;
+    double epoch, batch, step = 0;
+    if (json_unpack(entry, "{s:{s:[F,F,F]}}", "numbers", "place", &epoch, &batch, &step) == 0)
+        said->found = (long)step;
     if (step == 0) fprintf(stderr, "crash: %s\n", error_text() ? error_text() : "no step in the checkpoint");
     return step == 0;
 }

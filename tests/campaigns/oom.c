@@ -21,6 +21,7 @@
 #include "nn/stride.h"
 #include "nn/watch/watch.h"
 #include "nn/data/npy.h"
+#include "tests/each_epoch.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -438,7 +439,7 @@ static uint64_t rank(bool again)
                       .epochs = 1,
                       .batch = BATCH,
                       .micro_batches = 4,
-                      .team = &two };
+                      .group = ranks_of(&two, false) };
     uint64_t before = n ? of_net(n) : 0;
     int status = train_run(n, all.digits, options, NULL);
     uint64_t sum = !n ? 0 : status == 0 ? of_net(n) : of_net(n) == before ? 0 : 2;
@@ -454,25 +455,23 @@ static bool go_on(const train_report *r, void *context)
 
 static uint64_t run(bool again)
 {
-    const char *checkpoint = in_folder("checkpoint");
+    const char *path = in_folder("checkpoint");
     net *n = small_net();
     optim *o = optim_adam((adam){ .lr = 0.01 });
     data *drawn = data_augment(all.digits, (augment){ .shift = 1, .noise = 0.1, .seed = 3 });
-    if (!again) unlink(checkpoint);
-    int status = train_run(n, drawn,
-                           (train){ .loss = loss_cross_entropy(0.1),
-                                    .optim = o,
-                                    .epochs = EPOCHS,
-                                    .batch = BATCH,
-                                    .schedule = schedule_cosine(0.1),
-                                    .validation = all.validation,
-                                    .patience = 2,
-                                    .clip_norm = 1,
-                                    .checkpoint = checkpoint,
-                                    .checkpoint_every = 1,
-                                    .resume = true,
-                                    .callback = go_on },
-                           NULL);
+    if (!again) unlink(path);
+    int status =
+        train_run(n, drawn,
+                  (train){ .loss = loss_cross_entropy(0.1),
+                           .optim = o,
+                           .epochs = EPOCHS,
+                           .batch = BATCH,
+                           .schedule = schedule_cosine(0.1),
+                           .validation = all.validation,
+                           .callbacks = { callback_clip((clip){ .norm = 1 }), each_epoch(go_on, NULL),
+                                          patient(2), callback_ema((ema){ 0 }),
+                                          callback_checkpoint((checkpoint){ path, 1, true }) } },
+                  NULL);
     uint64_t sum = status ? 0 : of_net(n);
     net_free(n), optim_free(o), data_free(drawn);
     return sum;
@@ -485,14 +484,13 @@ static uint64_t resume(bool again)
     train_result result = { 0 };
     net *n = small_net();
     optim *o = optim_adam((adam){ .lr = 0.01 });
-    if (o) o->reach = NULL; /* each step is tried first, for which there is memory or not */
     train options = { .loss = loss_cross_entropy(0),
                       .optim = o,
                       .epochs = 1,
                       .batch = BATCH,
-                      .checkpoint = in_folder("middle"),
-                      .resume = true };
-    bool began = access(options.checkpoint, F_OK) == 0;
+                      .callbacks = {
+                          callback_checkpoint((checkpoint){ in_folder("middle"), .resume = true }) } };
+    bool began = access(in_folder("middle"), F_OK) == 0;
     options.epochs = began ? 2 : 1;
     int status = train_run(n, all.digits, options, &result);
     uint64_t sum = status ? 0 : digest(of_net(n), &result.epochs, sizeof result.epochs);
@@ -681,7 +679,10 @@ static uint64_t anomaly(bool again)
     data *d = tensor_is_null(x) || tensor_is_null(y) ? NULL : data_tensors(x, y);
     bool made = n && o && d;
     if (made &&
-        train_run(n, d, (train){ .loss = loss_cross_entropy(0), .optim = o, .anomaly = path }, NULL) == 0)
+        train_run(
+            n, d,
+            (train){ .loss = loss_cross_entropy(0), .optim = o, .callbacks = { callback_anomaly(path) } },
+            NULL) == 0)
         error_set("it was not found");
     uint64_t sum = 0;
     if (made && !strstr(error_text(), "memory")) {

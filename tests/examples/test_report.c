@@ -8,6 +8,7 @@
 #include "examples/stride/report.h"
 #include "examples/stride/scores.h"
 #include "nn/stride.h"
+#include "tests/each_epoch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -347,8 +348,7 @@ static run train_digits(int epochs)
                                         .epochs = epochs,
                                         .batch = 20,
                                         .validation = r.validation,
-                                        .callback = history_note,
-                                        .context = &r.history },
+                                        .callbacks = { each_epoch(history_note, &r.history) } },
                                NULL),
                      0);
     optim_free(o);

@@ -2,11 +2,13 @@
  *
  * The uninterrupted run is the oracle. A run is cut off by its data set, which fails at a sample; then a new net, a new
  * optimizer and a new set go on from the file. */
+#include "tests/each_epoch.h"
 #include "tests/support.h"
 
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/data/normalize.h"
+#include "nn/files/checkpoint.h"
 #include "nn/files/save.h"
 #include "nn/train.h"
 
@@ -47,6 +49,7 @@ typedef struct way {
     optim *(*optimizer)(void);
     train options;
     bool validates, augments;
+    int every; /* 0: 1 */
 } way;
 
 static net *with_everything(void)
@@ -94,7 +97,9 @@ static way ways(int i)
         { "nesterov, one-cycle, the best restored",
           with_everything,
           sgd_nesterov,
-          { .schedule = schedule_one_cycle((one_cycle){ 0 }), .patience = EPOCHS, .clip_norm = 1 },
+          { .schedule = schedule_one_cycle((one_cycle){ 0 }),
+            .callbacks = { patient(EPOCHS), callback_clip((clip){ .norm = 1 }),
+                           callback_ema((ema){ .decay = 0.5 }) } },
           true,
           false },
         { "rmsprop, drop_last, warm-up, patience",
@@ -102,8 +107,7 @@ static way ways(int i)
           rmsprop_centered,
           { .schedule = schedule_warmup(5, schedule_step(1, 0.5)),
             .drop_last = true,
-            .patience = 1,
-            .min_delta = 0.01 },
+            .callbacks = { callback_early_stopping((early_stopping){ 1, 0.01 }) } },
           true,
           true },
     };
@@ -116,6 +120,7 @@ typedef struct outcome {
     tensor parameters, states;
 } outcome;
 
+enum { LAST = 5 };       /* callback */
 enum { LOOKED_AT = 16 }; /* samples that a set is known by, before a run begins */
 
 /* A run from nothing, or from the file, until it has fetched so many samples. */
@@ -134,9 +139,7 @@ static outcome run(const way *w, long samples, bool resume)
     options.batch = BATCH;
     options.seed = 5;
     options.validation = w->validates ? validation : NULL;
-    options.checkpoint = file;
-    if (options.checkpoint_every == 0) options.checkpoint_every = 1;
-    options.resume = resume;
+    options.callbacks[LAST] = callback_checkpoint((checkpoint){ file, w->every ? w->every : 1, resume });
     outcome out = { .status = train_run(n, cut, options, &out.result) };
     if (out.status == 0)
         out.parameters = tensor_clone(net_parameters(n)), out.states = tensor_clone(net_states(n));
@@ -183,6 +186,11 @@ static void be_cut_off(const way *w, long samples, bool resume)
     error_clear();
 }
 
+static callback kept(bool resume)
+{
+    return callback_checkpoint((checkpoint){ .path = file, .resume = resume });
+}
+
 /* ---- claims ---------------------------------------------------------------------------------------- */
 
 static void going_on_from_any_step_comes_to_the_same_bits(void **state)
@@ -225,9 +233,9 @@ static void being_cut_off_at_every_step_does_no_harm(void **state)
 /* Between checkpoints steps are lost, and taken again. */
 static void checkpoints_now_and_then_are_enough(void **state)
 {
-    for (long every = 2; every <= 9; every += 7) {
+    for (int every = 2; every <= 9; every += 7) {
         way w = ways(1);
-        w.options.checkpoint_every = every;
+        w.every = every;
         unlink(file);
         outcome whole = run(&w, 1000, false);
         for (long cut = 0; cut < EPOCHS * STEPS_AN_EPOCH; cut++) {
@@ -273,12 +281,56 @@ static void a_run_that_is_over_is_over(void **state)
     }
 }
 
+/* A callback of one's own keeps numbers and a tensor; the run is stopped in the middle of an epoch. */
+typedef struct tallied {
+    double steps;
+    tensor sum; /* of the gradients */
+    long stop;
+} tallied;
+
+static void tally_gradients(callback *self, train_state *run, train_event event)
+{
+    tallied *t = self->context;
+    if (event == ON_BEGIN) {
+        t->steps = 0;
+        t->sum = tensor_new(net_gradients(run->net).shape);
+        train_keep(run, "tallied", t->sum);
+        train_keep_numbers(run, "tallied_steps", 1, &t->steps);
+    }
+    if (event == ON_STEP) t->steps++, tensor_add(t->sum, 1, net_gradients(run->net));
+    if (event == ON_STEP && run->step == t->stop) run->stop = true;
+}
+
+static void callbacks_keep_what_they_name(void **state)
+{
+    tallied whole = { .stop = -1 }, parts = { .stop = 6 };
+    way w = ways(1);
+    unlink(file);
+    w.every = 100;
+    w.options.callbacks[0] = (callback){ "tally", tally_gradients, &whole };
+    outcome expected = run(&w, 1000, false);
+    unlink(file);
+    w.options.callbacks[0].context = &parts;
+    outcome part = run(&w, 1000, true);
+    assert_int_equal(part.status, 0);
+    assert_int_equal(part.result.steps, 6);
+    tensor_free(parts.sum);
+    parts.stop = -1;
+    outcome rest = run(&w, 1000, true);
+    assert_int_equal(rest.result.resumed, 6);
+    assert_same_outcome(&rest, &expected);
+    assert_true(parts.steps == whole.steps && parts.steps == EPOCHS * STEPS_AN_EPOCH);
+    assert_true(same_bytes(parts.sum, whole.sum));
+    outcome_free(expected), outcome_free(part), outcome_free(rest);
+    tensor_free(parts.sum), tensor_free(whole.sum);
+}
+
 static void more_epochs_are_welcome_where_the_schedule_allows(void **state)
 {
     data *digits = digits_new(SAMPLES, 1);
     optim *once = sgd_nesterov(), *first = sgd_nesterov(), *second = sgd_nesterov();
     net *whole = plain(), *parts = plain(), *rest = plain();
-    train o = { .loss = loss_cross_entropy(0), .batch = BATCH, .checkpoint = file, .resume = true };
+    train o = { .loss = loss_cross_entropy(0), .batch = BATCH, .callbacks = { kept(true) } };
     unlink(file);
     o.epochs = 2, o.optim = first;
     assert_int_equal(train_run(parts, digits, o, NULL), 0);
@@ -332,9 +384,9 @@ static void rate(train *o)
 {
     o->optim->lr = 0.25;
 }
-static void clip(train *o)
+static void clipped(train *o)
 {
-    o->clip_value = 2;
+    o->callbacks[0] = callback_clip((clip){ .value = 2 });
 }
 static void constant(train *o)
 {
@@ -348,14 +400,14 @@ static void dropped(train *o)
 static void what_was_asked_otherwise_is_refused(void **state)
 {
     const refusal all[] = {
-        { "of a run with batch 6, this one has 5", batch },
-        { "of a run with seed 5, this one has 6", seed },
-        { "of a run with epochs 3, this one has 9", more },
-        { "of a run with loss's option 0.1, this one has 0.2", smooth },
-        { "of a run with lr 0.02, this one has 0.25", rate },
-        { "of a run with clip_value 0, this one has 2", clip },
-        { "of a run with schedule \"cosine\", this one has \"constant\"", constant },
-        { "of a run with drop_last false, this one has true", dropped },
+        { "written by a run with batch 6, this one has 5", batch },
+        { "written by a run with seed 5, this one has 6", seed },
+        { "written by a run with epochs 3, this one has 9", more },
+        { "written by a run with cross_entropy.label_smoothing 0.1, this one has 0.2", smooth },
+        { "written by a run with adam.lr 0.02, this one has 0.25", rate },
+        { "written by a run with clip.norm none, this one has 0", clipped },
+        { "written by a run with schedule \"cosine\", this one has \"constant\"", constant },
+        { "written by a run with drop_last false, this one has true", dropped },
     };
     way w = ways(1);
     data *digits = digits_new(SAMPLES, 1), *fewer = digits_new(SAMPLES - 1, 1);
@@ -367,7 +419,7 @@ static void what_was_asked_otherwise_is_refused(void **state)
         train o = w.options;
         o.loss = loss_cross_entropy(0.1), o.optim = adam_default(), o.epochs = EPOCHS, o.batch = BATCH,
         o.seed = 5;
-        o.checkpoint = file, o.resume = true;
+        o.callbacks[LAST] = kept(true);
         if (told) all[i].change(&o);
         assert_int_equal(net_build(n, BATCH, 77), 0);
         tensor before = tensor_clone(net_parameters(n));
@@ -376,7 +428,7 @@ static void what_was_asked_otherwise_is_refused(void **state)
         snprintf(expected, sizeof expected, "%s: %s", file,
                  told     ? all[i].text
                  : of_net ? "of a run of another net"
-                          : "of a run with samples 20, this one has 19");
+                          : "written by a run with samples 20, this one has 19");
         assert_string_equal(error_text(), expected);
         error_clear();
         assert_true(same_bytes(before, net_parameters(n)));
@@ -412,16 +464,16 @@ static void samples_that_are_made_otherwise_are_refused(void **state)
     };
     for (int then = 0; then < KINDS; then++)
         for (int now = 0; now < KINDS; now++) {
-            train o = { .loss = loss_cross_entropy(0), .batch = BATCH, .checkpoint = file };
+            train o = { .loss = loss_cross_entropy(0), .batch = BATCH, .callbacks = { kept(false) } };
             net *first = plain(), *second = plain();
             optim *a = sgd_plain(), *b = sgd_plain();
             unlink(file);
             o.optim = a;
             assert_int_equal(train_run(first, kinds[then].set, o, NULL), 0);
-            o.optim = b, o.resume = true, o.epochs = 2;
+            o.optim = b, o.callbacks[0] = kept(true), o.epochs = 2;
             assert_int_equal(train_run(second, kinds[now].set, o, NULL), then == now ? 0 : -1);
             if (then != now)
-                expect_error("%s: of a run with preparation \"%s\", this one has \"%s\"", file,
+                expect_error("%s: written by a run with preparation \"%s\", this one has \"%s\"", file,
                              kinds[then].text, kinds[now].text);
             net_free(first), net_free(second), optim_free(a), optim_free(b);
         }
@@ -438,17 +490,19 @@ static void other_samples_are_refused(void **state)
     assert_int_equal(data_batch(digits, NULL, 0, SAMPLES, x, y), 0);
     net *n = plain();
     optim *o = sgd_plain();
-    train options = { .loss = loss_cross_entropy(0), .optim = o, .batch = BATCH, .checkpoint = file };
+    train options = {
+        .loss = loss_cross_entropy(0), .optim = o, .batch = BATCH, .callbacks = { kept(false) }
+    };
     unlink(file);
     assert_int_equal(train_run(n, set, options, NULL), 0);
-    options.resume = true;
+    options.callbacks[0] = kept(true);
     real *const changed[] = { tensor_at(x, INDEX(0, 0, 3, 4)), tensor_at(x, INDEX(SAMPLES - 1, 0, 27, 27)),
                               tensor_at(y, INDEX(0)), tensor_at(y, INDEX(SAMPLES - 1)) };
     for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
         real was = *changed[i];
         *changed[i] = was == 0;
         assert_int_equal(train_run(n, set, options, NULL), -1);
-        expect_error("%s: of a run with sum of samples \"", file);
+        expect_error("%s: written by a run with sum of samples \"", file);
         *changed[i] = was;
     }
     assert_int_equal(train_run(n, set, options, NULL), 0);
@@ -518,23 +572,27 @@ static void replace(char *bytes, size_t size, const char *from, const char *to)
     memcpy(at, to, length);
 }
 
+#define PLACE "\\\"place\\\":["
+
 static void damaged_ones_are_refused(void **state)
 {
     /* Of the same length, so that the rest of the file stays in its place. */
     const char *const changes[][2] = {
-        { "\\\"epoch\\\":1", "\\\"epoch\\\":0" },
-        { "\\\"epoch\\\":1", "\\\"epoch\\\":9" },
-        { "\\\"batch\\\":2,\\\"step\\\"", "\\\"batch\\\":9,\\\"step\\\"" },
-        { "\\\"step\\\":2", "\\\"step\\\":3" },
-        { "\\\"version\\\":1", "\\\"version\\\":2" },
-        { "\\\"loss_sum\\\":", "\\\"loss_sun\\\":" },
-        { "\\\"best_epoch\\\":0", "\\\"best_epoch\\\":5" },
-        { "\\\"since_best\\\":0", "\\\"since_best\\\":2" },
+        { PLACE "1.0,2.0,2.0", PLACE "0.0,2.0,2.0" }, /* epoch, batch, step */
+        { PLACE "1.0,2.0,2.0", PLACE "9.0,2.0,2.0" },
+        { PLACE "1.0,2.0,2.0", PLACE "1.0,9.0,2.0" },
+        { PLACE "1.0,2.0,2.0", PLACE "1.0,2.0,3.0" },
+        { PLACE "1.0,2.0,2.0", PLACE "1.5,2.0,2.0" },
+        { PLACE "1.0,2.0,2.0", PLACE "1.0,2.0,nil" },
+        { PLACE "1.0,2.0,2.0", PLACE "1.0,2.0 2.0" },
+        { "\\\"place\\\"", "\\\"palce\\\"" },
+        { "\\\"version\\\":2", "\\\"version\\\":3" },
+        { "\\\"early_stopping\\\":[", "\\\"early_stopping\\\":{" },
+        { "\\\"early_stopping\\\":[null,", "\\\"early_stopping\\\":[     " },
         { "\"training\"", "\"draining\"" },
-        { "\\\"place\\\":{", "\\\"place\\\":[" },
         { "train.optim.0", "train.optim.7" },
     };
-    way w = ways(1);
+    way w = ways(2);
     unlink(file);
     be_cut_off(&w, 2 * BATCH + 1, false);
     size_t size;
@@ -561,19 +619,19 @@ static void a_place_that_the_run_does_not_have_changes_nothing(void **state)
     be_cut_off(&w, 2 * BATCH + 1, false);
     size_t size;
     char *bytes = contents(&size);
-    replace(bytes, size, "\\\"step\\\":2", "\\\"step\\\":3");
+    replace(bytes, size, PLACE "1.0,2.0,2.0", PLACE "1.0,2.0,3.0");
     put_contents(bytes, size);
 
     data *digits = digits_new(SAMPLES, 1);
     net *n = w.make();
     train o = w.options;
     o.loss = loss_cross_entropy(0.1), o.optim = w.optimizer(), o.epochs = EPOCHS, o.batch = BATCH, o.seed = 5;
-    o.validation = digits, o.checkpoint = file, o.resume = true;
+    o.validation = digits, o.callbacks[LAST] = kept(true);
     assert_int_equal(net_build(n, BATCH, 77), 0);
     tensor before = tensor_clone(net_parameters(n));
     uint64_t seed = n->seed, step = n->step;
     assert_int_equal(train_run(n, digits, o, NULL), -1);
-    expect_error("a place that the run does not have: epoch 1 of 3, step 3");
+    expect_error("%s: train: the run has no such place: epoch 1 of 3, step 3", file);
     assert_true(same_bytes(before, net_parameters(n)));
     assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
     tensor_free(before), net_free(n), optim_free(o.optim), data_free(digits);
@@ -583,15 +641,22 @@ static void a_place_that_the_run_does_not_have_changes_nothing(void **state)
 static void options_that_make_no_sense_are_refused(void **state)
 {
     way w = ways(0);
-    w.options.checkpoint_every = -1;
+    w.every = -1;
     assert_int_equal(run(&w, 1000, false).status, -1);
-    expect_error("train: a checkpoint every -1 steps, expected at least 0");
+    expect_error("every -1 steps; expected a path, and at least 0 steps");
     data *digits = digits_new(SAMPLES, 1);
     net *n = plain();
-    train o = { .loss = loss_cross_entropy(0), .optim = sgd_plain(), .resume = true };
+    train o = { .loss = loss_cross_entropy(0),
+                .optim = sgd_plain(),
+                .validation = digits,
+                .callbacks = { callback_checkpoint((checkpoint){ .resume = true }) } };
     assert_int_equal(train_run(n, digits, o, NULL), -1);
-    expect_error("train: checkpoint is missing, the file to go on from");
-    o.resume = false, o.checkpoint = "no such folder/checkpoint";
+    expect_error("checkpoint: no path");
+    o.callbacks[0] = kept(false), o.callbacks[1] = patient(3);
+    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    expect_error("train: \"best\" cannot be kept: its callback is listed after the checkpoint's");
+    o.callbacks[0] = callback_checkpoint((checkpoint){ .path = "no such folder/checkpoint" }),
+    o.callbacks[1].call = NULL;
     assert_int_equal(train_run(n, digits, o, NULL), -1);
     expect_error("no such folder/checkpoint: cannot be written: No such file or directory");
     net_free(n), optim_free(o.optim), data_free(digits);
@@ -607,6 +672,7 @@ int main(void)
         CLAIM(checkpoints_now_and_then_are_enough),
         CLAIM(the_number_of_threads_may_change),
         CLAIM(a_run_that_is_over_is_over),
+        CLAIM(callbacks_keep_what_they_name),
         CLAIM(more_epochs_are_welcome_where_the_schedule_allows),
         CLAIM(a_checkpoint_is_a_nets_file_too),
         CLAIM(what_was_asked_otherwise_is_refused),

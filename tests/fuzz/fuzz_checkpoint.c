@@ -5,7 +5,9 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layers.h"
+#include "nn/files/checkpoint.h"
 #include "nn/train.h"
+#include "tests/each_epoch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -48,17 +50,15 @@ static void drop(world w)
 
 static int run(world w, const char *path)
 {
-    return train_run(w.net, w.set,
-                     (train){ .loss = loss_cross_entropy(0),
-                              .optim = w.optim,
-                              .epochs = 2,
-                              .batch = 2,
-                              .validation = w.set,
-                              .patience = 2,
-                              .checkpoint = path,
-                              .checkpoint_every = 1,
-                              .resume = true },
-                     NULL);
+    return train_run(
+        w.net, w.set,
+        (train){ .loss = loss_cross_entropy(0),
+                 .optim = w.optim,
+                 .epochs = 2,
+                 .batch = 2,
+                 .validation = w.set,
+                 .callbacks = { patient(2), callback_checkpoint((checkpoint){ path, 1, true }) } },
+        NULL);
 }
 
 static bool same(tensor a, tensor b)
@@ -117,9 +117,8 @@ static void seed(void)
                            .epochs = 2,
                            .batch = 2,
                            .validation = w.set,
-                           .patience = 2,
-                           .checkpoint = path,
-                           .callback = i ? NULL : stop },
+                           .callbacks = { patient(2), i ? (callback){ 0 } : each_epoch(stop, NULL),
+                                          callback_checkpoint((checkpoint){ path }) } },
                   NULL);
         fuzz_seed_safetensors(path);
         if (i == 2) fuzz_seed_file(path, STEPS_ON);

@@ -14,7 +14,9 @@
 #include "nn/data/digits.h"
 #include "nn/data/idx.h"
 #include "nn/onnx/onnx.h"
+#include "nn/files/checkpoint.h"
 #include "nn/train.h"
+#include "nn/watch/anomaly.h"
 #include "nn/data/npy.h"
 
 #include <dirent.h>
@@ -283,14 +285,13 @@ static int train_from(const char *path, bool resume, int epochs, train_result *r
                       .optim = o,
                       .epochs = epochs,
                       .batch = 4,
-                      .checkpoint = path,
-                      .resume = resume };
+                      .callbacks = { callback_checkpoint((checkpoint){ .path = path, .resume = resume }) } };
     int status = train_run(n, digits, options, result);
     net_free(n), data_free(digits), optim_free(o);
     return status;
 }
 
-static int checkpoint(const char *path)
+static int write_checkpoint(const char *path)
 {
     return train_from(path, false, 1, NULL);
 }
@@ -321,7 +322,11 @@ static int anomaly(const char *path)
     data *d = data_tensors(tensor_split(x, 0, 1), y);
     net *n = net_new(SHAPE(1), layer_dense((dense){ .out_features = 2 }));
     optim *o = optim_sgd((sgd){ .lr = 0.1 });
-    train_run(n, d, (train){ .loss = loss_cross_entropy(0), .optim = o, .keep_order = true, .anomaly = path },
+    train_run(n, d,
+              (train){ .loss = loss_cross_entropy(0),
+                       .optim = o,
+                       .keep_order = true,
+                       .callbacks = { callback_anomaly(path) } },
               NULL);
     net_free(n), optim_free(o), data_free(d), tensor_free(x), tensor_free(y);
     return met_nan("; the batch is in ") ? 0 : -1;
@@ -357,8 +362,9 @@ static void a_disk_that_fails_at_any_call_leaves_the_old_file(void **state)
     static const struct {
         const char *name;
         int (*write)(const char *path);
-    } writers[] = { { "net", save },        { "checkpoint", checkpoint }, { "anomaly", anomaly },
-                    { "array.npy", array }, { "page.html", page },        { "net.onnx", export } };
+    } writers[] = { { "net", save },        { "checkpoint", write_checkpoint },
+                    { "anomaly", anomaly }, { "array.npy", array },
+                    { "page.html", page },  { "net.onnx", export } };
     static const int reasons[] = { EIO, ENOSPC };
     static content whole, old = { 3, "old" };
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
@@ -530,7 +536,7 @@ static void make_files(void)
     static unsigned char classes[8 + 2] = { 0, 0, 8, 1, 0, 0, 0, 2, 4, 1 }, record[3073] = { 7, 1, 2, 3 };
     const bytes of_table = BYTES("0,1.5,-2\n1,3,4e1\n");
     assert_int_equal(save(path_of("saved")), 0);
-    assert_int_equal(checkpoint(path_of("kept")), 0);
+    assert_int_equal(write_checkpoint(path_of("kept")), 0);
     assert_int_equal(anomaly(path_of("batch")), 0);
     tensor x = tensor_new(SHAPE(30, 40)); /* more than one block of the stream */
     assert_int_equal(npy_write(path_of("x.npy"), x), 0);

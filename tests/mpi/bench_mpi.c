@@ -37,7 +37,7 @@ static double greatest(const double of[ROUNDS])
 
 typedef struct way {
     const char *name;
-    ptrdiff_t batch; /* of all ranks */
+    int batch; /* of all ranks */
     bool unordered;
 } way;
 static const way ways[] = { { "in order", 64, false }, { "in order", 32, false }, { "MPI's sum", 64, true } };
@@ -56,8 +56,7 @@ static void train_once(net *n, optim *o, const data *d, const way *w, speed *s, 
               (train){ .loss = loss_cross_entropy(0),
                        .optim = o,
                        .batch = w->batch,
-                       .team = all,
-                       .unordered = w->unordered },
+                       .group = ranks_of(all, w->unordered) },
               &r);
     s->images[k] = r.images_per_second;
     s->steps[k] = (double)r.steps * CLOCKS_PER_SEC / (double)(clock() - began);
@@ -72,7 +71,7 @@ static void measure_training(const char *name, const data *d)
         for (int w = 0; w < WAYS; w++) train_once(n, o, d, &ways[w], &s[w], k);
     net_free(n), optim_free(o);
     for (int w = 0; w < WAYS && all->rank == 0; w++)
-        printf("train %-8s %d ranks, batch %2td, %-9s %8.0f images/s, %8.0f us of processor time a step\n",
+        printf("train %-8s %d ranks, batch %2d, %-9s %8.0f images/s, %8.0f us of processor time a step\n",
                name, all->ranks, ways[w].batch, ways[w].name, greatest(s[w].images),
                1e6 / greatest(s[w].steps));
 }

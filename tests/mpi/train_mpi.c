@@ -11,7 +11,9 @@
  *
  * The last line on stdout is rank 0's: "done", after how many steps of an earlier run; or what failed. */
 #define _XOPEN_SOURCE 700
+#include "nn/files/checkpoint.h"
 #include "nn/ranks/mpi.h"
+#include "nn/watch/progress.h"
 #include "tests/ranks/together.h"
 
 #include <signal.h>
@@ -67,9 +69,9 @@ static void change(train *o, int rank)
     (void)rank;
     static char path[4096];
     snprintf(path, sizeof path, "%s.safetensors", file);
-    o->unordered = settings[UNORDERED].value;
-    if (settings[SHOW].value) o->progress = stderr;
-    if (settings[CHECKPOINT].value) o->checkpoint = path, o->checkpoint_every = 1, o->resume = true;
+    o->group.unordered = settings[UNORDERED].value;
+    if (settings[SHOW].value) o->callbacks[0] = callback_progress(stderr);
+    if (settings[CHECKPOINT].value) o->callbacks[1] = callback_checkpoint((checkpoint){ path, 1, true });
 }
 
 static void spoil(tensor x, tensor y, int rank)

@@ -101,7 +101,7 @@ static const struct network {
     const char *name;
     net *(*make)(void);
     optim *(*optimizer)(void);
-    ptrdiff_t batch;
+    int batch;
     bool large;
 } networks[] = {
     { "lenet5", lenet5, momentum, 36 },
@@ -139,7 +139,7 @@ static unsigned long sum_of_net(const net *n)
     return sum_of(sum_of(crc32(0, NULL, 0), net_parameters(n)), net_states(n));
 }
 
-static void run(net *n, const data *d, optim *o, ptrdiff_t batch, int epochs)
+static void run(net *n, const data *d, optim *o, int batch, int epochs)
 {
     train options = {
         .loss = loss_cross_entropy(0), .optim = o, .epochs = epochs, .batch = batch, .seed = 3

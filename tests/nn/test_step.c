@@ -1,5 +1,6 @@
 /* test_step.c: one training step of a small net, then out to a file and back: short enough to run under a
  * checker of memory. */
+#include "tests/each_epoch.h"
 #include "tests/support.h"
 
 #include "nn/stride.h"
@@ -60,12 +61,14 @@ static void a_run_takes_its_steps(void **state)
     data *d = data_tensors(x, target);
     optim *o = optim_adam((adam){ 0 });
     train_result r;
-    assert_int_equal(
-        train_run(
-            n, d,
-            (train){ .loss = loss_cross_entropy(0), .optim = o, .batch = 4, .validation = d, .patience = 1 },
-            &r),
-        0);
+    assert_int_equal(train_run(n, d,
+                               (train){ .loss = loss_cross_entropy(0),
+                                        .optim = o,
+                                        .batch = 4,
+                                        .validation = d,
+                                        .callbacks = { patient(1) } },
+                               &r),
+                     0);
     assert_int_equal(r.steps, 3);
     data_free(d), tensor_free(x), tensor_free(target);
     optim_free(o), net_free(n);

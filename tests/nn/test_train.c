@@ -5,6 +5,8 @@
 #include "tests/support.h"
 
 #include "nn/data/digits.h"
+#include "nn/watch/progress.h"
+#include "tests/each_epoch.h"
 #include "nn/train.h"
 
 #include <math.h>
@@ -209,7 +211,7 @@ static void data_of_ones_own_kind_are_learned(void **state)
 
 /* ---- it is this loop ----------------------------------------------------------------------------- */
 
-static void by_hand(net *n, const data *d, ptrdiff_t batch, int epochs, optim *o, schedule s, double clip)
+static void by_hand(net *n, const data *d, ptrdiff_t batch, int epochs, optim *o, schedule s, double most)
 {
     const long steps = (long)((d->count + batch - 1) / batch);
     loss l = loss_cross_entropy(0.1);
@@ -223,7 +225,7 @@ static void by_hand(net *n, const data *d, ptrdiff_t batch, int epochs, optim *o
         net_zero_gradients(n);
         loss_value(l, net_forward(n, x, NET_TRAIN), target, dy);
         assert_int_equal(net_backward(n, dy, (tensor){ 0 }), 0);
-        optim_clip_norm(net_gradients(n), clip);
+        optim_clip_norm(net_gradients(n), most);
         assert_int_equal(optim_step(o, o->lr * schedule_factor(&s, step, epochs * steps, steps),
                                     net_parameters(n), net_gradients(n)),
                          0);
@@ -247,7 +249,7 @@ static void training_is_the_loop_one_would_write(void **state)
                   .seed = 5,
                   .keep_order = true,
                   .schedule = falling,
-                  .clip_norm = 0.25 },
+                  .callbacks = { callback_clip((clip){ .norm = 0.25 }) } },
          NULL);
     by_hand(expected, s.set, 16, 4, other, falling, 0.25);
     assert_same(net_parameters(n), net_parameters(expected));
@@ -423,7 +425,7 @@ static void early_stopping_restores_the_best(void **state)
 {
     for (int patience = 1; patience < 4; patience++) {
         net *n = one_weight();
-        train_result r = stop_early((train){ .epochs = 20, .patience = patience }, n);
+        train_result r = stop_early((train){ .epochs = 20, .callbacks = { patient(patience) } }, n);
         assert_true(r.stopped_early);
         assert_int_equal(r.epochs, 3 + patience);
         assert_int_equal(r.steps, 3 + patience);
@@ -440,7 +442,7 @@ static void early_stopping_restores_the_best(void **state)
 static void the_best_is_restored_however_the_run_ends(void **state)
 {
     net *n = one_weight();
-    train_result r = stop_early((train){ .epochs = 5, .patience = 9 }, n);
+    train_result r = stop_early((train){ .epochs = 5, .callbacks = { patient(9) } }, n);
     assert_false(r.stopped_early);
     assert_int_equal(r.epochs, 5);
     assert_close(weight_of(n), 2.71, weight_limit);
@@ -463,7 +465,9 @@ static void without_patience_nothing_is_restored(void **state)
 static void an_improvement_is_one_of_min_delta(void **state)
 {
     net *n = one_weight();
-    train_result r = stop_early((train){ .epochs = 20, .patience = 2, .min_delta = 1.2 }, n);
+    early_stopping large_steps = { .patience = 2, .min_delta = 1.2 };
+    train_result r =
+        stop_early((train){ .epochs = 20, .callbacks = { callback_early_stopping(large_steps) } }, n);
     assert_int_equal(r.best_epoch, 2);
     assert_int_equal(r.epochs, 4);
     assert_close(weight_of(n), 1.9, weight_limit);
@@ -489,7 +493,8 @@ static void a_callback_sees_each_epoch(void **state)
     diary d = { .count = 0 };
     net *n = one_weight();
     schedule s = schedule_step(2, 0.5);
-    stop_early((train){ .epochs = 5, .batch = 2, .schedule = s, .callback = write_diary, .context = &d }, n);
+    stop_early(
+        (train){ .epochs = 5, .batch = 2, .schedule = s, .callbacks = { each_epoch(write_diary, &d) } }, n);
     assert_int_equal(d.count, 5);
     for (int k = 0; k < 5; k++) {
         const train_report *r = &d.report[k];
@@ -507,7 +512,7 @@ static void a_report_says_which_epoch_is_best(void **state)
 {
     diary d = { .count = 0 };
     net *n = one_weight();
-    stop_early((train){ .epochs = 5, .callback = write_diary, .context = &d }, n);
+    stop_early((train){ .epochs = 5, .callbacks = { each_epoch(write_diary, &d) } }, n);
     const double weight[] = { 1, 1.9, 2.71, 3.439, 4.0951 };
     for (int k = 0; k < 5; k++) {
         assert_int_equal(d.report[k].best, k < 3);
@@ -522,7 +527,7 @@ static void a_callback_ends_the_run(void **state)
     for (int after = 1; after <= 4; after++) {
         diary d = { .stop_after = after };
         net *n = one_weight();
-        train_result r = stop_early((train){ .epochs = 4, .callback = write_diary, .context = &d }, n);
+        train_result r = stop_early((train){ .epochs = 4, .callbacks = { each_epoch(write_diary, &d) } }, n);
         assert_int_equal(r.epochs, after);
         assert_int_equal(r.stopped_early, after < 4); /* the last has nothing left to stop */
         assert_close(weight_of(n), pulled(after), weight_limit);
@@ -530,7 +535,7 @@ static void a_callback_ends_the_run(void **state)
     }
     diary d = { .stop_after = 5 };
     net *n = one_weight();
-    stop_early((train){ .epochs = 9, .patience = 9, .callback = write_diary, .context = &d }, n);
+    stop_early((train){ .epochs = 9, .callbacks = { each_epoch(write_diary, &d), patient(9) } }, n);
     assert_close(weight_of(n), 2.71, weight_limit); /* with patience the best is restored here, too */
     net_free(n);
 }
@@ -546,7 +551,9 @@ static void a_callback_that_leaves_an_error_fails_the_run(void **state)
     samples s = pull(4, 10);
     net *n = one_weight();
     optim *o = optim_sgd((sgd){ .lr = 0.05 });
-    train options = { .loss = loss_mse(), .optim = o, .epochs = 2, .callback = fail_at_two };
+    train options = {
+        .loss = loss_mse(), .optim = o, .epochs = 2, .callbacks = { each_epoch(fail_at_two, NULL) }
+    };
     assert_int_equal(train_run(n, s.set, options, NULL), -1);
     expect_error("no room for epoch 2");
     assert_close(weight_of(n), pulled(2), weight_limit);
@@ -560,7 +567,8 @@ static void progress_into_a_file_is_plain_lines(void **state)
     assert_non_null(to);
     diary d = { .count = 0 };
     net *n = one_weight();
-    stop_early((train){ .epochs = 4, .progress = to, .callback = write_diary, .context = &d }, n);
+    stop_early((train){ .epochs = 4, .callbacks = { callback_progress(to), each_epoch(write_diary, &d) } },
+               n);
     rewind(to);
     char line[512];
     for (int k = 0; k < 4; k++) {
@@ -586,6 +594,11 @@ static void progress_into_a_file_is_plain_lines(void **state)
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
+static callback stopping(double min_delta)
+{
+    return callback_early_stopping((early_stopping){ 1, min_delta });
+}
+
 static void options_out_of_range_are_refused(void **state)
 {
     samples s = pull(10, 10);
@@ -598,19 +611,29 @@ static void options_out_of_range_are_refused(void **state)
     } cases[] = {
         { { .optim = o }, "train: the loss is missing" },
         { { .loss = l }, "train: the optimizer is missing" },
-        { { .loss = l, .optim = o, .epochs = -1 }, "train: -1 epochs, expected at least " },
-        { { .loss = l, .optim = o, .batch = -3 }, "train: a batch of -3, expected at least 1" },
-        { { .loss = l, .optim = o, .patience = -2 }, "train: a patience of -2 epochs, expected at least 0" },
-        { { .loss = l, .optim = o, .patience = 2 }, "train: patience needs a validation set" },
-        { { .loss = l, .optim = o, .clip_norm = -1 }, "clip_norm -1" },
-        { { .loss = l, .optim = o, .clip_norm = NAN }, "clip_norm " },
-        { { .loss = l, .optim = o, .clip_value = -0.5 }, "clip_value -0.5" },
-        { { .loss = l, .optim = o, .clip_value = NAN }, "clip_value " },
-        { { .loss = l, .optim = o, .min_delta = NAN }, "min_delta " },
-        { { .loss = l, .optim = o, .min_delta = -0.5 }, "min_delta -0.5" },
+        { { .loss = l, .optim = o, .epochs = -1 }, "train: epochs is -1, expected at least 1" },
+        { { .loss = l, .optim = o, .batch = -3 }, "train: batch is -3, expected at least 1" },
+        { { .loss = l, .optim = o, .steps_per_epoch = -1 }, "train: steps_per_epoch is -1" },
+        { { .loss = l, .optim = o, .steps_per_epoch = 3, .batch = 4, .drop_last = true },
+          "train: steps_per_epoch is 3, expected 1 to 2 for 10 samples" },
+        { { .loss = l, .optim = o, .callbacks = { patient(-2) } }, "early_stopping: patience is -2" },
+        { { .loss = l, .optim = o, .callbacks = { patient(2) } },
+          "early_stopping: there is no validation set" },
+        { { .loss = l, .optim = o, .validation = s.set, .callbacks = { stopping(NAN) } }, "min_delta is " },
+        { { .loss = l, .optim = o, .validation = s.set, .callbacks = { stopping(-0.5) } },
+          "min_delta is -0.5" },
+        { { .loss = l, .optim = o, .callbacks = { callback_clip((clip){ .norm = -1 }) } },
+          "clip: norm is -1" },
+        { { .loss = l, .optim = o, .callbacks = { callback_clip((clip){ .norm = NAN }) } },
+          "clip: norm is " },
+        { { .loss = l, .optim = o, .callbacks = { callback_clip((clip){ .value = -0.5 }) } },
+          "value is -0.5" },
+        { { .loss = l, .optim = o, .callbacks = { callback_clip((clip){ .value = NAN }) } }, "value is " },
+        { { .loss = l, .optim = o, .callbacks = { callback_ema((ema){ .decay = 1 }) } }, "ema: decay is 1" },
+        { { .loss = l, .optim = o, .callbacks = { callback_lr_finder((lr_finder){ 0 }) } },
+          "lr_finder: lr is NULL" },
         { { .loss = l, .optim = o, .batch = 11, .drop_last = true },
           "train: drop_last leaves nothing of 10 samples in batches of 11" },
-        { { .loss = l, .optim = o, .schedule = schedule_step(1, -1) }, "schedule: gamma is -1" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("%s", cases[i].text);
@@ -686,17 +709,17 @@ static void a_class_that_there_is_not_is_told_with_its_sample(void **state)
         *element(s.y, 13) = (real)cases[i].class;
         about("class %g", cases[i].class);
         assert_int_equal(train_run(n, s.set, (train){ .loss = l, .optim = o, .batch = 20 }, NULL), -1);
-        expect_error("train: sample 13 is of class %s, the net tells apart 3: 0 to 2", cases[i].text);
+        expect_error("train: sample 13: class %s is out of range, the net has 3 outputs", cases[i].text);
         assert_int_equal(
             train_run(n, part, (train){ .loss = l, .optim = o, .batch = 10, .keep_order = true }, NULL), -1);
-        expect_error("train: sample 3 is of class %s, ", cases[i].text);
+        expect_error("train: sample 3: class %s is ", cases[i].text);
         assert_same(net_parameters(n), parameters);
         assert_int_equal(train_evaluate(n, s.set, l, NULL), -1);
-        expect_error("train: sample 13 is of class %s, ", cases[i].text);
+        expect_error("train: sample 13: class %s is ", cases[i].text);
         assert_int_equal(
             train_run(n, good.set, (train){ .loss = l, .optim = o, .batch = 8, .validation = part }, NULL),
             -1);
-        expect_error("train: sample 3 is of class %s, ", cases[i].text);
+        expect_error("train: sample 3: class %s is ", cases[i].text);
         tensor_free(parameters), net_free(n), optim_free(o), data_free(part);
         samples_free(s), samples_free(good);
     }
@@ -731,32 +754,40 @@ static void an_earlier_error_is_kept(void **state)
     net_free(n), optim_free(o), samples_free(s);
 }
 
-/* One sample a step; the weights before the step that is named are those of a run on the samples before. */
-static void a_loss_that_explodes_is_told_with_its_step(void **state)
+/* The step at which the weight overflows is the last; in double the loss, a double in both, overflows first. */
+static void a_run_that_explodes_ends_at_that_step(void **state)
 {
     samples s = pull(20, 10);
-    net *n = one_weight(), *before = one_weight();
-    const train options = { .loss = loss_mse(), .batch = 1, .keep_order = true };
-    train there = options, stopped = options;
-    there.optim = optim_sgd((sgd){ .lr = 1e30 });
-    stopped.optim = optim_sgd((sgd){ .lr = 1e30 });
+    net *n = one_weight();
+    train options = { .loss = loss_mse(), .batch = 1, .optim = optim_sgd((sgd){ .lr = 1e30 }) };
     train_result r;
-    assert_int_equal(train_run(n, s.set, there, &r), -1);
-    const char *number = strstr(error_text(), " at step ");
-    assert_non_null(number);
-    long step = strtol(number + strlen(" at step "), NULL, 10);
-    assert_in_range(step, 2, 20);
-    bool single = sizeof(real) == 4; /* in double the loss overflows first, which is a double in both */
-    expect_error("train: %s at step %ld (epoch 1): %s", single ? "a parameter overflows" : "the loss is inf",
-                 step,
-                 single ? "0.weight would be -inf at [0, 0], its gradient is "
-                        : "outputs are finite, their loss overflows; a smaller learning rate than 1e+30");
-    assert_int_equal(r.steps, step - 1);
-    data *part = data_slice(s.set, 0, step - 1);
-    runs(before, part, stopped, NULL);
-    assert_same(net_parameters(n), net_parameters(before));
-    optim_free(there.optim), optim_free(stopped.optim), data_free(part);
-    net_free(n), net_free(before), samples_free(s);
+    bool single = sizeof(real) == 4;
+    assert_int_equal(train_run(n, s.set, options, &r), -1);
+    expect_error("train: %s",
+                 single ? "element 0 of 0.weight is -inf after step" : "the loss is inf at step");
+    assert_in_range(r.steps, 1, 19);
+    assert_true(isfinite(weight_of(n)) == !single);
+    optim_free(options.optim), net_free(n), samples_free(s);
+}
+
+/* Its losses fall, and then the run explodes: the best parameters are there all the same. */
+static void the_best_is_restored_after_an_explosion(void **state)
+{
+    samples training = pull(4, 10), validation = pull(3, 3);
+    net *n = one_weight();
+    schedule rising = schedule_step(3, 1e30);
+    train options = { .epochs = 20,
+                      .loss = loss_mse(),
+                      .optim = optim_sgd((sgd){ .lr = 0.05 }),
+                      .schedule = rising,
+                      .validation = validation.set,
+                      .callbacks = { patient(20) } };
+    train_result r;
+    assert_int_equal(train_run(n, training.set, options, &r), -1);
+    expect_error("train: ");
+    assert_int_equal(r.best_epoch, 3);
+    assert_close(weight_of(n), 2.71, weight_limit);
+    optim_free(options.optim), net_free(n), samples_free(training), samples_free(validation);
 }
 
 /* ---- clipping ------------------------------------------------------------------------------------ */
@@ -765,18 +796,163 @@ static void gradients_are_clipped(void **state)
 {
     samples s = pull(4, 10);
     optim *o = optim_sgd((sgd){ .lr = 1 });
-    const train all[] = { { .clip_norm = 0.25 },
-                          { .clip_value = 0.25 },
-                          { .clip_value = 0.25, .clip_norm = 7 } };
+    const clip all[] = { { .norm = 0.25 }, { .value = 0.25 }, { .value = 0.25, .norm = 7 } };
     for (int i = 0; i < 3; i++) {
-        train options = all[i];
+        train options = {
+            .epochs = 3, .loss = loss_mse(), .optim = o, .callbacks = { callback_clip(all[i]) }
+        };
         net *n = one_weight();
-        options.loss = loss_mse(), options.optim = o, options.epochs = 3;
         runs(n, s.set, options, NULL);
         assert_close(weight_of(n), 0.75, weight_limit);
         net_free(n);
     }
     optim_free(o), samples_free(s);
+}
+
+/* ---- callbacks of one's own ------------------------------------------------------------------------ */
+
+/* Every event that it sees, in order, and what it can see there. */
+typedef struct witness {
+    char events[64];
+    train_event stop_at;
+    long stop_step;
+    double weight, gradient;
+} witness;
+
+static void witness_event(callback *self, train_state *run, train_event event)
+{
+    witness *w = self->context;
+    size_t used = strlen(w->events);
+    if (used < sizeof w->events - 1) w->events[used] = "bxgseE"[event];
+    if (event == ON_GRADIENTS) w->gradient = (double)tensor_item(net_gradients(run->net));
+    if (event == ON_STEP) w->weight = weight_of(run->net);
+    if (event == ON_GRADIENTS) assert_true(run->report.lr == run->optim->lr && run->loss > 0);
+    if (event == w->stop_at && run->step == w->stop_step) run->stop = true;
+}
+
+static void a_callback_sees_all_events_and_stops_at_once(void **state)
+{
+    const struct {
+        train_event stop_at;
+        long step;
+        const char *events;
+        int steps;
+    } cases[] = {
+        { ON_END, 0, "bxgsgsexgsgseE", 4 },    { ON_STEP, 1, "bxgsE", 1 },
+        { ON_STEP, 3, "bxgsgsexgsE", 3 },      { ON_GRADIENTS, 1, "bxgsgE", 1 },
+        { ON_EPOCH, 2, "bxgsgseE", 2 },        { ON_BEGIN, 0, "bE", 0 },
+        { ON_EPOCH_BEGIN, 2, "bxgsgsexE", 2 },
+    };
+    samples s = pull(4, 10);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        about("case %zu", i);
+        witness w = { .stop_at = cases[i].stop_at, .stop_step = cases[i].step };
+        net *n = one_weight();
+        train options = { .epochs = 2,
+                          .batch = 2,
+                          .loss = loss_mse(),
+                          .optim = optim_sgd((sgd){ .lr = 0.05 }),
+                          .callbacks = { { 0 }, { "witness", witness_event, &w } } };
+        train_result r;
+        runs(n, s.set, options, &r);
+        assert_string_equal(w.events, cases[i].events);
+        assert_int_equal(r.steps, cases[i].steps);
+        assert_close(weight_of(n), pulled(cases[i].steps), weight_limit);
+        if (cases[i].steps == 4) assert_close(w.gradient, -2 * (10 - pulled(3)), 100 * weight_limit);
+        optim_free(options.optim), net_free(n);
+    }
+    samples_free(s);
+}
+
+static void set_rate(callback *self, train_state *run, train_event event)
+{
+    if (event == ON_GRADIENTS) run->report.lr = run->step == 1 ? 0 : 0.05;
+    if (event == ON_STEP && run->step == 3) error_set("enough");
+}
+
+static void a_callback_sets_the_rate_and_fails_the_run(void **state)
+{
+    samples s = pull(4, 10);
+    net *n = one_weight();
+    train options = { .epochs = 9,
+                      .loss = loss_mse(),
+                      .optim = optim_sgd((sgd){ .lr = 7 }),
+                      .callbacks = { { "rate", set_rate } } };
+    assert_int_equal(train_run(n, s.set, options, NULL), -1);
+    expect_error("enough");
+    assert_close(weight_of(n), pulled(2), weight_limit);
+    optim_free(options.optim), net_free(n), samples_free(s);
+}
+
+static void averages_follow_the_parameters(void **state)
+{
+    samples s = pull(4, 10);
+    net *n = one_weight();
+    train options = { .epochs = 5,
+                      .loss = loss_mse(),
+                      .optim = optim_sgd((sgd){ .lr = 0.05 }),
+                      .callbacks = { callback_ema((ema){ .decay = 0.75 }) } };
+    double average = 0;
+    for (int step = 1; step <= 5; step++) average = 0.75 * average + 0.25 * pulled(step);
+    runs(n, s.set, options, NULL);
+    assert_close(weight_of(n), average, weight_limit);
+    optim_free(options.optim), net_free(n), samples_free(s);
+}
+
+/* Of w x on x = 1: w goes 2 lr (10 - w) a step, so that the loss explodes where lr exceeds 1. */
+static void a_rate_is_found_below_the_explosion(void **state)
+{
+    samples s = pull(4, 10);
+    net *n = one_weight();
+    double lr = -1;
+    train options = { .loss = loss_mse(),
+                      .optim = optim_sgd((sgd){ .lr = 7, .momentum = 0.1 }),
+                      .callbacks = { callback_lr_finder((lr_finder){ .lr = &lr }) } };
+    train_result r;
+    runs(n, s.set, options, &r);
+    assert_in_range(r.steps, 50, 99);
+    if (!(lr > 1e-3 && lr < 1)) fail_msg("%g", lr);
+    assert_true(weight_of(n) == 0 && tensor_item(net_states(n)) == 0 && options.optim->steps == 0);
+    assert_true(tensor_item(options.optim->state[0]) == 0);
+    optim_free(options.optim), net_free(n), samples_free(s);
+}
+
+/* ---- endless sets -------------------------------------------------------------------------------------- */
+
+static void get_count(const data *d, ptrdiff_t i, tensor x, tensor y)
+{
+    ptrdiff_t *next = d->own;
+    assert_true(i == (*next)++);
+    tensor_fill(x, 1), tensor_fill(y, 10);
+}
+
+static void an_endless_set_is_gone_through_in_order(void **state)
+{
+    ptrdiff_t next = 0;
+    data *d = data_new(
+        (data){ .count = PTRDIFF_MAX / 2, .x = SHAPE(1), .y = SHAPE(1), .get = get_count, .own = &next });
+    net *n = one_weight();
+    train options = { .epochs = 3, .batch = 8, .loss = loss_mse(), .optim = optim_sgd((sgd){ .lr = 0.05 }) };
+    train_result r;
+    assert_int_equal(train_run(n, d, options, &r), -1);
+    expect_error("train: steps_per_epoch is 0, expected 1 to ");
+    options.steps_per_epoch = 5;
+    runs(n, d, options, &r);
+    assert_int_equal(r.steps, 15);
+    assert_int_equal(next, 15 * 8);
+    assert_close(weight_of(n), pulled(15), weight_limit);
+    optim_free(options.optim), net_free(n), data_free(d);
+}
+
+static void an_epoch_may_be_a_part_of_the_set(void **state)
+{
+    record r = asked_for(100, (train){ .epochs = 2, .batch = 30, .steps_per_epoch = 2, .seed = 1 }, 4);
+    bool seen[2][100] = { 0 };
+    assert_int_equal(r.count, 120);
+    for (int k = 0; k < 120; k++) {
+        assert_false(seen[k / 60][r.sample[k]]);
+        seen[k / 60][r.sample[k]] = true;
+    }
 }
 
 /* ---- one seed, one result ------------------------------------------------------------------------ */
@@ -896,8 +1072,15 @@ int main(void)
         CLAIM(a_class_that_there_is_not_is_told_with_its_sample),
         CLAIM(a_source_that_fails_ends_the_run),
         CLAIM(an_earlier_error_is_kept),
-        CLAIM(a_loss_that_explodes_is_told_with_its_step),
+        CLAIM(a_run_that_explodes_ends_at_that_step),
+        CLAIM(the_best_is_restored_after_an_explosion),
         CLAIM(gradients_are_clipped),
+        CLAIM(a_callback_sees_all_events_and_stops_at_once),
+        CLAIM(a_callback_sets_the_rate_and_fails_the_run),
+        CLAIM(averages_follow_the_parameters),
+        CLAIM(a_rate_is_found_below_the_explosion),
+        CLAIM(an_endless_set_is_gone_through_in_order),
+        CLAIM(an_epoch_may_be_a_part_of_the_set),
         CLAIM(one_seed_gives_the_same_bits_on_any_number_of_threads),
         CLAIM(evaluation_is_a_mean_over_all_samples),
         CLAIM(accuracy_is_how_often_the_greatest_is_the_class),

@@ -4,6 +4,10 @@
  * micro-batch at a time. Ranks are threads here (together.h); tests/mpi has them as processes. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/data/digits.h"
+#include "nn/files/checkpoint.h"
+#include "nn/watch/anomaly.h"
+#include "nn/watch/progress.h"
+#include "tests/each_epoch.h"
 #include "tests/files.h"
 #include "tests/support.h"
 #include "tests/ranks/together.h"
@@ -277,16 +281,16 @@ static void three_ranks_have_three(void **state)
     outcome_free(&expected);
 }
 
-static void patient(train *o, int rank)
+static void patient_and_clipped(train *o, int rank)
 {
-    o->patience = 2;
-    o->clip_norm = 0.5;
+    o->callbacks[0] = patient(2);
+    o->callbacks[1] = callback_clip((clip){ .norm = 0.5 });
     o->drop_last = true;
 }
 
 static void the_best_are_restored_at_all_ranks(void **state)
 {
-    together what = { .micro_batches = 4, .epochs = 3, .change = patient, .lr = 0.3 };
+    together what = { .micro_batches = 4, .epochs = 3, .change = patient_and_clipped, .lr = 0.3 };
     outcome expected = alone(&what);
     ranks_come_to(&what, 2, &expected);
     outcome_free(&expected);
@@ -294,7 +298,7 @@ static void the_best_are_restored_at_all_ranks(void **state)
 
 static void unordered(train *o, int rank)
 {
-    o->unordered = true;
+    o->group.unordered = true;
 }
 
 static void a_sum_in_any_order_is_the_same_but_for_rounding(void **state)
@@ -331,12 +335,11 @@ static bool stop_after_two(const train_report *r, void *context)
 
 static void look(train *o, int rank)
 {
-    o->progress = shown[rank];
-    o->callback = stop_after_two;
-    o->context = &rank_of_call[rank];
+    o->callbacks[0] = callback_progress(shown[rank]);
+    o->callbacks[1] = each_epoch(stop_after_two, &rank_of_call[rank]);
 }
 
-static void rank_0_shows_and_is_asked(void **state)
+static void rank_0_shows_and_all_are_called(void **state)
 {
     outcome out[MOST_RANKS];
     for (int q = 0; q < MOST_RANKS; q++) assert_non_null(shown[q] = tmpfile());
@@ -345,7 +348,7 @@ static void rank_0_shows_and_is_asked(void **state)
     for (int q = 0; q < MOST_RANKS; q++) {
         assert_int_equal(out[q].status, 0);
         assert_int_equal(out[q].result.epochs, 2);
-        assert_int_equal(calls[q], q == 0 ? 2 : 0);
+        assert_int_equal(calls[q], 2);
         assert_true(q == 0 ? ftell(shown[q]) > 0 : ftell(shown[q]) == 0);
         fclose(shown[q]), outcome_free(&out[q]);
     }
@@ -374,15 +377,13 @@ static int enter(void **state)
 
 static void keep(train *o, int rank)
 {
-    o->checkpoint = path[rank];
-    o->checkpoint_every = 1;
-    o->resume = true;
+    o->callbacks[1] = callback_checkpoint((checkpoint){ path[rank], 1, true });
 }
 
 static void keep_one_epoch(train *o, int rank)
 {
     keep(o, rank);
-    o->callback = enough;
+    o->callbacks[0] = each_epoch(enough, NULL);
 }
 
 static void ranks_go_on_where_others_were(void **state)
@@ -400,7 +401,7 @@ static void ranks_go_on_where_others_were(void **state)
         }
     for (int q = 1; q < MOST_RANKS; q++) assert_int_equal(access(path[q], F_OK), -1);
     what.micro_batches = 2;
-    ranks_end_with(&what, 2, "of a run with micro_batches 4, this one has 2");
+    ranks_end_with(&what, 2, "a run with micro_batches 4, this one has 2");
     outcome_free(&expected);
 }
 
@@ -422,7 +423,7 @@ static void another_loss(train *o, int rank)
 }
 static void another_sum(train *o, int rank)
 {
-    o->unordered = rank == 1;
+    o->group.unordered = rank == 1;
 }
 static void another_optimizer(train *o, int rank)
 {
@@ -444,8 +445,7 @@ static bool build_for_one(const train_report *r, void *context)
 static void building(train *o, int rank)
 {
     met[rank] = made;
-    o->callback = build_for_one;
-    o->context = &met[rank];
+    o->callbacks[0] = each_epoch(build_for_one, &met[rank]);
 }
 
 static bool refuse(const train_report *r, void *context)
@@ -455,7 +455,7 @@ static bool refuse(const train_report *r, void *context)
 }
 static void refusing(train *o, int rank)
 {
-    o->callback = refuse;
+    o->callbacks[0] = each_epoch(refuse, NULL);
 }
 static void no_class(tensor x, tensor y, int rank)
 {
@@ -468,8 +468,7 @@ static void no_number(tensor x, tensor y, int rank)
 
 static void keep_nowhere(train *o, int rank)
 {
-    o->checkpoint = "no such folder/0.safetensors";
-    o->checkpoint_every = 1;
+    o->callbacks[0] = callback_checkpoint((checkpoint){ "no such folder/0.safetensors", 1 });
 }
 
 /* Each rank validates with samples of its own; those of rank 1 end early. */
@@ -491,18 +490,18 @@ static void what_fails_at_one_rank_ends_all(void **state)
     ranks_end_with(&(together){ .change = another_batch }, 4,
                    "rank 2: train: 13 images in a batch, rank 0 has 12");
     ranks_end_with(&(together){ .change = another_loss }, 4, "rank 3: train: the loss is missing");
-    ranks_end_with(&(together){ .change = another_sum }, 2,
-                   "rank 1: train: 1 sums in any order, rank 0 has 0");
+    ranks_end_with(&(together){ .change = another_sum }, 2, "rank 1: train: 1 unordered sums, rank 0 has 0");
     ranks_end_with(&(together){ .change = another_optimizer }, 2,
                    "rank 1: train: 0 states of the optimizer, rank 0 has 1");
     ranks_end_with(&(together){ .change = refusing }, 2, "rank 0: no more room");
     ranks_end_with(&(together){ .make = make, .change = building }, 2,
-                   "rank 0: train: the net was built for 1 images meanwhile, a step needs 6");
+                   "rank 0: train: a callback built the net for 1 images, a step needs 6");
     ranks_end_with(&(together){ .change = keep_nowhere }, 2,
                    "rank 0: no such folder/0.safetensors: cannot be written: ");
     ranks_end_with(&(together){ .change = validating }, 2, "rank 1: sample 20: torn off");
-    ranks_end_with(&(together){ .spoil = no_class }, 2, "is of class 17, the net tells apart 10: 0 to 9");
-    ranks_end_with(&(together){ .micro_batches = 4 }, 3, "rank 0: train: 4 micro-batches for 3 ranks");
+    ranks_end_with(&(together){ .spoil = no_class }, 2, "class 17 is out of range, the net has 10 outputs");
+    ranks_end_with(&(together){ .micro_batches = 4 }, 3,
+                   "rank 0: train: micro_batches is 4, expected a multiple of 3 ranks");
 }
 
 /* At all ranks at once, in each call that they make in turn. */
@@ -533,6 +532,7 @@ static void in_order(train *o, int rank)
 {
     plain(o, rank);
     o->keep_order = true;
+    o->callbacks[0] = callback_anomaly(NULL);
 }
 
 /* Which micro-batch it is in, and the same for all. */
@@ -550,15 +550,13 @@ static void a_number_that_is_not_finite_is_found(void **state)
 static void batches_that_cannot_be_cut_are_refused(void **state)
 {
     outcome out = train_together(&(together){ .samples = 50, .micro_batches = 4 }, NULL);
-    assert_string_equal(out.error,
-                        "train: the last batch of an epoch has 2 of 12 images, which cannot be cut into 4 "
-                        "micro-batches; drop_last leaves it out");
+    assert_string_equal(
+        out.error, "train: the last batch of an epoch has 2 images for 4 micro-batches; drop_last skips it");
     out = train_together(&(together){ .batch = 3, .micro_batches = 4 }, NULL);
-    assert_string_equal(out.error, "train: a batch of 3 images cannot be cut into 4 micro-batches");
+    assert_string_equal(out.error,
+                        "train: micro_batches is 4, expected a multiple of 1 ranks, at most a batch of 3");
     out = train_together(&(together){ .micro_batches = -1 }, NULL);
-    assert_string_equal(out.error, "train: -1 micro-batches, expected at least 1");
-    out = train_together(&(together){ .change = unordered }, NULL);
-    assert_string_equal(out.error, "train: unordered, but there is no team");
+    assert_string_equal(out.error, "train: micro_batches is -1, expected at least 1");
 }
 
 /* It takes as many images as before, and comes to the same. */
@@ -574,7 +572,7 @@ static bool takes_as_many(const train_report *r, void *context)
 }
 static void counting(train *o, int rank)
 {
-    if (rank == 0) o->callback = takes_as_many;
+    o->callbacks[0] = each_epoch(takes_as_many, NULL);
 }
 
 static void a_net_that_was_built_for_more_stays_so(void **state)
@@ -624,7 +622,7 @@ int main(void)
         CLAIM(three_ranks_have_three),
         CLAIM(the_best_are_restored_at_all_ranks),
         CLAIM(a_sum_in_any_order_is_the_same_but_for_rounding),
-        CLAIM(rank_0_shows_and_is_asked),
+        CLAIM(rank_0_shows_and_all_are_called),
         CLAIM(ranks_go_on_where_others_were),
         CLAIM(a_checkpoint_that_cannot_be_read_ends_all),
         CLAIM(what_fails_at_one_rank_ends_all),

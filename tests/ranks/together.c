@@ -4,6 +4,7 @@
 
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
+#include "nn/ranks/ranks.h"
 #include "tests/support.h"
 
 #include <limits.h>
@@ -48,7 +49,7 @@ outcome train_together(const together *what, const team *t)
                       .validation = validation,
                       .seed = 5,
                       .micro_batches = what->micro_batches,
-                      .team = t };
+                      .group = ranks_of(t, false) };
     if (what->change) what->change(&options, rank);
     outcome out = { 0 };
     out.status = train_run(n, what->plain ? set : drawn, options, &out.result);

@@ -2,18 +2,19 @@
 #ifndef STRIDE_TESTS_TOGETHER_H
 #define STRIDE_TESTS_TOGETHER_H
 
+#include "nn/ranks/team.h"
 #include "nn/train.h"
 
 enum { MOST_RANKS = 4 };
 
 /* A run; what is 0 or NULL is as `together` has it. */
 typedef struct together {
-    net *(*make)(void);       /* with_all_layers */
-    ptrdiff_t samples, batch; /* 46, 12 */
-    int epochs, micro_batches;
-    bool plain; /* samples are not augmented */
-    double lr;  /* 0.05 */
-    int calls;  /* of the team that do what they should, of each rank, before others fail; 0: all do */
+    net *(*make)(void);               /* with_all_layers */
+    ptrdiff_t samples;                /* 46 */
+    int batch, epochs, micro_batches; /* 12, 2 */
+    bool plain;                       /* samples are not augmented */
+    double lr;                        /* 0.05 */
+    int calls; /* of the team that do what they should, of each rank, before others fail; 0: all do */
     void (*change)(train *o, int rank);          /* before the rank begins */
     void (*spoil)(tensor x, tensor y, int rank); /* the digits that it has */
 } together;

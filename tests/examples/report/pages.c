@@ -3,6 +3,7 @@
 #include "examples/stride/history.h"
 #include "examples/stride/report.h"
 #include "nn/stride.h"
+#include "tests/each_epoch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,11 +81,9 @@ static int digits(int epochs)
                       .epochs = epochs,
                       .batch = 32,
                       .seed = 1,
-                      .patience = epochs,
                       .schedule = schedule_one_cycle((one_cycle){ 0 }),
                       .validation = validation,
-                      .callback = note,
-                      .context = &b };
+                      .callbacks = { each_epoch(note, &b), patient(epochs) } };
     layer_times times = { 0 };
     int status = train_run(n, training, options, NULL) || layer_times_measure(&times, n, training, l, 0) ||
                  report_write(within("digits.html"), &(report){ .title = "Drawn digits",
