@@ -133,6 +133,9 @@ $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)
 endef
 
 archive = $(call say,AR)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+# The library's has one member, in which definitions of annexes replace the core's weak ones.
+archive_whole = $(call say,AR)rm -f $@ && $(CC) -r -nostdlib -o $(@:.a=.o) $(filter %.o,$^) && \
+    $(AR) rcs $@ $(@:.a=.o)
 
 define link_shared
 $(call say,LD)$(LINK) $(call SO_FLAGS,$1) $(filter %.o,$^) $(or $2,$(LIBS)) -o $@
@@ -150,7 +153,7 @@ define rules
 $(OUT)/$1/%.o: %.c $(OUT)/flags
 	$$(call compile,$(DEFINE_$1))
 $(call lib,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
-	$$(archive)
+	$$(archive_whole)
 $(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 	$$(call link_shared,$(NAME_$1))
 endef

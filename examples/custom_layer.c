@@ -22,30 +22,30 @@ static int plan(layer *l, shape x, shape *y)
            layer_scratch(l, x);
 }
 
-static void forward(layer *l, tensor x, tensor y)
+static void forward(const st_call *c, tensor x, tensor y)
 {
-    real *out = tensor_data(y), *w = tensor_data(l->param[0]);
+    real *out = tensor_data(y), *w = tensor_data(c->param[0]);
     tensor_copy(y, x); /* x may be any view; y, dy and dx are contiguous */
     for (ptrdiff_t i = 0; i < tensor_count(y); i++) out[i] *= out[i] < 0 ? w[channel(y, i)] : 1;
 }
 
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)y;
-    real *out = tensor_data(dx), *w = tensor_data(l->param[0]);
+    real *out = tensor_data(dx), *w = tensor_data(c->param[0]);
     tensor_copy(dx, x);
     for (ptrdiff_t i = 0; i < tensor_count(dx); i++)
         out[i] = tensor_data(dy)[i] * (out[i] < 0 && !broken ? w[channel(dx, i)] : 1);
 }
 
-static void gradient(layer *l, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
     (void)y;
-    tensor in = tensor_narrow(l->scratch[0], 0, 0, x.shape.n[0]);
+    tensor in = tensor_narrow(st_scratch(c, 0), 0, 0, x.shape.n[0]);
     tensor_copy(in, x);
     for (ptrdiff_t i = 0; i < tensor_count(in); i++)
         if (tensor_data(in)[i] < 0)
-            tensor_data(l->grad[0])[channel(in, i)] += tensor_data(in)[i] * tensor_data(dy)[i];
+            tensor_data(st_grad(c, 0))[channel(in, i)] += tensor_data(in)[i] * tensor_data(dy)[i];
 }
 
 static const layer_type prelu = {

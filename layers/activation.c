@@ -5,6 +5,7 @@
  * told by y alone lets the function run in place; one that is told by x alone lets y be overwritten. */
 #include "layers/exponential.h"
 #include "layers/lanes.h"
+#include "layers/layer_impl.h"
 #include "layers/layers.h"
 #include "layers/types.h"
 
@@ -169,9 +170,9 @@ INLINE void slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], r
     }
 }
 
-static real option(const layer *l)
+static real option(const st_call *c)
 {
-    return l->options ? (real)((const activation *)l->options)->a : 0;
+    return c->options ? (real)((const activation *)c->options)->a : 0;
 }
 
 enum told_by { X, Y, BOTH };
@@ -197,25 +198,27 @@ static void walk_slopes(enum told_by by, tensor x, tensor y, tensor dy, tensor d
 #define SLOPE_ROW(M, NAME) M##_##NAME##_slope_row,
 
 /* `...` sets the option's fields, where a function has one. */
-#define ACTIVATION(NAME, TOLD_BY, ...)                                                                       \
+#define ACTIVATION(NAME, TOLD_BY, MONOTONE, ...)                                                             \
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
     static tensor_row *const NAME##_value_rows[] = { EACH_MACHINE_OF(VALUE_ROW, NAME) };                     \
     static tensor_row *const NAME##_slope_rows[] = { EACH_MACHINE_OF(SLOPE_ROW, NAME) };                     \
-    static void NAME##_forward(layer *l, tensor x, tensor y)                                                 \
+    static void NAME##_forward(const st_call *c, tensor x, tensor y)                                         \
     {                                                                                                        \
-        real a = option(l);                                                                                  \
-        tensor_walk(2, (tensor[]){ y, x }, TENSOR_ANY_ORDER, NAME##_value_rows[lanes_machine(l)], &a);       \
+        real a = option(c);                                                                                  \
+        tensor_walk(2, (tensor[]){ y, x }, TENSOR_ANY_ORDER, NAME##_value_rows[c->layer->impl->machine],     \
+                    &a);                                                                                     \
     }                                                                                                        \
-    static void NAME##_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)                          \
+    static void NAME##_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)                  \
     {                                                                                                        \
-        walk_slopes(TOLD_BY, x, y, dy, dx, NAME##_slope_rows[lanes_machine(l)], option(l));                  \
+        walk_slopes(TOLD_BY, x, y, dy, dx, NAME##_slope_rows[c->layer->impl->machine], option(c));           \
     }                                                                                                        \
     const layer_type layer_type_##NAME = { .name = #NAME,                                                    \
                                            .plan = plan,                                                     \
                                            .forward = NAME##_forward,                                        \
                                            .backward = NAME##_backward,                                      \
-                                           .in_place = TOLD_BY == Y,                                         \
-                                           .ignores_y = TOLD_BY == X,                                        \
+                                           .traits = &(const layer_traits){ .in_place = TOLD_BY == Y,        \
+                                                                            .ignores_y = TOLD_BY == X,       \
+                                                                            .monotone = MONOTONE },          \
                                            __VA_ARGS__ };
 
 #define WITH_OPTION(FIELD, DEFAULT)                                                                          \
@@ -227,27 +230,27 @@ static void walk_slopes(enum told_by by, tensor x, tensor y, tensor dy, tensor d
         }                                                                                                    \
     }
 
-#define PLAIN(NAME, TOLD_BY, ...)                                                                            \
-    ACTIVATION(NAME, TOLD_BY, .fields = NULL, __VA_ARGS__)                                                   \
+#define PLAIN(NAME, TOLD_BY, MONOTONE)                                                                       \
+    ACTIVATION(NAME, TOLD_BY, MONOTONE, .fields = NULL)                                                      \
     layer *layer_##NAME(void)                                                                                \
     {                                                                                                        \
         return layer_new(&layer_type_##NAME, NULL, 0, NULL);                                                 \
     }
 
-PLAIN(relu, Y, .rises = true)
-PLAIN(relu6, Y, .rises = false)
-PLAIN(selu, Y, .rises = false)
-PLAIN(gelu, X, .rises = false)
-PLAIN(silu, X, .rises = false)
-PLAIN(mish, X, .rises = false)
-PLAIN(sigmoid, Y, .rises = false)
-PLAIN(tanh, Y, .rises = false)
-PLAIN(softplus, X, .rises = false)
-PLAIN(softsign, X, .rises = false)
-PLAIN(hardsigmoid, X, .rises = false)
-PLAIN(hardswish, X, .rises = false)
-ACTIVATION(leaky_relu, X, WITH_OPTION("slope", 0.01))
-ACTIVATION(elu, BOTH, WITH_OPTION("alpha", 1))
+PLAIN(relu, Y, true)
+PLAIN(relu6, Y, false)
+PLAIN(selu, Y, false)
+PLAIN(gelu, X, false)
+PLAIN(silu, X, false)
+PLAIN(mish, X, false)
+PLAIN(sigmoid, Y, false)
+PLAIN(tanh, Y, false)
+PLAIN(softplus, X, false)
+PLAIN(softsign, X, false)
+PLAIN(hardsigmoid, X, false)
+PLAIN(hardswish, X, false)
+ACTIVATION(leaky_relu, X, false, WITH_OPTION("slope", 0.01))
+ACTIVATION(elu, BOTH, false, WITH_OPTION("alpha", 1))
 
 layer *layer_leaky_relu(double slope)
 {

@@ -1,4 +1,5 @@
 /* dropout.c: Srivastava et al. 2014, inverted: what is kept is scaled, so inference does nothing. */
+#include "layers/layer_impl.h"
 #include "layers/layers.h"
 #include "layers/types.h"
 
@@ -39,14 +40,14 @@ static void draw_image(random_key key, uint64_t counter, double p, ptrdiff_t siz
     }
 }
 
-static void draw(const layer *l, tensor mask)
+static void draw(const st_call *c, tensor mask)
 {
-    double p = ((const dropout *)l->options)->p;
+    double p = ((const dropout *)c->options)->p;
     ptrdiff_t images = mask.shape.n[0], size = tensor_count(mask) / images, blocks = (size + 3) / 4;
-    random_key key = layer_random(l);
+    random_key key = st_call_random(c);
     if (p == 0) tensor_fill(mask, 1);
     for (ptrdiff_t i = 0; i < images && p > 0; i++)
-        draw_image(key, (uint64_t)(l->first + i) * (uint64_t)blocks, p, size, tensor_data(mask) + i * size);
+        draw_image(key, (uint64_t)(c->first + i) * (uint64_t)blocks, p, size, tensor_data(mask) + i * size);
 }
 
 static void product_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
@@ -64,27 +65,27 @@ static void product_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[],
 }
 
 /* y = x times the mask, as it is, or one number for each channel. */
-static void multiply(const layer *l, tensor y, tensor x)
+static void multiply(const st_call *c, tensor y, tensor x)
 {
-    tensor mask = l->memory[MASK];
+    tensor mask = st_memory(c, MASK);
     for (int axis = mask.shape.rank; axis < x.shape.rank; axis++) mask = tensor_split(mask, axis - 1, 1);
     tensor_walk(3, (tensor[]){ y, x, tensor_expand(mask, x.shape) }, TENSOR_ANY_ORDER, product_row, NULL);
 }
 
-static void forward(layer *l, tensor x, tensor y)
+static void forward(const st_call *c, tensor x, tensor y)
 {
-    if (!layer_training(l)) {
+    if (!c->training) {
         tensor_copy(y, x);
         return;
     }
-    draw(l, l->memory[MASK]);
-    multiply(l, y, x);
+    draw(c, st_memory(c, MASK));
+    multiply(c, y, x);
 }
 
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
-    if (layer_training(l)) multiply(l, dx, dy);
+    if (c->training) multiply(c, dx, dy);
     else tensor_copy(dx, dy);
 }
 
@@ -93,6 +94,8 @@ static const layer_field fields[] = {
     { 0 },
 };
 
+static const layer_traits traits = { .in_place = true, .ignores_y = true };
+
 const layer_type layer_type_dropout = {
     .name = "dropout",
     .options_size = sizeof(dropout),
@@ -100,8 +103,7 @@ const layer_type layer_type_dropout = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
-    .in_place = true,
-    .ignores_y = true,
+    .traits = &traits,
 };
 
 const layer_type layer_type_channel_dropout = {
@@ -111,8 +113,7 @@ const layer_type layer_type_channel_dropout = {
     .plan = plan_channels,
     .forward = forward,
     .backward = backward,
-    .in_place = true,
-    .ignores_y = true,
+    .traits = &traits,
 };
 
 layer *layer_dropout(double p)

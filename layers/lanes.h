@@ -5,11 +5,10 @@
 #ifndef STRIDE_LAYERS_LANES_H
 #define STRIDE_LAYERS_LANES_H
 
-#include "layers/layer.h"
-#include "layers/fast/kernel.h"
+#include "layers/layer_impl.h"
 #include "tensor/machine.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define WIDE __attribute__((target("avx2")))
 #else
 #define WIDE
@@ -18,22 +17,11 @@
 /* Whether this machine can run what is stamped WIDE. */
 static inline bool lanes_wide(const layer *l)
 {
-    return l->kernel && l->kernel->lanes * (int)sizeof(real) >= 32;
+    return machine_bytes(l->impl->machine) >= 32;
 }
 
-/* The place of this layer's machine in a table made by EACH_MACHINE: the last, which any machine is, without one. */
-static inline int lanes_machine(const layer *l)
-{
-#define ROOM(M) MACHINE_LANES(M),
-    static const int lanes[] = { EACH_MACHINE(ROOM) };
-#undef ROOM
-    int last = (int)(sizeof lanes / sizeof *lanes) - 1, i = 0;
-    while (i < last && (!l->kernel || lanes[i] != l->kernel->lanes)) i++;
-    return i;
-}
-
-/* Where the vector at i begins, of those that cover n elements: the last of them lies beside the end. For n of one
- * vector at least. */
+/* Where the vector at i begins, of those that cover n elements: the last one ends with the last element and may
+ * overlap the previous one. n fills one vector at least. */
 static inline ptrdiff_t lanes_within(ptrdiff_t i, int lanes, ptrdiff_t n)
 {
     return i + lanes > n ? n - lanes : i;

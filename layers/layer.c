@@ -1,6 +1,6 @@
 /* layer.c: making, describing and ending layers; options are validated against the type's table. */
 #include "layers/layer.h"
-#include "layers/run.h"
+#include "layers/layer_impl.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -41,9 +41,11 @@ static int may_hold(const layer_type *type, int children, layer *const child[])
         return error_set("%s: holds %d layers, expected at most %d", type->name, children, names);
     for (int i = 0; i < children; i++) {
         if (!child[i]) return error_set("%s: layer %d of %d is NULL", type->name, i, children);
-        if (child[i]->held || repeated(child, i))
+        if (child[i]->impl->has_parent || repeated(child, i))
             return error_set("%s: layer %d (%s) is part of a net already", type->name, i,
                              child[i]->type->name);
+        if (child[i]->impl->depth + 1 > LAYER_DEPTH)
+            return error_set("%s: layers are nested deeper than %d", type->name, LAYER_DEPTH);
     }
     return 0;
 }
@@ -54,18 +56,26 @@ static layer *allocate(const layer_type *type, const void *options, int children
         error_set("layer_new: the type is NULL");
         return NULL;
     }
-    if (!type->name || !type->plan || !type->forward || !type->backward) {
-        error_set("layer_new: type %s lacks a name, plan, forward or backward",
-                  type->name ? type->name : "?");
+    const char *lacks = !type->name       ? "a name"
+                        : !type->plan     ? "plan"
+                        : !type->forward  ? "forward"
+                        : !type->backward ? "backward"
+                                          : NULL;
+    if (lacks) {
+        error_set("layer_new: type %s lacks %s", type->name ? type->name : "?", lacks);
         return NULL;
     }
     if (may_hold(type, children, child)) return NULL;
     layer *l = calloc(1, sizeof *l);
-    if (!l) {
+    layer_impl *impl = calloc(1, sizeof *impl);
+    if (!l || !impl) {
         error_set("%s: no memory", type->name);
+        free(l);
+        free(impl);
         return NULL;
     }
     l->type = type;
+    l->impl = impl;
     if (type->options_size && !(l->options = resolved_options(type, options))) goto failed;
     if (children > 0 && !(l->child = calloc((size_t)children, sizeof *child))) {
         error_set("%s: no memory", type->name);
@@ -73,12 +83,14 @@ static layer *allocate(const layer_type *type, const void *options, int children
     }
     for (int i = 0; i < children; i++) {
         l->child[i] = child[i];
-        child[i]->held = true;
+        child[i]->impl->has_parent = true;
+        if (impl->depth <= child[i]->impl->depth) impl->depth = child[i]->impl->depth + 1;
     }
     l->children = children;
     return l;
 failed:
     free((void *)l->options);
+    free(impl);
     free(l);
     return NULL;
 }
@@ -88,7 +100,7 @@ layer *layer_new(const layer_type *type, const void *options, int children, laye
     layer *l = allocate(type, options, children, child);
     /* From the last on: what is there twice is freed where it is the first. */
     for (int i = children - 1; i >= 0 && !l; i--)
-        if (child[i] && !repeated(child, i) && !child[i]->held) layer_free(child[i]);
+        if (child[i] && !repeated(child, i) && !child[i]->impl->has_parent) layer_free(child[i]);
     return l;
 }
 
@@ -111,6 +123,8 @@ void layer_free(layer *l)
     for (int i = 0; i < l->children; i++) layer_free(l->child[i]);
     layer_run_free(l); /* after the children, which look at it */
     free(l->child);
+    free(l->plan);
+    free(l->impl);
     free((void *)l->options);
     free(l);
 }

@@ -1,38 +1,34 @@
-/* layer.h: what a layer is. Everything a layer of your own needs is in this header.
+/* layer.h: the contract between a layer and the code that runs it.
  *
- * A layer maps a batch x [N, ...] to y [N, ...]. Its type is one static const table of functions:
+ * A layer maps a batch x [N, ...] to y [N, ...]. Its type is a static const table of four functions:
  *
- *     plan      given x's shape, says y's shape and asks for memory; may refuse
+ *     plan      given x's shape, sets y's shape and requests memory; may refuse
  *     forward   y  = f(x, w)
  *     backward  dx = (dy/dx)ᵀ dy       overwrites dx
- *     gradient  dw += (dy/dw)ᵀ dy      adds to l->grad
+ *     gradient  dw += (dy/dw)ᵀ dy      adds to the parameters' gradients
  *
- * Plan may fail, arithmetic may not: wrong shapes and options are found before anything is computed.
- * y, dy and dx are contiguous; x may be any view. Hooks must not write x, y (in backward) or dy.
+ * Plan may fail, arithmetic may not: wrong shapes and options are found before anything is computed. y, dy and dx
+ * are contiguous; x may be any view. Hooks must not write x, dy, or (in backward) y.
  *
- * Four lifetimes of memory are asked for in plan, and owned by shared code:
+ * plan requests memory of four lifetimes. Slots are numbered in the order of the requests:
  *
- *     layer_parameter   l->param[i], l->grad[i]   trained and saved
- *     layer_state       l->state[i]               saved, not trained (a running mean)
- *     layer_memory      l->memory[i]              from a forward to its backward: [N, ...], or
- *                                                 [1, ...] for a type that sees the whole batch
- *     layer_scratch     l->scratch[i]             inside one call; holds anything on entry
+ *     layer_parameter   c->param[i], st_grad(c, i)   trained and saved
+ *     layer_state       c->layer->state[i]           saved, not trained (a running mean)
+ *     layer_memory      st_memory(c, i)              from a forward pass to its backward pass: [N, ...], or [1, ...]
+ *                                                    for a type that sees the whole batch
+ *     layer_scratch     st_scratch(c, i)             within one call of a hook; undefined on entry
  *
- * Slots are numbered in the order in which plan asks.
+ * What plan computes once (a geometry, a table) is kept in st_layer_plan_data and read as c->plan.
  *
- * Images are independent unless a type says otherwise: shared code cuts the batch into chunks, by a rule
- * that does not know the number of threads, and gives a hook one chunk at a time, perhaps from several threads
- * at once; never more than `chunk` images where a type names a number. Inside a hook x.shape.n[0] is the number
- * of images at hand, l->memory[i] holds exactly theirs, l->scratch[i] is the thread's own, and l->first is the
- * first image's place in the batch. Each chunk's gradient is summed on its own and the chunks are added in
- * order, so that results do not depend on the number of threads. l->state is one for all of them: a type that
- * writes it must be LAYER_WHOLE. A hook is handed a view of the layer, made for the call: what it writes to *l
- * itself is lost.
+ * Images are independent unless the type says otherwise: the batch is cut into chunks by a rule that does not depend
+ * on the number of threads, and a hook gets one chunk at a time, possibly from several threads at once. x.shape.n[0]
+ * is then the number of images at hand, c->first the batch index of the first one, and st_memory holds exactly
+ * theirs. Each chunk's gradient is summed separately and chunks are added in order, so results do not depend on the
+ * number of threads. A type that writes its state must be LAYER_WHOLE.
  *
- * A type that holds layers (sequence.c, residual.c) sees the whole batch. Its plan calls layer_plan for each
- * child and, for what it wants kept until the backward pass, sets child->output = (tensor){ .shape = y of the
- * child }; its hooks call layer_forward and layer_backward on the children, with outputs narrowed to the images
- * at hand, and its backward is called with a null dx where nobody wants one, for the children's gradients. */
+ * A type that holds layers sees the whole batch. Its plan calls st_plan_child for each child; its hooks call
+ * st_forward_child, which returns the child's output and keeps it until the backward pass, and st_backward_child.
+ * Its backward is called with a null dx where dx is not wanted: the children's gradients still are. */
 #ifndef STRIDE_LAYERS_LAYER_H
 #define STRIDE_LAYERS_LAYER_H
 
@@ -50,90 +46,93 @@ enum {
     LAYER_PATH = 256  /* bytes of the longest path of a nested layer */
 };
 
-typedef struct layer layer;         /* below */
-typedef struct layer_run layer_run; /* the library's own */
+typedef struct layer layer; /* below */
 
-/* What layers of one kind have in common: see above. What is left out is NULL, 0 or false. */
+/* One call of a hook: the images at hand of a batch, and their memory. */
+typedef struct st_call {
+    const layer *layer;
+    const void *options, *plan; /* the layer's options, and the data that its plan made */
+    const tensor *param;        /* the layer's parameters */
+    ptrdiff_t first, images;    /* batch index of the first image at hand; the number of images at hand */
+    bool training;              /* training, as against inference */
+    int thread;                 /* the library's own: whose scratch it is, */
+    tensor partial;             /* the elements that gradients are added to */
+} st_call;
+
+/* The type of a layer. Members that are left out are NULL or 0. */
 typedef struct layer_type {
     const char *name;
     size_t options_size;                      /* 0: no options */
     const layer_field *fields;                /* ended by a field without a name; NULL: none */
     ptrdiff_t chunk;                          /* images per call; 0: the default; LAYER_WHOLE: all */
     int (*plan)(layer *l, shape x, shape *y); /* 0, or -1 with an error latched */
-    void (*forward)(layer *l, tensor x, tensor y);
-    void (*backward)(layer *l, tensor x, tensor y, tensor dy, tensor dx);
-    void (*gradient)(layer *l, tensor x, tensor y, tensor dy); /* NULL: no parameters of its own */
-    int children;                   /* a type that holds layers: how many, or LAYER_ANY; 0: none */
-    const char *const *child_names; /* what they are called, ended by NULL; NULL: "0", "1", … */
-    bool in_place; /* y may be where x is, and dx where dy is: forward and backward go element by element, and
-                       neither backward nor gradient looks at x */
-    bool
-        rises; /* no parameters; each y is f(x) of one x, f(0) = 0, f never falls, flat only where its slope is 0 */
-    bool (*selects)(
-        const layer *l); /* whether each y is the greatest of some x, or 0: what rises may as well come
-                                        after it; NULL: no */
-    bool ignores_y;      /* backward and gradient do not look at y: what comes after may overwrite it */
+    void (*forward)(const st_call *c, tensor x, tensor y);
+    void (*backward)(const st_call *c, tensor x, tensor y, tensor dy, tensor dx);
+    void (*gradient)(const st_call *c, tensor x, tensor y, tensor dy); /* NULL: no parameters of its own */
+    int children;                      /* a type that holds layers: how many, or LAYER_ANY; 0: none */
+    const char *const *child_names;    /* ended by NULL; NULL: "0", "1", … */
+    const struct layer_traits *traits; /* the library's own types only */
 } layer_type;
 
-/* How a parameter begins: uniform in ±uniform, or else normal with that deviation about the constant, or else
- * constant. */
+/* Initial values of a parameter: uniform in ±uniform, or else normal about `constant` with the standard deviation
+ * `normal`, or else `constant`. */
 typedef struct layer_init {
     double uniform, normal, constant;
 } layer_init;
 
-/* One layer, with its options, its shapes and what it asked for. */
+/* A layer. Read only outside of its plan, which may set flops. */
 struct layer {
     const layer_type *type;
-    const void *options; /* a copy, defaults filled in; NULL where the type has none */
+    const void *options; /* a copy with the defaults filled in; NULL where the type has none */
+    void *plan;          /* see st_layer_plan_data; NULL: none */
     layer **child;       /* a sequence's layers, a block's branches */
     int children;
-
     shape x, y;   /* as planned */
-    double flops; /* set by plan: operations of one forward pass over x in products, averages and sums */
-    int params, states, memories, scratches; /* slots in use; until built they have shapes only */
+    double flops; /* floating-point operations of products, averages and sums in a forward pass over x */
+    int params, states; /* slots in use; tensors have shapes only until the layer is built */
     tensor param[LAYER_SLOTS], grad[LAYER_SLOTS], state[LAYER_SLOTS];
-    tensor memory[LAYER_SLOTS], scratch[LAYER_SLOTS];
-    ptrdiff_t turn, together; /* of a holder's chains (run.h): elements of dx on the way, parameters */
-    tensor output; /* where a parent keeps this child's y until the backward pass; rank 0: nowhere */
     const char *param_name[LAYER_SLOTS], *state_name[LAYER_SLOTS];
-    layer_init param_init[LAYER_SLOTS], state_init[LAYER_SLOTS];
-
-    const struct kernel
-        *kernel; /* what fast paths are made of (layers/fast/kernel.h); NULL: products are BLAS's */
-
-    ptrdiff_t first; /* in a hook: the batch index of the first image at hand */
-    bool graded;     /* in backward: gradient has just run, with the same x, y and dy */
-    bool paired;     /* in gradient: backward runs next, with the same; and in that */
-    bool held;       /* another layer's child: it is not to be given to a second one */
-    int number;      /* the layer's place in its tree, depth first */
-    layer_run *run;  /* what the tree's layers share while they run (run.c) */
+    struct layer_impl *impl; /* the library's own */
 };
 
-/* ---- for a type's plan ------------------------------------------------------------------------ */
+/* ---- for plan --------------------------------------------------------------------------------- */
 
-/* Each takes the next slot of its kind; -1 with an error beyond LAYER_SLOTS, or for an impossible shape. Names
- * are borrowed: string literals. */
+/* Each requests the next slot of its kind; -1 with an error beyond LAYER_SLOTS, or for an impossible shape. Names are
+ * borrowed: string literals. */
 int layer_parameter(layer *l, const char *name, shape s, layer_init init);
 int layer_state(layer *l, const char *name, shape s, double value);
 int layer_memory(layer *l, shape s);
 int layer_scratch(layer *l, shape s);
-int layer_table(layer *l, ptrdiff_t count); /* scratch for so many offsets: layer_offsets */
+
+/* `size` bytes of zeros, aligned for any type, which the layer owns until it is planned again; a second request
+ * replaces the first. plan fills them in, hooks read them as c->plan. NULL with an error. */
+void *st_layer_plan_data(layer *l, size_t size);
+
+/* Plans child i for a batch x and reserves memory for its output. -1 with an error that names the child. */
+int st_plan_child(layer *l, int i, shape x, shape *y);
 
 /* Latches "conv2d: …" with the type's name in front. Always -1. */
 int layer_refuse(const layer *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- for hooks -------------------------------------------------------------------------------- */
 
-bool layer_training(const layer *l);     /* training, as against inference */
-random_key layer_random(const layer *l); /* this layer's own random numbers in this step; draw number
-                                              (l->first + image) * (numbers an image) + … of it */
+tensor st_memory(const st_call *c, int i);  /* slot i of the images at hand */
+tensor st_scratch(const st_call *c, int i); /* slot i, of this call alone */
+tensor st_grad(const st_call *c, int i);    /* where gradient adds parameter i's gradient */
 
-/* Slot i of scratch, asked for by layer_table. */
-ptrdiff_t *layer_offsets(const layer *l, int i);
+/* Random numbers of this layer in this step. Draw number (c->first + image) * (numbers an image) + … of it. */
+random_key st_call_random(const st_call *c);
 
-/* For a type that sees the whole batch: work(i, context) for i below count, in any order and perhaps in several
- * threads at once. What it computes must not depend on either. */
-void layer_split(const layer *l, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context);
+/* For a type that sees the whole batch: work(i, context) for i below count, in any order and possibly by several
+ * threads at once. The result must not depend on either. */
+void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context),
+                     void *context);
+
+/* For a type that holds layers. y of child i for x, kept until the backward pass; dx of child i, which may be null,
+ * and its parameters' gradients; and the output that is kept. */
+tensor st_forward_child(const st_call *c, int i, tensor x);
+void st_backward_child(const st_call *c, int i, tensor x, tensor dy, tensor dx);
+tensor st_child_output(const st_call *c, int i);
 
 /* ---- making ----------------------------------------------------------------------------------- */
 
@@ -162,10 +161,10 @@ int layer_plan(layer *l, shape x, shape *y);
 /* What a planned tree will take, in elements. */
 typedef struct layer_needs {
     ptrdiff_t parameters, state;
-    ptrdiff_t memory;  /* kept from forward to backward, for the planned batch */
-    ptrdiff_t scratch; /* of each thread, */
-    ptrdiff_t turn;    /* two of these with it: dx on its way from layer to layer */
-    ptrdiff_t whole; /* scratch of the greediest type that sees the whole batch: once, whatever the threads */
+    ptrdiff_t memory;    /* kept from forward to backward, for the planned batch */
+    ptrdiff_t scratch;   /* of each thread, */
+    ptrdiff_t ping_pong; /* two of these with it: dx on its way from layer to layer */
+    ptrdiff_t whole;   /* the most scratch of a type that sees the whole batch: once, whatever the threads */
     ptrdiff_t partial; /* gradients of chunks, before they are added */
     int threads;       /* that would run it now */
 } layer_needs;

@@ -1,7 +1,34 @@
-/* norm.c: sums over a set, normalising it, and the adjoint. */
-#include "layers/norm.h"
+/* norm.c: batch, layer and group normalisation.
+ *
+ * A set of elements is normalised to mean 0 and variance 1, then scaled and shifted:
+ *     y = w h + b,   h = (x - mean) / sqrt(variance + epsilon)
+ * and with g = w dy, the mean over the set written <>:
+ *     dx = (g - <g> - h <g h>) / sqrt(variance + epsilon)
+ * One pass takes two sums, in double, by fixed lanes; another writes the result. */
 #include "layers/lanes.h"
+#include "layers/layer_impl.h"
+#include "layers/layers.h"
+#include "layers/types.h"
 #include "tensor/sum.h"
+
+#include <math.h>
+
+enum { WEIGHT, BIAS }; /* parameters */
+
+/* A set: `rows` rows of `length` elements, `stride` apart. */
+typedef struct norm_set {
+    ptrdiff_t rows, length, stride;
+    bool wide; /* the machine has wide vectors */
+} norm_set;
+
+typedef struct moments {
+    double mean, variance; /* of a set: the biased variance */
+} moments;
+
+/* Sums over a set: of g, and of g (x - mean). */
+typedef struct norm_sums {
+    double g, product;
+} norm_sums;
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
@@ -51,24 +78,24 @@ WIDE static norm_sums products_wide(norm_set s, const real *g, double shift, con
     return products(s, g, shift, x, stride_x, mean);
 }
 
-/* Of the distances to one element, which is as good as near the mean: squares that nearly cancel lose nothing that
- * the elements had. */
-norm_moments norm_measure(norm_set s, const real *x)
+/* From distances to one element, which is as good as near the mean: where squares nearly cancel, no digits are lost
+ * that the elements had. */
+static moments norm_measure(norm_set s, const real *x)
 {
     double count = (double)(s.rows * s.length), near = (double)x[0];
     norm_sums sums = (s.wide ? products_wide : products_any)(s, x, near, x, s.stride, near);
     double mean = sums.g / count, variance = (sums.product - mean * sums.g) / count;
-    return (norm_moments){ near + mean, variance < 0 ? 0 : variance };
+    return (moments){ near + mean, variance < 0 ? 0 : variance };
 }
 
-norm_sums norm_sum(norm_set s, const real *g, const real *x, ptrdiff_t stride_x, double mean)
+static norm_sums norm_sum(norm_set s, const real *g, const real *x, ptrdiff_t stride_x, double mean)
 {
     return (s.wide ? products_wide : products_any)(s, g, 0, x, stride_x, mean);
 }
 
 /* ---- elements -------------------------------------------------------------------------------------- */
 
-void norm_apply(norm_set s, real *y, const real *x, double mean, double scale, double shift)
+static void norm_apply(norm_set s, real *y, const real *x, double mean, double scale, double shift)
 {
     const real middle = (real)mean, slope = (real)scale, height = (real)shift;
     for (ptrdiff_t r = 0; r < s.rows; r++, y += s.stride, x += s.stride) {
@@ -76,8 +103,8 @@ void norm_apply(norm_set s, real *y, const real *x, double mean, double scale, d
     }
 }
 
-void norm_adjoint(norm_set s, real *dx, const real *dy, double w, const real *x, double mean,
-                  double deviation, norm_sums of_g, double count)
+static void norm_adjoint(norm_set s, real *dx, const real *dy, double w, const real *x, double mean,
+                         double deviation, norm_sums of_g, double count)
 {
     const real middle = (real)mean, mean_g = (real)(of_g.g / count), weight = (real)w;
     const real slope = (real)(of_g.product / count / deviation / deviation), scale = (real)(1 / deviation);
@@ -87,9 +114,473 @@ void norm_adjoint(norm_set s, real *dx, const real *dy, double w, const real *x,
     }
 }
 
-const real *norm_elements(tensor x, tensor copy)
+/* Requests weight = 1 and bias = 0 of that shape, unless there are none. */
+static int request_affine(layer *l, shape s, bool no_affine)
 {
-    if (tensor_is_contiguous(x)) return tensor_data(x);
+    if (no_affine) return 0;
+    if (layer_parameter(l, "weight", s, (layer_init){ .constant = 1 })) return -1;
+    return layer_parameter(l, "bias", s, (layer_init){ 0 });
+}
+
+static bool is_affine(const st_call *c)
+{
+    return c->layer->params > 0;
+}
+
+/* Weight and bias k, in double. */
+static double weight_of(const st_call *c, ptrdiff_t k)
+{
+    return is_affine(c) ? (double)tensor_data(c->param[WEIGHT])[k] : 1;
+}
+
+static double bias_of(const st_call *c, ptrdiff_t k)
+{
+    return is_affine(c) ? (double)tensor_data(c->param[BIAS])[k] : 0;
+}
+
+static void add_to_gradient(const st_call *c, ptrdiff_t k, norm_sums sums, double deviation)
+{
+    tensor_data(st_grad(c, WEIGHT))[k] += (real)(sums.product / deviation);
+    tensor_data(st_grad(c, BIAS))[k] += (real)sums.g;
+}
+
+/* ---- batchnorm: each channel over the batch: Ioffe and Szegedy 2015 ----------------------------------- */
+
+enum { RUNNING_MEAN, RUNNING_VAR }; /* states */
+enum { MEAN, DEVIATION };           /* memory: of each channel, as forward used them */
+enum { COPY };                      /* scratch: a channel of x, where its rows have gaps */
+
+static int batchnorm_plan(layer *l, shape x, shape *y)
+{
+    const batchnorm *o = l->options;
+    if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, C, ...]", shape_text(x).text);
+    if (o->momentum > 1) return layer_refuse(l, "momentum is %g, expected at most 1", o->momentum);
+    shape channels = SHAPE(x.n[1]), once = SHAPE(1, x.n[1]);
+    if (request_affine(l, channels, o->no_affine)) return -1;
+    if (layer_state(l, "running_mean", channels, 0) || layer_state(l, "running_var", channels, 1)) return -1;
+    if (layer_memory(l, once) || layer_memory(l, once)) return -1;
+    *y = x;
+    return layer_scratch(l, SHAPE(x.n[0], shape_count(x, "batchnorm") / x.n[0] / x.n[1]));
+}
+
+/* A pass over all channels: their elements in x, and dy; y or dx goes `to`. */
+typedef struct pass pass;
+struct pass {
+    const st_call *c;
+    norm_set set; /* a channel's elements in a contiguous [N, C, ...]: a row in each image */
+    const real *x, *dy;
+    real *to;
+    void (*channel)(const pass *p, ptrdiff_t k, const real *x); /* x: the channel's first element */
+};
+
+static norm_set channel_set(const st_call *c, ptrdiff_t images)
+{
+    shape x = c->layer->x;
+    ptrdiff_t length = shape_count(x, "batchnorm") / x.n[0] / x.n[1];
+    return (norm_set){ images, length, x.n[1] * length, lanes_wide(c->layer) };
+}
+
+static void run_channel(ptrdiff_t k, void *context)
+{
+    const pass *p = context;
+    p->channel(p, k, p->x + k * p->set.length);
+}
+
+/* Channels in any order, by any thread. */
+static void each_channel(const st_call *c, tensor x, tensor dy, tensor to,
+                         void (*channel)(const pass *p, ptrdiff_t k, const real *x))
+{
+    pass p = { c, channel_set(c, x.shape.n[0]), tensor_data(x), NULL, NULL, channel };
+    if (!tensor_is_null(dy)) p.dy = tensor_data(dy);
+    if (!tensor_is_null(to)) p.to = tensor_data(to);
+    st_parallel_for(c, x.shape.n[1], run_channel, &p);
+}
+
+static tensor contiguous(tensor x, tensor copy)
+{
+    if (tensor_is_contiguous(x)) return x;
     tensor_copy(copy, x);
-    return tensor_data(copy);
+    return copy;
+}
+
+/* Training normalises with the batch's own moments and updates the running ones (with the unbiased variance, as
+ * PyTorch does); inference normalises with the running ones. A batch that is not finite does not change them. */
+static void measure_channel(const st_call *c, norm_set set, ptrdiff_t k, const real *x)
+{
+    const batchnorm *o = c->options;
+    const tensor *state = c->layer->state;
+    real *mean = tensor_data(state[RUNNING_MEAN]) + k, *variance = tensor_data(state[RUNNING_VAR]) + k;
+    moments m = { (double)*mean, (double)*variance };
+    if (c->training) {
+        double count = (double)(set.rows * set.length), unbiased = count > 1 ? count / (count - 1) : 1;
+        m = norm_measure(set, x);
+        if (isfinite(m.mean) && isfinite(m.variance)) {
+            *mean = (real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
+            *variance = (real)((1 - o->momentum) * (double)*variance + o->momentum * m.variance * unbiased);
+        }
+    }
+    tensor_data(st_memory(c, MEAN))[k] = (real)m.mean;
+    tensor_data(st_memory(c, DEVIATION))[k] = (real)sqrt(m.variance + o->epsilon);
+}
+
+static double mean_of(const st_call *c, ptrdiff_t k)
+{
+    return (double)tensor_data(st_memory(c, MEAN))[k];
+}
+
+static double deviation_of(const st_call *c, ptrdiff_t k)
+{
+    return (double)tensor_data(st_memory(c, DEVIATION))[k];
+}
+
+static void forward_channel(const pass *p, ptrdiff_t k, const real *x)
+{
+    measure_channel(p->c, p->set, k, x);
+    norm_apply(p->set, p->to + k * p->set.length, x, mean_of(p->c, k),
+               weight_of(p->c, k) / deviation_of(p->c, k), bias_of(p->c, k));
+}
+
+static norm_sums sums_of(const pass *p, ptrdiff_t k, const real *x, ptrdiff_t stride_x)
+{
+    return norm_sum(p->set, p->dy + k * p->set.length, x, stride_x, mean_of(p->c, k));
+}
+
+static void write_dx(const pass *p, ptrdiff_t k, const real *x, norm_sums sums)
+{
+    const norm_set set = p->set;
+    const double weight = weight_of(p->c, k);
+    sums.g *= weight;
+    sums.product *= weight;
+    norm_adjoint(set, p->to + k * set.length, p->dy + k * set.length, weight, x, mean_of(p->c, k),
+                 deviation_of(p->c, k), sums, (double)(set.rows * set.length));
+}
+
+static void backward_channel(const pass *p, ptrdiff_t k, const real *x)
+{
+    if (p->c->training) write_dx(p, k, x, sums_of(p, k, x, p->set.stride));
+    else /* the moments are constants */
+        norm_apply(p->set, p->to + k * p->set.length, p->dy + k * p->set.length, 0,
+                   weight_of(p->c, k) / deviation_of(p->c, k), 0);
+}
+
+static void gradient_channel(const pass *p, ptrdiff_t k, const real *x)
+{
+    add_to_gradient(p->c, k, sums_of(p, k, x, p->set.stride), deviation_of(p->c, k));
+}
+
+/* Both need the same sums; and dx is written while the channel is in cache. */
+static void both_channel(const pass *p, ptrdiff_t k, const real *x)
+{
+    norm_sums sums = sums_of(p, k, x, p->set.stride);
+    add_to_gradient(p->c, k, sums, deviation_of(p->c, k));
+    if (p->c->training) write_dx(p, k, x, sums);
+    else backward_channel(p, k, x);
+}
+
+static void batchnorm_forward(const st_call *c, tensor x, tensor y)
+{
+    each_channel(c, contiguous(x, y), (tensor){ 0 }, y, forward_channel);
+}
+
+static void batchnorm_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)y;
+    each_channel(c, contiguous(x, dx), dy, dx, backward_channel);
+}
+
+static void batchnorm_both(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)y;
+    each_channel(c, contiguous(x, dx), dy, dx, both_channel);
+}
+
+static void batchnorm_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+{
+    (void)y;
+    if (tensor_is_contiguous(x)) {
+        each_channel(c, x, dy, (tensor){ 0 }, gradient_channel);
+        return;
+    }
+    pass p = { .c = c, .set = channel_set(c, x.shape.n[0]), .dy = tensor_data(dy) };
+    tensor copy = tensor_narrow(st_scratch(c, COPY), 0, 0, p.set.rows);
+    for (ptrdiff_t k = 0; k < x.shape.n[1]; k++) {
+        tensor channel = tensor_select(x, 1, k);
+        tensor_copy(tensor_reshape(copy, channel.shape), channel);
+        add_to_gradient(c, k, sums_of(&p, k, tensor_data(copy), p.set.length), deviation_of(c, k));
+    }
+}
+
+static const layer_field batchnorm_fields[] = {
+    { "epsilon", FIELD_REAL, offsetof(batchnorm, epsilon), .fallback = 1e-5 },
+    { "momentum", FIELD_REAL, offsetof(batchnorm, momentum), .fallback = 0.1 },
+    { "no_affine", FIELD_BOOL, offsetof(batchnorm, no_affine) },
+    { 0 },
+};
+
+const layer_type layer_type_batchnorm = {
+    .name = "batchnorm",
+    .options_size = sizeof(batchnorm),
+    .fields = batchnorm_fields,
+    .chunk = LAYER_WHOLE,
+    .plan = batchnorm_plan,
+    .forward = batchnorm_forward,
+    .backward = batchnorm_backward,
+    .gradient = batchnorm_gradient,
+    .traits = &(const layer_traits){ .ignores_y = true, .both = batchnorm_both },
+};
+
+layer *layer_batchnorm(batchnorm options)
+{
+    return layer_new(&layer_type_batchnorm, &options, 0, NULL);
+}
+
+/* ---- layernorm and groupnorm: runs of elements of each image ----------------------------------------- */
+
+enum { IMAGE, SCALED }; /* scratch: of x, where it has gaps; layernorm: weight times dy of one run */
+
+/* The elements of a tensor, row-major: where they lie if they can, or else in the copy. */
+static const real *elements(tensor x, tensor copy)
+{
+    return tensor_data(contiguous(x, copy));
+}
+
+/* The `parts` runs of an image that are next to each other. */
+static norm_set run_of(const st_call *c, ptrdiff_t parts)
+{
+    ptrdiff_t length = shape_count(c->layer->x, "norm") / c->layer->x.n[0] / parts;
+    return (norm_set){ 1, length, length, lanes_wide(c->layer) };
+}
+
+typedef struct measured {
+    double mean, deviation;
+} measured;
+
+static measured measure(norm_set set, const real *x, double epsilon)
+{
+    moments m = norm_measure(set, x);
+    return (measured){ m.mean, sqrt(m.variance + epsilon) };
+}
+
+/* ---- layernorm: the last axes of each image: Ba, Kiros and Hinton 2016 --------------------------------- */
+
+/* The shape that is normalised, which is that of the parameters: the last `axes` axes, by default all but the
+ * batch. */
+static shape normalised(const layernorm *o, shape x)
+{
+    shape s = { .rank = o->axes ? o->axes : x.rank - 1 };
+    for (int i = 0; i < s.rank; i++) s.n[i] = x.n[x.rank - s.rank + i];
+    return s;
+}
+
+static int layernorm_plan(layer *l, shape x, shape *y)
+{
+    const layernorm *o = l->options;
+    if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, ...]", shape_text(x).text);
+    if (o->axes >= x.rank)
+        return layer_refuse(l, "axes=%d of an input %s, expected less than %d", o->axes, shape_text(x).text,
+                            x.rank);
+    shape s = normalised(o, x);
+    if (request_affine(l, s, o->no_affine)) return -1;
+    *y = x;
+    x.n[0] = 1;
+    return layer_scratch(l, x) || layer_scratch(l, s) ? -1 : 0;
+}
+
+static norm_set layernorm_run(const st_call *c)
+{
+    shape x = c->layer->x;
+    ptrdiff_t image = shape_count(x, "layernorm") / x.n[0];
+    return run_of(c, image / shape_count(normalised(c->options, x), "layernorm"));
+}
+
+static measured layernorm_measure(const st_call *c, norm_set set, const real *x)
+{
+    return measure(set, x, ((const layernorm *)c->options)->epsilon);
+}
+
+/* y = (x - mean) scale weight + bias */
+static void apply_affine(ptrdiff_t n, real *y, const real *x, measured m, const real *weight,
+                         const real *bias)
+{
+    const real mean = (real)m.mean, scale = (real)(1 / m.deviation);
+    for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+}
+
+static void layernorm_forward(const st_call *c, tensor x, tensor y)
+{
+    norm_set set = layernorm_run(c);
+    const real *in = elements(x, y);
+    real *out = tensor_data(y), *end = out + tensor_count(y);
+    for (; out < end; in += set.length, out += set.length) {
+        measured m = layernorm_measure(c, set, in);
+        if (!is_affine(c)) norm_apply(set, out, in, m.mean, 1 / m.deviation, 0);
+        else apply_affine(set.length, out, in, m, tensor_data(c->param[WEIGHT]), tensor_data(c->param[BIAS]));
+    }
+}
+
+static void layernorm_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)y;
+    norm_set set = layernorm_run(c);
+    const real *in = elements(x, dx), *slope = tensor_data(dy);
+    const real *weight = is_affine(c) ? tensor_data(c->param[WEIGHT]) : NULL;
+    real *out = tensor_data(dx), *end = out + tensor_count(dx), *scaled = tensor_data(st_scratch(c, SCALED));
+    for (; out < end; in += set.length, out += set.length, slope += set.length) {
+        measured m = layernorm_measure(c, set, in);
+        for (ptrdiff_t i = 0; i < set.length && weight; i++) scaled[i] = weight[i] * slope[i];
+        const real *g = weight ? scaled : slope;
+        norm_adjoint(set, out, g, 1, in, m.mean, m.deviation, norm_sum(set, g, in, set.stride, m.mean),
+                     (double)set.length);
+    }
+}
+
+static void add_affine_gradient(ptrdiff_t n, real *dweight, real *dbias, const real *x, measured m,
+                                const real *dy)
+{
+    const real mean = (real)m.mean, scale = (real)(1 / m.deviation);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        dweight[i] += (x[i] - mean) * scale * dy[i];
+        dbias[i] += dy[i];
+    }
+}
+
+static void layernorm_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+{
+    (void)y;
+    norm_set set = layernorm_run(c);
+    const real *slope = tensor_data(dy);
+    real *dweight = tensor_data(st_grad(c, WEIGHT)), *dbias = tensor_data(st_grad(c, BIAS));
+    tensor copy = st_scratch(c, IMAGE);
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        const real *in = elements(tensor_narrow(x, 0, i, 1), copy), *end = in + tensor_count(copy);
+        for (; in < end; in += set.length, slope += set.length)
+            add_affine_gradient(set.length, dweight, dbias, in, layernorm_measure(c, set, in), slope);
+    }
+}
+
+static const layer_field layernorm_fields[] = {
+    { "axes", FIELD_INT, offsetof(layernorm, axes), .below = TENSOR_MAX_RANK },
+    { "epsilon", FIELD_REAL, offsetof(layernorm, epsilon), .fallback = 1e-5 },
+    { "no_affine", FIELD_BOOL, offsetof(layernorm, no_affine) },
+    { 0 },
+};
+
+const layer_type layer_type_layernorm = {
+    .name = "layernorm",
+    .options_size = sizeof(layernorm),
+    .fields = layernorm_fields,
+    .plan = layernorm_plan,
+    .forward = layernorm_forward,
+    .backward = layernorm_backward,
+    .gradient = layernorm_gradient,
+    .traits = &(const layer_traits){ .ignores_y = true },
+};
+
+layer *layer_layernorm(layernorm options)
+{
+    return layer_new(&layer_type_layernorm, &options, 0, NULL);
+}
+
+/* ---- groupnorm: each image's channels in groups: Wu and He 2018 --------------------------------------- */
+
+static int groupnorm_plan(layer *l, shape x, shape *y)
+{
+    const groupnorm *o = l->options;
+    if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, C, ...]", shape_text(x).text);
+    if (x.n[1] % o->groups)
+        return layer_refuse(l, "groups=%d must divide the %td channels", o->groups, x.n[1]);
+    if (request_affine(l, SHAPE(x.n[1]), o->no_affine)) return -1;
+    *y = x;
+    x.n[0] = 1;
+    return layer_scratch(l, x);
+}
+
+/* A group is a run of channels, and both are runs of elements. */
+static norm_set group_run(const st_call *c)
+{
+    return run_of(c, ((const groupnorm *)c->options)->groups);
+}
+
+static measured group_measure(const st_call *c, const real *x)
+{
+    return measure(group_run(c), x, ((const groupnorm *)c->options)->epsilon);
+}
+
+static void groupnorm_forward(const st_call *c, tensor x, tensor y)
+{
+    norm_set set = run_of(c, x.shape.n[1]);
+    ptrdiff_t channels = x.shape.n[1], each = group_run(c).length / set.length;
+    const real *in = elements(x, y);
+    real *out = tensor_data(y);
+    measured m = { 0 };
+    for (ptrdiff_t k = 0; k < x.shape.n[0] * channels; k++, in += set.length, out += set.length) {
+        if (k % each == 0) m = group_measure(c, in);
+        norm_apply(set, out, in, m.mean, weight_of(c, k % channels) / m.deviation, bias_of(c, k % channels));
+    }
+}
+
+/* The sums of a group are the channels' sums, each times its weight; dx is of the group's dy, so weighted. */
+static void backward_group(const st_call *c, ptrdiff_t first, const real *x, const real *dy, real *dx)
+{
+    norm_set set = run_of(c, c->layer->x.n[1]);
+    ptrdiff_t each = group_run(c).length / set.length;
+    measured m = group_measure(c, x);
+    norm_sums total = { 0 };
+    for (ptrdiff_t k = 0; k < each; k++) {
+        norm_sums sums = norm_sum(set, dy + k * set.length, x + k * set.length, set.stride, m.mean);
+        total.g += weight_of(c, first + k) * sums.g;
+        total.product += weight_of(c, first + k) * sums.product;
+    }
+    for (ptrdiff_t k = 0; k < each; k++, x += set.length, dy += set.length, dx += set.length)
+        norm_adjoint(set, dx, dy, weight_of(c, first + k), x, m.mean, m.deviation, total,
+                     (double)(each * set.length));
+}
+
+static void groupnorm_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)y;
+    const real *in = elements(x, dx), *slope = tensor_data(dy);
+    real *out = tensor_data(dx);
+    ptrdiff_t length = group_run(c).length, groups = ((const groupnorm *)c->options)->groups;
+    for (ptrdiff_t k = 0; k < dx.shape.n[0] * groups; k++, in += length, slope += length, out += length)
+        backward_group(c, k % groups * (c->layer->x.n[1] / groups), in, slope, out);
+}
+
+static void groupnorm_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+{
+    (void)y;
+    norm_set set = run_of(c, x.shape.n[1]);
+    ptrdiff_t each = group_run(c).length / set.length;
+    const real *slope = tensor_data(dy);
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        const real *in = elements(tensor_narrow(x, 0, i, 1), st_scratch(c, IMAGE));
+        measured m = { 0 };
+        for (ptrdiff_t k = 0; k < x.shape.n[1]; k++, in += set.length, slope += set.length) {
+            if (k % each == 0) m = group_measure(c, in);
+            add_to_gradient(c, k, norm_sum(set, slope, in, set.stride, m.mean), m.deviation);
+        }
+    }
+}
+
+static const layer_field groupnorm_fields[] = {
+    { "groups", FIELD_INT, offsetof(groupnorm, groups), .least = 1 },
+    { "epsilon", FIELD_REAL, offsetof(groupnorm, epsilon), .fallback = 1e-5 },
+    { "no_affine", FIELD_BOOL, offsetof(groupnorm, no_affine) },
+    { 0 },
+};
+
+const layer_type layer_type_groupnorm = {
+    .name = "groupnorm",
+    .options_size = sizeof(groupnorm),
+    .fields = groupnorm_fields,
+    .plan = groupnorm_plan,
+    .forward = groupnorm_forward,
+    .backward = groupnorm_backward,
+    .gradient = groupnorm_gradient,
+    .traits = &(const layer_traits){ .ignores_y = true },
+};
+
+layer *layer_groupnorm(groupnorm options)
+{
+    return layer_new(&layer_type_groupnorm, &options, 0, NULL);
 }

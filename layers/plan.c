@@ -1,8 +1,8 @@
-/* plan.c: from shapes to memory: what every layer asks for is planned, measured, allocated, handed out. */
+/* plan.c: from shapes to memory: layers' requests are planned, measured, allocated and handed out. */
 #include "layers/layer.h"
-#include "layers/run.h"
+#include "layers/layer_impl.h"
 #include "tensor/counts.h"
-#include "layers/fast/kernel.h"
+#include "tensor/machine.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>
@@ -15,18 +15,21 @@ enum {
     PARTIAL_GRADIENTS = 1 << 22 /* elements: a layer whose chunks need more adds them up one after another */
 };
 
+/* Replaced by layers/fast. */
+__attribute__((weak)) const layer_algorithm *const layer_algorithms[] = { NULL };
+
 bool layer_is_whole(const layer *l)
 {
     return l->children > 0 || l->type->chunk < 0;
 }
 
-/* ---- asking: slots hold a shape until they are bound ------------------------------------------- */
+/* ---- requests: slots hold a shape until they are bound ------------------------------------------ */
 
-static int ask(layer *l, tensor slot[], int *used, shape s, const char *what)
+static int request(layer *l, tensor slot[], int *used, shape s, const char *what)
 {
     char who[96];
     snprintf(who, sizeof who, "%s: %s", l->type->name, what);
-    if (*used == LAYER_SLOTS) return layer_refuse(l, "asks for more than %d slots of %s", LAYER_SLOTS, what);
+    if (*used == LAYER_SLOTS) return layer_refuse(l, "requests more than %d slots of %s", LAYER_SLOTS, what);
     if (shape_count(s, who) < 0) return -1;
     slot[(*used)++] = (tensor){ .shape = s };
     return 0;
@@ -34,17 +37,17 @@ static int ask(layer *l, tensor slot[], int *used, shape s, const char *what)
 
 int layer_parameter(layer *l, const char *name, shape s, layer_init init)
 {
-    if (ask(l, l->param, &l->params, s, name)) return -1;
+    if (request(l, l->param, &l->params, s, name)) return -1;
     l->param_name[l->params - 1] = name;
-    l->param_init[l->params - 1] = init;
+    l->impl->param_init[l->params - 1] = init;
     return 0;
 }
 
 int layer_state(layer *l, const char *name, shape s, double value)
 {
-    if (ask(l, l->state, &l->states, s, name)) return -1;
+    if (request(l, l->state, &l->states, s, name)) return -1;
     l->state_name[l->states - 1] = name;
-    l->state_init[l->states - 1] = (layer_init){ .constant = value };
+    l->impl->state_init[l->states - 1] = (layer_init){ .constant = value };
     return 0;
 }
 
@@ -52,25 +55,32 @@ int layer_memory(layer *l, shape s)
 {
     bool by_image = s.rank > 0 && s.n[0] == l->x.n[0],
          of_batch = layer_is_whole(l) && s.rank > 0 && s.n[0] == 1;
-    if (!by_image && !of_batch)
-        return layer_refuse(l, "asks for memory %s, expected [%td, ...]", shape_text(s).text, l->x.n[0]);
-    return ask(l, l->memory, &l->memories, s, "memory");
+    if (by_image || of_batch) return request(l, l->impl->memory, &l->impl->memories, s, "memory");
+    return layer_refuse(l, "requests memory %s, expected [%td, ...]", shape_text(s).text, l->x.n[0]);
 }
 
 int layer_scratch(layer *l, shape s)
 {
-    return ask(l, l->scratch, &l->scratches, s, "scratch");
+    return request(l, l->impl->scratch, &l->impl->scratches, s, "scratch");
 }
 
-int layer_table(layer *l, ptrdiff_t count)
+void *st_layer_plan_data(layer *l, size_t size)
 {
-    enum { EACH = sizeof(ptrdiff_t) / sizeof(real) };
-    return layer_scratch(l, SHAPE(count, EACH));
+    free(l->plan);
+    l->plan = calloc(1, size > 0 ? size : 1);
+    if (!l->plan) layer_refuse(l, "no memory for %zu bytes of plan data", size);
+    return l->plan;
 }
 
-ptrdiff_t *layer_offsets(const layer *l, int i)
+int st_plan_child(layer *l, int i, shape x, shape *y)
 {
-    return (ptrdiff_t *)(void *)tensor_data(l->scratch[i]);
+    layer *child = l->child[i];
+    const char *const *names = l->type->child_names;
+    if (layer_plan(child, x, y))
+        return names ? error_within("%s: ", names[i]) : error_within("layer %d: ", i);
+    child->impl->output = (tensor){ .shape = *y };
+    l->flops += child->flops;
+    return 0;
 }
 
 /* ---- planning ---------------------------------------------------------------------------------- */
@@ -89,28 +99,61 @@ static int keep_bound(layer *l, tensor slot[], int count, const tensor bound[], 
     return 0;
 }
 
-static int plan_again(layer *l, const layer *before)
+static int run_plan(layer *l)
 {
-    l->params = l->states = l->memories = l->scratches = 0;
-    l->output = (tensor){ 0 };
-    l->turn = l->together = 0;
-    l->flops = 0;
     bool failed_before = error_text() != NULL;
     if (l->type->plan(l, l->x, &l->y))
-        return error_text() ? -1 : error_set("%s: plan failed without a word", l->type->name);
-    if (error_text() && !failed_before) return -1; /* a request that was refused, and nobody looked */
+        return error_text() ? -1 : error_set("%s: plan failed without an error", l->type->name);
+    if (error_text() && !failed_before)
+        return error_within("%s: plan ignored a failed request: ", l->type->name);
     if (l->y.rank < 1 || l->y.n[0] != l->x.n[0])
         return layer_refuse(l, "plan made %s of a batch %s, expected [%td, ...]", shape_text(l->y).text,
                             shape_text(l->x).text, l->x.n[0]);
-    if (shape_count(l->y, l->type->name) < 0) return -1;
-    if (before->run && (l->params != before->params || l->states != before->states))
+    if (l->params > 0 && !l->type->gradient)
+        return layer_refuse(l, "has %d parameters and no gradient hook", l->params);
+    return shape_count(l->y, l->type->name) < 0 ? -1 : 0;
+}
+
+/* The first algorithm that suits runs in place of the definition, unless the reference engine is asked for. */
+static int choose_algorithm(layer *l, bool reference)
+{
+    const layer_type *type = l->type;
+    layer_impl *own = l->impl;
+    own->hooks = (layer_hooks){ type->forward, type->backward, type->gradient,
+                                type->traits ? type->traits->both : NULL };
+    for (const layer_algorithm *const *a = layer_algorithms; *a && !reference; a++) {
+        if ((*a)->type != type || !(*a)->suits(l)) continue;
+        own->hooks = (*a)->hooks;
+        own->scratches = 0;
+        return (*a)->plan(l);
+    }
+    return 0;
+}
+
+static int plan_anew(layer *l, shape x, const layer *before)
+{
+    layer_impl *own = l->impl;
+    bool reference;
+    if (machine_choose(&own->machine, &reference)) return -1;
+    l->x = x;
+    l->plan = NULL;
+    l->flops = 0;
+    l->params = l->states = own->memories = own->scratches = 0;
+    own->output = (tensor){ 0 };
+    own->ping_pong = own->chunk_gradients = 0;
+    if (run_plan(l) || choose_algorithm(l, reference)) return -1;
+    if (own->run && (l->params != before->params || l->states != before->states))
         return layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
                             shape_text(l->x).text, l->params, l->states, before->params, before->states);
     if (keep_bound(l, l->param, l->params, before->param, l->param_name)) return -1;
-    if (keep_bound(l, l->state, l->states, before->state, l->state_name)) return -1;
-    memcpy(l->grad, before->grad, sizeof l->grad);
-    return 0;
+    return keep_bound(l, l->state, l->states, before->state, l->state_name);
 }
+
+/* A layer and its own, as they were before a plan that failed. */
+typedef struct snapshot {
+    layer layer;
+    layer_impl impl;
+} snapshot;
 
 int layer_plan(layer *l, shape x, shape *y)
 {
@@ -120,16 +163,20 @@ int layer_plan(layer *l, shape x, shape *y)
     if (x.rank < 1 || count == 0)
         return layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
                             shape_text(x).text);
-    layer before = *l;
-    if (kernel_choose(&l->kernel)) return -1;
-    if (l->run) l->run->ready = false;
-    l->x = x;
-    if (plan_again(l, &before)) {
-        *l = before;
-        return -1;
+    snapshot *before = malloc(sizeof *before); /* large for a small stack */
+    if (!before) return layer_refuse(l, "no memory");
+    *before = (snapshot){ *l, *l->impl };
+    if (l->impl->run) l->impl->run->ready = false;
+    int status = plan_anew(l, x, &before->layer);
+    free(status ? l->plan : before->layer.plan);
+    if (status) {
+        *l = before->layer;
+        *l->impl = before->impl;
+    } else {
+        *y = l->y;
     }
-    *y = l->y;
-    return 0;
+    free(before);
+    return status;
 }
 
 /* ---- measuring --------------------------------------------------------------------------------- */
@@ -170,35 +217,38 @@ static ptrdiff_t most_chunks(const layer *l, ptrdiff_t n)
 }
 
 /* By the planned batch, so that a smaller one finds the memory. */
-bool layer_sums_apart(const layer *l, ptrdiff_t parameters)
+bool layer_sums_chunks(const layer *l, ptrdiff_t parameters)
 {
     return parameters <= PARTIAL_GRADIENTS / most_chunks(l, l->x.n[0]);
 }
 
-int layer_chain(layer *const child[], int count)
+int layer_fuse(layer *const child[], int count)
 {
     ptrdiff_t own = layer_own_parameters(child[0]);
     int links = 1;
-    if (layer_is_whole(child[0]) || !layer_sums_apart(child[0], own)) return 1;
-    for (; links < count && links < LAYER_CHAIN; links++) {
+    if (layer_is_whole(child[0]) || !layer_sums_chunks(child[0], own)) return 1;
+    for (; links < count && links < LAYER_FUSED; links++) {
         const layer *next = child[links];
         own += layer_own_parameters(next);
         bool alike = !layer_is_whole(next) && next->type->chunk == child[0]->type->chunk;
-        if (!alike || !layer_sums_apart(child[0], own)) break;
+        if (!alike || !layer_sums_chunks(child[0], own)) break;
     }
     return links;
 }
 
-int layer_ask_chain(layer *holder, layer *const child[], int count)
+int layer_plan_fused(layer *parent, layer *const child[], int count)
 {
     ptrdiff_t own = layer_own_parameters(child[0]), n = child[0]->x.n[0], chunk = layer_chunk(child[0], n);
     for (int i = 1; i < count; i++) {
-        ptrdiff_t elements = shape_count(child[i]->x, holder->type->name);
+        ptrdiff_t elements = shape_count(child[i]->x, parent->type->name);
         if (elements < 0) return -1;
-        holder->turn = largest(holder->turn, up(elements / n * (chunk < n ? chunk : n)));
+        parent->impl->ping_pong =
+            largest(parent->impl->ping_pong, up(elements / n * (chunk < n ? chunk : n)));
         own += layer_own_parameters(child[i]);
     }
-    if (count > 1) holder->together = largest(holder->together, own * most_chunks(child[0], n));
+    if (count > 1)
+        parent->impl->chunk_gradients =
+            largest(parent->impl->chunk_gradients, own * most_chunks(child[0], n));
     return 0;
 }
 
@@ -211,22 +261,23 @@ static int measure(const layer *l, layer_needs *needs)
     if (total(l, &needs->parameters, own)) return -1;
     for (int i = 0; i < l->states; i++)
         if (total(l, &needs->state, shape_count(l->state[i].shape, who))) return -1;
-    for (int i = 0; i < l->memories; i++)
-        if (total(l, &needs->memory, up(shape_count(l->memory[i].shape, who)))) return -1;
-    if (l->output.shape.rank > 0 && total(l, &needs->memory, up(shape_count(l->output.shape, who))))
+    for (int i = 0; i < l->impl->memories; i++)
+        if (total(l, &needs->memory, up(shape_count(l->impl->memory[i].shape, who)))) return -1;
+    if (l->impl->output.shape.rank > 0 &&
+        total(l, &needs->memory, up(shape_count(l->impl->output.shape, who))))
         return -1;
-    for (int i = 0; i < l->scratches; i++)
-        if (total(l, &scratch, up(shape_count(l->scratch[i].shape, who)))) return -1;
+    for (int i = 0; i < l->impl->scratches; i++)
+        if (total(l, &scratch, up(shape_count(l->impl->scratch[i].shape, who)))) return -1;
     if (l->children > 0) { /* it holds its scratch while its children use theirs */
         if (total(l, &needs->memory, scratch)) return -1;
     } else {
         ptrdiff_t *greediest = layer_is_whole(l) ? &needs->whole : &needs->scratch;
         *greediest = largest(*greediest, scratch);
     }
-    if (most_chunks(l, l->x.n[0]) > 1 && layer_sums_apart(l, own))
+    if (most_chunks(l, l->x.n[0]) > 1 && layer_sums_chunks(l, own))
         needs->partial = largest(needs->partial, own * most_chunks(l, l->x.n[0]));
-    needs->partial = largest(needs->partial, l->together);
-    needs->turn = largest(needs->turn, l->turn);
+    needs->partial = largest(needs->partial, l->impl->chunk_gradients);
+    needs->ping_pong = largest(needs->ping_pong, l->impl->ping_pong);
     for (int i = 0; i < l->children; i++)
         if (measure(l->child[i], needs)) return -1;
     return 0;
@@ -243,7 +294,9 @@ int layer_measure(const layer *root, layer_needs *needs)
 {
     *needs = (layer_needs){ .threads = threads_for(root->x) };
     if (measure(root, needs)) return -1;
-    return total(root, &needs->scratch, needs->turn) || total(root, &needs->scratch, needs->turn) ? -1 : 0;
+    return total(root, &needs->scratch, needs->ping_pong) || total(root, &needs->scratch, needs->ping_pong)
+               ? -1
+               : 0;
 }
 
 /* ---- handing out ------------------------------------------------------------------------------- */
@@ -289,31 +342,31 @@ static void carve_kept(cursor *from, tensor *slot, layer_init init, random_key k
 /* The random numbers that parameter i begins with. */
 static random_key slot_key(const layer *l, uint64_t seed, int i)
 {
-    return (random_key){ seed, (uint64_t)l->number * LAYER_SLOTS + (uint64_t)i };
+    return (random_key){ seed, (uint64_t)l->impl->number * LAYER_SLOTS + (uint64_t)i };
 }
 
 static void bind(layer *l, const char *path, void *context)
 {
     (void)path;
     hand_out *h = context;
-    if (l->run && l->run->root == l && l->run != h->run) {
-        l->run->next = h->old;
-        h->old = l->run;
+    if (l->impl->run && l->impl->run->root == l && l->impl->run != h->run) {
+        l->impl->run->next = h->old;
+        h->old = l->impl->run;
     }
-    l->run = h->run;
-    l->number = h->number++;
+    l->impl->run = h->run;
+    l->impl->number = h->number++;
     for (int i = 0; i < l->params && h->first_time; i++) {
         l->grad[i] = (tensor){ .shape = l->param[i].shape };
         carve(&h->gradients, &l->grad[i], 1);
-        carve_kept(&h->parameters, &l->param[i], l->param_init[i], slot_key(l, h->seed, i));
+        carve_kept(&h->parameters, &l->param[i], l->impl->param_init[i], slot_key(l, h->seed, i));
     }
     for (int i = 0; i < l->states && h->first_time; i++)
-        carve_kept(&h->states, &l->state[i], l->state_init[i], (random_key){ 0 });
-    for (int i = 0; i < l->memories; i++) carve(&h->memory, &l->memory[i], CACHE_LINE);
-    if (l->output.shape.rank > 0) carve(&h->memory, &l->output, CACHE_LINE);
+        carve_kept(&h->states, &l->state[i], l->impl->state_init[i], (random_key){ 0 });
+    for (int i = 0; i < l->impl->memories; i++) carve(&h->memory, &l->impl->memory[i], CACHE_LINE);
+    if (l->impl->output.shape.rank > 0) carve(&h->memory, &l->impl->output, CACHE_LINE);
     cursor thread_block = { .flat = h->run->scratch };
-    for (int i = 0; i < l->scratches; i++)
-        carve(l->children > 0 ? &h->memory : &thread_block, &l->scratch[i], CACHE_LINE);
+    for (int i = 0; i < l->impl->scratches; i++)
+        carve(l->children > 0 ? &h->memory : &thread_block, &l->impl->scratch[i], CACHE_LINE);
 }
 
 /* Below so much work the meeting of threads takes longer than what they save. */
@@ -338,7 +391,7 @@ static void free_batch_memory(layer_run *run)
 
 static void free_parameters(layer_run *run)
 {
-    if (!run->borrows) {
+    if (!run->shared) {
         tensor_free(run->parameters);
         tensor_free(run->gradients);
         tensor_free(run->states);
@@ -355,9 +408,9 @@ static void free_run(layer_run *run)
 
 void layer_run_free(layer *l)
 {
-    if (!l->run || l->run->root != l) return;
-    free_run(l->run);
-    l->run = NULL;
+    if (!l->impl->run || l->impl->run->root != l) return;
+    free_run(l->impl->run);
+    l->impl->run = NULL;
 }
 
 static int allocate_parameters(layer_run *run, const layer_needs *needs)
@@ -380,7 +433,7 @@ static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *nee
         return error_set("layer_build: scratch of %td %s for each of %d threads is too large", needs->scratch,
                          REAL_NAME, run->threads);
     run->block = needs->scratch;
-    run->turn = needs->turn;
+    run->ping_pong = needs->ping_pong;
     if (scratch < needs->whole) scratch = needs->whole;
     run->memory = tensor_new(SHAPE(needs->memory));
     run->scratch = tensor_new(SHAPE(scratch));
@@ -394,7 +447,7 @@ static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *nee
 /* What the layers of another tree have, these have too: a plan that needs something else is refused. */
 static void adopt(layer *l, const layer *of, layer_run *run)
 {
-    l->run = run;
+    l->impl->run = run;
     l->params = of->params, l->states = of->states;
     for (int i = 0; i < l->params; i++) l->param[i] = of->param[i];
     for (int i = 0; i < l->states; i++) l->state[i] = of->state[i];
@@ -406,16 +459,16 @@ int layer_build(layer *root, shape x, uint64_t seed)
     shape y;
     layer_needs needs;
     if (!root) return error_set("layer_build: the layer is NULL");
-    if (root->run && root->run->root != root)
+    if (root->impl->run && root->impl->run->root != root)
         return layer_refuse(root, "is part of another layer, build that one");
     if (layer_plan(root, x, &y) || layer_measure(root, &needs)) return -1;
-    if (!root->run) {
+    if (!root->impl->run) {
         layer_run *run = calloc(1, sizeof *run);
         if (!run) return error_set("layer_build: no memory");
         run->root = root;
-        root->run = run;
+        root->impl->run = run;
     }
-    layer_run *run = root->run;
+    layer_run *run = root->impl->run;
     if (settle_grain(&run->grain) || threads_check()) return -1;
     bool first_time = tensor_is_null(run->parameters);
     if (first_time && allocate_parameters(run, &needs)) return -1;
@@ -441,13 +494,14 @@ int layer_build(layer *root, shape x, uint64_t seed)
 
 int layer_build_shared(layer *clone, shape x, const layer *of)
 {
-    if (!clone || !of || !of->run || of->run->root != of || clone->run)
+    if (!clone || !of || !of->impl->run || of->impl->run->root != of || clone->impl->run)
         return error_set("layer_build_shared: expected a clone that is not built, of a tree that is");
     layer_run *run = calloc(1, sizeof *run);
     if (!run) return error_set("layer_build_shared: no memory");
-    *run = (layer_run){
-        .root = clone, .borrows = true, .parameters = of->run->parameters, .states = of->run->states
-    };
+    *run = (layer_run){ .root = clone,
+                        .shared = true,
+                        .parameters = of->impl->run->parameters,
+                        .states = of->impl->run->states };
     adopt(clone, of, run);
     return layer_build(clone, x, 0);
 }
@@ -456,28 +510,28 @@ int layer_build_shared(layer *clone, shape x, const layer *of)
 
 tensor layer_parameters(const layer *root)
 {
-    return root && root->run ? root->run->parameters : (tensor){ 0 };
+    return root && root->impl->run ? root->impl->run->parameters : (tensor){ 0 };
 }
 
 tensor layer_gradients(const layer *root)
 {
-    return root && root->run ? root->run->gradients : (tensor){ 0 };
+    return root && root->impl->run ? root->impl->run->gradients : (tensor){ 0 };
 }
 
 tensor layer_states(const layer *root)
 {
-    return root && root->run ? root->run->states : (tensor){ 0 };
+    return root && root->impl->run ? root->impl->run->states : (tensor){ 0 };
 }
 
 static void reset(layer *l, const char *path, void *context)
 {
     (void)path;
     for (int i = 0; i < l->params; i++)
-        initialise(l->param[i], l->param_init[i], slot_key(l, *(const uint64_t *)context, i));
-    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->state_init[i], (random_key){ 0 });
+        initialise(l->param[i], l->impl->param_init[i], slot_key(l, *(const uint64_t *)context, i));
+    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->impl->state_init[i], (random_key){ 0 });
 }
 
 void layer_reset(layer *root, uint64_t seed)
 {
-    if (root && root->run && !root->run->borrows) layer_visit(root, reset, &seed);
+    if (root && root->impl->run && !root->impl->run->shared) layer_visit(root, reset, &seed);
 }

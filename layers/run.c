@@ -1,66 +1,135 @@
-/* run.c: running a layer: the batch is cut into chunks, and each chunk sees a view of the layer. */
-#include "layers/run.h"
+/* run.c: running layers: the batch is cut into chunks, and each chunk goes through the layers of a fused run. */
 #include "layers/layer.h"
+#include "layers/layer_impl.h"
+#include "tensor/counts.h"
 #include "tensor/parallel.h"
 
 #include <math.h>
 
-/* ---- views of a layer -------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------- */
 
-static tensor images(tensor x, ptrdiff_t first, ptrdiff_t count)
+static st_call call_of(const layer *l, ptrdiff_t first, ptrdiff_t images, int thread)
 {
-    return tensor_is_null(x) ? x : tensor_narrow(x, 0, first, count);
+    return (st_call){ .layer = l,
+                      .options = l->options,
+                      .plan = l->plan,
+                      .param = l->param,
+                      .first = first,
+                      .images = images,
+                      .training = l->impl->run->training,
+                      .thread = thread };
 }
 
-/* The layer as a hook sees it that is given some images only: their memory, a thread's scratch. */
-static layer layer_view(const layer *l, ptrdiff_t first, ptrdiff_t count, int thread)
+tensor st_memory(const st_call *c, int i)
 {
-    layer part = *l;
-    part.first = l->first + first;
-    for (int i = 0; i < l->memories; i++)
-        if (l->memory[i].shape.n[0] == l->x.n[0]) part.memory[i] = images(l->memory[i], first, count);
-    if (l->children > 0) return part;
-    ptrdiff_t block = l->run->block * thread;
-    for (int i = 0; i < l->scratches; i++) part.scratch[i].offset += block;
-    return part;
+    tensor all = c->layer->impl->memory[i];
+    bool by_image = all.shape.n[0] == c->layer->x.n[0];
+    return by_image ? tensor_narrow(all, 0, c->first, c->images) : all;
 }
 
-/* The layer's gradients, summed in a part of run->partial. */
-static void redirect_gradient(layer *part, tensor flat, ptrdiff_t at)
+tensor st_scratch(const st_call *c, int i)
 {
-    for (int i = 0; i < part->params; i++) {
-        part->grad[i].storage = flat.storage;
-        part->grad[i].offset = flat.offset + at;
-        at += tensor_count(part->grad[i]);
+    tensor scratch = c->layer->impl->scratch[i];
+    if (c->layer->children == 0) scratch.offset += c->layer->impl->run->block * c->thread;
+    return scratch;
+}
+
+tensor st_grad(const st_call *c, int i)
+{
+    tensor grad = c->layer->grad[i];
+    if (tensor_is_null(c->partial)) return grad;
+    grad.storage = c->partial.storage;
+    grad.offset += c->partial.offset - c->layer->grad[0].offset;
+    return grad;
+}
+
+random_key st_call_random(const st_call *c)
+{
+    const uint64_t drawn = UINT64_C(1) << 63; /* parameters are initialised from streams below */
+    const layer_impl *own = c->layer->impl;
+    return (random_key){ own->run->seed, drawn | (uint64_t)own->number << 40 | own->run->step };
+}
+
+typedef struct piece_work {
+    void (*work)(ptrdiff_t i, void *context);
+    void *context;
+} piece_work;
+
+static void run_piece(ptrdiff_t i, int thread, void *context)
+{
+    (void)thread;
+    const piece_work *p = context;
+    p->work(i, p->context);
+}
+
+void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context),
+                     void *context)
+{
+    const layer_run *run = c->layer->impl->run;
+    bool little = layer_work(c->layer, c->layer->x.n[0]) < run->grain;
+    parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
+}
+
+/* An error that a hook latches says whose it is. */
+static void blame(const layer *l, bool failed_before, const char *hook)
+{
+    if (!failed_before && error_text()) error_within("%s: %s: ", l->type->name, hook);
+}
+
+static void run_forward(const st_call *c, tensor x, tensor y)
+{
+    bool failed = error_text() != NULL;
+    c->layer->impl->hooks.forward(c, x, y);
+    blame(c->layer, failed, "forward");
+}
+
+static void run_backward(const st_call *c, bool gradient, bool backward, tensor x, tensor y, tensor dy,
+                         tensor dx)
+{
+    const layer_hooks *hooks = &c->layer->impl->hooks;
+    bool failed = error_text() != NULL;
+    if (gradient && backward && hooks->both) {
+        hooks->both(c, x, y, dy, dx);
+    } else {
+        if (gradient) hooks->gradient(c, x, y, dy);
+        blame(c->layer, failed, "gradient");
+        failed = error_text() != NULL;
+        if (backward) hooks->backward(c, x, y, dy, dx);
     }
+    blame(c->layer, failed, "backward");
 }
 
 /* ---- chunks ------------------------------------------------------------------------------------ */
 
-/* One way through a chain, and what its chunks share. */
+/* One pass through a fused run, and what its chunks share. */
 typedef struct pass pass;
 struct pass {
     const layer_link *link;
     int links;
     void (*run)(const pass *p, ptrdiff_t k, int thread); /* chunk k */
-    ptrdiff_t images, size, chunks;                      /* of the batch; of a chunk */
+    ptrdiff_t images, size, chunks;                      /* of the batch; images of a chunk; chunks */
     tensor dy, dx;
     bool gradient, backward; /* which hooks of the backward pass */
-    ptrdiff_t together;      /* parameters whose gradients each chunk sums apart; 0: none */
+    ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
 };
+
+static const layer_run *run_of(const pass *p)
+{
+    return p->link[0].l->impl->run;
+}
 
 static pass pass_of(const layer_link link[], int links, void (*run)(const pass *p, ptrdiff_t k, int thread))
 {
     pass p = { .link = link, .links = links, .run = run, .images = link[0].x.shape.n[0] };
     p.size = layer_chunk(link[0].l, p.images);
-    p.chunks = (p.images + p.size - 1) / p.size;
+    p.chunks = parts(p.images, p.size);
     return p;
 }
 
 static tensor chunk(const pass *p, tensor x, ptrdiff_t k)
 {
     ptrdiff_t first = k * p->size;
-    return images(x, first, p->images - first < p->size ? p->images - first : p->size);
+    return tensor_is_null(x) ? x : tensor_narrow(x, 0, first, smallest(p->images - first, p->size));
 }
 
 static bool same_place(tensor a, tensor b)
@@ -68,14 +137,14 @@ static bool same_place(tensor a, tensor b)
     return a.storage == b.storage && a.offset == b.offset;
 }
 
-/* What goes from link i - 1 to link i, of chunk k. Where it is soon forgotten, each thread has one place for it,
- * which stays in cache; but what is in the place of the chain's own x or y belongs to the whole batch. */
+/* x of link i, which is y of the one before it, of chunk k. In inference each thread has one place for it, which
+ * stays in cache; but what shares the place of the run's own x or y belongs to the whole batch. */
 static tensor between(const pass *p, int i, ptrdiff_t k, int thread)
 {
-    const layer_run *run = p->link[0].l->run;
+    const layer_run *run = run_of(p);
     tensor all = i < p->links ? p->link[i].x : p->link[i - 1].y, x = chunk(p, all, k);
     bool ends = same_place(all, p->link[0].x) || same_place(all, p->link[p->links - 1].y);
-    if (run->forgets && !ends && run->threads * p->size <= p->images)
+    if (run->inference_only && !ends && run->threads * p->size <= p->images)
         x.offset += (thread - k) * p->size * x.stride[0];
     return x;
 }
@@ -84,37 +153,41 @@ static void forward_chunk(const pass *p, ptrdiff_t k, int thread)
 {
     for (int i = 0; i < p->links; i++) {
         tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
-        layer part = layer_view(p->link[i].l, k * p->size, x.shape.n[0], thread);
-        part.type->forward(&part, x, y);
+        st_call c = call_of(p->link[i].l, k * p->size, x.shape.n[0], thread);
+        run_forward(&c, x, y);
     }
 }
 
-/* A thread's own place for dx of link i: of turn 0 or 1, so that it is not where dy is. */
-static tensor turn(const pass *p, int i, tensor x, int which, int thread)
+/* A thread's own buffer for dx of link i: one of two, so that it is not where dy is. */
+static tensor ping_pong(const pass *p, tensor x, int which, int thread)
 {
-    const layer_run *run = p->link[i].l->run;
-    ptrdiff_t at = run->block * (thread + 1) - run->turn * (which + 1);
+    const layer_run *run = run_of(p);
+    ptrdiff_t at = run->block * (thread + 1) - run->ping_pong * (which + 1);
     return tensor_reshape(tensor_narrow(run->scratch, 0, at, tensor_count(x)), x.shape);
+}
+
+static bool has_gradient(const layer *l)
+{
+    return l->type->gradient && l->params > 0;
 }
 
 static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
 {
-    const layer_run *run = p->link[0].l->run;
     tensor dy = chunk(p, p->dy, k), partial = { 0 };
-    ptrdiff_t left = p->together;
-    if (left > 0) tensor_fill(partial = tensor_narrow(run->partial, 0, k * left, left), 0);
+    ptrdiff_t left = p->partial;
+    if (left > 0) tensor_fill(partial = tensor_narrow(run_of(p)->partial, 0, k * left, left), 0);
     for (int i = p->links - 1, which = 0; i >= 0; i--) {
+        const layer *l = p->link[i].l;
         tensor x = chunk(p, p->link[i].x, k), y = chunk(p, p->link[i].y, k), dx = chunk(p, p->dx, k);
-        layer part = layer_view(p->link[i].l, k * p->size, x.shape.n[0], thread);
-        bool own_dy = i + 1 < p->links;
-        if (i > 0 && own_dy && part.type->in_place) dx = tensor_reshape(dy, x.shape);
-        else if (i > 0) dx = turn(p, i, x, which = !which, thread);
-        if (left > 0) redirect_gradient(&part, partial, left -= layer_own_parameters(&part));
-        bool back = p->backward && (!tensor_is_null(dx) || part.children > 0);
-        part.graded = p->gradient && part.type->gradient && part.params > 0;
-        part.paired = part.graded && back;
-        if (part.graded) part.type->gradient(&part, x, y, dy);
-        if (back) part.type->backward(&part, x, y, dy, dx);
+        bool overwrites_dy = i + 1 < p->links && l->type->traits && l->type->traits->in_place;
+        if (i > 0) dx = overwrites_dy ? tensor_reshape(dy, x.shape) : ping_pong(p, x, which = !which, thread);
+        st_call c = call_of(l, k * p->size, x.shape.n[0], thread);
+        if (p->partial > 0 && l->params > 0) {
+            ptrdiff_t own = layer_own_parameters(l);
+            c.partial = tensor_narrow(partial, 0, left -= own, own);
+        }
+        run_backward(&c, p->gradient && has_gradient(l),
+                     p->backward && (!tensor_is_null(dx) || l->children > 0), x, y, dy, dx);
         dy = dx;
     }
 }
@@ -130,7 +203,7 @@ static bool is_little(const pass *p)
 {
     double work = 0;
     for (int i = 0; i < p->links; i++) work += layer_work(p->link[i].l, p->images);
-    return work < p->link[0].l->run->grain;
+    return work < run_of(p)->grain;
 }
 
 static void run_chunk(ptrdiff_t k, int thread, void *context)
@@ -141,25 +214,7 @@ static void run_chunk(ptrdiff_t k, int thread, void *context)
 
 static void run_chunks(pass *p, bool serial)
 {
-    parallel_for(serial || is_little(p) ? 1 : p->link[0].l->run->threads, p->chunks, run_chunk, p);
-}
-
-typedef struct piece_work {
-    void (*work)(ptrdiff_t i, void *context);
-    void *context;
-} piece_work;
-
-static void run_piece(ptrdiff_t i, int thread, void *context)
-{
-    (void)thread;
-    const piece_work *p = context;
-    p->work(i, p->context);
-}
-
-void layer_split(const layer *l, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context), void *context)
-{
-    bool little = layer_work(l, l->x.n[0]) < l->run->grain;
-    parallel_for(little ? 1 : l->run->threads, count, run_piece, &(piece_work){ work, context });
+    parallel_for(serial || is_little(p) ? 1 : run_of(p)->threads, p->chunks, run_chunk, p);
 }
 
 /* ---- forward and backward ---------------------------------------------------------------------- */
@@ -175,7 +230,7 @@ static bool matches(tensor x, shape planned)
 static bool runnable(const layer *l, const char *what, tensor x, tensor y)
 {
     if (!l) error_set("%s: the layer is NULL", what);
-    else if (!l->run || !l->run->ready) layer_refuse(l, "%s before layer_build", what);
+    else if (!l->impl->run || !l->impl->run->ready) layer_refuse(l, "%s before layer_build", what);
     else if (!matches(x, l->x))
         layer_refuse(l, "%s of x %s, built for %s", what, shape_text(x.shape).text, shape_text(l->x).text);
     else if (!matches(y, l->y) || y.shape.n[0] != x.shape.n[0])
@@ -186,7 +241,7 @@ static bool runnable(const layer *l, const char *what, tensor x, tensor y)
     return false;
 }
 
-void layer_forward_chain(const layer_link link[], int count)
+void layer_forward_fused(const layer_link link[], int count)
 {
     pass p = pass_of(link, count, forward_chunk);
     run_chunks(&p, false);
@@ -194,7 +249,7 @@ void layer_forward_chain(const layer_link link[], int count)
 
 void layer_forward(layer *l, tensor x, tensor y)
 {
-    if (runnable(l, "forward", x, y)) layer_forward_chain(&(layer_link){ l, x, y }, 1);
+    if (runnable(l, "forward", x, y)) layer_forward_fused(&(layer_link){ l, x, y }, 1);
 }
 
 static bool gradients_fit(const layer *l, tensor x, tensor y, tensor dy, tensor dx)
@@ -211,17 +266,17 @@ static bool gradients_fit(const layer *l, tensor x, tensor y, tensor dy, tensor 
 
 enum { PIECE = 1 << 12 }; /* parameters that are added up at a time */
 
-/* What the chunks' gradients are added to, and so many of them. */
+/* Gradients of chunks [chunks, n], and the gradients [n] that they are added to. */
 typedef struct addition {
-    tensor to, partial; /* flat; [chunks, as many] */
+    tensor to, partial;
 } addition;
 
-/* In order, so that the sum does not depend on who was first. */
+/* In order, so that the sum does not depend on which chunk was first. */
 static void add_piece(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
     const addition *a = context;
-    ptrdiff_t first = i * PIECE, left = a->to.shape.n[0] - first, count = left < PIECE ? left : PIECE;
+    ptrdiff_t first = i * PIECE, count = smallest(a->to.shape.n[0] - first, PIECE);
     tensor to = tensor_narrow(a->to, 0, first, count);
     for (ptrdiff_t k = 0; k < a->partial.shape.n[0]; k++)
         tensor_add(to, 1, tensor_narrow(tensor_select(a->partial, 0, k), 0, first, count));
@@ -229,17 +284,16 @@ static void add_piece(ptrdiff_t i, int thread, void *context)
 
 static void add_partial(const pass *p)
 {
-    const layer_run *run = p->link[0].l->run;
-    ptrdiff_t all = p->chunks * p->together;
+    const layer_run *run = run_of(p);
+    ptrdiff_t all = p->chunks * p->partial;
     int first = 0;
     while (p->link[first].l->params == 0) first++;
-    addition a = { tensor_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->together),
-                   tensor_reshape(tensor_narrow(run->partial, 0, 0, all), SHAPE(p->chunks, p->together)) };
-    parallel_for((double)all < run->grain ? 1 : run->threads, (p->together + PIECE - 1) / PIECE, add_piece,
-                 &a);
+    addition a = { tensor_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->partial),
+                   tensor_reshape(tensor_narrow(run->partial, 0, 0, all), SHAPE(p->chunks, p->partial)) };
+    parallel_for((double)all < run->grain ? 1 : run->threads, parts(p->partial, PIECE), add_piece, &a);
 }
 
-void layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx)
+void layer_backward_fused(const layer_link link[], int count, tensor dy, tensor dx)
 {
     pass p = pass_of(link, count, backward_chunk);
     p.dy = dy, p.dx = dx;
@@ -247,15 +301,15 @@ void layer_backward_chain(const layer_link link[], int count, tensor dy, tensor 
     ptrdiff_t own = 0;
     for (int i = 0; i < count; i++) {
         own += layer_own_parameters(link[i].l);
-        p.gradient |= link[i].l->type->gradient && link[i].l->params > 0;
+        p.gradient |= has_gradient(link[i].l);
     }
     if (!p.gradient || p.chunks == 1) {
         run_chunks(&p, false);
-    } else if (layer_sums_apart(link[0].l, own)) {
-        p.together = own;
+    } else if (layer_sums_chunks(link[0].l, own)) {
+        p.partial = own;
         run_chunks(&p, false);
         add_partial(&p);
-    } else { /* a layer alone: gradients one after another; the rest needs not wait */
+    } else { /* a layer alone: gradients of one chunk after another; dx by all threads */
         p.backward = false;
         run_chunks(&p, true);
         p.backward = true, p.gradient = false;
@@ -266,45 +320,61 @@ void layer_backward_chain(const layer_link link[], int count, tensor dy, tensor 
 void layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 {
     if (runnable(l, "backward", x, y) && gradients_fit(l, x, y, dy, dx))
-        layer_backward_chain(&(layer_link){ l, x, y }, 1, dy, dx);
+        layer_backward_fused(&(layer_link){ l, x, y }, 1, dy, dx);
+}
+
+/* ---- children ---------------------------------------------------------------------------------- */
+
+tensor st_child_output(const st_call *c, int i)
+{
+    return tensor_narrow(c->layer->child[i]->impl->output, 0, 0, c->images);
+}
+
+tensor st_forward_child(const st_call *c, int i, tensor x)
+{
+    tensor y = st_child_output(c, i);
+    layer_forward(c->layer->child[i], x, y);
+    return y;
+}
+
+void st_backward_child(const st_call *c, int i, tensor x, tensor dy, tensor dx)
+{
+    layer_backward(c->layer->child[i], x, st_child_output(c, i), dy, dx);
 }
 
 /* ---- mode -------------------------------------------------------------------------------------- */
 
+static layer_run *run_of_tree(layer *root)
+{
+    return root ? root->impl->run : NULL;
+}
+
 void layer_mode(layer *root, bool training, uint64_t seed, uint64_t step)
 {
-    if (!root || !root->run) return;
-    root->run->training = training;
-    root->run->forgets = false;
-    root->run->seed = seed;
-    root->run->step = step;
+    layer_run *run = run_of_tree(root);
+    if (!run) return;
+    run->training = training;
+    run->inference_only = false;
+    run->seed = seed;
+    run->step = step;
 }
 
 void layer_forget(layer *root, bool forget)
 {
-    if (root && root->run) root->run->forgets = forget;
+    if (run_of_tree(root)) run_of_tree(root)->inference_only = forget;
 }
 
-static void spoil_held(layer *l, const char *path, void *context)
+static void spoil_parent(layer *l, const char *path, void *context)
 {
     (void)path, (void)context;
-    for (int i = 0; i < l->scratches && l->children > 0; i++) tensor_fill(l->scratch[i], (real)NAN);
+    for (int i = 0; i < l->impl->scratches && l->children > 0; i++)
+        tensor_fill(l->impl->scratch[i], (real)NAN);
 }
 
 void layer_spoil_scratch(layer *root)
 {
-    if (!root || !root->run || !root->run->ready) return;
-    tensor_fill(root->run->scratch, (real)NAN);
-    layer_visit(root, spoil_held, NULL);
-}
-
-bool layer_training(const layer *l)
-{
-    return l->run->training;
-}
-
-random_key layer_random(const layer *l)
-{
-    uint64_t drawn = UINT64_C(1) << 63; /* apart from the streams that parameters are initialised from */
-    return (random_key){ l->run->seed, drawn | (uint64_t)l->number << 40 | l->run->step };
+    layer_run *run = run_of_tree(root);
+    if (!run || !run->ready) return;
+    tensor_fill(run->scratch, (real)NAN);
+    layer_visit(root, spoil_parent, NULL);
 }

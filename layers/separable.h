@@ -1,18 +1,32 @@
 /* separable.h: y = A x Bᵀ, a matrix for rows and one for columns.
  *
- * Interpolation and adaptive averages are such maps of an image. Their matrices are nearly empty, so each row of y
- * is made by adding the few rows of x that it has weights for, and likewise the columns; the adjoint is the same
- * list of adds with the sides swapped. What has no weight is not touched: an infinity stays where it is. */
+ * Interpolation and adaptive averages are such maps of an image. A row of A or B has few elements that are not 0, one
+ * beside the other, so each row of y is made by adding the few rows of x that it has weights for, and likewise the
+ * columns; the adjoint is the same list of adds with the sides swapped. */
 #ifndef STRIDE_LAYERS_SEPARABLE_H
 #define STRIDE_LAYERS_SEPARABLE_H
 
 #include "layers/layer.h"
 
-/* Asks for what follows as scratch slots 0, 1, 2: A [OH, H], B [OW, W], and A x [C, OH, W] of one image. */
-int separable_plan(layer *l, shape x, shape y);
+/* A row of a matrix: elements first … first + count - 1, of which the first one is `weight`, the others `rest`. */
+typedef struct taps {
+    ptrdiff_t first, count;
+    real weight, rest;
+} taps;
 
-/* The layer fills l->scratch[0] and [1] with A and B, then y = A x Bᵀ, or dx = Aᵀ dy B, image by image. */
-void separable_forward(const layer *l, tensor x, tensor y);
-void separable_backward(const layer *l, tensor dy, tensor dx);
+/* Row i of the `to` rows of a matrix with `from` columns. */
+typedef taps taps_of(const void *options, ptrdiff_t i, ptrdiff_t from, ptrdiff_t to);
+
+/* The plan's data. */
+typedef struct separable {
+    taps_of *of; /* both matrices' rows */
+} separable;
+
+/* Plans scratch slot 0, A x [C, OH, W] of one image. */
+int separable_plan(layer *l, shape x, shape y, taps_of *of);
+
+/* y = A x Bᵀ and dx = Aᵀ dy B, image by image. */
+void separable_forward(const st_call *c, tensor x, tensor y);
+void separable_backward(const st_call *c, tensor dy, tensor dx);
 
 #endif

@@ -1,104 +1,47 @@
-/* sequence.c: a chain of layers is a layer; each child's output is kept for the backward pass.
+/* sequence.c: layers one after another are a layer; each child's output is kept for the backward pass.
  *
- * A relu before a max pooling runs after it: the results are the same, and it has fewer elements to go through. */
+ * Plan works out once in which order the children run (a relu before a max pooling runs after it: the results are
+ * the same, and it has fewer elements), where their outputs lie (a layer in place has none of its own), and which of
+ * them form fused runs. */
+#include "layers/layer_impl.h"
 #include "layers/layers.h"
-#include "layers/run.h"
 #include "layers/types.h"
+#include "tensor/counts.h"
 
-/* Scratch: dx of a chain of children, which is dy of the chain before it, in turns. */
+/* One child, in the order in which they run. */
+typedef struct step {
+    layer *l;
+    int number;    /* of the child */
+    int run;       /* layers of the fused run that begins here; 0: it began before */
+    bool in_place; /* its output is where its input is */
+    bool trains;   /* it or a child of it has parameters */
+} step;
 
-/* Whether child i runs after the next one, which runs in its place. */
+/* The plan's data: a step for each child; and a link for each, which forward and backward fill in. */
+static step *steps(const layer *l)
+{
+    return l->plan;
+}
+
+static layer_link *links(const layer *l)
+{
+    return (layer_link *)(void *)(steps(l) + l->children);
+}
+
+/* Scratch: dx of a fused run, which is dy of the run before it, in two buffers by turns. */
+
+static const layer_traits *traits(const layer *l)
+{
+    static const layer_traits none;
+    return l->type->traits ? l->type->traits : &none;
+}
+
+/* Whether child i runs after the next one. */
 static bool swaps(const layer *l, int i)
 {
-    if (i < 0 || i + 1 >= l->children) return false;
-    const layer *first = l->child[i], *next = l->child[i + 1];
-    return first->type->rises && next->type->selects && next->type->selects(next);
-}
-
-/* The number of the child that runs as the i-th. */
-static int in_turn(const layer *l, int i)
-{
-    return swaps(l, i) ? i + 1 : swaps(l, i - 1) ? i - 1 : i;
-}
-
-static layer *nth(const layer *l, int i)
-{
-    return l->child[in_turn(l, i)];
-}
-
-/* Whether the i-th puts its output where its input is, the output of the one before it. */
-static bool in_place(const layer *l, int i)
-{
-    if (i == 0 || i == l->children) return false;
-    return nth(l, i)->type->in_place && nth(l, i - 1)->type->ignores_y;
-}
-
-static int plan_children(layer *l, shape x, shape *y)
-{
-    for (int i = 0; i < l->children; i++) {
-        if (layer_plan(nth(l, i), x, y)) return error_within("layer %d: ", in_turn(l, i));
-        l->flops += nth(l, i)->flops;
-        x = *y;
-    }
-    for (int i = 0; i + 1 < l->children; i++)
-        if (!in_place(l, i + 1)) nth(l, i)->output = (tensor){ .shape = nth(l, i)->y };
-    return 0;
-}
-
-/* The chain that begins with the one that runs as `first`: how many layers, and which. */
-static int chain_from(const layer *l, int first, layer *chain[LAYER_CHAIN])
-{
-    int count = l->children - first < LAYER_CHAIN ? l->children - first : LAYER_CHAIN;
-    for (int i = 0; i < count; i++) chain[i] = nth(l, first + i);
-    return layer_chain(chain, count);
-}
-
-static int links(const layer *l, int first)
-{
-    layer *chain[LAYER_CHAIN];
-    return chain_from(l, first, chain);
-}
-
-static int plan(layer *l, shape x, shape *y)
-{
-    if (l->children == 0) return layer_refuse(l, "holds no layers");
-    if (plan_children(l, x, y)) return -1;
-    ptrdiff_t largest = 0;
-    int chains = 0;
-    for (int i = 0, count; i < l->children; i += count, chains++) {
-        layer *chain[LAYER_CHAIN];
-        count = chain_from(l, i, chain);
-        if (layer_ask_chain(l, chain, count)) return -1;
-        ptrdiff_t elements = i > 0 ? shape_count(chain[0]->x, "sequence") : 0;
-        if (elements > largest) largest = elements;
-    }
-    for (int turn = 0; turn < 2; turn++)
-        if (layer_scratch(l, SHAPE(chains > turn + 1 ? largest : 0))) return -1;
-    return 0;
-}
-
-/* The first images, as many as y has, of what the i-th puts out; the last one's goes to y. */
-static tensor output(const layer *l, int i, tensor y)
-{
-    shape s = nth(l, i)->y;
-    while (in_place(l, i + 1)) i++;
-    s.n[0] = y.shape.n[0];
-    return tensor_reshape(i + 1 == l->children ? y : tensor_narrow(nth(l, i)->output, 0, 0, s.n[0]), s);
-}
-
-static void link_up(const layer *l, int first, int count, tensor x, tensor y, layer_link link[])
-{
-    for (int i = first; i < first + count; i++)
-        link[i - first] = (layer_link){ nth(l, i), i > 0 ? output(l, i - 1, y) : x, output(l, i, y) };
-}
-
-static void forward(layer *l, tensor x, tensor y)
-{
-    for (int i = 0, count; i < l->children; i += count) {
-        layer_link link[LAYER_CHAIN];
-        link_up(l, i, count = links(l, i), x, y, link);
-        layer_forward_chain(link, count);
-    }
+    if (i < 0 || i + 1 >= l->children || !traits(l->child[i])->monotone) return false;
+    const layer *next = l->child[i + 1];
+    return traits(next)->takes_maxima && traits(next)->takes_maxima(next);
 }
 
 static bool trains(const layer *l)
@@ -108,29 +51,87 @@ static bool trains(const layer *l)
     return any;
 }
 
-/* Where the chain begins that ends before the one that runs as `end`. */
-static int chain_before(const layer *l, int end)
+static int plan_steps(layer *l, shape x, shape *y, step s[])
 {
-    int first = 0;
-    while (first + links(l, first) < end) first += links(l, first);
-    return first;
+    for (int i = 0; i < l->children; i++) {
+        int number = swaps(l, i) ? i + 1 : swaps(l, i - 1) ? i - 1 : i;
+        s[i] = (step){ .l = l->child[number], .number = number };
+        if (st_plan_child(l, number, x, y)) return -1;
+        s[i].in_place = i > 0 && traits(s[i].l)->in_place && traits(s[i - 1].l)->ignores_y;
+        s[i].trains = trains(s[i].l);
+        x = *y;
+    }
+    for (int i = 0; i < l->children;
+         i++) /* what the next one overwrites, and the sequence's own y, are not kept */
+        if (i + 1 == l->children || s[i + 1].in_place) s[i].l->impl->output = (tensor){ 0 };
+    return 0;
 }
 
-/* Where nobody wants dx, nobody needs what lies below the first layer that trains. */
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static int plan_runs(layer *l, step s[])
 {
-    int last = 0, turn = 0;
-    while (tensor_is_null(dx) && last < l->children && !trains(nth(l, last))) last++;
-    for (int end = l->children, first; end > last; end = first, turn = !turn) {
-        layer_link link[LAYER_CHAIN];
-        first = chain_before(l, end);
-        if (first < last) first = last;
-        link_up(l, first, end - first, x, y, link);
-        tensor in = link[0].x, din = dx;
+    layer *fused[LAYER_FUSED];
+    ptrdiff_t largest_dx = 0;
+    int runs = 0;
+    for (int first = 0; first < l->children; first += s[first].run, runs++) {
+        int count = l->children - first < LAYER_FUSED ? l->children - first : LAYER_FUSED;
+        for (int i = 0; i < count; i++) fused[i] = s[first + i].l;
+        s[first].run = layer_fuse(fused, count);
+        if (layer_plan_fused(l, fused, s[first].run)) return -1;
+        if (first > 0) largest_dx = largest(largest_dx, shape_count(fused[0]->x, "sequence"));
+    }
+    for (int buffer = 0; buffer < 2; buffer++)
+        if (layer_scratch(l, SHAPE(runs > buffer + 1 ? largest_dx : 0))) return -1;
+    return 0;
+}
+
+static int plan(layer *l, shape x, shape *y)
+{
+    if (l->children == 0) return layer_refuse(l, "holds no layers");
+    step *s = st_layer_plan_data(l, (size_t)l->children * (sizeof *s + sizeof(layer_link)));
+    return !s || plan_steps(l, x, y, s) || plan_runs(l, s) ? -1 : 0;
+}
+
+/* Every layer's x and y of the images at hand. */
+static layer_link *link_up(const st_call *c, tensor x, tensor y)
+{
+    const step *s = steps(c->layer);
+    layer_link *link = links(c->layer);
+    int last = c->layer->children - 1;
+    for (int i = 0, at = 0; i <= last; i++) {
+        shape planned = s[i].l->y;
+        planned.n[0] = c->images;
+        while (at < i || (at < last && s[at + 1].in_place))
+            at++; /* the layer whose output holds this one's */
+        tensor out = tensor_reshape(at == last ? y : st_child_output(c, s[at].number), planned);
+        link[i] = (layer_link){ s[i].l, i > 0 ? link[i - 1].y : x, out };
+    }
+    return link;
+}
+
+static void forward(const st_call *c, tensor x, tensor y)
+{
+    const step *s = steps(c->layer);
+    const layer_link *link = link_up(c, x, y);
+    for (int i = 0; i < c->layer->children; i += s[i].run) layer_forward_fused(link + i, s[i].run);
+}
+
+/* Where dx is not wanted, nothing is computed below the first layer that trains. */
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+{
+    const step *s = steps(c->layer);
+    const layer_link *link = link_up(c, x, y);
+    int end = c->layer->children, last = 0, buffer = 0;
+    while (tensor_is_null(dx) && last < end && !s[last].trains) last++;
+    while (end > last) {
+        int first = end - 1;
+        while (first > last && s[first].run == 0) first--;
+        tensor to = dx, in = link[first].x;
         if (first > last)
-            din = tensor_reshape(tensor_narrow(l->scratch[turn], 0, 0, tensor_count(in)), in.shape);
-        layer_backward_chain(link, end - first, dy, din);
-        dy = din;
+            to = tensor_reshape(tensor_narrow(st_scratch(c, buffer), 0, 0, tensor_count(in)), in.shape);
+        layer_backward_fused(link + first, end - first, dy, to);
+        dy = to;
+        end = first;
+        buffer = !buffer;
     }
 }
 

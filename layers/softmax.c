@@ -24,9 +24,9 @@ typedef struct rows {
     ptrdiff_t count, length, step;
 } rows;
 
-static rows along(const layer *l, tensor y)
+static rows along(const st_call *c, tensor y)
 {
-    int axis = ((const softmax *)l->options)->axis;
+    int axis = ((const softmax *)c->options)->axis;
     rows r = { tensor_count(y) / y.shape.n[axis], y.shape.n[axis], 1 };
     for (int i = axis + 1; i < y.shape.rank; i++) r.step *= y.shape.n[i];
     return r;
@@ -108,9 +108,9 @@ static void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, re
         }
 }
 
-static void forward_rows(layer *l, tensor x, tensor y, bool logarithm)
+static void forward_rows(const st_call *c, tensor x, tensor y, bool logarithm)
 {
-    rows r = along(l, y);
+    rows r = along(c, y);
     tensor_copy(y, x);
     for (ptrdiff_t k = 0, width; k < r.count; k += width) {
         real *at = tensor_data(y) + begin(r, k);
@@ -122,15 +122,15 @@ static void forward_rows(layer *l, tensor x, tensor y, bool logarithm)
 
 /* ---- softmax: dx = y (dy - <y, dy>) ------------------------------------------------------------------ */
 
-static void softmax_forward(layer *l, tensor x, tensor y)
+static void softmax_forward(const st_call *c, tensor x, tensor y)
 {
-    forward_rows(l, x, y, false);
+    forward_rows(c, x, y, false);
 }
 
-static void softmax_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void softmax_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x;
-    rows r = along(l, y);
+    rows r = along(c, y);
     for (ptrdiff_t k = 0; k < r.count; k++) {
         const real *p = tensor_data(y) + begin(r, k), *g = tensor_data(dy) + begin(r, k);
         real *out = tensor_data(dx) + begin(r, k), dot = 0;
@@ -141,15 +141,15 @@ static void softmax_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 
 /* ---- log-softmax: dx = dy - exp(y) sum of dy ----------------------------------------------------------- */
 
-static void log_softmax_forward(layer *l, tensor x, tensor y)
+static void log_softmax_forward(const st_call *c, tensor x, tensor y)
 {
-    forward_rows(l, x, y, true);
+    forward_rows(c, x, y, true);
 }
 
-static void log_softmax_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void log_softmax_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x;
-    rows r = along(l, y);
+    rows r = along(c, y);
     for (ptrdiff_t k = 0; k < r.count; k++) {
         const real *p = tensor_data(y) + begin(r, k), *g = tensor_data(dy) + begin(r, k);
         real *out = tensor_data(dx) + begin(r, k), sum = 0;

@@ -56,8 +56,6 @@ int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], co
     return window_plan(w, l, x, full, step, padding, dilation, ceil_mode);
 }
 
-const char *const window_pad_values[] = { "default", "zero", "lowest", NULL };
-
 bool window_padded(const window *w)
 {
     return w->before[0] || w->before[1] || w->after[0] || w->after[1];
@@ -100,11 +98,12 @@ tensor window_view(const window *w, tensor source)
     return tensor_narrow(view, 2, 0, w->out[1]); /* [C, OH, OW, KH, KW] */
 }
 
-tensor window_rows(tensor x, int g, int groups, ptrdiff_t row)
+bool window_is_identity(const window *w)
 {
-    tensor rows = tensor_reshape(x, SHAPE(tensor_count(x) / row, row));
-    ptrdiff_t part = rows.shape.n[0] / groups;
-    return tensor_narrow(rows, 0, g * part, part);
+    bool same = !window_padded(w);
+    for (int axis = 0; axis < 2; axis++)
+        same = same && w->kernel[axis] == 1 && w->stride[axis] == 1 && w->out[axis] == w->size[axis];
+    return same;
 }
 
 static tensor column_view(const window *w, tensor source)

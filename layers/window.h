@@ -23,19 +23,6 @@ int window_plan(window *w, const layer *l, shape x, const int kernel[2], const i
 int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], const int stride[2],
                      const int padding[2], const int dilation[2], bool ceil_mode);
 
-/* The options that every pooling layer has, as the first rows of its table of fields. */
-#define WINDOW_POOL_FIELDS(type)                                                                             \
-    { "kernel", FIELD_PAIR, offsetof(type, kernel), .square = true },                                        \
-        { "stride", FIELD_PAIR, offsetof(type, stride), .square = true },                                    \
-        { "padding", FIELD_PAIR, offsetof(type, padding) },                                                  \
-        { "dilation", FIELD_PAIR, offsetof(type, dilation), .least = 1, .fallback = 1, .square = true },     \
-    {                                                                                                        \
-        "ceil_mode", FIELD_BOOL, offsetof(type, ceil_mode)                                                   \
-    }
-
-/* The names of pad_value's choices, for the tables of those that have it. */
-extern const char *const window_pad_values[];
-
 bool window_padded(const window *w);                            /* is there padding on any side? */
 shape window_padded_shape(const window *w, ptrdiff_t channels); /* [C, H + padding, W + padding] */
 
@@ -49,9 +36,8 @@ void window_finish(const window *w, tensor image, tensor padded);
 /* All windows of a source or target: [C, OH, OW, KH, KW], a view. */
 tensor window_view(const window *w, tensor source);
 
-/* Group g of `groups` of a contiguous tensor as a matrix of rows of `row` elements: of a weight
- * [O, C/groups, KH, KW], of columns [C, KH, KW, OH, OW], of an image [C, H, W]. */
-tensor window_rows(tensor x, int g, int groups, ptrdiff_t row);
+/* Whether there is one window for each element, and it is that element. */
+bool window_is_identity(const window *w);
 
 /* columns [C, KH, KW, OH, OW] = windows of the image; and image = their sum back in place. */
 void window_im2col(const window *w, tensor columns, tensor image, tensor padded);

@@ -3,12 +3,21 @@
  * Code for machine M is a macro over M, stamped for each by EACH_MACHINE. M_TARGET stands before a function that is
  * to have M's instructions, M_vector is its widest vector, M_loose the same anywhere in memory, M_mask what comes
  * of comparing two: all bits of a lane or none. Loops that the compiler turns into vectors itself are written once,
- * INLINE, and called from what is stamped. What is for more than the machine at hand is compiled, but not entered:
- * kernel_choose says which it is. */
+ * INLINE, and called from what is stamped. Code for machines other than the one at hand is compiled, but not called:
+ * a table of one function a machine, made by EACH_MACHINE, is indexed by what machine_choose says. */
 #ifndef STRIDE_TENSOR_MACHINE_H
 #define STRIDE_TENSOR_MACHINE_H
 
 #include "tensor/real.h"
+
+#include <stdbool.h>
+
+/* The index of the best machine that this processor runs, or of the one that the environment variable STRIDE_ENGINE
+ * names: "avx512", "avx2", "generic". "reference" is the last machine, with definitions instead of algorithms. -1
+ * with an error for another name, and for a machine that this processor does not run. */
+int machine_choose(int *machine, bool *reference);
+int machine_bytes(int machine); /* of a vector */
+const char *machine_name(int machine);
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -32,7 +41,7 @@ typedef int machine_bits;
 #define generic_TARGET
 MACHINE(generic, 16)
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
 #define avx2_TARGET __attribute__((target("avx2,fma")))
 MACHINE(avx2, 32)
 #define avx512_TARGET __attribute__((target("avx512f,fma")))

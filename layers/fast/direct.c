@@ -33,22 +33,36 @@ tensor direct_group(tensor image, ptrdiff_t g, ptrdiff_t channels)
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
-static bool suits(const layer *l, const window *w, shape x)
+/* Whether sizes of layouts could overflow, or tables be large. */
+static bool is_huge(const layer *l, const window *w)
 {
-    (void)x;
+    const double most = 0x1p48, most_positions = 0x1p24;
+    double channels = (double)l->x.n[1] + (double)l->y.n[1], elements = channels;
+    for (int axis = 0; axis < 2; axis++) {
+        double reach = (double)w->dilation[axis] * w->kernel[axis];
+        elements *= ((double)w->size[axis] + 2 * (double)w->before[axis] + 2 * reach + w->stride[axis]) *
+                    w->kernel[axis];
+    }
+    double positions = (double)(w->out[0] + w->before[0]) * (double)(w->size[1] + w->before[1]);
+    return elements * (double)l->x.n[0] > most || elements * channels > most || positions > most_positions;
+}
+
+static bool suits(const layer *l)
+{
+    const window *w = &((const conv_plan *)l->plan)->w;
     for (int axis = 0; axis < 2; axis++)
         if (w->before[axis] > w->size[axis] + w->kernel[axis]) return false;
-    return w->out[0] * w->out[1] >= l->kernel->lanes;
+    return w->out[0] * w->out[1] >= kernel_of(l)->lanes && !is_huge(l, w);
 }
 
-ptrdiff_t direct_least_rows(const layer *l, ptrdiff_t width)
+ptrdiff_t direct_least_rows(const kernel *k, ptrdiff_t width)
 {
-    return parts(l->kernel->lanes, width);
+    return parts(k->lanes, width);
 }
 
-ptrdiff_t direct_block_rows(const layer *l, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t depth)
+ptrdiff_t direct_block_rows(const kernel *k, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t depth)
 {
-    ptrdiff_t least = direct_least_rows(l, width), size = largest(least, BLOCK / (width * depth));
+    ptrdiff_t least = direct_least_rows(k, width), size = largest(least, BLOCK / (width * depth));
     if (size >= rows) return rows;
     return largest(least, parts(rows, parts(rows, size)));
 }
@@ -58,39 +72,40 @@ ptrdiff_t direct_span(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch)
     return (rows - 1) * pitch + width;
 }
 
-ptrdiff_t direct_result_pitch(const layer *l, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t pitch)
+ptrdiff_t direct_result_pitch(const kernel *k, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t pitch)
 {
-    return kernel_padded(l->kernel, direct_block_rows(l, height, pitch, channels) * pitch);
+    return kernel_padded(k, direct_block_rows(k, height, pitch, channels) * pitch);
 }
 
 /* Whether lanes are better used on positions than on so few channels. */
-static bool few(const layer *l, ptrdiff_t out)
+static bool few(const kernel *k, ptrdiff_t out)
 {
-    return 2 * kernel_padded(l->kernel, out) >= 3 * out;
+    return 2 * kernel_padded(k, out) >= 3 * out;
 }
 
 /* The largest result of a block. */
-static ptrdiff_t result_size(const layer *l, const window *w, direct_sizes s, planes px, planes pdy)
+static ptrdiff_t result_size(const direct_plan *d, const planes *px, const planes *pdy)
 {
-    ptrdiff_t size = s.out * direct_result_pitch(l, s.out, w->out[0], px.pitch),
+    const window *w = &d->w;
+    ptrdiff_t size = d->s.out * direct_result_pitch(d->k, d->s.out, w->out[0], px->pitch),
               together = smallest(phase_count(w, 1), PHASES_TOGETHER);
     for (ptrdiff_t kh = 0; kh < phase_count(w, 0); kh++) {
         ptrdiff_t height = phase_of(w, 0, kh).count;
         if (height > 0)
-            size = largest(size, together * s.in * direct_result_pitch(l, s.in, height, pdy.pitch));
+            size = largest(size, together * d->s.in * direct_result_pitch(d->k, d->s.in, height, pdy->pitch));
     }
     return size;
 }
 
 /* Whether lanes are for channels, at a stride of windows: there are enough of them, and images fill a vector. */
-static bool by_channels(const layer *l, const window *w, ptrdiff_t channels)
+static bool by_channels(const kernel *k, const window *w, ptrdiff_t channels)
 {
     bool strided = w->stride[0] > 1 || w->stride[1] > 1;
-    return strided && !few(l, channels) && channels >= l->kernel->lanes &&
-           w->size[0] * w->size[1] >= l->kernel->lanes;
+    return strided && !few(k, channels) && channels >= k->lanes && w->size[0] * w->size[1] >= k->lanes;
 }
 
-window direct_unstrided(const window *w)
+/* The same windows seen as every stride-th of those at stride 1. */
+static window unstrided(const window *w)
 {
     window d = *w;
     for (int axis = 0; axis < 2; axis++)
@@ -98,73 +113,87 @@ window direct_unstrided(const window *w)
     return d;
 }
 
-ptrdiff_t direct_block_positions(const layer *l, ptrdiff_t height, ptrdiff_t width, ptrdiff_t channels)
+ptrdiff_t direct_block_positions(const kernel *k, ptrdiff_t height, ptrdiff_t width, ptrdiff_t channels)
 {
-    return (direct_block_rows(l, height, width, kernel_padded(l->kernel, channels)) +
-            direct_least_rows(l, width)) *
+    return (direct_block_rows(k, height, width, kernel_padded(k, channels)) + direct_least_rows(k, width)) *
            width;
 }
 
-static int plan(layer *l, const window *w, shape x)
+static direct_pass pass_of(bool channels, ptrdiff_t *table, ptrdiff_t depth)
 {
-    direct_sizes s = sizes_of(l, w);
-    window d = direct_unstrided(w);
-    planes px = planes_of_x(l, w, x.n[1]), pd = planes_of_x(l, &d, x.n[1]),
-           pdy = planes_of_dy(l, w, s.groups * s.out);
-    ptrdiff_t lanes_out = kernel_padded(l->kernel, s.out), lanes_in = kernel_padded(l->kernel, s.in);
-    ptrdiff_t y_block = direct_block_positions(l, w->out[0], w->out[1], s.out),
-              x_block = direct_block_positions(l, w->size[0], w->size[1], s.in);
-    ptrdiff_t spread = kernel_padded(l->kernel, direct_span(w->out[0], w->out[1], px.pitch));
+    return (direct_pass){ .row = table,
+                          .step = table + depth,
+                          .offset = table + 2 * depth,
+                          .way = channels ? &direct_by_channels : &direct_by_positions };
+}
+
+static int plan(layer *l)
+{
+    direct_plan d = { .w = ((const conv_plan *)l->plan)->w, .k = kernel_of(l) };
+    const window *w = &d.w;
+    const kernel *k = d.k;
+    const direct_sizes s = d.s = sizes_of(l, w);
+    d.unstrided = unstrided(w);
+    const planes px = planes_of_x(k, w, l->x.n[1]), pd = planes_of_x(k, &d.unstrided, l->x.n[1]),
+                 pdy = planes_of_dy(k, w, s.groups * s.out);
+    const bool out_lanes = by_channels(k, w, s.out), in_lanes = by_channels(k, w, s.in);
+    ptrdiff_t lanes_out = kernel_padded(k, s.out), lanes_in = kernel_padded(k, s.in);
+    ptrdiff_t y_block = direct_block_positions(k, w->out[0], w->out[1], s.out),
+              x_block = direct_block_positions(k, w->size[0], w->size[1], s.in);
+    ptrdiff_t spread = kernel_padded(k, direct_span(w->out[0], w->out[1], px.pitch));
     ptrdiff_t plane = largest(largest(phase_count(w, 0) * phase_count(w, 1) * px.size, pd.size), pdy.size);
-    ptrdiff_t result = largest(result_size(l, w, s, px, pdy), s.groups * s.taps * lanes_out);
-    ptrdiff_t turned = largest(y_block * lanes_out, few(l, s.out) ? s.out * spread : 0);
-    ptrdiff_t depth = largest(largest(s.in, s.out) * s.area, largest(y_block, spread / l->kernel->lanes));
-    if (by_channels(l, w, s.out)) {
+    ptrdiff_t result = largest(result_size(&d, &px, &pdy), s.groups * s.taps * lanes_out);
+    ptrdiff_t transposed = largest(y_block * lanes_out, few(k, s.out) ? s.out * spread : 0);
+    ptrdiff_t depth = largest(largest(s.in, s.out) * s.area, largest(y_block, spread / k->lanes));
+    if (out_lanes) {
         result = largest(result, y_block * lanes_out);
-        turned = largest(turned, s.groups * s.taps * lanes_out);
+        transposed = largest(transposed, s.groups * s.taps * lanes_out);
     }
-    if (by_channels(l, w, s.in)) {
+    if (in_lanes) {
         result = largest(result, x_block * lanes_in);
-        turned = largest(turned, s.groups * s.out * s.area * lanes_in);
+        transposed = largest(transposed, s.groups * s.out * s.area * lanes_in);
         depth = largest(depth, w->size[1]);
     }
-    if (layer_scratch(l, SHAPE(plane)) || layer_scratch(l, SHAPE(result)) || layer_scratch(l, SHAPE(turned)))
-        return -1;
-    return layer_table(l, depth) || layer_table(l, depth) || layer_table(l, depth) ? -1 : 0;
+    direct_plan *p = st_layer_plan_data(l, sizeof *p + 9 * (size_t)depth * sizeof *p->table);
+    if (!p) return -1;
+    *p = d;
+    p->forward = pass_of(out_lanes, p->table, depth);
+    p->backward = pass_of(in_lanes, p->table + 3 * depth, depth);
+    p->gradient = pass_of(!few(k, s.out), p->table + 6 * depth, depth);
+    p->forward.way->plan_forward(p);
+    p->backward.way->plan_backward(p);
+    p->gradient.way->plan_gradient(p);
+    if (layer_scratch(l, SHAPE(plane)) || layer_scratch(l, SHAPE(result))) return -1;
+    return layer_scratch(l, SHAPE(transposed));
 }
 
-/* ---- dispatch -------------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------------- */
 
-static const direct_way *way(const layer *l, const window *w, ptrdiff_t channels)
+static void forward(const st_call *c, tensor x, tensor y)
 {
-    return by_channels(l, w, channels) ? &direct_by_channels : &direct_by_positions;
+    const direct_plan *d = c->plan;
+    d->forward.way->forward(c, d, x, y);
 }
 
-static void forward(layer *l, const window *w, tensor x, tensor y)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
-    direct_sizes s = sizes_of(l, w);
-    way(l, w, s.out)->forward(l, w, s, x, y);
+    (void)x, (void)y;
+    const direct_plan *d = c->plan;
+    planes_clear(d->backward.p.size, st_scratch(c, PLANE));
+    d->backward.way->backward(c, d, dy, dx);
 }
 
-static void backward(layer *l, const window *w, tensor dy, tensor dx)
+static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
-    direct_sizes s = sizes_of(l, w);
-    planes p = planes_of_dy(l, w, dy.shape.n[1]);
-    planes_clear(p.size, l->scratch[PLANE]);
-    way(l, w, s.in)->backward(l, w, s, p, dy, dx);
+    (void)y;
+    const direct_plan *d = c->plan;
+    d->gradient.way->gradient(c, d, x, dy);
+    conv_bias_gradient(c, dy);
 }
 
-static void gradient(layer *l, const window *w, tensor x, tensor dy)
-{
-    direct_sizes s = sizes_of(l, w);
-    const direct_way *by = few(l, s.out) ? &direct_by_positions : &direct_by_channels;
-    by->gradient(l, w, s, x, dy);
-}
-
-const conv2d_method conv2d_direct = {
+const layer_algorithm conv_direct = {
+    .type = &layer_type_conv2d,
     .suits = suits,
     .plan = plan,
-    .forward = forward,
-    .backward = backward,
-    .gradient = gradient,
+    .hooks = { .forward = forward, .backward = backward, .gradient = gradient },
 };

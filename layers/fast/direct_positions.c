@@ -16,12 +16,12 @@ typedef struct correlation {
     part part[PHASES_TOGETHER];
 } correlation;
 
-static void multiply(const layer *l, const correlation *c, const part *p, ptrdiff_t channels, ptrdiff_t first,
-                     ptrdiff_t rows, real *result, ptrdiff_t far)
+static void multiply(const direct_plan *d, const correlation *c, const part *p, const ptrdiff_t *row,
+                     ptrdiff_t channels, ptrdiff_t first, ptrdiff_t rows, real *result, ptrdiff_t far)
 {
-    ptrdiff_t count = largest(l->kernel->lanes, direct_span(rows, p->width, c->pitch));
-    kernel_product(l->kernel, channels, count, p->depth, c->weight, layer_offsets(l, ROW), p->step,
-                   c->plane + first * c->pitch, p->offset, result, far, false);
+    ptrdiff_t count = largest(d->k->lanes, direct_span(rows, p->width, c->pitch));
+    kernel_product(d->k, channels, count, p->depth, c->weight, row, p->step, c->plane + first * c->pitch,
+                   p->offset, result, far, false);
 }
 
 /* to[0], to[2], … = even, to[1], to[3], … = odd */
@@ -44,24 +44,25 @@ static void put(const correlation *c, const real *from, ptrdiff_t size, ptrdiff_
 }
 
 /* to [channels, rows, columns]: of all rows those columns that are some part's. */
-static void correlate(const layer *l, const correlation *c, tensor to)
+static void correlate(const st_call *call, const direct_plan *d, const ptrdiff_t *row, const correlation *c,
+                      tensor to)
 {
     ptrdiff_t channels = to.shape.n[0], height = to.shape.n[1], width = to.shape.n[2];
-    const ptrdiff_t rows = direct_block_rows(l, height, c->pitch, channels);
+    const ptrdiff_t rows = direct_block_rows(d->k, height, c->pitch, channels);
     bool plain = c->parts == 1 && c->stride == 1;
-    bool straight = plain && rows * width >= l->kernel->lanes && c->pitch == width && to.stride[1] == width &&
+    bool straight = plain && rows * width >= d->k->lanes && c->pitch == width && to.stride[1] == width &&
                     !c->bias; /* to its place at once */
-    ptrdiff_t far = straight ? to.stride[0] : direct_result_pitch(l, channels, height, c->pitch),
+    ptrdiff_t far = straight ? to.stride[0] : direct_result_pitch(d->k, channels, height, c->pitch),
               size = channels * far;
     for (ptrdiff_t first = 0; first < height; first += rows) {
-        if (first + rows > height) first = height - rows; /* some once more */
+        if (first + rows > height) first = height - rows; /* the last block overlaps the previous one */
         real *place = tensor_data(to) + first * to.stride[1],
-             *result = straight ? place : tensor_data(l->scratch[RESULT]);
+             *result = straight ? place : tensor_data(st_scratch(call, RESULT));
         for (int q = 0; q < c->parts; q++)
-            multiply(l, c, &c->part[q], channels, first, rows, result + q * size, far);
+            multiply(d, c, &c->part[q], row, channels, first, rows, result + q * size, far);
         for (ptrdiff_t m = 0; m < channels && !straight; m++, place += to.stride[0], result += far)
             if (plain)
-                kernel_move(l->kernel, rows, width, result, c->pitch, place, to.stride[1],
+                kernel_move(d->k, rows, width, result, c->pitch, place, to.stride[1],
                             c->bias ? c->bias[m] : 0);
             else
                 for (ptrdiff_t i = 0; i < rows; i++)
@@ -72,23 +73,33 @@ static void correlate(const layer *l, const correlation *c, tensor to)
 /* ---- forward and backward --------------------------------------------------------------------------- */
 
 /* Whether a vector has more positions than a block of such an image: then it ends in the room behind the planes. */
-static bool overhangs(const layer *l, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width, ptrdiff_t pitch)
+static bool overhangs(const kernel *k, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width, ptrdiff_t pitch)
 {
-    return direct_span(direct_block_rows(l, height, pitch, channels), width, pitch) < l->kernel->lanes;
+    return direct_span(direct_block_rows(k, height, pitch, channels), width, pitch) < k->lanes;
 }
 
-static void forward(const layer *l, const window *w, direct_sizes s, tensor x, tensor y)
+static void plan_forward(direct_plan *d)
 {
-    planes p = planes_of_x(l, w, x.shape.n[1]);
-    const real *bias = conv2d_bias(l), *weight = tensor_data(l->param[CONV2D_WEIGHT]);
-    p.copied = overhangs(l, s.out, w->out[0], w->out[1], p.pitch);
-    part all = { s.taps, 0, w->out[1], layer_offsets(l, STEP), layer_offsets(l, OFFSET) };
-    even(layer_offsets(l, ROW), s.out, s.taps);
-    even(layer_offsets(l, STEP), s.taps, 1);
-    planes_look_out(layer_offsets(l, OFFSET), w, p, s.in);
-    planes_clear(phase_count(w, 0) * phase_count(w, 1) * p.size, l->scratch[PLANE]);
+    direct_pass *f = &d->forward;
+    const direct_sizes s = d->s;
+    f->p = planes_of_x(d->k, &d->w, s.groups * s.in);
+    f->p.copied = overhangs(d->k, s.out, d->w.out[0], d->w.out[1], f->p.pitch);
+    even(f->row, s.out, s.taps);
+    even(f->step, s.taps, 1);
+    planes_look_out(f->offset, &d->w, f->p, s.in);
+}
+
+static void forward(const st_call *call, const direct_plan *d, tensor x, tensor y)
+{
+    const direct_sizes s = d->s;
+    const direct_pass *f = &d->forward;
+    const planes p = f->p;
+    const real *bias = conv_bias(call), *weight = tensor_data(call->param[CONV_WEIGHT]);
+    const part all = { s.taps, 0, d->w.out[1], f->step, f->offset };
+    tensor room = st_scratch(call, PLANE);
+    planes_clear(phase_count(&d->w, 0) * phase_count(&d->w, 1) * p.size, room);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const real *plane = planes_lay_out_x(w, p, tensor_select(x, 0, i), l->scratch[PLANE]);
+        const real *plane = planes_lay_out_x(&d->w, p, tensor_select(x, 0, i), room);
         for (ptrdiff_t g = 0; g < s.groups; g++) {
             correlation c = { .weight = weight + g * s.out * s.taps,
                               .plane = plane + g * s.in * p.rows * p.pitch,
@@ -97,28 +108,45 @@ static void forward(const layer *l, const window *w, direct_sizes s, tensor x, t
                               .stride = 1,
                               .parts = 1,
                               .part = { all } };
-            correlate(l, &c, direct_group(tensor_select(y, 0, i), g, s.out));
+            correlate(call, d, f->row, &c, direct_group(tensor_select(y, 0, i), g, s.out));
         }
     }
 }
 
-/* Rows of a phase of dx [C, H, W], of each group: sums over all that looked at them. */
-static void backward_rows(const layer *l, direct_sizes s, const correlation *c, ptrdiff_t apart, tensor dx)
+static void plan_backward(direct_plan *d)
 {
+    direct_pass *b = &d->backward;
+    const direct_sizes s = d->s;
+    b->p = planes_of_dy(d->k, &d->w, s.groups * s.out);
+    even(b->row, s.in, s.area);
+    planes_look_back(b->offset, b->step, &d->w, b->p, s.out, (ptrdiff_t[]){ s.taps, 1 });
+    for (ptrdiff_t kh = 0; kh < phase_count(&d->w, 0); kh++)
+        for (ptrdiff_t kw = 0; kw < phase_count(&d->w, 1); kw++) {
+            ptrdiff_t height = phase_of(&d->w, 0, kh).count, width = phase_of(&d->w, 1, kw).count;
+            if (height > 0 && width > 0 && overhangs(d->k, s.in, height, width, b->p.pitch))
+                b->p.copied = true;
+        }
+}
+
+/* Rows of a phase of dx [C, H, W], of each group: sums over all that looked at them. */
+static void backward_rows(const st_call *call, const direct_plan *d, const correlation *c, tensor dx)
+{
+    const direct_sizes s = d->s;
+    const planes p = d->backward.p;
     for (ptrdiff_t g = 0; g < s.groups; g++) {
         correlation own = *c;
-        own.weight += g * s.out * s.taps, own.plane += g * s.out * apart;
-        correlate(l, &own, direct_group(dx, g, s.in));
+        own.weight += g * s.out * s.taps, own.plane += g * s.out * p.rows * p.pitch;
+        correlate(call, d, d->backward.row, &own, direct_group(dx, g, s.in));
     }
 }
 
-static void backward_image(const layer *l, const window *w, direct_sizes s, planes p, const real *plane,
-                           tensor dx)
+static void backward_image(const st_call *call, const direct_plan *d, const real *plane, tensor dx)
 {
-    const ptrdiff_t *step = layer_offsets(l, STEP), *offset = layer_offsets(l, OFFSET);
-    correlation c = { .weight = tensor_data(l->param[CONV2D_WEIGHT]),
+    const window *w = &d->w;
+    const ptrdiff_t *step = d->backward.step, *offset = d->backward.offset;
+    correlation c = { .weight = tensor_data(call->param[CONV_WEIGHT]),
                       .plane = plane,
-                      .pitch = p.pitch,
+                      .pitch = d->backward.p.pitch,
                       .stride = w->stride[1] };
     for (ptrdiff_t kh = 0; kh < phase_count(w, 0); kh++) {
         phase f = phase_of(w, 0, kh);
@@ -127,70 +155,80 @@ static void backward_image(const layer *l, const window *w, direct_sizes s, plan
                         : dx;
         for (ptrdiff_t kw = 0; kw < phase_count(w, 1); kw++) {
             phase g = phase_of(w, 1, kw);
-            ptrdiff_t depth = s.out * f.taps * g.taps;
+            ptrdiff_t depth = d->s.out * f.taps * g.taps;
             if (g.count > 0) c.part[c.parts++] = (part){ depth, g.first, g.count, step, offset };
             step += depth, offset += depth;
             if (c.parts == PHASES_TOGETHER || kw == phase_count(w, 1) - 1) {
-                if (f.count > 0) backward_rows(l, s, &c, p.rows * p.pitch, rows);
+                if (f.count > 0) backward_rows(call, d, &c, rows);
                 c.parts = 0;
             }
         }
     }
 }
 
-static void backward(const layer *l, const window *w, direct_sizes s, planes p, tensor dy, tensor dx)
+static void backward(const st_call *call, const direct_plan *d, tensor dy, tensor dx)
 {
-    even(layer_offsets(l, ROW), s.in, s.area);
-    planes_look_back(layer_offsets(l, OFFSET), layer_offsets(l, STEP), w, p, s.out,
-                     (ptrdiff_t[]){ s.taps, 1 });
-    if (phase_gaps(w)) tensor_fill(dx, 0);
-    for (ptrdiff_t kh = 0; kh < phase_count(w, 0); kh++)
-        for (ptrdiff_t kw = 0; kw < phase_count(w, 1); kw++) {
-            ptrdiff_t height = phase_of(w, 0, kh).count, width = phase_of(w, 1, kw).count;
-            if (height > 0 && width > 0 && overhangs(l, s.in, height, width, p.pitch)) p.copied = true;
-        }
+    tensor room = st_scratch(call, PLANE);
+    if (phase_gaps(&d->w)) tensor_fill(dx, 0);
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++)
-        backward_image(l, w, s, p, planes_lay_out_dy(p, tensor_select(dy, 0, i), l->scratch[PLANE]),
+        backward_image(call, d, planes_lay_out_dy(d->backward.p, tensor_select(dy, 0, i), room),
                        tensor_select(dx, 0, i));
 }
 
 /* ---- gradient --------------------------------------------------------------------------------------- */
 
-/* dy of one channel in rows of so many positions with zeros between them; the last vector holds what is left, after
- * zeros: it is read at the last positions. */
-static void spread(const layer *l, const window *w, const real *dy, ptrdiff_t pitch, ptrdiff_t count,
-                   real *to)
+/* Positions of dy, with those between its rows. */
+static ptrdiff_t positions(const direct_plan *d)
 {
-    ptrdiff_t lanes = l->kernel->lanes, surplus = kernel_padded(l->kernel, count) - count;
+    return direct_span(d->w.out[0], d->w.out[1], d->gradient.p.pitch);
+}
+
+/* The last vector of positions ends with the last one: it overlaps the one before it. */
+static void plan_gradient(direct_plan *d)
+{
+    direct_pass *g = &d->gradient;
+    g->p = planes_of_x(d->k, &d->w, d->s.groups * d->s.in);
+    ptrdiff_t lanes = d->k->lanes, count = positions(d), vectors = kernel_padded(d->k, count) / lanes;
+    planes_look_out(g->row, &d->w, g->p, d->s.in);
+    even(g->offset, vectors, lanes);
+    g->offset[vectors - 1] = count - lanes;
+}
+
+/* dy of one channel in rows of so many positions with zeros between them; the last vector holds the remainder, after
+ * zeros: it is read at the last positions. */
+static void spread(const direct_plan *d, const real *dy, ptrdiff_t count, real *to)
+{
+    const window *w = &d->w;
+    ptrdiff_t lanes = d->k->lanes, surplus = kernel_padded(d->k, count) - count;
     real *last = to + count + surplus - lanes;
     for (ptrdiff_t e = 0; e < lanes; e++) last[e] = 0;
-    kernel_move(l->kernel, w->out[0], w->out[1], dy, w->out[1], to, pitch, 0);
+    kernel_move(d->k, w->out[0], w->out[1], dy, w->out[1], to, d->gradient.p.pitch, 0);
     for (ptrdiff_t e = lanes - 1; e >= 0; e--) last[e] = e < surplus ? 0 : last[e - surplus];
 }
 
 /* dw[o][tap] += Σ_position dy[o][position] plane[row[tap] + position] */
-static void gradient(const layer *l, const window *w, direct_sizes s, tensor x, tensor dy)
+static void gradient(const st_call *call, const direct_plan *d, tensor x, tensor dy)
 {
-    planes p = planes_of_x(l, w, x.shape.n[1]);
-    ptrdiff_t lanes = l->kernel->lanes, count = direct_span(w->out[0], w->out[1], p.pitch);
-    ptrdiff_t far = kernel_padded(l->kernel, count);
-    real *to = tensor_data(l->scratch[TURNED]);
-    planes_look_out(layer_offsets(l, ROW), w, p, s.in);
-    planes_clear(phase_count(w, 0) * phase_count(w, 1) * p.size, l->scratch[PLANE]);
-    even(layer_offsets(l, OFFSET), far / lanes, lanes);
-    layer_offsets(l, OFFSET)[far / lanes - 1] = count - lanes;
-    tensor_fill(l->scratch[TURNED], 0);
+    const window *w = &d->w;
+    const direct_sizes s = d->s;
+    const direct_pass *pass = &d->gradient;
+    const planes p = pass->p;
+    ptrdiff_t lanes = d->k->lanes, count = positions(d), far = kernel_padded(d->k, count);
+    tensor room = st_scratch(call, PLANE), spreads = st_scratch(call, TRANSPOSED);
+    real *to = tensor_data(spreads), *dw = tensor_data(st_grad(call, CONV_WEIGHT));
+    planes_clear(phase_count(w, 0) * phase_count(w, 1) * p.size, room);
+    tensor_fill(spreads, 0);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const real *plane = planes_lay_out_x(w, p, tensor_select(x, 0, i), l->scratch[PLANE]);
+        const real *plane = planes_lay_out_x(w, p, tensor_select(x, 0, i), room);
         for (ptrdiff_t g = 0; g < s.groups; g++) {
             const real *from = tensor_data(dy) + (i * s.groups + g) * s.out * w->out[0] * w->out[1];
             for (ptrdiff_t o = 0; o < s.out; o++)
-                spread(l, w, from + o * w->out[0] * w->out[1], p.pitch, count, to + o * far);
-            kernel_dot(l->kernel, s.out, s.taps, far / lanes, to, far, plane + g * s.in * p.rows * p.pitch,
-                       layer_offsets(l, ROW), layer_offsets(l, OFFSET),
-                       tensor_data(l->grad[CONV2D_WEIGHT]) + g * s.out * s.taps, s.taps);
+                spread(d, from + o * w->out[0] * w->out[1], count, to + o * far);
+            kernel_dot(d->k, s.out, s.taps, far / lanes, to, far, plane + g * s.in * p.rows * p.pitch,
+                       pass->row, pass->offset, dw + g * s.out * s.taps, s.taps);
         }
     }
 }
 
-const direct_way direct_by_positions = { .forward = forward, .backward = backward, .gradient = gradient };
+const direct_way direct_by_positions = { plan_forward, plan_backward, plan_gradient,
+                                         forward,      backward,      gradient };

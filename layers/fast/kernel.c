@@ -207,39 +207,12 @@ KERNEL_OF_16_REGISTERS(generic)
 
 /* ---- choosing -------------------------------------------------------------------------------------- */
 
-static bool runs(const kernel *k)
-{
-#if defined(__x86_64__)
-    if (k == &avx512) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
-    if (k == &avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-    return k == &generic;
-}
+#define ADDRESS(M) &M,
 
-static const kernel *const kernels[] = {
-#if defined(__x86_64__)
-    &avx512,
-    &avx2,
-#endif
-    &generic,
-};
-
-int kernel_choose(const kernel **chosen)
+const kernel *kernel_of_machine(int machine)
 {
-    const char *name = getenv("STRIDE_ENGINE");
-    bool any = !name || !name[0];
-    *chosen = NULL;
-    if (!any && strcmp(name, "reference") == 0) return 0;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-        if (!any && strcmp(name, kernels[i]->name) != 0) continue;
-        if (runs(kernels[i])) {
-            *chosen = kernels[i];
-            return 0;
-        }
-        if (!any) return error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
-    }
-    return error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
-                     kernels[0] == &generic ? "" : ", avx2 or avx512");
+    static const kernel *const kernels[] = { EACH_MACHINE(ADDRESS) };
+    return kernels[machine];
 }
 
 enum {

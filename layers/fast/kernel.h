@@ -14,10 +14,7 @@
 #ifndef STRIDE_LAYERS_FAST_KERNEL_H
 #define STRIDE_LAYERS_FAST_KERNEL_H
 
-#include "tensor/real.h"
-
-#include <stdbool.h>
-#include <stddef.h>
+#include "layers/layer_impl.h"
 
 enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel, */
 enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* and rows and columns of the largest tile of dot */
@@ -46,10 +43,12 @@ typedef struct kernel {
     kernel_row_move *move; /* of rows of `lanes` at least */
 } kernel;
 
-/* The best kernel that this machine can run, or the one that the environment variable STRIDE_ENGINE names:
- * "avx512", "avx2", "generic"; *chosen is NULL for "reference", which leaves all products to BLAS. -1 with an
- * error for another name, and for one that this machine cannot run. */
-int kernel_choose(const kernel **chosen);
+/* The kernel of a machine (tensor/machine.h), and of the machine that a layer was planned for. */
+const kernel *kernel_of_machine(int machine);
+static inline const kernel *kernel_of(const layer *l)
+{
+    return kernel_of_machine(l->impl->machine);
+}
 
 /* The product; columns >= lanes. */
 void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,

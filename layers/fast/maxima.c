@@ -1,11 +1,38 @@
-/* maxima.c: see maxima.h. */
-#include "layers/fast/maxima.h"
+/* maxima.c: max pooling by vectors of windows: maxima, and gradients back to where they were.
+ *
+ * A channel is laid out so that neighbouring windows read neighbouring elements: with its padding, and column j at
+ * place j / phases of phase j % phases, where `phases` is the windows' stride. */
+#include "layers/fast/algorithms.h"
 #include "layers/lanes.h"
+#include "layers/layers.h"
+#include "layers/pool_impl.h"
+#include "layers/types.h"
 
 #include <math.h>
 #include <string.h>
 
-maxima_layout maxima_arrange(const window *w)
+typedef struct maxima_layout {
+    ptrdiff_t phases, rows, pitch; /* [phases, rows, pitch] */
+} maxima_layout;
+
+/* One call: the windows, and room. */
+typedef struct maxima {
+    window w;
+    bool pads_zero;    /* the padding is 0; otherwise -inf */
+    const real *first; /* for each window of a row, the first column of it in the image */
+    real *copy;        /* a channel, laid out */
+    real *seen;        /* dy and places of a channel, with a margin that no gradient comes from */
+} maxima;
+
+/* Maxima of a channel [H, W] of x with such strides, and the row-major place of each in its window; NULL: not wanted.
+ * A place replaces those before it where it is greater, or the first NaN; while none has exceeded -inf, it is the
+ * first in the image. */
+typedef void maxima_find(const maxima *m, const real *x, const ptrdiff_t stride[2], real *best, real *place);
+
+/* dx [H, W] = each gradient at the place of its window. Where windows overlap they are added row by row. */
+typedef void maxima_scatter(const maxima *m, const real *place, const real *dy, real *dx);
+
+static maxima_layout maxima_arrange(const window *w)
 {
     ptrdiff_t wide = w->before[1] + w->size[1] + w->after[1], stride = w->stride[1];
     ptrdiff_t phases = stride < wide ? stride : wide;
@@ -13,13 +40,13 @@ maxima_layout maxima_arrange(const window *w)
 }
 
 /* Whole vectors are read. */
-ptrdiff_t maxima_copy_room(const window *w)
+static ptrdiff_t maxima_copy_room(const window *w)
 {
     maxima_layout a = maxima_arrange(w);
     return a.phases * a.rows * a.pitch + LANES_MOST;
 }
 
-ptrdiff_t maxima_first_room(const window *w)
+static ptrdiff_t maxima_first_room(const window *w)
 {
     return w->out[1] + LANES_MOST;
 }
@@ -117,12 +144,10 @@ static void fill(real *to, ptrdiff_t n, real value)
     for (ptrdiff_t i = 0; i < n; i++) to[i] = value;
 }
 
-void maxima_prepare(const maxima *m)
+/* The border of the copy. */
+static void maxima_prepare(const maxima *m)
 {
-    const window *w = &m->w;
-    if (window_padded(w)) fill(m->copy, maxima_copy_room(w), m->pads_zero ? 0 : -(real)INFINITY);
-    for (ptrdiff_t ow = 0; ow < w->out[1]; ow++)
-        m->first[ow] = m->pads_zero ? 0 : (real)first_inside(w, 1, ow);
+    if (window_padded(&m->w)) fill(m->copy, maxima_copy_room(&m->w), m->pads_zero ? 0 : -(real)INFINITY);
 }
 
 /* Windows in a row from x on, whose rows are `down` apart and whose phases `apart`. */
@@ -241,12 +266,12 @@ static seen see(const window *w, real *room)
     return (seen){ margin, pitch, w->out[0] * pitch, room };
 }
 
-ptrdiff_t maxima_seen_room(const window *w)
+static ptrdiff_t maxima_seen_room(const window *w)
 {
     return gathers(w, LANES_MOST) ? 2 * see(w, NULL).places : 1;
 }
 
-void maxima_prepare_adjoint(const maxima *m)
+static void maxima_prepare_adjoint(const maxima *m)
 {
     if (!gathers(&m->w, LANES_MOST)) return;
     seen s = see(&m->w, m->seen);
@@ -386,15 +411,104 @@ static const struct {
     maxima_scatter *scatter;
 } machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
 
-maxima_find *maxima_finder(const layer *l)
+/* ---- the algorithm --------------------------------------------------------------------------------- */
+
+enum { COPY, SEEN, MAXIMA, PLACES }; /* scratch; of a channel */
+enum { WHERE };                      /* memory, written in training: the place of each maximum */
+
+/* Begins as a pool_plan does. */
+typedef struct maxima_plan {
+    window w;
+    real padding;
+    real first[];
+} maxima_plan;
+
+/* Places are counted in reals. */
+static bool suits(const layer *l)
 {
-    return machines[lanes_machine(l)].find;
+    const window *w = &((const pool_plan *)l->plan)->w;
+    return (double)w->kernel[0] * w->kernel[1] <= 1 / (double)REAL_EPSILON;
 }
 
-maxima_scatter *maxima_scatterer(const layer *l, const window *w)
+static int plan(layer *l)
 {
-    int machine = lanes_machine(l);
+    const pool_plan given = { .w = ((const pool_plan *)l->plan)->w,
+                              .padding = ((const pool_plan *)l->plan)->padding };
+    const window *w = &given.w;
+    const ptrdiff_t count = w->out[0] * w->out[1];
+    maxima_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)maxima_first_room(w) * sizeof *p->first);
+    if (!p) return -1;
+    p->w = *w;
+    p->padding = given.padding;
+    for (ptrdiff_t ow = 0; ow < w->out[1] && given.padding != 0; ow++)
+        p->first[ow] = (real)first_inside(w, 1, ow);
+    if (layer_memory(l, l->y)) return -1;
+    const ptrdiff_t room[] = { maxima_copy_room(w), maxima_seen_room(w), count, count };
+    for (size_t i = 0; i < sizeof room / sizeof *room; i++)
+        if (layer_scratch(l, SHAPE(room[i]))) return -1;
+    return 0;
+}
+
+static maxima begin(const st_call *c)
+{
+    const maxima_plan *p = c->plan;
+    return (maxima){ .w = p->w,
+                     .pads_zero = p->padding == 0,
+                     .first = p->first,
+                     .copy = tensor_data(st_scratch(c, COPY)),
+                     .seen = tensor_data(st_scratch(c, SEEN)) };
+}
+
+static const real *channel(tensor x, ptrdiff_t i, ptrdiff_t c)
+{
+    return tensor_data(x) + i * x.stride[0] + c * x.stride[1];
+}
+
+static void forward(const st_call *c, tensor x, tensor y)
+{
+    const maxima m = begin(c);
+    maxima_find *find = machines[c->layer->impl->machine].find;
+    maxima_prepare(&m);
+    ptrdiff_t area = m.w.out[0] * m.w.out[1];
+    real *out = tensor_data(y), *where = c->training ? tensor_data(st_memory(c, WHERE)) : NULL;
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
+        for (ptrdiff_t k = 0; k < x.shape.n[1]; k++, out += area) {
+            find(&m, channel(x, i, k), x.stride + 2, out, where);
+            if (where) where += area;
+        }
+}
+
+static maxima_scatter *scatterer(const st_call *c, const window *w)
+{
     bool near = w->dilation[0] == 1 && w->dilation[1] == 1, pairs = w->kernel[0] == 2 && w->kernel[1] == 2;
     if (pairs && near && w->stride[0] == 2 && w->stride[1] == 2 && !window_padded(w)) return choose;
+    int machine = c->layer->impl->machine;
     return gathers(w, machines[machine].lanes) ? machines[machine].scatter : scatter;
 }
+
+/* Inference kept no places: they are found again. */
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)y;
+    const maxima m = begin(c);
+    maxima_find *find = machines[c->layer->impl->machine].find;
+    maxima_scatter *scatter_to = scatterer(c, &m.w);
+    if (!c->training) maxima_prepare(&m);
+    maxima_prepare_adjoint(&m);
+    ptrdiff_t area = m.w.out[0] * m.w.out[1], image = m.w.size[0] * m.w.size[1];
+    const real *out = tensor_data(dy), *where = tensor_data(st_memory(c, WHERE));
+    real *to = tensor_data(dx), *best = tensor_data(st_scratch(c, MAXIMA)),
+         *again = tensor_data(st_scratch(c, PLACES));
+    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++)
+        for (ptrdiff_t k = 0; k < dx.shape.n[1]; k++, out += area, where += area, to += image) {
+            if (!c->training) find(&m, channel(x, i, k), x.stride + 2, best, again);
+            scatter_to(&m, c->training ? where : again, out, to);
+        }
+}
+
+const layer_algorithm maxpool_vectors = {
+    .type = &layer_type_maxpool,
+    .suits = suits,
+    .plan = plan,
+    .hooks = { .forward = forward, .backward = backward },
+};

@@ -1,8 +1,12 @@
-/* means.c: see means.h. Each place of all windows of a row is one add. */
-#include "layers/fast/means.h"
+/* means.c: average pooling by rows of windows: each place of all windows of a row is one add. */
+#include "layers/fast/algorithms.h"
 #include "layers/lanes.h"
+#include "layers/layers.h"
+#include "layers/pool_impl.h"
+#include "layers/types.h"
 #include "tensor/sum.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- rows of windows ------------------------------------------------------------------------------ */
@@ -159,9 +163,20 @@ typedef struct plane {
     bool pairs;
 } plane;
 
-static plane begin(const means *m)
+enum { WEIGHED }; /* scratch: dy of a row, weighed */
+
+/* Begins as a pool_plan does. */
+typedef struct means_plan {
+    window w;
+    real padding;
+    real weight[]; /* of each window [OH, OW]: 1 / (its elements that count) */
+} means_plan;
+
+static plane begin(const st_call *c)
 {
-    return (plane){ &m->w, m->weight, m->weighed, only_window(&m->w, 0), paired(&m->w) };
+    const means_plan *p = c->plan;
+    return (plane){ &p->w, p->weight, tensor_data(st_scratch(c, WEIGHED)), only_window(&p->w, 0),
+                    paired(&p->w) };
 }
 
 /* A row that is shorter than a vector is taken for one as long: what is written behind its end is overwritten by the
@@ -257,14 +272,46 @@ static const struct {
     backward_pass *backward;
 } machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
 
-void means_forward(const layer *l, const means *m, tensor x, tensor y)
+/* ---- the algorithm ---------------------------------------------------------------------------------- */
+
+enum { MOST_WINDOWS = 1 << 24 }; /* of a channel, each of which has its weight in a table */
+
+static bool suits(const layer *l)
 {
-    const plane p = begin(m);
-    machines[lanes_machine(l)].forward(&p, x, tensor_data(y));
+    const window *w = &((const pool_plan *)l->plan)->w;
+    return w->out[0] <= MOST_WINDOWS / w->out[1];
 }
 
-void means_backward(const layer *l, const means *m, tensor dy, tensor dx)
+static int plan(layer *l)
 {
-    const plane p = begin(m);
-    machines[lanes_machine(l)].backward(&p, tensor_data(dy), dx);
+    pool_plan *given = l->plan;
+    const window w = given->w;
+    l->plan = NULL; /* still to be read */
+    means_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)(w.out[0] * w.out[1]) * sizeof *p->weight);
+    for (ptrdiff_t k = 0; p && k < w.out[0] * w.out[1]; k++)
+        p->weight[k] = pool_weight(given, k / w.out[1], k % w.out[1]);
+    free(given);
+    if (!p) return -1;
+    p->w = w;
+    return layer_scratch(l, SHAPE(w.out[1]));
 }
+
+static void forward(const st_call *c, tensor x, tensor y)
+{
+    const plane p = begin(c);
+    machines[c->layer->impl->machine].forward(&p, x, tensor_data(y));
+}
+
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)x, (void)y;
+    const plane p = begin(c);
+    machines[c->layer->impl->machine].backward(&p, tensor_data(dy), dx);
+}
+
+const layer_algorithm avgpool_vectors = {
+    .type = &layer_type_avgpool,
+    .suits = suits,
+    .plan = plan,
+    .hooks = { .forward = forward, .backward = backward },
+};

@@ -1,6 +1,5 @@
 /* planes.c: padded images laid out by phases. */
 #include "layers/fast/planes.h"
-#include "layers/fast/kernel.h"
 
 /* Taps that are a period apart see the same phase of an axis. */
 static ptrdiff_t period(const window *w, int axis)
@@ -45,14 +44,14 @@ phase phase_of(const window *w, int axis, ptrdiff_t tap)
 
 /* ---- planes ---------------------------------------------------------------------------------------- */
 
-static planes planes_of(const layer *l, ptrdiff_t channels, const ptrdiff_t extent[2],
+static planes planes_of(const kernel *k, ptrdiff_t channels, const ptrdiff_t extent[2],
                         const ptrdiff_t lead[2], bool copied)
 {
-    ptrdiff_t size = (channels * extent[0] + lead[0]) * extent[1] + lead[1] + l->kernel->lanes;
+    ptrdiff_t size = (channels * extent[0] + lead[0]) * extent[1] + lead[1] + k->lanes;
     return (planes){ channels, extent[0], extent[1], lead[0], lead[1], size, copied };
 }
 
-planes planes_of_x(const layer *l, const window *w, ptrdiff_t channels)
+planes planes_of_x(const kernel *k, const window *w, ptrdiff_t channels)
 {
     ptrdiff_t extent[2] = { 1, w->out[1] }, lead[2] = { 0 };
     for (int axis = 0; axis < 2; axis++)
@@ -61,10 +60,10 @@ planes planes_of_x(const layer *l, const window *w, ptrdiff_t channels)
             extent[axis] = largest(extent[axis], f.lead + largest(f.seen, w->out[axis] + f.far - 2 * f.lead));
             lead[axis] = largest(lead[axis], f.lead);
         }
-    return planes_of(l, channels, extent, lead, false);
+    return planes_of(k, channels, extent, lead, false);
 }
 
-planes planes_of_dy(const layer *l, const window *w, ptrdiff_t channels)
+planes planes_of_dy(const kernel *k, const window *w, ptrdiff_t channels)
 {
     ptrdiff_t extent[2], lead[2] = { 0 }, least[2];
     for (int axis = 0; axis < 2; axis++) {
@@ -79,7 +78,7 @@ planes planes_of_dy(const layer *l, const window *w, ptrdiff_t channels)
         }
         extent[axis] = largest(w->out[axis] + largest(lead[axis], after), most);
     }
-    return planes_of(l, channels, extent, lead, least[0] * least[1] < l->kernel->lanes);
+    return planes_of(k, channels, extent, lead, least[0] * least[1] < k->lanes);
 }
 
 static bool in_place(planes p, tensor image)

@@ -7,6 +7,7 @@
 #ifndef STRIDE_LAYERS_FAST_PLANES_H
 #define STRIDE_LAYERS_FAST_PLANES_H
 
+#include "layers/fast/kernel.h"
 #include "layers/window.h"
 #include "tensor/counts.h"
 
@@ -42,8 +43,8 @@ typedef struct planes {
 } planes;
 
 /* Of images x of all phases that taps see; of images dy with zeros for taps that look from beyond their border. */
-planes planes_of_x(const layer *l, const window *w, ptrdiff_t channels);
-planes planes_of_dy(const layer *l, const window *w, ptrdiff_t channels);
+planes planes_of_x(const kernel *k, const window *w, ptrdiff_t channels);
+planes planes_of_dy(const kernel *k, const window *w, ptrdiff_t channels);
 
 /* An image [C, H, W] in planes: where it is, or copied between the zeros of scratch. Of x what windows see. */
 const real *planes_lay_out_x(const window *w, planes p, tensor image, tensor scratch);

@@ -19,13 +19,14 @@
  *     im2col, BLAS    0.8 - 2.2   1.3 - 2.5   2.3 - 3.0
  *     F(2x2)          1.3 - 3.1   2.2 - 3.0   3.0 - 4.2
  *     F(4x4)          8.6 - 10    11  - 15    11  - 28     */
-#include "layers/conv2d.h"
+#include "layers/conv_impl.h"
+#include "layers/fast/algorithms.h"
 #include "layers/fast/winograd.h"
 #include "tensor/counts.h"
 
 #include <string.h>
 
-enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS, TABLES }; /* scratch */
+enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS }; /* scratch */
 
 enum {
     /* What it pays for: measured against the direct way. */
@@ -63,10 +64,10 @@ typedef struct pass {
     const kernel *k;
     const winograd *t;
     side wide, narrow;
-    ptrdiff_t rows, columns, count;        /* tiles of an image, and of all images */
-    ptrdiff_t band, block;                 /* rows of tiles of a band; tiles of a block */
-    ptrdiff_t *unit, *by_wide, *by_narrow; /* tables of multiples: of 1, wide.padded, narrow.padded */
-    real *products;                        /* [places, ...] */
+    ptrdiff_t rows, columns, count;              /* tiles of an image, and of all images */
+    ptrdiff_t band, block;                       /* rows of tiles of a band; tiles of a block */
+    const ptrdiff_t *unit, *by_wide, *by_narrow; /* tables of multiples: of 1, wide.padded, narrow.padded */
+    real *products;                              /* [places, ...] */
 } pass;
 
 /* ---- places of tiles -------------------------------------------------------------------------------------- */
@@ -104,7 +105,7 @@ static bool closes_band(const pass *p, place at)
 
 /* ---- pixels: [C, H, W] to [H, W, C] and back ------------------------------------------------------------- */
 
-/* to[j][i] = from[i][j], in squares, of which the last ones cover some once more. */
+/* to[j][i] = from[i][j], in squares, of which the last overlap the previous ones. */
 static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *from, ptrdiff_t step,
                       real *to, ptrdiff_t pitch)
 {
@@ -241,22 +242,21 @@ static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff
 /* ---- scratch --------------------------------------------------------------------------------------------- */
 
 /* Rows of tiles of a band, of which none of the four sides has more elements a row than these. */
-static ptrdiff_t band_rows(const layer *l, const winograd *t, const window *w, ptrdiff_t in, ptrdiff_t out)
+static ptrdiff_t band_rows(const kernel *k, const winograd *t, const window *w, ptrdiff_t in, ptrdiff_t out)
 {
-    ptrdiff_t row =
-        largest(w->size[1] * kernel_padded(l->kernel, in), w->out[1] * kernel_padded(l->kernel, out));
+    ptrdiff_t row = largest(w->size[1] * kernel_padded(k, in), w->out[1] * kernel_padded(k, out));
     return largest((BAND / row - 2) / t->size, 1);
 }
 
-static ptrdiff_t block_tiles(const layer *l, const winograd *t, ptrdiff_t in, ptrdiff_t out)
+static ptrdiff_t block_tiles(const kernel *k, const winograd *t, ptrdiff_t in, ptrdiff_t out)
 {
-    ptrdiff_t row = t->places * (kernel_padded(l->kernel, in) + kernel_padded(l->kernel, out));
+    ptrdiff_t row = t->places * (kernel_padded(k, in) + kernel_padded(k, out));
     return largest(BLOCK / row, LEAST_TILES) / TALL * TALL;
 }
 
-static ptrdiff_t plane_of(const layer *l, ptrdiff_t channels, ptrdiff_t block)
+static ptrdiff_t plane_of(const kernel *k, ptrdiff_t channels, ptrdiff_t block)
 {
-    return block * kernel_padded(l->kernel, channels) + CLEARANCE;
+    return block * kernel_padded(k, channels) + CLEARANCE;
 }
 
 static ptrdiff_t table_size(ptrdiff_t in, ptrdiff_t out, ptrdiff_t block)
@@ -265,9 +265,9 @@ static ptrdiff_t table_size(ptrdiff_t in, ptrdiff_t out, ptrdiff_t block)
 }
 
 /* Channels enough, which mostly fill their vectors. */
-static bool fills(const layer *l, ptrdiff_t channels)
+static bool fills(const kernel *k, ptrdiff_t channels)
 {
-    return channels >= LEAST_CHANNELS && 4 * channels >= 3 * kernel_padded(l->kernel, channels);
+    return channels >= LEAST_CHANNELS && 4 * channels >= 3 * kernel_padded(k, channels);
 }
 
 /* Tiles that images are cut into, as many of them as may be counted on. */
@@ -282,54 +282,71 @@ static bool large_tiles_pay(const window *w, shape x)
     return 36 * (tiles_of(w, x, 4) + TILES_OF_WEIGHTS) < 16 * (tiles_of(w, x, 2) + TILES_OF_WEIGHTS);
 }
 
-static bool suits(const layer *l, int size, const window *w, shape x)
+static bool suits(const layer *l, int size)
 {
-    const conv2d *o = l->options;
-    ptrdiff_t in = x.n[1], out = o->out_channels;
+    const window *w = &((const conv_plan *)l->plan)->w;
+    const kernel *k = kernel_of(l);
+    ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
         if (w->before[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE) return false;
     }
-    bool kernels = o->groups == 1 && fills(l, in) && fills(l, out) && in <= MOST_WEIGHTS / out;
-    return kernels && tiles_of(w, x, 2) >= LEAST_OF_ALL && large_tiles_pay(w, x) == (size == 4);
+    bool kernels = ((const conv2d *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
+                   in <= MOST_WEIGHTS / out;
+    return kernels && tiles_of(w, l->x, 2) >= LEAST_OF_ALL && large_tiles_pay(w, l->x) == (size == 4);
 }
 
-static int plan(layer *l, int size, const window *w, shape x)
+/* Multiples of 1, and of the padded channels of x and y. */
+typedef struct winograd_plan {
+    window w; /* as in conv_plan */
+    const kernel *k;
+    const winograd *t;
+    ptrdiff_t *unit, *by_in, *by_out;
+    ptrdiff_t table[];
+} winograd_plan;
+
+static int plan(layer *l, int size)
 {
-    const winograd *t = winograd_of(l->kernel, size);
-    ptrdiff_t in = x.n[1], out = ((const conv2d *)l->options)->out_channels;
-    ptrdiff_t in_padded = kernel_padded(l->kernel, in), out_padded = kernel_padded(l->kernel, out);
-    ptrdiff_t block = block_tiles(l, t, in, out), rows = size * band_rows(l, t, w, in, out) + 2;
-    ptrdiff_t in_pixels = smallest(rows, w->size[0]) * w->size[1] + 1;
-    ptrdiff_t out_pixels = smallest(rows, w->out[0]) * w->out[1] + 1;
-    ptrdiff_t weights = largest(in * out_padded, out * in_padded);
-    ptrdiff_t tables =
-        3 * table_size(in, out, block) * (ptrdiff_t)((sizeof(ptrdiff_t) + sizeof(real) - 1) / sizeof(real));
+    const window w = ((const conv_plan *)l->plan)->w;
+    const kernel *k = kernel_of(l);
+    const winograd *t = winograd_of(k, size);
+    ptrdiff_t in = l->x.n[1], out = l->y.n[1];
+    ptrdiff_t in_padded = kernel_padded(k, in), out_padded = kernel_padded(k, out);
+    ptrdiff_t block = block_tiles(k, t, in, out), rows = size * band_rows(k, t, &w, in, out) + 2;
+    ptrdiff_t in_pixels = smallest(rows, w.size[0]) * w.size[1] + 1;
+    ptrdiff_t out_pixels = smallest(rows, w.out[0]) * w.out[1] + 1;
+    ptrdiff_t weights = largest(in * out_padded, out * in_padded), count = table_size(in, out, block);
+    winograd_plan *p = st_layer_plan_data(l, sizeof *p + 3 * (size_t)count * sizeof *p->table);
+    if (!p) return -1;
+    *p = (winograd_plan){ .w = w, .k = k, .t = t };
+    even(p->unit = p->table, count, 1);
+    even(p->by_in = p->table + count, count, in_padded);
+    even(p->by_out = p->table + 2 * count, count, out_padded);
     if (layer_scratch(l, SHAPE(in_pixels, in_padded)) || layer_scratch(l, SHAPE(out_pixels, out_padded)) ||
-        layer_scratch(l, SHAPE(t->places, plane_of(l, in, block))) ||
-        layer_scratch(l, SHAPE(t->places, plane_of(l, out, block))))
+        layer_scratch(l, SHAPE(t->places, plane_of(k, in, block))) ||
+        layer_scratch(l, SHAPE(t->places, plane_of(k, out, block))))
         return -1;
-    if (layer_scratch(l, SHAPE(t->places, weights)) || layer_scratch(l, SHAPE(9, weights))) return -1;
-    return layer_scratch(l, SHAPE(tables));
+    return layer_scratch(l, SHAPE(t->places, weights)) || layer_scratch(l, SHAPE(9, weights)) ? -1 : 0;
 }
 
 /* ---- passes ---------------------------------------------------------------------------------------------- */
 
 /* The side of x and dx (`out` false), or of y and dy. */
-static side side_of(const layer *l, const winograd *t, bool out, tensor images, ptrdiff_t block)
+static side side_of(const st_call *c, bool out, tensor images, ptrdiff_t block)
 {
+    const winograd_plan *plan = c->plan;
     side s = { .images = images, .channels = images.shape.n[1], .image = -1 };
-    s.padded = kernel_padded(l->kernel, s.channels);
+    s.padded = kernel_padded(plan->k, s.channels);
     s.height = images.shape.n[2];
     s.width = images.shape.n[3];
-    s.reach = s.apart = t->size;
-    s.plane = plane_of(l, s.channels, block);
-    s.room = l->scratch[out ? Y_PIXELS : X_PIXELS];
+    s.reach = s.apart = plan->t->size;
+    s.plane = plane_of(plan->k, s.channels, block);
+    s.room = st_scratch(c, out ? Y_PIXELS : X_PIXELS);
     s.pixels = tensor_data(s.room);
-    s.tiles = tensor_data(l->scratch[out ? Y_TILES : X_TILES]);
+    s.tiles = tensor_data(st_scratch(c, out ? Y_TILES : X_TILES));
     s.outside = s.pixels + tensor_count(s.room) - s.padded;
     if (s.padded > s.channels) tensor_fill(s.room, 0); /* channels that are none */
-    for (ptrdiff_t c = 0; c < s.padded; c++) s.outside[c] = 0;
+    for (ptrdiff_t k = 0; k < s.padded; k++) s.outside[k] = 0;
     return s;
 }
 
@@ -340,32 +357,26 @@ static void widen(side *s, ptrdiff_t above, ptrdiff_t left)
     s->before[1] = left;
 }
 
-static ptrdiff_t *multiples(ptrdiff_t *table, ptrdiff_t count, ptrdiff_t of)
+static pass pass_over(const st_call *c, tensor x, tensor y, bool back)
 {
-    for (ptrdiff_t i = 0; i < count; i++) table[i] = i * of;
-    return table;
-}
-
-static pass pass_over(const layer *l, int size, const window *w, tensor x, tensor y, bool back)
-{
-    const winograd *t = winograd_of(l->kernel, size);
-    ptrdiff_t in = x.shape.n[1], out = y.shape.n[1], block = block_tiles(l, t, in, out);
-    side of_x = side_of(l, t, false, x, block), of_y = side_of(l, t, true, y, block);
+    const winograd_plan *plan = c->plan;
+    const kernel *k = plan->k;
+    const winograd *t = plan->t;
+    const window *w = &plan->w;
+    ptrdiff_t in = x.shape.n[1], out = y.shape.n[1], block = block_tiles(k, t, in, out);
+    side of_x = side_of(c, false, x, block), of_y = side_of(c, true, y, block);
     if (back) widen(&of_y, 2 - w->before[0], 2 - w->before[1]);
     else widen(&of_x, w->before[0], w->before[1]);
-    pass p = { .k = l->kernel, .t = t, .block = block };
+    pass p = { .k = k, .t = t, .block = block, .unit = plan->unit };
     p.wide = back ? of_y : of_x;
     p.narrow = back ? of_x : of_y;
-    p.rows = parts(p.narrow.height, size);
-    p.columns = parts(p.narrow.width, size);
+    p.by_wide = back ? plan->by_out : plan->by_in;
+    p.by_narrow = back ? plan->by_in : plan->by_out;
+    p.rows = parts(p.narrow.height, t->size);
+    p.columns = parts(p.narrow.width, t->size);
     p.count = x.shape.n[0] * p.rows * p.columns;
-    p.band = band_rows(l, t, w, in, out);
-    p.products = tensor_data(l->scratch[PRODUCTS]);
-    ptrdiff_t count = table_size(in, out, block),
-              *tables = (ptrdiff_t *)(void *)tensor_data(l->scratch[TABLES]);
-    p.unit = multiples(tables, count, 1);
-    p.by_wide = multiples(tables + count, count, p.wide.padded);
-    p.by_narrow = multiples(tables + 2 * count, count, p.narrow.padded);
+    p.band = band_rows(k, t, w, in, out);
+    p.products = tensor_data(st_scratch(c, PRODUCTS));
     return p;
 }
 
@@ -414,10 +425,10 @@ static void begin_with(const pass *p, const side *s, const real *bias, ptrdiff_t
         for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * p->t->scale : 0;
 }
 
-static void convolve(const layer *l, pass *p, const real *bias, bool back)
+static void convolve(const st_call *c, pass *p, const real *bias, bool back)
 {
     side *x = &p->wide, *y = &p->narrow;
-    transform_weights(p, tensor_data(l->param[CONV2D_WEIGHT]), tensor_data(l->scratch[WEIGHTS]), back);
+    transform_weights(p, tensor_data(c->param[CONV_WEIGHT]), tensor_data(st_scratch(c, WEIGHTS)), back);
     for (ptrdiff_t first = 0; first < p->count; first += p->block) {
         ptrdiff_t count = smallest(p->block, p->count - first);
         take_tiles(p, x, p->t->input, first, count);
@@ -430,19 +441,20 @@ static void convolve(const layer *l, pass *p, const real *bias, bool back)
     }
 }
 
-static void forward(layer *l, int size, const window *w, tensor x, tensor y)
+static void forward(const st_call *c, tensor x, tensor y)
 {
-    pass p = pass_over(l, size, w, x, y, false);
-    convolve(l, &p, conv2d_bias(l), false);
+    pass p = pass_over(c, x, y, false);
+    convolve(c, &p, conv_bias(c), false);
 }
 
-static void backward(layer *l, int size, const window *w, tensor dy, tensor dx)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
-    pass p = pass_over(l, size, w, dx, dy, true);
-    convolve(l, &p, NULL, true);
+    (void)x, (void)y;
+    pass p = pass_over(c, dx, dy, true);
+    convolve(c, &p, NULL, true);
 }
 
-/* The same place sums dy up. */
+/* The place that adds to each output alike sums dy up. */
 static void add_bias(const pass *p, const side *s, real *bias, real *buffer, ptrdiff_t count)
 {
     const real *sum = s->tiles + p->t->whole * s->plane;
@@ -452,49 +464,42 @@ static void add_bias(const pass *p, const side *s, real *bias, real *buffer, ptr
     for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
 }
 
-static void gradient(layer *l, int size, const window *w, tensor images, tensor dy)
+static void gradient(const st_call *c, tensor images, tensor output, tensor dy)
 {
-    pass p = pass_over(l, size, w, images, dy, false);
+    (void)output;
+    pass p = pass_over(c, images, dy, false);
     side *x = &p.wide, *y = &p.narrow;
-    real *buffer = tensor_data(l->scratch[WEIGHTS]);
+    real *buffer = tensor_data(st_scratch(c, WEIGHTS));
     for (ptrdiff_t first = 0; first < p.count; first += p.block) {
         ptrdiff_t count = smallest(p.block, p.count - first);
         take_tiles(&p, x, p.t->input, first, count);
         take_tiles(&p, y, p.t->output_adjoint, first, count);
-        if (conv2d_bias(l)) add_bias(&p, y, tensor_data(l->grad[CONV2D_BIAS]), buffer, count);
+        if (conv_bias(c)) add_bias(&p, y, tensor_data(st_grad(c, CONV_BIAS)), buffer, count);
         for (int f = 0; f < p.t->places; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
             kernel_product(p.k, x->channels, y->padded, count, x->tiles + f * x->plane, p.unit, p.by_wide,
                            y->tiles + f * y->plane, p.by_narrow, p.products + f * x->channels * y->padded,
                            y->padded, first > 0);
     }
-    add_weights(&p, tensor_data(l->grad[CONV2D_WEIGHT]), buffer);
+    add_weights(&p, tensor_data(st_grad(c, CONV_WEIGHT)), buffer);
 }
 
 /* ---- the two sizes of tiles ------------------------------------------------------------------------------ */
 
-#define METHOD(SIZE)                                                                                         \
-    static bool suits_##SIZE(const layer *l, const window *w, shape x)                                       \
+#define ALGORITHM(SIZE)                                                                                      \
+    static bool suits_##SIZE(const layer *l)                                                                 \
     {                                                                                                        \
-        return suits(l, SIZE, w, x);                                                                         \
+        return suits(l, SIZE);                                                                               \
     }                                                                                                        \
-    static int plan_##SIZE(layer *l, const window *w, shape x)                                               \
+    static int plan_##SIZE(layer *l)                                                                         \
     {                                                                                                        \
-        return plan(l, SIZE, w, x);                                                                          \
+        return plan(l, SIZE);                                                                                \
     }                                                                                                        \
-    static void forward_##SIZE(layer *l, const window *w, tensor x, tensor y)                                \
-    {                                                                                                        \
-        forward(l, SIZE, w, x, y);                                                                           \
-    }                                                                                                        \
-    static void backward_##SIZE(layer *l, const window *w, tensor dy, tensor dx)                             \
-    {                                                                                                        \
-        backward(l, SIZE, w, dy, dx);                                                                        \
-    }                                                                                                        \
-    static void gradient_##SIZE(layer *l, const window *w, tensor x, tensor dy)                              \
-    {                                                                                                        \
-        gradient(l, SIZE, w, x, dy);                                                                         \
-    }                                                                                                        \
-    const conv2d_method conv2d_winograd_##SIZE = { suits_##SIZE,    plan_##SIZE,     forward_##SIZE,         \
-                                                   backward_##SIZE, gradient_##SIZE, true };
+    const layer_algorithm conv_winograd_##SIZE = {                                                           \
+        .type = &layer_type_conv2d,                                                                          \
+        .suits = suits_##SIZE,                                                                               \
+        .plan = plan_##SIZE,                                                                                 \
+        .hooks = { .forward = forward, .backward = backward, .gradient = gradient },                         \
+    };
 
-METHOD(2)
-METHOD(4)
+ALGORITHM(2)
+ALGORITHM(4)

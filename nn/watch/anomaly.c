@@ -108,17 +108,17 @@ static void look_at_hook(const watch_call *c, void *context)
     pthread_mutex_lock(&looking);
     switch (c->hook) {
     case WATCH_FORWARD:
-        look(s, time_of(s, OUTPUTS, c->number), c->l->first, c->y, "the output of layer ", c->path, type);
+        look(s, time_of(s, OUTPUTS, c->number), c->c->first, c->y, "the output of layer ", c->path, type);
         break;
     case WATCH_GRADIENT:
-        for (int i = 0; i < c->l->params; i++) {
+        for (int i = 0; i < c->of->params; i++) {
             char name[LAYER_PATH + 64];
             snprintf(name, sizeof name, "%s.%s", c->path, c->of->param_name[i]);
-            look(s, time_of(s, DERIVATIVES, back), 0, c->l->grad[i], "the gradient of ", name, type);
+            look(s, time_of(s, DERIVATIVES, back), 0, st_grad(c->c, i), "the gradient of ", name, type);
         }
         break;
     case WATCH_BACKWARD:
-        look(s, time_of(s, DERIVATIVES, back + 1), c->l->first, c->dx, "dx of layer ", c->path, type);
+        look(s, time_of(s, DERIVATIVES, back + 1), c->c->first, c->dx, "dx of layer ", c->path, type);
         break;
     }
     pthread_mutex_unlock(&looking);

@@ -1,12 +1,11 @@
-/* watch.c: while it is watched, each layer has a copy of its type whose hooks call somebody else. */
+/* watch.c: while a net is watched, the hooks of each layer call somebody else. */
 #include "nn/watch/watch.h"
+#include "layers/layer_impl.h"
 
 #include <stdlib.h>
 
-/* The type comes first: a hook finds the rest by its layer's type. */
 typedef struct watched {
-    layer_type type;
-    const layer_type *own;
+    layer_hooks own;
     layer *of;
     int number;
     char path[LAYER_PATH];
@@ -20,42 +19,42 @@ struct watch {
     watched *layer;
 };
 
-static const watched *watched_of(const layer *l)
+static const watched *watched_of(const st_call *c)
 {
-    return (const watched *)l->type;
+    return c->layer->impl->watch;
 }
 
 /* ---- hooks ------------------------------------------------------------------------------------------ */
 
-static void call(layer *l, watch_hook hook, tensor x, tensor y, tensor dy, tensor dx)
+static void call(const st_call *c, watch_hook hook, tensor x, tensor y, tensor dy, tensor dx)
 {
-    const watched *at = watched_of(l);
-    watch_call c = { l, at->of, at->number, at->path, hook, x, y, dy, dx };
-    at->w->around(&c, at->w->context);
+    const watched *at = watched_of(c);
+    watch_call w = { c, at->of, at->number, at->path, hook, x, y, dy, dx };
+    at->w->around(&w, at->w->context);
 }
 
-static void forward(layer *l, tensor x, tensor y)
+static void forward(const st_call *c, tensor x, tensor y)
 {
-    call(l, WATCH_FORWARD, x, y, (tensor){ 0 }, (tensor){ 0 });
+    call(c, WATCH_FORWARD, x, y, (tensor){ 0 }, (tensor){ 0 });
 }
 
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
-    call(l, WATCH_BACKWARD, x, y, dy, dx);
+    call(c, WATCH_BACKWARD, x, y, dy, dx);
 }
 
-static void gradient(layer *l, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
-    call(l, WATCH_GRADIENT, x, y, dy, (tensor){ 0 });
+    call(c, WATCH_GRADIENT, x, y, dy, (tensor){ 0 });
 }
 
-void watch_run(const watch_call *c)
+void watch_run(const watch_call *w)
 {
-    const layer_type *own = watched_of(c->l)->own;
-    switch (c->hook) {
-    case WATCH_FORWARD: own->forward(c->l, c->x, c->y); break;
-    case WATCH_BACKWARD: own->backward(c->l, c->x, c->y, c->dy, c->dx); break;
-    case WATCH_GRADIENT: own->gradient(c->l, c->x, c->y, c->dy); break;
+    const layer_hooks *own = &watched_of(w->c)->own;
+    switch (w->hook) {
+    case WATCH_FORWARD: own->forward(w->c, w->x, w->y); break;
+    case WATCH_BACKWARD: own->backward(w->c, w->x, w->y, w->dy, w->dx); break;
+    case WATCH_GRADIENT: own->gradient(w->c, w->x, w->y, w->dy); break;
     }
 }
 
@@ -71,13 +70,11 @@ static void watch_layer(layer *l, const char *path, void *context)
 {
     watch *w = context;
     watched *at = &w->layer[w->count];
-    *at = (watched){ .type = *l->type, .own = l->type, .of = l, .number = w->count++, .w = w };
+    *at = (watched){ .own = l->impl->hooks, .of = l, .number = w->count++, .w = w };
     for (int i = 0; i < LAYER_PATH - 1 && path[i]; i++) at->path[i] = path[i];
     if (l->children > 0) return;
-    at->type.forward = forward;
-    if (at->own->backward) at->type.backward = backward;
-    if (at->own->gradient) at->type.gradient = gradient;
-    l->type = &at->type;
+    l->impl->watch = at;
+    l->impl->hooks = (layer_hooks){ .forward = forward, .backward = backward, .gradient = gradient };
 }
 
 watch *watch_begin(net *n, watch_around *around, void *context)
@@ -98,7 +95,7 @@ watch *watch_begin(net *n, watch_around *around, void *context)
 void watch_end(watch *w)
 {
     if (!w) return;
-    for (int i = 0; i < w->count; i++) w->layer[i].of->type = w->layer[i].own;
+    for (int i = 0; i < w->count; i++) w->layer[i].of->impl->hooks = w->layer[i].own;
     free(w->layer);
     free(w);
 }

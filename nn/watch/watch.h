@@ -23,8 +23,8 @@ typedef enum watch_hook { WATCH_FORWARD, WATCH_BACKWARD, WATCH_GRADIENT } watch_
 
 /* One call of a hook. */
 typedef struct watch_call {
-    layer *l;         /* as the hook sees it: of the images from l->first on */
-    const layer *of;  /* the net's own */
+    const st_call *c; /* the images at hand */
+    const layer *of;  /* the layer */
     int number;       /* of the layer, in layer_visit's order */
     const char *path; /* "3.body.1" */
     watch_hook hook;

@@ -36,22 +36,22 @@ static int plan(layer *l, shape x, shape *y)
     *y = x;
     return layer_parameter(l, "weight", SHAPE(1), (layer_init){ .constant = 1 });
 }
-static void forward(layer *l, tensor x, tensor y)
+static void forward(const st_call *c, tensor x, tensor y)
 {
     tensor_copy(y, x);
     for (ptrdiff_t i = 0; i < tensor_count(y); i++)
-        tensor_data(y)[i] = tensor_data(y)[i] * tensor_data(y)[i] + tensor_data(l->param[0])[0];
+        tensor_data(y)[i] = tensor_data(y)[i] * tensor_data(y)[i] + tensor_data(c->param[0])[0];
 }
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
-    (void)l, (void)y;
+    (void)c, (void)y;
     tensor_copy(dx, x);
     for (ptrdiff_t i = 0; i < tensor_count(dx); i++) tensor_data(dx)[i] *= 2 * tensor_data(dy)[i];
 }
-static void gradient(layer *l, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
     (void)x, (void)y;
-    for (ptrdiff_t i = 0; i < tensor_count(dy); i++) tensor_data(l->grad[0])[0] += tensor_data(dy)[i];
+    for (ptrdiff_t i = 0; i < tensor_count(dy); i++) tensor_data(st_grad(c, 0))[0] += tensor_data(dy)[i];
 }
 static const layer_type own = {
     .name = "own", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
@@ -61,15 +61,15 @@ END
 cat >train.c <<'END'
 #include <nn/stride.h>
 static int plan(layer *l, shape x, shape *y) { (void)l; *y = x; return 0; }
-static void forward(layer *l, tensor x, tensor y)
+static void forward(const st_call *c, tensor x, tensor y)
 {
-    (void)l;
+    (void)c;
     tensor_copy(y, x);
     tensor_multiply(y, x);
 }
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
-    (void)l, (void)y;
+    (void)c, (void)y;
     tensor_copy(dx, dy);
     tensor_multiply(dx, x);
     tensor_scale(dx, 2);

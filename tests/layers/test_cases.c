@@ -2,7 +2,7 @@
  * saved, exported.
  *
  * STRIDE_CASES is how many random configurations of each row a mode tries. */
-#include "layers/fast/kernel.h"
+#include "tensor/machine.h"
 #include "nn/files/save.h"
 #include "nn/gradcheck.h"
 #include "nn/onnx/onnx.h"
@@ -170,9 +170,10 @@ static void if_it_has_a_definition(const layer_case *c, dice *d, layer *l, shape
 /* Where this machine cannot run an engine, there is nothing to test. */
 static void layers_are_their_definitions_by(const char *engine)
 {
-    const kernel *k;
+    bool reference;
+    int machine;
     use_engine(engine);
-    if (kernel_choose(&k)) {
+    if (machine_choose(&machine, &reference)) {
         error_clear();
         use_engine(NULL);
         skip();

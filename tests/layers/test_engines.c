@@ -2,6 +2,7 @@
  * machine can run. */
 #include "layers/layers.h"
 #include "layers/fast/kernel.h"
+#include "tensor/machine.h"
 #include "tests/layers/naive.h"
 #include "tests/support.h"
 
@@ -13,20 +14,29 @@ static const char *const engines[] = { "generic", "avx2", "avx512" };
 /* Chooses engine i; false where this machine cannot run it. */
 static bool available(size_t i)
 {
-    const kernel *k;
+    bool reference;
+    int machine;
     use_engine(engines[i]);
-    if (kernel_choose(&k) == 0) return true;
+    if (machine_choose(&machine, &reference) == 0) return true;
     error_clear();
     return false;
+}
+
+/* The kernel of the engine in use, which is available. */
+static const kernel *kernel_in_use(void)
+{
+    bool reference;
+    int machine;
+    assert_int_equal(machine_choose(&machine, &reference), 0);
+    return kernel_of_machine(machine);
 }
 
 static void each_engine(void (*claim)(const kernel *k, dice *d))
 {
     int ran = 0;
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-        const kernel *k;
         if (!available(i)) continue;
-        assert_int_equal(kernel_choose(&k), 0);
+        const kernel *k = kernel_in_use();
         assert_string_equal(k->name, engines[i]);
         for (unsigned seed = 1; seed <= 100; seed++) {
             about("%s, seed %u", k->name, seed);
@@ -122,9 +132,10 @@ static void a_transpose_is_padded_with_zeros(void **state)
 
 static void an_engine_that_is_not_known_is_refused(void **state)
 {
-    const kernel *k;
+    bool reference;
+    int machine;
     use_engine("fast");
-    assert_int_equal(kernel_choose(&k), -1);
+    assert_int_equal(machine_choose(&machine, &reference), -1);
 #ifdef __x86_64__
     expect_error("STRIDE_ENGINE=fast: expected reference, generic, avx2 or avx512");
 #else
@@ -135,8 +146,8 @@ static void an_engine_that_is_not_known_is_refused(void **state)
     assert_non_null(strstr(error_text(), "STRIDE_ENGINE=fast"));
     error_clear();
     use_engine("reference");
-    assert_int_equal(kernel_choose(&k), 0);
-    assert_null(k);
+    assert_int_equal(machine_choose(&machine, &reference), 0);
+    assert_true(reference);
     use_engine(NULL);
     layer_free(l);
 }
@@ -219,8 +230,8 @@ static void assert_convolves(const char *engine, conv2d o, shape images)
 static void narrow_images_of_many_channels_are_convolved_as_by_the_reference(void **state)
 {
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-        const kernel *k;
-        if (!available(i) || kernel_choose(&k)) continue;
+        if (!available(i)) continue;
+        const kernel *k = kernel_in_use();
         about("%s", engines[i]);
         ptrdiff_t width = k->lanes > 2 ? k->lanes / 2 - 1 : 1;
         assert_convolves(engines[i],

@@ -444,14 +444,14 @@ static void collect_path(layer *l, const char *path, void *context)
     snprintf(all + used, 512 - used, "%s:%s ", path, l->type->name);
 }
 
-static void no_forward(layer *l, tensor x, tensor y)
+static void no_forward(const st_call *c, tensor x, tensor y)
 {
-    (void)l, (void)x, (void)y;
+    (void)c, (void)x, (void)y;
 }
 
-static void no_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void no_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
-    (void)l, (void)x, (void)y, (void)dy, (void)dx;
+    (void)c, (void)x, (void)y, (void)dy, (void)dx;
 }
 
 static int same_shape(layer *l, shape x, shape *y)
@@ -542,8 +542,8 @@ static void a_plan_is_measured_before_anything_is_allocated(void **state)
                                      layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 1, 1 } })),
                       SHAPE(19, 2, 8, 8));
     assert_int_equal(n.partial, 3 * (76 + 10));
-    assert_measured(n.turn, 8 * 4 * 6 * 6, 1);
-    assert_true(n.scratch >= 2 * n.turn + 2 * 9 * 36);
+    assert_measured(n.ping_pong, 8 * 4 * 6 * 6, 1);
+    assert_true(n.scratch >= 2 * n.ping_pong + 2 * 9 * 36);
     use_engine(NULL);
 }
 
@@ -684,29 +684,29 @@ static int affine_plan(layer *l, shape x, shape *y)
            layer_scratch(l, features) || layer_state(l, "seen", SHAPE(1), 3);
 }
 
-static void affine_forward(layer *l, tensor x, tensor y)
+static void affine_forward(const st_call *c, tensor x, tensor y)
 {
-    tensor_copy(l->memory[0], x);
+    tensor_copy(st_memory(c, 0), x);
     tensor_copy(y, x);
-    tensor_multiply(y, tensor_expand(l->param[0], y.shape));
-    tensor_add(y, 1, tensor_expand(l->param[1], y.shape));
+    tensor_multiply(y, tensor_expand(c->param[0], y.shape));
+    tensor_add(y, 1, tensor_expand(c->param[1], y.shape));
 }
 
-static void affine_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void affine_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
     tensor_copy(dx, dy);
-    tensor_multiply(dx, tensor_expand(l->param[0], dx.shape));
+    tensor_multiply(dx, tensor_expand(c->param[0], dx.shape));
 }
 
-static void affine_gradient(layer *l, tensor x, tensor y, tensor dy)
+static void affine_gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
     (void)x, (void)y;
     for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++) {
-        tensor_copy(l->scratch[0], tensor_select(dy, 0, i));
-        tensor_multiply(l->scratch[0], tensor_select(l->memory[0], 0, i));
-        tensor_add(l->grad[0], 1, l->scratch[0]);
-        tensor_add(l->grad[1], 1, tensor_select(dy, 0, i));
+        tensor_copy(st_scratch(c, 0), tensor_select(dy, 0, i));
+        tensor_multiply(st_scratch(c, 0), tensor_select(st_memory(c, 0), 0, i));
+        tensor_add(st_grad(c, 0), 1, st_scratch(c, 0));
+        tensor_add(st_grad(c, 1), 1, tensor_select(dy, 0, i));
     }
 }
 
@@ -800,16 +800,17 @@ static struct seen {
     bool as_promised;
 } seen[SEEN_HOOKS][512];
 
-static void note(const layer *l, int hook, ptrdiff_t count)
+static void note(const st_call *c, int hook, ptrdiff_t count)
 {
-    bool own = l->memory[0].shape.n[0] == count && tensor_count(l->scratch[0]) == 7;
+    tensor memory = st_memory(c, 0);
+    bool own = memory.shape.n[0] == count && tensor_count(st_scratch(c, 0)) == 7;
     if (own && hook == SEEN_FORWARD) /* memory lasts until backward, and only this piece writes it */
-        for (ptrdiff_t i = 0; i < count; i++) *element(l->memory[0], i) = (real)(l->first + i);
-    for (ptrdiff_t i = 0; i < count && l->first + i < 512; i++) {
-        struct seen *s = &seen[hook][l->first + i];
+        for (ptrdiff_t i = 0; i < count; i++) *element(memory, i) = (real)(c->first + i);
+    for (ptrdiff_t i = 0; i < count && c->first + i < 512; i++) {
+        struct seen *s = &seen[hook][c->first + i];
         s->times++;
         s->piece = count;
-        s->as_promised = own && *element(l->memory[0], i) == (real)(l->first + i);
+        s->as_promised = own && *element(memory, i) == (real)(c->first + i);
     }
 }
 
@@ -820,23 +821,23 @@ static int noting_plan(layer *l, shape x, shape *y)
            layer_scratch(l, SHAPE(7));
 }
 
-static void noting_forward(layer *l, tensor x, tensor y)
+static void noting_forward(const st_call *c, tensor x, tensor y)
 {
     tensor_copy(y, x);
-    note(l, SEEN_FORWARD, x.shape.n[0]);
+    note(c, SEEN_FORWARD, x.shape.n[0]);
 }
 
-static void noting_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void noting_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
     tensor_copy(dx, dy);
-    note(l, SEEN_BACKWARD, dy.shape.n[0]);
+    note(c, SEEN_BACKWARD, dy.shape.n[0]);
 }
 
-static void noting_gradient(layer *l, tensor x, tensor y, tensor dy)
+static void noting_gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
     (void)x, (void)y;
-    note(l, SEEN_GRADIENT, dy.shape.n[0]);
+    note(c, SEEN_GRADIENT, dy.shape.n[0]);
 }
 
 #define NOTING(CHUNK)                                                                                        \
@@ -892,20 +893,20 @@ static int many_plan(layer *l, shape x, shape *y)
     *y = x;
     return layer_parameter(l, "weight", SHAPE(MANY_WEIGHTS), (layer_init){ .constant = 2 });
 }
-static void many_forward(layer *l, tensor x, tensor y)
+static void many_forward(const st_call *c, tensor x, tensor y)
 {
     tensor_copy(y, x);
-    tensor_multiply(y, tensor_expand(tensor_narrow(l->param[0], 0, 0, 1), y.shape));
+    tensor_multiply(y, tensor_expand(tensor_narrow(c->param[0], 0, 0, 1), y.shape));
 }
-static void many_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void many_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
-    many_forward(l, dy, dx);
+    many_forward(c, dy, dx);
 }
-static void many_gradient(layer *l, tensor x, tensor y, tensor dy)
+static void many_gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
     (void)y;
-    real sum = *element(x, 0) * *element(dy, 0), *grad = tensor_data(l->grad[0]);
+    real sum = *element(x, 0) * *element(dy, 0), *grad = tensor_data(st_grad(c, 0));
     for (ptrdiff_t i = 0; i < MANY_WEIGHTS; i++) grad[i] += sum;
 }
 
@@ -967,12 +968,12 @@ static struct {
 
 /* Fails in workers only, and the calling thread waits until one has: that the error comes to the caller is
  * not luck of scheduling. */
-static void spring(int hook, const layer *l)
+static void spring(int hook, const st_call *c)
 {
     if (error_text() && !alone()) trap.stale += in_a_worker();
     if (hook != trap.failing) return;
     if (in_a_worker() || alone()) {
-        error_set("trap: image %td in hook %d", l->first, hook);
+        error_set("trap: image %td in hook %d", c->first, hook);
         trap.failed++;
     }
     while (trap.failed == 0) continue;
@@ -984,23 +985,23 @@ static int trap_plan(layer *l, shape x, shape *y)
     return layer_parameter(l, "unused", SHAPE(1), (layer_init){ 0 });
 }
 
-static void trap_forward(layer *l, tensor x, tensor y)
+static void trap_forward(const st_call *c, tensor x, tensor y)
 {
     tensor_copy(y, x);
-    spring(SEEN_FORWARD, l);
+    spring(SEEN_FORWARD, c);
 }
 
-static void trap_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void trap_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     (void)x, (void)y;
     tensor_copy(dx, dy);
-    spring(SEEN_BACKWARD, l);
+    spring(SEEN_BACKWARD, c);
 }
 
-static void trap_gradient(layer *l, tensor x, tensor y, tensor dy)
+static void trap_gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
     (void)x, (void)y, (void)dy;
-    spring(SEEN_GRADIENT, l);
+    spring(SEEN_GRADIENT, c);
 }
 
 static const layer_type trap_type = { .name = "trap",
@@ -1076,13 +1077,13 @@ static void bad_types_are_refused(void **state)
 {
     (void)state;
     layer_type type = { .name = "odd", .plan = silent_plan, .forward = no_forward, .backward = no_backward };
-    assert_unbuildable(layer_new(&type, NULL, 0, NULL), SHAPE(2, 2), "odd: plan failed without a word");
+    assert_unbuildable(layer_new(&type, NULL, 0, NULL), SHAPE(2, 2), "odd: plan failed without an error");
     type.plan = greedy_plan;
     assert_unbuildable(layer_new(&type, NULL, 0, NULL), SHAPE(2, 2),
-                       "odd: asks for more than 8 slots of memory");
+                       "odd: requests more than 8 slots of memory");
     type.plan = misshapen_plan;
     assert_unbuildable(layer_new(&type, NULL, 0, NULL), SHAPE(2, 2),
-                       "odd: asks for memory [3], expected [2, ...]");
+                       "odd: requests memory [3], expected [2, ...]");
     type.plan = batch_changing_plan;
     assert_unbuildable(layer_new(&type, NULL, 0, NULL), SHAPE(2, 2),
                        "odd: plan made [3] of a batch [2, 2], expected [2, ...]");

@@ -6,6 +6,8 @@
 #include "tests/layers/layer_claims.h"
 #include "tests/support.h"
 
+#include "layers/layer_impl.h"
+
 #include "layers/exponential.h"
 #include "layers/layers.h"
 #include "nn/net.h"
@@ -184,7 +186,7 @@ static void in_place_is_as_apart(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         layer *l = all[i];
         tensor x = roll_tensor(&d, SHAPE(3, 2, 19), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
-        assert_true(l->type->in_place);
+        assert_true(l->type->traits->in_place);
         assert_built(l, x.shape);
         layer_mode(l, true, 1, 1);
         tensor y = tensor_new(x.shape), dx = tensor_new(x.shape);

@@ -36,8 +36,9 @@ static void a_layer_is_held_once(void **state)
 
 /* ---- types of one's own ------------------------------------------------------------------------------ */
 
-static void no_forward(layer *l, tensor x, tensor y) {}
-static void no_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx) {}
+static void no_forward(const st_call *c, tensor x, tensor y) {}
+static void no_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx) {}
+static void no_gradient(const st_call *c, tensor x, tensor y, tensor dy) {}
 
 static int one_for_each_feature(layer *l, shape x, shape *y)
 {
@@ -60,7 +61,7 @@ static int as_wide_as_can_be(layer *l, shape x, shape *y)
 static const layer_field unknown[] = { { "size", (layer_field_kind)9, 0 }, { 0 } };
 static const layer_type odd = { "odd", sizeof(int), unknown, 0, batch_only, no_forward, no_backward },
                         counting = { "counting", .plan = one_for_each_feature, .forward = no_forward,
-                                     .backward = no_backward },
+                                     .backward = no_backward, .gradient = no_gradient },
                         flat = { "flat", .plan = batch_only, .forward = no_forward, .backward = no_backward },
                         wide = { "wide", .plan = as_wide_as_can_be, .forward = no_forward,
                                  .backward = no_backward };
@@ -149,7 +150,7 @@ static void inputs_that_do_not_fit_are_refused(void **state)
         { layer_new(residual->type, NULL, 0, NULL), SHAPE(2, 3), "residual: holds 0 layers" },
         { layer_concat(convolution(5, 1), convolution(5, 2)), s, "concat: branch 1 makes [2, 5, 2, 2]" },
         { layer_concat(layer_identity(), layer_flatten()), s, "concat: branch 1 makes [2, 48]" },
-        { layer_concat(layer_identity(), layer_softmax(5)), s, "branch 1: softmax: " },
+        { layer_concat(layer_identity(), layer_softmax(5)), s, "layer 1: softmax: " },
         { layer_concat(layer_relu(), of(&flat)), SHAPE(2, 3), "concat: branch 1 makes [2]" },
         { layer_concat_of(0, NULL), s, "concat: holds no layers" },
         { layer_concat_of(9, wides), SHAPE(1, 3), "concat: too many channels" },

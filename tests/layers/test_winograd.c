@@ -4,55 +4,48 @@
  * is naive.c. Scratch is filled with NaN before each pass. */
 #include "tests/support.h"
 
-#include "layers/conv2d.h"
+#include "layers/conv_impl.h"
 #include "nn/gradcheck.h"
+#include "layers/fast/algorithms.h"
 #include "layers/fast/kernel.h"
+#include "tensor/machine.h"
 #include "tests/layers/naive.h"
 
 #include <math.h>
 
 /* ---- a layer that knows one way alone ---------------------------------------------------------------- */
 
-static const conv2d_method *way;
-
-static int geometry(const layer *l, window *w)
-{
-    const conv2d *o = l->options;
-    int three[2] = { 3, 3 }, one[2] = { 1, 1 };
-    return window_plan(w, l, l->x, three, one, o->padding, one, false);
-}
+static const layer_algorithm *way;
 
 static int plan(layer *l, shape x, shape *y)
 {
+    const conv2d *o = l->options;
+    int three[2] = { 3, 3 }, one[2] = { 1, 1 };
     window w;
-    int out = ((const conv2d *)l->options)->out_channels;
-    if (geometry(l, &w)) return -1;
-    *y = SHAPE(x.n[0], out, w.out[0], w.out[1]);
-    if (layer_parameter(l, "weight", SHAPE(out, x.n[1], 3, 3), (layer_init){ .uniform = 1 })) return -1;
-    return way->plan(l, &w, x);
+    if (window_plan(&w, l, x, three, one, o->padding, one, false)) return -1;
+    *y = SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
+    if (layer_parameter(l, "weight", SHAPE(o->out_channels, x.n[1], 3, 3), (layer_init){ .uniform = 1 }))
+        return -1;
+    conv_plan *p = st_layer_plan_data(l, sizeof *p);
+    if (!p) return -1;
+    p->w = w;
+    l->y = *y;
+    return way->plan(l);
 }
 
-static void forward(layer *l, tensor x, tensor y)
+static void forward(const st_call *c, tensor x, tensor y)
 {
-    window w;
-    geometry(l, &w);
-    way->forward(l, &w, x, y);
+    way->hooks.forward(c, x, y);
 }
 
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
-    (void)x, (void)y;
-    window w;
-    geometry(l, &w);
-    way->backward(l, &w, dy, dx);
+    way->hooks.backward(c, x, y, dy, dx);
 }
 
-static void gradient(layer *l, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
-    (void)y;
-    window w;
-    geometry(l, &w);
-    way->gradient(l, &w, x, dy);
+    way->hooks.gradient(c, x, y, dy);
 }
 
 static const layer_field fields[] = {
@@ -93,22 +86,23 @@ enum { ENGINES = sizeof engines / sizeof *engines };
 /* Chooses engine i; false where this machine cannot run it. */
 static bool available(int i)
 {
-    const kernel *k;
+    bool reference;
+    int machine;
     use_engine(engines[i]);
-    if (kernel_choose(&k) == 0) return true;
+    if (machine_choose(&machine, &reference) == 0) return true;
     error_clear();
     return false;
 }
 
 static int begin_2(void **state)
 {
-    way = &conv2d_winograd_2;
+    way = &conv_winograd_2;
     return error_none_yet(state);
 }
 
 static int begin_4(void **state)
 {
-    way = &conv2d_winograd_4;
+    way = &conv_winograd_4;
     return error_none_yet(state);
 }
 
@@ -150,7 +144,7 @@ static void run(layer *l, tensor x, tensor dy, tensor y, tensor dx)
 static void check_engine(conv2d o, tensor x, tensor weight, tensor dy, naive want)
 {
     layer *l = built(o, x.shape);
-    about("%s: padding %dx%d of %s to %s", l->kernel->name, o.padding[0], o.padding[1],
+    about("%s: padding %dx%d of %s to %s", kernel_of(l)->name, o.padding[0], o.padding[1],
           shape_text(x.shape).text, shape_text(l->y).text);
     tensor y = garbage(l->y), dx = garbage(x.shape), gradient = tensor_clone(want.dweight);
     tensor_copy(l->param[0], weight);
@@ -275,7 +269,7 @@ static double distance(tensor a, tensor b)
 static void the_error_is_that_of_a_sum(void **state)
 {
     (void)state;
-    const int limit = way == &conv2d_winograd_4 ? 15 : 5;
+    const int limit = way == &conv_winograd_4 ? 15 : 5;
     for (int i = 0; i < ENGINES; i++) {
         shape s = SHAPE(2, 32, 12, 12);
         conv2d o = options(32, 1, 1);
@@ -336,14 +330,10 @@ static void conv2d_takes_it_where_it_pays(void **state)
         for (size_t k = 0; k < sizeof cases / sizeof *cases && available(i); k++) {
             layer *l = layer_conv2d(cases[k].o);
             shape y;
-            window w;
             assert_int_equal(layer_plan(l, cases[k].x, &y), 0);
-            const conv2d *o = l->options;
-            assert_int_equal(window_plan(&w, l, l->x, o->kernel, o->stride, o->padding, o->dilation, false),
-                             0);
-            about("%s, case %zu", l->kernel->name, k);
-            assert_int_equal(conv2d_winograd_2.suits(l, &w, l->x), cases[k].size == 2);
-            assert_int_equal(conv2d_winograd_4.suits(l, &w, l->x), cases[k].size == 4);
+            about("%s, case %zu", kernel_of(l)->name, k);
+            assert_int_equal(conv_winograd_2.suits(l), cases[k].size == 2);
+            assert_int_equal(conv_winograd_4.suits(l), cases[k].size == 4);
             layer_free(l);
         }
 }

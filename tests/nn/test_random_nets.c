@@ -6,7 +6,7 @@
  * equality: where a net runs in place, in another order, in chains or by another algorithm, nothing may differ.
  * STRIDE_FAST takes fewer nets, for processors that are emulated. */
 #include "layers/layers.h"
-#include "layers/fast/kernel.h"
+#include "tensor/machine.h"
 #include "tests/support.h"
 
 #include <math.h>
@@ -20,13 +20,13 @@ static int plan_like(layer *l, shape x, shape *y)
     return layer_memory(l, l->type->chunk < 0 ? SHAPE(1, 1) : SHAPE(x.n[0]));
 }
 
-static void negate(layer *l, tensor x, tensor y)
+static void negate(const st_call *c, tensor x, tensor y)
 {
     tensor_copy(y, x);
     tensor_scale(y, -1);
 }
 
-static void negate_back(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void negate_back(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     for (ptrdiff_t k = 0; k < tensor_count(dx); k++)
         *element(dx, k) = *element(y, k) == -*element(x, k) ? -*element(dy, k) : (real)NAN;
@@ -277,9 +277,10 @@ static const char *const engines[] = { "reference", "generic", "avx2", "avx512" 
 
 static bool available(const char *engine)
 {
-    const kernel *k;
+    bool reference;
+    int machine;
     use_engine(engine);
-    if (kernel_choose(&k) == 0) return true;
+    if (machine_choose(&machine, &reference) == 0) return true;
     error_clear();
     return false;
 }

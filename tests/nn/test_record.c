@@ -18,7 +18,7 @@
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/train.h"
-#include "layers/fast/kernel.h"
+#include "tensor/machine.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -116,9 +116,10 @@ enum { NETWORKS = sizeof networks / sizeof *networks, ENGINES = sizeof engines /
 
 static bool available(const char *engine)
 {
-    const kernel *k;
+    bool reference;
+    int machine;
     use_engine(engine);
-    if (kernel_choose(&k) == 0) return true;
+    if (machine_choose(&machine, &reference) == 0) return true;
     error_clear();
     return false;
 }

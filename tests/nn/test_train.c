@@ -71,13 +71,13 @@ static int plan_counter(layer *l, shape x, shape *y)
     return layer_state(l, "seen", SHAPE(1), 0);
 }
 
-static void count_forward(layer *l, tensor x, tensor y)
+static void count_forward(const st_call *c, tensor x, tensor y)
 {
     tensor_copy(y, x);
-    if (layer_training(l)) *tensor_data(l->state[0]) += 1;
+    if (c->training) *tensor_data(c->layer->state[0]) += 1;
 }
 
-static void count_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void count_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     tensor_copy(dx, dy);
 }

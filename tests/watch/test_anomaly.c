@@ -31,34 +31,34 @@ static int plan(layer *l, shape x, shape *y)
     return layer_parameter(l, "weight", SHAPE(x.n[1]), (layer_init){ .constant = 1 });
 }
 
-static void plant(const layer *l, tensor y, int hook)
+static void plant(const st_call *c, tensor y, int hook)
 {
-    ptrdiff_t image = planted.image - l->first;
+    ptrdiff_t image = planted.image - c->first;
     if (planted.hook == hook && image >= 0 && image < y.shape.n[0])
         *tensor_at(y, INDEX(image, planted.feature)) = (real)planted.value;
 }
 
-static void forward(layer *l, tensor x, tensor y)
+static void forward(const st_call *c, tensor x, tensor y)
 {
     tensor_copy(y, x);
-    tensor_multiply(y, tensor_expand(l->param[0], y.shape));
-    plant(l, y, FORWARD);
+    tensor_multiply(y, tensor_expand(c->param[0], y.shape));
+    plant(c, y, FORWARD);
 }
 
-static void backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 {
     tensor_copy(dx, dy);
-    tensor_multiply(dx, tensor_expand(l->param[0], dx.shape));
-    plant(l, dx, BACKWARD);
+    tensor_multiply(dx, tensor_expand(c->param[0], dx.shape));
+    plant(c, dx, BACKWARD);
 }
 
-static void gradient(layer *l, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
 {
-    tensor_add(tensor_expand(l->grad[0], dy.shape), 1, dy);
-    ptrdiff_t image = planted.image - l->first;
+    tensor_add(tensor_expand(st_grad(c, 0), dy.shape), 1, dy);
+    ptrdiff_t image = planted.image - c->first;
     bool all = planted.image < 0; /* of each part of the batch */
     if (planted.hook == GRADIENT && (all || (image >= 0 && image < x.shape.n[0])))
-        *tensor_at(l->grad[0], INDEX(planted.feature)) = (real)planted.value;
+        *tensor_at(st_grad(c, 0), INDEX(planted.feature)) = (real)planted.value;
 }
 
 static const layer_type erring = {

@@ -1,0 +1,11 @@
+/* algorithms.h: the algorithms of this folder, each described in its own file. */
+#ifndef STRIDE_LAYERS_FAST_ALGORITHMS_H
+#define STRIDE_LAYERS_FAST_ALGORITHMS_H
+
+#include "layers/layer_impl.h"
+
+extern const layer_algorithm conv_winograd_4, conv_winograd_2, conv_direct;
+extern const layer_algorithm dense_unpacked;
+extern const layer_algorithm maxpool_vectors, avgpool_vectors;
+
+#endif

@@ -1,0 +1,221 @@
+/* dense.c: a dense layer's products without packing, each in pieces that threads share. */
+#include "layers/dense_impl.h"
+#include "layers/fast/algorithms.h"
+#include "layers/fast/kernel.h"
+#include "tensor/counts.h"
+
+enum { INPUT, TRANSPOSED, RESULT }; /* scratch */
+
+enum {
+    SLAB = 64,             /* images whose features are transposed together */
+    PIECE = 48,            /* outputs, or rows of weights, of a piece of work, at most */
+    LOW = 12,              /* and at least */
+    STRIP = 256,           /* inputs of a piece of the backward pass, about */
+    NARROW = 64,           /* a strip is a multiple of it */
+    DEPTH = 1024,          /* inputs that a slab of stays in cache */
+    MOST_IMAGES = 1 << 16, /* of a batch, and outputs: tables have an entry for each */
+};
+
+/* The tables of one product: see kernel.h. */
+typedef struct tables {
+    ptrdiff_t *row, *step, *offset;
+} tables;
+
+typedef struct dense_plan {
+    const kernel *k;
+    tables forward, backward, gradient;
+    ptrdiff_t table[];
+} dense_plan;
+
+static bool suits(const layer *l)
+{
+    return l->x.n[1] >= kernel_of(l)->lanes && l->x.n[0] <= MOST_IMAGES && l->y.n[1] <= MOST_IMAGES;
+}
+
+/* ---- pieces --------------------------------------------------------------------------------------------- */
+
+/* The number of a piece, of so many of `size`, where it begins and how large it is. */
+static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *count)
+{
+    ptrdiff_t first = i * size;
+    *count = smallest(whole - first, size);
+    return first;
+}
+
+/* Outputs of a piece: an even number of pieces, all but the last alike, so that threads get as much of them. */
+static ptrdiff_t piece_size(ptrdiff_t outputs)
+{
+    return largest(LOW, parts(outputs, 2 * parts(outputs, 2 * PIECE)));
+}
+
+/* Inputs of a strip, likewise. */
+static ptrdiff_t strip_size(ptrdiff_t in)
+{
+    return largest(2 * NARROW, in / (2 * parts(in, 2 * STRIP)) / NARROW * NARROW);
+}
+
+/* The last one takes the remainder, which is too little for one more. */
+static ptrdiff_t strips(ptrdiff_t in)
+{
+    return largest(1, in / strip_size(in));
+}
+
+static ptrdiff_t strip_width(ptrdiff_t in, ptrdiff_t i)
+{
+    return i + 1 < strips(in) ? strip_size(in) : in - i * strip_size(in);
+}
+
+/* ---- plan ----------------------------------------------------------------------------------------------- */
+
+/* Takes a table of multiples of `step` from the room at *room. */
+static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
+{
+    ptrdiff_t *table = *room;
+    even(table, count, step);
+    *room += count;
+    return table;
+}
+
+static int plan(layer *l)
+{
+    const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = parts(n, SLAB);
+    const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
+    const ptrdiff_t room = (high + 2 * deep) + (n + 2 * out) + (high + 2 * n);
+    dense_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)room * sizeof *p->table);
+    if (!p) return -1;
+    ptrdiff_t *at = p->table;
+    p->k = kernel_of(l);
+    p->forward = (tables){ multiples(&at, high, in), multiples(&at, deep, 1), multiples(&at, deep, SLAB) };
+    p->backward = (tables){ multiples(&at, n, out), multiples(&at, out, 1), multiples(&at, out, in) };
+    p->gradient = (tables){ multiples(&at, high, 1), multiples(&at, n, out), multiples(&at, n, in) };
+    if (layer_scratch(l, l->x) || layer_scratch(l, SHAPE(slabs, in, SLAB))) return -1;
+    return layer_scratch(l, SHAPE(slabs, out, SLAB));
+}
+
+/* What the pieces of a pass share. */
+typedef struct job {
+    const st_call *c;
+    const dense_plan *p;
+    tensor x, y; /* or dy and dx, or x and dy */
+} job;
+
+static job job_of(const st_call *c, tensor x, tensor y)
+{
+    return (job){ c, c->plan, x, y };
+}
+
+static void product(const job *j, const tables *t, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth,
+                    const real *a, const real *b, real *to, ptrdiff_t pitch, bool add)
+{
+    kernel_product(j->p->k, rows, columns, depth, a, t->row, t->step, b, t->offset, to, pitch, add);
+}
+
+/* x itself where it is contiguous, or a copy. */
+static tensor contiguous(const st_call *c, tensor x)
+{
+    if (tensor_is_contiguous(x)) return x;
+    tensor copy = tensor_narrow(st_scratch(c, INPUT), 0, 0, x.shape.n[0]);
+    tensor_copy(copy, x);
+    return copy;
+}
+
+/* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed ------------------------------------------------ */
+
+/* to[n][o] = from[o][n], o < outputs, n < images, by squares as long as there are whole ones. */
+static void transpose_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images, const real *from, real *to,
+                           ptrdiff_t pitch)
+{
+    ptrdiff_t whole = images / k->lanes * k->lanes, o = 0;
+    for (; o + k->lanes <= outputs; o += k->lanes)
+        for (ptrdiff_t n = 0; n < whole; n += k->lanes)
+            k->turn(from + o * SLAB + n, SLAB, to + n * pitch + o, pitch);
+    for (ptrdiff_t n = 0; n < images; n++)
+        for (ptrdiff_t rest = n < whole ? o : 0; rest < outputs; rest++)
+            to[n * pitch + rest] = from[rest * SLAB + n];
+}
+
+/* TRANSPOSED [slab, in, SLAB], some inputs of a slab of images. */
+static void transpose_piece(ptrdiff_t i, void *context)
+{
+    const job *j = context;
+    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(in), strip = i % blocks,
+                    first = strip * strip_size(in);
+    ptrdiff_t images, slab = i / blocks, first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
+    kernel_transpose(j->p->k, images, strip_width(in, strip), tensor_data(j->x) + first_image * in + first,
+                     in, tensor_data(st_scratch(j->c, TRANSPOSED)) + (slab * in + first) * SLAB, SLAB);
+}
+
+/* Some outputs of a slab of images: RESULT [slab, out, SLAB] = b + W TRANSPOSED [slab, in, SLAB]. */
+static void forward_piece(ptrdiff_t i, void *context)
+{
+    const job *j = context;
+    const kernel *k = j->p->k;
+    const tensor *param = j->c->param;
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out),
+                    blocks = parts(out, size);
+    ptrdiff_t images, outputs, slab = i / blocks;
+    ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
+    ptrdiff_t first = piece(i % blocks, size, out, &outputs);
+    real *result = tensor_data(st_scratch(j->c, RESULT)) + (slab * out + first) * SLAB;
+    const real *weight = tensor_data(param[DENSE_WEIGHT]) + first * in;
+    const real *transposed = tensor_data(st_scratch(j->c, TRANSPOSED)) + slab * in * SLAB;
+    for (ptrdiff_t o = 0; o < outputs; o++) {
+        real bias = j->c->layer->params > DENSE_BIAS ? tensor_data(param[DENSE_BIAS])[first + o] : 0;
+        for (ptrdiff_t n = 0; n < SLAB; n++) result[o * SLAB + n] = bias;
+    }
+    for (ptrdiff_t at = 0; at < in; at += DEPTH)
+        product(j, &j->p->forward, outputs, kernel_padded(k, images), smallest(in - at, DEPTH), weight + at,
+                transposed + at * SLAB, result, SLAB, true);
+    transpose_back(k, outputs, images, result, tensor_data(j->y) + first_image * out + first, out);
+}
+
+static void forward(const st_call *c, tensor x, tensor y)
+{
+    const ptrdiff_t slabs = parts(x.shape.n[0], SLAB), out = y.shape.n[1];
+    job j = job_of(c, contiguous(c, x), y);
+    st_parallel_for(c, slabs * strips(x.shape.n[1]), transpose_piece, &j);
+    st_parallel_for(c, slabs * parts(out, piece_size(out)), forward_piece, &j);
+}
+
+/* ---- backward: dx = dy W ------------------------------------------------------------------------------------ */
+
+static void backward_piece(ptrdiff_t i, void *context)
+{
+    const job *j = context;
+    const ptrdiff_t in = j->y.shape.n[1], out = j->x.shape.n[1], first = i * strip_size(in);
+    product(j, &j->p->backward, j->x.shape.n[0], strip_width(in, i), out, tensor_data(j->x),
+            tensor_data(j->c->param[DENSE_WEIGHT]) + first, tensor_data(j->y) + first, in, false);
+}
+
+static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+{
+    (void)x, (void)y;
+    job j = job_of(c, dy, dx);
+    st_parallel_for(c, strips(dx.shape.n[1]), backward_piece, &j);
+}
+
+/* ---- gradient: dW += dyᵀ x ------------------------------------------------------------------------------------ */
+
+static void gradient_piece(ptrdiff_t i, void *context)
+{
+    const job *j = context;
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1];
+    ptrdiff_t outputs, first = piece(i, piece_size(out), out, &outputs);
+    product(j, &j->p->gradient, outputs, in, j->x.shape.n[0], tensor_data(j->y) + first, tensor_data(j->x),
+            tensor_data(st_grad(j->c, DENSE_WEIGHT)) + first * in, in, true);
+}
+
+static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+{
+    (void)y;
+    job j = job_of(c, contiguous(c, x), dy);
+    st_parallel_for(c, parts(dy.shape.n[1], piece_size(dy.shape.n[1])), gradient_piece, &j);
+    dense_bias_gradient(c, dy);
+}
+
+const layer_algorithm dense_unpacked = {
+    .type = &layer_type_dense,
+    .suits = suits,
+    .plan = plan,
+    .hooks = { .forward = forward, .backward = backward, .gradient = gradient },
+};

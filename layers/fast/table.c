@@ -1,0 +1,7 @@
+/* table.c: the algorithms that replace definitions, in the order in which they are asked whether they suit. */
+#include "layers/fast/algorithms.h"
+
+const layer_algorithm *const layer_algorithms[] = {
+    &conv_winograd_4, &conv_winograd_2, &conv_direct, &dense_unpacked,
+    &maxpool_vectors, &avgpool_vectors, NULL,
+};

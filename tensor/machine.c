@@ -1,0 +1,51 @@
+/* machine.c: which of the machines that fast paths are compiled for is at hand. */
+#include "tensor/machine.h"
+#include "tensor/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME(M) #M,
+static const char *const names[] = { EACH_MACHINE(NAME) };
+
+enum { MACHINES = sizeof names / sizeof *names };
+
+static bool runs(const char *name)
+{
+#if defined(__x86_64__) && !defined(STRIDE_GENERIC)
+    if (strcmp(name, "avx512") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
+    if (strcmp(name, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return strcmp(name, "generic") == 0;
+}
+
+int machine_choose(int *machine, bool *reference)
+{
+    const char *name = getenv("STRIDE_ENGINE");
+    bool any = !name || !name[0];
+    *machine = MACHINES - 1;
+    *reference = !any && strcmp(name, "reference") == 0;
+    if (*reference) return 0;
+    for (int i = 0; i < MACHINES; i++) {
+        if (!any && strcmp(name, names[i]) != 0) continue;
+        *machine = i;
+        if (runs(names[i])) return 0;
+        if (!any) return error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
+    }
+    return error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
+                     MACHINES == 1 ? "" : ", avx2 or avx512");
+}
+
+#define BYTES(M) (int)sizeof(M##_vector),
+
+int machine_bytes(int machine)
+{
+    static const int bytes[] = { EACH_MACHINE(BYTES) };
+    return bytes[machine];
+}
+
+const char *machine_name(int machine)
+{
+    return names[machine];
+}
