@@ -1097,16 +1097,16 @@ static void bad_types_are_refused(void **state)
                bad = whole;
     bad.name = NULL;
     assert_refused(layer_new(&bad, NULL, 0, NULL),
-                   "layer_new: type ? lacks a name, plan, forward or backward");
+                   "layer_new: type ? lacks a name");
     bad = whole, bad.plan = NULL;
     assert_refused(layer_new(&bad, NULL, 0, NULL),
-                   "layer_new: type odd lacks a name, plan, forward or backward");
+                   "layer_new: type odd lacks plan");
     bad = whole, bad.forward = NULL;
     assert_refused(layer_new(&bad, NULL, 0, NULL),
-                   "layer_new: type odd lacks a name, plan, forward or backward");
+                   "layer_new: type odd lacks forward");
     bad = whole, bad.backward = NULL;
     assert_refused(layer_new(&bad, NULL, 0, NULL),
-                   "layer_new: type odd lacks a name, plan, forward or backward");
+                   "layer_new: type odd lacks backward");
 }
 
 static void a_window_function_needs_a_name_and_a_value(void **state)

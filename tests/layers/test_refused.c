@@ -170,7 +170,6 @@ static void inputs_that_do_not_fit_are_refused(void **state)
         { layer_maxpool((maxpool){ .kernel = { MOST, 7 }, .padding = { MOST - 1, 0 } }), tiny, "" },
         { layer_maxpool((maxpool){ .kernel = { MOST, MOST } }), SHAPE(1, 1, MOST / 2, MOST / 4), "kernel" },
         { layer_maxpool((maxpool){ 0 }), SHAPE(1, 1, huge, 1), "" },
-        { layer_maxpool((maxpool){ 0 }), SHAPE(1, 1, MOST, MOST / 8), "places" },
         { layer_avgpool((avgpool){ 0 }), SHAPE(1, 1, 1, huge), "" },
         { layer_dense((dense){ MOST }), SHAPE(1, huge), "" },
         { layer_upsample((upsample){ .scale = { 32, 2 } }), SHAPE(1, 1, (ptrdiff_t)1 << 59, 1),
