@@ -76,8 +76,8 @@ struct train_group {
                        void *table);                                /* equal parts of the rows */
     void (*add)(train_group *g, train_state *run, int micro_batch); /* adds up net_gradients: see below */
     void *context;
-    bool unordered;
-    tensor sum, theirs; /* the run frees them */
+    bool unordered, failed; /* failed: all ranks have an error */
+    tensor sum, theirs;     /* the run frees them */
 };
 
 /* How to train. Zeros are defaults. */

@@ -112,7 +112,8 @@ static bool agree(train_group *g, bool stop)
 {
     const team *t = team_of(g);
     int go_on = !stop;
-    return team_agree(t) || t->least(t, &go_on) || !go_on;
+    if (!g->failed) g->failed = team_agree(t) || t->least(t, &go_on); /* later all ranks know */
+    return g->failed || !go_on;
 }
 
 static void begin(train_group *g, train_state *run)
@@ -122,7 +123,7 @@ static void begin(train_group *g, train_state *run)
     g->sum = tensor_new(SHAPE(g->unordered ? count : own));
     if (!g->unordered) g->theirs = tensor_new(SHAPE(t->ranks, own));
     if (g->unordered && !t->sum) error_set("train: unordered, but the team has no sum of its own");
-    if (team_agree(t) == 0 && match(t, run) == 0) follow_all(t, run);
+    g->failed = team_agree(t) || match(t, run) || follow_all(t, run);
 }
 
 train_group ranks_of(const team *t, bool unordered)
