@@ -1,4 +1,4 @@
-/* mpi.c: a team's functions, each a call of MPI's. */
+/* mpi.c: a team of MPI processes. */
 #include "nn/ranks/mpi.h"
 
 #include <limits.h>
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* What the team owns. */
+/* A team's own. */
 typedef struct processes {
     MPI_Comm all;
     int *count, *first; /* of each rank's part, for calls that share out in parts */
@@ -34,8 +34,8 @@ static int countable(ptrdiff_t n)
 
 static int begin_type(size_t size, MPI_Datatype *type)
 {
-    return checked(MPI_Type_contiguous((int)size, MPI_BYTE, type), "a type") ||
-                   checked(MPI_Type_commit(type), "a type")
+    return checked(MPI_Type_contiguous((int)size, MPI_BYTE, type), "a data type") ||
+                   checked(MPI_Type_commit(type), "a data type")
                ? -1
                : 0;
 }
@@ -49,7 +49,7 @@ static void share_out(const team *t, ptrdiff_t n)
     }
 }
 
-static int gather(const team *t, ptrdiff_t n, size_t size, void *x)
+static int all_gather(const team *t, ptrdiff_t n, size_t size, void *x)
 {
     const processes *p = t->own;
     MPI_Datatype type;
@@ -57,10 +57,10 @@ static int gather(const team *t, ptrdiff_t n, size_t size, void *x)
     share_out(t, n);
     int code = MPI_Allgatherv(MPI_IN_PLACE, 0, type, x, p->count, p->first, type, p->all);
     MPI_Type_free(&type);
-    return checked(code, "a gather");
+    return checked(code, "all-gather");
 }
 
-static int exchange(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+static int all_to_all(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
 {
     const processes *p = t->own;
     MPI_Datatype type;
@@ -73,7 +73,7 @@ static int exchange(const team *t, ptrdiff_t n, size_t size, const void *x, void
     }
     int code = MPI_Alltoallv(x, p->count, p->first, type, parts, count, first, type, p->all);
     MPI_Type_free(&type);
-    return checked(code, "an exchange");
+    return checked(code, "all-to-all");
 }
 
 static int broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
@@ -83,21 +83,21 @@ static int broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
     if (countable(n) || begin_type(size, &type)) return -1;
     int code = MPI_Bcast(x, (int)n, type, from, p->all);
     MPI_Type_free(&type);
-    return checked(code, "a broadcast");
+    return checked(code, "broadcast");
 }
 
-static int least(const team *t, int *x)
+static int all_min(const team *t, int *x)
 {
     const processes *p = t->own;
-    return checked(MPI_Allreduce(MPI_IN_PLACE, x, 1, MPI_INT, MPI_MIN, p->all), "an agreement");
+    return checked(MPI_Allreduce(MPI_IN_PLACE, x, 1, MPI_INT, MPI_MIN, p->all), "all-reduce");
 }
 
-static int sum(const team *t, ptrdiff_t n, real *x)
+static int all_reduce(const team *t, ptrdiff_t n, real *x)
 {
     const processes *p = t->own;
     MPI_Datatype type = sizeof(real) == sizeof(double) ? MPI_DOUBLE : MPI_FLOAT;
     if (countable(n)) return -1;
-    return checked(MPI_Allreduce(MPI_IN_PLACE, x, (int)n, type, MPI_SUM, p->all), "a sum");
+    return checked(MPI_Allreduce(MPI_IN_PLACE, x, (int)n, type, MPI_SUM, p->all), "all-reduce");
 }
 
 /* ---- beginning and ending --------------------------------------------------------------------------------- */
@@ -119,14 +119,14 @@ static int initialise(processes *p)
     int had, given;
     MPI_Initialized(&had);
     p->began = !had;
-    return had ? 0 : checked(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given), "no beginning");
+    return had ? 0 : checked(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given), "initialisation");
 }
 
 const team *mpi_begin(void)
 {
     team *t = malloc(sizeof *t);
     processes *p = calloc(1, sizeof *p);
-    if (t) *t = (team){ 0, 1, gather, exchange, broadcast, least, sum, p };
+    if (t) *t = (team){ 0, 1, all_gather, all_to_all, broadcast, all_min, all_reduce, p };
     if (!t || !p) error_set("mpi_begin: no memory");
     else if (initialise(p) == 0 && join(t, p) == 0) return t;
     free(t);

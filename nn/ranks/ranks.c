@@ -73,7 +73,7 @@ static void add_in_order(train_group *g, tensor gradients, bool begins, bool end
 {
     const team *t = team_of(g);
     ptrdiff_t count = tensor_count(gradients), first, own = part_of(t, count, &first);
-    if (t->exchange(t, count, sizeof(real), tensor_data(gradients), tensor_data(g->theirs))) return;
+    if (t->all_to_all(t, count, sizeof(real), tensor_data(gradients), tensor_data(g->theirs))) return;
     for (int q = 0; q < t->ranks; q++) {
         tensor of_rank = tensor_select(g->theirs, 0, q);
         if (begins && q == 0) tensor_copy(g->sum, of_rank);
@@ -81,7 +81,7 @@ static void add_in_order(train_group *g, tensor gradients, bool begins, bool end
     }
     if (!ends) return;
     tensor_copy(tensor_narrow(gradients, 0, first, own), g->sum);
-    t->gather(t, count, sizeof(real), tensor_data(gradients));
+    t->all_gather(t, count, sizeof(real), tensor_data(gradients));
 }
 
 static void add_in_any_order(train_group *g, tensor gradients, bool begins, bool ends)
@@ -91,7 +91,7 @@ static void add_in_any_order(train_group *g, tensor gradients, bool begins, bool
     else tensor_add(g->sum, 1, gradients);
     if (!ends) return;
     tensor_copy(gradients, g->sum);
-    t->sum(t, tensor_count(gradients), tensor_data(gradients));
+    t->all_reduce(t, tensor_count(gradients), tensor_data(gradients));
 }
 
 /* ---- the group's functions ------------------------------------------------------------------------------- */
@@ -105,14 +105,14 @@ static void add(train_group *g, train_state *run, int s)
 static void all_gather(train_group *g, ptrdiff_t rows, size_t size, void *table)
 {
     const team *t = team_of(g);
-    t->gather(t, rows, size, table);
+    t->all_gather(t, rows, size, table);
 }
 
 static bool agree(train_group *g, bool stop)
 {
     const team *t = team_of(g);
     int go_on = !stop;
-    if (!g->failed) g->failed = team_agree(t) || t->least(t, &go_on); /* later all ranks know */
+    if (!g->failed) g->failed = team_agree(t) || t->all_min(t, &go_on); /* later all ranks know */
     return g->failed || !go_on;
 }
 
@@ -122,7 +122,7 @@ static void begin(train_group *g, train_state *run)
     ptrdiff_t first, count = tensor_count(net_gradients(run->net)), own = part_of(t, count, &first);
     g->sum = tensor_new(SHAPE(g->unordered ? count : own));
     if (!g->unordered) g->theirs = tensor_new(SHAPE(t->ranks, own));
-    if (g->unordered && !t->sum) error_set("train: unordered, but the team has no sum of its own");
+    if (g->unordered && !t->all_reduce) error_set("train: unordered, but the team has no all_reduce");
     g->failed = team_agree(t) || match(t, run) || follow_all(t, run);
 }
 

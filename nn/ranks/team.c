@@ -13,7 +13,7 @@ int team_agree(const team *t)
     if (!t || t->ranks == 1) return error_text() ? -1 : 0;
     int first = error_text() ? t->rank : t->ranks;
     char text[ERROR_SIZE] = "";
-    if (t->least(t, &first)) return -1;
+    if (t->all_min(t, &first)) return -1;
     if (first == t->ranks) return 0;
     if (first == t->rank) {
         error_within("rank %d: ", first);

@@ -85,13 +85,13 @@ typedef struct talk {
 
 static void in_order(ptrdiff_t n, real *x, real *room)
 {
-    all->exchange(all, n, sizeof *x, x, room);
-    all->gather(all, n, sizeof *x, x);
+    all->all_to_all(all, n, sizeof *x, x, room);
+    all->all_gather(all, n, sizeof *x, x);
 }
 static void own_sum(ptrdiff_t n, real *x, real *room)
 {
     (void)room;
-    all->sum(all, n, x);
+    all->all_reduce(all, n, x);
 }
 static void agree(ptrdiff_t n, real *x, real *room)
 {
@@ -101,7 +101,7 @@ static void agree(ptrdiff_t n, real *x, real *room)
 static void gather(ptrdiff_t n, real *x, real *room)
 {
     (void)room;
-    all->gather(all, n, sizeof *x, x);
+    all->all_gather(all, n, sizeof *x, x);
 }
 
 static const talk talks[] = {

@@ -61,7 +61,7 @@ static int exchange_and_die(const team *t, ptrdiff_t n, size_t size, const void 
         setitimer(ITIMER_REAL, &(struct itimerval){ .it_value = { .tv_usec = settings[LATER].value + 1 } },
                   NULL);
     }
-    return ranks->exchange(t, n, size, x, parts);
+    return ranks->all_to_all(t, n, size, x, parts);
 }
 
 static void change(train *o, int rank)
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
                       .change = change,
                       .spoil = spoil };
     team doomed = *(ranks = all);
-    doomed.exchange = exchange_and_die;
+    doomed.all_to_all = exchange_and_die;
     outcome out = train_together(&what, all->rank == settings[KILL].value ? &doomed : all);
     int status = out.status ? 1 : 0;
     if (all->rank == 0 && status == 0) status = keep(&out);

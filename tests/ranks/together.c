@@ -87,7 +87,7 @@ static const void *const *show(const team *t, const void *mine)
     return p->shown;
 }
 
-static int gather(const team *t, ptrdiff_t n, size_t size, void *x)
+static int all_gather(const team *t, ptrdiff_t n, size_t size, void *x)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
@@ -99,7 +99,7 @@ static int gather(const team *t, ptrdiff_t n, size_t size, void *x)
     return 0;
 }
 
-static int exchange(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+static int all_to_all(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
@@ -120,7 +120,7 @@ static int broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
     return 0;
 }
 
-static int least(const team *t, int *x)
+static int all_min(const team *t, int *x)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
@@ -133,7 +133,7 @@ static int least(const team *t, int *x)
 }
 
 /* From the last rank to the first: other bits than in order. */
-static int sum(const team *t, ptrdiff_t n, real *x)
+static int all_reduce(const team *t, ptrdiff_t n, real *x)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
@@ -166,7 +166,9 @@ void train_by_threads(const together *what, int ranks, outcome out[])
     member m[MOST_RANKS];
     assert_int_equal(pthread_barrier_init(&p.meeting, NULL, (unsigned)ranks), 0);
     for (int q = 0; q < ranks; q++) {
-        m[q] = (member){ { q, ranks, gather, exchange, broadcast, least, sum, &p }, what, &out[q] };
+        m[q] = (member){ { q, ranks, all_gather, all_to_all, broadcast, all_min, all_reduce, &p },
+                         what,
+                         &out[q] };
         assert_int_equal(pthread_create(&thread[q], NULL, work, &m[q]), 0);
     }
     for (int q = 0; q < ranks; q++) pthread_join(thread[q], NULL);

@@ -169,7 +169,7 @@ install-mpi) # PREFIX
 	{
 	    const team *t = mpi_begin();
 	    real sum = t ? (real)(t->rank + 1) : 0;
-	    int failed = !t || t->ranks != 2 || t->sum(t, 1, &sum) || sum != 3 || !stride_version();
+	    int failed = !t || t->ranks != 2 || t->all_reduce(t, 1, &sum) || sum != 3 || !stride_version();
 	    if (failed) printf("%s\n", error_text() ? error_text() : "wrong sum");
 	    mpi_end(t);
 	    return failed;
