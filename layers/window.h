@@ -4,8 +4,6 @@
 
 #include "layers/layer.h"
 
-#pragma GCC visibility push(default)
-
 /* Where the windows of one layer lie; pairs are height, width. */
 typedef struct window {
     ptrdiff_t size[2]; /* of the image: H, W */
@@ -42,7 +40,5 @@ bool window_is_identity(const window *w);
 /* columns [C, KH, KW, OH, OW] = windows of the image; and image = their sum back in place. */
 void window_im2col(const window *w, tensor columns, tensor image, tensor padded);
 void window_col2im(const window *w, tensor image, tensor columns, tensor padded);
-
-#pragma GCC visibility pop
 
 #endif

@@ -10,7 +10,7 @@ DESTDIR    ?=
 
 # The public headers; every other header is private.
 HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h threads.h) \
-          $(addprefix layers/,layer.h layers.h options.h window.h) \
+          $(addprefix layers/,layer.h layers.h options.h) \
           $(addprefix nn/,callbacks.h data.h gradcheck.h loss.h net.h optim.h schedule.h stride.h train.h) \
           $(addprefix nn/data/,augment.h cifar.h classes.h csv.h digits.h idx.h normalize.h npy.h) \
           nn/files/checkpoint.h nn/files/save.h nn/onnx/onnx.h nn/ranks/ranks.h nn/ranks/team.h \
