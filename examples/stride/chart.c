@@ -3,25 +3,24 @@
 #include "examples/stride/page.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     WIDTH = 360,
     HEIGHT = 220,
-    LEFT = 46,
     RIGHT = 10,
     TOP = 16,
     BOTTOM = 26,
-    FEW = 40,        /* epochs: each value has a dot */
-    POINTED_AT = 200 /* epochs: each has a text that appears where it is pointed at */
+    FEW = 40,  /* epochs: each value has a dot */
+    MANY = 400 /* epochs: values have no text that appears where they are pointed at */
 };
 
 typedef struct frame {
     const chart *c;
-    const train_report *epochs;
-    int count, best;
-    bool log;
-    double low, high; /* of the axis; logarithms where it is logarithmic */
-    double step;      /* from tick to tick */
+    int first, last;  /* epochs */
+    double low, high; /* of the axis; logarithms if it is logarithmic */
+    double step;      /* from tick to tick; 0: logarithmic */
+    double left;      /* margin, as wide as the widest tick's text */
 } frame;
 
 /* ---- axes -------------------------------------------------------------------------------------- */
@@ -33,23 +32,30 @@ static double round_up(double x)
     return power * (part <= 1.000001 ? 1 : part <= 2.000001 ? 2 : part <= 5.000001 ? 5 : 10);
 }
 
-static bool find_range(const frame *f, double *low, double *high)
+static bool line_range(const chart_line *l, double *low, double *high)
+{
+    bool found = false;
+    for (int i = 0; i < l->count; i++) {
+        double value = l->value(&l->epochs[i]);
+        if (!isfinite(value)) continue;
+        *low = fmin(*low, value);
+        *high = fmax(*high, value);
+        found = true;
+    }
+    return found;
+}
+
+static bool find_range(const chart *c, double *low, double *high)
 {
     *low = INFINITY, *high = -INFINITY;
-    for (int l = 0; l < f->c->lines; l++)
-        for (int i = 0; i < f->count; i++) {
-            double value = f->c->line[l].value(&f->epochs[i]);
-            if (!isfinite(value)) continue;
-            *low = fmin(*low, value);
-            *high = fmax(*high, value);
-        }
+    for (int l = 0; l < c->lines; l++) line_range(&c->line[l], low, high);
     return *low <= *high;
 }
 
-bool chart_has_values(const chart *c, const train_report *epochs, int count)
+bool chart_has_values(const chart *c)
 {
     double low, high;
-    return find_range(&(frame){ .c = c, .epochs = epochs, .count = count }, &low, &high);
+    return find_range(c, &low, &high);
 }
 
 /* From tick to tick, so that no curve lies on the edge by chance; a share ends at 100 %. */
@@ -66,7 +72,7 @@ static void linear_axis(frame *f, double low, double high)
     if (f->c->percent) f->high = fmin(f->high, 1);
 }
 
-/* Of few decades from tick to tick, too: 1 over what is rounded up is rounded down, to 1, 2 or 5 as well. */
+/* A few decades reach from tick to tick, too: 1 over what is rounded up is rounded down, to 1, 2 or 5 as well. */
 static void log_axis(frame *f, double low, double high)
 {
     bool few = high < 100 * low;
@@ -74,50 +80,59 @@ static void log_axis(frame *f, double low, double high)
     f->high = few ? log10(round_up(high)) : log10(high) + 0.04 * log10(high / low);
 }
 
-static frame frame_of(const chart *c, const train_report *epochs, int count, int best)
-{
-    frame f = { .c = c, .epochs = epochs, .count = count, .best = best };
-    double low, high;
-    if (!find_range(&f, &low, &high)) low = 0, high = 1;
-    f.log = c->may_be_log && low > 0 && high >= 10 * low;
-    if (f.log) log_axis(&f, low, high);
-    else linear_axis(&f, low, high);
-    return f;
-}
-
 static double x_at(const frame *f, double epoch)
 {
-    double first = f->epochs[0].epoch, last = f->epochs[f->count - 1].epoch;
-    return LEFT + (WIDTH - LEFT - RIGHT) * (last > first ? (epoch - first) / (last - first) : 0.5);
+    double part = f->last > f->first ? (epoch - f->first) / (f->last - f->first) : 0.5;
+    return f->left + (WIDTH - f->left - RIGHT) * part;
 }
 
 static double y_at(const frame *f, double value)
 {
-    double height = ((f->log ? log10(value) : value) - f->low) / (f->high - f->low);
+    double height = ((f->step > 0 ? value : log10(value)) - f->low) / (f->high - f->low);
     return HEIGHT - BOTTOM - height * (HEIGHT - TOP - BOTTOM);
 }
 
 static bool drawn(const frame *f, double value)
 {
-    return isfinite(value) && (!f->log || value > 0);
+    return isfinite(value) && (f->step > 0 || value > 0);
 }
 
-static void put_level(FILE *to, const frame *f, double value)
+/* With the digits that tell one tick from the next. */
+static page_string tick_text(const frame *f, double value)
 {
-    double y = y_at(f, value);
-    fprintf(to, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">",
-            LEFT, y, WIDTH - RIGHT, LEFT - 8, y + 4);
-    if (f->c->percent) {
-        int digits = (int)fmax(0, ceil(-log10(f->step) - 2 - 1e-6));
-        fprintf(to, "%.*f&#8201;%%</text>\n", digits, 100 * value);
-    } else fprintf(to, "%.4g</text>\n", fabs(value) < 1e-9 * f->step ? 0 : value);
+    page_string s;
+    double scale = f->c->percent ? 100 : 1, step = scale * f->step,
+           top = scale * fmax(fabs(f->low), fabs(f->high));
+    if (f->step == 0) snprintf(s.text, sizeof s.text, "%.4g", value);
+    else if (fabs(value) < 1e-9 * f->step) snprintf(s.text, sizeof s.text, "0");
+    else if (top < 1e-3 || top >= 1e6)
+        snprintf(s.text, sizeof s.text, "%.*g", 1 + (int)fmax(0, ceil(log10(top / step) - 1e-6)), value);
+    else snprintf(s.text, sizeof s.text, "%.*f", (int)fmax(0, ceil(-log10(step) - 1e-6)), scale * value);
+    return s;
 }
 
-/* Powers of ten; 2 and 5 times them, too, where there are few. */
-static void put_log_levels(FILE *to, const frame *f)
+static void put_level(FILE *to, frame *f, double value)
+{
+    page_string text = tick_text(f, value);
+    if (!to) { /* only measures */
+        f->left = fmax(f->left, 16 + 6.6 * (double)(strlen(text.text) + (f->c->percent ? 2 : 0)));
+        return;
+    }
+    double y = y_at(f, value);
+    fprintf(to,
+            "<path class=\"grid\" d=\"M%.1f %.1fH%d\"/><text x=\"%.1f\" y=\"%.1f\" "
+            "text-anchor=\"end\">%s%s</text>\n",
+            f->left, y, WIDTH - RIGHT, f->left - 8, y + 4, text.text, f->c->percent ? "&#8201;%" : "");
+}
+
+/* Linear, or powers of ten; 2 and 5 times them, too, if there are few. */
+static void put_levels(FILE *to, frame *f)
 {
     static const double parts[] = { 1, 2, 5 };
-    int decades = (int)(ceil(f->high) - floor(f->low)), every = 1 + decades / 8;
+    for (int k = 0; f->step > 0 && k <= lround((f->high - f->low) / f->step); k++)
+        put_level(to, f, f->low + k * f->step);
+    if (f->step > 0) return;
+    int every = 1 + (int)(ceil(f->high) - floor(f->low)) / 8;
     for (int power = (int)floor(f->low); power <= (int)ceil(f->high); power++)
         for (int k = 0; k < (f->high - f->low < 2.8 ? 3 : 1); k++) {
             double value = parts[k] * pow(10, power), height = log10(value);
@@ -126,12 +141,23 @@ static void put_log_levels(FILE *to, const frame *f)
         }
 }
 
-static void put_levels(FILE *to, const frame *f)
+static frame frame_of(const chart *c)
 {
-    if (f->log) put_log_levels(to, f);
-    else
-        for (int k = 0; k <= lround((f->high - f->low) / f->step); k++)
-            put_level(to, f, f->low + k * f->step);
+    frame f = { .c = c, .first = 1, .last = 1, .left = 36 };
+    double low, high;
+    bool any = false;
+    for (int l = 0; l < c->lines; l++)
+        for (int i = 0; i < c->line[l].count; i++) {
+            int epoch = c->line[l].epochs[i].epoch;
+            f.first = any && f.first < epoch ? f.first : epoch;
+            f.last = any && f.last > epoch ? f.last : epoch;
+            any = true;
+        }
+    if (!find_range(c, &low, &high)) low = 0, high = 1;
+    if (c->may_be_log && low > 0 && high >= 10 * low) log_axis(&f, low, high);
+    else linear_axis(&f, low, high);
+    put_levels(NULL, &f);
+    return f;
 }
 
 static void put_epoch(FILE *to, const frame *f, int epoch)
@@ -140,147 +166,105 @@ static void put_epoch(FILE *to, const frame *f, int epoch)
             epoch);
 }
 
-/* Round ones, and the first where it has room. */
+/* Round ones, and the first if it has room. */
 static void put_epochs(FILE *to, const frame *f)
 {
-    int first = f->epochs[0].epoch, last = f->epochs[f->count - 1].epoch;
-    int step = last - first < 10 ? 1 : (int)round_up((last - first) / 7.0);
-    int next = (first + step - 1) / step * step;
-    if (next - first >= 0.6 * step) put_epoch(to, f, first);
-    for (int epoch = next; epoch <= last; epoch += step) put_epoch(to, f, epoch);
+    int step = f->last - f->first < 10 ? 1 : (int)round_up((f->last - f->first) / 7.0);
+    int next = (f->first + step - 1) / step * step;
+    if (next - f->first >= 0.6 * step) put_epoch(to, f, f->first);
+    for (int epoch = next; epoch <= f->last; epoch += step) put_epoch(to, f, epoch);
 }
 
 /* ---- curves ------------------------------------------------------------------------------------ */
-
-/* A gap where there is no value. A value alone is a dot: a line to itself, with round ends. */
-static void put_line(FILE *to, const frame *f, const chart_line *l)
-{
-    bool pen = false;
-    fprintf(to, "<path class=\"line %s\" d=\"", l->style);
-    for (int i = 0; i < f->count; i++) {
-        double value = l->value(&f->epochs[i]);
-        if (!drawn(f, value)) {
-            pen = false;
-            continue;
-        }
-        double x = x_at(f, f->epochs[i].epoch), y = y_at(f, value);
-        if (pen) fprintf(to, "L%.1f %.1f", x, y);
-        else fprintf(to, "M%.1f %.1fh0", x, y);
-        pen = true;
-    }
-    fputs("\"/>\n", to);
-}
-
-static void put_dots(FILE *to, const frame *f, const chart_line *l)
-{
-    for (int i = 0; i < f->count && f->count <= FEW; i++) {
-        double value = l->value(&f->epochs[i]);
-        if (drawn(f, value))
-            fprintf(to, "<circle class=\"dot %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%g\"/>\n", l->style,
-                    x_at(f, f->epochs[i].epoch), y_at(f, value), f->count > 15 ? 1.8 : 2.5);
-    }
-}
-
-/* A line through all charts, and a ring about the last curve where there are two: the validation's. */
-static void put_best(FILE *to, const frame *f)
-{
-    if (f->best < 0) return;
-    const chart_line *l = &f->c->line[f->c->lines - 1];
-    int epoch = f->epochs[f->best].epoch;
-    double x = x_at(f, epoch), value = l->value(&f->epochs[f->best]);
-    const char *anchor = x < LEFT + 40 ? "start" : x > WIDTH - RIGHT - 40 ? "end" : "middle";
-    fprintf(to, "<path class=\"best\" d=\"M%.1f %dV%d\"/>", x, TOP, HEIGHT - BOTTOM);
-    fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">best: epoch %d</text>\n", x, TOP - 5, anchor,
-            epoch);
-    if (f->c->lines > 1 && drawn(f, value))
-        fprintf(to, "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", l->style, x,
-                y_at(f, value));
-}
 
 static page_string value_text(const frame *f, double value)
 {
     return f->c->percent ? page_percent(value) : page_value(value);
 }
 
-/* What lies about an epoch shows its numbers when it is pointed at. */
-static void put_pointers(FILE *to, const frame *f)
+/* A gap where there is no value. A value alone is a dot: a line to itself, with round ends. */
+static void put_line(FILE *to, const frame *f, const chart_line *l)
 {
-    for (int i = 0; i < f->count && f->count <= POINTED_AT; i++) {
-        double x = x_at(f, f->epochs[i].epoch);
-        double from = i > 0 ? (x + x_at(f, f->epochs[i - 1].epoch)) / 2 : LEFT;
-        double until = i + 1 < f->count ? (x + x_at(f, f->epochs[i + 1].epoch)) / 2 : WIDTH - RIGHT;
-        fprintf(to,
-                "<g class=\"at\"><rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/><path d=\"M%.1f "
-                "%dV%d\"/>",
-                from, TOP, until - from, HEIGHT - TOP - BOTTOM, x, TOP, HEIGHT - BOTTOM);
-        fprintf(to, "<title>epoch %d", f->epochs[i].epoch);
-        for (int l = 0; l < f->c->lines; l++)
-            fprintf(to, "\n%s %s", f->c->line[l].name,
-                    value_text(f, f->c->line[l].value(&f->epochs[i])).text);
-        fputs("</title></g>\n", to);
+    bool pen = false;
+    fprintf(to, "<path class=\"line %s\" d=\"", l->style);
+    for (int i = 0; i < l->count; i++) {
+        double value = l->value(&l->epochs[i]);
+        if (drawn(f, value))
+            fprintf(to, pen ? "L%.1f %.1f" : "M%.1f %.1fh0", x_at(f, l->epochs[i].epoch), y_at(f, value));
+        pen = drawn(f, value);
     }
+    fputs("\"/>\n", to);
+}
+
+/* Each says its number when it is pointed at; those of many epochs are seen only then. */
+static void put_dots(FILE *to, const frame *f, const chart_line *l)
+{
+    for (int i = 0; i < l->count && l->count <= MANY; i++) {
+        double value = l->value(&l->epochs[i]);
+        if (!drawn(f, value)) continue;
+        fprintf(to, "<circle class=\"dot%s %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%g\"><title>",
+                l->count > FEW ? " hidden" : "", l->style, x_at(f, l->epochs[i].epoch), y_at(f, value),
+                l->count > FEW  ? 3
+                : l->count > 15 ? 1.8
+                                : 2.5);
+        page_text(to, l->name);
+        fprintf(to, ", epoch %d: %s</title></circle>\n", l->epochs[i].epoch, value_text(f, value).text);
+    }
+}
+
+/* A ring about the value, and a line through the chart. */
+static void put_best(FILE *to, const frame *f, const chart_line *l)
+{
+    if (l->best < 0) return;
+    int epoch = l->epochs[l->best].epoch;
+    double x = x_at(f, epoch), value = l->value(&l->epochs[l->best]);
+    const char *anchor = x < f->left + 40 ? "start" : x > WIDTH - RIGHT - 40 ? "end" : "middle";
+    fprintf(to, "<path class=\"best\" d=\"M%.1f %dV%d\"/>", x, TOP, HEIGHT - BOTTOM);
+    fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">best: epoch %d</text>\n", x, TOP - 5, anchor,
+            epoch);
+    if (drawn(f, value))
+        fprintf(to, "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", l->style, x,
+                y_at(f, value));
 }
 
 /* ---- the figure -------------------------------------------------------------------------------- */
 
-/* In words, for who does not see it. */
-static void put_description(FILE *to, const frame *f)
+/* Each name with the last value; the same in words, for readers who do not see it. */
+static void put_caption(FILE *to, const frame *f)
 {
-    fprintf(to, "<desc>%s over %d epoch%s", f->c->title, f->count, f->count == 1 ? "" : "s");
-    for (int l = 0; l < f->c->lines; l++) {
-        const chart_line *line = &f->c->line[l];
-        fprintf(to, "; %s from %s", line->name, value_text(f, line->value(&f->epochs[0])).text);
-        fprintf(to, " to %s", value_text(f, line->value(&f->epochs[f->count - 1])).text);
-        if (f->best >= 0)
-            fprintf(to, ", %s at the best epoch, %d", value_text(f, line->value(&f->epochs[f->best])).text,
-                    f->epochs[f->best].epoch);
+    fprintf(to, "<figure><figcaption><b>%s</b><br/>", f->c->title);
+    for (int i = 0; i < f->c->lines; i++) {
+        const chart_line *l = &f->c->line[i];
+        double low = INFINITY, high = -INFINITY;
+        if (!line_range(l, &low, &high)) continue;
+        fprintf(to, "<span class=\"key %s\">", l->style);
+        page_text(to, l->name);
+        fprintf(to, " <span class=\"number\">%s</span></span>",
+                value_text(f, l->value(&l->epochs[l->count - 1])).text);
+    }
+    fprintf(
+        to,
+        "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n<desc>%s over %d epoch%s",
+        WIDTH, HEIGHT, f->c->title, f->c->title, f->last - f->first + 1, f->last > f->first ? "s" : "");
+    for (int i = 0; i < f->c->lines; i++) {
+        const chart_line *l = &f->c->line[i];
+        if (l->count == 0) continue;
+        fputs("; ", to);
+        page_text(to, l->name);
+        fprintf(to, " from %s", value_text(f, l->value(&l->epochs[0])).text);
+        fprintf(to, " to %s", value_text(f, l->value(&l->epochs[l->count - 1])).text);
     }
     fputs(".</desc>\n", to);
 }
 
-/* The last values stand beside their names. */
-static void put_caption(FILE *to, const frame *f)
+void chart_put(FILE *to, const chart *c)
 {
-    fprintf(to, "<figcaption><b>%s</b><br/>", f->c->title);
-    for (int l = 0; l < f->c->lines; l++) {
-        const chart_line *line = &f->c->line[l];
-        fprintf(to, "<span class=\"key %s\">%s <span class=\"number\">%s</span></span>", line->style,
-                line->name, value_text(f, line->value(&f->epochs[f->count - 1])).text);
-    }
-    fputs("</figcaption>\n", to);
-}
-
-static bool has_line(const frame *f, const chart_line *l)
-{
-    for (int i = 0; i < f->count; i++)
-        if (drawn(f, l->value(&f->epochs[i]))) return true;
-    return false;
-}
-
-/* Without the curves that have no value. */
-static chart with_values(const chart *c, const train_report *epochs, int count)
-{
-    chart some = *c;
-    frame f = { .c = c, .epochs = epochs, .count = count };
-    some.lines = 0;
-    for (int l = 0; l < c->lines; l++)
-        if (has_line(&f, &c->line[l])) some.line[some.lines++] = c->line[l];
-    return some;
-}
-
-void chart_put(FILE *to, const chart *c, const train_report *epochs, int count, int best)
-{
-    chart some = with_values(c, epochs, count);
-    frame f = frame_of(&some, epochs, count, best);
-    fputs("<figure>", to);
+    frame f = frame_of(c);
     put_caption(to, &f);
-    fprintf(to, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", WIDTH, HEIGHT, c->title);
-    put_description(to, &f);
     put_levels(to, &f);
     put_epochs(to, &f);
-    put_best(to, &f);
-    for (int l = 0; l < some.lines; l++) put_line(to, &f, &some.line[l]);
-    for (int l = 0; l < some.lines; l++) put_dots(to, &f, &some.line[l]);
-    put_pointers(to, &f);
+    for (int l = 0; l < c->lines; l++) put_best(to, &f, &c->line[l]);
+    for (int l = 0; l < c->lines; l++) put_line(to, &f, &c->line[l]);
+    for (int l = 0; l < c->lines; l++) put_dots(to, &f, &c->line[l]);
     fputs("</svg></figure>\n", to);
 }

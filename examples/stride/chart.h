@@ -4,24 +4,26 @@
 
 #include "nn/train.h"
 
-/* What is drawn of an epoch: one value of its report. */
+/* One value of each epoch of a run. */
 typedef struct chart_line {
-    const char *name, *style; /* for people; the style sheet's class */
+    const char *name, *style; /* for people; a class of the style sheet */
     double (*value)(const train_report *r);
+    const train_report *epochs;
+    int count, best; /* of the epochs; the index of the one that is marked, -1: none */
 } chart_line;
 
 typedef struct chart {
     const char *title;
-    bool percent;    /* of values 0 to 1 */
-    bool may_be_log; /* where the values are above 0 and the greatest is at least 10 times the least */
+    bool percent;    /* values are 0 to 1 */
+    bool may_be_log; /* if the values are above 0 and the greatest is at least 10 times the least */
     int lines;
-    chart_line line[2];
+    const chart_line *line;
 } chart;
 
 /* Whether there is any value to draw. */
-bool chart_has_values(const chart *c, const train_report *epochs, int count);
+bool chart_has_values(const chart *c);
 
-/* A figure with its heading. `best` is the place of the best epoch among them; -1: none. */
-void chart_put(FILE *to, const chart *c, const train_report *epochs, int count, int best);
+/* A figure with its heading; lines without a value are left out. */
+void chart_put(FILE *to, const chart *c);
 
 #endif

@@ -6,7 +6,7 @@
 #include "nn/net.h"
 
 extern const subcommand command_train, command_eval, command_predict, command_summary, command_gradcheck,
-    command_export, command_bench_model, command_replay, command_completion, command_help;
+    command_export, command_bench_model, command_replay, command_report, command_completion, command_help;
 
 extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
 
@@ -49,5 +49,8 @@ extern const char network_help[], network_example[];
 void write_manual(FILE *to);
 
 const char *program_version(void); /* "0.1.0" */
+
+/* How the program was called, quoted for a shell; cut if it is long. */
+extern char command_line[];
 
 #endif

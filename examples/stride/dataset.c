@@ -427,6 +427,7 @@ int dataset_match(dataset *s, const net *n, ptrdiff_t classes, const char *const
 
 const char *dataset_path(const data *set, ptrdiff_t i)
 {
+    if (!set) return NULL;
     const data *origin = set_origin(set, &i);
     return folder_path(origin, i);
 }

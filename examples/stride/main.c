@@ -16,17 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-const subcommand *const subcommands[] = { &command_train,
-                                          &command_eval,
-                                          &command_predict,
-                                          &command_summary,
-                                          &command_export,
-                                          &command_bench_model,
-                                          &command_gradcheck,
-                                          &command_replay,
-                                          &command_help,
-                                          &command_completion,
-                                          NULL };
+const subcommand *const subcommands[] = { &command_train,     &command_eval,       &command_predict,
+                                          &command_summary,   &command_export,     &command_bench_model,
+                                          &command_gradcheck, &command_replay,     &command_report,
+                                          &command_help,      &command_completion, NULL };
 
 static const subcommand nothing = { .name = "" }; /* what messages before a subcommand are from */
 
@@ -177,9 +170,26 @@ static void take_standard_streams(void)
             _exit(1);
 }
 
+char command_line[2048];
+
+/* Words that a shell would take apart stand in single quotes. */
+static void note_command_line(int argc, char **argv)
+{
+    size_t used = 0;
+    for (int i = 0; i < argc && used < sizeof command_line - 8; i++) {
+        bool plain =
+            argv[i][0] && !argv[i][strspn(argv[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                   "0123456789_-+=./,:@%")];
+        const char *slash = i == 0 ? strrchr(argv[0], '/') : NULL;
+        used += (size_t)snprintf(command_line + used, sizeof command_line - used, plain ? "%s%s" : "%s'%s'",
+                                 i ? " " : "", slash ? slash + 1 : argv[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     take_standard_streams();
+    note_command_line(argc, argv);
     const char *name = argc > 1 ? argv[1] : "";
     if (argc < 2) {
         fputs(in_brief, stderr);

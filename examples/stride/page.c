@@ -98,3 +98,18 @@ page_string page_time(double seconds)
     else snprintf(s.text, sizeof s.text, "%ld h %02ld min", whole / 3600, whole / 60 % 60);
     return s;
 }
+
+void page_begin(FILE *to, const char *title)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>\n"
+          "<meta http-equiv=\"Content-Security-Policy\" "
+          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
+          to);
+    page_text(to, title);
+    fputs("</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>\n", to);
+    page_style(to);
+    fputs("</style></head>\n<body>\n<header><h1>", to);
+    page_text(to, title);
+    fputs("</h1>\n", to);
+}

@@ -21,6 +21,9 @@ page_string page_percent(double part); /* "98.41 %" of 0.9841 */
 page_string page_share(double part);   /* "98.4" of it */
 page_string page_time(double seconds); /* "2.13 s", "3 min 20 s", "1 h 05 min" */
 
+/* Everything up to the heading, in an open header element. */
+void page_begin(FILE *to, const char *title);
+
 /* The style sheet, without its element. */
 void page_style(FILE *to);
 

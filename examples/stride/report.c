@@ -15,7 +15,7 @@
 enum {
     FEW_IN_TABLE = 12,  /* classes whose table has wide columns */
     MOST_IN_TABLE = 20, /* classes whose confusions are numbers in a table; of more they are a map */
-    MOST_CONFUSED = 12, /* pairs of classes beside a map */
+    MOST_CONFUSED = 12, /* pairs of classes beside it */
     MOST_LISTED = 2048, /* classes whose confusions the numbers hold */
     MOST_FILTERS = 64
 };
@@ -91,17 +91,7 @@ static void put_figures(page *p)
 static void put_head(page *p)
 {
     const report *r = p->r;
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>\n"
-          "<meta http-equiv=\"Content-Security-Policy\" "
-          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
-          p->to);
-    page_text(p->to, title_of(r));
-    fputs("</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>\n", p->to);
-    page_style(p->to);
-    fputs("</style></head>\n<body>\n<header><h1>", p->to);
-    page_text(p->to, title_of(r));
-    fputs("</h1>\n", p->to);
+    page_begin(p->to, title_of(r));
     put_figures(p);
     fputs("<dl class=\"facts\">\n", p->to);
     for (const report_fact *f = r->facts; f && f->name; f++) {
@@ -143,19 +133,32 @@ static double learning_rate(const train_report *r)
     return r->lr;
 }
 
-static const chart charts[] = {
-    { .title = "Loss",
-      .may_be_log = true,
-      .lines = 2,
-      .line = { { "training", "training", training_loss },
-                { "validation", "validation", validation_loss } } },
-    { .title = "Accuracy",
-      .percent = true,
-      .lines = 2,
-      .line = { { "training", "training", training_accuracy },
-                { "validation", "validation", validation_accuracy } } },
-    { .title = "Learning rate", .lines = 1, .line = { { "last", "training", learning_rate } } },
-};
+/* Training and validation of a run; only the latter's best epoch has a mark, which the learning rate has, too. */
+static void put_charts(page *p)
+{
+    const report *r = p->r;
+    const bool validated = p->best >= 0;
+    double (*const value[])(const train_report *) = { training_loss, validation_loss, training_accuracy,
+                                                      validation_accuracy, learning_rate };
+    chart_line line[5];
+    for (int i = 0; i < 5; i++)
+        line[i] = (chart_line){ i % 2   ? "validation"
+                                : i < 4 ? "training"
+                                        : "last",
+                                i % 2 ? "validation" : "training",
+                                value[i],
+                                r->epochs,
+                                r->count,
+                                i % 2 ? p->best : -1 };
+    if (validated) line[4].best = p->best;
+    const chart charts[] = { { "Loss", .may_be_log = true, .lines = 2, .line = line },
+                             { "Accuracy", .percent = true, .lines = 2, .line = line + 2 },
+                             { "Learning rate", .lines = 1, .line = line + 4 } };
+    fputs("<div class=\"charts\">\n", p->to);
+    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
+        if (chart_has_values(&charts[i])) chart_put(p->to, &charts[i]);
+    fputs("</div>\n", p->to);
+}
 
 static void put_epoch_row(page *p, int i)
 {
@@ -173,11 +176,9 @@ static void put_epochs(page *p)
 {
     const report *r = p->r;
     if (r->count == 0) return;
-    fputs("<section><h2>Epochs</h2>\n<div class=\"charts\">\n", p->to);
-    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
-        if (chart_has_values(&charts[i], r->epochs, r->count))
-            chart_put(p->to, &charts[i], r->epochs, r->count, p->best);
-    fputs("</div>\n<details><summary>All epochs as a table</summary>\n"
+    fputs("<section><h2>Epochs</h2>\n", p->to);
+    put_charts(p);
+    fputs("<details><summary>All epochs as a table</summary>\n"
           "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"rows\"><thead><tr>"
           "<th scope=\"col\" class=\"text\">epoch</th><th scope=\"col\">loss</th><th "
           "scope=\"col\">accuracy</th>"
@@ -190,18 +191,24 @@ static void put_epochs(page *p)
 
 /* ---- which class is taken for which -------------------------------------------------------------- */
 
-static void put_cell(page *p, ptrdiff_t truth, ptrdiff_t predicted)
+/* Coloured by count: hits by the most hits of a class, mistakes by the most frequent one. */
+static void put_cell(page *p, ptrdiff_t truth, ptrdiff_t predicted, const ptrdiff_t most[2])
 {
-    ptrdiff_t count = scores_at(&p->found, truth, predicted), all = scores_of(&p->found, truth).samples;
+    ptrdiff_t count = scores_at(&p->found, truth, predicted);
     if (count == 0) fputs("<td></td>", p->to);
     else
         fprintf(p->to, "<td class=\"%s\" style=\"--s:%.3f\">%td</td>", truth == predicted ? "right" : "wrong",
-                (double)count / (double)all, count);
+                (double)count / (double)most[truth != predicted], count);
 }
 
 static void put_matrix(page *p)
 {
     const scores *f = &p->found;
+    ptrdiff_t most[2] = { 1, 1 };
+    for (ptrdiff_t i = 0; i < f->classes * f->classes; i++) {
+        ptrdiff_t *of = &most[i / f->classes != i % f->classes];
+        if (f->confusion[i] > *of) *of = f->confusion[i];
+    }
     fprintf(p->to, "<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix%s\">\n",
             f->classes > FEW_IN_TABLE ? " many" : "");
     fputs("<caption>rows: what it is; columns: what it was taken for</caption>\n"
@@ -217,7 +224,7 @@ static void put_matrix(page *p)
         fputs("<tr><th scope=\"row\">", p->to);
         put_class(p, truth);
         fputs("</th>", p->to);
-        for (ptrdiff_t k = 0; k < f->classes; k++) put_cell(p, truth, k);
+        for (ptrdiff_t k = 0; k < f->classes; k++) put_cell(p, truth, k, most);
         fprintf(p->to, "<td class=\"sum\">%s</td></tr>\n", page_share(scores_of(f, truth).recall).text);
     }
     fputs("</tbody><tfoot><tr><th scope=\"row\">precision, %</th>", p->to);
@@ -302,14 +309,11 @@ static void put_confusion(page *p)
     fprintf(p->to, "<p>Of %s validation samples %s are classified right: accuracy %s, loss %s.</p>\n",
             page_count((double)f->count).text, page_count(f->accuracy * (double)f->count).text,
             page_percent(f->accuracy).text, page_value(f->loss).text);
-    if (f->classes <= MOST_IN_TABLE) put_matrix(p);
-    else {
-        fputs("<div class=\"beside\">\n", p->to);
-        put_map(p);
-        put_confused(p);
-        fputs("</div>\n", p->to);
-        put_classes(p);
-    }
+    fputs("<div class=\"beside\">\n", p->to);
+    (f->classes <= MOST_IN_TABLE ? put_matrix : put_map)(p);
+    put_confused(p);
+    fputs("</div>\n", p->to);
+    if (f->classes > MOST_IN_TABLE) put_classes(p);
     fputs("</section>\n", p->to);
 }
 
@@ -331,6 +335,7 @@ static void find_range(const scores *f, double *low, double *high)
 static void put_mistake(page *p, const mistake *m, double low, double high)
 {
     picture image = picture_of(m->x, low, high);
+    const char *path = p->r->path_of ? p->r->path_of(p->r->context, m->sample) : NULL;
     fputs("<li>", p->to);
     if (image.pixels) {
         fprintf(p->to, "<img alt=\"sample %td\" src=\"", m->sample);
@@ -342,8 +347,12 @@ static void put_mistake(page *p, const mistake *m, double low, double high)
     put_class(p, m->truth);
     fputs("</b> → <b class=\"validation\">", p->to);
     put_class(p, m->predicted);
-    fprintf(p->to, "</b><small><span class=\"number\">%s&#8239;%%</span>, no. %td</small></li>\n",
-            page_share(m->confidence).text, m->sample);
+    fprintf(p->to, "</b><small><span class=\"number\">%s&#8239;%%</span>", page_share(m->confidence).text);
+    if (path) {
+        fputs("<br/>", p->to);
+        page_text(p->to, path);
+    } else fprintf(p->to, ", no. %td", m->sample);
+    fputs("</small></li>\n", p->to);
 }
 
 static void put_mistakes(page *p)
@@ -352,9 +361,9 @@ static void put_mistakes(page *p)
     if (f->classes == 0 || f->mistakes == 0) return;
     double low, high;
     find_range(f, &low, &high);
-    fputs("<section><h2>Mistakes</h2>\n<p>What each of these validation samples is → what it was taken for, "
-          "how probable "
-          "the net finds its answer, and the sample's number in the set; the surest first.</p>\n"
+    fputs("<section><h2>Mistakes</h2>\n<p>The class of a validation sample → the net's answer, how probable "
+          "it finds "
+          "it, and the sample's file, or its number in the set; the most confident ones first.</p>\n"
           "<ol class=\"images\">\n",
           p->to);
     for (int i = 0; i < f->mistakes; i++) put_mistake(p, &f->mistake[i], low, high);
@@ -396,6 +405,10 @@ typedef struct rows {
     int next;                           /* of the layers, as they are visited: that of the times, too */
     double forward, backward;           /* of all layers */
     double most_forward, most_backward; /* of one */
+    double most_parameters;
+    shape input;
+    shape shown[LAYER_PATH / 2 + 2], into[LAYER_PATH / 2 + 2]; /* by depth: of the last layer, out and in */
+    bool chained[LAYER_PATH / 2 + 2];                          /* layers there follow each other */
     json_t *json;
 } rows;
 
@@ -404,6 +417,28 @@ static double own_parameters(const layer *l)
     double own = 0;
     for (int i = 0; i < l->params; i++) own += (double)tensor_count(l->param[i]);
     return own;
+}
+
+static int depth_of(const char *path)
+{
+    int depth = 0;
+    for (const char *c = path; *c; c++) depth += *c == '.';
+    return depth;
+}
+
+/* The output of a layer as the user wrote the network: a relu before a max pooling runs after it, on fewer numbers. A
+ * layer of one shape gives what it is given. */
+static shape output_of(rows *r, const layer *l, const char *path)
+{
+    int depth = depth_of(path);
+    const char *name = strrchr(path, '.');
+    bool chained = strcmp(name ? name + 1 : path, "0") != 0 && r->chained[depth];
+    shape given = chained ? r->shown[depth] : depth > 0 ? r->into[depth - 1] : r->input;
+    bool same = shape_equal(l->x, l->y) && l->children == 0;
+    r->into[depth] = given;
+    r->shown[depth] = same ? given : l->y;
+    r->chained[depth + 1] = strcmp(l->type->name, "sequence") == 0;
+    return shape_without_batch(r->shown[depth]);
 }
 
 /* The greatest one's bar is full. */
@@ -421,8 +456,7 @@ static void put_layer(layer *l, const char *path, void *context)
     const layer_time *time = times ? &times->layer[r->next] : NULL;
     r->next++;
     if (!path[0]) return;
-    int depth = 0;
-    for (const char *c = path; *c; c++) depth += *c == '.';
+    int depth = depth_of(path);
     char text[512];
     layer_describe(l, text, sizeof text);
     char *options = strchr(text, '(');
@@ -437,8 +471,11 @@ static void put_layer(layer *l, const char *path, void *context)
         page_text(p->to, options + 1);
         fputs("</span>", p->to);
     }
-    fprintf(p->to, "</th><td class=\"text\">%s</td>", shape_text(shape_without_batch(l->y)).text);
-    fprintf(p->to, "<td>%s</td>", own_parameters(l) > 0 ? page_count(own_parameters(l)).text : "");
+    fprintf(p->to, "</th><td class=\"text\">%s</td>", shape_text(output_of(r, l, path)).text);
+    if (own_parameters(l) > 0)
+        fprintf(p->to, "<td class=\"bar large\"><i style=\"--s:%.3f\"></i><span>%s</span></td>",
+                own_parameters(l) / r->most_parameters, page_count(own_parameters(l)).text);
+    else fputs("<td></td>", p->to);
     fprintf(p->to, "<td>%s</td>",
             l->children || l->flops == 0 ? "" : page_count(l->flops / (double)l->x.n[0]).text);
     if (time && l->children == 0) {
@@ -448,11 +485,19 @@ static void put_layer(layer *l, const char *path, void *context)
     fputs("</tr>\n", p->to);
 }
 
+static void find_most(layer *l, const char *path, void *context)
+{
+    rows *r = context;
+    (void)path;
+    r->most_parameters = fmax(r->most_parameters, own_parameters(l));
+}
+
 static void put_layers(page *p)
 {
     const report *r = p->r;
     if (!r->net) return;
-    rows of = { .p = p };
+    rows of = { .p = p, .input = r->net->root->x, .chained = { true } };
+    layer_visit(r->net->root, find_most, &of);
     for (int i = 0; r->times && i < r->times->count; i++) {
         of.forward += r->times->layer[i].forward;
         of.backward += r->times->layer[i].backward;
@@ -564,7 +609,8 @@ static void add_layer(layer *l, const char *path, void *context)
     char text[512];
     layer_describe(l, text, sizeof text);
     json_t *output = json_array();
-    for (int i = 1; i < l->y.rank; i++) json_array_append_new(output, json_integer(l->y.n[i]));
+    shape y = output_of(r, l, path);
+    for (int i = 0; i < y.rank; i++) json_array_append_new(output, json_integer(y.n[i]));
     json_t *row =
         json_pack("{s:s, s:o, s:o, s:o, s:o}", "path", path, "layer", string(text), "output", output,
                   "parameters", number(own_parameters(l)), "flops", number(l->flops / (double)l->x.n[0]));
@@ -577,7 +623,8 @@ static void add_layer(layer *l, const char *path, void *context)
 
 static json_t *layers_json(page *p)
 {
-    rows all = { .p = p, .json = json_array() };
+    rows all = { .p = p, .json = json_array(), .chained = { true } };
+    if (p->r->net) all.input = p->r->net->root->x;
     if (p->r->net) layer_visit(p->r->net->root, add_layer, &all);
     return all.json;
 }

@@ -25,6 +25,9 @@ typedef struct report {
     const data *validation;     /* what the net is tried on; NULL: nothing */
     const char *const *classes; /* a name for each output; NULL: their numbers */
     const layer_times *times;   /* NULL: layers without times */
+    const char *(*path_of)(void *context,
+                           ptrdiff_t sample); /* the file of a validation sample, or NULL; NULL: none */
+    void *context;
 } report;
 
 /* Writes a temporary file beside `path` and renames it over. 0, or -1 with an error. */

@@ -25,6 +25,8 @@ static const char *const sheet[] = {
     "    vertical-align: .28em; border-radius: 1px; background: currentColor; }",
     ".training { color: rgb(var(--a)); }",
     ".validation { color: rgb(var(--v)); }",
+    ".run0 { color: rgb(var(--a)); } .run1 { color: rgb(var(--v)); } .run2 { color: #2e9e5b; }",
+    ".run3 { color: #a05bd0; } .run4 { color: #c2922b; } .run5 { color: #2b9fb0; }",
     ".number, td, tfoot th { font-variant-numeric: tabular-nums; }",
 
     /* the head */
@@ -38,7 +40,7 @@ static const char *const sheet[] = {
     ".facts div { display: grid; grid-template-columns: 7rem 1fr; gap: .75rem; }",
     ".facts dt { color: var(--soft); }",
     ".facts dd { overflow-wrap: anywhere; }",
-    "pre { margin: 1.25rem 0 0; padding: .875rem 1rem; max-height: 22rem; overflow: auto;",
+    "pre { margin: 1.25rem 0 0; padding: .875rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere;",
     "    background: var(--panel); border-radius: .5rem;",
     "    font: .8125rem/1.55 ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace; }",
 
@@ -56,16 +58,14 @@ static const char *const sheet[] = {
     "    stroke-linecap: round; }",
     ".dot { fill: currentColor; }",
     ".ring { fill: none; stroke: currentColor; stroke-width: 1.4; }",
-    ".at rect { fill: transparent; }",
-    ".at path { stroke: var(--ink); stroke-width: 1; opacity: 0; }",
-    ".at:hover path { opacity: .55; }",
+    ".hidden { opacity: 0; } .hidden:hover { opacity: 1; }",
     "details { margin-top: 1.25rem; }",
     "summary { cursor: pointer; color: var(--soft); font-size: .9375rem; width: fit-content; }",
     "summary:hover { color: var(--ink); }",
     ":focus-visible { outline: 2px solid rgb(var(--a)); outline-offset: 3px; border-radius: 2px; }",
 
     /* tables */
-    ".scroll { overflow-x: auto; margin-top: .75rem; }",
+    ".scroll { overflow-x: auto; margin-top: .75rem; max-width: 100%; }",
     ".tall { max-height: 26rem; overflow-y: auto; }",
     "table { border-collapse: collapse; font-size: .875rem; line-height: 1.35; }",
     "th { font-weight: 500; text-align: right; color: var(--soft); white-space: nowrap; }",
@@ -82,7 +82,7 @@ static const char *const sheet[] = {
     ".wide { width: 100%; }",
     ".matrix th { padding: .2rem .55rem; }",
     ".matrix tbody th { text-align: right; }",
-    ".matrix tbody th, .matrix tfoot th { position: sticky; left: 0; z-index: 1;",
+        ".matrix tbody th, .matrix tfoot th { position: sticky; left: 0; z-index: 1;",
     "    background: var(--paper); }",
     ".matrix thead th { text-align: center; }",
     ".matrix td { min-width: 3.1rem; height: 2.1rem; padding: 0 .4rem; text-align: center;",
@@ -99,9 +99,11 @@ static const char *const sheet[] = {
     ".map { display: block; width: min(100%,36rem); image-rendering: pixelated;",
     "    border: 1px solid var(--rule); margin-top: .75rem; }",
     ".bar { position: relative; width: 9rem; min-width: 7rem; }",
+    ".bar.large { min-width: 10rem; width: 12rem; }",
     ".bar span { position: relative; }",
     ".bar i { position: absolute; left: .875rem; top: 50%; height: .55rem; margin-top: -.275rem;",
     "    border-radius: 1px; background: rgba(var(--a),.5); width: calc((100% - 5.25rem)*var(--s)); }",
+    ".bar.large i { width: calc((100% - 8rem)*var(--s)); }",
 
     /* images */
     ".images { display: grid; list-style: none; margin-top: .75rem; gap: 1.25rem .75rem;",
@@ -110,7 +112,7 @@ static const char *const sheet[] = {
     "    object-position: left; image-rendering: pixelated; border-radius: 3px; margin-bottom: .4rem; }",
     ".images li { font-size: .875rem; line-height: 1.35; overflow-wrap: anywhere; }",
     ".images b { font-weight: 650; }",
-    ".images small { color: var(--soft); font-size: .8125rem; display: block; white-space: nowrap; }",
+    ".images small { color: var(--soft); font-size: .8125rem; display: block; }",
     ".filters { grid-template-columns: repeat(auto-fill,3.25rem); gap: .6rem; }",
     ".filters img { width: 3.25rem; height: 3.25rem; margin: 0; outline: 1px solid var(--rule); }",
     "@media (max-width:40rem) {",
@@ -121,6 +123,12 @@ static const char *const sheet[] = {
     "  section { margin-top: 2rem; padding-top: 1.25rem; }",
     "  .facts div { grid-template-columns: 6rem 1fr; }",
     "  .option { display: block; max-width: 12rem; white-space: normal; }",
+    /* what scrolls fades where there is more */
+    "  .scroll { mask-image: linear-gradient(90deg,#000 calc(100% - 2rem),transparent);",
+    "      -webkit-mask-image: linear-gradient(90deg,#000 calc(100% - 2rem),transparent); }",
+    "  .scroll table { margin-right: 2rem; }",
+    "  .rows th, .rows td { padding: .3rem .5rem; }",
+    "  .matrix td { min-width: 2.6rem; padding: 0 .2rem; }",
     "}",
 
     /* on paper: light, everything in its width */
@@ -131,7 +139,7 @@ static const char *const sheet[] = {
     "  figure, .images li, tr, h2 { break-inside: avoid; }",
     "  h2, h2+p { break-after: avoid; }",
     "  .scroll, .tall, pre { overflow: visible; max-height: none; }",
-    "  .at, summary { display: none; }",
+    "  .hidden, summary { display: none; }",
     "  .charts { grid-template-columns: repeat(3,1fr); }",
     "  .rows { font-size: 8pt; }",
     "  .rows th, .rows td { padding: .25rem .5rem; white-space: normal; }",

@@ -1,5 +1,7 @@
 /* train.c: stride train: data, a network, and everything between them, from one command line. */
+#define _DEFAULT_SOURCE /* the number of processors */
 #define _POSIX_C_SOURCE 200809L
+#define _DARWIN_C_SOURCE
 #include "examples/stride/arguments.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/history.h"
@@ -17,9 +19,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LONGEST_PATH = 4096 };
+enum { LONGEST_PATH = 4096, LONGEST_NETWORK = 1 << 16 };
 
 #define OPTIMS "sgd|adam|adamw|rmsprop"
 #define SCHEDULES "constant|step|cosine|one-cycle"
@@ -44,6 +48,7 @@ typedef struct job {
     const settings *s;
     dataset from, held;                /* the data, and those of --validation */
     const data *training, *validation; /* parts of them; validation may be NULL */
+    const data *held_out;              /* the validation samples as they were before they were prepared */
     net *net;
     normalization *scale;
     data *own[8]; /* sets made of sets */
@@ -111,6 +116,7 @@ static int prepare_data(job *j)
                   .noise = s->noise,
                   .cutout = (int)s->cutout,
                   .seed = (uint64_t)s->seed };
+    j->held_out = j->validation;
     bool hot = j->training->y.rank == 0 && !j->loss.classes;
     ptrdiff_t outputs = j->net->output.n[0];
     if (!s->raw) j->scale = normalize_measure(j->training);
@@ -253,42 +259,74 @@ static int learn(job *j)
 
 /* ---- what is left behind ----------------------------------------------------------------------- */
 
-/* The word at a place of "a|b|c". */
-static int word_length(const char *choices, int place, const char **word)
+/* The word at an index of "a|b|c"; returns its length. */
+static int word_length(const char *choices, int index, const char **word)
 {
-    for (*word = choices; place > 0; place--) *word = strchr(*word, '|') + 1;
+    for (*word = choices; index > 0; index--) *word = strchr(*word, '|') + 1;
     return (int)strcspn(*word, "|");
+}
+
+/* The network as the user wrote it: the text, or what is in the file; the caller's. */
+static char *network_text(const char *given)
+{
+    char *text = calloc(1, LONGEST_NETWORK + 1);
+    FILE *f = fopen(given, "r");
+    size_t length = f && text ? fread(text, 1, LONGEST_NETWORK, f) : 0;
+    if (text && !f) snprintf(text, LONGEST_NETWORK, "%s", given);
+    while (length > 0 && text[length - 1] == '\n') text[--length] = '\0';
+    if (f) fclose(f);
+    return text;
+}
+
+static const char *path_of(void *context, ptrdiff_t sample)
+{
+    return dataset_path(((const job *)context)->held_out, sample);
 }
 
 static int write_report(job *j)
 {
     const settings *s = j->s;
-    char seed[32], samples[80], training[160], resumed[320] = "";
-    const char *name;
-    int length = word_length(SCHEDULES, s->schedule, &name);
+    char date[40], seed[32], samples[80], training[200], machine[200], resumed[320] = "";
+    const char *schedule_name, *loss_name;
+    int length = word_length(SCHEDULES, s->schedule, &schedule_name),
+        loss_length = word_length(LOSSES, s->loss, &loss_name);
+    struct utsname about = { 0 };
+    time_t now = time(NULL);
     layer_times times = { 0 };
+    uname(&about);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M %Z", localtime(&now));
+    snprintf(machine, sizeof machine, "%.40s %.40s, %.60s, %ld processors, %s", about.sysname, about.machine,
+             about.nodename, sysconf(_SC_NPROCESSORS_ONLN), REAL_NAME);
     snprintf(seed, sizeof seed, "%ld", s->seed);
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
-    snprintf(training, sizeof training, "%s, lr %g, schedule %.*s, batches of %ld", j->optim->name,
-             j->optim->lr, length, name, s->batch);
+    snprintf(training, sizeof training, "%.*s, %s, lr %g, schedule %.*s, batches of %ld", loss_length,
+             loss_name, j->optim->name, j->optim->lr, length, schedule_name, s->batch);
     if (j->result.resumed > 0 && (j->history.count == 0 || j->history.epochs[0].epoch > 1))
         snprintf(resumed, sizeof resumed,
                  "after step %ld, from %.200s: epochs before are not shown (a log has them)",
                  j->result.resumed, s->checkpoint);
+    const char *prepared = j->training->prepared;
     const report_fact facts[] = {
+        { "date", date },
+        { "command", command_line },
         { "data", j->from.text },
         { "samples", samples },
-        { "optimizer", training },
+        { "preparation", prepared ? prepared : "none" },
+        { "training", training },
         { "seed", seed },
         { "saved as", s->save },
+        { "machine", machine },
         { "stride", program_version() },
         { resumed[0] ? "resumed" : NULL, resumed },
         { NULL, NULL },
     };
+    char *network = network_text(s->net), title[160];
+    snprintf(title, sizeof title, "Training on %.140s", j->from.text);
     int status = layer_times_measure(&times, j->net, j->training, j->loss, 0);
     if (status == 0)
-        status = report_write(s->report, &(report){ .network = s->net,
+        status = report_write(s->report, &(report){ .title = title,
+                                                    .network = network,
                                                     .facts = facts,
                                                     .epochs = j->history.epochs,
                                                     .count = j->history.count,
@@ -296,8 +334,11 @@ static int write_report(job *j)
                                                     .loss = j->loss,
                                                     .validation = j->validation,
                                                     .classes = j->from.classes ? j->from.name : NULL,
-                                                    .times = &times });
+                                                    .times = &times,
+                                                    .path_of = path_of,
+                                                    .context = j });
     layer_times_free(&times);
+    free(network);
     return status;
 }
 

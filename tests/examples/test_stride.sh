@@ -37,7 +37,7 @@ says() { # PATTERN
 
 # ---- help and command lines ------------------------------------------------------------------------
 
-subcommands="train eval predict summary export bench-model gradcheck replay help completion"
+subcommands="train eval predict summary export bench-model gradcheck replay report help completion"
 helps() {
     local name
     for name in $subcommands; do
@@ -216,6 +216,20 @@ trains() {
     cp "$out" "$tmp/first"
     ! grep -q "$(printf '\033')" "$out" "$err" || because "escapes into a file"
 }
+reports() { # what a run was, and several of them in one page
+    local page=$tmp/run.html
+    grep -q '<dt>date</dt><dd>20[0-9-]* ' "$page" && grep -q "<dt>command</dt><dd>stride train .*--epochs 4.*--net &#39;$net 10&#39;" "$page" &&
+        grep -q '<dt>preparation</dt><dd>normalize mean' "$page" && grep -q '<dt>training</dt><dd>cross-entropy, adam, lr 0.01, schedule cosine' "$page" &&
+        grep -q '<dt>machine</dt><dd>[A-Z].*, float32</dd>' "$page" && grep -q "aria-label=\"network\">$net 10</pre>" "$page" || because "its head" || return
+    # A relu before a max pooling has the shape that it was given, though it runs on less.
+    sed -n 's|^<tr><th scope="row"[^>]*>\([0-9] [a-z0-9]*\).*</th><td class="text">\(\[[0-9, ]*\]\)</td>.*|\1 \2|p' "$page" | tr '\n' ' ' >"$tmp/shapes"
+    grep -qF '0 conv2d [6, 12, 12] 1 relu [6, 12, 12] 2 maxpool [6, 6, 6] 3 flatten [216] 4 dense [10]' "$tmp/shapes" || { cat "$tmp/shapes"; return 1; }
+    head -n 3 "$tmp/log.jsonl" >"$tmp/other.jsonl"
+    succeeds report "$tmp/log.jsonl" "$tmp/other.jsonl" --output "$tmp/compared.html" && grep -q '3 of 3</td>' "$tmp/compared.html" &&
+        [ "$(grep -c '<path class="line run[01]"' "$tmp/compared.html")" = 8 ] || because "two runs" || return
+    fails '.*none.csv: No such file' report "$tmp/none.csv" && fails '.*a log ends in' report "$tmp/first" &&
+        refuses '--output and .* are one file' report "$tmp/log.jsonl" --output "$tmp/log.jsonl"
+}
 needs_no_flags() {
     succeeds eval --model "$model" --data "$digits" || return
     [ "$(awk 'END { print $1 }' "$out")" = "$(awk 'END { print $2 }' "$tmp/first")" ] || because "expected the score of training" || return
@@ -371,6 +385,7 @@ reads_cifar10() {
         succeeds eval --model "$tmp/cifar.safetensors" --data "$tmp/cifar" && says '^ *airplane ' && says '^ *truck '
 }
 claim "train: MNIST's folder, a log, a page, a curve, a saved net" trains
+claim "the page of a run says what it was; report compares runs" reports
 claim "eval: the same score, and nothing to be said again" needs_no_flags
 claim "eval --json" evaluates_in_json
 claim "predict: samples and arrays, JSON, and what it cannot" predicts
@@ -466,7 +481,8 @@ set +m
 # ---- pictures --------------------------------------------------------------------------------------
 
 reads_pictures() {
-    train --net "$net 4" --data "$digits/pictures" --save "$tmp/pictures.safetensors" && learnt validation || return
+    train --net "$net 4" --data "$digits/pictures" --save "$tmp/pictures.safetensors" --report "$tmp/pictures.html" && learnt validation || return
+    grep -q "<br/>$digits/pictures/test/[a-d]/0[0-9]*\.[pj][np]g</small>" "$tmp/pictures.html" || because "mistakes name no file" || return
     succeeds summary "$tmp/pictures.safetensors" && says '^classes: \["a","b","c","d"\]' || return
     succeeds predict --model "$tmp/pictures.safetensors" "$digits/pictures/test/d/000.png" "$digits/pictures/test/c/005.jpg" --top 2 &&
         [ "$(lines "$out")" = 2 ] && says '000.png: d 0\.[5-9]' && says '005.jpg: c 0\.[5-9]' || because "two pictures" || return

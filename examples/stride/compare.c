@@ -1,0 +1,135 @@
+/* compare.c: stride report: the logs of several runs, their curves in one page. */
+#include "examples/stride/arguments.h"
+#include "examples/stride/chart.h"
+#include "examples/stride/commands.h"
+#include "examples/stride/history.h"
+#include "examples/stride/page.h"
+#include "examples/stride/text.h"
+#include "nn/files/file.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+enum { MOST_RUNS = 6 };
+
+typedef struct settings {
+    const char *output;
+} settings;
+
+typedef struct comparison {
+    int count;
+    char **path;
+    history run[MOST_RUNS];
+} comparison;
+
+static double loss_of(const train_report *r)
+{
+    return isfinite(r->validation.loss) ? r->validation.loss : r->training.loss;
+}
+static double accuracy_of(const train_report *r)
+{
+    return isfinite(r->validation.loss) ? r->validation.accuracy : r->training.accuracy;
+}
+static double training_loss(const train_report *r)
+{
+    return r->training.loss;
+}
+static double learning_rate(const train_report *r)
+{
+    return r->lr;
+}
+
+static int best_of(const history *h)
+{
+    int best = 0;
+    for (int i = 0; i < h->count; i++)
+        if (loss_of(&h->epochs[i]) < loss_of(&h->epochs[best])) best = i;
+    return best;
+}
+
+static void put_chart(FILE *to, const comparison *c, chart kind, double (*value)(const train_report *))
+{
+    static const char *const styles[MOST_RUNS] = { "run0", "run1", "run2", "run3", "run4", "run5" };
+    chart_line line[MOST_RUNS];
+    for (int i = 0; i < c->count; i++)
+        line[i] = (chart_line){ c->path[i], styles[i], value, c->run[i].epochs, c->run[i].count, -1 };
+    kind.lines = c->count;
+    kind.line = line;
+    if (chart_has_values(&kind)) chart_put(to, &kind);
+}
+
+static void put_run(FILE *to, const comparison *c, int i)
+{
+    const train_report *best = &c->run[i].epochs[best_of(&c->run[i])];
+    fprintf(to, "<tr><th scope=\"row\"><span class=\"key run%d\"></span>", i);
+    page_text(to, c->path[i]);
+    fprintf(to, "</th><td>%d of %d</td><td>%s</td>", best->epoch, c->run[i].count,
+            page_value(best->training.loss).text);
+    fprintf(to, "<td>%s</td><td>%s</td></tr>\n", page_value(loss_of(best)).text,
+            page_percent(accuracy_of(best)).text);
+}
+
+static int put_page(FILE *to, const void *context)
+{
+    const comparison *c = context;
+    page_begin(to, "Runs compared");
+    fputs("</header>\n<main>\n<section><h2>Best epochs</h2>\n"
+          "<div class=\"scroll\" tabindex=\"0\"><table class=\"rows\">"
+          "<thead><tr><th scope=\"col\" class=\"text\">log</th><th scope=\"col\">best epoch</th>"
+          "<th scope=\"col\">training loss</th><th scope=\"col\">validation loss</th>"
+          "<th scope=\"col\">accuracy</th></tr></thead><tbody>\n",
+          to);
+    for (int i = 0; i < c->count; i++) put_run(to, c, i);
+    fputs("</tbody></table></div></section>\n<section><h2>Epochs</h2>\n"
+          "<p>Loss and accuracy of validation, or of training in a run without it.</p>\n<div "
+          "class=\"charts\">\n",
+          to);
+    put_chart(to, c, (chart){ "Loss", .may_be_log = true }, loss_of);
+    put_chart(to, c, (chart){ "Accuracy", .percent = true }, accuracy_of);
+    put_chart(to, c, (chart){ "Training loss", .may_be_log = true }, training_loss);
+    put_chart(to, c, (chart){ "Learning rate" }, learning_rate);
+    fputs("</div></section>\n</main>\n</body></html>\n", to);
+    return 0;
+}
+
+static int run(const void *settings_, int count, char **operands)
+{
+    const settings *s = settings_;
+    comparison c = { .count = count, .path = operands };
+    for (int i = 0; i < count; i++)
+        if (argument_same_file(s->output, operands[i]))
+            return subcommand_refuse(&command_report, "--output and %s are one file", operands[i]);
+    for (int i = 0; i < count && !error_text(); i++)
+        if (log_check(operands[i]) == 0 && log_recall(operands[i], INT_MAX, history_keep, &c.run[i]) == 0 &&
+            c.run[i].count == 0)
+            error_set("%.200s: no epoch in it", operands[i]);
+    if (!error_text() && file_replace(s->output, put_page, &c) == 0) {
+        fputs("report: ", stdout);
+        text_put(stdout, s->output);
+        putchar('\n');
+    }
+    for (int i = 0; i < count; i++) history_free(&c.run[i]);
+    return subcommand_end(&command_report);
+}
+
+static const option_row options[] = {
+    { "output", 'o', OPTION_FILE, offsetof(settings, output), "FILE", "report.html", "where the page goes" },
+    { 0 },
+};
+
+const subcommand command_report = {
+    .name = "report",
+    .what = "Compares runs: their logs (stride train --log) become a page with the curves of all of them.",
+    .usage = "LOG... [--output FILE]",
+    .details =
+        "At most six runs. The page of a single run, with its confusion matrix and mistakes, is made by "
+        "stride train --report.",
+    .examples = "  stride report adam.csv sgd.csv\n"
+                "  stride report runs/a.jsonl runs/b.jsonl --output runs.html\n",
+    .least = 1,
+    .most = MOST_RUNS,
+    .options = options,
+    .size = sizeof(settings),
+    .run = run,
+};
