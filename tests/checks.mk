@@ -196,6 +196,20 @@ ifeq ($(SANITIZE),)
 	 SANITIZE=address,undefined oom-test; fi
 endif
 
+# A sample of all mutations, the same for the same MUTATION_SEED, each against its room's tests: some ten minutes.
+MUTATIONS     ?= 200
+MUTATION_SEED ?= 1
+MUTATION_SCORE ?= 85
+MUTATION_ROOMS ?= tensor layers layers/fast
+link_mutant = $(LINK) @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib,$1) \
+              $(PICTURE_LIBS) $(TEST_LIBS) $(LIBS) -o @PROGRAM@
+.PHONY: mutations
+mutations: ## mutate tensor/ and layers/ at random: how many of 200 mutations do the tests find? MUTATION_SEED=2
+mutations: $(foreach r,tensor layers nn,$(OUT)/float/tests/$r/run) $(OUT)/double/tests/layers/run
+	@OUT=$(OUT) BUILD=$(BUILD) $(foreach r,tensor layers nn,LINK_float_$r=$(call quoted,$(call link_mutant,float,$r))) \
+	 LINK_double_layers=$(call quoted,$(call link_mutant,double,layers)) \
+	 python3 tests/tools/mutate.py $(MUTATIONS) $(MUTATION_SEED) $(MUTATION_SCORE) $(MUTATION_ROOMS)
+
 # Counters of threads are added up atomically, which takes its time: minutes. Every engine that this machine
 # has runs, and every allocation fails once.
 coverage: ## what the tests and oom-test reach; pages in build/coverage/html (make deps-coverage)
@@ -210,7 +224,5 @@ coverage: ## what the tests and oom-test reach; pages in build/coverage/html (ma
 	@$(BUILD)/coverage/float/campaigns/oom $(BUILD)/coverage/oom $(call in_log,coverage-oom,every allocation \
 	    fails)
 	@gcovr --root . --gcov-executable "$$($(CC) -print-prog-name=gcov)" --filter tensor/ --filter layers/ \
-	    --filter nn/ \
-	     --json $(BUILD)/coverage/coverage.json --html-details $(BUILD)/coverage/html/index.html \
-	     $(BUILD)/coverage/float $(BUILD)/coverage/double
-	@python3 tests/tools/coverage.py $(BUILD)/coverage/coverage.json tests/coverage.txt 95 85
+	    --filter nn/ --txt --print-summary --html-details $(BUILD)/coverage/html/index.html \
+	    --fail-under-line 98 --fail-under-branch 92 $(BUILD)/coverage/float $(BUILD)/coverage/double

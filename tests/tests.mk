@@ -26,9 +26,9 @@ define room_rules
 $(OUT)/$1/tests/$2/runner.o: ROOM_TESTS := $(filter tests/$2/%,$(TESTS))
 $(OUT)/$1/tests/$2/runner.o: tests/runner.c $(OUT)/flags $(OUT)/sources
 	$$(call compile,$(DEFINE_$1))
-$(OUT)/$1/tests/$2/run: $(patsubst %.c,$(OUT)/$1/%.o,$(filter tests/$2/%,$(TESTS)) $(TEST_AID)) \
-    $(OUT)/$1/tests/$2/runner.o \
-    $(call helpers,$1) $(call lib,$1)
+run_objects_$1_$2 := $(patsubst %.c,$(OUT)/$1/%.o,$(filter tests/$2/%,$(TESTS)) $(TEST_AID)) \
+    $(OUT)/$1/tests/$2/runner.o
+$(OUT)/$1/tests/$2/run: $$(run_objects_$1_$2) $(call helpers,$1) $(call lib,$1)
 	$$(call link,$$(PICTURE_LIBS) $$(TEST_LIBS))
 $(foreach t,$(filter tests/$2/%,$(TESTS)),$(OUT)/$1/tests/$(basename $(notdir $t))): $(OUT)/$1/tests/$2/run
 	@ln -sf $2/run $$@
