@@ -15,7 +15,7 @@
 #   make MPI=1 ...              libstride-mpi besides, and in install, and what is built with it
 #   make install PREFIX=DIR     also BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR, and DESTDIR to stage them
 
-VERSION    := $(shell awk '$$2 == "STRIDE_VERSION" { gsub(/"/, "", $$3); print $$3 }' nn/stride.h)
+VERSION    := $(shell awk '$$2 == "ST_VERSION" { gsub(/"/, "", $$3); print $$3 }' nn/stride.h)
 PRECISION  ?= float
 SANITIZE   ?=
 BUILD      ?= $(if $(filter command%,$(origin O)),$(O),build)

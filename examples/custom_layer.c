@@ -10,93 +10,88 @@
 
 static bool broken;
 
-static ptrdiff_t channel(tensor x, ptrdiff_t i) /* of element i of a contiguous [N, C, ...] */
+static ptrdiff_t channel(st_tensor x, ptrdiff_t i) /* of element i of a contiguous [N, C, ...] */
 {
-    return i / (tensor_count(x) / x.shape.n[0] / x.shape.n[1]) % x.shape.n[1];
+    return i / (st_numel(x) / x.shape.n[0] / x.shape.n[1]) % x.shape.n[1];
 }
 
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_parameter(l, "weight", SHAPE(x.n[1]), (layer_init){ .constant = 0.25 }) ||
-           layer_scratch(l, x);
+    return st_layer_parameter(l, "weight", ST_SHAPE(x.n[1]), (st_init){ .constant = 0.25 }) ||
+           st_layer_scratch(l, x);
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    real *out = tensor_data(y), *w = tensor_data(c->param[0]);
-    tensor_copy(y, x); /* x may be any view; y, dy and dx are contiguous */
-    for (ptrdiff_t i = 0; i < tensor_count(y); i++) out[i] *= out[i] < 0 ? w[channel(y, i)] : 1;
+    st_real *out = st_data(y), *w = st_data(c->param[0]);
+    st_copy(y, x); /* x may be any view; y, dy and dx are contiguous */
+    for (ptrdiff_t i = 0; i < st_numel(y); i++) out[i] *= out[i] < 0 ? w[channel(y, i)] : 1;
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
-{
-    (void)y;
-    real *out = tensor_data(dx), *w = tensor_data(c->param[0]);
-    tensor_copy(dx, x);
-    for (ptrdiff_t i = 0; i < tensor_count(dx); i++)
-        out[i] = tensor_data(dy)[i] * (out[i] < 0 && !broken ? w[channel(dx, i)] : 1);
-}
-
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    tensor in = tensor_narrow(st_scratch(c, 0), 0, 0, x.shape.n[0]);
-    tensor_copy(in, x);
-    for (ptrdiff_t i = 0; i < tensor_count(in); i++)
-        if (tensor_data(in)[i] < 0)
-            tensor_data(st_grad(c, 0))[channel(in, i)] += tensor_data(in)[i] * tensor_data(dy)[i];
+    st_real *out = st_data(dx), *w = st_data(c->param[0]);
+    st_copy(dx, x);
+    for (ptrdiff_t i = 0; i < st_numel(dx); i++)
+        out[i] = st_data(dy)[i] * (out[i] < 0 && !broken ? w[channel(dx, i)] : 1);
 }
 
-static const layer_type prelu = {
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    (void)y;
+    st_tensor in = st_narrow(st_scratch(c, 0), 0, 0, x.shape.n[0]);
+    st_copy(in, x);
+    for (ptrdiff_t i = 0; i < st_numel(in); i++)
+        if (st_data(in)[i] < 0) st_data(st_grad(c, 0))[channel(in, i)] += st_data(in)[i] * st_data(dy)[i];
+}
+
+static const st_layer_type prelu = {
     .name = "prelu", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
 };
 
-static layer *layer_prelu(void)
+static st_layer *layer_prelu(void)
 {
-    return layer_new(&prelu, NULL, 0, NULL);
+    return st_layer_new(&prelu, NULL, 0, NULL);
 }
 
 static int check(void)
 {
-    layer *l = layer_prelu();
-    gradcheck_result r = gradcheck_layer(l, SHAPE(2, 3, 4, 5), (gradcheck){ .report = stdout });
+    st_layer *l = layer_prelu();
+    st_gradcheck_result r =
+        st_gradcheck_layer(l, ST_SHAPE(2, 3, 4, 5), (st_gradcheck_options){ .report = stdout });
     printf("gradient check: %s\n\n", r.text);
-    layer_free(l);
-    return r.passed ? 0 : error_set("the gradient check failed: %s", r.text);
+    st_layer_free(l);
+    return r.passed ? 0 : st_error_set("the gradient check failed: %s", r.text);
 }
 
 static int learn(void)
 {
     /* clang-format off */
-    net *n = net_new(SHAPE(1, 28, 28),
-        layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
+    st_net *n = st_net_new(ST_SHAPE(1, 28, 28),
+        st_conv2d(.out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 }),
         layer_prelu(),
-        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-        layer_flatten(),
-        layer_dense((dense){ .out_features = 10 }));
+        st_maxpool(.kernel = { 2, 2 }),
+        st_flatten(),
+        st_dense(.out_features = 10));
     /* clang-format on */
-    data *digits = digits_new(10000, 1), *validation = digits_new(2000, 2);
-    optim *o = optim_adam((adam){ .lr = 0.003 });
-    train_result r = { 0 };
-    if (n && digits && validation && o && net_summary(n, 64, stdout) == 0 && fflush(stdout) == 0)
-        train_run(n, digits,
-                  (train){ .epochs = 3,
-                           .loss = loss_cross_entropy(0),
-                           .optim = o,
-                           .validation = validation,
-                           .callbacks = { callback_progress(stderr) } },
-                  &r);
-    if (!error_text()) {
+    st_dataset *digits = st_digits(10000, 1), *validation = st_digits(2000, 2);
+    st_optim *o = st_adam(.lr = 0.003);
+    st_train_result r = { 0 };
+    if (n && digits && validation && o && st_net_summary(n, 64, stdout) == 0 && fflush(stdout) == 0)
+        st_train(n, digits, .epochs = 3, .loss = st_cross_entropy(), .optim = o, .validation = validation,
+                 .callbacks = { st_progress(stderr) }, .result = &r);
+    if (!st_error()) {
         printf("\nvalidation accuracy=%.4f, the slopes it found:\n", r.validation.accuracy);
-        tensor_print(stdout, net_find(n, "1.weight"));
+        st_print(stdout, st_net_find(n, "1.weight"));
         printf("\n");
     }
-    net_free(n);
-    data_free(digits);
-    data_free(validation);
-    optim_free(o);
-    return error_text() ? -1 : 0;
+    st_net_free(n);
+    st_dataset_free(digits);
+    st_dataset_free(validation);
+    st_optim_free(o);
+    return st_error() ? -1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -110,7 +105,7 @@ int main(int argc, char **argv)
               "1.\n",
               help ? stdout : stderr);
         if (!help) return 2;
-    } else if (check() || learn()) fprintf(stderr, "custom_layer: %s\n", error_text());
+    } else if (check() || learn()) fprintf(stderr, "custom_layer: %s\n", st_error());
     if (fflush(stdout)) perror("custom_layer: stdout");
-    return error_text() || ferror(stdout) ? 1 : 0;
+    return st_error() || ferror(stdout) ? 1 : 0;
 }

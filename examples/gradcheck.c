@@ -8,22 +8,23 @@
 
 /* ---- a user's window function: the root mean square, with and without its adjoint ---------------- */
 
-static real rms(const real *window, ptrdiff_t n, const void *context)
+static st_real rms(const st_real *window, ptrdiff_t n, const void *context)
 {
     (void)context;
-    real sum = 0;
+    st_real sum = 0;
     for (ptrdiff_t i = 0; i < n; i++) sum += window[i] * window[i];
-    return (real)sqrt((double)sum / (double)n);
+    return (st_real)sqrt((double)sum / (double)n);
 }
 
-static void rms_adjoint(const real *window, ptrdiff_t n, real y, real dy, real *dwindow, const void *context)
+static void rms_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
+                        const void *context)
 {
     (void)context;
-    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = y > 0 ? dy * window[i] / (y * (real)n) : 0;
+    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = y > 0 ? dy * window[i] / (y * (st_real)n) : 0;
 }
 
-static const pool_function with_adjoint = { .name = "rms", .value = rms, .adjoint = rms_adjoint };
-static const pool_function without_adjoint = { .name = "rms by differences", .value = rms };
+static const st_pool_function with_adjoint = { .name = "rms", .value = rms, .adjoint = rms_adjoint };
+static const st_pool_function without_adjoint = { .name = "rms by differences", .value = rms };
 
 /* ---- the table ----------------------------------------------------------------------------------- */
 
@@ -32,88 +33,89 @@ typedef struct totals {
     double worst;
 } totals;
 
-static void count(totals *t, gradcheck_result r, const char *name)
+static void count(totals *t, st_gradcheck_result r, const char *name)
 {
     printf("%-4s %8.1e %6td %5td  %s\n", r.passed ? "ok" : "FAIL", r.worst, r.checked, r.kinks, name);
     if (!r.passed) printf("     %s\n", r.text);
     *(r.passed ? &t->passed : &t->failed) += 1;
     t->worst = fmax(t->worst, r.worst);
-    error_clear();
+    st_error_clear();
 }
 
-static void check_layer(totals *t, layer *l, shape x)
+static void check_layer(totals *t, st_layer *l, st_shape x)
 {
     char name[256] = "?";
-    if (l) layer_describe(l, name, sizeof name);
-    count(t, gradcheck_layer(l, x, (gradcheck){ .seed = 7 }), name);
-    layer_free(l);
+    if (l) st_layer_describe(l, name, sizeof name);
+    count(t, st_gradcheck_layer(l, x, (st_gradcheck_options){ .seed = 7 }), name);
+    st_layer_free(l);
 }
 
 static void check_net(totals *t)
 {
-    net *n = net_new(SHAPE(1, 10, 10), layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 } }),
-                     layer_tanh(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_flatten(),
-                     layer_dense((dense){ .out_features = 5 }));
-    tensor x = tensor_new(SHAPE(4, 1, 10, 10)), target = tensor_new(SHAPE(4));
-    tensor_normal(x, (random_key){ 1, 1 }, 0, 1);
-    for (int i = 0; i < 4; i++) *tensor_at(target, INDEX(i)) = (real)i;
-    count(t, gradcheck_net(n, x, target, loss_cross_entropy(0.1), (gradcheck){ 0 }),
-          "a net with cross-entropy");
-    net_free(n);
-    tensor_free(x);
-    tensor_free(target);
+    st_net *n = st_net_new(ST_SHAPE(1, 10, 10), st_conv2d(.out_channels = 3, .kernel = { 3, 3 }), st_tanh(),
+                           st_maxpool(.kernel = { 2, 2 }), st_flatten(), st_dense(.out_features = 5));
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 1, 10, 10)), target = st_tensor_new(ST_SHAPE(4));
+    st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
+    for (int i = 0; i < 4; i++) *st_at(target, ST_INDEX(i)) = (st_real)i;
+    count(
+        t,
+        st_gradcheck_net(n, x, target, st_cross_entropy(.label_smoothing = 0.1), (st_gradcheck_options){ 0 }),
+        "a net with cross-entropy");
+    st_net_free(n);
+    st_tensor_free(x);
+    st_tensor_free(target);
 }
 
 static void check_all(totals *t)
 {
     /* clang-format off */
-    layer *const of_images[] = {
-        layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 2 }, .stride = { 2, 1 },
-                               .padding = { 1, 1 } }),
-        layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 2, 3 }, .padding = { 1, 2 },
-                               .dilation = { 3, 2 } }),
-        layer_conv2d((conv2d){ .out_channels = 6, .kernel = { 3, 3 }, .groups = 2 }),
-        layer_conv_transpose2d((conv_transpose2d){ .out_channels = 6, .kernel = { 3, 3 },
-                                                   .stride = { 2, 3 }, .padding = { 1, 2 }, .groups = 2 }),
-        layer_conv_transpose2d((conv_transpose2d){ .out_channels = 2, .kernel = { 2, 3 },
-                                                   .dilation = { 3, 2 }, .output_padding = { 2, 1 } }),
-        layer_maxpool((maxpool){ .kernel = { 3, 3 }, .stride = { 2, 1 }, .padding = { 1, 1 } }),
-        layer_maxpool((maxpool){ .kernel = { 3, 2 }, .ceil_mode = true, .dilation = { 1, 2 } }),
-        layer_maxpool((maxpool){ .kernel = { 3, 3 }, .padding = { 1, 1 }, .pad_value = PAD_ZERO }),
-        layer_avgpool((avgpool){ .kernel = { 2, 3 }, .stride = { 1, 1 }, .dilation = { 2, 1 } }),
-        layer_avgpool((avgpool){ .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 },
-                                 .ceil_mode = true, .count_exclude_pad = true }),
-        layer_avgpool((avgpool){ 0 }),
-        layer_lppool((lppool){ .kernel = { 2, 2 }, .p = 3 }),
-        layer_adaptive_avgpool((adaptive_avgpool){ .output_size = { 3, 4 } }),
-        layer_pool((pool){ .function = &with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 } }),
-        layer_pool((pool){ .function = &without_adjoint, .kernel = { 2, 2 } }),
-        layer_relu(), layer_relu6(), layer_leaky_relu(0.2), layer_elu(0.7), layer_selu(), layer_gelu(),
-        layer_silu(), layer_mish(), layer_sigmoid(), layer_tanh(), layer_softplus(), layer_softsign(),
-        layer_hardsigmoid(), layer_hardswish(), layer_dropout(0.4), layer_flatten(), layer_identity(),
-        layer_channel_dropout(0.4), layer_softmax(0), layer_log_softmax(3),
-        layer_batchnorm((batchnorm){ 0 }), layer_layernorm((layernorm){ .axes = 1 }),
-        layer_groupnorm((groupnorm){ .groups = 2 }),
-        layer_pad2d((pad2d){ .height = { 1, 2 }, .width = { 3, 0 }, .value = 0.5 }),
-        layer_pad2d((pad2d){ .height = { 6, 2 }, .width = { 3, 5 }, .mode = PAD_REFLECT }),
-        layer_upsample((upsample){ .scale = { 2, 3 } }),
-        layer_upsample((upsample){ .scale = { 3, 2 }, .mode = UPSAMPLE_BILINEAR }),
-        layer_residual_projected(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 } }),
-                                 layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 } })),
-        layer_concat(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 1, 1 } }), layer_identity()),
-        layer_sequence(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 } }),
-                       layer_silu(), layer_flatten(), layer_dense((dense){ .out_features = 4 })),
+    st_layer *const of_images[] = {
+        st_conv2d(.out_channels = 3, .kernel = { 3, 2 }, .stride = { 2, 1 },
+                               .padding = { 1, 1 }),
+        st_conv2d(.out_channels = 2, .kernel = { 2, 3 }, .padding = { 1, 2 },
+                               .dilation = { 3, 2 }),
+        st_conv2d(.out_channels = 6, .kernel = { 3, 3 }, .groups = 2),
+        st_conv_transpose2d(.out_channels = 6, .kernel = { 3, 3 },
+                                                   .stride = { 2, 3 }, .padding = { 1, 2 }, .groups = 2),
+        st_conv_transpose2d(.out_channels = 2, .kernel = { 2, 3 },
+                                                   .dilation = { 3, 2 }, .output_padding = { 2, 1 }),
+        st_maxpool(.kernel = { 3, 3 }, .stride = { 2, 1 }, .padding = { 1, 1 }),
+        st_maxpool(.kernel = { 3, 2 }, .ceil_mode = true, .dilation = { 1, 2 }),
+        st_maxpool(.kernel = { 3, 3 }, .padding = { 1, 1 }, .pad_value = ST_PAD_ZERO),
+        st_avgpool(.kernel = { 2, 3 }, .stride = { 1, 1 }, .dilation = { 2, 1 }),
+        st_avgpool(.kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 },
+                                 .ceil_mode = true, .count_exclude_pad = true),
+        st_avgpool(),
+        st_lppool(.kernel = { 2, 2 }, .p = 3),
+        st_adaptive_avgpool(.output_size = { 3, 4 }),
+        st_pool(.function = &with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 }),
+        st_pool(.function = &without_adjoint, .kernel = { 2, 2 }),
+        st_relu(), st_relu6(), st_leaky_relu(.slope = 0.2), st_elu(.alpha = 0.7), st_selu(), st_gelu(),
+        st_silu(), st_mish(), st_sigmoid(), st_tanh(), st_softplus(), st_softsign(),
+        st_hardsigmoid(), st_hardswish(), st_dropout(.p = 0.4), st_flatten(), st_identity(),
+        st_channel_dropout(.p = 0.4), st_softmax(), st_log_softmax(.axis = 3),
+        st_batchnorm(), st_layernorm(.axes = 1),
+        st_groupnorm(.groups = 2),
+        st_pad2d(.height = { 1, 2 }, .width = { 3, 0 }, .value = 0.5),
+        st_pad2d(.height = { 6, 2 }, .width = { 3, 5 }, .mode = ST_PAD_REFLECT),
+        st_upsample(.scale = { 2, 3 }),
+        st_upsample(.scale = { 3, 2 }, .mode = ST_UPSAMPLE_BILINEAR),
+        st_residual_projected(st_conv2d(.out_channels = 3, .kernel = { 3, 3 }),
+                                 st_conv2d(.out_channels = 3, .kernel = { 3, 3 })),
+        st_concat(st_conv2d(.out_channels = 3, .kernel = { 1, 1 }), st_identity()),
+        st_sequence(st_conv2d(.out_channels = 3, .kernel = { 3, 3 }),
+                       st_silu(), st_flatten(), st_dense(.out_features = 4)),
     };
-    layer *const of_rows[] = {
-        layer_dense((dense){ .out_features = 7 }), layer_softmax(0),
-        layer_batchnorm((batchnorm){ .epsilon = 0.1, .no_affine = true }),
+    st_layer *const of_rows[] = {
+        st_dense(.out_features = 7), st_softmax(),
+        st_batchnorm(.epsilon = 0.1, .no_affine = true),
     };
     /* clang-format on */
     printf("%-4s %8s %6s %5s  layer (%s, tolerance 1e-6 in double)\n", "", "worst", "checks", "kinks",
-           REAL_NAME);
+           ST_REAL_NAME);
     for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
-        check_layer(t, of_images[i], SHAPE(2, 4, 7, 6));
-    for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++) check_layer(t, of_rows[i], SHAPE(3, 10));
+        check_layer(t, of_images[i], ST_SHAPE(2, 4, 7, 6));
+    for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++) check_layer(t, of_rows[i], ST_SHAPE(3, 10));
     check_net(t);
     printf("%d passed, %d failed; largest relative error %.1e\n", t->passed, t->failed, t->worst);
 }

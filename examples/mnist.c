@@ -62,73 +62,73 @@ static settings parse(int argc, char **argv)
 }
 
 /* "train" or "t10k" of a folder, plain or gzipped; NULL, without an error, if it is not there. */
-static data *idx(const char *folder, const char *part)
+static st_dataset *idx(const char *folder, const char *part)
 {
     char images[4096], labels[4096];
     for (int packed = 0; packed < 2; packed++) {
         snprintf(images, sizeof images, "%s/%s-images-idx3-ubyte%s", folder, part, packed ? ".gz" : "");
         snprintf(labels, sizeof labels, "%s/%s-labels-idx1-ubyte%s", folder, part, packed ? ".gz" : "");
-        if (access(images, F_OK) == 0) return data_idx(images, labels);
+        if (access(images, F_OK) == 0) return st_dataset_idx(images, labels);
     }
     return NULL;
 }
 
 /* Returns where the digits are from; NULL with an error. */
-static const char *open_digits(data *set[2])
+static const char *open_digits(st_dataset *set[2])
 {
     const char *named = getenv("MNIST_DIR"), *folders[] = { named, "data/mnist", "../shared/mnist" };
-    for (int i = named ? 0 : 1; i < (named ? 1 : 3) && !error_text(); i++) {
-        data_free(set[0]);
+    for (int i = named ? 0 : 1; i < (named ? 1 : 3) && !st_error(); i++) {
+        st_dataset_free(set[0]);
         if ((set[0] = idx(folders[i], "train")) && (set[1] = idx(folders[i], "t10k"))) return folders[i];
     }
-    if (named && !error_text()) error_set("MNIST_DIR: %s: MNIST's files are not there", named);
-    if (error_text()) return NULL;
-    data_free(set[0]);
+    if (named && !st_error()) st_error_set("MNIST_DIR: %s: MNIST's files are not there", named);
+    if (st_error()) return NULL;
+    st_dataset_free(set[0]);
     fputs("MNIST not found (looked in data/mnist, ../shared/mnist): drawing digits instead\n", stderr);
-    set[0] = digits_new(60000, 1);
-    set[1] = digits_new(10000, 2);
+    set[0] = st_digits(60000, 1);
+    set[1] = st_digits(10000, 2);
     return set[0] && set[1] ? "drawn digits" : NULL;
 }
 
 /* clang-format off */
-static net *lenet5(void)
+static st_net *lenet5(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-        layer_conv2d((conv2d){ .out_channels = 6, .kernel = { 5, 5 }, .padding = { 2, 2 } }),
-        layer_relu(),
-        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-        layer_conv2d((conv2d){ .out_channels = 16, .kernel = { 5, 5 } }),
-        layer_relu(),
-        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-        layer_flatten(),
-        layer_dense((dense){ .out_features = 120 }),
-        layer_relu(),
-        layer_dense((dense){ .out_features = 84 }),
-        layer_relu(),
-        layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+        st_conv2d(.out_channels = 6, .kernel = { 5, 5 }, .padding = { 2, 2 }),
+        st_relu(),
+        st_maxpool(.kernel = { 2, 2 }),
+        st_conv2d(.out_channels = 16, .kernel = { 5, 5 }),
+        st_relu(),
+        st_maxpool(.kernel = { 2, 2 }),
+        st_flatten(),
+        st_dense(.out_features = 120),
+        st_relu(),
+        st_dense(.out_features = 84),
+        st_relu(),
+        st_dense(.out_features = 10));
 }
 /* clang-format on */
 
-static int run(const settings *s, net *n, optim *o, data *set[2])
+static int run(const settings *s, st_net *n, st_optim *o, st_dataset *set[2])
 {
-    train_result result;
-    train_score score;
+    st_train_result result;
+    st_metrics score;
     const char *source = n && o ? open_digits(set) : NULL;
     if (!source) return -1;
     if (!s->quiet) {
         printf("%td images to train on, %td to test on: %s\n\n", set[0]->count, set[1]->count, source);
-        if (net_summary(n, (ptrdiff_t)s->batch, stdout) || fflush(stdout)) return -1;
+        if (st_net_summary(n, (ptrdiff_t)s->batch, stdout) || fflush(stdout)) return -1;
     }
-    train options = { .epochs = (int)s->epochs,
-                      .batch = (int)s->batch,
-                      .loss = loss_cross_entropy(0.05),
-                      .optim = o,
-                      .schedule = schedule_one_cycle((one_cycle){ .rise = 0.2 }),
-                      .seed = (uint64_t)s->seed,
-                      .callbacks = { callback_progress(s->quiet ? NULL : stderr) } };
-    if (train_run(n, set[0], options, &result)) return -1;
-    if (train_evaluate(n, set[1], loss_cross_entropy(0), &score)) return -1;
-    if (net_set_note(n, "data", source) || net_save(n, s->save)) return -1;
+    st_train_options options = { .epochs = (int)s->epochs,
+                                 .batch = (int)s->batch,
+                                 .loss = st_cross_entropy(.label_smoothing = 0.05),
+                                 .optim = o,
+                                 .schedule = st_one_cycle_lr(.pct_start = 0.2),
+                                 .seed = (uint64_t)s->seed,
+                                 .callbacks = { st_progress(s->quiet ? NULL : stderr) } };
+    if (st_train_run(n, set[0], options, &result)) return -1;
+    if (st_evaluate(n, set[1], st_cross_entropy(), &score)) return -1;
+    if (st_net_set_metadata(n, "data", source) || st_net_save(n, s->save)) return -1;
     printf("test accuracy=%.4f loss=%.4f seconds=%.2f images_per_second=%.0f\n", score.accuracy, score.loss,
            result.seconds, result.images_per_second);
     return fflush(stdout);
@@ -137,14 +137,14 @@ static int run(const settings *s, net *n, optim *o, data *set[2])
 int main(int argc, char **argv)
 {
     settings s = parse(argc, argv);
-    data *set[2] = { NULL, NULL }; /* to train on, to test on */
-    net *n = lenet5();
-    optim *o = optim_sgd((sgd){ .lr = s.lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4 });
+    st_dataset *set[2] = { NULL, NULL }; /* to train on, to test on */
+    st_net *n = lenet5();
+    st_optim *o = st_sgd(.lr = s.lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4);
     int status = run(&s, n, o, set);
-    if (status) fprintf(stderr, "mnist: %s\n", error_text() ? error_text() : strerror(errno));
-    data_free(set[0]);
-    data_free(set[1]);
-    optim_free(o);
-    net_free(n);
+    if (status) fprintf(stderr, "mnist: %s\n", st_error() ? st_error() : strerror(errno));
+    st_dataset_free(set[0]);
+    st_dataset_free(set[1]);
+    st_optim_free(o);
+    st_net_free(n);
     return status ? 1 : 0;
 }

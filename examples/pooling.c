@@ -6,16 +6,16 @@
 
 /* ---- the function: the maximum; its adjoint gives dy to the first place that holds it -------------- */
 
-static real window_max(const real *window, ptrdiff_t n, const void *context)
+static st_real window_max(const st_real *window, ptrdiff_t n, const void *context)
 {
     (void)context;
-    real most = window[0];
+    st_real most = window[0];
     for (ptrdiff_t i = 1; i < n; i++)
         if (window[i] > most) most = window[i];
     return most;
 }
 
-static void window_max_adjoint(const real *window, ptrdiff_t n, real y, real dy, real *dwindow,
+static void window_max_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
                                const void *context)
 {
     (void)context;
@@ -26,70 +26,71 @@ static void window_max_adjoint(const real *window, ptrdiff_t n, real y, real dy,
     }
 }
 
-static const pool_function maximum = { .name = "maximum",
-                                       .value = window_max,
-                                       .adjoint = window_max_adjoint };
+static const st_pool_function maximum = { .name = "maximum",
+                                          .value = window_max,
+                                          .adjoint = window_max_adjoint };
 
 /* ---- the layer at work ----------------------------------------------------------------------------- */
 
-static void show(const char *what, tensor x)
+static void show(const char *what, st_tensor x)
 {
-    printf("%s %s\n", what, shape_text(x.shape).text);
-    tensor_print(stdout, x);
+    printf("%s %s\n", what, st_shape_text(x.shape).text);
+    st_print(stdout, x);
     printf("\n\n");
 }
 
 /* Runs the layer on one batch; the gradient of its output is y - b, or ones where b is null. */
-static int run(layer *l, tensor a, tensor b)
+static int run(st_layer *l, st_tensor a, st_tensor b)
 {
-    if (!l || layer_build(l, a.shape, 0)) return -1;
+    if (!l || st_layer_build(l, a.shape, 0)) return -1;
     char name[256];
-    layer_describe(l, name, sizeof name);
+    st_layer_describe(l, name, sizeof name);
     printf("---- %s\n\n", name);
-    tensor y = tensor_new(l->y), dy = tensor_new(l->y), da = tensor_new(a.shape);
-    layer_mode(l, true, 0, 0);
-    layer_forward(l, a, y);
-    if (tensor_is_null(b)) {
-        tensor_fill(dy, 1);
+    st_tensor y = st_tensor_new(l->y), dy = st_tensor_new(l->y), da = st_tensor_new(a.shape);
+    st_layer_mode(l, true, 0, 0);
+    st_layer_forward(l, a, y);
+    if (st_is_null(b)) {
+        st_fill(dy, 1);
     } else {
-        tensor_copy(dy, y);
-        tensor_add(dy, -1, b);
+        st_copy(dy, y);
+        st_add(dy, -1, b);
     }
-    layer_backward(l, a, y, dy, da);
+    st_layer_backward(l, a, y, dy, da);
     show("y", y);
-    show(tensor_is_null(b) ? "the gradient of a for a gradient of ones"
-                           : "the gradient of a for a gradient y - b",
+    show(st_is_null(b) ? "the gradient of a for a gradient of ones"
+                       : "the gradient of a for a gradient y - b",
          da);
-    tensor_free(y);
-    tensor_free(dy);
-    tensor_free(da);
-    return error_text() ? -1 : 0;
+    st_tensor_free(y);
+    st_tensor_free(dy);
+    st_tensor_free(da);
+    return st_error() ? -1 : 0;
 }
 
 int main(int argc, char **argv)
 {
-    static real a_data[] = { 7, 4, 9, 6, 6, 7, 4, 9, 3, 4, 9, 5, 5, 3, 9, 7, 3, 7, 3, 6, 5, 9, 6, 7,
-                             7, 8, 3, 3, 8, 3, 6, 8, 3, 5, 3, 4, 9, 9, 7, 9, 4, 6, 6, 3, 6, 3, 4, 3,
-                             3, 9, 8, 7, 7, 7, 5, 4, 6, 3, 8, 7, 3, 8, 7, 6, 4, 6, 6, 6, 4, 6, 6, 7 };
-    static real b_data[] = { 6, 4, 6, 9, 4, 8, 4, 8, 4, 5, 6, 5, 5, 8, 6, 6,
-                             5, 3, 7, 8, 6, 4, 4, 7, 6, 9, 9, 7, 7, 8, 7, 6 };
+    static st_real a_data[] = { 7, 4, 9, 6, 6, 7, 4, 9, 3, 4, 9, 5, 5, 3, 9, 7, 3, 7, 3, 6, 5, 9, 6, 7,
+                                7, 8, 3, 3, 8, 3, 6, 8, 3, 5, 3, 4, 9, 9, 7, 9, 4, 6, 6, 3, 6, 3, 4, 3,
+                                3, 9, 8, 7, 7, 7, 5, 4, 6, 3, 8, 7, 3, 8, 7, 6, 4, 6, 6, 6, 4, 6, 6, 7 };
+    static st_real b_data[] = { 6, 4, 6, 9, 4, 8, 4, 8, 4, 5, 6, 5, 5, 8, 6, 6,
+                                5, 3, 7, 8, 6, 4, 4, 7, 6, 9, 9, 7, 7, 8, 7, 6 };
     if (argc > 1) {
         bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
         fputs("usage: pooling\n\nPools with a function of the program's own, forward and backward.\n",
               help ? stdout : stderr);
         return !help ? 2 : fflush(stdout) ? (perror("pooling: stdout"), 1) : 0;
     }
-    tensor a = tensor_wrap(a_data, SHAPE(1, 2, 6, 6)), b = tensor_wrap(b_data, SHAPE(1, 2, 4, 4));
-    layer *overlapping = layer_pool((pool){ .function = &maximum, .kernel = { 3, 3 }, .stride = { 1, 1 } });
-    layer *padded = layer_pool(
-        (pool){ .function = &maximum, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } });
+    st_tensor a = st_tensor_wrap(a_data, ST_SHAPE(1, 2, 6, 6)),
+              b = st_tensor_wrap(b_data, ST_SHAPE(1, 2, 4, 4));
+    st_layer *overlapping = st_pool(.function = &maximum, .kernel = { 3, 3 }, .stride = { 1, 1 });
+    st_layer *padded =
+        st_pool(.function = &maximum, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 });
     show("a", a);
-    int status = run(overlapping, a, b) || run(padded, a, (tensor){ 0 });
-    layer_free(overlapping);
-    layer_free(padded);
-    tensor_free(a);
-    tensor_free(b);
-    if (status) fprintf(stderr, "pooling: %s\n", error_text());
+    int status = run(overlapping, a, b) || run(padded, a, (st_tensor){ 0 });
+    st_layer_free(overlapping);
+    st_layer_free(padded);
+    st_tensor_free(a);
+    st_tensor_free(b);
+    if (status) fprintf(stderr, "pooling: %s\n", st_error());
     if (fflush(stdout)) perror("pooling: stdout"), status = -1;
     return status ? 1 : 0;
 }

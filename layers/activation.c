@@ -16,75 +16,75 @@
 
 #define UNUSED(...) (void)sizeof((double[]){ __VA_ARGS__ })
 #define VALUE(NAME, EXPRESSION)                                                                              \
-    INLINE real NAME##_value(real x, real a)                                                                 \
+    INLINE st_real NAME##_value(st_real x, st_real a)                                                        \
     {                                                                                                        \
         UNUSED(x, a);                                                                                        \
         return EXPRESSION;                                                                                   \
     }
 #define SLOPE(NAME, EXPRESSION)                                                                              \
-    INLINE real NAME##_slope(real x, real y, real a)                                                         \
+    INLINE st_real NAME##_slope(st_real x, st_real y, st_real a)                                             \
     {                                                                                                        \
         UNUSED(x, y, a);                                                                                     \
         return EXPRESSION;                                                                                   \
     }
 
-#define SELU_SCALE ((real)1.0507009873554804934193349852946)
-#define SELU_ALPHA ((real)1.6732632423543772848170429916717)
+#define SELU_SCALE ((st_real)1.0507009873554804934193349852946)
+#define SELU_ALPHA ((st_real)1.6732632423543772848170429916717)
 
 /* x, but not -inf; x, but neither infinity: where a limit is 0 times infinity. NaN stays. */
-static inline real above(real x)
+static inline st_real above(st_real x)
 {
-    return x < -REAL_MAX ? -REAL_MAX : x;
+    return x < -ST_REAL_MAX ? -ST_REAL_MAX : x;
 }
 
-static inline real within(real x)
+static inline st_real within(st_real x)
 {
-    return x > REAL_MAX ? REAL_MAX : above(x);
+    return x > ST_REAL_MAX ? ST_REAL_MAX : above(x);
 }
 
 /* Of a branch that is computed for all x: x up to 0. */
-static inline real below(real x)
+static inline st_real below(st_real x)
 {
     return x > 0 ? 0 : x;
 }
 
-static inline real at_most(real x, real most)
+static inline st_real at_most(st_real x, st_real most)
 {
     return most < x ? most : x;
 }
 
-static inline real softplus(real x)
+static inline st_real softplus(st_real x)
 {
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
 /* tanh(log(1 + e)) = n / (n + 2) with e = exp(x) and n = e (e + 2), and 1 less its square. From 40 on both are at
  * their limits in any precision. */
-static inline real odds(real x)
+static inline st_real odds(st_real x)
 {
-    real e = exponential(at_most(x, 40));
+    st_real e = exponential(at_most(x, 40));
     return e * (e + 2);
 }
 
-static inline real tanh_softplus(real x)
+static inline st_real tanh_softplus(st_real x)
 {
     return odds(x) / (odds(x) + 2);
 }
 
-static inline real sech2_softplus(real x)
+static inline st_real sech2_softplus(st_real x)
 {
     return 2 / (odds(x) + 2) * (1 + tanh_softplus(x));
 }
 
 /* Phi(x) and phi(x): the normal distribution and its density. */
-static inline real normal_below(real x)
+static inline st_real normal_below(st_real x)
 {
-    return erfc(-x * (real)0.70710678118654752440) / 2; /* keeps the digits of the left tail */
+    return erfc(-x * (st_real)0.70710678118654752440) / 2; /* keeps the digits of the left tail */
 }
 
-static inline real normal_density(real x)
+static inline st_real normal_density(st_real x)
 {
-    return exponential(-x * x / 2) * (real)0.39894228040143267794;
+    return exponential(-x * x / 2) * (st_real)0.39894228040143267794;
 }
 
 /* clang-format off */
@@ -124,8 +124,8 @@ SLOPE(softplus, logistic(x))
 VALUE(softsign, within(x) / (1 + fabs(within(x))))
 SLOPE(softsign, 1 / ((1 + fabs(x)) * (1 + fabs(x))))
 
-VALUE(hardsigmoid, x <= -3 ? 0 : x >= 3 ? 1 : x / 6 + (real)0.5)
-SLOPE(hardsigmoid, x > -3 && x <= 3 ? (real)1 / 6 : 0)
+VALUE(hardsigmoid, x <= -3 ? 0 : x >= 3 ? 1 : x / 6 + (st_real)0.5)
+SLOPE(hardsigmoid, x > -3 && x <= 3 ? (st_real)1 / 6 : 0)
 
 VALUE(hardswish, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6)
 SLOPE(hardswish, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
@@ -137,7 +137,7 @@ typedef struct activation {
     double a;
 } activation;
 
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     (void)l;
     *y = x;
@@ -145,11 +145,11 @@ static int plan(layer *l, shape x, shape *y)
 }
 
 /* No element depends on another, also where y is x. */
-INLINE void value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], real a,
-                      real (*value)(real, real))
+INLINE void value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], st_real a,
+                      st_real (*value)(st_real, st_real))
 {
-    real *y = at[0];
-    const real *x = at[1];
+    st_real *y = at[0];
+    const st_real *x = at[1];
     if (stride[0] == 1 && stride[1] == 1) {
         for (ptrdiff_t i = 0; i < n; i++) y[i] = value(x[i], a);
     } else {
@@ -157,11 +157,11 @@ INLINE void value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], r
     }
 }
 
-INLINE void slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], real a,
-                      real (*slope)(real, real, real))
+INLINE void slope_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], st_real a,
+                      st_real (*slope)(st_real, st_real, st_real))
 {
-    real *dx = at[0];
-    const real *dy = at[1], *x = at[2], *y = at[3];
+    st_real *dx = at[0];
+    const st_real *dy = at[1], *x = at[2], *y = at[3];
     if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1) {
         for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * slope(x[i], y[i], a);
     } else {
@@ -170,29 +170,30 @@ INLINE void slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], r
     }
 }
 
-static real option(const st_call *c)
+static st_real option(const st_call *c)
 {
-    return c->options ? (real)((const activation *)c->options)->a : 0;
+    return c->options ? (st_real)((const activation *)c->options)->a : 0;
 }
 
 enum told_by { X, Y, BOTH };
 
 /* What is not looked at is not walked over either: it may lie anywhere, or be gone. */
-static void walk_slopes(enum told_by by, tensor x, tensor y, tensor dy, tensor dx, tensor_row *row, real a)
+static void walk_slopes(enum told_by by, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx,
+                        st_row_function *row, st_real a)
 {
-    tensor_walk(4, (tensor[]){ dx, dy, by == Y ? y : x, by == X ? x : y }, TENSOR_ANY_ORDER, row, &a);
+    st_walk(4, (st_tensor[]){ dx, dy, by == Y ? y : x, by == X ? x : y }, ST_ANY_ORDER, row, &a);
 }
 
 #define ROWS(M, NAME)                                                                                        \
-    M##_TARGET static void M##_##NAME##_value_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[],   \
-                                                  void *a)                                                   \
+    M##_TARGET static void M##_##NAME##_value_row(ptrdiff_t n, st_real *const at[],                          \
+                                                  const ptrdiff_t stride[], void *a)                         \
     {                                                                                                        \
-        value_row(n, at, stride, *(const real *)a, NAME##_value);                                            \
+        value_row(n, at, stride, *(const st_real *)a, NAME##_value);                                         \
     }                                                                                                        \
-    M##_TARGET static void M##_##NAME##_slope_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[],   \
-                                                  void *a)                                                   \
+    M##_TARGET static void M##_##NAME##_slope_row(ptrdiff_t n, st_real *const at[],                          \
+                                                  const ptrdiff_t stride[], void *a)                         \
     {                                                                                                        \
-        slope_row(n, at, stride, *(const real *)a, NAME##_slope);                                            \
+        slope_row(n, at, stride, *(const st_real *)a, NAME##_slope);                                         \
     }
 #define VALUE_ROW(M, NAME) M##_##NAME##_value_row,
 #define SLOPE_ROW(M, NAME) M##_##NAME##_slope_row,
@@ -200,31 +201,30 @@ static void walk_slopes(enum told_by by, tensor x, tensor y, tensor dy, tensor d
 /* `...` sets the option's fields, where a function has one. */
 #define ACTIVATION(NAME, TOLD_BY, MONOTONE, ...)                                                             \
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
-    static tensor_row *const NAME##_value_rows[] = { EACH_MACHINE_OF(VALUE_ROW, NAME) };                     \
-    static tensor_row *const NAME##_slope_rows[] = { EACH_MACHINE_OF(SLOPE_ROW, NAME) };                     \
-    static void NAME##_forward(const st_call *c, tensor x, tensor y)                                         \
+    static st_row_function *const NAME##_value_rows[] = { EACH_MACHINE_OF(VALUE_ROW, NAME) };                \
+    static st_row_function *const NAME##_slope_rows[] = { EACH_MACHINE_OF(SLOPE_ROW, NAME) };                \
+    static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
     {                                                                                                        \
-        real a = option(c);                                                                                  \
-        tensor_walk(2, (tensor[]){ y, x }, TENSOR_ANY_ORDER, NAME##_value_rows[c->layer->impl->machine],     \
-                    &a);                                                                                     \
+        st_real a = option(c);                                                                               \
+        st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, NAME##_value_rows[c->layer->impl->machine], &a);     \
     }                                                                                                        \
-    static void NAME##_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)                  \
+    static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
     {                                                                                                        \
         walk_slopes(TOLD_BY, x, y, dy, dx, NAME##_slope_rows[c->layer->impl->machine], option(c));           \
     }                                                                                                        \
-    const layer_type layer_type_##NAME = { .name = #NAME,                                                    \
-                                           .plan = plan,                                                     \
-                                           .forward = NAME##_forward,                                        \
-                                           .backward = NAME##_backward,                                      \
-                                           .traits = &(const layer_traits){ .in_place = TOLD_BY == Y,        \
-                                                                            .ignores_y = TOLD_BY == X,       \
-                                                                            .monotone = MONOTONE },          \
-                                           __VA_ARGS__ };
+    const st_layer_type layer_type_##NAME = { .name = #NAME,                                                 \
+                                              .plan = plan,                                                  \
+                                              .forward = NAME##_forward,                                     \
+                                              .backward = NAME##_backward,                                   \
+                                              .traits = &(const layer_traits){ .in_place = TOLD_BY == Y,     \
+                                                                               .ignores_y = TOLD_BY == X,    \
+                                                                               .monotone = MONOTONE },       \
+                                              __VA_ARGS__ };
 
 #define WITH_OPTION(FIELD, DEFAULT)                                                                          \
-    .options_size = sizeof(activation), .fields = (const layer_field[])                                      \
+    .options_size = sizeof(activation), .fields = (const st_field[])                                         \
     {                                                                                                        \
-        { FIELD, FIELD_REAL, offsetof(activation, a), .fallback = DEFAULT, .least = -DBL_MAX },              \
+        { FIELD, ST_FIELD_REAL, offsetof(activation, a), .fallback = DEFAULT, .least = -DBL_MAX },           \
         {                                                                                                    \
             0                                                                                                \
         }                                                                                                    \
@@ -232,9 +232,9 @@ static void walk_slopes(enum told_by by, tensor x, tensor y, tensor dy, tensor d
 
 #define PLAIN(NAME, TOLD_BY, MONOTONE)                                                                       \
     ACTIVATION(NAME, TOLD_BY, MONOTONE, .fields = NULL)                                                      \
-    layer *layer_##NAME(void)                                                                                \
+    st_layer *st_##NAME(void)                                                                                \
     {                                                                                                        \
-        return layer_new(&layer_type_##NAME, NULL, 0, NULL);                                                 \
+        return st_layer_new(&layer_type_##NAME, NULL, 0, NULL);                                              \
     }
 
 PLAIN(relu, Y, true)
@@ -252,12 +252,12 @@ PLAIN(hardswish, X, false)
 ACTIVATION(leaky_relu, X, false, WITH_OPTION("slope", 0.01))
 ACTIVATION(elu, BOTH, false, WITH_OPTION("alpha", 1))
 
-layer *layer_leaky_relu(double slope)
+st_layer *st_leaky_relu_new(st_leaky_relu_options options)
 {
-    return layer_new(&layer_type_leaky_relu, &(activation){ slope }, 0, NULL);
+    return st_layer_new(&layer_type_leaky_relu, &(activation){ options.slope }, 0, NULL);
 }
 
-layer *layer_elu(double alpha)
+st_layer *st_elu_new(st_elu_options options)
 {
-    return layer_new(&layer_type_elu, &(activation){ alpha }, 0, NULL);
+    return st_layer_new(&layer_type_elu, &(activation){ options.alpha }, 0, NULL);
 }

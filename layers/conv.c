@@ -9,117 +9,118 @@ enum { COLUMNS, PADDED, IMAGE }; /* scratch */
 /* ---- what both have in common ---------------------------------------------------------------------- */
 
 /* Parameters weight [into, from / groups, KH, KW] and bias, and the scratch; both begin uniform in ±1/sqrt(fan_in). */
-static int plan_conv(layer *l, const window *w, shape weight, int groups, bool no_bias,
+static int plan_conv(st_layer *l, const window *w, st_shape weight, int groups, bool no_bias,
                      ptrdiff_t out_channels, ptrdiff_t window_channels)
 {
     if (l->x.n[1] % groups || out_channels % groups)
-        return layer_refuse(l, "groups=%d must divide the %td input and %td output channels", groups,
-                            l->x.n[1], out_channels);
+        return st_layer_refuse(l, "groups=%d must divide the %td input and %td output channels", groups,
+                               l->x.n[1], out_channels);
     double fan_in = (double)weight.n[1] * w->kernel[0] * w->kernel[1];
-    layer_init init = { .uniform = 1 / sqrt(fan_in) };
-    if (layer_parameter(l, "weight", weight, init)) return -1;
-    if (!no_bias && layer_parameter(l, "bias", SHAPE(out_channels), init)) return -1;
+    st_init init = { .uniform = 1 / sqrt(fan_in) };
+    if (st_layer_parameter(l, "weight", weight, init)) return -1;
+    if (!no_bias && st_layer_parameter(l, "bias", ST_SHAPE(out_channels), init)) return -1;
     conv_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     p->w = *w;
-    if (layer_scratch(l, SHAPE(window_channels, w->kernel[0], w->kernel[1], w->out[0], w->out[1]))) return -1;
-    return layer_scratch(l, window_padded(w) ? window_padded_shape(w, window_channels) : SHAPE(0));
+    if (st_layer_scratch(l, ST_SHAPE(window_channels, w->kernel[0], w->kernel[1], w->out[0], w->out[1])))
+        return -1;
+    return st_layer_scratch(l, window_padded(w) ? window_padded_shape(w, window_channels) : ST_SHAPE(0));
 }
 
-const real *conv_bias(const st_call *c)
+const st_real *conv_bias(const st_call *c)
 {
-    return c->layer->params > CONV_BIAS ? tensor_data(c->param[CONV_BIAS]) : NULL;
+    return c->layer->params > CONV_BIAS ? st_data(c->param[CONV_BIAS]) : NULL;
 }
 
 /* y [N, O, OH, OW] += the bias. */
-static void add_bias(const st_call *c, tensor y)
+static void add_bias(const st_call *c, st_tensor y)
 {
     if (!conv_bias(c)) return;
-    tensor_add(y, 1, tensor_expand(tensor_reshape(c->param[CONV_BIAS], SHAPE(y.shape.n[1], 1, 1)), y.shape));
+    st_add(y, 1, st_expand(st_reshape(c->param[CONV_BIAS], ST_SHAPE(y.shape.n[1], 1, 1)), y.shape));
 }
 
 /* The columns [C, KH, KW, OH, OW] of an image; a 1x1 convolution at stride 1 has the image itself. */
-static tensor columns_of(const st_call *c, tensor image)
+static st_tensor columns_of(const st_call *c, st_tensor image)
 {
     const window *w = &((const conv_plan *)c->plan)->w;
-    if (window_is_identity(w) && tensor_is_contiguous(image)) return image;
-    if (window_padded(w)) tensor_fill(st_scratch(c, PADDED), 0);
+    if (window_is_identity(w) && st_is_contiguous(image)) return image;
+    if (window_padded(w)) st_fill(st_scratch(c, PADDED), 0);
     window_im2col(w, st_scratch(c, COLUMNS), image, st_scratch(c, PADDED));
     return st_scratch(c, COLUMNS);
 }
 
 /* Group g of a contiguous tensor as a matrix whose rows are what follows the `leading` axes: of a weight
  * [O / groups, C / groups KH KW], of columns [C / groups KH KW, OH OW], of an image [C / groups, H W]. */
-static tensor group(tensor x, int leading, int g, int groups)
+static st_tensor group(st_tensor x, int leading, int g, int groups)
 {
     ptrdiff_t rows = 1;
     for (int i = 0; i < leading; i++) rows *= x.shape.n[i];
-    tensor matrix = tensor_reshape(x, SHAPE(rows, tensor_count(x) / rows));
-    return tensor_narrow(matrix, 0, g * (rows / groups), rows / groups);
+    st_tensor matrix = st_reshape(x, ST_SHAPE(rows, st_numel(x) / rows));
+    return st_narrow(matrix, 0, g * (rows / groups), rows / groups);
 }
 
-static tensor weight_group(tensor weight, int g, int groups)
+static st_tensor weight_group(st_tensor weight, int g, int groups)
 {
     return group(weight, 1, g, groups);
 }
 
-static tensor column_group(tensor columns, int g, int groups)
+static st_tensor column_group(st_tensor columns, int g, int groups)
 {
     return group(columns, columns.shape.rank == 5 ? 3 : 1, g, groups);
 }
 
-static tensor image_group(tensor image, int g, int groups)
+static st_tensor image_group(st_tensor image, int g, int groups)
 {
     return group(image, 1, g, groups);
 }
 
 /* ---- conv2d: y = W columns(x) + b ---------------------------------------------------------------------- */
 
-static int conv2d_plan(layer *l, shape x, shape *y)
+static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const conv2d *o = l->options;
+    const st_conv2d_options *o = l->options;
     window w;
     if (window_plan(&w, l, x, o->kernel, o->stride, o->padding, o->dilation, false)) return -1;
-    *y = SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
+    *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
     l->flops =
-        2 * (double)(x.n[1] / o->groups) * w.kernel[0] * w.kernel[1] * (double)shape_count(*y, "conv2d");
-    shape weight = SHAPE(o->out_channels, x.n[1] / o->groups, o->kernel[0], o->kernel[1]);
+        2 * (double)(x.n[1] / o->groups) * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
+    st_shape weight = ST_SHAPE(o->out_channels, x.n[1] / o->groups, o->kernel[0], o->kernel[1]);
     return plan_conv(l, &w, weight, o->groups, o->no_bias, o->out_channels, x.n[1]);
 }
 
-static void conv2d_forward(const st_call *c, tensor x, tensor y)
+static void conv2d_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    const int groups = ((const conv2d *)c->options)->groups;
+    const int groups = ((const st_conv2d_options *)c->options)->groups;
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor columns = columns_of(c, tensor_select(x, 0, i)), out = tensor_select(y, 0, i);
+        st_tensor columns = columns_of(c, st_select(x, 0, i)), out = st_select(y, 0, i);
         for (int g = 0; g < groups; g++)
-            tensor_gemm(image_group(out, g, groups), 1, weight_group(c->param[CONV_WEIGHT], g, groups),
-                        column_group(columns, g, groups), 0);
+            st_gemm(image_group(out, g, groups), 1, weight_group(c->param[CONV_WEIGHT], g, groups),
+                    column_group(columns, g, groups), 0);
     }
     add_bias(c, y);
 }
 
-static void conv2d_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void conv2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     const window *w = &((const conv_plan *)c->plan)->w;
-    const int groups = ((const conv2d *)c->options)->groups;
+    const int groups = ((const st_conv2d_options *)c->options)->groups;
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        tensor image = tensor_select(dx, 0, i), out = tensor_select(dy, 0, i);
-        tensor columns = window_is_identity(w) ? image : st_scratch(c, COLUMNS);
+        st_tensor image = st_select(dx, 0, i), out = st_select(dy, 0, i);
+        st_tensor columns = window_is_identity(w) ? image : st_scratch(c, COLUMNS);
         for (int g = 0; g < groups; g++)
-            tensor_gemm(column_group(columns, g, groups), 1,
-                        tensor_transpose(weight_group(c->param[CONV_WEIGHT], g, groups), 0, 1),
-                        image_group(out, g, groups), 0);
+            st_gemm(column_group(columns, g, groups), 1,
+                    st_transpose(weight_group(c->param[CONV_WEIGHT], g, groups), 0, 1),
+                    image_group(out, g, groups), 0);
         if (!window_is_identity(w)) window_col2im(w, image, columns, st_scratch(c, PADDED));
     }
 }
 
 /* The sum of a plane, in so many lanes that they become vectors; each adds few numbers, of one channel. */
-static double sum_of(const real *x, ptrdiff_t count)
+static double sum_of(const st_real *x, ptrdiff_t count)
 {
     enum { LANES = 16 };
-    real part[LANES] = { 0 };
+    st_real part[LANES] = { 0 };
     double sum = 0;
     ptrdiff_t whole = count / LANES * LANES;
     for (ptrdiff_t i = 0; i < whole; i += LANES)
@@ -129,45 +130,47 @@ static double sum_of(const real *x, ptrdiff_t count)
     return sum;
 }
 
-void conv_bias_gradient(const st_call *c, tensor dy)
+void conv_bias_gradient(const st_call *c, st_tensor dy)
 {
     if (!conv_bias(c)) return;
     ptrdiff_t channels = dy.shape.n[1], area = dy.shape.n[2] * dy.shape.n[3];
     for (ptrdiff_t o = 0; o < channels; o++) {
         double sum = 0;
         for (ptrdiff_t i = 0; i < dy.shape.n[0]; i++)
-            sum += sum_of(tensor_data(dy) + (i * channels + o) * area, area);
-        tensor_data(st_grad(c, CONV_BIAS))[o] += (real)sum;
+            sum += sum_of(st_data(dy) + (i * channels + o) * area, area);
+        st_data(st_grad(c, CONV_BIAS))[o] += (st_real)sum;
     }
 }
 
-static void conv2d_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void conv2d_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    const int groups = ((const conv2d *)c->options)->groups;
+    const int groups = ((const st_conv2d_options *)c->options)->groups;
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor columns = columns_of(c, tensor_select(x, 0, i)), out = tensor_select(dy, 0, i);
+        st_tensor columns = columns_of(c, st_select(x, 0, i)), out = st_select(dy, 0, i);
         for (int g = 0; g < groups; g++)
-            tensor_gemm(weight_group(st_grad(c, CONV_WEIGHT), g, groups), 1, image_group(out, g, groups),
-                        tensor_transpose(column_group(columns, g, groups), 0, 1), 1);
+            st_gemm(weight_group(st_grad(c, CONV_WEIGHT), g, groups), 1, image_group(out, g, groups),
+                    st_transpose(column_group(columns, g, groups), 0, 1), 1);
     }
     conv_bias_gradient(c, dy);
 }
 
-static const layer_field conv2d_fields[] = {
-    { "out_channels", FIELD_INT, offsetof(conv2d, out_channels), .least = 1 },
-    { "kernel", FIELD_PAIR, offsetof(conv2d, kernel), .least = 1, .square = true },
-    { "stride", FIELD_PAIR, offsetof(conv2d, stride), .least = 1, .fallback = 1, .square = true },
-    { "padding", FIELD_PAIR, offsetof(conv2d, padding) },
-    { "dilation", FIELD_PAIR, offsetof(conv2d, dilation), .least = 1, .fallback = 1, .square = true },
-    { "groups", FIELD_INT, offsetof(conv2d, groups), .least = 1, .fallback = 1 },
-    { "no_bias", FIELD_BOOL, offsetof(conv2d, no_bias) },
+static const st_field conv2d_fields[] = {
+    { "out_channels", ST_FIELD_INT, offsetof(st_conv2d_options, out_channels), .least = 1 },
+    { "kernel", ST_FIELD_PAIR, offsetof(st_conv2d_options, kernel), .least = 1, .square = true },
+    { "stride", ST_FIELD_PAIR, offsetof(st_conv2d_options, stride), .least = 1, .fallback = 1,
+      .square = true },
+    { "padding", ST_FIELD_PAIR, offsetof(st_conv2d_options, padding) },
+    { "dilation", ST_FIELD_PAIR, offsetof(st_conv2d_options, dilation), .least = 1, .fallback = 1,
+      .square = true },
+    { "groups", ST_FIELD_INT, offsetof(st_conv2d_options, groups), .least = 1, .fallback = 1 },
+    { "no_bias", ST_FIELD_BOOL, offsetof(st_conv2d_options, no_bias) },
     { 0 },
 };
 
-const layer_type layer_type_conv2d = {
+const st_layer_type layer_type_conv2d = {
     .name = "conv2d",
-    .options_size = sizeof(conv2d),
+    .options_size = sizeof(st_conv2d_options),
     .fields = conv2d_fields,
     .plan = conv2d_plan,
     .forward = conv2d_forward,
@@ -176,30 +179,31 @@ const layer_type layer_type_conv2d = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-layer *layer_conv2d(conv2d options)
+st_layer *st_conv2d_new(st_conv2d_options options)
 {
-    return layer_new(&layer_type_conv2d, &options, 0, NULL);
+    return st_layer_new(&layer_type_conv2d, &options, 0, NULL);
 }
 
 /* ---- conv_transpose2d: y = col2im(Wᵀ x) + b: the same windows, the sides swapped ------------------------- */
 
 /* The windows lie in the output; there are as many as the input has places. */
-static int transposed_windows(const layer *l, shape x, shape *y, window *w)
+static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window *w)
 {
-    const conv_transpose2d *o = l->options;
-    if (x.rank != 4) return layer_refuse(l, "the input is %s, expected [N, C, H, W]", shape_text(x).text);
-    *y = SHAPE(x.n[0], o->out_channels, 0, 0);
+    const st_conv_transpose2d_options *o = l->options;
+    if (x.rank != 4)
+        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    *y = ST_SHAPE(x.n[0], o->out_channels, 0, 0);
     for (int axis = 0; axis < 2; axis++) {
         if (o->output_padding[axis] >= o->stride[axis] && o->output_padding[axis] >= o->dilation[axis])
-            return layer_refuse(l, "output_padding %d×%d, expected less than the stride or the dilation",
-                                o->output_padding[0], o->output_padding[1]);
+            return st_layer_refuse(l, "output_padding %d×%d, expected less than the stride or the dilation",
+                                   o->output_padding[0], o->output_padding[1]);
         ptrdiff_t reach = (ptrdiff_t)o->dilation[axis] * (o->kernel[axis] - 1) + 1, size;
         if (__builtin_mul_overflow(x.n[2 + axis] - 1, o->stride[axis], &size) || size > PTRDIFF_MAX / 4)
-            return layer_refuse(l, "the input %s is too large", shape_text(x).text);
+            return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
         y->n[2 + axis] = size + reach + o->output_padding[axis] - 2 * (ptrdiff_t)o->padding[axis];
         if (y->n[2 + axis] < 1)
-            return layer_refuse(l, "padding %d×%d leaves nothing of the output", o->padding[0],
-                                o->padding[1]);
+            return st_layer_refuse(l, "padding %d×%d leaves nothing of the output", o->padding[0],
+                                   o->padding[1]);
     }
     if (window_plan(w, l, *y, o->kernel, o->stride, o->padding, o->dilation, false)) return -1;
     for (int axis = 0; axis < 2; axis++)
@@ -208,84 +212,85 @@ static int transposed_windows(const layer *l, shape x, shape *y, window *w)
     return 0;
 }
 
-static int conv_transpose2d_plan(layer *l, shape x, shape *y)
+static int conv_transpose2d_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const conv_transpose2d *o = l->options;
+    const st_conv_transpose2d_options *o = l->options;
     window w;
     if (transposed_windows(l, x, y, &w)) return -1;
-    shape weight = SHAPE(x.n[1], o->out_channels / o->groups, o->kernel[0], o->kernel[1]);
+    st_shape weight = ST_SHAPE(x.n[1], o->out_channels / o->groups, o->kernel[0], o->kernel[1]);
     if (plan_conv(l, &w, weight, o->groups, o->no_bias, o->out_channels, o->out_channels)) return -1;
     l->flops =
-        2 * (double)weight.n[1] * w.kernel[0] * w.kernel[1] * (double)shape_count(x, "conv_transpose2d");
-    return layer_scratch(l, SHAPE(x.n[1], x.n[2], x.n[3]));
+        2 * (double)weight.n[1] * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(x, "conv_transpose2d");
+    return st_layer_scratch(l, ST_SHAPE(x.n[1], x.n[2], x.n[3]));
 }
 
 /* Image i as a matrix can be made of it: contiguous, if need be as a copy. */
-static tensor contiguous_image(const st_call *c, tensor x, ptrdiff_t i)
+static st_tensor contiguous_image(const st_call *c, st_tensor x, ptrdiff_t i)
 {
-    tensor image = tensor_select(x, 0, i), copy = st_scratch(c, IMAGE);
-    if (tensor_is_contiguous(image)) return image;
-    tensor_copy(copy, image);
+    st_tensor image = st_select(x, 0, i), copy = st_scratch(c, IMAGE);
+    if (st_is_contiguous(image)) return image;
+    st_copy(copy, image);
     return copy;
 }
 
-static void conv_transpose2d_forward(const st_call *c, tensor x, tensor y)
+static void conv_transpose2d_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const window *w = &((const conv_plan *)c->plan)->w;
-    const int groups = ((const conv_transpose2d *)c->options)->groups;
-    tensor columns = st_scratch(c, COLUMNS);
+    const int groups = ((const st_conv_transpose2d_options *)c->options)->groups;
+    st_tensor columns = st_scratch(c, COLUMNS);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor image = contiguous_image(c, x, i);
+        st_tensor image = contiguous_image(c, x, i);
         for (int g = 0; g < groups; g++)
-            tensor_gemm(column_group(columns, g, groups), 1,
-                        tensor_transpose(weight_group(c->param[CONV_WEIGHT], g, groups), 0, 1),
-                        image_group(image, g, groups), 0);
-        window_col2im(w, tensor_select(y, 0, i), columns, st_scratch(c, PADDED));
+            st_gemm(column_group(columns, g, groups), 1,
+                    st_transpose(weight_group(c->param[CONV_WEIGHT], g, groups), 0, 1),
+                    image_group(image, g, groups), 0);
+        window_col2im(w, st_select(y, 0, i), columns, st_scratch(c, PADDED));
     }
     add_bias(c, y);
 }
 
-static void conv_transpose2d_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void conv_transpose2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    const int groups = ((const conv_transpose2d *)c->options)->groups;
+    const int groups = ((const st_conv_transpose2d_options *)c->options)->groups;
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        tensor columns = columns_of(c, tensor_select(dy, 0, i)), image = tensor_select(dx, 0, i);
+        st_tensor columns = columns_of(c, st_select(dy, 0, i)), image = st_select(dx, 0, i);
         for (int g = 0; g < groups; g++)
-            tensor_gemm(image_group(image, g, groups), 1, weight_group(c->param[CONV_WEIGHT], g, groups),
-                        column_group(columns, g, groups), 0);
+            st_gemm(image_group(image, g, groups), 1, weight_group(c->param[CONV_WEIGHT], g, groups),
+                    column_group(columns, g, groups), 0);
     }
 }
 
-static void conv_transpose2d_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void conv_transpose2d_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    const int groups = ((const conv_transpose2d *)c->options)->groups;
+    const int groups = ((const st_conv_transpose2d_options *)c->options)->groups;
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor columns = columns_of(c, tensor_select(dy, 0, i)), image = contiguous_image(c, x, i);
+        st_tensor columns = columns_of(c, st_select(dy, 0, i)), image = contiguous_image(c, x, i);
         for (int g = 0; g < groups; g++)
-            tensor_gemm(weight_group(st_grad(c, CONV_WEIGHT), g, groups), 1, image_group(image, g, groups),
-                        tensor_transpose(column_group(columns, g, groups), 0, 1), 1);
+            st_gemm(weight_group(st_grad(c, CONV_WEIGHT), g, groups), 1, image_group(image, g, groups),
+                    st_transpose(column_group(columns, g, groups), 0, 1), 1);
     }
     conv_bias_gradient(c, dy);
 }
 
-static const layer_field conv_transpose2d_fields[] = {
-    { "out_channels", FIELD_INT, offsetof(conv_transpose2d, out_channels), .least = 1 },
-    { "kernel", FIELD_PAIR, offsetof(conv_transpose2d, kernel), .least = 1, .square = true },
-    { "stride", FIELD_PAIR, offsetof(conv_transpose2d, stride), .least = 1, .fallback = 1, .square = true },
-    { "padding", FIELD_PAIR, offsetof(conv_transpose2d, padding) },
-    { "output_padding", FIELD_PAIR, offsetof(conv_transpose2d, output_padding) },
-    { "dilation", FIELD_PAIR, offsetof(conv_transpose2d, dilation), .least = 1, .fallback = 1,
+static const st_field conv_transpose2d_fields[] = {
+    { "out_channels", ST_FIELD_INT, offsetof(st_conv_transpose2d_options, out_channels), .least = 1 },
+    { "kernel", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, kernel), .least = 1, .square = true },
+    { "stride", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, stride), .least = 1, .fallback = 1,
       .square = true },
-    { "groups", FIELD_INT, offsetof(conv_transpose2d, groups), .least = 1, .fallback = 1 },
-    { "no_bias", FIELD_BOOL, offsetof(conv_transpose2d, no_bias) },
+    { "padding", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, padding) },
+    { "output_padding", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, output_padding) },
+    { "dilation", ST_FIELD_PAIR, offsetof(st_conv_transpose2d_options, dilation), .least = 1, .fallback = 1,
+      .square = true },
+    { "groups", ST_FIELD_INT, offsetof(st_conv_transpose2d_options, groups), .least = 1, .fallback = 1 },
+    { "no_bias", ST_FIELD_BOOL, offsetof(st_conv_transpose2d_options, no_bias) },
     { 0 },
 };
 
-const layer_type layer_type_conv_transpose2d = {
+const st_layer_type layer_type_conv_transpose2d = {
     .name = "conv_transpose2d",
-    .options_size = sizeof(conv_transpose2d),
+    .options_size = sizeof(st_conv_transpose2d_options),
     .fields = conv_transpose2d_fields,
     .plan = conv_transpose2d_plan,
     .forward = conv_transpose2d_forward,
@@ -293,7 +298,7 @@ const layer_type layer_type_conv_transpose2d = {
     .gradient = conv_transpose2d_gradient,
 };
 
-layer *layer_conv_transpose2d(conv_transpose2d options)
+st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options)
 {
-    return layer_new(&layer_type_conv_transpose2d, &options, 0, NULL);
+    return st_layer_new(&layer_type_conv_transpose2d, &options, 0, NULL);
 }

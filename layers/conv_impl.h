@@ -15,9 +15,9 @@ typedef struct conv_plan {
 } conv_plan;
 
 /* The bias of each output channel; NULL: none. */
-const real *conv_bias(const st_call *c);
+const st_real *conv_bias(const st_call *c);
 
 /* Adds dy's sum over each channel to the bias's gradient, where there is a bias. */
-void conv_bias_gradient(const st_call *c, tensor dy);
+void conv_bias_gradient(const st_call *c, st_tensor dy);
 
 #endif

@@ -3,16 +3,16 @@
 
 #include <math.h>
 
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const dense *o = l->options;
+    const st_dense_options *o = l->options;
     if (x.rank != 2)
-        return layer_refuse(l, "the input is %s, expected [N, features]; a flatten before it makes that",
-                            shape_text(x).text);
-    layer_init init = { .uniform = 1 / sqrt((double)x.n[1]) };
-    if (layer_parameter(l, "weight", SHAPE(o->out_features, x.n[1]), init)) return -1;
-    if (!o->no_bias && layer_parameter(l, "bias", SHAPE(o->out_features), init)) return -1;
-    *y = SHAPE(x.n[0], o->out_features);
+        return st_layer_refuse(l, "the input is %s, expected [N, features]; a flatten before it makes that",
+                               st_shape_text(x).text);
+    st_init init = { .uniform = 1 / sqrt((double)x.n[1]) };
+    if (st_layer_parameter(l, "weight", ST_SHAPE(o->out_features, x.n[1]), init)) return -1;
+    if (!o->no_bias && st_layer_parameter(l, "bias", ST_SHAPE(o->out_features), init)) return -1;
+    *y = ST_SHAPE(x.n[0], o->out_features);
     l->flops = 2 * (double)x.n[0] * (double)x.n[1] * o->out_features;
     return 0;
 }
@@ -22,41 +22,41 @@ static bool has_bias(const st_call *c)
     return c->layer->params > DENSE_BIAS;
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    if (has_bias(c)) tensor_copy(y, tensor_expand(c->param[DENSE_BIAS], y.shape));
-    tensor_gemm(y, 1, x, tensor_transpose(c->param[DENSE_WEIGHT], 0, 1), has_bias(c) ? 1 : 0);
+    if (has_bias(c)) st_copy(y, st_expand(c->param[DENSE_BIAS], y.shape));
+    st_gemm(y, 1, x, st_transpose(c->param[DENSE_WEIGHT], 0, 1), has_bias(c) ? 1 : 0);
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    tensor_gemm(dx, 1, dy, c->param[DENSE_WEIGHT], 0);
+    st_gemm(dx, 1, dy, c->param[DENSE_WEIGHT], 0);
 }
 
-void dense_bias_gradient(const st_call *c, tensor dy)
+void dense_bias_gradient(const st_call *c, st_tensor dy)
 {
-    if (has_bias(c)) tensor_add(tensor_expand(st_grad(c, DENSE_BIAS), dy.shape), 1, dy);
+    if (has_bias(c)) st_add(st_expand(st_grad(c, DENSE_BIAS), dy.shape), 1, dy);
 }
 
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    tensor_gemm(st_grad(c, DENSE_WEIGHT), 1, tensor_transpose(dy, 0, 1), x, 1);
+    st_gemm(st_grad(c, DENSE_WEIGHT), 1, st_transpose(dy, 0, 1), x, 1);
     dense_bias_gradient(c, dy);
 }
 
-static const layer_field fields[] = {
-    { "out_features", FIELD_INT, offsetof(dense, out_features), .least = 1 },
-    { "no_bias", FIELD_BOOL, offsetof(dense, no_bias) },
+static const st_field fields[] = {
+    { "out_features", ST_FIELD_INT, offsetof(st_dense_options, out_features), .least = 1 },
+    { "no_bias", ST_FIELD_BOOL, offsetof(st_dense_options, no_bias) },
     { 0 },
 };
 
-const layer_type layer_type_dense = {
+const st_layer_type layer_type_dense = {
     .name = "dense",
-    .options_size = sizeof(dense),
+    .options_size = sizeof(st_dense_options),
     .fields = fields,
-    .chunk = LAYER_WHOLE, /* the weights are read once for all images */
+    .chunk = ST_WHOLE_BATCH, /* the weights are read once for all images */
     .plan = plan,
     .forward = forward,
     .backward = backward,
@@ -64,7 +64,7 @@ const layer_type layer_type_dense = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-layer *layer_dense(dense options)
+st_layer *st_dense_new(st_dense_options options)
 {
-    return layer_new(&layer_type_dense, &options, 0, NULL);
+    return st_layer_new(&layer_type_dense, &options, 0, NULL);
 }

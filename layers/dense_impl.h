@@ -9,6 +9,6 @@
 enum { DENSE_WEIGHT, DENSE_BIAS }; /* parameters */
 
 /* Adds dy's sum over the batch to the bias's gradient, where there is a bias. */
-void dense_bias_gradient(const st_call *c, tensor dy);
+void dense_bias_gradient(const st_call *c, st_tensor dy);
 
 #endif

@@ -14,17 +14,17 @@
 
 #ifdef STRIDE_DOUBLE
 
-INLINE real exponential(real x)
+INLINE st_real exponential(st_real x)
 {
     return exp(x);
 }
 
-INLINE real exponential_less_1(real x)
+INLINE st_real exponential_less_1(st_real x)
 {
     return expm1(x);
 }
 
-INLINE real hyperbolic_tangent(real x)
+INLINE st_real hyperbolic_tangent(st_real x)
 {
     return tanh(x);
 }
@@ -32,57 +32,58 @@ INLINE real hyperbolic_tangent(real x)
 #else
 
 typedef struct exponent {
-    real less_1;   /* exp(r) - 1 */
-    uint32_t n254; /* n + 254: twice what a float's exponent is offset by */
+    st_real less_1; /* exp(r) - 1 */
+    uint32_t n254;  /* n + 254: twice what a float's exponent is offset by */
 } exponent;
 
-static inline exponent exponent_of(real x)
+static inline exponent exponent_of(st_real x)
 {
-    const real round = 12582912; /* 1.5 · 2^23: what is added to it loses its fraction */
-    real shifted = x * 1.44269504f + round, n = shifted - round;
-    real r = x - n * 0.693359375f - n * -2.12194440e-4f; /* log 2 in two parts: the first product is exact */
+    const st_real round = 12582912; /* 1.5 · 2^23: what is added to it loses its fraction */
+    st_real shifted = x * 1.44269504f + round, n = shifted - round;
+    st_real r =
+        x - n * 0.693359375f - n * -2.12194440e-4f; /* log 2 in two parts: the first product is exact */
     uint32_t bits, zero;
     memcpy(&bits, &shifted, sizeof bits);
     memcpy(&zero, &round, sizeof zero);
-    real p = (((0.00139264064f * r + 0.00836335681f) * r + 0.0416665524f) * r + 0.166665763f) * r + 0.5f;
+    st_real p = (((0.00139264064f * r + 0.00836335681f) * r + 0.0416665524f) * r + 0.166665763f) * r + 0.5f;
     return (exponent){ r + r * r * p, bits - zero + 254 };
 }
 
 /* 2^(e - 127) */
-INLINE real power_of_2(uint32_t e)
+INLINE st_real power_of_2(uint32_t e)
 {
     uint32_t bits = e << 23;
-    real power;
+    st_real power;
     memcpy(&power, &bits, sizeof power);
     return power;
 }
 
 /* In two factors, of which neither overflows; outside of the range both ends are 0 and infinity as they should. */
-INLINE real exponential(real x)
+INLINE st_real exponential(st_real x)
 {
-    real low = x < -104 ? -104 : x, within = low > 89 ? 89 : low;
+    st_real low = x < -104 ? -104 : x, within = low > 89 ? 89 : low;
     exponent e = exponent_of(within);
     uint32_t half = e.n254 >> 1;
     return (1 + e.less_1) * power_of_2(half) * power_of_2(e.n254 - half);
 }
 
 /* For x up to 0. */
-INLINE real exponential_less_1(real x)
+INLINE st_real exponential_less_1(st_real x)
 {
     exponent e = exponent_of(x < -30 ? -30 : x);
-    real power = power_of_2(e.n254 - 127);
+    st_real power = power_of_2(e.n254 - 127);
     return power * e.less_1 + (power - 1);
 }
 
-INLINE real hyperbolic_tangent(real x)
+INLINE st_real hyperbolic_tangent(st_real x)
 {
-    real e = exponential_less_1(-2 * fabs(x)); /* in [-1, 0] */
+    st_real e = exponential_less_1(-2 * fabs(x)); /* in [-1, 0] */
     return copysign(-e / (2 + e), x);
 }
 
 #endif
 
-INLINE real logistic(real x)
+INLINE st_real logistic(st_real x)
 {
     return 1 / (1 + exponential(-x));
 }

@@ -15,7 +15,7 @@
 #endif
 
 /* Whether this machine can run what is stamped WIDE. */
-static inline bool lanes_wide(const layer *l)
+static inline bool lanes_wide(const st_layer *l)
 {
     return machine_bytes(l->impl->machine) >= 32;
 }
@@ -28,7 +28,7 @@ static inline ptrdiff_t lanes_within(ptrdiff_t i, int lanes, ptrdiff_t n)
 }
 
 /* DO(lanes, n, ...) with the longest vectors, up to `lanes`, of which n elements fill one. */
-enum { LANES_MOST = 64 / sizeof(real) };
+enum { LANES_MOST = 64 / sizeof(st_real) };
 #define BY_LANES(lanes, DO, n, ...)                                                                          \
     do {                                                                                                     \
         if ((lanes) >= LANES_MOST && (n) >= LANES_MOST) DO(LANES_MOST, n, __VA_ARGS__);                      \

@@ -8,11 +8,11 @@
 
 /* ---- options ---------------------------------------------------------------------------------- */
 
-static void *resolved_options(const layer_type *type, const void *given)
+static void *resolved_options(const st_layer_type *type, const void *given)
 {
     void *options = calloc(1, type->options_size);
     if (!options) {
-        error_set("%s: no memory", type->name);
+        st_error_set("%s: no memory", type->name);
         return NULL;
     }
     if (given) memcpy(options, given, type->options_size);
@@ -24,36 +24,37 @@ static void *resolved_options(const layer_type *type, const void *given)
 /* ---- making and ending ------------------------------------------------------------------------- */
 
 /* Whether child i stands in the list before, too. */
-static bool repeated(layer *const child[], int i)
+static bool repeated(st_layer *const child[], int i)
 {
     for (int k = 0; k < i; k++)
         if (child[k] == child[i]) return true;
     return false;
 }
 
-static int may_hold(const layer_type *type, int children, layer *const child[])
+static int may_hold(const st_layer_type *type, int children, st_layer *const child[])
 {
-    if (type->children == LAYER_ANY ? children < 0 : children != type->children)
-        return error_set("%s: holds %d layers, expected %d", type->name, children, type->children);
+    if (type->children == ST_LAYER_ANY ? children < 0 : children != type->children)
+        return st_error_set("%s: holds %d layers, expected %d", type->name, children, type->children);
     int names = 0;
     while (type->child_names && type->child_names[names]) names++;
     if (type->child_names && children > names)
-        return error_set("%s: holds %d layers, expected at most %d", type->name, children, names);
+        return st_error_set("%s: holds %d layers, expected at most %d", type->name, children, names);
     for (int i = 0; i < children; i++) {
-        if (!child[i]) return error_set("%s: layer %d of %d is NULL", type->name, i, children);
+        if (!child[i]) return st_error_set("%s: layer %d of %d is NULL", type->name, i, children);
         if (child[i]->impl->has_parent || repeated(child, i))
-            return error_set("%s: layer %d (%s) is part of a net already", type->name, i,
-                             child[i]->type->name);
+            return st_error_set("%s: layer %d (%s) is part of a net already", type->name, i,
+                                child[i]->type->name);
         if (child[i]->impl->depth + 1 > LAYER_DEPTH)
-            return error_set("%s: layers are nested deeper than %d", type->name, LAYER_DEPTH);
+            return st_error_set("%s: layers are nested deeper than %d", type->name, LAYER_DEPTH);
     }
     return 0;
 }
 
-static layer *allocate(const layer_type *type, const void *options, int children, layer *const child[])
+static st_layer *allocate(const st_layer_type *type, const void *options, int children,
+                          st_layer *const child[])
 {
     if (!type) {
-        error_set("layer_new: the type is NULL");
+        st_error_set("st_layer_new: the type is NULL");
         return NULL;
     }
     const char *lacks = !type->name       ? "a name"
@@ -62,14 +63,14 @@ static layer *allocate(const layer_type *type, const void *options, int children
                         : !type->backward ? "backward"
                                           : NULL;
     if (lacks) {
-        error_set("layer_new: type %s lacks %s", type->name ? type->name : "?", lacks);
+        st_error_set("st_layer_new: type %s lacks %s", type->name ? type->name : "?", lacks);
         return NULL;
     }
     if (may_hold(type, children, child)) return NULL;
-    layer *l = calloc(1, sizeof *l);
+    st_layer *l = calloc(1, sizeof *l);
     layer_impl *impl = calloc(1, sizeof *impl);
     if (!l || !impl) {
-        error_set("%s: no memory", type->name);
+        st_error_set("%s: no memory", type->name);
         free(l);
         free(impl);
         return NULL;
@@ -78,7 +79,7 @@ static layer *allocate(const layer_type *type, const void *options, int children
     l->impl = impl;
     if (type->options_size && !(l->options = resolved_options(type, options))) goto failed;
     if (children > 0 && !(l->child = calloc((size_t)children, sizeof *child))) {
-        error_set("%s: no memory", type->name);
+        st_error_set("%s: no memory", type->name);
         goto failed;
     }
     for (int i = 0; i < children; i++) {
@@ -95,32 +96,32 @@ failed:
     return NULL;
 }
 
-layer *layer_new(const layer_type *type, const void *options, int children, layer *const child[])
+st_layer *st_layer_new(const st_layer_type *type, const void *options, int children, st_layer *const child[])
 {
-    layer *l = allocate(type, options, children, child);
+    st_layer *l = allocate(type, options, children, child);
     /* From the last on: what is there twice is freed where it is the first. */
     for (int i = children - 1; i >= 0 && !l; i--)
-        if (child[i] && !repeated(child, i) && !child[i]->impl->has_parent) layer_free(child[i]);
+        if (child[i] && !repeated(child, i) && !child[i]->impl->has_parent) st_layer_free(child[i]);
     return l;
 }
 
-layer *layer_clone(const layer *l)
+st_layer *st_layer_clone(const st_layer *l)
 {
-    layer **child = calloc((size_t)l->children + 1, sizeof *child); /* one more: calloc(0) may be NULL */
+    st_layer **child = calloc((size_t)l->children + 1, sizeof *child); /* one more: calloc(0) may be NULL */
     if (!child) {
-        error_set("%s: no memory", l->type->name);
+        st_error_set("%s: no memory", l->type->name);
         return NULL;
     }
-    for (int i = 0; i < l->children; i++) child[i] = layer_clone(l->child[i]);
-    layer *clone = layer_new(l->type, l->options, l->children, child);
+    for (int i = 0; i < l->children; i++) child[i] = st_layer_clone(l->child[i]);
+    st_layer *clone = st_layer_new(l->type, l->options, l->children, child);
     free(child);
     return clone;
 }
 
-void layer_free(layer *l)
+void st_layer_free(st_layer *l)
 {
     if (!l) return;
-    for (int i = 0; i < l->children; i++) layer_free(l->child[i]);
+    for (int i = 0; i < l->children; i++) st_layer_free(l->child[i]);
     layer_run_free(l); /* after the children, which look at it */
     free(l->child);
     free(l->plan);
@@ -131,29 +132,29 @@ void layer_free(layer *l)
 
 /* ---- describing -------------------------------------------------------------------------------- */
 
-int layer_refuse(const layer *l, const char *format, ...)
+int st_layer_refuse(const st_layer *l, const char *format, ...)
 {
-    char text[ERROR_SIZE];
+    char text[ST_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return error_set("%s: %s", l->type->name, text);
+    return st_error_set("%s: %s", l->type->name, text);
 }
 
-size_t layer_describe(const layer *l, char *to, size_t size)
+size_t st_layer_describe(const st_layer *l, char *to, size_t size)
 {
-    char text[ERROR_SIZE];
+    char text[ST_ERROR_SIZE];
     bool plain = st_options_text(l->type->fields, l->options, text, sizeof text) == 0;
     return (size_t)snprintf(to, size, plain ? "%s" : "%s(%s)", l->type->name, text);
 }
 
-static void visit_below(layer *l, const char *path, void (*visit)(layer *, const char *, void *),
+static void visit_below(st_layer *l, const char *path, void (*visit)(st_layer *, const char *, void *),
                         void *context)
 {
     visit(l, path, context);
     for (int i = 0; i < l->children; i++) {
-        char below[LAYER_PATH];
+        char below[ST_LAYER_PATH];
         const char *dot = path[0] ? "." : "";
         if (l->type->child_names) snprintf(below, sizeof below, "%s%s%s", path, dot, l->type->child_names[i]);
         else snprintf(below, sizeof below, "%s%s%d", path, dot, i);
@@ -161,7 +162,8 @@ static void visit_below(layer *l, const char *path, void (*visit)(layer *, const
     }
 }
 
-void layer_visit(layer *root, void (*visit)(layer *l, const char *path, void *context), void *context)
+void st_layer_visit(st_layer *root, void (*visit)(st_layer *l, const char *path, void *context),
+                    void *context)
 {
     if (root) visit_below(root, "", visit, context);
 }

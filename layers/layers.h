@@ -15,7 +15,7 @@
  * y[n, o] = bias[o] + sum over c of the cross-correlation of x[n, c] with weight[o, c].
  * Parameters: weight [out_channels, C/groups, KH, KW], bias [out_channels]; both begin uniform in
  * ±1/sqrt(fan_in), fan_in = C/groups KH KW, as in PyTorch. */
-typedef struct conv2d {
+typedef struct st_conv2d_options {
     int out_channels; /* required */
     int kernel[2];    /* required */
     int stride[2];    /* 1 */
@@ -23,15 +23,16 @@ typedef struct conv2d {
     int dilation[2];  /* 1 */
     int groups;       /* 1; divides C and out_channels */
     bool no_bias;
-} conv2d;
-layer *layer_conv2d(conv2d options);
+} st_conv2d_options;
+st_layer *st_conv2d_new(st_conv2d_options options);
+#define st_conv2d(...) st_conv2d_new(ST_OPTIONS(st_conv2d_options, __VA_ARGS__))
 
 /* ---- transposed convolution: [N, C, H, W] -> [N, out_channels, OH, OW] ---------------------------- *
  * The adjoint of a convolution as a forward pass:
  *     OH = (H - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1
  * Parameters: weight [C, out_channels/groups, KH, KW], bias [out_channels]; both begin uniform in
  * ±1/sqrt(out_channels/groups KH KW), as in PyTorch. */
-typedef struct conv_transpose2d {
+typedef struct st_conv_transpose2d_options {
     int out_channels;      /* required */
     int kernel[2];         /* required */
     int stride[2];         /* 1 */
@@ -40,8 +41,9 @@ typedef struct conv_transpose2d {
     int dilation[2];       /* 1 */
     int groups;            /* 1; divides C and out_channels */
     bool no_bias;
-} conv_transpose2d;
-layer *layer_conv_transpose2d(conv_transpose2d options);
+} st_conv_transpose2d_options;
+st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options);
+#define st_conv_transpose2d(...) st_conv_transpose2d_new(ST_OPTIONS(st_conv_transpose2d_options, __VA_ARGS__))
 
 /* ---- pooling: [N, C, H, W] -> [N, C, OH, OW] ---------------------------------------------------- *
  * A kernel of 0 is the whole extent of its axis: maxpool{0} is global pooling. The stride is the
@@ -49,91 +51,108 @@ layer *layer_conv_transpose2d(conv_transpose2d options);
  * window that begins inside the image or its left padding and hangs over the right edge. */
 
 /* What windows see in the padding. */
-typedef enum pad_value {
-    PAD_DEFAULT, /* lowest for maxpool, zero for pool */
-    PAD_ZERO,
-    PAD_LOWEST /* -inf: never the maximum of a window that sees the image */
-} pad_value;
+typedef enum st_pad_value {
+    ST_PAD_DEFAULT, /* lowest for maxpool, zero for pool */
+    ST_PAD_ZERO,
+    ST_PAD_LOWEST /* -inf: never the maximum of a window that sees the image */
+} st_pad_value;
 
 /* The maximum of each window. The first maximum in row-major order gets the gradient; NaN is greater
  * than any number, so a window with a NaN is NaN and its first NaN gets the gradient. */
-typedef struct maxpool {
+typedef struct st_maxpool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
-    pad_value pad_value;
-} maxpool;
-layer *layer_maxpool(maxpool options);
+    st_pad_value pad_value;
+} st_maxpool_options;
+st_layer *st_maxpool_new(st_maxpool_options options);
+#define st_maxpool(...) st_maxpool_new(ST_OPTIONS(st_maxpool_options, __VA_ARGS__))
 
 /* The mean of each window. The padding counts as zeros, unless count_exclude_pad (PyTorch:
  * count_include_pad=False) divides by the number of image elements only; what ceil_mode hangs over the
  * padding is never counted. A window that sees nothing countable is 0. */
-typedef struct avgpool {
+typedef struct st_avgpool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
     bool count_exclude_pad;
-} avgpool;
-layer *layer_avgpool(avgpool options);
+} st_avgpool_options;
+st_layer *st_avgpool_new(st_avgpool_options options);
+#define st_avgpool(...) st_avgpool_new(ST_OPTIONS(st_avgpool_options, __VA_ARGS__))
 
 /* The p-norm of each window, (sum of |x|^p)^(1/p), padding zeros; where it is 0 so is its gradient. */
-typedef struct lppool {
+typedef struct st_lppool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
     double p; /* 2; at least 1 */
-} lppool;
-layer *layer_lppool(lppool options);
+} st_lppool_options;
+st_layer *st_lppool_new(st_lppool_options options);
+#define st_lppool(...) st_lppool_new(ST_OPTIONS(st_lppool_options, __VA_ARGS__))
 
 /* The image cut into OH x OW parts that may overlap by a row, rows floor(i H / OH) to
  * ceil((i + 1) H / OH), and the mean of each. */
-typedef struct adaptive_avgpool {
+typedef struct st_adaptive_avgpool_options {
     int output_size[2]; /* 1 */
-} adaptive_avgpool;
-layer *layer_adaptive_avgpool(adaptive_avgpool options);
+} st_adaptive_avgpool_options;
+st_layer *st_adaptive_avgpool_new(st_adaptive_avgpool_options options);
+#define st_adaptive_avgpool(...) st_adaptive_avgpool_new(ST_OPTIONS(st_adaptive_avgpool_options, __VA_ARGS__))
 
 /* Any function of one window: `window` holds its n = KH KW elements in row-major order, zeros (or -inf)
  * where it sees padding. `adjoint` writes all of dwindow[i] = dy * (derivative of value by window[i]);
  * where it is NULL the derivative is computed numerically, by central differences: for prototyping.
  * Both must be pure: they are called from several threads. */
-typedef struct pool_function {
+typedef struct st_pool_function {
     const char *name; /* what a saved net knows it by */
-    real (*value)(const real *window, ptrdiff_t n, const void *context);
-    void (*adjoint)(const real *window, ptrdiff_t n, real y, real dy, real *dwindow, const void *context);
+    st_real (*value)(const st_real *window, ptrdiff_t n, const void *context);
+    void (*adjoint)(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
+                    const void *context);
     const void *context;
-} pool_function;
+} st_pool_function;
 
 /* Such a function of each window. */
-typedef struct pool {
-    const pool_function *function; /* required; borrowed for the layer's life */
+typedef struct st_pool_options {
+    const st_pool_function *function; /* required; borrowed for the layer's life */
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
-    pad_value pad_value;
-} pool;
-layer *layer_pool(pool options);
+    st_pad_value pad_value;
+} st_pool_options;
+st_layer *st_pool_new(st_pool_options options);
+#define st_pool(...) st_pool_new(ST_OPTIONS(st_pool_options, __VA_ARGS__))
 
 /* ---- dense: [N, in] -> [N, out_features] --------------------------------------------------------- *
  * y = x weightᵀ + bias. Parameters: weight [out_features, in], bias [out_features], both uniform in
  * ±1/sqrt(in). */
-typedef struct dense {
+typedef struct st_dense_options {
     int out_features; /* required */
     bool no_bias;
-} dense;
-layer *layer_dense(dense options);
+} st_dense_options;
+st_layer *st_dense_new(st_dense_options options);
+#define st_dense(...) st_dense_new(ST_OPTIONS(st_dense_options, __VA_ARGS__))
 
 /* ---- activations: any shape, element by element --------------------------------------------------- *
  * NaN stays NaN. The derivative of a kink is that of its left side: relu'(0) = 0. */
-layer *layer_relu(void);               /* max(x, 0) */
-layer *layer_relu6(void);              /* min(max(x, 0), 6) */
-layer *layer_leaky_relu(double slope); /* x, or slope x below 0; slope 0: 0.01 */
-layer *layer_elu(double alpha);        /* x, or alpha (exp(x) - 1) below 0; alpha 0: 1 */
-layer *layer_selu(void);               /* Klambauer et al. 2017 */
-layer *layer_gelu(void);               /* x Phi(x), exact: Hendrycks and Gimpel 2016 */
-layer *layer_silu(void);               /* x sigmoid(x), also known as swish */
-layer *layer_mish(void);               /* x tanh(softplus(x)): Misra 2019 */
-layer *layer_sigmoid(void);            /* 1 / (1 + exp(-x)) */
-layer *layer_tanh(void);
-layer *layer_softplus(void);    /* log(1 + exp(x)), without overflow */
-layer *layer_softsign(void);    /* x / (1 + |x|) */
-layer *layer_hardsigmoid(void); /* min(max(x/6 + 1/2, 0), 1) */
-layer *layer_hardswish(void);   /* x hardsigmoid(x) */
+st_layer *st_relu(void);  /* max(x, 0) */
+st_layer *st_relu6(void); /* min(max(x, 0), 6) */
+/* x, or slope x below 0; slope 0: 0.01 */
+typedef struct st_leaky_relu_options {
+    double slope;
+} st_leaky_relu_options;
+st_layer *st_leaky_relu_new(st_leaky_relu_options options);
+#define st_leaky_relu(...) st_leaky_relu_new(ST_OPTIONS(st_leaky_relu_options, __VA_ARGS__))
+/* x, or alpha (exp(x) - 1) below 0; alpha 0: 1 */
+typedef struct st_elu_options {
+    double alpha;
+} st_elu_options;
+st_layer *st_elu_new(st_elu_options options);
+#define st_elu(...) st_elu_new(ST_OPTIONS(st_elu_options, __VA_ARGS__))
+st_layer *st_selu(void);    /* Klambauer et al. 2017 */
+st_layer *st_gelu(void);    /* x Phi(x), exact: Hendrycks and Gimpel 2016 */
+st_layer *st_silu(void);    /* x sigmoid(x), also known as swish */
+st_layer *st_mish(void);    /* x tanh(softplus(x)): Misra 2019 */
+st_layer *st_sigmoid(void); /* 1 / (1 + exp(-x)) */
+st_layer *st_tanh(void);
+st_layer *st_softplus(void);    /* log(1 + exp(x)), without overflow */
+st_layer *st_softsign(void);    /* x / (1 + |x|) */
+st_layer *st_hardsigmoid(void); /* min(max(x/6 + 1/2, 0), 1) */
+st_layer *st_hardswish(void);   /* x hardsigmoid(x) */
 
 /* ---- normalisation: any shape [N, C, ...], unchanged ----------------------------------------------- *
  * y = weight (x - mean) / sqrt(variance + epsilon) + bias, with the biased variance. */
@@ -142,89 +161,103 @@ layer *layer_hardswish(void);   /* x hardsigmoid(x) */
  * States: running_mean [C] = 0, running_var [C] = 1. Training normalises with the batch's moments, and
  * running = (1 - momentum) running + momentum batch (the unbiased variance; of a single value per channel
  * the biased one, 0); inference normalises with the running ones. */
-typedef struct batchnorm {
+typedef struct st_batchnorm_options {
     double epsilon;  /* 1e-5 */
     double momentum; /* 0.1 */
     bool no_affine;  /* no weight and bias */
-} batchnorm;
-layer *layer_batchnorm(batchnorm options);
+} st_batchnorm_options;
+st_layer *st_batchnorm_new(st_batchnorm_options options);
+#define st_batchnorm(...) st_batchnorm_new(ST_OPTIONS(st_batchnorm_options, __VA_ARGS__))
 
 /* Over the last axes of each image: Ba, Kiros and Hinton 2016. Parameters of those axes' shape. */
-typedef struct layernorm {
+typedef struct st_layernorm_options {
     int axes;       /* how many; 0: all but the batch */
     double epsilon; /* 1e-5 */
     bool no_affine;
-} layernorm;
-layer *layer_layernorm(layernorm options);
+} st_layernorm_options;
+st_layer *st_layernorm_new(st_layernorm_options options);
+#define st_layernorm(...) st_layernorm_new(ST_OPTIONS(st_layernorm_options, __VA_ARGS__))
 
 /* Over each image's channels in groups: Wu and He 2018; with as many groups as channels, instance
  * normalisation. Parameters: weight [C], bias [C]. */
-typedef struct groupnorm {
+typedef struct st_groupnorm_options {
     int groups;     /* required; divides C */
     double epsilon; /* 1e-5 */
     bool no_affine;
-} groupnorm;
-layer *layer_groupnorm(groupnorm options);
+} st_groupnorm_options;
+st_layer *st_groupnorm_new(st_groupnorm_options options);
+#define st_groupnorm(...) st_groupnorm_new(ST_OPTIONS(st_groupnorm_options, __VA_ARGS__))
 
 /* ---- along an axis: softmax of each row along it, and its logarithm --------------------------------- *
  * axis 0 is the default, 1: the channels, or the classes of [N, K]. For a loss on classes leave it out:
- * loss_cross_entropy takes logits. */
-layer *layer_softmax(int axis);
-layer *layer_log_softmax(int axis);
+ * st_cross_entropy takes logits. */
+typedef struct st_softmax_options {
+    int axis;
+} st_softmax_options;
+st_layer *st_softmax_new(st_softmax_options options);
+#define st_softmax(...) st_softmax_new(ST_OPTIONS(st_softmax_options, __VA_ARGS__))
+st_layer *st_log_softmax_new(st_softmax_options options);
+#define st_log_softmax(...) st_log_softmax_new(ST_OPTIONS(st_softmax_options, __VA_ARGS__))
 
 /* ---- size: [N, C, H, W] -> [N, C, OH, OW] ------------------------------------------------------------ */
 
 /* What a border is made of. */
-typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE } pad_mode;
+typedef enum st_pad_mode { ST_PAD_CONSTANT, ST_PAD_REFLECT, ST_PAD_REPLICATE } st_pad_mode;
 
 /* A border: of `value`, of the image mirrored about its edge (which is not repeated), or of its edge. */
-typedef struct pad2d {
+typedef struct st_pad2d_options {
     int height[2], width[2]; /* top and bottom, left and right */
-    pad_mode mode;
+    st_pad_mode mode;
     double value;
-} pad2d;
-layer *layer_pad2d(pad2d options);
+} st_pad2d_options;
+st_layer *st_pad2d_new(st_pad2d_options options);
+#define st_pad2d(...) st_pad2d_new(ST_OPTIONS(st_pad2d_options, __VA_ARGS__))
 
 /* The pixel that lies there, or a mean of the four around, by distance. */
-typedef enum upsample_mode { UPSAMPLE_NEAREST, UPSAMPLE_BILINEAR } upsample_mode;
+typedef enum st_upsample_mode { ST_UPSAMPLE_NEAREST, ST_UPSAMPLE_BILINEAR } st_upsample_mode;
 
 /* The image `scale` times as high and wide. align_corners (bilinear only) puts the corner pixels of both on
  * each other, else their outer edges. */
-typedef struct upsample {
+typedef struct st_upsample_options {
     int scale[2]; /* required */
-    upsample_mode mode;
+    st_upsample_mode mode;
     bool align_corners;
-} upsample;
-layer *layer_upsample(upsample options);
+} st_upsample_options;
+st_layer *st_upsample_new(st_upsample_options options);
+#define st_upsample(...) st_upsample_new(ST_OPTIONS(st_upsample_options, __VA_ARGS__))
 
 /* ---- the rest -------------------------------------------------------------------------------------- */
 
 /* In training zeroes each element with probability p and scales the rest by 1/(1-p); nothing in
  * inference. Which, is a function of the net's seed, the layer, the step and the element. 0 <= p < 1. */
-layer *layer_dropout(double p);
+typedef struct st_dropout_options {
+    double p;
+} st_dropout_options;
+st_layer *st_dropout_new(st_dropout_options options);
+#define st_dropout(...) st_dropout_new(ST_OPTIONS(st_dropout_options, __VA_ARGS__))
 
 /* The same for whole channels of [N, C, ...]: Tompson et al. 2015. */
-layer *layer_channel_dropout(double p);
+st_layer *st_channel_dropout_new(st_dropout_options options);
+#define st_channel_dropout(...) st_channel_dropout_new(ST_OPTIONS(st_dropout_options, __VA_ARGS__))
 
-layer *layer_identity(void); /* y = x: a branch that is left alone */
-layer *layer_flatten(void);  /* [N, a, b, ...] -> [N, a b ...] */
+st_layer *st_identity(void); /* y = x: a branch that is left alone */
+st_layer *st_flatten(void);  /* [N, a, b, ...] -> [N, a b ...] */
 
-/* A chain of layers is a layer. layer_sequence(a, b, c) takes them over. */
-layer *layer_sequence_of(int count, layer *const layers[]);
-#define layer_sequence(...)                                                                                  \
-    layer_sequence_of(TENSOR_COUNT(layer *, __VA_ARGS__), (layer *const[]){ __VA_ARGS__ })
+/* A chain of layers is a layer. st_sequence(a, b, c) takes them over. */
+st_layer *st_sequence_of(int count, st_layer *const layers[]);
+#define st_sequence(...) st_sequence_of(ST_COUNT(st_layer *, __VA_ARGS__), (st_layer *const[]){ __VA_ARGS__ })
 
 /* y = body(x) + x, or + projection(x) where the body changes the shape: He et al. 2016. Parameters are
  * named body.… and projection.… */
-layer *layer_residual(layer *body);
-layer *layer_residual_projected(layer *body, layer *projection);
+st_layer *st_residual(st_layer *body);
+st_layer *st_residual_projected(st_layer *body, st_layer *projection);
 
 /* Branches of the same x, their channels one after another: [N, C0 + C1 + ..., ...]. */
-layer *layer_concat_of(int count, layer *const branches[]);
-#define layer_concat(...) layer_concat_of(TENSOR_COUNT(layer *, __VA_ARGS__), (layer *const[]){ __VA_ARGS__ })
+st_layer *st_concat_of(int count, st_layer *const branches[]);
+#define st_concat(...) st_concat_of(ST_COUNT(st_layer *, __VA_ARGS__), (st_layer *const[]){ __VA_ARGS__ })
 
 /* Every type above, ended by NULL: what a saved net's names are looked up in. */
-extern const layer_type *const layer_types[];
+extern const st_layer_type *const st_layer_types[];
 
 #pragma GCC visibility pop
 

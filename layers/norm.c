@@ -35,7 +35,7 @@ typedef struct norm_sums {
 enum { AHEAD = 1024 }; /* elements: so much arithmetic leaves few of them on their way from memory */
 
 /* Sums of g - shift, and of (g - shift) (x - mean): a row goes to eight lanes, what is left of it to the first. */
-INLINE norm_sums products(norm_set s, const real *g, double shift, const real *x, ptrdiff_t stride_x,
+INLINE norm_sums products(norm_set s, const st_real *g, double shift, const st_real *x, ptrdiff_t stride_x,
                           double mean)
 {
     quad sum[QUADS] = { { 0 } }, product[QUADS] = { { 0 } };
@@ -66,13 +66,13 @@ INLINE norm_sums products(norm_set s, const real *g, double shift, const real *x
     return (norm_sums){ rest, rest_product };
 }
 
-static norm_sums products_any(norm_set s, const real *g, double shift, const real *x, ptrdiff_t stride_x,
-                              double mean)
+static norm_sums products_any(norm_set s, const st_real *g, double shift, const st_real *x,
+                              ptrdiff_t stride_x, double mean)
 {
     return products(s, g, shift, x, stride_x, mean);
 }
 
-WIDE static norm_sums products_wide(norm_set s, const real *g, double shift, const real *x,
+WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, const st_real *x,
                                     ptrdiff_t stride_x, double mean)
 {
     return products(s, g, shift, x, stride_x, mean);
@@ -80,7 +80,7 @@ WIDE static norm_sums products_wide(norm_set s, const real *g, double shift, con
 
 /* From distances to one element, which is as good as near the mean: where squares nearly cancel, no digits are lost
  * that the elements had. */
-static moments norm_measure(norm_set s, const real *x)
+static moments norm_measure(norm_set s, const st_real *x)
 {
     double count = (double)(s.rows * s.length), near = (double)x[0];
     norm_sums sums = (s.wide ? products_wide : products_any)(s, x, near, x, s.stride, near);
@@ -88,26 +88,27 @@ static moments norm_measure(norm_set s, const real *x)
     return (moments){ near + mean, variance < 0 ? 0 : variance };
 }
 
-static norm_sums norm_sum(norm_set s, const real *g, const real *x, ptrdiff_t stride_x, double mean)
+static norm_sums norm_sum(norm_set s, const st_real *g, const st_real *x, ptrdiff_t stride_x, double mean)
 {
     return (s.wide ? products_wide : products_any)(s, g, 0, x, stride_x, mean);
 }
 
 /* ---- elements -------------------------------------------------------------------------------------- */
 
-static void norm_apply(norm_set s, real *y, const real *x, double mean, double scale, double shift)
+static void norm_apply(norm_set s, st_real *y, const st_real *x, double mean, double scale, double shift)
 {
-    const real middle = (real)mean, slope = (real)scale, height = (real)shift;
+    const st_real middle = (st_real)mean, slope = (st_real)scale, height = (st_real)shift;
     for (ptrdiff_t r = 0; r < s.rows; r++, y += s.stride, x += s.stride) {
         for (ptrdiff_t i = 0; i < s.length; i++) y[i] = (x[i] - middle) * slope + height;
     }
 }
 
-static void norm_adjoint(norm_set s, real *dx, const real *dy, double w, const real *x, double mean,
+static void norm_adjoint(norm_set s, st_real *dx, const st_real *dy, double w, const st_real *x, double mean,
                          double deviation, norm_sums of_g, double count)
 {
-    const real middle = (real)mean, mean_g = (real)(of_g.g / count), weight = (real)w;
-    const real slope = (real)(of_g.product / count / deviation / deviation), scale = (real)(1 / deviation);
+    const st_real middle = (st_real)mean, mean_g = (st_real)(of_g.g / count), weight = (st_real)w;
+    const st_real slope = (st_real)(of_g.product / count / deviation / deviation),
+                  scale = (st_real)(1 / deviation);
     for (ptrdiff_t r = 0; r < s.rows; r++, dx += s.stride, dy += s.stride, x += s.stride) {
         for (ptrdiff_t i = 0; i < s.length; i++)
             dx[i] = (weight * dy[i] - mean_g - (x[i] - middle) * slope) * scale;
@@ -115,11 +116,11 @@ static void norm_adjoint(norm_set s, real *dx, const real *dy, double w, const r
 }
 
 /* Requests weight = 1 and bias = 0 of that shape, unless there are none. */
-static int request_affine(layer *l, shape s, bool no_affine)
+static int request_affine(st_layer *l, st_shape s, bool no_affine)
 {
     if (no_affine) return 0;
-    if (layer_parameter(l, "weight", s, (layer_init){ .constant = 1 })) return -1;
-    return layer_parameter(l, "bias", s, (layer_init){ 0 });
+    if (st_layer_parameter(l, "weight", s, (st_init){ .constant = 1 })) return -1;
+    return st_layer_parameter(l, "bias", s, (st_init){ 0 });
 }
 
 static bool is_affine(const st_call *c)
@@ -130,18 +131,18 @@ static bool is_affine(const st_call *c)
 /* Weight and bias k, in double. */
 static double weight_of(const st_call *c, ptrdiff_t k)
 {
-    return is_affine(c) ? (double)tensor_data(c->param[WEIGHT])[k] : 1;
+    return is_affine(c) ? (double)st_data(c->param[WEIGHT])[k] : 1;
 }
 
 static double bias_of(const st_call *c, ptrdiff_t k)
 {
-    return is_affine(c) ? (double)tensor_data(c->param[BIAS])[k] : 0;
+    return is_affine(c) ? (double)st_data(c->param[BIAS])[k] : 0;
 }
 
 static void add_to_gradient(const st_call *c, ptrdiff_t k, norm_sums sums, double deviation)
 {
-    tensor_data(st_grad(c, WEIGHT))[k] += (real)(sums.product / deviation);
-    tensor_data(st_grad(c, BIAS))[k] += (real)sums.g;
+    st_data(st_grad(c, WEIGHT))[k] += (st_real)(sums.product / deviation);
+    st_data(st_grad(c, BIAS))[k] += (st_real)sums.g;
 }
 
 /* ---- batchnorm: each channel over the batch: Ioffe and Szegedy 2015 ----------------------------------- */
@@ -150,17 +151,18 @@ enum { RUNNING_MEAN, RUNNING_VAR }; /* states */
 enum { MEAN, DEVIATION };           /* memory: of each channel, as forward used them */
 enum { COPY };                      /* scratch: a channel of x, where its rows have gaps */
 
-static int batchnorm_plan(layer *l, shape x, shape *y)
+static int batchnorm_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const batchnorm *o = l->options;
-    if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, C, ...]", shape_text(x).text);
-    if (o->momentum > 1) return layer_refuse(l, "momentum is %g, expected at most 1", o->momentum);
-    shape channels = SHAPE(x.n[1]), once = SHAPE(1, x.n[1]);
+    const st_batchnorm_options *o = l->options;
+    if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
+    if (o->momentum > 1) return st_layer_refuse(l, "momentum is %g, expected at most 1", o->momentum);
+    st_shape channels = ST_SHAPE(x.n[1]), once = ST_SHAPE(1, x.n[1]);
     if (request_affine(l, channels, o->no_affine)) return -1;
-    if (layer_state(l, "running_mean", channels, 0) || layer_state(l, "running_var", channels, 1)) return -1;
-    if (layer_memory(l, once) || layer_memory(l, once)) return -1;
+    if (st_layer_state(l, "running_mean", channels, 0) || st_layer_state(l, "running_var", channels, 1))
+        return -1;
+    if (st_layer_memory(l, once) || st_layer_memory(l, once)) return -1;
     *y = x;
-    return layer_scratch(l, SHAPE(x.n[0], shape_count(x, "batchnorm") / x.n[0] / x.n[1]));
+    return st_layer_scratch(l, ST_SHAPE(x.n[0], st_shape_numel(x, "batchnorm") / x.n[0] / x.n[1]));
 }
 
 /* A pass over all channels: their elements in x, and dy; y or dx goes `to`. */
@@ -168,15 +170,15 @@ typedef struct pass pass;
 struct pass {
     const st_call *c;
     norm_set set; /* a channel's elements in a contiguous [N, C, ...]: a row in each image */
-    const real *x, *dy;
-    real *to;
-    void (*channel)(const pass *p, ptrdiff_t k, const real *x); /* x: the channel's first element */
+    const st_real *x, *dy;
+    st_real *to;
+    void (*channel)(const pass *p, ptrdiff_t k, const st_real *x); /* x: the channel's first element */
 };
 
 static norm_set channel_set(const st_call *c, ptrdiff_t images)
 {
-    shape x = c->layer->x;
-    ptrdiff_t length = shape_count(x, "batchnorm") / x.n[0] / x.n[1];
+    st_shape x = c->layer->x;
+    ptrdiff_t length = st_shape_numel(x, "batchnorm") / x.n[0] / x.n[1];
     return (norm_set){ images, length, x.n[1] * length, lanes_wide(c->layer) };
 }
 
@@ -187,65 +189,66 @@ static void run_channel(ptrdiff_t k, void *context)
 }
 
 /* Channels in any order, by any thread. */
-static void each_channel(const st_call *c, tensor x, tensor dy, tensor to,
-                         void (*channel)(const pass *p, ptrdiff_t k, const real *x))
+static void each_channel(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
+                         void (*channel)(const pass *p, ptrdiff_t k, const st_real *x))
 {
-    pass p = { c, channel_set(c, x.shape.n[0]), tensor_data(x), NULL, NULL, channel };
-    if (!tensor_is_null(dy)) p.dy = tensor_data(dy);
-    if (!tensor_is_null(to)) p.to = tensor_data(to);
+    pass p = { c, channel_set(c, x.shape.n[0]), st_data(x), NULL, NULL, channel };
+    if (!st_is_null(dy)) p.dy = st_data(dy);
+    if (!st_is_null(to)) p.to = st_data(to);
     st_parallel_for(c, x.shape.n[1], run_channel, &p);
 }
 
-static tensor contiguous(tensor x, tensor copy)
+static st_tensor contiguous(st_tensor x, st_tensor copy)
 {
-    if (tensor_is_contiguous(x)) return x;
-    tensor_copy(copy, x);
+    if (st_is_contiguous(x)) return x;
+    st_copy(copy, x);
     return copy;
 }
 
 /* Training normalises with the batch's own moments and updates the running ones (with the unbiased variance, as
  * PyTorch does); inference normalises with the running ones. A batch that is not finite does not change them. */
-static void measure_channel(const st_call *c, norm_set set, ptrdiff_t k, const real *x)
+static void measure_channel(const st_call *c, norm_set set, ptrdiff_t k, const st_real *x)
 {
-    const batchnorm *o = c->options;
-    const tensor *state = c->layer->state;
-    real *mean = tensor_data(state[RUNNING_MEAN]) + k, *variance = tensor_data(state[RUNNING_VAR]) + k;
+    const st_batchnorm_options *o = c->options;
+    const st_tensor *state = c->layer->state;
+    st_real *mean = st_data(state[RUNNING_MEAN]) + k, *variance = st_data(state[RUNNING_VAR]) + k;
     moments m = { (double)*mean, (double)*variance };
     if (c->training) {
         double count = (double)(set.rows * set.length), unbiased = count > 1 ? count / (count - 1) : 1;
         m = norm_measure(set, x);
         if (isfinite(m.mean) && isfinite(m.variance)) {
-            *mean = (real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
-            *variance = (real)((1 - o->momentum) * (double)*variance + o->momentum * m.variance * unbiased);
+            *mean = (st_real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
+            *variance =
+                (st_real)((1 - o->momentum) * (double)*variance + o->momentum * m.variance * unbiased);
         }
     }
-    tensor_data(st_memory(c, MEAN))[k] = (real)m.mean;
-    tensor_data(st_memory(c, DEVIATION))[k] = (real)sqrt(m.variance + o->epsilon);
+    st_data(st_memory(c, MEAN))[k] = (st_real)m.mean;
+    st_data(st_memory(c, DEVIATION))[k] = (st_real)sqrt(m.variance + o->epsilon);
 }
 
 static double mean_of(const st_call *c, ptrdiff_t k)
 {
-    return (double)tensor_data(st_memory(c, MEAN))[k];
+    return (double)st_data(st_memory(c, MEAN))[k];
 }
 
 static double deviation_of(const st_call *c, ptrdiff_t k)
 {
-    return (double)tensor_data(st_memory(c, DEVIATION))[k];
+    return (double)st_data(st_memory(c, DEVIATION))[k];
 }
 
-static void forward_channel(const pass *p, ptrdiff_t k, const real *x)
+static void forward_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
     measure_channel(p->c, p->set, k, x);
     norm_apply(p->set, p->to + k * p->set.length, x, mean_of(p->c, k),
                weight_of(p->c, k) / deviation_of(p->c, k), bias_of(p->c, k));
 }
 
-static norm_sums sums_of(const pass *p, ptrdiff_t k, const real *x, ptrdiff_t stride_x)
+static norm_sums sums_of(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t stride_x)
 {
     return norm_sum(p->set, p->dy + k * p->set.length, x, stride_x, mean_of(p->c, k));
 }
 
-static void write_dx(const pass *p, ptrdiff_t k, const real *x, norm_sums sums)
+static void write_dx(const pass *p, ptrdiff_t k, const st_real *x, norm_sums sums)
 {
     const norm_set set = p->set;
     const double weight = weight_of(p->c, k);
@@ -255,7 +258,7 @@ static void write_dx(const pass *p, ptrdiff_t k, const real *x, norm_sums sums)
                  deviation_of(p->c, k), sums, (double)(set.rows * set.length));
 }
 
-static void backward_channel(const pass *p, ptrdiff_t k, const real *x)
+static void backward_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
     if (p->c->training) write_dx(p, k, x, sums_of(p, k, x, p->set.stride));
     else /* the moments are constants */
@@ -263,13 +266,13 @@ static void backward_channel(const pass *p, ptrdiff_t k, const real *x)
                    weight_of(p->c, k) / deviation_of(p->c, k), 0);
 }
 
-static void gradient_channel(const pass *p, ptrdiff_t k, const real *x)
+static void gradient_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
     add_to_gradient(p->c, k, sums_of(p, k, x, p->set.stride), deviation_of(p->c, k));
 }
 
 /* Both need the same sums; and dx is written while the channel is in cache. */
-static void both_channel(const pass *p, ptrdiff_t k, const real *x)
+static void both_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
     norm_sums sums = sums_of(p, k, x, p->set.stride);
     add_to_gradient(p->c, k, sums, deviation_of(p->c, k));
@@ -277,51 +280,51 @@ static void both_channel(const pass *p, ptrdiff_t k, const real *x)
     else backward_channel(p, k, x);
 }
 
-static void batchnorm_forward(const st_call *c, tensor x, tensor y)
+static void batchnorm_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    each_channel(c, contiguous(x, y), (tensor){ 0 }, y, forward_channel);
+    each_channel(c, contiguous(x, y), (st_tensor){ 0 }, y, forward_channel);
 }
 
-static void batchnorm_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void batchnorm_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
     each_channel(c, contiguous(x, dx), dy, dx, backward_channel);
 }
 
-static void batchnorm_both(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void batchnorm_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
     each_channel(c, contiguous(x, dx), dy, dx, both_channel);
 }
 
-static void batchnorm_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void batchnorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    if (tensor_is_contiguous(x)) {
-        each_channel(c, x, dy, (tensor){ 0 }, gradient_channel);
+    if (st_is_contiguous(x)) {
+        each_channel(c, x, dy, (st_tensor){ 0 }, gradient_channel);
         return;
     }
-    pass p = { .c = c, .set = channel_set(c, x.shape.n[0]), .dy = tensor_data(dy) };
-    tensor copy = tensor_narrow(st_scratch(c, COPY), 0, 0, p.set.rows);
+    pass p = { .c = c, .set = channel_set(c, x.shape.n[0]), .dy = st_data(dy) };
+    st_tensor copy = st_narrow(st_scratch(c, COPY), 0, 0, p.set.rows);
     for (ptrdiff_t k = 0; k < x.shape.n[1]; k++) {
-        tensor channel = tensor_select(x, 1, k);
-        tensor_copy(tensor_reshape(copy, channel.shape), channel);
-        add_to_gradient(c, k, sums_of(&p, k, tensor_data(copy), p.set.length), deviation_of(c, k));
+        st_tensor channel = st_select(x, 1, k);
+        st_copy(st_reshape(copy, channel.shape), channel);
+        add_to_gradient(c, k, sums_of(&p, k, st_data(copy), p.set.length), deviation_of(c, k));
     }
 }
 
-static const layer_field batchnorm_fields[] = {
-    { "epsilon", FIELD_REAL, offsetof(batchnorm, epsilon), .fallback = 1e-5 },
-    { "momentum", FIELD_REAL, offsetof(batchnorm, momentum), .fallback = 0.1 },
-    { "no_affine", FIELD_BOOL, offsetof(batchnorm, no_affine) },
+static const st_field batchnorm_fields[] = {
+    { "epsilon", ST_FIELD_REAL, offsetof(st_batchnorm_options, epsilon), .fallback = 1e-5 },
+    { "momentum", ST_FIELD_REAL, offsetof(st_batchnorm_options, momentum), .fallback = 0.1 },
+    { "no_affine", ST_FIELD_BOOL, offsetof(st_batchnorm_options, no_affine) },
     { 0 },
 };
 
-const layer_type layer_type_batchnorm = {
+const st_layer_type layer_type_batchnorm = {
     .name = "batchnorm",
-    .options_size = sizeof(batchnorm),
+    .options_size = sizeof(st_batchnorm_options),
     .fields = batchnorm_fields,
-    .chunk = LAYER_WHOLE,
+    .chunk = ST_WHOLE_BATCH,
     .plan = batchnorm_plan,
     .forward = batchnorm_forward,
     .backward = batchnorm_backward,
@@ -329,9 +332,9 @@ const layer_type layer_type_batchnorm = {
     .traits = &(const layer_traits){ .ignores_y = true, .both = batchnorm_both },
 };
 
-layer *layer_batchnorm(batchnorm options)
+st_layer *st_batchnorm_new(st_batchnorm_options options)
 {
-    return layer_new(&layer_type_batchnorm, &options, 0, NULL);
+    return st_layer_new(&layer_type_batchnorm, &options, 0, NULL);
 }
 
 /* ---- layernorm and groupnorm: runs of elements of each image ----------------------------------------- */
@@ -339,15 +342,15 @@ layer *layer_batchnorm(batchnorm options)
 enum { IMAGE, SCALED }; /* scratch: of x, where it has gaps; layernorm: weight times dy of one run */
 
 /* The elements of a tensor, row-major: where they lie if they can, or else in the copy. */
-static const real *elements(tensor x, tensor copy)
+static const st_real *elements(st_tensor x, st_tensor copy)
 {
-    return tensor_data(contiguous(x, copy));
+    return st_data(contiguous(x, copy));
 }
 
 /* The `parts` runs of an image that are next to each other. */
 static norm_set run_of(const st_call *c, ptrdiff_t parts)
 {
-    ptrdiff_t length = shape_count(c->layer->x, "norm") / c->layer->x.n[0] / parts;
+    ptrdiff_t length = st_shape_numel(c->layer->x, "norm") / c->layer->x.n[0] / parts;
     return (norm_set){ 1, length, length, lanes_wide(c->layer) };
 }
 
@@ -355,7 +358,7 @@ typedef struct measured {
     double mean, deviation;
 } measured;
 
-static measured measure(norm_set set, const real *x, double epsilon)
+static measured measure(norm_set set, const st_real *x, double epsilon)
 {
     moments m = norm_measure(set, x);
     return (measured){ m.mean, sqrt(m.variance + epsilon) };
@@ -365,109 +368,109 @@ static measured measure(norm_set set, const real *x, double epsilon)
 
 /* The shape that is normalised, which is that of the parameters: the last `axes` axes, by default all but the
  * batch. */
-static shape normalised(const layernorm *o, shape x)
+static st_shape normalised(const st_layernorm_options *o, st_shape x)
 {
-    shape s = { .rank = o->axes ? o->axes : x.rank - 1 };
+    st_shape s = { .rank = o->axes ? o->axes : x.rank - 1 };
     for (int i = 0; i < s.rank; i++) s.n[i] = x.n[x.rank - s.rank + i];
     return s;
 }
 
-static int layernorm_plan(layer *l, shape x, shape *y)
+static int layernorm_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const layernorm *o = l->options;
-    if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, ...]", shape_text(x).text);
+    const st_layernorm_options *o = l->options;
+    if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, ...]", st_shape_text(x).text);
     if (o->axes >= x.rank)
-        return layer_refuse(l, "axes=%d of an input %s, expected less than %d", o->axes, shape_text(x).text,
-                            x.rank);
-    shape s = normalised(o, x);
+        return st_layer_refuse(l, "axes=%d of an input %s, expected less than %d", o->axes,
+                               st_shape_text(x).text, x.rank);
+    st_shape s = normalised(o, x);
     if (request_affine(l, s, o->no_affine)) return -1;
     *y = x;
     x.n[0] = 1;
-    return layer_scratch(l, x) || layer_scratch(l, s) ? -1 : 0;
+    return st_layer_scratch(l, x) || st_layer_scratch(l, s) ? -1 : 0;
 }
 
 static norm_set layernorm_run(const st_call *c)
 {
-    shape x = c->layer->x;
-    ptrdiff_t image = shape_count(x, "layernorm") / x.n[0];
-    return run_of(c, image / shape_count(normalised(c->options, x), "layernorm"));
+    st_shape x = c->layer->x;
+    ptrdiff_t image = st_shape_numel(x, "layernorm") / x.n[0];
+    return run_of(c, image / st_shape_numel(normalised(c->options, x), "layernorm"));
 }
 
-static measured layernorm_measure(const st_call *c, norm_set set, const real *x)
+static measured layernorm_measure(const st_call *c, norm_set set, const st_real *x)
 {
-    return measure(set, x, ((const layernorm *)c->options)->epsilon);
+    return measure(set, x, ((const st_layernorm_options *)c->options)->epsilon);
 }
 
 /* y = (x - mean) scale weight + bias */
-static void apply_affine(ptrdiff_t n, real *y, const real *x, measured m, const real *weight,
-                         const real *bias)
+static void apply_affine(ptrdiff_t n, st_real *y, const st_real *x, measured m, const st_real *weight,
+                         const st_real *bias)
 {
-    const real mean = (real)m.mean, scale = (real)(1 / m.deviation);
+    const st_real mean = (st_real)m.mean, scale = (st_real)(1 / m.deviation);
     for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
 }
 
-static void layernorm_forward(const st_call *c, tensor x, tensor y)
+static void layernorm_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     norm_set set = layernorm_run(c);
-    const real *in = elements(x, y);
-    real *out = tensor_data(y), *end = out + tensor_count(y);
+    const st_real *in = elements(x, y);
+    st_real *out = st_data(y), *end = out + st_numel(y);
     for (; out < end; in += set.length, out += set.length) {
         measured m = layernorm_measure(c, set, in);
         if (!is_affine(c)) norm_apply(set, out, in, m.mean, 1 / m.deviation, 0);
-        else apply_affine(set.length, out, in, m, tensor_data(c->param[WEIGHT]), tensor_data(c->param[BIAS]));
+        else apply_affine(set.length, out, in, m, st_data(c->param[WEIGHT]), st_data(c->param[BIAS]));
     }
 }
 
-static void layernorm_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void layernorm_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
     norm_set set = layernorm_run(c);
-    const real *in = elements(x, dx), *slope = tensor_data(dy);
-    const real *weight = is_affine(c) ? tensor_data(c->param[WEIGHT]) : NULL;
-    real *out = tensor_data(dx), *end = out + tensor_count(dx), *scaled = tensor_data(st_scratch(c, SCALED));
+    const st_real *in = elements(x, dx), *slope = st_data(dy);
+    const st_real *weight = is_affine(c) ? st_data(c->param[WEIGHT]) : NULL;
+    st_real *out = st_data(dx), *end = out + st_numel(dx), *scaled = st_data(st_scratch(c, SCALED));
     for (; out < end; in += set.length, out += set.length, slope += set.length) {
         measured m = layernorm_measure(c, set, in);
         for (ptrdiff_t i = 0; i < set.length && weight; i++) scaled[i] = weight[i] * slope[i];
-        const real *g = weight ? scaled : slope;
+        const st_real *g = weight ? scaled : slope;
         norm_adjoint(set, out, g, 1, in, m.mean, m.deviation, norm_sum(set, g, in, set.stride, m.mean),
                      (double)set.length);
     }
 }
 
-static void add_affine_gradient(ptrdiff_t n, real *dweight, real *dbias, const real *x, measured m,
-                                const real *dy)
+static void add_affine_gradient(ptrdiff_t n, st_real *dweight, st_real *dbias, const st_real *x, measured m,
+                                const st_real *dy)
 {
-    const real mean = (real)m.mean, scale = (real)(1 / m.deviation);
+    const st_real mean = (st_real)m.mean, scale = (st_real)(1 / m.deviation);
     for (ptrdiff_t i = 0; i < n; i++) {
         dweight[i] += (x[i] - mean) * scale * dy[i];
         dbias[i] += dy[i];
     }
 }
 
-static void layernorm_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     norm_set set = layernorm_run(c);
-    const real *slope = tensor_data(dy);
-    real *dweight = tensor_data(st_grad(c, WEIGHT)), *dbias = tensor_data(st_grad(c, BIAS));
-    tensor copy = st_scratch(c, IMAGE);
+    const st_real *slope = st_data(dy);
+    st_real *dweight = st_data(st_grad(c, WEIGHT)), *dbias = st_data(st_grad(c, BIAS));
+    st_tensor copy = st_scratch(c, IMAGE);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const real *in = elements(tensor_narrow(x, 0, i, 1), copy), *end = in + tensor_count(copy);
+        const st_real *in = elements(st_narrow(x, 0, i, 1), copy), *end = in + st_numel(copy);
         for (; in < end; in += set.length, slope += set.length)
             add_affine_gradient(set.length, dweight, dbias, in, layernorm_measure(c, set, in), slope);
     }
 }
 
-static const layer_field layernorm_fields[] = {
-    { "axes", FIELD_INT, offsetof(layernorm, axes), .below = TENSOR_MAX_RANK },
-    { "epsilon", FIELD_REAL, offsetof(layernorm, epsilon), .fallback = 1e-5 },
-    { "no_affine", FIELD_BOOL, offsetof(layernorm, no_affine) },
+static const st_field layernorm_fields[] = {
+    { "axes", ST_FIELD_INT, offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK },
+    { "epsilon", ST_FIELD_REAL, offsetof(st_layernorm_options, epsilon), .fallback = 1e-5 },
+    { "no_affine", ST_FIELD_BOOL, offsetof(st_layernorm_options, no_affine) },
     { 0 },
 };
 
-const layer_type layer_type_layernorm = {
+const st_layer_type layer_type_layernorm = {
     .name = "layernorm",
-    .options_size = sizeof(layernorm),
+    .options_size = sizeof(st_layernorm_options),
     .fields = layernorm_fields,
     .plan = layernorm_plan,
     .forward = layernorm_forward,
@@ -476,42 +479,42 @@ const layer_type layer_type_layernorm = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-layer *layer_layernorm(layernorm options)
+st_layer *st_layernorm_new(st_layernorm_options options)
 {
-    return layer_new(&layer_type_layernorm, &options, 0, NULL);
+    return st_layer_new(&layer_type_layernorm, &options, 0, NULL);
 }
 
 /* ---- groupnorm: each image's channels in groups: Wu and He 2018 --------------------------------------- */
 
-static int groupnorm_plan(layer *l, shape x, shape *y)
+static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const groupnorm *o = l->options;
-    if (x.rank < 2) return layer_refuse(l, "the input is %s, expected [N, C, ...]", shape_text(x).text);
+    const st_groupnorm_options *o = l->options;
+    if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
     if (x.n[1] % o->groups)
-        return layer_refuse(l, "groups=%d must divide the %td channels", o->groups, x.n[1]);
-    if (request_affine(l, SHAPE(x.n[1]), o->no_affine)) return -1;
+        return st_layer_refuse(l, "groups=%d must divide the %td channels", o->groups, x.n[1]);
+    if (request_affine(l, ST_SHAPE(x.n[1]), o->no_affine)) return -1;
     *y = x;
     x.n[0] = 1;
-    return layer_scratch(l, x);
+    return st_layer_scratch(l, x);
 }
 
 /* A group is a run of channels, and both are runs of elements. */
 static norm_set group_run(const st_call *c)
 {
-    return run_of(c, ((const groupnorm *)c->options)->groups);
+    return run_of(c, ((const st_groupnorm_options *)c->options)->groups);
 }
 
-static measured group_measure(const st_call *c, const real *x)
+static measured group_measure(const st_call *c, const st_real *x)
 {
-    return measure(group_run(c), x, ((const groupnorm *)c->options)->epsilon);
+    return measure(group_run(c), x, ((const st_groupnorm_options *)c->options)->epsilon);
 }
 
-static void groupnorm_forward(const st_call *c, tensor x, tensor y)
+static void groupnorm_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     norm_set set = run_of(c, x.shape.n[1]);
     ptrdiff_t channels = x.shape.n[1], each = group_run(c).length / set.length;
-    const real *in = elements(x, y);
-    real *out = tensor_data(y);
+    const st_real *in = elements(x, y);
+    st_real *out = st_data(y);
     measured m = { 0 };
     for (ptrdiff_t k = 0; k < x.shape.n[0] * channels; k++, in += set.length, out += set.length) {
         if (k % each == 0) m = group_measure(c, in);
@@ -520,7 +523,8 @@ static void groupnorm_forward(const st_call *c, tensor x, tensor y)
 }
 
 /* The sums of a group are the channels' sums, each times its weight; dx is of the group's dy, so weighted. */
-static void backward_group(const st_call *c, ptrdiff_t first, const real *x, const real *dy, real *dx)
+static void backward_group(const st_call *c, ptrdiff_t first, const st_real *x, const st_real *dy,
+                           st_real *dx)
 {
     norm_set set = run_of(c, c->layer->x.n[1]);
     ptrdiff_t each = group_run(c).length / set.length;
@@ -536,24 +540,24 @@ static void backward_group(const st_call *c, ptrdiff_t first, const real *x, con
                      (double)(each * set.length));
 }
 
-static void groupnorm_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void groupnorm_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    const real *in = elements(x, dx), *slope = tensor_data(dy);
-    real *out = tensor_data(dx);
-    ptrdiff_t length = group_run(c).length, groups = ((const groupnorm *)c->options)->groups;
+    const st_real *in = elements(x, dx), *slope = st_data(dy);
+    st_real *out = st_data(dx);
+    ptrdiff_t length = group_run(c).length, groups = ((const st_groupnorm_options *)c->options)->groups;
     for (ptrdiff_t k = 0; k < dx.shape.n[0] * groups; k++, in += length, slope += length, out += length)
         backward_group(c, k % groups * (c->layer->x.n[1] / groups), in, slope, out);
 }
 
-static void groupnorm_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void groupnorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     norm_set set = run_of(c, x.shape.n[1]);
     ptrdiff_t each = group_run(c).length / set.length;
-    const real *slope = tensor_data(dy);
+    const st_real *slope = st_data(dy);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const real *in = elements(tensor_narrow(x, 0, i, 1), st_scratch(c, IMAGE));
+        const st_real *in = elements(st_narrow(x, 0, i, 1), st_scratch(c, IMAGE));
         measured m = { 0 };
         for (ptrdiff_t k = 0; k < x.shape.n[1]; k++, in += set.length, slope += set.length) {
             if (k % each == 0) m = group_measure(c, in);
@@ -562,16 +566,16 @@ static void groupnorm_gradient(const st_call *c, tensor x, tensor y, tensor dy)
     }
 }
 
-static const layer_field groupnorm_fields[] = {
-    { "groups", FIELD_INT, offsetof(groupnorm, groups), .least = 1 },
-    { "epsilon", FIELD_REAL, offsetof(groupnorm, epsilon), .fallback = 1e-5 },
-    { "no_affine", FIELD_BOOL, offsetof(groupnorm, no_affine) },
+static const st_field groupnorm_fields[] = {
+    { "groups", ST_FIELD_INT, offsetof(st_groupnorm_options, groups), .least = 1 },
+    { "epsilon", ST_FIELD_REAL, offsetof(st_groupnorm_options, epsilon), .fallback = 1e-5 },
+    { "no_affine", ST_FIELD_BOOL, offsetof(st_groupnorm_options, no_affine) },
     { 0 },
 };
 
-const layer_type layer_type_groupnorm = {
+const st_layer_type layer_type_groupnorm = {
     .name = "groupnorm",
-    .options_size = sizeof(groupnorm),
+    .options_size = sizeof(st_groupnorm_options),
     .fields = groupnorm_fields,
     .plan = groupnorm_plan,
     .forward = groupnorm_forward,
@@ -580,7 +584,7 @@ const layer_type layer_type_groupnorm = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-layer *layer_groupnorm(groupnorm options)
+st_layer *st_groupnorm_new(st_groupnorm_options options)
 {
-    return layer_new(&layer_type_groupnorm, &options, 0, NULL);
+    return st_layer_new(&layer_type_groupnorm, &options, 0, NULL);
 }

@@ -8,34 +8,35 @@
 
 /* ---- defaults and validation --------------------------------------------------------------------- */
 
-static int check(const char *who, const layer_field *f, double value)
+static int check(const char *who, const st_field *f, double value)
 {
     bool fits = isfinite(value) && value >= f->least && (f->below == 0 || value < f->below);
     if (fits) return 0;
-    if (f->below == 0) return error_set("%s: %s is %g, expected at least %g", who, f->name, value, f->least);
-    return error_set("%s: %s is %g, expected at least %g and below %g", who, f->name, value, f->least,
-                     f->below);
+    if (f->below == 0)
+        return st_error_set("%s: %s is %g, expected at least %g", who, f->name, value, f->least);
+    return st_error_set("%s: %s is %g, expected at least %g and below %g", who, f->name, value, f->least,
+                        f->below);
 }
 
-static int resolve_int(const char *who, const layer_field *f, int *value)
+static int resolve_int(const char *who, const st_field *f, int *value)
 {
     if (*value == 0) *value = (int)f->fallback;
     return check(who, f, *value);
 }
 
-static int resolve_pair(const char *who, const layer_field *f, int value[2])
+static int resolve_pair(const char *who, const st_field *f, int value[2])
 {
     if (f->square && value[1] == 0) value[1] = value[0];
     return resolve_int(who, f, &value[0]) || resolve_int(who, f, &value[1]) ? -1 : 0;
 }
 
-static int resolve_real(const char *who, const layer_field *f, double *value)
+static int resolve_real(const char *who, const st_field *f, double *value)
 {
     if (*value == 0 && !signbit(*value)) *value = f->fallback;
     return check(who, f, *value);
 }
 
-static int check_choice(const char *who, const layer_field *f, int value)
+static int check_choice(const char *who, const st_field *f, int value)
 {
     char names[256] = "";
     int count = 0;
@@ -44,25 +45,25 @@ static int check_choice(const char *who, const layer_field *f, int value)
         snprintf(names + used, sizeof names - used, "%s%d (%s)", count ? ", " : "", count, f->choices[count]);
     }
     if (value >= 0 && value < count) return 0;
-    return error_set("%s: %s is %d, expected %s", who, f->name, value, names);
+    return st_error_set("%s: %s is %d, expected %s", who, f->name, value, names);
 }
 
-static int resolve(const char *who, const layer_field *f, void *at)
+static int resolve(const char *who, const st_field *f, void *at)
 {
     switch (f->kind) {
-    case FIELD_INT: return resolve_int(who, f, at);
-    case FIELD_PAIR: return resolve_pair(who, f, at);
-    case FIELD_REAL: return resolve_real(who, f, at);
-    case FIELD_CHOICE: return check_choice(who, f, *(const int *)at);
-    case FIELD_BOOL: return 0;
-    case FIELD_NAMED: return *(void **)at ? 0 : error_set("%s: %s is missing", who, f->name);
+    case ST_FIELD_INT: return resolve_int(who, f, at);
+    case ST_FIELD_PAIR: return resolve_pair(who, f, at);
+    case ST_FIELD_REAL: return resolve_real(who, f, at);
+    case ST_FIELD_CHOICE: return check_choice(who, f, *(const int *)at);
+    case ST_FIELD_BOOL: return 0;
+    case ST_FIELD_NAMED: return *(void **)at ? 0 : st_error_set("%s: %s is missing", who, f->name);
     }
-    return error_set("%s: option %s has the unknown kind %d", who, f->name, (int)f->kind);
+    return st_error_set("%s: option %s has the unknown kind %d", who, f->name, (int)f->kind);
 }
 
-int st_options_resolve(const char *who, const layer_field *fields, void *options)
+int st_options_resolve(const char *who, const st_field *fields, void *options)
 {
-    for (const layer_field *f = fields; f && f->name; f++)
+    for (const st_field *f = fields; f && f->name; f++)
         if (resolve(who, f, (char *)options + f->offset)) return -1;
     return 0;
 }
@@ -70,38 +71,38 @@ int st_options_resolve(const char *who, const layer_field *fields, void *options
 /* ---- text ---------------------------------------------------------------------------------------- */
 
 /* "name=value" of an option that differs from its default; otherwise "". */
-static void field_text(const layer_field *f, const void *options, char *to, size_t size)
+static void field_text(const st_field *f, const void *options, char *to, size_t size)
 {
     const void *at = (const char *)options + f->offset;
     const int *i = at;
     const double *d = at;
     to[0] = '\0';
     switch (f->kind) {
-    case FIELD_INT:
+    case ST_FIELD_INT:
         if (*i != (int)f->fallback) snprintf(to, size, "%s=%d", f->name, *i);
         break;
-    case FIELD_PAIR:
+    case ST_FIELD_PAIR:
         if (i[0] != (int)f->fallback || i[1] != (int)f->fallback)
             snprintf(to, size, "%s=%dx%d", f->name, i[0], i[1]);
         break;
-    case FIELD_REAL:
+    case ST_FIELD_REAL:
         if (*d != f->fallback) snprintf(to, size, "%s=%g", f->name, *d == 0 ? 0 : *d);
         break;
-    case FIELD_BOOL:
+    case ST_FIELD_BOOL:
         if (*(const bool *)at) snprintf(to, size, "%s", f->name);
         break;
-    case FIELD_CHOICE:
+    case ST_FIELD_CHOICE:
         if (*i != 0) snprintf(to, size, "%s=%s", f->name, f->choices[*i]);
         break;
-    case FIELD_NAMED: snprintf(to, size, "%s=%s", f->name, **(const char *const *const *)at); break;
+    case ST_FIELD_NAMED: snprintf(to, size, "%s=%s", f->name, **(const char *const *const *)at); break;
     }
 }
 
-size_t st_options_text(const layer_field *fields, const void *options, char *to, size_t size)
+size_t st_options_text(const st_field *fields, const void *options, char *to, size_t size)
 {
     size_t used = 0;
     if (size > 0) to[0] = '\0';
-    for (const layer_field *f = fields; f && f->name; f++) {
+    for (const st_field *f = fields; f && f->name; f++) {
         char text[128];
         field_text(f, options, text, sizeof text);
         if (!text[0]) continue;

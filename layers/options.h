@@ -3,7 +3,7 @@
  * The table is the one source for defaults, validation, messages, the summary and the file format. An option that
  * is 0 takes its default; ST_ZERO is a 0 that is meant:
  *
- *     layer_leaky_relu(ST_ZERO)       a slope of 0 instead of the default 0.01 */
+ *     st_leaky_relu(.slope = ST_ZERO)       a slope of 0 instead of the default 0.01 */
 #ifndef STRIDE_LAYERS_OPTIONS_H
 #define STRIDE_LAYERS_OPTIONS_H
 
@@ -16,33 +16,33 @@
 #define ST_ZERO (-0.0)
 
 /* The type of an option's member. */
-typedef enum layer_field_kind {
-    FIELD_INT,    /* int */
-    FIELD_PAIR,   /* int[2]: height, width */
-    FIELD_REAL,   /* double */
-    FIELD_BOOL,   /* bool */
-    FIELD_CHOICE, /* an enum that counts from 0; `choices` names its values */
-    FIELD_NAMED   /* a pointer to a struct whose first member is its name, a const char * */
-} layer_field_kind;
+typedef enum st_field_kind {
+    ST_FIELD_INT,    /* int */
+    ST_FIELD_PAIR,   /* int[2]: height, width */
+    ST_FIELD_REAL,   /* double */
+    ST_FIELD_BOOL,   /* bool */
+    ST_FIELD_CHOICE, /* an enum that counts from 0; `choices` names its values */
+    ST_FIELD_NAMED   /* a pointer to a struct whose first member is its name, a const char * */
+} st_field_kind;
 
 /* One option: its name, type, default and range. */
-typedef struct layer_field {
+typedef struct st_field {
     const char *name;
-    layer_field_kind kind;
+    st_field_kind kind;
     size_t offset;              /* offsetof(options, name) */
     double fallback;            /* the default of an INT, PAIR or REAL that is 0 */
     double least, below;        /* accepted: least <= value < below; below 0: no upper bound */
     const char *const *choices; /* CHOICE: names, ended by NULL */
     bool square;                /* PAIR: a second number of 0 repeats the first, { 3 } is 3x3 */
-} layer_field;
+} st_field;
 
 /* Fills in the defaults of an options struct and checks every field. `fields` ends with a field without a name;
  * NULL is an empty table. -1 with an error "who: name is value, expected range". */
-int st_options_resolve(const char *who, const layer_field *fields, void *options);
+int st_options_resolve(const char *who, const st_field *fields, void *options);
 
 /* "kernel=3x3, padding=1x1": the options that differ from their defaults, in the table's order. As snprintf: writes
  * at most `size` bytes with the end, returns the whole length. */
-size_t st_options_text(const layer_field *fields, const void *options, char *to, size_t size);
+size_t st_options_text(const st_field *fields, const void *options, char *to, size_t size);
 
 #pragma GCC visibility pop
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    CACHE_LINE = 64 / sizeof(real), /* every piece of memory and scratch begins on one */
+    CACHE_LINE = 64 / sizeof(st_real), /* every piece of memory and scratch begins on one */
     DEFAULT_CHUNK = 8,
     MOST_CHUNKS = 32,
     PARTIAL_GRADIENTS = 1 << 22 /* elements: a layer whose chunks need more adds them up one after another */
@@ -18,24 +18,25 @@ enum {
 /* Replaced by layers/fast. */
 __attribute__((weak)) const layer_algorithm *const layer_algorithms[] = { NULL };
 
-bool layer_is_whole(const layer *l)
+bool layer_is_whole(const st_layer *l)
 {
     return l->children > 0 || l->type->chunk < 0;
 }
 
 /* ---- requests: slots hold a shape until they are bound ------------------------------------------ */
 
-static int request(layer *l, tensor slot[], int *used, shape s, const char *what)
+static int request(st_layer *l, st_tensor slot[], int *used, st_shape s, const char *what)
 {
     char who[96];
     snprintf(who, sizeof who, "%s: %s", l->type->name, what);
-    if (*used == LAYER_SLOTS) return layer_refuse(l, "requests more than %d slots of %s", LAYER_SLOTS, what);
-    if (shape_count(s, who) < 0) return -1;
-    slot[(*used)++] = (tensor){ .shape = s };
+    if (*used == ST_LAYER_SLOTS)
+        return st_layer_refuse(l, "requests more than %d slots of %s", ST_LAYER_SLOTS, what);
+    if (st_shape_numel(s, who) < 0) return -1;
+    slot[(*used)++] = (st_tensor){ .shape = s };
     return 0;
 }
 
-int layer_parameter(layer *l, const char *name, shape s, layer_init init)
+int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init)
 {
     if (request(l, l->param, &l->params, s, name)) return -1;
     l->param_name[l->params - 1] = name;
@@ -43,42 +44,42 @@ int layer_parameter(layer *l, const char *name, shape s, layer_init init)
     return 0;
 }
 
-int layer_state(layer *l, const char *name, shape s, double value)
+int st_layer_state(st_layer *l, const char *name, st_shape s, double value)
 {
     if (request(l, l->state, &l->states, s, name)) return -1;
     l->state_name[l->states - 1] = name;
-    l->impl->state_init[l->states - 1] = (layer_init){ .constant = value };
+    l->impl->state_init[l->states - 1] = (st_init){ .constant = value };
     return 0;
 }
 
-int layer_memory(layer *l, shape s)
+int st_layer_memory(st_layer *l, st_shape s)
 {
     bool by_image = s.rank > 0 && s.n[0] == l->x.n[0],
          of_batch = layer_is_whole(l) && s.rank > 0 && s.n[0] == 1;
     if (by_image || of_batch) return request(l, l->impl->memory, &l->impl->memories, s, "memory");
-    return layer_refuse(l, "requests memory %s, expected [%td, ...]", shape_text(s).text, l->x.n[0]);
+    return st_layer_refuse(l, "requests memory %s, expected [%td, ...]", st_shape_text(s).text, l->x.n[0]);
 }
 
-int layer_scratch(layer *l, shape s)
+int st_layer_scratch(st_layer *l, st_shape s)
 {
     return request(l, l->impl->scratch, &l->impl->scratches, s, "scratch");
 }
 
-void *st_layer_plan_data(layer *l, size_t size)
+void *st_layer_plan_data(st_layer *l, size_t size)
 {
     free(l->plan);
     l->plan = calloc(1, size > 0 ? size : 1);
-    if (!l->plan) layer_refuse(l, "no memory for %zu bytes of plan data", size);
+    if (!l->plan) st_layer_refuse(l, "no memory for %zu bytes of plan data", size);
     return l->plan;
 }
 
-int st_plan_child(layer *l, int i, shape x, shape *y)
+int st_plan_child(st_layer *l, int i, st_shape x, st_shape *y)
 {
-    layer *child = l->child[i];
+    st_layer *child = l->child[i];
     const char *const *names = l->type->child_names;
-    if (layer_plan(child, x, y))
-        return names ? error_within("%s: ", names[i]) : error_within("layer %d: ", i);
-    child->impl->output = (tensor){ .shape = *y };
+    if (st_layer_plan(child, x, y))
+        return names ? st_error_within("%s: ", names[i]) : st_error_within("layer %d: ", i);
+    child->impl->output = (st_tensor){ .shape = *y };
     l->flops += child->flops;
     return 0;
 }
@@ -86,38 +87,39 @@ int st_plan_child(layer *l, int i, shape x, shape *y)
 /* ---- planning ---------------------------------------------------------------------------------- */
 
 /* Slots bound by an earlier plan stay bound; what they hold must still fit. */
-static int keep_bound(layer *l, tensor slot[], int count, const tensor bound[], const char *const name[])
+static int keep_bound(st_layer *l, st_tensor slot[], int count, const st_tensor bound[],
+                      const char *const name[])
 {
     for (int i = 0; i < count; i++) {
-        if (tensor_is_null(bound[i])) continue;
-        if (!shape_equal(slot[i].shape, bound[i].shape))
-            return layer_refuse(l, "%s is %s, an input of %s needs %s", name[i],
-                                shape_text(bound[i].shape).text, shape_text(l->x).text,
-                                shape_text(slot[i].shape).text);
+        if (st_is_null(bound[i])) continue;
+        if (!st_shape_equal(slot[i].shape, bound[i].shape))
+            return st_layer_refuse(l, "%s is %s, an input of %s needs %s", name[i],
+                                   st_shape_text(bound[i].shape).text, st_shape_text(l->x).text,
+                                   st_shape_text(slot[i].shape).text);
         slot[i] = bound[i];
     }
     return 0;
 }
 
-static int run_plan(layer *l)
+static int run_plan(st_layer *l)
 {
-    bool failed_before = error_text() != NULL;
+    bool failed_before = st_error() != NULL;
     if (l->type->plan(l, l->x, &l->y))
-        return error_text() ? -1 : error_set("%s: plan failed without an error", l->type->name);
-    if (error_text() && !failed_before)
-        return error_within("%s: plan ignored a failed request: ", l->type->name);
+        return st_error() ? -1 : st_error_set("%s: plan failed without an error", l->type->name);
+    if (st_error() && !failed_before)
+        return st_error_within("%s: plan ignored a failed request: ", l->type->name);
     if (l->y.rank < 1 || l->y.n[0] != l->x.n[0])
-        return layer_refuse(l, "plan made %s of a batch %s, expected [%td, ...]", shape_text(l->y).text,
-                            shape_text(l->x).text, l->x.n[0]);
+        return st_layer_refuse(l, "plan made %s of a batch %s, expected [%td, ...]", st_shape_text(l->y).text,
+                               st_shape_text(l->x).text, l->x.n[0]);
     if (l->params > 0 && !l->type->gradient)
-        return layer_refuse(l, "has %d parameters and no gradient hook", l->params);
-    return shape_count(l->y, l->type->name) < 0 ? -1 : 0;
+        return st_layer_refuse(l, "has %d parameters and no gradient hook", l->params);
+    return st_shape_numel(l->y, l->type->name) < 0 ? -1 : 0;
 }
 
 /* The first algorithm that suits runs in place of the definition, unless the reference engine is asked for. */
-static int choose_algorithm(layer *l, bool reference)
+static int choose_algorithm(st_layer *l, bool reference)
 {
-    const layer_type *type = l->type;
+    const st_layer_type *type = l->type;
     layer_impl *own = l->impl;
     own->hooks = (layer_hooks){ type->forward, type->backward, type->gradient,
                                 type->traits ? type->traits->both : NULL };
@@ -130,7 +132,7 @@ static int choose_algorithm(layer *l, bool reference)
     return 0;
 }
 
-static int plan_anew(layer *l, shape x, const layer *before)
+static int plan_anew(st_layer *l, st_shape x, const st_layer *before)
 {
     layer_impl *own = l->impl;
     bool reference;
@@ -139,32 +141,33 @@ static int plan_anew(layer *l, shape x, const layer *before)
     l->plan = NULL;
     l->flops = 0;
     l->params = l->states = own->memories = own->scratches = 0;
-    own->output = (tensor){ 0 };
+    own->output = (st_tensor){ 0 };
     own->ping_pong = own->chunk_gradients = 0;
     if (run_plan(l) || choose_algorithm(l, reference)) return -1;
     if (own->run && (l->params != before->params || l->states != before->states))
-        return layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
-                            shape_text(l->x).text, l->params, l->states, before->params, before->states);
+        return st_layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
+                               st_shape_text(l->x).text, l->params, l->states, before->params,
+                               before->states);
     if (keep_bound(l, l->param, l->params, before->param, l->param_name)) return -1;
     return keep_bound(l, l->state, l->states, before->state, l->state_name);
 }
 
 /* A layer and its own, as they were before a plan that failed. */
 typedef struct snapshot {
-    layer layer;
+    st_layer layer;
     layer_impl impl;
 } snapshot;
 
-int layer_plan(layer *l, shape x, shape *y)
+int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    if (!l) return error_set("layer_plan: the layer is NULL");
-    ptrdiff_t count = shape_count(x, l->type->name);
+    if (!l) return st_error_set("st_layer_plan: the layer is NULL");
+    ptrdiff_t count = st_shape_numel(x, l->type->name);
     if (count < 0) return -1;
     if (x.rank < 1 || count == 0)
-        return layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
-                            shape_text(x).text);
+        return st_layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
+                               st_shape_text(x).text);
     snapshot *before = malloc(sizeof *before); /* large for a small stack */
-    if (!before) return layer_refuse(l, "no memory");
+    if (!before) return st_layer_refuse(l, "no memory");
     *before = (snapshot){ *l, *l->impl };
     if (l->impl->run) l->impl->run->ready = false;
     int status = plan_anew(l, x, &before->layer);
@@ -186,21 +189,22 @@ static ptrdiff_t up(ptrdiff_t count)
     return (count + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
-static int total(const layer *l, ptrdiff_t *sum, ptrdiff_t amount)
+static int total(const st_layer *l, ptrdiff_t *sum, ptrdiff_t amount)
 {
     if (amount < 0) return -1;
-    if (!__builtin_add_overflow(*sum, amount, sum) && *sum < PTRDIFF_MAX / (ptrdiff_t)sizeof(real)) return 0;
-    return layer_refuse(l, "the net needs more memory than can be addressed");
+    if (!__builtin_add_overflow(*sum, amount, sum) && *sum < PTRDIFF_MAX / (ptrdiff_t)sizeof(st_real))
+        return 0;
+    return st_layer_refuse(l, "the net needs more memory than can be addressed");
 }
 
-ptrdiff_t layer_own_parameters(const layer *l)
+ptrdiff_t layer_own_parameters(const st_layer *l)
 {
     ptrdiff_t own = 0;
-    for (int i = 0; i < l->params; i++) own += shape_count(l->param[i].shape, l->type->name);
+    for (int i = 0; i < l->params; i++) own += st_shape_numel(l->param[i].shape, l->type->name);
     return own;
 }
 
-ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n)
+ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)
 {
     if (layer_is_whole(l)) return n;
     if (l->type->chunk > 0) return l->type->chunk;
@@ -209,7 +213,7 @@ ptrdiff_t layer_chunk(const layer *l, ptrdiff_t n)
 }
 
 /* The most chunks that any batch up to n is cut into. */
-static ptrdiff_t most_chunks(const layer *l, ptrdiff_t n)
+static ptrdiff_t most_chunks(const st_layer *l, ptrdiff_t n)
 {
     if (layer_is_whole(l)) return 1;
     ptrdiff_t size = l->type->chunk > 0 ? l->type->chunk : DEFAULT_CHUNK, chunks = (n + size - 1) / size;
@@ -217,18 +221,18 @@ static ptrdiff_t most_chunks(const layer *l, ptrdiff_t n)
 }
 
 /* By the planned batch, so that a smaller one finds the memory. */
-bool layer_sums_chunks(const layer *l, ptrdiff_t parameters)
+bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters)
 {
     return parameters <= PARTIAL_GRADIENTS / most_chunks(l, l->x.n[0]);
 }
 
-int layer_fuse(layer *const child[], int count)
+int layer_fuse(st_layer *const child[], int count)
 {
     ptrdiff_t own = layer_own_parameters(child[0]);
     int links = 1;
     if (layer_is_whole(child[0]) || !layer_sums_chunks(child[0], own)) return 1;
     for (; links < count && links < LAYER_FUSED; links++) {
-        const layer *next = child[links];
+        const st_layer *next = child[links];
         own += layer_own_parameters(next);
         bool alike = !layer_is_whole(next) && next->type->chunk == child[0]->type->chunk;
         if (!alike || !layer_sums_chunks(child[0], own)) break;
@@ -236,11 +240,11 @@ int layer_fuse(layer *const child[], int count)
     return links;
 }
 
-int layer_plan_fused(layer *parent, layer *const child[], int count)
+int layer_plan_fused(st_layer *parent, st_layer *const child[], int count)
 {
     ptrdiff_t own = layer_own_parameters(child[0]), n = child[0]->x.n[0], chunk = layer_chunk(child[0], n);
     for (int i = 1; i < count; i++) {
-        ptrdiff_t elements = shape_count(child[i]->x, parent->type->name);
+        ptrdiff_t elements = st_shape_numel(child[i]->x, parent->type->name);
         if (elements < 0) return -1;
         parent->impl->ping_pong =
             largest(parent->impl->ping_pong, up(elements / n * (chunk < n ? chunk : n)));
@@ -252,22 +256,22 @@ int layer_plan_fused(layer *parent, layer *const child[], int count)
     return 0;
 }
 
-static int measure(const layer *l, layer_needs *needs)
+static int measure(const st_layer *l, st_layer_needs *needs)
 {
     const char *who = l->type->name;
     ptrdiff_t scratch = 0, own = 0;
     for (int i = 0; i < l->params; i++)
-        if (total(l, &own, shape_count(l->param[i].shape, who))) return -1;
+        if (total(l, &own, st_shape_numel(l->param[i].shape, who))) return -1;
     if (total(l, &needs->parameters, own)) return -1;
     for (int i = 0; i < l->states; i++)
-        if (total(l, &needs->state, shape_count(l->state[i].shape, who))) return -1;
+        if (total(l, &needs->state, st_shape_numel(l->state[i].shape, who))) return -1;
     for (int i = 0; i < l->impl->memories; i++)
-        if (total(l, &needs->memory, up(shape_count(l->impl->memory[i].shape, who)))) return -1;
+        if (total(l, &needs->memory, up(st_shape_numel(l->impl->memory[i].shape, who)))) return -1;
     if (l->impl->output.shape.rank > 0 &&
-        total(l, &needs->memory, up(shape_count(l->impl->output.shape, who))))
+        total(l, &needs->memory, up(st_shape_numel(l->impl->output.shape, who))))
         return -1;
     for (int i = 0; i < l->impl->scratches; i++)
-        if (total(l, &scratch, up(shape_count(l->impl->scratch[i].shape, who)))) return -1;
+        if (total(l, &scratch, up(st_shape_numel(l->impl->scratch[i].shape, who)))) return -1;
     if (l->children > 0) { /* it holds its scratch while its children use theirs */
         if (total(l, &needs->memory, scratch)) return -1;
     } else {
@@ -283,16 +287,16 @@ static int measure(const layer *l, layer_needs *needs)
     return 0;
 }
 
-static int threads_for(shape x)
+static int threads_for(st_shape x)
 {
-    int threads = parallel_threads();
+    int threads = st_num_threads();
     ptrdiff_t most = x.n[0] < MOST_CHUNKS ? x.n[0] : MOST_CHUNKS;
     return threads < most ? threads : (int)most;
 }
 
-int layer_measure(const layer *root, layer_needs *needs)
+int st_layer_measure(const st_layer *root, st_layer_needs *needs)
 {
-    *needs = (layer_needs){ .threads = threads_for(root->x) };
+    *needs = (st_layer_needs){ .threads = threads_for(root->x) };
     if (measure(root, needs)) return -1;
     return total(root, &needs->scratch, needs->ping_pong) || total(root, &needs->scratch, needs->ping_pong)
                ? -1
@@ -302,50 +306,50 @@ int layer_measure(const layer *root, layer_needs *needs)
 /* ---- handing out ------------------------------------------------------------------------------- */
 
 typedef struct cursor {
-    tensor flat;
+    st_tensor flat;
     ptrdiff_t at;
 } cursor;
 
-static void carve(cursor *from, tensor *slot, ptrdiff_t alignment)
+static void carve(cursor *from, st_tensor *slot, ptrdiff_t alignment)
 {
-    ptrdiff_t count = shape_count(slot->shape, "layer_build");
+    ptrdiff_t count = st_shape_numel(slot->shape, "st_layer_build");
     from->at = (from->at + alignment - 1) / alignment * alignment;
-    *slot = tensor_reshape(tensor_narrow(from->flat, 0, from->at, count), slot->shape);
+    *slot = st_reshape(st_narrow(from->flat, 0, from->at, count), slot->shape);
     from->at += count;
 }
 
 typedef struct hand_out {
     cursor parameters, gradients, states, memory;
-    layer_run *run, *old; /* `old`: of parts that were built alone before, to be freed at the end */
+    st_layer_run *run, *old; /* `old`: of parts that were built alone before, to be freed at the end */
     uint64_t seed;
     bool first_time;
     int number;
 } hand_out;
 
-static void initialise(tensor x, layer_init init, random_key key)
+static void initialise(st_tensor x, st_init init, st_random_key key)
 {
-    if (init.uniform > 0) tensor_uniform(x, key, (real)-init.uniform, (real)init.uniform);
-    else if (init.normal > 0) tensor_normal(x, key, (real)init.constant, (real)init.normal);
-    else tensor_fill(x, (real)init.constant);
+    if (init.uniform > 0) st_uniform(x, key, (st_real)-init.uniform, (st_real)init.uniform);
+    else if (init.normal > 0) st_normal(x, key, (st_real)init.constant, (st_real)init.normal);
+    else st_fill(x, (st_real)init.constant);
 }
 
 /* The slot is carved anew; what it held when the layer was built alone stays in it. */
-static void carve_kept(cursor *from, tensor *slot, layer_init init, random_key key)
+static void carve_kept(cursor *from, st_tensor *slot, st_init init, st_random_key key)
 {
-    tensor before = *slot;
-    *slot = (tensor){ .shape = before.shape };
+    st_tensor before = *slot;
+    *slot = (st_tensor){ .shape = before.shape };
     carve(from, slot, 1);
-    if (tensor_is_null(before)) initialise(*slot, init, key);
-    else tensor_copy(*slot, before);
+    if (st_is_null(before)) initialise(*slot, init, key);
+    else st_copy(*slot, before);
 }
 
 /* The random numbers that parameter i begins with. */
-static random_key slot_key(const layer *l, uint64_t seed, int i)
+static st_random_key slot_key(const st_layer *l, uint64_t seed, int i)
 {
-    return (random_key){ seed, (uint64_t)l->impl->number * LAYER_SLOTS + (uint64_t)i };
+    return (st_random_key){ seed, (uint64_t)l->impl->number * ST_LAYER_SLOTS + (uint64_t)i };
 }
 
-static void bind(layer *l, const char *path, void *context)
+static void bind(st_layer *l, const char *path, void *context)
 {
     (void)path;
     hand_out *h = context;
@@ -356,12 +360,12 @@ static void bind(layer *l, const char *path, void *context)
     l->impl->run = h->run;
     l->impl->number = h->number++;
     for (int i = 0; i < l->params && h->first_time; i++) {
-        l->grad[i] = (tensor){ .shape = l->param[i].shape };
+        l->grad[i] = (st_tensor){ .shape = l->param[i].shape };
         carve(&h->gradients, &l->grad[i], 1);
         carve_kept(&h->parameters, &l->param[i], l->impl->param_init[i], slot_key(l, h->seed, i));
     }
     for (int i = 0; i < l->states && h->first_time; i++)
-        carve_kept(&h->states, &l->state[i], l->impl->state_init[i], (random_key){ 0 });
+        carve_kept(&h->states, &l->state[i], l->impl->state_init[i], (st_random_key){ 0 });
     for (int i = 0; i < l->impl->memories; i++) carve(&h->memory, &l->impl->memory[i], CACHE_LINE);
     if (l->impl->output.shape.rank > 0) carve(&h->memory, &l->impl->output, CACHE_LINE);
     cursor thread_block = { .flat = h->run->scratch };
@@ -378,74 +382,72 @@ static int settle_grain(double *grain)
     if (!given || !given[0]) return 0;
     *grain = strtod(given, &end);
     if (*end == '\0' && *grain >= 0) return 0;
-    return error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
+    return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
 }
 
-static void free_batch_memory(layer_run *run)
+static void free_batch_memory(st_layer_run *run)
 {
-    tensor_free(run->memory);
-    tensor_free(run->scratch);
-    tensor_free(run->partial);
-    run->memory = run->scratch = run->partial = (tensor){ 0 };
+    st_tensor_free(run->memory);
+    st_tensor_free(run->scratch);
+    st_tensor_free(run->partial);
+    run->memory = run->scratch = run->partial = (st_tensor){ 0 };
 }
 
-static void free_parameters(layer_run *run)
+static void free_parameters(st_layer_run *run)
 {
     if (!run->shared) {
-        tensor_free(run->parameters);
-        tensor_free(run->gradients);
-        tensor_free(run->states);
+        st_tensor_free(run->parameters);
+        st_tensor_free(run->gradients);
+        st_tensor_free(run->states);
     }
-    run->parameters = run->gradients = run->states = (tensor){ 0 };
+    run->parameters = run->gradients = run->states = (st_tensor){ 0 };
 }
 
-static void free_run(layer_run *run)
+static void free_run(st_layer_run *run)
 {
     free_batch_memory(run);
     free_parameters(run);
     free(run);
 }
 
-void layer_run_free(layer *l)
+void layer_run_free(st_layer *l)
 {
     if (!l->impl->run || l->impl->run->root != l) return;
     free_run(l->impl->run);
     l->impl->run = NULL;
 }
 
-static int allocate_parameters(layer_run *run, const layer_needs *needs)
+static int allocate_parameters(st_layer_run *run, const st_layer_needs *needs)
 {
-    run->parameters = tensor_new(SHAPE(needs->parameters));
-    run->gradients = tensor_new(SHAPE(needs->parameters));
-    run->states = tensor_new(SHAPE(needs->state));
-    if (!tensor_is_null(run->parameters) && !tensor_is_null(run->gradients) && !tensor_is_null(run->states))
-        return 0;
+    run->parameters = st_tensor_new(ST_SHAPE(needs->parameters));
+    run->gradients = st_tensor_new(ST_SHAPE(needs->parameters));
+    run->states = st_tensor_new(ST_SHAPE(needs->state));
+    if (!st_is_null(run->parameters) && !st_is_null(run->gradients) && !st_is_null(run->states)) return 0;
     free_parameters(run);
     return -1;
 }
 
-static int allocate_batch_memory(layer_run *run, shape x, const layer_needs *needs)
+static int allocate_batch_memory(st_layer_run *run, st_shape x, const st_layer_needs *needs)
 {
     ptrdiff_t scratch;
     free_batch_memory(run);
     run->threads = threads_for(x);
     if (__builtin_mul_overflow(run->threads, needs->scratch, &scratch))
-        return error_set("layer_build: scratch of %td %s for each of %d threads is too large", needs->scratch,
-                         REAL_NAME, run->threads);
+        return st_error_set("st_layer_build: scratch of %td %s for each of %d threads is too large",
+                            needs->scratch, ST_REAL_NAME, run->threads);
     run->block = needs->scratch;
     run->ping_pong = needs->ping_pong;
     if (scratch < needs->whole) scratch = needs->whole;
-    run->memory = tensor_new(SHAPE(needs->memory));
-    run->scratch = tensor_new(SHAPE(scratch));
-    run->partial = tensor_new(SHAPE(needs->partial));
-    if (!tensor_is_null(run->memory) && !tensor_is_null(run->scratch) && !tensor_is_null(run->partial))
-        return 0;
+    run->memory = st_tensor_new(ST_SHAPE(needs->memory));
+    run->scratch = st_tensor_new(ST_SHAPE(scratch));
+    run->partial = st_tensor_new(ST_SHAPE(needs->partial));
+    if (!st_is_null(run->memory) && !st_is_null(run->scratch) && !st_is_null(run->partial)) return 0;
     free_batch_memory(run);
     return -1;
 }
 
 /* What the layers of another tree have, these have too: a plan that needs something else is refused. */
-static void adopt(layer *l, const layer *of, layer_run *run)
+static void adopt(st_layer *l, const st_layer *of, st_layer_run *run)
 {
     l->impl->run = run;
     l->params = of->params, l->states = of->states;
@@ -454,23 +456,23 @@ static void adopt(layer *l, const layer *of, layer_run *run)
     for (int i = 0; i < l->children; i++) adopt(l->child[i], of->child[i], run);
 }
 
-int layer_build(layer *root, shape x, uint64_t seed)
+int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
 {
-    shape y;
-    layer_needs needs;
-    if (!root) return error_set("layer_build: the layer is NULL");
+    st_shape y;
+    st_layer_needs needs;
+    if (!root) return st_error_set("st_layer_build: the layer is NULL");
     if (root->impl->run && root->impl->run->root != root)
-        return layer_refuse(root, "is part of another layer, build that one");
-    if (layer_plan(root, x, &y) || layer_measure(root, &needs)) return -1;
+        return st_layer_refuse(root, "is part of another layer, build that one");
+    if (st_layer_plan(root, x, &y) || st_layer_measure(root, &needs)) return -1;
     if (!root->impl->run) {
-        layer_run *run = calloc(1, sizeof *run);
-        if (!run) return error_set("layer_build: no memory");
+        st_layer_run *run = calloc(1, sizeof *run);
+        if (!run) return st_error_set("st_layer_build: no memory");
         run->root = root;
         root->impl->run = run;
     }
-    layer_run *run = root->impl->run;
+    st_layer_run *run = root->impl->run;
     if (settle_grain(&run->grain) || threads_check()) return -1;
-    bool first_time = tensor_is_null(run->parameters);
+    bool first_time = st_is_null(run->parameters);
     if (first_time && allocate_parameters(run, &needs)) return -1;
     if (allocate_batch_memory(run, x, &needs)) {
         if (first_time) free_parameters(run);
@@ -482,9 +484,9 @@ int layer_build(layer *root, shape x, uint64_t seed)
     h.states.flat = run->states;
     h.memory.flat = run->memory;
     h.seed = seed;
-    layer_visit(root, bind, &h);
+    st_layer_visit(root, bind, &h);
     while (h.old) {
-        layer_run *old = h.old;
+        st_layer_run *old = h.old;
         h.old = old->next;
         free_run(old);
     }
@@ -492,46 +494,46 @@ int layer_build(layer *root, shape x, uint64_t seed)
     return 0;
 }
 
-int layer_build_shared(layer *clone, shape x, const layer *of)
+int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of)
 {
     if (!clone || !of || !of->impl->run || of->impl->run->root != of || clone->impl->run)
-        return error_set("layer_build_shared: expected a clone that is not built, of a tree that is");
-    layer_run *run = calloc(1, sizeof *run);
-    if (!run) return error_set("layer_build_shared: no memory");
-    *run = (layer_run){ .root = clone,
-                        .shared = true,
-                        .parameters = of->impl->run->parameters,
-                        .states = of->impl->run->states };
+        return st_error_set("st_layer_build_shared: expected a clone that is not built, of a tree that is");
+    st_layer_run *run = calloc(1, sizeof *run);
+    if (!run) return st_error_set("st_layer_build_shared: no memory");
+    *run = (st_layer_run){ .root = clone,
+                           .shared = true,
+                           .parameters = of->impl->run->parameters,
+                           .states = of->impl->run->states };
     adopt(clone, of, run);
-    return layer_build(clone, x, 0);
+    return st_layer_build(clone, x, 0);
 }
 
 /* ---- what was handed out ----------------------------------------------------------------------- */
 
-tensor layer_parameters(const layer *root)
+st_tensor st_layer_parameters(const st_layer *root)
 {
-    return root && root->impl->run ? root->impl->run->parameters : (tensor){ 0 };
+    return root && root->impl->run ? root->impl->run->parameters : (st_tensor){ 0 };
 }
 
-tensor layer_gradients(const layer *root)
+st_tensor st_layer_gradients(const st_layer *root)
 {
-    return root && root->impl->run ? root->impl->run->gradients : (tensor){ 0 };
+    return root && root->impl->run ? root->impl->run->gradients : (st_tensor){ 0 };
 }
 
-tensor layer_states(const layer *root)
+st_tensor st_layer_states(const st_layer *root)
 {
-    return root && root->impl->run ? root->impl->run->states : (tensor){ 0 };
+    return root && root->impl->run ? root->impl->run->states : (st_tensor){ 0 };
 }
 
-static void reset(layer *l, const char *path, void *context)
+static void reset(st_layer *l, const char *path, void *context)
 {
     (void)path;
     for (int i = 0; i < l->params; i++)
         initialise(l->param[i], l->impl->param_init[i], slot_key(l, *(const uint64_t *)context, i));
-    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->impl->state_init[i], (random_key){ 0 });
+    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->impl->state_init[i], (st_random_key){ 0 });
 }
 
-void layer_reset(layer *root, uint64_t seed)
+void st_layer_reset(st_layer *root, uint64_t seed)
 {
-    if (root && root->impl->run && !root->impl->run->shared) layer_visit(root, reset, &seed);
+    if (root && root->impl->run && !root->impl->run->shared) st_layer_visit(root, reset, &seed);
 }

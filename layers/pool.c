@@ -12,61 +12,61 @@
 
 /* A window of an image, or of its gradient: element (kh, kw) is at[kh * stride[0] + kw * stride[1]]. */
 typedef struct place {
-    real *at;
+    st_real *at;
     const ptrdiff_t *stride;
     ptrdiff_t row, column; /* of the window, among all of a channel */
 } place;
 
-typedef real window_value(const st_call *c, place x);
-typedef void window_adjoint(const st_call *c, place x, real y, real dy, place dx); /* adds to dx */
+typedef st_real window_value(const st_call *c, place x);
+typedef void window_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx); /* adds to dx */
 
 enum { PADDED, DPADDED, VALUES, DVALUES }; /* scratch: padded images, and for pool one window */
 
 /* ---- plan ---------------------------------------------------------------------------------------- */
 
 /* Plans the windows of x and y, and a table of so many counts for each row and column of windows. */
-static pool_plan *plan_windows(layer *l, shape x, shape *y, const int kernel[2], const int stride[2],
+static pool_plan *plan_windows(st_layer *l, st_shape x, st_shape *y, const int kernel[2], const int stride[2],
                                const int padding[2], const int dilation[2], bool ceil_mode, int counts)
 {
     window w;
     if (window_plan_pool(&w, l, x, kernel, stride, padding, dilation, ceil_mode)) return NULL;
-    *y = SHAPE(x.n[0], x.n[1], w.out[0], w.out[1]);
-    if (shape_count(*y, l->type->name) < 0) return NULL;
+    *y = ST_SHAPE(x.n[0], x.n[1], w.out[0], w.out[1]);
+    if (st_shape_numel(*y, l->type->name) < 0) return NULL;
     pool_plan *p =
         st_layer_plan_data(l, sizeof *p + (size_t)counts * (size_t)(w.out[0] + w.out[1]) * sizeof(int));
     if (!p) return NULL;
     p->w = w;
-    shape padded = window_padded(&w) ? window_padded_shape(&w, x.n[1]) : SHAPE(0);
-    return layer_scratch(l, padded) || layer_scratch(l, padded) ? NULL : p;
+    st_shape padded = window_padded(&w) ? window_padded_shape(&w, x.n[1]) : ST_SHAPE(0);
+    return st_layer_scratch(l, padded) || st_layer_scratch(l, padded) ? NULL : p;
 }
 
 /* ---- all windows --------------------------------------------------------------------------------- */
 
 /* The windows [C, OH, OW, KH, KW] of image i, padded. */
-static tensor windows(const st_call *c, tensor x, ptrdiff_t i)
+static st_tensor windows(const st_call *c, st_tensor x, ptrdiff_t i)
 {
     const pool_plan *p = c->plan;
-    tensor padded = st_scratch(c, PADDED);
-    if (i == 0 && window_padded(&p->w)) tensor_fill(padded, p->padding);
-    return window_view(&p->w, window_source(&p->w, tensor_select(x, 0, i), padded));
+    st_tensor padded = st_scratch(c, PADDED);
+    if (i == 0 && window_padded(&p->w)) st_fill(padded, p->padding);
+    return window_view(&p->w, window_source(&p->w, st_select(x, 0, i), padded));
 }
 
 /* It refers to the view. */
-static place place_of(const tensor *view, ptrdiff_t channel, ptrdiff_t oh, ptrdiff_t ow)
+static place place_of(const st_tensor *view, ptrdiff_t channel, ptrdiff_t oh, ptrdiff_t ow)
 {
-    return (place){ .at = tensor_data(*view) + channel * view->stride[0] + oh * view->stride[1] +
+    return (place){ .at = st_data(*view) + channel * view->stride[0] + oh * view->stride[1] +
                           ow * view->stride[2],
                     .stride = view->stride + 3,
                     .row = oh,
                     .column = ow };
 }
 
-static void forward_windows(const st_call *c, tensor x, tensor y, window_value *value)
+static void forward_windows(const st_call *c, st_tensor x, st_tensor y, window_value *value)
 {
     const window *w = &((const pool_plan *)c->plan)->w;
-    real *out = tensor_data(y);
+    st_real *out = st_data(y);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor view = windows(c, x, i);
+        st_tensor view = windows(c, x, i);
         for (ptrdiff_t channel = 0; channel < x.shape.n[1]; channel++)
             for (ptrdiff_t oh = 0; oh < w->out[0]; oh++)
                 for (ptrdiff_t ow = 0; ow < w->out[1]; ow++)
@@ -74,14 +74,14 @@ static void forward_windows(const st_call *c, tensor x, tensor y, window_value *
     }
 }
 
-static void backward_windows(const st_call *c, tensor x, tensor y, tensor dy, tensor dx,
+static void backward_windows(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx,
                              window_adjoint *adjoint)
 {
     const window *w = &((const pool_plan *)c->plan)->w;
-    const real *out = tensor_data(y), *dout = tensor_data(dy);
+    const st_real *out = st_data(y), *dout = st_data(dy);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        tensor view = windows(c, x, i), image = tensor_select(dx, 0, i), dpadded = st_scratch(c, DPADDED);
-        tensor dview = window_view(w, window_target(w, image, dpadded));
+        st_tensor view = windows(c, x, i), image = st_select(dx, 0, i), dpadded = st_scratch(c, DPADDED);
+        st_tensor dview = window_view(w, window_target(w, image, dpadded));
         for (ptrdiff_t channel = 0; channel < x.shape.n[1]; channel++)
             for (ptrdiff_t oh = 0; oh < w->out[0]; oh++)
                 for (ptrdiff_t ow = 0; ow < w->out[1]; ow++, out++, dout++)
@@ -98,12 +98,12 @@ static const int *kernel_of(const st_call *c)
 
 /* ---- maxpool: the maximum; the gradient goes to the place it came from ----------------------------- */
 
-static int maxpool_plan(layer *l, shape x, shape *y)
+static int maxpool_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const maxpool *o = l->options;
+    const st_maxpool_options *o = l->options;
     pool_plan *p = plan_windows(l, x, y, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0);
     if (!p) return -1;
-    p->padding = o->pad_value == PAD_ZERO ? 0 : -(real)INFINITY;
+    p->padding = o->pad_value == ST_PAD_ZERO ? 0 : -(st_real)INFINITY;
     return 0;
 }
 
@@ -117,15 +117,15 @@ static ptrdiff_t first_inside(const window *w, int axis, ptrdiff_t at)
 
 /* Row-major index of the first maximum, or of the first NaN; where all is -inf, of the first element that lies in
  * the image. */
-static ptrdiff_t maximum(const st_call *c, place x, real *value)
+static ptrdiff_t maximum(const st_call *c, place x, st_real *value)
 {
     const pool_plan *p = c->plan;
     const int *kernel = p->w.kernel;
-    real best = -(real)INFINITY;
+    st_real best = -(st_real)INFINITY;
     ptrdiff_t at = 0;
     if (p->padding != 0) at = first_inside(&p->w, 0, x.row) * kernel[1] + first_inside(&p->w, 1, x.column);
     for (ptrdiff_t k = 0; k < (ptrdiff_t)kernel[0] * kernel[1]; k++) {
-        real element = x.at[k / kernel[1] * x.stride[0] + k % kernel[1] * x.stride[1]];
+        st_real element = x.at[k / kernel[1] * x.stride[0] + k % kernel[1] * x.stride[1]];
         if (element <= best || isnan(best)) continue;
         best = element;
         at = k;
@@ -134,14 +134,14 @@ static ptrdiff_t maximum(const st_call *c, place x, real *value)
     return at;
 }
 
-static real maxpool_value(const st_call *c, place x)
+static st_real maxpool_value(const st_call *c, place x)
 {
-    real value;
+    st_real value;
     maximum(c, x, &value);
     return value;
 }
 
-static void maxpool_adjoint(const st_call *c, place x, real y, real dy, place dx)
+static void maxpool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)
 {
     const int wide = kernel_of(c)[1];
     ptrdiff_t k = maximum(c, x, &y);
@@ -149,9 +149,9 @@ static void maxpool_adjoint(const st_call *c, place x, real y, real dy, place dx
 }
 
 /* A dilated window may see nothing but padding, whose maximum is -inf. */
-static bool takes_maxima(const layer *l)
+static bool takes_maxima(const st_layer *l)
 {
-    const maxpool *o = l->options;
+    const st_maxpool_options *o = l->options;
     return o->dilation[0] == 1 && o->dilation[1] == 1;
 }
 
@@ -170,36 +170,36 @@ static int counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
     return count;
 }
 
-static int avgpool_plan(layer *l, shape x, shape *y)
+static int avgpool_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const avgpool *o = l->options;
+    const st_avgpool_options *o = l->options;
     pool_plan *p = plan_windows(l, x, y, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 1);
     if (!p) return -1;
     int *count = p->count;
     for (int axis = 0; axis < 2; axis++)
         for (ptrdiff_t at = 0; at < p->w.out[axis]; at++)
             *count++ = counted(&p->w, axis, at, o->count_exclude_pad);
-    l->flops = (double)shape_count(*y, "avgpool") * p->w.kernel[0] * p->w.kernel[1];
+    l->flops = (double)st_shape_numel(*y, "avgpool") * p->w.kernel[0] * p->w.kernel[1];
     return 0;
 }
 
-static real weight_of(const st_call *c, place x)
+static st_real weight_of(const st_call *c, place x)
 {
     return pool_weight(c->plan, x.row, x.column);
 }
 
-static real avgpool_value(const st_call *c, place x)
+static st_real avgpool_value(const st_call *c, place x)
 {
-    real sum = 0;
+    st_real sum = 0;
     for (int kh = 0; kh < kernel_of(c)[0]; kh++)
         for (int kw = 0; kw < kernel_of(c)[1]; kw++) sum += x.at[kh * x.stride[0] + kw * x.stride[1]];
     return sum * weight_of(c, x);
 }
 
-static void avgpool_adjoint(const st_call *c, place x, real y, real dy, place dx)
+static void avgpool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)
 {
     (void)y;
-    const real share = dy * weight_of(c, x);
+    const st_real share = dy * weight_of(c, x);
     for (int kh = 0; kh < kernel_of(c)[0]; kh++)
         for (int kw = 0; kw < kernel_of(c)[1]; kw++) dx.at[kh * dx.stride[0] + kw * dx.stride[1]] += share;
 }
@@ -208,9 +208,9 @@ static void avgpool_adjoint(const st_call *c, place x, real y, real dy, place dx
  * Powers are taken of ratios that are at most 1, so that none of them overflows: of x to the window's maximum,
  * y = m (sum of (|x|/m)^p)^(1/p), and of x to y, dx = dy sign(x) (|x|/y)^(p-1). */
 
-static int lppool_plan(layer *l, shape x, shape *y)
+static int lppool_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const lppool *o = l->options;
+    const st_lppool_options *o = l->options;
     return plan_windows(l, x, y, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0) ? 0 : -1;
 }
 
@@ -220,89 +220,90 @@ static double power(double ratio, double p)
 }
 
 /* NaN stays NaN. */
-static real lppool_value(const st_call *c, place x)
+static st_real lppool_value(const st_call *c, place x)
 {
-    const double p = ((const lppool *)c->options)->p;
+    const double p = ((const st_lppool_options *)c->options)->p;
     const int *kernel = kernel_of(c);
     double most = 0, sum = 0;
     for (int kh = 0; kh < kernel[0]; kh++)
         for (int kw = 0; kw < kernel[1]; kw++) {
             double size = fabs((double)x.at[kh * x.stride[0] + kw * x.stride[1]]);
-            if (isnan(size)) return (real)size;
+            if (isnan(size)) return (st_real)size;
             if (size > most) most = size;
         }
-    if (most == 0 || isinf(most)) return (real)most;
+    if (most == 0 || isinf(most)) return (st_real)most;
     for (int kh = 0; kh < kernel[0]; kh++)
         for (int kw = 0; kw < kernel[1]; kw++)
             sum += power(fabs((double)x.at[kh * x.stride[0] + kw * x.stride[1]]) / most, p);
-    return (real)(most * pow(sum, 1 / p));
+    return (st_real)(most * pow(sum, 1 / p));
 }
 
-static void lppool_adjoint(const st_call *c, place x, real y, real dy, place dx)
+static void lppool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)
 {
-    const double p = ((const lppool *)c->options)->p, norm = (double)y;
+    const double p = ((const st_lppool_options *)c->options)->p, norm = (double)y;
     if (y == 0) return;
     for (int kh = 0; kh < kernel_of(c)[0]; kh++)
         for (int kw = 0; kw < kernel_of(c)[1]; kw++) {
             double value = (double)x.at[kh * x.stride[0] + kw * x.stride[1]], slope = 0;
             if (value != 0) slope = p == 2 ? value / norm : copysign(pow(fabs(value) / norm, p - 1), value);
-            dx.at[kh * dx.stride[0] + kw * dx.stride[1]] += (real)((double)dy * slope);
+            dx.at[kh * dx.stride[0] + kw * dx.stride[1]] += (st_real)((double)dy * slope);
         }
 }
 
 /* ---- pool: a function of the user's; its adjoint, too, or central differences ---------------------------- */
 
-static int pool_layer_plan(layer *l, shape x, shape *y)
+static int pool_layer_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const pool *o = l->options;
+    const st_pool_options *o = l->options;
     if (!o->function->name || !o->function->value)
-        return layer_refuse(l, "the window function %s has no %s",
-                            o->function->name ? o->function->name : "?",
-                            o->function->name ? "value" : "name");
+        return st_layer_refuse(l, "the window function %s has no %s",
+                               o->function->name ? o->function->name : "?",
+                               o->function->name ? "value" : "name");
     pool_plan *p = plan_windows(l, x, y, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0);
     if (!p) return -1;
-    p->padding = o->pad_value == PAD_LOWEST ? -(real)INFINITY : 0;
-    shape elements = SHAPE(p->w.kernel[0], p->w.kernel[1]);
-    return layer_scratch(l, elements) || layer_scratch(l, elements) ? -1 : 0;
+    p->padding = o->pad_value == ST_PAD_LOWEST ? -(st_real)INFINITY : 0;
+    st_shape elements = ST_SHAPE(p->w.kernel[0], p->w.kernel[1]);
+    return st_layer_scratch(l, elements) || st_layer_scratch(l, elements) ? -1 : 0;
 }
 
 /* The window's elements, one after another. */
-static real *gather(const st_call *c, place x)
+static st_real *gather(const st_call *c, place x)
 {
     const int *kernel = kernel_of(c);
-    real *values = tensor_data(st_scratch(c, VALUES)), *to = values;
+    st_real *values = st_data(st_scratch(c, VALUES)), *to = values;
     for (int kh = 0; kh < kernel[0]; kh++)
         for (int kw = 0; kw < kernel[1]; kw++) *to++ = x.at[kh * x.stride[0] + kw * x.stride[1]];
     return values;
 }
 
-static real pool_value(const st_call *c, place x)
+static st_real pool_value(const st_call *c, place x)
 {
-    const pool_function *f = ((const pool *)c->options)->function;
+    const st_pool_function *f = ((const st_pool_options *)c->options)->function;
     return f->value(gather(c, x), (ptrdiff_t)kernel_of(c)[0] * kernel_of(c)[1], f->context);
 }
 
-static void numeric_adjoint(const pool_function *f, real *values, ptrdiff_t n, real dy, real *dvalues)
+static void numeric_adjoint(const st_pool_function *f, st_real *values, ptrdiff_t n, st_real dy,
+                            st_real *dvalues)
 {
-    const double relative = cbrt((double)REAL_EPSILON); /* balances truncation against rounding */
+    const double relative = cbrt((double)ST_REAL_EPSILON); /* balances truncation against rounding */
     for (ptrdiff_t i = 0; i < n; i++) {
-        real middle = values[i], step = (real)(relative * fmax(1, fabs((double)middle)));
-        real above = middle + step, below = middle - step;
+        st_real middle = values[i], step = (st_real)(relative * fmax(1, fabs((double)middle)));
+        st_real above = middle + step, below = middle - step;
         values[i] = above;
-        real high = f->value(values, n, f->context);
+        st_real high = f->value(values, n, f->context);
         values[i] = below;
-        real low = f->value(values, n, f->context);
+        st_real low = f->value(values, n, f->context);
         values[i] = middle;
         dvalues[i] = isfinite(middle) ? dy * (high - low) / (above - below) : 0;
     }
 }
 
-static void pool_adjoint(const st_call *c, place x, real y, real dy, place dx)
+static void pool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)
 {
-    const pool_function *f = ((const pool *)c->options)->function;
+    const st_pool_function *f = ((const st_pool_options *)c->options)->function;
     const int *kernel = kernel_of(c);
     ptrdiff_t area = (ptrdiff_t)kernel[0] * kernel[1];
-    real *values = gather(c, x), *dvalues = tensor_data(st_scratch(c, DVALUES));
+    st_real *values = gather(c, x), *dvalues = st_data(st_scratch(c, DVALUES));
     if (f->adjoint) f->adjoint(values, area, y, dy, dvalues, f->context);
     else numeric_adjoint(f, values, area, dy, dvalues);
     for (int kh = 0; kh < kernel[0]; kh++)
@@ -316,40 +317,41 @@ static taps part_of(const void *options, ptrdiff_t i, ptrdiff_t from, ptrdiff_t 
 {
     (void)options;
     ptrdiff_t begin = i * from / to, count = ((i + 1) * from + to - 1) / to - begin;
-    return (taps){ begin, count, 1 / (real)count, 1 / (real)count };
+    return (taps){ begin, count, 1 / (st_real)count, 1 / (st_real)count };
 }
 
-static int adaptive_avgpool_plan(layer *l, shape x, shape *y)
+static int adaptive_avgpool_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const adaptive_avgpool *o = l->options;
-    if (x.rank != 4) return layer_refuse(l, "the input is %s, expected [N, C, H, W]", shape_text(x).text);
-    *y = SHAPE(x.n[0], x.n[1], o->output_size[0], o->output_size[1]);
-    if (shape_count(*y, "adaptive_avgpool") < 0) return -1;
+    const st_adaptive_avgpool_options *o = l->options;
+    if (x.rank != 4)
+        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    *y = ST_SHAPE(x.n[0], x.n[1], o->output_size[0], o->output_size[1]);
+    if (st_shape_numel(*y, "adaptive_avgpool") < 0) return -1;
     return separable_plan(l, x, *y, part_of);
 }
 
 /* One part, the whole image: a sum along rows of neighbours, where x has them, and a fill back. */
-static bool is_global(const st_call *c, tensor x)
+static bool is_global(const st_call *c, st_tensor x)
 {
-    shape y = c->layer->y;
+    st_shape y = c->layer->y;
     return y.n[2] == 1 && y.n[3] == 1 && x.stride[3] == 1 && x.stride[2] == x.shape.n[3];
 }
 
-static void adaptive_avgpool_forward(const st_call *c, tensor x, tensor y)
+static void adaptive_avgpool_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     if (!is_global(c, x)) {
         separable_forward(c, x, y);
         return;
     }
     const ptrdiff_t area = x.shape.n[2] * x.shape.n[3];
-    real *to = tensor_data(y);
+    st_real *to = st_data(y);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
         for (ptrdiff_t k = 0; k < x.shape.n[1]; k++)
             *to++ =
-                (real)(sum_of_row(area, tensor_data(x) + i * x.stride[0] + k * x.stride[1]) / (double)area);
+                (st_real)(sum_of_row(area, st_data(x) + i * x.stride[0] + k * x.stride[1]) / (double)area);
 }
 
-static void adaptive_avgpool_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void adaptive_avgpool_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     if (!is_global(c, dx)) {
@@ -357,10 +359,10 @@ static void adaptive_avgpool_backward(const st_call *c, tensor x, tensor y, tens
         return;
     }
     const ptrdiff_t area = dx.shape.n[2] * dx.shape.n[3];
-    const real *from = tensor_data(dy);
-    real *to = tensor_data(dx);
-    for (const real *end = to + tensor_count(dx); to < end; to += area, from++) {
-        const real share = *from / (real)area;
+    const st_real *from = st_data(dy);
+    st_real *to = st_data(dx);
+    for (const st_real *end = to + st_numel(dx); to < end; to += area, from++) {
+        const st_real share = *from / (st_real)area;
         for (ptrdiff_t k = 0; k < area; k++) to[k] = share;
     }
 }
@@ -369,38 +371,38 @@ static void adaptive_avgpool_backward(const st_call *c, tensor x, tensor y, tens
 
 /* The options that every pooling but adaptive_avgpool has, and the hooks of those that go window by window. */
 #define WINDOW_FIELDS(TYPE)                                                                                  \
-    { "kernel", FIELD_PAIR, offsetof(TYPE, kernel), .square = true },                                        \
-        { "stride", FIELD_PAIR, offsetof(TYPE, stride), .square = true },                                    \
-        { "padding", FIELD_PAIR, offsetof(TYPE, padding) },                                                  \
-        { "dilation", FIELD_PAIR, offsetof(TYPE, dilation), .least = 1, .fallback = 1, .square = true },     \
+    { "kernel", ST_FIELD_PAIR, offsetof(TYPE, kernel), .square = true },                                     \
+        { "stride", ST_FIELD_PAIR, offsetof(TYPE, stride), .square = true },                                 \
+        { "padding", ST_FIELD_PAIR, offsetof(TYPE, padding) },                                               \
+        { "dilation", ST_FIELD_PAIR, offsetof(TYPE, dilation), .least = 1, .fallback = 1, .square = true },  \
     {                                                                                                        \
-        "ceil_mode", FIELD_BOOL, offsetof(TYPE, ceil_mode)                                                   \
+        "ceil_mode", ST_FIELD_BOOL, offsetof(TYPE, ceil_mode)                                                \
     }
 #define WINDOW_HOOKS(NAME)                                                                                   \
-    static void NAME##_forward(const st_call *c, tensor x, tensor y)                                         \
+    static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
     {                                                                                                        \
         forward_windows(c, x, y, NAME##_value);                                                              \
     }                                                                                                        \
-    static void NAME##_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)                  \
+    static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
     {                                                                                                        \
         backward_windows(c, x, y, dy, dx, NAME##_adjoint);                                                   \
     }
-WINDOW_HOOKS(maxpool)
-WINDOW_HOOKS(avgpool)
-WINDOW_HOOKS(lppool)
-WINDOW_HOOKS(pool)
+WINDOW_HOOKS(st_maxpool_options)
+WINDOW_HOOKS(st_avgpool_options)
+WINDOW_HOOKS(st_lppool_options)
+WINDOW_HOOKS(st_pool_options)
 
 static const char *const pad_values[] = { "default", "zero", "lowest", NULL };
 
-static const layer_field maxpool_fields[] = {
-    WINDOW_FIELDS(maxpool),
-    { "pad_value", FIELD_CHOICE, offsetof(maxpool, pad_value), .choices = pad_values },
+static const st_field maxpool_fields[] = {
+    WINDOW_FIELDS(st_maxpool_options),
+    { "pad_value", ST_FIELD_CHOICE, offsetof(st_maxpool_options, pad_value), .choices = pad_values },
     { 0 },
 };
 
-const layer_type layer_type_maxpool = {
+const st_layer_type layer_type_maxpool = {
     .name = "maxpool",
-    .options_size = sizeof(maxpool),
+    .options_size = sizeof(st_maxpool_options),
     .fields = maxpool_fields,
     .plan = maxpool_plan,
     .forward = maxpool_forward,
@@ -408,15 +410,15 @@ const layer_type layer_type_maxpool = {
     .traits = &(const layer_traits){ .takes_maxima = takes_maxima, .ignores_y = true },
 };
 
-static const layer_field avgpool_fields[] = {
-    WINDOW_FIELDS(avgpool),
-    { "count_exclude_pad", FIELD_BOOL, offsetof(avgpool, count_exclude_pad) },
+static const st_field avgpool_fields[] = {
+    WINDOW_FIELDS(st_avgpool_options),
+    { "count_exclude_pad", ST_FIELD_BOOL, offsetof(st_avgpool_options, count_exclude_pad) },
     { 0 },
 };
 
-const layer_type layer_type_avgpool = {
+const st_layer_type layer_type_avgpool = {
     .name = "avgpool",
-    .options_size = sizeof(avgpool),
+    .options_size = sizeof(st_avgpool_options),
     .fields = avgpool_fields,
     .plan = avgpool_plan,
     .forward = avgpool_forward,
@@ -424,46 +426,46 @@ const layer_type layer_type_avgpool = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-static const layer_field lppool_fields[] = {
-    WINDOW_FIELDS(lppool),
-    { "p", FIELD_REAL, offsetof(lppool, p), .fallback = 2, .least = 1 },
+static const st_field lppool_fields[] = {
+    WINDOW_FIELDS(st_lppool_options),
+    { "p", ST_FIELD_REAL, offsetof(st_lppool_options, p), .fallback = 2, .least = 1 },
     { 0 },
 };
 
-const layer_type layer_type_lppool = {
+const st_layer_type layer_type_lppool = {
     .name = "lppool",
-    .options_size = sizeof(lppool),
+    .options_size = sizeof(st_lppool_options),
     .fields = lppool_fields,
     .plan = lppool_plan,
     .forward = lppool_forward,
     .backward = lppool_backward,
 };
 
-static const layer_field pool_fields[] = {
-    { "function", FIELD_NAMED, offsetof(pool, function) },
-    WINDOW_FIELDS(pool),
-    { "pad_value", FIELD_CHOICE, offsetof(pool, pad_value), .choices = pad_values },
+static const st_field pool_fields[] = {
+    { "function", ST_FIELD_NAMED, offsetof(st_pool_options, function) },
+    WINDOW_FIELDS(st_pool_options),
+    { "pad_value", ST_FIELD_CHOICE, offsetof(st_pool_options, pad_value), .choices = pad_values },
     { 0 },
 };
 
-const layer_type layer_type_pool = {
+const st_layer_type layer_type_pool = {
     .name = "pool",
-    .options_size = sizeof(pool),
+    .options_size = sizeof(st_pool_options),
     .fields = pool_fields,
     .plan = pool_layer_plan,
     .forward = pool_forward,
     .backward = pool_backward,
 };
 
-static const layer_field adaptive_avgpool_fields[] = {
-    { "output_size", FIELD_PAIR, offsetof(adaptive_avgpool, output_size), .fallback = 1, .least = 1,
-      .square = true },
+static const st_field adaptive_avgpool_fields[] = {
+    { "output_size", ST_FIELD_PAIR, offsetof(st_adaptive_avgpool_options, output_size), .fallback = 1,
+      .least = 1, .square = true },
     { 0 },
 };
 
-const layer_type layer_type_adaptive_avgpool = {
+const st_layer_type layer_type_adaptive_avgpool = {
     .name = "adaptive_avgpool",
-    .options_size = sizeof(adaptive_avgpool),
+    .options_size = sizeof(st_adaptive_avgpool_options),
     .fields = adaptive_avgpool_fields,
     .plan = adaptive_avgpool_plan,
     .forward = adaptive_avgpool_forward,
@@ -471,27 +473,27 @@ const layer_type layer_type_adaptive_avgpool = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-layer *layer_maxpool(maxpool options)
+st_layer *st_maxpool_new(st_maxpool_options options)
 {
-    return layer_new(&layer_type_maxpool, &options, 0, NULL);
+    return st_layer_new(&layer_type_maxpool, &options, 0, NULL);
 }
 
-layer *layer_avgpool(avgpool options)
+st_layer *st_avgpool_new(st_avgpool_options options)
 {
-    return layer_new(&layer_type_avgpool, &options, 0, NULL);
+    return st_layer_new(&layer_type_avgpool, &options, 0, NULL);
 }
 
-layer *layer_lppool(lppool options)
+st_layer *st_lppool_new(st_lppool_options options)
 {
-    return layer_new(&layer_type_lppool, &options, 0, NULL);
+    return st_layer_new(&layer_type_lppool, &options, 0, NULL);
 }
 
-layer *layer_pool(pool options)
+st_layer *st_pool_new(st_pool_options options)
 {
-    return layer_new(&layer_type_pool, &options, 0, NULL);
+    return st_layer_new(&layer_type_pool, &options, 0, NULL);
 }
 
-layer *layer_adaptive_avgpool(adaptive_avgpool options)
+st_layer *st_adaptive_avgpool_new(st_adaptive_avgpool_options options)
 {
-    return layer_new(&layer_type_adaptive_avgpool, &options, 0, NULL);
+    return st_layer_new(&layer_type_adaptive_avgpool, &options, 0, NULL);
 }

@@ -8,7 +8,7 @@
 
 /* ---- calls ------------------------------------------------------------------------------------- */
 
-static st_call call_of(const layer *l, ptrdiff_t first, ptrdiff_t images, int thread)
+static st_call call_of(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int thread)
 {
     return (st_call){ .layer = l,
                       .options = l->options,
@@ -20,34 +20,34 @@ static st_call call_of(const layer *l, ptrdiff_t first, ptrdiff_t images, int th
                       .thread = thread };
 }
 
-tensor st_memory(const st_call *c, int i)
+st_tensor st_memory(const st_call *c, int i)
 {
-    tensor all = c->layer->impl->memory[i];
+    st_tensor all = c->layer->impl->memory[i];
     bool by_image = all.shape.n[0] == c->layer->x.n[0];
-    return by_image ? tensor_narrow(all, 0, c->first, c->images) : all;
+    return by_image ? st_narrow(all, 0, c->first, c->images) : all;
 }
 
-tensor st_scratch(const st_call *c, int i)
+st_tensor st_scratch(const st_call *c, int i)
 {
-    tensor scratch = c->layer->impl->scratch[i];
+    st_tensor scratch = c->layer->impl->scratch[i];
     if (c->layer->children == 0) scratch.offset += c->layer->impl->run->block * c->thread;
     return scratch;
 }
 
-tensor st_grad(const st_call *c, int i)
+st_tensor st_grad(const st_call *c, int i)
 {
-    tensor grad = c->layer->grad[i];
-    if (tensor_is_null(c->partial)) return grad;
+    st_tensor grad = c->layer->grad[i];
+    if (st_is_null(c->partial)) return grad;
     grad.storage = c->partial.storage;
     grad.offset += c->partial.offset - c->layer->grad[0].offset;
     return grad;
 }
 
-random_key st_call_random(const st_call *c)
+st_random_key st_call_random(const st_call *c)
 {
     const uint64_t drawn = UINT64_C(1) << 63; /* parameters are initialised from streams below */
     const layer_impl *own = c->layer->impl;
-    return (random_key){ own->run->seed, drawn | (uint64_t)own->number << 40 | own->run->step };
+    return (st_random_key){ own->run->seed, drawn | (uint64_t)own->number << 40 | own->run->step };
 }
 
 typedef struct piece_work {
@@ -65,35 +65,35 @@ static void run_piece(ptrdiff_t i, int thread, void *context)
 void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context),
                      void *context)
 {
-    const layer_run *run = c->layer->impl->run;
+    const st_layer_run *run = c->layer->impl->run;
     bool little = layer_work(c->layer, c->layer->x.n[0]) < run->grain;
     parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
 }
 
 /* An error that a hook latches says whose it is. */
-static void blame(const layer *l, bool failed_before, const char *hook)
+static void blame(const st_layer *l, bool failed_before, const char *hook)
 {
-    if (!failed_before && error_text()) error_within("%s: %s: ", l->type->name, hook);
+    if (!failed_before && st_error()) st_error_within("%s: %s: ", l->type->name, hook);
 }
 
-static void run_forward(const st_call *c, tensor x, tensor y)
+static void run_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    bool failed = error_text() != NULL;
+    bool failed = st_error() != NULL;
     c->layer->impl->hooks.forward(c, x, y);
     blame(c->layer, failed, "forward");
 }
 
-static void run_backward(const st_call *c, bool gradient, bool backward, tensor x, tensor y, tensor dy,
-                         tensor dx)
+static void run_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
+                         st_tensor dy, st_tensor dx)
 {
     const layer_hooks *hooks = &c->layer->impl->hooks;
-    bool failed = error_text() != NULL;
+    bool failed = st_error() != NULL;
     if (gradient && backward && hooks->both) {
         hooks->both(c, x, y, dy, dx);
     } else {
         if (gradient) hooks->gradient(c, x, y, dy);
         blame(c->layer, failed, "gradient");
-        failed = error_text() != NULL;
+        failed = st_error() != NULL;
         if (backward) hooks->backward(c, x, y, dy, dx);
     }
     blame(c->layer, failed, "backward");
@@ -108,12 +108,12 @@ struct pass {
     int links;
     void (*run)(const pass *p, ptrdiff_t k, int thread); /* chunk k */
     ptrdiff_t images, size, chunks;                      /* of the batch; images of a chunk; chunks */
-    tensor dy, dx;
+    st_tensor dy, dx;
     bool gradient, backward; /* which hooks of the backward pass */
     ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
 };
 
-static const layer_run *run_of(const pass *p)
+static const st_layer_run *run_of(const pass *p)
 {
     return p->link[0].l->impl->run;
 }
@@ -126,23 +126,23 @@ static pass pass_of(const layer_link link[], int links, void (*run)(const pass *
     return p;
 }
 
-static tensor chunk(const pass *p, tensor x, ptrdiff_t k)
+static st_tensor chunk(const pass *p, st_tensor x, ptrdiff_t k)
 {
     ptrdiff_t first = k * p->size;
-    return tensor_is_null(x) ? x : tensor_narrow(x, 0, first, smallest(p->images - first, p->size));
+    return st_is_null(x) ? x : st_narrow(x, 0, first, smallest(p->images - first, p->size));
 }
 
-static bool same_place(tensor a, tensor b)
+static bool same_place(st_tensor a, st_tensor b)
 {
     return a.storage == b.storage && a.offset == b.offset;
 }
 
 /* x of link i, which is y of the one before it, of chunk k. In inference each thread has one place for it, which
  * stays in cache; but what shares the place of the run's own x or y belongs to the whole batch. */
-static tensor between(const pass *p, int i, ptrdiff_t k, int thread)
+static st_tensor between(const pass *p, int i, ptrdiff_t k, int thread)
 {
-    const layer_run *run = run_of(p);
-    tensor all = i < p->links ? p->link[i].x : p->link[i - 1].y, x = chunk(p, all, k);
+    const st_layer_run *run = run_of(p);
+    st_tensor all = i < p->links ? p->link[i].x : p->link[i - 1].y, x = chunk(p, all, k);
     bool ends = same_place(all, p->link[0].x) || same_place(all, p->link[p->links - 1].y);
     if (run->inference_only && !ends && run->threads * p->size <= p->images)
         x.offset += (thread - k) * p->size * x.stride[0];
@@ -152,50 +152,51 @@ static tensor between(const pass *p, int i, ptrdiff_t k, int thread)
 static void forward_chunk(const pass *p, ptrdiff_t k, int thread)
 {
     for (int i = 0; i < p->links; i++) {
-        tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
+        st_tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
         st_call c = call_of(p->link[i].l, k * p->size, x.shape.n[0], thread);
         run_forward(&c, x, y);
     }
 }
 
 /* A thread's own buffer for dx of link i: one of two, so that it is not where dy is. */
-static tensor ping_pong(const pass *p, tensor x, int which, int thread)
+static st_tensor ping_pong(const pass *p, st_tensor x, int which, int thread)
 {
-    const layer_run *run = run_of(p);
+    const st_layer_run *run = run_of(p);
     ptrdiff_t at = run->block * (thread + 1) - run->ping_pong * (which + 1);
-    return tensor_reshape(tensor_narrow(run->scratch, 0, at, tensor_count(x)), x.shape);
+    return st_reshape(st_narrow(run->scratch, 0, at, st_numel(x)), x.shape);
 }
 
-static bool has_gradient(const layer *l)
+static bool has_gradient(const st_layer *l)
 {
     return l->type->gradient && l->params > 0;
 }
 
 static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
 {
-    tensor dy = chunk(p, p->dy, k), partial = { 0 };
+    st_tensor dy = chunk(p, p->dy, k), partial = { 0 };
     ptrdiff_t left = p->partial;
-    if (left > 0) tensor_fill(partial = tensor_narrow(run_of(p)->partial, 0, k * left, left), 0);
+    if (left > 0) st_fill(partial = st_narrow(run_of(p)->partial, 0, k * left, left), 0);
     for (int i = p->links - 1, which = 0; i >= 0; i--) {
-        const layer *l = p->link[i].l;
-        tensor x = chunk(p, p->link[i].x, k), y = chunk(p, p->link[i].y, k), dx = chunk(p, p->dx, k);
+        const st_layer *l = p->link[i].l;
+        st_tensor x = chunk(p, p->link[i].x, k), y = chunk(p, p->link[i].y, k), dx = chunk(p, p->dx, k);
         bool overwrites_dy = i + 1 < p->links && l->type->traits && l->type->traits->in_place;
-        if (i > 0) dx = overwrites_dy ? tensor_reshape(dy, x.shape) : ping_pong(p, x, which = !which, thread);
+        if (i > 0) dx = overwrites_dy ? st_reshape(dy, x.shape) : ping_pong(p, x, which = !which, thread);
         st_call c = call_of(l, k * p->size, x.shape.n[0], thread);
         if (p->partial > 0 && l->params > 0) {
             ptrdiff_t own = layer_own_parameters(l);
-            c.partial = tensor_narrow(partial, 0, left -= own, own);
+            c.partial = st_narrow(partial, 0, left -= own, own);
         }
-        run_backward(&c, p->gradient && has_gradient(l),
-                     p->backward && (!tensor_is_null(dx) || l->children > 0), x, y, dy, dx);
+        run_backward(&c, p->gradient && has_gradient(l), p->backward && (!st_is_null(dx) || l->children > 0),
+                     x, y, dy, dx);
         dy = dx;
     }
 }
 
-double layer_work(const layer *l, ptrdiff_t images)
+double layer_work(const st_layer *l, ptrdiff_t images)
 {
     const double products_a_time = 50; /* while an element is read or written */
-    double elements = (double)shape_count(l->x, l->type->name) + (double)shape_count(l->y, l->type->name);
+    double elements =
+        (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
     return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
 }
 
@@ -219,24 +220,25 @@ static void run_chunks(pass *p, bool serial)
 
 /* ---- forward and backward ---------------------------------------------------------------------- */
 
-static bool matches(tensor x, shape planned)
+static bool matches(st_tensor x, st_shape planned)
 {
-    if (tensor_is_null(x) || x.shape.rank != planned.rank || x.shape.n[0] < 1 || x.shape.n[0] > planned.n[0])
+    if (st_is_null(x) || x.shape.rank != planned.rank || x.shape.n[0] < 1 || x.shape.n[0] > planned.n[0])
         return false;
     planned.n[0] = x.shape.n[0];
-    return shape_equal(x.shape, planned);
+    return st_shape_equal(x.shape, planned);
 }
 
-static bool runnable(const layer *l, const char *what, tensor x, tensor y)
+static bool runnable(const st_layer *l, const char *what, st_tensor x, st_tensor y)
 {
-    if (!l) error_set("%s: the layer is NULL", what);
-    else if (!l->impl->run || !l->impl->run->ready) layer_refuse(l, "%s before layer_build", what);
+    if (!l) st_error_set("%s: the layer is NULL", what);
+    else if (!l->impl->run || !l->impl->run->ready) st_layer_refuse(l, "%s before st_layer_build", what);
     else if (!matches(x, l->x))
-        layer_refuse(l, "%s of x %s, built for %s", what, shape_text(x.shape).text, shape_text(l->x).text);
+        st_layer_refuse(l, "%s of x %s, built for %s", what, st_shape_text(x.shape).text,
+                        st_shape_text(l->x).text);
     else if (!matches(y, l->y) || y.shape.n[0] != x.shape.n[0])
-        layer_refuse(l, "%s of x %s into y %s, built for %s", what, shape_text(x.shape).text,
-                     shape_text(y.shape).text, shape_text(l->y).text);
-    else if (!tensor_is_contiguous(y)) layer_refuse(l, "%s into a y that is not contiguous", what);
+        st_layer_refuse(l, "%s of x %s into y %s, built for %s", what, st_shape_text(x.shape).text,
+                        st_shape_text(y.shape).text, st_shape_text(l->y).text);
+    else if (!st_is_contiguous(y)) st_layer_refuse(l, "%s into a y that is not contiguous", what);
     else return true;
     return false;
 }
@@ -247,19 +249,19 @@ void layer_forward_fused(const layer_link link[], int count)
     run_chunks(&p, false);
 }
 
-void layer_forward(layer *l, tensor x, tensor y)
+void st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 {
     if (runnable(l, "forward", x, y)) layer_forward_fused(&(layer_link){ l, x, y }, 1);
 }
 
-static bool gradients_fit(const layer *l, tensor x, tensor y, tensor dy, tensor dx)
+static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    if (tensor_is_null(dy) || !shape_equal(dy.shape, y.shape) || !tensor_is_contiguous(dy))
-        layer_refuse(l, "backward from dy %s, expected a contiguous %s", shape_text(dy.shape).text,
-                     shape_text(y.shape).text);
-    else if (!tensor_is_null(dx) && (!shape_equal(dx.shape, x.shape) || !tensor_is_contiguous(dx)))
-        layer_refuse(l, "backward into dx %s, expected a contiguous %s", shape_text(dx.shape).text,
-                     shape_text(x.shape).text);
+    if (st_is_null(dy) || !st_shape_equal(dy.shape, y.shape) || !st_is_contiguous(dy))
+        st_layer_refuse(l, "backward from dy %s, expected a contiguous %s", st_shape_text(dy.shape).text,
+                        st_shape_text(y.shape).text);
+    else if (!st_is_null(dx) && (!st_shape_equal(dx.shape, x.shape) || !st_is_contiguous(dx)))
+        st_layer_refuse(l, "backward into dx %s, expected a contiguous %s", st_shape_text(dx.shape).text,
+                        st_shape_text(x.shape).text);
     else return true;
     return false;
 }
@@ -268,7 +270,7 @@ enum { PIECE = 1 << 12 }; /* parameters that are added up at a time */
 
 /* Gradients of chunks [chunks, n], and the gradients [n] that they are added to. */
 typedef struct addition {
-    tensor to, partial;
+    st_tensor to, partial;
 } addition;
 
 /* In order, so that the sum does not depend on which chunk was first. */
@@ -277,23 +279,23 @@ static void add_piece(ptrdiff_t i, int thread, void *context)
     (void)thread;
     const addition *a = context;
     ptrdiff_t first = i * PIECE, count = smallest(a->to.shape.n[0] - first, PIECE);
-    tensor to = tensor_narrow(a->to, 0, first, count);
+    st_tensor to = st_narrow(a->to, 0, first, count);
     for (ptrdiff_t k = 0; k < a->partial.shape.n[0]; k++)
-        tensor_add(to, 1, tensor_narrow(tensor_select(a->partial, 0, k), 0, first, count));
+        st_add(to, 1, st_narrow(st_select(a->partial, 0, k), 0, first, count));
 }
 
 static void add_partial(const pass *p)
 {
-    const layer_run *run = run_of(p);
+    const st_layer_run *run = run_of(p);
     ptrdiff_t all = p->chunks * p->partial;
     int first = 0;
     while (p->link[first].l->params == 0) first++;
-    addition a = { tensor_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->partial),
-                   tensor_reshape(tensor_narrow(run->partial, 0, 0, all), SHAPE(p->chunks, p->partial)) };
+    addition a = { st_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->partial),
+                   st_reshape(st_narrow(run->partial, 0, 0, all), ST_SHAPE(p->chunks, p->partial)) };
     parallel_for((double)all < run->grain ? 1 : run->threads, parts(p->partial, PIECE), add_piece, &a);
 }
 
-void layer_backward_fused(const layer_link link[], int count, tensor dy, tensor dx)
+void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx)
 {
     pass p = pass_of(link, count, backward_chunk);
     p.dy = dy, p.dx = dx;
@@ -313,11 +315,11 @@ void layer_backward_fused(const layer_link link[], int count, tensor dy, tensor 
         p.backward = false;
         run_chunks(&p, true);
         p.backward = true, p.gradient = false;
-        if (!tensor_is_null(dx)) run_chunks(&p, false);
+        if (!st_is_null(dx)) run_chunks(&p, false);
     }
 }
 
-void layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     if (runnable(l, "backward", x, y) && gradients_fit(l, x, y, dy, dx))
         layer_backward_fused(&(layer_link){ l, x, y }, 1, dy, dx);
@@ -325,33 +327,33 @@ void layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
 
 /* ---- children ---------------------------------------------------------------------------------- */
 
-tensor st_child_output(const st_call *c, int i)
+st_tensor st_child_output(const st_call *c, int i)
 {
-    return tensor_narrow(c->layer->child[i]->impl->output, 0, 0, c->images);
+    return st_narrow(c->layer->child[i]->impl->output, 0, 0, c->images);
 }
 
-tensor st_forward_child(const st_call *c, int i, tensor x)
+st_tensor st_forward_child(const st_call *c, int i, st_tensor x)
 {
-    tensor y = st_child_output(c, i);
-    layer_forward(c->layer->child[i], x, y);
+    st_tensor y = st_child_output(c, i);
+    st_layer_forward(c->layer->child[i], x, y);
     return y;
 }
 
-void st_backward_child(const st_call *c, int i, tensor x, tensor dy, tensor dx)
+void st_backward_child(const st_call *c, int i, st_tensor x, st_tensor dy, st_tensor dx)
 {
-    layer_backward(c->layer->child[i], x, st_child_output(c, i), dy, dx);
+    st_layer_backward(c->layer->child[i], x, st_child_output(c, i), dy, dx);
 }
 
 /* ---- mode -------------------------------------------------------------------------------------- */
 
-static layer_run *run_of_tree(layer *root)
+static st_layer_run *run_of_tree(st_layer *root)
 {
     return root ? root->impl->run : NULL;
 }
 
-void layer_mode(layer *root, bool training, uint64_t seed, uint64_t step)
+void st_layer_mode(st_layer *root, bool training, uint64_t seed, uint64_t step)
 {
-    layer_run *run = run_of_tree(root);
+    st_layer_run *run = run_of_tree(root);
     if (!run) return;
     run->training = training;
     run->inference_only = false;
@@ -359,22 +361,22 @@ void layer_mode(layer *root, bool training, uint64_t seed, uint64_t step)
     run->step = step;
 }
 
-void layer_forget(layer *root, bool forget)
+void st_layer_forget(st_layer *root, bool forget)
 {
     if (run_of_tree(root)) run_of_tree(root)->inference_only = forget;
 }
 
-static void spoil_parent(layer *l, const char *path, void *context)
+static void spoil_parent(st_layer *l, const char *path, void *context)
 {
     (void)path, (void)context;
     for (int i = 0; i < l->impl->scratches && l->children > 0; i++)
-        tensor_fill(l->impl->scratch[i], (real)NAN);
+        st_fill(l->impl->scratch[i], (st_real)NAN);
 }
 
-void layer_spoil_scratch(layer *root)
+void st_layer_spoil_scratch(st_layer *root)
 {
-    layer_run *run = run_of_tree(root);
+    st_layer_run *run = run_of_tree(root);
     if (!run || !run->ready) return;
-    tensor_fill(run->scratch, (real)NAN);
-    layer_visit(root, spoil_parent, NULL);
+    st_fill(run->scratch, (st_real)NAN);
+    st_layer_visit(root, spoil_parent, NULL);
 }

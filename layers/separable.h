@@ -11,7 +11,7 @@
 /* A row of a matrix: elements first … first + count - 1, of which the first one is `weight`, the others `rest`. */
 typedef struct taps {
     ptrdiff_t first, count;
-    real weight, rest;
+    st_real weight, rest;
 } taps;
 
 /* Row i of the `to` rows of a matrix with `from` columns. */
@@ -23,10 +23,10 @@ typedef struct separable {
 } separable;
 
 /* Plans scratch slot 0, A x [C, OH, W] of one image. */
-int separable_plan(layer *l, shape x, shape y, taps_of *of);
+int separable_plan(st_layer *l, st_shape x, st_shape y, taps_of *of);
 
 /* y = A x Bᵀ and dx = Aᵀ dy B, image by image. */
-void separable_forward(const st_call *c, tensor x, tensor y);
-void separable_backward(const st_call *c, tensor dy, tensor dx);
+void separable_forward(const st_call *c, st_tensor x, st_tensor y);
+void separable_backward(const st_call *c, st_tensor dy, st_tensor dx);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* One child, in the order in which they run. */
 typedef struct step {
-    layer *l;
+    st_layer *l;
     int number;    /* of the child */
     int run;       /* layers of the fused run that begins here; 0: it began before */
     bool in_place; /* its output is where its input is */
@@ -18,40 +18,40 @@ typedef struct step {
 } step;
 
 /* The plan's data: a step for each child; and a link for each, which forward and backward fill in. */
-static step *steps(const layer *l)
+static step *steps(const st_layer *l)
 {
     return l->plan;
 }
 
-static layer_link *links(const layer *l)
+static layer_link *links(const st_layer *l)
 {
     return (layer_link *)(void *)(steps(l) + l->children);
 }
 
 /* Scratch: dx of a fused run, which is dy of the run before it, in two buffers by turns. */
 
-static const layer_traits *traits(const layer *l)
+static const layer_traits *traits(const st_layer *l)
 {
     static const layer_traits none;
     return l->type->traits ? l->type->traits : &none;
 }
 
 /* Whether child i runs after the next one. */
-static bool swaps(const layer *l, int i)
+static bool swaps(const st_layer *l, int i)
 {
     if (i < 0 || i + 1 >= l->children || !traits(l->child[i])->monotone) return false;
-    const layer *next = l->child[i + 1];
+    const st_layer *next = l->child[i + 1];
     return traits(next)->takes_maxima && traits(next)->takes_maxima(next);
 }
 
-static bool trains(const layer *l)
+static bool trains(const st_layer *l)
 {
     bool any = l->params > 0;
     for (int i = 0; i < l->children && !any; i++) any = trains(l->child[i]);
     return any;
 }
 
-static int plan_steps(layer *l, shape x, shape *y, step s[])
+static int plan_steps(st_layer *l, st_shape x, st_shape *y, step s[])
 {
     for (int i = 0; i < l->children; i++) {
         int number = swaps(l, i) ? i + 1 : swaps(l, i - 1) ? i - 1 : i;
@@ -63,13 +63,13 @@ static int plan_steps(layer *l, shape x, shape *y, step s[])
     }
     for (int i = 0; i < l->children;
          i++) /* what the next one overwrites, and the sequence's own y, are not kept */
-        if (i + 1 == l->children || s[i + 1].in_place) s[i].l->impl->output = (tensor){ 0 };
+        if (i + 1 == l->children || s[i + 1].in_place) s[i].l->impl->output = (st_tensor){ 0 };
     return 0;
 }
 
-static int plan_runs(layer *l, step s[])
+static int plan_runs(st_layer *l, step s[])
 {
-    layer *fused[LAYER_FUSED];
+    st_layer *fused[LAYER_FUSED];
     ptrdiff_t largest_dx = 0;
     int runs = 0;
     for (int first = 0; first < l->children; first += s[first].run, runs++) {
@@ -77,38 +77,38 @@ static int plan_runs(layer *l, step s[])
         for (int i = 0; i < count; i++) fused[i] = s[first + i].l;
         s[first].run = layer_fuse(fused, count);
         if (layer_plan_fused(l, fused, s[first].run)) return -1;
-        if (first > 0) largest_dx = largest(largest_dx, shape_count(fused[0]->x, "sequence"));
+        if (first > 0) largest_dx = largest(largest_dx, st_shape_numel(fused[0]->x, "sequence"));
     }
     for (int buffer = 0; buffer < 2; buffer++)
-        if (layer_scratch(l, SHAPE(runs > buffer + 1 ? largest_dx : 0))) return -1;
+        if (st_layer_scratch(l, ST_SHAPE(runs > buffer + 1 ? largest_dx : 0))) return -1;
     return 0;
 }
 
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
-    if (l->children == 0) return layer_refuse(l, "holds no layers");
+    if (l->children == 0) return st_layer_refuse(l, "holds no layers");
     step *s = st_layer_plan_data(l, (size_t)l->children * (sizeof *s + sizeof(layer_link)));
     return !s || plan_steps(l, x, y, s) || plan_runs(l, s) ? -1 : 0;
 }
 
 /* Every layer's x and y of the images at hand. */
-static layer_link *link_up(const st_call *c, tensor x, tensor y)
+static layer_link *link_up(const st_call *c, st_tensor x, st_tensor y)
 {
     const step *s = steps(c->layer);
     layer_link *link = links(c->layer);
     int last = c->layer->children - 1;
     for (int i = 0, at = 0; i <= last; i++) {
-        shape planned = s[i].l->y;
+        st_shape planned = s[i].l->y;
         planned.n[0] = c->images;
         while (at < i || (at < last && s[at + 1].in_place))
             at++; /* the layer whose output holds this one's */
-        tensor out = tensor_reshape(at == last ? y : st_child_output(c, s[at].number), planned);
+        st_tensor out = st_reshape(at == last ? y : st_child_output(c, s[at].number), planned);
         link[i] = (layer_link){ s[i].l, i > 0 ? link[i - 1].y : x, out };
     }
     return link;
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const step *s = steps(c->layer);
     const layer_link *link = link_up(c, x, y);
@@ -116,18 +116,17 @@ static void forward(const st_call *c, tensor x, tensor y)
 }
 
 /* Where dx is not wanted, nothing is computed below the first layer that trains. */
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const step *s = steps(c->layer);
     const layer_link *link = link_up(c, x, y);
     int end = c->layer->children, last = 0, buffer = 0;
-    while (tensor_is_null(dx) && last < end && !s[last].trains) last++;
+    while (st_is_null(dx) && last < end && !s[last].trains) last++;
     while (end > last) {
         int first = end - 1;
         while (first > last && s[first].run == 0) first--;
-        tensor to = dx, in = link[first].x;
-        if (first > last)
-            to = tensor_reshape(tensor_narrow(st_scratch(c, buffer), 0, 0, tensor_count(in)), in.shape);
+        st_tensor to = dx, in = link[first].x;
+        if (first > last) to = st_reshape(st_narrow(st_scratch(c, buffer), 0, 0, st_numel(in)), in.shape);
         layer_backward_fused(link + first, end - first, dy, to);
         dy = to;
         end = first;
@@ -135,15 +134,15 @@ static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
     }
 }
 
-const layer_type layer_type_sequence = {
+const st_layer_type layer_type_sequence = {
     .name = "sequence",
     .plan = plan,
     .forward = forward,
     .backward = backward,
-    .children = LAYER_ANY,
+    .children = ST_LAYER_ANY,
 };
 
-layer *layer_sequence_of(int count, layer *const layers[])
+st_layer *st_sequence_of(int count, st_layer *const layers[])
 {
-    return layer_new(&layer_type_sequence, NULL, count, layers);
+    return st_layer_new(&layer_type_sequence, NULL, count, layers);
 }

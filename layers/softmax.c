@@ -11,10 +11,11 @@ typedef struct softmax {
     int axis;
 } softmax;
 
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     const softmax *o = l->options;
-    if (o->axis >= x.rank) return layer_refuse(l, "axis=%d of an input %s", o->axis, shape_text(x).text);
+    if (o->axis >= x.rank)
+        return st_layer_refuse(l, "axis=%d of an input %s", o->axis, st_shape_text(x).text);
     *y = x;
     return 0;
 }
@@ -24,10 +25,10 @@ typedef struct rows {
     ptrdiff_t count, length, step;
 } rows;
 
-static rows along(const st_call *c, tensor y)
+static rows along(const st_call *c, st_tensor y)
 {
     int axis = ((const softmax *)c->options)->axis;
-    rows r = { tensor_count(y) / y.shape.n[axis], y.shape.n[axis], 1 };
+    rows r = { st_numel(y) / y.shape.n[axis], y.shape.n[axis], 1 };
     for (int i = axis + 1; i < y.shape.rank; i++) r.step *= y.shape.n[i];
     return r;
 }
@@ -39,17 +40,17 @@ static ptrdiff_t begin(rows r, ptrdiff_t k)
 
 enum { BESIDE = 64 }; /* rows whose elements are neighbours, and which are worked on side by side */
 
-static real greater(real a, real b)
+static st_real greater(st_real a, st_real b)
 {
     return a > b ? a : b;
 }
 
 enum { LANES = 16 }; /* results side by side, which become vectors */
 
-static real greatest_of(ptrdiff_t n, const real *y)
+static st_real greatest_of(ptrdiff_t n, const st_real *y)
 {
-    real lane[LANES];
-    for (int k = 0; k < LANES; k++) lane[k] = -(real)INFINITY;
+    st_real lane[LANES];
+    for (int k = 0; k < LANES; k++) lane[k] = -(st_real)INFINITY;
     ptrdiff_t i = 0;
     for (; i + LANES <= n; i += LANES)
         for (int k = 0; k < LANES; k++) lane[k] = greater(y[i + k], lane[k]);
@@ -58,11 +59,11 @@ static real greatest_of(ptrdiff_t n, const real *y)
     return lane[0];
 }
 
-static double sum_of_exponentials(ptrdiff_t n, const real *y)
+static double sum_of_exponentials(ptrdiff_t n, const st_real *y)
 {
     double sum = 0;
     for (ptrdiff_t i = 0; i < n; i += BESIDE) {
-        real e[BESIDE];
+        st_real e[BESIDE];
         ptrdiff_t count = n - i < BESIDE ? n - i : BESIDE;
         for (ptrdiff_t k = 0; k < count; k++) e[k] = exponential(y[i + k]);
         sum += sum_of_row(count, e);
@@ -72,48 +73,48 @@ static double sum_of_exponentials(ptrdiff_t n, const real *y)
 
 /* In place: x - log(sum of exp(x)), or its exponential. The greatest is taken off first and the logarithm then:
  * one sum of the two would lose the smaller beside large logits. NaN anywhere makes the row NaN. */
-static void forward_row(ptrdiff_t n, real *y, bool logarithm)
+static void forward_row(ptrdiff_t n, st_real *y, bool logarithm)
 {
-    const real greatest = greatest_of(n, y);
+    const st_real greatest = greatest_of(n, y);
     for (ptrdiff_t i = 0; i < n; i++) y[i] -= greatest;
     if (logarithm) {
-        const real log_sum = (real)log(sum_of_exponentials(n, y));
+        const st_real log_sum = (st_real)log(sum_of_exponentials(n, y));
         for (ptrdiff_t i = 0; i < n; i++) y[i] -= log_sum;
         return;
     }
     for (ptrdiff_t i = 0; i < n; i++) y[i] = exponential(y[i]);
-    const real sum = (real)sum_of_row(n, y);
+    const st_real sum = (st_real)sum_of_row(n, y);
     for (ptrdiff_t i = 0; i < n; i++) y[i] /= sum;
 }
 
 /* The same of `width` rows, whose elements are `step` apart. */
-static void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, real *y, bool logarithm)
+static void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, st_real *y, bool logarithm)
 {
-    real greatest[BESIDE], sum[BESIDE] = { 0 };
-    for (ptrdiff_t k = 0; k < width; k++) greatest[k] = -(real)INFINITY;
+    st_real greatest[BESIDE], sum[BESIDE] = { 0 };
+    for (ptrdiff_t k = 0; k < width; k++) greatest[k] = -(st_real)INFINITY;
     for (ptrdiff_t i = 0; i < n; i++)
         for (ptrdiff_t k = 0; k < width; k++)
             greatest[k] = y[i * step + k] > greatest[k] ? y[i * step + k] : greatest[k];
     for (ptrdiff_t i = 0; i < n; i++)
         for (ptrdiff_t k = 0; k < width; k++) {
-            real shifted = y[i * step + k] - greatest[k], power = exponential(shifted);
+            st_real shifted = y[i * step + k] - greatest[k], power = exponential(shifted);
             sum[k] += power;
             y[i * step + k] = logarithm ? shifted : power;
         }
     for (ptrdiff_t k = 0; k < width && logarithm; k++) sum[k] = log(sum[k]);
     for (ptrdiff_t i = 0; i < n; i++)
         for (ptrdiff_t k = 0; k < width; k++) {
-            real value = y[i * step + k];
+            st_real value = y[i * step + k];
             y[i * step + k] = logarithm ? value - sum[k] : value / sum[k];
         }
 }
 
-static void forward_rows(const st_call *c, tensor x, tensor y, bool logarithm)
+static void forward_rows(const st_call *c, st_tensor x, st_tensor y, bool logarithm)
 {
     rows r = along(c, y);
-    tensor_copy(y, x);
+    st_copy(y, x);
     for (ptrdiff_t k = 0, width; k < r.count; k += width) {
-        real *at = tensor_data(y) + begin(r, k);
+        st_real *at = st_data(y) + begin(r, k);
         width = r.step - k % r.step < BESIDE ? r.step - k % r.step : BESIDE;
         if (width == 1 && r.step == 1) forward_row(r.length, at, logarithm);
         else forward_rows_beside(r.length, r.step, width, at, logarithm);
@@ -122,18 +123,18 @@ static void forward_rows(const st_call *c, tensor x, tensor y, bool logarithm)
 
 /* ---- softmax: dx = y (dy - <y, dy>) ------------------------------------------------------------------ */
 
-static void softmax_forward(const st_call *c, tensor x, tensor y)
+static void softmax_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     forward_rows(c, x, y, false);
 }
 
-static void softmax_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void softmax_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x;
     rows r = along(c, y);
     for (ptrdiff_t k = 0; k < r.count; k++) {
-        const real *p = tensor_data(y) + begin(r, k), *g = tensor_data(dy) + begin(r, k);
-        real *out = tensor_data(dx) + begin(r, k), dot = 0;
+        const st_real *p = st_data(y) + begin(r, k), *g = st_data(dy) + begin(r, k);
+        st_real *out = st_data(dx) + begin(r, k), dot = 0;
         for (ptrdiff_t i = 0; i < r.length; i++) dot += p[i * r.step] * g[i * r.step];
         for (ptrdiff_t i = 0; i < r.length; i++) out[i * r.step] = p[i * r.step] * (g[i * r.step] - dot);
     }
@@ -141,18 +142,18 @@ static void softmax_backward(const st_call *c, tensor x, tensor y, tensor dy, te
 
 /* ---- log-softmax: dx = dy - exp(y) sum of dy ----------------------------------------------------------- */
 
-static void log_softmax_forward(const st_call *c, tensor x, tensor y)
+static void log_softmax_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     forward_rows(c, x, y, true);
 }
 
-static void log_softmax_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void log_softmax_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x;
     rows r = along(c, y);
     for (ptrdiff_t k = 0; k < r.count; k++) {
-        const real *p = tensor_data(y) + begin(r, k), *g = tensor_data(dy) + begin(r, k);
-        real *out = tensor_data(dx) + begin(r, k), sum = 0;
+        const st_real *p = st_data(y) + begin(r, k), *g = st_data(dy) + begin(r, k);
+        st_real *out = st_data(dx) + begin(r, k), sum = 0;
         for (ptrdiff_t i = 0; i < r.length; i++) sum += g[i * r.step];
         for (ptrdiff_t i = 0; i < r.length; i++)
             out[i * r.step] = g[i * r.step] - exponential(p[i * r.step]) * sum;
@@ -161,12 +162,12 @@ static void log_softmax_backward(const st_call *c, tensor x, tensor y, tensor dy
 
 /* ---- the types ----------------------------------------------------------------------------------------- */
 
-static const layer_field fields[] = {
-    { "axis", FIELD_INT, offsetof(softmax, axis), .fallback = 1, .least = 1, .below = TENSOR_MAX_RANK },
+static const st_field fields[] = {
+    { "axis", ST_FIELD_INT, offsetof(softmax, axis), .fallback = 1, .least = 1, .below = ST_MAX_RANK },
     { 0 },
 };
 
-const layer_type layer_type_softmax = {
+const st_layer_type layer_type_softmax = {
     .name = "softmax",
     .options_size = sizeof(softmax),
     .fields = fields,
@@ -175,7 +176,7 @@ const layer_type layer_type_softmax = {
     .backward = softmax_backward,
 };
 
-const layer_type layer_type_log_softmax = {
+const st_layer_type layer_type_log_softmax = {
     .name = "log_softmax",
     .options_size = sizeof(softmax),
     .fields = fields,
@@ -184,12 +185,12 @@ const layer_type layer_type_log_softmax = {
     .backward = log_softmax_backward,
 };
 
-layer *layer_softmax(int axis)
+st_layer *st_softmax_new(st_softmax_options options)
 {
-    return layer_new(&layer_type_softmax, &(softmax){ axis }, 0, NULL);
+    return st_layer_new(&layer_type_softmax, &(softmax){ options.axis }, 0, NULL);
 }
 
-layer *layer_log_softmax(int axis)
+st_layer *st_log_softmax_new(st_softmax_options options)
 {
-    return layer_new(&layer_type_log_softmax, &(softmax){ axis }, 0, NULL);
+    return st_layer_new(&layer_type_log_softmax, &(softmax){ options.axis }, 0, NULL);
 }

@@ -18,40 +18,41 @@ static int plan_axis(window *w, int axis, int padding, bool ceil_mode)
     return 0;
 }
 
-int window_plan(window *w, const layer *l, shape x, const int kernel[2], const int stride[2],
+int window_plan(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
                 const int padding[2], const int dilation[2], bool ceil_mode)
 {
-    if (x.rank != 4) return layer_refuse(l, "the input is %s, expected [N, C, H, W]", shape_text(x).text);
+    if (x.rank != 4)
+        return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
     for (int axis = 0; axis < 2; axis++) {
         w->size[axis] = x.n[2 + axis];
         w->kernel[axis] = kernel[axis];
         w->stride[axis] = stride[axis];
         w->dilation[axis] = dilation[axis];
         if (w->size[axis] > PTRDIFF_MAX / 4)
-            return layer_refuse(l, "the input %s is too large", shape_text(x).text);
+            return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
     }
     if (plan_axis(w, 0, padding[0], ceil_mode) == 0 && plan_axis(w, 1, padding[1], ceil_mode) == 0) return 0;
     char dilated[64] = "";
     if (dilation[0] > 1 || dilation[1] > 1)
         snprintf(dilated, sizeof dilated, " with dilation %d×%d", dilation[0], dilation[1]);
-    return layer_refuse(l, "kernel %d×%d%s does not fit the padded input %td×%td", kernel[0], kernel[1],
-                        dilated, w->size[0] + 2 * (ptrdiff_t)padding[0],
-                        w->size[1] + 2 * (ptrdiff_t)padding[1]);
+    return st_layer_refuse(l, "kernel %d×%d%s does not fit the padded input %td×%td", kernel[0], kernel[1],
+                           dilated, w->size[0] + 2 * (ptrdiff_t)padding[0],
+                           w->size[1] + 2 * (ptrdiff_t)padding[1]);
 }
 
-int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], const int stride[2],
+int window_plan_pool(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
                      const int padding[2], const int dilation[2], bool ceil_mode)
 {
     int full[2] = { kernel[0], kernel[1] }, step[2];
     for (int axis = 0; axis < 2; axis++) {
         ptrdiff_t size = x.rank == 4 ? x.n[2 + axis] : 1;
-        if (size > INT_MAX) return layer_refuse(l, "the input %s is too large", shape_text(x).text);
+        if (size > INT_MAX) return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
         if (full[axis] == 0) full[axis] = (int)size;
         step[axis] = stride[axis] ? stride[axis] : full[axis];
         if (padding[axis] > (ptrdiff_t)dilation[axis] * (full[axis] - 1))
-            return layer_refuse(l, "padding %d×%d, expected less than the dilated kernel %td×%td", padding[0],
-                                padding[1], (ptrdiff_t)dilation[0] * (full[0] - 1) + 1,
-                                (ptrdiff_t)dilation[1] * (full[1] - 1) + 1);
+            return st_layer_refuse(l, "padding %d×%d, expected less than the dilated kernel %td×%td",
+                                   padding[0], padding[1], (ptrdiff_t)dilation[0] * (full[0] - 1) + 1,
+                                   (ptrdiff_t)dilation[1] * (full[1] - 1) + 1);
     }
     return window_plan(w, l, x, full, step, padding, dilation, ceil_mode);
 }
@@ -61,41 +62,42 @@ bool window_padded(const window *w)
     return w->before[0] || w->before[1] || w->after[0] || w->after[1];
 }
 
-shape window_padded_shape(const window *w, ptrdiff_t channels)
+st_shape window_padded_shape(const window *w, ptrdiff_t channels)
 {
-    return SHAPE(channels, w->before[0] + w->size[0] + w->after[0], w->before[1] + w->size[1] + w->after[1]);
+    return ST_SHAPE(channels, w->before[0] + w->size[0] + w->after[0],
+                    w->before[1] + w->size[1] + w->after[1]);
 }
 
-static tensor interior(const window *w, tensor padded)
+static st_tensor interior(const window *w, st_tensor padded)
 {
-    return tensor_narrow(tensor_narrow(padded, 1, w->before[0], w->size[0]), 2, w->before[1], w->size[1]);
+    return st_narrow(st_narrow(padded, 1, w->before[0], w->size[0]), 2, w->before[1], w->size[1]);
 }
 
-tensor window_source(const window *w, tensor image, tensor padded)
+st_tensor window_source(const window *w, st_tensor image, st_tensor padded)
 {
     if (!window_padded(w)) return image;
-    tensor_copy(interior(w, padded), image);
+    st_copy(interior(w, padded), image);
     return padded;
 }
 
-tensor window_target(const window *w, tensor image, tensor padded)
+st_tensor window_target(const window *w, st_tensor image, st_tensor padded)
 {
-    tensor target = window_padded(w) ? padded : image;
-    tensor_fill(target, 0);
+    st_tensor target = window_padded(w) ? padded : image;
+    st_fill(target, 0);
     return target;
 }
 
-void window_finish(const window *w, tensor image, tensor padded)
+void window_finish(const window *w, st_tensor image, st_tensor padded)
 {
-    if (window_padded(w)) tensor_copy(image, interior(w, padded));
+    if (window_padded(w)) st_copy(image, interior(w, padded));
 }
 
-tensor window_view(const window *w, tensor source)
+st_tensor window_view(const window *w, st_tensor source)
 {
-    tensor rows = tensor_window(source, 1, w->kernel[0], w->stride[0], w->dilation[0]); /* [C, OH, W, KH] */
-    tensor view = tensor_window(rows, 2, w->kernel[1], w->stride[1], w->dilation[1]);
-    view = tensor_narrow(view, 1, 0, w->out[0]); /* more may fit than are counted */
-    return tensor_narrow(view, 2, 0, w->out[1]); /* [C, OH, OW, KH, KW] */
+    st_tensor rows = st_unfold(source, 1, w->kernel[0], w->stride[0], w->dilation[0]); /* [C, OH, W, KH] */
+    st_tensor view = st_unfold(rows, 2, w->kernel[1], w->stride[1], w->dilation[1]);
+    view = st_narrow(view, 1, 0, w->out[0]); /* more may fit than are counted */
+    return st_narrow(view, 2, 0, w->out[1]); /* [C, OH, OW, KH, KW] */
 }
 
 bool window_is_identity(const window *w)
@@ -106,18 +108,18 @@ bool window_is_identity(const window *w)
     return same;
 }
 
-static tensor column_view(const window *w, tensor source)
+static st_tensor column_view(const window *w, st_tensor source)
 {
-    return tensor_permute(window_view(w, source), AXES(0, 3, 4, 1, 2)); /* [C, KH, KW, OH, OW] */
+    return st_permute(window_view(w, source), ST_AXES(0, 3, 4, 1, 2)); /* [C, KH, KW, OH, OW] */
 }
 
-void window_im2col(const window *w, tensor columns, tensor image, tensor padded)
+void window_im2col(const window *w, st_tensor columns, st_tensor image, st_tensor padded)
 {
-    tensor_copy(columns, column_view(w, window_source(w, image, padded)));
+    st_copy(columns, column_view(w, window_source(w, image, padded)));
 }
 
-void window_col2im(const window *w, tensor image, tensor columns, tensor padded)
+void window_col2im(const window *w, st_tensor image, st_tensor columns, st_tensor padded)
 {
-    tensor_add(column_view(w, window_target(w, image, padded)), 1, columns);
+    st_add(column_view(w, window_target(w, image, padded)), 1, columns);
     window_finish(w, image, padded);
 }

@@ -13,32 +13,32 @@ typedef struct window {
 } window;
 
 /* The geometry over images of x [N, C, H, W]; -1 with an error where no window fits. */
-int window_plan(window *w, const layer *l, shape x, const int kernel[2], const int stride[2],
+int window_plan(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
                 const int padding[2], const int dilation[2], bool ceil_mode);
 
 /* The same for pooling options: a kernel of 0 is the whole image, a stride of 0 the kernel, and the
  * padding must leave every window something to see. */
-int window_plan_pool(window *w, const layer *l, shape x, const int kernel[2], const int stride[2],
+int window_plan_pool(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
                      const int padding[2], const int dilation[2], bool ceil_mode);
 
-bool window_padded(const window *w);                            /* is there padding on any side? */
-shape window_padded_shape(const window *w, ptrdiff_t channels); /* [C, H + padding, W + padding] */
+bool window_padded(const window *w);                               /* is there padding on any side? */
+st_shape window_padded_shape(const window *w, ptrdiff_t channels); /* [C, H + padding, W + padding] */
 
 /* An image [C, H, W] ready for windows: itself, or copied into the middle of `padded`, whose border is
  * left as it is. The adjoint: where gradients of windows are to be added, zeroed; and the end of it,
  * which brings them from `padded` into the image. */
-tensor window_source(const window *w, tensor image, tensor padded);
-tensor window_target(const window *w, tensor image, tensor padded);
-void window_finish(const window *w, tensor image, tensor padded);
+st_tensor window_source(const window *w, st_tensor image, st_tensor padded);
+st_tensor window_target(const window *w, st_tensor image, st_tensor padded);
+void window_finish(const window *w, st_tensor image, st_tensor padded);
 
 /* All windows of a source or target: [C, OH, OW, KH, KW], a view. */
-tensor window_view(const window *w, tensor source);
+st_tensor window_view(const window *w, st_tensor source);
 
 /* Whether there is one window for each element, and it is that element. */
 bool window_is_identity(const window *w);
 
 /* columns [C, KH, KW, OH, OW] = windows of the image; and image = their sum back in place. */
-void window_im2col(const window *w, tensor columns, tensor image, tensor padded);
-void window_col2im(const window *w, tensor image, tensor columns, tensor padded);
+void window_im2col(const window *w, st_tensor columns, st_tensor image, st_tensor padded);
+void window_col2im(const window *w, st_tensor image, st_tensor columns, st_tensor padded);
 
 #endif

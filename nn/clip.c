@@ -3,24 +3,24 @@
 
 #include <string.h>
 
-static const layer_field fields[] = {
-    { "norm", FIELD_REAL, offsetof(clip, norm) },
-    { "value", FIELD_REAL, offsetof(clip, value) },
+static const st_field fields[] = {
+    { "norm", ST_FIELD_REAL, offsetof(st_clip_options, norm) },
+    { "value", ST_FIELD_REAL, offsetof(st_clip_options, value) },
     { 0 },
 };
 
-static void call(callback *self, train_state *run, train_event event)
+static void call(st_callback *self, st_run *run, st_event event)
 {
-    clip *o = (void *)&self->options;
-    if (event == ON_BEGIN) st_options_resolve("clip", fields, o);
-    if (event != ON_GRADIENTS) return;
-    if (o->value > 0) optim_clip_value(net_gradients(run->net), o->value);
-    if (o->norm > 0) optim_clip_norm(net_gradients(run->net), o->norm);
+    st_clip_options *o = (void *)&self->options;
+    if (event == ST_ON_BEGIN) st_options_resolve("clip", fields, o);
+    if (event != ST_ON_GRADIENTS) return;
+    if (o->value > 0) st_clip_grad_value(st_net_gradients(run->net), o->value);
+    if (o->norm > 0) st_clip_grad_norm(st_net_gradients(run->net), o->norm);
 }
 
-callback callback_clip(clip options)
+st_callback st_clip_new(st_clip_options options)
 {
-    callback c = { .name = "clip", .call = call, .fields = fields };
+    st_callback c = { .name = "clip", .call = call, .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

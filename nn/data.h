@@ -10,15 +10,16 @@
 #pragma GCC visibility push(default)
 
 /* A set of samples. */
-typedef struct data data;
-struct data {
-    ptrdiff_t count; /* samples */
-    shape x, y;      /* of one sample: an image [C, H, W]; a class is a single number, rank 0 */
+typedef struct st_dataset st_dataset;
+struct st_dataset {
+    ptrdiff_t count;    /* samples */
+    st_shape x, target; /* of one sample: an image [C, H, W]; a class is a single number, rank 0 */
 
     /* Writes sample i, 0 <= i < count, into x and y, views of the shapes above. */
-    void (*get)(const data *d, ptrdiff_t i, tensor x, tensor y);
-    void (*begin)(const data *d, uint64_t pass); /* see data_begin; NULL: every pass is alike */
-    void (*release)(data *d);                    /* frees what `own` holds; NULL: nothing */
+    void (*get)(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y);
+    void (*begin)(const st_dataset *d,
+                  uint64_t pass);   /* see st_dataset_begin_epoch; NULL: every pass is alike */
+    void (*release)(st_dataset *d); /* frees what `own` holds; NULL: nothing */
     void *own;
 
     /* The number of samples that are work enough for one thread, if `get` may be called by several threads
@@ -32,28 +33,29 @@ struct data {
 };
 
 /* Of your own kind: `own` is handed to get and release. NULL on failure, with `own` released. */
-data *data_new(data kind);
-void data_free(data *d); /* NULL is allowed */
+st_dataset *st_dataset_new(st_dataset kind);
+void st_dataset_free(st_dataset *d); /* NULL is allowed */
 
 /* Tensors [N, ...] and [N, ...] that the caller keeps alive. */
-data *data_tensors(tensor x, tensor y);
+st_dataset *st_dataset_tensors(st_tensor x, st_tensor y);
 
 /* The same, which frees the tensors when it is freed, or here where it cannot be made. */
-data *data_owned(tensor x, tensor y);
+st_dataset *st_dataset_owned(st_tensor x, st_tensor y);
 
 /* `count` samples from `first` on, of a set that the caller keeps alive: a training and a validation
  * part. */
-data *data_slice(const data *of, ptrdiff_t first, ptrdiff_t count);
+st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t count);
 
 /* Says that a set is gone through anew: what it makes up (nn/data/augment.h) is made up otherwise in
  * another pass. The trainer does at each epoch's beginning, and `pass` is the net's step there; before the
  * first call it is 0. A set that is made of another passes it on. Nobody may be fetching from the set
  * meanwhile. */
-void data_begin(const data *d, uint64_t pass);
+void st_dataset_begin_epoch(const st_dataset *d, uint64_t pass);
 
 /* Samples order[0 … n-1] (NULL: first, first+1, …) into x [n, ...] and y [n, ...]. -1 with the error
  * of the first that get refused. */
-int data_batch(const data *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, tensor x, tensor y);
+int st_dataset_batch(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, st_tensor x,
+                     st_tensor y);
 
 #pragma GCC visibility pop
 

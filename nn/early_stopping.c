@@ -1,4 +1,4 @@
-/* early_stopping.c: a run ends when validation no longer improves, with the best parameters. */
+/* st_early_stopping_options.c: a run ends when validation no longer improves, with the best parameters. */
 #include "nn/callbacks.h"
 
 #include <math.h>
@@ -10,68 +10,68 @@ typedef struct memory {
         double loss, epoch, since; /* of the best epoch; epochs since then */
         double score_loss, score_accuracy;
     } best;
-    tensor parameters, states;
+    st_tensor parameters, states;
 } memory;
 
-static void begin(callback *self, train_state *run, const layer_field *fields)
+static void begin(st_callback *self, st_run *run, const st_field *fields)
 {
-    early_stopping *o = (void *)&self->options;
+    st_early_stopping_options *o = (void *)&self->options;
     memory *m = self->context = calloc(1, sizeof *m);
-    if (!m) error_set("early_stopping: no memory");
-    if (!m || st_options_resolve("early_stopping", fields, o)) return;
-    if (!run->options.validation) error_set("early_stopping: there is no validation set");
+    if (!m) st_error_set("st_early_stopping_options: no memory");
+    if (!m || st_options_resolve("st_early_stopping_options", fields, o)) return;
+    if (!run->options.validation) st_error_set("st_early_stopping_options: there is no validation set");
     m->best = (struct numbers){ .loss = NAN };
-    m->parameters = tensor_clone(net_parameters(run->net));
-    m->states = tensor_clone(net_states(run->net));
-    if (train_keep(run, "best", m->parameters) == 0 && train_keep(run, "best_states", m->states) == 0)
-        train_keep_numbers(run, "early_stopping", sizeof m->best / sizeof(double), &m->best.loss);
+    m->parameters = st_tensor_clone(st_net_parameters(run->net));
+    m->states = st_tensor_clone(st_net_states(run->net));
+    if (st_run_keep(run, "best", m->parameters) == 0 && st_run_keep(run, "best_states", m->states) == 0)
+        st_run_keep_numbers(run, "st_early_stopping_options", sizeof m->best / sizeof(double), &m->best.loss);
 }
 
-static void after_epoch(memory *m, const early_stopping *o, const train_state *run)
+static void after_epoch(memory *m, const st_early_stopping_options *o, const st_run *run)
 {
-    const train_score *score = &run->report.validation;
+    const st_metrics *score = &run->report.validation;
     m->best.since++;
     if (score->loss >= m->best.loss - o->min_delta) return;
     m->best = (struct numbers){ score->loss, run->report.epoch, 0, score->loss, score->accuracy };
-    tensor_copy(m->parameters, net_parameters(run->net));
-    tensor_copy(m->states, net_states(run->net));
+    st_copy(m->parameters, st_net_parameters(run->net));
+    st_copy(m->states, st_net_states(run->net));
 }
 
-static void end(callback *self, train_state *run)
+static void end(st_callback *self, st_run *run)
 {
     memory *m = self->context;
     if (!m) return;
     if (m->best.epoch > 0) {
-        tensor_copy(net_parameters(run->net), m->parameters);
-        tensor_copy(net_states(run->net), m->states);
-        run->validation = (train_score){ m->best.score_loss, m->best.score_accuracy };
+        st_copy(st_net_parameters(run->net), m->parameters);
+        st_copy(st_net_states(run->net), m->states);
+        run->validation = (st_metrics){ m->best.score_loss, m->best.score_accuracy };
         run->best_epoch = (int)m->best.epoch;
     }
-    tensor_free(m->parameters);
-    tensor_free(m->states);
+    st_tensor_free(m->parameters);
+    st_tensor_free(m->states);
     free(m);
     self->context = NULL;
 }
 
-static const layer_field fields[] = {
-    { "patience", FIELD_INT, offsetof(early_stopping, patience), .least = 1 },
-    { "min_delta", FIELD_REAL, offsetof(early_stopping, min_delta) },
+static const st_field fields[] = {
+    { "patience", ST_FIELD_INT, offsetof(st_early_stopping_options, patience), .least = 1 },
+    { "min_delta", ST_FIELD_REAL, offsetof(st_early_stopping_options, min_delta) },
     { 0 },
 };
 
-static void call(callback *self, train_state *run, train_event event)
+static void call(st_callback *self, st_run *run, st_event event)
 {
     memory *m = self->context;
-    const early_stopping *o = (const void *)&self->options;
-    if (event == ON_BEGIN) begin(self, run, fields);
-    if (event == ON_EPOCH_BEGIN && m->best.since >= o->patience) run->stop = true;
-    if (event == ON_EPOCH && !error_text()) after_epoch(m, o, run);
-    if (event == ON_END) end(self, run);
+    const st_early_stopping_options *o = (const void *)&self->options;
+    if (event == ST_ON_BEGIN) begin(self, run, fields);
+    if (event == ST_ON_EPOCH_BEGIN && m->best.since >= o->patience) run->stop = true;
+    if (event == ST_ON_EPOCH && !st_error()) after_epoch(m, o, run);
+    if (event == ST_ON_END) end(self, run);
 }
 
-callback callback_early_stopping(early_stopping options)
+st_callback st_early_stopping_new(st_early_stopping_options options)
 {
-    callback c = { .name = "early_stopping", .call = call, .fields = fields };
+    st_callback c = { .name = "st_early_stopping_options", .call = call, .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

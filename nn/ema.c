@@ -4,45 +4,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const layer_field fields[] = {
-    { "decay", FIELD_REAL, offsetof(ema, decay), .fallback = 0.999, .below = 1 },
+static const st_field fields[] = {
+    { "decay", ST_FIELD_REAL, offsetof(st_ema_options, decay), .fallback = 0.999, .below = 1 },
     { 0 },
 };
 
-static void begin(callback *self, train_state *run)
+static void begin(st_callback *self, st_run *run)
 {
-    tensor *average = self->context = calloc(1, sizeof *average);
-    if (!average) error_set("ema: no memory");
+    st_tensor *average = self->context = calloc(1, sizeof *average);
+    if (!average) st_error_set("ema: no memory");
     if (!average || st_options_resolve("ema", fields, &self->options)) return;
-    *average = tensor_clone(net_parameters(run->net));
-    train_keep(run, "ema", *average);
+    *average = st_tensor_clone(st_net_parameters(run->net));
+    st_run_keep(run, "ema", *average);
 }
 
-static void end(callback *self, train_state *run)
+static void end(st_callback *self, st_run *run)
 {
-    tensor *average = self->context;
+    st_tensor *average = self->context;
     if (!average) return;
-    if (!error_text()) tensor_copy(net_parameters(run->net), *average);
-    tensor_free(*average);
+    if (!st_error()) st_copy(st_net_parameters(run->net), *average);
+    st_tensor_free(*average);
     free(average);
     self->context = NULL;
 }
 
-static void call(callback *self, train_state *run, train_event event)
+static void call(st_callback *self, st_run *run, st_event event)
 {
-    const ema *o = (const void *)&self->options;
-    if (event == ON_BEGIN) begin(self, run);
-    if (event == ON_STEP) {
-        tensor average = *(tensor *)self->context;
-        tensor_scale(average, (real)o->decay);
-        tensor_add(average, (real)(1 - o->decay), net_parameters(run->net));
+    const st_ema_options *o = (const void *)&self->options;
+    if (event == ST_ON_BEGIN) begin(self, run);
+    if (event == ST_ON_STEP) {
+        st_tensor average = *(st_tensor *)self->context;
+        st_scale(average, (st_real)o->decay);
+        st_add(average, (st_real)(1 - o->decay), st_net_parameters(run->net));
     }
-    if (event == ON_END) end(self, run);
+    if (event == ST_ON_END) end(self, run);
 }
 
-callback callback_ema(ema options)
+st_callback st_ema_new(st_ema_options options)
 {
-    callback c = { .name = "ema", .call = call, .fields = fields };
+    st_callback c = { .name = "ema", .call = call, .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

@@ -8,98 +8,100 @@
 void *train_array(ptrdiff_t count, size_t size, const char *what)
 {
     void *made = count < 0 ? NULL : calloc((size_t)count, size); /* NULL where the product overflows */
-    if (!made) error_set("train: no memory for %s: %td times %zu bytes", what, count, size);
+    if (!made) st_error_set("train: no memory for %s: %td times %zu bytes", what, count, size);
     return made;
 }
 
 /* ---- samples ------------------------------------------------------------------------------------------- */
 
-int train_fits(const net *n, const data *d, const char *what)
+int train_fits(const st_net *n, const st_dataset *d, const char *what)
 {
-    if (!d || d->count < 1) return error_set("train: the %s set is %s", what, d ? "empty" : "NULL");
-    if (d->x.rank + 1 > TENSOR_MAX_RANK || d->y.rank + 1 > TENSOR_MAX_RANK)
-        return error_set("train: samples %s and %s of the %s set leave no axis for the batch",
-                         shape_text(d->x).text, shape_text(d->y).text, what);
-    if (!shape_equal(d->x, n->input))
-        return error_set("train: the %s set has samples %s, the net takes %s", what, shape_text(d->x).text,
-                         shape_text(n->input).text);
+    if (!d || d->count < 1) return st_error_set("train: the %s set is %s", what, d ? "empty" : "NULL");
+    if (d->x.rank + 1 > ST_MAX_RANK || d->target.rank + 1 > ST_MAX_RANK)
+        return st_error_set("train: samples %s and %s of the %s set leave no axis for the batch",
+                            st_shape_text(d->x).text, st_shape_text(d->target).text, what);
+    if (!st_shape_equal(d->x, n->input))
+        return st_error_set("train: the %s set has samples %s, the net takes %s", what,
+                            st_shape_text(d->x).text, st_shape_text(n->input).text);
     return 0;
 }
 
-bool train_counts_hits(const loss *l, const net *n, const data *d)
+bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d)
 {
-    return l->classes && n->output.rank == 1 && d->y.rank == 0;
+    return l->classes && n->output.rank == 1 && d->target.rank == 0;
 }
 
-int train_batches_new(train_batches *b, const net *n, const data *d, ptrdiff_t images)
+int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images)
 {
     *b = (train_batches){ .data = d };
-    b->x = tensor_new(shape_with_batch(d->x, images));
-    b->target = tensor_new(shape_with_batch(d->y, images));
-    b->dy = tensor_new(shape_with_batch(n->output, images));
+    b->x = st_tensor_new(st_shape_with_batch(d->x, images));
+    b->target = st_tensor_new(st_shape_with_batch(d->target, images));
+    b->dy = st_tensor_new(st_shape_with_batch(n->output, images));
     b->picked = train_array(images, sizeof *b->picked, "the classes of a batch");
-    return tensor_is_null(b->x) || tensor_is_null(b->target) || tensor_is_null(b->dy) || !b->picked ? -1 : 0;
+    return st_is_null(b->x) || st_is_null(b->target) || st_is_null(b->dy) || !b->picked ? -1 : 0;
 }
 
 void train_batches_free(train_batches *b)
 {
-    tensor_free(b->x);
-    tensor_free(b->target);
-    tensor_free(b->dy);
+    st_tensor_free(b->x);
+    st_tensor_free(b->target);
+    st_tensor_free(b->dy);
     free(b->picked);
     *b = (train_batches){ 0 };
 }
 
 /* The loss would name the place in the batch, which says little of a shuffled set. */
-static int check_classes(const train_batches *b, const loss *l, const net *n, ptrdiff_t first, tensor target)
+static int check_classes(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first,
+                         st_tensor target)
 {
     if (!train_counts_hits(l, n, b->data)) return 0;
     for (ptrdiff_t i = 0; i < target.shape.n[0]; i++) {
-        double class = (double)*tensor_at(target, INDEX(i));
+        double class = (double)*st_at(target, ST_INDEX(i));
         if (class >= 0 && class < (double)n->output.n[0] && class == floor(class)) continue;
-        return error_set("train: sample %td: class %g is out of range, the net has %td outputs",
-                         b->order ? b->order[first + i] : b->base + first + i,
-                         isnan(class) ? (double)NAN : class, n->output.n[0]);
+        return st_error_set("train: sample %td: class %g is out of range, the net has %td outputs",
+                            b->order ? b->order[first + i] : b->base + first + i,
+                            isnan(class) ? (double)NAN : class, n->output.n[0]);
     }
     return 0;
 }
 
-int train_fetch(const train_batches *b, const loss *l, const net *n, ptrdiff_t first, ptrdiff_t count,
-                tensor *x, tensor *target)
+int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first, ptrdiff_t count,
+                st_tensor *x, st_tensor *target)
 {
     const ptrdiff_t *order = b->order ? b->order + first : NULL;
-    *x = tensor_narrow(b->x, 0, 0, count), *target = tensor_narrow(b->target, 0, 0, count);
-    if (data_batch(b->data, order, order ? 0 : b->base + first, count, *x, *target)) return -1;
+    *x = st_narrow(b->x, 0, 0, count), *target = st_narrow(b->target, 0, 0, count);
+    if (st_dataset_batch(b->data, order, order ? 0 : b->base + first, count, *x, *target)) return -1;
     return check_classes(b, l, n, first, *target);
 }
 
 /* ---- scores -------------------------------------------------------------------------------------------- */
 
-tally train_tally(const train_batches *b, const loss *l, const net *n, tensor y, tensor target, tensor dy)
+tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
+                  st_tensor dy)
 {
-    tally t = { .loss = loss_value(*l, y, target, dy) * (double)y.shape.n[0] };
-    if (error_text() || !train_counts_hits(l, n, b->data)) return t;
-    tensor_argmax(b->picked, y, AXES(1));
+    tally t = { .loss = st_loss_value(*l, y, target, dy) * (double)y.shape.n[0] };
+    if (st_error() || !train_counts_hits(l, n, b->data)) return t;
+    st_argmax(b->picked, y, ST_AXES(1));
     for (ptrdiff_t i = 0; i < y.shape.n[0]; i++)
-        t.hits += (double)b->picked[i] == (double)*tensor_at(target, INDEX(i));
+        t.hits += (double)b->picked[i] == (double)*st_at(target, ST_INDEX(i));
     return t;
 }
 
-static tally evaluate_batch(net *n, const loss *l, const train_batches *b, ptrdiff_t first)
+static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first)
 {
-    tensor x, target;
+    st_tensor x, target;
     ptrdiff_t count = smallest(b->x.shape.n[0], b->data->count - first);
     if (train_fetch(b, l, n, first, count, &x, &target)) return (tally){ 0 };
-    return train_tally(b, l, n, net_forward(n, x, NET_PREDICT), target, (tensor){ 0 });
+    return train_tally(b, l, n, st_net_forward(n, x, ST_PREDICT), target, (st_tensor){ 0 });
 }
 
 /* Sums are in the order of the batches. */
-int train_score_of(net *n, const loss *l, const train_batches *b, train_group *g, train_score *score)
+int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score)
 {
     const int rank = g ? g->rank : 0, ranks = g ? g->ranks : 1;
     const ptrdiff_t batch = b->x.shape.n[0], count = b->data->count;
     tally sum = { 0 }, *of = train_array(ranks, sizeof *of, "the scores of ranks");
-    for (ptrdiff_t first = 0; first < count && of && (g || !error_text()); first += ranks * batch) {
+    for (ptrdiff_t first = 0; first < count && of && (g || !st_error()); first += ranks * batch) {
         ptrdiff_t mine = first + rank * batch;
         of[rank] = mine < count ? evaluate_batch(n, l, b, mine) : (tally){ 0 };
         if (g) g->all_gather(g, ranks, sizeof *of, of);
@@ -107,17 +109,17 @@ int train_score_of(net *n, const loss *l, const train_batches *b, train_group *g
         if (g && g->agree(g, false)) break;
     }
     free(of);
-    if (error_text()) return -1;
+    if (st_error()) return -1;
     score->loss = sum.loss / (double)count;
     score->accuracy = train_counts_hits(l, n, b->data) ? sum.hits / (double)count : NAN;
     return 0;
 }
 
-int train_evaluate(net *n, const data *d, loss l, train_score *score)
+int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
 {
-    train_score unused;
+    st_metrics unused;
     train_batches b;
-    if (!n || n->batch < 1) return error_set("train_evaluate before net_build");
+    if (!n || n->batch < 1) return st_error_set("st_evaluate before st_net_build");
     if (train_fits(n, d, "data")) return -1;
     int status = train_batches_new(&b, n, d, n->batch);
     if (status == 0) status = train_score_of(n, &l, &b, NULL, score ? score : &unused);

@@ -5,7 +5,7 @@
  * random numbers, or by a loss). Run it in double (libstride-double): in float, differences are good to
  * two digits or so and the default tolerance says only that.
  *
- *     gradcheck_result r = gradcheck_layer(l, SHAPE(2, 3, 8, 8), (gradcheck){ 0 });
+ *     st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(2, 3, 8, 8), (st_gradcheck_options){ 0 });
  *     if (!r.passed) fprintf(stderr, "%s\n", r.text);
  *
  * Errors are relative: |analytic - numeric| / max(|analytic|, |numeric|, 1 % of the largest in that
@@ -26,7 +26,7 @@
 #pragma GCC visibility push(default)
 
 /* How to check; zeros are defaults. */
-typedef struct gradcheck {
+typedef struct st_gradcheck_options {
     double tolerance;     /* 0: 1e-6 in double, 5e-2 in float */
     double step;          /* 0: the cube root of the precision, times max(1, |x|) */
     double kinks;         /* fraction of a tensor's elements that may be skipped; 0: 0.1 */
@@ -36,29 +36,31 @@ typedef struct gradcheck {
                              that a scale that begins as 1 does not hide that it is forgotten */
     uint64_t seed;
     FILE *report; /* a line for each tensor; NULL: none */
-} gradcheck;
+} st_gradcheck_options;
 
 /* What came of it. */
-typedef struct gradcheck_result {
+typedef struct st_gradcheck_result {
     bool passed;
     double worst;             /* the largest relative error */
     ptrdiff_t checked, kinks; /* elements, and how many of them were skipped */
-    char text[ERROR_SIZE];    /* what failed: the worst element, analytic and numeric; or "passed" */
-} gradcheck_result;
+    char text[ST_ERROR_SIZE]; /* what failed: the worst element, analytic and numeric; or "passed" */
+} st_gradcheck_result;
 
 /* Builds the layer for x, whose elements are random (normal), and checks it. */
-gradcheck_result gradcheck_layer(layer *l, shape x, gradcheck options);
+st_gradcheck_result st_gradcheck_layer(st_layer *l, st_shape x, st_gradcheck_options options);
 
 /* At an input of yours, any view: each of its places is moved, which moves all indices that name it. */
-gradcheck_result gradcheck_layer_at(layer *l, tensor x, gradcheck options);
+st_gradcheck_result st_gradcheck_layer_at(st_layer *l, st_tensor x, st_gradcheck_options options);
 
 /* A net with its loss, at its parameters as they are. */
-gradcheck_result gradcheck_net(net *n, tensor x, tensor target, loss l, gradcheck options);
+st_gradcheck_result st_gradcheck_net(st_net *n, st_tensor x, st_tensor target, st_loss l,
+                                     st_gradcheck_options options);
 
-/* One line in a cmocka test: assert_gradients(layer, SHAPE(2, 3, 8, 8)). */
-#define assert_gradients(l, x)                                                                               \
+/* One line in a cmocka test: st_assert_gradients(layer, ST_SHAPE(2, 3, 8, 8)). */
+#define st_assert_gradients(l, x)                                                                            \
     do {                                                                                                     \
-        gradcheck_result assert_gradients_result = gradcheck_layer((l), (x), (gradcheck){ 0 });              \
+        st_gradcheck_result assert_gradients_result =                                                        \
+            st_gradcheck_layer((l), (x), (st_gradcheck_options){ 0 });                                       \
         if (!assert_gradients_result.passed) fail_msg("%s", assert_gradients_result.text);                   \
     } while (0)
 

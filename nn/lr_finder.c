@@ -1,4 +1,4 @@
-/* lr_finder.c: a learning rate is looked for by raising it: Smith 2017. */
+/* st_lr_finder_options.c: a learning rate is looked for by raising it: Smith 2017. */
 #include "nn/callbacks.h"
 
 #include <limits.h>
@@ -6,44 +6,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const layer_field fields[] = {
-    { "least", FIELD_REAL, offsetof(lr_finder, least), .fallback = 1e-7, .least = 1e-30 },
-    { "most", FIELD_REAL, offsetof(lr_finder, most), .fallback = 10, .least = 1e-30 },
-    { "steps", FIELD_INT, offsetof(lr_finder, steps), .fallback = 100, .least = 3 },
+static const st_field fields[] = {
+    { "least", ST_FIELD_REAL, offsetof(st_lr_finder_options, least), .fallback = 1e-7, .least = 1e-30 },
+    { "most", ST_FIELD_REAL, offsetof(st_lr_finder_options, most), .fallback = 10, .least = 1e-30 },
+    { "steps", ST_FIELD_INT, offsetof(st_lr_finder_options, steps), .fallback = 100, .least = 3 },
     { 0 },
 };
 
 typedef struct memory {
     int taken;
-    double smoothed, minimum, before;               /* loss; the one before it */
-    double steepest;                                /* its slope over log(lr) */
-    tensor parameters, states, optim[OPTIM_STATES]; /* as they were */
+    double smoothed, minimum, before;                     /* loss; the one before it */
+    double steepest;                                      /* its slope over log(lr) */
+    st_tensor parameters, states, optim[ST_OPTIM_STATES]; /* as they were */
     long optim_steps;
 } memory;
 
-static void begin(callback *self, train_state *run)
+static void begin(st_callback *self, st_run *run)
 {
-    lr_finder *o = (void *)&self->options;
+    st_lr_finder_options *o = (void *)&self->options;
     memory *m = self->context = calloc(1, sizeof *m);
-    if (!m) error_set("lr_finder: no memory");
-    if (!m || st_options_resolve("lr_finder", fields, o)) return;
+    if (!m) st_error_set("st_lr_finder_options: no memory");
+    if (!m || st_options_resolve("st_lr_finder_options", fields, o)) return;
     if (!o->lr || o->most <= o->least)
-        error_set("lr_finder: lr is NULL, or most %g is not above least %g", o->most, o->least);
-    m->parameters = tensor_clone(net_parameters(run->net));
-    m->states = tensor_clone(net_states(run->net));
-    for (int i = 0; i < run->optim->states; i++) m->optim[i] = tensor_clone(run->optim->state[i]);
+        st_error_set("st_lr_finder_options: lr is NULL, or most %g is not above least %g", o->most, o->least);
+    m->parameters = st_tensor_clone(st_net_parameters(run->net));
+    m->states = st_tensor_clone(st_net_states(run->net));
+    for (int i = 0; i < run->optim->states; i++) m->optim[i] = st_tensor_clone(run->optim->state[i]);
     m->optim_steps = run->optim->steps;
     run->report.epochs = INT_MAX; /* the finder ends the run */
 }
 
 /* lr of step i: exponential from least to most. */
-static double rate(const lr_finder *o, int i)
+static double rate(const st_lr_finder_options *o, int i)
 {
     return o->least * pow(o->most / o->least, (double)i / (o->steps - 1));
 }
 
 /* The mean of losses so far, newer ones count more; without bias. */
-static void look(memory *m, const lr_finder *o, train_state *run)
+static void look(memory *m, const st_lr_finder_options *o, st_run *run)
 {
     const double newer = 0.1;
     m->smoothed = (1 - newer) * m->smoothed + newer * run->loss;
@@ -60,34 +60,34 @@ static void look(memory *m, const lr_finder *o, train_state *run)
     if (++m->taken == o->steps) run->stop = true;
 }
 
-static void end(callback *self, train_state *run)
+static void end(st_callback *self, st_run *run)
 {
     memory *m = self->context;
     if (!m) return;
-    tensor_copy(net_parameters(run->net), m->parameters);
-    if (!tensor_is_null(m->states)) tensor_copy(net_states(run->net), m->states);
+    st_copy(st_net_parameters(run->net), m->parameters);
+    if (!st_is_null(m->states)) st_copy(st_net_states(run->net), m->states);
     for (int i = 0; i < run->optim->states; i++) {
-        tensor_copy(run->optim->state[i], m->optim[i]);
-        tensor_free(m->optim[i]);
+        st_copy(run->optim->state[i], m->optim[i]);
+        st_tensor_free(m->optim[i]);
     }
     run->optim->steps = m->optim_steps;
-    tensor_free(m->parameters);
-    tensor_free(m->states);
+    st_tensor_free(m->parameters);
+    st_tensor_free(m->states);
     free(m);
     self->context = NULL;
 }
 
-static void call(callback *self, train_state *run, train_event event)
+static void call(st_callback *self, st_run *run, st_event event)
 {
-    const lr_finder *o = (const void *)&self->options;
-    if (event == ON_BEGIN) begin(self, run);
-    if (event == ON_GRADIENTS) look(self->context, o, run);
-    if (event == ON_END) end(self, run);
+    const st_lr_finder_options *o = (const void *)&self->options;
+    if (event == ST_ON_BEGIN) begin(self, run);
+    if (event == ST_ON_GRADIENTS) look(self->context, o, run);
+    if (event == ST_ON_END) end(self, run);
 }
 
-callback callback_lr_finder(lr_finder options)
+st_callback st_lr_finder_new(st_lr_finder_options options)
 {
-    callback c = { .name = "lr_finder", .call = call, .fields = fields };
+    st_callback c = { .name = "st_lr_finder_options", .call = call, .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

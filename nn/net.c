@@ -7,159 +7,161 @@
 
 /* ---- making and ending -------------------------------------------------------------------------- */
 
-net *net_new_of(shape input, int count, layer *const layers[])
+st_net *st_net_new_of(st_shape input, int count, st_layer *const layers[])
 {
-    layer *root = layer_sequence_of(count, layers);
-    net *n = root ? calloc(1, sizeof *n) : NULL;
-    shape y;
-    if (root && !n) error_set("net_new: no memory");
-    if (n && (input.rank < 0 || input.rank >= TENSOR_MAX_RANK)) {
-        error_set("net_new: the input %s has rank %d, expected 0 to %d", shape_text(input).text, input.rank,
-                  TENSOR_MAX_RANK - 1);
-    } else if (n && layer_plan(root, shape_with_batch(input, 1), &y) == 0) {
+    st_layer *root = st_sequence_of(count, layers);
+    st_net *n = root ? calloc(1, sizeof *n) : NULL;
+    st_shape y;
+    if (root && !n) st_error_set("st_net_new: no memory");
+    if (n && (input.rank < 0 || input.rank >= ST_MAX_RANK)) {
+        st_error_set("st_net_new: the input %s has rank %d, expected 0 to %d", st_shape_text(input).text,
+                     input.rank, ST_MAX_RANK - 1);
+    } else if (n && st_layer_plan(root, st_shape_with_batch(input, 1), &y) == 0) {
         n->root = root;
         n->input = input;
-        n->output = shape_without_batch(y);
+        n->output = st_shape_without_batch(y);
         return n;
     }
-    layer_free(root);
+    st_layer_free(root);
     free(n);
     return NULL;
 }
 
-void net_free(net *n)
+void st_net_free(st_net *n)
 {
     if (!n) return;
-    layer_free(n->root);
-    tensor_free(n->outputs);
-    while (n->notes) net_set_note(n, n->notes->name, NULL);
+    st_layer_free(n->root);
+    st_tensor_free(n->outputs);
+    while (n->notes) st_net_set_metadata(n, n->notes->name, NULL);
     free(n);
 }
 
-int net_build(net *n, ptrdiff_t batch, uint64_t seed)
+int st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed)
 {
-    if (!n) return error_set("net_build: the net is NULL");
-    if (batch < 1) return error_set("net_build: a batch of %td images, expected at least 1", batch);
-    bool first_time = tensor_is_null(net_parameters(n));
-    tensor outputs = tensor_new(shape_with_batch(n->output, batch));
-    if (tensor_is_null(outputs)) return -1;
+    if (!n) return st_error_set("st_net_build: the net is NULL");
+    if (batch < 1) return st_error_set("st_net_build: a batch of %td images, expected at least 1", batch);
+    bool first_time = st_is_null(st_net_parameters(n));
+    st_tensor outputs = st_tensor_new(st_shape_with_batch(n->output, batch));
+    if (st_is_null(outputs)) return -1;
     n->batch = 0;
-    n->x = n->y = (tensor){ 0 };
-    if (layer_build(n->root, shape_with_batch(n->input, batch), seed)) {
-        tensor_free(outputs);
+    n->x = n->y = (st_tensor){ 0 };
+    if (st_layer_build(n->root, st_shape_with_batch(n->input, batch), seed)) {
+        st_tensor_free(outputs);
         return -1;
     }
-    tensor_free(n->outputs);
+    st_tensor_free(n->outputs);
     n->outputs = outputs;
     n->batch = batch;
     if (first_time) n->seed = seed;
     return 0;
 }
 
-net *net_share(const net *n, ptrdiff_t batch)
+st_net *st_net_share(const st_net *n, ptrdiff_t batch)
 {
-    if (!n || tensor_is_null(net_parameters(n)) || batch < 1) {
-        error_set("net_share: a batch of %td of a net that is %s; expected at least 1, of a built one", batch,
-                  !n             ? "NULL"
-                  : n->batch < 1 ? "not built"
-                                 : "built");
+    if (!n || st_is_null(st_net_parameters(n)) || batch < 1) {
+        st_error_set("st_net_share: a batch of %td of a net that is %s; expected at least 1, of a built one",
+                     batch,
+                     !n             ? "NULL"
+                     : n->batch < 1 ? "not built"
+                                    : "built");
         return NULL;
     }
-    layer *root = layer_clone(n->root);
-    net *twin = root ? calloc(1, sizeof *twin) : NULL;
-    tensor outputs = twin ? tensor_new(shape_with_batch(n->output, batch)) : (tensor){ 0 };
-    if (root && !twin) error_set("net_share: no memory");
-    if (!tensor_is_null(outputs) &&
-        layer_build_shared(root, shape_with_batch(n->input, batch), n->root) == 0) {
-        *twin = (net){ .root = root,
-                       .input = n->input,
-                       .output = n->output,
-                       .batch = batch,
-                       .seed = n->seed,
-                       .outputs = outputs };
+    st_layer *root = st_layer_clone(n->root);
+    st_net *twin = root ? calloc(1, sizeof *twin) : NULL;
+    st_tensor outputs = twin ? st_tensor_new(st_shape_with_batch(n->output, batch)) : (st_tensor){ 0 };
+    if (root && !twin) st_error_set("st_net_share: no memory");
+    if (!st_is_null(outputs) &&
+        st_layer_build_shared(root, st_shape_with_batch(n->input, batch), n->root) == 0) {
+        *twin = (st_net){ .root = root,
+                          .input = n->input,
+                          .output = n->output,
+                          .batch = batch,
+                          .seed = n->seed,
+                          .outputs = outputs };
         return twin;
     }
-    tensor_free(outputs);
-    layer_free(root);
+    st_tensor_free(outputs);
+    st_layer_free(root);
     free(twin);
     return NULL;
 }
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
-static bool takes(const net *n, tensor x, const char *who)
+static bool takes(const st_net *n, st_tensor x, const char *who)
 {
     ptrdiff_t images = x.shape.rank > 0 ? x.shape.n[0] : 0;
-    if (!n || n->batch < 1) error_set("%s before net_build", who);
-    else if (tensor_is_null(x) || images < 1 || !shape_equal(x.shape, shape_with_batch(n->input, images)))
-        error_set("%s of x %s, expected [N, ...] of images %s", who, shape_text(x.shape).text,
-                  shape_text(n->input).text);
+    if (!n || n->batch < 1) st_error_set("%s before st_net_build", who);
+    else if (st_is_null(x) || images < 1 || !st_shape_equal(x.shape, st_shape_with_batch(n->input, images)))
+        st_error_set("%s of x %s, expected [N, ...] of images %s", who, st_shape_text(x.shape).text,
+                     st_shape_text(n->input).text);
     else return true;
     return false;
 }
 
-tensor net_forward(net *n, tensor x, net_mode mode)
+st_tensor st_net_forward(st_net *n, st_tensor x, st_net_mode mode)
 {
-    if (error_text() || !takes(n, x, "net_forward")) return (tensor){ 0 };
+    if (st_error() || !takes(n, x, "st_net_forward")) return (st_tensor){ 0 };
     if (x.shape.n[0] > n->batch) {
-        error_set("net_forward: a batch of %td images, the net is built for %td", x.shape.n[0], n->batch);
-        return (tensor){ 0 };
+        st_error_set("st_net_forward: a batch of %td images, the net is built for %td", x.shape.n[0],
+                     n->batch);
+        return (st_tensor){ 0 };
     }
     n->x = x;
-    n->y = tensor_narrow(n->outputs, 0, 0, x.shape.n[0]);
-    n->forgot = mode == NET_PREDICT;
-    layer_mode(n->root, mode == NET_TRAIN, n->seed, n->step);
-    layer_forget(n->root, n->forgot);
-    layer_forward(n->root, n->x, n->y);
-    return error_text() ? (tensor){ 0 } : n->y;
+    n->y = st_narrow(n->outputs, 0, 0, x.shape.n[0]);
+    n->forgot = mode == ST_PREDICT;
+    st_layer_mode(n->root, mode == ST_TRAIN, n->seed, n->step);
+    st_layer_forget(n->root, n->forgot);
+    st_layer_forward(n->root, n->x, n->y);
+    return st_error() ? (st_tensor){ 0 } : n->y;
 }
 
-int net_backward(net *n, tensor dy, tensor dx)
+int st_net_backward(st_net *n, st_tensor dy, st_tensor dx)
 {
-    if (error_text()) return -1;
-    if (!n || tensor_is_null(n->y)) return error_set("net_backward before net_forward");
-    if (tensor_is_null(net_gradients(n)))
-        return error_set("net_backward: a net that shares parameters has no gradients");
-    if (n->forgot) return error_set("net_backward after a net_forward with NET_PREDICT, which keeps nothing");
-    if (tensor_is_null(dy) || !shape_equal(dy.shape, n->y.shape))
-        return error_set("net_backward: dy is %s, y was %s", shape_text(dy.shape).text,
-                         shape_text(n->y.shape).text);
-    layer_backward(n->root, n->x, n->y, dy, dx);
+    if (st_error()) return -1;
+    if (!n || st_is_null(n->y)) return st_error_set("st_net_backward before st_net_forward");
+    if (st_is_null(st_net_gradients(n)))
+        return st_error_set("st_net_backward: a net that shares parameters has no gradients");
+    if (n->forgot)
+        return st_error_set("st_net_backward after a st_net_forward with ST_PREDICT, which keeps nothing");
+    if (st_is_null(dy) || !st_shape_equal(dy.shape, n->y.shape))
+        return st_error_set("st_net_backward: dy is %s, y was %s", st_shape_text(dy.shape).text,
+                            st_shape_text(n->y.shape).text);
+    st_layer_backward(n->root, n->x, n->y, dy, dx);
     n->step++;
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
-int net_predict(net *n, tensor x, tensor y)
+int st_net_predict(st_net *n, st_tensor x, st_tensor y)
 {
-    if (error_text() || !takes(n, x, "net_predict")) return -1;
+    if (st_error() || !takes(n, x, "st_net_predict")) return -1;
     ptrdiff_t images = x.shape.n[0];
-    if (tensor_is_null(y) || !shape_equal(y.shape, shape_with_batch(n->output, images)))
-        return error_set("net_predict: y is %s, expected %s", shape_text(y.shape).text,
-                         shape_text(shape_with_batch(n->output, images)).text);
+    if (st_is_null(y) || !st_shape_equal(y.shape, st_shape_with_batch(n->output, images)))
+        return st_error_set("st_net_predict: y is %s, expected %s", st_shape_text(y.shape).text,
+                            st_shape_text(st_shape_with_batch(n->output, images)).text);
     for (ptrdiff_t first = 0; first < images; first += n->batch) {
         ptrdiff_t count = images - first < n->batch ? images - first : n->batch;
-        tensor_copy(tensor_narrow(y, 0, first, count),
-                    net_forward(n, tensor_narrow(x, 0, first, count), NET_PREDICT));
-        if (error_text()) return -1;
+        st_copy(st_narrow(y, 0, first, count), st_net_forward(n, st_narrow(x, 0, first, count), ST_PREDICT));
+        if (st_error()) return -1;
     }
     return 0;
 }
 
 /* ---- parameters --------------------------------------------------------------------------------- */
 
-tensor net_parameters(const net *n)
+st_tensor st_net_parameters(const st_net *n)
 {
-    return n ? layer_parameters(n->root) : (tensor){ 0 };
+    return n ? st_layer_parameters(n->root) : (st_tensor){ 0 };
 }
 
-tensor net_gradients(const net *n)
+st_tensor st_net_gradients(const st_net *n)
 {
-    return n ? layer_gradients(n->root) : (tensor){ 0 };
+    return n ? st_layer_gradients(n->root) : (st_tensor){ 0 };
 }
 
-tensor net_states(const net *n)
+st_tensor st_net_states(const st_net *n)
 {
-    return n ? layer_states(n->root) : (tensor){ 0 };
+    return n ? st_layer_states(n->root) : (st_tensor){ 0 };
 }
 
 enum { ZEROS = 1 << 14 }; /* that are worth a thread */
@@ -167,60 +169,60 @@ enum { ZEROS = 1 << 14 }; /* that are worth a thread */
 static void zero_part(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
-    tensor all = *(const tensor *)context;
+    st_tensor all = *(const st_tensor *)context;
     ptrdiff_t left = all.shape.n[0] - i * ZEROS;
-    tensor_fill(tensor_narrow(all, 0, i * ZEROS, left < ZEROS ? left : ZEROS), 0);
+    st_fill(st_narrow(all, 0, i * ZEROS, left < ZEROS ? left : ZEROS), 0);
 }
 
-void net_zero_gradients(net *n)
+void st_net_zero_gradients(st_net *n)
 {
-    tensor all = net_gradients(n);
-    if (tensor_is_null(all)) tensor_fill(all, 0);
-    else parallel_for(parallel_threads(), (all.shape.n[0] + ZEROS - 1) / ZEROS, zero_part, &all);
+    st_tensor all = st_net_gradients(n);
+    if (st_is_null(all)) st_fill(all, 0);
+    else parallel_for(st_num_threads(), (all.shape.n[0] + ZEROS - 1) / ZEROS, zero_part, &all);
 }
 
 typedef struct visitor {
-    void (*visit)(const net_tensor *t, void *context);
+    void (*visit)(const st_net_tensor *t, void *context);
     void *context;
 } visitor;
 
-static void visit_slots(layer *l, const char *path, void *context)
+static void visit_slots(st_layer *l, const char *path, void *context)
 {
     const visitor *v = context;
-    char name[LAYER_PATH + 64];
+    char name[ST_LAYER_PATH + 64];
     for (int i = 0; i < l->params; i++) {
         snprintf(name, sizeof name, "%s%s%s", path, path[0] ? "." : "", l->param_name[i]);
-        v->visit(&(net_tensor){ name, l->param[i], l->grad[i] }, v->context);
+        v->visit(&(st_net_tensor){ name, l->param[i], l->grad[i] }, v->context);
     }
     for (int i = 0; i < l->states; i++) {
         snprintf(name, sizeof name, "%s%s%s", path, path[0] ? "." : "", l->state_name[i]);
-        v->visit(&(net_tensor){ name, l->state[i], { 0 } }, v->context);
+        v->visit(&(st_net_tensor){ name, l->state[i], { 0 } }, v->context);
     }
 }
 
-void net_visit(net *n, void (*visit)(const net_tensor *t, void *context), void *context)
+void st_net_visit(st_net *n, void (*visit)(const st_net_tensor *t, void *context), void *context)
 {
-    if (n) layer_visit(n->root, visit_slots, &(visitor){ visit, context });
+    if (n) st_layer_visit(n->root, visit_slots, &(visitor){ visit, context });
 }
 
 typedef struct wanted {
     const char *name;
-    tensor found;
+    st_tensor found;
 } wanted;
 
-static void compare_name(const net_tensor *t, void *context)
+static void compare_name(const st_net_tensor *t, void *context)
 {
     wanted *w = context;
     if (strcmp(t->name, w->name) == 0) w->found = t->value;
 }
 
-tensor net_find(net *n, const char *name)
+st_tensor st_net_find(st_net *n, const char *name)
 {
     wanted w = { name, { 0 } };
-    if (!n || n->batch < 1) error_set("net_find before net_build");
+    if (!n || n->batch < 1) st_error_set("st_net_find before st_net_build");
     else {
-        net_visit(n, compare_name, &w);
-        if (tensor_is_null(w.found)) error_set("net_find: no parameter or state is called %s", name);
+        st_net_visit(n, compare_name, &w);
+        if (st_is_null(w.found)) st_error_set("st_net_find: no parameter or state is called %s", name);
     }
     return w.found;
 }
@@ -235,7 +237,7 @@ static char *duplicate(const char *text)
     return copy;
 }
 
-static void note_free(net_note *note)
+static void note_free(st_metadata *note)
 {
     if (!note) return;
     free(note->name);
@@ -243,32 +245,32 @@ static void note_free(net_note *note)
     free(note);
 }
 
-static net_note *note_new(const char *name, const char *text)
+static st_metadata *note_new(const char *name, const char *text)
 {
-    net_note *note = calloc(1, sizeof *note);
+    st_metadata *note = calloc(1, sizeof *note);
     if (note && (note->name = duplicate(name)) && (note->text = duplicate(text))) return note;
     note_free(note);
-    error_set("net_set_note: no memory for note %s", name);
+    st_error_set("st_net_set_metadata: no memory for note %s", name);
     return NULL;
 }
 
-int net_set_note(net *n, const char *name, const char *text)
+int st_net_set_metadata(st_net *n, const char *name, const char *text)
 {
-    if (!n) return error_set("net_set_note: the net is NULL");
-    net_note *fresh = NULL;
+    if (!n) return st_error_set("st_net_set_metadata: the net is NULL");
+    st_metadata *fresh = NULL;
     if (text && !(fresh = note_new(name, text))) return -1;
-    net_note **at = &n->notes;
+    st_metadata **at = &n->notes;
     while (*at && strcmp((*at)->name, name) != 0) at = &(*at)->next;
-    net_note *old = *at;
+    st_metadata *old = *at;
     if (fresh) fresh->next = old ? old->next : NULL;
     if (fresh || old) *at = fresh ? fresh : old->next;
     note_free(old);
     return 0;
 }
 
-const char *net_note_text(const net *n, const char *name)
+const char *st_net_metadata(const st_net *n, const char *name)
 {
-    for (const net_note *note = n ? n->notes : NULL; note; note = note->next)
+    for (const st_metadata *note = n ? n->notes : NULL; note; note = note->next)
         if (strcmp(note->name, name) == 0) return note->text;
     return NULL;
 }

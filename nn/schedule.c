@@ -11,19 +11,19 @@ static double half_cosine(double from, double to, double at)
     return to + (from - to) * (1 + cos(pi * at)) / 2;
 }
 
-static double step_factor(const schedule *s, double step, double total, double per_epoch)
+static double step_factor(const st_schedule *s, double step, double total, double per_epoch)
 {
     (void)total;
     return pow(s->gamma, floor(step / (s->every * per_epoch)));
 }
 
-static double cosine_factor(const schedule *s, double step, double total, double per_epoch)
+static double cosine_factor(const st_schedule *s, double step, double total, double per_epoch)
 {
     (void)per_epoch;
     return half_cosine(1, s->least, total > 0 ? fmin(step / total, 1) : 0);
 }
 
-static double one_cycle_factor(const schedule *s, double step, double total, double per_epoch)
+static double one_cycle_factor(const st_schedule *s, double step, double total, double per_epoch)
 {
     (void)per_epoch;
     double peak = s->rise * total - 1, end = total - 1, first = 1 / s->divisor;
@@ -32,13 +32,13 @@ static double one_cycle_factor(const schedule *s, double step, double total, dou
     return half_cosine(1, last, end > peak ? fmin((step - peak) / (end - peak), 1) : 1);
 }
 
-schedule schedule_constant(void)
+st_schedule st_constant_lr(void)
 {
-    return (schedule){ 0 };
+    return (st_schedule){ 0 };
 }
 
 /* An option out of range is reported where the schedule is made. */
-static schedule checked(schedule s)
+static st_schedule checked(st_schedule s)
 {
     st_options_resolve(s.name, s.fields, &s);
     return s;
@@ -46,44 +46,42 @@ static schedule checked(schedule s)
 
 #define OPTION(option, ...)                                                                                  \
     {                                                                                                        \
-#option, FIELD_REAL, offsetof(schedule, option), __VA_ARGS__                                         \
+#option, ST_FIELD_REAL, offsetof(schedule, option), __VA_ARGS__                                      \
     }
 
-schedule schedule_step(double epochs, double gamma)
+st_schedule st_step_lr_new(st_step_lr_options options)
 {
-    static const layer_field fields[] = { OPTION(every, .least = 1e-9),
-                                          OPTION(gamma, .least = 1e-30),
-                                          { 0 } };
-    return checked((schedule){ "step", step_factor, .open_ended = true, .fields = fields, .every = epochs,
-                               .gamma = gamma });
+    static const st_field fields[] = { OPTION(every, .least = 1e-9), OPTION(gamma, .least = 1e-30), { 0 } };
+    return checked((st_schedule){ "step", step_factor, .open_ended = true, .fields = fields,
+                                  .every = options.step_size, .gamma = options.gamma });
 }
 
-schedule schedule_cosine(double least)
+st_schedule st_cosine_lr_new(st_cosine_lr_options options)
 {
-    static const layer_field fields[] = { OPTION(least, .below = 1 + 0x1p-52), { 0 } };
-    return checked((schedule){ "cosine", cosine_factor, .fields = fields, .least = least });
+    static const st_field fields[] = { OPTION(least, .below = 1 + 0x1p-52), { 0 } };
+    return checked((st_schedule){ "cosine", cosine_factor, .fields = fields, .least = options.end_factor });
 }
 
-schedule schedule_one_cycle(one_cycle options)
+st_schedule st_one_cycle_lr_new(st_one_cycle_lr_options options)
 {
-    static const layer_field fields[] = {
+    static const st_field fields[] = {
         OPTION(rise, .fallback = 0.3, .least = 1e-9, .below = 1),
         OPTION(divisor, .fallback = 25, .least = 1),
         OPTION(final_divisor, .fallback = 1e4, .least = 1),
         { 0 },
     };
-    return checked((schedule){ "one_cycle", one_cycle_factor, .fields = fields, .rise = options.rise,
-                               .divisor = options.divisor, .final_divisor = options.final_divisor });
+    return checked((st_schedule){ "one_cycle", one_cycle_factor, .fields = fields, .rise = options.pct_start,
+                                  .divisor = options.div_factor, .final_divisor = options.final_div_factor });
 }
 
-schedule schedule_warmup(long steps, schedule after)
+st_schedule st_warmup_lr_new(st_warmup_lr_options options)
 {
-    if (steps < 0) error_set("schedule_warmup: %ld steps, expected at least 0", steps);
-    after.warmup = steps;
-    return after;
+    if (options.steps < 0) st_error_set("st_warmup_lr: %ld steps, expected at least 0", options.steps);
+    options.after.warmup = options.steps;
+    return options.after;
 }
 
-double schedule_factor(const schedule *s, long step, long total, long per_epoch)
+double st_schedule_factor(const st_schedule *s, long step, long total, long per_epoch)
 {
     if (step < s->warmup) return (double)(step + 1) / (double)(s->warmup + 1);
     if (!s->factor) return 1;

@@ -1,7 +1,7 @@
 /* stride.c: the version, where a program can ask the library itself. */
 #include "nn/stride.h"
 
-const char *stride_version(void)
+const char *st_version(void)
 {
-    return STRIDE_VERSION;
+    return ST_VERSION;
 }

@@ -33,15 +33,15 @@
 
 /* The version of these headers, MAJOR.MINOR.PATCH. While MAJOR is 0 another MINOR may break programs, and later only
  * another MAJOR. The Makefile has it from here. */
-#define STRIDE_VERSION "0.1.0"
-#define STRIDE_VERSION_MAJOR 0
-#define STRIDE_VERSION_MINOR 1
-#define STRIDE_VERSION_PATCH 0
+#define ST_VERSION "0.1.0"
+#define ST_VERSION_MAJOR 0
+#define ST_VERSION_MINOR 1
+#define ST_VERSION_PATCH 0
 
 #pragma GCC visibility push(default)
 
-/* The version of the library that is linked: as STRIDE_VERSION, where the headers are its own. */
-const char *stride_version(void);
+/* The version of the library that is linked: as ST_VERSION, where the headers are its own. */
+const char *st_version(void);
 
 #pragma GCC visibility pop
 

@@ -8,16 +8,16 @@ typedef struct table {
     int width; /* of the first column */
 } table;
 
-static int indented(const layer *l, const char *path, char *text, size_t size)
+static int indented(const st_layer *l, const char *path, char *text, size_t size)
 {
     int depth = 0;
     for (const char *c = path; *c; c++) depth += *c == '.';
     const char *name = strrchr(path, '.');
     int used = snprintf(text, size, "%*s%s ", 2 * depth, "", name ? name + 1 : path);
-    return used + (int)layer_describe(l, text + used, size - (size_t)used);
+    return used + (int)st_layer_describe(l, text + used, size - (size_t)used);
 }
 
-static void measure_width(layer *l, const char *path, void *context)
+static void measure_width(st_layer *l, const char *path, void *context)
 {
     table *t = context;
     char text[512];
@@ -38,21 +38,21 @@ static const char *grouped(double value, char text[32])
     return text;
 }
 
-static void print_row(layer *l, const char *path, void *context)
+static void print_row(st_layer *l, const char *path, void *context)
 {
     const table *t = context;
     if (!path[0]) return; /* the root is the whole table */
     char text[512], parameters[32], flops[32];
     indented(l, path, text, sizeof text);
     double own = 0;
-    for (int i = 0; i < l->params; i++) own += (double)shape_count(l->param[i].shape, "net_summary");
-    fprintf(t->to, "%-*s  %-20s %14s %16s\n", t->width, text, shape_text(l->y).text, grouped(own, parameters),
-            grouped(l->children ? 0 : l->flops / (double)l->x.n[0], flops));
+    for (int i = 0; i < l->params; i++) own += (double)st_shape_numel(l->param[i].shape, "st_net_summary");
+    fprintf(t->to, "%-*s  %-20s %14s %16s\n", t->width, text, st_shape_text(l->y).text,
+            grouped(own, parameters), grouped(l->children ? 0 : l->flops / (double)l->x.n[0], flops));
 }
 
 static void print_bytes(FILE *to, const char *what, double elements)
 {
-    double bytes = elements * (double)sizeof(real);
+    double bytes = elements * (double)sizeof(st_real);
     const char *unit[] = { "B", "KiB", "MiB", "GiB", "TiB" };
     int u = 0;
     for (; bytes >= 1024 && u < 4; u++) bytes /= 1024;
@@ -64,7 +64,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static void print_memory(FILE *to, const layer_needs *needs, double input, double output)
+static void print_memory(FILE *to, const st_layer_needs *needs, double input, double output)
 {
     const double trained = 2.0 * (double)needs->parameters, kept = (double)needs->memory + output;
     const double scratch = larger((double)needs->scratch * needs->threads, (double)needs->whole);
@@ -80,30 +80,31 @@ static void print_memory(FILE *to, const layer_needs *needs, double input, doubl
     print_bytes(to, all, trained + (double)needs->state + kept + scratch + (double)needs->partial + input);
 }
 
-static int summarise(net *n, shape x, FILE *to)
+static int summarise(st_net *n, st_shape x, FILE *to)
 {
-    shape y;
-    layer_needs needs;
-    if (layer_plan(n->root, x, &y) || layer_measure(n->root, &needs)) return -1;
+    st_shape y;
+    st_layer_needs needs;
+    if (st_layer_plan(n->root, x, &y) || st_layer_measure(n->root, &needs)) return -1;
     char text[32];
     table t = { to, (int)strlen("layer") };
-    layer_visit(n->root, measure_width, &t);
+    st_layer_visit(n->root, measure_width, &t);
     fprintf(to, "%-*s  %-20s %14s %16s\n", t.width, "layer", "output", "parameters", "FLOPs an image");
-    fprintf(to, "%-*s  %-20s\n", t.width, "input", shape_text(x).text);
-    layer_visit(n->root, print_row, &t);
+    fprintf(to, "%-*s  %-20s\n", t.width, "input", st_shape_text(x).text);
+    st_layer_visit(n->root, print_row, &t);
     fprintf(to, "%-*s  %-20s %14s", t.width, "total", "", grouped((double)needs.parameters, text));
     fprintf(to, " %16s\n\n", grouped(n->root->flops / (double)x.n[0], text));
-    fprintf(to, "memory for batches of %td, %s\n", x.n[0], REAL_NAME);
-    print_memory(to, &needs, (double)shape_count(x, "net_summary"), (double)shape_count(y, "net_summary"));
-    return fflush(to) || ferror(to) ? error_set("net_summary: the stream cannot be written") : 0;
+    fprintf(to, "memory for batches of %td, %s\n", x.n[0], ST_REAL_NAME);
+    print_memory(to, &needs, (double)st_shape_numel(x, "st_net_summary"),
+                 (double)st_shape_numel(y, "st_net_summary"));
+    return fflush(to) || ferror(to) ? st_error_set("st_net_summary: the stream cannot be written") : 0;
 }
 
 /* The shapes of the batch are planned on the side: a net that is built is built again as it was. */
-int net_summary(net *n, ptrdiff_t batch, FILE *to)
+int st_net_summary(st_net *n, ptrdiff_t batch, FILE *to)
 {
-    if (!n) return error_set("net_summary: the net is NULL");
-    if (batch < 1) return error_set("net_summary: a batch of %td images, expected at least 1", batch);
-    int status = summarise(n, shape_with_batch(n->input, batch), to);
-    if (n->batch > 0 && net_build(n, n->batch, n->seed)) return -1;
+    if (!n) return st_error_set("st_net_summary: the net is NULL");
+    if (batch < 1) return st_error_set("st_net_summary: a batch of %td images, expected at least 1", batch);
+    int status = summarise(n, st_shape_with_batch(n->input, batch), to);
+    if (n->batch > 0 && st_net_build(n, n->batch, n->seed)) return -1;
     return status;
 }

@@ -15,40 +15,41 @@ enum { ENDLESS = INT32_MAX }; /* larger sets are not shuffled */
 
 /* ---- epochs -------------------------------------------------------------------------------------------- */
 
-static void begin_epoch(train_state *run)
+static void begin_epoch(st_run *run)
 {
     struct train_memory *m = run->memory;
-    const train *o = &run->options;
+    const st_train_options *o = &run->options;
     run->report.epoch = run->epoch;
     if (run->batch == 0) {
         run->begun = run->net->step;
         run->loss_sum = run->hits = run->seen = 0;
     }
-    data_begin(run->data, run->begun);
+    st_dataset_begin_epoch(run->data, run->begun);
     if (m->order && !o->keep_order)
-        random_permutation(m->order, run->data->count, (random_key){ o->seed, ORDER_STREAM + run->begun });
+        st_random_permutation(m->order, run->data->count,
+                              (st_random_key){ o->seed, ORDER_STREAM + run->begun });
     if (!m->order) {
         uint64_t steps = (uint64_t)(run->epoch - 1) * (uint64_t)run->steps_per_epoch,
                  one = (uint64_t)o->batch;
         uint64_t places = (uint64_t)run->data->count - (uint64_t)run->steps_per_epoch * one + 1;
         m->batches.base = (ptrdiff_t)(steps * one % places);
     }
-    train_tell(run, ON_EPOCH_BEGIN);
+    train_tell(run, ST_ON_EPOCH_BEGIN);
 }
 
-static int validate(train_state *run)
+static int validate(st_run *run)
 {
-    train_report *report = &run->report;
+    st_train_report *report = &run->report;
     report->best = false;
-    report->validation = (train_score){ NAN, NAN };
+    report->validation = (st_metrics){ NAN, NAN };
     if (!run->options.validation) return 0;
     if (train_score_of(run->net, &run->options.loss, &run->memory->validation, &run->options.group,
                        &report->validation))
         return -1;
     run->validation = report->validation;
     if (!isfinite(report->validation.loss))
-        return error_set("train: the validation loss is %g after epoch %d", report->validation.loss,
-                         report->epoch);
+        return st_error_set("train: the validation loss is %g after epoch %d", report->validation.loss,
+                            report->epoch);
     if (!(report->validation.loss >= run->best_loss)) {
         run->best_loss = report->validation.loss;
         run->best_epoch = report->epoch;
@@ -57,7 +58,7 @@ static int validate(train_state *run)
     return 0;
 }
 
-static void summarise(const train_state *run, train_result *result)
+static void summarise(const st_run *run, st_train_result *result)
 {
     result->epochs = run->epoch - 1;
     result->training = train_training_score(run);
@@ -65,7 +66,7 @@ static void summarise(const train_state *run, train_result *result)
     result->images_per_second = run->training_seconds > 0 ? run->images / run->training_seconds : 0;
 }
 
-static void run_epochs(train_state *run, train_result *result)
+static void run_epochs(st_run *run, st_train_result *result)
 {
     result->resumed = run->resumed = run->report.step = run->step;
     if (run->epoch > 1 && run->batch == 0) summarise(run, result);
@@ -80,74 +81,77 @@ static void run_epochs(train_state *run, train_result *result)
         run->report.seconds = train_now() - run->memory->began;
         run->epoch++, run->batch = 0;
         summarise(run, result);
-        train_tell(run, ON_EPOCH);
+        train_tell(run, ST_ON_EPOCH);
     }
 }
 
 /* ---- options and memory ---------------------------------------------------------------------------------- */
 
-const layer_field train_fields[] = {
-    { "epochs", FIELD_INT, offsetof(train, epochs), .fallback = 1, .least = 1 },
-    { "batch", FIELD_INT, offsetof(train, batch), .fallback = 64, .least = 1 },
-    { "steps_per_epoch", FIELD_INT, offsetof(train, steps_per_epoch) },
-    { "micro_batches", FIELD_INT, offsetof(train, micro_batches), .fallback = 1, .least = 1 },
-    { "keep_order", FIELD_BOOL, offsetof(train, keep_order) },
-    { "drop_last", FIELD_BOOL, offsetof(train, drop_last) },
+const st_field train_fields[] = {
+    { "epochs", ST_FIELD_INT, offsetof(st_train_options, epochs), .fallback = 1, .least = 1 },
+    { "batch", ST_FIELD_INT, offsetof(st_train_options, batch), .fallback = 64, .least = 1 },
+    { "steps_per_epoch", ST_FIELD_INT, offsetof(st_train_options, steps_per_epoch) },
+    { "micro_batches", ST_FIELD_INT, offsetof(st_train_options, micro_batches), .fallback = 1, .least = 1 },
+    { "keep_order", ST_FIELD_BOOL, offsetof(st_train_options, keep_order) },
+    { "drop_last", ST_FIELD_BOOL, offsetof(st_train_options, drop_last) },
     { 0 },
 };
 
 /* Every micro-batch has an image, of full batches and of the last one. */
-static int check_batches(train_state *run)
+static int check_batches(st_run *run)
 {
-    train *o = &run->options;
+    st_train_options *o = &run->options;
     const ptrdiff_t count = run->data->count;
     if (o->drop_last && o->batch > count)
-        return error_set("train: drop_last leaves nothing of %td samples in batches of %d", count, o->batch);
+        return st_error_set("train: drop_last leaves nothing of %td samples in batches of %d", count,
+                            o->batch);
     if (o->batch > count) o->batch = (int)count;
     const ptrdiff_t last = o->drop_last ? 0 : count % o->batch;
     run->steps_per_epoch = (long)(count / o->batch) + (last > 0);
     if (o->steps_per_epoch > run->steps_per_epoch || (o->steps_per_epoch == 0 && count > ENDLESS))
-        return error_set("train: steps_per_epoch is %d, expected 1 to %ld for %td samples in batches of %d",
-                         o->steps_per_epoch, run->steps_per_epoch, count, o->batch);
+        return st_error_set(
+            "train: steps_per_epoch is %d, expected 1 to %ld for %td samples in batches of %d",
+            o->steps_per_epoch, run->steps_per_epoch, count, o->batch);
     if (o->micro_batches % run->ranks || o->batch < o->micro_batches)
-        return error_set("train: micro_batches is %d, expected a multiple of %d ranks, at most a batch of %d",
-                         o->micro_batches, run->ranks, o->batch);
+        return st_error_set(
+            "train: micro_batches is %d, expected a multiple of %d ranks, at most a batch of %d",
+            o->micro_batches, run->ranks, o->batch);
     if (o->steps_per_epoch > 0) run->steps_per_epoch = o->steps_per_epoch;
     else if (last > 0 && last < o->micro_batches)
-        return error_set(
+        return st_error_set(
             "train: the last batch of an epoch has %td images for %d micro-batches; drop_last skips it", last,
             o->micro_batches);
     return 0;
 }
 
-static int resolve(train_state *run)
+static int resolve(st_run *run)
 {
-    train *o = &run->options;
-    if (error_text()) return -1;
-    if (!run->net) return error_set("train: the net is NULL");
+    st_train_options *o = &run->options;
+    if (st_error()) return -1;
+    if (!run->net) return st_error_set("train: the net is NULL");
     if (train_fits(run->net, run->data, "training") ||
         (o->validation && train_fits(run->net, o->validation, "validation")))
         return -1;
-    if (!o->loss.value) return error_set("train: the loss is missing");
-    if (!o->optim) return error_set("train: the optimizer is missing");
+    if (!o->loss.value) return st_error_set("train: the loss is missing");
+    if (!o->optim) return st_error_set("train: the optimizer is missing");
     if (o->micro_batches == 0) o->micro_batches = run->ranks;
     if (st_options_resolve("train", train_fields, o) || check_batches(run)) return -1;
-    run->report = (train_report){ .epochs = o->epochs,
-                                  .steps = run->steps_per_epoch * o->epochs,
-                                  .validation = { NAN, NAN },
-                                  .lr = o->optim->lr };
+    run->report = (st_train_report){ .epochs = o->epochs,
+                                     .steps = run->steps_per_epoch * o->epochs,
+                                     .validation = { NAN, NAN },
+                                     .lr = o->optim->lr };
     return 0;
 }
 
-static int allocate(train_state *run)
+static int allocate(st_run *run)
 {
-    const train *o = &run->options;
+    const st_train_options *o = &run->options;
     struct train_memory *m = run->memory;
     const ptrdiff_t images = parts(o->batch, o->micro_batches), count = run->data->count;
-    if (run->net->batch < images && net_build(run->net, images, o->seed)) return -1;
-    if (tensor_is_null(net_gradients(run->net)))
-        return error_set("train: the net shares its parameters with another, and has no gradients");
-    tensor states = net_states(run->net);
+    if (run->net->batch < images && st_net_build(run->net, images, o->seed)) return -1;
+    if (st_is_null(st_net_gradients(run->net)))
+        return st_error_set("train: the net shares its parameters with another, and has no gradients");
+    st_tensor states = st_net_states(run->net);
     if (train_batches_new(&m->batches, run->net, run->data, images)) return -1;
     m->validation = m->batches;
     m->validation.data = o->validation;
@@ -156,41 +160,41 @@ static int allocate(train_state *run)
         m->batches.order = m->order = train_array(count, sizeof *m->order, "the order of samples");
     if (!m->tally || (count <= ENDLESS && !m->order)) return -1;
     for (ptrdiff_t i = 0; i < count && m->order; i++) m->order[i] = i;
-    if (o->micro_batches > 1 && !tensor_is_null(states)) {
-        m->states = tensor_clone(states);
-        m->new_states = tensor_new(SHAPE(o->micro_batches, tensor_count(states)));
-        if (tensor_is_null(m->states) || tensor_is_null(m->new_states)) return -1;
+    if (o->micro_batches > 1 && !st_is_null(states)) {
+        m->states = st_tensor_clone(states);
+        m->new_states = st_tensor_new(ST_SHAPE(o->micro_batches, st_numel(states)));
+        if (st_is_null(m->states) || st_is_null(m->new_states)) return -1;
     }
-    return optim_build(o->optim, tensor_count(net_parameters(run->net)));
+    return st_optim_build(o->optim, st_numel(st_net_parameters(run->net)));
 }
 
-static void release(train_state *run)
+static void release(st_run *run)
 {
     struct train_memory *m = run->memory;
     train_batches_free(&m->batches);
-    tensor_free(m->states);
-    tensor_free(m->new_states);
-    tensor_free(run->options.group.sum);
-    tensor_free(run->options.group.theirs);
+    st_tensor_free(m->states);
+    st_tensor_free(m->new_states);
+    st_tensor_free(run->options.group.sum);
+    st_tensor_free(run->options.group.theirs);
     free(m->order);
     free(m->tally);
 }
 
-int train_keep(train_state *run, const char *name, tensor value)
+int st_run_keep(st_run *run, const char *name, st_tensor value)
 {
-    if (run->sealed || run->kept_count == TRAIN_KEPT)
-        return error_set("train: \"%s\" cannot be kept: %s", name,
-                         run->sealed ? "its callback is listed after the checkpoint's"
-                                     : "there are too many");
-    run->kept[run->kept_count++] = (train_kept){ name, value, NULL, 0 };
+    if (run->sealed || run->kept_count == ST_MAX_KEPT)
+        return st_error_set("train: \"%s\" cannot be kept: %s", name,
+                            run->sealed ? "its callback is listed after the checkpoint's"
+                                        : "there are too many");
+    run->kept[run->kept_count++] = (st_kept){ name, value, NULL, 0 };
     return 0;
 }
 
-int train_keep_numbers(train_state *run, const char *name, int count, double numbers[])
+int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers[])
 {
-    if (count < 1 || count > TRAIN_NUMBERS)
-        return error_set("train: %d numbers for \"%s\", expected 1 to %d", count, name, TRAIN_NUMBERS);
-    if (train_keep(run, name, (tensor){ 0 })) return -1;
+    if (count < 1 || count > ST_MAX_NUMBERS)
+        return st_error_set("train: %d numbers for \"%s\", expected 1 to %d", count, name, ST_MAX_NUMBERS);
+    if (st_run_keep(run, name, (st_tensor){ 0 })) return -1;
     run->kept[run->kept_count - 1].numbers = numbers;
     run->kept[run->kept_count - 1].count = count;
     return 0;
@@ -200,9 +204,9 @@ int train_keep_numbers(train_state *run, const char *name, int count, double num
 
 static const double HALF = 4294967296; /* a seed is two numbers */
 
-void train_place(const train_state *run, double p[TRAIN_PLACE])
+void train_place(const st_run *run, double p[TRAIN_PLACE])
 {
-    const net *n = run->net;
+    const st_net *n = run->net;
     const double place[TRAIN_PLACE] = { run->epoch,
                                         (double)run->batch,
                                         (double)run->step,
@@ -221,34 +225,35 @@ void train_place(const train_state *run, double p[TRAIN_PLACE])
     for (int i = 0; i < TRAIN_PLACE; i++) p[i] = place[i];
 }
 
-int train_go_to(train_state *run, const double p[TRAIN_PLACE], bool check)
+int train_go_to(st_run *run, const double p[TRAIN_PLACE], bool check)
 {
     const double epochs = run->report.epochs, steps = (double)run->steps_per_epoch;
     bool possible = p[0] >= 1 && p[0] <= epochs + 1 && p[1] <= (p[0] > epochs ? 0 : steps) &&
                     p[2] == (p[0] - 1) * steps + p[1] && p[6] < p[0] && p[7] < HALF && p[8] < HALF;
     for (int i = 0; i < 9; i++) possible &= p[i] >= 0 && p[i] < 0x1p53 && p[i] == floor(p[i]);
     if (!possible)
-        return error_set("train: the run has no such place: epoch %g of %g, step %g", p[0], epochs, p[2]);
+        return st_error_set("train: the run has no such place: epoch %g of %g, step %g", p[0], epochs, p[2]);
     if (check) return 0;
     run->epoch = (int)p[0], run->batch = (long)p[1], run->step = (long)p[2];
     run->begun = (uint64_t)p[3], run->net->step = (uint64_t)p[4], run->optim->steps = (long)p[5];
     run->best_epoch = (int)p[6];
     run->net->seed = (uint64_t)p[7] << 32 | (uint64_t)p[8];
     run->loss_sum = p[9], run->hits = p[10], run->seen = p[11], run->best_loss = p[12];
-    run->validation = (train_score){ p[13], p[14] };
+    run->validation = (st_metrics){ p[13], p[14] };
     return 0;
 }
 
 /* ---- the run --------------------------------------------------------------------------------------------- */
 
-int train_run(net *n, const data *d, train options, train_result *result)
+int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_train_result *result)
 {
-    train_result unused;
+    if (!result) result = options.result;
+    st_train_result unused;
     struct train_memory memory = { .began = train_now() };
-    train_state run = { .net = n, .data = d, .optim = options.optim, .options = options, .memory = &memory };
-    train_group *g = &run.options.group;
+    st_run run = { .net = n, .data = d, .optim = options.optim, .options = options, .memory = &memory };
+    st_group *g = &run.options.group;
     if (!result) result = &unused;
-    *result = (train_result){ .training = { NAN, NAN }, .validation = { NAN, NAN } };
+    *result = (st_train_result){ .training = { NAN, NAN }, .validation = { NAN, NAN } };
     if (g->ranks == 0) *g = train_alone();
     run.rank = g->rank, run.ranks = g->ranks;
     run.epoch = 1, run.best_loss = NAN, run.validation = result->validation;
@@ -256,14 +261,14 @@ int train_run(net *n, const data *d, train options, train_result *result)
     if (g->agree(g, false)) return -1;
     allocate(&run);
     if (!g->agree(g, false)) {
-        if (!train_tell(&run, ON_BEGIN)) g->begin(g, &run);
+        if (!train_tell(&run, ST_ON_BEGIN)) g->begin(g, &run);
         if (!g->agree(g, run.stop)) run_epochs(&run, result);
-        train_tell(&run, ON_END);
+        train_tell(&run, ST_ON_END);
     }
     release(&run);
     result->steps = run.step;
     result->validation = run.validation;
     result->best_epoch = run.best_epoch;
     result->seconds = run.training_seconds;
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }

@@ -1,9 +1,9 @@
 /* train.h: training a net on a data set: forward, loss, backward, step.
  *
- *     optim *o = optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9 });
- *     train_result r;
- *     train_run(n, training, (train){ .epochs = 5, .loss = loss_cross_entropy(0), .optim = o,
- *                                     .callbacks = { callback_progress(stderr) } }, &r);
+ *     st_optim *o = st_sgd(.lr = 0.1, .momentum = 0.9);
+ *     st_train_result r;
+ *     st_train(n, training, .epochs = 5, .loss = st_cross_entropy(), .optim = o,
+ *                                     .callbacks = { st_progress(stderr) }, .result = &r);
  *
  * The same seed gives the same weights, bit for bit, for any number of threads. A second run of the same net draws
  * other orders and other dropout than the first; schedules begin anew. Everything beyond the loop is a callback:
@@ -21,42 +21,42 @@
 #pragma GCC visibility push(default)
 
 enum {
-    TRAIN_CALLBACKS = 12, /* in a run, at most */
-    TRAIN_KEPT = 16,      /* tensors and lists of numbers that callbacks keep in checkpoints, at most */
-    TRAIN_NUMBERS = 16    /* in a list */
+    ST_MAX_CALLBACKS = 12, /* in a run, at most */
+    ST_MAX_KEPT = 16,      /* tensors and lists of numbers that callbacks keep in checkpoints, at most */
+    ST_MAX_NUMBERS = 16    /* in a list */
 };
 
-typedef struct train_state train_state;
+typedef struct st_run st_run;
 
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
 
 /* When callbacks are called. Each is called for every event, in the order of the list. */
-typedef enum train_event {
-    ON_BEGIN,       /* the net is built, no step has been taken */
-    ON_EPOCH_BEGIN, /* also where a resumed run continues in the middle of an epoch */
-    ON_GRADIENTS,   /* the batch's loss and gradients are there; the optimizer has not stepped */
-    ON_STEP,        /* the optimizer has stepped */
-    ON_EPOCH,       /* an epoch has ended, and validation after it */
-    ON_END          /* the run has ended, also by an error; ON_BEGIN came before */
-} train_event;
+typedef enum st_event {
+    ST_ON_BEGIN,       /* the net is built, no step has been taken */
+    ST_ON_EPOCH_BEGIN, /* also where a resumed run continues in the middle of an epoch */
+    ST_ON_GRADIENTS,   /* the batch's loss and gradients are there; the optimizer has not stepped */
+    ST_ON_STEP,        /* the optimizer has stepped */
+    ST_ON_EPOCH,       /* an epoch has ended, and validation after it */
+    ST_ON_END          /* the run has ended, also by an error; ST_ON_BEGIN came before */
+} st_event;
 
 /* A function that a run calls, with what belongs to it. One of your own needs a name, `call` and perhaps a context:
  *
- *     static void stop_at_target(callback *self, train_state *run, train_event event)
+ *     static void stop_at_target(st_callback *self, st_run *run, st_event event)
  *     {
  *         const double *target = self->context;
- *         if (event == ON_EPOCH && run->report.validation.accuracy > *target) run->stop = true;
+ *         if (event == ST_ON_EPOCH && run->report.validation.accuracy > *target) run->stop = true;
  *     }
- *     train_run(n, d, (train){ ..., .callbacks = { { "target", stop_at_target, &target } } }, NULL);
+ *     st_train(n, d, ..., .callbacks = { { "target", stop_at_target, &target } });
  *
- * An error that it latches (error_set) fails the run. The run has a copy of the callback, which it may write to. */
-typedef struct callback callback;
-struct callback {
+ * An error that it latches (st_error_set) fails the run. The run has a copy of the callback, which it may write to. */
+typedef struct st_callback st_callback;
+struct st_callback {
     const char *name;
-    void (*call)(callback *self, train_state *run, train_event event); /* NULL: the entry is skipped */
-    void *context;             /* yours, or memory between ON_BEGIN and ON_END */
-    const layer_field *fields; /* of `options`; a checkpoint refuses a run where they differ; NULL: none */
-    union callback_options {
+    void (*call)(st_callback *self, st_run *run, st_event event); /* NULL: the entry is skipped */
+    void *context;          /* yours, or memory between ST_ON_BEGIN and ST_ON_END */
+    const st_field *fields; /* of `options`; a checkpoint refuses a run where they differ; NULL: none */
+    union st_callback_options {
         double number;
         void *pointer;
         unsigned char bytes[48];
@@ -67,35 +67,35 @@ struct callback {
 
 /* Processes that train one net together. nn/ranks/ranks.h makes them; zero is this process alone. Every function is
  * called by all ranks in the same order, also where an error is latched. */
-typedef struct train_group train_group;
-struct train_group {
-    int rank, ranks;                                 /* ranks 0: alone */
-    void (*begin)(train_group *g, train_state *run); /* all start where rank 0 is */
-    bool (*agree)(train_group *g, bool stop);        /* an error or a stop of one rank becomes everyone's */
-    void (*all_gather)(train_group *g, ptrdiff_t rows, size_t size,
-                       void *table);                                /* equal parts of the rows */
-    void (*add)(train_group *g, train_state *run, int micro_batch); /* adds up net_gradients: see below */
+typedef struct st_group st_group;
+struct st_group {
+    int rank, ranks;                         /* ranks 0: alone */
+    void (*begin)(st_group *g, st_run *run); /* all start where rank 0 is */
+    bool (*agree)(st_group *g, bool stop);   /* an error or a stop of one rank becomes everyone's */
+    void (*all_gather)(st_group *g, ptrdiff_t rows, size_t size, void *table); /* equal parts of the rows */
+    void (*add)(st_group *g, st_run *run, int micro_batch); /* adds up st_net_gradients: see below */
     void *context;
     bool unordered, failed; /* failed: all ranks have an error */
-    tensor sum, theirs;     /* the run frees them */
+    st_tensor sum, theirs;  /* the run frees them */
 };
 
 /* How to train. Zeros are defaults. */
-typedef struct train {
-    int epochs;             /* 0: 1 */
-    int batch;              /* images a step; 0: 64 */
-    loss loss;              /* required */
-    optim *optim;           /* required; the caller frees it */
-    schedule schedule;      /* zero: constant */
-    const data *validation; /* evaluated after each epoch; NULL: none */
-    uint64_t seed;          /* of the order of samples, and of parameters where the net is not built yet */
-    int steps_per_epoch;    /* 0: as many as the set has batches; required for endless sets */
-    int micro_batches;      /* each batch is cut into: see below; 0: 1, or as many as ranks */
-    bool keep_order;        /* samples are not shuffled */
-    bool drop_last;         /* skips the last batch of an epoch where it is not full */
-    train_group group;      /* ranks that train together */
-    callback callbacks[TRAIN_CALLBACKS];
-} train;
+typedef struct st_train_options {
+    int epochs;                   /* 0: 1 */
+    int batch;                    /* images a step; 0: 64 */
+    st_loss loss;                 /* required */
+    st_optim *optim;              /* required; the caller frees it */
+    st_schedule schedule;         /* zero: constant */
+    const st_dataset *validation; /* evaluated after each epoch; NULL: none */
+    uint64_t seed;       /* of the order of samples, and of parameters where the net is not built yet */
+    int steps_per_epoch; /* 0: as many as the set has batches; required for endless sets */
+    int micro_batches;   /* each batch is cut into: see below; 0: 1, or as many as ranks */
+    bool keep_order;     /* samples are not shuffled */
+    bool drop_last;      /* skips the last batch of an epoch where it is not full */
+    st_group group;      /* ranks that train together */
+    st_callback callbacks[ST_MAX_CALLBACKS];
+    struct st_train_result *result; /* filled in; NULL: not wanted */
+} st_train_options;
 
 /* An epoch goes through the whole set in a new order. With steps_per_epoch it ends after so many batches; a set of more
  * than 2^31 samples is then endless: it is not shuffled, and each epoch takes up where the last one ended.
@@ -113,40 +113,40 @@ typedef struct train {
 /* ---- what a run tells --------------------------------------------------------------------------------------- */
 
 /* How a net does on a data set. */
-typedef struct train_score {
+typedef struct st_metrics {
     double loss;
     double
         accuracy; /* fraction of samples whose greatest output is their class; NaN where the loss has none */
-} train_score;
+} st_metrics;
 
 /* The progress of a run. */
-typedef struct train_report {
-    int epoch, epochs;      /* counted from 1 */
-    long step, steps;       /* taken; of the whole run */
-    double lr;              /* of the last step; a callback may set it ON_GRADIENTS */
-    train_score training;   /* mean over this epoch so far, in training mode */
-    train_score validation; /* after the epoch; NaN where there is no such set */
-    double seconds;         /* since the run began */
-    bool best;              /* this epoch's validation loss is the least so far */
-} train_report;
+typedef struct st_train_report {
+    int epoch, epochs;     /* counted from 1 */
+    long step, steps;      /* taken; of the whole run */
+    double lr;             /* of the last step; a callback may set it ST_ON_GRADIENTS */
+    st_metrics training;   /* mean over this epoch so far, in training mode */
+    st_metrics validation; /* after the epoch; NaN where there is no such set */
+    double seconds;        /* since the run began */
+    bool best;             /* this epoch's validation loss is the least so far */
+} st_train_report;
 
 /* What a callback keeps in checkpoints: a tensor, or numbers. */
-typedef struct train_kept {
+typedef struct st_kept {
     const char *name;
-    tensor tensor;
+    st_tensor tensor;
     double *numbers;
     int count; /* of the numbers; 0: a tensor */
-} train_kept;
+} st_kept;
 
 /* A run, as callbacks see it. They may set `stop`, report.lr, and what belongs to the net and the optimizer. */
-struct train_state {
-    net *net;
-    optim *optim;
-    const data *data;
-    train options; /* defaults filled in; `callbacks` are the run's */
-    train_report report;
+struct st_run {
+    st_net *net;
+    st_optim *optim;
+    const st_dataset *data;
+    st_train_options options; /* defaults filled in; `callbacks` are the run's */
+    st_train_report report;
     bool stop;                       /* set it, and the run ends after this event */
-    double loss;                     /* the batch's mean loss: ON_GRADIENTS, ON_STEP */
+    double loss;                     /* the batch's mean loss: ST_ON_GRADIENTS, ST_ON_STEP */
     long steps_per_epoch, resumed;   /* resumed: steps taken before this call, by the checkpoint */
     double training_seconds, images; /* without validation; trained on by this call */
     int rank, ranks;                 /* 0 of 1 alone */
@@ -157,37 +157,39 @@ struct train_state {
     uint64_t begun;              /* the net's step when that epoch began: its order is drawn from it */
     double loss_sum, hits, seen; /* over the samples of this epoch so far */
     double best_loss;            /* NaN: none yet */
-    train_score validation;      /* of the last epoch, or of the one whose parameters are restored */
+    st_metrics validation;       /* of the last epoch, or of the one whose parameters are restored */
 
-    train_kept kept[TRAIN_KEPT];
+    st_kept kept[ST_MAX_KEPT];
     int kept_count;
     bool sealed; /* the checkpoint was read: nothing can be added to `kept` */
 
     struct train_memory *memory; /* the loop's own */
 };
 
-/* ON_BEGIN, a callback that is listed before the checkpoint: what is to be kept in it under this name. It is borrowed
+/* ST_ON_BEGIN, a callback that is listed before the checkpoint: what is to be kept in it under this name. It is borrowed
  * until the run ends, and holds what the file has when the run is resumed. -1 with an error: too many. */
-int train_keep(train_state *run, const char *name, tensor value);
-int train_keep_numbers(train_state *run, const char *name, int count, double numbers[]);
+int st_run_keep(st_run *run, const char *name, st_tensor value);
+int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers[]);
 
 /* What came of a run. */
-typedef struct train_result {
-    int epochs;                       /* run, those before a checkpoint included */
-    long steps, resumed;              /* taken; those before the checkpoint that the run was resumed from */
-    train_score training, validation; /* of the last epoch; validation of the best where it is restored */
-    int best_epoch;                   /* with the least validation loss; 0 where there is no validation */
+typedef struct st_train_result {
+    int epochs;                      /* run, those before a checkpoint included */
+    long steps, resumed;             /* taken; those before the checkpoint that the run was resumed from */
+    st_metrics training, validation; /* of the last epoch; validation of the best where it is restored */
+    int best_epoch;                  /* with the least validation loss; 0 where there is no validation */
     bool stopped_early;
     double seconds, images_per_second; /* of training alone, without validation */
-} train_result;
+} st_train_result;
 
 /* 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a parameter that is not
  * finite, an error of a callback. The net then has the parameters of the step at which the run ended. The result may
  * be NULL. */
-int train_run(net *n, const data *d, train options, train_result *result);
+int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_train_result *result);
+#define st_train(net, dataset, ...)                                                                          \
+    st_train_run(net, dataset, ST_OPTIONS(st_train_options, __VA_ARGS__), NULL)
 
 /* In inference mode, in batches of the size the net is built for. */
-int train_evaluate(net *n, const data *d, loss l, train_score *score);
+int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score);
 
 #pragma GCC visibility pop
 

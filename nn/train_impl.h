@@ -14,27 +14,28 @@ typedef struct tally {
 
 /* Samples, and memory for a batch of them. */
 typedef struct train_batches {
-    const data *data;
+    const st_dataset *data;
     const ptrdiff_t *order; /* NULL: as they come, from `base` on */
     ptrdiff_t base;
-    tensor x, target, dy;
+    st_tensor x, target, dy;
     ptrdiff_t *picked; /* argmax */
 } train_batches;
 
-extern const layer_field train_fields[]; /* of train */
+extern const st_field train_fields[]; /* of train */
 
-int train_fits(const net *n, const data *d, const char *what);
-bool train_counts_hits(const loss *l, const net *n, const data *d);
+int train_fits(const st_net *n, const st_dataset *d, const char *what);
+bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d);
 
-int train_batches_new(train_batches *b, const net *n, const data *d, ptrdiff_t images);
+int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images);
 void train_batches_free(train_batches *b);
 
 /* Samples from place `first` of the order on; classes are checked. */
-int train_fetch(const train_batches *b, const loss *l, const net *n, ptrdiff_t first, ptrdiff_t count,
-                tensor *x, tensor *target);
+int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first, ptrdiff_t count,
+                st_tensor *x, st_tensor *target);
 
 /* The loss and hits of outputs y, and in dy, unless it is null, the derivative of their mean loss. */
-tally train_tally(const train_batches *b, const loss *l, const net *n, tensor y, tensor target, tensor dy);
+tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
+                  st_tensor dy);
 
 /* The loop's own memory. Ranks take micro-batches in turn; in a table that is all-gathered, each rank's own follow
  * each other. */
@@ -42,9 +43,9 @@ struct train_memory {
     train_batches batches, validation; /* of the size of a micro-batch */
     ptrdiff_t *order;                  /* NULL: endless */
     tally *tally;                      /* of each micro-batch */
-    tensor states, new_states; /* before the step, and after each micro-batch; null where there is one */
-    uint64_t net_step;         /* the net's before the step */
-    ptrdiff_t first, images;   /* the batch at hand */
+    st_tensor states, new_states; /* before the step, and after each micro-batch; null where there is one */
+    uint64_t net_step;            /* the net's before the step */
+    ptrdiff_t first, images;      /* the batch at hand */
     double began;
 };
 
@@ -53,25 +54,25 @@ double train_now(void); /* seconds */
 /* The place in the run as numbers, all that a checkpoint and other ranks need besides tensors; and back: -1 with an
  * error where the run has no such place. `check` leaves the run as it is. */
 enum { TRAIN_PLACE = 15 };
-void train_place(const train_state *run, double place[TRAIN_PLACE]);
-int train_go_to(train_state *run, const double place[TRAIN_PLACE], bool check);
+void train_place(const st_run *run, double place[TRAIN_PLACE]);
+int train_go_to(st_run *run, const double place[TRAIN_PLACE], bool check);
 
 /* Calls every callback. Whether the run ends. */
-bool train_tell(train_state *run, train_event event);
+bool train_tell(st_run *run, st_event event);
 
 /* One step, and the events in it. */
-void train_step(train_state *run);
+void train_step(st_run *run);
 
 /* Over the samples of this epoch so far. */
-train_score train_training_score(const train_state *run);
+st_metrics train_training_score(const st_run *run);
 
 /* The group of one process. */
-train_group train_alone(void);
+st_group train_alone(void);
 
 /* Ranks of a group take batches in turn. */
-int train_score_of(net *n, const loss *l, const train_batches *b, train_group *g, train_score *score);
+int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score);
 
 /* Micro-batch s of the step at hand, and the net's step that its dropout is drawn from. */
-int train_fetch_micro(const train_state *run, int s, tensor *x, tensor *target, uint64_t *step);
+int train_fetch_micro(const st_run *run, int s, st_tensor *x, st_tensor *target, uint64_t *step);
 
 #endif

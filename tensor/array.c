@@ -10,13 +10,13 @@ static size_t bytes_of(const char *who, ptrdiff_t count, size_t size)
 {
     ptrdiff_t bytes;
     if (count >= 0 && !__builtin_mul_overflow(count, size, &bytes)) return bytes > 0 ? (size_t)bytes : 1;
-    error_set("%s: %td elements of %zu bytes are more than can be addressed", who, count, size);
+    st_error_set("%s: %td elements of %zu bytes are more than can be addressed", who, count, size);
     return 0;
 }
 
 static void *checked(const char *who, void *array, size_t bytes)
 {
-    if (!array && bytes > 0) error_set("%s: no memory for %zu bytes", who, bytes);
+    if (!array && bytes > 0) st_error_set("%s: no memory for %zu bytes", who, bytes);
     return array;
 }
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char latched[ERROR_SIZE];
+static _Thread_local char latched[ST_ERROR_SIZE];
 
 /* What a file or a path says is shown as it is, but for what would end the line or move the cursor. */
 static void keep_to_one_line(void)
@@ -14,7 +14,7 @@ static void keep_to_one_line(void)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
 }
 
-int error_set(const char *format, ...)
+int st_error_set(const char *format, ...)
 {
     if (latched[0]) return -1;
     va_list arguments;
@@ -25,27 +25,27 @@ int error_set(const char *format, ...)
     return -1;
 }
 
-int error_within(const char *format, ...)
+int st_error_within(const char *format, ...)
 {
     if (!latched[0]) return -1;
-    char inner[ERROR_SIZE];
+    char inner[ST_ERROR_SIZE];
     memcpy(inner, latched, sizeof inner);
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(latched, sizeof latched, format, arguments);
     va_end(arguments);
-    if (length >= 0 && length < ERROR_SIZE)
+    if (length >= 0 && length < ST_ERROR_SIZE)
         snprintf(latched + length, sizeof latched - (size_t)length, "%s", inner);
     keep_to_one_line();
     return -1;
 }
 
-const char *error_text(void)
+const char *st_error(void)
 {
     return latched[0] ? latched : NULL;
 }
 
-void error_clear(void)
+void st_error_clear(void)
 {
     latched[0] = '\0';
 }

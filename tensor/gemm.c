@@ -62,17 +62,17 @@ static void end_product(int threads)
 
 /* A matrix as BLAS takes it: rows (or, transposed, columns) of unit stride, `leading` apart. */
 typedef struct matrix {
-    real *data;
+    st_real *data;
     CBLAS_TRANSPOSE transpose;
     int leading;
 } matrix;
 
 /* Along an axis of one no step is ever taken, so its stride may be whatever suits. */
-static bool blas_takes(tensor x, matrix *m)
+static bool blas_takes(st_tensor x, matrix *m)
 {
     ptrdiff_t rows = x.shape.n[0], columns = x.shape.n[1];
     ptrdiff_t down = x.stride[0], across = x.stride[1];
-    *m = (matrix){ .data = tensor_data(x) };
+    *m = (matrix){ .data = st_data(x) };
     if (columns == 1 || across == 1) {
         m->transpose = CblasNoTrans;
         if (rows == 1) down = columns;
@@ -90,70 +90,69 @@ static bool blas_takes(tensor x, matrix *m)
 }
 
 /* The view itself where BLAS takes it, else a packed copy that the caller frees. */
-static tensor packed(tensor x, matrix *m)
+static st_tensor packed(st_tensor x, matrix *m)
 {
     if (blas_takes(x, m)) return x;
-    tensor copy = tensor_clone(x);
-    if (!tensor_is_null(copy)) blas_takes(copy, m);
+    st_tensor copy = st_tensor_clone(x);
+    if (!st_is_null(copy)) blas_takes(copy, m);
     return copy;
 }
 
-static void unpack(tensor copy, tensor x)
+static void unpack(st_tensor copy, st_tensor x)
 {
-    if (copy.storage != x.storage) tensor_free(copy);
+    if (copy.storage != x.storage) st_tensor_free(copy);
 }
 
-static bool fits(tensor c, tensor a, tensor b)
+static bool fits(st_tensor c, st_tensor a, st_tensor b)
 {
-    if (!tensor_usable(c, "tensor_gemm") || !tensor_usable(a, "tensor_gemm") ||
-        !tensor_usable(b, "tensor_gemm"))
+    if (!tensor_usable(c, "st_gemm") || !tensor_usable(a, "st_gemm") || !tensor_usable(b, "st_gemm"))
         return false;
     bool matrices = c.shape.rank == 2 && a.shape.rank == 2 && b.shape.rank == 2;
     if (!matrices || a.shape.n[0] != c.shape.n[0] || a.shape.n[1] != b.shape.n[0] ||
         b.shape.n[1] != c.shape.n[1]) {
-        error_set("tensor_gemm: %s = %s times %s, expected [m, n] = [m, k] times [k, n]",
-                  shape_text(c.shape).text, shape_text(a.shape).text, shape_text(b.shape).text);
+        st_error_set("st_gemm: %s = %s times %s, expected [m, n] = [m, k] times [k, n]",
+                     st_shape_text(c.shape).text, st_shape_text(a.shape).text, st_shape_text(b.shape).text);
         return false;
     }
     if (c.shape.n[0] > INT_MAX || c.shape.n[1] > INT_MAX || a.shape.n[1] > INT_MAX) {
-        error_set("tensor_gemm: %s = %s times %s is too large for BLAS", shape_text(c.shape).text,
-                  shape_text(a.shape).text, shape_text(b.shape).text);
+        st_error_set("st_gemm: %s = %s times %s is too large for BLAS", st_shape_text(c.shape).text,
+                     st_shape_text(a.shape).text, st_shape_text(b.shape).text);
         return false;
     }
     return true;
 }
 
-static void scale_or_clear(tensor c, real beta)
+static void scale_or_clear(st_tensor c, st_real beta)
 {
-    if (beta == 0) tensor_fill(c, 0);
-    else if (beta != 1) tensor_scale(c, beta);
+    if (beta == 0) st_fill(c, 0);
+    else if (beta != 1) st_scale(c, beta);
 }
 
-void tensor_gemm(tensor c, real alpha, tensor a, tensor b, real beta)
+void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     if (!fits(c, a, b)) return;
-    if (tensor_count(c) == 0) return;
+    if (st_numel(c) == 0) return;
     if (alpha == 0 || a.shape.n[1] == 0) { /* not BLAS's business: 0 times NaN differs among kernels */
         scale_or_clear(c, beta);
         return;
     }
     matrix mc, ma, mb;
-    tensor pc = packed(c, &mc);
+    st_tensor pc = packed(c, &mc);
     if (mc.transpose == CblasTrans) { /* c by columns: cᵀ = bᵀ aᵀ */
-        tensor swap = a;
-        a = tensor_transpose(b, 0, 1);
-        b = tensor_transpose(swap, 0, 1);
-        pc = tensor_transpose(pc, 0, 1);
-        c = tensor_transpose(c, 0, 1);
+        st_tensor swap = a;
+        a = st_transpose(b, 0, 1);
+        b = st_transpose(swap, 0, 1);
+        pc = st_transpose(pc, 0, 1);
+        c = st_transpose(c, 0, 1);
     }
-    tensor pa = packed(a, &ma), pb = packed(b, &mb);
-    if (!tensor_is_null(pc) && !tensor_is_null(pa) && !tensor_is_null(pb)) {
+    st_tensor pa = packed(a, &ma), pb = packed(b, &mb);
+    if (!st_is_null(pc) && !st_is_null(pa) && !st_is_null(pb)) {
         int threads = begin_product();
         blas_gemm(CblasRowMajor, ma.transpose, mb.transpose, (int)c.shape.n[0], (int)c.shape.n[1],
                   (int)a.shape.n[1], alpha, ma.data, ma.leading, mb.data, mb.leading, beta, mc.data,
                   mc.leading);
         end_product(threads);
-        if (pc.storage != c.storage) tensor_copy(c, pc);
+        if (pc.storage != c.storage) st_copy(c, pc);
     }
     unpack(pa, a);
     unpack(pb, b);

@@ -31,10 +31,10 @@ int machine_choose(int *machine, bool *reference)
         if (!any && strcmp(name, names[i]) != 0) continue;
         *machine = i;
         if (runs(names[i])) return 0;
-        if (!any) return error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
+        if (!any) return st_error_set("STRIDE_ENGINE=%s: this machine has no such instructions", name);
     }
-    return error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
-                     MACHINES == 1 ? "" : ", avx2 or avx512");
+    return st_error_set("STRIDE_ENGINE=%s: expected reference, generic%s", name,
+                        MACHINES == 1 ? "" : ", avx2 or avx512");
 }
 
 #define BYTES(M) (int)sizeof(M##_vector),

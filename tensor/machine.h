@@ -28,11 +28,11 @@ typedef int machine_bits;
 #endif
 
 #define MACHINE(M, BYTES)                                                                                    \
-    typedef real M##_vector __attribute__((vector_size(BYTES)));                                             \
-    typedef real M##_loose __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));            \
+    typedef st_real M##_vector __attribute__((vector_size(BYTES)));                                          \
+    typedef st_real M##_loose __attribute__((vector_size(BYTES), aligned(sizeof(st_real)), may_alias));      \
     typedef machine_bits M##_mask __attribute__((vector_size(BYTES)));
 
-#define MACHINE_LANES(M) ((int)(sizeof(M##_vector) / sizeof(real)))
+#define MACHINE_LANES(M) ((int)(sizeof(M##_vector) / sizeof(st_real)))
 
 /* Of each lane a where the mask is set, b elsewhere. A macro: vectors are not passed without the machine's own. */
 #define MACHINE_PICK(M, mask, a, b) ((M##_vector)(((mask) & (M##_mask)(a)) | (~(mask) & (M##_mask)(b))))

@@ -34,9 +34,9 @@ typedef struct job {
     ptrdiff_t count;
     void (*work)(ptrdiff_t i, int thread, void *context);
     void *context;
-    bool had_error;         /* of the caller's own, before: it stays */
-    ptrdiff_t first_failed; /* count: none has */
-    char error[ERROR_SIZE]; /* of that item */
+    bool had_error;            /* of the caller's own, before: it stays */
+    ptrdiff_t first_failed;    /* count: none has */
+    char error[ST_ERROR_SIZE]; /* of that item */
     part parts[MOST_THREADS];
 } job;
 
@@ -102,10 +102,10 @@ static void collect(job *j, ptrdiff_t i)
     pthread_mutex_lock(&pool.lock);
     if (i < j->first_failed) {
         j->first_failed = i;
-        memcpy(j->error, error_text(), strlen(error_text()) + 1);
+        memcpy(j->error, st_error(), strlen(st_error()) + 1);
     }
     pthread_mutex_unlock(&pool.lock);
-    error_clear();
+    st_error_clear();
 }
 
 /* Its own part comes first, the same in each job of that count: the thread's cache may still have its
@@ -115,7 +115,7 @@ static void work_on(job *j, int thread)
     for (int k = 0; k < j->threads; k++)
         for (ptrdiff_t i; (i = take(j, (thread + k) % j->threads)) >= 0;) {
             j->work(i, thread, j->context);
-            if (error_text() && !(thread == 0 && j->had_error)) collect(j, i);
+            if (st_error() && !(thread == 0 && j->had_error)) collect(j, i);
         }
 }
 
@@ -199,10 +199,10 @@ static void share(job *j)
     sharing = false;
     pool.post = open + 1;
     await_workers();
-    if (j->first_failed < j->count) error_set("%s", j->error);
+    if (j->first_failed < j->count) st_error_set("%s", j->error);
 }
 
-int parallel_threads(void)
+int st_num_threads(void)
 {
     return sharing ? 1 : threads_wanted();
 }
@@ -211,7 +211,7 @@ void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int th
                   void *context)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    int most = threads > 1 && count > 1 ? parallel_threads() : 1;
+    int most = threads > 1 && count > 1 ? st_num_threads() : 1;
     if (most > threads) most = threads;
     if (most > count) most = (int)count;
     if (most > 1) pthread_once(&once, prepare_pool);
@@ -220,11 +220,12 @@ void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int th
                   .count = count,
                   .work = work,
                   .context = context,
-                  .had_error = error_text() != NULL,
+                  .had_error = st_error() != NULL,
                   .first_failed = count };
         share(&j);
         /* The fork emptied the pool, and what workers of the parent had begun is missing in the child. */
-        if (!atomic_exchange(&pool.busy, false)) error_set("this process was forked in the middle of work");
+        if (!atomic_exchange(&pool.busy, false))
+            st_error_set("this process was forked in the middle of work");
         return;
     }
     for (ptrdiff_t i = 0; i < count; i++) work(i, 0, context);

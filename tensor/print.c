@@ -27,7 +27,7 @@ typedef struct decimal {
 
 /* Correctly rounded to `count` digits. The digits are picked out of printf's text, whose point depends
  * on the locale. */
-static decimal rounded(real x, int count)
+static decimal rounded(st_real x, int count)
 {
     char text[NUMBER];
     snprintf(text, sizeof text, "%.*e", count - 1, fabs((double)x));
@@ -49,7 +49,7 @@ static decimal next_up(decimal d)
     return d;
 }
 
-static bool reads_back(decimal d, real x)
+static bool reads_back(decimal d, st_real x)
 {
     char text[NUMBER];
     snprintf(text, sizeof text, "%s%se%d", d.negative ? "-" : "", d.digit, d.exponent - (d.count - 1));
@@ -58,7 +58,7 @@ static bool reads_back(decimal d, real x)
 
 /* The best text of `count` digits. Below a power of two numbers lie twice as dense as above it, so the
  * nearest decimal may read back as the neighbour below where the next decimal up is still x. */
-static decimal spelled(real x, int count)
+static decimal spelled(st_real x, int count)
 {
     decimal d = rounded(x, count), up = next_up(d);
     return !reads_back(d, x) && reads_back(up, x) ? up : d;
@@ -66,7 +66,7 @@ static decimal spelled(real x, int count)
 
 /* The fewest digits, from `least` to `most`, that read back as x (as near as `most` allow), without
  * zeros at the end. */
-static decimal shortest(real x, int least, int most)
+static decimal shortest(st_real x, int least, int most)
 {
     int count = least;
     decimal d = spelled(x, count);
@@ -108,7 +108,7 @@ static void scientific(char *to, const decimal *d, int least, int width)
     snprintf(end, NUMBER / 2, "e%+0*d", 1 + (width > 2 ? width : 2), d->exponent);
 }
 
-static const char *special(real x)
+static const char *special(st_real x)
 {
     return isnan(x) ? "nan" : x < 0 ? "-inf" : "inf";
 }
@@ -117,8 +117,8 @@ static const char *special(real x)
 
 /* The form that all shown elements share: what has been seen of them so far. */
 typedef struct columns {
-    real largest, smallest; /* magnitudes that are finite and not zero; 0: none yet */
-    int special;            /* characters of the longest of nan, inf, -inf */
+    st_real largest, smallest; /* magnitudes that are finite and not zero; 0: none yet */
+    int special;               /* characters of the longest of nan, inf, -inf */
     bool scientific;
     int left, fraction, tail; /* characters before the point, of digits after it, of the exponent */
 } columns;
@@ -128,13 +128,13 @@ static void grow(int *most, int n)
     if (n > *most) *most = n;
 }
 
-static void see_size(columns *c, real x)
+static void see_size(columns *c, st_real x)
 {
     if (!isfinite(x)) {
         grow(&c->special, (int)strlen(special(x)));
         return;
     }
-    real size = x < 0 ? -x : x;
+    st_real size = x < 0 ? -x : x;
     if (size > c->largest) c->largest = size;
     if (size > 0 && (c->smallest == 0 || size < c->smallest)) c->smallest = size;
 }
@@ -142,13 +142,13 @@ static void see_size(columns *c, real x)
 static bool wants_scientific(const columns *c)
 {
     if (c->largest == 0) return false;
-    real ratio = c->largest / c->smallest;
+    st_real ratio = c->largest / c->smallest;
     return (double)c->largest >= 1e8 || (double)c->smallest < 1e-4 || ratio > 1000;
 }
 
 /* The text of one element, without the padding that brings its point into line. All digits of the whole
  * part count, and PRECISION after the point; a mantissa has as many as the longest seen. */
-static void spell(char *to, const columns *c, real x)
+static void spell(char *to, const columns *c, st_real x)
 {
     if (!isfinite(x)) {
         strcpy(to, special(x));
@@ -162,7 +162,7 @@ static void spell(char *to, const columns *c, real x)
     }
 }
 
-static void see_width(columns *c, real x)
+static void see_width(columns *c, st_real x)
 {
     if (!isfinite(x)) return;
     char text[NUMBER];
@@ -215,7 +215,7 @@ static void put_lines(writer *w, int count, int indent)
 typedef struct printer {
     writer w;
     columns c;
-    shape shape;
+    st_shape shape;
     const ptrdiff_t *stride;
     bool summary;
 } printer;
@@ -231,7 +231,7 @@ static ptrdiff_t next_shown(const printer *p, int axis, ptrdiff_t i)
 }
 
 /* Every shown element, in order. */
-static void see(printer *p, void (*what)(columns *, real), int axis, const real *at)
+static void see(printer *p, void (*what)(columns *, st_real), int axis, const st_real *at)
 {
     if (axis == p->shape.rank) {
         what(&p->c, *at);
@@ -241,7 +241,7 @@ static void see(printer *p, void (*what)(columns *, real), int axis, const real 
         see(p, what, axis + 1, at + i * p->stride[axis]);
 }
 
-static void choose_columns(printer *p, const real *first)
+static void choose_columns(printer *p, const st_real *first)
 {
     columns *c = &p->c;
     see(p, see_size, 0, first);
@@ -262,7 +262,7 @@ static void put_word(printer *p, int before, const char *text, int after)
     put_blanks(w, after);
 }
 
-static void put_element(printer *p, real x)
+static void put_element(printer *p, st_real x)
 {
     char text[NUMBER];
     spell(text, &p->c, x);
@@ -281,7 +281,7 @@ static void put_gap(printer *p, int axis)
 }
 
 /* [1. 2. 3.]: the axes from this one, the first line's indentation already written. */
-static void put_axis(printer *p, int axis, const real *at)
+static void put_axis(printer *p, int axis, const st_real *at)
 {
     if (axis == p->shape.rank) {
         put_element(p, *at);
@@ -300,7 +300,7 @@ static void put_axis(printer *p, int axis, const real *at)
 }
 
 /* A tensor of rank 0 is printed as Python prints a number: all its digits, 1.0, 1e-05. */
-static void put_number(writer *w, real x)
+static void put_number(writer *w, st_real x)
 {
     char text[NUMBER];
     double size = fabs((double)x);
@@ -314,29 +314,29 @@ static void put_number(writer *w, real x)
     put(w, text);
 }
 
-static size_t print(writer w, tensor x)
+static size_t print(writer w, st_tensor x)
 {
-    printer p = { .w = w, .shape = x.shape, .stride = x.stride, .summary = tensor_count(x) > SUMMARY_ABOVE };
-    if (tensor_is_null(x)) {
+    printer p = { .w = w, .shape = x.shape, .stride = x.stride, .summary = st_numel(x) > SUMMARY_ABOVE };
+    if (st_is_null(x)) {
         put(&p.w, "null");
-    } else if (tensor_count(x) == 0) {
+    } else if (st_numel(x) == 0) {
         put(&p.w, "[]");
     } else if (x.shape.rank == 0) {
-        put_number(&p.w, *tensor_data(x));
+        put_number(&p.w, *st_data(x));
     } else {
-        choose_columns(&p, tensor_data(x));
-        put_axis(&p, 0, tensor_data(x));
+        choose_columns(&p, st_data(x));
+        put_axis(&p, 0, st_data(x));
     }
     return p.w.length;
 }
 
-void tensor_print(FILE *to, tensor x)
+void st_print(FILE *to, st_tensor x)
 {
     print((writer){ .file = to }, x);
-    if (ferror(to)) error_set("tensor_print: the file could not be written");
+    if (ferror(to)) st_error_set("st_print: the file could not be written");
 }
 
-size_t tensor_format(char *to, size_t size, tensor x)
+size_t st_format(char *to, size_t size, st_tensor x)
 {
     size_t length = print((writer){ .to = to, .size = size }, x);
     if (size > 0) to[length < size ? length : size - 1] = '\0';

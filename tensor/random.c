@@ -13,11 +13,11 @@ static const double TAU = 6.283185307179586476925; /* M_PI is not in C11 */
 
 /* ---- one block ------------------------------------------------------------------------------- */
 
-static random_block mix(random_block c, const uint32_t key[2])
+static st_random_block mix(st_random_block c, const uint32_t key[2])
 {
     uint64_t even = (uint64_t)MULTIPLIER[0] * c.word[0];
     uint64_t odd = (uint64_t)MULTIPLIER[1] * c.word[2];
-    return (random_block){ {
+    return (st_random_block){ {
         (uint32_t)(odd >> 32) ^ c.word[1] ^ key[0],
         (uint32_t)odd,
         (uint32_t)(even >> 32) ^ c.word[3] ^ key[1],
@@ -25,10 +25,10 @@ static random_block mix(random_block c, const uint32_t key[2])
     } };
 }
 
-random_block random_bits(random_key key, uint64_t counter)
+st_random_block st_random_bits(st_random_key key, uint64_t counter)
 {
-    random_block block = { { (uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)key.stream,
-                             (uint32_t)(key.stream >> 32) } };
+    st_random_block block = { { (uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)key.stream,
+                                (uint32_t)(key.stream >> 32) } };
     uint32_t k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
     for (int round = 0; round < ROUNDS; round++) {
         block = mix(block, k);
@@ -52,7 +52,7 @@ static void mix_together(uint32_t w[4][TOGETHER], const uint32_t key[2])
     }
 }
 
-static void mix_words(random_key key, uint64_t counter, uint32_t *word)
+static void mix_words(st_random_key key, uint64_t counter, uint32_t *word)
 {
     uint32_t w[4][TOGETHER], k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
     for (int i = 0; i < TOGETHER; i++) {
@@ -70,18 +70,18 @@ static void mix_words(random_key key, uint64_t counter, uint32_t *word)
         for (int j = 0; j < 4; j++) word[4 * i + j] = w[j][i];
 }
 
-void random_words(random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n)
+void st_random_words(st_random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n)
 {
     ptrdiff_t i = 0;
     for (; i + TOGETHER <= n; i += TOGETHER) mix_words(key, counter + (uint64_t)i, word + 4 * i);
     for (; i < n; i++) {
-        random_block block = random_bits(key, counter + (uint64_t)i);
+        st_random_block block = st_random_bits(key, counter + (uint64_t)i);
         for (int k = 0; k < 4; k++) word[4 * i + k] = block.word[k];
     }
 }
 
 /* One of the block's two 64-bit halves. */
-static uint64_t half(random_block block, int which)
+static uint64_t half(st_random_block block, int which)
 {
     return (uint64_t)block.word[2 * which + 1] << 32 | block.word[2 * which];
 }
@@ -94,29 +94,29 @@ static double fraction(uint64_t bits)
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-double random_uniform(random_key key, uint64_t counter)
+double st_random_uniform(st_random_key key, uint64_t counter)
 {
-    return fraction(half(random_bits(key, counter), 0));
+    return fraction(half(st_random_bits(key, counter), 0));
 }
 
 /* One of the pair that Box and Muller's transform gives: a second would need a second counter's worth
  * of bookkeeping. 1 - u lies in (0, 1], so the logarithm is finite. */
-double random_normal(random_key key, uint64_t counter)
+double st_random_normal(st_random_key key, uint64_t counter)
 {
-    random_block block = random_bits(key, counter);
+    st_random_block block = st_random_bits(key, counter);
     double radius = sqrt(-2 * log(1 - fraction(half(block, 0))));
     return radius * cos(TAU * fraction(half(block, 1)));
 }
 
-uint64_t random_below(random_key key, uint64_t counter, uint64_t bound)
+uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound)
 {
     if (bound == 0) return 0;
     uint64_t surplus = (0 - bound) % bound; /* 2^64 mod bound: what is left is a multiple of bound */
     for (;;) {
-        random_block block = random_bits(key, counter);
+        st_random_block block = st_random_bits(key, counter);
         for (int which = 0; which < 2; which++)
             if (half(block, which) >= surplus) return half(block, which) % bound;
-        key = (random_key){ half(block, 0), half(block, 1) };
+        key = (st_random_key){ half(block, 0), half(block, 1) };
     }
 }
 
@@ -124,55 +124,55 @@ uint64_t random_below(random_key key, uint64_t counter, uint64_t bound)
 
 /* What a walk carries: the counter of the next element, and two parameters of the distribution. */
 typedef struct draw {
-    random_key key;
+    st_random_key key;
     uint64_t counter;
     double a, b;
 } draw;
 
 /* A weighted mean of the ends: high - low may overflow. Rounding may reach or pass an end. */
-static real between(real low, real high, double u)
+static st_real between(st_real low, st_real high, double u)
 {
-    real value = (real)(low * (1 - u) + high * u);
+    st_real value = (st_real)(low * (1 - u) + high * u);
     if (value < low) return low;
     return value < high ? value : nextafter(high, low);
 }
 
-static void uniform_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void uniform_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     draw *d = context;
     for (ptrdiff_t i = 0; i < n; i++)
-        at[0][i * stride[0]] = between((real)d->a, (real)d->b, random_uniform(d->key, d->counter++));
+        at[0][i * stride[0]] = between((st_real)d->a, (st_real)d->b, st_random_uniform(d->key, d->counter++));
 }
 
-static void normal_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void normal_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     draw *d = context;
     for (ptrdiff_t i = 0; i < n; i++)
-        at[0][i * stride[0]] = (real)(d->a + d->b * random_normal(d->key, d->counter++));
+        at[0][i * stride[0]] = (st_real)(d->a + d->b * st_random_normal(d->key, d->counter++));
 }
 
-void tensor_uniform(tensor x, random_key key, real low, real high)
+void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high)
 {
     if (!(isfinite(low) && isfinite(high) && low <= high)) {
-        error_set("tensor_uniform: from %g to %g, expected finite ends in ascending order", (double)low,
-                  (double)high);
+        st_error_set("st_uniform: from %g to %g, expected finite ends in ascending order", (double)low,
+                     (double)high);
         return;
     }
-    tensor_walk(1, &x, TENSOR_ROW_MAJOR, uniform_row, &(draw){ .key = key, .a = low, .b = high });
+    st_walk(1, &x, ST_ROW_MAJOR, uniform_row, &(draw){ .key = key, .a = low, .b = high });
 }
 
-void tensor_normal(tensor x, random_key key, real mean, real deviation)
+void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation)
 {
-    tensor_walk(1, &x, TENSOR_ROW_MAJOR, normal_row, &(draw){ .key = key, .a = mean, .b = deviation });
+    st_walk(1, &x, ST_ROW_MAJOR, normal_row, &(draw){ .key = key, .a = mean, .b = deviation });
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-void random_permutation(ptrdiff_t *order, ptrdiff_t n, random_key key)
+void st_random_permutation(ptrdiff_t *order, ptrdiff_t n, st_random_key key)
 {
     for (ptrdiff_t i = 0; i < n; i++) order[i] = i;
     for (ptrdiff_t i = n - 1; i > 0; i--) {
-        ptrdiff_t j = (ptrdiff_t)random_below(key, (uint64_t)i, (uint64_t)i + 1);
+        ptrdiff_t j = (ptrdiff_t)st_random_below(key, (uint64_t)i, (uint64_t)i + 1);
         ptrdiff_t taken = order[i];
         order[i] = order[j];
         order[j] = taken;

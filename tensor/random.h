@@ -14,36 +14,36 @@
 #pragma GCC visibility push(default)
 
 /* Which numbers: a seed, and one of its streams. */
-typedef struct random_key {
+typedef struct st_random_key {
     uint64_t seed, stream;
-} random_key;
+} st_random_key;
 
 /* What the generator gives at one counter. */
-typedef struct random_block {
+typedef struct st_random_block {
     uint32_t word[4];
-} random_block;
+} st_random_block;
 
 /* The 128 random bits at a counter. */
-random_block random_bits(random_key key, uint64_t counter);
+st_random_block st_random_bits(st_random_key key, uint64_t counter);
 
 /* Of n blocks, from a counter on, their words in turn: word[4 i + k] of block i. */
-void random_words(random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n);
+void st_random_words(st_random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n);
 
-double random_uniform(random_key key, uint64_t counter); /* [0, 1), 53 bits */
-double random_normal(random_key key, uint64_t counter);  /* mean 0, deviation 1: Box-Muller */
+double st_random_uniform(st_random_key key, uint64_t counter); /* [0, 1), 53 bits */
+double st_random_normal(st_random_key key, uint64_t counter);  /* mean 0, deviation 1: Box-Muller */
 
 /* 0 … bound-1, each exactly as likely; 0 where bound is 0. A draw from the surplus of 2^64 over a multiple
  * of bound is refused. A block holds two draws; where both are refused its bits are the key under which
  * the same counter is asked again, so no other counter's numbers are touched. */
-uint64_t random_below(random_key key, uint64_t counter, uint64_t bound);
+uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound);
 
 /* Element e, in row-major order, takes counter e: uniform in [low, high), or normal. An interval that is
  * reversed or not finite is an error; low where both ends are equal. */
-void tensor_uniform(tensor x, random_key key, real low, real high);
-void tensor_normal(tensor x, random_key key, real mean, real deviation);
+void st_uniform(st_tensor x, st_random_key key, st_real low, st_real high);
+void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation);
 
 /* order[0 … n-1] becomes a random permutation of 0 … n-1 (Fisher and Yates, from the end). */
-void random_permutation(ptrdiff_t *order, ptrdiff_t n, random_key key);
+void st_random_permutation(ptrdiff_t *order, ptrdiff_t n, st_random_key key);
 
 #pragma GCC visibility pop
 

@@ -10,12 +10,13 @@
 
 enum { QUAD = 4, QUADS = 2 };
 typedef double quad __attribute__((vector_size(4 * sizeof(double))));
-typedef real quad_at __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+typedef st_real quad_at
+    __attribute__((vector_size(4 * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
 
 /* Four reals side by side. (Of these four gcc makes one instruction, of a conversion of vectors many.) */
 #define QUAD_OF(x) ((quad){ (double)(x)[0], (double)(x)[1], (double)(x)[2], (double)(x)[3] })
 
-INLINE double sum_of_row(ptrdiff_t n, const real *x)
+INLINE double sum_of_row(ptrdiff_t n, const st_real *x)
 {
     enum { LONG = 4 }; /* so many at once, since a sum waits for the one before */
     quad part[LONG] = { { 0 } };

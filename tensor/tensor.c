@@ -10,11 +10,11 @@
 
 enum { ALIGNMENT = 64 }; /* bytes: a cache line, and the widest vector */
 
-const char STRIDE_PRECISION = 1;
+const char ST_PRECISION = 1;
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-bool shape_equal(shape a, shape b)
+bool st_shape_equal(st_shape a, st_shape b)
 {
     if (a.rank != b.rank) return false;
     for (int i = 0; i < a.rank; i++)
@@ -22,45 +22,44 @@ bool shape_equal(shape a, shape b)
     return true;
 }
 
-ptrdiff_t shape_count(shape s, const char *who)
+ptrdiff_t st_shape_numel(st_shape s, const char *who)
 {
-    if (s.rank < 0 || s.rank > TENSOR_MAX_RANK)
-        return error_set("%s: rank %d, expected 0 to %d", who, s.rank, TENSOR_MAX_RANK);
+    if (s.rank < 0 || s.rank > ST_MAX_RANK)
+        return st_error_set("%s: rank %d, expected 0 to %d", who, s.rank, ST_MAX_RANK);
     ptrdiff_t count = 1;
     bool empty = false, overflow = false;
     for (int i = 0; i < s.rank; i++) {
-        if (s.n[i] < 0) return error_set("%s: negative size in shape %s", who, shape_text(s).text);
+        if (s.n[i] < 0) return st_error_set("%s: negative size in shape %s", who, st_shape_text(s).text);
         if (s.n[i] == 0) empty = true;
         else if (__builtin_mul_overflow(count, s.n[i], &count)) overflow = true;
     }
-    if (overflow || count > PTRDIFF_MAX / (ptrdiff_t)sizeof(real) - ALIGNMENT)
-        return error_set("%s: shape %s of %s needs more bytes than can be addressed", who, shape_text(s).text,
-                         REAL_NAME);
+    if (overflow || count > PTRDIFF_MAX / (ptrdiff_t)sizeof(st_real) - ALIGNMENT)
+        return st_error_set("%s: shape %s of %s needs more bytes than can be addressed", who,
+                            st_shape_text(s).text, ST_REAL_NAME);
     return empty ? 0 : count;
 }
 
-shape shape_with_batch(shape sample, ptrdiff_t n)
+st_shape st_shape_with_batch(st_shape sample, ptrdiff_t n)
 {
-    int last =
-        sample.rank < TENSOR_MAX_RANK ? sample.rank : TENSOR_MAX_RANK - 1; /* too many are refused later */
+    int last = sample.rank < ST_MAX_RANK ? sample.rank : ST_MAX_RANK - 1; /* too many are refused later */
     for (int i = last; i > 0; i--) sample.n[i] = sample.n[i - 1];
     sample.n[0] = n;
     sample.rank++;
     return sample;
 }
 
-shape shape_without_batch(shape batch)
+st_shape st_shape_without_batch(st_shape batch)
 {
     batch.rank--;
     for (int i = 0; i < batch.rank; i++) batch.n[i] = batch.n[i + 1];
     return batch;
 }
 
-shape_string shape_text(shape s)
+st_shape_string st_shape_text(st_shape s)
 {
-    shape_string out = { "[" };
+    st_shape_string out = { "[" };
     size_t used = 1;
-    for (int i = 0; i < s.rank && i < TENSOR_MAX_RANK; i++)
+    for (int i = 0; i < s.rank && i < ST_MAX_RANK; i++)
         used += (size_t)snprintf(out.text + used, sizeof out.text - used, i ? ", %td" : "%td", s.n[i]);
     snprintf(out.text + used, sizeof out.text - used, "]");
     return out;
@@ -68,9 +67,9 @@ shape_string shape_text(shape s)
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
-static tensor row_major(storage *s, shape form)
+static st_tensor row_major(st_storage *s, st_shape form)
 {
-    tensor x = { .storage = s, .shape = form };
+    st_tensor x = { .storage = s, .shape = form };
     ptrdiff_t stride = 1;
     for (int i = form.rank - 1; i >= 0; i--) {
         x.stride[i] = stride;
@@ -80,102 +79,103 @@ static tensor row_major(storage *s, shape form)
 }
 
 /* One block: the header in the first cache line, the elements (none where they are wrapped) after. */
-static storage *allocate(ptrdiff_t elements)
+static st_storage *allocate(ptrdiff_t elements)
 {
-    size_t bytes = ALIGNMENT + (size_t)elements * sizeof(real);
+    size_t bytes = ALIGNMENT + (size_t)elements * sizeof(st_real);
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    storage *s = aligned_alloc(ALIGNMENT, bytes);
+    st_storage *s = aligned_alloc(ALIGNMENT, bytes);
     if (!s) return NULL;
-    s->data = (real *)((char *)s + ALIGNMENT);
+    s->data = (st_real *)((char *)s + ALIGNMENT);
     s->size = elements;
     return s;
 }
 
-tensor tensor_new(shape form)
+st_tensor st_tensor_new(st_shape form)
 {
-    ptrdiff_t count = shape_count(form, "tensor_new");
-    if (count < 0) return (tensor){ 0 };
-    storage *s = allocate(count);
+    ptrdiff_t count = st_shape_numel(form, "st_tensor_new");
+    if (count < 0) return (st_tensor){ 0 };
+    st_storage *s = allocate(count);
     if (!s) {
-        error_set("tensor_new: no memory for %s %s", REAL_NAME, shape_text(form).text);
-        return (tensor){ 0 };
+        st_error_set("st_tensor_new: no memory for %s %s", ST_REAL_NAME, st_shape_text(form).text);
+        return (st_tensor){ 0 };
     }
-    memset(s->data, 0, (size_t)count * sizeof(real));
+    memset(s->data, 0, (size_t)count * sizeof(st_real));
     return row_major(s, form);
 }
 
-tensor tensor_wrap(real *data, shape form)
+st_tensor st_tensor_wrap(st_real *data, st_shape form)
 {
-    ptrdiff_t count = shape_count(form, "tensor_wrap");
-    if (count < 0) return (tensor){ 0 };
+    ptrdiff_t count = st_shape_numel(form, "st_tensor_wrap");
+    if (count < 0) return (st_tensor){ 0 };
     if (!data && count > 0) {
-        error_set("tensor_wrap: no data for shape %s", shape_text(form).text);
-        return (tensor){ 0 };
+        st_error_set("st_tensor_wrap: no data for shape %s", st_shape_text(form).text);
+        return (st_tensor){ 0 };
     }
-    storage *s = allocate(0);
+    st_storage *s = allocate(0);
     if (!s) {
-        error_set("tensor_wrap: no memory");
-        return (tensor){ 0 };
+        st_error_set("st_tensor_wrap: no memory");
+        return (st_tensor){ 0 };
     }
     if (data) s->data = data; /* NULL, of nothing, stays the end of the header: no arithmetic on NULL */
     s->size = count;
     return row_major(s, form);
 }
 
-tensor tensor_clone(tensor x)
+st_tensor st_tensor_clone(st_tensor x)
 {
-    if (!tensor_usable(x, "tensor_clone")) return (tensor){ 0 };
-    tensor y = tensor_new(x.shape);
-    if (!tensor_is_null(y)) tensor_copy(y, x);
+    if (!tensor_usable(x, "st_tensor_clone")) return (st_tensor){ 0 };
+    st_tensor y = st_tensor_new(x.shape);
+    if (!st_is_null(y)) st_copy(y, x);
     return y;
 }
 
-void tensor_free(tensor x)
+void st_tensor_free(st_tensor x)
 {
     free(x.storage);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-bool tensor_usable(tensor x, const char *who)
+bool tensor_usable(st_tensor x, const char *who)
 {
-    if (!tensor_is_null(x)) return true;
-    error_set("%s: the tensor is null", who);
+    if (!st_is_null(x)) return true;
+    st_error_set("%s: the tensor is null", who);
     return false;
 }
 
-int tensor_axis(tensor x, int axis, const char *who)
+int tensor_axis(st_tensor x, int axis, const char *who)
 {
     int rank = x.shape.rank;
     if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
-    return error_set("%s: axis %d of a tensor of rank %d, %s", who, axis, rank, shape_text(x.shape).text);
+    return st_error_set("%s: axis %d of a tensor of rank %d, %s", who, axis, rank,
+                        st_shape_text(x.shape).text);
 }
 
-axes tensor_axes(tensor x, axes over, const char *who)
+st_axes tensor_axes(st_tensor x, st_axes over, const char *who)
 {
-    bool named[TENSOR_MAX_RANK] = { 0 };
-    for (int i = 0; i < over.count && i < TENSOR_MAX_RANK; i++) {
+    bool named[ST_MAX_RANK] = { 0 };
+    for (int i = 0; i < over.count && i < ST_MAX_RANK; i++) {
         int axis = tensor_axis(x, over.axis[i], who);
-        if (axis < 0) return (axes){ .count = -1 };
+        if (axis < 0) return (st_axes){ .count = -1 };
         if (named[axis]) {
-            error_set("%s: axis %d is named twice", who, axis);
-            return (axes){ .count = -1 };
+            st_error_set("%s: axis %d is named twice", who, axis);
+            return (st_axes){ .count = -1 };
         }
         named[axis] = true;
     }
     if (over.count < 0 || over.count > x.shape.rank) {
-        error_set("%s: %d axes of a tensor of rank %d", who, over.count, x.shape.rank);
-        return (axes){ .count = -1 };
+        st_error_set("%s: %d axes of a tensor of rank %d", who, over.count, x.shape.rank);
+        return (st_axes){ .count = -1 };
     }
-    axes all = { 0 };
+    st_axes all = { 0 };
     for (int i = 0; i < x.shape.rank; i++)
         if (named[i] || over.count == 0) all.axis[all.count++] = i;
     return all;
 }
 
-ptrdiff_t tensor_count(tensor x)
+ptrdiff_t st_numel(st_tensor x)
 {
-    if (tensor_is_null(x)) return 0;
+    if (st_is_null(x)) return 0;
     ptrdiff_t count = 1;
     for (int i = 0; i < x.shape.rank; i++) {
         if (x.shape.n[i] == 0) return 0; /* before the product: a view's other sizes may overflow it */
@@ -184,10 +184,10 @@ ptrdiff_t tensor_count(tensor x)
     return count;
 }
 
-bool tensor_is_contiguous(tensor x)
+bool st_is_contiguous(st_tensor x)
 {
-    if (tensor_is_null(x)) return false;
-    if (tensor_count(x) == 0) return true;
+    if (st_is_null(x)) return false;
+    if (st_numel(x) == 0) return true;
     ptrdiff_t stride = 1;
     for (int i = x.shape.rank - 1; i >= 0; i--) {
         if (x.shape.n[i] == 1) continue;
@@ -197,12 +197,12 @@ bool tensor_is_contiguous(tensor x)
     return true;
 }
 
-bool tensor_shares_storage(tensor a, tensor b)
+bool st_shares_storage(st_tensor a, st_tensor b)
 {
     return a.storage && a.storage == b.storage;
 }
 
-extent tensor_extent(tensor x)
+extent tensor_extent(st_tensor x)
 {
     extent e = { x.offset, x.offset };
     for (int i = 0; i < x.shape.rank; i++) {
@@ -243,18 +243,18 @@ static bool reachable(int terms, const ptrdiff_t step[], const ptrdiff_t most[],
 /* Places are compared by address, so two wraps of the same memory are seen too. With each view walked
  * upwards from its lowest place, and b's index counted from its far end, "the same place" is one
  * equation in non-negative unknowns. */
-bool tensor_overlaps(tensor a, tensor b)
+bool st_overlaps(st_tensor a, st_tensor b)
 {
-    if (tensor_count(a) == 0 || tensor_count(b) == 0) return false;
+    if (st_numel(a) == 0 || st_numel(b) == 0) return false;
     extent ea = tensor_extent(a), eb = tensor_extent(b);
     uintptr_t low_a = (uintptr_t)(a.storage->data + ea.low), high_a = (uintptr_t)(a.storage->data + ea.high);
     uintptr_t low_b = (uintptr_t)(b.storage->data + eb.low), high_b = (uintptr_t)(b.storage->data + eb.high);
     if (high_a < low_b || high_b < low_a) return false;
-    if ((high_b - low_a) % sizeof(real)) return true; /* misaligned to each other: bytes may be shared */
+    if ((high_b - low_a) % sizeof(st_real)) return true; /* misaligned to each other: bytes may be shared */
 
-    ptrdiff_t step[2 * TENSOR_MAX_RANK], most[2 * TENSOR_MAX_RANK];
+    ptrdiff_t step[2 * ST_MAX_RANK], most[2 * ST_MAX_RANK];
     int terms = 0;
-    const tensor both[] = { a, b };
+    const st_tensor both[] = { a, b };
     for (int t = 0; t < 2; t++)
         for (int i = 0; i < both[t].shape.rank; i++) {
             ptrdiff_t s = both[t].stride[i] < 0 ? -both[t].stride[i] : both[t].stride[i];
@@ -268,17 +268,17 @@ bool tensor_overlaps(tensor a, tensor b)
             step[at] = s;
             most[at] = m;
         }
-    return reachable(terms, step, most, (ptrdiff_t)((high_b - low_a) / sizeof(real)));
+    return reachable(terms, step, most, (ptrdiff_t)((high_b - low_a) / sizeof(st_real)));
 }
 
-real *tensor_data(tensor x)
+st_real *st_data(st_tensor x)
 {
-    return tensor_is_null(x) ? NULL : x.storage->data + x.offset;
+    return st_is_null(x) ? NULL : x.storage->data + x.offset;
 }
 
-real *tensor_at(tensor x, shape index)
+st_real *st_at(st_tensor x, st_shape index)
 {
-    if (!tensor_usable(x, "tensor_at")) return NULL;
+    if (!tensor_usable(x, "st_at")) return NULL;
     bool inside = index.rank == x.shape.rank;
     ptrdiff_t offset = x.offset;
     for (int i = 0; i < x.shape.rank && inside; i++) {
@@ -287,14 +287,14 @@ real *tensor_at(tensor x, shape index)
         offset += inside ? at * x.stride[i] : 0;
     }
     if (inside) return x.storage->data + offset;
-    error_set("tensor_at: index %s of a tensor %s", shape_text(index).text, shape_text(x.shape).text);
+    st_error_set("st_at: index %s of a tensor %s", st_shape_text(index).text, st_shape_text(x.shape).text);
     return NULL;
 }
 
-real tensor_item(tensor x)
+st_real st_item(st_tensor x)
 {
-    if (!tensor_usable(x, "tensor_item")) return (real)NAN;
-    if (tensor_count(x) == 1) return *tensor_data(x);
-    error_set("tensor_item: one element expected, the tensor is %s", shape_text(x.shape).text);
-    return (real)NAN;
+    if (!tensor_usable(x, "st_item")) return (st_real)NAN;
+    if (st_numel(x) == 1) return *st_data(x);
+    st_error_set("st_item: one element expected, the tensor is %s", st_shape_text(x.shape).text);
+    return (st_real)NAN;
 }

@@ -65,14 +65,15 @@ int threads_wanted(void)
 int threads_check(void)
 {
     if (by_program > 0 || from_environment("STRIDE_THREADS", false) >= 0) return 0;
-    return error_set("STRIDE_THREADS=%s: expected a number of threads, at least 1", getenv("STRIDE_THREADS"));
+    return st_error_set("STRIDE_THREADS=%s: expected a number of threads, at least 1",
+                        getenv("STRIDE_THREADS"));
 }
 
-int parallel_set_threads(int threads)
+int st_set_num_threads(int threads)
 {
     if (threads < 0)
-        return error_set("parallel_set_threads: %d threads; expected at least 1, or 0 for the default",
-                         threads);
+        return st_error_set("st_set_num_threads: %d threads; expected at least 1, or 0 for the default",
+                            threads);
     by_program = at_most(threads);
     by_default = 0;
     return 0;

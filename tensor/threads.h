@@ -17,10 +17,10 @@
  *
  * More threads than processors are allowed, but slow each other down. -1 with an error for a negative
  * number. */
-int parallel_set_threads(int threads);
+int st_set_num_threads(int threads);
 
 /* The number of threads that would share work started now: 1 inside of work that is shared already. */
-int parallel_threads(void);
+int st_num_threads(void);
 
 #pragma GCC visibility pop
 

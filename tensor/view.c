@@ -5,16 +5,16 @@
 
 #include <stdint.h>
 
-static const tensor null_tensor;
+static const st_tensor null_tensor;
 
 /* By so many steps along an axis; a view without elements stays where it is, inside its storage. */
-static tensor moved(tensor x, int axis, ptrdiff_t steps)
+static st_tensor moved(st_tensor x, int axis, ptrdiff_t steps)
 {
-    if (tensor_count(x) > 0) x.offset += steps * x.stride[axis];
+    if (st_numel(x) > 0) x.offset += steps * x.stride[axis];
     return x;
 }
 
-static tensor drop_axis(tensor x, int axis)
+static st_tensor drop_axis(st_tensor x, int axis)
 {
     x.shape.rank--;
     for (int i = axis; i < x.shape.rank; i++) {
@@ -24,14 +24,14 @@ static tensor drop_axis(tensor x, int axis)
     return x;
 }
 
-static bool has_room(tensor x, const char *who)
+static bool has_room(st_tensor x, const char *who)
 {
-    if (x.shape.rank < TENSOR_MAX_RANK) return true;
-    error_set("%s: %s would get more than %d axes", who, shape_text(x.shape).text, TENSOR_MAX_RANK);
+    if (x.shape.rank < ST_MAX_RANK) return true;
+    st_error_set("%s: %s would get more than %d axes", who, st_shape_text(x.shape).text, ST_MAX_RANK);
     return false;
 }
 
-static tensor insert_axis(tensor x, int axis, ptrdiff_t n, ptrdiff_t stride)
+static st_tensor insert_axis(st_tensor x, int axis, ptrdiff_t n, ptrdiff_t stride)
 {
     for (int i = x.shape.rank++; i > axis; i--) {
         x.shape.n[i] = x.shape.n[i - 1];
@@ -42,38 +42,35 @@ static tensor insert_axis(tensor x, int axis, ptrdiff_t n, ptrdiff_t stride)
     return x;
 }
 
-tensor tensor_select(tensor x, int axis, ptrdiff_t index)
+st_tensor st_select(st_tensor x, int axis, ptrdiff_t index)
 {
-    if (!tensor_usable(x, "tensor_select") || (axis = tensor_axis(x, axis, "tensor_select")) < 0)
-        return null_tensor;
+    if (!tensor_usable(x, "st_select") || (axis = tensor_axis(x, axis, "st_select")) < 0) return null_tensor;
     ptrdiff_t n = x.shape.n[axis], at = index < 0 ? index + n : index;
     if (at < 0 || at >= n) {
-        error_set("tensor_select: index %td of axis %d of %s", index, axis, shape_text(x.shape).text);
+        st_error_set("st_select: index %td of axis %d of %s", index, axis, st_shape_text(x.shape).text);
         return null_tensor;
     }
     return drop_axis(moved(x, axis, at), axis);
 }
 
-tensor tensor_narrow(tensor x, int axis, ptrdiff_t start, ptrdiff_t length)
+st_tensor st_narrow(st_tensor x, int axis, ptrdiff_t start, ptrdiff_t length)
 {
-    if (!tensor_usable(x, "tensor_narrow") || (axis = tensor_axis(x, axis, "tensor_narrow")) < 0)
-        return null_tensor;
+    if (!tensor_usable(x, "st_narrow") || (axis = tensor_axis(x, axis, "st_narrow")) < 0) return null_tensor;
     ptrdiff_t n = x.shape.n[axis], at = start < 0 ? start + n : start;
     if (at < 0 || length < 0 || at > n || length > n - at) {
-        error_set("tensor_narrow: %td elements from %td of axis %d of %s", length, start, axis,
-                  shape_text(x.shape).text);
+        st_error_set("st_narrow: %td elements from %td of axis %d of %s", length, start, axis,
+                     st_shape_text(x.shape).text);
         return null_tensor;
     }
     x.shape.n[axis] = length;
     return moved(x, axis, at);
 }
 
-tensor tensor_step(tensor x, int axis, ptrdiff_t step)
+st_tensor st_step(st_tensor x, int axis, ptrdiff_t step)
 {
-    if (!tensor_usable(x, "tensor_step") || (axis = tensor_axis(x, axis, "tensor_step")) < 0)
-        return null_tensor;
+    if (!tensor_usable(x, "st_step") || (axis = tensor_axis(x, axis, "st_step")) < 0) return null_tensor;
     if (step == 0 || step < -PTRDIFF_MAX) {
-        error_set("tensor_step: step %td along axis %d of %s", step, axis, shape_text(x.shape).text);
+        st_error_set("st_step: step %td along axis %d of %s", step, axis, st_shape_text(x.shape).text);
         return null_tensor;
     }
     ptrdiff_t n = x.shape.n[axis], size = step < 0 ? -step : step;
@@ -84,35 +81,35 @@ tensor tensor_step(tensor x, int axis, ptrdiff_t step)
     return x;
 }
 
-tensor tensor_flip(tensor x, int axis)
+st_tensor st_flip(st_tensor x, int axis)
 {
-    return tensor_step(x, axis, -1);
+    return st_step(x, axis, -1);
 }
 
-tensor tensor_permute(tensor x, axes order)
+st_tensor st_permute(st_tensor x, st_axes order)
 {
-    if (!tensor_usable(x, "tensor_permute")) return null_tensor;
+    if (!tensor_usable(x, "st_permute")) return null_tensor;
     if (order.count != x.shape.rank) {
-        error_set("tensor_permute: %d axes named, %s has %d", order.count, shape_text(x.shape).text,
-                  x.shape.rank);
+        st_error_set("st_permute: %d axes named, %s has %d", order.count, st_shape_text(x.shape).text,
+                     x.shape.rank);
         return null_tensor;
     }
-    if (tensor_axes(x, order, "tensor_permute").count < 0) return null_tensor;
-    tensor y = x;
+    if (tensor_axes(x, order, "st_permute").count < 0) return null_tensor;
+    st_tensor y = x;
     for (int i = 0; i < x.shape.rank; i++) {
-        int axis = tensor_axis(x, order.axis[i], "tensor_permute");
+        int axis = tensor_axis(x, order.axis[i], "st_permute");
         y.shape.n[i] = x.shape.n[axis];
         y.stride[i] = x.stride[axis];
     }
     return y;
 }
 
-tensor tensor_transpose(tensor x, int axis, int other)
+st_tensor st_transpose(st_tensor x, int axis, int other)
 {
-    if (!tensor_usable(x, "tensor_transpose") || (axis = tensor_axis(x, axis, "tensor_transpose")) < 0 ||
-        (other = tensor_axis(x, other, "tensor_transpose")) < 0)
+    if (!tensor_usable(x, "st_transpose") || (axis = tensor_axis(x, axis, "st_transpose")) < 0 ||
+        (other = tensor_axis(x, other, "st_transpose")) < 0)
         return null_tensor;
-    tensor y = x;
+    st_tensor y = x;
     y.shape.n[axis] = x.shape.n[other];
     y.stride[axis] = x.stride[other];
     y.shape.n[other] = x.shape.n[axis];
@@ -120,10 +117,10 @@ tensor tensor_transpose(tensor x, int axis, int other)
     return y;
 }
 
-tensor tensor_expand(tensor x, shape s)
+st_tensor st_expand(st_tensor x, st_shape s)
 {
-    if (!tensor_usable(x, "tensor_expand") || shape_count(s, "tensor_expand") < 0) return null_tensor;
-    tensor y = { .storage = x.storage, .offset = x.offset, .shape = s };
+    if (!tensor_usable(x, "st_expand") || st_shape_numel(s, "st_expand") < 0) return null_tensor;
+    st_tensor y = { .storage = x.storage, .offset = x.offset, .shape = s };
     int lead = s.rank - x.shape.rank;
     bool fits = lead >= 0;
     for (int i = 0; i < x.shape.rank && fits; i++) {
@@ -131,38 +128,39 @@ tensor tensor_expand(tensor x, shape s)
         else fits = x.shape.n[i] == 1;
     }
     if (fits) return y;
-    error_set("tensor_expand: %s does not broadcast to %s", shape_text(x.shape).text, shape_text(s).text);
+    st_error_set("st_expand: %s does not broadcast to %s", st_shape_text(x.shape).text,
+                 st_shape_text(s).text);
     return null_tensor;
 }
 
-tensor tensor_window(tensor x, int axis, ptrdiff_t size, ptrdiff_t step, ptrdiff_t dilation)
+st_tensor st_unfold(st_tensor x, int axis, ptrdiff_t size, ptrdiff_t step, ptrdiff_t dilation)
 {
-    if (!tensor_usable(x, "tensor_window") || (axis = tensor_axis(x, axis, "tensor_window")) < 0)
-        return null_tensor;
+    if (!tensor_usable(x, "st_unfold") || (axis = tensor_axis(x, axis, "st_unfold")) < 0) return null_tensor;
     ptrdiff_t n = x.shape.n[axis], reach;
     if (size < 1 || step < 1 || dilation < 1 || __builtin_mul_overflow(dilation, size - 1, &reach) ||
         reach >= n) {
-        error_set("tensor_window: windows of %td, step %td, dilation %td, along axis %d of %s", size, step,
-                  dilation, axis, shape_text(x.shape).text);
+        st_error_set("st_unfold: windows of %td, step %td, dilation %td, along axis %d of %s", size, step,
+                     dilation, axis, st_shape_text(x.shape).text);
         return null_tensor;
     }
-    if (!has_room(x, "tensor_window")) return null_tensor;
+    if (!has_room(x, "st_unfold")) return null_tensor;
     ptrdiff_t stride = x.stride[axis];
     x.shape.n[axis] = (n - reach - 1) / step + 1;
     if (x.shape.n[axis] > 1) x.stride[axis] = stride * step;
     x = insert_axis(x, x.shape.rank, size, size > 1 ? stride * dilation : stride);
-    return shape_count(x.shape, "tensor_window") < 0 ? null_tensor : x;
+    return st_shape_numel(x.shape, "st_unfold") < 0 ? null_tensor : x;
 }
 
-tensor tensor_split(tensor x, int axis, ptrdiff_t inner)
+st_tensor st_split_axis(st_tensor x, int axis, ptrdiff_t inner)
 {
-    if (!tensor_usable(x, "tensor_split") || (axis = tensor_axis(x, axis, "tensor_split")) < 0)
+    if (!tensor_usable(x, "st_split_axis") || (axis = tensor_axis(x, axis, "st_split_axis")) < 0)
         return null_tensor;
     if (inner < 1 || x.shape.n[axis] % inner) {
-        error_set("tensor_split: axis %d of %s into blocks of %td", axis, shape_text(x.shape).text, inner);
+        st_error_set("st_split_axis: axis %d of %s into blocks of %td", axis, st_shape_text(x.shape).text,
+                     inner);
         return null_tensor;
     }
-    if (!has_room(x, "tensor_split")) return null_tensor;
+    if (!has_room(x, "st_split_axis")) return null_tensor;
     ptrdiff_t stride = x.stride[axis], blocks = x.shape.n[axis] / inner;
     x.shape.n[axis] = blocks;
     x.stride[axis] = stride * inner;
@@ -175,19 +173,19 @@ static bool merges(ptrdiff_t outer, ptrdiff_t outer_stride, ptrdiff_t inner, ptr
     return outer <= 1 || inner <= 1 || outer_stride == inner_stride * inner;
 }
 
-tensor tensor_merge(tensor x, int axis)
+st_tensor st_merge_axes(st_tensor x, int axis)
 {
-    if (!tensor_usable(x, "tensor_merge") || (axis = tensor_axis(x, axis, "tensor_merge")) < 0)
+    if (!tensor_usable(x, "st_merge_axes") || (axis = tensor_axis(x, axis, "st_merge_axes")) < 0)
         return null_tensor;
     if (axis + 1 == x.shape.rank) {
-        error_set("tensor_merge: axis %d of %s has no next axis", axis, shape_text(x.shape).text);
+        st_error_set("st_merge_axes: axis %d of %s has no next axis", axis, st_shape_text(x.shape).text);
         return null_tensor;
     }
     ptrdiff_t outer = x.shape.n[axis], inner = x.shape.n[axis + 1];
     ptrdiff_t outer_stride = x.stride[axis], inner_stride = x.stride[axis + 1];
-    if (tensor_count(x) > 0 && !merges(outer, outer_stride, inner, inner_stride)) {
-        error_set("tensor_merge: axes %d and %d of %s have strides %td and %td, a copy would be needed", axis,
-                  axis + 1, shape_text(x.shape).text, outer_stride, inner_stride);
+    if (st_numel(x) > 0 && !merges(outer, outer_stride, inner, inner_stride)) {
+        st_error_set("st_merge_axes: axes %d and %d of %s have strides %td and %td, a copy would be needed",
+                     axis, axis + 1, st_shape_text(x.shape).text, outer_stride, inner_stride);
         return null_tensor;
     }
     x.shape.n[axis + 1] = outer * inner;
@@ -197,17 +195,17 @@ tensor tensor_merge(tensor x, int axis)
 
 /* Both shapes are cut, from the front, into the shortest runs of axes of equal product; a run of x must
  * merge into one axis, which the run of s then splits. */
-tensor tensor_reshape(tensor x, shape s)
+st_tensor st_reshape(st_tensor x, st_shape s)
 {
-    if (!tensor_usable(x, "tensor_reshape")) return null_tensor;
-    ptrdiff_t count = shape_count(s, "tensor_reshape");
+    if (!tensor_usable(x, "st_reshape")) return null_tensor;
+    ptrdiff_t count = st_shape_numel(s, "st_reshape");
     if (count < 0) return null_tensor;
-    if (count != tensor_count(x)) {
-        error_set("tensor_reshape: %s to %s, the numbers of elements differ", shape_text(x.shape).text,
-                  shape_text(s).text);
+    if (count != st_numel(x)) {
+        st_error_set("st_reshape: %s to %s, the numbers of elements differ", st_shape_text(x.shape).text,
+                     st_shape_text(s).text);
         return null_tensor;
     }
-    tensor y = { .storage = x.storage, .offset = x.offset, .shape = s };
+    st_tensor y = { .storage = x.storage, .offset = x.offset, .shape = s };
     if (count == 0) return y;
 
     for (int i = 0, j = 0; i < x.shape.rank || j < s.rank;) {
@@ -217,8 +215,8 @@ tensor tensor_reshape(tensor x, shape s)
             if (i < x.shape.rank && (from < to || (from == to && from == 1) || x.shape.n[i] == 1)) {
                 ptrdiff_t n = x.shape.n[i];
                 if (!merges(from, stride, n, x.stride[i])) {
-                    error_set("tensor_reshape: %s to %s needs a copy: axis %d has stride %td",
-                              shape_text(x.shape).text, shape_text(s).text, i, x.stride[i]);
+                    st_error_set("st_reshape: %s to %s needs a copy: axis %d has stride %td",
+                                 st_shape_text(x.shape).text, st_shape_text(s).text, i, x.stride[i]);
                     return null_tensor;
                 }
                 if (n > 1) stride = x.stride[i];
@@ -238,10 +236,10 @@ tensor tensor_reshape(tensor x, shape s)
     return y;
 }
 
-tensor tensor_as_strided(tensor x, shape s, const ptrdiff_t *stride, ptrdiff_t offset)
+st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdiff_t offset)
 {
-    if (!tensor_usable(x, "tensor_as_strided") || shape_count(s, "tensor_as_strided") < 0) return null_tensor;
-    tensor y = { .storage = x.storage, .offset = offset, .shape = s };
+    if (!tensor_usable(x, "st_as_strided") || st_shape_numel(s, "st_as_strided") < 0) return null_tensor;
+    st_tensor y = { .storage = x.storage, .offset = offset, .shape = s };
     ptrdiff_t low = offset, high = offset;
     bool inside = true, empty = false;
     for (int i = 0; i < s.rank && inside; i++) {
@@ -256,7 +254,7 @@ tensor tensor_as_strided(tensor x, shape s, const ptrdiff_t *stride, ptrdiff_t o
         for (int i = 0; i < s.rank; i++) y.stride[i] = 0; /* without elements they may be anything */
     if (inside && (empty ? offset >= 0 && offset <= x.storage->size : low >= 0 && high < x.storage->size))
         return y;
-    error_set("tensor_as_strided: %s from offset %td reaches elements %td to %td of a storage of %td",
-              shape_text(s).text, offset, low, high, x.storage->size);
+    st_error_set("st_as_strided: %s from offset %td reaches elements %td to %td of a storage of %td",
+                 st_shape_text(s).text, offset, low, high, x.storage->size);
     return null_tensor;
 }

@@ -13,8 +13,8 @@
  * axes merged where every view allows it. */
 typedef struct space {
     int rank;
-    ptrdiff_t n[TENSOR_MAX_RANK];
-    ptrdiff_t stride[TENSOR_MAX_RANK][TENSOR_MAX_VIEWS];
+    ptrdiff_t n[ST_MAX_RANK];
+    ptrdiff_t stride[ST_MAX_RANK][ST_MAX_VIEWS];
 } space;
 
 static ptrdiff_t total_step(const ptrdiff_t stride[], int count)
@@ -31,18 +31,18 @@ static bool mergeable(const space *s, int outer, const ptrdiff_t stride[], ptrdi
     return true;
 }
 
-static space canonical(int count, const tensor views[], tensor_order order)
+static space canonical(int count, const st_tensor views[], st_order order)
 {
-    const shape *form = &views[0].shape;
-    int axis[TENSOR_MAX_RANK], rank = 0;
-    ptrdiff_t step[TENSOR_MAX_RANK];
+    const st_shape *form = &views[0].shape;
+    int axis[ST_MAX_RANK], rank = 0;
+    ptrdiff_t step[ST_MAX_RANK];
     for (int i = 0; i < form->rank; i++) {
         if (form->n[i] == 1) continue;
-        ptrdiff_t stride[TENSOR_MAX_VIEWS];
+        ptrdiff_t stride[ST_MAX_VIEWS];
         for (int v = 0; v < count; v++) stride[v] = views[v].stride[i];
         ptrdiff_t size = total_step(stride, count);
         int at = rank++; /* insertion sort, stable */
-        for (; order == TENSOR_ANY_ORDER && at > 0 && step[at - 1] < size; at--) {
+        for (; order == ST_ANY_ORDER && at > 0 && step[at - 1] < size; at--) {
             axis[at] = axis[at - 1];
             step[at] = step[at - 1];
         }
@@ -51,7 +51,7 @@ static space canonical(int count, const tensor views[], tensor_order order)
     }
     space s = { 0 };
     for (int i = 0; i < rank; i++) {
-        ptrdiff_t stride[TENSOR_MAX_VIEWS] = { 0 }, n = form->n[axis[i]];
+        ptrdiff_t stride[ST_MAX_VIEWS] = { 0 }, n = form->n[axis[i]];
         for (int v = 0; v < count; v++) stride[v] = views[v].stride[axis[i]];
         if (s.rank > 0 && mergeable(&s, s.rank - 1, stride, n, count)) n *= s.n[--s.rank];
         s.n[s.rank] = n;
@@ -61,27 +61,27 @@ static space canonical(int count, const tensor views[], tensor_order order)
     return s;
 }
 
-void tensor_walk(int count, const tensor views[], tensor_order order, tensor_row *row, void *context)
+void st_walk(int count, const st_tensor views[], st_order order, st_row_function *row, void *context)
 {
-    if (count < 1 || count > TENSOR_MAX_VIEWS) {
-        error_set("tensor_walk: %d views, expected 1 to %d", count, TENSOR_MAX_VIEWS);
+    if (count < 1 || count > ST_MAX_VIEWS) {
+        st_error_set("st_walk: %d views, expected 1 to %d", count, ST_MAX_VIEWS);
         return;
     }
-    real *at[TENSOR_MAX_VIEWS] = { 0 };
+    st_real *at[ST_MAX_VIEWS] = { 0 };
     for (int v = 0; v < count; v++) {
-        if (!tensor_usable(views[v], "tensor_walk")) return;
-        if (!shape_equal(views[v].shape, views[0].shape)) {
-            error_set("tensor_walk: views of different shapes %s and %s", shape_text(views[0].shape).text,
-                      shape_text(views[v].shape).text);
+        if (!tensor_usable(views[v], "st_walk")) return;
+        if (!st_shape_equal(views[v].shape, views[0].shape)) {
+            st_error_set("st_walk: views of different shapes %s and %s", st_shape_text(views[0].shape).text,
+                         st_shape_text(views[v].shape).text);
             return;
         }
-        at[v] = tensor_data(views[v]);
+        at[v] = st_data(views[v]);
     }
-    if (tensor_count(views[0]) == 0) return;
+    if (st_numel(views[0]) == 0) return;
 
     space s = canonical(count, views, order);
     int inner = s.rank - 1, middle = inner - 1;
-    ptrdiff_t rows = middle < 0 ? 1 : s.n[middle], index[TENSOR_MAX_RANK] = { 0 };
+    ptrdiff_t rows = middle < 0 ? 1 : s.n[middle], index[ST_MAX_RANK] = { 0 };
     for (;;) {
         for (ptrdiff_t r = 0; r < rows; r++) { /* most of all rows: apart from the odometer */
             row(s.n[inner], at, s.stride[inner], context);
@@ -101,7 +101,7 @@ void tensor_walk(int count, const tensor views[], tensor_order order, tensor_row
 
 /* ---- copy and add: the two halves of every adjoint pair --------------------------------------- */
 
-static bool same_view(tensor a, tensor b)
+static bool same_view(st_tensor a, st_tensor b)
 {
     if (a.storage != b.storage || a.offset != b.offset) return false;
     for (int i = 0; i < a.shape.rank; i++)
@@ -110,33 +110,33 @@ static bool same_view(tensor a, tensor b)
 }
 
 /* Runs `row` over y and x; where writing y would change what is still to be read of x, over a copy. */
-static void walk_pair(tensor y, tensor x, const char *who, tensor_row *row, void *context)
+static void walk_pair(st_tensor y, st_tensor x, const char *who, st_row_function *row, void *context)
 {
     if (!tensor_usable(y, who) || !tensor_usable(x, who)) return;
-    if (!shape_equal(y.shape, x.shape)) {
-        error_set("%s: %s from %s, the shapes differ", who, shape_text(y.shape).text,
-                  shape_text(x.shape).text);
+    if (!st_shape_equal(y.shape, x.shape)) {
+        st_error_set("%s: %s from %s, the shapes differ", who, st_shape_text(y.shape).text,
+                     st_shape_text(x.shape).text);
         return;
     }
-    if (same_view(y, x) || !tensor_overlaps(y, x)) {
-        tensor_walk(2, (tensor[]){ y, x }, TENSOR_ANY_ORDER, row, context);
+    if (same_view(y, x) || !st_overlaps(y, x)) {
+        st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, row, context);
         return;
     }
-    tensor copy = tensor_clone(x);
-    if (!tensor_is_null(copy)) tensor_walk(2, (tensor[]){ y, copy }, TENSOR_ANY_ORDER, row, context);
-    tensor_free(copy);
+    st_tensor copy = st_tensor_clone(x);
+    if (!st_is_null(copy)) st_walk(2, (st_tensor[]){ y, copy }, ST_ANY_ORDER, row, context);
+    st_tensor_free(copy);
 }
 
-static void copy_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void copy_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
-    real *y = at[0];
-    const real *x = at[1];
+    st_real *y = at[0];
+    const st_real *x = at[1];
     ptrdiff_t sy = stride[0], sx = stride[1];
     if (sy == 1 && sx == 1 && n >= 32) { /* short rows are quicker than the call */
-        memmove(y, x, (size_t)n * sizeof(real));
+        memmove(y, x, (size_t)n * sizeof(st_real));
     } else if (sy == 1 && sx == 0) {
-        const real value = *x;
+        const st_real value = *x;
         for (ptrdiff_t i = 0; i < n; i++) y[i] = value;
     } else if (sy == 1) {
         for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i * sx];
@@ -145,73 +145,73 @@ static void copy_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], vo
     }
 }
 
-static void add_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    real alpha = *(const real *)context;
-    real *y = at[0];
-    const real *x = at[1];
+    st_real alpha = *(const st_real *)context;
+    st_real *y = at[0];
+    const st_real *x = at[1];
     ptrdiff_t sy = stride[0], sx = stride[1];
     if (sy == 1 && sx == 1) {
         for (ptrdiff_t i = 0; i < n; i++) y[i] += alpha * x[i];
     } else if (sy == 1 && sx == 0) {
-        const real value = alpha * *x;
+        const st_real value = alpha * *x;
         for (ptrdiff_t i = 0; i < n; i++) y[i] += value;
     } else if (sy == 0) { /* one place: a sum */
         double sum = sx == 1 ? sum_of_row(n, x) : 0;
         for (ptrdiff_t i = 0; i < n && sx != 1; i++) sum += (double)x[i * sx];
-        *y = (real)((double)*y + (double)alpha * sum);
+        *y = (st_real)((double)*y + (double)alpha * sum);
     } else {
         for (ptrdiff_t i = 0; i < n; i++) y[i * sy] += alpha * x[i * sx];
     }
 }
 
-void tensor_copy(tensor y, tensor x)
+void st_copy(st_tensor y, st_tensor x)
 {
-    if (!tensor_is_null(y) && same_view(y, x) && shape_equal(y.shape, x.shape))
+    if (!st_is_null(y) && same_view(y, x) && st_shape_equal(y.shape, x.shape))
         return; /* what runs in place copies itself */
-    walk_pair(y, x, "tensor_copy", copy_row, NULL);
+    walk_pair(y, x, "st_copy", copy_row, NULL);
 }
 
-void tensor_add(tensor y, real alpha, tensor x)
+void st_add(st_tensor y, st_real alpha, st_tensor x)
 {
-    walk_pair(y, x, "tensor_add", add_row, &alpha);
+    walk_pair(y, x, "st_add", add_row, &alpha);
 }
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
-static void fill_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void fill_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    real value = *(const real *)context, *y = at[0];
+    st_real value = *(const st_real *)context, *y = at[0];
     if (stride[0] == 1)
         for (ptrdiff_t i = 0; i < n; i++) y[i] = value;
     else
         for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value;
 }
 
-void tensor_fill(tensor y, real value)
+void st_fill(st_tensor y, st_real value)
 {
-    if (tensor_usable(y, "tensor_fill")) tensor_walk(1, &y, TENSOR_ANY_ORDER, fill_row, &value);
+    if (tensor_usable(y, "st_fill")) st_walk(1, &y, ST_ANY_ORDER, fill_row, &value);
 }
 
-static void scale_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    real alpha = *(const real *)context, *y = at[0];
+    st_real alpha = *(const st_real *)context, *y = at[0];
     if (stride[0] == 1)
         for (ptrdiff_t i = 0; i < n; i++) y[i] *= alpha;
     else
         for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] *= alpha;
 }
 
-void tensor_scale(tensor y, real alpha)
+void st_scale(st_tensor y, st_real alpha)
 {
-    if (tensor_usable(y, "tensor_scale")) tensor_walk(1, &y, TENSOR_ANY_ORDER, scale_row, &alpha);
+    if (tensor_usable(y, "st_scale")) st_walk(1, &y, ST_ANY_ORDER, scale_row, &alpha);
 }
 
-static void multiply_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void multiply_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
-    real *y = at[0];
-    const real *x = at[1], factor = *x;
+    st_real *y = at[0];
+    const st_real *x = at[1], factor = *x;
     if (stride[0] == 1 && stride[1] == 1)
         for (ptrdiff_t i = 0; i < n; i++) y[i] *= x[i];
     else if (stride[0] == 1 && stride[1] == 0)
@@ -220,37 +220,37 @@ static void multiply_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[]
         for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] *= x[i * stride[1]];
 }
 
-void tensor_multiply(tensor y, tensor x)
+void st_mul(st_tensor y, st_tensor x)
 {
-    walk_pair(y, x, "tensor_multiply", multiply_row, NULL);
+    walk_pair(y, x, "st_mul", multiply_row, NULL);
 }
 
 typedef struct mapping {
-    real (*f)(real x, void *context);
+    st_real (*f)(st_real x, void *context);
     void *context;
 } mapping;
 
-static void map_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void map_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     const mapping *m = context;
     for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = m->f(at[1][i * stride[1]], m->context);
 }
 
-void tensor_map(tensor y, real (*f)(real x, void *context), void *context, tensor x)
+void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, st_tensor x)
 {
-    walk_pair(y, x, "tensor_map", map_row, &(mapping){ f, context });
+    walk_pair(y, x, "st_map", map_row, &(mapping){ f, context });
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 /* y, of the axes of x that are not reduced, as a view of x's shape with stride 0 along the others. */
-static tensor spread(tensor y, tensor x, axes over, const char *who)
+static st_tensor spread(st_tensor y, st_tensor x, st_axes over, const char *who)
 {
-    if (!tensor_usable(y, who) || !tensor_usable(x, who)) return (tensor){ 0 };
-    axes reduced = tensor_axes(x, over, who);
-    if (reduced.count < 0) return (tensor){ 0 };
-    tensor wide = { .storage = y.storage, .offset = y.offset, .shape = x.shape };
-    shape expected = { 0 };
+    if (!tensor_usable(y, who) || !tensor_usable(x, who)) return (st_tensor){ 0 };
+    st_axes reduced = tensor_axes(x, over, who);
+    if (reduced.count < 0) return (st_tensor){ 0 };
+    st_tensor wide = { .storage = y.storage, .offset = y.offset, .shape = x.shape };
+    st_shape expected = { 0 };
     for (int i = 0, next = 0; i < x.shape.rank; i++) {
         if (next < reduced.count && reduced.axis[next] == i) next++;
         else {
@@ -258,78 +258,79 @@ static tensor spread(tensor y, tensor x, axes over, const char *who)
             expected.n[expected.rank++] = x.shape.n[i];
         }
     }
-    if (shape_equal(expected, y.shape)) return wide;
-    error_set("%s: the result of reducing %s is %s, not %s", who, shape_text(x.shape).text,
-              shape_text(expected).text, shape_text(y.shape).text);
-    return (tensor){ 0 };
+    if (st_shape_equal(expected, y.shape)) return wide;
+    st_error_set("%s: the result of reducing %s is %s, not %s", who, st_shape_text(x.shape).text,
+                 st_shape_text(expected).text, st_shape_text(y.shape).text);
+    return (st_tensor){ 0 };
 }
 
 /* Runs `row` over y, begun as `start`, and x; y may be a part of x, which is then copied first. */
-static bool reduce(tensor y, tensor x, axes over, const char *who, real start, tensor_row *row, void *context)
+static bool reduce(st_tensor y, st_tensor x, st_axes over, const char *who, st_real start,
+                   st_row_function *row, void *context)
 {
-    tensor wide = spread(y, x, over, who);
-    if (tensor_is_null(wide)) return false;
-    tensor source = tensor_overlaps(y, x) ? tensor_clone(x) : x;
-    if (tensor_is_null(source)) return false;
-    tensor_fill(y, start);
-    tensor_walk(2, (tensor[]){ wide, source }, TENSOR_ANY_ORDER, row, context);
-    if (source.storage != x.storage) tensor_free(source);
+    st_tensor wide = spread(y, x, over, who);
+    if (st_is_null(wide)) return false;
+    st_tensor source = st_overlaps(y, x) ? st_tensor_clone(x) : x;
+    if (st_is_null(source)) return false;
+    st_fill(y, start);
+    st_walk(2, (st_tensor[]){ wide, source }, ST_ANY_ORDER, row, context);
+    if (source.storage != x.storage) st_tensor_free(source);
     return true;
 }
 
-void tensor_sum(tensor y, tensor x, axes over)
+void st_sum(st_tensor y, st_tensor x, st_axes over)
 {
-    reduce(y, x, over, "tensor_sum", 0, add_row, &(real){ 1 });
+    reduce(y, x, over, "st_sum", 0, add_row, &(st_real){ 1 });
 }
 
-static real divided(real x, void *count)
+static st_real divided(st_real x, void *count)
 {
-    return x / *(const real *)count;
+    return x / *(const st_real *)count;
 }
 
-void tensor_mean(tensor y, tensor x, axes over)
+void st_mean(st_tensor y, st_tensor x, st_axes over)
 {
-    if (!reduce(y, x, over, "tensor_mean", 0, add_row, &(real){ 1 }) || tensor_count(y) == 0) return;
-    real count = (real)(tensor_count(x) / tensor_count(y));
-    tensor_map(y, divided, &count, y); /* NaN for the mean of nothing */
+    if (!reduce(y, x, over, "st_mean", 0, add_row, &(st_real){ 1 }) || st_numel(y) == 0) return;
+    st_real count = (st_real)(st_numel(x) / st_numel(y));
+    st_map(y, divided, &count, y); /* NaN for the mean of nothing */
 }
 
 /* Whether `x` takes the place of the maximum so far: the first of equals stays, NaN beats all. */
-static bool exceeds(real x, real best)
+static bool exceeds(st_real x, st_real best)
 {
     return x > best || (isnan(x) && !isnan(best));
 }
 
-static void max_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void max_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
     for (ptrdiff_t i = 0; i < n; i++) {
-        real *best = at[0] + i * stride[0], x = at[1][i * stride[1]];
+        st_real *best = at[0] + i * stride[0], x = at[1][i * stride[1]];
         if (exceeds(x, *best)) *best = x;
     }
 }
 
-void tensor_max(tensor y, tensor x, axes over)
+void st_max(st_tensor y, st_tensor x, st_axes over)
 {
-    if (tensor_is_null(spread(y, x, over, "tensor_max"))) return;
-    if (tensor_count(x) == 0 && tensor_count(y) > 0) {
-        error_set("tensor_max: no maximum of nothing, the tensor is %s", shape_text(x.shape).text);
+    if (st_is_null(spread(y, x, over, "st_max"))) return;
+    if (st_numel(x) == 0 && st_numel(y) > 0) {
+        st_error_set("st_max: no maximum of nothing, the tensor is %s", st_shape_text(x.shape).text);
         return;
     }
-    reduce(y, x, over, "tensor_max", -(real)INFINITY, max_row, NULL);
+    reduce(y, x, over, "st_max", -(st_real)INFINITY, max_row, NULL);
 }
 
 typedef struct argmax {
     ptrdiff_t *index;
     ptrdiff_t group, seen; /* elements reduced into one index, and visited so far */
-    real best;
+    st_real best;
 } argmax;
 
-static void argmax_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void argmax_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     argmax *a = context;
     for (ptrdiff_t i = 0; i < n; i++, a->seen++) {
-        real x = at[0][i * stride[0]];
+        st_real x = at[0][i * stride[0]];
         ptrdiff_t within = a->seen % a->group;
         if (within > 0 && !exceeds(x, a->best)) continue;
         a->best = x;
@@ -337,10 +338,10 @@ static void argmax_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], 
     }
 }
 
-void tensor_argmax(ptrdiff_t *index, tensor x, axes over)
+void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over)
 {
-    if (!tensor_usable(x, "tensor_argmax")) return;
-    axes reduced = tensor_axes(x, over, "tensor_argmax"), order = { 0 };
+    if (!tensor_usable(x, "st_argmax")) return;
+    st_axes reduced = tensor_axes(x, over, "st_argmax"), order = { 0 };
     if (reduced.count < 0) return;
     argmax a = { .index = index, .group = 1 };
     ptrdiff_t results = 1;
@@ -356,43 +357,43 @@ void tensor_argmax(ptrdiff_t *index, tensor x, axes over)
         a.group *= x.shape.n[reduced.axis[i]];
     }
     if (a.group == 0 && results > 0) {
-        error_set("tensor_argmax: no maximum of nothing, the tensor is %s", shape_text(x.shape).text);
+        st_error_set("st_argmax: no maximum of nothing, the tensor is %s", st_shape_text(x.shape).text);
         return;
     }
-    tensor view = tensor_permute(x, order);
-    tensor_walk(1, &view, TENSOR_ROW_MAJOR, argmax_row, &a);
+    st_tensor view = st_permute(x, order);
+    st_walk(1, &view, ST_ROW_MAJOR, argmax_row, &a);
 }
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
 typedef struct scatter {
-    tensor y;
+    st_tensor y;
     const ptrdiff_t *index;
 } scatter;
 
-static void scatter_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void scatter_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     scatter *s = context;
     for (ptrdiff_t e = 0; e < n; e++) {
-        real *place = tensor_data(s->y);
+        st_real *place = st_data(s->y);
         for (int i = 0; i < s->y.shape.rank; i++) place += *s->index++ * s->y.stride[i];
         *place += at[0][e * stride[0]];
     }
 }
 
-void tensor_scatter_add(tensor y, const ptrdiff_t *index, tensor x)
+void st_scatter_add(st_tensor y, const ptrdiff_t *index, st_tensor x)
 {
-    if (!tensor_usable(y, "tensor_scatter_add") || !tensor_usable(x, "tensor_scatter_add")) return;
-    ptrdiff_t count = tensor_count(x);
+    if (!tensor_usable(y, "st_scatter_add") || !tensor_usable(x, "st_scatter_add")) return;
+    ptrdiff_t count = st_numel(x);
     const ptrdiff_t *place = index;
     for (ptrdiff_t e = 0; e < count; e++)
         for (int i = 0; i < y.shape.rank; i++, place++)
             if (*place < 0 || *place >= y.shape.n[i]) {
-                error_set("tensor_scatter_add: element %td goes to index %td of axis %d of %s", e, *place, i,
-                          shape_text(y.shape).text);
+                st_error_set("st_scatter_add: element %td goes to index %td of axis %d of %s", e, *place, i,
+                             st_shape_text(y.shape).text);
                 return;
             }
-    tensor source = tensor_overlaps(y, x) ? tensor_clone(x) : x;
-    tensor_walk(1, &source, TENSOR_ROW_MAJOR, scatter_row, &(scatter){ y, index });
-    if (source.storage != x.storage) tensor_free(source);
+    st_tensor source = st_overlaps(y, x) ? st_tensor_clone(x) : x;
+    st_walk(1, &source, ST_ROW_MAJOR, scatter_row, &(scatter){ y, index });
+    if (source.storage != x.storage) st_tensor_free(source);
 }

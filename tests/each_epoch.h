@@ -6,25 +6,25 @@
 
 #include <string.h>
 
-typedef bool epoch_function(const train_report *r, void *context);
+typedef bool epoch_function(const st_train_report *r, void *context);
 
-static inline void call_each_epoch(callback *self, train_state *run, train_event event)
+static inline void call_each_epoch(st_callback *self, st_run *run, st_event event)
 {
     epoch_function *f;
     memcpy(&f, &self->options, sizeof f);
-    if (event == ON_EPOCH && !error_text() && !f(&run->report, self->context)) run->stop = true;
+    if (event == ST_ON_EPOCH && !st_error() && !f(&run->report, self->context)) run->stop = true;
 }
 
-static inline callback each_epoch(epoch_function *f, void *context)
+static inline st_callback each_epoch(epoch_function *f, void *context)
 {
-    callback c = { "each epoch", call_each_epoch, context };
+    st_callback c = { "each epoch", call_each_epoch, context };
     memcpy(&c.options, &f, sizeof f);
     return c;
 }
 
-static inline callback patient(int epochs)
+static inline st_callback patient(int epochs)
 {
-    return callback_early_stopping((early_stopping){ .patience = epochs });
+    return st_early_stopping(.patience = epochs);
 }
 
 #endif

@@ -61,8 +61,8 @@ void expect_refused(bool taken, const char *name, const char *expected)
 {
     if (taken) fail_msg("it was taken");
     size_t length = strlen(name);
-    assert_non_null(error_text());
-    assert_non_null(strstr(error_text(), length > 100 ? name + length - 100 : name));
-    assert_null(strchr(error_text(), '\n'));
+    assert_non_null(st_error());
+    assert_non_null(strstr(st_error(), length > 100 ? name + length - 100 : name));
+    assert_null(strchr(st_error(), '\n'));
     expect_error("%s", expected);
 }

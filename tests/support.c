@@ -14,7 +14,7 @@ static char topic[256];
 int error_none_yet(void **state)
 {
     (void)state;
-    error_clear();
+    st_error_clear();
     topic[0] = '\0';
     return 0;
 }
@@ -22,9 +22,9 @@ int error_none_yet(void **state)
 int error_none_left(void **state)
 {
     (void)state;
-    if (!error_text()) return 0;
-    print_message("error left behind: %s\n", error_text());
-    error_clear();
+    if (!st_error()) return 0;
+    print_message("error left behind: %s\n", st_error());
+    st_error_clear();
     return -1;
 }
 
@@ -67,7 +67,7 @@ bool in_a_worker(void)
 
 ptrdiff_t roll(dice *d, ptrdiff_t low, ptrdiff_t high)
 {
-    uint32_t word = random_bits(d->key, d->rolls++).word[0];
+    uint32_t word = st_random_bits(d->key, d->rolls++).word[0];
     return low + (ptrdiff_t)(word % (uint32_t)(high - low + 1));
 }
 
@@ -76,31 +76,31 @@ bool chance(dice *d, int percent)
     return roll(d, 0, 99) < percent;
 }
 
-shape roll_shape(dice *d, int least_rank, int most_rank, ptrdiff_t least, ptrdiff_t most)
+st_shape roll_shape(dice *d, int least_rank, int most_rank, ptrdiff_t least, ptrdiff_t most)
 {
-    shape s = { .rank = (int)roll(d, least_rank, most_rank) };
+    st_shape s = { .rank = (int)roll(d, least_rank, most_rank) };
     for (int i = 0; i < s.rank; i++) s.n[i] = roll(d, least, most);
     return s;
 }
 
-void roll_elements(dice *d, tensor x, ptrdiff_t low, ptrdiff_t high)
+void roll_elements(dice *d, st_tensor x, ptrdiff_t low, ptrdiff_t high)
 {
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++) *element(x, k) = (real)roll(d, low, high);
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) *element(x, k) = (st_real)roll(d, low, high);
 }
 
-tensor roll_tensor(dice *d, shape s, ptrdiff_t low, ptrdiff_t high)
+st_tensor roll_tensor(dice *d, st_shape s, ptrdiff_t low, ptrdiff_t high)
 {
-    tensor x = tensor_new(s);
-    assert_false(tensor_is_null(x));
+    st_tensor x = st_tensor_new(s);
+    assert_false(st_is_null(x));
     roll_elements(d, x, low, high);
     return x;
 }
 
-tensor roll_view(dice *d, shape s, tensor *whole)
+st_tensor roll_view(dice *d, st_shape s, st_tensor *whole)
 {
-    axes order = { .count = s.rank }; /* axis i of the view is axis order.axis[i] of the room */
-    ptrdiff_t step[TENSOR_MAX_RANK], before[TENSOR_MAX_RANK];
-    shape room = { .rank = s.rank };
+    st_axes order = { .count = s.rank }; /* axis i of the view is axis order.axis[i] of the room */
+    ptrdiff_t step[ST_MAX_RANK], before[ST_MAX_RANK];
+    st_shape room = { .rank = s.rank };
     for (int i = 0; i < s.rank; i++) {
         int at = (int)roll(d, 0, i);
         order.axis[i] = order.axis[at];
@@ -111,27 +111,27 @@ tensor roll_view(dice *d, shape s, tensor *whole)
         before[i] = roll(d, 0, 1);
         room.n[order.axis[i]] = before[i] + s.n[i] * step[i] + roll(d, 0, 1);
     }
-    tensor all = tensor_new(room), x = tensor_permute(all, order);
+    st_tensor all = st_tensor_new(room), x = st_permute(all, order);
     if (whole) *whole = all;
     for (int i = 0; i < s.rank; i++) {
-        tensor part = tensor_narrow(x, i, before[i], s.n[i] > 0 ? (s.n[i] - 1) * step[i] + 1 : 0);
-        x = tensor_step(part, i, chance(d, 50) ? step[i] : -step[i]);
+        st_tensor part = st_narrow(x, i, before[i], s.n[i] > 0 ? (s.n[i] - 1) * step[i] + 1 : 0);
+        x = st_step(part, i, chance(d, 50) ? step[i] : -step[i]);
     }
-    assert_true(shape_equal(x.shape, s));
+    assert_true(st_shape_equal(x.shape, s));
     return x;
 }
 
-tensor roll_strided(dice *d, tensor whole, shape s)
+st_tensor roll_strided(dice *d, st_tensor whole, st_shape s)
 {
-    ptrdiff_t stride[TENSOR_MAX_RANK], low = 0, high = 0;
+    ptrdiff_t stride[ST_MAX_RANK], low = 0, high = 0;
     for (int i = 0; i < s.rank; i++) {
         stride[i] = roll(d, -4, 4);
         ptrdiff_t reach = s.n[i] > 0 ? (s.n[i] - 1) * stride[i] : 0;
         if (reach < 0) low += reach;
         else high += reach;
     }
-    if (high - low >= tensor_count(whole)) return (tensor){ 0 };
-    return tensor_as_strided(whole, s, stride, roll(d, -low, tensor_count(whole) - 1 - high));
+    if (high - low >= st_numel(whole)) return (st_tensor){ 0 };
+    return st_as_strided(whole, s, stride, roll(d, -low, st_numel(whole) - 1 - high));
 }
 
 /* ---- views of every kind ---------------------------------------------------------------------- */
@@ -139,79 +139,79 @@ tensor roll_strided(dice *d, tensor whole, shape s)
 const char *const view_names[VIEWS] = { "plain", "offset",    "nhwc",       "flipped",
                                         "mixed", "broadcast", "overlapping" };
 
-static tensor roll_offset(dice *d, shape s)
+static st_tensor roll_offset(dice *d, st_shape s)
 {
-    shape whole = s;
+    st_shape whole = s;
     for (int i = 0; i < s.rank; i++) whole.n[i] += roll(d, 1, 3);
-    tensor x = tensor_new(whole);
-    for (int i = 0; i < s.rank; i++) x = tensor_narrow(x, i, roll(d, 0, whole.n[i] - s.n[i]), s.n[i]);
+    st_tensor x = st_tensor_new(whole);
+    for (int i = 0; i < s.rank; i++) x = st_narrow(x, i, roll(d, 0, whole.n[i] - s.n[i]), s.n[i]);
     return x;
 }
 
-static tensor roll_flipped(dice *d, shape s)
+static st_tensor roll_flipped(dice *d, st_shape s)
 {
-    tensor x = tensor_new(s);
+    st_tensor x = st_tensor_new(s);
     for (int i = 0; i < s.rank; i++)
-        if (chance(d, 60)) x = tensor_flip(x, i);
+        if (chance(d, 60)) x = st_flip(x, i);
     return x;
 }
 
-static tensor roll_broadcast(dice *d, shape s)
+static st_tensor roll_broadcast(dice *d, st_shape s)
 {
-    shape one = s;
+    st_shape one = s;
     for (int i = 0; i < s.rank; i++)
         if (chance(d, 40)) one.n[i] = 1;
-    return tensor_expand(tensor_new(one), s);
+    return st_expand(st_tensor_new(one), s);
 }
 
-static tensor overlapping(shape s)
+static st_tensor overlapping(st_shape s)
 {
-    tensor whole = tensor_new(s);
+    st_tensor whole = st_tensor_new(s);
     whole.stride[0] = 1;
-    return tensor_as_strided(whole, s, whole.stride, 0);
+    return st_as_strided(whole, s, whole.stride, 0);
 }
 
 /* Half of the places of something larger, the axes in any order, some backwards. */
-static tensor roll_mixed(dice *d, shape s)
+static st_tensor roll_mixed(dice *d, st_shape s)
 {
-    axes order = { 0 };
+    st_axes order = { 0 };
     for (; order.count < s.rank; order.count++) {
         int at = (int)roll(d, 0, order.count);
         order.axis[order.count] = order.axis[at];
         order.axis[at] = order.count;
     }
-    shape whole = { .rank = s.rank };
+    st_shape whole = { .rank = s.rank };
     for (int i = 0; i < s.rank; i++) whole.n[order.axis[i]] = s.n[i] + roll(d, 0, 2);
     ptrdiff_t last = whole.n[s.rank - 1];
     whole.n[s.rank - 1] *= 2;
-    tensor x = tensor_narrow(tensor_step(tensor_new(whole), -1, 2), -1, 0, last);
-    x = tensor_permute(x, order);
+    st_tensor x = st_narrow(st_step(st_tensor_new(whole), -1, 2), -1, 0, last);
+    x = st_permute(x, order);
     for (int i = 0; i < s.rank; i++) {
-        x = tensor_narrow(x, i, roll(d, 0, x.shape.n[i] - s.n[i]), s.n[i]);
-        if (chance(d, 50)) x = tensor_flip(x, i);
+        x = st_narrow(x, i, roll(d, 0, x.shape.n[i] - s.n[i]), s.n[i]);
+        if (chance(d, 50)) x = st_flip(x, i);
     }
     return x;
 }
 
-tensor roll_kind(dice *d, view_kind kind, shape s, ptrdiff_t low, ptrdiff_t high)
+st_tensor roll_kind(dice *d, view_kind kind, st_shape s, ptrdiff_t low, ptrdiff_t high)
 {
-    tensor x = kind == OFFSET        ? roll_offset(d, s)
-               : kind == NHWC        ? second_axis_last(s)
-               : kind == FLIPPED     ? roll_flipped(d, s)
-               : kind == MIXED       ? roll_mixed(d, s)
-               : kind == BROADCAST   ? roll_broadcast(d, s)
-               : kind == OVERLAPPING ? overlapping(s)
-                                     : tensor_new(s);
-    assert_string_equal(shape_text(x.shape).text, shape_text(s).text);
+    st_tensor x = kind == OFFSET        ? roll_offset(d, s)
+                  : kind == NHWC        ? second_axis_last(s)
+                  : kind == FLIPPED     ? roll_flipped(d, s)
+                  : kind == MIXED       ? roll_mixed(d, s)
+                  : kind == BROADCAST   ? roll_broadcast(d, s)
+                  : kind == OVERLAPPING ? overlapping(s)
+                                        : st_tensor_new(s);
+    assert_string_equal(st_shape_text(x.shape).text, st_shape_text(s).text);
     roll_elements(d, x, low, high);
     return x;
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-shape index_of(shape s, ptrdiff_t k)
+st_shape index_of(st_shape s, ptrdiff_t k)
 {
-    shape index = { .rank = s.rank };
+    st_shape index = { .rank = s.rank };
     for (int i = s.rank - 1; i >= 0; i--) {
         index.n[i] = k % s.n[i];
         k /= s.n[i];
@@ -219,45 +219,45 @@ shape index_of(shape s, ptrdiff_t k)
     return index;
 }
 
-ptrdiff_t number_of(shape s, shape index)
+ptrdiff_t number_of(st_shape s, st_shape index)
 {
     ptrdiff_t k = 0;
     for (int i = 0; i < s.rank; i++) k = k * s.n[i] + index.n[i];
     return k;
 }
 
-real *element(tensor x, ptrdiff_t k)
+st_real *element(st_tensor x, ptrdiff_t k)
 {
-    real *place = tensor_at(x, index_of(x.shape, k));
+    st_real *place = st_at(x, index_of(x.shape, k));
     assert_non_null(place);
     return place;
 }
 
-tensor tensor_of_list(shape s, ptrdiff_t count, const double *values)
+st_tensor tensor_of_list(st_shape s, ptrdiff_t count, const double *values)
 {
-    tensor x = tensor_new(s);
-    assert_int_equal(tensor_count(x), count);
-    for (ptrdiff_t k = 0; k < count; k++) tensor_data(x)[k] = (real)values[k];
+    st_tensor x = st_tensor_new(s);
+    assert_int_equal(st_numel(x), count);
+    for (ptrdiff_t k = 0; k < count; k++) st_data(x)[k] = (st_real)values[k];
     return x;
 }
 
-tensor full(shape s, double value)
+st_tensor full(st_shape s, double value)
 {
-    tensor x = tensor_new(s);
-    tensor_fill(x, (real)value);
+    st_tensor x = st_tensor_new(s);
+    st_fill(x, (st_real)value);
     return x;
 }
 
-tensor second_axis_last(shape s)
+st_tensor second_axis_last(st_shape s)
 {
-    shape stored = { .rank = s.rank };
-    axes order = { .count = s.rank };
+    st_shape stored = { .rank = s.rank };
+    st_axes order = { .count = s.rank };
     for (int i = 0; i < s.rank; i++) {
         int at = i == 0 ? 0 : i == 1 ? s.rank - 1 : i - 1;
         stored.n[at] = s.n[i];
         order.axis[i] = at;
     }
-    return tensor_permute(tensor_new(stored), order);
+    return st_permute(st_tensor_new(stored), order);
 }
 
 /* ---- comparison ------------------------------------------------------------------------------ */
@@ -266,29 +266,29 @@ tensor second_axis_last(shape s)
 #define FAIL(file, line, format, ...)                                                                        \
     fail_msg("%s:%d: %s%s" format, file, line, topic, topic[0] ? ": " : "", __VA_ARGS__)
 
-static void compare(tensor x, ptrdiff_t k, double expected, double limit, const char *file, int line)
+static void compare(st_tensor x, ptrdiff_t k, double expected, double limit, const char *file, int line)
 {
     double value = (double)*element(x, k);
     if (value == expected || (isnan(value) && isnan(expected)) || fabs(value - expected) <= limit) return;
     FAIL(file, line, "element %s of %s is %.17g, expected %.17g within %g",
-         shape_text(index_of(x.shape, k)).text, shape_text(x.shape).text, value, expected, limit);
+         st_shape_text(index_of(x.shape, k)).text, st_shape_text(x.shape).text, value, expected, limit);
 }
 
-void assert_near_at(tensor x, tensor expected, double limit, const char *file, int line)
+void assert_near_at(st_tensor x, st_tensor expected, double limit, const char *file, int line)
 {
-    if (tensor_is_null(x) || tensor_is_null(expected))
-        FAIL(file, line, "a null tensor: %s", error_text() ? error_text() : "without an error");
-    if (!shape_equal(x.shape, expected.shape))
-        FAIL(file, line, "shape %s, expected %s", shape_text(x.shape).text, shape_text(expected.shape).text);
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++)
+    if (st_is_null(x) || st_is_null(expected))
+        FAIL(file, line, "a null tensor: %s", st_error() ? st_error() : "without an error");
+    if (!st_shape_equal(x.shape, expected.shape))
+        FAIL(file, line, "shape %s, expected %s", st_shape_text(x.shape).text,
+             st_shape_text(expected.shape).text);
+    for (ptrdiff_t k = 0; k < st_numel(x); k++)
         compare(x, k, (double)*element(expected, k), limit, file, line);
 }
 
-void assert_list_at(tensor x, ptrdiff_t count, const double *expected, const char *file, int line)
+void assert_list_at(st_tensor x, ptrdiff_t count, const double *expected, const char *file, int line)
 {
-    if (tensor_count(x) != count)
-        FAIL(file, line, "%td elements in %s, expected %td", tensor_count(x), shape_text(x.shape).text,
-             count);
+    if (st_numel(x) != count)
+        FAIL(file, line, "%td elements in %s, expected %td", st_numel(x), st_shape_text(x.shape).text, count);
     for (ptrdiff_t k = 0; k < count; k++) compare(x, k, expected[k], 0, file, line);
 }
 
@@ -296,12 +296,12 @@ void assert_list_at(tensor x, ptrdiff_t count, const double *expected, const cha
 
 void expect_error_at(const char *file, int line, const char *format, ...)
 {
-    char part[ERROR_SIZE];
+    char part[ST_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(part, sizeof part, format, arguments);
     va_end(arguments);
-    if (!error_text()) FAIL(file, line, "no error, expected one with \"%s\"", part);
-    if (!strstr(error_text(), part)) FAIL(file, line, "the error \"%s\" lacks \"%s\"", error_text(), part);
-    error_clear();
+    if (!st_error()) FAIL(file, line, "no error, expected one with \"%s\"", part);
+    if (!strstr(st_error(), part)) FAIL(file, line, "the error \"%s\" lacks \"%s\"", st_error(), part);
+    st_error_clear();
 }

@@ -38,23 +38,23 @@ bool in_a_worker(void);
 
 /* A sequence of random numbers, the same in every run: dice d = { { seed } }. */
 typedef struct dice {
-    random_key key;
+    st_random_key key;
     uint64_t rolls;
 } dice;
 
 ptrdiff_t roll(dice *d, ptrdiff_t low, ptrdiff_t high); /* low … high */
 bool chance(dice *d, int percent);
-shape roll_shape(dice *d, int least_rank, int most_rank, ptrdiff_t least, ptrdiff_t most);
-void roll_elements(dice *d, tensor x, ptrdiff_t low, ptrdiff_t high); /* integers; of any view */
-tensor roll_tensor(dice *d, shape s, ptrdiff_t low, ptrdiff_t high);  /* a new one */
+st_shape roll_shape(dice *d, int least_rank, int most_rank, ptrdiff_t least, ptrdiff_t most);
+void roll_elements(dice *d, st_tensor x, ptrdiff_t low, ptrdiff_t high);   /* integers; of any view */
+st_tensor roll_tensor(dice *d, st_shape s, ptrdiff_t low, ptrdiff_t high); /* a new one */
 
 /* A new tensor of zeros (which `whole` receives, unless NULL) seen through a view: axes permuted, stepped
  * and flipped, with gaps around; no two elements are the same place. */
-tensor roll_view(dice *d, shape s, tensor *whole);
+st_tensor roll_view(dice *d, st_shape s, st_tensor *whole);
 
 /* Any view of a contiguous tensor's storage, windows and broadcasts included; null, without an error,
  * where the strides that were rolled do not fit. */
-tensor roll_strided(dice *d, tensor whole, shape s);
+st_tensor roll_strided(dice *d, st_tensor whole, st_shape s);
 
 /* ---- views of every kind ---------------------------------------------------------------------- */
 
@@ -71,44 +71,43 @@ typedef enum view_kind {
 
 extern const char *const view_names[VIEWS];
 
-/* A view of shape s over integers; tensor_free ends it and what it looks at. */
-tensor roll_kind(dice *d, view_kind kind, shape s, ptrdiff_t low, ptrdiff_t high);
+/* A view of shape s over integers; st_tensor_free ends it and what it looks at. */
+st_tensor roll_kind(dice *d, view_kind kind, st_shape s, ptrdiff_t low, ptrdiff_t high);
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
 /* The k-th index of a shape in row-major order, and back. */
-shape index_of(shape s, ptrdiff_t k);
-ptrdiff_t number_of(shape s, shape index);
+st_shape index_of(st_shape s, ptrdiff_t k);
+ptrdiff_t number_of(st_shape s, st_shape index);
 
 /* The k-th element in row-major order, wherever it lies. */
-real *element(tensor x, ptrdiff_t k);
+st_real *element(st_tensor x, ptrdiff_t k);
 
-/* A new tensor of the numbers: tensor_of(SHAPE(2, 3), 1, 2, 3, 4, 5, 6). */
-#define tensor_of(s, ...)                                                                                    \
-    tensor_of_list(s, TENSOR_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ })
-tensor tensor_of_list(shape s, ptrdiff_t count, const double *values);
+/* A new tensor of the numbers: tensor_of(ST_SHAPE(2, 3), 1, 2, 3, 4, 5, 6). */
+#define tensor_of(s, ...) tensor_of_list(s, ST_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ })
+st_tensor tensor_of_list(st_shape s, ptrdiff_t count, const double *values);
 
 /* A new tensor of that value. */
-tensor full(shape s, double value);
+st_tensor full(st_shape s, double value);
 
 /* A new tensor of zeros whose second axis lies innermost: [N, C, ...] kept as [N, ..., C]. */
-tensor second_axis_last(shape s);
+st_tensor second_axis_last(st_shape s);
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
 /* Same shape, and every element equal (NaN equals NaN), or within `limit`. */
 #define assert_same(x, expected) assert_near_at(x, expected, 0, __FILE__, __LINE__)
 #define assert_near(x, expected, limit) assert_near_at(x, expected, limit, __FILE__, __LINE__)
-void assert_near_at(tensor x, tensor expected, double limit, const char *file, int line);
+void assert_near_at(st_tensor x, st_tensor expected, double limit, const char *file, int line);
 
 /* The elements in row-major order: assert_elements(x, 1, 2, 3). */
 #define assert_elements(x, ...)                                                                              \
-    assert_list_at(x, TENSOR_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ }, __FILE__, __LINE__)
-void assert_list_at(tensor x, ptrdiff_t count, const double *expected, const char *file, int line);
+    assert_list_at(x, ST_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ }, __FILE__, __LINE__)
+void assert_list_at(st_tensor x, ptrdiff_t count, const double *expected, const char *file, int line);
 
 /* The shape, as it is printed: assert_shape(x, 2, 3). */
 #define assert_shape(x, ...)                                                                                 \
-    assert_string_equal(shape_text((x).shape).text, shape_text(SHAPE(__VA_ARGS__)).text)
+    assert_string_equal(st_shape_text((x).shape).text, st_shape_text(ST_SHAPE(__VA_ARGS__)).text)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 

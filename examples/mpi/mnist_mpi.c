@@ -79,42 +79,38 @@ static settings parse(int argc, char **argv)
     exit(2);
 }
 
-static int learn(net *n, const mnist *digits, const settings *s, const team *all, train_result *result)
+static int learn(st_net *n, const mnist *digits, const settings *s, const st_comm *all,
+                 st_train_result *result)
 {
-    optim *o = optim_sgd((sgd){ .lr = s->lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4 });
-    callback kept = { 0 };
-    if (s->checkpoint)
-        kept = callback_checkpoint((checkpoint){ .path = s->checkpoint, .every = 100, .resume = true });
-    int status = train_run(n, digits->train,
-                           (train){ .epochs = s->epochs,
-                                    .batch = (int)s->batch,
-                                    .loss = loss_cross_entropy(0.05),
-                                    .optim = o,
-                                    .schedule = schedule_one_cycle((one_cycle){ .rise = 0.2 }),
-                                    .seed = s->seed,
-                                    .micro_batches = s->micro_batches,
-                                    .group = ranks_of(all, s->unordered),
-                                    .callbacks = { callback_progress(s->quiet ? NULL : stderr), kept } },
-                           result);
-    optim_free(o);
+    st_optim *o = st_sgd(.lr = s->lr, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4);
+    st_callback kept = { 0 };
+    if (s->checkpoint) kept = st_checkpoint(.path = s->checkpoint, .every = 100, .resume = true);
+    int status = st_train(n, digits->train, .epochs = s->epochs, .batch = (int)s->batch,
+                          .loss = st_cross_entropy(.label_smoothing = 0.05), .optim = o,
+                          .schedule = st_one_cycle_lr(.pct_start = 0.2), .seed = s->seed,
+                          .micro_batches = s->micro_batches, .group = st_group_of(all, s->unordered),
+                          .callbacks = { st_progress(s->quiet ? NULL : stderr), kept }, .result = result);
+    st_optim_free(o);
     return status;
 }
 
 /* Rank 0 finds or downloads the images first; the others then find them, too. */
-static int find(mnist *digits, const settings *s, const team *all)
+static int find(mnist *digits, const settings *s, const st_comm *all)
 {
     if (all->rank == 0 && mnist_find(digits, s->quiet ? NULL : stderr) == 0) argument_writable(s->save);
-    if (team_agree(all)) return -1;
+    if (st_comm_agree(all)) return -1;
     if (all->rank > 0) mnist_find(digits, NULL);
-    return team_agree(all);
+    return st_comm_agree(all);
 }
 
 /* What is done once, by rank 0. */
-static int tell(net *n, const mnist *digits, const settings *s, const team *all, const train_result *result)
+static int tell(st_net *n, const mnist *digits, const settings *s, const st_comm *all,
+                const st_train_result *result)
 {
-    train_score score;
-    if (train_evaluate(n, digits->test, loss_cross_entropy(0), &score)) return -1;
-    if (net_set_note(n, "data", digits->drawn ? "drawn digits" : "MNIST") || net_save(n, s->save)) return -1;
+    st_metrics score;
+    if (st_evaluate(n, digits->test, st_cross_entropy(), &score)) return -1;
+    if (st_net_set_metadata(n, "data", digits->drawn ? "drawn digits" : "MNIST") || st_net_save(n, s->save))
+        return -1;
     if (!s->quiet) printf("saved %s\n", s->save);
     printf("test accuracy=%.4f loss=%.4f seconds=%.2f images_per_second=%.0f ranks=%d\n", score.accuracy,
            score.loss, result->seconds, result->images_per_second, all->ranks);
@@ -125,14 +121,14 @@ int main(int argc, char **argv)
 {
     settings s = parse(argc, argv);
     mnist digits = { 0 };
-    train_result result;
-    net *n = network_read(s.net, SHAPE(1, 28, 28));
-    const team *all = mpi_begin();
+    st_train_result result;
+    st_net *n = network_read(s.net, ST_SHAPE(1, 28, 28));
+    const st_comm *all = st_mpi_begin();
     int status = all && find(&digits, &s, all) == 0 && learn(n, &digits, &s, all, &result) == 0 ? 0 : 1;
     if (status == 0 && all->rank == 0) status = tell(n, &digits, &s, all, &result) ? 1 : 0;
     if (status && (!all || all->rank == 0)) report_error("mnist_mpi");
     mnist_free(&digits);
-    net_free(n);
-    mpi_end(all);
+    st_net_free(n);
+    st_mpi_end(all);
     return finish("mnist_mpi", status);
 }

@@ -58,12 +58,12 @@ int argument_writable(const char *path)
 {
     char to[PATH_MAX], *slash;
     struct stat about;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return error_set("%s: Is a directory", path);
-    if (!resolve(path, to, 8)) return error_set("%s: cannot be written: %s", path, strerror(errno));
-    if (access(to, F_OK) == 0 && access(to, W_OK)) return error_set("%s: %s", path, strerror(errno));
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return st_error_set("%s: Is a directory", path);
+    if (!resolve(path, to, 8)) return st_error_set("%s: cannot be written: %s", path, strerror(errno));
+    if (access(to, F_OK) == 0 && access(to, W_OK)) return st_error_set("%s: %s", path, strerror(errno));
     slash = strrchr(to, '/');
     slash[slash == to] = '\0';
-    return access(to, W_OK | X_OK) ? error_set("%s: cannot be written: %s", path, strerror(errno)) : 0;
+    return access(to, W_OK | X_OK) ? st_error_set("%s: cannot be written: %s", path, strerror(errno)) : 0;
 }
 
 bool argument_same_file(const char *a, const char *b)
@@ -79,7 +79,7 @@ bool argument_same_file(const char *a, const char *b)
 
 int report_error(const char *program)
 {
-    fprintf(stderr, "%s: %s\n", program, error_text() ? error_text() : "failed without a word");
+    fprintf(stderr, "%s: %s\n", program, st_error() ? st_error() : "failed without a word");
     return 1;
 }
 

@@ -19,10 +19,10 @@ typedef struct settings {
 } settings;
 
 typedef struct subject {
-    net *n;
-    optim *o;
-    loss l;
-    tensor x, target, dy;
+    st_net *n;
+    st_optim *o;
+    st_loss l;
+    st_tensor x, target, dy;
 } subject;
 
 static double now(void)
@@ -34,16 +34,16 @@ static double now(void)
 
 static void train_step(const subject *s)
 {
-    net_zero_gradients(s->n);
-    tensor y = net_forward(s->n, s->x, NET_TRAIN);
-    loss_value(s->l, y, s->target, s->dy);
-    net_backward(s->n, s->dy, (tensor){ 0 });
-    optim_step(s->o, s->o->lr, net_parameters(s->n), net_gradients(s->n));
+    st_net_zero_gradients(s->n);
+    st_tensor y = st_net_forward(s->n, s->x, ST_TRAIN);
+    st_loss_value(s->l, y, s->target, s->dy);
+    st_net_backward(s->n, s->dy, (st_tensor){ 0 });
+    st_optim_step(s->o, s->o->lr, st_net_parameters(s->n), st_net_gradients(s->n));
 }
 
 static void infer_step(const subject *s)
 {
-    net_forward(s->n, s->x, NET_PREDICT);
+    st_net_forward(s->n, s->x, ST_PREDICT);
 }
 
 /* Steps a second: the median of as many as take so long, at least 3; the first one warms up. */
@@ -59,7 +59,7 @@ static double images_per_second(const subject *s, void (*step)(const subject *),
     double took[MOST], began = now(), last;
     int count = 0;
     step(s);
-    for (last = now(); count < MOST && (count < 3 || last - began < seconds) && !error_text(); count++) {
+    for (last = now(); count < MOST && (count < 3 || last - began < seconds) && !st_error(); count++) {
         step(s);
         double after = now();
         took[count] = after - last;
@@ -72,36 +72,36 @@ static double images_per_second(const subject *s, void (*step)(const subject *),
 
 static void free_subject(subject *s)
 {
-    tensor_free(s->x);
-    tensor_free(s->target);
-    tensor_free(s->dy);
-    optim_free(s->o);
+    st_tensor_free(s->x);
+    st_tensor_free(s->target);
+    st_tensor_free(s->dy);
+    st_optim_free(s->o);
 }
 
-static int make_subject(subject *s, net *n, ptrdiff_t batch)
+static int make_subject(subject *s, st_net *n, ptrdiff_t batch)
 {
     bool classed = n->output.rank == 1;
-    *s = (subject){ .n = n, .l = classed ? loss_cross_entropy(0) : loss_mse() };
-    if (net_build(n, batch, 1)) return -1;
-    s->o = optim_sgd((sgd){ .lr = 1e-6, .momentum = 0.9 });
-    s->x = tensor_new(shape_with_batch(n->input, batch));
-    s->target = tensor_new(classed ? SHAPE(batch) : shape_with_batch(n->output, batch));
-    s->dy = tensor_new(shape_with_batch(n->output, batch));
-    tensor_uniform(s->x, (random_key){ 1, 1 }, 0, 1);
-    return error_text() ? -1 : 0;
+    *s = (subject){ .n = n, .l = classed ? st_cross_entropy() : st_mse() };
+    if (st_net_build(n, batch, 1)) return -1;
+    s->o = st_sgd(.lr = 1e-6, .momentum = 0.9);
+    s->x = st_tensor_new(st_shape_with_batch(n->input, batch));
+    s->target = st_tensor_new(classed ? ST_SHAPE(batch) : st_shape_with_batch(n->output, batch));
+    s->dy = st_tensor_new(st_shape_with_batch(n->output, batch));
+    st_uniform(s->x, (st_random_key){ 1, 1 }, 0, 1);
+    return st_error() ? -1 : 0;
 }
 
-static int measure(net *n, const settings *s, ptrdiff_t batch)
+static int measure(st_net *n, const settings *s, ptrdiff_t batch)
 {
     subject a;
     if (make_subject(&a, n, batch) == 0) {
         double training = images_per_second(&a, train_step, s->seconds);
         double inference = images_per_second(&a, infer_step, s->seconds);
-        if (!error_text()) printf("%6td %12.0f %12.0f\n", batch, training, inference);
+        if (!st_error()) printf("%6td %12.0f %12.0f\n", batch, training, inference);
         fflush(stdout);
     }
     free_subject(&a);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 static double share(double part, double all)
@@ -110,12 +110,12 @@ static double share(double part, double all)
 }
 
 /* Of the last batch: layers in the order in which they run. */
-static int show_layers(net *n)
+static int show_layers(st_net *n)
 {
     subject a;
     layer_times t = { 0 };
-    data *d = NULL;
-    if (make_subject(&a, n, n->batch) == 0 && (d = data_tensors(a.x, a.target)) &&
+    st_dataset *d = NULL;
+    if (make_subject(&a, n, n->batch) == 0 && (d = st_dataset_tensors(a.x, a.target)) &&
         layer_times_measure(&t, n, d, a.l, 0) == 0) {
         double all = 0;
         for (int i = 0; i < t.count; i++) all += t.layer[i].forward + t.layer[i].backward;
@@ -124,15 +124,15 @@ static int show_layers(net *n)
         for (int i = 0; i < t.count; i++) {
             char text[160];
             if (t.layer[i].of == n->root) continue;
-            layer_describe(t.layer[i].of, text, sizeof text);
+            st_layer_describe(t.layer[i].of, text, sizeof text);
             printf("%7.1f %% %7.1f %%  %s\n", share(t.layer[i].forward, all), share(t.layer[i].backward, all),
                    text);
         }
     }
     layer_times_free(&t);
-    data_free(d);
+    st_dataset_free(d);
     free_subject(&a);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 static int read_batches(const char *text, ptrdiff_t batch[MOST_BATCHES])
@@ -160,13 +160,13 @@ static int run(const void *settings_, int operands, char **operand)
                                  "--batches: expected a list such as 1,16,64, not \"%s\"", s->batches);
     if (net_operand(&command_bench_model, &given, operands, operand)) return 2;
     use_threads(&command_bench_model, s->threads);
-    net *n = net_given(&given, batch[0], 1);
+    st_net *n = net_given(&given, batch[0], 1);
     if (n) {
-        printf("images a second, %s\n%6s %12s %12s\n", REAL_NAME, "batch", "training", "inference");
+        printf("images a second, %s\n%6s %12s %12s\n", ST_REAL_NAME, "batch", "training", "inference");
         for (int i = 0; i < count && measure(n, s, batch[i]) == 0; i++) continue;
-        if (!error_text()) show_layers(n);
+        if (!st_error()) show_layers(n);
     }
-    net_free(n);
+    st_net_free(n);
     return subcommand_end(&command_bench_model);
 }
 

@@ -7,8 +7,8 @@
 /* One value of each epoch of a run. */
 typedef struct chart_line {
     const char *name, *style; /* for people; a class of the style sheet */
-    double (*value)(const train_report *r);
-    const train_report *epochs;
+    double (*value)(const st_train_report *r);
+    const st_train_report *epochs;
     int count, best; /* of the epochs; the index of the one that is marked, -1: none */
 } chart_line;
 

@@ -40,7 +40,7 @@ typedef struct net_options {
 int net_operand(const subcommand *c, net_options *o, int count, char **operands);
 
 /* That net, built for the batch. NULL with an error. */
-net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);
+st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);
 
 /* What there is to say about networks as text, in paragraphs, and an example in lines. */
 extern const char network_help[], network_example[];

@@ -23,19 +23,19 @@ typedef struct comparison {
     history run[MOST_RUNS];
 } comparison;
 
-static double loss_of(const train_report *r)
+static double loss_of(const st_train_report *r)
 {
     return isfinite(r->validation.loss) ? r->validation.loss : r->training.loss;
 }
-static double accuracy_of(const train_report *r)
+static double accuracy_of(const st_train_report *r)
 {
     return isfinite(r->validation.loss) ? r->validation.accuracy : r->training.accuracy;
 }
-static double training_loss(const train_report *r)
+static double training_loss(const st_train_report *r)
 {
     return r->training.loss;
 }
-static double learning_rate(const train_report *r)
+static double learning_rate(const st_train_report *r)
 {
     return r->lr;
 }
@@ -48,7 +48,7 @@ static int best_of(const history *h)
     return best;
 }
 
-static void put_chart(FILE *to, const comparison *c, chart kind, double (*value)(const train_report *))
+static void put_chart(FILE *to, const comparison *c, chart kind, double (*value)(const st_train_report *))
 {
     static const char *const styles[MOST_RUNS] = { "run0", "run1", "run2", "run3", "run4", "run5" };
     chart_line line[MOST_RUNS];
@@ -61,7 +61,7 @@ static void put_chart(FILE *to, const comparison *c, chart kind, double (*value)
 
 static void put_run(FILE *to, const comparison *c, int i)
 {
-    const train_report *best = &c->run[i].epochs[best_of(&c->run[i])];
+    const st_train_report *best = &c->run[i].epochs[best_of(&c->run[i])];
     fprintf(to, "<tr><th scope=\"row\"><span class=\"key run%d\"></span>", i);
     page_text(to, c->path[i]);
     fprintf(to, "</th><td>%d of %d</td><td>%s</td>", best->epoch, c->run[i].count,
@@ -100,11 +100,11 @@ static int run(const void *settings_, int count, char **operands)
     for (int i = 0; i < count; i++)
         if (argument_same_file(s->output, operands[i]))
             return subcommand_refuse(&command_report, "--output and %s are one file", operands[i]);
-    for (int i = 0; i < count && !error_text(); i++)
+    for (int i = 0; i < count && !st_error(); i++)
         if (log_check(operands[i]) == 0 && log_recall(operands[i], INT_MAX, history_keep, &c.run[i]) == 0 &&
             c.run[i].count == 0)
-            error_set("%.200s: no epoch in it", operands[i]);
-    if (!error_text() && file_replace(s->output, put_page, &c) == 0) {
+            st_error_set("%.200s: no epoch in it", operands[i]);
+    if (!st_error() && file_replace(s->output, put_page, &c) == 0) {
         fputs("report: ", stdout);
         text_put(stdout, s->output);
         putchar('\n');

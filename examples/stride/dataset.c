@@ -36,17 +36,17 @@ typedef struct paths {
 static int cut(const char *given, paths *p)
 {
     *p = (paths){ .count = 0 };
-    if (strlen(given) >= sizeof p->text) return error_set("%.60s…: a path too long", given);
+    if (strlen(given) >= sizeof p->text) return st_error_set("%.60s…: a path too long", given);
     snprintf(p->text, sizeof p->text, "%s", given);
     bool whole = access(given, F_OK) == 0;
     for (char *at = p->text; at;) {
-        if (p->count == MOST_PATHS) return error_set("%.150s…: more than %d files", given, MOST_PATHS);
+        if (p->count == MOST_PATHS) return st_error_set("%.150s…: more than %d files", given, MOST_PATHS);
         p->path[p->count++] = at;
         at = whole ? NULL : strchr(at, ',');
         if (at) *at++ = '\0';
     }
     for (int i = 0; i < p->count; i++)
-        if (access(p->path[i], R_OK)) return error_set("%.200s: %s", p->path[i], strerror(errno));
+        if (access(p->path[i], R_OK)) return st_error_set("%.200s: %s", p->path[i], strerror(errno));
     return 0;
 }
 
@@ -62,7 +62,7 @@ bool dataset_names(const char *given, const char *path)
     bool found = false;
     if (!given) return false;
     if (cut(given, &p)) {
-        error_clear(); /* dataset_check reports it */
+        st_error_clear(); /* dataset_check reports it */
         return false;
     }
     for (int i = 0; i < p.count; i++) found = found || argument_same_file(p.path[i], path);
@@ -93,7 +93,7 @@ static bool ends(const char *path, const char *ending)
     return length > more && strncmp(path + length - more, ending, more) == 0;
 }
 
-static data *keep(dataset *s, data *d)
+static st_dataset *keep(dataset *s, st_dataset *d)
 {
     for (int i = 0; d && i < DATASET_SETS; i++)
         if (!s->own[i]) return s->own[i] = d;
@@ -103,7 +103,7 @@ static data *keep(dataset *s, data *d)
 static int opened(dataset *s, const char *what, const char *path)
 {
     snprintf(s->text, sizeof s->text, "%s in %.250s", what, path);
-    return s->train && !error_text() ? 0 : -1;
+    return s->train && !st_error() ? 0 : -1;
 }
 
 /* ---- MNIST and IDX ----------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ static int beside(char to[LONGEST_PATH], const char *images)
     snprintf(to, LONGEST_PATH, "%s", images);
     char *slash = strrchr(to, '/'), *name = slash ? slash + 1 : to;
     char *word = strstr(name, "images"), *kind = strstr(name, "idx3");
-    if (!word) return error_set("%.200s: where are its labels? give IMAGES,LABELS", images);
+    if (!word) return st_error_set("%.200s: where are its labels? give IMAGES,LABELS", images);
     memcpy(word, "labels", 6);
     if (kind) kind[3] = '1';
     return 0;
@@ -164,7 +164,7 @@ static int open_idx(dataset *s, const paths *p, const dataset_options *o)
     (void)o;
     char labels[LONGEST_PATH];
     if (p->count == 1 && beside(labels, p->path[0])) return -1;
-    s->train = keep(s, data_idx(p->path[0], p->count == 2 ? p->path[1] : labels));
+    s->train = keep(s, st_dataset_idx(p->path[0], p->count == 2 ? p->path[1] : labels));
     return opened(s, "images", p->path[0]);
 }
 
@@ -188,16 +188,17 @@ static int open_cifar10(dataset *s, const paths *p, const dataset_options *o)
     s->classes = 10;
     s->name = things;
     if (!is_folder(p->path[0])) {
-        s->train = keep(s, data_cifar10(p->path, p->count));
+        s->train = keep(s, st_dataset_cifar10(p->path, p->count));
         return opened(s, "CIFAR-10", p->path[0]);
     }
     for (int i = 1; i <= 5; i++) {
         snprintf(name, sizeof name, "data_batch_%d.bin", i);
         if (there(found[count], p->path[0], name)) path[count] = found[count], count++;
     }
-    s->train = keep(s, data_cifar10(path, count));
+    s->train = keep(s, st_dataset_cifar10(path, count));
     path[0] = found[5];
-    if (s->train && there(found[5], p->path[0], "test_batch.bin")) s->test = keep(s, data_cifar10(path, 1));
+    if (s->train && there(found[5], p->path[0], "test_batch.bin"))
+        s->test = keep(s, st_dataset_cifar10(path, 1));
     return opened(s, "CIFAR-10", p->path[0]);
 }
 
@@ -248,7 +249,7 @@ static int read_names(dataset *s, const char *path, char delimiter)
     gzFile file = gzopen(path, "rb");
     char *line = malloc(LONGEST_LINE);
     s->column = calloc(MOST_COLUMNS, sizeof *s->column);
-    if (!file || !line || !s->column) error_set("%.200s: %s", path, file ? "no memory" : strerror(errno));
+    if (!file || !line || !s->column) st_error_set("%.200s: %s", path, file ? "no memory" : strerror(errno));
     else if (gzgets(file, line, LONGEST_LINE)) {
         bool marked = strncmp(line, byte_order_mark, 3) == 0;
         s->columns = split(line + (marked ? 3 : 0), delimiter, s->column, MOST_COLUMNS);
@@ -257,7 +258,7 @@ static int read_names(dataset *s, const char *path, char delimiter)
     }
     if (file) gzclose(file);
     s->header = line;
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 static int column_named(const dataset *s, const char *option, const char *name, int *to)
@@ -268,23 +269,23 @@ static int column_named(const dataset *s, const char *option, const char *name, 
         nearest_try(&n, s->column[*to]);
     }
     if (s->columns == 0)
-        return error_set("--%s: expected a column's number, not \"%.60s\": the table has no line of names",
-                         option, name);
-    return error_set("--%s: there is no column %.60s%s", option, name, nearest_text(&n).text);
+        return st_error_set("--%s: expected a column's number, not \"%.60s\": the table has no line of names",
+                            option, name);
+    return st_error_set("--%s: there is no column %.60s%s", option, name, nearest_text(&n).text);
 }
 
-static int read_options(dataset *s, const paths *p, const dataset_options *o, csv *c)
+static int read_options(dataset *s, const paths *p, const dataset_options *o, st_csv_options *c)
 {
-    *c = (csv){ .delimiter = ends(p->path[0], ".tsv") ? '\t' : ',' };
+    *c = (st_csv_options){ .delimiter = ends(p->path[0], ".tsv") ? '\t' : ',' };
     if (read_names(s, p->path[0], c->delimiter)) return -1;
     if (o->label && !whole(o->label, &c->label) && column_named(s, "label", o->label, &c->label)) return -1;
     if (o->targets && (!whole(o->targets, &c->targets) || c->targets < 0))
-        return error_set("--targets: expected a whole number, not \"%.40s\"", o->targets);
-    return o->image && network_size(o->image, &c->image) ? error_within("--image: ") : 0;
+        return st_error_set("--targets: expected a whole number, not \"%.40s\"", o->targets);
+    return o->image && network_size(o->image, &c->image) ? st_error_within("--image: ") : 0;
 }
 
 /* Leaves the names of the features. */
-static void drop_labels(dataset *s, const csv *c)
+static void drop_labels(dataset *s, const st_csv_options *c)
 {
     int first = c->label < 0 ? s->columns + c->label : c->label, count = c->targets > 0 ? c->targets : 1;
     if (first < 0 || first + count > s->columns) return;
@@ -294,74 +295,75 @@ static void drop_labels(dataset *s, const csv *c)
 
 static int open_table(dataset *s, const paths *p, const dataset_options *o)
 {
-    csv c;
+    st_csv_options c;
     if (read_options(s, p, o, &c)) return -1;
-    s->train = keep(s, data_csv(p->path[0], c));
+    s->train = keep(s, st_dataset_csv_new(p->path[0], c));
     drop_labels(s, &c);
     return opened(s, "a table", p->path[0]);
 }
 
 /* A list of names as a net's note, and the index of each in a table. */
-static int note_columns(net *n, const dataset *s)
+static int note_columns(st_net *n, const dataset *s)
 {
     json_t *list = json_array();
     for (int i = 0; i < s->columns; i++)
         if (json_array_append_new(list, json_string(s->column[i])))
-            error_set("column %d: its name is not UTF-8", i + 1);
-    char *text = error_text() ? NULL : json_dumps(list, JSON_COMPACT);
-    int status = error_text() ? -1 : net_set_note(n, "columns", s->columns ? text : NULL);
+            st_error_set("column %d: its name is not UTF-8", i + 1);
+    char *text = st_error() ? NULL : json_dumps(list, JSON_COMPACT);
+    int status = st_error() ? -1 : st_net_set_metadata(n, "columns", s->columns ? text : NULL);
     free(text);
     json_decref(list);
     return status;
 }
 
 /* Takes the columns of a table by the names that the net knows, in its order. */
-static int match_columns(dataset *s, const net *n)
+static int match_columns(dataset *s, const st_net *n)
 {
-    const char *note = net_note_text(n, "columns");
+    const char *note = st_net_metadata(n, "columns");
     if (!note || s->columns == 0) return 0;
     json_t *list = json_loads(note, 0, NULL);
     ptrdiff_t count = (ptrdiff_t)json_array_size(list), *column = calloc((size_t)count + 1, sizeof *column);
     bool same = count == s->columns;
-    for (ptrdiff_t i = 0; i < count && column && !error_text(); i++) {
+    for (ptrdiff_t i = 0; i < count && column && !st_error(); i++) {
         const char *name = json_string_value(json_array_get(list, (size_t)i));
         int k;
-        if (!name || column_named(s, "data", name, &k)) error_set("note columns: expected a list of names");
+        if (!name || column_named(s, "data", name, &k))
+            st_error_set("note columns: expected a list of names");
         else column[i] = k, same = same && k == i;
     }
-    if (!column || count != shape_count(n->input, "columns"))
-        error_set("note columns: it does not fit the net");
-    if (!same && !error_text() && s->train->x.rank != 1)
-        error_set("the columns are in another order than the net's, which --image does not allow");
-    if (!same && !error_text()) s->train = keep(s, set_columns(s->train, SHAPE(count), column));
+    if (!column || count != st_shape_numel(n->input, "columns"))
+        st_error_set("note columns: it does not fit the net");
+    if (!same && !st_error() && s->train->x.rank != 1)
+        st_error_set("the columns are in another order than the net's, which --image does not allow");
+    if (!same && !st_error()) s->train = keep(s, set_columns(s->train, ST_SHAPE(count), column));
     free(column);
     json_decref(list);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 /* Labels are left out where they are there. */
-int dataset_open_unlabelled(dataset *s, const dataset_options *o, const net *n)
+int dataset_open_unlabelled(dataset *s, const dataset_options *o, const st_net *n)
 {
     paths p;
-    csv c;
+    st_csv_options c;
     *s = (dataset){ 0 };
     if (cut(o->data, &p) || read_options(s, &p, o, &c)) return dataset_close(s), -1;
-    c.image = (shape){ 0 };
-    ptrdiff_t features = shape_count(n->input, "predict"), labels = c.targets > 0 ? c.targets : 1,
+    c.image = (st_shape){ 0 };
+    ptrdiff_t features = st_shape_numel(n->input, "predict"), labels = c.targets > 0 ? c.targets : 1,
               *column = NULL;
-    c.targets = CSV_UNLABELLED;
-    const data *all = s->train = keep(s, data_csv(o->data, c));
-    if (all && net_note_text(n, "columns") && s->columns) match_columns(s, n);
+    c.targets = ST_CSV_UNLABELLED;
+    const st_dataset *all = s->train = keep(s, st_dataset_csv_new(o->data, c));
+    if (all && st_net_metadata(n, "columns") && s->columns) match_columns(s, n);
     else if (all && all->x.n[0] == features + labels) {
         ptrdiff_t first = c.label < 0 ? all->x.n[0] + c.label : c.label;
         column = calloc((size_t)features, sizeof *column);
         for (ptrdiff_t i = 0; i < features && column; i++) column[i] = i < first ? i : i + labels;
         if (column) s->train = keep(s, set_columns(all, n->input, column));
     } else if (all && all->x.n[0] != features)
-        error_set("%.200s: %td columns, the net takes %td, and a label where there is one", o->data,
-                  all->x.n[0], features);
+        st_error_set("%.200s: %td columns, the net takes %td, and a label where there is one", o->data,
+                     all->x.n[0], features);
     free(column);
-    if (s->train && !error_text()) return opened(s, "a table", o->data);
+    if (s->train && !st_error()) return opened(s, "a table", o->data);
     dataset_close(s);
     return -1;
 }
@@ -374,11 +376,11 @@ static bool is_npy(const paths *p)
 static int open_npy(dataset *s, const paths *p, const dataset_options *o)
 {
     (void)o;
-    if (p->count != 2) return error_set("%.200s: where are its labels? give X.npy,Y.npy", p->path[0]);
-    s->train = keep(s, data_npy(p->path[0], p->path[1]));
+    if (p->count != 2) return st_error_set("%.200s: where are its labels? give X.npy,Y.npy", p->path[0]);
+    s->train = keep(s, st_dataset_npy(p->path[0], p->path[1]));
     if (s->train && s->train->x.rank == 0)
-        return error_set("%.200s: a number for each sample: are these the labels? give X.npy,Y.npy",
-                         p->path[0]);
+        return st_error_set("%.200s: a number for each sample: are these the labels? give X.npy,Y.npy",
+                            p->path[0]);
     return opened(s, "arrays", p->path[0]);
 }
 
@@ -392,8 +394,8 @@ static bool is_pictures(const paths *p)
 }
 
 /* The classes of a folder, numbered as `known` are; NULL with an error that names those that are not known. */
-static data *renumber(const data *d, const char *path, int classes, const char *const *name, ptrdiff_t knowns,
-                      const char *const *known)
+static st_dataset *renumber(const st_dataset *d, const char *path, int classes, const char *const *name,
+                            ptrdiff_t knowns, const char *const *known)
 {
     char unknown[200] = "";
     ptrdiff_t *class = calloc((size_t)classes + 1, sizeof *class);
@@ -403,15 +405,15 @@ static data *renumber(const data *d, const char *path, int classes, const char *
         if (class[i] == knowns)
             snprintf(unknown + used, sizeof unknown - used, "%s%s", used ? ", " : "", name[i]);
     }
-    if (!class) error_set("no memory for %d classes", classes);
+    if (!class) st_error_set("no memory for %d classes", classes);
     else if (unknown[0])
-        error_set("%.150s: classes that are not among the %td known ones: %s", path, knowns, unknown);
-    data *made = error_text() ? NULL : set_relabelled(d, classes, class);
+        st_error_set("%.150s: classes that are not among the %td known ones: %s", path, knowns, unknown);
+    st_dataset *made = st_error() ? NULL : set_relabelled(d, classes, class);
     free(class);
     return made;
 }
 
-int dataset_match(dataset *s, const net *n, ptrdiff_t classes, const char *const *name)
+int dataset_match(dataset *s, const st_net *n, ptrdiff_t classes, const char *const *name)
 {
     bool same = classes == s->classes;
     for (int i = 0; i < s->classes && same; i++) same = strcmp(s->name[i], name[i]) == 0;
@@ -422,32 +424,33 @@ int dataset_match(dataset *s, const net *n, ptrdiff_t classes, const char *const
         s->test = keep(s, renumber(s->test, s->text, s->classes, s->name, classes, name));
     s->classes = (int)classes;
     s->name = name;
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
-const char *dataset_path(const data *set, ptrdiff_t i)
+const char *dataset_path(const st_dataset *set, ptrdiff_t i)
 {
     if (!set) return NULL;
-    const data *origin = set_origin(set, &i);
+    const st_dataset *origin = set_origin(set, &i);
     return folder_path(origin, i);
 }
 
 static int open_folder(image_folder **to, const char *path, const dataset_options *o)
 {
-    shape size;
+    st_shape size;
     folder_options options = { .channels = o->colour == 1   ? 1
                                            : o->colour == 2 ? 3
                                                             : 0,
                                .skip_bad = o->skip_bad,
                                .messages = stderr };
     if (o->size) {
-        if (network_size(o->size, &size)) return error_within("--size: ");
-        if (size.rank != 2) return error_set("--size: %s is not a height and a width such as 28x28", o->size);
+        if (network_size(o->size, &size)) return st_error_within("--size: ");
+        if (size.rank != 2)
+            return st_error_set("--size: %s is not a height and a width such as 28x28", o->size);
         options.height = size.n[0];
         options.width = size.n[1];
     }
     *to = calloc(1, sizeof **to);
-    return *to ? folder_open(*to, path, options) : error_set("no memory");
+    return *to ? folder_open(*to, path, options) : st_error_set("no memory");
 }
 
 static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
@@ -468,8 +471,8 @@ static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
             if (!s->test) return -1;
         }
     if (s->folder[0]->classes == 1)
-        return error_set("%.200s: one folder of pictures, %.80s: a class needs another to be told from",
-                         p->path[0], s->folder[0]->name[0]);
+        return st_error_set("%.200s: one folder of pictures, %.80s: a class needs another to be told from",
+                            p->path[0], s->folder[0]->name[0]);
     s->train = s->folder[0]->set;
     s->classes = s->folder[0]->classes;
     s->name = (const char *const *)s->folder[0]->name;
@@ -496,8 +499,9 @@ static int open_path(dataset *s, const dataset_options *o)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].knows(&p)) return kinds[i].open(s, &p, o);
     if (is_folder(p.path[0]))
-        return error_set("%.200s: neither MNIST nor CIFAR-10 nor folders of pictures are in it", p.path[0]);
-    return error_set("%.200s: expected .csv, X.npy,Y.npy, IDX images and labels, or a folder", p.path[0]);
+        return st_error_set("%.200s: neither MNIST nor CIFAR-10 nor folders of pictures are in it",
+                            p.path[0]);
+    return st_error_set("%.200s: expected .csv, X.npy,Y.npy, IDX images and labels, or a folder", p.path[0]);
 }
 
 int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
@@ -511,7 +515,7 @@ int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
 
 void dataset_close(dataset *s)
 {
-    for (int i = 0; i < DATASET_SETS; i++) data_free(s->own[i]);
+    for (int i = 0; i < DATASET_SETS; i++) st_dataset_free(s->own[i]);
     for (int i = 0; i < 2; i++) {
         if (s->folder[i]) folder_close(s->folder[i]);
         free(s->folder[i]);
@@ -523,22 +527,22 @@ void dataset_close(dataset *s)
 
 /* ---- notes ------------------------------------------------------------------------------------- */
 
-int dataset_note(net *n, const dataset_options *o, const dataset *s)
+int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
 {
-    return net_set_note(n, "data", s->drawn ? "drawn digits" : s->text) || net_set_note(n, "size", s->size) ||
-                   net_set_note(n, "label", o->label) || note_columns(n, s) ||
-                   net_set_note(n, "targets", o->targets)
+    return st_net_set_metadata(n, "data", s->drawn ? "drawn digits" : s->text) ||
+                   st_net_set_metadata(n, "size", s->size) || st_net_set_metadata(n, "label", o->label) ||
+                   note_columns(n, s) || st_net_set_metadata(n, "targets", o->targets)
                ? -1
                : 0;
 }
 
-void dataset_recall(dataset_options *o, const net *n)
+void dataset_recall(dataset_options *o, const st_net *n)
 {
     static char image[64];
-    const shape *x = &n->input;
-    if (!o->size) o->size = net_note_text(n, "size");
-    if (!o->label) o->label = net_note_text(n, "label");
-    if (!o->targets) o->targets = net_note_text(n, "targets");
+    const st_shape *x = &n->input;
+    if (!o->size) o->size = st_net_metadata(n, "size");
+    if (!o->label) o->label = st_net_metadata(n, "label");
+    if (!o->targets) o->targets = st_net_metadata(n, "targets");
     if (x->rank != 3) return;
     if (!o->image) {
         snprintf(image, sizeof image, "%tdx%tdx%td", x->n[0], x->n[1], x->n[2]);

@@ -46,16 +46,16 @@ typedef struct dataset_options {
 enum { DATASET_SETS = 12 };
 
 typedef struct dataset {
-    char text[320];           /* "MNIST in data/mnist" */
-    const data *train, *test; /* test: NULL where there is none */
-    int classes;              /* that have names, or 0 */
+    char text[320];                 /* "MNIST in data/mnist" */
+    const st_dataset *train, *test; /* test: NULL where there is none */
+    int classes;                    /* that have names, or 0 */
     const char *const *name;
     const char *size; /* that pictures were made of, or NULL */
     char **column;    /* names of a table's features, */
     int columns;      /* or 0 */
     bool drawn;       /* no MNIST found */
 
-    data *own[DATASET_SETS]; /* freed with it */
+    st_dataset *own[DATASET_SETS]; /* freed with it */
     struct image_folder *folder[2];
     char *header;
 } dataset;
@@ -65,14 +65,14 @@ int dataset_open(dataset *s, const dataset_options *o, FILE *messages);
 void dataset_close(dataset *s);
 
 /* A table for prediction, whose labels are left out if they are there. -1 with an error. */
-int dataset_open_unlabelled(dataset *s, const dataset_options *o, const net *n);
+int dataset_open_unlabelled(dataset *s, const dataset_options *o, const st_net *n);
 
 /* Classes are numbered as these names are (0: they have none), and a table's columns ordered, by name, as the net has
  * them (NULL: no net). The names must live as long. -1 with an error that names what is not known. */
-int dataset_match(dataset *s, const net *n, ptrdiff_t classes, const char *const *name);
+int dataset_match(dataset *s, const st_net *n, ptrdiff_t classes, const char *const *name);
 
 /* The file of a sample of a set, where it has one of its own; else NULL. */
-const char *dataset_path(const data *set, ptrdiff_t i);
+const char *dataset_path(const st_dataset *set, ptrdiff_t i);
 
 /* Whether the files are there, before anything is read: 0, or -1 with an error. NULL is allowed. */
 int dataset_check(const char *given);
@@ -82,7 +82,7 @@ bool dataset_names(const char *given, const char *path);
 
 /* How a net's data were read, as its notes, so that nobody needs to say it again; and those that are not given,
  * by a net's notes and its input. */
-int dataset_note(net *n, const dataset_options *o, const dataset *s);
-void dataset_recall(dataset_options *o, const net *n);
+int dataset_note(st_net *n, const dataset_options *o, const dataset *s);
+void dataset_recall(dataset_options *o, const st_net *n);
 
 #endif

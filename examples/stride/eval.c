@@ -30,26 +30,26 @@ static void show(const model *m, const settings *s, const dataset *from, const s
     json_t *all = scores_json(found, (const char *const *)m->name);
     if (json_object_set_new(all, "model", json_string(s->model)) ||
         json_object_set_new(all, "data", json_string(from->text)))
-        error_set("a path that is not UTF-8 cannot be JSON");
-    if (!error_text() && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
-        error_set("the result cannot be written as JSON");
-    if (!error_text()) putchar('\n');
+        st_error_set("a path that is not UTF-8 cannot be JSON");
+    if (!st_error() && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+        st_error_set("the result cannot be written as JSON");
+    if (!st_error()) putchar('\n');
     json_decref(all);
 }
 
 static void evaluate(const model *m, const settings *s, const dataset *from)
 {
     scores found = { 0 };
-    data *normal = NULL;
-    const char *trained_on = net_note_text(m->net, "data");
+    st_dataset *normal = NULL;
+    const char *trained_on = st_net_metadata(m->net, "data");
     if (trained_on && !s->source.data && (strcmp(trained_on, "drawn digits") == 0) != from->drawn)
         fprintf(stderr, "stride eval: the net was trained on %s, these are %s\n", trained_on, from->text);
-    const data *set = s->part == 1 || !from->test ? from->train : from->test;
-    if (s->part == 2 && !from->test) error_set("%s has no test part", from->text);
-    else if (m->scale) set = normal = data_normalize(set, m->scale);
-    if (!error_text() && scores_measure(&found, m->net, set, m->loss) == 0) show(m, s, from, &found);
+    const st_dataset *set = s->part == 1 || !from->test ? from->train : from->test;
+    if (s->part == 2 && !from->test) st_error_set("%s has no test part", from->text);
+    else if (m->scale) set = normal = st_dataset_normalize(set, m->scale);
+    if (!st_error() && scores_measure(&found, m->net, set, m->loss) == 0) show(m, s, from, &found);
     scores_free(&found);
-    data_free(normal);
+    st_dataset_free(normal);
 }
 
 static int run(const void *settings_, int count, char **operands)

@@ -14,41 +14,41 @@ typedef struct settings {
     const char *model;
 } settings;
 
-static void write_tensor(const net_tensor *t, void *folder)
+static void write_tensor(const st_net_tensor *t, void *folder)
 {
     char path[4096];
-    if (error_text()) return;
+    if (st_error()) return;
     if (snprintf(path, sizeof path, "%s/%s.npy", (const char *)folder, t->name) < (int)sizeof path)
-        npy_write(path, t->value);
-    else error_set("%.200s: a path too long", (const char *)folder);
+        st_npy_save(path, t->value);
+    else st_error_set("%.200s: a path too long", (const char *)folder);
 }
 
 /* A file of NumPy's for each parameter and state. */
-static int write_folder(net *n, const char *path)
+static int write_folder(st_net *n, const char *path)
 {
     struct stat about;
     if (mkdir(path, 0777) && (errno != EEXIST || stat(path, &about) || !S_ISDIR(about.st_mode)))
-        return error_set("%.200s: %s", path, strerror(errno));
-    net_visit(n, write_tensor, (void *)path);
-    return error_text() ? -1 : 0;
+        return st_error_set("%.200s: %s", path, strerror(errno));
+    st_net_visit(n, write_tensor, (void *)path);
+    return st_error() ? -1 : 0;
 }
 
-static int write_text(net *n, const char *path)
+static int write_text(st_net *n, const char *path)
 {
     FILE *f = fopen(path, "w");
-    if (!f) return error_set("%.200s: %s", path, strerror(errno));
+    if (!f) return st_error_set("%.200s: %s", path, strerror(errno));
     int status = network_write(n, f);
-    return fclose(f) && status == 0 ? error_set("%.200s: %s", path, strerror(errno)) : status;
+    return fclose(f) && status == 0 ? st_error_set("%.200s: %s", path, strerror(errno)) : status;
 }
 
 typedef struct format {
     const char *ending;
-    int (*write)(net *n, const char *path);
+    int (*write)(st_net *n, const char *path);
 } format;
 
 static const format formats[] = {
-    { ".onnx", net_export_onnx },
-    { ".safetensors", net_save },
+    { ".onnx", st_net_export_onnx },
+    { ".safetensors", st_net_save },
     { ".net", write_text },
 };
 
@@ -71,9 +71,9 @@ static int run(const void *settings_, int count, char **operands)
     if (!f && strchr(name ? name : path, '.') && strspn(path, "./") != strlen(path))
         return subcommand_refuse(&command_export, "%s: expected .onnx, .safetensors, .net, or a folder",
                                  path);
-    net *n = net_load(s->model, 1, (net_known){ 0 });
+    st_net *n = st_net_load(s->model, 1, (st_net_known){ 0 });
     if (n && (f ? f->write(n, path) : write_folder(n, path)) == 0) printf("wrote %s\n", path);
-    net_free(n);
+    st_net_free(n);
     return subcommand_end(&command_export);
 }
 

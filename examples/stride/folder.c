@@ -42,33 +42,33 @@ static bool is_folder(const char *in, const char *name)
 static int list(const char *in, bool folders, names *to)
 {
     DIR *d = opendir(in);
-    if (!d) return error_set("%.200s: %s", in, strerror(errno));
+    if (!d) return st_error_set("%.200s: %s", in, strerror(errno));
     for (struct dirent *e; (e = readdir(d));) {
         if (e->d_name[0] == '.' || (folders ? !is_folder(in, e->d_name) : !image_named(e->d_name))) continue;
         char **more = realloc(to->name, ((size_t)to->count + 1) * sizeof *more);
         if (more) to->name = more;
         if (!more || !(to->name[to->count] = strdup(e->d_name))) {
-            error_set("%.200s: no memory for its names", in);
+            st_error_set("%.200s: no memory for its names", in);
             break;
         }
         to->count++;
     }
     closedir(d);
     if (to->count > 0) qsort(to->name, (size_t)to->count, sizeof *to->name, compare);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 bool folder_has_classes(const char *path)
 {
     names folders = { 0 };
     bool found = false;
-    if (list(path, true, &folders)) error_clear();
+    if (list(path, true, &folders)) st_error_clear();
     for (int i = 0; i < folders.count && !found; i++) {
         char below[LONGEST_PATH];
         names files = { 0 };
         if (snprintf(below, sizeof below, "%s/%s", path, folders.name[i]) < LONGEST_PATH &&
             list(below, false, &files))
-            error_clear();
+            st_error_clear();
         found = files.count > 0;
         free_names(&files);
     }
@@ -84,15 +84,15 @@ typedef struct album {
     ptrdiff_t count, room, size; /* images, images there is memory for, elements of one */
 } album;
 
-static void get(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const album *a = d->own;
     const uint16_t *from = a->pixel + i * a->size;
     for (ptrdiff_t c = 0; c < d->x.n[0]; c++)
         for (ptrdiff_t h = 0; h < d->x.n[1]; h++)
             for (ptrdiff_t w = 0; w < d->x.n[2]; w++)
-                *tensor_at(x, INDEX(c, h, w)) = (real)*from++ / (real)WHITE;
-    *tensor_at(y, (shape){ 0 }) = (real)a->class[i];
+                *st_at(x, ST_INDEX(c, h, w)) = (st_real)*from++ / (st_real)WHITE;
+    *st_at(y, (st_shape){ 0 }) = (st_real)a->class[i];
 }
 
 static void clear(album *a)
@@ -104,13 +104,13 @@ static void clear(album *a)
     *a = (album){ 0 };
 }
 
-static void release(data *d)
+static void release(st_dataset *d)
 {
     clear(d->own);
     free(d->own);
 }
 
-const char *folder_path(const data *set, ptrdiff_t i)
+const char *folder_path(const st_dataset *set, ptrdiff_t i)
 {
     return set->get == get ? ((const album *)set->own)->path[i] : NULL;
 }
@@ -129,12 +129,12 @@ static bool grow(album *a)
     return path;
 }
 
-static int add(album *a, tensor image, int class, const char *path)
+static int add(album *a, st_tensor image, int class, const char *path)
 {
     char *kept = grow(a) ? strdup(path) : NULL;
-    if (!kept) return error_set("%.200s: no memory for %td images before it", path, a->count);
+    if (!kept) return st_error_set("%.200s: no memory for %td images before it", path, a->count);
     uint16_t *to = a->pixel + a->count * a->size;
-    const real *from = tensor_data(image);
+    const st_real *from = st_data(image);
     for (ptrdiff_t i = 0; i < a->size; i++) {
         double value = (double)from[i] * WHITE + 0.5;
         to[i] = value <= 0 ? 0 : value >= WHITE ? WHITE : (uint16_t)value;
@@ -147,7 +147,7 @@ static int add(album *a, tensor image, int class, const char *path)
 /* All images must be like the first one; if one is in colour all are. */
 typedef struct reading {
     album *album;
-    shape each; /* rank 0: none read yet */
+    st_shape each; /* rank 0: none read yet */
     const folder_options *options;
     ptrdiff_t channels;
     bool coloured; /* one in colour came after grey ones: all are read anew */
@@ -161,11 +161,11 @@ static int refuse_file(reading *r)
 {
     FILE *messages = r->bad < r->listed ? NULL : r->options->messages;
     if (messages && r->bad < MOST_LISTED) {
-        text_put(messages, error_text());
+        text_put(messages, st_error());
         fputc('\n', messages);
     }
     if (messages && r->bad == MOST_LISTED) fputs("…\n", messages);
-    error_clear();
+    st_error_clear();
     r->bad++;
     return 0;
 }
@@ -173,26 +173,26 @@ static int refuse_file(reading *r)
 static int read_one(reading *r, const char *path, int class)
 {
     ptrdiff_t channels = r->channels;
-    tensor raw = image_read(path);
-    if (tensor_is_null(raw)) return refuse_file(r);
+    st_tensor raw = image_read(path);
+    if (st_is_null(raw)) return refuse_file(r);
     if (channels == 0 && r->each.rank > 0) {
         r->coloured = r->each.n[0] < raw.shape.n[0];
         channels = r->each.n[0];
     }
-    tensor image = image_fit(raw, channels, r->options->height, r->options->width);
-    tensor_free(raw);
-    if (tensor_is_null(image)) return -1;
+    st_tensor image = image_fit(raw, channels, r->options->height, r->options->width);
+    st_tensor_free(raw);
+    if (st_is_null(image)) return -1;
     int status;
     if (r->each.rank == 0) {
         r->each = image.shape;
-        r->album->size = tensor_count(image);
+        r->album->size = st_numel(image);
         snprintf(r->first, sizeof r->first, "%s", path);
     }
-    if (shape_equal(image.shape, r->each)) status = add(r->album, image, class, path);
+    if (st_shape_equal(image.shape, r->each)) status = add(r->album, image, class, path);
     else
-        status = error_set("%.150s is %s and %.150s %s: give --size HxW to make them alike", path,
-                           shape_text(image.shape).text, r->first, shape_text(r->each).text);
-    tensor_free(image);
+        status = st_error_set("%.150s is %s and %.150s %s: give --size HxW to make them alike", path,
+                              st_shape_text(image.shape).text, r->first, st_shape_text(r->each).text);
+    st_tensor_free(image);
     return status;
 }
 
@@ -206,7 +206,7 @@ static int visit_pictures(const char *in, int (*visit)(const char *path, void *c
     for (int i = 0; i < files.count && status == 0; i++)
         if (snprintf(path, sizeof path, "%s/%s", in, files.name[i]) < LONGEST_PATH)
             status = visit(path, context);
-        else status = error_set("%.200s: a path too long", in);
+        else status = st_error_set("%.200s: a path too long", in);
     *count = files.count;
     free_names(&files);
     return status;
@@ -224,14 +224,14 @@ static int read_of_class(const char *path, void *context)
 }
 
 static int read_all(album *a, const char *path, const names *classes, const folder_options *options,
-                    ptrdiff_t channels, int listed, shape *each)
+                    ptrdiff_t channels, int listed, st_shape *each)
 {
     reading r = { .album = a, .options = options, .channels = channels, .listed = listed };
     int status = 0, count = 0;
     for (int i = 0; i < classes->count && status == 0; i++) {
         char in[LONGEST_PATH];
         if (snprintf(in, sizeof in, "%s/%s", path, classes->name[i]) >= LONGEST_PATH)
-            status = error_set("%.200s: a path too long", path);
+            status = st_error_set("%.200s: a path too long", path);
         else status = visit_pictures(in, read_of_class, &(one_class){ &r, i }, &count);
         if (status == 0 && count == 0 && options->messages && !listed) {
             text_put(options->messages, in);
@@ -239,33 +239,33 @@ static int read_all(album *a, const char *path, const names *classes, const fold
         }
     }
     *each = r.each;
-    if (!error_text() && r.coloured) {
+    if (!st_error() && r.coloured) {
         clear(a);
         return read_all(a, path, classes, options, 3, r.bad, each);
     }
-    if (!error_text() && r.bad && !options->skip_bad)
-        error_set("%.200s: %d picture%s cannot be read: --skip-bad leaves %s out", path, r.bad,
-                  r.bad > 1 ? "s" : "", r.bad > 1 ? "them" : "it");
-    if (!error_text() && a->count == 0) error_set("%.200s: no picture in it", path);
-    if (!error_text() && r.bad && options->messages)
+    if (!st_error() && r.bad && !options->skip_bad)
+        st_error_set("%.200s: %d picture%s cannot be read: --skip-bad leaves %s out", path, r.bad,
+                     r.bad > 1 ? "s" : "", r.bad > 1 ? "them" : "it");
+    if (!st_error() && a->count == 0) st_error_set("%.200s: no picture in it", path);
+    if (!st_error() && r.bad && options->messages)
         fprintf(options->messages, "%d picture%s left out, %td read\n", r.bad, r.bad > 1 ? "s" : "",
                 a->count);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 int folder_open(image_folder *f, const char *path, folder_options options)
 {
     *f = (image_folder){ 0 };
     names classes = { 0 };
-    shape each = { 0 };
+    st_shape each = { 0 };
     album *a = calloc(1, sizeof *a);
-    if (!a) return error_set("%.200s: no memory", path);
+    if (!a) return st_error_set("%.200s: no memory", path);
     int status = list(path, true, &classes);
-    if (status == 0 && classes.count == 0) status = error_set("%.200s: no folder of a class in it", path);
+    if (status == 0 && classes.count == 0) status = st_error_set("%.200s: no folder of a class in it", path);
     if (status == 0) status = read_all(a, path, &classes, &options, options.channels, 0, &each);
-    data kind = { .count = a->count, .x = each, .get = get, .release = release, .own = a, .grain = 64 };
+    st_dataset kind = { .count = a->count, .x = each, .get = get, .release = release, .own = a, .grain = 64 };
     if (status) release(&kind);
-    else f->set = data_new(kind);
+    else f->set = st_dataset_new(kind);
     f->classes = classes.count;
     f->name = classes.name;
     if (!f->set) folder_close(f);
@@ -275,7 +275,7 @@ int folder_open(image_folder *f, const char *path, folder_options options)
 void folder_close(image_folder *f)
 {
     names classes = { f->name, f->classes };
-    data_free(f->set);
+    st_dataset_free(f->set);
     free_names(&classes);
     *f = (image_folder){ 0 };
 }
@@ -288,9 +288,9 @@ int folder_visit(const char *path, int (*visit)(const char *path, void *context)
     for (int i = 0; i < folders.count && status == 0; i++, all += count) {
         char in[LONGEST_PATH];
         if (snprintf(in, sizeof in, "%s/%s", path, folders.name[i]) >= LONGEST_PATH)
-            status = error_set("%.200s: a path too long", path);
+            status = st_error_set("%.200s: a path too long", path);
         else status = visit_pictures(in, visit, context, &count);
     }
     free_names(&folders);
-    return status == 0 && all == 0 ? error_set("%.200s: no picture in it", path) : status;
+    return status == 0 && all == 0 ? st_error_set("%.200s: no picture in it", path) : status;
 }

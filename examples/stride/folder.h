@@ -15,7 +15,7 @@ typedef struct folder_options {
 } folder_options;
 
 typedef struct image_folder {
-    data *set;
+    st_dataset *set;
     int classes;
     char **name; /* of each class */
 } image_folder;
@@ -25,7 +25,7 @@ int folder_open(image_folder *f, const char *path, folder_options options);
 void folder_close(image_folder *f);
 
 /* The file of sample i of a folder's set; NULL for another set. */
-const char *folder_path(const data *set, ptrdiff_t i);
+const char *folder_path(const st_dataset *set, ptrdiff_t i);
 
 /* Whether there is a folder with pictures inside this one: cheap, and without an error. */
 bool folder_has_classes(const char *path);

@@ -11,31 +11,32 @@ typedef struct settings {
 } settings;
 
 /* Classes in turn, or normal numbers. */
-static tensor targets(const net *n, const settings *s)
+static st_tensor targets(const st_net *n, const settings *s)
 {
     bool classed = loss_chosen(s->loss, 0).classes;
-    tensor t = tensor_new(classed ? SHAPE(s->batch) : shape_with_batch(n->output, s->batch));
-    if (!classed) tensor_uniform(t, (random_key){ (uint64_t)s->seed, 2 }, 0, 1);
-    for (ptrdiff_t i = 0; classed && i < s->batch; i++) *tensor_at(t, INDEX(i)) = (real)(i % n->output.n[0]);
+    st_tensor t = st_tensor_new(classed ? ST_SHAPE(s->batch) : st_shape_with_batch(n->output, s->batch));
+    if (!classed) st_uniform(t, (st_random_key){ (uint64_t)s->seed, 2 }, 0, 1);
+    for (ptrdiff_t i = 0; classed && i < s->batch; i++)
+        *st_at(t, ST_INDEX(i)) = (st_real)(i % n->output.n[0]);
     return t;
 }
 
-static bool check(net *n, const settings *s)
+static bool check(st_net *n, const settings *s)
 {
-    tensor x = tensor_new(shape_with_batch(n->input, s->batch)), target = targets(n, s);
-    gradcheck_result r = { 0 };
-    tensor_normal(x, (random_key){ (uint64_t)s->seed, 1 }, 0, 1);
-    if (!error_text())
-        r = gradcheck_net(
+    st_tensor x = st_tensor_new(st_shape_with_batch(n->input, s->batch)), target = targets(n, s);
+    st_gradcheck_result r = { 0 };
+    st_normal(x, (st_random_key){ (uint64_t)s->seed, 1 }, 0, 1);
+    if (!st_error())
+        r = st_gradcheck_net(
             n, x, target, loss_chosen(s->loss, 0),
-            (gradcheck){
+            (st_gradcheck_options){
                 .most = s->most, .seed = (uint64_t)s->seed, .tolerance = s->tolerance, .report = stdout });
     if (r.passed)
         printf("passed: largest relative error %.1e of %td elements, %td kinks skipped (%s)\n", r.worst,
-               r.checked, r.kinks, REAL_NAME);
-    else error_set("%s", r.text[0] ? r.text : "failed");
-    tensor_free(x);
-    tensor_free(target);
+               r.checked, r.kinks, ST_REAL_NAME);
+    else st_error_set("%s", r.text[0] ? r.text : "failed");
+    st_tensor_free(x);
+    st_tensor_free(target);
     return r.passed;
 }
 
@@ -44,9 +45,9 @@ static int run(const void *settings_, int count, char **operands)
     const settings *s = settings_;
     net_options subject = s->subject;
     if (net_operand(&command_gradcheck, &subject, count, operands)) return 2;
-    net *n = net_given(&subject, s->batch, (uint64_t)s->seed);
+    st_net *n = net_given(&subject, s->batch, (uint64_t)s->seed);
     if (n) check(n, s);
-    net_free(n);
+    st_net_free(n);
     return subcommand_end(&command_gradcheck);
 }
 

@@ -8,13 +8,13 @@ static int grow(history *h)
 {
     if (h->count & (h->count - 1)) return 0;
     size_t room = h->count > 0 ? 2 * (size_t)h->count : 1;
-    train_report *grown = realloc(h->epochs, room * sizeof *grown);
-    if (!grown) return error_set("history: no memory for epoch %d", h->count + 1);
+    st_train_report *grown = realloc(h->epochs, room * sizeof *grown);
+    if (!grown) return st_error_set("history: no memory for epoch %d", h->count + 1);
     h->epochs = grown;
     return 0;
 }
 
-bool history_keep(const train_report *r, void *context)
+bool history_keep(const st_train_report *r, void *context)
 {
     history *h = context;
     if (grow(h)) return false;
@@ -22,7 +22,7 @@ bool history_keep(const train_report *r, void *context)
     return true;
 }
 
-bool history_note(const train_report *r, void *context)
+bool history_note(const st_train_report *r, void *context)
 {
     history *h = context;
     return history_keep(r, h) && (!h->log || log_epoch(h->log, r) == 0);

@@ -34,14 +34,14 @@ typedef struct pixels {
 static int make_pixels(pixels *p, long height, long width, int channels, bool alpha)
 {
     if (height < 1 || width < 1 || height > MOST_PIXELS / width)
-        return error_set("%.200s: %ldx%ld pixels, expected at most %d in all", p->path, height, width,
-                         MOST_PIXELS);
+        return st_error_set("%.200s: %ldx%ld pixels, expected at most %d in all", p->path, height, width,
+                            MOST_PIXELS);
     if ((size_t)(height * width / MOST_PACKED) > p->size)
-        return error_set("%.200s: %ldx%ld pixels, more than a file of %zu bytes holds", p->path, height,
-                         width, p->size);
+        return st_error_set("%.200s: %ldx%ld pixels, more than a file of %zu bytes holds", p->path, height,
+                            width, p->size);
     p->channels = channels, p->height = height, p->width = width, p->alpha = alpha;
     p->at = calloc((size_t)(height * width), ((size_t)channels + alpha) * (p->wide ? 2 : 1));
-    return p->at ? 0 : error_set("%.200s: no memory for %ldx%ld pixels", p->path, height, width);
+    return p->at ? 0 : st_error_set("%.200s: no memory for %ldx%ld pixels", p->path, height, width);
 }
 
 #ifdef STRIDE_PNG
@@ -70,7 +70,7 @@ static int read_png(pixels *p)
 {
     png_image image = { .version = PNG_IMAGE_VERSION };
     if (!is_whole(p->file, p->size))
-        return error_set("%.200s: broken PNG: cut off, or a wrong check sum", p->path);
+        return st_error_set("%.200s: broken PNG: cut off, or a wrong check sum", p->path);
     if (png_image_begin_read_from_memory(&image, p->file, p->size)) {
         bool colour = image.format & PNG_FORMAT_FLAG_COLOR;
         p->wide = image.format & PNG_FORMAT_FLAG_LINEAR;
@@ -78,18 +78,18 @@ static int read_png(pixels *p)
         if (make_pixels(p, image.height, image.width, colour ? 3 : 1, true) == 0)
             png_image_finish_read(&image, NULL, p->at, 0, NULL);
     }
-    if (!error_text() && PNG_IMAGE_FAILED(image))
-        error_set("%.200s: broken PNG: %.100s", p->path, image.message);
+    if (!st_error() && PNG_IMAGE_FAILED(image))
+        st_error_set("%.200s: broken PNG: %.100s", p->path, image.message);
     png_image_free(&image);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 #else
 
 static int read_png(pixels *p)
 {
-    return error_set("%.200s: built without libpng, which reads PNG (install libpng-dev and run make again)",
-                     p->path);
+    return st_error_set(
+        "%.200s: built without libpng, which reads PNG (install libpng-dev and run make again)", p->path);
 }
 
 #endif
@@ -115,26 +115,26 @@ static int read_jpeg(pixels *p)
     bool ink = colours == TJCS_CMYK || colours == TJCS_YCCK, grey = colours == TJCS_GRAY;
     if (status == 0 && make_pixels(p, height, width, grey ? 1 : 3, false) == 0) {
         if (ink) cmyk = calloc((size_t)height * (size_t)width, 4);
-        if (ink && !cmyk) error_set("%.200s: no memory for %dx%d pixels", p->path, height, width);
+        if (ink && !cmyk) st_error_set("%.200s: no memory for %dx%d pixels", p->path, height, width);
         else
             status = tjDecompress2(jpeg, p->file, p->size, ink ? cmyk : p->at, width, 0, height,
                                    ink    ? TJPF_CMYK
                                    : grey ? TJPF_GRAY
                                           : TJPF_RGB,
                                    TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING);
-        if (ink && status == 0 && !error_text()) from_cmyk(p, cmyk);
+        if (ink && status == 0 && !st_error()) from_cmyk(p, cmyk);
     }
-    if (status) error_set("%.200s: broken JPEG: %.100s", p->path, tjGetErrorStr2(jpeg));
+    if (status) st_error_set("%.200s: broken JPEG: %.100s", p->path, tjGetErrorStr2(jpeg));
     free(cmyk);
     tjDestroy(jpeg);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 #else
 
 static int read_jpeg(pixels *p)
 {
-    return error_set(
+    return st_error_set(
         "%.200s: built without TurboJPEG, which reads JPEG (install libturbojpeg0-dev and run make again)",
         p->path);
 }
@@ -157,13 +157,13 @@ static int read_file(pixels *p)
 {
     struct stat about;
     FILE *f = fopen(p->path, "rb");
-    if (!f || fstat(fileno(f), &about)) error_set("%.200s: %s", p->path, strerror(errno));
-    else if (!S_ISREG(about.st_mode)) error_set("%.200s: not a regular file", p->path);
+    if (!f || fstat(fileno(f), &about)) st_error_set("%.200s: %s", p->path, strerror(errno));
+    else if (!S_ISREG(about.st_mode)) st_error_set("%.200s: not a regular file", p->path);
     else if (!(p->file = malloc((size_t)about.st_size + 1)))
-        error_set("%.200s: no memory for %lld bytes", p->path, (long long)about.st_size);
+        st_error_set("%.200s: no memory for %lld bytes", p->path, (long long)about.st_size);
     else p->size = fread(p->file, 1, (size_t)about.st_size, f);
     if (f) fclose(f);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 /* Channel k of pixel i, 0 to 1, laid on black. */
@@ -175,25 +175,25 @@ static double value_of(const pixels *p, ptrdiff_t i, ptrdiff_t k)
 }
 
 /* [C, H, W] */
-static tensor spread(const pixels *p)
+static st_tensor spread(const pixels *p)
 {
-    tensor to = tensor_new(SHAPE(p->channels, p->height, p->width));
-    for (ptrdiff_t k = 0; k < p->channels && !tensor_is_null(to); k++)
+    st_tensor to = st_tensor_new(ST_SHAPE(p->channels, p->height, p->width));
+    for (ptrdiff_t k = 0; k < p->channels && !st_is_null(to); k++)
         for (ptrdiff_t i = 0; i < p->height * p->width; i++)
-            tensor_data(to)[k * p->height * p->width + i] = (real)value_of(p, i, k);
+            st_data(to)[k * p->height * p->width + i] = (st_real)value_of(p, i, k);
     return to;
 }
 
 /* The first bytes of a file say what it is, not its name. */
-tensor image_read(const char *path)
+st_tensor image_read(const char *path)
 {
     pixels p = { .path = path };
     if (read_file(&p) == 0) {
         if (p.size >= 8 && memcmp(p.file, "\x89PNG\r\n\x1a\n", 8) == 0) read_png(&p);
         else if (p.size >= 3 && memcmp(p.file, "\xff\xd8\xff", 3) == 0) read_jpeg(&p);
-        else error_set("%.200s: neither PNG nor JPEG", path);
+        else st_error_set("%.200s: neither PNG nor JPEG", path);
     }
-    tensor image = error_text() ? (tensor){ 0 } : spread(&p);
+    st_tensor image = st_error() ? (st_tensor){ 0 } : spread(&p);
     free(p.file);
     free(p.at);
     return image;
@@ -207,13 +207,13 @@ static double larger(double a, double b)
 }
 
 /* Along `axis` of [C, H, W]: a triangle about where each new pixel was, as wide as it covers there. */
-static tensor resample(tensor from, int axis, ptrdiff_t size)
+static st_tensor resample(st_tensor from, int axis, ptrdiff_t size)
 {
-    shape s = from.shape;
+    st_shape s = from.shape;
     double scale = (double)s.n[axis] / (double)size, reach = larger(scale, 1);
     s.n[axis] = size;
-    tensor to = tensor_new(s);
-    for (ptrdiff_t i = 0; i < size && !tensor_is_null(to); i++) {
+    st_tensor to = st_tensor_new(s);
+    for (ptrdiff_t i = 0; i < size && !st_is_null(to); i++) {
         double centre = ((double)i + 0.5) * scale - 0.5, sum = 0;
         for (int pass = 0; pass < 2; pass++)
             for (ptrdiff_t j = (ptrdiff_t)larger(0, centre - reach);
@@ -222,30 +222,28 @@ static tensor resample(tensor from, int axis, ptrdiff_t size)
                 double weight = larger(0, 1 - distance / reach);
                 if (pass == 0) sum += weight;
                 else if (weight > 0)
-                    tensor_add(tensor_select(to, axis, i), (real)(weight / sum),
-                               tensor_select(from, axis, j));
+                    st_add(st_select(to, axis, i), (st_real)(weight / sum), st_select(from, axis, j));
             }
     }
-    tensor_free(from);
+    st_tensor_free(from);
     return to;
 }
 
-static tensor recolour(tensor from, ptrdiff_t channels)
+static st_tensor recolour(st_tensor from, ptrdiff_t channels)
 {
     static const double luminance[] = { 0.299, 0.587, 0.114 };
-    tensor to = tensor_new(SHAPE(channels, from.shape.n[1], from.shape.n[2]));
-    if (from.shape.n[0] == 1) tensor_copy(to, tensor_expand(from, to.shape));
+    st_tensor to = st_tensor_new(ST_SHAPE(channels, from.shape.n[1], from.shape.n[2]));
+    if (from.shape.n[0] == 1) st_copy(to, st_expand(from, to.shape));
     else
-        for (int k = 0; k < 3; k++)
-            tensor_add(tensor_select(to, 0, 0), (real)luminance[k], tensor_select(from, 0, k));
-    tensor_free(from);
+        for (int k = 0; k < 3; k++) st_add(st_select(to, 0, 0), (st_real)luminance[k], st_select(from, 0, k));
+    st_tensor_free(from);
     return to;
 }
 
-tensor image_fit(tensor image, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width)
+st_tensor image_fit(st_tensor image, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width)
 {
-    if (tensor_is_null(image)) return image;
-    tensor fitted = tensor_clone(image);
+    if (st_is_null(image)) return image;
+    st_tensor fitted = st_tensor_clone(image);
     if (channels && channels != image.shape.n[0]) fitted = recolour(fitted, channels);
     if (height && height != image.shape.n[1]) fitted = resample(fitted, 1, height);
     if (width && width != image.shape.n[2]) fitted = resample(fitted, 2, width);

@@ -25,19 +25,19 @@ typedef struct stopwatch {
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 /* Hooks of one layer run in several threads at once; one that sees the whole batch keeps all of them. */
-static void count(const watch_call *c, void *context)
+static void count(const st_watch_call *c, void *context)
 {
     const stopwatch *all = context;
     layer_time *t = &all->layer[c->number];
-    double *total = c->hook == WATCH_FORWARD ? &t->forward : &t->backward, began = now();
-    watch_run(c);
-    double seconds = (c->of->type->chunk == LAYER_WHOLE ? all->threads : 1) * (now() - began);
+    double *total = c->hook == ST_WATCH_FORWARD ? &t->forward : &t->backward, began = now();
+    st_watch_run(c);
+    double seconds = (c->of->type->chunk == ST_WHOLE_BATCH ? all->threads : 1) * (now() - began);
     pthread_mutex_lock(&adding);
     *total += seconds;
     pthread_mutex_unlock(&adding);
 }
 
-static void list_layer(layer *l, const char *path, void *context)
+static void list_layer(st_layer *l, const char *path, void *context)
 {
     (void)path;
     layer_times *t = context;
@@ -48,9 +48,9 @@ static void list_layer(layer *l, const char *path, void *context)
 /* ---- steps ------------------------------------------------------------------------------------- */
 
 typedef struct step {
-    net *n;
-    loss loss;
-    tensor x, target, dy;
+    st_net *n;
+    st_loss loss;
+    st_tensor x, target, dy;
     int layers;
     stopwatch clock;
     int steps;
@@ -61,13 +61,13 @@ static int run_step(step *s, int k)
 {
     layer_time *first = s->clock.layer;
     for (int i = 0; i < s->layers; i++) first[i].forward = first[i].backward = 0;
-    net_zero_gradients(s->n);
+    st_net_zero_gradients(s->n);
     double began = now();
-    tensor y = net_forward(s->n, s->x, NET_TRAIN);
+    st_tensor y = st_net_forward(s->n, s->x, ST_TRAIN);
     double between = now();
-    loss_value(s->loss, y, s->target, s->dy);
+    st_loss_value(s->loss, y, s->target, s->dy);
     double turned = now();
-    if (error_text() || net_backward(s->n, s->dy, (tensor){ 0 })) return -1;
+    if (st_error() || st_net_backward(s->n, s->dy, (st_tensor){ 0 })) return -1;
     double ended = now(), *at = s->seconds + k;
     for (int i = 0; i < s->layers; i++, at += 2 * s->steps)
         at[0] = first[i].forward, at[s->steps] = first[i].backward;
@@ -103,43 +103,43 @@ static int run_steps(step *s, layer_times *t)
 
 /* ---- the net before and after ------------------------------------------------------------------ */
 
-static int prepare(step *s, layer_times *t, const data *d)
+static int prepare(step *s, layer_times *t, const st_dataset *d)
 {
-    layer_needs needs;
+    st_layer_needs needs;
     t->batch = d->count < s->n->batch ? d->count : s->n->batch;
-    layer_visit(s->n->root, list_layer, t);
-    s->x = tensor_new(shape_with_batch(d->x, t->batch));
-    s->target = tensor_new(shape_with_batch(d->y, t->batch));
-    s->dy = tensor_new(shape_with_batch(s->n->output, t->batch));
-    if (error_text() || data_batch(d, NULL, 0, t->batch, s->x, s->target)) return -1;
-    if (layer_measure(s->n->root, &needs)) return -1;
+    st_layer_visit(s->n->root, list_layer, t);
+    s->x = st_tensor_new(st_shape_with_batch(d->x, t->batch));
+    s->target = st_tensor_new(st_shape_with_batch(d->target, t->batch));
+    s->dy = st_tensor_new(st_shape_with_batch(s->n->output, t->batch));
+    if (st_error() || st_dataset_batch(d, NULL, 0, t->batch, s->x, s->target)) return -1;
+    if (st_layer_measure(s->n->root, &needs)) return -1;
     t->layer = calloc((size_t)t->count, sizeof *t->layer);
     s->layers = t->count;
     s->clock = (stopwatch){ needs.threads, calloc((size_t)t->count, sizeof *s->clock.layer) };
     s->seconds = calloc(2 * ((size_t)t->count + 1) * (size_t)s->steps, sizeof *s->seconds);
-    if (!t->layer || !s->clock.layer || !s->seconds) return error_set("layer_times: no memory");
+    if (!t->layer || !s->clock.layer || !s->seconds) return st_error_set("layer_times: no memory");
     t->count = 0;
-    layer_visit(s->n->root, list_layer, t);
+    st_layer_visit(s->n->root, list_layer, t);
     return 0;
 }
 
-int layer_times_measure(layer_times *t, net *n, const data *d, loss l, int steps)
+int layer_times_measure(layer_times *t, st_net *n, const st_dataset *d, st_loss l, int steps)
 {
     *t = (layer_times){ 0 };
-    if (error_text()) return -1;
-    if (!n || n->batch < 1) return error_set("layer_times before net_build");
-    if (!d || d->count < 1) return error_set("layer_times: the set is %s", d ? "empty" : "NULL");
+    if (st_error()) return -1;
+    if (!n || n->batch < 1) return st_error_set("layer_times before st_net_build");
+    if (!d || d->count < 1) return st_error_set("layer_times: the set is %s", d ? "empty" : "NULL");
     step s = { .n = n, .loss = l, .steps = steps > 0 ? steps : 9 };
-    tensor states = net_states(n), kept = tensor_is_null(states) ? states : tensor_clone(states);
+    st_tensor states = st_net_states(n), kept = st_is_null(states) ? states : st_tensor_clone(states);
     uint64_t steps_before = n->step;
-    watch *w = prepare(&s, t, d) ? NULL : watch_begin(n, count, &s.clock);
+    st_watch *w = prepare(&s, t, d) ? NULL : st_watch_begin(n, count, &s.clock);
     int status = w ? run_steps(&s, t) : -1;
-    watch_end(w);
-    if (!tensor_is_null(kept)) tensor_copy(states, kept);
-    net_zero_gradients(n);
+    st_watch_end(w);
+    if (!st_is_null(kept)) st_copy(states, kept);
+    st_net_zero_gradients(n);
     n->step = steps_before;
-    n->x = n->y = (tensor){ 0 };
-    tensor_free(kept), tensor_free(s.x), tensor_free(s.target), tensor_free(s.dy);
+    n->x = n->y = (st_tensor){ 0 };
+    st_tensor_free(kept), st_tensor_free(s.x), st_tensor_free(s.target), st_tensor_free(s.dy);
     free(s.seconds), free(s.clock.layer);
     if (status) layer_times_free(t);
     return status;

@@ -78,19 +78,19 @@ static const struct column {
     json_t *(*json)(const void *field);
     void (*set)(void *field, double value); /* NaN: what is no number */
 } columns[] = {
-    { "epoch", offsetof(train_report, epoch), put_int, json_int, set_int },
-    { "step", offsetof(train_report, step), put_long, json_long, set_long },
-    { "lr", offsetof(train_report, lr), put_number, json_number, set_number },
-    { "loss", offsetof(train_report, training.loss), put_number, json_number, set_number },
-    { "accuracy", offsetof(train_report, training.accuracy), put_number, json_number, set_number },
-    { "validation_loss", offsetof(train_report, validation.loss), put_number, json_number, set_number },
-    { "validation_accuracy", offsetof(train_report, validation.accuracy), put_number, json_number,
+    { "epoch", offsetof(st_train_report, epoch), put_int, json_int, set_int },
+    { "step", offsetof(st_train_report, step), put_long, json_long, set_long },
+    { "lr", offsetof(st_train_report, lr), put_number, json_number, set_number },
+    { "loss", offsetof(st_train_report, training.loss), put_number, json_number, set_number },
+    { "accuracy", offsetof(st_train_report, training.accuracy), put_number, json_number, set_number },
+    { "validation_loss", offsetof(st_train_report, validation.loss), put_number, json_number, set_number },
+    { "validation_accuracy", offsetof(st_train_report, validation.accuracy), put_number, json_number,
       set_number },
-    { "best", offsetof(train_report, best), put_bool, json_bool, set_bool },
+    { "best", offsetof(st_train_report, best), put_bool, json_bool, set_bool },
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static void put_csv(FILE *to, const train_report *r)
+static void put_csv(FILE *to, const st_train_report *r)
 {
     for (int i = 0; i < COLUMNS; i++) {
         columns[i].put(to, (const char *)r + columns[i].offset);
@@ -98,7 +98,7 @@ static void put_csv(FILE *to, const train_report *r)
     }
 }
 
-json_t *log_json(const train_report *r)
+json_t *log_json(const st_train_report *r)
 {
     json_t *line = json_object();
     int failed = line == NULL;
@@ -107,7 +107,7 @@ json_t *log_json(const train_report *r)
             json_object_set_new(line, columns[i].name, columns[i].json((const char *)r + columns[i].offset));
     if (!failed) return line;
     json_decref(line);
-    error_set("log: no memory for epoch %d", r->epoch);
+    st_error_set("log: no memory for epoch %d", r->epoch);
     return NULL;
 }
 
@@ -123,7 +123,7 @@ struct epoch_log {
 
 static int failed(const epoch_log *l)
 {
-    return error_set("%s: %s", l->path, strerror(errno));
+    return st_error_set("%s: %s", l->path, strerror(errno));
 }
 
 static bool ends_in(const char *path, const char *ending)
@@ -134,11 +134,12 @@ static bool ends_in(const char *path, const char *ending)
 
 int log_check(const char *path)
 {
-    if (!path) return error_set("log: the path is NULL");
+    if (!path) return st_error_set("log: the path is NULL");
     if (ends_in(path, ".csv") || ends_in(path, ".jsonl")) return 0;
     if (ends_in(path, ".json"))
-        return error_set("%s: a log is an object a line, not one JSON text: call it .jsonl, or .csv", path);
-    return error_set("%s: a log ends in .csv or .jsonl", path);
+        return st_error_set("%s: a log is an object a line, not one JSON text: call it .jsonl, or .csv",
+                            path);
+    return st_error_set("%s: a log ends in .csv or .jsonl", path);
 }
 
 static void put_names(FILE *to)
@@ -175,7 +176,7 @@ static int epoch_of(const epoch_log *l, const char *line)
     }
     errno = 0;
     json_t *object = json_loads(line, 0, NULL);
-    if (!object && errno == ENOMEM) error_set("%s: no memory to read it", l->path);
+    if (!object && errno == ENOMEM) st_error_set("%s: no memory to read it", l->path);
     json_int_t epoch = json_integer_value(json_object_get(object, "epoch"));
     json_decref(object);
     return epoch > 0 && epoch < INT_MAX ? (int)epoch : 0;
@@ -196,7 +197,7 @@ static off_t lines_before(epoch_log *l, int epoch)
         if (found >= epoch) break;
         end += length;
         if (names ? is_names(line) : found > 0) continue;
-        end = error_set("%s: line %d is not one of a log that can be gone on with", l->path, number);
+        end = st_error_set("%s: line %d is not one of a log that can be gone on with", l->path, number);
         break;
     }
     if (ferror(l->to) || (length < 0 && !feof(l->to))) end = failed(l);
@@ -234,9 +235,9 @@ static double value_of(const json_t *value)
                                    : NAN;
 }
 
-static train_report report_of(const epoch_log *l, const char *line)
+static st_train_report report_of(const epoch_log *l, const char *line)
 {
-    train_report r = { .seconds = NAN };
+    st_train_report r = { .seconds = NAN };
     json_t *object = l->json ? json_loads(line, 0, NULL) : NULL;
     for (int i = 0; i < COLUMNS; i++) {
         double value = l->json ? value_of(json_object_get(object, columns[i].name)) : next_field(&line);
@@ -246,7 +247,7 @@ static train_report report_of(const epoch_log *l, const char *line)
     return r;
 }
 
-int log_recall(const char *path, int before, bool (*note)(const train_report *r, void *context),
+int log_recall(const char *path, int before, bool (*note)(const st_train_report *r, void *context),
                void *context)
 {
     epoch_log l = { .path = (char *)path, .json = ends_in(path, ".jsonl"), .to = fopen(path, "r") };
@@ -259,13 +260,13 @@ int log_recall(const char *path, int before, bool (*note)(const train_report *r,
         epoch = epoch_of(&l, line);
         if (epoch >= before) break;
         if (epoch == 0) continue; /* the names of columns */
-        train_report r = report_of(&l, line);
+        st_train_report r = report_of(&l, line);
         status = note(&r, context) ? 0 : -1;
     }
     if (ferror(l.to) || (length < 0 && !feof(l.to))) status = failed(&l);
     free(line);
     fclose(l.to);
-    return status || error_text() ? -1 : 0;
+    return status || st_error() ? -1 : 0;
 }
 
 /* ---- opening and closing ------------------------------------------------------------------------ */
@@ -275,7 +276,7 @@ static int begin(epoch_log *l, const char *path, bool resume)
     struct stat status;
     l->json = ends_in(path, ".jsonl");
     l->path = malloc(strlen(path) + 1);
-    if (!l->path) return error_set("%s: no memory for the log", path);
+    if (!l->path) return st_error_set("%s: no memory for the log", path);
     strcpy(l->path, path);
     l->to = fopen(path, resume ? "r+" : "w");
     bool absent = resume && !l->to && errno == ENOENT;
@@ -298,7 +299,7 @@ static epoch_log *make(const char *path, bool resume)
 {
     if (log_check(path)) return NULL;
     epoch_log *l = calloc(1, sizeof *l);
-    if (!l) error_set("%s: no memory for the log", path);
+    if (!l) st_error_set("%s: no memory for the log", path);
     else if (begin(l, path, resume) == 0) return l;
     else if (l->to) fclose(l->to);
     if (l) release(l);
@@ -315,7 +316,7 @@ epoch_log *log_resume(const char *path)
     return make(path, true);
 }
 
-int log_epoch(epoch_log *l, const train_report *r)
+int log_epoch(epoch_log *l, const st_train_report *r)
 {
     if (l->resuming && go_back(l, r->epoch)) return -1;
     if (l->json) {

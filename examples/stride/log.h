@@ -23,17 +23,17 @@ epoch_log *log_resume(const char *path);
 
 /* Tells `note` what a log holds of the epochs before one; how long they took is not known, NaN. 0, or -1 with an error:
  * where the file cannot be read, or `note` says false. */
-int log_recall(const char *path, int before, bool (*note)(const train_report *r, void *context),
+int log_recall(const char *path, int before, bool (*note)(const st_train_report *r, void *context),
                void *context);
 
 /* 0, or -1 with an error that names the path. */
-int log_epoch(epoch_log *l, const train_report *r);
+int log_epoch(epoch_log *l, const st_train_report *r);
 int log_close(epoch_log *l); /* NULL is allowed */
 
 /* 0, or -1 with log_open's error, nothing opened: for the command line. */
 int log_check(const char *path);
 
 /* The object of a line, the caller's; NULL with an error. */
-json_t *log_json(const train_report *r);
+json_t *log_json(const st_train_report *r);
 
 #endif

@@ -25,7 +25,7 @@ static const subcommand nothing = { .name = "" }; /* what messages before a subc
 
 const char *program_version(void)
 {
-    return STRIDE_VERSION;
+    return ST_VERSION;
 }
 
 void use_threads(const subcommand *c, long count)
@@ -34,7 +34,7 @@ void use_threads(const subcommand *c, long count)
     if (processors > 0 && count > processors)
         fprintf(stderr, "%s: --threads %ld: this machine has %ld processor%s, more threads only wait\n",
                 subcommand_title(c), count, processors, processors > 1 ? "s" : "");
-    if (count > 0) parallel_set_threads((int)count);
+    if (count > 0) st_set_num_threads((int)count);
 }
 
 /* ---- help -------------------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ static int run_twin(const subcommand *c, char **argv)
         execv(path, argv);
     }
     execvp(twin, argv);
-    error_set("%s: %s (it is built and installed with stride)", path ? path : twin, strerror(errno));
+    st_error_set("%s: %s (it is built and installed with stride)", path ? path : twin, strerror(errno));
     free(path);
     free(self);
     return subcommand_end(c);
@@ -158,7 +158,7 @@ static int run_twin(const subcommand *c, char **argv)
 
 static bool is_double(void)
 {
-    return sizeof(real) == sizeof(double);
+    return sizeof(st_real) == sizeof(double);
 }
 
 /* A file opened later must not become a standard stream: a closed one is taken, so that its use fails. */

@@ -43,7 +43,7 @@ static int find_files(paths *found, const char *in)
     return count;
 }
 
-static int open_files(mnist *m, data *train, data *test, const char *source)
+static int open_files(mnist *m, st_dataset *train, st_dataset *test, const char *source)
 {
     *m = (mnist){ .train = train, .test = test, .source = source };
     if (train && test) return 0;
@@ -56,17 +56,18 @@ int mnist_open(mnist *m, const char *in, const char *source)
     paths found;
     *m = (mnist){ 0 };
     int count = find_files(&found, in);
-    if (count < FILES && access(in, R_OK | X_OK)) return error_set("%.150s: %s", in, strerror(errno));
-    if (count < FILES) return error_set("%.150s: %s is not there, plain or as .gz", in, files[count]);
-    data *train = data_idx(found.of[TRAIN_IMAGES], found.of[TRAIN_LABELS]);
-    return open_files(m, train, train ? data_idx(found.of[TEST_IMAGES], found.of[TEST_LABELS]) : NULL,
+    if (count < FILES && access(in, R_OK | X_OK)) return st_error_set("%.150s: %s", in, strerror(errno));
+    if (count < FILES) return st_error_set("%.150s: %s is not there, plain or as .gz", in, files[count]);
+    st_dataset *train = st_dataset_idx(found.of[TRAIN_IMAGES], found.of[TRAIN_LABELS]);
+    return open_files(m, train, train ? st_dataset_idx(found.of[TEST_IMAGES], found.of[TEST_LABELS]) : NULL,
                       source);
 }
 
 int mnist_find(mnist *m, FILE *messages)
 {
     const char *named = getenv("MNIST_DIR");
-    if (named && *named) return mnist_open(m, named, "MNIST in $MNIST_DIR") ? error_within("MNIST_DIR: ") : 0;
+    if (named && *named)
+        return mnist_open(m, named, "MNIST in $MNIST_DIR") ? st_error_within("MNIST_DIR: ") : 0;
     paths found;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (find_files(&found, folders[i].path) == FILES)
@@ -75,14 +76,14 @@ int mnist_find(mnist *m, FILE *messages)
         fputs("MNIST not found (looked in data/mnist, ../shared/mnist): drawing digits instead; "
               "examples/mnist.sh downloads it\n",
               messages);
-    int status = open_files(m, digits_new(60000, 1), digits_new(10000, 2), "drawn digits");
+    int status = open_files(m, st_digits(60000, 1), st_digits(10000, 2), "drawn digits");
     m->drawn = status == 0;
     return status;
 }
 
 void mnist_free(mnist *m)
 {
-    data_free(m->train);
-    data_free(m->test);
+    st_dataset_free(m->train);
+    st_dataset_free(m->test);
     *m = (mnist){ 0 };
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 typedef struct mnist {
-    data *train, *test;
+    st_dataset *train, *test;
     const char *source; /* "MNIST in data/mnist", "drawn digits" */
     bool drawn;         /* not MNIST, but as many of nn/data/digits.h */
 } mnist;

@@ -10,10 +10,10 @@
 #define MODEL_FILE "model.safetensors" /* the default of --model and --save */
 
 typedef struct model {
-    net *net;
-    normalization *scale; /* NULL: none */
-    class_names *classes; /* NULL: they have no names */
-    loss loss;            /* what it was trained by */
+    st_net *net;
+    st_normalization *scale; /* NULL: none */
+    st_class_names *classes; /* NULL: they have no names */
+    st_loss loss;            /* what it was trained by */
     char **name, **shown; /* of each output, or its number: in UTF-8; with control characters made visible */
 } model;
 
@@ -26,9 +26,9 @@ void model_close(model *m);
 
 /* "cross-entropy|mse|huber|bce", and the loss at an index of it. */
 #define LOSSES "cross-entropy|mse|huber|bce"
-loss loss_chosen(int index, double label_smoothing);
+st_loss loss_chosen(int index, double label_smoothing);
 
 /* Probabilities [K] of outputs y [K]: the softmax, in double. */
-void model_softmax(tensor y, double *p);
+void model_softmax(st_tensor y, double *p);
 
 #endif

@@ -89,18 +89,18 @@ static shown show(const token *t)
 static int fail(const token *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int fail(const token *t, const char *format, ...)
 {
-    char text[ERROR_SIZE - 128];
+    char text[ST_ERROR_SIZE - 128];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return error_set("line %d, column %d: %s %s", t->line, t->column, show(t).text, text);
+    return st_error_set("line %d, column %d: %s %s", t->line, t->column, show(t).text, text);
 }
 
 /* The library's message about what stands there. */
 static int fail_within(const token *t)
 {
-    return error_within("line %d, column %d: ", t->line, t->column);
+    return st_error_within("line %d, column %d: ", t->line, t->column);
 }
 
 /* ---- names ------------------------------------------------------------------------------------- */
@@ -114,57 +114,57 @@ static const char *const aliases[][2] = {
 enum { ALIASES = sizeof aliases / sizeof *aliases };
 
 /* NULL where a word names no layer. */
-static const layer_type *find_type(const token *t)
+static const st_layer_type *find_type(const token *t)
 {
     const char *full = NULL;
     for (int i = 0; i < ALIASES; i++)
         if (is(t, aliases[i][0])) full = aliases[i][1];
-    for (int i = 0; layer_types[i]; i++)
-        if (full ? strcmp(full, layer_types[i]->name) == 0 : is(t, layer_types[i]->name))
-            return layer_types[i];
+    for (int i = 0; st_layer_types[i]; i++)
+        if (full ? strcmp(full, st_layer_types[i]->name) == 0 : is(t, st_layer_types[i]->name))
+            return st_layer_types[i];
     return NULL;
 }
 
-static const layer_type *type_named(const token *t)
+static const st_layer_type *type_named(const token *t)
 {
-    const layer_type *found = find_type(t);
+    const st_layer_type *found = find_type(t);
     if (found) return found;
     nearest n = { t->at, (size_t)t->length };
     for (int i = 0; i < ALIASES; i++) nearest_try(&n, aliases[i][0]);
-    for (int i = 0; layer_types[i]; i++) nearest_try(&n, layer_types[i]->name);
+    for (int i = 0; st_layer_types[i]; i++) nearest_try(&n, st_layer_types[i]->name);
     fail(t, "is not a layer%s", n.name ? nearest_text(&n).text : "; there are conv, relu, maxpool, dense, …");
     return NULL;
 }
 
-static const layer_field *next_field(const layer_type *type, const layer_field *f)
+static const st_field *next_field(const st_layer_type *type, const st_field *f)
 {
     f = f ? f + 1 : type->fields;
     return f && f->name ? f : NULL;
 }
 
-static const layer_field *field_called(const layer_type *type, const char *name)
+static const st_field *field_called(const st_layer_type *type, const char *name)
 {
-    const layer_field *f = NULL;
+    const st_field *f = NULL;
     while ((f = next_field(type, f)) && strcmp(f->name, name) != 0) continue;
     return f;
 }
 
 /* Where 0 is no option, or one that leaves nothing to do, as a dropout of 0. */
-static bool is_required(const layer_field *f)
+static bool is_required(const st_field *f)
 {
-    return f->fallback == 0 && (f->least > 0 || (f->kind == FIELD_REAL && f->below > 0));
+    return f->fallback == 0 && (f->least > 0 || (f->kind == ST_FIELD_REAL && f->below > 0));
 }
 
 /* Fields that a value without a name may belong to: the first, and those after it that are required. */
-static bool positional(const layer_type *type, const layer_field *f)
+static bool positional(const st_layer_type *type, const st_field *f)
 {
     bool leads = f == type->fields || (is_required(f) && positional(type, f - 1));
-    return leads && f->kind != FIELD_BOOL && f->kind != FIELD_CHOICE && f->kind != FIELD_NAMED;
+    return leads && f->kind != ST_FIELD_BOOL && f->kind != ST_FIELD_CHOICE && f->kind != ST_FIELD_NAMED;
 }
 
-static const layer_field *field_named(const layer_type *type, const token *t)
+static const st_field *field_named(const st_layer_type *type, const token *t)
 {
-    const layer_field *f = NULL;
+    const st_field *f = NULL;
     while ((f = next_field(type, f)))
         if (is(t, f->name)) return f;
     if (find_type(t)) {
@@ -227,23 +227,23 @@ static bool read_choice(const token *t, const char *const *choices, int *to)
     return false;
 }
 
-static int refuse_kind(const token *t, const layer_field *f)
+static int refuse_kind(const token *t, const st_field *f)
 {
     static const char *const expected[] = {
-        [FIELD_INT] = "a whole number", [FIELD_PAIR] = "a whole number, or two as 3x3",
-        [FIELD_REAL] = "a number",      [FIELD_BOOL] = "true or false",
-        [FIELD_CHOICE] = "one of",
+        [ST_FIELD_INT] = "a whole number", [ST_FIELD_PAIR] = "a whole number, or two as 3x3",
+        [ST_FIELD_REAL] = "a number",      [ST_FIELD_BOOL] = "true or false",
+        [ST_FIELD_CHOICE] = "one of",
     };
     char choices[128] = "";
     size_t used = 0;
-    for (const char *const *c = f->kind == FIELD_CHOICE ? f->choices : NULL; c && *c && used < sizeof choices;
-         c++)
+    for (const char *const *c = f->kind == ST_FIELD_CHOICE ? f->choices : NULL;
+         c && *c && used < sizeof choices; c++)
         used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
     return fail(t, "is not what %s takes: %s%s", f->name, expected[f->kind], choices);
 }
 
 /* Zero would silently become the default. */
-static int check_value(const token *t, const layer_field *f, double value)
+static int check_value(const token *t, const st_field *f, double value)
 {
     if (value == 0 && f->fallback != 0 && f->least <= 0)
         return fail(t, "for %s stands for the default, %g", f->name, f->fallback);
@@ -252,32 +252,32 @@ static int check_value(const token *t, const layer_field *f, double value)
     return 0;
 }
 
-static int read_value(const token *t, const layer_field *f, void *at)
+static int read_value(const token *t, const st_field *f, void *at)
 {
     int *i = at;
     if (t->kind != WORD) return refuse_kind(t, f);
     switch (f->kind) {
-    case FIELD_INT:
+    case ST_FIELD_INT:
         if (read_int(t->at, t->at + t->length, i) != t->at + t->length) return refuse_kind(t, f);
         return check_value(t, f, *i);
-    case FIELD_PAIR:
+    case ST_FIELD_PAIR:
         if (!read_pair(t, i)) return refuse_kind(t, f);
         return check_value(t, f, i[0]) || check_value(t, f, i[1]) ? -1 : 0;
-    case FIELD_REAL:
+    case ST_FIELD_REAL:
         if (!read_real(t, at)) return refuse_kind(t, f);
         return check_value(t, f, *(double *)at);
-    case FIELD_BOOL: return read_bool(t, at) ? 0 : refuse_kind(t, f);
-    case FIELD_CHOICE: return read_choice(t, f->choices, i) ? 0 : refuse_kind(t, f);
-    case FIELD_NAMED: break;
+    case ST_FIELD_BOOL: return read_bool(t, at) ? 0 : refuse_kind(t, f);
+    case ST_FIELD_CHOICE: return read_choice(t, f->choices, i) ? 0 : refuse_kind(t, f);
+    case ST_FIELD_NAMED: break;
     }
     return fail(t, "cannot be given as text");
 }
 
 /* What keeps the size: dilation (kernel - 1) / 2 on each side. */
-static int pad_same(const layer_type *type, const token *t, char *options)
+static int pad_same(const st_layer_type *type, const token *t, char *options)
 {
-    const layer_field *padding = field_called(type, "padding"), *kernel = field_called(type, "kernel");
-    const layer_field *stride = field_called(type, "stride"), *dilation = field_called(type, "dilation");
+    const st_field *padding = field_called(type, "padding"), *kernel = field_called(type, "kernel");
+    const st_field *stride = field_called(type, "stride"), *dilation = field_called(type, "dilation");
     if (!padding || !kernel || !stride || !dilation) return refuse_kind(t, padding);
     for (int axis = 0; axis < 2; axis++) {
         int k = ((int *)(options + kernel->offset))[axis], s = ((int *)(options + stride->offset))[axis];
@@ -296,49 +296,49 @@ static int pad_same(const layer_type *type, const token *t, char *options)
 
 /* Layers one after another, and the shape that comes out of the last. */
 typedef struct chain {
-    layer **layer;
+    st_layer **layer;
     int count, room;
-    shape y;
+    st_shape y;
 } chain;
 
 static void drop(chain *c)
 {
-    while (c->count > 0) layer_free(c->layer[--c->count]);
+    while (c->count > 0) st_layer_free(c->layer[--c->count]);
     free(c->layer);
     *c = (chain){ 0 };
 }
 
 /* Takes the layer over; NULL is a failure already latched. */
-static int append(parser *p, chain *c, const token *t, layer *l)
+static int append(parser *p, chain *c, const token *t, st_layer *l)
 {
     if (!l) return fail_within(t);
     if (c->count == c->room) {
         int room = c->room ? 2 * c->room : 16;
-        layer **more = realloc(c->layer, (size_t)room * sizeof *more);
+        st_layer **more = realloc(c->layer, (size_t)room * sizeof *more);
         if (!more) {
-            layer_free(l);
-            return error_set("no memory for %d layers", room);
+            st_layer_free(l);
+            return st_error_set("no memory for %d layers", room);
         }
         c->layer = more;
         c->room = room;
     }
     c->layer[c->count++] = l;
     if (++p->layers > MOST_LAYERS) return fail(t, "is one layer too many: at most %d", MOST_LAYERS);
-    shape y = c->y;
-    if (!p->dry && layer_plan(l, c->y, &y)) return fail_within(t);
+    st_shape y = c->y;
+    if (!p->dry && st_layer_plan(l, c->y, &y)) return fail_within(t);
     c->y = y;
     return 0;
 }
 
-static const layer_field *next_positional(const layer_type *type, int taken)
+static const st_field *next_positional(const st_layer_type *type, int taken)
 {
-    const layer_field *f = type->fields ? type->fields + taken : NULL;
+    const st_field *f = type->fields ? type->fields + taken : NULL;
     return f && f->name && positional(type, f) ? f : NULL;
 }
 
-static int read_unnamed(const layer_type *type, const token *t, int taken, char *options)
+static int read_unnamed(const st_layer_type *type, const token *t, int taken, char *options)
 {
-    const layer_field *f = next_positional(type, taken);
+    const st_field *f = next_positional(type, taken);
     if (f) return read_value(t, f, options + f->offset);
     if (!type->fields) return fail(t, "is one value too many: %s takes none", type->name);
     return fail(t, "needs its option's name: %s takes %d value%s without", type->name, taken,
@@ -351,7 +351,7 @@ static bool is_value(const token *t)
     return t->kind == WORD && strchr("+-.0123456789", t->at[0]);
 }
 
-static int read_options(parser *p, const layer_type *type, const token *name, char *options)
+static int read_options(parser *p, const st_layer_type *type, const token *name, char *options)
 {
     uint64_t given = 0;
     int taken = 0;
@@ -365,13 +365,13 @@ static int read_options(parser *p, const layer_type *type, const token *name, ch
             if (read_unnamed(type, &t, taken++, options)) return -1;
             continue;
         }
-        const layer_field *f = field_named(type, &t);
+        const st_field *f = field_named(type, &t);
         if (!f) return -1;
         uint64_t bit = UINT64_C(1) << (f - type->fields);
         if (given & bit) return fail(&t, "is given twice");
         given |= bit;
         if (p->now.kind != EQUALS) {
-            if (f->kind != FIELD_BOOL) return fail(&t, "needs a value: %s=…", f->name);
+            if (f->kind != ST_FIELD_BOOL) return fail(&t, "needs a value: %s=…", f->name);
             *(bool *)(options + f->offset) = true;
             continue;
         }
@@ -381,7 +381,7 @@ static int read_options(parser *p, const layer_type *type, const token *name, ch
         else if (read_value(&value, f, options + f->offset)) return -1;
         advance(p);
     }
-    const layer_field *f = NULL;
+    const st_field *f = NULL;
     while ((f = next_field(type, f)))
         if (is_required(f) && !(given & UINT64_C(1) << (f - type->fields)))
             return fail(name, "needs %s", f->name);
@@ -398,7 +398,7 @@ static int expect(parser *p, token_kind kind, const char *what)
 static int read_chain(parser *p, chain *c);
 
 /* The layers between parentheses, one for each branch; of a sequence all of its own. */
-static int read_branches(parser *p, chain *to, shape x, bool sequence)
+static int read_branches(parser *p, chain *to, st_shape x, bool sequence)
 {
     do {
         chain c = { .y = x };
@@ -413,7 +413,7 @@ static int read_branches(parser *p, chain *to, shape x, bool sequence)
             break;
         }
         to->y = x;
-        layer *l = c.count == 1 ? c.layer[0] : layer_sequence_of(c.count, c.layer);
+        st_layer *l = c.count == 1 ? c.layer[0] : st_sequence_of(c.count, c.layer);
         c.count = 0;
         drop(&c);
         if (append(p, to, &t, l)) return -1;
@@ -421,7 +421,7 @@ static int read_branches(parser *p, chain *to, shape x, bool sequence)
     return expect(p, CLOSE, sequence ? ")" : "| or )");
 }
 
-static layer *read_holder(parser *p, const layer_type *type, const token *name, shape x)
+static st_layer *read_holder(parser *p, const st_layer_type *type, const token *name, st_shape x)
 {
     chain below = { 0 };
     if (p->now.kind != OPEN) {
@@ -432,18 +432,18 @@ static layer *read_holder(parser *p, const layer_type *type, const token *name, 
         drop(&below);
         return NULL;
     }
-    layer *l = layer_new(type, NULL, below.count, below.layer);
+    st_layer *l = st_layer_new(type, NULL, below.count, below.layer);
     below.count = 0; /* they are its own now, or freed */
     drop(&below);
     if (!l) fail_within(name);
     return l;
 }
 
-static layer *read_plain(parser *p, const layer_type *type, const token *name)
+static st_layer *read_plain(parser *p, const st_layer_type *type, const token *name)
 {
-    const layer_field *f = NULL;
+    const st_field *f = NULL;
     while ((f = next_field(type, f)))
-        if (f->kind == FIELD_NAMED) {
+        if (f->kind == ST_FIELD_NAMED) {
             fail(name, "works by a function of one's own, which a text cannot say");
             return NULL;
         }
@@ -452,9 +452,9 @@ static layer *read_plain(parser *p, const layer_type *type, const token *name)
         return NULL;
     }
     char *options = calloc(1, type->options_size + 1);
-    layer *l = NULL;
-    if (!options) error_set("no memory");
-    else if (read_options(p, type, name, options) == 0 && !(l = layer_new(type, options, 0, NULL)))
+    st_layer *l = NULL;
+    if (!options) st_error_set("no memory");
+    else if (read_options(p, type, name, options) == 0 && !(l = st_layer_new(type, options, 0, NULL)))
         fail_within(name);
     free(options);
     return l;
@@ -464,12 +464,12 @@ static int read_layer(parser *p, chain *c)
 {
     token name = p->now;
     if (name.kind != WORD) return fail(&name, "stands where a layer is expected");
-    const layer_type *type = type_named(&name);
+    const st_layer_type *type = type_named(&name);
     if (!type) return -1;
     advance(p);
     bool rows = strcmp(type->name, "dense") == 0; /* [N, in], not images */
-    if (rows && c->y.rank > 2 && append(p, c, &name, layer_flatten())) return -1;
-    layer *l = type->children ? read_holder(p, type, &name, c->y) : read_plain(p, type, &name);
+    if (rows && c->y.rank > 2 && append(p, c, &name, st_flatten())) return -1;
+    st_layer *l = type->children ? read_holder(p, type, &name, c->y) : read_plain(p, type, &name);
     return l ? append(p, c, &name, l) : -1;
 }
 
@@ -528,11 +528,11 @@ static int read_chain(parser *p, chain *c)
 
 /* ---- nets -------------------------------------------------------------------------------------- */
 
-static bool read_size(const token *t, shape *to)
+static bool read_size(const token *t, st_shape *to)
 {
     const char *at = t->at, *end = at + t->length;
-    *to = (shape){ 0 };
-    for (int n; to->rank < TENSOR_MAX_RANK - 1; at++) {
+    *to = (st_shape){ 0 };
+    for (int n; to->rank < ST_MAX_RANK - 1; at++) {
         if (!(at = read_int(at, end, &n)) || n < 1) return false;
         to->n[to->rank++] = n;
         if (at == end) return true;
@@ -548,23 +548,24 @@ static parser begin(const char *text)
     return p;
 }
 
-int network_size(const char *text, shape *to)
+int network_size(const char *text, st_shape *to)
 {
     parser p = begin(text);
     token t = p.now;
     advance(&p);
     if (t.kind == WORD && p.now.kind == END && read_size(&t, to)) return 0;
-    return error_set("'%.60s' is not a size such as 1x28x28", text);
+    return st_error_set("'%.60s' is not a size such as 1x28x28", text);
 }
 
-static int read_input(parser *p, shape *input)
+static int read_input(parser *p, st_shape *input)
 {
-    shape said;
+    st_shape said;
     skip_lines(p);
     if (!is(&p->now, "input")) {
         if (input->rank > 0 || p->dry) return 0;
-        return error_set("the network's input is not known: begin it with a line such as \"input 1x28x28\", "
-                         "or give --input");
+        return st_error_set(
+            "the network's input is not known: begin it with a line such as \"input 1x28x28\", "
+            "or give --input");
     }
     advance(p);
     token t = p->now;
@@ -574,20 +575,20 @@ static int read_input(parser *p, shape *input)
     if (p->now.kind != COMMA && p->now.kind != NEWLINE)
         return fail(&p->now, "stands where a comma or the end of the line is expected");
     advance(p);
-    if (input->rank > 0 && !shape_equal(*input, said))
-        return fail(&t, "is not the shape of the images, %s", shape_text(*input).text);
+    if (input->rank > 0 && !st_shape_equal(*input, said))
+        return fail(&t, "is not the shape of the images, %s", st_shape_text(*input).text);
     *input = said;
     return 0;
 }
 
-static int read_all(parser *p, shape *input, chain *c)
+static int read_all(parser *p, st_shape *input, chain *c)
 {
     if (read_input(p, input)) return -1;
-    c->y = p->dry ? (shape){ 0 } : shape_with_batch(*input, 1);
+    c->y = p->dry ? (st_shape){ 0 } : st_shape_with_batch(*input, 1);
     return read_chain(p, c) || (p->now.kind != END && fail(&p->now, "closes nothing")) ? -1 : 0;
 }
 
-net *network_parse(const char *text, shape input)
+st_net *network_parse(const char *text, st_shape input)
 {
     parser p = begin(text);
     chain c = { 0 };
@@ -595,7 +596,7 @@ net *network_parse(const char *text, shape input)
         drop(&c);
         return NULL;
     }
-    net *n = net_new_of(input, c.count, c.layer);
+    st_net *n = st_net_new_of(input, c.count, c.layer);
     c.count = 0; /* they are its own now, or freed */
     drop(&c);
     return n;
@@ -606,13 +607,13 @@ static char *read_file(const char *path)
     FILE *f = fopen(path, "rb");
     char *text = malloc(LONGEST_FILE + 1);
     size_t length = f && text ? fread(text, 1, LONGEST_FILE + 1, f) : 0;
-    if (!f || (text && ferror(f))) error_set("%.200s: %s", path, strerror(errno));
-    else if (!text) error_set("no memory for a network");
-    else if (length > LONGEST_FILE) error_set("%.200s: longer than %d bytes", path, LONGEST_FILE);
-    else if (memchr(text, 0, length)) error_set("%.200s: not a text", path);
+    if (!f || (text && ferror(f))) st_error_set("%.200s: %s", path, strerror(errno));
+    else if (!text) st_error_set("no memory for a network");
+    else if (length > LONGEST_FILE) st_error_set("%.200s: longer than %d bytes", path, LONGEST_FILE);
+    else if (memchr(text, 0, length)) st_error_set("%.200s: not a text", path);
     else text[length] = '\0';
     if (f) fclose(f);
-    if (!error_text()) return text;
+    if (!st_error()) return text;
     free(text);
     return NULL;
 }
@@ -630,16 +631,16 @@ static char *read_given(const char *given, bool *is_file)
     struct stat about;
     *is_file = stat(given, &about) == 0 || looks_like_path(given);
     char *text = *is_file ? read_file(given) : strdup(given);
-    if (!text) error_set("no memory for a network");
+    if (!text) st_error_set("no memory for a network");
     return text;
 }
 
-net *network_read(const char *given, shape input)
+st_net *network_read(const char *given, st_shape input)
 {
     bool is_file;
     char *text = read_given(given, &is_file);
-    net *n = text ? network_parse(text, input) : NULL;
-    if (text && !n && is_file) error_within("%.200s: ", given);
+    st_net *n = text ? network_parse(text, input) : NULL;
+    if (text && !n && is_file) st_error_within("%.200s: ", given);
     free(text);
     return n;
 }
@@ -650,10 +651,10 @@ int network_check(const char *given)
     char *text = read_given(given, &is_file);
     parser p = text ? begin(text) : (parser){ 0 };
     chain c = { 0 };
-    shape input = { 0 };
+    st_shape input = { 0 };
     p.dry = true;
     int status = text ? read_all(&p, &input, &c) : -1;
-    if (text && status && is_file) error_within("%.200s: ", given);
+    if (text && status && is_file) st_error_within("%.200s: ", given);
     drop(&c);
     free(text);
     return status;
@@ -672,43 +673,43 @@ static void put_real(FILE *to, double value)
     fputs(text, to);
 }
 
-static void put_value(FILE *to, const layer_field *f, const void *at)
+static void put_value(FILE *to, const st_field *f, const void *at)
 {
     const int *i = at;
     switch (f->kind) {
-    case FIELD_INT: fprintf(to, "%d", *i); break;
-    case FIELD_PAIR: fprintf(to, i[0] == i[1] ? "%d" : "%dx%d", i[0], i[1]); break;
-    case FIELD_REAL: put_real(to, *(const double *)at); break;
-    case FIELD_BOOL: fputs("true", to); break;
-    case FIELD_CHOICE: fputs(f->choices[*i], to); break;
-    case FIELD_NAMED: break;
+    case ST_FIELD_INT: fprintf(to, "%d", *i); break;
+    case ST_FIELD_PAIR: fprintf(to, i[0] == i[1] ? "%d" : "%dx%d", i[0], i[1]); break;
+    case ST_FIELD_REAL: put_real(to, *(const double *)at); break;
+    case ST_FIELD_BOOL: fputs("true", to); break;
+    case ST_FIELD_CHOICE: fputs(f->choices[*i], to); break;
+    case ST_FIELD_NAMED: break;
     }
 }
 
-static bool is_default(const layer_field *f, const void *at)
+static bool is_default(const st_field *f, const void *at)
 {
     const int *i = at;
     switch (f->kind) {
-    case FIELD_INT: return *i == (int)f->fallback;
-    case FIELD_PAIR: return i[0] == (int)f->fallback && i[1] == (int)f->fallback;
-    case FIELD_REAL: return *(const double *)at == f->fallback;
-    case FIELD_BOOL: return !*(const bool *)at;
-    case FIELD_CHOICE: return *i == 0;
-    case FIELD_NAMED: break;
+    case ST_FIELD_INT: return *i == (int)f->fallback;
+    case ST_FIELD_PAIR: return i[0] == (int)f->fallback && i[1] == (int)f->fallback;
+    case ST_FIELD_REAL: return *(const double *)at == f->fallback;
+    case ST_FIELD_BOOL: return !*(const bool *)at;
+    case ST_FIELD_CHOICE: return *i == 0;
+    case ST_FIELD_NAMED: break;
     }
     return false;
 }
 
-static int write_options(FILE *to, const layer *l)
+static int write_options(FILE *to, const st_layer *l)
 {
-    const layer_field *f = NULL;
+    const st_field *f = NULL;
     bool named = false;
     while ((f = next_field(l->type, f))) {
         const char *at = (const char *)l->options + f->offset;
-        if (f->kind == FIELD_NAMED) return layer_refuse(l, "its %s cannot be said in a text", f->name);
+        if (f->kind == ST_FIELD_NAMED) return st_layer_refuse(l, "its %s cannot be said in a text", f->name);
         named = named || !positional(l->type, f);
         if (is_default(f, at) && !is_required(f)) named = true;
-        else if (f->kind == FIELD_BOOL) fprintf(to, " %s", f->name);
+        else if (f->kind == ST_FIELD_BOOL) fprintf(to, " %s", f->name);
         else {
             if (named) fprintf(to, " %s=", f->name);
             else fputc(' ', to);
@@ -718,9 +719,9 @@ static int write_options(FILE *to, const layer *l)
     return 0;
 }
 
-static int write_layer(FILE *to, const layer *l);
+static int write_layer(FILE *to, const st_layer *l);
 
-static int write_chain(FILE *to, int count, layer *const layers[], const char *separator)
+static int write_chain(FILE *to, int count, st_layer *const layers[], const char *separator)
 {
     for (int i = 0; i < count; i++) {
         if (i) fputs(separator, to);
@@ -729,15 +730,15 @@ static int write_chain(FILE *to, int count, layer *const layers[], const char *s
     return 0;
 }
 
-static bool is_sequence(const layer *l)
+static bool is_sequence(const st_layer *l)
 {
     return strcmp(l->type->name, "sequence") == 0;
 }
 
-static int write_branches(FILE *to, const layer *l)
+static int write_branches(FILE *to, const st_layer *l)
 {
     for (int i = 0; i < l->children; i++) {
-        const layer *branch = l->child[i];
+        const st_layer *branch = l->child[i];
         if (i) fputs(" | ", to);
         int status = is_sequence(branch) && branch->children > 1
                          ? write_chain(to, branch->children, branch->child, ", ")
@@ -747,11 +748,11 @@ static int write_branches(FILE *to, const layer *l)
     return 0;
 }
 
-static int write_layer(FILE *to, const layer *l)
+static int write_layer(FILE *to, const st_layer *l)
 {
     bool shipped = false;
-    for (int i = 0; layer_types[i]; i++) shipped = shipped || layer_types[i] == l->type;
-    if (!shipped) return layer_refuse(l, "is a type of one's own, which a text cannot name");
+    for (int i = 0; st_layer_types[i]; i++) shipped = shipped || st_layer_types[i] == l->type;
+    if (!shipped) return st_layer_refuse(l, "is a type of one's own, which a text cannot name");
     fputs(l->type->name, to);
     if (!l->type->children) return write_options(to, l);
     fputc('(', to);
@@ -760,7 +761,7 @@ static int write_layer(FILE *to, const layer *l)
     return 0;
 }
 
-int network_write(const net *n, FILE *to)
+int network_write(const st_net *n, FILE *to)
 {
     fputs("input ", to);
     for (int i = 0; i < n->input.rank; i++) fprintf(to, "%s%td", i ? "x" : "", n->input.n[i]);
@@ -772,29 +773,29 @@ int network_write(const net *n, FILE *to)
 
 /* ---- what there is ----------------------------------------------------------------------------- */
 
-static void put_field(FILE *to, const layer_type *type, const layer_field *f)
+static void put_field(FILE *to, const st_layer_type *type, const st_field *f)
 {
     if (positional(type, f) && is_required(f)) {
         fprintf(to, " %s", f->name);
         return;
     }
     fprintf(to, " [%s", f->name);
-    if (f->kind == FIELD_CHOICE)
+    if (f->kind == ST_FIELD_CHOICE)
         for (int i = 0; f->choices[i]; i++) fprintf(to, "%c%s", i ? '|' : '=', f->choices[i]);
-    else if (f->kind != FIELD_BOOL) fprintf(to, "=%g", f->fallback);
+    else if (f->kind != ST_FIELD_BOOL) fprintf(to, "=%g", f->fallback);
     fputc(']', to);
 }
 
 void network_layers(FILE *to)
 {
-    for (int i = 0; layer_types[i]; i++) {
-        const layer_type *type = layer_types[i];
+    for (int i = 0; st_layer_types[i]; i++) {
+        const st_layer_type *type = st_layer_types[i];
         if (field_called(type, "function")) continue;
         fputs(type->name, to);
-        const layer_field *f = NULL;
+        const st_field *f = NULL;
         while ((f = next_field(type, f))) put_field(to, type, f);
         if (type->children)
-            fputs(is_sequence(&(layer){ .type = type }) ? "(layers)" : "(layers | layers)", to);
+            fputs(is_sequence(&(st_layer){ .type = type }) ? "(layers)" : "(layers | layers)", to);
         fputc('\n', to);
     }
 }

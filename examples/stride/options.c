@@ -42,9 +42,9 @@ int subcommand_refuse(const subcommand *c, const char *format, ...)
 int subcommand_end(const subcommand *c)
 {
     bool arrived = fflush(stdout) == 0 && !ferror(stdout);
-    if (!error_text() && arrived) return 0;
+    if (!st_error() && arrived) return 0;
     fprintf(stderr, "%s: ", subcommand_title(c));
-    if (error_text()) text_put(stderr, error_text());
+    if (st_error()) text_put(stderr, st_error());
     else fprintf(stderr, "writing the output: %s", strerror(errno));
     fputc('\n', stderr);
     return 1;
@@ -204,7 +204,7 @@ int subcommand_run(const subcommand *c, int argc, char **argv)
     void *settings = calloc(1, c->size + 1);
     int status = 0;
     if (!settings) {
-        error_set("no memory");
+        st_error_set("no memory");
         return subcommand_end(c);
     }
     for (int i = 0; i < count_options(c) && !status; i++)

@@ -20,7 +20,7 @@ char *page_clean(const char *text)
 {
     char *clean = malloc(strlen(text) * (sizeof replacement - 1) + 1), *at = clean;
     if (!clean) {
-        error_set("page: no memory for a text");
+        st_error_set("page: no memory for a text");
         return NULL;
     }
     for (int length; *text; text += length > 0 ? length : 1) {

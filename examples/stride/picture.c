@@ -19,7 +19,7 @@ static unsigned char byte_of(double value)
 static picture picture_new(int width, int height, int channels)
 {
     picture p = { width, height, channels, malloc((size_t)width * (size_t)height * (size_t)channels) };
-    if (!p.pixels) error_set("picture: no memory for %d x %d pixels", width, height);
+    if (!p.pixels) st_error_set("picture: no memory for %d x %d pixels", width, height);
     return p;
 }
 
@@ -30,34 +30,34 @@ void picture_free(picture *p)
 }
 
 /* [C, H, W] of an image that has no channels, too; null, without an error, of what is none. */
-static tensor planes(tensor image)
+static st_tensor planes(st_tensor image)
 {
-    shape s = image.shape;
-    if (s.rank == 2) return tensor_expand(image, SHAPE(1, s.n[0], s.n[1]));
-    return s.rank == 3 && tensor_count(image) > 0 ? image : (tensor){ 0 };
+    st_shape s = image.shape;
+    if (s.rank == 2) return st_expand(image, ST_SHAPE(1, s.n[0], s.n[1]));
+    return s.rank == 3 && st_numel(image) > 0 ? image : (st_tensor){ 0 };
 }
 
 /* The mean of a block of every plane from `first` on, `count` of them. */
-static double mean(tensor x, ptrdiff_t first, ptrdiff_t count, ptrdiff_t i, ptrdiff_t j, ptrdiff_t block)
+static double mean(st_tensor x, ptrdiff_t first, ptrdiff_t count, ptrdiff_t i, ptrdiff_t j, ptrdiff_t block)
 {
     double sum = 0, pixels = 0;
     for (ptrdiff_t c = first; c < first + count; c++)
         for (ptrdiff_t a = i * block; a < (i + 1) * block && a < x.shape.n[1]; a++)
             for (ptrdiff_t b = j * block; b < (j + 1) * block && b < x.shape.n[2]; b++, pixels++)
-                sum += (double)*tensor_at(x, INDEX(c, a, b));
+                sum += (double)*st_at(x, ST_INDEX(c, a, b));
     return sum / pixels;
 }
 
-static ptrdiff_t block_of(tensor x)
+static ptrdiff_t block_of(st_tensor x)
 {
     ptrdiff_t side = x.shape.n[1] > x.shape.n[2] ? x.shape.n[1] : x.shape.n[2];
     return (side + MOST_SIDE - 1) / MOST_SIDE;
 }
 
-picture picture_of(tensor image, double low, double high)
+picture picture_of(st_tensor image, double low, double high)
 {
-    tensor x = planes(image);
-    if (tensor_is_null(x)) return (picture){ 0 };
+    st_tensor x = planes(image);
+    if (st_is_null(x)) return (picture){ 0 };
     const ptrdiff_t block = block_of(x), planes_each = x.shape.n[0] == 3 ? 1 : x.shape.n[0];
     const int width = (int)((x.shape.n[2] + block - 1) / block),
               height = (int)((x.shape.n[1] + block - 1) / block), channels = x.shape.n[0] == 3 ? 3 : 1;
@@ -72,20 +72,20 @@ picture picture_of(tensor image, double low, double high)
 
 /* ---- weights ----------------------------------------------------------------------------------- */
 
-static double farthest(tensor x)
+static double farthest(st_tensor x)
 {
     double most = 0;
     for (ptrdiff_t c = 0; c < x.shape.n[0]; c++)
         for (ptrdiff_t i = 0; i < x.shape.n[1]; i++)
             for (ptrdiff_t j = 0; j < x.shape.n[2]; j++)
-                most = fmax(most, fabs((double)*tensor_at(x, INDEX(c, i, j))));
+                most = fmax(most, fabs((double)*st_at(x, ST_INDEX(c, i, j))));
     return most;
 }
 
-picture picture_of_weights(tensor weight, const unsigned char above[3], const unsigned char below[3])
+picture picture_of_weights(st_tensor weight, const unsigned char above[3], const unsigned char below[3])
 {
-    tensor x = planes(weight);
-    if (tensor_is_null(x)) return (picture){ 0 };
+    st_tensor x = planes(weight);
+    if (st_is_null(x)) return (picture){ 0 };
     double most = farthest(x);
     if (x.shape.n[0] == 3) return picture_of(x, -most, most > 0 ? most : 1);
     picture p = picture_new((int)x.shape.n[2], (int)x.shape.n[1], 4);
@@ -168,7 +168,7 @@ int picture_put(FILE *to, const picture *p)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     bytes b = png(p);
-    if (!b.at) return error_set("picture: no memory for %d x %d pixels", p->width, p->height);
+    if (!b.at) return st_error_set("picture: no memory for %d x %d pixels", p->width, p->height);
     fputs("data:image/png;base64,", to);
     for (size_t i = 0; i < b.count; i += 3) {
         size_t left = b.count - i;

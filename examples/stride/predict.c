@@ -59,29 +59,29 @@ static bool is_classed(const model *m)
     return m->loss.classes && m->net->output.rank == 1;
 }
 
-static int ask(const model *m, const char *name, tensor image, answer *a)
+static int ask(const model *m, const char *name, st_tensor image, answer *a)
 {
-    tensor x = tensor_new(shape_with_batch(image.shape, 1));
-    if (tensor_is_null(x)) return -1;
-    tensor_copy(tensor_select(x, 0, 0), image);
-    if (m->scale) normalize_apply(m->scale, x);
-    tensor y = error_text() ? (tensor){ 0 } : net_forward(m->net, x, NET_PREDICT);
-    if (!tensor_is_null(y)) {
-        a->count = tensor_count(y);
+    st_tensor x = st_tensor_new(st_shape_with_batch(image.shape, 1));
+    if (st_is_null(x)) return -1;
+    st_copy(st_select(x, 0, 0), image);
+    if (m->scale) st_normalization_apply(m->scale, x);
+    st_tensor y = st_error() ? (st_tensor){ 0 } : st_net_forward(m->net, x, ST_PREDICT);
+    if (!st_is_null(y)) {
+        a->count = st_numel(y);
         a->value = calloc((size_t)a->count, sizeof *a->value);
         a->ranked = calloc((size_t)a->count, sizeof *a->ranked);
-        if (!a->value || !a->ranked) error_set("no memory for %td outputs", a->count);
-        else if (is_classed(m)) model_softmax(tensor_select(y, 0, 0), a->value);
+        if (!a->value || !a->ranked) st_error_set("no memory for %td outputs", a->count);
+        else if (is_classed(m)) model_softmax(st_select(y, 0, 0), a->value);
         else
-            for (ptrdiff_t i = 0; i < a->count; i++) a->value[i] = (double)tensor_data(y)[i];
-        for (ptrdiff_t i = 0; i < a->count && !error_text(); i++)
+            for (ptrdiff_t i = 0; i < a->count; i++) a->value[i] = (double)st_data(y)[i];
+        for (ptrdiff_t i = 0; i < a->count && !st_error(); i++)
             if (!isfinite(a->value[i]))
-                error_set("%.200s: output %td is %g", name, i,
-                          isnan(a->value[i]) ? (double)NAN : a->value[i]);
-        if (!error_text()) rank(a);
+                st_error_set("%.200s: output %td is %g", name, i,
+                             isnan(a->value[i]) ? (double)NAN : a->value[i]);
+        if (!st_error()) rank(a);
     }
-    tensor_free(x);
-    return error_text() ? -1 : 0;
+    st_tensor_free(x);
+    return st_error() ? -1 : 0;
 }
 
 /* ---- on a terminal ----------------------------------------------------------------------------- */
@@ -97,15 +97,15 @@ static void show_bars(const model *m, const answer *a, ptrdiff_t shown)
     sketch_bars(stdout, label, value, (int)shown, BAR, 0, true);
 }
 
-static void sketch(tensor image)
+static void sketch(st_tensor image)
 {
     if (image.shape.rank != 3 || image.shape.n[2] > 80) return;
-    tensor grey = image_fit(image, image.shape.n[0] == 3 ? 1 : 0, 0, 0);
+    st_tensor grey = image_fit(image, image.shape.n[0] == 3 ? 1 : 0, 0, 0);
     if (grey.shape.n[0] == 1) sketch_image(stdout, grey, true);
-    tensor_free(grey);
+    st_tensor_free(grey);
 }
 
-static void show(const session *t, const char *name, tensor image, const answer *a)
+static void show(const session *t, const char *name, st_tensor image, const answer *a)
 {
     const model *m = &t->m;
     bool classed = is_classed(m), terminal = classed && sketch_wants_colour(stdout);
@@ -136,7 +136,7 @@ static json_t *as_json(const session *t, const char *name, const answer *a)
                       ? json_pack("{s:O, s:s, s:f, s:O}", "input", input, "class", m->name[a->ranked[0]],
                                   "probability", a->value[a->ranked[0]], "classes", list)
                       : json_pack("{s:O, s:O}", "input", input, "outputs", list);
-    if (!one) error_set("%.200s: cannot be JSON: its name is not UTF-8", name);
+    if (!one) st_error_set("%.200s: cannot be JSON: its name is not UTF-8", name);
     json_decref(input);
     json_decref(list);
     return one;
@@ -157,7 +157,7 @@ static void put_field(FILE *to, const char *text)
 static void put_heading(const session *t)
 {
     fputs(is_classed(&t->m) ? "input,class,probability" : "input", t->table);
-    for (ptrdiff_t k = 0; k < shape_count(t->m.net->output, "predict"); k++) {
+    for (ptrdiff_t k = 0; k < st_shape_numel(t->m.net->output, "predict"); k++) {
         fputc(',', t->table);
         if (is_classed(&t->m)) put_field(t->table, t->m.name[k]);
         else fprintf(t->table, "output %td", k);
@@ -177,80 +177,82 @@ static void put_row(const session *t, const char *name, const answer *a)
     fputc('\n', t->table);
 }
 
-static int put(session *t, const char *name, tensor image, const answer *a)
+static int put(session *t, const char *name, st_tensor image, const answer *a)
 {
     json_t *one = t->s->json || t->lines ? as_json(t, name, a) : NULL;
-    if (error_text()) return -1;
+    if (st_error()) return -1;
     if (t->lines &&
         (json_dumpf(one, t->table, JSON_COMPACT | JSON_REAL_PRECISION(9)) || !fputc('\n', t->table)))
-        error_set("%.200s: cannot be written", t->s->output);
+        st_error_set("%.200s: cannot be written", t->s->output);
     else if (t->table && !t->lines) put_row(t, name, a);
     if (t->s->json) json_array_append(t->list, one);
     else if (!t->table) show(t, name, image, a);
     json_decref(one);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 /* The image is in the shape that the net takes. */
-static int answer_one(session *t, const char *name, tensor image)
+static int answer_one(session *t, const char *name, st_tensor image)
 {
     answer a = { 0 };
-    if (!shape_equal(image.shape, t->m.net->input))
-        return error_set("%.200s is %s, the net takes %s", name, shape_text(image.shape).text,
-                         shape_text(t->m.net->input).text);
-    real *pixel = tensor_data(image); /* a new tensor, contiguous */
-    for (ptrdiff_t i = 0; t->s->invert && i < tensor_count(image); i++) pixel[i] = 1 - pixel[i];
+    if (!st_shape_equal(image.shape, t->m.net->input))
+        return st_error_set("%.200s is %s, the net takes %s", name, st_shape_text(image.shape).text,
+                            st_shape_text(t->m.net->input).text);
+    st_real *pixel = st_data(image); /* a new tensor, contiguous */
+    for (ptrdiff_t i = 0; t->s->invert && i < st_numel(image); i++) pixel[i] = 1 - pixel[i];
     if (ask(&t->m, name, image, &a) == 0) put(t, name, image, &a);
     free(a.value);
     free(a.ranked);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 /* ---- where images come from -------------------------------------------------------------------- */
 
 static int picture(session *t, const char *path, const char *name)
 {
-    const shape *x = &t->m.net->input;
-    if (x->rank != 3) return error_set("%.200s: the net takes %s, not pictures", name, shape_text(*x).text);
-    bool resize = t->s->resize || net_note_text(t->m.net, "size");
+    const st_shape *x = &t->m.net->input;
+    if (x->rank != 3)
+        return st_error_set("%.200s: the net takes %s, not pictures", name, st_shape_text(*x).text);
+    bool resize = t->s->resize || st_net_metadata(t->m.net, "size");
     ptrdiff_t channels = x->n[0] == 1 || x->n[0] == 3 ? x->n[0] : 0;
-    tensor raw = image_read(path),
-           image = image_fit(raw, channels, resize ? x->n[1] : 0, resize ? x->n[2] : 0);
-    int status = tensor_is_null(image) ? -1 : answer_one(t, name, image);
-    if (status && !tensor_is_null(image) && !resize && !shape_equal(image.shape, *x))
-        error_within("try --resize: ");
-    tensor_free(raw);
-    tensor_free(image);
+    st_tensor raw = image_read(path),
+              image = image_fit(raw, channels, resize ? x->n[1] : 0, resize ? x->n[2] : 0);
+    int status = st_is_null(image) ? -1 : answer_one(t, name, image);
+    if (status && !st_is_null(image) && !resize && !st_shape_equal(image.shape, *x))
+        st_error_within("try --resize: ");
+    st_tensor_free(raw);
+    st_tensor_free(image);
     return status;
 }
 
 /* Every row of a tensor [N, ...], or all of it as one sample. */
-static int rows(session *t, tensor all, const char *name)
+static int rows(session *t, st_tensor all, const char *name)
 {
-    const shape *x = &t->m.net->input, *r = &all.shape;
-    bool grey = x->rank == 3 && x->n[0] == 1 && !shape_equal(*r, *x);
-    tensor each = all;
-    if (grey && r->rank == 2) each = tensor_reshape(all, SHAPE(1, r->n[0], r->n[1]));
-    if (grey && r->rank == 3) each = tensor_reshape(all, SHAPE(r->n[0], 1, r->n[1], r->n[2]));
-    bool one = shape_equal(each.shape, *x);
+    const st_shape *x = &t->m.net->input, *r = &all.shape;
+    bool grey = x->rank == 3 && x->n[0] == 1 && !st_shape_equal(*r, *x);
+    st_tensor each = all;
+    if (grey && r->rank == 2) each = st_reshape(all, ST_SHAPE(1, r->n[0], r->n[1]));
+    if (grey && r->rank == 3) each = st_reshape(all, ST_SHAPE(r->n[0], 1, r->n[1], r->n[2]));
+    bool one = st_shape_equal(each.shape, *x);
     if (each.shape.rank < x->rank || each.shape.rank > x->rank + 1)
-        return error_set("%.200s is %s, the net takes %s", name, shape_text(*r).text, shape_text(*x).text);
-    for (ptrdiff_t i = 0; i < (one ? 1 : each.shape.n[0]) && !error_text(); i++) {
+        return st_error_set("%.200s is %s, the net takes %s", name, st_shape_text(*r).text,
+                            st_shape_text(*x).text);
+    for (ptrdiff_t i = 0; i < (one ? 1 : each.shape.n[0]) && !st_error(); i++) {
         char numbered[300];
         snprintf(numbered, sizeof numbered, one ? "%.250s" : "%.250s[%td]", name, i);
-        tensor image = tensor_clone(one ? each : tensor_select(each, 0, i));
-        if (!tensor_is_null(image)) answer_one(t, numbered, image);
-        tensor_free(image);
+        st_tensor image = st_tensor_clone(one ? each : st_select(each, 0, i));
+        if (!st_is_null(image)) answer_one(t, numbered, image);
+        st_tensor_free(image);
     }
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 static int array(session *t, const char *path, const char *name)
 {
-    tensor read = npy_read(path), all = tensor_is_null(read) ? read : tensor_clone(read);
-    int status = tensor_is_null(all) ? -1 : rows(t, all, name);
-    tensor_free(read);
-    tensor_free(all);
+    st_tensor read = st_npy_load(path), all = st_is_null(read) ? read : st_tensor_clone(read);
+    int status = st_is_null(all) ? -1 : rows(t, all, name);
+    st_tensor_free(read);
+    st_tensor_free(all);
     return status;
 }
 
@@ -262,19 +264,21 @@ static int table(session *t, const char *path, const char *name)
     o.data = path;
     dataset_recall(&o, t->m.net);
     if (dataset_open_unlabelled(&from, &o, t->m.net)) return -1;
-    const data *d = from.train;
-    tensor x = tensor_new(shape_with_batch(d->x, 1)), y = tensor_new(shape_with_batch(d->y, 1));
-    for (ptrdiff_t i = 0; i < d->count && !error_text(); i++) {
+    const st_dataset *d = from.train;
+    st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
+              y = st_tensor_new(st_shape_with_batch(d->target, 1));
+    for (ptrdiff_t i = 0; i < d->count && !st_error(); i++) {
         char numbered[300];
         snprintf(numbered, sizeof numbered, "%.250s[%td]", name, i);
-        tensor image = data_batch(d, NULL, i, 1, x, y) ? (tensor){ 0 } : tensor_clone(tensor_select(x, 0, 0));
-        if (!tensor_is_null(image)) answer_one(t, numbered, image);
-        tensor_free(image);
+        st_tensor image =
+            st_dataset_batch(d, NULL, i, 1, x, y) ? (st_tensor){ 0 } : st_tensor_clone(st_select(x, 0, 0));
+        if (!st_is_null(image)) answer_one(t, numbered, image);
+        st_tensor_free(image);
     }
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
     dataset_close(&from);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 static bool ends(const char *path, const char *ending)
@@ -297,30 +301,30 @@ static int standard_input(session *t)
     char path[] = "/tmp/stride-XXXXXX", first[8] = "", bytes[1 << 14];
     int descriptor = mkstemp(path);
     FILE *copy = descriptor < 0 ? NULL : fdopen(descriptor, "w+b");
-    if (!copy) return error_set("%s: %s", path, strerror(errno));
+    if (!copy) return st_error_set("%s: %s", path, strerror(errno));
     for (size_t count; (count = fread(bytes, 1, sizeof bytes, stdin)) > 0;) fwrite(bytes, 1, count, copy);
     bool failed = ferror(stdin) || fflush(copy) || ferror(copy);
     rewind(copy);
     size_t length = fread(first, 1, sizeof first, copy);
-    if (failed) error_set("standard input: %s", strerror(errno));
-    else if (length == 0) error_set("standard input is empty");
+    if (failed) st_error_set("standard input: %s", strerror(errno));
+    else if (length == 0) st_error_set("standard input is empty");
     else if (memcmp(first, "\x93NUMPY", 6) == 0) array(t, path, "-");
     else if (memcmp(first, "\x89PNG", 4) == 0 || memcmp(first, "\xff\xd8\xff", 3) == 0) picture(t, path, "-");
     else table(t, path, "-");
     fclose(copy);
     unlink(path);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 /* An input that fails is reported, and the next one is tried. */
 static void tell(session *t, int status)
 {
-    if (status == 0 && !error_text()) return;
+    if (status == 0 && !st_error()) return;
     fflush(stdout);
     fprintf(stderr, "%s: ", subcommand_title(&command_predict));
-    text_put(stderr, error_text() ? error_text() : "failed");
+    text_put(stderr, st_error() ? st_error() : "failed");
     fputc('\n', stderr);
-    error_clear();
+    st_error_clear();
     t->failed++;
 }
 
@@ -342,10 +346,10 @@ static void predict(session *t, const char *path)
 static int check_data(const session *t)
 {
     static const char *const digits[] = { "MNIST", "drawn digits" };
-    const char *trained = net_note_text(t->m.net, "data");
+    const char *trained = st_net_metadata(t->m.net, "data");
     bool alike = t->s->source.data || !trained;
     for (int i = 0; i < 2 && !alike; i++) alike = strncmp(trained, digits[i], strlen(digits[i])) == 0;
-    return alike ? 0 : error_set("--index: the net was trained on %.250s: give --data", trained);
+    return alike ? 0 : st_error_set("--index: the net was trained on %.250s: give --data", trained);
 }
 
 static int sample(session *t)
@@ -358,24 +362,25 @@ static int sample(session *t)
     if (check_data(t) || dataset_open(&from, &options, stderr)) return -1;
     ptrdiff_t names = t->m.classes ? t->m.classes->count : 0;
     if (dataset_match(&from, t->m.net, names, (const char *const *)t->m.name) == 0) {
-        const data *d = from.test ? from.test : from.train;
-        tensor x = tensor_new(shape_with_batch(d->x, 1)), y = tensor_new(shape_with_batch(d->y, 1));
-        if (i < 0 || i >= d->count) error_set("--index: sample %ld of %td; the first is 0", i, d->count);
-        else if (data_batch(d, NULL, i, 1, x, y) == 0) {
+        const st_dataset *d = from.test ? from.test : from.train;
+        st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
+                  y = st_tensor_new(st_shape_with_batch(d->target, 1));
+        if (i < 0 || i >= d->count) st_error_set("--index: sample %ld of %td; the first is 0", i, d->count);
+        else if (st_dataset_batch(d, NULL, i, 1, x, y) == 0) {
             char name[600];
             int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
-            if (d->y.rank == 0 && is_classed(&t->m) && tensor_item(y) < t->m.net->output.n[0])
+            if (d->target.rank == 0 && is_classed(&t->m) && st_item(y) < t->m.net->output.n[0])
                 snprintf(name + used, sizeof name - (size_t)used, ", a %.200s",
-                         t->m.name[(ptrdiff_t)tensor_item(y)]);
-            tensor image = tensor_clone(tensor_select(x, 0, 0));
-            if (!tensor_is_null(image)) answer_one(t, name, image);
-            tensor_free(image);
+                         t->m.name[(ptrdiff_t)st_item(y)]);
+            st_tensor image = st_tensor_clone(st_select(x, 0, 0));
+            if (!st_is_null(image)) answer_one(t, name, image);
+            st_tensor_free(image);
         }
-        tensor_free(x);
-        tensor_free(y);
+        st_tensor_free(x);
+        st_tensor_free(y);
     }
     dataset_close(&from);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 /* ---- the subcommand ---------------------------------------------------------------------------- */
@@ -406,20 +411,20 @@ static void run_all(session *t, int count, char **operands)
 {
     const settings *s = t->s;
     if (s->output && !(t->table = fopen(s->output, "w"))) {
-        error_set("%.200s: %s", s->output, strerror(errno));
+        st_error_set("%.200s: %s", s->output, strerror(errno));
         return;
     }
     t->lines = t->table && ends(s->output, ".jsonl");
     if (t->table && !t->lines) put_heading(t);
     for (int i = 0; i < count; i++) predict(t, operands[i]);
     if (count == 0) sample(t);
-    if (s->json && !error_text()) {
+    if (s->json && !st_error()) {
         if (json_dumpf(t->list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
-            error_set("the result cannot be written as JSON");
+            st_error_set("the result cannot be written as JSON");
         putchar('\n');
     }
     if (t->table && (fflush(t->table) || ferror(t->table)))
-        error_set("%.200s: %s", s->output, strerror(errno));
+        st_error_set("%.200s: %s", s->output, strerror(errno));
 }
 
 static int run(const void *settings_, int count, char **operands)

@@ -16,7 +16,7 @@ static int run(const void *settings_, int count, char **operands)
     (void)count;
     use_threads(&command_replay, s->threads);
     if (model_open(&m, operands[0], 1) == 0) {
-        if (train_replay(operands[0], m.loss, (net_known){ 0 }) == 0)
+        if (st_train_replay(operands[0], m.loss, (st_net_known){ 0 }) == 0)
             printf("%s: taken again, the step is finite\n", operands[0]);
         model_close(&m);
     }

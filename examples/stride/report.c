@@ -69,9 +69,10 @@ static void put_figures(page *p)
     const report *r = p->r;
     fputs("<dl class=\"figures\">\n", p->to);
     if (r->count > 0) {
-        const train_report *last = &r->epochs[r->count - 1], *at = p->best < 0 ? last : &r->epochs[p->best];
+        const st_train_report *last = &r->epochs[r->count - 1],
+                              *at = p->best < 0 ? last : &r->epochs[p->best];
         bool validated = isfinite(at->validation.loss);
-        const train_score *score = validated ? &at->validation : &at->training;
+        const st_metrics *score = validated ? &at->validation : &at->training;
         const char *set = validated ? "validation" : "training";
         char name[64];
         snprintf(name, sizeof name, "%s accuracy", set);
@@ -82,9 +83,8 @@ static void put_figures(page *p)
         else put_figure(p, "epochs", which_of(last->epoch, last->epochs));
         put_figure(p, "time", page_time(last->seconds));
     }
-    tensor parameters = p->r->net ? net_parameters(p->r->net) : (tensor){ 0 };
-    if (!tensor_is_null(parameters))
-        put_figure(p, "parameters", page_count((double)tensor_count(parameters)));
+    st_tensor parameters = p->r->net ? st_net_parameters(p->r->net) : (st_tensor){ 0 };
+    if (!st_is_null(parameters)) put_figure(p, "parameters", page_count((double)st_numel(parameters)));
     fputs("</dl>\n", p->to);
 }
 
@@ -112,23 +112,23 @@ static void put_head(page *p)
 
 /* ---- curves ------------------------------------------------------------------------------------ */
 
-static double training_loss(const train_report *r)
+static double training_loss(const st_train_report *r)
 {
     return r->training.loss;
 }
-static double validation_loss(const train_report *r)
+static double validation_loss(const st_train_report *r)
 {
     return r->validation.loss;
 }
-static double training_accuracy(const train_report *r)
+static double training_accuracy(const st_train_report *r)
 {
     return r->training.accuracy;
 }
-static double validation_accuracy(const train_report *r)
+static double validation_accuracy(const st_train_report *r)
 {
     return r->validation.accuracy;
 }
-static double learning_rate(const train_report *r)
+static double learning_rate(const st_train_report *r)
 {
     return r->lr;
 }
@@ -138,8 +138,8 @@ static void put_charts(page *p)
 {
     const report *r = p->r;
     const bool validated = p->best >= 0;
-    double (*const value[])(const train_report *) = { training_loss, validation_loss, training_accuracy,
-                                                      validation_accuracy, learning_rate };
+    double (*const value[])(const st_train_report *) = { training_loss, validation_loss, training_accuracy,
+                                                         validation_accuracy, learning_rate };
     chart_line line[5];
     for (int i = 0; i < 5; i++)
         line[i] = (chart_line){ i % 2   ? "validation"
@@ -162,7 +162,7 @@ static void put_charts(page *p)
 
 static void put_epoch_row(page *p, int i)
 {
-    const train_report *e = &p->r->epochs[i];
+    const st_train_report *e = &p->r->epochs[i];
     fprintf(p->to, "<tr%s><th scope=\"row\">%d%s</th><td>%s</td>", i == p->best ? " class=\"here\"" : "",
             e->epoch, i == p->best ? " (best)" : "", page_value(e->training.loss).text);
     fprintf(p->to, "<td>%s</td><td>%s</td>", page_percent(e->training.accuracy).text,
@@ -241,7 +241,7 @@ static void put_map(page *p)
     const size_t cells = (size_t)f->classes * (size_t)f->classes;
     picture map = { (int)f->classes, (int)f->classes, 4, calloc(cells, 4) };
     if (!map.pixels) {
-        error_set("report: no memory for the map of %td classes", f->classes);
+        st_error_set("report: no memory for the map of %td classes", f->classes);
         return;
     }
     unsigned char *at = map.pixels;
@@ -324,8 +324,8 @@ static void find_range(const scores *f, double *low, double *high)
 {
     *low = 0, *high = 1;
     for (int i = 0; i < f->mistakes; i++) {
-        const real *at = tensor_data(f->mistake[i].x);
-        for (ptrdiff_t k = 0; k < tensor_count(f->mistake[i].x); k++) {
+        const st_real *at = st_data(f->mistake[i].x);
+        for (ptrdiff_t k = 0; k < st_numel(f->mistake[i].x); k++) {
             *low = fmin(*low, (double)at[k]);
             *high = fmax(*high, (double)at[k]);
         }
@@ -372,11 +372,11 @@ static void put_mistakes(page *p)
 
 static void put_filters(page *p)
 {
-    layer *first = p->r->net ? p->r->net->root : NULL;
+    st_layer *first = p->r->net ? p->r->net->root : NULL;
     while (first && first->children > 0 && strcmp(first->type->name, "sequence") == 0)
         first = first->child[0];
     if (!first || strcmp(first->type->name, "conv2d") != 0 || first->params == 0) return;
-    tensor weight = first->param[0];
+    st_tensor weight = first->param[0];
     ptrdiff_t filters = weight.shape.n[0], channels = weight.shape.n[1];
     fprintf(p->to,
             "<section><h2>First convolution</h2>\n<p>The weights of its %s%td filter%s of "
@@ -389,7 +389,7 @@ static void put_filters(page *p)
                 channels > 1 ? "the mean over their channels, " : "");
     fputs("<ol class=\"images filters\">\n", p->to);
     for (ptrdiff_t i = 0; i < filters && i < MOST_FILTERS; i++) {
-        picture image = picture_of_weights(tensor_select(weight, 0, i), accent, other);
+        picture image = picture_of_weights(st_select(weight, 0, i), accent, other);
         fprintf(p->to, "<li><img alt=\"filter %td\" src=\"", i);
         if (image.pixels) picture_put(p->to, &image);
         fputs("\"/></li>\n", p->to);
@@ -406,16 +406,17 @@ typedef struct rows {
     double forward, backward;           /* of all layers */
     double most_forward, most_backward; /* of one */
     double most_parameters;
-    shape input;
-    shape shown[LAYER_PATH / 2 + 2], into[LAYER_PATH / 2 + 2]; /* by depth: of the last layer, out and in */
-    bool chained[LAYER_PATH / 2 + 2];                          /* layers there follow each other */
+    st_shape input;
+    st_shape shown[ST_LAYER_PATH / 2 + 2],
+        into[ST_LAYER_PATH / 2 + 2];     /* by depth: of the last layer, out and in */
+    bool chained[ST_LAYER_PATH / 2 + 2]; /* layers there follow each other */
     json_t *json;
 } rows;
 
-static double own_parameters(const layer *l)
+static double own_parameters(const st_layer *l)
 {
     double own = 0;
-    for (int i = 0; i < l->params; i++) own += (double)tensor_count(l->param[i]);
+    for (int i = 0; i < l->params; i++) own += (double)st_numel(l->param[i]);
     return own;
 }
 
@@ -428,17 +429,17 @@ static int depth_of(const char *path)
 
 /* The output of a layer as the user wrote the network: a relu before a max pooling runs after it, on fewer numbers. A
  * layer of one shape gives what it is given. */
-static shape output_of(rows *r, const layer *l, const char *path)
+static st_shape output_of(rows *r, const st_layer *l, const char *path)
 {
     int depth = depth_of(path);
     const char *name = strrchr(path, '.');
     bool chained = strcmp(name ? name + 1 : path, "0") != 0 && r->chained[depth];
-    shape given = chained ? r->shown[depth] : depth > 0 ? r->into[depth - 1] : r->input;
-    bool same = shape_equal(l->x, l->y) && l->children == 0;
+    st_shape given = chained ? r->shown[depth] : depth > 0 ? r->into[depth - 1] : r->input;
+    bool same = st_shape_equal(l->x, l->y) && l->children == 0;
     r->into[depth] = given;
     r->shown[depth] = same ? given : l->y;
     r->chained[depth + 1] = strcmp(l->type->name, "sequence") == 0;
-    return shape_without_batch(r->shown[depth]);
+    return st_shape_without_batch(r->shown[depth]);
 }
 
 /* The greatest one's bar is full. */
@@ -448,7 +449,7 @@ static void put_share(page *p, double seconds, double most, double all)
             most > 0 ? seconds / most : 0, page_share(all > 0 ? seconds / all : 0).text);
 }
 
-static void put_layer(layer *l, const char *path, void *context)
+static void put_layer(st_layer *l, const char *path, void *context)
 {
     rows *r = context;
     page *p = r->p;
@@ -458,7 +459,7 @@ static void put_layer(layer *l, const char *path, void *context)
     if (!path[0]) return;
     int depth = depth_of(path);
     char text[512];
-    layer_describe(l, text, sizeof text);
+    st_layer_describe(l, text, sizeof text);
     char *options = strchr(text, '(');
     if (options) *options = '\0';
     fprintf(p->to, "<tr><th scope=\"row\" style=\"padding-left:%.1fem\">", 1.5 * depth);
@@ -471,7 +472,7 @@ static void put_layer(layer *l, const char *path, void *context)
         page_text(p->to, options + 1);
         fputs("</span>", p->to);
     }
-    fprintf(p->to, "</th><td class=\"text\">%s</td>", shape_text(output_of(r, l, path)).text);
+    fprintf(p->to, "</th><td class=\"text\">%s</td>", st_shape_text(output_of(r, l, path)).text);
     if (own_parameters(l) > 0)
         fprintf(p->to, "<td class=\"bar large\"><i style=\"--s:%.3f\"></i><span>%s</span></td>",
                 own_parameters(l) / r->most_parameters, page_count(own_parameters(l)).text);
@@ -485,7 +486,7 @@ static void put_layer(layer *l, const char *path, void *context)
     fputs("</tr>\n", p->to);
 }
 
-static void find_most(layer *l, const char *path, void *context)
+static void find_most(st_layer *l, const char *path, void *context)
 {
     rows *r = context;
     (void)path;
@@ -497,7 +498,7 @@ static void put_layers(page *p)
     const report *r = p->r;
     if (!r->net) return;
     rows of = { .p = p, .input = r->net->root->x, .chained = { true } };
-    layer_visit(r->net->root, find_most, &of);
+    st_layer_visit(r->net->root, find_most, &of);
     for (int i = 0; r->times && i < r->times->count; i++) {
         of.forward += r->times->layer[i].forward;
         of.backward += r->times->layer[i].backward;
@@ -517,9 +518,9 @@ static void put_layers(page *p)
           p->to);
     if (r->times) fputs("<th scope=\"col\">forward</th><th scope=\"col\">backward</th>", p->to);
     fputs("</tr></thead><tbody>\n", p->to);
-    layer_visit(r->net->root, put_layer, &of);
+    st_layer_visit(r->net->root, put_layer, &of);
     fprintf(p->to, "</tbody><tfoot><tr><th scope=\"row\">all</th><td></td><td>%s</td>",
-            page_count((double)tensor_count(net_parameters(r->net))).text);
+            page_count((double)st_numel(st_net_parameters(r->net))).text);
     fprintf(p->to, "<td>%s</td>%s</tr></tfoot></table></div></section>\n",
             page_count(r->net->root->flops / (double)r->net->root->x.n[0]).text,
             r->times ? "<td></td><td></td>" : "");
@@ -546,7 +547,7 @@ static json_t *facts_json(const report *r)
     for (const report_fact *f = r->facts; f && f->name; f++) {
         char *name = page_clean(f->name);
         if (!name || json_object_set_new(all, name, string(f->text)))
-            error_set("report: no memory for its facts");
+            st_error_set("report: no memory for its facts");
         free(name);
     }
     return all;
@@ -559,7 +560,8 @@ static json_t *epochs_json(const report *r)
         json_t *line = log_json(&r->epochs[i]);
         if (json_object_set_new(line, "seconds", number(r->epochs[i].seconds)))
             json_decref(line), line = NULL;
-        if (json_array_append_new(all, line)) error_set("report: no memory for epoch %d", r->epochs[i].epoch);
+        if (json_array_append_new(all, line))
+            st_error_set("report: no memory for epoch %d", r->epochs[i].epoch);
     }
     return all;
 }
@@ -600,16 +602,16 @@ static json_t *validation_json(page *p)
                      confusion, "mistakes", mistakes_json(f));
 }
 
-static void add_layer(layer *l, const char *path, void *context)
+static void add_layer(st_layer *l, const char *path, void *context)
 {
     rows *r = context;
     const layer_time *time = r->p->r->times ? &r->p->r->times->layer[r->next] : NULL;
     r->next++;
     if (!path[0]) return;
     char text[512];
-    layer_describe(l, text, sizeof text);
+    st_layer_describe(l, text, sizeof text);
     json_t *output = json_array();
-    shape y = output_of(r, l, path);
+    st_shape y = output_of(r, l, path);
     for (int i = 0; i < y.rank; i++) json_array_append_new(output, json_integer(y.n[i]));
     json_t *row =
         json_pack("{s:s, s:o, s:o, s:o, s:o}", "path", path, "layer", string(text), "output", output,
@@ -625,7 +627,7 @@ static json_t *layers_json(page *p)
 {
     rows all = { .p = p, .json = json_array(), .chained = { true } };
     if (p->r->net) all.input = p->r->net->root->x;
-    if (p->r->net) layer_visit(p->r->net->root, add_layer, &all);
+    if (p->r->net) st_layer_visit(p->r->net->root, add_layer, &all);
     return all.json;
 }
 
@@ -638,7 +640,7 @@ static void put_numbers(page *p)
                   "best_epoch", p->best < 0 ? json_null() : json_integer(r->epochs[p->best].epoch), "epochs",
                   epochs_json(r), "validation", validation_json(p), "layers", layers_json(p));
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
-    if (!text) error_set("report: no memory for its numbers");
+    if (!text) st_error_set("report: no memory for its numbers");
     fputs("<script type=\"application/json\" id=\"run\">", p->to);
     for (const char *c = text; c && *c; c++)
         if (*c == '<' || *c == '&') fprintf(p->to, "\\u%04x", (unsigned)*c);
@@ -671,13 +673,13 @@ static int put_page(FILE *to, const void *context)
     fputs("</main>\n", p->to);
     put_numbers(p);
     fputs("</body></html>\n", p->to);
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 int report_write(const char *path, const report *r)
 {
-    if (error_text()) return -1;
-    if (!path) return error_set("report: the path is NULL");
+    if (st_error()) return -1;
+    if (!path) return st_error_set("report: the path is NULL");
     page p = { .r = r, .best = best_of(r) };
     if (r->net && r->validation && scores_measure(&p.found, r->net, r->validation, r->loss)) return -1;
     page *context = &p;

@@ -15,16 +15,16 @@ typedef struct report_fact {
 } report_fact;
 
 typedef struct report {
-    const char *title;          /* NULL: "Training run" */
-    const char *network;        /* as it was asked for, in lines or in one; NULL: not shown */
-    const report_fact *facts;   /* ended by a name of NULL; NULL: none */
-    const train_report *epochs; /* history.h */
-    int count;                  /* of them; 0: no curves */
-    net *net;                   /* built; NULL: no layers, no filters, no mistakes */
-    loss loss;                  /* what it was trained by */
-    const data *validation;     /* what the net is tried on; NULL: nothing */
-    const char *const *classes; /* a name for each output; NULL: their numbers */
-    const layer_times *times;   /* NULL: layers without times */
+    const char *title;             /* NULL: "Training run" */
+    const char *network;           /* as it was asked for, in lines or in one; NULL: not shown */
+    const report_fact *facts;      /* ended by a name of NULL; NULL: none */
+    const st_train_report *epochs; /* history.h */
+    int count;                     /* of them; 0: no curves */
+    st_net *net;                   /* built; NULL: no layers, no filters, no mistakes */
+    st_loss loss;                  /* what it was trained by */
+    const st_dataset *validation;  /* what the net is tried on; NULL: nothing */
+    const char *const *classes;    /* a name for each output; NULL: their numbers */
+    const layer_times *times;      /* NULL: layers without times */
     const char *(*path_of)(void *context,
                            ptrdiff_t sample); /* the file of a validation sample, or NULL; NULL: none */
     void *context;

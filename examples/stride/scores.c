@@ -15,80 +15,80 @@ ptrdiff_t scores_at(const scores *s, ptrdiff_t truth, ptrdiff_t predicted)
 /* ---- measuring --------------------------------------------------------------------------------- */
 
 /* exp(y[k]) / sum of exp(y[j]) for the greatest output k: no exponential overflows. */
-static double confidence(tensor y, ptrdiff_t greatest)
+static double confidence(st_tensor y, ptrdiff_t greatest)
 {
-    double top = (double)*tensor_at(y, INDEX(greatest)), sum = 0;
-    for (ptrdiff_t k = 0; k < y.shape.n[0]; k++) sum += exp((double)*tensor_at(y, INDEX(k)) - top);
+    double top = (double)*st_at(y, ST_INDEX(greatest)), sum = 0;
+    for (ptrdiff_t k = 0; k < y.shape.n[0]; k++) sum += exp((double)*st_at(y, ST_INDEX(k)) - top);
     return 1 / sum;
 }
 
 /* Keeps the most confident ones, in order. */
-static void remember(scores *s, mistake m, tensor x)
+static void remember(scores *s, mistake m, st_tensor x)
 {
     int at = s->mistakes;
     while (at > 0 && s->mistake[at - 1].confidence < m.confidence) at--;
     if (at == MOST_MISTAKES) return;
-    m.x = tensor_clone(x);
-    if (s->mistakes == MOST_MISTAKES) tensor_free(s->mistake[--s->mistakes].x);
+    m.x = st_tensor_clone(x);
+    if (s->mistakes == MOST_MISTAKES) st_tensor_free(s->mistake[--s->mistakes].x);
     memmove(&s->mistake[at + 1], &s->mistake[at], (size_t)(s->mistakes - at) * sizeof m);
     s->mistake[at] = m;
     s->mistakes++;
 }
 
-static void look(scores *s, ptrdiff_t sample, tensor x, tensor y, ptrdiff_t truth)
+static void look(scores *s, ptrdiff_t sample, st_tensor x, st_tensor y, ptrdiff_t truth)
 {
     ptrdiff_t predicted;
-    tensor_argmax(&predicted, y, AXES(0));
+    st_argmax(&predicted, y, ST_AXES(0));
     s->confusion[truth * s->classes + predicted]++;
     if (predicted != truth)
         remember(s, (mistake){ sample, truth, predicted, confidence(y, predicted), { 0 } }, x);
 }
 
-static int measure_batch(scores *s, net *n, const data *d, loss l, ptrdiff_t first, tensor all_x,
-                         tensor all_t)
+static int measure_batch(scores *s, st_net *n, const st_dataset *d, st_loss l, ptrdiff_t first,
+                         st_tensor all_x, st_tensor all_t)
 {
     ptrdiff_t left = d->count - first, count = left < n->batch ? left : n->batch;
-    tensor x = tensor_narrow(all_x, 0, 0, count), target = tensor_narrow(all_t, 0, 0, count);
-    if (data_batch(d, NULL, first, count, x, target)) return -1;
-    tensor y = net_forward(n, x, NET_PREDICT);
-    double mean = loss_value(l, y, target, (tensor){ 0 });
-    if (!error_text() && !isfinite(mean)) error_set("the loss is %g", isnan(mean) ? (double)NAN : mean);
-    if (error_text()) return error_within("samples %td to %td: ", first, first + count - 1);
+    st_tensor x = st_narrow(all_x, 0, 0, count), target = st_narrow(all_t, 0, 0, count);
+    if (st_dataset_batch(d, NULL, first, count, x, target)) return -1;
+    st_tensor y = st_net_forward(n, x, ST_PREDICT);
+    double mean = st_loss_value(l, y, target, (st_tensor){ 0 });
+    if (!st_error() && !isfinite(mean)) st_error_set("the loss is %g", isnan(mean) ? (double)NAN : mean);
+    if (st_error()) return st_error_within("samples %td to %td: ", first, first + count - 1);
     s->loss += mean * (double)count / (double)d->count;
-    for (ptrdiff_t i = 0; i < count && s->classes > 0 && !error_text(); i++)
-        look(s, first + i, tensor_select(x, 0, i), tensor_select(y, 0, i),
-             (ptrdiff_t)*tensor_at(target, INDEX(i)));
-    return error_text() ? -1 : 0;
+    for (ptrdiff_t i = 0; i < count && s->classes > 0 && !st_error(); i++)
+        look(s, first + i, st_select(x, 0, i), st_select(y, 0, i), (ptrdiff_t)*st_at(target, ST_INDEX(i)));
+    return st_error() ? -1 : 0;
 }
 
-int scores_measure(scores *s, net *n, const data *d, loss l)
+int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l)
 {
     *s = (scores){ .accuracy = NAN };
-    if (error_text()) return -1;
-    if (!n || n->batch < 1) return error_set("scores before net_build");
-    if (!d || d->count < 1) return error_set("scores: the set is %s", d ? "empty" : "NULL");
-    if (!shape_equal(d->x, n->input))
-        return error_set("the samples are %s, the net takes %s", shape_text(d->x).text,
-                         shape_text(n->input).text);
+    if (st_error()) return -1;
+    if (!n || n->batch < 1) return st_error_set("scores before st_net_build");
+    if (!d || d->count < 1) return st_error_set("scores: the set is %s", d ? "empty" : "NULL");
+    if (!st_shape_equal(d->x, n->input))
+        return st_error_set("the samples are %s, the net takes %s", st_shape_text(d->x).text,
+                            st_shape_text(n->input).text);
     s->count = d->count;
-    if (l.classes && d->y.rank == 0 && n->output.rank == 1) s->classes = n->output.n[0];
+    if (l.classes && d->target.rank == 0 && n->output.rank == 1) s->classes = n->output.n[0];
     s->confusion = calloc((size_t)(s->classes * s->classes) + 1, sizeof *s->confusion);
-    tensor x = tensor_new(shape_with_batch(d->x, n->batch)), t = tensor_new(shape_with_batch(d->y, n->batch));
-    if (!s->confusion) error_set("no memory for %td classes", s->classes);
-    for (ptrdiff_t first = 0; first < d->count && !error_text(); first += n->batch)
+    st_tensor x = st_tensor_new(st_shape_with_batch(d->x, n->batch)),
+              t = st_tensor_new(st_shape_with_batch(d->target, n->batch));
+    if (!s->confusion) st_error_set("no memory for %td classes", s->classes);
+    for (ptrdiff_t first = 0; first < d->count && !st_error(); first += n->batch)
         measure_batch(s, n, d, l, first, x, t);
-    tensor_free(x);
-    tensor_free(t);
+    st_tensor_free(x);
+    st_tensor_free(t);
     ptrdiff_t hits = 0;
-    for (ptrdiff_t k = 0; k < s->classes && !error_text(); k++) hits += scores_at(s, k, k);
+    for (ptrdiff_t k = 0; k < s->classes && !st_error(); k++) hits += scores_at(s, k, k);
     if (s->classes > 0) s->accuracy = (double)hits / (double)s->count;
-    if (error_text()) scores_free(s);
-    return error_text() ? -1 : 0;
+    if (st_error()) scores_free(s);
+    return st_error() ? -1 : 0;
 }
 
 void scores_free(scores *s)
 {
-    for (int i = 0; i < s->mistakes; i++) tensor_free(s->mistake[i].x);
+    for (int i = 0; i < s->mistakes; i++) st_tensor_free(s->mistake[i].x);
     free(s->confusion);
     *s = (scores){ 0 };
 }
@@ -227,7 +227,7 @@ json_t *scores_json(const scores *s, const char *const *name)
             json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", name[k], "samples", (json_int_t)c.samples,
                       "precision", number(c.precision), "recall", number(c.recall), "f1", number(c.f1));
         if (json_array_append_new(classes, class) || json_array_append_new(matrix, row))
-            error_set("class %td cannot be written as JSON", k);
+            st_error_set("class %td cannot be written as JSON", k);
     }
     if (s->classes > 0) json_object_set_new(all, "accuracy", number(s->accuracy));
     if (s->classes > 0) json_object_set(all, "classes", classes);

@@ -13,7 +13,7 @@ enum { MOST_MISTAKES = 24 };
 typedef struct mistake {
     ptrdiff_t sample, truth, predicted; /* the sample's number in the set, its class, the net's answer */
     double confidence;                  /* softmax of the predicted class's output */
-    tensor x;
+    st_tensor x;
 } mistake;
 
 typedef struct scores {
@@ -25,7 +25,7 @@ typedef struct scores {
 } scores;
 
 /* In inference mode, in batches of what the net is built for. -1 with an error, and nothing to free. */
-int scores_measure(scores *s, net *n, const data *d, loss l);
+int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l);
 void scores_free(scores *s);
 
 /* Samples of class k; the fraction of the samples answered k that are k, of those that are k that were answered so,

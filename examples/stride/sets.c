@@ -7,119 +7,119 @@
 #include <stdlib.h>
 
 typedef struct part {
-    const data *of;
+    const st_dataset *of;
     ptrdiff_t first, order[];
 } part;
 
-static void get_part(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_part(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const part *p = d->own;
     p->of->get(p->of, p->order[p->first + i], x, y);
 }
 
-static void begin_part(const data *d, uint64_t pass)
+static void begin_part(const st_dataset *d, uint64_t pass)
 {
-    data_begin(((const part *)d->own)->of, pass);
+    st_dataset_begin_epoch(((const part *)d->own)->of, pass);
 }
 
-static void release(data *d)
+static void release(st_dataset *d)
 {
     free(d->own);
 }
 
-data *set_part(const data *of, uint64_t seed, ptrdiff_t first, ptrdiff_t count)
+st_dataset *set_part(const st_dataset *of, uint64_t seed, ptrdiff_t first, ptrdiff_t count)
 {
     part *p = malloc(sizeof *p + (size_t)of->count * sizeof *p->order);
     if (!p) {
-        error_set("no memory for the order of %td samples", of->count);
+        st_error_set("no memory for the order of %td samples", of->count);
         return NULL;
     }
     p->of = of;
     p->first = first;
-    random_permutation(p->order, of->count, (random_key){ seed, 0 });
-    data kind = *of;
+    st_random_permutation(p->order, of->count, (st_random_key){ seed, 0 });
+    st_dataset kind = *of;
     kind.count = count;
     kind.get = get_part;
     kind.begin = begin_part;
     kind.release = release;
     kind.own = p;
-    return data_new(kind);
+    return st_dataset_new(kind);
 }
 
 typedef struct hot {
-    const data *of;
+    const st_dataset *of;
 } hot;
 
-static void get_one_hot(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_one_hot(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    const data *of = ((const hot *)d->own)->of;
-    ptrdiff_t classes = d->y.n[0];
-    tensor first = tensor_select(y, 0, 0); /* holds the class for a moment */
+    const st_dataset *of = ((const hot *)d->own)->of;
+    ptrdiff_t classes = d->target.n[0];
+    st_tensor first = st_select(y, 0, 0); /* holds the class for a moment */
     of->get(of, i, x, first);
-    double class = (double)*tensor_at(first, (shape){ 0 });
+    double class = (double)*st_at(first, (st_shape){ 0 });
     if (!(class >= 0 && class < (double)classes && class == floor(class)))
-        error_set("class %g, expected one from 0 to %td", class, classes - 1);
-    for (ptrdiff_t k = 0; k < classes; k++) *tensor_at(y, INDEX(k)) = (double)k == class;
+        st_error_set("class %g, expected one from 0 to %td", class, classes - 1);
+    for (ptrdiff_t k = 0; k < classes; k++) *st_at(y, ST_INDEX(k)) = (double)k == class;
 }
 
-static void begin_one_hot(const data *d, uint64_t pass)
+static void begin_one_hot(const st_dataset *d, uint64_t pass)
 {
-    data_begin(((const hot *)d->own)->of, pass);
+    st_dataset_begin_epoch(((const hot *)d->own)->of, pass);
 }
 
-data *set_one_hot(const data *of, ptrdiff_t classes)
+st_dataset *set_one_hot(const st_dataset *of, ptrdiff_t classes)
 {
     hot *h = malloc(sizeof *h);
     if (!h) {
-        error_set("no memory");
+        st_error_set("no memory");
         return NULL;
     }
     h->of = of;
-    data kind = *of;
-    kind.y = SHAPE(classes);
+    st_dataset kind = *of;
+    kind.target = ST_SHAPE(classes);
     kind.get = get_one_hot;
     kind.begin = begin_one_hot;
     kind.release = release;
     kind.own = h;
-    return data_new(kind);
+    return st_dataset_new(kind);
 }
 
 typedef struct relabelled {
-    const data *of;
+    const st_dataset *of;
     ptrdiff_t class[];
 } relabelled;
 
-static void get_relabelled(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_relabelled(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const relabelled *r = d->own;
     r->of->get(r->of, i, x, y);
-    real *class = tensor_at(y, (shape){ 0 });
-    *class = (real)r->class[(ptrdiff_t) * class];
+    st_real *class = st_at(y, (st_shape){ 0 });
+    *class = (st_real)r->class[(ptrdiff_t) * class];
 }
 
-static void begin_relabelled(const data *d, uint64_t pass)
+static void begin_relabelled(const st_dataset *d, uint64_t pass)
 {
-    data_begin(((const relabelled *)d->own)->of, pass);
+    st_dataset_begin_epoch(((const relabelled *)d->own)->of, pass);
 }
 
-data *set_relabelled(const data *of, ptrdiff_t classes, const ptrdiff_t *class)
+st_dataset *set_relabelled(const st_dataset *of, ptrdiff_t classes, const ptrdiff_t *class)
 {
     relabelled *r = malloc(sizeof *r + (size_t)classes * sizeof *r->class);
     if (!r) {
-        error_set("no memory for %td classes", classes);
+        st_error_set("no memory for %td classes", classes);
         return NULL;
     }
     r->of = of;
     for (ptrdiff_t k = 0; k < classes; k++) r->class[k] = class[k];
-    data kind = *of;
+    st_dataset kind = *of;
     kind.get = get_relabelled;
     kind.begin = begin_relabelled;
     kind.release = release;
     kind.own = r;
-    return data_new(kind);
+    return st_dataset_new(kind);
 }
 
-const data *set_origin(const data *d, ptrdiff_t *i)
+const st_dataset *set_origin(const st_dataset *d, ptrdiff_t *i)
 {
     if (d->get == get_relabelled) return set_origin(((const relabelled *)d->own)->of, i);
     if (d->get != get_part) return d;
@@ -129,45 +129,45 @@ const data *set_origin(const data *d, ptrdiff_t *i)
 }
 
 typedef struct columns {
-    const data *of;
-    tensor row, y; /* of `of` */
+    const st_dataset *of;
+    st_tensor row, y; /* of `of` */
     ptrdiff_t count, column[];
 } columns;
 
-static void get_columns(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_columns(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const columns *c = d->own;
-    tensor flat = tensor_reshape(x, SHAPE(c->count));
+    st_tensor flat = st_reshape(x, ST_SHAPE(c->count));
     c->of->get(c->of, i, c->row, c->y);
-    if (shape_equal(y.shape, c->y.shape)) tensor_copy(y, c->y);
+    if (st_shape_equal(y.shape, c->y.shape)) st_copy(y, c->y);
     for (ptrdiff_t k = 0; k < c->count; k++)
-        *tensor_at(flat, INDEX(k)) = *tensor_at(c->row, INDEX(c->column[k]));
+        *st_at(flat, ST_INDEX(k)) = *st_at(c->row, ST_INDEX(c->column[k]));
 }
 
-static void release_columns(data *d)
+static void release_columns(st_dataset *d)
 {
     columns *c = d->own;
-    tensor_free(c->row);
-    tensor_free(c->y);
+    st_tensor_free(c->row);
+    st_tensor_free(c->y);
     free(c);
 }
 
-data *set_columns(const data *of, shape x, const ptrdiff_t *column)
+st_dataset *set_columns(const st_dataset *of, st_shape x, const ptrdiff_t *column)
 {
-    ptrdiff_t count = shape_count(x, "columns");
+    ptrdiff_t count = st_shape_numel(x, "columns");
     columns *c = malloc(sizeof *c + (size_t)count * sizeof *c->column);
     if (!c) {
-        error_set("no memory for %td columns", count);
+        st_error_set("no memory for %td columns", count);
         return NULL;
     }
-    *c = (columns){ of, tensor_new(of->x), tensor_new(of->y), count };
+    *c = (columns){ of, st_tensor_new(of->x), st_tensor_new(of->target), count };
     for (ptrdiff_t k = 0; k < count; k++) c->column[k] = column[k];
-    data kind = *of;
+    st_dataset kind = *of;
     kind.x = x;
     kind.get = get_columns;
     kind.begin = NULL;
     kind.release = release_columns;
     kind.own = c;
     kind.grain = 0; /* one row for all samples: one thread */
-    return data_new(kind);
+    return st_dataset_new(kind);
 }

@@ -6,24 +6,24 @@
 
 /* `count` samples from place `first` on, of a set whose order is shuffled by the seed: folders and files may be
  * sorted by class. NULL with an error. */
-data *set_part(const data *of, uint64_t seed, ptrdiff_t first, ptrdiff_t count);
+st_dataset *set_part(const st_dataset *of, uint64_t seed, ptrdiff_t first, ptrdiff_t count);
 
 /* Classes as targets [K]: 1 for the class, 0 for the others. */
-data *set_one_hot(const data *of, ptrdiff_t classes);
+st_dataset *set_one_hot(const st_dataset *of, ptrdiff_t classes);
 
 /* Class k becomes class[k]. */
-data *set_relabelled(const data *of, ptrdiff_t classes, const ptrdiff_t *class);
+st_dataset *set_relabelled(const st_dataset *of, ptrdiff_t classes, const ptrdiff_t *class);
 
 /* The set that sample i of a set made above is from; *i becomes its number there. */
-const data *set_origin(const data *d, ptrdiff_t *i);
+const st_dataset *set_origin(const st_dataset *d, ptrdiff_t *i);
 
 /* Class k becomes class[k]. */
-data *set_relabelled(const data *of, ptrdiff_t classes, const ptrdiff_t *class);
+st_dataset *set_relabelled(const st_dataset *of, ptrdiff_t classes, const ptrdiff_t *class);
 
 /* Samples of shape x whose element k is column[k] of a row [columns]. */
-data *set_columns(const data *of, shape x, const ptrdiff_t *column);
+st_dataset *set_columns(const st_dataset *of, st_shape x, const ptrdiff_t *column);
 
 /* The set that sample i of a set made above is from; *i becomes its number there. */
-const data *set_origin(const data *d, ptrdiff_t *i);
+const st_dataset *set_origin(const st_dataset *d, ptrdiff_t *i);
 
 #endif

@@ -18,9 +18,9 @@ static double clamp(double x, double low, double high)
 /* ---- images ---------------------------------------------------------------------------------- */
 
 /* Pixel (i, j), 0 to 1; black below the last row. */
-static double grey(tensor image, ptrdiff_t i, ptrdiff_t j)
+static double grey(st_tensor image, ptrdiff_t i, ptrdiff_t j)
 {
-    return i < image.shape.n[1] ? clamp((double)*tensor_at(image, INDEX(0, i, j)), 0, 1) : 0;
+    return i < image.shape.n[1] ? clamp((double)*st_at(image, ST_INDEX(0, i, j)), 0, 1) : 0;
 }
 
 /* Of the 256 colours 232 to 255 are greys, 16 is black and 231 white. */
@@ -30,7 +30,7 @@ static int colour_of(double value)
     return step == 0 ? 16 : step == 25 ? 231 : 231 + step;
 }
 
-void sketch_image(FILE *to, tensor image, bool colour)
+void sketch_image(FILE *to, st_tensor image, bool colour)
 {
     static const char ramp[] = " .:-=+*#%@";
     for (ptrdiff_t i = 0; i < image.shape.n[1]; i += 2) {

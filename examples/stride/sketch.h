@@ -9,7 +9,7 @@
 
 /* An image [1, H, W] of 0 (dark) to 1 (bright). A character covers two pixels, one above the other: in two of 24
  * greys where `colour`, otherwise their mean in ASCII. */
-void sketch_image(FILE *to, tensor image, bool colour);
+void sketch_image(FILE *to, st_tensor image, bool colour);
 
 /* A line a value, 0 to 1: its label, a bar of at most `width` characters, percent. Line `highlight` (-1:
  * none) is marked. */

@@ -19,17 +19,17 @@ int net_operand(const subcommand *c, net_options *o, int count, char **operands)
     return 0;
 }
 
-net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
+st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
 {
-    if (o->model) return net_load(o->model, batch, (net_known){ 0 });
-    shape s = { 0 };
+    if (o->model) return st_net_load(o->model, batch, (st_net_known){ 0 });
+    st_shape s = { 0 };
     if (o->input && network_size(o->input, &s)) {
-        error_within("--input: ");
+        st_error_within("--input: ");
         return NULL;
     }
-    net *n = network_read(o->net, s);
-    if (!n || net_build(n, batch, seed) == 0) return n;
-    net_free(n);
+    st_net *n = network_read(o->net, s);
+    if (!n || st_net_build(n, batch, seed) == 0) return n;
+    st_net_free(n);
     return NULL;
 }
 
@@ -38,17 +38,17 @@ static int run(const void *settings_, int count, char **operands)
     const settings *s = settings_;
     net_options subject = s->subject;
     if (net_operand(&command_summary, &subject, count, operands)) return 2;
-    net *n = net_given(&subject, s->batch, 1);
+    st_net *n = net_given(&subject, s->batch, 1);
     if (n && s->as_text) network_write(n, stdout);
-    else if (n) net_summary(n, s->batch, stdout);
-    for (const net_note *note = n && !s->as_text ? n->notes : NULL; note; note = note->next) {
+    else if (n) st_net_summary(n, s->batch, stdout);
+    for (const st_metadata *note = n && !s->as_text ? n->notes : NULL; note; note = note->next) {
         fputs(note == n->notes ? "\n" : "", stdout);
         text_put(stdout, note->name);
         fputs(": ", stdout);
         text_put(stdout, note->text);
         putchar('\n');
     }
-    net_free(n);
+    st_net_free(n);
     return subcommand_end(&command_summary);
 }
 

@@ -42,7 +42,7 @@ char *text_clean(const char *text)
 {
     char *clean = malloc(4 * strlen(text) + 5), *at = clean;
     if (!clean) {
-        error_set("no memory for a text");
+        st_error_set("no memory for a text");
         return NULL;
     }
     for (*at = '\0'; *text; at += strlen(at)) text += show(text, at);

@@ -46,24 +46,24 @@ typedef struct settings {
 /* All that a run is made of, in the order in which it is made. */
 typedef struct job {
     const settings *s;
-    dataset from, held;                /* the data, and those of --validation */
-    const data *training, *validation; /* parts of them; validation may be NULL */
-    const data *held_out;              /* the validation samples as they were before they were prepared */
-    net *net;
-    normalization *scale;
-    data *own[8]; /* sets made of sets */
+    dataset from, held;                      /* the data, and those of --validation */
+    const st_dataset *training, *validation; /* parts of them; validation may be NULL */
+    const st_dataset *held_out; /* the validation samples as they were before they were prepared */
+    st_net *net;
+    st_normalization *scale;
+    st_dataset *own[8]; /* sets made of sets */
     int owned;
-    loss loss;
-    optim *optim;
+    st_loss loss;
+    st_optim *optim;
     epoch_log *log;
     history history;
-    train_result result;
+    st_train_result result;
 } job;
 
 /* ---- sets -------------------------------------------------------------------------------------- */
 
 /* A set made of another; NULL is a failure already latched. */
-static int own(job *j, const data **to, data *made)
+static int own(job *j, const st_dataset **to, st_dataset *made)
 {
     if (!made) return -1;
     j->own[j->owned++] = made;
@@ -76,7 +76,7 @@ static int open_data(job *j)
 {
     const settings *s = j->s;
     if (dataset_open(&j->from, &s->source, s->quiet ? NULL : stderr)) return -1;
-    const data *all = j->training = j->from.train;
+    const st_dataset *all = j->training = j->from.train;
     j->validation = j->from.test;
     if (s->validation) {
         dataset_options alike = s->source;
@@ -89,12 +89,12 @@ static int open_data(job *j)
     } else if (s->split > 0) {
         ptrdiff_t count = (ptrdiff_t)llround(s->split * (double)all->count);
         if (count < 1 || count >= all->count)
-            return error_set("--split %g of %td samples leaves nothing of one part", s->split, all->count);
+            return st_error_set("--split %g of %td samples leaves nothing of one part", s->split, all->count);
         if (own(j, &j->validation, set_part(all, (uint64_t)s->seed, 0, count)) ||
             own(j, &j->training, set_part(all, (uint64_t)s->seed, count, all->count - count)))
             return -1;
     }
-    if (s->patience > 0 && !j->validation) return error_set("--patience needs --validation or --split");
+    if (s->patience > 0 && !j->validation) return st_error_set("--patience needs --validation or --split");
     return 0;
 }
 
@@ -108,23 +108,23 @@ static bool augments(const settings *s)
 static int prepare_data(job *j)
 {
     const settings *s = j->s;
-    augment a = { .flip = s->flip,
-                  .shear = s->shear,
-                  .rotation = s->rotation,
-                  .scale = s->scale,
-                  .shift = s->shift,
-                  .noise = s->noise,
-                  .cutout = (int)s->cutout,
-                  .seed = (uint64_t)s->seed };
+    st_augment_options a = { .flip = s->flip,
+                             .shear = s->shear,
+                             .rotation = s->rotation,
+                             .scale = s->scale,
+                             .shift = s->shift,
+                             .noise = s->noise,
+                             .cutout = (int)s->cutout,
+                             .seed = (uint64_t)s->seed };
     j->held_out = j->validation;
-    bool hot = j->training->y.rank == 0 && !j->loss.classes;
+    bool hot = j->training->target.rank == 0 && !j->loss.classes;
     ptrdiff_t outputs = j->net->output.n[0];
-    if (!s->raw) j->scale = normalize_measure(j->training);
-    if (augments(s) && own(j, &j->training, data_augment(j->training, a))) return -1;
-    if (j->scale && own(j, &j->training, data_normalize(j->training, j->scale))) return -1;
+    if (!s->raw) j->scale = st_normalization_measure(j->training);
+    if (augments(s) && own(j, &j->training, st_dataset_augment_new(j->training, a))) return -1;
+    if (j->scale && own(j, &j->training, st_dataset_normalize(j->training, j->scale))) return -1;
     if (hot && own(j, &j->training, set_one_hot(j->training, outputs))) return -1;
-    if (!j->validation || error_text()) return error_text() ? -1 : 0;
-    if (j->scale && own(j, &j->validation, data_normalize(j->validation, j->scale))) return -1;
+    if (!j->validation || st_error()) return st_error() ? -1 : 0;
+    if (j->scale && own(j, &j->validation, st_dataset_normalize(j->validation, j->scale))) return -1;
     return hot ? own(j, &j->validation, set_one_hot(j->validation, outputs)) : 0;
 }
 
@@ -135,51 +135,51 @@ static int make_net(job *j)
     const dataset *from = &j->from;
     j->net = network_read(j->s->net, j->training->x);
     if (!j->net) return -1;
-    shape y = j->net->output;
-    if (from->classes > 0 && !shape_equal(y, SHAPE(from->classes)))
-        return error_set("the network gives %s, and there are %d classes: it should end with dense %d",
-                         shape_text(y).text, from->classes, from->classes);
-    if (j->training->y.rank == 0 && y.rank != 1)
-        return error_set("the network gives %s, expected a number for each class: end it with flatten, dense",
-                         shape_text(y).text);
-    if (j->loss.classes && j->training->y.rank > 0)
-        return error_set("--loss cross-entropy is of classes, and the targets are %s: take mse, huber or bce",
-                         shape_text(j->training->y).text);
-    return net_build(j->net, j->s->batch, (uint64_t)j->s->seed);
+    st_shape y = j->net->output;
+    if (from->classes > 0 && !st_shape_equal(y, ST_SHAPE(from->classes)))
+        return st_error_set("the network gives %s, and there are %d classes: it should end with dense %d",
+                            st_shape_text(y).text, from->classes, from->classes);
+    if (j->training->target.rank == 0 && y.rank != 1)
+        return st_error_set(
+            "the network gives %s, expected a number for each class: end it with flatten, dense",
+            st_shape_text(y).text);
+    if (j->loss.classes && j->training->target.rank > 0)
+        return st_error_set(
+            "--loss cross-entropy is of classes, and the targets are %s: take mse, huber or bce",
+            st_shape_text(j->training->target).text);
+    return st_net_build(j->net, j->s->batch, (uint64_t)j->s->seed);
 }
 
-static optim *make_optim(const settings *s)
+static st_optim *make_optim(const settings *s)
 {
     switch (s->optim) {
     case 0:
-        return optim_sgd((sgd){ .lr = s->lr > 0 ? s->lr : 0.01,
-                                .momentum = s->momentum,
-                                .weight_decay = s->weight_decay,
-                                .nesterov = s->nesterov });
-    case 1: return optim_adam((adam){ .lr = s->lr, .weight_decay = s->weight_decay });
-    case 2: return optim_adamw((adam){ .lr = s->lr, .weight_decay = s->weight_decay });
-    default:
-        return optim_rmsprop((rmsprop){ .lr = s->lr > 0 ? s->lr : 0.001, .weight_decay = s->weight_decay });
+        return st_sgd(.lr = s->lr > 0 ? s->lr : 0.01, .momentum = s->momentum,
+                      .weight_decay = s->weight_decay, .nesterov = s->nesterov);
+    case 1: return st_adam(.lr = s->lr, .weight_decay = s->weight_decay);
+    case 2: return st_adamw(.lr = s->lr, .weight_decay = s->weight_decay);
+    default: return st_rmsprop(.lr = s->lr > 0 ? s->lr : 0.001, .weight_decay = s->weight_decay);
     }
 }
 
-static schedule make_schedule(const settings *s)
+static st_schedule make_schedule(const settings *s)
 {
-    schedule after = s->schedule == 1   ? schedule_step(s->every, s->gamma)
-                     : s->schedule == 2 ? schedule_cosine(0)
-                     : s->schedule == 3 ? schedule_one_cycle((one_cycle){ 0 })
-                                        : schedule_constant();
-    return s->warmup > 0 ? schedule_warmup(s->warmup, after) : after;
+    st_schedule after = s->schedule == 1   ? st_step_lr(.step_size = s->every, .gamma = s->gamma)
+                        : s->schedule == 2 ? st_cosine_lr()
+                        : s->schedule == 3 ? st_one_cycle_lr()
+                                           : st_constant_lr();
+    return s->warmup > 0 ? st_warmup_lr(.steps = s->warmup, .after = after) : after;
 }
 
 /* What using the net takes, of a checkpoint's too. */
 static int note(job *j)
 {
-    net *n = j->net;
+    st_net *n = j->net;
     static const char *const losses[] = { "cross-entropy", "mse", "huber", "bce" };
-    if (dataset_note(n, &j->s->source, &j->from) || net_set_note(n, "loss", losses[j->s->loss])) return -1;
-    if (j->scale && normalize_note(n, j->scale)) return -1;
-    return j->from.classes > 0 ? classes_note(n, j->from.classes, j->from.name) : 0;
+    if (dataset_note(n, &j->s->source, &j->from) || st_net_set_metadata(n, "loss", losses[j->s->loss]))
+        return -1;
+    if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
+    return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
 }
 
 /* The first interrupt ends the run after its epoch, with all that is saved then; the second ends the program. */
@@ -209,25 +209,23 @@ static int recall(job *j, int before)
                : 0;
 }
 
-static void after_epoch(callback *self, train_state *run, train_event event)
+static void after_epoch(st_callback *self, st_run *run, st_event event)
 {
     job *j = self->context;
-    if (event != ON_EPOCH || error_text()) return;
+    if (event != ST_ON_EPOCH || st_error()) return;
     if (recall(j, run->report.epoch) == 0) history_note(&run->report, &j->history);
     if (interrupted) run->stop = true;
 }
 
-static callback stop_early(const settings *s)
+static st_callback stop_early(const settings *s)
 {
-    return s->patience > 0 ? callback_early_stopping((early_stopping){ .patience = (int)s->patience })
-                           : (callback){ 0 };
+    return s->patience > 0 ? st_early_stopping(.patience = (int)s->patience) : (st_callback){ 0 };
 }
 
-static callback keep(const settings *s)
+static st_callback keep(const settings *s)
 {
-    if (!s->checkpoint) return (callback){ 0 };
-    return callback_checkpoint(
-        (checkpoint){ .path = s->checkpoint, .every = (int)s->checkpoint_every, .resume = s->resume });
+    if (!s->checkpoint) return (st_callback){ 0 };
+    return st_checkpoint(.path = s->checkpoint, .every = (int)s->checkpoint_every, .resume = s->resume);
 }
 
 static int learn(job *j)
@@ -237,21 +235,16 @@ static int learn(job *j)
     j->history.log = j->log;
     j->optim = make_optim(s);
     await_interrupt();
-    int status = train_run(j->net, j->training,
-                           (train){ .loss = j->loss,
-                                    .optim = j->optim,
-                                    .epochs = (int)s->epochs,
-                                    .batch = (int)s->batch,
-                                    .schedule = make_schedule(s),
-                                    .validation = j->validation,
-                                    .seed = (uint64_t)s->seed,
-                                    .callbacks = { callback_anomaly(s->anomaly),
-                                                   callback_clip((clip){ .norm = s->clip }),
-                                                   callback_progress(s->quiet ? NULL : stderr),
-                                                   { "history", after_epoch, j },
-                                                   stop_early(s),
-                                                   keep(s) } },
-                           &j->result);
+    int status = st_train(j->net, j->training, .loss = j->loss, .optim = j->optim, .epochs = (int)s->epochs,
+                          .batch = (int)s->batch, .schedule = make_schedule(s), .validation = j->validation,
+                          .seed = (uint64_t)s->seed,
+                          .callbacks = { st_detect_anomaly(s->anomaly),
+                                         st_clip(.norm = s->clip),
+                                         st_progress(s->quiet ? NULL : stderr),
+                                         { "history", after_epoch, j },
+                                         stop_early(s),
+                                         keep(s) },
+                          .result = &j->result);
     int closed = log_close(j->log);
     j->log = NULL;
     return status || closed ? -1 : recall(j, j->result.epochs + 1);
@@ -296,7 +289,7 @@ static int write_report(job *j)
     uname(&about);
     strftime(date, sizeof date, "%Y-%m-%d %H:%M %Z", localtime(&now));
     snprintf(machine, sizeof machine, "%.40s %.40s, %.60s, %ld processors, %s", about.sysname, about.machine,
-             about.nodename, sysconf(_SC_NPROCESSORS_ONLN), REAL_NAME);
+             about.nodename, sysconf(_SC_NPROCESSORS_ONLN), ST_REAL_NAME);
     snprintf(seed, sizeof seed, "%ld", s->seed);
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
@@ -377,7 +370,7 @@ static void print_files(const settings *s)
 
 static void print_result(const job *j)
 {
-    const train_score *score = j->validation ? &j->result.validation : &j->result.training;
+    const st_metrics *score = j->validation ? &j->result.validation : &j->result.training;
     printf("%s", j->validation ? "validation" : "training");
     if (!isnan(score->accuracy)) printf(" accuracy=%.4f", score->accuracy);
     printf(" loss=%.4f epochs=%d seconds=%.2f images_per_second=%.0f\n", score->loss, j->result.epochs,
@@ -387,7 +380,7 @@ static void print_result(const job *j)
 /* Learning is slow where a softmax is taken twice. */
 static bool takes_softmax_twice(const job *j)
 {
-    const layer *root = j->net->root;
+    const st_layer *root = j->net->root;
     const char *last = root->children > 0 ? root->child[root->children - 1]->type->name : "";
     return j->loss.classes && strcmp(last, "softmax") == 0;
 }
@@ -406,7 +399,7 @@ static int print_head(const job *j)
         text_put(stdout, j->s->checkpoint);
         fputs(there ? "\n\n" : " is not there yet: from the beginning\n\n", stdout);
     }
-    if (net_summary(j->net, j->s->batch, stdout)) return -1;
+    if (st_net_summary(j->net, j->s->batch, stdout)) return -1;
     printf("\n");
     if (takes_softmax_twice(j))
         printf("The loss cross-entropy takes the softmax itself: leave it out of the network.\n\n");
@@ -426,15 +419,15 @@ static int check_files(const settings *s)
 static int save(job *j)
 {
     const char *path = j->s->save, *folder = getenv("TMPDIR");
-    char second[LONGEST_PATH], why[ERROR_SIZE];
-    if (net_save(j->net, path) == 0) return 0;
-    snprintf(why, sizeof why, "%s", error_text());
-    error_clear();
+    char second[LONGEST_PATH], why[ST_ERROR_SIZE];
+    if (st_net_save(j->net, path) == 0) return 0;
+    snprintf(why, sizeof why, "%s", st_error());
+    st_error_clear();
     snprintf(second, sizeof second, "%s/stride-%ld.safetensors", folder && *folder ? folder : "/tmp",
              (long)getpid());
-    if (net_save(j->net, second) == 0) return error_set("%.300s; the net is in %.180s", why, second);
-    error_clear();
-    return error_set("%s", why);
+    if (st_net_save(j->net, second) == 0) return st_error_set("%.300s; the net is in %.180s", why, second);
+    st_error_clear();
+    return st_error_set("%s", why);
 }
 
 static int train_all(job *j)
@@ -458,10 +451,10 @@ static void release(job *j)
 {
     log_close(j->log);
     history_free(&j->history);
-    optim_free(j->optim);
-    while (j->owned > 0) data_free(j->own[--j->owned]);
-    normalize_free(j->scale);
-    net_free(j->net);
+    st_optim_free(j->optim);
+    while (j->owned > 0) st_dataset_free(j->own[--j->owned]);
+    st_normalization_free(j->scale);
+    st_net_free(j->net);
     dataset_close(&j->held);
     dataset_close(&j->from);
 }

@@ -27,7 +27,7 @@ typedef struct dense_plan {
     ptrdiff_t table[];
 } dense_plan;
 
-static bool suits(const layer *l)
+static bool suits(const st_layer *l)
 {
     return l->x.n[1] >= kernel_of(l)->lanes && l->x.n[0] <= MOST_IMAGES && l->y.n[1] <= MOST_IMAGES;
 }
@@ -76,7 +76,7 @@ static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
     return table;
 }
 
-static int plan(layer *l)
+static int plan(st_layer *l)
 {
     const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = parts(n, SLAB);
     const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
@@ -88,42 +88,42 @@ static int plan(layer *l)
     p->forward = (tables){ multiples(&at, high, in), multiples(&at, deep, 1), multiples(&at, deep, SLAB) };
     p->backward = (tables){ multiples(&at, n, out), multiples(&at, out, 1), multiples(&at, out, in) };
     p->gradient = (tables){ multiples(&at, high, 1), multiples(&at, n, out), multiples(&at, n, in) };
-    if (layer_scratch(l, l->x) || layer_scratch(l, SHAPE(slabs, in, SLAB))) return -1;
-    return layer_scratch(l, SHAPE(slabs, out, SLAB));
+    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, in, SLAB))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB));
 }
 
 /* What the pieces of a pass share. */
 typedef struct job {
     const st_call *c;
     const dense_plan *p;
-    tensor x, y; /* or dy and dx, or x and dy */
+    st_tensor x, y; /* or dy and dx, or x and dy */
 } job;
 
-static job job_of(const st_call *c, tensor x, tensor y)
+static job job_of(const st_call *c, st_tensor x, st_tensor y)
 {
     return (job){ c, c->plan, x, y };
 }
 
 static void product(const job *j, const tables *t, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth,
-                    const real *a, const real *b, real *to, ptrdiff_t pitch, bool add)
+                    const st_real *a, const st_real *b, st_real *to, ptrdiff_t pitch, bool add)
 {
     kernel_product(j->p->k, rows, columns, depth, a, t->row, t->step, b, t->offset, to, pitch, add);
 }
 
 /* x itself where it is contiguous, or a copy. */
-static tensor contiguous(const st_call *c, tensor x)
+static st_tensor contiguous(const st_call *c, st_tensor x)
 {
-    if (tensor_is_contiguous(x)) return x;
-    tensor copy = tensor_narrow(st_scratch(c, INPUT), 0, 0, x.shape.n[0]);
-    tensor_copy(copy, x);
+    if (st_is_contiguous(x)) return x;
+    st_tensor copy = st_narrow(st_scratch(c, INPUT), 0, 0, x.shape.n[0]);
+    st_copy(copy, x);
     return copy;
 }
 
 /* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed ------------------------------------------------ */
 
 /* to[n][o] = from[o][n], o < outputs, n < images, by squares as long as there are whole ones. */
-static void transpose_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images, const real *from, real *to,
-                           ptrdiff_t pitch)
+static void transpose_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images, const st_real *from,
+                           st_real *to, ptrdiff_t pitch)
 {
     ptrdiff_t whole = images / k->lanes * k->lanes, o = 0;
     for (; o + k->lanes <= outputs; o += k->lanes)
@@ -141,8 +141,8 @@ static void transpose_piece(ptrdiff_t i, void *context)
     const ptrdiff_t in = j->x.shape.n[1], blocks = strips(in), strip = i % blocks,
                     first = strip * strip_size(in);
     ptrdiff_t images, slab = i / blocks, first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
-    kernel_transpose(j->p->k, images, strip_width(in, strip), tensor_data(j->x) + first_image * in + first,
-                     in, tensor_data(st_scratch(j->c, TRANSPOSED)) + (slab * in + first) * SLAB, SLAB);
+    kernel_transpose(j->p->k, images, strip_width(in, strip), st_data(j->x) + first_image * in + first, in,
+                     st_data(st_scratch(j->c, TRANSPOSED)) + (slab * in + first) * SLAB, SLAB);
 }
 
 /* Some outputs of a slab of images: RESULT [slab, out, SLAB] = b + W TRANSPOSED [slab, in, SLAB]. */
@@ -150,26 +150,26 @@ static void forward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const kernel *k = j->p->k;
-    const tensor *param = j->c->param;
+    const st_tensor *param = j->c->param;
     const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out),
                     blocks = parts(out, size);
     ptrdiff_t images, outputs, slab = i / blocks;
     ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
     ptrdiff_t first = piece(i % blocks, size, out, &outputs);
-    real *result = tensor_data(st_scratch(j->c, RESULT)) + (slab * out + first) * SLAB;
-    const real *weight = tensor_data(param[DENSE_WEIGHT]) + first * in;
-    const real *transposed = tensor_data(st_scratch(j->c, TRANSPOSED)) + slab * in * SLAB;
+    st_real *result = st_data(st_scratch(j->c, RESULT)) + (slab * out + first) * SLAB;
+    const st_real *weight = st_data(param[DENSE_WEIGHT]) + first * in;
+    const st_real *transposed = st_data(st_scratch(j->c, TRANSPOSED)) + slab * in * SLAB;
     for (ptrdiff_t o = 0; o < outputs; o++) {
-        real bias = j->c->layer->params > DENSE_BIAS ? tensor_data(param[DENSE_BIAS])[first + o] : 0;
+        st_real bias = j->c->layer->params > DENSE_BIAS ? st_data(param[DENSE_BIAS])[first + o] : 0;
         for (ptrdiff_t n = 0; n < SLAB; n++) result[o * SLAB + n] = bias;
     }
     for (ptrdiff_t at = 0; at < in; at += DEPTH)
         product(j, &j->p->forward, outputs, kernel_padded(k, images), smallest(in - at, DEPTH), weight + at,
                 transposed + at * SLAB, result, SLAB, true);
-    transpose_back(k, outputs, images, result, tensor_data(j->y) + first_image * out + first, out);
+    transpose_back(k, outputs, images, result, st_data(j->y) + first_image * out + first, out);
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const ptrdiff_t slabs = parts(x.shape.n[0], SLAB), out = y.shape.n[1];
     job j = job_of(c, contiguous(c, x), y);
@@ -183,11 +183,11 @@ static void backward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
     const ptrdiff_t in = j->y.shape.n[1], out = j->x.shape.n[1], first = i * strip_size(in);
-    product(j, &j->p->backward, j->x.shape.n[0], strip_width(in, i), out, tensor_data(j->x),
-            tensor_data(j->c->param[DENSE_WEIGHT]) + first, tensor_data(j->y) + first, in, false);
+    product(j, &j->p->backward, j->x.shape.n[0], strip_width(in, i), out, st_data(j->x),
+            st_data(j->c->param[DENSE_WEIGHT]) + first, st_data(j->y) + first, in, false);
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     job j = job_of(c, dy, dx);
@@ -201,11 +201,11 @@ static void gradient_piece(ptrdiff_t i, void *context)
     const job *j = context;
     const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1];
     ptrdiff_t outputs, first = piece(i, piece_size(out), out, &outputs);
-    product(j, &j->p->gradient, outputs, in, j->x.shape.n[0], tensor_data(j->y) + first, tensor_data(j->x),
-            tensor_data(st_grad(j->c, DENSE_WEIGHT)) + first * in, in, true);
+    product(j, &j->p->gradient, outputs, in, j->x.shape.n[0], st_data(j->y) + first, st_data(j->x),
+            st_data(st_grad(j->c, DENSE_WEIGHT)) + first * in, in, true);
 }
 
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     job j = job_of(c, contiguous(c, x), dy);

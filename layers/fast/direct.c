@@ -19,22 +19,22 @@
 /* Elements of a block of results, and of dy turned round, so that both stay in cache. */
 enum { BLOCK = 1 << 15 };
 
-static direct_sizes sizes_of(const layer *l, const window *w)
+static direct_sizes sizes_of(const st_layer *l, const window *w)
 {
-    const conv2d *o = l->options;
+    const st_conv2d_options *o = l->options;
     ptrdiff_t in = l->x.n[1] / o->groups, area = (ptrdiff_t)w->kernel[0] * w->kernel[1];
     return (direct_sizes){ o->groups, in, o->out_channels / o->groups, area, in * area };
 }
 
-tensor direct_group(tensor image, ptrdiff_t g, ptrdiff_t channels)
+st_tensor direct_group(st_tensor image, ptrdiff_t g, ptrdiff_t channels)
 {
-    return tensor_narrow(image, 0, g * channels, channels);
+    return st_narrow(image, 0, g * channels, channels);
 }
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
 /* Whether sizes of layouts could overflow, or tables be large. */
-static bool is_huge(const layer *l, const window *w)
+static bool is_huge(const st_layer *l, const window *w)
 {
     const double most = 0x1p48, most_positions = 0x1p24;
     double channels = (double)l->x.n[1] + (double)l->y.n[1], elements = channels;
@@ -47,7 +47,7 @@ static bool is_huge(const layer *l, const window *w)
     return elements * (double)l->x.n[0] > most || elements * channels > most || positions > most_positions;
 }
 
-static bool suits(const layer *l)
+static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     for (int axis = 0; axis < 2; axis++)
@@ -127,7 +127,7 @@ static direct_pass pass_of(bool channels, ptrdiff_t *table, ptrdiff_t depth)
                           .way = channels ? &direct_by_channels : &direct_by_positions };
 }
 
-static int plan(layer *l)
+static int plan(st_layer *l)
 {
     direct_plan d = { .w = ((const conv_plan *)l->plan)->w, .k = kernel_of(l) };
     const window *w = &d.w;
@@ -163,19 +163,19 @@ static int plan(layer *l)
     p->forward.way->plan_forward(p);
     p->backward.way->plan_backward(p);
     p->gradient.way->plan_gradient(p);
-    if (layer_scratch(l, SHAPE(plane)) || layer_scratch(l, SHAPE(result))) return -1;
-    return layer_scratch(l, SHAPE(transposed));
+    if (st_layer_scratch(l, ST_SHAPE(plane)) || st_layer_scratch(l, ST_SHAPE(result))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(transposed));
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------- */
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const direct_plan *d = c->plan;
     d->forward.way->forward(c, d, x, y);
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     const direct_plan *d = c->plan;
@@ -183,7 +183,7 @@ static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
     d->backward.way->backward(c, d, dy, dx);
 }
 
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     const direct_plan *d = c->plan;

@@ -36,9 +36,9 @@ typedef struct direct_way {
     void (*plan_forward)(direct_plan *d);
     void (*plan_backward)(direct_plan *d);
     void (*plan_gradient)(direct_plan *d);
-    void (*forward)(const st_call *c, const direct_plan *d, tensor x, tensor y);
-    void (*backward)(const st_call *c, const direct_plan *d, tensor dy, tensor dx);
-    void (*gradient)(const st_call *c, const direct_plan *d, tensor x, tensor dy);
+    void (*forward)(const st_call *c, const direct_plan *d, st_tensor x, st_tensor y);
+    void (*backward)(const st_call *c, const direct_plan *d, st_tensor dy, st_tensor dx);
+    void (*gradient)(const st_call *c, const direct_plan *d, st_tensor x, st_tensor dy);
 } direct_way;
 
 extern const direct_way direct_by_positions, direct_by_channels;
@@ -62,6 +62,6 @@ ptrdiff_t direct_span(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch);
 ptrdiff_t direct_result_pitch(const kernel *k, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t pitch);
 
 /* The channels of group g, of an image [C, H, W]. */
-tensor direct_group(tensor image, ptrdiff_t g, ptrdiff_t channels);
+st_tensor direct_group(st_tensor image, ptrdiff_t g, ptrdiff_t channels);
 
 #endif

@@ -14,16 +14,16 @@ static void transpose_weights(const st_call *call, const direct_plan *d, bool ba
     const direct_sizes s = d->s;
     ptrdiff_t lanes = kernel_padded(d->k, back ? s.in : s.out), o = back ? s.area * lanes : 1;
     ptrdiff_t c = back ? 1 : s.area * lanes, g = (back ? s.out * s.area : s.taps) * lanes;
-    tensor to = st_scratch(call, TRANSPOSED);
-    tensor_fill(tensor_narrow(to, 0, 0, s.groups * g), 0);
-    to.shape = SHAPE(s.groups, s.out, s.in, s.area);
+    st_tensor to = st_scratch(call, TRANSPOSED);
+    st_fill(st_narrow(to, 0, 0, s.groups * g), 0);
+    to.shape = ST_SHAPE(s.groups, s.out, s.in, s.area);
     to.stride[0] = g, to.stride[1] = o, to.stride[2] = c, to.stride[3] = lanes;
-    tensor_copy(to, tensor_reshape(call->param[CONV_WEIGHT], to.shape));
+    st_copy(to, st_reshape(call->param[CONV_WEIGHT], to.shape));
 }
 
 /* to[channel][i] = result[i][channel] */
-static void transpose_result(const kernel *k, const real *result, ptrdiff_t count, ptrdiff_t channels,
-                             real *to, ptrdiff_t pitch)
+static void transpose_result(const kernel *k, const st_real *result, ptrdiff_t count, ptrdiff_t channels,
+                             st_real *to, ptrdiff_t pitch)
 {
     ptrdiff_t lanes = k->lanes, far = kernel_padded(k, channels), whole = count / lanes * lanes;
     kernel_transpose(k, whole, channels, result, far, to, pitch);
@@ -48,8 +48,8 @@ static void plan_forward(direct_plan *d)
     even(f->offset, s.taps, kernel_padded(d->k, s.out));
 }
 
-static void forward_group(const direct_plan *d, const real *plane, const real *weight, const real *bias,
-                          real *result, tensor y)
+static void forward_group(const direct_plan *d, const st_real *plane, const st_real *weight,
+                          const st_real *bias, st_real *result, st_tensor y)
 {
     const window *w = &d->w;
     const direct_pass *f = &d->forward;
@@ -62,27 +62,25 @@ static void forward_group(const direct_plan *d, const real *plane, const real *w
             for (ptrdiff_t o = 0; o < lanes; o++) result[i * lanes + o] = o < s.out ? bias[o] : 0;
         kernel_product(d->k, rows * width, lanes, s.taps, plane + first * w->stride[0] * f->p.pitch, f->row,
                        f->step, weight, f->offset, result, lanes, bias != NULL);
-        transpose_result(d->k, result, rows * width, s.out, tensor_data(y) + first * width,
-                         w->out[0] * width);
+        transpose_result(d->k, result, rows * width, s.out, st_data(y) + first * width, w->out[0] * width);
     }
 }
 
-static void forward(const st_call *call, const direct_plan *d, tensor x, tensor y)
+static void forward(const st_call *call, const direct_plan *d, st_tensor x, st_tensor y)
 {
     const direct_sizes s = d->s;
     const planes p = d->forward.p;
     ptrdiff_t lanes = kernel_padded(d->k, s.out);
-    tensor room = st_scratch(call, PLANE);
-    const real *bias = conv_bias(call), *weight = tensor_data(st_scratch(call, TRANSPOSED));
-    real *result = tensor_data(st_scratch(call, RESULT));
+    st_tensor room = st_scratch(call, PLANE);
+    const st_real *bias = conv_bias(call), *weight = st_data(st_scratch(call, TRANSPOSED));
+    st_real *result = st_data(st_scratch(call, RESULT));
     transpose_weights(call, d, false);
     planes_clear(p.size, room);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const real *plane = planes_lay_out_x(&d->unstrided, p, tensor_select(x, 0, i), room);
+        const st_real *plane = planes_lay_out_x(&d->unstrided, p, st_select(x, 0, i), room);
         for (ptrdiff_t g = 0; g < s.groups; g++)
             forward_group(d, plane + g * s.in * p.rows * p.pitch, weight + g * s.taps * lanes,
-                          bias ? bias + g * s.out : NULL, result,
-                          direct_group(tensor_select(y, 0, i), g, s.out));
+                          bias ? bias + g * s.out : NULL, result, direct_group(st_select(y, 0, i), g, s.out));
     }
 }
 
@@ -97,7 +95,7 @@ static void plan_backward(direct_plan *d)
 }
 
 /* Rows first, first + 1, … of dx, of a group, into rows of channels: what there is of each phase in turn. */
-static void backward_block(const direct_plan *d, const real *plane, const real *weight, real *result,
+static void backward_block(const direct_plan *d, const st_real *plane, const st_real *weight, st_real *result,
                            ptrdiff_t first, ptrdiff_t rows)
 {
     const window *w = &d->w;
@@ -118,27 +116,27 @@ static void backward_block(const direct_plan *d, const real *plane, const real *
         }
 }
 
-static void backward(const st_call *call, const direct_plan *d, tensor dy, tensor dx)
+static void backward(const st_call *call, const direct_plan *d, st_tensor dy, st_tensor dx)
 {
     const window *w = &d->w;
     const direct_sizes s = d->s;
     const planes p = d->backward.p;
     ptrdiff_t lanes = kernel_padded(d->k, s.in), height = w->size[0], width = w->size[1];
     const ptrdiff_t rows = direct_block_rows(d->k, height, width, lanes);
-    tensor room = st_scratch(call, PLANE), result = st_scratch(call, RESULT);
-    const real *weight = tensor_data(st_scratch(call, TRANSPOSED));
+    st_tensor room = st_scratch(call, PLANE), result = st_scratch(call, RESULT);
+    const st_real *weight = st_data(st_scratch(call, TRANSPOSED));
     transpose_weights(call, d, true);
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        const real *plane = planes_lay_out_dy(p, tensor_select(dy, 0, i), room);
+        const st_real *plane = planes_lay_out_dy(p, st_select(dy, 0, i), room);
         for (ptrdiff_t g = 0; g < s.groups; g++)
             for (ptrdiff_t first = 0; first < height; first += rows) {
                 if (first + rows > height)
                     first = height - rows; /* the last block overlaps the previous one */
                 if (phase_gaps(w)) planes_clear(rows * width * lanes, result);
                 backward_block(d, plane + g * s.out * p.rows * p.pitch, weight + g * s.out * s.area * lanes,
-                               tensor_data(result), first, rows);
-                transpose_result(d->k, tensor_data(result), rows * width, s.in,
-                                 tensor_data(dx) + ((i * s.groups + g) * s.in * height + first) * width,
+                               st_data(result), first, rows);
+                transpose_result(d->k, st_data(result), rows * width, s.in,
+                                 st_data(dx) + ((i * s.groups + g) * s.in * height + first) * width,
                                  height * width);
             }
     }
@@ -157,8 +155,8 @@ static void plan_gradient(direct_plan *d)
 }
 
 /* result[tap][o] (+)= Σ_position plane[row[tap] + step[position]] dy[o][position], of an image and a group. */
-static void accumulate(const direct_plan *d, const real *plane, tensor dy, real *transposed, real *result,
-                       bool add)
+static void accumulate(const direct_plan *d, const st_real *plane, st_tensor dy, st_real *transposed,
+                       st_real *result, bool add)
 {
     const direct_pass *g = &d->gradient;
     const ptrdiff_t down = d->w.stride[0] * g->p.pitch; /* windows of the next row are so much further on */
@@ -166,31 +164,30 @@ static void accumulate(const direct_plan *d, const real *plane, tensor dy, real 
     ptrdiff_t rows = direct_block_rows(d->k, height, width, lanes_out);
     for (ptrdiff_t first = 0; first < height; first += size, add = true) {
         size = height - first < rows + direct_least_rows(d->k, width) ? height - first : rows;
-        kernel_transpose(d->k, d->s.out, size * width, tensor_data(dy) + first * width, height * width,
+        kernel_transpose(d->k, d->s.out, size * width, st_data(dy) + first * width, height * width,
                          transposed, lanes_out);
         kernel_product(d->k, d->s.taps, lanes_out, size * width, plane + first * down, g->row, g->step,
                        transposed, g->offset, result, lanes_out, add);
     }
 }
 
-static void gradient(const st_call *call, const direct_plan *d, tensor x, tensor dy)
+static void gradient(const st_call *call, const direct_plan *d, st_tensor x, st_tensor dy)
 {
     const direct_sizes s = d->s;
     const planes p = d->gradient.p;
-    tensor dw = st_grad(call, CONV_WEIGHT), sum = st_scratch(call, RESULT), room = st_scratch(call, PLANE);
-    real *transposed = tensor_data(st_scratch(call, TRANSPOSED));
+    st_tensor dw = st_grad(call, CONV_WEIGHT), sum = st_scratch(call, RESULT), room = st_scratch(call, PLANE);
+    st_real *transposed = st_data(st_scratch(call, TRANSPOSED));
     ptrdiff_t lanes_out = kernel_padded(d->k, s.out), each = s.taps * lanes_out;
     planes_clear(p.size, room);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const real *plane = planes_lay_out_x(&d->unstrided, p, tensor_select(x, 0, i), room);
+        const st_real *plane = planes_lay_out_x(&d->unstrided, p, st_select(x, 0, i), room);
         for (ptrdiff_t g = 0; g < s.groups; g++)
-            accumulate(d, plane + g * s.in * p.rows * p.pitch,
-                       direct_group(tensor_select(dy, 0, i), g, s.out), transposed,
-                       tensor_data(sum) + g * each, i > 0);
+            accumulate(d, plane + g * s.in * p.rows * p.pitch, direct_group(st_select(dy, 0, i), g, s.out),
+                       transposed, st_data(sum) + g * each, i > 0);
     }
-    sum.shape = SHAPE(s.groups, s.out, s.taps); /* as dw, of its transpose */
+    sum.shape = ST_SHAPE(s.groups, s.out, s.taps); /* as dw, of its transpose */
     sum.stride[0] = each, sum.stride[1] = 1, sum.stride[2] = lanes_out;
-    tensor_add(tensor_reshape(dw, sum.shape), 1, sum);
+    st_add(st_reshape(dw, sum.shape), 1, sum);
 }
 
 const direct_way direct_by_channels = { plan_forward, plan_backward, plan_gradient,

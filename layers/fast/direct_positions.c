@@ -10,14 +10,14 @@ typedef struct part {
 } part;
 
 typedef struct correlation {
-    const real *weight, *plane, *bias; /* bias NULL: none */
+    const st_real *weight, *plane, *bias; /* bias NULL: none */
     ptrdiff_t pitch, stride;
     int parts;
     part part[PHASES_TOGETHER];
 } correlation;
 
 static void multiply(const direct_plan *d, const correlation *c, const part *p, const ptrdiff_t *row,
-                     ptrdiff_t channels, ptrdiff_t first, ptrdiff_t rows, real *result, ptrdiff_t far)
+                     ptrdiff_t channels, ptrdiff_t first, ptrdiff_t rows, st_real *result, ptrdiff_t far)
 {
     ptrdiff_t count = largest(d->k->lanes, direct_span(rows, p->width, c->pitch));
     kernel_product(d->k, channels, count, p->depth, c->weight, row, p->step, c->plane + first * c->pitch,
@@ -25,14 +25,15 @@ static void multiply(const direct_plan *d, const correlation *c, const part *p, 
 }
 
 /* to[0], to[2], … = even, to[1], to[3], … = odd */
-static void alternate(ptrdiff_t width, const real *restrict even, const real *restrict odd, real *restrict to)
+static void alternate(ptrdiff_t width, const st_real *restrict even, const st_real *restrict odd,
+                      st_real *restrict to)
 {
     for (ptrdiff_t j = 0; j < width / 2; j++) to[2 * j] = even[j], to[2 * j + 1] = odd[j];
     if (width % 2) to[width - 1] = even[width / 2];
 }
 
 /* A row of all parts, `size` apart. */
-static void put(const correlation *c, const real *from, ptrdiff_t size, ptrdiff_t width, real *to)
+static void put(const correlation *c, const st_real *from, ptrdiff_t size, ptrdiff_t width, st_real *to)
 {
     if (c->parts == 2 && c->stride == 2) {
         ptrdiff_t odd = c->part[1].first;
@@ -45,7 +46,7 @@ static void put(const correlation *c, const real *from, ptrdiff_t size, ptrdiff_
 
 /* to [channels, rows, columns]: of all rows those columns that are some part's. */
 static void correlate(const st_call *call, const direct_plan *d, const ptrdiff_t *row, const correlation *c,
-                      tensor to)
+                      st_tensor to)
 {
     ptrdiff_t channels = to.shape.n[0], height = to.shape.n[1], width = to.shape.n[2];
     const ptrdiff_t rows = direct_block_rows(d->k, height, c->pitch, channels);
@@ -56,8 +57,8 @@ static void correlate(const st_call *call, const direct_plan *d, const ptrdiff_t
               size = channels * far;
     for (ptrdiff_t first = 0; first < height; first += rows) {
         if (first + rows > height) first = height - rows; /* the last block overlaps the previous one */
-        real *place = tensor_data(to) + first * to.stride[1],
-             *result = straight ? place : tensor_data(st_scratch(call, RESULT));
+        st_real *place = st_data(to) + first * to.stride[1],
+                *result = straight ? place : st_data(st_scratch(call, RESULT));
         for (int q = 0; q < c->parts; q++)
             multiply(d, c, &c->part[q], row, channels, first, rows, result + q * size, far);
         for (ptrdiff_t m = 0; m < channels && !straight; m++, place += to.stride[0], result += far)
@@ -89,17 +90,17 @@ static void plan_forward(direct_plan *d)
     planes_look_out(f->offset, &d->w, f->p, s.in);
 }
 
-static void forward(const st_call *call, const direct_plan *d, tensor x, tensor y)
+static void forward(const st_call *call, const direct_plan *d, st_tensor x, st_tensor y)
 {
     const direct_sizes s = d->s;
     const direct_pass *f = &d->forward;
     const planes p = f->p;
-    const real *bias = conv_bias(call), *weight = tensor_data(call->param[CONV_WEIGHT]);
+    const st_real *bias = conv_bias(call), *weight = st_data(call->param[CONV_WEIGHT]);
     const part all = { s.taps, 0, d->w.out[1], f->step, f->offset };
-    tensor room = st_scratch(call, PLANE);
+    st_tensor room = st_scratch(call, PLANE);
     planes_clear(phase_count(&d->w, 0) * phase_count(&d->w, 1) * p.size, room);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const real *plane = planes_lay_out_x(&d->w, p, tensor_select(x, 0, i), room);
+        const st_real *plane = planes_lay_out_x(&d->w, p, st_select(x, 0, i), room);
         for (ptrdiff_t g = 0; g < s.groups; g++) {
             correlation c = { .weight = weight + g * s.out * s.taps,
                               .plane = plane + g * s.in * p.rows * p.pitch,
@@ -108,7 +109,7 @@ static void forward(const st_call *call, const direct_plan *d, tensor x, tensor 
                               .stride = 1,
                               .parts = 1,
                               .part = { all } };
-            correlate(call, d, f->row, &c, direct_group(tensor_select(y, 0, i), g, s.out));
+            correlate(call, d, f->row, &c, direct_group(st_select(y, 0, i), g, s.out));
         }
     }
 }
@@ -129,7 +130,7 @@ static void plan_backward(direct_plan *d)
 }
 
 /* Rows of a phase of dx [C, H, W], of each group: sums over all that looked at them. */
-static void backward_rows(const st_call *call, const direct_plan *d, const correlation *c, tensor dx)
+static void backward_rows(const st_call *call, const direct_plan *d, const correlation *c, st_tensor dx)
 {
     const direct_sizes s = d->s;
     const planes p = d->backward.p;
@@ -140,19 +141,18 @@ static void backward_rows(const st_call *call, const direct_plan *d, const corre
     }
 }
 
-static void backward_image(const st_call *call, const direct_plan *d, const real *plane, tensor dx)
+static void backward_image(const st_call *call, const direct_plan *d, const st_real *plane, st_tensor dx)
 {
     const window *w = &d->w;
     const ptrdiff_t *step = d->backward.step, *offset = d->backward.offset;
-    correlation c = { .weight = tensor_data(call->param[CONV_WEIGHT]),
+    correlation c = { .weight = st_data(call->param[CONV_WEIGHT]),
                       .plane = plane,
                       .pitch = d->backward.p.pitch,
                       .stride = w->stride[1] };
     for (ptrdiff_t kh = 0; kh < phase_count(w, 0); kh++) {
         phase f = phase_of(w, 0, kh);
-        tensor rows =
-            f.count > 0 ? tensor_step(tensor_narrow(dx, 1, f.first, dx.shape.n[1] - f.first), 1, w->stride[0])
-                        : dx;
+        st_tensor rows =
+            f.count > 0 ? st_step(st_narrow(dx, 1, f.first, dx.shape.n[1] - f.first), 1, w->stride[0]) : dx;
         for (ptrdiff_t kw = 0; kw < phase_count(w, 1); kw++) {
             phase g = phase_of(w, 1, kw);
             ptrdiff_t depth = d->s.out * f.taps * g.taps;
@@ -166,13 +166,13 @@ static void backward_image(const st_call *call, const direct_plan *d, const real
     }
 }
 
-static void backward(const st_call *call, const direct_plan *d, tensor dy, tensor dx)
+static void backward(const st_call *call, const direct_plan *d, st_tensor dy, st_tensor dx)
 {
-    tensor room = st_scratch(call, PLANE);
-    if (phase_gaps(&d->w)) tensor_fill(dx, 0);
+    st_tensor room = st_scratch(call, PLANE);
+    if (phase_gaps(&d->w)) st_fill(dx, 0);
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++)
-        backward_image(call, d, planes_lay_out_dy(d->backward.p, tensor_select(dy, 0, i), room),
-                       tensor_select(dx, 0, i));
+        backward_image(call, d, planes_lay_out_dy(d->backward.p, st_select(dy, 0, i), room),
+                       st_select(dx, 0, i));
 }
 
 /* ---- gradient --------------------------------------------------------------------------------------- */
@@ -196,32 +196,32 @@ static void plan_gradient(direct_plan *d)
 
 /* dy of one channel in rows of so many positions with zeros between them; the last vector holds the remainder, after
  * zeros: it is read at the last positions. */
-static void spread(const direct_plan *d, const real *dy, ptrdiff_t count, real *to)
+static void spread(const direct_plan *d, const st_real *dy, ptrdiff_t count, st_real *to)
 {
     const window *w = &d->w;
     ptrdiff_t lanes = d->k->lanes, surplus = kernel_padded(d->k, count) - count;
-    real *last = to + count + surplus - lanes;
+    st_real *last = to + count + surplus - lanes;
     for (ptrdiff_t e = 0; e < lanes; e++) last[e] = 0;
     kernel_move(d->k, w->out[0], w->out[1], dy, w->out[1], to, d->gradient.p.pitch, 0);
     for (ptrdiff_t e = lanes - 1; e >= 0; e--) last[e] = e < surplus ? 0 : last[e - surplus];
 }
 
 /* dw[o][tap] += Σ_position dy[o][position] plane[row[tap] + position] */
-static void gradient(const st_call *call, const direct_plan *d, tensor x, tensor dy)
+static void gradient(const st_call *call, const direct_plan *d, st_tensor x, st_tensor dy)
 {
     const window *w = &d->w;
     const direct_sizes s = d->s;
     const direct_pass *pass = &d->gradient;
     const planes p = pass->p;
     ptrdiff_t lanes = d->k->lanes, count = positions(d), far = kernel_padded(d->k, count);
-    tensor room = st_scratch(call, PLANE), spreads = st_scratch(call, TRANSPOSED);
-    real *to = tensor_data(spreads), *dw = tensor_data(st_grad(call, CONV_WEIGHT));
+    st_tensor room = st_scratch(call, PLANE), spreads = st_scratch(call, TRANSPOSED);
+    st_real *to = st_data(spreads), *dw = st_data(st_grad(call, CONV_WEIGHT));
     planes_clear(phase_count(w, 0) * phase_count(w, 1) * p.size, room);
-    tensor_fill(spreads, 0);
+    st_fill(spreads, 0);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const real *plane = planes_lay_out_x(w, p, tensor_select(x, 0, i), room);
+        const st_real *plane = planes_lay_out_x(w, p, st_select(x, 0, i), room);
         for (ptrdiff_t g = 0; g < s.groups; g++) {
-            const real *from = tensor_data(dy) + (i * s.groups + g) * s.out * w->out[0] * w->out[1];
+            const st_real *from = st_data(dy) + (i * s.groups + g) * s.out * w->out[0] * w->out[1];
             for (ptrdiff_t o = 0; o < s.out; o++)
                 spread(d, from + o * w->out[0] * w->out[1], count, to + o * far);
             kernel_dot(d->k, s.out, s.taps, far / lanes, to, far, plane + g * s.in * p.rows * p.pitch,

@@ -14,15 +14,15 @@
 
 /* ---- tiles: R rows of W vectors, for machine M ------------------------------------------------------ */
 
-#define VECTOR_AT(M, at, v) (*(M##_loose *)((at) + (v) * (ptrdiff_t)(sizeof(M##_vector) / sizeof(real))))
+#define VECTOR_AT(M, at, v) (*(M##_loose *)((at) + (v) * (ptrdiff_t)(sizeof(M##_vector) / sizeof(st_real))))
 
 #define TILE(M, R, W)                                                                                        \
-    M##_TARGET static void M##_tile_##R##_##W(ptrdiff_t depth, const real *a, const ptrdiff_t *row,          \
-                                              const ptrdiff_t *step, const real *b, const ptrdiff_t *offset, \
-                                              real *c, ptrdiff_t pitch, bool add)                            \
+    M##_TARGET static void M##_tile_##R##_##W(                                                               \
+        ptrdiff_t depth, const st_real *a, const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b,    \
+        const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch, bool add)                                      \
     {                                                                                                        \
         M##_vector sum[R][W];                                                                                \
-        const real *at[R];                                                                                   \
+        const st_real *at[R];                                                                                \
         EACH(i, R) at[i] = a + row[i];                                                                       \
         EACH(i, R) EACH(v, W) sum[i][v] = (M##_vector){ 0 };                                                 \
         if (add) EACH(i, R) EACH(v, W) sum[i][v] = VECTOR_AT(M, c + i * pitch, v);                           \
@@ -46,13 +46,13 @@
     } while (0)
 
 #define DOT(M, R, D)                                                                                         \
-    M##_TARGET static void M##_dot_##R##_##D(ptrdiff_t depth, const real *a, ptrdiff_t step, const real *b,  \
-                                             const ptrdiff_t *row, const ptrdiff_t *offset, real *c,         \
-                                             ptrdiff_t pitch)                                                \
+    M##_TARGET static void M##_dot_##R##_##D(ptrdiff_t depth, const st_real *a, ptrdiff_t step,              \
+                                             const st_real *b, const ptrdiff_t *row,                         \
+                                             const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch)           \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         M##_vector sum[R * D], x[R], total;                                                                  \
-        const real *at[D];                                                                                   \
+        const st_real *at[D];                                                                                \
         EACH(j, D) at[j] = b + row[j];                                                                       \
         EACH(u, R *D) sum[u] = (M##_vector){ 0 };                                                            \
         for (ptrdiff_t k = 0; k < depth; k++) {                                                              \
@@ -73,9 +73,9 @@
 
 /* As many perfect shuffles of all rows as halve their number to one turn rows into columns. */
 #define TURN(M)                                                                                              \
-    M##_TARGET static void M##_turn(const real *a, ptrdiff_t step, real *c, ptrdiff_t pitch)                 \
+    M##_TARGET static void M##_turn(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch)           \
     {                                                                                                        \
-        enum { LANES = sizeof(M##_vector) / sizeof(real) };                                                  \
+        enum { LANES = sizeof(M##_vector) / sizeof(st_real) };                                               \
         M##_vector v[LANES], w[LANES];                                                                       \
         for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0);                                \
         for (int n = LANES; n > 1; n /= 2) {                                                                 \
@@ -90,8 +90,8 @@
 
 /* The end of a row is moved with some of what is before it. */
 #define MOVE(M)                                                                                              \
-    M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch, \
-                                    real *to, ptrdiff_t to_pitch, real plus)                                 \
+    M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t width, const st_real *from,                    \
+                                    ptrdiff_t from_pitch, st_real *to, ptrdiff_t to_pitch, st_real plus)     \
     {                                                                                                        \
         const ptrdiff_t last = width - MACHINE_LANES(M);                                                     \
         for (; rows > 0; rows--, from += from_pitch, to += to_pitch) {                                       \
@@ -220,7 +220,7 @@ enum {
     MANY_ROWS = 48 /* of a, so that rows of b are worth copying */
 };
 
-enum { MOST_LANES = 64 / sizeof(real) };
+enum { MOST_LANES = 64 / sizeof(st_real) };
 
 /* ---- products of any size -------------------------------------------------------------------------- */
 
@@ -231,11 +231,11 @@ static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)
 }
 
 /* The last columns, fewer than lanes, are to be added to: they are computed aside, with some before them. */
-static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
-                     const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
-                     real *c, ptrdiff_t pitch)
+static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
+                     const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
+                     st_real *c, ptrdiff_t pitch)
 {
-    real aside[KERNEL_TALL * MOST_LANES];
+    st_real aside[KERNEL_TALL * MOST_LANES];
     ptrdiff_t before = k->lanes - columns, tall;
     for (ptrdiff_t i = 0; i < rows; i += tall) {
         tall = share(rows - i, k->tall[0]);
@@ -248,15 +248,15 @@ static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff
 
 /* Rows of b as a tile reads them: where they are, or beside each other. */
 typedef struct panel {
-    const real *b;
+    const st_real *b;
     const ptrdiff_t *offset;
 } panel;
 
 /* Copied rows are read by so many tiles that they are worth it where vectors there would lie across cache lines. */
-static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const real *b,
-                      const ptrdiff_t *offset, real *copy, ptrdiff_t *place)
+static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const st_real *b,
+                      const ptrdiff_t *offset, st_real *copy, ptrdiff_t *place)
 {
-    const size_t vector = (size_t)k->lanes * sizeof(real), row = (size_t)wide * vector;
+    const size_t vector = (size_t)k->lanes * sizeof(st_real), row = (size_t)wide * vector;
     if (rows < MANY_ROWS || depth == 0 || depth > DEPTH) return (panel){ b, offset };
     bool across = (uintptr_t)(b + offset[0]) % vector || (uintptr_t)(b + offset[depth > 1]) % vector;
     if (!across) return (panel){ b, offset };
@@ -268,11 +268,11 @@ static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t
 }
 
 /* The columns of a tile, of all rows; a long sum in parts, whose rows of b stay in cache. */
-static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const real *a,
-                   const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
-                   real *c, ptrdiff_t pitch, bool add)
+static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const st_real *a,
+                   const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
+                   st_real *c, ptrdiff_t pitch, bool add)
 {
-    real copy[DEPTH * KERNEL_WIDE * MOST_LANES] __attribute__((aligned(64)));
+    st_real copy[DEPTH * KERNEL_WIDE * MOST_LANES] __attribute__((aligned(64)));
     ptrdiff_t place[DEPTH], part, tall;
     for (;; step += part, offset += part, add = true) {
         part = share(depth, DEPTH);
@@ -285,9 +285,9 @@ static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t de
     }
 }
 
-void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
-                    const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
-                    real *c, ptrdiff_t pitch, bool add)
+void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
+                    const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
+                    st_real *c, ptrdiff_t pitch, bool add)
 {
     ptrdiff_t lanes = k->lanes, edge = add ? columns % lanes : 0, wide;
     columns -= edge;
@@ -302,8 +302,8 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
     if (edge > 0) add_edge(k, rows, edge, depth, a, row, step, b + columns, offset, c + columns, pitch);
 }
 
-void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
-                ptrdiff_t step, const real *b, const ptrdiff_t *row, const ptrdiff_t *offset, real *c,
+void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
+                ptrdiff_t step, const st_real *b, const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c,
                 ptrdiff_t pitch)
 {
     ptrdiff_t high, deep;
@@ -324,23 +324,23 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
     return parts(count, k->lanes) * k->lanes;
 }
 
-void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
-                      real *c, ptrdiff_t pitch)
+void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *a, ptrdiff_t step,
+                      st_real *c, ptrdiff_t pitch)
 {
     for (ptrdiff_t j = 0; j < columns; j += k->lanes) {
         if (j + k->lanes > columns) j = columns - k->lanes; /* some once more */
         ptrdiff_t i = 0;
         for (; i + k->lanes <= rows; i += k->lanes) k->turn(a + i * step + j, step, c + j * pitch + i, pitch);
         if (i == rows) continue;
-        real rest[MOST_LANES * MOST_LANES] = { 0 };
+        st_real rest[MOST_LANES * MOST_LANES] = { 0 };
         for (ptrdiff_t r = 0; i + r < rows; r++)
             memcpy(rest + r * k->lanes, a + (i + r) * step + j, (size_t)k->lanes * sizeof *a);
         k->turn(rest, k->lanes, c + j * pitch + i, pitch);
     }
 }
 
-void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
-                 real *to, ptrdiff_t to_pitch, real plus)
+void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
+                 st_real *to, ptrdiff_t to_pitch, st_real plus)
 {
     if (width >= k->lanes) {
         k->move(rows, width, from, from_pitch, to, to_pitch, plus);

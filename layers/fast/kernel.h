@@ -19,17 +19,17 @@
 enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel, */
 enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* and rows and columns of the largest tile of dot */
 
-typedef void kernel_tile(ptrdiff_t depth, const real *a, const ptrdiff_t *row, const ptrdiff_t *step,
-                         const real *b, const ptrdiff_t *offset, real *c, ptrdiff_t pitch, bool add);
+typedef void kernel_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *row, const ptrdiff_t *step,
+                         const st_real *b, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch, bool add);
 
-typedef void kernel_dot_tile(ptrdiff_t depth, const real *a, ptrdiff_t step, const real *b,
-                             const ptrdiff_t *row, const ptrdiff_t *offset, real *c, ptrdiff_t pitch);
+typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, const st_real *b,
+                             const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch);
 
 /* A square of vectors: c[j * pitch + i] = a[i * step + j], i and j < lanes. */
-typedef void kernel_turn(const real *a, ptrdiff_t step, real *c, ptrdiff_t pitch);
+typedef void kernel_turn(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch);
 
-typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
-                             real *to, ptrdiff_t to_pitch, real plus);
+typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
+                             st_real *to, ptrdiff_t to_pitch, st_real plus);
 
 /* What is made for one kind of machine: its tiles, by their rows - 1 and vectors - 1. */
 typedef struct kernel {
@@ -45,28 +45,28 @@ typedef struct kernel {
 
 /* The kernel of a machine (tensor/machine.h), and of the machine that a layer was planned for. */
 const kernel *kernel_of_machine(int machine);
-static inline const kernel *kernel_of(const layer *l)
+static inline const kernel *kernel_of(const st_layer *l)
 {
     return kernel_of_machine(l->impl->machine);
 }
 
 /* The product; columns >= lanes. */
-void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
-                    const ptrdiff_t *row, const ptrdiff_t *step, const real *b, const ptrdiff_t *offset,
-                    real *c, ptrdiff_t pitch, bool add);
+void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
+                    const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
+                    st_real *c, ptrdiff_t pitch, bool add);
 
-void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const real *a,
-                ptrdiff_t step, const real *b, const ptrdiff_t *row, const ptrdiff_t *offset, real *c,
+void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
+                ptrdiff_t step, const st_real *b, const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c,
                 ptrdiff_t pitch);
 
 /* c[j][i] = a[i][j], i < rows, j < columns, columns >= lanes; rows of a begin at a + i * step, of c at c + j *
  * pitch, and those of c are filled with zeros up to kernel_padded(k, rows). */
-void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *a, ptrdiff_t step,
-                      real *c, ptrdiff_t pitch);
+void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *a, ptrdiff_t step,
+                      st_real *c, ptrdiff_t pitch);
 
 /* Rows of `width` numbers, each number plus one more, from one pitch to another; they may not overlap. */
-void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const real *from, ptrdiff_t from_pitch,
-                 real *to, ptrdiff_t to_pitch, real plus);
+void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
+                 st_real *to, ptrdiff_t to_pitch, st_real plus);
 
 /* The next multiple of lanes. */
 ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count);

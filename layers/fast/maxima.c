@@ -18,19 +18,20 @@ typedef struct maxima_layout {
 /* One call: the windows, and room. */
 typedef struct maxima {
     window w;
-    bool pads_zero;    /* the padding is 0; otherwise -inf */
-    const real *first; /* for each window of a row, the first column of it in the image */
-    real *copy;        /* a channel, laid out */
-    real *seen;        /* dy and places of a channel, with a margin that no gradient comes from */
+    bool pads_zero;       /* the padding is 0; otherwise -inf */
+    const st_real *first; /* for each window of a row, the first column of it in the image */
+    st_real *copy;        /* a channel, laid out */
+    st_real *seen;        /* dy and places of a channel, with a margin that no gradient comes from */
 } maxima;
 
 /* Maxima of a channel [H, W] of x with such strides, and the row-major place of each in its window; NULL: not wanted.
  * A place replaces those before it where it is greater, or the first NaN; while none has exceeded -inf, it is the
  * first in the image. */
-typedef void maxima_find(const maxima *m, const real *x, const ptrdiff_t stride[2], real *best, real *place);
+typedef void maxima_find(const maxima *m, const st_real *x, const ptrdiff_t stride[2], st_real *best,
+                         st_real *place);
 
 /* dx [H, W] = each gradient at the place of its window. Where windows overlap they are added row by row. */
-typedef void maxima_scatter(const maxima *m, const real *place, const real *dy, real *dx);
+typedef void maxima_scatter(const maxima *m, const st_real *place, const st_real *dy, st_real *dx);
 
 static maxima_layout maxima_arrange(const window *w)
 {
@@ -54,12 +55,12 @@ static ptrdiff_t maxima_first_room(const window *w)
 /* ---- channels and their layout --------------------------------------------------------------------- */
 
 /* even[i] = x[2 i], odd[i] = x[2 i + 1]. */
-INLINE void part(int lanes, ptrdiff_t n, const real *x, real *restrict even, real *restrict odd)
+INLINE void part(int lanes, ptrdiff_t n, const st_real *x, st_real *restrict even, st_real *restrict odd)
 {
     for (ptrdiff_t i = 0; i < n; i += lanes) {
         i = lanes_within(i, lanes, n);
-        const real *from = x + 2 * i;
-        real *e = even + i, *o = odd + i;
+        const st_real *from = x + 2 * i;
+        st_real *e = even + i, *o = odd + i;
         for (int k = 0; k < lanes; k++) {
             e[k] = from[2 * k];
             o[k] = from[2 * k + 1];
@@ -67,12 +68,12 @@ INLINE void part(int lanes, ptrdiff_t n, const real *x, real *restrict even, rea
     }
 }
 
-INLINE void copy(int lanes, ptrdiff_t n, const real *x, real *restrict y)
+INLINE void copy(int lanes, ptrdiff_t n, const st_real *x, st_real *restrict y)
 {
     for (ptrdiff_t i = 0; i < n; i += lanes) {
         i = lanes_within(i, lanes, n);
-        const real *from = x + i;
-        real *to = y + i;
+        const st_real *from = x + i;
+        st_real *to = y + i;
         for (int k = 0; k < lanes; k++) to[k] = from[k];
     }
 }
@@ -90,7 +91,7 @@ INLINE stretch stretch_of(maxima_layout a, ptrdiff_t begin, ptrdiff_t n, ptrdiff
 }
 
 /* A row of neighbours; of elements `step` apart. */
-INLINE void copy_row(int lanes, maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const real *x, real *to)
+INLINE void copy_row(int lanes, maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const st_real *x, st_real *to)
 {
     if (a.phases == 1) BY_LANES(lanes, copy, n, x, to + begin);
     else if (a.phases == 2) {
@@ -104,8 +105,8 @@ INLINE void copy_row(int lanes, maxima_layout a, ptrdiff_t begin, ptrdiff_t n, c
         }
 }
 
-static void copy_row_apart(maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const real *x, ptrdiff_t step,
-                           real *to)
+static void copy_row_apart(maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const st_real *x, ptrdiff_t step,
+                           st_real *to)
 {
     for (ptrdiff_t k = 0; k < a.phases && k < n; k++) {
         stretch s = stretch_of(a, begin, n, k);
@@ -113,7 +114,7 @@ static void copy_row_apart(maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const 
     }
 }
 
-INLINE void copy_channel(int lanes, const maxima *m, maxima_layout a, const real *x,
+INLINE void copy_channel(int lanes, const maxima *m, maxima_layout a, const st_real *x,
                          const ptrdiff_t stride[2])
 {
     const window *w = &m->w;
@@ -122,7 +123,7 @@ INLINE void copy_channel(int lanes, const maxima *m, maxima_layout a, const real
         n *= rows;
         rows = 1;
     }
-    real *to = m->copy + w->before[0] * a.pitch;
+    st_real *to = m->copy + w->before[0] * a.pitch;
     for (ptrdiff_t row = 0; row < rows; row++, x += stride[0], to += a.pitch) {
         if (stride[1] == 1) copy_row(lanes, a, w->before[1], n, x, to);
         else copy_row_apart(a, w->before[1], n, x, stride[1], to);
@@ -139,7 +140,7 @@ static int first_inside(const window *w, int axis, ptrdiff_t at)
     return first < w->kernel[axis] ? (int)first : 0;
 }
 
-static void fill(real *to, ptrdiff_t n, real value)
+static void fill(st_real *to, ptrdiff_t n, st_real value)
 {
     for (ptrdiff_t i = 0; i < n; i++) to[i] = value;
 }
@@ -147,28 +148,28 @@ static void fill(real *to, ptrdiff_t n, real value)
 /* The border of the copy. */
 static void maxima_prepare(const maxima *m)
 {
-    if (window_padded(&m->w)) fill(m->copy, maxima_copy_room(&m->w), m->pads_zero ? 0 : -(real)INFINITY);
+    if (window_padded(&m->w)) fill(m->copy, maxima_copy_room(&m->w), m->pads_zero ? 0 : -(st_real)INFINITY);
 }
 
 /* Windows in a row from x on, whose rows are `down` apart and whose phases `apart`. */
 typedef struct windows {
-    const real *x, *first;
-    real first_row; /* the first row of them in the image, times their width */
+    const st_real *x, *first;
+    st_real first_row; /* the first row of them in the image, times their width */
     ptrdiff_t down, apart, phases, dilation;
     int high, wide;
 } windows;
 
-typedef void find_vector(windows r, ptrdiff_t i, real *best, real *place, ptrdiff_t count);
+typedef void find_vector(windows r, ptrdiff_t i, st_real *best, st_real *place, ptrdiff_t count);
 
 /* A vector of windows from number i on, of which `count` are wanted. */
 #define FIND(M, NAME, PLACES)                                                                                \
-    M##_TARGET INLINE void M##_##NAME(windows r, ptrdiff_t i, real *best_to, real *place_to,                 \
+    M##_TARGET INLINE void M##_##NAME(windows r, ptrdiff_t i, st_real *best_to, st_real *place_to,           \
                                       ptrdiff_t count)                                                       \
     {                                                                                                        \
-        M##_vector best = (M##_vector){ 0 } - (real)INFINITY, number = { 0 };                                \
+        M##_vector best = (M##_vector){ 0 } - (st_real)INFINITY, number = { 0 };                             \
         M##_vector place = *(const M##_loose *)(r.first + i) + r.first_row;                                  \
         for (int kh = 0; kh < r.high; kh++) {                                                                \
-            const real *x = r.x + kh * r.down + i;                                                           \
+            const st_real *x = r.x + kh * r.down + i;                                                        \
             ptrdiff_t phase = 0;                                                                             \
             for (int kw = 0; kw < r.wide; kw++, number += 1) {                                               \
                 M##_vector value = *(const M##_loose *)(x + phase * r.apart);                                \
@@ -191,8 +192,8 @@ typedef void find_vector(windows r, ptrdiff_t i, real *best, real *place, ptrdif
 
 /* Row by row: what is written behind the end of a row is overwritten by the next one, and behind the last nothing
  * is. */
-INLINE void find_rows(int lanes, const maxima *m, maxima_layout a, windows r, find_vector *find, real *best,
-                      real *place)
+INLINE void find_rows(int lanes, const maxima *m, maxima_layout a, windows r, find_vector *find,
+                      st_real *best, st_real *place)
 {
     const window *w = &m->w;
     ptrdiff_t n = w->out[1], left = w->out[0] * n;
@@ -200,7 +201,7 @@ INLINE void find_rows(int lanes, const maxima *m, maxima_layout a, windows r, fi
     r.down = w->dilation[0] * a.pitch;
     r.apart = a.rows * a.pitch;
     for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, left -= n) {
-        r.first_row = m->pads_zero ? 0 : (real)first_inside(w, 0, oh) * (real)r.wide;
+        r.first_row = m->pads_zero ? 0 : (st_real)first_inside(w, 0, oh) * (st_real)r.wide;
         for (ptrdiff_t i = 0; i < n; i += lanes) {
             if (n >= lanes) i = lanes_within(i, lanes, n);
             find(r, i, best + i, place ? place + i : NULL, left - i);
@@ -212,8 +213,8 @@ INLINE void find_rows(int lanes, const maxima *m, maxima_layout a, windows r, fi
 }
 
 /* What is known of the commonest windows is told to the compiler, which unrolls them. */
-INLINE void find_common(int lanes, const maxima *m, maxima_layout a, const real *x, find_vector *find,
-                        real *best, real *place)
+INLINE void find_common(int lanes, const maxima *m, maxima_layout a, const st_real *x, find_vector *find,
+                        st_real *best, st_real *place)
 {
     const window *w = &m->w;
     const int high = w->kernel[0], wide = w->kernel[1], dilation = w->dilation[1];
@@ -230,8 +231,8 @@ INLINE void find_common(int lanes, const maxima *m, maxima_layout a, const real 
 }
 
 /* Windows are read from x where neighbours are neighbours there and no vector reaches over. */
-INLINE void find_channel(int lanes, const maxima *m, const real *x, const ptrdiff_t stride[2],
-                         find_vector *values, find_vector *places, real *best, real *place)
+INLINE void find_channel(int lanes, const maxima *m, const st_real *x, const ptrdiff_t stride[2],
+                         find_vector *values, find_vector *places, st_real *best, st_real *place)
 {
     maxima_layout a = maxima_arrange(&m->w);
     if (a.phases == 1 && stride[1] == 1 && !window_padded(&m->w) && m->w.out[1] >= lanes) a.pitch = stride[0];
@@ -256,10 +257,10 @@ static bool gathers(const window *w, int lanes)
  * dy is there counts for nothing. */
 typedef struct seen {
     ptrdiff_t margin, pitch, places; /* from dy on, as far as the places are */
-    real *dy;
+    st_real *dy;
 } seen;
 
-static seen see(const window *w, real *room)
+static seen see(const window *w, st_real *room)
 {
     ptrdiff_t margin = (w->kernel[1] - 1) / w->stride[1];
     ptrdiff_t reach = (w->before[1] + w->size[1]) / w->stride[1] + 1, pitch = margin + reach + LANES_MOST;
@@ -281,30 +282,30 @@ static void maxima_prepare_adjoint(const maxima *m)
 /* What sees a row of the image: rows begin … end - 1 of windows, as their row first - oh * down. */
 typedef struct reach {
     ptrdiff_t begin, end, first, down, pitch, places;
-    const real
+    const st_real
         *dy; /* of the window that begins in the padded column of x's column 0 or, with `odd`, before it */
     int stride, odd, wide;
 } reach;
 
-typedef void gather_vector(reach r, ptrdiff_t i, real *to, ptrdiff_t count);
+typedef void gather_vector(reach r, ptrdiff_t i, st_real *to, ptrdiff_t count);
 
 /* Columns i * stride and on, `stride` vectors of them of which `count` elements are wanted. Column i * stride + q is
  * at place i + shift of its phase, and seen as column phase + k * stride by the window k places before. Windows are
  * gone through from left to right. */
 #define GATHER(M)                                                                                            \
-    M##_TARGET INLINE void M##_gather(reach r, ptrdiff_t i, real *to, ptrdiff_t count)                       \
+    M##_TARGET INLINE void M##_gather(reach r, ptrdiff_t i, st_real *to, ptrdiff_t count)                    \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M) };                                                                   \
         M##_vector sum[2] = { { 0 }, { 0 } };                                                                \
         for (ptrdiff_t oh = r.begin; oh < r.end; oh++) {                                                     \
-            const real before = (real)((r.first - oh * r.down) * r.wide);                                    \
+            const st_real before = (st_real)((r.first - oh * r.down) * r.wide);                              \
             for (int q = 0; q < r.stride; q++) {                                                             \
                 const int phase = (q + r.odd) % r.stride, shift = (q + r.odd) / r.stride;                    \
-                const real *dy = r.dy + oh * r.pitch + i + shift, *place = dy + r.places;                    \
+                const st_real *dy = r.dy + oh * r.pitch + i + shift, *place = dy + r.places;                 \
                 for (int k = (r.wide - 1 - phase + r.stride) / r.stride - 1; k >= 0; k--) {                  \
                     M##_vector gradient = *(const M##_loose *)(dy - k);                                      \
                     M##_vector column = *(const M##_loose *)(place - k) - before;                            \
-                    M##_mask here = column == (M##_vector){ 0 } + (real)(phase + k * r.stride);              \
+                    M##_mask here = column == (M##_vector){ 0 } + (st_real)(phase + k * r.stride);           \
                     sum[q] += (M##_vector)(here & (M##_mask)gradient);                                       \
                 }                                                                                            \
             }                                                                                                \
@@ -318,13 +319,13 @@ typedef void gather_vector(reach r, ptrdiff_t i, real *to, ptrdiff_t count);
 
 /* As in find_rows, what is written behind the end of a row is overwritten by the next one. */
 INLINE void gather_rows(int lanes, const maxima *m, int stride, int odd, int wide, gather_vector *gather,
-                        const real *place, const real *dy, real *dx)
+                        const st_real *place, const st_real *dy, st_real *dx)
 {
     const window *w = &m->w;
     const ptrdiff_t count = w->out[1], n = w->size[1], vectors = (n + stride - 1) / stride;
     const seen s = see(w, m->seen);
     for (ptrdiff_t oh = 0; oh < w->out[0]; oh++, dy += count, place += count) {
-        real *to = s.dy + oh * s.pitch + s.margin;
+        st_real *to = s.dy + oh * s.pitch + s.margin;
         BY_LANES(lanes, copy, count, dy, to);
         BY_LANES(lanes, copy, count, place, to + s.places);
     }
@@ -344,8 +345,8 @@ INLINE void gather_rows(int lanes, const maxima *m, int stride, int odd, int wid
     }
 }
 
-INLINE void gather_common(int lanes, const maxima *m, gather_vector *gather, const real *place,
-                          const real *dy, real *dx)
+INLINE void gather_common(int lanes, const maxima *m, gather_vector *gather, const st_real *place,
+                          const st_real *dy, st_real *dx)
 {
     const int wide = m->w.kernel[1], odd = (int)(m->w.before[1] % 2);
     if (m->w.stride[1] == 1) gather_rows(lanes, m, 1, 0, wide, gather, place, dy, dx);
@@ -355,14 +356,14 @@ INLINE void gather_common(int lanes, const maxima *m, gather_vector *gather, con
 }
 
 /* 2×2 windows side by side: what is not a maximum is written as 0, with no pass before that zeroes all. */
-static void choose(const maxima *m, const real *place, const real *dy, real *restrict dx)
+static void choose(const maxima *m, const st_real *place, const st_real *dy, st_real *restrict dx)
 {
     const ptrdiff_t wide = m->w.size[1], count = m->w.out[1];
     for (ptrdiff_t row = 0; row < m->w.size[0]; row++, dx += wide) {
-        const real left = (real)(row % 2 * 2), right = left + 1;
+        const st_real left = (st_real)(row % 2 * 2), right = left + 1;
         ptrdiff_t reached = row / 2 < m->w.out[0] ? count : 0;
         for (ptrdiff_t ow = 0; ow < reached; ow++) {
-            real value = dy[ow];
+            st_real value = dy[ow];
             dx[2 * ow] = place[ow] == left ? value : 0;
             dx[2 * ow + 1] = place[ow] == right ? value : 0;
         }
@@ -372,10 +373,10 @@ static void choose(const maxima *m, const real *place, const real *dy, real *res
 }
 
 /* Each gradient to its place, if that lies in the image: of large windows, of which few see a place. */
-static void scatter(const maxima *m, const real *place, const real *dy, real *dx)
+static void scatter(const maxima *m, const st_real *place, const st_real *dy, st_real *dx)
 {
     const window *w = &m->w;
-    memset(dx, 0, (size_t)(w->size[0] * w->size[1]) * sizeof(real));
+    memset(dx, 0, (size_t)(w->size[0] * w->size[1]) * sizeof(st_real));
     for (ptrdiff_t oh = 0; oh < w->out[0]; oh++)
         for (ptrdiff_t ow = 0; ow < w->out[1]; ow++) {
             ptrdiff_t where = (ptrdiff_t)*place++;
@@ -391,13 +392,14 @@ static void scatter(const maxima *m, const real *place, const real *dy, real *dx
 #define STAMP(M)                                                                                             \
     FIND(M, find_values, false)                                                                              \
     FIND(M, find_places, true)                                                                               \
-    M##_TARGET static void M##_find(const maxima *m, const real *x, const ptrdiff_t stride[2], real *best,   \
-                                    real *place)                                                             \
+    M##_TARGET static void M##_find(const maxima *m, const st_real *x, const ptrdiff_t stride[2],            \
+                                    st_real *best, st_real *place)                                           \
     {                                                                                                        \
         find_channel(MACHINE_LANES(M), m, x, stride, M##_find_values, M##_find_places, best, place);         \
     }                                                                                                        \
     GATHER(M)                                                                                                \
-    M##_TARGET static void M##_scatter(const maxima *m, const real *place, const real *dy, real *dx)         \
+    M##_TARGET static void M##_scatter(const maxima *m, const st_real *place, const st_real *dy,             \
+                                       st_real *dx)                                                          \
     {                                                                                                        \
         gather_common(MACHINE_LANES(M), m, M##_gather, place, dy, dx);                                       \
     }
@@ -419,18 +421,18 @@ enum { WHERE };                      /* memory, written in training: the place o
 /* Begins as a pool_plan does. */
 typedef struct maxima_plan {
     window w;
-    real padding;
-    real first[];
+    st_real padding;
+    st_real first[];
 } maxima_plan;
 
 /* Places are counted in reals. */
-static bool suits(const layer *l)
+static bool suits(const st_layer *l)
 {
     const window *w = &((const pool_plan *)l->plan)->w;
-    return (double)w->kernel[0] * w->kernel[1] <= 1 / (double)REAL_EPSILON;
+    return (double)w->kernel[0] * w->kernel[1] <= 1 / (double)ST_REAL_EPSILON;
 }
 
-static int plan(layer *l)
+static int plan(st_layer *l)
 {
     const pool_plan given = { .w = ((const pool_plan *)l->plan)->w,
                               .padding = ((const pool_plan *)l->plan)->padding };
@@ -441,11 +443,11 @@ static int plan(layer *l)
     p->w = *w;
     p->padding = given.padding;
     for (ptrdiff_t ow = 0; ow < w->out[1] && given.padding != 0; ow++)
-        p->first[ow] = (real)first_inside(w, 1, ow);
-    if (layer_memory(l, l->y)) return -1;
+        p->first[ow] = (st_real)first_inside(w, 1, ow);
+    if (st_layer_memory(l, l->y)) return -1;
     const ptrdiff_t room[] = { maxima_copy_room(w), maxima_seen_room(w), count, count };
     for (size_t i = 0; i < sizeof room / sizeof *room; i++)
-        if (layer_scratch(l, SHAPE(room[i]))) return -1;
+        if (st_layer_scratch(l, ST_SHAPE(room[i]))) return -1;
     return 0;
 }
 
@@ -455,22 +457,22 @@ static maxima begin(const st_call *c)
     return (maxima){ .w = p->w,
                      .pads_zero = p->padding == 0,
                      .first = p->first,
-                     .copy = tensor_data(st_scratch(c, COPY)),
-                     .seen = tensor_data(st_scratch(c, SEEN)) };
+                     .copy = st_data(st_scratch(c, COPY)),
+                     .seen = st_data(st_scratch(c, SEEN)) };
 }
 
-static const real *channel(tensor x, ptrdiff_t i, ptrdiff_t c)
+static const st_real *channel(st_tensor x, ptrdiff_t i, ptrdiff_t c)
 {
-    return tensor_data(x) + i * x.stride[0] + c * x.stride[1];
+    return st_data(x) + i * x.stride[0] + c * x.stride[1];
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const maxima m = begin(c);
     maxima_find *find = machines[c->layer->impl->machine].find;
     maxima_prepare(&m);
     ptrdiff_t area = m.w.out[0] * m.w.out[1];
-    real *out = tensor_data(y), *where = c->training ? tensor_data(st_memory(c, WHERE)) : NULL;
+    st_real *out = st_data(y), *where = c->training ? st_data(st_memory(c, WHERE)) : NULL;
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
         for (ptrdiff_t k = 0; k < x.shape.n[1]; k++, out += area) {
             find(&m, channel(x, i, k), x.stride + 2, out, where);
@@ -487,7 +489,7 @@ static maxima_scatter *scatterer(const st_call *c, const window *w)
 }
 
 /* Inference kept no places: they are found again. */
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
     const maxima m = begin(c);
@@ -496,9 +498,9 @@ static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
     if (!c->training) maxima_prepare(&m);
     maxima_prepare_adjoint(&m);
     ptrdiff_t area = m.w.out[0] * m.w.out[1], image = m.w.size[0] * m.w.size[1];
-    const real *out = tensor_data(dy), *where = tensor_data(st_memory(c, WHERE));
-    real *to = tensor_data(dx), *best = tensor_data(st_scratch(c, MAXIMA)),
-         *again = tensor_data(st_scratch(c, PLACES));
+    const st_real *out = st_data(dy), *where = st_data(st_memory(c, WHERE));
+    st_real *to = st_data(dx), *best = st_data(st_scratch(c, MAXIMA)),
+            *again = st_data(st_scratch(c, PLACES));
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++)
         for (ptrdiff_t k = 0; k < dx.shape.n[1]; k++, out += area, where += area, to += image) {
             if (!c->training) find(&m, channel(x, i, k), x.stride + 2, best, again);

@@ -24,7 +24,7 @@ INLINE span inside(const window *w, ptrdiff_t k)
 }
 
 /* y[i] += x[i step], or the adjoint; steps that are known become vectors. */
-INLINE void add_every(ptrdiff_t n, real *y, const real *x, ptrdiff_t step)
+INLINE void add_every(ptrdiff_t n, st_real *y, const st_real *x, ptrdiff_t step)
 {
     if (step == 1)
         for (ptrdiff_t i = 0; i < n; i++) y[i] += x[i];
@@ -34,7 +34,7 @@ INLINE void add_every(ptrdiff_t n, real *y, const real *x, ptrdiff_t step)
         for (ptrdiff_t i = 0; i < n; i++) y[i] += x[i * step];
 }
 
-INLINE void add_to_every(ptrdiff_t n, real *dx, ptrdiff_t step, const real *dy)
+INLINE void add_to_every(ptrdiff_t n, st_real *dx, ptrdiff_t step, const st_real *dy)
 {
     if (step == 1)
         for (ptrdiff_t i = 0; i < n; i++) dx[i] += dy[i];
@@ -74,29 +74,29 @@ static view only_window(const window *w, ptrdiff_t oh)
     return v;
 }
 
-INLINE real long_sum(view v, const real *x, const ptrdiff_t stride[2])
+INLINE st_real long_sum(view v, const st_real *x, const ptrdiff_t stride[2])
 {
     double sum = 0;
     bool beside = v.right * stride[1] == 1;
     x += v.row * stride[0] + v.column * stride[1];
-    if (beside && v.down * stride[0] == v.length) return (real)sum_of_row(v.rows * v.length, x);
+    if (beside && v.down * stride[0] == v.length) return (st_real)sum_of_row(v.rows * v.length, x);
     for (ptrdiff_t kh = 0; kh < v.rows; kh++, x += v.down * stride[0]) {
         if (beside) sum += sum_of_row(v.length, x);
         for (ptrdiff_t k = 0; k < v.length && !beside; k++) sum += (double)x[k * v.right * stride[1]];
     }
-    return (real)sum;
+    return (st_real)sum;
 }
 
-INLINE void long_spread(view v, real *dx, ptrdiff_t pitch, real dy)
+INLINE void long_spread(view v, st_real *dx, ptrdiff_t pitch, st_real dy)
 {
     dx += v.row * pitch + v.column;
     for (ptrdiff_t kh = 0; kh < v.rows; kh++, dx += v.down * pitch)
         for (ptrdiff_t k = 0; k < v.length; k++) dx[k * v.right] += dy;
 }
 
-INLINE void sum_row(const window *w, ptrdiff_t oh, const real *x, const ptrdiff_t stride[2], real *y)
+INLINE void sum_row(const window *w, ptrdiff_t oh, const st_real *x, const ptrdiff_t stride[2], st_real *y)
 {
-    memset(y, 0, (size_t)w->out[1] * sizeof(real));
+    memset(y, 0, (size_t)w->out[1] * sizeof(st_real));
     for (int kh = 0; kh < w->kernel[0]; kh++) {
         ptrdiff_t row = row_inside(w, oh, kh);
         for (int kw = 0; kw < w->kernel[1] && row >= 0; kw++) {
@@ -107,7 +107,7 @@ INLINE void sum_row(const window *w, ptrdiff_t oh, const real *x, const ptrdiff_
     }
 }
 
-INLINE void spread_row(const window *w, ptrdiff_t oh, real *dx, const real *dy)
+INLINE void spread_row(const window *w, ptrdiff_t oh, st_real *dx, const st_real *dy)
 {
     for (int kh = 0; kh < w->kernel[0]; kh++) {
         ptrdiff_t row = row_inside(w, oh, kh);
@@ -127,25 +127,25 @@ static bool paired(const window *w)
     return pairs && !window_padded(w);
 }
 
-INLINE void sum_pairs(int lanes, ptrdiff_t n, const real *up, const real *down, const real *weight,
-                      real *restrict y)
+INLINE void sum_pairs(int lanes, ptrdiff_t n, const st_real *up, const st_real *down, const st_real *weight,
+                      st_real *restrict y)
 {
     for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
         begin = lanes_within(begin, lanes, n);
-        const real *a = up + 2 * begin, *b = down + 2 * begin, *factor = weight + begin;
-        real *to = y + begin;
+        const st_real *a = up + 2 * begin, *b = down + 2 * begin, *factor = weight + begin;
+        st_real *to = y + begin;
         for (int i = 0; i < lanes; i++)
             to[i] = ((a[2 * i] + b[2 * i]) + (a[2 * i + 1] + b[2 * i + 1])) * factor[i];
     }
 }
 
-INLINE void spread_pairs(int lanes, ptrdiff_t n, const real *dy, const real *weight, real *restrict up,
-                         real *restrict down)
+INLINE void spread_pairs(int lanes, ptrdiff_t n, const st_real *dy, const st_real *weight,
+                         st_real *restrict up, st_real *restrict down)
 {
     for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
         begin = lanes_within(begin, lanes, n);
-        const real *from = dy + begin, *factor = weight + begin;
-        real *a = up + 2 * begin, *b = down + 2 * begin;
+        const st_real *from = dy + begin, *factor = weight + begin;
+        st_real *a = up + 2 * begin, *b = down + 2 * begin;
 #pragma GCC unroll 1 /* else gcc unrolls the loop before it looks for vectors, and finds none */
         for (int i = 0; i < lanes; i++)
             a[2 * i] = a[2 * i + 1] = b[2 * i] = b[2 * i + 1] = from[i] * factor[i];
@@ -157,8 +157,8 @@ INLINE void spread_pairs(int lanes, ptrdiff_t n, const real *dy, const real *wei
 /* What is the same for all of them. */
 typedef struct plane {
     const window *w;
-    const real *weight;
-    real *weighed;
+    const st_real *weight;
+    st_real *weighed;
     view top; /* where a row has one window, what the first one sees */
     bool pairs;
 } plane;
@@ -168,15 +168,14 @@ enum { WEIGHED }; /* scratch: dy of a row, weighed */
 /* Begins as a pool_plan does. */
 typedef struct means_plan {
     window w;
-    real padding;
-    real weight[]; /* of each window [OH, OW]: 1 / (its elements that count) */
+    st_real padding;
+    st_real weight[]; /* of each window [OH, OW]: 1 / (its elements that count) */
 } means_plan;
 
 static plane begin(const st_call *c)
 {
     const means_plan *p = c->plan;
-    return (plane){ &p->w, p->weight, tensor_data(st_scratch(c, WEIGHED)), only_window(&p->w, 0),
-                    paired(&p->w) };
+    return (plane){ &p->w, p->weight, st_data(st_scratch(c, WEIGHED)), only_window(&p->w, 0), paired(&p->w) };
 }
 
 /* A row that is shorter than a vector is taken for one as long: what is written behind its end is overwritten by the
@@ -186,10 +185,10 @@ INLINE ptrdiff_t stretched(int lanes, ptrdiff_t n, ptrdiff_t left_small, ptrdiff
     return n < lanes && left_small >= lanes && left_large >= 2 * lanes ? lanes : n;
 }
 
-INLINE void forward_pairs(int lanes, const plane *p, const real *x, ptrdiff_t down, real *y)
+INLINE void forward_pairs(int lanes, const plane *p, const st_real *x, ptrdiff_t down, st_real *y)
 {
     const ptrdiff_t high = p->w->out[0], n = p->w->out[1], wide = p->w->size[1];
-    const real *weight = p->weight;
+    const st_real *weight = p->weight;
     ptrdiff_t rows = p->w->size[0] - 1; /* from the lower one on */
     for (ptrdiff_t oh = 0; oh < high; oh++, rows -= 2, x += 2 * down, y += n, weight += n) {
         ptrdiff_t count = stretched(lanes, n, (high - oh) * n, down == wide ? rows * wide : 0);
@@ -197,21 +196,22 @@ INLINE void forward_pairs(int lanes, const plane *p, const real *x, ptrdiff_t do
     }
 }
 
-INLINE void backward_pairs(int lanes, const plane *p, const real *dy, real *dx)
+INLINE void backward_pairs(int lanes, const plane *p, const st_real *dy, st_real *dx)
 {
     const ptrdiff_t high = p->w->out[0], n = p->w->out[1], wide = p->w->size[1];
-    const real *weight = p->weight;
+    const st_real *weight = p->weight;
     for (ptrdiff_t oh = 0; oh < high; oh++, dy += n, weight += n, dx += 2 * wide) {
         BY_LANES(lanes, spread_pairs, n, dy, weight, dx, dx + wide);
         if (wide % 2) dx[wide - 1] = dx[2 * wide - 1] = 0;
     }
-    if (p->w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof(real)); /* a last row that no window sees */
+    if (p->w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof(st_real)); /* a last row that no window sees */
 }
 
-INLINE void forward_channel(int lanes, const plane *p, const real *x, const ptrdiff_t stride[2], real *y)
+INLINE void forward_channel(int lanes, const plane *p, const st_real *x, const ptrdiff_t stride[2],
+                            st_real *y)
 {
     const ptrdiff_t n = p->w->out[1];
-    const real *weight = p->weight;
+    const st_real *weight = p->weight;
     if (stride[1] == 1 && p->pairs) {
         forward_pairs(lanes, p, x, stride[0], y);
         return;
@@ -223,20 +223,20 @@ INLINE void forward_channel(int lanes, const plane *p, const real *x, const ptrd
     }
 }
 
-INLINE void backward_channel(int lanes, const plane *p, const real *dy, real *dx)
+INLINE void backward_channel(int lanes, const plane *p, const st_real *dy, st_real *dx)
 {
     const ptrdiff_t n = p->w->out[1], area = p->w->size[0] * p->w->size[1];
-    const real *weight = p->weight;
+    const st_real *weight = p->weight;
     if (p->pairs) {
         backward_pairs(lanes, p, dy, dx);
         return;
     }
     if (p->w->out[0] * n == 1 && p->top.rows * p->top.length == area) {
-        const real part = dy[0] * weight[0];
+        const st_real part = dy[0] * weight[0];
         for (ptrdiff_t i = 0; i < area; i++) dx[i] = part;
         return;
     }
-    memset(dx, 0, (size_t)area * sizeof(real));
+    memset(dx, 0, (size_t)area * sizeof(st_real));
     for (ptrdiff_t oh = 0; oh < p->w->out[0]; oh++, dy += n, weight += n) {
         for (ptrdiff_t i = 0; i < n; i++) p->weighed[i] = dy[i] * weight[i];
         if (n == 1) long_spread(oh == 0 ? p->top : only_window(p->w, oh), dx, p->w->size[1], p->weighed[0]);
@@ -244,20 +244,20 @@ INLINE void backward_channel(int lanes, const plane *p, const real *dy, real *dx
     }
 }
 
-typedef void forward_pass(const plane *p, tensor x, real *y);
-typedef void backward_pass(const plane *p, const real *dy, tensor dx);
+typedef void forward_pass(const plane *p, st_tensor x, st_real *y);
+typedef void backward_pass(const plane *p, const st_real *dy, st_tensor dx);
 
 #define STAMP(M)                                                                                             \
-    M##_TARGET static void M##_forward(const plane *p, tensor x, real *y)                                    \
+    M##_TARGET static void M##_forward(const plane *p, st_tensor x, st_real *y)                              \
     {                                                                                                        \
-        const real *image = tensor_data(x);                                                                  \
+        const st_real *image = st_data(x);                                                                   \
         for (ptrdiff_t i = 0; i < x.shape.n[0]; i++, image += x.stride[0])                                   \
             for (ptrdiff_t c = 0; c < x.shape.n[1]; c++, y += p->w->out[0] * p->w->out[1])                   \
                 forward_channel(MACHINE_LANES(M), p, image + c * x.stride[1], x.stride + 2, y);              \
     }                                                                                                        \
-    M##_TARGET static void M##_backward(const plane *p, const real *dy, tensor dx)                           \
+    M##_TARGET static void M##_backward(const plane *p, const st_real *dy, st_tensor dx)                     \
     {                                                                                                        \
-        real *to = tensor_data(dx);                                                                          \
+        st_real *to = st_data(dx);                                                                           \
         for (ptrdiff_t k = dx.shape.n[0] * dx.shape.n[1]; k > 0; k--) {                                      \
             backward_channel(MACHINE_LANES(M), p, dy, to);                                                   \
             dy += p->w->out[0] * p->w->out[1], to += p->w->size[0] * p->w->size[1];                          \
@@ -276,13 +276,13 @@ static const struct {
 
 enum { MOST_WINDOWS = 1 << 24 }; /* of a channel, each of which has its weight in a table */
 
-static bool suits(const layer *l)
+static bool suits(const st_layer *l)
 {
     const window *w = &((const pool_plan *)l->plan)->w;
     return w->out[0] <= MOST_WINDOWS / w->out[1];
 }
 
-static int plan(layer *l)
+static int plan(st_layer *l)
 {
     pool_plan *given = l->plan;
     const window w = given->w;
@@ -293,20 +293,20 @@ static int plan(layer *l)
     free(given);
     if (!p) return -1;
     p->w = w;
-    return layer_scratch(l, SHAPE(w.out[1]));
+    return st_layer_scratch(l, ST_SHAPE(w.out[1]));
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const plane p = begin(c);
-    machines[c->layer->impl->machine].forward(&p, x, tensor_data(y));
+    machines[c->layer->impl->machine].forward(&p, x, st_data(y));
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     const plane p = begin(c);
-    machines[c->layer->impl->machine].backward(&p, tensor_data(dy), dx);
+    machines[c->layer->impl->machine].backward(&p, st_data(dy), dx);
 }
 
 const layer_algorithm avgpool_vectors = {

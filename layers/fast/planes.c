@@ -81,14 +81,14 @@ planes planes_of_dy(const kernel *k, const window *w, ptrdiff_t channels)
     return planes_of(k, channels, extent, lead, least[0] * least[1] < k->lanes);
 }
 
-static bool in_place(planes p, tensor image)
+static bool in_place(planes p, st_tensor image)
 {
     return !p.copied && p.above == 0 && p.left == 0 && p.rows == image.shape.n[1] &&
-           p.pitch == image.shape.n[2] && tensor_is_contiguous(image);
+           p.pitch == image.shape.n[2] && st_is_contiguous(image);
 }
 
 /* Steps known to the compiler become vectors. */
-static void take(ptrdiff_t count, const real *restrict from, ptrdiff_t step, real *restrict to)
+static void take(ptrdiff_t count, const st_real *restrict from, ptrdiff_t step, st_real *restrict to)
 {
     if (step == 1)
         for (ptrdiff_t j = 0; j < count; j++) to[j] = from[j];
@@ -108,46 +108,46 @@ static ptrdiff_t some_phases(const window *w, int axis, ptrdiff_t tap, phase f[P
 
 /* Of a channel, a phase's rows, and of them the columns of some phases. */
 static void lay_out_rows(const window *w, planes p, phase f, const phase *g, ptrdiff_t count,
-                         const real *from, const ptrdiff_t stride[2], real *to)
+                         const st_real *from, const ptrdiff_t stride[2], st_real *to)
 {
     for (ptrdiff_t i = 0; i < f.seen; i++) {
-        const real *row = from + (f.first + i * w->stride[0]) * stride[0];
+        const st_real *row = from + (f.first + i * w->stride[0]) * stride[0];
         for (ptrdiff_t q = 0; q < count; q++)
             take(g[q].seen, row + g[q].first * stride[1], w->stride[1] * stride[1],
                  to + q * p.size + (f.lead + i) * p.pitch + g[q].lead);
     }
 }
 
-const real *planes_lay_out_x(const window *w, planes p, tensor image, tensor scratch)
+const st_real *planes_lay_out_x(const window *w, planes p, st_tensor image, st_tensor scratch)
 {
-    if (in_place(p, image)) return tensor_data(image);
+    if (in_place(p, image)) return st_data(image);
     const ptrdiff_t *stride = image.stride, high = phase_count(w, 0), wide = phase_count(w, 1);
     phase f[PHASES_TOGETHER], g[PHASES_TOGETHER];
     for (ptrdiff_t kh = 0; kh < high; kh += PHASES_TOGETHER)
         for (ptrdiff_t kw = 0; kw < wide; kw += PHASES_TOGETHER) {
             ptrdiff_t rows = some_phases(w, 0, kh, f), columns = some_phases(w, 1, kw, g);
-            real *to = tensor_data(scratch) + (kh * wide + kw) * p.size;
+            st_real *to = st_data(scratch) + (kh * wide + kw) * p.size;
             for (ptrdiff_t c = 0; c < p.channels; c++)
                 for (ptrdiff_t q = 0; q < rows; q++)
-                    lay_out_rows(w, p, f[q], g, columns, tensor_data(image) + c * stride[0], stride + 1,
+                    lay_out_rows(w, p, f[q], g, columns, st_data(image) + c * stride[0], stride + 1,
                                  to + q * wide * p.size + c * p.rows * p.pitch);
         }
-    return tensor_data(scratch);
+    return st_data(scratch);
 }
 
-const real *planes_lay_out_dy(planes p, tensor image, tensor scratch)
+const st_real *planes_lay_out_dy(planes p, st_tensor image, st_tensor scratch)
 {
-    if (in_place(p, image)) return tensor_data(image);
+    if (in_place(p, image)) return st_data(image);
     scratch.offset += p.above * p.pitch + p.left;
     scratch.shape = image.shape;
     scratch.stride[0] = p.rows * p.pitch, scratch.stride[1] = p.pitch, scratch.stride[2] = 1;
-    tensor_copy(scratch, image);
-    return tensor_data(scratch) - p.above * p.pitch - p.left;
+    st_copy(scratch, image);
+    return st_data(scratch) - p.above * p.pitch - p.left;
 }
 
-void planes_clear(ptrdiff_t size, tensor scratch)
+void planes_clear(ptrdiff_t size, st_tensor scratch)
 {
-    tensor_fill(tensor_narrow(scratch, 0, 0, size), 0);
+    st_fill(st_narrow(scratch, 0, 0, size), 0);
 }
 
 /* ---- tables of offsets ------------------------------------------------------------------------------ */

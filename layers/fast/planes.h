@@ -47,11 +47,11 @@ planes planes_of_x(const kernel *k, const window *w, ptrdiff_t channels);
 planes planes_of_dy(const kernel *k, const window *w, ptrdiff_t channels);
 
 /* An image [C, H, W] in planes: where it is, or copied between the zeros of scratch. Of x what windows see. */
-const real *planes_lay_out_x(const window *w, planes p, tensor image, tensor scratch);
-const real *planes_lay_out_dy(planes p, tensor image, tensor scratch);
+const st_real *planes_lay_out_x(const window *w, planes p, st_tensor image, st_tensor scratch);
+const st_real *planes_lay_out_dy(planes p, st_tensor image, st_tensor scratch);
 
 /* The zeros of scratch, before images are laid out in so many elements of it. */
-void planes_clear(ptrdiff_t size, tensor scratch);
+void planes_clear(ptrdiff_t size, st_tensor scratch);
 
 /* ---- tables of offsets ------------------------------------------------------------------------------ */
 

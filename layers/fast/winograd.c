@@ -41,7 +41,7 @@ enum {
     BLOCK = 1 << 17,  /* elements: tiles at a time, on both sides */
     LEAST_TILES = 48, /* of a block: what weights that are not in cache are fetched for */
     TALL = 12,        /* a block is a multiple of it, and so of the height of any product's tile */
-    CLEARANCE = 64 / sizeof(real) /* between the places' planes, which would share sets of the cache */
+    CLEARANCE = 64 / sizeof(st_real) /* between the places' planes, which would share sets of the cache */
 };
 
 /* ---- the two sides of a convolution ---------------------------------------------------------------------- */
@@ -49,13 +49,13 @@ enum {
 /* Images cut into tiles of reach x reach pixels, `apart` apart, the first of which begins `before` the image. In
  * scratch lie the pixels of a band of rows, and a block of tiles in Winograd's domain. */
 typedef struct side {
-    tensor images; /* [N, channels, H, W] */
+    st_tensor images; /* [N, channels, H, W] */
     ptrdiff_t channels, padded, height, width, reach, apart, before[2];
-    tensor room;
-    real *pixels;  /* [rows, W, padded] of an image, `top` to `bottom`, in the room for it */
-    real *outside; /* a pixel that is nowhere: zeros, or what is dropped */
+    st_tensor room;
+    st_real *pixels;  /* [rows, W, padded] of an image, `top` to `bottom`, in the room for it */
+    st_real *outside; /* a pixel that is nowhere: zeros, or what is dropped */
     ptrdiff_t image, top, bottom;
-    real *tiles; /* [places, tiles, padded], the places `plane` apart */
+    st_real *tiles; /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
 } side;
 
@@ -67,7 +67,7 @@ typedef struct pass {
     ptrdiff_t rows, columns, count;              /* tiles of an image, and of all images */
     ptrdiff_t band, block;                       /* rows of tiles of a band; tiles of a block */
     const ptrdiff_t *unit, *by_wide, *by_narrow; /* tables of multiples: of 1, wide.padded, narrow.padded */
-    real *products;                              /* [places, ...] */
+    st_real *products;                           /* [places, ...] */
 } pass;
 
 /* ---- places of tiles -------------------------------------------------------------------------------------- */
@@ -106,8 +106,8 @@ static bool closes_band(const pass *p, place at)
 /* ---- pixels: [C, H, W] to [H, W, C] and back ------------------------------------------------------------- */
 
 /* to[j][i] = from[i][j], in squares, of which the last overlap the previous ones. */
-static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const real *from, ptrdiff_t step,
-                      real *to, ptrdiff_t pitch)
+static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *from, ptrdiff_t step,
+                      st_real *to, ptrdiff_t pitch)
 {
     enum { AHEAD = 2 }; /* squares fetched ahead, from or for images that are not in cache */
     ptrdiff_t lanes = k->lanes;
@@ -121,8 +121,8 @@ static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
         for (ptrdiff_t b = 0; b < largest(rows, columns); b += lanes) {
             ptrdiff_t row = smallest(wide ? a : b, rows - lanes),
                       column = smallest(wide ? b : a, columns - lanes);
-            const real *at = from + row * step + column;
-            real *turned = to + column * pitch + row;
+            const st_real *at = from + row * step + column;
+            st_real *turned = to + column * pitch + row;
             for (ptrdiff_t r = 0; r < lanes; r++)
                 if (wide) __builtin_prefetch(at + r * step + AHEAD * lanes);
                 else __builtin_prefetch(turned + r * pitch + AHEAD * lanes, 1);
@@ -145,23 +145,23 @@ static ptrdiff_t keep_rows(const pass *p, side *s, place at)
     ptrdiff_t image = s->image, top = s->top, bottom = s->bottom, row = s->width * s->padded;
     turn_to(p, s, at);
     if (s->image != image || bottom <= s->top) return 0;
-    memmove(s->pixels, s->pixels + (s->top - top) * row, (size_t)((bottom - s->top) * row) * sizeof(real));
+    memmove(s->pixels, s->pixels + (s->top - top) * row, (size_t)((bottom - s->top) * row) * sizeof(st_real));
     return bottom - s->top;
 }
 
 static void take_band(const pass *p, side *s, place at)
 {
     ptrdiff_t kept = keep_rows(p, s, at), top = s->top + kept, rows = s->bottom - top, width = s->width;
-    tensor from = tensor_select(s->images, 0, at.image), to = s->room;
+    st_tensor from = st_select(s->images, 0, at.image), to = s->room;
     to.offset += kept * width * s->padded;
     if (rows == 0) return;
-    if (tensor_is_contiguous(from)) {
-        transpose(p->k, s->channels, rows * width, tensor_data(from) + top * width, s->height * width,
-                  tensor_data(to), s->padded);
+    if (st_is_contiguous(from)) {
+        transpose(p->k, s->channels, rows * width, st_data(from) + top * width, s->height * width,
+                  st_data(to), s->padded);
     } else {
-        to.shape = SHAPE(s->channels, rows, width);
+        to.shape = ST_SHAPE(s->channels, rows, width);
         to.stride[0] = 1, to.stride[1] = width * s->padded, to.stride[2] = s->padded;
-        tensor_copy(to, tensor_narrow(from, 1, top, rows));
+        st_copy(to, st_narrow(from, 1, top, rows));
     }
 }
 
@@ -169,7 +169,7 @@ static void give_band(const pass *p, side *s, place at)
 {
     turn_to(p, s, at);
     transpose(p->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
-              tensor_data(tensor_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width);
+              st_data(st_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------------------- */
@@ -180,7 +180,7 @@ static bool is_inner(const side *s, place at)
     return h >= 0 && h + s->reach <= s->height && w >= 0 && w + s->reach <= s->width;
 }
 
-static void pixels_of(const side *s, place at, real *pixel[])
+static void pixels_of(const side *s, place at, st_real *pixel[])
 {
     ptrdiff_t h = s->apart * at.row - s->before[0], w = s->apart * at.column - s->before[1];
     for (ptrdiff_t i = h; i < h + s->reach; i++)
@@ -191,18 +191,18 @@ static void pixels_of(const side *s, place at, real *pixel[])
         }
 }
 
-static void places_of(const pass *p, const side *s, real *tile[])
+static void places_of(const pass *p, const side *s, st_real *tile[])
 {
     for (int f = 0; f < p->t->places; f++) tile[f] = s->tiles + f * s->plane;
 }
 
-static void move(real *at[], ptrdiff_t count, ptrdiff_t by)
+static void move(st_real *at[], ptrdiff_t count, ptrdiff_t by)
 {
     for (ptrdiff_t i = 0; i < count; i++) at[i] += by;
 }
 
 /* The pixels of a tile. From one that is all in the image to such a one on its right is but a step. */
-static bool move_pixels(const side *s, place at, bool from_inner, real *pixel[])
+static bool move_pixels(const side *s, place at, bool from_inner, st_real *pixel[])
 {
     bool inner = is_inner(s, at);
     if (inner && from_inner && at.column > 0) move(pixel, s->reach * s->reach, s->apart * s->padded);
@@ -213,28 +213,28 @@ static bool move_pixels(const side *s, place at, bool from_inner, real *pixel[])
 /* Tiles number `first` and so on from their pixels into Winograd's domain. */
 static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff_t first, ptrdiff_t count)
 {
-    real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
+    st_real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
     place at = place_of(p, first);
     bool inner = false;
     places_of(p, s, tile);
     for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
         if (opens_band(p, at)) take_band(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
-        into(s->padded, (const real *const *)pixel, tile);
+        into(s->padded, (const st_real *const *)pixel, tile);
     }
 }
 
 /* And back. */
 static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff_t first, ptrdiff_t count)
 {
-    real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
+    st_real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
     place at = place_of(p, first);
     bool inner = false;
     places_of(p, s, tile);
     for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
         if (opens_band(p, at)) turn_to(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
-        back(s->padded, (const real *const *)tile, pixel);
+        back(s->padded, (const st_real *const *)tile, pixel);
         if (closes_band(p, at)) give_band(p, s, at);
     }
 }
@@ -271,18 +271,18 @@ static bool fills(const kernel *k, ptrdiff_t channels)
 }
 
 /* Tiles that images are cut into, as many of them as may be counted on. */
-static ptrdiff_t tiles_of(const window *w, shape x, ptrdiff_t size)
+static ptrdiff_t tiles_of(const window *w, st_shape x, ptrdiff_t size)
 {
     return smallest(x.n[0], CHUNK) * parts(w->out[0], size) * parts(w->out[1], size);
 }
 
 /* Tiles of 4x4 have fewer products for an output, but more for weights and for tiles that hang over the border. */
-static bool large_tiles_pay(const window *w, shape x)
+static bool large_tiles_pay(const window *w, st_shape x)
 {
     return 36 * (tiles_of(w, x, 4) + TILES_OF_WEIGHTS) < 16 * (tiles_of(w, x, 2) + TILES_OF_WEIGHTS);
 }
 
-static bool suits(const layer *l, int size)
+static bool suits(const st_layer *l, int size)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     const kernel *k = kernel_of(l);
@@ -291,7 +291,7 @@ static bool suits(const layer *l, int size)
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
         if (w->before[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE) return false;
     }
-    bool kernels = ((const conv2d *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
+    bool kernels = ((const st_conv2d_options *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
                    in <= MOST_WEIGHTS / out;
     return kernels && tiles_of(w, l->x, 2) >= LEAST_OF_ALL && large_tiles_pay(w, l->x) == (size == 4);
 }
@@ -305,7 +305,7 @@ typedef struct winograd_plan {
     ptrdiff_t table[];
 } winograd_plan;
 
-static int plan(layer *l, int size)
+static int plan(st_layer *l, int size)
 {
     const window w = ((const conv_plan *)l->plan)->w;
     const kernel *k = kernel_of(l);
@@ -322,17 +322,19 @@ static int plan(layer *l, int size)
     even(p->unit = p->table, count, 1);
     even(p->by_in = p->table + count, count, in_padded);
     even(p->by_out = p->table + 2 * count, count, out_padded);
-    if (layer_scratch(l, SHAPE(in_pixels, in_padded)) || layer_scratch(l, SHAPE(out_pixels, out_padded)) ||
-        layer_scratch(l, SHAPE(t->places, plane_of(k, in, block))) ||
-        layer_scratch(l, SHAPE(t->places, plane_of(k, out, block))))
+    if (st_layer_scratch(l, ST_SHAPE(in_pixels, in_padded)) ||
+        st_layer_scratch(l, ST_SHAPE(out_pixels, out_padded)) ||
+        st_layer_scratch(l, ST_SHAPE(t->places, plane_of(k, in, block))) ||
+        st_layer_scratch(l, ST_SHAPE(t->places, plane_of(k, out, block))))
         return -1;
-    return layer_scratch(l, SHAPE(t->places, weights)) || layer_scratch(l, SHAPE(9, weights)) ? -1 : 0;
+    return st_layer_scratch(l, ST_SHAPE(t->places, weights)) || st_layer_scratch(l, ST_SHAPE(9, weights)) ? -1
+                                                                                                          : 0;
 }
 
 /* ---- passes ---------------------------------------------------------------------------------------------- */
 
 /* The side of x and dx (`out` false), or of y and dy. */
-static side side_of(const st_call *c, bool out, tensor images, ptrdiff_t block)
+static side side_of(const st_call *c, bool out, st_tensor images, ptrdiff_t block)
 {
     const winograd_plan *plan = c->plan;
     side s = { .images = images, .channels = images.shape.n[1], .image = -1 };
@@ -342,10 +344,10 @@ static side side_of(const st_call *c, bool out, tensor images, ptrdiff_t block)
     s.reach = s.apart = plan->t->size;
     s.plane = plane_of(plan->k, s.channels, block);
     s.room = st_scratch(c, out ? Y_PIXELS : X_PIXELS);
-    s.pixels = tensor_data(s.room);
-    s.tiles = tensor_data(st_scratch(c, out ? Y_TILES : X_TILES));
-    s.outside = s.pixels + tensor_count(s.room) - s.padded;
-    if (s.padded > s.channels) tensor_fill(s.room, 0); /* channels that are none */
+    s.pixels = st_data(s.room);
+    s.tiles = st_data(st_scratch(c, out ? Y_TILES : X_TILES));
+    s.outside = s.pixels + st_numel(s.room) - s.padded;
+    if (s.padded > s.channels) st_fill(s.room, 0); /* channels that are none */
     for (ptrdiff_t k = 0; k < s.padded; k++) s.outside[k] = 0;
     return s;
 }
@@ -357,7 +359,7 @@ static void widen(side *s, ptrdiff_t above, ptrdiff_t left)
     s->before[1] = left;
 }
 
-static pass pass_over(const st_call *c, tensor x, tensor y, bool back)
+static pass pass_over(const st_call *c, st_tensor x, st_tensor y, bool back)
 {
     const winograd_plan *plan = c->plan;
     const kernel *k = plan->k;
@@ -376,12 +378,12 @@ static pass pass_over(const st_call *c, tensor x, tensor y, bool back)
     p.columns = parts(p.narrow.width, t->size);
     p.count = x.shape.n[0] * p.rows * p.columns;
     p.band = band_rows(k, t, w, in, out);
-    p.products = tensor_data(st_scratch(c, PRODUCTS));
+    p.products = st_data(st_scratch(c, PRODUCTS));
     return p;
 }
 
 /* U [places, C, O]: kernel (o, c) is at weight[o * step + c * pitch], turned round where `back`. */
-static void transform_weights(const pass *p, const real *weight, real *buffer, bool back)
+static void transform_weights(const pass *p, const st_real *weight, st_real *buffer, bool back)
 {
     ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
     if (back) {
@@ -393,42 +395,42 @@ static void transform_weights(const pass *p, const real *weight, real *buffer, b
         transpose(p->k, out, in * 9, weight, in * 9, buffer, padded);
     }
     for (ptrdiff_t c = 0; c < in; c++) {
-        real *row[9], *tile[WINOGRAD_MOST_PLACES];
+        st_real *row[9], *tile[WINOGRAD_MOST_PLACES];
         for (int k = 0; k < 9; k++) {
             row[k] = buffer + (c * 9 + k) * padded;
             for (ptrdiff_t o = out; o < padded; o++) row[k][o] = 0;
         }
         for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
-        p->t->weight(padded, (const real *const *)row, tile);
+        p->t->weight(padded, (const st_real *const *)row, tile);
     }
 }
 
 /* dw += Gᵀ dU G, dU [places, C, O], which is lost. */
-static void add_weights(const pass *p, real *weight, real *buffer)
+static void add_weights(const pass *p, st_real *weight, st_real *buffer)
 {
     ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
     for (ptrdiff_t c = 0; c < in; c++) {
-        real *row[9], *tile[WINOGRAD_MOST_PLACES];
+        st_real *row[9], *tile[WINOGRAD_MOST_PLACES];
         for (int k = 0; k < 9; k++) row[k] = buffer + (c * 9 + k) * padded;
         for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
-        p->t->weight_adjoint(padded, (const real *const *)tile, row);
+        p->t->weight_adjoint(padded, (const st_real *const *)tile, row);
     }
     transpose(p->k, in * 9, out, buffer, padded, p->products, in * 9);
     for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += p->products[i];
 }
 
 /* Sums of the place that adds to each output alike begin with the bias. */
-static void begin_with(const pass *p, const side *s, const real *bias, ptrdiff_t count)
+static void begin_with(const pass *p, const side *s, const st_real *bias, ptrdiff_t count)
 {
-    real *sum = s->tiles + p->t->whole * s->plane;
+    st_real *sum = s->tiles + p->t->whole * s->plane;
     for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
         for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * p->t->scale : 0;
 }
 
-static void convolve(const st_call *c, pass *p, const real *bias, bool back)
+static void convolve(const st_call *c, pass *p, const st_real *bias, bool back)
 {
     side *x = &p->wide, *y = &p->narrow;
-    transform_weights(p, tensor_data(c->param[CONV_WEIGHT]), tensor_data(st_scratch(c, WEIGHTS)), back);
+    transform_weights(p, st_data(c->param[CONV_WEIGHT]), st_data(st_scratch(c, WEIGHTS)), back);
     for (ptrdiff_t first = 0; first < p->count; first += p->block) {
         ptrdiff_t count = smallest(p->block, p->count - first);
         take_tiles(p, x, p->t->input, first, count);
@@ -441,13 +443,13 @@ static void convolve(const st_call *c, pass *p, const real *bias, bool back)
     }
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     pass p = pass_over(c, x, y, false);
     convolve(c, &p, conv_bias(c), false);
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     pass p = pass_over(c, dx, dy, true);
@@ -455,42 +457,42 @@ static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
 }
 
 /* The place that adds to each output alike sums dy up. */
-static void add_bias(const pass *p, const side *s, real *bias, real *buffer, ptrdiff_t count)
+static void add_bias(const pass *p, const side *s, st_real *bias, st_real *buffer, ptrdiff_t count)
 {
-    const real *sum = s->tiles + p->t->whole * s->plane;
+    const st_real *sum = s->tiles + p->t->whole * s->plane;
     for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] = 0;
     for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
         for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] += sum[c];
     for (ptrdiff_t c = 0; c < s->channels; c++) bias[c] += buffer[c];
 }
 
-static void gradient(const st_call *c, tensor images, tensor output, tensor dy)
+static void gradient(const st_call *c, st_tensor images, st_tensor output, st_tensor dy)
 {
     (void)output;
     pass p = pass_over(c, images, dy, false);
     side *x = &p.wide, *y = &p.narrow;
-    real *buffer = tensor_data(st_scratch(c, WEIGHTS));
+    st_real *buffer = st_data(st_scratch(c, WEIGHTS));
     for (ptrdiff_t first = 0; first < p.count; first += p.block) {
         ptrdiff_t count = smallest(p.block, p.count - first);
         take_tiles(&p, x, p.t->input, first, count);
         take_tiles(&p, y, p.t->output_adjoint, first, count);
-        if (conv_bias(c)) add_bias(&p, y, tensor_data(st_grad(c, CONV_BIAS)), buffer, count);
+        if (conv_bias(c)) add_bias(&p, y, st_data(st_grad(c, CONV_BIAS)), buffer, count);
         for (int f = 0; f < p.t->places; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
             kernel_product(p.k, x->channels, y->padded, count, x->tiles + f * x->plane, p.unit, p.by_wide,
                            y->tiles + f * y->plane, p.by_narrow, p.products + f * x->channels * y->padded,
                            y->padded, first > 0);
     }
-    add_weights(&p, tensor_data(st_grad(c, CONV_WEIGHT)), buffer);
+    add_weights(&p, st_data(st_grad(c, CONV_WEIGHT)), buffer);
 }
 
 /* ---- the two sizes of tiles ------------------------------------------------------------------------------ */
 
 #define ALGORITHM(SIZE)                                                                                      \
-    static bool suits_##SIZE(const layer *l)                                                                 \
+    static bool suits_##SIZE(const st_layer *l)                                                              \
     {                                                                                                        \
         return suits(l, SIZE);                                                                               \
     }                                                                                                        \
-    static int plan_##SIZE(layer *l)                                                                         \
+    static int plan_##SIZE(st_layer *l)                                                                      \
     {                                                                                                        \
         return plan(l, SIZE);                                                                                \
     }                                                                                                        \

@@ -19,13 +19,13 @@ enum { WINOGRAD_MOST_PLACES = 36 };
 
 /* out = T in Tᵀ for each channel: `in` and `out` point to rows of channels, a square of them. Channels are a multiple
  * of lanes. What leads to y and dw divides by scale. */
-typedef void winograd_transform(ptrdiff_t channels, const real *const in[], real *const out[]);
+typedef void winograd_transform(ptrdiff_t channels, const st_real *const in[], st_real *const out[]);
 
 typedef struct winograd {
     int size;   /* of a tile, along an axis, in outputs */
     int places; /* of a tile in Winograd's domain, row by row; */
     int whole;  /* of these the one that adds to each output alike */
-    real scale;
+    st_real scale;
     winograd_transform *input, *output, *output_adjoint, *weight, *weight_adjoint; /* Bᵀ, Aᵀ, A, G, Gᵀ */
 } winograd;
 

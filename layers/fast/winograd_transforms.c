@@ -6,7 +6,7 @@
 
 /* ---- F(2, 3): polynomials at 0, 1, -1 and infinity ------------------------------------------------------- */
 
-#define HALF ((real)0.5)
+#define HALF ((st_real)0.5)
 
 #define B_TRANSPOSED_2(d, e) e[0] = d[0] - d[2], e[1] = d[1] + d[2], e[2] = d[2] - d[1], e[3] = d[1] - d[3]
 
@@ -20,12 +20,12 @@
 
 /* ---- F(4, 3): at 2 and -2 besides; of G three times ------------------------------------------------------ */
 
-#define EIGHTH ((real)0.125)
-#define QUARTER ((real)0.25)
-#define TWO ((real)2)
-#define THREE ((real)3)
-#define FOUR ((real)4)
-#define EIGHT ((real)8)
+#define EIGHTH ((st_real)0.125)
+#define QUARTER ((st_real)0.25)
+#define TWO ((st_real)2)
+#define THREE ((st_real)3)
+#define FOUR ((st_real)4)
+#define EIGHT ((st_real)8)
 
 #define B_TRANSPOSED_4(d, e)                                                                                 \
     e[0] = (d[0] - d[2]) * FOUR + (d[4] - d[2]), e[1] = (d[4] - d[2] * FOUR) + (d[3] - d[1] * FOUR),         \
@@ -54,7 +54,7 @@
 #define AT(type, place) (*(type *)(place))
 
 #define TRANSFORM(M, NAME, T, FROM, TO, FACTOR)                                                              \
-    M##_TARGET static void M##_##NAME(ptrdiff_t channels, const real *const in[], real *const out[])         \
+    M##_TARGET static void M##_##NAME(ptrdiff_t channels, const st_real *const in[], st_real *const out[])   \
     {                                                                                                        \
         for (ptrdiff_t c = 0; c < channels; c += MACHINE_LANES(M)) {                                         \
             M##_vector half[TO][FROM], d[FROM], e[TO];                                                       \
@@ -75,8 +75,8 @@
 /* This divides a multiple of 9 exactly. The number nearest to 1/9 is (1 + δ)/9, δ = 2^-27 in float and -2^-54 in
  * double; 9q times it is q (1 + δ), which no other number is nearer to than q. In double, below a power of two, one is
  * as near; of such two the even one is taken, and that is q. */
-#define ONE ((real)1)
-#define NINTH (1 / (real)9)
+#define ONE ((st_real)1)
+#define NINTH (1 / (st_real)9)
 
 #define TRANSFORMS(M)                                                                                        \
     TRANSFORM(M, input_2, B_TRANSPOSED_2, 4, 4, ONE)                                                         \

@@ -26,13 +26,13 @@ static const double DEGREE = 3.14159265358979323846 / 180;
 
 /* A sample as it was, within a frame of zeros. Taken while a sample is made, then put back for the next. */
 typedef struct source {
-    tensor framed, inside; /* [C, H + AROUND, W + AROUND], and the [C, H, W] in it */
+    st_tensor framed, inside; /* [C, H + AROUND, W + AROUND], and the [C, H, W] in it */
     struct source *next;
 } source;
 
 typedef struct augmented {
-    const data *of;
-    augment options;
+    const st_dataset *of;
+    st_augment_options options;
     uint64_t pass;
     char *prepared;
     source *spare; /* as many as there were threads at once */
@@ -40,16 +40,16 @@ typedef struct augmented {
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-static source *make_source(shape x)
+static source *make_source(st_shape x)
 {
     source *s = malloc(sizeof *s);
     if (!s) {
-        error_set("data_augment: no memory");
+        st_error_set("st_dataset_augment: no memory");
         return NULL;
     }
-    tensor framed = tensor_new(SHAPE(x.n[0], x.n[1] + AROUND, x.n[2] + AROUND));
-    *s = (source){ framed, tensor_narrow(tensor_narrow(framed, 1, BEFORE, x.n[1]), 2, BEFORE, x.n[2]) };
-    if (!tensor_is_null(framed)) return s;
+    st_tensor framed = st_tensor_new(ST_SHAPE(x.n[0], x.n[1] + AROUND, x.n[2] + AROUND));
+    *s = (source){ framed, st_narrow(st_narrow(framed, 1, BEFORE, x.n[1]), 2, BEFORE, x.n[2]) };
+    if (!st_is_null(framed)) return s;
     free(s);
     return NULL;
 }
@@ -75,13 +75,13 @@ static void put_back(augmented *a, source *s)
 
 static void free_source(source *s)
 {
-    tensor_free(s->framed);
+    st_tensor_free(s->framed);
     free(s);
 }
 
 /* ---- the map --------------------------------------------------------------------------------- */
 
-static real clamp(real x, real most)
+static st_real clamp(st_real x, st_real most)
 {
     x = x > 0 ? x : 0;
     return x < most ? x : most;
@@ -89,17 +89,17 @@ static real clamp(real x, real most)
 
 /* One row of the output, from a framed channel whose rows are `pitch` apart. (u, v) is the place of its first
  * element there, (du, dv) the way to the next. Beyond the frame all is zero, as the frame is. */
-static void sample_row(ptrdiff_t n, real *to, ptrdiff_t step, const real *from, ptrdiff_t pitch, double u,
-                       double v, double du, double dv, real height, real width)
+static void sample_row(ptrdiff_t n, st_real *to, ptrdiff_t step, const st_real *from, ptrdiff_t pitch,
+                       double u, double v, double du, double dv, st_real height, st_real width)
 {
     for (ptrdiff_t j = 0; j < n; j++) {
-        real row = clamp((real)(u + du * (double)j), height),
-             column = clamp((real)(v + dv * (double)j), width);
+        st_real row = clamp((st_real)(u + du * (double)j), height),
+                column = clamp((st_real)(v + dv * (double)j), width);
         int top = (int)row, left = (int)column;
-        real below = row - (real)top, right = column - (real)left;
-        const real *p = from + top * pitch + left;
-        real upper = p[0] + right * (p[1] - p[0]);
-        real lower = p[pitch] + right * (p[pitch + 1] - p[pitch]);
+        st_real below = row - (st_real)top, right = column - (st_real)left;
+        const st_real *p = from + top * pitch + left;
+        st_real upper = p[0] + right * (p[1] - p[0]);
+        st_real lower = p[pitch] + right * (p[pitch + 1] - p[pitch]);
         to[j * step] = upper + below * (lower - upper);
     }
 }
@@ -109,7 +109,7 @@ static double at(const double line[3], double down, double right)
     return line[0] * down + line[1] * right + line[2];
 }
 
-static void warp(tensor to, tensor framed, const augment_map *map)
+static void warp(st_tensor to, st_tensor framed, const st_affine *map)
 {
     ptrdiff_t height = to.shape.n[1], width = to.shape.n[2], pitch = framed.stride[1];
     double middle = (double)(height - 1) / 2, centre = (double)(width - 1) / 2;
@@ -117,29 +117,28 @@ static void warp(tensor to, tensor framed, const augment_map *map)
         for (ptrdiff_t i = 0; i < height; i++) {
             double u = at(map->row, (double)i - middle, -centre) + middle + BEFORE;
             double v = at(map->column, (double)i - middle, -centre) + centre + BEFORE;
-            sample_row(width, tensor_at(to, INDEX(c, i, 0)), to.stride[2], tensor_at(framed, INDEX(c, 0, 0)),
-                       pitch, u, v, map->row[1], map->column[1], (real)(height + BEFORE),
-                       (real)(width + BEFORE));
+            sample_row(width, st_at(to, ST_INDEX(c, i, 0)), to.stride[2], st_at(framed, ST_INDEX(c, 0, 0)),
+                       pitch, u, v, map->row[1], map->column[1], (st_real)(height + BEFORE),
+                       (st_real)(width + BEFORE));
         }
 }
 
-static bool is_finite(const augment_map *map)
+static bool is_finite(const st_affine *map)
 {
     bool finite = true;
     for (int k = 0; k < 3; k++) finite = finite && isfinite(map->row[k]) && isfinite(map->column[k]);
     return finite;
 }
 
-int augment_warp(tensor to, tensor from, augment_map map)
+int st_warp_affine(st_tensor to, st_tensor from, st_affine map)
 {
-    if (tensor_is_null(to) || tensor_is_null(from) || to.shape.rank != 3 ||
-        !shape_equal(to.shape, from.shape))
-        return error_set("augment_warp: from %s to %s, expected the same [C, H, W]",
-                         shape_text(from.shape).text, shape_text(to.shape).text);
-    if (!is_finite(&map)) return error_set("augment_warp: the map is not finite");
+    if (st_is_null(to) || st_is_null(from) || to.shape.rank != 3 || !st_shape_equal(to.shape, from.shape))
+        return st_error_set("st_warp_affine: from %s to %s, expected the same [C, H, W]",
+                            st_shape_text(from.shape).text, st_shape_text(to.shape).text);
+    if (!is_finite(&map)) return st_error_set("st_warp_affine: the map is not finite");
     source *s = make_source(from.shape);
     if (!s) return -1;
-    tensor_copy(s->inside, from);
+    st_copy(s->inside, from);
     warp(to, s->framed, &map);
     free_source(s);
     return 0;
@@ -147,41 +146,41 @@ int augment_warp(tensor to, tensor from, augment_map map)
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-static random_key key_of(const augmented *a, uint64_t stream)
+static st_random_key key_of(const augmented *a, uint64_t stream)
 {
-    return (random_key){ a->options.seed, stream + a->pass };
+    return (st_random_key){ a->options.seed, stream + a->pass };
 }
 
 /* In ±most. */
 static double draw(const augmented *a, ptrdiff_t i, int which, double most)
 {
     if (most == 0) return 0;
-    return most * (2 * random_uniform(key_of(a, MAPS), (uint64_t)i * DRAWS + (uint64_t)which) - 1);
+    return most * (2 * st_random_uniform(key_of(a, MAPS), (uint64_t)i * DRAWS + (uint64_t)which) - 1);
 }
 
 /* 0 … most. */
 static ptrdiff_t draw_place(const augmented *a, ptrdiff_t i, int which, ptrdiff_t most)
 {
-    return (ptrdiff_t)random_below(key_of(a, MAPS), (uint64_t)i * DRAWS + (uint64_t)which,
-                                   (uint64_t)most + 1);
+    return (ptrdiff_t)st_random_below(key_of(a, MAPS), (uint64_t)i * DRAWS + (uint64_t)which,
+                                      (uint64_t)most + 1);
 }
 
-static bool moves(const augment *o)
+static bool moves(const st_augment_options *o)
 {
     return o->flip > 0 || o->shear > 0 || o->rotation > 0 || o->scale > 0 || o->shift > 0;
 }
 
 /* A point p of the source, from the centre, goes to z R S F p + t: mirrored, sheared, turned, scaled, shifted. The
  * output asks where its points come from: F S⁻¹ R⁻¹ (p - t) / z. */
-static augment_map draw_map(const augmented *a, ptrdiff_t i)
+static st_affine draw_map(const augmented *a, ptrdiff_t i)
 {
-    const augment *o = &a->options;
+    const st_augment_options *o = &a->options;
     double mirror = o->flip > 0 && draw(a, i, FLIP, 1) < 2 * o->flip - 1 ? -1 : 1;
     double lean = tan(DEGREE * draw(a, i, SHEAR, o->shear));
     double angle = DEGREE * draw(a, i, ROTATION, o->rotation), z = 1 + draw(a, i, SCALE, o->scale);
     double down = draw(a, i, DOWN, o->shift), right = draw(a, i, RIGHT, o->shift);
     double c = cos(angle) / z, s = sin(angle) / z;
-    augment_map map = { { c, s }, { mirror * (-s - lean * c), mirror * (c - lean * s) } };
+    st_affine map = { { c, s }, { mirror * (-s - lean * c), mirror * (c - lean * s) } };
     map.row[2] = -at(map.row, down, right);
     map.column[2] = -at(map.column, down, right);
     return map;
@@ -189,44 +188,44 @@ static augment_map draw_map(const augmented *a, ptrdiff_t i)
 
 /* ---- a sample -------------------------------------------------------------------------------- */
 
-static void get_moved(augmented *a, ptrdiff_t i, tensor x, tensor y)
+static void get_moved(augmented *a, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     source *s = take_source(a);
     if (!s) return;
-    augment_map map = draw_map(a, i);
+    st_affine map = draw_map(a, i);
     a->of->get(a->of, i, s->inside, y);
     warp(x, s->framed, &map);
     put_back(a, s);
 }
 
 typedef struct noise {
-    random_key key;
+    st_random_key key;
     uint64_t counter;
     double deviation;
 } noise;
 
-static void noise_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void noise_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     noise *z = context;
     for (ptrdiff_t k = 0; k < n; k++)
-        at[0][k * stride[0]] += (real)(z->deviation * random_normal(z->key, z->counter++));
+        at[0][k * stride[0]] += (st_real)(z->deviation * st_random_normal(z->key, z->counter++));
 }
 
-static void add_noise(const augmented *a, ptrdiff_t i, tensor x)
+static void add_noise(const augmented *a, ptrdiff_t i, st_tensor x)
 {
-    noise z = { key_of(a, NOISES), (uint64_t)i * (uint64_t)tensor_count(x), a->options.noise };
-    tensor_walk(1, &x, TENSOR_ROW_MAJOR, noise_row, &z);
+    noise z = { key_of(a, NOISES), (uint64_t)i * (uint64_t)st_numel(x), a->options.noise };
+    st_walk(1, &x, ST_ROW_MAJOR, noise_row, &z);
 }
 
-static void cut_out(const augmented *a, ptrdiff_t i, tensor x)
+static void cut_out(const augmented *a, ptrdiff_t i, st_tensor x)
 {
     ptrdiff_t side = a->options.cutout;
     ptrdiff_t row = draw_place(a, i, CUT_ROW, x.shape.n[1] - side);
     ptrdiff_t column = draw_place(a, i, CUT_COLUMN, x.shape.n[2] - side);
-    tensor_fill(tensor_narrow(tensor_narrow(x, 1, row, side), 2, column, side), 0);
+    st_fill(st_narrow(st_narrow(x, 1, row, side), 2, column, side), 0);
 }
 
-static void get(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     augmented *a = d->own;
     if (moves(&a->options)) get_moved(a, i, x, y);
@@ -237,14 +236,14 @@ static void get(const data *d, ptrdiff_t i, tensor x, tensor y)
 
 /* ---- the data set ---------------------------------------------------------------------------- */
 
-static void begin(const data *d, uint64_t pass)
+static void begin(const st_dataset *d, uint64_t pass)
 {
     augmented *a = d->own;
     a->pass = pass;
-    data_begin(a->of, pass);
+    st_dataset_begin_epoch(a->of, pass);
 }
 
-static void release(data *d)
+static void release(st_dataset *d)
 {
     augmented *a = d->own;
     for (source *s = a->spare, *next; s; s = next) {
@@ -264,7 +263,7 @@ typedef struct limit {
 
 enum { LIMITS = 7 };
 
-static void limits_of(const augment *o, shape x, limit limits[LIMITS])
+static void limits_of(const st_augment_options *o, st_shape x, limit limits[LIMITS])
 {
     double side = (double)(x.n[1] < x.n[2] ? x.n[1] : x.n[2]);
     const limit all[LIMITS] = {
@@ -276,21 +275,23 @@ static void limits_of(const augment *o, shape x, limit limits[LIMITS])
     memcpy(limits, all, sizeof all);
 }
 
-static int check_options(const augment *o, shape x)
+static int check_options(const st_augment_options *o, st_shape x)
 {
     limit limits[LIMITS];
-    if (x.rank != 3) return error_set("data_augment: samples %s, expected [C, H, W]", shape_text(x).text);
+    if (x.rank != 3)
+        return st_error_set("st_dataset_augment: samples %s, expected [C, H, W]", st_shape_text(x).text);
     limits_of(o, x, limits);
     for (const limit *l = limits; l < limits + LIMITS; l++) {
         if (l->value >= 0 && (l->value < l->most || (l->closed && l->value == l->most))) continue;
-        return error_set("data_augment: %s is %g, expected at least 0 and %s %g, of samples %s", l->name,
-                         l->value, l->closed ? "at most" : "below", l->most, shape_text(x).text);
+        return st_error_set("st_dataset_augment: %s is %g, expected at least 0 and %s %g, of samples %s",
+                            l->name, l->value, l->closed ? "at most" : "below", l->most,
+                            st_shape_text(x).text);
     }
     return 0;
 }
 
 /* "augment flip 0.5, rotation 10, seed 1" */
-static char *prepared(const data *of, const augment *o)
+static char *prepared(const st_dataset *of, const st_augment_options *o)
 {
     char text[384];
     limit limits[LIMITS];
@@ -305,13 +306,13 @@ static char *prepared(const data *of, const augment *o)
     return data_prepared(of, text);
 }
 
-data *data_augment(const data *of, augment options)
+st_dataset *st_dataset_augment_new(const st_dataset *of, st_augment_options options)
 {
-    if (!of) error_set("data_augment: the data set is NULL");
+    if (!of) st_error_set("st_dataset_augment: the data set is NULL");
     if (!of || check_options(&options, of->x)) return NULL;
     augmented *own = malloc(sizeof *own);
     if (!own) {
-        error_set("data_augment: no memory");
+        st_error_set("st_dataset_augment: no memory");
         return NULL;
     }
     *own = (augmented){ .of = of, .options = options, .prepared = prepared(of, &options) };
@@ -319,13 +320,13 @@ data *data_augment(const data *of, augment options)
         free(own);
         return NULL;
     }
-    return data_new((data){ .count = of->count,
-                            .x = of->x,
-                            .y = of->y,
-                            .get = get,
-                            .begin = begin,
-                            .release = release,
-                            .own = own,
-                            .grain = of->grain < GRAIN ? of->grain : GRAIN,
-                            .prepared = own->prepared });
+    return st_dataset_new((st_dataset){ .count = of->count,
+                                        .x = of->x,
+                                        .target = of->target,
+                                        .get = get,
+                                        .begin = begin,
+                                        .release = release,
+                                        .own = own,
+                                        .grain = of->grain < GRAIN ? of->grain : GRAIN,
+                                        .prepared = own->prepared });
 }

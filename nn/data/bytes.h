@@ -12,9 +12,9 @@ typedef struct byte_images {
 } byte_images;
 
 /* `count` images [C, H, W] of values 0 to 1. */
-data *data_bytes(ptrdiff_t count, shape image, byte_images b);
+st_dataset *data_bytes(ptrdiff_t count, st_shape image, byte_images b);
 
 /* The text `prepared` of a set made of `of`: its own and one more, in new memory; NULL with an error. */
-char *data_prepared(const data *of, const char *more);
+char *data_prepared(const st_dataset *of, const char *more);
 
 #endif

@@ -19,41 +19,41 @@ static int check_records(source s, const unsigned char *at, ptrdiff_t size)
     const ptrdiff_t whole = size / RECORD, rest = size % RECORD;
     for (ptrdiff_t i = 0; i < whole; i++)
         if (at[i * RECORD] >= CLASSES)
-            return error_set("%s: record %td: class %d, expected 0 to %d", s.name, i, at[i * RECORD],
-                             CLASSES - 1);
+            return st_error_set("%s: record %td: class %d, expected 0 to %d", s.name, i, at[i * RECORD],
+                                CLASSES - 1);
     if (rest > 0 || !source_whole(s))
-        return error_set("%s: truncated%s: record %td has %td of %d bytes", s.name,
-                         source_whole(s) ? "" : ", its gzip stream ends early", whole, rest, RECORD);
-    return size > 0 ? 0 : error_set("%s: empty, expected records of a class and an image", s.name);
+        return st_error_set("%s: truncated%s: record %td has %td of %d bytes", s.name,
+                            source_whole(s) ? "" : ", its gzip stream ends early", whole, rest, RECORD);
+    return size > 0 ? 0 : st_error_set("%s: empty, expected records of a class and an image", s.name);
 }
 
 static int read_records(source s, source_bytes *all)
 {
     const ptrdiff_t before = all->count, most = (ptrdiff_t)MOST_RECORDS * RECORD - before;
     if (source_append(s, all, most + 1)) return -1;
-    if (all->count - before > most) return error_set("%s: more than %d records", s.name, MOST_RECORDS);
+    if (all->count - before > most) return st_error_set("%s: more than %d records", s.name, MOST_RECORDS);
     return check_records(s, all->at + before, all->count - before);
 }
 
 static int read_file(const char *path, source_bytes *all)
 {
     source s;
-    if (!path) return error_set("data_cifar10: a path is NULL");
+    if (!path) return st_error_set("st_dataset_cifar10: a path is NULL");
     if (source_open(&s, path)) return -1;
     int status = read_records(s, all);
     source_close(s);
     return status;
 }
 
-data *data_cifar10(const char *const *paths, int count)
+st_dataset *st_dataset_cifar10(const char *const *paths, int count)
 {
     source_bytes all = { 0 };
     int status = paths && count > 0
                      ? 0
-                     : error_set("data_cifar10: %d files, expected at least one", paths ? count : 0);
+                     : st_error_set("st_dataset_cifar10: %d files, expected at least one", paths ? count : 0);
     for (int i = 0; i < count && status == 0; i++) status = read_file(paths[i], &all);
     if (status == 0)
-        return data_bytes(all.count / RECORD, SHAPE(CHANNELS, SIDE, SIDE),
+        return data_bytes(all.count / RECORD, ST_SHAPE(CHANNELS, SIDE, SIDE),
                           (byte_images){ all.at + 1, all.at, RECORD, RECORD, { all.at } });
     free(all.at);
     return NULL;

@@ -10,47 +10,48 @@
 
 static int refuse_note(void)
 {
-    return error_set("note " NOTE ": expected a list of names");
+    return st_error_set("note " NOTE ": expected a list of names");
 }
 
-static int check_count(const net *n, ptrdiff_t count, const char *who)
+static int check_count(const st_net *n, ptrdiff_t count, const char *who)
 {
     if (n->output.rank == 1 && n->output.n[0] == count) return 0;
-    return error_set("%s: %td names, the net's output is %s", who, count, shape_text(n->output).text);
+    return st_error_set("%s: %td names, the net's output is %s", who, count, st_shape_text(n->output).text);
 }
 
-int classes_note(net *to, ptrdiff_t count, const char *const name[])
+int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[])
 {
-    if (!to) return error_set("classes_note: the net is NULL");
-    if (check_count(to, count, "classes_note")) return -1;
+    if (!to) return st_error_set("st_net_set_classes: the net is NULL");
+    if (check_count(to, count, "st_net_set_classes")) return -1;
     int status = 0;
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < count && status == 0; i++)
         if (json_array_append_new(list, name[i] ? json_string(name[i]) : NULL))
-            status = error_set("classes_note: name %td is %s", i,
-                               name[i] ? "not UTF-8, or there is no memory" : "NULL");
+            status = st_error_set("st_net_set_classes: name %td is %s", i,
+                                  name[i] ? "not UTF-8, or there is no memory" : "NULL");
     char *text = status == 0 ? json_write(list) : NULL;
-    if (status == 0) status = text ? net_set_note(to, NOTE, text) : error_set("classes_note: no memory");
+    if (status == 0)
+        status = text ? st_net_set_metadata(to, NOTE, text) : st_error_set("st_net_set_classes: no memory");
     free(text);
     json_decref(list);
     return status;
 }
 
 /* In one block: the struct, the pointers, the names. */
-static class_names *make(ptrdiff_t count, size_t bytes)
+static st_class_names *make(ptrdiff_t count, size_t bytes)
 {
-    class_names *c = malloc(sizeof *c + (size_t)count * sizeof *c->name + bytes);
-    if (c) *c = (class_names){ count, (const char **)(c + 1) };
-    else error_set("note " NOTE ": no memory");
+    st_class_names *c = malloc(sizeof *c + (size_t)count * sizeof *c->name + bytes);
+    if (c) *c = (st_class_names){ count, (const char **)(c + 1) };
+    else st_error_set("note " NOTE ": no memory");
     return c;
 }
 
 /* The names lie behind the pointers; NULL with an error. */
-static class_names *read_names(json_t *list, size_t bytes)
+static st_class_names *read_names(json_t *list, size_t bytes)
 {
     size_t i;
     json_t *name;
-    class_names *c = make((ptrdiff_t)json_array_size(list), bytes);
+    st_class_names *c = make((ptrdiff_t)json_array_size(list), bytes);
     char *at = c ? (char *)(c->name + c->count) : NULL;
     json_array_foreach(list, i, name)
     {
@@ -64,11 +65,11 @@ static class_names *read_names(json_t *list, size_t bytes)
     return NULL;
 }
 
-class_names *classes_of(const net *n)
+st_class_names *st_net_classes(const st_net *n)
 {
-    const char *text = net_note_text(n, NOTE);
+    const char *text = st_net_metadata(n, NOTE);
     json_t *list = text ? json_read(text, strlen(text), "note " NOTE) : NULL;
-    class_names *c = NULL;
+    st_class_names *c = NULL;
     if (list && json_array_size(list) < 1) refuse_note();
     else if (list && check_count(n, (ptrdiff_t)json_array_size(list), "note " NOTE) == 0)
         c = read_names(list, strlen(text));
@@ -76,7 +77,7 @@ class_names *classes_of(const net *n)
     return c;
 }
 
-void classes_free(class_names *c)
+void st_class_names_free(st_class_names *c)
 {
     free(c);
 }

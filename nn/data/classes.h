@@ -7,18 +7,18 @@
 #pragma GCC visibility push(default)
 
 /* One for each output. */
-typedef struct class_names {
+typedef struct st_class_names {
     ptrdiff_t count;
     const char **name; /* in UTF-8 */
-} class_names;
+} st_class_names;
 
 /* As the note "classes", JSON: ["cat", "dog"]. -1 with an error where the net's output is not [count] or a name is
  * not UTF-8. */
-int classes_note(net *to, ptrdiff_t count, const char *const name[]);
+int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[]);
 
 /* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
-class_names *classes_of(const net *n);
-void classes_free(class_names *c); /* NULL is allowed */
+st_class_names *st_net_classes(const st_net *n);
+void st_class_names_free(st_class_names *c); /* NULL is allowed */
 
 #pragma GCC visibility pop
 

@@ -34,12 +34,12 @@ static int refuse(const reader *r, ptrdiff_t column, const char *format, ...)
 /* Columns are counted from 0, and told from 1 on. */
 static int refuse(const reader *r, ptrdiff_t column, const char *format, ...)
 {
-    char text[ERROR_SIZE];
+    char text[ST_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return error_set("%s: line %td, column %td: %s", r->from.name, r->line, column + 1, text);
+    return st_error_set("%s: line %td, column %td: %s", r->from.name, r->line, column + 1, text);
 }
 
 static bool is_blank(int c)
@@ -68,7 +68,7 @@ static int append(reader *r, char c)
     if (r->used == r->room) {
         ptrdiff_t room = r->room > 0 ? 2 * r->room : 256;
         char *text = r->room < MOST_LINE ? array_grow(r->from.name, r->text, room, 1) : NULL;
-        if (!text) return error_set("%s: line %td: more than %d bytes", r->from.name, r->line, MOST_LINE);
+        if (!text) return st_error_set("%s: line %td: more than %d bytes", r->from.name, r->line, MOST_LINE);
         r->text = text;
         r->room = room;
     }
@@ -149,7 +149,8 @@ static int begin(reader *r)
     r->ahead = source_next(r->from);
     r->next_line = 1;
     for (size_t i = 0; i < sizeof mark && (i > 0 || r->ahead == mark[0]); i++, advance(r))
-        if (r->ahead != mark[i]) return error_set("%s: begins with neither numbers nor text", r->from.name);
+        if (r->ahead != mark[i])
+            return st_error_set("%s: begins with neither numbers nor text", r->from.name);
     return 0;
 }
 
@@ -165,14 +166,14 @@ static bool is_number(const char *text, double *value)
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 typedef struct table {
-    const csv *options;
+    const st_csv_options *options;
     ptrdiff_t columns, features, rows, room;
     ptrdiff_t label, targets; /* the first column of so many */
-    real *x, *y;              /* [rows, features], [rows, targets] */
+    st_real *x, *y;           /* [rows, features], [rows, targets] */
 } table;
 
 /* Whether the first line names the columns: 1 or 0; -1 with an error. */
-static int is_header(const reader *r, const csv *o)
+static int is_header(const reader *r, const st_csv_options *o)
 {
     double value;
     ptrdiff_t numbers = 0, odd = -1;
@@ -182,7 +183,7 @@ static int is_header(const reader *r, const csv *o)
         if (!number && odd < 0) odd = i, name = at;
         numbers += number;
     }
-    if (o->header != CSV_DETECT) return o->header == CSV_HEADER;
+    if (o->header != ST_CSV_DETECT) return o->header == ST_CSV_HEADER;
     if (numbers == 0 || numbers == r->fields) return numbers == 0;
     return refuse(r, odd,
                   "\"%s\" is no number, others of the first line are; the header option says what it is",
@@ -191,37 +192,38 @@ static int is_header(const reader *r, const csv *o)
 
 static int check_columns(const reader *r, table *t)
 {
-    const csv *o = t->options;
+    const st_csv_options *o = t->options;
     t->columns = r->fields;
-    t->targets = o->targets == 0 ? 1 : o->targets == CSV_UNLABELLED ? 0 : o->targets;
+    t->targets = o->targets == 0 ? 1 : o->targets == ST_CSV_UNLABELLED ? 0 : o->targets;
     t->label = o->label < 0 ? t->columns + o->label : o->label;
     if (t->targets == 0) t->label = t->columns;
     if (t->label < 0 || t->targets > t->columns - t->label)
-        return error_set("%s: %td columns from column %d on are targets, the table has %td", r->from.name,
-                         t->targets, o->label, t->columns);
+        return st_error_set("%s: %td columns from column %d on are targets, the table has %td", r->from.name,
+                            t->targets, o->label, t->columns);
     t->features = t->columns - t->targets;
     if (t->features == 0)
-        return error_set("%s: no column of features, %td of targets", r->from.name, t->targets);
-    ptrdiff_t image = o->image.rank ? shape_count(o->image, "data_csv: image") : t->features;
+        return st_error_set("%s: no column of features, %td of targets", r->from.name, t->targets);
+    ptrdiff_t image = o->image.rank ? st_shape_numel(o->image, "st_dataset_csv: image") : t->features;
     if (image < 0 || image == t->features) return image < 0 ? -1 : 0;
-    return error_set("%s: %td columns of features, an image %s has %td", r->from.name, t->features,
-                     shape_text(o->image).text, image);
+    return st_error_set("%s: %td columns of features, an image %s has %td", r->from.name, t->features,
+                        st_shape_text(o->image).text, image);
 }
 
 /* The number that a field stands for; -1 with an error where it may not be there. */
 static int read_value(const reader *r, const table *t, ptrdiff_t column, const char *text, bool feature,
-                      real *to)
+                      st_real *to)
 {
     double value;
-    const csv *o = t->options;
+    const st_csv_options *o = t->options;
     bool number = is_number(text, &value), class = !feature && o->targets == 0;
     if (feature && o->scale != 0) value *= o->scale;
-    *to = (real)value;
+    *to = (st_real)value;
     if (!*text) return refuse(r, column, "empty, expected a number");
     if (!number)
         return refuse(r, column, "\"%s\" is no number%s", show_text(text).text,
                       class ? "; classes are integers from 0 on" : "");
-    if (!isfinite(*to)) return refuse(r, column, "%s is too large for %s", show_text(text).text, REAL_NAME);
+    if (!isfinite(*to))
+        return refuse(r, column, "%s is too large for %s", show_text(text).text, ST_REAL_NAME);
     if (!class || (value >= 0 && value <= MOST_CLASSES && value == floor(value))) return 0;
     return refuse(r, column,
                   "class %s, expected an integer from 0 to %d; the label option says which column it is",
@@ -232,10 +234,10 @@ static int grow(const reader *r, table *t)
 {
     ptrdiff_t room = t->room > 0 ? 2 * t->room : 64;
     if (t->rows > MOST_NUMBERS / t->columns)
-        return error_set("%s: more than %td numbers", r->from.name, MOST_NUMBERS);
-    real *x = array_grow(r->from.name, t->x, room, (size_t)t->features * sizeof *x);
+        return st_error_set("%s: more than %td numbers", r->from.name, MOST_NUMBERS);
+    st_real *x = array_grow(r->from.name, t->x, room, (size_t)t->features * sizeof *x);
     if (x) t->x = x;
-    real *y = x ? array_grow(r->from.name, t->y, room, (size_t)t->targets * sizeof *y) : NULL;
+    st_real *y = x ? array_grow(r->from.name, t->y, room, (size_t)t->targets * sizeof *y) : NULL;
     if (!y) return -1;
     t->y = y;
     t->room = room;
@@ -245,10 +247,10 @@ static int grow(const reader *r, table *t)
 static int add_row(const reader *r, table *t)
 {
     if (r->fields != t->columns)
-        return error_set("%s: line %td: %td columns, expected %td", r->from.name, r->line, r->fields,
-                         t->columns);
+        return st_error_set("%s: line %td: %td columns, expected %td", r->from.name, r->line, r->fields,
+                            t->columns);
     if (t->rows == t->room && grow(r, t)) return -1;
-    real *x = t->x + t->rows * t->features, *y = t->y + t->rows * t->targets;
+    st_real *x = t->x + t->rows * t->features, *y = t->y + t->rows * t->targets;
     const char *at = r->text;
     for (ptrdiff_t i = 0; i < t->columns; i++, at += strlen(at) + 1) {
         bool feature = i < t->label || i >= t->label + t->targets;
@@ -261,56 +263,58 @@ static int add_row(const reader *r, table *t)
 static int read_rows(reader *r, table *t)
 {
     int status = begin(r) ? -1 : next_line(r);
-    if (status == 0) return error_set("%s: no line of numbers", r->from.name);
+    if (status == 0) return st_error_set("%s: no line of numbers", r->from.name);
     int header = status > 0 ? is_header(r, t->options) : -1;
     if (header < 0 || check_columns(r, t)) return -1;
     for (status = header ? next_line(r) : 1; status > 0; status = next_line(r))
         if (add_row(r, t)) return -1;
     if (status == 0 && t->rows == 0)
-        return error_set("%s: no line of numbers after its header", r->from.name);
+        return st_error_set("%s: no line of numbers after its header", r->from.name);
     return status;
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */
 
-static tensor copied(const real *from, shape form)
+static st_tensor copied(const st_real *from, st_shape form)
 {
-    tensor to = tensor_new(form);
-    if (!tensor_is_null(to) && from) memcpy(tensor_data(to), from, (size_t)tensor_count(to) * sizeof *from);
+    st_tensor to = st_tensor_new(form);
+    if (!st_is_null(to) && from) memcpy(st_data(to), from, (size_t)st_numel(to) * sizeof *from);
     return to;
 }
 
-static data *keep(const table *t)
+static st_dataset *keep(const table *t)
 {
-    const csv *o = t->options;
+    const st_csv_options *o = t->options;
     bool labelled = t->targets > 0;
-    tensor x =
-        copied(t->x, o->image.rank ? shape_with_batch(o->image, t->rows) : SHAPE(t->rows, t->features));
-    tensor y = copied(labelled ? t->y : NULL, o->targets > 0 ? SHAPE(t->rows, t->targets) : SHAPE(t->rows));
-    return data_owned(x, y);
+    st_tensor x =
+        copied(t->x, o->image.rank ? st_shape_with_batch(o->image, t->rows) : ST_SHAPE(t->rows, t->features));
+    st_tensor y =
+        copied(labelled ? t->y : NULL, o->targets > 0 ? ST_SHAPE(t->rows, t->targets) : ST_SHAPE(t->rows));
+    return st_dataset_owned(x, y);
 }
 
-static int check_options(const char *path, const csv *o)
+static int check_options(const char *path, const st_csv_options *o)
 {
-    if (!path) return error_set("data_csv: the path is NULL");
+    if (!path) return st_error_set("st_dataset_csv: the path is NULL");
     if (o->delimiter && strchr("+-.0123456789eE\"\r\n", o->delimiter))
-        return error_set("data_csv: delimiter '%c' can be part of a number, quotes or the end of a line",
-                         o->delimiter);
-    if (o->targets < CSV_UNLABELLED) return error_set("data_csv: %d targets", o->targets);
-    if (!isfinite(o->scale)) return error_set("data_csv: the scale is not finite");
-    if (o->image.rank < 0 || o->image.rank >= TENSOR_MAX_RANK)
-        return error_set("data_csv: an image of rank %d, expected at most %d", o->image.rank,
-                         TENSOR_MAX_RANK - 1);
+        return st_error_set(
+            "st_dataset_csv: delimiter '%c' can be part of a number, quotes or the end of a line",
+            o->delimiter);
+    if (o->targets < ST_CSV_UNLABELLED) return st_error_set("st_dataset_csv: %d targets", o->targets);
+    if (!isfinite(o->scale)) return st_error_set("st_dataset_csv: the scale is not finite");
+    if (o->image.rank < 0 || o->image.rank >= ST_MAX_RANK)
+        return st_error_set("st_dataset_csv: an image of rank %d, expected at most %d", o->image.rank,
+                            ST_MAX_RANK - 1);
     return 0;
 }
 
-data *data_csv(const char *path, csv options)
+st_dataset *st_dataset_csv_new(const char *path, st_csv_options options)
 {
     reader r = { .delimiter = options.delimiter ? (unsigned char)options.delimiter : ',' };
     table t = { .options = &options };
     if (check_options(path, &options) || source_open(&r.from, path)) return NULL;
     void *locale = c_locale_enter();
-    data *d = read_rows(&r, &t) == 0 ? keep(&t) : NULL;
+    st_dataset *d = read_rows(&r, &t) == 0 ? keep(&t) : NULL;
     c_locale_leave(locale);
     source_close(r.from);
     free(r.text);

@@ -140,23 +140,23 @@ static float clamp(float x, float low, float high)
 
 /* One image's own sequence of random numbers. */
 typedef struct dice {
-    random_key key;
+    st_random_key key;
     uint64_t thrown;
 } dice;
 
 static float uniform(dice *d, float low, float high)
 {
-    return low + (high - low) * (float)random_uniform(d->key, d->thrown++);
+    return low + (high - low) * (float)st_random_uniform(d->key, d->thrown++);
 }
 
 static float normal(dice *d, float deviation)
 {
-    return deviation * (float)random_normal(d->key, d->thrown++);
+    return deviation * (float)st_random_normal(d->key, d->thrown++);
 }
 
 static int below(dice *d, int bound)
 {
-    return (int)random_below(d->key, d->thrown++, (uint64_t)bound);
+    return (int)st_random_below(d->key, d->thrown++, (uint64_t)bound);
 }
 
 /* ---- the pen's path -------------------------------------------------------------------------- */
@@ -307,7 +307,7 @@ static void develop(unsigned char *image, const float ink[PIXELS], dice *d)
 {
     float contrast = uniform(d, 0.75f, 1), grain = uniform(d, 0, 0.12f);
     for (int i = 0; i < PIXELS; i += 16) { /* a block of random bits has sixteen bytes */
-        random_block block = random_bits(d->key, d->thrown++);
+        st_random_block block = st_random_bits(d->key, d->thrown++);
         for (int j = 0; j < 16; j++) {
             float noise = (float)(block.word[j / 4] >> 8 * (j % 4) & 255) / 255 - 0.5f;
             float value = contrast * clamp(ink[i + j], 0, 1) + grain * noise;
@@ -318,7 +318,7 @@ static void develop(unsigned char *image, const float ink[PIXELS], dice *d)
 
 /* ---- the data set ---------------------------------------------------------------------------- */
 
-static void draw(unsigned char *image, int digit, random_key key)
+static void draw(unsigned char *image, int digit, st_random_key key)
 {
     dice d = { key, 0 };
     hand h = some_hand(&d);
@@ -336,7 +336,7 @@ static void draw(unsigned char *image, int digit, random_key key)
 static int digit_of(ptrdiff_t i, uint64_t seed)
 {
     ptrdiff_t order[CLASSES];
-    random_permutation(order, CLASSES, (random_key){ seed, UINT64_MAX - (uint64_t)(i / CLASSES) });
+    st_random_permutation(order, CLASSES, (st_random_key){ seed, UINT64_MAX - (uint64_t)(i / CLASSES) });
     return (int)order[i % CLASSES];
 }
 
@@ -351,22 +351,22 @@ static void draw_one(ptrdiff_t i, int thread, void *context)
     const drawing *d = context;
     int digit = digit_of(i, d->seed);
     d->labels[i] = (unsigned char)digit;
-    draw(d->images + i * PIXELS, digit, (random_key){ d->seed, (uint64_t)i });
+    draw(d->images + i * PIXELS, digit, (st_random_key){ d->seed, (uint64_t)i });
 }
 
-data *digits_new(ptrdiff_t count, uint64_t seed)
+st_dataset *st_digits(ptrdiff_t count, uint64_t seed)
 {
     if (count < 1) {
-        error_set("digits_new: %td images, expected at least one", count);
+        st_error_set("st_digits: %td images, expected at least one", count);
         return NULL;
     }
-    unsigned char *images = array_new("digits_new", count, PIXELS);
-    unsigned char *labels = images ? array_new("digits_new", count, 1) : NULL;
+    unsigned char *images = array_new("st_digits", count, PIXELS);
+    unsigned char *labels = images ? array_new("st_digits", count, 1) : NULL;
     if (!labels) {
         free(images);
         return NULL;
     }
-    parallel_for(parallel_threads(), count, draw_one, &(drawing){ images, labels, seed ^ OWN_NUMBERS });
-    return data_bytes(count, SHAPE(1, SIDE, SIDE),
+    parallel_for(st_num_threads(), count, draw_one, &(drawing){ images, labels, seed ^ OWN_NUMBERS });
+    return data_bytes(count, ST_SHAPE(1, SIDE, SIDE),
                       (byte_images){ images, labels, PIXELS, 1, { images, labels } });
 }

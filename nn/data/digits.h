@@ -10,7 +10,7 @@
 #pragma GCC visibility push(default)
 
 /* All images are drawn at once, on all threads, and kept as bytes. NULL on failure. */
-data *digits_new(ptrdiff_t count, uint64_t seed);
+st_dataset *st_digits(ptrdiff_t count, uint64_t seed);
 
 #pragma GCC visibility pop
 

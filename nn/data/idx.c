@@ -28,24 +28,24 @@ static int read_type(source s, const kind *k, int *rank)
     unsigned char magic[MAGIC];
     if (source_fetch(s, magic, MAGIC, "the magic number")) return -1;
     if (magic[0] || magic[1])
-        return error_set("%s: begins with %02x %02x %02x %02x, expected an IDX file's 00 00 08 %02x", s.name,
-                         magic[0], magic[1], magic[2], magic[3], k->least_rank);
+        return st_error_set("%s: begins with %02x %02x %02x %02x, expected an IDX file's 00 00 08 %02x",
+                            s.name, magic[0], magic[1], magic[2], magic[3], k->least_rank);
     if (magic[2] != UNSIGNED_BYTE)
-        return error_set("%s: elements of IDX type %02x, expected 08 (unsigned byte)", s.name, magic[2]);
+        return st_error_set("%s: elements of IDX type %02x, expected 08 (unsigned byte)", s.name, magic[2]);
     *rank = magic[3];
     if (*rank < k->least_rank || *rank > k->most_rank)
-        return error_set("%s: rank %d, expected %s", s.name, *rank, k->expected);
+        return st_error_set("%s: rank %d, expected %s", s.name, *rank, k->expected);
     return 0;
 }
 
 /* The number of elements; -1 on failure. */
-static ptrdiff_t read_sizes(source s, int rank, shape *form)
+static ptrdiff_t read_sizes(source s, int rank, st_shape *form)
 {
     unsigned char sizes[MAX_RANK * SIZE];
     if (source_fetch(s, sizes, rank * SIZE, "sizes")) return -1;
     bool overflow = false, empty = false;
     ptrdiff_t count = 1;
-    *form = (shape){ .rank = rank };
+    *form = (st_shape){ .rank = rank };
     for (int i = 0; i < rank; i++) {
         const unsigned char *b = sizes + SIZE * i;
         uint32_t n = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
@@ -53,24 +53,25 @@ static ptrdiff_t read_sizes(source s, int rank, shape *form)
         empty |= n == 0;
         form->n[i] = (ptrdiff_t)n;
     }
-    if (empty) return error_set("%s: sizes %s, expected none to be zero", s.name, shape_text(*form).text);
+    if (empty)
+        return st_error_set("%s: sizes %s, expected none to be zero", s.name, st_shape_text(*form).text);
     if (overflow)
-        return error_set("%s: sizes %s are more than can be addressed", s.name, shape_text(*form).text);
+        return st_error_set("%s: sizes %s are more than can be addressed", s.name, st_shape_text(*form).text);
     return count;
 }
 
 /* -1 where a file that was read one byte past its elements does not end there. Only such a read tells that a gzip
  * stream is whole: its check sum is compared at its end. */
-static int check_end(source s, ptrdiff_t got, ptrdiff_t want, shape form, const char *what)
+static int check_end(source s, ptrdiff_t got, ptrdiff_t want, st_shape form, const char *what)
 {
     if (got > want)
-        return error_set("%s: trailing data: expected to end after %s bytes of %s %s", s.name,
-                         count_text(want).text, what, shape_text(form).text);
+        return st_error_set("%s: trailing data: expected to end after %s bytes of %s %s", s.name,
+                            count_text(want).text, what, st_shape_text(form).text);
     return got < want || !source_whole(s) ? source_truncated(s, got, want, what) : 0;
 }
 
 /* `want` bytes, to be freed; NULL on failure. */
-static unsigned char *read_elements(source s, ptrdiff_t want, shape form, const char *what)
+static unsigned char *read_elements(source s, ptrdiff_t want, st_shape form, const char *what)
 {
     source_bytes all = { 0 };
     if (source_append(s, &all, want + 1) == 0 && check_end(s, all.count, want, form, what) == 0)
@@ -80,10 +81,10 @@ static unsigned char *read_elements(source s, ptrdiff_t want, shape form, const 
 }
 
 /* The whole file's elements, to be freed; NULL on failure. */
-static unsigned char *read_file(const char *path, const kind *k, shape *form)
+static unsigned char *read_file(const char *path, const kind *k, st_shape *form)
 {
     if (!path) {
-        error_set("data_idx: the name of the file of %s is NULL", k->what);
+        st_error_set("st_dataset_idx: the name of the file of %s is NULL", k->what);
         return NULL;
     }
     source s;
@@ -100,13 +101,13 @@ static unsigned char *read_file(const char *path, const kind *k, shape *form)
 static int check_counts(const char *images, ptrdiff_t pictures, const char *labels, ptrdiff_t classes)
 {
     if (classes == pictures) return 0;
-    return error_set("%s: %s labels, expected %s, one for each image of %s", file_name(labels),
-                     count_text(classes).text, count_text(pictures).text, file_name(images));
+    return st_error_set("%s: %s labels, expected %s, one for each image of %s", file_name(labels),
+                        count_text(classes).text, count_text(pictures).text, file_name(images));
 }
 
-data *data_idx(const char *images, const char *labels)
+st_dataset *st_dataset_idx(const char *images, const char *labels)
 {
-    shape form = { 0 }, classes = { 0 }; /* [N, H, W] or [N, C, H, W], and [N] */
+    st_shape form = { 0 }, classes = { 0 }; /* [N, H, W] or [N, C, H, W], and [N] */
     unsigned char *pixels = read_file(images, &IMAGES, &form);
     unsigned char *digits = pixels ? read_file(labels, &LABELS, &classes) : NULL;
     if (!digits || check_counts(images, form.n[0], labels, classes.n[0])) {
@@ -115,7 +116,8 @@ data *data_idx(const char *images, const char *labels)
         return NULL;
     }
     const ptrdiff_t *n = form.n;
-    shape image = form.rank == 3 ? SHAPE(1, n[1], n[2]) : SHAPE(n[1], n[2], n[3]);
-    return data_bytes(n[0], image,
-                      (byte_images){ pixels, digits, shape_count(image, "data_idx"), 1, { pixels, digits } });
+    st_shape image = form.rank == 3 ? ST_SHAPE(1, n[1], n[2]) : ST_SHAPE(n[1], n[2], n[3]);
+    return data_bytes(
+        n[0], image,
+        (byte_images){ pixels, digits, st_shape_numel(image, "st_dataset_idx"), 1, { pixels, digits } });
 }

@@ -20,56 +20,57 @@ enum { ELEMENTS = 1 << 18 /* of the samples that are measured at a time */ };
 /* ---- making and ending ----------------------------------------------------------------------- */
 
 /* In one block, of zeros. */
-static normalization *make(ptrdiff_t channels)
+static st_normalization *make(ptrdiff_t channels)
 {
-    const ptrdiff_t head = sizeof(normalization) / sizeof(double);
+    const ptrdiff_t head = sizeof(st_normalization) / sizeof(double);
     ptrdiff_t count = channels < PTRDIFF_MAX / 2 - head ? head + 2 * channels : PTRDIFF_MAX;
-    normalization *n = array_new("normalization", count, sizeof(double));
-    if (n) *n = (normalization){ channels, (double *)n + head, (double *)n + head + channels };
+    st_normalization *n = array_new("normalization", count, sizeof(double));
+    if (n) *n = (st_normalization){ channels, (double *)n + head, (double *)n + head + channels };
     return n;
 }
 
-static int check(const normalization *n, const char *who)
+static int check(const st_normalization *n, const char *who)
 {
-    if (!n) return error_set("%s: the normalization is NULL", who);
-    if (n->channels < 1) return error_set("%s: %td channels, expected at least one", who, n->channels);
+    if (!n) return st_error_set("%s: the normalization is NULL", who);
+    if (n->channels < 1) return st_error_set("%s: %td channels, expected at least one", who, n->channels);
     for (ptrdiff_t c = 0; c < n->channels; c++) {
-        if (!isfinite(n->mean[c])) return error_set("%s: the mean of channel %td is %g", who, c, n->mean[c]);
+        if (!isfinite(n->mean[c]))
+            return st_error_set("%s: the mean of channel %td is %g", who, c, n->mean[c]);
         if (!(n->deviation[c] >= 0) || !isfinite(n->deviation[c]))
-            return error_set("%s: the deviation of channel %td is %g, expected at least 0", who, c,
-                             n->deviation[c]);
+            return st_error_set("%s: the deviation of channel %td is %g, expected at least 0", who, c,
+                                n->deviation[c]);
     }
     return 0;
 }
 
-normalization *normalize_new(ptrdiff_t channels, const double *mean, const double *deviation)
+st_normalization *st_normalization_new(ptrdiff_t channels, const double *mean, const double *deviation)
 {
-    const normalization given = { channels, (double *)mean, (double *)deviation };
-    normalization *n = check(&given, "normalize_new") ? NULL : make(channels);
+    const st_normalization given = { channels, (double *)mean, (double *)deviation };
+    st_normalization *n = check(&given, "st_normalization_new") ? NULL : make(channels);
     if (!n) return NULL;
     memcpy(n->mean, mean, (size_t)channels * sizeof *mean);
     memcpy(n->deviation, deviation, (size_t)channels * sizeof *deviation);
     return n;
 }
 
-void normalize_free(normalization *n)
+void st_normalization_free(st_normalization *n)
 {
     free(n);
 }
 
 /* A sample that is a single number is one channel. */
-static ptrdiff_t channels_of(shape sample)
+static ptrdiff_t channels_of(st_shape sample)
 {
     return sample.rank > 0 ? sample.n[0] : 1;
 }
 
-static int match(ptrdiff_t channels, shape sample, const char *who)
+static int match(ptrdiff_t channels, st_shape sample, const char *who)
 {
     if (channels_of(sample) == channels) return 0;
-    return error_set("%s: samples %s, expected %td channels", who, shape_text(sample).text, channels);
+    return st_error_set("%s: samples %s, expected %td channels", who, st_shape_text(sample).text, channels);
 }
 
-static int check_channels(const normalization *n, shape sample, const char *who)
+static int check_channels(const st_normalization *n, st_shape sample, const char *who)
 {
     return check(n, who) ? -1 : match(n->channels, sample, who);
 }
@@ -82,7 +83,7 @@ typedef struct moments {
 } moments;
 
 /* Counted from the first element: those of a constant are exact. */
-static moments moments_of(ptrdiff_t n, const real *x)
+static moments moments_of(ptrdiff_t n, const st_real *x)
 {
     double sum = 0, rest = 0, squares = 0;
     for (ptrdiff_t i = 0; i < n; i++) sum += (double)x[i] - (double)x[0];
@@ -105,58 +106,60 @@ static moments together(moments a, moments b)
 }
 
 /* Samples in turn, [N, C, ...] contiguous. */
-static void add_samples(moments *sum, ptrdiff_t channels, tensor x)
+static void add_samples(moments *sum, ptrdiff_t channels, st_tensor x)
 {
-    ptrdiff_t area = tensor_count(x) / (x.shape.n[0] * channels);
-    const real *at = tensor_data(x);
+    ptrdiff_t area = st_numel(x) / (x.shape.n[0] * channels);
+    const st_real *at = st_data(x);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
         for (ptrdiff_t c = 0; c < channels; c++, at += area) sum[c] = together(sum[c], moments_of(area, at));
 }
 
-static int measure(const data *d, ptrdiff_t step, moments *sum, tensor x, tensor y)
+static int measure(const st_dataset *d, ptrdiff_t step, moments *sum, st_tensor x, st_tensor y)
 {
     for (ptrdiff_t first = 0; first < d->count; first += step) {
         ptrdiff_t n = smallest(step, d->count - first);
-        tensor part = tensor_narrow(x, 0, 0, n);
-        if (data_batch(d, NULL, first, n, part, tensor_narrow(y, 0, 0, n))) return -1;
+        st_tensor part = st_narrow(x, 0, 0, n);
+        if (st_dataset_batch(d, NULL, first, n, part, st_narrow(y, 0, 0, n))) return -1;
         add_samples(sum, channels_of(d->x), part);
     }
     return 0;
 }
 
-static normalization *of_moments(ptrdiff_t channels, const moments *sum)
+static st_normalization *of_moments(ptrdiff_t channels, const moments *sum)
 {
-    normalization *n = make(channels);
+    st_normalization *n = make(channels);
     for (ptrdiff_t c = 0; n && c < channels; c++) {
         n->mean[c] = sum[c].mean;
         n->deviation[c] = sqrt(fmax(sum[c].squares, 0) / sum[c].count);
         if (isfinite(n->mean[c]) && isfinite(sum[c].squares)) continue;
-        error_set("normalize_measure: channel %td has elements that are not finite, or too large", c);
-        normalize_free(n);
+        st_error_set("st_normalization_measure: channel %td has elements that are not finite, or too large",
+                     c);
+        st_normalization_free(n);
         n = NULL;
     }
     return n;
 }
 
-normalization *normalize_measure(const data *d)
+st_normalization *st_normalization_measure(const st_dataset *d)
 {
     if (!d) {
-        error_set("normalize_measure: the data set is NULL");
+        st_error_set("st_normalization_measure: the data set is NULL");
         return NULL;
     }
-    ptrdiff_t channels = channels_of(d->x), elements = shape_count(d->x, "normalize_measure");
+    ptrdiff_t channels = channels_of(d->x), elements = st_shape_numel(d->x, "st_normalization_measure");
     if (elements < 1) {
-        error_set("normalize_measure: samples %s have no elements", shape_text(d->x).text);
+        st_error_set("st_normalization_measure: samples %s have no elements", st_shape_text(d->x).text);
         return NULL;
     }
     ptrdiff_t step = smallest(largest(1, ELEMENTS / elements), d->count);
-    tensor x = tensor_new(shape_with_batch(d->x, step)), y = tensor_new(shape_with_batch(d->y, step));
-    moments *sum = array_new("normalize_measure", channels, sizeof *sum);
-    bool room = sum && !tensor_is_null(x) && !tensor_is_null(y);
-    normalization *n = room && measure(d, step, sum, x, y) == 0 ? of_moments(channels, sum) : NULL;
+    st_tensor x = st_tensor_new(st_shape_with_batch(d->x, step)),
+              y = st_tensor_new(st_shape_with_batch(d->target, step));
+    moments *sum = array_new("st_normalization_measure", channels, sizeof *sum);
+    bool room = sum && !st_is_null(x) && !st_is_null(y);
+    st_normalization *n = room && measure(d, step, sum, x, y) == 0 ? of_moments(channels, sum) : NULL;
     free(sum);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
     return n;
 }
 
@@ -166,76 +169,76 @@ typedef struct scale {
     double mean, deviation; /* by which is divided */
 } scale;
 
-static scale scale_of(const normalization *n, ptrdiff_t channel)
+static scale scale_of(const st_normalization *n, ptrdiff_t channel)
 {
     return (scale){ n->mean[channel], n->deviation[channel] > 0 ? n->deviation[channel] : 1 };
 }
 
-static real scaled(real x, scale s)
+static st_real scaled(st_real x, scale s)
 {
-    return (real)(((double)x - s.mean) / s.deviation);
+    return (st_real)(((double)x - s.mean) / s.deviation);
 }
 
-static void scale_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     const scale s = *(const scale *)context;
     for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = scaled(at[0][i * stride[0]], s);
 }
 
 /* Features, or a single number: one element a channel. */
-static void apply_flat(const normalization *n, tensor x)
+static void apply_flat(const st_normalization *n, st_tensor x)
 {
-    real *at = tensor_data(x);
+    st_real *at = st_data(x);
     for (ptrdiff_t c = 0; c < n->channels; c++)
         at[c * x.stride[0]] = scaled(at[c * x.stride[0]], scale_of(n, c));
 }
 
-static void apply(const normalization *n, tensor x)
+static void apply(const st_normalization *n, st_tensor x)
 {
     if (x.shape.rank < 2) {
         apply_flat(n, x);
         return;
     }
     for (ptrdiff_t c = 0; c < n->channels; c++) {
-        tensor channel = tensor_select(x, 0, c);
+        st_tensor channel = st_select(x, 0, c);
         scale s = scale_of(n, c);
-        tensor_walk(1, &channel, TENSOR_ANY_ORDER, scale_row, &s);
+        st_walk(1, &channel, ST_ANY_ORDER, scale_row, &s);
     }
 }
 
-int normalize_apply(const normalization *n, tensor x)
+int st_normalization_apply(const st_normalization *n, st_tensor x)
 {
-    if (tensor_is_null(x) || x.shape.rank < 1)
-        return error_set("normalize_apply: %s, expected a batch of samples",
-                         tensor_is_null(x) ? "the null tensor" : "a single number");
-    if (check_channels(n, shape_without_batch(x.shape), "normalize_apply")) return -1;
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) apply(n, tensor_select(x, 0, i));
+    if (st_is_null(x) || x.shape.rank < 1)
+        return st_error_set("st_normalization_apply: %s, expected a batch of samples",
+                            st_is_null(x) ? "the null tensor" : "a single number");
+    if (check_channels(n, st_shape_without_batch(x.shape), "st_normalization_apply")) return -1;
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) apply(n, st_select(x, 0, i));
     return 0;
 }
 
 typedef struct normalized {
-    const data *of;
-    normalization *n;
+    const st_dataset *of;
+    st_normalization *n;
     char *prepared;
 } normalized;
 
-static void get(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const normalized *own = d->own;
     own->of->get(own->of, i, x, y);
     apply(own->n, x);
 }
 
-static void begin(const data *d, uint64_t pass)
+static void begin(const st_dataset *d, uint64_t pass)
 {
     const normalized *own = d->own;
-    data_begin(own->of, pass);
+    st_dataset_begin_epoch(own->of, pass);
 }
 
-static void release(data *d)
+static void release(st_dataset *d)
 {
     normalized *own = d->own;
-    normalize_free(own->n);
+    st_normalization_free(own->n);
     free(own->prepared);
     free(own);
 }
@@ -243,7 +246,7 @@ static void release(data *d)
 enum { FEW = 4 }; /* channels whose numbers are told, and not only a sum to know them by */
 
 /* "normalize mean 0.13 0.2 deviation 0.3 0.31", or "normalize 784 channels by 1A2B3C4D" */
-static char *prepared(const data *of, const normalization *n)
+static char *prepared(const st_dataset *of, const st_normalization *n)
 {
     char text[64 + 2 * FEW * 24];
     uInt bytes = (uInt)n->channels * sizeof *n->mean;
@@ -262,32 +265,32 @@ static char *prepared(const data *of, const normalization *n)
     return data_prepared(of, text);
 }
 
-data *data_normalize(const data *of, const normalization *n)
+st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n)
 {
-    if (!of) error_set("data_normalize: the data set is NULL");
-    if (!of || check_channels(n, of->x, "data_normalize")) return NULL;
+    if (!of) st_error_set("st_dataset_normalize: the data set is NULL");
+    if (!of || check_channels(n, of->x, "st_dataset_normalize")) return NULL;
     normalized *own = malloc(sizeof *own);
-    normalization *copy = own ? normalize_new(n->channels, n->mean, n->deviation) : NULL;
+    st_normalization *copy = own ? st_normalization_new(n->channels, n->mean, n->deviation) : NULL;
     if (!copy) {
-        error_set("data_normalize: no memory");
+        st_error_set("st_dataset_normalize: no memory");
         free(own);
         return NULL;
     }
     *own = (normalized){ of, copy, prepared(of, copy) };
     if (!own->prepared) {
-        normalize_free(copy);
+        st_normalization_free(copy);
         free(own);
         return NULL;
     }
-    return data_new((data){ .count = of->count,
-                            .x = of->x,
-                            .y = of->y,
-                            .get = get,
-                            .begin = of->begin ? begin : NULL,
-                            .release = release,
-                            .own = own,
-                            .grain = of->grain,
-                            .prepared = own->prepared });
+    return st_dataset_new((st_dataset){ .count = of->count,
+                                        .x = of->x,
+                                        .target = of->target,
+                                        .get = get,
+                                        .begin = of->begin ? begin : NULL,
+                                        .release = release,
+                                        .own = own,
+                                        .grain = of->grain,
+                                        .prepared = own->prepared });
 }
 
 /* ---- in a net's notes ------------------------------------------------------------------------ */
@@ -301,14 +304,15 @@ static json_t *list_of(ptrdiff_t count, const double *number)
     return NULL;
 }
 
-int normalize_note(net *to, const normalization *n)
+int st_net_set_normalization(st_net *to, const st_normalization *n)
 {
-    if (!to) return error_set("normalize_note: the net is NULL");
-    if (check_channels(n, to->input, "normalize_note")) return -1;
+    if (!to) return st_error_set("st_net_set_normalization: the net is NULL");
+    if (check_channels(n, to->input, "st_net_set_normalization")) return -1;
     json_t *note = json_pack("{s:o, s:o}", "mean", list_of(n->channels, n->mean), "deviation",
                              list_of(n->channels, n->deviation));
     char *text = note ? json_write(note) : NULL;
-    int status = text ? net_set_note(to, NOTE, text) : error_set("normalize_note: no memory");
+    int status =
+        text ? st_net_set_metadata(to, NOTE, text) : st_error_set("st_net_set_normalization: no memory");
     free(text);
     json_decref(note);
     return status;
@@ -316,7 +320,8 @@ int normalize_note(net *to, const normalization *n)
 
 static int refuse_note(void)
 {
-    return error_set("note " NOTE ": expected {\"mean\": [...], \"deviation\": [...]}, of as many numbers");
+    return st_error_set("note " NOTE
+                        ": expected {\"mean\": [...], \"deviation\": [...]}, of as many numbers");
 }
 
 /* Numbers of a list of that length. */
@@ -333,28 +338,28 @@ static int read_list(json_t *list, ptrdiff_t count, double *number)
     return 0;
 }
 
-static normalization *read_note(json_t *note, ptrdiff_t channels)
+static st_normalization *read_note(json_t *note, ptrdiff_t channels)
 {
-    normalization *n = make(channels);
+    st_normalization *n = make(channels);
     if (n && json_object_size(note) == 2 &&
         read_list(json_object_get(note, "mean"), channels, n->mean) == 0 &&
         read_list(json_object_get(note, "deviation"), channels, n->deviation) == 0)
         return n;
     if (n) refuse_note();
-    normalize_free(n);
+    st_normalization_free(n);
     return NULL;
 }
 
-normalization *normalize_of(const net *n)
+st_normalization *st_net_normalization(const st_net *n)
 {
-    const char *text = net_note_text(n, NOTE);
+    const char *text = st_net_metadata(n, NOTE);
     json_t *note = text ? json_read(text, strlen(text), "note " NOTE) : NULL;
     ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(note, "mean"));
-    normalization *found = NULL;
+    st_normalization *found = NULL;
     if (note && channels < 1) refuse_note();
     else if (note && match(channels, n->input, "note " NOTE) == 0) found = read_note(note, channels);
     json_decref(note);
     if (!found || check(found, "note " NOTE) == 0) return found;
-    normalize_free(found);
+    st_normalization_free(found);
     return NULL;
 }

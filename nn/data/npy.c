@@ -37,7 +37,7 @@ typedef struct header {
     const char *name; /* of the file */
     numbers form;
     int fortran;
-    shape shape;
+    st_shape shape;
 } header;
 
 /* ---- the header ------------------------------------------------------------------------------ */
@@ -66,7 +66,7 @@ static int read_dtype(header *h, const char *given)
     const dtype *d = dtypes, *end = dtypes + sizeof dtypes / sizeof *dtypes;
     while (d < end && (!given[0] || strcmp(given + 1, d->name) != 0)) d++;
     if (d == end || !strchr(d->form.size == 1 ? "|<>=" : "<>", given[0]))
-        return error_set(
+        return st_error_set(
             "%s: dtype '%s', expected float16 to float64, int8 to int64, uint8 to uint64 or bool", h->name,
             show_text(given).text);
     h->form = d->form;
@@ -83,14 +83,14 @@ static int read_dict(header *h, char *text, size_t size)
     shown given = show_bytes(text, size);
     make_json(text, size);
     json_t *dict = json_read(text, size, "header");
-    if (!dict) return error_within("%s: %s: ", h->name, given.text);
+    if (!dict) return st_error_within("%s: %s: ", h->name, given.text);
     int status = json_unpack_ex(dict, &error, JSON_STRICT, "{s:s, s:b, s:o}", "descr", &type, "fortran_order",
                                 &h->fortran, "shape", &sizes)
-                     ? error_set("%s: header: %s: %s", h->name, given.text, error.text)
+                     ? st_error_set("%s: header: %s: %s", h->name, given.text, error.text)
                      : read_dtype(h, type);
     if (status == 0 && !json_shape(sizes, &h->shape))
-        status = error_set("%s: header: %s: expected a shape of up to %d sizes", h->name, given.text,
-                           TENSOR_MAX_RANK);
+        status = st_error_set("%s: header: %s: expected a shape of up to %d sizes", h->name, given.text,
+                              ST_MAX_RANK);
     json_decref(dict);
     return status;
 }
@@ -102,8 +102,8 @@ static int fetch(FILE *from, const char *name, void *to, size_t count)
 {
     size_t got = fread(to, 1, count, from);
     if (got == count) return 0;
-    if (ferror(from)) return error_set("%s: %s", name, strerror(errno));
-    return error_set("%s: truncated: %zu of %zu bytes of its beginning", name, got, count);
+    if (ferror(from)) return st_error_set("%s: %s", name, strerror(errno));
+    return st_error_set("%s: truncated: %zu of %zu bytes of its beginning", name, got, count);
 }
 
 /* The bytes of the header; -1 on failure. */
@@ -112,30 +112,32 @@ static long long read_length(FILE *from, const char *name, long long *left)
     unsigned char bytes[START + 4];
     if (fetch(from, name, bytes, START)) return -1;
     if (memcmp(bytes, magic, MAGIC) != 0)
-        return error_set("%s: begins with %02x %02x %02x %02x %02x %02x, expected NumPy's 93 4e 55 4d 50 59",
-                         name, bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]);
+        return st_error_set(
+            "%s: begins with %02x %02x %02x %02x %02x %02x, expected NumPy's 93 4e 55 4d 50 59", name,
+            bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]);
     int major = bytes[6], minor = bytes[7], size = major == 1 ? 2 : 4;
     if (major < 1 || major > 3 || minor != 0)
-        return error_set("%s: version %d.%d, expected 1.0, 2.0 or 3.0", name, major, minor);
+        return st_error_set("%s: version %d.%d, expected 1.0, 2.0 or 3.0", name, major, minor);
     if (fetch(from, name, bytes + START, (size_t)size)) return -1;
     long long length = (long long)numbers_get(bytes + START, size);
     *left -= START + size;
     if (length > *left)
-        return error_set("%s: truncated: %lld of %lld bytes of its header", name, *left, length);
+        return st_error_set("%s: truncated: %lld of %lld bytes of its header", name, *left, length);
     if (length <= MOST_HEADER) return length;
-    return error_set("%s: a header of %lld bytes, expected at most %d", name, length, MOST_HEADER);
+    return st_error_set("%s: a header of %lld bytes, expected at most %d", name, length, MOST_HEADER);
 }
 
 /* The elements of the shape follow the header, and nothing else. */
 static int check_size(const header *h, long long left)
 {
-    ptrdiff_t count = shape_count(h->shape, h->name), bytes;
+    ptrdiff_t count = st_shape_numel(h->shape, h->name), bytes;
     if (count < 0) return -1;
     if (__builtin_mul_overflow(count, (ptrdiff_t)h->form.size, &bytes))
-        return error_set("%s: shape %s: its bytes overflow", h->name, shape_text(h->shape).text);
+        return st_error_set("%s: shape %s: its bytes overflow", h->name, st_shape_text(h->shape).text);
     if (bytes == left) return 0;
-    return error_set("%s: %s: %lld bytes of elements, shape %s has %td", h->name,
-                     left < bytes ? "truncated" : "trailing data", left, shape_text(h->shape).text, bytes);
+    return st_error_set("%s: %s: %lld bytes of elements, shape %s has %td", h->name,
+                        left < bytes ? "truncated" : "trailing data", left, st_shape_text(h->shape).text,
+                        bytes);
 }
 
 static int read_header(FILE *from, header *h, long long left)
@@ -150,36 +152,36 @@ static int read_header(FILE *from, header *h, long long left)
     return status;
 }
 
-static shape reversed(shape s)
+static st_shape reversed(st_shape s)
 {
-    shape r = { .rank = s.rank };
+    st_shape r = { .rank = s.rank };
     for (int i = 0; i < s.rank; i++) r.n[i] = s.n[s.rank - 1 - i];
     return r;
 }
 
 /* In Fortran's order the first index runs fastest: a tensor with its axes the other way round. */
-static tensor read_elements(FILE *from, const header *h)
+static st_tensor read_elements(FILE *from, const header *h)
 {
-    tensor x = tensor_new(h->fortran ? reversed(h->shape) : h->shape);
-    if (tensor_is_null(x)) {
-        error_within("%s: ", h->name);
+    st_tensor x = st_tensor_new(h->fortran ? reversed(h->shape) : h->shape);
+    if (st_is_null(x)) {
+        st_error_within("%s: ", h->name);
         return x;
     }
     if (numbers_read(from, h->form, x)) {
-        error_set("%s: cannot be read: %s", h->name, feof(from) ? "the file ends early" : strerror(errno));
-        tensor_free(x);
-        return (tensor){ 0 };
+        st_error_set("%s: cannot be read: %s", h->name, feof(from) ? "the file ends early" : strerror(errno));
+        st_tensor_free(x);
+        return (st_tensor){ 0 };
     }
-    axes order = { .count = x.shape.rank };
+    st_axes order = { .count = x.shape.rank };
     for (int i = 0; i < order.count; i++) order.axis[i] = order.count - 1 - i;
-    return h->fortran ? tensor_permute(x, order) : x;
+    return h->fortran ? st_permute(x, order) : x;
 }
 
-tensor npy_read(const char *path)
+st_tensor st_npy_load(const char *path)
 {
-    tensor x = { 0 };
+    st_tensor x = { 0 };
     long long size = 0;
-    if (!path) error_set("npy_read: the path is NULL");
+    if (!path) st_error_set("st_npy_load: the path is NULL");
     FILE *from = path ? file_open(path, &size) : NULL;
     if (!from) return x;
     header h = { .name = file_name(path) };
@@ -191,11 +193,11 @@ tensor npy_read(const char *path)
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Version 1.0, padded with blanks. */
-static int write_header(FILE *to, shape s)
+static int write_header(FILE *to, st_shape s)
 {
     char text[WRITTEN];
     int used = snprintf(text, sizeof text, "{'descr': '<f%d', 'fortran_order': False, 'shape': (",
-                        (int)sizeof(real));
+                        (int)sizeof(st_real));
     for (int i = 0; i < s.rank; i++)
         used += snprintf(text + used, sizeof text - (size_t)used, i ? " %td," : "%td,", s.n[i]);
     if (s.rank > 1) used--; /* only a single size needs its comma */
@@ -210,28 +212,28 @@ static int write_header(FILE *to, shape s)
 
 static int write_array(FILE *to, const void *context)
 {
-    const tensor *x = context;
+    const st_tensor *x = context;
     return write_header(to, x->shape) || numbers_write(to, *x) ? -1 : 0;
 }
 
-int npy_write(const char *path, tensor x)
+int st_npy_save(const char *path, st_tensor x)
 {
-    if (!path) return error_set("npy_write: the path is NULL");
-    if (tensor_is_null(x)) return error_set("%s: npy_write of the null tensor", path);
+    if (!path) return st_error_set("st_npy_save: the path is NULL");
+    if (st_is_null(x)) return st_error_set("%s: st_npy_save of the null tensor", path);
     return file_replace(path, write_array, &x);
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */
 
-data *data_npy(const char *x, const char *y)
+st_dataset *st_dataset_npy(const char *x, const char *y)
 {
-    tensor inputs = npy_read(x), targets = tensor_is_null(inputs) ? inputs : npy_read(y);
-    if (tensor_is_null(targets)) {
-        tensor_free(inputs);
+    st_tensor inputs = st_npy_load(x), targets = st_is_null(inputs) ? inputs : st_npy_load(y);
+    if (st_is_null(targets)) {
+        st_tensor_free(inputs);
         return NULL;
     }
-    if (inputs.shape.rank == 3) inputs = tensor_split(inputs, 0, 1); /* [N, 1, H, W] */
-    data *d = data_owned(inputs, targets);
-    if (!d) error_within("%s, %s: ", file_name(x), file_name(y));
+    if (inputs.shape.rank == 3) inputs = st_split_axis(inputs, 0, 1); /* [N, 1, H, W] */
+    st_dataset *d = st_dataset_owned(inputs, targets);
+    if (!d) st_error_within("%s, %s: ", file_name(x), file_name(y));
     return d;
 }

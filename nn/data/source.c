@@ -30,7 +30,7 @@ int source_open(source *s, const char *path)
 {
     errno = 0;
     *s = (source){ .file = gzopen(path, "rb"), .path = path, .name = file_name(path) };
-    return s->file ? 0 : error_set("%s: %s", s->name, strerror(errno ? errno : ENOMEM));
+    return s->file ? 0 : st_error_set("%s: %s", s->name, strerror(errno ? errno : ENOMEM));
 }
 
 void source_close(source s)
@@ -59,9 +59,9 @@ static int check_read(source s, int reason)
     int code;
     const char *says = zlib_says(s, &code);
     if (code == Z_OK || code == Z_BUF_ERROR) return 0;
-    if (code == Z_MEM_ERROR) return error_set("%s: no memory to read it", s.name);
-    if (code == Z_ERRNO) return error_set("%s: %s", s.name, strerror(reason));
-    return error_set("%s: corrupt gzip stream: %s", s.name, says);
+    if (code == Z_MEM_ERROR) return st_error_set("%s: no memory to read it", s.name);
+    if (code == Z_ERRNO) return st_error_set("%s: %s", s.name, strerror(reason));
+    return st_error_set("%s: corrupt gzip stream: %s", s.name, says);
 }
 
 ptrdiff_t source_read(source s, unsigned char *to, ptrdiff_t most)
@@ -75,14 +75,14 @@ ptrdiff_t source_read(source s, unsigned char *to, ptrdiff_t most)
 int source_check_end(source s)
 {
     if (check_read(s, errno)) return -1;
-    return source_whole(s) ? 0 : error_set("%s: truncated, its gzip stream ends early", s.name);
+    return source_whole(s) ? 0 : st_error_set("%s: truncated, its gzip stream ends early", s.name);
 }
 
 int source_truncated(source s, ptrdiff_t got, ptrdiff_t want, const char *what)
 {
-    return error_set("%s: truncated%s: %s of %s bytes of %s", s.name,
-                     source_whole(s) ? "" : ", its gzip stream ends early", count_text(got).text,
-                     count_text(want).text, what);
+    return st_error_set("%s: truncated%s: %s of %s bytes of %s", s.name,
+                        source_whole(s) ? "" : ", its gzip stream ends early", count_text(got).text,
+                        count_text(want).text, what);
 }
 
 int source_fetch(source s, unsigned char *to, ptrdiff_t want, const char *what)

@@ -15,22 +15,22 @@ enum {
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
-/* The name of what a FIELD_NAMED option points to. */
+/* The name of what a ST_FIELD_NAMED option points to. */
 static const char *name_of(const void *named)
 {
     return *(const char *const *)named;
 }
 
-static json_t *write_option(const layer_field *f, const void *at)
+static json_t *write_option(const st_field *f, const void *at)
 {
     const int *i = at;
     switch (f->kind) {
-    case FIELD_INT: return json_integer(*i);
-    case FIELD_PAIR: return json_pack("[i, i]", i[0], i[1]);
-    case FIELD_REAL: return json_real(*(const double *)at);
-    case FIELD_BOOL: return json_boolean(*(const bool *)at);
-    case FIELD_CHOICE: return json_string(f->choices[*i]);
-    case FIELD_NAMED: return json_string(name_of(*(const void *const *)at));
+    case ST_FIELD_INT: return json_integer(*i);
+    case ST_FIELD_PAIR: return json_pack("[i, i]", i[0], i[1]);
+    case ST_FIELD_REAL: return json_real(*(const double *)at);
+    case ST_FIELD_BOOL: return json_boolean(*(const bool *)at);
+    case ST_FIELD_CHOICE: return json_string(f->choices[*i]);
+    case ST_FIELD_NAMED: return json_string(name_of(*(const void *const *)at));
     }
     return NULL;
 }
@@ -63,47 +63,48 @@ static bool read_named(const char *name, const void *const *named, const void **
     return *to;
 }
 
-static bool read_option(const layer_field *f, const json_t *given, const net_known *known, void *at)
+static bool read_option(const st_field *f, const json_t *given, const st_net_known *known, void *at)
 {
     const char *name = json_string_value(given);
     switch (f->kind) {
-    case FIELD_INT: return read_int(given, at);
-    case FIELD_PAIR: return read_pair(given, at);
-    case FIELD_REAL: *(double *)at = json_number_value(given); return json_is_number(given);
-    case FIELD_BOOL: *(bool *)at = json_is_true(given); return json_is_boolean(given);
-    case FIELD_CHOICE: return name && read_choice(name, f->choices, at);
-    case FIELD_NAMED: return name && read_named(name, known->named, at);
+    case ST_FIELD_INT: return read_int(given, at);
+    case ST_FIELD_PAIR: return read_pair(given, at);
+    case ST_FIELD_REAL: *(double *)at = json_number_value(given); return json_is_number(given);
+    case ST_FIELD_BOOL: *(bool *)at = json_is_true(given); return json_is_boolean(given);
+    case ST_FIELD_CHOICE: return name && read_choice(name, f->choices, at);
+    case ST_FIELD_NAMED: return name && read_named(name, known->named, at);
     }
     return false;
 }
 
 static const char *const expected[] = {
-    [FIELD_INT] = "an int",         [FIELD_PAIR] = "two ints", [FIELD_REAL] = "a number",
-    [FIELD_BOOL] = "true or false", [FIELD_CHOICE] = "one of", [FIELD_NAMED] = "a name handed to net_load",
+    [ST_FIELD_INT] = "an int",    [ST_FIELD_PAIR] = "two ints",
+    [ST_FIELD_REAL] = "a number", [ST_FIELD_BOOL] = "true or false",
+    [ST_FIELD_CHOICE] = "one of", [ST_FIELD_NAMED] = "a name handed to st_net_load",
 };
 
-static int refuse_option(const layer_type *type, const layer_field *f, const json_t *given)
+static int refuse_option(const st_layer_type *type, const st_field *f, const json_t *given)
 {
     char choices[128] = "";
     size_t used = 0;
-    for (const char *const *c = f->kind == FIELD_CHOICE ? f->choices : NULL; c && *c && used < sizeof choices;
-         c++)
+    for (const char *const *c = f->kind == ST_FIELD_CHOICE ? f->choices : NULL;
+         c && *c && used < sizeof choices; c++)
         used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
-    return error_set("%s: %s is %s, expected %s%s", type->name, f->name, json_show(given).text,
-                     expected[f->kind], choices);
+    return st_error_set("%s: %s is %s, expected %s%s", type->name, f->name, json_show(given).text,
+                        expected[f->kind], choices);
 }
 
 /* ---- types --------------------------------------------------------------------------------------- */
 
-static const layer_type *type_named(const char *name, const layer_type *const *types)
+static const st_layer_type *type_named(const char *name, const st_layer_type *const *types)
 {
     while (types && *types && strcmp((*types)->name, name) != 0) types++;
     return types ? *types : NULL;
 }
 
-static const layer_field *field_named(const layer_type *type, const char *name)
+static const st_field *field_named(const st_layer_type *type, const char *name)
 {
-    const layer_field *f = type->fields;
+    const st_field *f = type->fields;
     while (f && f->name && strcmp(f->name, name) != 0) f++;
     return f && f->name ? f : NULL;
 }
@@ -114,33 +115,33 @@ static const layer_field *field_named(const layer_type *type, const char *name)
 static int put(json_t *object, const char *key, json_t *value)
 {
     if (json_object_set_new(object, key, value) == 0) return 0;
-    return error_set("%s: no memory, or text that is not UTF-8", key);
+    return st_error_set("%s: no memory, or text that is not UTF-8", key);
 }
 
-static json_t *write_layers(const layer *parent, int depth);
+static json_t *write_layers(const st_layer *parent, int depth);
 
-static int put_layer(json_t *object, const layer *l, int depth)
+static int put_layer(json_t *object, const st_layer *l, int depth)
 {
-    const layer_type *type = l->type, *shipped = type_named(type->name, layer_types);
-    if (depth > DEEPEST) return layer_refuse(l, "nested deeper than %d", DEEPEST);
-    if (shipped && shipped != type) return layer_refuse(l, "a shipped type has that name, rename yours");
-    if (type->options_size && !type->fields) return layer_refuse(l, "its options have no table of fields");
+    const st_layer_type *type = l->type, *shipped = type_named(type->name, st_layer_types);
+    if (depth > DEEPEST) return st_layer_refuse(l, "nested deeper than %d", DEEPEST);
+    if (shipped && shipped != type) return st_layer_refuse(l, "a shipped type has that name, rename yours");
+    if (type->options_size && !type->fields) return st_layer_refuse(l, "its options have no table of fields");
     if (field_named(type, "type") || field_named(type, "layers"))
-        return layer_refuse(l, "an option may be called neither type nor layers");
+        return st_layer_refuse(l, "an option may be called neither type nor layers");
     if (put(object, "type", json_string(type->name))) return -1;
-    for (const layer_field *f = type->fields; f && f->name; f++)
+    for (const st_field *f = type->fields; f && f->name; f++)
         if (put(object, f->name, write_option(f, (const char *)l->options + f->offset))) return -1;
     return l->children ? put(object, "layers", write_layers(l, depth + 1)) : 0;
 }
 
-static json_t *write_layers(const layer *parent, int depth)
+static json_t *write_layers(const st_layer *parent, int depth)
 {
     json_t *list = json_array();
     for (int i = 0; i < parent->children; i++) {
         json_t *object = json_object();
-        if (json_array_append_new(list, object)) error_set("no memory");
+        if (json_array_append_new(list, object)) st_error_set("no memory");
         else if (put_layer(object, parent->child[i], depth) == 0) continue;
-        error_within("layer %d: ", i);
+        st_error_within("layer %d: ", i);
         json_decref(list);
         return NULL;
     }
@@ -155,22 +156,22 @@ static json_t *as_string(const json_t *value)
     return string;
 }
 
-static int count_layers(const layer *l)
+static int count_layers(const st_layer *l)
 {
     int count = 1;
     for (int i = 0; i < l->children; i++) count += count_layers(l->child[i]);
     return count;
 }
 
-json_t *architecture_write(const net *n)
+json_t *architecture_write(const st_net *n)
 {
     int count = count_layers(n->root) - 1;
-    if (count > MOST_LAYERS) error_set("%d layers, expected at most %d", count, MOST_LAYERS);
+    if (count > MOST_LAYERS) st_error_set("%d layers, expected at most %d", count, MOST_LAYERS);
     json_t *layers = count > MOST_LAYERS ? NULL : write_layers(n->root, 1);
     if (!layers) return NULL;
     json_t *all = json_pack("{s:o, s:o}", "input", json_sizes(n->input), "layers", layers);
     json_t *string = all ? as_string(all) : NULL;
-    if (!string) error_set("no memory for the architecture");
+    if (!string) st_error_set("no memory for the architecture");
     json_decref(all);
     return string;
 }
@@ -178,13 +179,13 @@ json_t *architecture_write(const net *n)
 /* ---- reading ------------------------------------------------------------------------------------- */
 
 typedef struct layers {
-    layer **layer;
+    st_layer **layer;
     int count;
 } layers;
 
 static void drop(layers *list)
 {
-    while (list->count > 0) layer_free(list->layer[--list->count]);
+    while (list->count > 0) st_layer_free(list->layer[--list->count]);
     free(list->layer);
 }
 
@@ -198,43 +199,43 @@ static int count_given(json_t *list)
     return count;
 }
 
-static const layer_type *read_type(const json_t *given, const net_known *known)
+static const st_layer_type *read_type(const json_t *given, const st_net_known *known)
 {
     const char *name = json_string_value(json_object_get(given, "type"));
-    const layer_type *type = name ? type_named(name, layer_types) : NULL;
+    const st_layer_type *type = name ? type_named(name, st_layer_types) : NULL;
     if (name && !type) type = type_named(name, known->types);
-    if (!name) error_set("%s has no type", json_show(given).text);
-    else if (!type) error_set("type '%s' is not known; hand it to net_load", show_text(name).text);
+    if (!name) st_error_set("%s has no type", json_show(given).text);
+    else if (!type) st_error_set("type '%s' is not known; hand it to st_net_load", show_text(name).text);
     return type;
 }
 
-static int read_options(const layer_type *type, json_t *given, const net_known *known, void *options)
+static int read_options(const st_layer_type *type, json_t *given, const st_net_known *known, void *options)
 {
     const char *name;
     json_t *value;
     json_object_foreach(given, name, value)
     {
-        const layer_field *f = field_named(type, name);
+        const st_field *f = field_named(type, name);
         if (strcmp(name, "type") == 0 || strcmp(name, "layers") == 0) continue;
-        if (!f) return error_set("%s: option %s is not known", type->name, show_text(name).text);
+        if (!f) return st_error_set("%s: option %s is not known", type->name, show_text(name).text);
         if (!read_option(f, value, known, (char *)options + f->offset)) return refuse_option(type, f, value);
     }
     return 0;
 }
 
-static int read_layers(json_t *list, const net_known *known, int depth, layers *to);
+static int read_layers(json_t *list, const st_net_known *known, int depth, layers *to);
 
 /* NULL with an error. */
-static layer *read_layer(json_t *given, const net_known *known, int depth)
+static st_layer *read_layer(json_t *given, const st_net_known *known, int depth)
 {
     layers below = { 0 };
-    layer *made = NULL;
+    st_layer *made = NULL;
     json_t *list = json_object_get(given, "layers");
-    const layer_type *type = read_type(given, known);
+    const st_layer_type *type = read_type(given, known);
     void *options = type ? array_new(type->name, 1, type->options_size) : NULL;
     if (options && read_options(type, given, known, options) == 0 &&
         (!list || read_layers(list, known, depth + 1, &below) == 0)) {
-        made = layer_new(type, options, below.count, below.layer);
+        made = st_layer_new(type, options, below.count, below.layer);
         below.count = 0; /* the layer holds them, or has freed them */
     }
     drop(&below);
@@ -242,45 +243,46 @@ static layer *read_layer(json_t *given, const net_known *known, int depth)
     return made;
 }
 
-static int read_layers(json_t *list, const net_known *known, int depth, layers *to)
+static int read_layers(json_t *list, const st_net_known *known, int depth, layers *to)
 {
     size_t i;
     json_t *given;
-    if (!json_is_array(list)) return error_set("layers is %s, expected a list", json_show(list).text);
-    if (depth > DEEPEST) return error_set("layers are nested deeper than %d", DEEPEST);
+    if (!json_is_array(list)) return st_error_set("layers is %s, expected a list", json_show(list).text);
+    if (depth > DEEPEST) return st_error_set("layers are nested deeper than %d", DEEPEST);
     if (!(to->layer = array_new("layers", (ptrdiff_t)json_array_size(list), sizeof *to->layer))) return -1;
     json_array_foreach(list, i, given)
     {
-        if (!(to->layer[to->count] = read_layer(given, known, depth))) return error_within("layer %zu: ", i);
+        if (!(to->layer[to->count] = read_layer(given, known, depth)))
+            return st_error_within("layer %zu: ", i);
         to->count++;
     }
     return 0;
 }
 
-static net *read_net(json_t *all, net_known known)
+static st_net *read_net(json_t *all, st_net_known known)
 {
-    shape input;
+    st_shape input;
     layers list = { 0 };
     json_t *sizes = json_object_get(all, "input"), *below = json_object_get(all, "layers");
     int count = count_given(below);
-    net *n = NULL;
+    st_net *n = NULL;
     if (!sizes || !below || json_object_size(all) != 2)
-        error_set("%s, expected {\"input\": [...], \"layers\": [...]}", json_show(all).text);
+        st_error_set("%s, expected {\"input\": [...], \"layers\": [...]}", json_show(all).text);
     else if (!json_shape(sizes, &input))
-        error_set("input is %s, expected the sizes of an image", json_show(sizes).text);
-    else if (count > MOST_LAYERS) error_set("%d layers, expected at most %d", count, MOST_LAYERS);
+        st_error_set("input is %s, expected the sizes of an image", json_show(sizes).text);
+    else if (count > MOST_LAYERS) st_error_set("%d layers, expected at most %d", count, MOST_LAYERS);
     else if (read_layers(below, &known, 1, &list) == 0) {
-        n = net_new_of(input, list.count, list.layer);
+        n = st_net_new_of(input, list.count, list.layer);
         list.count = 0; /* the net holds them, or has freed them */
     }
     drop(&list);
     return n;
 }
 
-net *architecture_read(const char *text, net_known known)
+st_net *architecture_read(const char *text, st_net_known known)
 {
     json_t *all = json_read(text, strlen(text), "architecture");
-    net *n = all ? read_net(all, known) : NULL;
+    st_net *n = all ? read_net(all, known) : NULL;
     json_decref(all);
     return n;
 }

@@ -14,9 +14,9 @@
 #include <jansson.h>
 
 /* A JSON string that holds the JSON above; NULL with an error where the net could not be read back. */
-json_t *architecture_write(const net *n);
+json_t *architecture_write(const st_net *n);
 
 /* A net, not yet built; NULL with an error that says which layer. */
-net *architecture_read(const char *text, net_known known);
+st_net *architecture_read(const char *text, st_net_known known);
 
 #endif

@@ -16,34 +16,34 @@
 
 enum {
     VERSION = 2, /* of the entry, raised when an older reader would misread it */
-    MOST_EXTRAS = OPTIM_STATES + TRAIN_KEPT,
+    MOST_EXTRAS = ST_OPTIM_STATES + ST_MAX_KEPT,
     NAME = 80
 };
 
 #define ENTRY "training"
 
 typedef struct memory { /* in callback.options */
-    checkpoint o;
+    st_checkpoint_options o;
     uint32_t sum; /* of the samples */
 } memory;
 
 /* ---- the samples -------------------------------------------------------------------------------------- */
 
-static uint32_t sum_elements(uint32_t sum, tensor x)
+static uint32_t sum_elements(uint32_t sum, st_tensor x)
 {
-    return (uint32_t)crc32_z(sum, (const void *)tensor_data(x), (size_t)tensor_count(x) * sizeof(real));
+    return (uint32_t)crc32_z(sum, (const void *)st_data(x), (size_t)st_numel(x) * sizeof(st_real));
 }
 
 /* The CRC-32 of sixteen samples, from the first to the last: the same samples in another file have the same. */
-static int sum_samples(const data *d, tensor x, tensor y, uint32_t *sum)
+static int sum_samples(const st_dataset *d, st_tensor x, st_tensor y, uint32_t *sum)
 {
     enum { LOOKED_AT = 16 };
     const ptrdiff_t last = d->count - 1, most = last < LOOKED_AT - 1 ? last : LOOKED_AT - 1;
     *sum = 0;
-    data_begin(d, 0);
+    st_dataset_begin_epoch(d, 0);
     for (ptrdiff_t i = 0; i <= most; i++) {
         const ptrdiff_t at = most > 0 ? last / most * i + last % most * i / most : 0;
-        if (data_batch(d, NULL, at, 1, x, y)) return -1;
+        if (st_dataset_batch(d, NULL, at, 1, x, y)) return -1;
         *sum = sum_elements(sum_elements(*sum, x), y);
     }
     return 0;
@@ -57,26 +57,26 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *value_of(const layer_field *f, const void *options)
+static json_t *value_of(const st_field *f, const void *options)
 {
     const void *at = (const char *)options + f->offset;
     const int *i = at;
     switch (f->kind) {
-    case FIELD_INT: return json_integer(*i);
-    case FIELD_PAIR: return json_pack("[i, i]", i[0], i[1]);
-    case FIELD_REAL: return number(*(const double *)at);
-    case FIELD_BOOL: return json_boolean(*(const bool *)at);
-    case FIELD_CHOICE: return json_string(f->choices[*i]);
-    case FIELD_NAMED: return json_string(**(const char *const *const *)at);
+    case ST_FIELD_INT: return json_integer(*i);
+    case ST_FIELD_PAIR: return json_pack("[i, i]", i[0], i[1]);
+    case ST_FIELD_REAL: return number(*(const double *)at);
+    case ST_FIELD_BOOL: return json_boolean(*(const bool *)at);
+    case ST_FIELD_CHOICE: return json_string(f->choices[*i]);
+    case ST_FIELD_NAMED: return json_string(**(const char *const *const *)at);
     }
     return NULL;
 }
 
 /* Terms "who.option" of a table; "option" without who. -1 without memory. */
-static int add_table(json_t *terms, const char *who, const layer_field *fields, const void *options)
+static int add_table(json_t *terms, const char *who, const st_field *fields, const void *options)
 {
     int status = 0;
-    for (const layer_field *f = fields; f && f->name; f++) {
+    for (const st_field *f = fields; f && f->name; f++) {
         char name[NAME];
         snprintf(name, sizeof name, "%s%s%s", who ? who : "", who ? "." : "", f->name);
         status |= json_object_set_new(terms, name, value_of(f, options));
@@ -85,14 +85,14 @@ static int add_table(json_t *terms, const char *who, const layer_field *fields, 
 }
 
 /* What the steps to come depend on, beside the place, the net and the tensors. */
-static json_t *terms_of(const train_state *run, uint32_t sum)
+static json_t *terms_of(const st_run *run, uint32_t sum)
 {
-    const train *o = &run->options;
-    const schedule *s = &o->schedule;
-    const data *d = run->data;
+    const st_train_options *o = &run->options;
+    const st_schedule *s = &o->schedule;
+    const st_dataset *d = run->data;
     char crc[9];
     snprintf(crc, sizeof crc, "%08" PRIX32, sum);
-    json_t *all = json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", REAL_NAME, "samples",
+    json_t *all = json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "samples",
                             (json_int_t)d->count, "preparation", d->prepared ? d->prepared : "none", "seed",
                             (json_int_t)o->seed, "loss", o->loss.name, "optimizer", run->optim->name,
                             "schedule", s->name ? s->name : "constant");
@@ -102,14 +102,14 @@ static json_t *terms_of(const train_state *run, uint32_t sum)
     status |= add_table(all, run->optim->name, run->optim->fields, run->optim);
     status |= add_table(all, s->name, s->fields, s);
     status |= json_object_set_new(all, "warm-up", json_integer(s->warmup));
-    for (const callback *c = o->callbacks; c < o->callbacks + TRAIN_CALLBACKS; c++)
+    for (const st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
         if (c->call) status |= add_table(all, c->name, c->fields, &c->options);
     status |= json_object_set_new(all, "sum of samples", json_string(crc));
     if (!s->factor || s->open_ended)
         json_object_del(all, "epochs"); /* there may be more of them another time */
     if (status == 0) return all;
     json_decref(all);
-    error_set("no memory for the configuration of a run");
+    st_error_set("no memory for the configuration of a run");
     return NULL;
 }
 
@@ -131,15 +131,15 @@ static int same_term(const char *path, const char *name, const json_t *mine, con
 {
     char a[168], b[168];
     if (json_equal(mine, theirs)) return 0;
-    return error_set("%s: written by a run with %s %s, this one has %s", path, name, show(theirs, a),
-                     show(mine, b));
+    return st_error_set("%s: written by a run with %s %s, this one has %s", path, name, show(theirs, a),
+                        show(mine, b));
 }
 
-static int same_terms(const train_state *run, const memory *m, json_t *theirs)
+static int same_terms(const st_run *run, const memory *m, json_t *theirs)
 {
     const char *name;
     json_t *value, *mine = terms_of(run, m->sum);
-    int status = mine ? 0 : error_within("%s: ", m->o.path);
+    int status = mine ? 0 : st_error_within("%s: ", m->o.path);
     json_object_foreach(mine, name, value) status |=
         same_term(m->o.path, name, value, json_object_get(theirs, name));
     json_object_foreach(theirs, name, value) if (strcmp(name, "epochs") != 0) status |=
@@ -156,7 +156,7 @@ typedef struct extras {
     char name[MOST_EXTRAS][NAME];
 } extras;
 
-static void add_extra(extras *e, const char *name, int number, tensor value)
+static void add_extra(extras *e, const char *name, int number, st_tensor value)
 {
     char *to = e->name[e->count];
     if (number < 0) snprintf(to, NAME, MODEL_EXTRA "%s", name);
@@ -164,11 +164,11 @@ static void add_extra(extras *e, const char *name, int number, tensor value)
     e->item[e->count++] = (safetensors_item){ to, value };
 }
 
-static void find_extras(const train_state *run, extras *e)
+static void find_extras(const st_run *run, extras *e)
 {
     e->count = 0;
     for (int i = 0; i < run->optim->states; i++) add_extra(e, "optim", i, run->optim->state[i]);
-    for (const train_kept *k = run->kept; k < run->kept + run->kept_count; k++)
+    for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
         if (k->count == 0) add_extra(e, k->name, -1, k->tensor);
 }
 
@@ -190,17 +190,17 @@ static int read_list(const char *path, const char *name, const json_t *list, int
         valid = json_is_null(value) || json_is_number(value);
         numbers[i] = json_is_null(value) ? NAN : json_number_value(value);
     }
-    return valid ? 0 : error_set("%s: expected a list of %d numbers for %s", path, count, name);
+    return valid ? 0 : st_error_set("%s: expected a list of %d numbers for %s", path, count, name);
 }
 
 /* The place of the run is kept as callbacks' numbers are. */
-static json_t *write_numbers(const train_state *run)
+static json_t *write_numbers(const st_run *run)
 {
     double place[TRAIN_PLACE];
     train_place(run, place);
     json_t *object = json_pack("{s:o}", "place", write_list(TRAIN_PLACE, place));
     int status = object ? 0 : -1;
-    for (const train_kept *k = run->kept; k < run->kept + run->kept_count; k++)
+    for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
         if (k->count > 0) status |= json_object_set_new(object, k->name, write_list(k->count, k->numbers));
     if (status == 0) return object;
     json_decref(object);
@@ -208,14 +208,14 @@ static json_t *write_numbers(const train_state *run)
 }
 
 typedef struct copied {
-    double place[TRAIN_PLACE], numbers[TRAIN_KEPT][TRAIN_NUMBERS];
+    double place[TRAIN_PLACE], numbers[ST_MAX_KEPT][ST_MAX_NUMBERS];
 } copied;
 
-static int read_numbers(const train_state *run, const char *path, const json_t *object, copied *c)
+static int read_numbers(const st_run *run, const char *path, const json_t *object, copied *c)
 {
     int status = read_list(path, "place", json_object_get(object, "place"), TRAIN_PLACE, c->place);
     for (int i = 0; i < run->kept_count && status == 0; i++) {
-        const train_kept *k = &run->kept[i];
+        const st_kept *k = &run->kept[i];
         if (k->count > 0)
             status = read_list(path, k->name, json_object_get(object, k->name), k->count, c->numbers[i]);
     }
@@ -224,7 +224,7 @@ static int read_numbers(const train_state *run, const char *path, const json_t *
 
 /* ---- writing ---------------------------------------------------------------------------------------- */
 
-static void keep(const train_state *run, const memory *m)
+static void keep(const st_run *run, const memory *m)
 {
     extras e;
     find_extras(run, &e);
@@ -234,49 +234,49 @@ static void keep(const train_state *run, const memory *m)
                           : NULL;
     char *text = entry ? json_write(entry) : NULL;
     if (text) model_write(run->net, m->o.path, (model_extra){ e.count, e.item, ENTRY, text });
-    else error_set("%s: no memory for the place of the run", m->o.path);
+    else st_error_set("%s: no memory for the place of the run", m->o.path);
     free(text);
     json_decref(entry);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------- */
 
-static int same_architecture(net *n, const safetensors *file)
+static int same_architecture(st_net *n, const safetensors *file)
 {
     json_t *mine = architecture_write(n);
-    if (!mine) return error_within("%s: ", file->path);
+    if (!mine) return st_error_within("%s: ", file->path);
     const char *theirs = safetensors_text(file, "architecture");
     bool same = theirs && strcmp(json_string_value(mine), theirs) == 0;
     json_decref(mine);
-    return same ? 0 : error_set("%s: of a run of another net", file->path);
+    return same ? 0 : st_error_set("%s: of a run of another net", file->path);
 }
 
 /* Tensors of `e` into `copies`, new ones. */
-static int read_extras(const safetensors *file, const extras *e, tensor copies[])
+static int read_extras(const safetensors *file, const extras *e, st_tensor copies[])
 {
     for (int i = 0; i < e->count; i++) {
         const safetensors_entry *found = safetensors_find(file, e->item[i].name, e->item[i].value.shape);
         if (!found) return -1;
-        copies[i] = tensor_new(e->item[i].value.shape);
-        if (tensor_is_null(copies[i]) || safetensors_read(file, found, copies[i])) return -1;
+        copies[i] = st_tensor_new(e->item[i].value.shape);
+        if (st_is_null(copies[i]) || safetensors_read(file, found, copies[i])) return -1;
     }
     return 0;
 }
 
 /* All of it, or nothing is changed. */
-static int read_all(train_state *run, const safetensors *file, const json_t *numbers)
+static int read_all(st_run *run, const safetensors *file, const json_t *numbers)
 {
     extras e;
     copied c;
-    tensor copies[MOST_EXTRAS] = { 0 };
+    st_tensor copies[MOST_EXTRAS] = { 0 };
     find_extras(run, &e);
     int status = read_numbers(run, file->path, numbers, &c) || model_check(run->net, file) ||
                  read_extras(file, &e, copies);
-    if (!status && train_go_to(run, c.place, true)) status = error_within("%s: ", file->path);
+    if (!status && train_go_to(run, c.place, true)) status = st_error_within("%s: ", file->path);
     if (!status) status = model_read(run->net, file);
     for (int i = 0; i < e.count; i++) {
-        if (status == 0) tensor_copy(e.item[i].value, copies[i]);
-        tensor_free(copies[i]);
+        if (status == 0) st_copy(e.item[i].value, copies[i]);
+        st_tensor_free(copies[i]);
     }
     if (status) return -1;
     for (int i = 0; i < run->kept_count; i++)
@@ -285,15 +285,15 @@ static int read_all(train_state *run, const safetensors *file, const json_t *num
     return train_go_to(run, c.place, false);
 }
 
-static void read_entry(train_state *run, const memory *m, const safetensors *file)
+static void read_entry(st_run *run, const memory *m, const safetensors *file)
 {
     const char *text = safetensors_text(file, ENTRY);
     json_t *entry = text ? json_read(text, strlen(text), "its entry \"" ENTRY "\"") : NULL;
     long long version = json_integer_value(json_object_get(entry, "version"));
-    if (!text) error_set("%s: not a checkpoint: no entry \"" ENTRY "\" in its metadata", file->path);
-    else if (!entry) error_within("%s: ", file->path);
+    if (!text) st_error_set("%s: not a checkpoint: no entry \"" ENTRY "\" in its metadata", file->path);
+    else if (!entry) st_error_within("%s: ", file->path);
     else if (version != VERSION)
-        error_set("%s: version %lld of a checkpoint, expected %d", file->path, version, VERSION);
+        st_error_set("%s: version %lld of a checkpoint, expected %d", file->path, version, VERSION);
     else if (same_architecture(run->net, file) == 0 &&
              same_terms(run, m, json_object_get(entry, "terms")) == 0)
         read_all(run, file, json_object_get(entry, "numbers"));
@@ -302,20 +302,20 @@ static void read_entry(train_state *run, const memory *m, const safetensors *fil
 
 /* ---- the callback --------------------------------------------------------------------------------------- */
 
-static void begin(memory *m, train_state *run)
+static void begin(memory *m, st_run *run)
 {
     const train_batches *b = &run->memory->batches;
     const char *path = m->o.path;
     run->sealed = true;
     if (!path || m->o.every < 0)
-        error_set("checkpoint: %s, every %d steps; expected a path, and at least 0 steps",
-                  path ? path : "no path", m->o.every);
-    if (error_text() ||
-        sum_samples(run->data, tensor_narrow(b->x, 0, 0, 1), tensor_narrow(b->target, 0, 0, 1), &m->sum))
+        st_error_set("checkpoint: %s, every %d steps; expected a path, and at least 0 steps",
+                     path ? path : "no path", m->o.every);
+    if (st_error() ||
+        sum_samples(run->data, st_narrow(b->x, 0, 0, 1), st_narrow(b->target, 0, 0, 1), &m->sum))
         return;
     if (!m->o.resume) return;
     if (access(path, F_OK)) {
-        if (errno != ENOENT) error_set("%s: %s", path, strerror(errno));
+        if (errno != ENOENT) st_error_set("%s: %s", path, strerror(errno));
         return;
     }
     safetensors *file = safetensors_open(path);
@@ -323,19 +323,19 @@ static void begin(memory *m, train_state *run)
     safetensors_close(file);
 }
 
-static void call(callback *self, train_state *run, train_event event)
+static void call(st_callback *self, st_run *run, st_event event)
 {
     memory *m = (void *)&self->options;
     if (run->rank > 0) return;
-    if (event == ON_BEGIN) begin(m, run);
-    if (error_text()) return;
+    if (event == ST_ON_BEGIN) begin(m, run);
+    if (st_error()) return;
     bool due = m->o.every > 0 && run->step % m->o.every == 0 && run->batch < run->steps_per_epoch;
-    if (event == ON_EPOCH || (event == ON_STEP && (due || run->stop))) keep(run, m);
+    if (event == ST_ON_EPOCH || (event == ST_ON_STEP && (due || run->stop))) keep(run, m);
 }
 
-callback callback_checkpoint(checkpoint options)
+st_callback st_checkpoint_new(st_checkpoint_options options)
 {
-    callback c = { .name = "checkpoint", .call = call };
+    st_callback c = { .name = "checkpoint", .call = call };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

@@ -1,6 +1,6 @@
 /* checkpoint.h: a file from which a run can be resumed exactly where it was.
  *
- * The file is a net's (nn/files/save.h), so that net_load reads the net out of it, with the optimizer's states and the
+ * The file is a net's (nn/files/save.h), so that st_net_load reads the net out of it, with the optimizer's states and the
  * tensors that callbacks keep as train.optim.0, ..., train.NAME, and in the metadata an entry "training", JSON:
  * {"version": 2, "terms": {...}, "numbers": {...}}; the terms are the options of the run, of its loss, optimizer, schedule
  * and callbacks. */
@@ -19,12 +19,13 @@
  * interrupted, bit for bit. Its options must be the same, and so must the samples, of which sixteen are compared;
  * otherwise the run is refused, naming the first difference. More epochs are allowed where the schedule does not
  * depend on their number (constant, step). */
-typedef struct checkpoint {
+typedef struct st_checkpoint_options {
     const char *path;
     int every; /* steps; 0: after each epoch only */
     bool resume;
-} checkpoint;
-callback callback_checkpoint(checkpoint options);
+} st_checkpoint_options;
+st_callback st_checkpoint_new(st_checkpoint_options options);
+#define st_checkpoint(...) st_checkpoint_new(ST_OPTIONS(st_checkpoint_options, __VA_ARGS__))
 
 #pragma GCC visibility pop
 

@@ -48,8 +48,8 @@ FILE *file_open(const char *path, long long *size)
     struct stat status;
     bool found = stat(path, &status) == 0, regular = found && S_ISREG(status.st_mode);
     FILE *stream = regular ? fopen(path, "rb") : NULL;
-    if (found && !regular) error_set("%s: not a regular file", path);
-    else if (!stream) error_set("%s: %s", path, strerror(errno));
+    if (found && !regular) st_error_set("%s: not a regular file", path);
+    else if (!stream) st_error_set("%s: %s", path, strerror(errno));
     else *size = status.st_size;
     return stream;
 }
@@ -121,14 +121,14 @@ static int find_place(const char *path, place *p)
 {
     *p = (place){ .path = resolve(path) };
     p->folder = p->path ? beside(p->path, strchr(p->path, '/') ? "" : ".") : NULL;
-    if (!p->folder) return error_set("%s: cannot be written: %s", path, strerror(errno));
+    if (!p->folder) return st_error_set("%s: cannot be written: %s", path, strerror(errno));
     const char *slash = strrchr(p->path, '/');
     p->file = slash ? slash + 1 : p->path;
     p->exists = lstat(p->path, &p->old) == 0;
-    if (p->exists && !S_ISREG(p->old.st_mode)) return error_set("%s: not a regular file", path);
-    if (!*p->file) return error_set("%s: cannot be written: %s", path, strerror(ENOENT));
+    if (p->exists && !S_ISREG(p->old.st_mode)) return st_error_set("%s: not a regular file", path);
+    if (!*p->file) return st_error_set("%s: cannot be written: %s", path, strerror(ENOENT));
     if (may_be_renamed_over(p)) return 0;
-    return error_set("%s: cannot be written: another user's file in a sticky folder", path);
+    return st_error_set("%s: cannot be written: another user's file in a sticky folder", path);
 }
 
 /* ---- temporary files ----------------------------------------------------------------------------- */
@@ -268,7 +268,7 @@ static int run(const char *path, file_writer *write, const void *context, bool o
     int reason = 0, status = find_place(path, &p);
     if (status == 0) reason = replace(&p, write, context, only_try);
     release(&p);
-    return reason ? error_set("%s: cannot be written: %s", path, strerror(reason)) : status;
+    return reason ? st_error_set("%s: cannot be written: %s", path, strerror(reason)) : status;
 }
 
 int file_replace(const char *path, file_writer *write, const void *context)

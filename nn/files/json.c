@@ -20,9 +20,9 @@ int json_check(const char *text, size_t size, const char *what)
         bool opens = c == '{' || c == '[';
         values += opens || c == ',';
         nested += opens - (c == '}' || c == ']');
-        if (values > JSON_VALUES) return error_set("%s: more than %d values", what, JSON_VALUES);
+        if (values > JSON_VALUES) return st_error_set("%s: more than %d values", what, JSON_VALUES);
         if (nested > JSON_NESTED)
-            return error_set("%s: nested deeper than %d, byte %zu", what, JSON_NESTED, i);
+            return st_error_set("%s: nested deeper than %d, byte %zu", what, JSON_NESTED, i);
     }
     return 0;
 }
@@ -36,8 +36,8 @@ json_t *json_read(const char *text, size_t size, const char *what)
     json_t *tree = json_loadb(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
     bool short_of_memory = errno == ENOMEM || !error.text[0];
     c_locale_leave(locale);
-    if (!tree && short_of_memory) error_set("%s: no memory", what);
-    else if (!tree) error_set("%s: %s, byte %d", what, error.text, error.position);
+    if (!tree && short_of_memory) st_error_set("%s: no memory", what);
+    else if (!tree) st_error_set("%s: %s, byte %d", what, error.text, error.position);
     return tree;
 }
 
@@ -66,15 +66,15 @@ shown json_show(const json_t *value)
     return s;
 }
 
-json_t *json_sizes(shape s)
+json_t *json_sizes(st_shape s)
 {
-    return json_loads(shape_text(s).text, 0, NULL);
+    return json_loads(st_shape_text(s).text, 0, NULL);
 }
 
-bool json_shape(const json_t *sizes, shape *s)
+bool json_shape(const json_t *sizes, st_shape *s)
 {
-    if (!json_is_array(sizes) || json_array_size(sizes) > TENSOR_MAX_RANK) return false;
-    *s = (shape){ .rank = (int)json_array_size(sizes) };
+    if (!json_is_array(sizes) || json_array_size(sizes) > ST_MAX_RANK) return false;
+    *s = (st_shape){ .rank = (int)json_array_size(sizes) };
     for (int i = 0; i < s->rank; i++) {
         const json_t *size = json_array_get(sizes, (size_t)i);
         long long n = json_integer_value(size);

@@ -25,8 +25,8 @@ char *json_write(const json_t *value);
 /* A value as JSON for a message. */
 shown json_show(const json_t *value);
 
-/* A shape as a list of sizes; and back, false where it is not one of at most TENSOR_MAX_RANK. */
-json_t *json_sizes(shape s);
-bool json_shape(const json_t *sizes, shape *s);
+/* A shape as a list of sizes; and back, false where it is not one of at most ST_MAX_RANK. */
+json_t *json_sizes(st_shape s);
+bool json_shape(const json_t *sizes, st_shape *s);
 
 #endif

@@ -5,7 +5,7 @@
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
 
-/* Beside a net's own: tensors whose names begin with MODEL_EXTRA, which net_load passes over, and a text. */
+/* Beside a net's own: tensors whose names begin with MODEL_EXTRA, which st_net_load passes over, and a text. */
 #define MODEL_EXTRA "train."
 
 typedef struct model_extra {
@@ -14,19 +14,19 @@ typedef struct model_extra {
     const char *name, *text; /* of the metadata; NULL: none */
 } model_extra;
 
-/* As net_save. */
-int model_write(net *n, const char *path, model_extra extra);
+/* As st_net_save. */
+int model_write(st_net *n, const char *path, model_extra extra);
 
-/* As net_load, of a file that is open: first the net, which is not built, and whose tensors the file has; then its
+/* As st_net_load, of a file that is open: first the net, which is not built, and whose tensors the file has; then its
  * memory, and all that the file has of it. */
-net *model_plan(const safetensors *file, net_known known);
-int model_fill(net *n, const safetensors *file, ptrdiff_t batch);
+st_net *model_plan(const safetensors *file, st_net_known known);
+int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch);
 
 /* Whether every tensor of the net is in the file with its shape, and every one of the file's that is no extra is
  * in the net. */
-int model_check(net *n, const safetensors *file);
+int model_check(st_net *n, const safetensors *file);
 
 /* Their elements, of a file that was checked; the net is as it was where one cannot be read. */
-int model_read(net *n, const safetensors *file);
+int model_read(st_net *n, const safetensors *file);
 
 #endif

@@ -8,27 +8,27 @@ enum { BLOCK = 256 }; /* elements converted at a time */
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-static real f64(uint64_t bits)
+static st_real f64(uint64_t bits)
 {
     double x;
     memcpy(&x, &bits, sizeof x);
-    return (real)x;
+    return (st_real)x;
 }
 
-static real f32(uint64_t bits)
+static st_real f32(uint64_t bits)
 {
     uint32_t narrow = (uint32_t)bits;
     float x;
     memcpy(&x, &narrow, sizeof x);
-    return (real)x;
+    return (st_real)x;
 }
 
 /* Its bits in a float's places are a number 2^112 too small, the distance of the exponents' biases. */
-static real f16(uint64_t bits)
+static st_real f16(uint64_t bits)
 {
     uint64_t size = (bits & 0x7fff) << 13;
     bool finite = (bits & 0x7c00) != 0x7c00;
-    real x = finite ? f32(size) * (real)0x1p112 : f32(size | 0x7f800000);
+    st_real x = finite ? f32(size) * (st_real)0x1p112 : f32(size | 0x7f800000);
     return bits & 0x8000 ? -x : x;
 }
 
@@ -38,13 +38,13 @@ static int64_t with_sign(uint64_t bits, int size)
     return (int64_t)((bits ^ sign) - sign);
 }
 
-static real value_of(numbers form, uint64_t bits)
+static st_real value_of(numbers form, uint64_t bits)
 {
     switch (form.kind) {
     case NUMBER_FLOAT: return form.size == 8 ? f64(bits) : form.size == 4 ? f32(bits) : f16(bits);
     case NUMBER_BFLOAT: return f32(bits << 16);
-    case NUMBER_INT: return (real)with_sign(bits, form.size);
-    case NUMBER_UINT: return (real)bits;
+    case NUMBER_INT: return (st_real)with_sign(bits, form.size);
+    case NUMBER_UINT: return (st_real)bits;
     case NUMBER_BOOL: return bits != 0;
     case NUMBER_UNREAD: break;
     }
@@ -72,7 +72,7 @@ void numbers_put(unsigned char *bytes, int size, uint64_t value)
     for (int i = 0; i < size; i++) bytes[i] = (unsigned char)(value >> (8 * i));
 }
 
-static void put_real(unsigned char *bytes, real x)
+static void put_real(unsigned char *bytes, st_real x)
 {
     uint32_t narrow;
     uint64_t wide = 0;
@@ -90,7 +90,7 @@ typedef struct transfer {
     unsigned char bytes[BLOCK * 8];
 } transfer;
 
-static void read_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void read_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     transfer *t = context;
     const numbers *f = &t->form;
@@ -103,27 +103,27 @@ static void read_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], vo
     }
 }
 
-static void write_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void write_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     transfer *t = context;
     for (ptrdiff_t first = 0; first < n && !t->failed; first += BLOCK) {
         ptrdiff_t count = smallest(n - first, BLOCK);
         for (ptrdiff_t i = 0; i < count; i++)
-            put_real(t->bytes + (size_t)i * sizeof(real), at[0][(first + i) * stride[0]]);
-        t->failed = fwrite(t->bytes, sizeof(real), (size_t)count, t->stream) != (size_t)count;
+            put_real(t->bytes + (size_t)i * sizeof(st_real), at[0][(first + i) * stride[0]]);
+        t->failed = fwrite(t->bytes, sizeof(st_real), (size_t)count, t->stream) != (size_t)count;
     }
 }
 
-int numbers_read(FILE *from, numbers form, tensor to)
+int numbers_read(FILE *from, numbers form, st_tensor to)
 {
     transfer t = { .stream = from, .form = form };
-    tensor_walk(1, &to, TENSOR_ROW_MAJOR, read_row, &t);
+    st_walk(1, &to, ST_ROW_MAJOR, read_row, &t);
     return t.failed ? -1 : 0;
 }
 
-int numbers_write(FILE *to, tensor from)
+int numbers_write(FILE *to, st_tensor from)
 {
     transfer t = { .stream = to };
-    tensor_walk(1, &from, TENSOR_ROW_MAJOR, write_row, &t);
+    st_walk(1, &from, ST_ROW_MAJOR, write_row, &t);
     return t.failed ? -1 : 0;
 }

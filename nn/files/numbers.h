@@ -27,9 +27,9 @@ uint64_t numbers_get(const unsigned char *bytes, int size);
 void numbers_put(unsigned char *bytes, int size, uint64_t value);
 
 /* All elements of `to`, any view, in row-major order. -1, without an error, where the stream ends early or fails. */
-int numbers_read(FILE *from, numbers form, tensor to);
+int numbers_read(FILE *from, numbers form, st_tensor to);
 
 /* Likewise, little-endian and in this library's precision. */
-int numbers_write(FILE *to, tensor from);
+int numbers_write(FILE *to, st_tensor from);
 
 #endif

@@ -62,13 +62,13 @@ static int refuse(const safetensors *file, const char *name, const char *format,
 
 static int refuse(const safetensors *file, const char *name, const char *format, ...)
 {
-    char text[ERROR_SIZE];
+    char text[ST_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (!name) return error_set("%s: %s", file->path, text);
-    return error_set("%s: tensor %s: %s", file->path, show_text(name).text, text);
+    if (!name) return st_error_set("%s: %s", file->path, text);
+    return st_error_set("%s: tensor %s: %s", file->path, show_text(name).text, text);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static int read_header(safetensors *file)
     if (fread(text, 1, (size_t)length, file->stream) != (size_t)length)
         refuse(file, NULL, "header: cannot be read: %s", why_short(file));
     else if (text[0] != '{') refuse(file, NULL, "header: expected {...}");
-    else if (!(file->header = json_read(text, (size_t)length, "header"))) error_within("%s: ", file->path);
+    else if (!(file->header = json_read(text, (size_t)length, "header"))) st_error_within("%s: ", file->path);
     free(text);
     file->data = PREFIX + length;
     file->size -= file->data;
@@ -123,7 +123,7 @@ static int check_metadata(const safetensors *file)
 }
 
 /* -1 where they overflow. */
-static long long bytes_of(const dtype *d, shape s)
+static long long bytes_of(const dtype *d, st_shape s)
 {
     long long bytes = d->form.size;
     bool empty = false;
@@ -147,17 +147,16 @@ static int check_entry(const safetensors *file, json_t *given, safetensors_entry
     e->dtype = dtype_named(type);
     if (e->dtype == DTYPES) return refuse(file, name, "dtype %s is not known", show_text(type).text);
     if (!json_shape(sizes, &e->shape))
-        return refuse(file, name, "shape %s, expected up to %d sizes", json_show(sizes).text,
-                      TENSOR_MAX_RANK);
+        return refuse(file, name, "shape %s, expected up to %d sizes", json_show(sizes).text, ST_MAX_RANK);
     const dtype *d = &dtypes[e->dtype];
     long long bytes = bytes_of(d, e->shape);
-    if (bytes < 0) return refuse(file, name, "shape %s: its bytes overflow", shape_text(e->shape).text);
+    if (bytes < 0) return refuse(file, name, "shape %s: its bytes overflow", st_shape_text(e->shape).text);
     if (e->begin < 0 || e->end < e->begin)
         return refuse(file, name, "offsets %lld..%lld, expected a begin from 0 on and then an end", e->begin,
                       e->end);
     if (e->end - e->begin != bytes)
         return refuse(file, name, "offsets %lld..%lld hold %lld bytes, %s %s needs %lld", e->begin, e->end,
-                      e->end - e->begin, d->name, shape_text(e->shape).text, bytes);
+                      e->end - e->begin, d->name, st_shape_text(e->shape).text, bytes);
     if (e->end <= file->size) return 0;
     return refuse(file, name, "offsets %lld..%lld, the data ends at %lld: truncated", e->begin, e->end,
                   file->size);
@@ -232,7 +231,7 @@ const char *safetensors_text(const safetensors *file, const char *key)
     return json_string_value(json_object_get(file->metadata, key));
 }
 
-safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, shape *found)
+safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found)
 {
     const safetensors_entry key = { .name = name };
     safetensors_entry *e = bsearch(&key, file->entry, (size_t)file->count, sizeof key, by_name);
@@ -246,16 +245,16 @@ safetensors_entry *safetensors_find_any(const safetensors *file, const char *nam
     return NULL;
 }
 
-safetensors_entry *safetensors_find(const safetensors *file, const char *name, shape expected)
+safetensors_entry *safetensors_find(const safetensors *file, const char *name, st_shape expected)
 {
-    shape found;
+    st_shape found;
     safetensors_entry *e = safetensors_find_any(file, name, &found);
-    if (!e || shape_equal(found, expected)) return e;
-    refuse(file, name, "%s, expected %s", shape_text(found).text, shape_text(expected).text);
+    if (!e || st_shape_equal(found, expected)) return e;
+    refuse(file, name, "%s, expected %s", st_shape_text(found).text, st_shape_text(expected).text);
     return NULL;
 }
 
-int safetensors_read(const safetensors *file, const safetensors_entry *e, tensor to)
+int safetensors_read(const safetensors *file, const safetensors_entry *e, st_tensor to)
 {
     if (fseeko(file->stream, (off_t)(file->data + e->begin), SEEK_SET) == 0 &&
         numbers_read(file->stream, dtypes[e->dtype].form, to) == 0)
@@ -269,16 +268,16 @@ static json_t *header_of(const char *path, int count, const safetensors_item ite
 {
     long long begin = 0, end;
     json_t *header = json_pack("{s:O}", "__metadata__", metadata);
-    int status = header ? 0 : error_set("%s: no memory for its header", path);
+    int status = header ? 0 : st_error_set("%s: no memory for its header", path);
     for (int i = 0; i < count && status == 0; i++, begin = end) {
         const char *name = items[i].name;
-        end = begin + (long long)tensor_count(items[i].value) * (long long)sizeof(real);
-        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", sizeof(real) == 8 ? "F64" : "F32", "shape",
-                                  json_sizes(items[i].value.shape), "data_offsets", begin, end);
+        end = begin + (long long)st_numel(items[i].value) * (long long)sizeof(st_real);
+        json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", sizeof(st_real) == 8 ? "F64" : "F32",
+                                  "shape", json_sizes(items[i].value.shape), "data_offsets", begin, end);
         bool twice = json_object_get(header, name) != NULL;
         if (json_object_set_new(header, name, entry) || twice)
-            status = error_set("%s: tensor %s: %s", path, name,
-                               twice ? "two have that name" : "no memory, or its name is not UTF-8");
+            status = st_error_set("%s: tensor %s: %s", path, name,
+                                  twice ? "two have that name" : "no memory, or its name is not UTF-8");
     }
     if (status == 0) return header;
     json_decref(header);
@@ -292,10 +291,10 @@ static char *header_text(const char *path, int count, const safetensors_item ite
     if (!header) return NULL;
     char *text = json_write(header);
     json_decref(header);
-    if (!text) error_set("%s: no memory for its header", path);
+    if (!text) st_error_set("%s: no memory for its header", path);
     else if (strlen(text) > MOST_HEADER)
-        error_set("%s: a header of %zu bytes, expected at most %d", path, strlen(text), MOST_HEADER);
-    else if (json_check(text, strlen(text), "its header")) error_within("%s: ", path);
+        st_error_set("%s: a header of %zu bytes, expected at most %d", path, strlen(text), MOST_HEADER);
+    else if (json_check(text, strlen(text), "its header")) st_error_within("%s: ", path);
     else return text;
     free(text);
     return NULL;

@@ -16,7 +16,7 @@
 
 typedef struct safetensors_entry {
     const char *name;
-    shape shape;
+    st_shape shape;
     long long begin, end; /* bytes of the data */
     int dtype;            /* a row of the dtypes' table */
     bool met;             /* for the caller */
@@ -40,17 +40,17 @@ void safetensors_close(safetensors *file); /* NULL is allowed */
 const char *safetensors_text(const safetensors *file, const char *key);
 
 /* The tensor of this name and shape, of numbers that can be read; NULL with an error. */
-safetensors_entry *safetensors_find(const safetensors *file, const char *name, shape expected);
+safetensors_entry *safetensors_find(const safetensors *file, const char *name, st_shape expected);
 
 /* The same of any shape, which `found` receives. */
-safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, shape *found);
+safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found);
 
 /* The elements of an entry that was found, F64, F32, F16 or BF16, rounded to `real`. */
-int safetensors_read(const safetensors *file, const safetensors_entry *e, tensor to);
+int safetensors_read(const safetensors *file, const safetensors_entry *e, st_tensor to);
 
 typedef struct safetensors_item {
     const char *name;
-    tensor value;
+    st_tensor value;
 } safetensors_item;
 
 /* Writes the tensors, in this order and in this library's precision, and `metadata`, an object of strings that stays

@@ -21,7 +21,7 @@ typedef struct items {
     bool failed;
 } items;
 
-static void add_item(const net_tensor *t, void *context)
+static void add_item(const st_net_tensor *t, void *context)
 {
     items *list = context;
     char *name = strdup(t->name);
@@ -41,20 +41,20 @@ static void items_free(items *list)
     free(list->item);
 }
 
-static int put_note(json_t *metadata, const net_note *note)
+static int put_note(json_t *metadata, const st_metadata *note)
 {
     json_t *key = json_sprintf(NOTE_PREFIX "%s", note->name);
     int status = json_object_set_new(metadata, json_string_value(key), json_string(note->text));
     json_decref(key);
-    return status ? error_set("note %s: no memory, or it is not UTF-8", note->name) : 0;
+    return status ? st_error_set("note %s: no memory, or it is not UTF-8", note->name) : 0;
 }
 
 static int refuse_notes(void)
 {
-    return error_set("more than %d notes", MOST_NOTES);
+    return st_error_set("more than %d notes", MOST_NOTES);
 }
 
-static json_t *metadata_of(const net *n, const model_extra *extra)
+static json_t *metadata_of(const st_net *n, const model_extra *extra)
 {
     json_t *architecture = architecture_write(n);
     if (!architecture) return NULL;
@@ -62,32 +62,32 @@ static json_t *metadata_of(const net *n, const model_extra *extra)
                                  "architecture", architecture);
     bool made =
         metadata && (!extra->name || !json_object_set_new(metadata, extra->name, json_string(extra->text)));
-    int status = made ? 0 : error_set("no memory for the metadata");
+    int status = made ? 0 : st_error_set("no memory for the metadata");
     int notes = 0;
-    for (const net_note *note = n->notes; note && status == 0; note = note->next)
+    for (const st_metadata *note = n->notes; note && status == 0; note = note->next)
         status = ++notes > MOST_NOTES ? refuse_notes() : put_note(metadata, note);
     if (status == 0) return metadata;
     json_decref(metadata);
     return NULL;
 }
 
-int net_save(net *n, const char *path)
+int st_net_save(st_net *n, const char *path)
 {
-    if (!path) return error_set("net_save: the path is NULL");
-    if (tensor_is_null(net_parameters(n))) return error_set("%s: net_save before net_build", path);
+    if (!path) return st_error_set("st_net_save: the path is NULL");
+    if (st_is_null(st_net_parameters(n))) return st_error_set("%s: st_net_save before st_net_build", path);
     return model_write(n, path, (model_extra){ 0 });
 }
 
-int model_write(net *n, const char *path, model_extra extra)
+int model_write(st_net *n, const char *path, model_extra extra)
 {
     int status = -1;
     items list = { 0 };
     json_t *metadata = metadata_of(n, &extra);
-    if (metadata) net_visit(n, add_item, &list);
+    if (metadata) st_net_visit(n, add_item, &list);
     for (int i = 0; metadata && i < extra.count; i++)
-        add_item(&(net_tensor){ extra.item[i].name, extra.item[i].value, { 0 } }, &list);
-    if (!metadata) error_within("%s: ", path);
-    else if (list.failed) error_set("%s: no memory for the names of its tensors", path);
+        add_item(&(st_net_tensor){ extra.item[i].name, extra.item[i].value, { 0 } }, &list);
+    if (!metadata) st_error_within("%s: ", path);
+    else if (list.failed) st_error_set("%s: no memory for the names of its tensors", path);
     else status = safetensors_write(path, list.count, list.item, metadata);
     items_free(&list);
     json_decref(metadata);
@@ -102,7 +102,7 @@ typedef struct loading {
     int status;
 } loading;
 
-static void load_tensor(const net_tensor *t, void *context)
+static void load_tensor(const st_net_tensor *t, void *context)
 {
     loading *l = context;
     safetensors_entry *e = l->status ? NULL : safetensors_find(l->file, t->name, t->value.shape);
@@ -110,10 +110,10 @@ static void load_tensor(const net_tensor *t, void *context)
     if (!e || (!l->check && safetensors_read(l->file, e, t->value))) l->status = -1;
 }
 
-static int read_tensors(net *n, const safetensors *file)
+static int read_tensors(st_net *n, const safetensors *file)
 {
     loading l = { .file = file };
-    net_visit(n, load_tensor, &l);
+    st_net_visit(n, load_tensor, &l);
     return l.status;
 }
 
@@ -127,18 +127,18 @@ static bool is_extra(const char *name)
            (length >= tail && strcmp(name + length - tail, ending) == 0);
 }
 
-int model_check(net *n, const safetensors *file)
+int model_check(st_net *n, const safetensors *file)
 {
     loading l = { .file = file, .check = true };
-    net_visit(n, load_tensor, &l);
+    st_net_visit(n, load_tensor, &l);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
         if (!e->met && !is_extra(e->name))
             l.status =
-                error_set("%s: tensor %s is not one of the net's", file->path, show_text(e->name).text);
+                st_error_set("%s: tensor %s is not one of the net's", file->path, show_text(e->name).text);
     return l.status;
 }
 
-static int read_notes(net *n, const safetensors *file)
+static int read_notes(st_net *n, const safetensors *file)
 {
     const size_t prefix = strlen(NOTE_PREFIX);
     const char *key;
@@ -148,43 +148,44 @@ static int read_notes(net *n, const safetensors *file)
     {
         if (strncmp(key, NOTE_PREFIX, prefix) != 0) continue;
         if (++notes > MOST_NOTES) return refuse_notes();
-        if (net_set_note(n, key + prefix, json_string_value(text))) return -1;
+        if (st_net_set_metadata(n, key + prefix, json_string_value(text))) return -1;
     }
     return 0;
 }
 
-net *model_plan(const safetensors *file, net_known known)
+st_net *model_plan(const safetensors *file, st_net_known known)
 {
     const char *text = safetensors_text(file, "architecture"),
                *version = safetensors_text(file, "stride_version");
-    net *n = NULL;
+    st_net *n = NULL;
     if (!text || !version)
-        error_set("%s: no architecture in the metadata; net_load_tensors reads tensors alone", file->path);
+        st_error_set("%s: no architecture in the metadata; st_net_load_tensors reads tensors alone",
+                     file->path);
     else if (strcmp(version, VERSION) != 0)
-        error_set("%s: stride_version %s, expected %s", file->path, show_text(version).text, VERSION);
-    else if (!(n = architecture_read(text, known))) error_within("%s: ", file->path);
+        st_error_set("%s: stride_version %s, expected %s", file->path, show_text(version).text, VERSION);
+    else if (!(n = architecture_read(text, known))) st_error_within("%s: ", file->path);
     else if (model_check(n, file) == 0) return n; /* what the parameters are about to take, the file has */
-    net_free(n);
+    st_net_free(n);
     return NULL;
 }
 
-int model_fill(net *n, const safetensors *file, ptrdiff_t batch)
+int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch)
 {
-    if (net_build(n, batch, 0) || read_notes(n, file)) return error_within("%s: ", file->path);
+    if (st_net_build(n, batch, 0) || read_notes(n, file)) return st_error_within("%s: ", file->path);
     return read_tensors(n, file);
 }
 
-net *net_load(const char *path, ptrdiff_t batch, net_known known)
+st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
 {
     if (!path || batch < 1) {
-        error_set("net_load: %s, a batch of %td; expected a path and at least 1", path ? path : "NULL",
-                  batch);
+        st_error_set("st_net_load: %s, a batch of %td; expected a path and at least 1", path ? path : "NULL",
+                     batch);
         return NULL;
     }
     safetensors *file = safetensors_open(path);
-    net *n = file ? model_plan(file, known) : NULL;
+    st_net *n = file ? model_plan(file, known) : NULL;
     if (n && model_fill(n, file, batch)) {
-        net_free(n);
+        st_net_free(n);
         n = NULL;
     }
     safetensors_close(file);
@@ -192,24 +193,25 @@ net *net_load(const char *path, ptrdiff_t batch, net_known known)
 }
 
 /* What was read when the disk failed is taken back. */
-int model_read(net *n, const safetensors *file)
+int model_read(st_net *n, const safetensors *file)
 {
-    tensor parameters = tensor_clone(net_parameters(n)), states = tensor_clone(net_states(n));
-    bool copied = !tensor_is_null(parameters) && !tensor_is_null(states);
+    st_tensor parameters = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));
+    bool copied = !st_is_null(parameters) && !st_is_null(states);
     int status = copied ? read_tensors(n, file) : -1;
     if (copied && status) {
-        tensor_copy(net_parameters(n), parameters);
-        tensor_copy(net_states(n), states);
+        st_copy(st_net_parameters(n), parameters);
+        st_copy(st_net_states(n), states);
     }
-    tensor_free(parameters);
-    tensor_free(states);
+    st_tensor_free(parameters);
+    st_tensor_free(states);
     return status;
 }
 
-int net_load_tensors(net *n, const char *path)
+int st_net_load_tensors(st_net *n, const char *path)
 {
-    if (!path) return error_set("net_load_tensors: the path is NULL");
-    if (tensor_is_null(net_parameters(n))) return error_set("%s: net_load_tensors before net_build", path);
+    if (!path) return st_error_set("st_net_load_tensors: the path is NULL");
+    if (st_is_null(st_net_parameters(n)))
+        return st_error_set("%s: st_net_load_tensors before st_net_build", path);
     safetensors *file = safetensors_open(path);
     int status = file && model_check(n, file) == 0 ? model_read(n, file) : -1;
     safetensors_close(file);

@@ -22,7 +22,7 @@ void *graph_take(graph *g, size_t count, size_t size)
     if (!__builtin_mul_overflow(count, size, &bytes) && !__builtin_add_overflow(bytes, sizeof *b, &bytes))
         b = calloc(1, bytes);
     if (!b) {
-        error_set("no memory for %zu elements of the graph", count);
+        st_error_set("no memory for %zu elements of the graph", count);
         return NULL;
     }
     b->next = g->blocks;
@@ -196,7 +196,7 @@ void graph_mode(graph_place at, graph_node *n, const char *name, const char *val
 
 /* ---- constants ----------------------------------------------------------------------------------- */
 
-static Onnx__TensorProto *add_constant(graph_place at, const char *name, shape s,
+static Onnx__TensorProto *add_constant(graph_place at, const char *name, st_shape s,
                                        Onnx__TensorProto__DataType type)
 {
     graph *g = at.graph;
@@ -215,9 +215,9 @@ static Onnx__TensorProto *add_constant(graph_place at, const char *name, shape s
     return g->proto.initializer[g->proto.n_initializer++] = t;
 }
 
-static Onnx__TensorProto *add_floats(graph_place at, const char *name, shape s)
+static Onnx__TensorProto *add_floats(graph_place at, const char *name, st_shape s)
 {
-    ptrdiff_t count = shape_count(s, name);
+    ptrdiff_t count = st_shape_numel(s, name);
     float *data = count < 0 ? NULL : graph_take(at.graph, (size_t)count, sizeof *data);
     Onnx__TensorProto *t = data ? add_constant(at, name, s, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT) : NULL;
     if (!t) return NULL;
@@ -233,21 +233,21 @@ typedef struct floats {
     float *to;
 } floats;
 
-static void round_row(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void round_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     floats *f = context;
     for (ptrdiff_t i = 0; i < n; i++) *f->to++ = rounded(f->at, f->name, (double)at[0][i * stride[0]]);
 }
 
-const char *graph_tensor(graph_place at, const char *name, tensor value)
+const char *graph_tensor(graph_place at, const char *name, st_tensor value)
 {
-    Onnx__TensorProto *t = tensor_is_null(value) ? NULL : add_floats(at, name, value.shape);
+    Onnx__TensorProto *t = st_is_null(value) ? NULL : add_floats(at, name, value.shape);
     if (!t) return NULL;
-    tensor_walk(1, &value, TENSOR_ROW_MAJOR, round_row, &(floats){ at, name, t->float_data });
+    st_walk(1, &value, ST_ROW_MAJOR, round_row, &(floats){ at, name, t->float_data });
     return t->name;
 }
 
-const char *graph_filled(graph_place at, const char *name, shape s, double value)
+const char *graph_filled(graph_place at, const char *name, st_shape s, double value)
 {
     Onnx__TensorProto *t = add_floats(at, name, s);
     const float number = rounded(at, name, value);
@@ -257,12 +257,12 @@ const char *graph_filled(graph_place at, const char *name, shape s, double value
 
 const char *graph_number(graph_place at, const char *name, double value)
 {
-    return graph_filled(at, name, (shape){ .rank = 0 }, value);
+    return graph_filled(at, name, (st_shape){ .rank = 0 }, value);
 }
 
 const char *graph_sizes(graph_place at, const char *name, int count, const ptrdiff_t values[])
 {
-    Onnx__TensorProto *t = add_constant(at, name, SHAPE(count), ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
+    Onnx__TensorProto *t = add_constant(at, name, ST_SHAPE(count), ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
     if (!t || !(t->int64_data = copy_sizes(at.graph, count, values))) return NULL;
     t->n_int64_data = (size_t)count;
     return t->name;
@@ -270,7 +270,7 @@ const char *graph_sizes(graph_place at, const char *name, int count, const ptrdi
 
 /* ---- inputs and outputs -------------------------------------------------------------------------- */
 
-static int set_dimension(graph *g, Onnx__TensorShapeProto *s, int axis, shape image)
+static int set_dimension(graph *g, Onnx__TensorShapeProto *s, int axis, st_shape image)
 {
     Onnx__TensorShapeProto__Dimension *d = s->dim[axis] = graph_take(g, 1, sizeof *d);
     if (!d) return -1;
@@ -283,7 +283,7 @@ static int set_dimension(graph *g, Onnx__TensorShapeProto *s, int axis, shape im
     return 0;
 }
 
-Onnx__ValueInfoProto *graph_value(graph *g, const char *name, shape image)
+Onnx__ValueInfoProto *graph_value(graph *g, const char *name, st_shape image)
 {
     Onnx__ValueInfoProto *v = graph_take(g, 1, sizeof *v);
     Onnx__TypeProto *type = graph_take(g, 1, sizeof *type);
@@ -312,11 +312,11 @@ Onnx__ValueInfoProto *graph_value(graph *g, const char *name, shape image)
 
 const char *graph_refuse(graph_place at, const char *format, ...)
 {
-    char text[ERROR_SIZE];
+    char text[ST_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    error_set("layer %s: %s: %s", at.path, at.l->type->name, text);
+    st_error_set("layer %s: %s: %s", at.path, at.l->type->name, text);
     return NULL;
 }

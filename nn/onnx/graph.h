@@ -26,23 +26,23 @@ char *graph_print(graph *g, const char *format, ...) __attribute__((format(print
 void *graph_grown(graph *g, void *list, size_t count);
 
 /* The input "input" or output "output": float32 [N, image...]. */
-Onnx__ValueInfoProto *graph_value(graph *g, const char *name, shape image);
+Onnx__ValueInfoProto *graph_value(graph *g, const char *name, st_shape image);
 
 /* ---- for the functions that add a layer's nodes ---------------------------------------------------- */
 
 /* The layer whose nodes are added, and where it stands: "3.body.0". */
 typedef struct graph_place {
     graph *graph;
-    const layer *l;
+    const st_layer *l;
     const char *path;
 } graph_place;
 
 /* A node and its inputs: graph_step on the way to the layer's result, called "3.body.0.Sigmoid"; graph_end makes
  * the result, and is called as the layer. An input "" is left out. */
 #define graph_step(place, op, ...)                                                                           \
-    graph_add(place, op, true, TENSOR_COUNT(const char *, __VA_ARGS__), (const char *[]){ __VA_ARGS__ })
+    graph_add(place, op, true, ST_COUNT(const char *, __VA_ARGS__), (const char *[]){ __VA_ARGS__ })
 #define graph_end(place, op, ...)                                                                            \
-    graph_add(place, op, false, TENSOR_COUNT(const char *, __VA_ARGS__), (const char *[]){ __VA_ARGS__ })
+    graph_add(place, op, false, ST_COUNT(const char *, __VA_ARGS__), (const char *[]){ __VA_ARGS__ })
 graph_node *graph_add(graph_place at, const char *op, bool step, int count, const char *const inputs[]);
 const char *graph_output(const graph_node *n);
 
@@ -55,8 +55,8 @@ void graph_real(graph_place at, graph_node *n, const char *name, double value);
 void graph_mode(graph_place at, graph_node *n, const char *name, const char *value);
 
 /* Constants, called "3.body.0.weight": a tensor's elements, the same number everywhere, or alone, and sizes. */
-const char *graph_tensor(graph_place at, const char *name, tensor value);
-const char *graph_filled(graph_place at, const char *name, shape s, double value);
+const char *graph_tensor(graph_place at, const char *name, st_tensor value);
+const char *graph_filled(graph_place at, const char *name, st_shape s, double value);
 const char *graph_number(graph_place at, const char *name, double value);
 const char *graph_sizes(graph_place at, const char *name, int count, const ptrdiff_t values[]);
 

@@ -9,18 +9,18 @@
 /* ---- options ------------------------------------------------------------------------------------- */
 
 /* Of a type whose struct is its own affair: by the name of its field. */
-static double option(const layer *l, const char *name)
+static double option(const st_layer *l, const char *name)
 {
-    const layer_field *f = l->type->fields;
+    const st_field *f = l->type->fields;
     while (strcmp(f->name, name) != 0) f++;
     const void *at = (const char *)l->options + f->offset;
-    return f->kind == FIELD_INT ? *(const int *)at : *(const double *)at;
+    return f->kind == ST_FIELD_INT ? *(const int *)at : *(const double *)at;
 }
 
 /* Parameter i; where the layer goes without, one of the same number. */
-static const char *parameter(graph_place at, int i, const char *name, shape s, double fallback)
+static const char *parameter(graph_place at, int i, const char *name, st_shape s, double fallback)
 {
-    if (i < at.l->params) return graph_tensor(at, name, tensor_reshape(at.l->param[i], s));
+    if (i < at.l->params) return graph_tensor(at, name, st_reshape(at.l->param[i], s));
     return graph_filled(at, name, s, fallback);
 }
 
@@ -29,7 +29,7 @@ static const char *parameter(graph_place at, int i, const char *name, shape s, d
 /* With the layer's own parameters: a weight, and perhaps a bias. */
 static graph_node *weighted(graph_place at, const char *op, const char *x)
 {
-    const layer *l = at.l;
+    const st_layer *l = at.l;
     const char *weight = graph_tensor(at, "weight", l->param[0]);
     if (l->params == 1) return graph_end(at, op, x, weight);
     return graph_end(at, op, x, weight, graph_tensor(at, "bias", l->param[1]));
@@ -37,7 +37,7 @@ static graph_node *weighted(graph_place at, const char *op, const char *x)
 
 static const char *add_conv2d(graph_place at, const char *x)
 {
-    const conv2d *o = at.l->options;
+    const st_conv2d_options *o = at.l->options;
     const ptrdiff_t pads[] = { o->padding[0], o->padding[1] };
     graph_node *n = weighted(at, "Conv", x);
     graph_pair(at, n, "kernel_shape", o->kernel);
@@ -51,7 +51,7 @@ static const char *add_conv2d(graph_place at, const char *x)
 /* ONNX's output_padding is less than the stride; what more there is, is less taken off the end. */
 static const char *add_conv_transpose2d(graph_place at, const char *x)
 {
-    const conv_transpose2d *o = at.l->options;
+    const st_conv_transpose2d_options *o = at.l->options;
     ptrdiff_t begin[2], end[2];
     int extra[2];
     for (int axis = 0; axis < 2; axis++) {
@@ -83,9 +83,9 @@ static const char *add_dense(graph_place at, const char *x)
 
 static const char *add_batchnorm(graph_place at, const char *x)
 {
-    const layer *l = at.l;
-    const batchnorm *o = l->options;
-    const shape channels = SHAPE(l->x.n[1]);
+    const st_layer *l = at.l;
+    const st_batchnorm_options *o = l->options;
+    const st_shape channels = ST_SHAPE(l->x.n[1]);
     graph_node *n =
         graph_end(at, "BatchNormalization", x, parameter(at, 0, "weight", channels, 1),
                   parameter(at, 1, "bias", channels, 0), graph_tensor(at, "running_mean", l->state[0]),
@@ -96,9 +96,9 @@ static const char *add_batchnorm(graph_place at, const char *x)
 
 static const char *add_layernorm(graph_place at, const char *x)
 {
-    const layernorm *o = at.l->options;
-    const shape in = at.l->x;
-    shape s = { .rank = o->axes ? o->axes : in.rank - 1 };
+    const st_layernorm_options *o = at.l->options;
+    const st_shape in = at.l->x;
+    st_shape s = { .rank = o->axes ? o->axes : in.rank - 1 };
     for (int i = 0; i < s.rank; i++) s.n[i] = in.n[in.rank - s.rank + i];
     graph_node *n = graph_end(at, "LayerNormalization", x, parameter(at, 0, "weight", s, 1),
                               parameter(at, 1, "bias", s, 0));
@@ -111,10 +111,10 @@ static const char *add_layernorm(graph_place at, const char *x)
  * that of the input: N. */
 static const char *add_groupnorm(graph_place at, const char *x)
 {
-    const layer *l = at.l;
-    const groupnorm *o = l->options;
-    const shape groups = SHAPE(o->groups);
-    shape image = l->x, channels = { .rank = l->x.rank - 1 };
+    const st_layer *l = at.l;
+    const st_groupnorm_options *o = l->options;
+    const st_shape groups = ST_SHAPE(o->groups);
+    st_shape image = l->x, channels = { .rank = l->x.rank - 1 };
     image.n[0] = 0;
     for (int i = 0; i < channels.rank; i++) channels.n[i] = i ? 1 : l->x.n[1];
     const char *parts = graph_output(
@@ -200,12 +200,12 @@ static const char *add_log_softmax(graph_place at, const char *x)
 
 static const char *add_upsample(graph_place at, const char *x)
 {
-    const upsample *o = at.l->options;
-    const bool nearest = o->mode == UPSAMPLE_NEAREST;
-    real times[] = { 1, 1, (real)o->scale[0], (real)o->scale[1] };
-    tensor wrapped = tensor_wrap(times, SHAPE(4));
+    const st_upsample_options *o = at.l->options;
+    const bool nearest = o->mode == ST_UPSAMPLE_NEAREST;
+    st_real times[] = { 1, 1, (st_real)o->scale[0], (st_real)o->scale[1] };
+    st_tensor wrapped = st_tensor_wrap(times, ST_SHAPE(4));
     const char *scales = graph_tensor(at, "scales", wrapped);
-    tensor_free(wrapped);
+    st_tensor_free(wrapped);
     graph_node *n = graph_end(at, "Resize", x, "", scales);
     graph_mode(at, n, "mode", nearest ? "nearest" : "linear");
     graph_mode(at, n, "coordinate_transformation_mode",
@@ -219,7 +219,7 @@ static const char *add_upsample(graph_place at, const char *x)
 static const char *add_pool(graph_place at, const char *x)
 {
     (void)x;
-    const pool *o = at.l->options;
+    const st_pool_options *o = at.l->options;
     return graph_refuse(at, "its function %s is C, which ONNX cannot hold", o->function->name);
 }
 
@@ -309,9 +309,9 @@ static const struct counterpart {
 };
 
 /* A type of one's own may have a shipped one's name. */
-static bool shipped(const layer_type *type)
+static bool shipped(const st_layer_type *type)
 {
-    const layer_type *const *t = layer_types;
+    const st_layer_type *const *t = st_layer_types;
     while (*t && *t != type) t++;
     return *t;
 }

@@ -14,7 +14,7 @@ enum { IR_VERSION = 8, OPERATOR_SET = 17 };
 /* ---- the graph ----------------------------------------------------------------------------------- */
 
 /* The root's own path is empty. Its last node's value gets another name: nothing in the graph reads it. */
-static int add_nodes(graph *g, const net *n, const char *input, const char *output)
+static int add_nodes(graph *g, const st_net *n, const char *input, const char *output)
 {
     graph_place root = { g, n->root, "" };
     const char *y = graph_layer(root, input);
@@ -26,7 +26,7 @@ static int add_nodes(graph *g, const net *n, const char *input, const char *outp
     return 0;
 }
 
-static int fill_graph(graph *g, const net *n)
+static int fill_graph(graph *g, const st_net *n)
 {
     Onnx__ValueInfoProto *input = graph_value(g, "input", n->input);
     Onnx__ValueInfoProto *output = graph_value(g, "output", n->output);
@@ -51,13 +51,13 @@ static bool is_utf8(const char *text)
     return valid;
 }
 
-static int add_note(graph *g, Onnx__ModelProto *model, const net_note *note)
+static int add_note(graph *g, Onnx__ModelProto *model, const st_metadata *note)
 {
     Onnx__StringStringEntryProto *entry = graph_take(g, 1, sizeof *entry);
     Onnx__StringStringEntryProto **list = graph_grown(g, model->metadata_props, model->n_metadata_props);
     if (!entry || !list) return -1;
     if (!is_utf8(note->name) || !is_utf8(note->text))
-        return error_set("note %s: no memory, or it is not UTF-8", note->name);
+        return st_error_set("note %s: no memory, or it is not UTF-8", note->name);
     onnx__string_string_entry_proto__init(entry);
     entry->key = note->name;
     entry->value = note->text;
@@ -87,7 +87,7 @@ static int write_model(FILE *to, const void *context)
     return onnx__model_proto__pack_to_buffer(model, &s.buffer) == size && !s.failed ? 0 : -1;
 }
 
-static int export(graph *g, const net *n, const char *path)
+static int export(graph *g, const st_net *n, const char *path)
 {
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
     Onnx__OperatorSetIdProto set = ONNX__OPERATOR_SET_ID_PROTO__INIT, *sets = &set;
@@ -97,21 +97,22 @@ static int export(graph *g, const net *n, const char *path)
     model.opset_import = &sets;
     model.n_opset_import = 1;
     model.producer_name = graph_print(g, "stride");
-    model.producer_version = graph_print(g, STRIDE_VERSION);
+    model.producer_version = graph_print(g, ST_VERSION);
     model.graph = &g->proto;
-    for (const net_note *note = n->notes; note; note = note->next)
+    for (const st_metadata *note = n->notes; note; note = note->next)
         if (add_note(g, &model, note)) break;
-    if (error_text() || fill_graph(g, n) || error_text()) return error_within("%s: ", path);
+    if (st_error() || fill_graph(g, n) || st_error()) return st_error_within("%s: ", path);
     size_t size = onnx__model_proto__get_packed_size(&model);
-    if (size > INT_MAX) return error_set("%s: %zu bytes, ONNX holds at most %d", path, size, INT_MAX);
+    if (size > INT_MAX) return st_error_set("%s: %zu bytes, ONNX holds at most %d", path, size, INT_MAX);
     return file_replace(path, write_model, &model);
 }
 
-int net_export_onnx(net *n, const char *path)
+int st_net_export_onnx(st_net *n, const char *path)
 {
-    if (error_text()) return -1;
-    if (!path) return error_set("net_export_onnx: the path is NULL");
-    if (tensor_is_null(net_parameters(n))) return error_set("%s: net_export_onnx before net_build", path);
+    if (st_error()) return -1;
+    if (!path) return st_error_set("st_net_export_onnx: the path is NULL");
+    if (st_is_null(st_net_parameters(n)))
+        return st_error_set("%s: st_net_export_onnx before st_net_build", path);
     graph g = { .proto = ONNX__GRAPH_PROTO__INIT };
     int status = export(&g, n, path);
     graph_free(&g);
@@ -120,12 +121,12 @@ int net_export_onnx(net *n, const char *path)
 
 #else
 
-int net_export_onnx(net *n, const char *path)
+int st_net_export_onnx(st_net *n, const char *path)
 {
     (void)n;
-    return error_set("%s: this library was built without ONNX: there was no " STRIDE_ONNX_MISSING
-                     "; install it (make deps-onnx) and build again",
-                     path ? path : "NULL");
+    return st_error_set("%s: this library was built without ONNX: there was no " STRIDE_ONNX_MISSING
+                        "; install it (make deps-onnx) and build again",
+                        path ? path : "NULL");
 }
 
 #endif

@@ -19,7 +19,7 @@
  * 2 GiB or more, which protobuf cannot hold, and everything where the library was built without protobuf-c or ONNX's
  * description of its files: the error then says what was missing. A file of that name is replaced when the new one is
  * whole, or left as it was. 0, or -1 with an error; -1 too where an error is latched already. */
-int net_export_onnx(net *n, const char *path);
+int st_net_export_onnx(st_net *n, const char *path);
 
 #pragma GCC visibility pop
 

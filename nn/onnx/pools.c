@@ -22,9 +22,9 @@ static graph_node *pad(graph_place at, bool step, const char *x, const ptrdiff_t
 const char *graph_pad2d(graph_place at, const char *x)
 {
     static const char *const modes[] = {
-        [PAD_CONSTANT] = "constant", [PAD_REFLECT] = "reflect", [PAD_REPLICATE] = "edge"
+        [ST_PAD_CONSTANT] = "constant", [ST_PAD_REFLECT] = "reflect", [ST_PAD_REPLICATE] = "edge"
     };
-    const pad2d *o = at.l->options;
+    const st_pad2d_options *o = at.l->options;
     const ptrdiff_t before[] = { o->height[0], o->width[0] }, after[] = { o->height[1], o->width[1] };
     graph_node *n = pad(at, false, x, before, after, o->value);
     graph_mode(at, n, "mode", modes[o->mode]);
@@ -78,15 +78,15 @@ static bool blind(const window *w, int axis)
 /* [OH, OW]: what a window's maximum is at least: 0 where it sees padding. */
 static const char *least_maxima(graph_place at, const window *w)
 {
-    tensor least = tensor_new(SHAPE(w->out[0], w->out[1]));
-    if (tensor_is_null(least)) return NULL;
+    st_tensor least = st_tensor_new(ST_SHAPE(w->out[0], w->out[1]));
+    if (st_is_null(least)) return NULL;
     for (ptrdiff_t i = 0; i < w->out[0]; i++)
         for (ptrdiff_t j = 0; j < w->out[1]; j++) {
             bool whole = seen(w, 0, i) == w->kernel[0] && seen(w, 1, j) == w->kernel[1];
-            *tensor_at(least, INDEX(i, j)) = whole ? -(real)INFINITY : 0;
+            *st_at(least, ST_INDEX(i, j)) = whole ? -(st_real)INFINITY : 0;
         }
     const char *name = graph_tensor(at, "least", least);
-    tensor_free(least);
+    st_tensor_free(least);
     return name;
 }
 
@@ -102,10 +102,10 @@ static bool small_pads(const window *w)
 /* Padding of zeros is not a Pad before: onnxruntime takes one away as if maxima did not see it. */
 const char *graph_maxpool(graph_place at, const char *x)
 {
-    const maxpool *o = at.l->options;
+    const st_maxpool_options *o = at.l->options;
     window w;
     if (PLAN_POOL(&w, at, o)) return NULL;
-    const bool zero = window_padded(&w) && o->pad_value == PAD_ZERO;
+    const bool zero = window_padded(&w) && o->pad_value == ST_PAD_ZERO;
     if (!zero && (blind(&w, 0) || blind(&w, 1)))
         return graph_refuse(at, "a window sees padding only, whose maximum is -inf and in ONNX not defined");
     const char *least = zero ? least_maxima(at, &w) : NULL;
@@ -121,12 +121,12 @@ const char *graph_maxpool(graph_place at, const char *x)
 }
 
 /* rows [OH, H] · x · columnsᵀ [W, OW]; frees both. */
-static graph_node *product(graph_place at, bool step, const char *x, tensor rows, tensor columns)
+static graph_node *product(graph_place at, bool step, const char *x, st_tensor rows, st_tensor columns)
 {
-    const char *right = graph_tensor(at, "columns", tensor_permute(columns, AXES(1, 0)));
+    const char *right = graph_tensor(at, "columns", st_permute(columns, ST_AXES(1, 0)));
     const char *left = graph_tensor(at, "rows", rows);
-    tensor_free(rows);
-    tensor_free(columns);
+    st_tensor_free(rows);
+    st_tensor_free(columns);
     const char *half = graph_output(graph_step(at, "MatMul", x, right));
     return graph_add(at, "MatMul", step, 2, (const char *[]){ left, half });
 }
@@ -134,18 +134,18 @@ static graph_node *product(graph_place at, bool step, const char *x, tensor rows
 typedef enum pooling { SUM, MEAN, MEAN_OF_IMAGE } pooling; /* MEAN_OF_IMAGE: without the padding */
 
 /* [windows, size]: what each window along an axis makes of the image. */
-static tensor pooling_matrix(const window *w, int axis, pooling how)
+static st_tensor pooling_matrix(const window *w, int axis, pooling how)
 {
-    tensor matrix = tensor_new(SHAPE(w->out[axis], w->size[axis]));
+    st_tensor matrix = st_tensor_new(ST_SHAPE(w->out[axis], w->size[axis]));
     const ptrdiff_t padding = how == MEAN ? w->before[axis] : 0;
-    for (ptrdiff_t i = 0; i < w->out[axis] && !tensor_is_null(matrix); i++) {
+    for (ptrdiff_t i = 0; i < w->out[axis] && !st_is_null(matrix); i++) {
         int count = 0;
         for (int k = 0; k < w->kernel[axis]; k++) {
             ptrdiff_t at = place(w, axis, i, k);
             count += at >= -padding && at < w->size[axis] + padding;
-            if (inside(w, axis, at)) *tensor_at(matrix, INDEX(i, at)) = 1;
+            if (inside(w, axis, at)) *st_at(matrix, ST_INDEX(i, at)) = 1;
         }
-        if (how != SUM && count > 0) tensor_scale(tensor_select(matrix, 0, i), 1 / (real)count);
+        if (how != SUM && count > 0) st_scale(st_select(matrix, 0, i), 1 / (st_real)count);
     }
     return matrix;
 }
@@ -153,7 +153,7 @@ static tensor pooling_matrix(const window *w, int axis, pooling how)
 /* The padding counts, but not what ceil_mode hangs over it: then the padding is put there first. */
 const char *graph_avgpool(graph_place at, const char *x)
 {
-    const avgpool *o = at.l->options;
+    const st_avgpool_options *o = at.l->options;
     window w;
     if (PLAN_POOL(&w, at, o)) return NULL;
     if (dilated(&w)) {
@@ -179,7 +179,7 @@ const char *graph_avgpool(graph_place at, const char *x)
 /* LpPool has whole p and no dilation; the rest is (sum of |x|^p)^(1/p) as it stands. */
 const char *graph_lppool(graph_place at, const char *x)
 {
-    const lppool *o = at.l->options;
+    const st_lppool_options *o = at.l->options;
     window w;
     if (PLAN_POOL(&w, at, o)) return NULL;
     if (dilated(&w) || o->p != floor(o->p) || o->p > INT_MAX) {
@@ -195,20 +195,19 @@ const char *graph_lppool(graph_place at, const char *x)
 }
 
 /* [parts, size]: the mean of each part, from floor(i size / parts) to ceil((i + 1) size / parts). */
-static tensor parts_matrix(ptrdiff_t parts, ptrdiff_t size)
+static st_tensor parts_matrix(ptrdiff_t parts, ptrdiff_t size)
 {
-    tensor matrix = tensor_new(SHAPE(parts, size));
-    for (ptrdiff_t i = 0; i < parts && !tensor_is_null(matrix); i++) {
+    st_tensor matrix = st_tensor_new(ST_SHAPE(parts, size));
+    for (ptrdiff_t i = 0; i < parts && !st_is_null(matrix); i++) {
         ptrdiff_t begin = i * size / parts, end = ((i + 1) * size + parts - 1) / parts;
-        tensor_fill(tensor_narrow(tensor_select(matrix, 0, i), 0, begin, end - begin),
-                    1 / (real)(end - begin));
+        st_fill(st_narrow(st_select(matrix, 0, i), 0, begin, end - begin), 1 / (st_real)(end - begin));
     }
     return matrix;
 }
 
 const char *graph_adaptive_avgpool(graph_place at, const char *x)
 {
-    const shape in = at.l->x, out = at.l->y;
+    const st_shape in = at.l->x, out = at.l->y;
     if (out.n[2] == 1 && out.n[3] == 1) return graph_output(graph_end(at, "GlobalAveragePool", x));
     if (in.n[2] % out.n[2] || in.n[3] % out.n[3])
         return graph_output(

@@ -21,13 +21,13 @@ static int checked(int code, const char *what)
     int length;
     if (code == MPI_SUCCESS) return 0;
     MPI_Error_string(code, text, &length);
-    return error_set("mpi: %s: %s", what, text);
+    return st_error_set("mpi: %s: %s", what, text);
 }
 
 /* MPI counts in int. */
 static int countable(ptrdiff_t n)
 {
-    return n <= INT_MAX ? 0 : error_set("mpi: %td elements at once, expected at most %d", n, INT_MAX);
+    return n <= INT_MAX ? 0 : st_error_set("mpi: %td elements at once, expected at most %d", n, INT_MAX);
 }
 
 /* ---- calls, of elements of so many bytes ------------------------------------------------------------------ */
@@ -40,16 +40,16 @@ static int begin_type(size_t size, MPI_Datatype *type)
                : 0;
 }
 
-static void share_out(const team *t, ptrdiff_t n)
+static void share_out(const st_comm *t, ptrdiff_t n)
 {
     const processes *p = t->own;
     for (int q = 0; q < t->ranks; q++) {
-        p->first[q] = (int)team_first(t, n, q);
-        p->count[q] = (int)team_first(t, n, q + 1) - p->first[q];
+        p->first[q] = (int)st_comm_first(t, n, q);
+        p->count[q] = (int)st_comm_first(t, n, q + 1) - p->first[q];
     }
 }
 
-static int all_gather(const team *t, ptrdiff_t n, size_t size, void *x)
+static int all_gather(const st_comm *t, ptrdiff_t n, size_t size, void *x)
 {
     const processes *p = t->own;
     MPI_Datatype type;
@@ -60,7 +60,7 @@ static int all_gather(const team *t, ptrdiff_t n, size_t size, void *x)
     return checked(code, "all-gather");
 }
 
-static int all_to_all(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+static int all_to_all(const st_comm *t, ptrdiff_t n, size_t size, const void *x, void *parts)
 {
     const processes *p = t->own;
     MPI_Datatype type;
@@ -76,7 +76,7 @@ static int all_to_all(const team *t, ptrdiff_t n, size_t size, const void *x, vo
     return checked(code, "all-to-all");
 }
 
-static int broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
+static int broadcast(const st_comm *t, int from, ptrdiff_t n, size_t size, void *x)
 {
     const processes *p = t->own;
     MPI_Datatype type;
@@ -86,23 +86,23 @@ static int broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
     return checked(code, "broadcast");
 }
 
-static int all_min(const team *t, int *x)
+static int all_min(const st_comm *t, int *x)
 {
     const processes *p = t->own;
     return checked(MPI_Allreduce(MPI_IN_PLACE, x, 1, MPI_INT, MPI_MIN, p->all), "all-reduce");
 }
 
-static int all_reduce(const team *t, ptrdiff_t n, real *x)
+static int all_reduce(const st_comm *t, ptrdiff_t n, st_real *x)
 {
     const processes *p = t->own;
-    MPI_Datatype type = sizeof(real) == sizeof(double) ? MPI_DOUBLE : MPI_FLOAT;
+    MPI_Datatype type = sizeof(st_real) == sizeof(double) ? MPI_DOUBLE : MPI_FLOAT;
     if (countable(n)) return -1;
     return checked(MPI_Allreduce(MPI_IN_PLACE, x, (int)n, type, MPI_SUM, p->all), "all-reduce");
 }
 
 /* ---- beginning and ending --------------------------------------------------------------------------------- */
 
-static int join(team *t, processes *p)
+static int join(st_comm *t, processes *p)
 {
     if (checked(MPI_Comm_dup(MPI_COMM_WORLD, &p->all), "a communicator") ||
         checked(MPI_Comm_set_errhandler(p->all, MPI_ERRORS_RETURN), "a communicator") ||
@@ -111,7 +111,7 @@ static int join(team *t, processes *p)
         return -1;
     p->count = calloc(2 * (size_t)t->ranks, sizeof *p->count);
     p->first = calloc(2 * (size_t)t->ranks, sizeof *p->first);
-    return p->count && p->first ? 0 : error_set("mpi_begin: no memory for %d ranks", t->ranks);
+    return p->count && p->first ? 0 : st_error_set("st_mpi_begin: no memory for %d ranks", t->ranks);
 }
 
 static int initialise(processes *p)
@@ -122,19 +122,19 @@ static int initialise(processes *p)
     return had ? 0 : checked(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given), "initialisation");
 }
 
-const team *mpi_begin(void)
+const st_comm *st_mpi_begin(void)
 {
-    team *t = malloc(sizeof *t);
+    st_comm *t = malloc(sizeof *t);
     processes *p = calloc(1, sizeof *p);
-    if (t) *t = (team){ 0, 1, all_gather, all_to_all, broadcast, all_min, all_reduce, p };
-    if (!t || !p) error_set("mpi_begin: no memory");
+    if (t) *t = (st_comm){ 0, 1, all_gather, all_to_all, broadcast, all_min, all_reduce, p };
+    if (!t || !p) st_error_set("st_mpi_begin: no memory");
     else if (initialise(p) == 0 && join(t, p) == 0) return t;
     free(t);
     free(p);
     return NULL;
 }
 
-void mpi_end(const team *t)
+void st_mpi_end(const st_comm *t)
 {
     if (!t) return;
     processes *p = t->own;
@@ -143,5 +143,5 @@ void mpi_end(const team *t)
     free(p->count);
     free(p->first);
     free(p);
-    free((team *)t);
+    free((st_comm *)t);
 }

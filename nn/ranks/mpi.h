@@ -1,8 +1,8 @@
 /* mpi.h: MPI's processes as a team, which trains one net together.
  *
- *     const team *all = mpi_begin();
- *     train_run(n, training, (train){ ..., .group = ranks_of(all, false) }, &r);      // at every rank
- *     mpi_end(all);
+ *     const st_comm *all = st_mpi_begin();
+ *     st_train(n, training, ..., .group = st_group_of(all, false), .result = &r);      // at every rank
+ *     st_mpi_end(all);
  *
  * Built by `make MPI=1`, and linked with by the flags of stride-mpi.pc, or stride-mpi-double.pc: a library apart,
  * so that those who have no MPI need none. Programs need not include MPI's own header. */
@@ -15,11 +15,11 @@
 
 /* All processes that mpirun started: MPI is initialised where it is not yet, and hands its errors back. Called
  * once, from the thread that trains. A program started without mpirun is a team of one. NULL with an error. */
-const team *mpi_begin(void);
+const st_comm *st_mpi_begin(void);
 
-/* Before a program ends, at every rank: waits for the others, and ends MPI where mpi_begin began it. NULL is
+/* Before a program ends, at every rank: waits for the others, and ends MPI where st_mpi_begin began it. NULL is
  * allowed. */
-void mpi_end(const team *t);
+void st_mpi_end(const st_comm *t);
 
 #pragma GCC visibility pop
 

@@ -2,7 +2,7 @@
 #include "nn/ranks/ranks.h"
 #include "nn/train_impl.h"
 
-static const team *team_of(const train_group *g)
+static const st_comm *team_of(const st_group *g)
 {
     return g->context;
 }
@@ -15,13 +15,13 @@ typedef struct term {
     double value;
 } term;
 
-static int match(const team *t, const train_state *run)
+static int match(const st_comm *t, const st_run *run)
 {
     enum { TERMS = 11 };
-    const train *o = &run->options;
+    const st_train_options *o = &run->options;
     const term mine[TERMS] = {
-        { "parameters", (double)tensor_count(net_parameters(run->net)) },
-        { "states", (double)tensor_count(net_states(run->net)) },
+        { "parameters", (double)st_numel(st_net_parameters(run->net)) },
+        { "states", (double)st_numel(st_net_states(run->net)) },
         { "samples", (double)run->data->count },
         { "samples to validate with", o->validation ? (double)o->validation->count : 0 },
         { "images in a batch", (double)o->batch },
@@ -37,24 +37,24 @@ static int match(const team *t, const train_state *run)
     if (t->broadcast(t, 0, TERMS, sizeof *first, first)) return -1;
     for (int i = 0; i < TERMS; i++)
         if (mine[i].value != first[i])
-            error_set("train: %.17g %s, rank 0 has %.17g", mine[i].value, mine[i].name, first[i]);
-    return team_agree(t);
+            st_error_set("train: %.17g %s, rank 0 has %.17g", mine[i].value, mine[i].name, first[i]);
+    return st_comm_agree(t);
 }
 
-static int follow(const team *t, tensor flat)
+static int follow(const st_comm *t, st_tensor flat)
 {
-    return tensor_is_null(flat) ? 0 : t->broadcast(t, 0, tensor_count(flat), sizeof(real), tensor_data(flat));
+    return st_is_null(flat) ? 0 : t->broadcast(t, 0, st_numel(flat), sizeof(st_real), st_data(flat));
 }
 
-static int follow_all(const team *t, train_state *run)
+static int follow_all(const st_comm *t, st_run *run)
 {
     double place[TRAIN_PLACE];
     train_place(run, place);
     if (t->broadcast(t, 0, TRAIN_PLACE, sizeof *place, place) || train_go_to(run, place, false)) return -1;
-    if (follow(t, net_parameters(run->net)) || follow(t, net_states(run->net))) return -1;
+    if (follow(t, st_net_parameters(run->net)) || follow(t, st_net_states(run->net))) return -1;
     for (int i = 0; i < run->optim->states; i++)
         if (follow(t, run->optim->state[i])) return -1;
-    for (const train_kept *k = run->kept; k < run->kept + run->kept_count; k++)
+    for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
         if (k->count ? t->broadcast(t, 0, k->count, sizeof(double), k->numbers) : follow(t, k->tensor))
             return -1;
     return 0;
@@ -62,79 +62,79 @@ static int follow_all(const team *t, train_state *run)
 
 /* ---- gradients ------------------------------------------------------------------------------------------- */
 
-static ptrdiff_t part_of(const team *t, ptrdiff_t count, ptrdiff_t *first)
+static ptrdiff_t part_of(const st_comm *t, ptrdiff_t count, ptrdiff_t *first)
 {
-    *first = team_first(t, count, t->rank);
-    return team_first(t, count, t->rank + 1) - *first;
+    *first = st_comm_first(t, count, t->rank);
+    return st_comm_first(t, count, t->rank + 1) - *first;
 }
 
 /* Each rank adds up its part of the parameters, of every micro-batch as it comes, and all-gathers the sum. */
-static void add_in_order(train_group *g, tensor gradients, bool begins, bool ends)
+static void add_in_order(st_group *g, st_tensor gradients, bool begins, bool ends)
 {
-    const team *t = team_of(g);
-    ptrdiff_t count = tensor_count(gradients), first, own = part_of(t, count, &first);
-    if (t->all_to_all(t, count, sizeof(real), tensor_data(gradients), tensor_data(g->theirs))) return;
+    const st_comm *t = team_of(g);
+    ptrdiff_t count = st_numel(gradients), first, own = part_of(t, count, &first);
+    if (t->all_to_all(t, count, sizeof(st_real), st_data(gradients), st_data(g->theirs))) return;
     for (int q = 0; q < t->ranks; q++) {
-        tensor of_rank = tensor_select(g->theirs, 0, q);
-        if (begins && q == 0) tensor_copy(g->sum, of_rank);
-        else tensor_add(g->sum, 1, of_rank);
+        st_tensor of_rank = st_select(g->theirs, 0, q);
+        if (begins && q == 0) st_copy(g->sum, of_rank);
+        else st_add(g->sum, 1, of_rank);
     }
     if (!ends) return;
-    tensor_copy(tensor_narrow(gradients, 0, first, own), g->sum);
-    t->all_gather(t, count, sizeof(real), tensor_data(gradients));
+    st_copy(st_narrow(gradients, 0, first, own), g->sum);
+    t->all_gather(t, count, sizeof(st_real), st_data(gradients));
 }
 
-static void add_in_any_order(train_group *g, tensor gradients, bool begins, bool ends)
+static void add_in_any_order(st_group *g, st_tensor gradients, bool begins, bool ends)
 {
-    const team *t = team_of(g);
-    if (begins) tensor_copy(g->sum, gradients);
-    else tensor_add(g->sum, 1, gradients);
+    const st_comm *t = team_of(g);
+    if (begins) st_copy(g->sum, gradients);
+    else st_add(g->sum, 1, gradients);
     if (!ends) return;
-    tensor_copy(gradients, g->sum);
-    t->all_reduce(t, tensor_count(gradients), tensor_data(gradients));
+    st_copy(gradients, g->sum);
+    t->all_reduce(t, st_numel(gradients), st_data(gradients));
 }
 
 /* ---- the group's functions ------------------------------------------------------------------------------- */
 
-static void add(train_group *g, train_state *run, int s)
+static void add(st_group *g, st_run *run, int s)
 {
     bool begins = s == g->rank, ends = s + g->ranks >= run->options.micro_batches;
-    (g->unordered ? add_in_any_order : add_in_order)(g, net_gradients(run->net), begins, ends);
+    (g->unordered ? add_in_any_order : add_in_order)(g, st_net_gradients(run->net), begins, ends);
 }
 
-static void all_gather(train_group *g, ptrdiff_t rows, size_t size, void *table)
+static void all_gather(st_group *g, ptrdiff_t rows, size_t size, void *table)
 {
-    const team *t = team_of(g);
+    const st_comm *t = team_of(g);
     t->all_gather(t, rows, size, table);
 }
 
-static bool agree(train_group *g, bool stop)
+static bool agree(st_group *g, bool stop)
 {
-    const team *t = team_of(g);
+    const st_comm *t = team_of(g);
     int go_on = !stop;
-    if (!g->failed) g->failed = team_agree(t) || t->all_min(t, &go_on); /* later all ranks know */
+    if (!g->failed) g->failed = st_comm_agree(t) || t->all_min(t, &go_on); /* later all ranks know */
     return g->failed || !go_on;
 }
 
-static void begin(train_group *g, train_state *run)
+static void begin(st_group *g, st_run *run)
 {
-    const team *t = team_of(g);
-    ptrdiff_t first, count = tensor_count(net_gradients(run->net)), own = part_of(t, count, &first);
-    g->sum = tensor_new(SHAPE(g->unordered ? count : own));
-    if (!g->unordered) g->theirs = tensor_new(SHAPE(t->ranks, own));
-    if (g->unordered && !t->all_reduce) error_set("train: unordered, but the team has no all_reduce");
-    g->failed = team_agree(t) || match(t, run) || follow_all(t, run);
+    const st_comm *t = team_of(g);
+    ptrdiff_t first, count = st_numel(st_net_gradients(run->net)), own = part_of(t, count, &first);
+    g->sum = st_tensor_new(ST_SHAPE(g->unordered ? count : own));
+    if (!g->unordered) g->theirs = st_tensor_new(ST_SHAPE(t->ranks, own));
+    if (g->unordered && !t->all_reduce) st_error_set("train: unordered, but the team has no all_reduce");
+    g->failed = st_comm_agree(t) || match(t, run) || follow_all(t, run);
 }
 
-train_group ranks_of(const team *t, bool unordered)
+st_group st_group_of(const st_comm *t, bool unordered)
 {
-    if (!t || (t->ranks == 1 && !unordered)) return (train_group){ 0 };
-    return (train_group){ .rank = t->rank,
-                          .ranks = t->ranks,
-                          .begin = begin,
-                          .agree = agree,
-                          .all_gather = all_gather,
-                          .add = add,
-                          .context = (void *)t,
-                          .unordered = unordered };
+    if (!t || (t->ranks == 1 && !unordered)) return (st_group){ 0 };
+    return (st_group){ .rank = t->rank,
+                       .ranks = t->ranks,
+                       .begin = begin,
+                       .agree = agree,
+                       .all_gather = all_gather,
+                       .add = add,
+                       .context = (void *)t,
+                       .unordered = unordered };
 }

@@ -3,23 +3,23 @@
 
 #include <string.h>
 
-ptrdiff_t team_first(const team *t, ptrdiff_t n, int rank)
+ptrdiff_t st_comm_first(const st_comm *t, ptrdiff_t n, int rank)
 {
     return n * rank / t->ranks;
 }
 
-int team_agree(const team *t)
+int st_comm_agree(const st_comm *t)
 {
-    if (!t || t->ranks == 1) return error_text() ? -1 : 0;
-    int first = error_text() ? t->rank : t->ranks;
-    char text[ERROR_SIZE] = "";
+    if (!t || t->ranks == 1) return st_error() ? -1 : 0;
+    int first = st_error() ? t->rank : t->ranks;
+    char text[ST_ERROR_SIZE] = "";
     if (t->all_min(t, &first)) return -1;
     if (first == t->ranks) return 0;
     if (first == t->rank) {
-        error_within("rank %d: ", first);
-        memcpy(text, error_text(), strlen(error_text()) + 1);
+        st_error_within("rank %d: ", first);
+        memcpy(text, st_error(), strlen(st_error()) + 1);
     }
-    if (t->broadcast(t, first, ERROR_SIZE, 1, text)) return -1;
-    error_clear();
-    return error_set("%s", text);
+    if (t->broadcast(t, first, ST_ERROR_SIZE, 1, text)) return -1;
+    st_error_clear();
+    return st_error_set("%s", text);
 }

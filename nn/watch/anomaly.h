@@ -12,12 +12,12 @@
 
 /* Looks at the loss and the gradients before each step. Where one is not finite it takes the step again and ends the run
  * with an error that says which layer's output or gradient, or which parameter, is the first, at which index. Parameters
- * are those before the step. `path` is where the net and the batch go, for train_replay; NULL: nowhere. */
-callback callback_anomaly(const char *path);
+ * are those before the step. `path` is where the net and the batch go, for st_train_replay; NULL: nowhere. */
+st_callback st_detect_anomaly(const char *path);
 
 /* Takes the step again that such a file holds. -1 with an error that says, as the run did, where the first NaN or
  * infinity is; 0 where there is none: with another library, say. */
-int train_replay(const char *path, loss l, net_known known);
+int st_train_replay(const char *path, st_loss l, st_net_known known);
 
 #pragma GCC visibility pop
 

@@ -51,7 +51,7 @@ static void put(line *l, const char *format, ...)
     l->length = more < LONGEST_LINE - l->length ? l->length + more : LONGEST_LINE - 1;
 }
 
-static void put_score(line *l, const char *what, const train_score *s)
+static void put_score(line *l, const char *what, const st_metrics *s)
 {
     if (isnan(s->loss) && isnan(s->accuracy)) return;
     put(l, "  %sloss %.4f", what, s->loss);
@@ -79,14 +79,14 @@ static void draw(const progress *p, const line *head, const line *tail, double d
     fflush(p->to);
 }
 
-static double images_per_second(const train_state *run)
+static double images_per_second(const st_run *run)
 {
     return run->training_seconds > 0 ? run->images / run->training_seconds : 0;
 }
 
-static void show_step(progress *p, const train_state *run)
+static void show_step(progress *p, const st_run *run)
 {
-    const train_report *r = &run->report;
+    const st_train_report *r = &run->report;
     if (!p->terminal || (r->seconds - p->shown < redraw_seconds && run->batch < run->steps_per_epoch)) return;
     p->shown = r->seconds;
     p->drawn = true;
@@ -106,9 +106,9 @@ static void erase(progress *p)
     p->drawn = false;
 }
 
-static void show_epoch(progress *p, const train_state *run)
+static void show_epoch(progress *p, const st_run *run)
 {
-    const train_report *r = &run->report;
+    const st_train_report *r = &run->report;
     line l = { .length = 0 };
     put(&l, "epoch %d/%d", r->epoch, r->epochs);
     put_score(&l, "", &r->training);
@@ -120,19 +120,19 @@ static void show_epoch(progress *p, const train_state *run)
     fflush(p->to);
 }
 
-static void call(callback *self, train_state *run, train_event event)
+static void call(st_callback *self, st_run *run, st_event event)
 {
     progress *p = (void *)&self->options;
     if (!p->to || run->rank > 0) return;
-    if (event == ON_BEGIN) *p = begin(p->to);
-    if (event == ON_STEP) show_step(p, run);
-    if (event == ON_EPOCH && !error_text()) show_epoch(p, run);
-    if (event == ON_END) erase(p);
+    if (event == ST_ON_BEGIN) *p = begin(p->to);
+    if (event == ST_ON_STEP) show_step(p, run);
+    if (event == ST_ON_EPOCH && !st_error()) show_epoch(p, run);
+    if (event == ST_ON_END) erase(p);
 }
 
-callback callback_progress(FILE *to)
+st_callback st_progress(FILE *to)
 {
-    callback c = { .name = "progress", .call = call };
+    st_callback c = { .name = "progress", .call = call };
     *(FILE **)(void *)&c.options = to;
     return c;
 }

@@ -7,7 +7,7 @@
 #pragma GCC visibility push(default)
 
 /* On a terminal a bar that is redrawn; elsewhere a line after each epoch. NULL: nothing. */
-callback callback_progress(FILE *to);
+st_callback st_progress(FILE *to);
 
 #pragma GCC visibility pop
 

@@ -6,14 +6,14 @@
 
 typedef struct watched {
     layer_hooks own;
-    layer *of;
+    st_layer *of;
     int number;
-    char path[LAYER_PATH];
-    const watch *w;
+    char path[ST_LAYER_PATH];
+    const st_watch *w;
 } watched;
 
-struct watch {
-    watch_around *around;
+struct st_watch {
+    st_watch_function *around;
     void *context;
     int count;
     watched *layer;
@@ -26,73 +26,73 @@ static const watched *watched_of(const st_call *c)
 
 /* ---- hooks ------------------------------------------------------------------------------------------ */
 
-static void call(const st_call *c, watch_hook hook, tensor x, tensor y, tensor dy, tensor dx)
+static void call(const st_call *c, st_watch_hook hook, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const watched *at = watched_of(c);
-    watch_call w = { c, at->of, at->number, at->path, hook, x, y, dy, dx };
+    st_watch_call w = { c, at->of, at->number, at->path, hook, x, y, dy, dx };
     at->w->around(&w, at->w->context);
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    call(c, WATCH_FORWARD, x, y, (tensor){ 0 }, (tensor){ 0 });
+    call(c, ST_WATCH_FORWARD, x, y, (st_tensor){ 0 }, (st_tensor){ 0 });
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    call(c, WATCH_BACKWARD, x, y, dy, dx);
+    call(c, ST_WATCH_BACKWARD, x, y, dy, dx);
 }
 
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
-    call(c, WATCH_GRADIENT, x, y, dy, (tensor){ 0 });
+    call(c, ST_WATCH_GRADIENT, x, y, dy, (st_tensor){ 0 });
 }
 
-void watch_run(const watch_call *w)
+void st_watch_run(const st_watch_call *w)
 {
     const layer_hooks *own = &watched_of(w->c)->own;
     switch (w->hook) {
-    case WATCH_FORWARD: own->forward(w->c, w->x, w->y); break;
-    case WATCH_BACKWARD: own->backward(w->c, w->x, w->y, w->dy, w->dx); break;
-    case WATCH_GRADIENT: own->gradient(w->c, w->x, w->y, w->dy); break;
+    case ST_WATCH_FORWARD: own->forward(w->c, w->x, w->y); break;
+    case ST_WATCH_BACKWARD: own->backward(w->c, w->x, w->y, w->dy, w->dx); break;
+    case ST_WATCH_GRADIENT: own->gradient(w->c, w->x, w->y, w->dy); break;
     }
 }
 
 /* ---- beginning and ending ------------------------------------------------------------------------------ */
 
-static void count_layer(layer *l, const char *path, void *context)
+static void count_layer(st_layer *l, const char *path, void *context)
 {
     (void)l, (void)path;
     ++*(int *)context;
 }
 
-static void watch_layer(layer *l, const char *path, void *context)
+static void watch_layer(st_layer *l, const char *path, void *context)
 {
-    watch *w = context;
+    st_watch *w = context;
     watched *at = &w->layer[w->count];
     *at = (watched){ .own = l->impl->hooks, .of = l, .number = w->count++, .w = w };
-    for (int i = 0; i < LAYER_PATH - 1 && path[i]; i++) at->path[i] = path[i];
+    for (int i = 0; i < ST_LAYER_PATH - 1 && path[i]; i++) at->path[i] = path[i];
     if (l->children > 0) return;
     l->impl->watch = at;
     l->impl->hooks = (layer_hooks){ .forward = forward, .backward = backward, .gradient = gradient };
 }
 
-watch *watch_begin(net *n, watch_around *around, void *context)
+st_watch *st_watch_begin(st_net *n, st_watch_function *around, void *context)
 {
     int layers = 0;
-    layer_visit(n->root, count_layer, &layers);
-    watch *w = calloc(1, sizeof *w);
-    if (w) *w = (watch){ around, context, 0, calloc((size_t)layers, sizeof *w->layer) };
+    st_layer_visit(n->root, count_layer, &layers);
+    st_watch *w = calloc(1, sizeof *w);
+    if (w) *w = (st_watch){ around, context, 0, calloc((size_t)layers, sizeof *w->layer) };
     if (w && w->layer) {
-        layer_visit(n->root, watch_layer, w);
+        st_layer_visit(n->root, watch_layer, w);
         return w;
     }
     free(w);
-    error_set("watch_begin: no memory for %d layers", layers);
+    st_error_set("st_watch_begin: no memory for %d layers", layers);
     return NULL;
 }
 
-void watch_end(watch *w)
+void st_watch_end(st_watch *w)
 {
     if (!w) return;
     for (int i = 0; i < w->count; i++) w->layer[i].of->impl->hooks = w->layer[i].own;

@@ -131,7 +131,7 @@ static void report(const campaign *c, const mnist_run *mnist, FILE *csv)
 
 static int refuse_file(const char *file)
 {
-    return error_set("%s: %s", file, strerror(errno));
+    return st_error_set("%s: %s", file, strerror(errno));
 }
 
 /* That a file cannot be written is found before anything is measured. */

@@ -114,7 +114,7 @@ static void keep(result *r, const worker_answer *a)
 static int refused(campaign *c, cell at, const char *request, const char *why)
 {
     result *r = result_at(c, at);
-    if (at.peer == 0) return error_set("%s: %s", request, why);
+    if (at.peer == 0) return st_error_set("%s: %s", request, why);
     snprintf(r->why_not, sizeof r->why_not, "%s", why);
     r->rounds = 0;
     return 0;
@@ -147,7 +147,7 @@ int campaign_run(campaign *c)
     size_t count = (size_t)(c->subject_count * c->threads_count * c->peer_count);
     c->results = calloc(count, sizeof *c->results);
     s.posts = calloc(count, sizeof *s.posts);
-    int status = c->results && s.posts ? 0 : error_set("no memory");
+    int status = c->results && s.posts ? 0 : st_error_set("no memory");
     for (size_t i = 0; i < count && status == 0; i++) c->results[i].allocations = -1;
     if (status == 0) status = for_each(c, &s, hire);
     await_all(&s);

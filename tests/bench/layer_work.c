@@ -1,6 +1,6 @@
 /* layer_work.c: one layer, and one of its passes at a time.
  *
- * A pass is a hook of the layer's type, run by the library as it would be in a net. layer_backward with a null
+ * A pass is a hook of the layer's type, run by the library as it would be in a net. st_layer_backward with a null
  * dx runs `gradient` alone. `backward` alone is run through a copy of the type that has no gradient hook: the
  * layer is built with its own type, so that it owns the same memory and parameters, and points to the copy
  * while that pass is measured. */
@@ -14,90 +14,88 @@ enum { SIZES = 8 };
 
 typedef struct layer_work {
     work base;
-    layer *l;
-    const layer_type *type;
-    layer_type without_gradient;
-    tensor x, y, dy, dx;
+    st_layer *l;
+    const st_layer_type *type;
+    st_layer_type without_gradient;
+    st_tensor x, y, dy, dx;
     long size[SIZES];
 } layer_work;
 
 /* ---- kinds --------------------------------------------------------------------------------------- */
 
-static layer *make_conv(const long *s)
+static st_layer *make_conv(const long *s)
 {
     int kernel = (int)s[5], stride = (int)s[6], padding = (int)s[7];
-    return layer_conv2d((conv2d){ .out_channels = (int)s[4],
-                                  .kernel = { kernel, kernel },
-                                  .stride = { stride, stride },
-                                  .padding = { padding, padding } });
+    return st_conv2d(.out_channels = (int)s[4], .kernel = { kernel, kernel }, .stride = { stride, stride },
+                     .padding = { padding, padding });
 }
 
-static layer *make_maxpool(const long *s)
+static st_layer *make_maxpool(const long *s)
 {
     int kernel = (int)s[4], stride = (int)s[5], padding = (int)s[6];
-    return layer_maxpool((maxpool){
-        .kernel = { kernel, kernel }, .stride = { stride, stride }, .padding = { padding, padding } });
+    return st_maxpool(.kernel = { kernel, kernel }, .stride = { stride, stride },
+                      .padding = { padding, padding });
 }
 
-static layer *make_avgpool(const long *s)
+static st_layer *make_avgpool(const long *s)
 {
     int kernel = (int)s[4], stride = (int)s[5], padding = (int)s[6];
-    return layer_avgpool((avgpool){
-        .kernel = { kernel, kernel }, .stride = { stride, stride }, .padding = { padding, padding } });
+    return st_avgpool(.kernel = { kernel, kernel }, .stride = { stride, stride },
+                      .padding = { padding, padding });
 }
 
-static layer *make_dense(const long *s)
+static st_layer *make_dense(const long *s)
 {
-    return layer_dense((dense){ .out_features = (int)s[2] });
+    return st_dense(.out_features = (int)s[2]);
 }
 
-static layer *make_batchnorm(const long *s)
-{
-    (void)s;
-    return layer_batchnorm((batchnorm){ 0 });
-}
-
-static layer *make_layernorm(const long *s)
+static st_layer *make_batchnorm(const long *s)
 {
     (void)s;
-    return layer_layernorm((layernorm){ 0 });
+    return st_batchnorm();
 }
 
-static layer *make_relu(const long *s)
+static st_layer *make_layernorm(const long *s)
 {
     (void)s;
-    return layer_relu();
+    return st_layernorm();
 }
 
-static layer *make_gelu(const long *s)
+static st_layer *make_relu(const long *s)
 {
     (void)s;
-    return layer_gelu();
+    return st_relu();
 }
 
-static layer *make_sigmoid(const long *s)
+static st_layer *make_gelu(const long *s)
 {
     (void)s;
-    return layer_sigmoid();
+    return st_gelu();
 }
 
-static layer *make_softmax(const long *s)
+static st_layer *make_sigmoid(const long *s)
 {
     (void)s;
-    return layer_softmax(0);
+    return st_sigmoid();
 }
 
-static layer *make_dropout(const long *s)
+static st_layer *make_softmax(const long *s)
 {
     (void)s;
-    return layer_dropout(0.5);
+    return st_softmax();
+}
+
+static st_layer *make_dropout(const long *s)
+{
+    (void)s;
+    return st_dropout(.p = 0.5);
 }
 
 /* Numbers after the name: first those of x's shape. */
 static const struct kind {
     const char *name;
     int rank, numbers;
-    layer *(*make)(const long *size);
+    st_layer *(*make)(const long *size);
 } kinds[] = {
     { "conv", 4, 8, make_conv },           { "maxpool", 4, 7, make_maxpool },
     { "avgpool", 4, 7, make_avgpool },     { "dense", 2, 3, make_dense },
@@ -119,19 +117,19 @@ static const struct kind *kind_of(const char *name)
 static void forward(void *w)
 {
     layer_work *own = w;
-    layer_forward(own->l, own->x, own->y);
+    st_layer_forward(own->l, own->x, own->y);
 }
 
 static void backward(void *w)
 {
     layer_work *own = w;
-    layer_backward(own->l, own->x, own->y, own->dy, own->dx);
+    st_layer_backward(own->l, own->x, own->y, own->dy, own->dx);
 }
 
 static void gradient(void *w)
 {
     layer_work *own = w;
-    layer_backward(own->l, own->x, own->y, own->dy, (tensor){ 0 });
+    st_layer_backward(own->l, own->x, own->y, own->dy, (st_tensor){ 0 });
 }
 
 static int choose(work *w, const char *pass)
@@ -143,19 +141,19 @@ static int choose(work *w, const char *pass)
     else if (strcmp(pass, "backward") == 0) {
         own->base.run = backward;
         own->l->type = &own->without_gradient;
-    } else return error_set("%s: no pass is called %s", own->type->name, pass);
+    } else return st_error_set("%s: no pass is called %s", own->type->name, pass);
     forward(w); /* what backward and gradient follow */
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 static void end(work *w)
 {
     layer_work *own = (layer_work *)w;
-    tensor_free(own->x);
-    tensor_free(own->y);
-    tensor_free(own->dy);
-    tensor_free(own->dx);
-    layer_free(own->l);
+    st_tensor_free(own->x);
+    st_tensor_free(own->y);
+    st_tensor_free(own->dy);
+    st_tensor_free(own->dx);
+    st_layer_free(own->l);
     free(own);
 }
 
@@ -163,21 +161,21 @@ static void end(work *w)
 
 static int build(layer_work *own, const struct kind *k)
 {
-    shape x = { .rank = k->rank }, y;
+    st_shape x = { .rank = k->rank }, y;
     for (int i = 0; i < k->rank; i++) x.n[i] = own->size[i];
     own->l = k->make(own->size);
-    if (!own->l || layer_plan(own->l, x, &y) || layer_build(own->l, x, 1)) return -1;
+    if (!own->l || st_layer_plan(own->l, x, &y) || st_layer_build(own->l, x, 1)) return -1;
     own->type = own->l->type;
     own->without_gradient = *own->type;
     own->without_gradient.gradient = NULL;
-    own->x = tensor_new(x);
-    own->dx = tensor_new(x);
-    own->y = tensor_new(y);
-    own->dy = tensor_new(y);
-    if (error_text()) return -1;
-    tensor_uniform(own->x, (random_key){ 1, 1 }, -1, 1);
-    tensor_uniform(own->dy, (random_key){ 1, 2 }, -1, 1);
-    layer_mode(own->l, true, 1, 0);
+    own->x = st_tensor_new(x);
+    own->dx = st_tensor_new(x);
+    own->y = st_tensor_new(y);
+    own->dy = st_tensor_new(y);
+    if (st_error()) return -1;
+    st_uniform(own->x, (st_random_key){ 1, 1 }, -1, 1);
+    st_uniform(own->dy, (st_random_key){ 1, 2 }, -1, 1);
+    st_layer_mode(own->l, true, 1, 0);
     return 0;
 }
 
@@ -186,12 +184,12 @@ work *work_of_layer(int count, char **word)
     const struct kind *k = kind_of(word[0]);
     if (!k) return NULL;
     if (count != 1 + k->numbers) {
-        error_set("%s: %d numbers, expected %d", k->name, count - 1, k->numbers);
+        st_error_set("%s: %d numbers, expected %d", k->name, count - 1, k->numbers);
         return NULL;
     }
     layer_work *own = calloc(1, sizeof *own);
     if (!own) {
-        error_set("%s: no memory", k->name);
+        st_error_set("%s: no memory", k->name);
         return NULL;
     }
     own->base = (work){ .choose = choose, .end = end };

@@ -20,7 +20,7 @@ typedef struct machine {
 static int choose(work *w, const char *pass)
 {
     (void)w;
-    return strcmp(pass, "run") == 0 ? 0 : error_set("no pass is called %s", pass);
+    return strcmp(pass, "run") == 0 ? 0 : st_error_set("no pass is called %s", pass);
 }
 
 static void end(work *w)
@@ -70,7 +70,7 @@ static void copy(void *w)
 static int reserve(machine *m, int arrays, size_t bytes)
 {
     for (int i = 0; i < arrays; i++) {
-        if (!(m->memory[i] = malloc(bytes))) return error_set("no memory for %zu bytes", bytes);
+        if (!(m->memory[i] = malloc(bytes))) return st_error_set("no memory for %zu bytes", bytes);
         for (size_t k = 0; k < bytes / sizeof(float); k++) m->memory[i][k] = 1.0F / (float)(k % 7 + 1);
     }
     return 0;
@@ -80,7 +80,7 @@ static int prepare(machine *m, const char *kind, long size)
 {
     m->base = (work){ .choose = choose, .end = end };
     m->size = size;
-    m->threads = parallel_threads();
+    m->threads = st_num_threads();
     if (strcmp(kind, "fma") == 0) {
         m->base.run = multiply_add;
         return 0;
@@ -100,7 +100,7 @@ work *work_of_machine(int count, char **word)
     if (!fma_kind && strcmp(word[0], "sgemm") != 0 && strcmp(word[0], "copy") != 0) return NULL;
     long size = fma_kind ? 0 : work_number(count > 1 ? word[1] : "", 1, 8192);
     machine *m = size < 0 ? NULL : calloc(1, sizeof *m);
-    if (size >= 0 && !m) error_set("no memory");
+    if (size >= 0 && !m) st_error_set("no memory");
     if (m && prepare(m, word[0], size)) {
         end(&m->base);
         return NULL;

@@ -29,11 +29,11 @@ int moonshot_mnist(const char *command, mnist_run *run)
 {
     double began = now();
     FILE *output = popen(command, "r");
-    if (!output) return error_set("%s: %s", command, strerror(errno));
+    if (!output) return st_error_set("%s: %s", command, strerror(errno));
     run->accuracy = accuracy_in(output);
     int status = pclose(output);
     run->seconds = now() - began;
-    return status == 0 && !isnan(run->accuracy) ? 0 : error_set("%s: it gives no accuracy", command);
+    return status == 0 && !isnan(run->accuracy) ? 0 : st_error_set("%s: it gives no accuracy", command);
 }
 
 /* ---- lines --------------------------------------------------------------------------------------- */

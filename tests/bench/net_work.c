@@ -8,60 +8,61 @@
 
 typedef struct net_work {
     work base;
-    net *n;
-    optim *o;
-    loss loss;
-    tensor x, target, dy;
+    st_net *n;
+    st_optim *o;
+    st_loss loss;
+    st_tensor x, target, dy;
 } net_work;
 
 static void train_step(void *w)
 {
     net_work *own = w;
-    net_zero_gradients(own->n);
-    tensor y = net_forward(own->n, own->x, NET_TRAIN);
-    loss_value(own->loss, y, own->target, own->dy);
-    net_backward(own->n, own->dy, (tensor){ 0 });
-    optim_step(own->o, own->o->lr, net_parameters(own->n), net_gradients(own->n));
+    st_net_zero_gradients(own->n);
+    st_tensor y = st_net_forward(own->n, own->x, ST_TRAIN);
+    st_loss_value(own->loss, y, own->target, own->dy);
+    st_net_backward(own->n, own->dy, (st_tensor){ 0 });
+    st_optim_step(own->o, own->o->lr, st_net_parameters(own->n), st_net_gradients(own->n));
 }
 
 static void infer(void *w)
 {
     net_work *own = w;
-    net_forward(own->n, own->x, NET_PREDICT);
+    st_net_forward(own->n, own->x, ST_PREDICT);
 }
 
 static int choose(work *w, const char *pass)
 {
     if (strcmp(pass, "train") == 0) w->run = train_step;
     else if (strcmp(pass, "infer") == 0) w->run = infer;
-    else return error_set("net: no pass is called %s", pass);
+    else return st_error_set("net: no pass is called %s", pass);
     return 0;
 }
 
 static void end(work *w)
 {
     net_work *own = (net_work *)w;
-    tensor_free(own->x);
-    tensor_free(own->target);
-    tensor_free(own->dy);
-    optim_free(own->o);
-    net_free(own->n);
+    st_tensor_free(own->x);
+    st_tensor_free(own->target);
+    st_tensor_free(own->dy);
+    st_optim_free(own->o);
+    st_net_free(own->n);
     free(own);
 }
 
 /* A small rate: however long it trains on its one batch, the numbers stay as they are in earnest. */
 static int build(net_work *own, const char *name, ptrdiff_t batch)
 {
-    own->loss = loss_cross_entropy(0);
+    own->loss = st_cross_entropy();
     own->n = network_new(name);
-    if (!own->n || net_build(own->n, batch, 1)) return -1;
-    own->o = optim_sgd((sgd){ .lr = 1e-3, .momentum = 0.9 });
-    own->x = tensor_new(shape_with_batch(own->n->input, batch));
-    own->dy = tensor_new(shape_with_batch(own->n->output, batch));
-    own->target = tensor_new(SHAPE(batch));
-    if (error_text()) return -1;
-    tensor_uniform(own->x, (random_key){ 1, 1 }, 0, 1);
-    for (ptrdiff_t i = 0; i < batch; i++) *tensor_at(own->target, INDEX(i)) = (real)(i % own->n->output.n[0]);
+    if (!own->n || st_net_build(own->n, batch, 1)) return -1;
+    own->o = st_sgd(.lr = 1e-3, .momentum = 0.9);
+    own->x = st_tensor_new(st_shape_with_batch(own->n->input, batch));
+    own->dy = st_tensor_new(st_shape_with_batch(own->n->output, batch));
+    own->target = st_tensor_new(ST_SHAPE(batch));
+    if (st_error()) return -1;
+    st_uniform(own->x, (st_random_key){ 1, 1 }, 0, 1);
+    for (ptrdiff_t i = 0; i < batch; i++)
+        *st_at(own->target, ST_INDEX(i)) = (st_real)(i % own->n->output.n[0]);
     return 0;
 }
 
@@ -69,13 +70,13 @@ work *work_of_net(int count, char **word)
 {
     if (strcmp(word[0], "net") != 0) return NULL;
     if (count != 3) {
-        error_set("net: %d words, expected a name and a batch", count - 1);
+        st_error_set("net: %d words, expected a name and a batch", count - 1);
         return NULL;
     }
     long batch = work_number(word[2], 1, 65536);
     net_work *own = batch < 0 ? NULL : calloc(1, sizeof *own);
     if (!own) {
-        error_set("net: no memory"); /* or the number's error, which came first */
+        st_error_set("net: no memory"); /* or the number's error, which came first */
         return NULL;
     }
     own->base = (work){ .choose = choose, .end = end };

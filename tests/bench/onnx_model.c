@@ -8,9 +8,9 @@ int main(int argc, char **argv)
         fputs("usage: onnx_model NETWORK FILE\n", stderr);
         return 2;
     }
-    net *n = network_new(argv[1]);
-    if (n && net_build(n, 1, 1) == 0) net_export_onnx(n, argv[2]);
-    net_free(n);
-    if (error_text()) fprintf(stderr, "onnx_model: %s\n", error_text());
-    return error_text() != NULL;
+    st_net *n = network_new(argv[1]);
+    if (n && st_net_build(n, 1, 1) == 0) st_net_export_onnx(n, argv[2]);
+    st_net_free(n);
+    if (st_error()) fprintf(stderr, "onnx_model: %s\n", st_error());
+    return st_error() != NULL;
 }

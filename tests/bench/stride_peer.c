@@ -28,16 +28,16 @@ long work_number(const char *word, long least, long most)
     errno = 0;
     long value = strtol(word, &rest, 10);
     if (errno || rest == word || *rest || value < least || value > most)
-        return error_set("\"%s\" is not a number from %ld to %ld", word, least, most);
+        return st_error_set("\"%s\" is not a number from %ld to %ld", word, least, most);
     return value;
 }
 
 static work *make(int count, char **word)
 {
     work *w = work_of_machine(count, word);
-    if (!w && !error_text()) w = work_of_layer(count, word);
-    if (!w && !error_text()) w = work_of_net(count, word);
-    if (!w && !error_text()) error_set("nothing is called %s", word[0]);
+    if (!w && !st_error()) w = work_of_layer(count, word);
+    if (!w && !st_error()) w = work_of_net(count, word);
+    if (!w && !st_error()) st_error_set("nothing is called %s", word[0]);
     return w;
 }
 
@@ -78,7 +78,7 @@ static void answer(prepared *p, char *line)
     p->w->run(p->w); /* what is made at the first step is made here */
     long before = allocations();
     double seconds = seconds_a_call(p->w->run, p->w);
-    if (!error_text()) printf("ok %.9g %ld\n", seconds, before < 0 ? -1 : allocations() - before);
+    if (!st_error()) printf("ok %.9g %ld\n", seconds, before < 0 ? -1 : allocations() - before);
 }
 
 int main(void)
@@ -90,8 +90,8 @@ int main(void)
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         answer(&p, line);
-        if (error_text()) printf("error %s\n", error_text());
-        error_clear();
+        if (st_error()) printf("error %s\n", st_error());
+        st_error_clear();
         if (fflush(stdout)) return 1;
     }
     if (p.w) p.w->end(p.w);

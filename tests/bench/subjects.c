@@ -162,7 +162,7 @@ static int add_machine(subject *to, bool small)
 
 static int add_network(subject *to, const network *which, int batch)
 {
-    net *n = which->make();
+    st_net *n = which->make();
     if (!n) return -1;
     for (int i = 0; i < 2; i++) {
         bool training = i == 0;
@@ -171,7 +171,7 @@ static int add_network(subject *to, const network *which, int batch)
         snprintf(to[i].name, SUBJECT_TEXT, "%s", which->name);
         snprintf(to[i].request, SUBJECT_TEXT, "net %s %d", which->name, batch);
     }
-    net_free(n);
+    st_net_free(n);
     return 2;
 }
 
@@ -179,7 +179,7 @@ subject *subjects_new(int batch, int *count)
 {
     subject *all = calloc(MOST, sizeof *all);
     if (!all) {
-        error_set("no memory for the subjects");
+        st_error_set("no memory for the subjects");
         return NULL;
     }
     *count = add_machine(all, batch < 64);

@@ -42,7 +42,7 @@ static void become(const char *command, int threads, int in, int out)
 /* Both ends are closed in what is executed, here and in later workers, but for what `become` makes of them. */
 static int private_pipe(int end[2])
 {
-    if (pipe(end)) return error_set("pipe: %s", strerror(errno));
+    if (pipe(end)) return st_error_set("pipe: %s", strerror(errno));
     fcntl(end[0], F_SETFD, FD_CLOEXEC);
     fcntl(end[1], F_SETFD, FD_CLOEXEC);
     return 0;
@@ -56,13 +56,13 @@ int worker_start(worker *w, const char *command, int threads)
     if (private_pipe(request) || private_pipe(answer)) return -1;
     fflush(NULL);
     w->id = fork();
-    if (w->id < 0) return error_set("fork: %s", strerror(errno));
+    if (w->id < 0) return st_error_set("fork: %s", strerror(errno));
     if (w->id == 0) become(command, threads, request[0], answer[1]);
     close(request[0]);
     close(answer[1]);
     w->to = fdopen(request[1], "w");
     w->from = fdopen(answer[0], "r");
-    return w->to && w->from ? 0 : error_set("fdopen: %s", strerror(errno));
+    return w->to && w->from ? 0 : st_error_set("fdopen: %s", strerror(errno));
 }
 
 /* ---- asking -------------------------------------------------------------------------------------- */

@@ -94,71 +94,69 @@ static const char *in_folder(const char *name)
 }
 
 typedef struct watched {
-    const data *of;
-    const net *n;
+    const st_dataset *of;
+    const st_net *n;
 } watched;
 
-static void get(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const watched *w = d->own;
     if ((long)w->n->step > said->step) said->step = (long)w->n->step;
     w->of->get(w->of, i, x, y);
 }
 
-static void begin(const data *d, uint64_t pass)
+static void begin(const st_dataset *d, uint64_t pass)
 {
-    data_begin(((const watched *)d->own)->of, pass);
+    st_dataset_begin_epoch(((const watched *)d->own)->of, pass);
 }
 
 typedef struct logs {
     epoch_log *csv, *json;
 } logs;
 
-static bool log_both(const train_report *r, void *context)
+static bool log_both(const st_train_report *r, void *context)
 {
     logs *l = context;
     return log_epoch(l->csv, r) == 0 && log_epoch(l->json, r) == 0;
 }
 
-static net *small_net(void)
+static st_net *small_net(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-                   layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
-                   layer_batchnorm((batchnorm){ 0 }), layer_relu(), layer_dropout(0.25), layer_flatten(),
-                   layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+                      st_conv2d(.out_channels = 4, .kernel = { 5, 5 }, .stride = { 2, 2 }), st_batchnorm(),
+                      st_relu(), st_dropout(.p = 0.25), st_flatten(), st_dense(.out_features = 10));
 }
 
 /* Goes on from the checkpoint, or begins; to the end, unless it is killed. */
 static int learn(int threads)
 {
-    parallel_set_threads(threads);
-    net *n = small_net();
-    data *digits = digits_new(SAMPLES, 1), *validation = digits_new(30, 2),
-         *drawn = data_augment(digits, (augment){ .shift = 2, .rotation = 10, .noise = 0.1, .seed = 3 });
+    st_set_num_threads(threads);
+    st_net *n = small_net();
+    st_dataset *digits = st_digits(SAMPLES, 1), *validation = st_digits(30, 2),
+               *drawn = st_dataset_augment(digits, .shift = 2, .rotation = 10, .noise = 0.1, .seed = 3);
     watched own = { drawn, n };
-    data *training = drawn ? data_new((data){ .count = SAMPLES,
-                                              .x = drawn->x,
-                                              .y = drawn->y,
-                                              .get = get,
-                                              .begin = begin,
-                                              .own = &own,
-                                              .grain = 1 })
-                           : NULL;
+    st_dataset *training = drawn ? st_dataset_new((st_dataset){ .count = SAMPLES,
+                                                                .x = drawn->x,
+                                                                .target = drawn->target,
+                                                                .get = get,
+                                                                .begin = begin,
+                                                                .own = &own,
+                                                                .grain = 1 })
+                                 : NULL;
     logs l = { log_resume(in_folder("log.csv")), log_resume(in_folder("log.jsonl")) };
-    optim *o = optim_adam((adam){ .lr = 0.01 });
-    train options = { .loss = loss_cross_entropy(0.1),
-                      .optim = o,
-                      .epochs = EPOCHS,
-                      .batch = BATCH,
-                      .schedule = schedule_cosine(0.1),
-                      .validation = validation,
-                      .seed = 4,
-                      .callbacks = {
-                          each_epoch(log_both, &l), patient(2),
-                          callback_checkpoint((checkpoint){ in_folder("checkpoint"), 1, true }) } };
-    bool done = !error_text() && train_run(n, training, options, NULL) == 0 && log_close(l.csv) == 0 &&
-                log_close(l.json) == 0 && net_save(n, in_folder("net")) == 0;
-    if (!done) fprintf(stderr, "crash: %s\n", error_text());
+    st_optim *o = st_adam(.lr = 0.01);
+    st_train_options options = { .loss = st_cross_entropy(.label_smoothing = 0.1),
+                                 .optim = o,
+                                 .epochs = EPOCHS,
+                                 .batch = BATCH,
+                                 .schedule = st_cosine_lr(.end_factor = 0.1),
+                                 .validation = validation,
+                                 .seed = 4,
+                                 .callbacks = { each_epoch(log_both, &l), patient(2),
+                                                st_checkpoint(in_folder("checkpoint"), 1, true) } };
+    bool done = !st_error() && st_train_run(n, training, options, NULL) == 0 && log_close(l.csv) == 0 &&
+                log_close(l.json) == 0 && st_net_save(n, in_folder("net")) == 0;
+    if (!done) fprintf(stderr, "crash: %s\n", st_error());
     return done ? 0 : 1;
 }
 
@@ -169,14 +167,14 @@ static int look(int unused)
     const char *path = in_folder("checkpoint");
     said->found = 0;
     if (access(path, F_OK)) return 0;
-    net *n = net_load(path, BATCH, (net_known){ 0 });
+    st_net *n = st_net_load(path, BATCH, (st_net_known){ 0 });
     safetensors *file = n ? safetensors_open(path) : NULL;
     const char *text = file ? safetensors_text(file, "training") : NULL;
     json_t *entry = text ? json_loads(text, 0, NULL) : NULL;
     double epoch, batch, step = 0;
     if (json_unpack(entry, "{s:{s:[F,F,F]}}", "numbers", "place", &epoch, &batch, &step) == 0)
         said->found = (long)step;
-    if (step == 0) fprintf(stderr, "crash: %s\n", error_text() ? error_text() : "no step in the checkpoint");
+    if (step == 0) fprintf(stderr, "crash: %s\n", st_error() ? st_error() : "no step in the checkpoint");
     return step == 0;
 }
 
@@ -262,7 +260,7 @@ static bool same_file(const char *name, const bytes *expected)
 
 typedef struct campaign {
     long kills, in_writing, left, runs, resumed, written;
-    random_key key;
+    st_random_key key;
     uint64_t drawn;
     double begin, step;    /* seconds that an uninterrupted run takes until its first step, and for one */
     bytes expected[FILES]; /* of the checkpoint: not compared, it may have been written at another best */
@@ -270,7 +268,7 @@ typedef struct campaign {
 
 static double draw(campaign *c, double most)
 {
-    return most * random_uniform(c->key, c->drawn++);
+    return most * st_random_uniform(c->key, c->drawn++);
 }
 
 /* A child that lives for a while: one in two is killed near the writing of a file. Its exit status, or -1. */

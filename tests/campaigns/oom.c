@@ -181,28 +181,28 @@ static uint64_t digest(uint64_t sum, const void *at, size_t size)
     return sum | 1;
 }
 
-static uint64_t of_tensor(uint64_t sum, tensor x)
+static uint64_t of_tensor(uint64_t sum, st_tensor x)
 {
-    return tensor_is_null(x) ? sum : digest(sum, tensor_data(x), (size_t)tensor_count(x) * sizeof(real));
+    return st_is_null(x) ? sum : digest(sum, st_data(x), (size_t)st_numel(x) * sizeof(st_real));
 }
 
-static uint64_t of_net(const net *n)
+static uint64_t of_net(const st_net *n)
 {
-    return n ? of_tensor(of_tensor(1, net_parameters(n)), net_states(n)) : 0;
+    return n ? of_tensor(of_tensor(1, st_net_parameters(n)), st_net_states(n)) : 0;
 }
 
-static uint64_t of_data(const data *d)
+static uint64_t of_data(const st_dataset *d)
 {
     if (!d) return 0;
-    real x[3 * 32 * 32], y[1];
+    st_real x[3 * 32 * 32], y[1];
     uint64_t sum = 1;
-    tensor row = tensor_wrap(x, d->x), target = tensor_wrap(y, d->y);
-    for (ptrdiff_t i = 0; i < d->count && !error_text(); i++) {
+    st_tensor row = st_tensor_wrap(x, d->x), target = st_tensor_wrap(y, d->target);
+    for (ptrdiff_t i = 0; i < d->count && !st_error(); i++) {
         d->get(d, i, row, target);
         sum = of_tensor(of_tensor(sum, row), target);
     }
-    tensor_free(row), tensor_free(target);
-    return error_text() ? 0 : sum;
+    st_tensor_free(row), st_tensor_free(target);
+    return st_error() ? 0 : sum;
 }
 
 static char folder[1000];
@@ -235,30 +235,28 @@ static uint64_t of_file(const char *path)
 enum { SAMPLES = 8, BATCH = 4, EPOCHS = 1 };
 
 static struct {
-    net *n, *flat;
-    data *digits, *validation;
-    tensor x, y, images, target;
-    tensor weights, states, flat_weights; /* what the nets began with */
-    uint64_t parameters;                  /* the digest of n's */
+    st_net *n, *flat;
+    st_dataset *digits, *validation;
+    st_tensor x, y, images, target;
+    st_tensor weights, states, flat_weights; /* what the nets began with */
+    uint64_t parameters;                     /* the digest of n's */
 } all;
 
-static net *small_net(void)
+static st_net *small_net(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-                   layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 5, 5 }, .stride = { 4, 4 } }),
-                   layer_batchnorm((batchnorm){ 0 }), layer_relu(), layer_dropout(0.25),
-                   layer_residual(layer_sequence(
-                       layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 3, 3 }, .padding = { 1, 1 } }))),
-                   layer_concat(layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-                                layer_avgpool((avgpool){ .kernel = { 2, 2 } })),
-                   layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(
+        ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 2, .kernel = { 5, 5 }, .stride = { 4, 4 }),
+        st_batchnorm(), st_relu(), st_dropout(.p = 0.25),
+        st_residual(st_sequence(st_conv2d(.out_channels = 2, .kernel = { 3, 3 }, .padding = { 1, 1 }))),
+        st_concat(st_maxpool(.kernel = { 2, 2 }), st_avgpool(.kernel = { 2, 2 })), st_flatten(),
+        st_dense(.out_features = 10));
 }
 
 /* As a caller does: what is built, or nothing. */
-static net *built(net *n)
+static st_net *built(st_net *n)
 {
-    if (n && net_build(n, BATCH, 5) == 0) return n;
-    net_free(n);
+    if (n && st_net_build(n, BATCH, 5) == 0) return n;
+    st_net_free(n);
     return NULL;
 }
 
@@ -291,25 +289,25 @@ static void put_files(void)
 static int prepare(void)
 {
     all.n = built(small_net());
-    all.flat = built(net_new(SHAPE(3, 4), layer_flatten(), layer_dense((dense){ .out_features = 2 })));
-    all.digits = digits_new(SAMPLES, 1);
-    all.validation = digits_new(6, 2);
-    all.x = tensor_new(SHAPE(5, 3, 4));
-    all.y = tensor_new(SHAPE(5));
-    all.images = tensor_new(SHAPE(BATCH, 1, 28, 28));
-    tensor_normal(all.x, (random_key){ 1, 2 }, 0, 1);
-    tensor_normal(all.images, (random_key){ 1, 3 }, 0, 1);
-    all.target = tensor_new(SHAPE(5, 2));
-    all.weights = tensor_clone(net_parameters(all.n));
-    all.states = tensor_clone(net_states(all.n));
-    all.flat_weights = tensor_clone(net_parameters(all.flat));
-    net_set_note(all.n, "data", "drawn");
+    all.flat = built(st_net_new(ST_SHAPE(3, 4), st_flatten(), st_dense(.out_features = 2)));
+    all.digits = st_digits(SAMPLES, 1);
+    all.validation = st_digits(6, 2);
+    all.x = st_tensor_new(ST_SHAPE(5, 3, 4));
+    all.y = st_tensor_new(ST_SHAPE(5));
+    all.images = st_tensor_new(ST_SHAPE(BATCH, 1, 28, 28));
+    st_normal(all.x, (st_random_key){ 1, 2 }, 0, 1);
+    st_normal(all.images, (st_random_key){ 1, 3 }, 0, 1);
+    all.target = st_tensor_new(ST_SHAPE(5, 2));
+    all.weights = st_tensor_clone(st_net_parameters(all.n));
+    all.states = st_tensor_clone(st_net_states(all.n));
+    all.flat_weights = st_tensor_clone(st_net_parameters(all.flat));
+    st_net_set_metadata(all.n, "data", "drawn");
     all.parameters = of_net(all.n);
-    net_save(all.n, in_folder("saved"));
-    npy_write(in_folder("x.npy"), all.x);
-    npy_write(in_folder("y.npy"), all.y);
+    st_net_save(all.n, in_folder("saved"));
+    st_npy_save(in_folder("x.npy"), all.x);
+    st_npy_save(in_folder("y.npy"), all.y);
     put_files();
-    return error_text() ? -1 : 0;
+    return st_error() ? -1 : 0;
 }
 
 /* ---- work: a digest of its result, or 0 where it failed, with everything given back ------------------- */
@@ -320,9 +318,9 @@ typedef uint64_t work(bool again);
 static uint64_t build(bool again)
 {
     (void)again;
-    net *n = built(small_net());
+    st_net *n = built(small_net());
     uint64_t sum = of_net(n);
-    net_free(n);
+    st_net_free(n);
     return sum;
 }
 
@@ -331,8 +329,8 @@ static uint64_t build_again(bool again)
 {
     static ptrdiff_t batch = BATCH;
     if (!again) batch = batch == BATCH ? 2 * BATCH : BATCH;
-    if (net_build(all.n, batch, 6)) return of_net(all.n) == all.parameters ? 0 : 2;
-    return of_tensor(of_net(all.n), net_forward(all.n, all.images, NET_PREDICT));
+    if (st_net_build(all.n, batch, 6)) return of_net(all.n) == all.parameters ? 0 : 2;
+    return of_tensor(of_net(all.n), st_net_forward(all.n, all.images, ST_PREDICT));
 }
 
 /* Of every kind, copied, built alone, and shared. */
@@ -340,23 +338,22 @@ static uint64_t layers(bool again)
 {
     (void)again;
     uint64_t sum = 0;
-    layer *alone = layer_groupnorm((groupnorm){ .groups = 1 });
-    if (alone && layer_build(alone, SHAPE(2, 1, 4, 4), 1)) layer_free(alone), alone = NULL;
-    layer *whole = layer_sequence(
-        alone, layer_conv_transpose2d((conv_transpose2d){ .out_channels = 2, .kernel = { 2, 2 } }),
-        layer_pad2d((pad2d){ .height = { 1, 1 } }), layer_upsample((upsample){ .scale = { 2, 2 } }),
-        layer_lppool((lppool){ .kernel = { 2, 2 } }), layer_layernorm((layernorm){ 0 }),
-        layer_residual_projected(layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 1, 1 } }),
-                                 layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 1, 1 } })));
-    layer *twin = whole ? layer_clone(whole) : NULL;
-    tensor x = tensor_new(SHAPE(2, 1, 4, 4));
-    if (twin && layer_build(whole, x.shape, 1) == 0 && layer_build_shared(twin, x.shape, whole) == 0) {
-        tensor y = tensor_new(whole->y), same = tensor_new(whole->y);
-        layer_forward(whole, x, y), layer_forward(twin, x, same);
-        if (!error_text() && of_tensor(1, y) == of_tensor(1, same)) sum = of_tensor(1, y);
-        tensor_free(y), tensor_free(same);
+    st_layer *alone = st_groupnorm(.groups = 1);
+    if (alone && st_layer_build(alone, ST_SHAPE(2, 1, 4, 4), 1)) st_layer_free(alone), alone = NULL;
+    st_layer *whole = st_sequence(alone, st_conv_transpose2d(.out_channels = 2, .kernel = { 2, 2 }),
+                                  st_pad2d(.height = { 1, 1 }), st_upsample(.scale = { 2, 2 }),
+                                  st_lppool(.kernel = { 2, 2 }), st_layernorm(),
+                                  st_residual_projected(st_conv2d(.out_channels = 4, .kernel = { 1, 1 }),
+                                                        st_conv2d(.out_channels = 4, .kernel = { 1, 1 })));
+    st_layer *twin = whole ? st_layer_clone(whole) : NULL;
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 1, 4, 4));
+    if (twin && st_layer_build(whole, x.shape, 1) == 0 && st_layer_build_shared(twin, x.shape, whole) == 0) {
+        st_tensor y = st_tensor_new(whole->y), same = st_tensor_new(whole->y);
+        st_layer_forward(whole, x, y), st_layer_forward(twin, x, same);
+        if (!st_error() && of_tensor(1, y) == of_tensor(1, same)) sum = of_tensor(1, y);
+        st_tensor_free(y), st_tensor_free(same);
     }
-    tensor_free(x), layer_free(twin), layer_free(whole);
+    st_tensor_free(x), st_layer_free(twin), st_layer_free(whole);
     return sum;
 }
 
@@ -366,61 +363,61 @@ static uint64_t steps(bool again)
     (void)again;
     uint64_t sum = 1;
     bool taken = true, intact = true;
-    net *n = all.flat;
-    tensor x = tensor_narrow(all.x, 0, 0, BATCH), target = tensor_narrow(all.target, 0, 0, BATCH),
-           dy = tensor_new(target.shape);
-    optim *kinds[] = { optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9 }), optim_adam((adam){ 0 }),
-                       optim_adamw((adam){ 0 }),
-                       optim_rmsprop((rmsprop){ .momentum = 0.5, .centered = true }) };
-    tensor_copy(net_parameters(n), all.flat_weights);
+    st_net *n = all.flat;
+    st_tensor x = st_narrow(all.x, 0, 0, BATCH), target = st_narrow(all.target, 0, 0, BATCH),
+              dy = st_tensor_new(target.shape);
+    st_optim *kinds[] = { st_sgd(.lr = 0.1, .momentum = 0.9), st_adam(), st_adamw(),
+                          st_rmsprop(.momentum = 0.5, .centered = true) };
+    st_copy(st_net_parameters(n), all.flat_weights);
     for (int i = 0; i < 4; i++) {
-        loss_value(loss_mse(), net_forward(n, x, NET_TRAIN), target, dy);
-        net_zero_gradients(n);
-        net_backward(n, dy, (tensor){ 0 });
+        st_loss_value(st_mse(), st_net_forward(n, x, ST_TRAIN), target, dy);
+        st_net_zero_gradients(n);
+        st_net_backward(n, dy, (st_tensor){ 0 });
         uint64_t before = of_net(n);
-        taken = taken && kinds[i] && optim_step(kinds[i], 1, net_parameters(n), net_gradients(n)) == 0;
+        taken =
+            taken && kinds[i] && st_optim_step(kinds[i], 1, st_net_parameters(n), st_net_gradients(n)) == 0;
         intact = intact && (taken || of_net(n) == before);
-        sum = of_tensor(sum, net_parameters(n));
-        optim_free(kinds[i]);
+        sum = of_tensor(sum, st_net_parameters(n));
+        st_optim_free(kinds[i]);
     }
-    tensor_free(dy);
-    return !intact ? 2 : taken && !error_text() ? sum : 0;
+    st_tensor_free(dy);
+    return !intact ? 2 : taken && !st_error() ? sum : 0;
 }
 
 /* The caller's net: where the run cannot begin, it is as it was. */
 static uint64_t run_of_a_net(bool again)
 {
     (void)again;
-    tensor_copy(net_parameters(all.n), all.weights);
-    tensor_copy(net_states(all.n), all.states);
+    st_copy(st_net_parameters(all.n), all.weights);
+    st_copy(st_net_states(all.n), all.states);
     all.n->step = 0;
-    optim *o = optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9 });
-    train options = { .loss = loss_cross_entropy(0), .optim = o, .epochs = 1, .batch = BATCH };
-    int status = train_run(all.n, all.digits, options, NULL);
-    optim_free(o);
+    st_optim *o = st_sgd(.lr = 0.1, .momentum = 0.9);
+    st_train_options options = { .loss = st_cross_entropy(), .optim = o, .epochs = 1, .batch = BATCH };
+    int status = st_train_run(all.n, all.digits, options, NULL);
+    st_optim_free(o);
     if (status) return of_net(all.n) == all.parameters ? 0 : 2;
     return of_net(all.n);
 }
 
 /* A team of two, of which the other does what this one does. */
-static int mirrored_gather(const team *t, ptrdiff_t n, size_t size, void *x)
+static int mirrored_gather(const st_comm *t, ptrdiff_t n, size_t size, void *x)
 {
-    size_t own = (size_t)team_first(t, n, 1) * size;
+    size_t own = (size_t)st_comm_first(t, n, 1) * size;
     memmove((char *)x + own, x, (size_t)n * size - own);
     return 0;
 }
-static int mirrored_exchange(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+static int mirrored_exchange(const st_comm *t, ptrdiff_t n, size_t size, const void *x, void *parts)
 {
-    size_t own = (size_t)team_first(t, n, 1) * size;
+    size_t own = (size_t)st_comm_first(t, n, 1) * size;
     for (int q = 0; q < 2; q++) memcpy((char *)parts + q * own, x, own);
     return 0;
 }
-static int mirrored_broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
+static int mirrored_broadcast(const st_comm *t, int from, ptrdiff_t n, size_t size, void *x)
 {
     (void)t, (void)from, (void)n, (void)size, (void)x;
     return 0;
 }
-static int mirrored_least(const team *t, int *x)
+static int mirrored_least(const st_comm *t, int *x)
 {
     (void)t, (void)x;
     return 0;
@@ -430,24 +427,24 @@ static int mirrored_least(const team *t, int *x)
 static uint64_t rank(bool again)
 {
     (void)again;
-    const team two = { 0,    2,   mirrored_gather, mirrored_exchange, mirrored_broadcast, mirrored_least,
-                       NULL, NULL };
-    net *n = built(small_net());
-    optim *o = optim_sgd((sgd){ .lr = 0.01, .momentum = 0.9 });
-    train options = { .loss = loss_cross_entropy(0),
-                      .optim = o,
-                      .epochs = 1,
-                      .batch = BATCH,
-                      .micro_batches = 4,
-                      .group = ranks_of(&two, false) };
+    const st_comm two = { 0,    2,   mirrored_gather, mirrored_exchange, mirrored_broadcast, mirrored_least,
+                          NULL, NULL };
+    st_net *n = built(small_net());
+    st_optim *o = st_sgd(.lr = 0.01, .momentum = 0.9);
+    st_train_options options = { .loss = st_cross_entropy(),
+                                 .optim = o,
+                                 .epochs = 1,
+                                 .batch = BATCH,
+                                 .micro_batches = 4,
+                                 .group = st_group_of(&two, false) };
     uint64_t before = n ? of_net(n) : 0;
-    int status = train_run(n, all.digits, options, NULL);
+    int status = st_train_run(n, all.digits, options, NULL);
     uint64_t sum = !n ? 0 : status == 0 ? of_net(n) : of_net(n) == before ? 0 : 2;
-    net_free(n), optim_free(o);
+    st_net_free(n), st_optim_free(o);
     return sum;
 }
 
-static bool go_on(const train_report *r, void *context)
+static bool go_on(const st_train_report *r, void *context)
 {
     (void)r, (void)context;
     return true;
@@ -456,24 +453,17 @@ static bool go_on(const train_report *r, void *context)
 static uint64_t run(bool again)
 {
     const char *path = in_folder("checkpoint");
-    net *n = small_net();
-    optim *o = optim_adam((adam){ .lr = 0.01 });
-    data *drawn = data_augment(all.digits, (augment){ .shift = 1, .noise = 0.1, .seed = 3 });
+    st_net *n = small_net();
+    st_optim *o = st_adam(.lr = 0.01);
+    st_dataset *drawn = st_dataset_augment(all.digits, .shift = 1, .noise = 0.1, .seed = 3);
     if (!again) unlink(path);
     int status =
-        train_run(n, drawn,
-                  (train){ .loss = loss_cross_entropy(0.1),
-                           .optim = o,
-                           .epochs = EPOCHS,
-                           .batch = BATCH,
-                           .schedule = schedule_cosine(0.1),
-                           .validation = all.validation,
-                           .callbacks = { callback_clip((clip){ .norm = 1 }), each_epoch(go_on, NULL),
-                                          patient(2), callback_ema((ema){ 0 }),
-                                          callback_checkpoint((checkpoint){ path, 1, true }) } },
-                  NULL);
+        st_train(n, drawn, .loss = st_cross_entropy(.label_smoothing = 0.1), .optim = o, .epochs = EPOCHS,
+                 .batch = BATCH, .schedule = st_cosine_lr(.end_factor = 0.1), .validation = all.validation,
+                 .callbacks = { st_clip(.norm = 1), each_epoch(go_on, NULL), patient(2), st_ema(),
+                                st_checkpoint(path, 1, true) });
     uint64_t sum = status ? 0 : of_net(n);
-    net_free(n), optim_free(o), data_free(drawn);
+    st_net_free(n), st_optim_free(o), st_dataset_free(drawn);
     return sum;
 }
 
@@ -481,22 +471,21 @@ static uint64_t run(bool again)
 static uint64_t resume(bool again)
 {
     (void)again;
-    train_result result = { 0 };
-    net *n = small_net();
-    optim *o = optim_adam((adam){ .lr = 0.01 });
-    train options = { .loss = loss_cross_entropy(0),
-                      .optim = o,
-                      .epochs = 1,
-                      .batch = BATCH,
-                      .callbacks = {
-                          callback_checkpoint((checkpoint){ in_folder("middle"), .resume = true }) } };
+    st_train_result result = { 0 };
+    st_net *n = small_net();
+    st_optim *o = st_adam(.lr = 0.01);
+    st_train_options options = { .loss = st_cross_entropy(),
+                                 .optim = o,
+                                 .epochs = 1,
+                                 .batch = BATCH,
+                                 .callbacks = { st_checkpoint(in_folder("middle"), .resume = true) } };
     bool began = access(in_folder("middle"), F_OK) == 0;
     options.epochs = began ? 2 : 1;
-    int status = train_run(n, all.digits, options, &result);
+    int status = st_train_run(n, all.digits, options, &result);
     uint64_t sum = status ? 0 : digest(of_net(n), &result.epochs, sizeof result.epochs);
     if (!began) sum = resume(true); /* the first time */
     else if (status == 0) sum = result.steps == 2 * SAMPLES / BATCH ? sum : 2;
-    net_free(n), optim_free(o);
+    st_net_free(n), st_optim_free(o);
     return sum;
 }
 
@@ -504,7 +493,7 @@ static uint64_t save(bool again)
 {
     (void)again;
     uint64_t before = of_file(in_folder("saved"));
-    int status = net_save(all.n, in_folder("saved"));
+    int status = st_net_save(all.n, in_folder("saved"));
     if (of_file(in_folder("saved")) != before) return 2;
     return status ? 0 : before;
 }
@@ -512,16 +501,16 @@ static uint64_t save(bool again)
 static uint64_t load(bool again)
 {
     (void)again;
-    net *n = net_load(in_folder("saved"), BATCH, (net_known){ 0 });
-    uint64_t sum = n && net_note_text(n, "data") ? of_net(n) : 0;
-    net_free(n);
+    st_net *n = st_net_load(in_folder("saved"), BATCH, (st_net_known){ 0 });
+    uint64_t sum = n && st_net_metadata(n, "data") ? of_net(n) : 0;
+    st_net_free(n);
     return sum;
 }
 
 static uint64_t load_tensors(bool again)
 {
     (void)again;
-    int status = net_load_tensors(all.n, in_folder("saved"));
+    int status = st_net_load_tensors(all.n, in_folder("saved"));
     return of_net(all.n) != all.parameters ? 2 : status ? 0 : all.parameters;
 }
 
@@ -530,85 +519,85 @@ static uint64_t export(bool again)
 {
     (void)again;
     const char *path = in_folder("net.onnx");
-    int status = net_export_onnx(all.n, path);
+    int status = st_net_export_onnx(all.n, path);
     if (status == 0) return of_file(path);
-    if (!strstr(error_text(), "without ONNX")) return 0;
-    error_clear();
+    if (!strstr(st_error(), "without ONNX")) return 0;
+    st_error_clear();
     return 1;
 }
 
 static uint64_t write_npy(bool again)
 {
     (void)again;
-    int status = npy_write(in_folder("x.npy"), all.x);
+    int status = st_npy_save(in_folder("x.npy"), all.x);
     return status ? 0 : of_file(in_folder("x.npy"));
 }
 
 static uint64_t read_npy(bool again)
 {
     (void)again;
-    tensor x = npy_read(in_folder("x.npy"));
-    uint64_t sum = tensor_is_null(x) ? 0 : of_tensor(1, x);
-    tensor_free(x);
+    st_tensor x = st_npy_load(in_folder("x.npy"));
+    uint64_t sum = st_is_null(x) ? 0 : of_tensor(1, x);
+    st_tensor_free(x);
     return sum;
 }
 
-static uint64_t took(data *d)
+static uint64_t took(st_dataset *d)
 {
     uint64_t sum = of_data(d);
-    data_free(d);
+    st_dataset_free(d);
     return sum;
 }
 
 static uint64_t npy(bool again)
 {
     (void)again;
-    return took(data_npy(in_folder("x.npy"), in_folder("y.npy")));
+    return took(st_dataset_npy(in_folder("x.npy"), in_folder("y.npy")));
 }
 static uint64_t idx(bool again)
 {
     (void)again;
-    return took(data_idx(in_folder("images"), in_folder("labels.gz")));
+    return took(st_dataset_idx(in_folder("images"), in_folder("labels.gz")));
 }
 static uint64_t table(bool again)
 {
     (void)again;
-    return took(data_csv(in_folder("table.csv"), (csv){ .label = -1 }));
+    return took(st_dataset_csv(in_folder("table.csv"), .label = -1));
 }
 static uint64_t zipped_table(bool again)
 {
     (void)again;
-    return took(data_csv(in_folder("table.csv.gz"), (csv){ .label = -1 }));
+    return took(st_dataset_csv(in_folder("table.csv.gz"), .label = -1));
 }
 static uint64_t cifar(bool again)
 {
     (void)again;
-    return took(data_cifar10((const char *const[]){ in_folder("cifar"), in_folder("cifar") }, 2));
+    return took(st_dataset_cifar10((const char *const[]){ in_folder("cifar"), in_folder("cifar") }, 2));
 }
 static uint64_t digits(bool again)
 {
     (void)again;
-    data *d = digits_new(20, 3), *part = d ? data_slice(d, 5, 10) : NULL;
+    st_dataset *d = st_digits(20, 3), *part = d ? st_dataset_slice(d, 5, 10) : NULL;
     uint64_t sum = of_data(part);
-    data_free(part), data_free(d);
+    st_dataset_free(part), st_dataset_free(d);
     return sum;
 }
 static uint64_t tensors(bool again)
 {
     (void)again;
-    return took(data_tensors(all.x, all.y));
+    return took(st_dataset_tensors(all.x, all.y));
 }
 
 static uint64_t normalise(bool again)
 {
     (void)again;
-    normalization *scale = normalize_measure(all.digits), *back = NULL;
-    data *normal = scale ? data_normalize(all.digits, scale) : NULL;
-    if (normal && normalize_note(all.n, scale) == 0) back = normalize_of(all.n);
+    st_normalization *scale = st_normalization_measure(all.digits), *back = NULL;
+    st_dataset *normal = scale ? st_dataset_normalize(all.digits, scale) : NULL;
+    if (normal && st_net_set_normalization(all.n, scale) == 0) back = st_net_normalization(all.n);
     uint64_t sum = back ? of_data(normal) : 0;
     if (sum) sum = digest(sum, back->mean, sizeof *back->mean);
-    net_set_note(all.n, "normalization", NULL);
-    data_free(normal), normalize_free(scale), normalize_free(back);
+    st_net_set_metadata(all.n, "normalization", NULL);
+    st_dataset_free(normal), st_normalization_free(scale), st_normalization_free(back);
     return sum;
 }
 
@@ -616,29 +605,29 @@ static uint64_t classes(bool again)
 {
     static const char *const names[] = { "0", "1", "two", "3", "4", "5", "6", "7", "8", "nine" };
     (void)again;
-    class_names *back = classes_note(all.n, 10, names) ? NULL : classes_of(all.n);
+    st_class_names *back = st_net_set_classes(all.n, 10, names) ? NULL : st_net_classes(all.n);
     uint64_t sum = back ? digest(1, back->name[9], 4) : 0;
-    net_set_note(all.n, "classes", NULL);
-    classes_free(back);
+    st_net_set_metadata(all.n, "classes", NULL);
+    st_class_names_free(back);
     return sum;
 }
 
 static uint64_t share(bool again)
 {
     (void)again;
-    net *twin = net_share(all.n, BATCH);
-    uint64_t sum = twin ? of_tensor(of_net(twin), net_forward(twin, all.images, NET_PREDICT)) : 0;
-    net_free(twin);
+    st_net *twin = st_net_share(all.n, BATCH);
+    uint64_t sum = twin ? of_tensor(of_net(twin), st_net_forward(twin, all.images, ST_PREDICT)) : 0;
+    st_net_free(twin);
     return sum;
 }
 
 static uint64_t gradients(bool again)
 {
     (void)again;
-    layer *l = layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 3, 3 } });
-    gradcheck_result r = { 0 };
-    if (l) r = gradcheck_layer(l, SHAPE(2, 2, 5, 5), (gradcheck){ 0 });
-    layer_free(l);
+    st_layer *l = st_conv2d(.out_channels = 2, .kernel = { 3, 3 });
+    st_gradcheck_result r = { 0 };
+    if (l) r = st_gradcheck_layer(l, ST_SHAPE(2, 2, 5, 5), (st_gradcheck_options){ 0 });
+    st_layer_free(l);
     return r.passed ? digest(1, &r.checked, sizeof r.checked) : 0;
 }
 
@@ -646,24 +635,25 @@ static uint64_t gradients_of_a_net(bool again)
 {
     (void)again;
     uint64_t before = of_net(all.flat);
-    if (net_build(all.flat, BATCH, 1)) return 0; /* for fewer than x has */
-    gradcheck_result r = gradcheck_net(all.flat, all.x, all.target, loss_mse(), (gradcheck){ 0 });
+    if (st_net_build(all.flat, BATCH, 1)) return 0; /* for fewer than x has */
+    st_gradcheck_result r =
+        st_gradcheck_net(all.flat, all.x, all.target, st_mse(), (st_gradcheck_options){ 0 });
     if (of_net(all.flat) != before) return 2;
     return r.passed ? digest(1, &r.checked, sizeof r.checked) : 0;
 }
 
-static void look(const watch_call *c, void *context)
+static void look(const st_watch_call *c, void *context)
 {
     (void)context;
-    watch_run(c);
+    st_watch_run(c);
 }
 
 static uint64_t watched(bool again)
 {
     (void)again;
-    watch *w = watch_begin(all.n, look, NULL);
-    uint64_t sum = w ? of_tensor(1, net_forward(all.n, all.images, NET_PREDICT)) : 0;
-    watch_end(w);
+    st_watch *w = st_watch_begin(all.n, look, NULL);
+    uint64_t sum = w ? of_tensor(1, st_net_forward(all.n, all.images, ST_PREDICT)) : 0;
+    st_watch_end(w);
     return sum;
 }
 
@@ -672,36 +662,33 @@ static uint64_t anomaly(bool again)
 {
     (void)again;
     const char *path = in_folder("anomaly");
-    net *n = small_net();
-    optim *o = optim_sgd((sgd){ .lr = 0.1 });
-    tensor x = tensor_new(SHAPE(4, 1, 28, 28)), y = tensor_new(SHAPE(4));
-    tensor_fill(x, (real)NAN);
-    data *d = tensor_is_null(x) || tensor_is_null(y) ? NULL : data_tensors(x, y);
+    st_net *n = small_net();
+    st_optim *o = st_sgd(.lr = 0.1);
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(4));
+    st_fill(x, (st_real)NAN);
+    st_dataset *d = st_is_null(x) || st_is_null(y) ? NULL : st_dataset_tensors(x, y);
     bool made = n && o && d;
     if (made &&
-        train_run(
-            n, d,
-            (train){ .loss = loss_cross_entropy(0), .optim = o, .callbacks = { callback_anomaly(path) } },
-            NULL) == 0)
-        error_set("it was not found");
+        st_train(n, d, .loss = st_cross_entropy(), .optim = o, .callbacks = { st_detect_anomaly(path) }) == 0)
+        st_error_set("it was not found");
     uint64_t sum = 0;
-    if (made && !strstr(error_text(), "memory")) {
-        sum = digest(1, error_text(), strlen(error_text()));
-        error_clear();
-        if (train_replay(path, loss_cross_entropy(0), (net_known){ 0 }) == 0)
-            error_set("it was not found again");
-        if (strstr(error_text(), "memory")) sum = 0;
-        else sum = digest(sum, error_text(), strlen(error_text())), error_clear();
+    if (made && !strstr(st_error(), "memory")) {
+        sum = digest(1, st_error(), strlen(st_error()));
+        st_error_clear();
+        if (st_train_replay(path, st_cross_entropy(), (st_net_known){ 0 }) == 0)
+            st_error_set("it was not found again");
+        if (strstr(st_error(), "memory")) sum = 0;
+        else sum = digest(sum, st_error(), strlen(st_error())), st_error_clear();
     }
-    data_free(d), tensor_free(x), tensor_free(y), net_free(n), optim_free(o);
+    st_dataset_free(d), st_tensor_free(x), st_tensor_free(y), st_net_free(n), st_optim_free(o);
     return sum;
 }
 
 static uint64_t evaluate(bool again)
 {
     (void)again;
-    train_score score;
-    return train_evaluate(all.n, all.validation, loss_cross_entropy(0), &score)
+    st_metrics score;
+    return st_evaluate(all.n, all.validation, st_cross_entropy(), &score)
                ? 0
                : digest(1, &score.loss, sizeof score.loss);
 }
@@ -710,9 +697,9 @@ static uint64_t evaluate(bool again)
 static uint64_t predict_view(bool again)
 {
     (void)again;
-    tensor y = tensor_new(SHAPE(5, 2)), x = tensor_flip(tensor_permute(all.x, AXES(0, 1, 2)), 2);
-    uint64_t sum = !tensor_is_null(y) && net_predict(all.flat, x, y) == 0 ? of_tensor(1, y) : 0;
-    tensor_free(y);
+    st_tensor y = st_tensor_new(ST_SHAPE(5, 2)), x = st_flip(st_permute(all.x, ST_AXES(0, 1, 2)), 2);
+    uint64_t sum = !st_is_null(y) && st_net_predict(all.flat, x, y) == 0 ? of_tensor(1, y) : 0;
+    st_tensor_free(y);
     return sum;
 }
 
@@ -721,18 +708,18 @@ static uint64_t summary(bool again)
     (void)again;
     char text[1 << 14] = "";
     FILE *to = fmemopen(text, sizeof text, "w");
-    if (!to) return 0 * (uint64_t)error_set("no memory for a stream");
-    int status = net_summary(all.n, BATCH, to);
+    if (!to) return 0 * (uint64_t)st_error_set("no memory for a stream");
+    int status = st_net_summary(all.n, BATCH, to);
     fclose(to);
-    net_build(all.n, BATCH, 0);
-    return status || error_text() ? 0 : digest(1, text, strlen(text));
+    st_net_build(all.n, BATCH, 0);
+    return status || st_error() ? 0 : digest(1, text, strlen(text));
 }
 
 static uint64_t page(bool again)
 {
     (void)again;
-    static const train_report epochs[2] = { { .epoch = 1, .epochs = 2, .training.loss = 2 },
-                                            { .epoch = 2, .epochs = 2, .training.loss = 1 } };
+    static const st_train_report epochs[2] = { { .epoch = 1, .epochs = 2, .training.loss = 2 },
+                                               { .epoch = 2, .epochs = 2, .training.loss = 1 } };
     int status = report_write(in_folder("page.html"), &(report){ .epochs = epochs, .count = 2 });
     return status ? 0 : of_file(in_folder("page.html"));
 }
@@ -746,10 +733,10 @@ static uint64_t log_lines(bool again)
         epoch_log *l = log_resume(path[i]);
         bool good = l != NULL;
         for (int epoch = 1; epoch <= 3 && good; epoch++)
-            good = log_epoch(l, &(train_report){ .epoch = epoch }) == 0;
+            good = log_epoch(l, &(st_train_report){ .epoch = epoch }) == 0;
         if (log_close(l)) good = false;
         l = good ? log_resume(path[i]) : NULL;
-        good = l && log_epoch(l, &(train_report){ .epoch = 3, .lr = 1 }) == 0;
+        good = l && log_epoch(l, &(st_train_report){ .epoch = 3, .lr = 1 }) == 0;
         if (log_close(l)) good = false;
         uint64_t bytes = of_file(path[i]);
         sum = good ? digest(sum, &bytes, sizeof bytes) : 0;
@@ -836,19 +823,19 @@ static void try(work *of, uint64_t expected)
     working = false;
     said->done = left >= 0;
     left = -1;
-    if (said->done && (sum != expected || error_text()))
-        complain("nothing failed, but", error_text() ? error_text() : "the result is another");
+    if (said->done && (sum != expected || st_error()))
+        complain("nothing failed, but", st_error() ? st_error() : "the result is another");
     if (said->done) return;
     said->failures++;
-    if (sum == 2) complain("what was there is lost:", error_text() ? error_text() : "");
+    if (sum == 2) complain("what was there is lost:", st_error() ? st_error() : "");
     else if (sum && sum != expected) complain("success, but another result", "");
-    else if (sum && error_text()) complain("success, with an error:", error_text());
+    else if (sum && st_error()) complain("success, with an error:", st_error());
     else if (sum) said->tolerated++;
-    else if (!is_clear(error_text())) complain("not a clear error:", error_text() ? error_text() : "(none)");
-    error_clear();
-    if (of(true) != expected || error_text())
-        complain("afterwards it", error_text() ? error_text() : "comes to another result");
-    error_clear();
+    else if (!is_clear(st_error())) complain("not a clear error:", st_error() ? st_error() : "(none)");
+    st_error_clear();
+    if (of(true) != expected || st_error())
+        complain("afterwards it", st_error() ? st_error() : "comes to another result");
+    st_error_clear();
 #ifndef SANITIZED /* which counts for itself, and knows what the C library hands to us */
     if (live != before) {
         char text[64];
@@ -862,11 +849,10 @@ static void try(work *of, uint64_t expected)
 
 static int child(const struct job *j)
 {
-    if (prepare()) return fprintf(stderr, "oom: %s\n", error_text()), 2;
+    if (prepare()) return fprintf(stderr, "oom: %s\n", st_error()), 2;
     uint64_t expected = j->work(false), same = j->work(false);
-    if (!expected || expected != same || error_text())
-        return fprintf(stderr, "oom: %s: %s\n", j->name, error_text() ? error_text() : "not the same twice"),
-               2;
+    if (!expected || expected != same || st_error())
+        return fprintf(stderr, "oom: %s: %s\n", j->name, st_error() ? st_error() : "not the same twice"), 2;
     for (; !said->done; said->at += !said->done) try(j->work, expected);
     return 0;
 }

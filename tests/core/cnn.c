@@ -11,28 +11,28 @@
 enum { SAMPLES = 128, SIZE = 8, CLASSES = 4 };
 
 /* Noise, and a bright quarter of the image, which is the class. */
-static void draw(tensor x, tensor y)
+static void draw(st_tensor x, st_tensor y)
 {
     for (ptrdiff_t i = 0; i < SAMPLES; i++) {
         int class = (int)(i % CLASSES);
-        tensor image = tensor_select(tensor_select(x, 0, i), 0, 0);
-        tensor quarter = tensor_narrow(tensor_narrow(image, 0, class / 2 * SIZE / 2, SIZE / 2), 1,
-                                       class % 2 * SIZE / 2, SIZE / 2);
+        st_tensor image = st_select(st_select(x, 0, i), 0, 0);
+        st_tensor quarter =
+            st_narrow(st_narrow(image, 0, class / 2 * SIZE / 2, SIZE / 2), 1, class % 2 * SIZE / 2, SIZE / 2);
         for (ptrdiff_t k = 0; k < SIZE * SIZE; k++)
-            *tensor_at(image, INDEX(k / SIZE, k % SIZE)) =
-                (real)(0.25 * random_normal((random_key){ 1 }, (uint64_t)(i * SIZE * SIZE + k)));
+            *st_at(image, ST_INDEX(k / SIZE, k % SIZE)) =
+                (st_real)(0.25 * st_random_normal((st_random_key){ 1 }, (uint64_t)(i * SIZE * SIZE + k)));
         for (ptrdiff_t k = 0; k < SIZE / 2 * (SIZE / 2); k++)
-            *tensor_at(quarter, INDEX(k / (SIZE / 2), k % (SIZE / 2))) += 1;
-        *tensor_at(y, INDEX(i)) = (real) class;
+            *st_at(quarter, ST_INDEX(k / (SIZE / 2), k % (SIZE / 2))) += 1;
+        *st_at(y, ST_INDEX(i)) = (st_real) class;
     }
 }
 
-static uint64_t hash_of(tensor x)
+static uint64_t hash_of(st_tensor x)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (ptrdiff_t i = 0; i < tensor_count(x); i++) {
-        unsigned char bytes[sizeof(real)];
-        memcpy(bytes, tensor_at(x, INDEX(i)), sizeof bytes);
+    for (ptrdiff_t i = 0; i < st_numel(x); i++) {
+        unsigned char bytes[sizeof(st_real)];
+        memcpy(bytes, st_at(x, ST_INDEX(i)), sizeof bytes);
         for (size_t k = 0; k < sizeof bytes; k++) hash = (hash ^ bytes[k]) * 1099511628211u;
     }
     return hash;
@@ -40,21 +40,20 @@ static uint64_t hash_of(tensor x)
 
 int main(void)
 {
-    tensor x = tensor_new(SHAPE(SAMPLES, 1, SIZE, SIZE)), y = tensor_new(SHAPE(SAMPLES));
+    st_tensor x = st_tensor_new(ST_SHAPE(SAMPLES, 1, SIZE, SIZE)), y = st_tensor_new(ST_SHAPE(SAMPLES));
     draw(x, y);
-    data *d = data_tensors(x, y);
-    net *n =
-        net_new(SHAPE(1, SIZE, SIZE), layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3 } }),
-                layer_batchnorm((batchnorm){ 0 }), layer_relu(), layer_maxpool((maxpool){ .kernel = { 2 } }),
-                layer_dropout(0.1), layer_flatten(), layer_dense((dense){ .out_features = CLASSES }));
-    optim *o = optim_sgd((sgd){ .lr = 0.05, .momentum = 0.9 });
-    train_result result = { 0 };
-    int failed = train_run(
-        n, d, (train){ .epochs = 5, .batch = 16, .loss = loss_cross_entropy(0), .optim = o }, &result);
+    st_dataset *d = st_dataset_tensors(x, y);
+    st_net *n = st_net_new(ST_SHAPE(1, SIZE, SIZE), st_conv2d(.out_channels = 4, .kernel = { 3 }),
+                           st_batchnorm(), st_relu(), st_maxpool(.kernel = { 2 }), st_dropout(.p = 0.1),
+                           st_flatten(), st_dense(.out_features = CLASSES));
+    st_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
+    st_train_result result = { 0 };
+    int failed =
+        st_train(n, d, .epochs = 5, .batch = 16, .loss = st_cross_entropy(), .optim = o, .result = &result);
     if (failed || result.training.accuracy < 0.9)
         printf("accuracy %g: %s\n", result.training.accuracy,
-               error_text() ? error_text() : "expected 0.9 or more");
-    else printf("%016" PRIx64 "\n", hash_of(net_parameters(n)));
-    optim_free(o), net_free(n), data_free(d), tensor_free(x), tensor_free(y);
+               st_error() ? st_error() : "expected 0.9 or more");
+    else printf("%016" PRIx64 "\n", hash_of(st_net_parameters(n)));
+    st_optim_free(o), st_net_free(n), st_dataset_free(d), st_tensor_free(x), st_tensor_free(y);
     return failed || result.training.accuracy < 0.9;
 }

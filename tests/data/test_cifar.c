@@ -27,29 +27,29 @@ static bytes records_of(int first, int count)
     return (bytes){ (size_t)(count * RECORD), records };
 }
 
-static void assert_are_the_records(data *d, int count)
+static void assert_are_the_records(st_dataset *d, int count)
 {
-    if (!d) fail_msg("%s", error_text());
+    if (!d) fail_msg("%s", st_error());
     assert_int_equal(d->count, count);
-    assert_string_equal(shape_text(d->x).text, "[3, 32, 32]");
-    assert_string_equal(shape_text(d->y).text, "[]");
-    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    assert_string_equal(st_shape_text(d->x).text, "[3, 32, 32]");
+    assert_string_equal(st_shape_text(d->target).text, "[]");
+    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
     for (int i = 0; i < count; i += 1 + count / 50) {
         d->get(d, i, x, y);
-        assert_true(tensor_item(y) == (real)(i % 10));
+        assert_true(st_item(y) == (st_real)(i % 10));
         for (int k = 0; k < PIXELS; k++)
-            if (tensor_data(x)[k] != (real)pixel(i, k) / 255) fail_msg("image %d, byte %d", i, k);
+            if (st_data(x)[k] != (st_real)pixel(i, k) / 255) fail_msg("image %d, byte %d", i, k);
     }
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 static void records_become_images_and_classes(void **state)
 {
     for (int zip = 0; zip < 2; zip++) {
         const char *path = (zip ? zipped : written)("batch.bin", records_of(0, 13));
-        assert_are_the_records(data_cifar10(&path, 1), 13);
+        assert_are_the_records(st_dataset_cifar10(&path, 1), 13);
     }
 }
 
@@ -59,7 +59,7 @@ static void files_follow_one_another(void **state)
     const char *paths[] = { written("data_batch_1.bin", records_of(0, 1)),
                             zipped("data_batch_2.bin.gz", records_of(1, MOST)),
                             written("data_batch_3.bin", records_of(1 + MOST, 257)) };
-    assert_are_the_records(data_cifar10(paths, 3), 1 + MOST + 257);
+    assert_are_the_records(st_dataset_cifar10(paths, 3), 1 + MOST + 257);
 }
 
 static void red_comes_first_and_rows_after_rows(void **state)
@@ -70,15 +70,15 @@ static void red_comes_first_and_rows_after_rows(void **state)
     records[1 + 32 * 32 + 31] = 51;      /* green, above, on the right */
     records[1 + 2 * 32 * 32 + 32] = 102; /* blue, in the second row, on the left */
     const char *path = written("batch.bin", (bytes){ RECORD, records });
-    data *d = data_cifar10(&path, 1);
-    tensor x = tensor_new(SHAPE(3, 32, 32)), y = tensor_new((shape){ 0 });
+    st_dataset *d = st_dataset_cifar10(&path, 1);
+    st_tensor x = st_tensor_new(ST_SHAPE(3, 32, 32)), y = st_tensor_new((st_shape){ 0 });
     d->get(d, 0, x, y);
-    assert_true(*tensor_at(x, INDEX(0, 0, 0)) == 1);
-    assert_true(*tensor_at(x, INDEX(1, 0, 31)) == (real)51 / 255);
-    assert_true(*tensor_at(x, INDEX(2, 1, 0)) == (real)102 / 255);
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    assert_true(*st_at(x, ST_INDEX(0, 0, 0)) == 1);
+    assert_true(*st_at(x, ST_INDEX(1, 0, 31)) == (st_real)51 / 255);
+    assert_true(*st_at(x, ST_INDEX(2, 1, 0)) == (st_real)102 / 255);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 static void every_class_is_one_of_ten(void **state)
@@ -88,10 +88,10 @@ static void every_class_is_one_of_ten(void **state)
         bytes b = records_of(0, 3);
         records[2 * RECORD] = (unsigned char)class;
         const char *path = written("batch.bin", b);
-        data *d = data_cifar10(&path, 1);
+        st_dataset *d = st_dataset_cifar10(&path, 1);
         if (class > 9) expect_refused(d, path, "record 2: class ");
         else assert_non_null(d);
-        data_free(d);
+        st_dataset_free(d);
     }
 }
 
@@ -102,14 +102,14 @@ static void a_file_cut_anywhere_is_refused(void **state)
         if (count == RECORD) continue;
         about("cut after %zu bytes", count);
         const char *path = written("batch.bin", (bytes){ count, whole.at });
-        data *d = data_cifar10(&path, 1);
+        st_dataset *d = st_dataset_cifar10(&path, 1);
         if (count == 0) expect_refused(d, path, ": empty, expected records of a class and an image");
         else if (count < RECORD) expect_refused(d, path, ": truncated: record 0 has ");
         else expect_refused(d, path, ": truncated: record 1 has ");
     }
     records[2 * RECORD] = 1;
     const char *path = written("batch.bin", (bytes){ 2 * RECORD + 1, records });
-    expect_refused(data_cifar10(&path, 1), path, ": truncated: record 2 has 1 of 3073 bytes");
+    expect_refused(st_dataset_cifar10(&path, 1), path, ": truncated: record 2 has 1 of 3073 bytes");
 }
 
 static void a_gzip_stream_cut_anywhere_is_refused(void **state)
@@ -121,7 +121,7 @@ static void a_gzip_stream_cut_anywhere_is_refused(void **state)
     for (size_t count = 0; count < whole.count; count++) {
         about("cut after %zu of %zu bytes", count, whole.count);
         const char *path = written("batch.gz", (bytes){ count, whole.at });
-        expect_refused(data_cifar10(&path, 1), path,
+        expect_refused(st_dataset_cifar10(&path, 1), path,
                        count == 0   ? ": empty"
                        : count == 1 ? ": truncated: record 0 has 1 of"
                                     : ": truncated, its gzip stream ends early: record ");
@@ -131,18 +131,18 @@ static void a_gzip_stream_cut_anywhere_is_refused(void **state)
 static void what_is_no_set_of_files_is_refused(void **state)
 {
     const char *paths[] = { written("batch.bin", records_of(0, 1)), path_of("none.bin") };
-    expect_refused(data_cifar10(paths, 2), paths[1], ": No such file or directory");
+    expect_refused(st_dataset_cifar10(paths, 2), paths[1], ": No such file or directory");
     paths[1] = path_of(".");
-    expect_refused(data_cifar10(paths, 2), paths[1], ": Is a directory");
+    expect_refused(st_dataset_cifar10(paths, 2), paths[1], ": Is a directory");
     paths[1] = NULL;
-    assert_null(data_cifar10(paths, 2));
-    expect_error("data_cifar10: a path is NULL");
-    assert_null(data_cifar10(paths, 0));
-    expect_error("data_cifar10: 0 files, expected at least one");
-    assert_null(data_cifar10(paths, -1));
-    expect_error("data_cifar10: -1 files, expected at least one");
-    assert_null(data_cifar10(NULL, 1));
-    expect_error("data_cifar10: 0 files, expected at least one");
+    assert_null(st_dataset_cifar10(paths, 2));
+    expect_error("st_dataset_cifar10: a path is NULL");
+    assert_null(st_dataset_cifar10(paths, 0));
+    expect_error("st_dataset_cifar10: 0 files, expected at least one");
+    assert_null(st_dataset_cifar10(paths, -1));
+    expect_error("st_dataset_cifar10: -1 files, expected at least one");
+    assert_null(st_dataset_cifar10(NULL, 1));
+    expect_error("st_dataset_cifar10: 0 files, expected at least one");
 }
 
 int main(void)

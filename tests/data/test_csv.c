@@ -14,25 +14,25 @@
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* The first number of a table, one target for each text. */
-static real first_number(const char *text)
+static st_real first_number(const char *text)
 {
     char line[256];
     int length = snprintf(line, sizeof line, "%s,1\n", text);
-    data *d = data_csv(written("number.csv", (bytes){ (size_t)length, line }),
-                       (csv){ .targets = 1, .header = CSV_NO_HEADER });
-    tensor x = tensor_new(SHAPE(1)), y = tensor_new(SHAPE(1));
+    st_dataset *d = st_dataset_csv(written("number.csv", (bytes){ (size_t)length, line }), .targets = 1,
+                                   .header = ST_CSV_NO_HEADER);
+    st_tensor x = st_tensor_new(ST_SHAPE(1)), y = st_tensor_new(ST_SHAPE(1));
     if (d) d->get(d, 0, x, y);
-    real value = d ? *tensor_data(y) : (real)NAN;
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_real value = d ? *st_data(y) : (st_real)NAN;
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
     return value;
 }
 
 /* Oracle: the C library's strtod, which rounds to the nearest. */
 static void assert_number(const char *text)
 {
-    real value = first_number(text), expected = (real)strtod(text, NULL);
+    st_real value = first_number(text), expected = (st_real)strtod(text, NULL);
     about("%s", text);
     if (isinf(expected)) expect_error("too large");
     else if (memcmp(&value, &expected, sizeof value) != 0)
@@ -122,10 +122,10 @@ static void the_locale_does_not_matter(void **state)
         skip();
     }
     assert_true(strtod("0,5", NULL) == 0.5);
-    real plain = first_number("-0.5"), small = first_number("1.25e-30"), comma = first_number("\"0,5\"");
+    st_real plain = first_number("-0.5"), small = first_number("1.25e-30"), comma = first_number("\"0,5\"");
     assert_true(strtod("0,5", NULL) == 0.5); /* the locale is as it was */
     setlocale(LC_ALL, "C");
-    assert_true(plain == (real)-0.5 && small == (real)1.25e-30 && isnan(comma));
+    assert_true(plain == (st_real)-0.5 && small == (st_real)1.25e-30 && isnan(comma));
     expect_error("0,5");
 }
 
@@ -133,33 +133,34 @@ static void the_locale_does_not_matter(void **state)
 
 /* x and y of all samples. */
 typedef struct all {
-    tensor x, y;
+    st_tensor x, y;
 } all;
 
-static all read_file(const char *path, csv options)
+static all read_file(const char *path, st_csv_options options)
 {
-    data *d = data_csv(path, options);
-    if (!d) fail_msg("%s", error_text());
-    all a = { tensor_new(shape_with_batch(d->x, d->count)), tensor_new(shape_with_batch(d->y, d->count)) };
-    assert_int_equal(data_batch(d, NULL, 0, d->count, a.x, a.y), 0);
-    data_free(d);
+    st_dataset *d = st_dataset_csv_new(path, options);
+    if (!d) fail_msg("%s", st_error());
+    all a = { st_tensor_new(st_shape_with_batch(d->x, d->count)),
+              st_tensor_new(st_shape_with_batch(d->target, d->count)) };
+    assert_int_equal(st_dataset_batch(d, NULL, 0, d->count, a.x, a.y), 0);
+    st_dataset_free(d);
     return a;
 }
 
-static all read_text(const char *text, csv options)
+static all read_text(const char *text, st_csv_options options)
 {
     return read_file(written("table.csv", (bytes){ strlen(text), text }), options);
 }
 
 static void end(all a)
 {
-    tensor_free(a.x);
-    tensor_free(a.y);
+    st_tensor_free(a.x);
+    st_tensor_free(a.y);
 }
 
 static void a_line_is_a_class_and_its_features(void **state)
 {
-    all a = read_text("2,0.5,-1\n0,1e2,+3.25\n", (csv){ 0 });
+    all a = read_text("2,0.5,-1\n0,1e2,+3.25\n", (st_csv_options){ 0 });
     assert_shape(a.x, 2, 2);
     assert_shape(a.y, 2);
     assert_elements(a.x, 0.5, -1, 100, 3.25);
@@ -173,34 +174,34 @@ static void any_column_may_be_the_class(void **state)
     static const double y[][2] = { { 1, 4 }, { 2, 5 }, { 3, 6 } };
     for (int column = -3; column < 3; column++) {
         about("column %d", column);
-        all a = read_text("1,2,3\n4,5,6\n", (csv){ .label = column });
-        tensor xs = tensor_of_list(SHAPE(2, 2), 4, x[(column + 3) % 3]);
-        tensor ys = tensor_of_list(SHAPE(2), 2, y[(column + 3) % 3]);
+        all a = read_text("1,2,3\n4,5,6\n", (st_csv_options){ .label = column });
+        st_tensor xs = tensor_of_list(ST_SHAPE(2, 2), 4, x[(column + 3) % 3]);
+        st_tensor ys = tensor_of_list(ST_SHAPE(2), 2, y[(column + 3) % 3]);
         assert_same(a.x, xs);
         assert_same(a.y, ys);
-        tensor_free(xs);
-        tensor_free(ys);
+        st_tensor_free(xs);
+        st_tensor_free(ys);
         end(a);
     }
 }
 
 static void targets_are_columns_too(void **state)
 {
-    all a = read_text("1.5,2,3,4\n-5,6,7,8\n", (csv){ .targets = 1 });
+    all a = read_text("1.5,2,3,4\n-5,6,7,8\n", (st_csv_options){ .targets = 1 });
     assert_shape(a.y, 2, 1);
     assert_elements(a.y, 1.5, -5);
     assert_elements(a.x, 2, 3, 4, 6, 7, 8);
     end(a);
-    a = read_text("1.5,2,3,4\n-5,6,7,8\n", (csv){ .label = -2, .targets = 2, .scale = 10 });
+    a = read_text("1.5,2,3,4\n-5,6,7,8\n", (st_csv_options){ .label = -2, .targets = 2, .scale = 10 });
     assert_shape(a.y, 2, 2);
     assert_elements(a.y, 3, 4, 7, 8);
     assert_elements(a.x, 15, 20, -50, 60);
     end(a);
-    a = read_text("1.5,2,3,4\n-5,6,7,8\n", (csv){ .label = 1, .targets = 2 });
+    a = read_text("1.5,2,3,4\n-5,6,7,8\n", (st_csv_options){ .label = 1, .targets = 2 });
     assert_elements(a.y, 2, 3, 6, 7);
     assert_elements(a.x, 1.5, 4, -5, 8);
     end(a);
-    a = read_text("1.5,2\n-5,6\n", (csv){ .targets = CSV_UNLABELLED });
+    a = read_text("1.5,2\n-5,6\n", (st_csv_options){ .targets = ST_CSV_UNLABELLED });
     assert_shape(a.y, 2);
     assert_elements(a.y, 0, 0);
     assert_elements(a.x, 1.5, 2, -5, 6);
@@ -210,18 +211,18 @@ static void targets_are_columns_too(void **state)
 static void features_may_be_images(void **state)
 {
     all a = read_text("label,1x1,1x2,1x3,2x1,2x2,2x3\n7,0,51,102,153,204,255\n1,255,0,0,0,0,0\n",
-                      (csv){ .image = SHAPE(1, 2, 3), .scale = 1.0 / 255 });
+                      (st_csv_options){ .image = ST_SHAPE(1, 2, 3), .scale = 1.0 / 255 });
     assert_shape(a.x, 2, 1, 2, 3);
-    tensor expected = tensor_of(SHAPE(2, 1, 2, 3), 0, 0.2, 0.4, 0.6, 0.8, 1, 1, 0, 0, 0, 0, 0);
-    assert_near(a.x, expected, REAL_EPSILON);
+    st_tensor expected = tensor_of(ST_SHAPE(2, 1, 2, 3), 0, 0.2, 0.4, 0.6, 0.8, 1, 1, 0, 0, 0, 0, 0);
+    assert_near(a.x, expected, ST_REAL_EPSILON);
     assert_elements(a.y, 7, 1);
-    tensor_free(expected);
+    st_tensor_free(expected);
     end(a);
 }
 
 typedef struct form {
     const char *text;
-    csv options;
+    st_csv_options options;
 } form;
 
 /* All of one table: classes 3 and 4, features 1, 2 and 5, 6. */
@@ -239,10 +240,10 @@ static const form forms[] = {
     { "class,a,b\n3,1,2\n4,5,6\n" },
     { "\xef\xbb\xbf\"class, \"\"or so\"\"\",\"a\nb\",\"\"\n3,1,2\n4,5,6\n" },
     { "class,,\n3,1,2\n4,5,6\n" },
-    { "class,a,b\n3,1,2\n4,5,6\n", { .header = CSV_HEADER } },
-    { "0,1,2\n3,1,2\n4,5,6\n", { .header = CSV_HEADER } },
-    { "class,1,b\n3,1,2\n4,5,6\n", { .header = CSV_HEADER } },
-    { "3,1,2\n4,5,6\n", { .header = CSV_NO_HEADER } },
+    { "class,a,b\n3,1,2\n4,5,6\n", { .header = ST_CSV_HEADER } },
+    { "0,1,2\n3,1,2\n4,5,6\n", { .header = ST_CSV_HEADER } },
+    { "class,1,b\n3,1,2\n4,5,6\n", { .header = ST_CSV_HEADER } },
+    { "3,1,2\n4,5,6\n", { .header = ST_CSV_NO_HEADER } },
     { "3;1;2\n4;5;6\n", { .delimiter = ';' } },
     { "3\t1\t2\r\n4\t 5\t6\n", { .delimiter = '\t' } },
     { "c\ta b\tb\n3\t1\t2\n4\t5 \t6\n", { .delimiter = '\t' } },
@@ -280,20 +281,21 @@ static void a_long_table_arrives_whole(void **state)
     char *text = malloc(ROWS * COLUMNS * 30);
     size_t used = 0;
     assert_non_null(text);
-    tensor x = tensor_new(SHAPE(ROWS, COLUMNS - 1));
-    tensor_normal(x, (random_key){ 8 }, 0, 100);
+    st_tensor x = st_tensor_new(ST_SHAPE(ROWS, COLUMNS - 1));
+    st_normal(x, (st_random_key){ 8 }, 0, 100);
     for (int i = 0; i < ROWS; i++) {
         for (int j = 0; j < COLUMNS - 1; j++)
-            used += (size_t)sprintf(text + used, "%.17g,", (double)*tensor_at(x, INDEX(i, j)));
+            used += (size_t)sprintf(text + used, "%.17g,", (double)*st_at(x, ST_INDEX(i, j)));
         used += (size_t)sprintf(text + used, "%d\n", i % 10);
     }
     for (int zip = 0; zip < 2; zip++) {
-        all a = read_file((zip ? zipped : written)("long.csv", (bytes){ used, text }), (csv){ .label = -1 });
+        all a = read_file((zip ? zipped : written)("long.csv", (bytes){ used, text }),
+                          (st_csv_options){ .label = -1 });
         assert_same(a.x, x);
-        for (int i = 0; i < ROWS; i++) assert_true(tensor_data(a.y)[i] == (real)(i % 10));
+        for (int i = 0; i < ROWS; i++) assert_true(st_data(a.y)[i] == (st_real)(i % 10));
         end(a);
     }
-    tensor_free(x);
+    st_tensor_free(x);
     free(text);
 }
 
@@ -301,7 +303,7 @@ static void a_long_table_arrives_whole(void **state)
 
 typedef struct bad_table {
     bytes text;
-    csv options;
+    st_csv_options options;
     const char *expected;
 } bad_table;
 
@@ -312,16 +314,16 @@ static const bad_table bad_tables[] = {
     { STRING(""), { 0 }, ": no line of numbers" },
     { STRING("\n\r\n  \n"), { 0 }, ": no line of numbers" },
     { STRING("a,b,c\n"), { 0 }, ": no line of numbers after its header" },
-    { STRING("1,2,3\n"), { .header = CSV_HEADER }, ": no line of numbers after its header" },
+    { STRING("1,2,3\n"), { .header = ST_CSV_HEADER }, ": no line of numbers after its header" },
     { STRING("1,2,x\n3,4,5\n"),
       { 0 },
       ": line 1, column 3: \"x\" is no number, others of the first line are" },
     { STRING("\n1,,3\n3,4,5\n"),
       { 0 },
       ": line 2, column 2: \"\" is no number, others of the first line are" },
-    { STRING("1,2,x\n3,4,5\n"), { .header = CSV_NO_HEADER }, ": line 1, column 3: \"x\" is no number" },
+    { STRING("1,2,x\n3,4,5\n"), { .header = ST_CSV_NO_HEADER }, ": line 1, column 3: \"x\" is no number" },
     { STRING("a,b,c\n1,2,3\n"),
-      { .header = CSV_NO_HEADER },
+      { .header = ST_CSV_NO_HEADER },
       ": line 1, column 1: \"a\" is no number; classes are integers from 0 on" },
     { STRING("1,2,3\n4,5\n"), { 0 }, ": line 2: 2 columns, expected 3" },
     { STRING("1,2,3\n4,5,6,7\n"), { 0 }, ": line 2: 4 columns, expected 3" },
@@ -376,21 +378,21 @@ static void broken_tables_are_refused(void **state)
         const bad_table *b = &bad_tables[i];
         for (int zip = 0; zip < 2; zip++) {
             about("table %zu: %s", i, (const char *)b->text.at);
-            data *d = data_csv((zip ? zipped : written)("bad.csv", b->text), b->options);
-            if (b->options.image.rank == 1) expect_refused(d, "data_csv", b->expected);
+            st_dataset *d = st_dataset_csv_new((zip ? zipped : written)("bad.csv", b->text), b->options);
+            if (b->options.image.rank == 1) expect_refused(d, "st_dataset_csv", b->expected);
             else expect_refused(d, path_of("bad.csv"), b->expected);
         }
     }
 }
 
 /* Either way, and the sanitizers watch. */
-static void expect_sense(const char *path, csv options)
+static void expect_sense(const char *path, st_csv_options options)
 {
-    data *d = data_csv(path, options);
-    assert_true((d == NULL) == (error_text() != NULL));
-    if (!d) assert_null(strchr(error_text(), '\n'));
-    error_clear();
-    data_free(d);
+    st_dataset *d = st_dataset_csv_new(path, options);
+    assert_true((d == NULL) == (st_error() != NULL));
+    if (!d) assert_null(strchr(st_error(), '\n'));
+    st_error_clear();
+    st_dataset_free(d);
 }
 
 static const char damaged[] = "class,\"a\"\n1,-2.5e1\r\n\"3\", 4\n";
@@ -398,7 +400,7 @@ static const char damaged[] = "class,\"a\"\n1,-2.5e1\r\n\"3\", 4\n";
 static void a_table_cut_anywhere_is_read_or_refused(void **state)
 {
     for (size_t count = 0; count < sizeof damaged; count++)
-        expect_sense(written("cut.csv", (bytes){ count, damaged }), (csv){ 0 });
+        expect_sense(written("cut.csv", (bytes){ count, damaged }), (st_csv_options){ 0 });
 }
 
 static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
@@ -409,7 +411,7 @@ static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
             memcpy(copy, damaged, sizeof damaged);
             copy[at] = (char)byte;
             expect_sense(written("wrong.csv", (bytes){ sizeof damaged - 1, copy }),
-                         (csv){ .delimiter = byte % 2 ? ',' : ' ' });
+                         (st_csv_options){ .delimiter = byte % 2 ? ',' : ' ' });
         }
 }
 
@@ -421,8 +423,9 @@ static void a_gzip_stream_cut_anywhere_is_refused(void **state)
         const char *expected = count == 0   ? "no line of numbers"
                                : count == 1 ? "no column of features"
                                             : "truncated, its gzip stream ends early";
-        expect_refused(data_csv(written("cut.csv.gz", (bytes){ count, whole.at }), (csv){ 0 }),
-                       path_of("cut.csv.gz"), expected);
+        expect_refused(
+            st_dataset_csv_new(written("cut.csv.gz", (bytes){ count, whole.at }), (st_csv_options){ 0 }),
+            path_of("cut.csv.gz"), expected);
     }
 }
 
@@ -432,8 +435,8 @@ static void a_wrong_bit_of_a_gzip_stream_is_noticed(void **state)
     unsigned char *at = (unsigned char *)whole.at;
     for (size_t back = 1; back <= 8; back++) { /* four bytes of CRC, four of length */
         at[whole.count - back] ^= 0x40;
-        expect_refused(data_csv(written("wrong.csv.gz", whole), (csv){ 0 }), path_of("wrong.csv.gz"),
-                       "corrupt gzip stream: incorrect ");
+        expect_refused(st_dataset_csv_new(written("wrong.csv.gz", whole), (st_csv_options){ 0 }),
+                       path_of("wrong.csv.gz"), "corrupt gzip stream: incorrect ");
         at[whole.count - back] ^= 0x40;
     }
 }
@@ -443,25 +446,25 @@ static void options_are_refused(void **state)
     const char *path = written("table.csv", BYTES("1,2\n"));
     static const char delimiters[] = "+-.0123456789eE\"\r\n";
     for (const char *c = delimiters; *c; c++) {
-        assert_null(data_csv(path, (csv){ .delimiter = *c }));
-        expect_error("data_csv: delimiter '%c' can be part of a number, quotes or the end of a line",
+        assert_null(st_dataset_csv(path, .delimiter = *c));
+        expect_error("st_dataset_csv: delimiter '%c' can be part of a number, quotes or the end of a line",
                      *c < ' ' ? '?' : *c);
     }
-    assert_null(data_csv(path, (csv){ .targets = -2 }));
-    expect_error("data_csv: -2 targets");
-    assert_null(data_csv(path, (csv){ .scale = INFINITY }));
-    expect_error("data_csv: the scale is not finite");
-    assert_null(data_csv(path, (csv){ .image = { .rank = 8 } }));
-    expect_error("data_csv: an image of rank 8, expected at most 7");
-    assert_null(data_csv(NULL, (csv){ 0 }));
-    expect_error("data_csv: the path is NULL");
+    assert_null(st_dataset_csv(path, .targets = -2));
+    expect_error("st_dataset_csv: -2 targets");
+    assert_null(st_dataset_csv(path, .scale = INFINITY));
+    expect_error("st_dataset_csv: the scale is not finite");
+    assert_null(st_dataset_csv(path, .image = { .rank = 8 }));
+    expect_error("st_dataset_csv: an image of rank 8, expected at most 7");
+    assert_null(st_dataset_csv_new(NULL, (st_csv_options){ 0 }));
+    expect_error("st_dataset_csv: the path is NULL");
 }
 
 static void what_is_no_file_is_refused(void **state)
 {
-    expect_refused(data_csv(path_of("none.csv"), (csv){ 0 }), path_of("none.csv"),
+    expect_refused(st_dataset_csv_new(path_of("none.csv"), (st_csv_options){ 0 }), path_of("none.csv"),
                    ": No such file or directory");
-    expect_refused(data_csv(path_of("."), (csv){ 0 }), path_of("."), ": Is a directory");
+    expect_refused(st_dataset_csv_new(path_of("."), (st_csv_options){ 0 }), path_of("."), ": Is a directory");
 }
 
 int main(void)

@@ -19,29 +19,29 @@
 #define IMAGES "\0\0\x08\3\0\0\0\2\0\0\0\2\0\0\0\3\0\1\2\3\4\5\xfa\xfb\xfc\xfd\xfe\xff"
 #define LABELS "\0\0\x08\1\0\0\0\2\7\x09"
 
-static tensor sample_x(const data *d, ptrdiff_t i, real *class)
+static st_tensor sample_x(const st_dataset *d, ptrdiff_t i, st_real *class)
 {
-    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
     d->get(d, i, x, y);
-    *class = tensor_item(y);
-    tensor_free(y);
+    *class = st_item(y);
+    st_tensor_free(y);
     return x;
 }
 
-static void assert_is_the_pair(const data *d)
+static void assert_is_the_pair(const st_dataset *d)
 {
     assert_non_null(d);
     assert_int_equal(d->count, 2);
-    assert_string_equal(shape_text(d->x).text, "[1, 2, 3]");
-    assert_string_equal(shape_text(d->y).text, "[]");
+    assert_string_equal(st_shape_text(d->x).text, "[1, 2, 3]");
+    assert_string_equal(st_shape_text(d->target).text, "[]");
     static const double pixels[2][6] = { { 0, 1, 2, 3, 4, 5 }, { 250, 251, 252, 253, 254, 255 } };
     static const double classes[] = { 7, 9 };
     for (int i = 0; i < 2; i++) {
-        real class;
-        tensor x = sample_x(d, i, &class);
-        for (int k = 0; k < 6; k++) assert_true(*element(x, k) == (real)pixels[i][k] / 255);
-        assert_true(class == (real)classes[i]);
-        tensor_free(x);
+        st_real class;
+        st_tensor x = sample_x(d, i, &class);
+        for (int k = 0; k < 6; k++) assert_true(*element(x, k) == (st_real)pixels[i][k] / 255);
+        assert_true(class == (st_real)classes[i]);
+        st_tensor_free(x);
     }
 }
 
@@ -49,45 +49,45 @@ static void assert_is_the_pair(const data *d)
 
 static void idx_files_become_pixels_and_classes(void **state)
 {
-    data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_is_the_pair(d);
-    data_free(d);
+    st_dataset_free(d);
 }
 
 static void gzipped_files_are_the_same(void **state)
 {
     for (int which = 0; which < 4; which++) { /* either of them, whatever it is called */
-        data *d = data_idx((which & 1 ? zipped : written)("images.gz", BYTES(IMAGES)),
-                           (which & 2 ? zipped : written)("labels", BYTES(LABELS)));
+        st_dataset *d = st_dataset_idx((which & 1 ? zipped : written)("images.gz", BYTES(IMAGES)),
+                                       (which & 2 ? zipped : written)("labels", BYTES(LABELS)));
         assert_is_the_pair(d);
-        data_free(d);
+        st_dataset_free(d);
     }
 }
 
 static void black_is_0_and_white_is_1(void **state)
 {
-    data *d = data_idx(written("images", BYTES("\0\0\x08\3\0\0\0\1\0\0\0\1\0\0\0\2\0\xff")),
-                       written("labels", BYTES("\0\0\x08\1\0\0\0\1\0")));
+    st_dataset *d = st_dataset_idx(written("images", BYTES("\0\0\x08\3\0\0\0\1\0\0\0\1\0\0\0\2\0\xff")),
+                                   written("labels", BYTES("\0\0\x08\1\0\0\0\1\0")));
     assert_non_null(d);
-    real class;
-    tensor x = sample_x(d, 0, &class);
+    st_real class;
+    st_tensor x = sample_x(d, 0, &class);
     assert_elements(x, 0, 1);
-    tensor_free(x);
-    data_free(d);
+    st_tensor_free(x);
+    st_dataset_free(d);
 }
 
 static void images_of_rank_4_have_channels(void **state)
 {
-    data *d = data_idx(
+    st_dataset *d = st_dataset_idx(
         written("images", BYTES("\0\0\x08\4\0\0\0\2\0\0\0\3\0\0\0\1\0\0\0\2\0\0\0\0\0\0\xff\0\xff\0\xff\0")),
         written("labels", BYTES(LABELS)));
     assert_non_null(d);
-    assert_string_equal(shape_text(d->x).text, "[3, 1, 2]");
-    real class;
-    tensor x = sample_x(d, 1, &class);
+    assert_string_equal(st_shape_text(d->x).text, "[3, 1, 2]");
+    st_real class;
+    st_tensor x = sample_x(d, 1, &class);
     assert_elements(x, 1, 0, 1, 0, 1, 0);
-    tensor_free(x);
-    data_free(d);
+    st_tensor_free(x);
+    st_dataset_free(d);
 }
 
 /* More than is read at once, so that memory grows on the way. */
@@ -101,20 +101,20 @@ static void large_files_arrive_whole(void **state)
     for (int i = 0; i < COUNT; i++) classes[8 + i] = (unsigned char)(i % 251);
     const bytes images = { HEAD + COUNT * PIXELS, all }, labels = { sizeof classes, classes };
     for (int zip = 0; zip < 2; zip++) {
-        data *d =
-            data_idx((zip ? zipped : written)("images", images), (zip ? zipped : written)("labels", labels));
+        st_dataset *d = st_dataset_idx((zip ? zipped : written)("images", images),
+                                       (zip ? zipped : written)("labels", labels));
         assert_non_null(d);
         assert_int_equal(d->count, COUNT);
         for (ptrdiff_t i = 0; i < COUNT; i += 41) {
-            real class;
-            tensor x = sample_x(d, i, &class);
-            assert_true(class == (real)(i % 251));
+            st_real class;
+            st_tensor x = sample_x(d, i, &class);
+            assert_true(class == (st_real)(i % 251));
             for (ptrdiff_t k = 0; k < PIXELS; k++)
-                if (tensor_data(x)[k] != (real)all[HEAD + i * PIXELS + k] / 255)
+                if (st_data(x)[k] != (st_real)all[HEAD + i * PIXELS + k] / 255)
                     fail_msg("image %td, pixel %td", i, k);
-            tensor_free(x);
+            st_tensor_free(x);
         }
-        data_free(d);
+        st_dataset_free(d);
     }
     free(all);
 }
@@ -192,7 +192,8 @@ static void broken_images_are_refused(void **state)
 {
     for (size_t i = 0; i < sizeof bad_images / sizeof *bad_images; i++) {
         about("images: %s", bad_images[i].what);
-        data *d = data_idx(written("images", bad_images[i].file), written("labels", BYTES(LABELS)));
+        st_dataset *d =
+            st_dataset_idx(written("images", bad_images[i].file), written("labels", BYTES(LABELS)));
         expect_refused(d, path_of("images"), bad_images[i].expected);
     }
 }
@@ -201,7 +202,8 @@ static void broken_labels_are_refused(void **state)
 {
     for (size_t i = 0; i < sizeof bad_labels / sizeof *bad_labels; i++) {
         about("labels: %s", bad_labels[i].what);
-        data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", bad_labels[i].file));
+        st_dataset *d =
+            st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", bad_labels[i].file));
         expect_refused(d, path_of("labels"), bad_labels[i].expected);
     }
 }
@@ -212,7 +214,8 @@ static void broken_files_are_refused_gzipped_too(void **state)
     for (size_t i = 0; i < sizeof bad_images / sizeof *bad_images; i++) {
         if (strstr(bad_images[i].what, "gzip")) continue;
         about("images, gzipped: %s", bad_images[i].what);
-        data *d = data_idx(zipped("images", bad_images[i].file), written("labels", BYTES(LABELS)));
+        st_dataset *d =
+            st_dataset_idx(zipped("images", bad_images[i].file), written("labels", BYTES(LABELS)));
         expect_refused(d, path_of("images"), bad_images[i].expected);
     }
 }
@@ -222,12 +225,14 @@ static void a_file_cut_anywhere_is_refused(void **state)
     bytes images = BYTES(IMAGES), labels = BYTES(LABELS);
     for (size_t count = 0; count < images.count; count++) {
         about("images cut after %zu bytes", count);
-        data *d = data_idx(written("images", (bytes){ count, images.at }), written("labels", labels));
+        st_dataset *d =
+            st_dataset_idx(written("images", (bytes){ count, images.at }), written("labels", labels));
         expect_refused(d, path_of("images"), "truncated: ");
     }
     for (size_t count = 0; count < labels.count; count++) {
         about("labels cut after %zu bytes", count);
-        data *d = data_idx(written("images", images), written("labels", (bytes){ count, labels.at }));
+        st_dataset *d =
+            st_dataset_idx(written("images", images), written("labels", (bytes){ count, labels.at }));
         expect_refused(d, path_of("labels"), "truncated: ");
     }
 }
@@ -237,7 +242,8 @@ static void a_gzip_stream_cut_anywhere_is_refused(void **state)
     bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
     for (size_t count = 0; count < whole.count; count++) {
         about("cut after %zu of %zu bytes", count, whole.count);
-        data *d = data_idx(written("images", (bytes){ count, whole.at }), written("labels", BYTES(LABELS)));
+        st_dataset *d =
+            st_dataset_idx(written("images", (bytes){ count, whole.at }), written("labels", BYTES(LABELS)));
         expect_refused(d, path_of("images"), "truncated");
     }
 }
@@ -251,12 +257,12 @@ static void no_wrong_bit_of_a_gzip_stream_changes_a_pixel(void **state)
     for (size_t bit = 0; bit < 8 * whole.count; bit++) {
         about("bit %zu", bit);
         at[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        data *d = data_idx(written("images", whole), written("labels", BYTES(LABELS)));
+        st_dataset *d = st_dataset_idx(written("images", whole), written("labels", BYTES(LABELS)));
         at[bit / 8] ^= (unsigned char)(1 << bit % 8);
         if (d) assert_is_the_pair(d);
         else expect_refused(d, path_of("images"), "");
         refused += d == NULL;
-        data_free(d);
+        st_dataset_free(d);
     }
     assert_true(refused > (int)(8 * (whole.count - 10)));
 }
@@ -266,7 +272,7 @@ static void a_wrong_sum_is_a_corrupt_stream(void **state)
     for (size_t back = 1; back <= 8; back++) { /* four bytes of CRC, four of length */
         bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
         ((unsigned char *)whole.at)[whole.count - back] ^= 0x40;
-        data *d = data_idx(written("images", whole), written("labels", BYTES(LABELS)));
+        st_dataset *d = st_dataset_idx(written("images", whole), written("labels", BYTES(LABELS)));
         expect_refused(d, path_of("images"), "corrupt gzip stream: incorrect ");
     }
 }
@@ -274,13 +280,15 @@ static void a_wrong_sum_is_a_corrupt_stream(void **state)
 static void files_that_cannot_be_read_are_refused(void **state)
 {
     const char *labels = written("labels", BYTES(LABELS)), *images = written("images", BYTES(IMAGES));
-    expect_refused(data_idx(path_of("none"), labels), path_of("none"), ": No such file or directory");
-    expect_refused(data_idx(images, path_of("none")), path_of("none"), ": No such file or directory");
-    expect_refused(data_idx(path_of("."), labels), path_of("."), ": Is a directory");
-    expect_refused(data_idx(path_of("images/x"), labels), path_of("images/x"), ": Not a directory");
-    expect_refused(data_idx(NULL, labels), "images", "data_idx: the name of the file of images is NULL");
+    expect_refused(st_dataset_idx(path_of("none"), labels), path_of("none"), ": No such file or directory");
+    expect_refused(st_dataset_idx(images, path_of("none")), path_of("none"), ": No such file or directory");
+    expect_refused(st_dataset_idx(path_of("."), labels), path_of("."), ": Is a directory");
+    expect_refused(st_dataset_idx(path_of("images/x"), labels), path_of("images/x"), ": Not a directory");
+    expect_refused(st_dataset_idx(NULL, labels), "images",
+                   "st_dataset_idx: the name of the file of images is NULL");
     images = written("images", BYTES(IMAGES));
-    expect_refused(data_idx(images, NULL), "labels", "data_idx: the name of the file of labels is NULL");
+    expect_refused(st_dataset_idx(images, NULL), "labels",
+                   "st_dataset_idx: the name of the file of labels is NULL");
 }
 
 static void a_file_without_permission_is_refused(void **state)
@@ -289,7 +297,7 @@ static void a_file_without_permission_is_refused(void **state)
     assert_int_equal(chmod(images, 0), 0);
     uid_t me = geteuid();
     if (me == 0) assert_int_equal(seteuid(65534), 0); /* root may read everything, nobody may not */
-    data *d = data_idx(images, labels);
+    st_dataset *d = st_dataset_idx(images, labels);
     assert_int_equal(seteuid(me), 0);
     expect_refused(d, images, ": Permission denied");
     assert_int_equal(unlink(images), 0);
@@ -309,9 +317,10 @@ static void long_paths_leave_room_for_the_message(void **state)
     char images[1100], labels[1100];
     snprintf(images, sizeof images, "%sthe-images", deep);
     snprintf(labels, sizeof labels, "%sthe-labels", deep);
-    data *d = data_idx(written(images, BYTES(IMAGES)), written(labels, BYTES("\0\0\x08\1\0\0\0\1\7")));
+    st_dataset *d =
+        st_dataset_idx(written(images, BYTES(IMAGES)), written(labels, BYTES("\0\0\x08\1\0\0\0\1\7")));
     assert_null(d);
-    assert_non_null(strstr(error_text(), "/the-labels: 1 labels, expected 2, one for each image of "));
+    assert_non_null(strstr(st_error(), "/the-labels: 1 labels, expected 2, one for each image of "));
     expect_error("/the-images");
 }
 
@@ -324,7 +333,8 @@ static void memory_grows_with_what_has_arrived(void **state)
     memcpy(all, "\0\0\x08\3\x80\0\0\0\x40\0\0\0\0\0\0\2", HEAD);
     const bytes images = { HEAD + ARRIVED, all };
     for (int zip = 0; zip < 2; zip++) {
-        data *d = data_idx((zip ? zipped : written)("images", images), written("labels", BYTES(LABELS)));
+        st_dataset *d =
+            st_dataset_idx((zip ? zipped : written)("images", images), written("labels", BYTES(LABELS)));
         expect_refused(d, path_of("images"),
                        "truncated: 2,097,157 of 4,611,686,018,427,387,904 bytes of images");
     }
@@ -334,116 +344,117 @@ static void memory_grows_with_what_has_arrived(void **state)
 /* ---- data sets of the user's own ------------------------------------------------------------- */
 
 /* Sample i is x = [i, -i], y = 10 i. `own` counts the releases. */
-static void get_number(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_number(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    *tensor_at(x, INDEX(0)) = (real)i;
-    *tensor_at(x, INDEX(1)) = (real)-i;
-    tensor_fill(y, (real)(10 * i));
+    *st_at(x, ST_INDEX(0)) = (st_real)i;
+    *st_at(x, ST_INDEX(1)) = (st_real)-i;
+    st_fill(y, (st_real)(10 * i));
 }
 
-static void count_release(data *d)
+static void count_release(st_dataset *d)
 {
     ++*(int *)d->own;
 }
 
-static data numbers(ptrdiff_t count, int *released)
+static st_dataset numbers(ptrdiff_t count, int *released)
 {
-    return (
-        data){ .count = count, .x = SHAPE(2), .get = get_number, .release = count_release, .own = released };
+    return (st_dataset){
+        .count = count, .x = ST_SHAPE(2), .get = get_number, .release = count_release, .own = released
+    };
 }
 
 static void a_set_of_your_own_is_asked_and_released_once(void **state)
 {
     int released = 0;
-    data *d = data_new(numbers(5, &released));
+    st_dataset *d = st_dataset_new(numbers(5, &released));
     assert_non_null(d);
-    tensor x = tensor_new(SHAPE(3, 2)), y = tensor_new(SHAPE(3));
-    assert_int_equal(data_batch(d, NULL, 2, 3, x, y), 0);
+    st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
+    assert_int_equal(st_dataset_batch(d, NULL, 2, 3, x, y), 0);
     assert_elements(x, 2, -2, 3, -3, 4, -4);
     assert_elements(y, 20, 30, 40);
     assert_int_equal(released, 0);
-    data_free(d);
+    st_dataset_free(d);
     assert_int_equal(released, 1);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 static void what_no_set_can_be_is_refused_and_released(void **state)
 {
     int released = 0;
-    data kind = numbers(1, &released);
+    st_dataset kind = numbers(1, &released);
     kind.get = NULL;
-    assert_null(data_new(kind));
-    expect_error("data_new: get is NULL");
-    assert_null(data_new(numbers(0, &released)));
-    expect_error("data_new: 0 samples, expected at least one");
-    assert_null(data_new(numbers(-3, &released)));
-    expect_error("data_new: -3 samples, expected at least one");
+    assert_null(st_dataset_new(kind));
+    expect_error("st_dataset_new: get is NULL");
+    assert_null(st_dataset_new(numbers(0, &released)));
+    expect_error("st_dataset_new: 0 samples, expected at least one");
+    assert_null(st_dataset_new(numbers(-3, &released)));
+    expect_error("st_dataset_new: -3 samples, expected at least one");
     kind = numbers(1, &released);
-    kind.x = SHAPE(2, -1);
-    assert_null(data_new(kind));
-    expect_error("data_new: x: negative size in shape [2, -1]");
-    kind.x = SHAPE(1, 1, 1, 1, 1, 1, 1, 1);
-    assert_null(data_new(kind));
-    expect_error("data_new: x: samples of rank 8, expected at most 7");
-    kind.x = SHAPE(2);
-    kind.y = SHAPE(PTRDIFF_MAX, 2);
-    assert_null(data_new(kind));
-    expect_error("data_new: y: shape");
+    kind.x = ST_SHAPE(2, -1);
+    assert_null(st_dataset_new(kind));
+    expect_error("st_dataset_new: x: negative size in shape [2, -1]");
+    kind.x = ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 1);
+    assert_null(st_dataset_new(kind));
+    expect_error("st_dataset_new: x: samples of rank 8, expected at most 7");
+    kind.x = ST_SHAPE(2);
+    kind.target = ST_SHAPE(PTRDIFF_MAX, 2);
+    assert_null(st_dataset_new(kind));
+    expect_error("st_dataset_new: y: shape");
     assert_int_equal(released, 6);
 }
 
 static void release_is_optional_and_null_is_free(void **state)
 {
     int released = 0;
-    data kind = numbers(1, &released);
+    st_dataset kind = numbers(1, &released);
     kind.release = NULL;
-    data *d = data_new(kind);
+    st_dataset *d = st_dataset_new(kind);
     assert_non_null(d);
-    data_free(d);
+    st_dataset_free(d);
     kind.count = 0;
-    assert_null(data_new(kind));
-    expect_error("data_new: 0 samples");
-    data_free(NULL);
+    assert_null(st_dataset_new(kind));
+    expect_error("st_dataset_new: 0 samples");
+    st_dataset_free(NULL);
 }
 
 /* ---- of tensors ------------------------------------------------------------------------------ */
 
 static void tensors_are_a_data_set(void **state)
 {
-    tensor x = tensor_of(SHAPE(3, 2), 1, 2, 3, 4, 5, 6), y = tensor_of(SHAPE(3), 7, 8, 9);
-    data *d = data_tensors(tensor_flip(x, 1), y); /* a view is as good */
+    st_tensor x = tensor_of(ST_SHAPE(3, 2), 1, 2, 3, 4, 5, 6), y = tensor_of(ST_SHAPE(3), 7, 8, 9);
+    st_dataset *d = st_dataset_tensors(st_flip(x, 1), y); /* a view is as good */
     assert_non_null(d);
     assert_int_equal(d->count, 3);
-    tensor bx = tensor_new(SHAPE(2, 2)), by = tensor_new(SHAPE(2));
-    assert_int_equal(data_batch(d, (ptrdiff_t[]){ 2, 0 }, 0, 2, bx, by), 0);
+    st_tensor bx = st_tensor_new(ST_SHAPE(2, 2)), by = st_tensor_new(ST_SHAPE(2));
+    assert_int_equal(st_dataset_batch(d, (ptrdiff_t[]){ 2, 0 }, 0, 2, bx, by), 0);
     assert_elements(bx, 6, 5, 2, 1);
     assert_elements(by, 9, 7);
-    *tensor_at(x, INDEX(0, 0)) = 100; /* no copy was made */
-    assert_int_equal(data_batch(d, NULL, 0, 2, bx, by), 0);
+    *st_at(x, ST_INDEX(0, 0)) = 100; /* no copy was made */
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 2, bx, by), 0);
     assert_elements(bx, 2, 100, 4, 3);
-    data_free(d);
-    tensor_free(bx);
-    tensor_free(by);
-    tensor_free(x);
-    tensor_free(y);
+    st_dataset_free(d);
+    st_tensor_free(bx);
+    st_tensor_free(by);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 static void tensors_that_do_not_agree_are_refused(void **state)
 {
-    tensor x = tensor_new(SHAPE(3, 2)), y = tensor_new(SHAPE(2)), none = { 0 };
-    assert_null(data_tensors(x, y));
-    expect_error("data_tensors: x [3, 2] and y [2] differ in the number of samples");
-    assert_null(data_tensors(none, y));
-    expect_error("data_tensors: x is the null tensor, expected [N, ...]");
-    assert_null(data_tensors(x, none));
-    expect_error("data_tensors: y is the null tensor, expected [N, ...]");
-    assert_null(data_tensors(x, tensor_select(y, 0, 0)));
-    expect_error("data_tensors: y is a single number, expected [N, ...]");
-    assert_null(data_tensors(tensor_narrow(x, 0, 0, 0), tensor_narrow(y, 0, 0, 0)));
-    expect_error("data_new: 0 samples, expected at least one");
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(2)), none = { 0 };
+    assert_null(st_dataset_tensors(x, y));
+    expect_error("st_dataset_tensors: x [3, 2] and y [2] differ in the number of samples");
+    assert_null(st_dataset_tensors(none, y));
+    expect_error("st_dataset_tensors: x is the null tensor, expected [N, ...]");
+    assert_null(st_dataset_tensors(x, none));
+    expect_error("st_dataset_tensors: y is the null tensor, expected [N, ...]");
+    assert_null(st_dataset_tensors(x, st_select(y, 0, 0)));
+    expect_error("st_dataset_tensors: y is a single number, expected [N, ...]");
+    assert_null(st_dataset_tensors(st_narrow(x, 0, 0, 0), st_narrow(y, 0, 0, 0)));
+    expect_error("st_dataset_new: 0 samples, expected at least one");
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
@@ -451,197 +462,198 @@ static void tensors_that_do_not_agree_are_refused(void **state)
 static void a_slice_is_a_part(void **state)
 {
     int released = 0;
-    data *whole = data_new(numbers(10, &released)), *part = data_slice(whole, 3, 5),
-         *inner = data_slice(part, 1, 4);
+    st_dataset *whole = st_dataset_new(numbers(10, &released)), *part = st_dataset_slice(whole, 3, 5),
+               *inner = st_dataset_slice(part, 1, 4);
     assert_non_null(inner);
     assert_int_equal(part->count, 5);
     assert_int_equal(inner->count, 4);
-    assert_string_equal(shape_text(part->x).text, "[2]");
-    tensor x = tensor_new(SHAPE(4, 2)), y = tensor_new(SHAPE(4));
-    assert_int_equal(data_batch(part, NULL, 1, 4, x, y), 0);
+    assert_string_equal(st_shape_text(part->x).text, "[2]");
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 2)), y = st_tensor_new(ST_SHAPE(4));
+    assert_int_equal(st_dataset_batch(part, NULL, 1, 4, x, y), 0);
     assert_elements(y, 40, 50, 60, 70);
-    assert_int_equal(data_batch(inner, (ptrdiff_t[]){ 3, 3, 0, 1 }, 0, 4, x, y), 0);
+    assert_int_equal(st_dataset_batch(inner, (ptrdiff_t[]){ 3, 3, 0, 1 }, 0, 4, x, y), 0);
     assert_elements(y, 70, 70, 40, 50);
-    data_free(inner);
-    data_free(part);
+    st_dataset_free(inner);
+    st_dataset_free(part);
     assert_int_equal(released, 0);
-    data_free(whole);
+    st_dataset_free(whole);
     assert_int_equal(released, 1);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 static void a_slice_may_be_the_whole_and_no_more(void **state)
 {
     int released = 0;
-    data *whole = data_new(numbers(10, &released)), *part = data_slice(whole, 0, 10);
+    st_dataset *whole = st_dataset_new(numbers(10, &released)), *part = st_dataset_slice(whole, 0, 10);
     assert_non_null(part);
-    data_free(part);
-    part = data_slice(whole, 9, 1);
+    st_dataset_free(part);
+    part = st_dataset_slice(whole, 9, 1);
     assert_non_null(part);
-    data_free(part);
+    st_dataset_free(part);
     static const ptrdiff_t bad[][2] = {
         { -1, 3 }, { 0, 0 },  { 0, -1 },          { 0, 11 },          { 1, 10 },
         { 10, 1 }, { 11, 1 }, { PTRDIFF_MAX, 2 }, { 2, PTRDIFF_MAX },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_null(data_slice(whole, bad[i][0], bad[i][1]));
-        expect_error("data_slice: %td samples from %td on, expected at least one of the set's 10", bad[i][1],
-                     bad[i][0]);
+        assert_null(st_dataset_slice(whole, bad[i][0], bad[i][1]));
+        expect_error("st_dataset_slice: %td samples from %td on, expected at least one of the set's 10",
+                     bad[i][1], bad[i][0]);
     }
-    assert_null(data_slice(NULL, 0, 1));
-    expect_error("data_slice: the data set is NULL");
-    data_free(whole);
+    assert_null(st_dataset_slice(NULL, 0, 1));
+    expect_error("st_dataset_slice: the data set is NULL");
+    st_dataset_free(whole);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
 static void a_batch_goes_into_any_view_and_nowhere_else(void **state)
 {
-    data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
     const ptrdiff_t order[] = { 1, 0, 1, 1 };
-    tensor plain_x = tensor_new(SHAPE(4, 1, 2, 3)), plain_y = tensor_new(SHAPE(4));
-    assert_int_equal(data_batch(d, order, 0, 4, plain_x, plain_y), 0);
+    st_tensor plain_x = st_tensor_new(ST_SHAPE(4, 1, 2, 3)), plain_y = st_tensor_new(ST_SHAPE(4));
+    assert_int_equal(st_dataset_batch(d, order, 0, 4, plain_x, plain_y), 0);
     assert_elements(plain_y, 9, 7, 9, 9);
     dice rolls = { { 5 } };
     for (int i = 0; i < 200; i++) {
         about("view %d", i);
-        tensor whole_x, whole_y;
-        tensor x = roll_view(&rolls, plain_x.shape, &whole_x), y = roll_view(&rolls, plain_y.shape, &whole_y);
-        tensor_fill(whole_x, -1);
-        tensor_fill(whole_y, -1);
-        assert_int_equal(data_batch(d, order, 0, 4, x, y), 0);
+        st_tensor whole_x, whole_y;
+        st_tensor x = roll_view(&rolls, plain_x.shape, &whole_x),
+                  y = roll_view(&rolls, plain_y.shape, &whole_y);
+        st_fill(whole_x, -1);
+        st_fill(whole_y, -1);
+        assert_int_equal(st_dataset_batch(d, order, 0, 4, x, y), 0);
         assert_same(x, plain_x);
         assert_same(y, plain_y);
-        tensor_fill(x, -1);
-        tensor_fill(y, -1);
-        for (ptrdiff_t k = 0; k < tensor_count(whole_x); k++) assert_true(*element(whole_x, k) == -1);
-        for (ptrdiff_t k = 0; k < tensor_count(whole_y); k++) assert_true(*element(whole_y, k) == -1);
-        tensor_free(whole_x);
-        tensor_free(whole_y);
+        st_fill(x, -1);
+        st_fill(y, -1);
+        for (ptrdiff_t k = 0; k < st_numel(whole_x); k++) assert_true(*element(whole_x, k) == -1);
+        for (ptrdiff_t k = 0; k < st_numel(whole_y); k++) assert_true(*element(whole_y, k) == -1);
+        st_tensor_free(whole_x);
+        st_tensor_free(whole_y);
     }
-    tensor_free(plain_x);
-    tensor_free(plain_y);
-    data_free(d);
+    st_tensor_free(plain_x);
+    st_tensor_free(plain_y);
+    st_dataset_free(d);
 }
 
 static void a_batch_of_other_shapes_is_refused(void **state)
 {
-    data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
-    tensor x = tensor_new(SHAPE(2, 1, 2, 3)), y = tensor_new(SHAPE(2)), none = { 0 };
-    assert_int_equal(data_batch(d, NULL, 0, 2, tensor_select(x, 1, 0), y), -1);
-    expect_error("data_batch: x is [2, 2, 3], expected [2, 1, 2, 3]");
-    assert_int_equal(data_batch(d, NULL, 0, 1, x, y), -1);
-    expect_error("data_batch: x is [2, 1, 2, 3], expected [1, 1, 2, 3]");
-    assert_int_equal(data_batch(d, NULL, 0, 2, x, tensor_reshape(y, SHAPE(2, 1))), -1);
-    expect_error("data_batch: y is [2, 1], expected [2]");
-    assert_int_equal(data_batch(d, NULL, 0, 2, none, y), -1);
-    expect_error("data_batch: x is the null tensor");
-    assert_int_equal(data_batch(d, NULL, 0, 2, x, none), -1);
-    expect_error("data_batch: y is the null tensor");
-    assert_int_equal(data_batch(d, NULL, 0, -1, x, y), -1);
-    expect_error("data_batch: -1 samples");
-    assert_int_equal(data_batch(NULL, NULL, 0, 2, x, y), -1);
-    expect_error("data_batch: the data set is NULL");
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(2)), none = { 0 };
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 2, st_select(x, 1, 0), y), -1);
+    expect_error("st_dataset_batch: x is [2, 2, 3], expected [2, 1, 2, 3]");
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 1, x, y), -1);
+    expect_error("st_dataset_batch: x is [2, 1, 2, 3], expected [1, 1, 2, 3]");
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 2, x, st_reshape(y, ST_SHAPE(2, 1))), -1);
+    expect_error("st_dataset_batch: y is [2, 1], expected [2]");
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 2, none, y), -1);
+    expect_error("st_dataset_batch: x is the null tensor");
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 2, x, none), -1);
+    expect_error("st_dataset_batch: y is the null tensor");
+    assert_int_equal(st_dataset_batch(d, NULL, 0, -1, x, y), -1);
+    expect_error("st_dataset_batch: -1 samples");
+    assert_int_equal(st_dataset_batch(NULL, NULL, 0, 2, x, y), -1);
+    expect_error("st_dataset_batch: the data set is NULL");
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 static void samples_that_are_not_there_are_refused_before_anything_is_written(void **state)
 {
     int released = 0;
-    data *d = data_new(numbers(5, &released));
-    tensor x = tensor_new(SHAPE(3, 2)), y = tensor_new(SHAPE(3));
-    assert_int_equal(data_batch(d, (ptrdiff_t[]){ 1, 4, 5 }, 0, 3, x, y), -1);
-    expect_error("data_batch: sample 5 (order[2]), the set has 5");
-    assert_int_equal(data_batch(d, (ptrdiff_t[]){ 1, -1, 2 }, 0, 3, x, y), -1);
-    expect_error("data_batch: sample -1 (order[1]), the set has 5");
+    st_dataset *d = st_dataset_new(numbers(5, &released));
+    st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
+    assert_int_equal(st_dataset_batch(d, (ptrdiff_t[]){ 1, 4, 5 }, 0, 3, x, y), -1);
+    expect_error("st_dataset_batch: sample 5 (order[2]), the set has 5");
+    assert_int_equal(st_dataset_batch(d, (ptrdiff_t[]){ 1, -1, 2 }, 0, 3, x, y), -1);
+    expect_error("st_dataset_batch: sample -1 (order[1]), the set has 5");
     static const ptrdiff_t bad[] = { -1, 3, 5, 6, PTRDIFF_MAX };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(data_batch(d, NULL, bad[i], 3, x, y), -1);
-        expect_error("data_batch: 3 samples from %td on, the set has 5", bad[i]);
+        assert_int_equal(st_dataset_batch(d, NULL, bad[i], 3, x, y), -1);
+        expect_error("st_dataset_batch: 3 samples from %td on, the set has 5", bad[i]);
     }
     assert_elements(x, 0, 0, 0, 0, 0, 0);
     assert_elements(y, 0, 0, 0);
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 static void a_batch_may_be_empty(void **state)
 {
     int released = 0;
-    data *d = data_new(numbers(5, &released));
-    tensor x = tensor_new(SHAPE(0, 2)), y = tensor_new(SHAPE(0));
-    assert_int_equal(data_batch(d, NULL, 5, 0, x, y), 0);
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_dataset *d = st_dataset_new(numbers(5, &released));
+    st_tensor x = st_tensor_new(ST_SHAPE(0, 2)), y = st_tensor_new(ST_SHAPE(0));
+    assert_int_equal(st_dataset_batch(d, NULL, 5, 0, x, y), 0);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
-static void get_broken(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    if (i == 3) error_set("no such picture");
+    if (i == 3) st_error_set("no such picture");
 }
 
 static void a_get_that_fails_is_named(void **state)
 {
-    data *d = data_new((data){ .count = 5, .get = get_broken });
-    tensor x = tensor_new(SHAPE(4)), y = tensor_new(SHAPE(4));
-    assert_int_equal(data_batch(d, NULL, 0, 3, x, tensor_narrow(y, 0, 0, 3)), -1);
-    expect_error("data_batch: x is [4], expected [3]");
-    assert_int_equal(data_batch(d, NULL, 1, 4, x, y), -1);
+    st_dataset *d = st_dataset_new((st_dataset){ .count = 5, .get = get_broken });
+    st_tensor x = st_tensor_new(ST_SHAPE(4)), y = st_tensor_new(ST_SHAPE(4));
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 3, x, st_narrow(y, 0, 0, 3)), -1);
+    expect_error("st_dataset_batch: x is [4], expected [3]");
+    assert_int_equal(st_dataset_batch(d, NULL, 1, 4, x, y), -1);
     expect_error("sample 3: no such picture");
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 static void an_older_error_is_not_the_samples(void **state)
 {
     int released = 0;
-    data *d = data_new(numbers(5, &released));
-    tensor x = tensor_new(SHAPE(2, 2)), y = tensor_new(SHAPE(2));
-    error_set("older");
-    assert_int_equal(data_batch(d, NULL, 0, 2, x, y), 0);
-    assert_string_equal(error_text(), "older");
+    st_dataset *d = st_dataset_new(numbers(5, &released));
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 2)), y = st_tensor_new(ST_SHAPE(2));
+    st_error_set("older");
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 2, x, y), 0);
+    assert_string_equal(st_error(), "older");
     expect_error("older");
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 typedef struct asked {
-    data *d;
-    tensor x, y;
+    st_dataset *d;
+    st_tensor x, y;
 } asked;
 
 static void ask(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
     const asked *a = context;
-    a->d->get(a->d, i % 2, tensor_select(a->x, 0, i), tensor_select(a->y, 0, i));
+    a->d->get(a->d, i % 2, st_select(a->x, 0, i), st_select(a->y, 0, i));
 }
 
 static void many_threads_may_ask_at_once(void **state)
 {
-    data *d = data_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
     enum { N = 2000 };
-    tensor x = tensor_new(SHAPE(N, 1, 2, 3)), y = tensor_new(SHAPE(N));
-    parallel_set_threads(4);
+    st_tensor x = st_tensor_new(ST_SHAPE(N, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(N));
+    st_set_num_threads(4);
     parallel_for(4, N, ask, &(asked){ d, x, y });
-    parallel_set_threads(0);
+    st_set_num_threads(0);
     for (int i = 0; i < N; i++) {
-        assert_true(*tensor_at(y, INDEX(i)) == (i % 2 ? 9 : 7));
-        assert_true(*tensor_at(x, INDEX(i, 0, 1, 2)) == (i % 2 ? 1 : (real)5 / 255));
+        assert_true(*st_at(y, ST_INDEX(i)) == (i % 2 ? 9 : 7));
+        assert_true(*st_at(x, ST_INDEX(i, 0, 1, 2)) == (i % 2 ? 1 : (st_real)5 / 255));
     }
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 /* ---- classes as targets -------------------------------------------------------------------------- */
@@ -650,17 +662,18 @@ static void a_class_that_there_is_not_has_no_target(void **state)
 {
     const double classes[] = { 2, 3, -1, 1.5, NAN, 1e30 };
     enum { SAMPLES = sizeof classes / sizeof *classes };
-    tensor x = tensor_new(SHAPE(SAMPLES, 1)), y = tensor_of_list(SHAPE(SAMPLES), SAMPLES, classes);
-    tensor sample = tensor_new(SHAPE(1, 1)), target = tensor_new(SHAPE(1, 3));
-    data *set = data_tensors(x, y), *hot = set_one_hot(set, 3);
-    assert_int_equal(data_batch(hot, NULL, 0, 1, sample, target), 0);
+    st_tensor x = st_tensor_new(ST_SHAPE(SAMPLES, 1)),
+              y = tensor_of_list(ST_SHAPE(SAMPLES), SAMPLES, classes);
+    st_tensor sample = st_tensor_new(ST_SHAPE(1, 1)), target = st_tensor_new(ST_SHAPE(1, 3));
+    st_dataset *set = st_dataset_tensors(x, y), *hot = set_one_hot(set, 3);
+    assert_int_equal(st_dataset_batch(hot, NULL, 0, 1, sample, target), 0);
     assert_elements(target, 0, 0, 1);
     for (ptrdiff_t i = 1; i < SAMPLES; i++) {
-        assert_int_equal(data_batch(hot, NULL, i, 1, sample, target), -1);
+        assert_int_equal(st_dataset_batch(hot, NULL, i, 1, sample, target), -1);
         expect_error("sample %td: class %g, expected one from 0 to 2", i, (double)*element(y, i));
     }
-    data_free(hot), data_free(set);
-    tensor_free(x), tensor_free(y), tensor_free(sample), tensor_free(target);
+    st_dataset_free(hot), st_dataset_free(set);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(sample), st_tensor_free(target);
 }
 
 int main(void)

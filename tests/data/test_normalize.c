@@ -15,21 +15,21 @@
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static data *set_of(tensor x)
+static st_dataset *set_of(st_tensor x)
 {
-    static tensor y; /* as many zeros */
-    tensor_free(y);
-    y = tensor_new(SHAPE(x.shape.n[0]));
-    data *d = data_tensors(x, y);
+    static st_tensor y; /* as many zeros */
+    st_tensor_free(y);
+    y = st_tensor_new(ST_SHAPE(x.shape.n[0]));
+    st_dataset *d = st_dataset_tensors(x, y);
     assert_non_null(d);
     return d;
 }
 
-static normalization *measure(tensor x)
+static st_normalization *measure(st_tensor x)
 {
-    data *d = set_of(x);
-    normalization *n = normalize_measure(d);
-    data_free(d);
+    st_dataset *d = set_of(x);
+    st_normalization *n = st_normalization_measure(d);
+    st_dataset_free(d);
     return n;
 }
 
@@ -42,15 +42,15 @@ static void assert_about(double value, double expected, double relative)
 static void small_numbers_give_the_mean_and_the_deviation(void **state)
 {
     /* Channel 0: 1 2 3 4, 5 6 7 8; channel 1: -1 -1 -1 -1, 3 3 3 3. */
-    tensor x = tensor_of(SHAPE(2, 2, 2, 2), 1, 2, 3, 4, -1, -1, -1, -1, 5, 6, 7, 8, 3, 3, 3, 3);
-    normalization *n = measure(x);
+    st_tensor x = tensor_of(ST_SHAPE(2, 2, 2, 2), 1, 2, 3, 4, -1, -1, -1, -1, 5, 6, 7, 8, 3, 3, 3, 3);
+    st_normalization *n = measure(x);
     assert_int_equal(n->channels, 2);
     assert_about(n->mean[0], 4.5, 1e-15);
     assert_about(n->deviation[0], sqrt(5.25), 1e-15);
     assert_about(n->mean[1], 1, 1e-15);
     assert_about(n->deviation[1], 2, 1e-15);
-    normalize_free(n);
-    tensor_free(x);
+    st_normalization_free(n);
+    st_tensor_free(x);
 }
 
 /* Oracle: two passes in long double. Far from 0, so that the difference of large squares would show. */
@@ -58,16 +58,16 @@ static void the_numbers_are_good_to_the_last_digits(void **state)
 {
     enum { N = 777, C = 3, AREA = 35 };
     static const double offset[] = { 0, 1e4, -1e6 };
-    tensor x = tensor_new(SHAPE(N, C, 5, 7));
-    tensor_normal(x, (random_key){ 4 }, 0, 1);
-    tensor_fill(tensor_select(x, 0, 0), 1000); /* the first are far from the rest */
+    st_tensor x = st_tensor_new(ST_SHAPE(N, C, 5, 7));
+    st_normal(x, (st_random_key){ 4 }, 0, 1);
+    st_fill(st_select(x, 0, 0), 1000); /* the first are far from the rest */
     for (int c = 0; c < C; c++) {
-        tensor channel = tensor_select(x, 1, c);
-        for (ptrdiff_t k = 0; k < N * AREA; k++) *element(channel, k) += (real)offset[c];
+        st_tensor channel = st_select(x, 1, c);
+        for (ptrdiff_t k = 0; k < N * AREA; k++) *element(channel, k) += (st_real)offset[c];
     }
-    normalization *n = measure(x);
+    st_normalization *n = measure(x);
     for (int c = 0; c < C; c++) {
-        tensor channel = tensor_select(x, 1, c);
+        st_tensor channel = st_select(x, 1, c);
         long double mean = 0, squares = 0;
         for (ptrdiff_t k = 0; k < N * AREA; k++) mean += *element(channel, k);
         mean /= N * AREA;
@@ -77,253 +77,254 @@ static void the_numbers_are_good_to_the_last_digits(void **state)
         assert_about(n->mean[c], (double)mean, 1e-13);
         assert_about(n->deviation[c], (double)sqrtl(squares / (N * AREA)), 1e-12);
     }
-    normalize_free(n);
-    tensor_free(x);
+    st_normalization_free(n);
+    st_tensor_free(x);
 }
 
 /* 0.1 is no float: a sum of many, divided by how many, is another number. */
 static void a_constant_channel_has_deviation_0_exactly(void **state)
 {
-    tensor x = tensor_new(SHAPE(1001, 2, 3, 3));
-    tensor_fill(x, (real)0.1);
-    *tensor_at(x, INDEX(1000, 1, 2, 2)) = (real)0.2;
-    normalization *n = measure(x);
-    assert_true(n->deviation[0] == 0 && n->mean[0] == (double)(real)0.1);
+    st_tensor x = st_tensor_new(ST_SHAPE(1001, 2, 3, 3));
+    st_fill(x, (st_real)0.1);
+    *st_at(x, ST_INDEX(1000, 1, 2, 2)) = (st_real)0.2;
+    st_normalization *n = measure(x);
+    assert_true(n->deviation[0] == 0 && n->mean[0] == (double)(st_real)0.1);
     assert_true(n->deviation[1] > 0);
-    assert_int_equal(normalize_apply(n, x), 0);
-    tensor constant = tensor_select(x, 1, 0);
-    for (ptrdiff_t k = 0; k < tensor_count(constant); k++) assert_true(*element(constant, k) == 0);
-    tensor_fill(constant, (real)0.1 + 3);
-    assert_int_equal(normalize_apply(n, x), 0); /* not divided */
+    assert_int_equal(st_normalization_apply(n, x), 0);
+    st_tensor constant = st_select(x, 1, 0);
+    for (ptrdiff_t k = 0; k < st_numel(constant); k++) assert_true(*element(constant, k) == 0);
+    st_fill(constant, (st_real)0.1 + 3);
+    assert_int_equal(st_normalization_apply(n, x), 0); /* not divided */
     assert_true(fabs((double)*element(constant, 5) - 3) < 1e-6);
-    normalize_free(n);
-    tensor_free(x);
+    st_normalization_free(n);
+    st_tensor_free(x);
 }
 
 static void features_are_channels_and_so_is_a_number(void **state)
 {
-    tensor x = tensor_of(SHAPE(3, 2), 1, 10, 2, 10, 3, 40);
-    normalization *n = measure(x);
+    st_tensor x = tensor_of(ST_SHAPE(3, 2), 1, 10, 2, 10, 3, 40);
+    st_normalization *n = measure(x);
     assert_int_equal(n->channels, 2);
     assert_about(n->mean[0], 2, 1e-15);
     assert_about(n->mean[1], 20, 1e-15);
-    assert_int_equal(normalize_apply(n, x), 0);
-    tensor expected = tensor_of(SHAPE(3, 2), -sqrt(1.5), -sqrt(0.5), 0, -sqrt(0.5), sqrt(1.5), sqrt(2));
-    assert_near(x, expected, 4 * REAL_EPSILON);
-    tensor_free(expected);
-    normalize_free(n);
-    tensor_free(x);
+    assert_int_equal(st_normalization_apply(n, x), 0);
+    st_tensor expected = tensor_of(ST_SHAPE(3, 2), -sqrt(1.5), -sqrt(0.5), 0, -sqrt(0.5), sqrt(1.5), sqrt(2));
+    assert_near(x, expected, 4 * ST_REAL_EPSILON);
+    st_tensor_free(expected);
+    st_normalization_free(n);
+    st_tensor_free(x);
 
-    x = tensor_of(SHAPE(4), 1, 1, 3, 3);
+    x = tensor_of(ST_SHAPE(4), 1, 1, 3, 3);
     n = measure(x);
     assert_int_equal(n->channels, 1);
-    assert_int_equal(normalize_apply(n, x), 0);
+    assert_int_equal(st_normalization_apply(n, x), 0);
     assert_elements(x, -1, -1, 1, 1);
-    normalize_free(n);
-    tensor_free(x);
+    st_normalization_free(n);
+    st_tensor_free(x);
 }
 
-static void get_hashed(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_hashed(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    tensor_normal(x, (random_key){ 9, (uint64_t)i }, 3, 2);
-    tensor_fill(y, 0);
+    st_normal(x, (st_random_key){ 9, (uint64_t)i }, 3, 2);
+    st_fill(y, 0);
 }
 
 static void threads_do_not_matter(void **state)
 {
-    data *d = data_new((data){ .count = 3001, .x = SHAPE(3, 16, 15), .get = get_hashed, .grain = 1 });
-    normalization *first = NULL;
+    st_dataset *d = st_dataset_new(
+        (st_dataset){ .count = 3001, .x = ST_SHAPE(3, 16, 15), .get = get_hashed, .grain = 1 });
+    st_normalization *first = NULL;
     for (int threads = 1; threads <= 5; threads += 2) {
-        parallel_set_threads(threads);
-        normalization *n = normalize_measure(d);
+        st_set_num_threads(threads);
+        st_normalization *n = st_normalization_measure(d);
         assert_non_null(n);
         if (!first) first = n;
         assert_memory_equal(n->mean, first->mean, 3 * sizeof(double));
         assert_memory_equal(n->deviation, first->deviation, 3 * sizeof(double));
-        if (n != first) normalize_free(n);
+        if (n != first) st_normalization_free(n);
     }
-    parallel_set_threads(0);
-    normalize_free(first);
-    data_free(d);
+    st_set_num_threads(0);
+    st_normalization_free(first);
+    st_dataset_free(d);
 }
 
 static void what_is_not_finite_is_refused(void **state)
 {
     static const double strange[] = { NAN, INFINITY, -INFINITY };
     for (int i = 0; i < 3; i++) {
-        tensor x = tensor_new(SHAPE(40, 3, 2, 2));
-        *tensor_at(x, INDEX(20 + i, 1, 1, 0)) = (real)strange[i];
+        st_tensor x = st_tensor_new(ST_SHAPE(40, 3, 2, 2));
+        *st_at(x, ST_INDEX(20 + i, 1, 1, 0)) = (st_real)strange[i];
         assert_null(measure(x));
-        expect_error("normalize_measure: channel 1 has elements that are not finite, or too large");
-        tensor_free(x);
+        expect_error("st_normalization_measure: channel 1 has elements that are not finite, or too large");
+        st_tensor_free(x);
     }
-    assert_null(normalize_measure(NULL));
-    expect_error("normalize_measure: the data set is NULL");
-    tensor x = tensor_new(SHAPE(4, 3, 0));
+    assert_null(st_normalization_measure(NULL));
+    expect_error("st_normalization_measure: the data set is NULL");
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 3, 0));
     assert_null(measure(x));
-    expect_error("normalize_measure: samples [3, 0] have no elements");
-    tensor_free(x);
+    expect_error("st_normalization_measure: samples [3, 0] have no elements");
+    st_tensor_free(x);
 }
 
-static void get_broken(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    if (i == 3) error_set("no such picture");
+    if (i == 3) st_error_set("no such picture");
 }
 
 static void a_sample_that_fails_is_named(void **state)
 {
-    data *d = data_new((data){ .count = 5, .x = SHAPE(2), .get = get_broken });
-    assert_null(normalize_measure(d));
+    st_dataset *d = st_dataset_new((st_dataset){ .count = 5, .x = ST_SHAPE(2), .get = get_broken });
+    assert_null(st_normalization_measure(d));
     expect_error("sample 3: no such picture");
-    data_free(d);
+    st_dataset_free(d);
 }
 
 /* ---- applying -------------------------------------------------------------------------------- */
 
 static void what_is_normalised_has_mean_0_and_deviation_1(void **state)
 {
-    tensor x = tensor_new(SHAPE(500, 3, 4, 4));
-    tensor_normal(x, (random_key){ 6 }, 7, 3);
-    normalization *n = measure(x);
-    data *raw = set_of(x), *normal = data_normalize(raw, n);
+    st_tensor x = st_tensor_new(ST_SHAPE(500, 3, 4, 4));
+    st_normal(x, (st_random_key){ 6 }, 7, 3);
+    st_normalization *n = measure(x);
+    st_dataset *raw = set_of(x), *normal = st_dataset_normalize(raw, n);
     assert_non_null(normal);
     assert_int_equal(normal->count, 500);
-    normalization *after = normalize_measure(normal);
+    st_normalization *after = st_normalization_measure(normal);
     for (int c = 0; c < 3; c++) {
-        assert_true(fabs(after->mean[c]) < 10 * (double)REAL_EPSILON);
-        assert_true(fabs(after->deviation[c] - 1) < 10 * (double)REAL_EPSILON);
+        assert_true(fabs(after->mean[c]) < 10 * (double)ST_REAL_EPSILON);
+        assert_true(fabs(after->deviation[c] - 1) < 10 * (double)ST_REAL_EPSILON);
     }
-    normalize_free(after);
-    normalize_free(n); /* the set has a copy */
-    tensor batch = tensor_new(SHAPE(500, 3, 4, 4)), y = tensor_new(SHAPE(500));
-    assert_int_equal(data_batch(normal, NULL, 0, 500, batch, y), 0);
+    st_normalization_free(after);
+    st_normalization_free(n); /* the set has a copy */
+    st_tensor batch = st_tensor_new(ST_SHAPE(500, 3, 4, 4)), y = st_tensor_new(ST_SHAPE(500));
+    assert_int_equal(st_dataset_batch(normal, NULL, 0, 500, batch, y), 0);
     n = measure(x);
-    assert_int_equal(normalize_apply(n, x), 0);
+    assert_int_equal(st_normalization_apply(n, x), 0);
     assert_same(batch, x);
-    data_free(normal);
-    data_free(raw);
-    normalize_free(n);
-    tensor_free(batch);
-    tensor_free(y);
-    tensor_free(x);
+    st_dataset_free(normal);
+    st_dataset_free(raw);
+    st_normalization_free(n);
+    st_tensor_free(batch);
+    st_tensor_free(y);
+    st_tensor_free(x);
 }
 
 static void any_view_is_normalised_and_nothing_else(void **state)
 {
     dice d = { { 13 } };
     const double mean[] = { 1, -2, 3 }, deviation[] = { 2, 0.5, 0 };
-    normalization *n = normalize_new(3, mean, deviation);
+    st_normalization *n = st_normalization_new(3, mean, deviation);
     assert_non_null(n);
     for (int i = 0; i < 100; i++) {
         about("view %d", i);
         int rank = (int)roll(&d, 2, 5);
-        shape s = roll_shape(&d, rank, rank, 1, 4);
+        st_shape s = roll_shape(&d, rank, rank, 1, 4);
         s.n[1] = 3;
-        tensor whole, x = roll_view(&d, s, &whole), expected;
+        st_tensor whole, x = roll_view(&d, s, &whole), expected;
         roll_elements(&d, whole, -9, 9);
-        tensor before = tensor_clone(whole);
-        expected = tensor_clone(x);
-        for (ptrdiff_t k = 0; k < tensor_count(x); k++) {
+        st_tensor before = st_tensor_clone(whole);
+        expected = st_tensor_clone(x);
+        for (ptrdiff_t k = 0; k < st_numel(x); k++) {
             ptrdiff_t c = index_of(s, k).n[1];
-            *element(expected, k) = (real)((*element(x, k) - mean[c]) / (c == 2 ? 1 : deviation[c]));
+            *element(expected, k) = (st_real)((*element(x, k) - mean[c]) / (c == 2 ? 1 : deviation[c]));
         }
-        assert_int_equal(normalize_apply(n, x), 0);
+        assert_int_equal(st_normalization_apply(n, x), 0);
         assert_same(x, expected);
-        tensor_fill(x, 0); /* what is outside the view is as it was */
-        tensor inside = x;
+        st_fill(x, 0); /* what is outside the view is as it was */
+        st_tensor inside = x;
         inside.storage = before.storage;
-        tensor_fill(inside, 0);
+        st_fill(inside, 0);
         assert_same(whole, before);
-        tensor_free(whole);
-        tensor_free(before);
-        tensor_free(expected);
+        st_tensor_free(whole);
+        st_tensor_free(before);
+        st_tensor_free(expected);
     }
-    normalize_free(n);
+    st_normalization_free(n);
 }
 
 /* What is made up otherwise in another pass still is, and what came in from outside the image is black. */
 static void an_augmented_set_is_normalised(void **state)
 {
-    tensor x = tensor_new(SHAPE(20, 1, 6, 6));
-    tensor_fill(x, 3);
-    data *raw = set_of(x), *moved = data_augment(raw, (augment){ .shift = 3, .seed = 2 });
-    normalization *n = normalize_new(1, (const double[]){ 1 }, (const double[]){ 2 });
-    data *normal = data_normalize(moved, n);
-    tensor a = tensor_new(SHAPE(20, 1, 6, 6)), b = tensor_clone(a), y = tensor_new(SHAPE(20));
+    st_tensor x = st_tensor_new(ST_SHAPE(20, 1, 6, 6));
+    st_fill(x, 3);
+    st_dataset *raw = set_of(x), *moved = st_dataset_augment(raw, .shift = 3, .seed = 2);
+    st_normalization *n = st_normalization_new(1, (const double[]){ 1 }, (const double[]){ 2 });
+    st_dataset *normal = st_dataset_normalize(moved, n);
+    st_tensor a = st_tensor_new(ST_SHAPE(20, 1, 6, 6)), b = st_tensor_clone(a),
+              y = st_tensor_new(ST_SHAPE(20));
     for (uint64_t pass = 0; pass < 3; pass++) {
-        data_begin(normal, pass);
-        assert_int_equal(data_batch(normal, NULL, 0, 20, a, y), 0);
-        assert_int_equal(data_batch(moved, NULL, 0, 20, b, y), 0);
-        assert_int_equal(normalize_apply(n, b), 0);
+        st_dataset_begin_epoch(normal, pass);
+        assert_int_equal(st_dataset_batch(normal, NULL, 0, 20, a, y), 0);
+        assert_int_equal(st_dataset_batch(moved, NULL, 0, 20, b, y), 0);
+        assert_int_equal(st_normalization_apply(n, b), 0);
         assert_same(a, b);
-        real least[1];
-        tensor least_of = tensor_wrap(least, (shape){ 0 });
-        tensor_scale(b, -1);
-        tensor_max(least_of, b, (axes){ 0 });
-        assert_true(least[0] == (real)0.5); /* (0 - 1) / 2 */
-        tensor_free(least_of);
+        st_real least[1];
+        st_tensor least_of = st_tensor_wrap(least, (st_shape){ 0 });
+        st_scale(b, -1);
+        st_max(least_of, b, (st_axes){ 0 });
+        assert_true(least[0] == (st_real)0.5); /* (0 - 1) / 2 */
+        st_tensor_free(least_of);
     }
-    data_begin(normal, 1);
-    assert_int_equal(data_batch(normal, NULL, 0, 20, a, y), 0);
-    data_begin(normal, 2);
-    assert_int_equal(data_batch(normal, NULL, 0, 20, b, y), 0);
-    tensor_add(a, -1, b);
-    tensor_multiply(a, a);
-    tensor difference = tensor_new((shape){ 0 });
-    tensor_sum(difference, a, (axes){ 0 });
-    assert_true(tensor_item(difference) > 1);
-    tensor_free(difference);
-    tensor_free(a);
-    tensor_free(b);
-    tensor_free(y);
-    normalize_free(n);
-    data_free(normal);
-    data_free(moved);
-    data_free(raw);
-    tensor_free(x);
+    st_dataset_begin_epoch(normal, 1);
+    assert_int_equal(st_dataset_batch(normal, NULL, 0, 20, a, y), 0);
+    st_dataset_begin_epoch(normal, 2);
+    assert_int_equal(st_dataset_batch(normal, NULL, 0, 20, b, y), 0);
+    st_add(a, -1, b);
+    st_mul(a, a);
+    st_tensor difference = st_tensor_new((st_shape){ 0 });
+    st_sum(difference, a, (st_axes){ 0 });
+    assert_true(st_item(difference) > 1);
+    st_tensor_free(difference);
+    st_tensor_free(a);
+    st_tensor_free(b);
+    st_tensor_free(y);
+    st_normalization_free(n);
+    st_dataset_free(normal);
+    st_dataset_free(moved);
+    st_dataset_free(raw);
+    st_tensor_free(x);
 }
 
 static void what_does_not_fit_is_refused(void **state)
 {
-    tensor x = tensor_new(SHAPE(4, 2, 3));
-    data *d = set_of(x);
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 2, 3));
+    st_dataset *d = set_of(x);
     const double good[] = { 1, 1, 1 }, negative[] = { 1, -1, 1 }, strange[] = { 1, NAN, 1 };
-    normalization *n = normalize_new(3, good, good);
-    assert_null(data_normalize(d, n));
-    expect_error("data_normalize: samples [2, 3], expected 3 channels");
-    assert_int_equal(normalize_apply(n, x), -1);
-    expect_error("normalize_apply: samples [2, 3], expected 3 channels");
-    assert_int_equal(normalize_apply(n, (tensor){ 0 }), -1);
-    expect_error("normalize_apply: the null tensor, expected a batch of samples");
-    assert_int_equal(normalize_apply(n, tensor_select(tensor_select(tensor_select(x, 0, 0), 0, 0), 0, 0)),
-                     -1);
-    expect_error("normalize_apply: a single number, expected a batch of samples");
-    assert_int_equal(normalize_apply(NULL, x), -1);
-    expect_error("normalize_apply: the normalization is NULL");
-    assert_null(data_normalize(NULL, n));
-    expect_error("data_normalize: the data set is NULL");
-    assert_null(data_normalize(d, NULL));
-    expect_error("data_normalize: the normalization is NULL");
-    assert_null(normalize_new(0, good, good));
-    expect_error("normalize_new: 0 channels, expected at least one");
-    assert_null(normalize_new(3, good, negative));
-    expect_error("normalize_new: the deviation of channel 1 is -1, expected at least 0");
-    assert_null(normalize_new(3, good, strange));
-    expect_error("normalize_new: the deviation of channel 1 is nan, expected at least 0");
-    assert_null(normalize_new(3, strange, good));
-    expect_error("normalize_new: the mean of channel 1 is nan");
-    normalize_free(n);
-    normalize_free(NULL);
-    data_free(d);
-    tensor_free(x);
+    st_normalization *n = st_normalization_new(3, good, good);
+    assert_null(st_dataset_normalize(d, n));
+    expect_error("st_dataset_normalize: samples [2, 3], expected 3 channels");
+    assert_int_equal(st_normalization_apply(n, x), -1);
+    expect_error("st_normalization_apply: samples [2, 3], expected 3 channels");
+    assert_int_equal(st_normalization_apply(n, (st_tensor){ 0 }), -1);
+    expect_error("st_normalization_apply: the null tensor, expected a batch of samples");
+    assert_int_equal(st_normalization_apply(n, st_select(st_select(st_select(x, 0, 0), 0, 0), 0, 0)), -1);
+    expect_error("st_normalization_apply: a single number, expected a batch of samples");
+    assert_int_equal(st_normalization_apply(NULL, x), -1);
+    expect_error("st_normalization_apply: the normalization is NULL");
+    assert_null(st_dataset_normalize(NULL, n));
+    expect_error("st_dataset_normalize: the data set is NULL");
+    assert_null(st_dataset_normalize(d, NULL));
+    expect_error("st_dataset_normalize: the normalization is NULL");
+    assert_null(st_normalization_new(0, good, good));
+    expect_error("st_normalization_new: 0 channels, expected at least one");
+    assert_null(st_normalization_new(3, good, negative));
+    expect_error("st_normalization_new: the deviation of channel 1 is -1, expected at least 0");
+    assert_null(st_normalization_new(3, good, strange));
+    expect_error("st_normalization_new: the deviation of channel 1 is nan, expected at least 0");
+    assert_null(st_normalization_new(3, strange, good));
+    expect_error("st_normalization_new: the mean of channel 1 is nan");
+    st_normalization_free(n);
+    st_normalization_free(NULL);
+    st_dataset_free(d);
+    st_tensor_free(x);
 }
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-static net *small_net(void)
+static st_net *small_net(void)
 {
-    net *n = net_new(SHAPE(2, 3, 3), layer_flatten(), layer_dense((dense){ .out_features = 3 }));
-    assert_int_equal(net_build(n, 1, 0), 0);
+    st_net *n = st_net_new(ST_SHAPE(2, 3, 3), st_flatten(), st_dense(.out_features = 3));
+    assert_int_equal(st_net_build(n, 1, 0), 0);
     return n;
 }
 
@@ -331,37 +332,38 @@ static net *small_net(void)
 static void numbers_travel_with_the_net(void **state)
 {
     const double mean[] = { 0.1, -1e-310 }, deviation[] = { 0x1.fffffffffffffp-3, 0 };
-    normalization *n = normalize_new(2, mean, deviation);
-    net *saved = small_net();
-    assert_null(normalize_of(saved));
-    assert_int_equal(normalize_note(saved, n), 0);
-    assert_int_equal(net_save(saved, path_of("net")), 0);
-    net *loaded = net_load(path_of("net"), 1, (net_known){ 0 });
+    st_normalization *n = st_normalization_new(2, mean, deviation);
+    st_net *saved = small_net();
+    assert_null(st_net_normalization(saved));
+    assert_int_equal(st_net_set_normalization(saved, n), 0);
+    assert_int_equal(st_net_save(saved, path_of("net")), 0);
+    st_net *loaded = st_net_load(path_of("net"), 1, (st_net_known){ 0 });
     assert_non_null(loaded);
-    normalization *found = normalize_of(loaded);
+    st_normalization *found = st_net_normalization(loaded);
     assert_non_null(found);
     assert_int_equal(found->channels, 2);
     assert_memory_equal(found->mean, mean, sizeof mean);
     assert_memory_equal(found->deviation, deviation, sizeof deviation);
-    normalize_free(found);
-    normalize_free(n);
-    net_free(saved);
-    net_free(loaded);
+    st_normalization_free(found);
+    st_normalization_free(n);
+    st_net_free(saved);
+    st_net_free(loaded);
 }
 
 static void the_note_is_json(void **state)
 {
-    net *n = small_net();
-    normalization *given = normalize_new(2, (const double[]){ 0.5, -1 }, (const double[]){ 2, 0 });
-    assert_int_equal(normalize_note(n, given), 0);
-    assert_string_equal(net_note_text(n, "normalization"), "{\"mean\":[0.5,-1.0],\"deviation\":[2.0,0.0]}");
-    assert_int_equal(net_set_note(n, "normalization", "{ \"deviation\": [1, 2], \"mean\": [3, 4e1] }"), 0);
-    normalization *found = normalize_of(n);
+    st_net *n = small_net();
+    st_normalization *given = st_normalization_new(2, (const double[]){ 0.5, -1 }, (const double[]){ 2, 0 });
+    assert_int_equal(st_net_set_normalization(n, given), 0);
+    assert_string_equal(st_net_metadata(n, "normalization"), "{\"mean\":[0.5,-1.0],\"deviation\":[2.0,0.0]}");
+    assert_int_equal(st_net_set_metadata(n, "normalization", "{ \"deviation\": [1, 2], \"mean\": [3, 4e1] }"),
+                     0);
+    st_normalization *found = st_net_normalization(n);
     assert_non_null(found);
     assert_true(found->mean[1] == 40 && found->deviation[1] == 2);
-    normalize_free(found);
-    normalize_free(given);
-    net_free(n);
+    st_normalization_free(found);
+    st_normalization_free(given);
+    st_net_free(n);
 }
 
 typedef struct bad_note {
@@ -392,22 +394,23 @@ static const bad_note bad_notes[] = {
 
 static void other_notes_are_refused(void **state)
 {
-    net *n = small_net();
+    st_net *n = small_net();
     for (size_t i = 0; i < sizeof bad_notes / sizeof *bad_notes; i++) {
         about("%s", bad_notes[i].text);
-        assert_int_equal(net_set_note(n, "normalization", bad_notes[i].text), 0);
-        assert_null(normalize_of(n));
+        assert_int_equal(st_net_set_metadata(n, "normalization", bad_notes[i].text), 0);
+        assert_null(st_net_normalization(n));
         expect_error("%s", bad_notes[i].expected);
     }
-    normalization *three = normalize_new(3, (const double[]){ 1, 1, 1 }, (const double[]){ 1, 1, 1 });
-    assert_int_equal(normalize_note(n, three), -1);
-    expect_error("normalize_note: samples [2, 3, 3], expected 3 channels");
-    assert_int_equal(normalize_note(NULL, three), -1);
-    expect_error("normalize_note: the net is NULL");
-    assert_int_equal(normalize_note(n, NULL), -1);
-    expect_error("normalize_note: the normalization is NULL");
-    normalize_free(three);
-    net_free(n);
+    st_normalization *three =
+        st_normalization_new(3, (const double[]){ 1, 1, 1 }, (const double[]){ 1, 1, 1 });
+    assert_int_equal(st_net_set_normalization(n, three), -1);
+    expect_error("st_net_set_normalization: samples [2, 3, 3], expected 3 channels");
+    assert_int_equal(st_net_set_normalization(NULL, three), -1);
+    expect_error("st_net_set_normalization: the net is NULL");
+    assert_int_equal(st_net_set_normalization(n, NULL), -1);
+    expect_error("st_net_set_normalization: the normalization is NULL");
+    st_normalization_free(three);
+    st_net_free(n);
 }
 
 /* ---- class names ----------------------------------------------------------------------------- */
@@ -415,48 +418,48 @@ static void other_notes_are_refused(void **state)
 static void names_travel_with_the_net(void **state)
 {
     static const char *const names[] = { "cat", "\"dog\", black", "größer ≥ 0\n" };
-    net *saved = small_net();
-    assert_null(classes_of(saved));
-    assert_int_equal(classes_note(saved, 3, names), 0);
-    assert_int_equal(net_save(saved, path_of("net")), 0);
-    net *loaded = net_load(path_of("net"), 1, (net_known){ 0 });
+    st_net *saved = small_net();
+    assert_null(st_net_classes(saved));
+    assert_int_equal(st_net_set_classes(saved, 3, names), 0);
+    assert_int_equal(st_net_save(saved, path_of("net")), 0);
+    st_net *loaded = st_net_load(path_of("net"), 1, (st_net_known){ 0 });
     assert_non_null(loaded);
-    class_names *found = classes_of(loaded);
+    st_class_names *found = st_net_classes(loaded);
     assert_non_null(found);
     assert_int_equal(found->count, 3);
     for (int i = 0; i < 3; i++) assert_string_equal(found->name[i], names[i]);
-    classes_free(found);
-    net_free(saved);
-    net_free(loaded);
+    st_class_names_free(found);
+    st_net_free(saved);
+    st_net_free(loaded);
 }
 
 static void other_names_are_refused(void **state)
 {
-    net *n = small_net();
+    st_net *n = small_net();
     const char *names[] = { "a", "b", "c", "d" };
-    assert_int_equal(classes_note(n, 4, names), -1);
-    expect_error("classes_note: 4 names, the net's output is [3]");
+    assert_int_equal(st_net_set_classes(n, 4, names), -1);
+    expect_error("st_net_set_classes: 4 names, the net's output is [3]");
     names[1] = "\xff";
-    assert_int_equal(classes_note(n, 3, names), -1);
-    expect_error("classes_note: name 1 is not UTF-8");
+    assert_int_equal(st_net_set_classes(n, 3, names), -1);
+    expect_error("st_net_set_classes: name 1 is not UTF-8");
     names[1] = NULL;
-    assert_int_equal(classes_note(n, 3, names), -1);
-    expect_error("classes_note: name 1 is NULL");
-    assert_int_equal(classes_note(NULL, 3, names), -1);
-    expect_error("classes_note: the net is NULL");
-    assert_null(net_note_text(n, "classes"));
+    assert_int_equal(st_net_set_classes(n, 3, names), -1);
+    expect_error("st_net_set_classes: name 1 is NULL");
+    assert_int_equal(st_net_set_classes(NULL, 3, names), -1);
+    expect_error("st_net_set_classes: the net is NULL");
+    assert_null(st_net_metadata(n, "classes"));
     static const char *const texts[] = { "", "{}", "[]", "cat", "[\"a\", \"b\", 3]", "\"abc\"", "[\"a\"" };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         about("%s", texts[i]);
-        assert_int_equal(net_set_note(n, "classes", texts[i]), 0);
-        assert_null(classes_of(n));
+        assert_int_equal(st_net_set_metadata(n, "classes", texts[i]), 0);
+        assert_null(st_net_classes(n));
         expect_error("note classes: ");
     }
-    assert_int_equal(net_set_note(n, "classes", "[\"a\", \"b\"]"), 0);
-    assert_null(classes_of(n));
+    assert_int_equal(st_net_set_metadata(n, "classes", "[\"a\", \"b\"]"), 0);
+    assert_null(st_net_classes(n));
     expect_error("note classes: 2 names, the net's output is [3]");
-    classes_free(NULL);
-    net_free(n);
+    st_class_names_free(NULL);
+    st_net_free(n);
 }
 
 int main(void)

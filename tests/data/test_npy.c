@@ -30,10 +30,10 @@ static bytes array_of(int major, const char *header, bytes elements)
     return (bytes){ start + length + elements.count, at };
 }
 
-static tensor read_array(const char *header, bytes elements)
+static st_tensor read_array(const char *header, bytes elements)
 {
-    tensor x = npy_read(written("array.npy", array_of(1, header, elements)));
-    if (tensor_is_null(x)) fail_msg("%s", error_text());
+    st_tensor x = st_npy_load(written("array.npy", array_of(1, header, elements)));
+    if (st_is_null(x)) fail_msg("%s", st_error());
     return x;
 }
 
@@ -89,55 +89,55 @@ static void every_number_is_read(void **state)
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         const dtype_case *c = &dtypes[i];
         about("%s", c->header);
-        tensor x = read_array(c->header, c->elements);
+        st_tensor x = read_array(c->header, c->elements);
         assert_shape(x, 3);
         for (ptrdiff_t k = 0; k < 3; k++) {
-            real value = *element(x, k), expected = (real)c->expected[k];
+            st_real value = *element(x, k), expected = (st_real)c->expected[k];
             assert_true((isnan(value) && isnan(expected)) || memcmp(&value, &expected, sizeof value) == 0);
         }
-        tensor_free(x);
+        st_tensor_free(x);
     }
 }
 
 static void what_has_more_digits_is_rounded_to_the_nearest(void **state)
 {
-    tensor x = read_array(C_ORDER("<i8", "(2,)"), BYTES("\1\0\0\1\0\0\0\0\3\0\0\1\0\0\0\0"));
-    assert_true(tensor_data(x)[0] == (real)16777217 && tensor_data(x)[1] == (real)16777219);
-    tensor_free(x);
+    st_tensor x = read_array(C_ORDER("<i8", "(2,)"), BYTES("\1\0\0\1\0\0\0\0\3\0\0\1\0\0\0\0"));
+    assert_true(st_data(x)[0] == (st_real)16777217 && st_data(x)[1] == (st_real)16777219);
+    st_tensor_free(x);
     x = read_array(C_ORDER("<f8", "()"), BYTES("\1\0\0\0\0\0\xf0\x3f"));
-    assert_true(tensor_item(x) == (real)(1 + 0x1p-52));
-    tensor_free(x);
+    assert_true(st_item(x) == (st_real)(1 + 0x1p-52));
+    st_tensor_free(x);
 }
 
 static void every_version_is_read(void **state)
 {
     for (int major = 1; major <= 3; major++) {
-        tensor x =
-            npy_read(written("array.npy", array_of(major, C_ORDER("|u1", "(2, 3)") "  \n", BYTES(SIX))));
+        st_tensor x =
+            st_npy_load(written("array.npy", array_of(major, C_ORDER("|u1", "(2, 3)") "  \n", BYTES(SIX))));
         assert_shape(x, 2, 3);
         assert_elements(x, 1, 2, 3, 4, 5, 6);
-        tensor_free(x);
+        st_tensor_free(x);
     }
 }
 
 static void fortrans_order_is_a_view(void **state)
 {
-    tensor x = read_array(HEADER("|u1", "True", "(2, 3)"), BYTES(SIX));
+    st_tensor x = read_array(HEADER("|u1", "True", "(2, 3)"), BYTES(SIX));
     assert_shape(x, 2, 3);
     assert_elements(x, 1, 3, 5, 2, 4, 6);
     assert_int_equal(x.stride[0], 1);
-    tensor_free(x);
+    st_tensor_free(x);
     x = read_array(HEADER("|u1", "True", "(3, 1, 2)"), BYTES(SIX));
     assert_shape(x, 3, 1, 2);
     assert_elements(x, 1, 4, 2, 5, 3, 6);
-    tensor_free(x);
+    st_tensor_free(x);
     x = read_array(HEADER("|u1", "True", "(6,)"), BYTES(SIX));
     assert_elements(x, 1, 2, 3, 4, 5, 6);
-    tensor_free(x);
+    st_tensor_free(x);
     x = read_array(HEADER("|u1", "True", "()"), BYTES("\7"));
     assert_int_equal(x.shape.rank, 0);
-    assert_true(tensor_item(x) == 7);
-    tensor_free(x);
+    assert_true(st_item(x) == 7);
+    st_tensor_free(x);
 }
 
 static void a_header_may_be_written_otherwise(void **state)
@@ -149,23 +149,23 @@ static void a_header_may_be_written_otherwise(void **state)
     };
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         about("%s", headers[i]);
-        tensor x = read_array(headers[i], BYTES(SIX));
+        st_tensor x = read_array(headers[i], BYTES(SIX));
         assert_shape(x, 2, 3);
-        tensor_free(x);
+        st_tensor_free(x);
     }
 }
 
 static void shapes_of_any_rank_and_none_are_read(void **state)
 {
-    tensor x = read_array(C_ORDER("|u1", "(1, 1, 2, 1, 1, 1, 3, 1)"), BYTES(SIX));
+    st_tensor x = read_array(C_ORDER("|u1", "(1, 1, 2, 1, 1, 1, 3, 1)"), BYTES(SIX));
     assert_shape(x, 1, 1, 2, 1, 1, 1, 3, 1);
-    tensor_free(x);
+    st_tensor_free(x);
     x = read_array(C_ORDER("<f8", "(4, 0, 2)"), BYTES(""));
     assert_shape(x, 4, 0, 2);
-    tensor_free(x);
+    st_tensor_free(x);
     x = read_array(HEADER("<f8", "True", "(4, 0, 2)"), BYTES(""));
     assert_shape(x, 4, 0, 2);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -173,22 +173,21 @@ static void shapes_of_any_rank_and_none_are_read(void **state)
 static void what_is_written_is_what_the_format_says(void **state)
 {
     static const char *const shapes[] = { "()", "(6,)", "(2, 3)", "(1, 2, 3)" };
-    const shape sizes[] = { { 0 }, SHAPE(6), SHAPE(2, 3), SHAPE(1, 2, 3) };
+    const st_shape sizes[] = { { 0 }, ST_SHAPE(6), ST_SHAPE(2, 3), ST_SHAPE(1, 2, 3) };
     for (int i = 0; i < 4; i++) {
         char header[120], padded[120];
-        tensor x = tensor_new(sizes[i]);
+        st_tensor x = st_tensor_new(sizes[i]);
         snprintf(header, sizeof header, "{'descr': '<f%d', 'fortran_order': False, 'shape': %s, }",
-                 (int)sizeof(real), shapes[i]);
+                 (int)sizeof(st_real), shapes[i]);
         snprintf(padded, sizeof padded, "%-117.117s\n", header); /* 10 + 118 = 128 */
-        for (ptrdiff_t k = 0; k < tensor_count(x); k++) tensor_data(x)[k] = (real)k / 4;
+        for (ptrdiff_t k = 0; k < st_numel(x); k++) st_data(x)[k] = (st_real)k / 4;
         const char *path = path_of("written.npy");
-        assert_int_equal(npy_write(path, x), 0);
-        bytes expected =
-            array_of(1, padded, (bytes){ (size_t)tensor_count(x) * sizeof(real), tensor_data(x) });
+        assert_int_equal(st_npy_save(path, x), 0);
+        bytes expected = array_of(1, padded, (bytes){ (size_t)st_numel(x) * sizeof(st_real), st_data(x) });
         bytes found = contents(path);
         assert_int_equal(found.count, expected.count);
         assert_memory_equal(found.at, expected.at, found.count); /* on a little-endian machine */
-        tensor_free(x);
+        st_tensor_free(x);
     }
 }
 
@@ -196,43 +195,43 @@ static void any_view_comes_back(void **state)
 {
     dice d = { { 71 } };
     for (int i = 0; i < 200; i++) {
-        shape s = roll_shape(&d, 0, TENSOR_MAX_RANK, 1, 4);
-        tensor whole, x = roll_view(&d, s, &whole);
+        st_shape s = roll_shape(&d, 0, ST_MAX_RANK, 1, 4);
+        st_tensor whole, x = roll_view(&d, s, &whole);
         roll_elements(&d, x, -1000, 1000);
         const char *path = path_of("view.npy");
-        about("view %d, %s", i, shape_text(s).text);
-        assert_int_equal(npy_write(path, x), 0);
-        tensor y = npy_read(path);
+        about("view %d, %s", i, st_shape_text(s).text);
+        assert_int_equal(st_npy_save(path, x), 0);
+        st_tensor y = st_npy_load(path);
         assert_same(y, x);
-        tensor_free(y);
-        tensor_free(whole);
+        st_tensor_free(y);
+        st_tensor_free(whole);
     }
 }
 
 static void large_shapes_have_room_in_a_header(void **state)
 {
     ptrdiff_t most = PTRDIFF_MAX / 16;
-    tensor x = tensor_new(SHAPE(0, most, 1, 1, 1, 1, 1, 1));
-    assert_int_equal(npy_write(path_of("large.npy"), x), 0);
-    tensor y = npy_read(path_of("large.npy"));
-    assert_true(shape_equal(y.shape, x.shape));
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor x = st_tensor_new(ST_SHAPE(0, most, 1, 1, 1, 1, 1, 1));
+    assert_int_equal(st_npy_save(path_of("large.npy"), x), 0);
+    st_tensor y = st_npy_load(path_of("large.npy"));
+    assert_true(st_shape_equal(y.shape, x.shape));
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 static void what_cannot_be_written_is_refused(void **state)
 {
-    tensor x = tensor_new(SHAPE(2));
-    assert_int_equal(npy_write(path_of("nowhere/x.npy"), x), -1);
+    st_tensor x = st_tensor_new(ST_SHAPE(2));
+    assert_int_equal(st_npy_save(path_of("nowhere/x.npy"), x), -1);
     expect_error("%s: cannot be written: No such file or directory", path_of("nowhere/x.npy"));
-    assert_int_equal(npy_write(path_of("."), x), -1);
+    assert_int_equal(st_npy_save(path_of("."), x), -1);
     expect_error(": not a regular file");
-    assert_int_equal(npy_write(NULL, x), -1);
-    expect_error("npy_write: the path is NULL");
-    assert_int_equal(npy_write(path_of("null.npy"), (tensor){ 0 }), -1);
-    expect_error("null.npy: npy_write of the null tensor");
+    assert_int_equal(st_npy_save(NULL, x), -1);
+    expect_error("st_npy_save: the path is NULL");
+    assert_int_equal(st_npy_save(path_of("null.npy"), (st_tensor){ 0 }), -1);
+    expect_error("null.npy: st_npy_save of the null tensor");
     assert_int_equal(access(path_of("null.npy"), F_OK), -1);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* ---- files that are wrong -------------------------------------------------------------------- */
@@ -317,8 +316,8 @@ static void broken_headers_are_refused(void **state)
 {
     for (size_t i = 0; i < sizeof bad_headers / sizeof *bad_headers; i++) {
         about("header %s", bad_headers[i].header);
-        tensor x = npy_read(written("bad.npy", array_of(1, bad_headers[i].header, BYTES(SIX))));
-        expect_refused(!tensor_is_null(x), path_of("bad.npy"), bad_headers[i].expected);
+        st_tensor x = st_npy_load(written("bad.npy", array_of(1, bad_headers[i].header, BYTES(SIX))));
+        expect_refused(!st_is_null(x), path_of("bad.npy"), bad_headers[i].expected);
     }
 }
 
@@ -344,8 +343,8 @@ static void broken_files_are_refused(void **state)
 {
     for (size_t i = 0; i < sizeof bad_files / sizeof *bad_files; i++) {
         about("%s", bad_files[i].what);
-        tensor x = npy_read(written("bad.npy", bad_files[i].file));
-        expect_refused(!tensor_is_null(x), path_of("bad.npy"), bad_files[i].expected);
+        st_tensor x = st_npy_load(written("bad.npy", bad_files[i].file));
+        expect_refused(!st_is_null(x), path_of("bad.npy"), bad_files[i].expected);
     }
 }
 
@@ -355,12 +354,12 @@ static void a_file_cut_anywhere_is_refused(void **state)
         bytes whole = array_of(major, C_ORDER("<f4", "(2,)") "   \n", BYTES("\0\0\x80\x3f\0\0\0\xc0"));
         for (size_t count = 0; count < whole.count; count++) {
             about("version %d cut after %zu bytes", major, count);
-            tensor x = npy_read(written("cut.npy", (bytes){ count, whole.at }));
-            expect_refused(!tensor_is_null(x), path_of("cut.npy"), "truncated: ");
+            st_tensor x = st_npy_load(written("cut.npy", (bytes){ count, whole.at }));
+            expect_refused(!st_is_null(x), path_of("cut.npy"), "truncated: ");
         }
-        tensor x = npy_read(written("cut.npy", whole));
+        st_tensor x = st_npy_load(written("cut.npy", whole));
         assert_elements(x, 1, -2);
-        tensor_free(x);
+        st_tensor_free(x);
     }
 }
 
@@ -373,23 +372,23 @@ static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
         for (int bit = 0; bit < 8; bit++) {
             memcpy(copy, whole.at, whole.count);
             copy[at] ^= (unsigned char)(1 << bit);
-            tensor x = npy_read(written("wrong.npy", (bytes){ whole.count, copy }));
-            assert_true(tensor_is_null(x) == (error_text() != NULL));
-            if (error_text()) assert_null(strchr(error_text(), '\n'));
-            if (!tensor_is_null(x)) assert_true(tensor_count(x) == 3 || tensor_count(x) == 6);
-            tensor_free(x);
-            error_clear();
+            st_tensor x = st_npy_load(written("wrong.npy", (bytes){ whole.count, copy }));
+            assert_true(st_is_null(x) == (st_error() != NULL));
+            if (st_error()) assert_null(strchr(st_error(), '\n'));
+            if (!st_is_null(x)) assert_true(st_numel(x) == 3 || st_numel(x) == 6);
+            st_tensor_free(x);
+            st_error_clear();
         }
 }
 
 static void what_is_no_file_is_refused(void **state)
 {
-    expect_refused(!tensor_is_null(npy_read(path_of("none.npy"))), path_of("none.npy"),
+    expect_refused(!st_is_null(st_npy_load(path_of("none.npy"))), path_of("none.npy"),
                    ": No such file or directory");
-    expect_refused(!tensor_is_null(npy_read(path_of("."))), path_of("."), ": not a regular file");
-    expect_refused(!tensor_is_null(npy_read("/dev/null")), "/dev/null", ": not a regular file");
-    assert_true(tensor_is_null(npy_read(NULL)));
-    expect_error("npy_read: the path is NULL");
+    expect_refused(!st_is_null(st_npy_load(path_of("."))), path_of("."), ": not a regular file");
+    expect_refused(!st_is_null(st_npy_load("/dev/null")), "/dev/null", ": not a regular file");
+    assert_true(st_is_null(st_npy_load(NULL)));
+    expect_error("st_npy_load: the path is NULL");
 }
 
 /* ---- a pair as a data set -------------------------------------------------------------------- */
@@ -401,17 +400,17 @@ static const char *array_file(const char *name, const char *header, bytes elemen
 
 static void a_pair_is_a_data_set(void **state)
 {
-    data *d = data_npy(array_file("x.npy", HEADER("|u1", "True", "(3, 2)"), BYTES(SIX)),
-                       array_file("y.npy", C_ORDER("<i2", "(3,)"), BYTES("\7\0\x08\0\x09\0")));
+    st_dataset *d = st_dataset_npy(array_file("x.npy", HEADER("|u1", "True", "(3, 2)"), BYTES(SIX)),
+                                   array_file("y.npy", C_ORDER("<i2", "(3,)"), BYTES("\7\0\x08\0\x09\0")));
     assert_non_null(d);
     assert_int_equal(d->count, 3);
-    tensor x = tensor_new(SHAPE(3, 2)), y = tensor_new(SHAPE(3));
-    assert_int_equal(data_batch(d, NULL, 0, 3, x, y), 0);
+    st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
+    assert_int_equal(st_dataset_batch(d, NULL, 0, 3, x, y), 0);
     assert_elements(x, 1, 4, 2, 5, 3, 6);
     assert_elements(y, 7, 8, 9);
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 static void images_have_a_channel(void **state)
@@ -419,18 +418,18 @@ static void images_have_a_channel(void **state)
     static const char *const orders[] = { HEADER("|u1", "False", "(1, 2, 3)"),
                                           HEADER("|u1", "True", "(1, 2, 3)") };
     for (int i = 0; i < 2; i++) {
-        data *d = data_npy(array_file("x.npy", orders[i], BYTES(SIX)),
-                           array_file("y.npy", C_ORDER("|u1", "(1, 2)"), BYTES("\7\x08")));
+        st_dataset *d = st_dataset_npy(array_file("x.npy", orders[i], BYTES(SIX)),
+                                       array_file("y.npy", C_ORDER("|u1", "(1, 2)"), BYTES("\7\x08")));
         assert_non_null(d);
-        assert_string_equal(shape_text(d->x).text, "[1, 2, 3]");
-        assert_string_equal(shape_text(d->y).text, "[2]");
-        tensor x = tensor_new(SHAPE(1, 1, 2, 3)), y = tensor_new(SHAPE(1, 2));
-        assert_int_equal(data_batch(d, NULL, 0, 1, x, y), 0);
+        assert_string_equal(st_shape_text(d->x).text, "[1, 2, 3]");
+        assert_string_equal(st_shape_text(d->target).text, "[2]");
+        st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(1, 2));
+        assert_int_equal(st_dataset_batch(d, NULL, 0, 1, x, y), 0);
         if (i == 0) assert_elements(x, 1, 2, 3, 4, 5, 6);
         else assert_elements(x, 1, 3, 5, 2, 4, 6);
-        tensor_free(x);
-        tensor_free(y);
-        data_free(d);
+        st_tensor_free(x);
+        st_tensor_free(y);
+        st_dataset_free(d);
     }
 }
 
@@ -438,18 +437,18 @@ static void pairs_that_do_not_agree_are_refused(void **state)
 {
     const char *x = array_file("x.npy", C_ORDER("|u1", "(3, 2)"), BYTES(SIX));
     const char *y = array_file("y.npy", C_ORDER("|u1", "(2,)"), BYTES("\7\x08"));
-    assert_null(data_npy(x, y));
-    expect_error("x.npy, %s: data_tensors: x [3, 2] and y [2] differ in the number of samples", y);
-    assert_null(data_npy(x, array_file("y.npy", C_ORDER("|u1", "()"), BYTES("\7"))));
+    assert_null(st_dataset_npy(x, y));
+    expect_error("x.npy, %s: st_dataset_tensors: x [3, 2] and y [2] differ in the number of samples", y);
+    assert_null(st_dataset_npy(x, array_file("y.npy", C_ORDER("|u1", "()"), BYTES("\7"))));
     expect_error("y is a single number, expected [N, ...]");
-    assert_null(data_npy(x, path_of("none.npy")));
+    assert_null(st_dataset_npy(x, path_of("none.npy")));
     expect_error("none.npy: No such file or directory");
-    assert_null(data_npy(path_of("none.npy"), y));
+    assert_null(st_dataset_npy(path_of("none.npy"), y));
     expect_error("none.npy: No such file or directory");
-    assert_null(data_npy(NULL, y));
-    expect_error("npy_read: the path is NULL");
-    assert_null(data_npy(array_file("x.npy", C_ORDER("|u1", "(0, 2)"), BYTES("")),
-                         array_file("y.npy", C_ORDER("|u1", "(0,)"), BYTES(""))));
+    assert_null(st_dataset_npy(NULL, y));
+    expect_error("st_npy_load: the path is NULL");
+    assert_null(st_dataset_npy(array_file("x.npy", C_ORDER("|u1", "(0, 2)"), BYTES("")),
+                               array_file("y.npy", C_ORDER("|u1", "(0,)"), BYTES(""))));
     expect_error("0 samples, expected at least one");
 }
 

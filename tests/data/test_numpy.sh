@@ -25,13 +25,13 @@ cat >"$tmp/copy.c" <<'END'
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i + 1 < argc && !error_text(); i += 2) {
-        tensor x = npy_read(argv[i]);
-        npy_write(argv[i + 1], x);
-        tensor_free(x);
+    for (int i = 1; i + 1 < argc && !st_error(); i += 2) {
+        st_tensor x = st_npy_load(argv[i]);
+        st_npy_save(argv[i + 1], x);
+        st_tensor_free(x);
     }
-    if (error_text()) fprintf(stderr, "%s\n", error_text());
-    return error_text() != NULL;
+    if (st_error()) fprintf(stderr, "%s\n", st_error());
+    return st_error() != NULL;
 }
 END
 

@@ -20,27 +20,27 @@ enum { PIXELS = 28 * 28 };
 /* ---- drawn digits ---------------------------------------------------------------------------- */
 
 /* All images [N, 1, 28, 28] and classes [N], which the caller frees. */
-static tensor all_of(const data *d, tensor *classes)
+static st_tensor all_of(const st_dataset *d, st_tensor *classes)
 {
-    tensor x = tensor_new(SHAPE(d->count, 1, 28, 28));
-    *classes = tensor_new(SHAPE(d->count));
-    assert_int_equal(data_batch(d, NULL, 0, d->count, x, *classes), 0);
+    st_tensor x = st_tensor_new(ST_SHAPE(d->count, 1, 28, 28));
+    *classes = st_tensor_new(ST_SHAPE(d->count));
+    assert_int_equal(st_dataset_batch(d, NULL, 0, d->count, x, *classes), 0);
     return x;
 }
 
-static tensor drawn(ptrdiff_t count, uint64_t seed, tensor *classes)
+static st_tensor drawn(ptrdiff_t count, uint64_t seed, st_tensor *classes)
 {
-    data *d = digits_new(count, seed);
+    st_dataset *d = st_digits(count, seed);
     assert_non_null(d);
-    tensor x = all_of(d, classes);
-    data_free(d);
+    st_tensor x = all_of(d, classes);
+    st_dataset_free(d);
     return x;
 }
 
 /* In pixels that differ. */
-static ptrdiff_t distance(tensor x, ptrdiff_t i, tensor y, ptrdiff_t j)
+static ptrdiff_t distance(st_tensor x, ptrdiff_t i, st_tensor y, ptrdiff_t j)
 {
-    const real *a = tensor_data(x) + i * PIXELS, *b = tensor_data(y) + j * PIXELS;
+    const st_real *a = st_data(x) + i * PIXELS, *b = st_data(y) + j * PIXELS;
     ptrdiff_t count = 0;
     for (int k = 0; k < PIXELS; k++) count += a[k] != b[k];
     return count;
@@ -48,16 +48,16 @@ static ptrdiff_t distance(tensor x, ptrdiff_t i, tensor y, ptrdiff_t j)
 
 static void digits_are_images_of_0_to_1_with_ink(void **state)
 {
-    data *d = digits_new(500, 3);
+    st_dataset *d = st_digits(500, 3);
     assert_non_null(d);
     assert_int_equal(d->count, 500);
-    assert_string_equal(shape_text(d->x).text, "[1, 28, 28]");
-    assert_string_equal(shape_text(d->y).text, "[]");
-    tensor y, x = all_of(d, &y);
+    assert_string_equal(st_shape_text(d->x).text, "[1, 28, 28]");
+    assert_string_equal(st_shape_text(d->target).text, "[]");
+    st_tensor y, x = all_of(d, &y);
     for (ptrdiff_t i = 0; i < 500; i++) {
         double sum = 0, most = 0;
         for (int k = 0; k < PIXELS; k++) {
-            double value = (double)tensor_data(x)[i * PIXELS + k];
+            double value = (double)st_data(x)[i * PIXELS + k];
             assert_true(value >= 0 && value <= 1);
             sum += value;
             most = value > most ? value : most;
@@ -65,74 +65,74 @@ static void digits_are_images_of_0_to_1_with_ink(void **state)
         about("image %td: %g of the area is ink, the darkest %g", i, sum / PIXELS, most);
         if (sum < 0.02 * PIXELS || sum > 0.4 * PIXELS || most < 0.6) fail_msg("image %td", i);
     }
-    tensor_free(x);
-    tensor_free(y);
-    data_free(d);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 static void digits_depend_on_seed_and_number_alone(void **state)
 {
-    tensor few_y, few = drawn(37, 11, &few_y), many_y, many = drawn(1000, 11, &many_y);
-    assert_same(few, tensor_narrow(many, 0, 0, 37));
-    assert_same(few_y, tensor_narrow(many_y, 0, 0, 37));
-    tensor other_y, other = drawn(37, 12, &other_y);
+    st_tensor few_y, few = drawn(37, 11, &few_y), many_y, many = drawn(1000, 11, &many_y);
+    assert_same(few, st_narrow(many, 0, 0, 37));
+    assert_same(few_y, st_narrow(many_y, 0, 0, 37));
+    st_tensor other_y, other = drawn(37, 12, &other_y);
     for (ptrdiff_t i = 0; i < 37; i++) assert_true(distance(few, i, other, i) > 50);
-    tensor_free(few);
-    tensor_free(few_y);
-    tensor_free(many);
-    tensor_free(many_y);
-    tensor_free(other);
-    tensor_free(other_y);
+    st_tensor_free(few);
+    st_tensor_free(few_y);
+    st_tensor_free(many);
+    st_tensor_free(many_y);
+    st_tensor_free(other);
+    st_tensor_free(other_y);
 }
 
 /* Not even their noise is: of two images most pixels differ. */
 static void no_two_digits_are_the_same(void **state)
 {
-    tensor y, x = drawn(300, 1, &y);
+    st_tensor y, x = drawn(300, 1, &y);
     double sum = 0;
     for (ptrdiff_t i = 0; i < 300; i++)
         for (ptrdiff_t j = 0; j < i; j++) assert_true(distance(x, i, x, j) > 50);
     for (ptrdiff_t i = 1; i < 300; i++) sum += (double)distance(x, i, x, i - 1);
     if (sum < 299 * 0.6 * PIXELS) fail_msg("%g of the pixels differ", sum / 299 / PIXELS);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 static void digits_do_not_depend_on_threads(void **state)
 {
-    int before = parallel_threads();
-    parallel_set_threads(1);
-    tensor alone_y, alone = drawn(301, 5, &alone_y);
+    int before = st_num_threads();
+    st_set_num_threads(1);
+    st_tensor alone_y, alone = drawn(301, 5, &alone_y);
     for (int threads = 2; threads <= 7; threads++) {
-        parallel_set_threads(threads);
-        tensor y, x = drawn(301, 5, &y);
+        st_set_num_threads(threads);
+        st_tensor y, x = drawn(301, 5, &y);
         assert_same(x, alone);
         assert_same(y, alone_y);
-        tensor_free(x);
-        tensor_free(y);
+        st_tensor_free(x);
+        st_tensor_free(y);
     }
-    parallel_set_threads(before);
-    tensor_free(alone);
-    tensor_free(alone_y);
+    st_set_num_threads(before);
+    st_tensor_free(alone);
+    st_tensor_free(alone_y);
 }
 
 static void every_ten_hold_each_digit_once(void **state)
 {
-    tensor y, x = drawn(2000, 9, &y);
+    st_tensor y, x = drawn(2000, 9, &y);
     int first[10] = { 0 };
     for (ptrdiff_t ten = 0; ten < 200; ten++) {
         int seen = 0;
-        for (int i = 0; i < 10; i++) seen |= 1 << (int)tensor_data(y)[10 * ten + i];
+        for (int i = 0; i < 10; i++) seen |= 1 << (int)st_data(y)[10 * ten + i];
         assert_int_equal(seen, 1023);
-        first[(int)tensor_data(y)[10 * ten]]++;
+        first[(int)st_data(y)[10 * ten]]++;
     }
     for (int digit = 0; digit < 10; digit++)
         assert_true(first[digit] > 5); /* of 20, in an order of their own */
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
-static double square_distance(const real *a, const real *b)
+static double square_distance(const st_real *a, const st_real *b)
 {
     double sum = 0;
     for (int k = 0; k < PIXELS; k++) sum += (double)(a[k] - b[k]) * (double)(a[k] - b[k]);
@@ -144,42 +144,42 @@ static double square_distance(const real *a, const real *b)
 static void digits_can_be_learnt_and_must_be(void **state)
 {
     enum { TRAIN = 3000, TEST = 300 };
-    tensor y, x = drawn(TRAIN, 1, &y), test_y, test_x = drawn(TEST, 2, &test_y),
-              mean = tensor_new(SHAPE(10, PIXELS));
+    st_tensor y, x = drawn(TRAIN, 1, &y), test_y, test_x = drawn(TEST, 2, &test_y),
+                 mean = st_tensor_new(ST_SHAPE(10, PIXELS));
     for (ptrdiff_t i = 0; i < TRAIN; i++)
-        tensor_add(tensor_select(mean, 0, (ptrdiff_t)tensor_data(y)[i]), (real)10 / TRAIN,
-                   tensor_reshape(tensor_select(x, 0, i), SHAPE(PIXELS)));
+        st_add(st_select(mean, 0, (ptrdiff_t)st_data(y)[i]), (st_real)10 / TRAIN,
+               st_reshape(st_select(x, 0, i), ST_SHAPE(PIXELS)));
     int by_neighbour = 0, by_mean = 0;
     for (ptrdiff_t i = 0; i < TEST; i++) {
-        const real *image = tensor_data(test_x) + i * PIXELS;
+        const st_real *image = st_data(test_x) + i * PIXELS;
         ptrdiff_t nearest = 0, nearest_mean = 0;
         double least = INFINITY, least_mean = INFINITY;
         for (ptrdiff_t j = 0; j < TRAIN; j++) {
-            double here = square_distance(image, tensor_data(x) + j * PIXELS);
+            double here = square_distance(image, st_data(x) + j * PIXELS);
             if (here < least) least = here, nearest = j;
         }
         for (ptrdiff_t j = 0; j < 10; j++) {
-            double here = square_distance(image, tensor_data(mean) + j * PIXELS);
+            double here = square_distance(image, st_data(mean) + j * PIXELS);
             if (here < least_mean) least_mean = here, nearest_mean = j;
         }
-        by_neighbour += tensor_data(y)[nearest] == tensor_data(test_y)[i];
-        by_mean += (real)nearest_mean == tensor_data(test_y)[i];
+        by_neighbour += st_data(y)[nearest] == st_data(test_y)[i];
+        by_mean += (st_real)nearest_mean == st_data(test_y)[i];
     }
     if (by_neighbour < 240 || by_mean > 240)
         fail_msg("of 300: %d by neighbour, %d by mean", by_neighbour, by_mean);
-    tensor_free(x);
-    tensor_free(y);
-    tensor_free(test_x);
-    tensor_free(test_y);
-    tensor_free(mean);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_tensor_free(test_x);
+    st_tensor_free(test_y);
+    st_tensor_free(mean);
 }
 
 static void impossible_numbers_of_digits_are_refused(void **state)
 {
     static const ptrdiff_t bad[] = { 0, -1, PTRDIFF_MAX, PTRDIFF_MAX / PIXELS + 1 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_null(digits_new(bad[i], 1));
-        expect_error("digits_new: %td ", bad[i]);
+        assert_null(st_digits(bad[i], 1));
+        expect_error("st_digits: %td ", bad[i]);
     }
 }
 
@@ -245,12 +245,12 @@ static void assert_small_mnist(mnist *m, const char *source)
     assert_string_equal(m->source, source);
     assert_int_equal(m->train->count, 2);
     assert_int_equal(m->test->count, 1);
-    tensor y = tensor_new(SHAPE(2)), x = tensor_new(SHAPE(2, 1, 1, 1));
-    assert_int_equal(data_batch(m->train, NULL, 0, 2, x, y), 0);
+    st_tensor y = st_tensor_new(ST_SHAPE(2)), x = st_tensor_new(ST_SHAPE(2, 1, 1, 1));
+    assert_int_equal(st_dataset_batch(m->train, NULL, 0, 2, x, y), 0);
     assert_elements(x, 0, 1);
     assert_elements(y, 3, 4);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
     mnist_free(m);
     assert_null(m->train);
 }
@@ -356,20 +356,20 @@ static void without_mnist_digits_are_drawn_and_it_is_said(void **state)
     assert_int_equal(m.train->count, 60000);
     assert_int_equal(m.test->count, 10000);
     assert_int_equal(access("data", F_OK), -1);
-    tensor y, x = drawn(3, 2, &y), test_x = tensor_new(x.shape), test_y = tensor_new(y.shape);
-    assert_int_equal(data_batch(m.test, NULL, 0, 3, test_x, test_y), 0);
+    st_tensor y, x = drawn(3, 2, &y), test_x = st_tensor_new(x.shape), test_y = st_tensor_new(y.shape);
+    assert_int_equal(st_dataset_batch(m.test, NULL, 0, 3, test_x, test_y), 0);
     assert_same(test_x, x);
     assert_same(test_y, y);
-    tensor_free(x);
-    tensor_free(y);
-    tensor_free(test_x);
-    tensor_free(test_y);
+    st_tensor_free(x);
+    st_tensor_free(y);
+    st_tensor_free(test_x);
+    st_tensor_free(test_y);
     mnist_free(&m);
 }
 
 /* ---- sketches -------------------------------------------------------------------------------- */
 
-static void assert_image(tensor image, bool colour, const char *expected)
+static void assert_image(st_tensor image, bool colour, const char *expected)
 {
     memory drawing;
     FILE *to = open_text(&drawing);
@@ -381,18 +381,18 @@ static void assert_image(tensor image, bool colour, const char *expected)
 
 static void a_sketch_of_ascii_has_a_character_for_two_pixels(void **state)
 {
-    tensor x = tensor_of(SHAPE(1, 3, 4), 0, 1, 0, 0.5, 0, 1, 1, 0.25, 1, 0, -9, 9);
+    st_tensor x = tensor_of(ST_SHAPE(1, 3, 4), 0, 1, 0, 0.5, 0, 1, 1, 0.25, 1, 0, -9, 9);
     assert_image(x, false, " @+-\n+  +\n"); /* below the last row it is dark */
-    *tensor_at(x, INDEX(0, 0, 0)) = (real)NAN;
-    assert_image(tensor_narrow(tensor_narrow(x, 1, 0, 1), 2, 0, 2), false, " +\n");
-    tensor_free(x);
+    *st_at(x, ST_INDEX(0, 0, 0)) = (st_real)NAN;
+    assert_image(st_narrow(st_narrow(x, 1, 0, 1), 2, 0, 2), false, " +\n");
+    st_tensor_free(x);
 }
 
 static void a_sketch_in_colour_has_a_grey_for_each_pixel(void **state)
 {
-    tensor x = tensor_of(SHAPE(1, 2, 2), 0, 1, 0.2, 0.6);
+    st_tensor x = tensor_of(ST_SHAPE(1, 2, 2), 0, 1, 0.2, 0.6);
     assert_image(x, true, "\033[38;5;16m\033[48;5;236m▀\033[38;5;231m\033[48;5;246m▀\033[0m\n");
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void assert_curve(const double *values, int count, int width, const char *expected)

@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMAGE SHAPE(2, 8, 8)
+#define IMAGE ST_SHAPE(2, 8, 8)
 
 /* ---- texts that are right ------------------------------------------------------------------------ */
 
-/* The layers of a net, as layer_describe has them, a space between them; what a layer holds in braces. */
-static void describe(const layer *l, char *to, size_t size)
+/* The layers of a net, as st_layer_describe has them, a space between them; what a layer holds in braces. */
+static void describe(const st_layer *l, char *to, size_t size)
 {
     for (int i = 0; i < l->children; i++) {
         size_t used = strlen(to);
         snprintf(to + used, size - used, "%s", i ? " " : "");
         used = strlen(to);
-        layer_describe(l->child[i], to + used, size - used);
+        st_layer_describe(l->child[i], to + used, size - used);
         if (!l->child[i]->children) continue;
         used = strlen(to);
         snprintf(to + used, size - used, "{");
@@ -90,15 +90,15 @@ static void texts_say_what_they_say(void **state)
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         char layers[1024] = "";
         about("%s", right[i].text);
-        net *n = network_parse(right[i].text, IMAGE);
+        st_net *n = network_parse(right[i].text, IMAGE);
         if (n) describe(n->root, layers, sizeof layers);
-        assert_null(error_text());
+        assert_null(st_error());
         assert_string_equal(layers, right[i].layers);
-        net_free(n);
+        st_net_free(n);
     }
 }
 
-static char *as_text(const net *n)
+static char *as_text(const st_net *n)
 {
     char *text = NULL;
     size_t size = 0;
@@ -113,24 +113,24 @@ static void what_is_written_reads_back(void **state)
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         char layers[1024] = "";
         about("%s", right[i].text);
-        net *n = network_parse(right[i].text, IMAGE);
+        st_net *n = network_parse(right[i].text, IMAGE);
         char *text = as_text(n);
-        net *again = network_parse(text, (shape){ 0 }); /* it says its input */
+        st_net *again = network_parse(text, (st_shape){ 0 }); /* it says its input */
         assert_non_null(again);
         describe(again->root, layers, sizeof layers);
         assert_string_equal(layers, right[i].layers);
-        assert_true(shape_equal(again->input, IMAGE));
-        net_free(n), net_free(again), free(text);
+        assert_true(st_shape_equal(again->input, IMAGE));
+        st_net_free(n), st_net_free(again), free(text);
     }
 }
 
 static void numbers_are_written_with_all_their_digits(void **state)
 {
-    net *n = network_parse("dropout 0, dropout 0.1, dropout 0.30000000000000004, leaky_relu -3e-7", IMAGE);
+    st_net *n = network_parse("dropout 0, dropout 0.1, dropout 0.30000000000000004, leaky_relu -3e-7", IMAGE);
     char *text = as_text(n);
     assert_string_equal(
         text, "input 2x8x8\ndropout 0\ndropout 0.1\ndropout 0.30000000000000004\nleaky_relu -3e-07\n");
-    net_free(n), free(text);
+    st_net_free(n), free(text);
 }
 
 /* ---- texts that are wrong ------------------------------------------------------------------------ */
@@ -232,12 +232,12 @@ static void wrong_texts_are_told_where_and_what(void **state)
 
 static void an_input_is_needed(void **state)
 {
-    assert_null(network_parse("relu", (shape){ 0 }));
+    assert_null(network_parse("relu", (st_shape){ 0 }));
     expect_error("begin it with a line such as \"input 1x28x28\", or give --input");
-    net *n = network_parse("input 3x5, relu", (shape){ 0 });
+    st_net *n = network_parse("input 3x5, relu", (st_shape){ 0 });
     assert_non_null(n);
-    assert_true(shape_equal(n->input, SHAPE(3, 5)));
-    net_free(n);
+    assert_true(st_shape_equal(n->input, ST_SHAPE(3, 5)));
+    st_net_free(n);
 }
 
 static void nesting_has_an_end(void **state)
@@ -264,11 +264,11 @@ static void any_text_is_read_or_refused(void **state)
                 if (chance(&d, 60)) text[roll(&d, 0, length - 1)] = letters[roll(&d, 0, sizeof letters - 2)];
             if (chance(&d, 30)) text[roll(&d, 0, length)] = '\0';
             about("%s", text);
-            net *n = network_parse(text, IMAGE);
-            assert_true((n == NULL) == (error_text() != NULL));
-            if (!n) assert_non_null(strstr(error_text(), "line "));
-            net_free(n);
-            error_clear();
+            st_net *n = network_parse(text, IMAGE);
+            assert_true((n == NULL) == (st_error() != NULL));
+            if (!n) assert_non_null(strstr(st_error(), "line "));
+            st_net_free(n);
+            st_error_clear();
         }
 }
 
@@ -288,18 +288,18 @@ static void files_and_texts_are_told_apart(void **state)
     expect_error("%s: No such file", path);
     assert_null(network_read("lenet6.net", IMAGE));
     expect_error("lenet6.net: No such file");
-    net *n = network_read("relu, tanh", IMAGE);
+    st_net *n = network_read("relu, tanh", IMAGE);
     assert_non_null(n);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void sizes_are_read(void **state)
 {
-    shape s;
+    st_shape s;
     assert_int_equal(network_size("1x28x28", &s), 0);
-    assert_true(shape_equal(s, SHAPE(1, 28, 28)));
+    assert_true(st_shape_equal(s, ST_SHAPE(1, 28, 28)));
     assert_int_equal(network_size("7", &s), 0);
-    assert_true(shape_equal(s, SHAPE(7)));
+    assert_true(st_shape_equal(s, ST_SHAPE(7)));
     static const char *const none[] = { "",  "x",   "1x",    "x1",  "1x-2",
                                         "0", "1X2", "1x2 3", "1,2", "1x2x3x4x5x6x7x8x9" };
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -325,13 +325,13 @@ static void shipped_networks_are_what_they_are_called(void **state)
     };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
         about("%s", nets[i].path);
-        net *n = network_read(nets[i].path, (shape){ 0 });
+        st_net *n = network_read(nets[i].path, (st_shape){ 0 });
         assert_non_null(n);
-        layer_needs needs;
-        assert_int_equal(layer_measure(n->root, &needs), 0);
+        st_layer_needs needs;
+        assert_int_equal(st_layer_measure(n->root, &needs), 0);
         assert_int_equal(needs.parameters, nets[i].parameters);
-        assert_true(shape_equal(n->output, SHAPE(10)));
-        net_free(n);
+        assert_true(st_shape_equal(n->output, ST_SHAPE(10)));
+        st_net_free(n);
     }
 }
 
@@ -342,16 +342,16 @@ static void every_layer_is_listed_and_known(void **state)
     FILE *f = open_memstream(&text, &size);
     network_layers(f);
     fclose(f);
-    for (int i = 0; layer_types[i]; i++) {
+    for (int i = 0; st_layer_types[i]; i++) {
         char line[64];
-        about("%s", layer_types[i]->name);
-        snprintf(line, sizeof line, "\n%s", layer_types[i]->name);
+        about("%s", st_layer_types[i]->name);
+        snprintf(line, sizeof line, "\n%s", st_layer_types[i]->name);
         bool listed = strstr(text, line + (i == 0));
-        assert_int_equal(listed, strcmp(layer_types[i]->name, "pool") != 0);
-        net *n = network_parse(layer_types[i]->name, IMAGE);
-        if (!n) assert_null(strstr(error_text(), "is not a layer"));
-        net_free(n);
-        error_clear();
+        assert_int_equal(listed, strcmp(st_layer_types[i]->name, "pool") != 0);
+        st_net *n = network_parse(st_layer_types[i]->name, IMAGE);
+        if (!n) assert_null(strstr(st_error(), "is not a layer"));
+        st_net_free(n);
+        st_error_clear();
     }
     free(text);
 }

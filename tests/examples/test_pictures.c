@@ -86,17 +86,17 @@ static void write_red(const char *path, int width, int height)
 
 /* ---- pixels -------------------------------------------------------------------------------------- */
 
-static void assert_image(const char *path, shape s, const double *expected)
+static void assert_image(const char *path, st_shape s, const double *expected)
 {
-    tensor image = image_read(path);
-    assert_null(error_text());
-    assert_string_equal(shape_text(image.shape).text, shape_text(s).text);
-    for (ptrdiff_t i = 0; i < tensor_count(image); i++) {
+    st_tensor image = image_read(path);
+    assert_null(st_error());
+    assert_string_equal(st_shape_text(image.shape).text, st_shape_text(s).text);
+    for (ptrdiff_t i = 0; i < st_numel(image); i++) {
         double found = (double)*element(image, i), difference = found - expected[i];
         if (difference < -1e-7 || difference > 1e-7)
             fail_msg("%s: element %td is %g, expected %g", path, i, found, expected[i]);
     }
-    tensor_free(image);
+    st_tensor_free(image);
 }
 
 static void grey_of_any_depth(void **state)
@@ -119,7 +119,7 @@ static void grey_of_any_depth(void **state)
                 }
             picture p = { PNG_COLOR_TYPE_GRAY, depth, WIDTH, HEIGHT, .interlaced = interlaced };
             write_png(path_of("grey.png"), &p, raw[0], sizeof raw[0]);
-            assert_image(path_of("grey.png"), SHAPE(1, HEIGHT, WIDTH), expected);
+            assert_image(path_of("grey.png"), ST_SHAPE(1, HEIGHT, WIDTH), expected);
         }
 }
 
@@ -128,7 +128,7 @@ static void colours_are_planes(void **state)
     const unsigned char rgb[] = { 255, 0, 51, 0, 102, 255 };
     picture p = { PNG_COLOR_TYPE_RGB, 8, 2, 1, .interlaced = false };
     write_png(path_of("rgb.png"), &p, rgb, sizeof rgb);
-    assert_image(path_of("rgb.png"), SHAPE(3, 1, 2), (const double[]){ 1, 0, 0, 0.4, 0.2, 1 });
+    assert_image(path_of("rgb.png"), ST_SHAPE(3, 1, 2), (const double[]){ 1, 0, 0, 0.4, 0.2, 1 });
 }
 
 static void palettes_are_looked_up(void **state)
@@ -143,7 +143,7 @@ static void palettes_are_looked_up(void **state)
                   .palette = { { 255, 0, 0 }, { 0, 255, 0 }, { 255, 255, 255 }, { 255, 255, 255 } },
                   .alpha = { 255, 255, 51, 0 } };
     write_png(path_of("palette.png"), &p, places, 1);
-    assert_image(path_of("palette.png"), SHAPE(3, 1, 4),
+    assert_image(path_of("palette.png"), ST_SHAPE(3, 1, 4),
                  (const double[]){ 1, 0, 0.2, 0, 0, 1, 0.2, 0, 0, 0, 0.2, 0 });
 }
 
@@ -153,10 +153,10 @@ static void what_is_transparent_lies_on_black(void **state)
                         rgba[] = { 255, 51, 0, 255, 255, 255, 255, 0 };
     picture p = { PNG_COLOR_TYPE_GRAY_ALPHA, 8, 4, 1, .interlaced = false };
     write_png(path_of("alpha.png"), &p, grey, sizeof grey);
-    assert_image(path_of("alpha.png"), SHAPE(1, 1, 4), (const double[]){ 1, 0.4, 0, 0.2 });
+    assert_image(path_of("alpha.png"), ST_SHAPE(1, 1, 4), (const double[]){ 1, 0.4, 0, 0.2 });
     p = (picture){ PNG_COLOR_TYPE_RGB_ALPHA, 8, 2, 1, .interlaced = false };
     write_png(path_of("rgba.png"), &p, rgba, sizeof rgba);
-    assert_image(path_of("rgba.png"), SHAPE(3, 1, 2), (const double[]){ 1, 0, 0.2, 0, 0, 0 });
+    assert_image(path_of("rgba.png"), ST_SHAPE(3, 1, 2), (const double[]){ 1, 0, 0.2, 0, 0, 0 });
 }
 
 static void jpeg_is_read(void **state)
@@ -166,23 +166,23 @@ static void jpeg_is_read(void **state)
     memset(cmyk, 90, sizeof cmyk);
     for (int i = 0; i < 64; i++) rgb[3 * i] = 255, rgb[3 * i + 1] = 128, rgb[3 * i + 2] = 0;
     write_jpeg(path_of("grey.jpg"), 1, 8, 8, grey);
-    tensor image = image_read(path_of("grey.jpg"));
+    st_tensor image = image_read(path_of("grey.jpg"));
     assert_shape(image, 1, 8, 8);
     for (int i = 0; i < 64; i++) assert_true(fabs((double)*element(image, i) - 200 / 255.0) < 0.01);
-    tensor_free(image);
+    st_tensor_free(image);
     write_jpeg(path_of("rgb.jpeg"), 3, 8, 8, rgb);
     image = image_read(path_of("rgb.jpeg"));
     assert_shape(image, 3, 8, 8);
     for (int i = 0; i < 192; i++)
         assert_true(fabs((double)*element(image, i) - (i < 64 ? 1 : i < 128 ? 128 / 255.0 : 0)) < 0.02);
-    tensor_free(image);
+    st_tensor_free(image);
     for (int i = 0; i < 64; i++) cmyk[4 * i] = 255, cmyk[4 * i + 3] = 200; /* inverted: no cyan, some black */
     write_jpeg(path_of("cmyk.jpg"), 4, 8, 8, cmyk);
     image = image_read(path_of("cmyk.jpg"));
     assert_shape(image, 3, 8, 8);
     for (int i = 0; i < 192; i++)
         assert_true(fabs((double)*element(image, i) - (i < 64 ? 200 : 90 * 200 / 255.0) / 255) < 0.02);
-    tensor_free(image);
+    st_tensor_free(image);
 }
 
 /* ---- files that are broken ------------------------------------------------------------------------ */
@@ -207,13 +207,13 @@ static void files_cut_off_are_refused_by_name(void **state)
         for (long size = size_of(path) - 1; size >= 0; size -= 1 + size / 40) {
             about("%s of %ld bytes", names[kind], size);
             assert_int_equal(truncate(path, size), 0);
-            assert_true(tensor_is_null(image_read(path)));
+            assert_true(st_is_null(image_read(path)));
             expect_error("%s: ", path);
         }
     }
-    assert_true(tensor_is_null(image_read(path_of("none.png"))));
+    assert_true(st_is_null(image_read(path_of("none.png"))));
     expect_error("none.png: No such file");
-    assert_true(tensor_is_null(image_read(path_of(""))));
+    assert_true(st_is_null(image_read(path_of(""))));
     expect_error("not a regular file");
 }
 
@@ -230,10 +230,10 @@ static void a_bit_that_is_wrong_is_found_in_png(void **state)
         fseek(f, at, SEEK_SET);
         fputc(byte ^ 0x10, f);
         fclose(f);
-        tensor image = image_read(path);
-        found += tensor_is_null(image);
-        tensor_free(image);
-        error_clear();
+        st_tensor image = image_read(path);
+        found += st_is_null(image);
+        st_tensor_free(image);
+        st_error_clear();
     }
     assert_true(tries > 15 && found >= tries - 2); /* what is no data may be passed over */
 }
@@ -251,7 +251,7 @@ static void sizes_beyond_the_file_are_refused(void **state)
     rewind(f);
     assert_int_equal(fwrite(said, 1, size, f), size);
     assert_int_equal(fclose(f), 0);
-    assert_true(tensor_is_null(image_read(path)));
+    assert_true(st_is_null(image_read(path)));
     expect_error("%s: 8000x8000 pixels, more than a file of %zu bytes holds", path, size);
 }
 
@@ -259,42 +259,42 @@ static void sizes_beyond_the_file_are_refused(void **state)
 
 static void sizes_are_changed(void **state)
 {
-    tensor x = tensor_of(SHAPE(1, 2, 4), 0, 4, 8, 12, 16, 20, 24, 28), y;
+    st_tensor x = tensor_of(ST_SHAPE(1, 2, 4), 0, 4, 8, 12, 16, 20, 24, 28), y;
     y = image_fit(x, 0, 0, 0);
     assert_same(y, x);
-    tensor_free(y);
+    st_tensor_free(y);
     y = image_fit(x, 0, 1, 1); /* the mean, by triangles as wide as all: symmetric, so that of a ramp */
     assert_true(fabs((double)*element(y, 0) - 14) < 1e-5);
-    tensor_free(y);
+    st_tensor_free(y);
     y = image_fit(x, 0, 2, 8); /* between neighbours at a quarter and three, and beyond the edge the edge */
-    tensor between = tensor_of(SHAPE(8), 0, 1, 3, 5, 7, 9, 11, 12);
-    assert_near(tensor_select(tensor_select(y, 0, 0), 0, 0), between, 1e-5);
-    tensor_free(between);
-    tensor_free(y);
+    st_tensor between = tensor_of(ST_SHAPE(8), 0, 1, 3, 5, 7, 9, 11, 12);
+    assert_near(st_select(st_select(y, 0, 0), 0, 0), between, 1e-5);
+    st_tensor_free(between);
+    st_tensor_free(y);
     y = image_fit(x, 3, 2, 4);
-    for (int k = 0; k < 3; k++) assert_same(tensor_select(y, 0, k), tensor_select(x, 0, 0));
-    tensor grey = image_fit(y, 1, 0, 0);
+    for (int k = 0; k < 3; k++) assert_same(st_select(y, 0, k), st_select(x, 0, 0));
+    st_tensor grey = image_fit(y, 1, 0, 0);
     assert_near(grey, x, 1e-5);
-    tensor_free(grey), tensor_free(y), tensor_free(x);
-    x = tensor_of(SHAPE(3, 1, 1), 1, 0.5, 0.25);
+    st_tensor_free(grey), st_tensor_free(y), st_tensor_free(x);
+    x = tensor_of(ST_SHAPE(3, 1, 1), 1, 0.5, 0.25);
     y = image_fit(x, 1, 0, 0);
     assert_true(fabs((double)*element(y, 0) - (0.299 + 0.587 * 0.5 + 0.114 * 0.25)) < 1e-6);
-    tensor_free(x), tensor_free(y);
+    st_tensor_free(x), st_tensor_free(y);
 }
 
 static void what_is_even_stays_even(void **state)
 {
-    tensor x = tensor_new(SHAPE(1, 7, 5));
-    tensor_fill(x, (real)0.75);
+    st_tensor x = st_tensor_new(ST_SHAPE(1, 7, 5));
+    st_fill(x, (st_real)0.75);
     for (int h = 1; h < 20; h += 3)
         for (int w = 1; w < 20; w += 2) {
-            tensor y = image_fit(x, 0, h, w);
+            st_tensor y = image_fit(x, 0, h, w);
             assert_shape(y, 1, h, w);
-            for (ptrdiff_t i = 0; i < tensor_count(y); i++)
+            for (ptrdiff_t i = 0; i < st_numel(y); i++)
                 assert_true(fabs((double)*element(y, i) - 0.75) < 1e-6);
-            tensor_free(y);
+            st_tensor_free(y);
         }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* ---- folders ------------------------------------------------------------------------------------- */
@@ -324,31 +324,31 @@ static void folders_are_classes(void **state)
     assert_string_equal(f.name[0], "Z");
     assert_string_equal(f.name[1], "a");
     assert_string_equal(f.name[2], "b");
-    tensor x = tensor_new(SHAPE(4, 1, 2, 3)), y = tensor_new(SHAPE(4));
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(4));
     assert_int_equal(f.set->count, 4);
-    assert_int_equal(data_batch(f.set, NULL, 0, 4, x, y), 0);
+    assert_int_equal(st_dataset_batch(f.set, NULL, 0, 4, x, y), 0);
     assert_elements(y, 0, 1, 2, 2);
     for (int i = 0; i < 4; i++)
-        assert_true(*tensor_at(x, INDEX(i, 0, 1, 2)) == (real)(i == 0   ? 0
-                                                               : i == 1 ? 255
-                                                               : i == 2 ? 102
-                                                                        : 51) /
-                                                            255);
-    tensor_free(x), tensor_free(y), folder_close(&f);
+        assert_true(*st_at(x, ST_INDEX(i, 0, 1, 2)) == (st_real)(i == 0   ? 0
+                                                                 : i == 1 ? 255
+                                                                 : i == 2 ? 102
+                                                                          : 51) /
+                                                           255);
+    st_tensor_free(x), st_tensor_free(y), folder_close(&f);
 
     write_red(path_of("set/b/3.png"), 3, 2); /* one in colour: all are */
     assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), 0);
-    assert_true(shape_equal(f.set->x, SHAPE(3, 2, 3)) && f.set->count == 5);
+    assert_true(st_shape_equal(f.set->x, ST_SHAPE(3, 2, 3)) && f.set->count == 5);
     folder_close(&f);
     assert_int_equal(folder_open(&f, path, (folder_options){ .channels = 1 }), 0);
-    assert_true(shape_equal(f.set->x, SHAPE(1, 2, 3)));
+    assert_true(st_shape_equal(f.set->x, ST_SHAPE(1, 2, 3)));
     folder_close(&f);
 
     write_grey(path_of("set/b/4.png"), 4, 2, 7);
     assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), -1);
     expect_error("b/4.png is [3, 2, 4] and ");
     assert_int_equal(folder_open(&f, path, (folder_options){ .height = 5, .width = 6 }), 0);
-    assert_true(shape_equal(f.set->x, SHAPE(3, 5, 6)) && f.set->count == 6);
+    assert_true(st_shape_equal(f.set->x, ST_SHAPE(3, 5, 6)) && f.set->count == 6);
     folder_close(&f);
 
     /* All that are broken are listed, a line each, or left out. */

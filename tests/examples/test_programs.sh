@@ -107,7 +107,7 @@ blocks() {
         shows "maximum of each block" "32 57 49 18 | 44 54 45 58 | 50 50 62 54 | 61 37 55 63" &&
         shows "maximum of blocks of 2 x 3, of the first six columns" "50 57 | 54 45 | 50 62 | 61 55" &&
         grep -qF "shape [4, 4, 2, 2], strides (16, 2, 8, 1)" "$out" || because "the windows' strides" || return
-    grep -qE "^    tensor_as_strided: .* storage of 64$" "$out" || because "wrong strides"
+    grep -qE "^    st_as_strided: .* storage of 64$" "$out" || because "wrong strides"
 }
 pooling() {
     local a="7 4 9 6 6 7 | 4 9 3 4 9 5 | 5 3 9 7 3 7 | 3 6 5 9 6 7 | 7 8 3 3 8 3 | 6 8 3 5 3 4"

@@ -38,9 +38,9 @@ layers_are_the_table() {
 
 int main(void)
 {
-    for (const layer_type *const *type = layer_types; *type; type++) {
+    for (const st_layer_type *const *type = st_layer_types; *type; type++) {
         printf("%s:", (*type)->name);
-        for (const layer_field *f = (*type)->fields; f && f->name; f++) {
+        for (const st_field *f = (*type)->fields; f && f->name; f++) {
             printf("%s %s", f == (*type)->fields ? "" : ",", f->name);
             if (f->fallback != 0) printf(" (%g)", f->fallback);
         }

@@ -63,19 +63,20 @@ static int files_in(const char *folder)
 /* ---- logs -------------------------------------------------------------------------------------- */
 
 /* Numbers that fewer digits would spoil, and those that are none. */
-static train_report awkward(int k)
+static st_train_report awkward(int k)
 {
     static const double values[] = { 1.0 / 3, 0.1,    0.1 + 0.2, DBL_MIN / 3,       DBL_MAX,
                                      -0.0,    5e-324, 1e22,      123456789.0 / 1024 };
     enum { COUNT = sizeof values / sizeof *values };
-    return (train_report){ .epoch = k + 1,
-                           .epochs = 9,
-                           .step = 3000000000L + k,
-                           .lr = values[k % COUNT],
-                           .training = { values[(k + 1) % COUNT], values[(k + 2) % COUNT] },
-                           .validation = { k % 2 ? NAN : values[(k + 3) % COUNT], k % 3 ? INFINITY : 0.25 },
-                           .seconds = k,
-                           .best = k % 2 == 0 };
+    return (
+        st_train_report){ .epoch = k + 1,
+                          .epochs = 9,
+                          .step = 3000000000L + k,
+                          .lr = values[k % COUNT],
+                          .training = { values[(k + 1) % COUNT], values[(k + 2) % COUNT] },
+                          .validation = { k % 2 ? NAN : values[(k + 3) % COUNT], k % 3 ? INFINITY : 0.25 },
+                          .seconds = k,
+                          .best = k % 2 == 0 };
 }
 
 enum { LINES = 9 };
@@ -85,7 +86,7 @@ static void write_log(const char *path)
     history h = { .log = log_open(path) };
     assert_non_null(h.log);
     for (int k = 0; k < LINES; k++) {
-        train_report r = awkward(k);
+        st_train_report r = awkward(k);
         assert_true(history_note(&r, &h));
         assert_int_equal(h.count, k + 1);
         for (int i = 0; i <= k; i++) assert_int_equal(h.epochs[i].epoch, i + 1);
@@ -110,7 +111,7 @@ static void csv_reads_back_exactly(void **state)
     assert_memory_equal(text, header, sizeof header - 1);
     line += sizeof header - 1;
     for (int k = 0; k < LINES; k++) {
-        train_report r = awkward(k);
+        st_train_report r = awkward(k);
         const double expected[] = {
             r.epoch,           (double)r.step,        r.lr,  r.training.loss, r.training.accuracy,
             r.validation.loss, r.validation.accuracy, r.best
@@ -143,11 +144,11 @@ static void json_lines_read_back_exactly(void **state)
         const char *name;
         size_t offset;
     } numbers[] = {
-        { "lr", offsetof(train_report, lr) },
-        { "loss", offsetof(train_report, training.loss) },
-        { "accuracy", offsetof(train_report, training.accuracy) },
-        { "validation_loss", offsetof(train_report, validation.loss) },
-        { "validation_accuracy", offsetof(train_report, validation.accuracy) },
+        { "lr", offsetof(st_train_report, lr) },
+        { "loss", offsetof(st_train_report, training.loss) },
+        { "accuracy", offsetof(st_train_report, training.accuracy) },
+        { "validation_loss", offsetof(st_train_report, validation.loss) },
+        { "validation_accuracy", offsetof(st_train_report, validation.accuracy) },
     };
     const char *path = at("log.jsonl");
     write_log(path);
@@ -156,7 +157,7 @@ static void json_lines_read_back_exactly(void **state)
         char *end = strchr(line, '\n');
         assert_non_null(end);
         json_t *object = json_loadb(line, (size_t)(end - line), 0, NULL);
-        train_report r = awkward(k);
+        st_train_report r = awkward(k);
         assert_int_equal(json_object_size(object), 8);
         assert_int_equal(json_integer_value(json_object_get(object, "epoch")), r.epoch);
         assert_int_equal(json_integer_value(json_object_get(object, "step")), r.step);
@@ -182,7 +183,7 @@ static void each_line_has_arrived_when_it_is_logged(void **state)
         epoch_log *l = log_open(at(names[json]));
         assert_non_null(l);
         for (int k = 0; k < 3; k++) {
-            train_report r = awkward(k);
+            st_train_report r = awkward(k);
             assert_int_equal(log_epoch(l, &r), 0);
             char *text = contents(at(names[json]));
             int lines = 0;
@@ -209,11 +210,11 @@ static void a_log_that_cannot_be_written_is_an_error(void **state)
     const char *full = at("full.jsonl");
     if (access("/dev/full", W_OK) == 0 && symlink("/dev/full", full) == 0) {
         history h = { .log = log_open(full) };
-        train_report r = awkward(0);
+        st_train_report r = awkward(0);
         assert_false(history_note(&r, &h)); /* which ends a run */
         expect_error("%s: %s", full, strerror(ENOSPC));
         log_close(h.log);
-        error_clear();
+        st_error_clear();
         history_free(&h);
         unlink(full);
     }
@@ -229,9 +230,9 @@ static void assert_goes_on(const char *path, const char *whole, size_t kept, int
     assert_int_equal(fwrite(whole, 1, kept, f), kept);
     assert_int_equal(fclose(f), 0);
     epoch_log *l = log_resume(path);
-    if (!l) fail_msg("%zu bytes: %s", kept, error_text());
+    if (!l) fail_msg("%zu bytes: %s", kept, st_error());
     for (int k = first; k < last; k++) {
-        train_report r = awkward(k);
+        st_train_report r = awkward(k);
         r.seconds *= 3;
         assert_int_equal(log_epoch(l, &r), 0);
     }
@@ -272,7 +273,7 @@ static void a_log_that_is_not_there_begins(void **state)
 {
     const char *path = at("new.csv");
     epoch_log *l = log_resume(path);
-    train_report r = awkward(4);
+    st_train_report r = awkward(4);
     assert_non_null(l);
     assert_int_equal(log_epoch(l, &r), 0);
     assert_int_equal(log_close(l), 0);
@@ -313,79 +314,76 @@ static void what_is_no_log_is_not_gone_on_with(void **state)
 /* ---- a run ------------------------------------------------------------------------------------- */
 
 typedef struct run {
-    net *n;
-    data *training, *validation;
+    st_net *n;
+    st_dataset *training, *validation;
     history history;
-    loss loss;
+    st_loss loss;
 } run;
 
 /* clang-format off */
-static net *small_net(void)
+static st_net *small_net(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-        layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 5, 5 }, .stride = { 3, 3 } }),
-        layer_batchnorm((batchnorm){ 0 }),
-        layer_residual(layer_sequence(
-            layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
-            layer_relu())),
-        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-        layer_flatten(),
-        layer_dropout(0.2),
-        layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+        st_conv2d(.out_channels = 4, .kernel = { 5, 5 }, .stride = { 3, 3 }),
+        st_batchnorm(),
+        st_residual(st_sequence(
+            st_conv2d(.out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+            st_relu())),
+        st_maxpool(.kernel = { 2, 2 }),
+        st_flatten(),
+        st_dropout(.p = 0.2),
+        st_dense(.out_features = 10));
 }
 /* clang-format on */
 
 static run train_digits(int epochs)
 {
     run r = { .n = small_net(),
-              .training = digits_new(100, 1),
-              .validation = digits_new(70, 2),
-              .loss = loss_cross_entropy(0) };
-    optim *o = optim_adam((adam){ .lr = 0.01 });
-    assert_int_equal(train_run(r.n, r.training,
-                               (train){ .loss = r.loss,
-                                        .optim = o,
-                                        .epochs = epochs,
-                                        .batch = 20,
-                                        .validation = r.validation,
-                                        .callbacks = { each_epoch(history_note, &r.history) } },
-                               NULL),
+              .training = st_digits(100, 1),
+              .validation = st_digits(70, 2),
+              .loss = st_cross_entropy() };
+    st_optim *o = st_adam(.lr = 0.01);
+    assert_int_equal(st_train(r.n, r.training, .loss = r.loss, .optim = o, .epochs = epochs, .batch = 20,
+                              .validation = r.validation,
+                              .callbacks = { each_epoch(history_note, &r.history) }),
                      0);
-    optim_free(o);
+    st_optim_free(o);
     return r;
 }
 
 static void run_free(run *r)
 {
-    net_free(r->n), data_free(r->training), data_free(r->validation), history_free(&r->history);
+    st_net_free(r->n), st_dataset_free(r->training), st_dataset_free(r->validation),
+        history_free(&r->history);
 }
 
 /* ---- layers' times ----------------------------------------------------------------------------- */
 
-static void take_type(layer *l, const char *path, void *context)
+static void take_type(st_layer *l, const char *path, void *context)
 {
-    const layer_type ***next = context;
+    const st_layer_type ***next = context;
     *(*next)++ = l->type;
 }
 
 static void what_is_measured_goes_on_as_before(void **state)
 {
     run r = train_digits(1);
-    const layer_type *types[16] = { 0 }, *after[16] = { 0 }, **next = types;
-    layer_visit(r.n->root, take_type, &next);
-    tensor parameters = tensor_clone(net_parameters(r.n)), states = tensor_clone(net_states(r.n));
+    const st_layer_type *types[16] = { 0 }, *after[16] = { 0 }, **next = types;
+    st_layer_visit(r.n->root, take_type, &next);
+    st_tensor parameters = st_tensor_clone(st_net_parameters(r.n)),
+              states = st_tensor_clone(st_net_states(r.n));
     uint64_t step = r.n->step;
 
     layer_times t;
     assert_int_equal(layer_times_measure(&t, r.n, r.training, r.loss, 3), 0);
     next = after;
-    layer_visit(r.n->root, take_type, &next);
+    st_layer_visit(r.n->root, take_type, &next);
     assert_memory_equal(types, after, sizeof types);
-    assert_same(net_parameters(r.n), parameters);
-    assert_same(net_states(r.n), states);
+    assert_same(st_net_parameters(r.n), parameters);
+    assert_same(st_net_states(r.n), states);
     assert_true(r.n->step == step);
-    for (ptrdiff_t i = 0; i < tensor_count(net_gradients(r.n)); i++)
-        assert_true(*tensor_at(net_gradients(r.n), INDEX(i)) == 0);
+    for (ptrdiff_t i = 0; i < st_numel(st_net_gradients(r.n)); i++)
+        assert_true(*st_at(st_net_gradients(r.n), ST_INDEX(i)) == 0);
 
     assert_int_equal(t.count, 11);
     assert_true(t.batch == 20);
@@ -397,7 +395,7 @@ static void what_is_measured_goes_on_as_before(void **state)
         assert_int_equal(t.layer[i].backward > 0, !holds);
     }
     layer_times_free(&t);
-    tensor_free(parameters), tensor_free(states);
+    st_tensor_free(parameters), st_tensor_free(states);
     run_free(&r);
 }
 
@@ -406,39 +404,39 @@ static void wait(double seconds)
     struct timespec t = { 0, (long)(1e9 * seconds) };
     nanosleep(&t, NULL);
 }
-static int plan_same(layer *l, shape x, shape *y)
+static int plan_same(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
     return 0;
 }
-static void wait_forward(const st_call *c, tensor x, tensor y)
+static void wait_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
+    st_copy(y, x);
     wait(0.002);
 }
-static void wait_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void wait_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    tensor_copy(dx, dy);
+    st_copy(dx, dy);
     wait(0.004);
 }
 
 /* Two waiting layers between others: of one image after another, and of the whole batch, which keeps all threads. */
 static void times_are_those_of_the_layers(void **state)
 {
-    static const layer_type waits = {
+    static const st_layer_type waits = {
         .name = "waits", .chunk = 4, .plan = plan_same, .forward = wait_forward, .backward = wait_backward
     };
-    static layer_type all_wait;
-    all_wait = waits, all_wait.chunk = LAYER_WHOLE;
-    net *n = net_new(SHAPE(12), layer_dense((dense){ .out_features = 4 }), layer_new(&waits, NULL, 0, NULL),
-                     layer_new(&all_wait, NULL, 0, NULL), layer_dense((dense){ .out_features = 3 }));
-    assert_int_equal(net_build(n, 4, 1), 0);
-    tensor x = tensor_new(SHAPE(4, 12)), y = tensor_new(SHAPE(4));
-    data *d = data_tensors(x, y);
+    static st_layer_type all_wait;
+    all_wait = waits, all_wait.chunk = ST_WHOLE_BATCH;
+    st_net *n = st_net_new(ST_SHAPE(12), st_dense(.out_features = 4), st_layer_new(&waits, NULL, 0, NULL),
+                           st_layer_new(&all_wait, NULL, 0, NULL), st_dense(.out_features = 3));
+    assert_int_equal(st_net_build(n, 4, 1), 0);
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 12)), y = st_tensor_new(ST_SHAPE(4));
+    st_dataset *d = st_dataset_tensors(x, y);
     layer_times t;
-    layer_needs needs;
-    assert_int_equal(layer_times_measure(&t, n, d, loss_cross_entropy(0), 3), 0);
-    assert_int_equal(layer_measure(n->root, &needs), 0);
+    st_layer_needs needs;
+    assert_int_equal(layer_times_measure(&t, n, d, st_cross_entropy(), 3), 0);
+    assert_int_equal(st_layer_measure(n->root, &needs), 0);
     assert_int_equal(t.count, 5);
     assert_true(t.forward >= 0.004 && t.backward >= 0.008);
     for (int i = 2; i <= 3; i++) {
@@ -449,20 +447,20 @@ static void times_are_those_of_the_layers(void **state)
     }
     assert_true(t.layer[1].forward < t.layer[2].forward);
     layer_times_free(&t);
-    data_free(d), net_free(n), tensor_free(x), tensor_free(y);
+    st_dataset_free(d), st_net_free(n), st_tensor_free(x), st_tensor_free(y);
 }
 
 static void what_cannot_be_measured_is_refused(void **state)
 {
     layer_times t;
-    net *n = small_net();
-    data *d = digits_new(10, 1);
-    assert_int_equal(layer_times_measure(&t, n, d, loss_cross_entropy(0), 1), -1);
-    expect_error("layer_times before net_build");
-    assert_int_equal(net_build(n, 4, 1), 0);
-    assert_int_equal(layer_times_measure(&t, n, NULL, loss_cross_entropy(0), 1), -1);
+    st_net *n = small_net();
+    st_dataset *d = st_digits(10, 1);
+    assert_int_equal(layer_times_measure(&t, n, d, st_cross_entropy(), 1), -1);
+    expect_error("layer_times before st_net_build");
+    assert_int_equal(st_net_build(n, 4, 1), 0);
+    assert_int_equal(layer_times_measure(&t, n, NULL, st_cross_entropy(), 1), -1);
     expect_error("layer_times: the set is NULL");
-    net_free(n), data_free(d);
+    st_net_free(n), st_dataset_free(d);
 }
 
 /* ---- scores ------------------------------------------------------------------------------------ */
@@ -474,19 +472,20 @@ static void scores_are_what_single_predictions_say(void **state)
     scores f;
     assert_int_equal(scores_measure(&f, r.n, r.validation, r.loss), 0);
     ptrdiff_t confusion[10][10] = { { 0 } }, wrong = 0;
-    tensor x = tensor_new(SHAPE(1, 1, 28, 28)), y = tensor_new(SHAPE(1)), out = tensor_new(SHAPE(1, 10));
+    st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(1)),
+              out = st_tensor_new(ST_SHAPE(1, 10));
     double sure[70];
     int truth[70], predicted[70];
     for (int i = 0; i < 70; i++) {
-        assert_int_equal(data_batch(r.validation, NULL, i, 1, x, y), 0);
-        assert_int_equal(net_predict(r.n, x, out), 0);
+        assert_int_equal(st_dataset_batch(r.validation, NULL, i, 1, x, y), 0);
+        assert_int_equal(st_net_predict(r.n, x, out), 0);
         int best = 0;
         double sum = 0;
         for (int k = 1; k < 10; k++)
-            if (*tensor_at(out, INDEX(0, k)) > *tensor_at(out, INDEX(0, best))) best = k;
-        for (int k = 0; k < 10; k++) sum += exp((double)*tensor_at(out, INDEX(0, k)));
-        truth[i] = (int)tensor_item(y), predicted[i] = best;
-        sure[i] = exp((double)*tensor_at(out, INDEX(0, best))) / sum;
+            if (*st_at(out, ST_INDEX(0, k)) > *st_at(out, ST_INDEX(0, best))) best = k;
+        for (int k = 0; k < 10; k++) sum += exp((double)*st_at(out, ST_INDEX(0, k)));
+        truth[i] = (int)st_item(y), predicted[i] = best;
+        sure[i] = exp((double)*st_at(out, ST_INDEX(0, best))) / sum;
         confusion[truth[i]][best]++;
         wrong += best != truth[i];
     }
@@ -505,16 +504,16 @@ static void scores_are_what_single_predictions_say(void **state)
         assert_true(m->truth != m->predicted);
         assert_true(fabs(m->confidence - sure[m->sample]) < 1e-5);
         if (i > 0) assert_true(m->confidence <= f.mistake[i - 1].confidence);
-        assert_int_equal(data_batch(r.validation, NULL, m->sample, 1, x, y), 0);
-        assert_same(m->x, tensor_select(x, 0, 0));
+        assert_int_equal(st_dataset_batch(r.validation, NULL, m->sample, 1, x, y), 0);
+        assert_same(m->x, st_select(x, 0, 0));
     }
     for (int i = 0; i < 70; i++)
         surer += truth[i] != predicted[i] && sure[i] > f.mistake[f.mistakes - 1].confidence + 1e-5;
     assert_true(surer < f.mistakes);
-    train_score score;
-    assert_int_equal(train_evaluate(r.n, r.validation, r.loss, &score), 0);
+    st_metrics score;
+    assert_int_equal(st_evaluate(r.n, r.validation, r.loss, &score), 0);
     assert_true(fabs(score.loss - f.loss) < 1e-9 && fabs(score.accuracy - f.accuracy) < 1e-12);
-    tensor_free(x), tensor_free(y), tensor_free(out);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(out);
     scores_free(&f);
     run_free(&r);
 }
@@ -592,61 +591,61 @@ static void read_png(const picture *p, unsigned char *to)
 static void pictures_have_the_pixels_of_the_image(void **state)
 {
     unsigned char pixels[64];
-    tensor grey = tensor_of(SHAPE(2, 3), 0, 0.2, 1, -3, 7, NAN);
+    st_tensor grey = tensor_of(ST_SHAPE(2, 3), 0, 0.2, 1, -3, 7, NAN);
     picture p = picture_of(grey, 0, 1);
     assert_true(p.width == 3 && p.height == 2 && p.channels == 1);
     read_png(&p, pixels);
     assert_memory_equal(pixels, ((unsigned char[]){ 0, 51, 255, 0, 255, 0 }), 6);
     picture_free(&p);
 
-    tensor colour = tensor_of(SHAPE(3, 1, 2), 0, 1, -1, 0, 1, -1);
+    st_tensor colour = tensor_of(ST_SHAPE(3, 1, 2), 0, 1, -1, 0, 1, -1);
     p = picture_of(colour, -1, 1);
     assert_true(p.width == 2 && p.height == 1 && p.channels == 3);
     read_png(&p, pixels);
     assert_memory_equal(pixels, ((unsigned char[]){ 128, 0, 255, 255, 128, 0 }), 6);
     picture_free(&p);
 
-    tensor two = tensor_of(SHAPE(2, 1, 2), 0, 1, 1, 1);
+    st_tensor two = tensor_of(ST_SHAPE(2, 1, 2), 0, 1, 1, 1);
     p = picture_of(two, 0, 1);
     read_png(&p, pixels);
     assert_memory_equal(pixels, ((unsigned char[]){ 128, 255 }), 2);
     picture_free(&p);
 
-    tensor vector = tensor_of(SHAPE(3), 1, 2, 3);
+    st_tensor vector = tensor_of(ST_SHAPE(3), 1, 2, 3);
     p = picture_of(vector, 0, 1);
     assert_null(p.pixels);
-    tensor_free(grey), tensor_free(colour), tensor_free(two), tensor_free(vector);
+    st_tensor_free(grey), st_tensor_free(colour), st_tensor_free(two), st_tensor_free(vector);
 }
 
 static void large_images_become_the_means_of_blocks(void **state)
 {
-    tensor x = tensor_new(SHAPE(100, 193)); /* blocks of 3 x 3, cut at the edges */
+    st_tensor x = st_tensor_new(ST_SHAPE(100, 193)); /* blocks of 3 x 3, cut at the edges */
     for (ptrdiff_t i = 0; i < 100; i++)
-        for (ptrdiff_t j = 0; j < 193; j++) *tensor_at(x, INDEX(i, j)) = (real)((j / 3) % 2);
-    *tensor_at(x, INDEX(99, 192)) = (real)0.2;
+        for (ptrdiff_t j = 0; j < 193; j++) *st_at(x, ST_INDEX(i, j)) = (st_real)((j / 3) % 2);
+    *st_at(x, ST_INDEX(99, 192)) = (st_real)0.2;
     picture p = picture_of(x, 0, 1);
     assert_true(p.width == 65 && p.height == 34);
     assert_int_equal(p.pixels[0], 0);
     assert_int_equal(p.pixels[1], 255);
     assert_int_equal(p.pixels[64 + 65 * 33], 51);
     picture_free(&p);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void weights_are_as_opaque_as_they_are_large(void **state)
 {
     static const unsigned char above[] = { 1, 2, 3 }, below[] = { 4, 5, 6 };
     unsigned char pixels[12];
-    tensor w = tensor_of(SHAPE(1, 1, 3), 2, -1, 0);
+    st_tensor w = tensor_of(ST_SHAPE(1, 1, 3), 2, -1, 0);
     picture p = picture_of_weights(w, above, below);
     read_png(&p, pixels);
     assert_memory_equal(pixels, ((unsigned char[]){ 1, 2, 3, 255, 4, 5, 6, 128, 4, 5, 6, 0 }), 12);
     picture_free(&p);
-    tensor_fill(w, 0);
+    st_fill(w, 0);
     p = picture_of_weights(w, above, below);
     assert_int_equal(p.pixels[3], 0);
     picture_free(&p);
-    tensor_free(w);
+    st_tensor_free(w);
 }
 
 /* ---- text -------------------------------------------------------------------------------------- */
@@ -758,7 +757,7 @@ static void a_page_holds_the_run(void **state)
     double parameters = 0;
     json_array_foreach(layers, i, l) parameters += json_number_value(json_object_get(l, "parameters"));
     assert_int_equal(json_array_size(layers), 10);
-    assert_true(parameters == (double)tensor_count(net_parameters(r.n)));
+    assert_true(parameters == (double)st_numel(st_net_parameters(r.n)));
     assert_true(json_number_value(json_object_get(json_array_get(layers, 0), "forward_seconds")) ==
                 times.layer[1].forward);
     json_decref(all);
@@ -780,12 +779,12 @@ static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
     expect_error("%s: cannot be written: %s", nowhere, strerror(ENOENT));
     assert_int_equal(report_write(at("old"), &(report){ 0 }), -1);
     expect_error("%s: not a regular file", at("old"));
-    net *n = small_net();
-    data *d = digits_new(10, 1);
-    assert_int_equal(
-        report_write(path, &(report){ .net = n, .validation = d, .loss = loss_cross_entropy(0) }), -1);
-    expect_error("before net_build");
-    net_free(n), data_free(d);
+    st_net *n = small_net();
+    st_dataset *d = st_digits(10, 1);
+    assert_int_equal(report_write(path, &(report){ .net = n, .validation = d, .loss = st_cross_entropy() }),
+                     -1);
+    expect_error("before st_net_build");
+    st_net_free(n), st_dataset_free(d);
 
     struct rlimit limit, little; /* on the size of files stands for a disk that is full */
     getrlimit(RLIMIT_FSIZE, &limit);
@@ -813,7 +812,7 @@ static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
 static void a_log_is_recalled(void **state)
 {
     static const char *const names[] = { "recalled.csv", "recalled.jsonl" };
-    const train_report epochs[] = {
+    const st_train_report epochs[] = {
         { .epoch = 1,
           .step = 10,
           .lr = 0.1,
@@ -832,7 +831,7 @@ static void a_log_is_recalled(void **state)
             assert_int_equal(log_recall(at(names[i]), before, history_keep, &h), 0);
             assert_int_equal(h.count, before <= 3 ? before - 1 : 3);
             for (int k = 0; k < h.count; k++) {
-                const train_report *r = &h.epochs[k], *e = &epochs[k];
+                const st_train_report *r = &h.epochs[k], *e = &epochs[k];
                 const double found[] = { r->lr, r->training.loss, r->training.accuracy, r->validation.loss,
                                          r->validation.accuracy },
                              expected[] = { e->lr, e->training.loss, e->training.accuracy, e->validation.loss,

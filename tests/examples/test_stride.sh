@@ -156,8 +156,8 @@ int main(int argc, char **argv) /* FOLDER COUNT SEED KIND */
     char path[4096];
     int all = atoi(argv[2]), count = 0;
     const char *kind = argc > 4 ? argv[4] : "train", *folder = argv[1];
-    data *d = digits_new(all * 10 / 4 + 10, (uint64_t)atoi(argv[3]));
-    tensor x = tensor_new(SHAPE(1, 1, 28, 28)), y = tensor_new(SHAPE(1)), xs = tensor_new(SHAPE(all, 28, 28)), ys = tensor_new(SHAPE(all));
+    st_dataset *d = st_digits(all * 10 / 4 + 10, (uint64_t)atoi(argv[3]));
+    st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(1)), xs = st_tensor_new(ST_SHAPE(all, 28, 28)), ys = st_tensor_new(ST_SHAPE(all));
     snprintf(path, sizeof path, "%s/%s-images-idx3-ubyte", folder, kind);
     FILE *images = fopen(path, "wb");
     snprintf(path, sizeof path, "%s/%s-labels-idx1-ubyte", folder, kind);
@@ -168,14 +168,14 @@ int main(int argc, char **argv) /* FOLDER COUNT SEED KIND */
     for (; count < all; count++) { /* classes in turn: every ten images hold each digit once */
         unsigned char bytes[784];
         int class = count % 4;
-        for (ptrdiff_t i = 0; i == 0 || (i < 10 && (int)tensor_item(y) != class); i++) data_batch(d, NULL, count / 4 * 10 + i, 1, x, y);
+        for (ptrdiff_t i = 0; i == 0 || (i < 10 && (int)st_item(y) != class); i++) st_dataset_batch(d, NULL, count / 4 * 10 + i, 1, x, y);
         fprintf(table, "%d", class);
-        for (int k = 0; k < 784; k++) bytes[k] = (unsigned char)(255 * (double)tensor_data(x)[k] + 0.5), fprintf(table, ",%d", bytes[k]);
+        for (int k = 0; k < 784; k++) bytes[k] = (unsigned char)(255 * (double)st_data(x)[k] + 0.5), fprintf(table, ",%d", bytes[k]);
         fprintf(table, "\n");
         fwrite(bytes, 1, 784, images);
         fputc(class, labels);
-        tensor_copy(tensor_select(xs, 0, count), tensor_reshape(x, SHAPE(28, 28)));
-        *tensor_at(ys, INDEX(count)) = (real)class;
+        st_copy(st_select(xs, 0, count), st_reshape(x, ST_SHAPE(28, 28)));
+        *st_at(ys, ST_INDEX(count)) = (st_real)class;
 #ifdef WITH_PNG
         snprintf(path, sizeof path, "%s/pictures", folder), mkdir(path, 0777);
         snprintf(path, sizeof path, "%s/pictures/%s", folder, kind[0] == 't' && kind[1] == 'r' ? "train" : "test"), mkdir(path, 0777);
@@ -183,11 +183,11 @@ int main(int argc, char **argv) /* FOLDER COUNT SEED KIND */
 #endif
     }
     fclose(images), fclose(labels), fclose(table);
-    snprintf(path, sizeof path, "%s/%s-x.npy", folder, kind), npy_write(path, xs);
-    snprintf(path, sizeof path, "%s/%s-y.npy", folder, kind), npy_write(path, ys);
-    if (error_text()) fprintf(stderr, "%s\n", error_text());
-    tensor_free(x), tensor_free(y), tensor_free(xs), tensor_free(ys), data_free(d);
-    return error_text() != NULL;
+    snprintf(path, sizeof path, "%s/%s-x.npy", folder, kind), st_npy_save(path, xs);
+    snprintf(path, sizeof path, "%s/%s-y.npy", folder, kind), st_npy_save(path, ys);
+    if (st_error()) fprintf(stderr, "%s\n", st_error());
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(xs), st_tensor_free(ys), st_dataset_free(d);
+    return st_error() != NULL;
 }
 END
 makes_data() {

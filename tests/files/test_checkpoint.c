@@ -26,60 +26,59 @@ static char file[256];
 
 /* A set that lets so many samples be fetched. */
 typedef struct fuse {
-    const data *of;
+    const st_dataset *of;
     long left;
 } fuse;
 
-static void burn(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void burn(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     fuse *f = d->own;
-    if (f->left-- <= 0) error_set("cut off");
+    if (f->left-- <= 0) st_error_set("cut off");
     else f->of->get(f->of, i, x, y);
 }
 
-static void pass_on(const data *d, uint64_t pass)
+static void pass_on(const st_dataset *d, uint64_t pass)
 {
-    data_begin(((fuse *)d->own)->of, pass);
+    st_dataset_begin_epoch(((fuse *)d->own)->of, pass);
 }
 
 /* One way to train. */
 typedef struct way {
     const char *name;
-    net *(*make)(void);
-    optim *(*optimizer)(void);
-    train options;
+    st_net *(*make)(void);
+    st_optim *(*optimizer)(void);
+    st_train_options options;
     bool validates, augments;
     int every; /* 0: 1 */
 } way;
 
-static net *with_everything(void)
+static st_net *with_everything(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-                   layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 5, 5 }, .stride = { 4, 4 } }),
-                   layer_batchnorm((batchnorm){ 0 }), layer_relu(), layer_dropout(0.3), layer_flatten(),
-                   layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+                      st_conv2d(.out_channels = 2, .kernel = { 5, 5 }, .stride = { 4, 4 }), st_batchnorm(),
+                      st_relu(), st_dropout(.p = 0.3), st_flatten(), st_dense(.out_features = 10));
 }
 
-static net *plain(void)
+static st_net *plain(void)
 {
-    return net_new(SHAPE(1, 28, 28), layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28), st_flatten(), st_dense(.out_features = 10));
 }
 
-static optim *adam_default(void)
+static st_optim *adam_default(void)
 {
-    return optim_adam((adam){ .lr = 0.02 });
+    return st_adam(.lr = 0.02);
 }
-static optim *sgd_nesterov(void)
+static st_optim *sgd_nesterov(void)
 {
-    return optim_sgd((sgd){ .lr = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 1e-3 });
+    return st_sgd(.lr = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 1e-3);
 }
-static optim *sgd_plain(void)
+static st_optim *sgd_plain(void)
 {
-    return optim_sgd((sgd){ .lr = 0.05 });
+    return st_sgd(.lr = 0.05);
 }
-static optim *rmsprop_centered(void)
+static st_optim *rmsprop_centered(void)
 {
-    return optim_rmsprop((rmsprop){ .lr = 0.001, .momentum = 0.5, .centered = true });
+    return st_rmsprop(.lr = 0.001, .momentum = 0.5, .centered = true);
 }
 
 enum { WAYS = 4 };
@@ -91,23 +90,22 @@ static way ways(int i)
         { "adam, dropout, batch normalisation, augmentation, cosine",
           with_everything,
           adam_default,
-          { .schedule = schedule_cosine(0.1) },
+          { .schedule = st_cosine_lr(.end_factor = 0.1) },
           true,
           true },
         { "nesterov, one-cycle, the best restored",
           with_everything,
           sgd_nesterov,
-          { .schedule = schedule_one_cycle((one_cycle){ 0 }),
-            .callbacks = { patient(EPOCHS), callback_clip((clip){ .norm = 1 }),
-                           callback_ema((ema){ .decay = 0.5 }) } },
+          { .schedule = st_one_cycle_lr(),
+            .callbacks = { patient(EPOCHS), st_clip(.norm = 1), st_ema(.decay = 0.5) } },
           true,
           false },
         { "rmsprop, drop_last, warm-up, patience",
           with_everything,
           rmsprop_centered,
-          { .schedule = schedule_warmup(5, schedule_step(1, 0.5)),
+          { .schedule = st_warmup_lr(.steps = 5, .after = st_step_lr(.step_size = 1, .gamma = 0.5)),
             .drop_last = true,
-            .callbacks = { callback_early_stopping((early_stopping){ 1, 0.01 }) } },
+            .callbacks = { st_early_stopping(1, 0.01) } },
           true,
           true },
     };
@@ -116,8 +114,8 @@ static way ways(int i)
 
 typedef struct outcome {
     int status;
-    train_result result;
-    tensor parameters, states;
+    st_train_result result;
+    st_tensor parameters, states;
 } outcome;
 
 enum { LAST = 5 };       /* callback */
@@ -126,40 +124,45 @@ enum { LOOKED_AT = 16 }; /* samples that a set is known by, before a run begins 
 /* A run from nothing, or from the file, until it has fetched so many samples. */
 static outcome run(const way *w, long samples, bool resume)
 {
-    data *digits = digits_new(SAMPLES, 1), *validation = digits_new(10, 2);
-    data *drawn = w->augments ? data_augment(digits, (augment){ .shift = 2, .noise = 0.1, .seed = 7 }) : NULL;
+    st_dataset *digits = st_digits(SAMPLES, 1), *validation = st_digits(10, 2);
+    st_dataset *drawn = w->augments ? st_dataset_augment(digits, .shift = 2, .noise = 0.1, .seed = 7) : NULL;
     fuse f = { drawn ? drawn : digits, LOOKED_AT + samples };
-    data *cut = data_new(
-        (data){ .count = SAMPLES, .x = digits->x, .y = digits->y, .get = burn, .begin = pass_on, .own = &f });
-    net *n = w->make();
-    train options = w->options;
-    options.loss = loss_cross_entropy(0.1);
+    st_dataset *cut = st_dataset_new((st_dataset){ .count = SAMPLES,
+                                                   .x = digits->x,
+                                                   .target = digits->target,
+                                                   .get = burn,
+                                                   .begin = pass_on,
+                                                   .own = &f });
+    st_net *n = w->make();
+    st_train_options options = w->options;
+    options.loss = st_cross_entropy(.label_smoothing = 0.1);
     options.optim = w->optimizer();
     options.epochs = EPOCHS;
     options.batch = BATCH;
     options.seed = 5;
     options.validation = w->validates ? validation : NULL;
-    options.callbacks[LAST] = callback_checkpoint((checkpoint){ file, w->every ? w->every : 1, resume });
-    outcome out = { .status = train_run(n, cut, options, &out.result) };
+    options.callbacks[LAST] = st_checkpoint(file, w->every ? w->every : 1, resume);
+    outcome out = { .status = st_train_run(n, cut, options, &out.result) };
     if (out.status == 0)
-        out.parameters = tensor_clone(net_parameters(n)), out.states = tensor_clone(net_states(n));
-    net_free(n), optim_free(options.optim);
-    data_free(cut), data_free(drawn), data_free(validation), data_free(digits);
+        out.parameters = st_tensor_clone(st_net_parameters(n)),
+        out.states = st_tensor_clone(st_net_states(n));
+    st_net_free(n), st_optim_free(options.optim);
+    st_dataset_free(cut), st_dataset_free(drawn), st_dataset_free(validation), st_dataset_free(digits);
     return out;
 }
 
 static void outcome_free(outcome o)
 {
-    tensor_free(o.parameters), tensor_free(o.states);
+    st_tensor_free(o.parameters), st_tensor_free(o.states);
 }
 
-static bool same_bytes(tensor a, tensor b)
+static bool same_bytes(st_tensor a, st_tensor b)
 {
-    return tensor_count(a) == tensor_count(b) &&
-           memcmp(tensor_data(a), tensor_data(b), (size_t)tensor_count(a) * sizeof(real)) == 0;
+    return st_numel(a) == st_numel(b) &&
+           memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
 }
 
-static void assert_same_score(train_score a, train_score b)
+static void assert_same_score(st_metrics a, st_metrics b)
 {
     assert_memory_equal(&a.loss, &b.loss, sizeof a.loss);
     assert_true(a.accuracy == b.accuracy || (isnan(a.accuracy) && isnan(b.accuracy)));
@@ -167,9 +170,9 @@ static void assert_same_score(train_score a, train_score b)
 
 static void assert_same_outcome(const outcome *got, const outcome *expected)
 {
-    if (got->status) fail_msg("%s", error_text());
+    if (got->status) fail_msg("%s", st_error());
     assert_true(same_bytes(got->parameters, expected->parameters));
-    if (tensor_count(expected->states) > 0) assert_true(same_bytes(got->states, expected->states));
+    if (st_numel(expected->states) > 0) assert_true(same_bytes(got->states, expected->states));
     assert_int_equal(got->result.epochs, expected->result.epochs);
     assert_int_equal(got->result.steps, expected->result.steps);
     assert_int_equal(got->result.best_epoch, expected->result.best_epoch);
@@ -182,13 +185,13 @@ static void assert_same_outcome(const outcome *got, const outcome *expected)
 static void be_cut_off(const way *w, long samples, bool resume)
 {
     assert_int_equal(run(w, samples, resume).status, -1);
-    assert_non_null(strstr(error_text(), "cut off"));
-    error_clear();
+    assert_non_null(strstr(st_error(), "cut off"));
+    st_error_clear();
 }
 
-static callback kept(bool resume)
+static st_callback kept(bool resume)
 {
-    return callback_checkpoint((checkpoint){ .path = file, .resume = resume });
+    return st_checkpoint(.path = file, .resume = resume);
 }
 
 /* ---- claims ---------------------------------------------------------------------------------------- */
@@ -254,19 +257,19 @@ static void checkpoints_now_and_then_are_enough(void **state)
 static void the_number_of_threads_may_change(void **state)
 {
     way w = ways(1);
-    int threads = parallel_threads();
-    parallel_set_threads(1);
+    int threads = st_num_threads();
+    st_set_num_threads(1);
     unlink(file);
     outcome whole = run(&w, 1000, false);
     unlink(file);
     be_cut_off(&w, 2 * BATCH + 1, true);
-    parallel_set_threads(3);
+    st_set_num_threads(3);
     be_cut_off(&w, 2 * BATCH + 1, true);
-    parallel_set_threads(2);
+    st_set_num_threads(2);
     outcome rest = run(&w, 1000, true);
     assert_same_outcome(&rest, &whole);
     outcome_free(whole), outcome_free(rest);
-    parallel_set_threads(threads);
+    st_set_num_threads(threads);
 }
 
 static void a_run_that_is_over_is_over(void **state)
@@ -284,21 +287,21 @@ static void a_run_that_is_over_is_over(void **state)
 /* A callback of one's own keeps numbers and a tensor; the run is stopped in the middle of an epoch. */
 typedef struct tallied {
     double steps;
-    tensor sum; /* of the gradients */
+    st_tensor sum; /* of the gradients */
     long stop;
 } tallied;
 
-static void tally_gradients(callback *self, train_state *run, train_event event)
+static void tally_gradients(st_callback *self, st_run *run, st_event event)
 {
     tallied *t = self->context;
-    if (event == ON_BEGIN) {
+    if (event == ST_ON_BEGIN) {
         t->steps = 0;
-        t->sum = tensor_new(net_gradients(run->net).shape);
-        train_keep(run, "tallied", t->sum);
-        train_keep_numbers(run, "tallied_steps", 1, &t->steps);
+        t->sum = st_tensor_new(st_net_gradients(run->net).shape);
+        st_run_keep(run, "tallied", t->sum);
+        st_run_keep_numbers(run, "tallied_steps", 1, &t->steps);
     }
-    if (event == ON_STEP) t->steps++, tensor_add(t->sum, 1, net_gradients(run->net));
-    if (event == ON_STEP && run->step == t->stop) run->stop = true;
+    if (event == ST_ON_STEP) t->steps++, st_add(t->sum, 1, st_net_gradients(run->net));
+    if (event == ST_ON_STEP && run->step == t->stop) run->stop = true;
 }
 
 static void callbacks_keep_what_they_name(void **state)
@@ -307,14 +310,14 @@ static void callbacks_keep_what_they_name(void **state)
     way w = ways(1);
     unlink(file);
     w.every = 100;
-    w.options.callbacks[0] = (callback){ "tally", tally_gradients, &whole };
+    w.options.callbacks[0] = (st_callback){ "tally", tally_gradients, &whole };
     outcome expected = run(&w, 1000, false);
     unlink(file);
     w.options.callbacks[0].context = &parts;
     outcome part = run(&w, 1000, true);
     assert_int_equal(part.status, 0);
     assert_int_equal(part.result.steps, 6);
-    tensor_free(parts.sum);
+    st_tensor_free(parts.sum);
     parts.stop = -1;
     outcome rest = run(&w, 1000, true);
     assert_int_equal(rest.result.resumed, 6);
@@ -322,26 +325,26 @@ static void callbacks_keep_what_they_name(void **state)
     assert_true(parts.steps == whole.steps && parts.steps == EPOCHS * STEPS_AN_EPOCH);
     assert_true(same_bytes(parts.sum, whole.sum));
     outcome_free(expected), outcome_free(part), outcome_free(rest);
-    tensor_free(parts.sum), tensor_free(whole.sum);
+    st_tensor_free(parts.sum), st_tensor_free(whole.sum);
 }
 
 static void more_epochs_are_welcome_where_the_schedule_allows(void **state)
 {
-    data *digits = digits_new(SAMPLES, 1);
-    optim *once = sgd_nesterov(), *first = sgd_nesterov(), *second = sgd_nesterov();
-    net *whole = plain(), *parts = plain(), *rest = plain();
-    train o = { .loss = loss_cross_entropy(0), .batch = BATCH, .callbacks = { kept(true) } };
+    st_dataset *digits = st_digits(SAMPLES, 1);
+    st_optim *once = sgd_nesterov(), *first = sgd_nesterov(), *second = sgd_nesterov();
+    st_net *whole = plain(), *parts = plain(), *rest = plain();
+    st_train_options o = { .loss = st_cross_entropy(), .batch = BATCH, .callbacks = { kept(true) } };
     unlink(file);
     o.epochs = 2, o.optim = first;
-    assert_int_equal(train_run(parts, digits, o, NULL), 0);
+    assert_int_equal(st_train_run(parts, digits, o, NULL), 0);
     o.epochs = 3, o.optim = second;
-    assert_int_equal(train_run(rest, digits, o, NULL), 0);
+    assert_int_equal(st_train_run(rest, digits, o, NULL), 0);
     unlink(file);
     o.optim = once;
-    assert_int_equal(train_run(whole, digits, o, NULL), 0);
-    assert_true(same_bytes(net_parameters(rest), net_parameters(whole)));
-    net_free(whole), net_free(parts), net_free(rest);
-    optim_free(once), optim_free(first), optim_free(second), data_free(digits);
+    assert_int_equal(st_train_run(whole, digits, o, NULL), 0);
+    assert_true(same_bytes(st_net_parameters(rest), st_net_parameters(whole)));
+    st_net_free(whole), st_net_free(parts), st_net_free(rest);
+    st_optim_free(once), st_optim_free(first), st_optim_free(second), st_dataset_free(digits);
 }
 
 static void a_checkpoint_is_a_nets_file_too(void **state)
@@ -349,50 +352,50 @@ static void a_checkpoint_is_a_nets_file_too(void **state)
     way w = ways(2);
     unlink(file);
     be_cut_off(&w, SAMPLES + 1, false);
-    net *loaded = net_load(file, 4, (net_known){ 0 }), *other = with_everything();
+    st_net *loaded = st_net_load(file, 4, (st_net_known){ 0 }), *other = with_everything();
     assert_non_null(loaded);
-    assert_int_equal(net_build(other, 4, 9), 0);
-    assert_int_equal(net_load_tensors(other, file), 0);
-    assert_true(same_bytes(net_parameters(loaded), net_parameters(other)));
-    net_free(loaded), net_free(other);
+    assert_int_equal(st_net_build(other, 4, 9), 0);
+    assert_int_equal(st_net_load_tensors(other, file), 0);
+    assert_true(same_bytes(st_net_parameters(loaded), st_net_parameters(other)));
+    st_net_free(loaded), st_net_free(other);
 }
 
 /* ---- what is refused -------------------------------------------------------------------------------- */
 
 typedef struct refusal {
     const char *text; /* after the path */
-    void (*change)(train *o);
+    void (*change)(st_train_options *o);
 } refusal;
 
-static void batch(train *o)
+static void batch(st_train_options *o)
 {
     o->batch = 5;
 }
-static void seed(train *o)
+static void seed(st_train_options *o)
 {
     o->seed = 6;
 }
-static void more(train *o)
+static void more(st_train_options *o)
 {
     o->epochs = 9;
 }
-static void smooth(train *o)
+static void smooth(st_train_options *o)
 {
-    o->loss = loss_cross_entropy(0.2);
+    o->loss = st_cross_entropy(.label_smoothing = 0.2);
 }
-static void rate(train *o)
+static void rate(st_train_options *o)
 {
     o->optim->lr = 0.25;
 }
-static void clipped(train *o)
+static void clipped(st_train_options *o)
 {
-    o->callbacks[0] = callback_clip((clip){ .value = 2 });
+    o->callbacks[0] = st_clip(.value = 2);
 }
-static void constant(train *o)
+static void constant(st_train_options *o)
 {
-    o->schedule = schedule_constant();
+    o->schedule = st_constant_lr();
 }
-static void dropped(train *o)
+static void dropped(st_train_options *o)
 {
     o->drop_last = true;
 }
@@ -410,103 +413,108 @@ static void what_was_asked_otherwise_is_refused(void **state)
         { "written by a run with drop_last false, this one has true", dropped },
     };
     way w = ways(1);
-    data *digits = digits_new(SAMPLES, 1), *fewer = digits_new(SAMPLES - 1, 1);
+    st_dataset *digits = st_digits(SAMPLES, 1), *fewer = st_digits(SAMPLES - 1, 1);
     unlink(file);
     be_cut_off(&w, BATCH + 1, false);
     for (size_t i = 0; i <= sizeof all / sizeof all[0] + 1; i++) {
         bool told = i<sizeof all / sizeof all[0], of_net = i> sizeof all / sizeof all[0];
-        net *n = of_net ? plain() : with_everything();
-        train o = w.options;
-        o.loss = loss_cross_entropy(0.1), o.optim = adam_default(), o.epochs = EPOCHS, o.batch = BATCH,
-        o.seed = 5;
+        st_net *n = of_net ? plain() : with_everything();
+        st_train_options o = w.options;
+        o.loss = st_cross_entropy(.label_smoothing = 0.1), o.optim = adam_default(), o.epochs = EPOCHS,
+        o.batch = BATCH, o.seed = 5;
         o.callbacks[LAST] = kept(true);
         if (told) all[i].change(&o);
-        assert_int_equal(net_build(n, BATCH, 77), 0);
-        tensor before = tensor_clone(net_parameters(n));
-        assert_int_equal(train_run(n, told || of_net ? digits : fewer, o, NULL), -1);
+        assert_int_equal(st_net_build(n, BATCH, 77), 0);
+        st_tensor before = st_tensor_clone(st_net_parameters(n));
+        assert_int_equal(st_train_run(n, told || of_net ? digits : fewer, o, NULL), -1);
         char expected[512];
         snprintf(expected, sizeof expected, "%s: %s", file,
                  told     ? all[i].text
                  : of_net ? "of a run of another net"
                           : "written by a run with samples 20, this one has 19");
-        assert_string_equal(error_text(), expected);
-        error_clear();
-        assert_true(same_bytes(before, net_parameters(n)));
+        assert_string_equal(st_error(), expected);
+        st_error_clear();
+        assert_true(same_bytes(before, st_net_parameters(n)));
         assert_int_equal(o.optim->steps, 0);
-        tensor_free(before), net_free(n), optim_free(o.optim);
+        st_tensor_free(before), st_net_free(n), st_optim_free(o.optim);
     }
-    data_free(digits), data_free(fewer);
+    st_dataset_free(digits), st_dataset_free(fewer);
 }
 
 /* The set that a run goes on with is augmented otherwise, or normalised otherwise, or is one of one's own. */
 static void samples_that_are_made_otherwise_are_refused(void **state)
 {
     enum { KINDS = 6 };
-    const augment turned = { .rotation = 10, .seed = 3 },
-                  shifted = { .rotation = 10, .shift = 0.1, .seed = 3 };
+    const st_augment_options turned = { .rotation = 10, .seed = 3 },
+                             shifted = { .rotation = 10, .shift = 0.1, .seed = 3 };
     const double mean[] = { 0.125, 0.25 }, deviation[] = { 0.5 };
-    data *digits = digits_new(SAMPLES, 1);
-    normalization *one = normalize_new(1, mean, deviation), *other = normalize_new(1, mean + 1, deviation);
-    data *augmented[] = { data_augment(digits, turned), data_augment(digits, shifted) };
-    data *own = data_slice(digits, 0, SAMPLES), *both = data_normalize(augmented[0], one);
+    st_dataset *digits = st_digits(SAMPLES, 1);
+    st_normalization *one = st_normalization_new(1, mean, deviation),
+                     *other = st_normalization_new(1, mean + 1, deviation);
+    st_dataset *augmented[] = { st_dataset_augment_new(digits, turned),
+                                st_dataset_augment_new(digits, shifted) };
+    st_dataset *own = st_dataset_slice(digits, 0, SAMPLES), *both = st_dataset_normalize(augmented[0], one);
     own->prepared = "squared";
-    data *part = data_slice(both, 0, SAMPLES);
+    st_dataset *part = st_dataset_slice(both, 0, SAMPLES);
     const struct {
-        const data *set;
+        const st_dataset *set;
         const char *text;
     } kinds[KINDS] = {
         { digits, "none" },
         { augmented[0], "augment rotation 10, seed 3" },
         { augmented[1], "augment rotation 10, shift 0.1, seed 3" },
         { part, "augment rotation 10, seed 3; normalize mean 0.125 deviation 0.5" },
-        { data_normalize(digits, other), "normalize mean 0.25 deviation 0.5" },
+        { st_dataset_normalize(digits, other), "normalize mean 0.25 deviation 0.5" },
         { own, "squared" },
     };
     for (int then = 0; then < KINDS; then++)
         for (int now = 0; now < KINDS; now++) {
-            train o = { .loss = loss_cross_entropy(0), .batch = BATCH, .callbacks = { kept(false) } };
-            net *first = plain(), *second = plain();
-            optim *a = sgd_plain(), *b = sgd_plain();
+            st_train_options o = { .loss = st_cross_entropy(), .batch = BATCH, .callbacks = { kept(false) } };
+            st_net *first = plain(), *second = plain();
+            st_optim *a = sgd_plain(), *b = sgd_plain();
             unlink(file);
             o.optim = a;
-            assert_int_equal(train_run(first, kinds[then].set, o, NULL), 0);
+            assert_int_equal(st_train_run(first, kinds[then].set, o, NULL), 0);
             o.optim = b, o.callbacks[0] = kept(true), o.epochs = 2;
-            assert_int_equal(train_run(second, kinds[now].set, o, NULL), then == now ? 0 : -1);
+            assert_int_equal(st_train_run(second, kinds[now].set, o, NULL), then == now ? 0 : -1);
             if (then != now)
                 expect_error("%s: written by a run with preparation \"%s\", this one has \"%s\"", file,
                              kinds[then].text, kinds[now].text);
-            net_free(first), net_free(second), optim_free(a), optim_free(b);
+            st_net_free(first), st_net_free(second), st_optim_free(a), st_optim_free(b);
         }
-    data_free((data *)kinds[4].set), data_free(part), data_free(both), data_free(own);
-    data_free(augmented[0]), data_free(augmented[1]), data_free(digits);
-    normalize_free(one), normalize_free(other);
+    st_dataset_free((st_dataset *)kinds[4].set), st_dataset_free(part), st_dataset_free(both),
+        st_dataset_free(own);
+    st_dataset_free(augmented[0]), st_dataset_free(augmented[1]), st_dataset_free(digits);
+    st_normalization_free(one), st_normalization_free(other);
 }
 
 /* As many, prepared alike, with another pixel or another class in the first or the last. */
 static void other_samples_are_refused(void **state)
 {
-    tensor x = tensor_new(shape_with_batch(SHAPE(1, 28, 28), SAMPLES)), y = tensor_new(SHAPE(SAMPLES));
-    data *digits = digits_new(SAMPLES, 1), *set = data_tensors(x, y);
-    assert_int_equal(data_batch(digits, NULL, 0, SAMPLES, x, y), 0);
-    net *n = plain();
-    optim *o = sgd_plain();
-    train options = {
-        .loss = loss_cross_entropy(0), .optim = o, .batch = BATCH, .callbacks = { kept(false) }
+    st_tensor x = st_tensor_new(st_shape_with_batch(ST_SHAPE(1, 28, 28), SAMPLES)),
+              y = st_tensor_new(ST_SHAPE(SAMPLES));
+    st_dataset *digits = st_digits(SAMPLES, 1), *set = st_dataset_tensors(x, y);
+    assert_int_equal(st_dataset_batch(digits, NULL, 0, SAMPLES, x, y), 0);
+    st_net *n = plain();
+    st_optim *o = sgd_plain();
+    st_train_options options = {
+        .loss = st_cross_entropy(), .optim = o, .batch = BATCH, .callbacks = { kept(false) }
     };
     unlink(file);
-    assert_int_equal(train_run(n, set, options, NULL), 0);
+    assert_int_equal(st_train_run(n, set, options, NULL), 0);
     options.callbacks[0] = kept(true);
-    real *const changed[] = { tensor_at(x, INDEX(0, 0, 3, 4)), tensor_at(x, INDEX(SAMPLES - 1, 0, 27, 27)),
-                              tensor_at(y, INDEX(0)), tensor_at(y, INDEX(SAMPLES - 1)) };
+    st_real *const changed[] = { st_at(x, ST_INDEX(0, 0, 3, 4)), st_at(x, ST_INDEX(SAMPLES - 1, 0, 27, 27)),
+                                 st_at(y, ST_INDEX(0)), st_at(y, ST_INDEX(SAMPLES - 1)) };
     for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
-        real was = *changed[i];
+        st_real was = *changed[i];
         *changed[i] = was == 0;
-        assert_int_equal(train_run(n, set, options, NULL), -1);
+        assert_int_equal(st_train_run(n, set, options, NULL), -1);
         expect_error("%s: written by a run with sum of samples \"", file);
         *changed[i] = was;
     }
-    assert_int_equal(train_run(n, set, options, NULL), 0);
-    net_free(n), optim_free(o), data_free(set), data_free(digits), tensor_free(x), tensor_free(y);
+    assert_int_equal(st_train_run(n, set, options, NULL), 0);
+    st_net_free(n), st_optim_free(o), st_dataset_free(set), st_dataset_free(digits), st_tensor_free(x),
+        st_tensor_free(y);
 }
 
 /* Of many channels there is a sum to know them by, of any digit of any of them. */
@@ -514,20 +522,20 @@ static void many_channels_are_known_by_a_sum(void **state)
 {
     enum { CHANNELS = 5 };
     double mean[CHANNELS] = { 1, 2, 3, 4, 5 }, deviation[CHANNELS] = { 1, 1, 1, 1, 1 };
-    tensor x = tensor_new(SHAPE(1, CHANNELS)), y = tensor_new(SHAPE(1));
-    data *set = data_tensors(x, y);
+    st_tensor x = st_tensor_new(ST_SHAPE(1, CHANNELS)), y = st_tensor_new(ST_SHAPE(1));
+    st_dataset *set = st_dataset_tensors(x, y);
     char texts[3][128];
     for (int i = 0; i < 3; i++) {
         if (i == 1) mean[4] += 1e-15 * 8;
         if (i == 2) mean[4] = 5, deviation[2] = 1.5;
-        normalization *n = normalize_new(CHANNELS, mean, deviation);
-        data *normal = data_normalize(set, n);
+        st_normalization *n = st_normalization_new(CHANNELS, mean, deviation);
+        st_dataset *normal = st_dataset_normalize(set, n);
         snprintf(texts[i], sizeof texts[i], "%s", normal->prepared);
         assert_memory_equal(texts[i], "normalize 5 channels by ", 24);
-        data_free(normal), normalize_free(n);
+        st_dataset_free(normal), st_normalization_free(n);
     }
     assert_true(strcmp(texts[0], texts[1]) && strcmp(texts[1], texts[2]) && strcmp(texts[0], texts[2]));
-    data_free(set), tensor_free(x), tensor_free(y);
+    st_dataset_free(set), st_tensor_free(x), st_tensor_free(y);
 }
 
 /* The bytes of the file; the caller's. */
@@ -557,8 +565,8 @@ static void assert_not_resumed(const way *w)
 {
     outcome o = run(w, 1000, true);
     if (o.status == 0) fail_msg("a damaged checkpoint was taken");
-    assert_memory_equal(error_text(), file, strlen(file));
-    error_clear();
+    assert_memory_equal(st_error(), file, strlen(file));
+    st_error_clear();
 }
 
 /* The first of these texts of one length by the other. */
@@ -587,8 +595,8 @@ static void damaged_ones_are_refused(void **state)
         { PLACE "1.0,2.0,2.0", PLACE "1.0,2.0 2.0" },
         { "\\\"place\\\"", "\\\"palce\\\"" },
         { "\\\"version\\\":2", "\\\"version\\\":3" },
-        { "\\\"early_stopping\\\":[", "\\\"early_stopping\\\":{" },
-        { "\\\"early_stopping\\\":[null,", "\\\"early_stopping\\\":[     " },
+        { "\\\"st_early_stopping_options\\\":[", "\\\"st_early_stopping_options\\\":{" },
+        { "\\\"st_early_stopping_options\\\":[null,", "\\\"st_early_stopping_options\\\":[     " },
         { "\"training\"", "\"draining\"" },
         { "train.optim.0", "train.optim.7" },
     };
@@ -622,19 +630,20 @@ static void a_place_that_the_run_does_not_have_changes_nothing(void **state)
     replace(bytes, size, PLACE "1.0,2.0,2.0", PLACE "1.0,2.0,3.0");
     put_contents(bytes, size);
 
-    data *digits = digits_new(SAMPLES, 1);
-    net *n = w.make();
-    train o = w.options;
-    o.loss = loss_cross_entropy(0.1), o.optim = w.optimizer(), o.epochs = EPOCHS, o.batch = BATCH, o.seed = 5;
+    st_dataset *digits = st_digits(SAMPLES, 1);
+    st_net *n = w.make();
+    st_train_options o = w.options;
+    o.loss = st_cross_entropy(.label_smoothing = 0.1), o.optim = w.optimizer(), o.epochs = EPOCHS,
+    o.batch = BATCH, o.seed = 5;
     o.validation = digits, o.callbacks[LAST] = kept(true);
-    assert_int_equal(net_build(n, BATCH, 77), 0);
-    tensor before = tensor_clone(net_parameters(n));
+    assert_int_equal(st_net_build(n, BATCH, 77), 0);
+    st_tensor before = st_tensor_clone(st_net_parameters(n));
     uint64_t seed = n->seed, step = n->step;
-    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    assert_int_equal(st_train_run(n, digits, o, NULL), -1);
     expect_error("%s: train: the run has no such place: epoch 1 of 3, step 3", file);
-    assert_true(same_bytes(before, net_parameters(n)));
+    assert_true(same_bytes(before, st_net_parameters(n)));
     assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
-    tensor_free(before), net_free(n), optim_free(o.optim), data_free(digits);
+    st_tensor_free(before), st_net_free(n), st_optim_free(o.optim), st_dataset_free(digits);
     free(bytes);
 }
 
@@ -644,22 +653,21 @@ static void options_that_make_no_sense_are_refused(void **state)
     w.every = -1;
     assert_int_equal(run(&w, 1000, false).status, -1);
     expect_error("every -1 steps; expected a path, and at least 0 steps");
-    data *digits = digits_new(SAMPLES, 1);
-    net *n = plain();
-    train o = { .loss = loss_cross_entropy(0),
-                .optim = sgd_plain(),
-                .validation = digits,
-                .callbacks = { callback_checkpoint((checkpoint){ .resume = true }) } };
-    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    st_dataset *digits = st_digits(SAMPLES, 1);
+    st_net *n = plain();
+    st_train_options o = { .loss = st_cross_entropy(),
+                           .optim = sgd_plain(),
+                           .validation = digits,
+                           .callbacks = { st_checkpoint(.resume = true) } };
+    assert_int_equal(st_train_run(n, digits, o, NULL), -1);
     expect_error("checkpoint: no path");
     o.callbacks[0] = kept(false), o.callbacks[1] = patient(3);
-    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    assert_int_equal(st_train_run(n, digits, o, NULL), -1);
     expect_error("train: \"best\" cannot be kept: its callback is listed after the checkpoint's");
-    o.callbacks[0] = callback_checkpoint((checkpoint){ .path = "no such folder/checkpoint" }),
-    o.callbacks[1].call = NULL;
-    assert_int_equal(train_run(n, digits, o, NULL), -1);
+    o.callbacks[0] = st_checkpoint(.path = "no such folder/checkpoint"), o.callbacks[1].call = NULL;
+    assert_int_equal(st_train_run(n, digits, o, NULL), -1);
     expect_error("no such folder/checkpoint: cannot be written: No such file or directory");
-    net_free(n), optim_free(o.optim), data_free(digits);
+    st_net_free(n), st_optim_free(o.optim), st_dataset_free(digits);
 }
 
 int main(void)

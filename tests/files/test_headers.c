@@ -39,11 +39,11 @@ static const char *file_of(const char *header, size_t length, size_t data)
 static void expect(const char *what, const char *path, const char *expected)
 {
     safetensors *file = safetensors_open(path);
-    const char *text = error_text();
+    const char *text = st_error();
     if (!file != !!expected) fail_msg("%s: %s", what, file ? "it was read" : text);
     if (expected && (strncmp(text, path, strlen(path)) != 0 || !strstr(text + strlen(path), expected)))
         fail_msg("%s: \"%s\", expected \"%s\"", what, text, expected);
-    error_clear();
+    st_error_clear();
     safetensors_close(file);
 }
 
@@ -271,7 +271,7 @@ static void names_and_texts_are_what_their_escapes_say(void **state)
     assert_non_null(file);
     assert_int_equal(file->count, 1);
     assert_string_equal(file->entry[0].name, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
-    assert_non_null(safetensors_find(file, file->entry[0].name, SHAPE(1)));
+    assert_non_null(safetensors_find(file, file->entry[0].name, ST_SHAPE(1)));
     assert_int_equal(json_object_size(file->metadata), 2);
     assert_string_equal(safetensors_text(file, "bb"), "\"\\/\b\f\n\r\t \xe2\x82\xac\xf0\x9f\x98\x80");
     assert_string_equal(safetensors_text(file, "a"), "");
@@ -309,11 +309,11 @@ static void tensors_are_found_by_name_whatever_their_order(void **state)
     for (int i = 0; i < MANY; i++) {
         char name[8];
         snprintf(name, sizeof name, "%d", name_of(i));
-        const safetensors_entry *e = safetensors_find(file, name, SHAPE(1));
+        const safetensors_entry *e = safetensors_find(file, name, ST_SHAPE(1));
         assert_non_null(e);
         assert_int_equal(e->begin, place_of(i));
     }
-    assert_null(safetensors_find(file, "31", SHAPE(1)));
+    assert_null(safetensors_find(file, "31", ST_SHAPE(1)));
     expect_error("tensor 31: missing");
     safetensors_close(file);
     for (int i = 0; i < MANY - 1; i++) {

@@ -160,15 +160,15 @@ int rename(const char *from, const char *to)
 
 typedef struct curve {
     const char *name;
-    real (*f)(real x);
+    st_real (*f)(st_real x);
 } curve;
 
-static real halved(real x)
+static st_real halved(st_real x)
 {
     return x / 2;
 }
 
-static real squared(real x)
+static st_real squared(st_real x)
 {
     return x * x;
 }
@@ -184,52 +184,52 @@ typedef struct blend {
     const curve *curve;
 } blend;
 
-static int blend_plan(layer *l, shape x, shape *y)
+static int blend_plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    if (layer_parameter(l, "scale", SHAPE(x.n[1]), (layer_init){ .normal = 1 })) return -1;
-    return layer_state(l, "mean", SHAPE(2, x.n[1]), 0);
+    if (st_layer_parameter(l, "scale", ST_SHAPE(x.n[1]), (st_init){ .normal = 1 })) return -1;
+    return st_layer_state(l, "mean", ST_SHAPE(2, x.n[1]), 0);
 }
 
 /* Every option, the parameter and the state have a part in y. */
-static void blend_forward(const st_call *c, tensor x, tensor y)
+static void blend_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const blend *o = c->options;
-    tensor_copy(y, x);
-    tensor_add(y, -1, tensor_expand(tensor_select(c->layer->state[0], 0, 1), y.shape));
-    tensor_multiply(y, tensor_expand(c->param[0], y.shape));
-    tensor_scale(y, (real)(o->weight * o->count + o->window[0] * 3 + o->window[1]) * (o->inverted ? -1 : 1));
-    for (ptrdiff_t i = 0; i < tensor_count(y); i++) {
-        real *at = tensor_data(y) + i;
-        *at = o->curve->f(*at) + (real)o->mode;
+    st_copy(y, x);
+    st_add(y, -1, st_expand(st_select(c->layer->state[0], 0, 1), y.shape));
+    st_mul(y, st_expand(c->param[0], y.shape));
+    st_scale(y, (st_real)(o->weight * o->count + o->window[0] * 3 + o->window[1]) * (o->inverted ? -1 : 1));
+    for (ptrdiff_t i = 0; i < st_numel(y); i++) {
+        st_real *at = st_data(y) + i;
+        *at = o->curve->f(*at) + (st_real)o->mode;
     }
 }
 
-static void blend_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void blend_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)c, (void)x, (void)y;
-    tensor_copy(dx, dy);
+    st_copy(dx, dy);
 }
 
 static const char *const modes[] = { "none", "add", "double", NULL };
 
-static void blend_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void blend_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)x, (void)y, (void)dy;
-    tensor_fill(st_grad(c, 0), 0);
+    st_fill(st_grad(c, 0), 0);
 }
 
-static const layer_field blend_fields[] = {
-    { "count", FIELD_INT, offsetof(blend, count), .least = -10, .fallback = 3 },
-    { "window", FIELD_PAIR, offsetof(blend, window), .least = -10 },
-    { "weight", FIELD_REAL, offsetof(blend, weight), .least = -1e300, .fallback = 0.5 },
-    { "inverted", FIELD_BOOL, offsetof(blend, inverted) },
-    { "mode", FIELD_CHOICE, offsetof(blend, mode), .choices = modes },
-    { "curve", FIELD_NAMED, offsetof(blend, curve) },
+static const st_field blend_fields[] = {
+    { "count", ST_FIELD_INT, offsetof(blend, count), .least = -10, .fallback = 3 },
+    { "window", ST_FIELD_PAIR, offsetof(blend, window), .least = -10 },
+    { "weight", ST_FIELD_REAL, offsetof(blend, weight), .least = -1e300, .fallback = 0.5 },
+    { "inverted", ST_FIELD_BOOL, offsetof(blend, inverted) },
+    { "mode", ST_FIELD_CHOICE, offsetof(blend, mode), .choices = modes },
+    { "curve", ST_FIELD_NAMED, offsetof(blend, curve) },
     { 0 },
 };
 
-static const layer_type blend_type = {
+static const st_layer_type blend_type = {
     .name = "blend",
     .options_size = sizeof(blend),
     .fields = blend_fields,
@@ -239,292 +239,279 @@ static const layer_type blend_type = {
     .gradient = blend_gradient,
 };
 
-static layer *layer_blend(blend options)
+static st_layer *layer_blend(blend options)
 {
-    return layer_new(&blend_type, &options, 0, NULL);
+    return st_layer_new(&blend_type, &options, 0, NULL);
 }
 
-static int wrap_plan(layer *l, shape x, shape *y)
+static int wrap_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    if (l->children != 1) return layer_refuse(l, "holds %d layers, expected 1", l->children);
-    return layer_plan(l->child[0], x, y);
+    if (l->children != 1) return st_layer_refuse(l, "holds %d layers, expected 1", l->children);
+    return st_layer_plan(l->child[0], x, y);
 }
 
-static void wrap_forward(const st_call *c, tensor x, tensor y)
+static void wrap_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    layer_forward(c->layer->child[0], x, y);
+    st_layer_forward(c->layer->child[0], x, y);
 }
 
-static void wrap_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void wrap_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    layer_backward(c->layer->child[0], x, y, dy, dx);
+    st_layer_backward(c->layer->child[0], x, y, dy, dx);
 }
 
 static const char *const wrap_names[] = { "body", NULL };
 
-static const layer_type wrap_type = {
+static const st_layer_type wrap_type = {
     .name = "wrap",
     .plan = wrap_plan,
     .forward = wrap_forward,
     .backward = wrap_backward,
     .child_names = wrap_names,
-    .children = LAYER_ANY,
+    .children = ST_LAYER_ANY,
 };
 
-static layer *wrap(layer *l)
+static st_layer *wrap(st_layer *l)
 {
-    return layer_new(&wrap_type, NULL, 1, &l);
+    return st_layer_new(&wrap_type, NULL, 1, &l);
 }
 
-static real first_of(const real *window, ptrdiff_t n, const void *context)
+static st_real first_of(const st_real *window, ptrdiff_t n, const void *context)
 {
     (void)n, (void)context;
     return window[0];
 }
 
-static const pool_function first = { .name = "first", .value = first_of };
-static const net_known known = {
-    .types = (const layer_type *const[]){ &blend_type, &wrap_type, NULL },
+static const st_pool_function first = { .name = "first", .value = first_of };
+static const st_net_known known = {
+    .types = (const st_layer_type *const[]){ &blend_type, &wrap_type, NULL },
     .named = (const void *const[]){ &first, &curves[0], &curves[1], NULL },
 };
-static const net_known nothing;
+static const st_net_known nothing;
 
 /* ---- round trips --------------------------------------------------------------------------------- */
 
-static net *sample(shape input, layer *l)
+static st_net *sample(st_shape input, st_layer *l)
 {
-    net *n = net_new_of(input, 1, &l);
-    if (!n || net_build(n, 4, 7)) fail_msg("%s", error_text());
+    st_net *n = st_net_new_of(input, 1, &l);
+    if (!n || st_net_build(n, 4, 7)) fail_msg("%s", st_error());
     return n;
 }
 
-static tensor outputs(net *n)
+static st_tensor outputs(st_net *n)
 {
-    shape s = n->input, out = n->output;
+    st_shape s = n->input, out = n->output;
     memmove(s.n + 1, s.n, sizeof(ptrdiff_t) * (size_t)s.rank++);
     memmove(out.n + 1, out.n, sizeof(ptrdiff_t) * (size_t)out.rank++);
     s.n[0] = out.n[0] = 3;
-    tensor x = tensor_new(s), y = tensor_new(out);
-    tensor_normal(x, (random_key){ 1, 2 }, 0, 1);
-    assert_int_equal(net_predict(n, x, y), 0);
-    tensor_free(x);
+    st_tensor x = st_tensor_new(s), y = st_tensor_new(out);
+    st_normal(x, (st_random_key){ 1, 2 }, 0, 1);
+    assert_int_equal(st_net_predict(n, x, y), 0);
+    st_tensor_free(x);
     return y;
 }
 
-static void assert_same_bits(tensor a, tensor b)
+static void assert_same_bits(st_tensor a, st_tensor b)
 {
-    assert_true(shape_equal(a.shape, b.shape));
-    assert_int_equal(memcmp(tensor_data(a), tensor_data(b), (size_t)tensor_count(a) * sizeof(real)), 0);
+    assert_true(st_shape_equal(a.shape, b.shape));
+    assert_int_equal(memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)), 0);
 }
 
 typedef struct list {
-    const layer *layer[128];
-    char path[128][LAYER_PATH];
+    const st_layer *layer[128];
+    char path[128][ST_LAYER_PATH];
     int count;
 } list;
 
-static void add_layer(layer *l, const char *path, void *context)
+static void add_layer(st_layer *l, const char *path, void *context)
 {
     list *all = context;
     assert_true(all->count < 128);
-    snprintf(all->path[all->count], LAYER_PATH, "%s", path);
+    snprintf(all->path[all->count], ST_LAYER_PATH, "%s", path);
     all->layer[all->count++] = l;
 }
 
-static void assert_same_layer(const layer *a, const layer *b)
+static void assert_same_layer(const st_layer *a, const st_layer *b)
 {
     static const size_t size[] = { sizeof(int),  2 * sizeof(int), sizeof(double),
                                    sizeof(bool), sizeof(int),     sizeof(void *) };
     assert_ptr_equal(a->type, b->type);
-    for (const layer_field *f = a->type->fields; f && f->name; f++)
+    for (const st_field *f = a->type->fields; f && f->name; f++)
         assert_memory_equal((const char *)a->options + f->offset, (const char *)b->options + f->offset,
                             size[f->kind]);
 }
 
-static void assert_same_net(net *a, net *b)
+static void assert_same_net(st_net *a, st_net *b)
 {
     list of_a = { .count = 0 }, of_b = { .count = 0 };
-    layer_visit(a->root, add_layer, &of_a);
-    layer_visit(b->root, add_layer, &of_b);
+    st_layer_visit(a->root, add_layer, &of_a);
+    st_layer_visit(b->root, add_layer, &of_b);
     assert_int_equal(of_a.count, of_b.count);
     for (int i = 0; i < of_a.count; i++) {
         assert_string_equal(of_a.path[i], of_b.path[i]);
         assert_same_layer(of_a.layer[i], of_b.layer[i]);
     }
-    assert_true(shape_equal(a->input, b->input));
-    assert_same_bits(net_parameters(a), net_parameters(b));
-    assert_same_bits(net_states(a), net_states(b));
-    tensor y = outputs(a), z = outputs(b);
+    assert_true(st_shape_equal(a->input, b->input));
+    assert_same_bits(st_net_parameters(a), st_net_parameters(b));
+    assert_same_bits(st_net_states(a), st_net_states(b));
+    st_tensor y = outputs(a), z = outputs(b);
     assert_same_bits(y, z);
-    tensor_free(y);
-    tensor_free(z);
+    st_tensor_free(y);
+    st_tensor_free(z);
 }
 
 /* Saved, loaded, the same, and saved again to the same bytes; n is freed. */
-static void comes_back(net *n)
+static void comes_back(st_net *n)
 {
     const char *path = in_folder("net"), *again = in_folder("again");
-    if (net_save(n, path)) fail_msg("%s", error_text());
-    net *loaded = net_load(path, 2, known);
-    if (!loaded) fail_msg("%s", error_text());
+    if (st_net_save(n, path)) fail_msg("%s", st_error());
+    st_net *loaded = st_net_load(path, 2, known);
+    if (!loaded) fail_msg("%s", st_error());
     assert_int_equal(loaded->batch, 2);
     assert_same_net(n, loaded);
-    assert_int_equal(net_save(loaded, again), 0);
+    assert_int_equal(st_net_save(loaded, again), 0);
     bytes expected = read_file(path);
     assert_same_file(again, &expected);
-    net_free(n);
-    net_free(loaded);
+    st_net_free(n);
+    st_net_free(loaded);
     assert_int_equal(count_files(), 2);
     unlink(path);
     unlink(again);
 }
 
-static layer *conv(void)
+static st_layer *conv(void)
 {
-    return layer_conv2d((conv2d){ .out_channels = 4,
-                                  .kernel = { 3, 2 },
-                                  .stride = { 2, 1 },
-                                  .padding = { 1, 2 },
-                                  .dilation = { 1, 2 },
-                                  .groups = 2,
-                                  .no_bias = true });
+    return st_conv2d(.out_channels = 4, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 2 },
+                     .dilation = { 1, 2 }, .groups = 2, .no_bias = true);
 }
 
-static layer *conv_plain(void)
+static st_layer *conv_plain(void)
 {
-    return layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 1, 5 } });
+    return st_conv2d(.out_channels = 3, .kernel = { 1, 5 });
 }
 
-static layer *transposed(void)
+static st_layer *transposed(void)
 {
-    return layer_conv_transpose2d((conv_transpose2d){ .out_channels = 4,
-                                                      .kernel = { 3, 2 },
-                                                      .stride = { 2, 1 },
-                                                      .padding = { 1, 2 },
-                                                      .output_padding = { 1, 0 },
-                                                      .dilation = { 1, 2 },
-                                                      .groups = 2,
-                                                      .no_bias = true });
+    return st_conv_transpose2d(.out_channels = 4, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 2 },
+                               .output_padding = { 1, 0 }, .dilation = { 1, 2 }, .groups = 2,
+                               .no_bias = true);
 }
 
-static layer *max(void)
+static st_layer *max(void)
 {
-    return layer_maxpool((maxpool){ { 3, 2 }, { 2, 3 }, { 1, 1 }, { 1, 2 }, true, PAD_ZERO });
+    return st_maxpool({ 3, 2 }, { 2, 3 }, { 1, 1 }, { 1, 2 }, true, ST_PAD_ZERO);
 }
 
-static layer *max_global(void)
+static st_layer *max_global(void)
 {
-    return layer_maxpool((maxpool){ { 0 } });
+    return st_maxpool({ 0 });
 }
 
-static layer *average(void)
+static st_layer *average(void)
 {
-    return layer_avgpool((avgpool){ { 2, 3 }, { 3, 2 }, { 0, 1 }, { 2, 1 }, true, true });
+    return st_avgpool({ 2, 3 }, { 3, 2 }, { 0, 1 }, { 2, 1 }, true, true);
 }
 
-static layer *lp(void)
+static st_layer *lp(void)
 {
-    return layer_lppool((lppool){ { 2, 3 }, { 3, 2 }, { 0, 1 }, { 2, 1 }, true, 1.5 });
+    return st_lppool({ 2, 3 }, { 3, 2 }, { 0, 1 }, { 2, 1 }, true, 1.5);
 }
 
-static layer *adaptive(void)
+static st_layer *adaptive(void)
 {
-    return layer_adaptive_avgpool((adaptive_avgpool){ { 4, 3 } });
+    return st_adaptive_avgpool({ 4, 3 });
 }
 
-static layer *pooled(void)
+static st_layer *pooled(void)
 {
-    return layer_pool((pool){ &first, { 2, 3 }, { 1, 2 }, { 1, 2 }, { 1, 1 }, true, PAD_LOWEST });
+    return st_pool(&first, { 2, 3 }, { 1, 2 }, { 1, 2 }, { 1, 1 }, true, ST_PAD_LOWEST);
 }
 
-static layer *leaky(void)
+static st_layer *leaky(void)
 {
-    return layer_leaky_relu(0.1);
+    return st_leaky_relu(.slope = 0.1);
 }
 
-static layer *elu(void)
+static st_layer *elu(void)
 {
-    return layer_elu(0.1 + 0.2); /* 0.30000000000000004: it takes 17 digits */
+    return st_elu(.alpha = 0.1 + 0.2); /* 0.30000000000000004: it takes 17 digits */
 }
 
-static layer *dropout(void)
+static st_layer *dropout(void)
 {
-    return layer_dropout(0.3);
+    return st_dropout(.p = 0.3);
 }
 
-static layer *channel_dropout(void)
+static st_layer *channel_dropout(void)
 {
-    return layer_channel_dropout(0.7);
+    return st_channel_dropout(.p = 0.7);
 }
 
-static layer *batch_norms(void)
+static st_layer *batch_norms(void)
 {
-    return layer_sequence(layer_batchnorm((batchnorm){ .epsilon = 1e-3, .momentum = 0.3 }),
-                          layer_batchnorm((batchnorm){ .no_affine = true }));
+    return st_sequence(st_batchnorm(.epsilon = 1e-3, .momentum = 0.3), st_batchnorm(.no_affine = true));
 }
 
-static layer *layer_norms(void)
+static st_layer *layer_norms(void)
 {
-    return layer_sequence(layer_layernorm((layernorm){ .axes = 2, .epsilon = 1e-3 }),
-                          layer_layernorm((layernorm){ .no_affine = true }));
+    return st_sequence(st_layernorm(.axes = 2, .epsilon = 1e-3), st_layernorm(.no_affine = true));
 }
 
-static layer *group_norms(void)
+static st_layer *group_norms(void)
 {
-    return layer_sequence(layer_groupnorm((groupnorm){ .groups = 2, .epsilon = 1e-3 }),
-                          layer_groupnorm((groupnorm){ .groups = 1, .no_affine = true }));
+    return st_sequence(st_groupnorm(.groups = 2, .epsilon = 1e-3),
+                       st_groupnorm(.groups = 1, .no_affine = true));
 }
 
-static layer *softmaxes(void)
+static st_layer *softmaxes(void)
 {
-    return layer_sequence(layer_softmax(3), layer_log_softmax(2));
+    return st_sequence(st_softmax(.axis = 3), st_log_softmax(.axis = 2));
 }
 
-static layer *pads(void)
+static st_layer *pads(void)
 {
-    return layer_sequence(layer_pad2d((pad2d){ .height = { 1, 2 }, .width = { 0, 3 }, .value = -0.1 }),
-                          layer_pad2d((pad2d){ .height = { 2, 0 }, .mode = PAD_REFLECT }));
+    return st_sequence(st_pad2d(.height = { 1, 2 }, .width = { 0, 3 }, .value = -0.1),
+                       st_pad2d(.height = { 2, 0 }, .mode = ST_PAD_REFLECT));
 }
 
-static layer *upsamples(void)
+static st_layer *upsamples(void)
 {
-    return layer_sequence(layer_upsample((upsample){ { 2, 1 }, UPSAMPLE_BILINEAR, true }),
-                          layer_upsample((upsample){ .scale = { 1, 3 } }));
+    return st_sequence(st_upsample({ 2, 1 }, ST_UPSAMPLE_BILINEAR, true), st_upsample(.scale = { 1, 3 }));
 }
 
-static layer *same_size(void)
+static st_layer *same_size(void)
 {
-    return layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 3, 3 }, .padding = { 1, 1 } });
+    return st_conv2d(.out_channels = 2, .kernel = { 3, 3 }, .padding = { 1, 1 });
 }
 
-static layer *residual(void)
+static st_layer *residual(void)
 {
-    return layer_residual(layer_sequence(same_size(), layer_batchnorm((batchnorm){ 0 }), layer_relu()));
+    return st_residual(st_sequence(same_size(), st_batchnorm(), st_relu()));
 }
 
-static layer *projected(void)
+static st_layer *projected(void)
 {
-    return layer_residual_projected(conv_plain(), conv_plain());
+    return st_residual_projected(conv_plain(), conv_plain());
 }
 
-static layer *branches(void)
+static st_layer *branches(void)
 {
-    return layer_concat(same_size(), layer_identity(), residual());
+    return st_concat(same_size(), st_identity(), residual());
 }
 
-static layer *dense_flat(void)
+static st_layer *dense_flat(void)
 {
-    return layer_sequence(layer_flatten(), layer_dense((dense){ .out_features = 3, .no_bias = true }),
-                          layer_dense((dense){ .out_features = 2 }));
+    return st_sequence(st_flatten(), st_dense(.out_features = 3, .no_bias = true),
+                       st_dense(.out_features = 2));
 }
 
-static layer *nested(void)
+static st_layer *nested(void)
 {
-    return layer_sequence(layer_sequence(conv_plain(), layer_sequence(layer_relu())), layer_flatten(),
-                          layer_sequence(layer_sequence(layer_dense((dense){ .out_features = 2 }))));
+    return st_sequence(st_sequence(conv_plain(), st_sequence(st_relu())), st_flatten(),
+                       st_sequence(st_sequence(st_dense(.out_features = 2))));
 }
 
-static layer *(*const makers[])(void) = {
+static st_layer *(*const makers[])(void) = {
     conv,
     conv_plain,
     transposed,
@@ -537,27 +524,27 @@ static layer *(*const makers[])(void) = {
     batch_norms,
     layer_norms,
     group_norms,
-    layer_relu,
-    layer_relu6,
+    st_relu,
+    st_relu6,
     leaky,
     elu,
-    layer_selu,
-    layer_gelu,
-    layer_silu,
-    layer_mish,
-    layer_sigmoid,
-    layer_tanh,
-    layer_softplus,
-    layer_softsign,
-    layer_hardsigmoid,
-    layer_hardswish,
+    st_selu,
+    st_gelu,
+    st_silu,
+    st_mish,
+    st_sigmoid,
+    st_tanh,
+    st_softplus,
+    st_softsign,
+    st_hardsigmoid,
+    st_hardswish,
     softmaxes,
     dropout,
     channel_dropout,
     pads,
     upsamples,
-    layer_flatten,
-    layer_identity,
+    st_flatten,
+    st_identity,
     residual,
     projected,
     branches,
@@ -570,20 +557,20 @@ static void every_shipped_type_comes_back_with_all_its_options(void **state)
 {
     (void)state;
     list all = { .count = 0 };
-    layer *each[MAKERS];
+    st_layer *each[MAKERS];
     for (int i = 0; i < MAKERS; i++) {
-        net *n = sample(SHAPE(2, 9, 8), makers[i]());
+        st_net *n = sample(ST_SHAPE(2, 9, 8), makers[i]());
         about("%s", n->root->child[0]->type->name);
-        if (!tensor_is_null(net_states(n))) tensor_uniform(net_states(n), (random_key){ 3, 4 }, 0.5, 2);
+        if (!st_is_null(st_net_states(n))) st_uniform(st_net_states(n), (st_random_key){ 3, 4 }, 0.5, 2);
         comes_back(n);
     }
-    for (int i = 0; i < MAKERS; i++) layer_visit(each[i] = makers[i](), add_layer, &all);
-    for (const layer_type *const *type = layer_types; *type; type++) {
+    for (int i = 0; i < MAKERS; i++) st_layer_visit(each[i] = makers[i](), add_layer, &all);
+    for (const st_layer_type *const *type = st_layer_types; *type; type++) {
         int i = 0;
         while (i < all.count && all.layer[i]->type != *type) i++;
         if (i == all.count) fail_msg("there is no case of %s above", (*type)->name);
     }
-    for (int i = 0; i < MAKERS; i++) layer_free(each[i]);
+    for (int i = 0; i < MAKERS; i++) st_layer_free(each[i]);
 }
 
 static void a_type_of_ones_own_comes_back_with_its_states_and_children(void **state)
@@ -598,44 +585,47 @@ static void a_type_of_ones_own_comes_back_with_its_states_and_children(void **st
           .curve = &curves[1] },
         { .curve = &curves[0] },
     };
-    net *n = sample(SHAPE(5), layer_sequence(wrap(wrap(layer_blend(options[0]))), layer_blend(options[1])));
-    tensor_normal(net_states(n), (random_key){ 3, 4 }, 0, 1);
-    assert_false(tensor_is_null(net_find(n, "0.0.body.body.mean")));
+    st_net *n =
+        sample(ST_SHAPE(5), st_sequence(wrap(wrap(layer_blend(options[0]))), layer_blend(options[1])));
+    st_normal(st_net_states(n), (st_random_key){ 3, 4 }, 0, 1);
+    assert_false(st_is_null(st_net_find(n, "0.0.body.body.mean")));
     comes_back(n);
 }
 
 static void values_that_are_hard_to_write_come_back_bit_for_bit(void **state)
 {
     (void)state;
-    const real hard[] = { (real)-0.0, (real)INFINITY, -(real)INFINITY, (real)NAN,       -(real)NAN,
-                          REAL_MAX,   REAL_EPSILON,   (real)0x1p-149,  (real)(1.0 / 3), -1 };
-    net *n = sample(SHAPE(9), layer_dense((dense){ .out_features = 1 }));
-    memcpy(tensor_data(net_parameters(n)), hard, sizeof hard);
-    net *loaded = net_save(n, in_folder("net")) ? NULL : net_load(in_folder("net"), 1, nothing);
+    const st_real hard[] = {
+        (st_real)-0.0, (st_real)INFINITY, -(st_real)INFINITY, (st_real)NAN,       -(st_real)NAN,
+        ST_REAL_MAX,   ST_REAL_EPSILON,   (st_real)0x1p-149,  (st_real)(1.0 / 3), -1
+    };
+    st_net *n = sample(ST_SHAPE(9), st_dense(.out_features = 1));
+    memcpy(st_data(st_net_parameters(n)), hard, sizeof hard);
+    st_net *loaded = st_net_save(n, in_folder("net")) ? NULL : st_net_load(in_folder("net"), 1, nothing);
     assert_non_null(loaded);
-    assert_same_bits(net_parameters(n), net_parameters(loaded));
+    assert_same_bits(st_net_parameters(n), st_net_parameters(loaded));
     unlink(in_folder("net"));
-    net_free(loaded);
-    net_free(n);
+    st_net_free(loaded);
+    st_net_free(n);
 }
 
 static void a_net_without_parameters_comes_back(void **state)
 {
     (void)state;
-    comes_back(sample(SHAPE(3), layer_relu()));
-    comes_back(sample((shape){ .rank = 0 }, layer_tanh()));
+    comes_back(sample(ST_SHAPE(3), st_relu()));
+    comes_back(sample((st_shape){ .rank = 0 }, st_tanh()));
 }
 
 static void a_tensor_longer_than_a_block_comes_back(void **state)
 {
     (void)state;
-    net *n = sample(SHAPE(97), layer_dense((dense){ .out_features = 83 })), *other;
-    assert_int_equal(net_save(n, in_folder("net")), 0);
-    assert_non_null(other = net_load(in_folder("net"), 1, nothing));
-    assert_same_bits(net_parameters(n), net_parameters(other));
+    st_net *n = sample(ST_SHAPE(97), st_dense(.out_features = 83)), *other;
+    assert_int_equal(st_net_save(n, in_folder("net")), 0);
+    assert_non_null(other = st_net_load(in_folder("net"), 1, nothing));
+    assert_same_bits(st_net_parameters(n), st_net_parameters(other));
     unlink(in_folder("net"));
-    net_free(n);
-    net_free(other);
+    st_net_free(n);
+    st_net_free(other);
 }
 
 static void notes_come_back(void **state)
@@ -649,18 +639,18 @@ static void notes_come_back(void **state)
         { "architecture", "is a name as any other" },
     };
     enum { NOTES = sizeof notes / sizeof *notes };
-    net *n = sample(SHAPE(3), layer_relu());
-    for (int i = 0; i < NOTES; i++) assert_int_equal(net_set_note(n, notes[i][0], notes[i][1]), 0);
-    assert_int_equal(net_save(n, in_folder("net")), 0);
-    net *loaded = net_load(in_folder("net"), 1, nothing);
+    st_net *n = sample(ST_SHAPE(3), st_relu());
+    for (int i = 0; i < NOTES; i++) assert_int_equal(st_net_set_metadata(n, notes[i][0], notes[i][1]), 0);
+    assert_int_equal(st_net_save(n, in_folder("net")), 0);
+    st_net *loaded = st_net_load(in_folder("net"), 1, nothing);
     assert_non_null(loaded);
     int count = 0;
-    for (const net_note *note = loaded->notes; note; note = note->next) count++;
+    for (const st_metadata *note = loaded->notes; note; note = note->next) count++;
     assert_int_equal(count, NOTES);
-    for (int i = 0; i < NOTES; i++) assert_string_equal(net_note_text(loaded, notes[i][0]), notes[i][1]);
+    for (int i = 0; i < NOTES; i++) assert_string_equal(st_net_metadata(loaded, notes[i][0]), notes[i][1]);
     unlink(in_folder("net"));
-    net_free(loaded);
-    net_free(n);
+    st_net_free(loaded);
+    st_net_free(n);
 }
 
 /* ---- the format ---------------------------------------------------------------------------------- */
@@ -674,9 +664,9 @@ static void notes_come_back(void **state)
     "{" METADATA ",'0.weight':{'dtype':'F64','shape':[1,2],'data_offsets':[0,16]},'0.bias':{'dtype'"         \
     ":'F64','shape':[1],'data_offsets':[16,24]}}"
 
-static net *small_net(void)
+static st_net *small_net(void)
 {
-    return sample(SHAPE(2), layer_dense((dense){ .out_features = 1 }));
+    return sample(ST_SHAPE(2), st_dense(.out_features = 1));
 }
 
 static void what_is_written_is_what_the_format_says(void **state)
@@ -685,7 +675,7 @@ static void what_is_written_is_what_the_format_says(void **state)
     static const unsigned char floats[] = { 0, 0, 128, 63, 0, 0, 0, 192, 0, 0, 0, 63 };
     static const unsigned char doubles[] = { 0, 0, 0, 0,   0, 0, 240, 63, 0, 0, 0,   0,
                                              0, 0, 0, 192, 0, 0, 0,   0,  0, 0, 224, 63 };
-    bool twice = sizeof(real) == 8;
+    bool twice = sizeof(st_real) == 8;
     const char *path = in_folder("net");
     write_model(path, twice ? MODEL_DOUBLE : MODEL, 0);
     bytes expected = read_file(path);
@@ -695,13 +685,13 @@ static void what_is_written_is_what_the_format_says(void **state)
     memcpy(expected.at + expected.size, twice ? doubles : floats, size);
     expected.size += size;
 
-    net *n = small_net();
-    const real values[] = { 1, -2, 0.5 };
-    memcpy(tensor_data(net_parameters(n)), values, sizeof values);
-    assert_int_equal(net_save(n, path), 0);
+    st_net *n = small_net();
+    const st_real values[] = { 1, -2, 0.5 };
+    memcpy(st_data(st_net_parameters(n)), values, sizeof values);
+    assert_int_equal(st_net_save(n, path), 0);
     assert_same_file(path, &expected);
     unlink(path);
-    net_free(n);
+    st_net_free(n);
 }
 
 typedef struct dtype_case {
@@ -745,7 +735,7 @@ static void every_float_of_other_programs_is_read(void **state)
 {
     (void)state;
     const char *path = in_folder("net");
-    net *n = small_net();
+    st_net *n = small_net();
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         const dtype_case *c = &dtypes[i];
         char header[256];
@@ -760,14 +750,14 @@ static void every_float_of_other_programs_is_read(void **state)
             b.at[b.size - (size_t)(3 * c->size - k)] =
                 (unsigned char)(c->bits[k / c->size] >> 8 * (k % c->size));
         write_file(path, b.at, b.size);
-        if (net_load_tensors(n, path)) fail_msg("%s", error_text());
+        if (st_net_load_tensors(n, path)) fail_msg("%s", st_error());
         for (int k = 0; k < 3; k++) {
-            real value = tensor_data(net_parameters(n))[(k + 2) % 3], expected = (real)c->expected[k];
+            st_real value = st_data(st_net_parameters(n))[(k + 2) % 3], expected = (st_real)c->expected[k];
             assert_true((isnan(value) && isnan(expected)) || memcmp(&value, &expected, sizeof value) == 0);
         }
     }
     unlink(path);
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- damaged files ------------------------------------------------------------------------------- */
@@ -831,9 +821,9 @@ static const damage damages[] = {
     { "a layer without a type", "`type`:`dense`,", "",
       "layer 0: {\"out_features\":1,\"no_bias\":false} has no type" },
     { "a type of a number", "`dense`", "7", "layer 0: {\"type\":7," },
-    { "an unknown type", "`dense`", "`swirl`", "layer 0: type 'swirl' is not known; hand it to net_load" },
+    { "an unknown type", "`dense`", "`swirl`", "layer 0: type 'swirl' is not known; hand it to st_net_load" },
     { "an unknown type of a long name", "`dense`", "`" TEN(TEN("swirl")) "`",
-      "is not known; hand it to net_load" },
+      "is not known; hand it to st_net_load" },
     { "an unknown option", "`no_bias`", "`bias`", "layer 0: dense: option bias is not known" },
     { "a line end in an option", "`no_bias`", "`no\\\\nbias`", "dense: option no?bias is not known" },
     { "a line end in a type", "`dense`", "`den\\\\nse`", "type 'den?se' is not known" },
@@ -870,7 +860,7 @@ static const damage damages[] = {
       "maxpool: pad_value is \"one\", expected one of default zero lowest" },
     { "a choice by number", LAYER, "{`type`:`maxpool`,`pad_value`:1}", "pad_value is 1, expected one of" },
     { "an unknown function", LAYER, "{`type`:`pool`,`function`:`top2`}",
-      "layer 0: pool: function is \"top2\", expected a name handed to net_load" },
+      "layer 0: pool: function is \"top2\", expected a name handed to st_net_load" },
     { "a function by number", LAYER, "{`type`:`pool`,`function`:1}", "function is 1, expected a name" },
     { "no function", LAYER, "{`type`:`pool`}", "layer 0: pool: function is missing" },
     { "a layer within layers", LAYER, LAYER ",{`type`:`sequence`,`layers`:[" LAYER ",{`type`:`swirl`}]}",
@@ -902,16 +892,16 @@ static void damaged_files_are_refused_with_the_reason(void **state)
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         about("%s", damages[i].claim);
         write_damage(path, &damages[i]);
-        net *n = net_load(path, 1, nothing);
+        st_net *n = st_net_load(path, 1, nothing);
         if (n) fail_msg("%s: it was loaded", damages[i].claim);
-        assert_non_null(strstr(error_text(), path));
-        assert_null(strchr(error_text(), '\n'));
+        assert_non_null(strstr(st_error(), path));
+        assert_null(strchr(st_error(), '\n'));
         expect_error("%s", damages[i].expected);
     }
     write_model(path, MODEL, 12);
-    net *n = net_load(path, 1, nothing);
+    st_net *n = st_net_load(path, 1, nothing);
     assert_non_null(n); /* it was nothing but the damage */
-    net_free(n);
+    st_net_free(n);
     unlink(path);
 }
 
@@ -940,7 +930,7 @@ static void the_headers_length_is_checked_before_anything_is_allocated(void **st
         for (int k = 0; k < 8; k++) prefix[k] = (unsigned char)(cases[i].length >> 8 * k);
         write_file(path, prefix, sizeof prefix);
         assert_int_equal(truncate(path, (off_t)cases[i].size), 0);
-        assert_null(net_load(path, 1, nothing));
+        assert_null(st_net_load(path, 1, nothing));
         expect_error("%s", cases[i].expected);
     }
     unlink(path);
@@ -950,18 +940,18 @@ static void a_file_cut_at_any_byte_is_refused(void **state)
 {
     (void)state;
     const char *path = in_folder("net");
-    net *n = small_net();
-    assert_int_equal(net_save(n, path), 0);
+    st_net *n = small_net();
+    assert_int_equal(st_net_save(n, path), 0);
     bytes whole = read_file(path);
     for (size_t size = 0; size < whole.size; size++) {
         write_file(path, whole.at, size);
-        assert_null(net_load(path, 1, nothing));
+        assert_null(st_net_load(path, 1, nothing));
         expect_error("%s: ", path);
-        assert_int_equal(net_load_tensors(n, path), -1);
+        assert_int_equal(st_net_load_tensors(n, path), -1);
         expect_error("%s: ", path);
     }
     unlink(path);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_wrong_byte_anywhere_loads_or_is_refused(void **state)
@@ -969,61 +959,61 @@ static void a_wrong_byte_anywhere_loads_or_is_refused(void **state)
     (void)state;
     static const unsigned char wrong[] = { 0, ' ', '"', '\\', '9', '}', '[', 0x80, 0xff };
     const char *path = in_folder("net");
-    net *n = small_net();
-    assert_int_equal(net_save(n, path), 0);
+    st_net *n = small_net();
+    assert_int_equal(st_net_save(n, path), 0);
     bytes whole = read_file(path);
     for (size_t i = 0; i < whole.size; i++)
         for (size_t k = 0; k < sizeof wrong; k++) {
             bytes b = whole;
             b.at[i] = wrong[k];
             write_file(path, b.at, b.size);
-            net *loaded = net_load(path, 1, nothing);
+            st_net *loaded = st_net_load(path, 1, nothing);
             if (!loaded) expect_error("%s: ", path);
-            net_free(loaded);
+            st_net_free(loaded);
         }
     unlink(path);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void what_is_no_file_is_refused(void **state)
 {
     (void)state;
     const char *pipe = in_folder("pipe");
-    assert_null(net_load(in_folder("missing"), 1, nothing));
+    assert_null(st_net_load(in_folder("missing"), 1, nothing));
     expect_error("%s/missing: No such file", folder);
-    assert_null(net_load(folder, 1, nothing));
+    assert_null(st_net_load(folder, 1, nothing));
     expect_error("%s: not a regular file", folder);
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    assert_null(net_load(pipe, 1, nothing));
+    assert_null(st_net_load(pipe, 1, nothing));
     expect_error("%s: not a regular file", pipe);
-    net *n = small_net();
-    assert_int_equal(net_save(n, pipe), -1); /* which would have replaced it */
+    st_net *n = small_net();
+    assert_int_equal(st_net_save(n, pipe), -1); /* which would have replaced it */
     expect_error("%s: not a regular file", pipe);
-    assert_int_equal(net_save(n, folder), -1);
+    assert_int_equal(st_net_save(n, folder), -1);
     expect_error("%s: not a regular file", folder);
     assert_int_equal(unlink(pipe), 0);
-    assert_null(net_load(NULL, 1, nothing));
-    expect_error("net_load: ");
-    assert_null(net_load(pipe, 0, nothing));
+    assert_null(st_net_load(NULL, 1, nothing));
+    expect_error("st_net_load: ");
+    assert_null(st_net_load(pipe, 0, nothing));
     expect_error("a batch of 0");
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_type_of_ones_own_is_refused_unless_it_is_handed_over(void **state)
 {
     (void)state;
     const char *path = in_folder("net");
-    net *n = sample(SHAPE(3), layer_sequence(layer_relu(), layer_blend((blend){ .curve = &curves[0] })));
-    assert_int_equal(net_save(n, path), 0);
-    assert_null(net_load(path, 1, nothing));
-    expect_error("%s: layer 0: layer 1: type 'blend' is not known; hand it to net_load", path);
-    assert_null(net_load(path, 1, (net_known){ .types = known.types }));
-    expect_error("%s: layer 0: layer 1: blend: curve is \"halved\", expected a name handed to net_load",
+    st_net *n = sample(ST_SHAPE(3), st_sequence(st_relu(), layer_blend((blend){ .curve = &curves[0] })));
+    assert_int_equal(st_net_save(n, path), 0);
+    assert_null(st_net_load(path, 1, nothing));
+    expect_error("%s: layer 0: layer 1: type 'blend' is not known; hand it to st_net_load", path);
+    assert_null(st_net_load(path, 1, (st_net_known){ .types = known.types }));
+    expect_error("%s: layer 0: layer 1: blend: curve is \"halved\", expected a name handed to st_net_load",
                  path);
-    assert_null(net_load(path, 1, (net_known){ .named = known.named }));
+    assert_null(st_net_load(path, 1, (st_net_known){ .named = known.named }));
     expect_error("type 'blend' is not known");
     unlink(path);
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- tensors alone ------------------------------------------------------------------------------- */
@@ -1045,17 +1035,17 @@ static void tensors_of_another_architecture_change_nothing(void **state)
         { "{}", "tensor 0.weight: missing", 0 },
     };
     const char *path = in_folder("net");
-    net *n = small_net();
-    tensor before = tensor_clone(net_parameters(n));
+    st_net *n = small_net();
+    st_tensor before = st_tensor_clone(st_net_parameters(n));
     for (size_t i = 0; i < sizeof misfits / sizeof *misfits; i++) {
         write_model(path, misfits[i].header, misfits[i].data);
-        assert_int_equal(net_load_tensors(n, path), -1);
+        assert_int_equal(st_net_load_tensors(n, path), -1);
         expect_error("%s: %s", path, misfits[i].expected);
-        assert_same_bits(net_parameters(n), before);
+        assert_same_bits(st_net_parameters(n), before);
     }
     unlink(path);
-    tensor_free(before);
-    net_free(n);
+    st_tensor_free(before);
+    st_net_free(n);
 }
 
 static void tensors_load_into_a_net_of_the_same_architecture(void **state)
@@ -1063,16 +1053,16 @@ static void tensors_load_into_a_net_of_the_same_architecture(void **state)
     (void)state;
     const char *path = in_folder("net");
     blend options = { .curve = &curves[0] };
-    net *n = sample(SHAPE(4), layer_blend(options)), *other = sample(SHAPE(4), layer_blend(options));
-    tensor_fill(net_states(n), 3);
-    tensor_fill(net_parameters(n), 4);
-    assert_int_equal(net_save(n, path), 0);
-    assert_int_equal(net_load_tensors(other, path), 0);
+    st_net *n = sample(ST_SHAPE(4), layer_blend(options)), *other = sample(ST_SHAPE(4), layer_blend(options));
+    st_fill(st_net_states(n), 3);
+    st_fill(st_net_parameters(n), 4);
+    assert_int_equal(st_net_save(n, path), 0);
+    assert_int_equal(st_net_load_tensors(other, path), 0);
     assert_same_net(n, other);
     assert_int_equal(other->batch, 4);
     unlink(path);
-    net_free(n);
-    net_free(other);
+    st_net_free(n);
+    st_net_free(other);
 }
 
 static void a_disk_that_fails_while_reading_changes_nothing(void **state)
@@ -1080,40 +1070,40 @@ static void a_disk_that_fails_while_reading_changes_nothing(void **state)
     (void)state;
     const char *path = in_folder("net");
     blend options = { .curve = &curves[0] };
-    net *n = sample(SHAPE(4), layer_sequence(layer_blend(options), layer_blend(options)));
-    assert_int_equal(net_save(n, path), 0);
-    tensor_fill(net_states(n), 3);
-    tensor_fill(net_parameters(n), 4);
-    tensor parameters = tensor_clone(net_parameters(n)), states = tensor_clone(net_states(n));
+    st_net *n = sample(ST_SHAPE(4), st_sequence(layer_blend(options), layer_blend(options)));
+    assert_int_equal(st_net_save(n, path), 0);
+    st_fill(st_net_states(n), 3);
+    st_fill(st_net_parameters(n), 4);
+    st_tensor parameters = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));
     int reads = 0;
     for (int status = -1; status; reads++) {
-        assert_same_bits(net_parameters(n), parameters);
-        assert_same_bits(net_states(n), states);
+        assert_same_bits(st_net_parameters(n), parameters);
+        assert_same_bits(st_net_states(n), states);
         reads_before_failure = reads;
-        status = net_load_tensors(n, path);
+        status = st_net_load_tensors(n, path);
         reads_before_failure = reads;
-        net *loaded = net_load(path, 1, known);
+        st_net *loaded = st_net_load(path, 1, known);
         reads_before_failure = -1;
         assert_int_equal(loaded != NULL, status == 0);
         if (status) expect_error("%s: ", path);
-        net_free(loaded);
+        st_net_free(loaded);
     }
     assert_int_equal(reads, 7); /* prefix, header, twice a parameter and a state; and then none fails */
     unlink(path);
-    tensor_free(parameters);
-    tensor_free(states);
-    net_free(n);
+    st_tensor_free(parameters);
+    st_tensor_free(states);
+    st_net_free(n);
 }
 
 /* ---- saving that fails --------------------------------------------------------------------------- */
 
 /* `fails` makes saving fail; the old file stays, and nothing else. */
-static void assert_save_fails(net *n, const char *path, const char *expected)
+static void assert_save_fails(st_net *n, const char *path, const char *expected)
 {
     bytes old = read_file(path);
     int files = count_files();
-    assert_int_equal(net_save(n, path), -1);
-    assert_non_null(strstr(error_text(), path));
+    assert_int_equal(st_net_save(n, path), -1);
+    assert_non_null(strstr(st_error(), path));
     expect_error("%s", expected);
     assert_same_file(path, &old);
     assert_int_equal(count_files(), files);
@@ -1123,7 +1113,7 @@ static void a_disk_that_fails_while_writing_leaves_the_old_file(void **state)
 {
     (void)state;
     const char *path = in_folder("net");
-    net *n = small_net();
+    st_net *n = small_net();
     write_file(path, "old", 3);
     fsync_fails = true;
     assert_save_fails(n, path, "cannot be written: Input/output error");
@@ -1131,17 +1121,17 @@ static void a_disk_that_fails_while_writing_leaves_the_old_file(void **state)
     rename_fails = true;
     assert_save_fails(n, path, "cannot be written: Input/output error");
     rename_fails = false;
-    assert_int_equal(net_save(n, path), 0);
+    assert_int_equal(st_net_save(n, path), 0);
     unlink(path);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_full_disk_leaves_the_old_file(void **state)
 {
     (void)state;
     const char *path = in_folder("net");
-    net *n = sample(SHAPE(40), layer_dense((dense){ .out_features = 40 }));
-    assert_int_equal(net_save(n, path), 0);
+    st_net *n = sample(ST_SHAPE(40), st_dense(.out_features = 40));
+    assert_int_equal(st_net_save(n, path), 0);
     rlim_t size = (rlim_t)read_file(path).size;
     write_file(path, "old", 3);
     struct rlimit before, limit;
@@ -1151,7 +1141,7 @@ static void a_full_disk_leaves_the_old_file(void **state)
         limit = before;
         limit.rlim_cur = most;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        int status = net_save(n, path);
+        int status = st_net_save(n, path);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
         assert_int_equal(status, -1);
         expect_error("%s: cannot be written: %s", path, strerror(EFBIG));
@@ -1159,30 +1149,30 @@ static void a_full_disk_leaves_the_old_file(void **state)
         assert_int_equal(count_files(), 1);
     }
     signal(SIGXFSZ, handler);
-    assert_int_equal(net_save(n, path), 0);
+    assert_int_equal(st_net_save(n, path), 0);
     unlink(path);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_folder_that_is_not_there_or_not_ours_is_named(void **state)
 {
     (void)state;
-    net *n = small_net();
-    assert_int_equal(net_save(n, in_folder("nowhere/net")), -1);
+    st_net *n = small_net();
+    assert_int_equal(st_net_save(n, in_folder("nowhere/net")), -1);
     expect_error("%s/nowhere/net: cannot be written: %s", folder, strerror(ENOENT));
     assert_int_equal(mkdir(in_folder("locked"), 0500), 0);
     const char *path = in_folder("locked/net");
     pid_t child = fork(); /* root may write anywhere, so the child is someone else */
     if (child == 0) {
         if (geteuid() == 0 && (setgid(65534) || setuid(65534))) _exit(2);
-        _exit(net_save(n, path) == -1 && strstr(error_text(), strerror(EACCES)) ? 0 : 1);
+        _exit(st_net_save(n, path) == -1 && strstr(st_error(), strerror(EACCES)) ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_not_equal(WEXITSTATUS(status), 1);
     assert_int_equal(rmdir(in_folder("locked")), 0);
-    net_free(n);
+    st_net_free(n);
 }
 
 enum { MOST_NOTES = 1000, MOST_LAYERS = 1 << 14 };
@@ -1190,11 +1180,11 @@ enum { MOST_NOTES = 1000, MOST_LAYERS = 1 << 14 };
 static void a_net_that_could_not_be_read_back_is_not_saved(void **state)
 {
     (void)state;
-    static const layer_field type_fields[] = { { "type", FIELD_INT, 0 }, { 0 } };
-    static const layer_field layers_fields[] = { { "layers", FIELD_INT, 0 }, { 0 } };
+    static const st_field type_fields[] = { { "type", ST_FIELD_INT, 0 }, { 0 } };
+    static const st_field layers_fields[] = { { "layers", ST_FIELD_INT, 0 }, { 0 } };
     static const curve strange = { "\xff", halved };
-    layer_type types[4];
-    layer *l = layer_relu();
+    st_layer_type types[4];
+    st_layer *l = st_relu();
     for (int i = 0; i < 4; i++) types[i] = *l->type; /* hooks of some layer */
     types[1].name = "opaque", types[1].options_size = 8;
     types[2].name = "typed", types[2].options_size = 8, types[2].fields = type_fields;
@@ -1208,49 +1198,49 @@ static void a_net_that_could_not_be_read_back_is_not_saved(void **state)
     const char *path = in_folder("net");
     write_file(path, "old", 3);
     for (int i = 0; i < 4; i++) {
-        net *n = sample(SHAPE(3), layer_new(&types[i], NULL, 0, NULL));
+        st_net *n = sample(ST_SHAPE(3), st_layer_new(&types[i], NULL, 0, NULL));
         assert_save_fails(n, path, expected[i]);
-        net_free(n);
+        st_net_free(n);
     }
-    layer *deep = layer_relu();
-    for (int i = 0; i < 32; i++) deep = layer_sequence(deep);
-    assert_null(layer_sequence(deep)); /* what cannot be saved cannot be made */
+    st_layer *deep = st_relu();
+    for (int i = 0; i < 32; i++) deep = st_sequence(deep);
+    assert_null(st_sequence(deep)); /* what cannot be saved cannot be made */
     expect_error("nested deeper than 32");
 
-    net *n = sample(SHAPE(3), layer_blend((blend){ .curve = &strange }));
+    st_net *n = sample(ST_SHAPE(3), layer_blend((blend){ .curve = &strange }));
     assert_save_fails(n, path, "layer 0: curve: no memory, or text that is not UTF-8");
-    net_free(n);
+    st_net_free(n);
 
     n = small_net();
-    net_set_note(n, "latin", "caf\xe9");
+    st_net_set_metadata(n, "latin", "caf\xe9");
     assert_save_fails(n, path, "note latin: no memory, or it is not UTF-8");
-    net_free(n);
+    st_net_free(n);
 
     n = small_net();
     for (int i = 0; i <= MOST_NOTES; i++) {
         char name[32];
         snprintf(name, sizeof name, "%d", i);
-        net_set_note(n, name, "");
+        st_net_set_metadata(n, name, "");
     }
     assert_save_fails(n, path, "more than 1000 notes");
-    net_free(n);
+    st_net_free(n);
 
-    static layer *many[MOST_LAYERS + 1];
-    for (int i = 0; i <= MOST_LAYERS; i++) many[i] = layer_relu();
-    n = net_new_of(SHAPE(1), MOST_LAYERS + 1, many);
-    assert_int_equal(net_build(n, 1, 1), 0);
+    static st_layer *many[MOST_LAYERS + 1];
+    for (int i = 0; i <= MOST_LAYERS; i++) many[i] = st_relu();
+    n = st_net_new_of(ST_SHAPE(1), MOST_LAYERS + 1, many);
+    assert_int_equal(st_net_build(n, 1, 1), 0);
     assert_save_fails(n, path, "16385 layers, expected at most 16384");
-    net_free(n);
+    st_net_free(n);
 
-    n = net_new_of(SHAPE(3), 1, &l);
-    assert_save_fails(n, path, "net_save before net_build");
-    assert_int_equal(net_load_tensors(n, path), -1);
-    expect_error("net_load_tensors before net_build");
-    net_free(n);
-    assert_save_fails(NULL, path, "net_save before net_build");
-    assert_int_equal(net_save(NULL, NULL), -1);
+    n = st_net_new_of(ST_SHAPE(3), 1, &l);
+    assert_save_fails(n, path, "st_net_save before st_net_build");
+    assert_int_equal(st_net_load_tensors(n, path), -1);
+    expect_error("st_net_load_tensors before st_net_build");
+    st_net_free(n);
+    assert_save_fails(NULL, path, "st_net_save before st_net_build");
+    assert_int_equal(st_net_save(NULL, NULL), -1);
     expect_error("the path is NULL");
-    assert_int_equal(net_load_tensors(NULL, NULL), -1);
+    assert_int_equal(st_net_load_tensors(NULL, NULL), -1);
     expect_error("the path is NULL");
     unlink(path);
 }
@@ -1277,15 +1267,15 @@ static void as_many_as_may_be_are_loaded(void **state)
     (void)state;
     const char *path = in_folder("net");
     write_many(path, MOST_LAYERS, MOST_NOTES);
-    net *n = net_load(path, 1, nothing);
+    st_net *n = st_net_load(path, 1, nothing);
     assert_non_null(n);
-    assert_string_equal(net_note_text(n, "999"), "text");
-    net_free(n);
+    assert_string_equal(st_net_metadata(n, "999"), "text");
+    st_net_free(n);
     write_many(path, MOST_LAYERS + 1, 0);
-    assert_null(net_load(path, 1, nothing));
+    assert_null(st_net_load(path, 1, nothing));
     expect_error("16385 layers");
     write_many(path, 1, MOST_NOTES + 1);
-    assert_null(net_load(path, 1, nothing));
+    assert_null(st_net_load(path, 1, nothing));
     expect_error("net: more than 1000 notes");
     unlink(path);
 }
@@ -1293,15 +1283,15 @@ static void as_many_as_may_be_are_loaded(void **state)
 static void as_deep_as_may_be_comes_back(void **state)
 {
     (void)state;
-    layer *deep = layer_relu();
-    for (int i = 0; i < 31; i++) deep = layer_sequence(deep);
-    comes_back(sample(SHAPE(3), deep));
+    st_layer *deep = st_relu();
+    for (int i = 0; i < 31; i++) deep = st_sequence(deep);
+    comes_back(sample(ST_SHAPE(3), deep));
 }
 
 static void two_tensors_of_one_name_are_not_written(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(2));
+    st_tensor x = st_tensor_new(ST_SHAPE(2));
     const safetensors_item twice[] = { { "a", x }, { "b", x }, { "a", x } }, strange[] = { { "\xfe", x } };
     json_t *metadata = json_object();
     assert_int_equal(safetensors_write(in_folder("net"), 3, twice, metadata), -1);
@@ -1310,32 +1300,33 @@ static void two_tensors_of_one_name_are_not_written(void **state)
     expect_error("no memory, or its name is not UTF-8");
     assert_int_equal(count_files(), 0);
     json_decref(metadata);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* PyTorch's batch normalisation counts batches, which matters only where it has no momentum. */
 static void a_count_of_batches_is_passed_over(void **state)
 {
     (void)state;
-    net *n = net_new(SHAPE(2), layer_dense((dense){ .out_features = 1 }));
-    tensor w = tensor_new(SHAPE(1, 2)), b = tensor_new(SHAPE(1)), count = tensor_new((shape){ 0 });
+    st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 1));
+    st_tensor w = st_tensor_new(ST_SHAPE(1, 2)), b = st_tensor_new(ST_SHAPE(1)),
+              count = st_tensor_new((st_shape){ 0 });
     const safetensors_item theirs[] = { { "0.weight", w },
                                         { "0.bias", b },
                                         { "1.num_batches_tracked", count } },
                            odd[] = { theirs[0], theirs[1], { "num_batches_tracked", count } };
     json_t *metadata = json_object();
-    assert_int_equal(net_build(n, 1, 1), 0);
-    tensor_fill(w, 3);
+    assert_int_equal(st_net_build(n, 1, 1), 0);
+    st_fill(w, 3);
     assert_int_equal(safetensors_write(in_folder("theirs"), 3, theirs, metadata), 0);
-    assert_int_equal(net_load_tensors(n, in_folder("theirs")), 0);
-    assert_elements(net_find(n, "0.weight"), 3, 3);
+    assert_int_equal(st_net_load_tensors(n, in_folder("theirs")), 0);
+    assert_elements(st_net_find(n, "0.weight"), 3, 3);
     assert_int_equal(safetensors_write(in_folder("theirs"), 3, odd, metadata), 0);
-    assert_int_equal(net_load_tensors(n, in_folder("theirs")), -1);
+    assert_int_equal(st_net_load_tensors(n, in_folder("theirs")), -1);
     expect_error("tensor num_batches_tracked is not one of the net's");
     unlink(in_folder("theirs"));
     json_decref(metadata);
-    tensor_free(w), tensor_free(b), tensor_free(count);
-    net_free(n);
+    st_tensor_free(w), st_tensor_free(b), st_tensor_free(count);
+    st_net_free(n);
 }
 
 static void views_are_written_and_read_in_their_own_order(void **state)
@@ -1343,8 +1334,8 @@ static void views_are_written_and_read_in_their_own_order(void **state)
     (void)state;
     dice d = { { 5, 6 }, 0 };
     const char *path = in_folder("net");
-    tensor whole, other, from = roll_view(&d, SHAPE(3, 4, 5), &whole),
-                         to = roll_view(&d, SHAPE(3, 4, 5), &other);
+    st_tensor whole, other, from = roll_view(&d, ST_SHAPE(3, 4, 5), &whole),
+                            to = roll_view(&d, ST_SHAPE(3, 4, 5), &other);
     roll_elements(&d, from, -100, 100);
     json_t *metadata = json_object();
     assert_int_equal(safetensors_write(path, 1, &(safetensors_item){ "x", from }, metadata), 0);
@@ -1355,8 +1346,8 @@ static void views_are_written_and_read_in_their_own_order(void **state)
     safetensors_close(file);
     json_decref(metadata);
     unlink(path);
-    tensor_free(whole);
-    tensor_free(other);
+    st_tensor_free(whole);
+    st_tensor_free(other);
 }
 
 /* ---- the file that is written -------------------------------------------------------------------- */
@@ -1365,43 +1356,43 @@ static void the_file_is_like_any_new_file(void **state)
 {
     (void)state;
     struct stat status;
-    net *n = small_net();
+    st_net *n = small_net();
     mode_t before = umask(027);
-    assert_int_equal(net_save(n, in_folder("net")), 0);
+    assert_int_equal(st_net_save(n, in_folder("net")), 0);
     umask(before);
     assert_int_equal(stat(in_folder("net"), &status), 0);
     assert_int_equal(status.st_mode & 07777, 0640);
     unlink(in_folder("net"));
-    net_free(n);
+    st_net_free(n);
 }
 
 static void the_file_is_on_the_disk_before_its_name_is(void **state)
 {
     (void)state;
-    net *n = small_net();
+    st_net *n = small_net();
     events[0] = '\0';
-    assert_int_equal(net_save(n, in_folder("net")), 0);
+    assert_int_equal(st_net_save(n, in_folder("net")), 0);
     assert_string_equal(events, "frd");
     assert_int_equal(synced, read_file(in_folder("net")).size);
     unlink(in_folder("net"));
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_link_stays_a_link(void **state)
 {
     (void)state;
     struct stat status;
-    net *n = small_net();
+    st_net *n = small_net();
     const char *link = in_folder("latest");
     write_file(in_folder("net"), "old", 3);
     assert_int_equal(symlink("net", link), 0);
-    assert_int_equal(net_save(n, link), 0);
+    assert_int_equal(st_net_save(n, link), 0);
     assert_int_equal(lstat(link, &status), 0);
     assert_true(S_ISLNK(status.st_mode));
     assert_true(read_file(in_folder("net")).size > 3);
     unlink(link);
     unlink(in_folder("net"));
-    net_free(n);
+    st_net_free(n);
 }
 
 static const char *temporary(long process, int attempt)
@@ -1415,7 +1406,7 @@ static const char *temporary(long process, int attempt)
 static void what_a_killed_writer_left_behind_is_removed(void **state)
 {
     (void)state;
-    net *n = small_net();
+    st_net *n = small_net();
     static const char *const others[] = { "net.1-0.tmp~", "net.-0.tmp",   "net.1-.tmp", "net.x-0.tmp",
                                           "net.1-0.txt",  "nets.1-0.tmp", "et.1-0.tmp", "net.tmp" };
     enum { OTHERS = sizeof others / sizeof *others };
@@ -1427,15 +1418,15 @@ static void what_a_killed_writer_left_behind_is_removed(void **state)
     int busy = open(temporary(1, 0), O_RDONLY);
     assert_int_equal(flock(busy, LOCK_EX), 0);
     assert_int_equal(symlink(others[0], temporary(2, 0)), 0);
-    assert_int_equal(net_save(n, in_folder("net")), 0);
+    assert_int_equal(st_net_save(n, in_folder("net")), 0);
     assert_int_equal(count_files(), OTHERS + 3); /* the net, the one that is locked, and the link */
     close(busy);
-    assert_int_equal(net_save(n, in_folder("net")), 0);
+    assert_int_equal(st_net_save(n, in_folder("net")), 0);
     assert_int_equal(count_files(), OTHERS + 2);
     for (int i = 0; i < OTHERS; i++) assert_int_equal(unlink(in_folder(others[i])), 0);
     assert_int_equal(unlink(temporary(2, 0)), 0);
     unlink(in_folder("net"));
-    net_free(n);
+    st_net_free(n);
 }
 
 /* Writers of one file at once remove nothing of each other's. */
@@ -1444,13 +1435,13 @@ static void writers_of_one_file_do_not_disturb_each_other(void **state)
     (void)state;
     enum { WRITERS = 4, TIMES = 50 };
     const char *path = in_folder("net");
-    net *n = small_net();
+    st_net *n = small_net();
     pid_t child[WRITERS];
     for (int i = 0; i < WRITERS; i++)
         if ((child[i] = fork()) == 0) {
             int status = 0;
-            for (int k = 0; k < TIMES && status == 0; k++) status = net_save(n, path);
-            if (status) fprintf(stderr, "%s\n", error_text());
+            for (int k = 0; k < TIMES && status == 0; k++) status = st_net_save(n, path);
+            if (status) fprintf(stderr, "%s\n", st_error());
             _exit(status != 0);
         }
     for (int i = 0; i < WRITERS; i++) {
@@ -1459,26 +1450,26 @@ static void writers_of_one_file_do_not_disturb_each_other(void **state)
         assert_int_equal(status, 0);
     }
     assert_int_equal(count_files(), 1);
-    net *loaded = net_load(path, 1, nothing);
+    st_net *loaded = st_net_load(path, 1, nothing);
     assert_non_null(loaded);
     unlink(path);
-    net_free(loaded), net_free(n);
+    st_net_free(loaded), st_net_free(n);
 }
 
 static void a_name_without_a_folder_is_in_the_current_one(void **state)
 {
     (void)state;
     char here[1024];
-    net *n = small_net();
+    st_net *n = small_net();
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(folder), 0);
-    assert_int_equal(net_save(n, "net"), 0);
-    net *loaded = net_load("net", 1, nothing);
+    assert_int_equal(st_net_save(n, "net"), 0);
+    st_net *loaded = st_net_load("net", 1, nothing);
     assert_int_equal(chdir(here), 0);
     assert_non_null(loaded);
     unlink(in_folder("net"));
-    net_free(loaded);
-    net_free(n);
+    st_net_free(loaded);
+    st_net_free(n);
 }
 
 /* ---- memory that runs out ------------------------------------------------------------------------ */
@@ -1501,26 +1492,26 @@ static void json_without_memory_is_an_error_and_no_leak(void **state)
 {
     (void)state;
     const char *path = in_folder("net");
-    net *n = sample(SHAPE(2), layer_sequence(layer_dense((dense){ .out_features = 1 }))), *loaded = NULL;
-    net_set_note(n, "a", "b");
+    st_net *n = sample(ST_SHAPE(2), st_sequence(st_dense(.out_features = 1))), *loaded = NULL;
+    st_net_set_metadata(n, "a", "b");
     write_file(path, "old", 3);
     bytes old = read_file(path);
     int saving = 0, loading = 0;
     json_set_alloc_funcs(failing_malloc, free);
-    for (; allocations_before_failure = saving, net_save(n, path); saving++) {
+    for (; allocations_before_failure = saving, st_net_save(n, path); saving++) {
         expect_error("%s: ", path);
         assert_same_file(path, &old);
         assert_int_equal(count_files(), 1);
     }
     json_set_alloc_funcs(failing_malloc_but_for_doubling, free);
-    for (; allocations_before_failure = loading, !(loaded = net_load(path, 1, nothing)); loading++)
+    for (; allocations_before_failure = loading, !(loaded = st_net_load(path, 1, nothing)); loading++)
         expect_error("%s: ", path);
     json_set_alloc_funcs(malloc, free);
-    assert_string_equal(net_note_text(loaded, "a"), "b");
+    assert_string_equal(st_net_metadata(loaded, "a"), "b");
     assert_true(saving > 50 && loading > 50);
     unlink(path);
-    net_free(loaded);
-    net_free(n);
+    st_net_free(loaded);
+    st_net_free(n);
 }
 
 int main(void)

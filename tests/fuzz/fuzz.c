@@ -79,41 +79,44 @@ void fuzz_allow(long long bytes)
 }
 
 /* The linker puts these in the place of the library's own: see fuzz.h. */
-layer *__real_layer_new(const layer_type *type, const void *options, int children, layer *const child[]);
-layer *__wrap_layer_new(const layer_type *type, const void *options, int children, layer *const child[]);
-layer *__wrap_layer_new(const layer_type *type, const void *options, int children, layer *const child[])
+st_layer *__real_st_layer_new(const st_layer_type *type, const void *options, int children,
+                              st_layer *const child[]);
+st_layer *__wrap_st_layer_new(const st_layer_type *type, const void *options, int children,
+                              st_layer *const child[]);
+st_layer *__wrap_st_layer_new(const st_layer_type *type, const void *options, int children,
+                              st_layer *const child[])
 {
     metre.made++;
-    layer *made = __real_layer_new(type, options, children, child);
+    st_layer *made = __real_st_layer_new(type, options, children, child);
     metre.made--;
     return made;
 }
 
-layer *__real_layer_clone(const layer *of);
-layer *__wrap_layer_clone(const layer *of);
-layer *__wrap_layer_clone(const layer *of)
+st_layer *__real_st_layer_clone(const st_layer *of);
+st_layer *__wrap_st_layer_clone(const st_layer *of);
+st_layer *__wrap_st_layer_clone(const st_layer *of)
 {
     metre.made++;
-    layer *made = __real_layer_clone(of);
+    st_layer *made = __real_st_layer_clone(of);
     metre.made--;
     return made;
 }
 
-void __real_layer_free(layer *l);
-void __wrap_layer_free(layer *l);
-void __wrap_layer_free(layer *l)
+void __real_st_layer_free(st_layer *l);
+void __wrap_st_layer_free(st_layer *l);
+void __wrap_st_layer_free(st_layer *l)
 {
     metre.made++;
-    __real_layer_free(l);
+    __real_st_layer_free(l);
     metre.made--;
 }
 
-int __real_net_build(net *n, ptrdiff_t batch, uint64_t seed);
-int __wrap_net_build(net *n, ptrdiff_t batch, uint64_t seed);
-int __wrap_net_build(net *n, ptrdiff_t batch, uint64_t seed)
+int __real_st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed);
+int __wrap_st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed);
+int __wrap_st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed)
 {
     metre.on = false;
-    return __real_net_build(n, batch, seed);
+    return __real_st_net_build(n, batch, seed);
 }
 
 static bool refused_well(const char *text)
@@ -128,14 +131,14 @@ bool fuzz_took_unless(bool taken, const char *refusal)
 {
     char why[128];
     metre.on = false;
-    const char *text = error_text();
+    const char *text = st_error();
     if (!taken && text && refusal && strstr(text, refusal)) {
-        error_clear();
+        st_error_clear();
         return true;
     }
     if (taken && text) fail("it was taken, with an error");
     if (!taken && !refused_well(text)) fail("it was refused without a line of error");
-    error_clear();
+    st_error_clear();
     if (taken) return true;
     long long bytes = given, most = 2 * bytes + SLACK + allowed;
     given = allowed = 0;
@@ -414,7 +417,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments)
         seeds_folder = argument[2];
         write_dictionary();
         fuzz.seed();
-        if (error_text()) fail(error_text());
+        if (st_error()) fail(st_error());
         exit(0);
     }
     atexit(tell);
@@ -429,17 +432,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size)
 {
     given = allowed = 0;
     fuzz.feed(at, size);
-    if (error_text()) fail("an error was left");
+    if (st_error()) fail("an error was left");
     return 0;
 }
 
-static void look(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void look(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    for (ptrdiff_t i = 0; i < n; i++) *(volatile real *)context = at[0][i * stride[0]];
+    for (ptrdiff_t i = 0; i < n; i++) *(volatile st_real *)context = at[0][i * stride[0]];
 }
 
-void fuzz_look(tensor x)
+void fuzz_look(st_tensor x)
 {
-    real last = 0;
-    tensor_walk(1, &x, TENSOR_ANY_ORDER, look, &last);
+    st_real last = 0;
+    st_walk(1, &x, ST_ANY_ORDER, look, &last);
 }

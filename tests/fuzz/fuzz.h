@@ -4,16 +4,16 @@
  *     {
  *         const char *path = fuzz_file("x.npy", at, size);
  *         fuzz_begin();
- *         tensor x = npy_read(path);
- *         if (fuzz_took(!tensor_is_null(x))) use(x);
- *         tensor_free(x);
+ *         tensor x = st_npy_load(path);
+ *         if (fuzz_took(!st_is_null(x))) use(x);
+ *         st_tensor_free(x);
  *     }
  *
  * What is refused must leave one line of error, what is taken none; and until a reader has refused a file it may hold
  * no more memory than twice the files' bytes, unpacked, and a MiB. A program ends where that is not so.
  *
  * Not counted are layers, which take more than the text that asks for one and whose number readers limit; and all
- * from net_build on: the file was found good by then. */
+ * from st_net_build on: the file was found good by then. */
 #ifndef STRIDE_TESTS_FUZZ_FUZZ_H
 #define STRIDE_TESTS_FUZZ_FUZZ_H
 
@@ -67,6 +67,6 @@ const char *fuzz_large(const char *name, const char *before, const char *again, 
 void fuzz_claim(bool holds, const char *claim);
 
 /* Looks at each element. */
-void fuzz_look(tensor x);
+void fuzz_look(st_tensor x);
 
 #endif

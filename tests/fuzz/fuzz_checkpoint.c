@@ -1,4 +1,4 @@
-/* fuzz_checkpoint.c: train_run goes on from any file that it is told is its checkpoint.
+/* fuzz_checkpoint.c: st_train_run goes on from any file that it is told is its checkpoint.
  *
  * An input: a byte that says what is run, then a file of safetensors (fuzz.h). Bit 2: the run has its data, and steps on;
  * else the first step fails, so that it is known whether the file was taken. */
@@ -17,77 +17,70 @@ enum { STEPS_ON = 4, SAMPLES = 4 };
 
 static bool broken; /* the set: nothing is fetched */
 
-static void get(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     (void)d;
-    if (broken) error_set("a broken set");
-    tensor_fill(x, (real)i / SAMPLES);
-    tensor_fill(y, (real)(i % 2));
+    if (broken) st_error_set("a broken set");
+    st_fill(x, (st_real)i / SAMPLES);
+    st_fill(y, (st_real)(i % 2));
 }
 
 typedef struct world {
-    net *net;
-    data *set;
-    optim *optim;
+    st_net *net;
+    st_dataset *set;
+    st_optim *optim;
 } world;
 
 static world make(void)
 {
-    world w = { net_new(SHAPE(2), layer_dense((dense){ .out_features = 2 }),
-                        layer_batchnorm((batchnorm){ 0 })),
-                data_new((data){ .count = SAMPLES, .x = SHAPE(2), .get = get }),
-                optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9 }) };
-    if (!w.net || !w.set || !w.optim || net_build(w.net, 2, 1)) abort();
+    world w = { st_net_new(ST_SHAPE(2), st_dense(.out_features = 2), st_batchnorm()),
+                st_dataset_new((st_dataset){ .count = SAMPLES, .x = ST_SHAPE(2), .get = get }),
+                st_sgd(.lr = 0.1, .momentum = 0.9) };
+    if (!w.net || !w.set || !w.optim || st_net_build(w.net, 2, 1)) abort();
     return w;
 }
 
 static void drop(world w)
 {
-    net_free(w.net);
-    data_free(w.set);
-    optim_free(w.optim);
+    st_net_free(w.net);
+    st_dataset_free(w.set);
+    st_optim_free(w.optim);
 }
 
 static int run(world w, const char *path)
 {
-    return train_run(
-        w.net, w.set,
-        (train){ .loss = loss_cross_entropy(0),
-                 .optim = w.optim,
-                 .epochs = 2,
-                 .batch = 2,
-                 .validation = w.set,
-                 .callbacks = { patient(2), callback_checkpoint((checkpoint){ path, 1, true }) } },
-        NULL);
+    return st_train(w.net, w.set, .loss = st_cross_entropy(), .optim = w.optim, .epochs = 2, .batch = 2,
+                    .validation = w.set, .callbacks = { patient(2), st_checkpoint(path, 1, true) });
 }
 
-static bool same(tensor a, tensor b)
+static bool same(st_tensor a, st_tensor b)
 {
-    return memcmp(tensor_data(a), tensor_data(b), (size_t)tensor_count(a) * sizeof(real)) == 0;
+    return memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
 }
 
 /* What is refused leaves a world as it was: for the next input. */
 static void continue_from(const char *path)
 {
     static world w;
-    static tensor parameters, states;
+    static st_tensor parameters, states;
     if (!w.net) {
         w = make();
-        parameters = tensor_clone(net_parameters(w.net)), states = tensor_clone(net_states(w.net));
+        parameters = st_tensor_clone(st_net_parameters(w.net)),
+        states = st_tensor_clone(st_net_states(w.net));
     }
     uint64_t step = w.net->step, seed = w.net->seed;
     fuzz_begin();
     int status = run(w, path);
     bool began =
-        status && error_text() && strncmp(error_text(), "train: ", 7) == 0; /* a loss that is not finite */
-    if (began) error_clear();
+        status && st_error() && strncmp(st_error(), "train: ", 7) == 0; /* a loss that is not finite */
+    if (began) st_error_clear();
     bool taken = began || fuzz_took_unless(status == 0, "a broken set");
-    fuzz_claim(taken || (same(parameters, net_parameters(w.net)) && same(states, net_states(w.net)) &&
+    fuzz_claim(taken || (same(parameters, st_net_parameters(w.net)) && same(states, st_net_states(w.net)) &&
                          step == w.net->step && seed == w.net->seed && w.optim->steps == 0),
                "what is refused changes nothing");
     if (!taken) return;
-    tensor_free(parameters);
-    tensor_free(states);
+    st_tensor_free(parameters);
+    st_tensor_free(states);
     drop(w);
     w = (world){ 0 };
 }
@@ -99,7 +92,7 @@ static void feed(const uint8_t *at, size_t size)
     continue_from(fuzz_safetensors("run", at, size));
 }
 
-static bool stop(const train_report *r, void *context)
+static bool stop(const st_train_report *r, void *context)
 {
     (void)r, (void)context;
     return false;
@@ -111,15 +104,10 @@ static void seed(void)
     const char *path = fuzz_path("run");
     for (int i = 0; i < 3; i++) {
         world w = make();
-        train_run(w.net, w.set,
-                  (train){ .loss = loss_cross_entropy(0),
-                           .optim = w.optim,
-                           .epochs = 2,
-                           .batch = 2,
-                           .validation = w.set,
-                           .callbacks = { patient(2), i ? (callback){ 0 } : each_epoch(stop, NULL),
-                                          callback_checkpoint((checkpoint){ path }) } },
-                  NULL);
+        st_train(w.net, w.set, .loss = st_cross_entropy(), .optim = w.optim, .epochs = 2, .batch = 2,
+                 .validation = w.set,
+                 .callbacks = { patient(2), i ? (st_callback){ 0 } : each_epoch(stop, NULL),
+                                st_checkpoint(path) });
         fuzz_seed_safetensors(path);
         if (i == 2) fuzz_seed_file(path, STEPS_ON);
         drop(w);

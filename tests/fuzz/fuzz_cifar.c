@@ -1,4 +1,4 @@
-/* fuzz_cifar.c: data_cifar10 takes any files, plain or gzipped.
+/* fuzz_cifar.c: st_dataset_cifar10 takes any files, plain or gzipped.
  *
  * An input is short: a byte that says what is gzipped and how many records follow of which the input says the first
  * bytes, and the rest is the end of the file as it stands. */
@@ -11,24 +11,24 @@
 
 enum { RECORD = 1 + 3072, MOST = 3, GZIP = 4, TWICE = 8 };
 
-static void look_at(const data *d)
+static void look_at(const st_dataset *d)
 {
-    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
     for (ptrdiff_t i = 0; i < d->count; i++) {
         d->get(d, i, x, y);
-        fuzz_claim(tensor_item(y) >= 0 && tensor_item(y) < 10, "classes are 0 to 9");
+        fuzz_claim(st_item(y) >= 0 && st_item(y) < 10, "classes are 0 to 9");
     }
     fuzz_look(x);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 static void read_files(const char *const *paths, int count)
 {
     fuzz_begin();
-    data *d = data_cifar10(paths, count);
+    st_dataset *d = st_dataset_cifar10(paths, count);
     if (fuzz_took(d)) look_at(d);
-    data_free(d);
+    st_dataset_free(d);
 }
 
 static void feed(const uint8_t *at, size_t size)

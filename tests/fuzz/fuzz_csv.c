@@ -1,4 +1,4 @@
-/* fuzz_csv.c: data_csv takes any text with any options, and what it takes is finite.
+/* fuzz_csv.c: st_dataset_csv takes any text with any options, and what it takes is finite.
  *
  * An input: a byte each for the delimiter and whether there is a header, the column of the label, the number of targets,
  * the image and the scale; then the table. */
@@ -12,47 +12,47 @@
 
 enum { OPTIONS = 4 };
 
-static csv options_of(const uint8_t *at)
+static st_csv_options options_of(const uint8_t *at)
 {
     static const char delimiters[] = { 0, ';', '\t', ' ', '|', ',', '-', '"' };
-    static const shape images[] = { { 0 },        { 0 },
-                                    { 1, { 2 } }, { 3, { 1, 1, 2 } },
-                                    { 1, { 0 } }, { 2, { -1, 2 } },
-                                    { 9 },        { 2, { PTRDIFF_MAX, 2 } } };
+    static const st_shape images[] = { { 0 },        { 0 },
+                                       { 1, { 2 } }, { 3, { 1, 1, 2 } },
+                                       { 1, { 0 } }, { 2, { -1, 2 } },
+                                       { 9 },        { 2, { PTRDIFF_MAX, 2 } } };
     static const double scales[] = { 0, 0, 0.5, 1e300, -1, NAN, 1.0 / 255, 0 };
-    return (csv){ .delimiter = delimiters[at[0] % 8],
-                  .header = (csv_header)(at[0] / 8 % 3),
-                  .label = (int8_t)at[1],
-                  .targets = (int8_t)at[2] % 8,
-                  .image = images[at[3] % 8],
-                  .scale = scales[at[3] / 8 % 8] };
+    return (st_csv_options){ .delimiter = delimiters[at[0] % 8],
+                             .header = (st_csv_header)(at[0] / 8 % 3),
+                             .label = (int8_t)at[1],
+                             .targets = (int8_t)at[2] % 8,
+                             .image = images[at[3] % 8],
+                             .scale = scales[at[3] / 8 % 8] };
 }
 
-static void claim_finite(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void claim_finite(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
     for (ptrdiff_t i = 0; i < n; i++) fuzz_claim(isfinite(at[0][i * stride[0]]), "what was taken is finite");
 }
 
-static void look_at(const data *d)
+static void look_at(const st_dataset *d)
 {
-    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
     fuzz_claim(d->count > 0, "a table has rows");
     for (ptrdiff_t i = 0; i < d->count; i++) {
         d->get(d, i, x, y);
-        tensor_walk(1, &x, TENSOR_ANY_ORDER, claim_finite, NULL);
-        tensor_walk(1, &y, TENSOR_ANY_ORDER, claim_finite, NULL);
+        st_walk(1, &x, ST_ANY_ORDER, claim_finite, NULL);
+        st_walk(1, &y, ST_ANY_ORDER, claim_finite, NULL);
     }
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
-static void read_file(const char *path, csv options)
+static void read_file(const char *path, st_csv_options options)
 {
     fuzz_begin();
-    data *d = data_csv(path, options);
+    st_dataset *d = st_dataset_csv_new(path, options);
     if (fuzz_took(d)) look_at(d);
-    data_free(d);
+    st_dataset_free(d);
 }
 
 static void feed(const uint8_t *at, size_t size)
@@ -89,12 +89,12 @@ static void large(void)
     enum { ROWS = 1 << 20 };
     char *table = malloc(4 * ROWS);
     for (int i = 0; i < ROWS; i++) memcpy(table + 4 * i, i < ROWS - 1 ? "1,2\n" : "1,b\n", 4);
-    read_file(fuzz_file("table.csv", table, 4 * ROWS), (csv){ 0 });
-    read_file(fuzz_gzip("table.csv", table, 4 * ROWS), (csv){ 0 });
+    read_file(fuzz_file("table.csv", table, 4 * ROWS), (st_csv_options){ 0 });
+    read_file(fuzz_gzip("table.csv", table, 4 * ROWS), (st_csv_options){ 0 });
     memset(table, '1', 4 * ROWS);
-    read_file(fuzz_file("table.csv", table, 4 * ROWS), (csv){ 0 });
+    read_file(fuzz_file("table.csv", table, 4 * ROWS), (st_csv_options){ 0 });
     memset(table, ',', 4 * ROWS);
-    read_file(fuzz_file("table.csv", table, 4 * ROWS), (csv){ 0 });
+    read_file(fuzz_file("table.csv", table, 4 * ROWS), (st_csv_options){ 0 });
     free(table);
 }
 

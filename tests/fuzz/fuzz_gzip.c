@@ -16,9 +16,10 @@ static void read_stream(int flags, const uint8_t *at, size_t size)
 {
     const char *path = fuzz_file("stream.gz", at, size);
     fuzz_begin();
-    data *d = flags & IDX ? data_idx(path, path) : data_csv(path, (csv){ 0 });
+    st_dataset *d =
+        flags & IDX ? st_dataset_idx(path, path) : st_dataset_csv_new(path, (st_csv_options){ 0 });
     fuzz_took(d);
-    data_free(d);
+    st_dataset_free(d);
 }
 
 static void feed(const uint8_t *at, size_t size)

@@ -1,4 +1,4 @@
-/* fuzz_idx.c: data_idx takes any two files, plain or gzipped.
+/* fuzz_idx.c: st_dataset_idx takes any two files, plain or gzipped.
  *
  * An input: a byte that says which of the files are gzipped and whether they are good labels for the images, the bytes
  * of the first file in a byte, and both files. */
@@ -24,21 +24,21 @@ static size_t matching(const uint8_t *images, size_t size, uint8_t labels[8 + 25
     return 8 + (size_t)labels[7];
 }
 
-static void look_at(const data *d)
+static void look_at(const st_dataset *d)
 {
-    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
     for (ptrdiff_t i = 0; i < d->count; i++) d->get(d, i, x, y);
     fuzz_look(x);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 static void read_both(const char *images, const char *labels)
 {
     fuzz_begin();
-    data *d = data_idx(images, labels);
+    st_dataset *d = st_dataset_idx(images, labels);
     if (fuzz_took(d)) look_at(d);
-    data_free(d);
+    st_dataset_free(d);
 }
 
 static void feed(const uint8_t *at, size_t size)

@@ -1,4 +1,4 @@
-/* fuzz_net.c: net_load takes any file and any architecture; a net that it makes is saved and comes back.
+/* fuzz_net.c: st_net_load takes any file and any architecture; a net that it makes is saved and comes back.
  *
  * An input: a byte, 0 or 1 for a file of safetensors (fuzz.h), 2 for a file that is read into a net, 3 for an architecture,
  * whose tensors are then written as it wants them. */
@@ -15,50 +15,49 @@
 
 enum { FILE_OF_TENSORS = 2, ARCHITECTURE = 3, MOST_ELEMENTS = 1 << 12 };
 
-static net *build(net *n)
+static st_net *build(st_net *n)
 {
-    if (!n || net_build(n, 1, 1)) abort();
+    if (!n || st_net_build(n, 1, 1)) abort();
     return n;
 }
 
-static net *small(void)
+static st_net *small(void)
 {
-    return build(net_new(SHAPE(2), layer_dense((dense){ .out_features = 2 }),
-                         layer_batchnorm((batchnorm){ 0 }), layer_relu()));
+    return build(st_net_new(ST_SHAPE(2), st_dense(.out_features = 2), st_batchnorm(), st_relu()));
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void comes_back(net *n)
+static void comes_back(st_net *n)
 {
     const char *path = fuzz_path("again");
-    fuzz_claim(net_save(n, path) == 0, "what was loaded is saved");
-    net *again = net_load(path, 1, (net_known){ 0 });
-    fuzz_claim(again && tensor_count(net_parameters(again)) == tensor_count(net_parameters(n)),
+    fuzz_claim(st_net_save(n, path) == 0, "what was loaded is saved");
+    st_net *again = st_net_load(path, 1, (st_net_known){ 0 });
+    fuzz_claim(again && st_numel(st_net_parameters(again)) == st_numel(st_net_parameters(n)),
                "what was saved is loaded");
-    net_free(again);
+    st_net_free(again);
 }
 
 static void load(const char *path, bool save)
 {
     fuzz_begin();
-    net *n = net_load(path, 1, (net_known){ 0 });
+    st_net *n = st_net_load(path, 1, (st_net_known){ 0 });
     if (fuzz_took(n) && save) comes_back(n);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void load_tensors(const char *path)
 {
-    static net *n;
+    static st_net *n;
     if (!n) n = small();
-    tensor before = tensor_clone(net_parameters(n));
+    st_tensor before = st_tensor_clone(st_net_parameters(n));
     fuzz_begin();
-    if (!fuzz_took(net_load_tensors(n, path) == 0))
-        fuzz_claim(memcmp(tensor_data(before), tensor_data(net_parameters(n)),
-                          (size_t)tensor_count(before) * sizeof(real)) == 0,
+    if (!fuzz_took(st_net_load_tensors(n, path) == 0))
+        fuzz_claim(memcmp(st_data(before), st_data(st_net_parameters(n)),
+                          (size_t)st_numel(before) * sizeof(st_real)) == 0,
                    "what is refused changes nothing");
-    fuzz_look(net_parameters(n));
-    tensor_free(before);
+    fuzz_look(st_net_parameters(n));
+    st_tensor_free(before);
 }
 
 /* ---- architectures --------------------------------------------------------------------------- */
@@ -69,33 +68,33 @@ typedef struct items {
     ptrdiff_t elements;
 } items;
 
-static void add(const net_tensor *t, void *context)
+static void add(const st_net_tensor *t, void *context)
 {
     items *all = context;
-    ptrdiff_t count = shape_count(t->value.shape, "a tensor");
-    error_clear();
+    ptrdiff_t count = st_shape_numel(t->value.shape, "a tensor");
+    st_error_clear();
     if (count < 0 || count > MOST_ELEMENTS || all->count == 64) all->elements = MOST_ELEMENTS;
     else all->elements += count;
     if (all->elements >= MOST_ELEMENTS) return;
-    tensor value = tensor_new(t->value.shape);
+    st_tensor value = st_tensor_new(t->value.shape);
     all->item[all->count++] = (safetensors_item){ strdup(t->name), value };
 }
 
 /* A file of the architecture with zeros for each tensor; NULL where there are too many. */
-static const char *file_of(net *n, const char *text)
+static const char *file_of(st_net *n, const char *text)
 {
     items all = { 0 };
     const char *path = fuzz_path("made");
-    net_visit(n, add, &all);
+    st_net_visit(n, add, &all);
     json_t *metadata = json_pack("{s:s, s:s}", "architecture", text, "stride_version", "1");
     bool written = metadata && all.elements < MOST_ELEMENTS &&
                    safetensors_write(path, all.count, all.item, metadata) == 0;
     json_decref(metadata);
     for (int i = 0; i < all.count; i++) {
         free((char *)all.item[i].name);
-        tensor_free(all.item[i].value);
+        st_tensor_free(all.item[i].value);
     }
-    error_clear(); /* two of one name */
+    st_error_clear(); /* two of one name */
     return written ? path : NULL;
 }
 
@@ -103,9 +102,9 @@ static void read_architecture(const char *text)
 {
     fuzz_text(strlen(text));
     fuzz_begin();
-    net *n = architecture_read(text, (net_known){ 0 });
+    st_net *n = architecture_read(text, (st_net_known){ 0 });
     const char *path = fuzz_took(n) ? file_of(n, text) : NULL;
-    net_free(n);
+    st_net_free(n);
     if (path) load(path, true);
 }
 
@@ -146,12 +145,12 @@ static void seed(void)
     };
     char input[2048];
     const char *path = fuzz_path("net");
-    net *n = small();
-    net_set_note(n, "a", "b");
-    net_save(n, path);
+    st_net *n = small();
+    st_net_set_metadata(n, "a", "b");
+    st_net_save(n, path);
     fuzz_seed_safetensors(path);
     fuzz_seed_file(path, 0);
-    net_free(n);
+    st_net_free(n);
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
         size_t length = strlen(architectures[i]);
         input[0] = ARCHITECTURE;

@@ -12,46 +12,46 @@
 #include <string.h>
 
 /* What network_write makes of it; NULL, without an error, where it cannot be said. */
-static char *text_of(const net *n)
+static char *text_of(const st_net *n)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&text, &size);
     int status = network_write(n, to);
     fclose(to);
-    error_clear();
+    st_error_clear();
     if (status == 0) return text;
     free(text);
     return NULL;
 }
 
-static void comes_back(const net *n)
+static void comes_back(const st_net *n)
 {
     char *text = text_of(n);
     fuzz_claim(text, "a net of a text is written as one");
-    net *again = network_parse(text, (shape){ 0 });
-    if (!again) fprintf(stderr, "%s%s\n", text, error_text());
+    st_net *again = network_parse(text, (st_shape){ 0 });
+    if (!again) fprintf(stderr, "%s%s\n", text, st_error());
     fuzz_claim(again, "what was written is read");
     char *second = text_of(again);
     if (strcmp(text, second) != 0) fprintf(stderr, "%s---\n%s", text, second);
     fuzz_claim(strcmp(text, second) == 0, "and is the same again");
-    net_free(again);
+    st_net_free(again);
     free(text);
     free(second);
 }
 
-static void read_text(const char *text, shape image)
+static void read_text(const char *text, st_shape image)
 {
     fuzz_text(strlen(text));
     fuzz_begin();
-    net *n = network_parse(text, image);
+    st_net *n = network_parse(text, image);
     if (fuzz_took(n)) comes_back(n);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void feed(const uint8_t *at, size_t size)
 {
-    const shape shapes[] = { { 0 }, SHAPE(1, 8, 8), SHAPE(3, 16, 16), SHAPE(10) };
+    const st_shape shapes[] = { { 0 }, ST_SHAPE(1, 8, 8), ST_SHAPE(3, 16, 16), ST_SHAPE(10) };
     if (size < 1) return;
     char *text = malloc(size);
     memcpy(text, at + 1, size - 1);
@@ -70,7 +70,7 @@ static void large(void)
                                             { "# ", "relu", "" } };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char *text = fuzz_large_text(texts[i][0], texts[i][1], texts[i][2]);
-        read_text(text, SHAPE(10));
+        read_text(text, ST_SHAPE(10));
         free(text);
     }
 }

@@ -1,4 +1,4 @@
-/* fuzz_notes.c: normalize_of and classes_of take any note. An input: a byte that says which, and the note.
+/* fuzz_notes.c: st_net_normalization and st_net_classes take any note. An input: a byte that says which, and the note.
  *
  * A list as long as the net has channels or classes gets memory before its elements are looked at: 16 bytes for each
  * channel, 8 and its name for each class. */
@@ -13,39 +13,39 @@
 #include <string.h>
 
 /* Of two channels and two classes. */
-static net *small(void)
+static st_net *small(void)
 {
-    net *n = net_new(SHAPE(2), layer_dense((dense){ .out_features = 2 }));
-    if (!n || net_build(n, 1, 1)) abort();
+    st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 2));
+    if (!n || st_net_build(n, 1, 1)) abort();
     return n;
 }
 
-static void read_normalization(const net *n)
+static void read_normalization(const st_net *n)
 {
     fuzz_begin();
-    normalization *found = normalize_of(n);
+    st_normalization *found = st_net_normalization(n);
     if (fuzz_took(found))
         for (ptrdiff_t i = 0; i < found->channels; i++)
             fuzz_claim(isfinite(found->mean[i]) && found->deviation[i] >= 0 && isfinite(found->deviation[i]),
                        "means and deviations are such");
-    normalize_free(found);
+    st_normalization_free(found);
 }
 
-static void read_classes(const net *n)
+static void read_classes(const st_net *n)
 {
     fuzz_begin();
-    class_names *found = classes_of(n);
+    st_class_names *found = st_net_classes(n);
     if (fuzz_took(found))
         for (ptrdiff_t i = 0; i < found->count; i++)
             fuzz_claim(strlen(found->name[i]) < 1 << 16, "names end");
-    classes_free(found);
+    st_class_names_free(found);
 }
 
 static void read_note(const char *text, bool classes)
 {
-    static net *n;
+    static st_net *n;
     if (!n) n = small();
-    net_set_note(n, classes ? "classes" : "normalization", text);
+    st_net_set_metadata(n, classes ? "classes" : "normalization", text);
     fuzz_text(strlen(text));
     if (classes) read_classes(n);
     else read_normalization(n);

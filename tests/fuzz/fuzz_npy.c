@@ -1,4 +1,4 @@
-/* fuzz_npy.c: npy_read takes any bytes; what it takes, npy_write writes so that it comes back. */
+/* fuzz_npy.c: st_npy_load takes any bytes; what it takes, st_npy_save writes so that it comes back. */
 #include "tests/fuzz/fuzz.h"
 
 #include "nn/data/npy.h"
@@ -7,34 +7,34 @@
 #include <string.h>
 
 /* Bit for bit, but for the payload of what is no number. */
-static void compare(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void compare(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
     for (ptrdiff_t i = 0; i < n; i++) {
-        real a = at[0][i * stride[0]], b = at[1][i * stride[1]];
+        st_real a = at[0][i * stride[0]], b = at[1][i * stride[1]];
         fuzz_claim(memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b), "an element comes back");
     }
 }
 
-static void comes_back(tensor x)
+static void comes_back(st_tensor x)
 {
-    tensor y = { 0 };
+    st_tensor y = { 0 };
     const char *path = fuzz_path("again.npy");
-    if (npy_write(path, x) == 0) y = npy_read(path);
-    fuzz_claim(!tensor_is_null(y) && shape_equal(x.shape, y.shape), "what was written is read");
-    tensor_walk(2, (tensor[]){ x, y }, TENSOR_ANY_ORDER, compare, NULL);
-    tensor_free(y);
+    if (st_npy_save(path, x) == 0) y = st_npy_load(path);
+    fuzz_claim(!st_is_null(y) && st_shape_equal(x.shape, y.shape), "what was written is read");
+    st_walk(2, (st_tensor[]){ x, y }, ST_ANY_ORDER, compare, NULL);
+    st_tensor_free(y);
 }
 
 static void feed(const uint8_t *at, size_t size)
 {
     const char *path = fuzz_file("x.npy", at, size);
     fuzz_begin();
-    tensor x = npy_read(path);
-    if (!fuzz_took(!tensor_is_null(x))) return;
+    st_tensor x = st_npy_load(path);
+    if (!fuzz_took(!st_is_null(x))) return;
     fuzz_look(x);
     if (size % 8 == 0) comes_back(x);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* The beginning of a file, its header's length made right; the bytes of it. */
@@ -57,12 +57,12 @@ static void seed_file(uint8_t version, const char *header, size_t elements)
 static void seed(void)
 {
     const char *path = fuzz_path("x.npy");
-    const shape shapes[] = { SHAPE(3), SHAPE(2, 3), SHAPE(1, 2, 2, 1), SHAPE(0, 3), { 0 } };
+    const st_shape shapes[] = { ST_SHAPE(3), ST_SHAPE(2, 3), ST_SHAPE(1, 2, 2, 1), ST_SHAPE(0, 3), { 0 } };
     for (int i = 0; i < 5; i++) {
-        tensor x = tensor_new(shapes[i]);
-        npy_write(path, x);
+        st_tensor x = st_tensor_new(shapes[i]);
+        st_npy_save(path, x);
         fuzz_seed_file(path, FUZZ_NOTHING);
-        tensor_free(x);
+        st_tensor_free(x);
     }
     seed_file(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }\n", 16);
     seed_file(1, "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n", 12);

@@ -59,11 +59,11 @@ static size_t make(const uint8_t *at, size_t size, uint8_t *png)
     return used + put_chunk(png + used, "IEND", NULL, 0);
 }
 
-static void claim_range(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void claim_range(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
     for (ptrdiff_t i = 0; i < n; i++) {
-        real x = at[0][i * stride[0]];
+        st_real x = at[0][i * stride[0]];
         fuzz_claim(x >= 0 && x <= 1, "pixels are 0 to 1");
     }
 }
@@ -90,15 +90,15 @@ static void read_picture(const uint8_t *file, size_t size)
     const char *path = fuzz_file("picture", file, size);
     fuzz_allow(decoded(file, size));
     fuzz_begin();
-    tensor x = image_read(path);
-    if (!fuzz_took(!tensor_is_null(x))) return;
-    tensor_walk(1, &x, TENSOR_ANY_ORDER, claim_range, NULL);
-    if (tensor_count(x) < 1 << 12) {
-        tensor y = image_fit(x, size % 2 ? 1 : 3, 3, 5);
+    st_tensor x = image_read(path);
+    if (!fuzz_took(!st_is_null(x))) return;
+    st_walk(1, &x, ST_ANY_ORDER, claim_range, NULL);
+    if (st_numel(x) < 1 << 12) {
+        st_tensor y = image_fit(x, size % 2 ? 1 : 3, 3, 5);
         fuzz_look(y);
-        tensor_free(y);
+        st_tensor_free(y);
     }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void feed(const uint8_t *at, size_t size)

@@ -11,18 +11,18 @@ static void look_at(const safetensors *file)
     long long bytes = 0;
     for (int i = 0; i < file->count; i++) {
         const safetensors_entry *e = &file->entry[i];
-        shape s;
+        st_shape s;
         fuzz_claim(e->begin >= 0 && e->end >= e->begin && e->end <= file->size, "tensors are in the data");
         fuzz_claim(i == 0 || strcmp(file->entry[i - 1].name, e->name) < 0, "names are in order");
         bytes += e->end - e->begin;
         bool found = safetensors_find_any(file, e->name, &s) == e;
-        tensor x = found ? tensor_new(s) : (tensor){ 0 };
-        if (!tensor_is_null(x)) {
+        st_tensor x = found ? st_tensor_new(s) : (st_tensor){ 0 };
+        if (!st_is_null(x)) {
             fuzz_claim(safetensors_read(file, e, x) == 0, "what was checked is read");
             fuzz_look(x);
         }
-        error_clear(); /* integers are not read */
-        tensor_free(x);
+        st_error_clear(); /* integers are not read */
+        st_tensor_free(x);
     }
     fuzz_claim(bytes == file->size, "tensors fill the data");
     const char *key;
@@ -51,13 +51,13 @@ static void seed(void)
         "\1{\"__metadata__\":{\"a\":\"b\"},\"a\":{\"dtype\":\"BOOL\",\"shape\":[0,3],\"data_offsets\":[0,0]}}"
     };
     const char *path = fuzz_path("x.safetensors");
-    tensor x = tensor_new(SHAPE(2, 3)), y = tensor_new((shape){ 0 });
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 3)), y = st_tensor_new((st_shape){ 0 });
     json_t *metadata = json_pack("{s:s}", "key", "text");
     safetensors_write(path, 2, (safetensors_item[]){ { "0.weight", x }, { "a", y } }, metadata);
     fuzz_seed_safetensors(path);
     json_decref(metadata);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
     for (int i = 0; i < 3; i++) fuzz_seed(headers[i], strlen(headers[i]) + (i == 1 ? 3 : 0));
 }
 

@@ -31,62 +31,62 @@ cat >own.h <<'END'
 #include <nn/stride.h>
 
 /* y = x² + w */
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_parameter(l, "weight", SHAPE(1), (layer_init){ .constant = 1 });
+    return st_layer_parameter(l, "weight", ST_SHAPE(1), (st_init){ .constant = 1 });
 }
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
-    for (ptrdiff_t i = 0; i < tensor_count(y); i++)
-        tensor_data(y)[i] = tensor_data(y)[i] * tensor_data(y)[i] + tensor_data(c->param[0])[0];
+    st_copy(y, x);
+    for (ptrdiff_t i = 0; i < st_numel(y); i++)
+        st_data(y)[i] = st_data(y)[i] * st_data(y)[i] + st_data(c->param[0])[0];
 }
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)c, (void)y;
-    tensor_copy(dx, x);
-    for (ptrdiff_t i = 0; i < tensor_count(dx); i++) tensor_data(dx)[i] *= 2 * tensor_data(dy)[i];
+    st_copy(dx, x);
+    for (ptrdiff_t i = 0; i < st_numel(dx); i++) st_data(dx)[i] *= 2 * st_data(dy)[i];
 }
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)x, (void)y;
-    for (ptrdiff_t i = 0; i < tensor_count(dy); i++) tensor_data(st_grad(c, 0))[0] += tensor_data(dy)[i];
+    for (ptrdiff_t i = 0; i < st_numel(dy); i++) st_data(st_grad(c, 0))[0] += st_data(dy)[i];
 }
-static const layer_type own = {
+static const st_layer_type own = {
     .name = "own", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
 };
 END
 # A net with a layer of its own, from nothing to a file.
 cat >train.c <<'END'
 #include <nn/stride.h>
-static int plan(layer *l, shape x, shape *y) { (void)l; *y = x; return 0; }
-static void forward(const st_call *c, tensor x, tensor y)
+static int plan(st_layer *l, st_shape x, st_shape *y) { (void)l; *y = x; return 0; }
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     (void)c;
-    tensor_copy(y, x);
-    tensor_multiply(y, x);
+    st_copy(y, x);
+    st_mul(y, x);
 }
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)c, (void)y;
-    tensor_copy(dx, dy);
-    tensor_multiply(dx, x);
-    tensor_scale(dx, 2);
+    st_copy(dx, dy);
+    st_mul(dx, x);
+    st_scale(dx, 2);
 }
-static const layer_type square = { .name = "square", .plan = plan, .forward = forward, .backward = backward };
+static const st_layer_type square = { .name = "square", .plan = plan, .forward = forward, .backward = backward };
 
 int main(void)
 {
-    net *n = net_new(SHAPE(1, 28, 28), layer_flatten(), layer_dense((dense){ .out_features = 16 }),
-                     layer_new(&square, NULL, 0, NULL), layer_dense((dense){ .out_features = 10 }));
-    data *digits = digits_new(3000, 1);
-    optim *o = optim_adam((adam){ .lr = 0.002 });
-    train_run(n, digits, (train){ .epochs = 4, .loss = loss_cross_entropy(0), .optim = o }, NULL);
-    net_save(n, "square.safetensors");
-    fprintf(stderr, "%s", error_text() ? error_text() : "");
-    net_free(n), data_free(digits), optim_free(o);
-    return error_text() != NULL;
+    st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_flatten(), st_dense(.out_features = 16),
+                     st_layer_new(&square, NULL, 0, NULL), st_dense(.out_features = 10));
+    st_dataset *digits = st_digits(3000, 1);
+    st_optim *o = st_adam(.lr = 0.002);
+    st_train(n, digits, .epochs = 4, .loss = st_cross_entropy(), .optim = o);
+    st_net_save(n, "square.safetensors");
+    fprintf(stderr, "%s", st_error() ? st_error() : "");
+    st_net_free(n), st_dataset_free(digits), st_optim_free(o);
+    return st_error() != NULL;
 }
 END
 {
@@ -94,15 +94,15 @@ END
     cat <<'END'
 int main(int argc, char **argv)
 {
-    const layer_type *types[] = { argc > 1 ? NULL : &square, NULL };
-    net *n = net_load("square.safetensors", 64, (net_known){ .types = types });
-    data *unseen = digits_new(1000, 2);
-    train_score score = { 0 };
+    const st_layer_type *types[] = { argc > 1 ? NULL : &square, NULL };
+    st_net *n = st_net_load("square.safetensors", 64, (st_net_known){ .types = types });
+    st_dataset *unseen = st_digits(1000, 2);
+    st_metrics score = { 0 };
     (void)argv;
-    if (!error_text()) train_evaluate(n, unseen, loss_cross_entropy(0), &score);
-    printf("%s\n", error_text() ? error_text() : score.accuracy > 0.6 ? "good" : "poor");
-    net_free(n), data_free(unseen);
-    return error_text() != NULL;
+    if (!st_error()) st_evaluate(n, unseen, st_cross_entropy(), &score);
+    printf("%s\n", st_error() ? st_error() : score.accuracy > 0.6 ? "good" : "poor");
+    st_net_free(n), st_dataset_free(unseen);
+    return st_error() != NULL;
 }
 END
 } >load.c
@@ -111,10 +111,10 @@ END
     cat <<'END'
 int main(void)
 {
-    layer *l = layer_new(&own, NULL, 0, NULL);
-    gradcheck_result r = gradcheck_layer(l, SHAPE(2, 3, 4), (gradcheck){ 0 });
-    printf("%d %s\n", (int)sizeof(real), r.text);
-    layer_free(l);
+    st_layer *l = st_layer_new(&own, NULL, 0, NULL);
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(2, 3, 4), (st_gradcheck_options){ 0 });
+    printf("%d %s\n", (int)sizeof(st_real), r.text);
+    st_layer_free(l);
     return !r.passed;
 }
 END
@@ -191,9 +191,9 @@ versions_agree() {
 int main(void)
 {
     char parts[32];
-    snprintf(parts, sizeof parts, "%d.%d.%d", STRIDE_VERSION_MAJOR, STRIDE_VERSION_MINOR, STRIDE_VERSION_PATCH);
-    printf("%s\n", stride_version());
-    return strcmp(parts, STRIDE_VERSION) || strcmp(parts, stride_version());
+    snprintf(parts, sizeof parts, "%d.%d.%d", ST_VERSION_MAJOR, ST_VERSION_MINOR, ST_VERSION_PATCH);
+    printf("%s\n", st_version());
+    return strcmp(parts, ST_VERSION) || strcmp(parts, st_version());
 }
 END
     local version

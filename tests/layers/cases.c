@@ -13,14 +13,14 @@ static ptrdiff_t roll_batch(dice *d)
     return chance(d, 20) ? roll(d, 17, 19) : chance(d, 30) ? 1 : roll(d, 2, 6);
 }
 
-static shape roll_images(dice *d)
+static st_shape roll_images(dice *d)
 {
-    return SHAPE(roll_batch(d), roll(d, 1, 4), roll(d, 1, 6), roll(d, 1, 6));
+    return ST_SHAPE(roll_batch(d), roll(d, 1, 4), roll(d, 1, 6), roll(d, 1, 6));
 }
 
-static shape roll_any(dice *d)
+static st_shape roll_any(dice *d)
 {
-    shape s = roll_shape(d, 2, 5, 1, 5);
+    st_shape s = roll_shape(d, 2, 5, 1, 5);
     s.n[0] = roll_batch(d);
     return s;
 }
@@ -29,19 +29,19 @@ static shape roll_any(dice *d)
 
 #define OPTIONS(type) (*(const type *)l->options)
 
-static tensor bias_of(const layer *l)
+static st_tensor bias_of(const st_layer *l)
 {
-    return l->params > 1 ? l->param[1] : (tensor){ 0 };
+    return l->params > 1 ? l->param[1] : (st_tensor){ 0 };
 }
 
 /* Small, or large enough for what is made of vectors; 1x1, whose image is its own matrix. */
-static layer *roll_conv2d(dice *d, shape *x)
+static st_layer *roll_conv2d(dice *d, st_shape *x)
 {
     bool large = chance(d, 15), point = chance(d, 15);
     int groups = (int)roll(d, 1, 3);
-    conv2d o = { .groups = groups == 1 ? 0 : groups, .no_bias = chance(d, 30) };
+    st_conv2d_options o = { .groups = groups == 1 ? 0 : groups, .no_bias = chance(d, 30) };
     o.out_channels = groups * (int)roll(d, 1, large ? 20 : 3);
-    *x = SHAPE(large ? roll(d, 1, 2) : roll_batch(d), groups * roll(d, 1, large ? 6 : 3), 0, 0);
+    *x = ST_SHAPE(large ? roll(d, 1, 2) : roll_batch(d), groups * roll(d, 1, large ? 6 : 3), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
         o.kernel[axis] = point ? 1 : (int)roll(d, 1, 4);
         o.stride[axis] = point ? 1 : (int)roll(d, 1, chance(d, 50) ? 1 : o.kernel[axis] + 2);
@@ -51,38 +51,35 @@ static layer *roll_conv2d(dice *d, shape *x)
         int least = reach - 2 * o.padding[axis];
         x->n[2 + axis] = large ? roll(d, 13, 28) : (least > 1 ? least : 1) + roll(d, 0, 6);
     }
-    return layer_conv2d(o);
+    return st_conv2d_new(o);
 }
 
-static naive want_conv2d(const layer *l, tensor x, tensor dy)
+static naive want_conv2d(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return naive_conv2d(OPTIONS(conv2d), x, l->param[0], bias_of(l), dy);
+    return naive_conv2d(OPTIONS(st_conv2d_options), x, l->param[0], bias_of(l), dy);
 }
 
-static layer *roll_depthwise(dice *d, shape *x)
+static st_layer *roll_depthwise(dice *d, st_shape *x)
 {
     int channels = (int)roll(d, 2, 9);
-    *x = SHAPE(roll_batch(d), channels, roll(d, 5, 20), roll(d, 5, 20));
-    return layer_conv2d((conv2d){ .out_channels = channels * (int)roll(d, 1, 2),
-                                  .kernel = { 3, 3 },
-                                  .padding = { 1, 1 },
-                                  .groups = channels,
-                                  .no_bias = true });
+    *x = ST_SHAPE(roll_batch(d), channels, roll(d, 5, 20), roll(d, 5, 20));
+    return st_conv2d(.out_channels = channels * (int)roll(d, 1, 2), .kernel = { 3, 3 }, .padding = { 1, 1 },
+                     .groups = channels, .no_bias = true);
 }
 
 /* 73,856 parameters, whose gradient is made in one piece. */
-static layer *roll_many_weights(dice *d, shape *x)
+static st_layer *roll_many_weights(dice *d, st_shape *x)
 {
-    *x = SHAPE(9, 64, 4, 3);
-    return layer_conv2d((conv2d){ .out_channels = 128, .kernel = { 3, 3 } });
+    *x = ST_SHAPE(9, 64, 4, 3);
+    return st_conv2d(.out_channels = 128, .kernel = { 3, 3 });
 }
 
-static layer *roll_conv_transpose2d(dice *d, shape *x)
+static st_layer *roll_conv_transpose2d(dice *d, st_shape *x)
 {
     int groups = (int)roll(d, 1, 3);
-    conv_transpose2d o = { .groups = groups, .no_bias = chance(d, 30) };
+    st_conv_transpose2d_options o = { .groups = groups, .no_bias = chance(d, 30) };
     o.out_channels = groups * (int)roll(d, 1, 3);
-    *x = SHAPE(roll_batch(d), groups * roll(d, 1, 3), roll(d, 1, 5), roll(d, 1, 5));
+    *x = ST_SHAPE(roll_batch(d), groups * roll(d, 1, 3), roll(d, 1, 5), roll(d, 1, 5));
     for (int axis = 0; axis < 2; axis++) {
         int kernel = (int)roll(d, 1, 4), stride = (int)roll(d, 1, 4), dilation = (int)roll(d, 1, 3);
         int reach = dilation * (kernel - 1) + 1, more = stride > dilation ? stride : dilation;
@@ -91,28 +88,28 @@ static layer *roll_conv_transpose2d(dice *d, shape *x)
         ptrdiff_t most = ((x->n[2 + axis] - 1) * stride + reach + o.output_padding[axis] - 1) / 2;
         o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, most < reach ? most : reach);
     }
-    return layer_conv_transpose2d(o);
+    return st_conv_transpose2d_new(o);
 }
 
-static naive want_conv_transpose2d(const layer *l, tensor x, tensor dy)
+static naive want_conv_transpose2d(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return naive_conv_transpose2d(OPTIONS(conv_transpose2d), x, l->param[0], bias_of(l), dy);
+    return naive_conv_transpose2d(OPTIONS(st_conv_transpose2d_options), x, l->param[0], bias_of(l), dy);
 }
 
-static layer *roll_dense(dice *d, shape *x)
+static st_layer *roll_dense(dice *d, st_shape *x)
 {
     static const ptrdiff_t batches[] = { 1, 2, 19, 32, 33, 70 }; /* in chunks of 32 */
-    *x = SHAPE(batches[roll(d, 0, 5)], roll(d, 1, 70));
-    return layer_dense((dense){ .out_features = (int)roll(d, 1, 40), .no_bias = chance(d, 30) });
+    *x = ST_SHAPE(batches[roll(d, 0, 5)], roll(d, 1, 70));
+    return st_dense(.out_features = (int)roll(d, 1, 40), .no_bias = chance(d, 30));
 }
 
-static layer *roll_many_features(dice *d, shape *x)
+static st_layer *roll_many_features(dice *d, st_shape *x)
 {
-    *x = SHAPE(70, 300);
-    return layer_dense((dense){ .out_features = 250 }); /* 75,250 parameters */
+    *x = ST_SHAPE(70, 300);
+    return st_dense(.out_features = 250); /* 75,250 parameters */
 }
 
-static naive want_dense(const layer *l, tensor x, tensor dy)
+static naive want_dense(const st_layer *l, st_tensor x, st_tensor dy)
 {
     return naive_dense(x, l->param[0], bias_of(l), dy);
 }
@@ -120,11 +117,11 @@ static naive want_dense(const layer *l, tensor x, tensor dy)
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 /* Half of the windows are of the sizes that have loops of their own; rows are of no vector or of many. */
-static maxpool roll_windows(dice *d, shape *x)
+static st_maxpool_options roll_windows(dice *d, st_shape *x)
 {
-    maxpool o = { .ceil_mode = chance(d, 50), .pad_value = (pad_value)roll(d, 0, 2) };
+    st_maxpool_options o = { .ceil_mode = chance(d, 50), .pad_value = (st_pad_value)roll(d, 0, 2) };
     int size = chance(d, 40) ? (int)roll(d, 2, 3) : 0;
-    *x = SHAPE(roll_batch(d), roll(d, 1, 3), 0, 0);
+    *x = ST_SHAPE(roll_batch(d), roll(d, 1, 3), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
         bool global = (axis == 0 || !o.kernel[0]) && chance(d, 10); /* { 3, 0 } is 3x3 */
         ptrdiff_t high = roll(d, 1, global ? 5 : axis == 1 && chance(d, 15) ? 60 : 9);
@@ -145,59 +142,60 @@ static maxpool roll_windows(dice *d, shape *x)
     .padding = { (o).padding[0], (o).padding[1] }, .dilation = { (o).dilation[0], (o).dilation[1] },         \
     .ceil_mode = (o).ceil_mode
 
-static layer *roll_maxpool(dice *d, shape *x)
+static st_layer *roll_maxpool(dice *d, st_shape *x)
 {
-    return layer_maxpool(roll_windows(d, x));
+    return st_maxpool_new(roll_windows(d, x));
 }
 
-static naive want_maxpool(const layer *l, tensor x, tensor dy)
+static naive want_maxpool(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return naive_maxpool(OPTIONS(maxpool), x, dy);
+    return naive_maxpool(OPTIONS(st_maxpool_options), x, dy);
 }
 
-static layer *roll_avgpool(dice *d, shape *x)
+static st_layer *roll_avgpool(dice *d, st_shape *x)
 {
-    maxpool o = roll_windows(d, x);
-    return layer_avgpool((avgpool){ WINDOWS(o), .count_exclude_pad = chance(d, 50) });
+    st_maxpool_options o = roll_windows(d, x);
+    return st_avgpool(WINDOWS(o), .count_exclude_pad = chance(d, 50));
 }
 
-static naive want_avgpool(const layer *l, tensor x, tensor dy)
+static naive want_avgpool(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return naive_avgpool(OPTIONS(avgpool), x, dy);
+    return naive_avgpool(OPTIONS(st_avgpool_options), x, dy);
 }
 
-static real sum_of_squares(const real *window, ptrdiff_t n, const void *context)
+static st_real sum_of_squares(const st_real *window, ptrdiff_t n, const void *context)
 {
-    real sum = 0;
-    for (ptrdiff_t i = 0; i < n; i++) sum += (real)(*(const int *)context + i) * window[i] * window[i];
+    st_real sum = 0;
+    for (ptrdiff_t i = 0; i < n; i++) sum += (st_real)(*(const int *)context + i) * window[i] * window[i];
     return sum;
 }
 
-static void its_adjoint(const real *window, ptrdiff_t n, real y, real dy, real *dwindow, const void *context)
+static void its_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
+                        const void *context)
 {
     (void)y;
-    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = 2 * (real)(*(const int *)context + i) * window[i] * dy;
+    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = 2 * (st_real)(*(const int *)context + i) * window[i] * dy;
 }
 
 static const int first_weight = 3;
-const pool_function squares = { "squares", sum_of_squares, its_adjoint, &first_weight };
+const st_pool_function squares = { "squares", sum_of_squares, its_adjoint, &first_weight };
 
-static layer *roll_pool(dice *d, shape *x)
+static st_layer *roll_pool(dice *d, st_shape *x)
 {
-    maxpool o = roll_windows(d, x);
-    return layer_pool(
-        (pool){ &squares, WINDOWS(o), .pad_value = o.pad_value == PAD_LOWEST ? 0 : o.pad_value });
+    st_maxpool_options o = roll_windows(d, x);
+    return st_pool(&squares, WINDOWS(o), .pad_value = o.pad_value == ST_PAD_LOWEST ? 0 : o.pad_value);
 }
 
 /* value(x) of each window's elements, and the derivative by one, after the whole. */
-static naive each_window(maxpool o, tensor x, tensor dy, double (*term)(double x, ptrdiff_t i, double p),
+static naive each_window(st_maxpool_options o, st_tensor x, st_tensor dy,
+                         double (*term)(double x, ptrdiff_t i, double p),
                          double (*whole)(double sum, double p),
                          double (*slope)(double x, ptrdiff_t i, double y, double p), double p)
 {
     naive_axis h = naive_maxpool_axis(o, x.shape, 0), w = naive_maxpool_axis(o, x.shape, 1);
-    naive want = { .y = tensor_new(naive_maxpool_shape(o, x.shape)), .dx = tensor_new(x.shape) };
-    for (ptrdiff_t k = 0; k < tensor_count(want.y); k++) {
-        shape at = index_of(want.y.shape, k);
+    naive want = { .y = st_tensor_new(naive_maxpool_shape(o, x.shape)), .dx = st_tensor_new(x.shape) };
+    for (ptrdiff_t k = 0; k < st_numel(want.y); k++) {
+        st_shape at = index_of(want.y.shape, k);
         double sum = 0;
         for (int backward = 0; backward < 2; backward++) {
             double y = whole(sum, p);
@@ -205,13 +203,13 @@ static naive each_window(maxpool o, tensor x, tensor dy, double (*term)(double x
                 ptrdiff_t r = naive_place(h, at.n[2], i / w.kernel),
                           c = naive_place(w, at.n[3], i % w.kernel);
                 if (r < 0 || r >= h.size || c < 0 || c >= w.size) continue;
-                shape place = INDEX(at.n[0], at.n[1], r, c);
-                double value = (double)*tensor_at(x, place);
+                st_shape place = ST_INDEX(at.n[0], at.n[1], r, c);
+                double value = (double)*st_at(x, place);
                 if (!backward) sum += term(value, i, p);
-                else *tensor_at(want.dx, place) += (real)(slope(value, i, y, p) * (double)*element(dy, k));
+                else *st_at(want.dx, place) += (st_real)(slope(value, i, y, p) * (double)*element(dy, k));
             }
         }
-        *element(want.y, k) = (real)whole(sum, p);
+        *element(want.y, k) = (st_real)whole(sum, p);
     }
     return want;
 }
@@ -231,16 +229,16 @@ static double slope_of_square(double x, ptrdiff_t i, double y, double p)
     return 2 * (double)(first_weight + i) * x;
 }
 
-static naive want_pool(const layer *l, tensor x, tensor dy)
+static naive want_pool(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    maxpool o = { WINDOWS(OPTIONS(pool)) };
+    st_maxpool_options o = { WINDOWS(OPTIONS(st_pool_options)) };
     return each_window(o, x, dy, square, itself, slope_of_square, 2);
 }
 
-static layer *roll_lppool(dice *d, shape *x)
+static st_layer *roll_lppool(dice *d, st_shape *x)
 {
-    maxpool o = roll_windows(d, x);
-    return layer_lppool((lppool){ WINDOWS(o), .p = chance(d, 30) ? 0 : 1 + 0.5 * (double)roll(d, 0, 4) });
+    st_maxpool_options o = roll_windows(d, x);
+    return st_lppool(WINDOWS(o), .p = chance(d, 30) ? 0 : 1 + 0.5 * (double)roll(d, 0, 4));
 }
 
 static double power(double x, ptrdiff_t i, double p)
@@ -258,39 +256,40 @@ static double slope_of_norm(double x, ptrdiff_t i, double y, double p)
     return x == 0 || y == 0 ? 0 : copysign(pow(fabs(x) / y, p - 1), x);
 }
 
-static naive want_lppool(const layer *l, tensor x, tensor dy)
+static naive want_lppool(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    maxpool o = { WINDOWS(OPTIONS(lppool)) };
-    return each_window(o, x, dy, power, root, slope_of_norm, OPTIONS(lppool).p);
+    st_maxpool_options o = { WINDOWS(OPTIONS(st_lppool_options)) };
+    return each_window(o, x, dy, power, root, slope_of_norm, OPTIONS(st_lppool_options).p);
 }
 
-static layer *roll_adaptive_avgpool(dice *d, shape *x)
+static st_layer *roll_adaptive_avgpool(dice *d, st_shape *x)
 {
     *x = roll_images(d);
-    return layer_adaptive_avgpool((adaptive_avgpool){ { (int)roll(d, 0, 8), (int)roll(d, 0, 8) } });
+    return st_adaptive_avgpool({ (int)roll(d, 0, 8), (int)roll(d, 0, 8) });
 }
 
-static naive want_adaptive_avgpool(const layer *l, tensor x, tensor dy)
+static naive want_adaptive_avgpool(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return naive_adaptive_avgpool(OPTIONS(adaptive_avgpool), x, dy);
+    return naive_adaptive_avgpool(OPTIONS(st_adaptive_avgpool_options), x, dy);
 }
 
 /* ---- normalisation, softmax ------------------------------------------------------------------ */
 
 /* By group_of(index): each set of elements that have their moments in common; by weight_of(index): parameters. */
-static naive normalised(const layer *l, tensor x, tensor dy, double epsilon,
-                        ptrdiff_t (*group_of)(const layer *l, shape s, shape at),
-                        ptrdiff_t (*weight_of)(const layer *l, shape s, shape at))
+static naive normalised(const st_layer *l, st_tensor x, st_tensor dy, double epsilon,
+                        ptrdiff_t (*group_of)(const st_layer *l, st_shape s, st_shape at),
+                        ptrdiff_t (*weight_of)(const st_layer *l, st_shape s, st_shape at))
 {
     enum { COUNT, MEAN, SQUARES, SLOPE, PRODUCT, SUMS };
-    ptrdiff_t n = tensor_count(x);
+    ptrdiff_t n = st_numel(x);
     double(*sum)[SUMS] = calloc((size_t)n, sizeof *sum);
-    naive want = { .y = tensor_new(x.shape), .dx = tensor_new(x.shape) };
-    if (l->params) want.dweight = tensor_new(l->param[0].shape), want.dbias = tensor_new(l->param[1].shape);
+    naive want = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
+    if (l->params)
+        want.dweight = st_tensor_new(l->param[0].shape), want.dbias = st_tensor_new(l->param[1].shape);
     assert_non_null(sum);
     for (int pass = 0; pass < 4; pass++)
         for (ptrdiff_t k = 0; k < n; k++) {
-            shape at = index_of(x.shape, k);
+            st_shape at = index_of(x.shape, k);
             double *s = sum[group_of(l, x.shape, at)], d = (double)*element(dy, k);
             ptrdiff_t i = weight_of(l, x.shape, at);
             double weight = l->params ? (double)*element(l->param[0], i) : 1, slope = d * weight;
@@ -301,40 +300,40 @@ static naive normalised(const layer *l, tensor x, tensor dy, double epsilon,
             if (pass == 2) s[SLOPE] += slope, s[PRODUCT] += slope * hat;
             if (pass < 3) continue;
             double bias = l->params ? (double)*element(l->param[1], i) : 0;
-            *element(want.y, k) = (real)(weight * hat + bias);
-            *element(want.dx, k) = (real)((slope - (s[SLOPE] + hat * s[PRODUCT]) / s[COUNT]) / sigma);
+            *element(want.y, k) = (st_real)(weight * hat + bias);
+            *element(want.dx, k) = (st_real)((slope - (s[SLOPE] + hat * s[PRODUCT]) / s[COUNT]) / sigma);
             if (!l->params) continue;
-            *element(want.dweight, i) += (real)(d * hat);
-            *element(want.dbias, i) += (real)d;
+            *element(want.dweight, i) += (st_real)(d * hat);
+            *element(want.dbias, i) += (st_real)d;
         }
     free(sum);
     return want;
 }
 
-static ptrdiff_t channel_of(const layer *l, shape s, shape at)
+static ptrdiff_t channel_of(const st_layer *l, st_shape s, st_shape at)
 {
     return at.n[1];
 }
 
-static ptrdiff_t channel_group_of(const layer *l, shape s, shape at)
+static ptrdiff_t channel_group_of(const st_layer *l, st_shape s, st_shape at)
 {
-    return at.n[0] * s.n[1] + at.n[1] / (s.n[1] / OPTIONS(groupnorm).groups);
+    return at.n[0] * s.n[1] + at.n[1] / (s.n[1] / OPTIONS(st_groupnorm_options).groups);
 }
 
-static int first_axis(const layer *l, shape s)
+static int first_axis(const st_layer *l, st_shape s)
 {
-    int normed = OPTIONS(layernorm).axes;
+    int normed = OPTIONS(st_layernorm_options).axes;
     return normed ? s.rank - normed : 1;
 }
 
-static ptrdiff_t leading_of(const layer *l, shape s, shape at)
+static ptrdiff_t leading_of(const st_layer *l, st_shape s, st_shape at)
 {
     ptrdiff_t k = 0;
     for (int i = 0; i < first_axis(l, s); i++) k = k * s.n[i] + at.n[i];
     return k;
 }
 
-static ptrdiff_t trailing_of(const layer *l, shape s, shape at)
+static ptrdiff_t trailing_of(const st_layer *l, st_shape s, st_shape at)
 {
     ptrdiff_t k = 0;
     for (int i = first_axis(l, s); i < s.rank; i++) k = k * s.n[i] + at.n[i];
@@ -346,78 +345,77 @@ static double roll_epsilon(dice *d)
     return chance(d, 30) ? 0 : chance(d, 50) ? 1e-2 : 0.5;
 }
 
-static layer *roll_batchnorm(dice *d, shape *x)
+static st_layer *roll_batchnorm(dice *d, st_shape *x)
 {
     *x = roll_any(d);
     x->n[0] += 2;
-    return layer_batchnorm((batchnorm){ .epsilon = roll_epsilon(d), .no_affine = chance(d, 30) });
+    return st_batchnorm(.epsilon = roll_epsilon(d), .no_affine = chance(d, 30));
 }
 
-static naive want_batchnorm(const layer *l, tensor x, tensor dy)
+static naive want_batchnorm(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return normalised(l, x, dy, OPTIONS(batchnorm).epsilon, channel_of, channel_of);
+    return normalised(l, x, dy, OPTIONS(st_batchnorm_options).epsilon, channel_of, channel_of);
 }
 
-static layer *roll_layernorm(dice *d, shape *x)
+static st_layer *roll_layernorm(dice *d, st_shape *x)
 {
     *x = roll_any(d);
     x->n[x->rank - 1] = roll(d, 3, 40);
-    return layer_layernorm((layernorm){
-        .axes = (int)roll(d, 0, x->rank - 1), .epsilon = roll_epsilon(d), .no_affine = chance(d, 30) });
+    return st_layernorm(.axes = (int)roll(d, 0, x->rank - 1), .epsilon = roll_epsilon(d),
+                        .no_affine = chance(d, 30));
 }
 
-static naive want_layernorm(const layer *l, tensor x, tensor dy)
+static naive want_layernorm(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return normalised(l, x, dy, OPTIONS(layernorm).epsilon, leading_of, trailing_of);
+    return normalised(l, x, dy, OPTIONS(st_layernorm_options).epsilon, leading_of, trailing_of);
 }
 
-static layer *roll_groupnorm(dice *d, shape *x)
+static st_layer *roll_groupnorm(dice *d, st_shape *x)
 {
     int groups = (int)roll(d, 1, 4);
     *x = roll_any(d);
     x->n[1] = groups * roll(d, 3, 4);
-    return layer_groupnorm(
-        (groupnorm){ .groups = groups, .epsilon = roll_epsilon(d), .no_affine = chance(d, 30) });
+    return st_groupnorm(.groups = groups, .epsilon = roll_epsilon(d), .no_affine = chance(d, 30));
 }
 
-static naive want_groupnorm(const layer *l, tensor x, tensor dy)
+static naive want_groupnorm(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return normalised(l, x, dy, OPTIONS(groupnorm).epsilon, channel_group_of, channel_of);
+    return normalised(l, x, dy, OPTIONS(st_groupnorm_options).epsilon, channel_group_of, channel_of);
 }
 
-static layer *roll_softmax(dice *d, shape *x)
+static st_layer *roll_softmax(dice *d, st_shape *x)
 {
     *x = roll_any(d);
     int axis = (int)roll(d, 1, x->rank - 1);
     x->n[axis] = roll(d, 2, 40);
-    return layer_softmax(axis);
+    return st_softmax(.axis = axis);
 }
 
-static layer *roll_log_softmax(dice *d, shape *x)
+static st_layer *roll_log_softmax(dice *d, st_shape *x)
 {
-    layer_free(roll_softmax(d, x));
+    st_layer_free(roll_softmax(d, x));
     x->n[1] += 2;
-    return layer_log_softmax(chance(d, 50) ? 0 : 1);
+    return st_log_softmax(.axis = chance(d, 50) ? 0 : 1);
 }
 
 /* Of every element of a row the probability p[k]; dx = p (dy - sum p dy), or dy - p sum dy of the logarithm. */
-static naive soft(tensor x, tensor dy, int axis, bool logarithm)
+static naive soft(st_tensor x, st_tensor dy, int axis, bool logarithm)
 {
-    naive want = { .y = tensor_new(x.shape), .dx = tensor_new(x.shape) };
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++) {
-        shape at = index_of(x.shape, k), other = at;
+    naive want = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) {
+        st_shape at = index_of(x.shape, k), other = at;
         double here = (double)*element(x, k), d = (double)*element(dy, k), sum = 0, mean = 0, slopes = 0;
         for (other.n[axis] = 0; other.n[axis] < x.shape.n[axis]; other.n[axis]++) {
-            double weight = exp((double)*tensor_at(x, other) - here), slope = (double)*tensor_at(dy, other);
+            double weight = exp((double)*st_at(x, other) - here), slope = (double)*st_at(dy, other);
             sum += weight, mean += weight * slope, slopes += slope;
         }
-        *element(want.y, k) = (real)(logarithm ? -log(sum) : 1 / sum);
-        *element(want.dx, k) = (real)(logarithm ? d - slopes / sum : (d - mean / sum) / sum);
+        *element(want.y, k) = (st_real)(logarithm ? -log(sum) : 1 / sum);
+        *element(want.dx, k) = (st_real)(logarithm ? d - slopes / sum : (d - mean / sum) / sum);
     }
     return want;
 }
 
-static naive want_softmax(const layer *l, tensor x, tensor dy)
+static naive want_softmax(const st_layer *l, st_tensor x, st_tensor dy)
 {
     int axis = *(const int *)l->options;
     return soft(x, dy, axis ? axis : 1, strcmp(l->type->name, "softmax") != 0);
@@ -432,20 +430,20 @@ static const naive_function *function_of(const char *name)
     return f;
 }
 
-static naive want_function(const layer *l, tensor x, tensor dy)
+static naive want_function(const st_layer *l, st_tensor x, st_tensor dy)
 {
     const naive_function *f = function_of(l->type->name);
-    naive want = { .y = tensor_new(x.shape), .dx = tensor_new(x.shape) };
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++) {
+    naive want = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) {
         double at = (double)*element(x, k);
-        *element(want.y, k) = (real)f->value(at);
-        *element(want.dx, k) = (real)(f->slope(at) * (double)*element(dy, k));
+        *element(want.y, k) = (st_real)f->value(at);
+        *element(want.dx, k) = (st_real)(f->slope(at) * (double)*element(dy, k));
     }
     return want;
 }
 
 #define FUNCTION(function)                                                                                   \
-    static layer *roll_##function(dice *d, shape *x)                                                         \
+    static st_layer *roll_##function(dice *d, st_shape *x)                                                   \
     {                                                                                                        \
         *x = roll_any(d);                                                                                    \
         return function_of(#function)->make();                                                               \
@@ -465,25 +463,26 @@ FUNCTION(softsign)
 FUNCTION(hardsigmoid)
 FUNCTION(hardswish)
 
-static layer *roll_identity(dice *d, shape *x)
+static st_layer *roll_identity(dice *d, st_shape *x)
 {
     *x = roll_any(d);
-    return layer_identity();
+    return st_identity();
 }
 
-static layer *roll_flatten(dice *d, shape *x)
+static st_layer *roll_flatten(dice *d, st_shape *x)
 {
     *x = roll_any(d);
-    return layer_flatten();
+    return st_flatten();
 }
 
-static naive want_same(const layer *l, tensor x, tensor dy)
+static naive want_same(const st_layer *l, st_tensor x, st_tensor dy)
 {
     ptrdiff_t size = 1;
     for (int i = 1; i < x.shape.rank; i++) size *= x.shape.n[i];
     bool flat = strcmp(l->type->name, "flatten") == 0;
-    naive want = { .y = tensor_new(flat ? SHAPE(x.shape.n[0], size) : x.shape), .dx = tensor_new(x.shape) };
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++) {
+    naive want = { .y = st_tensor_new(flat ? ST_SHAPE(x.shape.n[0], size) : x.shape),
+                   .dx = st_tensor_new(x.shape) };
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) {
         *element(want.y, k) = *element(x, k);
         *element(want.dx, k) = *element(dy, k);
     }
@@ -491,101 +490,98 @@ static naive want_same(const layer *l, tensor x, tensor dy)
 }
 
 /* Of at least 8 channels: all are dropped once in 2^16. */
-static layer *roll_dropout(dice *d, shape *x)
+static st_layer *roll_dropout(dice *d, st_shape *x)
 {
     *x = roll_any(d);
     x->n[1] = roll(d, 8, 12);
-    return layer_dropout(0.125 * (double)roll(d, 0, 2));
+    return st_dropout(.p = 0.125 * (double)roll(d, 0, 2));
 }
 
-static layer *roll_channel_dropout(dice *d, shape *x)
+static st_layer *roll_channel_dropout(dice *d, st_shape *x)
 {
-    layer_free(roll_dropout(d, x));
-    return layer_channel_dropout(0.125 * (double)roll(d, 0, 2));
+    st_layer_free(roll_dropout(d, x));
+    return st_channel_dropout(.p = 0.125 * (double)roll(d, 0, 2));
 }
 
 /* ---- borders, sizes -------------------------------------------------------------------------- */
 
-static layer *roll_pad2d(dice *d, shape *x)
+static st_layer *roll_pad2d(dice *d, st_shape *x)
 {
-    pad2d o = { .mode = (pad_mode)roll(d, 0, 2) };
+    st_pad2d_options o = { .mode = (st_pad_mode)roll(d, 0, 2) };
     *x = roll_images(d);
     for (int side = 0; side < 2; side++) {
-        o.height[side] = (int)roll(d, 0, o.mode == PAD_REFLECT ? x->n[2] - 1 : 7);
-        o.width[side] = (int)roll(d, 0, o.mode == PAD_REFLECT ? x->n[3] - 1 : 7);
+        o.height[side] = (int)roll(d, 0, o.mode == ST_PAD_REFLECT ? x->n[2] - 1 : 7);
+        o.width[side] = (int)roll(d, 0, o.mode == ST_PAD_REFLECT ? x->n[3] - 1 : 7);
     }
-    return layer_pad2d(o);
+    return st_pad2d_new(o);
 }
 
-static layer *roll_border_of_a_value(dice *d, shape *x)
+static st_layer *roll_border_of_a_value(dice *d, st_shape *x)
 {
     *x = roll_images(d);
-    return layer_pad2d((pad2d){ .height = { 1, (int)roll(d, 0, 3) }, .value = (double)roll(d, 1, 3) });
+    return st_pad2d(.height = { 1, (int)roll(d, 0, 3) }, .value = (double)roll(d, 1, 3));
 }
 
-static naive want_pad2d(const layer *l, tensor x, tensor dy)
+static naive want_pad2d(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return naive_pad2d(OPTIONS(pad2d), x, dy);
+    return naive_pad2d(OPTIONS(st_pad2d_options), x, dy);
 }
 
 /* Bilinear weights are multiples of 1/8 where the scale is 1, 2 or 4. */
-static layer *roll_upsample(dice *d, shape *x)
+static st_layer *roll_upsample(dice *d, st_shape *x)
 {
-    upsample o = { .mode = chance(d, 50) ? UPSAMPLE_BILINEAR : UPSAMPLE_NEAREST };
+    st_upsample_options o = { .mode = chance(d, 50) ? ST_UPSAMPLE_BILINEAR : ST_UPSAMPLE_NEAREST };
     *x = roll_images(d);
     for (int axis = 0; axis < 2; axis++)
-        o.scale[axis] = o.mode == UPSAMPLE_BILINEAR ? 1 << roll(d, 0, 2) : (int)roll(d, 1, 5);
-    return layer_upsample(o);
+        o.scale[axis] = o.mode == ST_UPSAMPLE_BILINEAR ? 1 << roll(d, 0, 2) : (int)roll(d, 1, 5);
+    return st_upsample_new(o);
 }
 
-static layer *roll_aligned(dice *d, shape *x)
+static st_layer *roll_aligned(dice *d, st_shape *x)
 {
     *x = roll_images(d);
-    return layer_upsample((upsample){ .scale = { (int)roll(d, 1, 4), (int)roll(d, 1, 4) },
-                                      .mode = UPSAMPLE_BILINEAR,
-                                      .align_corners = chance(d, 70) });
+    return st_upsample(.scale = { (int)roll(d, 1, 4), (int)roll(d, 1, 4) }, .mode = ST_UPSAMPLE_BILINEAR,
+                       .align_corners = chance(d, 70));
 }
 
-static naive want_upsample(const layer *l, tensor x, tensor dy)
+static naive want_upsample(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    return naive_upsample(OPTIONS(upsample), x, dy);
+    return naive_upsample(OPTIONS(st_upsample_options), x, dy);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* A convolution that keeps the image's size. */
-static layer *roll_same(dice *d, int channels)
+static st_layer *roll_same(dice *d, int channels)
 {
     int kernel = 1 + 2 * (int)roll(d, 0, 1);
-    return layer_conv2d((conv2d){ .out_channels = channels,
-                                  .kernel = { kernel, kernel },
-                                  .padding = { kernel / 2, kernel / 2 },
-                                  .no_bias = true });
+    return st_conv2d(.out_channels = channels, .kernel = { kernel, kernel },
+                     .padding = { kernel / 2, kernel / 2 }, .no_bias = true);
 }
 
-static void accumulate(tensor a, tensor b)
+static void accumulate(st_tensor a, st_tensor b)
 {
-    for (ptrdiff_t k = 0; k < tensor_count(a); k++) *element(a, k) += *element(b, k);
+    for (ptrdiff_t k = 0; k < st_numel(a); k++) *element(a, k) += *element(b, k);
 }
 
-static layer *roll_residual(dice *d, shape *x)
+static st_layer *roll_residual(dice *d, st_shape *x)
 {
     *x = roll_images(d);
-    if (chance(d, 50)) return layer_residual(roll_same(d, (int)x->n[1]));
+    if (chance(d, 50)) return st_residual(roll_same(d, (int)x->n[1]));
     int out = (int)roll(d, 1, 4);
-    layer *body = roll_same(d, out);
-    return layer_residual_projected(body, roll_same(d, out));
+    st_layer *body = roll_same(d, out);
+    return st_residual_projected(body, roll_same(d, out));
 }
 
 /* The gradients that come second are dbias. */
-static naive want_residual(const layer *l, tensor x, tensor dy)
+static naive want_residual(const st_layer *l, st_tensor x, st_tensor dy)
 {
     naive want = want_conv2d(l->child[0], x, dy), other = { 0 };
-    tensor_free(want.dbias);
-    want.dbias = (tensor){ 0 };
+    st_tensor_free(want.dbias);
+    want.dbias = (st_tensor){ 0 };
     if (l->children > 1) {
         other = want_conv2d(l->child[1], x, dy);
-        want.dbias = tensor_clone(other.dweight);
+        want.dbias = st_tensor_clone(other.dweight);
     }
     accumulate(want.y, l->children > 1 ? other.y : x);
     accumulate(want.dx, l->children > 1 ? other.dx : dy);
@@ -594,57 +590,53 @@ static naive want_residual(const layer *l, tensor x, tensor dy)
 }
 
 /* Two convolutions and, between them, x itself. */
-static layer *roll_concat(dice *d, shape *x)
+static st_layer *roll_concat(dice *d, st_shape *x)
 {
     *x = roll_images(d);
-    layer *first = roll_same(d, (int)roll(d, 1, 4)), *third = roll_same(d, (int)roll(d, 1, 4));
-    return layer_concat(first, layer_identity(), third);
+    st_layer *first = roll_same(d, (int)roll(d, 1, 4)), *third = roll_same(d, (int)roll(d, 1, 4));
+    return st_concat(first, st_identity(), third);
 }
 
-static naive want_concat(const layer *l, tensor x, tensor dy)
+static naive want_concat(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    shape s = x.shape;
+    st_shape s = x.shape;
     ptrdiff_t one = l->child[0]->y.n[1], third = l->child[2]->y.n[1], last = one + s.n[1];
-    tensor d0 = tensor_narrow(dy, 1, 0, one), d1 = tensor_narrow(dy, 1, one, s.n[1]),
-           d2 = tensor_narrow(dy, 1, last, third);
+    st_tensor d0 = st_narrow(dy, 1, 0, one), d1 = st_narrow(dy, 1, one, s.n[1]),
+              d2 = st_narrow(dy, 1, last, third);
     naive a = want_conv2d(l->child[0], x, d0), c = want_conv2d(l->child[2], x, d2);
-    naive want = { tensor_new(SHAPE(s.n[0], last + third, s.n[2], s.n[3])), tensor_clone(a.dx),
-                   tensor_clone(a.dweight), tensor_clone(c.dweight), true };
+    naive want = { st_tensor_new(ST_SHAPE(s.n[0], last + third, s.n[2], s.n[3])), st_tensor_clone(a.dx),
+                   st_tensor_clone(a.dweight), st_tensor_clone(c.dweight), true };
     accumulate(want.dx, d1);
     accumulate(want.dx, c.dx);
-    accumulate(tensor_narrow(want.y, 1, 0, one), a.y);
-    accumulate(tensor_narrow(want.y, 1, one, s.n[1]), x);
-    accumulate(tensor_narrow(want.y, 1, last, third), c.y);
+    accumulate(st_narrow(want.y, 1, 0, one), a.y);
+    accumulate(st_narrow(want.y, 1, one, s.n[1]), x);
+    accumulate(st_narrow(want.y, 1, last, third), c.y);
     naive_free(a), naive_free(c);
     return want;
 }
 
 /* Every kind of layer inside of others, batch normalisation in blocks. */
-static layer *roll_nested(dice *d, shape *x)
+static st_layer *roll_nested(dice *d, st_shape *x)
 {
-    *x = SHAPE(roll(d, 3, 19), 4, 4, 4);
-    layer *body = layer_sequence(roll_same(d, 4), layer_batchnorm((batchnorm){ 0 }), layer_silu(),
-                                 layer_groupnorm((groupnorm){ .groups = 1 }));
-    layer *wide =
-        layer_concat(layer_residual(body), layer_layernorm((layernorm){ .axes = 2 }), layer_softmax(0));
-    return layer_sequence(wide, layer_channel_dropout(0.25), layer_batchnorm((batchnorm){ 0 }),
-                          layer_conv_transpose2d((conv_transpose2d){
-                              .out_channels = 4, .kernel = { 2, 2 }, .stride = { 2, 2 } }),
-                          layer_pad2d((pad2d){ .height = { 1, 2 }, .width = { 2, 1 }, .mode = PAD_REFLECT }),
-                          layer_lppool((lppool){ .kernel = { 3, 3 }, .stride = { 2, 2 } }),
-                          layer_upsample((upsample){ .scale = { 2, 2 }, .mode = UPSAMPLE_BILINEAR }),
-                          layer_adaptive_avgpool((adaptive_avgpool){ { 2, 3 } }), layer_flatten(),
-                          layer_dense((dense){ .out_features = 5 }), layer_log_softmax(0));
+    *x = ST_SHAPE(roll(d, 3, 19), 4, 4, 4);
+    st_layer *body = st_sequence(roll_same(d, 4), st_batchnorm(), st_silu(), st_groupnorm(.groups = 1));
+    st_layer *wide = st_concat(st_residual(body), st_layernorm(.axes = 2), st_softmax());
+    return st_sequence(wide, st_channel_dropout(.p = 0.25), st_batchnorm(),
+                       st_conv_transpose2d(.out_channels = 4, .kernel = { 2, 2 }, .stride = { 2, 2 }),
+                       st_pad2d(.height = { 1, 2 }, .width = { 2, 1 }, .mode = ST_PAD_REFLECT),
+                       st_lppool(.kernel = { 3, 3 }, .stride = { 2, 2 }),
+                       st_upsample(.scale = { 2, 2 }, .mode = ST_UPSAMPLE_BILINEAR),
+                       st_adaptive_avgpool({ 2, 3 }), st_flatten(), st_dense(.out_features = 5),
+                       st_log_softmax());
 }
 
 /* A relu and a maximum, whichever comes first; a chain as of a small net. */
-static layer *roll_chain(dice *d, shape *x)
+static st_layer *roll_chain(dice *d, st_shape *x)
 {
-    *x = SHAPE(roll_batch(d), 2, 8, roll(d, 8, 12));
-    return layer_sequence(
-        layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 } }), layer_relu(),
-        layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_sequence(roll_same(d, 3), layer_tanh()),
-        layer_dropout(0.25), layer_flatten(), layer_dense((dense){ .out_features = 5 }));
+    *x = ST_SHAPE(roll_batch(d), 2, 8, roll(d, 8, 12));
+    return st_sequence(st_conv2d(.out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 }), st_relu(),
+                       st_maxpool(.kernel = { 2, 2 }), st_sequence(roll_same(d, 3), st_tanh()),
+                       st_dropout(.p = 0.25), st_flatten(), st_dense(.out_features = 5));
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -15,10 +15,10 @@ enum {
 
 typedef struct layer_case {
     const char *name;
-    layer *(*roll)(dice *d, shape *x); /* random options, and an input that fits them */
+    st_layer *(*roll)(dice *d, st_shape *x); /* random options, and an input that fits them */
 
     /* Its definition in plain loops; NULL: its numbers are tested elsewhere. */
-    naive (*want)(const layer *l, tensor x, tensor dy);
+    naive (*want)(const st_layer *l, st_tensor x, st_tensor dy);
     int most;     /* elements of x are integers from -most to most */
     double scale; /* y and dx are multiples of 1/scale, to be compared as integers; 0: 1 */
     double
@@ -27,6 +27,6 @@ typedef struct layer_case {
 } layer_case;
 extern const layer_case layer_cases[]; /* ended by one without a name */
 
-extern const pool_function squares; /* sum of (3 + i) x[i]², of the pool in the table */
+extern const st_pool_function squares; /* sum of (3 + i) x[i]², of the pool in the table */
 
 #endif

@@ -4,28 +4,28 @@
 
 static void assert_error(const char *text)
 {
-    assert_non_null(error_text());
-    assert_string_equal(error_text(), text);
-    error_clear();
+    assert_non_null(st_error());
+    assert_string_equal(st_error(), text);
+    st_error_clear();
 }
 
-void assert_built(layer *l, shape x)
+void assert_built(st_layer *l, st_shape x)
 {
     assert_non_null(l);
-    if (layer_build(l, x, 1)) fail_msg("%s", error_text());
-    layer_mode(l, true, 1, 1);
+    if (st_layer_build(l, x, 1)) fail_msg("%s", st_error());
+    st_layer_mode(l, true, 1, 1);
 }
 
-void assert_refused(layer *l, const char *text)
+void assert_refused(st_layer *l, const char *text)
 {
     assert_null(l);
     assert_error(text);
 }
 
-void assert_unbuildable(layer *l, shape x, const char *text)
+void assert_unbuildable(st_layer *l, st_shape x, const char *text)
 {
     assert_non_null(l);
-    assert_int_equal(layer_build(l, x, 1), -1);
+    assert_int_equal(st_layer_build(l, x, 1), -1);
     assert_error(text);
-    layer_free(l);
+    st_layer_free(l);
 }

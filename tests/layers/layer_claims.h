@@ -5,12 +5,12 @@
 #include "layers/layer.h"
 
 /* The layer is made, and built for this input; it is in training mode from here on. */
-void assert_built(layer *l, shape x);
+void assert_built(st_layer *l, st_shape x);
 
 /* No layer is made, and this is the error. */
-void assert_refused(layer *l, const char *text);
+void assert_refused(st_layer *l, const char *text);
 
 /* The layer is made but not for this input, and this is the error; frees it. */
-void assert_unbuildable(layer *l, shape x, const char *text);
+void assert_unbuildable(st_layer *l, st_shape x, const char *text);
 
 #endif

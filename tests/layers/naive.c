@@ -23,12 +23,12 @@ static double *of(array a, ptrdiff_t i, ptrdiff_t j, ptrdiff_t k, ptrdiff_t l)
     return &a.at[((i * a.n[1] + j) * a.n[2] + k) * a.n[3] + l];
 }
 
-static real *place_in(tensor x, ptrdiff_t i, ptrdiff_t j, ptrdiff_t k, ptrdiff_t l)
+static st_real *place_in(st_tensor x, ptrdiff_t i, ptrdiff_t j, ptrdiff_t k, ptrdiff_t l)
 {
-    return tensor_at(x, (shape){ .rank = x.shape.rank, .n = { i, j, k, l } });
+    return st_at(x, (st_shape){ .rank = x.shape.rank, .n = { i, j, k, l } });
 }
 
-static array array_of(tensor x)
+static array array_of(st_tensor x)
 {
     ptrdiff_t n[4] = { 1, 1, 1, 1 };
     for (int i = 0; i < x.shape.rank; i++) n[i] = x.shape.n[i];
@@ -41,24 +41,24 @@ static array array_of(tensor x)
 }
 
 /* The numbers as a tensor; ends the array. */
-static tensor tensor_from(array a, shape s)
+static st_tensor tensor_from(array a, st_shape s)
 {
-    tensor x = tensor_new(s);
-    if (tensor_is_null(x)) abort();
+    st_tensor x = st_tensor_new(s);
+    if (st_is_null(x)) abort();
     for (ptrdiff_t i = 0; i < a.n[0]; i++)
         for (ptrdiff_t j = 0; j < a.n[1]; j++)
             for (ptrdiff_t k = 0; k < a.n[2]; k++)
-                for (ptrdiff_t l = 0; l < a.n[3]; l++) *place_in(x, i, j, k, l) = (real)*of(a, i, j, k, l);
+                for (ptrdiff_t l = 0; l < a.n[3]; l++) *place_in(x, i, j, k, l) = (st_real)*of(a, i, j, k, l);
     free(a.at);
     return x;
 }
 
 void naive_free(naive result)
 {
-    tensor_free(result.y);
-    tensor_free(result.dx);
-    tensor_free(result.dweight);
-    tensor_free(result.dbias);
+    st_tensor_free(result.y);
+    st_tensor_free(result.dx);
+    st_tensor_free(result.dweight);
+    st_tensor_free(result.dbias);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static bool inside(naive_axis a, ptrdiff_t place)
     return place >= 0 && place < a.size;
 }
 
-naive_axis naive_conv2d_axis(conv2d o, shape x, int axis)
+naive_axis naive_conv2d_axis(st_conv2d_options o, st_shape x, int axis)
 {
     return (naive_axis){
         .size = x.n[2 + axis],
@@ -99,42 +99,42 @@ static naive_axis pool_axis(ptrdiff_t size, int kernel, int stride, int padding,
     return a;
 }
 
-naive_axis naive_maxpool_axis(maxpool o, shape x, int axis)
+naive_axis naive_maxpool_axis(st_maxpool_options o, st_shape x, int axis)
 {
     return pool_axis(x.n[2 + axis], o.kernel[axis], o.stride[axis], o.padding[axis], o.dilation[axis],
                      o.ceil_mode);
 }
 
-naive_axis naive_avgpool_axis(avgpool o, shape x, int axis)
+naive_axis naive_avgpool_axis(st_avgpool_options o, st_shape x, int axis)
 {
     return pool_axis(x.n[2 + axis], o.kernel[axis], o.stride[axis], o.padding[axis], o.dilation[axis],
                      o.ceil_mode);
 }
 
-shape naive_conv2d_shape(conv2d o, shape x)
+st_shape naive_conv2d_shape(st_conv2d_options o, st_shape x)
 {
-    return SHAPE(x.n[0], o.out_channels, naive_windows(naive_conv2d_axis(o, x, 0)),
-                 naive_windows(naive_conv2d_axis(o, x, 1)));
+    return ST_SHAPE(x.n[0], o.out_channels, naive_windows(naive_conv2d_axis(o, x, 0)),
+                    naive_windows(naive_conv2d_axis(o, x, 1)));
 }
 
-shape naive_maxpool_shape(maxpool o, shape x)
+st_shape naive_maxpool_shape(st_maxpool_options o, st_shape x)
 {
-    return SHAPE(x.n[0], x.n[1], naive_windows(naive_maxpool_axis(o, x, 0)),
-                 naive_windows(naive_maxpool_axis(o, x, 1)));
+    return ST_SHAPE(x.n[0], x.n[1], naive_windows(naive_maxpool_axis(o, x, 0)),
+                    naive_windows(naive_maxpool_axis(o, x, 1)));
 }
 
-shape naive_avgpool_shape(avgpool o, shape x)
+st_shape naive_avgpool_shape(st_avgpool_options o, st_shape x)
 {
-    return SHAPE(x.n[0], x.n[1], naive_windows(naive_avgpool_axis(o, x, 0)),
-                 naive_windows(naive_avgpool_axis(o, x, 1)));
+    return ST_SHAPE(x.n[0], x.n[1], naive_windows(naive_avgpool_axis(o, x, 0)),
+                    naive_windows(naive_avgpool_axis(o, x, 1)));
 }
 
 /* ---- convolution: one sum of products x w, and its derivatives by either factor -------------- */
 
-naive naive_conv2d(conv2d o, tensor x, tensor weight, tensor bias, tensor dy)
+naive naive_conv2d(st_conv2d_options o, st_tensor x, st_tensor weight, st_tensor bias, st_tensor dy)
 {
     naive_axis h = naive_conv2d_axis(o, x.shape, 0), w = naive_conv2d_axis(o, x.shape, 1);
-    shape s = naive_conv2d_shape(o, x.shape);
+    st_shape s = naive_conv2d_shape(o, x.shape);
     int groups = o.groups ? o.groups : 1;
     ptrdiff_t in = x.shape.n[1] / groups, out = o.out_channels / groups; /* channels of a group */
     array ax = array_of(x), aw = array_of(weight), ady = array_of(dy);
@@ -156,18 +156,17 @@ naive naive_conv2d(conv2d o, tensor x, tensor weight, tensor bias, tensor dy)
                                 *of(dx, n, channel, row, column) += d * pw;
                                 *of(dw, k, c, kh, kw) += d * px;
                             }
-                    *of(y, n, k, i, j) =
-                        sum + (tensor_is_null(bias) ? 0 : (double)*tensor_at(bias, INDEX(k)));
+                    *of(y, n, k, i, j) = sum + (st_is_null(bias) ? 0 : (double)*st_at(bias, ST_INDEX(k)));
                     *of(db, k, 0, 0, 0) += d;
                 }
     free(ax.at), free(aw.at), free(ady.at);
     return (naive){ tensor_from(y, s), tensor_from(dx, x.shape), tensor_from(dw, weight.shape),
-                    tensor_from(db, SHAPE(s.n[1])), true };
+                    tensor_from(db, ST_SHAPE(s.n[1])), true };
 }
 
-naive naive_dense(tensor x, tensor weight, tensor bias, tensor dy)
+naive naive_dense(st_tensor x, st_tensor weight, st_tensor bias, st_tensor dy)
 {
-    shape s = SHAPE(x.shape.n[0], weight.shape.n[0]);
+    st_shape s = ST_SHAPE(x.shape.n[0], weight.shape.n[0]);
     array ax = array_of(x), aw = array_of(weight), ady = array_of(dy);
     array y = array_new(s.n[0], s.n[1], 1, 1), dx = array_new(ax.n[0], ax.n[1], 1, 1);
     array dw = array_new(aw.n[0], aw.n[1], 1, 1), db = array_new(s.n[1], 1, 1, 1);
@@ -179,12 +178,12 @@ naive naive_dense(tensor x, tensor weight, tensor bias, tensor dy)
                 *of(dx, n, c, 0, 0) += d * *of(aw, k, c, 0, 0);
                 *of(dw, k, c, 0, 0) += d * *of(ax, n, c, 0, 0);
             }
-            *of(y, n, k, 0, 0) = sum + (tensor_is_null(bias) ? 0 : (double)*tensor_at(bias, INDEX(k)));
+            *of(y, n, k, 0, 0) = sum + (st_is_null(bias) ? 0 : (double)*st_at(bias, ST_INDEX(k)));
             *of(db, k, 0, 0, 0) += d;
         }
     free(ax.at), free(aw.at), free(ady.at);
     return (naive){ tensor_from(y, s), tensor_from(dx, x.shape), tensor_from(dw, weight.shape),
-                    tensor_from(db, SHAPE(s.n[1])), true };
+                    tensor_from(db, ST_SHAPE(s.n[1])), true };
 }
 
 /* ---- pooling --------------------------------------------------------------------------------- */
@@ -218,17 +217,17 @@ static maximum maximum_of(array x, naive_axis h, naive_axis w, bool zeros, ptrdi
     return m;
 }
 
-naive naive_maxpool(maxpool o, tensor x, tensor dy)
+naive naive_maxpool(st_maxpool_options o, st_tensor x, st_tensor dy)
 {
     naive_axis h = naive_maxpool_axis(o, x.shape, 0), w = naive_maxpool_axis(o, x.shape, 1);
-    shape s = naive_maxpool_shape(o, x.shape);
+    st_shape s = naive_maxpool_shape(o, x.shape);
     array ax = array_of(x), ady = array_of(dy);
     array y = array_new(s.n[0], s.n[1], s.n[2], s.n[3]), dx = array_new(ax.n[0], ax.n[1], ax.n[2], ax.n[3]);
     for (ptrdiff_t n = 0; n < s.n[0]; n++)
         for (ptrdiff_t c = 0; c < s.n[1]; c++)
             for (ptrdiff_t i = 0; i < s.n[2]; i++)
                 for (ptrdiff_t j = 0; j < s.n[3]; j++) {
-                    maximum m = maximum_of(ax, h, w, o.pad_value == PAD_ZERO, n, c, i, j);
+                    maximum m = maximum_of(ax, h, w, o.pad_value == ST_PAD_ZERO, n, c, i, j);
                     *of(y, n, c, i, j) = m.value;
                     if (m.in_image) *of(dx, n, c, m.row, m.column) += *of(ady, n, c, i, j);
                 }
@@ -236,10 +235,10 @@ naive naive_maxpool(maxpool o, tensor x, tensor dy)
     return (naive){ .y = tensor_from(y, s), .dx = tensor_from(dx, x.shape), .exact = true };
 }
 
-naive naive_avgpool(avgpool o, tensor x, tensor dy)
+naive naive_avgpool(st_avgpool_options o, st_tensor x, st_tensor dy)
 {
     naive_axis h = naive_avgpool_axis(o, x.shape, 0), w = naive_avgpool_axis(o, x.shape, 1);
-    shape s = naive_avgpool_shape(o, x.shape);
+    st_shape s = naive_avgpool_shape(o, x.shape);
     array ax = array_of(x), ady = array_of(dy);
     array y = array_new(s.n[0], s.n[1], s.n[2], s.n[3]), dx = array_new(ax.n[0], ax.n[1], ax.n[2], ax.n[3]);
     bool exact = true;
@@ -279,9 +278,9 @@ static int or_1(int option)
     return option ? option : 1;
 }
 
-shape naive_conv_transpose2d_shape(conv_transpose2d o, shape x)
+st_shape naive_conv_transpose2d_shape(st_conv_transpose2d_options o, st_shape x)
 {
-    shape s = SHAPE(x.n[0], o.out_channels, 0, 0);
+    st_shape s = ST_SHAPE(x.n[0], o.out_channels, 0, 0);
     for (int axis = 0; axis < 2; axis++)
         s.n[2 + axis] = (x.n[2 + axis] - 1) * or_1(o.stride[axis]) - 2 * o.padding[axis] +
                         or_1(o.dilation[axis]) * (o.kernel[axis] - 1) + o.output_padding[axis] + 1;
@@ -289,7 +288,7 @@ shape naive_conv_transpose2d_shape(conv_transpose2d o, shape x)
 }
 
 /* The windows lie in the output. */
-static naive_axis transposed_axis(conv_transpose2d o, shape y, int axis)
+static naive_axis transposed_axis(st_conv_transpose2d_options o, st_shape y, int axis)
 {
     return (naive_axis){
         .size = y.n[2 + axis],
@@ -300,9 +299,10 @@ static naive_axis transposed_axis(conv_transpose2d o, shape y, int axis)
     };
 }
 
-naive naive_conv_transpose2d(conv_transpose2d o, tensor x, tensor weight, tensor bias, tensor dy)
+naive naive_conv_transpose2d(st_conv_transpose2d_options o, st_tensor x, st_tensor weight, st_tensor bias,
+                             st_tensor dy)
 {
-    shape s = naive_conv_transpose2d_shape(o, x.shape);
+    st_shape s = naive_conv_transpose2d_shape(o, x.shape);
     naive_axis h = transposed_axis(o, s, 0), w = transposed_axis(o, s, 1);
     ptrdiff_t in = x.shape.n[1] / or_1(o.groups), out = o.out_channels / or_1(o.groups);
     array ax = array_of(x), aw = array_of(weight), ady = array_of(dy);
@@ -312,7 +312,7 @@ naive naive_conv_transpose2d(conv_transpose2d o, tensor x, tensor weight, tensor
         for (ptrdiff_t k = 0; k < s.n[1]; k++)
             for (ptrdiff_t i = 0; i < s.n[2]; i++)
                 for (ptrdiff_t j = 0; j < s.n[3]; j++) {
-                    *of(y, n, k, i, j) = tensor_is_null(bias) ? 0 : (double)*tensor_at(bias, INDEX(k));
+                    *of(y, n, k, i, j) = st_is_null(bias) ? 0 : (double)*st_at(bias, ST_INDEX(k));
                     *of(db, k, 0, 0, 0) += *of(ady, n, k, i, j);
                 }
     for (ptrdiff_t n = 0; n < ax.n[0]; n++)
@@ -333,7 +333,7 @@ naive naive_conv_transpose2d(conv_transpose2d o, tensor x, tensor weight, tensor
                             }
     free(ax.at), free(aw.at), free(ady.at);
     return (naive){ tensor_from(y, s), tensor_from(dx, x.shape), tensor_from(dw, weight.shape),
-                    tensor_from(db, SHAPE(s.n[1])), true };
+                    tensor_from(db, ST_SHAPE(s.n[1])), true };
 }
 
 /* ---- borders and sizes ----------------------------------------------------------------------- */
@@ -347,7 +347,8 @@ typedef struct blend {
 
 typedef blend blend_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t from, ptrdiff_t to);
 
-static naive blended(blend_at *rule, const void *options, shape s, double outside, tensor x, tensor dy)
+static naive blended(blend_at *rule, const void *options, st_shape s, double outside, st_tensor x,
+                     st_tensor dy)
 {
     array ax = array_of(x), ady = array_of(dy);
     array y = array_new(s.n[0], s.n[1], s.n[2], s.n[3]), dx = array_new(ax.n[0], ax.n[1], ax.n[2], ax.n[3]);
@@ -372,29 +373,29 @@ static naive blended(blend_at *rule, const void *options, shape s, double outsid
 static blend pad_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t from, ptrdiff_t to)
 {
     (void)to;
-    const pad2d *o = options;
+    const st_pad2d_options *o = options;
     ptrdiff_t place = at - (axis == 0 ? o->height : o->width)[0], last = from - 1;
     bool before = place<0, after = place> last;
-    if (o->mode == PAD_CONSTANT && (before || after)) return (blend){ 0 };
-    if (o->mode == PAD_REFLECT) place = before ? -place : after ? 2 * last - place : place;
-    if (o->mode == PAD_REPLICATE) place = before ? 0 : after ? last : place;
+    if (o->mode == ST_PAD_CONSTANT && (before || after)) return (blend){ 0 };
+    if (o->mode == ST_PAD_REFLECT) place = before ? -place : after ? 2 * last - place : place;
+    if (o->mode == ST_PAD_REPLICATE) place = before ? 0 : after ? last : place;
     return (blend){ 1, { place }, { 1 } };
 }
 
-shape naive_pad2d_shape(pad2d o, shape x)
+st_shape naive_pad2d_shape(st_pad2d_options o, st_shape x)
 {
-    return SHAPE(x.n[0], x.n[1], x.n[2] + o.height[0] + o.height[1], x.n[3] + o.width[0] + o.width[1]);
+    return ST_SHAPE(x.n[0], x.n[1], x.n[2] + o.height[0] + o.height[1], x.n[3] + o.width[0] + o.width[1]);
 }
 
-naive naive_pad2d(pad2d o, tensor x, tensor dy)
+naive naive_pad2d(st_pad2d_options o, st_tensor x, st_tensor dy)
 {
     return blended(pad_at, &o, naive_pad2d_shape(o, x.shape), o.value, x, dy);
 }
 
 static blend upsample_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t from, ptrdiff_t to)
 {
-    const upsample *o = options;
-    if (o->mode == UPSAMPLE_NEAREST) return (blend){ 1, { at / o->scale[axis] }, { 1 } };
+    const st_upsample_options *o = options;
+    if (o->mode == ST_UPSAMPLE_NEAREST) return (blend){ 1, { at / o->scale[axis] }, { 1 } };
     double place = ((double)at + 0.5) / o->scale[axis] - 0.5;
     if (o->align_corners) place = to > 1 ? (double)(at * (from - 1)) / (double)(to - 1) : 0;
     place = fmin(fmax(place, 0), (double)(from - 1));
@@ -403,12 +404,12 @@ static blend upsample_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t 
     return (blend){ 2, { low, low + 1 }, { (double)(low + 1) - place, place - (double)low } };
 }
 
-shape naive_upsample_shape(upsample o, shape x)
+st_shape naive_upsample_shape(st_upsample_options o, st_shape x)
 {
-    return SHAPE(x.n[0], x.n[1], x.n[2] * o.scale[0], x.n[3] * o.scale[1]);
+    return ST_SHAPE(x.n[0], x.n[1], x.n[2] * o.scale[0], x.n[3] * o.scale[1]);
 }
 
-naive naive_upsample(upsample o, tensor x, tensor dy)
+naive naive_upsample(st_upsample_options o, st_tensor x, st_tensor dy)
 {
     return blended(upsample_at, &o, naive_upsample_shape(o, x.shape), 0, x, dy);
 }
@@ -423,12 +424,12 @@ static blend adaptive_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t 
     return b;
 }
 
-shape naive_adaptive_avgpool_shape(adaptive_avgpool o, shape x)
+st_shape naive_adaptive_avgpool_shape(st_adaptive_avgpool_options o, st_shape x)
 {
-    return SHAPE(x.n[0], x.n[1], or_1(o.output_size[0]), or_1(o.output_size[1]));
+    return ST_SHAPE(x.n[0], x.n[1], or_1(o.output_size[0]), or_1(o.output_size[1]));
 }
 
-naive naive_adaptive_avgpool(adaptive_avgpool o, tensor x, tensor dy)
+naive naive_adaptive_avgpool(st_adaptive_avgpool_options o, st_tensor x, st_tensor dy)
 {
     return blended(adaptive_at, &o, naive_adaptive_avgpool_shape(o, x.shape), 0, x, dy);
 }
@@ -587,32 +588,32 @@ static double hardswish_slope(double x)
     return x <= -3 ? 0 : x <= 3 ? x / 3 + 0.5 : 1;
 }
 
-static layer *make_leaky_relu(void)
+static st_layer *make_leaky_relu(void)
 {
-    return layer_leaky_relu(SLOPE);
+    return st_leaky_relu(.slope = SLOPE);
 }
 
-static layer *make_elu(void)
+static st_layer *make_elu(void)
 {
-    return layer_elu(ALPHA);
+    return st_elu(.alpha = ALPHA);
 }
 
 /* clang-format off */
 const naive_function naive_functions[] = {
-    { "relu",        layer_relu,        relu,           relu_slope,        { 0, INF },      { 0, 1 } },
-    { "relu6",       layer_relu6,       relu6,          relu6_slope,       { 0, 6 },        { 0, 0 } },
+    { "relu",        st_relu,        relu,           relu_slope,        { 0, INF },      { 0, 1 } },
+    { "relu6",       st_relu6,       relu6,          relu6_slope,       { 0, 6 },        { 0, 0 } },
     { "leaky_relu",  make_leaky_relu,   leaky_relu,     leaky_relu_slope,  { -INF, INF },   { SLOPE, 1 } },
     { "elu",         make_elu,          elu,            elu_slope,         { -ALPHA, INF }, { 0, 1 } },
-    { "selu",        layer_selu,        selu,           selu_slope,        { LEAST, INF },  { 0, LAMBDA } },
-    { "gelu",        layer_gelu,        gelu,           gelu_slope,        { 0, INF },      { 0, 1 } },
-    { "silu",        layer_silu,        silu,           silu_slope,        { 0, INF },      { 0, 1 } },
-    { "mish",        layer_mish,        mish,           mish_slope,        { 0, INF },      { 0, 1 } },
-    { "sigmoid",     layer_sigmoid,     logistic,       sigmoid_slope,     { 0, 1 },        { 0, 0 } },
-    { "tanh",        layer_tanh,        tanh,           tanh_slope,        { -1, 1 },       { 0, 0 } },
-    { "softplus",    layer_softplus,    log_1_plus_exp, logistic,          { 0, INF },      { 0, 1 } },
-    { "softsign",    layer_softsign,    softsign,       softsign_slope,    { -1, 1 },       { 0, 0 } },
-    { "hardsigmoid", layer_hardsigmoid, hardsigmoid,    hardsigmoid_slope, { 0, 1 },        { 0, 0 } },
-    { "hardswish",   layer_hardswish,   hardswish,      hardswish_slope,   { 0, INF },      { 0, 1 } },
+    { "selu",        st_selu,        selu,           selu_slope,        { LEAST, INF },  { 0, LAMBDA } },
+    { "gelu",        st_gelu,        gelu,           gelu_slope,        { 0, INF },      { 0, 1 } },
+    { "silu",        st_silu,        silu,           silu_slope,        { 0, INF },      { 0, 1 } },
+    { "mish",        st_mish,        mish,           mish_slope,        { 0, INF },      { 0, 1 } },
+    { "sigmoid",     st_sigmoid,     logistic,       sigmoid_slope,     { 0, 1 },        { 0, 0 } },
+    { "tanh",        st_tanh,        tanh,           tanh_slope,        { -1, 1 },       { 0, 0 } },
+    { "softplus",    st_softplus,    log_1_plus_exp, logistic,          { 0, INF },      { 0, 1 } },
+    { "softsign",    st_softsign,    softsign,       softsign_slope,    { -1, 1 },       { 0, 0 } },
+    { "hardsigmoid", st_hardsigmoid, hardsigmoid,    hardsigmoid_slope, { 0, 1 },        { 0, 0 } },
+    { "hardswish",   st_hardswish,   hardswish,      hardswish_slope,   { 0, INF },      { 0, 1 } },
     { 0 },
 };
 /* clang-format on */

@@ -1,6 +1,6 @@
 /* naive.h: what layers compute, written from the definitions in plain loops over doubles: the oracles.
  *
- * Elements are read and written one at a time through tensor_at; nothing else of the library is used, and
+ * Elements are read and written one at a time through st_at; nothing else of the library is used, and
  * speed is of no concern. Every result is a new tensor. */
 #ifndef STRIDE_TESTS_NAIVE_H
 #define STRIDE_TESTS_NAIVE_H
@@ -10,9 +10,9 @@
 
 /* What a layer should make of x and dy; parts that it does not have are null. */
 typedef struct naive {
-    tensor y, dx;
-    tensor dweight, dbias; /* what is to be added to the gradients */
-    bool exact;            /* of avgpool: every divisor is a power of two */
+    st_tensor y, dx;
+    st_tensor dweight, dbias; /* what is to be added to the gradients */
+    bool exact;               /* of avgpool: every divisor is a power of two */
 } naive;
 void naive_free(naive result);
 
@@ -30,45 +30,46 @@ ptrdiff_t naive_windows(naive_axis a);
 /* Where element k of window `at` lies in the image; outside 0 … size-1 it lies in the padding. */
 ptrdiff_t naive_place(naive_axis a, ptrdiff_t at, ptrdiff_t k);
 
-naive_axis naive_conv2d_axis(conv2d o, shape x, int axis); /* axis 0: height, 1: width */
-naive_axis naive_maxpool_axis(maxpool o, shape x, int axis);
-naive_axis naive_avgpool_axis(avgpool o, shape x, int axis);
+naive_axis naive_conv2d_axis(st_conv2d_options o, st_shape x, int axis); /* axis 0: height, 1: width */
+naive_axis naive_maxpool_axis(st_maxpool_options o, st_shape x, int axis);
+naive_axis naive_avgpool_axis(st_avgpool_options o, st_shape x, int axis);
 
-shape naive_conv2d_shape(conv2d o, shape x);
-shape naive_maxpool_shape(maxpool o, shape x);
-shape naive_avgpool_shape(avgpool o, shape x);
+st_shape naive_conv2d_shape(st_conv2d_options o, st_shape x);
+st_shape naive_maxpool_shape(st_maxpool_options o, st_shape x);
+st_shape naive_avgpool_shape(st_avgpool_options o, st_shape x);
 
 /* ---- layers: y from x, and from dy everything else ------------------------------------------- */
 
-naive naive_conv2d(conv2d o, tensor x, tensor weight, tensor bias,
-                   tensor dy); /* bias null where there is none */
+naive naive_conv2d(st_conv2d_options o, st_tensor x, st_tensor weight, st_tensor bias,
+                   st_tensor dy); /* bias null where there is none */
 
 /* Outside the image is -inf, which no window picks that sees the image, or 0; what ceil_mode hangs over
  * is outside like the padding. The first maximum has the gradient, the first NaN where there is one. */
-naive naive_maxpool(maxpool o, tensor x, tensor dy);
+naive naive_maxpool(st_maxpool_options o, st_tensor x, st_tensor dy);
 
 /* Outside the image is 0. A window is divided by the number of its places in the image, or in the image
  * and its padding; 0 where there are none. */
-naive naive_avgpool(avgpool o, tensor x, tensor dy);
+naive naive_avgpool(st_avgpool_options o, st_tensor x, st_tensor dy);
 
-naive naive_dense(tensor x, tensor weight, tensor bias, tensor dy);
+naive naive_dense(st_tensor x, st_tensor weight, st_tensor bias, st_tensor dy);
 
 /* Every element of x, times the kernel, is added to the output where a convolution would have read it. */
-naive naive_conv_transpose2d(conv_transpose2d o, tensor x, tensor weight, tensor bias, tensor dy);
-shape naive_conv_transpose2d_shape(conv_transpose2d o, shape x);
+naive naive_conv_transpose2d(st_conv_transpose2d_options o, st_tensor x, st_tensor weight, st_tensor bias,
+                             st_tensor dy);
+st_shape naive_conv_transpose2d_shape(st_conv_transpose2d_options o, st_shape x);
 
 /* A place outside the image holds the value, or what stands at its mirror image, or at the nearest edge. */
-naive naive_pad2d(pad2d o, tensor x, tensor dy);
-shape naive_pad2d_shape(pad2d o, shape x);
+naive naive_pad2d(st_pad2d_options o, st_tensor x, st_tensor dy);
+st_shape naive_pad2d_shape(st_pad2d_options o, st_shape x);
 
 /* Nearest: y[i] = x[floor(i / scale)]. Bilinear: between the two pixels around (i + 1/2) / scale - 1/2, or
  * around i (H - 1) / (OH - 1) where corners are aligned; beyond the edge, the edge. */
-naive naive_upsample(upsample o, tensor x, tensor dy);
-shape naive_upsample_shape(upsample o, shape x);
+naive naive_upsample(st_upsample_options o, st_tensor x, st_tensor dy);
+st_shape naive_upsample_shape(st_upsample_options o, st_shape x);
 
 /* The mean over rows floor(i H / OH) to ceil((i + 1) H / OH) - 1, and columns likewise. */
-naive naive_adaptive_avgpool(adaptive_avgpool o, tensor x, tensor dy);
-shape naive_adaptive_avgpool_shape(adaptive_avgpool o, shape x);
+naive naive_adaptive_avgpool(st_adaptive_avgpool_options o, st_tensor x, st_tensor dy);
+st_shape naive_adaptive_avgpool_shape(st_adaptive_avgpool_options o, st_shape x);
 
 /* ---- functions of one number ----------------------------------------------------------------- */
 
@@ -76,7 +77,7 @@ shape naive_adaptive_avgpool_shape(adaptive_avgpool o, shape x);
  * finite x; the limits at -inf and +inf stand beside them. */
 typedef struct naive_function {
     const char *name;
-    layer *(*make)(void);
+    st_layer *(*make)(void);
     double (*value)(double x);
     double (*slope)(double x);
     double value_at_infinity[2], slope_at_infinity[2]; /* at -inf, +inf */

@@ -21,58 +21,59 @@ static int tries(void)
     return set && *set ? atoi(set) : fast && *fast ? 3 : 20;
 }
 
-static void about_case(const char *mode, const layer_case *c, const layer *l, shape x, const char *more)
+static void about_case(const char *mode, const layer_case *c, const st_layer *l, st_shape x, const char *more)
 {
     char text[160] = "";
-    if (l) layer_describe(l, text, sizeof text);
-    about("%s of %s: %s of %s %s", mode, c->name, text, shape_text(x).text, more);
+    if (l) st_layer_describe(l, text, sizeof text);
+    about("%s of %s: %s of %s %s", mode, c->name, text, st_shape_text(x).text, more);
 }
 
 /* Each row's configurations: claim(case, dice, layer, its input's shape), which takes the layer over. */
-typedef void claim(const layer_case *c, dice *d, layer *l, shape x);
+typedef void claim(const layer_case *c, dice *d, st_layer *l, st_shape x);
 
 static void each_case(const char *mode, int traits, int times, claim *run)
 {
     for (const layer_case *c = layer_cases; c->name; c++)
         for (int i = 0; i < (c->traits & LARGE ? 1 : times); i++) {
             dice d = { { (uint64_t)i + 1, (uint64_t)(c - layer_cases) } };
-            shape x;
-            layer *l = c->roll(&d, &x);
-            if (!l) fail_msg("%s: %s", c->name, error_text());
+            st_shape x;
+            st_layer *l = c->roll(&d, &x);
+            if (!l) fail_msg("%s: %s", c->name, st_error());
             about_case(mode, c, l, x, "");
             if ((c->traits & traits) == traits) run(c, &d, l, x);
-            else layer_free(l);
+            else st_layer_free(l);
         }
 }
 
-static void build(layer *l, shape x)
+static void build(st_layer *l, st_shape x)
 {
-    if (layer_build(l, x, 1)) fail_msg("%s", error_text());
-    layer_mode(l, true, 1, 1);
+    if (st_layer_build(l, x, 1)) fail_msg("%s", st_error());
+    st_layer_mode(l, true, 1, 1);
 }
 
 /* A normal distribution, over whatever places the view has. */
-static void roll_normal(dice *d, tensor x)
+static void roll_normal(dice *d, st_tensor x)
 {
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++) *element(x, k) = (real)random_normal(d->key, d->rolls++);
+    for (ptrdiff_t k = 0; k < st_numel(x); k++)
+        *element(x, k) = (st_real)st_random_normal(d->key, d->rolls++);
 }
 
-static tensor outputs(const layer *l, ptrdiff_t images, double value)
+static st_tensor outputs(const st_layer *l, ptrdiff_t images, double value)
 {
-    shape s = l->y;
+    st_shape s = l->y;
     s.n[0] = images;
     return full(s, value);
 }
 
 static void every_shipped_type_has_a_row(void **state)
 {
-    for (const layer_type *const *type = layer_types; *type; type++) {
+    for (const st_layer_type *const *type = st_layer_types; *type; type++) {
         bool found = false;
         for (const layer_case *c = layer_cases; c->name; c++) {
-            shape x;
-            layer *l = c->roll(&(dice){ { 1 } }, &x);
+            st_shape x;
+            st_layer *l = c->roll(&(dice){ { 1 } }, &x);
             found = found || l->type == *type;
-            layer_free(l);
+            st_layer_free(l);
         }
         if (!found) fail_msg("cases.c has no row for %s", (*type)->name);
     }
@@ -80,91 +81,92 @@ static void every_shipped_type_has_a_row(void **state)
 
 /* ---- exact: every engine computes the definition ----------------------------------------------- */
 
-static void assert_as_wanted(const layer_case *c, tensor x, tensor expected)
+static void assert_as_wanted(const layer_case *c, st_tensor x, st_tensor expected)
 {
     double scale = c->scale > 1 ? c->scale : 0, largest = 1;
-    for (ptrdiff_t k = 0; k < tensor_count(expected); k++) {
+    for (ptrdiff_t k = 0; k < st_numel(expected); k++) {
         double size = fabs((double)*element(expected, k));
         if (isfinite(size)) largest = fmax(largest, size);
-        if (scale) *element(expected, k) = (real)(round(scale * (double)*element(expected, k)) / scale);
-        if (scale) *element(x, k) = (real)(round(scale * (double)*element(x, k)) / scale);
+        if (scale) *element(expected, k) = (st_real)(round(scale * (double)*element(expected, k)) / scale);
+        if (scale) *element(x, k) = (st_real)(round(scale * (double)*element(x, k)) / scale);
     }
-    assert_near(x, expected, c->limit * (double)REAL_EPSILON * largest);
+    assert_near(x, expected, c->limit * (double)ST_REAL_EPSILON * largest);
 }
 
 /* Leaves NaN wherever a pass leaves something behind. */
-static void soil(layer *l, shape s)
+static void soil(st_layer *l, st_shape s)
 {
-    tensor x = full(s, NAN), y = outputs(l, s.n[0], NAN), dx = full(s, NAN);
-    tensor states = tensor_clone(layer_states(l));
-    layer_forward(l, x, y);
-    layer_backward(l, x, y, y, dx);
-    tensor_copy(layer_states(l), states);
-    tensor_fill(layer_gradients(l), 0);
-    layer_spoil_scratch(l);
-    tensor_free(x), tensor_free(y), tensor_free(dx), tensor_free(states);
+    st_tensor x = full(s, NAN), y = outputs(l, s.n[0], NAN), dx = full(s, NAN);
+    st_tensor states = st_tensor_clone(st_layer_states(l));
+    st_layer_forward(l, x, y);
+    st_layer_backward(l, x, y, y, dx);
+    st_copy(st_layer_states(l), states);
+    st_fill(st_layer_gradients(l), 0);
+    st_layer_spoil_scratch(l);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(dx), st_tensor_free(states);
 }
 
-static void add_to(tensor gradients, naive want)
+static void add_to(st_tensor gradients, naive want)
 {
-    const tensor wanted[] = { want.dweight, want.dbias };
+    const st_tensor wanted[] = { want.dweight, want.dbias };
     for (ptrdiff_t k = 0, i = 0; i < 2; i++)
-        for (ptrdiff_t e = 0; e < tensor_count(wanted[i]) && k < tensor_count(gradients); e++)
+        for (ptrdiff_t e = 0; e < st_numel(wanted[i]) && k < st_numel(gradients); e++)
             *element(gradients, k++) += *element(wanted[i], e);
 }
 
 /* y and dx are overwritten whatever they held, and nothing beyond their images; gradients are added to what is there;
  * x, y and dy stay. So it is without dx, and where the layer was built for a larger batch. */
-static void is_its_definition(const layer_case *c, dice *d, layer *l, shape s)
+static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     view_kind kind = (view_kind)roll(d, 0, VIEWS - 1);
-    tensor x = roll_kind(d, kind, s, -c->most, c->most);
+    st_tensor x = roll_kind(d, kind, s, -c->most, c->most);
     about_case("exact", c, l, s, view_names[kind]);
     if (c->traits & EXTREMES && chance(d, 30))
-        for (ptrdiff_t k = 0; k < tensor_count(x); k++)
+        for (ptrdiff_t k = 0; k < st_numel(x); k++)
             if (chance(d, 20))
-                *element(x, k) = (real)(chance(d, 50) ? NAN : chance(d, 50) ? INFINITY : -INFINITY);
-    shape planned = s;
+                *element(x, k) = (st_real)(chance(d, 50) ? NAN : chance(d, 50) ? INFINITY : -INFINITY);
+    st_shape planned = s;
     if (chance(d, 20)) planned.n[0] += roll(d, 1, 9);
     build(l, planned);
-    roll_elements(d, layer_parameters(l), -3, 3);
-    tensor y_and_more = outputs(l, s.n[0] + 1, 77), y = tensor_narrow(y_and_more, 0, 0, s.n[0]);
-    tensor dy = roll_tensor(d, y.shape, -3, 3), x_before = tensor_clone(x), dy_before = tensor_clone(dy);
-    shape more = s;
+    roll_elements(d, st_layer_parameters(l), -3, 3);
+    st_tensor y_and_more = outputs(l, s.n[0] + 1, 77), y = st_narrow(y_and_more, 0, 0, s.n[0]);
+    st_tensor dy = roll_tensor(d, y.shape, -3, 3), x_before = st_tensor_clone(x),
+              dy_before = st_tensor_clone(dy);
+    st_shape more = s;
     more.n[0]++;
-    tensor dx_and_more = full(more, 77), dx = tensor_narrow(dx_and_more, 0, 0, s.n[0]);
+    st_tensor dx_and_more = full(more, 77), dx = st_narrow(dx_and_more, 0, 0, s.n[0]);
     naive want = c->want(l, x, dy);
-    assert_string_equal(shape_text(y.shape).text, shape_text(want.y.shape).text);
+    assert_string_equal(st_shape_text(y.shape).text, st_shape_text(want.y.shape).text);
     soil(l, s);
-    layer_forward(l, x, y);
-    tensor gradients = layer_gradients(l), y_before = tensor_clone(y);
+    st_layer_forward(l, x, y);
+    st_tensor gradients = st_layer_gradients(l), y_before = st_tensor_clone(y);
     for (int without_dx = 0; without_dx < 2; without_dx++) {
-        for (ptrdiff_t k = 0; k < tensor_count(gradients); k++) *element(gradients, k) = (real)(k % 5 - 2);
-        tensor expected = tensor_clone(gradients);
+        for (ptrdiff_t k = 0; k < st_numel(gradients); k++) *element(gradients, k) = (st_real)(k % 5 - 2);
+        st_tensor expected = st_tensor_clone(gradients);
         add_to(expected, want);
-        layer_spoil_scratch(l);
-        layer_backward(l, x, y, dy, without_dx ? (tensor){ 0 } : dx);
+        st_layer_spoil_scratch(l);
+        st_layer_backward(l, x, y, dy, without_dx ? (st_tensor){ 0 } : dx);
         assert_as_wanted(c, gradients, expected);
-        tensor_free(expected);
+        st_tensor_free(expected);
     }
     assert_same(x, x_before);
     assert_same(y, y_before);
     assert_same(dy, dy_before);
     assert_as_wanted(c, y, want.y);
     assert_as_wanted(c, dx, want.dx);
-    const tensor beyond[] = { tensor_narrow(y_and_more, 0, s.n[0], 1),
-                              tensor_narrow(dx_and_more, 0, s.n[0], 1) };
+    const st_tensor beyond[] = { st_narrow(y_and_more, 0, s.n[0], 1), st_narrow(dx_and_more, 0, s.n[0], 1) };
     for (int i = 0; i < 2; i++)
-        for (ptrdiff_t k = 0; k < tensor_count(beyond[i]); k++) assert_true(*element(beyond[i], k) == 77);
-    naive_free(want), layer_free(l);
-    tensor_free(x), tensor_free(y_and_more), tensor_free(dx_and_more), tensor_free(dy), tensor_free(x_before);
-    tensor_free(y_before), tensor_free(dy_before);
+        for (ptrdiff_t k = 0; k < st_numel(beyond[i]); k++) assert_true(*element(beyond[i], k) == 77);
+    naive_free(want), st_layer_free(l);
+    st_tensor_free(x), st_tensor_free(y_and_more), st_tensor_free(dx_and_more), st_tensor_free(dy),
+        st_tensor_free(x_before);
+    st_tensor_free(y_before), st_tensor_free(dy_before);
 }
 
-static void if_it_has_a_definition(const layer_case *c, dice *d, layer *l, shape s)
+static void if_it_has_a_definition(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     if (c->want) is_its_definition(c, d, l, s);
-    else layer_free(l);
+    else st_layer_free(l);
 }
 
 /* Where this machine cannot run an engine, there is nothing to test. */
@@ -174,7 +176,7 @@ static void layers_are_their_definitions_by(const char *engine)
     int machine;
     use_engine(engine);
     if (machine_choose(&machine, &reference)) {
-        error_clear();
+        st_error_clear();
         use_engine(NULL);
         skip();
     }
@@ -204,31 +206,31 @@ static void layers_are_their_definitions_by_reference(void **state)
 
 /* ---- adjoint: <f(x), dy> = <x, fT(dy)> ---------------------------------------------------------- */
 
-static double dot(tensor a, tensor b)
+static double dot(st_tensor a, st_tensor b)
 {
     double sum = 0;
-    for (ptrdiff_t k = 0; k < tensor_count(a); k++) sum += (double)*element(a, k) * (double)*element(b, k);
+    for (ptrdiff_t k = 0; k < st_numel(a); k++) sum += (double)*element(a, k) * (double)*element(b, k);
     return sum;
 }
 
 /* Sums of less than 1000 terms each, of numbers that are not integers: both sides are rounded. A bias, which is not
  * linear, is 0. */
-static void backward_is_its_adjoint(const layer_case *c, dice *d, layer *l, shape s)
+static void backward_is_its_adjoint(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     view_kind kind = (view_kind)roll(d, 0, VIEWS - 1);
     about_case("adjoint", c, l, s, view_names[kind]);
     build(l, s);
-    tensor x = roll_kind(d, kind, s, 0, 0), y = outputs(l, s.n[0], 0), dy = tensor_clone(y),
-           dx = full(s, NAN);
-    roll_normal(d, x), roll_normal(d, dy), roll_normal(d, layer_parameters(l));
-    for (int i = 1; i < l->params; i++) tensor_fill(l->param[i], 0);
-    layer_forward(l, x, y);
-    layer_backward(l, x, y, dy, dx);
-    double product = dot(y, dy), limit = 1000 * (double)REAL_EPSILON * (1 + sqrt(dot(y, y) * dot(dy, dy)));
+    st_tensor x = roll_kind(d, kind, s, 0, 0), y = outputs(l, s.n[0], 0), dy = st_tensor_clone(y),
+              dx = full(s, NAN);
+    roll_normal(d, x), roll_normal(d, dy), roll_normal(d, st_layer_parameters(l));
+    for (int i = 1; i < l->params; i++) st_fill(l->param[i], 0);
+    st_layer_forward(l, x, y);
+    st_layer_backward(l, x, y, dy, dx);
+    double product = dot(y, dy), limit = 1000 * (double)ST_REAL_EPSILON * (1 + sqrt(dot(y, y) * dot(dy, dy)));
     double other = dot(x, dx), weighed = l->params ? dot(l->param[0], l->grad[0]) : product;
     if (fabs(product - other) > limit || fabs(product - weighed) > limit)
         fail_msg("<f(x), dy> is %.17g, <x, fT(dy)> %.17g, <w, dw> %.17g", product, other, weighed);
-    tensor_free(x), tensor_free(y), tensor_free(dy), tensor_free(dx), layer_free(l);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx), st_layer_free(l);
 }
 
 static void linear_layers_go_backward_by_their_adjoint(void **state)
@@ -238,9 +240,9 @@ static void linear_layers_go_backward_by_their_adjoint(void **state)
 
 /* ---- gradient: backward against central differences ---------------------------------------------- */
 
-static bool is_finite(tensor x)
+static bool is_finite(st_tensor x)
 {
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++)
+    for (ptrdiff_t k = 0; k < st_numel(x); k++)
         if (!isfinite(*element(x, k))) return false;
     return true;
 }
@@ -249,36 +251,38 @@ static int vacuous, checked;
 
 /* Windows of nothing but padding make -inf, or zeros with gradients of zeros, which prove nothing: less than half may
  * be such. */
-static void gradients_are_differences(const layer_case *c, dice *d, layer *l, shape s)
+static void gradients_are_differences(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     view_kind kind = (view_kind)roll(d, 0, MIXED);
     s.n[0] = c->traits & WHOLE ? 4 : chance(d, 10) ? 9 : 2;
-    tensor x = roll_kind(d, kind, s, 0, 0);
+    st_tensor x = roll_kind(d, kind, s, 0, 0);
     roll_normal(d, x);
     about_case("gradient", c, l, s, view_names[kind]);
     build(l, s);
-    tensor y = outputs(l, s.n[0], 0);
-    layer_forward(l, x, y);
+    st_tensor y = outputs(l, s.n[0], 0);
+    st_layer_forward(l, x, y);
     checked++;
-    if (is_finite(y) && tensor_count(x) + tensor_count(layer_parameters(l)) < 2000) {
-        gradcheck options = { .most = 40, .inference = chance(d, 20), .seed = d->rolls, .kinks = 0.3 };
-        gradcheck_result r = gradcheck_layer_at(l, x, options);
+    if (is_finite(y) && st_numel(x) + st_numel(st_layer_parameters(l)) < 2000) {
+        st_gradcheck_options options = {
+            .most = 40, .inference = chance(d, 20), .seed = d->rolls, .kinks = 0.3
+        };
+        st_gradcheck_result r = st_gradcheck_layer_at(l, x, options);
         if (!r.passed && strstr(r.text, "VACUOUS")) vacuous++;
         else if (!r.passed) fail_msg("%s", r.text);
-        error_clear();
+        st_error_clear();
     } else vacuous++;
-    tensor_free(x), tensor_free(y), layer_free(l);
+    st_tensor_free(x), st_tensor_free(y), st_layer_free(l);
 }
 
 static void gradients_are_central_differences(void **state)
 {
-    if (sizeof(real) < sizeof(double)) skip(); /* in float a difference quotient is good to two digits */
+    if (sizeof(st_real) < sizeof(double)) skip(); /* in float a difference quotient is good to two digits */
     for (const layer_case *c = layer_cases; c->name; c++) {
         vacuous = checked = 0;
         for (int i = 0; i < (c->traits & LARGE ? 0 : tries()); i++) {
             dice d = { { (uint64_t)i + 101, (uint64_t)(c - layer_cases) } };
-            shape x;
-            layer *l = c->roll(&d, &x);
+            st_shape x;
+            st_layer *l = c->roll(&d, &x);
             gradients_are_differences(c, &d, l, x);
         }
         if (2 * vacuous > checked) fail_msg("%s: %d of %d prove nothing", c->name, vacuous, checked);
@@ -288,65 +292,64 @@ static void gradients_are_central_differences(void **state)
 /* ---- batches and threads: the same bits ----------------------------------------------------------- */
 
 typedef struct results {
-    tensor y, dx, gradients, states, inferred;
+    st_tensor y, dx, gradients, states, inferred;
 } results;
 
 /* Two steps on the first `images` of one batch, then inference, by a layer built for `planned` images. */
-static results run(layer *l, shape s, ptrdiff_t planned, ptrdiff_t images)
+static results run(st_layer *l, st_shape s, ptrdiff_t planned, ptrdiff_t images)
 {
     s.n[0] = planned;
     build(l, s);
     s.n[0] = images;
-    tensor x = tensor_new(s), dy = outputs(l, images, 0);
+    st_tensor x = st_tensor_new(s), dy = outputs(l, images, 0);
     dice inputs = { { 5 } }, others = { { 6 } };
     roll_normal(&inputs, x), roll_normal(&others, dy);
     results r = { outputs(l, images, NAN), full(s, NAN), .inferred = outputs(l, images, NAN) };
     for (uint64_t step = 1; step <= 2; step++) {
-        layer_mode(l, true, 3, step);
-        layer_spoil_scratch(l);
-        layer_forward(l, x, r.y);
-        layer_backward(l, x, r.y, dy, r.dx);
+        st_layer_mode(l, true, 3, step);
+        st_layer_spoil_scratch(l);
+        st_layer_forward(l, x, r.y);
+        st_layer_backward(l, x, r.y, dy, r.dx);
     }
-    r.gradients = tensor_clone(layer_gradients(l)), r.states = tensor_clone(layer_states(l));
-    layer_mode(l, false, 3, 2);
-    layer_forget(l, true);
-    layer_forward(l, x, r.inferred);
-    layer_forget(l, false);
-    tensor_free(x), tensor_free(dy);
+    r.gradients = st_tensor_clone(st_layer_gradients(l)), r.states = st_tensor_clone(st_layer_states(l));
+    st_layer_mode(l, false, 3, 2);
+    st_layer_forget(l, true);
+    st_layer_forward(l, x, r.inferred);
+    st_layer_forget(l, false);
+    st_tensor_free(x), st_tensor_free(dy);
     return r;
 }
 
 static void assert_same_bits(results a, results b)
 {
-    const tensor of_a[] = { a.y, a.dx, a.gradients, a.states, a.inferred },
-                 of_b[] = { b.y, b.dx, b.gradients, b.states, b.inferred };
+    const st_tensor of_a[] = { a.y, a.dx, a.gradients, a.states, a.inferred },
+                    of_b[] = { b.y, b.dx, b.gradients, b.states, b.inferred };
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(tensor_count(of_a[i]), tensor_count(of_b[i]));
-        assert_memory_equal(tensor_data(of_a[i]), tensor_data(of_b[i]),
-                            (size_t)tensor_count(of_a[i]) * sizeof(real));
+        assert_int_equal(st_numel(of_a[i]), st_numel(of_b[i]));
+        assert_memory_equal(st_data(of_a[i]), st_data(of_b[i]), (size_t)st_numel(of_a[i]) * sizeof(st_real));
     }
 }
 
 static void results_free(results r)
 {
-    tensor_free(r.y), tensor_free(r.dx), tensor_free(r.gradients), tensor_free(r.states);
-    tensor_free(r.inferred);
+    st_tensor_free(r.y), st_tensor_free(r.dx), st_tensor_free(r.gradients), st_tensor_free(r.states);
+    st_tensor_free(r.inferred);
 }
 
-static void threads_change_nothing(const layer_case *c, dice *d, layer *l, shape s)
+static void threads_change_nothing(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
-    int before = parallel_threads();
-    parallel_set_threads(1);
+    int before = st_num_threads();
+    st_set_num_threads(1);
     results one = run(l, s, 37, 37);
     for (int threads = 2; threads <= 8; threads += threads - 1 + (threads > 2)) { /* 2, 3, 6 */
-        layer *other = layer_clone(l);
-        parallel_set_threads(threads);
+        st_layer *other = st_layer_clone(l);
+        st_set_num_threads(threads);
         results r = run(other, s, 37, 37);
         assert_same_bits(r, one);
-        results_free(r), layer_free(other);
+        results_free(r), st_layer_free(other);
     }
-    parallel_set_threads(before);
-    results_free(one), layer_free(l);
+    st_set_num_threads(before);
+    results_free(one), st_layer_free(l);
 }
 
 static void any_number_of_threads_comes_to_the_same_bits(void **state)
@@ -355,17 +358,17 @@ static void any_number_of_threads_comes_to_the_same_bits(void **state)
 }
 
 /* Nothing is left of a larger batch before it. */
-static void a_smaller_batch_is_its_own(const layer_case *c, dice *d, layer *l, shape s)
+static void a_smaller_batch_is_its_own(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
-    layer *large = layer_clone(l);
+    st_layer *large = st_layer_clone(l);
     ptrdiff_t images = roll(d, 3, 19);
     results fitting = run(l, s, images, images), before = run(large, s, 20, 20);
-    layer_reset(large, 1);
-    tensor_fill(layer_gradients(large), 0);
+    st_layer_reset(large, 1);
+    st_fill(st_layer_gradients(large), 0);
     results smaller = run(large, s, 20, images);
     assert_same_bits(smaller, fitting);
     results_free(fitting), results_free(before), results_free(smaller);
-    layer_free(l), layer_free(large);
+    st_layer_free(l), st_layer_free(large);
 }
 
 static void a_smaller_batch_is_as_if_built_for_it(void **state)
@@ -377,41 +380,41 @@ static void a_smaller_batch_is_as_if_built_for_it(void **state)
 
 static void assert_names(const char *type, const char *field)
 {
-    const char *text = error_text();
+    const char *text = st_error();
     if (!text || !strstr(text, type) || !strstr(text, field))
         fail_msg("the error is \"%s\", expected one that names %s and %s", text ? text : "", type, field);
-    error_clear();
+    st_error_clear();
 }
 
-static size_t bytes_of(const layer_field *f)
+static size_t bytes_of(const st_field *f)
 {
-    return f->kind == FIELD_INT    ? sizeof(int)
-           : f->kind == FIELD_PAIR ? 2 * sizeof(int)
-           : f->kind == FIELD_REAL ? sizeof(double)
-           : f->kind == FIELD_BOOL ? sizeof(bool)
-                                   : sizeof(void *);
+    return f->kind == ST_FIELD_INT    ? sizeof(int)
+           : f->kind == ST_FIELD_PAIR ? 2 * sizeof(int)
+           : f->kind == ST_FIELD_REAL ? sizeof(double)
+           : f->kind == ST_FIELD_BOOL ? sizeof(bool)
+                                      : sizeof(void *);
 }
 
-static void assert_field(const layer *l, const layer_field *f, const void *value, size_t size, size_t at,
+static void assert_field(const st_layer *l, const st_field *f, const void *value, size_t size, size_t at,
                          bool good)
 {
     char options[256];
     assert_true(l->type->options_size <= sizeof options);
     memcpy(options, l->options, l->type->options_size);
     memcpy(options + f->offset + at, value, size);
-    layer *other = layer_new(l->type, options, 0, NULL);
-    if (good && !other) fail_msg("%s: %s", f->name, error_text());
+    st_layer *other = st_layer_new(l->type, options, 0, NULL);
+    if (good && !other) fail_msg("%s: %s", f->name, st_error());
     if (!good && other) fail_msg("%s: a value out of range is taken", f->name);
     if (!good) assert_names(l->type->name, f->name);
-    layer_free(other);
+    st_layer_free(other);
 }
 
-static void fields_out_of_range_are_refused(const layer_case *c, dice *d, layer *l, shape s)
+static void fields_out_of_range_are_refused(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
-    for (const layer_field *f = l->type->fields; f && f->name; f++) {
+    for (const st_field *f = l->type->fields; f && f->name; f++) {
         about("%s of %s, %zu bytes", f->name, c->name, bytes_of(f));
-        bool whole = f->kind == FIELD_INT || f->kind == FIELD_PAIR;
-        for (size_t i = 0; whole && i < (f->kind == FIELD_PAIR ? 2 : 1); i++) {
+        bool whole = f->kind == ST_FIELD_INT || f->kind == ST_FIELD_PAIR;
+        for (size_t i = 0; whole && i < (f->kind == ST_FIELD_PAIR ? 2 : 1); i++) {
             const int bad[] = { INT_MIN, (int)f->least - (f->least == 1 && f->fallback != 0 ? 2 : 1) };
             const int ends[] = { (int)f->least, f->below > 0 ? (int)f->below - 1 : (int)f->least };
             for (int k = 0; k < 2; k++) {
@@ -422,25 +425,25 @@ static void fields_out_of_range_are_refused(const layer_case *c, dice *d, layer 
             const int above = (int)f->below;
             if (above > 0) assert_field(l, f, &above, sizeof above, i * sizeof(int), false);
         }
-        if (f->kind == FIELD_REAL) {
+        if (f->kind == ST_FIELD_REAL) {
             const double bad[] = { NAN, INFINITY, -INFINITY, f->least - 0.5, f->below };
             for (int k = 0; k < (f->below > 0 ? 5 : 4); k++) {
                 if (f->least < -1e300 && k == 3) continue; /* any number is in range */
                 assert_field(l, f, &bad[k], sizeof bad[k], 0, false);
             }
         }
-        if (f->kind == FIELD_CHOICE) {
+        if (f->kind == ST_FIELD_CHOICE) {
             int choices = 0;
             while (f->choices[choices]) choices++;
             const int bad[] = { -1, choices };
             for (int k = 0; k < 2; k++) assert_field(l, f, &bad[k], sizeof bad[k], 0, false);
         }
-        if (f->kind == FIELD_NAMED) {
+        if (f->kind == ST_FIELD_NAMED) {
             const void *none = NULL;
             assert_field(l, f, &none, sizeof none, 0, false);
         }
     }
-    layer_free(l);
+    st_layer_free(l);
 }
 
 static void options_out_of_range_are_refused_by_type_and_field(void **state)
@@ -449,24 +452,24 @@ static void options_out_of_range_are_refused_by_type_and_field(void **state)
 }
 
 /* Whatever the rank, a plan fits, or says whose it is; a batch or an image without elements never does. */
-static void inputs_are_planned_or_refused(const layer_case *c, dice *d, layer *l, shape s)
+static void inputs_are_planned_or_refused(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
-    for (int rank = 0; rank <= TENSOR_MAX_RANK; rank++) {
-        shape x = { .rank = rank }, y;
+    for (int rank = 0; rank <= ST_MAX_RANK; rank++) {
+        st_shape x = { .rank = rank }, y;
         for (int i = 0; i < rank; i++) x.n[i] = i < s.rank ? s.n[i] : 1;
         about_case("inputs", c, l, x, "");
-        if (layer_plan(l, x, &y) == 0) assert_int_equal(y.n[0], x.n[0]);
+        if (st_layer_plan(l, x, &y) == 0) assert_int_equal(y.n[0], x.n[0]);
         else if (strchr(c->name, ',') == NULL && l->children == 0) assert_names(l->type->name, ":");
-        error_clear();
+        st_error_clear();
     }
     for (int axis = 0; axis < s.rank; axis++) {
-        shape x = s, y;
+        st_shape x = s, y;
         x.n[axis] = 0;
-        assert_int_equal(layer_plan(l, x, &y), -1);
-        assert_non_null(error_text());
-        error_clear();
+        assert_int_equal(st_layer_plan(l, x, &y), -1);
+        assert_non_null(st_error());
+        st_error_clear();
     }
-    layer_free(l);
+    st_layer_free(l);
 }
 
 static void inputs_of_any_rank_are_planned_or_refused(void **state)
@@ -476,40 +479,40 @@ static void inputs_of_any_rank_are_planned_or_refused(void **state)
 
 /* ---- saved, described, cloned, exported ------------------------------------------------------------- */
 
-static net *net_of(layer *l, shape s)
+static st_net *net_of(st_layer *l, st_shape s)
 {
-    net *n = net_new_of(shape_without_batch(s), 1, (layer *const[]){ l });
-    if (!n || net_build(n, s.n[0], 1)) fail_msg("%s", error_text());
+    st_net *n = st_net_new_of(st_shape_without_batch(s), 1, (st_layer *const[]){ l });
+    if (!n || st_net_build(n, s.n[0], 1)) fail_msg("%s", st_error());
     dice numbers = { { 4 } };
-    roll_elements(&numbers, net_parameters(n), -3, 3);
-    roll_elements(&numbers, net_states(n), 1, 3);
+    roll_elements(&numbers, st_net_parameters(n), -3, 3);
+    roll_elements(&numbers, st_net_states(n), 1, 3);
     return n;
 }
 
-static void assert_same_net(net *a, net *b, shape s)
+static void assert_same_net(st_net *a, st_net *b, st_shape s)
 {
     char text[2][256];
     dice d = { { 3 } };
-    tensor x = roll_tensor(&d, s, -3, 3);
-    layer_describe(a->root, text[0], sizeof text[0]), layer_describe(b->root, text[1], sizeof text[1]);
+    st_tensor x = roll_tensor(&d, s, -3, 3);
+    st_layer_describe(a->root, text[0], sizeof text[0]), st_layer_describe(b->root, text[1], sizeof text[1]);
     assert_string_equal(text[0], text[1]);
-    assert_same(net_parameters(b), net_parameters(a));
-    assert_same(net_states(b), net_states(a));
-    tensor y = tensor_clone(net_forward(a, x, NET_INFER));
-    assert_same(net_forward(b, x, NET_INFER), y);
-    tensor_free(x), tensor_free(y);
+    assert_same(st_net_parameters(b), st_net_parameters(a));
+    assert_same(st_net_states(b), st_net_states(a));
+    st_tensor y = st_tensor_clone(st_net_forward(a, x, ST_EVAL));
+    assert_same(st_net_forward(b, x, ST_EVAL), y);
+    st_tensor_free(x), st_tensor_free(y);
 }
 
-static void comes_back_from_its_file(const layer_case *c, dice *d, layer *l, shape s)
+static void comes_back_from_its_file(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     const char *path = path_of("net.safetensors");
     const void *const named[] = { &squares, NULL };
-    net *n = net_of(l, s);
-    if (net_save(n, path)) fail_msg("%s", error_text());
-    net *read = net_load(path, s.n[0], (net_known){ .named = named });
-    if (!read) fail_msg("%s", error_text());
+    st_net *n = net_of(l, s);
+    if (st_net_save(n, path)) fail_msg("%s", st_error());
+    st_net *read = st_net_load(path, s.n[0], (st_net_known){ .named = named });
+    if (!read) fail_msg("%s", st_error());
     assert_same_net(n, read, s);
-    net_free(n), net_free(read);
+    st_net_free(n), st_net_free(read);
     remove(path);
 }
 
@@ -518,18 +521,18 @@ static void a_net_comes_back_from_its_file(void **state)
     each_case("saved", 0, 1 + tries() / 5, comes_back_from_its_file);
 }
 
-static void clone_is_described_alike(const layer_case *c, dice *d, layer *l, shape s)
+static void clone_is_described_alike(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     char text[2][512];
-    layer *other = layer_clone(l);
+    st_layer *other = st_layer_clone(l);
     assert_non_null(other);
-    assert_true(layer_describe(l, text[0], sizeof text[0]) < sizeof text[0]);
-    layer_describe(other, text[1], sizeof text[1]);
+    assert_true(st_layer_describe(l, text[0], sizeof text[0]) < sizeof text[0]);
+    st_layer_describe(other, text[1], sizeof text[1]);
     assert_string_equal(text[0], text[1]);
-    for (const layer_field *f = l->type->fields; f && f->name; f++)
-        if (f->kind == FIELD_BOOL)
+    for (const st_field *f = l->type->fields; f && f->name; f++)
+        if (f->kind == ST_FIELD_BOOL)
             assert_true(*((const bool *)l->options + f->offset) == (strstr(text[0], f->name) != NULL));
-    layer_free(l), layer_free(other);
+    st_layer_free(l), st_layer_free(other);
 }
 
 static void a_clone_is_described_alike(void **state)
@@ -538,15 +541,15 @@ static void a_clone_is_described_alike(void **state)
 }
 
 /* The file is read elsewhere (tests/onnx, make onnx-check); what cannot be said in ONNX is refused by its type. */
-static void is_exported_or_refused(const layer_case *c, dice *d, layer *l, shape s)
+static void is_exported_or_refused(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     const char *path = path_of("net.onnx");
-    net *n = net_of(l, s);
-    if (net_export_onnx(n, path)) {
-        if (!strstr(error_text(), c->name)) fail_msg("%s", error_text());
-        error_clear();
+    st_net *n = net_of(l, s);
+    if (st_net_export_onnx(n, path)) {
+        if (!strstr(st_error(), c->name)) fail_msg("%s", st_error());
+        st_error_clear();
     } else assert_int_equal(remove(path), 0);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void every_layer_is_exported_or_refused(void **state)

@@ -18,7 +18,7 @@ static bool available(size_t i)
     int machine;
     use_engine(engines[i]);
     if (machine_choose(&machine, &reference) == 0) return true;
-    error_clear();
+    st_error_clear();
     return false;
 }
 
@@ -64,20 +64,21 @@ static void a_product_case(const kernel *k, dice *d)
         add ? k->lanes * roll(d, 1, MOST_COLUMNS / k->lanes) : roll(d, k->lanes, MOST_COLUMNS);
     ptrdiff_t row[MOST_ROWS], step[MOST_DEPTH], offset[MOST_DEPTH];
     roll_table(d, row, rows, REACH), roll_table(d, step, depth, REACH), roll_table(d, offset, depth, REACH);
-    tensor a = roll_tensor(d, SHAPE(2 * REACH + 1), -3, 3), b = roll_tensor(d, SHAPE(REACH + columns), -3, 3);
-    tensor c = roll_tensor(d, SHAPE(rows, pitch), -3, 3), expected = tensor_clone(c);
+    st_tensor a = roll_tensor(d, ST_SHAPE(2 * REACH + 1), -3, 3),
+              b = roll_tensor(d, ST_SHAPE(REACH + columns), -3, 3);
+    st_tensor c = roll_tensor(d, ST_SHAPE(rows, pitch), -3, 3), expected = st_tensor_clone(c);
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++) {
-            real sum = add ? *tensor_at(c, INDEX(i, j)) : 0;
+            st_real sum = add ? *st_at(c, ST_INDEX(i, j)) : 0;
             for (ptrdiff_t n = 0; n < depth; n++)
-                sum += tensor_data(a)[row[i] + step[n]] * tensor_data(b)[offset[n] + j];
-            *tensor_at(expected, INDEX(i, j)) = sum;
+                sum += st_data(a)[row[i] + step[n]] * st_data(b)[offset[n] + j];
+            *st_at(expected, ST_INDEX(i, j)) = sum;
         }
     const ptrdiff_t *rows_of_b = depth > 0 ? offset : NULL; /* of no rows there is no table */
-    kernel_product(k, rows, columns, depth, tensor_data(a), row, step, tensor_data(b), rows_of_b,
-                   tensor_data(c), pitch, add);
+    kernel_product(k, rows, columns, depth, st_data(a), row, step, st_data(b), rows_of_b, st_data(c), pitch,
+                   add);
     assert_same(c, expected);
-    tensor_free(a), tensor_free(b), tensor_free(c), tensor_free(expected);
+    st_tensor_free(a), st_tensor_free(b), st_tensor_free(c), st_tensor_free(expected);
 }
 
 static void the_product_is_the_sum_in_its_definition(void **state)
@@ -92,19 +93,17 @@ static void a_dot_case(const kernel *k, dice *d)
               pitch = MOST + 3;
     ptrdiff_t row[MOST], offset[MOST_DEPTH], step = depth * k->lanes + roll(d, 0, 3);
     roll_table(d, row, columns, REACH), roll_table(d, offset, depth, REACH);
-    tensor a = roll_tensor(d, SHAPE(rows * step + 1), -3, 3),
-           b = roll_tensor(d, SHAPE(2 * REACH + k->lanes), -3, 3);
-    tensor c = roll_tensor(d, SHAPE(rows, pitch), -3, 3), expected = tensor_clone(c);
+    st_tensor a = roll_tensor(d, ST_SHAPE(rows * step + 1), -3, 3),
+              b = roll_tensor(d, ST_SHAPE(2 * REACH + k->lanes), -3, 3);
+    st_tensor c = roll_tensor(d, ST_SHAPE(rows, pitch), -3, 3), expected = st_tensor_clone(c);
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
             for (ptrdiff_t n = 0; n < depth * k->lanes; n++)
-                *tensor_at(expected, INDEX(i, j)) +=
-                    tensor_data(a)[i * step + n] *
-                    tensor_data(b)[row[j] + offset[n / k->lanes] + n % k->lanes];
-    kernel_dot(k, rows, columns, depth, tensor_data(a), step, tensor_data(b), row, offset, tensor_data(c),
-               pitch);
+                *st_at(expected, ST_INDEX(i, j)) +=
+                    st_data(a)[i * step + n] * st_data(b)[row[j] + offset[n / k->lanes] + n % k->lanes];
+    kernel_dot(k, rows, columns, depth, st_data(a), step, st_data(b), row, offset, st_data(c), pitch);
     assert_same(c, expected);
-    tensor_free(a), tensor_free(b), tensor_free(c), tensor_free(expected);
+    st_tensor_free(a), st_tensor_free(b), st_tensor_free(c), st_tensor_free(expected);
 }
 
 static void a_dot_is_the_sum_in_its_definition(void **state)
@@ -115,14 +114,15 @@ static void a_dot_is_the_sum_in_its_definition(void **state)
 static void a_transpose_case(const kernel *k, dice *d)
 {
     ptrdiff_t rows = roll(d, 1, 40), columns = roll(d, k->lanes, 60), padded = kernel_padded(k, rows);
-    tensor a = roll_tensor(d, SHAPE(rows, columns), -9, 9), c = tensor_new(SHAPE(columns, padded));
-    tensor expected = tensor_new(c.shape);
-    tensor_copy(tensor_narrow(expected, 1, 0, rows), tensor_transpose(a, 0, 1));
-    tensor_fill(c, 7);
-    kernel_transpose(k, rows, columns, tensor_data(a), columns, tensor_data(c), padded);
+    st_tensor a = roll_tensor(d, ST_SHAPE(rows, columns), -9, 9),
+              c = st_tensor_new(ST_SHAPE(columns, padded));
+    st_tensor expected = st_tensor_new(c.shape);
+    st_copy(st_narrow(expected, 1, 0, rows), st_transpose(a, 0, 1));
+    st_fill(c, 7);
+    kernel_transpose(k, rows, columns, st_data(a), columns, st_data(c), padded);
     assert_true(padded >= rows && padded < rows + k->lanes && padded % k->lanes == 0);
     assert_same(c, expected);
-    tensor_free(a), tensor_free(c), tensor_free(expected);
+    st_tensor_free(a), st_tensor_free(c), st_tensor_free(expected);
 }
 
 static void a_transpose_is_padded_with_zeros(void **state)
@@ -141,63 +141,63 @@ static void an_engine_that_is_not_known_is_refused(void **state)
 #else
     expect_error("STRIDE_ENGINE=fast: expected reference, generic");
 #endif
-    layer *l = layer_relu();
-    assert_int_equal(layer_build(l, SHAPE(1, 1), 1), -1);
-    assert_non_null(strstr(error_text(), "STRIDE_ENGINE=fast"));
-    error_clear();
+    st_layer *l = st_relu();
+    assert_int_equal(st_layer_build(l, ST_SHAPE(1, 1), 1), -1);
+    assert_non_null(strstr(st_error(), "STRIDE_ENGINE=fast"));
+    st_error_clear();
     use_engine("reference");
     assert_int_equal(machine_choose(&machine, &reference), 0);
     assert_true(reference);
     use_engine(NULL);
-    layer_free(l);
+    st_layer_free(l);
 }
 
 /* ---- convolution ------------------------------------------------------------------------------------- */
 
 typedef struct results {
-    tensor y, dx, dw;
+    st_tensor y, dx, dw;
 } results;
 
-static results run_layer(const char *engine, layer *l, tensor x, dice d)
+static results run_layer(const char *engine, st_layer *l, st_tensor x, dice d)
 {
     use_engine(engine);
-    assert_int_equal(layer_build(l, x.shape, 1), 0);
-    roll_elements(&d, layer_parameters(l), -3, 3);
-    results r = { .y = tensor_new(l->y), .dx = tensor_new(x.shape) };
-    tensor dy = roll_tensor(&d, l->y, -3, 3);
-    roll_elements(&d, layer_gradients(l), -3, 3);
-    layer_spoil_scratch(l);
-    layer_forward(l, x, r.y);
-    layer_spoil_scratch(l);
-    layer_backward(l, x, r.y, dy, r.dx);
-    r.dw = tensor_clone(layer_gradients(l));
-    tensor_free(dy);
-    layer_free(l);
+    assert_int_equal(st_layer_build(l, x.shape, 1), 0);
+    roll_elements(&d, st_layer_parameters(l), -3, 3);
+    results r = { .y = st_tensor_new(l->y), .dx = st_tensor_new(x.shape) };
+    st_tensor dy = roll_tensor(&d, l->y, -3, 3);
+    roll_elements(&d, st_layer_gradients(l), -3, 3);
+    st_layer_spoil_scratch(l);
+    st_layer_forward(l, x, r.y);
+    st_layer_spoil_scratch(l);
+    st_layer_backward(l, x, r.y, dy, r.dx);
+    r.dw = st_tensor_clone(st_layer_gradients(l));
+    st_tensor_free(dy);
+    st_layer_free(l);
     return r;
 }
 
-static results run(const char *engine, conv2d o, tensor x, dice d)
+static results run(const char *engine, st_conv2d_options o, st_tensor x, dice d)
 {
-    return run_layer(engine, layer_conv2d(o), x, d);
+    return run_layer(engine, st_conv2d_new(o), x, d);
 }
 
 static void free_results(results r)
 {
-    tensor_free(r.y), tensor_free(r.dx), tensor_free(r.dw);
+    st_tensor_free(r.y), st_tensor_free(r.dx), st_tensor_free(r.dw);
 }
 
 /* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs into
  * dy, which in a chain lies behind it. */
-static layer *large_and_flat(void)
+static st_layer *large_and_flat(void)
 {
-    return layer_sequence(layer_conv2d((conv2d){ .out_channels = 1, .kernel = { 1, 1 } }),
-                          layer_conv2d((conv2d){ .out_channels = 1, .kernel = { 1, 1 } }), layer_relu());
+    return st_sequence(st_conv2d(.out_channels = 1, .kernel = { 1, 1 }),
+                       st_conv2d(.out_channels = 1, .kernel = { 1, 1 }), st_relu());
 }
 
 static void large_images_of_a_channel_are_convolved_as_by_the_reference(void **state)
 {
     dice d = { { 1 } };
-    tensor x = roll_tensor(&d, SHAPE(1, 1, 200, 300), -1, 1);
+    st_tensor x = roll_tensor(&d, ST_SHAPE(1, 1, 200, 300), -1, 1);
     results reference = run_layer("reference", large_and_flat(), x, d);
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
         if (!available(i)) continue;
@@ -209,20 +209,20 @@ static void large_images_of_a_channel_are_convolved_as_by_the_reference(void **s
         free_results(fast);
     }
     free_results(reference);
-    tensor_free(x);
+    st_tensor_free(x);
     use_engine(NULL);
 }
 
-static void assert_convolves(const char *engine, conv2d o, shape images)
+static void assert_convolves(const char *engine, st_conv2d_options o, st_shape images)
 {
     dice d = { { 1 } };
-    tensor x = roll_tensor(&d, images, -3, 3);
+    st_tensor x = roll_tensor(&d, images, -3, 3);
     results reference = run("reference", o, x, d), fast = run(engine, o, x, d);
     assert_same(fast.y, reference.y);
     assert_same(fast.dx, reference.dx);
     assert_same(fast.dw, reference.dw);
     free_results(reference), free_results(fast);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* So many channels that a block has the fewest rows, and rows so short that what they lack counts; and a block of
@@ -234,10 +234,11 @@ static void narrow_images_of_many_channels_are_convolved_as_by_the_reference(voi
         const kernel *k = kernel_in_use();
         about("%s", engines[i]);
         ptrdiff_t width = k->lanes > 2 ? k->lanes / 2 - 1 : 1;
-        assert_convolves(engines[i],
-                         (conv2d){ .out_channels = 20000, .kernel = { 3, 3 }, .padding = { 1, 1 } },
-                         SHAPE(1, 1, 7, width));
-        assert_convolves(engines[i], (conv2d){ .out_channels = 4096, .kernel = { 5, 5 } }, SHAPE(1, 1, 8, 8));
+        assert_convolves(
+            engines[i], (st_conv2d_options){ .out_channels = 20000, .kernel = { 3, 3 }, .padding = { 1, 1 } },
+            ST_SHAPE(1, 1, 7, width));
+        assert_convolves(engines[i], (st_conv2d_options){ .out_channels = 4096, .kernel = { 5, 5 } },
+                         ST_SHAPE(1, 1, 8, 8));
     }
     use_engine(NULL);
 }
@@ -245,110 +246,110 @@ static void narrow_images_of_many_channels_are_convolved_as_by_the_reference(voi
 /* ---- pooling ----------------------------------------------------------------------------------------- */
 
 /* Into the first images of tensors that have one more, which must stay as it is. */
-static void assert_pools(layer *l, dice *d, tensor x, tensor dy, naive want)
+static void assert_pools(st_layer *l, dice *d, st_tensor x, st_tensor dy, naive want)
 {
-    const real mark = 77;
+    const st_real mark = 77;
     ptrdiff_t images = x.shape.n[0];
-    assert_int_equal(layer_build(l, x.shape, 1), 0);
-    layer_mode(l, chance(d, 50), 1, 1);
-    shape more_y = l->y, more_x = x.shape;
+    assert_int_equal(st_layer_build(l, x.shape, 1), 0);
+    st_layer_mode(l, chance(d, 50), 1, 1);
+    st_shape more_y = l->y, more_x = x.shape;
     more_y.n[0] = more_x.n[0] = images + 1;
-    tensor y = tensor_new(more_y), dx = tensor_new(more_x);
-    tensor_fill(y, mark), tensor_fill(dx, mark);
-    tensor y_own = tensor_narrow(y, 0, 0, images), dx_own = tensor_narrow(dx, 0, 0, images);
-    layer_spoil_scratch(l);
-    layer_forward(l, x, y_own);
-    layer_spoil_scratch(l);
-    layer_backward(l, x, y_own, dy, dx_own);
+    st_tensor y = st_tensor_new(more_y), dx = st_tensor_new(more_x);
+    st_fill(y, mark), st_fill(dx, mark);
+    st_tensor y_own = st_narrow(y, 0, 0, images), dx_own = st_narrow(dx, 0, 0, images);
+    st_layer_spoil_scratch(l);
+    st_layer_forward(l, x, y_own);
+    st_layer_spoil_scratch(l);
+    st_layer_backward(l, x, y_own, dy, dx_own);
     assert_same(y_own, want.y);
     assert_same(dx_own, want.dx);
-    tensor after[] = { tensor_narrow(y, 0, images, 1), tensor_narrow(dx, 0, images, 1) };
+    st_tensor after[] = { st_narrow(y, 0, images, 1), st_narrow(dx, 0, images, 1) };
     for (int i = 0; i < 2; i++) {
-        tensor marks = tensor_new(after[i].shape);
-        tensor_fill(marks, mark);
+        st_tensor marks = st_tensor_new(after[i].shape);
+        st_fill(marks, mark);
         assert_same(after[i], marks);
-        tensor_free(marks);
+        st_tensor_free(marks);
     }
-    tensor_free(y), tensor_free(dx), tensor_free(dy), layer_free(l);
+    st_tensor_free(y), st_tensor_free(dx), st_tensor_free(dy), st_layer_free(l);
     naive_free(want);
 }
 
 /* The windows that have loops of their own, over images of few rows that end wherever a vector may. */
 static void every_engine_pools_images_of_any_width(void **state)
 {
-    const avgpool means = { .kernel = { 2, 2 } };
-    const maxpool maxima[] = { { .kernel = { 2, 2 } },
-                               { .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } } };
+    const st_avgpool_options means = { .kernel = { 2, 2 } };
+    const st_maxpool_options maxima[] = { { .kernel = { 2, 2 } },
+                                          { .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } } };
     dice d = { { 1 } };
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
         for (ptrdiff_t size = 0; size < 4 * 36 && available(i); size++) {
-            shape s = SHAPE(1, 2, 2 + size % 4, 2 + size / 4);
-            about("%s, %s", engines[i], shape_text(s).text);
-            tensor x = roll_tensor(&d, s, -2, 2), dy = roll_tensor(&d, naive_avgpool_shape(means, s), -5, 5);
-            assert_pools(layer_avgpool(means), &d, x, dy, naive_avgpool(means, x, dy));
+            st_shape s = ST_SHAPE(1, 2, 2 + size % 4, 2 + size / 4);
+            about("%s, %s", engines[i], st_shape_text(s).text);
+            st_tensor x = roll_tensor(&d, s, -2, 2),
+                      dy = roll_tensor(&d, naive_avgpool_shape(means, s), -5, 5);
+            assert_pools(st_avgpool_new(means), &d, x, dy, naive_avgpool(means, x, dy));
             for (int m = 0; m < 2; m++) {
                 dy = roll_tensor(&d, naive_maxpool_shape(maxima[m], s), -5, 5);
-                assert_pools(layer_maxpool(maxima[m]), &d, x, dy, naive_maxpool(maxima[m], x, dy));
+                assert_pools(st_maxpool_new(maxima[m]), &d, x, dy, naive_maxpool(maxima[m], x, dy));
             }
-            tensor_free(x);
+            st_tensor_free(x);
         }
     use_engine(NULL);
 }
 
 /* ---- elements ---------------------------------------------------------------------------------------- */
 
-static layer *mean_of_all(void)
+static st_layer *mean_of_all(void)
 {
-    return layer_avgpool((avgpool){ .kernel = { 0, 0 } });
+    return st_avgpool(.kernel = { 0, 0 });
 }
 
-static layer *mean_of_parts(void)
+static st_layer *mean_of_parts(void)
 {
-    return layer_adaptive_avgpool((adaptive_avgpool){ 0 });
+    return st_adaptive_avgpool();
 }
 
-static layer *mean_of_pairs(void)
+static st_layer *mean_of_pairs(void)
 {
-    return layer_avgpool((avgpool){ .kernel = { 2, 2 } });
+    return st_avgpool(.kernel = { 2, 2 });
 }
 
-static layer *some_elu(void)
+static st_layer *some_elu(void)
 {
-    return layer_elu(0.5);
+    return st_elu(.alpha = 0.5);
 }
 
-static layer *some_leaky_relu(void)
+static st_layer *some_leaky_relu(void)
 {
-    return layer_leaky_relu(0.25);
+    return st_leaky_relu(.slope = 0.25);
 }
 
 /* The least number above 0, of which 1 / 2^(bits of the mantissa) is left, and the least that has them all. */
-static const double least = sizeof(real) == 4 ? 0x1p-149 : 0x1p-1074;
-static const double normal = sizeof(real) == 4 ? 0x1p-126 : 0x1p-1022;
+static const double least = sizeof(st_real) == 4 ? 0x1p-149 : 0x1p-1074;
+static const double normal = sizeof(st_real) == 4 ? 0x1p-126 : 0x1p-1022;
 
 /* Zeros of both signs, numbers beside the ends of what there is and of exp, and what is none. */
-static void put_extremes(tensor x)
+static void put_extremes(st_tensor x)
 {
-    const double most = (double)REAL_MAX;
+    const double most = (double)ST_REAL_MAX;
     const double extremes[] = { 0,   least, 3 * least, normal / 2, normal, 1e-30,    16,       88.7, 103.9,
                                 1e4, 1e15,  1e30,      most / 4,   most,   most / 2, INFINITY, NAN };
     enum { EXTREMES = sizeof extremes / sizeof *extremes };
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++)
-        *element(x, k) = (real)(k % 3 == 0 ? -extremes[k / 3 % EXTREMES] : extremes[k / 3 % EXTREMES]);
+    for (ptrdiff_t k = 0; k < st_numel(x); k++)
+        *element(x, k) = (st_real)(k % 3 == 0 ? -extremes[k / 3 % EXTREMES] : extremes[k / 3 % EXTREMES]);
 }
 
 /* No sum in another order, no product that is not rounded; of extremes those that are taken element by element. */
 static void every_engine_rounds_alike(void **state)
 {
-    layer *(*const makes[])(void) = { layer_relu,   layer_relu6,     layer_gelu,     layer_silu,
-                                      layer_mish,   layer_tanh,      layer_sigmoid,  layer_softplus,
-                                      layer_selu,   layer_hardswish, layer_softsign, layer_hardsigmoid,
-                                      some_elu,     some_leaky_relu, mean_of_all,    mean_of_parts,
-                                      mean_of_pairs };
+    st_layer *(*const makes[])(
+        void) = { st_relu,    st_relu6,        st_gelu,     st_silu,       st_mish,      st_tanh,
+                  st_sigmoid, st_softplus,     st_selu,     st_hardswish,  st_softsign,  st_hardsigmoid,
+                  some_elu,   some_leaky_relu, mean_of_all, mean_of_parts, mean_of_pairs };
     for (size_t m = 0; m < 2 * sizeof makes / sizeof *makes; m++) {
         dice d = { { 3 } };
-        tensor x = tensor_new(SHAPE(2, 3, 13, 17));
-        tensor_uniform(x, (random_key){ 1, 1 }, -4, 4);
+        st_tensor x = st_tensor_new(ST_SHAPE(2, 3, 13, 17));
+        st_uniform(x, (st_random_key){ 1, 1 }, -4, 4);
         if (m % 2) put_extremes(x);
         results plain = run_layer("generic", makes[m / 2](), x, d);
         for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
@@ -360,54 +361,53 @@ static void every_engine_rounds_alike(void **state)
             free_results(r);
         }
         free_results(plain);
-        tensor_free(x);
+        st_tensor_free(x);
     }
     use_engine(NULL);
 }
 
 /* ---- denormal numbers ------------------------------------------------------------------------------------ */
 
-static layer *tiny_dense(void)
+static st_layer *tiny_dense(void)
 {
-    return layer_dense((dense){ .out_features = 100, .no_bias = true });
+    return st_dense(.out_features = 100, .no_bias = true);
 }
 
-static layer *tiny_convolution(void)
+static st_layer *tiny_convolution(void)
 {
-    return layer_conv2d(
-        (conv2d){ .out_channels = 18, .kernel = { 5, 5 }, .padding = { 2, 2 }, .no_bias = true });
+    return st_conv2d(.out_channels = 18, .kernel = { 5, 5 }, .padding = { 2, 2 }, .no_bias = true);
 }
 
 /* y of x, and dx and dw of dy; both times `unit`. */
-static results in_units(layer *l, tensor x, real unit)
+static results in_units(st_layer *l, st_tensor x, st_real unit)
 {
     dice d = { { 2 } };
-    assert_int_equal(layer_build(l, x.shape, 1), 0);
-    roll_elements(&d, layer_parameters(l), -3, 3);
-    tensor small = tensor_clone(x), dy = roll_tensor(&d, l->y, -3, 3);
-    results r = { .y = tensor_new(l->y), .dx = tensor_new(x.shape) };
-    tensor_scale(small, unit);
-    tensor_scale(dy, unit);
-    layer_forward(l, small, r.y);
-    tensor y = tensor_new(l->y);
-    layer_forward(l, x, y);
-    layer_backward(l, x, y, dy, r.dx);
-    r.dw = tensor_clone(layer_gradients(l));
-    tensor_free(small), tensor_free(dy), tensor_free(y), layer_free(l);
+    assert_int_equal(st_layer_build(l, x.shape, 1), 0);
+    roll_elements(&d, st_layer_parameters(l), -3, 3);
+    st_tensor small = st_tensor_clone(x), dy = roll_tensor(&d, l->y, -3, 3);
+    results r = { .y = st_tensor_new(l->y), .dx = st_tensor_new(x.shape) };
+    st_scale(small, unit);
+    st_scale(dy, unit);
+    st_layer_forward(l, small, r.y);
+    st_tensor y = st_tensor_new(l->y);
+    st_layer_forward(l, x, y);
+    st_layer_backward(l, x, y, dy, r.dx);
+    r.dw = st_tensor_clone(st_layer_gradients(l));
+    st_tensor_free(small), st_tensor_free(dy), st_tensor_free(y), st_layer_free(l);
     return r;
 }
 
-static void assert_tiny(const char *engine, layer *(*make)(void), tensor x)
+static void assert_tiny(const char *engine, st_layer *(*make)(void), st_tensor x)
 {
-    about("%s, %s", engine, shape_text(x.shape).text);
+    about("%s, %s", engine, st_shape_text(x.shape).text);
     use_engine(engine);
-    results one = in_units(make(), x, 1), tiny = in_units(make(), x, (real)least);
-    const tensor large[] = { one.y, one.dx, one.dw }, small[] = { tiny.y, tiny.dx, tiny.dw };
+    results one = in_units(make(), x, 1), tiny = in_units(make(), x, (st_real)least);
+    const st_tensor large[] = { one.y, one.dx, one.dw }, small[] = { tiny.y, tiny.dx, tiny.dw };
     for (int i = 0; i < 3; i++) {
-        tensor_scale(large[i], (real)least);
+        st_scale(large[i], (st_real)least);
         assert_same(small[i], large[i]);
     }
-    volatile real unit = (real)least; /* nor did anybody tell the processor to */
+    volatile st_real unit = (st_real)least; /* nor did anybody tell the processor to */
     assert_true(unit * 3 > unit);
     free_results(one), free_results(tiny);
 }
@@ -417,15 +417,15 @@ static void assert_tiny(const char *engine, layer *(*make)(void), tensor x)
 static void no_engine_takes_denormal_numbers_for_zero(void **state)
 {
     dice d = { { 1 } };
-    tensor rows = roll_tensor(&d, SHAPE(70, 300), -3, 3),
-           images = roll_tensor(&d, SHAPE(2, 9, 13, 17), -3, 3);
+    st_tensor rows = roll_tensor(&d, ST_SHAPE(70, 300), -3, 3),
+              images = roll_tensor(&d, ST_SHAPE(2, 9, 13, 17), -3, 3);
     for (size_t i = 0; i <= sizeof engines / sizeof *engines; i++) {
         const char *engine = i == 0 ? "reference" : engines[i - 1];
         if (i > 0 && !available(i - 1)) continue;
         assert_tiny(engine, tiny_dense, rows);
         assert_tiny(engine, tiny_convolution, images);
     }
-    tensor_free(rows), tensor_free(images);
+    st_tensor_free(rows), st_tensor_free(images);
     use_engine(NULL);
 }
 

@@ -251,43 +251,43 @@ static int count_files(void)
 /* One line that says which file and why. */
 static void assert_says(const char *name, const char *why)
 {
-    if (!error_text()) fail_msg("no error");
-    if (!strstr(error_text(), name) || !strstr(error_text(), why) || strchr(error_text(), '\n'))
-        fail_msg("\"%s\" lacks %s or %s", error_text(), name, why);
-    error_clear();
+    if (!st_error()) fail_msg("no error");
+    if (!strstr(st_error(), name) || !strstr(st_error(), why) || strchr(st_error(), '\n'))
+        fail_msg("\"%s\" lacks %s or %s", st_error(), name, why);
+    st_error_clear();
 }
 
 /* ---- writing --------------------------------------------------------------------------------------------- */
 
-static net *small_net(void)
+static st_net *small_net(void)
 {
-    net *n = net_new(
-        SHAPE(1, 28, 28), layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 5, 5 }, .stride = { 6, 6 } }),
-        layer_batchnorm((batchnorm){ 0 }), layer_flatten(), layer_dense((dense){ .out_features = 10 }));
-    assert_int_equal(net_build(n, 4, 7), 0);
+    st_net *n =
+        st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 2, .kernel = { 5, 5 }, .stride = { 6, 6 }),
+                   st_batchnorm(), st_flatten(), st_dense(.out_features = 10));
+    assert_int_equal(st_net_build(n, 4, 7), 0);
     return n;
 }
 
 static int save(const char *path)
 {
-    net *n = small_net();
-    int status = net_save(n, path);
-    net_free(n);
+    st_net *n = small_net();
+    int status = st_net_save(n, path);
+    st_net_free(n);
     return status;
 }
 
-static int train_from(const char *path, bool resume, int epochs, train_result *result)
+static int train_from(const char *path, bool resume, int epochs, st_train_result *result)
 {
-    net *n = small_net();
-    data *digits = digits_new(4, 1);
-    optim *o = optim_adam((adam){ .lr = 0.01 });
-    train options = { .loss = loss_cross_entropy(0),
-                      .optim = o,
-                      .epochs = epochs,
-                      .batch = 4,
-                      .callbacks = { callback_checkpoint((checkpoint){ .path = path, .resume = resume }) } };
-    int status = train_run(n, digits, options, result);
-    net_free(n), data_free(digits), optim_free(o);
+    st_net *n = small_net();
+    st_dataset *digits = st_digits(4, 1);
+    st_optim *o = st_adam(.lr = 0.01);
+    st_train_options options = { .loss = st_cross_entropy(),
+                                 .optim = o,
+                                 .epochs = epochs,
+                                 .batch = 4,
+                                 .callbacks = { st_checkpoint(.path = path, .resume = resume) } };
+    int status = st_train_run(n, digits, options, result);
+    st_net_free(n), st_dataset_free(digits), st_optim_free(o);
     return status;
 }
 
@@ -298,52 +298,47 @@ static int write_checkpoint(const char *path)
 
 static int array(const char *path)
 {
-    tensor x = tensor_new(SHAPE(50, 60)); /* more than one block of the stream */
-    tensor_fill(x, 3);
-    int status = npy_write(path, x);
-    tensor_free(x);
+    st_tensor x = st_tensor_new(ST_SHAPE(50, 60)); /* more than one block of the stream */
+    st_fill(x, 3);
+    int status = st_npy_save(path, x);
+    st_tensor_free(x);
     return status;
 }
 
 /* Whether what is latched is what a run or a replay says that met a NaN, and nothing else; clears it then. */
 static bool met_nan(const char *and)
 {
-    bool met =
-        error_text() && strstr(error_text(), "the batch's x is nan at [1, 0]") && strstr(error_text(), and);
-    if (met) error_clear();
+    bool met = st_error() && strstr(st_error(), "the batch's x is nan at [1, 0]") && strstr(st_error(), and);
+    if (met) st_error_clear();
     return met;
 }
 
 /* The batch of a run that meets one. */
 static int anomaly(const char *path)
 {
-    tensor x = tensor_new(SHAPE(3)), y = tensor_new(SHAPE(3));
+    st_tensor x = st_tensor_new(ST_SHAPE(3)), y = st_tensor_new(ST_SHAPE(3));
     *element(x, 1) = NAN;
-    data *d = data_tensors(tensor_split(x, 0, 1), y);
-    net *n = net_new(SHAPE(1), layer_dense((dense){ .out_features = 2 }));
-    optim *o = optim_sgd((sgd){ .lr = 0.1 });
-    train_run(n, d,
-              (train){ .loss = loss_cross_entropy(0),
-                       .optim = o,
-                       .keep_order = true,
-                       .callbacks = { callback_anomaly(path) } },
-              NULL);
-    net_free(n), optim_free(o), data_free(d), tensor_free(x), tensor_free(y);
+    st_dataset *d = st_dataset_tensors(st_split_axis(x, 0, 1), y);
+    st_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 2));
+    st_optim *o = st_sgd(.lr = 0.1);
+    st_train(n, d, .loss = st_cross_entropy(), .optim = o, .keep_order = true,
+             .callbacks = { st_detect_anomaly(path) });
+    st_net_free(n), st_optim_free(o), st_dataset_free(d), st_tensor_free(x), st_tensor_free(y);
     return met_nan("; the batch is in ") ? 0 : -1;
 }
 
 static int export(const char *path)
 {
-    net *n = small_net();
-    int status = net_export_onnx(n, path);
-    net_free(n);
+    st_net *n = small_net();
+    int status = st_net_export_onnx(n, path);
+    st_net_free(n);
     return status;
 }
 
 static int page(const char *path)
 {
-    static const train_report epochs[2] = { { .epoch = 1, .epochs = 2, .training.loss = 2 },
-                                            { .epoch = 2, .epochs = 2, .training.loss = 1 } };
+    static const st_train_report epochs[2] = { { .epoch = 1, .epochs = 2, .training.loss = 2 },
+                                               { .epoch = 2, .epochs = 2, .training.loss = 1 } };
     return report_write(path, &(report){ .epochs = epochs, .count = 2 });
 }
 
@@ -372,8 +367,8 @@ static void a_disk_that_fails_at_any_call_leaves_the_old_file(void **state)
         count_calls(1 << 30, 0);
         int unable = writers[i].write(path_of(name));
         one_failed();
-        if (unable && strstr(error_text(), "without ONNX")) {
-            error_clear();
+        if (unable && strstr(st_error(), "without ONNX")) {
+            st_error_clear();
             continue;
         }
         assert_int_equal(unable, 0);
@@ -408,7 +403,7 @@ static int log_from(int epoch, const char *path)
 {
     epoch_log *l = log_resume(path);
     bool good = l != NULL;
-    for (; epoch <= 3 && good; epoch++) good = log_epoch(l, &(train_report){ .epoch = epoch }) == 0;
+    for (; epoch <= 3 && good; epoch++) good = log_epoch(l, &(st_train_report){ .epoch = epoch }) == 0;
     return log_close(l) || !good ? -1 : 0;
 }
 
@@ -438,48 +433,48 @@ static void a_log_that_fails_at_any_call_goes_on(void **state)
 
 /* ---- reading --------------------------------------------------------------------------------------------- */
 
-static uint64_t digest(uint64_t sum, tensor x)
+static uint64_t digest(uint64_t sum, st_tensor x)
 {
-    const unsigned char *byte = (const unsigned char *)tensor_data(x);
-    for (size_t i = 0; i < (size_t)tensor_count(x) * sizeof(real); i++)
+    const unsigned char *byte = (const unsigned char *)st_data(x);
+    for (size_t i = 0; i < (size_t)st_numel(x) * sizeof(st_real); i++)
         sum = (sum ^ byte[i]) * UINT64_C(1099511628211);
     return sum | 1;
 }
 
-static uint64_t of_data(data *d)
+static uint64_t of_data(st_dataset *d)
 {
     if (!d) return 0;
     uint64_t sum = 1;
-    tensor x = tensor_new(d->x), y = tensor_new(d->y);
+    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
     for (ptrdiff_t i = 0; i < d->count; i++) {
         d->get(d, i, x, y);
         sum = digest(digest(sum, x), y);
     }
-    tensor_free(x), tensor_free(y), data_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
     return sum;
 }
 
 static uint64_t load(const char *path)
 {
-    net *n = net_load(path, 4, (net_known){ 0 });
-    uint64_t sum = n ? digest(1, net_parameters(n)) : 0;
-    net_free(n);
+    st_net *n = st_net_load(path, 4, (st_net_known){ 0 });
+    uint64_t sum = n ? digest(1, st_net_parameters(n)) : 0;
+    st_net_free(n);
     return sum;
 }
 
 static uint64_t load_tensors(const char *path)
 {
-    net *n = small_net();
-    uint64_t before = digest(1, net_parameters(n));
-    int status = net_load_tensors(n, path);
-    assert_true(digest(1, net_parameters(n)) == before); /* the same ones, and none where it failed */
-    net_free(n);
+    st_net *n = small_net();
+    uint64_t before = digest(1, st_net_parameters(n));
+    int status = st_net_load_tensors(n, path);
+    assert_true(digest(1, st_net_parameters(n)) == before); /* the same ones, and none where it failed */
+    st_net_free(n);
     return status ? 0 : before;
 }
 
 static uint64_t resume(const char *path)
 {
-    train_result result;
+    st_train_result result;
     int status = train_from(path, true, 1, &result);
     assert_true(status || result.resumed == 1);
     return status ? 0 : (uint64_t)result.resumed;
@@ -487,33 +482,33 @@ static uint64_t resume(const char *path)
 
 static uint64_t replay(const char *path)
 {
-    assert_int_equal(train_replay(path, loss_cross_entropy(0), (net_known){ 0 }), -1);
+    assert_int_equal(st_train_replay(path, st_cross_entropy(), (st_net_known){ 0 }), -1);
     return met_nan(path);
 }
 
 static uint64_t read_array(const char *path)
 {
-    tensor x = npy_read(path);
-    uint64_t sum = tensor_is_null(x) ? 0 : digest(1, x);
-    tensor_free(x);
+    st_tensor x = st_npy_load(path);
+    uint64_t sum = st_is_null(x) ? 0 : digest(1, x);
+    st_tensor_free(x);
     return sum;
 }
 
 static uint64_t images(const char *path)
 {
-    return of_data(data_idx(path, path_of("labels")));
+    return of_data(st_dataset_idx(path, path_of("labels")));
 }
 static uint64_t labels(const char *path)
 {
-    return of_data(data_idx(path_of("images"), path));
+    return of_data(st_dataset_idx(path_of("images"), path));
 }
 static uint64_t table(const char *path)
 {
-    return of_data(data_csv(path, (csv){ 0 }));
+    return of_data(st_dataset_csv_new(path, (st_csv_options){ 0 }));
 }
 static uint64_t records(const char *path)
 {
-    return of_data(data_cifar10(&path, 1));
+    return of_data(st_dataset_cifar10(&path, 1));
 }
 
 static const struct reader {
@@ -538,9 +533,9 @@ static void make_files(void)
     assert_int_equal(save(path_of("saved")), 0);
     assert_int_equal(write_checkpoint(path_of("kept")), 0);
     assert_int_equal(anomaly(path_of("batch")), 0);
-    tensor x = tensor_new(SHAPE(30, 40)); /* more than one block of the stream */
-    assert_int_equal(npy_write(path_of("x.npy"), x), 0);
-    tensor_free(x);
+    st_tensor x = st_tensor_new(ST_SHAPE(30, 40)); /* more than one block of the stream */
+    assert_int_equal(st_npy_save(path_of("x.npy"), x), 0);
+    st_tensor_free(x);
     written("images", (bytes){ sizeof pixels, pixels }),
         zipped("images.gz", (bytes){ sizeof pixels, pixels });
     written("labels", (bytes){ sizeof classes, classes }),
@@ -563,10 +558,10 @@ static void a_disk_that_fails_at_any_call_is_named(void **state)
             if (!one_failed()) break;
             about("%s, call %d: %s", r->name, call, failed);
             most = call;
-            if (sum && (sum != expected || error_text())) fail_msg("%s: taken, but not the same", r->name);
-            if (!sum && (!error_text() || !strstr(error_text(), strerror(EIO))))
-                fail_msg("%s", error_text() ? error_text() : "no error");
-            error_clear();
+            if (sum && (sum != expected || st_error())) fail_msg("%s: taken, but not the same", r->name);
+            if (!sum && (!st_error() || !strstr(st_error(), strerror(EIO))))
+                fail_msg("%s", st_error() ? st_error() : "no error");
+            st_error_clear();
             assert_true(r->read(path_of(r->name)) == expected);
         }
         assert_true(most >= 2);

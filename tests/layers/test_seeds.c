@@ -11,38 +11,38 @@
 /* ---- a layer alone --------------------------------------------------------------------------- */
 
 /* Builds the layer for x and returns y. */
-static tensor forward(layer *l, tensor x)
+static st_tensor forward(st_layer *l, st_tensor x)
 {
-    if (!l || layer_build(l, x.shape, 1)) fail_msg("%s", error_text());
-    layer_mode(l, true, 1, 0);
-    tensor y = tensor_new(l->y);
-    layer_forward(l, x, y);
-    assert_null(error_text());
+    if (!l || st_layer_build(l, x.shape, 1)) fail_msg("%s", st_error());
+    st_layer_mode(l, true, 1, 0);
+    st_tensor y = st_tensor_new(l->y);
+    st_layer_forward(l, x, y);
+    assert_null(st_error());
     return y;
 }
 
 /* After `forward`: returns dx; gradients are added to l->grad. */
-static tensor backward(layer *l, tensor x, tensor y, tensor dy)
+static st_tensor backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy)
 {
-    tensor dx = tensor_new(x.shape);
-    tensor_fill(dx, 99); /* to be overwritten */
-    layer_backward(l, x, y, dy, dx);
-    assert_null(error_text());
+    st_tensor dx = st_tensor_new(x.shape);
+    st_fill(dx, 99); /* to be overwritten */
+    st_layer_backward(l, x, y, dy, dx);
+    assert_null(st_error());
     return dx;
 }
 
 /* ---- 1. pooling by a function of one window ---------------------------------------------------- */
 
-static real largest(const real *window, ptrdiff_t n, const void *context)
+static st_real largest(const st_real *window, ptrdiff_t n, const void *context)
 {
     (void)context;
-    real best = window[0];
+    st_real best = window[0];
     for (ptrdiff_t i = 1; i < n; i++)
         if (window[i] > best) best = window[i];
     return best;
 }
 
-static void to_the_first_largest(const real *window, ptrdiff_t n, real y, real dy, real *dwindow,
+static void to_the_first_largest(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
                                  const void *context)
 {
     (void)context;
@@ -52,40 +52,39 @@ static void to_the_first_largest(const real *window, ptrdiff_t n, real y, real d
     }
 }
 
-static real average(const real *window, ptrdiff_t n, const void *context)
+static st_real average(const st_real *window, ptrdiff_t n, const void *context)
 {
     (void)context;
-    real sum = 0;
+    st_real sum = 0;
     for (ptrdiff_t i = 0; i < n; i++) sum += window[i];
-    return sum / (real)n;
+    return sum / (st_real)n;
 }
 
-static void to_all_alike(const real *window, ptrdiff_t n, real y, real dy, real *dwindow, const void *context)
+static void to_all_alike(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
+                         const void *context)
 {
     (void)window, (void)y, (void)context;
-    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = dy / (real)n;
+    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = dy / (st_real)n;
 }
 
-static const pool_function by_largest = { "largest", largest, to_the_first_largest };
-static const pool_function by_largest_numerically = { "largest", largest };
-static const pool_function by_average = { "average", average, to_all_alike };
+static const st_pool_function by_largest = { "largest", largest, to_the_first_largest };
+static const st_pool_function by_largest_numerically = { "largest", largest };
+static const st_pool_function by_average = { "average", average, to_all_alike };
 
 /* The same pooling as its own layer, and as a layer made of a function. */
-static layer *max_by_layer(maxpool o)
+static st_layer *max_by_layer(st_maxpool_options o)
 {
-    return layer_maxpool(o);
+    return st_maxpool_new(o);
 }
 
-static layer *max_by_function(maxpool o)
+static st_layer *max_by_function(st_maxpool_options o)
 {
-    return layer_pool((pool){ .function = &by_largest,
-                              .kernel = { o.kernel[0], o.kernel[1] },
-                              .stride = { o.stride[0], o.stride[1] },
-                              .padding = { o.padding[0], o.padding[1] },
-                              .pad_value = o.pad_value });
+    return st_pool(.function = &by_largest, .kernel = { o.kernel[0], o.kernel[1] },
+                   .stride = { o.stride[0], o.stride[1] }, .padding = { o.padding[0], o.padding[1] },
+                   .pad_value = o.pad_value);
 }
 
-static layer *(*const max_routes[])(maxpool) = { max_by_layer, max_by_function };
+static st_layer *(*const max_routes[])(st_maxpool_options) = { max_by_layer, max_by_function };
 
 /* clang-format off */
 static const double A[] = {
@@ -103,22 +102,22 @@ static void max_pooling_gives_the_first_maximum_the_gradient(void **state)
 {
     (void)state;
     for (int route = 0; route < 2; route++) {
-        tensor x = tensor_of_list(SHAPE(1, 2, 6, 6), 72, A), b = tensor_of_list(SHAPE(1, 2, 4, 4), 32, B);
-        layer *l = max_routes[route]((maxpool){ .kernel = { 3, 3 }, .stride = { 1, 1 } });
-        tensor y = forward(l, x);
+        st_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A), b = tensor_of_list(ST_SHAPE(1, 2, 4, 4), 32, B);
+        st_layer *l = max_routes[route]((st_maxpool_options){ .kernel = { 3, 3 }, .stride = { 1, 1 } });
+        st_tensor y = forward(l, x);
         assert_elements(y,
             9, 9, 9, 9,  9, 9, 9, 9,  9, 9, 9, 9,  8, 9, 9, 9,
             9, 9, 9, 9,  9, 9, 8, 8,  9, 9, 8, 8,  8, 8, 8, 8);
-        tensor dy = tensor_clone(y);
-        tensor_add(dy, -1, b);
-        tensor dx = backward(l, x, y, dy);
+        st_tensor dy = st_tensor_clone(y);
+        st_add(dy, -1, b);
+        st_tensor dx = backward(l, x, y, dy);
         assert_elements(dx,
             0, 0, 11, 0, 0, 0,  0, 6, 0, 0, 6, 0,  0, 0, 12, 0, 0, 0,
             0, 0, 0, 11, 0, 0,  0, 3, 0, 0, 0, 0,  0, 0, 0, 0, 0, 0,
             4, 6, 0, 3, 0, 0,  0, 0, 0, 0, 0, 0,  0, 11, 3, 0, 0, 0,
             0, 0, 0, 0, 5, 0,  0, 1, 0, 0, 0, 0,  0, 0, 0, 0, 0, 0);
-        layer_free(l);
-        tensor_free(x), tensor_free(b), tensor_free(y), tensor_free(dy), tensor_free(dx);
+        st_layer_free(l);
+        st_tensor_free(x), st_tensor_free(b), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
     }
 }
 
@@ -126,22 +125,22 @@ static void max_pooling_may_see_zeros_in_the_padding(void **state)
 {
     (void)state;
     for (int route = 0; route < 2; route++) {
-        tensor x = tensor_of_list(SHAPE(1, 2, 6, 6), 72, A);
-        layer *l = max_routes[route]((maxpool){
-            .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 }, .pad_value = PAD_ZERO });
-        tensor y = forward(l, x), dy = tensor_clone(y);
+        st_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A);
+        st_layer *l = max_routes[route]((st_maxpool_options){
+            .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 }, .pad_value = ST_PAD_ZERO });
+        st_tensor y = forward(l, x), dy = st_tensor_clone(y);
         assert_elements(y,
             7, 9, 9, 9, 9, 9, 7,  5, 9, 9, 9, 9, 9, 7,  7, 8, 8, 9, 9, 8, 7,
             9, 9, 9, 9, 9, 6, 6,  6, 9, 9, 8, 8, 8, 7,  6, 8, 8, 7, 8, 8, 7);
-        tensor_fill(dy, 1);
-        tensor dx = backward(l, x, y, dy);
+        st_fill(dy, 1);
+        st_tensor dx = backward(l, x, y, dy);
         assert_elements(dx,
             1, 0, 2, 0, 0, 1,  0, 3, 0, 0, 4, 0,  1, 0, 1, 0, 0, 1,
             0, 0, 0, 2, 0, 1,  1, 2, 0, 0, 1, 0,  0, 0, 0, 0, 0, 0,
             2, 1, 0, 2, 0, 2,  1, 0, 0, 0, 0, 0,  0, 2, 1, 0, 0, 1,
             0, 0, 0, 0, 4, 1,  0, 2, 1, 0, 0, 0,  1, 0, 0, 0, 0, 0);
-        layer_free(l);
-        tensor_free(x), tensor_free(y), tensor_free(dy), tensor_free(dx);
+        st_layer_free(l);
+        st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
     }
 }
 /* clang-format on */
@@ -150,17 +149,18 @@ static void max_pooling_may_see_zeros_in_the_padding(void **state)
 static void padding_never_wins_unless_it_is_asked_to(void **state)
 {
     (void)state;
-    const maxpool options = { .kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 1, 1 } };
+    const st_maxpool_options options = { .kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 1, 1 } };
     for (int route = 0; route < 2; route++)
-        for (pad_value pad = PAD_DEFAULT; pad <= PAD_LOWEST; pad++) {
-            bool zeros = pad == PAD_ZERO || (pad == PAD_DEFAULT && max_routes[route] == max_by_function);
-            maxpool o = options;
+        for (st_pad_value pad = ST_PAD_DEFAULT; pad <= ST_PAD_LOWEST; pad++) {
+            bool zeros =
+                pad == ST_PAD_ZERO || (pad == ST_PAD_DEFAULT && max_routes[route] == max_by_function);
+            st_maxpool_options o = options;
             o.pad_value = pad;
-            tensor x = tensor_of(SHAPE(1, 1, 2, 2), -1, -2, -3, -4);
-            layer *l = max_routes[route](o);
-            tensor y = forward(l, x), dy = tensor_clone(y);
-            tensor_fill(dy, 1);
-            tensor dx = backward(l, x, y, dy);
+            st_tensor x = tensor_of(ST_SHAPE(1, 1, 2, 2), -1, -2, -3, -4);
+            st_layer *l = max_routes[route](o);
+            st_tensor y = forward(l, x), dy = st_tensor_clone(y);
+            st_fill(dy, 1);
+            st_tensor dx = backward(l, x, y, dy);
             if (zeros) {
                 assert_elements(y, 0, 0, 0, 0, -1, 0, 0, 0, 0);
                 assert_elements(dx, 1, 0, 0, 0);
@@ -168,19 +168,19 @@ static void padding_never_wins_unless_it_is_asked_to(void **state)
                 assert_elements(y, -1, -1, -2, -1, -1, -2, -3, -3, -4);
                 assert_elements(dx, 4, 2, 2, 1);
             }
-            layer_free(l);
-            tensor_free(x), tensor_free(y), tensor_free(dy), tensor_free(dx);
+            st_layer_free(l);
+            st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
         }
 }
 
 /* Numbers that are all different, a whole apart, and never nearer than a half to the padding's zeros. */
-static tensor shuffled(uint64_t seed, shape s)
+static st_tensor shuffled(uint64_t seed, st_shape s)
 {
     ptrdiff_t order[200];
-    tensor x = tensor_new(s);
-    assert_true(tensor_count(x) <= 200);
-    random_permutation(order, tensor_count(x), (random_key){ seed, 0 });
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++) tensor_data(x)[k] = (real)order[k] - (real)20.5;
+    st_tensor x = st_tensor_new(s);
+    assert_true(st_numel(x) <= 200);
+    st_random_permutation(order, st_numel(x), (st_random_key){ seed, 0 });
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) st_data(x)[k] = (st_real)order[k] - (st_real)20.5;
     return x;
 }
 
@@ -189,22 +189,22 @@ static tensor shuffled(uint64_t seed, shape s)
 static void without_an_adjoint_the_derivative_is_numeric(void **state)
 {
     (void)state;
-    pool numeric = {
+    st_pool_options numeric = {
         .function = &by_largest_numerically, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 }
     };
-    pool exact = numeric;
+    st_pool_options exact = numeric;
     exact.function = &by_largest;
     for (uint64_t seed = 0; seed < 20; seed++) {
         dice d = { { 18 + seed } };
-        tensor x = shuffled(seed, SHAPE(2, 2, 6, 5));
-        layer *l = layer_pool(numeric), *reference = layer_pool(exact);
-        tensor y = forward(l, x), expected_y = forward(reference, x), dy = roll_tensor(&d, y.shape, -9, 9);
-        tensor dx = backward(l, x, y, dy), expected_dx = backward(reference, x, y, dy);
+        st_tensor x = shuffled(seed, ST_SHAPE(2, 2, 6, 5));
+        st_layer *l = st_pool_new(numeric), *reference = st_pool_new(exact);
+        st_tensor y = forward(l, x), expected_y = forward(reference, x), dy = roll_tensor(&d, y.shape, -9, 9);
+        st_tensor dx = backward(l, x, y, dy), expected_dx = backward(reference, x, y, dy);
         assert_same(y, expected_y);
-        assert_near(dx, expected_dx, 100 * (double)REAL_EPSILON);
-        layer_free(l), layer_free(reference);
-        tensor_free(x), tensor_free(y), tensor_free(dy), tensor_free(dx);
-        tensor_free(expected_y), tensor_free(expected_dx);
+        assert_near(dx, expected_dx, 100 * (double)ST_REAL_EPSILON);
+        st_layer_free(l), st_layer_free(reference);
+        st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
+        st_tensor_free(expected_y), st_tensor_free(expected_dx);
     }
 }
 
@@ -217,44 +217,43 @@ static void a_function_makes_the_same_layer_as_ours(void **state)
         int kh = (int)roll(&d, 1, 3), kw = (int)roll(&d, 1, 3), sh = (int)roll(&d, 1, 3),
             sw = (int)roll(&d, 1, 3);
         int ph = (int)roll(&d, 0, kh - 1), pw = (int)roll(&d, 0, kw - 1);
-        tensor x =
-            roll_tensor(&d, SHAPE(roll(&d, 1, 3), roll(&d, 1, 3), roll(&d, 3, 7), roll(&d, 3, 7)), -9, 9);
-        layer *layers[2];
+        st_tensor x =
+            roll_tensor(&d, ST_SHAPE(roll(&d, 1, 3), roll(&d, 1, 3), roll(&d, 3, 7), roll(&d, 3, 7)), -9, 9);
+        st_layer *layers[2];
         if (i % 2) {
-            layers[0] = layer_maxpool((maxpool){ { kh, kw }, { sh, sw }, { ph, pw } });
-            layers[1] = layer_pool(
-                (pool){ &by_largest, { kh, kw }, { sh, sw }, { ph, pw }, .pad_value = PAD_LOWEST });
+            layers[0] = st_maxpool({ kh, kw }, { sh, sw }, { ph, pw });
+            layers[1] = st_pool(&by_largest, { kh, kw }, { sh, sw }, { ph, pw }, .pad_value = ST_PAD_LOWEST);
         } else {
-            layers[0] = layer_avgpool((avgpool){ { kh, kw }, { sh, sw }, { ph, pw } });
-            layers[1] = layer_pool((pool){ &by_average, { kh, kw }, { sh, sw }, { ph, pw } });
+            layers[0] = st_avgpool({ kh, kw }, { sh, sw }, { ph, pw });
+            layers[1] = st_pool(&by_average, { kh, kw }, { sh, sw }, { ph, pw });
         }
-        tensor y[2], dx[2], dy = { 0 };
+        st_tensor y[2], dx[2], dy = { 0 };
         for (int l = 0; l < 2; l++) {
             y[l] = forward(layers[l], x);
             if (l == 0) dy = roll_tensor(&d, y[0].shape, -9, 9);
             dx[l] = backward(layers[l], x, y[l], dy);
         }
         about("case %d: kernel %dx%d, stride %dx%d, padding %dx%d", i, kh, kw, sh, sw, ph, pw);
-        assert_near(y[1], y[0], i % 2 ? 0 : 16 * (double)REAL_EPSILON);
-        assert_near(dx[1], dx[0], i % 2 ? 0 : 64 * (double)REAL_EPSILON);
-        for (int l = 0; l < 2; l++) layer_free(layers[l]), tensor_free(y[l]), tensor_free(dx[l]);
-        tensor_free(x), tensor_free(dy);
+        assert_near(y[1], y[0], i % 2 ? 0 : 16 * (double)ST_REAL_EPSILON);
+        assert_near(dx[1], dx[0], i % 2 ? 0 : 64 * (double)ST_REAL_EPSILON);
+        for (int l = 0; l < 2; l++) st_layer_free(layers[l]), st_tensor_free(y[l]), st_tensor_free(dx[l]);
+        st_tensor_free(x), st_tensor_free(dy);
     }
 }
 
 /* ---- 2. two routes to the same sum ------------------------------------------------------------- */
 
 /* Windows over the last two axes of x [C, H, W]: [C, OH, OW, KH, KW]. */
-static tensor windows_of(tensor x, const ptrdiff_t kernel[2], const ptrdiff_t stride[2])
+static st_tensor windows_of(st_tensor x, const ptrdiff_t kernel[2], const ptrdiff_t stride[2])
 {
-    return tensor_window(tensor_window(x, 1, kernel[0], stride[0], 1), 2, kernel[1], stride[1], 1);
+    return st_unfold(st_unfold(x, 1, kernel[0], stride[0], 1), 2, kernel[1], stride[1], 1);
 }
 
-static tensor inside(tensor padded, const ptrdiff_t padding[2])
+static st_tensor inside(st_tensor padded, const ptrdiff_t padding[2])
 {
-    shape s = padded.shape;
-    tensor rows = tensor_narrow(padded, 1, padding[0], s.n[1] - 2 * padding[0]);
-    return tensor_narrow(rows, 2, padding[1], s.n[2] - 2 * padding[1]);
+    st_shape s = padded.shape;
+    st_tensor rows = st_narrow(padded, 1, padding[0], s.n[1] - 2 * padding[0]);
+    return st_narrow(rows, 2, padding[1], s.n[2] - 2 * padding[1]);
 }
 
 /* Oracle: a loop over all elements of all windows, that leaves out what falls into the padding. */
@@ -270,14 +269,14 @@ static void scattering_by_coordinates_is_adding_into_windows(void **state)
             padding[axis] = roll(&d, 0, 2);
             size[axis] = kernel[axis] + roll(&d, 0, 6);
         }
-        shape s = SHAPE(roll(&d, 1, 3), size[0] + 2 * padding[0], size[1] + 2 * padding[1]);
-        tensor by_view = tensor_new(s), by_index = tensor_new(s),
-               expected = tensor_new(SHAPE(s.n[0], size[0], size[1]));
-        tensor view = windows_of(by_view, kernel, stride), values = roll_tensor(&d, view.shape, -9, 9);
+        st_shape s = ST_SHAPE(roll(&d, 1, 3), size[0] + 2 * padding[0], size[1] + 2 * padding[1]);
+        st_tensor by_view = st_tensor_new(s), by_index = st_tensor_new(s),
+                  expected = st_tensor_new(ST_SHAPE(s.n[0], size[0], size[1]));
+        st_tensor view = windows_of(by_view, kernel, stride), values = roll_tensor(&d, view.shape, -9, 9);
 
         static ptrdiff_t coordinates[3 * 11 * 11 * 16][3];
-        for (ptrdiff_t e = 0; e < tensor_count(values); e++) {
-            shape at = index_of(values.shape, e); /* c, oh, ow, kh, kw */
+        for (ptrdiff_t e = 0; e < st_numel(values); e++) {
+            st_shape at = index_of(values.shape, e); /* c, oh, ow, kh, kw */
             ptrdiff_t h = at.n[1] * stride[0] + at.n[3], w = at.n[2] * stride[1] + at.n[4];
             coordinates[e][0] = at.n[0];
             coordinates[e][1] = h;
@@ -285,14 +284,14 @@ static void scattering_by_coordinates_is_adding_into_windows(void **state)
             h -= padding[0];
             w -= padding[1];
             if (h < 0 || w < 0 || h >= size[0] || w >= size[1]) continue;
-            *tensor_at(expected, INDEX(at.n[0], h, w)) += *tensor_at(values, at);
+            *st_at(expected, ST_INDEX(at.n[0], h, w)) += *st_at(values, at);
         }
-        tensor_scatter_add(by_index, coordinates[0], values);
-        tensor_add(view, 1, values);
-        about("case %d: windows %s of %s", i, shape_text(view.shape).text, shape_text(s).text);
+        st_scatter_add(by_index, coordinates[0], values);
+        st_add(view, 1, values);
+        about("case %d: windows %s of %s", i, st_shape_text(view.shape).text, st_shape_text(s).text);
         assert_same(by_index, by_view);
         assert_same(inside(by_view, padding), expected);
-        tensor_free(by_view), tensor_free(by_index), tensor_free(values), tensor_free(expected);
+        st_tensor_free(by_view), st_tensor_free(by_index), st_tensor_free(values), st_tensor_free(expected);
     }
 }
 
@@ -303,9 +302,9 @@ typedef struct convolution {
     ptrdiff_t n, h, w, c, kh, kw, o, oh, ow, stride[2], padding[2];
 } convolution;
 
-static shape padded_shape(const convolution *v)
+static st_shape padded_shape(const convolution *v)
 {
-    return SHAPE(v->n, v->h + 2 * v->padding[0], v->w + 2 * v->padding[1], v->c);
+    return ST_SHAPE(v->n, v->h + 2 * v->padding[0], v->w + 2 * v->padding[1], v->c);
 }
 
 static convolution roll_convolution(dice *d)
@@ -325,111 +324,110 @@ static convolution roll_convolution(dice *d)
 }
 
 /* Oracle: seven loops. Z += X W, dX += W dZ and dW += X dZ meet in the same three places. */
-static void convolve(const convolution *v, tensor x, tensor w, tensor z, tensor dz, tensor dx, tensor dw)
+static void convolve(const convolution *v, st_tensor x, st_tensor w, st_tensor z, st_tensor dz, st_tensor dx,
+                     st_tensor dw)
 {
-    shape loops = SHAPE(v->n, v->oh, v->ow, v->kh, v->kw, v->c, v->o);
-    for (ptrdiff_t k = 0; k < shape_count(loops, "loops"); k++) {
-        shape i = index_of(loops, k);
+    st_shape loops = ST_SHAPE(v->n, v->oh, v->ow, v->kh, v->kw, v->c, v->o);
+    for (ptrdiff_t k = 0; k < st_shape_numel(loops, "loops"); k++) {
+        st_shape i = index_of(loops, k);
         ptrdiff_t row = i.n[1] * v->stride[0] + i.n[3] - v->padding[0];
         ptrdiff_t column = i.n[2] * v->stride[1] + i.n[4] - v->padding[1];
         if (row < 0 || column < 0 || row >= v->h || column >= v->w) continue;
-        shape in = INDEX(i.n[0], row, column, i.n[5]), out = INDEX(i.n[0], i.n[1], i.n[2], i.n[6]);
-        shape weight = INDEX(i.n[3], i.n[4], i.n[5], i.n[6]);
-        *tensor_at(z, out) += *tensor_at(x, in) * *tensor_at(w, weight);
-        *tensor_at(dx, in) += *tensor_at(w, weight) * *tensor_at(dz, out);
-        *tensor_at(dw, weight) += *tensor_at(x, in) * *tensor_at(dz, out);
+        st_shape in = ST_INDEX(i.n[0], row, column, i.n[5]), out = ST_INDEX(i.n[0], i.n[1], i.n[2], i.n[6]);
+        st_shape weight = ST_INDEX(i.n[3], i.n[4], i.n[5], i.n[6]);
+        *st_at(z, out) += *st_at(x, in) * *st_at(w, weight);
+        *st_at(dx, in) += *st_at(w, weight) * *st_at(dz, out);
+        *st_at(dw, weight) += *st_at(x, in) * *st_at(dz, out);
     }
 }
 
 /* What is not contiguous, copied so that it can be seen as a matrix; the caller frees it. */
-static tensor matrix_of(tensor x, ptrdiff_t rows)
+static st_tensor matrix_of(st_tensor x, ptrdiff_t rows)
 {
-    tensor copy = tensor_clone(x);
-    return tensor_reshape(copy, SHAPE(rows, tensor_count(x) / rows));
+    st_tensor copy = st_tensor_clone(x);
+    return st_reshape(copy, ST_SHAPE(rows, st_numel(x) / rows));
 }
 
 /* Windows of x [N, H, W, C] that begin an output: [N, OH, OW, KH, KW, C]. */
-static tensor conv_windows(const convolution *v, tensor x)
+static st_tensor conv_windows(const convolution *v, st_tensor x)
 {
-    tensor rows = tensor_window(x, 1, v->kh, v->stride[0], 1);    /* [N, ?, W, C, KH] */
-    tensor both = tensor_window(rows, 2, v->kw, v->stride[1], 1); /* [N, ?, ?, C, KH, KW] */
-    both = tensor_narrow(tensor_narrow(both, 1, 0, v->oh), 2, 0, v->ow);
-    return tensor_permute(both, AXES(0, 1, 2, 4, 5, 3));
+    st_tensor rows = st_unfold(x, 1, v->kh, v->stride[0], 1);    /* [N, ?, W, C, KH] */
+    st_tensor both = st_unfold(rows, 2, v->kw, v->stride[1], 1); /* [N, ?, ?, C, KH, KW] */
+    both = st_narrow(st_narrow(both, 1, 0, v->oh), 2, 0, v->ow);
+    return st_permute(both, ST_AXES(0, 1, 2, 4, 5, 3));
 }
 
-static tensor interior_of(const convolution *v, tensor padded)
+static st_tensor interior_of(const convolution *v, st_tensor padded)
 {
-    return tensor_narrow(tensor_narrow(padded, 1, v->padding[0], v->h), 2, v->padding[1], v->w);
+    return st_narrow(st_narrow(padded, 1, v->padding[0], v->h), 2, v->padding[1], v->w);
 }
 
 /* dW [KH, KW, C, O] = columnsᵀ dZ. */
-static tensor weights_by_columns(const convolution *v, tensor x, tensor dz)
+static st_tensor weights_by_columns(const convolution *v, st_tensor x, st_tensor dz)
 {
-    tensor padded = tensor_new(padded_shape(v)), dw = tensor_new(SHAPE(v->kh, v->kw, v->c, v->o));
-    tensor_copy(interior_of(v, padded), x);
+    st_tensor padded = st_tensor_new(padded_shape(v)), dw = st_tensor_new(ST_SHAPE(v->kh, v->kw, v->c, v->o));
+    st_copy(interior_of(v, padded), x);
     ptrdiff_t places = v->n * v->oh * v->ow;
-    tensor columns = matrix_of(conv_windows(v, padded), places); /* [N OH OW, KH KW C] */
-    tensor_gemm(tensor_reshape(dw, SHAPE(v->kh * v->kw * v->c, v->o)), 1, tensor_transpose(columns, 0, 1),
-                tensor_reshape(dz, SHAPE(places, v->o)), 0);
-    tensor_free(padded), tensor_free(columns);
+    st_tensor columns = matrix_of(conv_windows(v, padded), places); /* [N OH OW, KH KW C] */
+    st_gemm(st_reshape(dw, ST_SHAPE(v->kh * v->kw * v->c, v->o)), 1, st_transpose(columns, 0, 1),
+            st_reshape(dz, ST_SHAPE(places, v->o)), 0);
+    st_tensor_free(padded), st_tensor_free(columns);
     return dw;
 }
 
 /* First route to the padded dX: dcolumns = dZ Wᵀ, added into the windows. */
-static tensor data_by_columns(const convolution *v, tensor w, tensor dz)
+static st_tensor data_by_columns(const convolution *v, st_tensor w, st_tensor dz)
 {
-    tensor dx = tensor_new(padded_shape(v)),
-           columns = tensor_new(SHAPE(v->n, v->oh, v->ow, v->kh, v->kw, v->c));
+    st_tensor dx = st_tensor_new(padded_shape(v)),
+              columns = st_tensor_new(ST_SHAPE(v->n, v->oh, v->ow, v->kh, v->kw, v->c));
     ptrdiff_t places = v->n * v->oh * v->ow, area = v->kh * v->kw * v->c;
-    tensor_gemm(tensor_reshape(columns, SHAPE(places, area)), 1, tensor_reshape(dz, SHAPE(places, v->o)),
-                tensor_transpose(tensor_reshape(w, SHAPE(area, v->o)), 0, 1), 0);
-    tensor_add(conv_windows(v, dx), 1, columns);
-    tensor_free(columns);
+    st_gemm(st_reshape(columns, ST_SHAPE(places, area)), 1, st_reshape(dz, ST_SHAPE(places, v->o)),
+            st_transpose(st_reshape(w, ST_SHAPE(area, v->o)), 0, 1), 0);
+    st_add(conv_windows(v, dx), 1, columns);
+    st_tensor_free(columns);
     return dx;
 }
 
 /* Second route: dZ with stride - 1 zeros between its elements and f - 1 and more around, correlated at
  * stride 1 with W rotated by 180°. */
-static tensor data_by_rotation(const convolution *v, tensor w, tensor dz)
+static st_tensor data_by_rotation(const convolution *v, st_tensor w, st_tensor dz)
 {
-    shape s = padded_shape(v);
-    tensor dilated = tensor_new(SHAPE(v->n, s.n[1] + v->kh - 1, s.n[2] + v->kw - 1, v->o));
-    tensor rows = tensor_narrow(dilated, 1, v->kh - 1, (v->oh - 1) * v->stride[0] + 1);
-    tensor both = tensor_narrow(rows, 2, v->kw - 1, (v->ow - 1) * v->stride[1] + 1);
-    tensor_copy(tensor_step(tensor_step(both, 1, v->stride[0]), 2, v->stride[1]), dz);
+    st_shape s = padded_shape(v);
+    st_tensor dilated = st_tensor_new(ST_SHAPE(v->n, s.n[1] + v->kh - 1, s.n[2] + v->kw - 1, v->o));
+    st_tensor rows = st_narrow(dilated, 1, v->kh - 1, (v->oh - 1) * v->stride[0] + 1);
+    st_tensor both = st_narrow(rows, 2, v->kw - 1, (v->ow - 1) * v->stride[1] + 1);
+    st_copy(st_step(st_step(both, 1, v->stride[0]), 2, v->stride[1]), dz);
 
-    tensor rotated = tensor_permute(tensor_flip(tensor_flip(w, 0), 1), AXES(0, 1, 3, 2)); /* [KH, KW, O, C] */
-    tensor weight = matrix_of(rotated, v->kh * v->kw * v->o);
+    st_tensor rotated = st_permute(st_flip(st_flip(w, 0), 1), ST_AXES(0, 1, 3, 2)); /* [KH, KW, O, C] */
+    st_tensor weight = matrix_of(rotated, v->kh * v->kw * v->o);
     const convolution unit = { .kh = v->kh, .kw = v->kw, .oh = s.n[1], .ow = s.n[2], .stride = { 1, 1 } };
-    tensor columns = matrix_of(conv_windows(&unit, dilated), v->n * s.n[1] * s.n[2]);
-    tensor dx = tensor_new(s);
-    tensor_gemm(tensor_reshape(dx, SHAPE(v->n * s.n[1] * s.n[2], v->c)), 1, columns, weight, 0);
-    tensor_free(dilated), tensor_free(weight), tensor_free(columns);
+    st_tensor columns = matrix_of(conv_windows(&unit, dilated), v->n * s.n[1] * s.n[2]);
+    st_tensor dx = st_tensor_new(s);
+    st_gemm(st_reshape(dx, ST_SHAPE(v->n * s.n[1] * s.n[2], v->c)), 1, columns, weight, 0);
+    st_tensor_free(dilated), st_tensor_free(weight), st_tensor_free(columns);
     return dx;
 }
 
 /* The layer takes NCHW: an NHWC batch is a permuted view, and so are the weights. */
 typedef struct conv_result {
-    tensor z, dx, dw; /* as NHWC and [KH, KW, C, O] views */
+    st_tensor z, dx, dw; /* as NHWC and [KH, KW, C, O] views */
 } conv_result;
 
-static conv_result by_layer(const convolution *v, tensor x, tensor w, tensor dz)
+static conv_result by_layer(const convolution *v, st_tensor x, st_tensor w, st_tensor dz)
 {
-    layer *l = layer_conv2d((conv2d){ .out_channels = (int)v->o,
-                                      .kernel = { (int)v->kh, (int)v->kw },
-                                      .stride = { (int)v->stride[0], (int)v->stride[1] },
-                                      .padding = { (int)v->padding[0], (int)v->padding[1] },
-                                      .no_bias = true });
-    shape images = SHAPE(v->n, v->c, v->h, v->w);
-    if (!l || layer_build(l, images, 1)) fail_msg("%s", error_text());
-    tensor_copy(l->param[0], tensor_permute(w, AXES(3, 2, 0, 1))); /* [O, C, KH, KW] */
-    tensor nchw = tensor_permute(x, AXES(0, 3, 1, 2)), y = forward(l, nchw);
-    tensor dy = tensor_clone(tensor_permute(dz, AXES(0, 3, 1, 2)));
-    tensor dx = backward(l, nchw, y, dy);
-    conv_result r = { tensor_permute(y, AXES(0, 2, 3, 1)), tensor_permute(dx, AXES(0, 2, 3, 1)),
-                      tensor_permute(tensor_clone(l->grad[0]), AXES(2, 3, 1, 0)) };
-    tensor_free(dy);
-    layer_free(l);
+    st_layer *l = st_conv2d(.out_channels = (int)v->o, .kernel = { (int)v->kh, (int)v->kw },
+                            .stride = { (int)v->stride[0], (int)v->stride[1] },
+                            .padding = { (int)v->padding[0], (int)v->padding[1] }, .no_bias = true);
+    st_shape images = ST_SHAPE(v->n, v->c, v->h, v->w);
+    if (!l || st_layer_build(l, images, 1)) fail_msg("%s", st_error());
+    st_copy(l->param[0], st_permute(w, ST_AXES(3, 2, 0, 1))); /* [O, C, KH, KW] */
+    st_tensor nchw = st_permute(x, ST_AXES(0, 3, 1, 2)), y = forward(l, nchw);
+    st_tensor dy = st_tensor_clone(st_permute(dz, ST_AXES(0, 3, 1, 2)));
+    st_tensor dx = backward(l, nchw, y, dy);
+    conv_result r = { st_permute(y, ST_AXES(0, 2, 3, 1)), st_permute(dx, ST_AXES(0, 2, 3, 1)),
+                      st_permute(st_tensor_clone(l->grad[0]), ST_AXES(2, 3, 1, 0)) };
+    st_tensor_free(dy);
+    st_layer_free(l);
     return r;
 }
 
@@ -439,25 +437,26 @@ static void a_convolution_goes_backward_for_any_stride_and_padding(void **state)
     dice d = { { 21 } };
     for (int i = 0; i < 200; i++) {
         convolution v = roll_convolution(&d);
-        tensor x = roll_tensor(&d, SHAPE(v.n, v.h, v.w, v.c), -4, 4),
-               w = roll_tensor(&d, SHAPE(v.kh, v.kw, v.c, v.o), -4, 4);
-        tensor dz = roll_tensor(&d, SHAPE(v.n, v.oh, v.ow, v.o), -4, 4);
-        tensor z = tensor_new(dz.shape), dx = tensor_new(x.shape), dw = tensor_new(w.shape);
+        st_tensor x = roll_tensor(&d, ST_SHAPE(v.n, v.h, v.w, v.c), -4, 4),
+                  w = roll_tensor(&d, ST_SHAPE(v.kh, v.kw, v.c, v.o), -4, 4);
+        st_tensor dz = roll_tensor(&d, ST_SHAPE(v.n, v.oh, v.ow, v.o), -4, 4);
+        st_tensor z = st_tensor_new(dz.shape), dx = st_tensor_new(x.shape), dw = st_tensor_new(w.shape);
         convolve(&v, x, w, z, dz, dx, dw);
-        tensor dw_columns = weights_by_columns(&v, x, dz), first = data_by_columns(&v, w, dz);
-        tensor second = data_by_rotation(&v, w, dz);
+        st_tensor dw_columns = weights_by_columns(&v, x, dz), first = data_by_columns(&v, w, dz);
+        st_tensor second = data_by_rotation(&v, w, dz);
         conv_result r = by_layer(&v, x, w, dz);
-        about("case %d: X %s, W %s, stride %tdx%td, padding %tdx%td", i, shape_text(x.shape).text,
-              shape_text(w.shape).text, v.stride[0], v.stride[1], v.padding[0], v.padding[1]);
+        about("case %d: X %s, W %s, stride %tdx%td, padding %tdx%td", i, st_shape_text(x.shape).text,
+              st_shape_text(w.shape).text, v.stride[0], v.stride[1], v.padding[0], v.padding[1]);
         assert_same(dw_columns, dw);
         assert_same(interior_of(&v, first), dx);
         assert_same(second, first);
         assert_same(r.z, z);
         assert_same(r.dx, dx);
         assert_same(r.dw, dw);
-        tensor_free(x), tensor_free(w), tensor_free(z), tensor_free(dz), tensor_free(dx), tensor_free(dw);
-        tensor_free(dw_columns), tensor_free(first), tensor_free(second);
-        tensor_free(r.z), tensor_free(r.dx), tensor_free(r.dw);
+        st_tensor_free(x), st_tensor_free(w), st_tensor_free(z), st_tensor_free(dz), st_tensor_free(dx),
+            st_tensor_free(dw);
+        st_tensor_free(dw_columns), st_tensor_free(first), st_tensor_free(second);
+        st_tensor_free(r.z), st_tensor_free(r.dx), st_tensor_free(r.dw);
     }
 }
 
@@ -468,31 +467,31 @@ static const double golden_rows[8][8] = {
 };
 
 /* Every image and channel of dX [N, H, W, C], H and W up to 8. */
-static void assert_golden(tensor dx)
+static void assert_golden(st_tensor dx)
 {
-    for (ptrdiff_t k = 0; k < tensor_count(dx); k++) {
-        shape at = index_of(dx.shape, k);
-        assert_true(*element(dx, k) == (real)golden_rows[at.n[1]][at.n[2]]);
+    for (ptrdiff_t k = 0; k < st_numel(dx); k++) {
+        st_shape at = index_of(dx.shape, k);
+        assert_true(*element(dx, k) == (st_real)golden_rows[at.n[1]][at.n[2]]);
     }
 }
 
 static void ones_and_twos_give_16_32_and_64(void **state)
 {
     (void)state;
-    tensor w = tensor_new(SHAPE(2, 2, 3, 8)), dz = tensor_new(SHAPE(10, 4, 4, 8)),
-           wide = tensor_new(SHAPE(10, 7, 7, 8));
-    tensor_fill(w, 1);
-    tensor_fill(dz, 2);
-    tensor_copy(tensor_narrow(tensor_narrow(wide, 1, 0, 4), 2, 0, 4), dz);
+    st_tensor w = st_tensor_new(ST_SHAPE(2, 2, 3, 8)), dz = st_tensor_new(ST_SHAPE(10, 4, 4, 8)),
+              wide = st_tensor_new(ST_SHAPE(10, 7, 7, 8));
+    st_fill(w, 1);
+    st_fill(dz, 2);
+    st_copy(st_narrow(st_narrow(wide, 1, 0, 4), 2, 0, 4), dz);
     convolution v = {
         .n = 10, .h = 8, .w = 8, .c = 3, .kh = 2, .kw = 2, .o = 8, .oh = 4, .ow = 4, .stride = { 1, 1 }
     };
-    tensor first = data_by_columns(&v, w, dz), second = data_by_rotation(&v, w, dz);
+    st_tensor first = data_by_columns(&v, w, dz), second = data_by_rotation(&v, w, dz);
     assert_shape(first, 10, 8, 8, 3);
     assert_golden(first);
     assert_same(second, first);
 
-    tensor x = tensor_new(SHAPE(10, 8, 8, 3)), corner = tensor_narrow(tensor_narrow(x, 1, 0, 5), 2, 0, 5);
+    st_tensor x = st_tensor_new(ST_SHAPE(10, 8, 8, 3)), corner = st_narrow(st_narrow(x, 1, 0, 5), 2, 0, 5);
     convolution all = v, part = v; /* the layer: all windows of 8x8, and 4x4 windows of 5x5 */
     all.oh = all.ow = 7;
     part.h = part.w = 5;
@@ -500,28 +499,28 @@ static void ones_and_twos_give_16_32_and_64(void **state)
     assert_golden(a.dx);
     assert_golden(b.dx);
     assert_shape(b.dx, 10, 5, 5, 3);
-    tensor_free(w), tensor_free(dz), tensor_free(wide), tensor_free(first), tensor_free(second),
-        tensor_free(x);
-    tensor_free(a.z), tensor_free(a.dx), tensor_free(a.dw), tensor_free(b.z), tensor_free(b.dx),
-        tensor_free(b.dw);
+    st_tensor_free(w), st_tensor_free(dz), st_tensor_free(wide), st_tensor_free(first),
+        st_tensor_free(second), st_tensor_free(x);
+    st_tensor_free(a.z), st_tensor_free(a.dx), st_tensor_free(a.dw), st_tensor_free(b.z),
+        st_tensor_free(b.dx), st_tensor_free(b.dw);
 }
 
 /* ---- 4. block pooling without a loop ----------------------------------------------------------- */
 
 /* Both give [H/bh, W/bw, bh, bw]. */
 
-static tensor blocks_by_splitting(tensor x, ptrdiff_t bh, ptrdiff_t bw)
+static st_tensor blocks_by_splitting(st_tensor x, ptrdiff_t bh, ptrdiff_t bw)
 {
-    tensor split = tensor_split(tensor_split(x, 1, bw), 0, bh); /* [H/bh, bh, W/bw, bw] */
-    return tensor_permute(split, AXES(0, 2, 1, 3));
+    st_tensor split = st_split_axis(st_split_axis(x, 1, bw), 0, bh); /* [H/bh, bh, W/bw, bw] */
+    return st_permute(split, ST_AXES(0, 2, 1, 3));
 }
 
-static tensor blocks_by_windows(tensor x, ptrdiff_t bh, ptrdiff_t bw)
+static st_tensor blocks_by_windows(st_tensor x, ptrdiff_t bh, ptrdiff_t bw)
 {
-    return tensor_window(tensor_window(x, 0, bh, bh, 1), 1, bw, bw, 1);
+    return st_unfold(st_unfold(x, 0, bh, bh, 1), 1, bw, bw, 1);
 }
 
-typedef tensor blocking(tensor x, ptrdiff_t bh, ptrdiff_t bw);
+typedef st_tensor blocking(st_tensor x, ptrdiff_t bh, ptrdiff_t bw);
 static blocking *const blockings[] = { blocks_by_splitting, blocks_by_windows };
 
 /* clang-format off */
@@ -538,33 +537,33 @@ static const double K[] = {
 static void blocks_are_pooled_without_a_loop(void **state)
 {
     (void)state;
-    tensor k = tensor_of_list(SHAPE(8, 8), 64, K), y = tensor_new(SHAPE(4, 4)), z = tensor_new(SHAPE(3, 2));
-    tensor m = tensor_of(SHAPE(6, 4), 40, 24, 61, 60, 8, 11, 27, 5, 17, 41, 7, 41, 44, 5, 47, 13, 31, 53, 40,
-                         36, 31, 23, 39, 26);
+    st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K), y = st_tensor_new(ST_SHAPE(4, 4)),
+              z = st_tensor_new(ST_SHAPE(3, 2));
+    st_tensor m = tensor_of(ST_SHAPE(6, 4), 40, 24, 61, 60, 8, 11, 27, 5, 17, 41, 7, 41, 44, 5, 47, 13, 31,
+                            53, 40, 36, 31, 23, 39, 26);
     for (int i = 0; i < 2; i++) {
-        tensor_mean(y, blockings[i](k, 2, 2), AXES(2, 3));
+        st_mean(y, blockings[i](k, 2, 2), ST_AXES(2, 3));
         assert_elements(y, K_MEANS);
-        tensor_max(y, blockings[i](k, 2, 2), AXES(2, 3));
+        st_max(y, blockings[i](k, 2, 2), ST_AXES(2, 3));
         assert_elements(y, K_MAXIMA);
-        tensor_max(z, blockings[i](m, 2, 2), AXES(2, 3));
+        st_max(z, blockings[i](m, 2, 2), ST_AXES(2, 3));
         assert_elements(z, 40, 61, 44, 47, 53, 40);
     }
-    tensor_mean(y, tensor_split(tensor_split(k, 1, 2), 0, 2), AXES(1, 3)); /* reduce the 2s where they are */
+    st_mean(y, st_split_axis(st_split_axis(k, 1, 2), 0, 2), ST_AXES(1, 3)); /* reduce the 2s where they are */
     assert_elements(y, K_MEANS);
-    tensor_free(k), tensor_free(m), tensor_free(y), tensor_free(z);
+    st_tensor_free(k), st_tensor_free(m), st_tensor_free(y), st_tensor_free(z);
 }
 
 static void pooling_layers_pool_blocks_alike(void **state)
 {
     (void)state;
-    tensor x = tensor_of_list(SHAPE(1, 1, 8, 8), 64, K);
-    layer *mean = layer_avgpool((avgpool){ .kernel = { 2, 2 } }),
-          *most = layer_maxpool((maxpool){ .kernel = { 2, 2 } });
-    tensor means = forward(mean, x), maxima = forward(most, x);
+    st_tensor x = tensor_of_list(ST_SHAPE(1, 1, 8, 8), 64, K);
+    st_layer *mean = st_avgpool(.kernel = { 2, 2 }), *most = st_maxpool(.kernel = { 2, 2 });
+    st_tensor means = forward(mean, x), maxima = forward(most, x);
     assert_elements(means, K_MEANS);
     assert_elements(maxima, K_MAXIMA);
-    layer_free(mean), layer_free(most);
-    tensor_free(x), tensor_free(means), tensor_free(maxima);
+    st_layer_free(mean), st_layer_free(most);
+    st_tensor_free(x), st_tensor_free(means), st_tensor_free(maxima);
 }
 
 /* Oracle: the blocks one by one. */
@@ -575,26 +574,26 @@ static void blocks_need_not_be_square(void **state)
     for (int i = 0; i < 100; i++) {
         ptrdiff_t bh = i ? roll(&d, 1, 4) : 2, bw = i ? roll(&d, 1, 4) : 3, rows = roll(&d, 1, 4),
                   columns = roll(&d, 1, 4);
-        tensor x = roll_tensor(&d, SHAPE(rows * bh, columns * bw), -9, 9),
-               y = tensor_new(SHAPE(rows, columns));
-        tensor sums = tensor_new(y.shape), maxima = tensor_new(y.shape);
-        tensor_fill(maxima, -9);
-        for (ptrdiff_t k = 0; k < tensor_count(x); k++) {
-            shape at = index_of(x.shape, k), block = INDEX(at.n[0] / bh, at.n[1] / bw);
-            real *most = tensor_at(maxima, block), value = *element(x, k);
-            *tensor_at(sums, block) += value;
+        st_tensor x = roll_tensor(&d, ST_SHAPE(rows * bh, columns * bw), -9, 9),
+                  y = st_tensor_new(ST_SHAPE(rows, columns));
+        st_tensor sums = st_tensor_new(y.shape), maxima = st_tensor_new(y.shape);
+        st_fill(maxima, -9);
+        for (ptrdiff_t k = 0; k < st_numel(x); k++) {
+            st_shape at = index_of(x.shape, k), block = ST_INDEX(at.n[0] / bh, at.n[1] / bw);
+            st_real *most = st_at(maxima, block), value = *element(x, k);
+            *st_at(sums, block) += value;
             if (value > *most) *most = value;
         }
-        about("case %d: blocks %tdx%td of %s", i, bh, bw, shape_text(x.shape).text);
+        about("case %d: blocks %tdx%td of %s", i, bh, bw, st_shape_text(x.shape).text);
         for (int route = 0; route < 2; route++) {
-            tensor blocks = blockings[route](x, bh, bw);
-            tensor_max(y, blocks, AXES(2, 3));
+            st_tensor blocks = blockings[route](x, bh, bw);
+            st_max(y, blocks, ST_AXES(2, 3));
             assert_same(y, maxima);
-            tensor_mean(y, blocks, AXES(2, 3));
-            tensor_scale(y, (real)(bh * bw));
-            assert_near(y, sums, 2 * 9 * 16 * (double)REAL_EPSILON);
+            st_mean(y, blocks, ST_AXES(2, 3));
+            st_scale(y, (st_real)(bh * bw));
+            assert_near(y, sums, 2 * 9 * 16 * (double)ST_REAL_EPSILON);
         }
-        tensor_free(x), tensor_free(y), tensor_free(sums), tensor_free(maxima);
+        st_tensor_free(x), st_tensor_free(y), st_tensor_free(sums), st_tensor_free(maxima);
     }
 }
 
@@ -602,83 +601,83 @@ static void blocks_need_not_be_square(void **state)
 static void blocks_are_strides_that_are_checked(void **state)
 {
     (void)state;
-    tensor k = tensor_of_list(SHAPE(8, 8), 64, K);
+    st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
     const ptrdiff_t elements[4] = { 16, 2, 8, 1 };
     for (int i = 0; i < 2; i++) {
-        tensor blocks = blockings[i](k, 2, 2);
+        st_tensor blocks = blockings[i](k, 2, 2);
         assert_shape(blocks, 4, 4, 2, 2);
         assert_memory_equal(blocks.stride, elements, sizeof elements);
         assert_int_equal(blocks.offset, 0);
     }
-    tensor by_hand = tensor_as_strided(k, SHAPE(4, 4, 2, 2), elements, 0);
+    st_tensor by_hand = st_as_strided(k, ST_SHAPE(4, 4, 2, 2), elements, 0);
     assert_same(by_hand, blocks_by_windows(k, 2, 2));
     for (ptrdiff_t bytes = 2; bytes <= 8; bytes *= 2) { /* strides in bytes of some other type */
         const ptrdiff_t wrong[4] = { 16 * bytes, 2 * bytes, 8 * bytes, bytes };
-        assert_true(tensor_is_null(tensor_as_strided(k, SHAPE(4, 4, 2, 2), wrong, 0)));
+        assert_true(st_is_null(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), wrong, 0)));
         expect_error("[4, 4, 2, 2] from offset 0 reaches elements 0 to %td of a storage of 64", 63 * bytes);
     }
-    assert_true(tensor_is_null(tensor_as_strided(k, SHAPE(4, 4, 2, 2), elements, 1)));
+    assert_true(st_is_null(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), elements, 1)));
     expect_error("reaches elements 1 to 64 of a storage of 64");
-    tensor_free(k);
+    st_tensor_free(k);
 }
 
 /* What does not divide is no split; windows leave the rest out. */
 static void blocks_that_do_not_divide_are_refused_or_left_out(void **state)
 {
     (void)state;
-    tensor k = tensor_of_list(SHAPE(8, 8), 64, K);
-    assert_true(tensor_is_null(blocks_by_splitting(k, 2, 3)));
-    expect_error("tensor_split: axis 1 of [8, 8] into blocks of 3");
+    st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
+    assert_true(st_is_null(blocks_by_splitting(k, 2, 3)));
+    expect_error("st_split_axis: axis 1 of [8, 8] into blocks of 3");
     assert_shape(blocks_by_windows(k, 2, 3), 4, 2, 2, 3);
-    tensor_free(k);
+    st_tensor_free(k);
 }
 
 /* ---- 5. views that one can reason about -------------------------------------------------------- */
 
-static void assert_same_places(tensor a, tensor b)
+static void assert_same_places(st_tensor a, st_tensor b)
 {
-    assert_string_equal(shape_text(a.shape).text, shape_text(b.shape).text);
-    for (ptrdiff_t k = 0; k < tensor_count(a); k++) assert_ptr_equal(element(a, k), element(b, k));
+    assert_string_equal(st_shape_text(a.shape).text, st_shape_text(b.shape).text);
+    for (ptrdiff_t k = 0; k < st_numel(a); k++) assert_ptr_equal(element(a, k), element(b, k));
 }
 
 static void a_view_of_a_view_is_an_offset_and_strides(void **state)
 {
     (void)state;
-    tensor x = tensor_of(SHAPE(6), 1, 2, 3, 4, 5, 6), y = tensor_reshape(x, SHAPE(2, 3));
-    tensor z = tensor_step(tensor_flip(y, 0), 1, -2);
+    st_tensor x = tensor_of(ST_SHAPE(6), 1, 2, 3, 4, 5, 6), y = st_reshape(x, ST_SHAPE(2, 3));
+    st_tensor z = st_step(st_flip(y, 0), 1, -2);
     assert_shape(z, 2, 2);
     assert_elements(z, 6, 4, 3, 1);
     assert_int_equal(z.offset, x.offset + 5);
     assert_int_equal(z.stride[0], -3);
     assert_int_equal(z.stride[1], -2);
 
-    tensor w = tensor_window(x, 0, 3, 1, 1);
+    st_tensor w = st_unfold(x, 0, 3, 1, 1);
     assert_shape(w, 4, 3);
     assert_int_equal(w.stride[0], 1);
     assert_int_equal(w.stride[1], 1);
-    assert_same_places(tensor_step(w, 0, 3), y);
+    assert_same_places(st_step(w, 0, 3), y);
 
-    *tensor_at(y, INDEX(0, 2)) = 30;
+    *st_at(y, ST_INDEX(0, 2)) = 30;
     assert_elements(w, 1, 2, 30, 2, 30, 4, 30, 4, 5, 4, 5, 6);
     assert_elements(z, 6, 4, 30, 1);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void the_same_place_is_not_the_same_value(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(6)), copy = tensor_clone(x);
-    tensor y = tensor_reshape(x, SHAPE(2, 3)), w = tensor_window(x, 0, 3, 1, 1);
-    assert_true(tensor_shares_storage(y, w) && tensor_overlaps(y, w));
-    assert_false(tensor_shares_storage(y, copy) || tensor_overlaps(y, copy));
-    assert_true(tensor_shares_storage(tensor_select(y, 0, 0), tensor_select(y, 0, 1)));
-    assert_false(tensor_overlaps(tensor_select(y, 0, 0), tensor_select(y, 0, 1)));
-    assert_ptr_equal(tensor_at(w, INDEX(0, 2)), tensor_at(w, INDEX(2, 0)));
-    assert_ptr_equal(tensor_at(w, INDEX(0, 2)), tensor_at(y, INDEX(0, 2)));
-    assert_ptr_not_equal(tensor_at(w, INDEX(0, 0)), tensor_at(w, INDEX(1, 1)));
-    assert_true(*tensor_at(w, INDEX(0, 0)) == *tensor_at(w, INDEX(1, 1)));
-    tensor_free(x);
-    tensor_free(copy);
+    st_tensor x = st_tensor_new(ST_SHAPE(6)), copy = st_tensor_clone(x);
+    st_tensor y = st_reshape(x, ST_SHAPE(2, 3)), w = st_unfold(x, 0, 3, 1, 1);
+    assert_true(st_shares_storage(y, w) && st_overlaps(y, w));
+    assert_false(st_shares_storage(y, copy) || st_overlaps(y, copy));
+    assert_true(st_shares_storage(st_select(y, 0, 0), st_select(y, 0, 1)));
+    assert_false(st_overlaps(st_select(y, 0, 0), st_select(y, 0, 1)));
+    assert_ptr_equal(st_at(w, ST_INDEX(0, 2)), st_at(w, ST_INDEX(2, 0)));
+    assert_ptr_equal(st_at(w, ST_INDEX(0, 2)), st_at(y, ST_INDEX(0, 2)));
+    assert_ptr_not_equal(st_at(w, ST_INDEX(0, 0)), st_at(w, ST_INDEX(1, 1)));
+    assert_true(*st_at(w, ST_INDEX(0, 0)) == *st_at(w, ST_INDEX(1, 1)));
+    st_tensor_free(x);
+    st_tensor_free(copy);
 }
 
 /* Oracle: the first maximum of each window by comparing in order; so every window is counted once, however
@@ -688,24 +687,25 @@ static void a_repeated_maximum_is_not_counted_twice(void **state)
     (void)state;
     dice d = { { 23 } };
     for (int i = 0; i < 100; i++) {
-        tensor x = roll_tensor(&d, SHAPE(2, 2, 5, 6), 0, i % 3); /* i % 3 = 0: all are equal */
-        tensor expected = tensor_new(x.shape);
-        layer *l = max_routes[i % 2]((maxpool){ .kernel = { 3, 2 }, .stride = { 1, 1 } });
-        tensor y = forward(l, x), dy = roll_tensor(&d, y.shape, 1, 9), dx = backward(l, x, y, dy);
-        for (ptrdiff_t k = 0; k < tensor_count(y); k++) {
-            shape first = index_of(y.shape, k), corner = first;
+        st_tensor x = roll_tensor(&d, ST_SHAPE(2, 2, 5, 6), 0, i % 3); /* i % 3 = 0: all are equal */
+        st_tensor expected = st_tensor_new(x.shape);
+        st_layer *l = max_routes[i % 2]((st_maxpool_options){ .kernel = { 3, 2 }, .stride = { 1, 1 } });
+        st_tensor y = forward(l, x), dy = roll_tensor(&d, y.shape, 1, 9), dx = backward(l, x, y, dy);
+        for (ptrdiff_t k = 0; k < st_numel(y); k++) {
+            st_shape first = index_of(y.shape, k), corner = first;
             for (ptrdiff_t j = 1; j < 3 * 2; j++) {
-                shape at = corner;
+                st_shape at = corner;
                 at.n[2] += j / 2;
                 at.n[3] += j % 2;
-                if (*tensor_at(x, at) > *tensor_at(x, first)) first = at;
+                if (*st_at(x, at) > *st_at(x, first)) first = at;
             }
-            *tensor_at(expected, first) += *element(dy, k);
+            *st_at(expected, first) += *element(dy, k);
         }
         about("case %d", i);
         assert_same(dx, expected);
-        layer_free(l);
-        tensor_free(x), tensor_free(y), tensor_free(dy), tensor_free(dx), tensor_free(expected);
+        st_layer_free(l);
+        st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx),
+            st_tensor_free(expected);
     }
 }
 

@@ -17,14 +17,14 @@
 
 static const layer_algorithm *way;
 
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const conv2d *o = l->options;
+    const st_conv2d_options *o = l->options;
     int three[2] = { 3, 3 }, one[2] = { 1, 1 };
     window w;
     if (window_plan(&w, l, x, three, one, o->padding, one, false)) return -1;
-    *y = SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
-    if (layer_parameter(l, "weight", SHAPE(o->out_channels, x.n[1], 3, 3), (layer_init){ .uniform = 1 }))
+    *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
+    if (st_layer_parameter(l, "weight", ST_SHAPE(o->out_channels, x.n[1], 3, 3), (st_init){ .uniform = 1 }))
         return -1;
     conv_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
@@ -33,30 +33,30 @@ static int plan(layer *l, shape x, shape *y)
     return way->plan(l);
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     way->hooks.forward(c, x, y);
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     way->hooks.backward(c, x, y, dy, dx);
 }
 
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     way->hooks.gradient(c, x, y, dy);
 }
 
-static const layer_field fields[] = {
-    { "out_channels", FIELD_INT, offsetof(conv2d, out_channels), .least = 1 },
-    { "padding", FIELD_PAIR, offsetof(conv2d, padding) },
+static const st_field fields[] = {
+    { "out_channels", ST_FIELD_INT, offsetof(st_conv2d_options, out_channels), .least = 1 },
+    { "padding", ST_FIELD_PAIR, offsetof(st_conv2d_options, padding) },
     { 0 },
 };
 
-static const layer_type winograd = {
+static const st_layer_type winograd = {
     .name = "winograd",
-    .options_size = sizeof(conv2d),
+    .options_size = sizeof(st_conv2d_options),
     .fields = fields,
     .plan = plan,
     .forward = forward,
@@ -64,17 +64,17 @@ static const layer_type winograd = {
     .gradient = gradient,
 };
 
-static conv2d options(ptrdiff_t out, int above, int left)
+static st_conv2d_options options(ptrdiff_t out, int above, int left)
 {
-    return (conv2d){ .out_channels = (int)out, .kernel = { 3, 3 }, .padding = { above, left } };
+    return (st_conv2d_options){ .out_channels = (int)out, .kernel = { 3, 3 }, .padding = { above, left } };
 }
 
-static layer *built(conv2d o, shape x)
+static st_layer *built(st_conv2d_options o, st_shape x)
 {
-    layer *l = layer_new(&winograd, &o, 0, NULL);
+    st_layer *l = st_layer_new(&winograd, &o, 0, NULL);
     assert_non_null(l);
-    if (layer_build(l, x, 1)) fail_msg("%s", error_text());
-    layer_mode(l, true, 1, 1);
+    if (st_layer_build(l, x, 1)) fail_msg("%s", st_error());
+    st_layer_mode(l, true, 1, 1);
     return l;
 }
 
@@ -90,7 +90,7 @@ static bool available(int i)
     int machine;
     use_engine(engines[i]);
     if (machine_choose(&machine, &reference) == 0) return true;
-    error_clear();
+    st_error_clear();
     return false;
 }
 
@@ -126,48 +126,48 @@ static int end_engines(void **state)
 
 /* ---- passes ------------------------------------------------------------------------------------------ */
 
-static tensor garbage(shape s)
+static st_tensor garbage(st_shape s)
 {
-    tensor x = tensor_new(s);
-    tensor_fill(x, (real)NAN);
+    st_tensor x = st_tensor_new(s);
+    st_fill(x, (st_real)NAN);
     return x;
 }
 
-static void run(layer *l, tensor x, tensor dy, tensor y, tensor dx)
+static void run(st_layer *l, st_tensor x, st_tensor dy, st_tensor y, st_tensor dx)
 {
-    layer_spoil_scratch(l);
-    layer_forward(l, x, y);
-    layer_spoil_scratch(l);
-    layer_backward(l, x, y, dy, dx);
+    st_layer_spoil_scratch(l);
+    st_layer_forward(l, x, y);
+    st_layer_spoil_scratch(l);
+    st_layer_backward(l, x, y, dy, dx);
 }
 
-static void check_engine(conv2d o, tensor x, tensor weight, tensor dy, naive want)
+static void check_engine(st_conv2d_options o, st_tensor x, st_tensor weight, st_tensor dy, naive want)
 {
-    layer *l = built(o, x.shape);
+    st_layer *l = built(o, x.shape);
     about("%s: padding %dx%d of %s to %s", kernel_of(l)->name, o.padding[0], o.padding[1],
-          shape_text(x.shape).text, shape_text(l->y).text);
-    tensor y = garbage(l->y), dx = garbage(x.shape), gradient = tensor_clone(want.dweight);
-    tensor_copy(l->param[0], weight);
-    tensor_copy(l->grad[0], weight);
-    tensor_add(gradient, 1, weight);
+          st_shape_text(x.shape).text, st_shape_text(l->y).text);
+    st_tensor y = garbage(l->y), dx = garbage(x.shape), gradient = st_tensor_clone(want.dweight);
+    st_copy(l->param[0], weight);
+    st_copy(l->grad[0], weight);
+    st_add(gradient, 1, weight);
     run(l, x, dy, y, dx);
     assert_same(y, want.y);
     assert_same(dx, want.dx);
     assert_same(l->grad[0], gradient);
-    assert_null(error_text());
-    tensor_free(y), tensor_free(dx), tensor_free(gradient);
-    layer_free(l);
+    assert_null(st_error());
+    st_tensor_free(y), st_tensor_free(dx), st_tensor_free(gradient);
+    st_layer_free(l);
 }
 
-static void check(dice *d, conv2d o, tensor x)
+static void check(dice *d, st_conv2d_options o, st_tensor x)
 {
-    tensor weight = roll_tensor(d, SHAPE(o.out_channels, x.shape.n[1], 3, 3), -3, 3);
-    tensor dy = roll_tensor(d, naive_conv2d_shape(o, x.shape), -3, 3);
-    naive want = naive_conv2d(o, x, weight, (tensor){ 0 }, dy);
+    st_tensor weight = roll_tensor(d, ST_SHAPE(o.out_channels, x.shape.n[1], 3, 3), -3, 3);
+    st_tensor dy = roll_tensor(d, naive_conv2d_shape(o, x.shape), -3, 3);
+    naive want = naive_conv2d(o, x, weight, (st_tensor){ 0 }, dy);
     for (int i = 0; i < ENGINES; i++)
         if (available(i)) check_engine(o, x, weight, dy, want);
     naive_free(want);
-    tensor_free(weight), tensor_free(dy);
+    st_tensor_free(weight), st_tensor_free(dy);
 }
 
 static void integers_are_exact_for_any_shape_and_view(void **state)
@@ -177,15 +177,15 @@ static void integers_are_exact_for_any_shape_and_view(void **state)
     for (int i = 0; i < 100; i++) {
         int above = (int)roll(&d, 0, 2), left = (int)roll(&d, 0, 2);
         ptrdiff_t n = chance(&d, 10) ? 17 : roll(&d, 1, 4); /* 17: more than two chunks */
-        shape s = SHAPE(n, roll(&d, 1, 20), roll(&d, above ? 1 : 3, 9), roll(&d, left ? 1 : 3, 9));
-        tensor whole, x = roll_view(&d, s, &whole);
+        st_shape s = ST_SHAPE(n, roll(&d, 1, 20), roll(&d, above ? 1 : 3, 9), roll(&d, left ? 1 : 3, 9));
+        st_tensor whole, x = roll_view(&d, s, &whole);
         if (chance(&d, 50)) {
-            tensor_free(whole);
-            x = whole = tensor_new(s);
+            st_tensor_free(whole);
+            x = whole = st_tensor_new(s);
         }
         roll_elements(&d, x, -4, 4);
         check(&d, options(roll(&d, 1, 20), above, left), x);
-        tensor_free(whole);
+        st_tensor_free(whole);
     }
 }
 
@@ -195,7 +195,7 @@ static void integers_are_exact_where_vectors_bands_and_blocks_end(void **state)
     (void)state;
     static const struct {
         int out, padding[2];
-        shape x;
+        st_shape x;
     } cases[] = {
         { 16, { 1, 1 }, { 4, { 8, 16, 14, 14 } } }, /* vectors are full */
         { 33, { 1, 0 }, { 4, { 3, 17, 9, 8 } } },   /* one channel more */
@@ -209,21 +209,21 @@ static void integers_are_exact_where_vectors_bands_and_blocks_end(void **state)
     };
     dice d = { { 2 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        conv2d o = options(cases[i].out, cases[i].padding[0], cases[i].padding[1]);
-        tensor x = roll_tensor(&d, cases[i].x, -3, 3), whole, view = roll_view(&d, cases[i].x, &whole);
+        st_conv2d_options o = options(cases[i].out, cases[i].padding[0], cases[i].padding[1]);
+        st_tensor x = roll_tensor(&d, cases[i].x, -3, 3), whole, view = roll_view(&d, cases[i].x, &whole);
         check(&d, o, x);
-        tensor_copy(view, x);
+        st_copy(view, x);
         check(&d, o, view);
-        tensor_free(x), tensor_free(whole);
+        st_tensor_free(x), st_tensor_free(whole);
     }
 }
 
 /* ---- numbers that are no integers -------------------------------------------------------------------- */
 
-static double dot(tensor a, tensor b)
+static double dot(st_tensor a, st_tensor b)
 {
     double sum = 0;
-    for (ptrdiff_t k = 0; k < tensor_count(a); k++) sum += (double)*element(a, k) * (double)*element(b, k);
+    for (ptrdiff_t k = 0; k < st_numel(a); k++) sum += (double)*element(a, k) * (double)*element(b, k);
     return sum;
 }
 
@@ -238,26 +238,26 @@ static void backward_and_gradient_are_adjoint_to_forward(void **state)
     (void)state;
     for (int i = 0; i < ENGINES; i++)
         for (int padding = 0; padding < 3; padding++) {
-            shape s = SHAPE(9, 18, 7, 10);
+            st_shape s = ST_SHAPE(9, 18, 7, 10);
             if (!available(i)) continue;
-            layer *l = built(options(20, padding, 2 - padding), s);
-            tensor x = tensor_new(s), y = garbage(l->y), dx = garbage(s), dy = tensor_new(l->y);
-            tensor_uniform(x, (random_key){ 1, 1 }, -1, 1);
-            tensor_uniform(dy, (random_key){ 1, 2 }, -1, 1);
+            st_layer *l = built(options(20, padding, 2 - padding), s);
+            st_tensor x = st_tensor_new(s), y = garbage(l->y), dx = garbage(s), dy = st_tensor_new(l->y);
+            st_uniform(x, (st_random_key){ 1, 1 }, -1, 1);
+            st_uniform(dy, (st_random_key){ 1, 2 }, -1, 1);
             run(l, x, dy, y, dx);
-            double product = dot(y, dy), limit = 4 * (double)REAL_EPSILON * sqrt(dot(y, y) * dot(dy, dy));
+            double product = dot(y, dy), limit = 4 * (double)ST_REAL_EPSILON * sqrt(dot(y, y) * dot(dy, dy));
             assert_close(dot(x, dx), product, limit);
             assert_close(dot(l->param[0], l->grad[0]), product, limit);
-            tensor_free(x), tensor_free(y), tensor_free(dx), tensor_free(dy);
-            layer_free(l);
+            st_tensor_free(x), st_tensor_free(y), st_tensor_free(dx), st_tensor_free(dy);
+            st_layer_free(l);
         }
 }
 
 /* The root of the mean square of a - b, relative to that of b. */
-static double distance(tensor a, tensor b)
+static double distance(st_tensor a, st_tensor b)
 {
     double error = 0;
-    for (ptrdiff_t k = 0; k < tensor_count(a); k++) {
+    for (ptrdiff_t k = 0; k < st_numel(a); k++) {
         double difference = (double)*element(a, k) - (double)*element(b, k);
         error += difference * difference;
     }
@@ -271,20 +271,20 @@ static void the_error_is_that_of_a_sum(void **state)
     (void)state;
     const int limit = way == &conv_winograd_4 ? 15 : 5;
     for (int i = 0; i < ENGINES; i++) {
-        shape s = SHAPE(2, 32, 12, 12);
-        conv2d o = options(32, 1, 1);
+        st_shape s = ST_SHAPE(2, 32, 12, 12);
+        st_conv2d_options o = options(32, 1, 1);
         if (!available(i)) continue;
-        layer *l = built(o, s);
-        tensor x = tensor_new(s), y = garbage(l->y), dx = garbage(s), dy = tensor_new(l->y);
-        tensor_uniform(x, (random_key){ 1, 1 }, -1, 1);
-        tensor_uniform(dy, (random_key){ 1, 2 }, -1, 1);
+        st_layer *l = built(o, s);
+        st_tensor x = st_tensor_new(s), y = garbage(l->y), dx = garbage(s), dy = st_tensor_new(l->y);
+        st_uniform(x, (st_random_key){ 1, 1 }, -1, 1);
+        st_uniform(dy, (st_random_key){ 1, 2 }, -1, 1);
         run(l, x, dy, y, dx);
-        naive want = naive_conv2d(o, x, l->param[0], (tensor){ 0 }, dy);
+        naive want = naive_conv2d(o, x, l->param[0], (st_tensor){ 0 }, dy);
         double errors[] = { distance(y, want.y), distance(dx, want.dx), distance(l->grad[0], want.dweight) };
-        for (int k = 0; k < 3; k++) assert_close(errors[k], 0, limit * (double)REAL_EPSILON);
+        for (int k = 0; k < 3; k++) assert_close(errors[k], 0, limit * (double)ST_REAL_EPSILON);
         naive_free(want);
-        tensor_free(x), tensor_free(y), tensor_free(dx), tensor_free(dy);
-        layer_free(l);
+        st_tensor_free(x), st_tensor_free(y), st_tensor_free(dx), st_tensor_free(dy);
+        st_layer_free(l);
     }
 }
 
@@ -292,12 +292,13 @@ static void its_gradients_are_those_of_differences(void **state)
 {
     (void)state;
     for (int i = 0; i < ENGINES; i++) {
-        conv2d o = options(5, 1, 0);
+        st_conv2d_options o = options(5, 1, 0);
         if (!available(i)) continue;
-        layer *l = layer_new(&winograd, &o, 0, NULL);
-        gradcheck_result r = gradcheck_layer(l, SHAPE(9, 3, 5, 6), (gradcheck){ .most = 40 });
+        st_layer *l = st_layer_new(&winograd, &o, 0, NULL);
+        st_gradcheck_result r =
+            st_gradcheck_layer(l, ST_SHAPE(9, 3, 5, 6), (st_gradcheck_options){ .most = 40 });
         if (!r.passed) fail_msg("%s", r.text);
-        layer_free(l);
+        st_layer_free(l);
     }
 }
 
@@ -307,8 +308,8 @@ static void conv2d_takes_it_where_it_pays(void **state)
 {
     (void)state;
     static const struct {
-        conv2d o;
-        shape x;
+        st_conv2d_options o;
+        st_shape x;
         int size; /* of the tiles; 0: it is not taken */
     } cases[] = {
         { { .out_channels = 64, .kernel = { 3, 3 } }, { 4, { 64, 32, 26, 26 } }, 4 },
@@ -328,13 +329,13 @@ static void conv2d_takes_it_where_it_pays(void **state)
     };
     for (int i = 0; i < ENGINES; i++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases && available(i); k++) {
-            layer *l = layer_conv2d(cases[k].o);
-            shape y;
-            assert_int_equal(layer_plan(l, cases[k].x, &y), 0);
+            st_layer *l = st_conv2d_new(cases[k].o);
+            st_shape y;
+            assert_int_equal(st_layer_plan(l, cases[k].x, &y), 0);
             about("%s, case %zu", kernel_of(l)->name, k);
             assert_int_equal(conv_winograd_2.suits(l), cases[k].size == 2);
             assert_int_equal(conv_winograd_4.suits(l), cases[k].size == 4);
-            layer_free(l);
+            st_layer_free(l);
         }
 }
 
@@ -343,30 +344,30 @@ static void conv2d_takes_it_where_it_pays(void **state)
 static void conv2d_is_exact(ptrdiff_t height, ptrdiff_t width)
 {
     dice d = { { 3 } };
-    conv2d o = options(24, 1, 1);
-    tensor x = roll_tensor(&d, SHAPE(17, 16, height, width), -3, 3),
-           weight = roll_tensor(&d, SHAPE(24, 16, 3, 3), -3, 3);
-    tensor bias = roll_tensor(&d, SHAPE(24), -9, 9),
-           dy = roll_tensor(&d, SHAPE(17, 24, height, width), -3, 3);
+    st_conv2d_options o = options(24, 1, 1);
+    st_tensor x = roll_tensor(&d, ST_SHAPE(17, 16, height, width), -3, 3),
+              weight = roll_tensor(&d, ST_SHAPE(24, 16, 3, 3), -3, 3);
+    st_tensor bias = roll_tensor(&d, ST_SHAPE(24), -9, 9),
+              dy = roll_tensor(&d, ST_SHAPE(17, 24, height, width), -3, 3);
     naive want = naive_conv2d(o, x, weight, bias, dy);
     for (int i = 0; i < ENGINES; i++) {
         if (!available(i)) continue;
-        layer *l = layer_conv2d(o);
-        assert_int_equal(layer_build(l, x.shape, 1), 0);
-        layer_mode(l, true, 1, 1);
-        tensor y = garbage(l->y), dx = garbage(x.shape);
-        tensor_copy(l->param[0], weight);
-        tensor_copy(l->param[1], bias);
+        st_layer *l = st_conv2d_new(o);
+        assert_int_equal(st_layer_build(l, x.shape, 1), 0);
+        st_layer_mode(l, true, 1, 1);
+        st_tensor y = garbage(l->y), dx = garbage(x.shape);
+        st_copy(l->param[0], weight);
+        st_copy(l->param[1], bias);
         run(l, x, dy, y, dx);
         assert_same(y, want.y);
         assert_same(dx, want.dx);
         assert_same(l->grad[0], want.dweight);
         assert_same(l->grad[1], want.dbias);
-        tensor_free(y), tensor_free(dx);
-        layer_free(l);
+        st_tensor_free(y), st_tensor_free(dx);
+        st_layer_free(l);
     }
     naive_free(want);
-    tensor_free(x), tensor_free(weight), tensor_free(bias), tensor_free(dy);
+    st_tensor_free(x), st_tensor_free(weight), st_tensor_free(bias), st_tensor_free(dy);
 }
 
 static void conv2d_is_exact_where_it_takes_it(void **state)

@@ -87,39 +87,38 @@ void *__wrap_realloc(void *memory, size_t size)
 
 /* ---- scratch ------------------------------------------------------------------------------------------- */
 
-void __real_layer_forward(layer *l, tensor x, tensor y);
-void __real_layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx);
+void __real_st_layer_forward(st_layer *l, st_tensor x, st_tensor y);
+void __real_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 void __real_layer_forward_chain(const layer_link link[], int count);
-void __real_layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx);
-void __wrap_layer_forward(layer *l, tensor x, tensor y);
-void __wrap_layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx);
+void __real_layer_backward_chain(const layer_link link[], int count, st_tensor dy, st_tensor dx);
+void __wrap_st_layer_forward(st_layer *l, st_tensor x, st_tensor y);
+void __wrap_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 void __wrap_layer_forward_chain(const layer_link link[], int count);
-void __wrap_layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx);
+void __wrap_layer_backward_chain(const layer_link link[], int count, st_tensor dy, st_tensor dx);
 
-static void forget_scratch(const layer *l)
+static void forget_scratch(const st_layer *l)
 {
     if (!l || !l->run || !l->run->ready) return;
-    const tensor both[] = { l->run->scratch, l->run->partial };
-    for (int i = 0; i < 2; i++)
-        __msan_poison(tensor_data(both[i]), (size_t)tensor_count(both[i]) * sizeof(real));
+    const st_tensor both[] = { l->run->scratch, l->run->partial };
+    for (int i = 0; i < 2; i++) __msan_poison(st_data(both[i]), (size_t)st_numel(both[i]) * sizeof(st_real));
 }
 
-void __wrap_layer_forward(layer *l, tensor x, tensor y)
+void __wrap_st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 {
     forget_scratch(l);
-    __real_layer_forward(l, x, y);
+    __real_st_layer_forward(l, x, y);
 }
-void __wrap_layer_backward(layer *l, tensor x, tensor y, tensor dy, tensor dx)
+void __wrap_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     forget_scratch(l);
-    __real_layer_backward(l, x, y, dy, dx);
+    __real_st_layer_backward(l, x, y, dy, dx);
 }
 void __wrap_layer_forward_chain(const layer_link link[], int count)
 {
     forget_scratch(link->l);
     __real_layer_forward_chain(link, count);
 }
-void __wrap_layer_backward_chain(const layer_link link[], int count, tensor dy, tensor dx)
+void __wrap_layer_backward_chain(const layer_link link[], int count, st_tensor dy, st_tensor dx)
 {
     forget_scratch(link->l);
     __real_layer_backward_chain(link, count, dy, dx);

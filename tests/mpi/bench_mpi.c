@@ -16,7 +16,7 @@
 
 enum { ROUNDS = 31, SAMPLES = 256, MOST = 1 << 22 }; /* elements sent at once */
 
-static const team *all;
+static const st_comm *all;
 
 static double now(void)
 {
@@ -48,28 +48,24 @@ typedef struct speed {
     double images[ROUNDS], steps[ROUNDS];
 } speed;
 
-static void train_once(net *n, optim *o, const data *d, const way *w, speed *s, int k)
+static void train_once(st_net *n, st_optim *o, const st_dataset *d, const way *w, speed *s, int k)
 {
-    train_result r = { 0 };
+    st_train_result r = { 0 };
     clock_t began = clock();
-    train_run(n, d,
-              (train){ .loss = loss_cross_entropy(0),
-                       .optim = o,
-                       .batch = w->batch,
-                       .group = ranks_of(all, w->unordered) },
-              &r);
+    st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = w->batch,
+             .group = st_group_of(all, w->unordered), .result = &r);
     s->images[k] = r.images_per_second;
     s->steps[k] = (double)r.steps * CLOCKS_PER_SEC / (double)(clock() - began);
 }
 
-static void measure_training(const char *name, const data *d)
+static void measure_training(const char *name, const st_dataset *d)
 {
     static speed s[WAYS];
-    net *n = network_new(name);
-    optim *o = optim_sgd((sgd){ .lr = 0.01, .momentum = 0.9 });
+    st_net *n = network_new(name);
+    st_optim *o = st_sgd(.lr = 0.01, .momentum = 0.9);
     for (int k = 0; k < ROUNDS; k++)
         for (int w = 0; w < WAYS; w++) train_once(n, o, d, &ways[w], &s[w], k);
-    net_free(n), optim_free(o);
+    st_net_free(n), st_optim_free(o);
     for (int w = 0; w < WAYS && all->rank == 0; w++)
         printf("train %-8s %d ranks, batch %2d, %-9s %8.0f images/s, %8.0f us of processor time a step\n",
                name, all->ranks, ways[w].batch, ways[w].name, greatest(s[w].images),
@@ -80,25 +76,25 @@ static void measure_training(const char *name, const data *d)
 
 typedef struct talk {
     const char *name;
-    void (*say)(ptrdiff_t n, real *x, real *room);
+    void (*say)(ptrdiff_t n, st_real *x, st_real *room);
 } talk;
 
-static void in_order(ptrdiff_t n, real *x, real *room)
+static void in_order(ptrdiff_t n, st_real *x, st_real *room)
 {
     all->all_to_all(all, n, sizeof *x, x, room);
     all->all_gather(all, n, sizeof *x, x);
 }
-static void own_sum(ptrdiff_t n, real *x, real *room)
+static void own_sum(ptrdiff_t n, st_real *x, st_real *room)
 {
     (void)room;
     all->all_reduce(all, n, x);
 }
-static void agree(ptrdiff_t n, real *x, real *room)
+static void agree(ptrdiff_t n, st_real *x, st_real *room)
 {
     (void)n, (void)x, (void)room;
-    team_agree(all);
+    st_comm_agree(all);
 }
-static void gather(ptrdiff_t n, real *x, real *room)
+static void gather(ptrdiff_t n, st_real *x, st_real *room)
 {
     (void)room;
     all->all_gather(all, n, sizeof *x, x);
@@ -108,7 +104,7 @@ static const talk talks[] = {
     { "in order", in_order }, { "MPI's sum", own_sum }, { "agree", agree }, { "gather", gather }
 };
 
-static void measure_talk(const talk *t, ptrdiff_t n, real *x, real *room)
+static void measure_talk(const talk *t, ptrdiff_t n, st_real *x, st_real *room)
 {
     double often[ROUNDS]; /* in a second */
     int times = n < 1 << 16 ? 50 : 3;
@@ -123,9 +119,9 @@ static void measure_talk(const talk *t, ptrdiff_t n, real *x, real *room)
 int main(int argc, char **argv)
 {
     bool trains = argc < 2 || strcmp(argv[1], "talk") != 0;
-    data *d = digits_new(SAMPLES, 1);
-    real *x = calloc(MOST, sizeof *x), *room = calloc(MOST + 64, sizeof *room);
-    all = mpi_begin();
+    st_dataset *d = st_digits(SAMPLES, 1);
+    st_real *x = calloc(MOST, sizeof *x), *room = calloc(MOST + 64, sizeof *room);
+    all = st_mpi_begin();
     if (!all || !d || !x || !room) return 1;
     if (trains) measure_training("lenet5", d), measure_training("example", d);
     if (all->ranks > 1) {
@@ -134,8 +130,8 @@ int main(int argc, char **argv)
         for (ptrdiff_t n = 1 << 10; n <= MOST; n *= 4)
             for (int t = 0; t < 2; t++) measure_talk(&talks[t], n, x, room);
     }
-    if (error_text()) fprintf(stderr, "bench_mpi: %s\n", error_text());
-    data_free(d), free(x), free(room);
-    mpi_end(all);
-    return error_text() != NULL;
+    if (st_error()) fprintf(stderr, "bench_mpi: %s\n", st_error());
+    st_dataset_free(d), free(x), free(room);
+    st_mpi_end(all);
+    return st_error() != NULL;
 }

@@ -50,10 +50,10 @@ static void die(int signal)
     kill(getpid(), SIGKILL);
 }
 
-static const team *ranks;
+static const st_comm *ranks;
 
 /* What a step of one micro-batch a rank does once. */
-static int exchange_and_die(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+static int exchange_and_die(const st_comm *t, ptrdiff_t n, size_t size, const void *x, void *parts)
 {
     static int steps;
     if (++steps == settings[AFTER].value) {
@@ -64,28 +64,28 @@ static int exchange_and_die(const team *t, ptrdiff_t n, size_t size, const void 
     return ranks->all_to_all(t, n, size, x, parts);
 }
 
-static void change(train *o, int rank)
+static void change(st_train_options *o, int rank)
 {
     (void)rank;
     static char path[4096];
     snprintf(path, sizeof path, "%s.safetensors", file);
     o->group.unordered = settings[UNORDERED].value;
-    if (settings[SHOW].value) o->callbacks[0] = callback_progress(stderr);
-    if (settings[CHECKPOINT].value) o->callbacks[1] = callback_checkpoint((checkpoint){ path, 1, true });
+    if (settings[SHOW].value) o->callbacks[0] = st_progress(stderr);
+    if (settings[CHECKPOINT].value) o->callbacks[1] = st_checkpoint(path, 1, true);
 }
 
-static void spoil(tensor x, tensor y, int rank)
+static void spoil(st_tensor x, st_tensor y, int rank)
 {
     (void)x;
-    if (rank == settings[REFUSE].value) tensor_fill(y, 17);
+    if (rank == settings[REFUSE].value) st_fill(y, 17);
 }
 
 static int keep(const outcome *out)
 {
     FILE *to = fopen(file, "wb");
     if (!to) return 1;
-    const tensor all[] = { out->parameters, out->states };
-    for (int i = 0; i < 2; i++) fwrite(tensor_data(all[i]), sizeof(real), (size_t)tensor_count(all[i]), to);
+    const st_tensor all[] = { out->parameters, out->states };
+    for (int i = 0; i < 2; i++) fwrite(st_data(all[i]), sizeof(st_real), (size_t)st_numel(all[i]), to);
     return fclose(to) != 0;
 }
 
@@ -95,13 +95,13 @@ int main(int argc, char **argv)
     for (int i = 2; i < argc; i++) understood &= set(argv[i]);
     if (!understood) return fputs("usage: train_mpi FILE [KEY=NUMBER]...\n", stderr), 2;
     file = argv[1];
-    const team *all = mpi_begin();
-    if (!all) return fprintf(stderr, "train_mpi: %s\n", error_text()), 1;
+    const st_comm *all = st_mpi_begin();
+    if (!all) return fprintf(stderr, "train_mpi: %s\n", st_error()), 1;
     together what = { .micro_batches = settings[MICRO].value,
                       .epochs = settings[EPOCHS].value,
                       .change = change,
                       .spoil = spoil };
-    team doomed = *(ranks = all);
+    st_comm doomed = *(ranks = all);
     doomed.all_to_all = exchange_and_die;
     outcome out = train_together(&what, all->rank == settings[KILL].value ? &doomed : all);
     int status = out.status ? 1 : 0;
@@ -109,6 +109,6 @@ int main(int argc, char **argv)
     if (all->rank == 0 && out.status == 0) printf("done after %ld steps\n", out.result.resumed);
     if (all->rank == 0 && out.status) printf("%s\n", out.error);
     outcome_free(&out);
-    mpi_end(all);
+    st_mpi_end(all);
     return status;
 }

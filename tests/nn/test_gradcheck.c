@@ -12,98 +12,93 @@
 
 /* ---- every kind of layer that is right passes ---------------------------------------------------- */
 
-static void passes(layer *l, shape x)
+static void passes(st_layer *l, st_shape x)
 {
     char name[160];
     assert_non_null(l);
-    layer_describe(l, name, sizeof name);
-    gradcheck_result r = gradcheck_layer(l, x, (gradcheck){ 0 });
-    if (!r.passed) fail_msg("%s of %s: %s", name, shape_text(x).text, r.text);
+    st_layer_describe(l, name, sizeof name);
+    st_gradcheck_result r = st_gradcheck_layer(l, x, (st_gradcheck_options){ 0 });
+    if (!r.passed) fail_msg("%s of %s: %s", name, st_shape_text(x).text, r.text);
     assert_string_equal(r.text, "passed");
-    assert_true(r.worst <= (sizeof(real) == 8 ? 1e-6 : 5e-2));
-    ptrdiff_t expected = tensor_count(layer_parameters(l));
+    assert_true(r.worst <= (sizeof(st_real) == 8 ? 1e-6 : 5e-2));
+    ptrdiff_t expected = st_numel(st_layer_parameters(l));
     for (ptrdiff_t count = 1, i = 0; i < x.rank; i++)
         if (count *= x.n[i], i + 1 == x.rank) expected += count;
     assert_int_equal(r.checked, expected);
     assert_int_equal(r.kinks, 0);
-    layer_free(l);
+    st_layer_free(l);
 }
 
 static void convolutions_pass(void **state)
 {
-    passes(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 2 } }), SHAPE(2, 2, 5, 6));
-    passes(layer_conv2d(
-               (conv2d){ .out_channels = 2, .kernel = { 3, 3 }, .stride = { 2, 3 }, .padding = { 1, 2 } }),
-           SHAPE(2, 3, 6, 7));
-    passes(layer_conv2d((conv2d){
-               .out_channels = 4, .kernel = { 2, 2 }, .dilation = { 2, 3 }, .groups = 2, .no_bias = true }),
-           SHAPE(2, 2, 5, 7));
-    passes(layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 1, 1 } }),
-           SHAPE(19, 2, 2, 3)); /* three chunks */
+    passes(st_conv2d(.out_channels = 3, .kernel = { 3, 2 }), ST_SHAPE(2, 2, 5, 6));
+    passes(st_conv2d(.out_channels = 2, .kernel = { 3, 3 }, .stride = { 2, 3 }, .padding = { 1, 2 }),
+           ST_SHAPE(2, 3, 6, 7));
+    passes(
+        st_conv2d(.out_channels = 4, .kernel = { 2, 2 }, .dilation = { 2, 3 }, .groups = 2, .no_bias = true),
+        ST_SHAPE(2, 2, 5, 7));
+    passes(st_conv2d(.out_channels = 2, .kernel = { 1, 1 }), ST_SHAPE(19, 2, 2, 3)); /* three chunks */
 }
 
 static void pooling_passes(void **state)
 {
-    passes(layer_maxpool((maxpool){ .kernel = { 2, 2 } }), SHAPE(2, 2, 4, 6));
-    passes(layer_maxpool(
-               (maxpool){ .kernel = { 3, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 }, .ceil_mode = true }),
-           SHAPE(2, 1, 5, 6));
-    passes(layer_avgpool((avgpool){ .kernel = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 } }),
-           SHAPE(2, 2, 4, 5));
-    passes(layer_avgpool((avgpool){ .kernel = { 0, 0 } }), SHAPE(2, 3, 3, 5));
-    passes(layer_adaptive_avgpool((adaptive_avgpool){ 0 }), SHAPE(2, 3, 3, 5));
-    passes(layer_avgpool((avgpool){ .kernel = { 2, 2 } }), SHAPE(2, 2, 5, 7));
-    passes(layer_batchnorm((batchnorm){ 0 }), SHAPE(3, 2, 19));
-    passes(layer_layernorm((layernorm){ 0 }), SHAPE(3, 2, 19));
-    passes(layer_groupnorm((groupnorm){ .groups = 2 }), SHAPE(2, 4, 11));
-    passes(layer_avgpool((avgpool){ .kernel = { 2, 2 }, .padding = { 1, 1 }, .count_exclude_pad = true }),
-           SHAPE(2, 2, 4, 5));
+    passes(st_maxpool(.kernel = { 2, 2 }), ST_SHAPE(2, 2, 4, 6));
+    passes(st_maxpool(.kernel = { 3, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 }, .ceil_mode = true),
+           ST_SHAPE(2, 1, 5, 6));
+    passes(st_avgpool(.kernel = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 }), ST_SHAPE(2, 2, 4, 5));
+    passes(st_avgpool(.kernel = { 0, 0 }), ST_SHAPE(2, 3, 3, 5));
+    passes(st_adaptive_avgpool(), ST_SHAPE(2, 3, 3, 5));
+    passes(st_avgpool(.kernel = { 2, 2 }), ST_SHAPE(2, 2, 5, 7));
+    passes(st_batchnorm(), ST_SHAPE(3, 2, 19));
+    passes(st_layernorm(), ST_SHAPE(3, 2, 19));
+    passes(st_groupnorm(.groups = 2), ST_SHAPE(2, 4, 11));
+    passes(st_avgpool(.kernel = { 2, 2 }, .padding = { 1, 1 }, .count_exclude_pad = true),
+           ST_SHAPE(2, 2, 4, 5));
 }
 
-static real mean_square(const real *window, ptrdiff_t n, const void *context)
+static st_real mean_square(const st_real *window, ptrdiff_t n, const void *context)
 {
-    real sum = 0;
+    st_real sum = 0;
     for (ptrdiff_t i = 0; i < n; i++) sum += window[i] * window[i];
-    return sum / (real)n;
+    return sum / (st_real)n;
 }
 
-static void mean_square_adjoint(const real *window, ptrdiff_t n, real y, real dy, real *dwindow,
+static void mean_square_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
                                 const void *context)
 {
-    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = dy * 2 * window[i] / (real)n;
+    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = dy * 2 * window[i] / (st_real)n;
 }
 
 static void pooling_by_a_function_passes(void **state)
 {
-    const pool_function f = { "mean_square", mean_square, mean_square_adjoint, NULL };
-    passes(layer_pool((pool){ .function = &f, .kernel = { 2, 2 }, .stride = { 1, 1 } }), SHAPE(2, 2, 4, 4));
+    const st_pool_function f = { "mean_square", mean_square, mean_square_adjoint, NULL };
+    passes(st_pool(.function = &f, .kernel = { 2, 2 }, .stride = { 1, 1 }), ST_SHAPE(2, 2, 4, 4));
 }
 
 static void dense_and_chains_pass(void **state)
 {
-    passes(layer_dense((dense){ .out_features = 3 }), SHAPE(4, 5));
-    passes(layer_dense((dense){ .out_features = 3, .no_bias = true }), SHAPE(40, 2)); /* two chunks */
-    passes(layer_flatten(), SHAPE(2, 2, 3));
-    passes(layer_dropout(0.4), SHAPE(3, 20));
-    passes(layer_sequence(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 2, 2 } }), layer_tanh(),
-                          layer_dropout(0.2),
-                          layer_sequence(layer_flatten(), layer_dense((dense){ .out_features = 2 }))),
-           SHAPE(3, 1, 4, 4));
+    passes(st_dense(.out_features = 3), ST_SHAPE(4, 5));
+    passes(st_dense(.out_features = 3, .no_bias = true), ST_SHAPE(40, 2)); /* two chunks */
+    passes(st_flatten(), ST_SHAPE(2, 2, 3));
+    passes(st_dropout(.p = 0.4), ST_SHAPE(3, 20));
+    passes(st_sequence(st_conv2d(.out_channels = 3, .kernel = { 2, 2 }), st_tanh(), st_dropout(.p = 0.2),
+                       st_sequence(st_flatten(), st_dense(.out_features = 2))),
+           ST_SHAPE(3, 1, 4, 4));
 }
 
 static void activations_pass(void **state)
 {
-    layer *all[] = { layer_relu(),     layer_relu6(),    layer_leaky_relu(0), layer_elu(0),     layer_selu(),
-                     layer_gelu(),     layer_silu(),     layer_mish(),        layer_sigmoid(),  layer_tanh(),
-                     layer_softplus(), layer_softsign(), layer_hardsigmoid(), layer_hardswish() };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) passes(all[i], SHAPE(3, 5, 4));
+    st_layer *all[] = { st_relu(),     st_relu6(),    st_leaky_relu(),  st_elu(),      st_selu(),
+                        st_gelu(),     st_silu(),     st_mish(),        st_sigmoid(),  st_tanh(),
+                        st_softplus(), st_softsign(), st_hardsigmoid(), st_hardswish() };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) passes(all[i], ST_SHAPE(3, 5, 4));
 }
 
 static void one_line_does_in_a_test(void **state)
 {
-    layer *l = layer_dense((dense){ .out_features = 2 });
-    assert_gradients(l, SHAPE(3, 4));
-    layer_free(l);
+    st_layer *l = st_dense(.out_features = 2);
+    st_assert_gradients(l, ST_SHAPE(3, 4));
+    st_layer_free(l);
 }
 
 /* ---- the layer that faults are planted in -------------------------------------------------------- */
@@ -154,44 +149,44 @@ typedef struct planted {
 
 enum { FEATURES = 4, WEIGHT = 0, BIAS = 1 };
 
-static bool has(const layer *l, fault f)
+static bool has(const st_layer *l, fault f)
 {
     return ((const planted *)l->options)->fault == (int)f;
 }
 
-static real *at(tensor x, ptrdiff_t row, ptrdiff_t column)
+static st_real *at(st_tensor x, ptrdiff_t row, ptrdiff_t column)
 {
-    return tensor_at(x, INDEX(row, column));
+    return st_at(x, ST_INDEX(row, column));
 }
 
 /* Where there is such an image. */
-static void put(tensor x, ptrdiff_t row, ptrdiff_t column, double value)
+static void put(st_tensor x, ptrdiff_t row, ptrdiff_t column, double value)
 {
-    if (row < x.shape.n[0]) *at(x, row, column) = (real)value;
+    if (row < x.shape.n[0]) *at(x, row, column) = (st_real)value;
 }
 
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    if (layer_parameter(l, "weight", SHAPE(FEATURES, FEATURES), (layer_init){ .uniform = 1 })) return -1;
-    if (layer_parameter(l, "bias", SHAPE(FEATURES), (layer_init){ .uniform = 1 })) return -1;
-    return layer_memory(l, x) || layer_scratch(l, x);
+    if (st_layer_parameter(l, "weight", ST_SHAPE(FEATURES, FEATURES), (st_init){ .uniform = 1 })) return -1;
+    if (st_layer_parameter(l, "bias", ST_SHAPE(FEATURES), (st_init){ .uniform = 1 })) return -1;
+    return st_layer_memory(l, x) || st_layer_scratch(l, x);
 }
 
-static void remember(const st_call *c, tensor x)
+static void remember(const st_call *c, st_tensor x)
 {
-    tensor scratch = tensor_narrow(st_scratch(c, 0), 0, 0, x.shape.n[0]), memory = st_memory(c, 0);
-    tensor_copy(scratch, x);
-    if (!has(c->layer, KEEPS_FIRST_X) || *tensor_data(memory) == 0) tensor_copy(memory, x);
+    st_tensor scratch = st_narrow(st_scratch(c, 0), 0, 0, x.shape.n[0]), memory = st_memory(c, 0);
+    st_copy(scratch, x);
+    if (!has(c->layer, KEEPS_FIRST_X) || *st_data(memory) == 0) st_copy(memory, x);
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     static int calls;
     remember(c, x);
     for (ptrdiff_t n = 0; n < x.shape.n[0]; n++)
         for (ptrdiff_t o = 0; o < FEATURES; o++) {
-            real sum = has(c->layer, IGNORES_B) ? 0 : *tensor_at(c->param[BIAS], INDEX(o));
+            st_real sum = has(c->layer, IGNORES_B) ? 0 : *st_at(c->param[BIAS], ST_INDEX(o));
             for (ptrdiff_t i = 0; i < FEATURES && !has(c->layer, IGNORES_X); i++)
                 sum += (has(c->layer, IGNORES_W) ? 1 : *at(c->param[WEIGHT], o, i)) * *at(x, n, i) *
                        *at(x, n, i);
@@ -200,31 +195,31 @@ static void forward(const st_call *c, tensor x, tensor y)
             *at(y, n, o) = sum;
         }
     if (has(c->layer, WRITES_X)) *at(x, 0, 1) += 1;
-    if (has(c->layer, CHANGES_EACH_TIME)) *at(y, 0, 0) += (real)++calls;
+    if (has(c->layer, CHANGES_EACH_TIME)) *at(y, 0, 0) += (st_real)++calls;
     if (has(c->layer, NAN_IN_Y)) put(y, 2, 1, NAN);
 }
 
-static real kept(const st_call *c, ptrdiff_t images, ptrdiff_t n, ptrdiff_t i)
+static st_real kept(const st_call *c, ptrdiff_t images, ptrdiff_t n, ptrdiff_t i)
 {
     if (has(c->layer, X_FROM_SCRATCH)) return *at(st_scratch(c, 0), n, i);
     if (has(c->layer, MEMORY_OF_NEIGHBOUR)) n = (n + 1) % images;
     return *at(st_memory(c, 0), n, i);
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     ptrdiff_t images = x.shape.n[0], last = FEATURES - 1;
     for (ptrdiff_t n = 0; n < images; n++)
         for (ptrdiff_t i = 0; i < FEATURES; i++) {
-            real sum = 0;
+            st_real sum = 0;
             for (ptrdiff_t o = 0; o < FEATURES; o++) {
-                real w =
+                st_real w =
                     has(c->layer, TRANSPOSED) ? *at(c->param[WEIGHT], i, o) : *at(c->param[WEIGHT], o, i);
                 sum += (has(c->layer, IGNORES_W) ? 1 : w) * 2 * kept(c, images, n, i) * *at(dy, n, o);
             }
             if (has(c->layer, FACTOR_IN_ONE_CHANNEL) && i == 2) sum *= 2;
             if (has(c->layer, SIGN_OF_LAST) && n + 1 == images && i == last) sum = -sum;
-            if (has(c->layer, NAN_IN_DX) && n == 1 && i == 2) sum = (real)NAN;
+            if (has(c->layer, NAN_IN_DX) && n == 1 && i == 2) sum = (st_real)NAN;
             if (has(c->layer, ZEROES_DX) || has(c->layer, IGNORES_X)) sum = 0;
             if (has(c->layer, WRONG_IN_INFERENCE) && !c->training) sum = -sum;
             if (has(c->layer, ADDS_TO_DX)) sum += *at(dx, n, i);
@@ -234,20 +229,20 @@ static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
     if (has(c->layer, BACKWARD_WRITES_X)) put(x, 0, 3, 0);
     if (has(c->layer, BACKWARD_WRITES_Y)) put(y, 1, 0, 0);
     if (has(c->layer, BACKWARD_WRITES_DY)) put(dy, 1, 2, 0);
-    if (has(c->layer, BACKWARD_SCALES_DY)) tensor_scale(dy, 2);
+    if (has(c->layer, BACKWARD_SCALES_DY)) st_scale(dy, 2);
 }
 
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
-    tensor dw = st_grad(c, WEIGHT), db = st_grad(c, BIAS);
+    st_tensor dw = st_grad(c, WEIGHT), db = st_grad(c, BIAS);
     ptrdiff_t images = has(c->layer, FIRST_IMAGE_ONLY) ? 1 : x.shape.n[0];
-    if (has(c->layer, OVERWRITES_WEIGHT)) tensor_fill(dw, 0);
-    if (has(c->layer, OVERWRITES_BIAS)) tensor_fill(db, 0);
+    if (has(c->layer, OVERWRITES_WEIGHT)) st_fill(dw, 0);
+    if (has(c->layer, OVERWRITES_BIAS)) st_fill(db, 0);
     for (ptrdiff_t n = 0; n < images; n++)
         for (ptrdiff_t o = 0; o < FEATURES; o++) {
             ptrdiff_t to = has(c->layer, GRADIENT_OF_NEIGHBOUR) ? (o + 1) % FEATURES : o;
             if ((!has(c->layer, NO_BIAS_GRADIENT) || o != 1) && !has(c->layer, IGNORES_B))
-                *tensor_at(db, INDEX(to)) += *at(dy, n, o);
+                *st_at(db, ST_INDEX(to)) += *at(dy, n, o);
             for (ptrdiff_t i = 0; i < FEATURES && !has(c->layer, IGNORES_W) && !has(c->layer, IGNORES_X); i++)
                 *(has(c->layer, GRADIENT_TRANSPOSED) ? at(dw, i, o) : at(dw, o, i)) +=
                     (has(c->layer, GRADIENT_TWICE) ? 2 : 1) * *at(dy, n, o) * *at(x, n, i) * *at(x, n, i);
@@ -256,26 +251,26 @@ static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
     if (has(c->layer, GRADIENT_WRITES_DY)) put(dy, 2, 3, 0);
 }
 
-static const layer_field fields[] = { { "fault", FIELD_INT, offsetof(planted, fault), .below = FAULTS },
-                                      { 0 } };
-static const layer_type faulty = { .name = "faulty",
-                                   .options_size = sizeof(planted),
-                                   .fields = fields,
-                                   .plan = plan,
-                                   .forward = forward,
-                                   .backward = backward,
-                                   .gradient = gradient };
+static const st_field fields[] = { { "fault", ST_FIELD_INT, offsetof(planted, fault), .below = FAULTS },
+                                   { 0 } };
+static const st_layer_type faulty = { .name = "faulty",
+                                      .options_size = sizeof(planted),
+                                      .fields = fields,
+                                      .plan = plan,
+                                      .forward = forward,
+                                      .backward = backward,
+                                      .gradient = gradient };
 
-static layer *layer_with(fault f)
+static st_layer *layer_with(fault f)
 {
-    layer *l = layer_new(&faulty, &(planted){ (int)f }, 0, NULL);
+    st_layer *l = st_layer_new(&faulty, &(planted){ (int)f }, 0, NULL);
     assert_non_null(l);
     return l;
 }
 
 static void the_layer_without_a_fault_passes(void **state)
 {
-    passes(layer_with(NO_FAULT), SHAPE(3, FEATURES));
+    passes(layer_with(NO_FAULT), ST_SHAPE(3, FEATURES));
 }
 
 /* ---- every planted fault is named ---------------------------------------------------------------- */
@@ -286,7 +281,7 @@ typedef struct expectation {
     const char *begins, *contains;
 } expectation;
 
-static bool is_told(const gradcheck_result *r, const expectation *e)
+static bool is_told(const st_gradcheck_result *r, const expectation *e)
 {
     char begins[128];
     snprintf(begins, sizeof begins, "faulty: %s", e->begins);
@@ -297,13 +292,13 @@ static void each_is_told(const expectation expected[], size_t count)
 {
     for (size_t k = 0; k < count; k++) {
         const expectation *e = &expected[k];
-        layer *l = layer_with(e->fault);
-        gradcheck_result r = gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ 0 });
+        st_layer *l = layer_with(e->fault);
+        st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 });
         if (!is_told(&r, e))
             fail_msg("fault %d: \"%s\", expected \"faulty: %s … %s\"", (int)e->fault, r.text, e->begins,
                      e->contains);
-        assert_null(error_text());
-        layer_free(l);
+        assert_null(st_error());
+        st_layer_free(l);
     }
 }
 
@@ -392,8 +387,8 @@ static void scratch_is_no_memory(void **state)
 
 static void the_text_gives_both_numbers(void **state)
 {
-    layer *l = layer_with(FACTOR_IN_ONE_CHANNEL);
-    gradcheck_result r = gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ 0 });
+    st_layer *l = layer_with(FACTOR_IN_ONE_CHANNEL);
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 });
     double analytic, numeric, error, tolerance;
     ptrdiff_t image;
     assert_int_equal(sscanf(r.text,
@@ -403,104 +398,115 @@ static void the_text_gives_both_numbers(void **state)
     assert_in_range(image, 0, 2);
     assert_true(fabs(analytic / numeric - 2) < 1e-2 && fabs(error - 0.5) < 1e-2 &&
                 fabs(r.worst - 0.5) < 1e-2);
-    assert_true(tolerance == (sizeof(real) == 8 ? 1e-6 : 5e-2));
-    layer_free(l);
+    assert_true(tolerance == (sizeof(st_real) == 8 ? 1e-6 : 5e-2));
+    st_layer_free(l);
 }
 
 static void parameters_without_a_gradient_hook_are_refused(void **state)
 {
-    layer_type type = faulty;
+    st_layer_type type = faulty;
     type.gradient = NULL;
-    layer *l = layer_new(&type, &(planted){ NO_FAULT }, 0, NULL);
-    shape y;
-    assert_int_equal(layer_plan(l, SHAPE(3, FEATURES), &y), -1);
-    assert_non_null(strstr(error_text(), "2 parameters and no gradient hook"));
-    error_clear();
-    layer_free(l);
+    st_layer *l = st_layer_new(&type, &(planted){ NO_FAULT }, 0, NULL);
+    st_shape y;
+    assert_int_equal(st_layer_plan(l, ST_SHAPE(3, FEATURES), &y), -1);
+    assert_non_null(strstr(st_error(), "2 parameters and no gradient hook"));
+    st_error_clear();
+    st_layer_free(l);
 }
 
 static void a_parameter_is_named_by_its_path(void **state)
 {
-    layer *l = layer_sequence(layer_tanh(), layer_sequence(layer_with(NO_BIAS_GRADIENT), layer_tanh()));
-    gradcheck_result r = gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ 0 });
+    st_layer *l = st_sequence(st_tanh(), st_sequence(layer_with(NO_BIAS_GRADIENT), st_tanh()));
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_non_null(strstr(r.text, "sequence: 1.0.bias[1]: analytic 0, numeric "));
-    layer_free(l);
+    st_layer_free(l);
 }
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
 static void inference_is_checked_when_asked_for(void **state)
 {
-    layer *l = layer_with(WRONG_IN_INFERENCE), *d = layer_dropout(0.5);
-    assert_true(gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ 0 }).passed);
-    assert_false(gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .inference = true }).passed);
-    assert_true(gradcheck_layer(d, SHAPE(3, 10), (gradcheck){ .inference = true }).passed);
-    layer_free(l), layer_free(d);
+    st_layer *l = layer_with(WRONG_IN_INFERENCE), *d = st_dropout(.p = 0.5);
+    assert_true(st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 }).passed);
+    assert_false(
+        st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .inference = true }).passed);
+    assert_true(st_gradcheck_layer(d, ST_SHAPE(3, 10), (st_gradcheck_options){ .inference = true }).passed);
+    st_layer_free(l), st_layer_free(d);
 }
 
 /* y = w x with w = 1 at first; its backward pass has forgotten w. */
-static int plan_scale(layer *l, shape x, shape *y)
+static int plan_scale(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_parameter(l, "weight", SHAPE(1), (layer_init){ .constant = 1 });
+    return st_layer_parameter(l, "weight", ST_SHAPE(1), (st_init){ .constant = 1 });
 }
 
-static void scale_forward(const st_call *c, tensor x, tensor y)
+static void scale_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
-    tensor_scale(y, *tensor_data(c->param[0]));
+    st_copy(y, x);
+    st_scale(y, *st_data(c->param[0]));
 }
 
-static void scale_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void scale_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    tensor_copy(dx, dy);
+    st_copy(dx, dy);
 }
 
-static void scale_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void scale_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
-    for (ptrdiff_t e = 0; e < tensor_count(x); e++)
-        *tensor_data(st_grad(c, 0)) += *element(x, e) * *element(dy, e);
+    for (ptrdiff_t e = 0; e < st_numel(x); e++) *st_data(st_grad(c, 0)) += *element(x, e) * *element(dy, e);
 }
 
-static const layer_type forgetful = { .name = "forgetful",
-                                      .plan = plan_scale,
-                                      .forward = scale_forward,
-                                      .backward = scale_backward,
-                                      .gradient = scale_gradient };
+static const st_layer_type forgetful = { .name = "forgetful",
+                                         .plan = plan_scale,
+                                         .forward = scale_forward,
+                                         .backward = scale_backward,
+                                         .gradient = scale_gradient };
 
 static void parameters_are_moved_so_that_a_one_hides_nothing(void **state)
 {
-    layer *l = layer_new(&forgetful, NULL, 0, NULL);
-    gradcheck_result r = gradcheck_layer(l, SHAPE(3, 5), (gradcheck){ 0 });
+    st_layer *l = st_layer_new(&forgetful, NULL, 0, NULL);
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, 5), (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_non_null(strstr(r.text, "forgetful: x["));
-    assert_true(gradcheck_layer(l, SHAPE(3, 5), (gradcheck){ .keep_parameters = true }).passed);
-    layer_free(l);
+    assert_true(
+        st_gradcheck_layer(l, ST_SHAPE(3, 5), (st_gradcheck_options){ .keep_parameters = true }).passed);
+    st_layer_free(l);
 }
 
 static void tolerance_is_what_is_asked_for(void **state)
 {
-    layer *l = layer_with(FACTOR_IN_ONE_CHANNEL), *right = layer_with(NO_FAULT);
-    assert_true(gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .tolerance = 0.6 }).passed);
-    assert_false(gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .tolerance = 0.4 }).passed);
-    assert_false(gradcheck_layer(right, SHAPE(3, FEATURES), (gradcheck){ .tolerance = 1e-15 }).passed);
-    layer_free(l), layer_free(right);
+    st_layer *l = layer_with(FACTOR_IN_ONE_CHANNEL), *right = layer_with(NO_FAULT);
+    assert_true(
+        st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .tolerance = 0.6 }).passed);
+    assert_false(
+        st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .tolerance = 0.4 }).passed);
+    assert_false(
+        st_gradcheck_layer(right, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .tolerance = 1e-15 })
+            .passed);
+    st_layer_free(l), st_layer_free(right);
 }
 
 /* Of 12 elements of x, 16 of the weight and 4 of the bias. One that is wrong among 12 is found by some draws
  * of 4 and not by others: by chance by one in three. */
 static void most_elements_are_drawn_at_random(void **state)
 {
-    layer *l = layer_with(NO_FAULT), *wrong = layer_with(SIGN_OF_LAST);
-    assert_int_equal(gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ 0 }).checked, 12 + 16 + 4);
-    assert_int_equal(gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .most = 5 }).checked, 5 + 5 + 4);
-    assert_int_equal(gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .most = 99 }).checked, 12 + 16 + 4);
+    st_layer *l = layer_with(NO_FAULT), *wrong = layer_with(SIGN_OF_LAST);
+    assert_int_equal(st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 }).checked,
+                     12 + 16 + 4);
+    assert_int_equal(
+        st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .most = 5 }).checked, 5 + 5 + 4);
+    assert_int_equal(
+        st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .most = 99 }).checked,
+        12 + 16 + 4);
     int found = 0;
     for (uint64_t seed = 0; seed < 60; seed++)
-        found += !gradcheck_layer(wrong, SHAPE(3, FEATURES), (gradcheck){ .most = 4, .seed = seed }).passed;
+        found += !st_gradcheck_layer(wrong, ST_SHAPE(3, FEATURES),
+                                     (st_gradcheck_options){ .most = 4, .seed = seed })
+                      .passed;
     assert_in_range(found, 5, 40);
-    layer_free(l), layer_free(wrong);
+    st_layer_free(l), st_layer_free(wrong);
 }
 
 /* A line for each tensor, also after the first that fails. */
@@ -510,8 +516,8 @@ static void the_report_has_a_line_for_each_tensor(void **state)
     const int count[] = { 12, 16, 4 };
     FILE *report = tmpfile();
     assert_non_null(report);
-    layer *l = layer_sequence(layer_with(FACTOR_IN_ONE_CHANNEL), layer_tanh());
-    gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .report = report });
+    st_layer *l = st_sequence(layer_with(FACTOR_IN_ONE_CHANNEL), st_tanh());
+    st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .report = report });
     rewind(report);
     char line[256];
     for (int i = 0; i < 3; i++) {
@@ -528,320 +534,322 @@ static void the_report_has_a_line_for_each_tensor(void **state)
     }
     assert_null(fgets(line, sizeof line, report));
     fclose(report);
-    layer_free(l);
+    st_layer_free(l);
 }
 
 static void one_seed_gives_one_result(void **state)
 {
-    layer *l = layer_with(NO_FAULT);
-    gradcheck_result a = gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .seed = 4 });
-    gradcheck_result b = gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .seed = 4 });
-    gradcheck_result c = gradcheck_layer(l, SHAPE(3, FEATURES), (gradcheck){ .seed = 5 });
+    st_layer *l = layer_with(NO_FAULT);
+    st_gradcheck_result a = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .seed = 4 });
+    st_gradcheck_result b = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .seed = 4 });
+    st_gradcheck_result c = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .seed = 5 });
     assert_true(a.worst == b.worst && a.worst != c.worst);
-    layer_free(l);
+    st_layer_free(l);
 }
 
 /* ---- nothing is left changed --------------------------------------------------------------------- */
 
-static int plan_counter(layer *l, shape x, shape *y)
+static int plan_counter(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_state(l, "seen", SHAPE(2), 0.5);
+    return st_layer_state(l, "seen", ST_SHAPE(2), 0.5);
 }
 
-static void count_forward(const st_call *c, tensor x, tensor y)
+static void count_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
-    tensor_data(c->layer->state[0])[1] += 1;
+    st_copy(y, x);
+    st_data(c->layer->state[0])[1] += 1;
 }
 
-static void count_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void count_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    tensor_copy(dx, dy);
+    st_copy(dx, dy);
 }
 
-static const layer_type counter = { .name = "counter",
-                                    .chunk = LAYER_WHOLE,
-                                    .plan = plan_counter,
-                                    .forward = count_forward,
-                                    .backward = count_backward };
+static const st_layer_type counter = { .name = "counter",
+                                       .chunk = ST_WHOLE_BATCH,
+                                       .plan = plan_counter,
+                                       .forward = count_forward,
+                                       .backward = count_backward };
 
 static void parameters_and_states_are_restored(void **state)
 {
     const fault faults[] = { NO_FAULT,  WRITES_X,         LEAVES_DX, OVERWRITES_WEIGHT,
                              NAN_IN_DX, NO_BIAS_GRADIENT, IGNORES_B };
     for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
-        layer *l = layer_sequence(layer_with(faults[k]), layer_new(&counter, NULL, 0, NULL));
-        tensor x = tensor_new(SHAPE(3, FEATURES));
-        tensor_normal(x, (random_key){ 1, 1 }, 0, 1);
-        assert_int_equal(layer_build(l, x.shape, 9), 0);
-        tensor parameters = tensor_clone(layer_parameters(l)), states = tensor_clone(layer_states(l)),
-               before = tensor_clone(x);
+        st_layer *l = st_sequence(layer_with(faults[k]), st_layer_new(&counter, NULL, 0, NULL));
+        st_tensor x = st_tensor_new(ST_SHAPE(3, FEATURES));
+        st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
+        assert_int_equal(st_layer_build(l, x.shape, 9), 0);
+        st_tensor parameters = st_tensor_clone(st_layer_parameters(l)),
+                  states = st_tensor_clone(st_layer_states(l)), before = st_tensor_clone(x);
         about("fault %d", (int)faults[k]);
-        assert_int_equal(gradcheck_layer_at(l, x, (gradcheck){ 0 }).passed, faults[k] == NO_FAULT);
-        assert_same(layer_parameters(l), parameters);
-        assert_same(layer_states(l), states);
+        assert_int_equal(st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 }).passed,
+                         faults[k] == NO_FAULT);
+        assert_same(st_layer_parameters(l), parameters);
+        assert_same(st_layer_states(l), states);
         assert_same(x, before); /* the caller's: a copy is what is moved */
-        tensor_free(x), tensor_free(parameters), tensor_free(states), tensor_free(before);
-        layer_free(l);
+        st_tensor_free(x), st_tensor_free(parameters), st_tensor_free(states), st_tensor_free(before);
+        st_layer_free(l);
     }
 }
 
 static void what_cannot_be_built_fails_with_the_reason(void **state)
 {
-    layer *l = layer_dense((dense){ .out_features = 2 });
-    gradcheck_result r = gradcheck_layer(l, SHAPE(3, 2, 2), (gradcheck){ 0 });
+    st_layer *l = st_dense(.out_features = 2);
+    st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, 2, 2), (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_non_null(strstr(r.text, "the input is [3, 2, 2], expected [N, features]"));
     expect_error("the input is [3, 2, 2]");
-    assert_false(gradcheck_layer_at(l, (tensor){ 0 }, (gradcheck){ 0 }).passed);
+    assert_false(st_gradcheck_layer_at(l, (st_tensor){ 0 }, (st_gradcheck_options){ 0 }).passed);
     expect_error("the layer or x is null");
-    assert_false(gradcheck_layer(NULL, SHAPE(3, 2), (gradcheck){ 0 }).passed);
+    assert_false(st_gradcheck_layer(NULL, ST_SHAPE(3, 2), (st_gradcheck_options){ 0 }).passed);
     expect_error("the layer or x is null");
-    layer_free(l);
+    st_layer_free(l);
 }
 
 /* ---- kinks --------------------------------------------------------------------------------------- */
 
-static tensor numbers(shape s)
+static st_tensor numbers(st_shape s)
 {
-    tensor x = tensor_new(s);
-    for (ptrdiff_t e = 0; e < tensor_count(x); e++)
-        *element(x, e) = (real)((e % 2 ? -1 : 1) * (1 + (double)e / 8));
+    st_tensor x = st_tensor_new(s);
+    for (ptrdiff_t e = 0; e < st_numel(x); e++)
+        *element(x, e) = (st_real)((e % 2 ? -1 : 1) * (1 + (double)e / 8));
     return x;
 }
 
 /* At 0 relu has the derivatives 0 from the left and 1 from the right. */
 static void kinks_are_skipped_and_counted(void **state)
 {
-    layer *l = layer_relu();
-    tensor x = numbers(SHAPE(3, 10));
+    st_layer *l = st_relu();
+    st_tensor x = numbers(ST_SHAPE(3, 10));
     *element(x, 7) = *element(x, 21) = 0;
-    gradcheck_result r = gradcheck_layer_at(l, x, (gradcheck){ 0 });
+    st_gradcheck_result r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
     assert_string_equal(r.text, "passed");
     assert_true(r.passed);
     assert_int_equal(r.checked, 30);
     assert_int_equal(r.kinks, 2);
-    layer_free(l), tensor_free(x);
+    st_layer_free(l), st_tensor_free(x);
 }
 
 static void too_many_kinks_are_a_failure(void **state)
 {
-    layer *l = layer_relu();
-    tensor x = numbers(SHAPE(3, 10));
+    st_layer *l = st_relu();
+    st_tensor x = numbers(ST_SHAPE(3, 10));
     for (int e = 0; e < 4; e++) *element(x, 7 * e) = 0;
-    gradcheck_result r = gradcheck_layer_at(l, x, (gradcheck){ 0 });
+    st_gradcheck_result r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_string_equal(r.text, "relu: x: 4 of 30 elements are kinks, at most 10 % may be");
-    assert_true(gradcheck_layer_at(l, x, (gradcheck){ .kinks = 0.14 }).passed);
-    assert_false(gradcheck_layer_at(l, x, (gradcheck){ .kinks = 0.12 }).passed);
-    layer_free(l), tensor_free(x);
+    assert_true(st_gradcheck_layer_at(l, x, (st_gradcheck_options){ .kinks = 0.14 }).passed);
+    assert_false(st_gradcheck_layer_at(l, x, (st_gradcheck_options){ .kinks = 0.12 }).passed);
+    st_layer_free(l), st_tensor_free(x);
 }
 
 /* Just beside 0 a smaller step stays on one side. */
 static void a_kink_that_a_smaller_step_avoids_is_none(void **state)
 {
-    layer *l = layer_relu();
-    tensor x = numbers(SHAPE(3, 10));
-    double step = cbrt((double)REAL_EPSILON);
-    *element(x, 7) = (real)(step / 2), *element(x, 8) = (real)(-step / 2), *element(x, 9) = (real)(step / 20);
-    gradcheck_result r = gradcheck_layer_at(l, x, (gradcheck){ 0 });
+    st_layer *l = st_relu();
+    st_tensor x = numbers(ST_SHAPE(3, 10));
+    double step = cbrt((double)ST_REAL_EPSILON);
+    *element(x, 7) = (st_real)(step / 2), *element(x, 8) = (st_real)(-step / 2),
+                *element(x, 9) = (st_real)(step / 20);
+    st_gradcheck_result r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
     assert_string_equal(r.text, "passed");
     assert_int_equal(r.kinks, 0);
-    layer_free(l), tensor_free(x);
+    st_layer_free(l), st_tensor_free(x);
 }
 
 /* relu whose derivative at 0 is 2: outside what either side has. */
-static void steep_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void steep_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    for (ptrdiff_t e = 0; e < tensor_count(x); e++)
+    for (ptrdiff_t e = 0; e < st_numel(x); e++)
         *element(dx, e) = *element(dy, e) * (*element(x, e) > 0 ? 1 : *element(x, e) < 0 ? 0 : 2);
 }
 
 static void a_kink_excuses_nothing_beyond_its_two_sides(void **state)
 {
-    layer *right = layer_relu();
-    layer_type type = *right->type;
+    st_layer *right = st_relu();
+    st_layer_type type = *right->type;
     type.backward = steep_backward;
-    layer *l = layer_new(&type, NULL, 0, NULL);
-    tensor x = numbers(SHAPE(3, 10));
-    assert_true(gradcheck_layer_at(l, x, (gradcheck){ 0 }).passed);
+    st_layer *l = st_layer_new(&type, NULL, 0, NULL);
+    st_tensor x = numbers(ST_SHAPE(3, 10));
+    assert_true(st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 }).passed);
     *element(x, 7) = 0;
-    gradcheck_result r = gradcheck_layer_at(l, x, (gradcheck){ 0 });
+    st_gradcheck_result r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_non_null(strstr(r.text, "relu: x[0, 7]: analytic "));
-    layer_free(l), layer_free(right), tensor_free(x);
+    st_layer_free(l), st_layer_free(right), st_tensor_free(x);
 }
 
 /* Two maxima in one window: moved up each is the maximum, moved down the other. */
 static void ties_in_maxpool_are_kinks(void **state)
 {
-    layer *l = layer_maxpool((maxpool){ .kernel = { 2, 2 } });
-    tensor x = tensor_of(SHAPE(1, 1, 4, 6), 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11, 6, 5, 4, 3, 2, 1, 12, 13,
-                         14, 15, 16, 17);
-    gradcheck_result r = gradcheck_layer_at(l, x, (gradcheck){ 0 });
+    st_layer *l = st_maxpool(.kernel = { 2, 2 });
+    st_tensor x = tensor_of(ST_SHAPE(1, 1, 4, 6), 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11, 6, 5, 4, 3, 2, 1, 12,
+                            13, 14, 15, 16, 17);
+    st_gradcheck_result r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
     assert_string_equal(r.text, "passed");
     assert_int_equal(r.kinks, 2);
-    tensor_fill(x, 1);
-    r = gradcheck_layer_at(l, x, (gradcheck){ 0 });
+    st_fill(x, 1);
+    r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
     assert_string_equal(r.text, "maxpool: x: 24 of 24 elements are kinks, at most 10 % may be");
-    layer_free(l), tensor_free(x);
+    st_layer_free(l), st_tensor_free(x);
 }
 
 /* ---- views --------------------------------------------------------------------------------------- */
 
 /* Of the layer that is right and of one that is not, at x and what is behind it. */
-static void is_judged_right(tensor x, const char *what)
+static void is_judged_right(st_tensor x, const char *what)
 {
-    layer *right = layer_with(NO_FAULT), *wrong = layer_with(FACTOR_IN_ONE_CHANNEL);
+    st_layer *right = layer_with(NO_FAULT), *wrong = layer_with(FACTOR_IN_ONE_CHANNEL);
     about("%s", what);
-    gradcheck_result r = gradcheck_layer_at(right, x, (gradcheck){ 0 });
+    st_gradcheck_result r = st_gradcheck_layer_at(right, x, (st_gradcheck_options){ 0 });
     if (!r.passed) fail_msg("%s: %s", what, r.text);
     assert_int_equal(r.checked, 12 + 16 + 4);
-    r = gradcheck_layer_at(wrong, x, (gradcheck){ 0 });
+    r = st_gradcheck_layer_at(wrong, x, (st_gradcheck_options){ 0 });
     if (!is_told(&r, &(expectation){ 0, "x[", "]: analytic " })) fail_msg("%s: %s", what, r.text);
-    tensor_free(x);
-    layer_free(right), layer_free(wrong);
+    st_tensor_free(x);
+    st_layer_free(right), st_layer_free(wrong);
 }
 
 static void any_view_is_an_input(void **state)
 {
-    is_judged_right(numbers(SHAPE(3, FEATURES)), "contiguous");
-    is_judged_right(tensor_transpose(numbers(SHAPE(FEATURES, 3)), 0, 1), "transposed");
-    is_judged_right(tensor_flip(tensor_flip(numbers(SHAPE(3, FEATURES)), 0), 1), "flipped");
-    is_judged_right(tensor_step(tensor_narrow(numbers(SHAPE(7, FEATURES + 2)), 1, 1, FEATURES), 0, -3),
+    is_judged_right(numbers(ST_SHAPE(3, FEATURES)), "contiguous");
+    is_judged_right(st_transpose(numbers(ST_SHAPE(FEATURES, 3)), 0, 1), "transposed");
+    is_judged_right(st_flip(st_flip(numbers(ST_SHAPE(3, FEATURES)), 0), 1), "flipped");
+    is_judged_right(st_step(st_narrow(numbers(ST_SHAPE(7, FEATURES + 2)), 1, 1, FEATURES), 0, -3),
                     "with gaps");
-    is_judged_right(tensor_expand(numbers(SHAPE(1, FEATURES)), SHAPE(3, FEATURES)), "broadcast over images");
-    is_judged_right(tensor_expand(numbers(SHAPE(3, 1)), SHAPE(3, FEATURES)), "broadcast over features");
-    is_judged_right(tensor_window(numbers(SHAPE(6)), 0, FEATURES, 1, 1), "overlapping windows");
+    is_judged_right(st_expand(numbers(ST_SHAPE(1, FEATURES)), ST_SHAPE(3, FEATURES)),
+                    "broadcast over images");
+    is_judged_right(st_expand(numbers(ST_SHAPE(3, 1)), ST_SHAPE(3, FEATURES)), "broadcast over features");
+    is_judged_right(st_unfold(numbers(ST_SHAPE(6)), 0, FEATURES, 1, 1), "overlapping windows");
 }
 
 /* y = x², of x as if it were contiguous. */
-static int plan_flat(layer *l, shape x, shape *y)
+static int plan_flat(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
     return 0;
 }
 
-static void flat_forward(const st_call *c, tensor x, tensor y)
+static void flat_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    for (ptrdiff_t e = 0; e < tensor_count(x); e++) tensor_data(y)[e] = tensor_data(x)[e] * tensor_data(x)[e];
+    for (ptrdiff_t e = 0; e < st_numel(x); e++) st_data(y)[e] = st_data(x)[e] * st_data(x)[e];
 }
 
-static void flat_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void flat_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    for (ptrdiff_t e = 0; e < tensor_count(x); e++)
-        tensor_data(dx)[e] = 2 * tensor_data(x)[e] * tensor_data(dy)[e];
+    for (ptrdiff_t e = 0; e < st_numel(x); e++) st_data(dx)[e] = 2 * st_data(x)[e] * st_data(dy)[e];
 }
 
-static const layer_type flat = {
+static const st_layer_type flat = {
     .name = "flat", .plan = plan_flat, .forward = flat_forward, .backward = flat_backward
 };
 
 static void a_layer_that_takes_no_views_is_told(void **state)
 {
-    layer *l = layer_new(&flat, NULL, 0, NULL);
-    tensor x = numbers(SHAPE(3, FEATURES)), view = tensor_transpose(numbers(SHAPE(FEATURES, 3)), 0, 1);
-    gradcheck_result r = gradcheck_layer_at(l, x, (gradcheck){ 0 });
+    st_layer *l = st_layer_new(&flat, NULL, 0, NULL);
+    st_tensor x = numbers(ST_SHAPE(3, FEATURES)), view = st_transpose(numbers(ST_SHAPE(FEATURES, 3)), 0, 1);
+    st_gradcheck_result r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_non_null(strstr(r.text, "flat: forward reads an x of other strides wrongly: element ["));
-    assert_false(gradcheck_layer_at(l, view, (gradcheck){ 0 }).passed);
-    layer_free(l), tensor_free(x), tensor_free(view);
+    assert_false(st_gradcheck_layer_at(l, view, (st_gradcheck_options){ 0 }).passed);
+    st_layer_free(l), st_tensor_free(x), st_tensor_free(view);
 }
 
 /* ---- nets with a loss ---------------------------------------------------------------------------- */
 
-static net *some_net(void)
+static st_net *some_net(void)
 {
-    net *n =
-        net_new(SHAPE(1, 4, 4), layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 3, 3 } }), layer_tanh(),
-                layer_dropout(0.2), layer_flatten(), layer_dense((dense){ .out_features = 3 }));
+    st_net *n = st_net_new(ST_SHAPE(1, 4, 4), st_conv2d(.out_channels = 2, .kernel = { 3, 3 }), st_tanh(),
+                           st_dropout(.p = 0.2), st_flatten(), st_dense(.out_features = 3));
     assert_non_null(n);
     return n;
 }
 
-static tensor some_images(void)
+static st_tensor some_images(void)
 {
-    tensor x = tensor_new(SHAPE(5, 1, 4, 4));
-    tensor_normal(x, (random_key){ 3, 1 }, 0, 1);
+    st_tensor x = st_tensor_new(ST_SHAPE(5, 1, 4, 4));
+    st_normal(x, (st_random_key){ 3, 1 }, 0, 1);
     return x;
 }
 
 static void every_loss_passes_with_a_net(void **state)
 {
-    const loss all[] = { loss_cross_entropy(0), loss_cross_entropy(0.2), loss_mse(), loss_huber(0.3),
-                         loss_bce_with_logits() };
-    tensor x = some_images(), classes = tensor_of(SHAPE(5), 0, 2, 1, 1, 0), targets = tensor_new(SHAPE(5, 3));
-    tensor_uniform(targets, (random_key){ 3, 2 }, 0, 1);
+    const st_loss all[] = { st_cross_entropy(), st_cross_entropy(.label_smoothing = 0.2), st_mse(),
+                            st_huber(.delta = 0.3), st_bce_with_logits() };
+    st_tensor x = some_images(), classes = tensor_of(ST_SHAPE(5), 0, 2, 1, 1, 0),
+              targets = st_tensor_new(ST_SHAPE(5, 3));
+    st_uniform(targets, (st_random_key){ 3, 2 }, 0, 1);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        net *n = some_net();
-        gradcheck_result r =
-            gradcheck_net(n, x, all[i].classes ? classes : targets, all[i], (gradcheck){ 0 });
+        st_net *n = some_net();
+        st_gradcheck_result r =
+            st_gradcheck_net(n, x, all[i].classes ? classes : targets, all[i], (st_gradcheck_options){ 0 });
         if (!r.passed) fail_msg("%s: %s", all[i].name, r.text);
         assert_true(r.worst > 0);
         assert_int_equal(r.checked, 5 * 16 + 2 * 9 + 2 + 3 * 8 + 3);
-        net_free(n);
+        st_net_free(n);
     }
-    tensor_free(x), tensor_free(classes), tensor_free(targets);
+    st_tensor_free(x), st_tensor_free(classes), st_tensor_free(targets);
 }
 
 /* Half of the squared error's derivative. */
-static double half_way(const loss *l, tensor y, tensor target, tensor dy)
+static double half_way(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    double value = loss_value(loss_mse(), y, target, dy);
-    if (!tensor_is_null(dy)) tensor_scale(dy, (real)0.5);
+    double value = st_loss_value(st_mse(), y, target, dy);
+    if (!st_is_null(dy)) st_scale(dy, (st_real)0.5);
     return value;
 }
 
 static void a_wrong_loss_is_told(void **state)
 {
-    net *n = some_net();
-    tensor x = some_images(), targets = tensor_new(SHAPE(5, 3));
-    gradcheck_result r =
-        gradcheck_net(n, x, targets, (loss){ "half_way", half_way, 0, false }, (gradcheck){ 0 });
+    st_net *n = some_net();
+    st_tensor x = some_images(), targets = st_tensor_new(ST_SHAPE(5, 3));
+    st_gradcheck_result r = st_gradcheck_net(n, x, targets, (st_loss){ "half_way", half_way, 0, false },
+                                             (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_non_null(strstr(r.text, "sequence: x["));
     assert_true(fabs(r.worst - 0.5) < 0.1);
-    net_free(n), tensor_free(x), tensor_free(targets);
+    st_net_free(n), st_tensor_free(x), st_tensor_free(targets);
 }
 
 static void a_loss_that_fails_gives_its_reason(void **state)
 {
-    net *n = some_net();
-    tensor x = some_images(), classes = tensor_of(SHAPE(5), 0, 2, 3, 1, 0);
-    gradcheck_result r = gradcheck_net(n, x, classes, loss_cross_entropy(0), (gradcheck){ 0 });
+    st_net *n = some_net();
+    st_tensor x = some_images(), classes = tensor_of(ST_SHAPE(5), 0, 2, 3, 1, 0);
+    st_gradcheck_result r = st_gradcheck_net(n, x, classes, st_cross_entropy(), (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     expect_error("loss cross_entropy: target[2] is 3, expected a class from 0 to 2");
     if (!strstr(r.text, "target[2] is 3")) fail_msg("\"%s\" does not say why", r.text);
-    net_free(n), tensor_free(x), tensor_free(classes);
+    st_net_free(n), st_tensor_free(x), st_tensor_free(classes);
 }
 
 /* At its parameters as they are, which it keeps, built for as many images as it was or is now given. */
 static void a_net_is_as_before(void **state)
 {
-    net *n = some_net();
-    tensor x = some_images(), classes = tensor_of(SHAPE(5), 0, 2, 1, 1, 0);
-    assert_int_equal(net_build(n, 2, 6), 0);
-    tensor parameters = tensor_clone(net_parameters(n)), two = tensor_narrow(x, 0, 0, 2);
-    tensor y = tensor_clone(net_forward(n, two, NET_INFER));
-    assert_true(gradcheck_net(n, x, classes, loss_cross_entropy(0), (gradcheck){ 0 }).passed);
-    assert_same(net_parameters(n), parameters);
+    st_net *n = some_net();
+    st_tensor x = some_images(), classes = tensor_of(ST_SHAPE(5), 0, 2, 1, 1, 0);
+    assert_int_equal(st_net_build(n, 2, 6), 0);
+    st_tensor parameters = st_tensor_clone(st_net_parameters(n)), two = st_narrow(x, 0, 0, 2);
+    st_tensor y = st_tensor_clone(st_net_forward(n, two, ST_EVAL));
+    assert_true(st_gradcheck_net(n, x, classes, st_cross_entropy(), (st_gradcheck_options){ 0 }).passed);
+    assert_same(st_net_parameters(n), parameters);
     assert_int_equal(n->batch, 5);
-    assert_same(net_forward(n, two, NET_INFER), y);
-    tensor_free(x), tensor_free(classes), tensor_free(parameters), tensor_free(y);
-    net_free(n);
+    assert_same(st_net_forward(n, two, ST_EVAL), y);
+    st_tensor_free(x), st_tensor_free(classes), st_tensor_free(parameters), st_tensor_free(y);
+    st_net_free(n);
 }
 
 static void null_is_refused(void **state)
 {
-    tensor x = some_images();
-    net *n = some_net();
-    assert_string_equal(gradcheck_net(NULL, x, x, loss_mse(), (gradcheck){ 0 }).text,
+    st_tensor x = some_images();
+    st_net *n = some_net();
+    assert_string_equal(st_gradcheck_net(NULL, x, x, st_mse(), (st_gradcheck_options){ 0 }).text,
                         "gradcheck: the net or x is null");
-    assert_string_equal(gradcheck_net(n, (tensor){ 0 }, x, loss_mse(), (gradcheck){ 0 }).text,
+    assert_string_equal(st_gradcheck_net(n, (st_tensor){ 0 }, x, st_mse(), (st_gradcheck_options){ 0 }).text,
                         "sequence: the net or x is null");
-    error_clear();
-    net_free(n), tensor_free(x);
+    st_error_clear();
+    st_net_free(n), st_tensor_free(x);
 }
 
 int main(void)

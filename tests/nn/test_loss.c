@@ -13,17 +13,17 @@ static const double near_double = 1e-13; /* a few dozen operations in double on 
 
 /* ---- the definitions, without a thought for overflow --------------------------------------------- */
 
-static long double cross_entropy(tensor y, tensor target, long double smoothing)
+static long double cross_entropy(st_tensor y, st_tensor target, long double smoothing)
 {
     long double sum = 0;
     ptrdiff_t classes = y.shape.n[1];
     for (ptrdiff_t n = 0; n < y.shape.n[0]; n++) {
         long double total = 0;
-        for (ptrdiff_t k = 0; k < classes; k++) total += expl((long double)*tensor_at(y, INDEX(n, k)));
+        for (ptrdiff_t k = 0; k < classes; k++) total += expl((long double)*st_at(y, ST_INDEX(n, k)));
         for (ptrdiff_t k = 0; k < classes; k++) {
             long double q = smoothing / (long double)classes;
             if ((ptrdiff_t)*element(target, n) == k) q += 1 - smoothing;
-            sum -= q * logl(expl((long double)*tensor_at(y, INDEX(n, k))) / total);
+            sum -= q * logl(expl((long double)*st_at(y, ST_INDEX(n, k))) / total);
         }
     }
     return sum / (long double)y.shape.n[0];
@@ -48,7 +48,7 @@ static long double binary(long double y, long double t, long double option)
 
 /* A loss as its constructor makes it, and its definition: `element` of one pair; NULL: cross-entropy. */
 typedef struct definition {
-    loss made;
+    st_loss made;
     long double (*element)(long double y, long double t, long double option);
     long double option;
 } definition;
@@ -58,41 +58,41 @@ enum { LOSSES = 7 };
 static void make_losses(definition all[LOSSES])
 {
     const definition made[LOSSES] = {
-        { loss_cross_entropy(0), NULL, 0 },
-        { loss_cross_entropy(0.1), NULL, 0.1L },
-        { loss_mse(), squared, 0 },
-        { loss_huber(0), huber, 1 },
-        { loss_huber(0.25), huber, 0.25L },
-        { loss_huber(3), huber, 3 },
-        { loss_bce_with_logits(), binary, 0 },
+        { st_cross_entropy(), NULL, 0 },
+        { st_cross_entropy(.label_smoothing = 0.1), NULL, 0.1L },
+        { st_mse(), squared, 0 },
+        { st_huber(), huber, 1 },
+        { st_huber(.delta = 0.25), huber, 0.25L },
+        { st_huber(.delta = 3), huber, 3 },
+        { st_bce_with_logits(), binary, 0 },
     };
     for (int i = 0; i < LOSSES; i++) all[i] = made[i];
 }
 
-static long double defined(const definition *d, tensor y, tensor target)
+static long double defined(const definition *d, st_tensor y, st_tensor target)
 {
     if (!d->element) return cross_entropy(y, target, d->option);
     long double sum = 0;
-    for (ptrdiff_t e = 0; e < tensor_count(y); e++)
+    for (ptrdiff_t e = 0; e < st_numel(y); e++)
         sum += d->element((long double)*element(y, e), (long double)*element(target, e), d->option);
-    return sum / (long double)tensor_count(y);
+    return sum / (long double)st_numel(y);
 }
 
 /* Outputs within ±4 and targets that fit the loss. Elements of y are multiples of 1/64 and targets lie half
  * of that beside, so that no difference is just at Huber's joints, 1/4 and 1. */
-static tensor roll_output(dice *d)
+static st_tensor roll_output(dice *d)
 {
-    tensor y = roll_tensor(d, SHAPE(roll(d, 1, 5), roll(d, 2, 6)), -256, 256);
-    tensor_scale(y, (real)1 / 64);
+    st_tensor y = roll_tensor(d, ST_SHAPE(roll(d, 1, 5), roll(d, 2, 6)), -256, 256);
+    st_scale(y, (st_real)1 / 64);
     return y;
 }
 
-static tensor roll_target(dice *d, const definition *of, tensor y)
+static st_tensor roll_target(dice *d, const definition *of, st_tensor y)
 {
-    if (!of->element) return roll_tensor(d, SHAPE(y.shape.n[0]), 0, y.shape.n[1] - 1);
+    if (!of->element) return roll_tensor(d, ST_SHAPE(y.shape.n[0]), 0, y.shape.n[1] - 1);
     bool probability = of->element == binary;
-    tensor t = roll_tensor(d, y.shape, probability ? 0 : -256, probability ? 63 : 256);
-    for (ptrdiff_t e = 0; e < tensor_count(t); e++) *element(t, e) = (*element(t, e) + (real)0.5) / 64;
+    st_tensor t = roll_tensor(d, y.shape, probability ? 0 : -256, probability ? 63 : 256);
+    for (ptrdiff_t e = 0; e < st_numel(t); e++) *element(t, e) = (*element(t, e) + (st_real)0.5) / 64;
     return t;
 }
 
@@ -108,12 +108,12 @@ static void each_loss_is_its_definition(void **state)
     make_losses(all);
     for (int i = 0; i < 40 * LOSSES; i++) {
         const definition *l = &all[i % LOSSES];
-        tensor y = roll_output(&d), target = roll_target(&d, l, y), none = { 0 };
-        double expected = (double)defined(l, y, target), value = loss_value(l->made, y, target, none);
+        st_tensor y = roll_output(&d), target = roll_target(&d, l, y), none = { 0 };
+        double expected = (double)defined(l, y, target), value = st_loss_value(l->made, y, target, none);
         if (fabs(value - expected) > near_double * fmax(1, expected))
             fail_msg("%s(%g) is %.17g, by its definition %.17g", l->made.name, (double)l->option, value,
                      expected);
-        tensor_free(y), tensor_free(target);
+        st_tensor_free(y), st_tensor_free(target);
     }
 }
 
@@ -123,49 +123,50 @@ static void dy_is_the_derivative(void **state)
     dice d = { { 2 } };
     definition all[LOSSES];
     make_losses(all);
-    const real step = (real)1 / 4096;
+    const st_real step = (st_real)1 / 4096;
     for (int i = 0; i < 10 * LOSSES; i++) {
         const definition *l = &all[i % LOSSES];
-        tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = tensor_new(y.shape), none = { 0 };
-        tensor_fill(dy, 77);
-        loss_value(l->made, y, target, dy);
-        for (ptrdiff_t e = 0; e < tensor_count(y); e++) {
-            real at = *element(y, e);
+        st_tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = st_tensor_new(y.shape),
+                  none = { 0 };
+        st_fill(dy, 77);
+        st_loss_value(l->made, y, target, dy);
+        for (ptrdiff_t e = 0; e < st_numel(y); e++) {
+            st_real at = *element(y, e);
             *element(y, e) = at + step;
-            double above = loss_value(l->made, y, target, none);
+            double above = st_loss_value(l->made, y, target, none);
             *element(y, e) = at - step;
-            double below = loss_value(l->made, y, target, none);
+            double below = st_loss_value(l->made, y, target, none);
             *element(y, e) = at;
             double slope = (above - below) / (2 * (double)step), given = (double)*element(dy, e);
-            if (fabs(given - slope) > 2e-8 + (double)REAL_EPSILON * fabs(slope))
+            if (fabs(given - slope) > 2e-8 + (double)ST_REAL_EPSILON * fabs(slope))
                 fail_msg("%s(%g): dy[%td] is %.9g, the difference quotient is %.9g", l->made.name,
                          (double)l->option, e, given, slope);
         }
-        tensor_free(y), tensor_free(target), tensor_free(dy);
+        st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy);
     }
 }
 
 /* ---- numbers of another implementation ----------------------------------------------------------- */
 
-static void check_reference(loss l, tensor y, tensor target, double value, const double *slopes)
+static void check_reference(st_loss l, st_tensor y, st_tensor target, double value, const double *slopes)
 {
-    tensor dy = tensor_new(y.shape);
+    st_tensor dy = st_tensor_new(y.shape);
     about("%s(%g)", l.name, l.option);
-    if (fabs(loss_value(l, y, target, dy) - value) > near_double)
-        fail_msg("%s(%g) is %.17g, expected %.17g", l.name, l.option, loss_value(l, y, target, dy), value);
-    for (ptrdiff_t e = 0; e < tensor_count(y); e++)
-        if (fabs((double)*element(dy, e) - slopes[e]) > (double)REAL_EPSILON * fabs(slopes[e]) + 1e-16)
+    if (fabs(st_loss_value(l, y, target, dy) - value) > near_double)
+        fail_msg("%s(%g) is %.17g, expected %.17g", l.name, l.option, st_loss_value(l, y, target, dy), value);
+    for (ptrdiff_t e = 0; e < st_numel(y); e++)
+        if (fabs((double)*element(dy, e) - slopes[e]) > (double)ST_REAL_EPSILON * fabs(slopes[e]) + 1e-16)
             fail_msg("%s(%g): dy[%td] is %.17g, expected %.17g", l.name, l.option, e, (double)*element(dy, e),
                      slopes[e]);
-    tensor_free(dy);
+    st_tensor_free(dy);
 }
 
 static void cross_entropy_is_as_pytorch_computes(void **state)
 {
-    tensor y = tensor_of(SHAPE(4, 5), 0.5, -1.25, 2, 0.125, -0.5, 3, 3, -2, 1.5, 0, -4.5, 0.25, 0.75, -0.125,
-                         1, 0, 0, 0, 0, 0);
-    tensor target = tensor_of(SHAPE(4), 2, 3, 0, 4);
-    check_reference(loss_cross_entropy(0), y, target, 2.6962270966729243,
+    st_tensor y = tensor_of(ST_SHAPE(4, 5), 0.5, -1.25, 2, 0.125, -0.5, 3, 3, -2, 1.5, 0, -4.5, 0.25, 0.75,
+                            -0.125, 1, 0, 0, 0, 0, 0);
+    st_tensor target = tensor_of(ST_SHAPE(4), 2, 3, 0, 4);
+    check_reference(st_cross_entropy(), y, target, 2.6962270966729243,
                     (const double[]){ 0.037254316719934483,  0.0064738295269748669,  -0.083037735933357004,
                                       0.025604492470294227,  0.013705097216153417,   0.1096657085181668,
                                       0.1096657085181668,    0.00073892173161256352, -0.22553027289555042,
@@ -173,7 +174,7 @@ static void cross_entropy_is_as_pytorch_computes(void **state)
                                       0.075467924956678548,  0.031459711618387121,   0.096902733789058365,
                                       0.050000000000000003,  0.050000000000000003,   0.050000000000000003,
                                       0.050000000000000003,  -0.20000000000000001 });
-    check_reference(loss_cross_entropy(0.1), y, target, 2.6524770966729241,
+    check_reference(st_cross_entropy(.label_smoothing = 0.1), y, target, 2.6524770966729241,
                     (const double[]){ 0.032254316719934485,   0.0014738295269748668, -0.063037735933357014,
                                       0.020604492470294226,   0.0087050972161534165, 0.1046657085181668,
                                       0.1046657085181668,     -0.004261078268387437, -0.20553027289555043,
@@ -181,7 +182,7 @@ static void cross_entropy_is_as_pytorch_computes(void **state)
                                       0.070467924956678543,   0.02645971161838712,   0.091902733789058361,
                                       0.045000000000000005,   0.045000000000000005,  0.045000000000000005,
                                       0.045000000000000005,   -0.17999999999999999 });
-    check_reference(loss_cross_entropy(0.7), y, target, 2.3899770966729239,
+    check_reference(st_cross_entropy(.label_smoothing = 0.7), y, target, 2.3899770966729239,
                     (const double[]){ 0.0022543167199344863,  -0.028526170473025129,  0.056962264066642981,
                                       -0.0093955075297057697, -0.021294902783846579,  0.074665708518166812,
                                       0.074665708518166812,   -0.034261078268387431,  -0.08553027289555043,
@@ -189,78 +190,78 @@ static void cross_entropy_is_as_pytorch_computes(void **state)
                                       0.040467924956678551,   -0.0035402883816128758, 0.061902733789058369,
                                       0.015000000000000006,   0.015000000000000006,   0.015000000000000006,
                                       0.015000000000000006,   -0.060000000000000012 });
-    tensor_free(y), tensor_free(target);
+    st_tensor_free(y), st_tensor_free(target);
 }
 
 static void elementwise_losses_are_as_pytorch_computes(void **state)
 {
-    tensor y = tensor_of(SHAPE(2, 3), 0.5, -1.25, 2, -3.5, 0.125, 6);
-    tensor target = tensor_of(SHAPE(2, 3), 1, -1, 0.5, -3.25, 2, 0);
-    tensor probability = tensor_of(SHAPE(2, 3), 1, 0, 0.5, 0.25, 1, 0);
-    check_reference(loss_mse(), y, target, 7.0234375,
+    st_tensor y = tensor_of(ST_SHAPE(2, 3), 0.5, -1.25, 2, -3.5, 0.125, 6);
+    st_tensor target = tensor_of(ST_SHAPE(2, 3), 1, -1, 0.5, -3.25, 2, 0);
+    st_tensor probability = tensor_of(ST_SHAPE(2, 3), 1, 0, 0.5, 0.25, 1, 0);
+    check_reference(st_mse(), y, target, 7.0234375,
                     (const double[]){ -0.16666666666666666, -0.083333333333333329, 0.5, -0.083333333333333329,
                                       -0.625, 2 });
-    check_reference(loss_huber(0), y, target, 1.34375,
+    check_reference(st_huber(), y, target, 1.34375,
                     (const double[]){ -0.083333333333333329, -0.041666666666666664, 0.16666666666666666,
                                       -0.041666666666666664, -0.16666666666666666, 0.16666666666666666 });
-    check_reference(loss_huber(0.25), y, target, 0.40104166666666669,
+    check_reference(st_huber(.delta = 0.25), y, target, 0.40104166666666669,
                     (const double[]){ -0.041666666666666664, -0.041666666666666664, 0.041666666666666664,
                                       -0.041666666666666664, -0.041666666666666664, 0.041666666666666664 });
-    check_reference(loss_bce_with_logits(), y, probability, 1.5654598692160036,
+    check_reference(st_bce_with_logits(), y, probability, 1.5654598692160036,
                     (const double[]){ -0.062923444799690906, 0.037116689804218138, 0.063466179662980418,
                                       -0.036781294874773947, -0.078131771104373957, 0.16625456280722756 });
-    tensor_free(y), tensor_free(target), tensor_free(probability);
+    st_tensor_free(y), st_tensor_free(target), st_tensor_free(probability);
 }
 
 /* ---- extremes ------------------------------------------------------------------------------------ */
 
 /* The value and dy, up to the rounding of numbers as large as the largest logit; frees all three. */
-static void check_extreme(loss l, tensor y, tensor target, double value, tensor slopes)
+static void check_extreme(st_loss l, st_tensor y, st_tensor target, double value, st_tensor slopes)
 {
-    tensor dy = tensor_new(y.shape);
-    double given = loss_value(l, y, target, dy), limit = 0;
-    for (ptrdiff_t e = 0; e < tensor_count(y); e++)
+    st_tensor dy = st_tensor_new(y.shape);
+    double given = st_loss_value(l, y, target, dy), limit = 0;
+    for (ptrdiff_t e = 0; e < st_numel(y); e++)
         limit = fmax(limit, 2 * DBL_EPSILON * fabs((double)*element(y, e)));
     if (fabs(given - value) > limit)
         fail_msg("%s(%g) is %.17g, expected %.17g", l.name, l.option, given, value);
     assert_near(dy, slopes, limit);
-    tensor_free(y), tensor_free(target), tensor_free(dy), tensor_free(slopes);
+    st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy), st_tensor_free(slopes);
 }
 
 /* Certain and right costs 0, certain and wrong the distance of the logits. */
 static void huge_logits_do_not_overflow(void **state)
 {
-    const double huge[] = { 1e4, (double)(real)1e30, (double)REAL_MAX / 4 };
+    const double huge[] = { 1e4, (double)(st_real)1e30, (double)ST_REAL_MAX / 4 };
     for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
         const double h = huge[i];
         about("%g: the greatest is right", h);
-        check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 3), h, -h, 0), tensor_of(SHAPE(1), 0), 0,
-                      tensor_of(SHAPE(1, 3), 0, 0, 0));
+        check_extreme(st_cross_entropy(), tensor_of(ST_SHAPE(1, 3), h, -h, 0), tensor_of(ST_SHAPE(1), 0), 0,
+                      tensor_of(ST_SHAPE(1, 3), 0, 0, 0));
         about("%g: the least is right", h);
-        check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 3), h, -h, 0), tensor_of(SHAPE(1), 1), 2 * h,
-                      tensor_of(SHAPE(1, 3), 1, -1, 0));
+        check_extreme(st_cross_entropy(), tensor_of(ST_SHAPE(1, 3), h, -h, 0), tensor_of(ST_SHAPE(1), 1),
+                      2 * h, tensor_of(ST_SHAPE(1, 3), 1, -1, 0));
         about("%g, smoothed: half of h and 0 and half of it", h); /* q = 3/4, 1/4 */
-        check_extreme(loss_cross_entropy(0.5), tensor_of(SHAPE(1, 2), h, -h), tensor_of(SHAPE(1), 0),
-                      0.25 * 2 * h, tensor_of(SHAPE(1, 2), 0.25, -0.25));
+        check_extreme(st_cross_entropy(.label_smoothing = 0.5), tensor_of(ST_SHAPE(1, 2), h, -h),
+                      tensor_of(ST_SHAPE(1), 0), 0.25 * 2 * h, tensor_of(ST_SHAPE(1, 2), 0.25, -0.25));
         about("%g: two that are equal", h);
-        check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 2), -h, -h), tensor_of(SHAPE(1), 1), log(2),
-                      tensor_of(SHAPE(1, 2), 0.5, -0.5));
+        check_extreme(st_cross_entropy(), tensor_of(ST_SHAPE(1, 2), -h, -h), tensor_of(ST_SHAPE(1), 1),
+                      log(2), tensor_of(ST_SHAPE(1, 2), 0.5, -0.5));
         about("%g, binary: right, wrong, wrong, right", h);
-        check_extreme(loss_bce_with_logits(), tensor_of(SHAPE(4), h, h, -h, -h),
-                      tensor_of(SHAPE(4), 1, 0, 1, 0), h / 2, tensor_of(SHAPE(4), 0, 0.25, -0.25, 0));
+        check_extreme(st_bce_with_logits(), tensor_of(ST_SHAPE(4), h, h, -h, -h),
+                      tensor_of(ST_SHAPE(4), 1, 0, 1, 0), h / 2, tensor_of(ST_SHAPE(4), 0, 0.25, -0.25, 0));
         about("%g, binary: half right", h);
-        check_extreme(loss_bce_with_logits(), tensor_of(SHAPE(2), h, -h), tensor_of(SHAPE(2), 0.5, 0.5),
-                      h / 2, tensor_of(SHAPE(2), 0.25, -0.25));
+        check_extreme(st_bce_with_logits(), tensor_of(ST_SHAPE(2), h, -h), tensor_of(ST_SHAPE(2), 0.5, 0.5),
+                      h / 2, tensor_of(ST_SHAPE(2), 0.25, -0.25));
         about("%g, Huber: linear far away", h);
-        check_extreme(loss_huber(2), tensor_of(SHAPE(2), h, -h), tensor_of(SHAPE(2), 0, 0), 2 * (h - 1),
-                      tensor_of(SHAPE(2), 1, -1));
+        check_extreme(st_huber(.delta = 2), tensor_of(ST_SHAPE(2), h, -h), tensor_of(ST_SHAPE(2), 0, 0),
+                      2 * (h - 1), tensor_of(ST_SHAPE(2), 1, -1));
     }
-    const double most = (double)REAL_MAX;
+    const double most = (double)ST_REAL_MAX;
     about("the greatest there is");
-    check_extreme(loss_cross_entropy(0), tensor_of(SHAPE(1, 3), most, -most, 0), tensor_of(SHAPE(1), 0), 0,
-                  tensor_of(SHAPE(1, 3), 0, 0, 0));
-    check_extreme(loss_bce_with_logits(), tensor_of(SHAPE(2), most, -most), tensor_of(SHAPE(2), 1, 0), 0,
-                  tensor_of(SHAPE(2), 0, 0));
+    check_extreme(st_cross_entropy(), tensor_of(ST_SHAPE(1, 3), most, -most, 0), tensor_of(ST_SHAPE(1), 0), 0,
+                  tensor_of(ST_SHAPE(1, 3), 0, 0, 0));
+    check_extreme(st_bce_with_logits(), tensor_of(ST_SHAPE(2), most, -most), tensor_of(ST_SHAPE(2), 1, 0), 0,
+                  tensor_of(ST_SHAPE(2), 0, 0));
 }
 
 /* Not finite, and no error: the loss tells that an output overflowed. */
@@ -268,62 +269,64 @@ static void infinite_logits_are_told(void **state)
 {
     const double inf = INFINITY;
     const struct {
-        loss l;
+        st_loss l;
         double y[2], target[2];
     } cases[] = {
-        { loss_cross_entropy(0), { inf, 0 }, { 0 } },
-        { loss_cross_entropy(0), { inf, 0 }, { 1 } },
-        { loss_cross_entropy(0), { inf, inf }, { 0 } },
-        { loss_cross_entropy(0), { -inf, -inf }, { 0 } },
-        { loss_cross_entropy(0), { -inf, 0 }, { 0 } },
-        { loss_cross_entropy(0.1), { -inf, 0 }, { 1 } },
-        { loss_bce_with_logits(), { inf, 0 }, { 0, 0 } },
-        { loss_bce_with_logits(), { -inf, 0 }, { 1, 0 } },
-        { loss_bce_with_logits(), { inf, 0 }, { 1, 0 } },
-        { loss_bce_with_logits(), { -inf, 0 }, { 0, 0 } },
-        { loss_mse(), { inf, 0 }, { 0, 0 } },
-        { loss_huber(1), { -inf, 0 }, { 0, 0 } },
+        { st_cross_entropy(), { inf, 0 }, { 0 } },
+        { st_cross_entropy(), { inf, 0 }, { 1 } },
+        { st_cross_entropy(), { inf, inf }, { 0 } },
+        { st_cross_entropy(), { -inf, -inf }, { 0 } },
+        { st_cross_entropy(), { -inf, 0 }, { 0 } },
+        { st_cross_entropy(.label_smoothing = 0.1), { -inf, 0 }, { 1 } },
+        { st_bce_with_logits(), { inf, 0 }, { 0, 0 } },
+        { st_bce_with_logits(), { -inf, 0 }, { 1, 0 } },
+        { st_bce_with_logits(), { inf, 0 }, { 1, 0 } },
+        { st_bce_with_logits(), { -inf, 0 }, { 0, 0 } },
+        { st_mse(), { inf, 0 }, { 0, 0 } },
+        { st_huber(.delta = 1), { -inf, 0 }, { 0, 0 } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("case %zu", i);
         bool classes = cases[i].l.classes;
-        tensor y = tensor_of_list(classes ? SHAPE(1, 2) : SHAPE(2), 2, cases[i].y);
-        tensor target = tensor_of_list(SHAPE(classes ? 1 : 2), classes ? 1 : 2, cases[i].target);
-        tensor dy = tensor_new(y.shape);
-        assert_false(isfinite(loss_value(cases[i].l, y, target, dy)));
-        tensor_free(y), tensor_free(target), tensor_free(dy);
+        st_tensor y = tensor_of_list(classes ? ST_SHAPE(1, 2) : ST_SHAPE(2), 2, cases[i].y);
+        st_tensor target = tensor_of_list(ST_SHAPE(classes ? 1 : 2), classes ? 1 : 2, cases[i].target);
+        st_tensor dy = st_tensor_new(y.shape);
+        assert_false(isfinite(st_loss_value(cases[i].l, y, target, dy)));
+        st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy);
     }
 }
 
 /* A class that is masked by -inf has probability 0: as if it were not there. */
 static void a_masked_class_has_no_part_in_cross_entropy(void **state)
 {
-    tensor y = tensor_of(SHAPE(1, 3), 0.5, -INFINITY, 1.5), dy = tensor_new(y.shape);
-    tensor without = tensor_of(SHAPE(1, 2), 0.5, 1.5), expected = tensor_new(without.shape);
-    tensor zero = tensor_of(SHAPE(1), 0);
-    double value = loss_value(loss_cross_entropy(0), y, zero, dy);
-    assert_true(value == loss_value(loss_cross_entropy(0), without, zero, expected));
-    assert_same(tensor_step(dy, 1, 2), expected);
+    st_tensor y = tensor_of(ST_SHAPE(1, 3), 0.5, -INFINITY, 1.5), dy = st_tensor_new(y.shape);
+    st_tensor without = tensor_of(ST_SHAPE(1, 2), 0.5, 1.5), expected = st_tensor_new(without.shape);
+    st_tensor zero = tensor_of(ST_SHAPE(1), 0);
+    double value = st_loss_value(st_cross_entropy(), y, zero, dy);
+    assert_true(value == st_loss_value(st_cross_entropy(), without, zero, expected));
+    assert_same(st_step(dy, 1, 2), expected);
     assert_true(*element(dy, 1) == 0);
-    tensor_free(y), tensor_free(dy), tensor_free(without), tensor_free(expected), tensor_free(zero);
+    st_tensor_free(y), st_tensor_free(dy), st_tensor_free(without), st_tensor_free(expected),
+        st_tensor_free(zero);
 }
 
 static void huber_joins_smoothly(void **state)
 {
-    check_extreme(loss_huber(2), tensor_of(SHAPE(4), 2, -2, 1, 3), tensor_of(SHAPE(4), 0, 0, 0, 0),
-                  (2 + 2 + 0.5 + 4) / 4, tensor_of(SHAPE(4), 0.5, -0.5, 0.25, 0.5));
+    check_extreme(st_huber(.delta = 2), tensor_of(ST_SHAPE(4), 2, -2, 1, 3),
+                  tensor_of(ST_SHAPE(4), 0, 0, 0, 0), (2 + 2 + 0.5 + 4) / 4,
+                  tensor_of(ST_SHAPE(4), 0.5, -0.5, 0.25, 0.5));
 }
 
 static void one_class_is_certain(void **state)
 {
-    check_extreme(loss_cross_entropy(0.3), tensor_of(SHAPE(2, 1), 5, -7), tensor_of(SHAPE(2), 0, 0), 0,
-                  tensor_of(SHAPE(2, 1), 0, 0));
+    check_extreme(st_cross_entropy(.label_smoothing = 0.3), tensor_of(ST_SHAPE(2, 1), 5, -7),
+                  tensor_of(ST_SHAPE(2), 0, 0), 0, tensor_of(ST_SHAPE(2, 1), 0, 0));
 }
 
 static void a_single_number_has_a_loss(void **state)
 {
-    check_extreme(loss_mse(), tensor_of((shape){ 0 }, 3), tensor_of((shape){ 0 }, 5), 4,
-                  tensor_of((shape){ 0 }, -4));
+    check_extreme(st_mse(), tensor_of((st_shape){ 0 }, 3), tensor_of((st_shape){ 0 }, 5), 4,
+                  tensor_of((st_shape){ 0 }, -4));
 }
 
 /* No error: a net that has run away is told by its loss. The other row of cross-entropy stays as it is. */
@@ -334,13 +337,13 @@ static void not_a_number_is_passed_on(void **state)
     for (int i = 0; i < LOSSES; i++) {
         bool classes = !all[i].element;
         about_loss(&all[i]);
-        tensor y = tensor_of(SHAPE(2, 2), 1, NAN, 3, 4), dy = tensor_new(y.shape);
-        tensor target = classes ? tensor_of(SHAPE(2), 0, 1) : tensor_of(SHAPE(2, 2), 0, 1, 0, 1);
-        assert_true(isnan(loss_value(all[i].made, y, target, dy)));
-        assert_null(error_text());
+        st_tensor y = tensor_of(ST_SHAPE(2, 2), 1, NAN, 3, 4), dy = st_tensor_new(y.shape);
+        st_tensor target = classes ? tensor_of(ST_SHAPE(2), 0, 1) : tensor_of(ST_SHAPE(2, 2), 0, 1, 0, 1);
+        assert_true(isnan(st_loss_value(all[i].made, y, target, dy)));
+        assert_null(st_error());
         for (ptrdiff_t e = 0; e < 4; e++)
             assert_int_equal(isnan(*element(dy, e)) != 0, e == 1 || (classes && e == 0));
-        tensor_free(y), tensor_free(target), tensor_free(dy);
+        st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy);
     }
 }
 
@@ -348,19 +351,20 @@ static void not_a_number_is_passed_on(void **state)
  * one part in a thousand. */
 static void sums_are_taken_in_double(void **state)
 {
-    tensor y = tensor_expand(tensor_of(SHAPE(1), 0.1), SHAPE(1000000)), target = tensor_new(SHAPE(1000000));
-    double tenth = (double)(real)0.1, value = loss_value(loss_mse(), y, target, (tensor){ 0 });
+    st_tensor y = st_expand(tensor_of(ST_SHAPE(1), 0.1), ST_SHAPE(1000000)),
+              target = st_tensor_new(ST_SHAPE(1000000));
+    double tenth = (double)(st_real)0.1, value = st_loss_value(st_mse(), y, target, (st_tensor){ 0 });
     assert_true(fabs(value - tenth * tenth) < 1e-10 * tenth * tenth);
-    tensor_free(y), tensor_free(target);
+    st_tensor_free(y), st_tensor_free(target);
 }
 
 /* ---- views --------------------------------------------------------------------------------------- */
 
-/* Any view of the same elements: tensor_free ends it. */
-static tensor as_view(dice *d, tensor x)
+/* Any view of the same elements: st_tensor_free ends it. */
+static st_tensor as_view(dice *d, st_tensor x)
 {
-    tensor view = roll_view(d, x.shape, NULL);
-    tensor_copy(view, x);
+    st_tensor view = roll_view(d, x.shape, NULL);
+    st_copy(view, x);
     return view;
 }
 
@@ -372,67 +376,72 @@ static void views_give_the_same_bits(void **state)
     for (int i = 0; i < 20 * LOSSES; i++) {
         const definition *l = &all[i % LOSSES];
         about_loss(l);
-        tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = tensor_new(y.shape);
-        tensor y_view = as_view(&d, y), target_view = as_view(&d, target), dy_view = as_view(&d, dy);
-        double value = loss_value(l->made, y, target, dy);
-        assert_true(loss_value(l->made, y_view, target_view, dy_view) == value);
+        st_tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = st_tensor_new(y.shape);
+        st_tensor y_view = as_view(&d, y), target_view = as_view(&d, target), dy_view = as_view(&d, dy);
+        double value = st_loss_value(l->made, y, target, dy);
+        assert_true(st_loss_value(l->made, y_view, target_view, dy_view) == value);
         assert_same(dy_view, dy);
-        assert_true(loss_value(l->made, y_view, target_view, (tensor){ 0 }) == value);
-        tensor_free(y), tensor_free(target), tensor_free(dy);
-        tensor_free(y_view), tensor_free(target_view), tensor_free(dy_view);
+        assert_true(st_loss_value(l->made, y_view, target_view, (st_tensor){ 0 }) == value);
+        st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy);
+        st_tensor_free(y_view), st_tensor_free(target_view), st_tensor_free(dy_view);
     }
 }
 
 static void what_is_broadcast_counts_for_each_image(void **state)
 {
-    tensor row = tensor_of(SHAPE(1, 3), 0.5, -1, 2), class = tensor_of(SHAPE(1), 1),
-           dy = tensor_new(SHAPE(4, 3));
-    tensor one = tensor_new(SHAPE(1, 3));
-    double value = loss_value(loss_cross_entropy(0.1), row, class, one);
-    double all = loss_value(loss_cross_entropy(0.1), tensor_expand(row, SHAPE(4, 3)),
-                            tensor_expand(class, SHAPE(4)), dy);
+    st_tensor row = tensor_of(ST_SHAPE(1, 3), 0.5, -1, 2), class = tensor_of(ST_SHAPE(1), 1),
+              dy = st_tensor_new(ST_SHAPE(4, 3));
+    st_tensor one = st_tensor_new(ST_SHAPE(1, 3));
+    double value = st_loss_value(st_cross_entropy(.label_smoothing = 0.1), row, class, one);
+    double all = st_loss_value(st_cross_entropy(.label_smoothing = 0.1), st_expand(row, ST_SHAPE(4, 3)),
+                               st_expand(class, ST_SHAPE(4)), dy);
     assert_true(fabs(all - value) < near_double);
-    tensor_scale(one, (real)0.25);
-    assert_near(dy, tensor_expand(one, SHAPE(4, 3)), (double)REAL_EPSILON);
-    tensor_free(row), tensor_free(class), tensor_free(dy), tensor_free(one);
+    st_scale(one, (st_real)0.25);
+    assert_near(dy, st_expand(one, ST_SHAPE(4, 3)), (double)ST_REAL_EPSILON);
+    st_tensor_free(row), st_tensor_free(class), st_tensor_free(dy), st_tensor_free(one);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
 /* NaN, an error with that text, and dy as it was; frees y and the target. */
-static void refuses(loss l, tensor y, tensor target, shape of_dy, const char *text)
+static void refuses(st_loss l, st_tensor y, st_tensor target, st_shape of_dy, const char *text)
 {
-    tensor dy = tensor_new(of_dy), before = tensor_new(of_dy);
-    tensor_fill(dy, 77);
-    tensor_fill(before, 77);
-    assert_true(isnan(loss_value(l, y, target, dy)));
+    st_tensor dy = st_tensor_new(of_dy), before = st_tensor_new(of_dy);
+    st_fill(dy, 77);
+    st_fill(before, 77);
+    assert_true(isnan(st_loss_value(l, y, target, dy)));
     expect_error("%s", text);
     assert_same(dy, before);
-    assert_true(isnan(loss_value(l, y, target, (tensor){ 0 })) || !shape_equal(of_dy, y.shape));
-    error_clear();
-    tensor_free(y), tensor_free(target), tensor_free(dy), tensor_free(before);
+    assert_true(isnan(st_loss_value(l, y, target, (st_tensor){ 0 })) || !st_shape_equal(of_dy, y.shape));
+    st_error_clear();
+    st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy), st_tensor_free(before);
 }
 
 static void wrong_shapes_are_refused(void **state)
 {
-    const loss classes = loss_cross_entropy(0), pairs = loss_mse();
-    const shape s = SHAPE(2, 3);
-    refuses(classes, tensor_new(s), tensor_new(SHAPE(3)), s,
+    const st_loss classes = st_cross_entropy(), pairs = st_mse();
+    const st_shape s = ST_SHAPE(2, 3);
+    refuses(classes, st_tensor_new(s), st_tensor_new(ST_SHAPE(3)), s,
             "loss cross_entropy: y [2, 3] and target [3], expected [N, K] and class indices [N]");
-    refuses(classes, tensor_new(s), tensor_new(s), s, "target [2, 3], expected [N, K]");
-    refuses(classes, tensor_new(SHAPE(3)), tensor_new(SHAPE(3)), SHAPE(3), "y [3] and target [3]");
-    refuses(classes, tensor_new(SHAPE(2, 3, 1)), tensor_new(SHAPE(2)), SHAPE(2, 3, 1), "y [2, 3, 1]");
-    refuses(pairs, tensor_new(s), tensor_new(SHAPE(3, 2)), s,
+    refuses(classes, st_tensor_new(s), st_tensor_new(s), s, "target [2, 3], expected [N, K]");
+    refuses(classes, st_tensor_new(ST_SHAPE(3)), st_tensor_new(ST_SHAPE(3)), ST_SHAPE(3),
+            "y [3] and target [3]");
+    refuses(classes, st_tensor_new(ST_SHAPE(2, 3, 1)), st_tensor_new(ST_SHAPE(2)), ST_SHAPE(2, 3, 1),
+            "y [2, 3, 1]");
+    refuses(pairs, st_tensor_new(s), st_tensor_new(ST_SHAPE(3, 2)), s,
             "loss mse: y [2, 3] and target [3, 2], expected equal shapes");
-    refuses(loss_huber(0), tensor_new(s), tensor_new(SHAPE(2, 1)), s,
+    refuses(st_huber(), st_tensor_new(s), st_tensor_new(ST_SHAPE(2, 1)), s,
             "loss huber: y [2, 3] and target [2, 1]");
-    refuses(loss_bce_with_logits(), tensor_new(s), tensor_new(SHAPE(6)), s, "loss bce_with_logits: y [2, 3]");
-    refuses(pairs, tensor_new(s), tensor_new(s), SHAPE(3, 2), "dy of y's shape");
-    refuses(classes, tensor_new(s), tensor_new(SHAPE(2)), SHAPE(2), "dy of y's shape");
-    refuses(pairs, tensor_new(SHAPE(0, 3)), tensor_new(SHAPE(0, 3)), SHAPE(0, 3), "y [0, 3] is empty");
-    refuses(classes, tensor_new(SHAPE(2, 0)), tensor_new(SHAPE(2)), SHAPE(2, 0), "y [2, 0] is empty");
-    refuses(pairs, (tensor){ 0 }, tensor_new(s), s, "y or target is null");
-    refuses(pairs, tensor_new(s), (tensor){ 0 }, s, "y or target is null");
+    refuses(st_bce_with_logits(), st_tensor_new(s), st_tensor_new(ST_SHAPE(6)), s,
+            "loss bce_with_logits: y [2, 3]");
+    refuses(pairs, st_tensor_new(s), st_tensor_new(s), ST_SHAPE(3, 2), "dy of y's shape");
+    refuses(classes, st_tensor_new(s), st_tensor_new(ST_SHAPE(2)), ST_SHAPE(2), "dy of y's shape");
+    refuses(pairs, st_tensor_new(ST_SHAPE(0, 3)), st_tensor_new(ST_SHAPE(0, 3)), ST_SHAPE(0, 3),
+            "y [0, 3] is empty");
+    refuses(classes, st_tensor_new(ST_SHAPE(2, 0)), st_tensor_new(ST_SHAPE(2)), ST_SHAPE(2, 0),
+            "y [2, 0] is empty");
+    refuses(pairs, (st_tensor){ 0 }, st_tensor_new(s), s, "y or target is null");
+    refuses(pairs, st_tensor_new(s), (st_tensor){ 0 }, s, "y or target is null");
 }
 
 static void what_is_no_class_is_refused(void **state)
@@ -453,30 +462,30 @@ static void what_is_no_class_is_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("class %g", cases[i].target);
-        refuses(loss_cross_entropy(0), tensor_new(SHAPE(4, 5)), tensor_of(SHAPE(4), 0, 4, cases[i].target, 7),
-                SHAPE(4, 5), cases[i].text);
+        refuses(st_cross_entropy(), st_tensor_new(ST_SHAPE(4, 5)),
+                tensor_of(ST_SHAPE(4), 0, 4, cases[i].target, 7), ST_SHAPE(4, 5), cases[i].text);
     }
 }
 
 static void options_out_of_range_are_refused(void **state)
 {
     const double smoothing[] = { 1, -0.1, 2, NAN, INFINITY }, delta[] = { -1, NAN, INFINITY };
-    tensor y = tensor_new(SHAPE(2, 2)), target = tensor_new(SHAPE(2));
+    st_tensor y = st_tensor_new(ST_SHAPE(2, 2)), target = st_tensor_new(ST_SHAPE(2));
     for (size_t i = 0; i < sizeof smoothing / sizeof *smoothing; i++) {
-        loss l = loss_cross_entropy(smoothing[i]);
+        st_loss l = st_cross_entropy(.label_smoothing = smoothing[i]);
         expect_error("cross_entropy: label_smoothing is %g", smoothing[i]);
-        assert_true(isnan(loss_value(l, y, target, (tensor){ 0 })));
+        assert_true(isnan(st_loss_value(l, y, target, (st_tensor){ 0 })));
         expect_error("was refused");
     }
     for (size_t i = 0; i < sizeof delta / sizeof *delta; i++) {
-        loss l = loss_huber(delta[i]);
+        st_loss l = st_huber(.delta = delta[i]);
         expect_error("huber: delta is %g", delta[i]);
-        assert_true(isnan(loss_value(l, y, y, (tensor){ 0 })));
+        assert_true(isnan(st_loss_value(l, y, y, (st_tensor){ 0 })));
         expect_error("was refused");
     }
-    assert_true(isnan(loss_value((loss){ 0 }, y, y, (tensor){ 0 })));
+    assert_true(isnan(st_loss_value((st_loss){ 0 }, y, y, (st_tensor){ 0 })));
     expect_error("the loss is not made by a loss_ function");
-    tensor_free(y), tensor_free(target);
+    st_tensor_free(y), st_tensor_free(target);
 }
 
 static void only_classes_have_an_accuracy(void **state)

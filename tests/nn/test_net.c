@@ -19,72 +19,68 @@
 /* ---- nets ---------------------------------------------------------------------------------------- */
 
 /* LeCun et al. 1998, with the layers of today. */
-static net *lenet(void)
+static st_net *lenet(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-                   layer_conv2d((conv2d){ .out_channels = 6, .kernel = { 5, 5 }, .padding = { 2, 2 } }),
-                   layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-                   layer_conv2d((conv2d){ .out_channels = 16, .kernel = { 5, 5 } }), layer_relu(),
-                   layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_flatten(),
-                   layer_dense((dense){ .out_features = 120 }), layer_relu(),
-                   layer_dense((dense){ .out_features = 84 }), layer_relu(),
-                   layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+                      st_conv2d(.out_channels = 6, .kernel = { 5, 5 }, .padding = { 2, 2 }), st_relu(),
+                      st_maxpool(.kernel = { 2, 2 }), st_conv2d(.out_channels = 16, .kernel = { 5, 5 }),
+                      st_relu(), st_maxpool(.kernel = { 2, 2 }), st_flatten(), st_dense(.out_features = 120),
+                      st_relu(), st_dense(.out_features = 84), st_relu(), st_dense(.out_features = 10));
 }
 
-static net *small(void)
+static st_net *small(void)
 {
-    return net_new(SHAPE(2, 6, 6), layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 } }),
-                   layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_flatten(),
-                   layer_dense((dense){ .out_features = 4 }));
+    return st_net_new(ST_SHAPE(2, 6, 6), st_conv2d(.out_channels = 3, .kernel = { 3, 3 }), st_relu(),
+                      st_maxpool(.kernel = { 2, 2 }), st_flatten(), st_dense(.out_features = 4));
 }
 
-static net *built(net *n, ptrdiff_t batch)
+static st_net *built(st_net *n, ptrdiff_t batch)
 {
     assert_non_null(n);
-    if (net_build(n, batch, 1)) fail_msg("%s", error_text());
+    if (st_net_build(n, batch, 1)) fail_msg("%s", st_error());
     return n;
 }
 
 static void use_threads(int threads)
 {
-    parallel_set_threads(threads);
+    st_set_num_threads(threads);
 }
 
 /* The same, with weights of -2 to 2. */
-static net *exact(net *n, ptrdiff_t batch)
+static st_net *exact(st_net *n, ptrdiff_t batch)
 {
     dice d = { { 4 } };
-    roll_elements(&d, net_parameters(built(n, batch)), -2, 2);
+    roll_elements(&d, st_net_parameters(built(n, batch)), -2, 2);
     return n;
 }
 
 /* Adds one to every element that it ever sees, in a state. */
-static int plan_counter(layer *l, shape x, shape *y)
+static int plan_counter(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_state(l, "seen", SHAPE(1), 0.5);
+    return st_layer_state(l, "seen", ST_SHAPE(1), 0.5);
 }
 
-static void count_forward(const st_call *c, tensor x, tensor y)
+static void count_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
-    *tensor_data(c->layer->state[0]) += (real)tensor_count(x);
+    st_copy(y, x);
+    *st_data(c->layer->state[0]) += (st_real)st_numel(x);
 }
 
-static void count_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void count_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    tensor_copy(dx, dy);
+    st_copy(dx, dy);
 }
 
-static const layer_type counter = { .name = "counter",
-                                    .chunk = LAYER_WHOLE,
-                                    .plan = plan_counter,
-                                    .forward = count_forward,
-                                    .backward = count_backward };
+static const st_layer_type counter = { .name = "counter",
+                                       .chunk = ST_WHOLE_BATCH,
+                                       .plan = plan_counter,
+                                       .forward = count_forward,
+                                       .backward = count_backward };
 
 /* ---- making -------------------------------------------------------------------------------------- */
 
-static void refused(net *n, const char *text)
+static void refused(st_net *n, const char *text)
 {
     assert_null(n);
     expect_error("%s", text);
@@ -93,67 +89,65 @@ static void refused(net *n, const char *text)
 static void layers_that_do_not_fit_are_named(void **state)
 {
     refused(
-        net_new(SHAPE(1, 8, 8), layer_dense((dense){ .out_features = 3 })),
+        st_net_new(ST_SHAPE(1, 8, 8), st_dense(.out_features = 3)),
         "layer 0: dense: the input is [1, 1, 8, 8], expected [N, features]; a flatten before it makes that");
-    refused(net_new(SHAPE(1, 8, 8), layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_relu(),
-                    layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 5, 5 } })),
+    refused(st_net_new(ST_SHAPE(1, 8, 8), st_maxpool(.kernel = { 2, 2 }), st_relu(),
+                       st_conv2d(.out_channels = 4, .kernel = { 5, 5 })),
             "layer 2: conv2d: kernel 5×5");
-    refused(net_new(SHAPE(3, 8, 8), layer_relu(),
-                    layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .groups = 2 })),
+    refused(st_net_new(ST_SHAPE(3, 8, 8), st_relu(),
+                       st_conv2d(.out_channels = 4, .kernel = { 3, 3 }, .groups = 2)),
             "layer 1: conv2d: groups=2 must divide the 3 input and 4 output channels");
-    refused(net_new(SHAPE(3, 8, 8), layer_relu(),
-                    layer_sequence(layer_flatten(), layer_avgpool((avgpool){ .kernel = { 2, 2 } }))),
-            "layer 1: layer 1: avgpool: ");
-    refused(net_new(SHAPE(10), layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 } })),
-            "layer 0: conv2d: ");
+    refused(
+        st_net_new(ST_SHAPE(3, 8, 8), st_relu(), st_sequence(st_flatten(), st_avgpool(.kernel = { 2, 2 }))),
+        "layer 1: layer 1: avgpool: ");
+    refused(st_net_new(ST_SHAPE(10), st_conv2d(.out_channels = 4, .kernel = { 3, 3 })), "layer 0: conv2d: ");
 }
 
 /* What is wrong with a layer is said by the first that fails, and the others are freed. */
 static void a_layer_that_could_not_be_made_makes_no_net(void **state)
 {
-    refused(
-        net_new(SHAPE(3, 8, 8), layer_relu(), layer_conv2d((conv2d){ .kernel = { 3, 3 } }), layer_dropout(2)),
-        "conv2d: out_channels is 0, expected at least 1");
-    refused(net_new(SHAPE(3), layer_relu(), NULL), "sequence: layer 1 of 2 is NULL");
-    refused(net_new_of(SHAPE(3), 0, NULL), "sequence: holds no layers");
+    refused(st_net_new(ST_SHAPE(3, 8, 8), st_relu(), st_conv2d(.kernel = { 3, 3 }), st_dropout(.p = 2)),
+            "conv2d: out_channels is 0, expected at least 1");
+    refused(st_net_new(ST_SHAPE(3), st_relu(), NULL), "sequence: layer 1 of 2 is NULL");
+    refused(st_net_new_of(ST_SHAPE(3), 0, NULL), "sequence: holds no layers");
 }
 
 static void inputs_that_cannot_be_are_refused(void **state)
 {
-    refused(net_new(SHAPE(1, 1, 1, 1, 1, 1, 1, 1), layer_relu()), "has rank 8, expected 0 to 7");
-    refused(net_new((shape){ .rank = -1 }, layer_relu()), "has rank -1, expected 0 to 7");
-    refused(net_new(SHAPE(3, 0), layer_relu()), "the input is [1, 3, 0], expected a batch");
-    refused(net_new(SHAPE(3, -2), layer_relu()), "negative size in shape [1, 3, -2]");
-    refused(net_new(SHAPE(PTRDIFF_MAX, 2), layer_relu()), "needs more bytes than can be addressed");
+    refused(st_net_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), st_relu()), "has rank 8, expected 0 to 7");
+    refused(st_net_new((st_shape){ .rank = -1 }, st_relu()), "has rank -1, expected 0 to 7");
+    refused(st_net_new(ST_SHAPE(3, 0), st_relu()), "the input is [1, 3, 0], expected a batch");
+    refused(st_net_new(ST_SHAPE(3, -2), st_relu()), "negative size in shape [1, 3, -2]");
+    refused(st_net_new(ST_SHAPE(PTRDIFF_MAX, 2), st_relu()), "needs more bytes than can be addressed");
 }
 
 static void an_input_may_be_a_single_number(void **state)
 {
-    net *n = built(net_new((shape){ 0 }, layer_relu()), 3);
-    tensor x = tensor_of(SHAPE(3), -1, 0, 2);
-    assert_elements(net_forward(n, x, NET_INFER), 0, 0, 2);
-    net_free(n), tensor_free(x);
+    st_net *n = built(st_net_new((st_shape){ 0 }, st_relu()), 3);
+    st_tensor x = tensor_of(ST_SHAPE(3), -1, 0, 2);
+    assert_elements(st_net_forward(n, x, ST_EVAL), 0, 0, 2);
+    st_net_free(n), st_tensor_free(x);
 }
 
 static void null_is_refused_everywhere(void **state)
 {
-    tensor x = tensor_new(SHAPE(1));
-    assert_int_equal(net_build(NULL, 1, 1), -1);
-    expect_error("net_build: the net is NULL");
-    assert_true(tensor_is_null(net_forward(NULL, x, NET_INFER)));
-    expect_error("net_forward before net_build");
-    assert_int_equal(net_backward(NULL, x, x), -1);
-    expect_error("net_backward before net_forward");
-    assert_int_equal(net_predict(NULL, x, x), -1);
-    expect_error("net_predict before net_build");
-    assert_int_equal(net_summary(NULL, 1, stdout), -1);
-    expect_error("net_summary: the net is NULL");
-    assert_true(tensor_is_null(net_find(NULL, "0.weight")));
-    expect_error("net_find before net_build");
-    assert_true(tensor_is_null(net_parameters(NULL)) && tensor_is_null(net_gradients(NULL)));
-    assert_true(tensor_is_null(net_states(NULL)));
-    net_free(NULL);
-    tensor_free(x);
+    st_tensor x = st_tensor_new(ST_SHAPE(1));
+    assert_int_equal(st_net_build(NULL, 1, 1), -1);
+    expect_error("st_net_build: the net is NULL");
+    assert_true(st_is_null(st_net_forward(NULL, x, ST_EVAL)));
+    expect_error("st_net_forward before st_net_build");
+    assert_int_equal(st_net_backward(NULL, x, x), -1);
+    expect_error("st_net_backward before st_net_forward");
+    assert_int_equal(st_net_predict(NULL, x, x), -1);
+    expect_error("st_net_predict before st_net_build");
+    assert_int_equal(st_net_summary(NULL, 1, stdout), -1);
+    expect_error("st_net_summary: the net is NULL");
+    assert_true(st_is_null(st_net_find(NULL, "0.weight")));
+    expect_error("st_net_find before st_net_build");
+    assert_true(st_is_null(st_net_parameters(NULL)) && st_is_null(st_net_gradients(NULL)));
+    assert_true(st_is_null(st_net_states(NULL)));
+    st_net_free(NULL);
+    st_tensor_free(x);
 }
 
 /* ---- building ------------------------------------------------------------------------------------ */
@@ -161,85 +155,85 @@ static void null_is_refused_everywhere(void **state)
 static void building_again_keeps_parameters_and_states(void **state)
 {
     const ptrdiff_t batches[] = { 16, 2, 40, 4 };
-    net *n = built(
-        net_new(SHAPE(3), layer_dense((dense){ .out_features = 5 }), layer_new(&counter, NULL, 0, NULL)), 4);
-    tensor x = tensor_of(SHAPE(2, 3), 1, 2, 3, 4, 5, 6), first = tensor_clone(net_forward(n, x, NET_TRAIN));
-    tensor parameters = tensor_clone(net_parameters(n)), states = tensor_clone(net_states(n));
+    st_net *n =
+        built(st_net_new(ST_SHAPE(3), st_dense(.out_features = 5), st_layer_new(&counter, NULL, 0, NULL)), 4);
+    st_tensor x = tensor_of(ST_SHAPE(2, 3), 1, 2, 3, 4, 5, 6),
+              first = st_tensor_clone(st_net_forward(n, x, ST_TRAIN));
+    st_tensor parameters = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        assert_int_equal(net_build(n, batches[i], 99), 0); /* the seed is that of the first time */
+        assert_int_equal(st_net_build(n, batches[i], 99), 0); /* the seed is that of the first time */
         assert_int_equal(n->batch, batches[i]);
         assert_int_equal(n->seed, 1);
-        assert_same(net_parameters(n), parameters);
-        assert_same(net_states(n), states);
-        assert_same(net_forward(n, x, NET_TRAIN), first);
-        *tensor_data(states) += (real)tensor_count(first);
+        assert_same(st_net_parameters(n), parameters);
+        assert_same(st_net_states(n), states);
+        assert_same(st_net_forward(n, x, ST_TRAIN), first);
+        *st_data(states) += (st_real)st_numel(first);
     }
-    tensor_free(x), tensor_free(first), tensor_free(parameters), tensor_free(states);
-    net_free(n);
+    st_tensor_free(x), st_tensor_free(first), st_tensor_free(parameters), st_tensor_free(states);
+    st_net_free(n);
 }
 
 static void a_build_that_fails_can_be_made_up_for(void **state)
 {
-    net *n = built(small(), 4);
-    tensor x = tensor_new(SHAPE(4, 2, 6, 6)), parameters = tensor_clone(net_parameters(n));
+    st_net *n = built(small(), 4);
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 2, 6, 6)), parameters = st_tensor_clone(st_net_parameters(n));
     const ptrdiff_t impossible[] = { 0, -1, PTRDIFF_MAX, PTRDIFF_MAX / 64 };
     const char *const texts[] = { "a batch of 0 images, expected at least 1", "a batch of -1 images",
                                   "needs more bytes than can be addressed", "no memory for" };
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(net_build(n, impossible[i], 1), -1);
+        assert_int_equal(st_net_build(n, impossible[i], 1), -1);
         expect_error("%s", texts[i]);
     }
-    assert_int_equal(net_build(n, 4, 1), 0);
-    assert_same(net_parameters(n), parameters);
-    assert_false(tensor_is_null(net_forward(n, x, NET_INFER)));
-    tensor_free(x), tensor_free(parameters);
-    net_free(n);
+    assert_int_equal(st_net_build(n, 4, 1), 0);
+    assert_same(st_net_parameters(n), parameters);
+    assert_false(st_is_null(st_net_forward(n, x, ST_EVAL)));
+    st_tensor_free(x), st_tensor_free(parameters);
+    st_net_free(n);
 }
 
 /* The columns of one thread are half of what can be addressed, or in double all of it; there are 16. */
 static void scratch_of_all_threads_must_be_addressable(void **state)
 {
     use_threads(16);
-    net *n =
-        net_new(SHAPE(1, 1, 1),
-                layer_conv2d((conv2d){
-                    .out_channels = 1, .kernel = { 1 << 10, 1 << 10 }, .padding = { 1 << 19, 1 << 19 } }),
-                layer_avgpool((avgpool){ .kernel = { 0, 0 } }));
+    st_net *n = st_net_new(
+        ST_SHAPE(1, 1, 1),
+        st_conv2d(.out_channels = 1, .kernel = { 1 << 10, 1 << 10 }, .padding = { 1 << 19, 1 << 19 }),
+        st_avgpool(.kernel = { 0, 0 }));
     assert_non_null(n);
-    assert_int_equal(net_build(n, 16, 1), -1);
-    expect_error(REAL_NAME);
+    assert_int_equal(st_net_build(n, 16, 1), -1);
+    expect_error(ST_REAL_NAME);
     use_threads(4);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void one_seed_is_one_net(void **state)
 {
-    net *a = lenet(), *b = lenet(), *c = lenet();
-    assert_int_equal(net_build(a, 1, 7), 0);
-    assert_int_equal(net_build(b, 64, 7), 0);
-    assert_int_equal(net_build(c, 1, 8), 0);
-    assert_same(net_parameters(a), net_parameters(b));
-    ptrdiff_t same = 0, count = tensor_count(net_parameters(a));
+    st_net *a = lenet(), *b = lenet(), *c = lenet();
+    assert_int_equal(st_net_build(a, 1, 7), 0);
+    assert_int_equal(st_net_build(b, 64, 7), 0);
+    assert_int_equal(st_net_build(c, 1, 8), 0);
+    assert_same(st_net_parameters(a), st_net_parameters(b));
+    ptrdiff_t same = 0, count = st_numel(st_net_parameters(a));
     for (ptrdiff_t e = 0; e < count; e++)
-        same += tensor_data(net_parameters(a))[e] == tensor_data(net_parameters(c))[e];
+        same += st_data(st_net_parameters(a))[e] == st_data(st_net_parameters(c))[e];
     assert_int_equal(count, 61706);
     assert_true(same < 10); /* by chance: one in 10 million */
-    net_free(a), net_free(b), net_free(c);
+    st_net_free(a), st_net_free(b), st_net_free(c);
 }
 
 /* Of a uniform distribution in ±bound the deviation is bound/sqrt(3); the mean of n draws strays by that over
  * sqrt(n), and five times as far once in two million. Both ends are nearly reached. */
-static void is_uniform(net *n, const char *name, double bound)
+static void is_uniform(st_net *n, const char *name, double bound)
 {
-    tensor w = net_find(n, name);
-    double count = (double)tensor_count(w), sum = 0, squares = 0, low = 0, high = 0;
-    for (ptrdiff_t e = 0; e < tensor_count(w); e++) {
+    st_tensor w = st_net_find(n, name);
+    double count = (double)st_numel(w), sum = 0, squares = 0, low = 0, high = 0;
+    for (ptrdiff_t e = 0; e < st_numel(w); e++) {
         double x = (double)*element(w, e);
         sum += x, squares += x * x;
         low = fmin(low, x), high = fmax(high, x);
     }
     about("%s", name);
-    double end = bound * (1 + (double)REAL_EPSILON), near_end = bound * fmax(0, 1 - 20 / count);
+    double end = bound * (1 + (double)ST_REAL_EPSILON), near_end = bound * fmax(0, 1 - 20 / count);
     if (low < -end || high > end) fail_msg("%s: from %g to %g, expected within ±%g", name, low, high, bound);
     if (low > -near_end || high < near_end) fail_msg("%s: only from %g to %g of ±%g", name, low, high, bound);
     if (fabs(sum / count) > 5 * bound / sqrt(3 * count)) fail_msg("%s: a mean of %g", name, sum / count);
@@ -249,117 +243,116 @@ static void is_uniform(net *n, const char *name, double bound)
 
 static void parameters_begin_uniform_in_one_over_the_root_of_fan_in(void **state)
 {
-    net *n = built(net_new(SHAPE(8, 3, 3),
-                           layer_conv2d((conv2d){ .out_channels = 64, .kernel = { 3, 3 }, .groups = 2 }),
-                           layer_flatten(), layer_dense((dense){ .out_features = 500 })),
-                   1);
+    st_net *n =
+        built(st_net_new(ST_SHAPE(8, 3, 3), st_conv2d(.out_channels = 64, .kernel = { 3, 3 }, .groups = 2),
+                         st_flatten(), st_dense(.out_features = 500)),
+              1);
     is_uniform(n, "0.weight", 1 / sqrt(4 * 3 * 3));
     is_uniform(n, "0.bias", 1 / sqrt(4 * 3 * 3));
     is_uniform(n, "2.weight", 1 / sqrt(64));
     is_uniform(n, "2.bias", 1 / sqrt(64));
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- names --------------------------------------------------------------------------------------- */
 
 typedef struct listing {
     char text[512];
-    const real *next; /* where the next parameter must begin */
+    const st_real *next; /* where the next parameter must begin */
 } listing;
 
-static void list(const net_tensor *t, void *context)
+static void list(const st_net_tensor *t, void *context)
 {
     listing *l = context;
     snprintf(l->text + strlen(l->text), sizeof l->text - strlen(l->text), "%s %s%s\n", t->name,
-             shape_text(t->value.shape).text, tensor_is_null(t->gradient) ? " state" : "");
-    if (tensor_is_null(t->gradient)) return;
-    assert_true(shape_equal(t->gradient.shape, t->value.shape));
-    assert_ptr_equal(tensor_data(t->value), l->next);
-    l->next += tensor_count(t->value);
+             st_shape_text(t->value.shape).text, st_is_null(t->gradient) ? " state" : "");
+    if (st_is_null(t->gradient)) return;
+    assert_true(st_shape_equal(t->gradient.shape, t->value.shape));
+    assert_ptr_equal(st_data(t->value), l->next);
+    l->next += st_numel(t->value);
 }
 
-static net *nested(void)
+static st_net *nested(void)
 {
-    return net_new(
-        SHAPE(2, 4, 4),
-        layer_sequence(layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 }, .no_bias = true }),
-                       layer_relu(), layer_sequence(layer_new(&counter, NULL, 0, NULL))),
-        layer_dropout(0.5), layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(2, 4, 4),
+                      st_sequence(st_conv2d(.out_channels = 3, .kernel = { 3, 3 }, .no_bias = true),
+                                  st_relu(), st_sequence(st_layer_new(&counter, NULL, 0, NULL))),
+                      st_dropout(.p = 0.5), st_flatten(), st_dense(.out_features = 10));
 }
 
 /* The state_dict() of Sequential(Sequential(Conv2d, ReLU, Sequential(counter)), Dropout, Flatten, Linear). */
 static void names_are_those_of_torch_nn_sequential(void **state)
 {
-    net *n = built(nested(), 2);
-    listing l = { "", tensor_data(net_parameters(n)) };
-    net_visit(n, list, &l);
+    st_net *n = built(nested(), 2);
+    listing l = { "", st_data(st_net_parameters(n)) };
+    st_net_visit(n, list, &l);
     assert_string_equal(l.text, "0.0.weight [3, 2, 3, 3]\n"
                                 "0.2.0.seen [1] state\n"
                                 "3.weight [10, 12]\n"
                                 "3.bias [10]\n");
-    assert_ptr_equal(l.next, tensor_data(net_parameters(n)) + 3 * 2 * 3 * 3 + 10 * 12 + 10);
-    net_free(n);
+    assert_ptr_equal(l.next, st_data(st_net_parameters(n)) + 3 * 2 * 3 * 3 + 10 * 12 + 10);
+    st_net_free(n);
 }
 
 static void a_tensor_is_found_by_its_name(void **state)
 {
-    net *n = built(nested(), 2);
-    assert_shape(net_find(n, "3.weight"), 10, 12);
-    assert_ptr_equal(tensor_at(net_find(n, "3.bias"), INDEX(9)), tensor_data(net_parameters(n)) + 183);
-    assert_ptr_equal(tensor_data(net_find(n, "0.2.0.seen")), tensor_data(net_states(n)));
-    assert_true(tensor_item(net_find(n, "0.2.0.seen")) == (real)0.5);
+    st_net *n = built(nested(), 2);
+    assert_shape(st_net_find(n, "3.weight"), 10, 12);
+    assert_ptr_equal(st_at(st_net_find(n, "3.bias"), ST_INDEX(9)), st_data(st_net_parameters(n)) + 183);
+    assert_ptr_equal(st_data(st_net_find(n, "0.2.0.seen")), st_data(st_net_states(n)));
+    assert_true(st_item(st_net_find(n, "0.2.0.seen")) == (st_real)0.5);
     const char *absent[] = { "", "3", "weight", "3.weights", "0.0.bias", "4.weight" };
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-        assert_true(tensor_is_null(net_find(n, absent[i])));
-        expect_error("net_find: no parameter or state is called %s", absent[i]);
+        assert_true(st_is_null(st_net_find(n, absent[i])));
+        expect_error("st_net_find: no parameter or state is called %s", absent[i]);
     }
-    net_free(n);
+    st_net_free(n);
 }
 
 static void nothing_is_found_before_it_is_built(void **state)
 {
-    net *n = nested();
-    assert_true(tensor_is_null(net_find(n, "3.weight")));
-    expect_error("net_find before net_build");
-    net_free(n);
+    st_net *n = nested();
+    assert_true(st_is_null(st_net_find(n, "3.weight")));
+    expect_error("st_net_find before st_net_build");
+    st_net_free(n);
 }
 
 static void notes_are_copied_replaced_and_removed(void **state)
 {
-    net *n = small();
+    st_net *n = small();
     char text[] = "0.1307";
-    assert_null(net_note_text(n, "mean"));
-    assert_int_equal(net_set_note(n, "mean", NULL), 0); /* there is none */
-    assert_int_equal(net_set_note(n, "mean", text), 0);
-    assert_int_equal(net_set_note(n, "deviation", "0.3081"), 0);
-    assert_int_equal(net_set_note(n, "empty", ""), 0);
+    assert_null(st_net_metadata(n, "mean"));
+    assert_int_equal(st_net_set_metadata(n, "mean", NULL), 0); /* there is none */
+    assert_int_equal(st_net_set_metadata(n, "mean", text), 0);
+    assert_int_equal(st_net_set_metadata(n, "deviation", "0.3081"), 0);
+    assert_int_equal(st_net_set_metadata(n, "empty", ""), 0);
     memset(text, 'x', sizeof text - 1);
-    assert_string_equal(net_note_text(n, "mean"), "0.1307");
-    assert_int_equal(net_set_note(n, "mean", "0.5"), 0);
-    assert_string_equal(net_note_text(n, "mean"), "0.5");
-    assert_string_equal(net_note_text(n, "deviation"), "0.3081");
-    assert_string_equal(net_note_text(n, "empty"), "");
-    assert_int_equal(net_set_note(n, "deviation", NULL), 0);
-    assert_null(net_note_text(n, "deviation"));
-    assert_string_equal(net_note_text(n, "mean"), "0.5");
-    assert_int_equal(net_set_note(n, "mean", net_note_text(n, "mean")), 0); /* of itself */
-    assert_string_equal(net_note_text(n, "mean"), "0.5");
+    assert_string_equal(st_net_metadata(n, "mean"), "0.1307");
+    assert_int_equal(st_net_set_metadata(n, "mean", "0.5"), 0);
+    assert_string_equal(st_net_metadata(n, "mean"), "0.5");
+    assert_string_equal(st_net_metadata(n, "deviation"), "0.3081");
+    assert_string_equal(st_net_metadata(n, "empty"), "");
+    assert_int_equal(st_net_set_metadata(n, "deviation", NULL), 0);
+    assert_null(st_net_metadata(n, "deviation"));
+    assert_string_equal(st_net_metadata(n, "mean"), "0.5");
+    assert_int_equal(st_net_set_metadata(n, "mean", st_net_metadata(n, "mean")), 0); /* of itself */
+    assert_string_equal(st_net_metadata(n, "mean"), "0.5");
     int count = 0;
-    for (const net_note *note = n->notes; note; note = note->next) count++;
+    for (const st_metadata *note = n->notes; note; note = note->next) count++;
     assert_int_equal(count, 2);
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- the summary --------------------------------------------------------------------------------- */
 
-/* What net_summary prints: free() ends it. */
-static char *summary(net *n, ptrdiff_t batch, int status)
+/* What st_net_summary prints: free() ends it. */
+static char *summary(st_net *n, ptrdiff_t batch, int status)
 {
     char *text = NULL;
     size_t size;
     FILE *to = open_memstream(&text, &size);
     assert_non_null(to);
-    assert_int_equal(net_summary(n, batch, to), status);
+    assert_int_equal(st_net_summary(n, batch, to), status);
     fclose(to);
     return text;
 }
@@ -410,77 +403,78 @@ static void the_summary_of_lenet_is_this(void **state)
 {
     use_engine("reference");
     use_threads(4);
-    net *n = lenet();
+    st_net *n = lenet();
     char *text = summary(n, 64, 0), expected[sizeof lenet_table + sizeof lenet_memory];
     snprintf(expected, sizeof expected, "%s%s", lenet_table, lenet_memory);
     use_engine(NULL);
     assert_string_equal(text, expected);
     free(text);
-    net_free(n);
+    st_net_free(n);
 }
 
 /* A net of 4 TiB is described, not made; one that cannot be addressed, though each of its layers can, is
  * refused. */
 static void the_summary_of_a_huge_net_allocates_nothing_of_it(void **state)
 {
-    net *n = net_new(SHAPE(1000000), layer_dense((dense){ .out_features = 1000000 }));
+    st_net *n = st_net_new(ST_SHAPE(1000000), st_dense(.out_features = 1000000));
     char *text = summary(n, 5, 0);
     assert_non_null(strstr(
         text, "\n0 dense(out_features=1000000)  [5, 1000000]         1,000,001,000,000 2,000,000,000,000\n"));
     assert_non_null(strstr(text, "\ntotal                                               1,000,001,000,000 "));
-    assert_non_null(strstr(text, sizeof(real) == 8 ? " 14.6 TiB\n" : " 7.3 TiB\n"));
+    assert_non_null(strstr(text, sizeof(st_real) == 8 ? " 14.6 TiB\n" : " 7.3 TiB\n"));
     free(text);
-    net_free(n);
+    st_net_free(n);
 
     int half =
-        1 << (sizeof(real) == 8 ? 28 : 29); /* half (2^31 - 1) elements are just below half of all memory */
-    n = net_new(SHAPE(half), layer_dense((dense){ .out_features = 2147483647 }),
-                layer_dense((dense){ .out_features = half }));
+        1 << (sizeof(st_real) == 8 ? 28
+                                   : 29); /* half (2^31 - 1) elements are just below half of all memory */
+    n = st_net_new(ST_SHAPE(half), st_dense(.out_features = 2147483647), st_dense(.out_features = half));
     assert_non_null(n);
     free(summary(n, 1, -1));
     expect_error("dense: the net needs more memory than can be addressed");
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_summary_leaves_the_net_as_it_is(void **state)
 {
-    net *n = exact(small(), 4);
+    st_net *n = exact(small(), 4);
     dice d = { { 5 } };
-    tensor x = roll_tensor(&d, SHAPE(4, 2, 6, 6), -3, 3), y = tensor_clone(net_forward(n, x, NET_INFER));
-    tensor parameters = tensor_clone(net_parameters(n));
+    st_tensor x = roll_tensor(&d, ST_SHAPE(4, 2, 6, 6), -3, 3),
+              y = st_tensor_clone(st_net_forward(n, x, ST_EVAL));
+    st_tensor parameters = st_tensor_clone(st_net_parameters(n));
     free(summary(n, 1000, 0));
     assert_int_equal(n->batch, 4);
-    assert_same(net_parameters(n), parameters);
-    assert_same(net_forward(n, x, NET_INFER), y);
-    tensor_free(x), tensor_free(y), tensor_free(parameters);
-    net_free(n);
+    assert_same(st_net_parameters(n), parameters);
+    assert_same(st_net_forward(n, x, ST_EVAL), y);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(parameters);
+    st_net_free(n);
 }
 
 /* The input of such a batch could be addressed, what a layer makes of it could not. */
 static void a_summary_that_fails_leaves_the_net_as_it_is(void **state)
 {
     const ptrdiff_t impossible[] = { 0, -5, PTRDIFF_MAX, PTRDIFF_MAX / 1024 };
-    net *n = exact(net_new(SHAPE(1), layer_dense((dense){ .out_features = 1000 })), 4);
-    tensor x = tensor_of(SHAPE(2, 1), 3, -1), y = tensor_clone(net_forward(n, x, NET_INFER));
+    st_net *n = exact(st_net_new(ST_SHAPE(1), st_dense(.out_features = 1000)), 4);
+    st_tensor x = tensor_of(ST_SHAPE(2, 1), 3, -1), y = st_tensor_clone(st_net_forward(n, x, ST_EVAL));
     for (size_t i = 0; i < sizeof impossible / sizeof *impossible; i++) {
         about("a summary for %td images", impossible[i]);
         free(summary(n, impossible[i], -1));
         expect_error(impossible[i] < 1 ? "expected at least 1" : "addressed");
-        assert_same(net_forward(n, x, NET_INFER), y);
+        assert_same(st_net_forward(n, x, ST_EVAL), y);
     }
-    tensor_free(x), tensor_free(y);
-    net_free(n);
+    st_tensor_free(x), st_tensor_free(y);
+    st_net_free(n);
 }
 
 static void a_summary_that_cannot_be_written_fails(void **state)
 {
-    net *n = small();
+    st_net *n = small();
     FILE *full = fopen("/dev/full", "w");
     if (!full) skip();
-    assert_int_equal(net_summary(n, 4, full), -1);
-    expect_error("net_summary: the stream cannot be written");
+    assert_int_equal(st_net_summary(n, 4, full), -1);
+    expect_error("st_net_summary: the stream cannot be written");
     fclose(full);
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- running ------------------------------------------------------------------------------------- */
@@ -489,212 +483,215 @@ static void a_summary_that_cannot_be_written_fails(void **state)
 static void batches_up_to_the_built_size_are_taken(void **state)
 {
     dice d = { { 6 } };
-    net *n = exact(small(), 5), *single = exact(small(), 1);
-    tensor x = roll_tensor(&d, SHAPE(6, 2, 6, 6), -3, 3), alone = tensor_new(SHAPE(6, 4));
+    st_net *n = exact(small(), 5), *single = exact(small(), 1);
+    st_tensor x = roll_tensor(&d, ST_SHAPE(6, 2, 6, 6), -3, 3), alone = st_tensor_new(ST_SHAPE(6, 4));
     for (ptrdiff_t i = 0; i < 6; i++)
-        tensor_copy(tensor_narrow(alone, 0, i, 1), net_forward(single, tensor_narrow(x, 0, i, 1), NET_INFER));
+        st_copy(st_narrow(alone, 0, i, 1), st_net_forward(single, st_narrow(x, 0, i, 1), ST_EVAL));
     for (ptrdiff_t count = 1; count <= 5; count++)
-        assert_same(net_forward(n, tensor_narrow(x, 0, 6 - count, count), NET_INFER),
-                    tensor_narrow(alone, 0, 6 - count, count));
-    assert_true(tensor_is_null(net_forward(n, x, NET_INFER)));
-    expect_error("net_forward: a batch of 6 images, the net is built for 5");
-    tensor_free(x), tensor_free(alone);
-    net_free(n), net_free(single);
+        assert_same(st_net_forward(n, st_narrow(x, 0, 6 - count, count), ST_EVAL),
+                    st_narrow(alone, 0, 6 - count, count));
+    assert_true(st_is_null(st_net_forward(n, x, ST_EVAL)));
+    expect_error("st_net_forward: a batch of 6 images, the net is built for 5");
+    st_tensor_free(x), st_tensor_free(alone);
+    st_net_free(n), st_net_free(single);
 }
 
 /* Also bit for bit, weights of any kind, since a batch is cut the same way whatever the net is built for. */
 static void what_a_net_is_built_for_does_not_change_its_results(void **state)
 {
-    net *a = built(lenet(), 20), *b = built(lenet(), 100);
-    tensor x = tensor_new(SHAPE(20, 1, 28, 28)), dy = tensor_new(SHAPE(20, 10));
-    tensor_normal(x, (random_key){ 1, 1 }, 0, 1);
-    tensor_normal(dy, (random_key){ 1, 2 }, 0, 1);
-    assert_same(net_forward(a, x, NET_TRAIN), net_forward(b, x, NET_TRAIN));
-    assert_int_equal(net_backward(a, dy, (tensor){ 0 }), 0);
-    assert_int_equal(net_backward(b, dy, (tensor){ 0 }), 0);
-    assert_same(net_gradients(a), net_gradients(b));
-    tensor_free(x), tensor_free(dy);
-    net_free(a), net_free(b);
+    st_net *a = built(lenet(), 20), *b = built(lenet(), 100);
+    st_tensor x = st_tensor_new(ST_SHAPE(20, 1, 28, 28)), dy = st_tensor_new(ST_SHAPE(20, 10));
+    st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
+    st_normal(dy, (st_random_key){ 1, 2 }, 0, 1);
+    assert_same(st_net_forward(a, x, ST_TRAIN), st_net_forward(b, x, ST_TRAIN));
+    assert_int_equal(st_net_backward(a, dy, (st_tensor){ 0 }), 0);
+    assert_int_equal(st_net_backward(b, dy, (st_tensor){ 0 }), 0);
+    assert_same(st_net_gradients(a), st_net_gradients(b));
+    st_tensor_free(x), st_tensor_free(dy);
+    st_net_free(a), st_net_free(b);
 }
 
 static void inputs_of_another_shape_are_refused(void **state)
 {
-    const shape wrong[] = { SHAPE(3, 2, 6, 5), SHAPE(2, 6, 6), SHAPE(3, 72),
-                            SHAPE(0, 2, 6, 6), { 0 },          SHAPE(3, 2, 6, 6, 1) };
-    net *n = built(small(), 4);
-    tensor y = tensor_new(SHAPE(3, 4));
+    const st_shape wrong[] = {
+        ST_SHAPE(3, 2, 6, 5),   ST_SHAPE(2, 6, 6), ST_SHAPE(3, 72), ST_SHAPE(0, 2, 6, 6), { 0 },
+        ST_SHAPE(3, 2, 6, 6, 1)
+    };
+    st_net *n = built(small(), 4);
+    st_tensor y = st_tensor_new(ST_SHAPE(3, 4));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        tensor x = tensor_new(wrong[i]);
-        about("x %s", shape_text(wrong[i]).text);
-        assert_true(tensor_is_null(net_forward(n, x, NET_INFER)));
-        expect_error("net_forward of x %s, expected [N, ...] of images [2, 6, 6]", shape_text(wrong[i]).text);
-        assert_int_equal(net_predict(n, x, y), -1);
-        expect_error("net_predict of x %s", shape_text(wrong[i]).text);
-        tensor_free(x);
+        st_tensor x = st_tensor_new(wrong[i]);
+        about("x %s", st_shape_text(wrong[i]).text);
+        assert_true(st_is_null(st_net_forward(n, x, ST_EVAL)));
+        expect_error("st_net_forward of x %s, expected [N, ...] of images [2, 6, 6]",
+                     st_shape_text(wrong[i]).text);
+        assert_int_equal(st_net_predict(n, x, y), -1);
+        expect_error("st_net_predict of x %s", st_shape_text(wrong[i]).text);
+        st_tensor_free(x);
     }
-    assert_true(tensor_is_null(net_forward(n, (tensor){ 0 }, NET_INFER)));
-    expect_error("net_forward of x ");
-    tensor_free(y);
-    net_free(n);
+    assert_true(st_is_null(st_net_forward(n, (st_tensor){ 0 }, ST_EVAL)));
+    expect_error("st_net_forward of x ");
+    st_tensor_free(y);
+    st_net_free(n);
 }
 
 static void nothing_runs_before_it_is_built(void **state)
 {
-    net *n = small();
-    tensor x = tensor_new(SHAPE(1, 2, 6, 6)), y = tensor_new(SHAPE(1, 4));
-    assert_true(tensor_is_null(net_forward(n, x, NET_TRAIN)));
-    expect_error("net_forward before net_build");
-    assert_int_equal(net_predict(n, x, y), -1);
-    expect_error("net_predict before net_build");
-    assert_int_equal(net_backward(n, y, (tensor){ 0 }), -1);
-    expect_error("net_backward before net_forward");
+    st_net *n = small();
+    st_tensor x = st_tensor_new(ST_SHAPE(1, 2, 6, 6)), y = st_tensor_new(ST_SHAPE(1, 4));
+    assert_true(st_is_null(st_net_forward(n, x, ST_TRAIN)));
+    expect_error("st_net_forward before st_net_build");
+    assert_int_equal(st_net_predict(n, x, y), -1);
+    expect_error("st_net_predict before st_net_build");
+    assert_int_equal(st_net_backward(n, y, (st_tensor){ 0 }), -1);
+    expect_error("st_net_backward before st_net_forward");
     built(n, 2);
-    assert_int_equal(net_backward(n, y, (tensor){ 0 }), -1);
-    expect_error("net_backward before net_forward");
-    net_forward(n, x, NET_TRAIN);
+    assert_int_equal(st_net_backward(n, y, (st_tensor){ 0 }), -1);
+    expect_error("st_net_backward before st_net_forward");
+    st_net_forward(n, x, ST_TRAIN);
     built(n, 3);
-    assert_int_equal(net_backward(n, y, (tensor){ 0 }), -1);
-    expect_error("net_backward before net_forward");
-    tensor_free(x), tensor_free(y);
-    net_free(n);
+    assert_int_equal(st_net_backward(n, y, (st_tensor){ 0 }), -1);
+    expect_error("st_net_backward before st_net_forward");
+    st_tensor_free(x), st_tensor_free(y);
+    st_net_free(n);
 }
 
 static void ten_images_in_batches_of_four_are_predicted_as_one_by_one(void **state)
 {
     dice d = { { 7 } };
-    net *n = exact(small(), 4);
-    tensor x = roll_tensor(&d, SHAPE(10, 2, 6, 6), -3, 3), y = tensor_new(SHAPE(10, 4));
-    tensor_fill(y, 77);
-    assert_int_equal(net_predict(n, x, y), 0);
+    st_net *n = exact(small(), 4);
+    st_tensor x = roll_tensor(&d, ST_SHAPE(10, 2, 6, 6), -3, 3), y = st_tensor_new(ST_SHAPE(10, 4));
+    st_fill(y, 77);
+    assert_int_equal(st_net_predict(n, x, y), 0);
     for (ptrdiff_t i = 0; i < 10; i++)
-        assert_same(tensor_narrow(y, 0, i, 1), net_forward(n, tensor_narrow(x, 0, i, 1), NET_INFER));
-    tensor by_class = tensor_new(SHAPE(4, 10)),
-           rows = tensor_transpose(by_class, 0, 1); /* y may be any view */
-    assert_int_equal(net_predict(n, tensor_flip(x, 0), tensor_flip(rows, 0)), 0);
+        assert_same(st_narrow(y, 0, i, 1), st_net_forward(n, st_narrow(x, 0, i, 1), ST_EVAL));
+    st_tensor by_class = st_tensor_new(ST_SHAPE(4, 10)),
+              rows = st_transpose(by_class, 0, 1); /* y may be any view */
+    assert_int_equal(st_net_predict(n, st_flip(x, 0), st_flip(rows, 0)), 0);
     assert_same(rows, y);
-    tensor wrong = tensor_new(SHAPE(9, 4));
-    assert_int_equal(net_predict(n, x, wrong), -1);
-    expect_error("net_predict: y is [9, 4], expected [10, 4]");
-    assert_int_equal(net_predict(n, x, (tensor){ 0 }), -1);
-    expect_error("net_predict: y is ");
-    tensor_free(x), tensor_free(y), tensor_free(by_class), tensor_free(wrong);
-    net_free(n);
+    st_tensor wrong = st_tensor_new(ST_SHAPE(9, 4));
+    assert_int_equal(st_net_predict(n, x, wrong), -1);
+    expect_error("st_net_predict: y is [9, 4], expected [10, 4]");
+    assert_int_equal(st_net_predict(n, x, (st_tensor){ 0 }), -1);
+    expect_error("st_net_predict: y is ");
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(by_class), st_tensor_free(wrong);
+    st_net_free(n);
 }
 
-static ptrdiff_t differing(tensor a, tensor b)
+static ptrdiff_t differing(st_tensor a, st_tensor b)
 {
     ptrdiff_t count = 0;
-    for (ptrdiff_t e = 0; e < tensor_count(a); e++) count += *element(a, e) != *element(b, e);
+    for (ptrdiff_t e = 0; e < st_numel(a); e++) count += *element(a, e) != *element(b, e);
     return count;
 }
 
 /* Dropout of one half is 0 or twice the input in training, and nothing in inference. Of 400 draws of one half about 200 are as they are; five deviations of 10 are allowed for. */
 static void modes_and_steps_reach_the_layers(void **state)
 {
-    net *n = built(net_new(SHAPE(400), layer_dropout(0.5)), 20);
-    tensor ones = tensor_new(SHAPE(20, 400)), twos = tensor_new(SHAPE(20, 400));
-    tensor_fill(ones, 1);
-    tensor_fill(twos, 2);
-    assert_same(net_forward(n, ones, NET_INFER), ones);
-    tensor first = tensor_clone(net_forward(n, ones, NET_TRAIN));
-    for (ptrdiff_t e = 0; e < tensor_count(first); e++)
+    st_net *n = built(st_net_new(ST_SHAPE(400), st_dropout(.p = 0.5)), 20);
+    st_tensor ones = st_tensor_new(ST_SHAPE(20, 400)), twos = st_tensor_new(ST_SHAPE(20, 400));
+    st_fill(ones, 1);
+    st_fill(twos, 2);
+    assert_same(st_net_forward(n, ones, ST_EVAL), ones);
+    st_tensor first = st_tensor_clone(st_net_forward(n, ones, ST_TRAIN));
+    for (ptrdiff_t e = 0; e < st_numel(first); e++)
         assert_true(*element(first, e) == 0 || *element(first, e) == 2);
-    assert_same(net_forward(n, ones, NET_TRAIN), first);
+    assert_same(st_net_forward(n, ones, ST_TRAIN), first);
     n->step++;
-    tensor second = net_forward(n, ones, NET_TRAIN);
+    st_tensor second = st_net_forward(n, ones, ST_TRAIN);
     for (ptrdiff_t i = 0; i < 20; i++) {
-        tensor mask = tensor_select(first, 0, i);
-        assert_in_range(differing(mask, tensor_select(twos, 0, i)), 150, 250);
-        assert_in_range(differing(mask, tensor_select(second, 0, i)), 150, 250);
+        st_tensor mask = st_select(first, 0, i);
+        assert_in_range(differing(mask, st_select(twos, 0, i)), 150, 250);
+        assert_in_range(differing(mask, st_select(second, 0, i)), 150, 250);
         for (ptrdiff_t other = 0; other < i; other++) /* each image has numbers of its own */
-            assert_in_range(differing(mask, tensor_select(first, 0, other)), 150, 250);
+            assert_in_range(differing(mask, st_select(first, 0, other)), 150, 250);
     }
     n->step--;
-    assert_same(net_forward(n, ones, NET_TRAIN), first);
-    tensor_free(ones), tensor_free(twos), tensor_free(first);
-    net_free(n);
+    assert_same(st_net_forward(n, ones, ST_TRAIN), first);
+    st_tensor_free(ones), st_tensor_free(twos), st_tensor_free(first);
+    st_net_free(n);
 }
 
 /* y = w x + b by hand: dw = dy x, db = dy, dx = w dy; gradients are summed until they are zeroed. */
 static void backward_adds_to_gradients_and_overwrites_dx(void **state)
 {
-    net *n = built(net_new(SHAPE(2), layer_dense((dense){ .out_features = 1 })), 2);
-    tensor w = tensor_of(SHAPE(3), 5, -7, 1), x = tensor_of(SHAPE(2, 2), 1, 2, 3, 4),
-           dy = tensor_of(SHAPE(2, 1), 10, 100);
-    tensor dx = tensor_new(x.shape), none = { 0 };
-    tensor_copy(net_parameters(n), w);
-    assert_elements(net_forward(n, x, NET_TRAIN), 5 - 14 + 1, 15 - 28 + 1);
-    tensor_fill(dx, (real)NAN);
-    assert_int_equal(net_backward(n, dy, dx), 0);
-    assert_elements(net_gradients(n), 310, 420, 110);
+    st_net *n = built(st_net_new(ST_SHAPE(2), st_dense(.out_features = 1)), 2);
+    st_tensor w = tensor_of(ST_SHAPE(3), 5, -7, 1), x = tensor_of(ST_SHAPE(2, 2), 1, 2, 3, 4),
+              dy = tensor_of(ST_SHAPE(2, 1), 10, 100);
+    st_tensor dx = st_tensor_new(x.shape), none = { 0 };
+    st_copy(st_net_parameters(n), w);
+    assert_elements(st_net_forward(n, x, ST_TRAIN), 5 - 14 + 1, 15 - 28 + 1);
+    st_fill(dx, (st_real)NAN);
+    assert_int_equal(st_net_backward(n, dy, dx), 0);
+    assert_elements(st_net_gradients(n), 310, 420, 110);
     assert_elements(dx, 50, -70, 500, -700);
-    assert_int_equal(net_backward(n, dy, none), 0);
-    assert_elements(net_gradients(n), 620, 840, 220);
-    net_zero_gradients(n);
-    assert_elements(net_gradients(n), 0, 0, 0);
-    tensor_free(w), tensor_free(x), tensor_free(dy), tensor_free(dx);
-    net_free(n);
+    assert_int_equal(st_net_backward(n, dy, none), 0);
+    assert_elements(st_net_gradients(n), 620, 840, 220);
+    st_net_zero_gradients(n);
+    assert_elements(st_net_gradients(n), 0, 0, 0);
+    st_tensor_free(w), st_tensor_free(x), st_tensor_free(dy), st_tensor_free(dx);
+    st_net_free(n);
 }
 
 static void gradients_of_another_shape_are_refused(void **state)
 {
-    net *n = built(small(), 4);
-    tensor x = tensor_new(SHAPE(3, 2, 6, 6)), dy = tensor_new(SHAPE(3, 4)), wrong = tensor_new(SHAPE(4, 4));
-    tensor dx = tensor_new(SHAPE(3, 2, 6, 6)), wide = tensor_new(SHAPE(3, 8)), none = { 0 };
-    net_forward(n, x, NET_TRAIN);
-    assert_int_equal(net_backward(n, wrong, none), -1);
-    expect_error("net_backward: dy is [4, 4], y was [3, 4]");
-    assert_int_equal(net_backward(n, none, none), -1);
-    expect_error("net_backward: dy is ");
-    assert_int_equal(net_backward(n, dy, wrong), -1);
+    st_net *n = built(small(), 4);
+    st_tensor x = st_tensor_new(ST_SHAPE(3, 2, 6, 6)), dy = st_tensor_new(ST_SHAPE(3, 4)),
+              wrong = st_tensor_new(ST_SHAPE(4, 4));
+    st_tensor dx = st_tensor_new(ST_SHAPE(3, 2, 6, 6)), wide = st_tensor_new(ST_SHAPE(3, 8)), none = { 0 };
+    st_net_forward(n, x, ST_TRAIN);
+    assert_int_equal(st_net_backward(n, wrong, none), -1);
+    expect_error("st_net_backward: dy is [4, 4], y was [3, 4]");
+    assert_int_equal(st_net_backward(n, none, none), -1);
+    expect_error("st_net_backward: dy is ");
+    assert_int_equal(st_net_backward(n, dy, wrong), -1);
     expect_error("[4, 4], expected a contiguous [3, 2, 6, 6]");
-    assert_int_equal(net_backward(n, dy, tensor_flip(dx, 0)), -1);
+    assert_int_equal(st_net_backward(n, dy, st_flip(dx, 0)), -1);
     expect_error("[3, 2, 6, 6], expected a contiguous [3, 2, 6, 6]");
-    assert_int_equal(net_backward(n, tensor_step(wide, 1, 2), none), -1);
+    assert_int_equal(st_net_backward(n, st_step(wide, 1, 2), none), -1);
     expect_error("[3, 4], expected a contiguous [3, 4]");
-    assert_int_equal(net_backward(n, dy, dx), 0);
-    tensor_free(x), tensor_free(dy), tensor_free(wrong), tensor_free(dx), tensor_free(wide);
-    net_free(n);
+    assert_int_equal(st_net_backward(n, dy, dx), 0);
+    st_tensor_free(x), st_tensor_free(dy), st_tensor_free(wrong), st_tensor_free(dx), st_tensor_free(wide);
+    st_net_free(n);
 }
 
 /* Images with channels last, as a camera's are: a permuted view, and backwards. */
 static void strided_input_gives_the_same_bits(void **state)
 {
     for (int first = 0; first < 6; first++) {
-        layer *all[] = { layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
-                         layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 1, 1 } }),
-                         layer_maxpool((maxpool){ .kernel = { 2, 2 }, .padding = { 1, 1 } }),
-                         layer_gelu(),
-                         layer_dropout(0.3),
-                         layer_flatten() };
+        st_layer *all[] = { st_conv2d(.out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+                            st_conv2d(.out_channels = 4, .kernel = { 1, 1 }),
+                            st_maxpool(.kernel = { 2, 2 }, .padding = { 1, 1 }),
+                            st_gelu(),
+                            st_dropout(.p = 0.3),
+                            st_flatten() };
         char name[128];
-        layer_describe(all[first], name, sizeof name);
+        st_layer_describe(all[first], name, sizeof name);
         about("%s first", name);
-        net *n = built(
-            net_new(SHAPE(3, 8, 10), all[first], layer_flatten(), layer_dense((dense){ .out_features = 5 })),
-            19);
+        st_net *n =
+            built(st_net_new(ST_SHAPE(3, 8, 10), all[first], st_flatten(), st_dense(.out_features = 5)), 19);
         for (int i = 0; i < 6; i++)
-            if (i != first) layer_free(all[i]);
-        tensor x = tensor_new(SHAPE(19, 3, 8, 10)), last = tensor_new(SHAPE(19, 8, 10, 3)),
-               dy = tensor_new(SHAPE(19, 5));
-        tensor view = tensor_flip(tensor_permute(last, AXES(0, 3, 1, 2)), 2), dx[2], gradients[2], y[2];
-        tensor_normal(x, (random_key){ 1, 3 }, 0, 1);
-        tensor_normal(dy, (random_key){ 1, 4 }, 0, 1);
-        tensor_copy(view, x);
+            if (i != first) st_layer_free(all[i]);
+        st_tensor x = st_tensor_new(ST_SHAPE(19, 3, 8, 10)), last = st_tensor_new(ST_SHAPE(19, 8, 10, 3)),
+                  dy = st_tensor_new(ST_SHAPE(19, 5));
+        st_tensor view = st_flip(st_permute(last, ST_AXES(0, 3, 1, 2)), 2), dx[2], gradients[2], y[2];
+        st_normal(x, (st_random_key){ 1, 3 }, 0, 1);
+        st_normal(dy, (st_random_key){ 1, 4 }, 0, 1);
+        st_copy(view, x);
         for (int strided = 0; strided < 2; strided++) {
-            dx[strided] = tensor_new(x.shape);
-            net_zero_gradients(n);
+            dx[strided] = st_tensor_new(x.shape);
+            st_net_zero_gradients(n);
             n->step = 0; /* the same dropout */
-            y[strided] = tensor_clone(net_forward(n, strided ? view : x, NET_TRAIN));
-            assert_int_equal(net_backward(n, dy, dx[strided]), 0);
-            gradients[strided] = tensor_clone(net_gradients(n));
+            y[strided] = st_tensor_clone(st_net_forward(n, strided ? view : x, ST_TRAIN));
+            assert_int_equal(st_net_backward(n, dy, dx[strided]), 0);
+            gradients[strided] = st_tensor_clone(st_net_gradients(n));
         }
         assert_same(y[1], y[0]);
         assert_same(dx[1], dx[0]);
         assert_same(gradients[1], gradients[0]);
-        for (int i = 0; i < 2; i++) tensor_free(dx[i]), tensor_free(gradients[i]), tensor_free(y[i]);
-        tensor_free(x), tensor_free(last), tensor_free(dy);
-        net_free(n);
+        for (int i = 0; i < 2; i++) st_tensor_free(dx[i]), st_tensor_free(gradients[i]), st_tensor_free(y[i]);
+        st_tensor_free(x), st_tensor_free(last), st_tensor_free(dy);
+        st_net_free(n);
     }
 }
 
@@ -703,106 +700,103 @@ static void predictions_are_inference_without_a_way_back(void **state)
 {
     const int threads[] = { 1, 2, 3 };
     dice d = { { 21 } };
-    tensor x = roll_tensor(&d, SHAPE(50, 1, 12, 12), -3, 3), other = roll_tensor(&d, x.shape, -3, 3);
+    st_tensor x = roll_tensor(&d, ST_SHAPE(50, 1, 12, 12), -3, 3), other = roll_tensor(&d, x.shape, -3, 3);
     for (int i = 0; i < 3; i++) {
         use_threads(threads[i]);
-        net *n =
-            net_new(SHAPE(1, 12, 12),
-                    layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
-                    layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-                    layer_residual(layer_sequence(
-                        layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
-                        layer_tanh())),
-                    layer_conv2d((conv2d){ .out_channels = 2, .kernel = { 3, 3 } }), layer_sigmoid(),
-                    layer_flatten(), layer_dense((dense){ .out_features = 3 }));
-        assert_int_equal(net_build(n, 50, 1), 0);
-        tensor y = tensor_clone(net_forward(n, x, NET_INFER)), dy = tensor_new(y.shape);
-        net_forward(n, other, NET_INFER); /* so that nothing of it is left */
-        assert_same(net_forward(n, x, NET_PREDICT), y);
-        assert_int_equal(net_backward(n, dy, (tensor){ 0 }), -1);
-        expect_error("net_backward after a net_forward with NET_PREDICT, which keeps nothing");
-        assert_false(tensor_is_null(net_forward(n, x, NET_INFER)));
-        assert_int_equal(net_backward(n, dy, (tensor){ 0 }), 0);
-        tensor_free(y), tensor_free(dy);
-        net_free(n);
+        st_net *n = st_net_new(
+            ST_SHAPE(1, 12, 12), st_conv2d(.out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+            st_relu(), st_maxpool(.kernel = { 2, 2 }),
+            st_residual(st_sequence(st_conv2d(.out_channels = 3, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+                                    st_tanh())),
+            st_conv2d(.out_channels = 2, .kernel = { 3, 3 }), st_sigmoid(), st_flatten(),
+            st_dense(.out_features = 3));
+        assert_int_equal(st_net_build(n, 50, 1), 0);
+        st_tensor y = st_tensor_clone(st_net_forward(n, x, ST_EVAL)), dy = st_tensor_new(y.shape);
+        st_net_forward(n, other, ST_EVAL); /* so that nothing of it is left */
+        assert_same(st_net_forward(n, x, ST_PREDICT), y);
+        assert_int_equal(st_net_backward(n, dy, (st_tensor){ 0 }), -1);
+        expect_error("st_net_backward after a st_net_forward with ST_PREDICT, which keeps nothing");
+        assert_false(st_is_null(st_net_forward(n, x, ST_EVAL)));
+        assert_int_equal(st_net_backward(n, dy, (st_tensor){ 0 }), 0);
+        st_tensor_free(y), st_tensor_free(dy);
+        st_net_free(n);
     }
     use_threads(4);
-    tensor_free(x), tensor_free(other);
+    st_tensor_free(x), st_tensor_free(other);
 }
 
 /* A relu runs after the pooling but where a window may see nothing but padding. */
 static void a_relu_before_a_max_pooling_changes_nothing(void **state)
 {
-    tensor x = tensor_new(SHAPE(1, 1, 2, 2));
-    tensor_fill(x, 1);
+    st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 2, 2));
+    st_fill(x, 1);
     for (int dilation = 1; dilation <= 3; dilation += 2) {
-        maxpool o = { .kernel = { 2, 2 },
-                      .stride = { 1, 1 },
-                      .padding = { dilation, dilation },
-                      .dilation = { dilation, dilation } };
-        net *both = net_new(SHAPE(1, 2, 2), layer_relu(), layer_maxpool(o));
-        net *pooling = net_new(SHAPE(1, 2, 2), layer_maxpool(o));
-        assert_int_equal(net_build(both, 1, 1) || net_build(pooling, 1, 1), 0);
-        assert_same(net_forward(both, x, NET_TRAIN), net_forward(pooling, x, NET_TRAIN));
-        net_free(both), net_free(pooling);
+        st_maxpool_options o = { .kernel = { 2, 2 },
+                                 .stride = { 1, 1 },
+                                 .padding = { dilation, dilation },
+                                 .dilation = { dilation, dilation } };
+        st_net *both = st_net_new(ST_SHAPE(1, 2, 2), st_relu(), st_maxpool_new(o));
+        st_net *pooling = st_net_new(ST_SHAPE(1, 2, 2), st_maxpool_new(o));
+        assert_int_equal(st_net_build(both, 1, 1) || st_net_build(pooling, 1, 1), 0);
+        assert_same(st_net_forward(both, x, ST_TRAIN), st_net_forward(pooling, x, ST_TRAIN));
+        st_net_free(both), st_net_free(pooling);
     }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------- */
 
 /* Weights after 20 steps on 37 images at a time, several chunks of which the last is smaller; with dropout,
  * and with a dense layer of so many weights that its gradient is made in one piece. */
-static tensor trained(int threads)
+static st_tensor trained(int threads)
 {
     use_threads(threads);
-    net *n =
-        built(net_new(SHAPE(1, 12, 12),
-                      layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
-                      layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_dropout(0.3),
-                      layer_conv2d((conv2d){ .out_channels = 16, .kernel = { 3, 3 } }), layer_silu(),
-                      layer_avgpool((avgpool){ .kernel = { 2, 2 }, .stride = { 1, 1 } }), layer_flatten(),
-                      layer_dense((dense){ .out_features = 500 }), layer_tanh(), layer_dropout(0.5),
-                      layer_dense((dense){ .out_features = 10 })),
-              37);
-    tensor x = tensor_new(SHAPE(37, 1, 12, 12)), target = tensor_new(SHAPE(37)),
-           dy = tensor_new(SHAPE(37, 10));
-    optim *o = optim_sgd((sgd){ .lr = 0.05, .momentum = 0.9 });
-    assert_true(tensor_count(net_find(n, "8.weight")) > 65536);
+    st_net *n = built(st_net_new(ST_SHAPE(1, 12, 12),
+                                 st_conv2d(.out_channels = 8, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+                                 st_relu(), st_maxpool(.kernel = { 2, 2 }), st_dropout(.p = 0.3),
+                                 st_conv2d(.out_channels = 16, .kernel = { 3, 3 }), st_silu(),
+                                 st_avgpool(.kernel = { 2, 2 }, .stride = { 1, 1 }), st_flatten(),
+                                 st_dense(.out_features = 500), st_tanh(), st_dropout(.p = 0.5),
+                                 st_dense(.out_features = 10)),
+                      37);
+    st_tensor x = st_tensor_new(ST_SHAPE(37, 1, 12, 12)), target = st_tensor_new(ST_SHAPE(37)),
+              dy = st_tensor_new(ST_SHAPE(37, 10));
+    st_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
+    assert_true(st_numel(st_net_find(n, "8.weight")) > 65536);
     for (int step = 0; step < 20; step++) {
         dice d = { { 8, (uint64_t)step } };
-        tensor_normal(x, (random_key){ 9, (uint64_t)step }, 0, 1);
+        st_normal(x, (st_random_key){ 9, (uint64_t)step }, 0, 1);
         roll_elements(&d, target, 0, 9);
         n->step = (uint64_t)step;
-        net_zero_gradients(n);
-        loss_value(loss_cross_entropy(0), net_forward(n, x, NET_TRAIN), target, dy);
-        net_backward(n, dy, (tensor){ 0 });
-        assert_int_equal(optim_step(o, 0.05, net_parameters(n), net_gradients(n)), 0);
+        st_net_zero_gradients(n);
+        st_loss_value(st_cross_entropy(), st_net_forward(n, x, ST_TRAIN), target, dy);
+        st_net_backward(n, dy, (st_tensor){ 0 });
+        assert_int_equal(st_optim_step(o, 0.05, st_net_parameters(n), st_net_gradients(n)), 0);
     }
-    tensor parameters = tensor_clone(net_parameters(n));
-    tensor_free(x), tensor_free(target), tensor_free(dy);
-    optim_free(o), net_free(n);
+    st_tensor parameters = st_tensor_clone(st_net_parameters(n));
+    st_tensor_free(x), st_tensor_free(target), st_tensor_free(dy);
+    st_optim_free(o), st_net_free(n);
     return parameters;
 }
 
 static void any_number_of_threads_trains_the_same_bits(void **state)
 {
     const int threads[] = { 2, 3, 8 };
-    tensor one = trained(1);
+    st_tensor one = trained(1);
     for (int i = 0; i < 3; i++) {
         about("%d threads", threads[i]);
-        tensor many = trained(threads[i]);
+        st_tensor many = trained(threads[i]);
         assert_same(many, one);
-        tensor_free(many);
+        st_tensor_free(many);
     }
-    tensor_free(one);
+    st_tensor_free(one);
 }
 
 /* Fails on image 29, and, while its weight is 2, in every thread but the first. */
-static int plan_failing(layer *l, shape x, shape *y)
+static int plan_failing(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_parameter(l, "weight", SHAPE(1), (layer_init){ .constant = 1 });
+    return st_layer_parameter(l, "weight", ST_SHAPE(1), (st_init){ .constant = 1 });
 }
 
 static atomic_int workers; /* calls in threads other than the first */
@@ -815,57 +809,58 @@ static bool met_a_worker(void)
     return false;
 }
 
-static void forward_failing(const st_call *c, tensor x, tensor y)
+static void forward_failing(const st_call *c, st_tensor x, st_tensor y)
 {
-    real weight = *tensor_data(c->param[0]);
-    tensor_copy(y, x);
+    st_real weight = *st_data(c->param[0]);
+    st_copy(y, x);
     for (ptrdiff_t i = 0; i < x.shape.n[0] && weight == 1; i++)
-        if (c->first + i == 29) layer_refuse(c->layer, "image 29 is not to its taste");
-    if (weight != 1 && met_a_worker() && weight == 2) layer_refuse(c->layer, "it does not like this thread");
+        if (c->first + i == 29) st_layer_refuse(c->layer, "image 29 is not to its taste");
+    if (weight != 1 && met_a_worker() && weight == 2)
+        st_layer_refuse(c->layer, "it does not like this thread");
 }
 
-static void no_gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void no_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)c, (void)x, (void)y, (void)dy;
 }
 
-static const layer_type failing = { .name = "failing",
-                                    .plan = plan_failing,
-                                    .forward = forward_failing,
-                                    .backward = count_backward,
-                                    .gradient = no_gradient };
+static const st_layer_type failing = { .name = "failing",
+                                       .plan = plan_failing,
+                                       .forward = forward_failing,
+                                       .backward = count_backward,
+                                       .gradient = no_gradient };
 
 static void an_error_in_a_thread_reaches_the_caller_once(void **state)
 {
     use_threads(4);
-    layer *l = layer_new(&failing, NULL, 0, NULL);
-    tensor x = tensor_new(SHAPE(256, 2)), y = tensor_new(SHAPE(256, 2));
-    assert_int_equal(layer_build(l, x.shape, 1), 0);
+    st_layer *l = st_layer_new(&failing, NULL, 0, NULL);
+    st_tensor x = st_tensor_new(ST_SHAPE(256, 2)), y = st_tensor_new(ST_SHAPE(256, 2));
+    assert_int_equal(st_layer_build(l, x.shape, 1), 0);
     for (int i = 0; i < 10; i++) {
-        tensor_fill(layer_parameters(l), 2);
+        st_fill(st_layer_parameters(l), 2);
         workers = 0;
-        layer_forward(l, x, y);
+        st_layer_forward(l, x, y);
         expect_error("failing: it does not like this thread");
-        tensor_fill(layer_parameters(l), 0);
+        st_fill(st_layer_parameters(l), 0);
         workers = 0;
-        layer_forward(l, x, y); /* no thread has kept it */
-        assert_null(error_text());
+        st_layer_forward(l, x, y); /* no thread has kept it */
+        assert_null(st_error());
     }
-    tensor_free(x), tensor_free(y);
-    layer_free(l);
+    st_tensor_free(x), st_tensor_free(y);
+    st_layer_free(l);
 }
 
 static void a_grain_that_is_no_number_is_refused(void **state)
 {
     static const char *const bad[] = { "many", "-1", "nan", "1e3x" };
     for (int i = 0; i < 4; i++) {
-        net *n = small();
+        st_net *n = small();
         setenv("STRIDE_GRAIN", bad[i], 1);
-        assert_int_equal(net_build(n, 4, 1), -1);
+        assert_int_equal(st_net_build(n, 4, 1), -1);
         expect_error("STRIDE_GRAIN=%s: expected a number of elements, at least 0", bad[i]);
         share_all_work();
-        assert_int_equal(net_build(n, 4, 1), 0);
-        net_free(n);
+        assert_int_equal(st_net_build(n, 4, 1), 0);
+        st_net_free(n);
     }
 }
 
@@ -873,28 +868,28 @@ static void a_grain_that_is_no_number_is_refused(void **state)
 static void little_work_is_not_shared(void **state)
 {
     use_threads(4);
-    layer *l = layer_new(&failing, NULL, 0, NULL);
-    tensor x = tensor_new(SHAPE(256, 2)), y = tensor_new(SHAPE(256, 2));
+    st_layer *l = st_layer_new(&failing, NULL, 0, NULL);
+    st_tensor x = st_tensor_new(ST_SHAPE(256, 2)), y = st_tensor_new(ST_SHAPE(256, 2));
     setenv("STRIDE_GRAIN", "1025", 1);
-    assert_int_equal(layer_build(l, x.shape, 1), 0);
-    tensor_fill(layer_parameters(l), 2);
+    assert_int_equal(st_layer_build(l, x.shape, 1), 0);
+    st_fill(st_layer_parameters(l), 2);
     workers = 0;
-    layer_forward(l, x, y);
-    assert_null(error_text());
+    st_layer_forward(l, x, y);
+    assert_null(st_error());
     assert_int_equal(workers, 0);
     share_all_work();
-    tensor_free(x), tensor_free(y);
-    layer_free(l);
+    st_tensor_free(x), st_tensor_free(y);
+    st_layer_free(l);
 }
 
 static void a_prediction_that_fails_says_so(void **state)
 {
-    net *n = built(net_new(SHAPE(2), layer_new(&failing, NULL, 0, NULL)), 32);
-    tensor x = tensor_new(SHAPE(40, 2)), y = tensor_new(SHAPE(40, 2));
-    assert_int_equal(net_predict(n, x, y), -1);
+    st_net *n = built(st_net_new(ST_SHAPE(2), st_layer_new(&failing, NULL, 0, NULL)), 32);
+    st_tensor x = st_tensor_new(ST_SHAPE(40, 2)), y = st_tensor_new(ST_SHAPE(40, 2));
+    assert_int_equal(st_net_predict(n, x, y), -1);
     expect_error("failing: image 29 is not to its taste");
-    tensor_free(x), tensor_free(y);
-    net_free(n);
+    st_tensor_free(x), st_tensor_free(y);
+    st_net_free(n);
 }
 
 int main(void)

@@ -14,29 +14,29 @@
 
 /* ---- a user's own layers: y = -x, and backward they see that x and y still are what they were ----------- */
 
-static int plan_like(layer *l, shape x, shape *y)
+static int plan_like(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_memory(l, l->type->chunk < 0 ? SHAPE(1, 1) : SHAPE(x.n[0]));
+    return st_layer_memory(l, l->type->chunk < 0 ? ST_SHAPE(1, 1) : ST_SHAPE(x.n[0]));
 }
 
-static void negate(const st_call *c, tensor x, tensor y)
+static void negate(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
-    tensor_scale(y, -1);
+    st_copy(y, x);
+    st_scale(y, -1);
 }
 
-static void negate_back(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void negate_back(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    for (ptrdiff_t k = 0; k < tensor_count(dx); k++)
-        *element(dx, k) = *element(y, k) == -*element(x, k) ? -*element(dy, k) : (real)NAN;
+    for (ptrdiff_t k = 0; k < st_numel(dx); k++)
+        *element(dx, k) = *element(y, k) == -*element(x, k) ? -*element(dy, k) : (st_real)NAN;
 }
 
 #define OWN(CHUNK)                                                                                           \
     {                                                                                                        \
         .name = "own", .chunk = CHUNK, .plan = plan_like, .forward = negate, .backward = negate_back         \
     }
-static const layer_type own_types[] = { OWN(0), OWN(3), OWN(LAYER_WHOLE) };
+static const st_layer_type own_types[] = { OWN(0), OWN(3), OWN(ST_WHOLE_BATCH) };
 
 /* ---- trees ------------------------------------------------------------------------------------------- */
 
@@ -62,13 +62,13 @@ typedef enum kind {
 typedef struct node node;
 struct node {
     kind kind;
-    conv2d conv;
-    maxpool pool;
+    st_conv2d_options conv;
+    st_maxpool_options pool;
     int number; /* out_features; which own type */
     int parts;
     node *part[MOST_PARTS];
-    layer *alone;
-    tensor x, y;
+    st_layer *alone;
+    st_tensor x, y;
 };
 
 static node *node_new(kind k)
@@ -82,42 +82,42 @@ static node *node_new(kind k)
 static void node_free(node *n)
 {
     for (int i = 0; i < n->parts; i++) node_free(n->part[i]);
-    layer_free(n->alone);
-    tensor_free(n->x), tensor_free(n->y);
+    st_layer_free(n->alone);
+    st_tensor_free(n->x), st_tensor_free(n->y);
     free(n);
 }
 
-static layer *make(const node *n)
+static st_layer *make(const node *n)
 {
-    layer *part[MOST_PARTS];
+    st_layer *part[MOST_PARTS];
     for (int i = 0; i < n->parts; i++) part[i] = make(n->part[i]);
     switch (n->kind) {
-    case CONV: return layer_conv2d(n->conv);
-    case DENSE: return layer_dense((dense){ .out_features = n->number });
-    case MAXPOOL: return layer_maxpool(n->pool);
-    case AVGPOOL: return layer_avgpool((avgpool){ .kernel = { 2, 2 } });
-    case RELU: return layer_relu();
-    case RELU6: return layer_relu6();
-    case IDENTITY: return layer_identity();
-    case DROPOUT: return layer_dropout(0);
-    case FLATTEN: return layer_flatten();
-    case OWN: return layer_new(&own_types[n->number], NULL, 0, NULL);
-    case RESIDUAL: return layer_residual(part[0]);
-    default: return layer_sequence_of(n->parts, part);
+    case CONV: return st_conv2d_new(n->conv);
+    case DENSE: return st_dense(.out_features = n->number);
+    case MAXPOOL: return st_maxpool_new(n->pool);
+    case AVGPOOL: return st_avgpool(.kernel = { 2, 2 });
+    case RELU: return st_relu();
+    case RELU6: return st_relu6();
+    case IDENTITY: return st_identity();
+    case DROPOUT: return st_dropout(.p = 0);
+    case FLATTEN: return st_flatten();
+    case OWN: return st_layer_new(&own_types[n->number], NULL, 0, NULL);
+    case RESIDUAL: return st_residual(part[0]);
+    default: return st_sequence_of(n->parts, part);
     }
 }
 
 /* ---- growing them -------------------------------------------------------------------------------------- */
 
-static void roll_convolution(dice *d, node *n, shape s, bool keep)
+static void roll_convolution(dice *d, node *n, st_shape s, bool keep)
 {
     int size = chance(d, 60) ? 3 : (int)roll(d, 0, 1) * 4 + 1;
     bool room = s.n[2] >= size && s.n[3] >= size;
-    n->conv = (conv2d){ .out_channels = keep            ? (int)s.n[1]
-                                        : chance(d, 40) ? 16
-                                                        : (int)roll(d, 1, 12),
-                        .kernel = { size, size },
-                        .no_bias = chance(d, 30) };
+    n->conv = (st_conv2d_options){ .out_channels = keep            ? (int)s.n[1]
+                                                   : chance(d, 40) ? 16
+                                                                   : (int)roll(d, 1, 12),
+                                   .kernel = { size, size },
+                                   .no_bias = chance(d, 30) };
     for (int axis = 0; axis < 2; axis++) {
         n->conv.padding[axis] = keep || !room ? size / 2 : (int)roll(d, 0, size / 2);
         n->conv.stride[axis] = keep || chance(d, 80) ? 1 : 2;
@@ -127,13 +127,13 @@ static void roll_convolution(dice *d, node *n, shape s, bool keep)
 static void roll_pool(dice *d, node *n)
 {
     int size = (int)roll(d, 2, 3);
-    n->pool = (maxpool){ .kernel = { size, size }, .ceil_mode = chance(d, 30) };
+    n->pool = (st_maxpool_options){ .kernel = { size, size }, .ceil_mode = chance(d, 30) };
     if (chance(d, 40)) n->pool.stride[0] = n->pool.stride[1] = (int)roll(d, 1, 2);
     if (chance(d, 30)) n->pool.padding[0] = n->pool.padding[1] = 1;
 }
 
 /* A leaf for an input of shape s, its shape kept if it must be. */
-static node *roll_leaf(dice *d, shape s, bool keep)
+static node *roll_leaf(dice *d, st_shape s, bool keep)
 {
     kind k;
     bool image = s.rank == 4, large = image && s.n[2] >= 4 && s.n[3] >= 4;
@@ -154,17 +154,17 @@ static node *roll_leaf(dice *d, shape s, bool keep)
     return n;
 }
 
-static shape shape_after(const node *n, shape s)
+static st_shape shape_after(const node *n, st_shape s)
 {
-    shape y;
-    layer *l = make(n);
-    assert_int_equal(layer_plan(l, s, &y), 0);
-    layer_free(l);
+    st_shape y;
+    st_layer *l = make(n);
+    assert_int_equal(st_layer_plan(l, s, &y), 0);
+    st_layer_free(l);
     return y;
 }
 
 /* A sequence of so many parts: leaves, sequences, residual blocks. */
-static node *roll_sequence(dice *d, shape s, int parts, int deep, bool keep)
+static node *roll_sequence(dice *d, st_shape s, int parts, int deep, bool keep)
 {
     node *n = node_new(SEQUENCE);
     while (n->parts < parts) {
@@ -184,93 +184,93 @@ static node *roll_sequence(dice *d, shape s, int parts, int deep, bool keep)
 /* ---- each layer alone ------------------------------------------------------------------------------------ */
 
 /* Mostly 0, so that numbers stay small. */
-static void roll_weights(dice *d, tensor w)
+static void roll_weights(dice *d, st_tensor w)
 {
-    for (ptrdiff_t k = 0; k < tensor_count(w); k++) *element(w, k) = chance(d, 12) ? (real)roll(d, -1, 1) : 0;
+    for (ptrdiff_t k = 0; k < st_numel(w); k++) *element(w, k) = chance(d, 12) ? (st_real)roll(d, -1, 1) : 0;
 }
 
-static tensor forward_alone(node *n, tensor x, dice *d)
+static st_tensor forward_alone(node *n, st_tensor x, dice *d)
 {
-    tensor y = x;
-    n->x = tensor_clone(x);
+    st_tensor y = x;
+    n->x = st_tensor_clone(x);
     for (int i = 0; i < n->parts; i++) y = forward_alone(n->part[i], y, d);
     if (n->parts > 0) {
-        n->y = tensor_clone(y);
-        if (n->kind == RESIDUAL) tensor_add(n->y, 1, n->x);
+        n->y = st_tensor_clone(y);
+        if (n->kind == RESIDUAL) st_add(n->y, 1, n->x);
         return n->y;
     }
     n->alone = make(n);
-    assert_int_equal(layer_build(n->alone, x.shape, 1), 0);
-    roll_weights(d, layer_parameters(n->alone));
-    layer_mode(n->alone, true, 1, 1);
-    n->y = tensor_new(n->alone->y);
-    layer_forward(n->alone, n->x, n->y);
+    assert_int_equal(st_layer_build(n->alone, x.shape, 1), 0);
+    roll_weights(d, st_layer_parameters(n->alone));
+    st_layer_mode(n->alone, true, 1, 1);
+    n->y = st_tensor_new(n->alone->y);
+    st_layer_forward(n->alone, n->x, n->y);
     return n->y;
 }
 
-static tensor backward_alone(node *n, tensor dy)
+static st_tensor backward_alone(node *n, st_tensor dy)
 {
-    tensor dx = tensor_clone(dy);
+    st_tensor dx = st_tensor_clone(dy);
     for (int i = n->parts - 1; i >= 0; i--) {
-        tensor next = backward_alone(n->part[i], dx);
-        tensor_free(dx);
+        st_tensor next = backward_alone(n->part[i], dx);
+        st_tensor_free(dx);
         dx = next;
     }
-    if (n->kind == RESIDUAL) tensor_add(dx, 1, dy);
+    if (n->kind == RESIDUAL) st_add(dx, 1, dy);
     if (n->parts > 0) return dx;
-    tensor_free(dx);
-    dx = tensor_new(n->x.shape);
-    layer_backward(n->alone, n->x, n->y, dy, dx);
+    st_tensor_free(dx);
+    dx = st_tensor_new(n->x.shape);
+    st_layer_backward(n->alone, n->x, n->y, dy, dx);
     return dx;
 }
 
 /* The leaves' parameters or gradients, one after another. */
-static ptrdiff_t gather(const node *n, tensor of(const layer *l), tensor to, ptrdiff_t at)
+static ptrdiff_t gather(const node *n, st_tensor of(const st_layer *l), st_tensor to, ptrdiff_t at)
 {
     for (int i = 0; i < n->parts; i++) at = gather(n->part[i], of, to, at);
     if (n->parts > 0) return at;
-    tensor own = of(n->alone);
-    tensor_copy(tensor_narrow(to, 0, at, tensor_count(own)), own);
-    return at + tensor_count(own);
+    st_tensor own = of(n->alone);
+    st_copy(st_narrow(to, 0, at, st_numel(own)), own);
+    return at + st_numel(own);
 }
 
 /* ---- and together ------------------------------------------------------------------------------------------ */
 
 typedef struct truth {
-    tensor x, dy, y, dx, parameters, gradients;
+    st_tensor x, dy, y, dx, parameters, gradients;
 } truth;
 
 static void use_threads(int threads)
 {
-    parallel_set_threads(threads);
+    st_set_num_threads(threads);
 }
 
-static void compare(const node *tree, truth t, shape planned)
+static void compare(const node *tree, truth t, st_shape planned)
 {
-    layer *l = make(tree);
-    assert_int_equal(layer_build(l, planned, 1), 0);
-    tensor_copy(layer_parameters(l), t.parameters);
-    tensor y = tensor_new(t.y.shape), dx = tensor_new(t.dx.shape);
+    st_layer *l = make(tree);
+    assert_int_equal(st_layer_build(l, planned, 1), 0);
+    st_copy(st_layer_parameters(l), t.parameters);
+    st_tensor y = st_tensor_new(t.y.shape), dx = st_tensor_new(t.dx.shape);
     for (int wanted = 1; wanted >= 0; wanted--) {
-        layer_mode(l, true, 1, 1);
-        tensor_fill(layer_gradients(l), 0);
-        layer_spoil_scratch(l);
-        layer_forward(l, t.x, y);
+        st_layer_mode(l, true, 1, 1);
+        st_fill(st_layer_gradients(l), 0);
+        st_layer_spoil_scratch(l);
+        st_layer_forward(l, t.x, y);
         assert_same(y, t.y);
-        layer_spoil_scratch(l);
-        layer_backward(l, t.x, y, t.dy, wanted ? dx : (tensor){ 0 });
-        assert_same(layer_gradients(l), t.gradients);
+        st_layer_spoil_scratch(l);
+        st_layer_backward(l, t.x, y, t.dy, wanted ? dx : (st_tensor){ 0 });
+        assert_same(st_layer_gradients(l), t.gradients);
     }
     assert_same(dx, t.dx);
     for (int forget = 0; forget < 2; forget++) {
-        layer_mode(l, false, 1, 1);
-        layer_forget(l, forget);
-        tensor_fill(y, 0);
-        layer_forward(l, t.x, y);
+        st_layer_mode(l, false, 1, 1);
+        st_layer_forget(l, forget);
+        st_fill(y, 0);
+        st_layer_forward(l, t.x, y);
         assert_same(y, t.y);
     }
-    tensor_free(y), tensor_free(dx);
-    layer_free(l);
+    st_tensor_free(y), st_tensor_free(dx);
+    st_layer_free(l);
 }
 
 static const char *const engines[] = { "reference", "generic", "avx2", "avx512" };
@@ -281,11 +281,11 @@ static bool available(const char *engine)
     int machine;
     use_engine(engine);
     if (machine_choose(&machine, &reference) == 0) return true;
-    error_clear();
+    st_error_clear();
     return false;
 }
 
-static void on_every_engine(const node *tree, truth t, shape planned, unsigned seed)
+static void on_every_engine(const node *tree, truth t, st_shape planned, unsigned seed)
 {
     static const int threads[] = { 1, 2, 3, 8 };
     for (size_t e = 0; e < sizeof engines / sizeof *engines; e++) {
@@ -303,28 +303,28 @@ static void a_net(unsigned seed)
 {
     dice d = { { seed } };
     ptrdiff_t images = chance(&d, 30) ? 1 : roll(&d, 1, 40);
-    shape s = chance(&d, 80) ? SHAPE(images, roll(&d, 1, 16), roll(&d, 4, 12), roll(&d, 4, 12))
-                             : SHAPE(images, roll(&d, 1, 90));
-    shape planned = s;
+    st_shape s = chance(&d, 80) ? ST_SHAPE(images, roll(&d, 1, 16), roll(&d, 4, 12), roll(&d, 4, 12))
+                                : ST_SHAPE(images, roll(&d, 1, 90));
+    st_shape planned = s;
     planned.n[0] += chance(&d, 50) ? 0 : roll(&d, 1, 30);
     node *tree = roll_sequence(&d, s, (int)(chance(&d, 10) ? roll(&d, 17, 36) : roll(&d, 1, 9)), 2, false);
-    tensor whole, x = roll_view(&d, s, &whole);
+    st_tensor whole, x = roll_view(&d, s, &whole);
     roll_elements(&d, x, -2, 2);
     use_engine("reference");
     about("seed %u, each layer alone", seed);
     truth t = { .x = x, .y = forward_alone(tree, x, &d) };
     t.dy = roll_tensor(&d, t.y.shape, -1, 1);
     t.dx = backward_alone(tree, t.dy);
-    layer *l = make(tree);
-    assert_int_equal(layer_build(l, s, 1), 0);
-    t.parameters = tensor_clone(layer_parameters(l));
-    t.gradients = tensor_clone(layer_gradients(l));
-    layer_free(l);
-    assert_int_equal(gather(tree, layer_parameters, t.parameters, 0), tensor_count(t.parameters));
-    gather(tree, layer_gradients, t.gradients, 0);
+    st_layer *l = make(tree);
+    assert_int_equal(st_layer_build(l, s, 1), 0);
+    t.parameters = st_tensor_clone(st_layer_parameters(l));
+    t.gradients = st_tensor_clone(st_layer_gradients(l));
+    st_layer_free(l);
+    assert_int_equal(gather(tree, st_layer_parameters, t.parameters, 0), st_numel(t.parameters));
+    gather(tree, st_layer_gradients, t.gradients, 0);
     on_every_engine(tree, t, planned, seed);
-    tensor_free(t.dy), tensor_free(t.dx), tensor_free(t.parameters), tensor_free(t.gradients);
-    tensor_free(whole);
+    st_tensor_free(t.dy), st_tensor_free(t.dx), st_tensor_free(t.parameters), st_tensor_free(t.gradients);
+    st_tensor_free(whole);
     node_free(tree);
 }
 

@@ -42,65 +42,60 @@ static bool fast;
 
 /* ---- networks ------------------------------------------------------------------------------------ */
 
-static net *lenet5(void)
+static st_net *lenet5(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-                   layer_conv2d((conv2d){ .out_channels = 6, .kernel = { 5, 5 }, .padding = { 2, 2 } }),
-                   layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-                   layer_conv2d((conv2d){ .out_channels = 16, .kernel = { 5, 5 } }), layer_relu(),
-                   layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_flatten(),
-                   layer_dense((dense){ .out_features = 120 }), layer_relu(),
-                   layer_dense((dense){ .out_features = 84 }), layer_relu(),
-                   layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+                      st_conv2d(.out_channels = 6, .kernel = { 5, 5 }, .padding = { 2, 2 }), st_relu(),
+                      st_maxpool(.kernel = { 2, 2 }), st_conv2d(.out_channels = 16, .kernel = { 5, 5 }),
+                      st_relu(), st_maxpool(.kernel = { 2, 2 }), st_flatten(), st_dense(.out_features = 120),
+                      st_relu(), st_dense(.out_features = 84), st_relu(), st_dense(.out_features = 10));
 }
 
-static net *example(void)
+static st_net *example(void)
 {
-    return net_new(SHAPE(1, 28, 28), layer_conv2d((conv2d){ .out_channels = 32, .kernel = { 3, 3 } }),
-                   layer_relu(), layer_conv2d((conv2d){ .out_channels = 64, .kernel = { 3, 3 } }),
-                   layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_dropout(0.25),
-                   layer_flatten(), layer_dense((dense){ .out_features = 128 }), layer_relu(),
-                   layer_dropout(0.5), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 32, .kernel = { 3, 3 }), st_relu(),
+                      st_conv2d(.out_channels = 64, .kernel = { 3, 3 }), st_relu(),
+                      st_maxpool(.kernel = { 2, 2 }), st_dropout(.p = 0.25), st_flatten(),
+                      st_dense(.out_features = 128), st_relu(), st_dropout(.p = 0.5),
+                      st_dense(.out_features = 10));
 }
 
-static layer *conv3x3(int out_channels)
+static st_layer *conv3x3(int out_channels)
 {
-    return layer_conv2d(
-        (conv2d){ .out_channels = out_channels, .kernel = { 3, 3 }, .padding = { 1, 1 }, .no_bias = true });
+    return st_conv2d(.out_channels = out_channels, .kernel = { 3, 3 }, .padding = { 1, 1 }, .no_bias = true);
 }
 
-static net *bnnet(void)
+static st_net *bnnet(void)
 {
-    return net_new(SHAPE(1, 28, 28), conv3x3(32), layer_batchnorm((batchnorm){ 0 }), layer_relu(),
-                   conv3x3(32), layer_batchnorm((batchnorm){ 0 }), layer_relu(),
-                   layer_maxpool((maxpool){ .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } }),
-                   conv3x3(64), layer_batchnorm((batchnorm){ 0 }), layer_relu(), conv3x3(64),
-                   layer_batchnorm((batchnorm){ 0 }), layer_relu(), layer_avgpool((avgpool){ 0 }),
-                   layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28), conv3x3(32), st_batchnorm(), st_relu(), conv3x3(32),
+                      st_batchnorm(), st_relu(),
+                      st_maxpool(.kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 }), conv3x3(64),
+                      st_batchnorm(), st_relu(), conv3x3(64), st_batchnorm(), st_relu(), st_avgpool(),
+                      st_flatten(), st_dense(.out_features = 10));
 }
 
-static net *mlp(void)
+static st_net *mlp(void)
 {
-    return net_new(SHAPE(1, 28, 28), layer_flatten(), layer_dense((dense){ .out_features = 512 }),
-                   layer_relu(), layer_dropout(0.2), layer_dense((dense){ .out_features = 512 }),
-                   layer_relu(), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28), st_flatten(), st_dense(.out_features = 512), st_relu(),
+                      st_dropout(.p = 0.2), st_dense(.out_features = 512), st_relu(),
+                      st_dense(.out_features = 10));
 }
 
-static optim *momentum(void)
+static st_optim *momentum(void)
 {
-    return optim_sgd((sgd){ .lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4 });
+    return st_sgd(.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4);
 }
 
-static optim *adam_of_defaults(void)
+static st_optim *adam_of_defaults(void)
 {
-    return optim_adam((adam){ 0 });
+    return st_adam();
 }
 
 /* Threads share a batch by 8 images in convolutions and by 32 in dense layers: the last part is smaller. */
 static const struct network {
     const char *name;
-    net *(*make)(void);
-    optim *(*optimizer)(void);
+    st_net *(*make)(void);
+    st_optim *(*optimizer)(void);
     int batch;
     bool large;
 } networks[] = {
@@ -120,7 +115,7 @@ static bool available(const char *engine)
     int machine;
     use_engine(engine);
     if (machine_choose(&machine, &reference) == 0) return true;
-    error_clear();
+    st_error_clear();
     return false;
 }
 
@@ -130,32 +125,32 @@ typedef struct sums {
     unsigned long early, late, predicted; /* after 10 steps, after all steps, of predictions then */
 } sums;
 
-static unsigned long sum_of(unsigned long crc, tensor x)
+static unsigned long sum_of(unsigned long crc, st_tensor x)
 {
-    return crc32(crc, (const Bytef *)tensor_data(x), (uInt)((size_t)tensor_count(x) * sizeof(real)));
+    return crc32(crc, (const Bytef *)st_data(x), (uInt)((size_t)st_numel(x) * sizeof(st_real)));
 }
 
-static unsigned long sum_of_net(const net *n)
+static unsigned long sum_of_net(const st_net *n)
 {
-    return sum_of(sum_of(crc32(0, NULL, 0), net_parameters(n)), net_states(n));
+    return sum_of(sum_of(crc32(0, NULL, 0), st_net_parameters(n)), st_net_states(n));
 }
 
-static void run(net *n, const data *d, optim *o, int batch, int epochs)
+static void run(st_net *n, const st_dataset *d, st_optim *o, int batch, int epochs)
 {
-    train options = {
-        .loss = loss_cross_entropy(0), .optim = o, .epochs = epochs, .batch = batch, .seed = 3
+    st_train_options options = {
+        .loss = st_cross_entropy(), .optim = o, .epochs = epochs, .batch = batch, .seed = 3
     };
-    if (train_run(n, d, options, NULL)) fail_msg("%s", error_text());
+    if (st_train_run(n, d, options, NULL)) fail_msg("%s", st_error());
 }
 
-static unsigned long sum_of_predictions(net *n, const data *d)
+static unsigned long sum_of_predictions(st_net *n, const st_dataset *d)
 {
-    tensor x = tensor_new(SHAPE(d->count, 1, 28, 28)), y = tensor_new(SHAPE(d->count)),
-           outputs = tensor_new(SHAPE(d->count, 10));
-    assert_int_equal(data_batch(d, NULL, 0, d->count, x, y), 0);
-    assert_int_equal(net_predict(n, x, outputs), 0);
+    st_tensor x = st_tensor_new(ST_SHAPE(d->count, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(d->count)),
+              outputs = st_tensor_new(ST_SHAPE(d->count, 10));
+    assert_int_equal(st_dataset_batch(d, NULL, 0, d->count, x, y), 0);
+    assert_int_equal(st_net_predict(n, x, outputs), 0);
     unsigned long sum = sum_of(crc32(0, NULL, 0), outputs);
-    tensor_free(x), tensor_free(y), tensor_free(outputs);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(outputs);
     return sum;
 }
 
@@ -166,15 +161,13 @@ static int epochs_of(const struct network *n, const char *engine)
 
 static sums train_and_sum(const struct network *of, const char *engine, int threads, int epochs)
 {
-    parallel_set_threads(threads);
+    st_set_num_threads(threads);
     use_engine(engine);
-    data *drawn = digits_new(EPOCH * of->batch, 1);
-    data *d = data_augment(
-        drawn,
-        (augment){
-            .shear = 5, .rotation = 10, .scale = 0.1, .shift = 2, .noise = 0.05, .cutout = 6, .seed = 2 });
-    net *n = of->make();
-    optim *o = of->optimizer();
+    st_dataset *drawn = st_digits(EPOCH * of->batch, 1);
+    st_dataset *d = st_dataset_augment(drawn, .shear = 5, .rotation = 10, .scale = 0.1, .shift = 2,
+                                       .noise = 0.05, .cutout = 6, .seed = 2);
+    st_net *n = of->make();
+    st_optim *o = of->optimizer();
     assert_true(d && n && o);
     sums s = { 0 };
     run(n, d, o, of->batch, 1);
@@ -182,7 +175,7 @@ static sums train_and_sum(const struct network *of, const char *engine, int thre
     if (epochs > 1) run(n, d, o, of->batch, epochs - 1);
     s.late = sum_of_net(n);
     s.predicted = sum_of_predictions(n, drawn);
-    optim_free(o), net_free(n), data_free(d), data_free(drawn);
+    st_optim_free(o), st_net_free(n), st_dataset_free(d), st_dataset_free(drawn);
     use_engine(NULL);
     return s;
 }
@@ -251,7 +244,7 @@ static bool other_optimization(void)
 
 /* ---- the file ------------------------------------------------------------------------------------ */
 
-static const char *precision = sizeof(real) == sizeof(float) ? "float" : "double";
+static const char *precision = sizeof(st_real) == sizeof(float) ? "float" : "double";
 
 /* The beginning of a line of the file. */
 static text key_of(const struct network *n, const char *engine)

@@ -1,4 +1,4 @@
-/* test_train.c: train_run is the loop that one would write, and tells truly how it went.
+/* test_train.c: st_train_run is the loop that one would write, and tells truly how it went.
  *
  * The oracles are that loop, written here, and nets so small that each step is worked out by hand: of one
  * weight w, on samples x = 1, whose loss (w - target)² pulls w a tenth of the way at a rate of 0.05. */
@@ -17,40 +17,40 @@
 
 /* Samples that the test owns. */
 typedef struct samples {
-    tensor x, y;
-    data *set;
+    st_tensor x, y;
+    st_dataset *set;
 } samples;
 
-static samples own(tensor x, tensor y)
+static samples own(st_tensor x, st_tensor y)
 {
-    samples s = { x, y, data_tensors(x, y) };
+    samples s = { x, y, st_dataset_tensors(x, y) };
     assert_non_null(s.set);
     return s;
 }
 
 static void samples_free(samples s)
 {
-    data_free(s.set);
-    tensor_free(s.x), tensor_free(s.y);
+    st_dataset_free(s.set);
+    st_tensor_free(s.x), st_tensor_free(s.y);
 }
 
 /* Three clouds of points in the plane, in turn: four deviations apart. */
 static samples clouds(ptrdiff_t count, uint64_t seed)
 {
     const double centre[3][2] = { { 0, 2 }, { -2, -1 }, { 2, -1 } };
-    tensor x = tensor_new(SHAPE(count, 2)), y = tensor_new(SHAPE(count));
-    tensor_normal(x, (random_key){ seed, 1 }, 0, (real)0.8);
+    st_tensor x = st_tensor_new(ST_SHAPE(count, 2)), y = st_tensor_new(ST_SHAPE(count));
+    st_normal(x, (st_random_key){ seed, 1 }, 0, (st_real)0.8);
     for (ptrdiff_t i = 0; i < count; i++) {
-        *element(y, i) = (real)(i % 3);
-        for (int k = 0; k < 2; k++) *tensor_at(x, INDEX(i, k)) += (real)centre[i % 3][k];
+        *element(y, i) = (st_real)(i % 3);
+        for (int k = 0; k < 2; k++) *st_at(x, ST_INDEX(i, k)) += (st_real)centre[i % 3][k];
     }
     return own(x, y);
 }
 
-static net *classifier(void)
+static st_net *classifier(void)
 {
-    net *n = net_new(SHAPE(2), layer_dense((dense){ .out_features = 16 }), layer_tanh(), layer_dropout(0.1),
-                     layer_dense((dense){ .out_features = 3 }));
+    st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 16), st_tanh(), st_dropout(.p = 0.1),
+                           st_dense(.out_features = 3));
     assert_non_null(n);
     return n;
 }
@@ -58,50 +58,50 @@ static net *classifier(void)
 /* Samples x = 1 with that target. */
 static samples pull(ptrdiff_t count, double target)
 {
-    tensor x = tensor_new(SHAPE(count, 1)), y = tensor_new(SHAPE(count, 1));
-    tensor_fill(x, 1);
-    tensor_fill(y, (real)target);
+    st_tensor x = st_tensor_new(ST_SHAPE(count, 1)), y = st_tensor_new(ST_SHAPE(count, 1));
+    st_fill(x, 1);
+    st_fill(y, (st_real)target);
     return own(x, y);
 }
 
 /* Counts the batches it is trained on, in a state. */
-static int plan_counter(layer *l, shape x, shape *y)
+static int plan_counter(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_state(l, "seen", SHAPE(1), 0);
+    return st_layer_state(l, "seen", ST_SHAPE(1), 0);
 }
 
-static void count_forward(const st_call *c, tensor x, tensor y)
+static void count_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
-    if (c->training) *tensor_data(c->layer->state[0]) += 1;
+    st_copy(y, x);
+    if (c->training) *st_data(c->layer->state[0]) += 1;
 }
 
-static void count_backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void count_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    tensor_copy(dx, dy);
+    st_copy(dx, dy);
 }
 
-static const layer_type counter = { .name = "counter",
-                                    .chunk = LAYER_WHOLE,
-                                    .plan = plan_counter,
-                                    .forward = count_forward,
-                                    .backward = count_backward };
+static const st_layer_type counter = { .name = "counter",
+                                       .chunk = ST_WHOLE_BATCH,
+                                       .plan = plan_counter,
+                                       .forward = count_forward,
+                                       .backward = count_backward };
 
 /* y = w x, w = 0. */
-static net *one_weight(void)
+static st_net *one_weight(void)
 {
-    net *n = net_new(SHAPE(1), layer_dense((dense){ .out_features = 1, .no_bias = true }),
-                     layer_new(&counter, NULL, 0, NULL));
+    st_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1, .no_bias = true),
+                           st_layer_new(&counter, NULL, 0, NULL));
     assert_non_null(n);
-    assert_int_equal(net_build(n, 1, 0), 0);
-    tensor_fill(net_parameters(n), 0);
+    assert_int_equal(st_net_build(n, 1, 0), 0);
+    st_fill(st_net_parameters(n), 0);
     return n;
 }
 
-static double weight_of(net *n)
+static double weight_of(st_net *n)
 {
-    return (double)tensor_item(net_parameters(n));
+    return (double)st_item(st_net_parameters(n));
 }
 
 /* After so many steps of a tenth towards 10. */
@@ -110,7 +110,7 @@ static double pulled(int steps)
     return 10 * (1 - pow(0.9, steps));
 }
 
-static const double weight_limit = 1e4 * (double)REAL_EPSILON;
+static const double weight_limit = 1e4 * (double)ST_REAL_EPSILON;
 
 static void assert_close(double value, double expected, double limit)
 {
@@ -118,10 +118,10 @@ static void assert_close(double value, double expected, double limit)
         fail_msg("%.12g, expected %.12g within %g", value, expected, limit);
 }
 
-static void runs(net *n, const data *d, train options, train_result *result)
+static void runs(st_net *n, const st_dataset *d, st_train_options options, st_train_result *result)
 {
-    if (train_run(n, d, options, result)) fail_msg("%s", error_text());
-    assert_null(error_text());
+    if (st_train_run(n, d, options, result)) fail_msg("%s", st_error());
+    assert_null(st_error());
 }
 
 /* ---- it learns ----------------------------------------------------------------------------------- */
@@ -129,16 +129,14 @@ static void runs(net *n, const data *d, train options, train_result *result)
 static void clouds_are_told_apart(void **state)
 {
     samples training = clouds(300, 1), validation = clouds(150, 2);
-    net *n = classifier();
-    optim *o = optim_adam((adam){ .lr = 0.02 });
-    train_result r;
-    runs(n, training.set,
-         (train){ .loss = loss_cross_entropy(0),
-                  .optim = o,
-                  .epochs = 10,
-                  .batch = 32,
-                  .validation = validation.set },
-         &r);
+    st_net *n = classifier();
+    st_optim *o = st_adam(.lr = 0.02);
+    st_train_result r;
+    runs(
+        n, training.set,
+        (st_train_options){
+            .loss = st_cross_entropy(), .optim = o, .epochs = 10, .batch = 32, .validation = validation.set },
+        &r);
     assert_true(r.training.accuracy > 0.9 && r.validation.accuracy > 0.95);
     assert_true(r.training.loss < 0.3 && r.validation.loss < 0.2);
     assert_int_equal(r.epochs, 10);
@@ -147,27 +145,26 @@ static void clouds_are_told_apart(void **state)
     assert_false(r.stopped_early);
     assert_true(r.seconds > 0);
     assert_close(r.images_per_second, 3000 / r.seconds, 1e-6 * 3000 / r.seconds);
-    net_free(n), optim_free(o), samples_free(training), samples_free(validation);
+    st_net_free(n), st_optim_free(o), samples_free(training), samples_free(validation);
 }
 
 static void drawn_digits_are_read(void **state)
 {
-    data *training = digits_new(2000, 1), *validation = digits_new(500, 2);
-    net *n = net_new(SHAPE(1, 28, 28),
-                     layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
-                     layer_relu(), layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_flatten(),
-                     layer_dense((dense){ .out_features = 10 }));
-    optim *o = optim_adam((adam){ .lr = 0.01 });
-    train_result r;
+    st_dataset *training = st_digits(2000, 1), *validation = st_digits(500, 2);
+    st_net *n =
+        st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 }),
+                   st_relu(), st_maxpool(.kernel = { 2, 2 }), st_flatten(), st_dense(.out_features = 10));
+    st_optim *o = st_adam(.lr = 0.01);
+    st_train_result r;
     runs(n, training,
-         (train){ .loss = loss_cross_entropy(0),
-                  .optim = o,
-                  .epochs = 4,
-                  .validation = validation,
-                  .schedule = schedule_cosine(0) },
+         (st_train_options){ .loss = st_cross_entropy(),
+                             .optim = o,
+                             .epochs = 4,
+                             .validation = validation,
+                             .schedule = st_cosine_lr() },
          &r);
     if (!(r.validation.accuracy > 0.85)) fail_msg("an accuracy of %g", r.validation.accuracy);
-    net_free(n), optim_free(o), data_free(training), data_free(validation);
+    st_net_free(n), st_optim_free(o), st_dataset_free(training), st_dataset_free(validation);
 }
 
 /* Numbers in two bits, made as they are asked for, and whether the bits differ. */
@@ -175,17 +172,17 @@ typedef struct riddle {
     int asked, released;
 } riddle;
 
-static void get_riddle(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_riddle(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     ((riddle *)d->own)->asked++;
     assert_in_range(i, 0, d->count - 1);
-    assert_true(shape_equal(x.shape, d->x) && shape_equal(y.shape, d->y));
-    *element(x, 0) = (real)(i & 1);
-    *element(x, 1) = (real)(i >> 1 & 1);
-    tensor_fill(y, (real)((i ^ i >> 1) & 1));
+    assert_true(st_shape_equal(x.shape, d->x) && st_shape_equal(y.shape, d->target));
+    *element(x, 0) = (st_real)(i & 1);
+    *element(x, 1) = (st_real)(i >> 1 & 1);
+    st_fill(y, (st_real)((i ^ i >> 1) & 1));
 }
 
-static void release_riddle(data *d)
+static void release_riddle(st_dataset *d)
 {
     ((riddle *)d->own)->released++;
 }
@@ -193,43 +190,43 @@ static void release_riddle(data *d)
 static void data_of_ones_own_kind_are_learned(void **state)
 {
     riddle counts = { 0 };
-    data *d = data_new(
-        (data){ .count = 4, .x = SHAPE(2), .get = get_riddle, .release = release_riddle, .own = &counts });
-    net *n = net_new(SHAPE(2), layer_dense((dense){ .out_features = 16 }), layer_tanh(),
-                     layer_dense((dense){ .out_features = 2 }));
-    optim *o = optim_adam((adam){ .lr = 0.05 });
-    train_score score;
-    runs(n, d, (train){ .loss = loss_cross_entropy(0), .optim = o, .epochs = 200 },
+    st_dataset *d = st_dataset_new((st_dataset){
+        .count = 4, .x = ST_SHAPE(2), .get = get_riddle, .release = release_riddle, .own = &counts });
+    st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 16), st_tanh(), st_dense(.out_features = 2));
+    st_optim *o = st_adam(.lr = 0.05);
+    st_metrics score;
+    runs(n, d, (st_train_options){ .loss = st_cross_entropy(), .optim = o, .epochs = 200 },
          NULL); /* no result wanted */
     assert_int_equal(counts.asked, 4 * 200);
-    assert_int_equal(train_evaluate(n, d, loss_cross_entropy(0), &score), 0);
+    assert_int_equal(st_evaluate(n, d, st_cross_entropy(), &score), 0);
     assert_true(score.accuracy == 1 && score.loss < 0.1);
-    data_free(d);
+    st_dataset_free(d);
     assert_int_equal(counts.released, 1);
-    net_free(n), optim_free(o);
+    st_net_free(n), st_optim_free(o);
 }
 
 /* ---- it is this loop ----------------------------------------------------------------------------- */
 
-static void by_hand(net *n, const data *d, ptrdiff_t batch, int epochs, optim *o, schedule s, double most)
+static void by_hand(st_net *n, const st_dataset *d, ptrdiff_t batch, int epochs, st_optim *o, st_schedule s,
+                    double most)
 {
     const long steps = (long)((d->count + batch - 1) / batch);
-    loss l = loss_cross_entropy(0.1);
-    assert_int_equal(net_build(n, batch, 5), 0);
+    st_loss l = st_cross_entropy(.label_smoothing = 0.1);
+    assert_int_equal(st_net_build(n, batch, 5), 0);
     for (long step = 0; step < epochs * steps; step++) {
         ptrdiff_t first = step % steps * batch, count = d->count - first < batch ? d->count - first : batch;
-        tensor x = tensor_new(SHAPE(count, 2)), target = tensor_new(SHAPE(count)),
-               dy = tensor_new(SHAPE(count, 3));
-        assert_int_equal(data_batch(d, NULL, first, count, x, target), 0);
+        st_tensor x = st_tensor_new(ST_SHAPE(count, 2)), target = st_tensor_new(ST_SHAPE(count)),
+                  dy = st_tensor_new(ST_SHAPE(count, 3));
+        assert_int_equal(st_dataset_batch(d, NULL, first, count, x, target), 0);
         n->step = (uint64_t)step;
-        net_zero_gradients(n);
-        loss_value(l, net_forward(n, x, NET_TRAIN), target, dy);
-        assert_int_equal(net_backward(n, dy, (tensor){ 0 }), 0);
-        optim_clip_norm(net_gradients(n), most);
-        assert_int_equal(optim_step(o, o->lr * schedule_factor(&s, step, epochs * steps, steps),
-                                    net_parameters(n), net_gradients(n)),
+        st_net_zero_gradients(n);
+        st_loss_value(l, st_net_forward(n, x, ST_TRAIN), target, dy);
+        assert_int_equal(st_net_backward(n, dy, (st_tensor){ 0 }), 0);
+        st_clip_grad_norm(st_net_gradients(n), most);
+        assert_int_equal(st_optim_step(o, o->lr * st_schedule_factor(&s, step, epochs * steps, steps),
+                                       st_net_parameters(n), st_net_gradients(n)),
                          0);
-        tensor_free(x), tensor_free(target), tensor_free(dy);
+        st_tensor_free(x), st_tensor_free(target), st_tensor_free(dy);
     }
 }
 
@@ -237,32 +234,31 @@ static void by_hand(net *n, const data *d, ptrdiff_t batch, int epochs, optim *o
 static void training_is_the_loop_one_would_write(void **state)
 {
     samples s = clouds(50, 3);
-    net *n = classifier(), *expected = classifier();
-    optim *o = optim_sgd((sgd){ .lr = 0.5, .momentum = 0.9 }),
-          *other = optim_sgd((sgd){ .lr = 0.5, .momentum = 0.9 });
-    schedule falling = schedule_warmup(3, schedule_step(1, 0.5));
+    st_net *n = classifier(), *expected = classifier();
+    st_optim *o = st_sgd(.lr = 0.5, .momentum = 0.9), *other = st_sgd(.lr = 0.5, .momentum = 0.9);
+    st_schedule falling = st_warmup_lr(.steps = 3, .after = st_step_lr(.step_size = 1, .gamma = 0.5));
     runs(n, s.set,
-         (train){ .loss = loss_cross_entropy(0.1),
-                  .optim = o,
-                  .epochs = 4,
-                  .batch = 16,
-                  .seed = 5,
-                  .keep_order = true,
-                  .schedule = falling,
-                  .callbacks = { callback_clip((clip){ .norm = 0.25 }) } },
+         (st_train_options){ .loss = st_cross_entropy(.label_smoothing = 0.1),
+                             .optim = o,
+                             .epochs = 4,
+                             .batch = 16,
+                             .seed = 5,
+                             .keep_order = true,
+                             .schedule = falling,
+                             .callbacks = { st_clip(.norm = 0.25) } },
          NULL);
     by_hand(expected, s.set, 16, 4, other, falling, 0.25);
-    assert_same(net_parameters(n), net_parameters(expected));
-    net_free(n), net_free(expected), optim_free(o), optim_free(other), samples_free(s);
+    assert_same(st_net_parameters(n), st_net_parameters(expected));
+    st_net_free(n), st_net_free(expected), st_optim_free(o), st_optim_free(other), samples_free(s);
 }
 
 static void one_weight_goes_where_it_is_pulled(void **state)
 {
     samples s = pull(6, 10);
-    net *n = one_weight();
-    optim *o = optim_sgd((sgd){ .lr = 0.05 });
-    train_result r;
-    runs(n, s.set, (train){ .loss = loss_mse(), .optim = o, .epochs = 3, .batch = 2 }, &r);
+    st_net *n = one_weight();
+    st_optim *o = st_sgd(.lr = 0.05);
+    st_train_result r;
+    runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o, .epochs = 3, .batch = 2 }, &r);
     assert_close(weight_of(n), pulled(9), weight_limit);
     assert_int_equal(r.steps, 9);
     double mean = 0; /* of the last epoch's steps, before each */
@@ -270,24 +266,27 @@ static void one_weight_goes_where_it_is_pulled(void **state)
     assert_close(r.training.loss, mean, 10 * weight_limit);
     assert_true(isnan(r.training.accuracy) && isnan(r.validation.loss) && isnan(r.validation.accuracy));
     assert_int_equal(r.best_epoch, 0);
-    net_free(n), optim_free(o), samples_free(s);
+    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* Samples count alike, whatever batch they are in: 4, 4 and 2 of targets 0 … 9. At so small a rate the weight
  * stays 0, and the mean of all squares is 28.5; the mean of the three batches' means is 37.5. */
 static void each_sample_counts_alike(void **state)
 {
-    tensor x = tensor_new(SHAPE(10, 1)), y = tensor_of(SHAPE(10, 1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
+    st_tensor x = st_tensor_new(ST_SHAPE(10, 1)),
+              y = tensor_of(ST_SHAPE(10, 1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
     samples s = own(x, y);
-    net *n = one_weight();
-    optim *o = optim_sgd((sgd){ .lr = 1e-30 });
-    train_result r;
+    st_net *n = one_weight();
+    st_optim *o = st_sgd(.lr = 1e-30);
+    st_train_result r;
     runs(n, s.set,
-         (train){ .loss = loss_mse(), .optim = o, .batch = 4, .keep_order = true, .validation = s.set }, &r);
+         (st_train_options){
+             .loss = st_mse(), .optim = o, .batch = 4, .keep_order = true, .validation = s.set },
+         &r);
     assert_close(r.training.loss, 28.5, 1e-12);
     assert_close(r.validation.loss, 28.5, 1e-12);
     assert_int_equal(r.steps, 3);
-    net_free(n), optim_free(o), samples_free(s);
+    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* Zeros stand for one epoch in batches of 64, and a set that is smaller is one batch. */
@@ -297,14 +296,14 @@ static void zeros_are_the_defaults(void **state)
     const long steps[] = { 1, 1, 2, 4 };
     for (int i = 0; i < 4; i++) {
         samples s = pull(counts[i], 10);
-        net *n = one_weight();
-        optim *o = optim_sgd((sgd){ .lr = 0.05 });
-        train_result r;
-        runs(n, s.set, (train){ .loss = loss_mse(), .optim = o }, &r);
+        st_net *n = one_weight();
+        st_optim *o = st_sgd(.lr = 0.05);
+        st_train_result r;
+        runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o }, &r);
         assert_int_equal(r.epochs, 1);
         assert_int_equal(r.steps, steps[i]);
         assert_close(weight_of(n), pulled((int)steps[i]), weight_limit);
-        net_free(n), optim_free(o), samples_free(s);
+        st_net_free(n), st_optim_free(o), samples_free(s);
     }
 }
 
@@ -313,13 +312,13 @@ static void a_net_that_is_built_keeps_its_parameters(void **state)
     samples s = pull(8, 10);
     const ptrdiff_t built_for[] = { 1, 4, 100 };
     for (int i = 0; i < 3; i++) {
-        net *n = one_weight();
-        optim *o = optim_sgd((sgd){ .lr = 0.05 });
-        assert_int_equal(net_build(n, built_for[i], 0), 0);
-        tensor_fill(net_parameters(n), 20);
-        runs(n, s.set, (train){ .loss = loss_mse(), .optim = o, .batch = 8 }, NULL);
+        st_net *n = one_weight();
+        st_optim *o = st_sgd(.lr = 0.05);
+        assert_int_equal(st_net_build(n, built_for[i], 0), 0);
+        st_fill(st_net_parameters(n), 20);
+        runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o, .batch = 8 }, NULL);
         assert_close(weight_of(n), 19, weight_limit);
-        net_free(n), optim_free(o);
+        st_net_free(n), st_optim_free(o);
     }
     samples_free(s);
 }
@@ -335,30 +334,30 @@ typedef struct record {
     ptrdiff_t broken; /* the sample that fails; -1: none */
 } record;
 
-static void get_recorded(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_recorded(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     record *r = d->own;
     assert_true(r->count < MOST);
     r->sample[r->count++] = i;
-    tensor_fill(x, 1);
-    tensor_fill(y, 10);
-    if (i == r->broken) error_set("the disk is gone");
+    st_fill(x, 1);
+    st_fill(y, 10);
+    if (i == r->broken) st_error_set("the disk is gone");
 }
 
-static record asked_for(ptrdiff_t count, train options, long steps)
+static record asked_for(ptrdiff_t count, st_train_options options, long steps)
 {
     record r = { .broken = -1 };
-    data *d =
-        data_new((data){ .count = count, .x = SHAPE(1), .y = SHAPE(1), .get = get_recorded, .own = &r });
-    net *n = one_weight();
-    train_result result;
-    options.loss = loss_mse();
-    options.optim = optim_sgd((sgd){ .lr = 0.05 });
+    st_dataset *d = st_dataset_new((st_dataset){
+        .count = count, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = get_recorded, .own = &r });
+    st_net *n = one_weight();
+    st_train_result result;
+    options.loss = st_mse();
+    options.optim = st_sgd(.lr = 0.05);
     runs(n, d, options, &result);
     assert_int_equal(result.steps, steps);
     assert_close(result.images_per_second * result.seconds, r.count, 1e-6);
     assert_close(weight_of(n), pulled((int)steps), weight_limit);
-    net_free(n), optim_free(options.optim), data_free(d);
+    st_net_free(n), st_optim_free(options.optim), st_dataset_free(d);
     return r;
 }
 
@@ -374,16 +373,16 @@ static void assert_permutation(const ptrdiff_t *order, int count)
 
 static void order_is_kept_when_asked_for(void **state)
 {
-    record r = asked_for(10, (train){ .epochs = 2, .batch = 4, .keep_order = true }, 6);
+    record r = asked_for(10, (st_train_options){ .epochs = 2, .batch = 4, .keep_order = true }, 6);
     assert_int_equal(r.count, 20);
     for (int k = 0; k < 20; k++) assert_int_equal(r.sample[k], k % 10);
 }
 
 static void each_epoch_has_an_order_of_its_own(void **state)
 {
-    record r = asked_for(100, (train){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
-    record again = asked_for(100, (train){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
-    record other = asked_for(100, (train){ .epochs = 3, .batch = 30, .seed = 2 }, 12);
+    record r = asked_for(100, (st_train_options){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
+    record again = asked_for(100, (st_train_options){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
+    record other = asked_for(100, (st_train_options){ .epochs = 3, .batch = 30, .seed = 2 }, 12);
     assert_int_equal(r.count, 300);
     assert_memory_equal(r.sample, again.sample, 300 * sizeof *r.sample);
     int same_as_before = 0, same_as_other = 0, in_place = 0;
@@ -398,10 +397,11 @@ static void each_epoch_has_an_order_of_its_own(void **state)
 
 static void the_last_batch_may_be_dropped(void **state)
 {
-    record r = asked_for(10, (train){ .epochs = 2, .batch = 4, .keep_order = true, .drop_last = true }, 4);
+    record r = asked_for(
+        10, (st_train_options){ .epochs = 2, .batch = 4, .keep_order = true, .drop_last = true }, 4);
     assert_int_equal(r.count, 16);
     for (int k = 0; k < 16; k++) assert_int_equal(r.sample[k], k % 8);
-    r = asked_for(8, (train){ .batch = 4, .drop_last = true }, 2);
+    r = asked_for(8, (st_train_options){ .batch = 4, .drop_last = true }, 2);
     assert_permutation(r.sample, 8);
 }
 
@@ -409,23 +409,24 @@ static void the_last_batch_may_be_dropped(void **state)
 
 /* The weight goes from 0 to 10 and passes 3, where validation is best, after the third of these epochs:
  * 1, 1.9, 2.71, 3.439, 4.0951. */
-static train_result stop_early(train options, net *n)
+static st_train_result stop_early(st_train_options options, st_net *n)
 {
     samples training = pull(4, 10), validation = pull(3, 3);
-    train_result r;
-    options.loss = loss_mse();
-    options.optim = optim_sgd((sgd){ .lr = 0.05 });
+    st_train_result r;
+    options.loss = st_mse();
+    options.optim = st_sgd(.lr = 0.05);
     options.validation = validation.set;
     runs(n, training.set, options, &r);
-    optim_free(options.optim), samples_free(training), samples_free(validation);
+    st_optim_free(options.optim), samples_free(training), samples_free(validation);
     return r;
 }
 
 static void early_stopping_restores_the_best(void **state)
 {
     for (int patience = 1; patience < 4; patience++) {
-        net *n = one_weight();
-        train_result r = stop_early((train){ .epochs = 20, .callbacks = { patient(patience) } }, n);
+        st_net *n = one_weight();
+        st_train_result r =
+            stop_early((st_train_options){ .epochs = 20, .callbacks = { patient(patience) } }, n);
         assert_true(r.stopped_early);
         assert_int_equal(r.epochs, 3 + patience);
         assert_int_equal(r.steps, 3 + patience);
@@ -433,55 +434,55 @@ static void early_stopping_restores_the_best(void **state)
         assert_close(weight_of(n), 2.71, weight_limit);
         assert_close(r.validation.loss, 0.29 * 0.29, weight_limit);
         assert_close(r.training.loss, pow(10 - pulled(2 + patience), 2),
-                     10 * weight_limit);              /* of the last epoch */
-        assert_true(tensor_item(net_states(n)) == 3); /* states are restored with it */
-        net_free(n);
+                     10 * weight_limit);             /* of the last epoch */
+        assert_true(st_item(st_net_states(n)) == 3); /* states are restored with it */
+        st_net_free(n);
     }
 }
 
 static void the_best_is_restored_however_the_run_ends(void **state)
 {
-    net *n = one_weight();
-    train_result r = stop_early((train){ .epochs = 5, .callbacks = { patient(9) } }, n);
+    st_net *n = one_weight();
+    st_train_result r = stop_early((st_train_options){ .epochs = 5, .callbacks = { patient(9) } }, n);
     assert_false(r.stopped_early);
     assert_int_equal(r.epochs, 5);
     assert_close(weight_of(n), 2.71, weight_limit);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void without_patience_nothing_is_restored(void **state)
 {
-    net *n = one_weight();
-    train_result r = stop_early((train){ .epochs = 6 }, n);
+    st_net *n = one_weight();
+    st_train_result r = stop_early((st_train_options){ .epochs = 6 }, n);
     assert_false(r.stopped_early);
     assert_int_equal(r.epochs, 6);
     assert_int_equal(r.best_epoch, 3);
     assert_close(weight_of(n), pulled(6), weight_limit);
     assert_close(r.validation.loss, pow(pulled(6) - 3, 2), weight_limit);
-    net_free(n);
+    st_net_free(n);
 }
 
 /* Validation losses are 4, 1.21, 0.0841, 0.193 …: by steps of at least 1.2 the second is the best. */
 static void an_improvement_is_one_of_min_delta(void **state)
 {
-    net *n = one_weight();
-    early_stopping large_steps = { .patience = 2, .min_delta = 1.2 };
-    train_result r =
-        stop_early((train){ .epochs = 20, .callbacks = { callback_early_stopping(large_steps) } }, n);
+    st_net *n = one_weight();
+    st_early_stopping_options large_steps = { .patience = 2, .min_delta = 1.2 };
+    st_train_result r = stop_early(
+        (st_train_options){ .epochs = 20, .callbacks = { st_early_stopping_new(large_steps) } }, n);
     assert_int_equal(r.best_epoch, 2);
     assert_int_equal(r.epochs, 4);
     assert_close(weight_of(n), 1.9, weight_limit);
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- reports ------------------------------------------------------------------------------------- */
 
 typedef struct diary {
     int count, stop_after;
-    train_report report[30];
+    st_train_report report[30];
 } diary;
 
-static bool write_diary(const train_report *r, void *context)
+static bool write_diary(const st_train_report *r, void *context)
 {
     diary *d = context;
     d->report[d->count++] = *r;
@@ -491,13 +492,15 @@ static bool write_diary(const train_report *r, void *context)
 static void a_callback_sees_each_epoch(void **state)
 {
     diary d = { .count = 0 };
-    net *n = one_weight();
-    schedule s = schedule_step(2, 0.5);
+    st_net *n = one_weight();
+    st_schedule s = st_step_lr(.step_size = 2, .gamma = 0.5);
     stop_early(
-        (train){ .epochs = 5, .batch = 2, .schedule = s, .callbacks = { each_epoch(write_diary, &d) } }, n);
+        (st_train_options){
+            .epochs = 5, .batch = 2, .schedule = s, .callbacks = { each_epoch(write_diary, &d) } },
+        n);
     assert_int_equal(d.count, 5);
     for (int k = 0; k < 5; k++) {
-        const train_report *r = &d.report[k];
+        const st_train_report *r = &d.report[k];
         assert_int_equal(r->epoch, k + 1);
         assert_int_equal(r->epochs, 5);
         assert_int_equal(r->step, 2 * (k + 1));
@@ -505,59 +508,61 @@ static void a_callback_sees_each_epoch(void **state)
         assert_true(r->lr == 0.05 * pow(0.5, k / 2));
         assert_true(r->seconds >= (k ? d.report[k - 1].seconds : 0));
     }
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_report_says_which_epoch_is_best(void **state)
 {
     diary d = { .count = 0 };
-    net *n = one_weight();
-    stop_early((train){ .epochs = 5, .callbacks = { each_epoch(write_diary, &d) } }, n);
+    st_net *n = one_weight();
+    stop_early((st_train_options){ .epochs = 5, .callbacks = { each_epoch(write_diary, &d) } }, n);
     const double weight[] = { 1, 1.9, 2.71, 3.439, 4.0951 };
     for (int k = 0; k < 5; k++) {
         assert_int_equal(d.report[k].best, k < 3);
         assert_close(d.report[k].validation.loss, pow(weight[k] - 3, 2), 10 * weight_limit);
         assert_close(d.report[k].training.loss, pow(10 - pulled(k), 2), 100 * weight_limit);
     }
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_callback_ends_the_run(void **state)
 {
     for (int after = 1; after <= 4; after++) {
         diary d = { .stop_after = after };
-        net *n = one_weight();
-        train_result r = stop_early((train){ .epochs = 4, .callbacks = { each_epoch(write_diary, &d) } }, n);
+        st_net *n = one_weight();
+        st_train_result r =
+            stop_early((st_train_options){ .epochs = 4, .callbacks = { each_epoch(write_diary, &d) } }, n);
         assert_int_equal(r.epochs, after);
         assert_int_equal(r.stopped_early, after < 4); /* the last has nothing left to stop */
         assert_close(weight_of(n), pulled(after), weight_limit);
-        net_free(n);
+        st_net_free(n);
     }
     diary d = { .stop_after = 5 };
-    net *n = one_weight();
-    stop_early((train){ .epochs = 9, .callbacks = { each_epoch(write_diary, &d), patient(9) } }, n);
+    st_net *n = one_weight();
+    stop_early((st_train_options){ .epochs = 9, .callbacks = { each_epoch(write_diary, &d), patient(9) } },
+               n);
     assert_close(weight_of(n), 2.71, weight_limit); /* with patience the best is restored here, too */
-    net_free(n);
+    st_net_free(n);
 }
 
-static bool fail_at_two(const train_report *r, void *context)
+static bool fail_at_two(const st_train_report *r, void *context)
 {
-    if (r->epoch == 2) error_set("no room for epoch %d", r->epoch);
+    if (r->epoch == 2) st_error_set("no room for epoch %d", r->epoch);
     return true;
 }
 
 static void a_callback_that_leaves_an_error_fails_the_run(void **state)
 {
     samples s = pull(4, 10);
-    net *n = one_weight();
-    optim *o = optim_sgd((sgd){ .lr = 0.05 });
-    train options = {
-        .loss = loss_mse(), .optim = o, .epochs = 2, .callbacks = { each_epoch(fail_at_two, NULL) }
+    st_net *n = one_weight();
+    st_optim *o = st_sgd(.lr = 0.05);
+    st_train_options options = {
+        .loss = st_mse(), .optim = o, .epochs = 2, .callbacks = { each_epoch(fail_at_two, NULL) }
     };
-    assert_int_equal(train_run(n, s.set, options, NULL), -1);
+    assert_int_equal(st_train_run(n, s.set, options, NULL), -1);
     expect_error("no room for epoch 2");
     assert_close(weight_of(n), pulled(2), weight_limit);
-    net_free(n), optim_free(o), samples_free(s);
+    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* Into a file: a line for each epoch, without codes for a terminal. */
@@ -566,9 +571,9 @@ static void progress_into_a_file_is_plain_lines(void **state)
     FILE *to = tmpfile();
     assert_non_null(to);
     diary d = { .count = 0 };
-    net *n = one_weight();
-    stop_early((train){ .epochs = 4, .callbacks = { callback_progress(to), each_epoch(write_diary, &d) } },
-               n);
+    st_net *n = one_weight();
+    stop_early(
+        (st_train_options){ .epochs = 4, .callbacks = { st_progress(to), each_epoch(write_diary, &d) } }, n);
     rewind(to);
     char line[512];
     for (int k = 0; k < 4; k++) {
@@ -589,24 +594,24 @@ static void progress_into_a_file_is_plain_lines(void **state)
         for (const char *c = line; *c; c++) assert_true(*c == '\n' || (*c >= ' ' && *c <= '~'));
     }
     assert_null(fgets(line, sizeof line, to));
-    fclose(to), net_free(n);
+    fclose(to), st_net_free(n);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
-static callback stopping(double min_delta)
+static st_callback stopping(double min_delta)
 {
-    return callback_early_stopping((early_stopping){ 1, min_delta });
+    return st_early_stopping(1, min_delta);
 }
 
 static void options_out_of_range_are_refused(void **state)
 {
     samples s = pull(10, 10);
-    net *n = one_weight();
-    optim *o = optim_sgd((sgd){ .lr = 0.05 });
-    const loss l = loss_mse();
+    st_net *n = one_weight();
+    st_optim *o = st_sgd(.lr = 0.05);
+    const st_loss l = st_mse();
     const struct {
-        train options;
+        st_train_options options;
         const char *text;
     } cases[] = {
         { { .optim = o }, "train: the loss is missing" },
@@ -616,75 +621,70 @@ static void options_out_of_range_are_refused(void **state)
         { { .loss = l, .optim = o, .steps_per_epoch = -1 }, "train: steps_per_epoch is -1" },
         { { .loss = l, .optim = o, .steps_per_epoch = 3, .batch = 4, .drop_last = true },
           "train: steps_per_epoch is 3, expected 1 to 2 for 10 samples" },
-        { { .loss = l, .optim = o, .callbacks = { patient(-2) } }, "early_stopping: patience is -2" },
+        { { .loss = l, .optim = o, .callbacks = { patient(-2) } },
+          "st_early_stopping_options: patience is -2" },
         { { .loss = l, .optim = o, .callbacks = { patient(2) } },
-          "early_stopping: there is no validation set" },
+          "st_early_stopping_options: there is no validation set" },
         { { .loss = l, .optim = o, .validation = s.set, .callbacks = { stopping(NAN) } }, "min_delta is " },
         { { .loss = l, .optim = o, .validation = s.set, .callbacks = { stopping(-0.5) } },
           "min_delta is -0.5" },
-        { { .loss = l, .optim = o, .callbacks = { callback_clip((clip){ .norm = -1 }) } },
-          "clip: norm is -1" },
-        { { .loss = l, .optim = o, .callbacks = { callback_clip((clip){ .norm = NAN }) } },
-          "clip: norm is " },
-        { { .loss = l, .optim = o, .callbacks = { callback_clip((clip){ .value = -0.5 }) } },
-          "value is -0.5" },
-        { { .loss = l, .optim = o, .callbacks = { callback_clip((clip){ .value = NAN }) } }, "value is " },
-        { { .loss = l, .optim = o, .callbacks = { callback_ema((ema){ .decay = 1 }) } }, "ema: decay is 1" },
-        { { .loss = l, .optim = o, .callbacks = { callback_lr_finder((lr_finder){ 0 }) } },
-          "lr_finder: lr is NULL" },
+        { { .loss = l, .optim = o, .callbacks = { st_clip(.norm = -1) } }, "clip: norm is -1" },
+        { { .loss = l, .optim = o, .callbacks = { st_clip(.norm = NAN) } }, "clip: norm is " },
+        { { .loss = l, .optim = o, .callbacks = { st_clip(.value = -0.5) } }, "value is -0.5" },
+        { { .loss = l, .optim = o, .callbacks = { st_clip(.value = NAN) } }, "value is " },
+        { { .loss = l, .optim = o, .callbacks = { st_ema(.decay = 1) } }, "ema: decay is 1" },
+        { { .loss = l, .optim = o, .callbacks = { st_lr_finder() } }, "st_lr_finder_options: lr is NULL" },
         { { .loss = l, .optim = o, .batch = 11, .drop_last = true },
           "train: drop_last leaves nothing of 10 samples in batches of 11" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("%s", cases[i].text);
-        train_result r;
-        if (train_run(n, s.set, cases[i].options, &r) != -1) fail_msg("not refused: %s", cases[i].text);
+        st_train_result r;
+        if (st_train_run(n, s.set, cases[i].options, &r) != -1) fail_msg("not refused: %s", cases[i].text);
         expect_error("%s", cases[i].text);
         assert_int_equal(r.epochs, 0);
         assert_int_equal(r.steps, 0);
         assert_true(isnan(r.training.loss) && isnan(r.validation.loss));
         assert_true(weight_of(n) == 0);
     }
-    net_free(n), optim_free(o), samples_free(s);
+    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 static void data_that_do_not_fit_are_refused(void **state)
 {
     samples fits = pull(4, 10), wide = clouds(4, 1);
-    net *n = one_weight();
-    optim *o = optim_sgd((sgd){ .lr = 0.05 });
-    const loss l = loss_mse();
-    data empty = *fits.set;
+    st_net *n = one_weight();
+    st_optim *o = st_sgd(.lr = 0.05);
+    const st_loss l = st_mse();
+    st_dataset empty = *fits.set;
     empty.count = 0;
-    assert_int_equal(train_run(n, wide.set, (train){ .loss = l, .optim = o }, NULL), -1);
+    assert_int_equal(st_train(n, wide.set, .loss = l, .optim = o), -1);
     expect_error("train: the training set has samples [2], the net takes [1]");
-    assert_int_equal(train_run(n, fits.set, (train){ .loss = l, .optim = o, .validation = wide.set }, NULL),
-                     -1);
+    assert_int_equal(st_train(n, fits.set, .loss = l, .optim = o, .validation = wide.set), -1);
     expect_error("train: the validation set has samples [2], the net takes [1]");
-    assert_int_equal(train_run(n, &empty, (train){ .loss = l, .optim = o }, NULL), -1);
+    assert_int_equal(st_train(n, &empty, .loss = l, .optim = o), -1);
     expect_error("train: the training set is empty");
-    assert_int_equal(train_run(n, fits.set, (train){ .loss = l, .optim = o, .validation = &empty }, NULL),
-                     -1);
+    assert_int_equal(st_train(n, fits.set, .loss = l, .optim = o, .validation = &empty), -1);
     expect_error("train: the validation set is empty");
-    assert_int_equal(train_run(n, NULL, (train){ .loss = l, .optim = o }, NULL), -1);
+    assert_int_equal(st_train(n, NULL, .loss = l, .optim = o), -1);
     expect_error("train: the training set is NULL");
-    assert_int_equal(train_run(NULL, fits.set, (train){ .loss = l, .optim = o }, NULL), -1);
+    assert_int_equal(st_train(NULL, fits.set, .loss = l, .optim = o), -1);
     expect_error("train: the net is NULL");
     assert_true(weight_of(n) == 0);
-    net_free(n), optim_free(o), samples_free(fits), samples_free(wide);
+    st_net_free(n), st_optim_free(o), samples_free(fits), samples_free(wide);
 }
 
 static void targets_that_do_not_fit_the_loss_are_refused(void **state)
 {
     samples s = clouds(9, 1);
-    net *n = classifier();
-    optim *o = optim_sgd((sgd){ .lr = 0.05 });
-    assert_int_equal(net_build(n, 9, 1), 0);
-    tensor parameters = tensor_clone(net_parameters(n));
-    assert_int_equal(train_run(n, s.set, (train){ .loss = loss_mse(), .optim = o }, NULL), -1);
+    st_net *n = classifier();
+    st_optim *o = st_sgd(.lr = 0.05);
+    assert_int_equal(st_net_build(n, 9, 1), 0);
+    st_tensor parameters = st_tensor_clone(st_net_parameters(n));
+    assert_int_equal(st_train(n, s.set, .loss = st_mse(), .optim = o), -1);
     expect_error("loss mse: y [9, 3] and target [9], expected equal shapes");
-    assert_same(net_parameters(n), parameters);
-    tensor_free(parameters), net_free(n), optim_free(o), samples_free(s);
+    assert_same(st_net_parameters(n), parameters);
+    st_tensor_free(parameters), st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* By its place in the set, wherever it is in a batch: in training, shuffled or not, in validation and evaluation. */
@@ -698,29 +698,26 @@ static void a_class_that_there_is_not_is_told_with_its_sample(void **state)
         { NAN, "nan" },    { INFINITY, "inf" }, { -INFINITY, "-inf" }, { 2147483648., "2.14748e+09" },
         { 1e30, "1e+30" },
     };
-    const loss l = loss_cross_entropy(0);
+    const st_loss l = st_cross_entropy();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         samples s = clouds(20, 1), good = clouds(8, 2);
-        data *part = data_slice(s.set, 10, 10);
-        net *n = classifier();
-        optim *o = optim_sgd((sgd){ .lr = 0.05 });
-        assert_int_equal(net_build(n, 8, 1), 0);
-        tensor parameters = tensor_clone(net_parameters(n));
-        *element(s.y, 13) = (real)cases[i].class;
+        st_dataset *part = st_dataset_slice(s.set, 10, 10);
+        st_net *n = classifier();
+        st_optim *o = st_sgd(.lr = 0.05);
+        assert_int_equal(st_net_build(n, 8, 1), 0);
+        st_tensor parameters = st_tensor_clone(st_net_parameters(n));
+        *element(s.y, 13) = (st_real)cases[i].class;
         about("class %g", cases[i].class);
-        assert_int_equal(train_run(n, s.set, (train){ .loss = l, .optim = o, .batch = 20 }, NULL), -1);
+        assert_int_equal(st_train(n, s.set, .loss = l, .optim = o, .batch = 20), -1);
         expect_error("train: sample 13: class %s is out of range, the net has 3 outputs", cases[i].text);
-        assert_int_equal(
-            train_run(n, part, (train){ .loss = l, .optim = o, .batch = 10, .keep_order = true }, NULL), -1);
+        assert_int_equal(st_train(n, part, .loss = l, .optim = o, .batch = 10, .keep_order = true), -1);
         expect_error("train: sample 3: class %s is ", cases[i].text);
-        assert_same(net_parameters(n), parameters);
-        assert_int_equal(train_evaluate(n, s.set, l, NULL), -1);
+        assert_same(st_net_parameters(n), parameters);
+        assert_int_equal(st_evaluate(n, s.set, l, NULL), -1);
         expect_error("train: sample 13: class %s is ", cases[i].text);
-        assert_int_equal(
-            train_run(n, good.set, (train){ .loss = l, .optim = o, .batch = 8, .validation = part }, NULL),
-            -1);
+        assert_int_equal(st_train(n, good.set, .loss = l, .optim = o, .batch = 8, .validation = part), -1);
         expect_error("train: sample 3: class %s is ", cases[i].text);
-        tensor_free(parameters), net_free(n), optim_free(o), data_free(part);
+        st_tensor_free(parameters), st_net_free(n), st_optim_free(o), st_dataset_free(part);
         samples_free(s), samples_free(good);
     }
 }
@@ -728,66 +725,66 @@ static void a_class_that_there_is_not_is_told_with_its_sample(void **state)
 static void a_source_that_fails_ends_the_run(void **state)
 {
     record r = { .broken = 5 };
-    data *d = data_new((data){ .count = 8, .x = SHAPE(1), .y = SHAPE(1), .get = get_recorded, .own = &r });
-    net *n = one_weight();
-    optim *o = optim_sgd((sgd){ .lr = 0.05 });
-    train_result result;
+    st_dataset *d = st_dataset_new(
+        (st_dataset){ .count = 8, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = get_recorded, .own = &r });
+    st_net *n = one_weight();
+    st_optim *o = st_sgd(.lr = 0.05);
+    st_train_result result;
     assert_int_equal(
-        train_run(n, d, (train){ .loss = loss_mse(), .optim = o, .batch = 2, .keep_order = true }, &result),
-        -1);
+        st_train(n, d, .loss = st_mse(), .optim = o, .batch = 2, .keep_order = true, .result = &result), -1);
     expect_error("sample 5: the disk is gone");
     assert_int_equal(result.steps, 2);
     assert_close(weight_of(n), pulled(2), weight_limit);
-    net_free(n), optim_free(o), data_free(d);
+    st_net_free(n), st_optim_free(o), st_dataset_free(d);
 }
 
 /* An error that is there already is kept: a program may build all it needs and ask once. */
 static void an_earlier_error_is_kept(void **state)
 {
     samples s = pull(4, 10);
-    net *n = one_weight();
-    optim *o = optim_sgd((sgd){ .lr = 0.05 });
-    error_set("something else");
-    assert_int_equal(train_run(n, s.set, (train){ .loss = loss_mse(), .optim = o }, NULL), -1);
+    st_net *n = one_weight();
+    st_optim *o = st_sgd(.lr = 0.05);
+    st_error_set("something else");
+    assert_int_equal(st_train(n, s.set, .loss = st_mse(), .optim = o), -1);
     expect_error("something else");
     assert_true(weight_of(n) == 0);
-    net_free(n), optim_free(o), samples_free(s);
+    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* The step at which the weight overflows is the last; in double the loss, a double in both, overflows first. */
 static void a_run_that_explodes_ends_at_that_step(void **state)
 {
     samples s = pull(20, 10);
-    net *n = one_weight();
-    train options = { .loss = loss_mse(), .batch = 1, .optim = optim_sgd((sgd){ .lr = 1e30 }) };
-    train_result r;
-    bool single = sizeof(real) == 4;
-    assert_int_equal(train_run(n, s.set, options, &r), -1);
+    st_net *n = one_weight();
+    st_train_options options = { .loss = st_mse(), .batch = 1, .optim = st_sgd(.lr = 1e30) };
+    st_train_result r;
+    bool single = sizeof(st_real) == 4;
+    assert_int_equal(st_train_run(n, s.set, options, &r), -1);
     expect_error("train: %s",
                  single ? "element 0 of 0.weight is -inf after step" : "the loss is inf at step");
     assert_in_range(r.steps, 1, 19);
     assert_true(isfinite(weight_of(n)) == !single);
-    optim_free(options.optim), net_free(n), samples_free(s);
+    st_optim_free(options.optim), st_net_free(n), samples_free(s);
 }
 
 /* Its losses fall, and then the run explodes: the best parameters are there all the same. */
 static void the_best_is_restored_after_an_explosion(void **state)
 {
     samples training = pull(4, 10), validation = pull(3, 3);
-    net *n = one_weight();
-    schedule rising = schedule_step(3, 1e30);
-    train options = { .epochs = 20,
-                      .loss = loss_mse(),
-                      .optim = optim_sgd((sgd){ .lr = 0.05 }),
-                      .schedule = rising,
-                      .validation = validation.set,
-                      .callbacks = { patient(20) } };
-    train_result r;
-    assert_int_equal(train_run(n, training.set, options, &r), -1);
+    st_net *n = one_weight();
+    st_schedule rising = st_step_lr(.step_size = 3, .gamma = 1e30);
+    st_train_options options = { .epochs = 20,
+                                 .loss = st_mse(),
+                                 .optim = st_sgd(.lr = 0.05),
+                                 .schedule = rising,
+                                 .validation = validation.set,
+                                 .callbacks = { patient(20) } };
+    st_train_result r;
+    assert_int_equal(st_train_run(n, training.set, options, &r), -1);
     expect_error("train: ");
     assert_int_equal(r.best_epoch, 3);
     assert_close(weight_of(n), 2.71, weight_limit);
-    optim_free(options.optim), net_free(n), samples_free(training), samples_free(validation);
+    st_optim_free(options.optim), st_net_free(n), samples_free(training), samples_free(validation);
 }
 
 /* ---- clipping ------------------------------------------------------------------------------------ */
@@ -795,18 +792,18 @@ static void the_best_is_restored_after_an_explosion(void **state)
 static void gradients_are_clipped(void **state)
 {
     samples s = pull(4, 10);
-    optim *o = optim_sgd((sgd){ .lr = 1 });
-    const clip all[] = { { .norm = 0.25 }, { .value = 0.25 }, { .value = 0.25, .norm = 7 } };
+    st_optim *o = st_sgd(.lr = 1);
+    const st_clip_options all[] = { { .norm = 0.25 }, { .value = 0.25 }, { .value = 0.25, .norm = 7 } };
     for (int i = 0; i < 3; i++) {
-        train options = {
-            .epochs = 3, .loss = loss_mse(), .optim = o, .callbacks = { callback_clip(all[i]) }
+        st_train_options options = {
+            .epochs = 3, .loss = st_mse(), .optim = o, .callbacks = { st_clip_new(all[i]) }
         };
-        net *n = one_weight();
+        st_net *n = one_weight();
         runs(n, s.set, options, NULL);
         assert_close(weight_of(n), 0.75, weight_limit);
-        net_free(n);
+        st_net_free(n);
     }
-    optim_free(o), samples_free(s);
+    st_optim_free(o), samples_free(s);
 }
 
 /* ---- callbacks of one's own ------------------------------------------------------------------------ */
@@ -814,139 +811,138 @@ static void gradients_are_clipped(void **state)
 /* Every event that it sees, in order, and what it can see there. */
 typedef struct witness {
     char events[64];
-    train_event stop_at;
+    st_event stop_at;
     long stop_step;
     double weight, gradient;
 } witness;
 
-static void witness_event(callback *self, train_state *run, train_event event)
+static void witness_event(st_callback *self, st_run *run, st_event event)
 {
     witness *w = self->context;
     size_t used = strlen(w->events);
     if (used < sizeof w->events - 1) w->events[used] = "bxgseE"[event];
-    if (event == ON_GRADIENTS) w->gradient = (double)tensor_item(net_gradients(run->net));
-    if (event == ON_STEP) w->weight = weight_of(run->net);
-    if (event == ON_GRADIENTS) assert_true(run->report.lr == run->optim->lr && run->loss > 0);
+    if (event == ST_ON_GRADIENTS) w->gradient = (double)st_item(st_net_gradients(run->net));
+    if (event == ST_ON_STEP) w->weight = weight_of(run->net);
+    if (event == ST_ON_GRADIENTS) assert_true(run->report.lr == run->optim->lr && run->loss > 0);
     if (event == w->stop_at && run->step == w->stop_step) run->stop = true;
 }
 
 static void a_callback_sees_all_events_and_stops_at_once(void **state)
 {
     const struct {
-        train_event stop_at;
+        st_event stop_at;
         long step;
         const char *events;
         int steps;
     } cases[] = {
-        { ON_END, 0, "bxgsgsexgsgseE", 4 },    { ON_STEP, 1, "bxgsE", 1 },
-        { ON_STEP, 3, "bxgsgsexgsE", 3 },      { ON_GRADIENTS, 1, "bxgsgE", 1 },
-        { ON_EPOCH, 2, "bxgsgseE", 2 },        { ON_BEGIN, 0, "bE", 0 },
-        { ON_EPOCH_BEGIN, 2, "bxgsgsexE", 2 },
+        { ST_ON_END, 0, "bxgsgsexgsgseE", 4 },    { ST_ON_STEP, 1, "bxgsE", 1 },
+        { ST_ON_STEP, 3, "bxgsgsexgsE", 3 },      { ST_ON_GRADIENTS, 1, "bxgsgE", 1 },
+        { ST_ON_EPOCH, 2, "bxgsgseE", 2 },        { ST_ON_BEGIN, 0, "bE", 0 },
+        { ST_ON_EPOCH_BEGIN, 2, "bxgsgsexE", 2 },
     };
     samples s = pull(4, 10);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("case %zu", i);
         witness w = { .stop_at = cases[i].stop_at, .stop_step = cases[i].step };
-        net *n = one_weight();
-        train options = { .epochs = 2,
-                          .batch = 2,
-                          .loss = loss_mse(),
-                          .optim = optim_sgd((sgd){ .lr = 0.05 }),
-                          .callbacks = { { 0 }, { "witness", witness_event, &w } } };
-        train_result r;
+        st_net *n = one_weight();
+        st_train_options options = { .epochs = 2,
+                                     .batch = 2,
+                                     .loss = st_mse(),
+                                     .optim = st_sgd(.lr = 0.05),
+                                     .callbacks = { { 0 }, { "witness", witness_event, &w } } };
+        st_train_result r;
         runs(n, s.set, options, &r);
         assert_string_equal(w.events, cases[i].events);
         assert_int_equal(r.steps, cases[i].steps);
         assert_close(weight_of(n), pulled(cases[i].steps), weight_limit);
         if (cases[i].steps == 4) assert_close(w.gradient, -2 * (10 - pulled(3)), 100 * weight_limit);
-        optim_free(options.optim), net_free(n);
+        st_optim_free(options.optim), st_net_free(n);
     }
     samples_free(s);
 }
 
-static void set_rate(callback *self, train_state *run, train_event event)
+static void set_rate(st_callback *self, st_run *run, st_event event)
 {
-    if (event == ON_GRADIENTS) run->report.lr = run->step == 1 ? 0 : 0.05;
-    if (event == ON_STEP && run->step == 3) error_set("enough");
+    if (event == ST_ON_GRADIENTS) run->report.lr = run->step == 1 ? 0 : 0.05;
+    if (event == ST_ON_STEP && run->step == 3) st_error_set("enough");
 }
 
 static void a_callback_sets_the_rate_and_fails_the_run(void **state)
 {
     samples s = pull(4, 10);
-    net *n = one_weight();
-    train options = { .epochs = 9,
-                      .loss = loss_mse(),
-                      .optim = optim_sgd((sgd){ .lr = 7 }),
-                      .callbacks = { { "rate", set_rate } } };
-    assert_int_equal(train_run(n, s.set, options, NULL), -1);
+    st_net *n = one_weight();
+    st_train_options options = {
+        .epochs = 9, .loss = st_mse(), .optim = st_sgd(.lr = 7), .callbacks = { { "rate", set_rate } }
+    };
+    assert_int_equal(st_train_run(n, s.set, options, NULL), -1);
     expect_error("enough");
     assert_close(weight_of(n), pulled(2), weight_limit);
-    optim_free(options.optim), net_free(n), samples_free(s);
+    st_optim_free(options.optim), st_net_free(n), samples_free(s);
 }
 
 static void averages_follow_the_parameters(void **state)
 {
     samples s = pull(4, 10);
-    net *n = one_weight();
-    train options = { .epochs = 5,
-                      .loss = loss_mse(),
-                      .optim = optim_sgd((sgd){ .lr = 0.05 }),
-                      .callbacks = { callback_ema((ema){ .decay = 0.75 }) } };
+    st_net *n = one_weight();
+    st_train_options options = {
+        .epochs = 5, .loss = st_mse(), .optim = st_sgd(.lr = 0.05), .callbacks = { st_ema(.decay = 0.75) }
+    };
     double average = 0;
     for (int step = 1; step <= 5; step++) average = 0.75 * average + 0.25 * pulled(step);
     runs(n, s.set, options, NULL);
     assert_close(weight_of(n), average, weight_limit);
-    optim_free(options.optim), net_free(n), samples_free(s);
+    st_optim_free(options.optim), st_net_free(n), samples_free(s);
 }
 
 /* Of w x on x = 1: w goes 2 lr (10 - w) a step, so that the loss explodes where lr exceeds 1. */
 static void a_rate_is_found_below_the_explosion(void **state)
 {
     samples s = pull(4, 10);
-    net *n = one_weight();
+    st_net *n = one_weight();
     double lr = -1;
-    train options = { .loss = loss_mse(),
-                      .optim = optim_sgd((sgd){ .lr = 7, .momentum = 0.1 }),
-                      .callbacks = { callback_lr_finder((lr_finder){ .lr = &lr }) } };
-    train_result r;
+    st_train_options options = { .loss = st_mse(),
+                                 .optim = st_sgd(.lr = 7, .momentum = 0.1),
+                                 .callbacks = { st_lr_finder(.lr = &lr) } };
+    st_train_result r;
     runs(n, s.set, options, &r);
     assert_in_range(r.steps, 50, 99);
     if (!(lr > 1e-3 && lr < 1)) fail_msg("%g", lr);
-    assert_true(weight_of(n) == 0 && tensor_item(net_states(n)) == 0 && options.optim->steps == 0);
-    assert_true(tensor_item(options.optim->state[0]) == 0);
-    optim_free(options.optim), net_free(n), samples_free(s);
+    assert_true(weight_of(n) == 0 && st_item(st_net_states(n)) == 0 && options.optim->steps == 0);
+    assert_true(st_item(options.optim->state[0]) == 0);
+    st_optim_free(options.optim), st_net_free(n), samples_free(s);
 }
 
 /* ---- endless sets -------------------------------------------------------------------------------------- */
 
-static void get_count(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_count(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     ptrdiff_t *next = d->own;
     assert_true(i == (*next)++);
-    tensor_fill(x, 1), tensor_fill(y, 10);
+    st_fill(x, 1), st_fill(y, 10);
 }
 
 static void an_endless_set_is_gone_through_in_order(void **state)
 {
     ptrdiff_t next = 0;
-    data *d = data_new(
-        (data){ .count = PTRDIFF_MAX / 2, .x = SHAPE(1), .y = SHAPE(1), .get = get_count, .own = &next });
-    net *n = one_weight();
-    train options = { .epochs = 3, .batch = 8, .loss = loss_mse(), .optim = optim_sgd((sgd){ .lr = 0.05 }) };
-    train_result r;
-    assert_int_equal(train_run(n, d, options, &r), -1);
+    st_dataset *d = st_dataset_new((st_dataset){
+        .count = PTRDIFF_MAX / 2, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = get_count, .own = &next });
+    st_net *n = one_weight();
+    st_train_options options = { .epochs = 3, .batch = 8, .loss = st_mse(), .optim = st_sgd(.lr = 0.05) };
+    st_train_result r;
+    assert_int_equal(st_train_run(n, d, options, &r), -1);
     expect_error("train: steps_per_epoch is 0, expected 1 to ");
     options.steps_per_epoch = 5;
     runs(n, d, options, &r);
     assert_int_equal(r.steps, 15);
     assert_int_equal(next, 15 * 8);
     assert_close(weight_of(n), pulled(15), weight_limit);
-    optim_free(options.optim), net_free(n), data_free(d);
+    st_optim_free(options.optim), st_net_free(n), st_dataset_free(d);
 }
 
 static void an_epoch_may_be_a_part_of_the_set(void **state)
 {
-    record r = asked_for(100, (train){ .epochs = 2, .batch = 30, .steps_per_epoch = 2, .seed = 1 }, 4);
+    record r =
+        asked_for(100, (st_train_options){ .epochs = 2, .batch = 30, .steps_per_epoch = 2, .seed = 1 }, 4);
     bool seen[2][100] = { 0 };
     assert_int_equal(r.count, 120);
     for (int k = 0; k < 120; k++) {
@@ -957,34 +953,35 @@ static void an_epoch_may_be_a_part_of_the_set(void **state)
 
 /* ---- one seed, one result ------------------------------------------------------------------------ */
 
-static tensor trained(uint64_t seed, int threads)
+static st_tensor trained(uint64_t seed, int threads)
 {
-    parallel_set_threads(threads);
-    data *d = digits_new(150, 9);
-    net *n = net_new(
-        SHAPE(1, 28, 28), layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 5, 5 }, .stride = { 3, 3 } }),
-        layer_relu(), layer_dropout(0.25), layer_flatten(), layer_dense((dense){ .out_features = 10 }));
-    optim *o = optim_adam((adam){ .lr = 0.01 });
-    runs(n, d, (train){ .loss = loss_cross_entropy(0), .optim = o, .epochs = 3, .batch = 40, .seed = seed },
+    st_set_num_threads(threads);
+    st_dataset *d = st_digits(150, 9);
+    st_net *n =
+        st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 4, .kernel = { 5, 5 }, .stride = { 3, 3 }),
+                   st_relu(), st_dropout(.p = 0.25), st_flatten(), st_dense(.out_features = 10));
+    st_optim *o = st_adam(.lr = 0.01);
+    runs(n, d,
+         (st_train_options){ .loss = st_cross_entropy(), .optim = o, .epochs = 3, .batch = 40, .seed = seed },
          NULL);
-    tensor parameters = tensor_clone(net_parameters(n));
-    net_free(n), optim_free(o), data_free(d);
+    st_tensor parameters = st_tensor_clone(st_net_parameters(n));
+    st_net_free(n), st_optim_free(o), st_dataset_free(d);
     return parameters;
 }
 
 static void one_seed_gives_the_same_bits_on_any_number_of_threads(void **state)
 {
-    tensor one = trained(3, 1), other = trained(4, 1);
+    st_tensor one = trained(3, 1), other = trained(4, 1);
     for (int threads = 1; threads <= 4; threads++) {
         about("%d threads", threads);
-        tensor many = trained(3, threads);
+        st_tensor many = trained(3, threads);
         assert_same(many, one);
-        tensor_free(many);
+        st_tensor_free(many);
     }
     ptrdiff_t equal = 0;
-    for (ptrdiff_t e = 0; e < tensor_count(one); e++) equal += *element(one, e) == *element(other, e);
+    for (ptrdiff_t e = 0; e < st_numel(one); e++) equal += *element(one, e) == *element(other, e);
     assert_true(equal < 10);
-    tensor_free(one), tensor_free(other);
+    st_tensor_free(one), st_tensor_free(other);
 }
 
 /* ---- evaluation ---------------------------------------------------------------------------------- */
@@ -992,55 +989,55 @@ static void one_seed_gives_the_same_bits_on_any_number_of_threads(void **state)
 /* w = 2 on x = 1, 2, 3 with targets 1, 4, 9: squares of 1, 0 and 3. */
 static void evaluation_is_a_mean_over_all_samples(void **state)
 {
-    samples s = own(tensor_of(SHAPE(3, 1), 1, 2, 3), tensor_of(SHAPE(3, 1), 1, 4, 9));
-    net *n = one_weight();
-    tensor_fill(net_parameters(n), 2);
+    samples s = own(tensor_of(ST_SHAPE(3, 1), 1, 2, 3), tensor_of(ST_SHAPE(3, 1), 1, 4, 9));
+    st_net *n = one_weight();
+    st_fill(st_net_parameters(n), 2);
     for (ptrdiff_t batch = 1; batch < 5; batch++) {
-        train_score score;
-        assert_int_equal(net_build(n, batch, 0), 0);
-        assert_int_equal(train_evaluate(n, s.set, loss_mse(), &score), 0);
+        st_metrics score;
+        assert_int_equal(st_net_build(n, batch, 0), 0);
+        assert_int_equal(st_evaluate(n, s.set, st_mse(), &score), 0);
         assert_close(score.loss, 10.0 / 3, 1e-12);
         assert_true(isnan(score.accuracy));
-        assert_true(tensor_item(net_states(n)) == 0); /* in inference mode */
+        assert_true(st_item(st_net_states(n)) == 0); /* in inference mode */
     }
-    net_free(n), samples_free(s);
+    st_net_free(n), samples_free(s);
 }
 
 /* The net is the identity: the greatest of x is the class in three of five. */
 static void accuracy_is_how_often_the_greatest_is_the_class(void **state)
 {
-    samples s = own(tensor_of(SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
-                    tensor_of(SHAPE(5), 0, 1, 1, 2, 2));
-    net *n = net_new(SHAPE(3), layer_flatten());
-    assert_int_equal(net_build(n, 2, 0), 0);
-    train_score score;
-    assert_int_equal(train_evaluate(n, s.set, loss_cross_entropy(0), &score), 0);
+    samples s = own(tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
+                    tensor_of(ST_SHAPE(5), 0, 1, 1, 2, 2));
+    st_net *n = st_net_new(ST_SHAPE(3), st_flatten());
+    assert_int_equal(st_net_build(n, 2, 0), 0);
+    st_metrics score;
+    assert_int_equal(st_evaluate(n, s.set, st_cross_entropy(), &score), 0);
     assert_close(score.accuracy, 3.0 / 5, 1e-15);
-    net_free(n), samples_free(s);
+    st_net_free(n), samples_free(s);
 }
 
 static void evaluation_refuses_what_does_not_fit(void **state)
 {
     samples s = pull(4, 10), wide = clouds(4, 1);
-    net *n = net_new(SHAPE(1), layer_dense((dense){ .out_features = 1 }));
-    data empty = *s.set;
+    st_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1));
+    st_dataset empty = *s.set;
     empty.count = 0;
-    train_score score = { 7, 7 };
-    assert_int_equal(train_evaluate(n, s.set, loss_mse(), &score), -1);
-    expect_error("train_evaluate before net_build");
-    assert_int_equal(train_evaluate(NULL, s.set, loss_mse(), &score), -1);
-    expect_error("train_evaluate before net_build");
-    assert_int_equal(net_build(n, 2, 0), 0);
-    assert_int_equal(train_evaluate(n, wide.set, loss_mse(), &score), -1);
+    st_metrics score = { 7, 7 };
+    assert_int_equal(st_evaluate(n, s.set, st_mse(), &score), -1);
+    expect_error("st_evaluate before st_net_build");
+    assert_int_equal(st_evaluate(NULL, s.set, st_mse(), &score), -1);
+    expect_error("st_evaluate before st_net_build");
+    assert_int_equal(st_net_build(n, 2, 0), 0);
+    assert_int_equal(st_evaluate(n, wide.set, st_mse(), &score), -1);
     expect_error("samples [2], the net takes [1]");
-    assert_int_equal(train_evaluate(n, &empty, loss_mse(), &score), -1);
+    assert_int_equal(st_evaluate(n, &empty, st_mse(), &score), -1);
     expect_error("set is empty");
-    assert_int_equal(train_evaluate(n, NULL, loss_mse(), &score), -1);
+    assert_int_equal(st_evaluate(n, NULL, st_mse(), &score), -1);
     expect_error("set is NULL");
-    assert_int_equal(train_evaluate(n, s.set, loss_cross_entropy(0), &score), -1);
+    assert_int_equal(st_evaluate(n, s.set, st_cross_entropy(), &score), -1);
     expect_error("loss cross_entropy: ");
     assert_true(score.loss == 7 && score.accuracy == 7);
-    net_free(n), samples_free(s), samples_free(wide);
+    st_net_free(n), samples_free(s), samples_free(wide);
 }
 
 int main(void)

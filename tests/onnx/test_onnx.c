@@ -1,4 +1,4 @@
-/* test_onnx.c: what net_export_onnx writes, read back; onnxruntime's part is `make onnx-check`.
+/* test_onnx.c: what st_net_export_onnx writes, read back; onnxruntime's part is `make onnx-check`.
  *
  * Oracles: the nets that were exported, names written down here, ONNX's rule that a graph is in order, and onnx's own
  * checker where it is installed. */
@@ -37,10 +37,10 @@ static int remove_folder(void **state)
     return rmdir(folder); /* each test removes its files: one that is left is one too many */
 }
 
-static net *built(shape image, layer *l)
+static st_net *built(st_shape image, st_layer *l)
 {
-    net *n = net_new_of(image, 1, (layer *const[]){ l });
-    assert_int_equal(net_build(n, 2, 1), 0);
+    st_net *n = st_net_new_of(image, 1, (st_layer *const[]){ l });
+    assert_int_equal(st_net_build(n, 2, 1), 0);
     return n;
 }
 
@@ -64,9 +64,9 @@ static Onnx__ModelProto *read_model(const char *path)
     return model;
 }
 
-static Onnx__ModelProto *exported(net *n)
+static Onnx__ModelProto *exported(st_net *n)
 {
-    if (net_export_onnx(n, in_folder("net.onnx"))) fail_msg("%s", error_text());
+    if (st_net_export_onnx(n, in_folder("net.onnx"))) fail_msg("%s", st_error());
     return read_model(in_folder("net.onnx"));
 }
 
@@ -77,7 +77,7 @@ static void drop(Onnx__ModelProto *model)
 
 /* ---- the file ------------------------------------------------------------------------------------ */
 
-static void assert_value(const Onnx__ValueInfoProto *v, const char *name, shape image)
+static void assert_value(const Onnx__ValueInfoProto *v, const char *name, st_shape image)
 {
     const Onnx__TypeProto__Tensor *t = v->type->tensor_type;
     assert_string_equal(v->name, name);
@@ -91,10 +91,9 @@ static void assert_value(const Onnx__ValueInfoProto *v, const char *name, shape 
 static void a_file_says_what_it_is(void **state)
 {
     (void)state;
-    net *n =
-        built(SHAPE(3, 8, 6), layer_sequence(layer_flatten(), layer_dense((dense){ .out_features = 5 })));
-    net_set_note(n, "mean", "0.1307");
-    net_set_note(n, "classes", "är\nmånga");
+    st_net *n = built(ST_SHAPE(3, 8, 6), st_sequence(st_flatten(), st_dense(.out_features = 5)));
+    st_net_set_metadata(n, "mean", "0.1307");
+    st_net_set_metadata(n, "classes", "är\nmånga");
     Onnx__ModelProto *m = exported(n);
     assert_int_equal(m->ir_version, 8);
     assert_int_equal(m->n_opset_import, 1);
@@ -103,18 +102,18 @@ static void a_file_says_what_it_is(void **state)
     assert_true(m->producer_version[0] != '\0');
     assert_int_equal(m->graph->n_input, 1);
     assert_int_equal(m->graph->n_output, 1);
-    assert_value(m->graph->input[0], "input", SHAPE(3, 8, 6));
-    assert_value(m->graph->output[0], "output", SHAPE(5));
+    assert_value(m->graph->input[0], "input", ST_SHAPE(3, 8, 6));
+    assert_value(m->graph->output[0], "output", ST_SHAPE(5));
     assert_int_equal(m->n_metadata_props, 2);
     for (size_t i = 0; i < m->n_metadata_props; i++)
-        assert_string_equal(m->metadata_props[i]->value, net_note_text(n, m->metadata_props[i]->key));
+        assert_string_equal(m->metadata_props[i]->value, st_net_metadata(n, m->metadata_props[i]->key));
     drop(m);
-    net_free(n);
+    st_net_free(n);
 }
 
-static layer *dense_of(int features)
+static st_layer *dense_of(int features)
 {
-    return layer_dense((dense){ .out_features = features });
+    return st_dense(.out_features = features);
 }
 
 static const Onnx__AttributeProto *attribute(const Onnx__NodeProto *node, const char *name)
@@ -163,16 +162,15 @@ static void nodes_and_tensors_are_called_as_the_layers_are(void **state)
         "4.2 Relu(3)",
         "4 Concat(3 4.1 4.2)",
     };
-    net *n = net_new(SHAPE(4), dense_of(6), layer_dropout(0.5),
-                     layer_sequence(layer_dense((dense){ .out_features = 6, .no_bias = true }), layer_silu()),
-                     layer_residual_projected(layer_sequence(layer_gelu(), layer_batchnorm((batchnorm){ 0 })),
-                                              dense_of(6)),
-                     layer_concat(layer_identity(), layer_tanh(), layer_relu()));
-    assert_int_equal(net_build(n, 2, 1), 0);
+    st_net *n = st_net_new(ST_SHAPE(4), dense_of(6), st_dropout(.p = 0.5),
+                           st_sequence(st_dense(.out_features = 6, .no_bias = true), st_silu()),
+                           st_residual_projected(st_sequence(st_gelu(), st_batchnorm()), dense_of(6)),
+                           st_concat(st_identity(), st_tanh(), st_relu()));
+    assert_int_equal(st_net_build(n, 2, 1), 0);
     Onnx__ModelProto *m = exported(n);
     assert_nodes(m->graph, sizeof lines / sizeof *lines, lines);
     drop(m);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void steps_of_one_kind_are_numbered(void **state)
@@ -181,22 +179,22 @@ static void steps_of_one_kind_are_numbered(void **state)
     static const char *const lines[] = { "0.Abs Abs(input)", "0.Pow Pow(0.Abs 0.p)",
                                          "0.MatMul MatMul(0.Pow 0.columns)",
                                          "0.MatMul2 MatMul(0.rows 0.MatMul)", "0 Pow(0.MatMul2 0.root)" };
-    net *n = built(SHAPE(1, 5, 5), layer_lppool((lppool){ .kernel = { 2, 2 }, .p = 1.5 }));
+    st_net *n = built(ST_SHAPE(1, 5, 5), st_lppool(.kernel = { 2, 2 }, .p = 1.5));
     Onnx__ModelProto *m = exported(n);
     assert_nodes(m->graph, 5, lines);
     drop(m);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void what_does_nothing_is_one_identity(void **state)
 {
     (void)state;
     static const char *const lines[] = { "Identity Identity(input)" };
-    net *n = built(SHAPE(4), layer_sequence(layer_dropout(0.5), layer_identity()));
+    st_net *n = built(ST_SHAPE(4), st_sequence(st_dropout(.p = 0.5), st_identity()));
     Onnx__ModelProto *m = exported(n);
     assert_nodes(m->graph, 1, lines);
     drop(m);
-    net_free(n);
+    st_net_free(n);
 }
 
 static void assert_ints(const Onnx__NodeProto *node, const char *name, size_t count, const int64_t *expected)
@@ -210,13 +208,10 @@ static void assert_ints(const Onnx__NodeProto *node, const char *name, size_t co
 static void options_are_attributes(void **state)
 {
     (void)state;
-    net *n = built(SHAPE(4, 9, 8), layer_sequence(layer_conv2d((conv2d){ .out_channels = 6,
-                                                                         .kernel = { 3, 2 },
-                                                                         .stride = { 2, 1 },
-                                                                         .padding = { 1, 0 },
-                                                                         .dilation = { 1, 2 },
-                                                                         .groups = 2 }),
-                                                  layer_leaky_relu(0.25)));
+    st_net *n = built(ST_SHAPE(4, 9, 8),
+                      st_sequence(st_conv2d(.out_channels = 6, .kernel = { 3, 2 }, .stride = { 2, 1 },
+                                            .padding = { 1, 0 }, .dilation = { 1, 2 }, .groups = 2),
+                                  st_leaky_relu(.slope = 0.25)));
     Onnx__ModelProto *m = exported(n);
     const Onnx__NodeProto *conv = m->graph->node[0];
     assert_ints(conv, "kernel_shape", 2, (const int64_t[]){ 3, 2 });
@@ -226,7 +221,7 @@ static void options_are_attributes(void **state)
     assert_int_equal(attribute(conv, "group")->i, 2);
     assert_true(attribute(m->graph->node[1], "alpha")->f == 0.25f);
     drop(m);
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- every layer --------------------------------------------------------------------------------- */
@@ -239,11 +234,11 @@ static const Onnx__TensorProto *constant(const Onnx__GraphProto *graph, const ch
 }
 
 /* Each parameter and state is there under its own name, rounded. */
-static void assert_tensor(const net_tensor *t, void *context)
+static void assert_tensor(const st_net_tensor *t, void *context)
 {
     const Onnx__TensorProto *found = constant(context, t->name);
     if (!found) fail_msg("%s is missing", t->name);
-    assert_int_equal(found->n_float_data, tensor_count(t->value));
+    assert_int_equal(found->n_float_data, st_numel(t->value));
     for (size_t i = 0; i < found->n_float_data; i++)
         assert_true(found->float_data[i] == (float)*element(t->value, (ptrdiff_t)i));
 }
@@ -293,14 +288,14 @@ static void assert_order(const Onnx__GraphProto *graph)
     }
 }
 
-static void visit_sample(const char *name, shape image, layer *l, const char *refusal, void *context)
+static void visit_sample(const char *name, st_shape image, st_layer *l, const char *refusal, void *context)
 {
     (void)context;
     about("%s", name);
-    net *n = sample_net(image, l);
+    st_net *n = sample_net(image, l);
     assert_non_null(n);
     if (refusal) {
-        assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+        assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
         expect_error("%s: %s", in_folder("net.onnx"), refusal);
         assert_int_equal(access(in_folder("net.onnx"), F_OK), -1);
     } else {
@@ -308,10 +303,10 @@ static void visit_sample(const char *name, shape image, layer *l, const char *re
         assert_order(m->graph);
         assert_value(m->graph->output[0], "output", n->output);
         assert_string_equal(m->graph->node[m->graph->n_node - 1]->output[0], "output");
-        net_visit(n, assert_tensor, m->graph);
+        st_net_visit(n, assert_tensor, m->graph);
         drop(m);
     }
-    net_free(n);
+    st_net_free(n);
 }
 
 static void every_layer_is_exported_or_refused(void **state)
@@ -322,19 +317,19 @@ static void every_layer_is_exported_or_refused(void **state)
 
 enum { MOST_TYPES = 64 };
 
-static void meet(layer *l, const char *path, void *context)
+static void meet(st_layer *l, const char *path, void *context)
 {
     (void)path;
     bool *met = context;
-    for (int i = 0; layer_types[i]; i++)
-        if (layer_types[i] == l->type) met[i] = true;
+    for (int i = 0; st_layer_types[i]; i++)
+        if (st_layer_types[i] == l->type) met[i] = true;
 }
 
-static void meet_sample(const char *name, shape image, layer *l, const char *refusal, void *context)
+static void meet_sample(const char *name, st_shape image, st_layer *l, const char *refusal, void *context)
 {
     (void)name, (void)image, (void)refusal;
-    layer_visit(l, meet, context);
-    layer_free(l);
+    st_layer_visit(l, meet, context);
+    st_layer_free(l);
 }
 
 /* A new layer is to be entered in the table of onnx_layers.c, and among the samples. */
@@ -343,23 +338,23 @@ static void no_shipped_layer_is_forgotten(void **state)
     (void)state;
     bool met[MOST_TYPES] = { false };
     samples_visit(meet_sample, met);
-    for (int i = 0; layer_types[i]; i++)
-        if (!met[i]) fail_msg("no sample of %s", layer_types[i]->name);
+    for (int i = 0; st_layer_types[i]; i++)
+        if (!met[i]) fail_msg("no sample of %s", st_layer_types[i]->name);
 }
 
-static void export_sample(const char *name, shape image, layer *l, const char *refusal, void *context)
+static void export_sample(const char *name, st_shape image, st_layer *l, const char *refusal, void *context)
 {
     int *count = context;
     char file[64];
-    net *n = refusal ? NULL : sample_net(image, l);
+    st_net *n = refusal ? NULL : sample_net(image, l);
     about("%s", name);
     if (refusal) {
-        layer_free(l);
+        st_layer_free(l);
         return;
     }
     snprintf(file, sizeof file, "%d.onnx", ++*count);
-    if (net_export_onnx(n, in_folder(file))) fail_msg("%s", error_text());
-    net_free(n);
+    if (st_net_export_onnx(n, in_folder(file))) fail_msg("%s", st_error());
+    st_net_free(n);
 }
 
 /* Lines of the checker that say ok; others are shown. */
@@ -405,112 +400,115 @@ static void the_checker_of_onnx_accepts_every_layer(void **state)
 
 /* ---- what is refused ----------------------------------------------------------------------------- */
 
-static int same_shape(layer *l, shape x, shape *y)
+static int same_shape(st_layer *l, st_shape x, st_shape *y)
 {
     (void)l;
     *y = x;
     return 0;
 }
 
-static void copy(const st_call *c, tensor x, tensor y)
+static void copy(const st_call *c, st_tensor x, st_tensor y)
 {
     (void)c;
-    tensor_copy(y, x);
+    st_copy(y, x);
 }
 
-static void copy_back(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void copy_back(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)c, (void)x, (void)y;
-    tensor_copy(dx, dy);
+    st_copy(dx, dy);
 }
 
-static const layer_type own = { .name = "own", .plan = same_shape, .forward = copy, .backward = copy_back };
-static const layer_type alike = {
+static const st_layer_type own = {
+    .name = "own", .plan = same_shape, .forward = copy, .backward = copy_back
+};
+static const st_layer_type alike = {
     .name = "relu", .plan = same_shape, .forward = copy, .backward = copy_back
 };
 
 static void a_layer_of_ones_own_is_refused_by_its_path_and_type(void **state)
 {
     (void)state;
-    net *n = net_new(SHAPE(4), layer_relu(),
-                     layer_residual(layer_sequence(layer_tanh(), layer_new(&own, NULL, 0, NULL))));
-    assert_int_equal(net_build(n, 2, 1), 0);
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    st_net *n = st_net_new(ST_SHAPE(4), st_relu(),
+                           st_residual(st_sequence(st_tanh(), st_layer_new(&own, NULL, 0, NULL))));
+    assert_int_equal(st_net_build(n, 2, 1), 0);
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
     expect_error("net.onnx: layer 1.body.1: own: not one of Stride's layers");
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_shipped_name_makes_no_shipped_layer(void **state)
 {
     (void)state;
-    net *n = built(SHAPE(4), layer_new(&alike, NULL, 0, NULL));
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    st_net *n = built(ST_SHAPE(4), st_layer_new(&alike, NULL, 0, NULL));
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
     expect_error("layer 0: relu: not one of Stride's layers");
-    net_free(n);
+    st_net_free(n);
 }
 
 static void misuse_is_refused(void **state)
 {
     (void)state;
-    net *n = net_new(SHAPE(4), layer_relu(), layer_relu());
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
-    expect_error("net.onnx: net_export_onnx before net_build");
-    assert_int_equal(net_build(n, 2, 1), 0);
-    assert_int_equal(net_export_onnx(n, NULL), -1);
-    expect_error("net_export_onnx: the path is NULL");
-    assert_int_equal(net_export_onnx(NULL, in_folder("net.onnx")), -1);
-    expect_error("net_export_onnx before net_build");
-    assert_int_equal(net_export_onnx(n, folder), -1);
+    st_net *n = st_net_new(ST_SHAPE(4), st_relu(), st_relu());
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    expect_error("net.onnx: st_net_export_onnx before st_net_build");
+    assert_int_equal(st_net_build(n, 2, 1), 0);
+    assert_int_equal(st_net_export_onnx(n, NULL), -1);
+    expect_error("st_net_export_onnx: the path is NULL");
+    assert_int_equal(st_net_export_onnx(NULL, in_folder("net.onnx")), -1);
+    expect_error("st_net_export_onnx before st_net_build");
+    assert_int_equal(st_net_export_onnx(n, folder), -1);
     expect_error("%s: not a regular file", folder);
-    assert_int_equal(net_export_onnx(n, in_folder("nowhere/net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, in_folder("nowhere/net.onnx")), -1);
     expect_error("nowhere/net.onnx: cannot be written: No such file");
-    net_set_note(n, "mean", "\xff");
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    st_net_set_metadata(n, "mean", "\xff");
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
     expect_error("net.onnx: note mean: no memory, or it is not UTF-8");
-    net_set_note(n, "mean", NULL);
-    net_set_note(n, "\xff", "0");
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    st_net_set_metadata(n, "mean", NULL);
+    st_net_set_metadata(n, "\xff", "0");
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
     expect_error("it is not UTF-8");
-    error_set("earlier");
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    st_error_set("earlier");
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
     expect_error("earlier");
-    net_free(n);
+    st_net_free(n);
 }
 
 static void a_refusal_leaves_the_old_file(void **state)
 {
     (void)state;
-    net *good = built(SHAPE(4), dense_of(3)), *bad = built(SHAPE(4), layer_new(&own, NULL, 0, NULL));
-    assert_int_equal(net_export_onnx(good, in_folder("net.onnx")), 0);
-    assert_int_equal(net_export_onnx(bad, in_folder("net.onnx")), -1);
+    st_net *good = built(ST_SHAPE(4), dense_of(3)),
+           *bad = built(ST_SHAPE(4), st_layer_new(&own, NULL, 0, NULL));
+    assert_int_equal(st_net_export_onnx(good, in_folder("net.onnx")), 0);
+    assert_int_equal(st_net_export_onnx(bad, in_folder("net.onnx")), -1);
     expect_error("layer 0: own");
     Onnx__ModelProto *m = read_model(in_folder("net.onnx"));
     assert_string_equal(m->graph->node[0]->op_type, "Gemm");
     drop(m);
-    net_free(good);
-    net_free(bad);
+    st_net_free(good);
+    st_net_free(bad);
 }
 
 static void what_float32_cannot_hold_is_refused(void **state)
 {
     (void)state;
-    net *n = built(SHAPE(4), dense_of(3));
-    *element(net_find(n, "0.weight"), 5) = (real)INFINITY; /* which it can */
+    st_net *n = built(ST_SHAPE(4), dense_of(3));
+    *element(st_net_find(n, "0.weight"), 5) = (st_real)INFINITY; /* which it can */
     drop(exported(n));
-    if (sizeof(real) == 8) {
-        *element(net_find(n, "0.weight"), 5) = (real)1e39;
-        assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    if (sizeof(st_real) == 8) {
+        *element(st_net_find(n, "0.weight"), 5) = (st_real)1e39;
+        assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
         expect_error("layer 0: dense: weight holds 1e+39, which float32 cannot");
     }
-    net_free(n);
-    n = built(SHAPE(4), layer_elu(1e39));
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    st_net_free(n);
+    n = built(ST_SHAPE(4), st_elu(.alpha = 1e39));
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
     expect_error("layer 0: elu: alpha holds 1e+39, which float32 cannot");
-    net_free(n);
-    n = built(SHAPE(1, 4, 4), layer_pad2d((pad2d){ .height = { 1, 1 }, .value = -1e39 }));
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
+    st_net_free(n);
+    n = built(ST_SHAPE(1, 4, 4), st_pad2d(.height = { 1, 1 }, .value = -1e39));
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
     expect_error("layer 0: pad2d: value holds -1e+39, which float32 cannot");
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- no memory ----------------------------------------------------------------------------------- */
@@ -541,19 +539,17 @@ static void without_memory_there_is_an_error_and_no_file(void **state)
     before_failure = -1;
     free(answer);
     if (answer) skip(); /* valgrind's stands before ours */
-    net *n =
-        net_new(SHAPE(2, 6, 6), layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 3, 3 } }),
-                layer_batchnorm((batchnorm){ .no_affine = true }), layer_gelu(),
-                layer_upsample((upsample){ .scale = { 2, 2 } }), layer_groupnorm((groupnorm){ .groups = 2 }),
-                layer_concat(layer_relu6(), layer_residual(layer_elu(0))),
-                layer_adaptive_avgpool((adaptive_avgpool){ { 3, 3 } }),
-                layer_maxpool((maxpool){ .kernel = { 2, 2 }, .padding = { 1, 1 }, .pad_value = PAD_ZERO }));
-    assert_int_equal(net_build(n, 2, 1), 0);
-    net_set_note(n, "mean", "0");
+    st_net *n = st_net_new(ST_SHAPE(2, 6, 6), st_conv2d(.out_channels = 4, .kernel = { 3, 3 }),
+                           st_batchnorm(.no_affine = true), st_gelu(), st_upsample(.scale = { 2, 2 }),
+                           st_groupnorm(.groups = 2), st_concat(st_relu6(), st_residual(st_elu())),
+                           st_adaptive_avgpool({ 3, 3 }),
+                           st_maxpool(.kernel = { 2, 2 }, .padding = { 1, 1 }, .pad_value = ST_PAD_ZERO));
+    assert_int_equal(st_net_build(n, 2, 1), 0);
+    st_net_set_metadata(n, "mean", "0");
     long allowed = 0;
     for (int status = -1; status; allowed++) {
         before_failure = allowed;
-        status = net_export_onnx(n, in_folder("net.onnx"));
+        status = st_net_export_onnx(n, in_folder("net.onnx"));
         before_failure = -1;
         if (!status) break;
         expect_error("memory");
@@ -563,7 +559,7 @@ static void without_memory_there_is_an_error_and_no_file(void **state)
     Onnx__ModelProto *m = read_model(in_folder("net.onnx"));
     assert_order(m->graph);
     drop(m);
-    net_free(n);
+    st_net_free(n);
 #else
     skip();
 #endif
@@ -595,12 +591,12 @@ int main(void)
 static void without_onnx_the_error_says_what_was_missing(void **state)
 {
     (void)state;
-    net *n = built(SHAPE(4), layer_relu());
-    assert_int_equal(net_export_onnx(n, in_folder("net.onnx")), -1);
-    assert_true(strstr(error_text(), "protobuf-c") || strstr(error_text(), "libonnx-dev"));
+    st_net *n = built(ST_SHAPE(4), st_relu());
+    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_true(strstr(st_error(), "protobuf-c") || strstr(st_error(), "libonnx-dev"));
     expect_error("net.onnx: this library was built without ONNX");
     assert_int_equal(access(in_folder("net.onnx"), F_OK), -1);
-    net_free(n);
+    st_net_free(n);
 }
 
 int main(void)

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# A library that was built where protobuf-c or onnx.proto was missing still has net_export_onnx, which says so.
+# A library that was built where protobuf-c or onnx.proto was missing still has st_net_export_onnx, which says so.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}
 cat >"$tmp/program.c" <<'END'
 #include "nn/stride.h"
 int main(void)
 {
-    net *n = net_new(SHAPE(4), layer_relu());
-    if (net_build(n, 1, 1) || net_export_onnx(n, "net.onnx") != -1) return 1;
-    puts(error_text());
-    net_free(n);
+    st_net *n = st_net_new(ST_SHAPE(4), st_relu());
+    if (st_net_build(n, 1, 1) || st_net_export_onnx(n, "net.onnx") != -1) return 1;
+    puts(st_error());
+    st_net_free(n);
     return 0;
 }
 END

@@ -20,18 +20,18 @@
 
 /* ---- outcomes -------------------------------------------------------------------------------------------- */
 
-static bool same_bytes(tensor a, tensor b)
+static bool same_bytes(st_tensor a, st_tensor b)
 {
-    return tensor_count(a) == tensor_count(b) &&
-           memcmp(tensor_data(a), tensor_data(b), (size_t)tensor_count(a) * sizeof(real)) == 0;
+    return st_numel(a) == st_numel(b) &&
+           memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
 }
 
 static void assert_same_outcome(const outcome *got, const outcome *expected)
 {
     if (got->status) fail_msg("%s", got->error);
     assert_true(same_bytes(got->parameters, expected->parameters));
-    if (tensor_count(expected->states) > 0) assert_true(same_bytes(got->states, expected->states));
-    const train_result *a = &got->result, *b = &expected->result;
+    if (st_numel(expected->states) > 0) assert_true(same_bytes(got->states, expected->states));
+    const st_train_result *a = &got->result, *b = &expected->result;
     assert_int_equal(a->steps, b->steps);
     assert_int_equal(a->best_epoch, b->best_epoch);
     assert_memory_equal(&a->training.loss, &b->training.loss, sizeof a->training.loss);
@@ -77,79 +77,77 @@ static void ranks_end_with(const together *what, int ranks, const char *expected
 /* ---- micro-batches ----------------------------------------------------------------------------------------- */
 
 /* It remembers one number of all images that it sees, from forward to backward. */
-static int plan_one(layer *l, shape x, shape *y)
+static int plan_one(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_memory(l, SHAPE(1, 1));
+    return st_layer_memory(l, ST_SHAPE(1, 1));
 }
 
-static void remember(const st_call *c, tensor x, tensor y)
+static void remember(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
-    *tensor_data(st_memory(c, 0)) = (real)(c->first + 1);
+    st_copy(y, x);
+    *st_data(st_memory(c, 0)) = (st_real)(c->first + 1);
 }
 
-static void remind(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void remind(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    tensor_copy(dx, dy);
-    if (*tensor_data(st_memory(c, 0)) != (real)(c->first + 1)) tensor_fill(dx, (real)NAN);
+    st_copy(dx, dy);
+    if (*st_data(st_memory(c, 0)) != (st_real)(c->first + 1)) st_fill(dx, (st_real)NAN);
 }
 
-static const layer_type remembering = {
-    .name = "remembering", .chunk = LAYER_WHOLE, .plan = plan_one, .forward = remember, .backward = remind
+static const st_layer_type remembering = {
+    .name = "remembering", .chunk = ST_WHOLE_BATCH, .plan = plan_one, .forward = remember, .backward = remind
 };
 
-static net *with_branches(void)
+static st_net *with_branches(void)
 {
-    return net_new(
-        SHAPE(1, 28, 28), layer_batchnorm((batchnorm){ 0 }),
-        layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 4, 4 }, .stride = { 4, 4 } }), layer_tanh(),
-        layer_concat(layer_sequence(layer_batchnorm((batchnorm){ .no_affine = true }), layer_relu()),
-                     layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 1, 1 } })),
-        layer_groupnorm((groupnorm){ .groups = 7 }), layer_flatten(), layer_new(&remembering, NULL, 0, NULL),
-        layer_dropout(0.2), layer_dense((dense){ .out_features = 10, .no_bias = true }));
+    return st_net_new(ST_SHAPE(1, 28, 28), st_batchnorm(),
+                      st_conv2d(.out_channels = 4, .kernel = { 4, 4 }, .stride = { 4, 4 }), st_tanh(),
+                      st_concat(st_sequence(st_batchnorm(.no_affine = true), st_relu()),
+                                st_conv2d(.out_channels = 3, .kernel = { 1, 1 })),
+                      st_groupnorm(.groups = 7), st_flatten(), st_layer_new(&remembering, NULL, 0, NULL),
+                      st_dropout(.p = 0.2), st_dense(.out_features = 10, .no_bias = true));
 }
 
 /* With so many parameters that it depends on the images how chunks of them are added up. */
-static net *with_a_large_layer(void)
+static st_net *with_a_large_layer(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-                   layer_conv2d((conv2d){ .out_channels = 160, .kernel = { 7, 7 }, .stride = { 7, 7 } }),
-                   layer_relu(), layer_conv2d((conv2d){ .out_channels = 512, .kernel = { 4, 4 } }),
-                   layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+                      st_conv2d(.out_channels = 160, .kernel = { 7, 7 }, .stride = { 7, 7 }), st_relu(),
+                      st_conv2d(.out_channels = 512, .kernel = { 4, 4 }), st_flatten(),
+                      st_dense(.out_features = 10));
 }
 
 /* Chosen by the images that there are: 3x3, of many channels. */
-static net *with_winograd(void)
+static st_net *with_winograd(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-                   layer_conv2d((conv2d){ .out_channels = 32, .kernel = { 4, 4 }, .stride = { 4, 4 } }),
-                   layer_conv2d((conv2d){ .out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
-                   layer_flatten(), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+                      st_conv2d(.out_channels = 32, .kernel = { 4, 4 }, .stride = { 4, 4 }),
+                      st_conv2d(.out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 }), st_flatten(),
+                      st_dense(.out_features = 10));
 }
 
 /* Images are independent, and nothing is drawn. */
-static net *with_independent_images(void)
+static st_net *with_independent_images(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-                   layer_conv2d((conv2d){ .out_channels = 4, .kernel = { 4, 4 }, .stride = { 4, 4 } }),
-                   layer_tanh(),
-                   layer_concat(layer_sequence(layer_groupnorm((groupnorm){ .groups = 2 }), layer_relu()),
-                                layer_conv2d((conv2d){ .out_channels = 3, .kernel = { 1, 1 } })),
-                   layer_flatten(), layer_dense((dense){ .out_features = 10, .no_bias = true }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+                      st_conv2d(.out_channels = 4, .kernel = { 4, 4 }, .stride = { 4, 4 }), st_tanh(),
+                      st_concat(st_sequence(st_groupnorm(.groups = 2), st_relu()),
+                                st_conv2d(.out_channels = 3, .kernel = { 1, 1 })),
+                      st_flatten(), st_dense(.out_features = 10, .no_bias = true));
 }
 
-static void plain(train *o, int rank)
+static void plain(st_train_options *o, int rank)
 {
-    o->schedule = schedule_constant();
+    o->schedule = st_constant_lr();
     o->validation = NULL;
 }
 
 /* The greatest difference, as part of the greatest number. */
-static double distance(tensor a, tensor b)
+static double distance(st_tensor a, st_tensor b)
 {
     double most = 0, away = 0;
-    for (ptrdiff_t i = 0; i < tensor_count(a); i++) {
+    for (ptrdiff_t i = 0; i < st_numel(a); i++) {
         double x = (double)*element(a, i), y = (double)*element(b, i);
         away = fmax(away, isnan(x) ? INFINITY : fabs(x - y));
         most = fmax(most, fabs(y));
@@ -160,8 +158,8 @@ static double distance(tensor a, tensor b)
 /* One step is one gradient. */
 static void a_gradient_is_the_same_however_a_batch_is_cut(void **state)
 {
-    net *(*const nets[])(void) = { with_independent_images, with_a_large_layer };
-    const double limit = sizeof(real) == 8 ? 1e-12 : 1e-5;
+    st_net *(*const nets[])(void) = { with_independent_images, with_a_large_layer };
+    const double limit = sizeof(st_real) == 8 ? 1e-12 : 1e-5;
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
         together what = { .make = nets[i], .samples = 7, .batch = 7, .epochs = 1, .change = plain };
         outcome whole = alone(&what);
@@ -182,7 +180,7 @@ static void a_gradient_is_the_same_however_a_batch_is_cut(void **state)
 
 static void a_run_is_the_same_but_for_rounding(void **state)
 {
-    const double limit = sizeof(real) == 8 ? 1e-12 : 1e-6;
+    const double limit = sizeof(st_real) == 8 ? 1e-12 : 1e-6;
     together what = { .make = with_independent_images,
                       .lr = 0.01,
                       .epochs = 1 }; /* the next one's order differs */
@@ -196,18 +194,18 @@ static void a_run_is_the_same_but_for_rounding(void **state)
 }
 
 /* Batch normalisation, dropout: each micro-batch runs by itself from the step's states, and draws numbers of its own. */
-static net *with_states(void)
+static st_net *with_states(void)
 {
-    return net_new(SHAPE(1, 28, 28), layer_batchnorm((batchnorm){ 0 }), layer_flatten(), layer_dropout(0.5),
-                   layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28), st_batchnorm(), st_flatten(), st_dropout(.p = 0.5),
+                      st_dense(.out_features = 10));
 }
 
-static void three_of_nine(train *o, int rank)
+static void three_of_nine(st_train_options *o, int rank)
 {
     plain(o, rank);
     o->keep_order = true;
-    optim_free(o->optim);
-    o->optim = optim_sgd((sgd){ .lr = 0.5 });
+    st_optim_free(o->optim);
+    o->optim = st_sgd(.lr = 0.5);
 }
 
 static void a_micro_batch_is_a_batch_by_itself(void **state)
@@ -218,40 +216,41 @@ static void a_micro_batch_is_a_batch_by_itself(void **state)
     what.change = three_of_nine;
     outcome got = alone(&what);
 
-    net *n = with_states();
-    data *digits = digits_new(9, 1);
-    tensor x = tensor_new(SHAPE(3, 1, 28, 28)), target = tensor_new(SHAPE(3)), dy = tensor_new(SHAPE(3, 10));
-    assert_int_equal(net_build(n, 3, 5), 0);
-    tensor before = tensor_clone(net_states(n)), states = tensor_new(before.shape),
-           sum = tensor_new(net_parameters(n).shape);
+    st_net *n = with_states();
+    st_dataset *digits = st_digits(9, 1);
+    st_tensor x = st_tensor_new(ST_SHAPE(3, 1, 28, 28)), target = st_tensor_new(ST_SHAPE(3)),
+              dy = st_tensor_new(ST_SHAPE(3, 10));
+    assert_int_equal(st_net_build(n, 3, 5), 0);
+    st_tensor before = st_tensor_clone(st_net_states(n)), states = st_tensor_new(before.shape),
+              sum = st_tensor_new(st_net_parameters(n).shape);
     for (int s = 0; s < 3; s++) {
-        tensor_copy(net_states(n), before);
-        net_zero_gradients(n);
-        data_batch(digits, NULL, 3 * s, 3, x, target);
-        loss_value(loss_cross_entropy(0.1), net_forward(n, x, NET_TRAIN), target, dy);
-        tensor_scale(dy, (real)(1.0 / 3));
-        net_backward(n, dy, (tensor){ 0 });
-        tensor_add(sum, 1, net_gradients(n));
-        tensor_add(states, 1, net_states(n));
+        st_copy(st_net_states(n), before);
+        st_net_zero_gradients(n);
+        st_dataset_batch(digits, NULL, 3 * s, 3, x, target);
+        st_loss_value(st_cross_entropy(.label_smoothing = 0.1), st_net_forward(n, x, ST_TRAIN), target, dy);
+        st_scale(dy, (st_real)(1.0 / 3));
+        st_net_backward(n, dy, (st_tensor){ 0 });
+        st_add(sum, 1, st_net_gradients(n));
+        st_add(states, 1, st_net_states(n));
     }
-    tensor_scale(states, (real)(1.0 / 3));
-    optim *o = optim_sgd((sgd){ .lr = 0.5 });
-    optim_step(o, 0.5, net_parameters(n), sum);
-    assert_null(error_text());
-    assert_true(same_bytes(got.parameters, net_parameters(n)));
-    assert_true(distance(got.states, states) < 4 * (double)REAL_EPSILON);
+    st_scale(states, (st_real)(1.0 / 3));
+    st_optim *o = st_sgd(.lr = 0.5);
+    st_optim_step(o, 0.5, st_net_parameters(n), sum);
+    assert_null(st_error());
+    assert_true(same_bytes(got.parameters, st_net_parameters(n)));
+    assert_true(distance(got.states, states) < 4 * (double)ST_REAL_EPSILON);
     assert_true(distance(got.states, before) > 0.01);
 
-    optim_free(o), net_free(n), data_free(digits), outcome_free(&got);
-    tensor_free(x), tensor_free(target), tensor_free(dy);
-    tensor_free(before), tensor_free(states), tensor_free(sum);
+    st_optim_free(o), st_net_free(n), st_dataset_free(digits), outcome_free(&got);
+    st_tensor_free(x), st_tensor_free(target), st_tensor_free(dy);
+    st_tensor_free(before), st_tensor_free(states), st_tensor_free(sum);
 }
 
 /* ---- ranks ----------------------------------------------------------------------------------------------- */
 
 static void ranks_come_to_the_bits_of_one_process(void **state)
 {
-    net *(*const nets[])(void) = { with_all_layers, with_branches, with_winograd };
+    st_net *(*const nets[])(void) = { with_all_layers, with_branches, with_winograd };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
         together what = { .make = nets[i], .micro_batches = 4 };
         outcome expected = alone(&what);
@@ -282,10 +281,10 @@ static void three_ranks_have_three(void **state)
     outcome_free(&expected);
 }
 
-static void patient_and_clipped(train *o, int rank)
+static void patient_and_clipped(st_train_options *o, int rank)
 {
     o->callbacks[0] = patient(2);
-    o->callbacks[1] = callback_clip((clip){ .norm = 0.5 });
+    o->callbacks[1] = st_clip(.norm = 0.5);
     o->drop_last = true;
 }
 
@@ -297,7 +296,7 @@ static void the_best_are_restored_at_all_ranks(void **state)
     outcome_free(&expected);
 }
 
-static void unordered(train *o, int rank)
+static void unordered(st_train_options *o, int rank)
 {
     o->group.unordered = true;
 }
@@ -314,8 +313,8 @@ static void a_sum_in_any_order_is_the_same_but_for_rounding(void **state)
             if (out[q].status) fail_msg("%s", out[q].error);
             assert_true(same_bytes(out[q].parameters, out[0].parameters));
             assert_true(distance(out[q].parameters, expected.parameters) <
-                        (sizeof(real) == 8 ? 1e-12 : 1e-6));
-            assert_true(distance(out[q].states, expected.states) < (sizeof(real) == 8 ? 1e-12 : 1e-6));
+                        (sizeof(st_real) == 8 ? 1e-12 : 1e-6));
+            assert_true(distance(out[q].states, expected.states) < (sizeof(st_real) == 8 ? 1e-12 : 1e-6));
         }
         assert_false(same_bytes(out[0].parameters, expected.parameters));
         for (int q = 0; q < ranks; q++) outcome_free(&out[q]);
@@ -328,15 +327,15 @@ static void a_sum_in_any_order_is_the_same_but_for_rounding(void **state)
 static FILE *shown[MOST_RANKS];
 static int calls[MOST_RANKS], rank_of_call[MOST_RANKS] = { 0, 1, 2, 3 };
 
-static bool stop_after_two(const train_report *r, void *context)
+static bool stop_after_two(const st_train_report *r, void *context)
 {
     calls[*(int *)context]++;
     return r->epoch < 2;
 }
 
-static void look(train *o, int rank)
+static void look(st_train_options *o, int rank)
 {
-    o->callbacks[0] = callback_progress(shown[rank]);
+    o->callbacks[0] = st_progress(shown[rank]);
     o->callbacks[1] = each_epoch(stop_after_two, &rank_of_call[rank]);
 }
 
@@ -357,7 +356,7 @@ static void rank_0_shows_and_all_are_called(void **state)
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------- */
 
-static bool enough(const train_report *r, void *context)
+static bool enough(const st_train_report *r, void *context)
 {
     return false;
 }
@@ -376,12 +375,12 @@ static int enter(void **state)
     return status;
 }
 
-static void keep(train *o, int rank)
+static void keep(st_train_options *o, int rank)
 {
-    o->callbacks[1] = callback_checkpoint((checkpoint){ path[rank], 1, true });
+    o->callbacks[1] = st_checkpoint(path[rank], 1, true);
 }
 
-static void keep_one_epoch(train *o, int rank)
+static void keep_one_epoch(st_train_options *o, int rank)
 {
     keep(o, rank);
     o->callbacks[0] = each_epoch(enough, NULL);
@@ -414,75 +413,76 @@ static void a_checkpoint_that_cannot_be_read_ends_all(void **state)
 
 /* ---- what fails -------------------------------------------------------------------------------------------- */
 
-static void another_batch(train *o, int rank)
+static void another_batch(st_train_options *o, int rank)
 {
     if (rank == 2) o->batch = 13;
 }
-static void another_loss(train *o, int rank)
+static void another_loss(st_train_options *o, int rank)
 {
-    if (rank == 3) o->loss = (loss){ 0 };
+    if (rank == 3) o->loss = (st_loss){ 0 };
 }
-static void another_sum(train *o, int rank)
+static void another_sum(st_train_options *o, int rank)
 {
     o->group.unordered = rank == 1;
 }
-static void another_optimizer(train *o, int rank)
+static void another_optimizer(st_train_options *o, int rank)
 {
     if (rank == 1) o->optim->states = 0, o->optim->momentum = 0, o->optim->nesterov = false;
 }
 
 /* One that looks at single images, and leaves the net so. */
-static net *met[MOST_RANKS];
-static _Thread_local net *made;
+static st_net *met[MOST_RANKS];
+static _Thread_local st_net *made;
 
-static net *make(void)
+static st_net *make(void)
 {
     return made = with_all_layers();
 }
-static bool build_for_one(const train_report *r, void *context)
+static bool build_for_one(const st_train_report *r, void *context)
 {
-    return net_build(*(net **)context, 1, 0) == 0;
+    return st_net_build(*(st_net **)context, 1, 0) == 0;
 }
-static void building(train *o, int rank)
+static void building(st_train_options *o, int rank)
 {
     met[rank] = made;
     o->callbacks[0] = each_epoch(build_for_one, &met[rank]);
 }
 
-static bool refuse(const train_report *r, void *context)
+static bool refuse(const st_train_report *r, void *context)
 {
-    error_set("no more room");
+    st_error_set("no more room");
     return true;
 }
-static void refusing(train *o, int rank)
+static void refusing(st_train_options *o, int rank)
 {
     o->callbacks[0] = each_epoch(refuse, NULL);
 }
-static void no_class(tensor x, tensor y, int rank)
+static void no_class(st_tensor x, st_tensor y, int rank)
 {
-    if (rank == 1) tensor_fill(y, 17);
+    if (rank == 1) st_fill(y, 17);
 }
-static void no_number(tensor x, tensor y, int rank)
+static void no_number(st_tensor x, st_tensor y, int rank)
 {
-    *tensor_at(x, INDEX(11, 0, 3, 4)) = (real)NAN;
+    *st_at(x, ST_INDEX(11, 0, 3, 4)) = (st_real)NAN;
 }
 
-static void keep_nowhere(train *o, int rank)
+static void keep_nowhere(st_train_options *o, int rank)
 {
-    o->callbacks[0] = callback_checkpoint((checkpoint){ "no such folder/0.safetensors", 1 });
+    o->callbacks[0] = st_checkpoint("no such folder/0.safetensors", 1);
 }
 
 /* Each rank validates with samples of its own; those of rank 1 end early. */
-static void break_off(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void break_off(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    tensor_fill(x, 0), tensor_fill(y, 0);
-    if (i == 20 && *(const int *)d->own == 1) error_set("torn off");
+    st_fill(x, 0), st_fill(y, 0);
+    if (i == 20 && *(const int *)d->own == 1) st_error_set("torn off");
 }
-static void validating(train *o, int rank)
+static void validating(st_train_options *o, int rank)
 {
-    static data torn[MOST_RANKS];
+    static st_dataset torn[MOST_RANKS];
     static const int number[MOST_RANKS] = { 0, 1, 2, 3 };
-    torn[rank] = (data){ .count = 25, .x = SHAPE(1, 28, 28), .get = break_off, .own = (void *)&number[rank] };
+    torn[rank] =
+        (st_dataset){ .count = 25, .x = ST_SHAPE(1, 28, 28), .get = break_off, .own = (void *)&number[rank] };
     o->validation = &torn[rank];
 }
 
@@ -529,11 +529,11 @@ static void ranks_that_lose_each_other_end(void **state)
     lose_each_other((together){ .samples = 12, .epochs = 1, .change = unordered });
 }
 
-static void in_order(train *o, int rank)
+static void in_order(st_train_options *o, int rank)
 {
     plain(o, rank);
     o->keep_order = true;
-    o->callbacks[0] = callback_anomaly(NULL);
+    o->callbacks[0] = st_detect_anomaly(NULL);
 }
 
 /* Which micro-batch it is in, and the same for all. */
@@ -561,17 +561,17 @@ static void batches_that_cannot_be_cut_are_refused(void **state)
 }
 
 /* It takes as many images as before, and comes to the same. */
-static net *built_for_more(void)
+static st_net *built_for_more(void)
 {
-    net *n = with_branches();
-    if (net_build(n, 100, 5)) fail_msg("%s", error_text());
+    st_net *n = with_branches();
+    if (st_net_build(n, 100, 5)) fail_msg("%s", st_error());
     return made = n;
 }
-static bool takes_as_many(const train_report *r, void *context)
+static bool takes_as_many(const st_train_report *r, void *context)
 {
     return made->batch == 100;
 }
-static void counting(train *o, int rank)
+static void counting(st_train_options *o, int rank)
 {
     o->callbacks[0] = each_epoch(takes_as_many, NULL);
 }
@@ -588,28 +588,27 @@ static void a_net_that_was_built_for_more_stays_so(void **state)
 /* A net that was cut is as good as new. */
 static void a_net_is_cut_for_a_run_only(void **state)
 {
-    tensor x = tensor_new(SHAPE(9, 2)), y = tensor_new(SHAPE(9));
-    tensor_normal(x, (random_key){ 1, 1 }, 0, 1);
-    data *set = data_tensors(x, y);
-    tensor weights[2];
+    st_tensor x = st_tensor_new(ST_SHAPE(9, 2)), y = st_tensor_new(ST_SHAPE(9));
+    st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
+    st_dataset *set = st_dataset_tensors(x, y);
+    st_tensor weights[2];
     for (int cut = 0; cut < 2; cut++) {
-        net *n =
-            net_new(SHAPE(2), layer_batchnorm((batchnorm){ 0 }), layer_dense((dense){ .out_features = 3 }));
-        optim *o = optim_sgd((sgd){ .lr = 0.1 });
-        train options = {
-            .loss = loss_cross_entropy(0), .optim = o, .batch = 9, .micro_batches = cut ? 3 : 1, .seed = 3
+        st_net *n = st_net_new(ST_SHAPE(2), st_batchnorm(), st_dense(.out_features = 3));
+        st_optim *o = st_sgd(.lr = 0.1);
+        st_train_options options = {
+            .loss = st_cross_entropy(), .optim = o, .batch = 9, .micro_batches = cut ? 3 : 1, .seed = 3
         };
-        assert_int_equal(train_run(n, set, options, NULL), 0);
-        layer_reset(n->root, 4);
+        assert_int_equal(st_train_run(n, set, options, NULL), 0);
+        st_layer_reset(n->root, 4);
         n->seed = 4, n->step = 0;
         options.micro_batches = 0;
-        assert_int_equal(train_run(n, set, options, NULL), 0);
-        weights[cut] = tensor_clone(net_parameters(n));
-        net_free(n), optim_free(o);
+        assert_int_equal(st_train_run(n, set, options, NULL), 0);
+        weights[cut] = st_tensor_clone(st_net_parameters(n));
+        st_net_free(n), st_optim_free(o);
     }
     assert_true(same_bytes(weights[0], weights[1]));
-    tensor_free(weights[0]), tensor_free(weights[1]);
-    data_free(set), tensor_free(x), tensor_free(y);
+    st_tensor_free(weights[0]), st_tensor_free(weights[1]);
+    st_dataset_free(set), st_tensor_free(x), st_tensor_free(y);
 }
 
 int main(void)

@@ -14,52 +14,53 @@
 
 void outcome_free(outcome *o)
 {
-    tensor_free(o->parameters), tensor_free(o->states);
+    st_tensor_free(o->parameters), st_tensor_free(o->states);
 }
 
-net *with_all_layers(void)
+st_net *with_all_layers(void)
 {
-    return net_new(
-        SHAPE(1, 28, 28),
-        layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 } }), /* 12 x 12 */
-        layer_batchnorm((batchnorm){ 0 }), layer_relu(),
-        layer_residual(layer_sequence(
-            layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
-            layer_batchnorm((batchnorm){ 0 }))),
-        layer_maxpool((maxpool){ .kernel = { 2, 2 } }), layer_dropout(0.3), layer_flatten(),
-        layer_dense((dense){ .out_features = 20 }), layer_tanh(), layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(
+        ST_SHAPE(1, 28, 28),
+        st_conv2d(.out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 }), /* 12 x 12 */
+        st_batchnorm(), st_relu(),
+        st_residual(st_sequence(st_conv2d(.out_channels = 8, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+                                st_batchnorm())),
+        st_maxpool(.kernel = { 2, 2 }), st_dropout(.p = 0.3), st_flatten(), st_dense(.out_features = 20),
+        st_tanh(), st_dense(.out_features = 10));
 }
 
-outcome train_together(const together *what, const team *t)
+outcome train_together(const together *what, const st_comm *t)
 {
     const int rank = t ? t->rank : 0;
     ptrdiff_t samples = what->samples ? what->samples : 46;
-    tensor x = tensor_new(SHAPE(samples, 1, 28, 28)), y = tensor_new(SHAPE(samples));
-    data *digits = digits_new(samples, 1), *validation = digits_new(25, 2), *set = data_tensors(x, y),
-         *drawn = data_augment(set, (augment){ .shift = 2, .rotation = 10, .noise = 0.1, .seed = 7 });
-    data_batch(digits, NULL, 0, samples, x, y);
+    st_tensor x = st_tensor_new(ST_SHAPE(samples, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(samples));
+    st_dataset *digits = st_digits(samples, 1), *validation = st_digits(25, 2),
+               *set = st_dataset_tensors(x, y),
+               *drawn = st_dataset_augment(set, .shift = 2, .rotation = 10, .noise = 0.1, .seed = 7);
+    st_dataset_batch(digits, NULL, 0, samples, x, y);
     if (what->spoil) what->spoil(x, y, rank);
-    net *n = (what->make ? what->make : with_all_layers)();
-    optim *o = optim_sgd((sgd){ .lr = what->lr > 0 ? what->lr : 0.05, .momentum = 0.9, .nesterov = true });
-    train options = { .loss = loss_cross_entropy(0.1),
-                      .optim = o,
-                      .epochs = what->epochs ? what->epochs : 2,
-                      .batch = what->batch ? what->batch : 12,
-                      .schedule = schedule_one_cycle((one_cycle){ 0 }),
-                      .validation = validation,
-                      .seed = 5,
-                      .micro_batches = what->micro_batches,
-                      .group = ranks_of(t, false) };
+    st_net *n = (what->make ? what->make : with_all_layers)();
+    st_optim *o = st_sgd(.lr = what->lr > 0 ? what->lr : 0.05, .momentum = 0.9, .nesterov = true);
+    st_train_options options = { .loss = st_cross_entropy(.label_smoothing = 0.1),
+                                 .optim = o,
+                                 .epochs = what->epochs ? what->epochs : 2,
+                                 .batch = what->batch ? what->batch : 12,
+                                 .schedule = st_one_cycle_lr(),
+                                 .validation = validation,
+                                 .seed = 5,
+                                 .micro_batches = what->micro_batches,
+                                 .group = st_group_of(t, false) };
     if (what->change) what->change(&options, rank);
     outcome out = { 0 };
-    out.status = train_run(n, what->plain ? set : drawn, options, &out.result);
-    if (error_text()) strcpy(out.error, error_text());
-    error_clear();
-    if (!tensor_is_null(net_parameters(n)))
-        out.parameters = tensor_clone(net_parameters(n)), out.states = tensor_clone(net_states(n));
-    net_free(n), optim_free(options.optim);
-    data_free(drawn), data_free(set), data_free(digits), data_free(validation);
-    tensor_free(x), tensor_free(y);
+    out.status = st_train_run(n, what->plain ? set : drawn, options, &out.result);
+    if (st_error()) strcpy(out.error, st_error());
+    st_error_clear();
+    if (!st_is_null(st_net_parameters(n)))
+        out.parameters = st_tensor_clone(st_net_parameters(n)),
+        out.states = st_tensor_clone(st_net_states(n));
+    st_net_free(n), st_optim_free(options.optim);
+    st_dataset_free(drawn), st_dataset_free(set), st_dataset_free(digits), st_dataset_free(validation);
+    st_tensor_free(x), st_tensor_free(y);
     return out;
 }
 
@@ -72,38 +73,38 @@ typedef struct place {
     int allowed, calls[MOST_RANKS];
 } place;
 
-static void meet(const team *t)
+static void meet(const st_comm *t)
 {
     pthread_barrier_wait(&((place *)t->own)->meeting);
 }
 
 /* NULL, at all ranks, where the call is one that fails. */
-static const void *const *show(const team *t, const void *mine)
+static const void *const *show(const st_comm *t, const void *mine)
 {
     place *p = t->own;
-    if (++p->calls[t->rank] > p->allowed) return error_set("the ranks are apart"), NULL;
+    if (++p->calls[t->rank] > p->allowed) return st_error_set("the ranks are apart"), NULL;
     p->shown[t->rank] = mine;
     meet(t);
     return p->shown;
 }
 
-static int all_gather(const team *t, ptrdiff_t n, size_t size, void *x)
+static int all_gather(const st_comm *t, ptrdiff_t n, size_t size, void *x)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
     for (int q = 0; q < t->ranks; q++) {
-        size_t first = (size_t)team_first(t, n, q) * size, end = (size_t)team_first(t, n, q + 1) * size;
+        size_t first = (size_t)st_comm_first(t, n, q) * size, end = (size_t)st_comm_first(t, n, q + 1) * size;
         if (q != t->rank) memcpy((char *)x + first, (const char *)shown[q] + first, end - first);
     }
     meet(t);
     return 0;
 }
 
-static int all_to_all(const team *t, ptrdiff_t n, size_t size, const void *x, void *parts)
+static int all_to_all(const st_comm *t, ptrdiff_t n, size_t size, const void *x, void *parts)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
-    ptrdiff_t first = team_first(t, n, t->rank), own = team_first(t, n, t->rank + 1) - first;
+    ptrdiff_t first = st_comm_first(t, n, t->rank), own = st_comm_first(t, n, t->rank + 1) - first;
     for (int q = 0; q < t->ranks; q++)
         memcpy((char *)parts + (size_t)(q * own) * size, (const char *)shown[q] + (size_t)first * size,
                (size_t)own * size);
@@ -111,7 +112,7 @@ static int all_to_all(const team *t, ptrdiff_t n, size_t size, const void *x, vo
     return 0;
 }
 
-static int broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
+static int broadcast(const st_comm *t, int from, ptrdiff_t n, size_t size, void *x)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
@@ -120,7 +121,7 @@ static int broadcast(const team *t, int from, ptrdiff_t n, size_t size, void *x)
     return 0;
 }
 
-static int all_min(const team *t, int *x)
+static int all_min(const st_comm *t, int *x)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
@@ -133,13 +134,13 @@ static int all_min(const team *t, int *x)
 }
 
 /* From the last rank to the first: other bits than in order. */
-static int all_reduce(const team *t, ptrdiff_t n, real *x)
+static int all_reduce(const st_comm *t, ptrdiff_t n, st_real *x)
 {
     const void *const *shown = show(t, x);
     if (!shown) return -1;
-    real *all = calloc((size_t)n, sizeof *all);
+    st_real *all = calloc((size_t)n, sizeof *all);
     for (int q = t->ranks - 1; q >= 0; q--)
-        for (ptrdiff_t i = 0; i < n; i++) all[i] += ((const real *)shown[q])[i];
+        for (ptrdiff_t i = 0; i < n; i++) all[i] += ((const st_real *)shown[q])[i];
     meet(t);
     memcpy(x, all, (size_t)n * sizeof *x);
     free(all);
@@ -147,7 +148,7 @@ static int all_reduce(const team *t, ptrdiff_t n, real *x)
 }
 
 typedef struct member {
-    team team;
+    st_comm team;
     const together *what;
     outcome *out;
 } member;

@@ -8,13 +8,13 @@
 
 /* c[i, j] = alpha sum over l of a[i, l] b[l, j] + beta c[i, j], where beta 0 and alpha 0 read nothing. In
  * small integers and halves no sum is ever rounded, so neither their order nor fused products matter. */
-static void naive(tensor c, real alpha, tensor a, tensor b, real beta)
+static void naive(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     for (ptrdiff_t i = 0; i < c.shape.n[0]; i++)
         for (ptrdiff_t j = 0; j < c.shape.n[1]; j++) {
-            real *to = tensor_at(c, INDEX(i, j)), sum = 0;
+            st_real *to = st_at(c, ST_INDEX(i, j)), sum = 0;
             for (ptrdiff_t l = 0; l < a.shape.n[1]; l++)
-                sum += *tensor_at(a, INDEX(i, l)) * *tensor_at(b, INDEX(l, j));
+                sum += *st_at(a, ST_INDEX(i, l)) * *st_at(b, ST_INDEX(l, j));
             *to = (alpha == 0 ? 0 : alpha * sum) + (beta == 0 ? 0 : beta * *to);
         }
 }
@@ -23,72 +23,72 @@ static void naive(tensor c, real alpha, tensor a, tensor b, real beta)
 
 /* Each makes a matrix [rows, columns] of zeros, or of random integers where its elements repeat. */
 
-static tensor plain(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor plain(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
     (void)d;
-    return tensor_new(SHAPE(rows, columns));
+    return st_tensor_new(ST_SHAPE(rows, columns));
 }
 
-static tensor transposed(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor transposed(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
     (void)d;
-    return tensor_transpose(tensor_new(SHAPE(columns, rows)), 0, 1);
+    return st_transpose(st_tensor_new(ST_SHAPE(columns, rows)), 0, 1);
 }
 
 /* Inside a bigger matrix: the leading dimension is not the width. */
-static tensor block(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor block(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    tensor bigger = tensor_new(SHAPE(rows + roll(d, 0, 3), columns + roll(d, 1, 3)));
+    st_tensor bigger = st_tensor_new(ST_SHAPE(rows + roll(d, 0, 3), columns + roll(d, 1, 3)));
     ptrdiff_t down = roll(d, 0, bigger.shape.n[0] - rows), across = roll(d, 0, bigger.shape.n[1] - columns);
-    return tensor_narrow(tensor_narrow(bigger, 0, down, rows), 1, across, columns);
+    return st_narrow(st_narrow(bigger, 0, down, rows), 1, across, columns);
 }
 
-static tensor transposed_block(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor transposed_block(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    return tensor_transpose(block(d, columns, rows), 0, 1);
+    return st_transpose(block(d, columns, rows), 0, 1);
 }
 
-static tensor any_view(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor any_view(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    return roll_view(d, SHAPE(rows, columns), NULL);
+    return roll_view(d, ST_SHAPE(rows, columns), NULL);
 }
 
-static tensor flipped(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor flipped(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    return tensor_flip(tensor_new(SHAPE(rows, columns)), (int)roll(d, 0, 1));
+    return st_flip(st_tensor_new(ST_SHAPE(rows, columns)), (int)roll(d, 0, 1));
 }
 
 /* A channel of an image whose channels come last. */
-static tensor stepped(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor stepped(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    return tensor_select(tensor_new(SHAPE(rows, columns, 3)), 2, roll(d, 0, 2));
+    return st_select(st_tensor_new(ST_SHAPE(rows, columns, 3)), 2, roll(d, 0, 2));
 }
 
 /* Rows that are whole rows of a bigger matrix, every second of them. */
-static tensor every_other_row(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor every_other_row(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
     (void)d;
-    return tensor_select(tensor_new(SHAPE(rows, 2, columns)), 1, 1);
+    return st_select(st_tensor_new(ST_SHAPE(rows, 2, columns)), 1, 1);
 }
 
-static tensor broadcast_rows(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor broadcast_rows(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    return tensor_expand(roll_tensor(d, SHAPE(1, columns), -4, 4), SHAPE(rows, columns));
+    return st_expand(roll_tensor(d, ST_SHAPE(1, columns), -4, 4), ST_SHAPE(rows, columns));
 }
 
-static tensor broadcast_columns(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor broadcast_columns(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    return tensor_expand(roll_tensor(d, SHAPE(rows, 1), -4, 4), SHAPE(rows, columns));
+    return st_expand(roll_tensor(d, ST_SHAPE(rows, 1), -4, 4), ST_SHAPE(rows, columns));
 }
 
 /* Windows of a signal: rows overlap, the leading dimension is less than the width. */
-static tensor windows(dice *d, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor windows(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
     if (rows == 0 || columns == 0) return plain(d, rows, columns);
-    return tensor_window(roll_tensor(d, SHAPE(rows + columns - 1), -4, 4), 0, columns, 1, 1);
+    return st_unfold(roll_tensor(d, ST_SHAPE(rows + columns - 1), -4, 4), 0, columns, 1, 1);
 }
 
-typedef tensor layout(dice *d, ptrdiff_t rows, ptrdiff_t columns);
+typedef st_tensor layout(dice *d, ptrdiff_t rows, ptrdiff_t columns);
 static layout *const layouts[] = { plain,          transposed,        block,   transposed_block,
                                    any_view,       flipped,           stepped, every_other_row,
                                    broadcast_rows, broadcast_columns, windows };
@@ -96,9 +96,9 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, DISTINCT = 8 }; /* the first 
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static tensor roll_matrix(dice *d, layout *make, ptrdiff_t rows, ptrdiff_t columns)
+static st_tensor roll_matrix(dice *d, layout *make, ptrdiff_t rows, ptrdiff_t columns)
 {
-    tensor x = make(d, rows, columns);
+    st_tensor x = make(d, rows, columns);
     assert_shape(x, rows, columns);
     roll_elements(d, x, -4, 4);
     return x;
@@ -114,23 +114,23 @@ static ptrdiff_t roll_size(dice *d)
 static void a_product_is_three_loops_in_any_layout(void **state)
 {
     (void)state;
-    static const real factors[] = { 0, 1, -2, (real)0.5 };
+    static const st_real factors[] = { 0, 1, -2, (st_real)0.5 };
     dice d = { { 13 } };
     for (int i = 0; i < LAYOUTS * LAYOUTS * DISTINCT * 16; i++) {
         int la = i % LAYOUTS, lb = i / LAYOUTS % LAYOUTS, lc = i / LAYOUTS / LAYOUTS % DISTINCT;
-        real alpha = factors[i % 4], beta = factors[i / 4 % 4];
+        st_real alpha = factors[i % 4], beta = factors[i / 4 % 4];
         ptrdiff_t m = roll_size(&d), k = roll_size(&d), n = roll_size(&d);
-        tensor a = roll_matrix(&d, layouts[la], m, k), b = roll_matrix(&d, layouts[lb], k, n);
-        tensor c = roll_matrix(&d, layouts[lc], m, n), expected = tensor_clone(c);
+        st_tensor a = roll_matrix(&d, layouts[la], m, k), b = roll_matrix(&d, layouts[lb], k, n);
+        st_tensor c = roll_matrix(&d, layouts[lc], m, n), expected = st_tensor_clone(c);
         naive(expected, alpha, a, b, beta);
-        tensor_gemm(c, alpha, a, b, beta);
+        st_gemm(c, alpha, a, b, beta);
         about("case %d: layouts %d and %d into %d, m %td k %td n %td, alpha %g, beta %g", i, la, lb, lc, m, k,
               n, (double)alpha, (double)beta);
         assert_same(c, expected);
-        tensor_free(a);
-        tensor_free(b);
-        tensor_free(c);
-        tensor_free(expected);
+        st_tensor_free(a);
+        st_tensor_free(b);
+        st_tensor_free(c);
+        st_tensor_free(expected);
     }
 }
 
@@ -140,15 +140,15 @@ static void what_lies_around_c_stays(void **state)
     dice d = { { 14 } };
     for (int i = 0; i < 300; i++) {
         ptrdiff_t m = roll(&d, 1, 6), k = roll(&d, 0, 6), n = roll(&d, 1, 6);
-        tensor whole, c = roll_view(&d, SHAPE(m, n), &whole);
-        tensor a = roll_tensor(&d, SHAPE(m, k), -4, 4), b = roll_tensor(&d, SHAPE(k, n), -4, 4);
-        tensor_fill(whole, 77);
-        tensor_gemm(c, 1, a, b, 0);
-        tensor_fill(c, 77); /* the rest must be as it was */
-        for (ptrdiff_t e = 0; e < tensor_count(whole); e++) assert_true(*element(whole, e) == 77);
-        tensor_free(a);
-        tensor_free(b);
-        tensor_free(c);
+        st_tensor whole, c = roll_view(&d, ST_SHAPE(m, n), &whole);
+        st_tensor a = roll_tensor(&d, ST_SHAPE(m, k), -4, 4), b = roll_tensor(&d, ST_SHAPE(k, n), -4, 4);
+        st_fill(whole, 77);
+        st_gemm(c, 1, a, b, 0);
+        st_fill(c, 77); /* the rest must be as it was */
+        for (ptrdiff_t e = 0; e < st_numel(whole); e++) assert_true(*element(whole, e) == 77);
+        st_tensor_free(a);
+        st_tensor_free(b);
+        st_tensor_free(c);
     }
 }
 
@@ -159,18 +159,18 @@ static void large_products_are_exact_too(void **state)
     dice d = { { 15 } };
     const ptrdiff_t sizes[][3] = { { 130, 70, 190 }, { 1, 600, 200 }, { 200, 600, 1 }, { 257, 3, 129 } };
     for (int i = 0; i < 4; i++) {
-        tensor a = roll_matrix(&d, i % 2 ? plain : transposed, sizes[i][0], sizes[i][1]);
-        tensor b = roll_matrix(&d, i / 2 ? plain : transposed, sizes[i][1], sizes[i][2]);
-        tensor c = tensor_new(SHAPE(sizes[i][0], sizes[i][2])), expected = tensor_new(c.shape);
-        tensor_gemm(c, 1, a, b, 0);
+        st_tensor a = roll_matrix(&d, i % 2 ? plain : transposed, sizes[i][0], sizes[i][1]);
+        st_tensor b = roll_matrix(&d, i / 2 ? plain : transposed, sizes[i][1], sizes[i][2]);
+        st_tensor c = st_tensor_new(ST_SHAPE(sizes[i][0], sizes[i][2])), expected = st_tensor_new(c.shape);
+        st_gemm(c, 1, a, b, 0);
         for (ptrdiff_t r = 0; r < c.shape.n[0]; r++)
             for (ptrdiff_t l = 0; l < a.shape.n[1]; l++)
-                tensor_add(tensor_select(expected, 0, r), *tensor_at(a, INDEX(r, l)), tensor_select(b, 0, l));
+                st_add(st_select(expected, 0, r), *st_at(a, ST_INDEX(r, l)), st_select(b, 0, l));
         assert_same(c, expected);
-        tensor_free(a);
-        tensor_free(b);
-        tensor_free(c);
-        tensor_free(expected);
+        st_tensor_free(a);
+        st_tensor_free(b);
+        st_tensor_free(c);
+        st_tensor_free(expected);
     }
 }
 
@@ -184,19 +184,19 @@ static void beta_0_overwrites_what_is_not_a_number(void **state)
     dice d = { { 16 } };
     for (int which = 0; which < DISTINCT; which++)
         for (ptrdiff_t n = 0; n <= SIDE; n += n < 5 ? 1 : 35) {
-            tensor a = roll_tensor(&d, SHAPE(n, n), -4, 4), c = layouts[which](&d, n, n);
-            tensor expected = tensor_new(SHAPE(n, n));
+            st_tensor a = roll_tensor(&d, ST_SHAPE(n, n), -4, 4), c = layouts[which](&d, n, n);
+            st_tensor expected = st_tensor_new(ST_SHAPE(n, n));
             naive(expected, 1, a, a, 0);
-            tensor_fill(c, (real)NAN);
-            tensor_gemm(c, 1, a, a, 0);
+            st_fill(c, (st_real)NAN);
+            st_gemm(c, 1, a, a, 0);
             assert_same(c, expected);
-            tensor_fill(c, (real)INFINITY);
-            tensor_gemm(c, 0, a, a, 0);
-            tensor_fill(expected, 0);
+            st_fill(c, (st_real)INFINITY);
+            st_gemm(c, 0, a, a, 0);
+            st_fill(expected, 0);
             assert_same(c, expected);
-            tensor_free(a);
-            tensor_free(c);
-            tensor_free(expected);
+            st_tensor_free(a);
+            st_tensor_free(c);
+            st_tensor_free(expected);
         }
 }
 
@@ -204,24 +204,25 @@ static void alpha_0_reads_neither_a_nor_b(void **state)
 {
     (void)state;
     for (ptrdiff_t n = 1; n <= SIDE; n += n < 5 ? 1 : 35) {
-        tensor a = tensor_new(SHAPE(n, n)), b = tensor_new(SHAPE(n, n)), c = tensor_new(SHAPE(n, n));
-        tensor expected = tensor_new(SHAPE(n, n));
-        tensor_fill(a, (real)NAN);
-        tensor_fill(b, (real)INFINITY);
-        tensor_fill(c, 3);
-        tensor_gemm(c, 0, a, b, 1);
-        tensor_fill(expected, 3);
+        st_tensor a = st_tensor_new(ST_SHAPE(n, n)), b = st_tensor_new(ST_SHAPE(n, n)),
+                  c = st_tensor_new(ST_SHAPE(n, n));
+        st_tensor expected = st_tensor_new(ST_SHAPE(n, n));
+        st_fill(a, (st_real)NAN);
+        st_fill(b, (st_real)INFINITY);
+        st_fill(c, 3);
+        st_gemm(c, 0, a, b, 1);
+        st_fill(expected, 3);
         assert_same(c, expected);
-        tensor_gemm(c, 0, a, b, -2);
-        tensor_fill(expected, -6);
+        st_gemm(c, 0, a, b, -2);
+        st_fill(expected, -6);
         assert_same(c, expected);
-        tensor_gemm(c, 0, b, a, 0);
-        tensor_fill(expected, 0);
+        st_gemm(c, 0, b, a, 0);
+        st_fill(expected, 0);
         assert_same(c, expected);
-        tensor_free(a);
-        tensor_free(b);
-        tensor_free(c);
-        tensor_free(expected);
+        st_tensor_free(a);
+        st_tensor_free(b);
+        st_tensor_free(c);
+        st_tensor_free(expected);
     }
 }
 
@@ -229,13 +230,14 @@ static void alpha_0_reads_neither_a_nor_b(void **state)
 static void what_is_not_a_number_spreads_along_its_row_and_column(void **state)
 {
     (void)state;
-    tensor a = tensor_of(SHAPE(3, 2), 1, 2, NAN, 0, 5, 6), b = tensor_of(SHAPE(2, 3), 1, 0, NAN, 0, 1, 0);
-    tensor c = tensor_new(SHAPE(3, 3));
-    tensor_gemm(c, 1, a, b, 0);
+    st_tensor a = tensor_of(ST_SHAPE(3, 2), 1, 2, NAN, 0, 5, 6),
+              b = tensor_of(ST_SHAPE(2, 3), 1, 0, NAN, 0, 1, 0);
+    st_tensor c = st_tensor_new(ST_SHAPE(3, 3));
+    st_gemm(c, 1, a, b, 0);
     assert_elements(c, 1, 2, NAN, NAN, NAN, NAN, 5, 6, NAN);
-    tensor_free(a);
-    tensor_free(b);
-    tensor_free(c);
+    st_tensor_free(a);
+    st_tensor_free(b);
+    st_tensor_free(c);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -243,24 +245,29 @@ static void what_is_not_a_number_spreads_along_its_row_and_column(void **state)
 static void shapes_that_do_not_multiply_are_an_error_and_c_stays(void **state)
 {
     (void)state;
-    const shape wrong[][3] = {
+    const st_shape wrong[][3] = {
         /* c, a, b */
-        { SHAPE(2, 3), SHAPE(2, 4), SHAPE(5, 3) },    { SHAPE(2, 3), SHAPE(3, 4), SHAPE(4, 3) },
-        { SHAPE(2, 3), SHAPE(2, 4), SHAPE(4, 2) },    { SHAPE(2, 3), SHAPE(2), SHAPE(2, 3) },
-        { SHAPE(2, 3), SHAPE(2, 4, 1), SHAPE(4, 3) }, { SHAPE(6), SHAPE(2, 4), SHAPE(4, 3) },
-        { SHAPE(2, 3), SHAPE(2, 0), SHAPE(1, 3) },    { SHAPE(2, 3), { 0 }, { 0 } },
+        { ST_SHAPE(2, 3), ST_SHAPE(2, 4), ST_SHAPE(5, 3) },
+        { ST_SHAPE(2, 3), ST_SHAPE(3, 4), ST_SHAPE(4, 3) },
+        { ST_SHAPE(2, 3), ST_SHAPE(2, 4), ST_SHAPE(4, 2) },
+        { ST_SHAPE(2, 3), ST_SHAPE(2), ST_SHAPE(2, 3) },
+        { ST_SHAPE(2, 3), ST_SHAPE(2, 4, 1), ST_SHAPE(4, 3) },
+        { ST_SHAPE(6), ST_SHAPE(2, 4), ST_SHAPE(4, 3) },
+        { ST_SHAPE(2, 3), ST_SHAPE(2, 0), ST_SHAPE(1, 3) },
+        { ST_SHAPE(2, 3), { 0 }, { 0 } },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        tensor c = tensor_new(wrong[i][0]), a = tensor_new(wrong[i][1]), b = tensor_new(wrong[i][2]);
-        tensor_fill(c, 7);
-        tensor_gemm(c, 0, a, b, 0);
-        expect_error("tensor_gemm: %s = %s times %s, expected [m, n] = [m, k] times [k, n]",
-                     shape_text(wrong[i][0]).text, shape_text(wrong[i][1]).text,
-                     shape_text(wrong[i][2]).text);
-        for (ptrdiff_t e = 0; e < tensor_count(c); e++) assert_true(*element(c, e) == 7);
-        tensor_free(a);
-        tensor_free(b);
-        tensor_free(c);
+        st_tensor c = st_tensor_new(wrong[i][0]), a = st_tensor_new(wrong[i][1]),
+                  b = st_tensor_new(wrong[i][2]);
+        st_fill(c, 7);
+        st_gemm(c, 0, a, b, 0);
+        expect_error("st_gemm: %s = %s times %s, expected [m, n] = [m, k] times [k, n]",
+                     st_shape_text(wrong[i][0]).text, st_shape_text(wrong[i][1]).text,
+                     st_shape_text(wrong[i][2]).text);
+        for (ptrdiff_t e = 0; e < st_numel(c); e++) assert_true(*element(c, e) == 7);
+        st_tensor_free(a);
+        st_tensor_free(b);
+        st_tensor_free(c);
     }
 }
 
@@ -269,11 +276,11 @@ static void sizes_beyond_blas_are_refused(void **state)
 {
     (void)state;
     const ptrdiff_t beyond = (ptrdiff_t)1 << 31;
-    tensor one = tensor_new(SHAPE(1, 1)), c = tensor_new(SHAPE(1, 1));
-    tensor_gemm(c, 1, tensor_expand(one, SHAPE(1, beyond)), tensor_expand(one, SHAPE(beyond, 1)), 0);
-    expect_error("tensor_gemm: [1, 1] = [1, 2147483648] times [2147483648, 1] is too large");
-    tensor_free(one);
-    tensor_free(c);
+    st_tensor one = st_tensor_new(ST_SHAPE(1, 1)), c = st_tensor_new(ST_SHAPE(1, 1));
+    st_gemm(c, 1, st_expand(one, ST_SHAPE(1, beyond)), st_expand(one, ST_SHAPE(beyond, 1)), 0);
+    expect_error("st_gemm: [1, 1] = [1, 2147483648] times [2147483648, 1] is too large");
+    st_tensor_free(one);
+    st_tensor_free(c);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -292,20 +299,20 @@ static void *multiplies(void *context)
     dice d = { { w->seed } };
     for (int i = 0; i < ROUNDS; i++) {
         ptrdiff_t m = roll(&d, 1, 24), k = roll(&d, 1, 24), n = roll(&d, 1, 24);
-        tensor a = tensor_new(SHAPE(m, k)), b = tensor_transpose(tensor_new(SHAPE(n, k)), 0, 1);
-        tensor c = tensor_flip(tensor_new(SHAPE(m, n)), 0), expected = tensor_new(SHAPE(m, n));
-        for (ptrdiff_t e = 0; e < m * k; e++) tensor_data(a)[e] = (real)roll(&d, -4, 4);
-        for (ptrdiff_t e = 0; e < n * k; e++) tensor_data(b)[e] = (real)roll(&d, -4, 4);
+        st_tensor a = st_tensor_new(ST_SHAPE(m, k)), b = st_transpose(st_tensor_new(ST_SHAPE(n, k)), 0, 1);
+        st_tensor c = st_flip(st_tensor_new(ST_SHAPE(m, n)), 0), expected = st_tensor_new(ST_SHAPE(m, n));
+        for (ptrdiff_t e = 0; e < m * k; e++) st_data(a)[e] = (st_real)roll(&d, -4, 4);
+        for (ptrdiff_t e = 0; e < n * k; e++) st_data(b)[e] = (st_real)roll(&d, -4, 4);
         naive(expected, 1, a, b, 0);
-        tensor_gemm(c, 1, a, b, 0);
+        st_gemm(c, 1, a, b, 0);
         for (ptrdiff_t e = 0; e < m * n; e++)
-            if (*tensor_at(c, index_of(c.shape, e)) != tensor_data(expected)[e]) w->failed = true;
-        tensor_free(a);
-        tensor_free(b);
-        tensor_free(c);
-        tensor_free(expected);
+            if (*st_at(c, index_of(c.shape, e)) != st_data(expected)[e]) w->failed = true;
+        st_tensor_free(a);
+        st_tensor_free(b);
+        st_tensor_free(c);
+        st_tensor_free(expected);
     }
-    if (error_text()) w->failed = true;
+    if (st_error()) w->failed = true;
     return NULL;
 }
 

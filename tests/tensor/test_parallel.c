@@ -58,7 +58,7 @@ static void each_item_is_done_once_under_a_number_of_its_own(void **state)
 {
     static const ptrdiff_t counts[] = { 0, 1, 2, 7, ITEMS };
     for (int threads = 1; threads <= 8; threads++) {
-        parallel_set_threads(threads);
+        st_set_num_threads(threads);
         for (int c = 0; c < 5; c++) {
             about("%d threads, %td items", threads, counts[c]);
             bool shared = threads > 1 && counts[c] > 1;
@@ -74,7 +74,7 @@ static void share_within(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
     tally *t = (tally *)context + i;
-    t->wrong += parallel_threads() != 1;
+    t->wrong += st_num_threads() != 1;
     t->threads = 1;
     parallel_for(4, ITEMS, count_item, t);
 }
@@ -82,11 +82,11 @@ static void share_within(ptrdiff_t i, int thread, void *context)
 static void a_call_inside_of_an_item_runs_in_its_thread_alone(void **state)
 {
     enum { OUTER = 16 };
-    parallel_set_threads(4);
+    st_set_num_threads(4);
     tally *t = calloc(OUTER, sizeof *t);
     parallel_for(4, OUTER, share_within, t);
     for (int i = 0; i < OUTER; i++) assert_true(all_done(&t[i], ITEMS));
-    assert_int_equal(parallel_threads(), 4);
+    assert_int_equal(st_num_threads(), 4);
     free(t);
 }
 
@@ -95,26 +95,26 @@ static void a_call_inside_of_an_item_runs_in_its_thread_alone(void **state)
 static void fail_from(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
-    if (i >= *(ptrdiff_t *)context) error_set("item %td fails", i);
+    if (i >= *(ptrdiff_t *)context) st_error_set("item %td fails", i);
 }
 
 static void the_caller_is_left_with_the_error_of_the_least_item(void **state)
 {
     for (int threads = 1; threads <= 4; threads++) {
-        parallel_set_threads(threads);
+        st_set_num_threads(threads);
         for (ptrdiff_t least = 0; least < ITEMS; least += 37) {
             parallel_for(threads, ITEMS, fail_from, &least);
             expect_error("item %td fails", least);
             parallel_for(threads, ITEMS, fail_from, &(ptrdiff_t){ ITEMS }); /* no worker has kept one */
-            assert_null(error_text());
+            assert_null(st_error());
         }
     }
 }
 
 static void an_older_error_of_the_caller_stays(void **state)
 {
-    parallel_set_threads(4);
-    error_set("older");
+    st_set_num_threads(4);
+    st_error_set("older");
     parallel_for(4, ITEMS, fail_from, &(ptrdiff_t){ 0 });
     expect_error("older");
 }
@@ -143,7 +143,7 @@ static void threads_of_a_program_may_call_at_once(void **state)
     enum { USERS = 3 };
     pthread_t thread[USERS];
     user u[USERS] = { { 0 } };
-    parallel_set_threads(4);
+    st_set_num_threads(4);
     for (int i = 0; i < USERS; i++) assert_int_equal(pthread_create(&thread[i], NULL, call_often, &u[i]), 0);
     for (int i = 0; i < USERS; i++) {
         pthread_join(thread[i], NULL);
@@ -158,7 +158,7 @@ static void work_in_child(void)
     alarm(60);
     tally t = { .threads = 4, .meets = true };
     parallel_for(4, ITEMS, count_item, &t);
-    _exit(!all_done(&t, ITEMS) || t.by_workers == 0 || error_text());
+    _exit(!all_done(&t, ITEMS) || t.by_workers == 0 || st_error());
 }
 
 static void assert_good(pid_t child)
@@ -171,7 +171,7 @@ static void assert_good(pid_t child)
 
 static void a_child_has_workers_of_its_own(void **state)
 {
-    parallel_set_threads(4);
+    st_set_num_threads(4);
     tally t = { .threads = 4, .meets = true };
     parallel_for(4, ITEMS, count_item, &t);
     pid_t child = fork();
@@ -181,7 +181,7 @@ static void a_child_has_workers_of_its_own(void **state)
 
 static void a_child_may_be_born_while_another_thread_shares_work(void **state)
 {
-    parallel_set_threads(4);
+    st_set_num_threads(4);
     pthread_t thread;
     atomic_bool stop = false;
     user u = { .stop = &stop };
@@ -210,16 +210,16 @@ static void fork_once(ptrdiff_t i, int thread, void *context)
 /* The child has not what its parent's workers were at. */
 static void a_child_from_within_an_item_is_told_that_items_are_missing(void **state)
 {
-    parallel_set_threads(4);
+    st_set_num_threads(4);
     atomic_int child = -1;
     parallel_for(4, ITEMS, fork_once, &child);
     if (child == 0) {
-        bool told = error_text() && strstr(error_text(), "forked");
-        error_clear();
+        bool told = st_error() && strstr(st_error(), "forked");
+        st_error_clear();
         if (!told) _exit(2);
         work_in_child();
     }
-    assert_null(error_text());
+    assert_null(st_error());
     assert_good(child);
 }
 
@@ -235,7 +235,7 @@ static void threads_that_cannot_be_started_are_done_without(void **state)
     HAS_FEATURE(thread_sanitizer) || HAS_FEATURE(memory_sanitizer)
     skip(); /* its own memory is refused as well */
 #endif
-    parallel_set_threads(MOST_THREADS);
+    st_set_num_threads(MOST_THREADS);
     pid_t child = fork();
     if (child == 0) {
         struct rlimit none = { 0, 0 };
@@ -243,7 +243,7 @@ static void threads_that_cannot_be_started_are_done_without(void **state)
         alarm(60);
         if (setrlimit(RLIMIT_AS, &none)) _exit(2);
         parallel_for(MOST_THREADS, ITEMS, count_item, &t);
-        _exit(!all_done(&t, ITEMS) || error_text());
+        _exit(!all_done(&t, ITEMS) || st_error());
     }
     assert_good(child);
 }
@@ -259,7 +259,7 @@ static double cpu_seconds(void)
 
 static void workers_without_work_sleep(void **state)
 {
-    parallel_set_threads(4);
+    st_set_num_threads(4);
     tally t = { .threads = 4, .meets = true };
     parallel_for(4, ITEMS, count_item, &t);
     double before = cpu_seconds();
@@ -279,7 +279,7 @@ static void sleep_in_a_worker(ptrdiff_t i, int thread, void *context)
 
 static void a_caller_waits_for_the_last_item_and_sleeps(void **state)
 {
-    parallel_set_threads(2);
+    st_set_num_threads(2);
     atomic_int came = 0;
     double before = cpu_seconds();
     parallel_for(2, 2, sleep_in_a_worker, &came);
@@ -298,8 +298,8 @@ static void put(const char *variable, const char *value)
 static int threads_with(const char *stride, const char *omp)
 {
     put("STRIDE_THREADS", stride), put("OMP_NUM_THREADS", omp);
-    parallel_set_threads(0);
-    int threads = parallel_threads();
+    st_set_num_threads(0);
+    int threads = st_num_threads();
     put("STRIDE_THREADS", NULL), put("OMP_NUM_THREADS", NULL);
     return threads;
 }
@@ -321,15 +321,15 @@ static void the_program_then_the_environment_then_the_machine_decide(void **stat
         assert_int_equal(threads_with(cases[i].stride, cases[i].omp), cases[i].threads);
     }
     setenv("STRIDE_THREADS", "3", 1);
-    assert_int_equal(parallel_set_threads(7), 0);
-    assert_int_equal(parallel_threads(), 7);
-    assert_int_equal(parallel_set_threads(-1), -1);
-    expect_error("parallel_set_threads: -1 threads; expected at least 1, or 0 for the default");
-    assert_int_equal(parallel_threads(), 7);
-    assert_int_equal(parallel_set_threads(65), 0);
-    assert_int_equal(parallel_threads(), 64);
+    assert_int_equal(st_set_num_threads(7), 0);
+    assert_int_equal(st_num_threads(), 7);
+    assert_int_equal(st_set_num_threads(-1), -1);
+    expect_error("st_set_num_threads: -1 threads; expected at least 1, or 0 for the default");
+    assert_int_equal(st_num_threads(), 7);
+    assert_int_equal(st_set_num_threads(65), 0);
+    assert_int_equal(st_num_threads(), 64);
     unsetenv("STRIDE_THREADS");
-    assert_int_equal(parallel_set_threads(0), 0);
+    assert_int_equal(st_set_num_threads(0), 0);
 }
 
 /* A process that may run on one processor has one thread, however many processors there are. */
@@ -345,7 +345,7 @@ static void affinity_counts(void **state)
     int threads = threads_with(NULL, NULL);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(threads, 1);
-    parallel_set_threads(0);
+    st_set_num_threads(0);
 #else
     skip();
 #endif
@@ -354,19 +354,19 @@ static void affinity_counts(void **state)
 static void a_number_of_threads_that_is_none_is_refused(void **state)
 {
     static const char *const bad[] = { "0", "-1", "many", "2x", "1.5", "2,3" };
-    net *n = net_new(SHAPE(2), layer_relu());
+    st_net *n = st_net_new(ST_SHAPE(2), st_relu());
     for (int i = 0; i < 6; i++) {
         setenv("STRIDE_THREADS", bad[i], 1);
-        parallel_set_threads(0);
-        assert_int_equal(net_build(n, 4, 1), -1);
+        st_set_num_threads(0);
+        assert_int_equal(st_net_build(n, 4, 1), -1);
         expect_error("STRIDE_THREADS=%s: expected a number of threads, at least 1", bad[i]);
-        parallel_set_threads(2); /* the program's own setting wins */
-        assert_int_equal(net_build(n, 4, 1), 0);
+        st_set_num_threads(2); /* the program's own setting wins */
+        assert_int_equal(st_net_build(n, 4, 1), 0);
     }
     unsetenv("STRIDE_THREADS");
-    parallel_set_threads(0);
-    assert_int_equal(net_build(n, 4, 1), 0);
-    net_free(n);
+    st_set_num_threads(0);
+    assert_int_equal(st_net_build(n, 4, 1), 0);
+    st_net_free(n);
 }
 
 int main(void)

@@ -16,43 +16,43 @@
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-static char *format(tensor x)
+static char *format(st_tensor x)
 {
-    size_t length = tensor_format(NULL, 0, x);
+    size_t length = st_format(NULL, 0, x);
     char *text = malloc(length + 1);
     assert_non_null(text);
-    assert_int_equal(tensor_format(text, length + 1, x), length);
+    assert_int_equal(st_format(text, length + 1, x), length);
     assert_int_equal(strlen(text), length);
     return text;
 }
 
-static void prints(tensor x, const char *expected)
+static void prints(st_tensor x, const char *expected)
 {
     char *text = format(x);
     assert_string_equal(text, expected);
     free(text);
-    assert_null(error_text());
+    assert_null(st_error());
 }
 
 /* As `prints`, and the storage ends here. */
-static void prints_and_ends(tensor x, const char *expected)
+static void prints_and_ends(st_tensor x, const char *expected)
 {
     prints(x, expected);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* 0, 1, 2, … over `by`: np.arange(n) / by */
-static tensor arange(shape s, real by)
+static st_tensor arange(st_shape s, st_real by)
 {
-    tensor x = tensor_new(s);
-    for (ptrdiff_t i = 0; i < tensor_count(x); i++) tensor_data(x)[i] = (real)i / by;
+    st_tensor x = st_tensor_new(s);
+    for (ptrdiff_t i = 0; i < st_numel(x); i++) st_data(x)[i] = (st_real)i / by;
     return x;
 }
 
-static tensor number(real value)
+static st_tensor number(st_real value)
 {
-    tensor x = tensor_new((shape){ .rank = 0 });
-    tensor_fill(x, value);
+    st_tensor x = st_tensor_new((st_shape){ .rank = 0 });
+    st_fill(x, value);
     return x;
 }
 
@@ -61,7 +61,7 @@ static tensor number(real value)
 typedef struct row_case {
     const char *claim;
     int n;
-    real value[6];
+    st_real value[6];
     const char *expected;
 } row_case;
 
@@ -71,44 +71,47 @@ static const row_case rows[] = {
     { "a sign widens the column", 3, { -1, 2, 3 }, "[-1.  2.  3.]" },
     { "and only where the widest number has it", 2, { -1, 20 }, "[-1. 20.]" },
     { "zero has a sign", 2, { 0, -0.0 }, "[ 0. -0.]" },
-    { "shortest digits that read back", 3, { (real)0.1, (real)0.2, (real)0.3 }, "[0.1 0.2 0.3]" },
+    { "shortest digits that read back", 3, { (st_real)0.1, (st_real)0.2, (st_real)0.3 }, "[0.1 0.2 0.3]" },
     { "shortest digits differ by precision",
       3,
-      { (real)(1.0 / 3), (real)(2.0 / 3), 1 },
+      { (st_real)(1.0 / 3), (st_real)(2.0 / 3), 1 },
       BY_PRECISION("[0.33333334 0.6666667  1.        ]", "[0.33333333 0.66666667 1.        ]") },
-    { "eight digits after the point, rounded", 2, { (real)0.123456789012, 1 }, "[0.12345679 1.        ]" },
-    { "rounding may reach the whole part", 2, { (real)0.999999999999, 2.5 }, "[1.  2.5]" },
-    { "rounding may lengthen the whole part", 2, { (real)9.9999999999, 2.5 }, "[10.   2.5]" },
-    { "zeros that rounding leaves are cut", 2, { (real)0.12300000001, 1 }, "[0.123 1.   ]" },
+    { "eight digits after the point, rounded", 2, { (st_real)0.123456789012, 1 }, "[0.12345679 1.        ]" },
+    { "rounding may reach the whole part", 2, { (st_real)0.999999999999, 2.5 }, "[1.  2.5]" },
+    { "rounding may lengthen the whole part", 2, { (st_real)9.9999999999, 2.5 }, "[10.   2.5]" },
+    { "zeros that rounding leaves are cut", 2, { (st_real)0.12300000001, 1 }, "[0.123 1.   ]" },
     { "all whole digits, wanted or not", 2, { 33554436, 99999992 }, "[33554436. 99999992.]" },
     { "just below 1e8", 1, { 99999992 }, "[99999992.]" },
-    { "1e8 is written with an exponent", 1, { (real)1e8 }, "[1.e+08]" },
-    { "1e-4 is below 0.0001 as a float", 1, { (real)1e-4 }, BY_PRECISION("[1.e-04]", "[0.0001]") },
-    { "below 1e-4", 2, { (real)9.9e-5, (real)0.01 }, "[9.9e-05 1.0e-02]" },
+    { "1e8 is written with an exponent", 1, { (st_real)1e8 }, "[1.e+08]" },
+    { "1e-4 is below 0.0001 as a float", 1, { (st_real)1e-4 }, BY_PRECISION("[1.e-04]", "[0.0001]") },
+    { "below 1e-4", 2, { (st_real)9.9e-5, (st_real)0.01 }, "[9.9e-05 1.0e-02]" },
     { "zero is no reason for an exponent", 3, { 0, 0.5, 100 }, "[  0.    0.5 100. ]" },
     { "a ratio of 1000 has none", 2, { 1, 1000 }, "[   1. 1000.]" },
     { "a ratio above 1000 has one", 2, { 1, 1001 }, "[1.000e+00 1.001e+03]" },
     { "the ratio is one of sizes", 2, { -1001, 1 }, "[-1.001e+03  1.000e+00]" },
-    { "mixed exponents", 3, { (real)1e-10, 1, (real)1e10 }, "[1.e-10 1.e+00 1.e+10]" },
+    { "mixed exponents", 3, { (st_real)1e-10, 1, (st_real)1e10 }, "[1.e-10 1.e+00 1.e+10]" },
     { "mantissas are as long as the longest",
       3,
-      { 1, (real)1.5e-7, (real)123456789 },
+      { 1, (st_real)1.5e-7, (st_real)123456789 },
       BY_PRECISION("[1.0000000e+00 1.5000001e-07 1.2345679e+08]",
                    "[1.00000000e+00 1.50000000e-07 1.23456789e+08]") },
     { "a longer mantissa shows digits that a short one hid",
       2,
-      { (real)0.1, (real)1.2345678e-9 },
+      { (st_real)0.1, (st_real)1.2345678e-9 },
       "[1.0000000e-01 1.2345678e-09]" },
     { "mantissas stop at eight digits",
       2,
-      { (real)1.2345678949e-9, 1 },
+      { (st_real)1.2345678949e-9, 1 },
       BY_PRECISION("[1.2345679e-09 1.0000000e+00]", "[1.23456789e-09 1.00000000e+00]") },
-    { "a mantissa may round to the next power", 2, { (real)9.99999999999e10, 1 }, "[1.e+11 1.e+00]" },
-    { "exponent form with signs", 3, { (real)(-1e10), (real)2.5e10, -0.0 }, "[-1.0e+10  2.5e+10 -0.0e+00]" },
+    { "a mantissa may round to the next power", 2, { (st_real)9.99999999999e10, 1 }, "[1.e+11 1.e+00]" },
+    { "exponent form with signs",
+      3,
+      { (st_real)(-1e10), (st_real)2.5e10, -0.0 },
+      "[-1.0e+10  2.5e+10 -0.0e+00]" },
     { "nan takes a column", 2, { NAN, 1 }, "[nan  1.]" },
     { "infinities take a column", 3, { INFINITY, -INFINITY, 1.5 }, "[ inf -inf  1.5]" },
     { "a sign of infinity takes one more", 2, { -INFINITY, 1 }, "[-inf   1.]" },
-    { "nan with an exponent beside it", 3, { NAN, (real)1e10, -INFINITY }, "[   nan 1.e+10   -inf]" },
+    { "nan with an exponent beside it", 3, { NAN, (st_real)1e10, -INFINITY }, "[   nan 1.e+10   -inf]" },
     { "nothing finite", 2, { NAN, NAN }, "[nan nan]" },
     { "nothing finite, one sign", 3, { INFINITY, -INFINITY, NAN }, "[ inf -inf  nan]" },
     { "a power of two: the nearest seven digits would read back as its neighbour",
@@ -117,11 +120,11 @@ static const row_case rows[] = {
       BY_PRECISION("[1.2621775e-29 1.5474251e+26]", "[1.26217745e-29 1.54742505e+26]") },
     { "three digits of exponent, where there are such",
       3,
-      { (real)BY_PRECISION(1e-45, 1e-300), (real)BY_PRECISION(3.4028235e+38, 1e+300), 1 },
+      { (st_real)BY_PRECISION(1e-45, 1e-300), (st_real)BY_PRECISION(3.4028235e+38, 1e+300), 1 },
       BY_PRECISION("[1.4012985e-45 3.4028235e+38 1.0000000e+00]", "[1.e-300 1.e+300 1.e+000]") },
     { "the ratio may overflow",
       2,
-      { (real)BY_PRECISION(1e-38, 1e-300), (real)BY_PRECISION(1e+38, 1e+300) },
+      { (st_real)BY_PRECISION(1e-38, 1e-300), (st_real)BY_PRECISION(1e+38, 1e+300) },
       BY_PRECISION("[1.e-38 1.e+38]", "[1.e-300 1.e+300]") },
 };
 
@@ -130,15 +133,15 @@ static void rows_are_printed_as_numpy_does(void **state)
     (void)state;
     int wrong = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        tensor x = tensor_new(SHAPE(rows[i].n));
-        memcpy(tensor_data(x), rows[i].value, (size_t)rows[i].n * sizeof(real));
+        st_tensor x = st_tensor_new(ST_SHAPE(rows[i].n));
+        memcpy(st_data(x), rows[i].value, (size_t)rows[i].n * sizeof(st_real));
         char *text = format(x);
         if (strcmp(text, rows[i].expected) != 0) {
             print_error("%s: \"%s\", expected \"%s\"\n", rows[i].claim, text, rows[i].expected);
             wrong++;
         }
         free(text);
-        tensor_free(x);
+        st_tensor_free(x);
     }
     assert_int_equal(wrong, 0);
 }
@@ -146,7 +149,7 @@ static void rows_are_printed_as_numpy_does(void **state)
 /* ---- rank 0: a number as Python prints it ------------------------------------------------------ */
 
 typedef struct number_case {
-    real value;
+    st_real value;
     const char *expected;
 } number_case;
 
@@ -155,23 +158,23 @@ static const number_case numbers[] = {
     { -0.0, "-0.0" },
     { 1, "1.0" },
     { -2.5, "-2.5" },
-    { (real)0.1, "0.1" },
-    { (real)(1.0 / 3), BY_PRECISION("0.33333334", "0.3333333333333333") },
+    { (st_real)0.1, "0.1" },
+    { (st_real)(1.0 / 3), BY_PRECISION("0.33333334", "0.3333333333333333") },
     { 100000000, "100000000.0" },
-    { (real)1e-4, BY_PRECISION("1e-04", "0.0001") },
-    { (real)9.5e-5, "9.5e-05" },
-    { (real)1e-5, "1e-05" },
-    { (real)(-1.25e-7), "-1.25e-07" },
-    { (real)1.5e16, "1.5e+16" },
-    { (real)1e16, "1e+16" },
-    { (real)1234567948959744, BY_PRECISION("1234568000000000.0", "1234567948959744.0") },
-    { (real)9.9999e15, "9999900000000000.0" },
+    { (st_real)1e-4, BY_PRECISION("1e-04", "0.0001") },
+    { (st_real)9.5e-5, "9.5e-05" },
+    { (st_real)1e-5, "1e-05" },
+    { (st_real)(-1.25e-7), "-1.25e-07" },
+    { (st_real)1.5e16, "1.5e+16" },
+    { (st_real)1e16, "1e+16" },
+    { (st_real)1234567948959744, BY_PRECISION("1234568000000000.0", "1234567948959744.0") },
+    { (st_real)9.9999e15, "9999900000000000.0" },
     { NAN, "nan" },
     { INFINITY, "inf" },
     { -INFINITY, "-inf" },
-    { (real)BY_PRECISION(0x1p-96, 0x1p-957), BY_PRECISION("1.2621775e-29", "8.209073602596753e-289") },
-    { REAL_MAX, BY_PRECISION("3.4028235e+38", "1.7976931348623157e+308") },
-    { (real)BY_PRECISION(1e-45, 5e-324), BY_PRECISION("1e-45", "5e-324") },
+    { (st_real)BY_PRECISION(0x1p-96, 0x1p-957), BY_PRECISION("1.2621775e-29", "8.209073602596753e-289") },
+    { ST_REAL_MAX, BY_PRECISION("3.4028235e+38", "1.7976931348623157e+308") },
+    { (st_real)BY_PRECISION(1e-45, 5e-324), BY_PRECISION("1e-45", "5e-324") },
 };
 
 static void rank_0_is_printed_as_a_number(void **state)
@@ -186,41 +189,41 @@ static void rank_0_is_printed_as_a_number(void **state)
 static void no_elements_are_a_pair_of_brackets(void **state)
 {
     (void)state;
-    prints_and_ends(tensor_new(SHAPE(0)), "[]");       /* np.zeros(0) */
-    prints_and_ends(tensor_new(SHAPE(3, 0, 2)), "[]"); /* np.zeros((3, 0, 2)) */
+    prints_and_ends(st_tensor_new(ST_SHAPE(0)), "[]");       /* np.zeros(0) */
+    prints_and_ends(st_tensor_new(ST_SHAPE(3, 0, 2)), "[]"); /* np.zeros((3, 0, 2)) */
 }
 
 static void the_null_tensor_is_null(void **state)
 {
     (void)state;
-    prints((tensor){ 0 }, "null");
+    prints((st_tensor){ 0 }, "null");
 }
 
 static void rows_of_a_matrix_stand_under_each_other(void **state)
 {
     (void)state;
     /* np.arange(6).reshape(2, 3) / 2 */
-    prints_and_ends(arange(SHAPE(2, 3), 2), "[[0.  0.5 1. ]\n [1.5 2.  2.5]]");
+    prints_and_ends(arange(ST_SHAPE(2, 3), 2), "[[0.  0.5 1. ]\n [1.5 2.  2.5]]");
     /* np.arange(2).reshape(2, 1) / -1 */
-    prints_and_ends(arange(SHAPE(2, 1), -1), "[[-0.]\n [-1.]]");
+    prints_and_ends(arange(ST_SHAPE(2, 1), -1), "[[-0.]\n [-1.]]");
 }
 
 static void blocks_are_apart_by_one_line_an_axis(void **state)
 {
     (void)state;
     /* np.arange(8).reshape(2, 2, 2) */
-    prints_and_ends(arange(SHAPE(2, 2, 2), 1), "[[[0. 1.]\n  [2. 3.]]\n\n [[4. 5.]\n  [6. 7.]]]");
+    prints_and_ends(arange(ST_SHAPE(2, 2, 2), 1), "[[[0. 1.]\n  [2. 3.]]\n\n [[4. 5.]\n  [6. 7.]]]");
     /* np.arange(16).reshape(2, 2, 2, 2) */
-    prints_and_ends(arange(SHAPE(2, 2, 2, 2), 1), "[[[[ 0.  1.]\n"
-                                                  "   [ 2.  3.]]\n\n"
-                                                  "  [[ 4.  5.]\n"
-                                                  "   [ 6.  7.]]]\n\n\n"
-                                                  " [[[ 8.  9.]\n"
-                                                  "   [10. 11.]]\n\n"
-                                                  "  [[12. 13.]\n"
-                                                  "   [14. 15.]]]]");
+    prints_and_ends(arange(ST_SHAPE(2, 2, 2, 2), 1), "[[[[ 0.  1.]\n"
+                                                     "   [ 2.  3.]]\n\n"
+                                                     "  [[ 4.  5.]\n"
+                                                     "   [ 6.  7.]]]\n\n\n"
+                                                     " [[[ 8.  9.]\n"
+                                                     "   [10. 11.]]\n\n"
+                                                     "  [[12. 13.]\n"
+                                                     "   [14. 15.]]]]");
     /* np.zeros((1, 1, 1, 1, 1, 1, 1, 2)) */
-    prints_and_ends(tensor_new(SHAPE(1, 1, 1, 1, 1, 1, 1, 2)), "[[[[[[[[0. 0.]]]]]]]]");
+    prints_and_ends(st_tensor_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 2)), "[[[[[[[[0. 0.]]]]]]]]");
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -228,39 +231,38 @@ static void blocks_are_apart_by_one_line_an_axis(void **state)
 static void views_are_printed_as_they_are_seen(void **state)
 {
     (void)state;
-    tensor x = arange(SHAPE(3, 4), 4);    /* x = np.arange(12).reshape(3, 4) / 4 */
-    tensor y = arange(SHAPE(2, 3, 4), 1); /* y = np.arange(24).reshape(2, 3, 4) */
+    st_tensor x = arange(ST_SHAPE(3, 4), 4);    /* x = np.arange(12).reshape(3, 4) / 4 */
+    st_tensor y = arange(ST_SHAPE(2, 3, 4), 1); /* y = np.arange(24).reshape(2, 3, 4) */
     /* x.T */
-    prints(tensor_transpose(x, 0, 1), "[[0.   1.   2.  ]\n"
-                                      " [0.25 1.25 2.25]\n"
-                                      " [0.5  1.5  2.5 ]\n"
-                                      " [0.75 1.75 2.75]]");
+    prints(st_transpose(x, 0, 1), "[[0.   1.   2.  ]\n"
+                                  " [0.25 1.25 2.25]\n"
+                                  " [0.5  1.5  2.5 ]\n"
+                                  " [0.75 1.75 2.75]]");
     /* x[:, ::-1] */
-    prints(tensor_flip(x, 1), "[[0.75 0.5  0.25 0.  ]\n [1.75 1.5  1.25 1.  ]\n [2.75 2.5  2.25 2.  ]]");
+    prints(st_flip(x, 1), "[[0.75 0.5  0.25 0.  ]\n [1.75 1.5  1.25 1.  ]\n [2.75 2.5  2.25 2.  ]]");
     /* x[::-1, ::-2] */
-    prints(tensor_step(tensor_flip(x, 0), 1, -2), "[[2.75 2.25]\n [1.75 1.25]\n [0.75 0.25]]");
+    prints(st_step(st_flip(x, 0), 1, -2), "[[2.75 2.25]\n [1.75 1.25]\n [0.75 0.25]]");
     /* x[1:, 1:3] */
-    prints(tensor_narrow(tensor_narrow(x, 0, 1, 2), 1, 1, 2), "[[1.25 1.5 ]\n [2.25 2.5 ]]");
+    prints(st_narrow(st_narrow(x, 0, 1, 2), 1, 1, 2), "[[1.25 1.5 ]\n [2.25 2.5 ]]");
     /* x[:, 2] */
-    prints(tensor_select(x, 1, 2), "[0.5 1.5 2.5]");
+    prints(st_select(x, 1, 2), "[0.5 1.5 2.5]");
     /* np.broadcast_to(x[0], (2, 4)) */
-    prints(tensor_expand(tensor_select(x, 0, 0), SHAPE(2, 4)),
-           "[[0.   0.25 0.5  0.75]\n [0.   0.25 0.5  0.75]]");
+    prints(st_expand(st_select(x, 0, 0), ST_SHAPE(2, 4)), "[[0.   0.25 0.5  0.75]\n [0.   0.25 0.5  0.75]]");
     /* sliding_window_view(x[0], 2) */
-    prints(tensor_window(tensor_select(x, 0, 0), 0, 2, 1, 1), "[[0.   0.25]\n [0.25 0.5 ]\n [0.5  0.75]]");
+    prints(st_unfold(st_select(x, 0, 0), 0, 2, 1, 1), "[[0.   0.25]\n [0.25 0.5 ]\n [0.5  0.75]]");
     /* np.array(x[2, 3]), a view of rank 0 */
-    prints(tensor_select(tensor_select(x, 0, 2), 0, 3), "2.75");
+    prints(st_select(st_select(x, 0, 2), 0, 3), "2.75");
     /* y.transpose(2, 0, 1) */
-    prints(tensor_permute(y, AXES(2, 0, 1)), "[[[ 0.  4.  8.]\n"
-                                             "  [12. 16. 20.]]\n\n"
-                                             " [[ 1.  5.  9.]\n"
-                                             "  [13. 17. 21.]]\n\n"
-                                             " [[ 2.  6. 10.]\n"
-                                             "  [14. 18. 22.]]\n\n"
-                                             " [[ 3.  7. 11.]\n"
-                                             "  [15. 19. 23.]]]");
-    tensor_free(x);
-    tensor_free(y);
+    prints(st_permute(y, ST_AXES(2, 0, 1)), "[[[ 0.  4.  8.]\n"
+                                            "  [12. 16. 20.]]\n\n"
+                                            " [[ 1.  5.  9.]\n"
+                                            "  [13. 17. 21.]]\n\n"
+                                            " [[ 2.  6. 10.]\n"
+                                            "  [14. 18. 22.]]\n\n"
+                                            " [[ 3.  7. 11.]\n"
+                                            "  [15. 19. 23.]]]");
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -269,11 +271,11 @@ static void long_rows_go_on_in_the_next_line(void **state)
 {
     (void)state;
     /* np.arange(30) */
-    prints_and_ends(arange(SHAPE(30), 1),
+    prints_and_ends(arange(ST_SHAPE(30), 1),
                     "[ 0.  1.  2.  3.  4.  5.  6.  7.  8.  9. 10. 11. 12. 13. 14. 15. 16. 17.\n"
                     " 18. 19. 20. 21. 22. 23. 24. 25. 26. 27. 28. 29.]");
     /* np.arange(20) / 7 */
-    prints_and_ends(arange(SHAPE(20), 7),
+    prints_and_ends(arange(ST_SHAPE(20), 7),
                     BY_PRECISION("[0.         0.14285715 0.2857143  0.42857143 0.5714286  0.71428573\n"
                                  " 0.85714287 1.         1.1428572  1.2857143  1.4285715  1.5714285\n"
                                  " 1.7142857  1.8571428  2.         2.142857   2.2857144  2.4285715\n"
@@ -283,11 +285,11 @@ static void long_rows_go_on_in_the_next_line(void **state)
                                  " 1.71428571 1.85714286 2.         2.14285714 2.28571429 2.42857143\n"
                                  " 2.57142857 2.71428571]"));
     /* np.arange(12) / 1e5 */
-    prints_and_ends(arange(SHAPE(12), (real)1e5),
+    prints_and_ends(arange(ST_SHAPE(12), (st_real)1e5),
                     "[0.0e+00 1.0e-05 2.0e-05 3.0e-05 4.0e-05 5.0e-05 6.0e-05 7.0e-05 8.0e-05\n"
                     " 9.0e-05 1.0e-04 1.1e-04]");
     /* np.arange(40).reshape(2, 20) / 3 */
-    prints_and_ends(arange(SHAPE(2, 20), 3),
+    prints_and_ends(arange(ST_SHAPE(2, 20), 3),
                     BY_PRECISION("[[ 0.          0.33333334  0.6666667   1.          1.3333334   1.6666666\n"
                                  "   2.          2.3333333   2.6666667   3.          3.3333333   3.6666667\n"
                                  "   4.          4.3333335   4.6666665   5.          5.3333335   5.6666665\n"
@@ -305,7 +307,7 @@ static void long_rows_go_on_in_the_next_line(void **state)
                                  "  10.66666667 11.         11.33333333 11.66666667 12.         12.33333333\n"
                                  "  12.66666667 13.        ]]"));
     /* np.arange(60).reshape(2, 1, 30) */
-    prints_and_ends(arange(SHAPE(2, 1, 30), 1),
+    prints_and_ends(arange(ST_SHAPE(2, 1, 30), 1),
                     "[[[ 0.  1.  2.  3.  4.  5.  6.  7.  8.  9. 10. 11. 12. 13. 14. 15. 16.\n"
                     "   17. 18. 19. 20. 21. 22. 23. 24. 25. 26. 27. 28. 29.]]\n\n"
                     " [[30. 31. 32. 33. 34. 35. 36. 37. 38. 39. 40. 41. 42. 43. 44. 45. 46.\n"
@@ -316,16 +318,16 @@ static void a_line_has_75_columns(void **state)
 {
     (void)state;
     /* np.zeros((1, 24)): the second bracket is in column 75 */
-    prints_and_ends(tensor_new(SHAPE(1, 24)),
+    prints_and_ends(st_tensor_new(ST_SHAPE(1, 24)),
                     "[[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.]]");
     /* np.zeros((1, 25)) */
-    prints_and_ends(tensor_new(SHAPE(1, 25)),
+    prints_and_ends(st_tensor_new(ST_SHAPE(1, 25)),
                     "[[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.\n"
                     "  0.]]");
     /* np.zeros(24) and np.zeros(25) */
-    prints_and_ends(tensor_new(SHAPE(24)),
+    prints_and_ends(st_tensor_new(ST_SHAPE(24)),
                     "[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.]");
-    prints_and_ends(tensor_new(SHAPE(25)),
+    prints_and_ends(st_tensor_new(ST_SHAPE(25)),
                     "[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.\n"
                     " 0.]");
 }
@@ -333,8 +335,8 @@ static void a_line_has_75_columns(void **state)
 static void a_line_that_goes_on_ends_without_blanks(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(20)); /* np.arange(20) + np.array([0.5, 0, 0, 0, 0] * 4) */
-    for (int i = 0; i < 20; i++) tensor_data(x)[i] = (real)(i % 5 ? i : i + 0.5);
+    st_tensor x = st_tensor_new(ST_SHAPE(20)); /* np.arange(20) + np.array([0.5, 0, 0, 0, 0] * 4) */
+    for (int i = 0; i < 20; i++) st_data(x)[i] = (st_real)(i % 5 ? i : i + 0.5);
     prints_and_ends(x, "[ 0.5  1.   2.   3.   4.   5.5  6.   7.   8.   9.  10.5 11.  12.  13.\n"
                        " 14.  15.5 16.  17.  18.  19. ]");
 }
@@ -344,20 +346,20 @@ static void a_line_that_goes_on_ends_without_blanks(void **state)
 static void more_than_a_thousand_are_summarised(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(1000));
+    st_tensor x = st_tensor_new(ST_SHAPE(1000));
     char *text = format(x);
     assert_null(strstr(text, "..."));
     free(text);
-    tensor_free(x);
+    st_tensor_free(x);
     /* np.arange(1001) */
-    prints_and_ends(arange(SHAPE(1001), 1), "[   0.    1.    2. ...  998.  999. 1000.]");
+    prints_and_ends(arange(ST_SHAPE(1001), 1), "[   0.    1.    2. ...  998.  999. 1000.]");
 }
 
 static void each_long_axis_shows_three_at_either_end(void **state)
 {
     (void)state;
     /* np.arange(1200).reshape(30, 40) / 8 */
-    prints_and_ends(arange(SHAPE(30, 40), 8),
+    prints_and_ends(arange(ST_SHAPE(30, 40), 8),
                     "[[0.00000e+00 1.25000e-01 2.50000e-01 ... 4.62500e+00 4.75000e+00\n"
                     "  4.87500e+00]\n"
                     " [5.00000e+00 5.12500e+00 5.25000e+00 ... 9.62500e+00 9.75000e+00\n"
@@ -372,7 +374,7 @@ static void each_long_axis_shows_three_at_either_end(void **state)
                     " [1.45000e+02 1.45125e+02 1.45250e+02 ... 1.49625e+02 1.49750e+02\n"
                     "  1.49875e+02]]");
     /* np.arange(1331).reshape(11, 11, 11) */
-    prints_and_ends(arange(SHAPE(11, 11, 11), 1),
+    prints_and_ends(arange(ST_SHAPE(11, 11, 11), 1),
                     "[[[0.000e+00 1.000e+00 2.000e+00 ... 8.000e+00 9.000e+00 1.000e+01]\n"
                     "  [1.100e+01 1.200e+01 1.300e+01 ... 1.900e+01 2.000e+01 2.100e+01]\n"
                     "  [2.200e+01 2.300e+01 2.400e+01 ... 3.000e+01 3.100e+01 3.200e+01]\n"
@@ -417,28 +419,28 @@ static void each_long_axis_shows_three_at_either_end(void **state)
                     "  [1.309e+03 1.310e+03 1.311e+03 ... 1.317e+03 1.318e+03 1.319e+03]\n"
                     "  [1.320e+03 1.321e+03 1.322e+03 ... 1.328e+03 1.329e+03 1.330e+03]]]");
     /* np.arange(2400).reshape(2, 2, 600): the short axes whole */
-    prints_and_ends(arange(SHAPE(2, 2, 600), 1),
+    prints_and_ends(arange(ST_SHAPE(2, 2, 600), 1),
                     "[[[0.000e+00 1.000e+00 2.000e+00 ... 5.970e+02 5.980e+02 5.990e+02]\n"
                     "  [6.000e+02 6.010e+02 6.020e+02 ... 1.197e+03 1.198e+03 1.199e+03]]\n\n"
                     " [[1.200e+03 1.201e+03 1.202e+03 ... 1.797e+03 1.798e+03 1.799e+03]\n"
                     "  [1.800e+03 1.801e+03 1.802e+03 ... 2.397e+03 2.398e+03 2.399e+03]]]");
     /* np.arange(1050).reshape(350, 3) */
-    prints_and_ends(arange(SHAPE(350, 3), 1), "[[0.000e+00 1.000e+00 2.000e+00]\n"
-                                              " [3.000e+00 4.000e+00 5.000e+00]\n"
-                                              " [6.000e+00 7.000e+00 8.000e+00]\n"
-                                              " ...\n"
-                                              " [1.041e+03 1.042e+03 1.043e+03]\n"
-                                              " [1.044e+03 1.045e+03 1.046e+03]\n"
-                                              " [1.047e+03 1.048e+03 1.049e+03]]");
+    prints_and_ends(arange(ST_SHAPE(350, 3), 1), "[[0.000e+00 1.000e+00 2.000e+00]\n"
+                                                 " [3.000e+00 4.000e+00 5.000e+00]\n"
+                                                 " [6.000e+00 7.000e+00 8.000e+00]\n"
+                                                 " ...\n"
+                                                 " [1.041e+03 1.042e+03 1.043e+03]\n"
+                                                 " [1.044e+03 1.045e+03 1.046e+03]\n"
+                                                 " [1.047e+03 1.048e+03 1.049e+03]]");
     /* np.arange(1050).reshape(6, 175) and (7, 150): an axis of 6 is whole, one of 7 is not */
-    prints_and_ends(arange(SHAPE(6, 175), 1),
+    prints_and_ends(arange(ST_SHAPE(6, 175), 1),
                     "[[0.000e+00 1.000e+00 2.000e+00 ... 1.720e+02 1.730e+02 1.740e+02]\n"
                     " [1.750e+02 1.760e+02 1.770e+02 ... 3.470e+02 3.480e+02 3.490e+02]\n"
                     " [3.500e+02 3.510e+02 3.520e+02 ... 5.220e+02 5.230e+02 5.240e+02]\n"
                     " [5.250e+02 5.260e+02 5.270e+02 ... 6.970e+02 6.980e+02 6.990e+02]\n"
                     " [7.000e+02 7.010e+02 7.020e+02 ... 8.720e+02 8.730e+02 8.740e+02]\n"
                     " [8.750e+02 8.760e+02 8.770e+02 ... 1.047e+03 1.048e+03 1.049e+03]]");
-    prints_and_ends(arange(SHAPE(7, 150), 1),
+    prints_and_ends(arange(ST_SHAPE(7, 150), 1),
                     "[[0.000e+00 1.000e+00 2.000e+00 ... 1.470e+02 1.480e+02 1.490e+02]\n"
                     " [1.500e+02 1.510e+02 1.520e+02 ... 2.970e+02 2.980e+02 2.990e+02]\n"
                     " [3.000e+02 3.010e+02 3.020e+02 ... 4.470e+02 4.480e+02 4.490e+02]\n"
@@ -451,9 +453,9 @@ static void each_long_axis_shows_three_at_either_end(void **state)
 static void summaries_of_views(void **state)
 {
     (void)state;
-    tensor x = arange(SHAPE(40, 30), 1); /* x = np.arange(1200).reshape(40, 30) */
+    st_tensor x = arange(ST_SHAPE(40, 30), 1); /* x = np.arange(1200).reshape(40, 30) */
     /* x.T[::-1] */
-    prints(tensor_flip(tensor_transpose(x, 0, 1), 0),
+    prints(st_flip(st_transpose(x, 0, 1), 0),
            "[[2.900e+01 5.900e+01 8.900e+01 ... 1.139e+03 1.169e+03 1.199e+03]\n"
            " [2.800e+01 5.800e+01 8.800e+01 ... 1.138e+03 1.168e+03 1.198e+03]\n"
            " [2.700e+01 5.700e+01 8.700e+01 ... 1.137e+03 1.167e+03 1.197e+03]\n"
@@ -461,25 +463,25 @@ static void summaries_of_views(void **state)
            " [2.000e+00 3.200e+01 6.200e+01 ... 1.112e+03 1.142e+03 1.172e+03]\n"
            " [1.000e+00 3.100e+01 6.100e+01 ... 1.111e+03 1.141e+03 1.171e+03]\n"
            " [0.000e+00 3.000e+01 6.000e+01 ... 1.110e+03 1.140e+03 1.170e+03]]");
-    tensor_free(x);
+    st_tensor_free(x);
     /* np.broadcast_to(0.5, (1000000, 1000)): what is not shown is not read, so this takes no time */
-    tensor y = number((real)0.5);
-    prints(tensor_expand(y, SHAPE(1000000, 1000)), "[[0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
-                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
-                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
-                                                   " ...\n"
-                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
-                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
-                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]]");
-    tensor_free(y);
+    st_tensor y = number((st_real)0.5);
+    prints(st_expand(y, ST_SHAPE(1000000, 1000)), "[[0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
+                                                  " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
+                                                  " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
+                                                  " ...\n"
+                                                  " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
+                                                  " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
+                                                  " [0.5 0.5 0.5 ... 0.5 0.5 0.5]]");
+    st_tensor_free(y);
 }
 
 static void what_a_summary_hides_has_no_say_in_its_columns(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(1001)); /* x = np.zeros(1001); x[500] = 1e20; x[501] = np.nan */
-    tensor_data(x)[500] = (real)1e20;
-    tensor_data(x)[501] = (real)NAN;
+    st_tensor x = st_tensor_new(ST_SHAPE(1001)); /* x = np.zeros(1001); x[500] = 1e20; x[501] = np.nan */
+    st_data(x)[500] = (st_real)1e20;
+    st_data(x)[501] = (st_real)NAN;
     prints_and_ends(x, "[0. 0. 0. ... 0. 0. 0.]");
 }
 
@@ -489,28 +491,28 @@ static void format_cuts_as_snprintf_does(void **state)
 {
     (void)state;
     char text[16];
-    tensor x = arange(SHAPE(3), 1); /* [0. 1. 2.], 10 characters */
+    st_tensor x = arange(ST_SHAPE(3), 1); /* [0. 1. 2.], 10 characters */
     for (size_t size = 0; size <= 12; size++) {
         memset(text, '#', sizeof text);
-        assert_int_equal(tensor_format(text, size, x), 10);
+        assert_int_equal(st_format(text, size, x), 10);
         size_t kept = size == 0 ? 0 : size <= 10 ? size - 1 : 10;
         assert_memory_equal(text, "[0. 1. 2.]", kept);
         if (size > 0) assert_int_equal(text[kept], '\0');
         assert_int_equal(text[size > 0 ? kept + 1 : 0], '#');
     }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void print_writes_the_same_to_a_file(void **state)
 {
     (void)state;
-    tensor x = arange(SHAPE(2, 2, 30), 7);
+    st_tensor x = arange(ST_SHAPE(2, 2, 30), 7);
     char *expected = format(x);
     size_t length = strlen(expected);
     FILE *file = tmpfile();
     assert_non_null(file);
-    tensor_print(file, x);
-    assert_null(error_text());
+    st_print(file, x);
+    assert_null(st_error());
     rewind(file);
     char *text = calloc(length + 2, 1);
     assert_non_null(text);
@@ -519,7 +521,7 @@ static void print_writes_the_same_to_a_file(void **state)
     fclose(file);
     free(text);
     free(expected);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void a_file_that_refuses_is_an_error(void **state)
@@ -527,8 +529,8 @@ static void a_file_that_refuses_is_an_error(void **state)
     (void)state;
     FILE *file = fopen("/dev/null", "r");
     assert_non_null(file);
-    tensor_print(file, (tensor){ 0 });
-    expect_error("tensor_print: the file could not be written");
+    st_print(file, (st_tensor){ 0 });
+    expect_error("st_print: the file could not be written");
     fclose(file);
 }
 

@@ -11,7 +11,7 @@
 
 enum { DRAWS = 100000 };
 
-static const random_key KEY = { .seed = 0x0123456789abcdef, .stream = 42 };
+static const st_random_key KEY = { .seed = 0x0123456789abcdef, .stream = 42 };
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -88,8 +88,8 @@ static void bits_are_the_published_ones(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        random_key key = { .seed = join(known[i].key), .stream = join(known[i].counter + 2) };
-        random_block block = random_bits(key, join(known[i].counter));
+        st_random_key key = { .seed = join(known[i].key), .stream = join(known[i].counter + 2) };
+        st_random_block block = st_random_bits(key, join(known[i].counter));
         assert_memory_equal(block.word, known[i].expected, sizeof block.word);
     }
 }
@@ -103,9 +103,9 @@ static void words_are_those_of_the_blocks(void **state)
         for (ptrdiff_t n = 0; n <= 70; n++) {
             uint32_t word[4 * 71];
             memset(word, 0x5a, sizeof word);
-            random_words(KEY, counters[c], word, n);
+            st_random_words(KEY, counters[c], word, n);
             for (ptrdiff_t i = 0; i < n; i++) {
-                random_block block = random_bits(KEY, counters[c] + (uint64_t)i);
+                st_random_block block = st_random_bits(KEY, counters[c] + (uint64_t)i);
                 assert_memory_equal(block.word, word + 4 * i, sizeof block.word);
             }
             assert_int_equal(word[4 * n], 0x5a5a5a5a);
@@ -117,32 +117,32 @@ static void words_are_those_of_the_blocks(void **state)
 static void numbers_stay_what_they_are(void **state)
 {
     (void)state;
-    assert_true(random_uniform(KEY, 0) == 0x1.e86a88edddc68p-3);
-    assert_true(random_uniform(KEY, 1) == 0x1.faccae2cd2935p-1);
-    assert_true(random_uniform(KEY, (uint64_t)1 << 63) == 0x1.74e816b9702c6p-2);
-    assert_about(random_normal(KEY, 0), 0.4316097767469713, 1e-14);
-    assert_about(random_normal(KEY, 1), 2.997942871978725, 1e-14);
-    assert_about(random_normal(KEY, (uint64_t)1 << 63), -0.9400666213967364, 1e-14);
+    assert_true(st_random_uniform(KEY, 0) == 0x1.e86a88edddc68p-3);
+    assert_true(st_random_uniform(KEY, 1) == 0x1.faccae2cd2935p-1);
+    assert_true(st_random_uniform(KEY, (uint64_t)1 << 63) == 0x1.74e816b9702c6p-2);
+    assert_about(st_random_normal(KEY, 0), 0.4316097767469713, 1e-14);
+    assert_about(st_random_normal(KEY, 1), 2.997942871978725, 1e-14);
+    assert_about(st_random_normal(KEY, (uint64_t)1 << 63), -0.9400666213967364, 1e-14);
     const uint64_t below_10[] = { 1, 3, 8, 6, 5, 3, 4, 6, 2, 3, 4, 4 };
-    for (uint64_t i = 0; i < 12; i++) assert_int_equal(random_below(KEY, i, 10), below_10[i]);
+    for (uint64_t i = 0; i < 12; i++) assert_int_equal(st_random_below(KEY, i, 10), below_10[i]);
     const uint64_t refusing[] = { 7581163313286664631, 9036005456132811034, 2642709702151314923,
                                   8664868079179131739, 702614545911510078,  6122545358677270842 };
     for (uint64_t i = 0; i < 6; i++)
-        assert_true(random_below(KEY, i, ((uint64_t)1 << 63) + 1) == refusing[i]);
+        assert_true(st_random_below(KEY, i, ((uint64_t)1 << 63) + 1) == refusing[i]);
     const ptrdiff_t expected[] = { 8, 1, 5, 7, 6, 9, 0, 2, 4, 3 };
     ptrdiff_t order[10];
-    random_permutation(order, 10, KEY);
+    st_random_permutation(order, 10, KEY);
     assert_memory_equal(order, expected, sizeof order);
 }
 
 /* Flips one of the 192 bits that go in. */
-static random_block bits_with_flip(random_key key, uint64_t counter, int bit)
+static st_random_block bits_with_flip(st_random_key key, uint64_t counter, int bit)
 {
     uint64_t mask = (uint64_t)1 << bit % 64;
     if (bit < 64) key.seed ^= mask;
     else if (bit < 128) key.stream ^= mask;
     else counter ^= mask;
-    return random_bits(key, counter);
+    return st_random_bits(key, counter);
 }
 
 /* 192 · 100 flips of 128 bits: each changes with probability 1/2, so the share's deviation is 0.0003. */
@@ -152,7 +152,7 @@ static void every_bit_of_key_and_counter_changes_half_the_bits(void **state)
     long changed = 0;
     for (int flip = 0; flip < 192 * 100; flip++) {
         uint64_t counter = (uint64_t)(flip / 192);
-        random_block a = random_bits(KEY, counter), b = bits_with_flip(KEY, counter, flip % 192);
+        st_random_block a = st_random_bits(KEY, counter), b = bits_with_flip(KEY, counter, flip % 192);
         int of_this = 0;
         for (int w = 0; w < 4; w++)
             for (uint32_t d = a.word[w] ^ b.word[w]; d; d &= d - 1) of_this++;
@@ -175,7 +175,7 @@ static void uniform_has_its_moments_and_distribution(void **state)
     double *x = malloc(DRAWS * sizeof *x);
     assert_non_null(x);
     for (int i = 0; i < DRAWS; i++) {
-        x[i] = random_uniform(KEY, (uint64_t)i);
+        x[i] = st_random_uniform(KEY, (uint64_t)i);
         assert_true(x[i] >= 0 && x[i] < 1);
     }
     assert_about(moment(x, 0, 1), 0.5, 5 / sqrt(12.0 * DRAWS));
@@ -188,7 +188,7 @@ static void uniform_fills_its_cells_equally(void **state)
 {
     (void)state;
     int count[256] = { 0 };
-    for (int i = 0; i < DRAWS; i++) count[(int)(256 * random_uniform(KEY, (uint64_t)i))]++;
+    for (int i = 0; i < DRAWS; i++) count[(int)(256 * st_random_uniform(KEY, (uint64_t)i))]++;
     assert_equally_filled(count, 256);
 }
 
@@ -197,7 +197,7 @@ static void uniform_has_53_bits(void **state)
     (void)state;
     int odd[2] = { 0 };
     for (int i = 0; i < DRAWS; i++) {
-        double scaled = 0x1p53 * random_uniform(KEY, (uint64_t)i);
+        double scaled = 0x1p53 * st_random_uniform(KEY, (uint64_t)i);
         assert_true(scaled == floor(scaled));
         odd[(uint64_t)scaled & 1]++;
     }
@@ -210,10 +210,10 @@ static void neighbours_are_not_correlated(void **state)
     (void)state;
     double counter = 0, stream = 0, seed = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
-        double x = random_uniform(KEY, i) - 0.5;
-        counter += x * (random_uniform(KEY, i + 1) - 0.5);
-        stream += x * (random_uniform((random_key){ KEY.seed, KEY.stream + 1 }, i) - 0.5);
-        seed += x * (random_uniform((random_key){ KEY.seed + 1, KEY.stream }, i) - 0.5);
+        double x = st_random_uniform(KEY, i) - 0.5;
+        counter += x * (st_random_uniform(KEY, i + 1) - 0.5);
+        stream += x * (st_random_uniform((st_random_key){ KEY.seed, KEY.stream + 1 }, i) - 0.5);
+        seed += x * (st_random_uniform((st_random_key){ KEY.seed + 1, KEY.stream }, i) - 0.5);
     }
     double limit = 5 / sqrt((double)DRAWS);
     assert_about(12 * counter / DRAWS, 0, limit);
@@ -234,7 +234,7 @@ static void normal_has_its_moments_and_distribution(void **state)
     double *x = malloc(DRAWS * sizeof *x);
     assert_non_null(x);
     for (int i = 0; i < DRAWS; i++) {
-        x[i] = random_normal(KEY, (uint64_t)i);
+        x[i] = st_random_normal(KEY, (uint64_t)i);
         assert_true(isfinite(x[i]));
     }
     assert_about(moment(x, 0, 1), 0, 5 / sqrt((double)DRAWS));
@@ -249,7 +249,7 @@ static void normal_neighbours_are_not_correlated(void **state)
 {
     (void)state;
     double sum = 0;
-    for (uint64_t i = 0; i < DRAWS; i++) sum += random_normal(KEY, i) * random_normal(KEY, i + 1);
+    for (uint64_t i = 0; i < DRAWS; i++) sum += st_random_normal(KEY, i) * st_random_normal(KEY, i + 1);
     assert_about(sum / DRAWS, 0, 5 / sqrt((double)DRAWS));
 }
 
@@ -258,8 +258,8 @@ static void normal_neighbours_are_not_correlated(void **state)
 static void below_0_and_1_is_0(void **state)
 {
     (void)state;
-    assert_int_equal(random_below(KEY, 3, 0), 0);
-    assert_int_equal(random_below(KEY, 3, 1), 0);
+    assert_int_equal(st_random_below(KEY, 3, 0), 0);
+    assert_int_equal(st_random_below(KEY, 3, 1), 0);
 }
 
 static void below_fills_small_bounds_equally(void **state)
@@ -268,7 +268,7 @@ static void below_fills_small_bounds_equally(void **state)
     for (int bound = 2; bound <= 17; bound += 5) {
         int count[17] = { 0 };
         for (int i = 0; i < DRAWS; i++) {
-            uint64_t value = random_below(KEY, (uint64_t)i, (uint64_t)bound);
+            uint64_t value = st_random_below(KEY, (uint64_t)i, (uint64_t)bound);
             assert_true(value < (uint64_t)bound);
             count[value]++;
         }
@@ -282,7 +282,7 @@ static void below_has_no_bias_where_folding_has_most(void **state)
     (void)state;
     const uint64_t third = (uint64_t)1 << 62;
     int count[3] = { 0 };
-    for (int i = 0; i < DRAWS; i++) count[random_below(KEY, (uint64_t)i, 3 * third) / third]++;
+    for (int i = 0; i < DRAWS; i++) count[st_random_below(KEY, (uint64_t)i, 3 * third) / third]++;
     assert_equally_filled(count, 3);
 }
 
@@ -294,7 +294,7 @@ static void below_does_not_borrow_from_another_counter(void **state)
     const uint64_t bound = ((uint64_t)1 << 63) + 1;
     double *x = malloc(DRAWS * sizeof *x);
     assert_non_null(x);
-    for (int i = 0; i < DRAWS; i++) x[i] = (double)random_below(KEY, (uint64_t)i, bound) / (double)bound;
+    for (int i = 0; i < DRAWS; i++) x[i] = (double)st_random_below(KEY, (uint64_t)i, bound) / (double)bound;
     assert_true(distance(x, cumulative_uniform) < 2.6);
     for (int i = 1; i < DRAWS; i++) assert_true(x[i - 1] < x[i]); /* sorted by now: no value comes twice */
     free(x);
@@ -303,9 +303,9 @@ static void below_does_not_borrow_from_another_counter(void **state)
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* The element's place in row-major order as an index of every axis. */
-static shape index_at(ptrdiff_t element, shape s)
+static st_shape index_at(ptrdiff_t element, st_shape s)
 {
-    shape index = { .rank = s.rank };
+    st_shape index = { .rank = s.rank };
     for (int i = s.rank - 1; i >= 0; i--) {
         index.n[i] = element % s.n[i];
         element /= s.n[i];
@@ -314,135 +314,136 @@ static shape index_at(ptrdiff_t element, shape s)
 }
 
 /* Element e of x holds number e of the key's stream. */
-static void assert_uniform(tensor x, random_key key, real low, real high)
+static void assert_uniform(st_tensor x, st_random_key key, st_real low, st_real high)
 {
-    for (ptrdiff_t e = 0; e < tensor_count(x); e++) {
-        shape index = index_at(e, x.shape);
-        double expected = (double)low + ((double)high - (double)low) * random_uniform(key, (uint64_t)e);
-        assert_about((double)*tensor_at(x, index), expected, 4 * (double)REAL_EPSILON);
+    for (ptrdiff_t e = 0; e < st_numel(x); e++) {
+        st_shape index = index_at(e, x.shape);
+        double expected = (double)low + ((double)high - (double)low) * st_random_uniform(key, (uint64_t)e);
+        assert_about((double)*st_at(x, index), expected, 4 * (double)ST_REAL_EPSILON);
     }
 }
 
 static void element_e_takes_counter_e(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(4, 5, 6)), one = tensor_new((shape){ .rank = 0 });
-    tensor_uniform(x, KEY, -1, 2);
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 5, 6)), one = st_tensor_new((st_shape){ .rank = 0 });
+    st_uniform(x, KEY, -1, 2);
     assert_uniform(x, KEY, -1, 2);
-    tensor_normal(x, KEY, 1, 2);
-    for (ptrdiff_t e = 0; e < tensor_count(x); e++)
-        assert_about((double)tensor_data(x)[e], 1 + 2 * random_normal(KEY, (uint64_t)e),
-                     16 * (double)REAL_EPSILON);
-    tensor_uniform(one, KEY, -1, 2);
+    st_normal(x, KEY, 1, 2);
+    for (ptrdiff_t e = 0; e < st_numel(x); e++)
+        assert_about((double)st_data(x)[e], 1 + 2 * st_random_normal(KEY, (uint64_t)e),
+                     16 * (double)ST_REAL_EPSILON);
+    st_uniform(one, KEY, -1, 2);
     assert_uniform(one, KEY, -1, 2);
-    tensor_free(x);
-    tensor_free(one);
+    st_tensor_free(x);
+    st_tensor_free(one);
 }
 
 static void element_e_takes_counter_e_in_any_view(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(4, 6, 5));
-    const tensor views[] = {
-        tensor_permute(x, AXES(2, 0, 1)),
-        tensor_transpose(x, 0, 2),
-        tensor_flip(tensor_flip(x, 0), 2),
-        tensor_step(x, 1, -2),
-        tensor_narrow(tensor_transpose(x, 1, 2), 2, 1, 3),
-        tensor_select(x, 2, 3),
-        tensor_split(tensor_flip(x, 1), 1, 3),
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 6, 5));
+    const st_tensor views[] = {
+        st_permute(x, ST_AXES(2, 0, 1)),
+        st_transpose(x, 0, 2),
+        st_flip(st_flip(x, 0), 2),
+        st_step(x, 1, -2),
+        st_narrow(st_transpose(x, 1, 2), 2, 1, 3),
+        st_select(x, 2, 3),
+        st_split_axis(st_flip(x, 1), 1, 3),
     };
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
-        tensor_uniform(views[i], KEY, 0, 1);
+        st_uniform(views[i], KEY, 0, 1);
         assert_uniform(views[i], KEY, 0, 1);
     }
-    tensor_normal(views[0], KEY, 0, 1);
-    tensor same = tensor_new(views[0].shape);
-    tensor_normal(same, KEY, 0, 1);
-    for (ptrdiff_t e = 0; e < tensor_count(same); e++) {
-        shape index = index_at(e, same.shape);
-        assert_true(*tensor_at(views[0], index) == tensor_data(same)[e]);
+    st_normal(views[0], KEY, 0, 1);
+    st_tensor same = st_tensor_new(views[0].shape);
+    st_normal(same, KEY, 0, 1);
+    for (ptrdiff_t e = 0; e < st_numel(same); e++) {
+        st_shape index = index_at(e, same.shape);
+        assert_true(*st_at(views[0], index) == st_data(same)[e]);
     }
-    tensor_free(x);
-    tensor_free(same);
+    st_tensor_free(x);
+    st_tensor_free(same);
 }
 
 static void what_is_outside_the_view_stays(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(4, 6));
-    tensor_fill(x, 7);
-    tensor_uniform(tensor_step(tensor_narrow(x, 0, 1, 2), 1, 2), KEY, 0, 1);
+    st_tensor x = st_tensor_new(ST_SHAPE(4, 6));
+    st_fill(x, 7);
+    st_uniform(st_step(st_narrow(x, 0, 1, 2), 1, 2), KEY, 0, 1);
     for (ptrdiff_t e = 0; e < 24; e++) {
         ptrdiff_t row = e / 6, column = e % 6;
         bool inside = (row == 1 || row == 2) && column % 2 == 0;
-        assert_true(inside ? tensor_data(x)[e] < 1 : tensor_data(x)[e] == 7);
+        assert_true(inside ? st_data(x)[e] < 1 : st_data(x)[e] == 7);
     }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* [1, next after 1) holds 1 alone, though every u above 1/2 rounds to its end. */
 static void uniform_never_is_high(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(1000));
-    const real low[] = { 1, -1, 0, -REAL_MAX, 3 };
-    const real high[] = { nextafter((real)1, (real)2), nextafter((real)-1, (real)0),
-                          nextafter((real)0, (real)1), nextafter(-REAL_MAX, (real)0), 3 + 4 * REAL_EPSILON };
+    st_tensor x = st_tensor_new(ST_SHAPE(1000));
+    const st_real low[] = { 1, -1, 0, -ST_REAL_MAX, 3 };
+    const st_real high[] = { nextafter((st_real)1, (st_real)2), nextafter((st_real)-1, (st_real)0),
+                             nextafter((st_real)0, (st_real)1), nextafter(-ST_REAL_MAX, (st_real)0),
+                             3 + 4 * ST_REAL_EPSILON };
     for (int i = 0; i < 5; i++) {
-        tensor_uniform(x, KEY, low[i], high[i]);
+        st_uniform(x, KEY, low[i], high[i]);
         for (int e = 0; e < 1000; e++) {
-            assert_true(tensor_data(x)[e] >= low[i]);
-            assert_true(tensor_data(x)[e] < high[i]);
+            assert_true(st_data(x)[e] >= low[i]);
+            assert_true(st_data(x)[e] < high[i]);
         }
     }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void uniform_reaches_over_the_whole_range(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(1000));
-    tensor_uniform(x, KEY, -REAL_MAX, REAL_MAX);
+    st_tensor x = st_tensor_new(ST_SHAPE(1000));
+    st_uniform(x, KEY, -ST_REAL_MAX, ST_REAL_MAX);
     int count[2] = { 0 };
     for (int e = 0; e < 1000; e++) {
-        assert_true(isfinite(tensor_data(x)[e]));
-        count[tensor_data(x)[e] > 0]++;
+        assert_true(isfinite(st_data(x)[e]));
+        count[st_data(x)[e] > 0]++;
     }
     assert_equally_filled(count, 2);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void no_interval_is_its_end_and_a_reversed_one_an_error(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(100));
+    st_tensor x = st_tensor_new(ST_SHAPE(100));
     for (int i = 20; i >= 0; i--) {
-        real end = (real)i / 7 - 1;
-        tensor_uniform(x, KEY, end, end);
-        for (int e = 0; e < 100; e++) assert_true(tensor_data(x)[e] == end);
+        st_real end = (st_real)i / 7 - 1;
+        st_uniform(x, KEY, end, end);
+        for (int e = 0; e < 100; e++) assert_true(st_data(x)[e] == end);
     }
-    assert_null(error_text());
-    const real low[] = { 2, (real)NAN, 0, -(real)INFINITY }, high[] = { 1, 1, (real)INFINITY, 0 };
+    assert_null(st_error());
+    const st_real low[] = { 2, (st_real)NAN, 0, -(st_real)INFINITY }, high[] = { 1, 1, (st_real)INFINITY, 0 };
     for (int i = 0; i < 4; i++) {
-        tensor_uniform(x, KEY, low[i], high[i]);
-        expect_error("tensor_uniform: from %g to %g, expected", (double)low[i], (double)high[i]);
-        for (int e = 0; e < 100; e++) assert_true(tensor_data(x)[e] == -1);
+        st_uniform(x, KEY, low[i], high[i]);
+        expect_error("st_uniform: from %g to %g, expected", (double)low[i], (double)high[i]);
+        for (int e = 0; e < 100; e++) assert_true(st_data(x)[e] == -1);
     }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void null_and_empty_tensors_do_nothing(void **state)
 {
     (void)state;
-    tensor empty = tensor_new(SHAPE(3, 0));
-    tensor_uniform(empty, KEY, 0, 1);
-    tensor_normal(empty, KEY, 0, 1);
-    assert_null(error_text());
-    tensor_free(empty);
-    tensor_uniform((tensor){ 0 }, KEY, 0, 1);
+    st_tensor empty = st_tensor_new(ST_SHAPE(3, 0));
+    st_uniform(empty, KEY, 0, 1);
+    st_normal(empty, KEY, 0, 1);
+    assert_null(st_error());
+    st_tensor_free(empty);
+    st_uniform((st_tensor){ 0 }, KEY, 0, 1);
     expect_error("the tensor is null");
-    tensor_normal((tensor){ 0 }, KEY, 0, 1);
+    st_normal((st_tensor){ 0 }, KEY, 0, 1);
     expect_error("the tensor is null");
 }
 
@@ -455,7 +456,7 @@ static void a_permutation_has_every_number_once(void **state)
     ptrdiff_t order[MOST];
     for (ptrdiff_t n = 0; n <= MOST; n += n < 10 ? 1 : 99) {
         bool seen[MOST] = { 0 };
-        random_permutation(order, n, KEY);
+        st_random_permutation(order, n, KEY);
         for (ptrdiff_t i = 0; i < n; i++) {
             assert_in_range(order[i], 0, n - 1);
             assert_false(seen[order[i]]);
@@ -468,9 +469,9 @@ static void nothing_is_permuted_where_there_is_nothing(void **state)
 {
     (void)state;
     ptrdiff_t guard = 7;
-    random_permutation(&guard, 0, KEY);
-    random_permutation(&guard, -5, KEY);
-    random_permutation(NULL, 0, KEY);
+    st_random_permutation(&guard, 0, KEY);
+    st_random_permutation(&guard, -5, KEY);
+    st_random_permutation(NULL, 0, KEY);
     assert_int_equal(guard, 7);
 }
 
@@ -482,7 +483,7 @@ static void all_orders_are_equally_likely(void **state)
     int count[24] = { 0 };
     for (uint64_t stream = 0; stream < 48000; stream++) {
         ptrdiff_t order[4];
-        random_permutation(order, 4, (random_key){ KEY.seed, stream });
+        st_random_permutation(order, 4, (st_random_key){ KEY.seed, stream });
         int rank = 0; /* among the 24 in lexicographic order */
         for (int i = 0; i < 4; i++) {
             int smaller = 0;

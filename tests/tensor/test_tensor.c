@@ -13,31 +13,32 @@ static const ptrdiff_t LEAST = PTRDIFF_MIN;
 static void shapes_are_equal_when_rank_and_sizes_are(void **state)
 {
     (void)state;
-    assert_true(shape_equal(SHAPE(2, 3), SHAPE(2, 3)));
-    assert_false(shape_equal(SHAPE(2, 3), SHAPE(3, 2)));
-    assert_false(shape_equal(SHAPE(2, 3), SHAPE(2, 3, 1)));
-    assert_true(shape_equal((shape){ 0 }, (shape){ .n = { 7 } })); /* what lies beyond the rank is nothing */
+    assert_true(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(2, 3)));
+    assert_false(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(3, 2)));
+    assert_false(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(2, 3, 1)));
+    assert_true(
+        st_shape_equal((st_shape){ 0 }, (st_shape){ .n = { 7 } })); /* what lies beyond the rank is nothing */
 }
 
 static void shapes_print_as_lists(void **state)
 {
     (void)state;
-    assert_string_equal(shape_text((shape){ 0 }).text, "[]");
-    assert_string_equal(shape_text(SHAPE(7)).text, "[7]");
-    assert_string_equal(shape_text(SHAPE(64, 1, 28, 28)).text, "[64, 1, 28, 28]");
-    assert_string_equal(shape_text((shape){ .rank = 9 }).text, "[0, 0, 0, 0, 0, 0, 0, 0]");
-    assert_string_equal(shape_text((shape){ .rank = -1 }).text, "[]");
-    shape_string longest = shape_text(SHAPE(LEAST, LEAST, LEAST, LEAST, LEAST, LEAST, LEAST, LEAST));
+    assert_string_equal(st_shape_text((st_shape){ 0 }).text, "[]");
+    assert_string_equal(st_shape_text(ST_SHAPE(7)).text, "[7]");
+    assert_string_equal(st_shape_text(ST_SHAPE(64, 1, 28, 28)).text, "[64, 1, 28, 28]");
+    assert_string_equal(st_shape_text((st_shape){ .rank = 9 }).text, "[0, 0, 0, 0, 0, 0, 0, 0]");
+    assert_string_equal(st_shape_text((st_shape){ .rank = -1 }).text, "[]");
+    st_shape_string longest = st_shape_text(ST_SHAPE(LEAST, LEAST, LEAST, LEAST, LEAST, LEAST, LEAST, LEAST));
     assert_int_equal(strlen(longest.text), 8 * strlen("-9223372036854775808") + 7 * strlen(", ") + 2);
 }
 
 static void a_count_is_the_product_of_the_sizes(void **state)
 {
     (void)state;
-    assert_int_equal(shape_count((shape){ 0 }, "count"), 1);
-    assert_int_equal(shape_count(SHAPE(2, 3, 4), "count"), 24);
-    assert_int_equal(shape_count(SHAPE(2, 0, 4), "count"), 0);
-    assert_int_equal(shape_count(SHAPE(1, 1, 1, 1, 1, 1, 1, 5), "count"), 5);
+    assert_int_equal(st_shape_numel((st_shape){ 0 }, "count"), 1);
+    assert_int_equal(st_shape_numel(ST_SHAPE(2, 3, 4), "count"), 24);
+    assert_int_equal(st_shape_numel(ST_SHAPE(2, 0, 4), "count"), 0);
+    assert_int_equal(st_shape_numel(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 5), "count"), 5);
 }
 
 /* Oracle: the largest count of elements whose bytes a ptrdiff_t still counts, with a line to align. */
@@ -45,26 +46,26 @@ static void shapes_that_cannot_be_are_refused_by_name(void **state)
 {
     (void)state;
     const ptrdiff_t two_62 = (ptrdiff_t)1 << 62, two_32 = (ptrdiff_t)1 << 32;
-    const ptrdiff_t too_many = MOST / (ptrdiff_t)sizeof(real);
-    assert_int_equal(shape_count((shape){ .rank = 9 }, "who"), -1);
+    const ptrdiff_t too_many = MOST / (ptrdiff_t)sizeof(st_real);
+    assert_int_equal(st_shape_numel((st_shape){ .rank = 9 }, "who"), -1);
     expect_error("who: rank 9, expected 0 to 8");
-    assert_int_equal(shape_count((shape){ .rank = -1 }, "who"), -1);
+    assert_int_equal(st_shape_numel((st_shape){ .rank = -1 }, "who"), -1);
     expect_error("who: rank -1, expected 0 to 8");
 
-    const shape refused[] = { SHAPE(-1),       SHAPE(2, -3, 0),
-                              SHAPE(two_62),   SHAPE(two_62, 2),
-                              SHAPE(too_many), SHAPE(two_32, two_32),
-                              SHAPE(MOST, 2),  SHAPE(two_32, two_32, two_32, two_32, two_32),
-                              SHAPE(LEAST),    SHAPE(3, 6148914691236517206) };
+    const st_shape refused[] = { ST_SHAPE(-1),       ST_SHAPE(2, -3, 0),
+                                 ST_SHAPE(two_62),   ST_SHAPE(two_62, 2),
+                                 ST_SHAPE(too_many), ST_SHAPE(two_32, two_32),
+                                 ST_SHAPE(MOST, 2),  ST_SHAPE(two_32, two_32, two_32, two_32, two_32),
+                                 ST_SHAPE(LEAST),    ST_SHAPE(3, 6148914691236517206) };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        assert_int_equal(shape_count(refused[i], "who"), -1);
+        assert_int_equal(st_shape_numel(refused[i], "who"), -1);
         expect_error("who: ");
-        assert_int_equal(shape_count(refused[i], "who"), -1);
-        expect_error("%s", shape_text(refused[i]).text);
-        assert_true(tensor_is_null(tensor_new(refused[i])));
-        expect_error("tensor_new: ");
-        assert_true(tensor_is_null(tensor_wrap(&(real){ 0 }, refused[i])));
-        expect_error("tensor_wrap: ");
+        assert_int_equal(st_shape_numel(refused[i], "who"), -1);
+        expect_error("%s", st_shape_text(refused[i]).text);
+        assert_true(st_is_null(st_tensor_new(refused[i])));
+        expect_error("st_tensor_new: ");
+        assert_true(st_is_null(st_tensor_wrap(&(st_real){ 0 }, refused[i])));
+        expect_error("st_tensor_wrap: ");
     }
 }
 
@@ -72,9 +73,9 @@ static void shapes_that_cannot_be_are_refused_by_name(void **state)
 static void memory_that_is_not_there_is_an_error(void **state)
 {
     (void)state;
-    const ptrdiff_t elements = ((ptrdiff_t)1 << 58) / (ptrdiff_t)sizeof(real);
-    assert_true(tensor_is_null(tensor_new(SHAPE(elements))));
-    expect_error("tensor_new: no memory for " REAL_NAME " %s", shape_text(SHAPE(elements)).text);
+    const ptrdiff_t elements = ((ptrdiff_t)1 << 58) / (ptrdiff_t)sizeof(st_real);
+    assert_true(st_is_null(st_tensor_new(ST_SHAPE(elements))));
+    expect_error("st_tensor_new: no memory for " ST_REAL_NAME " %s", st_shape_text(ST_SHAPE(elements)).text);
 }
 
 /* ---- making and ending ----------------------------------------------------------------------- */
@@ -82,9 +83,9 @@ static void memory_that_is_not_there_is_an_error(void **state)
 static void the_number_is_of_the_precision_that_is_named(void **state)
 {
     (void)state;
-    assert_string_equal(REAL_NAME, sizeof(real) == sizeof(float) ? "float32" : "float64");
-    assert_true((real)1 + REAL_EPSILON > 1);
-    assert_true((real)((real)1 + REAL_EPSILON / 2) == 1);
+    assert_string_equal(ST_REAL_NAME, sizeof(st_real) == sizeof(float) ? "float32" : "float64");
+    assert_true((st_real)1 + ST_REAL_EPSILON > 1);
+    assert_true((st_real)((st_real)1 + ST_REAL_EPSILON / 2) == 1);
 }
 
 static void a_new_tensor_is_zeros_row_major_and_aligned(void **state)
@@ -92,43 +93,43 @@ static void a_new_tensor_is_zeros_row_major_and_aligned(void **state)
     (void)state;
     dice d = { { 1 } };
     for (int i = 0; i < 200; i++) {
-        shape s = roll_shape(&d, 0, 8, 0, 3);
-        about("shape %s", shape_text(s).text);
-        tensor x = tensor_new(s);
-        assert_false(tensor_is_null(x));
-        assert_true(shape_equal(x.shape, s));
-        assert_int_equal(tensor_count(x), shape_count(s, ""));
-        assert_int_equal((uintptr_t)tensor_data(x) % 64, 0);
-        for (ptrdiff_t k = 0; k < tensor_count(x); k++) {
-            assert_ptr_equal(element(x, k), tensor_data(x) + k);
+        st_shape s = roll_shape(&d, 0, 8, 0, 3);
+        about("shape %s", st_shape_text(s).text);
+        st_tensor x = st_tensor_new(s);
+        assert_false(st_is_null(x));
+        assert_true(st_shape_equal(x.shape, s));
+        assert_int_equal(st_numel(x), st_shape_numel(s, ""));
+        assert_int_equal((uintptr_t)st_data(x) % 64, 0);
+        for (ptrdiff_t k = 0; k < st_numel(x); k++) {
+            assert_ptr_equal(element(x, k), st_data(x) + k);
             assert_true(*element(x, k) == 0);
         }
-        tensor_free(x);
+        st_tensor_free(x);
     }
 }
 
 static void a_wrap_is_the_callers_memory(void **state)
 {
     (void)state;
-    real data[6] = { 1, 2, 3, 4, 5, 6 };
-    tensor x = tensor_wrap(data, SHAPE(2, 3));
+    st_real data[6] = { 1, 2, 3, 4, 5, 6 };
+    st_tensor x = st_tensor_wrap(data, ST_SHAPE(2, 3));
     assert_elements(x, 1, 2, 3, 4, 5, 6);
-    assert_ptr_equal(tensor_data(x), data);
-    *tensor_at(x, INDEX(1, 0)) = 40;
+    assert_ptr_equal(st_data(x), data);
+    *st_at(x, ST_INDEX(1, 0)) = 40;
     assert_true(data[3] == 40);
-    tensor_free(x);
+    st_tensor_free(x);
     assert_true(data[3] == 40);
 }
 
 static void a_wrap_of_nothing_holds_nothing(void **state)
 {
     (void)state;
-    assert_true(tensor_is_null(tensor_wrap(NULL, SHAPE(2, 3))));
-    expect_error("tensor_wrap: no data for shape [2, 3]");
-    tensor empty = tensor_wrap(NULL, SHAPE(0, 3));
-    assert_false(tensor_is_null(empty));
-    assert_int_equal(tensor_count(empty), 0);
-    tensor_free(empty);
+    assert_true(st_is_null(st_tensor_wrap(NULL, ST_SHAPE(2, 3))));
+    expect_error("st_tensor_wrap: no data for shape [2, 3]");
+    st_tensor empty = st_tensor_wrap(NULL, ST_SHAPE(0, 3));
+    assert_false(st_is_null(empty));
+    assert_int_equal(st_numel(empty), 0);
+    st_tensor_free(empty);
 }
 
 static void a_clone_has_the_elements_and_its_own_storage(void **state)
@@ -136,15 +137,15 @@ static void a_clone_has_the_elements_and_its_own_storage(void **state)
     (void)state;
     dice d = { { 2 } };
     for (int i = 0; i < 200; i++) {
-        tensor x = roll_view(&d, roll_shape(&d, 0, 4, 0, 4), NULL);
+        st_tensor x = roll_view(&d, roll_shape(&d, 0, 4, 0, 4), NULL);
         roll_elements(&d, x, -9, 9);
-        tensor y = tensor_clone(x);
+        st_tensor y = st_tensor_clone(x);
         assert_same(y, x);
-        assert_true(tensor_is_contiguous(y));
-        assert_false(tensor_shares_storage(x, y));
-        assert_false(tensor_overlaps(x, y));
-        tensor_free(x);
-        tensor_free(y);
+        assert_true(st_is_contiguous(y));
+        assert_false(st_shares_storage(x, y));
+        assert_false(st_overlaps(x, y));
+        st_tensor_free(x);
+        st_tensor_free(y);
     }
 }
 
@@ -152,23 +153,23 @@ static void a_clone_has_the_elements_and_its_own_storage(void **state)
 static void a_storage_ends_through_any_view_of_it(void **state)
 {
     (void)state;
-    tensor_free(tensor_flip(tensor_select(tensor_new(SHAPE(2, 3)), 0, 1), 0));
-    tensor_free((tensor){ 0 });
+    st_tensor_free(st_flip(st_select(st_tensor_new(ST_SHAPE(2, 3)), 0, 1), 0));
+    st_tensor_free((st_tensor){ 0 });
 }
 
 static void empty_tensors_are_tensors(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(3, 0, 2));
-    assert_false(tensor_is_null(x));
-    assert_int_equal(tensor_count(x), 0);
-    assert_true(tensor_is_contiguous(x));
-    assert_null(tensor_at(x, INDEX(0, 0, 0)));
-    expect_error("tensor_at: index [0, 0, 0] of a tensor [3, 0, 2]");
-    tensor y = tensor_clone(x);
+    st_tensor x = st_tensor_new(ST_SHAPE(3, 0, 2));
+    assert_false(st_is_null(x));
+    assert_int_equal(st_numel(x), 0);
+    assert_true(st_is_contiguous(x));
+    assert_null(st_at(x, ST_INDEX(0, 0, 0)));
+    expect_error("st_at: index [0, 0, 0] of a tensor [3, 0, 2]");
+    st_tensor y = st_tensor_clone(x);
     assert_shape(y, 3, 0, 2);
-    tensor_free(x);
-    tensor_free(y);
+    st_tensor_free(x);
+    st_tensor_free(y);
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -176,42 +177,43 @@ static void empty_tensors_are_tensors(void **state)
 static void negative_indices_count_from_the_end(void **state)
 {
     (void)state;
-    tensor x = tensor_of(SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
+    st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
     for (ptrdiff_t i = 0; i < 2; i++)
         for (ptrdiff_t j = 0; j < 3; j++) {
-            assert_true(*tensor_at(x, INDEX(i, j)) == (real)(3 * i + j));
-            assert_ptr_equal(tensor_at(x, INDEX(i - 2, j)), tensor_at(x, INDEX(i, j)));
-            assert_ptr_equal(tensor_at(x, INDEX(i, j - 3)), tensor_at(x, INDEX(i, j)));
+            assert_true(*st_at(x, ST_INDEX(i, j)) == (st_real)(3 * i + j));
+            assert_ptr_equal(st_at(x, ST_INDEX(i - 2, j)), st_at(x, ST_INDEX(i, j)));
+            assert_ptr_equal(st_at(x, ST_INDEX(i, j - 3)), st_at(x, ST_INDEX(i, j)));
         }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void an_index_outside_is_an_error_that_names_it(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(2, 3));
-    const shape outside[] = { INDEX(2, 0), INDEX(0, 3),    INDEX(-3, 0),   INDEX(0, -4),    INDEX(0),
-                              { 0 },       INDEX(0, 0, 0), INDEX(MOST, 0), INDEX(0, LEAST), { .rank = -1 } };
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
+    const st_shape outside[] = { ST_INDEX(2, 0),     ST_INDEX(0, 3), ST_INDEX(-3, 0),   ST_INDEX(0, -4),
+                                 ST_INDEX(0),        { 0 },          ST_INDEX(0, 0, 0), ST_INDEX(MOST, 0),
+                                 ST_INDEX(0, LEAST), { .rank = -1 } };
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
-        assert_null(tensor_at(x, outside[i]));
-        expect_error("tensor_at: index %s of a tensor [2, 3]", shape_text(outside[i]).text);
+        assert_null(st_at(x, outside[i]));
+        expect_error("st_at: index %s of a tensor [2, 3]", st_shape_text(outside[i]).text);
     }
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void an_item_is_the_value_of_the_only_element(void **state)
 {
     (void)state;
-    tensor x = tensor_of(SHAPE(2, 3), 0, 1, 2, 3, 4, 5), one = tensor_new((shape){ 0 });
-    assert_true(tensor_item(tensor_narrow(tensor_select(x, 0, 1), 0, 2, 1)) == 5);
-    assert_true(tensor_item(tensor_select(tensor_select(x, 0, 1), 0, 0)) == 3);
-    assert_true(tensor_item(one) == 0);
-    assert_true(isnan(tensor_item(x)));
-    expect_error("tensor_item: one element expected, the tensor is [2, 3]");
-    assert_true(isnan(tensor_item(tensor_narrow(x, 0, 0, 0))));
-    expect_error("tensor_item: one element expected, the tensor is [0, 3]");
-    tensor_free(x);
-    tensor_free(one);
+    st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5), one = st_tensor_new((st_shape){ 0 });
+    assert_true(st_item(st_narrow(st_select(x, 0, 1), 0, 2, 1)) == 5);
+    assert_true(st_item(st_select(st_select(x, 0, 1), 0, 0)) == 3);
+    assert_true(st_item(one) == 0);
+    assert_true(isnan(st_item(x)));
+    expect_error("st_item: one element expected, the tensor is [2, 3]");
+    assert_true(isnan(st_item(st_narrow(x, 0, 0, 0))));
+    expect_error("st_item: one element expected, the tensor is [0, 3]");
+    st_tensor_free(x);
+    st_tensor_free(one);
 }
 
 /* Oracle: element k lies k places after the first. */
@@ -219,20 +221,20 @@ static void a_tensor_is_contiguous_when_its_elements_are(void **state)
 {
     (void)state;
     dice d = { { 3 } };
-    tensor whole = tensor_new(SHAPE(60));
+    st_tensor whole = st_tensor_new(ST_SHAPE(60));
     int contiguous = 0;
     for (int i = 0; i < 20000; i++) {
-        shape s = roll_shape(&d, 0, 3, 0, 3);
-        tensor x = roll_strided(&d, whole, s);
-        if (tensor_is_null(x)) continue;
+        st_shape s = roll_shape(&d, 0, 3, 0, 3);
+        st_tensor x = roll_strided(&d, whole, s);
+        if (st_is_null(x)) continue;
         bool expected = true;
-        for (ptrdiff_t k = 0; k < tensor_count(x); k++)
-            if (element(x, k) != tensor_data(x) + k) expected = false;
-        assert_int_equal(tensor_is_contiguous(x), expected);
-        contiguous += expected && tensor_count(x) > 1;
+        for (ptrdiff_t k = 0; k < st_numel(x); k++)
+            if (element(x, k) != st_data(x) + k) expected = false;
+        assert_int_equal(st_is_contiguous(x), expected);
+        contiguous += expected && st_numel(x) > 1;
     }
     assert_true(contiguous > 100);
-    tensor_free(whole);
+    st_tensor_free(whole);
 }
 
 /* ---- identity -------------------------------------------------------------------------------- */
@@ -240,26 +242,27 @@ static void a_tensor_is_contiguous_when_its_elements_are(void **state)
 static void views_share_a_storage_and_copies_do_not(void **state)
 {
     (void)state;
-    real data[4] = { 0 };
-    tensor x = tensor_new(SHAPE(2, 3)), a = tensor_wrap(data, SHAPE(4)), b = tensor_wrap(data, SHAPE(4));
-    tensor left = tensor_narrow(x, 1, 0, 1), right = tensor_narrow(x, 1, 2, 1);
-    assert_true(tensor_shares_storage(x, left));
-    assert_true(tensor_shares_storage(left, right)); /* one storage, and no place in common */
-    assert_false(tensor_overlaps(left, right));
-    assert_false(tensor_shares_storage(a, b)); /* two storages of the same memory */
-    assert_true(tensor_overlaps(a, b));
-    assert_false(tensor_shares_storage((tensor){ 0 }, (tensor){ 0 }));
-    assert_false(tensor_overlaps((tensor){ 0 }, (tensor){ 0 }));
-    assert_false(tensor_overlaps(x, (tensor){ 0 }));
-    tensor_free(x);
-    tensor_free(a);
-    tensor_free(b);
+    st_real data[4] = { 0 };
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 3)), a = st_tensor_wrap(data, ST_SHAPE(4)),
+              b = st_tensor_wrap(data, ST_SHAPE(4));
+    st_tensor left = st_narrow(x, 1, 0, 1), right = st_narrow(x, 1, 2, 1);
+    assert_true(st_shares_storage(x, left));
+    assert_true(st_shares_storage(left, right)); /* one storage, and no place in common */
+    assert_false(st_overlaps(left, right));
+    assert_false(st_shares_storage(a, b)); /* two storages of the same memory */
+    assert_true(st_overlaps(a, b));
+    assert_false(st_shares_storage((st_tensor){ 0 }, (st_tensor){ 0 }));
+    assert_false(st_overlaps((st_tensor){ 0 }, (st_tensor){ 0 }));
+    assert_false(st_overlaps(x, (st_tensor){ 0 }));
+    st_tensor_free(x);
+    st_tensor_free(a);
+    st_tensor_free(b);
 }
 
-static bool have_a_common_place(tensor a, tensor b)
+static bool have_a_common_place(st_tensor a, st_tensor b)
 {
-    for (ptrdiff_t i = 0; i < tensor_count(a); i++)
-        for (ptrdiff_t j = 0; j < tensor_count(b); j++)
+    for (ptrdiff_t i = 0; i < st_numel(a); i++)
+        for (ptrdiff_t j = 0; j < st_numel(b); j++)
             if (element(a, i) == element(b, j)) return true;
     return false;
 }
@@ -270,49 +273,49 @@ static void overlap_is_a_place_in_common(void **state)
 {
     (void)state;
     dice d = { { 4 } };
-    real data[40] = { 0 };
-    tensor whole = tensor_wrap(data, SHAPE(40)), part = tensor_wrap(data + 13, SHAPE(27));
+    st_real data[40] = { 0 };
+    st_tensor whole = st_tensor_wrap(data, ST_SHAPE(40)), part = st_tensor_wrap(data + 13, ST_SHAPE(27));
     int outcomes[2] = { 0 }, within_reach = 0;
     for (int i = 0; i < 60000; i++) {
         int most = i % 2 ? 2 : 3;
-        tensor a = roll_strided(&d, whole, roll_shape(&d, 0, most, 0, 4));
-        tensor b = roll_strided(&d, chance(&d, 50) ? whole : part, roll_shape(&d, 0, most, 0, 4));
-        if (tensor_is_null(a) || tensor_is_null(b)) continue;
+        st_tensor a = roll_strided(&d, whole, roll_shape(&d, 0, most, 0, 4));
+        st_tensor b = roll_strided(&d, chance(&d, 50) ? whole : part, roll_shape(&d, 0, most, 0, 4));
+        if (st_is_null(a) || st_is_null(b)) continue;
         bool expected = have_a_common_place(a, b);
-        if (tensor_overlaps(a, b) != expected || tensor_overlaps(b, a) != expected)
-            fail_msg("case %d: %s and %s overlap: expected %d", i, shape_text(a.shape).text,
-                     shape_text(b.shape).text, expected);
+        if (st_overlaps(a, b) != expected || st_overlaps(b, a) != expected)
+            fail_msg("case %d: %s and %s overlap: expected %d", i, st_shape_text(a.shape).text,
+                     st_shape_text(b.shape).text, expected);
         outcomes[expected]++;
-        within_reach += !expected && tensor_count(a) > 3 && tensor_count(b) > 3;
+        within_reach += !expected && st_numel(a) > 3 && st_numel(b) > 3;
     }
     assert_true(outcomes[0] > 1000 && outcomes[1] > 1000 && within_reach > 500);
-    tensor_free(whole);
-    tensor_free(part);
+    st_tensor_free(whole);
+    st_tensor_free(part);
 }
 
 /* Interleaved views of a large storage: an answer from the strides, not from a million places. */
 static void overlap_is_found_among_many_places(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(64, 64, 16, 16)), even = tensor_step(x, 3, 2);
-    tensor odd = tensor_step(tensor_narrow(x, 3, 1, 15), 3, 2);
-    assert_false(tensor_overlaps(even, odd));
-    assert_false(tensor_overlaps(tensor_permute(even, AXES(2, 0, 3, 1)), tensor_flip(odd, 1)));
-    assert_true(tensor_overlaps(even, tensor_flip(even, 3)));
-    assert_true(tensor_overlaps(tensor_select(x, 1, 63), tensor_select(x, 2, 15)));
-    assert_false(tensor_overlaps(tensor_select(x, 2, 14), tensor_select(x, 2, 15)));
-    tensor_free(x);
+    st_tensor x = st_tensor_new(ST_SHAPE(64, 64, 16, 16)), even = st_step(x, 3, 2);
+    st_tensor odd = st_step(st_narrow(x, 3, 1, 15), 3, 2);
+    assert_false(st_overlaps(even, odd));
+    assert_false(st_overlaps(st_permute(even, ST_AXES(2, 0, 3, 1)), st_flip(odd, 1)));
+    assert_true(st_overlaps(even, st_flip(even, 3)));
+    assert_true(st_overlaps(st_select(x, 1, 63), st_select(x, 2, 15)));
+    assert_false(st_overlaps(st_select(x, 2, 14), st_select(x, 2, 15)));
+    st_tensor_free(x);
 }
 
 /* ---- failure --------------------------------------------------------------------------------- */
 
-static real same(real x, void *context)
+static st_real same(st_real x, void *context)
 {
     (void)context;
     return x;
 }
 
-static void nothing(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], void *context)
+static void nothing(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)n, (void)at, (void)stride, (void)context;
     fail_msg("a row of a null tensor");
@@ -320,144 +323,144 @@ static void nothing(ptrdiff_t n, real *const at[], const ptrdiff_t stride[], voi
 
 #define is_refused(view, name)                                                                               \
     do {                                                                                                     \
-        assert_true(tensor_is_null(view));                                                                   \
+        assert_true(st_is_null(view));                                                                       \
         expect_error(name ": the tensor is null");                                                           \
     } while (0)
 
 static void every_view_of_the_null_tensor_is_null_and_says_so(void **state)
 {
     (void)state;
-    const tensor null = { 0 };
+    const st_tensor null = { 0 };
     const ptrdiff_t stride[1] = { 1 };
-    is_refused(tensor_clone(null), "tensor_clone");
-    is_refused(tensor_select(null, 0, 0), "tensor_select");
-    is_refused(tensor_narrow(null, 0, 0, 0), "tensor_narrow");
-    is_refused(tensor_step(null, 0, 1), "tensor_step");
-    is_refused(tensor_flip(null, 0), "tensor_step");
-    is_refused(tensor_permute(null, (axes){ 0 }), "tensor_permute");
-    is_refused(tensor_transpose(null, 0, 0), "tensor_transpose");
-    is_refused(tensor_expand(null, SHAPE(1)), "tensor_expand");
-    is_refused(tensor_window(null, 0, 1, 1, 1), "tensor_window");
-    is_refused(tensor_split(null, 0, 1), "tensor_split");
-    is_refused(tensor_merge(null, 0), "tensor_merge");
-    is_refused(tensor_reshape(null, SHAPE(1)), "tensor_reshape");
-    is_refused(tensor_as_strided(null, SHAPE(1), stride, 0), "tensor_as_strided");
+    is_refused(st_tensor_clone(null), "st_tensor_clone");
+    is_refused(st_select(null, 0, 0), "st_select");
+    is_refused(st_narrow(null, 0, 0, 0), "st_narrow");
+    is_refused(st_step(null, 0, 1), "st_step");
+    is_refused(st_flip(null, 0), "st_step");
+    is_refused(st_permute(null, (st_axes){ 0 }), "st_permute");
+    is_refused(st_transpose(null, 0, 0), "st_transpose");
+    is_refused(st_expand(null, ST_SHAPE(1)), "st_expand");
+    is_refused(st_unfold(null, 0, 1, 1, 1), "st_unfold");
+    is_refused(st_split_axis(null, 0, 1), "st_split_axis");
+    is_refused(st_merge_axes(null, 0), "st_merge_axes");
+    is_refused(st_reshape(null, ST_SHAPE(1)), "st_reshape");
+    is_refused(st_as_strided(null, ST_SHAPE(1), stride, 0), "st_as_strided");
 }
 
 static void nothing_moves_to_or_from_the_null_tensor(void **state)
 {
     (void)state;
-    const tensor null = { 0 };
-    tensor x = tensor_of(SHAPE(1, 1), 7);
+    const st_tensor null = { 0 };
+    st_tensor x = tensor_of(ST_SHAPE(1, 1), 7);
     ptrdiff_t index[2] = { 0 };
-    tensor_fill(null, 1), expect_error("tensor_fill: the tensor is null");
-    tensor_scale(null, 2), expect_error("tensor_scale: the tensor is null");
-    tensor_argmax(index, null, AXES(0)), expect_error("tensor_argmax: the tensor is null");
-    tensor_walk(1, &null, TENSOR_ANY_ORDER, nothing, NULL), expect_error("tensor_walk: the tensor is null");
+    st_fill(null, 1), expect_error("st_fill: the tensor is null");
+    st_scale(null, 2), expect_error("st_scale: the tensor is null");
+    st_argmax(index, null, ST_AXES(0)), expect_error("st_argmax: the tensor is null");
+    st_walk(1, &null, ST_ANY_ORDER, nothing, NULL), expect_error("st_walk: the tensor is null");
     for (int side = 0; side < 2; side++) {
-        tensor y = side ? x : null, z = side ? null : x;
-        tensor_copy(y, z), expect_error("tensor_copy: the tensor is null");
-        tensor_add(y, 1, z), expect_error("tensor_add: the tensor is null");
-        tensor_multiply(y, z), expect_error("tensor_multiply: the tensor is null");
-        tensor_map(y, same, NULL, z), expect_error("tensor_map: the tensor is null");
-        tensor_sum(y, z, (axes){ 0 }), expect_error("tensor_sum: the tensor is null");
-        tensor_mean(y, z, (axes){ 0 }), expect_error("tensor_mean: the tensor is null");
-        tensor_max(y, z, (axes){ 0 }), expect_error("tensor_max: the tensor is null");
-        tensor_scatter_add(y, index, z), expect_error("tensor_scatter_add: the tensor is null");
-        tensor_gemm(y, 1, z, x, 0), expect_error("tensor_gemm: the tensor is null");
-        tensor_gemm(y, 1, x, z, 0), expect_error("tensor_gemm: the tensor is null");
+        st_tensor y = side ? x : null, z = side ? null : x;
+        st_copy(y, z), expect_error("st_copy: the tensor is null");
+        st_add(y, 1, z), expect_error("st_add: the tensor is null");
+        st_mul(y, z), expect_error("st_mul: the tensor is null");
+        st_map(y, same, NULL, z), expect_error("st_map: the tensor is null");
+        st_sum(y, z, (st_axes){ 0 }), expect_error("st_sum: the tensor is null");
+        st_mean(y, z, (st_axes){ 0 }), expect_error("st_mean: the tensor is null");
+        st_max(y, z, (st_axes){ 0 }), expect_error("st_max: the tensor is null");
+        st_scatter_add(y, index, z), expect_error("st_scatter_add: the tensor is null");
+        st_gemm(y, 1, z, x, 0), expect_error("st_gemm: the tensor is null");
+        st_gemm(y, 1, x, z, 0), expect_error("st_gemm: the tensor is null");
     }
     assert_elements(x, 7);
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 static void asking_about_the_null_tensor_is_no_failure(void **state)
 {
     (void)state;
-    const tensor null = { 0 };
-    assert_true(tensor_is_null(null));
-    assert_int_equal(tensor_count(null), 0);
-    assert_null(tensor_data(null));
-    assert_false(tensor_is_contiguous(null));
-    assert_null(error_text());
-    assert_null(tensor_at(null, INDEX(0)));
-    expect_error("tensor_at: the tensor is null");
-    assert_true(isnan(tensor_item(null)));
-    expect_error("tensor_item: the tensor is null");
+    const st_tensor null = { 0 };
+    assert_true(st_is_null(null));
+    assert_int_equal(st_numel(null), 0);
+    assert_null(st_data(null));
+    assert_false(st_is_contiguous(null));
+    assert_null(st_error());
+    assert_null(st_at(null, ST_INDEX(0)));
+    expect_error("st_at: the tensor is null");
+    assert_true(isnan(st_item(null)));
+    expect_error("st_item: the tensor is null");
 }
 
 static void the_first_failure_of_a_chain_is_the_one_told(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(2, 3));
-    tensor bad = tensor_expand(tensor_flip(tensor_select(x, 1, 3), 5), SHAPE(-1));
-    assert_true(tensor_is_null(bad));
-    tensor_add(x, 1, bad);
-    tensor_gemm(bad, 1, x, x, 0);
-    assert_string_equal(error_text(), "tensor_select: index 3 of axis 1 of [2, 3]");
-    error_clear();
-    assert_null(error_text());
-    tensor_free(x);
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
+    st_tensor bad = st_expand(st_flip(st_select(x, 1, 3), 5), ST_SHAPE(-1));
+    assert_true(st_is_null(bad));
+    st_add(x, 1, bad);
+    st_gemm(bad, 1, x, x, 0);
+    assert_string_equal(st_error(), "st_select: index 3 of axis 1 of [2, 3]");
+    st_error_clear();
+    assert_null(st_error());
+    st_tensor_free(x);
 }
 
 static void an_error_stays_until_it_is_cleared(void **state)
 {
     (void)state;
-    assert_null(error_text());
-    assert_int_equal(error_set("first %d", 1), -1);
-    assert_int_equal(error_set("second"), -1);
-    assert_string_equal(error_text(), "first 1");
-    error_clear();
-    assert_null(error_text());
-    assert_int_equal(error_set("third"), -1);
-    assert_string_equal(error_text(), "third");
-    error_clear();
+    assert_null(st_error());
+    assert_int_equal(st_error_set("first %d", 1), -1);
+    assert_int_equal(st_error_set("second"), -1);
+    assert_string_equal(st_error(), "first 1");
+    st_error_clear();
+    assert_null(st_error());
+    assert_int_equal(st_error_set("third"), -1);
+    assert_string_equal(st_error(), "third");
+    st_error_clear();
 }
 
 static void where_it_happened_comes_before_what(void **state)
 {
     (void)state;
-    assert_int_equal(error_within("layer %d: ", 3), -1);
-    assert_null(error_text());
-    error_set("no room");
-    assert_int_equal(error_within("layer %d: ", 3), -1);
-    assert_int_equal(error_within("net: "), -1);
-    assert_string_equal(error_text(), "net: layer 3: no room");
-    error_clear();
+    assert_int_equal(st_error_within("layer %d: ", 3), -1);
+    assert_null(st_error());
+    st_error_set("no room");
+    assert_int_equal(st_error_within("layer %d: ", 3), -1);
+    assert_int_equal(st_error_within("net: "), -1);
+    assert_string_equal(st_error(), "net: layer 3: no room");
+    st_error_clear();
 }
 
 static void long_errors_are_cut(void **state)
 {
     (void)state;
-    char text[2 * ERROR_SIZE];
+    char text[2 * ST_ERROR_SIZE];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    error_set("%s", text);
-    assert_int_equal(strlen(error_text()), ERROR_SIZE - 1);
-    error_within("within: ");
-    assert_int_equal(strlen(error_text()), ERROR_SIZE - 1);
-    assert_memory_equal(error_text(), "within: xxx", strlen("within: xxx"));
-    error_within("%s", text);
-    assert_int_equal(strlen(error_text()), ERROR_SIZE - 1);
-    error_clear();
+    st_error_set("%s", text);
+    assert_int_equal(strlen(st_error()), ST_ERROR_SIZE - 1);
+    st_error_within("within: ");
+    assert_int_equal(strlen(st_error()), ST_ERROR_SIZE - 1);
+    assert_memory_equal(st_error(), "within: xxx", strlen("within: xxx"));
+    st_error_within("%s", text);
+    assert_int_equal(strlen(st_error()), ST_ERROR_SIZE - 1);
+    st_error_clear();
 }
 
 static void an_error_is_one_line(void **state)
 {
     (void)state;
-    error_set("a\nb\t%s: é", "\x1b[2J\x7f");
-    assert_string_equal(error_text(), "a?b??[2J?: é");
-    error_within("%s: ", "a\rpath");
-    assert_string_equal(error_text(), "a?path: a?b??[2J?: é");
-    error_clear();
+    st_error_set("a\nb\t%s: é", "\x1b[2J\x7f");
+    assert_string_equal(st_error(), "a?b??[2J?: é");
+    st_error_within("%s: ", "a\rpath");
+    assert_string_equal(st_error(), "a?path: a?b??[2J?: é");
+    st_error_clear();
 }
 
 /* Leaves in `told` what went wrong: claims are made by the main thread alone. */
 static void *fails_elsewhere(void *told)
 {
-    if (error_text()) return NULL;
-    tensor_fill((tensor){ 0 }, 1);
-    if (error_text()) strcpy(told, error_text());
+    if (st_error()) return NULL;
+    st_fill((st_tensor){ 0 }, 1);
+    if (st_error()) strcpy(told, st_error());
     return NULL;
 }
 
@@ -465,17 +468,17 @@ static void each_thread_has_its_own_error(void **state)
 {
     (void)state;
     enum { THREADS = 4 };
-    char told[THREADS][ERROR_SIZE] = { "" };
+    char told[THREADS][ST_ERROR_SIZE] = { "" };
     pthread_t thread[THREADS];
-    error_set("mine");
+    st_error_set("mine");
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, fails_elsewhere, told[i]), 0);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(thread[i], NULL);
-        assert_string_equal(told[i], "tensor_fill: the tensor is null");
+        assert_string_equal(told[i], "st_fill: the tensor is null");
     }
-    assert_string_equal(error_text(), "mine");
-    error_clear();
+    assert_string_equal(st_error(), "mine");
+    st_error_clear();
 }
 
 int main(void)

@@ -16,20 +16,21 @@ enum { CHAINS = 20000, LONGEST = 6, MOST_ELEMENTS = 1500 };
 typedef struct operation {
     int axis, other;
     ptrdiff_t a, b, c; /* select: index; narrow: start, length; step: step; window: size, step, dilation … */
-    shape to;          /* expand, reshape */
-    axes order;        /* permute */
+    st_shape to;       /* expand, reshape */
+    st_axes order;     /* permute */
 } operation;
 
 typedef struct kind {
     const char *name;
-    void (*roll)(dice *d, shape x, operation *o);              /* may well ask for what cannot be */
-    bool (*becomes)(const operation *o, shape x, shape *y);    /* the result's shape; false: there is none */
-    shape (*origin)(const operation *o, shape x, shape index); /* y[index] is x[origin(index)] */
-    tensor (*view)(const operation *o, tensor x);
+    void (*roll)(dice *d, st_shape x, operation *o); /* may well ask for what cannot be */
+    bool (*becomes)(const operation *o, st_shape x,
+                    st_shape *y); /* the result's shape; false: there is none */
+    st_shape (*origin)(const operation *o, st_shape x, st_shape index); /* y[index] is x[origin(index)] */
+    st_tensor (*view)(const operation *o, st_tensor x);
 } kind;
 
 /* The axis from the front, or -1. */
-static int settled(int axis, shape x)
+static int settled(int axis, st_shape x)
 {
     int front = axis < 0 ? axis + x.rank : axis;
     return front >= 0 && front < x.rank ? front : -1;
@@ -40,14 +41,14 @@ static ptrdiff_t from_front(ptrdiff_t index, ptrdiff_t n)
     return index < 0 ? index + n : index;
 }
 
-static shape without(shape s, int axis)
+static st_shape without(st_shape s, int axis)
 {
     for (int i = axis; i + 1 < s.rank; i++) s.n[i] = s.n[i + 1];
     s.rank--;
     return s;
 }
 
-static shape with(shape s, int axis, ptrdiff_t n)
+static st_shape with(st_shape s, int axis, ptrdiff_t n)
 {
     for (int i = s.rank; i > axis; i--) s.n[i] = s.n[i - 1];
     s.n[axis] = n;
@@ -55,26 +56,26 @@ static shape with(shape s, int axis, ptrdiff_t n)
     return s;
 }
 
-static int roll_axis(dice *d, shape x)
+static int roll_axis(dice *d, st_shape x)
 {
     if (chance(d, 4)) return (int)(chance(d, 50) ? x.rank : -x.rank - 1);
     return x.rank > 0 ? (int)roll(d, -x.rank, x.rank - 1) : 0;
 }
 
-static ptrdiff_t size_at(int axis, shape x)
+static ptrdiff_t size_at(int axis, st_shape x)
 {
     return settled(axis, x) < 0 ? 1 : x.n[settled(axis, x)];
 }
 
 /* select: y[.., ..] = x[.., index, ..] */
 
-static void select_roll(dice *d, shape x, operation *o)
+static void select_roll(dice *d, st_shape x, operation *o)
 {
     ptrdiff_t n = size_at(o->axis = roll_axis(d, x), x);
     o->a = chance(d, 10) || n == 0 ? roll(d, -n - 2, n + 1) : roll(d, -n, n - 1);
 }
 
-static bool select_becomes(const operation *o, shape x, shape *y)
+static bool select_becomes(const operation *o, st_shape x, st_shape *y)
 {
     int axis = settled(o->axis, x);
     if (axis < 0 || o->a < -x.n[axis] || o->a >= x.n[axis]) return false;
@@ -82,20 +83,20 @@ static bool select_becomes(const operation *o, shape x, shape *y)
     return true;
 }
 
-static shape select_origin(const operation *o, shape x, shape index)
+static st_shape select_origin(const operation *o, st_shape x, st_shape index)
 {
     int axis = settled(o->axis, x);
     return with(index, axis, from_front(o->a, x.n[axis]));
 }
 
-static tensor select_view(const operation *o, tensor x)
+static st_tensor select_view(const operation *o, st_tensor x)
 {
-    return tensor_select(x, o->axis, o->a);
+    return st_select(x, o->axis, o->a);
 }
 
 /* narrow: y[.., i, ..] = x[.., start + i, ..] */
 
-static void narrow_roll(dice *d, shape x, operation *o)
+static void narrow_roll(dice *d, st_shape x, operation *o)
 {
     ptrdiff_t n = size_at(o->axis = roll_axis(d, x), x);
     o->a = chance(d, 8) ? roll(d, -n - 2, n + 2) : roll(d, 0, n);
@@ -103,7 +104,7 @@ static void narrow_roll(dice *d, shape x, operation *o)
     if (chance(d, 30)) o->a -= n; /* the same place from the end; where the start was n, the front */
 }
 
-static bool narrow_becomes(const operation *o, shape x, shape *y)
+static bool narrow_becomes(const operation *o, st_shape x, st_shape *y)
 {
     int axis = settled(o->axis, x);
     if (axis < 0) return false;
@@ -114,27 +115,27 @@ static bool narrow_becomes(const operation *o, shape x, shape *y)
     return true;
 }
 
-static shape narrow_origin(const operation *o, shape x, shape index)
+static st_shape narrow_origin(const operation *o, st_shape x, st_shape index)
 {
     int axis = settled(o->axis, x);
     index.n[axis] += from_front(o->a, x.n[axis]);
     return index;
 }
 
-static tensor narrow_view(const operation *o, tensor x)
+static st_tensor narrow_view(const operation *o, st_tensor x)
 {
-    return tensor_narrow(x, o->axis, o->a, o->b);
+    return st_narrow(x, o->axis, o->a, o->b);
 }
 
 /* step: y[.., i, ..] = x[.., step i, ..], or x[.., n - 1 + step i, ..] where step is negative */
 
-static void step_roll(dice *d, shape x, operation *o)
+static void step_roll(dice *d, st_shape x, operation *o)
 {
     o->axis = roll_axis(d, x);
     o->a = chance(d, 90) ? roll(d, 1, 3) * (chance(d, 50) ? 1 : -1) : roll(d, -9, 9);
 }
 
-static bool step_becomes(const operation *o, shape x, shape *y)
+static bool step_becomes(const operation *o, st_shape x, st_shape *y)
 {
     int axis = settled(o->axis, x);
     if (axis < 0 || o->a == 0) return false;
@@ -144,36 +145,36 @@ static bool step_becomes(const operation *o, shape x, shape *y)
     return true;
 }
 
-static shape step_origin(const operation *o, shape x, shape index)
+static st_shape step_origin(const operation *o, st_shape x, st_shape index)
 {
     int axis = settled(o->axis, x);
     index.n[axis] = (o->a < 0 ? x.n[axis] - 1 : 0) + index.n[axis] * o->a;
     return index;
 }
 
-static tensor step_view(const operation *o, tensor x)
+static st_tensor step_view(const operation *o, st_tensor x)
 {
-    return tensor_step(x, o->axis, o->a);
+    return st_step(x, o->axis, o->a);
 }
 
 /* flip: y[.., i, ..] = x[.., n - 1 - i, ..] */
 
-static void flip_roll(dice *d, shape x, operation *o)
+static void flip_roll(dice *d, st_shape x, operation *o)
 {
     o->axis = roll_axis(d, x);
     o->a = -1;
 }
 
-static tensor flip_view(const operation *o, tensor x)
+static st_tensor flip_view(const operation *o, st_tensor x)
 {
-    return tensor_flip(x, o->axis);
+    return st_flip(x, o->axis);
 }
 
 /* permute: y[i_order[0], i_order[1], ..] = x[i_0, i_1, ..] */
 
-static void permute_roll(dice *d, shape x, operation *o)
+static void permute_roll(dice *d, st_shape x, operation *o)
 {
-    o->order = (axes){ .count = x.rank };
+    o->order = (st_axes){ .count = x.rank };
     for (int i = 0; i < x.rank; i++) {
         int at = (int)roll(d, 0, i);
         o->order.axis[i] = o->order.axis[at];
@@ -182,12 +183,12 @@ static void permute_roll(dice *d, shape x, operation *o)
     for (int i = 0; i < x.rank; i++)
         if (chance(d, 30)) o->order.axis[i] -= x.rank;
     if (x.rank > 0 && chance(d, 10)) o->order.axis[roll(d, 0, x.rank - 1)] = roll_axis(d, x);
-    if (chance(d, 5)) o->order.count += chance(d, 50) && x.rank < TENSOR_MAX_RANK ? 1 : -1;
+    if (chance(d, 5)) o->order.count += chance(d, 50) && x.rank < ST_MAX_RANK ? 1 : -1;
 }
 
-static bool permute_becomes(const operation *o, shape x, shape *y)
+static bool permute_becomes(const operation *o, st_shape x, st_shape *y)
 {
-    int times_named[TENSOR_MAX_RANK] = { 0 };
+    int times_named[ST_MAX_RANK] = { 0 };
     if (o->order.count != x.rank) return false;
     *y = x;
     for (int i = 0; i < x.rank; i++) {
@@ -198,35 +199,35 @@ static bool permute_becomes(const operation *o, shape x, shape *y)
     return true;
 }
 
-static shape permute_origin(const operation *o, shape x, shape index)
+static st_shape permute_origin(const operation *o, st_shape x, st_shape index)
 {
-    shape origin = x;
+    st_shape origin = x;
     for (int i = 0; i < x.rank; i++) origin.n[settled(o->order.axis[i], x)] = index.n[i];
     return origin;
 }
 
-static tensor permute_view(const operation *o, tensor x)
+static st_tensor permute_view(const operation *o, st_tensor x)
 {
-    return tensor_permute(x, o->order);
+    return st_permute(x, o->order);
 }
 
 /* transpose: y[.., j, .., i, ..] = x[.., i, .., j, ..] */
 
-static void transpose_roll(dice *d, shape x, operation *o)
+static void transpose_roll(dice *d, st_shape x, operation *o)
 {
     o->axis = roll_axis(d, x);
     o->other = roll_axis(d, x);
 }
 
-static shape swapped(shape s, int i, int j)
+static st_shape swapped(st_shape s, int i, int j)
 {
-    shape t = s;
+    st_shape t = s;
     t.n[i] = s.n[j];
     t.n[j] = s.n[i];
     return t;
 }
 
-static bool transpose_becomes(const operation *o, shape x, shape *y)
+static bool transpose_becomes(const operation *o, st_shape x, st_shape *y)
 {
     int i = settled(o->axis, x), j = settled(o->other, x);
     if (i < 0 || j < 0) return false;
@@ -234,28 +235,28 @@ static bool transpose_becomes(const operation *o, shape x, shape *y)
     return true;
 }
 
-static shape transpose_origin(const operation *o, shape x, shape index)
+static st_shape transpose_origin(const operation *o, st_shape x, st_shape index)
 {
     return swapped(index, settled(o->axis, x), settled(o->other, x));
 }
 
-static tensor transpose_view(const operation *o, tensor x)
+static st_tensor transpose_view(const operation *o, st_tensor x)
 {
-    return tensor_transpose(x, o->axis, o->other);
+    return st_transpose(x, o->axis, o->other);
 }
 
 /* expand: axes are matched from the last; y[.., i, ..] = x[.., 0, ..] where x has one element */
 
-static void expand_roll(dice *d, shape x, operation *o)
+static void expand_roll(dice *d, st_shape x, operation *o)
 {
     o->to = x;
     for (int i = 0; i < x.rank; i++)
         if (x.n[i] == 1 || chance(d, 3)) o->to.n[i] = roll(d, chance(d, 5) ? -1 : 0, 3);
-    while (o->to.rank < TENSOR_MAX_RANK && chance(d, 30)) o->to = with(o->to, 0, roll(d, 0, 3));
+    while (o->to.rank < ST_MAX_RANK && chance(d, 30)) o->to = with(o->to, 0, roll(d, 0, 3));
     if (o->to.rank > 0 && chance(d, 3)) o->to = without(o->to, 0);
 }
 
-static bool expand_becomes(const operation *o, shape x, shape *y)
+static bool expand_becomes(const operation *o, st_shape x, st_shape *y)
 {
     *y = o->to;
     int lead = o->to.rank - x.rank;
@@ -266,21 +267,21 @@ static bool expand_becomes(const operation *o, shape x, shape *y)
     return true;
 }
 
-static shape expand_origin(const operation *o, shape x, shape index)
+static st_shape expand_origin(const operation *o, st_shape x, st_shape index)
 {
-    shape origin = x;
+    st_shape origin = x;
     for (int i = 0; i < x.rank; i++) origin.n[i] = x.n[i] == 1 ? 0 : index.n[o->to.rank - x.rank + i];
     return origin;
 }
 
-static tensor expand_view(const operation *o, tensor x)
+static st_tensor expand_view(const operation *o, st_tensor x)
 {
-    return tensor_expand(x, o->to);
+    return st_expand(x, o->to);
 }
 
 /* window: y[.., w, .., k] = x[.., w step + k dilation, ..] */
 
-static void window_roll(dice *d, shape x, operation *o)
+static void window_roll(dice *d, st_shape x, operation *o)
 {
     ptrdiff_t n = size_at(o->axis = roll_axis(d, x), x);
     ptrdiff_t least = chance(d, 3) ? 0 : 1;
@@ -289,17 +290,17 @@ static void window_roll(dice *d, shape x, operation *o)
     o->a = chance(d, 90) && n > 0 ? 1 + roll(d, 0, n - 1) / (o->c > 0 ? o->c : 1) : roll(d, -1, n + 1);
 }
 
-static bool window_becomes(const operation *o, shape x, shape *y)
+static bool window_becomes(const operation *o, st_shape x, st_shape *y)
 {
     int axis = settled(o->axis, x);
-    if (axis < 0 || o->a < 1 || o->b < 1 || o->c < 1 || x.rank == TENSOR_MAX_RANK) return false;
+    if (axis < 0 || o->a < 1 || o->b < 1 || o->c < 1 || x.rank == ST_MAX_RANK) return false;
     *y = with(x, x.rank, o->a);
     y->n[axis] = 0;
     for (ptrdiff_t w = 0; w * o->b + (o->a - 1) * o->c < x.n[axis]; w++) y->n[axis]++;
     return y->n[axis] > 0;
 }
 
-static shape window_origin(const operation *o, shape x, shape index)
+static st_shape window_origin(const operation *o, st_shape x, st_shape index)
 {
     int axis = settled(o->axis, x);
     ptrdiff_t k = index.n[x.rank];
@@ -307,50 +308,49 @@ static shape window_origin(const operation *o, shape x, shape index)
     return without(index, x.rank);
 }
 
-static tensor window_view(const operation *o, tensor x)
+static st_tensor window_view(const operation *o, st_tensor x)
 {
-    return tensor_window(x, o->axis, o->a, o->b, o->c);
+    return st_unfold(x, o->axis, o->a, o->b, o->c);
 }
 
 /* split: y[.., i, j, ..] = x[.., i inner + j, ..] */
 
-static void split_roll(dice *d, shape x, operation *o)
+static void split_roll(dice *d, st_shape x, operation *o)
 {
     ptrdiff_t n = size_at(o->axis = roll_axis(d, x), x);
     o->a = chance(d, 10) ? roll(d, -1, n + 2) : roll(d, 1, n > 1 ? n : 1);
     while (chance(d, 90) && o->a > 1 && n % o->a) o->a--;
 }
 
-static bool split_becomes(const operation *o, shape x, shape *y)
+static bool split_becomes(const operation *o, st_shape x, st_shape *y)
 {
     int axis = settled(o->axis, x);
-    if (axis < 0 || o->a < 1 || x.n[axis] / o->a * o->a != x.n[axis] || x.rank == TENSOR_MAX_RANK)
-        return false;
+    if (axis < 0 || o->a < 1 || x.n[axis] / o->a * o->a != x.n[axis] || x.rank == ST_MAX_RANK) return false;
     *y = with(x, axis + 1, o->a);
     y->n[axis] = x.n[axis] / o->a;
     return true;
 }
 
-static shape split_origin(const operation *o, shape x, shape index)
+static st_shape split_origin(const operation *o, st_shape x, st_shape index)
 {
     int axis = settled(o->axis, x);
     index.n[axis] = index.n[axis] * o->a + index.n[axis + 1];
     return without(index, axis + 1);
 }
 
-static tensor split_view(const operation *o, tensor x)
+static st_tensor split_view(const operation *o, st_tensor x)
 {
-    return tensor_split(x, o->axis, o->a);
+    return st_split_axis(x, o->axis, o->a);
 }
 
 /* merge: y[.., i inner + j, ..] = x[.., i, j, ..] */
 
-static void merge_roll(dice *d, shape x, operation *o)
+static void merge_roll(dice *d, st_shape x, operation *o)
 {
     o->axis = x.rank > 1 && chance(d, 85) ? (int)roll(d, 0, x.rank - 2) : roll_axis(d, x);
 }
 
-static bool merge_becomes(const operation *o, shape x, shape *y)
+static bool merge_becomes(const operation *o, st_shape x, st_shape *y)
 {
     int axis = settled(o->axis, x);
     if (axis < 0 || axis + 1 >= x.rank) return false;
@@ -359,7 +359,7 @@ static bool merge_becomes(const operation *o, shape x, shape *y)
     return true;
 }
 
-static shape merge_origin(const operation *o, shape x, shape index)
+static st_shape merge_origin(const operation *o, st_shape x, st_shape index)
 {
     int axis = settled(o->axis, x);
     ptrdiff_t inner = x.n[axis + 1], place = index.n[axis];
@@ -368,24 +368,24 @@ static shape merge_origin(const operation *o, shape x, shape index)
     return index;
 }
 
-static tensor merge_view(const operation *o, tensor x)
+static st_tensor merge_view(const operation *o, st_tensor x)
 {
-    return tensor_merge(x, o->axis);
+    return st_merge_axes(x, o->axis);
 }
 
 /* reshape: the elements keep their row-major order */
 
-static ptrdiff_t product(shape s)
+static ptrdiff_t product(st_shape s)
 {
     ptrdiff_t count = 1;
     for (int i = 0; i < s.rank; i++) count *= s.n[i];
     return count;
 }
 
-static void reshape_roll(dice *d, shape x, operation *o)
+static void reshape_roll(dice *d, st_shape x, operation *o)
 {
     ptrdiff_t rest = product(x);
-    o->to = (shape){ 0 };
+    o->to = (st_shape){ 0 };
     while (o->to.rank < 5 && (rest > 1 || chance(d, 30))) { /* a divisor of the rest, or a size of 1 */
         ptrdiff_t n = roll(d, 1, rest > 1 ? rest : 1);
         while (rest % n) n--;
@@ -397,7 +397,7 @@ static void reshape_roll(dice *d, shape x, operation *o)
     if (o->to.rank > 0 && chance(d, 3)) o->to.n[roll(d, 0, o->to.rank - 1)] = roll(d, -1, 5);
 }
 
-static bool reshape_becomes(const operation *o, shape x, shape *y)
+static bool reshape_becomes(const operation *o, st_shape x, st_shape *y)
 {
     *y = o->to;
     for (int i = 0; i < o->to.rank; i++)
@@ -405,43 +405,43 @@ static bool reshape_becomes(const operation *o, shape x, shape *y)
     return product(o->to) == product(x);
 }
 
-static shape reshape_origin(const operation *o, shape x, shape index)
+static st_shape reshape_origin(const operation *o, st_shape x, st_shape index)
 {
     return index_of(x, number_of(o->to, index));
 }
 
-static tensor reshape_view(const operation *o, tensor x)
+static st_tensor reshape_view(const operation *o, st_tensor x)
 {
-    return tensor_reshape(x, o->to);
+    return st_reshape(x, o->to);
 }
 
 static const kind kinds[] = {
-    { "tensor_select", select_roll, select_becomes, select_origin, select_view },
-    { "tensor_narrow", narrow_roll, narrow_becomes, narrow_origin, narrow_view },
-    { "tensor_step", step_roll, step_becomes, step_origin, step_view },
-    { "tensor_step", flip_roll, step_becomes, step_origin, flip_view },
-    { "tensor_permute", permute_roll, permute_becomes, permute_origin, permute_view },
-    { "tensor_transpose", transpose_roll, transpose_becomes, transpose_origin, transpose_view },
-    { "tensor_expand", expand_roll, expand_becomes, expand_origin, expand_view },
-    { "tensor_window", window_roll, window_becomes, window_origin, window_view },
-    { "tensor_split", split_roll, split_becomes, split_origin, split_view },
-    { "tensor_merge", merge_roll, merge_becomes, merge_origin, merge_view },
-    { "tensor_reshape", reshape_roll, reshape_becomes, reshape_origin, reshape_view },
+    { "st_select", select_roll, select_becomes, select_origin, select_view },
+    { "st_narrow", narrow_roll, narrow_becomes, narrow_origin, narrow_view },
+    { "st_step", step_roll, step_becomes, step_origin, step_view },
+    { "st_step", flip_roll, step_becomes, step_origin, flip_view },
+    { "st_permute", permute_roll, permute_becomes, permute_origin, permute_view },
+    { "st_transpose", transpose_roll, transpose_becomes, transpose_origin, transpose_view },
+    { "st_expand", expand_roll, expand_becomes, expand_origin, expand_view },
+    { "st_unfold", window_roll, window_becomes, window_origin, window_view },
+    { "st_split_axis", split_roll, split_becomes, split_origin, split_view },
+    { "st_merge_axes", merge_roll, merge_becomes, merge_origin, merge_view },
+    { "st_reshape", reshape_roll, reshape_becomes, reshape_origin, reshape_view },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
 typedef struct model {
-    shape shape;
+    st_shape shape;
     ptrdiff_t place[MOST_ELEMENTS]; /* of element k in row-major order, from the storage's first */
 } model;
 
 /* The model of a view that a chain begins with. */
-static void observe(model *m, tensor x, const real *first)
+static void observe(model *m, st_tensor x, const st_real *first)
 {
     m->shape = x.shape;
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++) m->place[k] = element(x, k) - first;
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) m->place[k] = element(x, k) - first;
 }
 
 static void apply(model *y, const model *x, const kind *what, const operation *o)
@@ -454,15 +454,15 @@ static void apply(model *y, const model *x, const kind *what, const operation *o
  * neighbours tell; then all the others must agree. */
 static bool has_strides(const model *m)
 {
-    ptrdiff_t stride[TENSOR_MAX_RANK] = { 0 };
+    ptrdiff_t stride[ST_MAX_RANK] = { 0 };
     if (product(m->shape) == 0) return true;
     for (int i = 0; i < m->shape.rank; i++) {
-        shape next = { .rank = m->shape.rank };
+        st_shape next = { .rank = m->shape.rank };
         next.n[i] = 1;
         if (m->shape.n[i] > 1) stride[i] = m->place[number_of(m->shape, next)] - m->place[0];
     }
     for (ptrdiff_t k = 0; k < product(m->shape); k++) {
-        shape index = index_of(m->shape, k);
+        st_shape index = index_of(m->shape, k);
         ptrdiff_t place = m->place[0];
         for (int i = 0; i < m->shape.rank; i++) place += index.n[i] * stride[i];
         if (place != m->place[k]) return false;
@@ -470,25 +470,25 @@ static bool has_strides(const model *m)
     return true;
 }
 
-static void assert_is(tensor y, const model *m, const real *first, ptrdiff_t size)
+static void assert_is(st_tensor y, const model *m, const st_real *first, ptrdiff_t size)
 {
-    if (tensor_is_null(y)) fail_msg("refused: %s", error_text());
-    assert_null(error_text());
-    assert_string_equal(shape_text(y.shape).text, shape_text(m->shape).text);
-    assert_in_range(tensor_data(y) - first, 0, size); /* also where it has no elements */
+    if (st_is_null(y)) fail_msg("refused: %s", st_error());
+    assert_null(st_error());
+    assert_string_equal(st_shape_text(y.shape).text, st_shape_text(m->shape).text);
+    assert_in_range(st_data(y) - first, 0, size); /* also where it has no elements */
     for (ptrdiff_t k = 0; k < product(m->shape); k++)
         if (element(y, k) - first != m->place[k])
-            fail_msg("element %s of %s is at %td, expected %td", shape_text(index_of(y.shape, k)).text,
-                     shape_text(y.shape).text, element(y, k) - first, m->place[k]);
+            fail_msg("element %s of %s is at %td, expected %td", st_shape_text(index_of(y.shape, k)).text,
+                     st_shape_text(y.shape).text, element(y, k) - first, m->place[k]);
 }
 
 /* Says who refuses, and of what shape, unless the request is impossible in itself. */
-static void assert_refused(tensor y, const char *who, shape x)
+static void assert_refused(st_tensor y, const char *who, st_shape x)
 {
-    if (!tensor_is_null(y)) fail_msg("%s of %s should be refused", who, shape_text(x).text);
-    bool says_what = strstr(error_text(), shape_text(x).text) || strstr(error_text(), "is named twice") ||
-                     strstr(error_text(), "negative size in shape");
-    if (!says_what) fail_msg("%s of %s does not say so: %s", who, shape_text(x).text, error_text());
+    if (!st_is_null(y)) fail_msg("%s of %s should be refused", who, st_shape_text(x).text);
+    bool says_what = strstr(st_error(), st_shape_text(x).text) || strstr(st_error(), "is named twice") ||
+                     strstr(st_error(), "negative size in shape");
+    if (!says_what) fail_msg("%s of %s does not say so: %s", who, st_shape_text(x).text, st_error());
     expect_error("%s: ", who);
 }
 
@@ -500,12 +500,12 @@ typedef struct tally {
 } tally;
 
 /* A tensor of few elements, and what a chain begins with: all of it, or any strided view of it. */
-static tensor begin(dice *d, tensor *x)
+static st_tensor begin(dice *d, st_tensor *x)
 {
-    shape s = roll_shape(d, 0, 4, chance(d, 5) ? 0 : 1, 4);
-    tensor whole = tensor_new(chance(d, 60) ? s : SHAPE(roll(d, 0, 90)));
+    st_shape s = roll_shape(d, 0, 4, chance(d, 5) ? 0 : 1, 4);
+    st_tensor whole = st_tensor_new(chance(d, 60) ? s : ST_SHAPE(roll(d, 0, 90)));
     *x = roll_strided(d, whole, s);
-    if (tensor_is_null(*x) || chance(d, 50)) *x = whole;
+    if (st_is_null(*x) || chance(d, 50)) *x = whole;
     return whole;
 }
 
@@ -514,8 +514,8 @@ static void one_chain(dice *d, tally *t)
 {
     static model models[2];
     model *m = &models[0], *next = &models[1];
-    tensor x, whole = begin(d, &x);
-    const real *first = tensor_data(whole);
+    st_tensor x, whole = begin(d, &x);
+    const st_real *first = st_data(whole);
     observe(m, x, first);
     for (int length = (int)roll(d, 1, LONGEST); length > 0; length--) {
         int k = (int)roll(d, 0, KINDS - 1);
@@ -524,20 +524,20 @@ static void one_chain(dice *d, tally *t)
         bool possible = kinds[k].becomes(&o, m->shape, &next->shape);
         if (possible && product(next->shape) > MOST_ELEMENTS) continue;
         if (possible) apply(next, m, &kinds[k], &o);
-        tensor y = kinds[k].view(&o, x);
+        st_tensor y = kinds[k].view(&o, x);
         if (!possible || !has_strides(next)) {
             assert_refused(y, kinds[k].name, m->shape);
             possible ? t->without_strides[k]++ : t->impossible[k]++;
             continue;
         }
-        assert_is(y, next, first, tensor_count(whole));
+        assert_is(y, next, first, st_numel(whole));
         t->made[k]++;
         model *spare = m;
         m = next;
         next = spare;
         x = y;
     }
-    tensor_free(whole);
+    st_tensor_free(whole);
 }
 
 static void chains_of_views_lead_where_their_definitions_say(void **state)
@@ -549,7 +549,7 @@ static void chains_of_views_lead_where_their_definitions_say(void **state)
     for (int k = 0; k < KINDS; k++) {
         assert_in_range(t.made[k], CHAINS / 20, CHAINS * LONGEST);
         assert_in_range(t.impossible[k], CHAINS / 200, CHAINS);
-        if (strcmp(kinds[k].name, "tensor_merge") == 0 || strcmp(kinds[k].name, "tensor_reshape") == 0)
+        if (strcmp(kinds[k].name, "st_merge_axes") == 0 || strcmp(kinds[k].name, "st_reshape") == 0)
             assert_in_range(t.without_strides[k], CHAINS / 100, CHAINS);
         else assert_int_equal(t.without_strides[k], 0);
     }
@@ -567,7 +567,7 @@ static void strided_views_are_made_exactly_within_their_storage(void **state)
     int outcomes[2] = { 0 };
     for (int i = 0; i < 20000; i++) {
         ptrdiff_t size = roll(&d, 0, 40), offset = roll(&d, -2, size + 2), stride[3];
-        tensor whole = tensor_new(SHAPE(size));
+        st_tensor whole = st_tensor_new(ST_SHAPE(size));
         m.shape = roll_shape(&d, 0, 3, chance(&d, 10) ? 0 : 1, 4);
         for (int axis = 0; axis < 3; axis++) stride[axis] = roll(&d, -6, 6);
         bool inside = product(m.shape) > 0 || (offset >= 0 && offset <= size);
@@ -577,14 +577,14 @@ static void strided_views_are_made_exactly_within_their_storage(void **state)
                 m.place[k] += index_of(m.shape, k).n[axis] * stride[axis];
             if (m.place[k] < 0 || m.place[k] >= size) inside = false;
         }
-        tensor x = tensor_as_strided(whole, m.shape, stride, offset);
-        if (inside) assert_is(x, &m, tensor_data(whole), size);
+        st_tensor x = st_as_strided(whole, m.shape, stride, offset);
+        if (inside) assert_is(x, &m, st_data(whole), size);
         else {
-            assert_true(tensor_is_null(x));
-            expect_error("tensor_as_strided: %s from offset %td reaches", shape_text(m.shape).text, offset);
+            assert_true(st_is_null(x));
+            expect_error("st_as_strided: %s from offset %td reaches", st_shape_text(m.shape).text, offset);
         }
         outcomes[inside]++;
-        tensor_free(whole);
+        st_tensor_free(whole);
     }
     assert_true(outcomes[0] > 2000 && outcomes[1] > 2000);
 }
@@ -595,62 +595,62 @@ static void numbers_at_the_ends_of_their_range_do_not_overflow(void **state)
 {
     (void)state;
     const ptrdiff_t most = PTRDIFF_MAX, least = PTRDIFF_MIN, extreme[] = { most, least, -most };
-    tensor x = tensor_new(SHAPE(2, 3));
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     for (int i = 0; i < 3; i++) {
         ptrdiff_t e = extreme[i];
-        assert_refused(tensor_select(x, 1, e), "tensor_select", x.shape);
-        assert_refused(tensor_narrow(x, 1, e, 1), "tensor_narrow", x.shape);
-        assert_refused(tensor_narrow(x, 1, 1, e), "tensor_narrow", x.shape);
-        assert_refused(tensor_narrow(x, 1, e, e), "tensor_narrow", x.shape);
-        assert_refused(tensor_window(x, 1, e, 1, 1), "tensor_window", x.shape);
-        assert_refused(tensor_window(x, 1, 2, 1, e), "tensor_window", x.shape);
-        assert_refused(tensor_window(x, 1, e, e, e), "tensor_window", x.shape);
-        assert_refused(tensor_split(x, 1, e), "tensor_split", x.shape);
-        assert_true(tensor_is_null(tensor_expand(x, SHAPE(e, 2, 3)))), expect_error("tensor_expand: ");
-        assert_true(tensor_is_null(tensor_reshape(x, SHAPE(e, e)))), expect_error("tensor_reshape: ");
+        assert_refused(st_select(x, 1, e), "st_select", x.shape);
+        assert_refused(st_narrow(x, 1, e, 1), "st_narrow", x.shape);
+        assert_refused(st_narrow(x, 1, 1, e), "st_narrow", x.shape);
+        assert_refused(st_narrow(x, 1, e, e), "st_narrow", x.shape);
+        assert_refused(st_unfold(x, 1, e, 1, 1), "st_unfold", x.shape);
+        assert_refused(st_unfold(x, 1, 2, 1, e), "st_unfold", x.shape);
+        assert_refused(st_unfold(x, 1, e, e, e), "st_unfold", x.shape);
+        assert_refused(st_split_axis(x, 1, e), "st_split_axis", x.shape);
+        assert_true(st_is_null(st_expand(x, ST_SHAPE(e, 2, 3)))), expect_error("st_expand: ");
+        assert_true(st_is_null(st_reshape(x, ST_SHAPE(e, e)))), expect_error("st_reshape: ");
     }
     const int axis[] = { INT_MAX, INT_MIN, 2, -3 };
     for (int i = 0; i < 4; i++) {
-        assert_refused(tensor_flip(x, axis[i]), "tensor_step", x.shape);
-        assert_refused(tensor_merge(x, axis[i]), "tensor_merge", x.shape);
-        assert_refused(tensor_transpose(x, 0, axis[i]), "tensor_transpose", x.shape);
-        assert_refused(tensor_permute(x, AXES(0, axis[i])), "tensor_permute", x.shape);
+        assert_refused(st_flip(x, axis[i]), "st_step", x.shape);
+        assert_refused(st_merge_axes(x, axis[i]), "st_merge_axes", x.shape);
+        assert_refused(st_transpose(x, 0, axis[i]), "st_transpose", x.shape);
+        assert_refused(st_permute(x, ST_AXES(0, axis[i])), "st_permute", x.shape);
     }
-    assert_refused(tensor_step(x, 1, least), "tensor_step", x.shape);
-    tensor_free(x);
+    assert_refused(st_step(x, 1, least), "st_step", x.shape);
+    st_tensor_free(x);
 }
 
 /* A step or a window's step beyond the axis leaves its first element, or its last. */
 static void huge_steps_leave_one_element(void **state)
 {
     (void)state;
-    tensor x = tensor_of(SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
-    assert_elements(tensor_step(x, 1, PTRDIFF_MAX), 0, 3);
-    assert_elements(tensor_step(x, 1, -PTRDIFF_MAX), 2, 5);
-    assert_elements(tensor_step(tensor_step(x, 1, PTRDIFF_MAX), 1, -PTRDIFF_MAX), 0, 3);
-    assert_elements(tensor_window(x, 1, 2, PTRDIFF_MAX, 1), 0, 1, 3, 4);
-    assert_elements(tensor_window(x, 1, 1, PTRDIFF_MAX, PTRDIFF_MAX), 0, 3);
-    tensor_free(x);
+    st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
+    assert_elements(st_step(x, 1, PTRDIFF_MAX), 0, 3);
+    assert_elements(st_step(x, 1, -PTRDIFF_MAX), 2, 5);
+    assert_elements(st_step(st_step(x, 1, PTRDIFF_MAX), 1, -PTRDIFF_MAX), 0, 3);
+    assert_elements(st_unfold(x, 1, 2, PTRDIFF_MAX, 1), 0, 1, 3, 4);
+    assert_elements(st_unfold(x, 1, 1, PTRDIFF_MAX, PTRDIFF_MAX), 0, 3);
+    st_tensor_free(x);
 }
 
 static void huge_strides_by_hand_are_refused(void **state)
 {
     (void)state;
     const ptrdiff_t most = PTRDIFF_MAX, least = PTRDIFF_MIN;
-    tensor x = tensor_new(SHAPE(2, 3));
+    st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     const ptrdiff_t strides[][2] = {
         { most, 1 }, { 1, most }, { most, most }, { least, least }, { most / 2, 1 }
     };
     for (int i = 0; i < 5; i++) {
-        assert_true(tensor_is_null(tensor_as_strided(x, SHAPE(3, 4), strides[i], 0)));
-        expect_error("tensor_as_strided: [3, 4] from offset 0");
+        assert_true(st_is_null(st_as_strided(x, ST_SHAPE(3, 4), strides[i], 0)));
+        expect_error("st_as_strided: [3, 4] from offset 0");
     }
     const ptrdiff_t one[1] = { 1 };
-    assert_true(tensor_is_null(tensor_as_strided(x, SHAPE(2), one, most)));
+    assert_true(st_is_null(st_as_strided(x, ST_SHAPE(2), one, most)));
     expect_error("of a storage of 6");
-    assert_true(tensor_is_null(tensor_as_strided(x, SHAPE(2), one, least)));
+    assert_true(st_is_null(st_as_strided(x, ST_SHAPE(2), one, least)));
     expect_error("of a storage of 6");
-    tensor_free(x);
+    st_tensor_free(x);
 }
 
 /* Views cost nothing: a number may be seen 2^50 times, but not more often than can be counted. */
@@ -658,27 +658,27 @@ static void views_larger_than_memory_are_counted(void **state)
 {
     (void)state;
     const ptrdiff_t two_50 = (ptrdiff_t)1 << 50;
-    tensor x = tensor_of(SHAPE(1), 7), many = tensor_expand(x, SHAPE(two_50));
-    assert_int_equal(tensor_count(many), two_50);
-    assert_true(*tensor_at(many, INDEX(two_50 - 1)) == 7);
-    assert_shape(tensor_split(many, 0, 1024), two_50 / 1024, 1024);
-    assert_shape(tensor_window(many, 0, 3, 2, 5), (two_50 - 11) / 2 + 1, 3);
-    assert_true(tensor_is_null(tensor_window(many, 0, two_50 / 2, 1, 1)));
-    expect_error("tensor_window: ");
-    assert_true(tensor_is_null(tensor_expand(x, SHAPE(two_50, two_50))));
-    expect_error("tensor_expand: ");
-    tensor_free(x);
+    st_tensor x = tensor_of(ST_SHAPE(1), 7), many = st_expand(x, ST_SHAPE(two_50));
+    assert_int_equal(st_numel(many), two_50);
+    assert_true(*st_at(many, ST_INDEX(two_50 - 1)) == 7);
+    assert_shape(st_split_axis(many, 0, 1024), two_50 / 1024, 1024);
+    assert_shape(st_unfold(many, 0, 3, 2, 5), (two_50 - 11) / 2 + 1, 3);
+    assert_true(st_is_null(st_unfold(many, 0, two_50 / 2, 1, 1)));
+    expect_error("st_unfold: ");
+    assert_true(st_is_null(st_expand(x, ST_SHAPE(two_50, two_50))));
+    expect_error("st_expand: ");
+    st_tensor_free(x);
 }
 
 /* Ranks end at 8. */
 static void a_ninth_axis_is_refused(void **state)
 {
     (void)state;
-    tensor x = tensor_new(SHAPE(1, 1, 1, 1, 1, 1, 1, 4));
-    assert_refused(tensor_split(x, 7, 2), "tensor_split", x.shape);
-    assert_refused(tensor_window(x, 7, 2, 1, 1), "tensor_window", x.shape);
-    assert_shape(tensor_split(tensor_select(x, 0, 0), 6, 2), 1, 1, 1, 1, 1, 1, 2, 2);
-    tensor_free(x);
+    st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 4));
+    assert_refused(st_split_axis(x, 7, 2), "st_split_axis", x.shape);
+    assert_refused(st_unfold(x, 7, 2, 1, 1), "st_unfold", x.shape);
+    assert_shape(st_split_axis(st_select(x, 0, 0), 6, 2), 1, 1, 1, 1, 1, 1, 2, 2);
+    st_tensor_free(x);
 }
 
 int main(void)

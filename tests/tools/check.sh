@@ -72,7 +72,7 @@ precision) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE
     what="a program of one precision does not link with the other's library, and the linker says why"
     cat >"$scratch/program.c" <<-'END'
 	#include "tensor/tensor.h"
-	int main(void) { return shape_equal(SHAPE(1), SHAPE(2)); }
+	int main(void) { return st_shape_equal(ST_SHAPE(1), ST_SHAPE(2)); }
 	END
     try() { # precision, library, flags
         # shellcheck disable=SC2086
@@ -81,9 +81,9 @@ precision) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE
     try float "$1" "" || fail "$(cat "$scratch/log")"
     try double "$2" -DSTRIDE_DOUBLE || fail "$(cat "$scratch/log")"
     try float "$2" "" && fail "a float program linked with $2"
-    grep -q stride_precision_is_float "$scratch/log" || fail "$(cat "$scratch/log")"
+    grep -q st_precision_is_float "$scratch/log" || fail "$(cat "$scratch/log")"
     try double "$1" -DSTRIDE_DOUBLE && fail "a double program linked with $1"
-    grep -q stride_precision_is_double "$scratch/log" || fail "$(cat "$scratch/log")"
+    grep -q st_precision_is_double "$scratch/log" || fail "$(cat "$scratch/log")"
     ok
     ;;
 
@@ -96,7 +96,7 @@ exports) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE HEADER...
         library=$1 precision=$2
         shift 2
         awk -f tests/tools/symbols.awk "$@" | awk '$2 == "function" || $2 == "object" { print $3 }' |
-            sed "s/^STRIDE_PRECISION\$/stride_precision_is_$precision/" | sort >"$scratch/declared"
+            sed "s/^ST_PRECISION\$/st_precision_is_$precision/" | sort >"$scratch/declared"
         case $(uname -s) in
         Darwin) nm -gU "$library" | sed 's/.* _//' ;;
         *) nm -D --defined-only "$library" | sed 's/.* //' ;;
@@ -147,7 +147,7 @@ install) # PREFIX
     for library in stride stride-double; do
         flags=$($PKG_CONFIG --cflags --libs "$prefix/lib/pkgconfig/$library.pc" 2>&1) || fail "$flags"
         while read -r header; do
-            printf '#include "%s"\n#include "%s"\nint main(void) { return !&STRIDE_PRECISION; }\n' "$header" tensor/real.h \
+            printf '#include "%s"\n#include "%s"\nint main(void) { return !&ST_PRECISION; }\n' "$header" tensor/real.h \
                 >"$scratch/program.c"
             # From elsewhere, so that nothing of the source tree is found.
             # shellcheck disable=SC2086
@@ -167,11 +167,11 @@ install-mpi) # PREFIX
 	#include <stdio.h>
 	int main(void)
 	{
-	    const team *t = mpi_begin();
-	    real sum = t ? (real)(t->rank + 1) : 0;
-	    int failed = !t || t->ranks != 2 || t->all_reduce(t, 1, &sum) || sum != 3 || !stride_version();
-	    if (failed) printf("%s\n", error_text() ? error_text() : "wrong sum");
-	    mpi_end(t);
+	    const st_comm *t = st_mpi_begin();
+	    st_real sum = t ? (st_real)(t->rank + 1) : 0;
+	    int failed = !t || t->ranks != 2 || t->all_reduce(t, 1, &sum) || sum != 3 || !st_version();
+	    if (failed) printf("%s\n", st_error() ? st_error() : "wrong sum");
+	    st_mpi_end(t);
 	    return failed;
 	}
 	END
@@ -193,7 +193,7 @@ cmake) # PREFIX SOVERSION
     mkdir "$scratch/a place" && cp -R "$1/." "$scratch/a place"
     cat >"$scratch/program.c" <<-'END'
 	#include <nn/stride.h>
-	int main(void) { return !shape_equal(SHAPE(2, 3), SHAPE(2, 3)) || sizeof(real) != SIZE || !stride_version(); }
+	int main(void) { return !st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(2, 3)) || sizeof(st_real) != SIZE || !st_version(); }
 	END
     cat >"$scratch/CMakeLists.txt" <<-'END'
 	cmake_minimum_required(VERSION 3.13)

@@ -25,46 +25,46 @@ enum { NOWHERE, FORWARD, BACKWARD, GRADIENT };
 
 static fault planted;
 
-static int plan(layer *l, shape x, shape *y)
+static int plan(st_layer *l, st_shape x, st_shape *y)
 {
     *y = x;
-    return layer_parameter(l, "weight", SHAPE(x.n[1]), (layer_init){ .constant = 1 });
+    return st_layer_parameter(l, "weight", ST_SHAPE(x.n[1]), (st_init){ .constant = 1 });
 }
 
-static void plant(const st_call *c, tensor y, int hook)
+static void plant(const st_call *c, st_tensor y, int hook)
 {
     ptrdiff_t image = planted.image - c->first;
     if (planted.hook == hook && image >= 0 && image < y.shape.n[0])
-        *tensor_at(y, INDEX(image, planted.feature)) = (real)planted.value;
+        *st_at(y, ST_INDEX(image, planted.feature)) = (st_real)planted.value;
 }
 
-static void forward(const st_call *c, tensor x, tensor y)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    tensor_copy(y, x);
-    tensor_multiply(y, tensor_expand(c->param[0], y.shape));
+    st_copy(y, x);
+    st_mul(y, st_expand(c->param[0], y.shape));
     plant(c, y, FORWARD);
 }
 
-static void backward(const st_call *c, tensor x, tensor y, tensor dy, tensor dx)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    tensor_copy(dx, dy);
-    tensor_multiply(dx, tensor_expand(c->param[0], dx.shape));
+    st_copy(dx, dy);
+    st_mul(dx, st_expand(c->param[0], dx.shape));
     plant(c, dx, BACKWARD);
 }
 
-static void gradient(const st_call *c, tensor x, tensor y, tensor dy)
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
-    tensor_add(tensor_expand(st_grad(c, 0), dy.shape), 1, dy);
+    st_add(st_expand(st_grad(c, 0), dy.shape), 1, dy);
     ptrdiff_t image = planted.image - c->first;
     bool all = planted.image < 0; /* of each part of the batch */
     if (planted.hook == GRADIENT && (all || (image >= 0 && image < x.shape.n[0])))
-        *tensor_at(st_grad(c, 0), INDEX(planted.feature)) = (real)planted.value;
+        *st_at(st_grad(c, 0), ST_INDEX(planted.feature)) = (st_real)planted.value;
 }
 
-static const layer_type erring = {
+static const st_layer_type erring = {
     .name = "erring", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
 };
-static const layer_type *const known[] = { &erring, NULL };
+static const st_layer_type *const known[] = { &erring, NULL };
 
 /* ---- runs ------------------------------------------------------------------------------------------ */
 
@@ -72,77 +72,76 @@ enum { SAMPLES = 30, BATCH = 20, FEATURES = 4 }; /* more than one chunk a batch 
 
 static char file[256];
 
-static net *some_net(void)
+static st_net *some_net(void)
 {
-    net *n = net_new(
-        SHAPE(FEATURES), layer_dense((dense){ .out_features = 5 }), layer_tanh(),
-        layer_residual(layer_sequence(layer_new(&erring, NULL, 0, NULL), layer_batchnorm((batchnorm){ 0 }))),
-        layer_dropout(0.2), layer_dense((dense){ .out_features = 3 }));
+    st_net *n = st_net_new(ST_SHAPE(FEATURES), st_dense(.out_features = 5), st_tanh(),
+                           st_residual(st_sequence(st_layer_new(&erring, NULL, 0, NULL), st_batchnorm())),
+                           st_dropout(.p = 0.2), st_dense(.out_features = 3));
     assert_non_null(n);
-    assert_int_equal(net_build(n, BATCH, 3), 0);
+    assert_int_equal(st_net_build(n, BATCH, 3), 0);
     return n;
 }
 
 typedef struct setting {
-    tensor x, y;
-    data *set;
-    net *n;
-    optim *o;
+    st_tensor x, y;
+    st_dataset *set;
+    st_net *n;
+    st_optim *o;
 } setting;
 
 static setting set_up(void)
 {
-    setting s = { tensor_new(SHAPE(SAMPLES, FEATURES)), tensor_new(SHAPE(SAMPLES)), NULL, some_net(),
-                  optim_sgd((sgd){ .lr = 0.125, .momentum = 0.9 }) };
-    tensor_normal(s.x, (random_key){ 1, 1 }, 0, 1);
-    for (ptrdiff_t i = 0; i < SAMPLES; i++) *element(s.y, i) = (real)(i % 3);
-    s.set = data_tensors(s.x, s.y);
+    setting s = { st_tensor_new(ST_SHAPE(SAMPLES, FEATURES)), st_tensor_new(ST_SHAPE(SAMPLES)), NULL,
+                  some_net(), st_sgd(.lr = 0.125, .momentum = 0.9) };
+    st_normal(s.x, (st_random_key){ 1, 1 }, 0, 1);
+    for (ptrdiff_t i = 0; i < SAMPLES; i++) *element(s.y, i) = (st_real)(i % 3);
+    s.set = st_dataset_tensors(s.x, s.y);
     return s;
 }
 
 static void tear_down(setting s)
 {
-    net_free(s.n), optim_free(s.o), data_free(s.set), tensor_free(s.x), tensor_free(s.y);
+    st_net_free(s.n), st_optim_free(s.o), st_dataset_free(s.set), st_tensor_free(s.x), st_tensor_free(s.y);
     planted = (fault){ NOWHERE };
 }
 
 /* What the optimizer changes. */
 typedef struct before {
-    tensor parameters, of_optim[OPTIM_STATES];
+    st_tensor parameters, of_optim[ST_OPTIM_STATES];
     long steps;
 } before;
 
 static before remember(setting s)
 {
-    before b = { tensor_clone(net_parameters(s.n)), .steps = s.o->steps };
-    for (int i = 0; i < s.o->states && s.o->steps > 0; i++) b.of_optim[i] = tensor_clone(s.o->state[i]);
+    before b = { st_tensor_clone(st_net_parameters(s.n)), .steps = s.o->steps };
+    for (int i = 0; i < s.o->states && s.o->steps > 0; i++) b.of_optim[i] = st_tensor_clone(s.o->state[i]);
     return b;
 }
 
 /* It is as it was; frees what was remembered. */
 static void the_step_was_not_taken(setting s, before b)
 {
-    assert_same(net_parameters(s.n), b.parameters);
+    assert_same(st_net_parameters(s.n), b.parameters);
     assert_int_equal(s.o->steps, b.steps);
     for (int i = 0; i < s.o->states && b.steps > 0; i++) {
         assert_same(s.o->state[i], b.of_optim[i]);
-        tensor_free(b.of_optim[i]);
+        st_tensor_free(b.of_optim[i]);
     }
-    tensor_free(b.parameters);
+    st_tensor_free(b.parameters);
 }
 
 /* Which fails in its first step, with this message, and changes nothing. */
 static void runs_into(setting s, const char *expected, const char *where)
 {
     before b = remember(s);
-    train o = { .loss = loss_cross_entropy(0),
-                .optim = s.o,
-                .batch = BATCH,
-                .keep_order = true,
-                .callbacks = { callback_anomaly(where) } };
-    assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
-    assert_string_equal(error_text(), expected);
-    error_clear();
+    st_train_options o = { .loss = st_cross_entropy(),
+                           .optim = s.o,
+                           .batch = BATCH,
+                           .keep_order = true,
+                           .callbacks = { st_detect_anomaly(where) } };
+    assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
+    assert_string_equal(st_error(), expected);
+    st_error_clear();
     the_step_was_not_taken(s, b);
 }
 
@@ -188,18 +187,18 @@ static void gradients_gone_wrong_are_found_before_the_step(void **state)
     } cases[] = {
         { { BACKWARD, 18, 1, INFINITY }, "dx of layer 2.body.0 (erring) is inf at [18, 1]" },
         { { GRADIENT, 0, 3, NAN }, "the gradient of 2.body.0.weight (erring) is nan at [3]" },
-        { { GRADIENT, -1, 3, (double)REAL_MAX / 4 * 3 }, "the gradient of 2.body.0.weight is inf at [3]" },
+        { { GRADIENT, -1, 3, (double)ST_REAL_MAX / 4 * 3 }, "the gradient of 2.body.0.weight is inf at [3]" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = set_up();
         planted = cases[i].f;
-        train o = { .loss = loss_cross_entropy(0),
-                    .optim = s.o,
-                    .batch = BATCH,
-                    .keep_order = true,
-                    .callbacks = { callback_anomaly(NULL) } };
+        st_train_options o = { .loss = st_cross_entropy(),
+                               .optim = s.o,
+                               .batch = BATCH,
+                               .keep_order = true,
+                               .callbacks = { st_detect_anomaly(NULL) } };
         before b = remember(s);
-        assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+        assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
         expect_error(": %s; ", cases[i].where);
         the_step_was_not_taken(s, b);
         tear_down(s);
@@ -209,26 +208,26 @@ static void gradients_gone_wrong_are_found_before_the_step(void **state)
 /* The gradient is finite, and so is the loss: the optimizer's step makes a parameter infinite, which ends the run. */
 static void a_step_that_overflows_is_found_out(void **state)
 {
-    const double most = (double)REAL_MAX;
+    const double most = (double)ST_REAL_MAX;
     const struct {
-        optim *o;
+        st_optim *o;
         double value;
     } cases[] = {
-        { optim_sgd((sgd){ .lr = 8 }), most / 2 },
-        { optim_sgd((sgd){ .lr = 8, .momentum = 0.9 }), -most / 2 },
-        { optim_sgd((sgd){ .lr = 8, .momentum = 0.9, .nesterov = true }), most / 2 },
+        { st_sgd(.lr = 8), most / 2 },
+        { st_sgd(.lr = 8, .momentum = 0.9), -most / 2 },
+        { st_sgd(.lr = 8, .momentum = 0.9, .nesterov = true), most / 2 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = set_up();
-        optim_free(s.o), s.o = cases[i].o;
+        st_optim_free(s.o), s.o = cases[i].o;
         planted = (fault){ GRADIENT, 0, 3, cases[i].value };
-        train o = { .loss = loss_cross_entropy(0),
-                    .optim = s.o,
-                    .batch = BATCH,
-                    .epochs = 2,
-                    .callbacks = { callback_anomaly(file) } };
+        st_train_options o = { .loss = st_cross_entropy(),
+                               .optim = s.o,
+                               .batch = BATCH,
+                               .epochs = 2,
+                               .callbacks = { st_detect_anomaly(file) } };
         about("%s, case %zu", s.o->name, i);
-        assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+        assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
         expect_error("train: element 3 of 2.body.0.weight is %sinf after step 1 (epoch 1); ",
                      cases[i].value > 0 ? "-" : "");
         assert_int_equal(access(file, F_OK), -1);
@@ -239,13 +238,13 @@ static void a_step_that_overflows_is_found_out(void **state)
 static void a_step_that_clipping_makes_small_is_taken(void **state)
 {
     setting s = set_up();
-    planted = (fault){ GRADIENT, 0, 3, (double)REAL_MAX / 3 * 2 };
-    train o = { .loss = loss_cross_entropy(0),
-                .optim = s.o,
-                .batch = BATCH,
-                .callbacks = { callback_anomaly(NULL), callback_clip((clip){ .value = 1 }) } };
+    planted = (fault){ GRADIENT, 0, 3, (double)ST_REAL_MAX / 3 * 2 };
+    st_train_options o = { .loss = st_cross_entropy(),
+                           .optim = s.o,
+                           .batch = BATCH,
+                           .callbacks = { st_detect_anomaly(NULL), st_clip(.value = 1) } };
     s.o->lr = 100;
-    assert_int_equal(train_run(s.n, s.set, o, NULL), 0);
+    assert_int_equal(st_train_run(s.n, s.set, o, NULL), 0);
     assert_int_equal(s.o->steps, 2);
     tear_down(s);
 }
@@ -259,17 +258,17 @@ static void without_it_the_run_ends_all_the_same(void **state)
     for (int i = 0; i < 2; i++) {
         setting s = set_up();
         planted = faults[i];
-        train o = { .loss = loss_cross_entropy(0), .optim = s.o, .batch = BATCH, .keep_order = true };
-        assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+        st_train_options o = { .loss = st_cross_entropy(), .optim = s.o, .batch = BATCH, .keep_order = true };
+        assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
         expect_error("%s", texts[i]);
         tear_down(s);
     }
 }
 
 /* What a loss of one's own refuses, after the batch went through the net. */
-static double refusing(const loss *l, tensor y, tensor target, tensor dy)
+static double refusing(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    error_set("loss %s: no", l->name);
+    st_error_set("loss %s: no", l->name);
     return NAN;
 }
 
@@ -277,8 +276,8 @@ static void a_step_whose_loss_fails_is_not_taken(void **state)
 {
     setting s = set_up();
     before b = remember(s);
-    train o = { .loss = { .name = "none", .value = refusing }, .optim = s.o, .batch = BATCH };
-    assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+    st_train_options o = { .loss = { .name = "none", .value = refusing }, .optim = s.o, .batch = BATCH };
+    assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
     expect_error("loss none: no");
     the_step_was_not_taken(s, b);
     tear_down(s);
@@ -287,16 +286,12 @@ static void a_step_whose_loss_fails_is_not_taken(void **state)
 static void what_comes_in_is_looked_at_first(void **state)
 {
     setting s = set_up();
-    *tensor_at(s.x, INDEX(7, 3)) = INFINITY;
+    *st_at(s.x, ST_INDEX(7, 3)) = INFINITY;
     planted = (fault){ FORWARD, 0, 0, NAN };
     runs_into(s, line("the loss is nan", "the batch's x is inf at [7, 3]"), NULL);
-    *element(net_find(s.n, "4.weight"), 6) = NAN;
-    assert_int_equal(train_run(s.n, s.set,
-                               (train){ .loss = loss_cross_entropy(0),
-                                        .optim = s.o,
-                                        .batch = BATCH,
-                                        .callbacks = { callback_anomaly(NULL) } },
-                               NULL),
+    *element(st_net_find(s.n, "4.weight"), 6) = NAN;
+    assert_int_equal(st_train(s.n, s.set, .loss = st_cross_entropy(), .optim = s.o, .batch = BATCH,
+                              .callbacks = { st_detect_anomaly(NULL) }),
                      -1);
     expect_error(": 4.weight is nan at [1, 1]; ");
     tear_down(s);
@@ -304,14 +299,14 @@ static void what_comes_in_is_looked_at_first(void **state)
 
 static void it_is_the_same_for_any_number_of_threads(void **state)
 {
-    int threads = parallel_threads();
+    int threads = st_num_threads();
     share_all_work();
     for (int k = 1; k <= 3; k++) {
-        parallel_set_threads(k);
+        st_set_num_threads(k);
         setting s = set_up();
         for (ptrdiff_t i = 3; i < BATCH; i += 5)
-            *tensor_at(s.x, INDEX(i, 0)) = (real)1e38 * 10; /* inf in float */
-        *tensor_at(s.x, INDEX(3, 0)) = INFINITY, *tensor_at(s.x, INDEX(13, 1)) = NAN;
+            *st_at(s.x, ST_INDEX(i, 0)) = (st_real)1e38 * 10; /* inf in float */
+        *st_at(s.x, ST_INDEX(3, 0)) = INFINITY, *st_at(s.x, ST_INDEX(13, 1)) = NAN;
         runs_into(s, line("the loss is nan", "the batch's x is inf at [3, 0]"), NULL);
         tear_down(s);
         s = set_up();
@@ -320,7 +315,7 @@ static void it_is_the_same_for_any_number_of_threads(void **state)
                   NULL);
         tear_down(s);
     }
-    parallel_set_threads(threads);
+    st_set_num_threads(threads);
 }
 
 static void refused_entry(const char *path, const char *entry)
@@ -328,7 +323,7 @@ static void refused_entry(const char *path, const char *entry)
     json_t *metadata = json_pack("{s:s}", "anomaly", entry);
     assert_int_equal(safetensors_write(path, 0, NULL, metadata), 0);
     json_decref(metadata);
-    assert_int_equal(train_replay(path, loss_mse(), (net_known){ 0 }), -1);
+    assert_int_equal(st_train_replay(path, st_mse(), (st_net_known){ 0 }), -1);
     expect_error("%s: ", path);
 }
 
@@ -340,20 +335,20 @@ static void the_batch_is_kept_and_can_be_taken_again(void **state)
     snprintf(expected, sizeof expected, "%s; the batch is in %s", line("the loss is nan", where), file);
     runs_into(s, expected, file);
 
-    assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
+    assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
     snprintf(expected, sizeof expected, "%s: %s", file, where);
-    assert_string_equal(error_text(), expected);
-    error_clear();
+    assert_string_equal(st_error(), expected);
+    st_error_clear();
 
     planted = (fault){ NOWHERE };
-    assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), 0);
-    assert_int_equal(net_save(s.n, file), 0);
-    assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
+    assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), 0);
+    assert_int_equal(st_net_save(s.n, file), 0);
+    assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
     expect_error("%s: not a batch that went wrong", file);
     refused_entry(file, "{\"seed\": 1}");
     refused_entry(file, "{\"seed\": 1, \"step\": }");
     unlink(file);
-    assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
+    assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
     expect_error("%s: No such file", file);
     tear_down(s);
 }
@@ -361,33 +356,33 @@ static void the_batch_is_kept_and_can_be_taken_again(void **state)
 /* A few bytes must not ask for a net's memory for any number of images. */
 static void a_batch_that_does_not_fit_the_net_is_refused(void **state)
 {
-    net *n = some_net();
-    const shape shapes[] = { SHAPE((ptrdiff_t)1 << 45, 0), SHAPE(0, FEATURES), SHAPE(2, FEATURES + 1),
-                             SHAPE(FEATURES), SHAPE(0) };
-    tensor target = tensor_new(SHAPE(2));
+    st_net *n = some_net();
+    const st_shape shapes[] = { ST_SHAPE((ptrdiff_t)1 << 45, 0), ST_SHAPE(0, FEATURES),
+                                ST_SHAPE(2, FEATURES + 1), ST_SHAPE(FEATURES), ST_SHAPE(0) };
+    st_tensor target = st_tensor_new(ST_SHAPE(2));
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        tensor x = tensor_new(shapes[i]);
+        st_tensor x = st_tensor_new(shapes[i]);
         const safetensors_item batch[] = { { MODEL_EXTRA "x", x }, { MODEL_EXTRA "target", target } };
         assert_int_equal(
             model_write(n, file, (model_extra){ 2, batch, "anomaly", "{\"seed\":1,\"step\":1}" }), 0);
-        assert_int_equal(train_replay(file, loss_cross_entropy(0), (net_known){ .types = known }), -1);
+        assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
         expect_error("%s: tensor train.x: %s, expected [N, ...] of images [4]", file,
-                     shape_text(shapes[i]).text);
-        tensor_free(x);
+                     st_shape_text(shapes[i]).text);
+        st_tensor_free(x);
     }
     unlink(file);
-    tensor_free(target), net_free(n);
+    st_tensor_free(target), st_net_free(n);
 }
 
 static void a_batch_that_cannot_be_kept_is_told(void **state)
 {
     setting s = set_up();
     planted = (fault){ FORWARD, 1, 1, NAN };
-    train o = { .loss = loss_cross_entropy(0),
-                .optim = s.o,
-                .batch = BATCH,
-                .callbacks = { callback_anomaly("no such folder/batch") } };
-    assert_int_equal(train_run(s.n, s.set, o, NULL), -1);
+    st_train_options o = { .loss = st_cross_entropy(),
+                           .optim = s.o,
+                           .batch = BATCH,
+                           .callbacks = { st_detect_anomaly("no such folder/batch") } };
+    assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
     expect_error(
         "train: the loss is nan at step 1 (epoch 1): the output of layer 2.body.0 (erring) is nan at [1, 1]; "
         "no such folder/batch: cannot be written: No such file or directory");

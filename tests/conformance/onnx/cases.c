@@ -128,13 +128,13 @@ static size_t typed_count(const Onnx__TensorProto *t)
 static bool read_value(onnx_value *v, const Onnx__TensorProto *t, const char *name)
 {
     *v = (onnx_value){ .name = strdup(name), .type = t->data_type };
-    if (t->n_dims > TENSOR_MAX_RANK) {
+    if (t->n_dims > ST_MAX_RANK) {
         v->shape.rank = -1; /* more axes than a tensor has */
         return true;
     }
     v->shape.rank = (int)t->n_dims;
     for (size_t i = 0; i < t->n_dims; i++) v->shape.n[i] = (ptrdiff_t)t->dims[i];
-    ptrdiff_t count = shape_count(v->shape, "onnx");
+    ptrdiff_t count = st_shape_numel(v->shape, "onnx");
     size_t size = raw_size(v->type);
     if (count < 0) return false;
     if (!size) return true;
@@ -178,8 +178,8 @@ static void free_values(values *all)
 /* ---- what functions ask for ---------------------------------------------------------------------- */
 
 struct onnx_kept {
-    tensor tensor;
-    layer *layer;
+    st_tensor tensor;
+    st_layer *layer;
     struct onnx_kept *next;
 };
 
@@ -196,8 +196,8 @@ static void free_kept(onnx_case *c)
     while (c->kept) {
         struct onnx_kept *first = c->kept;
         c->kept = first->next;
-        tensor_free(first->tensor);
-        layer_free(first->layer);
+        st_tensor_free(first->tensor);
+        st_layer_free(first->layer);
         free(first);
     }
 }
@@ -221,21 +221,21 @@ bool onnx_has(const onnx_case *c, int input)
     return input < c->inputs && c->input[input];
 }
 
-tensor onnx_input(onnx_case *c, int input)
+st_tensor onnx_input(onnx_case *c, int input)
 {
-    if (!onnx_has(c, input)) return (tensor){ 0 };
+    if (!onnx_has(c, input)) return (st_tensor){ 0 };
     const onnx_value *v = c->input[input];
     c->input_read[input] = true;
-    if (v->type != ONNX_FLOAT && (v->type != ONNX_DOUBLE || sizeof(real) != sizeof(double))) {
+    if (v->type != ONNX_FLOAT && (v->type != ONNX_DOUBLE || sizeof(st_real) != sizeof(double))) {
         onnx_skip(c, "%s tensors", type_name(v->type));
-        return (tensor){ 0 };
+        return (st_tensor){ 0 };
     }
     if (v->shape.rank < 0) {
-        onnx_skip(c, "more than %d axes", TENSOR_MAX_RANK);
-        return (tensor){ 0 };
+        onnx_skip(c, "more than %d axes", ST_MAX_RANK);
+        return (st_tensor){ 0 };
     }
-    tensor x = onnx_new(c, v->shape);
-    for (ptrdiff_t k = 0; k < tensor_count(x); k++) tensor_data(x)[k] = (real)v->number[k];
+    st_tensor x = onnx_new(c, v->shape);
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) st_data(x)[k] = (st_real)v->number[k];
     return x;
 }
 
@@ -244,7 +244,7 @@ int onnx_input_integers(onnx_case *c, int input, ptrdiff_t to[ONNX_INTEGERS])
     if (!onnx_has(c, input)) return -1;
     const onnx_value *v = c->input[input];
     c->input_read[input] = true;
-    ptrdiff_t count = v->number ? shape_count(v->shape, "onnx") : 0;
+    ptrdiff_t count = v->number ? st_shape_numel(v->shape, "onnx") : 0;
     if ((v->type != ONNX_INT32 && v->type != ONNX_INT64) || count > ONNX_INTEGERS) {
         onnx_skip(c, "input %d is not a short list of integers", input);
         return -1;
@@ -301,48 +301,48 @@ const char *onnx_text(onnx_case *c, const char *name, const char *fallback)
     return bytes;
 }
 
-tensor onnx_new(onnx_case *c, shape s)
+st_tensor onnx_new(onnx_case *c, st_shape s)
 {
-    tensor made = tensor_new(s);
+    st_tensor made = st_tensor_new(s);
     keep(c, (struct onnx_kept){ .tensor = made });
     return made;
 }
 
-tensor onnx_copy(onnx_case *c, tensor x)
+st_tensor onnx_copy(onnx_case *c, st_tensor x)
 {
-    tensor made = onnx_new(c, x.shape);
-    tensor_copy(made, x);
+    st_tensor made = onnx_new(c, x.shape);
+    st_copy(made, x);
     return made;
 }
 
-layer *onnx_keep(onnx_case *c, layer *l)
+st_layer *onnx_keep(onnx_case *c, st_layer *l)
 {
     keep(c, (struct onnx_kept){ .layer = l });
     return l;
 }
 
-layer *onnx_build(onnx_case *c, layer *l, shape x)
+st_layer *onnx_build(onnx_case *c, st_layer *l, st_shape x)
 {
     onnx_keep(c, l);
-    return l && layer_build(l, x, 1) == 0 ? l : NULL;
+    return l && st_layer_build(l, x, 1) == 0 ? l : NULL;
 }
 
-tensor onnx_forward(onnx_case *c, layer *l, tensor x, bool training)
+st_tensor onnx_forward(onnx_case *c, st_layer *l, st_tensor x, bool training)
 {
-    if (!l) return (tensor){ 0 };
-    tensor y = onnx_new(c, l->y);
-    layer_mode(l, training, 1, 0);
-    layer_spoil_scratch(l);
-    layer_forward(l, x, y);
+    if (!l) return (st_tensor){ 0 };
+    st_tensor y = onnx_new(c, l->y);
+    st_layer_mode(l, training, 1, 0);
+    st_layer_spoil_scratch(l);
+    st_layer_forward(l, x, y);
     return y;
 }
 
-tensor onnx_run(onnx_case *c, layer *l, tensor x)
+st_tensor onnx_run(onnx_case *c, st_layer *l, st_tensor x)
 {
     return onnx_forward(c, onnx_build(c, l, x.shape), x, false);
 }
 
-void onnx_output(onnx_case *c, int output, tensor y)
+void onnx_output(onnx_case *c, int output, st_tensor y)
 {
     c->output[output] = y;
 }
@@ -364,22 +364,21 @@ static bool near(double made, double expected)
 }
 
 /* Says what differs; false where nothing does. */
-static bool differs(tensor made, const onnx_value *expected, text *why)
+static bool differs(st_tensor made, const onnx_value *expected, text *why)
 {
-    if (!shape_equal(made.shape, expected->shape)) {
-        *why = format("%s is %s, expected %s", expected->name, shape_text(made.shape).text,
-                      shape_text(expected->shape).text);
+    if (!st_shape_equal(made.shape, expected->shape)) {
+        *why = format("%s is %s, expected %s", expected->name, st_shape_text(made.shape).text,
+                      st_shape_text(expected->shape).text);
         return true;
     }
-    tensor flat = tensor_clone(made);
+    st_tensor flat = st_tensor_clone(made);
     ptrdiff_t wrong = 0, first = 0;
-    for (ptrdiff_t k = tensor_count(flat); k-- > 0;)
-        if (!near((double)tensor_data(flat)[k], expected->number[k])) wrong++, first = k;
+    for (ptrdiff_t k = st_numel(flat); k-- > 0;)
+        if (!near((double)st_data(flat)[k], expected->number[k])) wrong++, first = k;
     if (wrong)
-        *why =
-            format("%s differs in %td of %td; first, element %td is %g, expected %g", expected->name, wrong,
-                   tensor_count(flat), first, (double)tensor_data(flat)[first], expected->number[first]);
-    tensor_free(flat);
+        *why = format("%s differs in %td of %td; first, element %td is %g, expected %g", expected->name,
+                      wrong, st_numel(flat), first, (double)st_data(flat)[first], expected->number[first]);
+    st_tensor_free(flat);
     return wrong > 0;
 }
 
@@ -405,7 +404,7 @@ static void check_complete(onnx_case *c)
     for (int i = 0; i < c->inputs; i++)
         if (c->input[i] && !c->input_read[i]) onnx_skip(c, "%s's input %d", c->operation, i);
     for (int i = 0; i < c->outputs; i++)
-        if (c->expected[i] && tensor_is_null(c->output[i])) onnx_skip(c, "%s's output %d", c->operation, i);
+        if (c->expected[i] && st_is_null(c->output[i])) onnx_skip(c, "%s's output %d", c->operation, i);
 }
 
 static verdict judge(onnx_case *c, text *why)
@@ -413,8 +412,8 @@ static verdict judge(onnx_case *c, text *why)
     const onnx_operator *o = find_operator(c->operation);
     if (!o) onnx_skip(c, "no operator %s", c->operation);
     else o->compute(c);
-    if (!onnx_skipped(c) && error_text()) {
-        *why = format("%s", error_text());
+    if (!onnx_skipped(c) && st_error()) {
+        *why = format("%s", st_error());
         return FAILED;
     }
     if (!onnx_skipped(c)) check_complete(c);
@@ -471,9 +470,9 @@ static verdict run_node(const Onnx__NodeProto *node, int version, const values *
     c.outputs = (int)node->n_output;
     for (int i = 0; i < c.inputs; i++) c.input[i] = find_value(in, node->input[i]);
     for (int i = 0; i < c.outputs; i++) c.expected[i] = find_value(out, node->output[i]);
-    error_clear();
+    st_error_clear();
     verdict v = judge(&c, why);
-    error_clear();
+    st_error_clear();
     free_kept(&c);
     return v;
 }

@@ -3,7 +3,7 @@
  * A case is a model of one node with its inputs and the outputs to expect. The function of its operator
  * reads inputs and attributes, computes with the library and hands over outputs:
  *
- *     static void relu(onnx_case *c) { onnx_output(c, 0, onnx_run(c, layer_relu(), onnx_input(c, 0))); }
+ *     static void relu(onnx_case *c) { onnx_output(c, 0, onnx_run(c, st_relu(), onnx_input(c, 0))); }
  *
  * What the library cannot express is left out by onnx_skip, with the reason. Nothing can be overlooked: a
  * case with an attribute or an input that was not asked for, or an output that was not handed over, is
@@ -25,7 +25,7 @@ enum { ONNX_FLOAT = 1, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_DOUBLE = 11 };
 typedef struct onnx_value {
     char *name;
     int type;
-    shape shape;
+    st_shape shape;
     double *number; /* row-major; NULL for types that are not numbers of up to 64 bits */
 } onnx_value;
 
@@ -36,7 +36,7 @@ typedef struct onnx_case {
     int inputs, outputs;
     const onnx_value *input[ONNX_INPUTS];     /* NULL: left out */
     const onnx_value *expected[ONNX_OUTPUTS]; /* NULL: not asked for */
-    tensor output[ONNX_OUTPUTS];
+    st_tensor output[ONNX_OUTPUTS];
     bool input_read[ONNX_INPUTS], attribute_read[ONNX_ATTRIBUTES];
     char reason[ONNX_REASON]; /* why it is skipped; empty: it is not */
     struct onnx_kept *kept;   /* tensors and layers that end with the case */
@@ -48,7 +48,7 @@ void onnx_skip(onnx_case *c, const char *reason, ...) __attribute__((format(prin
 bool onnx_skipped(const onnx_case *c);
 
 bool onnx_has(const onnx_case *c, int input);
-tensor onnx_input(onnx_case *c, int input); /* a copy; null where left out or of another type than real */
+st_tensor onnx_input(onnx_case *c, int input); /* a copy; null where left out or of another type than real */
 
 /* Integers of an input (or of an attribute): how many, -1 where it is left out. */
 enum { ONNX_INTEGERS = 64 };
@@ -62,16 +62,16 @@ int onnx_numbers(onnx_case *c, const char *attribute, double to[ONNX_INTEGERS]);
 
 /* ---- what it makes --------------------------------------------------------------------------------- */
 
-tensor onnx_new(onnx_case *c, shape s); /* ends with the case */
-tensor onnx_copy(onnx_case *c, tensor x);
-layer *onnx_keep(onnx_case *c, layer *l);
+st_tensor onnx_new(onnx_case *c, st_shape s); /* ends with the case */
+st_tensor onnx_copy(onnx_case *c, st_tensor x);
+st_layer *onnx_keep(onnx_case *c, st_layer *l);
 
 /* Builds a layer for x; then its parameters may be set, and onnx_forward runs it. */
-layer *onnx_build(onnx_case *c, layer *l, shape x);
-tensor onnx_forward(onnx_case *c, layer *l, tensor x, bool training);
-tensor onnx_run(onnx_case *c, layer *l, tensor x); /* both, in inference */
+st_layer *onnx_build(onnx_case *c, st_layer *l, st_shape x);
+st_tensor onnx_forward(onnx_case *c, st_layer *l, st_tensor x, bool training);
+st_tensor onnx_run(onnx_case *c, st_layer *l, st_tensor x); /* both, in inference */
 
-void onnx_output(onnx_case *c, int output, tensor y);
+void onnx_output(onnx_case *c, int output, st_tensor y);
 
 /* ---- operators (operators.c, windows.c, training.c) ---------------------------------------------- */
 

@@ -9,18 +9,18 @@ typedef struct windows {
     int kernel[2], stride[2], dilation[2], before[2], after[2];
 } windows;
 
-static tensor as_image(onnx_case *c, tensor x)
+static st_tensor as_image(onnx_case *c, st_tensor x)
 {
-    if (tensor_is_null(x)) return x;
-    if (x.shape.rank == 3) return tensor_reshape(x, SHAPE(x.shape.n[0], x.shape.n[1], 1, x.shape.n[2]));
+    if (st_is_null(x)) return x;
+    if (x.shape.rank == 3) return st_reshape(x, ST_SHAPE(x.shape.n[0], x.shape.n[1], 1, x.shape.n[2]));
     if (x.shape.rank != 4) onnx_skip(c, "%s along %d axes", c->operation, x.shape.rank - 2);
-    return onnx_skipped(c) ? (tensor){ 0 } : x;
+    return onnx_skipped(c) ? (st_tensor){ 0 } : x;
 }
 
-static tensor as_case(tensor y, int spatial)
+static st_tensor as_case(st_tensor y, int spatial)
 {
-    if (tensor_is_null(y) || spatial == 2) return y;
-    return tensor_reshape(y, SHAPE(y.shape.n[0], y.shape.n[1], y.shape.n[3]));
+    if (st_is_null(y) || spatial == 2) return y;
+    return st_reshape(y, ST_SHAPE(y.shape.n[0], y.shape.n[1], y.shape.n[3]));
 }
 
 /* An attribute with a number an axis; a case of one axis has the image's width. */
@@ -61,7 +61,7 @@ static windows read_windows(onnx_case *c, int spatial)
 }
 
 /* auto_pad: SAME_… makes as many windows as there are strides in the image. */
-static void pad_automatically(onnx_case *c, windows *w, shape x)
+static void pad_automatically(onnx_case *c, windows *w, st_shape x)
 {
     const char *how = onnx_text(c, "auto_pad", "NOTSET");
     if (strncmp(how, "SAME", 4) != 0) return;
@@ -78,30 +78,31 @@ static bool is_even(const windows *w)
 
 /* ---- convolution ------------------------------------------------------------------------------------- */
 
-static void set_weights(onnx_case *c, layer *l, tensor weight)
+static void set_weights(onnx_case *c, st_layer *l, st_tensor weight)
 {
-    tensor_copy(l->param[0], weight);
-    if (onnx_has(c, 2)) tensor_copy(l->param[1], onnx_input(c, 2));
+    st_copy(l->param[0], weight);
+    if (onnx_has(c, 2)) st_copy(l->param[1], onnx_input(c, 2));
 }
 
 static void conv(onnx_case *c)
 {
-    tensor x = as_image(c, onnx_input(c, 0)), weight = as_image(c, onnx_input(c, 1));
+    st_tensor x = as_image(c, onnx_input(c, 0)), weight = as_image(c, onnx_input(c, 1));
     if (onnx_skipped(c)) return;
     windows w = read_windows(c, c->input[0]->shape.rank - 2);
     for (int i = 0; i < 2; i++) w.kernel[i] = (int)weight.shape.n[2 + i];
     pad_automatically(c, &w, x.shape);
-    conv2d o = { .out_channels = (int)weight.shape.n[0],
-                 .kernel = { w.kernel[0], w.kernel[1] },
-                 .stride = { w.stride[0], w.stride[1] },
-                 .dilation = { w.dilation[0], w.dilation[1] },
-                 .groups = (int)onnx_integer(c, "group", 1),
-                 .no_bias = !onnx_has(c, 2) };
+    st_conv2d_options o = { .out_channels = (int)weight.shape.n[0],
+                            .kernel = { w.kernel[0], w.kernel[1] },
+                            .stride = { w.stride[0], w.stride[1] },
+                            .dilation = { w.dilation[0], w.dilation[1] },
+                            .groups = (int)onnx_integer(c, "group", 1),
+                            .no_bias = !onnx_has(c, 2) };
     if (is_even(&w)) o.padding[0] = w.before[0], o.padding[1] = w.before[1];
-    layer *convolution = layer_conv2d(o), *whole = convolution;
+    st_layer *convolution = st_conv2d_new(o), *whole = convolution;
     if (!is_even(&w)) {
-        pad2d border = { .height = { w.before[0], w.after[0] }, .width = { w.before[1], w.after[1] } };
-        whole = layer_sequence(layer_pad2d(border), convolution);
+        st_pad2d_options border = { .height = { w.before[0], w.after[0] },
+                                    .width = { w.before[1], w.after[1] } };
+        whole = st_sequence(st_pad2d_new(border), convolution);
     }
     if (!onnx_build(c, whole, x.shape)) return;
     set_weights(c, convolution, weight);
@@ -111,7 +112,7 @@ static void conv(onnx_case *c)
 /* Its pads are taken off the output: unequal ones of an output without any, through a narrower view. */
 static void conv_transpose(onnx_case *c)
 {
-    tensor x = as_image(c, onnx_input(c, 0)), weight = as_image(c, onnx_input(c, 1));
+    st_tensor x = as_image(c, onnx_input(c, 0)), weight = as_image(c, onnx_input(c, 1));
     if (onnx_skipped(c)) return;
     int spatial = c->input[0]->shape.rank - 2, extra[2] = { 0, 0 }, size[2];
     windows w = read_windows(c, spatial);
@@ -128,20 +129,18 @@ static void conv_transpose(onnx_case *c)
     }
     bool even = is_even(&w);
     int groups = (int)onnx_integer(c, "group", 1);
-    layer *l = layer_conv_transpose2d(
-        (conv_transpose2d){ .out_channels = (int)weight.shape.n[1] * groups,
-                            .kernel = { w.kernel[0], w.kernel[1] },
-                            .stride = { w.stride[0], w.stride[1] },
+    st_layer *l =
+        st_conv_transpose2d(.out_channels = (int)weight.shape.n[1] * groups,
+                            .kernel = { w.kernel[0], w.kernel[1] }, .stride = { w.stride[0], w.stride[1] },
                             .padding = { even ? w.before[0] : 0, even ? w.before[1] : 0 },
                             .output_padding = { extra[0], extra[1] },
-                            .dilation = { w.dilation[0], w.dilation[1] },
-                            .groups = groups,
-                            .no_bias = !onnx_has(c, 2) });
+                            .dilation = { w.dilation[0], w.dilation[1] }, .groups = groups,
+                            .no_bias = !onnx_has(c, 2));
     if (!onnx_build(c, l, x.shape)) return;
     set_weights(c, l, weight);
-    tensor y = onnx_forward(c, l, x, false);
+    st_tensor y = onnx_forward(c, l, x, false);
     for (int i = 0; i < 2 && !even; i++)
-        y = tensor_narrow(y, 2 + i, w.before[i], y.shape.n[2 + i] - w.before[i] - w.after[i]);
+        y = st_narrow(y, 2 + i, w.before[i], y.shape.n[2 + i] - w.before[i] - w.after[i]);
     onnx_output(c, 0, as_case(even ? y : onnx_copy(c, y), spatial));
 }
 
@@ -154,7 +153,7 @@ typedef struct fit {
     ptrdiff_t first[2], count[2];
 } fit;
 
-static fit fit_pads(onnx_case *c, const windows *w, shape x, bool ceil_mode)
+static fit fit_pads(onnx_case *c, const windows *w, st_shape x, bool ceil_mode)
 {
     fit f = { { 0, 0 }, { 0, 0 }, { 0, 0 } };
     for (int i = 0; i < 2; i++) {
@@ -169,16 +168,16 @@ static fit fit_pads(onnx_case *c, const windows *w, shape x, bool ceil_mode)
     return f;
 }
 
-static void run_pool(onnx_case *c, layer *l, tensor x, const fit *f, int spatial)
+static void run_pool(onnx_case *c, st_layer *l, st_tensor x, const fit *f, int spatial)
 {
-    tensor y = onnx_run(c, l, x);
-    for (int i = 0; i < 2; i++) y = tensor_narrow(y, 2 + i, f->first[i], f->count[i]);
-    onnx_output(c, 0, tensor_is_null(y) ? y : as_case(onnx_copy(c, y), spatial));
+    st_tensor y = onnx_run(c, l, x);
+    for (int i = 0; i < 2; i++) y = st_narrow(y, 2 + i, f->first[i], f->count[i]);
+    onnx_output(c, 0, st_is_null(y) ? y : as_case(onnx_copy(c, y), spatial));
 }
 
 static void max_pool(onnx_case *c)
 {
-    tensor x = as_image(c, onnx_input(c, 0));
+    st_tensor x = as_image(c, onnx_input(c, 0));
     if (onnx_skipped(c)) return;
     windows w = read_windows(c, c->input[0]->shape.rank - 2);
     pad_automatically(c, &w, x.shape);
@@ -187,47 +186,43 @@ static void max_pool(onnx_case *c)
     if (c->expected[1]) onnx_skip(c, "MaxPool's places of the maxima");
     onnx_integer(c, "storage_order", 0); /* of those places */
     if (onnx_skipped(c)) return;
-    layer *l = layer_maxpool((maxpool){ .kernel = { w.kernel[0], w.kernel[1] },
-                                        .stride = { w.stride[0], w.stride[1] },
-                                        .padding = { f.padding[0], f.padding[1] },
-                                        .dilation = { w.dilation[0], w.dilation[1] },
-                                        .ceil_mode = ceil_mode });
+    st_layer *l = st_maxpool(.kernel = { w.kernel[0], w.kernel[1] }, .stride = { w.stride[0], w.stride[1] },
+                             .padding = { f.padding[0], f.padding[1] },
+                             .dilation = { w.dilation[0], w.dilation[1] }, .ceil_mode = ceil_mode);
     run_pool(c, l, x, &f, w.spatial);
 }
 
 static void average_pool(onnx_case *c)
 {
-    tensor x = as_image(c, onnx_input(c, 0));
+    st_tensor x = as_image(c, onnx_input(c, 0));
     if (onnx_skipped(c)) return;
     windows w = read_windows(c, c->input[0]->shape.rank - 2);
     pad_automatically(c, &w, x.shape);
     bool ceil_mode = onnx_integer(c, "ceil_mode", 0) != 0;
     fit f = fit_pads(c, &w, x.shape, ceil_mode);
     if (onnx_skipped(c)) return;
-    layer *l = layer_avgpool((avgpool){ .kernel = { w.kernel[0], w.kernel[1] },
-                                        .stride = { w.stride[0], w.stride[1] },
-                                        .padding = { f.padding[0], f.padding[1] },
-                                        .dilation = { w.dilation[0], w.dilation[1] },
-                                        .ceil_mode = ceil_mode,
-                                        .count_exclude_pad = !onnx_integer(c, "count_include_pad", 0) });
+    st_layer *l =
+        st_avgpool(.kernel = { w.kernel[0], w.kernel[1] }, .stride = { w.stride[0], w.stride[1] },
+                   .padding = { f.padding[0], f.padding[1] }, .dilation = { w.dilation[0], w.dilation[1] },
+                   .ceil_mode = ceil_mode, .count_exclude_pad = !onnx_integer(c, "count_include_pad", 0));
     run_pool(c, l, x, &f, w.spatial);
 }
 
-static void global_pool(onnx_case *c, layer *l)
+static void global_pool(onnx_case *c, st_layer *l)
 {
-    tensor x = as_image(c, onnx_input(c, 0));
-    if (onnx_skipped(c)) layer_free(l);
+    st_tensor x = as_image(c, onnx_input(c, 0));
+    if (onnx_skipped(c)) st_layer_free(l);
     else onnx_output(c, 0, as_case(onnx_run(c, l, x), c->input[0]->shape.rank - 2));
 }
 
 static void global_max_pool(onnx_case *c)
 {
-    global_pool(c, layer_maxpool((maxpool){ 0 }));
+    global_pool(c, st_maxpool());
 }
 
 static void global_average_pool(onnx_case *c)
 {
-    global_pool(c, layer_avgpool((avgpool){ 0 }));
+    global_pool(c, st_avgpool());
 }
 
 /* ---- borders and sizes --------------------------------------------------------------------------------- */
@@ -236,7 +231,7 @@ static void global_average_pool(onnx_case *c)
 static void pad(onnx_case *c)
 {
     ptrdiff_t pads[ONNX_INTEGERS];
-    tensor x = onnx_input(c, 0);
+    st_tensor x = onnx_input(c, 0);
     int count = onnx_has(c, 1) ? onnx_input_integers(c, 1, pads) : onnx_integers(c, "pads", pads);
     if (onnx_skipped(c)) return;
     int rank = x.shape.rank, bordered = 0;
@@ -245,11 +240,11 @@ static void pad(onnx_case *c)
         return;
     }
     while (x.shape.rank < 4) { /* ones in front */
-        shape s = { .rank = x.shape.rank + 1, .n = { 1 } };
+        st_shape s = { .rank = x.shape.rank + 1, .n = { 1 } };
         memcpy(s.n + 1, x.shape.n, (size_t)x.shape.rank * sizeof *s.n);
-        x = tensor_reshape(x, s);
+        x = st_reshape(x, s);
     }
-    axes order = { .count = 0 };
+    st_axes order = { .count = 0 };
     int side[2][2] = { { 0, 0 }, { 0, 0 } }, with[4] = { 0 };
     for (int i = 0; i < rank; i++) {
         if (pads[i] < 0 || pads[rank + i] < 0) onnx_skip(c, "Pad by less than nothing");
@@ -270,23 +265,23 @@ static void pad(onnx_case *c)
             order.axis[order.count++] = i;
         }
     const char *mode = onnx_text(c, "mode", "constant");
-    pad2d o = { .height = { side[0][0], side[0][1] }, .width = { side[1][0], side[1][1] } };
-    o.mode = strcmp(mode, "reflect") == 0 ? PAD_REFLECT
-             : strcmp(mode, "edge") == 0  ? PAD_REPLICATE
-                                          : PAD_CONSTANT;
+    st_pad2d_options o = { .height = { side[0][0], side[0][1] }, .width = { side[1][0], side[1][1] } };
+    o.mode = strcmp(mode, "reflect") == 0 ? ST_PAD_REFLECT
+             : strcmp(mode, "edge") == 0  ? ST_PAD_REPLICATE
+                                          : ST_PAD_CONSTANT;
     o.value = onnx_number(c, "value", 0);
-    if (onnx_has(c, 2)) o.value = (double)tensor_data(onnx_input(c, 2))[0];
-    tensor turned = onnx_run(c, layer_pad2d(o), tensor_permute(x, order));
-    axes back = { .count = 4 };
+    if (onnx_has(c, 2)) o.value = (double)st_data(onnx_input(c, 2))[0];
+    st_tensor turned = onnx_run(c, st_pad2d_new(o), st_permute(x, order));
+    st_axes back = { .count = 4 };
     for (int i = 0; i < 4; i++) back.axis[order.axis[i]] = i;
-    tensor y = onnx_copy(c, tensor_permute(turned, back));
-    shape s = { .rank = rank };
+    st_tensor y = onnx_copy(c, st_permute(turned, back));
+    st_shape s = { .rank = rank };
     memcpy(s.n, y.shape.n + 4 - rank, (size_t)rank * sizeof *s.n);
-    onnx_output(c, 0, tensor_reshape(y, s));
+    onnx_output(c, 0, st_reshape(y, s));
 }
 
 /* Upsample, and Resize where it comes to the same: whole scales of height and width. */
-static void upsample_by(onnx_case *c, tensor x, const double scale[4], upsample o)
+static void upsample_by(onnx_case *c, st_tensor x, const double scale[4], st_upsample_options o)
 {
     for (int i = 0; i < 4; i++)
         if (scale[i] < 1 || scale[i] != (double)(int)scale[i] || (i < 2 && scale[i] != 1)) {
@@ -294,19 +289,19 @@ static void upsample_by(onnx_case *c, tensor x, const double scale[4], upsample 
             return;
         }
     o.scale[0] = (int)scale[2], o.scale[1] = (int)scale[3];
-    onnx_output(c, 0, onnx_run(c, layer_upsample(o), x));
+    onnx_output(c, 0, onnx_run(c, st_upsample_new(o), x));
 }
 
 static void upsample_scales(onnx_case *c)
 {
-    tensor x = onnx_input(c, 0), scales = onnx_input(c, 1);
+    st_tensor x = onnx_input(c, 0), scales = onnx_input(c, 1);
     const char *mode = onnx_text(c, "mode", "nearest");
     if (x.shape.rank != 4 || scales.shape.n[0] != 4 || strcmp(mode, "nearest") != 0)
         onnx_skip(c, "Upsample of other than images, or by another mode");
     if (onnx_skipped(c)) return;
     double scale[4];
-    for (int i = 0; i < 4; i++) scale[i] = (double)tensor_data(scales)[i];
-    upsample_by(c, x, scale, (upsample){ .mode = UPSAMPLE_NEAREST });
+    for (int i = 0; i < 4; i++) scale[i] = (double)st_data(scales)[i];
+    upsample_by(c, x, scale, (st_upsample_options){ .mode = ST_UPSAMPLE_NEAREST });
 }
 
 /* With a whole scale s, pixel i of the result is at (i + 1/2)/s - 1/2 of the image; the nearest is i/s
@@ -318,7 +313,7 @@ static void resize(onnx_case *c)
     strncat(mode, onnx_text(c, "mode", "nearest"), sizeof mode - 1);
     strncat(place, onnx_text(c, "coordinate_transformation_mode", "half_pixel"), sizeof place - 1);
     strncat(nearest, onnx_text(c, "nearest_mode", "round_prefer_floor"), sizeof nearest - 1);
-    tensor x = onnx_input(c, 0);
+    st_tensor x = onnx_input(c, 0);
     bool linear = strcmp(mode, "linear") == 0, corners = strcmp(place, "align_corners") == 0;
     bool middle = strcmp(place, "half_pixel") == 0 || strcmp(place, "pytorch_half_pixel") == 0;
     if (strcmp(mode, "cubic") == 0) onnx_skip(c, "Resize by cubic interpolation");
@@ -336,12 +331,12 @@ static void resize(onnx_case *c)
         for (int i = 0; i < 4; i++) scale[i] = (double)size[i] / (double)x.shape.n[i];
         if (onnx_has(c, 2)) c->input_read[2] = true; /* empty beside sizes */
     } else {
-        tensor scales = onnx_input(c, 2);
-        for (int i = 0; i < 4 && tensor_count(scales) == 4; i++) scale[i] = (double)tensor_data(scales)[i];
+        st_tensor scales = onnx_input(c, 2);
+        for (int i = 0; i < 4 && st_numel(scales) == 4; i++) scale[i] = (double)st_data(scales)[i];
     }
-    upsample_by(
-        c, x, scale,
-        (upsample){ .mode = linear ? UPSAMPLE_BILINEAR : UPSAMPLE_NEAREST, .align_corners = corners });
+    upsample_by(c, x, scale,
+                (st_upsample_options){ .mode = linear ? ST_UPSAMPLE_BILINEAR : ST_UPSAMPLE_NEAREST,
+                                       .align_corners = corners });
 }
 
 const onnx_operator onnx_windows[] = {

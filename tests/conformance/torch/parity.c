@@ -32,7 +32,7 @@ typedef struct trial {
     json_t *options;
     const char *dict; /* a file with the parameters; NULL: the case's own */
     bool sums;        /* of many terms */
-    tensor kept[MOST_TENSORS];
+    st_tensor kept[MOST_TENSORS];
     int count;
     int compared; /* tensors */
     char why[512];
@@ -52,16 +52,16 @@ static double option(const trial *t, const char *name)
 
 /* ---- tensors of a case --------------------------------------------------------------------------- */
 
-static tensor keep(trial *t, tensor x)
+static st_tensor keep(trial *t, st_tensor x)
 {
-    if (t->count == MOST_TENSORS) error_set("more than %d tensors", MOST_TENSORS);
-    else if (!tensor_is_null(x)) t->kept[t->count++] = x;
+    if (t->count == MOST_TENSORS) st_error_set("more than %d tensors", MOST_TENSORS);
+    else if (!st_is_null(x)) t->kept[t->count++] = x;
     return x;
 }
 
-static tensor make(trial *t, shape s)
+static st_tensor make(trial *t, st_shape s)
 {
-    return keep(t, tensor_new(s));
+    return keep(t, st_tensor_new(s));
 }
 
 static bool has(const trial *t, const char *name)
@@ -72,19 +72,19 @@ static bool has(const trial *t, const char *name)
 }
 
 /* Null, with an error, where the case has no such tensor. */
-static tensor given(trial *t, const char *name)
+static st_tensor given(trial *t, const char *name)
 {
-    shape found;
+    st_shape found;
     safetensors_entry *e = safetensors_find_any(t->file, name, &found);
-    if (!e) return (tensor){ 0 };
+    if (!e) return (st_tensor){ 0 };
     e->met = true;
-    tensor x = make(t, found);
-    if (!tensor_is_null(x)) safetensors_read(t->file, e, x);
+    st_tensor x = make(t, found);
+    if (!st_is_null(x)) safetensors_read(t->file, e, x);
     return x;
 }
 
 /* "dx.1" of the second batch. */
-static tensor given_of(trial *t, const char *name, int batch)
+static st_tensor given_of(trial *t, const char *name, int batch)
 {
     char full[32];
     snprintf(full, sizeof full, "%s.%d", name, batch);
@@ -93,191 +93,192 @@ static tensor given_of(trial *t, const char *name, int batch)
 
 /* ---- comparing ----------------------------------------------------------------------------------- */
 
-static double largest(tensor x)
+static double largest(st_tensor x)
 {
     double most = 0;
-    for (ptrdiff_t i = 0; i < tensor_count(x); i++) most = fmax(most, fabs((double)tensor_data(x)[i]));
+    for (ptrdiff_t i = 0; i < st_numel(x); i++) most = fmax(most, fabs((double)st_data(x)[i]));
     return most;
 }
 
 /* Keeps the first difference only. Both contiguous. */
-static void compare(trial *t, const char *name, tensor got, tensor expected)
+static void compare(trial *t, const char *name, st_tensor got, st_tensor expected)
 {
     t->compared++;
-    if (t->why[0] || tensor_is_null(got) || tensor_is_null(expected)) return;
-    if (!shape_equal(got.shape, expected.shape)) {
-        snprintf(t->why, sizeof t->why, "%s is %s, expected %s", name, shape_text(got.shape).text,
-                 shape_text(expected.shape).text);
+    if (t->why[0] || st_is_null(got) || st_is_null(expected)) return;
+    if (!st_shape_equal(got.shape, expected.shape)) {
+        snprintf(t->why, sizeof t->why, "%s is %s, expected %s", name, st_shape_text(got.shape).text,
+                 st_shape_text(expected.shape).text);
         return;
     }
     const double most = largest(expected), scale = t->sums ? fmax(most, 1) : fmin(fmax(most, 1. / 16), 1);
-    for (ptrdiff_t i = 0; i < tensor_count(got); i++) {
-        const double g = (double)tensor_data(got)[i], e = (double)tensor_data(expected)[i];
+    for (ptrdiff_t i = 0; i < st_numel(got); i++) {
+        const double g = (double)st_data(got)[i], e = (double)st_data(expected)[i];
         if (fabs(g - e) <= relative * fabs(e) + absolute * scale) continue; /* never of a NaN */
         snprintf(t->why, sizeof t->why, "%s %s: element %td is %.9g, PyTorch's %.9g (largest %.3g)", name,
-                 shape_text(got.shape).text, i, g, e, most);
+                 st_shape_text(got.shape).text, i, g, e, most);
         return;
     }
 }
 
-static void compare_number(trial *t, const char *name, double got, tensor expected)
+static void compare_number(trial *t, const char *name, double got, st_tensor expected)
 {
-    real place = (real)got;
-    tensor one = tensor_wrap(&place, SHAPE(1));
+    st_real place = (st_real)got;
+    st_tensor one = st_tensor_wrap(&place, ST_SHAPE(1));
     compare(t, name, one, expected);
-    tensor_free(one);
+    st_tensor_free(one);
 }
 
 /* ---- nets ---------------------------------------------------------------------------------------- */
 
-static void begin_tensor(const net_tensor *x, void *context)
+static void begin_tensor(const st_net_tensor *x, void *context)
 {
     trial *t = context;
-    char name[LAYER_PATH + 64];
+    char name[ST_LAYER_PATH + 64];
     snprintf(name, sizeof name, "before/%s", x->name);
-    tensor_copy(x->value, given(t, name));
+    st_copy(x->value, given(t, name));
 }
 
-static void compare_tensor(const net_tensor *x, void *context)
+static void compare_tensor(const st_net_tensor *x, void *context)
 {
     trial *t = context;
-    char name[LAYER_PATH + 64];
-    bool state = tensor_is_null(x->gradient);
+    char name[ST_LAYER_PATH + 64];
+    bool state = st_is_null(x->gradient);
     snprintf(name, sizeof name, "%s/%s", state ? "after" : "gradient", x->name);
     compare(t, name, state ? x->value : x->gradient, given(t, name));
 }
 
 /* The same batch in memory of another order: [N, H, W, C] seen as [N, C, H, W]. */
-static tensor as_nhwc(trial *t, tensor x)
+static st_tensor as_nhwc(trial *t, st_tensor x)
 {
     const ptrdiff_t *n = x.shape.n;
-    tensor other = tensor_permute(make(t, SHAPE(n[0], n[2], n[3], n[1])), AXES(0, 3, 1, 2));
-    tensor_copy(other, x);
+    st_tensor other = st_permute(make(t, ST_SHAPE(n[0], n[2], n[3], n[1])), ST_AXES(0, 3, 1, 2));
+    st_copy(other, x);
     return other;
 }
 
-static void run_batch(trial *t, net *n, net_mode mode, int batch)
+static void run_batch(trial *t, st_net *n, st_net_mode mode, int batch)
 {
     char name[32];
-    tensor x = given_of(t, "x", batch);
+    st_tensor x = given_of(t, "x", batch);
     if (strcmp(text(t, "layout"), "nhwc") == 0) x = as_nhwc(t, x);
-    tensor y = net_forward(n, x, mode);
-    if (tensor_is_null(y)) return;
+    st_tensor y = st_net_forward(n, x, mode);
+    if (st_is_null(y)) return;
     snprintf(name, sizeof name, "y.%d", batch);
     compare(t, name, y, given(t, name));
 
-    tensor dx = make(t, x.shape);
-    tensor_fill(dx, (real)NAN); /* to be overwritten */
-    net_backward(n, given_of(t, "dy", batch), dx);
+    st_tensor dx = make(t, x.shape);
+    st_fill(dx, (st_real)NAN); /* to be overwritten */
+    st_net_backward(n, given_of(t, "dy", batch), dx);
     snprintf(name, sizeof name, "dx.%d", batch);
     compare(t, name, dx, given(t, name));
 }
 
-static net *case_net(trial *t)
+static st_net *case_net(trial *t)
 {
-    shape x;
+    st_shape x;
     bool found = safetensors_find_any(t->file, "x.0", &x);
-    net *n = found ? architecture_read(text(t, "architecture"), (net_known){ 0 }) : NULL;
-    if (n && net_build(n, x.n[0], 1) == 0) net_visit(n, begin_tensor, t);
+    st_net *n = found ? architecture_read(text(t, "architecture"), (st_net_known){ 0 }) : NULL;
+    if (n && st_net_build(n, x.n[0], 1) == 0) st_net_visit(n, begin_tensor, t);
     if (n && t->dict) {
-        tensor_fill(net_parameters(n), (real)NAN);
-        tensor_fill(net_states(n), (real)NAN);
-        net_load_tensors(n, t->dict);
+        st_fill(st_net_parameters(n), (st_real)NAN);
+        st_fill(st_net_states(n), (st_real)NAN);
+        st_net_load_tensors(n, t->dict);
     }
     return n;
 }
 
 static void judge_net(trial *t)
 {
-    net *n = case_net(t);
-    net_mode mode = strcmp(text(t, "mode"), "train") == 0 ? NET_TRAIN : NET_INFER;
-    if (n && !error_text()) {
-        net_zero_gradients(n);
+    st_net *n = case_net(t);
+    st_net_mode mode = strcmp(text(t, "mode"), "train") == 0 ? ST_TRAIN : ST_EVAL;
+    if (n && !st_error()) {
+        st_net_zero_gradients(n);
         for (int batch = 0; batch == 0 || (batch == 1 && has(t, "x.1")); batch++)
             run_batch(t, n, mode, batch);
-        net_visit(n, compare_tensor, t);
+        st_net_visit(n, compare_tensor, t);
     }
-    net_free(n);
+    st_net_free(n);
 }
 
 /* ---- losses -------------------------------------------------------------------------------------- */
 
-static loss loss_named(const char *name, double o)
+static st_loss loss_named(const char *name, double o)
 {
-    if (strcmp(name, "cross_entropy") == 0) return loss_cross_entropy(o);
-    if (strcmp(name, "mse") == 0) return loss_mse();
-    if (strcmp(name, "huber") == 0) return loss_huber(o);
-    if (strcmp(name, "bce_with_logits") == 0) return loss_bce_with_logits();
-    return (loss){ 0 };
+    if (strcmp(name, "cross_entropy") == 0) return st_cross_entropy(.label_smoothing = o);
+    if (strcmp(name, "mse") == 0) return st_mse();
+    if (strcmp(name, "huber") == 0) return st_huber(.delta = o);
+    if (strcmp(name, "bce_with_logits") == 0) return st_bce_with_logits();
+    return (st_loss){ 0 };
 }
 
 static void judge_loss(trial *t)
 {
-    loss l = loss_named(text(t, "name"), option(t, "option"));
-    tensor y = given(t, "y"), dy = make(t, y.shape), target = given(t, "target");
-    compare_number(t, "value", loss_value(l, y, target, dy), given(t, "value"));
-    compare_number(t, "value without dy", loss_value(l, y, target, (tensor){ 0 }), given(t, "value"));
+    st_loss l = loss_named(text(t, "name"), option(t, "option"));
+    st_tensor y = given(t, "y"), dy = make(t, y.shape), target = given(t, "target");
+    compare_number(t, "value", st_loss_value(l, y, target, dy), given(t, "value"));
+    compare_number(t, "value without dy", st_loss_value(l, y, target, (st_tensor){ 0 }), given(t, "value"));
     compare(t, "dy", dy, given(t, "dy"));
 }
 
 /* ---- optimizers ---------------------------------------------------------------------------------- */
 
-static optim *optim_named(const trial *t)
+static st_optim *optim_named(const trial *t)
 {
     const char *name = text(t, "name");
     const double lr = option(t, "lr"), decay = option(t, "weight_decay"), epsilon = option(t, "epsilon");
     const double momentum = option(t, "momentum");
-    const adam a = { lr, option(t, "beta1"), option(t, "beta2"), epsilon, decay };
-    const sgd s = { lr, momentum, option(t, "dampening"), decay, option(t, "nesterov") != 0 };
-    const rmsprop r = { lr, option(t, "alpha"), epsilon, momentum, decay, option(t, "centered") != 0 };
-    if (strcmp(name, "adam") == 0) return optim_adam(a);
-    if (strcmp(name, "adamw") == 0) return optim_adamw(a);
-    if (strcmp(name, "sgd") == 0) return optim_sgd(s);
-    if (strcmp(name, "rmsprop") == 0) return optim_rmsprop(r);
-    error_set("optimizer %s is not known", name);
+    const st_adam_options a = { lr, option(t, "beta1"), option(t, "beta2"), epsilon, decay };
+    const st_sgd_options s = { lr, momentum, option(t, "dampening"), decay, option(t, "nesterov") != 0 };
+    const st_rmsprop_options r = { lr,    option(t, "alpha"),        epsilon, momentum,
+                                   decay, option(t, "centered") != 0 };
+    if (strcmp(name, "adam") == 0) return st_adam_new(a);
+    if (strcmp(name, "adamw") == 0) return st_adamw_new(a);
+    if (strcmp(name, "sgd") == 0) return st_sgd_new(s);
+    if (strcmp(name, "rmsprop") == 0) return st_rmsprop_new(r);
+    st_error_set("optimizer %s is not known", name);
     return NULL;
 }
 
 /* The parameters after every step. */
 static void judge_optimizer(trial *t)
 {
-    optim *o = optim_named(t);
-    tensor g = given(t, "g"), w = given(t, "w"), got = make(t, w.shape), lr = given(t, "lr");
-    if (o && !error_text()) {
-        tensor now = make(t, tensor_select(w, 0, 0).shape);
-        tensor_copy(now, tensor_select(w, 0, 0));
-        tensor_copy(tensor_select(got, 0, 0), now);
+    st_optim *o = optim_named(t);
+    st_tensor g = given(t, "g"), w = given(t, "w"), got = make(t, w.shape), lr = given(t, "lr");
+    if (o && !st_error()) {
+        st_tensor now = make(t, st_select(w, 0, 0).shape);
+        st_copy(now, st_select(w, 0, 0));
+        st_copy(st_select(got, 0, 0), now);
         for (ptrdiff_t i = 0; i < g.shape.n[0]; i++) {
-            optim_step(o, (double)*tensor_at(lr, INDEX(i)), now, tensor_select(g, 0, i));
-            tensor_copy(tensor_select(got, 0, i + 1), now);
+            st_optim_step(o, (double)*st_at(lr, ST_INDEX(i)), now, st_select(g, 0, i));
+            st_copy(st_select(got, 0, i + 1), now);
         }
         compare_number(t, "base", o->lr, given(t, "base"));
         compare(t, "w", got, w);
     }
-    optim_free(o);
+    st_optim_free(o);
 }
 
 /* ---- schedules ----------------------------------------------------------------------------------- */
 
-static schedule schedule_named(const trial *t)
+static st_schedule schedule_named(const trial *t)
 {
     const char *name = text(t, "name");
-    if (strcmp(name, "step") == 0) return schedule_step(option(t, "every"), option(t, "gamma"));
-    if (strcmp(name, "cosine") == 0) return schedule_cosine(option(t, "least"));
+    if (strcmp(name, "step") == 0)
+        return st_step_lr(.step_size = option(t, "every"), .gamma = option(t, "gamma"));
+    if (strcmp(name, "cosine") == 0) return st_cosine_lr(.end_factor = option(t, "least"));
     if (strcmp(name, "one_cycle") == 0)
-        return schedule_one_cycle(
-            (one_cycle){ option(t, "rise"), option(t, "divisor"), option(t, "final_divisor") });
-    if (strcmp(name, "constant") != 0) error_set("schedule %s is not known", name);
-    return schedule_constant();
+        return st_one_cycle_lr(option(t, "rise"), option(t, "divisor"), option(t, "final_divisor"));
+    if (strcmp(name, "constant") != 0) st_error_set("schedule %s is not known", name);
+    return st_constant_lr();
 }
 
 static void judge_schedule(trial *t)
 {
-    schedule s = schedule_warmup((long)option(t, "warmup"), schedule_named(t));
-    tensor expected = given(t, "factor"), got = make(t, expected.shape);
-    const long total = (long)tensor_count(expected), per_epoch = (long)option(t, "per_epoch");
+    st_schedule s = st_warmup_lr(.steps = (long)option(t, "warmup"), .after = schedule_named(t));
+    st_tensor expected = given(t, "factor"), got = make(t, expected.shape);
+    const long total = (long)st_numel(expected), per_epoch = (long)option(t, "per_epoch");
     for (long i = 0; schedule_check(&s) == 0 && i < total; i++)
-        *tensor_at(got, INDEX(i)) = (real)schedule_factor(&s, i, total, per_epoch);
+        *st_at(got, ST_INDEX(i)) = (st_real)st_schedule_factor(&s, i, total, per_epoch);
     compare(t, "factor", got, expected);
 }
 
@@ -294,7 +295,7 @@ static bool open_trial(trial *t, const char *path, const char *dict)
 
 static void close_trial(trial *t)
 {
-    while (t->count > 0) tensor_free(t->kept[--t->count]);
+    while (t->count > 0) st_tensor_free(t->kept[--t->count]);
     json_decref(t->options);
     safetensors_close(t->file);
 }
@@ -311,9 +312,9 @@ static void judge(trial *t)
 {
     for (size_t i = 0; i < sizeof judges / sizeof *judges; i++)
         if (strcmp(judges[i].kind, text(t, "kind")) == 0) judges[i].judge(t);
-    if (t->compared == 0) error_set("nothing was compared");
+    if (t->compared == 0) st_error_set("nothing was compared");
     for (const safetensors_entry *e = t->file->entry; e < t->file->entry + t->file->count; e++)
-        if (!e->met) error_set("%s of the case is not used", e->name);
+        if (!e->met) st_error_set("%s of the case is not used", e->name);
 }
 
 static bool passes(const char *path, const char *dict)
@@ -322,28 +323,28 @@ static bool passes(const char *path, const char *dict)
     if (open_trial(&t, path, dict)) judge(&t);
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     const char *end = strstr(name, ".safetensors");
-    const char *what = error_text() ? error_text() : t.why;
+    const char *what = st_error() ? st_error() : t.why;
     const bool good = what[0] == '\0';
     printf("%s %.*s%s %s", good ? "ok" : "not ok", end ? (int)(end - name) : (int)strlen(name), name,
-           dict ? "~state_dict" : "", REAL_NAME);
+           dict ? "~state_dict" : "", ST_REAL_NAME);
     if (!good) printf(": %s; %s%s", what, text(&t, "architecture"), text(&t, "options"));
     printf("\n");
     close_trial(&t);
-    error_clear();
+    st_error_clear();
     return good;
 }
 
 /* ---- the other way ------------------------------------------------------------------------------- */
 
-static void train_and_save(trial *t, net *n, const char *saved, const char *ran)
+static void train_and_save(trial *t, st_net *n, const char *saved, const char *ran)
 {
-    tensor x = given(t, "x.0"), dy = given(t, "dy.0");
-    net_forward(n, x, NET_TRAIN);
-    net_zero_gradients(n);
-    net_backward(n, dy, (tensor){ 0 });
-    tensor_add(net_parameters(n), (real)-0.01, net_gradients(n));
-    tensor y = net_forward(n, x, NET_INFER);
-    net_save(n, saved);
+    st_tensor x = given(t, "x.0"), dy = given(t, "dy.0");
+    st_net_forward(n, x, ST_TRAIN);
+    st_net_zero_gradients(n);
+    st_net_backward(n, dy, (st_tensor){ 0 });
+    st_add(st_net_parameters(n), (st_real)-0.01, st_net_gradients(n));
+    st_tensor y = st_net_forward(n, x, ST_EVAL);
+    st_net_save(n, saved);
 
     json_t *metadata = json_object();
     safetensors_write(ran, 2, (safetensors_item[]){ { "x", x }, { "y", y } }, metadata);
@@ -353,12 +354,12 @@ static void train_and_save(trial *t, net *n, const char *saved, const char *ran)
 static int save(const char *path, const char *saved, const char *ran)
 {
     trial t;
-    net *n = open_trial(&t, path, NULL) ? case_net(&t) : NULL;
-    if (n && !error_text()) train_and_save(&t, n, saved, ran);
-    if (error_text()) fprintf(stderr, "%s\n", error_text());
-    net_free(n);
+    st_net *n = open_trial(&t, path, NULL) ? case_net(&t) : NULL;
+    if (n && !st_error()) train_and_save(&t, n, saved, ran);
+    if (st_error()) fprintf(stderr, "%s\n", st_error());
+    st_net_free(n);
     close_trial(&t);
-    return error_text() ? 1 : 0;
+    return st_error() ? 1 : 0;
 }
 
 int main(int argc, char **argv)

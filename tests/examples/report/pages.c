@@ -24,21 +24,21 @@ static const char *within(const char *name)
 /* ---- a run ------------------------------------------------------------------------------------- */
 
 /* clang-format off */
-static net *small_net(void)
+static st_net *small_net(void)
 {
-    return net_new(SHAPE(1, 28, 28),
-        layer_sequence(
-            layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 5, 5 }, .padding = { 2, 2 }, .no_bias = true }),
-            layer_batchnorm((batchnorm){ 0 }),
-            layer_relu()),
-        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-        layer_residual(layer_sequence(
-            layer_conv2d((conv2d){ .out_channels = 8, .kernel = { 3, 3 }, .padding = { 1, 1 } }),
-            layer_relu())),
-        layer_maxpool((maxpool){ .kernel = { 2, 2 } }),
-        layer_flatten(),
-        layer_dropout(0.2),
-        layer_dense((dense){ .out_features = 10 }));
+    return st_net_new(ST_SHAPE(1, 28, 28),
+        st_sequence(
+            st_conv2d(.out_channels = 8, .kernel = { 5, 5 }, .padding = { 2, 2 }, .no_bias = true),
+            st_batchnorm(),
+            st_relu()),
+        st_maxpool(.kernel = { 2, 2 }),
+        st_residual(st_sequence(
+            st_conv2d(.out_channels = 8, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+            st_relu())),
+        st_maxpool(.kernel = { 2, 2 }),
+        st_flatten(),
+        st_dropout(.p = 0.2),
+        st_dense(.out_features = 10));
 }
 /* clang-format on */
 
@@ -55,7 +55,7 @@ typedef struct both {
     history csv, json;
 } both;
 
-static bool note(const train_report *r, void *context)
+static bool note(const st_train_report *r, void *context)
 {
     both *b = context;
     return history_note(r, &b->csv) && history_note(r, &b->json);
@@ -72,20 +72,20 @@ static int digits(int epochs)
         { 0 },
     };
     both b = { .csv.log = log_open(within("digits.csv")), .json.log = log_open(within("digits.jsonl")) };
-    data *training = digits_new(500, 1), *validation = digits_new(300, 2);
-    net *n = small_net();
-    optim *o = optim_sgd((sgd){ .lr = 0.1, .momentum = 0.9, .nesterov = true });
-    loss l = loss_cross_entropy(0);
-    train options = { .loss = l,
-                      .optim = o,
-                      .epochs = epochs,
-                      .batch = 32,
-                      .seed = 1,
-                      .schedule = schedule_one_cycle((one_cycle){ 0 }),
-                      .validation = validation,
-                      .callbacks = { each_epoch(note, &b), patient(epochs) } };
+    st_dataset *training = st_digits(500, 1), *validation = st_digits(300, 2);
+    st_net *n = small_net();
+    st_optim *o = st_sgd(.lr = 0.1, .momentum = 0.9, .nesterov = true);
+    st_loss l = st_cross_entropy();
+    st_train_options options = { .loss = l,
+                                 .optim = o,
+                                 .epochs = epochs,
+                                 .batch = 32,
+                                 .seed = 1,
+                                 .schedule = st_one_cycle_lr(),
+                                 .validation = validation,
+                                 .callbacks = { each_epoch(note, &b), patient(epochs) } };
     layer_times times = { 0 };
-    int status = train_run(n, training, options, NULL) || layer_times_measure(&times, n, training, l, 0) ||
+    int status = st_train_run(n, training, options, NULL) || layer_times_measure(&times, n, training, l, 0) ||
                  report_write(within("digits.html"), &(report){ .title = "Drawn digits",
                                                                 .network = network,
                                                                 .facts = facts,
@@ -98,22 +98,23 @@ static int digits(int epochs)
     layer_times_free(&times);
     if (log_close(b.csv.log) || log_close(b.json.log)) status = 1;
     history_free(&b.csv), history_free(&b.json);
-    optim_free(o), net_free(n), data_free(training), data_free(validation);
+    st_optim_free(o), st_net_free(n), st_dataset_free(training), st_dataset_free(validation);
     return status;
 }
 
 /* ---- made up ----------------------------------------------------------------------------------- */
 
-static void make_up(train_report *r, int epochs, bool validated, bool accurate)
+static void make_up(st_train_report *r, int epochs, bool validated, bool accurate)
 {
     double best = INFINITY;
     for (int i = 0; i < epochs; i++) {
         double t = (double)(i + 1) / epochs, wave = sin(12.9898 * i) * 0.04;
-        r[i] =
-            (train_report){ .epoch = i + 1, .epochs = epochs, .step = 20L * (i + 1), .steps = 20L * epochs };
+        r[i] = (st_train_report){
+            .epoch = i + 1, .epochs = epochs, .step = 20L * (i + 1), .steps = 20L * epochs
+        };
         r[i].lr = 0.1 * (1 + cos(3.141592653589793 * t)) / 2;
-        r[i].training = (train_score){ 2.3 * exp(-5 * t) * (1 + wave), NAN };
-        r[i].validation = (train_score){ NAN, NAN };
+        r[i].training = (st_metrics){ 2.3 * exp(-5 * t) * (1 + wave), NAN };
+        r[i].validation = (st_metrics){ NAN, NAN };
         if (validated) r[i].validation.loss = (2.3 * exp(-4 * t) + 0.25 * t * t) * (1 + wave);
         if (accurate) r[i].training.accuracy = 1 - 0.9 * exp(-5 * t);
         if (accurate && validated) r[i].validation.accuracy = 0.94 - 0.84 * exp(-4.5 * t) + wave / 8;
@@ -128,22 +129,22 @@ typedef struct noise {
     int classes;
 } noise;
 
-static void get_noise(const data *d, ptrdiff_t i, tensor x, tensor y)
+static void get_noise(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const noise *of = d->own;
     int k = (int)(i % of->classes);
-    tensor_uniform(x, (random_key){ 7, (uint64_t)i }, 0, 1);
+    st_uniform(x, (st_random_key){ 7, (uint64_t)i }, 0, 1);
     if (x.shape.rank == 3)
         for (ptrdiff_t c = 0; c < x.shape.n[0]; c++)
             for (ptrdiff_t a = 0; a < x.shape.n[1]; a++)
                 for (ptrdiff_t b = 0; b < x.shape.n[2]; b++) {
-                    real *at = tensor_at(x, INDEX(c, a, b));
+                    st_real *at = st_at(x, ST_INDEX(c, a, b));
                     double wave = 0.5 + 0.5 * sin((double)a * (k + 1) / 9 + 2 * (double)c) *
                                             cos((double)b * (k % 7) / 8);
-                    *at = (real)(0.25 * (double)*at + 0.75 * wave);
+                    *at = (st_real)(0.25 * (double)*at + 0.75 * wave);
                 }
-    if (y.shape.rank == 0) *tensor_at(y, (shape){ 0 }) = (real)k;
-    else tensor_fill(y, (real)0.5);
+    if (y.shape.rank == 0) *st_at(y, (st_shape){ 0 }) = (st_real)k;
+    else st_fill(y, (st_real)0.5);
 }
 
 typedef struct kind {
@@ -167,27 +168,25 @@ static const kind kinds[] = {
 
 static int write_kind(const kind *k)
 {
-    static train_report epochs[1000];
+    static st_train_report epochs[1000];
     make_up(epochs, k->epochs, k->validated, !k->no_classes);
     noise own = { k->classes };
-    data of = { .count = 200, .get = get_noise, .own = &own };
-    of.x = k->images ? SHAPE(3, 32, 32) : SHAPE(12);
-    of.y = k->no_classes ? SHAPE(k->classes) : (shape){ 0 };
-    data *d = data_new(of);
-    net *n =
+    st_dataset of = { .count = 200, .get = get_noise, .own = &own };
+    of.x = k->images ? ST_SHAPE(3, 32, 32) : ST_SHAPE(12);
+    of.target = k->no_classes ? ST_SHAPE(k->classes) : (st_shape){ 0 };
+    st_dataset *d = st_dataset_new(of);
+    st_net *n =
         k->images
-            ? net_new(of.x,
-                      layer_conv2d((conv2d){ .out_channels = 12, .kernel = { 5, 5 }, .stride = { 2, 2 } }),
-                      layer_relu(), layer_avgpool((avgpool){ .kernel = { 2, 2 } }), layer_flatten(),
-                      layer_dense((dense){ .out_features = k->classes }))
-            : net_new(of.x, layer_dense((dense){ .out_features = 16 }), layer_tanh(),
-                      layer_dense((dense){ .out_features = k->classes }));
-    optim *o = optim_adam((adam){ .lr = 0.003 });
-    loss l = k->no_classes ? loss_mse() : loss_cross_entropy(0);
+            ? st_net_new(of.x, st_conv2d(.out_channels = 12, .kernel = { 5, 5 }, .stride = { 2, 2 }),
+                         st_relu(), st_avgpool(.kernel = { 2, 2 }), st_flatten(),
+                         st_dense(.out_features = k->classes))
+            : st_net_new(of.x, st_dense(.out_features = 16), st_tanh(), st_dense(.out_features = k->classes));
+    st_optim *o = st_adam(.lr = 0.003);
+    st_loss l = k->no_classes ? st_mse() : st_cross_entropy();
     static const report_fact facts[] = { { "data", "noise about waves" },
                                          { "options", "<none> & 'none'" },
                                          { 0 } };
-    int status = train_run(n, d, (train){ .epochs = 2, .batch = 40, .loss = l, .optim = o }, NULL) ||
+    int status = st_train(n, d, .epochs = 2, .batch = 40, .loss = l, .optim = o) ||
                  report_write(within(k->name), &(report){ .title = k->title,
                                                           .facts = facts,
                                                           .epochs = epochs,
@@ -196,7 +195,7 @@ static int write_kind(const kind *k)
                                                           .loss = l,
                                                           .validation = k->validated ? d : NULL,
                                                           .classes = k->names });
-    optim_free(o), net_free(n), data_free(d);
+    st_optim_free(o), st_net_free(n), st_dataset_free(d);
     return status;
 }
 
@@ -205,9 +204,8 @@ int main(int argc, char **argv)
     if (argc < 2) return 2;
     folder = argv[1];
     int status = digits(argc > 2 ? atoi(argv[2]) : 3);
-    if (!error_text()) status |= report_write(within("empty.html"), &(report){ 0 });
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !error_text(); i++)
-        status |= write_kind(&kinds[i]);
-    if (error_text()) fprintf(stderr, "%s\n", error_text());
+    if (!st_error()) status |= report_write(within("empty.html"), &(report){ 0 });
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !st_error(); i++) status |= write_kind(&kinds[i]);
+    if (st_error()) fprintf(stderr, "%s\n", st_error());
     return status != 0;
 }
