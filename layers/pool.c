@@ -387,10 +387,10 @@ static void adaptive_avgpool_backward(const st_call *c, st_tensor x, st_tensor y
     {                                                                                                        \
         backward_windows(c, x, y, dy, dx, NAME##_adjoint);                                                   \
     }
-WINDOW_HOOKS(st_maxpool_options)
-WINDOW_HOOKS(st_avgpool_options)
-WINDOW_HOOKS(st_lppool_options)
-WINDOW_HOOKS(st_pool_options)
+WINDOW_HOOKS(maxpool)
+WINDOW_HOOKS(avgpool)
+WINDOW_HOOKS(lppool)
+WINDOW_HOOKS(pool)
 
 static const char *const pad_values[] = { "default", "zero", "lowest", NULL };
 

@@ -88,7 +88,7 @@ st_optim *st_optim_new(st_optim kind)
 
 #define OPTION(option, ...)                                                                                  \
     {                                                                                                        \
-#option, ST_FIELD_REAL, offsetof(optim, option), __VA_ARGS__                                         \
+#option, ST_FIELD_REAL, offsetof(st_optim, option), __VA_ARGS__                                         \
     }
 
 st_optim *st_sgd_new(st_sgd_options options)

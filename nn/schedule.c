@@ -46,7 +46,7 @@ static st_schedule checked(st_schedule s)
 
 #define OPTION(option, ...)                                                                                  \
     {                                                                                                        \
-#option, ST_FIELD_REAL, offsetof(schedule, option), __VA_ARGS__                                      \
+#option, ST_FIELD_REAL, offsetof(st_schedule, option), __VA_ARGS__                                      \
     }
 
 st_schedule st_step_lr_new(st_step_lr_options options)
