@@ -12,7 +12,6 @@
 #include "tensor/error.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +19,7 @@
 
 /* Pauses of some 40 nanoseconds for which a thread waits awake before it sleeps. A worker without work is
  * soon in the way of what else the machine does; a caller waits only until the last items are done. */
-enum { WORKER_PAUSES = 300, CALLER_PAUSES = 2000 };
+enum { WORKER_PAUSES = 600, CALLER_PAUSES = 2000 };
 
 enum { STACK = 8 << 20 }; /* bytes of a worker's */
 
@@ -34,7 +33,7 @@ typedef struct job {
     ptrdiff_t count;
     void (*work)(ptrdiff_t i, int thread, void *context);
     void *context;
-    bool had_error;            /* of the caller's own, before: it stays */
+    bool had_error;            /* the caller had one before, which stays */
     ptrdiff_t first_failed;    /* count: none has */
     char error[ST_ERROR_SIZE]; /* of that item */
     part parts[MOST_THREADS];
@@ -86,8 +85,6 @@ static void pause_awake(void)
 #endif
 }
 
-/* ---- working -------------------------------------------------------------------------------------- */
-
 /* The next item of a thread's part; -1: all are taken. */
 static ptrdiff_t take(job *j, int thread)
 {
@@ -108,8 +105,7 @@ static void collect(job *j, ptrdiff_t i)
     st_error_clear();
 }
 
-/* Its own part comes first, the same in each job of that count: the thread's cache may still have its
- * data. */
+/* Its own part first, the same in each job of that count: the thread's cache may still have its data. */
 static void work_on(job *j, int thread)
 {
     for (int k = 0; k < j->threads; k++)
@@ -118,8 +114,6 @@ static void work_on(job *j, int thread)
             if (st_error() && !(thread == 0 && j->had_error)) collect(j, i);
         }
 }
-
-/* ---- workers -------------------------------------------------------------------------------------- */
 
 static bool is_news(unsigned post, unsigned seen)
 {
@@ -156,26 +150,19 @@ static void *serve(void *number)
     return NULL;
 }
 
-/* Starts the workers that are missing, if it can, and returns the number of threads that a job may have.
- * Workers leave signals to the program's own threads. */
+/* Starts the workers that are missing, if it can, and returns the number of threads that a job may have. */
 static int hire(int threads)
 {
     pthread_attr_t attributes;
-    sigset_t all, before;
     if (pool.workers >= threads - 1) return threads;
     if (pthread_attr_init(&attributes)) return pool.workers + 1;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (pthread_t id; pool.workers < threads - 1; pool.workers++)
         if (pthread_create(&id, &attributes, serve, (void *)(intptr_t)(pool.workers + 1))) break;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return pool.workers + 1;
 }
-
-/* ---- callers -------------------------------------------------------------------------------------- */
 
 static void await_workers(void)
 {
@@ -216,12 +203,7 @@ void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int th
     if (most > count) most = (int)count;
     if (most > 1) pthread_once(&once, prepare_pool);
     if (most > 1 && !atomic_exchange(&pool.busy, true)) {
-        job j = { .threads = hire(most),
-                  .count = count,
-                  .work = work,
-                  .context = context,
-                  .had_error = st_error() != NULL,
-                  .first_failed = count };
+        job j = { hire(most), count, work, context, .had_error = st_error(), .first_failed = count };
         share(&j);
         /* The fork emptied the pool, and what workers of the parent had begun is missing in the child. */
         if (!atomic_exchange(&pool.busy, false))
