@@ -45,7 +45,7 @@ static st_real greater(st_real a, st_real b)
     return a > b ? a : b;
 }
 
-enum { LANES = 16 }; /* results side by side, which become vectors */
+enum { LANES = 8 }; /* results side by side, which become vectors */
 
 static st_real greatest_of(ptrdiff_t n, const st_real *y)
 {

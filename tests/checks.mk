@@ -59,7 +59,7 @@ check-includes: ## each folder includes only itself and those on its left
 	@$(CHECK) includes
 
 # Without annexes, jansson, zlib and threads.
-CORE_MAKE = BUILD=$(BUILD)/core ANNEXES= ONNX_CORE= ONNX_FORMAT= OPENMP=-Wno-unknown-pragmas \
+CORE_MAKE = BUILD=$(BUILD)/core ANNEXES= ONNX_CORE= ONNX_FORMAT= \
             LIB_CFLAGS='$(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)))' \
             LIBS='$(call ask,--libs,$(BLAS),-lopenblas) -lm'
 $(OUT)/float/tests/core/cnn: $(OUT)/float/tests/core/cnn.o $(call lib,float)
