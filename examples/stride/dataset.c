@@ -5,11 +5,10 @@
 #include "examples/stride/arguments.h"
 #include "examples/stride/folder.h"
 #include "examples/stride/mnist.h"
-#include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
 #include "examples/stride/sets.h"
+#include "examples/stride/table.h"
 #include "nn/data/cifar.h"
-#include "nn/data/csv.h"
 #include "nn/data/idx.h"
 #include "nn/data/npy.h"
 
@@ -20,9 +19,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
-enum { LONGEST_PATH = 4096, MOST_PATHS = 16, LONGEST_LINE = 1 << 22, MOST_COLUMNS = 1 << 16 };
+enum { LONGEST_PATH = 4096, MOST_PATHS = 16 };
 
 /* ---- paths ------------------------------------------------------------------------------------- */
 
@@ -209,163 +207,51 @@ static bool is_table(const paths *p)
     return p->count == 1 && (ends(p->path[0], ".csv") || ends(p->path[0], ".tsv"));
 }
 
-static bool whole(const char *text, int *to)
+static int open_rows(dataset *s, const char *path, const dataset_options *o, bool unlabelled)
 {
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    *to = (int)value;
-    return !errno && end != text && !*end && value >= INT_MIN && value <= INT_MAX;
-}
-
-/* Cuts a line of CSV (RFC 4180) into its fields, in place; returns how many. */
-static int split(char *line, char delimiter, char **field, int most)
-{
-    int count = 0;
-    for (char *from = line, *to = line; from && count < most; to++) {
-        bool quoted = *from == '"';
-        field[count++] = to;
-        for (from += quoted; *from && (quoted || (*from != delimiter && *from != '\n' && *from != '\r'));) {
-            if (quoted && *from == '"' && *++from != '"') quoted = false;
-            else *to++ = *from++;
-        }
-        from = *from == delimiter ? from + 1 : NULL;
-        *to = '\0';
-    }
-    return count;
-}
-
-static bool is_number(const char *text)
-{
-    char *end;
-    strtod(text, &end);
-    return end != text && end[strspn(end, " \t")] == '\0';
-}
-
-/* The names of a table's columns; none, without an error, where the first line holds numbers. */
-static int read_names(dataset *s, const char *path, char delimiter)
-{
-    static const char byte_order_mark[] = "\xef\xbb\xbf";
-    gzFile file = gzopen(path, "rb");
-    char *line = malloc(LONGEST_LINE);
-    s->column = calloc(MOST_COLUMNS, sizeof *s->column);
-    if (!file || !line || !s->column) st_error_set("%.200s: %s", path, file ? "no memory" : strerror(errno));
-    else if (gzgets(file, line, LONGEST_LINE)) {
-        bool marked = strncmp(line, byte_order_mark, 3) == 0;
-        s->columns = split(line + (marked ? 3 : 0), delimiter, s->column, MOST_COLUMNS);
-        for (int i = 0; i < s->columns; i++)
-            if (is_number(s->column[i]) || s->columns == MOST_COLUMNS) s->columns = 0;
-    }
-    if (file) gzclose(file);
-    s->header = line;
-    return st_error() ? -1 : 0;
-}
-
-static int column_named(const dataset *s, const char *option, const char *name, int *to)
-{
-    nearest n = { name, strlen(name) };
-    for (*to = 0; *to < s->columns; ++*to) {
-        if (strcmp(s->column[*to], name) == 0) return 0;
-        nearest_try(&n, s->column[*to]);
-    }
-    if (s->columns == 0)
-        return st_error_set("--%s: expected a column's number, not \"%.60s\": the table has no line of names",
-                            option, name);
-    return st_error_set("--%s: there is no column %.60s%s", option, name, nearest_text(&n).text);
-}
-
-static int read_options(dataset *s, const paths *p, const dataset_options *o, st_csv_options *c)
-{
-    *c = (st_csv_options){ .delimiter = ends(p->path[0], ".tsv") ? '\t' : ',' };
-    if (read_names(s, p->path[0], c->delimiter)) return -1;
-    if (o->label && !whole(o->label, &c->label) && column_named(s, "label", o->label, &c->label)) return -1;
-    if (o->targets && (!whole(o->targets, &c->targets) || c->targets < 0))
+    table_options t = { .delimiter = ends(path, ".tsv") ? '\t' : ',',
+                        .label = o->label,
+                        .features = o->features,
+                        .columns = o->columns,
+                        .unlabelled = unlabelled };
+    char *end = NULL;
+    long targets = o->targets ? strtol(o->targets, &end, 10) : 0;
+    if (o->targets && (end == o->targets || *end || targets < 0 || targets > INT_MAX))
         return st_error_set("--targets: expected a whole number, not \"%.40s\"", o->targets);
-    return o->image && network_size(o->image, &c->image) ? st_error_within("--image: ") : 0;
-}
-
-/* Leaves the names of the features. */
-static void drop_labels(dataset *s, const st_csv_options *c)
-{
-    int first = c->label < 0 ? s->columns + c->label : c->label, count = c->targets > 0 ? c->targets : 1;
-    if (first < 0 || first + count > s->columns) return;
-    for (int i = first + count; i < s->columns; i++) s->column[i - count] = s->column[i];
-    s->columns -= count;
+    t.targets = (int)targets;
+    if (o->image && network_size(o->image, &t.sample)) return st_error_within("--image: ");
+    if (o->sample) t.sample = *o->sample;
+    s->table = calloc(1, sizeof *s->table);
+    if (!s->table) return st_error_set("no memory");
+    if (table_open(s->table, path, &t)) return -1;
+    s->train = s->table->set;
+    s->classes = s->table->classes;
+    s->name = (const char *const *)s->table->class;
+    return opened(s, "a table", path);
 }
 
 static int open_table(dataset *s, const paths *p, const dataset_options *o)
 {
-    st_csv_options c;
-    if (read_options(s, p, o, &c)) return -1;
-    s->train = keep(s, st_dataset_csv_new(p->path[0], c));
-    drop_labels(s, &c);
-    return opened(s, "a table", p->path[0]);
+    return open_rows(s, p->path[0], o, false);
 }
 
-/* A list of names as a net's note, and the index of each in a table. */
-static int note_columns(st_net *n, const dataset *s)
+int dataset_open_unlabelled(dataset *s, const dataset_options *o)
 {
-    json_t *list = json_array();
-    for (int i = 0; i < s->columns; i++)
-        if (json_array_append_new(list, json_string(s->column[i])))
-            st_error_set("column %d: its name is not UTF-8", i + 1);
-    char *text = st_error() ? NULL : json_dumps(list, JSON_COMPACT);
-    int status = st_error() ? -1 : st_net_set_metadata(n, "columns", s->columns ? text : NULL);
-    free(text);
-    json_decref(list);
+    *s = (dataset){ 0 };
+    int status = open_rows(s, o->data, o, true);
+    if (status) dataset_close(s);
     return status;
 }
 
-/* Takes the columns of a table by the names that the net knows, in its order. */
-static int match_columns(dataset *s, const st_net *n)
+char *dataset_columns(const dataset *s)
 {
-    const char *note = st_net_metadata(n, "columns");
-    if (!note || s->columns == 0) return 0;
-    json_t *list = json_loads(note, 0, NULL);
-    ptrdiff_t count = (ptrdiff_t)json_array_size(list), *column = calloc((size_t)count + 1, sizeof *column);
-    bool same = count == s->columns;
-    for (ptrdiff_t i = 0; i < count && column && !st_error(); i++) {
-        const char *name = json_string_value(json_array_get(list, (size_t)i));
-        int k;
-        if (!name || column_named(s, "data", name, &k))
-            st_error_set("note columns: expected a list of names");
-        else column[i] = k, same = same && k == i;
-    }
-    if (!column || count != st_shape_numel(n->input, "columns"))
-        st_error_set("note columns: it does not fit the net");
-    if (!same && !st_error() && s->train->x.rank != 1)
-        st_error_set("the columns are in another order than the net's, which --image does not allow");
-    if (!same && !st_error()) s->train = keep(s, set_columns(s->train, ST_SHAPE(count), column));
-    free(column);
+    json_t *list = json_array();
+    for (int i = 0; s->table && s->table->column && i < s->table->columns; i++)
+        if (json_array_append_new(list, json_string(s->table->column[i])))
+            st_error_set("column %d: its name is not UTF-8", i + 1);
+    char *text = st_error() || json_array_size(list) == 0 ? NULL : json_dumps(list, JSON_COMPACT);
     json_decref(list);
-    return st_error() ? -1 : 0;
-}
-
-/* Labels are left out where they are there. */
-int dataset_open_unlabelled(dataset *s, const dataset_options *o, const st_net *n)
-{
-    paths p;
-    st_csv_options c;
-    *s = (dataset){ 0 };
-    if (cut(o->data, &p) || read_options(s, &p, o, &c)) return dataset_close(s), -1;
-    c.image = (st_shape){ 0 };
-    ptrdiff_t features = st_shape_numel(n->input, "predict"), labels = c.targets > 0 ? c.targets : 1,
-              *column = NULL;
-    c.targets = ST_CSV_UNLABELLED;
-    const st_dataset *all = s->train = keep(s, st_dataset_csv_new(o->data, c));
-    if (all && st_net_metadata(n, "columns") && s->columns) match_columns(s, n);
-    else if (all && all->x.n[0] == features + labels) {
-        ptrdiff_t first = c.label < 0 ? all->x.n[0] + c.label : c.label;
-        column = calloc((size_t)features, sizeof *column);
-        for (ptrdiff_t i = 0; i < features && column; i++) column[i] = i < first ? i : i + labels;
-        if (column) s->train = keep(s, set_columns(all, n->input, column));
-    } else if (all && all->x.n[0] != features)
-        st_error_set("%.200s: %td columns, the net takes %td, and a label where there is one", o->data,
-                     all->x.n[0], features);
-    free(column);
-    if (s->train && !st_error()) return opened(s, "a table", o->data);
-    dataset_close(s);
-    return -1;
+    return text;
 }
 
 static bool is_npy(const paths *p)
@@ -413,11 +299,10 @@ static st_dataset *renumber(const st_dataset *d, const char *path, int classes, 
     return made;
 }
 
-int dataset_match(dataset *s, const st_net *n, ptrdiff_t classes, const char *const *name)
+int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)
 {
     bool same = classes == s->classes;
     for (int i = 0; i < s->classes && same; i++) same = strcmp(s->name[i], name[i]) == 0;
-    if (n && match_columns(s, n)) return -1;
     if (same || s->classes == 0 || classes == 0) return 0;
     s->train = keep(s, renumber(s->train, s->text, s->classes, s->name, classes, name));
     if (s->test && s->train)
@@ -520,8 +405,8 @@ void dataset_close(dataset *s)
         if (s->folder[i]) folder_close(s->folder[i]);
         free(s->folder[i]);
     }
-    free(s->column);
-    free(s->header);
+    if (s->table) table_close(s->table);
+    free(s->table);
     *s = (dataset){ 0 };
 }
 
@@ -529,24 +414,27 @@ void dataset_close(dataset *s)
 
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
 {
-    return st_net_set_metadata(n, "data", s->drawn ? "drawn digits" : s->text) ||
-                   st_net_set_metadata(n, "size", s->size) || st_net_set_metadata(n, "label", o->label) ||
-                   note_columns(n, s) || st_net_set_metadata(n, "targets", o->targets)
-               ? -1
-               : 0;
+    char *columns = dataset_columns(s);
+    const char *const notes[][2] = { { "data", s->drawn ? "drawn digits" : s->text },
+                                     { "size", s->size },
+                                     { "label", o->label },
+                                     { "targets", o->targets },
+                                     { "columns", columns } };
+    int status = st_error() ? -1 : 0;
+    for (size_t i = 0; i < sizeof notes / sizeof *notes && status == 0; i++)
+        status = st_net_set_metadata(n, notes[i][0], notes[i][1]);
+    free(columns);
+    return status;
 }
 
 void dataset_recall(dataset_options *o, const st_net *n)
 {
-    static char image[64];
     const st_shape *x = &n->input;
+    o->columns = st_net_metadata(n, "columns");
+    o->sample = x;
     if (!o->size) o->size = st_net_metadata(n, "size");
     if (!o->label) o->label = st_net_metadata(n, "label");
     if (!o->targets) o->targets = st_net_metadata(n, "targets");
     if (x->rank != 3) return;
-    if (!o->image) {
-        snprintf(image, sizeof image, "%tdx%tdx%td", x->n[0], x->n[1], x->n[2]);
-        o->image = image;
-    }
     if (o->colour == 0) o->colour = x->n[0] == 1 ? 1 : x->n[0] == 3 ? 2 : 0;
 }

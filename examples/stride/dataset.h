@@ -17,10 +17,12 @@
 /* As given on a command line; NULL: not. */
 typedef struct dataset_options {
     const char *data;
-    const char *size, *image;    /* HxW of pictures, CxHxW of a table's rows */
-    const char *label, *targets; /* a table's columns */
-    int colour;                  /* of pictures: as the files are, grey, rgb */
-    bool skip_bad;               /* leave out pictures that cannot be read */
+    const char *size, *image;               /* HxW of pictures, CxHxW of a table's rows */
+    const char *label, *targets, *features; /* a table's columns */
+    const char *columns;                    /* names of columns to take, as from dataset_columns; NULL: all */
+    const st_shape *sample;                 /* the shape of a table's rows; NULL: as the file has them */
+    int colour;                             /* of pictures: as the files are, grey, rgb */
+    bool skip_bad;                          /* leave out pictures that cannot be read */
 } dataset_options;
 
 /* Their rows, in a table of options whose settings have them as member `m`. */
@@ -38,7 +40,9 @@ typedef struct dataset_options {
     { "image", 0, OPTION_TEXT, offsetof(settings, m.image), "CxHxW",                                          \
       .help = "a table's rows are images of that shape" },                                                    \
     { "label", 0, OPTION_TEXT, offsetof(settings, m.label), "COLUMN",                                         \
-      .help = "a table's column of the class: its name, or its number, from 0, or from the last, -1 (0)" },                    \
+      .help = "a table's column of the class: its name, or its number from 0, or from the last, -1" },                    \
+    { "features", 0, OPTION_TEXT, offsetof(settings, m.features), "NAMES",                                    \
+      .help = "a table's columns to learn from: names or patterns such as 'sepal_*,petal_*'" },               \
     { "targets", 0, OPTION_TEXT, offsetof(settings, m.targets), "K",                                          \
       .help = "K columns from --label on are numbers to predict, not a class" }
 /* clang-format on */
@@ -51,13 +55,11 @@ typedef struct dataset {
     int classes;                    /* that have names, or 0 */
     const char *const *name;
     const char *size; /* that pictures were made of, or NULL */
-    char **column;    /* names of a table's features, */
-    int columns;      /* or 0 */
     bool drawn;       /* no MNIST found */
 
     st_dataset *own[DATASET_SETS]; /* freed with it */
     struct image_folder *folder[2];
-    char *header;
+    struct table *table;
 } dataset;
 
 /* `messages` hears where MNIST was looked for. -1 with an error, and nothing to close. */
@@ -65,11 +67,14 @@ int dataset_open(dataset *s, const dataset_options *o, FILE *messages);
 void dataset_close(dataset *s);
 
 /* A table for prediction, whose labels are left out if they are there. -1 with an error. */
-int dataset_open_unlabelled(dataset *s, const dataset_options *o, const st_net *n);
+int dataset_open_unlabelled(dataset *s, const dataset_options *o);
 
-/* Classes are numbered as these names are (0: they have none), and a table's columns ordered, by name, as the net has
- * them (NULL: no net). The names must live as long. -1 with an error that names what is not known. */
-int dataset_match(dataset *s, const st_net *n, ptrdiff_t classes, const char *const *name);
+/* Numbers the classes as these names are (0: they have none), which must live as long. -1 with an error that says which
+ * are not among them. */
+int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name);
+
+/* The names of a table's features as a JSON list, the caller's; NULL: none. */
+char *dataset_columns(const dataset *s);
 
 /* The file of a sample of a set, where it has one of its own; else NULL. */
 const char *dataset_path(const st_dataset *set, ptrdiff_t i);

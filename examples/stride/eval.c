@@ -67,7 +67,7 @@ static int run(const void *settings_, int count, char **operands)
         settings given = *s;
         given.source = options;
         ptrdiff_t names = m.classes ? m.classes->count : 0;
-        if (dataset_match(&from, m.net, names, (const char *const *)m.name) == 0) evaluate(&m, &given, &from);
+        if (dataset_match(&from, names, (const char *const *)m.name) == 0) evaluate(&m, &given, &from);
         dataset_close(&from);
     }
     model_close(&m);

@@ -8,7 +8,6 @@
 #include "examples/stride/model.h"
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
-#include "nn/data/csv.h"
 #include "nn/data/npy.h"
 
 #include <errno.h>
@@ -263,7 +262,7 @@ static int table(session *t, const char *path, const char *name)
     dataset_options o = t->s->source;
     o.data = path;
     dataset_recall(&o, t->m.net);
-    if (dataset_open_unlabelled(&from, &o, t->m.net)) return -1;
+    if (dataset_open_unlabelled(&from, &o)) return -1;
     const st_dataset *d = from.train;
     st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
               y = st_tensor_new(st_shape_with_batch(d->target, 1));
@@ -361,7 +360,7 @@ static int sample(session *t)
     long i = t->s->index ? strtol(t->s->index, &end, 10) : 0;
     if (check_data(t) || dataset_open(&from, &options, stderr)) return -1;
     ptrdiff_t names = t->m.classes ? t->m.classes->count : 0;
-    if (dataset_match(&from, t->m.net, names, (const char *const *)t->m.name) == 0) {
+    if (dataset_match(&from, names, (const char *const *)t->m.name) == 0) {
         const st_dataset *d = from.test ? from.test : from.train;
         st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
                   y = st_tensor_new(st_shape_with_batch(d->target, 1));

@@ -20,9 +20,6 @@ const st_dataset *set_origin(const st_dataset *d, ptrdiff_t *i);
 /* Class k becomes class[k]. */
 st_dataset *set_relabelled(const st_dataset *of, ptrdiff_t classes, const ptrdiff_t *class);
 
-/* Samples of shape x whose element k is column[k] of a row [columns]. */
-st_dataset *set_columns(const st_dataset *of, st_shape x, const ptrdiff_t *column);
-
 /* The set that sample i of a set made above is from; *i becomes its number there. */
 const st_dataset *set_origin(const st_dataset *d, ptrdiff_t *i);
 

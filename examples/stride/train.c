@@ -80,11 +80,15 @@ static int open_data(job *j)
     j->validation = j->from.test;
     if (s->validation) {
         dataset_options alike = s->source;
+        char *columns = dataset_columns(&j->from);
         alike.data = s->validation;
+        alike.columns = columns;
+        alike.sample = &all->x;
         if (all->x.rank == 3 && alike.colour == 0)
             alike.colour = all->x.n[0] == 1 ? 1 : all->x.n[0] == 3 ? 2 : 0;
-        if (dataset_open(&j->held, &alike, NULL)) return -1;
-        if (dataset_match(&j->held, NULL, j->from.classes, j->from.name)) return -1;
+        int status = dataset_open(&j->held, &alike, NULL);
+        free(columns);
+        if (status || dataset_match(&j->held, j->from.classes, j->from.name)) return -1;
         j->validation = j->held.train;
     } else if (s->split > 0) {
         ptrdiff_t count = (ptrdiff_t)llround(s->split * (double)all->count);
