@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's programs compile, run and do what it says; its commands exist.
+# The README's programs compile, run and do what it says; commands of the documents exist.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/readme
 . tests/tools/claims.sh
@@ -21,17 +21,44 @@ first_network() {
         awk '/^accuracy/ { good = $2 >= 0.9 } END { exit !good }' "$tmp/out"
 }
 first_network_is_short() { [ "$(wc -l <"$tmp/program1.c")" -le 28 ]; }
-own_layer() { build program2 "$LIB" && (cd "$tmp" && ./program2 && [ -s square.safetensors ]); }
+# The layer with a program that trains it, and with the README's own that checks it.
+own_layer() {
+    cat "$tmp/program2.c" - >"$tmp/trained.c" <<'END'
+int main(void)
+{
+    st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_flatten(), st_dense(.out_features = 32),
+                           st_layer_new(&square, NULL, 0, NULL), st_dense(.out_features = 10));
+    st_dataset *digits = st_digits(4000, 1);
+    st_optim *o = st_adam(.lr = 0.001);
+    st_train(n, digits, .epochs = 2, .loss = st_cross_entropy(), .optim = o);
+    st_net_save(n, "square.safetensors");
+    if (st_error()) fprintf(stderr, "%s\n", st_error());
+    st_net_free(n), st_dataset_free(digits), st_optim_free(o);
+    return st_error() != NULL;
+}
+END
+    build trained "$LIB" && (cd "$tmp" && ./trained && [ -s square.safetensors ])
+}
+own_layer_is_short() { [ "$(grep -vcE '^#include|^$' "$tmp/program2.c")" -le 25 ]; }
 gradient_check() {
-    build program3 "$LIB_DOUBLE" -DSTRIDE_DOUBLE -lcmocka && "$tmp/program3"
+    cat "$tmp/program2.c" "$tmp/program3.c" >"$tmp/check.c"
+    build check "$LIB_DOUBLE" -DSTRIDE_DOUBLE && [ "$("$tmp/check")" = passed ]
 }
 names_are_targets() {
     local target
-    for target in $(grep -oE '^    make [a-z ]+' README.md | sed 's/make//'); do
+    grep -qx '    make deps mnist' README.md && grep -qx '    make deps test' README.md || return 1
+    for target in $(cat README.md docs/*.md | grep -oE '^    make( [a-z][a-z-]*)+( |$)' | sed 's/make//'); do
         cat Makefile $(find docs examples nn tests -name '*.mk') | grep -qE "^($target|.*\\b$target\\b.*):" || { echo "no target $target"; return 1; }
     done
 }
-# The README's table of layers is that of the code: "type: field, field (default), ...", in its order.
+# Names that the documents mention stand in a header.
+names_are_declared() {
+    grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' README.md docs/*.md | sort -u >"$tmp/mentioned"
+    find tensor layers nn -name '*.h' -exec grep -hoE '\<(st|ST)_[A-Za-z0-9_]+' {} + | sort -u |
+        comm -23 "$tmp/mentioned" - >"$tmp/unknown"
+    [ -s "$tmp/mentioned" ] && ! [ -s "$tmp/unknown" ] || { cat "$tmp/unknown"; return 1; }
+}
+# The documents' table of layers is that of the code: "type: field, field (default), ...", in its order.
 layers_are_the_table() {
     cat >"$tmp/types.c" <<'END'
 #include <nn/stride.h>
@@ -54,7 +81,7 @@ END
     awk -F ' *[|] *' '/^[|] layer [|]/ { inside = 1; next } !/^[|]/ { inside = 0 } inside && !/^[|]-/ {
         gsub(/ \([^0-9)][^)]*\)/, "", $3)
         print $2 ":" ($3 == "" ? "" : " " $3)
-    }' README.md >"$tmp/types.readme"
+    }' docs/layers.md >"$tmp/types.readme"
     diff "$tmp/types.code" "$tmp/types.readme"
 }
 
@@ -70,7 +97,9 @@ claim "the gradients of every layer are checked" gradients_of_every_layer
 claim "the first network trains and saves" first_network
 claim "the first network is short" first_network_is_short
 claim "a layer of your own trains and saves" own_layer
+claim "a layer of your own is short" own_layer_is_short
 claim "the gradient check passes" gradient_check
 claim "the commands are targets" names_are_targets
+claim "names in the documents are declared" names_are_declared
 claim "the table of layers is that of the code" layers_are_the_table
 exit $failed
