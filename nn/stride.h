@@ -23,6 +23,7 @@
 #include "nn/train.h"
 #include "nn/ranks/ranks.h"
 #include "nn/watch/anomaly.h"
+#include "nn/watch/log.h"
 #include "nn/watch/progress.h"
 #include "nn/watch/watch.h"
 #include "tensor/error.h"

@@ -22,12 +22,6 @@ bool history_keep(const st_train_report *r, void *context)
     return true;
 }
 
-bool history_note(const st_train_report *r, void *context)
-{
-    history *h = context;
-    return history_keep(r, h) && (!h->log || log_epoch(h->log, r) == 0);
-}
-
 void history_free(history *h)
 {
     free(h->epochs);

@@ -55,7 +55,6 @@ typedef struct job {
     int owned;
     st_loss loss;
     st_optim *optim;
-    epoch_log *log;
     history history;
     st_train_result result;
 } job;
@@ -217,7 +216,7 @@ static void after_epoch(st_callback *self, st_run *run, st_event event)
 {
     job *j = self->context;
     if (event != ST_ON_EPOCH || st_error()) return;
-    if (recall(j, run->report.epoch) == 0) history_note(&run->report, &j->history);
+    if (recall(j, run->report.epoch) == 0) history_keep(&run->report, &j->history);
     if (interrupted) run->stop = true;
 }
 
@@ -235,8 +234,6 @@ static st_callback keep(const settings *s)
 static int learn(job *j)
 {
     const settings *s = j->s;
-    if (s->log && !(j->log = s->resume ? log_resume(s->log) : log_open(s->log))) return -1;
-    j->history.log = j->log;
     j->optim = make_optim(s);
     await_interrupt();
     int status = st_train(j->net, j->training, .loss = j->loss, .optim = j->optim, .epochs = (int)s->epochs,
@@ -245,13 +242,12 @@ static int learn(job *j)
                           .callbacks = { st_detect_anomaly(s->anomaly),
                                          st_clip(.norm = s->clip),
                                          st_progress(s->quiet ? NULL : stderr),
+                                         st_log(s->log),
                                          { "history", after_epoch, j },
                                          stop_early(s),
                                          keep(s) },
                           .result = &j->result);
-    int closed = log_close(j->log);
-    j->log = NULL;
-    return status || closed ? -1 : recall(j, j->result.epochs + 1);
+    return status ? -1 : recall(j, j->result.epochs + 1);
 }
 
 /* ---- what is left behind ----------------------------------------------------------------------- */
@@ -453,7 +449,6 @@ static int train_all(job *j)
 
 static void release(job *j)
 {
-    log_close(j->log);
     history_free(&j->history);
     st_optim_free(j->optim);
     while (j->owned > 0) st_dataset_free(j->own[--j->owned]);

@@ -6,12 +6,12 @@
  * checkpoint. A page of memory that they share with this process says what they had come to. This process starts no
  * threads, which a child could not go on with, so all that looks into files is done by children, too. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS, RTLD_NEXT */
-#include "examples/stride/log.h"
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/files/checkpoint.h"
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
+#include "nn/watch/log.h"
 #include "nn/train.h"
 #include "tensor/random.h"
 #include "tensor/threads.h"
@@ -110,16 +110,6 @@ static void begin(const st_dataset *d, uint64_t pass)
     st_dataset_begin_epoch(((const watched *)d->own)->of, pass);
 }
 
-typedef struct logs {
-    epoch_log *csv, *json;
-} logs;
-
-static bool log_both(const st_train_report *r, void *context)
-{
-    logs *l = context;
-    return log_epoch(l->csv, r) == 0 && log_epoch(l->json, r) == 0;
-}
-
 static st_net *small_net(void)
 {
     return st_net_new(ST_SHAPE(1, 28, 28),
@@ -143,7 +133,6 @@ static int learn(int threads)
                                                                 .own = &own,
                                                                 .grain = 1 })
                                  : NULL;
-    logs l = { log_resume(in_folder("log.csv")), log_resume(in_folder("log.jsonl")) };
     st_optim *o = st_adam(.lr = 0.01);
     st_train_options options = { .loss = st_cross_entropy(.label_smoothing = 0.1),
                                  .optim = o,
@@ -152,10 +141,11 @@ static int learn(int threads)
                                  .schedule = st_cosine_lr(.end_factor = 0.1),
                                  .validation = validation,
                                  .seed = 4,
-                                 .callbacks = { each_epoch(log_both, &l), patient(2),
+                                 .callbacks = { st_log(in_folder("log.csv")), st_log(in_folder("log.jsonl")),
+                                                patient(2),
                                                 st_checkpoint(in_folder("checkpoint"), 1, true) } };
-    bool done = !st_error() && st_train_run(n, training, options, NULL) == 0 && log_close(l.csv) == 0 &&
-                log_close(l.json) == 0 && st_net_save(n, in_folder("net")) == 0;
+    bool done =
+        !st_error() && st_train_run(n, training, options, NULL) == 0 && st_net_save(n, in_folder("net")) == 0;
     if (!done) fprintf(stderr, "crash: %s\n", st_error());
     return done ? 0 : 1;
 }

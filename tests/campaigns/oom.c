@@ -15,13 +15,13 @@
  *
  * Each piece of work is done by a child, which is started again behind the allocation that it died of. */
 #define _GNU_SOURCE /* dladdr */
-#include "examples/stride/log.h"
 #include "examples/stride/report.h"
 #include "nn/onnx/onnx.h"
 #include "nn/stride.h"
 #include "nn/watch/watch.h"
 #include "nn/data/npy.h"
 #include "tests/each_epoch.h"
+#include "tests/log_lines.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -724,20 +724,20 @@ static uint64_t page(bool again)
     return status ? 0 : of_file(in_folder("page.html"));
 }
 
-static uint64_t log_lines(bool again)
+static uint64_t write_log(bool again)
 {
     const char *const path[] = { in_folder("log.csv"), in_folder("log.jsonl") };
     uint64_t sum = 1;
     for (int i = 0; i < 2 && sum; i++) {
         if (!again) unlink(path[i]);
-        epoch_log *l = log_resume(path[i]);
-        bool good = l != NULL;
+        log_lines l;
+        bool good = log_begin(&l, path[i], false) == 0;
         for (int epoch = 1; epoch <= 3 && good; epoch++)
-            good = log_epoch(l, &(st_train_report){ .epoch = epoch }) == 0;
-        if (log_close(l)) good = false;
-        l = good ? log_resume(path[i]) : NULL;
-        good = l && log_epoch(l, &(st_train_report){ .epoch = 3, .lr = 1 }) == 0;
-        if (log_close(l)) good = false;
+            good = log_report(&l, &(st_train_report){ .epoch = epoch }) == 0;
+        if (log_end(&l)) good = false;
+        good = good && log_begin(&l, path[i], true) == 0 &&
+               log_report(&l, &(st_train_report){ .epoch = 3, .lr = 1 }) == 0;
+        if (log_end(&l)) good = false;
         uint64_t bytes = of_file(path[i]);
         sum = good ? digest(sum, &bytes, sizeof bytes) : 0;
     }
@@ -781,7 +781,7 @@ static const struct job {
     { "evaluating", evaluate },
     { "predicting from a view that must be packed", predict_view },
     { "a summary", summary },
-    { "logs, gone on with", log_lines },
+    { "logs, gone on with", write_log },
     { "the page of a run", page },
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };

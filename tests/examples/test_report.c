@@ -9,6 +9,7 @@
 #include "examples/stride/scores.h"
 #include "nn/stride.h"
 #include "tests/each_epoch.h"
+#include "tests/log_lines.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -60,257 +61,6 @@ static int files_in(const char *folder)
     return count;
 }
 
-/* ---- logs -------------------------------------------------------------------------------------- */
-
-/* Numbers that fewer digits would spoil, and those that are none. */
-static st_train_report awkward(int k)
-{
-    static const double values[] = { 1.0 / 3, 0.1,    0.1 + 0.2, DBL_MIN / 3,       DBL_MAX,
-                                     -0.0,    5e-324, 1e22,      123456789.0 / 1024 };
-    enum { COUNT = sizeof values / sizeof *values };
-    return (
-        st_train_report){ .epoch = k + 1,
-                          .epochs = 9,
-                          .step = 3000000000L + k,
-                          .lr = values[k % COUNT],
-                          .training = { values[(k + 1) % COUNT], values[(k + 2) % COUNT] },
-                          .validation = { k % 2 ? NAN : values[(k + 3) % COUNT], k % 3 ? INFINITY : 0.25 },
-                          .seconds = k,
-                          .best = k % 2 == 0 };
-}
-
-enum { LINES = 9 };
-
-static void write_log(const char *path)
-{
-    history h = { .log = log_open(path) };
-    assert_non_null(h.log);
-    for (int k = 0; k < LINES; k++) {
-        st_train_report r = awkward(k);
-        assert_true(history_note(&r, &h));
-        assert_int_equal(h.count, k + 1);
-        for (int i = 0; i <= k; i++) assert_int_equal(h.epochs[i].epoch, i + 1);
-    }
-    assert_int_equal(log_close(h.log), 0);
-    history_free(&h);
-}
-
-/* Equal to the last bit; what is no finite number is not there. */
-static void assert_number(bool there, double value, double expected)
-{
-    assert_int_equal(there, isfinite(expected) != 0);
-    if (there) assert_memory_equal(&value, &expected, sizeof value);
-}
-
-static void csv_reads_back_exactly(void **state)
-{
-    const char *path = at("log.csv");
-    write_log(path);
-    char *text = contents(path), *line = text;
-    static const char header[] = "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n";
-    assert_memory_equal(text, header, sizeof header - 1);
-    line += sizeof header - 1;
-    for (int k = 0; k < LINES; k++) {
-        st_train_report r = awkward(k);
-        const double expected[] = {
-            r.epoch,           (double)r.step,        r.lr,  r.training.loss, r.training.accuracy,
-            r.validation.loss, r.validation.accuracy, r.best
-        };
-        for (int i = 0; i < 8; i++) {
-            char *end;
-            about("line %d, field %d", k, i);
-            double value = strtod(line, &end);
-            assert_number(end != line, value, expected[i]);
-            assert_int_equal(*end, i < 7 ? ',' : '\n');
-            line = end + 1;
-        }
-    }
-    assert_int_equal(*line, '\0');
-    free(text);
-}
-
-static double real_of(const json_t *line, const char *name, bool *there)
-{
-    const json_t *value = json_object_get(line, name);
-    assert_non_null(value);
-    *there = json_is_number(value);
-    assert_true(*there || json_is_null(value));
-    return json_number_value(value);
-}
-
-static void json_lines_read_back_exactly(void **state)
-{
-    static const struct {
-        const char *name;
-        size_t offset;
-    } numbers[] = {
-        { "lr", offsetof(st_train_report, lr) },
-        { "loss", offsetof(st_train_report, training.loss) },
-        { "accuracy", offsetof(st_train_report, training.accuracy) },
-        { "validation_loss", offsetof(st_train_report, validation.loss) },
-        { "validation_accuracy", offsetof(st_train_report, validation.accuracy) },
-    };
-    const char *path = at("log.jsonl");
-    write_log(path);
-    char *text = contents(path), *line = text;
-    for (int k = 0; k < LINES; k++) {
-        char *end = strchr(line, '\n');
-        assert_non_null(end);
-        json_t *object = json_loadb(line, (size_t)(end - line), 0, NULL);
-        st_train_report r = awkward(k);
-        assert_int_equal(json_object_size(object), 8);
-        assert_int_equal(json_integer_value(json_object_get(object, "epoch")), r.epoch);
-        assert_int_equal(json_integer_value(json_object_get(object, "step")), r.step);
-        assert_int_equal(json_is_true(json_object_get(object, "best")), r.best);
-        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-            bool there;
-            about("line %d, %s", k, numbers[i].name);
-            double value = real_of(object, numbers[i].name, &there), expected;
-            memcpy(&expected, (const char *)&r + numbers[i].offset, sizeof expected);
-            assert_number(there, value, expected);
-        }
-        json_decref(object);
-        line = end + 1;
-    }
-    assert_int_equal(*line, '\0');
-    free(text);
-}
-
-static void each_line_has_arrived_when_it_is_logged(void **state)
-{
-    const char *const names[] = { "lines.csv", "lines.jsonl" };
-    for (int json = 0; json < 2; json++) {
-        epoch_log *l = log_open(at(names[json]));
-        assert_non_null(l);
-        for (int k = 0; k < 3; k++) {
-            st_train_report r = awkward(k);
-            assert_int_equal(log_epoch(l, &r), 0);
-            char *text = contents(at(names[json]));
-            int lines = 0;
-            for (const char *c = text; *c; c++) lines += *c == '\n';
-            assert_int_equal(lines, k + 1 + !json);
-            free(text);
-        }
-        assert_int_equal(log_close(l), 0);
-    }
-}
-
-static void a_log_that_cannot_be_written_is_an_error(void **state)
-{
-    assert_null(log_open("run.json"));
-    expect_error("run.json: a log is an object a line, not one JSON text: call it .jsonl, or .csv");
-    static const char *const refused[] = { "run", "run.txt", ".csv", "run.CSV", "" };
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        assert_int_equal(log_check(refused[i]), -1);
-        expect_error("%s: a log ends in .csv or .jsonl", refused[i]);
-    }
-    const char *nowhere = at("no such folder/run.csv");
-    assert_null(log_open(nowhere));
-    expect_error("%s: %s", nowhere, strerror(ENOENT));
-    const char *full = at("full.jsonl");
-    if (access("/dev/full", W_OK) == 0 && symlink("/dev/full", full) == 0) {
-        history h = { .log = log_open(full) };
-        st_train_report r = awkward(0);
-        assert_false(history_note(&r, &h)); /* which ends a run */
-        expect_error("%s: %s", full, strerror(ENOSPC));
-        log_close(h.log);
-        st_error_clear();
-        history_free(&h);
-        unlink(full);
-    }
-}
-
-/* ---- logs that go on ---------------------------------------------------------------------------- */
-
-/* As much of a log as was written before a run ended, and what was logged after it went on. */
-static void assert_goes_on(const char *path, const char *whole, size_t kept, int first, int last)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_int_equal(fwrite(whole, 1, kept, f), kept);
-    assert_int_equal(fclose(f), 0);
-    epoch_log *l = log_resume(path);
-    if (!l) fail_msg("%zu bytes: %s", kept, st_error());
-    for (int k = first; k < last; k++) {
-        st_train_report r = awkward(k);
-        r.seconds *= 3;
-        assert_int_equal(log_epoch(l, &r), 0);
-    }
-    assert_int_equal(log_close(l), 0);
-}
-
-/* Cut at ends of lines, before them, and within; and gone on with from every epoch whose predecessors are there. */
-static void a_log_that_goes_on_comes_to_the_same_bytes(void **state)
-{
-    const char *const names[] = { "on.csv", "on.jsonl" };
-    for (int json = 0; json < 2; json++) {
-        const char *path = at(names[json]);
-        unlink(path);
-        write_log(path);
-        char *whole = contents(path);
-        for (size_t kept = 0; kept <= strlen(whole); kept++) {
-            bool at_an_end = kept == 0 || whole[kept - 1] == '\n' || whole[kept] == '\n';
-            if (!at_an_end && kept % 29) continue; /* each line is waited for */
-            int lines = json - 1;
-            for (size_t i = 0; i < kept; i++) lines += whole[i] == '\n';
-            for (int first = lines; first >= 0; first -= 3) {
-                about("%s, %zu bytes, from epoch %d", names[json], kept, first + 1);
-                assert_goes_on(path, whole, kept, first, LINES);
-                char *text = contents(path);
-                assert_string_equal(text, whole);
-                free(text);
-            }
-        }
-        /* A run that is over logs nothing more. */
-        assert_goes_on(path, whole, strlen(whole), 0, 0);
-        char *text = contents(path);
-        assert_string_equal(text, whole);
-        free(text), free(whole);
-    }
-}
-
-static void a_log_that_is_not_there_begins(void **state)
-{
-    const char *path = at("new.csv");
-    epoch_log *l = log_resume(path);
-    st_train_report r = awkward(4);
-    assert_non_null(l);
-    assert_int_equal(log_epoch(l, &r), 0);
-    assert_int_equal(log_close(l), 0);
-    char *text = contents(path);
-    assert_memory_equal(text, "epoch,step,", 11);
-    assert_non_null(strstr(text, "best\n5,"));
-    free(text);
-}
-
-static void what_is_no_log_is_not_gone_on_with(void **state)
-{
-    static const struct {
-        const char *name, *text;
-        int line;
-    } all[] = {
-        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,seconds,best\n", 1 },
-        { "bad.csv", "1,2,3\n", 1 },
-        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n1,2\nx,2\n", 3 },
-        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n0,2\n", 2 },
-        { "bad.jsonl", "dear diary\n", 1 },
-        { "bad.jsonl", "{\"epoch\":1}\n[]\n", 2 },
-        { "bad.jsonl", "{\"epoch\":1}\n{\"epoch\":\"2\"}\n", 2 },
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const char *path = at(all[i].name);
-        FILE *f = fopen(path, "w");
-        assert_true(fputs(all[i].text, f) >= 0);
-        assert_int_equal(fclose(f), 0);
-        about("%s", all[i].text);
-        assert_null(log_resume(path));
-        expect_error("%s: line %d is not one of a log", path, all[i].line);
-        char *text = contents(path);
-        assert_string_equal(text, all[i].text);
-        free(text);
-    }
-}
-
 /* ---- a run ------------------------------------------------------------------------------------- */
 
 typedef struct run {
@@ -345,7 +95,7 @@ static run train_digits(int epochs)
     st_optim *o = st_adam(.lr = 0.01);
     assert_int_equal(st_train(r.n, r.training, .loss = r.loss, .optim = o, .epochs = epochs, .batch = 20,
                               .validation = r.validation,
-                              .callbacks = { each_epoch(history_note, &r.history) }),
+                              .callbacks = { each_epoch(history_keep, &r.history) }),
                      0);
     st_optim_free(o);
     return r;
@@ -823,9 +573,10 @@ static void a_log_is_recalled(void **state)
         { .epoch = 3, .step = 30, .lr = 0, .training = { 0, 1 }, .validation = { -0.1, 1 }, .best = true },
     };
     for (int i = 0; i < 2; i++) {
-        epoch_log *l = log_open(at(names[i]));
-        for (int k = 0; k < 3; k++) assert_int_equal(log_epoch(l, &epochs[k]), 0);
-        assert_int_equal(log_close(l), 0);
+        log_lines l;
+        assert_int_equal(log_begin(&l, at(names[i]), false), 0);
+        for (int k = 0; k < 3; k++) assert_int_equal(log_report(&l, &epochs[k]), 0);
+        assert_int_equal(log_end(&l), 0);
         for (int before = 1; before <= 5; before++) {
             history h = { 0 };
             assert_int_equal(log_recall(at(names[i]), before, history_keep, &h), 0);
@@ -854,13 +605,6 @@ static void a_log_is_recalled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CLAIM(csv_reads_back_exactly),
-        CLAIM(json_lines_read_back_exactly),
-        CLAIM(each_line_has_arrived_when_it_is_logged),
-        CLAIM(a_log_that_goes_on_comes_to_the_same_bytes),
-        CLAIM(a_log_that_is_not_there_begins),
-        CLAIM(what_is_no_log_is_not_gone_on_with),
-        CLAIM(a_log_that_cannot_be_written_is_an_error),
         CLAIM(what_is_measured_goes_on_as_before),
         CLAIM(times_are_those_of_the_layers),
         CLAIM(what_cannot_be_measured_is_refused),

@@ -5,9 +5,9 @@
  * glibc, and no sanitizer that has such functions of its own. */
 #define _GNU_SOURCE /* fopencookie, RTLD_NEXT */
 #include "tests/files.h"
+#include "tests/log_lines.h"
 #include "tests/support.h"
 
-#include "examples/stride/log.h"
 #include "examples/stride/report.h"
 #include "nn/data/cifar.h"
 #include "nn/data/csv.h"
@@ -198,7 +198,9 @@ FILE *fdopen(int descriptor, const char *mode)
 
 FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-    int flags = mode[0] == 'w' ? O_WRONLY | O_CREAT | O_TRUNC : strchr(mode, '+') ? O_RDWR : O_RDONLY;
+    int flags = (mode[0] == 'w' ? O_CREAT | O_TRUNC : 0) | (strchr(mode, '+') ? O_RDWR
+                                                            : mode[0] == 'w'  ? O_WRONLY
+                                                                              : O_RDONLY);
     int descriptor = fails("fopen") ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666);
     return descriptor < 0 ? NULL : stream_of(descriptor, mode);
 }
@@ -401,10 +403,10 @@ static void a_disk_that_fails_at_any_call_leaves_the_old_file(void **state)
 
 static int log_from(int epoch, const char *path)
 {
-    epoch_log *l = log_resume(path);
-    bool good = l != NULL;
-    for (; epoch <= 3 && good; epoch++) good = log_epoch(l, &(st_train_report){ .epoch = epoch }) == 0;
-    return log_close(l) || !good ? -1 : 0;
+    log_lines l;
+    bool good = log_begin(&l, path, true) == 0;
+    for (; epoch <= 3 && good; epoch++) good = log_report(&l, &(st_train_report){ .epoch = epoch }) == 0;
+    return log_end(&l) || !good ? -1 : 0;
 }
 
 /* A log grows; what a failure leaves, it can go on with. */

@@ -14,7 +14,7 @@ HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h threads.h) \
           $(addprefix nn/,callbacks.h data.h gradcheck.h loss.h net.h optim.h schedule.h stride.h train.h) \
           $(addprefix nn/data/,augment.h cifar.h classes.h csv.h digits.h idx.h normalize.h npy.h) \
           nn/files/checkpoint.h nn/files/save.h nn/onnx/onnx.h nn/ranks/ranks.h nn/ranks/team.h \
-          nn/watch/anomaly.h nn/watch/progress.h nn/watch/watch.h
+          nn/watch/anomaly.h nn/watch/log.h nn/watch/progress.h nn/watch/watch.h
 
 # What an archive needs besides: LIBS, by packages as far as its user's pkg-config knows them.
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)

@@ -50,17 +50,6 @@ static const char network[] = "input 1x28x28\n"
                               "dropout 0.2\n"
                               "dense 10";
 
-/* Both logs, through one history each. */
-typedef struct both {
-    history csv, json;
-} both;
-
-static bool note(const st_train_report *r, void *context)
-{
-    both *b = context;
-    return history_note(r, &b->csv) && history_note(r, &b->json);
-}
-
 static int digits(int epochs)
 {
     static const report_fact facts[] = {
@@ -71,7 +60,10 @@ static int digits(int epochs)
         { "threads", "2" },
         { 0 },
     };
-    both b = { .csv.log = log_open(within("digits.csv")), .json.log = log_open(within("digits.jsonl")) };
+    history h = { 0 };
+    char csv[1024], json[1024];
+    snprintf(csv, sizeof csv, "%s", within("digits.csv"));
+    snprintf(json, sizeof json, "%s", within("digits.jsonl"));
     st_dataset *training = st_digits(500, 1), *validation = st_digits(300, 2);
     st_net *n = small_net();
     st_optim *o = st_sgd(.lr = 0.1, .momentum = 0.9, .nesterov = true);
@@ -83,21 +75,21 @@ static int digits(int epochs)
                                  .seed = 1,
                                  .schedule = st_one_cycle_lr(),
                                  .validation = validation,
-                                 .callbacks = { each_epoch(note, &b), patient(epochs) } };
+                                 .callbacks = { st_log(csv), st_log(json), each_epoch(history_keep, &h),
+                                                patient(epochs) } };
     layer_times times = { 0 };
     int status = st_train_run(n, training, options, NULL) || layer_times_measure(&times, n, training, l, 0) ||
                  report_write(within("digits.html"), &(report){ .title = "Drawn digits",
                                                                 .network = network,
                                                                 .facts = facts,
-                                                                .epochs = b.json.epochs,
-                                                                .count = b.json.count,
+                                                                .epochs = h.epochs,
+                                                                .count = h.count,
                                                                 .net = n,
                                                                 .loss = l,
                                                                 .validation = validation,
                                                                 .times = &times });
     layer_times_free(&times);
-    if (log_close(b.csv.log) || log_close(b.json.log)) status = 1;
-    history_free(&b.csv), history_free(&b.json);
+    history_free(&h);
     st_optim_free(o), st_net_free(n), st_dataset_free(training), st_dataset_free(validation);
     return status;
 }

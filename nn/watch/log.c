@@ -1,0 +1,179 @@
+/* log.c: one table of columns, which CSV and JSON lines share. */
+#define _POSIX_C_SOURCE 200809L
+#include "nn/watch/log.h"
+#include "nn/files/locale.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct memory { /* in callback.options */
+    const char *path;
+    FILE *to;
+    bool json, regular; /* regular: a file that can be cut and flushed to the disk */
+    bool placed;        /* at the end of the lines of earlier epochs */
+} memory;
+
+static void fail(const memory *m)
+{
+    st_error_set("%s: %s", m->path, strerror(errno));
+}
+
+/* ---- lines --------------------------------------------------------------------------------------------- */
+
+static const struct column {
+    const char *name;
+    char kind; /* int, long, double, bool */
+    size_t offset;
+} columns[] = {
+    { "epoch", 'i', offsetof(st_train_report, epoch) },
+    { "step", 'l', offsetof(st_train_report, step) },
+    { "lr", 'd', offsetof(st_train_report, lr) },
+    { "loss", 'd', offsetof(st_train_report, training.loss) },
+    { "accuracy", 'd', offsetof(st_train_report, training.accuracy) },
+    { "validation_loss", 'd', offsetof(st_train_report, validation.loss) },
+    { "validation_accuracy", 'd', offsetof(st_train_report, validation.accuracy) },
+    { "best", 'b', offsetof(st_train_report, best) },
+};
+enum { COLUMNS = sizeof columns / sizeof *columns, LONGEST = 256 };
+
+/* With as few digits as read back to the same number. */
+static void show_number(char text[32], double value, bool json)
+{
+    snprintf(text, 32, "%s", json ? "null" : "");
+    for (int digits = 1; digits <= 17 && isfinite(value); digits++) {
+        snprintf(text, 32, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    if (json && !text[strcspn(text, ".en")])
+        strcat(text, ".0"); /* "-0" would be an integer, without its sign */
+}
+
+static void show(char text[32], const struct column *c, const st_train_report *r, bool json)
+{
+    const void *at = (const char *)r + c->offset;
+    switch (c->kind) {
+    case 'i': snprintf(text, 32, "%d", *(const int *)at); break;
+    case 'l': snprintf(text, 32, "%ld", *(const long *)at); break;
+    case 'd': show_number(text, *(const double *)at, json); break;
+    default: snprintf(text, 32, "%s", *(const bool *)at ? json ? "true" : "1" : json ? "false" : "0");
+    }
+}
+
+static void put_line(const memory *m, const st_train_report *r)
+{
+    char text[32];
+    void *before = c_locale_enter();
+    for (int i = 0; i < COLUMNS; i++) {
+        show(text, &columns[i], r, m->json);
+        if (m->json) fprintf(m->to, "%s\"%s\":%s", i ? "," : "{", columns[i].name, text);
+        else fprintf(m->to, "%s%s", i ? "," : "", text);
+    }
+    c_locale_leave(before);
+    fputs(m->json ? "}\n" : "\n", m->to);
+}
+
+static void names(char line[LONGEST])
+{
+    int used = 0;
+    for (int i = 0; i < COLUMNS; i++)
+        used += snprintf(line + used, (size_t)(LONGEST - used), "%s%s", i ? "," : "", columns[i].name);
+    snprintf(line + used, (size_t)(LONGEST - used), "\n");
+}
+
+/* The epoch of a line; 0: it has none. */
+static long epoch_of(const memory *m, const char *line)
+{
+    static const char begins[] = "{\"epoch\":";
+    const size_t skipped = m->json ? sizeof begins - 1 : 0;
+    char *end;
+    if (strncmp(line, begins, skipped) != 0) return 0;
+    long epoch = strtol(line + skipped, &end, 10);
+    return epoch > 0 && epoch < INT_MAX && *end == ',' ? epoch : 0;
+}
+
+/* ---- the file ------------------------------------------------------------------------------------------ */
+
+/* Where the lines of epochs before this one end; -1 where the file is not a log. A last line without an end was cut
+ * off. */
+static long lines_before(const memory *m, int epoch)
+{
+    char line[4096], expected[LONGEST];
+    long end = 0;
+    names(expected);
+    if (fseek(m->to, 0, SEEK_SET)) return st_error_set("%s: %s", m->path, strerror(errno));
+    for (int number = 1; fgets(line, sizeof line, m->to) && strchr(line, '\n'); number++) {
+        bool head = number == 1 && !m->json;
+        long found = head ? 0 : epoch_of(m, line);
+        if (head ? strcmp(line, expected) != 0 : found == 0)
+            return st_error_set("%s: line %d is not one of a log that can be continued", m->path, number);
+        if (found >= epoch) break;
+        end = ftell(m->to);
+        if (end < 0) break;
+    }
+    return ferror(m->to) || end < 0 ? st_error_set("%s: %s", m->path, strerror(errno)) : end;
+}
+
+/* Everything written is on the disk. */
+static void arrive(const memory *m)
+{
+    if (fflush(m->to) || ferror(m->to) || (m->regular && fsync(fileno(m->to)))) fail(m);
+}
+
+static void place(memory *m, const st_run *run)
+{
+    char line[LONGEST];
+    long end = m->regular && run->step > 0 ? lines_before(m, run->epoch) : 0;
+    m->placed = true;
+    if (end < 0) return;
+    if (m->regular && (fseek(m->to, end, SEEK_SET) || ftruncate(fileno(m->to), end))) fail(m);
+    names(line);
+    if (end == 0 && !m->json) fputs(line, m->to);
+    arrive(m);
+}
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
+/* The file is not changed before the first epoch. */
+static void begin(memory *m)
+{
+    struct stat status;
+    m->json = ends_in(m->path, ".jsonl");
+    if (!m->json && !ends_in(m->path, ".csv")) {
+        st_error_set("%s: expected a log's name to end in .csv or .jsonl", m->path);
+        return;
+    }
+    bool there = stat(m->path, &status) == 0;
+    if (!there && errno != ENOENT) {
+        fail(m);
+        return;
+    }
+    m->regular = !there || S_ISREG(status.st_mode);
+    m->to = fopen(m->path, there && m->regular ? "r+" : m->regular ? "w+" : "w");
+    if (!m->to) fail(m);
+}
+
+static void call(st_callback *self, st_run *run, st_event event)
+{
+    memory *m = (void *)&self->options;
+    if (!m->path || run->rank > 0) return;
+    if (event == ST_ON_BEGIN) begin(m);
+    if (event == ST_ON_EPOCH_BEGIN && !m->placed) place(m, run);
+    if (event == ST_ON_EPOCH && !st_error()) put_line(m, &run->report), arrive(m);
+    if (event == ST_ON_END && m->to && fclose(m->to)) fail(m);
+}
+
+st_callback st_log(const char *path)
+{
+    st_callback c = { .name = "log", .call = call };
+    memcpy(&c.options, &path, sizeof path);
+    return c;
+}

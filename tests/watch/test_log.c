@@ -1,0 +1,287 @@
+/* test_log.c: logs read back exactly, and a resumed run continues its log to the same bytes. */
+#define _XOPEN_SOURCE 700
+#include "tests/files.h"
+#include "tests/log_lines.h"
+#include "tests/support.h"
+
+#include <errno.h>
+#include <float.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *text_of(const char *path)
+{
+    FILE *from = fopen(path, "rb");
+    assert_non_null(from);
+    char *text = calloc(1, 1 << 16);
+    assert_true(fread(text, 1, (1 << 16) - 1, from) < (1 << 16) - 1);
+    fclose(from);
+    return text;
+}
+
+/* ---- logs -------------------------------------------------------------------------------------- */
+
+/* Numbers that fewer digits would spoil, and those that are none. */
+static st_train_report awkward(int k)
+{
+    static const double values[] = { 1.0 / 3, 0.1,    0.1 + 0.2, DBL_MIN / 3,       DBL_MAX,
+                                     -0.0,    5e-324, 1e22,      123456789.0 / 1024 };
+    enum { COUNT = sizeof values / sizeof *values };
+    return (
+        st_train_report){ .epoch = k + 1,
+                          .epochs = 9,
+                          .step = 3000000000L + k,
+                          .lr = values[k % COUNT],
+                          .training = { values[(k + 1) % COUNT], values[(k + 2) % COUNT] },
+                          .validation = { k % 2 ? NAN : values[(k + 3) % COUNT], k % 3 ? INFINITY : 0.25 },
+                          .seconds = k,
+                          .best = k % 2 == 0 };
+}
+
+enum { LINES = 9 };
+
+static void write_log(const char *path)
+{
+    log_lines l;
+    assert_int_equal(log_begin(&l, path, false), 0);
+    for (int k = 0; k < LINES; k++) {
+        st_train_report r = awkward(k);
+        assert_int_equal(log_report(&l, &r), 0);
+    }
+    assert_int_equal(log_end(&l), 0);
+}
+
+/* Equal to the last bit; what is no finite number is not there. */
+static void assert_number(bool there, double value, double expected)
+{
+    assert_int_equal(there, isfinite(expected) != 0);
+    if (there) assert_memory_equal(&value, &expected, sizeof value);
+}
+
+static void csv_reads_back_exactly(void **state)
+{
+    const char *path = path_of("log.csv");
+    write_log(path);
+    char *text = text_of(path), *line = text;
+    static const char header[] = "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n";
+    assert_memory_equal(text, header, sizeof header - 1);
+    line += sizeof header - 1;
+    for (int k = 0; k < LINES; k++) {
+        st_train_report r = awkward(k);
+        const double expected[] = {
+            r.epoch,           (double)r.step,        r.lr,  r.training.loss, r.training.accuracy,
+            r.validation.loss, r.validation.accuracy, r.best
+        };
+        for (int i = 0; i < 8; i++) {
+            char *end;
+            about("line %d, field %d", k, i);
+            double value = strtod(line, &end);
+            assert_number(end != line, value, expected[i]);
+            assert_int_equal(*end, i < 7 ? ',' : '\n');
+            line = end + 1;
+        }
+    }
+    assert_int_equal(*line, '\0');
+    free(text);
+}
+
+static double real_of(const json_t *line, const char *name, bool *there)
+{
+    const json_t *value = json_object_get(line, name);
+    assert_non_null(value);
+    *there = json_is_number(value);
+    assert_true(*there || json_is_null(value));
+    return json_number_value(value);
+}
+
+static void json_lines_read_back_exactly(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } numbers[] = {
+        { "lr", offsetof(st_train_report, lr) },
+        { "loss", offsetof(st_train_report, training.loss) },
+        { "accuracy", offsetof(st_train_report, training.accuracy) },
+        { "validation_loss", offsetof(st_train_report, validation.loss) },
+        { "validation_accuracy", offsetof(st_train_report, validation.accuracy) },
+    };
+    const char *path = path_of("log.jsonl");
+    write_log(path);
+    char *text = text_of(path), *line = text;
+    for (int k = 0; k < LINES; k++) {
+        char *end = strchr(line, '\n');
+        assert_non_null(end);
+        json_t *object = json_loadb(line, (size_t)(end - line), 0, NULL);
+        st_train_report r = awkward(k);
+        assert_int_equal(json_object_size(object), 8);
+        assert_int_equal(json_integer_value(json_object_get(object, "epoch")), r.epoch);
+        assert_int_equal(json_integer_value(json_object_get(object, "step")), r.step);
+        assert_int_equal(json_is_true(json_object_get(object, "best")), r.best);
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            bool there;
+            about("line %d, %s", k, numbers[i].name);
+            double value = real_of(object, numbers[i].name, &there), expected;
+            memcpy(&expected, (const char *)&r + numbers[i].offset, sizeof expected);
+            assert_number(there, value, expected);
+        }
+        json_decref(object);
+        line = end + 1;
+    }
+    assert_int_equal(*line, '\0');
+    free(text);
+}
+
+static void each_line_has_arrived_when_it_is_logged(void **state)
+{
+    const char *const names[] = { "lines.csv", "lines.jsonl" };
+    for (int json = 0; json < 2; json++) {
+        log_lines l;
+        assert_int_equal(log_begin(&l, path_of(names[json]), false), 0);
+        for (int k = 0; k < 3; k++) {
+            st_train_report r = awkward(k);
+            assert_int_equal(log_report(&l, &r), 0);
+            char *text = text_of(path_of(names[json]));
+            int lines = 0;
+            for (const char *c = text; *c; c++) lines += *c == '\n';
+            assert_int_equal(lines, k + 1 + !json);
+            free(text);
+        }
+        assert_int_equal(log_end(&l), 0);
+    }
+}
+
+static void a_log_that_cannot_be_written_is_an_error(void **state)
+{
+    static const char *const refused[] = { "run", "run.txt", "run.json", ".csv", "run.CSV", "" };
+    log_lines l;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(log_begin(&l, refused[i], false), -1);
+        expect_error("%s: expected a log's name to end in .csv or .jsonl", refused[i]);
+    }
+    const char *nowhere = path_of("no such folder/run.csv");
+    assert_int_equal(log_begin(&l, nowhere, false), -1);
+    expect_error("%s: %s", nowhere, strerror(ENOENT));
+    const char *full = path_of("full.jsonl");
+    if (access("/dev/full", W_OK) == 0 && symlink("/dev/full", full) == 0) {
+        st_train_report r = awkward(0);
+        assert_int_equal(log_begin(&l, full, false), 0);
+        assert_int_equal(log_report(&l, &r), -1);
+        expect_error("%s: %s", full, strerror(ENOSPC));
+        log_end(&l);
+        st_error_clear();
+        unlink(full);
+    }
+}
+
+/* ---- logs that go on ---------------------------------------------------------------------------- */
+
+/* As much of a log as was written before a run ended, and what was logged after it went on. */
+static void assert_goes_on(const char *path, const char *whole, size_t kept, int first, int last)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(whole, 1, kept, f), kept);
+    assert_int_equal(fclose(f), 0);
+    log_lines l;
+    if (log_begin(&l, path, true)) fail_msg("%zu bytes: %s", kept, st_error());
+    for (int k = first; k < last; k++) {
+        st_train_report r = awkward(k);
+        r.seconds *= 3;
+        assert_int_equal(log_report(&l, &r), 0);
+    }
+    assert_int_equal(log_end(&l), 0);
+}
+
+/* Cut at ends of lines, before them, and within; and gone on with from every epoch whose predecessors are there. */
+static void a_log_that_goes_on_comes_to_the_same_bytes(void **state)
+{
+    const char *const names[] = { "on.csv", "on.jsonl" };
+    for (int json = 0; json < 2; json++) {
+        const char *path = path_of(names[json]);
+        unlink(path);
+        write_log(path);
+        char *whole = text_of(path);
+        for (size_t kept = 0; kept <= strlen(whole); kept++) {
+            bool at_an_end = kept == 0 || whole[kept - 1] == '\n' || whole[kept] == '\n';
+            if (!at_an_end && kept % 29) continue; /* each line is waited for */
+            int lines = json - 1;
+            for (size_t i = 0; i < kept; i++) lines += whole[i] == '\n';
+            for (int first = lines; first >= 0; first -= 3) {
+                about("%s, %zu bytes, from epoch %d", names[json], kept, first + 1);
+                assert_goes_on(path, whole, kept, first, LINES);
+                char *text = text_of(path);
+                assert_string_equal(text, whole);
+                free(text);
+            }
+        }
+        /* A run that is over logs nothing more. */
+        assert_goes_on(path, whole, strlen(whole), 0, 0);
+        char *text = text_of(path);
+        assert_string_equal(text, whole);
+        free(text), free(whole);
+    }
+}
+
+static void a_log_that_is_not_there_begins(void **state)
+{
+    const char *path = path_of("new.csv");
+    log_lines l;
+    st_train_report r = awkward(4);
+    assert_int_equal(log_begin(&l, path, true), 0);
+    assert_int_equal(log_report(&l, &r), 0);
+    assert_int_equal(log_end(&l), 0);
+    char *text = text_of(path);
+    assert_memory_equal(text, "epoch,step,", 11);
+    assert_non_null(strstr(text, "best\n5,"));
+    free(text);
+}
+
+static void what_is_no_log_is_not_gone_on_with(void **state)
+{
+    static const struct {
+        const char *name, *text;
+        int line;
+    } all[] = {
+        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,seconds,best\n", 1 },
+        { "bad.csv", "1,2,3\n", 1 },
+        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n1,2\nx,2\n", 3 },
+        { "bad.csv", "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n0,2\n", 2 },
+        { "bad.jsonl", "dear diary\n", 1 },
+        { "bad.jsonl", "{\"epoch\":1,\"step\":2}\n[]\n", 2 },
+        { "bad.jsonl", "{\"epoch\":1,\"step\":2}\n{\"epoch\":\"2\"}\n", 2 },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *path = path_of(all[i].name);
+        FILE *f = fopen(path, "w");
+        assert_true(fputs(all[i].text, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+        about("%s", all[i].text);
+        log_lines l;
+        st_train_report r = awkward(4);
+        assert_int_equal(log_begin(&l, path, true), 0);
+        assert_int_equal(log_report(&l, &r), -1);
+        expect_error("%s: line %d is not one of a log that can be continued", path, all[i].line);
+        char *text = text_of(path);
+        assert_string_equal(text, all[i].text);
+        free(text), log_end(&l);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest claims[] = {
+        CLAIM(csv_reads_back_exactly),
+        CLAIM(json_lines_read_back_exactly),
+        CLAIM(each_line_has_arrived_when_it_is_logged),
+        CLAIM(a_log_that_cannot_be_written_is_an_error),
+        CLAIM(a_log_that_goes_on_comes_to_the_same_bytes),
+        CLAIM(a_log_that_is_not_there_begins),
+        CLAIM(what_is_no_log_is_not_gone_on_with),
+    };
+    return cmocka_run_group_tests(claims, enter_folder, NULL);
+}
