@@ -15,7 +15,7 @@
 #   make MPI=1 ...              libstride-mpi besides, and in install, and what is built with it
 #   make install PREFIX=DIR     also BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR, and DESTDIR to stage them
 
-VERSION    := $(shell awk '$$2 == "ST_VERSION" { gsub(/"/, "", $$3); print $$3 }' nn/stride.h)
+VERSION    := $(shell awk '$$2 == "ST_VERSION" { gsub(/"/, "", $$3); print $$3 }' stride.h)
 PRECISION  ?= float
 SANITIZE   ?=
 BUILD      ?= $(if $(filter command%,$(origin O)),$(O),build)
@@ -81,6 +81,7 @@ CORE      = $(filter-out $(MPI_CORE) nn/onnx/%,$(wildcard $(addsuffix /*.c,tenso
 SOURCES   = $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX) \
             $(wildcard tests/onnx/*.c) $(if $(MPI),$(MPI_CORE) $(MPI_MAINS) $(MPI_TESTS))
 lib       = $(OUT)/$1/lib$(NAME_$1).a
+lib_all   = $(OUT)/$1/lib$(NAME_$1)-all.a
 shared    = $(OUT)/$1/$(call so,$(NAME_$1),$(VERSION))
 NAME_float    := stride
 NAME_double   := stride-double
@@ -110,9 +111,13 @@ LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 VERSION_PARTS := $(subst ., ,$(VERSION))
 SOVERSION     := $(if $(filter 0.%,$(VERSION)),0.$(word 2,$(VERSION_PARTS)),$(firstword $(VERSION_PARTS)))
 ifeq ($(shell uname -s),Darwin)
+KEEP_HIDDEN = -Wl,-keep_private_externs
+localize    = $(CC) -r -nostdlib -o $2 $1
 so       = lib$1$(if $2,.$2).dylib
 SO_FLAGS = -dynamiclib -install_name @rpath/$(call so,$1,$(SOVERSION))
 else
+OBJCOPY ?= $(CROSS_COMPILE)objcopy
+localize = if command -v $(OBJCOPY) >/dev/null; then $(OBJCOPY) --localize-hidden $1 $2; else cp $1 $2; fi
 so       = lib$1.so$(if $2,.$2)
 # The library's threads run its code: dlclose must not take that away.
 SO_FLAGS = -shared -Wl,-z,nodelete -Wl,-soname,$(call so,$1,$(SOVERSION)) \
@@ -133,9 +138,11 @@ $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)
 endef
 
 archive = $(call say,AR)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
-# The library's has one member, in which definitions of annexes replace the core's weak ones.
-archive_whole = $(call say,AR)rm -f $@ && $(CC) -r -nostdlib -o $(@:.a=.o) $(filter %.o,$^) && \
+# The library is one object, in which definitions of annexes replace the core's weak ones. Tests link the archive that
+# has every name; in the one that is installed, names that no public header declares are local.
+archive_all = $(call say,AR)rm -f $@ && $(CC) -r -nostdlib $(KEEP_HIDDEN) -o $(@:.a=.o) $(filter %.o,$^) && \
     $(AR) rcs $@ $(@:.a=.o)
+archive_public = $(call say,AR)rm -f $@ && $(call localize,$(<:.a=.o),$(@:.a=.o)) && $(AR) rcs $@ $(@:.a=.o)
 
 define link_shared
 $(call say,LD)$(LINK) $(call SO_FLAGS,$1) $(filter %.o,$^) $(or $2,$(LIBS)) -o $@
@@ -152,8 +159,10 @@ include nn/onnx/onnx.mk
 define rules
 $(OUT)/$1/%.o: %.c $(OUT)/flags
 	$$(call compile,$(DEFINE_$1))
-$(call lib,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
-	$$(archive_whole)
+$(call lib_all,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
+	$$(archive_all)
+$(call lib,$1): $(call lib_all,$1)
+	$$(archive_public)
 $(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 	$$(call link_shared,$(NAME_$1))
 endef

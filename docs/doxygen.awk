@@ -39,7 +39,7 @@ FNR == 1 {
     print "/** @file\n" markup(comment) " */"
     next
 }
-/^#pragma/ { print ""; next }
+/^ST_API_(BEGIN|END)$/ { print ""; next }
 macro || /^[ \t]*#/ {
     if (!macro && above != "" && $0 ~ /# *define/ && $0 !~ /_H$/) print "/** " above " */"
     macro = /\\$/

@@ -3,7 +3,7 @@
  *
  * It trains, saves, prints and is gradient-checked like any other. With --broken its backward pass has
  * an error, which the check must find. */
-#include "nn/stride.h"
+#include <stride.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* mnist.c: LeNet-5 learns to read digits, is tested and saved: the whole of training in one file to copy. */
 #define _POSIX_C_SOURCE 200809L
-#include "nn/stride.h"
+#include <stride.h>
 
 #include <errno.h>
 #include <getopt.h>

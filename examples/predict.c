@@ -1,6 +1,6 @@
 /* predict.c: a saved net reads an image: how a program of your own uses what was trained. */
 #define _POSIX_C_SOURCE 200809L
-#include "nn/stride.h"
+#include <stride.h>
 
 #include <errno.h>
 #include <math.h>

@@ -37,7 +37,7 @@
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 enum {
     ST_LAYER_SLOTS = 8,  /* of each kind of memory, at most */
@@ -69,10 +69,10 @@ typedef struct st_layer_type {
     void (*forward)(const st_call *c, st_tensor x, st_tensor y);
     void (*backward)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
     void (*gradient)(const st_call *c, st_tensor x, st_tensor y,
-                     st_tensor dy);    /* NULL: no parameters of its own */
-    int children;                      /* a type that holds layers: how many, or ST_LAYER_ANY; 0: none */
-    const char *const *child_names;    /* ended by NULL; NULL: "0", "1", … */
-    const struct layer_traits *traits; /* the library's own types only */
+                     st_tensor dy);       /* NULL: no parameters of its own */
+    int children;                         /* a type that holds layers: how many, or ST_LAYER_ANY; 0: none */
+    const char *const *child_names;       /* ended by NULL; NULL: "0", "1", … */
+    const struct st_layer_traits *traits; /* the library's own types only */
 } st_layer_type;
 
 /* Initial values of a parameter: uniform in ±uniform, or else normal about `constant` with the standard deviation
@@ -93,7 +93,7 @@ struct st_layer {
     int params, states; /* slots in use; tensors have shapes only until the layer is built */
     st_tensor param[ST_LAYER_SLOTS], grad[ST_LAYER_SLOTS], state[ST_LAYER_SLOTS];
     const char *param_name[ST_LAYER_SLOTS], *state_name[ST_LAYER_SLOTS];
-    struct layer_impl *impl; /* the library's own */
+    struct st_layer_impl *impl; /* the library's own */
 };
 
 /* ---- for plan --------------------------------------------------------------------------------- */
@@ -203,6 +203,6 @@ void st_layer_forward(st_layer *l, st_tensor x, st_tensor y); /* y = f(x), over 
 /* Adds to the gradients and, unless dx is null, overwrites dx. After a forward with the same x and y. */
 void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

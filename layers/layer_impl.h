@@ -14,7 +14,7 @@ typedef struct layer_hooks {
 } layer_hooks;
 
 /* Properties of the library's own types, which the code that runs them makes use of. */
-typedef struct layer_traits {
+typedef struct st_layer_traits {
     bool in_place; /* y may be where x is, and dx where dy is: forward and backward go element by element, and
                        neither backward nor gradient reads x */
     bool ignores_y; /* neither backward nor gradient reads y: a layer in place may overwrite it */
@@ -44,8 +44,8 @@ enum { LAYER_DEPTH = 32 }; /* layers within each other below the outermost, at m
 
 typedef struct st_layer_run st_layer_run;
 
-typedef struct layer_impl layer_impl;
-struct layer_impl {
+typedef struct st_layer_impl layer_impl;
+struct st_layer_impl {
     st_layer_run *run; /* what the tree's layers share; NULL until it is built */
     int number, depth; /* the layer's place in its tree, depth first; layers within each other below it */
     bool has_parent;   /* another layer's child: it is not to be given to a second one */

@@ -9,7 +9,7 @@
 
 #include "layers/layer.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* ---- convolution: [N, C, H, W] -> [N, out_channels, OH, OW] ------------------------------------ *
  * y[n, o] = bias[o] + sum over c of the cross-correlation of x[n, c] with weight[o, c].
@@ -245,7 +245,7 @@ st_layer *st_flatten(void);  /* [N, a, b, ...] -> [N, a b ...] */
 
 /* A chain of layers is a layer. st_sequence(a, b, c) takes them over. */
 st_layer *st_sequence_of(int count, st_layer *const layers[]);
-#define st_sequence(...) st_sequence_of(ST_COUNT(st_layer *, __VA_ARGS__), (st_layer *const[]){ __VA_ARGS__ })
+#define st_sequence(...) st_sequence_of(ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
 
 /* y = body(x) + x, or + projection(x) where the body changes the shape: He et al. 2016. Parameters are
  * named body.… and projection.… */
@@ -254,11 +254,11 @@ st_layer *st_residual_projected(st_layer *body, st_layer *projection);
 
 /* Branches of the same x, their channels one after another: [N, C0 + C1 + ..., ...]. */
 st_layer *st_concat_of(int count, st_layer *const branches[]);
-#define st_concat(...) st_concat_of(ST_COUNT(st_layer *, __VA_ARGS__), (st_layer *const[]){ __VA_ARGS__ })
+#define st_concat(...) st_concat_of(ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
 
 /* Every type above, ended by NULL: what a saved net's names are looked up in. */
 extern const st_layer_type *const st_layer_types[];
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

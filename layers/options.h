@@ -7,10 +7,12 @@
 #ifndef STRIDE_LAYERS_OPTIONS_H
 #define STRIDE_LAYERS_OPTIONS_H
 
+#include "tensor/api.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* The number 0 for an option of type double whose default is another number: a negative zero, which computes as 0. */
 #define ST_ZERO (-0.0)
@@ -44,6 +46,6 @@ int st_options_resolve(const char *who, const st_field *fields, void *options);
  * at most `size` bytes with the end, returns the whole length. */
 size_t st_options_text(const st_field *fields, const void *options, char *to, size_t size);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

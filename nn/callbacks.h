@@ -6,7 +6,7 @@
 
 #include "nn/train.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Clips the gradients before each step: each into ±value, then all so that their 2-norm is at most `norm`. */
 typedef struct st_clip_options {
@@ -43,6 +43,6 @@ typedef struct st_lr_finder_options {
 st_callback st_lr_finder_new(st_lr_finder_options options);
 #define st_lr_finder(...) st_lr_finder_new(ST_OPTIONS(st_lr_finder_options, __VA_ARGS__))
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* A set of samples. */
 typedef struct st_dataset st_dataset;
@@ -57,6 +57,6 @@ void st_dataset_begin_epoch(const st_dataset *d, uint64_t pass);
 int st_dataset_batch(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, st_tensor x,
                      st_tensor y);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

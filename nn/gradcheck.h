@@ -23,7 +23,7 @@
 #include "nn/loss.h"
 #include "nn/net.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* How to check; zeros are defaults. */
 typedef struct st_gradcheck_options {
@@ -60,10 +60,10 @@ st_gradcheck_result st_gradcheck_net(st_net *n, st_tensor x, st_tensor target, s
 #define st_assert_gradients(l, x)                                                                            \
     do {                                                                                                     \
         st_gradcheck_result assert_gradients_result =                                                        \
-            st_gradcheck_layer((l), (x), (st_gradcheck_options){ 0 });                                       \
+            st_gradcheck_layer((l), (x), ST_OPTIONS(st_gradcheck_options, 0));                               \
         if (!assert_gradients_result.passed) fail_msg("%s", assert_gradients_result.text);                   \
     } while (0)
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -14,7 +14,7 @@
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* A function, and what it is given. The functions below make losses; one of your own is a value with a name and a
  * function. Class weights, for instance, in the context:
@@ -65,6 +65,6 @@ st_loss st_bce_with_logits(void); /* -t log s(y) - (1-t) log(1 - s(y)), s the lo
 /* The mean over the batch, and in dy its derivative: see above. */
 double st_loss_value(st_loss l, st_tensor y, st_tensor target, st_tensor dy);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "layers/layers.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* To be read, not written: the functions below keep it. */
 typedef struct st_net {
@@ -31,7 +31,7 @@ typedef struct st_net {
 /* Takes the layers over. NULL, with an error that says which layer, where they do not fit together. */
 st_net *st_net_new_of(st_shape input, int count, st_layer *const layers[]);
 #define st_net_new(input, ...)                                                                               \
-    st_net_new_of(input, ST_COUNT(st_layer *, __VA_ARGS__), (st_layer *const[]){ __VA_ARGS__ })
+    st_net_new_of(input, ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
 void st_net_free(st_net *n); /* NULL is allowed */
 
 /* A table: each layer with its options, output shape, parameters and FLOPs of one image, and what a
@@ -87,6 +87,6 @@ int st_net_set_metadata(st_net *n, const char *name,
                         const char *text); /* replaces; copies both; NULL text: removes */
 const char *st_net_metadata(const st_net *n, const char *name); /* NULL where there is none */
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

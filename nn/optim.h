@@ -10,7 +10,7 @@
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 enum { ST_OPTIM_STATES = 3 }; /* that an optimizer may keep, at most */
 
@@ -97,6 +97,6 @@ int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradie
 double st_clip_grad_norm(st_tensor gradients, double most);
 void st_clip_grad_value(st_tensor gradients, double most); /* into ±most; NaN stays */
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -8,7 +8,7 @@
 #include "layers/options.h"
 #include "tensor/error.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* A function and what it is given. The functions below make schedules, and zeros are the constant 1. One of your own:
  *
@@ -67,6 +67,6 @@ st_schedule st_warmup_lr_new(st_warmup_lr_options options);
 /* The factor at a step of so many, of which so many are an epoch. */
 double st_schedule_factor(const st_schedule *s, long step, long total, long per_epoch);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

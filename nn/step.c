@@ -33,7 +33,7 @@ static int slot(const st_run *run, int s)
 
 int train_fetch_micro(const st_run *run, int s, st_tensor *x, st_tensor *target, uint64_t *step)
 {
-    const struct train_memory *m = run->memory;
+    const struct st_train_memory *m = run->memory;
     ptrdiff_t begin = micro_start(run, s);
     *step = m->net_step + (uint64_t)s;
     return train_fetch(&m->batches, &run->options.loss, run->net, m->first + begin,
@@ -42,7 +42,7 @@ int train_fetch_micro(const st_run *run, int s, st_tensor *x, st_tensor *target,
 
 static void run_micro_batch(st_run *run, int s)
 {
-    struct train_memory *m = run->memory;
+    struct st_train_memory *m = run->memory;
     st_net *n = run->net;
     st_tensor x, target;
     const ptrdiff_t room = m->batches.x.shape.n[0];
@@ -64,7 +64,7 @@ static void run_micro_batch(st_run *run, int s)
 /* The net's states become the mean over the micro-batches, added in their order. */
 static void mean_states(st_run *run)
 {
-    const struct train_memory *m = run->memory;
+    const struct st_train_memory *m = run->memory;
     st_group *g = &run->options.group;
     const int count = run->options.micro_batches;
     if (st_is_null(m->new_states)) return;
@@ -80,7 +80,7 @@ static void mean_states(st_run *run)
 /* Forward, loss and backward of the batch; its gradients are in the net. */
 static tally accumulate(st_run *run)
 {
-    struct train_memory *m = run->memory;
+    struct st_train_memory *m = run->memory;
     st_group *g = &run->options.group;
     const int count = run->options.micro_batches;
     tally all = { 0 };
@@ -132,7 +132,7 @@ static int take_step(st_run *run)
 void train_step(st_run *run)
 {
     const st_train_options *o = &run->options;
-    struct train_memory *m = run->memory;
+    struct st_train_memory *m = run->memory;
     m->first = run->batch * o->batch;
     m->images = m->order ? smallest(o->batch, run->data->count - m->first) : o->batch;
     tally sums = accumulate(run);

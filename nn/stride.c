@@ -1,5 +1,5 @@
 /* stride.c: the version, where a program can ask the library itself. */
-#include "nn/stride.h"
+#include <stride.h>
 
 const char *st_version(void)
 {

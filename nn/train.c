@@ -17,7 +17,7 @@ enum { ENDLESS = INT32_MAX }; /* larger sets are not shuffled */
 
 static void begin_epoch(st_run *run)
 {
-    struct train_memory *m = run->memory;
+    struct st_train_memory *m = run->memory;
     const st_train_options *o = &run->options;
     run->report.epoch = run->epoch;
     if (run->batch == 0) {
@@ -146,7 +146,7 @@ static int resolve(st_run *run)
 static int allocate(st_run *run)
 {
     const st_train_options *o = &run->options;
-    struct train_memory *m = run->memory;
+    struct st_train_memory *m = run->memory;
     const ptrdiff_t images = parts(o->batch, o->micro_batches), count = run->data->count;
     if (run->net->batch < images && st_net_build(run->net, images, o->seed)) return -1;
     if (st_is_null(st_net_gradients(run->net)))
@@ -170,7 +170,7 @@ static int allocate(st_run *run)
 
 static void release(st_run *run)
 {
-    struct train_memory *m = run->memory;
+    struct st_train_memory *m = run->memory;
     train_batches_free(&m->batches);
     st_tensor_free(m->states);
     st_tensor_free(m->new_states);
@@ -249,7 +249,7 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
 {
     if (!result) result = options.result;
     st_train_result unused;
-    struct train_memory memory = { .began = train_now() };
+    struct st_train_memory memory = { .began = train_now() };
     st_run run = { .net = n, .data = d, .optim = options.optim, .options = options, .memory = &memory };
     st_group *g = &run.options.group;
     if (!result) result = &unused;

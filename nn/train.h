@@ -18,7 +18,7 @@
 #include "nn/optim.h"
 #include "nn/schedule.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 enum {
     ST_MAX_CALLBACKS = 12, /* in a run, at most */
@@ -163,7 +163,7 @@ struct st_run {
     int kept_count;
     bool sealed; /* the checkpoint was read: nothing can be added to `kept` */
 
-    struct train_memory *memory; /* the loop's own */
+    struct st_train_memory *memory; /* the loop's own */
 };
 
 /* ST_ON_BEGIN, a callback that is listed before the checkpoint: what is to be kept in it under this name. It is borrowed
@@ -191,6 +191,6 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
 /* In inference mode, in batches of the size the net is built for. */
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -39,7 +39,7 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
 
 /* The loop's own memory. Ranks take micro-batches in turn; in a table that is all-gathered, each rank's own follow
  * each other. */
-struct train_memory {
+struct st_train_memory {
     train_batches batches, validation; /* of the size of a micro-batch */
     ptrdiff_t *order;                  /* NULL: endless */
     tally *tally;                      /* of each micro-batch */

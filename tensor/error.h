@@ -8,7 +8,9 @@
 #ifndef STRIDE_TENSOR_ERROR_H
 #define STRIDE_TENSOR_ERROR_H
 
-#pragma GCC visibility push(default)
+#include "tensor/api.h"
+
+ST_API_BEGIN
 
 enum { ST_ERROR_SIZE = 512 }; /* bytes of the longest text, its end included; longer ones are cut */
 
@@ -24,6 +26,6 @@ int st_error_within(const char *format, ...) __attribute__((format(printf, 1, 2)
 const char *st_error(void);
 void st_error_clear(void);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Which numbers: a seed, and one of its streams. */
 typedef struct st_random_key {
@@ -45,6 +45,6 @@ void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation);
 /* order[0 … n-1] becomes a random permutation of 0 … n-1 (Fisher and Yates, from the end). */
 void st_random_permutation(ptrdiff_t *order, ptrdiff_t n, st_random_key key);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

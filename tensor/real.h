@@ -9,6 +9,8 @@
 #ifndef STRIDE_TENSOR_REAL_H
 #define STRIDE_TENSOR_REAL_H
 
+#include "tensor/api.h"
+
 #include <float.h>
 
 /* The elements of tensors, what NumPy and PyTorch call them, and their <float.h>. ST_PRECISION is the symbol. */
@@ -27,9 +29,9 @@ typedef float st_real;
 #endif
 
 /* What the linker looks for. */
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 extern const char ST_PRECISION;
-#pragma GCC visibility pop
+ST_API_END
 static const char *const st_precision_in_use __attribute__((used)) = &ST_PRECISION;
 
 #endif

@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 enum { ST_MAX_RANK = 8 }; /* axes, at most */
 
@@ -42,26 +42,10 @@ typedef struct st_axes {
     int axis[ST_MAX_RANK];
 } st_axes;
 
-/* How many arguments of a type there are, and a shape and axes of them: ST_SHAPE(64, 1, 28, 28), ST_AXES(0, -1). */
-#define ST_COUNT(type, ...) ((int)(sizeof((type[]){ __VA_ARGS__ }) / sizeof(type)))
-#define ST_SHAPE(...) ((st_shape){ .rank = ST_COUNT(ptrdiff_t, __VA_ARGS__), .n = { __VA_ARGS__ } })
-#define ST_AXES(...) ((st_axes){ .count = ST_COUNT(int, __VA_ARGS__), .axis = { __VA_ARGS__ } })
-#define ST_INDEX ST_SHAPE /* an index has the form of a shape: st_at(x, ST_INDEX(0, 2)) */
-
-/* Options as a value, of which what is left out is 0: what the macros over constructors are made of. */
-#ifdef __cplusplus
-#define ST_OPTIONS(type, ...)                                                                                \
-    type                                                                                                     \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
-#else
-#define ST_OPTIONS(type, ...)                                                                                \
-    __extension__(type)                                                                                      \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
-#endif
+/* A shape and axes: ST_SHAPE(64, 1, 28, 28), ST_AXES(0, -1). An index has the form of a shape: st_at(x, ST_INDEX(0, 2)). */
+#define ST_SHAPE(...) ST_OPTIONS(st_shape, ST_COUNT(ptrdiff_t, __VA_ARGS__), { __VA_ARGS__ })
+#define ST_AXES(...) ST_OPTIONS(st_axes, ST_COUNT(int, __VA_ARGS__), { __VA_ARGS__ })
+#define ST_INDEX ST_SHAPE
 
 typedef struct st_storage st_storage; /* the memory behind tensors */
 
@@ -193,6 +177,6 @@ void st_print(FILE *to, st_tensor x);
 /* The same into memory, as snprintf: at most `size` bytes with the end, returns the whole length. */
 size_t st_format(char *to, size_t size, st_tensor x);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -6,7 +6,9 @@
 #ifndef STRIDE_TENSOR_THREADS_H
 #define STRIDE_TENSOR_THREADS_H
 
-#pragma GCC visibility push(default)
+#include "tensor/api.h"
+
+ST_API_BEGIN
 
 /* Sets the number of threads for the whole process, the caller among them; above 64 it is 64. A net that is
  * already built never takes more than it was built for. 0 restores the default, which is the first of these:
@@ -22,6 +24,6 @@ int st_set_num_threads(int threads);
 /* The number of threads that would share work started now: 1 inside of work that is shared already. */
 int st_num_threads(void);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

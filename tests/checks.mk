@@ -62,7 +62,7 @@ check-includes: ## each folder includes only itself and those on its left
 CORE_MAKE = BUILD=$(BUILD)/core ANNEXES= ONNX_CORE= ONNX_FORMAT= \
             LIB_CFLAGS='$(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)))' \
             LIBS='$(call ask,--libs,$(BLAS),-lopenblas) -lm'
-$(OUT)/float/tests/core/cnn: $(OUT)/float/tests/core/cnn.o $(call lib,float)
+$(OUT)/float/tests/core/cnn: $(OUT)/float/tests/core/cnn.o $(call lib_all,float)
 	$(call link)
 .PHONY: core
 core: ## build tensor/, layers/ and nn/ alone: a small CNN trains to the bits of the reference engine
@@ -89,13 +89,13 @@ check-precision: ## a program of one precision does not link with the other's li
 check-precision: $(call lib,float) $(call lib,double)
 	@$(CHECK) precision $^
 
-check-exports: ## the shared libraries export what installed headers declare, and nothing else
-check-exports: $(call shared,float) $(call shared,double)
-	@$(CHECK) exports $^ $(HEADERS)
+check-exports: ## libraries export what installed headers declare, and nothing else; it begins with st_ or ST_
+check-exports: $(foreach p,float double,$(call shared,$p) $(call lib,$p))
+	@$(CHECK) exports "$(wordlist 1,2,$^)" "$(wordlist 3,4,$^)" $(HEADERS)
 	@$(if $(MPI),$(MAKE) check-exports-mpi)
 
-check-exports-mpi: $(call shared_mpi,float) $(call shared_mpi,double)
-	@$(CHECK) exports $^ $(MPI_HEADERS)
+check-exports-mpi: $(foreach p,float double,$(call shared_mpi,$p) $(call lib_mpi,$p))
+	@$(CHECK) exports "$(wordlist 1,2,$^)" "$(wordlist 3,4,$^)" $(MPI_HEADERS)
 
 check-documented: ## everything that installed headers declare has a comment
 	@$(CHECK) documented $(HEADERS) $(MPI_HEADERS)
@@ -181,7 +181,7 @@ oom_LIBS  := $(if $(findstring address,$(SANITIZE)),$(patsubst %,-Wl$(comma)--wr
     aligned_alloc free))
 $(CAMPAIGNS:tests/campaigns/%.c=$(OUT)/float/campaigns/%): $(OUT)/float/campaigns/%: \
     $(OUT)/float/tests/campaigns/%.o \
-    $(call helpers,float) $(call lib,float)
+    $(call helpers,float) $(call lib_all,float)
 	$(call link,$($(@F)_LIBS))
 .PHONY: crash-test oom-test
 crash-test: $(OUT)/float/campaigns/crash ## kill training at 1000 random times: it comes to the same bytes
@@ -201,7 +201,7 @@ MUTATIONS     ?= 200
 MUTATION_SEED ?= 1
 MUTATION_SCORE ?= 85
 MUTATION_ROOMS ?= tensor layers layers/fast
-link_mutant = $(LINK) @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib,$1) \
+link_mutant = $(LINK) @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1) \
               $(PICTURE_LIBS) $(TEST_LIBS) $(LIBS) -o @PROGRAM@
 .PHONY: mutations
 mutations: ## mutate tensor/ and layers/ at random: how many of 200 mutations do the tests find? MUTATION_SEED=2

@@ -28,13 +28,13 @@ $(OUT)/$1/tests/$2/runner.o: tests/runner.c $(OUT)/flags $(OUT)/sources
 	$$(call compile,$(DEFINE_$1))
 run_objects_$1_$2 := $(patsubst %.c,$(OUT)/$1/%.o,$(filter tests/$2/%,$(TESTS)) $(TEST_AID)) \
     $(OUT)/$1/tests/$2/runner.o
-$(OUT)/$1/tests/$2/run: $$(run_objects_$1_$2) $(call helpers,$1) $(call lib,$1)
+$(OUT)/$1/tests/$2/run: $$(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1)
 	$$(call link,$$(PICTURE_LIBS) $$(TEST_LIBS))
 $(foreach t,$(filter tests/$2/%,$(TESTS)),$(OUT)/$1/tests/$(basename $(notdir $t))): $(OUT)/$1/tests/$2/run
 	@ln -sf $2/run $$@
 endef
 define suite_rules
-$(call suites,$1): %: %.o $(patsubst %.c,$(OUT)/$1/%.o,$(SUITE_AID) $(TEST_AID)) $(call lib,$1)
+$(call suites,$1): %: %.o $(patsubst %.c,$(OUT)/$1/%.o,$(SUITE_AID) $(TEST_AID)) $(call lib_all,$1)
 	$$(call link,$$(TEST_LIBS))
 $(OUT)/$1/tests/conformance/suite_onnx: $(ONNX:%.c=$(OUT)/$1/%.o)
 endef
@@ -108,7 +108,7 @@ conformance-results: $(CONFORMANCE) ; @:
 .PHONY: onnx-check
 ONNX_CHECK := $(OUT)/onnx-check
 $(OUT)/float/tests/onnx/export: $(OUT)/float/tests/onnx/export.o $(OUT)/float/tests/onnx/samples.o \
-    $(call helpers,float) $(call lib,float)
+    $(call helpers,float) $(call lib_all,float)
 	$(call link)
 $(BUILD)/mnist.safetensors: | $(OUT)/float/bin/mnist
 	@$(OUT)/float/bin/mnist --quiet --save=$@

@@ -4,7 +4,7 @@
 #include "examples/stride/mnist.h"
 #include "examples/stride/network.h"
 #include "nn/ranks/mpi.h"
-#include "nn/stride.h"
+#include <stride.h>
 
 #include <getopt.h>
 #include <limits.h>

@@ -7,7 +7,7 @@
 #include "examples/stride/nearest.h"
 #include "examples/stride/network.h"
 #include "examples/stride/text.h"
-#include "nn/stride.h"
+#include <stride.h>
 #include "tensor/error.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
 #include "examples/stride/dataset.h"
-#include "nn/stride.h"
+#include <stride.h>
 
 #include <errno.h>
 #include <math.h>

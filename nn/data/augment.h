@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Ends of uniform intervals unless something else is said; 0: not done. In the order in which it is done: an
  * image is mirrored, sheared, turned, scaled and shifted (one map of the plane, sampled once, about the image's
@@ -49,6 +49,6 @@ typedef struct st_affine {
  * with an error. */
 int st_warp_affine(st_tensor to, st_tensor from, st_affine map);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -4,13 +4,13 @@
 
 #include "nn/data.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Files, plain or gzipped, one after another in one set: records of a byte for the class, 0 to 9, and 3072 for the
  * image. x is [3, 32, 32], red, green and blue, 0..255 scaled to 0..1; y is the class. NULL with an error that names
  * the file and the record where one is truncated or of another class. */
 st_dataset *st_dataset_cifar10(const char *const *paths, int count);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "nn/net.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* One for each output. */
 typedef struct st_class_names {
@@ -20,6 +20,6 @@ int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[]);
 st_class_names *st_net_classes(const st_net *n);
 void st_class_names_free(st_class_names *c); /* NULL is allowed */
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "nn/data.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Whether the first line names the columns. Where nobody says, it does if none of its fields is a number; if
  * some are and others are not, the file is refused. */
@@ -33,6 +33,6 @@ enum { ST_CSV_UNLABELLED = -1 }; /* for `targets`: every column is a feature */
 st_dataset *st_dataset_csv_new(const char *path, st_csv_options options);
 #define st_dataset_csv(path, ...) st_dataset_csv_new(path, ST_OPTIONS(st_csv_options, __VA_ARGS__))
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -7,11 +7,11 @@
 
 #include <stdint.h>
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* All images are drawn at once, on all threads, and kept as bytes. NULL on failure. */
 st_dataset *st_digits(ptrdiff_t count, uint64_t seed);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -15,7 +15,7 @@
 #include "nn/data.h"
 #include "nn/net.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* x becomes (x - mean) / deviation; a channel of deviation 0, one that is constant, becomes x - mean. */
 typedef struct st_normalization {
@@ -45,6 +45,6 @@ int st_net_set_normalization(st_net *to, const st_normalization *n);
 /* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
 st_normalization *st_net_normalization(const st_net *n);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "nn/data.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* A new tensor of numbers rounded to `real`: float16, float32, float64, int8 to int64, uint8 to uint64 and bool, of
  * either byte order. What is in Fortran's order is a permuted view of what was read. Null, with an error that names
@@ -24,6 +24,6 @@ int st_npy_save(const char *path, st_tensor x);
  * [1, H, W] of one channel. */
 st_dataset *st_dataset_npy(const char *x, const char *y);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

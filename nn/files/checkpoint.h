@@ -9,7 +9,7 @@
 
 #include "nn/train.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Writes a checkpoint after each epoch, after every `every` steps, and where a callback before it stops the run. List it
  * last: it keeps what callbacks before it keep. A file is replaced at once or not at all, and is on the disk when
@@ -27,6 +27,6 @@ typedef struct st_checkpoint_options {
 st_callback st_checkpoint_new(st_checkpoint_options options);
 #define st_checkpoint(...) st_checkpoint_new(ST_OPTIONS(st_checkpoint_options, __VA_ARGS__))
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

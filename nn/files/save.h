@@ -15,7 +15,7 @@
 
 #include "nn/net.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Writes a temporary file beside `path`, flushes it, and renames it over: `path` is the old file or the
  * new one, never half of it. -1, with an error that names the file and the reason: a net that is not
@@ -37,6 +37,6 @@ st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known);
  * read. */
 int st_net_load_tensors(st_net *n, const char *path);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -1,6 +1,6 @@
 /* onnx.c: a net's graph, what surrounds it, and the file; or why there is none. */
 #include "nn/onnx/onnx.h"
-#include "nn/stride.h"
+#include <stride.h>
 #include "nn/files/file.h"
 
 #ifdef STRIDE_ONNX

@@ -4,7 +4,7 @@
 
 #include "nn/net.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Writes a built net as it is in inference: no dropout, running statistics. The file is ONNX's IR 8 with operator
  * set 17; it takes "input" [N, ...] to "output" [N, ...] for any N. Nodes and tensors are called as the layers are:
@@ -21,6 +21,6 @@
  * whole, or left as it was. 0, or -1 with an error; -1 too where an error is latched already. */
 int st_net_export_onnx(st_net *n, const char *path);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

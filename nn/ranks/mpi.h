@@ -11,7 +11,7 @@
 
 #include "nn/ranks/team.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* All processes that mpirun started: MPI is initialised where it is not yet, and hands its errors back. Called
  * once, from the thread that trains. A program started without mpirun is a team of one. NULL with an error. */
@@ -21,6 +21,6 @@ const st_comm *st_mpi_begin(void);
  * allowed. */
 void st_mpi_end(const st_comm *t);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -13,12 +13,12 @@
 #include "nn/ranks/team.h"
 #include "nn/train.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Ranks that all-reduce gradients: added in the order of the micro-batches, or, `unordered`, by the team's own sum,
  * which sends less where a rank has several micro-batches, and whose last bits depend on the number of ranks. */
 st_group st_group_of(const st_comm *t, bool unordered);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

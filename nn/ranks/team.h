@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Ranks are counted from 0; sizes are bytes of an element. */
 typedef struct st_comm st_comm;
@@ -45,6 +45,6 @@ ptrdiff_t st_comm_first(const st_comm *t, ptrdiff_t n, int rank);
  * in front. Call it after work that may fail at one rank, such as opening files. A NULL team is one rank. */
 int st_comm_agree(const st_comm *t);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

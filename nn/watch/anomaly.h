@@ -8,7 +8,7 @@
 #include "nn/files/save.h"
 #include "nn/train.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Looks at the loss and the gradients before each step. Where one is not finite it takes the step again and ends the run
  * with an error that says which layer's output or gradient, or which parameter, is the first, at which index. Parameters
@@ -19,6 +19,6 @@ st_callback st_detect_anomaly(const char *path);
  * infinity is; 0 where there is none: with another library, say. */
 int st_train_replay(const char *path, st_loss l, st_net_known known);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

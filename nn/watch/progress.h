@@ -4,11 +4,11 @@
 
 #include "nn/train.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* On a terminal a bar that is redrawn; elsewhere a line after each epoch. NULL: nothing. */
 st_callback st_progress(FILE *to);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

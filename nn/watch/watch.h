@@ -16,7 +16,7 @@
 
 #include "nn/net.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Of st_layer_type. */
 typedef enum st_watch_hook { ST_WATCH_FORWARD, ST_WATCH_BACKWARD, ST_WATCH_GRADIENT } st_watch_hook;
@@ -43,6 +43,6 @@ void st_watch_end(st_watch *w); /* NULL is allowed */
 /* The hook itself. */
 void st_watch_run(const st_watch_call *c);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -18,7 +18,7 @@ BENCH_SOURCES := $(filter-out $(if $(DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%
 
 define bench_rule
 $(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/examples/stride/arguments.o \
-    $(call lib,float)
+    $(call lib_all,float)
 	$$(call link,$$($1_LIBS))
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))

@@ -4,7 +4,7 @@
  * dx runs `gradient` alone. `backward` alone is run through a copy of the type that has no gradient hook: the
  * layer is built with its own type, so that it owns the same memory and parameters, and points to the copy
  * while that pass is measured. */
-#include "nn/stride.h"
+#include <stride.h>
 #include "tests/bench/work.h"
 
 #include <stdlib.h>

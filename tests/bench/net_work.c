@@ -1,5 +1,5 @@
 /* net_work.c: a whole network: steps of training, or inference, on one batch of random images. */
-#include "nn/stride.h"
+#include <stride.h>
 #include "tests/bench/networks.h"
 #include "tests/bench/work.h"
 

@@ -1,5 +1,5 @@
 /* onnx_model.c: writes one of the networks as a file of ONNX, for those who run such files. */
-#include "nn/stride.h"
+#include <stride.h>
 #include "tests/bench/networks.h"
 
 int main(int argc, char **argv)

@@ -17,7 +17,7 @@
 #define _GNU_SOURCE /* dladdr */
 #include "examples/stride/report.h"
 #include "nn/onnx/onnx.h"
-#include "nn/stride.h"
+#include <stride.h>
 #include "nn/watch/watch.h"
 #include "nn/data/npy.h"
 #include "tests/each_epoch.h"

@@ -61,7 +61,7 @@ names_are_declared() {
 # The documents' table of layers is that of the code: "type: field, field (default), ...", in its order.
 layers_are_the_table() {
     cat >"$tmp/types.c" <<'END'
-#include <nn/stride.h>
+#include <stride.h>
 
 int main(void)
 {

@@ -7,7 +7,7 @@
 #include "examples/stride/picture.h"
 #include "examples/stride/report.h"
 #include "examples/stride/scores.h"
-#include "nn/stride.h"
+#include <stride.h>
 #include "tests/each_epoch.h"
 #include "tests/log_lines.h"
 

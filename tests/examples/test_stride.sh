@@ -120,7 +120,7 @@ claim "gradcheck runs in double" checks_gradients
 
 # Drawn digits: of four classes, so that little is enough to learn them.
 cat >"$tmp/write.c" <<'END'
-#include <nn/stride.h>
+#include <stride.h>
 #include <sys/stat.h>
 #ifdef WITH_PNG
 #include <png.h>

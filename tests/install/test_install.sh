@@ -28,7 +28,7 @@ config() { PKG_CONFIG_PATH="$prefix/lib/pkgconfig" $PKG_CONFIG "$@"; }
 # ---- the programs ----------------------------------------------------------------------------------
 
 cat >own.h <<'END'
-#include <nn/stride.h>
+#include <stride.h>
 
 /* y = x² + w */
 static int plan(st_layer *l, st_shape x, st_shape *y)
@@ -59,7 +59,7 @@ static const st_layer_type own = {
 END
 # A net with a layer of its own, from nothing to a file.
 cat >train.c <<'END'
-#include <nn/stride.h>
+#include <stride.h>
 static int plan(st_layer *l, st_shape x, st_shape *y) { (void)l; *y = x; return 0; }
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
@@ -132,7 +132,7 @@ installs() {
     local file
     for file in lib/libstride.a lib/libstride-double.a lib/pkgconfig/stride.pc lib/pkgconfig/stride-double.pc \
         lib/cmake/stride/stride-config.cmake lib/cmake/stride/stride-config-version.cmake share/man/man3/stride.3 \
-        include/stride/nn/stride.h include/stride/layers/layer.h include/stride/tensor/tensor.h; do
+        include/stride/stride.h include/stride/layers/layer.h include/stride/tensor/tensor.h; do
         [ -s "$prefix/$file" ] || { echo "missing: $file"; return 1; }
     done
     ! find "$prefix" -name '*.h' -exec grep -l 'private to' {} + | grep .
@@ -147,7 +147,7 @@ is_found_without_help() {
 }
 # The example of the page that was installed.
 manual_compiles() {
-    sed -n '/^#include <nn/,/^\.Ed/p' "$prefix/share/man/man3/stride.3" | sed '/^\./d; s/\\e/\\/g' >manual.c
+    sed -n '/^#include <stride/,/^\.Ed/p' "$prefix/share/man/man3/stride.3" | sed '/^\./d; s/\\e/\\/g' >manual.c
     [ -s manual.c ] && build manual stride && ./manual && [ -s digits.safetensors ]
 }
 # From a folder where the linker finds the archive alone.
@@ -186,7 +186,7 @@ does_not_mix() {
 # The program's headers, the library that it runs with, the .pc files and the library's file.
 versions_agree() {
     cat >version.c <<'END'
-#include <nn/stride.h>
+#include <stride.h>
 #include <string.h>
 int main(void)
 {
@@ -226,7 +226,7 @@ goes_where_told() {
     rm -rf "$stage"
     tree install "${folders[@]}" || return
     local file
-    for file in usr/lib/some/libstride.a usr/lib/some/cmake/stride/stride-config.cmake opt/headers/nn/stride.h man/man3/stride.3; do
+    for file in usr/lib/some/libstride.a usr/lib/some/cmake/stride/stride-config.cmake opt/headers/stride.h man/man3/stride.3; do
         [ -s "$stage/$file" ] || { echo "missing: $file"; find "$stage"; return 1; }
     done
     grep -x 'libdir=${prefix}/lib/some' "$stage/usr/lib/some/pkgconfig/stride.pc" &&

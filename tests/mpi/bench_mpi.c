@@ -7,7 +7,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "nn/data/digits.h"
 #include "nn/ranks/mpi.h"
-#include "nn/stride.h"
+#include <stride.h>
 #include "tests/bench/networks.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "tests/each_epoch.h"
 #include "tests/support.h"
 
-#include "nn/stride.h"
+#include <stride.h>
 
 #include <math.h>
 #include <stdio.h>

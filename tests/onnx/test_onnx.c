@@ -5,7 +5,7 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support.h"
 
-#include "nn/stride.h"
+#include <stride.h>
 #include "tests/onnx/samples.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}
 cat >"$tmp/program.c" <<'END'
-#include "nn/stride.h"
+#include <stride.h>
 int main(void)
 {
     st_net *n = st_net_new(ST_SHAPE(4), st_relu());
@@ -15,7 +15,7 @@ int main(void)
 END
 expected='net.onnx: this library was built without ONNX: there was no onnx.proto (libonnx-dev); install it (make deps-onnx) and build again'
 # shellcheck disable=SC2086
-if $CC $CFLAGS -DSTRIDE_ONNX_MISSING='"onnx.proto (libonnx-dev)"' "$tmp/program.c" nn/onnx/onnx.c "$LIB" $LIBS -o "$tmp/program" &&
+if $CC $CFLAGS -DSTRIDE_ONNX_MISSING='"onnx.proto (libonnx-dev)"' "$tmp/program.c" nn/onnx/onnx.c -Wl,-z,muldefs "$LIB" $LIBS -o "$tmp/program" &&
     said=$("$tmp/program") && [ "$said" = "$expected" ]; then
     echo "ok without onnx the error says what was missing"
 else

@@ -44,8 +44,7 @@ includes)
 core) # ANNEX...
     what="no file of tensor/, layers/ or nn/ includes an annex"
     annexes=$(echo "$*" | tr ' ' '|')
-    found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*\"($annexes)/" tensor/*.[ch] layers/*.[ch] nn/*.[ch] |
-        grep -v '^nn/stride.h:') # the umbrella
+    found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*\"($annexes)/" tensor/*.[ch] layers/*.[ch] nn/*.[ch])
     [ -z "$found" ] || fail "$found"
     ok
     ;;
@@ -87,29 +86,37 @@ precision) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE
     ok
     ;;
 
-exports) # LIBRARY-OF-FLOAT LIBRARY-OF-DOUBLE HEADER...
-    what="the shared libraries export what the installed headers declare, and nothing else"
+exports) # LIBRARIES-OF-FLOAT LIBRARIES-OF-DOUBLE HEADER...
+    what="libraries and archives export what the installed headers declare, with the prefix, and nothing else"
     command -v nm >/dev/null || skip "nm is not installed"
     of_float=$1 of_double=$2
     shift 2
-    exports() { # LIBRARY PRECISION HEADER...
-        library=$1 precision=$2
-        shift 2
-        awk -f tests/tools/symbols.awk "$@" | awk '$2 == "function" || $2 == "object" { print $3 }' |
-            sed "s/^ST_PRECISION\$/st_precision_is_$precision/" | sort >"$scratch/declared"
-        case $(uname -s) in
-        Darwin) nm -gU "$library" | sed 's/.* _//' ;;
-        *) nm -D --defined-only "$library" | sed 's/.* //' ;;
-        esac | sort >"$scratch/exported"
-        found=$(comm -23 "$scratch/declared" "$scratch/exported")
-        [ -z "$found" ] || fail "$library lacks what headers declare (outside of their #pragma GCC visibility?):
-$found"
-        found=$(comm -13 "$scratch/declared" "$scratch/exported")
-        [ -z "$found" ] || fail "$library exports what no installed header declares:
-$found"
+    awk -f tests/tools/symbols.awk "$@" >"$scratch/symbols"
+    found=$(awk '$3 !~ /^(st|ST)_/ { print $1, $3 }' "$scratch/symbols")
+    [ -z "$found" ] || fail "without st_ or ST_: $found"
+    exported() { # LIBRARY
+        case $(uname -s)$1 in
+        Darwin*) nm -gU "$1" | sed 's/.* _//' ;;
+        *.a) nm -g --defined-only "$1" | awk 'NF == 3 { print $3 }' ;;
+        *) nm -D --defined-only "$1" | sed 's/.* //' ;;
+        esac
     }
-    exports "$of_float" float "$@"
-    exports "$of_double" double "$@"
+    exports() { # PRECISION LIBRARY...
+        awk '$2 == "function" || $2 == "object" { print $3 }' "$scratch/symbols" |
+            sed "s/^ST_PRECISION\$/st_precision_is_$1/" | sort >"$scratch/declared"
+        shift
+        for library in "$@"; do
+            exported "$library" | sort >"$scratch/exported"
+            found=$(comm -23 "$scratch/declared" "$scratch/exported")
+            [ -z "$found" ] || fail "$library lacks what headers declare (outside of ST_API_BEGIN and ST_API_END?):
+$found"
+            found=$(comm -13 "$scratch/declared" "$scratch/exported")
+            [ -z "$found" ] || fail "$library exports what no installed header declares:
+$found"
+        done
+    }
+    # shellcheck disable=SC2086
+    { exports float $of_float && exports double $of_double; } || exit
     ok
     ;;
 
@@ -163,7 +170,7 @@ install-mpi) # PREFIX
     prefix=$(cd "$1" && pwd)
     cat >"$scratch/program.c" <<-'END'
 	#include <nn/ranks/mpi.h>
-	#include <nn/stride.h>
+	#include <stride.h>
 	#include <stdio.h>
 	int main(void)
 	{
@@ -192,7 +199,7 @@ cmake) # PREFIX SOVERSION
     command -v cmake >/dev/null || skip "cmake is not installed"
     mkdir "$scratch/a place" && cp -R "$1/." "$scratch/a place"
     cat >"$scratch/program.c" <<-'END'
-	#include <nn/stride.h>
+	#include <stride.h>
 	int main(void) { return !st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(2, 3)) || sizeof(st_real) != SIZE || !st_version(); }
 	END
     cat >"$scratch/CMakeLists.txt" <<-'END'

@@ -9,9 +9,9 @@ MANDIR     ?= $(DATADIR)/man
 DESTDIR    ?=
 
 # The public headers; every other header is private.
-HEADERS = $(addprefix tensor/,error.h random.h real.h tensor.h threads.h) \
+HEADERS = stride.h $(addprefix tensor/,api.h error.h random.h real.h tensor.h threads.h) \
           $(addprefix layers/,layer.h layers.h options.h) \
-          $(addprefix nn/,callbacks.h data.h gradcheck.h loss.h net.h optim.h schedule.h stride.h train.h) \
+          $(addprefix nn/,callbacks.h data.h gradcheck.h loss.h net.h optim.h schedule.h train.h) \
           $(addprefix nn/data/,augment.h cifar.h classes.h csv.h digits.h idx.h normalize.h npy.h) \
           nn/files/checkpoint.h nn/files/save.h nn/onnx/onnx.h nn/ranks/ranks.h nn/ranks/team.h \
           nn/watch/anomaly.h nn/watch/log.h nn/watch/progress.h nn/watch/watch.h
@@ -36,7 +36,8 @@ installer = DESTDIR=$(call quoted,$(DESTDIR)) \
             REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) \
             LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) tests/tools/install.sh
 
-.PHONY: install uninstall dist distcheck
+.PHONY: install uninstall dist distcheck headers
+headers: ; @echo $(HEADERS)
 install: ## install libraries, headers, the program stride, the manual, and files for pkg-config and CMake
 install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mpi)) $(PROGRAM) $(PROGRAM_DOUBLE)
 	@$(installer) install

@@ -86,6 +86,8 @@ macro { macro = /\\$/; next }
     next
 }
 /^[ \t]*#/ { next }
+/^ST_API_(BEGIN|END)$/ { next }
+/^template / { next } # the C++ side of a macro
 
 code ~ /^[ \t]*$/ {
     if (has_comment && text == "" && $0 !~ /^\/\* ----.*(----|\*\/|\*)$/) above = 1

@@ -13,7 +13,7 @@
  * 0 carries the rounding of its terms. */
 #include "nn/files/architecture.h"
 #include "nn/files/safetensors.h"
-#include "nn/stride.h"
+#include <stride.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * digits.csv of a run; the others have epochs that are made up. */
 #include "examples/stride/history.h"
 #include "examples/stride/report.h"
-#include "nn/stride.h"
+#include <stride.h>
 #include "tests/each_epoch.h"
 
 #include <math.h>

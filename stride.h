@@ -1,6 +1,6 @@
-/* stride.h: everything: #include <nn/stride.h>; and which version that is. */
-#ifndef STRIDE_NN_STRIDE_H
-#define STRIDE_NN_STRIDE_H
+/* stride.h: every public header but nn/ranks/mpi.h, and the version. */
+#ifndef STRIDE_H
+#define STRIDE_H
 
 #include "layers/layers.h"
 #include "nn/data.h"
@@ -39,11 +39,11 @@
 #define ST_VERSION_MINOR 1
 #define ST_VERSION_PATCH 0
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* The version of the library that is linked: as ST_VERSION, where the headers are its own. */
 const char *st_version(void);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Programs that include <stride.h>: in C and in C++, with gcc and clang, linked with the archive and with the shared
+# library, and beside any names of their own.
+# shellcheck disable=SC2086
+set -u
+tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/door
+. tests/tools/claims.sh
+root=$PWD
+mkdir -p "$tmp/away"
+cd "$tmp/away" || exit 1
+[ -z "${SANITIZE:-}" ] || { echo "skip programs in C and C++: a sanitizer's library needs the sanitizer's compiler"; exit 0; }
+shared="-L${LIB%/*} -lstride -Wl,-rpath,${LIB%/*}"
+
+# SOURCE COMPILER FLAG...: compiles, links with the archive and with the shared library, and both run.
+runs() {
+    local source=$1
+    shift
+    "$@" -Werror -I"$root" -c "$source" -o program.o && "$1" program.o "$LIB" $LIBS -pthread -o static &&
+        "$1" program.o $shared -o shared && ./static && ./shared
+}
+# COMPILER FLAG...: each public header alone.
+headers_compile() {
+    local header
+    for header in $(make -s -C "$root" headers); do
+        printf '#include "%s"\nextern int declared;\n' "$header" >header.$suffix
+        "$@" -Werror -I"$root" -fsyntax-only header.$suffix || { echo "$header"; return 1; }
+    done
+}
+# CLAIM COMPILER ...: where there is such a compiler.
+where_there_is() { # COMPILER CLAIM COMMAND...
+    local compiler=$1
+    shift
+    if command -v "$compiler" >/dev/null; then claim "$@"; else echo "skip $1: $compiler is not installed"; fi
+}
+
+suffix=c
+for compiler in gcc clang; do
+    for standard in c11 c17; do
+        flags="-std=$standard -Wall -Wextra -pedantic -Wshadow"
+        where_there_is $compiler "the first program runs: $compiler $flags" runs "$root/tests/door/first.c" $compiler $flags
+    done
+    where_there_is $compiler "every header alone: $compiler $flags" headers_compile $compiler $flags -xc
+done
+cp "$root/tests/door/first.c" first.cc
+suffix=cc
+for compiler in g++ clang++; do
+    where_there_is $compiler "the same program runs as C++20: $compiler" runs first.cc $compiler -std=c++20 -Wall
+    flags='-std=c++17 -Wall -Wextra -pedantic -Wshadow -Wold-style-cast'
+    where_there_is $compiler "with functions for the macros as C++17: $compiler" runs "$root/tests/door/first17.cc" $compiler $flags
+    where_there_is $compiler "every header alone: $compiler -std=c++17" headers_compile $compiler $flags
+done
+
+# A program may call its own what it likes: here every name that files of the library share, and some that are common.
+names_are_free() {
+    local all=${LIB%.a}-all.a
+    {
+        printf '%s\n' tensor layer net data train loss shape real pool window error_set random_bits parallel_for kernel_product
+        nm -g --defined-only "$all" | awk 'NF == 3 { print $3 }' | grep -v '^st_'
+    } | sort -u >names
+    [ "$(grep -c . names)" -gt 20 ] || return
+    {
+        echo '#include <stride.h>'
+        sed 's/.*/int & = 7;/' names
+        echo 'int main(void) { st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 8, .kernel = { 3 }),'
+        echo 'st_relu(), st_maxpool(.kernel = { 2 }), st_flatten(), st_dense(.out_features = 10));'
+        echo 'st_dataset *d = st_digits(256, 1); st_optim *o = st_adam(.lr = ST_ZERO);'
+        echo 'st_train(n, d, .loss = st_cross_entropy(), .optim = o);'
+        echo 'st_net_free(n), st_dataset_free(d), st_optim_free(o);'
+        echo 'if (st_error()) { printf("%s\n", st_error()); return 1; } return'
+        sed 's/.*/    & != 7 ||/' names
+        echo '0; }'
+    } >names.c
+    runs "$PWD/names.c" ${CC:-cc} -std=c11 -Wall
+}
+if nm --version >/dev/null 2>&1 && objcopy --version >/dev/null 2>&1; then
+    claim "a program may define every name without the prefix" names_are_free
+else
+    echo "skip a program may define every name without the prefix: there is no nm or objcopy"
+fi
+exit $failed
