@@ -1,6 +1,7 @@
 /* arguments.c: see arguments.h. */
 #define _XOPEN_SOURCE 700
 #include "examples/stride/arguments.h"
+#include "nn/files/file.h"
 #include "tensor/error.h"
 
 #include <errno.h>
@@ -54,16 +55,15 @@ static bool resolve(const char *path, char to[PATH_MAX], int links)
     return snprintf(to, PATH_MAX, "%s/%s", folder, slash ? slash + 1 : path) < PATH_MAX;
 }
 
+static int write_nothing(FILE *to, const void *context)
+{
+    (void)to, (void)context;
+    return 0;
+}
+
 int argument_writable(const char *path)
 {
-    char to[PATH_MAX], *slash;
-    struct stat about;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return st_error_set("%s: Is a directory", path);
-    if (!resolve(path, to, 8)) return st_error_set("%s: cannot be written: %s", path, strerror(errno));
-    if (access(to, F_OK) == 0 && access(to, W_OK)) return st_error_set("%s: %s", path, strerror(errno));
-    slash = strrchr(to, '/');
-    slash[slash == to] = '\0';
-    return access(to, W_OK | X_OK) ? st_error_set("%s: cannot be written: %s", path, strerror(errno)) : 0;
+    return file_try(path, write_nothing, NULL);
 }
 
 bool argument_same_file(const char *a, const char *b)

@@ -72,7 +72,8 @@ static void linear_axis(frame *f, double low, double high)
     if (f->c->percent) f->high = fmin(f->high, 1);
 }
 
-/* A few decades reach from tick to tick, too: 1 over what is rounded up is rounded down, to 1, 2 or 5 as well. */
+/* A few decades reach from tick to tick, too: 1 over what is rounded up is rounded down, to 1, 2 or 5 as
+ * well. */
 static void log_axis(frame *f, double low, double high)
 {
     bool few = high < 100 * low;

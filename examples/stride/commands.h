@@ -14,29 +14,31 @@ extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
 void use_threads(const subcommand *c, long count);
 
 /* clang-format off */
-#define THREADS_OPTION(settings)                                                                              \
-    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,                                 \
+#define THREADS_OPTION(settings)                                                                             \
+    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,                                \
       "how many; without it one for each processor", 0, 1024 }
 /* clang-format on */
 
 /* What `stride complete WORDS...` prints; the exit status. */
 int complete(int count, char **words);
 
-/* The network that a subcommand is about: an operand, --net or --model, and --input where a text does not say it. */
+/* The network that a subcommand is about: an operand, --net or --model, and --input where a text does not say
+ * it. */
 typedef struct net_options {
     const char *net, *model, *input;
 } net_options;
 
 /* clang-format off */
-#define NET_OPTIONS(settings, m)                                                                              \
-    { "net", 'n', OPTION_FILE, offsetof(settings, m.net), "NET",                                              \
+#define NET_OPTIONS(settings, m)                                                                             \
+    { "net", 'n', OPTION_FILE, offsetof(settings, m.net), "NET",                                             \
       .help = "a network: a file, or its text such as 'conv 32 3x3, relu, dense 10' (stride help network)" }, \
-    { "model", 'm', OPTION_FILE, offsetof(settings, m.model), "FILE", .help = "a saved net" },                \
-    { "input", 'i', OPTION_TEXT, offsetof(settings, m.input), "CxHxW",                                        \
+    { "model", 'm', OPTION_FILE, offsetof(settings, m.model), "FILE", .help = "a saved net" },               \
+    { "input", 'i', OPTION_TEXT, offsetof(settings, m.input), "CxHxW",                                       \
       .help = "the shape of an image, unless the network begins with it" }
 /* clang-format on */
 
-/* The operand, where there is one, becomes `net` or `model`; 0, or 2 with a message unless exactly one is given. */
+/* The operand, where there is one, becomes `net` or `model`; 0, or 2 with a message unless exactly one is
+ * given. */
 int net_operand(const subcommand *c, net_options *o, int count, char **operands);
 
 /* That net, built for the batch. NULL with an error. */

@@ -8,6 +8,7 @@
 #include "examples/stride/network.h"
 #include "examples/stride/sets.h"
 #include "examples/stride/table.h"
+#include "examples/stride/text.h"
 #include "nn/data/cifar.h"
 #include "nn/data/idx.h"
 #include "nn/data/npy.h"
@@ -279,7 +280,8 @@ static bool is_pictures(const paths *p)
            (folder_has_classes(p->path[0]) || (there(path, p->path[0], "train") && folder_has_classes(path)));
 }
 
-/* The classes of a folder, numbered as `known` are; NULL with an error that names those that are not known. */
+/* The classes of a folder, numbered as `known` are; NULL with an error that names those that are not
+ * known. */
 static st_dataset *renumber(const st_dataset *d, const char *path, int classes, const char *const *name,
                             ptrdiff_t knowns, const char *const *known)
 {
@@ -414,8 +416,8 @@ void dataset_close(dataset *s)
 
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
 {
-    char *columns = dataset_columns(s);
-    const char *const notes[][2] = { { "data", s->drawn ? "drawn digits" : s->text },
+    char *columns = dataset_columns(s), *text = text_clean(s->text); /* in UTF-8, as files want it */
+    const char *const notes[][2] = { { "data", s->drawn ? "drawn digits" : text },
                                      { "size", s->size },
                                      { "label", o->label },
                                      { "targets", o->targets },
@@ -424,6 +426,7 @@ int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
     for (size_t i = 0; i < sizeof notes / sizeof *notes && status == 0; i++)
         status = st_net_set_metadata(n, notes[i][0], notes[i][1]);
     free(columns);
+    free(text);
     return status;
 }
 

@@ -27,23 +27,23 @@ typedef struct dataset_options {
 
 /* Their rows, in a table of options whose settings have them as member `m`. */
 /* clang-format off */
-#define DATASET_OPTIONS(settings, m)                                                                          \
-    { "data", 'd', OPTION_FILE, offsetof(settings, m.data), "PATH",                                           \
-      .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv), or a "     \
-              "pair IMAGES,LABELS of IDX or .npy files; without it MNIST is looked for" },                    \
-    { "size", 0, OPTION_TEXT, offsetof(settings, m.size), "HxW",                                              \
-      .help = "make pictures that high and wide" },                                                           \
-    { "colour", 0, OPTION_CHOICE, offsetof(settings, m.colour), "files|grey|rgb", "files",                    \
-      "read pictures as the files are, or as" },                                                              \
-    { "skip-bad", 0, OPTION_FLAG, offsetof(settings, m.skip_bad),                                             \
-      .help = "leave out pictures that cannot be read" },                                                     \
-    { "image", 0, OPTION_TEXT, offsetof(settings, m.image), "CxHxW",                                          \
-      .help = "a table's rows are images of that shape" },                                                    \
-    { "label", 0, OPTION_TEXT, offsetof(settings, m.label), "COLUMN",                                         \
-      .help = "a table's column of the class: its name, or its number from 0, or from the last, -1" },                    \
-    { "features", 0, OPTION_TEXT, offsetof(settings, m.features), "NAMES",                                    \
-      .help = "a table's columns to learn from: names or patterns such as 'sepal_*,petal_*'" },               \
-    { "targets", 0, OPTION_TEXT, offsetof(settings, m.targets), "K",                                          \
+#define DATASET_OPTIONS(settings, m)                                                                         \
+    { "data", 'd', OPTION_FILE, offsetof(settings, m.data), "PATH",                                          \
+      .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv), or a "    \
+              "pair IMAGES,LABELS of IDX or .npy files; without it MNIST is looked for" },                   \
+    { "size", 0, OPTION_TEXT, offsetof(settings, m.size), "HxW",                                             \
+      .help = "make pictures that high and wide" },                                                          \
+    { "colour", 0, OPTION_CHOICE, offsetof(settings, m.colour), "files|grey|rgb", "files",                   \
+      "read pictures as the files are, or as" },                                                             \
+    { "skip-bad", 0, OPTION_FLAG, offsetof(settings, m.skip_bad),                                            \
+      .help = "leave out pictures that cannot be read" },                                                    \
+    { "image", 0, OPTION_TEXT, offsetof(settings, m.image), "CxHxW",                                         \
+      .help = "a table's rows are images of that shape" },                                                   \
+    { "label", 0, OPTION_TEXT, offsetof(settings, m.label), "COLUMN",                                        \
+      .help = "a table's column of the class: its name, or its number from 0, or from the last, -1" },       \
+    { "features", 0, OPTION_TEXT, offsetof(settings, m.features), "NAMES",                                   \
+      .help = "a table's columns to learn from: names or patterns such as 'sepal_*,petal_*'" },              \
+    { "targets", 0, OPTION_TEXT, offsetof(settings, m.targets), "K",                                         \
       .help = "K columns from --label on are numbers to predict, not a class" }
 /* clang-format on */
 
@@ -69,8 +69,8 @@ void dataset_close(dataset *s);
 /* A table for prediction, whose labels are left out if they are there. -1 with an error. */
 int dataset_open_unlabelled(dataset *s, const dataset_options *o);
 
-/* Numbers the classes as these names are (0: they have none), which must live as long. -1 with an error that says which
- * are not among them. */
+/* Numbers the classes as these names are (0: they have none), which must live as long. -1 with an error that
+ * says which are not among them. */
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name);
 
 /* The names of a table's features as a JSON list, the caller's; NULL: none. */
@@ -85,8 +85,8 @@ int dataset_check(const char *given);
 /* Whether what is given as data, or NULL, names that file: alone or among others. */
 bool dataset_names(const char *given, const char *path);
 
-/* How a net's data were read, as its notes, so that nobody needs to say it again; and those that are not given,
- * by a net's notes and its input. */
+/* How a net's data were read, as its notes, so that nobody needs to say it again; and those that are not
+ * given, by a net's notes and its input. */
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s);
 void dataset_recall(dataset_options *o, const st_net *n);
 

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* A set from a folder that has a folder for each class, in the order of their names' bytes, each with its pictures;
- * other files and hidden ones are passed over. */
+/* A set from a folder that has a folder for each class, in the order of their names' bytes, each with its
+ * pictures; other files and hidden ones are passed over. */
 typedef struct folder_options {
     ptrdiff_t channels, height, width; /* 0: as the files are, which must then be alike; grey if all are */
     bool skip_bad;                     /* leave out files that cannot be read */
@@ -30,8 +30,8 @@ const char *folder_path(const st_dataset *set, ptrdiff_t i);
 /* Whether there is a folder with pictures inside this one: cheap, and without an error. */
 bool folder_has_classes(const char *path);
 
-/* Calls `visit` for every picture in a folder and the folders in it, in the order of their names, until it returns
- * something else than 0. -1 with an error if there is none. */
+/* Calls `visit` for every picture in a folder and the folders in it, in the order of their names, until it
+ * returns something else than 0. -1 with an error if there is none. */
 int folder_visit(const char *path, int (*visit)(const char *path, void *context), void *context);
 
 #endif

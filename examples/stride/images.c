@@ -22,7 +22,8 @@ enum {
     MOST_PACKED = 8 * 1032 /* pixels in a byte of a file: of one bit each, at deflate's highest ratio */
 };
 
-/* A file in memory, and its pixels in rows, the channels of one beside each other: 1 or 3, then alpha where `alpha`. */
+/* A file in memory, and its pixels in rows, the channels of one beside each other: 1 or 3, then alpha where
+ * `alpha`. */
 typedef struct pixels {
     const char *path;
     unsigned char *file, *at;
@@ -51,8 +52,8 @@ static uint32_t big_endian(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Every chunk up to the last is there, with its check sum: the simplified interface reads no further than the last
- * row. */
+/* Every chunk up to the last is there, with its check sum: the simplified interface reads no further than the
+ * last row. */
 static bool is_whole(const unsigned char *file, size_t size)
 {
     for (size_t at = 8, length; at + 12 <= size; at += 12 + length) {
@@ -64,8 +65,8 @@ static bool is_whole(const unsigned char *file, size_t size)
     return false;
 }
 
-/* libpng looks palettes up and expands few bits. It takes files of 16 bits for linear and multiplies them by alpha, so
- * that nothing is converted. */
+/* libpng looks palettes up and expands few bits. It takes files of 16 bits for linear and multiplies them by
+ * alpha, so that nothing is converted. */
 static int read_png(pixels *p)
 {
     png_image image = { .version = PNG_IMAGE_VERSION };

@@ -14,12 +14,13 @@
 /* Whether a file's name ends like a picture's: .png, .jpg or .jpeg. */
 bool image_named(const char *path);
 
-/* A new tensor [C, H, W]. Null, with an error that names the file: missing, broken, cut off, of no kind known. */
+/* A new tensor [C, H, W]. Null, with an error that names the file: missing, broken, cut off, of no kind
+ * known. */
 st_tensor image_read(const char *path);
 
-/* A new tensor [channels, height, width] of an image [C, H, W]; 0: as it is. Grey is given to all three channels; of
- * three the luminance is taken (ITU-R BT.601). Sizes are changed by bilinear interpolation, which averages over what
- * a pixel covers where the image becomes smaller. */
+/* A new tensor [channels, height, width] of an image [C, H, W]; 0: as it is. Grey is given to all three
+ * channels; of three the luminance is taken (ITU-R BT.601). Sizes are changed by bilinear interpolation,
+ * which averages over what a pixel covers where the image becomes smaller. */
 st_tensor image_fit(st_tensor image, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width);
 
 #endif

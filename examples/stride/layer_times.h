@@ -19,9 +19,10 @@ typedef struct layer_times {
     double forward, backward; /* seconds of a step, by the clock */
 } layer_times;
 
-/* Medians over so many training steps (0: 9) on the set's first batch, of a net that is built: of steps as they are
- * in training, with all threads, not of layers one at a time. The net goes on as if nothing had happened, but for
- * its last forward, which it forgets, and its gradients, which are 0. 0, or -1 with an error. */
+/* Medians over so many training steps (0: 9) on the set's first batch, of a net that is built: of steps as
+ * they are in training, with all threads, not of layers one at a time. The net goes on as if nothing had
+ * happened, but for its last forward, which it forgets, and its gradients, which are 0. 0, or -1 with an
+ * error. */
 int layer_times_measure(layer_times *t, st_net *n, const st_dataset *d, st_loss l, int steps);
 void layer_times_free(layer_times *t);
 

@@ -13,9 +13,9 @@ typedef struct mnist {
     bool drawn;         /* not MNIST, but as many of nn/data/digits.h */
 } mnist;
 
-/* The four IDX files, plain or gzipped, of $MNIST_DIR if that is set (and then nowhere else), or of data/mnist or
- * ../shared/mnist. Without them digits are drawn, which a line in `messages` (NULL: none) says. -1 with an error if
- * files are there but cannot be used. */
+/* The four IDX files, plain or gzipped, of $MNIST_DIR if that is set (and then nowhere else), or of
+ * data/mnist or ../shared/mnist. Without them digits are drawn, which a line in `messages` (NULL: none) says.
+ * -1 with an error if files are there but cannot be used. */
 int mnist_find(mnist *m, FILE *messages);
 
 /* The four files of one folder. -1 with an error if one is missing. */

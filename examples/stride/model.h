@@ -1,4 +1,5 @@
-/* model.h: a saved net with all that using it takes: how its input was normalised, what its classes are called. */
+/* model.h: a saved net with all that using it takes: how its input was normalised, what its classes are
+ * called. */
 #ifndef STRIDE_EXAMPLES_STRIDE_MODEL_H
 #define STRIDE_EXAMPLES_STRIDE_MODEL_H
 

@@ -1,4 +1,5 @@
-/* nearest.c: edit distance: letters inserted, deleted, replaced, or two neighbours exchanged (Damerau 1964). */
+/* nearest.c: edit distance: letters inserted, deleted, replaced, or two neighbours exchanged (Damerau
+ * 1964). */
 #include "examples/stride/nearest.h"
 
 #include <stdbool.h>

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* The search for one word: nearest n = { word, length }, nearest_try for each name there is, and n.name is the best
- * that is near, or NULL. */
+/* The search for one word: nearest n = { word, length }, nearest_try for each name there is, and n.name is
+ * the best that is near, or NULL. */
 typedef struct nearest {
     const char *word;
     size_t length;

@@ -30,11 +30,12 @@
 
 #include "nn/net.h"
 
-/* A net of the text, not yet built. `input` is the shape of one image, or of rank 0 where the text says it. NULL
- * with an error: "line 3, column 7: 'covn' is not a layer; did you mean conv?". */
+/* A net of the text, not yet built. `input` is the shape of one image, or of rank 0 where the text says it.
+ * NULL with an error: "line 3, column 7: 'covn' is not a layer; did you mean conv?". */
 st_net *network_parse(const char *text, st_shape input);
 
-/* The same of what somebody gave on a command line: the path of a file (whose name errors begin with), or a text. */
+/* The same of what somebody gave on a command line: the path of a file (whose name errors begin with), or a
+ * text. */
 st_net *network_read(const char *given, st_shape input);
 
 /* Finds what is wrong with it before the input is known: names, options, values. 0, or -1 with an error. */
@@ -43,8 +44,8 @@ int network_check(const char *given);
 /* "1x28x28" as a shape. 0, or -1 with an error. */
 int network_size(const char *text, st_shape *to);
 
-/* The net in this language, a line a layer. 0, or -1 with an error where it cannot be said, as with a pool function
- * or a type of one's own. */
+/* The net in this language, a line a layer. 0, or -1 with an error where it cannot be said, as with a pool
+ * function or a type of one's own. */
 int network_write(const st_net *n, FILE *to);
 
 /* A line for each layer there is: its name, its values, its options with their defaults. */

@@ -1,4 +1,5 @@
-/* options.h: what a subcommand takes, in one table: getopt_long, --help, completion and the manual all read it. */
+/* options.h: what a subcommand takes, in one table: getopt_long, --help, completion and the manual all read
+ * it. */
 #ifndef STRIDE_EXAMPLES_STRIDE_OPTIONS_H
 #define STRIDE_EXAMPLES_STRIDE_OPTIONS_H
 
@@ -41,20 +42,23 @@ typedef struct subcommand {
     int (*run)(const void *settings, int count, char **operands); /* the exit status */
 } subcommand;
 
-/* Parses what follows the subcommand's name (argv[0]), and runs it: 0, 1 on failure, 2 for a wrong command line. */
+/* Parses what follows the subcommand's name (argv[0]), and runs it: 0, 1 on failure, 2 for a wrong command
+ * line. */
 int subcommand_run(const subcommand *c, int argc, char **argv);
 
 /* Whether there is --help or -h behind the name. */
 bool subcommand_asks_help(int argc, char **argv);
 void subcommand_help(const subcommand *c, FILE *to);
 
-/* Prints what `stride complete` offers for the last of these words, a candidate a line; nothing: file names. */
+/* Prints what `stride complete` offers for the last of these words, a candidate a line; nothing: file
+ * names. */
 void subcommand_complete(const subcommand *c, int count, char **words, FILE *to);
 
 /* Prints the words of "a|b|c" that begin with a prefix, each on a line. */
 void put_choices(FILE *to, const char *choices, const char *prefix);
 
-/* Prints one line, "stride train: …; try: stride train --help", and returns 2: for errors that no table finds. */
+/* Prints one line, "stride train: …; try: stride train --help", and returns 2: for errors that no table
+ * finds. */
 int subcommand_refuse(const subcommand *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* What stands before an error: "stride train". */

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Between tags and in attributes: nothing of it is markup, and what is not UTF-8, or a control character, becomes
- * U+FFFD. */
+/* Between tags and in attributes: nothing of it is markup, and what is not UTF-8, or a control character,
+ * becomes U+FFFD. */
 void page_text(FILE *to, const char *text);
 
 /* The same, unescaped, into new memory; NULL, with an error, where there is none. */

@@ -1,4 +1,5 @@
-/* predict.c: stride predict: what a saved net makes of pictures, arrays, tables, or a sample of a data set. */
+/* predict.c: stride predict: what a saved net makes of pictures, arrays, tables, or a sample of a data
+ * set. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/arguments.h"
 #include "examples/stride/commands.h"
@@ -341,7 +342,8 @@ static void predict(session *t, const char *path)
     else predict_file(path, t);
 }
 
-/* Without --data there is only MNIST to look for, which says nothing about a net that was trained on other data. */
+/* Without --data there is only MNIST to look for, which says nothing about a net that was trained on other
+ * data. */
 static int check_data(const session *t)
 {
     static const char *const digits[] = { "MNIST", "drawn digits" };

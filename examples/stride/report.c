@@ -1,5 +1,5 @@
-/* report.c: a page's sections, in their order; see report.h. A page is HTML that is XML, too, and says itself that
- * nothing may be loaded or run. */
+/* report.c: a page's sections, in their order; see report.h. A page is HTML that is XML, too, and says itself
+ * that nothing may be loaded or run. */
 #include "examples/stride/report.h"
 #include "examples/stride/chart.h"
 #include "examples/stride/log.h"
@@ -133,7 +133,8 @@ static double learning_rate(const st_train_report *r)
     return r->lr;
 }
 
-/* Training and validation of a run; only the latter's best epoch has a mark, which the learning rate has, too. */
+/* Training and validation of a run; only the latter's best epoch has a mark, which the learning rate has,
+ * too. */
 static void put_charts(page *p)
 {
     const report *r = p->r;
@@ -427,8 +428,8 @@ static int depth_of(const char *path)
     return depth;
 }
 
-/* The output of a layer as the user wrote the network: a relu before a max pooling runs after it, on fewer numbers. A
- * layer of one shape gives what it is given. */
+/* The output of a layer as the user wrote the network: a relu before a max pooling runs after it, on fewer
+ * numbers. A layer of one shape gives what it is given. */
 static st_shape output_of(rows *r, const st_layer *l, const char *path)
 {
     int depth = depth_of(path);

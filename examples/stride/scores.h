@@ -1,4 +1,5 @@
-/* scores.h: how a net does on a data set: loss, accuracy, which classes it takes for which, its surest mistakes. */
+/* scores.h: how a net does on a data set: loss, accuracy, which classes it takes for which, its surest
+ * mistakes. */
 #ifndef STRIDE_EXAMPLES_STRIDE_SCORES_H
 #define STRIDE_EXAMPLES_STRIDE_SCORES_H
 
@@ -28,8 +29,8 @@ typedef struct scores {
 int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l);
 void scores_free(scores *s);
 
-/* Samples of class k; the fraction of the samples answered k that are k, of those that are k that were answered so,
- * and the harmonic mean of both. NaN where there is no sample. */
+/* Samples of class k; the fraction of the samples answered k that are k, of those that are k that were
+ * answered so, and the harmonic mean of both. NaN where there is no sample. */
 typedef struct class_scores {
     ptrdiff_t samples;
     double precision, recall, f1;

@@ -4,8 +4,8 @@
 
 #include "nn/data.h"
 
-/* `count` samples from place `first` on, of a set whose order is shuffled by the seed: folders and files may be
- * sorted by class. NULL with an error. */
+/* `count` samples from place `first` on, of a set whose order is shuffled by the seed: folders and files may
+ * be sorted by class. NULL with an error. */
 st_dataset *set_part(const st_dataset *of, uint64_t seed, ptrdiff_t first, ptrdiff_t count);
 
 /* Classes as targets [K]: 1 for the class, 0 for the others. */

@@ -1,5 +1,5 @@
-/* style.c: how a page looks: one colour for training and what is right, one for validation and what is wrong, in
- * light and in dark, on a phone and on paper. Texts have a contrast of 4.5 and more. */
+/* style.c: how a page looks: one colour for training and what is right, one for validation and what is wrong,
+ * in light and in dark, on a phone and on paper. Texts have a contrast of 4.5 and more. */
 #include "examples/stride/page.h"
 
 /* clang-format off */

@@ -1,4 +1,5 @@
-/* table.h: tables of numbers (CSV) as data sets, whose columns may have names and whose classes may be words. */
+/* table.h: tables of numbers (CSV) as data sets, whose columns may have names and whose classes may be
+ * words. */
 #ifndef STRIDE_EXAMPLES_STRIDE_TABLE_H
 #define STRIDE_EXAMPLES_STRIDE_TABLE_H
 
@@ -24,7 +25,8 @@ typedef struct table {
     int columns, classes;
 } table;
 
-/* The first line names the columns unless one of its fields is a number. -1 with an error that names the line. */
+/* The first line names the columns unless one of its fields is a number. -1 with an error that names the
+ * line. */
 int table_open(table *t, const char *path, const table_options *o);
 void table_close(table *t);
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Bytes of the printable UTF-8 character that begins here (RFC 3629); 0 for anything else: a control character, C0 or
- * C1, or a byte that is not UTF-8. */
+/* Bytes of the printable UTF-8 character that begins here (RFC 3629); 0 for anything else: a control
+ * character, C0 or C1, or a byte that is not UTF-8. */
 int text_character(const char *text);
 
 /* Prints text on a terminal: bytes that are not of a printable character as \x1b. */

@@ -70,7 +70,8 @@ static int own(job *j, const st_dataset **to, st_dataset *made)
     return 0;
 }
 
-/* The validation set is what --validation names, a part that --split holds out, or the data's own test part. */
+/* The validation set is what --validation names, a part that --split holds out, or the data's own test
+ * part. */
 static int open_data(job *j)
 {
     const settings *s = j->s;
@@ -185,7 +186,8 @@ static int note(job *j)
     return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
 }
 
-/* The first interrupt ends the run after its epoch, with all that is saved then; the second ends the program. */
+/* The first interrupt ends the run after its epoch, with all that is saved then; the second ends the
+ * program. */
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int number)

@@ -443,6 +443,15 @@ spells() { # one file, by two names; what is closed; what is a link
     "$stride" summary relu --input 3 >&- 2>"$err" && because "stdout is closed, and it says nothing"
     [ "$(lines "$err")" = 1 ]
 }
+tries_first() { # what would fail at the end fails at the beginning, and a path of any bytes is no failure
+    local name
+    name=$tmp/$(printf 'odd\377\303')
+    cp -r "$digits" "$name" && succeeds train "$net 10" --data "$name" --epochs 1 --quiet --save "$tmp/odd" && succeeds summary --model "$tmp/odd" &&
+        says '^data: .*odd\\xff\\xc3$' || because "a path that is not UTF-8" || return
+    mkfifo "$tmp/fifo" && fails '.*fifo: not a regular file' train "$net 10" --data "$digits" --epochs 1 --save "$tmp/fifo" &&
+        fails '.*/dev/null: not a regular file' train "$net 10" --data "$digits" --epochs 1 --save /dev/null &&
+        fails '.*(File name too long|cannot be written)' train "$net 10" --data "$digits" --epochs 1 --save "$tmp/$(printf 'x%.0s' $(seq 256))"
+}
 keeps_the_weights() { # where the folder goes away in the middle of it
     mkdir -p "$tmp/gone" "$tmp/second" || return
     TMPDIR=$tmp/second "$stride" train "$net 10" --data "$digits" --epochs 400 --save "$tmp/gone/net" >"$out" 2>"$err" </dev/null &
@@ -483,6 +492,7 @@ claim "columns of tables are matched by name" matches_columns
 claim "classes of a table may be words" learns_words
 claim "a misspelt network or path is found before anything else" finds_it_first
 claim "one file by two names, links, closed streams" spells
+claim "a place that a net cannot be saved to is refused at the beginning" tries_first
 claim "a net that cannot be saved in the end is kept elsewhere" keeps_the_weights
 claim "a loss that is not known is an error" knows_losses
 set -m # a shell's background jobs ignore interrupts unless it has job control
