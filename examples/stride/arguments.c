@@ -63,6 +63,8 @@ static int write_nothing(FILE *to, const void *context)
 
 int argument_writable(const char *path)
 {
+    struct stat about; /* a name may be too long for itself, though not for its temporary file */
+    if (lstat(path, &about) && errno != ENOENT) return st_error_set("%.300s: %s", path, strerror(errno));
     return file_try(path, write_nothing, NULL);
 }
 

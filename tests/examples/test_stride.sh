@@ -297,7 +297,7 @@ goes_on() { # as if it had not ended; the checkpoint is a saved net, too
         [ "$(epochs_of "$tmp/parts.html" | grep -o '"epoch":[1-4],' | tr -d '\n')" = '"epoch":1,"epoch":2,"epoch":3,"epoch":4,' ] &&
         [ "$(epochs_of "$tmp/parts.html")" = "$(epochs_of "$tmp/over.html")" ] || because "the page of a run in parts" || return
     echo words >"$tmp/old.csv" # what is no log is kept
-    fails '.*old.csv: ' train --net "$net 10" --data "$digits" --epochs 2 --quiet --checkpoint "$tmp/fresh" --resume --log "$tmp/old.csv" --save "$tmp/half" &&
+    fails '.*old.csv: ' $run --net "$net 10" --epochs 5 --checkpoint "$tmp/run" --resume --log "$tmp/old.csv" --save "$tmp/half" &&
         [ "$(cat "$tmp/old.csv")" = words ]
 }
 hints() {
