@@ -8,7 +8,7 @@ lines: ## count lines of code and of comments, by rooms
 
 # ---- checks --------------------------------------------------------------------------------------
 
-CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-quiet check-format \
+CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-core core check-quiet check-format \
     check-precision \
           check-exports check-documented check-docs check-memory check-install distcheck
 # These start make again, and two of them side by side would write the same files.

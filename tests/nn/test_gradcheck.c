@@ -29,71 +29,6 @@ static void passes(st_layer *l, st_shape x)
     st_layer_free(l);
 }
 
-static void convolutions_pass(void **state)
-{
-    passes(st_conv2d(.out_channels = 3, .kernel = { 3, 2 }), ST_SHAPE(2, 2, 5, 6));
-    passes(st_conv2d(.out_channels = 2, .kernel = { 3, 3 }, .stride = { 2, 3 }, .padding = { 1, 2 }),
-           ST_SHAPE(2, 3, 6, 7));
-    passes(
-        st_conv2d(.out_channels = 4, .kernel = { 2, 2 }, .dilation = { 2, 3 }, .groups = 2, .no_bias = true),
-        ST_SHAPE(2, 2, 5, 7));
-    passes(st_conv2d(.out_channels = 2, .kernel = { 1, 1 }), ST_SHAPE(19, 2, 2, 3)); /* three chunks */
-}
-
-static void pooling_passes(void **state)
-{
-    passes(st_maxpool(.kernel = { 2, 2 }), ST_SHAPE(2, 2, 4, 6));
-    passes(st_maxpool(.kernel = { 3, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 }, .ceil_mode = true),
-           ST_SHAPE(2, 1, 5, 6));
-    passes(st_avgpool(.kernel = { 2, 3 }, .stride = { 1, 2 }, .padding = { 1, 1 }), ST_SHAPE(2, 2, 4, 5));
-    passes(st_avgpool(.kernel = { 0, 0 }), ST_SHAPE(2, 3, 3, 5));
-    passes(st_adaptive_avgpool(), ST_SHAPE(2, 3, 3, 5));
-    passes(st_avgpool(.kernel = { 2, 2 }), ST_SHAPE(2, 2, 5, 7));
-    passes(st_batchnorm(), ST_SHAPE(3, 2, 19));
-    passes(st_layernorm(), ST_SHAPE(3, 2, 19));
-    passes(st_groupnorm(.groups = 2), ST_SHAPE(2, 4, 11));
-    passes(st_avgpool(.kernel = { 2, 2 }, .padding = { 1, 1 }, .count_exclude_pad = true),
-           ST_SHAPE(2, 2, 4, 5));
-}
-
-static st_real mean_square(const st_real *window, ptrdiff_t n, const void *context)
-{
-    st_real sum = 0;
-    for (ptrdiff_t i = 0; i < n; i++) sum += window[i] * window[i];
-    return sum / (st_real)n;
-}
-
-static void mean_square_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
-                                const void *context)
-{
-    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = dy * 2 * window[i] / (st_real)n;
-}
-
-static void pooling_by_a_function_passes(void **state)
-{
-    const st_pool_function f = { "mean_square", mean_square, mean_square_adjoint, NULL };
-    passes(st_pool(.function = &f, .kernel = { 2, 2 }, .stride = { 1, 1 }), ST_SHAPE(2, 2, 4, 4));
-}
-
-static void dense_and_chains_pass(void **state)
-{
-    passes(st_dense(.out_features = 3), ST_SHAPE(4, 5));
-    passes(st_dense(.out_features = 3, .no_bias = true), ST_SHAPE(40, 2)); /* two chunks */
-    passes(st_flatten(), ST_SHAPE(2, 2, 3));
-    passes(st_dropout(.p = 0.4), ST_SHAPE(3, 20));
-    passes(st_sequence(st_conv2d(.out_channels = 3, .kernel = { 2, 2 }), st_tanh(), st_dropout(.p = 0.2),
-                       st_sequence(st_flatten(), st_dense(.out_features = 2))),
-           ST_SHAPE(3, 1, 4, 4));
-}
-
-static void activations_pass(void **state)
-{
-    st_layer *all[] = { st_relu(),     st_relu6(),    st_leaky_relu(),  st_elu(),      st_selu(),
-                        st_gelu(),     st_silu(),     st_mish(),        st_sigmoid(),  st_tanh(),
-                        st_softplus(), st_softsign(), st_hardsigmoid(), st_hardswish() };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) passes(all[i], ST_SHAPE(3, 5, 4));
-}
-
 static void one_line_does_in_a_test(void **state)
 {
     st_layer *l = st_dense(.out_features = 2);
@@ -855,11 +790,6 @@ static void null_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest claims[] = {
-        CLAIM(convolutions_pass),
-        CLAIM(pooling_passes),
-        CLAIM(pooling_by_a_function_passes),
-        CLAIM(dense_and_chains_pass),
-        CLAIM(activations_pass),
         CLAIM(one_line_does_in_a_test),
         CLAIM(the_layer_without_a_fault_passes),
         CLAIM(forward_keeps_its_contract),
