@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DEEPEST = 32,         /* sequences within sequences */
-    MOST_LAYERS = 1 << 14 /* of a net: a layer takes many times the memory of its text */
-};
+enum { MOST_LAYERS = 1 << 14 }; /* of a net: a layer takes many times the memory of its text */
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
@@ -118,12 +115,11 @@ static int put(json_t *object, const char *key, json_t *value)
     return st_error_set("%s: no memory, or text that is not UTF-8", key);
 }
 
-static json_t *write_layers(const st_layer *parent, int depth);
+static json_t *write_layers(const st_layer *parent);
 
-static int put_layer(json_t *object, const st_layer *l, int depth)
+static int put_layer(json_t *object, const st_layer *l)
 {
     const st_layer_type *type = l->type, *shipped = type_named(type->name, st_layer_types);
-    if (depth > DEEPEST) return st_layer_refuse(l, "nested deeper than %d", DEEPEST);
     if (shipped && shipped != type) return st_layer_refuse(l, "a shipped type has that name, rename yours");
     if (type->options_size && !type->fields) return st_layer_refuse(l, "its options have no table of fields");
     if (field_named(type, "type") || field_named(type, "layers"))
@@ -131,16 +127,16 @@ static int put_layer(json_t *object, const st_layer *l, int depth)
     if (put(object, "type", json_string(type->name))) return -1;
     for (const st_field *f = type->fields; f && f->name; f++)
         if (put(object, f->name, write_option(f, (const char *)l->options + f->offset))) return -1;
-    return l->children ? put(object, "layers", write_layers(l, depth + 1)) : 0;
+    return l->children ? put(object, "layers", write_layers(l)) : 0;
 }
 
-static json_t *write_layers(const st_layer *parent, int depth)
+static json_t *write_layers(const st_layer *parent)
 {
     json_t *list = json_array();
     for (int i = 0; i < parent->children; i++) {
         json_t *object = json_object();
         if (json_array_append_new(list, object)) st_error_set("no memory");
-        else if (put_layer(object, parent->child[i], depth) == 0) continue;
+        else if (put_layer(object, parent->child[i]) == 0) continue;
         st_error_within("layer %d: ", i);
         json_decref(list);
         return NULL;
@@ -158,16 +154,20 @@ static json_t *as_string(const json_t *value)
 
 static int count_layers(const st_layer *l)
 {
-    int count = 1;
+    int count = l->children;
     for (int i = 0; i < l->children; i++) count += count_layers(l->child[i]);
     return count;
 }
 
+static int check_count(int layers)
+{
+    if (layers <= MOST_LAYERS) return 0;
+    return st_error_set("%d layers, expected at most %d", layers, MOST_LAYERS);
+}
+
 json_t *architecture_write(const st_net *n)
 {
-    int count = count_layers(n->root) - 1;
-    if (count > MOST_LAYERS) st_error_set("%d layers, expected at most %d", count, MOST_LAYERS);
-    json_t *layers = count > MOST_LAYERS ? NULL : write_layers(n->root, 1);
+    json_t *layers = check_count(count_layers(n->root)) ? NULL : write_layers(n->root);
     if (!layers) return NULL;
     json_t *all = json_pack("{s:o, s:o}", "input", json_sizes(n->input), "layers", layers);
     json_t *string = all ? as_string(all) : NULL;
@@ -194,8 +194,8 @@ static int count_given(json_t *list)
 {
     size_t i;
     json_t *given;
-    int count = 0;
-    json_array_foreach(list, i, given) count += 1 + count_given(json_object_get(given, "layers"));
+    int count = (int)json_array_size(list);
+    json_array_foreach(list, i, given) count += count_given(json_object_get(given, "layers"));
     return count;
 }
 
@@ -223,10 +223,10 @@ static int read_options(const st_layer_type *type, json_t *given, const st_net_k
     return 0;
 }
 
-static int read_layers(json_t *list, const st_net_known *known, int depth, layers *to);
+static int read_layers(json_t *list, const st_net_known *known, layers *to);
 
 /* NULL with an error. */
-static st_layer *read_layer(json_t *given, const st_net_known *known, int depth)
+static st_layer *read_layer(json_t *given, const st_net_known *known)
 {
     layers below = { 0 };
     st_layer *made = NULL;
@@ -234,7 +234,7 @@ static st_layer *read_layer(json_t *given, const st_net_known *known, int depth)
     const st_layer_type *type = read_type(given, known);
     void *options = type ? array_new(type->name, 1, type->options_size) : NULL;
     if (options && read_options(type, given, known, options) == 0 &&
-        (!list || read_layers(list, known, depth + 1, &below) == 0)) {
+        (!list || read_layers(list, known, &below) == 0)) {
         made = st_layer_new(type, options, below.count, below.layer);
         below.count = 0; /* the layer holds them, or has freed them */
     }
@@ -243,17 +243,15 @@ static st_layer *read_layer(json_t *given, const st_net_known *known, int depth)
     return made;
 }
 
-static int read_layers(json_t *list, const st_net_known *known, int depth, layers *to)
+static int read_layers(json_t *list, const st_net_known *known, layers *to)
 {
     size_t i;
     json_t *given;
     if (!json_is_array(list)) return st_error_set("layers is %s, expected a list", json_show(list).text);
-    if (depth > DEEPEST) return st_error_set("layers are nested deeper than %d", DEEPEST);
     if (!(to->layer = array_new("layers", (ptrdiff_t)json_array_size(list), sizeof *to->layer))) return -1;
     json_array_foreach(list, i, given)
     {
-        if (!(to->layer[to->count] = read_layer(given, known, depth)))
-            return st_error_within("layer %zu: ", i);
+        if (!(to->layer[to->count] = read_layer(given, known))) return st_error_within("layer %zu: ", i);
         to->count++;
     }
     return 0;
@@ -264,14 +262,12 @@ static st_net *read_net(json_t *all, st_net_known known)
     st_shape input;
     layers list = { 0 };
     json_t *sizes = json_object_get(all, "input"), *below = json_object_get(all, "layers");
-    int count = count_given(below);
     st_net *n = NULL;
     if (!sizes || !below || json_object_size(all) != 2)
         st_error_set("%s, expected {\"input\": [...], \"layers\": [...]}", json_show(all).text);
     else if (!json_shape(sizes, &input))
         st_error_set("input is %s, expected the sizes of an image", json_show(sizes).text);
-    else if (count > MOST_LAYERS) st_error_set("%d layers, expected at most %d", count, MOST_LAYERS);
-    else if (read_layers(below, &known, 1, &list) == 0) {
+    else if (check_count(count_given(below)) == 0 && read_layers(below, &known, &list) == 0) {
         n = st_net_new_of(input, list.count, list.layer);
         list.count = 0; /* the net holds them, or has freed them */
     }

@@ -121,14 +121,16 @@ static int find_place(const char *path, place *p)
 {
     *p = (place){ .path = resolve(path) };
     p->folder = p->path ? beside(p->path, strchr(p->path, '/') ? "" : ".") : NULL;
-    if (!p->folder) return st_error_set("%s: cannot be written: %s", path, strerror(errno));
+    if (!p->folder) return st_error_set("%s: cannot be written: %s", file_name(path), strerror(errno));
     const char *slash = strrchr(p->path, '/');
     p->file = slash ? slash + 1 : p->path;
     p->exists = lstat(p->path, &p->old) == 0;
-    if (p->exists && !S_ISREG(p->old.st_mode)) return st_error_set("%s: not a regular file", path);
-    if (!*p->file) return st_error_set("%s: cannot be written: %s", path, strerror(ENOENT));
+    if (!p->exists && errno != ENOENT)
+        return st_error_set("%s: cannot be written: %s", file_name(path), strerror(errno));
+    if (p->exists && !S_ISREG(p->old.st_mode)) return st_error_set("%s: not a regular file", file_name(path));
+    if (!*p->file) return st_error_set("%s: cannot be written: %s", file_name(path), strerror(ENOENT));
     if (may_be_renamed_over(p)) return 0;
-    return st_error_set("%s: cannot be written: another user's file in a sticky folder", path);
+    return st_error_set("%s: cannot be written: another user's file in a sticky folder", file_name(path));
 }
 
 /* ---- temporary files ----------------------------------------------------------------------------- */
@@ -188,13 +190,13 @@ static bool lock(int descriptor)
     return fstat(descriptor, &status) || status.st_nlink > 0;
 }
 
-/* The old file's owner, group and permissions, as far as the system allows and never more: a group that may not be
- * kept loses its part. */
+/* The old file's owner, group and permissions, as far as the system allows and never more: another group may do what the
+ * old group and everyone might. */
 static void keep_permissions(int descriptor, const struct stat *old)
 {
     mode_t mode = old->st_mode & 0777;
     if (fchown(descriptor, old->st_uid, old->st_gid) && fchown(descriptor, (uid_t)-1, old->st_gid))
-        mode &= ~(mode_t)070;
+        mode &= (mode_t)0707 | (mode << 3 & 070);
     (void)!fchmod(descriptor, mode);
 }
 
@@ -268,7 +270,7 @@ static int run(const char *path, file_writer *write, const void *context, bool o
     int reason = 0, status = find_place(path, &p);
     if (status == 0) reason = replace(&p, write, context, only_try);
     release(&p);
-    return reason ? st_error_set("%s: cannot be written: %s", path, strerror(reason)) : status;
+    return reason ? st_error_set("%s: cannot be written: %s", file_name(path), strerror(reason)) : status;
 }
 
 int file_replace(const char *path, file_writer *write, const void *context)

@@ -14,13 +14,14 @@ typedef struct model_extra {
     const char *name, *text; /* of the metadata; NULL: none */
 } model_extra;
 
-/* As st_net_save. */
+/* As st_net_save and st_net_can_save. */
 int model_write(st_net *n, const char *path, model_extra extra);
+int model_try(st_net *n, const char *path, model_extra extra);
 
-/* As st_net_load, of a file that is open: first the net, which is not built, and whose tensors the file has; then its
- * memory, and all that the file has of it. */
+/* The two steps of st_net_load, for an open file: the net, not built, whose tensors are in the file; then its memory,
+ * notes and tensors. */
 st_net *model_plan(const safetensors *file, st_net_known known);
-int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch);
+int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch, st_net_known known);
 
 /* Whether every tensor of the net is in the file with its shape, and every one of the file's that is no extra is
  * in the net. */

@@ -231,18 +231,30 @@ const char *safetensors_text(const safetensors *file, const char *key)
     return json_string_value(json_object_get(file->metadata, key));
 }
 
-safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found)
+safetensors_entry *safetensors_named(const safetensors *file, const char *name)
 {
     const safetensors_entry key = { .name = name };
-    safetensors_entry *e = bsearch(&key, file->entry, (size_t)file->count, sizeof key, by_name);
+    return bsearch(&key, file->entry, (size_t)file->count, sizeof key, by_name);
+}
+
+static bool is_read(const safetensors_entry *e)
+{
+    return dtypes[e->dtype].form.kind != NUMBER_UNREAD;
+}
+
+bool safetensors_fits(const safetensors_entry *e, st_shape expected)
+{
+    return is_read(e) && st_shape_equal(e->shape, expected);
+}
+
+safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found)
+{
+    safetensors_entry *e = safetensors_named(file, name);
     if (!e) refuse(file, name, "missing");
-    else if (dtypes[e->dtype].form.kind == NUMBER_UNREAD)
-        refuse(file, name, "%s, expected F64, F32, F16 or BF16", dtypes[e->dtype].name);
-    else {
-        *found = e->shape;
-        return e;
-    }
-    return NULL;
+    else if (!is_read(e)) refuse(file, name, "%s, expected F64, F32, F16 or BF16", dtypes[e->dtype].name);
+    if (!e || !is_read(e)) return NULL;
+    *found = e->shape;
+    return e;
 }
 
 safetensors_entry *safetensors_find(const safetensors *file, const char *name, st_shape expected)

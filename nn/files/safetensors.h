@@ -45,6 +45,10 @@ safetensors_entry *safetensors_find(const safetensors *file, const char *name, s
 /* The same of any shape, which `found` receives. */
 safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found);
 
+/* The tensor of this name; NULL, without an error, where there is none. And whether it can be read into that shape. */
+safetensors_entry *safetensors_named(const safetensors *file, const char *name);
+bool safetensors_fits(const safetensors_entry *e, st_shape expected);
+
 /* The elements of an entry that was found, F64, F32, F16 or BF16, rounded to `real`. */
 int safetensors_read(const safetensors *file, const safetensors_entry *e, st_tensor to);
 

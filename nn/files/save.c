@@ -5,6 +5,7 @@
 #include "nn/files/json.h"
 #include "nn/files/model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,9 @@
 #define NOTE_PREFIX "note."
 
 enum { MOST_NOTES = 1000 }; /* of a net: each is looked for among the others */
+
+static const double MIB = 1 << 20,
+                    MOST_MEMORY = 2048.0 * (1 << 20); /* bytes of a net, unless a limit is given */
 
 /* ---- saving -------------------------------------------------------------------------------------- */
 
@@ -60,9 +64,9 @@ static json_t *metadata_of(const st_net *n, const model_extra *extra)
     if (!architecture) return NULL;
     json_t *metadata = json_pack("{s:s, s:s, s:o}", "format", "stride", "stride_version", VERSION,
                                  "architecture", architecture);
-    bool made =
-        metadata && (!extra->name || !json_object_set_new(metadata, extra->name, json_string(extra->text)));
-    int status = made ? 0 : st_error_set("no memory for the metadata");
+    int status = metadata ? 0 : st_error_set("no memory for the metadata");
+    if (metadata && extra->name && json_object_set_new(metadata, extra->name, json_string(extra->text)))
+        status = st_error_set("entry %s: no memory, or it is not UTF-8", extra->name);
     int notes = 0;
     for (const st_metadata *note = n->notes; note && status == 0; note = note->next)
         status = ++notes > MOST_NOTES ? refuse_notes() : put_note(metadata, note);
@@ -71,14 +75,9 @@ static json_t *metadata_of(const st_net *n, const model_extra *extra)
     return NULL;
 }
 
-int st_net_save(st_net *n, const char *path)
-{
-    if (!path) return st_error_set("st_net_save: the path is NULL");
-    if (st_is_null(st_net_parameters(n))) return st_error_set("%s: st_net_save before st_net_build", path);
-    return model_write(n, path, (model_extra){ 0 });
-}
+typedef int file_maker(const char *path, int count, const safetensors_item items[], json_t *metadata);
 
-int model_write(st_net *n, const char *path, model_extra extra)
+static int write_net(st_net *n, const char *path, model_extra extra, file_maker *make)
 {
     int status = -1;
     items list = { 0 };
@@ -88,18 +87,46 @@ int model_write(st_net *n, const char *path, model_extra extra)
         add_item(&(st_net_tensor){ extra.item[i].name, extra.item[i].value, { 0 } }, &list);
     if (!metadata) st_error_within("%s: ", path);
     else if (list.failed) st_error_set("%s: no memory for the names of its tensors", path);
-    else status = safetensors_write(path, list.count, list.item, metadata);
+    else status = make(path, list.count, list.item, metadata);
     items_free(&list);
     json_decref(metadata);
     return status;
+}
+
+int model_write(st_net *n, const char *path, model_extra extra)
+{
+    return write_net(n, path, extra, safetensors_write);
+}
+
+int model_try(st_net *n, const char *path, model_extra extra)
+{
+    return write_net(n, path, extra, safetensors_try);
+}
+
+static int check_built(const st_net *n, const char *path, const char *who)
+{
+    if (!path) return st_error_set("%s: the path is NULL", who);
+    return st_is_null(st_net_parameters(n)) ? st_error_set("%s: %s before st_net_build", path, who) : 0;
+}
+
+int st_net_save(st_net *n, const char *path)
+{
+    return check_built(n, path, "st_net_save") ? -1 : model_write(n, path, (model_extra){ 0 });
+}
+
+int st_net_can_save(st_net *n, const char *path)
+{
+    return check_built(n, path, "st_net_can_save") ? -1 : model_try(n, path, (model_extra){ 0 });
 }
 
 /* ---- loading ------------------------------------------------------------------------------------- */
 
 typedef struct loading {
     const safetensors *file;
-    bool check; /* only: whether it could be read */
-    int status;
+    bool check; /* only whether it could be read */
+    int status, matched;
+    st_net_match_told *tell;
+    void *context;
 } loading;
 
 static void load_tensor(const st_net_tensor *t, void *context)
@@ -117,8 +144,8 @@ static int read_tensors(st_net *n, const safetensors *file)
     return l.status;
 }
 
-/* What a checkpoint holds besides; and a count of batches that PyTorch's batch normalisation saves and uses only where
- * it has no momentum. */
+/* A checkpoint's own tensors; and PyTorch's count of batches, which batch normalisation uses only without
+ * momentum. */
 static bool is_extra(const char *name)
 {
     static const char ending[] = ".num_batches_tracked";
@@ -169,22 +196,39 @@ st_net *model_plan(const safetensors *file, st_net_known known)
     return NULL;
 }
 
-int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch)
+/* A file of a few bytes may describe a net of any size: its needs are known before memory is asked for. */
+static int check_memory(st_net *n, ptrdiff_t batch, ptrdiff_t most)
 {
-    if (st_net_build(n, batch, 0) || read_notes(n, file)) return st_error_within("%s: ", file->path);
+    st_shape y;
+    st_layer_needs needs;
+    if (st_layer_plan(n->root, st_shape_with_batch(n->input, batch), &y) || st_layer_measure(n->root, &needs))
+        return -1;
+    double elements = 2.0 * (double)needs.parameters + (double)needs.state + (double)needs.memory +
+                      (double)needs.scratch * needs.threads + 2.0 * (double)needs.ping_pong +
+                      (double)needs.whole + (double)needs.partial + (double)st_shape_numel(y, "st_net_load");
+    double bytes = elements * (double)sizeof(st_real), limit = most > 0 ? (double)most : MOST_MEMORY;
+    if (bytes <= limit) return 0;
+    return st_error_set("the net takes %.0f MiB for a batch of %td, expected at most %.0f MiB (max_memory)",
+                        ceil(bytes / MIB), batch, floor(limit / MIB));
+}
+
+int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch, st_net_known known)
+{
+    if (check_memory(n, batch, known.max_memory) || st_net_build(n, batch, 0) || read_notes(n, file))
+        return st_error_within("%s: ", file->path);
     return read_tensors(n, file);
 }
 
 st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
 {
-    if (!path || batch < 1) {
-        st_error_set("st_net_load: %s, a batch of %td; expected a path and at least 1", path ? path : "NULL",
-                     batch);
+    if (!path || batch < 1 || known.max_memory < 0) {
+        st_error_set("st_net_load: %s, a batch of %td, at most %td bytes; expected a path, at least 1 and 0",
+                     path ? path : "NULL", batch, known.max_memory);
         return NULL;
     }
     safetensors *file = safetensors_open(path);
     st_net *n = file ? model_plan(file, known) : NULL;
-    if (n && model_fill(n, file, batch)) {
+    if (n && model_fill(n, file, batch, known)) {
         st_net_free(n);
         n = NULL;
     }
@@ -192,28 +236,57 @@ st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
     return n;
 }
 
-/* What was read when the disk failed is taken back. */
-int model_read(st_net *n, const safetensors *file)
+/* What was read before the disk failed is taken back. */
+static int read_or_restore(st_net *n, void (*read)(const st_net_tensor *t, void *context), loading *l)
 {
     st_tensor parameters = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));
     bool copied = !st_is_null(parameters) && !st_is_null(states);
-    int status = copied ? read_tensors(n, file) : -1;
-    if (copied && status) {
+    if (copied) st_net_visit(n, read, l);
+    if (copied && l->status) {
         st_copy(st_net_parameters(n), parameters);
         st_copy(st_net_states(n), states);
     }
     st_tensor_free(parameters);
     st_tensor_free(states);
-    return status;
+    return copied ? l->status : -1;
+}
+
+int model_read(st_net *n, const safetensors *file)
+{
+    return read_or_restore(n, load_tensor, &(loading){ .file = file });
 }
 
 int st_net_load_tensors(st_net *n, const char *path)
 {
-    if (!path) return st_error_set("st_net_load_tensors: the path is NULL");
-    if (st_is_null(st_net_parameters(n)))
-        return st_error_set("%s: st_net_load_tensors before st_net_build", path);
+    if (check_built(n, path, "st_net_load_tensors")) return -1;
     safetensors *file = safetensors_open(path);
     int status = file && model_check(n, file) == 0 ? model_read(n, file) : -1;
     safetensors_close(file);
     return status;
+}
+
+static void load_matching(const st_net_tensor *t, void *context)
+{
+    loading *l = context;
+    safetensors_entry *e = safetensors_named(l->file, t->name);
+    if (e) e->met = true;
+    st_net_match how = !e                                    ? ST_NET_MISSING
+                       : safetensors_fits(e, t->value.shape) ? ST_NET_MATCHED
+                                                             : ST_NET_MISMATCHED;
+    if (how == ST_NET_MATCHED && l->status == 0 && safetensors_read(l->file, e, t->value)) l->status = -1;
+    l->matched += how == ST_NET_MATCHED;
+    if (l->tell) l->tell(t->name, how, l->context);
+}
+
+int st_net_load_matching(st_net *n, const char *path, st_net_match_told *tell, void *context)
+{
+    if (check_built(n, path, "st_net_load_matching")) return -1;
+    safetensors *file = safetensors_open(path);
+    loading l = { .file = file, .tell = tell, .context = context };
+    int status = file ? read_or_restore(n, load_matching, &l) : -1;
+    for (int i = 0; status == 0 && tell && i < file->count; i++)
+        if (!file->entry[i].met && !is_extra(file->entry[i].name))
+            tell(file->entry[i].name, ST_NET_LEFT_OVER, context);
+    safetensors_close(file);
+    return status ? -1 : l.matched;
 }

@@ -237,7 +237,7 @@ static int replay(const safetensors *file, st_loss l, st_net_known known)
     const safetensors_entry *of_x = safetensors_find_any(file, X, &images);
     const safetensors_entry *of_target = of_x ? safetensors_find_any(file, TARGET, &targets) : NULL;
     st_net *n = of_target ? model_plan(file, known) : NULL;
-    if (n && check_images(file, n, images) == 0 && model_fill(n, file, images.n[0]) == 0) {
+    if (n && check_images(file, n, images) == 0 && model_fill(n, file, images.n[0], known) == 0) {
         st_tensor x = read_tensor(file, of_x, images), target = read_tensor(file, of_target, targets);
         n->seed = (uint64_t)seed, n->step = (uint64_t)step;
         anomaly a = st_error() ? (anomaly){ 0 } : find(n, x, target, l);

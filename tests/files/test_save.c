@@ -868,8 +868,8 @@ static const damage damages[] = {
     { "an empty sequence", LAYER, "{`type`:`sequence`,`layers`:[]}", "layer 0: sequence: holds no layers" },
     { "a sequence without layers", LAYER, "{`type`:`sequence`}", "layer 0: sequence: holds no layers" },
     { "33 sequences in one another", LAYER,
-      TEN(SEQUENCE SEQUENCE SEQUENCE) SEQUENCE SEQUENCE LAYER "]}]}" TEN("]}]}]}"),
-      "layers are nested deeper than 32" },
+      TEN(SEQUENCE SEQUENCE SEQUENCE) SEQUENCE SEQUENCE SEQUENCE LAYER "]}]}]}" TEN("]}]}]}"),
+      "nested deeper than 32" },
 };
 /* clang-format on */
 
@@ -1303,6 +1303,96 @@ static void two_tensors_of_one_name_are_not_written(void **state)
     st_tensor_free(x);
 }
 
+/* ---- transfer -------------------------------------------------------------------------------------- */
+
+typedef struct told {
+    char text[512];
+} told;
+
+static void tell(const char *name, st_net_match how, void *context)
+{
+    static const char *const words[] = { "read", "another", "missing", "left over" };
+    told *t = context;
+    size_t used = strlen(t->text);
+    snprintf(t->text + used, sizeof t->text - used, "%s %s\n", name, words[how]);
+}
+
+static void tensors_that_match_are_read(void **state)
+{
+    (void)state;
+    const char *path = in_folder("net");
+    st_net *from = st_net_new(ST_SHAPE(3), st_dense(.out_features = 4), st_relu(),
+                              st_dense(.out_features = 2), st_batchnorm());
+    st_net *to = st_net_new(ST_SHAPE(3), st_dense(.out_features = 4), st_relu(),
+                            st_dense(.out_features = 5, .no_bias = true), st_elu(.alpha = 1),
+                            st_dense(.out_features = 1));
+    assert_int_equal(st_net_build(from, 1, 1) | st_net_build(to, 1, 2), 0);
+    st_fill(st_net_find(from, "0.bias"), 3);
+    st_tensor kept = st_tensor_clone(st_net_find(to, "2.weight"));
+    assert_int_equal(st_net_save(from, path), 0);
+    told t = { "" };
+    assert_int_equal(st_net_load_matching(to, path, tell, &t), 2);
+    assert_string_equal(t.text,
+                        "0.weight read\n0.bias read\n2.weight another\n4.weight missing\n4.bias missing\n"
+                        "2.bias left over\n3.bias left over\n3.running_mean left over\n"
+                        "3.running_var left over\n3.weight left over\n");
+    assert_same(st_net_find(to, "0.weight"), st_net_find(from, "0.weight"));
+    assert_elements(st_net_find(to, "0.bias"), 3, 3, 3, 3);
+    assert_same(st_net_find(to, "2.weight"), kept);
+    assert_int_equal(st_net_load_matching(to, path, NULL, NULL), 2);
+
+    st_fill(st_net_find(to, "0.bias"), 1);
+    st_copy(kept, st_net_find(to, "2.weight"));
+    for (reads_before_failure = 0; reads_before_failure < 4; reads_before_failure++) {
+        int before = reads_before_failure;
+        assert_int_equal(st_net_load_matching(to, path, NULL, NULL), -1);
+        reads_before_failure = before;
+        expect_error("cannot be read");
+        assert_elements(st_net_find(to, "0.bias"), 1, 1, 1, 1);
+    }
+    reads_before_failure = -1;
+    assert_int_equal(st_net_load_matching(to, in_folder("none"), NULL, NULL), -1);
+    expect_error("none: ");
+    assert_int_equal(st_net_load_matching(NULL, path, NULL, NULL), -1);
+    expect_error("before st_net_build");
+    unlink(path);
+    st_tensor_free(kept);
+    st_net_free(from), st_net_free(to);
+}
+
+/* A few bytes describe 64 GB: nothing of that may be asked for. */
+static void what_takes_too_much_memory_is_refused(void **state)
+{
+    (void)state;
+    static char text[1 << 13];
+    const char *path = in_folder("net");
+    char *at = text + sprintf(text, "{\"input\":[1,1,1],\"layers\":[");
+    for (int i = 0; i < 40; i++)
+        at += sprintf(at, "%s{\"type\":\"upsample\",\"scale\":[20000,20000]},{\"type\":\"avgpool\"}",
+                      i ? "," : "");
+    strcpy(at, "]}");
+    json_t *metadata = json_pack("{s:s, s:s}", "stride_version", "1", "architecture", text);
+    assert_int_equal(safetensors_write(path, 0, NULL, metadata), 0);
+    json_decref(metadata);
+    assert_null(st_net_load(path, 1, nothing));
+    expect_error("max_memory");
+
+    st_net *n = sample(ST_SHAPE(1000), st_dense(.out_features = 1000)), *loaded;
+    st_net_known limited = { .max_memory = 8 << 20 };
+    assert_int_equal(st_net_save(n, path), 0);
+    assert_null(st_net_load(path, 1, (st_net_known){ .max_memory = (ptrdiff_t)1000000 * sizeof(st_real) }));
+    expect_error("expected at most");
+    assert_null(st_net_load(path, 100000, limited));
+    expect_error("a batch of 100000");
+    limited.max_memory = 64 << 20;
+    loaded = st_net_load(path, 1, limited);
+    assert_non_null(loaded);
+    assert_null(st_net_load(path, 1, (st_net_known){ .max_memory = -1 }));
+    expect_error("-1 bytes");
+    unlink(path);
+    st_net_free(n), st_net_free(loaded);
+}
+
 /* PyTorch's batch normalisation counts batches, which matters only where it has no momentum. */
 static void a_count_of_batches_is_passed_over(void **state)
 {
@@ -1527,6 +1617,8 @@ int main(void)
         CLAIM(as_many_as_may_be_are_loaded),
         CLAIM(what_is_written_is_what_the_format_says),
         CLAIM(every_float_of_other_programs_is_read),
+        CLAIM(tensors_that_match_are_read),
+        CLAIM(what_takes_too_much_memory_is_refused),
         CLAIM(a_count_of_batches_is_passed_over),
         CLAIM(views_are_written_and_read_in_their_own_order),
         CLAIM(damaged_files_are_refused_with_the_reason),

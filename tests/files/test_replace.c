@@ -1,0 +1,320 @@
+/* test_replace.c: what may be saved where: trying says what saving does, and neither leaves or loses anything else. */
+#define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE /* S_ISVTX, setgroups */
+#include "tests/files.h"
+#include "tests/support.h"
+
+#include "layers/layers.h"
+#include "nn/files/save.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NOBODY = 65534, SECONDS = 20 };
+
+static char room[600]; /* a folder for one case */
+
+static const char *in_room(const char *name)
+{
+    static char path[4][1200];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[0], "%s/%s", room, name);
+    return path[turn];
+}
+
+/* ---- what is in the room ----------------------------------------------------------------------- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Each entry with its kind and permissions, and its size or target; `but` is left out. */
+static const char *listing(const char *but)
+{
+    static char text[2][8192];
+    static int turn;
+    char lines[16][800], target[300];
+    int count = 0;
+    turn = !turn;
+    DIR *d = opendir(room);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        struct stat s;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strcmp(e->d_name, but) == 0)
+            continue;
+        assert_true(count < 16);
+        assert_int_equal(lstat(in_room(e->d_name), &s), 0);
+        ssize_t length = S_ISLNK(s.st_mode) ? readlink(in_room(e->d_name), target, sizeof target - 1) : 0;
+        target[length > 0 ? length : 0] = '\0';
+        snprintf(lines[count++], sizeof lines[0], "%s %o %lld %s\n", e->d_name, s.st_mode,
+                 S_ISREG(s.st_mode) ? (long long)s.st_size : 0, target);
+    }
+    if (d) closedir(d);
+    qsort(lines, (size_t)count, sizeof lines[0], by_text);
+    text[turn][0] = '\0';
+    for (int i = 0; i < count; i++) strcat(text[turn], lines[i]);
+    return text[turn];
+}
+
+/* ---- places --------------------------------------------------------------------------------------- */
+
+static void put(const char *name, mode_t mode)
+{
+    FILE *f = fopen(in_room(name), "w");
+    assert_non_null(f);
+    fputs("old", f);
+    fclose(f);
+    assert_int_equal(chmod(in_room(name), mode), 0);
+    if (geteuid() == 0) assert_int_equal(chown(in_room(name), NOBODY, NOBODY), 0);
+}
+
+static void old_file(void)
+{
+    put("net", 0600);
+}
+
+/* Of a group that the writer is not in. */
+static void roots_file(void)
+{
+    put("net", 0664);
+    if (geteuid() == 0) assert_int_equal(chown(in_room("net"), 0, 0), 0);
+}
+
+static void read_only_file(void)
+{
+    put("net", 0440);
+}
+
+static void link_to_file(void)
+{
+    put("target", 0640);
+    assert_int_equal(symlink("target", in_room("net")), 0);
+}
+
+static void dangling_link(void)
+{
+    assert_int_equal(symlink("target", in_room("net")), 0);
+}
+
+static void absolute_link(void)
+{
+    assert_int_equal(symlink(in_room("target"), in_room("net")), 0);
+}
+
+static void chain_of_links(void)
+{
+    assert_int_equal(mkdir(in_room("sub"), 0777), 0);
+    assert_int_equal(chmod(in_room("sub"), 0777), 0);
+    assert_int_equal(symlink("sub/middle", in_room("net")), 0);
+    assert_int_equal(symlink("../target", in_room("sub/middle")), 0);
+}
+
+static void link_to_itself(void)
+{
+    assert_int_equal(symlink("net", in_room("net")), 0);
+}
+
+static void link_to_nowhere(void)
+{
+    assert_int_equal(symlink("nowhere/net", in_room("net")), 0);
+}
+
+static void link_to_device(void)
+{
+    assert_int_equal(symlink("/dev/null", in_room("net")), 0);
+}
+
+static void pipe_there(void)
+{
+    assert_int_equal(mkfifo(in_room("net"), 0666), 0);
+}
+
+static void folder_there(void)
+{
+    assert_int_equal(mkdir(in_room("net"), 0777), 0);
+}
+
+static void locked_folder(void)
+{
+    assert_int_equal(mkdir(in_room("locked"), 0555), 0);
+    if (geteuid() == 0) assert_int_equal(chown(in_room("locked"), 0, 0), 0);
+}
+
+static void sticky_folder(void)
+{
+    assert_int_equal(mkdir(in_room("sticky"), 0777), 0);
+    assert_int_equal(chmod(in_room("sticky"), S_ISVTX | 0777), 0);
+    put("sticky/net", 0666);
+}
+
+static void anothers_in_sticky_folder(void)
+{
+    sticky_folder();
+    if (geteuid() == 0) assert_int_equal(chown(in_room("sticky/net"), 0, 0), 0);
+}
+
+#define TEN(x) x x x x x x x x x x
+#define LONG_NAME TEN(TEN("ab")) TEN("abcd") "abcdefgh" /* 248 bytes */
+
+typedef struct place {
+    const char *claim;
+    void (*make)(void);     /* NULL: nothing is there */
+    const char *path, *end; /* end: the file that is written */
+    mode_t mode;            /* of that file; 0: not looked at */
+    int reason;             /* 0: it can be saved; an errno; -1: any */
+    bool as_other;          /* only tells something where the maker is root */
+} place;
+
+static const place places[] = {
+    { "a new file", NULL, "net", "net", 0644, 0 },
+    { "an old file", old_file, "net", "net", 0600, 0 },
+    { "a file of another group", roots_file, "net", "net", 0644, 0, true },
+    { "a file that is read only", read_only_file, "net", "net", 0440, 0 },
+    { "a link", link_to_file, "net", "target", 0640, 0 },
+    { "a dangling link", dangling_link, "net", "target", 0644, 0 },
+    { "a dangling link to a whole path", absolute_link, "net", "target", 0644, 0 },
+    { "a chain of links", chain_of_links, "net", "target", 0644, 0 },
+    { "a name as long as names may be", NULL, LONG_NAME, LONG_NAME, 0644, 0 },
+    { "one's own file in a sticky folder", sticky_folder, "sticky/net", "", 0, 0 },
+    { "a link to itself", link_to_itself, "net", "", 0, ELOOP },
+    { "a link into no folder", link_to_nowhere, "net", "", 0, ENOENT },
+    { "a link to a device", link_to_device, "net", "", 0, -1 },
+    { "a pipe", pipe_there, "net", "", 0, -1 },
+    { "a folder", folder_there, "net", "", 0, -1 },
+    { "a folder with a slash", folder_there, "net/", "", 0, -1 },
+    { "a folder that is not there", NULL, "nowhere/net", "", 0, ENOENT },
+    { "a folder that is a file", old_file, "net/net", "", 0, ENOTDIR },
+    { "a name too long", NULL, LONG_NAME LONG_NAME, "", 0, ENAMETOOLONG },
+    { "a folder that is locked", locked_folder, "locked/net", "", 0, EACCES },
+    { "another's file in a sticky folder", anothers_in_sticky_folder, "sticky/net", "", 0, -1, true },
+};
+
+/* ---- trying and saving ----------------------------------------------------------------------------- */
+
+static st_net *small_net(void)
+{
+    st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 1));
+    assert_int_equal(st_net_build(n, 1, 1), 0);
+    return n;
+}
+
+/* As another user, who may not write everywhere: 0, or 1 for what was not as expected. */
+static int attempt(st_net *n, const place *p)
+{
+    char before[8192], path[1200];
+    bool saved = p->reason == 0;
+    snprintf(path, sizeof path, "%s", in_room(p->path));
+    snprintf(before, sizeof before, "%s", listing(p->end));
+    for (int trying = 1; trying >= 0; trying--) {
+        int status = (trying ? st_net_can_save : st_net_save)(n, path);
+        const char *text = st_error();
+        if ((status == 0) != saved || (status == 0) != !text) {
+            fprintf(stderr, "%s: %s said %s\n", p->claim, trying ? "trying" : "saving", text ? text : "yes");
+            return 1;
+        }
+        if (text && (!strstr(text, strlen(path) < 100 ? path : path + strlen(path) - 100) ||
+                     (p->reason > 0 && !strstr(text, strerror(p->reason))))) {
+            fprintf(stderr, "%s: %s\n", p->claim, text);
+            return 1;
+        }
+        st_error_clear();
+        if (strcmp(listing(trying ? "" : p->end), trying ? listing("") : before) != 0) return 1;
+    }
+    return 0;
+}
+
+static void be_nobody(void)
+{
+    if (geteuid() != 0) return;
+    if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY)) _exit(3);
+}
+
+static void trying_says_what_saving_does(void **state)
+{
+    st_net *n = small_net();
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const place *p = &places[i];
+        struct stat s;
+        int status = -1;
+        char remove[2 * sizeof room + 40];
+        if (p->as_other && geteuid() != 0) continue;
+        snprintf(room, sizeof room, "%s", path_of("room"));
+        assert_int_equal(mkdir(room, 0777), 0);
+        assert_int_equal(chmod(path_of("."), 0755) | chmod(room, 0777), 0);
+        if (p->make) p->make();
+        char before[8192];
+        snprintf(before, sizeof before, "%s", listing(p->end));
+        pid_t child = fork();
+        if (child == 0) {
+            umask(022);
+            be_nobody();
+            alarm(SECONDS); /* a pipe has no reader */
+            _exit(attempt(n, p));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status) fail_msg("%s: status %d", p->claim, status);
+        if (!strchr(p->path, '/')) assert_string_equal(listing(p->end), before);
+        if (p->mode) {
+            assert_int_equal(lstat(in_room(p->end), &s), 0);
+            about("%s: %o", p->claim, s.st_mode);
+            assert_true(S_ISREG(s.st_mode) && (s.st_mode & 07777) == p->mode && s.st_size > 3);
+        }
+        snprintf(remove, sizeof remove, "chmod -R u+rwx '%s'; rm -rf '%s'", room, room);
+        assert_int_equal(system(remove), 0);
+    }
+    st_net_free(n);
+}
+
+/* Root saves over another's file: it stays theirs. */
+static void the_owner_stays(void **state)
+{
+    if (geteuid() != 0) skip();
+    struct stat s;
+    st_net *n = small_net();
+    const char *path = written("theirs", BYTES("old"));
+    assert_int_equal(chown(path, NOBODY, NOBODY), 0);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(st_net_save(n, path), 0);
+    assert_int_equal(stat(path, &s), 0);
+    assert_true(s.st_uid == NOBODY && s.st_gid == NOBODY && (s.st_mode & 07777) == 0640);
+    unlink(path);
+    st_net_free(n);
+}
+
+/* What is only found while the file is encoded is found by trying, too. */
+static void trying_encodes_the_net(void **state)
+{
+    st_net *n = small_net();
+    const char *path = path_of("net");
+    assert_int_equal(st_net_set_metadata(n, "trained on", "caf\xc3"), 0);
+    assert_int_equal(st_net_can_save(n, path), -1);
+    expect_error("trained on");
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(st_net_can_save(NULL, path), -1);
+    expect_error("before st_net_build");
+    assert_int_equal(st_net_can_save(n, NULL), -1);
+    expect_error("NULL");
+    assert_int_equal(st_net_can_save(n, ""), -1);
+    expect_error("trained on");
+    assert_int_equal(st_net_set_metadata(n, "trained on", NULL), 0);
+    assert_int_equal(st_net_can_save(n, ""), -1);
+    expect_error("cannot be written");
+    st_net_free(n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(trying_says_what_saving_does),
+        CLAIM(the_owner_stays),
+        CLAIM(trying_encodes_the_net),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}
