@@ -2,7 +2,7 @@
 #include "examples/stride/arguments.h"
 #include "examples/stride/chart.h"
 #include "examples/stride/commands.h"
-#include "examples/stride/history.h"
+#include "examples/stride/log.h"
 #include "examples/stride/page.h"
 #include "examples/stride/text.h"
 #include "nn/files/file.h"
@@ -101,7 +101,7 @@ static int run(const void *settings_, int count, char **operands)
         if (argument_same_file(s->output, operands[i]))
             return subcommand_refuse(&command_report, "--output and %s are one file", operands[i]);
     for (int i = 0; i < count && !st_error(); i++)
-        if (log_check(operands[i]) == 0 && log_recall(operands[i], INT_MAX, history_keep, &c.run[i]) == 0 &&
+        if (log_check(operands[i]) == 0 && log_recall(operands[i], INT_MAX, &c.run[i]) == 0 &&
             c.run[i].count == 0)
             st_error_set("%.200s: no epoch in it", operands[i]);
     if (!st_error() && file_replace(s->output, put_page, &c) == 0) {

@@ -3,6 +3,7 @@
 #include "examples/stride/log.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,19 +29,6 @@ static const struct column {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static json_t *json_of(const struct column *c, const st_train_report *r)
-{
-    const void *at = (const char *)r + c->offset;
-    switch (c->kind) {
-    case INT: return json_integer(*(const int *)at);
-    case LONG: return json_integer(*(const long *)at);
-    case BOOL: return json_boolean(*(const bool *)at);
-    case REAL: break;
-    }
-    double value = *(const double *)at;
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 /* NaN is a field without a number. */
 static void set(const struct column *c, st_train_report *r, double value)
 {
@@ -53,16 +41,31 @@ static void set(const struct column *c, st_train_report *r, double value)
     }
 }
 
-json_t *log_json(const st_train_report *r)
+/* ---- epochs in memory --------------------------------------------------------------------------- */
+
+/* Room for powers of two: full where the count is one. */
+static int grow(history *h)
 {
-    json_t *line = json_object();
-    int failed = line == NULL;
-    for (int i = 0; i < COLUMNS && !failed; i++)
-        failed = json_object_set_new(line, columns[i].name, json_of(&columns[i], r));
-    if (!failed) return line;
-    json_decref(line);
-    st_error_set("log: no memory for epoch %d", r->epoch);
-    return NULL;
+    if (h->count & (h->count - 1)) return 0;
+    size_t room = h->count > 0 ? 2 * (size_t)h->count : 1;
+    st_train_report *grown = realloc(h->epochs, room * sizeof *grown);
+    if (!grown) return st_error_set("history: no memory for epoch %d", h->count + 1);
+    h->epochs = grown;
+    return 0;
+}
+
+bool history_keep(const st_train_report *r, void *context)
+{
+    history *h = context;
+    if (grow(h)) return false;
+    h->epochs[h->count++] = *r;
+    return true;
+}
+
+void history_free(history *h)
+{
+    free(h->epochs);
+    *h = (history){ 0 };
 }
 
 /* ---- files -------------------------------------------------------------------------------------- */
@@ -110,8 +113,7 @@ static st_train_report report_of(const char *line, bool json)
     return r;
 }
 
-int log_recall(const char *path, int before, bool (*note)(const st_train_report *r, void *context),
-               void *context)
+int log_recall(const char *path, int before, history *to)
 {
     FILE *from = fopen(path, "r");
     const bool json = ends_in(path, ".jsonl");
@@ -123,7 +125,7 @@ int log_recall(const char *path, int before, bool (*note)(const st_train_report 
     while (status == 0 && (length = getline(&line, &room, from)) > 0 && line[length - 1] == '\n') {
         st_train_report r = report_of(line, json);
         if (r.epoch >= before) break;
-        if (r.epoch > 0 && !note(&r, context)) status = -1;
+        if (r.epoch > 0 && !history_keep(&r, to)) status = -1;
     }
     if (ferror(from) || (length < 0 && !feof(from))) status = st_error_set("%s: %s", path, strerror(errno));
     free(line);

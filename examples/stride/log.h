@@ -4,17 +4,20 @@
 
 #include "nn/train.h"
 
-#include <jansson.h>
-
 /* 0, or -1 with an error: the path is not a log's, which ends in .csv or .jsonl. */
 int log_check(const char *path);
 
-/* Calls `note` for each epoch before `before` in a log; `seconds` is NaN. 0, or -1 with an error: the file cannot be
- * read, or `note` returned false. */
-int log_recall(const char *path, int before, bool (*note)(const st_train_report *r, void *context),
-               void *context);
+/* Epochs of a run, kept. */
+typedef struct history {
+    st_train_report *epochs;
+    int count;
+} history;
 
-/* An epoch as an object with the names of a log's columns, the caller's; NULL with an error. */
-json_t *log_json(const st_train_report *r);
+/* The context is a history. False, with an error latched, if there is no memory. */
+bool history_keep(const st_train_report *r, void *context);
+void history_free(history *h);
+
+/* Adds the epochs before `before` that a log holds; their `seconds` is NaN. 0, or -1 with an error. */
+int log_recall(const char *path, int before, history *to);
 
 #endif

@@ -2,7 +2,6 @@
  * that nothing may be loaded or run. */
 #include "examples/stride/report.h"
 #include "examples/stride/chart.h"
-#include "examples/stride/log.h"
 #include "examples/stride/page.h"
 #include "examples/stride/picture.h"
 #include "examples/stride/scores.h"
@@ -16,7 +15,6 @@ enum {
     FEW_IN_TABLE = 12,  /* classes whose table has wide columns */
     MOST_IN_TABLE = 20, /* classes whose confusions are numbers in a table; of more they are a map */
     MOST_CONFUSED = 12, /* pairs of classes beside it */
-    MOST_LISTED = 2048, /* classes whose confusions the numbers hold */
     MOST_FILTERS = 64
 };
 
@@ -411,7 +409,6 @@ typedef struct rows {
     st_shape shown[ST_LAYER_PATH / 2 + 2],
         into[ST_LAYER_PATH / 2 + 2];     /* by depth: of the last layer, out and in */
     bool chained[ST_LAYER_PATH / 2 + 2]; /* layers there follow each other */
-    json_t *json;
 } rows;
 
 static double own_parameters(const st_layer *l)
@@ -527,130 +524,6 @@ static void put_layers(page *p)
             r->times ? "<td></td><td></td>" : "");
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
-
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *string(const char *text)
-{
-    char *clean = page_clean(text);
-    json_t *s = clean ? json_string(clean) : NULL;
-    free(clean);
-    return s;
-}
-
-static json_t *facts_json(const report *r)
-{
-    json_t *all = json_object();
-    for (const report_fact *f = r->facts; f && f->name; f++) {
-        char *name = page_clean(f->name);
-        if (!name || json_object_set_new(all, name, string(f->text)))
-            st_error_set("report: no memory for its facts");
-        free(name);
-    }
-    return all;
-}
-
-static json_t *epochs_json(const report *r)
-{
-    json_t *all = json_array();
-    for (int i = 0; i < r->count; i++) {
-        json_t *line = log_json(&r->epochs[i]);
-        if (json_object_set_new(line, "seconds", number(r->epochs[i].seconds)))
-            json_decref(line), line = NULL;
-        if (json_array_append_new(all, line))
-            st_error_set("report: no memory for epoch %d", r->epochs[i].epoch);
-    }
-    return all;
-}
-
-static json_t *confusion_json(const scores *f)
-{
-    json_t *all = json_array();
-    for (ptrdiff_t truth = 0; truth < f->classes; truth++) {
-        json_t *row = json_array();
-        for (ptrdiff_t k = 0; k < f->classes; k++)
-            json_array_append_new(row, json_integer(scores_at(f, truth, k)));
-        json_array_append_new(all, row);
-    }
-    return all;
-}
-
-static json_t *mistakes_json(const scores *f)
-{
-    json_t *all = json_array();
-    for (int i = 0; i < f->mistakes; i++) {
-        const mistake *m = &f->mistake[i];
-        json_array_append_new(all, json_pack("{s:I, s:I, s:I, s:o}", "sample", (json_int_t)m->sample, "true",
-                                             (json_int_t)m->truth, "predicted", (json_int_t)m->predicted,
-                                             "confidence", number(m->confidence)));
-    }
-    return all;
-}
-
-static json_t *validation_json(page *p)
-{
-    const scores *f = &p->found;
-    if (f->classes == 0) return json_null();
-    json_t *names = json_array();
-    for (ptrdiff_t k = 0; k < f->classes; k++) json_array_append_new(names, string(class_name(p, k)));
-    json_t *confusion = f->classes <= MOST_LISTED ? confusion_json(f) : json_null();
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "samples", (json_int_t)f->count, "loss",
-                     number(f->loss), "accuracy", number(f->accuracy), "classes", names, "confusion",
-                     confusion, "mistakes", mistakes_json(f));
-}
-
-static void add_layer(st_layer *l, const char *path, void *context)
-{
-    rows *r = context;
-    const layer_time *time = r->p->r->times ? &r->p->r->times->layer[r->next] : NULL;
-    r->next++;
-    if (!path[0]) return;
-    char text[512];
-    st_layer_describe(l, text, sizeof text);
-    json_t *output = json_array();
-    st_shape y = output_of(r, l, path);
-    for (int i = 0; i < y.rank; i++) json_array_append_new(output, json_integer(y.n[i]));
-    json_t *row =
-        json_pack("{s:s, s:o, s:o, s:o, s:o}", "path", path, "layer", string(text), "output", output,
-                  "parameters", number(own_parameters(l)), "flops", number(l->flops / (double)l->x.n[0]));
-    if (time && l->children == 0) {
-        json_object_set_new(row, "forward_seconds", number(time->forward));
-        json_object_set_new(row, "backward_seconds", number(time->backward));
-    }
-    json_array_append_new(r->json, row);
-}
-
-static json_t *layers_json(page *p)
-{
-    rows all = { .p = p, .json = json_array(), .chained = { true } };
-    if (p->r->net) all.input = p->r->net->root->x;
-    if (p->r->net) st_layer_visit(p->r->net->root, add_layer, &all);
-    return all.json;
-}
-
-/* Nothing here may end the element, nor be markup to who reads the page as XML. */
-static void put_numbers(page *p)
-{
-    const report *r = p->r;
-    json_t *all =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "title", string(title_of(r)), "facts", facts_json(r),
-                  "best_epoch", p->best < 0 ? json_null() : json_integer(r->epochs[p->best].epoch), "epochs",
-                  epochs_json(r), "validation", validation_json(p), "layers", layers_json(p));
-    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
-    if (!text) st_error_set("report: no memory for its numbers");
-    fputs("<script type=\"application/json\" id=\"run\">", p->to);
-    for (const char *c = text; c && *c; c++)
-        if (*c == '<' || *c == '&') fprintf(p->to, "\\u%04x", (unsigned)*c);
-        else fputc(*c, p->to);
-    fputs("</script>\n", p->to);
-    free(text);
-    json_decref(all);
-}
-
 /* ---- the page ---------------------------------------------------------------------------------- */
 
 static int best_of(const report *r)
@@ -672,7 +545,6 @@ static int put_page(FILE *to, const void *context)
     put_filters(p);
     put_layers(p);
     fputs("</main>\n", p->to);
-    put_numbers(p);
     fputs("</body></html>\n", p->to);
     return st_error() ? -1 : 0;
 }

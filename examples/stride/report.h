@@ -1,8 +1,8 @@
 /* report.h: a run as one page to look at: HTML with all it shows inside, which needs no network and no script.
  *
- * Curves of loss, accuracy and learning rate; on a validation set with classes, which of them are taken for which,
- * and the most confident mistakes; what the first convolution looks for; the layers, with what each costs. All its
- * numbers are also there as JSON, in the element #run. */
+ * Curves of loss, accuracy and learning rate; on a validation set with classes, which of them are taken for
+ * which, and the most confident mistakes; the weights of the first convolution; the layers, with what each
+ * costs. */
 #ifndef STRIDE_EXAMPLES_STRIDE_REPORT_H
 #define STRIDE_EXAMPLES_STRIDE_REPORT_H
 

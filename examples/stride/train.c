@@ -4,7 +4,7 @@
 #define _DARWIN_C_SOURCE
 #include "examples/stride/arguments.h"
 #include "examples/stride/commands.h"
-#include "examples/stride/history.h"
+#include "examples/stride/log.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
 #include "examples/stride/report.h"
@@ -210,7 +210,7 @@ static int recall(job *j, int before)
 {
     const settings *s = j->s;
     return s->resume && s->log && j->history.count == 0 && before > 1
-               ? log_recall(s->log, before, history_keep, &j->history)
+               ? log_recall(s->log, before, &j->history)
                : 0;
 }
 

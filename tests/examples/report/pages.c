@@ -1,6 +1,6 @@
 /* pages.c: pages and logs of runs of every kind, for tests/test_report.sh: digits.html and digits.jsonl and
  * digits.csv of a run; the others have epochs that are made up. */
-#include "examples/stride/history.h"
+#include "examples/stride/log.h"
 #include "examples/stride/report.h"
 #include <stride.h>
 #include "tests/each_epoch.h"
