@@ -56,6 +56,7 @@ typedef struct job {
     st_loss loss;
     st_optim *optim;
     history history;
+    long stopped; /* the step after which an interrupt ended the run; 0: none did */
     st_train_result result;
 } job;
 
@@ -186,8 +187,7 @@ static int note(job *j)
     return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
 }
 
-/* The first interrupt ends the run after its epoch, with all that is saved then; the second ends the
- * program. */
+/* The first interrupt ends the run after its step, with all that is saved then; the second ends the program. */
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int number)
@@ -214,12 +214,13 @@ static int recall(job *j, int before)
                : 0;
 }
 
-static void after_epoch(st_callback *self, st_run *run, st_event event)
+static void watch(st_callback *self, st_run *run, st_event event)
 {
     job *j = self->context;
+    if (interrupted && event == ST_ON_STEP) run->stop = true;
+    if (interrupted && event == ST_ON_STEP) j->stopped = run->report.step;
     if (event != ST_ON_EPOCH || st_error()) return;
     if (recall(j, run->report.epoch) == 0) history_keep(&run->report, &j->history);
-    if (interrupted) run->stop = true;
 }
 
 static st_callback stop_early(const settings *s)
@@ -245,7 +246,7 @@ static int learn(job *j)
                                          st_clip(.norm = s->clip),
                                          st_progress(s->quiet ? NULL : stderr),
                                          st_log(s->log),
-                                         { "history", after_epoch, j },
+                                         { "history", watch, j },
                                          stop_early(s),
                                          keep(s) },
                           .result = &j->result);
@@ -370,10 +371,28 @@ static void print_files(const settings *s)
         }
 }
 
+/* What an interrupted run lacks, and the best epoch. */
+static void print_best(const job *j)
+{
+    const st_train_report *best = NULL;
+    for (int i = 0; i < j->history.count; i++)
+        if (j->history.epochs[i].best) best = &j->history.epochs[i];
+    if (best) printf("best: epoch %d, validation loss %.4f", best->epoch, best->validation.loss);
+    if (best && !isnan(best->validation.accuracy)) printf(", accuracy %.4f", best->validation.accuracy);
+    if (best) putchar('\n');
+    if (j->stopped) printf("interrupted after step %ld", j->stopped);
+    if (j->stopped && j->s->checkpoint) {
+        fputs(": the same command with --resume goes on from ", stdout);
+        text_put(stdout, j->s->checkpoint);
+    }
+    if (j->stopped) putchar('\n');
+}
+
 static void print_result(const job *j)
 {
-    const st_metrics *score = j->validation ? &j->result.validation : &j->result.training;
-    printf("%s", j->validation ? "validation" : "training");
+    bool validated = j->validation && !isnan(j->result.validation.loss);
+    const st_metrics *score = validated ? &j->result.validation : &j->result.training;
+    printf("%s", validated ? "validation" : "training");
     if (!isnan(score->accuracy)) printf(" accuracy=%.4f", score->accuracy);
     printf(" loss=%.4f epochs=%d seconds=%.2f images_per_second=%.0f\n", score->loss, j->result.epochs,
            j->result.seconds, j->result.images_per_second);
@@ -444,6 +463,7 @@ static int train_all(job *j)
     if (!s->quiet) {
         sketch_history(j);
         print_files(s);
+        print_best(j);
     }
     print_result(j);
     return 0;
@@ -591,10 +611,10 @@ const subcommand command_train = {
     .name = "train",
     .what = "Trains a network on a data set and saves it, with all that using it takes.",
     .usage = "NET [--data PATH] [options]",
-    .details = "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends "
-               "the run after "
-               "its epoch, and saves it; a second one ends it at once. One seed gives one result, for any "
-               "number of threads.",
+    .details =
+        "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends the "
+        "run after its step, and saves it; a second one ends it at once. One seed gives one result, for "
+        "any number of threads.",
     .examples = "  stride train 'conv 32 3x3, relu, maxpool 2, dense 10' --epochs 3\n"
                 "  stride train 'conv 32 3x3 padding=same, relu, maxpool 2, dense 2' --data pictures \\\n"
                 "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n"

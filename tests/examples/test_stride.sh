@@ -623,6 +623,25 @@ stops_when_interrupted() {
     status=$?
     [ $status = 0 ] && [ -s "$tmp/stopped.safetensors" ] && says '^validation accuracy=' || because "interrupted"
 }
+# Within a step, and it goes on as if nothing had been.
+goes_on_after_an_interrupt() {
+    local heavy='conv 24 5x5, relu, conv 24 5x5, relu, maxpool 4, dense 10' i job epochs
+    local run="train --data $digits --batch 4 --schedule constant --checkpoint $tmp/stop"
+    # shellcheck disable=SC2086
+    "$stride" $run "$heavy" --epochs 1000 --save "$tmp/stopped" >"$out" 2>"$err" </dev/null &
+    job=$!
+    for i in $(seq 200); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+    sleep 0.1
+    kill -INT $job
+    wait $job
+    status=$?
+    [ $status = 0 ] && says '^interrupted after step [0-9]+: the same command with --resume goes on from .*stop$' && says '^best: epoch [0-9]+, validation loss' ||
+        because "interrupted" || return
+    epochs=$(($(sed -n 's/.* epochs=\([0-9]*\) .*/\1/p' "$out") + 1))
+    # shellcheck disable=SC2086
+    succeeds $run "$heavy" --epochs $epochs --quiet --resume --save "$tmp/again" &&
+        succeeds ${run%--checkpoint*} "$heavy" --epochs $epochs --quiet --save "$tmp/straight" && cmp "$tmp/again" "$tmp/straight"
+}
 if script --version 2>/dev/null | grep -q util-linux; then
     claim "progress and bars on a terminal of any width, NO_COLOR, TERM=dumb" draws
 else
@@ -630,7 +649,8 @@ else
 fi
 # A shell's background jobs ignore interrupts unless it has job control.
 set -m
-claim "an interrupt ends a run after its epoch, saved" stops_when_interrupted
+claim "an interrupt ends a run, saved" stops_when_interrupted
+claim "an interrupted run goes on from its step to the same net" goes_on_after_an_interrupt
 set +m
 
 # ---- completion and the manual ---------------------------------------------------------------------
