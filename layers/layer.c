@@ -149,6 +149,11 @@ size_t st_layer_describe(const st_layer *l, char *to, size_t size)
     return (size_t)snprintf(to, size, plain ? "%s" : "%s(%s)", l->type->name, text);
 }
 
+st_shape st_layer_output_shape(const st_layer *l)
+{
+    return l ? l->impl->shown : (st_shape){ 0 };
+}
+
 static void visit_below(st_layer *l, const char *path, void (*visit)(st_layer *, const char *, void *),
                         void *context)
 {

@@ -150,6 +150,10 @@ st_layer *st_layer_clone(const st_layer *l);
  * snprintf: at most `size` bytes with the end; returns the whole length. */
 size_t st_layer_describe(const st_layer *l, char *to, size_t size);
 
+/* y of a planned layer as the net is written. l->y is the shape that it runs on, which may be smaller: a relu before a
+ * max pooling runs after it. */
+st_shape st_layer_output_shape(const st_layer *l);
+
 /* Every layer of the tree, parents first, with its path ("", "0", "3.body.1"). */
 void st_layer_visit(st_layer *root, void (*visit)(st_layer *l, const char *path, void *context),
                     void *context);

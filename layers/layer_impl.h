@@ -54,6 +54,7 @@ struct st_layer_impl {
     int memories, scratches;
     st_tensor memory[ST_LAYER_SLOTS], scratch[ST_LAYER_SLOTS];
     st_init param_init[ST_LAYER_SLOTS], state_init[ST_LAYER_SLOTS];
+    st_shape shown; /* y as the net is written */
     st_tensor output;          /* y of the last forward pass, kept for the parent; rank 0: not kept */
     ptrdiff_t ping_pong;       /* elements of dx on its way through a fused run of this layer's children; */
     ptrdiff_t chunk_gradients; /* parameters of such a run, times its chunks */

@@ -144,6 +144,7 @@ static int plan_anew(st_layer *l, st_shape x, const st_layer *before)
     own->output = (st_tensor){ 0 };
     own->ping_pong = own->chunk_gradients = 0;
     if (run_plan(l) || choose_algorithm(l, reference)) return -1;
+    own->shown = l->y;
     if (own->run && (l->params != before->params || l->states != before->states))
         return st_layer_refuse(l, "an input of %s needs %d parameters and %d states, it has %d and %d",
                                st_shape_text(l->x).text, l->params, l->states, before->params,

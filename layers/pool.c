@@ -190,10 +190,15 @@ static st_real weight_of(const st_call *c, place x)
 
 static st_real avgpool_value(const st_call *c, place x)
 {
-    st_real sum = 0;
-    for (int kh = 0; kh < kernel_of(c)[0]; kh++)
-        for (int kw = 0; kw < kernel_of(c)[1]; kw++) sum += x.at[kh * x.stride[0] + kw * x.stride[1]];
-    return sum * weight_of(c, x);
+    const int *kernel = kernel_of(c);
+    const bool dense = x.stride[1] == 1, whole = dense && x.stride[0] == kernel[1];
+    double sum = 0;
+    if (whole) sum = sum_of_row((ptrdiff_t)kernel[0] * kernel[1], x.at);
+    for (int kh = 0; kh < kernel[0] && !whole; kh++, x.at += x.stride[0]) {
+        if (dense) sum += sum_of_row(kernel[1], x.at);
+        for (int kw = 0; kw < kernel[1] && !dense; kw++) sum += (double)x.at[kw * x.stride[1]];
+    }
+    return (st_real)sum * weight_of(c, x);
 }
 
 static void avgpool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)

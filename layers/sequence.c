@@ -59,6 +59,7 @@ static int plan_steps(st_layer *l, st_shape x, st_shape *y, step s[])
         if (st_plan_child(l, number, x, y)) return -1;
         s[i].in_place = i > 0 && traits(s[i].l)->in_place && traits(s[i - 1].l)->ignores_y;
         s[i].trains = trains(s[i].l);
+        if (number < i) s[i].l->impl->shown = s[i - 1].l->x; /* it was written before that layer */
         x = *y;
     }
     for (int i = 0; i < l->children;

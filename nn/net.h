@@ -35,8 +35,7 @@ st_net *st_net_new_of(st_shape input, int count, st_layer *const layers[]);
 void st_net_free(st_net *n); /* NULL is allowed */
 
 /* A table: each layer with its options, output shape, parameters and FLOPs of one image, and what a
- * batch takes. 0, or -1 where the needs overflow or the stream fails. A built net forgets its last forward.
- * A relu before a max pooling has the shape that it runs on: after it. */
+ * batch takes. 0, or -1 where the needs overflow or the stream fails. A built net forgets its last forward. */
 int st_net_summary(st_net *n, ptrdiff_t batch, FILE *to);
 
 /* Memory for batches of up to `batch` images. Parameters are initialised from the seed the first time

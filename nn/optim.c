@@ -88,7 +88,7 @@ st_optim *st_optim_new(st_optim kind)
 
 #define OPTION(option, ...)                                                                                  \
     {                                                                                                        \
-#option, ST_FIELD_REAL, offsetof(st_optim, option), __VA_ARGS__                                      \
+#option, ST_FIELD_REAL, offsetof(st_optim, option), __VA_ARGS__                                         \
     }
 
 st_optim *st_sgd_new(st_sgd_options options)
@@ -189,7 +189,6 @@ void st_optim_free(st_optim *o)
 
 int st_optim_build(st_optim *o, ptrdiff_t n)
 {
-    if (!o) return st_error_set("st_optim_build: the optimizer is NULL");
     for (int i = 0; i < o->states; i++) {
         if (st_is_null(o->state[i])) o->state[i] = st_tensor_new(ST_SHAPE(n));
         if (st_is_null(o->state[i])) return -1;

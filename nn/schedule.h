@@ -64,7 +64,7 @@ typedef struct st_warmup_lr_options {
 st_schedule st_warmup_lr_new(st_warmup_lr_options options);
 #define st_warmup_lr(...) st_warmup_lr_new(ST_OPTIONS(st_warmup_lr_options, __VA_ARGS__))
 
-/* NULL: 1. The factor at a step of so many, of which so many are an epoch. */
+/* The factor at a step of so many, of which so many are an epoch. */
 double st_schedule_factor(const st_schedule *s, long step, long total, long per_epoch);
 
 ST_API_END

@@ -46,7 +46,7 @@ static void print_row(st_layer *l, const char *path, void *context)
     indented(l, path, text, sizeof text);
     double own = 0;
     for (int i = 0; i < l->params; i++) own += (double)st_shape_numel(l->param[i].shape, "st_net_summary");
-    fprintf(t->to, "%-*s  %-20s %14s %16s\n", t->width, text, st_shape_text(l->y).text,
+    fprintf(t->to, "%-*s  %-20s %14s %16s\n", t->width, text, st_shape_text(st_layer_output_shape(l)).text,
             grouped(own, parameters), grouped(l->children ? 0 : l->flops / (double)l->x.n[0], flops));
 }
 

@@ -166,9 +166,8 @@ struct st_run {
     struct st_train_memory *memory; /* the loop's own */
 };
 
-/* Called ST_ON_BEGIN by a callback that is listed before the checkpoint: keeps a tensor or numbers in it under a name
- * of its own, at most 60 bytes. They are borrowed until the run ends, and are read back when the run is resumed. -1 with
- * an error. */
+/* ST_ON_BEGIN, a callback that is listed before the checkpoint: what is to be kept in it under this name. It is borrowed
+ * until the run ends, and holds what the file has when the run is resumed. -1 with an error: too many. */
 int st_run_keep(st_run *run, const char *name, st_tensor value);
 int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers[]);
 

@@ -1,11 +1,57 @@
-/* gemm.c: matrix products; the only file that includes cblas.h. Transposes are read from strides. */
+/* gemm.c: matrix products; the only file that includes cblas.h. Transposes are read from strides. With STRIDE_NO_BLAS a
+ * plain loop takes BLAS's place. */
 #include "tensor/error.h"
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
 
-#include <cblas.h>
 #include <limits.h>
+
+static bool fits(st_tensor c, st_tensor a, st_tensor b)
+{
+    if (!tensor_usable(c, "st_gemm") || !tensor_usable(a, "st_gemm") || !tensor_usable(b, "st_gemm"))
+        return false;
+    bool matrices = c.shape.rank == 2 && a.shape.rank == 2 && b.shape.rank == 2;
+    if (!matrices || a.shape.n[0] != c.shape.n[0] || a.shape.n[1] != b.shape.n[0] ||
+        b.shape.n[1] != c.shape.n[1]) {
+        st_error_set("st_gemm: %s = %s times %s, expected [m, n] = [m, k] times [k, n]",
+                     st_shape_text(c.shape).text, st_shape_text(a.shape).text, st_shape_text(b.shape).text);
+        return false;
+    }
+    if (c.shape.n[0] > INT_MAX || c.shape.n[1] > INT_MAX || a.shape.n[1] > INT_MAX) {
+        st_error_set("st_gemm: %s = %s times %s is too large for BLAS", st_shape_text(c.shape).text,
+                     st_shape_text(a.shape).text, st_shape_text(b.shape).text);
+        return false;
+    }
+    return true;
+}
+
+static void scale_or_clear(st_tensor c, st_real beta)
+{
+    if (beta == 0) st_fill(c, 0);
+    else if (beta != 1) st_scale(c, beta);
+}
+
+#ifdef STRIDE_NO_BLAS
+
+/* Row i of c += alpha a[i][k] times row k of b. */
+static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
+{
+    scale_or_clear(c, beta);
+    for (ptrdiff_t i = 0; i < c.shape.n[0]; i++)
+        for (ptrdiff_t k = 0; k < a.shape.n[1]; k++) {
+            const st_real factor = alpha * st_data(a)[i * a.stride[0] + k * a.stride[1]];
+            const st_real *from = st_data(b) + k * b.stride[0];
+            st_real *to = st_data(c) + i * c.stride[0];
+            for (ptrdiff_t j = 0; j < c.shape.n[1]; j++)
+                to[j * c.stride[1]] += factor * from[j * b.stride[1]];
+        }
+}
+
+#else
+
+#include <cblas.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #ifdef STRIDE_DOUBLE
 #define blas_gemm cblas_dgemm
@@ -103,40 +149,24 @@ static void unpack(st_tensor copy, st_tensor x)
     if (copy.storage != x.storage) st_tensor_free(copy);
 }
 
-static bool fits(st_tensor c, st_tensor a, st_tensor b)
+/* OpenBLAS takes its buffer with the first product, and tries again for ever where there is no memory for it. */
+static bool has_memory(void)
 {
-    if (!tensor_usable(c, "st_gemm") || !tensor_usable(a, "st_gemm") || !tensor_usable(b, "st_gemm"))
-        return false;
-    bool matrices = c.shape.rank == 2 && a.shape.rank == 2 && b.shape.rank == 2;
-    if (!matrices || a.shape.n[0] != c.shape.n[0] || a.shape.n[1] != b.shape.n[0] ||
-        b.shape.n[1] != c.shape.n[1]) {
-        st_error_set("st_gemm: %s = %s times %s, expected [m, n] = [m, k] times [k, n]",
-                     st_shape_text(c.shape).text, st_shape_text(a.shape).text, st_shape_text(b.shape).text);
-        return false;
-    }
-    if (c.shape.n[0] > INT_MAX || c.shape.n[1] > INT_MAX || a.shape.n[1] > INT_MAX) {
-        st_error_set("st_gemm: %s = %s times %s is too large for BLAS", st_shape_text(c.shape).text,
-                     st_shape_text(a.shape).text, st_shape_text(b.shape).text);
-        return false;
-    }
-    return true;
+    enum { BUFFER = 160 << 20 };
+    static volatile bool known; /* written with the same value by all threads */
+    if (known || !openblas_set_num_threads) return true;
+    void *volatile probe = malloc(BUFFER);
+    free(probe);
+    if (probe) return known = true;
+    st_error_set("st_gemm: no memory for the %d MiB that OpenBLAS takes with its first product",
+                 BUFFER >> 20);
+    return false;
 }
 
-static void scale_or_clear(st_tensor c, st_real beta)
+static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
-    if (beta == 0) st_fill(c, 0);
-    else if (beta != 1) st_scale(c, beta);
-}
-
-void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
-{
-    if (!fits(c, a, b)) return;
-    if (st_numel(c) == 0) return;
-    if (alpha == 0 || a.shape.n[1] == 0) { /* not BLAS's business: 0 times NaN differs among kernels */
-        scale_or_clear(c, beta);
-        return;
-    }
     matrix mc, ma, mb;
+    if (!has_memory()) return;
     st_tensor pc = packed(c, &mc);
     if (mc.transpose == CblasTrans) { /* c by columns: cᵀ = bᵀ aᵀ */
         st_tensor swap = a;
@@ -157,4 +187,14 @@ void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
     unpack(pa, a);
     unpack(pb, b);
     unpack(pc, c);
+}
+
+#endif
+
+void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
+{
+    if (!fits(c, a, b) || st_numel(c) == 0) return;
+    if (alpha == 0 || a.shape.n[1] == 0)
+        scale_or_clear(c, beta); /* 0 times NaN differs among BLAS's kernels */
+    else product(c, alpha, a, b, beta);
 }

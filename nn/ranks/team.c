@@ -5,8 +5,7 @@
 
 ptrdiff_t st_comm_first(const st_comm *t, ptrdiff_t n, int rank)
 {
-    if (!t || t->ranks < 1) return 0;
-    return n / t->ranks * rank + n % t->ranks * rank / t->ranks; /* n rank / ranks, without overflow */
+    return n * rank / t->ranks;
 }
 
 int st_comm_agree(const st_comm *t)
