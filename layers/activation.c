@@ -1,8 +1,8 @@
-/* activation.c: one table of functions of one number and their derivatives.
+/* activation.c: one table of scalar functions and their derivatives.
  *
- * `value` is f(x, a); `slope` is f'(x), which may use y = f(x); a is the option of those that have one.
- * Each is stamped into a type of its own, so that the compiler sees the function in the loop. A slope that is
- * told by y alone lets the function run in place; one that is told by x alone lets y be overwritten. */
+ * `value` is f(x, a) and `slope` is f'(x), which may use y = f(x); a is the function's option. A macro makes
+ * a type of each, so that the compiler inlines the function into the loop. If the derivative depends on y
+ * alone, the layer can run in place; if it depends on x alone, y may be overwritten. */
 #include "layers/exponential.h"
 #include "layers/lanes.h"
 #include "layers/layer_impl.h"
@@ -31,7 +31,8 @@
 #define SELU_SCALE ((st_real)1.0507009873554804934193349852946)
 #define SELU_ALPHA ((st_real)1.6732632423543772848170429916717)
 
-/* x, but not -inf; x, but neither infinity: where a limit is 0 times infinity. NaN stays. */
+/* x clamped to finite numbers, for limits of the form 0 times infinity: below; on both sides. NaN
+ * propagates. */
 static inline st_real above(st_real x)
 {
     return x < -ST_REAL_MAX ? -ST_REAL_MAX : x;
@@ -42,7 +43,7 @@ static inline st_real within(st_real x)
     return x > ST_REAL_MAX ? ST_REAL_MAX : above(x);
 }
 
-/* Of a branch that is computed for all x: x up to 0. */
+/* min(x, 0), for a branch that is computed for all x. */
 static inline st_real below(st_real x)
 {
     return x > 0 ? 0 : x;
@@ -58,8 +59,8 @@ static inline st_real softplus(st_real x)
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
-/* tanh(log(1 + e)) = n / (n + 2) with e = exp(x) and n = e (e + 2), and 1 less its square. From 40 on both are at
- * their limits in any precision. */
+/* tanh(log(1 + e)) = n / (n + 2) with e = exp(x) and n = e (e + 2), and 1 minus its square. From 40 on both
+ * equal their limits in any precision. */
 static inline st_real odds(st_real x)
 {
     st_real e = exponential(at_most(x, 40));
@@ -79,7 +80,7 @@ static inline st_real sech2_softplus(st_real x)
 /* Phi(x) and phi(x): the normal distribution and its density. */
 static inline st_real normal_below(st_real x)
 {
-    return erfc(-x * (st_real)0.70710678118654752440) / 2; /* keeps the digits of the left tail */
+    return erfc(-x * (st_real)0.70710678118654752440) / 2; /* erfc: accurate in the left tail */
 }
 
 static inline st_real normal_density(st_real x)
@@ -144,7 +145,7 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     return 0;
 }
 
-/* No element depends on another, also where y is x. */
+/* Iterations are independent, also in place. */
 INLINE void value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], st_real a,
                       st_real (*value)(st_real, st_real))
 {
@@ -177,7 +178,7 @@ static st_real option(const st_call *c)
 
 enum told_by { X, Y, BOTH };
 
-/* What is not looked at is not walked over either: it may lie anywhere, or be gone. */
+/* Reads only what the derivative needs: the other tensor may have been overwritten. */
 static void walk_slopes(enum told_by by, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx,
                         st_row_function *row, st_real a)
 {
@@ -198,7 +199,7 @@ static void walk_slopes(enum told_by by, st_tensor x, st_tensor y, st_tensor dy,
 #define VALUE_ROW(M, NAME) M##_##NAME##_value_row,
 #define SLOPE_ROW(M, NAME) M##_##NAME##_slope_row,
 
-/* `...` sets the option's fields, where a function has one. */
+/* `...` sets options_size and fields of a function with an option. */
 #define ACTIVATION(NAME, TOLD_BY, MONOTONE, ...)                                                             \
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
     static st_row_function *const NAME##_value_rows[] = { EACH_MACHINE_OF(VALUE_ROW, NAME) };                \

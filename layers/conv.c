@@ -1,5 +1,5 @@
-/* conv.c: convolution and its transpose: im2col or col2im, and a product, an image at a time so that its columns stay
- * in cache. The backward pass makes columns again rather than keep them. */
+/* conv.c: convolution and its transpose: im2col or col2im, and a matrix product, image by image so that
+ * columns stay in cache. The backward pass computes columns again instead of saving them. */
 #include "layers/conv_impl.h"
 
 #include <math.h>
@@ -8,7 +8,8 @@ enum { COLUMNS, PADDED, IMAGE }; /* scratch */
 
 /* ---- what both have in common ---------------------------------------------------------------------- */
 
-/* Parameters weight [into, from / groups, KH, KW] and bias, and the scratch; both begin uniform in ±1/sqrt(fan_in). */
+/* Requests weight [into, from / groups, KH, KW] and bias, initialised uniformly in ±1/sqrt(fan_in), and
+ * scratch. */
 static int plan_conv(st_layer *l, const window *w, st_shape weight, int groups, bool no_bias,
                      ptrdiff_t out_channels, ptrdiff_t window_channels)
 {
@@ -39,7 +40,7 @@ static void add_bias(const st_call *c, st_tensor y)
     st_add(y, 1, st_expand(st_reshape(c->param[CONV_BIAS], ST_SHAPE(y.shape.n[1], 1, 1)), y.shape));
 }
 
-/* The columns [C, KH, KW, OH, OW] of an image; a 1x1 convolution at stride 1 has the image itself. */
+/* The columns [C, KH, KW, OH, OW] of an image; for a 1x1 convolution with stride 1, the image itself. */
 static st_tensor columns_of(const st_call *c, st_tensor image)
 {
     const window *w = &((const conv_plan *)c->plan)->w;
@@ -49,8 +50,8 @@ static st_tensor columns_of(const st_call *c, st_tensor image)
     return st_scratch(c, COLUMNS);
 }
 
-/* Group g of a contiguous tensor as a matrix whose rows are what follows the `leading` axes: of a weight
- * [O / groups, C / groups KH KW], of columns [C / groups KH KW, OH OW], of an image [C / groups, H W]. */
+/* Group g of a contiguous tensor as a matrix; the first `leading` axes become its rows. A weight gives
+ * [O / groups, C / groups KH KW], columns [C / groups KH KW, OH OW], an image [C / groups, H W]. */
 static st_tensor group(st_tensor x, int leading, int g, int groups)
 {
     ptrdiff_t rows = 1;
@@ -116,7 +117,7 @@ static void conv2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tenso
     }
 }
 
-/* The sum of a plane, in so many lanes that they become vectors; each adds few numbers, of one channel. */
+/* The sum of a plane, in enough lanes to vectorise; each adds few numbers. */
 static double sum_of(const st_real *x, ptrdiff_t count)
 {
     enum { LANES = 16 };
@@ -186,7 +187,7 @@ st_layer *st_conv2d_new(st_conv2d_options options)
 
 /* ---- conv_transpose2d: y = col2im(Wᵀ x) + b: the same windows, the sides swapped ------------------------- */
 
-/* The windows lie in the output; there are as many as the input has places. */
+/* The windows are in the output, one for each position of the input. */
 static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window *w)
 {
     const st_conv_transpose2d_options *o = l->options;
@@ -207,8 +208,7 @@ static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window
     }
     if (window_plan(w, l, *y, o->kernel, o->stride, o->padding, o->dilation, false)) return -1;
     for (int axis = 0; axis < 2; axis++)
-        w->out[axis] =
-            x.n[2 + axis]; /* output_padding beyond a stride makes room for more, which do not count */
+        w->out[axis] = x.n[2 + axis]; /* output_padding beyond the stride would allow more windows */
     return 0;
 }
 
@@ -224,7 +224,7 @@ static int conv_transpose2d_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(x.n[1], x.n[2], x.n[3]));
 }
 
-/* Image i as a matrix can be made of it: contiguous, if need be as a copy. */
+/* Image i, contiguous: copied if necessary. */
 static st_tensor contiguous_image(const st_call *c, st_tensor x, ptrdiff_t i)
 {
     st_tensor image = st_select(x, 0, i), copy = st_scratch(c, IMAGE);

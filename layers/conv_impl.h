@@ -1,4 +1,4 @@
-/* conv_impl.h: what plan works out for convolutions, and what their algorithms share. */
+/* conv_impl.h: the plan's data of convolutions, shared with their algorithms. */
 #ifndef STRIDE_LAYERS_CONV_IMPL_H
 #define STRIDE_LAYERS_CONV_IMPL_H
 
@@ -9,15 +9,15 @@
 
 enum { CONV_WEIGHT, CONV_BIAS }; /* parameters */
 
-/* The data of the plan of conv2d, conv_transpose2d and of each algorithm, which may add to it. */
+/* The plan's data of conv2d, conv_transpose2d and their algorithms, which may add members. */
 typedef struct conv_plan {
-    window w; /* of a transposed convolution: of the output, one window for each place of the input */
+    window w; /* for a transposed convolution: in the output, one for each position of the input */
 } conv_plan;
 
 /* The bias of each output channel; NULL: none. */
 const st_real *conv_bias(const st_call *c);
 
-/* Adds dy's sum over each channel to the bias's gradient, where there is a bias. */
+/* Adds dy's sum over each channel to the bias's gradient, if there is a bias. */
 void conv_bias_gradient(const st_call *c, st_tensor dy);
 
 #endif

@@ -1,4 +1,4 @@
-/* dense_impl.h: what the algorithms of a dense layer share. */
+/* dense_impl.h: shared by the algorithms of a dense layer. */
 #ifndef STRIDE_LAYERS_DENSE_IMPL_H
 #define STRIDE_LAYERS_DENSE_IMPL_H
 
@@ -8,7 +8,7 @@
 
 enum { DENSE_WEIGHT, DENSE_BIAS }; /* parameters */
 
-/* Adds dy's sum over the batch to the bias's gradient, where there is a bias. */
+/* Adds dy's sum over the batch to the bias's gradient, if there is a bias. */
 void dense_bias_gradient(const st_call *c, st_tensor dy);
 
 #endif

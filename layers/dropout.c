@@ -1,4 +1,5 @@
-/* dropout.c: Srivastava et al. 2014, inverted: what is kept is scaled, so inference does nothing. */
+/* dropout.c: inverted dropout (Srivastava et al. 2014): elements that are kept are scaled, and inference is
+ * the identity. */
 #include "layers/layer_impl.h"
 #include "layers/layers.h"
 #include "layers/types.h"
@@ -24,10 +25,10 @@ static int plan_channels(st_layer *l, st_shape x, st_shape *y)
     return st_layer_memory(l, ST_SHAPE(x.n[0], x.n[1]));
 }
 
-enum { BLOCKS = 32 }; /* drawn at once: a multiple of what becomes a vector */
+enum { BLOCKS = 32 }; /* drawn at once, for vectorisation */
 
-/* Four elements share the 128 bits of one counter; an image begins a new one. Those whose number is not below
- * p 2^32 are kept: those above `last`. */
+/* Four elements share the 128 bits of one counter; each image begins with a new one. Elements with a number
+ * of at least p 2^32 are kept, that is, above `last`. */
 static void draw_image(st_random_key key, uint64_t counter, double p, ptrdiff_t size, st_real *mask)
 {
     const uint32_t last = (uint32_t)(ceil(p * 4294967296.0) - 1);
@@ -64,7 +65,7 @@ static void product_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride
     }
 }
 
-/* y = x times the mask, as it is, or one number for each channel. */
+/* y = x times the mask, which has a number for each element, or for each channel. */
 static void multiply(const st_call *c, st_tensor y, st_tensor x)
 {
     st_tensor mask = st_memory(c, MASK);

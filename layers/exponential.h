@@ -1,8 +1,8 @@
-/* exponential.h: exp, expm1, the logistic function and tanh as arithmetic that becomes vectors.
+/* exponential.h: exp, expm1, the logistic function and tanh as arithmetic that the compiler vectorises.
  *
- * x = n log 2 + r with |r| <= log(2)/2, so exp(x) = 2^n exp(r), and exp(r) - 1 = r + r² p(r) with a polynomial p that
- * was fitted to a tenth of an ulp. The most that they are wrong by, over all floats: exp and expm1 1 ulp, the logistic
- * function 2.5, tanh 3. In double the library's own functions serve. */
+ * x = n log 2 + r with |r| <= log(2)/2, so exp(x) = 2^n exp(r), and exp(r) - 1 = r + r² p(r) with a
+ * polynomial p fitted to a tenth of an ulp. The largest errors over all floats: exp and expm1 1 ulp, the
+ * logistic function 2.5, tanh 3. In double the C library's functions are used. */
 #ifndef STRIDE_LAYERS_EXPONENTIAL_H
 #define STRIDE_LAYERS_EXPONENTIAL_H
 
@@ -33,12 +33,12 @@ INLINE st_real hyperbolic_tangent(st_real x)
 
 typedef struct exponent {
     st_real less_1; /* exp(r) - 1 */
-    uint32_t n254;  /* n + 254: twice what a float's exponent is offset by */
+    uint32_t n254;  /* n + 254: twice the bias of a float's exponent */
 } exponent;
 
 static inline exponent exponent_of(st_real x)
 {
-    const st_real round = 12582912; /* 1.5 · 2^23: what is added to it loses its fraction */
+    const st_real round = 12582912; /* 1.5 · 2^23: adding it rounds to an integer */
     st_real shifted = x * 1.44269504f + round, n = shifted - round;
     st_real r =
         x - n * 0.693359375f - n * -2.12194440e-4f; /* log 2 in two parts: the first product is exact */
@@ -58,7 +58,7 @@ INLINE st_real power_of_2(uint32_t e)
     return power;
 }
 
-/* In two factors, of which neither overflows; outside of the range both ends are 0 and infinity as they should. */
+/* 2^n as two factors, neither of which overflows; beyond the range the results are 0 and infinity. */
 INLINE st_real exponential(st_real x)
 {
     st_real low = x < -104 ? -104 : x, within = low > 89 ? 89 : low;
@@ -67,7 +67,7 @@ INLINE st_real exponential(st_real x)
     return (1 + e.less_1) * power_of_2(half) * power_of_2(e.n254 - half);
 }
 
-/* For x up to 0. */
+/* For x <= 0. */
 INLINE st_real exponential_less_1(st_real x)
 {
     exponent e = exponent_of(x < -30 ? -30 : x);

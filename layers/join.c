@@ -1,4 +1,4 @@
-/* join.c: layers whose branches see the same x: residual and concat. */
+/* join.c: layers with branches of the same x: residual and concat. */
 #include "layers/layers.h"
 #include "layers/types.h"
 

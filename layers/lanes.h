@@ -1,6 +1,6 @@
-/* lanes.h: loops stamped for each machine (tensor/machine.h), in the inner loops of layers.
+/* lanes.h: inner loops of layers, compiled for each instruction set (tensor/machine.h).
  *
- * Whatever the machine, they compute the same to the last bit: no product and sum become one, and sums go by fixed
+ * Results are bit-identical for every instruction set: no fused multiply-add, and sums in a fixed number of
  * lanes. */
 #ifndef STRIDE_LAYERS_LANES_H
 #define STRIDE_LAYERS_LANES_H
@@ -14,20 +14,20 @@
 #define WIDE
 #endif
 
-/* Whether this machine can run what is stamped WIDE. */
+/* Tests if this processor can run functions marked WIDE. */
 static inline bool lanes_wide(const st_layer *l)
 {
     return machine_bytes(l->impl->machine) >= 32;
 }
 
-/* Where the vector at i begins, of those that cover n elements: the last one ends with the last element and may
- * overlap the previous one. n fills one vector at least. */
+/* The start of the vector at i when vectors cover n elements: the last one ends with the last element and may
+ * overlap the previous one. n is at least one vector. */
 static inline ptrdiff_t lanes_within(ptrdiff_t i, int lanes, ptrdiff_t n)
 {
     return i + lanes > n ? n - lanes : i;
 }
 
-/* DO(lanes, n, ...) with the longest vectors, up to `lanes`, of which n elements fill one. */
+/* DO(lanes, n, ...) with the longest vectors, of at most `lanes` lanes, that n elements fill. */
 enum { LANES_MOST = 64 / sizeof(st_real) };
 #define BY_LANES(lanes, DO, n, ...)                                                                          \
     do {                                                                                                     \

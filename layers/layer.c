@@ -1,4 +1,4 @@
-/* layer.c: making, describing and ending layers; options are validated against the type's table. */
+/* layer.c: making, describing and freeing layers; options are checked with the type's table. */
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
 
@@ -21,9 +21,9 @@ static void *resolved_options(const st_layer_type *type, const void *given)
     return NULL;
 }
 
-/* ---- making and ending ------------------------------------------------------------------------- */
+/* ---- making and freeing ------------------------------------------------------------------------ */
 
-/* Whether child i stands in the list before, too. */
+/* Tests if child i is in the list before i, too. */
 static bool repeated(st_layer *const child[], int i)
 {
     for (int k = 0; k < i; k++)
@@ -99,7 +99,7 @@ failed:
 st_layer *st_layer_new(const st_layer_type *type, const void *options, int children, st_layer *const child[])
 {
     st_layer *l = allocate(type, options, children, child);
-    /* From the last on: what is there twice is freed where it is the first. */
+    /* Backwards: a layer that is listed twice is freed once, at its first place. */
     for (int i = children - 1; i >= 0 && !l; i--)
         if (child[i] && !repeated(child, i) && !child[i]->impl->has_parent) st_layer_free(child[i]);
     return l;
@@ -122,7 +122,7 @@ void st_layer_free(st_layer *l)
 {
     if (!l) return;
     for (int i = 0; i < l->children; i++) st_layer_free(l->child[i]);
-    layer_run_free(l); /* after the children, which look at it */
+    layer_run_free(l); /* after the children, which refer to it */
     free(l->child);
     free(l->plan);
     free(l->impl);

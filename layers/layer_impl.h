@@ -1,10 +1,10 @@
-/* layer_impl.h: what layers keep besides the contract, and what the layers of one tree share while they run. */
+/* layer_impl.h: the private part of a layer, and the run that the layers of one tree share. */
 #ifndef STRIDE_LAYERS_LAYER_IMPL_H
 #define STRIDE_LAYERS_LAYER_IMPL_H
 
 #include "layers/layer.h"
 
-/* The hooks that run: the type's own, or those of an algorithm that computes the same. */
+/* The hooks in use: the type's, or those of an algorithm that computes the same. */
 typedef struct layer_hooks {
     void (*forward)(const st_call *c, st_tensor x, st_tensor y);
     void (*backward)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
@@ -13,7 +13,7 @@ typedef struct layer_hooks {
                  st_tensor dx); /* gradient and backward; may be NULL */
 } layer_hooks;
 
-/* Properties of the library's own types, which the code that runs them makes use of. */
+/* Properties of the library's types that allow optimisations. */
 typedef struct st_layer_traits {
     bool in_place; /* y may be where x is, and dx where dy is: forward and backward go element by element, and
                        neither backward nor gradient reads x */
@@ -27,92 +27,92 @@ typedef struct st_layer_traits {
                  st_tensor dx); /* see layer_hooks */
 } layer_traits;
 
-/* An algorithm that replaces a type's definition where it suits. */
+/* An algorithm that replaces a type's definition when it is suitable. */
 typedef struct layer_algorithm {
     const st_layer_type *type;
-    bool (*suits)(const st_layer *l); /* of a layer whose plan has run */
+    bool (*suits)(const st_layer *l); /* called after the layer's plan */
     int (*plan)(
         st_layer *l); /* requests scratch, that of the type's plan being dropped; may replace its data by
                                       data that begin with the same members */
     layer_hooks hooks;
 } layer_algorithm;
 
-/* All algorithms, ended by NULL; of several that suit the first runs. A program without layers/fast has none. */
+/* All algorithms, the first suitable one is used; ends with NULL. Without layers/fast it is empty. */
 extern const layer_algorithm *const layer_algorithms[];
 
-enum { LAYER_DEPTH = 32 }; /* layers within each other below the outermost, at most */
+enum { LAYER_DEPTH = 32 }; /* the deepest nesting of layers below the outermost */
 
 typedef struct st_layer_run st_layer_run;
 
 typedef struct st_layer_impl layer_impl;
 struct st_layer_impl {
-    st_layer_run *run; /* what the tree's layers share; NULL until it is built */
-    int number, depth; /* the layer's place in its tree, depth first; layers within each other below it */
-    bool has_parent;   /* another layer's child: it is not to be given to a second one */
-    int machine;       /* an index of tables stamped for each machine (tensor/machine.h) */
+    st_layer_run *run; /* shared by the tree's layers; NULL until it is built */
+    int number, depth; /* the layer's number in its tree, depth first; the depth of layers below it */
+    bool has_parent;   /* another layer's child, which cannot be given to a second one */
+    int machine;       /* the index of the instruction set (tensor/machine.h) */
     layer_hooks hooks; /* chosen by plan */
     int memories, scratches;
     st_tensor memory[ST_LAYER_SLOTS], scratch[ST_LAYER_SLOTS];
     st_init param_init[ST_LAYER_SLOTS], state_init[ST_LAYER_SLOTS];
-    st_shape shown; /* y as the net is written */
-    st_tensor output;          /* y of the last forward pass, kept for the parent; rank 0: not kept */
-    ptrdiff_t ping_pong;       /* elements of dx on its way through a fused run of this layer's children; */
+    st_shape shown;      /* y as the net is written */
+    st_tensor output;    /* y of the last forward pass, kept for the parent; rank 0: not kept */
+    ptrdiff_t ping_pong; /* elements of dx between the layers of a fused run of this layer's children; */
     ptrdiff_t chunk_gradients; /* parameters of such a run, times its chunks */
     const void *watch;         /* nn/watch */
 };
 
 struct st_layer_run {
-    st_layer_run *next;   /* while a tree is built: other runs whose layers it takes over */
+    st_layer_run *next;   /* while a tree is built: other runs whose layers become part of it */
     const st_layer *root; /* the layer that owns this */
     bool ready;           /* planned and allocated for the batch it was last built for */
     bool training;
-    bool inference_only; /* no backward pass follows: what lies between layers need not be kept */
+    bool inference_only; /* no backward pass follows: activations need not be kept */
     uint64_t seed, step;
     int threads;
-    double grain;                            /* work below it runs on one thread: see layer_work */
+    double grain;                            /* less work than this runs on one thread: see layer_work */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
-    bool shared;         /* parameters and states are another tree's, and there are no gradients */
-    st_tensor memory;    /* flat: every layer's memory and outputs, one after another */
-    ptrdiff_t block;     /* scratch of each thread, in elements, at the end of which there are */
-    ptrdiff_t ping_pong; /* two buffers of a fused run's dx */
-    st_tensor scratch;   /* [threads, block] */
-    st_tensor partial;   /* flat: chunks' gradients before they are added in order */
+    bool shared;                             /* parameters and states belong to another tree; no gradients */
+    st_tensor memory;                        /* flat: memory and outputs of all layers */
+    ptrdiff_t block;                         /* elements of each thread's scratch, which ends with */
+    ptrdiff_t ping_pong;                     /* two ping-pong buffers of this size for dx */
+    st_tensor scratch;                       /* [threads, block] */
+    st_tensor partial;                       /* flat: chunks' gradients before they are added in order */
 };
 
-void layer_run_free(st_layer *l); /* where l is the root that owns it */
+void layer_run_free(st_layer *l); /* if l is the root that owns it */
 
-/* Images a hook of this layer gets at a time, of a batch of n. */
+/* The number of images per call of this layer's hooks, for a batch of n. */
 ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);
-bool layer_is_whole(const st_layer *l); /* gets all of them */
+bool layer_is_whole(const st_layer *l); /* the whole batch in one call */
 
-/* Work, in elements read and written; products count for as much as they take. */
+/* Work in elements read and written; multiply-adds count by the time that they take. */
 double layer_work(const st_layer *l, ptrdiff_t images);
 
 /* ---- fused runs -----------------------------------------------------------------------------------
  *
- * Consecutive layers that see chunks of images form a fused run: a chunk goes through all of them before the next
- * one begins, so that one layer's output is in cache when the next one reads it, and threads meet at the run's ends
- * only. */
+ * Consecutive layers that see chunks of images form a fused run: a chunk passes through all of them before
+ * the next one begins, so that a layer's output is in cache when the next layer reads it, and threads
+ * synchronise only at the ends of the run. */
 
-enum { LAYER_FUSED = 16 }; /* layers in a fused run, at most */
+enum { LAYER_FUSED = 16 }; /* the most layers in a fused run */
 
-/* A layer of a run and what it maps to what; the first x and the last y are the run's own. */
+/* A layer of a run with its x and y; the first x and the last y are the run's. */
 typedef struct layer_link {
     const st_layer *l;
     st_tensor x, y;
 } layer_link;
 
-/* Of these consecutive planned layers, how many from the first on form a fused run: 1, at least. */
+/* The number of these consecutive planned layers, from the first one, that form a fused run; at least 1. */
 int layer_fuse(st_layer *const child[], int count);
 
-/* Requests, in a parent's plan, the memory of a fused run. */
+/* In a parent's plan: requests the memory of a fused run. */
 int layer_plan_fused(st_layer *parent, st_layer *const child[], int count);
 
 void layer_forward_fused(const layer_link link[], int count);
 void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx);
 
-/* Parameters of this layer alone, and whether each chunk's gradient of so many is summed separately, so that chunks
- * can run at once. */
+/* The number of this layer's own parameters; and if each chunk's gradient of that many is summed separately,
+ * so that chunks can run in parallel. */
 ptrdiff_t layer_own_parameters(const st_layer *l);
 bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters);
 

@@ -1,7 +1,8 @@
 /* layers.h: the layers that come with Stride.
  *
- * Every constructor returns a layer, or NULL with an error. Options are structs in which 0 means the
- * default; pairs are height, width. Shapes: N images, C channels, H x W. Sizes follow PyTorch:
+ * Every constructor returns a layer, or NULL with an error. An option that is 0 takes its default, which
+ * stands in its comment (ST_ZERO means 0); options of two numbers are height and width, and { 3 } is { 3, 3
+ * }. Shapes: N images, C channels, H x W. Output sizes are those of PyTorch:
  *
  *     OH = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1      (ceil in ceil_mode) */
 #ifndef STRIDE_LAYERS_LAYERS_H
@@ -13,7 +14,7 @@ ST_API_BEGIN
 
 /* ---- convolution: [N, C, H, W] -> [N, out_channels, OH, OW] ------------------------------------ *
  * y[n, o] = bias[o] + sum over c of the cross-correlation of x[n, c] with weight[o, c].
- * Parameters: weight [out_channels, C/groups, KH, KW], bias [out_channels]; both begin uniform in
+ * Parameters: weight [out_channels, C/groups, KH, KW], bias [out_channels]; both are initialised uniformly in
  * ±1/sqrt(fan_in), fan_in = C/groups KH KW, as in PyTorch. */
 typedef struct st_conv2d_options {
     int out_channels; /* required */
@@ -30,35 +31,36 @@ st_layer *st_conv2d_new(st_conv2d_options options);
 /* ---- transposed convolution: [N, C, H, W] -> [N, out_channels, OH, OW] ---------------------------- *
  * The adjoint of a convolution as a forward pass:
  *     OH = (H - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1
- * Parameters: weight [C, out_channels/groups, KH, KW], bias [out_channels]; both begin uniform in
+ * Parameters: weight [C, out_channels/groups, KH, KW], bias [out_channels]; both are initialised uniformly in
  * ±1/sqrt(out_channels/groups KH KW), as in PyTorch. */
 typedef struct st_conv_transpose2d_options {
-    int out_channels;      /* required */
-    int kernel[2];         /* required */
-    int stride[2];         /* 1 */
-    int padding[2];        /* 0: taken off each side of the output */
-    int output_padding[2]; /* 0: added at its bottom and right; less than the stride or the dilation */
-    int dilation[2];       /* 1 */
-    int groups;            /* 1; divides C and out_channels */
+    int out_channels; /* required */
+    int kernel[2];    /* required */
+    int stride[2];    /* 1 */
+    int padding[2];   /* 0: removed from each side of the output */
+    int output_padding
+        [2]; /* 0: rows and columns added at its bottom and right; less than the stride or the dilation */
+    int dilation[2]; /* 1 */
+    int groups;      /* 1; divides C and out_channels */
     bool no_bias;
 } st_conv_transpose2d_options;
 st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options);
 #define st_conv_transpose2d(...) st_conv_transpose2d_new(ST_OPTIONS(st_conv_transpose2d_options, __VA_ARGS__))
 
 /* ---- pooling: [N, C, H, W] -> [N, C, OH, OW] ---------------------------------------------------- *
- * A kernel of 0 is the whole extent of its axis: maxpool{0} is global pooling. The stride is the
- * kernel unless given. padding must be less than the dilated kernel. ceil_mode also counts a last
- * window that begins inside the image or its left padding and hangs over the right edge. */
+ * A kernel of 0 covers its whole axis: st_maxpool() is global pooling. The stride defaults to the kernel. The
+ * padding must be less than the dilated kernel. ceil_mode also takes a last window that begins inside the
+ * image or its left padding and extends beyond the right edge. */
 
-/* What windows see in the padding. */
+/* The value of padding elements. */
 typedef enum st_pad_value {
     ST_PAD_DEFAULT, /* lowest for maxpool, zero for pool */
     ST_PAD_ZERO,
-    ST_PAD_LOWEST /* -inf: never the maximum of a window that sees the image */
+    ST_PAD_LOWEST /* -inf: never the maximum of a window that overlaps the image */
 } st_pad_value;
 
-/* The maximum of each window. The first maximum in row-major order gets the gradient; NaN is greater
- * than any number, so a window with a NaN is NaN and its first NaN gets the gradient. */
+/* The maximum of each window. The gradient goes to the first maximum in row-major order. NaN propagates: it
+ * counts as greater than any number, and the first NaN of a window gets its gradient. */
 typedef struct st_maxpool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
@@ -67,9 +69,9 @@ typedef struct st_maxpool_options {
 st_layer *st_maxpool_new(st_maxpool_options options);
 #define st_maxpool(...) st_maxpool_new(ST_OPTIONS(st_maxpool_options, __VA_ARGS__))
 
-/* The mean of each window. The padding counts as zeros, unless count_exclude_pad (PyTorch:
- * count_include_pad=False) divides by the number of image elements only; what ceil_mode hangs over the
- * padding is never counted. A window that sees nothing countable is 0. */
+/* The mean of each window. Padding counts as zeros; with count_exclude_pad (PyTorch: count_include_pad=False)
+ * the sum is divided by the number of image elements only. Elements beyond the padding, in ceil_mode, are
+ * never counted. The mean of no elements is 0. */
 typedef struct st_avgpool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
@@ -78,7 +80,7 @@ typedef struct st_avgpool_options {
 st_layer *st_avgpool_new(st_avgpool_options options);
 #define st_avgpool(...) st_avgpool_new(ST_OPTIONS(st_avgpool_options, __VA_ARGS__))
 
-/* The p-norm of each window, (sum of |x|^p)^(1/p), padding zeros; where it is 0 so is its gradient. */
+/* The p-norm of each window, (sum of |x|^p)^(1/p), with zero padding; where it is 0, so is its gradient. */
 typedef struct st_lppool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
@@ -87,29 +89,28 @@ typedef struct st_lppool_options {
 st_layer *st_lppool_new(st_lppool_options options);
 #define st_lppool(...) st_lppool_new(ST_OPTIONS(st_lppool_options, __VA_ARGS__))
 
-/* The image cut into OH x OW parts that may overlap by a row, rows floor(i H / OH) to
- * ceil((i + 1) H / OH), and the mean of each. */
+/* The mean of each of OH x OW parts of the image: part i has rows floor(i H / OH) to ceil((i + 1) H / OH), so
+ * that parts may overlap by a row. */
 typedef struct st_adaptive_avgpool_options {
     int output_size[2]; /* 1 */
 } st_adaptive_avgpool_options;
 st_layer *st_adaptive_avgpool_new(st_adaptive_avgpool_options options);
 #define st_adaptive_avgpool(...) st_adaptive_avgpool_new(ST_OPTIONS(st_adaptive_avgpool_options, __VA_ARGS__))
 
-/* Any function of one window: `window` holds its n = KH KW elements in row-major order, zeros (or -inf)
- * where it sees padding. `adjoint` writes all of dwindow[i] = dy * (derivative of value by window[i]);
- * where it is NULL the derivative is computed numerically, by central differences: for prototyping.
- * Both must be pure: they are called from several threads. */
+/* Any function of a window's n = KH KW elements in row-major order; padding elements are 0 (or -inf).
+ * `adjoint` writes all of dwindow[i] = dy * (derivative of value by window[i]); where it is NULL the
+ * derivative is computed by central differences, for prototyping. Both are called from several threads. */
 typedef struct st_pool_function {
-    const char *name; /* what a saved net knows it by */
+    const char *name; /* identifies it in a saved net */
     st_real (*value)(const st_real *window, ptrdiff_t n, const void *context);
     void (*adjoint)(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
                     const void *context);
     const void *context;
 } st_pool_function;
 
-/* Such a function of each window. */
+/* Applies such a function to each window. */
 typedef struct st_pool_options {
-    const st_pool_function *function; /* required; borrowed for the layer's life */
+    const st_pool_function *function; /* required; must outlive the layer */
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
     st_pad_value pad_value;
@@ -118,8 +119,8 @@ st_layer *st_pool_new(st_pool_options options);
 #define st_pool(...) st_pool_new(ST_OPTIONS(st_pool_options, __VA_ARGS__))
 
 /* ---- dense: [N, in] -> [N, out_features] --------------------------------------------------------- *
- * y = x weightᵀ + bias. Parameters: weight [out_features, in], bias [out_features], both uniform in
- * ±1/sqrt(in). */
+ * y = x weightᵀ + bias. Parameters: weight [out_features, in], bias [out_features], both initialised
+ * uniformly in ±1/sqrt(in). */
 typedef struct st_dense_options {
     int out_features; /* required */
     bool no_bias;
@@ -128,39 +129,38 @@ st_layer *st_dense_new(st_dense_options options);
 #define st_dense(...) st_dense_new(ST_OPTIONS(st_dense_options, __VA_ARGS__))
 
 /* ---- activations: any shape, element by element --------------------------------------------------- *
- * NaN stays NaN. The derivative of a kink is that of its left side: relu'(0) = 0. */
-st_layer *st_relu(void);  /* max(x, 0) */
-st_layer *st_relu6(void); /* min(max(x, 0), 6) */
-/* x, or slope x below 0; slope 0: 0.01 */
+ * NaN propagates. The derivative at a kink is the one on its left: relu'(0) = 0. */
 typedef struct st_leaky_relu_options {
-    double slope;
+    double slope; /* 0.01 */
 } st_leaky_relu_options;
-st_layer *st_leaky_relu_new(st_leaky_relu_options options);
-#define st_leaky_relu(...) st_leaky_relu_new(ST_OPTIONS(st_leaky_relu_options, __VA_ARGS__))
-/* x, or alpha (exp(x) - 1) below 0; alpha 0: 1 */
 typedef struct st_elu_options {
-    double alpha;
+    double alpha; /* 1 */
 } st_elu_options;
-st_layer *st_elu_new(st_elu_options options);
-#define st_elu(...) st_elu_new(ST_OPTIONS(st_elu_options, __VA_ARGS__))
-st_layer *st_selu(void);    /* Klambauer et al. 2017 */
-st_layer *st_gelu(void);    /* x Phi(x), exact: Hendrycks and Gimpel 2016 */
-st_layer *st_silu(void);    /* x sigmoid(x), also known as swish */
-st_layer *st_mish(void);    /* x tanh(softplus(x)): Misra 2019 */
-st_layer *st_sigmoid(void); /* 1 / (1 + exp(-x)) */
+
+st_layer *st_relu(void);                                    /* max(x, 0) */
+st_layer *st_relu6(void);                                   /* min(max(x, 0), 6) */
+st_layer *st_leaky_relu_new(st_leaky_relu_options options); /* x, or slope x below 0 */
+st_layer *st_elu_new(st_elu_options options);               /* x, or alpha (exp(x) - 1) below 0 */
+st_layer *st_selu(void);                                    /* Klambauer et al. 2017 */
+st_layer *st_gelu(void);                                    /* x Phi(x), exact: Hendrycks and Gimpel 2016 */
+st_layer *st_silu(void);                                    /* x sigmoid(x), also known as swish */
+st_layer *st_mish(void);                                    /* x tanh(softplus(x)): Misra 2019 */
+st_layer *st_sigmoid(void);                                 /* 1 / (1 + exp(-x)) */
 st_layer *st_tanh(void);
 st_layer *st_softplus(void);    /* log(1 + exp(x)), without overflow */
 st_layer *st_softsign(void);    /* x / (1 + |x|) */
 st_layer *st_hardsigmoid(void); /* min(max(x/6 + 1/2, 0), 1) */
 st_layer *st_hardswish(void);   /* x hardsigmoid(x) */
+#define st_leaky_relu(...) st_leaky_relu_new(ST_OPTIONS(st_leaky_relu_options, __VA_ARGS__))
+#define st_elu(...) st_elu_new(ST_OPTIONS(st_elu_options, __VA_ARGS__))
 
 /* ---- normalisation: any shape [N, C, ...], unchanged ----------------------------------------------- *
  * y = weight (x - mean) / sqrt(variance + epsilon) + bias, with the biased variance. */
 
-/* Over the batch, channel by channel: Ioffe and Szegedy 2015. Parameters: weight [C] = 1, bias [C] = 0.
- * States: running_mean [C] = 0, running_var [C] = 1. Training normalises with the batch's moments, and
- * running = (1 - momentum) running + momentum batch (the unbiased variance; of a single value per channel
- * the biased one, 0); inference normalises with the running ones. */
+/* Over the batch, for each channel: Ioffe and Szegedy 2015. Parameters: weight [C] = 1, bias [C] = 0. States:
+ * running_mean [C] = 0, running_var [C] = 1. Training uses the batch's mean and variance, and updates running
+ * = (1 - momentum) running + momentum batch (with the unbiased variance; 0 for a single value per channel).
+ * Inference uses the running ones. */
 typedef struct st_batchnorm_options {
     double epsilon;  /* 1e-5 */
     double momentum; /* 0.1 */
@@ -171,15 +171,15 @@ st_layer *st_batchnorm_new(st_batchnorm_options options);
 
 /* Over the last axes of each image: Ba, Kiros and Hinton 2016. Parameters of those axes' shape. */
 typedef struct st_layernorm_options {
-    int axes;       /* how many; 0: all but the batch */
+    int axes;       /* their number; 0: all but the batch */
     double epsilon; /* 1e-5 */
     bool no_affine;
 } st_layernorm_options;
 st_layer *st_layernorm_new(st_layernorm_options options);
 #define st_layernorm(...) st_layernorm_new(ST_OPTIONS(st_layernorm_options, __VA_ARGS__))
 
-/* Over each image's channels in groups: Wu and He 2018; with as many groups as channels, instance
- * normalisation. Parameters: weight [C], bias [C]. */
+/* Over groups of each image's channels: Wu and He 2018. As many groups as channels: instance normalisation.
+ * Parameters: weight [C], bias [C]. */
 typedef struct st_groupnorm_options {
     int groups;     /* required; divides C */
     double epsilon; /* 1e-5 */
@@ -188,9 +188,9 @@ typedef struct st_groupnorm_options {
 st_layer *st_groupnorm_new(st_groupnorm_options options);
 #define st_groupnorm(...) st_groupnorm_new(ST_OPTIONS(st_groupnorm_options, __VA_ARGS__))
 
-/* ---- along an axis: softmax of each row along it, and its logarithm --------------------------------- *
- * axis 0 is the default, 1: the channels, or the classes of [N, K]. For a loss on classes leave it out:
- * st_cross_entropy takes logits. */
+/* ---- softmax along an axis, and its logarithm -------------------------------------------------------- *
+ * The default axis is 1: the channels, or the classes of [N, K]. Not needed before st_cross_entropy, which
+ * takes logits. */
 typedef struct st_softmax_options {
     int axis;
 } st_softmax_options;
@@ -201,10 +201,11 @@ st_layer *st_log_softmax_new(st_softmax_options options);
 
 /* ---- size: [N, C, H, W] -> [N, C, OH, OW] ------------------------------------------------------------ */
 
-/* What a border is made of. */
+/* How a border is filled. */
 typedef enum st_pad_mode { ST_PAD_CONSTANT, ST_PAD_REFLECT, ST_PAD_REPLICATE } st_pad_mode;
 
-/* A border: of `value`, of the image mirrored about its edge (which is not repeated), or of its edge. */
+/* A border filled with `value`, with the image reflected about its edge (which is not repeated), or with its
+ * edge. */
 typedef struct st_pad2d_options {
     int height[2], width[2]; /* top and bottom, left and right */
     st_pad_mode mode;
@@ -213,11 +214,11 @@ typedef struct st_pad2d_options {
 st_layer *st_pad2d_new(st_pad2d_options options);
 #define st_pad2d(...) st_pad2d_new(ST_OPTIONS(st_pad2d_options, __VA_ARGS__))
 
-/* The pixel that lies there, or a mean of the four around, by distance. */
+/* How pixels are interpolated. */
 typedef enum st_upsample_mode { ST_UPSAMPLE_NEAREST, ST_UPSAMPLE_BILINEAR } st_upsample_mode;
 
-/* The image `scale` times as high and wide. align_corners (bilinear only) puts the corner pixels of both on
- * each other, else their outer edges. */
+/* Enlarges the image by `scale`. align_corners (bilinear only) aligns the centres of the corner pixels,
+ * otherwise their outer edges are aligned. */
 typedef struct st_upsample_options {
     int scale[2]; /* required */
     st_upsample_mode mode;
@@ -228,8 +229,8 @@ st_layer *st_upsample_new(st_upsample_options options);
 
 /* ---- the rest -------------------------------------------------------------------------------------- */
 
-/* In training zeroes each element with probability p and scales the rest by 1/(1-p); nothing in
- * inference. Which, is a function of the net's seed, the layer, the step and the element. 0 <= p < 1. */
+/* In training, zeroes each element with probability p and scales the others by 1/(1-p); in inference, the
+ * identity. The mask is a function of the net's seed, the layer, the step and the element. 0 <= p < 1. */
 typedef struct st_dropout_options {
     double p;
 } st_dropout_options;
@@ -240,23 +241,23 @@ st_layer *st_dropout_new(st_dropout_options options);
 st_layer *st_channel_dropout_new(st_dropout_options options);
 #define st_channel_dropout(...) st_channel_dropout_new(ST_OPTIONS(st_dropout_options, __VA_ARGS__))
 
-st_layer *st_identity(void); /* y = x: a branch that is left alone */
+st_layer *st_identity(void); /* y = x: an empty branch */
 st_layer *st_flatten(void);  /* [N, a, b, ...] -> [N, a b ...] */
 
-/* A chain of layers is a layer. st_sequence(a, b, c) takes them over. */
+/* Layers one after another, as one layer. st_sequence(a, b, c) takes ownership of them. */
 st_layer *st_sequence_of(int count, st_layer *const layers[]);
 #define st_sequence(...) st_sequence_of(ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
 
 /* y = body(x) + x, or + projection(x) where the body changes the shape: He et al. 2016. Parameters are
- * named body.… and projection.… */
+ * named body.... and projection.... */
 st_layer *st_residual(st_layer *body);
 st_layer *st_residual_projected(st_layer *body, st_layer *projection);
 
-/* Branches of the same x, their channels one after another: [N, C0 + C1 + ..., ...]. */
+/* Runs branches on the same x and concatenates their channels: [N, C0 + C1 + ..., ...]. */
 st_layer *st_concat_of(int count, st_layer *const branches[]);
 #define st_concat(...) st_concat_of(ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
 
-/* Every type above, ended by NULL: what a saved net's names are looked up in. */
+/* All types above; ends with NULL. The names in saved nets refer to it. */
 extern const st_layer_type *const st_layer_types[];
 
 ST_API_END

@@ -2,9 +2,9 @@
  *
  * A set of elements is normalised to mean 0 and variance 1, then scaled and shifted:
  *     y = w h + b,   h = (x - mean) / sqrt(variance + epsilon)
- * and with g = w dy, the mean over the set written <>:
+ * and with g = w dy and <> the mean over the set:
  *     dx = (g - <g> - h <g h>) / sqrt(variance + epsilon)
- * One pass takes two sums, in double, by fixed lanes; another writes the result. */
+ * The first pass computes two sums in double, by fixed lanes; the second one writes the result. */
 #include "layers/lanes.h"
 #include "layers/layer_impl.h"
 #include "layers/layers.h"
@@ -18,11 +18,11 @@ enum { WEIGHT, BIAS }; /* parameters */
 /* A set: `rows` rows of `length` elements, `stride` apart. */
 typedef struct norm_set {
     ptrdiff_t rows, length, stride;
-    bool wide; /* the machine has wide vectors */
+    bool wide; /* the processor has wide vectors */
 } norm_set;
 
 typedef struct moments {
-    double mean, variance; /* of a set: the biased variance */
+    double mean, variance; /* the biased variance */
 } moments;
 
 /* Sums over a set: of g, and of g (x - mean). */
@@ -32,9 +32,10 @@ typedef struct norm_sums {
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 
-enum { AHEAD = 1024 }; /* elements: so much arithmetic leaves few of them on their way from memory */
+enum { AHEAD = 1024 }; /* elements to prefetch: much arithmetic per element leaves few loads in flight */
 
-/* Sums of g - shift, and of (g - shift) (x - mean): a row goes to eight lanes, what is left of it to the first. */
+/* Sums of g - shift, and of (g - shift) (x - mean), in eight lanes; the rest of a row is added to the
+ * first. */
 INLINE norm_sums products(norm_set s, const st_real *g, double shift, const st_real *x, ptrdiff_t stride_x,
                           double mean)
 {
@@ -78,8 +79,8 @@ WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, 
     return products(s, g, shift, x, stride_x, mean);
 }
 
-/* From distances to one element, which is as good as near the mean: where squares nearly cancel, no digits are lost
- * that the elements had. */
+/* Uses differences from one element, which is close enough to the mean that the subtraction of nearly equal
+ * squares loses no digits that the elements have. */
 static moments norm_measure(norm_set s, const st_real *x)
 {
     double count = (double)(s.rows * s.length), near = (double)x[0];
@@ -115,7 +116,7 @@ static void norm_adjoint(norm_set s, st_real *dx, const st_real *dy, double w, c
     }
 }
 
-/* Requests weight = 1 and bias = 0 of that shape, unless there are none. */
+/* Requests weight = 1 and bias = 0 of that shape, unless no_affine is set. */
 static int request_affine(st_layer *l, st_shape s, bool no_affine)
 {
     if (no_affine) return 0;
@@ -165,14 +166,14 @@ static int batchnorm_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(x.n[0], st_shape_numel(x, "batchnorm") / x.n[0] / x.n[1]));
 }
 
-/* A pass over all channels: their elements in x, and dy; y or dx goes `to`. */
+/* A pass over all channels of x and dy; writes y or dx to `to`. */
 typedef struct pass pass;
 struct pass {
     const st_call *c;
-    norm_set set; /* a channel's elements in a contiguous [N, C, ...]: a row in each image */
+    norm_set set; /* a channel of a contiguous [N, C, ...]: a row in each image */
     const st_real *x, *dy;
     st_real *to;
-    void (*channel)(const pass *p, ptrdiff_t k, const st_real *x); /* x: the channel's first element */
+    void (*channel)(const pass *p, ptrdiff_t k, const st_real *x); /* x: its first element */
 };
 
 static norm_set channel_set(const st_call *c, ptrdiff_t images)
@@ -188,7 +189,7 @@ static void run_channel(ptrdiff_t k, void *context)
     p->channel(p, k, p->x + k * p->set.length);
 }
 
-/* Channels in any order, by any thread. */
+/* Channels run in any order, in any thread. */
 static void each_channel(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
                          void (*channel)(const pass *p, ptrdiff_t k, const st_real *x))
 {
@@ -205,8 +206,9 @@ static st_tensor contiguous(st_tensor x, st_tensor copy)
     return copy;
 }
 
-/* Training normalises with the batch's own moments and updates the running ones (with the unbiased variance, as
- * PyTorch does); inference normalises with the running ones. A batch that is not finite does not change them. */
+/* Training uses the batch's mean and variance and updates the running ones (with the unbiased variance, as
+ * PyTorch does); inference uses the running ones. A batch with values that are not finite does not update
+ * them. */
 static void measure_channel(const st_call *c, norm_set set, ptrdiff_t k, const st_real *x)
 {
     const st_batchnorm_options *o = c->options;
@@ -261,7 +263,7 @@ static void write_dx(const pass *p, ptrdiff_t k, const st_real *x, norm_sums sum
 static void backward_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
     if (p->c->training) write_dx(p, k, x, sums_of(p, k, x, p->set.stride));
-    else /* the moments are constants */
+    else /* mean and variance are constants */
         norm_apply(p->set, p->to + k * p->set.length, p->dy + k * p->set.length, 0,
                    weight_of(p->c, k) / deviation_of(p->c, k), 0);
 }
@@ -271,7 +273,7 @@ static void gradient_channel(const pass *p, ptrdiff_t k, const st_real *x)
     add_to_gradient(p->c, k, sums_of(p, k, x, p->set.stride), deviation_of(p->c, k));
 }
 
-/* Both need the same sums; and dx is written while the channel is in cache. */
+/* gradient and backward need the same sums, and dx is written while the channel is in cache. */
 static void both_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
     norm_sums sums = sums_of(p, k, x, p->set.stride);
@@ -339,15 +341,15 @@ st_layer *st_batchnorm_new(st_batchnorm_options options)
 
 /* ---- layernorm and groupnorm: runs of elements of each image ----------------------------------------- */
 
-enum { IMAGE, SCALED }; /* scratch: of x, where it has gaps; layernorm: weight times dy of one run */
+enum { IMAGE, SCALED }; /* scratch: a contiguous copy of x; layernorm: weight times dy of one set */
 
-/* The elements of a tensor, row-major: where they lie if they can, or else in the copy. */
+/* A tensor's elements in row-major order: in place if it is contiguous, else in the copy. */
 static const st_real *elements(st_tensor x, st_tensor copy)
 {
     return st_data(contiguous(x, copy));
 }
 
-/* The `parts` runs of an image that are next to each other. */
+/* The adjacent sets of an image. */
 static norm_set run_of(const st_call *c, ptrdiff_t parts)
 {
     ptrdiff_t length = st_shape_numel(c->layer->x, "norm") / c->layer->x.n[0] / parts;
@@ -366,8 +368,7 @@ static measured measure(norm_set set, const st_real *x, double epsilon)
 
 /* ---- layernorm: the last axes of each image: Ba, Kiros and Hinton 2016 --------------------------------- */
 
-/* The shape that is normalised, which is that of the parameters: the last `axes` axes, by default all but the
- * batch. */
+/* The shape of a set and of the parameters: the last `axes` axes, by default all but the batch. */
 static st_shape normalised(const st_layernorm_options *o, st_shape x)
 {
     st_shape s = { .rank = o->axes ? o->axes : x.rank - 1 };
@@ -498,7 +499,7 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, x);
 }
 
-/* A group is a run of channels, and both are runs of elements. */
+/* A group is a range of channels; both are contiguous. */
 static norm_set group_run(const st_call *c)
 {
     return run_of(c, ((const st_groupnorm_options *)c->options)->groups);
@@ -522,7 +523,7 @@ static void groupnorm_forward(const st_call *c, st_tensor x, st_tensor y)
     }
 }
 
-/* The sums of a group are the channels' sums, each times its weight; dx is of the group's dy, so weighted. */
+/* A group's sums are those of its channels, each times its weight. */
 static void backward_group(const st_call *c, ptrdiff_t first, const st_real *x, const st_real *dy,
                            st_real *dx)
 {

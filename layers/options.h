@@ -1,9 +1,9 @@
 /* options.h: structs of options, each described by a table of fields.
  *
- * The table is the one source for defaults, validation, messages, the summary and the file format. An option that
- * is 0 takes its default; ST_ZERO is a 0 that is meant:
+ * Defaults, validation, messages, the summary and the file format all come from the table. An option that is
+ * 0 takes its default; ST_ZERO is the value 0:
  *
- *     st_leaky_relu(.slope = ST_ZERO)       a slope of 0 instead of the default 0.01 */
+ *     st_leaky_relu(.slope = ST_ZERO)       a slope of 0, not the default 0.01 */
 #ifndef STRIDE_LAYERS_OPTIONS_H
 #define STRIDE_LAYERS_OPTIONS_H
 
@@ -14,7 +14,8 @@
 
 ST_API_BEGIN
 
-/* The number 0 for an option of type double whose default is another number: a negative zero, which computes as 0. */
+/* The number 0 for an option of type double whose default is another number: a negative zero, which computes
+ * as 0. */
 #define ST_ZERO (-0.0)
 
 /* The type of an option's member. */
@@ -38,12 +39,12 @@ typedef struct st_field {
     bool square;                /* PAIR: a second number of 0 repeats the first, { 3 } is 3x3 */
 } st_field;
 
-/* Fills in the defaults of an options struct and checks every field. `fields` ends with a field without a name;
- * NULL is an empty table. -1 with an error "who: name is value, expected range". */
+/* Fills in the defaults of an options struct and checks every field. `fields` ends with a field without a
+ * name; NULL is an empty table. -1 with an error "who: name is value, expected range". */
 int st_options_resolve(const char *who, const st_field *fields, void *options);
 
-/* "kernel=3x3, padding=1x1": the options that differ from their defaults, in the table's order. As snprintf: writes
- * at most `size` bytes with the end, returns the whole length. */
+/* "kernel=3x3, padding=1x1": the options that differ from their defaults, in the table's order. As snprintf:
+ * writes at most `size` bytes with the end, returns the whole length. */
 size_t st_options_text(const st_field *fields, const void *options, char *to, size_t size);
 
 ST_API_END

@@ -1,4 +1,4 @@
-/* plan.c: from shapes to memory: layers' requests are planned, measured, allocated and handed out. */
+/* plan.c: from shapes to memory: plans layers, measures their requests, allocates, and assigns slots. */
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
 #include "tensor/counts.h"
@@ -9,13 +9,13 @@
 #include <string.h>
 
 enum {
-    CACHE_LINE = 64 / sizeof(st_real), /* every piece of memory and scratch begins on one */
+    CACHE_LINE = 64 / sizeof(st_real), /* every slot begins on one */
     DEFAULT_CHUNK = 8,
     MOST_CHUNKS = 32,
-    PARTIAL_GRADIENTS = 1 << 22 /* elements: a layer whose chunks need more adds them up one after another */
+    PARTIAL_GRADIENTS = 1 << 22 /* elements: with more, a layer's chunks run one after another */
 };
 
-/* Replaced by layers/fast. */
+/* The empty table; layers/fast/table.c replaces it. */
 __attribute__((weak)) const layer_algorithm *const layer_algorithms[] = { NULL };
 
 bool layer_is_whole(const st_layer *l)
@@ -86,7 +86,7 @@ int st_plan_child(st_layer *l, int i, st_shape x, st_shape *y)
 
 /* ---- planning ---------------------------------------------------------------------------------- */
 
-/* Slots bound by an earlier plan stay bound; what they hold must still fit. */
+/* Parameters and states of an earlier plan are kept; their shapes must be the same. */
 static int keep_bound(st_layer *l, st_tensor slot[], int count, const st_tensor bound[],
                       const char *const name[])
 {
@@ -116,7 +116,7 @@ static int run_plan(st_layer *l)
     return st_shape_numel(l->y, l->type->name) < 0 ? -1 : 0;
 }
 
-/* The first algorithm that suits runs in place of the definition, unless the reference engine is asked for. */
+/* Chooses the first suitable algorithm instead of the definition, except with STRIDE_ENGINE=reference. */
 static int choose_algorithm(st_layer *l, bool reference)
 {
     const st_layer_type *type = l->type;
@@ -153,7 +153,7 @@ static int plan_anew(st_layer *l, st_shape x, const st_layer *before)
     return keep_bound(l, l->state, l->states, before->state, l->state_name);
 }
 
-/* A layer and its own, as they were before a plan that failed. */
+/* A layer's state before a plan, restored if the plan fails. */
 typedef struct snapshot {
     st_layer layer;
     layer_impl impl;
@@ -167,7 +167,7 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank < 1 || count == 0)
         return st_layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
                                st_shape_text(x).text);
-    snapshot *before = malloc(sizeof *before); /* large for a small stack */
+    snapshot *before = malloc(sizeof *before); /* too large for a small stack */
     if (!before) return st_layer_refuse(l, "no memory");
     *before = (snapshot){ *l, *l->impl };
     if (l->impl->run) l->impl->run->ready = false;
@@ -213,7 +213,7 @@ ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)
     return least > DEFAULT_CHUNK ? least : DEFAULT_CHUNK;
 }
 
-/* The most chunks that any batch up to n is cut into. */
+/* The most chunks that a batch of at most n images is cut into. */
 static ptrdiff_t most_chunks(const st_layer *l, ptrdiff_t n)
 {
     if (layer_is_whole(l)) return 1;
@@ -221,7 +221,7 @@ static ptrdiff_t most_chunks(const st_layer *l, ptrdiff_t n)
     return l->type->chunk > 0 || chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS;
 }
 
-/* By the planned batch, so that a smaller one finds the memory. */
+/* Depends on the planned batch, so that smaller batches have the memory. */
 bool layer_sums_chunks(const st_layer *l, ptrdiff_t parameters)
 {
     return parameters <= PARTIAL_GRADIENTS / most_chunks(l, l->x.n[0]);
@@ -273,7 +273,7 @@ static int measure(const st_layer *l, st_layer_needs *needs)
         return -1;
     for (int i = 0; i < l->impl->scratches; i++)
         if (total(l, &scratch, up(st_shape_numel(l->impl->scratch[i].shape, who)))) return -1;
-    if (l->children > 0) { /* it holds its scratch while its children use theirs */
+    if (l->children > 0) { /* its scratch is in use while its children run */
         if (total(l, &needs->memory, scratch)) return -1;
     } else {
         ptrdiff_t *greediest = layer_is_whole(l) ? &needs->whole : &needs->scratch;
@@ -321,7 +321,7 @@ static void carve(cursor *from, st_tensor *slot, ptrdiff_t alignment)
 
 typedef struct hand_out {
     cursor parameters, gradients, states, memory;
-    st_layer_run *run, *old; /* `old`: of parts that were built alone before, to be freed at the end */
+    st_layer_run *run, *old; /* `old`: of children that were built alone before; freed at the end */
     uint64_t seed;
     bool first_time;
     int number;
@@ -334,7 +334,7 @@ static void initialise(st_tensor x, st_init init, st_random_key key)
     else st_fill(x, (st_real)init.constant);
 }
 
-/* The slot is carved anew; what it held when the layer was built alone stays in it. */
+/* Assigns the slot its part of the tree's memory; keeps its values if the layer was built before. */
 static void carve_kept(cursor *from, st_tensor *slot, st_init init, st_random_key key)
 {
     st_tensor before = *slot;
@@ -344,7 +344,7 @@ static void carve_kept(cursor *from, st_tensor *slot, st_init init, st_random_ke
     else st_copy(*slot, before);
 }
 
-/* The random numbers that parameter i begins with. */
+/* The random numbers that initialise parameter i. */
 static st_random_key slot_key(const st_layer *l, uint64_t seed, int i)
 {
     return (st_random_key){ seed, (uint64_t)l->impl->number * ST_LAYER_SLOTS + (uint64_t)i };
@@ -374,7 +374,7 @@ static void bind(st_layer *l, const char *path, void *context)
         carve(l->children > 0 ? &h->memory : &thread_block, &l->impl->scratch[i], CACHE_LINE);
 }
 
-/* Below so much work the meeting of threads takes longer than what they save. */
+/* Below this work, synchronising threads costs more than they save. */
 static int settle_grain(double *grain)
 {
     const char *given = getenv("STRIDE_GRAIN");
@@ -447,7 +447,7 @@ static int allocate_batch_memory(st_layer_run *run, st_shape x, const st_layer_n
     return -1;
 }
 
-/* What the layers of another tree have, these have too: a plan that needs something else is refused. */
+/* Shares another tree's parameters and states; their shapes must be the same. */
 static void adopt(st_layer *l, const st_layer *of, st_layer_run *run)
 {
     l->impl->run = run;

@@ -1,6 +1,7 @@
-/* pool.c: pooling: y of each window is one function of its elements, dx adds up what each window's adjoint says.
+/* pool.c: pooling: y is a function of each window, and dx the sum of the windows' adjoints.
  *
- * A pooling is two functions of one window, which is a view with a stride for its rows and one for its columns. */
+ * A kind of pooling is two functions of one window, which is a view with a stride for rows and one for
+ * columns. */
 #include "layers/layer_impl.h"
 #include "layers/layers.h"
 #include "layers/pool_impl.h"
@@ -14,7 +15,7 @@
 typedef struct place {
     st_real *at;
     const ptrdiff_t *stride;
-    ptrdiff_t row, column; /* of the window, among all of a channel */
+    ptrdiff_t row, column; /* the window's position in its channel */
 } place;
 
 typedef st_real window_value(const st_call *c, place x);
@@ -24,7 +25,7 @@ enum { PADDED, DPADDED, VALUES, DVALUES }; /* scratch: padded images, and for po
 
 /* ---- plan ---------------------------------------------------------------------------------------- */
 
-/* Plans the windows of x and y, and a table of so many counts for each row and column of windows. */
+/* Plans the windows of x and y, with a table of `counts` numbers for each row and each column of windows. */
 static pool_plan *plan_windows(st_layer *l, st_shape x, st_shape *y, const int kernel[2], const int stride[2],
                                const int padding[2], const int dilation[2], bool ceil_mode, int counts)
 {
@@ -51,7 +52,7 @@ static st_tensor windows(const st_call *c, st_tensor x, ptrdiff_t i)
     return window_view(&p->w, window_source(&p->w, st_select(x, 0, i), padded));
 }
 
-/* It refers to the view. */
+/* A place refers to the memory of a view. */
 static place place_of(const st_tensor *view, ptrdiff_t channel, ptrdiff_t oh, ptrdiff_t ow)
 {
     return (place){ .at = st_data(*view) + channel * view->stride[0] + oh * view->stride[1] +
@@ -107,7 +108,7 @@ static int maxpool_plan(st_layer *l, st_shape x, st_shape *y)
     return 0;
 }
 
-/* The first element of a window, along an axis, that lies in the image; 0 where none does. */
+/* The first element of a window, along an axis, that is in the image; 0 if none is. */
 static ptrdiff_t first_inside(const window *w, int axis, ptrdiff_t at)
 {
     ptrdiff_t outside = w->before[axis] - at * w->stride[axis], dilation = w->dilation[axis];
@@ -115,8 +116,8 @@ static ptrdiff_t first_inside(const window *w, int axis, ptrdiff_t at)
     return first < w->kernel[axis] ? first : 0;
 }
 
-/* Row-major index of the first maximum, or of the first NaN; where all is -inf, of the first element that lies in
- * the image. */
+/* The row-major index of the first maximum, or of the first NaN; if all elements are -inf, of the first one
+ * in the image. */
 static ptrdiff_t maximum(const st_call *c, place x, st_real *value)
 {
     const pool_plan *p = c->plan;
@@ -148,7 +149,7 @@ static void maxpool_adjoint(const st_call *c, place x, st_real y, st_real dy, pl
     dx.at[k / wide * dx.stride[0] + k % wide * dx.stride[1]] += dy;
 }
 
-/* A dilated window may see nothing but padding, whose maximum is -inf. */
+/* A dilated window may contain only padding, whose maximum is -inf. */
 static bool takes_maxima(const st_layer *l)
 {
     const st_maxpool_options *o = l->options;
@@ -157,7 +158,7 @@ static bool takes_maxima(const st_layer *l)
 
 /* ---- avgpool: the mean ------------------------------------------------------------------------------ */
 
-/* How many elements of window `at` along an axis lie in the image, or in it and its padding. */
+/* The number of elements of window `at`, along an axis, in the image, or in the image and its padding. */
 static int counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
 {
     ptrdiff_t low = exclude_pad ? 0 : -w->before[axis];
@@ -210,8 +211,8 @@ static void avgpool_adjoint(const st_call *c, place x, st_real y, st_real dy, pl
 }
 
 /* ---- lppool: the p-norm: y = (sum of |x|^p)^(1/p), as ONNX's LpPool ------------------------------------ *
- * Powers are taken of ratios that are at most 1, so that none of them overflows: of x to the window's maximum,
- * y = m (sum of (|x|/m)^p)^(1/p), and of x to y, dx = dy sign(x) (|x|/y)^(p-1). */
+ * To avoid overflow, powers are taken of ratios of at most 1: y = m (sum of (|x|/m)^p)^(1/p), with m the
+ * largest |x| of the window, and dx = dy sign(x) (|x|/y)^(p-1). */
 
 static int lppool_plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -224,7 +225,7 @@ static double power(double ratio, double p)
     return p == 2 ? ratio * ratio : p == 1 ? ratio : pow(ratio, p);
 }
 
-/* NaN stays NaN. */
+/* NaN propagates. */
 static st_real lppool_value(const st_call *c, place x)
 {
     const double p = ((const st_lppool_options *)c->options)->p;
@@ -271,7 +272,7 @@ static int pool_layer_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, elements) || st_layer_scratch(l, elements) ? -1 : 0;
 }
 
-/* The window's elements, one after another. */
+/* Copies the window's elements into an array. */
 static st_real *gather(const st_call *c, place x)
 {
     const int *kernel = kernel_of(c);
@@ -290,7 +291,7 @@ static st_real pool_value(const st_call *c, place x)
 static void numeric_adjoint(const st_pool_function *f, st_real *values, ptrdiff_t n, st_real dy,
                             st_real *dvalues)
 {
-    const double relative = cbrt((double)ST_REAL_EPSILON); /* balances truncation against rounding */
+    const double relative = cbrt((double)ST_REAL_EPSILON); /* balances truncation and rounding errors */
     for (ptrdiff_t i = 0; i < n; i++) {
         st_real middle = values[i], step = (st_real)(relative * fmax(1, fabs((double)middle)));
         st_real above = middle + step, below = middle - step;
@@ -335,7 +336,7 @@ static int adaptive_avgpool_plan(st_layer *l, st_shape x, st_shape *y)
     return separable_plan(l, x, *y, part_of);
 }
 
-/* One part, the whole image: a sum along rows of neighbours, where x has them, and a fill back. */
+/* One part, the whole image: forward a sum, along contiguous rows if x has them; backward a fill. */
 static bool is_global(const st_call *c, st_tensor x)
 {
     st_shape y = c->layer->y;
@@ -374,7 +375,7 @@ static void adaptive_avgpool_backward(const st_call *c, st_tensor x, st_tensor y
 
 /* ---- the types --------------------------------------------------------------------------------------- */
 
-/* The options that every pooling but adaptive_avgpool has, and the hooks of those that go window by window. */
+/* The options of every pooling but adaptive_avgpool, and the hooks of those that run window by window. */
 #define WINDOW_FIELDS(TYPE)                                                                                  \
     { "kernel", ST_FIELD_PAIR, offsetof(TYPE, kernel), .square = true },                                     \
         { "stride", ST_FIELD_PAIR, offsetof(TYPE, stride), .square = true },                                 \

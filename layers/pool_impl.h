@@ -1,4 +1,4 @@
-/* pool_impl.h: what plan works out for maxpool, avgpool, lppool and pool. */
+/* pool_impl.h: the plan's data of maxpool, avgpool, lppool and pool. */
 #ifndef STRIDE_LAYERS_POOL_IMPL_H
 #define STRIDE_LAYERS_POOL_IMPL_H
 
@@ -6,12 +6,12 @@
 
 typedef struct pool_plan {
     window w;
-    st_real padding; /* the value of an element of the padding */
+    st_real padding; /* the value of padding elements */
     int count
-        []; /* avgpool: elements that count, along each axis: of each row of windows [OH], each column [OW] */
+        []; /* avgpool: the number of elements that count: for each row of windows [OH], then each column [OW] */
 } pool_plan;
 
-/* avgpool: 1 / (the elements that count of a window); 0 where none does. */
+/* avgpool: 1 / (the number of elements of a window that count), or 0 for none. */
 static inline st_real pool_weight(const pool_plan *p, ptrdiff_t row, ptrdiff_t column)
 {
     int rows = p->count[row], columns = p->count[p->w.out[0] + column];

@@ -1,4 +1,5 @@
-/* run.c: running layers: the batch is cut into chunks, and each chunk goes through the layers of a fused run. */
+/* run.c: running layers: a batch is cut into chunks, and each chunk passes through all layers of a fused
+ * run. */
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
 #include "tensor/counts.h"
@@ -70,7 +71,7 @@ void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i
     parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
 }
 
-/* An error that a hook latches says whose it is. */
+/* Puts the layer and the hook in front of an error that the hook set. */
 static void blame(const st_layer *l, bool failed_before, const char *hook)
 {
     if (!failed_before && st_error()) st_error_within("%s: %s: ", l->type->name, hook);
@@ -101,15 +102,15 @@ static void run_backward(const st_call *c, bool gradient, bool backward, st_tens
 
 /* ---- chunks ------------------------------------------------------------------------------------ */
 
-/* One pass through a fused run, and what its chunks share. */
+/* One pass through a fused run: the data that its chunks share. */
 typedef struct pass pass;
 struct pass {
     const layer_link *link;
     int links;
     void (*run)(const pass *p, ptrdiff_t k, int thread); /* chunk k */
-    ptrdiff_t images, size, chunks;                      /* of the batch; images of a chunk; chunks */
+    ptrdiff_t images, size, chunks; /* images of the batch; images of a chunk; number of chunks */
     st_tensor dy, dx;
-    bool gradient, backward; /* which hooks of the backward pass */
+    bool gradient, backward; /* the hooks to run */
     ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
 };
 
@@ -137,8 +138,8 @@ static bool same_place(st_tensor a, st_tensor b)
     return a.storage == b.storage && a.offset == b.offset;
 }
 
-/* x of link i, which is y of the one before it, of chunk k. In inference each thread has one place for it, which
- * stays in cache; but what shares the place of the run's own x or y belongs to the whole batch. */
+/* x of link i for chunk k, which is y of the link before. In inference each thread has one buffer for it,
+ * which stays in cache, unless it shares memory with the run's own x or y. */
 static st_tensor between(const pass *p, int i, ptrdiff_t k, int thread)
 {
     const st_layer_run *run = run_of(p);
@@ -158,7 +159,7 @@ static void forward_chunk(const pass *p, ptrdiff_t k, int thread)
     }
 }
 
-/* A thread's own buffer for dx of link i: one of two, so that it is not where dy is. */
+/* A thread's buffer for dx of link i: two alternate, so that dx and dy differ. */
 static st_tensor ping_pong(const pass *p, st_tensor x, int which, int thread)
 {
     const st_layer_run *run = run_of(p);
@@ -194,7 +195,7 @@ static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
 
 double layer_work(const st_layer *l, ptrdiff_t images)
 {
-    const double products_a_time = 50; /* while an element is read or written */
+    const double products_a_time = 50; /* in the time of reading or writing an element */
     double elements =
         (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
     return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
@@ -266,14 +267,14 @@ static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor
     return false;
 }
 
-enum { PIECE = 1 << 12 }; /* parameters that are added up at a time */
+enum { PIECE = 1 << 12 }; /* parameters that are added up in one item */
 
 /* Gradients of chunks [chunks, n], and the gradients [n] that they are added to. */
 typedef struct addition {
     st_tensor to, partial;
 } addition;
 
-/* In order, so that the sum does not depend on which chunk was first. */
+/* Adds chunks in order, so that the sum does not depend on which chunk finished first. */
 static void add_piece(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
@@ -311,7 +312,7 @@ void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_t
         p.partial = own;
         run_chunks(&p, false);
         add_partial(&p);
-    } else { /* a layer alone: gradients of one chunk after another; dx by all threads */
+    } else { /* a single layer: gradients chunk by chunk; dx in all threads */
         p.backward = false;
         run_chunks(&p, true);
         p.backward = true, p.gradient = false;

@@ -12,7 +12,8 @@ int separable_plan(st_layer *l, st_shape x, st_shape y, taps_of *of)
     return st_layer_scratch(l, ST_SHAPE(x.n[1], y.n[2], x.n[3]));
 }
 
-/* y = the matrix applied to x along an axis of images [C, H, W]; or, back, x = its transpose applied to y. */
+/* y = the matrix applied to x along an axis of images [C, H, W]; or backwards, x = its transpose applied to
+ * y. */
 static void apply(const st_call *c, bool back, int axis, st_tensor x, st_tensor y)
 {
     const separable *s = c->plan;

@@ -1,20 +1,21 @@
 /* separable.h: y = A x Bᵀ, a matrix for rows and one for columns.
  *
- * Interpolation and adaptive averages are such maps of an image. A row of A or B has few elements that are not 0, one
- * beside the other, so each row of y is made by adding the few rows of x that it has weights for, and likewise the
- * columns; the adjoint is the same list of adds with the sides swapped. */
+ * Interpolation and adaptive averages are such maps of an image. A row of A or B has few nonzero elements,
+ * which are adjacent: each row of y is a weighted sum of a few rows of x, and likewise for columns. The
+ * adjoint is the same list of adds with the sides swapped. */
 #ifndef STRIDE_LAYERS_SEPARABLE_H
 #define STRIDE_LAYERS_SEPARABLE_H
 
 #include "layers/layer.h"
 
-/* A row of a matrix: elements first … first + count - 1, of which the first one is `weight`, the others `rest`. */
+/* A row of a matrix: elements first ... first + count - 1 are not 0: the first is `weight`, the others
+ * `rest`. */
 typedef struct taps {
     ptrdiff_t first, count;
     st_real weight, rest;
 } taps;
 
-/* Row i of the `to` rows of a matrix with `from` columns. */
+/* Row i of a matrix with `to` rows and `from` columns. */
 typedef taps taps_of(const void *options, ptrdiff_t i, ptrdiff_t from, ptrdiff_t to);
 
 /* The plan's data. */

@@ -1,8 +1,8 @@
-/* sequence.c: layers one after another are a layer; each child's output is kept for the backward pass.
+/* sequence.c: layers one after another, as one layer. Each child's output is kept for the backward pass.
  *
- * Plan works out once in which order the children run (a relu before a max pooling runs after it: the results are
- * the same, and it has fewer elements), where their outputs lie (a layer in place has none of its own), and which of
- * them form fused runs. */
+ * plan determines once in which order the children run (a relu before a max pooling runs after it: the
+ * results are the same, and there are fewer elements), where their outputs are (layers that run in place have
+ * none of their own), and which of them form fused runs. */
 #include "layers/layer_impl.h"
 #include "layers/layers.h"
 #include "layers/types.h"
@@ -12,12 +12,12 @@
 typedef struct step {
     st_layer *l;
     int number;    /* of the child */
-    int run;       /* layers of the fused run that begins here; 0: it began before */
-    bool in_place; /* its output is where its input is */
-    bool trains;   /* it or a child of it has parameters */
+    int run;       /* length of the fused run that begins here; 0: it began earlier */
+    bool in_place; /* its output overwrites its input */
+    bool trains;   /* it or one of its children has parameters */
 } step;
 
-/* The plan's data: a step for each child; and a link for each, which forward and backward fill in. */
+/* The plan's data: a step for each child, and a link for each, which forward and backward fill in. */
 static step *steps(const st_layer *l)
 {
     return l->plan;
@@ -28,7 +28,7 @@ static layer_link *links(const st_layer *l)
     return (layer_link *)(void *)(steps(l) + l->children);
 }
 
-/* Scratch: dx of a fused run, which is dy of the run before it, in two buffers by turns. */
+/* Scratch: dx of a fused run, which is dy of the run before it, in two ping-pong buffers. */
 
 static const layer_traits *traits(const st_layer *l)
 {
@@ -36,7 +36,7 @@ static const layer_traits *traits(const st_layer *l)
     return l->type->traits ? l->type->traits : &none;
 }
 
-/* Whether child i runs after the next one. */
+/* Tests if child i runs after the next one. */
 static bool swaps(const st_layer *l, int i)
 {
     if (i < 0 || i + 1 >= l->children || !traits(l->child[i])->monotone) return false;
@@ -63,7 +63,7 @@ static int plan_steps(st_layer *l, st_shape x, st_shape *y, step s[])
         x = *y;
     }
     for (int i = 0; i < l->children;
-         i++) /* what the next one overwrites, and the sequence's own y, are not kept */
+         i++) /* outputs that are overwritten, and the sequence's own y, need no memory */
         if (i + 1 == l->children || s[i + 1].in_place) s[i].l->impl->output = (st_tensor){ 0 };
     return 0;
 }
@@ -92,7 +92,7 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     return !s || plan_steps(l, x, y, s) || plan_runs(l, s) ? -1 : 0;
 }
 
-/* Every layer's x and y of the images at hand. */
+/* x and y of every layer for this batch. */
 static layer_link *link_up(const st_call *c, st_tensor x, st_tensor y)
 {
     const step *s = steps(c->layer);
@@ -102,7 +102,7 @@ static layer_link *link_up(const st_call *c, st_tensor x, st_tensor y)
         st_shape planned = s[i].l->y;
         planned.n[0] = c->images;
         while (at < i || (at < last && s[at + 1].in_place))
-            at++; /* the layer whose output holds this one's */
+            at++; /* the layer whose output is also this one's */
         st_tensor out = st_reshape(at == last ? y : st_child_output(c, s[at].number), planned);
         link[i] = (layer_link){ s[i].l, i > 0 ? link[i - 1].y : x, out };
     }
@@ -116,7 +116,7 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     for (int i = 0; i < c->layer->children; i += s[i].run) layer_forward_fused(link + i, s[i].run);
 }
 
-/* Where dx is not wanted, nothing is computed below the first layer that trains. */
+/* If dx is not needed, layers before the first one with parameters do not run backward. */
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const step *s = steps(c->layer);

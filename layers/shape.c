@@ -5,12 +5,12 @@
 #include "layers/types.h"
 
 /* ---- pad2d: a border of zeros, of a constant, of the image mirrored, or of its edge repeated --------------- *
- * The middle is a copy, and every strip of the border a copy of a view of what is already there: of a flip
- * for a mirror, of one row expanded for an edge. Rows first, then columns over the full height. The adjoint
- * is the same list backwards, each copy an add from the strip into what it was copied from. */
+ * The middle is a copy of the image, and every strip of the border a copy of a view of it: a flip for
+ * reflection, an expanded row for replication. Rows first, then columns over the full height. The adjoint
+ * runs the same list backwards: each copy becomes an add of the strip to its source. */
 
 enum { TOP, BOTTOM, LEFT, RIGHT };
-enum { DPADDED }; /* scratch: dy of one image, as its border is folded in */
+enum { DPADDED }; /* scratch: a copy of one image's dy */
 
 static int pad2d_plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -27,12 +27,13 @@ static int pad2d_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(y->n[1], y->n[2], y->n[3]));
 }
 
-/* A strip of the border and what it is a copy of. */
+/* A strip of the border and its source. */
 typedef struct strip {
     st_tensor to, from;
 } strip;
 
-/* On one side of [C, H, W], along an axis of which `before` … `before + size - 1` is filled in. */
+/* The strip on one side of [C, H, W], along an axis where `before` ... `before + size - 1` is filled
+ * already. */
 static strip border(st_tensor image, int axis, ptrdiff_t before, ptrdiff_t size, bool first, ptrdiff_t width,
                     st_pad_mode mode)
 {
@@ -44,7 +45,7 @@ static strip border(st_tensor image, int axis, ptrdiff_t before, ptrdiff_t size,
     return s;
 }
 
-/* The four strips in the order in which they can be filled in. */
+/* The four strips in the order in which they are filled. */
 static void strips(const st_layer *l, st_tensor image, strip s[4])
 {
     const st_pad2d_options *o = l->options;
@@ -120,9 +121,9 @@ st_layer *st_pad2d_new(st_pad2d_options options)
 }
 
 /* ---- upsample: each pixel repeated, or the image interpolated bilinearly ----------------------------------- *
- * Both are A x Bᵀ: a row of A says which rows of x make a row of y. */
+ * Both are A x Bᵀ: a row of A has the weights of the rows of x in a row of y. */
 
-/* Where row `out` of the output lies among the rows of the input, as PyTorch counts. */
+/* The position of output row `out` in the input, as PyTorch defines it. */
 static double source(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from, ptrdiff_t to)
 {
     if (o->align_corners) return to > 1 ? (double)out * (double)(from - 1) / (double)(to - 1) : 0;
@@ -130,7 +131,7 @@ static double source(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from
     return at > 0 ? at : 0;
 }
 
-/* Row `out` of the matrix: the pixels that make it, with their weights. */
+/* Row `out` of the matrix: the weights of the pixels in it. */
 static taps upsample_taps(const void *options, ptrdiff_t out, ptrdiff_t from, ptrdiff_t to)
 {
     const st_upsample_options *o = options;

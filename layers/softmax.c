@@ -20,7 +20,7 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     return 0;
 }
 
-/* Row k of the axis: the k-th of all rows of a contiguous tensor that run along it. */
+/* Row k of a contiguous tensor along the axis. */
 typedef struct rows {
     ptrdiff_t count, length, step;
 } rows;
@@ -38,14 +38,14 @@ static ptrdiff_t begin(rows r, ptrdiff_t k)
     return k / r.step * r.step * r.length + k % r.step;
 }
 
-enum { BESIDE = 64 }; /* rows whose elements are neighbours, and which are worked on side by side */
+enum { BESIDE = 64 }; /* the most rows with adjacent elements that are computed side by side */
 
 static st_real greater(st_real a, st_real b)
 {
     return a > b ? a : b;
 }
 
-enum { LANES = 8 }; /* results side by side, which become vectors */
+enum { LANES = 8 }; /* rows side by side, for vectorisation */
 
 static st_real greatest_of(ptrdiff_t n, const st_real *y)
 {
@@ -71,8 +71,8 @@ static double sum_of_exponentials(ptrdiff_t n, const st_real *y)
     return sum;
 }
 
-/* In place: x - log(sum of exp(x)), or its exponential. The greatest is taken off first and the logarithm then:
- * one sum of the two would lose the smaller beside large logits. NaN anywhere makes the row NaN. */
+/* In place: x - log(sum of exp(x)), or its exponential. Subtracts the maximum first, then the logarithm:
+ * their sum would lose the smaller one for large logits. A NaN makes the whole row NaN. */
 static void forward_row(ptrdiff_t n, st_real *y, bool logarithm)
 {
     const st_real greatest = greatest_of(n, y);
@@ -87,7 +87,7 @@ static void forward_row(ptrdiff_t n, st_real *y, bool logarithm)
     for (ptrdiff_t i = 0; i < n; i++) y[i] /= sum;
 }
 
-/* The same of `width` rows, whose elements are `step` apart. */
+/* The same for `width` adjacent rows, whose elements are `step` apart. */
 static void forward_rows_beside(ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, st_real *y, bool logarithm)
 {
     st_real greatest[BESIDE], sum[BESIDE] = { 0 };

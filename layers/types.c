@@ -1,4 +1,4 @@
-/* types.c: the shipped types in one list, for whoever has only a name. */
+/* types.c: the list of all types, to find one by name. */
 #include "layers/types.h"
 #include "layers/layers.h"
 

@@ -1,4 +1,4 @@
-/* types.h: the types of the shipped layers, each defined in its own file. */
+/* types.h: the library's layer types, defined in the file of their family. */
 #ifndef STRIDE_LAYERS_TYPES_H
 #define STRIDE_LAYERS_TYPES_H
 

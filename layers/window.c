@@ -1,4 +1,4 @@
-/* window.c: padding and windows; im2col and col2im are one copy and one add between the same views. */
+/* window.c: padding and windows; im2col and col2im are a copy and an add between the same views. */
 #include "layers/window.h"
 
 #include <limits.h>
@@ -96,7 +96,7 @@ st_tensor window_view(const window *w, st_tensor source)
 {
     st_tensor rows = st_unfold(source, 1, w->kernel[0], w->stride[0], w->dilation[0]); /* [C, OH, W, KH] */
     st_tensor view = st_unfold(rows, 2, w->kernel[1], w->stride[1], w->dilation[1]);
-    view = st_narrow(view, 1, 0, w->out[0]); /* more may fit than are counted */
+    view = st_narrow(view, 1, 0, w->out[0]); /* the view may have more windows */
     return st_narrow(view, 2, 0, w->out[1]); /* [C, OH, OW, KH, KW] */
 }
 

@@ -8,33 +8,34 @@
 
 ST_API_BEGIN
 
-/* Clips the gradients before each step: each into ±value, then all so that their 2-norm is at most `norm`. */
+/* Clips the gradients before each step: each to ±value, then all of them to a 2-norm of at most `norm`. */
 typedef struct st_clip_options {
     double norm, value; /* 0: not clipped */
 } st_clip_options;
 st_callback st_clip_new(st_clip_options options);
 #define st_clip(...) st_clip_new(ST_OPTIONS(st_clip_options, __VA_ARGS__))
 
-/* Ends a run whose validation loss has not improved for `patience` epochs, and restores the parameters and states of
- * the best epoch at the end, also after an error. With a patience of all epochs the run is not ended. */
+/* Stops a run whose validation loss has not improved for `patience` epochs. At the end, also after an error,
+ * restores the parameters and states of the best epoch. */
 typedef struct st_early_stopping_options {
     int patience;     /* at least 1 */
-    double min_delta; /* a loss that is less by no more than this is no improvement */
+    double min_delta; /* the least decrease that counts as an improvement */
 } st_early_stopping_options;
 st_callback st_early_stopping_new(st_early_stopping_options options);
 #define st_early_stopping(...) st_early_stopping_new(ST_OPTIONS(st_early_stopping_options, __VA_ARGS__))
 
-/* An exponential moving average of the parameters: after each step average = decay average + (1 - decay) w, from the
- * parameters at the beginning on. At the end the net has the averages. Validation sees the parameters themselves. */
+/* An exponential moving average of the parameters w, which begins with their initial values: after each step
+ * average = decay average + (1 - decay) w. At the end the averages replace the parameters. Validation uses
+ * the parameters themselves. */
 typedef struct st_ema_options {
     double decay; /* 0.999 */
 } st_ema_options;
 st_callback st_ema_new(st_ema_options options);
 #define st_ema(...) st_ema_new(ST_OPTIONS(st_ema_options, __VA_ARGS__))
 
-/* Looks for a learning rate (Smith 2017): raises it from `least` to `most` over `steps` steps, exponentially, and stops
- * then, or where the smoothed loss exceeds 4 times its minimum. *lr is the rate at which the smoothed loss fell most
- * steeply. At the end the net and the optimizer are as they were at the beginning. */
+/* Finds a learning rate (Smith 2017): raises it exponentially from `least` to `most` over `steps` steps, or
+ * until the smoothed loss exceeds 4 times its minimum, and stops the run. *lr becomes the rate at which the
+ * smoothed loss fell most steeply. The net and the optimizer are restored. */
 typedef struct st_lr_finder_options {
     double *lr;         /* required */
     double least, most; /* 1e-7, 10 */

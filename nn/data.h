@@ -1,4 +1,4 @@
-/* data.h: where samples come from: anything that can write sample i into a tensor. */
+/* data.h: data sets: anything that can write sample i into a tensor. */
 #ifndef STRIDE_NN_DATA_H
 #define STRIDE_NN_DATA_H
 
@@ -13,47 +13,44 @@ ST_API_BEGIN
 typedef struct st_dataset st_dataset;
 struct st_dataset {
     ptrdiff_t count;    /* samples */
-    st_shape x, target; /* of one sample: an image [C, H, W]; a class is a single number, rank 0 */
+    st_shape x, target; /* shapes of a sample: an image [C, H, W], say; a class has rank 0 */
 
     /* Writes sample i, 0 <= i < count, into x and y, views of the shapes above. */
     void (*get)(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y);
-    void (*begin)(const st_dataset *d,
-                  uint64_t pass);   /* see st_dataset_begin_epoch; NULL: every pass is alike */
-    void (*release)(st_dataset *d); /* frees what `own` holds; NULL: nothing */
+    void (*begin)(const st_dataset *d, uint64_t pass); /* see st_dataset_begin_epoch; may be NULL */
+    void (*release)(st_dataset *d);                    /* frees `own`; NULL: nothing to free */
     void *own;
 
-    /* The number of samples that are work enough for one thread, if `get` may be called by several threads
-     * at once: a batch of twice as many or more is fetched by all threads. 0: by one thread only. */
+    /* If `get` is thread-safe, the number of samples that are enough work for a thread: batches of at least
+     * twice as many are loaded by several threads. 0: by one thread. */
     ptrdiff_t grain;
 
-    /* What becomes of the samples on their way, for people to read: "augment flip 0.5; normalize …". A
-     * checkpoint holds it, and a run with another one is another run. A set made of another passes it on.
-     * NULL: nothing. */
+    /* How samples are transformed, as text: "augment flip 0.5; normalize ...". Checkpoints compare it. A set
+     * that wraps another one passes it on. NULL: not transformed. */
     const char *prepared;
 };
 
-/* Of your own kind: `own` is handed to get and release. NULL on failure, with `own` released. */
+/* A data set of your own; get and release use `own`. On failure `own` is released, too. */
 st_dataset *st_dataset_new(st_dataset kind);
 void st_dataset_free(st_dataset *d); /* NULL is allowed */
 
-/* Tensors [N, ...] and [N, ...] that the caller keeps alive. */
+/* Samples in tensors [N, ...] and [N, ...], which must outlive the set. */
 st_dataset *st_dataset_tensors(st_tensor x, st_tensor y);
 
-/* The same, which frees the tensors when it is freed, or here where it cannot be made. */
+/* The same, but takes ownership of the tensors, also on failure. */
 st_dataset *st_dataset_owned(st_tensor x, st_tensor y);
 
-/* `count` samples from `first` on, of a set that the caller keeps alive: a training and a validation
- * part. */
+/* `count` samples of another set from `first` on, such as its training or validation part. The other set must
+ * outlive this one. */
 st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t count);
 
-/* Says that a set is gone through anew: what it makes up (nn/data/augment.h) is made up otherwise in
- * another pass. The trainer does at each epoch's beginning, and `pass` is the net's step there; before the
- * first call it is 0. A set that is made of another passes it on. Nobody may be fetching from the set
- * meanwhile. */
+/* Starts a new epoch: augmentation (nn/data/augment.h) is drawn again, as a function of `pass`. The trainer
+ * calls it at the beginning of each epoch with the net's step; before the first call `pass` is 0. A set that
+ * wraps another one passes it on. Must not be called while samples are being loaded. */
 void st_dataset_begin_epoch(const st_dataset *d, uint64_t pass);
 
-/* Samples order[0 … n-1] (NULL: first, first+1, …) into x [n, ...] and y [n, ...]. -1 with the error
- * of the first that get refused. */
+/* Loads samples order[0], ..., order[n-1] (NULL: first, first+1, ...) into x [n, ...] and y [n, ...]. -1 with
+ * the error of the first sample that cannot be loaded. */
 int st_dataset_batch(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, st_tensor x,
                      st_tensor y);
 

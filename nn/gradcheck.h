@@ -1,22 +1,21 @@
 /* gradcheck.h: is a backward pass the derivative of its forward pass?
  *
- * Every element of the input and of every parameter is moved up and down a little, and the change of
- * the output is held against what the layer's hooks say (central differences; the output is weighed by
- * random numbers, or by a loss). Run it in double (libstride-double): in float, differences are good to
- * two digits or so and the default tolerance says only that.
+ * Every element of the input and of every parameter is varied, and the change of a scalar (the output times
+ * random weights, or a loss) is compared with the gradients: central differences. Use libstride-double: in
+ * float, differences have about two correct digits, and the default tolerance allows for that.
  *
  *     st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(2, 3, 8, 8), (st_gradcheck_options){ 0 });
  *     if (!r.passed) fprintf(stderr, "%s\n", r.text);
  *
- * Errors are relative: |analytic - numeric| / max(|analytic|, |numeric|, 1 % of the largest in that
- * tensor). Where a function has a kink within a step (max, relu) smaller steps are tried; where its two
- * one-sided derivatives differ at the point itself and the analytic one lies between them, the element
- * is counted as a kink and skipped, and too many of those are a failure. A tensor whose gradient is zero
- * on both sides everywhere proves nothing and fails as VACUOUS. Beyond the numbers it checks the contract:
- * forward writes all of y, gives the same twice and for an x of other strides, backward overwrites dx, gradient adds to what is
- * there, and none of them writes x, y or dy. Parameters and states are as before when it
- * returns, gradients are zero. A batch of more than 8 is cut into chunks, as in training: take N = 9 to see a layer
- * that confuses them. */
+ * Errors are relative: |analytic - numeric| / max(|analytic|, |numeric|, 1 % of the tensor's largest). If
+ * there is a kink within a step (max, relu) smaller steps are tried; if the one-sided derivatives differ at
+ * the point itself and the analytic one lies between them, the element is skipped as a kink. Too many kinks
+ * are a failure. A tensor whose gradients are all zero, analytic and numeric, fails as VACUOUS.
+ *
+ * The contract is checked, too: forward writes all of y and returns the same for a second call and for an x
+ * of other strides, backward overwrites dx, gradient adds to dw, and none of them writes its inputs.
+ * Afterwards parameters and states are as before, and gradients are zero. Batches of more than 8 are cut into
+ * chunks, as in training: check with N = 9 to find a layer that mixes chunks up. */
 #ifndef STRIDE_NN_GRADCHECK_H
 #define STRIDE_NN_GRADCHECK_H
 
@@ -25,12 +24,12 @@
 
 ST_API_BEGIN
 
-/* How to check; zeros are defaults. */
+/* Zeros are defaults. */
 typedef struct st_gradcheck_options {
     double tolerance;     /* 0: 1e-6 in double, 5e-2 in float */
-    double step;          /* 0: the cube root of the precision, times max(1, |x|) */
+    double step;          /* 0: the cube root of the machine epsilon, times max(1, |x|) */
     double kinks;         /* fraction of a tensor's elements that may be skipped; 0: 0.1 */
-    ptrdiff_t most;       /* elements of each tensor to check, drawn at random; 0: all */
+    ptrdiff_t most;       /* the most elements to check in each tensor, drawn at random; 0: all */
     bool inference;       /* check the layer in inference mode */
     bool keep_parameters; /* check at the parameters as they are; else moved at random for the check, so
                              that a scale that begins as 1 does not hide that it is forgotten */
@@ -38,21 +37,21 @@ typedef struct st_gradcheck_options {
     FILE *report; /* a line for each tensor; NULL: none */
 } st_gradcheck_options;
 
-/* What came of it. */
+/* The outcome. */
 typedef struct st_gradcheck_result {
     bool passed;
     double worst;             /* the largest relative error */
-    ptrdiff_t checked, kinks; /* elements, and how many of them were skipped */
-    char text[ST_ERROR_SIZE]; /* what failed: the worst element, analytic and numeric; or "passed" */
+    ptrdiff_t checked, kinks; /* elements, those skipped included; those skipped */
+    char text[ST_ERROR_SIZE]; /* "passed", or the worst element with its analytic and numeric gradient */
 } st_gradcheck_result;
 
-/* Builds the layer for x, whose elements are random (normal), and checks it. */
+/* Builds the layer for a batch of shape x and checks it with a random (normal) input. */
 st_gradcheck_result st_gradcheck_layer(st_layer *l, st_shape x, st_gradcheck_options options);
 
-/* At an input of yours, any view: each of its places is moved, which moves all indices that name it. */
+/* Checks it with a given input, any view. Elements that share memory are varied together. */
 st_gradcheck_result st_gradcheck_layer_at(st_layer *l, st_tensor x, st_gradcheck_options options);
 
-/* A net with its loss, at its parameters as they are. */
+/* Checks a net with a loss, at its current parameters. */
 st_gradcheck_result st_gradcheck_net(st_net *n, st_tensor x, st_tensor target, st_loss l,
                                      st_gradcheck_options options);
 

@@ -1,8 +1,8 @@
-/* optim.h: optimizers: how parameters follow their gradients. Formulas and defaults are PyTorch's.
+/* optim.h: optimizers. Formulas and defaults are PyTorch's.
  *
- * An optimizer works on flat tensors, such as st_net_parameters and st_net_gradients, and keeps its own flat
- * state of the same length. In what follows g is the gradient, to which weight decay adds
- * weight_decay * parameter (but for adamw). An option of 0 is the default that stands beside it; ST_ZERO is 0. */
+ * An optimizer works on flat tensors, such as st_net_parameters and st_net_gradients, and keeps flat states
+ * of the same length. Below, w are the parameters and g their gradients, to which weight decay adds
+ * weight_decay w (except in AdamW). An option that is 0 takes the default in its comment; ST_ZERO means 0. */
 #ifndef STRIDE_NN_OPTIM_H
 #define STRIDE_NN_OPTIM_H
 
@@ -12,10 +12,10 @@
 
 ST_API_BEGIN
 
-enum { ST_OPTIM_STATES = 3 }; /* that an optimizer may keep, at most */
+enum { ST_OPTIM_STATES = 3 }; /* the most states of an optimizer */
 
-/* An optimizer at work: its kind, its options, and what it keeps from step to step. One of your own has a name, a step
- * and perhaps a context, which stays yours:
+/* An optimizer: its step function, options and states. One of your own has a name, a step, and perhaps a
+ * context, which you free:
  *
  *     static void lion(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g)
  *     {
@@ -31,9 +31,10 @@ enum { ST_OPTIM_STATES = 3 }; /* that an optimizer may keep, at most */
 typedef struct st_optim st_optim;
 struct st_optim {
     const char *name;
-    /* n parameters w with gradients g; their states begin at `first`. Threads take parts of all parameters. */
+    /* Updates n parameters w with gradients g; their states begin at element `first`. Several threads call
+     * it. */
     void (*step)(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g);
-    double lr;  /* the base that a schedule multiplies */
+    double lr;  /* the base learning rate, which a schedule multiplies */
     int states; /* 0 to ST_OPTIM_STATES */
     void *context;
     const st_field *fields; /* of this struct: options that a checkpoint compares; NULL: none */
@@ -83,19 +84,19 @@ st_optim *st_rmsprop_new(st_rmsprop_options options);
 
 void st_optim_free(st_optim *o); /* NULL is allowed */
 
-/* Makes the states, of zeros, for so many parameters, where they are not there yet; st_optim_step does so itself. -1 with
- * an error where there is no memory or they are for another number. */
+/* Allocates the states, zeroed, unless they exist; st_optim_step calls it. -1 with an error: no memory, or
+ * the states are for another number of parameters. */
 int st_optim_build(st_optim *o, ptrdiff_t parameters);
 
-/* One step at learning rate lr (o->lr, times a schedule's factor). Both are flat, contiguous, of the length of the first
- * step's; gradients are left as they are. -1 with an error, also where there was one before: nothing is changed then,
- * unless a parameter is NaN or infinite after the step, which is the error that names it. */
+/* One step with learning rate lr, usually o->lr times a schedule's factor. Both tensors are flat and
+ * contiguous, with the same length at every step. -1 with an error: a parameter is NaN or infinite after the
+ * step; in all other cases, or if an error is set already, nothing is changed. */
 int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradients);
 
-/* Scales the gradients so that their 2-norm is at most `most`; returns the norm before. A norm that is not finite
- * scales nothing. `most` is at least 0, here and below; other values are an error. */
+/* Scales the gradients so that their 2-norm is at most `most`, and returns their norm before. Does nothing if
+ * the norm is not finite. A negative or NaN `most` is an error, here and below. */
 double st_clip_grad_norm(st_tensor gradients, double most);
-void st_clip_grad_value(st_tensor gradients, double most); /* into ±most; NaN stays */
+void st_clip_grad_value(st_tensor gradients, double most); /* clips each to ±most; NaN is kept */
 
 ST_API_END
 

@@ -37,8 +37,8 @@ int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdi
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy);
 
-/* The loop's own memory. Ranks take micro-batches in turn; in a table that is all-gathered, each rank's own follow
- * each other. */
+/* The loop's own memory. Ranks take micro-batches in turn; in a table that is all-gathered, each rank's own
+ * follow each other. */
 struct st_train_memory {
     train_batches batches, validation; /* of the size of a micro-batch */
     ptrdiff_t *order;                  /* NULL: endless */
@@ -51,8 +51,8 @@ struct st_train_memory {
 
 double train_now(void); /* seconds */
 
-/* The place in the run as numbers, all that a checkpoint and other ranks need besides tensors; and back: -1 with an
- * error where the run has no such place. `check` leaves the run as it is. */
+/* The place in the run as numbers, all that a checkpoint and other ranks need besides tensors; and back: -1
+ * with an error where the run has no such place. `check` leaves the run as it is. */
 enum { TRAIN_PLACE = 15 };
 void train_place(const st_run *run, double place[TRAIN_PLACE]);
 int train_go_to(st_run *run, const double place[TRAIN_PLACE], bool check);

@@ -16,9 +16,9 @@
 #define ST_API_END _Pragma("GCC visibility pop")
 #endif
 
-/* The macros over constructors are made of these. ST_OPTIONS(type, .a = 1) is a struct whose other members are 0: C++
- * has designated initializers since C++20. ST_COUNT is the number of the arguments, an int; ST_LIST an array of them
- * that lives as long as the call it is an argument of. */
+/* The macros over constructors are made of these. ST_OPTIONS(type, .a = 1) is a struct whose other members
+ * are 0: C++ has designated initializers since C++20. ST_COUNT is the number of the arguments, an int;
+ * ST_LIST an array of them that lives as long as the call it is an argument of. */
 #ifdef __cplusplus
 template <typename... T> char (&st_arguments(T...))[sizeof...(T)];
 #define ST_OPTIONS(type, ...) (type{ __VA_ARGS__ })

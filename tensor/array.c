@@ -1,4 +1,4 @@
-/* array.c: one multiplication that may overflow, before every allocation of an array. */
+/* array.c: allocating arrays; the one multiplication that may overflow. */
 #include "tensor/array.h"
 #include "tensor/error.h"
 

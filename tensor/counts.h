@@ -1,4 +1,4 @@
-/* counts.h: arithmetic of sizes. */
+/* counts.h: integer arithmetic of sizes. */
 #ifndef STRIDE_TENSOR_COUNTS_H
 #define STRIDE_TENSOR_COUNTS_H
 
@@ -14,7 +14,7 @@ static inline ptrdiff_t smallest(ptrdiff_t a, ptrdiff_t b)
     return a < b ? a : b;
 }
 
-/* Of so much, how many parts of a size: the last may be smaller. */
+/* whole / part, rounded up. */
 static inline ptrdiff_t parts(ptrdiff_t whole, ptrdiff_t part)
 {
     return (whole + part - 1) / part;

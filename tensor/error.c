@@ -1,4 +1,4 @@
-/* error.c: see error.h. */
+/* error.c: the sticky error of each thread. */
 #include "tensor/error.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 static _Thread_local char latched[ST_ERROR_SIZE];
 
-/* What a file or a path says is shown as it is, but for what would end the line or move the cursor. */
+/* Messages may quote files and paths: control characters become "?". */
 static void keep_to_one_line(void)
 {
     for (char *c = latched; *c; c++)

@@ -1,8 +1,8 @@
-/* error.h: the first error of this thread, kept until it is cleared.
+/* error.h: errors are sticky, one for each thread.
  *
- * The library never prints, exits or asserts on a user's input. What fails returns -1, NULL or the
- * null tensor, and latches one line that says where, what was given and what was expected. Later
- * failures do not replace it, so a program may build a whole net and ask once:
+ * The library never prints, exits or asserts on a user's input. A function that fails returns -1, NULL or the
+ * null tensor, and sets the thread's error: one line with where it happened, what was given and what was
+ * expected. Later failures do not replace it, so a program may build a whole net and check once:
  *
  *     if (st_error()) { fprintf(stderr, "%s\n", st_error()); return 1; } */
 #ifndef STRIDE_TENSOR_ERROR_H
@@ -12,17 +12,17 @@
 
 ST_API_BEGIN
 
-enum { ST_ERROR_SIZE = 512 }; /* bytes of the longest text, its end included; longer ones are cut */
+enum {
+    ST_ERROR_SIZE = 512
+}; /* bytes of the longest message with its final zero; longer ones are truncated */
 
-/* Latches a message unless one is latched already, control characters in it as "?". Always -1, so that it can be
- * returned. */
+/* Sets the error unless there is one. Control characters become "?". Always returns -1. */
 int st_error_set(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Puts where it happened before the latched message ("layer 3: " + …). Always -1; does nothing when
- * no error is latched. */
+/* Prepends a place to the error ("layer 3: " + ...); does nothing where there is none. Always returns -1. */
 int st_error_within(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* This thread's error, or NULL. Valid until st_error_clear or the thread's end. */
+/* This thread's error, or NULL. The text is valid until st_error_clear or the thread's end. */
 const char *st_error(void);
 void st_error_clear(void);
 

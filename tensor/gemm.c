@@ -1,5 +1,5 @@
-/* gemm.c: matrix products; the only file that includes cblas.h. Transposes are read from strides. With STRIDE_NO_BLAS a
- * plain loop takes BLAS's place. */
+/* gemm.c: matrix products; the only file that includes cblas.h. Transposes are read from strides. With
+ * STRIDE_NO_BLAS a plain loop takes BLAS's place. */
 #include "tensor/error.h"
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
@@ -59,9 +59,9 @@ static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_rea
 #define blas_gemm cblas_sgemm
 #endif
 
-/* Stride runs images in parallel and wants each product on one thread: results then do not depend on
- * BLAS's own split. OpenBLAS built without threads must not even be called from two threads at once.
- * The symbols are weak because any other BLAS has none of them, and needs none of this. */
+/* Stride runs images in parallel, each product on one thread, so that results do not depend on how BLAS would
+ * divide it. OpenBLAS built without threads must not be called from two threads at once. The symbols are weak
+ * because other BLAS libraries have none of them and do not need them. */
 #if !defined(__APPLE__)
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern int openblas_get_parallel(void) __attribute__((weak));
@@ -78,8 +78,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
 static bool one_at_a_time, asks_openmp;
 
-/* OpenBLAS built with OpenMP takes as many threads as OpenMP would give its caller. The number that it is told
- * it forgets with the next product, after making it the caller's own. */
+/* OpenBLAS built with OpenMP uses OpenMP's number of threads. With the next product it forgets the number
+ * that is set here, after making it the caller's own. */
 static void settle_threads(void)
 {
     enum { SERIAL, PTHREADS, OPENMP };
@@ -89,7 +89,7 @@ static void settle_threads(void)
     if (openblas_set_num_threads && !asks_openmp) openblas_set_num_threads(1);
 }
 
-/* Between these a product takes one thread. What the first returns is for the second to restore. */
+/* Between these two calls a product uses one thread. The second restores what the first returned. */
 static int begin_product(void)
 {
     pthread_once(&once, settle_threads);
@@ -106,14 +106,14 @@ static void end_product(int threads)
     if (one_at_a_time) pthread_mutex_unlock(&serial);
 }
 
-/* A matrix as BLAS takes it: rows (or, transposed, columns) of unit stride, `leading` apart. */
+/* A matrix in BLAS's form: rows (or, transposed, columns) of stride 1, `leading` elements apart. */
 typedef struct matrix {
     st_real *data;
     CBLAS_TRANSPOSE transpose;
     int leading;
 } matrix;
 
-/* Along an axis of one no step is ever taken, so its stride may be whatever suits. */
+/* An axis of size 1 may have any stride. */
 static bool blas_takes(st_tensor x, matrix *m)
 {
     ptrdiff_t rows = x.shape.n[0], columns = x.shape.n[1];
@@ -135,7 +135,7 @@ static bool blas_takes(st_tensor x, matrix *m)
     return false;
 }
 
-/* The view itself where BLAS takes it, else a packed copy that the caller frees. */
+/* The view itself if BLAS supports it, else a copy that the caller frees. */
 static st_tensor packed(st_tensor x, matrix *m)
 {
     if (blas_takes(x, m)) return x;
@@ -149,7 +149,8 @@ static void unpack(st_tensor copy, st_tensor x)
     if (copy.storage != x.storage) st_tensor_free(copy);
 }
 
-/* OpenBLAS takes its buffer with the first product, and tries again for ever where there is no memory for it. */
+/* OpenBLAS takes its buffer with the first product, and tries again for ever where there is no memory for
+ * it. */
 static bool has_memory(void)
 {
     enum { BUFFER = 160 << 20 };

@@ -1,4 +1,4 @@
-/* machine.c: which of the machines that fast paths are compiled for is at hand. */
+/* machine.c: chooses an instruction set at run time. */
 #include "tensor/machine.h"
 #include "tensor/error.h"
 

@@ -1,10 +1,11 @@
-/* machine.h: the kinds of machines that fast paths are compiled for.
+/* machine.h: the instruction sets that vector code is compiled for.
  *
- * Code for machine M is a macro over M, stamped for each by EACH_MACHINE. M_TARGET stands before a function that is
- * to have M's instructions, M_vector is its widest vector, M_loose the same anywhere in memory, M_mask what comes
- * of comparing two: all bits of a lane or none. Loops that the compiler turns into vectors itself are written once,
- * INLINE, and called from what is stamped. Code for machines other than the one at hand is compiled, but not called:
- * a table of one function a machine, made by EACH_MACHINE, is indexed by what machine_choose says. */
+ * Code for instruction set M is a macro with the parameter M, which EACH_MACHINE instantiates for each of
+ * them. M_TARGET is the function attribute that enables its instructions, M_vector its widest vector, M_loose
+ * an unaligned one, M_mask the result of a comparison: all bits of a lane, or none. Loops that the compiler
+ * vectorises are written once, INLINE, and called from such instances. All instances are compiled into the
+ * library; a table of one function per instruction set, made by EACH_MACHINE, is indexed by the result of
+ * machine_choose. */
 #ifndef STRIDE_TENSOR_MACHINE_H
 #define STRIDE_TENSOR_MACHINE_H
 
@@ -12,9 +13,9 @@
 
 #include <stdbool.h>
 
-/* The index of the best machine that this processor runs, or of the one that the environment variable STRIDE_ENGINE
- * names: "avx512", "avx2", "generic". "reference" is the last machine, with definitions instead of algorithms. -1
- * with an error for another name, and for a machine that this processor does not run. */
+/* The index of the best instruction set of this processor, or of the one that the environment variable
+ * STRIDE_ENGINE names: "avx512", "avx2", "generic"; with "reference" definitions replace algorithms. -1 with
+ * an error: another name, or an instruction set that this processor does not have. */
 int machine_choose(int *machine, bool *reference);
 int machine_bytes(int machine); /* of a vector */
 const char *machine_name(int machine);
@@ -22,7 +23,7 @@ const char *machine_name(int machine);
 #define INLINE static inline __attribute__((always_inline))
 
 #ifdef STRIDE_DOUBLE
-typedef long long machine_bits; /* as many as a real has */
+typedef long long machine_bits; /* of the size of st_real */
 #else
 typedef int machine_bits;
 #endif
@@ -34,10 +35,11 @@ typedef int machine_bits;
 
 #define MACHINE_LANES(M) ((int)(sizeof(M##_vector) / sizeof(st_real)))
 
-/* Of each lane a where the mask is set, b elsewhere. A macro: vectors are not passed without the machine's own. */
+/* Selects a where the mask is set, else b. A macro, as passing vectors to a function needs the instruction
+ * set. */
 #define MACHINE_PICK(M, mask, a, b) ((M##_vector)(((mask) & (M##_mask)(a)) | (~(mask) & (M##_mask)(b))))
 
-/* Sixteen bytes: SSE2, NEON, or what the compiler makes of it. */
+/* 16 bytes: SSE2, NEON, or scalar code. */
 #define generic_TARGET
 MACHINE(generic, 16)
 
@@ -53,7 +55,7 @@ MACHINE(avx512, 64)
 #define EACH_MACHINE_OF(DO, NAME) DO(generic, NAME)
 #endif
 
-/* A loop over vectors of an array: left to itself, gcc keeps the array in memory and copies it at the end. */
+/* An unrolled loop over an array of vectors: otherwise gcc keeps the array in memory. */
 #define EACH(i, count) _Pragma("GCC unroll 16") for (int i = 0; i < (count); i++)
 
 #endif

@@ -1,8 +1,8 @@
-/* parallel.c: work that threads share: a pool of POSIX threads.
+/* parallel.c: a pool of POSIX threads.
  *
- * A caller posts its job, works through its own part, helps with the others' parts, closes the job, and waits
- * only for workers that are inside of it. A worker that the scheduler has not let run is not waited for: on a
- * busy machine the caller has done that worker's part itself.
+ * A caller posts its job, processes its own part, helps with the other parts, closes the job, and waits only
+ * for workers that are inside of it. It does not wait for a worker that the scheduler has not run yet: on a
+ * busy machine the caller processes that worker's part itself.
  *
  * A worker counts itself `inside` before it reads whether the job is open, and the caller closes the job
  * before it reads whether anyone is inside; sleeping and waking go likewise. Both sides write before they
@@ -17,13 +17,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Pauses of some 40 nanoseconds for which a thread waits awake before it sleeps. A worker without work is
- * soon in the way of what else the machine does; a caller waits only until the last items are done. */
+/* The number of pauses, each of about 40 nanoseconds, that a thread spins for before it sleeps. A worker
+ * without work is soon in the way of other processes; a caller waits only for the last items. */
 enum { WORKER_PAUSES = 600, CALLER_PAUSES = 2000 };
 
-enum { STACK = 8 << 20 }; /* bytes of a worker's */
+enum { STACK = 8 << 20 }; /* bytes of a worker's stack */
 
-/* The number of items taken from one thread's part; alone on its cache line. */
+/* The number of items taken from a thread's part, on a cache line of its own. */
 typedef struct part {
     _Alignas(64) atomic_ptrdiff_t taken;
 } part;
@@ -33,27 +33,27 @@ typedef struct job {
     ptrdiff_t count;
     void (*work)(ptrdiff_t i, int thread, void *context);
     void *context;
-    bool had_error;            /* the caller had one before, which stays */
-    ptrdiff_t first_failed;    /* count: none has */
-    char error[ST_ERROR_SIZE]; /* of that item */
+    bool had_error;            /* the caller had an error before, which is kept */
+    ptrdiff_t first_failed;    /* count: none */
+    char error[ST_ERROR_SIZE]; /* that item's */
     part parts[MOST_THREADS];
 } job;
 
 static struct pool {
-    atomic_bool busy;     /* a caller has it */
+    atomic_bool busy;     /* in use by a caller */
     int workers;          /* started; numbered from 1 */
     job *job;             /* valid while a post is open, or a worker that saw it open is inside */
-    atomic_uint post;     /* goes up by one when a job is opened, and when it is closed: odd while open */
-    atomic_int inside;    /* workers that may be at work on the job */
+    atomic_uint post;     /* incremented when a job is opened, and when it is closed: odd while open */
+    atomic_int inside;    /* workers that may be running the job */
     atomic_int asleep;    /* workers that sleep until `posted` */
     atomic_bool waits;    /* the caller sleeps until `left` */
     pthread_mutex_t lock; /* of both conditions and of a job's error */
     pthread_cond_t posted, left;
 } pool;
 
-static _Thread_local bool sharing; /* this thread is inside of work that is shared */
+static _Thread_local bool sharing; /* this thread is inside of parallel work */
 
-/* A child of fork() has none of its parent's threads: its pool is empty, and nobody's. */
+/* A child of fork() has none of its parent's threads: its pool becomes empty and free. */
 static void empty_pool(void)
 {
     memset(&pool, 0, sizeof pool);
@@ -68,7 +68,7 @@ static void prepare_pool(void)
     pthread_atfork(NULL, NULL, empty_pool);
 }
 
-/* Whoever slept since before the lock was taken is woken; whoever takes it later sees what has changed. */
+/* Wakes the threads that sleep. A thread that takes the lock later sees the change. */
 static void wake(pthread_cond_t *sleepers)
 {
     pthread_mutex_lock(&pool.lock);
@@ -85,7 +85,7 @@ static void pause_awake(void)
 #endif
 }
 
-/* The next item of a thread's part; -1: all are taken. */
+/* Takes the next item of a thread's part; -1: none is left. */
 static ptrdiff_t take(job *j, int thread)
 {
     ptrdiff_t first = j->count * thread / j->threads, end = j->count * (thread + 1) / j->threads;
@@ -93,7 +93,7 @@ static ptrdiff_t take(job *j, int thread)
     return i < end ? i : -1;
 }
 
-/* Moves this thread's error to the job, if it is the first. */
+/* Moves this thread's error to the job, if item i is the lowest that failed. */
 static void collect(job *j, ptrdiff_t i)
 {
     pthread_mutex_lock(&pool.lock);
@@ -105,7 +105,8 @@ static void collect(job *j, ptrdiff_t i)
     st_error_clear();
 }
 
-/* Its own part first, the same in each job of that count: the thread's cache may still have its data. */
+/* A thread begins with its own part, which is the same in each job of that count: its cache may still hold
+ * the data. */
 static void work_on(job *j, int thread)
 {
     for (int k = 0; k < j->threads; k++)
@@ -150,7 +151,7 @@ static void *serve(void *number)
     return NULL;
 }
 
-/* Starts the workers that are missing, if it can, and returns the number of threads that a job may have. */
+/* Starts missing workers if possible; returns the number of threads available. */
 static int hire(int threads)
 {
     pthread_attr_t attributes;
@@ -205,7 +206,7 @@ void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int th
     if (most > 1 && !atomic_exchange(&pool.busy, true)) {
         job j = { hire(most), count, work, context, .had_error = st_error(), .first_failed = count };
         share(&j);
-        /* The fork emptied the pool, and what workers of the parent had begun is missing in the child. */
+        /* In a child of fork() the pool is empty, and items that the parent's workers had begun are lost. */
         if (!atomic_exchange(&pool.busy, false))
             st_error_set("this process was forked in the middle of work");
         return;

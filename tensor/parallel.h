@@ -1,4 +1,4 @@
-/* parallel.h: work that threads share; private to the library. */
+/* parallel.h: the thread pool; private to the library. */
 #ifndef STRIDE_TENSOR_PARALLEL_H
 #define STRIDE_TENSOR_PARALLEL_H
 
@@ -8,14 +8,14 @@
 
 enum { MOST_THREADS = 64 };
 
-/* Calls work(i, thread, context) for each i below count, in any order, on at most so many threads.
- * `thread` is below that number, 0 for the caller, and differs between calls that run at the same time. If
- * several items fail, the caller is left with the error of the least i. A call from inside of `work`, or
- * while another thread's work is being shared, runs in the caller alone. */
+/* Calls work(i, thread, context) for 0 <= i < count, in any order, on at most `threads` threads. `thread` is
+ * less than that, 0 for the caller, and different for calls that run at the same time. If several items fail,
+ * the caller gets the error of the lowest i. A call from inside of `work`, or while another thread uses the
+ * pool, runs in the caller alone. */
 void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context),
                   void *context);
 
-/* threads.c: the number that is set, and -1 with an error where the environment's is no number. */
+/* threads.c: the number of threads to use; and -1 with an error if the environment's is not a number. */
 int threads_wanted(void);
 int threads_check(void);
 

@@ -1,4 +1,4 @@
-/* print.c: a tensor as NumPy prints an array: look at what is shown, then write it in columns. */
+/* print.c: prints as NumPy does: one pass determines the columns' format, a second one writes. */
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRECISION = 8 };            /* digits after the point, at most */
+enum { PRECISION = 8 };            /* the most digits after the point */
 enum { SUMMARY_ABOVE = 1000 };     /* elements */
-enum { EDGE = 3 };                 /* indices shown at either end of a summarised axis */
+enum { EDGE = 3 };                 /* indices shown at either end of an abbreviated axis */
 enum { LINE_WIDTH = 75 };          /* columns */
 enum { DIGITS = DBL_DECIMAL_DIG }; /* enough to tell any two numbers apart */
 enum { NUMBER = 64 };              /* bytes of any number's text: sign, 17 digits, zeros, point, exponent */
@@ -25,8 +25,8 @@ typedef struct decimal {
     char digit[DIGITS + 1];
 } decimal;
 
-/* Correctly rounded to `count` digits. The digits are picked out of printf's text, whose point depends
- * on the locale. */
+/* Correctly rounded to `count` digits, taken from printf's text without its point, which depends on the
+ * locale. */
 static decimal rounded(st_real x, int count)
 {
     char text[NUMBER];
@@ -39,8 +39,8 @@ static decimal rounded(st_real x, int count)
     return d;
 }
 
-/* One more in the last place. Nines alone become zeros, which are no number's text: no power of two but 1
- * comes near a power of ten. */
+/* Adds one in the last place. All nines become zeros, which cannot read back: no power of two but 1 is near a
+ * power of ten. */
 static decimal next_up(decimal d)
 {
     int i = d.count - 1;
@@ -56,16 +56,16 @@ static bool reads_back(decimal d, st_real x)
     return _Generic(x, float : strtof, double : strtod)(text, NULL) == x;
 }
 
-/* The best text of `count` digits. Below a power of two numbers lie twice as dense as above it, so the
- * nearest decimal may read back as the neighbour below where the next decimal up is still x. */
+/* The best `count` digits. Below a power of two numbers are twice as dense as above it: the nearest decimal
+ * may read back as the number below, while the next decimal up reads back as x. */
 static decimal spelled(st_real x, int count)
 {
     decimal d = rounded(x, count), up = next_up(d);
     return !reads_back(d, x) && reads_back(up, x) ? up : d;
 }
 
-/* The fewest digits, from `least` to `most`, that read back as x (as near as `most` allow), without
- * zeros at the end. */
+/* The fewest digits, from `least` to `most`, that read back as x (or the nearest with `most`), without
+ * trailing zeros. */
 static decimal shortest(st_real x, int least, int most)
 {
     int count = least;
@@ -77,14 +77,14 @@ static decimal shortest(st_real x, int least, int most)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* The digit that counts 10^place. */
+/* The digit of 10^place. */
 static char digit_at(const decimal *d, int place)
 {
     int i = d->exponent - place;
     return i < 0 || i >= d->count ? '0' : d->digit[i];
 }
 
-/* "-123.45", with `least` digits or more after the point. Returns the text's end. */
+/* "-123.45", with at least `least` digits after the point. Returns the end of the text. */
 static char *positional(char *to, const decimal *d, int least)
 {
     int fraction = d->count - 1 - d->exponent;
@@ -97,8 +97,8 @@ static char *positional(char *to, const decimal *d, int least)
     return to;
 }
 
-/* "-1.2345e+06", with `least` digits or more after the point (NO_POINT: where there is none, no point
- * either), and `width` or more in the exponent. */
+/* "-1.2345e+06", with at least `least` digits after the point (NO_POINT: no point without digits) and at
+ * least `width` in the exponent. */
 static void scientific(char *to, const decimal *d, int least, int width)
 {
     decimal mantissa = *d;
@@ -115,9 +115,9 @@ static const char *special(st_real x)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* The form that all shown elements share: what has been seen of them so far. */
+/* The format of all shown elements, updated with each of them. */
 typedef struct columns {
-    st_real largest, smallest; /* magnitudes that are finite and not zero; 0: none yet */
+    st_real largest, smallest; /* finite, nonzero magnitudes; 0: none yet */
     int special;               /* characters of the longest of nan, inf, -inf */
     bool scientific;
     int left, fraction, tail; /* characters before the point, of digits after it, of the exponent */
@@ -146,8 +146,8 @@ static bool wants_scientific(const columns *c)
     return (double)c->largest >= 1e8 || (double)c->smallest < 1e-4 || ratio > 1000;
 }
 
-/* The text of one element, without the padding that brings its point into line. All digits of the whole
- * part count, and PRECISION after the point; a mantissa has as many as the longest seen. */
+/* The text of one element, without padding: all digits of the integer part, and PRECISION after the point;
+ * mantissas have as many digits as the longest. */
 static void spell(char *to, const columns *c, st_real x)
 {
     if (!isfinite(x)) {
@@ -176,8 +176,8 @@ static void see_width(columns *c, st_real x)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* To a file, or to memory where there is none. Blanks wait until something follows them on their line:
- * no line that was wrapped ends in one. */
+/* Writes to a file, or to memory if there is none. Blanks are written with the text that follows them, so
+ * that wrapped lines have none at their end. */
 typedef struct writer {
     FILE *file;
     char *to;
@@ -230,7 +230,7 @@ static ptrdiff_t next_shown(const printer *p, int axis, ptrdiff_t i)
     return cut(p, axis) && i + 1 == EDGE ? p->shape.n[axis] - EDGE : i + 1;
 }
 
-/* Every shown element, in order. */
+/* Calls a function for every shown element, in order. */
 static void see(printer *p, void (*what)(columns *, st_real), int axis, const st_real *at)
 {
     if (axis == p->shape.rank) {
@@ -250,8 +250,7 @@ static void choose_columns(printer *p, const st_real *first)
     grow(&c->left, c->special - 1 - c->fraction - c->tail);
 }
 
-/* A word of a row, blanks before and after it included, on the next line where this one has no room
- * for it and a bracket. */
+/* Writes a word of a row with its blanks; on the next line if this one has no room for it and a bracket. */
 static void put_word(printer *p, int before, const char *text, int after)
 {
     writer *w = &p->w;
@@ -272,7 +271,7 @@ static void put_element(printer *p, st_real x)
     put_word(p, before, text, width - length - before);
 }
 
-/* Between two items of an axis: a blank between numbers, n line ends between items of n axes. */
+/* Separates two items of an axis: a blank between numbers, n newlines between items of n axes. */
 static void put_gap(printer *p, int axis)
 {
     int inner = p->shape.rank - 1 - axis;
@@ -280,7 +279,7 @@ static void put_gap(printer *p, int axis)
     else put_lines(&p->w, inner, axis + 1);
 }
 
-/* [1. 2. 3.]: the axes from this one, the first line's indentation already written. */
+/* Writes [1. 2. 3.], the axes from this one on; the first line is already indented. */
 static void put_axis(printer *p, int axis, const st_real *at)
 {
     if (axis == p->shape.rank) {
@@ -299,7 +298,7 @@ static void put_axis(printer *p, int axis, const st_real *at)
     put(&p->w, "]");
 }
 
-/* A tensor of rank 0 is printed as Python prints a number: all its digits, 1.0, 1e-05. */
+/* A tensor of rank 0 is printed as a Python number, with all its digits: 1.0, 1e-05. */
 static void put_number(writer *w, st_real x)
 {
     char text[NUMBER];

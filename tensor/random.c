@@ -1,4 +1,4 @@
-/* random.c: Philox, a keyed mixing of the counter, and the numbers made of its words. */
+/* random.c: the Philox generator, and distributions computed from its words. */
 #include "tensor/random.h"
 #include "tensor/error.h"
 
@@ -38,9 +38,9 @@ st_random_block st_random_bits(st_random_key key, uint64_t counter)
     return block;
 }
 
-enum { TOGETHER = 32 }; /* fewer, and gcc writes the loops out instead */
+enum { TOGETHER = 32 }; /* with fewer gcc unrolls the loops instead of vectorising them */
 
-/* So many blocks at once, word k of all of them beside each other: the loops become vectors. */
+/* TOGETHER blocks at once, with word k of all blocks adjacent, so that the loops vectorise. */
 static void mix_together(uint32_t w[4][TOGETHER], const uint32_t key[2])
 {
     for (int i = 0; i < TOGETHER; i++) {
@@ -99,8 +99,8 @@ double st_random_uniform(st_random_key key, uint64_t counter)
     return fraction(half(st_random_bits(key, counter), 0));
 }
 
-/* One of the pair that Box and Muller's transform gives: a second would need a second counter's worth
- * of bookkeeping. 1 - u lies in (0, 1], so the logarithm is finite. */
+/* One number of the pair that Box and Muller's transform gives, so that each counter gives one number. 1 - u
+ * is in (0, 1], and the logarithm finite. */
 double st_random_normal(st_random_key key, uint64_t counter)
 {
     st_random_block block = st_random_bits(key, counter);
@@ -111,7 +111,7 @@ double st_random_normal(st_random_key key, uint64_t counter)
 uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound)
 {
     if (bound == 0) return 0;
-    uint64_t surplus = (0 - bound) % bound; /* 2^64 mod bound: what is left is a multiple of bound */
+    uint64_t surplus = (0 - bound) % bound; /* 2^64 mod bound: 2^64 - surplus is a multiple of bound */
     for (;;) {
         st_random_block block = st_random_bits(key, counter);
         for (int which = 0; which < 2; which++)
@@ -122,14 +122,14 @@ uint64_t st_random_below(st_random_key key, uint64_t counter, uint64_t bound)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* What a walk carries: the counter of the next element, and two parameters of the distribution. */
+/* The counter of the next element, and two parameters of the distribution. */
 typedef struct draw {
     st_random_key key;
     uint64_t counter;
     double a, b;
 } draw;
 
-/* A weighted mean of the ends: high - low may overflow. Rounding may reach or pass an end. */
+/* A weighted mean of the ends, as high - low may overflow. Rounding may reach or exceed an end. */
 static st_real between(st_real low, st_real high, double u)
 {
     st_real value = (st_real)(low * (1 - u) + high * u);

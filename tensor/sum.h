@@ -1,6 +1,4 @@
-/* sum.h: sums in double of many reals.
- *
- * By fixed lanes, the same on any machine; what is left of them goes to the end of the sum. */
+/* sum.h: sums accumulated in double, in a fixed order: bit-identical on every machine. */
 #ifndef STRIDE_TENSOR_SUM_H
 #define STRIDE_TENSOR_SUM_H
 
@@ -13,12 +11,12 @@ typedef double quad __attribute__((vector_size(4 * sizeof(double))));
 typedef st_real quad_at
     __attribute__((vector_size(4 * sizeof(st_real)), aligned(sizeof(st_real)), may_alias));
 
-/* Four reals side by side. (Of these four gcc makes one instruction, of a conversion of vectors many.) */
+/* Four elements as doubles. gcc compiles this to one instruction, a vector conversion to many. */
 #define QUAD_OF(x) ((quad){ (double)(x)[0], (double)(x)[1], (double)(x)[2], (double)(x)[3] })
 
 INLINE double sum_of_row(ptrdiff_t n, const st_real *x)
 {
-    enum { LONG = 4 }; /* so many at once, since a sum waits for the one before */
+    enum { LONG = 4 }; /* independent sums, as each addition waits for the one before */
     quad part[LONG] = { { 0 } };
     ptrdiff_t i = 0;
     for (; i + QUAD * LONG <= n; i += QUAD * LONG) EACH(k, LONG) part[k] += QUAD_OF(x + i + k * QUAD);

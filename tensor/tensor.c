@@ -1,4 +1,4 @@
-/* tensor.c: the type itself: shapes, storage, identity. Views are in view.c, movement in walk.c. */
+/* tensor.c: the type: shapes, storage, overlap. Views are in view.c, moving data in walk.c. */
 #include "tensor/tensor.h"
 #include "tensor/error.h"
 #include "tensor/storage.h"
@@ -41,7 +41,8 @@ ptrdiff_t st_shape_numel(st_shape s, const char *who)
 
 st_shape st_shape_with_batch(st_shape sample, ptrdiff_t n)
 {
-    int last = sample.rank < ST_MAX_RANK ? sample.rank : ST_MAX_RANK - 1; /* too many are refused later */
+    int last =
+        sample.rank < ST_MAX_RANK ? sample.rank : ST_MAX_RANK - 1; /* a larger rank is an error later */
     for (int i = last; i > 0; i--) sample.n[i] = sample.n[i - 1];
     sample.n[0] = n;
     sample.rank++;
@@ -65,7 +66,7 @@ st_shape_string st_shape_text(st_shape s)
     return out;
 }
 
-/* ---- making and ending ----------------------------------------------------------------------- */
+/* ---- making and freeing ---------------------------------------------------------------------- */
 
 static st_tensor row_major(st_storage *s, st_shape form)
 {
@@ -78,7 +79,7 @@ static st_tensor row_major(st_storage *s, st_shape form)
     return x;
 }
 
-/* One block: the header in the first cache line, the elements (none where they are wrapped) after. */
+/* One block: the header in the first cache line, then the elements (none for a wrapped array). */
 static st_storage *allocate(ptrdiff_t elements)
 {
     size_t bytes = ALIGNMENT + (size_t)elements * sizeof(st_real);
@@ -116,7 +117,7 @@ st_tensor st_tensor_wrap(st_real *data, st_shape form)
         st_error_set("st_tensor_wrap: no memory");
         return (st_tensor){ 0 };
     }
-    if (data) s->data = data; /* NULL, of nothing, stays the end of the header: no arithmetic on NULL */
+    if (data) s->data = data; /* NULL with no elements keeps the end of the header: no arithmetic on NULL */
     s->size = count;
     return row_major(s, form);
 }
@@ -134,7 +135,7 @@ void st_tensor_free(st_tensor x)
     free(x.storage);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 bool tensor_usable(st_tensor x, const char *who)
 {
@@ -223,8 +224,8 @@ static ptrdiff_t greatest_common_divisor(ptrdiff_t a, ptrdiff_t b)
     return a;
 }
 
-/* Is there x with sum(step[i] x[i]) = target and 0 <= x[i] <= most[i]? Steps are positive, greatest
- * first, so that what the rest can still reach bounds x[i] tightly. */
+/* Is there an x with sum(step[i] x[i]) = target and 0 <= x[i] <= most[i]? Steps are positive, in descending
+ * order, so that the range of the remaining sum bounds x[i] tightly. */
 static bool reachable(int terms, const ptrdiff_t step[], const ptrdiff_t most[], ptrdiff_t target)
 {
     if (terms == 0) return target == 0;
@@ -240,9 +241,8 @@ static bool reachable(int terms, const ptrdiff_t step[], const ptrdiff_t most[],
     return false;
 }
 
-/* Places are compared by address, so two wraps of the same memory are seen too. With each view walked
- * upwards from its lowest place, and b's index counted from its far end, "the same place" is one
- * equation in non-negative unknowns. */
+/* Compares addresses, so that two wraps of the same memory are found, too. Counting a's indices from its
+ * lowest address and b's from its highest, "the same element" is one equation in non-negative unknowns. */
 bool st_overlaps(st_tensor a, st_tensor b)
 {
     if (st_numel(a) == 0 || st_numel(b) == 0) return false;
@@ -250,7 +250,8 @@ bool st_overlaps(st_tensor a, st_tensor b)
     uintptr_t low_a = (uintptr_t)(a.storage->data + ea.low), high_a = (uintptr_t)(a.storage->data + ea.high);
     uintptr_t low_b = (uintptr_t)(b.storage->data + eb.low), high_b = (uintptr_t)(b.storage->data + eb.high);
     if (high_a < low_b || high_b < low_a) return false;
-    if ((high_b - low_a) % sizeof(st_real)) return true; /* misaligned to each other: bytes may be shared */
+    if ((high_b - low_a) % sizeof(st_real))
+        return true; /* misaligned to each other: elements may share bytes */
 
     ptrdiff_t step[2 * ST_MAX_RANK], most[2 * ST_MAX_RANK];
     int terms = 0;

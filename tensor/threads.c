@@ -1,4 +1,4 @@
-/* threads.c: the number of threads, by the program, the environment or the machine. */
+/* threads.c: the number of threads: set by the program, the environment or the machine. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <sched.h>
@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static atomic_int by_program, by_default; /* 0: not set, not known yet */
+static atomic_int by_program, by_default; /* 0: not set; not known yet */
 
 static int at_most(long threads)
 {
     return threads < MOST_THREADS ? (int)threads : MOST_THREADS;
 }
 
-/* 0 where the variable is not set, -1 where it is no number of threads. A list counts by its first number. */
+/* 0: the variable is not set; -1: it is not a number of threads. The first number of a list is used. */
 static int from_environment(const char *variable, bool may_be_list)
 {
     const char *given = getenv(variable);
@@ -32,7 +32,7 @@ static int from_environment(const char *variable, bool may_be_list)
     return ends && threads >= 1 ? at_most(threads) : -1;
 }
 
-/* The processors that this process may use, which in a container can be fewer than there are. */
+/* The number of processors available to this process; in a container it may be less than the machine's. */
 static int from_machine(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -40,7 +40,7 @@ static int from_machine(void)
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) processors = CPU_COUNT(&allowed);
     FILE *quota = fopen("/sys/fs/cgroup/cpu.max", "re");
-    long used, period; /* microseconds; "max" where there is no limit */
+    long used, period; /* microseconds; "max": no limit */
     if (quota && fscanf(quota, "%ld %ld", &used, &period) == 2 && used > 0 && period > 0) {
         long share = (used + period - 1) / period;
         if (share < processors) processors = share;

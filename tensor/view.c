@@ -7,7 +7,7 @@
 
 static const st_tensor null_tensor;
 
-/* By so many steps along an axis; a view without elements stays where it is, inside its storage. */
+/* Advances by some steps along an axis. An empty view keeps its offset, which stays inside its storage. */
 static st_tensor moved(st_tensor x, int axis, ptrdiff_t steps)
 {
     if (st_numel(x) > 0) x.offset += steps * x.stride[axis];
@@ -77,7 +77,7 @@ st_tensor st_step(st_tensor x, int axis, ptrdiff_t step)
     if (step < 0) x = moved(x, axis, n - 1);
     x.shape.n[axis] = n > 0 ? (n - 1) / size + 1 : 0;
     if (x.shape.n[axis] > 1)
-        x.stride[axis] *= step; /* a single element needs none, and a huge step has none */
+        x.stride[axis] *= step; /* not for a single element: the product could overflow */
     return x;
 }
 
@@ -167,7 +167,7 @@ st_tensor st_split_axis(st_tensor x, int axis, ptrdiff_t inner)
     return insert_axis(x, axis + 1, inner, stride);
 }
 
-/* Two neighbouring axes walk as one when a step of the outer is a full turn of the inner. */
+/* Two adjacent axes merge if a step of the outer equals all steps of the inner one. */
 static bool merges(ptrdiff_t outer, ptrdiff_t outer_stride, ptrdiff_t inner, ptrdiff_t inner_stride)
 {
     return outer <= 1 || inner <= 1 || outer_stride == inner_stride * inner;
@@ -193,8 +193,8 @@ st_tensor st_merge_axes(st_tensor x, int axis)
     return drop_axis(x, axis);
 }
 
-/* Both shapes are cut, from the front, into the shortest runs of axes of equal product; a run of x must
- * merge into one axis, which the run of s then splits. */
+/* Divides both shapes, from the front, into the shortest groups of axes with equal products. A group of x
+ * must merge into one axis, which is then split into the group of s. */
 st_tensor st_reshape(st_tensor x, st_shape s)
 {
     if (!tensor_usable(x, "st_reshape")) return null_tensor;
@@ -225,7 +225,7 @@ st_tensor st_reshape(st_tensor x, st_shape s)
             } else if (j < s.rank && (to < from || s.n[j] == 1)) {
                 to *= s.n[j++];
             } else {
-                break; /* from == to > 1: the run is whole */
+                break; /* from == to > 1: the group is complete */
             }
         }
         for (int k = j - 1; k >= first; k--) {
@@ -251,7 +251,7 @@ st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdif
         else inside = !__builtin_add_overflow(high, reach, &high);
     }
     if (empty)
-        for (int i = 0; i < s.rank; i++) y.stride[i] = 0; /* without elements they may be anything */
+        for (int i = 0; i < s.rank; i++) y.stride[i] = 0; /* any stride will do without elements */
     if (inside && (empty ? offset >= 0 && offset <= x.storage->size : low >= 0 && high < x.storage->size))
         return y;
     st_error_set("st_as_strided: %s from offset %td reaches elements %td to %td of a storage of %td",

@@ -1,4 +1,4 @@
-/* walk.c: everything that moves data: one walk over views of one shape, and the rows it is made of. */
+/* walk.c: everything that moves data: one loop over views of the same shape, and functions for its rows. */
 #include "tensor/error.h"
 #include "tensor/storage.h"
 #include "tensor/sum.h"
@@ -9,8 +9,8 @@
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-/* The views' common index space, canonical: no axis of one, the longest steps outermost, neighbouring
- * axes merged where every view allows it. */
+/* The views' common index space in canonical form: axes of size 1 are removed, the largest strides are
+ * outermost, and adjacent axes are merged if all views allow it. */
 typedef struct space {
     int rank;
     ptrdiff_t n[ST_MAX_RANK];
@@ -83,7 +83,7 @@ void st_walk(int count, const st_tensor views[], st_order order, st_row_function
     int inner = s.rank - 1, middle = inner - 1;
     ptrdiff_t rows = middle < 0 ? 1 : s.n[middle], index[ST_MAX_RANK] = { 0 };
     for (;;) {
-        for (ptrdiff_t r = 0; r < rows; r++) { /* most of all rows: apart from the odometer */
+        for (ptrdiff_t r = 0; r < rows; r++) { /* the two inner loops run without the odometer */
             row(s.n[inner], at, s.stride[inner], context);
             for (int v = 0; v < count && middle >= 0; v++) at[v] += s.stride[middle][v];
         }
@@ -109,7 +109,7 @@ static bool same_view(st_tensor a, st_tensor b)
     return true;
 }
 
-/* Runs `row` over y and x; where writing y would change what is still to be read of x, over a copy. */
+/* Runs `row` over y and x; over a copy of x if writing y would change elements of x that are read later. */
 static void walk_pair(st_tensor y, st_tensor x, const char *who, st_row_function *row, void *context)
 {
     if (!tensor_usable(y, who) || !tensor_usable(x, who)) return;
@@ -133,7 +133,7 @@ static void copy_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
     st_real *y = at[0];
     const st_real *x = at[1];
     ptrdiff_t sy = stride[0], sx = stride[1];
-    if (sy == 1 && sx == 1 && n >= 32) { /* short rows are quicker than the call */
+    if (sy == 1 && sx == 1 && n >= 32) { /* for short rows a call costs more */
         memmove(y, x, (size_t)n * sizeof(st_real));
     } else if (sy == 1 && sx == 0) {
         const st_real value = *x;
@@ -156,7 +156,7 @@ static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
     } else if (sy == 1 && sx == 0) {
         const st_real value = alpha * *x;
         for (ptrdiff_t i = 0; i < n; i++) y[i] += value;
-    } else if (sy == 0) { /* one place: a sum */
+    } else if (sy == 0) { /* one element: a sum */
         double sum = sx == 1 ? sum_of_row(n, x) : 0;
         for (ptrdiff_t i = 0; i < n && sx != 1; i++) sum += (double)x[i * sx];
         *y = (st_real)((double)*y + (double)alpha * sum);
@@ -168,7 +168,7 @@ static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
 void st_copy(st_tensor y, st_tensor x)
 {
     if (!st_is_null(y) && same_view(y, x) && st_shape_equal(y.shape, x.shape))
-        return; /* what runs in place copies itself */
+        return; /* copying a view to itself */
     walk_pair(y, x, "st_copy", copy_row, NULL);
 }
 
@@ -243,7 +243,8 @@ void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, 
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-/* y, of the axes of x that are not reduced, as a view of x's shape with stride 0 along the others. */
+/* y, which has the axes of x that are not reduced, as a view of x's shape: stride 0 along the reduced
+ * axes. */
 static st_tensor spread(st_tensor y, st_tensor x, st_axes over, const char *who)
 {
     if (!tensor_usable(y, who) || !tensor_usable(x, who)) return (st_tensor){ 0 };
@@ -264,7 +265,7 @@ static st_tensor spread(st_tensor y, st_tensor x, st_axes over, const char *who)
     return (st_tensor){ 0 };
 }
 
-/* Runs `row` over y, begun as `start`, and x; y may be a part of x, which is then copied first. */
+/* Fills y with `start` and runs `row` over y and x. If y overlaps x, x is copied first. */
 static bool reduce(st_tensor y, st_tensor x, st_axes over, const char *who, st_real start,
                    st_row_function *row, void *context)
 {
@@ -292,10 +293,10 @@ void st_mean(st_tensor y, st_tensor x, st_axes over)
 {
     if (!reduce(y, x, over, "st_mean", 0, add_row, &(st_real){ 1 }) || st_numel(y) == 0) return;
     st_real count = (st_real)(st_numel(x) / st_numel(y));
-    st_map(y, divided, &count, y); /* NaN for the mean of nothing */
+    st_map(y, divided, &count, y); /* the mean of no elements is NaN */
 }
 
-/* Whether `x` takes the place of the maximum so far: the first of equals stays, NaN beats all. */
+/* Tests if x replaces the maximum so far: the first of equal elements is kept, NaN is greater than all. */
 static bool exceeds(st_real x, st_real best)
 {
     return x > best || (isnan(x) && !isnan(best));
