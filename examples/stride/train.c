@@ -394,8 +394,9 @@ static void print_result(const job *j)
     const st_metrics *score = validated ? &j->result.validation : &j->result.training;
     printf("%s", validated ? "validation" : "training");
     if (!isnan(score->accuracy)) printf(" accuracy=%.4f", score->accuracy);
-    printf(" loss=%.4f epochs=%d seconds=%.2f images_per_second=%.0f\n", score->loss, j->result.epochs,
-           j->result.seconds, j->result.images_per_second);
+    if (!isnan(score->loss)) printf(" loss=%.4f", score->loss); /* NaN: interrupted in the first epoch */
+    printf(" epochs=%d seconds=%.2f images_per_second=%.0f\n", j->result.epochs, j->result.seconds,
+           j->result.images_per_second);
 }
 
 /* Learning is slow where a softmax is taken twice. */

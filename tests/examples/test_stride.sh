@@ -635,8 +635,8 @@ goes_on_after_an_interrupt() {
     kill -INT $job
     wait $job
     status=$?
-    [ $status = 0 ] && says '^interrupted after step [0-9]+: the same command with --resume goes on from .*stop$' && says '^best: epoch [0-9]+, validation loss' ||
-        because "interrupted" || return
+    [ $status = 0 ] && says '^interrupted after step [0-9]+: the same command with --resume goes on from .*stop$' &&
+        { ! grep -q '^epoch' "$err" || says '^best: epoch [0-9]+, validation loss'; } || because "interrupted" || return
     epochs=$(($(sed -n 's/.* epochs=\([0-9]*\) .*/\1/p' "$out") + 1))
     # shellcheck disable=SC2086
     succeeds $run "$heavy" --epochs $epochs --quiet --resume --save "$tmp/again" &&
