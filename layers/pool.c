@@ -158,8 +158,7 @@ static bool takes_maxima(const st_layer *l)
 
 /* ---- avgpool: the mean ------------------------------------------------------------------------------ */
 
-/* The number of elements of window `at`, along an axis, in the image, or in the image and its padding. */
-static int counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
+int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
 {
     ptrdiff_t low = exclude_pad ? 0 : -w->before[axis];
     ptrdiff_t high = w->size[axis] + (exclude_pad ? 0 : w->before[axis]);
@@ -179,7 +178,7 @@ static int avgpool_plan(st_layer *l, st_shape x, st_shape *y)
     int *count = p->count;
     for (int axis = 0; axis < 2; axis++)
         for (ptrdiff_t at = 0; at < p->w.out[axis]; at++)
-            *count++ = counted(&p->w, axis, at, o->count_exclude_pad);
+            *count++ = pool_counted(&p->w, axis, at, o->count_exclude_pad);
     l->flops = (double)st_shape_numel(*y, "avgpool") * p->w.kernel[0] * p->w.kernel[1];
     return 0;
 }

@@ -1,7 +1,8 @@
 /* pools.c: borders and pools. No runtime's own idea of ceil_mode is asked for: what it hangs over the edge is
  * padding at the end. Pools that dilate, and parts of unequal size, are a product with a matrix from either side. */
 #include "layers/layers.h"
-#include "layers/window.h"
+#include "layers/pool_impl.h"
+#include "layers/separable.h"
 #include "nn/onnx/graph.h"
 
 #include <limits.h>
@@ -40,9 +41,11 @@ static void set_windows(graph_place at, graph_node *n, const window *w)
     graph_pads(at, n, w->before, w->after);
 }
 
-#define PLAN_POOL(w, at, o)                                                                                  \
-    window_plan_pool(w, (at).l, (at).l->x, (o)->kernel, (o)->stride, (o)->padding, (o)->dilation,            \
-                     (o)->ceil_mode)
+/* The windows that the layer planned. */
+static window windows_of(graph_place at)
+{
+    return ((const pool_plan *)at.l->plan)->w;
+}
 
 static bool dilated(const window *w)
 {
@@ -103,8 +106,7 @@ static bool small_pads(const window *w)
 const char *graph_maxpool(graph_place at, const char *x)
 {
     const st_maxpool_options *o = at.l->options;
-    window w;
-    if (PLAN_POOL(&w, at, o)) return NULL;
+    window w = windows_of(at);
     const bool zero = window_padded(&w) && o->pad_value == ST_PAD_ZERO;
     if (!zero && (blind(&w, 0) || blind(&w, 1)))
         return graph_refuse(at, "a window sees padding only, whose maximum is -inf and in ONNX not defined");
@@ -131,21 +133,15 @@ static graph_node *product(graph_place at, bool step, const char *x, st_tensor r
     return graph_add(at, "MatMul", step, 2, (const char *[]){ left, half });
 }
 
-typedef enum pooling { SUM, MEAN, MEAN_OF_IMAGE } pooling; /* MEAN_OF_IMAGE: without the padding */
-
-/* [windows, size]: what each window along an axis makes of the image. */
-static st_tensor pooling_matrix(const window *w, int axis, pooling how)
+/* [windows, size]: 1 for each element that a window along an axis sees; for a mean, divided by the window's count. */
+static st_tensor pooling_matrix(const window *w, int axis, const st_avgpool_options *mean)
 {
     st_tensor matrix = st_tensor_new(ST_SHAPE(w->out[axis], w->size[axis]));
-    const ptrdiff_t padding = how == MEAN ? w->before[axis] : 0;
     for (ptrdiff_t i = 0; i < w->out[axis] && !st_is_null(matrix); i++) {
-        int count = 0;
-        for (int k = 0; k < w->kernel[axis]; k++) {
-            ptrdiff_t at = place(w, axis, i, k);
-            count += at >= -padding && at < w->size[axis] + padding;
-            if (inside(w, axis, at)) *st_at(matrix, ST_INDEX(i, at)) = 1;
-        }
-        if (how != SUM && count > 0) st_scale(st_select(matrix, 0, i), 1 / (st_real)count);
+        for (int k = 0; k < w->kernel[axis]; k++)
+            if (inside(w, axis, place(w, axis, i, k))) *st_at(matrix, ST_INDEX(i, place(w, axis, i, k))) = 1;
+        int count = mean ? pool_counted(w, axis, i, mean->count_exclude_pad) : 1;
+        if (count > 1) st_scale(st_select(matrix, 0, i), 1 / (st_real)count);
     }
     return matrix;
 }
@@ -154,12 +150,9 @@ static st_tensor pooling_matrix(const window *w, int axis, pooling how)
 const char *graph_avgpool(graph_place at, const char *x)
 {
     const st_avgpool_options *o = at.l->options;
-    window w;
-    if (PLAN_POOL(&w, at, o)) return NULL;
-    if (dilated(&w)) {
-        pooling how = o->count_exclude_pad ? MEAN_OF_IMAGE : MEAN;
-        return graph_output(product(at, false, x, pooling_matrix(&w, 0, how), pooling_matrix(&w, 1, how)));
-    }
+    window w = windows_of(at);
+    if (dilated(&w))
+        return graph_output(product(at, false, x, pooling_matrix(&w, 0, o), pooling_matrix(&w, 1, o)));
     if (w.kernel[0] == w.size[0] && w.kernel[1] == w.size[1] && !window_padded(&w))
         return graph_output(graph_end(at, "GlobalAveragePool", x));
     bool hangs_over = w.after[0] > w.before[0] || w.after[1] > w.before[1];
@@ -180,12 +173,11 @@ const char *graph_avgpool(graph_place at, const char *x)
 const char *graph_lppool(graph_place at, const char *x)
 {
     const st_lppool_options *o = at.l->options;
-    window w;
-    if (PLAN_POOL(&w, at, o)) return NULL;
+    window w = windows_of(at);
     if (dilated(&w) || o->p != floor(o->p) || o->p > INT_MAX) {
         const char *size = graph_output(graph_step(at, "Abs", x));
         const char *power = graph_output(graph_step(at, "Pow", size, graph_number(at, "p", o->p)));
-        graph_node *sum = product(at, true, power, pooling_matrix(&w, 0, SUM), pooling_matrix(&w, 1, SUM));
+        graph_node *sum = product(at, true, power, pooling_matrix(&w, 0, NULL), pooling_matrix(&w, 1, NULL));
         return graph_output(graph_end(at, "Pow", graph_output(sum), graph_number(at, "root", 1 / o->p)));
     }
     graph_node *n = graph_end(at, "LpPool", x);
@@ -194,13 +186,13 @@ const char *graph_lppool(graph_place at, const char *x)
     return graph_output(n);
 }
 
-/* [parts, size]: the mean of each part, from floor(i size / parts) to ceil((i + 1) size / parts). */
-static st_tensor parts_matrix(ptrdiff_t parts, ptrdiff_t size)
+/* [parts, size]: the rows of the layer's own matrix. */
+static st_tensor parts_matrix(const st_layer *l, ptrdiff_t parts, ptrdiff_t size)
 {
     st_tensor matrix = st_tensor_new(ST_SHAPE(parts, size));
     for (ptrdiff_t i = 0; i < parts && !st_is_null(matrix); i++) {
-        ptrdiff_t begin = i * size / parts, end = ((i + 1) * size + parts - 1) / parts;
-        st_fill(st_narrow(st_select(matrix, 0, i), 0, begin, end - begin), 1 / (st_real)(end - begin));
+        taps row = ((const separable *)l->plan)->of(l->options, i, size, parts);
+        st_fill(st_narrow(st_select(matrix, 0, i), 0, row.first, row.count), row.weight);
     }
     return matrix;
 }
@@ -210,8 +202,8 @@ const char *graph_adaptive_avgpool(graph_place at, const char *x)
     const st_shape in = at.l->x, out = at.l->y;
     if (out.n[2] == 1 && out.n[3] == 1) return graph_output(graph_end(at, "GlobalAveragePool", x));
     if (in.n[2] % out.n[2] || in.n[3] % out.n[3])
-        return graph_output(
-            product(at, false, x, parts_matrix(out.n[2], in.n[2]), parts_matrix(out.n[3], in.n[3])));
+        return graph_output(product(at, false, x, parts_matrix(at.l, out.n[2], in.n[2]),
+                                    parts_matrix(at.l, out.n[3], in.n[3])));
     const ptrdiff_t part[] = { in.n[2] / out.n[2], in.n[3] / out.n[3] };
     graph_node *n = graph_end(at, "AveragePool", x);
     graph_ints(at, n, "kernel_shape", 2, part);

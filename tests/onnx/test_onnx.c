@@ -379,7 +379,7 @@ static void the_checker_of_onnx_accepts_every_layer(void **state)
     static const char python[] = "/usr/bin/python3";
     char command[2048], verdicts[640];
     int count = 0;
-    snprintf(command, sizeof command, "%s -c 'import onnx' 2>/dev/null", python);
+    snprintf(command, sizeof command, "%s -c 'import onnx.checker' 2>/dev/null", python);
     if (system(command) != 0) {
         print_message("onnx's checker is not installed (make deps-onnx)\n");
         skip();

@@ -154,7 +154,7 @@ missing_for_onnx() {
     { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
     command -v apt-get >/dev/null || return
     [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
-    /usr/bin/python3 -c 'import onnx' 2>/dev/null || echo onnx-checker
+    /usr/bin/python3 -c 'import onnx.checker' 2>/dev/null || echo onnx-checker
 }
 
 missing_for_mpi() {
