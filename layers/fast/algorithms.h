@@ -1,4 +1,4 @@
-/* algorithms.h: the algorithms of this folder, each described in its own file. */
+/* algorithms.h: the algorithms in this folder. */
 #ifndef STRIDE_LAYERS_FAST_ALGORITHMS_H
 #define STRIDE_LAYERS_FAST_ALGORITHMS_H
 

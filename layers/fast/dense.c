@@ -1,4 +1,4 @@
-/* dense.c: a dense layer's products without packing, each in pieces that threads share. */
+/* dense.c: a dense layer's products without packing, divided into pieces for threads. */
 #include "layers/dense_impl.h"
 #include "layers/fast/algorithms.h"
 #include "layers/fast/kernel.h"
@@ -8,12 +8,12 @@ enum { INPUT, TRANSPOSED, RESULT }; /* scratch */
 
 enum {
     SLAB = 64,             /* images whose features are transposed together */
-    PIECE = 48,            /* outputs, or rows of weights, of a piece of work, at most */
-    LOW = 12,              /* and at least */
-    STRIP = 256,           /* inputs of a piece of the backward pass, about */
-    NARROW = 64,           /* a strip is a multiple of it */
-    DEPTH = 1024,          /* inputs that a slab of stays in cache */
-    MOST_IMAGES = 1 << 16, /* of a batch, and outputs: tables have an entry for each */
+    PIECE = 48,            /* the most outputs, or rows of weights, in a piece of work */
+    LOW = 12,              /* and the fewest */
+    STRIP = 256,           /* inputs in a piece of the backward pass, about */
+    NARROW = 64,           /* a strip is a multiple of this */
+    DEPTH = 1024,          /* inputs: a slab of that many stays in cache */
+    MOST_IMAGES = 1 << 16, /* and outputs: tables have an entry for each */
 };
 
 /* The tables of one product: see kernel.h. */
@@ -34,7 +34,7 @@ static bool suits(const st_layer *l)
 
 /* ---- pieces --------------------------------------------------------------------------------------------- */
 
-/* The number of a piece, of so many of `size`, where it begins and how large it is. */
+/* A piece of work: its number, where it begins, and its size. */
 static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *count)
 {
     ptrdiff_t first = i * size;
@@ -42,19 +42,20 @@ static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *
     return first;
 }
 
-/* Outputs of a piece: an even number of pieces, all but the last alike, so that threads get as much of them. */
+/* The outputs in a piece: an even number of pieces of the same size, except for the last, so that threads get
+ * equal work. */
 static ptrdiff_t piece_size(ptrdiff_t outputs)
 {
     return largest(LOW, parts(outputs, 2 * parts(outputs, 2 * PIECE)));
 }
 
-/* Inputs of a strip, likewise. */
+/* The inputs in a strip, likewise. */
 static ptrdiff_t strip_size(ptrdiff_t in)
 {
     return largest(2 * NARROW, in / (2 * parts(in, 2 * STRIP)) / NARROW * NARROW);
 }
 
-/* The last one takes the remainder, which is too little for one more. */
+/* The last strip includes the remainder, which is too small for another one. */
 static ptrdiff_t strips(ptrdiff_t in)
 {
     return largest(1, in / strip_size(in));
@@ -67,7 +68,7 @@ static ptrdiff_t strip_width(ptrdiff_t in, ptrdiff_t i)
 
 /* ---- plan ----------------------------------------------------------------------------------------------- */
 
-/* Takes a table of multiples of `step` from the room at *room. */
+/* Makes a table of multiples of `step` at *room, and advances *room. */
 static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
 {
     ptrdiff_t *table = *room;
@@ -92,7 +93,7 @@ static int plan(st_layer *l)
     return st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB));
 }
 
-/* What the pieces of a pass share. */
+/* The data shared by the pieces of a pass. */
 typedef struct job {
     const st_call *c;
     const dense_plan *p;
@@ -110,7 +111,7 @@ static void product(const job *j, const tables *t, ptrdiff_t rows, ptrdiff_t col
     kernel_product(j->p->k, rows, columns, depth, a, t->row, t->step, b, t->offset, to, pitch, add);
 }
 
-/* x itself where it is contiguous, or a copy. */
+/* x itself if it is contiguous, else a copy. */
 static st_tensor contiguous(const st_call *c, st_tensor x)
 {
     if (st_is_contiguous(x)) return x;
@@ -121,7 +122,7 @@ static st_tensor contiguous(const st_call *c, st_tensor x)
 
 /* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed ------------------------------------------------ */
 
-/* to[n][o] = from[o][n], o < outputs, n < images, by squares as long as there are whole ones. */
+/* to[n][o] = from[o][n], o < outputs, n < images, square by square, then the rest. */
 static void transpose_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images, const st_real *from,
                            st_real *to, ptrdiff_t pitch)
 {
@@ -134,7 +135,7 @@ static void transpose_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images,
             to[n * pitch + rest] = from[rest * SLAB + n];
 }
 
-/* TRANSPOSED [slab, in, SLAB], some inputs of a slab of images. */
+/* Fills TRANSPOSED [slab, in, SLAB] for some inputs of a slab of images. */
 static void transpose_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
@@ -145,7 +146,7 @@ static void transpose_piece(ptrdiff_t i, void *context)
                      st_data(st_scratch(j->c, TRANSPOSED)) + (slab * in + first) * SLAB, SLAB);
 }
 
-/* Some outputs of a slab of images: RESULT [slab, out, SLAB] = b + W TRANSPOSED [slab, in, SLAB]. */
+/* Computes some outputs of a slab of images: RESULT [slab, out, SLAB] = b + W TRANSPOSED [slab, in, SLAB]. */
 static void forward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;

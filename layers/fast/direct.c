@@ -1,22 +1,23 @@
-/* direct.c: convolution without columns: windows are rows of the padded image, found by their offsets.
+/* direct.c: convolution without columns: windows are read from the padded image, by their offsets.
  *
- * Images lie in planes (planes.h), where a window is a position and a tap sees a fixed offset further on. So with
- * position as the column (direct_positions.c)
+ * Images are laid out in planes (planes.h), where a window is a position, and each tap of the kernel reads at
+ * a fixed offset from it. With positions as columns (direct_positions.c),
  *
  *     y[o][position]  = Σ_tap weight[o][tap] plane[offset[tap] + position]            a product of kernel.h
  *
- * computes all windows, and between the rows perhaps a few positions that are none, which are left behind. Backward
- * each phase of dx is the same product of dy, in planes with zeros round them, with the taps that see the phase.
- * Where there are enough channels to fill vectors, the gradient has them as columns (direct_channels.c):
+ * computes all windows, and between the rows a few positions that are not windows, which are dropped.
+ * Backward, each phase of dx is the same product of dy, in planes surrounded by zeros, with the taps that
+ * read that phase. If there are enough channels to fill vectors, the gradient uses them as columns
+ * (direct_channels.c):
  *
  *     dw[tap][o]     += Σ_position plane[offset[tap] + position] dyᵀ[position][o]
  *
- * and where windows are at a stride, so do forward and backward.
+ * and with a stride greater than 1 so do forward and backward.
  *
- * Groups are convolutions side by side. */
+ * Groups are independent convolutions. */
 #include "layers/fast/direct.h"
 
-/* Elements of a block of results, and of dy turned round, so that both stay in cache. */
+/* Elements of a block of results and of transposed dy, so that both stay in cache. */
 enum { BLOCK = 1 << 15 };
 
 static direct_sizes sizes_of(const st_layer *l, const window *w)
@@ -33,7 +34,7 @@ st_tensor direct_group(st_tensor image, ptrdiff_t g, ptrdiff_t channels)
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
-/* Whether sizes of layouts could overflow, or tables be large. */
+/* Tests if sizes could overflow, or tables be large. */
 static bool is_huge(const st_layer *l, const window *w)
 {
     const double most = 0x1p48, most_positions = 0x1p24;
@@ -77,13 +78,13 @@ ptrdiff_t direct_result_pitch(const kernel *k, ptrdiff_t channels, ptrdiff_t hei
     return kernel_padded(k, direct_block_rows(k, height, pitch, channels) * pitch);
 }
 
-/* Whether lanes are better used on positions than on so few channels. */
+/* Tests if there are too few channels, so that lanes should be positions. */
 static bool few(const kernel *k, ptrdiff_t out)
 {
     return 2 * kernel_padded(k, out) >= 3 * out;
 }
 
-/* The largest result of a block. */
+/* The size of the largest block of results. */
 static ptrdiff_t result_size(const direct_plan *d, const planes *px, const planes *pdy)
 {
     const window *w = &d->w;
@@ -97,14 +98,15 @@ static ptrdiff_t result_size(const direct_plan *d, const planes *px, const plane
     return size;
 }
 
-/* Whether lanes are for channels, at a stride of windows: there are enough of them, and images fill a vector. */
+/* Tests if lanes are channels with a stride greater than 1: there are enough channels, and images fill a
+ * vector. */
 static bool by_channels(const kernel *k, const window *w, ptrdiff_t channels)
 {
     bool strided = w->stride[0] > 1 || w->stride[1] > 1;
     return strided && !few(k, channels) && channels >= k->lanes && w->size[0] * w->size[1] >= k->lanes;
 }
 
-/* The same windows seen as every stride-th of those at stride 1. */
+/* The same windows as every stride-th of those with stride 1. */
 static window unstrided(const window *w)
 {
     window d = *w;

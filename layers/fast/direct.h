@@ -1,4 +1,4 @@
-/* direct.h: the two ways of a convolution without columns, and what they share. */
+/* direct.h: the two algorithms for convolution without columns, and their common parts. */
 #ifndef STRIDE_LAYERS_FAST_DIRECT_H
 #define STRIDE_LAYERS_FAST_DIRECT_H
 
@@ -11,17 +11,18 @@ enum { PLANE, RESULT, TRANSPOSED }; /* scratch */
 
 /* Sizes of each group. */
 typedef struct direct_sizes {
-    ptrdiff_t groups, in, out, area, taps; /* taps: in * area, of an output channel */
+    ptrdiff_t groups, in, out, area, taps; /* taps: in * area, for each output channel */
 } direct_sizes;
 
-/* One of forward, backward, gradient: how its images are laid out, and the tables of its product (kernel.h). */
+/* A pass (forward, backward or gradient): the layout of its images, and the tables of its product
+ * (kernel.h). */
 typedef struct direct_pass {
     planes p;
     ptrdiff_t *row, *step, *offset;
     const struct direct_way *way;
 } direct_pass;
 
-/* The plan's data; begins as a conv_plan does. */
+/* The plan's data; begins with the members of conv_plan. */
 typedef struct direct_plan {
     window w, unstrided;
     const kernel *k;
@@ -30,8 +31,8 @@ typedef struct direct_plan {
     ptrdiff_t table[];
 } direct_plan;
 
-/* Each pass has a function that fills in its planes and tables, and its hook; dy's planes are laid out with zeros
- * before backward. */
+/* For each pass, a function that plans its planes and tables, and its hook. Before backward the zeros of dy's
+ * planes are written. */
 typedef struct direct_way {
     void (*plan_forward)(direct_plan *d);
     void (*plan_backward)(direct_plan *d);
@@ -45,23 +46,23 @@ extern const direct_way direct_by_positions, direct_by_channels;
 
 /* ---- blocks ---------------------------------------------------------------------------------------- */
 
-/* Rows of so many positions that fill a vector. */
+/* The number of rows of that many positions that fill a vector. */
 ptrdiff_t direct_least_rows(const kernel *k, ptrdiff_t width);
 
-/* Rows in a block, of so many rows of `width` positions with `depth` numbers each: as many as stay in cache, and
- * enough to fill a vector. */
+/* The number of rows in a block, for rows of `width` positions with `depth` numbers each: as many as stay in
+ * cache, but enough to fill a vector. */
 ptrdiff_t direct_block_rows(const kernel *k, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t depth);
 
-/* Positions in a block where each is a row of channels. */
+/* The number of positions in a block when each is a row of channels. */
 ptrdiff_t direct_block_positions(const kernel *k, ptrdiff_t height, ptrdiff_t width, ptrdiff_t channels);
 
-/* Positions from the first to the last of so many rows, of which `width` in each count. */
+/* The number of positions from the first to the last in some rows of `width` positions. */
 ptrdiff_t direct_span(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch);
 
-/* From one row of a result to the next, of blocks of images of so many channels and rows. */
+/* The distance between rows of a result, in blocks of images with that many channels and rows. */
 ptrdiff_t direct_result_pitch(const kernel *k, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t pitch);
 
-/* The channels of group g, of an image [C, H, W]. */
+/* The channels of group g of an image [C, H, W]. */
 st_tensor direct_group(st_tensor image, ptrdiff_t g, ptrdiff_t channels);
 
 #endif

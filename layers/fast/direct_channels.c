@@ -2,8 +2,8 @@
  *
  *     result[position][o]  = Σ_tap plane[position + offset[tap]] weightᵀ[tap][o]      and likewise backward
  *
- * What is broadcast may lie at any distance, so that x needs no phases: windows at a stride are some of those at
- * stride 1. Results are transposed. */
+ * Elements that are broadcast may be at any distance, so that x needs no phases: windows with a stride are
+ * some of those with stride 1. Results are transposed. */
 #include "layers/fast/direct.h"
 
 /* ---- forward and backward --------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ static void transpose_result(const kernel *k, const st_real *result, ptrdiff_t c
         kernel_transpose(k, lanes, channels, result + (count - lanes) * far, far, to + count - lanes, pitch);
 }
 
-/* Where the windows of a block look, in a plane of stride 1. */
+/* The offsets of a block's windows in a plane of stride 1. */
 static void windows_at(ptrdiff_t *at, ptrdiff_t count, const window *w, planes p)
 {
     for (ptrdiff_t i = 0; i < count; i++)
@@ -94,7 +94,7 @@ static void plan_backward(direct_plan *d)
     planes_look_back(b->step, b->offset, &d->w, b->p, s.out, (ptrdiff_t[]){ s.area * lanes, lanes });
 }
 
-/* Rows first, first + 1, … of dx, of a group, into rows of channels: what there is of each phase in turn. */
+/* Rows from `first` on of a group's dx, as rows of channels, phase by phase. */
 static void backward_block(const direct_plan *d, const st_real *plane, const st_real *weight, st_real *result,
                            ptrdiff_t first, ptrdiff_t rows)
 {
@@ -154,12 +154,13 @@ static void plan_gradient(direct_plan *d)
     even(g->offset, block, kernel_padded(d->k, d->s.out));
 }
 
-/* result[tap][o] (+)= Σ_position plane[row[tap] + step[position]] dy[o][position], of an image and a group. */
+/* result[tap][o] (+)= Σ_position plane[row[tap] + step[position]] dy[o][position], for an image and a
+ * group. */
 static void accumulate(const direct_plan *d, const st_real *plane, st_tensor dy, st_real *transposed,
                        st_real *result, bool add)
 {
     const direct_pass *g = &d->gradient;
-    const ptrdiff_t down = d->w.stride[0] * g->p.pitch; /* windows of the next row are so much further on */
+    const ptrdiff_t down = d->w.stride[0] * g->p.pitch; /* the distance between rows of windows */
     ptrdiff_t height = dy.shape.n[1], width = dy.shape.n[2], lanes_out = kernel_padded(d->k, d->s.out), size;
     ptrdiff_t rows = direct_block_rows(d->k, height, width, lanes_out);
     for (ptrdiff_t first = 0; first < height; first += size, add = true) {

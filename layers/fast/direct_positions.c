@@ -3,7 +3,7 @@
 
 /* ---- a product of planes --------------------------------------------------------------------------- */
 
-/* result[m][position] = Σ_k weight[row[m] + step[k]] plane[offset[k] + position] of some of the columns. */
+/* result[m][position] = Σ_k weight[row[m] + step[k]] plane[offset[k] + position] for some of the columns. */
 typedef struct part {
     ptrdiff_t depth, first, width; /* columns first, first + stride, … */
     const ptrdiff_t *step, *offset;
@@ -32,7 +32,7 @@ static void alternate(ptrdiff_t width, const st_real *restrict even, const st_re
     if (width % 2) to[width - 1] = even[width / 2];
 }
 
-/* A row of all parts, `size` apart. */
+/* A row of interleaved parts, `size` apart. */
 static void put(const correlation *c, const st_real *from, ptrdiff_t size, ptrdiff_t width, st_real *to)
 {
     if (c->parts == 2 && c->stride == 2) {
@@ -44,7 +44,7 @@ static void put(const correlation *c, const st_real *from, ptrdiff_t size, ptrdi
         for (ptrdiff_t j = 0; j < c->part[q].width; j++) to[c->part[q].first + j * c->stride] = from[j];
 }
 
-/* to [channels, rows, columns]: of all rows those columns that are some part's. */
+/* to [channels, rows, columns]: all rows, and the columns of the parts. */
 static void correlate(const st_call *call, const direct_plan *d, const ptrdiff_t *row, const correlation *c,
                       st_tensor to)
 {
@@ -52,7 +52,7 @@ static void correlate(const st_call *call, const direct_plan *d, const ptrdiff_t
     const ptrdiff_t rows = direct_block_rows(d->k, height, c->pitch, channels);
     bool plain = c->parts == 1 && c->stride == 1;
     bool straight = plain && rows * width >= d->k->lanes && c->pitch == width && to.stride[1] == width &&
-                    !c->bias; /* to its place at once */
+                    !c->bias; /* written to its destination directly */
     ptrdiff_t far = straight ? to.stride[0] : direct_result_pitch(d->k, channels, height, c->pitch),
               size = channels * far;
     for (ptrdiff_t first = 0; first < height; first += rows) {
@@ -73,7 +73,8 @@ static void correlate(const st_call *call, const direct_plan *d, const ptrdiff_t
 
 /* ---- forward and backward --------------------------------------------------------------------------- */
 
-/* Whether a vector has more positions than a block of such an image: then it ends in the room behind the planes. */
+/* Tests if a vector has more positions than a block of such an image: it then ends in the space after the
+ * planes. */
 static bool overhangs(const kernel *k, ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width, ptrdiff_t pitch)
 {
     return direct_span(direct_block_rows(k, height, pitch, channels), width, pitch) < k->lanes;
@@ -129,7 +130,7 @@ static void plan_backward(direct_plan *d)
         }
 }
 
-/* Rows of a phase of dx [C, H, W], of each group: sums over all that looked at them. */
+/* Rows of a phase of dx [C, H, W], for each group: sums over all taps that read them. */
 static void backward_rows(const st_call *call, const direct_plan *d, const correlation *c, st_tensor dx)
 {
     const direct_sizes s = d->s;
@@ -177,13 +178,13 @@ static void backward(const st_call *call, const direct_plan *d, st_tensor dy, st
 
 /* ---- gradient --------------------------------------------------------------------------------------- */
 
-/* Positions of dy, with those between its rows. */
+/* The number of positions of dy, those between its rows included. */
 static ptrdiff_t positions(const direct_plan *d)
 {
     return direct_span(d->w.out[0], d->w.out[1], d->gradient.p.pitch);
 }
 
-/* The last vector of positions ends with the last one: it overlaps the one before it. */
+/* The last vector of positions ends with the last position, and overlaps the previous one. */
 static void plan_gradient(direct_plan *d)
 {
     direct_pass *g = &d->gradient;
@@ -194,8 +195,8 @@ static void plan_gradient(direct_plan *d)
     g->offset[vectors - 1] = count - lanes;
 }
 
-/* dy of one channel in rows of so many positions with zeros between them; the last vector holds the remainder, after
- * zeros: it is read at the last positions. */
+/* dy of one channel in rows of `pitch` positions, padded with zeros. The last vector holds zeros and then the
+ * remainder, as it is used with the last positions. */
 static void spread(const direct_plan *d, const st_real *dy, ptrdiff_t count, st_real *to)
 {
     const window *w = &d->w;

@@ -1,8 +1,8 @@
-/* kernel.c: the product, in the widest vectors that the running machine has.
+/* kernel.c: the matrix product, with the widest vectors of the processor.
  *
- * A tile of the result stays in registers while its sums are taken. Tiles are written once, as a macro over a
- * kind of machine, and stamped for each (machine.h).
- * This file is compiled with -ffp-contract=fast: a product and a sum are one instruction where there is one. */
+ * A tile of the result is accumulated in registers. Tiles are a macro with the instruction set as a parameter
+ * (machine.h). This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor
+ * can. */
 #include "layers/fast/kernel.h"
 #include "tensor/counts.h"
 #include "tensor/error.h"
@@ -34,7 +34,8 @@
         EACH(i, R) EACH(v, W) VECTOR_AT(M, c + i * pitch, v) = sum[i][v];                                    \
     }
 
-/* Of as many vectors as there are lanes, or fewer, the sum of each over its lanes, in the lane of its number. */
+/* Horizontal sums of at most as many vectors as there are lanes: lane i of the result is the sum of vector
+ * i. */
 #define SUMS_OF_LANES(M, total, vectors, count)                                                              \
     do {                                                                                                     \
         M##_vector level[MACHINE_LANES(M)];                                                                  \
@@ -71,7 +72,7 @@
         }                                                                                                    \
     }
 
-/* As many perfect shuffles of all rows as halve their number to one turn rows into columns. */
+/* Transposes by log2(rows) perfect shuffles of all rows. */
 #define TURN(M)                                                                                              \
     M##_TARGET static void M##_turn(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch)           \
     {                                                                                                        \
@@ -88,7 +89,7 @@
         for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
     }
 
-/* The end of a row is moved with some of what is before it. */
+/* The last vector of a row overlaps the previous one. */
 #define MOVE(M)                                                                                              \
     M##_TARGET static void M##_move(ptrdiff_t rows, ptrdiff_t width, const st_real *from,                    \
                                     ptrdiff_t from_pitch, st_real *to, ptrdiff_t to_pitch, st_real plus)     \
@@ -108,7 +109,7 @@
 #define DOT_NAME(M, R, D) M##_dot_##R##_##D,
 
 /* clang-format off */
-/* Sums enough to fill the machine's registers, with room for a row of b and an element of a. */
+/* Tiles fill the registers, except those for a row of b and an element of a. */
 #define KERNEL_OF_32_REGISTERS(M)                                                                            \
     TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
     TO_2(TILE, M, 7) TO_2(TILE, M, 8) TO_2(TILE, M, 9) TO_2(TILE, M, 10) TO_2(TILE, M, 11) TO_2(TILE, M, 12) \
@@ -142,7 +143,7 @@
 
 /* ---- machines -------------------------------------------------------------------------------------- */
 
-/* The lower and the upper halves of two vectors, lane by lane in turns. */
+/* Interleaves the lower halves, or the upper halves, of two vectors. */
 #define LOWER_2 0, 2
 #define UPPER_2 1, 3
 #define LOWER_4 0, 4, 1, 5
@@ -152,7 +153,7 @@
 #define LOWER_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define UPPER_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
-/* Every other lane of two vectors. */
+/* The even, or the odd, lanes of two vectors. */
 #define EVEN_2 0, 2
 #define ODD_2 1, 3
 #define EVEN_4 EVEN_2, 4, 6
@@ -216,21 +217,22 @@ const kernel *kernel_of_machine(int machine)
 }
 
 enum {
-    DEPTH = 160,   /* rows of b that tiles of the same columns go through at a time */
-    MANY_ROWS = 48 /* of a, so that rows of b are worth copying */
+    DEPTH = 160,   /* rows of b in a panel */
+    MANY_ROWS = 48 /* rows of a from which on it pays to pack panels of b */
 };
 
 enum { MOST_LANES = 64 / sizeof(st_real) };
 
 /* ---- products of any size -------------------------------------------------------------------------- */
 
-/* How much of what is left goes into the next tile: as even a split as the largest tile allows. */
+/* The size of the next tile: divides the rest as evenly as the largest tile allows. */
 static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)
 {
     return left > most ? parts(left, parts(left, most)) : left;
 }
 
-/* The last columns, fewer than lanes, are to be added to: they are computed aside, with some before them. */
+/* The last columns, fewer than lanes, when c is accumulated: computed in a buffer, with some columns before
+ * them. */
 static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const st_real *a,
                      const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                      st_real *c, ptrdiff_t pitch)
@@ -246,13 +248,13 @@ static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff
     }
 }
 
-/* Rows of b as a tile reads them: where they are, or beside each other. */
+/* Rows of b as a tile reads them: in place, or packed. */
 typedef struct panel {
     const st_real *b;
     const ptrdiff_t *offset;
 } panel;
 
-/* Copied rows are read by so many tiles that they are worth it where vectors there would lie across cache lines. */
+/* Packs rows of b for many tiles, if their vectors would cross cache lines in place. */
 static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const st_real *b,
                       const ptrdiff_t *offset, st_real *copy, ptrdiff_t *place)
 {
@@ -267,7 +269,7 @@ static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t
     return (panel){ copy, place };
 }
 
-/* The columns of a tile, of all rows; a long sum in parts, whose rows of b stay in cache. */
+/* All rows of a tile's columns; a long sum is divided into panels of b that stay in cache. */
 static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const st_real *a,
                    const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                    st_real *c, ptrdiff_t pitch, bool add)
@@ -281,7 +283,7 @@ static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t de
             tall = share(rows - i, k->tall[wide - 1]);
             k->tile[tall - 1][wide - 1](part, a, row + i, step, p.b, p.offset, c + i * pitch, pitch, add);
         }
-        if ((depth -= part) == 0) return; /* of depth 0 there are no tables */
+        if ((depth -= part) == 0) return; /* no tables with a depth of 0 */
     }
 }
 
@@ -293,7 +295,7 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
     columns -= edge;
     for (ptrdiff_t j = 0; j < columns; j += wide * lanes) {
         wide = share(parts(columns - j, lanes), k->wide);
-        if (j + wide * lanes > columns) { /* the last tile computes some of the one before it again */
+        if (j + wide * lanes > columns) { /* the last tile overlaps the previous one */
             if (wide * lanes <= columns) j = columns - wide * lanes;
             else wide = columns / lanes;
         }
@@ -328,7 +330,7 @@ void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
                       st_real *c, ptrdiff_t pitch)
 {
     for (ptrdiff_t j = 0; j < columns; j += k->lanes) {
-        if (j + k->lanes > columns) j = columns - k->lanes; /* some once more */
+        if (j + k->lanes > columns) j = columns - k->lanes; /* the last block overlaps the previous one */
         ptrdiff_t i = 0;
         for (; i + k->lanes <= rows; i += k->lanes) k->turn(a + i * step + j, step, c + j * pitch + i, pitch);
         if (i == rows) continue;

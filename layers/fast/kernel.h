@@ -1,14 +1,13 @@
-/* kernel.h: the small products that fast paths are made of.
+/* kernel.h: the small matrix products of the algorithms.
  *
  *     c[i][j] (+)= Σ_k a[row[i] + step[k]] b[offset[k] + j]      i < rows, j < columns, k < depth
  *
- * Elements of a and rows of b may lie anywhere and overlap: matrices need not be packed or transposed, and the
- * windows of an image are rows of b (or elements of a) without having been copied. Row i of c begins at
- * c + i * pitch.
+ * Elements of a and rows of b may be anywhere and overlap: matrices need not be packed or transposed, and the
+ * windows of an image are rows of b (or elements of a) without a copy. Row i of c begins at c + i * pitch.
  *
- * The sum of an element is taken in the order of k, whatever rows and columns are computed beside it.
+ * An element is summed in the order of k, independent of the rows and columns around it.
  *
- * Where j has few values, lanes are better used on k (kernel_dot):
+ * With few columns j, lanes are used for k (kernel_dot):
  *
  *     c[i][j] += Σ_k Σ_e a[i * step + k * lanes + e] b[row[j] + offset[k] + e]      e < lanes */
 #ifndef STRIDE_LAYERS_FAST_KERNEL_H
@@ -16,7 +15,7 @@
 
 #include "layers/layer_impl.h"
 
-enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile of any kernel, */
+enum { KERNEL_TALL = 12, KERNEL_WIDE = 4 }; /* rows and vectors of the largest tile, */
 enum { KERNEL_HIGH = 6, KERNEL_DEEP = 4 };  /* and rows and columns of the largest tile of dot */
 
 typedef void kernel_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *row, const ptrdiff_t *step,
@@ -31,19 +30,19 @@ typedef void kernel_turn(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t
 typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
                              st_real *to, ptrdiff_t to_pitch, st_real plus);
 
-/* What is made for one kind of machine: its tiles, by their rows - 1 and vectors - 1. */
+/* The kernel for an instruction set: its tiles, by their rows - 1 and vectors - 1. */
 typedef struct kernel {
     const char *name;            /* "avx512" */
-    int lanes;                   /* reals in a vector */
-    int wide, tall[KERNEL_WIDE]; /* the largest tiles: vectors, and by them rows; */
+    int lanes;                   /* elements in a vector */
+    int wide, tall[KERNEL_WIDE]; /* the largest tiles: vectors, and rows for each number of vectors; */
     int high, deep;              /* and of dot */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
     kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
     kernel_turn *turn;
-    kernel_row_move *move; /* of rows of `lanes` at least */
+    kernel_row_move *move; /* rows have at least `lanes` elements */
 } kernel;
 
-/* The kernel of a machine (tensor/machine.h), and of the machine that a layer was planned for. */
+/* The kernel for an instruction set (tensor/machine.h), and for the one that a layer was planned for. */
 const kernel *kernel_of_machine(int machine);
 static inline const kernel *kernel_of(const st_layer *l)
 {
@@ -59,12 +58,12 @@ void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t de
                 ptrdiff_t step, const st_real *b, const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c,
                 ptrdiff_t pitch);
 
-/* c[j][i] = a[i][j], i < rows, j < columns, columns >= lanes; rows of a begin at a + i * step, of c at c + j *
- * pitch, and those of c are filled with zeros up to kernel_padded(k, rows). */
+/* c[j][i] = a[i][j], i < rows, j < columns, columns >= lanes; rows of a begin at a + i * step, of c at c + j
+ * * pitch, and those of c are filled with zeros up to kernel_padded(k, rows). */
 void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *a, ptrdiff_t step,
                       st_real *c, ptrdiff_t pitch);
 
-/* Rows of `width` numbers, each number plus one more, from one pitch to another; they may not overlap. */
+/* Copies rows of `width` numbers, adding a constant, from one pitch to another. They must not overlap. */
 void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
                  st_real *to, ptrdiff_t to_pitch, st_real plus);
 

@@ -1,7 +1,7 @@
-/* maxima.c: max pooling by vectors of windows: maxima, and gradients back to where they were.
+/* maxima.c: max pooling with windows as lanes: maxima, and gradients back to their positions.
  *
- * A channel is laid out so that neighbouring windows read neighbouring elements: with its padding, and column j at
- * place j / phases of phase j % phases, where `phases` is the windows' stride. */
+ * A channel is laid out so that adjacent windows read adjacent elements: with its padding, and column j at
+ * position j / phases of phase j % phases, where `phases` is the windows' stride. */
 #include "layers/fast/algorithms.h"
 #include "layers/lanes.h"
 #include "layers/layers.h"
@@ -15,22 +15,22 @@ typedef struct maxima_layout {
     ptrdiff_t phases, rows, pitch; /* [phases, rows, pitch] */
 } maxima_layout;
 
-/* One call: the windows, and room. */
+/* One call: the windows, and workspace. */
 typedef struct maxima {
     window w;
     bool pads_zero;       /* the padding is 0; otherwise -inf */
     const st_real *first; /* for each window of a row, the first column of it in the image */
     st_real *copy;        /* a channel, laid out */
-    st_real *seen;        /* dy and places of a channel, with a margin that no gradient comes from */
+    st_real *seen;        /* dy and positions of a channel, with a margin that has no gradients */
 } maxima;
 
-/* Maxima of a channel [H, W] of x with such strides, and the row-major place of each in its window; NULL: not wanted.
- * A place replaces those before it where it is greater, or the first NaN; while none has exceeded -inf, it is the
- * first in the image. */
+/* Maxima of a channel [H, W] of x with such strides, and unless NULL the row-major position of each in its
+ * window. An element replaces the maximum so far if it is greater, or the first NaN; if all are -inf, it is
+ * the first in the image. */
 typedef void maxima_find(const maxima *m, const st_real *x, const ptrdiff_t stride[2], st_real *best,
                          st_real *place);
 
-/* dx [H, W] = each gradient at the place of its window. Where windows overlap they are added row by row. */
+/* dx [H, W] = each gradient at the position of its maximum. If windows overlap they are added row by row. */
 typedef void maxima_scatter(const maxima *m, const st_real *place, const st_real *dy, st_real *dx);
 
 static maxima_layout maxima_arrange(const window *w)
@@ -78,8 +78,8 @@ INLINE void copy(int lanes, ptrdiff_t n, const st_real *x, st_real *restrict y)
     }
 }
 
-/* Where a row of n elements lies that begins in column `begin`: of its k-th element's phase, the first place and
- * how many. */
+/* A row of n elements from column `begin` on: the first position and the number of those in the phase of
+ * element k. */
 typedef struct stretch {
     ptrdiff_t at, count;
 } stretch;
@@ -90,7 +90,7 @@ INLINE stretch stretch_of(maxima_layout a, ptrdiff_t begin, ptrdiff_t n, ptrdiff
                       (n - k + a.phases - 1) / a.phases };
 }
 
-/* A row of neighbours; of elements `step` apart. */
+/* A contiguous row; a row of elements `step` apart. */
 INLINE void copy_row(int lanes, maxima_layout a, ptrdiff_t begin, ptrdiff_t n, const st_real *x, st_real *to)
 {
     if (a.phases == 1) BY_LANES(lanes, copy, n, x, to + begin);
@@ -119,7 +119,7 @@ INLINE void copy_channel(int lanes, const maxima *m, maxima_layout a, const st_r
 {
     const window *w = &m->w;
     ptrdiff_t rows = w->size[0], n = w->size[1];
-    if (stride[0] == n * stride[1] && a.pitch * a.phases == n) { /* no row ends: one row */
+    if (stride[0] == n * stride[1] && a.pitch * a.phases == n) { /* all rows are contiguous: one row */
         n *= rows;
         rows = 1;
     }
@@ -132,7 +132,7 @@ INLINE void copy_channel(int lanes, const maxima *m, maxima_layout a, const st_r
 
 /* ---- maxima ---------------------------------------------------------------------------------------- */
 
-/* The first place of a window, along an axis, that lies in the image; 0 where none does. */
+/* The first element of a window, along an axis, that is in the image; 0 if none is. */
 static int first_inside(const window *w, int axis, ptrdiff_t at)
 {
     ptrdiff_t outside = w->before[axis] - at * w->stride[axis], dilation = w->dilation[axis];
@@ -151,7 +151,7 @@ static void maxima_prepare(const maxima *m)
     if (window_padded(&m->w)) fill(m->copy, maxima_copy_room(&m->w), m->pads_zero ? 0 : -(st_real)INFINITY);
 }
 
-/* Windows in a row from x on, whose rows are `down` apart and whose phases `apart`. */
+/* A row of windows from x on; rows are `down` apart, phases `apart`. */
 typedef struct windows {
     const st_real *x, *first;
     st_real first_row; /* the first row of them in the image, times their width */
@@ -161,7 +161,7 @@ typedef struct windows {
 
 typedef void find_vector(windows r, ptrdiff_t i, st_real *best, st_real *place, ptrdiff_t count);
 
-/* A vector of windows from number i on, of which `count` are wanted. */
+/* A vector of windows from number i on; `count` of them are needed. */
 #define FIND(M, NAME, PLACES)                                                                                \
     M##_TARGET INLINE void M##_##NAME(windows r, ptrdiff_t i, st_real *best_to, st_real *place_to,           \
                                       ptrdiff_t count)                                                       \
@@ -190,8 +190,8 @@ typedef void find_vector(windows r, ptrdiff_t i, st_real *best, st_real *place, 
         }                                                                                                    \
     }
 
-/* Row by row: what is written behind the end of a row is overwritten by the next one, and behind the last nothing
- * is. */
+/* Row by row: values written beyond the end of a row are overwritten by the next one; nothing is written
+ * beyond the last one. */
 INLINE void find_rows(int lanes, const maxima *m, maxima_layout a, windows r, find_vector *find,
                       st_real *best, st_real *place)
 {
@@ -212,7 +212,7 @@ INLINE void find_rows(int lanes, const maxima *m, maxima_layout a, windows r, fi
     }
 }
 
-/* What is known of the commonest windows is told to the compiler, which unrolls them. */
+/* Constants for the most common windows, so that the compiler unrolls them. */
 INLINE void find_common(int lanes, const maxima *m, maxima_layout a, const st_real *x, find_vector *find,
                         st_real *best, st_real *place)
 {
@@ -230,7 +230,7 @@ INLINE void find_common(int lanes, const maxima *m, maxima_layout a, const st_re
     else find_rows(lanes, m, a, any, find, best, place);
 }
 
-/* Windows are read from x where neighbours are neighbours there and no vector reaches over. */
+/* Reads windows in place if adjacent ones are adjacent in x and no vector reads beyond it. */
 INLINE void find_channel(int lanes, const maxima *m, const st_real *x, const ptrdiff_t stride[2],
                          find_vector *values, find_vector *places, st_real *best, st_real *place)
 {
@@ -246,17 +246,17 @@ INLINE void find_channel(int lanes, const maxima *m, const st_real *x, const ptr
 
 /* ---- gradients ------------------------------------------------------------------------------------- */
 
-/* Of few windows that see a place, it gathers what is its own. */
+/* Gathers when few windows overlap an element. */
 static bool gathers(const window *w, int lanes)
 {
     bool near = w->dilation[0] == 1 && w->dilation[1] == 1;
     return near && w->stride[1] <= 2 && w->kernel[0] <= 4 * lanes / w->kernel[1];
 }
 
-/* dy and places of a channel, [2, OH, pitch], each row after a margin. Beside the windows of a row are no places: what
- * dy is there counts for nothing. */
+/* dy and positions of a channel, [2, OH, pitch], each row after a margin. Positions beside the windows of a
+ * row match nothing, so that dy there is not used. */
 typedef struct seen {
-    ptrdiff_t margin, pitch, places; /* from dy on, as far as the places are */
+    ptrdiff_t margin, pitch, places; /* the distance from dy to the positions */
     st_real *dy;
 } seen;
 
@@ -279,19 +279,20 @@ static void maxima_prepare_adjoint(const maxima *m)
     fill(s.dy + s.places, s.places, -1);
 }
 
-/* What sees a row of the image: rows begin … end - 1 of windows, as their row first - oh * down. */
+/* The windows that overlap a row of the image: rows begin ... end - 1, which have it as their row first - oh
+ * * down. */
 typedef struct reach {
     ptrdiff_t begin, end, first, down, pitch, places;
     const st_real
-        *dy; /* of the window that begins in the padded column of x's column 0 or, with `odd`, before it */
+        *dy; /* of the window that begins in the padded column of column 0 or, with `odd`, one earlier */
     int stride, odd, wide;
 } reach;
 
 typedef void gather_vector(reach r, ptrdiff_t i, st_real *to, ptrdiff_t count);
 
-/* Columns i * stride and on, `stride` vectors of them of which `count` elements are wanted. Column i * stride + q is
- * at place i + shift of its phase, and seen as column phase + k * stride by the window k places before. Windows are
- * gone through from left to right. */
+/* `stride` vectors of columns from i * stride on; `count` elements are needed. Column i * stride + q is at
+ * position i + shift of its phase, and is column phase + k * stride of the window k positions before. Windows
+ * are processed from left to right. */
 #define GATHER(M)                                                                                            \
     M##_TARGET INLINE void M##_gather(reach r, ptrdiff_t i, st_real *to, ptrdiff_t count)                    \
     {                                                                                                        \
@@ -317,7 +318,7 @@ typedef void gather_vector(reach r, ptrdiff_t i, st_real *to, ptrdiff_t count);
             for (int k = 0; k < r.stride * LANES && k < count; k++) to[k] = sum[k % r.stride][k / r.stride]; \
     }
 
-/* As in find_rows, what is written behind the end of a row is overwritten by the next one. */
+/* As in find_rows, values written beyond the end of a row are overwritten by the next one. */
 INLINE void gather_rows(int lanes, const maxima *m, int stride, int odd, int wide, gather_vector *gather,
                         const st_real *place, const st_real *dy, st_real *dx)
 {
@@ -355,7 +356,8 @@ INLINE void gather_common(int lanes, const maxima *m, gather_vector *gather, con
     else gather_rows(lanes, m, 2, odd, wide, gather, place, dy, dx);
 }
 
-/* 2×2 windows side by side: what is not a maximum is written as 0, with no pass before that zeroes all. */
+/* 2×2 windows with stride 2: elements that are not a maximum become 0, without a pass that zeroes dx
+ * first. */
 static void choose(const maxima *m, const st_real *place, const st_real *dy, st_real *restrict dx)
 {
     const ptrdiff_t wide = m->w.size[1], count = m->w.out[1];
@@ -372,7 +374,7 @@ static void choose(const maxima *m, const st_real *place, const st_real *dy, st_
     }
 }
 
-/* Each gradient to its place, if that lies in the image: of large windows, of which few see a place. */
+/* Scatters each gradient to its position in the image: for large windows that overlap little. */
 static void scatter(const maxima *m, const st_real *place, const st_real *dy, st_real *dx)
 {
     const window *w = &m->w;
@@ -415,17 +417,17 @@ static const struct {
 
 /* ---- the algorithm --------------------------------------------------------------------------------- */
 
-enum { COPY, SEEN, MAXIMA, PLACES }; /* scratch; of a channel */
-enum { WHERE };                      /* memory, written in training: the place of each maximum */
+enum { COPY, SEEN, MAXIMA, PLACES }; /* scratch, for one channel */
+enum { WHERE };                      /* memory, written in training: the position of each maximum */
 
-/* Begins as a pool_plan does. */
+/* Begins with the members of pool_plan. */
 typedef struct maxima_plan {
     window w;
     st_real padding;
     st_real first[];
 } maxima_plan;
 
-/* Places are counted in reals. */
+/* Positions are stored as st_real. */
 static bool suits(const st_layer *l)
 {
     const window *w = &((const pool_plan *)l->plan)->w;
@@ -488,7 +490,7 @@ static maxima_scatter *scatterer(const st_call *c, const window *w)
     return gathers(w, machines[machine].lanes) ? machines[machine].scatter : scatter;
 }
 
-/* Inference kept no places: they are found again. */
+/* Inference saved no positions: they are computed again. */
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;

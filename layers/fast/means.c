@@ -1,4 +1,4 @@
-/* means.c: average pooling by rows of windows: each place of all windows of a row is one add. */
+/* means.c: average pooling by rows of windows: element k of all windows in a row is added at once. */
 #include "layers/fast/algorithms.h"
 #include "layers/lanes.h"
 #include "layers/layers.h"
@@ -11,7 +11,8 @@
 
 /* ---- rows of windows ------------------------------------------------------------------------------ */
 
-/* The windows of a row, begin … end - 1, whose place k lies in the image; column `at` of it for the first. */
+/* The windows begin ... end - 1 of a row whose column k is in the image; it is column `at` for the first
+ * one. */
 typedef struct span {
     ptrdiff_t begin, end, at;
 } span;
@@ -23,7 +24,7 @@ INLINE span inside(const window *w, ptrdiff_t k)
     return (span){ begin, end < w->out[1] ? end : w->out[1], first + begin * stride };
 }
 
-/* y[i] += x[i step], or the adjoint; steps that are known become vectors. */
+/* y[i] += x[i step], or the adjoint; constant steps vectorise. */
 INLINE void add_every(ptrdiff_t n, st_real *y, const st_real *x, ptrdiff_t step)
 {
     if (step == 1)
@@ -44,16 +45,17 @@ INLINE void add_to_every(ptrdiff_t n, st_real *dx, ptrdiff_t step, const st_real
         for (ptrdiff_t i = 0; i < n; i++) dx[i * step] += dy[i];
 }
 
-/* Row `kh` of the windows of row oh, in the image; negative where it lies in the padding. */
+/* The image's row that is row `kh` of the windows in row oh; negative in the padding. */
 INLINE ptrdiff_t row_inside(const window *w, ptrdiff_t oh, ptrdiff_t kh)
 {
     ptrdiff_t row = oh * w->stride[0] - w->before[0] + kh * w->dilation[0];
     return row < w->size[0] ? row : -1;
 }
 
-/* One window a row: what it sees of the image, as rows of neighbours or nearly so. */
+/* One window per row: its part of the image. */
 typedef struct view {
-    ptrdiff_t rows, length, row, column, down, right; /* from row and column on, so far apart */
+    ptrdiff_t rows, length, row, column, down,
+        right; /* from row and column on; distances between rows and columns */
 } view;
 
 static view only_window(const window *w, ptrdiff_t oh)
@@ -118,7 +120,7 @@ INLINE void spread_row(const window *w, ptrdiff_t oh, st_real *dx, const st_real
     }
 }
 
-/* 2×2 windows side by side, the commonest ones. */
+/* 2×2 windows with stride 2, the most common ones. */
 static bool paired(const window *w)
 {
     bool pairs = true;
@@ -146,7 +148,7 @@ INLINE void spread_pairs(int lanes, ptrdiff_t n, const st_real *dy, const st_rea
         begin = lanes_within(begin, lanes, n);
         const st_real *from = dy + begin, *factor = weight + begin;
         st_real *a = up + 2 * begin, *b = down + 2 * begin;
-#pragma GCC unroll 1 /* else gcc unrolls the loop before it looks for vectors, and finds none */
+#pragma GCC unroll 1 /* otherwise gcc unrolls the loop first and does not vectorise it */
         for (int i = 0; i < lanes; i++)
             a[2 * i] = a[2 * i + 1] = b[2 * i] = b[2 * i + 1] = from[i] * factor[i];
     }
@@ -154,18 +156,18 @@ INLINE void spread_pairs(int lanes, ptrdiff_t n, const st_real *dy, const st_rea
 
 /* ---- channels, for each machine --------------------------------------------------------------------- */
 
-/* What is the same for all of them. */
+/* Shared by all of them. */
 typedef struct plane {
     const window *w;
     const st_real *weight;
     st_real *weighed;
-    view top; /* where a row has one window, what the first one sees */
+    view top; /* with one window per row, the part of the image in the first one */
     bool pairs;
 } plane;
 
-enum { WEIGHED }; /* scratch: dy of a row, weighed */
+enum { WEIGHED }; /* scratch: a row of dy times the weights */
 
-/* Begins as a pool_plan does. */
+/* Begins with the members of pool_plan. */
 typedef struct means_plan {
     window w;
     st_real padding;
@@ -178,8 +180,8 @@ static plane begin(const st_call *c)
     return (plane){ &p->w, p->weight, st_data(st_scratch(c, WEIGHED)), only_window(&p->w, 0), paired(&p->w) };
 }
 
-/* A row that is shorter than a vector is taken for one as long: what is written behind its end is overwritten by the
- * next one. Not so the last ones, behind which nothing may be read or written. */
+/* A row shorter than a vector is computed as a whole vector: values beyond its end are overwritten by the
+ * next one. The last rows are computed exactly, as nothing may be read or written beyond them. */
 INLINE ptrdiff_t stretched(int lanes, ptrdiff_t n, ptrdiff_t left_small, ptrdiff_t left_large)
 {
     return n < lanes && left_small >= lanes && left_large >= 2 * lanes ? lanes : n;
@@ -189,7 +191,7 @@ INLINE void forward_pairs(int lanes, const plane *p, const st_real *x, ptrdiff_t
 {
     const ptrdiff_t high = p->w->out[0], n = p->w->out[1], wide = p->w->size[1];
     const st_real *weight = p->weight;
-    ptrdiff_t rows = p->w->size[0] - 1; /* from the lower one on */
+    ptrdiff_t rows = p->w->size[0] - 1; /* from the lower row on */
     for (ptrdiff_t oh = 0; oh < high; oh++, rows -= 2, x += 2 * down, y += n, weight += n) {
         ptrdiff_t count = stretched(lanes, n, (high - oh) * n, down == wide ? rows * wide : 0);
         BY_LANES(lanes, sum_pairs, count, x, x + down, weight, y);
@@ -204,7 +206,7 @@ INLINE void backward_pairs(int lanes, const plane *p, const st_real *dy, st_real
         BY_LANES(lanes, spread_pairs, n, dy, weight, dx, dx + wide);
         if (wide % 2) dx[wide - 1] = dx[2 * wide - 1] = 0;
     }
-    if (p->w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof(st_real)); /* a last row that no window sees */
+    if (p->w->size[0] % 2) memset(dx, 0, (size_t)wide * sizeof(st_real)); /* a last row in no window */
 }
 
 INLINE void forward_channel(int lanes, const plane *p, const st_real *x, const ptrdiff_t stride[2],
@@ -274,7 +276,7 @@ static const struct {
 
 /* ---- the algorithm ---------------------------------------------------------------------------------- */
 
-enum { MOST_WINDOWS = 1 << 24 }; /* of a channel, each of which has its weight in a table */
+enum { MOST_WINDOWS = 1 << 24 }; /* in a channel; each has a weight in a table */
 
 static bool suits(const st_layer *l)
 {
@@ -286,7 +288,7 @@ static int plan(st_layer *l)
 {
     pool_plan *given = l->plan;
     const window w = given->w;
-    l->plan = NULL; /* still to be read */
+    l->plan = NULL; /* kept: it is read below */
     means_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)(w.out[0] * w.out[1]) * sizeof *p->weight);
     for (ptrdiff_t k = 0; p && k < w.out[0] * w.out[1]; k++)
         p->weight[k] = pool_weight(given, k / w.out[1], k % w.out[1]);

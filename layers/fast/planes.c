@@ -1,10 +1,10 @@
 /* planes.c: padded images laid out by phases. */
 #include "layers/fast/planes.h"
 
-/* Taps that are a period apart see the same phase of an axis. */
+/* Taps that are a period apart read the same phase of an axis. */
 static ptrdiff_t period(const window *w, int axis)
 {
-    if (w->stride[axis] == 1) return 1; /* divisions take longer than all else here, and images are small */
+    if (w->stride[axis] == 1) return 1; /* avoids divisions, the slowest part for small images */
     ptrdiff_t a = w->stride[axis], b = w->dilation[axis];
     while (b) {
         ptrdiff_t rest = a % b;
@@ -18,7 +18,7 @@ ptrdiff_t phase_count(const window *w, int axis)
     return smallest(w->kernel[axis], period(w, axis));
 }
 
-/* How far from its window's place a tap looks, in the phase that it sees. */
+/* The distance of a tap from its window's position, in the phase that it reads. */
 static ptrdiff_t look(const window *w, int axis, ptrdiff_t tap)
 {
     return tap * w->dilation[axis] / w->stride[axis];
@@ -87,7 +87,7 @@ static bool in_place(planes p, st_tensor image)
            p.pitch == image.shape.n[2] && st_is_contiguous(image);
 }
 
-/* Steps known to the compiler become vectors. */
+/* Constant steps vectorise. */
 static void take(ptrdiff_t count, const st_real *restrict from, ptrdiff_t step, st_real *restrict to)
 {
     if (step == 1)
@@ -98,7 +98,7 @@ static void take(ptrdiff_t count, const st_real *restrict from, ptrdiff_t step, 
         for (ptrdiff_t j = 0; j < count; j++) to[j] = from[step * j];
 }
 
-/* As many phases as are taken together of an axis, from that of a tap on; how many there are. */
+/* The phases of an axis that are processed together, from a tap's on; returns their number. */
 static ptrdiff_t some_phases(const window *w, int axis, ptrdiff_t tap, phase f[PHASES_TOGETHER])
 {
     ptrdiff_t count = smallest(PHASES_TOGETHER, phase_count(w, axis) - tap);
@@ -106,7 +106,7 @@ static ptrdiff_t some_phases(const window *w, int axis, ptrdiff_t tap, phase f[P
     return count;
 }
 
-/* Of a channel, a phase's rows, and of them the columns of some phases. */
+/* Lays out a channel: the rows of a phase, with the columns of some phases. */
 static void lay_out_rows(const window *w, planes p, phase f, const phase *g, ptrdiff_t count,
                          const st_real *from, const ptrdiff_t stride[2], st_real *to)
 {
@@ -152,7 +152,7 @@ void planes_clear(ptrdiff_t size, st_tensor scratch)
 
 /* ---- tables of offsets ------------------------------------------------------------------------------ */
 
-/* Of further channels the same, so much further on. */
+/* The same for further channels, at a fixed distance. */
 static void repeat(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t channels, ptrdiff_t apart)
 {
     for (ptrdiff_t i = count; i < channels * count; i++) at[i] = at[i - count] + apart;
@@ -168,7 +168,7 @@ void planes_look_out(ptrdiff_t *at, const window *w, planes p, ptrdiff_t channel
     repeat(at, count, channels, p.rows * p.pitch);
 }
 
-/* Of one phase; how many there are. */
+/* The taps of one phase; returns their number. */
 static ptrdiff_t look_back(ptrdiff_t *at, ptrdiff_t *weight, const window *w, planes p,
                            const ptrdiff_t tap[2], ptrdiff_t channels, const ptrdiff_t apart[2])
 {

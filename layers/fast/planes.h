@@ -1,9 +1,9 @@
 /* planes.h: padded images laid out by phases.
  *
- * With strides (s, t) a tap of a kernel sees of every window the same phase (a, b) of the padded image: its rows
- * a, a + s, … and of them the columns b, b + t, …. Each phase [C, H, W] that a tap sees lies in planes of one pitch,
- * so that the window (oh, ow) is at position oh * pitch + ow of them all, and what a tap (c, kh, kw) sees of it lies
- * a fixed offset further on. */
+ * With strides (s, t) a tap of a kernel reads the same phase (a, b) of the padded image in every window: rows
+ * a, a + s, ... and columns b, b + t, .... All phases [C, H, W] are laid out in planes with the same pitch,
+ * so that window (oh, ow) is at position oh * pitch + ow in each of them, and tap (c, kh, kw) reads at a
+ * fixed offset from it. */
 #ifndef STRIDE_LAYERS_FAST_PLANES_H
 #define STRIDE_LAYERS_FAST_PLANES_H
 
@@ -15,51 +15,53 @@
 
 enum {
     PHASES_TOGETHER = 4
-}; /* of an axis, read or written at once, so that a row is gone through fewer times */
+}; /* of an axis, read or written together, so that rows are traversed fewer times */
 
 /* Along an axis. */
 typedef struct phase {
-    ptrdiff_t taps, near, far; /* how many; how far the first looks, and the last */
-    ptrdiff_t lead;            /* zeros before what there is of the image: */
+    ptrdiff_t taps, near, far; /* their number; the distances of the first and the last */
+    ptrdiff_t lead;            /* zeros before the image's part of the phase: */
     ptrdiff_t first, count;    /* first, first + stride, …, */
-    ptrdiff_t seen;            /* of which windows see so many */
+    ptrdiff_t seen;            /* the number of these in windows */
 } phase;
 
-/* The phases of an axis that taps see: that of tap 0, of tap 1, …. */
+/* The phases of an axis that taps read: that of tap 0, of tap 1, .... */
 ptrdiff_t phase_count(const window *w, int axis);
 phase phase_of(const window *w, int axis, ptrdiff_t tap);
 
-/* Whether there is some of an image that no tap sees. */
+/* Tests if a part of the image is read by no tap. */
 bool phase_gaps(const window *w);
 
 /* ---- planes ---------------------------------------------------------------------------------------- */
 
-/* Element (c, i, j) of a phase lies at (c * rows + i) * pitch + j, phases `size` apart. The zeros after a row are
- * also those before the next one, and below the last channel there are as many as above the first; then there is
- * room for a vector more, so that positions too few to fill one may be computed by a whole one. */
+/* Element (c, i, j) of a phase is at (c * rows + i) * pitch + j; phases are `size` apart. The zeros after a
+ * row are also those before the next one, and there are as many below the last channel as above the first
+ * one. Space for another vector follows, so that few positions can be computed as a whole vector. */
 typedef struct planes {
     ptrdiff_t channels, rows, pitch, above, left, size;
-    bool copied; /* images are never used where they are: they have no such room */
+    bool copied; /* images are not used in place: they have no such space after them */
 } planes;
 
-/* Of images x of all phases that taps see; of images dy with zeros for taps that look from beyond their border. */
+/* Planes for images x, with all phases that taps read; and for images dy, with zeros for taps beyond their
+ * border. */
 planes planes_of_x(const kernel *k, const window *w, ptrdiff_t channels);
 planes planes_of_dy(const kernel *k, const window *w, ptrdiff_t channels);
 
-/* An image [C, H, W] in planes: where it is, or copied between the zeros of scratch. Of x what windows see. */
+/* Lays out an image [C, H, W] in planes: in place, or copied between the zeros in scratch. */
 const st_real *planes_lay_out_x(const window *w, planes p, st_tensor image, st_tensor scratch);
 const st_real *planes_lay_out_dy(planes p, st_tensor image, st_tensor scratch);
 
-/* The zeros of scratch, before images are laid out in so many elements of it. */
+/* Writes the zeros into scratch, before images are laid out there. */
 void planes_clear(ptrdiff_t size, st_tensor scratch);
 
 /* ---- tables of offsets ------------------------------------------------------------------------------ */
 
-/* Where the taps of a kernel [channels, KH, KW] look in x, from the position of their window. */
+/* The offsets in x of the taps of a kernel [channels, KH, KW], from the position of their window. */
 void planes_look_out(ptrdiff_t *at, const window *w, planes p, ptrdiff_t channels);
 
-/* From which position of dy each output channel's taps of a phase look at the first place of dx in it, and where
- * their weights are, so far apart from channel to channel and from tap to tap; of all phases, one after another. */
+/* For all phases, one after another: the offset in dy of each output channel's taps that read the first
+ * element of dx in the phase, and the offset of their weights, with the given distances between channels and
+ * taps. */
 void planes_look_back(ptrdiff_t *at, ptrdiff_t *weight, const window *w, planes p, ptrdiff_t channels,
                       const ptrdiff_t apart[2]);
 

@@ -1,4 +1,4 @@
-/* table.c: the algorithms that replace definitions, in the order in which they are asked whether they suit. */
+/* table.c: the algorithms that replace definitions; the first suitable one is used. */
 #include "layers/fast/algorithms.h"
 
 const layer_algorithm *const layer_algorithms[] = {

@@ -1,19 +1,19 @@
-/* winograd.c: 3x3 convolutions at stride 1 by Winograd's F(2x2, 3x3), with 2.25 times fewer products, and by
- * F(4x4, 3x3), with 4 times fewer.
+/* winograd.c: 3x3 convolutions with stride 1 by Winograd's F(2x2, 3x3), with 2.25 times fewer
+ * multiplications, and by F(4x4, 3x3), with 4 times fewer.
  *
- * Of many channels, each place f of a tile in Winograd's domain (winograd.h) is a product of matrices:
- * M_f = V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient is the adjoint of it:
+ * With many channels, each element f of a tile in Winograd's domain (winograd.h) is a matrix product: M_f =
+ * V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient is its adjoint:
  *
  *     dM = A dy Aᵀ,   dU_f += V_fᵀ dM_f,   dw += Gᵀ dU G / scale
  *
- * and dx is what forward makes of dy with the kernels turned round and the padding 2 - padding.
+ * and dx is a forward pass of dy with rotated kernels and the padding 2 - padding.
  *
- * All of it is done with channels as lanes: pixels are rows of channels, a few rows of an image at a time, so that
- * tiles lie anywhere and what is outside the image is a row of zeros.
+ * Lanes are channels: pixels are rows of channels, for a few rows of an image at a time, so that tiles can
+ * begin anywhere, and pixels outside the image are a row of zeros.
  *
- * Error: small integers come out exactly (winograd.h says how small). Otherwise the transforms round a few
- * times more and what is summed is larger than the result, but sums are 9 times shorter. Measured on normal random
- * numbers, images of 16x16, root of the mean square relative to the result's, in float's epsilon:
+ * Error: results are exact for small integers (winograd.h gives the bounds). Otherwise the transforms add
+ * rounding errors and terms are larger than the result, but sums are 9 times shorter. Measured with normal
+ * random numbers and 16x16 images, root mean square relative to that of the result, in float epsilons:
  *
  *     channels        16          64          256
  *     im2col, BLAS    0.8 - 2.2   1.3 - 2.5   2.3 - 3.0
@@ -29,50 +29,50 @@
 enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS }; /* scratch */
 
 enum {
-    /* What it pays for: measured against the direct way. */
+    /* Measured against direct convolution. */
     LEAST_CHANNELS = 16,
-    LEAST_OF_ALL = 32,      /* tiles of 2x2 outputs of a batch */
-    TILES_OF_WEIGHTS = 20,  /* in the time of which weights are transformed, and fetched from further away */
+    LEAST_OF_ALL = 32,      /* tiles of 2x2 outputs in a batch, at least */
+    TILES_OF_WEIGHTS = 20,  /* cost as much time as transforming and loading the weights */
     MOST_WEIGHTS = 1 << 18, /* channels times channels */
     MOST_SIZE = 1 << 16,    /* of an image, along either axis */
-    CHUNK = 8,              /* images of a batch that may be counted on */
+    CHUNK = 8,              /* images that a batch is assumed to have */
 
     BAND = 1 << 15,   /* elements: pixels at a time */
     BLOCK = 1 << 17,  /* elements: tiles at a time, on both sides */
-    LEAST_TILES = 48, /* of a block: what weights that are not in cache are fetched for */
-    TALL = 12,        /* a block is a multiple of it, and so of the height of any product's tile */
-    CLEARANCE = 64 / sizeof(st_real) /* between the places' planes, which would share sets of the cache */
+    LEAST_TILES = 48, /* in a block, so that loading weights pays */
+    TALL = 12,        /* blocks are multiples of this, and so of the height of all tiles of products */
+    CLEARANCE = 64 / sizeof(st_real) /* between planes, which would otherwise share cache sets */
 };
 
 /* ---- the two sides of a convolution ---------------------------------------------------------------------- */
 
-/* Images cut into tiles of reach x reach pixels, `apart` apart, the first of which begins `before` the image. In
- * scratch lie the pixels of a band of rows, and a block of tiles in Winograd's domain. */
+/* Images divided into tiles of reach x reach pixels, `apart` apart; the first begins `before` pixels outside.
+ * Scratch holds the pixels of a band of rows, and a block of tiles in Winograd's domain. */
 typedef struct side {
     st_tensor images; /* [N, channels, H, W] */
     ptrdiff_t channels, padded, height, width, reach, apart, before[2];
     st_tensor room;
-    st_real *pixels;  /* [rows, W, padded] of an image, `top` to `bottom`, in the room for it */
-    st_real *outside; /* a pixel that is nowhere: zeros, or what is dropped */
+    st_real *pixels;  /* [rows, W, padded] of an image, rows `top` to `bottom` */
+    st_real *outside; /* a pixel outside the image: zeros, or values to be dropped */
     ptrdiff_t image, top, bottom;
     st_real *tiles; /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
 } side;
 
-/* A pass over all tiles, which two sides have in common: those that are seen, and those that are made of it. */
+/* A pass over all tiles of its two sides, input and output. */
 typedef struct pass {
     const kernel *k;
     const winograd *t;
     side wide, narrow;
     ptrdiff_t rows, columns, count;              /* tiles of an image, and of all images */
     ptrdiff_t band, block;                       /* rows of tiles of a band; tiles of a block */
-    const ptrdiff_t *unit, *by_wide, *by_narrow; /* tables of multiples: of 1, wide.padded, narrow.padded */
+    const ptrdiff_t *unit, *by_wide, *by_narrow; /* tables of multiples of 1, wide.padded, narrow.padded */
     st_real *products;                           /* [places, ...] */
 } pass;
 
 /* ---- places of tiles -------------------------------------------------------------------------------------- */
 
-/* A tile's place. */
+/* A tile's position. */
 typedef struct place {
     ptrdiff_t image, row, column;
 } place;
@@ -105,18 +105,18 @@ static bool closes_band(const pass *p, place at)
 
 /* ---- pixels: [C, H, W] to [H, W, C] and back ------------------------------------------------------------- */
 
-/* to[j][i] = from[i][j], in squares, of which the last overlap the previous ones. */
+/* to[j][i] = from[i][j], by squares; the last ones overlap the previous ones. */
 static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *from, ptrdiff_t step,
                       st_real *to, ptrdiff_t pitch)
 {
-    enum { AHEAD = 2 }; /* squares fetched ahead, from or for images that are not in cache */
+    enum { AHEAD = 2 }; /* squares to prefetch, for images that are not in cache */
     ptrdiff_t lanes = k->lanes;
     if (rows < lanes || columns < lanes) {
         for (ptrdiff_t j = 0; j < columns; j++)
             for (ptrdiff_t i = 0; i < rows; i++) to[j * pitch + i] = from[i * step + j];
         return;
     }
-    bool wide = columns > rows; /* few rows at a time are read or written, which caches foresee */
+    bool wide = columns > rows; /* few rows at a time, which hardware prefetching handles */
     for (ptrdiff_t a = 0; a < smallest(rows, columns); a += lanes)
         for (ptrdiff_t b = 0; b < largest(rows, columns); b += lanes) {
             ptrdiff_t row = smallest(wide ? a : b, rows - lanes),
@@ -130,7 +130,7 @@ static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
         }
 }
 
-/* Turns to the band of rows that holds a tile. */
+/* Moves to the band of rows with a tile. */
 static void turn_to(const pass *p, side *s, place at)
 {
     ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
@@ -139,7 +139,7 @@ static void turn_to(const pass *p, side *s, place at)
     s->bottom = smallest(s->apart * last - s->before[0] + s->reach, s->height);
 }
 
-/* Turns to it, and keeps what it has in common with the band before it; returns how many rows. */
+/* Moves to a band, keeping the rows in common with the previous one; returns their number. */
 static ptrdiff_t keep_rows(const pass *p, side *s, place at)
 {
     ptrdiff_t image = s->image, top = s->top, bottom = s->bottom, row = s->width * s->padded;
@@ -201,7 +201,7 @@ static void move(st_real *at[], ptrdiff_t count, ptrdiff_t by)
     for (ptrdiff_t i = 0; i < count; i++) at[i] += by;
 }
 
-/* The pixels of a tile. From one that is all in the image to such a one on its right is but a step. */
+/* The pixels of a tile. From one inside the image to the next one on its right all offsets change alike. */
 static bool move_pixels(const side *s, place at, bool from_inner, st_real *pixel[])
 {
     bool inner = is_inner(s, at);
@@ -210,7 +210,7 @@ static bool move_pixels(const side *s, place at, bool from_inner, st_real *pixel
     return inner;
 }
 
-/* Tiles number `first` and so on from their pixels into Winograd's domain. */
+/* Transforms tiles from number `first` on into Winograd's domain. */
 static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff_t first, ptrdiff_t count)
 {
     st_real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
@@ -224,7 +224,7 @@ static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff
     }
 }
 
-/* And back. */
+/* The inverse. */
 static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff_t first, ptrdiff_t count)
 {
     st_real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
@@ -241,7 +241,7 @@ static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff
 
 /* ---- scratch --------------------------------------------------------------------------------------------- */
 
-/* Rows of tiles of a band, of which none of the four sides has more elements a row than these. */
+/* The number of rows of tiles in a band, by the largest row of all four sides. */
 static ptrdiff_t band_rows(const kernel *k, const winograd *t, const window *w, ptrdiff_t in, ptrdiff_t out)
 {
     ptrdiff_t row = largest(w->size[1] * kernel_padded(k, in), w->out[1] * kernel_padded(k, out));
@@ -264,19 +264,20 @@ static ptrdiff_t table_size(ptrdiff_t in, ptrdiff_t out, ptrdiff_t block)
     return largest(block, largest(in, out));
 }
 
-/* Channels enough, which mostly fill their vectors. */
+/* Tests if there are enough channels to fill most of their vectors. */
 static bool fills(const kernel *k, ptrdiff_t channels)
 {
     return channels >= LEAST_CHANNELS && 4 * channels >= 3 * kernel_padded(k, channels);
 }
 
-/* Tiles that images are cut into, as many of them as may be counted on. */
+/* The number of tiles in the images that a batch is assumed to have. */
 static ptrdiff_t tiles_of(const window *w, st_shape x, ptrdiff_t size)
 {
     return smallest(x.n[0], CHUNK) * parts(w->out[0], size) * parts(w->out[1], size);
 }
 
-/* Tiles of 4x4 have fewer products for an output, but more for weights and for tiles that hang over the border. */
+/* Tiles of 4x4 need fewer multiplications per output, but more for weights and for tiles beyond the
+ * border. */
 static bool large_tiles_pay(const window *w, st_shape x)
 {
     return 36 * (tiles_of(w, x, 4) + TILES_OF_WEIGHTS) < 16 * (tiles_of(w, x, 2) + TILES_OF_WEIGHTS);
@@ -347,7 +348,7 @@ static side side_of(const st_call *c, bool out, st_tensor images, ptrdiff_t bloc
     s.pixels = st_data(s.room);
     s.tiles = st_data(st_scratch(c, out ? Y_TILES : X_TILES));
     s.outside = s.pixels + st_numel(s.room) - s.padded;
-    if (s.padded > s.channels) st_fill(s.room, 0); /* channels that are none */
+    if (s.padded > s.channels) st_fill(s.room, 0); /* the padding channels */
     for (ptrdiff_t k = 0; k < s.padded; k++) s.outside[k] = 0;
     return s;
 }
@@ -382,7 +383,7 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor y, bool back)
     return p;
 }
 
-/* U [places, C, O]: kernel (o, c) is at weight[o * step + c * pitch], turned round where `back`. */
+/* U [places, C, O]: kernel (o, c) is at weight[o * step + c * pitch], rotated if `back`. */
 static void transform_weights(const pass *p, const st_real *weight, st_real *buffer, bool back)
 {
     ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
@@ -405,7 +406,7 @@ static void transform_weights(const pass *p, const st_real *weight, st_real *buf
     }
 }
 
-/* dw += Gᵀ dU G, dU [places, C, O], which is lost. */
+/* dw += Gᵀ dU G, dU [places, C, O]; overwrites dU. */
 static void add_weights(const pass *p, st_real *weight, st_real *buffer)
 {
     ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
@@ -419,7 +420,7 @@ static void add_weights(const pass *p, st_real *weight, st_real *buffer)
     for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += p->products[i];
 }
 
-/* Sums of the place that adds to each output alike begin with the bias. */
+/* The element that adds equally to all outputs begins with the bias. */
 static void begin_with(const pass *p, const side *s, const st_real *bias, ptrdiff_t count)
 {
     st_real *sum = s->tiles + p->t->whole * s->plane;
@@ -456,7 +457,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
     convolve(c, &p, NULL, true);
 }
 
-/* The place that adds to each output alike sums dy up. */
+/* The element that adds equally to all outputs is the sum of dy. */
 static void add_bias(const pass *p, const side *s, st_real *bias, st_real *buffer, ptrdiff_t count)
 {
     const st_real *sum = s->tiles + p->t->whole * s->plane;

@@ -1,6 +1,6 @@
-/* winograd_transforms.c: Winograd's transforms, along an axis, and from them along both.
+/* winograd_transforms.c: Winograd's transforms: along an axis, and from that along both.
  *
- * This file is compiled with -ffp-contract=fast: a product and a sum are one instruction where there is one. */
+ * This file is compiled with -ffp-contract=fast: multiply-adds are fused where the processor can. */
 #include "layers/fast/winograd.h"
 #include "tensor/machine.h"
 
@@ -72,9 +72,9 @@
         }                                                                                                    \
     }
 
-/* This divides a multiple of 9 exactly. The number nearest to 1/9 is (1 + δ)/9, δ = 2^-27 in float and -2^-54 in
- * double; 9q times it is q (1 + δ), which no other number is nearer to than q. In double, below a power of two, one is
- * as near; of such two the even one is taken, and that is q. */
+/* Exact for multiples of 9. The number nearest to 1/9 is (1 + δ)/9, δ = 2^-27 in float and -2^-54 in double.
+ * 9q times it is q (1 + δ), whose nearest number is q. (In double, below a power of two, there is a tie,
+ * which rounds to the even number q.) */
 #define ONE ((st_real)1)
 #define NINTH (1 / (st_real)9)
 
@@ -92,7 +92,7 @@
 
 EACH_MACHINE(TRANSFORMS)
 
-/* All powers of 1 are alike: the place (1, 1) is the whole one. */
+/* All powers of 1 are equal, so that element (1, 1) adds equally to all outputs. */
 #define OF_SIZE(M, SIZE, SCALE)                                                                              \
     {                                                                                                        \
         SIZE, ((SIZE) + 2) * ((SIZE) + 2), (SIZE) + 3, SCALE, M##_input_##SIZE, M##_output_##SIZE,           \
