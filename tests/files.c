@@ -3,6 +3,7 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,18 @@ const char *path_of(const char *name)
     char *path = paths[turn++ % 4];
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
+}
+
+bool enter_comma_locale(void)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s' >/dev/null 2>&1",
+             path_of("de_DE.utf8"));
+    if (setlocale(LC_ALL, "de_DE.utf8")) return true;
+    if (system(command) != -1 && setenv("LOCPATH", path_of("."), 1) == 0 && setlocale(LC_ALL, "de_DE.utf8"))
+        return true;
+    print_message("no locale with a decimal comma is installed, nor can be made\n");
+    return false;
 }
 
 const char *written(const char *name, bytes b)

@@ -27,6 +27,10 @@ const char *written(const char *name, bytes b);
 const char *zipped(const char *name, bytes b);
 bytes contents(const char *path); /* of a file below 4 KiB, until the next call */
 
+/* From here on the program's locale has a decimal comma; it is made in the folder where none is installed. False, with a
+ * message, where that cannot be done. */
+bool enter_comma_locale(void);
+
 /* What a reader must not take, and what its error says. */
 typedef struct bad_file {
     const char *what;

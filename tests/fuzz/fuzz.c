@@ -17,7 +17,13 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { SLACK = 1 << 20, MOST_FILES = 8, LONGEST_SEED = 1 << 16, LARGE = 8 << 20 };
+enum {
+    SLACK = 1 << 20,
+    TREE = 176 << 20 /* bytes: of json.h's limits, and their text */,
+    MOST_FILES = 8,
+    LONGEST_SEED = 1 << 16,
+    LARGE = 8 << 20
+};
 
 /* Of the sanitizers, whose header not every compiler has. */
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *at, size_t size),
@@ -140,7 +146,8 @@ bool fuzz_took_unless(bool taken, const char *refusal)
     if (!taken && !refused_well(text)) fail("it was refused without a line of error");
     st_error_clear();
     if (taken) return true;
-    long long bytes = given, most = 2 * bytes + SLACK + allowed;
+    long long bytes = given, tree = 34 * bytes < TREE ? 34 * bytes : TREE,
+              most = 6 * bytes + tree + SLACK + allowed;
     given = allowed = 0;
     if (metre.most > greatest) greatest = metre.most;
     snprintf(why, sizeof why, "%lld bytes of memory until %lld were refused, expected at most %lld",

@@ -1,0 +1,128 @@
+/* test_locale.c: files, and runs that are resumed, do not depend on the program's locale. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/files.h"
+#include "tests/support.h"
+
+#include "layers/layers.h"
+#include "nn/data/augment.h"
+#include "nn/data/digits.h"
+#include "nn/data/normalize.h"
+#include "nn/files/checkpoint.h"
+#include "nn/files/save.h"
+#include "nn/train.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SAMPLES = 32 };
+
+static st_net *make(void)
+{
+    st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_elu(.alpha = 0.3), st_dropout(.p = 0.25), st_flatten(),
+                           st_dense(.out_features = 10));
+    assert_int_equal(st_net_build(n, 8, 1), 0);
+    return n;
+}
+
+static const double mean[] = { 0.1 }, deviation[] = { 0.3 };
+
+typedef struct saved {
+    char bytes[1 << 16], prepared[256];
+    size_t size;
+} saved;
+
+/* A net's file and how its samples are prepared. */
+static void save(saved *s)
+{
+    st_normalization *scale = st_normalization_new(1, mean, deviation);
+    st_dataset *digits = st_digits(SAMPLES, 1),
+               *shifted = st_dataset_augment(digits, .shift = 1.5, .noise = 0.1),
+               *normal = st_dataset_normalize(shifted, scale);
+    st_net *n = make();
+    const char *path = path_of("net");
+    assert_int_equal(st_net_set_normalization(n, scale) | st_net_save(n, path), 0);
+    snprintf(s->prepared, sizeof s->prepared, "%s", normal->prepared);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    s->size = fread(s->bytes, 1, sizeof s->bytes, f);
+    fclose(f);
+    st_net *loaded = st_net_load(path, 8, (st_net_known){ 0 });
+    st_normalization *found = loaded ? st_net_normalization(loaded) : NULL;
+    assert_true(found && found->mean[0] == 0.1 && found->deviation[0] == 0.3);
+    st_normalization_free(found), st_normalization_free(scale);
+    st_net_free(n), st_net_free(loaded);
+    st_dataset_free(normal), st_dataset_free(shifted), st_dataset_free(digits);
+}
+
+static void files_are_the_same(void **state)
+{
+    static saved plain, comma;
+    save(&plain);
+    if (!enter_comma_locale()) skip();
+    assert_true(strtod("0,5", NULL) == 0.5);
+    save(&comma);
+    assert_true(strtod("0,5", NULL) == 0.5);
+    setlocale(LC_ALL, "C");
+    assert_non_null(strstr(plain.prepared, "0.1"));
+    assert_string_equal(plain.prepared, comma.prepared);
+    assert_int_equal(plain.size, comma.size);
+    assert_memory_equal(plain.bytes, comma.bytes, plain.size);
+}
+
+/* Ends a run after its first epoch. */
+static void stop(st_callback *self, st_run *run, st_event event)
+{
+    (void)self;
+    if (event == ST_ON_EPOCH) run->stop = true;
+}
+
+/* Trains two epochs, stopping after the first where `halt`; the parameters. */
+static st_tensor train(bool halt, bool resume)
+{
+    st_normalization *scale = st_normalization_new(1, mean, deviation);
+    st_dataset *digits = st_digits(SAMPLES, 1),
+               *shifted = st_dataset_augment(digits, .shift = 1.5, .noise = 0.1),
+               *normal = st_dataset_normalize(shifted, scale);
+    st_net *n = make();
+    st_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
+    st_train_options options = { .epochs = 2, .batch = 8, .loss = st_cross_entropy(), .optim = o };
+    int count = 0;
+    if (halt) options.callbacks[count++] = (st_callback){ "stop", stop };
+    options.callbacks[count] = st_checkpoint(.path = path_of("run"), .resume = resume);
+    if (st_train_run(n, normal, options, NULL)) fail_msg("%s", st_error());
+    st_tensor w = st_tensor_clone(st_net_parameters(n));
+    st_net_free(n), st_optim_free(o), st_normalization_free(scale);
+    st_dataset_free(normal), st_dataset_free(shifted), st_dataset_free(digits);
+    return w;
+}
+
+static void a_run_goes_on_in_another_locale(void **state)
+{
+    st_tensor whole = train(false, false);
+    for (int comma_first = 0; comma_first < 2; comma_first++) {
+        about("comma first: %d", comma_first);
+        if (comma_first && !enter_comma_locale()) skip();
+        st_tensor half = train(true, false);
+        if (!comma_first && !enter_comma_locale()) skip();
+        if (comma_first) setlocale(LC_ALL, "C");
+        st_tensor rest = train(false, true);
+        setlocale(LC_ALL, "C");
+        assert_same(rest, whole);
+        assert_int_not_equal(memcmp(st_data(half), st_data(whole), (size_t)st_numel(whole) * sizeof(st_real)),
+                             0);
+        st_tensor_free(half), st_tensor_free(rest);
+    }
+    st_tensor_free(whole);
+    unlink(path_of("run"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLAIM(files_are_the_same),
+        CLAIM(a_run_goes_on_in_another_locale),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, NULL);
+}
