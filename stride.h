@@ -10,6 +10,7 @@
 #include "nn/data/csv.h"
 #include "nn/data/digits.h"
 #include "nn/data/idx.h"
+#include "nn/export_c/export_c.h"
 #include "nn/gradcheck.h"
 #include "nn/loss.h"
 #include "nn/net.h"

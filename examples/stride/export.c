@@ -3,6 +3,7 @@
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
+#include "nn/export_c/export_c.h"
 #include "nn/onnx/onnx.h"
 #include "nn/data/npy.h"
 
@@ -41,6 +42,11 @@ static int write_text(st_net *n, const char *path)
     return fclose(f) && status == 0 ? st_error_set("%.200s: %s", path, strerror(errno)) : status;
 }
 
+static int write_c(st_net *n, const char *path)
+{
+    return st_net_export_c(n, path, (st_export_c_options){ 0 });
+}
+
 typedef struct format {
     const char *ending;
     int (*write)(st_net *n, const char *path);
@@ -50,6 +56,7 @@ static const format formats[] = {
     { ".onnx", st_net_export_onnx },
     { ".safetensors", st_net_save },
     { ".net", write_text },
+    { ".c", write_c },
 };
 
 static const format *format_of(const char *path)
@@ -69,7 +76,7 @@ static int run(const void *settings_, int count, char **operands)
     const char *path = operands[0], *name = strrchr(path, '/');
     const format *f = format_of(path);
     if (!f && strchr(name ? name : path, '.') && strspn(path, "./") != strlen(path))
-        return subcommand_refuse(&command_export, "%s: expected .onnx, .safetensors, .net, or a folder",
+        return subcommand_refuse(&command_export, "%s: expected .onnx, .c, .safetensors, .net, or a folder",
                                  path);
     st_net *n = st_net_load(s->model, 1, (st_net_known){ 0 });
     if (n && (f ? f->write(n, path) : write_folder(n, path)) == 0) printf("wrote %s\n", path);
@@ -85,14 +92,15 @@ static const option_row options[] = {
 
 const subcommand command_export = {
     .name = "export",
-    .what = "Writes a saved net for other programs: .onnx, .safetensors, .net (its layers as text), or a "
-            "folder with a "
-            ".npy file for each tensor.",
-    .usage = "[--model FILE] FILE.onnx|FILE.safetensors|FILE.net|FOLDER",
-    .details =
-        "Other programs do not normalise the input: what it is normalised with is a note of the net, which "
-        "stride summary prints.",
+    .what =
+        "Writes a saved net for other programs: .onnx, .c (one C file that needs no library), .safetensors, "
+        ".net (its layers as text), or a folder with a .npy file for each tensor.",
+    .usage = "[--model FILE] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
+    .details = "A .c file normalises the input itself. Other programs do not: what it is normalised with is "
+               "a note of the "
+               "net, which stride summary prints.",
     .examples = "  stride export digits.onnx\n"
+                "  stride export digits.c\n"
                 "  stride export --model cats.safetensors weights/\n",
     .least = 1,
     .most = 1,

@@ -1,0 +1,545 @@
+/* forms.c: each family of layers as C, in one text of loops over constants, and the table of all types. */
+#include "layers/layers.h"
+#include "layers/window.h"
+#include "nn/data/normalize.h"
+#include "nn/export_c/writer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The option of that name, where the options' struct is the type's own affair. */
+static double option(const st_layer *l, const char *name)
+{
+    const st_field *f = l->type->fields;
+    while (strcmp(f->name, name) != 0) f++;
+    const void *at = (const char *)l->options + f->offset;
+    return f->kind == ST_FIELD_INT ? *(const int *)at : *(const double *)at;
+}
+
+static double element_of(st_tensor t, ptrdiff_t i)
+{
+    return (double)st_data(t)[i];
+}
+
+/* ---- convolution and dense, with a batchnorm folded in ----------------------------------------------------- */
+
+/* y = (x - mean) scale + shift of channel k. */
+typedef struct affine {
+    double mean, scale, shift;
+} affine;
+
+static affine affine_of(const st_layer *norm, ptrdiff_t k)
+{
+    if (!norm) return (affine){ 0, 1, 0 };
+    const st_batchnorm_options *o = norm->options;
+    affine a = { element_of(norm->state[0], k), 1 / sqrt(element_of(norm->state[1], k) + o->epsilon), 0 };
+    if (norm->params == 0) return a;
+    return (affine){ a.mean, a.scale * element_of(norm->param[0], k), element_of(norm->param[1], k) };
+}
+
+/* The output channel of element i of the weight: the first axis, or of a transposed convolution the second. */
+static ptrdiff_t channel_of(const st_layer *l, ptrdiff_t i)
+{
+    const st_shape w = l->param[0].shape;
+    ptrdiff_t each = st_numel(l->param[0]) / w.n[0];
+    if (strcmp(l->type->name, "conv_transpose2d") != 0) return i / each;
+    ptrdiff_t groups = ((const st_conv_transpose2d_options *)l->options)->groups;
+    return i / each / (w.n[0] / groups) * w.n[1] + i % each / (each / w.n[1]);
+}
+
+static double weight_at(ptrdiff_t i, const void *context)
+{
+    const step *s = context;
+    return element_of(s->l->param[0], i) * affine_of(s->norm, channel_of(s->l, i)).scale;
+}
+
+static double bias_at(ptrdiff_t k, const void *context)
+{
+    const step *s = context;
+    const affine a = affine_of(s->norm, k);
+    return ((s->l->params > 1 ? element_of(s->l->param[1], k) : 0) - a.mean) * a.scale + a.shift;
+}
+
+static void write_weights(writer *w, const step *s)
+{
+    write_floats(w, s, "weight", st_numel(s->l->param[0]), weight_at, s);
+    if (has_bias(s)) write_floats(w, s, "bias", s->l->y.n[1], bias_at, s);
+}
+
+#define SIZES                                                                                                \
+    "C = %td, H = %td, W = %td, O = %td, OH = %td, OW = %td, KH = %d, KW = %d,\n"                            \
+    "           SH = %d, SW = %d, PH = %td, PW = %td, DH = %d, DW = %d, "
+
+/* One row of y after the other; a row is a sum of rows of x. */
+static void write_conv2d(writer *w, const step *s)
+{
+    const st_conv2d_options *o = s->l->options;
+    st_shape x = s->l->x, y = s->l->y;
+    const bool padded = o->padding[0] || o->padding[1];
+    if (o->kernel[0] * o->kernel[1] * o->stride[0] * o->stride[1] == 1 && !padded) { /* an image is one row */
+        x = ST_SHAPE(1, x.n[1], 1, x.n[2] * x.n[3]);
+        y = ST_SHAPE(1, y.n[1], 1, y.n[2] * y.n[3]);
+    }
+    w->products += (double)st_numel(s->l->param[0]) * (double)(y.n[2] * y.n[3]);
+    write_weights(w, s);
+    write_begin(w, s, SIZES "GROUPS = %d, PADDED = %d", x.n[1], x.n[2], x.n[3], y.n[1], y.n[2], y.n[3],
+                o->kernel[0], o->kernel[1], o->stride[0], o->stride[1], (ptrdiff_t)o->padding[0],
+                (ptrdiff_t)o->padding[1], o->dilation[0], o->dilation[1], o->groups, padded);
+    write_text(w, s,
+               "    for (int o = 0; o < O; o++)\n"
+               "        for (int oh = 0; oh < OH; oh++, y += OW) {\n"
+               "            const int first = o / (O / GROUPS) * (C / GROUPS);\n"
+               "            for (int i = 0; i < OW; i++) y[i] = #;\n"
+               "            for (int c = 0; c < C / GROUPS; c++)\n"
+               "                for (int kh = 0; kh < KH; kh++) {\n"
+               "                    const int ih = oh * SH - PH + kh * DH;\n"
+               "                    if (ih < 0 || ih >= H) continue;\n"
+               "                    for (int kw = 0; kw < KW; kw++) {\n"
+               "                        const float weight = weight_$[((o * (C / GROUPS) + c) * KH + kh) * "
+               "KW + kw];\n"
+               "                        const int at = ((first + c) * H + ih) * W + kw * DW - PW;\n"
+               "                        int begin = 0, end = OW;\n"
+               "                        if (PADDED) {\n"
+               "                            begin = begin_inside(kw * DW - PW, SW);\n"
+               "                            end = end_inside(kw * DW - PW, SW, W, OW);\n"
+               "                        }\n"
+               "                        for (int i = begin; i < end; i++) y[i] += weight * x[at + i * SW];\n"
+               "                    }\n"
+               "                }\n"
+               "!            for (int i = 0; i < OW; i++) y[i] = activation_$(y[i]);\n"
+               "        }\n",
+               0);
+}
+
+/* The same with the sides swapped: a row of x is added to where the kernel puts it in a row of y. */
+static void write_conv_transpose2d(writer *w, const step *s)
+{
+    const st_conv_transpose2d_options *o = s->l->options;
+    const st_shape x = s->l->x, y = s->l->y;
+    w->products += (double)st_numel(s->l->param[0]) * (double)(x.n[2] * x.n[3]);
+    write_weights(w, s);
+    write_begin(w, s, SIZES "GROUPS = %d", x.n[1], x.n[2], x.n[3], y.n[1], y.n[2], y.n[3], o->kernel[0],
+                o->kernel[1], o->stride[0], o->stride[1], (ptrdiff_t)o->padding[0], (ptrdiff_t)o->padding[1],
+                o->dilation[0], o->dilation[1], o->groups);
+    write_text(w, s,
+               "    for (int o = 0; o < O; o++)\n"
+               "        for (int oh = 0; oh < OH; oh++, y += OW) {\n"
+               "            const int first = o / (O / GROUPS) * (C / GROUPS), own = o % (O / GROUPS);\n"
+               "            for (int i = 0; i < OW; i++) y[i] = #;\n"
+               "            for (int c = first; c < first + C / GROUPS; c++)\n"
+               "                for (int kh = 0; kh < KH; kh++) {\n"
+               "                    const int ih = (oh + PH - kh * DH) / SH;\n"
+               "                    if (oh + PH < kh * DH || (oh + PH - kh * DH) % SH || ih >= H) continue;\n"
+               "                    for (int kw = 0; kw < KW; kw++) {\n"
+               "                        const float weight = weight_$[((c * (O / GROUPS) + own) * KH + kh) * "
+               "KW + kw];\n"
+               "                        const int at = kw * DW - PW, end = end_inside(at, SW, OW, W);\n"
+               "                        const float *row = x + (c * H + ih) * W;\n"
+               "                        for (int i = begin_inside(at, SW); i < end; i++) y[at + i * SW] += "
+               "weight * row[i];\n"
+               "                    }\n"
+               "                }\n"
+               "!            for (int i = 0; i < OW; i++) y[i] = activation_$(y[i]);\n"
+               "        }\n",
+               0);
+}
+
+/* Eight sums at once become vectors, and lose less than one. */
+static void write_dense(writer *w, const step *s)
+{
+    w->products += (double)st_numel(s->l->param[0]);
+    write_weights(w, s);
+    write_begin(w, s, "C = %td, O = %td", s->l->x.n[1], s->l->y.n[1]);
+    write_text(w, s,
+               "    for (int o = 0; o < O; o++) {\n"
+               "        const float *weight = weight_$ + o * C;\n"
+               "        float sum[8] = { 0 };\n"
+               "        for (int i = 0; i + 8 <= C; i += 8)\n"
+               "            for (int k = 0; k < 8; k++) sum[k] += weight[i + k] * x[i + k];\n"
+               "        for (int i = C / 8 * 8; i < C; i++) sum[0] += weight[i] * x[i];\n"
+               "        y[o] = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + "
+               "sum[7])) + #;\n"
+               "!        y[o] = activation_$(y[o]);\n"
+               "    }\n",
+               0);
+}
+
+/* ---- pooling ------------------------------------------------------------------------------------------------ */
+
+/* `begin`, then for each element of a window that lies in the image `each`, then `end`. */
+static void write_pool(writer *w, const step *s, const int kernel[2], const int stride[2],
+                       const int padding[2], const int dilation[2], bool ceil_mode, int counted,
+                       const char *const text[3], double number)
+{
+    window at;
+    if (window_plan_pool(&at, s->l, s->l->x, kernel, stride, padding, dilation, ceil_mode)) return;
+    write_begin(w, s, SIZES "CH = %td, CW = %td, PADDED = %d", s->l->x.n[1], at.size[0], at.size[1],
+                s->l->y.n[1], at.out[0], at.out[1], at.kernel[0], at.kernel[1], at.stride[0], at.stride[1],
+                at.before[0], at.before[1], at.dilation[0], at.dilation[1], counted ? at.before[0] : 0,
+                counted ? at.before[1] : 0, window_padded(&at));
+    write_text(w, s,
+               "    for (int c = 0; c < C; c++, x += H * W)\n"
+               "        for (int oh = 0; oh < OH; oh++)\n"
+               "            for (int ow = 0; ow < OW; ow++, y++) {\n",
+               0);
+    write_text(w, s, text[0], number);
+    write_text(
+        w, s,
+        "                for (int kh = 0; kh < KH; kh++)\n"
+        "                    for (int kw = 0; kw < KW; kw++) {\n"
+        "                        const int ih = oh * SH - PH + kh * DH, iw = ow * SW - PW + kw * DW;\n",
+        0);
+    write_text(w, s, text[1], number);
+    write_text(w, s, "                    }\n", 0);
+    write_text(w, s, text[2], number);
+    write_text(w, s, "            }\n", 0);
+}
+
+#define OUTSIDE "                        if (PADDED && (ih < 0 || ih >= H || iw < 0 || iw >= W))"
+
+/* NaN is greater than any number. */
+static void write_maxpool(writer *w, const step *s)
+{
+    static const char *const text[] = { "                float most = -INFINITY;\n",
+                                        OUTSIDE " continue;\n"
+                                                "                        const float e = x[ih * W + iw];\n"
+                                                "                        if (e > most || e != e) most = e;\n",
+                                        "                *y = most;\n" };
+    static const char *const text_zero[] = { "                float most = -INFINITY;\n",
+                                             "                        float e = 0;\n"
+                                             "                        if (!PADDED || (ih >= 0 && ih < H && "
+                                             "iw >= 0 && iw < W)) e = x[ih * W + iw];\n"
+                                             "                        if (e > most || e != e) most = e;\n",
+                                             "                *y = most;\n" };
+    const st_maxpool_options *o = s->l->options;
+    write_pool(w, s, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0,
+               o->pad_value == ST_PAD_ZERO ? text_zero : text, 0);
+}
+
+static void write_avgpool(writer *w, const step *s)
+{
+    static const char *const text[] = { "                float sum = 0;\n"
+                                        "                int count = 0;\n",
+                                        "                        if (PADDED && (ih < -CH || ih >= H + CH || "
+                                        "iw < -CW || iw >= W + CW)) continue;\n"
+                                        "                        count++;\n" OUTSIDE " continue;\n"
+                                        "                        sum += x[ih * W + iw];\n",
+                                        "                *y = count ? sum / (float)count : 0;\n" };
+    const st_avgpool_options *o = s->l->options;
+    write_pool(w, s, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, !o->count_exclude_pad, text,
+               0);
+}
+
+/* Of ratios to the greatest, of which no power overflows. */
+static void write_lppool(writer *w, const step *s)
+{
+    static const char *const text[] = {
+        "                float most = 0, sum = 0;\n"
+        "                for (int k = 0; k < KH * KW; k++) {\n"
+        "                    const int ih = oh * SH - PH + k / KW * DH, iw = ow * SW - PW + k % KW * DW;\n"
+        "                    if (PADDED && (ih < 0 || ih >= H || iw < 0 || iw >= W)) continue;\n"
+        "                    const float e = fabsf(x[ih * W + iw]);\n"
+        "                    if (e > most || e != e) most = e;\n"
+        "                }\n",
+        OUTSIDE " continue;\n"
+                "                        if (most > 0) sum += powf(fabsf(x[ih * W + iw]) / most, ~);\n",
+        "                *y = most > 0 ? most * powf(sum, 1 / ~) : most;\n"
+    };
+    const st_lppool_options *o = s->l->options;
+    write_pool(w, s, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0, text, o->p);
+}
+
+static void write_adaptive_avgpool(writer *w, const step *s)
+{
+    const st_shape x = s->l->x, y = s->l->y;
+    write_begin(w, s, "C = %td, H = %td, W = %td, OH = %td, OW = %td", x.n[1], x.n[2], x.n[3], y.n[2],
+                y.n[3]);
+    write_text(w, s,
+               "    for (int c = 0; c < C; c++, x += H * W)\n"
+               "        for (int oh = 0; oh < OH; oh++)\n"
+               "            for (int ow = 0; ow < OW; ow++) {\n"
+               "                const int top = oh * H / OH, bottom = ((oh + 1) * H + OH - 1) / OH;\n"
+               "                const int left = ow * W / OW, right = ((ow + 1) * W + OW - 1) / OW;\n"
+               "                float sum = 0;\n"
+               "                for (int h = top; h < bottom; h++) {\n"
+               "                    float row = 0;\n"
+               "                    for (int i = left; i < right; i++) row += x[h * W + i];\n"
+               "                    sum += row;\n"
+               "                }\n"
+               "                *y++ = sum / (float)((bottom - top) * (right - left));\n"
+               "            }\n",
+               0);
+}
+
+/* ---- normalisation -------------------------------------------------------------------------------------------- */
+
+static double mean_at(ptrdiff_t k, const void *norm)
+{
+    return affine_of(norm, k).mean;
+}
+
+static double scale_at(ptrdiff_t k, const void *norm)
+{
+    return affine_of(norm, k).scale;
+}
+
+static double shift_at(ptrdiff_t k, const void *norm)
+{
+    return affine_of(norm, k).shift;
+}
+
+static void write_batchnorm(writer *w, const step *s)
+{
+    const ptrdiff_t channels = s->l->x.n[1];
+    write_floats(w, s, "mean", channels, mean_at, s->l);
+    write_floats(w, s, "scale", channels, scale_at, s->l);
+    write_floats(w, s, "shift", channels, shift_at, s->l);
+    write_begin(w, s, "C = %td, AREA = %td", channels, s->size / channels);
+    write_text(w, s,
+               "    for (int c = 0; c < C; c++)\n"
+               "        for (int i = c * AREA; i < (c + 1) * AREA; i++) {\n"
+               "            y[i] = (x[i] - mean_$[c]) * scale_$[c] + shift_$[c];\n"
+               "!            y[i] = activation_$(y[i]);\n"
+               "        }\n",
+               0);
+}
+
+/* Sums in double, as the library takes them. Weight and bias have one element for each run of AREA. */
+static void write_sets(writer *w, const step *s, ptrdiff_t sets, ptrdiff_t area, ptrdiff_t cycle,
+                       double epsilon)
+{
+    const bool scaled = s->l->params > 0;
+    if (scaled) write_tensor(w, s, "weight", s->l->param[0]);
+    if (scaled) write_tensor(w, s, "bias", s->l->param[1]);
+    write_begin(w, s, "SETS = %td, LENGTH = %td, AREA = %td, CYCLE = %td", sets, s->size / sets, area, cycle);
+    write_text(w, s,
+               "    for (int set = 0; set < SETS; set++) {\n"
+               "        double sum = 0, squares = 0;\n"
+               "        for (int i = set * LENGTH; i < (set + 1) * LENGTH; i++) sum += x[i];\n"
+               "        const double mean = sum / LENGTH;\n"
+               "        for (int i = set * LENGTH; i < (set + 1) * LENGTH; i++) squares += (x[i] - mean) * "
+               "(x[i] - mean);\n"
+               "        const float middle = (float)mean, scale = (float)(1 / sqrt(squares / LENGTH + ~));\n"
+               "        for (int i = set * LENGTH; i < (set + 1) * LENGTH; i++)\n",
+               epsilon);
+    write_text(w, s,
+               scaled ? "            y[i] = (x[i] - middle) * scale * weight_$[i / AREA % CYCLE] + bias_$[i "
+                        "/ AREA % CYCLE];\n"
+                        "    }\n"
+                      : "            y[i] = (x[i] - middle) * scale;\n    }\n",
+               0);
+}
+
+static void write_layernorm(writer *w, const step *s)
+{
+    const st_layernorm_options *o = s->l->options;
+    const st_shape x = s->l->x;
+    ptrdiff_t length = 1;
+    for (int axis = o->axes ? x.rank - o->axes : 1; axis < x.rank; axis++) length *= x.n[axis];
+    write_sets(w, s, s->size / length, 1, length, o->epsilon);
+}
+
+static void write_groupnorm(writer *w, const step *s)
+{
+    const st_groupnorm_options *o = s->l->options;
+    write_sets(w, s, o->groups, s->size / s->l->x.n[1], s->l->x.n[1], o->epsilon);
+}
+
+/* ---- along an axis, border and size ------------------------------------------------------------------------------ */
+
+static void write_along(writer *w, const step *s, const char *result)
+{
+    const st_shape x = s->l->x;
+    const int axis = (int)option(s->l, "axis");
+    ptrdiff_t stride = 1;
+    for (int i = axis + 1; i < x.rank; i++) stride *= x.n[i];
+    write_begin(w, s, "ROWS = %td, LENGTH = %td, STRIDE = %td", s->size / x.n[axis], x.n[axis], stride);
+    write_text(w, s,
+               "    for (int row = 0; row < ROWS; row++) {\n"
+               "        const int at = row / STRIDE * STRIDE * LENGTH + row % STRIDE;\n"
+               "        float most = x[at];\n"
+               "        double sum = 0;\n"
+               "        for (int i = 1; i < LENGTH; i++)\n"
+               "            if (x[at + i * STRIDE] > most) most = x[at + i * STRIDE];\n",
+               0);
+    write_text(w, s, result, 0);
+}
+
+static void write_softmax(writer *w, const step *s)
+{
+    write_along(w, s,
+                "        for (int i = 0; i < LENGTH; i++) {\n"
+                "            y[at + i * STRIDE] = expf(x[at + i * STRIDE] - most);\n"
+                "            sum += y[at + i * STRIDE];\n"
+                "        }\n"
+                "        for (int i = 0; i < LENGTH; i++) y[at + i * STRIDE] /= (float)sum;\n"
+                "    }\n");
+}
+
+static void write_log_softmax(writer *w, const step *s)
+{
+    write_along(
+        w, s,
+        "        for (int i = 0; i < LENGTH; i++) sum += expf(x[at + i * STRIDE] - most);\n"
+        "        const float log_sum = (float)log(sum);\n"
+        "        for (int i = 0; i < LENGTH; i++) y[at + i * STRIDE] = x[at + i * STRIDE] - most - log_sum;\n"
+        "    }\n");
+}
+
+static void write_pad2d(writer *w, const step *s)
+{
+    static const char *const texts[] = {
+        [ST_PAD_CONSTANT] = "                *y++ = h < 0 || h >= H || v < 0 || v >= W ? ~ : x[h * W + v];\n",
+        [ST_PAD_REFLECT] = "                const int row = h < 0 ? -h : h < H ? h : 2 * (H - 1) - h;\n"
+                           "                const int column = v < 0 ? -v : v < W ? v : 2 * (W - 1) - v;\n"
+                           "                *y++ = x[row * W + column];\n",
+        [ST_PAD_REPLICATE] = "                const int row = h < 0 ? 0 : h < H ? h : 0 + H - 1;\n"
+                             "                const int column = v < 0 ? 0 : v < W ? v : 0 + W - 1;\n"
+                             "                *y++ = x[row * W + column];\n",
+    };
+    const st_pad2d_options *o = s->l->options;
+    write_begin(w, s, "C = %td, H = %td, W = %td, TOP = %d, BOTTOM = %d, LEFT = %d, RIGHT = %d", s->l->x.n[1],
+                s->l->x.n[2], s->l->x.n[3], o->height[0], o->height[1], o->width[0], o->width[1]);
+    write_text(w, s,
+               "    for (int c = 0; c < C; c++, x += H * W)\n"
+               "        for (int h = -TOP; h < H + BOTTOM; h++)\n"
+               "            for (int v = -LEFT; v < W + RIGHT; v++) {\n",
+               0);
+    write_text(w, s, texts[o->mode], o->value);
+    write_text(w, s, "            }\n", 0);
+}
+
+/* Where row h of y lies among the rows of x, as a fraction: NUMERATOR / DENOMINATOR. */
+static void write_upsample(writer *w, const step *s)
+{
+    const st_upsample_options *o = s->l->options;
+    const st_shape x = s->l->x, y = s->l->y;
+    const bool corners = o->align_corners;
+    const ptrdiff_t below_h = corners ? (y.n[2] > 1 ? y.n[2] - 1 : 1) : 2 * o->scale[0],
+                    below_w = corners ? (y.n[3] > 1 ? y.n[3] - 1 : 1) : 2 * o->scale[1];
+    write_begin(
+        w, s, "C = %td, H = %td, W = %td, SH = %d, SW = %d, OH = %td, OW = %td, BELOW_H = %td, BELOW_W = %td",
+        x.n[1], x.n[2], x.n[3], o->scale[0], o->scale[1], y.n[2], y.n[3], below_h, below_w);
+    write_text(w, s,
+               "    for (int c = 0; c < C; c++, x += H * W)\n"
+               "        for (int h = 0; h < OH; h++)\n"
+               "            for (int v = 0; v < OW; v++) {\n",
+               0);
+    if (o->mode == ST_UPSAMPLE_BILINEAR)
+        write_text(w, s,
+                   corners ? "                const int above_h = h * (H - 1), above_w = v * (W - 1);\n"
+                           : "                const int above_h = 2 * h + 1 > SH ? 2 * h + 1 - SH : 0;\n"
+                             "                const int above_w = 2 * v + 1 > SW ? 2 * v + 1 - SW : 0;\n",
+                   0);
+    write_text(
+        w, s,
+        o->mode == ST_UPSAMPLE_NEAREST
+            ? "                *y++ = x[h / SH * W + v / SW];\n"
+              "            }\n"
+            : "                const int top = above_h / BELOW_H, left = above_w / BELOW_W;\n"
+              "                const int bottom = top + (top + 1 < H), right = left + (left + 1 < W);\n"
+              "                const float down = (float)(above_h - top * BELOW_H) / BELOW_H;\n"
+              "                const float over = (float)(above_w - left * BELOW_W) / BELOW_W;\n"
+              "                *y++ = (1 - over) * ((1 - down) * x[top * W + left] + down * x[bottom * W + "
+              "left]) +\n"
+              "                       over * ((1 - down) * x[top * W + right] + down * x[bottom * W + "
+              "right]);\n"
+              "            }\n",
+        0);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------------------ */
+
+static double input_mean_at(ptrdiff_t k, const void *of)
+{
+    return ((const st_normalization *)of)->mean[k];
+}
+
+static double input_deviation_at(ptrdiff_t k, const void *of)
+{
+    const double deviation = ((const st_normalization *)of)->deviation[k];
+    return deviation > 0 ? deviation : 1;
+}
+
+static void write_normalize(writer *w, const step *s)
+{
+    st_normalization *of = st_net_normalization(w->net);
+    if (!of) return;
+    write_floats(w, s, "mean", of->channels, input_mean_at, of);
+    write_floats(w, s, "deviation", of->channels, input_deviation_at, of);
+    write_begin(w, s, "C = %td, AREA = %td", of->channels, s->size / of->channels);
+    write_text(w, s,
+               "    for (int c = 0; c < C; c++)\n"
+               "        for (int i = c * AREA; i < (c + 1) * AREA; i++) {\n"
+               "            y[i] = (x[i] - mean_$[c]) / deviation_$[c];\n"
+               "!            y[i] = activation_$(y[i]);\n"
+               "        }\n",
+               0);
+    st_normalization_free(of);
+}
+
+static void write_add(writer *w, const step *s)
+{
+    write_begin(w, s, "N = %td", s->size);
+    write_text(w, s,
+               "    for (int i = 0; i < N; i++) {\n"
+               "        y[i] = x[i] + other[i];\n"
+               "!        y[i] = activation_$(y[i]);\n"
+               "    }\n",
+               0);
+}
+
+/* A copy is a line in the function that calls all others: see export_c.c. */
+static void write_copy(writer *w, const step *s)
+{
+    (void)w, (void)s;
+}
+
+const form form_normalize = { "normalization", write_normalize, NULL, true, false, true };
+const form form_copy = { "copy", write_copy, NULL, false, false, false };
+const form form_add = { "residual", write_add, NULL, true, false, true };
+
+static const form forms[] = {
+    { "conv2d", write_conv2d, .takes_norm = true, .takes_activation = true },
+    { "conv_transpose2d", write_conv_transpose2d, .takes_norm = true, .takes_activation = true },
+    { "dense", write_dense, .takes_norm = true, .takes_activation = true },
+    { "maxpool", write_maxpool },
+    { "avgpool", write_avgpool },
+    { "lppool", write_lppool },
+    { "adaptive_avgpool", write_adaptive_avgpool },
+    { "batchnorm", write_batchnorm, .in_place = true, .takes_activation = true },
+    { "layernorm", write_layernorm, .in_place = true },
+    { "groupnorm", write_groupnorm, .in_place = true },
+    { "softmax", write_softmax, .in_place = true },
+    { "log_softmax", write_log_softmax, .in_place = true },
+    { "pad2d", write_pad2d },
+    { "upsample", write_upsample },
+    { "relu", .activation = "x < 0 ? 0 : x", .in_place = true },
+    { "relu6", .activation = "x < 0 ? 0 : x > 6 ? 6 : x", .in_place = true },
+    { "leaky_relu", .activation = "x < 0 ? ~ * x : x", .in_place = true },
+    { "elu", .activation = "x < 0 ? ~ * expm1f(x) : x", .in_place = true },
+    { "selu", .activation = "1.05070099f * (x < 0 ? 1.67326324f * expm1f(x) : x)", .in_place = true },
+    { "gelu", .activation = "x * erfcf(x * -0.707106781f) / 2", .in_place = true },
+    { "silu", .activation = "x / (1 + expf(-x))", .in_place = true },
+    { "mish", .activation = "x * tanhf(x > 20 ? x : log1pf(expf(x)))", .in_place = true },
+    { "sigmoid", .activation = "1 / (1 + expf(-x))", .in_place = true },
+    { "tanh", .activation = "tanhf(x)", .in_place = true },
+    { "softplus", .activation = "x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x))", .in_place = true },
+    { "softsign", .activation = "x / (1 + fabsf(x))", .in_place = true },
+    { "hardsigmoid", .activation = "x <= -3 ? 0 : x >= 3 ? 1 : x / 6 + 0.5f", .in_place = true },
+    { "hardswish", .activation = "x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6", .in_place = true },
+    { "dropout" },
+    { "channel_dropout" },
+    { "flatten" },
+    { "identity" },
+};
+
+/* A type of the program's own may have the name of one of the library's. */
+const form *form_of(const st_layer *l)
+{
+    const st_layer_type *const *type = st_layer_types;
+    while (*type && *type != l->type) type++;
+    for (size_t i = 0; *type && i < sizeof forms / sizeof *forms; i++)
+        if (strcmp(forms[i].type, l->type->name) == 0) return &forms[i];
+    return NULL;
+}
