@@ -37,7 +37,7 @@ double argument_number(const char *option, const char *text, double least, doubl
     return value;
 }
 
-/* Where a path leads, through links, whose last one may name a file that is not there yet; false: nowhere. */
+/* Follows links, the last of which may name a file that is not there yet; false: the path leads nowhere. */
 static bool resolve(const char *path, char to[PATH_MAX], int links)
 {
     char target[PATH_MAX], joined[2 * PATH_MAX], folder[PATH_MAX];

@@ -10,11 +10,11 @@
 long argument_integer(const char *option, const char *text, long least, long most);
 double argument_number(const char *option, const char *text, double least, double most);
 
-/* Whether a file can be replaced, found out before the work: 0, or -1 with an error. Nothing is made or
+/* Tries to replace a file, before the work: 0, or -1 with an error. Nothing is made or
  * removed. */
 int argument_writable(const char *path);
 
-/* Whether two paths, which may be NULL, lead to one file, there or not yet, however they are spelled. */
+/* True if two paths, which may be NULL, lead to one file, there or not yet, however they are spelled. */
 bool argument_same_file(const char *a, const char *b);
 
 /* Ends a program: the error latched by the library, on stderr, and status 1. */

@@ -109,7 +109,7 @@ static double share(double part, double all)
     return all > 0 ? 100 * part / all : 0;
 }
 
-/* Of the last batch: layers in the order in which they run. */
+/* The layers in the order in which they run, in a step on the last batch. */
 static int show_layers(st_net *n)
 {
     subject a;

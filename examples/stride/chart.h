@@ -20,7 +20,7 @@ typedef struct chart {
     const chart_line *line;
 } chart;
 
-/* Whether there is any value to draw. */
+/* True if there is a value to draw. */
 bool chart_has_values(const chart *c);
 
 /* A figure with its heading; lines without a value are left out. */

@@ -19,7 +19,7 @@ void use_threads(const subcommand *c, long count);
       "how many; without it one for each processor", 0, 1024 }
 /* clang-format on */
 
-/* What `stride complete WORDS...` prints; the exit status. */
+/* Prints the candidates of `stride complete WORDS...`; returns the exit status. */
 int complete(int count, char **words);
 
 /* The network that a subcommand is about: an operand, --net or --model, and --input where a text does not say
@@ -44,7 +44,7 @@ int net_operand(const subcommand *c, net_options *o, int count, char **operands)
 /* That net, built for the batch. NULL with an error. */
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);
 
-/* What there is to say about networks as text, in paragraphs, and an example in lines. */
+/* The description of networks as text, in paragraphs, and an example in lines. */
 extern const char network_help[], network_example[];
 
 /* The man page, from the same tables. */

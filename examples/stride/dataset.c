@@ -74,7 +74,7 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* Whether path/name, or path/name.gz, is there. */
+/* True if path/name, or path/name.gz, is there. */
 static bool there(char to[LONGEST_PATH], const char *in, const char *name)
 {
     for (int packed = 0; packed < 2; packed++)

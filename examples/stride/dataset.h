@@ -32,9 +32,9 @@ typedef struct dataset_options {
       .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv), or a "    \
               "pair IMAGES,LABELS of IDX or .npy files; without it MNIST is looked for" },                   \
     { "size", 0, OPTION_TEXT, offsetof(settings, m.size), "HxW",                                             \
-      .help = "make pictures that high and wide" },                                                          \
+      .help = "resize pictures to that height and width" },                                                  \
     { "colour", 0, OPTION_CHOICE, offsetof(settings, m.colour), "files|grey|rgb", "files",                   \
-      "read pictures as the files are, or as" },                                                             \
+      "the colours of pictures" },                                                                           \
     { "skip-bad", 0, OPTION_FLAG, offsetof(settings, m.skip_bad),                                            \
       .help = "leave out pictures that cannot be read" },                                                    \
     { "image", 0, OPTION_TEXT, offsetof(settings, m.image), "CxHxW",                                         \
@@ -79,10 +79,10 @@ char *dataset_columns(const dataset *s);
 /* The file of a sample of a set, where it has one of its own; else NULL. */
 const char *dataset_path(const st_dataset *set, ptrdiff_t i);
 
-/* Whether the files are there, before anything is read: 0, or -1 with an error. NULL is allowed. */
+/* Looks for the files, before anything is read: 0, or -1 with an error. NULL is allowed. */
 int dataset_check(const char *given);
 
-/* Whether what is given as data, or NULL, names that file: alone or among others. */
+/* True if the path given as data, or one of several, names that file. */
 bool dataset_names(const char *given, const char *path);
 
 /* How a net's data were read, as its notes, so that nobody needs to say it again; and those that are not

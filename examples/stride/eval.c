@@ -78,7 +78,7 @@ static const option_row options[] = {
     { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE, "a saved net" },
     DATASET_OPTIONS(settings, source),
     { "part", 'p', OPTION_CHOICE, offsetof(settings, part), "auto|train|test", "auto",
-      "of data that have a test part: that, or" },
+      "the part to evaluate; auto: the test part if there is one" },
     { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images at a time", 1, 65536 },
     THREADS_OPTION(settings),
     { "json", 'j', OPTION_FLAG, offsetof(settings, json), .help = "print JSON" },
@@ -87,7 +87,7 @@ static const option_row options[] = {
 
 const subcommand command_eval = {
     .name = "eval",
-    .what = "Evaluates a saved net on a data set: loss, accuracy, which classes are taken for which.",
+    .what = "Evaluates a saved net on a data set: loss, accuracy, and the confusion matrix.",
     .usage = "[--model FILE] [DATA] [options]",
     .details =
         "The input is normalised, and tables and pictures are read, as they were in training: the net's file "

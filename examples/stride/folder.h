@@ -27,7 +27,7 @@ void folder_close(image_folder *f);
 /* The file of sample i of a folder's set; NULL for another set. */
 const char *folder_path(const st_dataset *set, ptrdiff_t i);
 
-/* Whether there is a folder with pictures inside this one: cheap, and without an error. */
+/* True if there is a folder with pictures inside this one: cheap, and without an error. */
 bool folder_has_classes(const char *path);
 
 /* Calls `visit` for every picture in a folder and the folders in it, in the order of their names, until it

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* Whether a file's name ends like a picture's: .png, .jpg or .jpeg. */
+/* True for a file name that ends in .png, .jpg or .jpeg. */
 bool image_named(const char *path);
 
 /* A new tensor [C, H, W]. Null, with an error that names the file: missing, broken, cut off, of no kind

@@ -16,7 +16,7 @@ static double now(void)
 
 /* ---- hooks ------------------------------------------------------------------------------------- */
 
-/* Of each layer, in this step. */
+/* The times of each layer in this step. */
 typedef struct stopwatch {
     int threads;
     layer_time *layer;

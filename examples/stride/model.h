@@ -18,7 +18,7 @@ typedef struct model {
     char **name, **shown; /* of each output, or its number: in UTF-8; with control characters made visible */
 } model;
 
-/* Whether a path ends like a saved net's. */
+/* True for a path that ends in .safetensors. */
 bool model_named(const char *path);
 
 /* -1 with an error; also if a loss that is not known is in the file. */

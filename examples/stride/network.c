@@ -149,7 +149,7 @@ static const st_field *field_called(const st_layer_type *type, const char *name)
     return f;
 }
 
-/* Where 0 is no option, or one that leaves nothing to do, as a dropout of 0. */
+/* True if 0 is out of range, or leaves nothing to do, as a dropout of 0. */
 static bool is_required(const st_field *f)
 {
     return f->fallback == 0 && (f->least > 0 || (f->kind == ST_FIELD_REAL && f->below > 0));
@@ -273,7 +273,7 @@ static int read_value(const token *t, const st_field *f, void *at)
     return fail(t, "cannot be given as text");
 }
 
-/* What keeps the size: dilation (kernel - 1) / 2 on each side. */
+/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side. */
 static int pad_same(const st_layer_type *type, const token *t, char *options)
 {
     const st_field *padding = field_called(type, "padding"), *kernel = field_called(type, "kernel");
@@ -345,7 +345,7 @@ static int read_unnamed(const st_layer_type *type, const token *t, int taken, ch
                 taken == 1 ? "" : "s");
 }
 
-/* Where a word is no name, it is a value. */
+/* A word that begins like a number is a value, any other one a name. */
 static bool is_value(const token *t)
 {
     return t->kind == WORD && strchr("+-.0123456789", t->at[0]);
@@ -618,7 +618,7 @@ static char *read_file(const char *path)
     return NULL;
 }
 
-/* What is no file may look like one. */
+/* A path that names no file is reported as a path, not read as a text. */
 static bool looks_like_path(const char *given)
 {
     size_t length = strlen(given);

@@ -141,7 +141,7 @@ const option_row *next_option(const subcommand *c, const option_row *o)
     return NULL;
 }
 
-/* What getopt_long calls an option: a letter, or FIRST_LONG and its row. */
+/* The option for a code of getopt_long: a letter, or FIRST_LONG + its row. */
 static const option_row *row_of(const subcommand *c, int code)
 {
     if (code >= FIRST_LONG) return &c->options[code - FIRST_LONG];
@@ -159,7 +159,7 @@ static int refuse_unknown(const subcommand *c, const char *given)
                              n.name ? "; did you mean --" : "", n.name ? n.name : "", n.name ? "?" : "");
 }
 
-/* What getopt_long makes of the options; operands are moved to the end of argv, from optind on. */
+/* Reads the options; operands are moved to the end of argv, from optind on. */
 static int parse(const subcommand *c, int argc, char **argv, void *settings)
 {
     struct option longs[MOST_OPTIONS] = { { 0 } };

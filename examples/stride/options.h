@@ -46,7 +46,7 @@ typedef struct subcommand {
  * line. */
 int subcommand_run(const subcommand *c, int argc, char **argv);
 
-/* Whether there is --help or -h behind the name. */
+/* True if --help or -h follows the name. */
 bool subcommand_asks_help(int argc, char **argv);
 void subcommand_help(const subcommand *c, FILE *to);
 
@@ -61,7 +61,7 @@ void put_choices(FILE *to, const char *choices, const char *prefix);
  * finds. */
 int subcommand_refuse(const subcommand *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What stands before an error: "stride train". */
+/* The beginning of an error message: "stride train". */
 const char *subcommand_title(const subcommand *c);
 
 /* Ends a subcommand: 0; or 1, with one line on stderr, if an error is latched or stdout failed. */

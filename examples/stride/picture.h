@@ -12,12 +12,12 @@ typedef struct picture {
     unsigned char *pixels;
 } picture;
 
-/* Of [H, W] or [C, H, W], whose values from `low` to `high` become dark to bright: grey, or in colour where
- * there are three channels; of two, or more than three, the mean. Sides of more than 96 pixels become the
- * means of blocks. No pixels where it is no image; with an error where there is no memory. */
+/* An image [H, W] or [C, H, W], whose values from `low` to `high` become dark to bright: grey, or in colour
+ * where there are three channels; of two, or more than three, the mean. Sides of more than 96 pixels become
+ * the means of blocks. No pixels where it is no image; with an error where there is no memory. */
 picture picture_of(st_tensor image, double low, double high);
 
-/* Of [C, H, W], weights about 0: in colour where there are three channels; else their mean, in the first
+/* Weights [C, H, W] about 0: in colour where there are three channels; else their mean, in the first
  * colour above 0, the second below, as opaque as it is far from 0. */
 picture picture_of_weights(st_tensor weight, const unsigned char above[3], const unsigned char below[3]);
 void picture_free(picture *p);

@@ -17,7 +17,7 @@ static int run(const void *settings_, int count, char **operands)
     use_threads(&command_replay, s->threads);
     if (model_open(&m, operands[0], 1) == 0) {
         if (st_train_replay(operands[0], m.loss, (st_net_known){ 0 }) == 0)
-            printf("%s: taken again, the step is finite\n", operands[0]);
+            printf("%s: repeated, the step is finite\n", operands[0]);
         model_close(&m);
     }
     return subcommand_end(&command_replay);
@@ -30,7 +30,7 @@ static const option_row options[] = {
 
 const subcommand command_replay = {
     .name = "replay",
-    .what = "Takes the step again at which a run ended since numbers went wrong, and says where they do.",
+    .what = "Repeats the step that produced a NaN or an infinity, and names the layer.",
     .usage = "FILE",
     .details = "FILE is what stride train --anomaly wrote. Fails where the numbers go wrong again.",
     .examples = "  stride replay anomaly.safetensors\n"

@@ -318,7 +318,7 @@ static void put_confusion(page *p)
 
 /* ---- images ------------------------------------------------------------------------------------ */
 
-/* What all images are drawn by: 0 to 1, or else from the least to the greatest pixel of any. */
+/* The range of all images: 0 to 1, or from the least to the greatest pixel of any. */
 static void find_range(const scores *f, double *low, double *high)
 {
     *low = 0, *high = 1;

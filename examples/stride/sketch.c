@@ -23,7 +23,7 @@ static double grey(st_tensor image, ptrdiff_t i, ptrdiff_t j)
     return i < image.shape.n[1] ? clamp((double)*st_at(image, ST_INDEX(0, i, j)), 0, 1) : 0;
 }
 
-/* Of the 256 colours 232 to 255 are greys, 16 is black and 231 white. */
+/* Colours 232 to 255 of the 256 are greys, 16 is black and 231 white. */
 static int colour_of(double value)
 {
     int step = (int)lround(25 * value);

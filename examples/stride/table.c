@@ -149,7 +149,7 @@ static int assign_known(reader *r, const char *columns)
     return st_error() ? -1 : 0;
 }
 
-/* What each column is, by the first line of numbers. */
+/* Decides the role of each column by the first line of numbers. */
 static int assign(reader *r, const table_options *o)
 {
     const ptrdiff_t expected = o->sample.rank > 0 ? st_shape_numel(o->sample, "table") : 0;

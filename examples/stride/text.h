@@ -11,7 +11,7 @@ int text_character(const char *text);
 /* Prints text on a terminal: bytes that are not of a printable character as \x1b. */
 void text_put(FILE *to, const char *text);
 
-/* What text_put prints, in new memory; NULL, with an error, if there is none. */
+/* The text that text_put prints, in new memory; NULL, with an error, if there is none. */
 char *text_clean(const char *text);
 
 #endif

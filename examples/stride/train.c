@@ -109,7 +109,7 @@ static bool augments(const settings *s)
            s->cutout > 0;
 }
 
-/* What is made up is made up first, and normalised then. */
+/* Augmentation comes first, then normalisation. */
 static int prepare_data(job *j)
 {
     const settings *s = j->s;
@@ -176,7 +176,7 @@ static st_schedule make_schedule(const settings *s)
     return s->warmup > 0 ? st_warmup_lr(.steps = s->warmup, .after = after) : after;
 }
 
-/* What using the net takes, of a checkpoint's too. */
+/* Metadata that eval and predict need, in checkpoints too. */
 static int note(job *j)
 {
     st_net *n = j->net;
@@ -187,7 +187,8 @@ static int note(job *j)
     return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
 }
 
-/* The first interrupt ends the run after its step, with all that is saved then; the second ends the program. */
+/* The first interrupt ends the run after its step, with all that is saved then; the second ends the
+ * program. */
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int number)
@@ -371,7 +372,7 @@ static void print_files(const settings *s)
         }
 }
 
-/* What an interrupted run lacks, and the best epoch. */
+/* The best epoch, and how an interrupted run goes on. */
 static void print_best(const job *j)
 {
     const st_train_report *best = NULL;
@@ -428,7 +429,7 @@ static int print_head(const job *j)
     return fflush(stdout);
 }
 
-/* What would be found out only after the work. */
+/* Tries every file that will be written. */
 static int check_files(const settings *s)
 {
     const char *const files[] = { s->save, s->report, s->checkpoint, s->anomaly };
@@ -481,7 +482,7 @@ static void release(job *j)
     dataset_close(&j->from);
 }
 
-/* What is written twice, or over what is read, would be lost without a word. */
+/* Refuses a file that is written twice, or that is read and written. */
 static int tell_apart(const settings *s)
 {
     const struct {
@@ -544,73 +545,71 @@ static const option_row options[] = {
     { "validation", 'V', OPTION_FILE, offsetof(settings, validation), "PATH",
       .help = "a data set to validate on; without it the test part of --data, where there is one" },
     { "split", 'S', OPTION_NUMBER, offsetof(settings, split), "X", NULL,
-      "hold out that fraction of the data to validate on", 0, 0.99 },
-    { "epochs", 'e', OPTION_INTEGER, offsetof(settings, epochs), "N", "10", "times through the data", 1,
-      1e6 },
+      "hold out this fraction of the data to validate on", 0, 0.99 },
+    { "epochs", 'e', OPTION_INTEGER, offsetof(settings, epochs), "N", "10", "passes over the data", 1, 1e6 },
     { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples a step", 1, 65536 },
     { "lr", 'l', OPTION_NUMBER, offsetof(settings, lr), "X", NULL,
       "peak learning rate; without it 0.001, and 0.01 for sgd", 0, 1e6 },
     { "optim", 'O', OPTION_CHOICE, offsetof(settings, optim), OPTIMS, "adam", "the optimizer" },
-    { "momentum", 0, OPTION_NUMBER, offsetof(settings, momentum), "X", "0.9", "of sgd", 0, 1 },
-    { "nesterov", 0, OPTION_FLAG, offsetof(settings, nesterov), .help = "Nesterov's momentum, of sgd" },
+    { "momentum", 0, OPTION_NUMBER, offsetof(settings, momentum), "X", "0.9", "momentum of sgd", 0, 1 },
+    { "nesterov", 0, OPTION_FLAG, offsetof(settings, nesterov), .help = "use Nesterov's momentum with sgd" },
     { "weight-decay", 0, OPTION_NUMBER, offsetof(settings, weight_decay), "X", NULL,
-      "of any optimizer; without it 0, and 0.01 for adamw", 0, 1e6 },
+      "weight decay; without it 0, and 0.01 for adamw", 0, 1e6 },
     { "schedule", 0, OPTION_CHOICE, offsetof(settings, schedule), SCHEDULES, "cosine",
-      "of the learning rate" },
-    { "every", 0, OPTION_NUMBER, offsetof(settings, every), "X", "10", "epochs of a step of the schedule",
-      1e-3, 1e6 },
+      "how the learning rate changes" },
+    { "every", 0, OPTION_NUMBER, offsetof(settings, every), "X", "10",
+      "epochs between the steps of schedule step", 1e-3, 1e6 },
     { "gamma", 0, OPTION_NUMBER, offsetof(settings, gamma), "X", "0.1",
-      "the factor of a step of the schedule", 1e-9, 1 },
+      "the factor of each step of schedule step", 1e-9, 1 },
     { "warmup", 0, OPTION_INTEGER, offsetof(settings, warmup), "N", NULL,
-      "steps in which the learning rate rises first", 0, MOST_COUNT },
-    { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy", "what is made small" },
-    { "label-smoothing", 0, OPTION_NUMBER, offsetof(settings, label_smoothing), "X", NULL, "of cross-entropy",
-      0, 0.999 },
-    { "clip", 0, OPTION_NUMBER, offsetof(settings, clip), "X", NULL, "clip the gradients' norm to that", 0,
+      "steps over which the learning rate rises at the beginning", 0, MOST_COUNT },
+    { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy",
+      "the loss that training minimizes" },
+    { "label-smoothing", 0, OPTION_NUMBER, offsetof(settings, label_smoothing), "X", NULL,
+      "label smoothing of cross-entropy", 0, 0.999 },
+    { "clip", 0, OPTION_NUMBER, offsetof(settings, clip), "X", NULL, "clip the norm of the gradients to X", 0,
       1e9 },
     { "patience", 'P', OPTION_INTEGER, offsetof(settings, patience), "N", NULL,
-      "stop when N epochs did not improve the validation loss, and keep the best", 0, 1e6 },
+      "stop after N epochs without a better validation loss, and keep the best net", 0, 1e6 },
     { "shift", 0, OPTION_NUMBER, offsetof(settings, shift), "PX", NULL,
       "augment: move images by up to that many pixels", 0, 1e4 },
     { "rotation", 0, OPTION_NUMBER, offsetof(settings, rotation), "DEG", NULL,
-      "augment: turn them by up to that many degrees", 0, 180 },
-    { "scale", 0, OPTION_NUMBER, offsetof(settings, scale), "X", NULL, "augment: by factors of 1 ± X", 0,
-      0.99 },
+      "augment: rotate images by up to that many degrees", 0, 180 },
+    { "scale", 0, OPTION_NUMBER, offsetof(settings, scale), "X", NULL,
+      "augment: scale images by factors of 1 ± X", 0, 0.99 },
     { "shear", 0, OPTION_NUMBER, offsetof(settings, shear), "DEG", NULL,
-      "augment: lean them by up to that many degrees", 0, 89 },
+      "augment: shear images by up to that many degrees", 0, 89 },
     { "flip", 0, OPTION_NUMBER, offsetof(settings, flip), "P", NULL,
-      "augment: exchange left and right with that probability", 0, 1 },
+      "augment: flip images left to right with that probability", 0, 1 },
     { "noise", 0, OPTION_NUMBER, offsetof(settings, noise), "X", NULL,
-      "augment: add normal numbers of that deviation", 0, 1e3 },
+      "augment: add Gaussian noise of that standard deviation", 0, 1e3 },
     { "cutout", 0, OPTION_INTEGER, offsetof(settings, cutout), "PX", NULL,
-      "augment: cut out a square of that side", 0, 1e4 },
+      "augment: set a square of that side to zero", 0, 1e4 },
     { "no-normalize", 0, OPTION_FLAG, offsetof(settings, raw),
-      .help =
-          "leave the input as it is: else each channel gets mean 0 and deviation 1 over the training set" },
+      .help = "leave the input as it is; otherwise each channel gets mean 0 and standard deviation 1" },
     { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
-      "of parameters, order, augmentation and --split", 0, 1e15 },
+      "seed of parameters, order, augmentation and --split", 0, 1e15 },
     THREADS_OPTION(settings),
-    { "save", 'o', OPTION_FILE, offsetof(settings, save), "FILE", MODEL_FILE,
-      "where the net goes, with all that using it takes" },
+    { "save", 'o', OPTION_FILE, offsetof(settings, save), "FILE", MODEL_FILE, "the trained net" },
     { "log", 'L', OPTION_FILE, offsetof(settings, log), "FILE",
-      .help = "a line for each epoch, .csv or .jsonl" },
+      .help = "a log with a line for each epoch, .csv or .jsonl" },
     { "report", 'R', OPTION_FILE, offsetof(settings, report), "FILE",
-      .help = "the run as a page to look at, .html" },
+      .help = "a report of the run as a page, .html" },
     { "checkpoint", 'c', OPTION_FILE, offsetof(settings, checkpoint), "FILE",
-      .help = "all that going on takes, written after each epoch; it is a saved net, too" },
+      .help = "write a checkpoint after each epoch; it is a saved net, too" },
     { "checkpoint-every", 0, OPTION_INTEGER, offsetof(settings, checkpoint_every), "STEPS", NULL,
-      "write it after that many steps, too", 1, MOST_COUNT },
+      "write the checkpoint after that many steps, too", 1, MOST_COUNT },
     { "resume", 'r', OPTION_FLAG, offsetof(settings, resume),
-      .help = "go on from --checkpoint, if it is there, as if the run had not ended" },
+      .help = "resume from --checkpoint if it is there, to the same bits" },
     { "anomaly", 0, OPTION_FILE, offsetof(settings, anomaly), "FILE",
-      .help = "where the batch goes at which a run ends since numbers went wrong (stride replay)" },
-    { "quiet", 'q', OPTION_FLAG, offsetof(settings, quiet), .help = "the result only" },
+      .help = "keep the batch of a step that produces a NaN or an infinity (stride replay)" },
+    { "quiet", 'q', OPTION_FLAG, offsetof(settings, quiet), .help = "print the result only" },
     { 0 },
 };
 
 const subcommand command_train = {
     .name = "train",
-    .what = "Trains a network on a data set and saves it, with all that using it takes.",
+    .what = "Trains a network on a data set and saves it.",
     .usage = "NET [--data PATH] [options]",
     .details =
         "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends the "
