@@ -4,7 +4,7 @@
 
 #include "nn/train.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* Appends a line after each epoch: to FILE.csv under a line of names, or to FILE.jsonl, an object a line: epoch, step, lr,
  * loss, accuracy, validation_loss, validation_accuracy, best. Numbers read back exactly; one that is not finite is an
@@ -14,6 +14,6 @@
  * one that was cut off; what is there must be a log of this kind. List it before the checkpoint. NULL: no log. */
 st_callback st_log(const char *path);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif
