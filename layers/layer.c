@@ -21,6 +21,19 @@ static void *resolved_options(const st_layer_type *type, const void *given)
     return NULL;
 }
 
+/* ---- arguments --------------------------------------------------------------------------------- */
+
+bool layer_given(const st_layer *l, const char *who)
+{
+    if (!l || !l->impl) st_error_set("%s: the layer is NULL", who);
+    return l && l->impl;
+}
+
+bool layer_call_given(const st_call *c, const char *who)
+{
+    return layer_given(c ? c->layer : NULL, who);
+}
+
 /* ---- making and freeing ------------------------------------------------------------------------ */
 
 /* Tests if child i is in the list before i, too. */
@@ -33,6 +46,7 @@ static bool repeated(st_layer *const child[], int i)
 
 static int may_hold(const st_layer_type *type, int children, st_layer *const child[])
 {
+    if (children > 0 && !child) return st_error_set("%s: the list of layers is NULL", type->name);
     if (type->children == ST_LAYER_ANY ? children < 0 : children != type->children)
         return st_error_set("%s: holds %d layers, expected %d", type->name, children, type->children);
     int names = 0;
@@ -40,7 +54,8 @@ static int may_hold(const st_layer_type *type, int children, st_layer *const chi
     if (type->child_names && children > names)
         return st_error_set("%s: holds %d layers, expected at most %d", type->name, children, names);
     for (int i = 0; i < children; i++) {
-        if (!child[i]) return st_error_set("%s: layer %d of %d is NULL", type->name, i, children);
+        if (!child[i] || !child[i]->impl)
+            return st_error_set("%s: layer %d of %d is NULL", type->name, i, children);
         if (child[i]->impl->has_parent || repeated(child, i))
             return st_error_set("%s: layer %d (%s) is part of a net already", type->name, i,
                                 child[i]->type->name);
@@ -100,13 +115,15 @@ st_layer *st_layer_new(const st_layer_type *type, const void *options, int child
 {
     st_layer *l = allocate(type, options, children, child);
     /* Backwards: a layer that is listed twice is freed once, at its first place. */
-    for (int i = children - 1; i >= 0 && !l; i--)
-        if (child[i] && !repeated(child, i) && !child[i]->impl->has_parent) st_layer_free(child[i]);
+    for (int i = children > 0 ? children - 1 : -1; i >= 0 && !l && child; i--)
+        if (child[i] && child[i]->impl && !repeated(child, i) && !child[i]->impl->has_parent)
+            st_layer_free(child[i]);
     return l;
 }
 
 st_layer *st_layer_clone(const st_layer *l)
 {
+    if (!layer_given(l, "st_layer_clone")) return NULL;
     st_layer **child = calloc((size_t)l->children + 1, sizeof *child); /* one more: calloc(0) may be NULL */
     if (!child) {
         st_error_set("%s: no memory", l->type->name);
@@ -137,21 +154,23 @@ int st_layer_refuse(const st_layer *l, const char *format, ...)
     char text[ST_ERROR_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(text, sizeof text, format ? format : "refused", arguments);
     va_end(arguments);
-    return st_error_set("%s: %s", l->type->name, text);
+    return layer_given(l, "st_layer_refuse") ? st_error_set("%s: %s", l->type->name, text) : -1;
 }
 
 size_t st_layer_describe(const st_layer *l, char *to, size_t size)
 {
     char text[ST_ERROR_SIZE];
+    if (to && size > 0) to[0] = '\0';
+    if (!layer_given(l, "st_layer_describe")) return 0;
     bool plain = st_options_text(l->type->fields, l->options, text, sizeof text) == 0;
-    return (size_t)snprintf(to, size, plain ? "%s" : "%s(%s)", l->type->name, text);
+    return (size_t)snprintf(to, to ? size : 0, plain ? "%s" : "%s(%s)", l->type->name, text);
 }
 
 st_shape st_layer_output_shape(const st_layer *l)
 {
-    return l ? l->impl->shown : (st_shape){ 0 };
+    return l && l->impl ? l->impl->shown : (st_shape){ 0 };
 }
 
 static void visit_below(st_layer *l, const char *path, void (*visit)(st_layer *, const char *, void *),
@@ -170,5 +189,6 @@ static void visit_below(st_layer *l, const char *path, void (*visit)(st_layer *,
 void st_layer_visit(st_layer *root, void (*visit)(st_layer *l, const char *path, void *context),
                     void *context)
 {
-    if (root) visit_below(root, "", visit, context);
+    if (!visit) st_error_set("st_layer_visit: the function is NULL");
+    else if (root) visit_below(root, "", visit, context);
 }

@@ -79,6 +79,10 @@ struct st_layer_run {
     st_tensor partial;                       /* flat: chunks' gradients before they are added in order */
 };
 
+/* Latches "who: the layer is NULL" unless st_layer_new made it; the second for a hook's call. */
+bool layer_given(const st_layer *l, const char *who);
+bool layer_call_given(const st_call *c, const char *who);
+
 void layer_run_free(st_layer *l); /* if l is the root that owns it */
 
 /* The number of images per call of this layer's hooks, for a batch of n. */

@@ -63,6 +63,7 @@ static int resolve(const char *who, const st_field *f, void *at)
 
 int st_options_resolve(const char *who, const st_field *fields, void *options)
 {
+    if (!options) return st_error_set("%s: the options are NULL", who);
     for (const st_field *f = fields; f && f->name; f++)
         if (resolve(who, f, (char *)options + f->offset)) return -1;
     return 0;
@@ -101,8 +102,9 @@ static void field_text(const st_field *f, const void *options, char *to, size_t 
 size_t st_options_text(const st_field *fields, const void *options, char *to, size_t size)
 {
     size_t used = 0;
+    if (!to) size = 0;
     if (size > 0) to[0] = '\0';
-    for (const st_field *f = fields; f && f->name; f++) {
+    for (const st_field *f = fields; options && f && f->name; f++) {
         char text[128];
         field_text(f, options, text, sizeof text);
         if (!text[0]) continue;

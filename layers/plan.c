@@ -27,6 +27,7 @@ bool layer_is_whole(const st_layer *l)
 
 static int request(st_layer *l, st_tensor slot[], int *used, st_shape s, const char *what)
 {
+    if (!what) return st_layer_refuse(l, "requests a parameter or a state without a name");
     char who[96];
     snprintf(who, sizeof who, "%s: %s", l->type->name, what);
     if (*used == ST_LAYER_SLOTS)
@@ -38,6 +39,7 @@ static int request(st_layer *l, st_tensor slot[], int *used, st_shape s, const c
 
 int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init)
 {
+    if (!layer_given(l, "st_layer_parameter")) return -1;
     if (request(l, l->param, &l->params, s, name)) return -1;
     l->param_name[l->params - 1] = name;
     l->impl->param_init[l->params - 1] = init;
@@ -46,6 +48,7 @@ int st_layer_parameter(st_layer *l, const char *name, st_shape s, st_init init)
 
 int st_layer_state(st_layer *l, const char *name, st_shape s, double value)
 {
+    if (!layer_given(l, "st_layer_state")) return -1;
     if (request(l, l->state, &l->states, s, name)) return -1;
     l->state_name[l->states - 1] = name;
     l->impl->state_init[l->states - 1] = (st_init){ .constant = value };
@@ -54,6 +57,7 @@ int st_layer_state(st_layer *l, const char *name, st_shape s, double value)
 
 int st_layer_memory(st_layer *l, st_shape s)
 {
+    if (!layer_given(l, "st_layer_memory")) return -1;
     bool by_image = s.rank > 0 && s.n[0] == l->x.n[0],
          of_batch = layer_is_whole(l) && s.rank > 0 && s.n[0] == 1;
     if (by_image || of_batch) return request(l, l->impl->memory, &l->impl->memories, s, "memory");
@@ -62,11 +66,13 @@ int st_layer_memory(st_layer *l, st_shape s)
 
 int st_layer_scratch(st_layer *l, st_shape s)
 {
+    if (!layer_given(l, "st_layer_scratch")) return -1;
     return request(l, l->impl->scratch, &l->impl->scratches, s, "scratch");
 }
 
 void *st_layer_plan_data(st_layer *l, size_t size)
 {
+    if (!layer_given(l, "st_layer_plan_data")) return NULL;
     free(l->plan);
     l->plan = calloc(1, size > 0 ? size : 1);
     if (!l->plan) st_layer_refuse(l, "no memory for %zu bytes of plan data", size);
@@ -75,6 +81,10 @@ void *st_layer_plan_data(st_layer *l, size_t size)
 
 int st_plan_child(st_layer *l, int i, st_shape x, st_shape *y)
 {
+    if (!layer_given(l, "st_plan_child")) return -1;
+    if (i < 0 || i >= l->children || !y)
+        return st_layer_refuse(l, "plans child %d of %d%s", i, l->children,
+                               y ? "" : " into a shape that is NULL");
     st_layer *child = l->child[i];
     const char *const *names = l->type->child_names;
     if (st_layer_plan(child, x, y))
@@ -161,7 +171,7 @@ typedef struct snapshot {
 
 int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    if (!l) return st_error_set("st_layer_plan: the layer is NULL");
+    if (!layer_given(l, "st_layer_plan")) return -1;
     ptrdiff_t count = st_shape_numel(x, l->type->name);
     if (count < 0) return -1;
     if (x.rank < 1 || count == 0)
@@ -176,7 +186,7 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     if (status) {
         *l = before->layer;
         *l->impl = before->impl;
-    } else {
+    } else if (y) {
         *y = l->y;
     }
     free(before);
@@ -297,6 +307,9 @@ static int threads_for(st_shape x)
 
 int st_layer_measure(const st_layer *root, st_layer_needs *needs)
 {
+    if (!layer_given(root, "st_layer_measure")) return -1;
+    if (!needs || root->x.rank < 1)
+        return st_layer_refuse(root, needs ? "measured before it is planned" : "the needs are NULL");
     *needs = (st_layer_needs){ .threads = threads_for(root->x) };
     if (measure(root, needs)) return -1;
     return total(root, &needs->scratch, needs->ping_pong) || total(root, &needs->scratch, needs->ping_pong)
@@ -413,7 +426,7 @@ static void free_run(st_layer_run *run)
 
 void layer_run_free(st_layer *l)
 {
-    if (!l->impl->run || l->impl->run->root != l) return;
+    if (!l->impl || !l->impl->run || l->impl->run->root != l) return;
     free_run(l->impl->run);
     l->impl->run = NULL;
 }
@@ -461,7 +474,7 @@ int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
 {
     st_shape y;
     st_layer_needs needs;
-    if (!root) return st_error_set("st_layer_build: the layer is NULL");
+    if (!layer_given(root, "st_layer_build")) return -1;
     if (root->impl->run && root->impl->run->root != root)
         return st_layer_refuse(root, "is part of another layer, build that one");
     if (st_layer_plan(root, x, &y) || st_layer_measure(root, &needs)) return -1;
@@ -497,7 +510,8 @@ int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
 
 int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of)
 {
-    if (!clone || !of || !of->impl->run || of->impl->run->root != of || clone->impl->run)
+    if (!layer_given(clone, "st_layer_build_shared") || !layer_given(of, "st_layer_build_shared")) return -1;
+    if (!of->impl->run || of->impl->run->root != of || clone->impl->run)
         return st_error_set("st_layer_build_shared: expected a clone that is not built, of a tree that is");
     st_layer_run *run = calloc(1, sizeof *run);
     if (!run) return st_error_set("st_layer_build_shared: no memory");
@@ -511,19 +525,24 @@ int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of)
 
 /* ---- what was handed out ----------------------------------------------------------------------- */
 
+static bool is_built(const st_layer *root)
+{
+    return root && root->impl && root->impl->run;
+}
+
 st_tensor st_layer_parameters(const st_layer *root)
 {
-    return root && root->impl->run ? root->impl->run->parameters : (st_tensor){ 0 };
+    return is_built(root) ? root->impl->run->parameters : (st_tensor){ 0 };
 }
 
 st_tensor st_layer_gradients(const st_layer *root)
 {
-    return root && root->impl->run ? root->impl->run->gradients : (st_tensor){ 0 };
+    return is_built(root) ? root->impl->run->gradients : (st_tensor){ 0 };
 }
 
 st_tensor st_layer_states(const st_layer *root)
 {
-    return root && root->impl->run ? root->impl->run->states : (st_tensor){ 0 };
+    return is_built(root) ? root->impl->run->states : (st_tensor){ 0 };
 }
 
 static void reset(st_layer *l, const char *path, void *context)
@@ -536,5 +555,5 @@ static void reset(st_layer *l, const char *path, void *context)
 
 void st_layer_reset(st_layer *root, uint64_t seed)
 {
-    if (root && root->impl->run && !root->impl->run->shared) st_layer_visit(root, reset, &seed);
+    if (is_built(root) && !root->impl->run->shared) st_layer_visit(root, reset, &seed);
 }

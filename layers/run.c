@@ -21,8 +21,17 @@ static st_call call_of(const st_layer *l, ptrdiff_t first, ptrdiff_t images, int
                       .thread = thread };
 }
 
+/* Slot i of so many, in a call that a hook was given. */
+static bool has_slot(const st_call *c, int i, int slots, const char *who)
+{
+    if (i < 0 || i >= slots) st_layer_refuse(c->layer, "%s: slot %d of %d", who, i, slots);
+    return i >= 0 && i < slots;
+}
+
 st_tensor st_memory(const st_call *c, int i)
 {
+    if (!layer_call_given(c, "st_memory") || !has_slot(c, i, c->layer->impl->memories, "st_memory"))
+        return (st_tensor){ 0 };
     st_tensor all = c->layer->impl->memory[i];
     bool by_image = all.shape.n[0] == c->layer->x.n[0];
     return by_image ? st_narrow(all, 0, c->first, c->images) : all;
@@ -30,6 +39,8 @@ st_tensor st_memory(const st_call *c, int i)
 
 st_tensor st_scratch(const st_call *c, int i)
 {
+    if (!layer_call_given(c, "st_scratch") || !has_slot(c, i, c->layer->impl->scratches, "st_scratch"))
+        return (st_tensor){ 0 };
     st_tensor scratch = c->layer->impl->scratch[i];
     if (c->layer->children == 0) scratch.offset += c->layer->impl->run->block * c->thread;
     return scratch;
@@ -37,6 +48,8 @@ st_tensor st_scratch(const st_call *c, int i)
 
 st_tensor st_grad(const st_call *c, int i)
 {
+    if (!layer_call_given(c, "st_grad") || !has_slot(c, i, c->layer->params, "st_grad"))
+        return (st_tensor){ 0 };
     st_tensor grad = c->layer->grad[i];
     if (st_is_null(c->partial)) return grad;
     grad.storage = c->partial.storage;
@@ -46,6 +59,7 @@ st_tensor st_grad(const st_call *c, int i)
 
 st_random_key st_call_random(const st_call *c)
 {
+    if (!layer_call_given(c, "st_call_random")) return (st_random_key){ 0 };
     const uint64_t drawn = UINT64_C(1) << 63; /* parameters are initialised from streams below */
     const layer_impl *own = c->layer->impl;
     return (st_random_key){ own->run->seed, drawn | (uint64_t)own->number << 40 | own->run->step };
@@ -66,6 +80,7 @@ static void run_piece(ptrdiff_t i, int thread, void *context)
 void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i, void *context),
                      void *context)
 {
+    if (!layer_call_given(c, "st_parallel_for")) return;
     const st_layer_run *run = c->layer->impl->run;
     bool little = layer_work(c->layer, c->layer->x.n[0]) < run->grain;
     parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
@@ -231,8 +246,8 @@ static bool matches(st_tensor x, st_shape planned)
 
 static bool runnable(const st_layer *l, const char *what, st_tensor x, st_tensor y)
 {
-    if (!l) st_error_set("%s: the layer is NULL", what);
-    else if (!l->impl->run || !l->impl->run->ready) st_layer_refuse(l, "%s before st_layer_build", what);
+    if (!layer_given(l, what)) return false;
+    if (!l->impl->run || !l->impl->run->ready) st_layer_refuse(l, "%s before st_layer_build", what);
     else if (!matches(x, l->x))
         st_layer_refuse(l, "%s of x %s, built for %s", what, st_shape_text(x.shape).text,
                         st_shape_text(l->x).text);
@@ -330,26 +345,29 @@ void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_t
 
 st_tensor st_child_output(const st_call *c, int i)
 {
+    if (!layer_call_given(c, "st_child_output") || !has_slot(c, i, c->layer->children, "st_child_output"))
+        return (st_tensor){ 0 };
     return st_narrow(c->layer->child[i]->impl->output, 0, 0, c->images);
 }
 
 st_tensor st_forward_child(const st_call *c, int i, st_tensor x)
 {
     st_tensor y = st_child_output(c, i);
-    st_layer_forward(c->layer->child[i], x, y);
+    if (!st_is_null(y)) st_layer_forward(c->layer->child[i], x, y);
     return y;
 }
 
 void st_backward_child(const st_call *c, int i, st_tensor x, st_tensor dy, st_tensor dx)
 {
-    st_layer_backward(c->layer->child[i], x, st_child_output(c, i), dy, dx);
+    st_tensor y = st_child_output(c, i);
+    if (!st_is_null(y)) st_layer_backward(c->layer->child[i], x, y, dy, dx);
 }
 
 /* ---- mode -------------------------------------------------------------------------------------- */
 
 static st_layer_run *run_of_tree(st_layer *root)
 {
-    return root ? root->impl->run : NULL;
+    return root && root->impl ? root->impl->run : NULL;
 }
 
 void st_layer_mode(st_layer *root, bool training, uint64_t seed, uint64_t step)

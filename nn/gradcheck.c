@@ -438,9 +438,9 @@ static st_gradcheck_result start(void)
 st_gradcheck_result st_gradcheck_layer_at(st_layer *l, st_tensor x, st_gradcheck_options options)
 {
     st_gradcheck_result result = start();
-    subject s = { .l = l, .options = options, .result = &result };
+    subject s = { .l = l && l->impl ? l : NULL, .options = options, .result = &result };
     default_options(&s.options);
-    if (!l || st_is_null(x) || st_layer_build(l, x.shape, options.seed)) {
+    if (!s.l || st_is_null(x) || st_layer_build(l, x.shape, options.seed)) {
         if (!st_error()) st_error_set("the layer or x is null");
         fail(&s, "%s", st_error());
     } else {

@@ -237,7 +237,7 @@ static void sweep_part(ptrdiff_t i, int thread, void *context)
 int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradients)
 {
     if (st_error()) return -1; /* a forward or backward pass that failed has no gradients to go by */
-    if (!o) return st_error_set("st_optim_step: the optimizer is NULL");
+    if (!o || !o->step) return st_error_set("st_optim_step: the optimizer%s is NULL", o ? "'s step" : "");
     if (st_is_null(parameters) || st_is_null(gradients) || !st_is_contiguous(parameters) ||
         !st_is_contiguous(gradients) || !st_shape_equal(parameters.shape, gradients.shape))
         return st_error_set("%s: parameters %s and gradients %s, expected contiguous and of one shape",

@@ -103,6 +103,7 @@ static int summarise(st_net *n, st_shape x, FILE *to)
 int st_net_summary(st_net *n, ptrdiff_t batch, FILE *to)
 {
     if (!n) return st_error_set("st_net_summary: the net is NULL");
+    if (!to) return st_error_set("st_net_summary: the file is NULL");
     if (batch < 1) return st_error_set("st_net_summary: a batch of %td images, expected at least 1", batch);
     int status = summarise(n, st_shape_with_batch(n->input, batch), to);
     if (n->batch > 0 && st_net_build(n, n->batch, n->seed)) return -1;

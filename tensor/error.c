@@ -19,7 +19,7 @@ int st_error_set(const char *format, ...)
     if (latched[0]) return -1;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(latched, sizeof latched, format, arguments);
+    vsnprintf(latched, sizeof latched, format && format[0] ? format : "error without a message", arguments);
     va_end(arguments);
     keep_to_one_line();
     return -1;
@@ -27,7 +27,7 @@ int st_error_set(const char *format, ...)
 
 int st_error_within(const char *format, ...)
 {
-    if (!latched[0]) return -1;
+    if (!latched[0] || !format) return -1;
     char inner[ST_ERROR_SIZE];
     memcpy(inner, latched, sizeof inner);
     va_list arguments;

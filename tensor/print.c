@@ -331,12 +331,17 @@ static size_t print(writer w, st_tensor x)
 
 void st_print(FILE *to, st_tensor x)
 {
+    if (!to) {
+        st_error_set("st_print: the file is NULL");
+        return;
+    }
     print((writer){ .file = to }, x);
     if (ferror(to)) st_error_set("st_print: the file could not be written");
 }
 
 size_t st_format(char *to, size_t size, st_tensor x)
 {
+    if (!to) size = 0;
     size_t length = print((writer){ .to = to, .size = size }, x);
     if (size > 0) to[length < size ? length : size - 1] = '\0';
     return length;

@@ -73,6 +73,10 @@ static void mix_words(st_random_key key, uint64_t counter, uint32_t *word)
 void st_random_words(st_random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n)
 {
     ptrdiff_t i = 0;
+    if (!word && n > 0) {
+        st_error_set("st_random_words: the words are NULL");
+        return;
+    }
     for (; i + TOGETHER <= n; i += TOGETHER) mix_words(key, counter + (uint64_t)i, word + 4 * i);
     for (; i < n; i++) {
         st_random_block block = st_random_bits(key, counter + (uint64_t)i);
@@ -170,8 +174,12 @@ void st_normal(st_tensor x, st_random_key key, st_real mean, st_real deviation)
 
 void st_random_permutation(ptrdiff_t *order, ptrdiff_t n, st_random_key key)
 {
+    if (!order && n > 0) {
+        st_error_set("st_random_permutation: the order is NULL");
+        return;
+    }
     for (ptrdiff_t i = 0; i < n; i++) order[i] = i;
-    for (ptrdiff_t i = n - 1; i > 0; i--) {
+    for (ptrdiff_t i = n > 0 ? n - 1 : 0; i > 0; i--) {
         ptrdiff_t j = (ptrdiff_t)st_random_below(key, (uint64_t)i, (uint64_t)i + 1);
         ptrdiff_t taken = order[i];
         order[i] = order[j];

@@ -41,16 +41,20 @@ ptrdiff_t st_shape_numel(st_shape s, const char *who)
 
 st_shape st_shape_with_batch(st_shape sample, ptrdiff_t n)
 {
-    int last =
-        sample.rank < ST_MAX_RANK ? sample.rank : ST_MAX_RANK - 1; /* a larger rank is an error later */
+    int last = sample.rank < ST_MAX_RANK ? sample.rank : ST_MAX_RANK - 1;
     for (int i = last; i > 0; i--) sample.n[i] = sample.n[i - 1];
     sample.n[0] = n;
-    sample.rank++;
+    if (sample.rank >= 0 && sample.rank <= ST_MAX_RANK) sample.rank++; /* others are refused as they are */
     return sample;
 }
 
 st_shape st_shape_without_batch(st_shape batch)
 {
+    if (batch.rank < 1 || batch.rank > ST_MAX_RANK) {
+        st_error_set("st_shape_without_batch: the shape has rank %d, expected 1 to %d", batch.rank,
+                     ST_MAX_RANK);
+        return (st_shape){ 0 };
+    }
     batch.rank--;
     for (int i = 0; i < batch.rank; i++) batch.n[i] = batch.n[i + 1];
     return batch;

@@ -239,6 +239,10 @@ st_tensor st_reshape(st_tensor x, st_shape s)
 st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdiff_t offset)
 {
     if (!tensor_usable(x, "st_as_strided") || st_shape_numel(s, "st_as_strided") < 0) return null_tensor;
+    if (!stride && s.rank > 0) {
+        st_error_set("st_as_strided: the strides are NULL");
+        return null_tensor;
+    }
     st_tensor y = { .storage = x.storage, .offset = offset, .shape = s };
     ptrdiff_t low = offset, high = offset;
     bool inside = true, empty = false;

@@ -67,6 +67,10 @@ void st_walk(int count, const st_tensor views[], st_order order, st_row_function
         st_error_set("st_walk: %d views, expected 1 to %d", count, ST_MAX_VIEWS);
         return;
     }
+    if (!views || !row) {
+        st_error_set("st_walk: the %s NULL", views ? "function is" : "views are");
+        return;
+    }
     st_real *at[ST_MAX_VIEWS] = { 0 };
     for (int v = 0; v < count; v++) {
         if (!tensor_usable(views[v], "st_walk")) return;
@@ -238,7 +242,8 @@ static void map_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
 
 void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, st_tensor x)
 {
-    walk_pair(y, x, "st_map", map_row, &(mapping){ f, context });
+    if (!f) st_error_set("st_map: the function is NULL");
+    else walk_pair(y, x, "st_map", map_row, &(mapping){ f, context });
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
@@ -342,6 +347,10 @@ static void argmax_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[
 void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over)
 {
     if (!tensor_usable(x, "st_argmax")) return;
+    if (!index) {
+        st_error_set("st_argmax: the index is NULL");
+        return;
+    }
     st_axes reduced = tensor_axes(x, over, "st_argmax"), order = { 0 };
     if (reduced.count < 0) return;
     argmax a = { .index = index, .group = 1 };
@@ -386,6 +395,10 @@ void st_scatter_add(st_tensor y, const ptrdiff_t *index, st_tensor x)
 {
     if (!tensor_usable(y, "st_scatter_add") || !tensor_usable(x, "st_scatter_add")) return;
     ptrdiff_t count = st_numel(x);
+    if (!index && count > 0 && y.shape.rank > 0) {
+        st_error_set("st_scatter_add: the index is NULL");
+        return;
+    }
     const ptrdiff_t *place = index;
     for (ptrdiff_t e = 0; e < count; e++)
         for (int i = 0; i < y.shape.rank; i++, place++)

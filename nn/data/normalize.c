@@ -32,6 +32,8 @@ static st_normalization *make(ptrdiff_t channels)
 static int check(const st_normalization *n, const char *who)
 {
     if (!n) return st_error_set("%s: the normalization is NULL", who);
+    if (!n->mean || !n->deviation)
+        return st_error_set("%s: the %s is NULL", who, n->mean ? "deviation" : "mean");
     if (n->channels < 1) return st_error_set("%s: %td channels, expected at least one", who, n->channels);
     for (ptrdiff_t c = 0; c < n->channels; c++) {
         if (!isfinite(n->mean[c]))

@@ -10,7 +10,7 @@ ptrdiff_t st_comm_first(const st_comm *t, ptrdiff_t n, int rank)
 
 int st_comm_agree(const st_comm *t)
 {
-    if (!t || t->ranks == 1) return st_error() ? -1 : 0;
+    if (!t || t->ranks <= 1) return st_error() ? -1 : 0;
     int first = st_error() ? t->rank : t->ranks;
     char text[ST_ERROR_SIZE] = "";
     if (t->all_min(t, &first)) return -1;

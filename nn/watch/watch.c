@@ -50,6 +50,10 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 
 void st_watch_run(const st_watch_call *w)
 {
+    if (!w || !w->c || !w->c->layer || !watched_of(w->c)) {
+        st_error_set("st_watch_run: expected the call that a watching function was given");
+        return;
+    }
     const layer_hooks *own = &watched_of(w->c)->own;
     switch (w->hook) {
     case ST_WATCH_FORWARD: own->forward(w->c, w->x, w->y); break;
