@@ -1,4 +1,4 @@
-/* clip.c: gradients are clipped before each step. */
+/* clip.c: clips gradients before each step. */
 #include "nn/callbacks.h"
 
 #include <string.h>

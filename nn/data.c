@@ -6,7 +6,7 @@
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
-/* A batch has one axis more than a sample. */
+/* A batch has one more axis than a sample. */
 static int check_sample(st_shape sample, const char *which)
 {
     if (st_shape_numel(sample, which) < 0) return -1;
@@ -57,9 +57,9 @@ static void free_own(st_dataset *d)
     free(d->own);
 }
 
-enum { WAKING = 1 << 17 }; /* elements that take as long to copy as it takes to wake a thread */
+enum { WAKING = 1 << 17 }; /* elements: copying them takes as long as waking a thread */
 
-/* For sets whose samples are only copied. */
+/* The grain of sets whose samples are only copied. */
 static ptrdiff_t copied_grain(st_shape sample)
 {
     ptrdiff_t elements = 1;
@@ -219,7 +219,7 @@ static ptrdiff_t fetch(const batch *b, ptrdiff_t k)
     return sample;
 }
 
-/* As many samples as are worth a thread. */
+/* Loads enough samples for a thread. */
 static void fetch_part(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
@@ -233,7 +233,7 @@ static void fetch_part(ptrdiff_t i, int thread, void *context)
 
 static int fetch_in_turn(const batch *b)
 {
-    bool clear = !st_error(); /* get has no other way to say that it failed */
+    bool clear = !st_error(); /* get reports failure only by the error */
     for (ptrdiff_t k = 0; k < b->count; k++) {
         ptrdiff_t sample = fetch(b, k);
         if (clear && st_error()) return st_error_within("sample %td: ", sample);

@@ -1,4 +1,4 @@
-/* st_early_stopping_options.c: a run ends when validation no longer improves, with the best parameters. */
+/* early_stopping.c: ends a run when validation no longer improves, and restores the best parameters. */
 #include "nn/callbacks.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* evaluate.c: batches of samples, and how a net does on them. */
+/* evaluate.c: loading batches, and evaluating a net on them. */
 #include "nn/train_impl.h"
 #include "tensor/counts.h"
 
@@ -7,7 +7,7 @@
 
 void *train_array(ptrdiff_t count, size_t size, const char *what)
 {
-    void *made = count < 0 ? NULL : calloc((size_t)count, size); /* NULL where the product overflows */
+    void *made = count < 0 ? NULL : calloc((size_t)count, size); /* NULL: the size overflows */
     if (!made) st_error_set("train: no memory for %s: %td times %zu bytes", what, count, size);
     return made;
 }
@@ -50,7 +50,7 @@ void train_batches_free(train_batches *b)
     *b = (train_batches){ 0 };
 }
 
-/* The loss would name the place in the batch, which says little of a shuffled set. */
+/* Checked here, as the loss could only name the position in a shuffled batch. */
 static int check_classes(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first,
                          st_tensor target)
 {
@@ -95,7 +95,7 @@ static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b,
     return train_tally(b, l, n, st_net_forward(n, x, ST_PREDICT), target, (st_tensor){ 0 });
 }
 
-/* Sums are in the order of the batches. */
+/* Adds up in the order of the batches. */
 int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score)
 {
     const int rank = g ? g->rank : 0, ranks = g ? g->ranks : 1;

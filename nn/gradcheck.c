@@ -1,22 +1,22 @@
-/* gradcheck.c: hooks against central differences. */
+/* gradcheck.c: compares hooks with central differences. */
 #include "nn/gradcheck.h"
 
 #include <math.h>
 #include <stdarg.h>
 
-/* What is checked: y = layer(x), weighed into one number by r (sum of r y) or by a loss. */
+/* The function that is checked: a layer followed by a weighted sum of y, or by a loss. */
 typedef struct subject {
     st_layer *l;
-    st_tensor x;               /* a copy of the caller's, in the same strides */
-    st_tensor y, above, below; /* outputs at the point, and to either side of it */
+    st_tensor x;               /* a copy of the caller's, with the same strides */
+    st_tensor y, above, below; /* outputs at the point and on either side */
     st_tensor dy, dx;
-    const st_loss *loss; /* NULL: weighed by dy, which is random */
+    const st_loss *loss; /* NULL: the sum of y times dy, which is random */
     st_tensor target;
     st_gradcheck_options options;
     st_gradcheck_result *result;
 } subject;
 
-/* Random numbers apart from those that parameters begin with. */
+/* Random numbers, independent of those that initialise parameters. */
 enum { WEIGHTS = 1, SIGNS, SAMPLES, NOISE, INPUT };
 
 static st_random_key stream(const st_gradcheck_options *o, int which)
@@ -49,7 +49,7 @@ static st_shape index_of(st_shape s, ptrdiff_t element)
 
 /* ---- evaluating --------------------------------------------------------------------------------- */
 
-/* The weighed difference of two outputs, summed over what differs, so that the rest does not drown it. */
+/* The weighted difference of two outputs, summed over elements that differ, for accuracy. */
 static double difference(const subject *s, st_tensor high, st_tensor low)
 {
     const st_tensor none = { 0 };
@@ -58,7 +58,7 @@ static double difference(const subject *s, st_tensor high, st_tensor low)
     const st_real *a = st_data(high), *b = st_data(low), *r = st_data(s->dy);
     double sum = 0;
     for (ptrdiff_t i = 0; i < st_numel(high); i++)
-        if (a[i] != b[i]) sum += (double)r[i] * ((double)a[i] - (double)b[i]); /* also of infinities */
+        if (a[i] != b[i]) sum += (double)r[i] * ((double)a[i] - (double)b[i]); /* also for infinities */
     return sum;
 }
 
@@ -101,8 +101,8 @@ static double relative_error(double analytic, double number, double scale)
     return isfinite(error) && size > 0 ? error / size : INFINITY;
 }
 
-/* The relative error; NaN for a kink. Smaller steps may get out of a kink's way, or show it to be right
- * here; never do they excuse a smooth function. */
+/* The relative error; NaN for a kink. Smaller steps can avoid a kink nearby, or show that the kink is at the
+ * point itself; for a smooth function they do not reduce a real error. */
 static double check_element(const subject *s, st_real *place, double analytic, double scale, double *number)
 {
     double step = s->options.step * fmax(1, fabs((double)*place)), error = INFINITY;
@@ -151,7 +151,7 @@ static bool judge(subject *s, const tally *t, st_tensor x)
     return true;
 }
 
-/* Elements of `x` against their gradients `dx`, of the same shape. */
+/* Checks elements of `x` with their gradients `dx`, of the same shape. */
 static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx)
 {
     ptrdiff_t count = st_numel(x), checks = count;
@@ -186,7 +186,7 @@ static void check_parameters(st_layer *l, const char *path, void *context)
 
 /* ---- the contract ------------------------------------------------------------------------------- */
 
-/* The first element in which two tensors of one shape differ, or -1; NaN equals NaN. */
+/* The first element that differs between two tensors of the same shape, or -1; NaN equals NaN. */
 static ptrdiff_t first_difference(st_tensor a, st_tensor b)
 {
     for (ptrdiff_t e = 0; e < st_numel(a); e++) {
@@ -226,7 +226,7 @@ static bool forward_holds(const subject *s, st_tensor x)
     return true;
 }
 
-/* What backward reads is left alone, and dx is overwritten whatever it held. */
+/* Checks that backward does not write its inputs, and overwrites dx. */
 static bool backward_holds(const subject *s, st_tensor x)
 {
     st_tensor dx = st_tensor_new(s->x.shape), y = st_tensor_clone(s->y), dy = st_tensor_clone(s->dy);
@@ -261,7 +261,7 @@ static bool added(st_real after, st_real before, st_real once)
            isnan(once);
 }
 
-/* One image, so that the hook meets the gradients themselves: what was there must still be in the sum. */
+/* With one image, so that `gradient` gets the layer's gradients themselves, which must be added to. */
 static bool gradient_holds(const subject *s)
 {
     st_tensor gradients = st_layer_gradients(s->l);
@@ -288,7 +288,7 @@ static bool gradient_holds(const subject *s)
     return holds;
 }
 
-/* The first element in which two contiguous tensors differ by more than rounding, or -1. */
+/* The first element that differs by more than rounding between two contiguous tensors, or -1. */
 static ptrdiff_t first_disagreement(st_tensor a, st_tensor b)
 {
     for (ptrdiff_t e = 0; e < st_numel(a); e++)
@@ -296,7 +296,7 @@ static ptrdiff_t first_disagreement(st_tensor a, st_tensor b)
     return -1;
 }
 
-/* The same elements under other strides are the same input: axes laid out in the opposite order. */
+/* Checks an x with the same elements but other strides: its axes stored in the opposite order. */
 static bool strides_hold(const subject *s)
 {
     st_axes reversed = { .count = s->x.shape.rank };
@@ -332,7 +332,7 @@ static bool strides_hold(const subject *s)
     return holds;
 }
 
-/* Something else first, so that what a hook keeps of its first call and not of its last is found out. */
+/* Runs another input first, to find hooks that keep data of their first call. */
 static bool contract_holds(const subject *s, st_tensor x)
 {
     st_scale(s->x, (st_real)-0.5);
@@ -351,7 +351,7 @@ static void default_options(st_gradcheck_options *o)
     if (o->kinks == 0) o->kinks = 0.1;
 }
 
-/* Fresh storage under the same strides. */
+/* A new storage with the same strides. */
 static st_tensor same_layout(st_tensor x)
 {
     st_tensor y = x;
@@ -369,7 +369,8 @@ static st_tensor same_layout(st_tensor x)
 
 static void check_gradients(subject *s)
 {
-    st_tensor places = same_layout(s->x); /* dx by place: indices of one place add up */
+    st_tensor places =
+        same_layout(s->x); /* dx by memory location: indices of the same location are added up */
     if (st_is_null(places)) {
         fail(s, "%s", st_error());
         return;

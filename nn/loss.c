@@ -35,15 +35,15 @@ static double cross_entropy(const st_loss *l, st_tensor y, st_tensor target, st_
         const st_real *row = st_data(y) + n * y.stride[0];
         ptrdiff_t class = (ptrdiff_t)*st_at(target, ST_INDEX(n));
         double greatest = -INFINITY, total = 0, mean = 0;
-        for (ptrdiff_t k = 0; k < classes; k++) { /* no fmax: gcc 12 dies of vectorizing it for Arm */
+        for (ptrdiff_t k = 0; k < classes; k++) { /* no fmax: gcc 12 crashes when vectorising it for Arm */
             if ((double)row[k * sy] > greatest) greatest = (double)row[k * sy];
         }
         for (ptrdiff_t k = 0; k < classes; k++) total += exp((double)row[k * sy] - greatest);
-        /* greatest + log(total), kept apart: two differences keep what one of large numbers loses */
+        /* greatest + log(total), subtracted one after the other to keep accuracy */
         double log_total = log(total);
         for (ptrdiff_t k = 0; k < classes; k++) mean += (double)row[k * sy] - greatest - log_total;
         sum -= (1 - l->option) * ((double)row[class * sy] - greatest - log_total);
-        if (rest > 0) sum -= rest * mean; /* a class masked by -inf counts only where it is smoothed in */
+        if (rest > 0) sum -= rest * mean; /* a class masked by -inf counts only with label smoothing */
         if (st_is_null(dy)) continue;
         st_real *drow = st_data(dy) + n * dy.stride[0];
         for (ptrdiff_t k = 0; k < classes; k++) {
@@ -57,7 +57,7 @@ static double cross_entropy(const st_loss *l, st_tensor y, st_tensor target, st_
 
 /* ---- element by element ------------------------------------------------------------------------- */
 
-/* One element's loss, and its derivative by y. */
+/* The loss of an element, and its derivative with respect to y. */
 typedef double element(double y, double t, double option, double *slope);
 
 static double squared(double y, double t, double option, double *slope)
@@ -98,7 +98,7 @@ static void mean_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
     }
 }
 
-/* Where dy is not wanted the derivatives go to one place, a stride of 0 away from each other. */
+/* A null dy: derivatives are written to one variable, with stride 0. */
 static double elementwise(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy, element *f)
 {
     if (!st_shape_equal(y.shape, target.shape)) {
@@ -135,7 +135,7 @@ static double bce_with_logits(const st_loss *l, st_tensor y, st_tensor target, s
 
 /* ---- the losses --------------------------------------------------------------------------------- */
 
-/* An option out of range makes a loss without a function. The error is latched where it is made. */
+/* An option out of range sets the error and makes a loss without a function. */
 static st_loss checked(st_loss l)
 {
     if (st_options_resolve(l.name, l.fields, &l)) l.value = NULL;

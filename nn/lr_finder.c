@@ -1,4 +1,4 @@
-/* st_lr_finder_options.c: a learning rate is looked for by raising it: Smith 2017. */
+/* lr_finder.c: finds a learning rate by raising it: Smith 2017. */
 #include "nn/callbacks.h"
 
 #include <limits.h>
@@ -17,7 +17,7 @@ typedef struct memory {
     int taken;
     double smoothed, minimum, before;                     /* loss; the one before it */
     double steepest;                                      /* its slope over log(lr) */
-    st_tensor parameters, states, optim[ST_OPTIM_STATES]; /* as they were */
+    st_tensor parameters, states, optim[ST_OPTIM_STATES]; /* to be restored */
     long optim_steps;
 } memory;
 
@@ -42,7 +42,7 @@ static double rate(const st_lr_finder_options *o, int i)
     return o->least * pow(o->most / o->least, (double)i / (o->steps - 1));
 }
 
-/* The mean of losses so far, newer ones count more; without bias. */
+/* The exponential moving average of the losses, bias-corrected. */
 static void look(memory *m, const st_lr_finder_options *o, st_run *run)
 {
     const double newer = 0.1;

@@ -1,4 +1,4 @@
-/* net.c: a sequence with the memory to run it. */
+/* net.c: a sequence of layers and its memory. */
 #include "nn/net.h"
 #include "tensor/parallel.h"
 
@@ -164,7 +164,7 @@ st_tensor st_net_states(const st_net *n)
     return n ? st_layer_states(n->root) : (st_tensor){ 0 };
 }
 
-enum { ZEROS = 1 << 14 }; /* that are worth a thread */
+enum { ZEROS = 1 << 14 }; /* elements to zero in one item of work */
 
 static void zero_part(ptrdiff_t i, int thread, void *context)
 {

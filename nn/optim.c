@@ -1,4 +1,4 @@
-/* optim.c: optimizers, each one sweep over flat arrays. */
+/* optim.c: optimizers: each is one pass over flat arrays. */
 #include "nn/optim.h"
 #include "tensor/parallel.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
-/* No element depends on another, and no array overlaps another. */
+/* Iterations are independent, and arrays do not overlap. */
 
 static st_real *state(const st_optim *o, int i, ptrdiff_t first)
 {
@@ -41,7 +41,8 @@ static void adam_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n
     const double t = (double)o->steps + 1;
     const st_real b1 = (st_real)o->beta1, b2 = (st_real)o->beta2, epsilon = (st_real)o->epsilon;
     const st_real a1 = (st_real)(1 - o->beta1), a2 = (st_real)(1 - o->beta2);
-    const st_real rate = (st_real)(lr / (1 - pow(o->beta1, t))); /* both corrections of the bias, taken out */
+    const st_real rate =
+        (st_real)(lr / (1 - pow(o->beta1, t))); /* both bias corrections, outside of the loop */
     const st_real root = (st_real)(1 / sqrt(1 - pow(o->beta2, t)));
     const st_real decay = o->decoupled ? 0 : (st_real)o->weight_decay;
     const st_real keep = o->decoupled ? (st_real)(1 - lr * o->weight_decay) : 1;
@@ -88,7 +89,7 @@ st_optim *st_optim_new(st_optim kind)
 
 #define OPTION(option, ...)                                                                                  \
     {                                                                                                        \
-#option, ST_FIELD_REAL, offsetof(st_optim, option), __VA_ARGS__                                         \
+#option, ST_FIELD_REAL, offsetof(st_optim, option), __VA_ARGS__                                      \
     }
 
 st_optim *st_sgd_new(st_sgd_options options)
@@ -199,8 +200,8 @@ int st_optim_build(st_optim *o, ptrdiff_t n)
 }
 
 enum {
-    PART = 1 << 12, /* parameters that a thread takes at a time */
-    LEAST_PARTS = 8 /* fewer are not worth the threads' meeting */
+    PART = 1 << 12, /* parameters in an item of work */
+    LEAST_PARTS = 8 /* fewer run on one thread */
 };
 
 typedef struct sweep {
@@ -229,14 +230,14 @@ static void sweep_part(ptrdiff_t i, int thread, void *context)
     ptrdiff_t first = i * PART, left = s->count - first, count = left < PART ? left : PART;
     s->o->step(s->o, s->lr, first, count, s->w + first, s->g + first);
     ptrdiff_t bad = first_bad(count, s->w + first);
-    if (bad < count) /* the caller gets the error of the first part that has one */
+    if (bad < count) /* the caller gets the error of the first part */
         st_error_set("%s: parameter %td is %g after step %ld", s->o->name, first + bad,
                      isnan(s->w[first + bad]) ? (double)NAN : (double)s->w[first + bad], s->o->steps + 1);
 }
 
 int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradients)
 {
-    if (st_error()) return -1; /* a forward or backward pass that failed has no gradients to go by */
+    if (st_error()) return -1; /* after a failed forward or backward pass gradients are not valid */
     if (!o || !o->step) return st_error_set("st_optim_step: the optimizer%s is NULL", o ? "'s step" : "");
     if (st_is_null(parameters) || st_is_null(gradients) || !st_is_contiguous(parameters) ||
         !st_is_contiguous(gradients) || !st_shape_equal(parameters.shape, gradients.shape))

@@ -1,4 +1,4 @@
-/* schedule.c: factors of the learning rate. */
+/* schedule.c: learning-rate schedules. */
 #include "nn/schedule.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ st_schedule st_constant_lr(void)
     return (st_schedule){ 0 };
 }
 
-/* An option out of range is reported where the schedule is made. */
+/* An option out of range sets the error here. */
 static st_schedule checked(st_schedule s)
 {
     st_options_resolve(s.name, s.fields, &s);
@@ -46,7 +46,7 @@ static st_schedule checked(st_schedule s)
 
 #define OPTION(option, ...)                                                                                  \
     {                                                                                                        \
-#option, ST_FIELD_REAL, offsetof(st_schedule, option), __VA_ARGS__                                      \
+#option, ST_FIELD_REAL, offsetof(st_schedule, option), __VA_ARGS__                                   \
     }
 
 st_schedule st_step_lr_new(st_step_lr_options options)

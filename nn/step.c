@@ -61,7 +61,7 @@ static void run_micro_batch(st_run *run, int s)
     if (!st_is_null(m->new_states)) st_copy(st_select(m->new_states, 0, slot(run, s)), st_net_states(n));
 }
 
-/* The net's states become the mean over the micro-batches, added in their order. */
+/* Sets the net's states to the mean over the micro-batches, added in order. */
 static void mean_states(st_run *run)
 {
     const struct st_train_memory *m = run->memory;
@@ -77,7 +77,7 @@ static void mean_states(st_run *run)
     }
 }
 
-/* Forward, loss and backward of the batch; its gradients are in the net. */
+/* Forward, loss and backward of the batch, which leave its gradients in the net. */
 static tally accumulate(st_run *run)
 {
     struct st_train_memory *m = run->memory;
@@ -112,7 +112,7 @@ static void find_bad(const st_net_tensor *t, void *context)
     }
 }
 
-/* The optimizer's step. Says which parameter is no longer finite. */
+/* The optimizer's step; an error names the first parameter to become non-finite. */
 static int take_step(st_run *run)
 {
     char text[ST_ERROR_SIZE];
@@ -150,7 +150,7 @@ void train_step(st_run *run)
     train_tell(run, ST_ON_STEP);
 }
 
-/* Over the samples of this epoch so far. */
+/* Means over this epoch so far. */
 st_metrics train_training_score(const st_run *run)
 {
     bool counted = train_counts_hits(&run->options.loss, run->net, run->data);

@@ -1,4 +1,4 @@
-/* stride.c: the version, where a program can ask the library itself. */
+/* stride.c: the version of the library. */
 #include <stride.h>
 
 const char *st_version(void)

@@ -1,4 +1,4 @@
-/* summary.c: what a net is and what it will take, as a table, before it takes it. */
+/* summary.c: prints a net's layers, shapes and memory needs. */
 #include "nn/net.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static const char *grouped(double value, char text[32])
 static void print_row(st_layer *l, const char *path, void *context)
 {
     const table *t = context;
-    if (!path[0]) return; /* the root is the whole table */
+    if (!path[0]) return; /* the root has no line */
     char text[512], parameters[32], flops[32];
     indented(l, path, text, sizeof text);
     double own = 0;
@@ -99,7 +99,7 @@ static int summarise(st_net *n, st_shape x, FILE *to)
     return fflush(to) || ferror(to) ? st_error_set("st_net_summary: the stream cannot be written") : 0;
 }
 
-/* The shapes of the batch are planned on the side: a net that is built is built again as it was. */
+/* Plans the shapes of the batch; afterwards a built net is built again as it was. */
 int st_net_summary(st_net *n, ptrdiff_t batch, FILE *to)
 {
     if (!n) return st_error_set("st_net_summary: the net is NULL");

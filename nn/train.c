@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The stream of an epoch's order is this plus the net's step when it began: a second run draws other orders. Initial
- * parameters have streams below it, dropout above. */
+/* The stream of an epoch's order is this plus the net's step at its beginning, so that a second run draws
+ * other orders. Initial parameters use streams below it, dropout those above. */
 static const uint64_t ORDER_STREAM = UINT64_C(1) << 62;
 
 enum { ENDLESS = INT32_MAX }; /* larger sets are not shuffled */
@@ -97,7 +97,7 @@ const st_field train_fields[] = {
     { 0 },
 };
 
-/* Every micro-batch has an image, of full batches and of the last one. */
+/* Checks that every micro-batch has an image, also in the last batch. */
 static int check_batches(st_run *run)
 {
     st_train_options *o = &run->options;

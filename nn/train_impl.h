@@ -1,4 +1,4 @@
-/* train_impl.h: what the trainer's own files share. */
+/* train_impl.h: shared by the files of the trainer. */
 #ifndef STRIDE_NN_TRAIN_IMPL_H
 #define STRIDE_NN_TRAIN_IMPL_H
 
@@ -7,7 +7,7 @@
 /* Zeroed memory for `count` elements, checked for overflow; NULL with an error. */
 void *train_array(ptrdiff_t count, size_t size, const char *what);
 
-/* Sums over some images. */
+/* Sums of loss and correct predictions. */
 typedef struct tally {
     double loss, hits;
 } tally;
@@ -15,7 +15,7 @@ typedef struct tally {
 /* Samples, and memory for a batch of them. */
 typedef struct train_batches {
     const st_dataset *data;
-    const ptrdiff_t *order; /* NULL: as they come, from `base` on */
+    const ptrdiff_t *order; /* NULL: in order, from `base` on */
     ptrdiff_t base;
     st_tensor x, target, dy;
     ptrdiff_t *picked; /* argmax */
@@ -29,7 +29,7 @@ bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d);
 int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images);
 void train_batches_free(train_batches *b);
 
-/* Samples from place `first` of the order on; classes are checked. */
+/* Loads samples from position `first` of the order on, and checks their classes. */
 int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first, ptrdiff_t count,
                 st_tensor *x, st_tensor *target);
 
@@ -37,33 +37,33 @@ int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdi
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy);
 
-/* The loop's own memory. Ranks take micro-batches in turn; in a table that is all-gathered, each rank's own
- * follow each other. */
+/* The loop's memory. Ranks run micro-batches in turn; in a table that is all-gathered, those of a rank are
+ * adjacent. */
 struct st_train_memory {
     train_batches batches, validation; /* of the size of a micro-batch */
     ptrdiff_t *order;                  /* NULL: endless */
     tally *tally;                      /* of each micro-batch */
-    st_tensor states, new_states; /* before the step, and after each micro-batch; null where there is one */
-    uint64_t net_step;            /* the net's before the step */
-    ptrdiff_t first, images;      /* the batch at hand */
+    st_tensor states, new_states;      /* before the step; after each micro-batch; null for a single one */
+    uint64_t net_step;                 /* the net's before the step */
+    ptrdiff_t first, images;           /* the current batch */
     double began;
 };
 
 double train_now(void); /* seconds */
 
-/* The place in the run as numbers, all that a checkpoint and other ranks need besides tensors; and back: -1
- * with an error where the run has no such place. `check` leaves the run as it is. */
+/* The position in the run as numbers, all that a checkpoint and other ranks need besides tensors; and back:
+ * -1 with an error if the run has no such position. `check` does not change the run. */
 enum { TRAIN_PLACE = 15 };
 void train_place(const st_run *run, double place[TRAIN_PLACE]);
 int train_go_to(st_run *run, const double place[TRAIN_PLACE], bool check);
 
-/* Calls every callback. Whether the run ends. */
+/* Calls every callback; true: the run ends. */
 bool train_tell(st_run *run, st_event event);
 
 /* One step, and the events in it. */
 void train_step(st_run *run);
 
-/* Over the samples of this epoch so far. */
+/* Means over this epoch so far. */
 st_metrics train_training_score(const st_run *run);
 
 /* The group of one process. */
@@ -72,7 +72,7 @@ st_group train_alone(void);
 /* Ranks of a group take batches in turn. */
 int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score);
 
-/* Micro-batch s of the step at hand, and the net's step that its dropout is drawn from. */
+/* Loads micro-batch s of this step, and gives the net's step for its dropout. */
 int train_fetch_micro(const st_run *run, int s, st_tensor *x, st_tensor *target, uint64_t *step);
 
 #endif

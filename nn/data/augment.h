@@ -1,9 +1,9 @@
-/* augment.h: images that look a little different each time they are asked for.
+/* augment.h: random augmentation of images, different in each epoch.
  *
  *     st_dataset *training = st_dataset_augment(digits, .shift = 2, .rotation = 10, .scale = 0.1, .seed = 1);
  *
- * What becomes of sample i is a function of (seed, pass, i) alone, `pass` being what st_dataset_begin_epoch last said: the
- * same for any number of threads and any order, another in each epoch, and a resumed run continues exactly. */
+ * The augmentation of sample i is a function of (seed, pass, i), with the pass of the last
+ * st_dataset_begin_epoch. It does not depend on threads or order, and a resumed run continues exactly. */
 #ifndef STRIDE_NN_DATA_AUGMENT_H
 #define STRIDE_NN_DATA_AUGMENT_H
 
@@ -13,40 +13,40 @@
 
 ST_API_BEGIN
 
-/* Ends of uniform intervals unless something else is said; 0: not done. In the order in which it is done: an
- * image is mirrored, sheared, turned, scaled and shifted (one map of the plane, sampled once, about the image's
- * centre), then noise is added, then a square cut out. */
+/* Options, in the order in which they are applied; 0: not applied. Numbers after ± are the ends of a uniform
+ * interval. Flip, shear, rotation, scale and shift are one affine map about the image's centre, sampled
+ * once. */
 typedef struct st_augment_options {
-    double flip;     /* the probability, 0 … 1, that left and right are exchanged */
-    double shear;    /* ± degrees, below 90: how far vertical lines lean */
+    double flip;     /* the probability, 0 ... 1, of a horizontal flip */
+    double shear;    /* ± degrees, below 90: the slant of vertical lines */
     double rotation; /* ± degrees, at most 180 */
-    double scale;    /* 1 ± scale, below 1: by which height and width are multiplied */
-    double shift;    /* ± pixels, down and to the right apart; at most the image's shorter side */
-    double noise; /* the deviation of a normal number, added to each element; nothing is cut off at 0 or 1 */
-    int cutout;   /* the side in pixels of a square of zeros inside the image; at most its shorter side */
+    double scale;    /* 1 ± scale, below 1: the factor of height and width */
+    double shift;    /* ± pixels, drawn for each direction; at most the image's shorter side */
+    double noise;    /* the standard deviation of normal noise, added to each element without clipping */
+    int cutout;      /* the side in pixels of a square of zeros inside the image; at most its shorter side */
     uint64_t seed;
 } st_augment_options;
 
-/* Samples of `of`, which the caller keeps alive; x is [C, H, W], channels are treated alike, y is left alone.
- * A sample draws eight numbers, used or not, counters 8 i … 8 i + 7 of its stream: whether it is mirrored, its
- * shear, rotation, scale, shift down, shift to the right, and the first row and column of what is cut out. So
- * an option does not change what another one draws. Noise has a stream of its own, counter i C H W + element.
- * NULL with an error where an option is out of range. */
+/* Augmented samples of another set, which must outlive this one; x is [C, H, W], and y is unchanged. All
+ * channels get the same map. Each sample draws eight numbers, used or not, with the counters 8 i ... 8 i + 7:
+ * flip, shear, rotation, scale, shift down, shift right, first row and first column of the cutout. Options do
+ * not change each other's numbers. Noise has a stream of its own, with the counter i C H W + element. NULL
+ * with an error: an option is out of range. */
 st_dataset *st_dataset_augment_new(const st_dataset *of, st_augment_options options);
 #define st_dataset_augment(of, ...) st_dataset_augment_new(of, ST_OPTIONS(st_augment_options, __VA_ARGS__))
 
-/* Where an image's elements come from: rows and columns counted from its centre. */
+/* An affine map from output to input pixels: rows and columns from the centre. */
 typedef struct st_affine {
     double row[3], column[3];
 } st_affine;
 
-/* The map of the plane itself: element (i, j), from the centre, of each channel of `to` [C, H, W] is what `from`,
- * of the same shape and apart from it, has at
+/* Applies an affine map: element (i, j), from the centre, of each channel of `to` [C, H, W] is sampled from
+ * `from`, which has the same shape and does not overlap it, at
  *
  *     (row[0] i + row[1] j + row[2], column[0] i + column[1] j + column[2])
  *
- * from the centre ((H - 1) / 2, (W - 1) / 2): bilinear between the four elements around; outside is zero. 0, or -1
- * with an error. */
+ * from the centre ((H - 1) / 2, (W - 1) / 2), with bilinear interpolation; elements outside are zero. 0, or
+ * -1 with an error. */
 int st_warp_affine(st_tensor to, st_tensor from, st_affine map);
 
 ST_API_END

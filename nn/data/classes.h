@@ -1,4 +1,4 @@
-/* classes.h: the names of a net's classes, as a note that travels with it. */
+/* classes.h: the names of a net's classes, saved with it. */
 #ifndef STRIDE_NN_DATA_CLASSES_H
 #define STRIDE_NN_DATA_CLASSES_H
 
@@ -6,17 +6,17 @@
 
 ST_API_BEGIN
 
-/* One for each output. */
+/* A name for each output. */
 typedef struct st_class_names {
     ptrdiff_t count;
     const char **name; /* in UTF-8 */
 } st_class_names;
 
-/* As the note "classes", JSON: ["cat", "dog"]. -1 with an error where the net's output is not [count] or a name is
- * not UTF-8. */
+/* Sets the metadata "classes", JSON: ["cat", "dog"]. -1 with an error: the net's output is not [count], or a
+ * name is not UTF-8. */
 int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[]);
 
-/* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
+/* The class names in the metadata; NULL if there are none; NULL with an error if they are invalid. */
 st_class_names *st_net_classes(const st_net *n);
 void st_class_names_free(st_class_names *c); /* NULL is allowed */
 

@@ -1,5 +1,5 @@
-/* digits.h: a data set of drawn digits, for machines without MNIST: images [1, 28, 28] of 0 to 1, the class
- * is the digit. Image i depends on nothing but the seed and i; every ten in a row hold each digit once. */
+/* digits.h: a data set of drawn digits, for use without MNIST: images [1, 28, 28] from 0 to 1; the class is
+ * the digit. Image i is a function of the seed and i; images 10 k to 10 k + 9 are one of each digit. */
 #ifndef STRIDE_NN_DATA_DIGITS_H
 #define STRIDE_NN_DATA_DIGITS_H
 
@@ -9,7 +9,7 @@
 
 ST_API_BEGIN
 
-/* All images are drawn at once, on all threads, and kept as bytes. NULL on failure. */
+/* Draws all images at once, in all threads, and stores them as bytes. NULL on failure. */
 st_dataset *st_digits(ptrdiff_t count, uint64_t seed);
 
 ST_API_END

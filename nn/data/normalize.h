@@ -1,4 +1,5 @@
-/* normalize.h: inputs of mean 0 and deviation 1 in each channel, measured once and kept with the net.
+/* normalize.h: normalisation of inputs to mean 0 and standard deviation 1 in each channel, saved with the
+ * net.
  *
  *     st_normalization *scale = st_normalization_measure(training);
  *     st_dataset *normal = st_dataset_normalize(training, scale);
@@ -7,8 +8,8 @@
  *     st_normalization *scale = st_net_normalization(n);            // after st_net_load: the program needs no flags
  *     st_normalization_apply(scale, x);
  *
- * Channels are the first axis of a sample: C of [C, H, W], the features of [F]. What is made up (nn/data/augment.h) is made
- * up first and normalised then, so that what comes in from outside an image is black. */
+ * Channels are the first axis of a sample: C of [C, H, W], the features of [F]. Augment (nn/data/augment.h)
+ * before normalising, so that pixels from outside an image are black. */
 #ifndef STRIDE_NN_DATA_NORMALIZE_H
 #define STRIDE_NN_DATA_NORMALIZE_H
 
@@ -17,32 +18,32 @@
 
 ST_API_BEGIN
 
-/* x becomes (x - mean) / deviation; a channel of deviation 0, one that is constant, becomes x - mean. */
+/* x becomes (x - mean) / deviation; a constant channel, whose deviation is 0, becomes x - mean. */
 typedef struct st_normalization {
     ptrdiff_t channels;
     double *mean, *deviation; /* of each channel */
 } st_normalization;
 
-/* Given numbers, copied; a mean that is not finite, or a deviation that is neither 0 nor positive, is refused. */
+/* From given numbers, which are copied. An error: a mean or deviation that is not finite, or a negative
+ * deviation. */
 st_normalization *st_normalization_new(ptrdiff_t channels, const double *mean, const double *deviation);
 void st_normalization_free(st_normalization *n); /* NULL is allowed */
 
-/* Of all samples, in double, and the same for any number of threads. The deviation is that of the samples
- * themselves: the root of the mean square distance from the mean. NULL with an error where an element is
- * not finite. */
+/* Measures all samples, in double; bit-identical for any number of threads. The deviation is the root of the
+ * mean square difference from the mean. NULL with an error: an element is not finite. */
 st_normalization *st_normalization_measure(const st_dataset *d);
 
-/* Samples of `of`, which the caller keeps alive, normalised; the numbers are copied. */
+/* Normalised samples of another set, which must outlive this one; the numbers are copied. */
 st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n);
 
-/* A batch [N, C, ...] in place, any view. -1 with an error where it has other channels. */
+/* Normalises a batch [N, C, ...] in place, any view. -1 with an error: another number of channels. */
 int st_normalization_apply(const st_normalization *n, st_tensor x);
 
-/* As the note "normalization" of a net, JSON: {"mean": [...], "deviation": [...]}, every digit kept. -1 with an error
- * where the net's input has other channels. */
+/* Sets the net's metadata "normalization", JSON: {"mean": [...], "deviation": [...]}, with all digits. -1
+ * with an error: the net's input has another number of channels. */
 int st_net_set_normalization(st_net *to, const st_normalization *n);
 
-/* What that note says; NULL, without an error, where there is none; with one where it is not what was written. */
+/* The normalisation in the net's metadata; NULL if there is none; NULL with an error if it is invalid. */
 st_normalization *st_net_normalization(const st_net *n);
 
 ST_API_END

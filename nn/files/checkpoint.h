@@ -1,9 +1,9 @@
-/* checkpoint.h: a file from which a run can be resumed exactly where it was.
+/* checkpoint.h: checkpoints, from which a run resumes exactly.
  *
- * The file is a net's (nn/files/save.h), so that st_net_load reads the net out of it, with the optimizer's states and the
- * tensors that callbacks keep as train.optim.0, ..., train.NAME, and in the metadata an entry "training", JSON:
- * {"version": 2, "terms": {...}, "numbers": {...}}; the terms are the options of the run, of its loss, optimizer, schedule
- * and callbacks. */
+ * The file is a net's (nn/files/save.h), so that st_net_load reads the net out of it, with the optimizer's
+ * states and the tensors that callbacks keep as train.optim.0, ..., train.NAME, and in the metadata an entry
+ * "training", JSON: {"version": 2, "terms": {...}, "numbers": {...}}; the terms are the options of the run,
+ * of its loss, optimizer, schedule and callbacks. */
 #ifndef STRIDE_NN_FILES_CHECKPOINT_H
 #define STRIDE_NN_FILES_CHECKPOINT_H
 
@@ -11,14 +11,14 @@
 
 ST_API_BEGIN
 
-/* Writes a checkpoint after each epoch, after every `every` steps, and where a callback before it stops the run. List it
- * last: it keeps what callbacks before it keep. A file is replaced at once or not at all, and is on the disk when
- * training goes on.
+/* Writes a checkpoint after each epoch, every `every` steps, and when a callback before it stops the run.
+ * List it last: it saves what callbacks before it keep. The file is replaced atomically and flushed to disk
+ * before training continues.
  *
- * With `resume` a run goes on from the file, where it exists, and comes to the same parameters as if it had not been
- * interrupted, bit for bit. Its options must be the same, and so must the samples, of which sixteen are compared;
- * otherwise the run is refused, naming the first difference. More epochs are allowed where the schedule does not
- * depend on their number (constant, step). */
+ * With `resume` the run continues from the file, if it exists, and the parameters become bit-identical to
+ * those of an uninterrupted run. The options must be the same, and so must the samples, sixteen of which are
+ * compared; otherwise the run fails with an error that names the first difference. More epochs are allowed if
+ * the schedule does not depend on their number (constant, step). */
 typedef struct st_checkpoint_options {
     const char *path;
     int every; /* steps; 0: after each epoch only */

@@ -1,4 +1,4 @@
-/* onnx.h: a net as a file of ONNX, for the programs that run such files. */
+/* onnx.h: export to ONNX. */
 #ifndef STRIDE_NN_ONNX_ONNX_H
 #define STRIDE_NN_ONNX_ONNX_H
 
@@ -6,19 +6,19 @@
 
 ST_API_BEGIN
 
-/* Writes a built net as it is in inference: no dropout, running statistics. The file is ONNX's IR 8 with operator
- * set 17; it takes "input" [N, ...] to "output" [N, ...] for any N. Nodes and tensors are called as the layers are:
- * node "3.body.0" has the weight "3.body.0.weight"; where a layer takes more than one node the last has its name,
- * and "3.body.0.Sigmoid" comes before. Notes become the model's metadata.
+/* Writes a built net for inference: no dropout, running statistics. The file is ONNX IR 8 with operator set
+ * 17, and maps "input" [N, ...] to "output" [N, ...] for any N. Nodes and tensors are named after layers:
+ * node "3.body.0" has the weight "3.body.0.weight"; if a layer needs several nodes the last one has its name,
+ * and the others names such as "3.body.0.Sigmoid". Metadata is copied.
  *
  * Numbers are float32 in either precision: onnxruntime has no convolution and no average pooling of doubles.
- * libstride-double rounds, and refuses what float32 cannot hold.
+ * libstride-double rounds; a number that overflows float32 is an error.
  *
- * Refused, by the layer's path and type, are: pool, whose function is C; a layer of your own; of maxpool, windows that
- * see nothing but padding; of conv_transpose2d, an output_padding beyond the stride and the padding. So are a net of
- * 2 GiB or more, which protobuf cannot hold, and everything where the library was built without protobuf-c or ONNX's
- * description of its files: the error then says what was missing. A file of that name is replaced when the new one is
- * whole, or left as it was. 0, or -1 with an error; -1 too where an error is latched already. */
+ * Not supported, with an error that names the layer: pool, as its function is C; layers of your own; maxpool
+ * with windows of padding only; conv_transpose2d with an output_padding beyond the stride and the padding. A
+ * net of 2 GiB or more is an error, too, as protobuf cannot hold it, and so is every export if the library
+ * was built without protobuf-c or ONNX's description of its files. The file is replaced atomically. 0, or -1
+ * with an error, also if one is set already. */
 int st_net_export_onnx(st_net *n, const char *path);
 
 ST_API_END

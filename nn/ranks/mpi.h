@@ -1,11 +1,11 @@
-/* mpi.h: MPI's processes as a team, which trains one net together.
+/* mpi.h: MPI processes that train one net together.
  *
  *     const st_comm *all = st_mpi_begin();
  *     st_train(n, training, ..., .group = st_group_of(all, false), .result = &r);      // at every rank
  *     st_mpi_end(all);
  *
- * Built by `make MPI=1`, and linked with by the flags of stride-mpi.pc, or stride-mpi-double.pc: a library apart,
- * so that those who have no MPI need none. Programs need not include MPI's own header. */
+ * `make MPI=1` builds it as a separate library, so that Stride itself does not depend on MPI; link with the
+ * flags of stride-mpi.pc or stride-mpi-double.pc. Programs need not include MPI's own header. */
 #ifndef STRIDE_NN_RANKS_MPI_H
 #define STRIDE_NN_RANKS_MPI_H
 
@@ -13,12 +13,12 @@
 
 ST_API_BEGIN
 
-/* All processes that mpirun started: MPI is initialised where it is not yet, and hands its errors back. Called
- * once, from the thread that trains. A program started without mpirun is a team of one. NULL with an error. */
+/* All processes that mpirun started. Initialises MPI unless it is already, and makes it return errors. Call
+ * it once, from the thread that trains. Without mpirun there is one rank. NULL with an error. */
 const st_comm *st_mpi_begin(void);
 
-/* Before a program ends, at every rank: waits for the others, and ends MPI where st_mpi_begin began it. NULL is
- * allowed. */
+/* Call it at every rank before the program ends: waits for the others, and finalises MPI if st_mpi_begin
+ * initialised it. NULL is allowed. */
 void st_mpi_end(const st_comm *t);
 
 ST_API_END

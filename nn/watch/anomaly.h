@@ -1,7 +1,8 @@
 /* anomaly.h: where in a step the first NaN or infinity is.
  *
- * First is what is computed first: parameters and states, the batch, each layer's output in turn, the loss, then from
- * the last layer to the first its gradients and its dx. Of a tensor it is the first element in row-major order. */
+ * Values are searched in the order in which they are computed: parameters and states, the batch, each layer's
+ * output, the loss, then each layer's gradients and dx, from the last layer to the first. In a tensor, the
+ * first element in row-major order is reported. */
 #ifndef STRIDE_NN_WATCH_ANOMALY_H
 #define STRIDE_NN_WATCH_ANOMALY_H
 
@@ -10,13 +11,14 @@
 
 ST_API_BEGIN
 
-/* Looks at the loss and the gradients before each step. Where one is not finite it takes the step again and ends the run
- * with an error that says which layer's output or gradient, or which parameter, is the first, at which index. Parameters
- * are those before the step. `path` is where the net and the batch go, for st_train_replay; NULL: nowhere. */
+/* Checks the loss and the gradients before each optimizer step. If one is not finite, repeats the forward and
+ * backward pass and ends the run with an error that names the first output, gradient or parameter that is not
+ * finite, with its index. Parameters remain as before the step. `path`: file for the net and the batch, for
+ * st_train_replay; NULL: none. */
 st_callback st_detect_anomaly(const char *path);
 
-/* Takes the step again that such a file holds. -1 with an error that says, as the run did, where the first NaN or
- * infinity is; 0 where there is none: with another library, say. */
+/* Repeats the step in such a file. -1 with an error that says, as the run did, where the first NaN or
+ * infinity is; 0 if there is none, as may happen with another version of the library. */
 int st_train_replay(const char *path, st_loss l, st_net_known known);
 
 ST_API_END

@@ -1,4 +1,4 @@
-/* progress.h: how far a run is. */
+/* progress.h: shows the progress of a run. */
 #ifndef STRIDE_NN_WATCH_PROGRESS_H
 #define STRIDE_NN_WATCH_PROGRESS_H
 
@@ -6,7 +6,7 @@
 
 ST_API_BEGIN
 
-/* On a terminal a bar that is redrawn; elsewhere a line after each epoch. NULL: nothing. */
+/* A progress bar on a terminal, otherwise a line per epoch. NULL: nothing. */
 st_callback st_progress(FILE *to);
 
 ST_API_END
