@@ -28,16 +28,14 @@ WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversio
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
               -Wno-missing-field-initializers -Wno-pass-failed
 
-.SUFFIXES:
-.DELETE_ON_ERROR:
+.SUFFIXES .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 .PHONY: all FORCE
 all:
 
 # Make cannot name files with spaces in their paths.
-ifneq ($(or $(word 2,x$(CURDIR)),$(word 2,x$(BUILD))),)
-$(error "$(if $(word 2,x$(CURDIR)),$(CURDIR),$(BUILD))": expected no spaces in the paths of sources and build)
-endif
+SPACED := $(or $(if $(word 2,x$(CURDIR)),$(CURDIR)),$(if $(word 2,x$(BUILD)),$(BUILD)))
+$(if $(SPACED),$(error "$(SPACED)": expected no spaces in the paths of sources and build))
 
 ifneq ($(CROSS_COMPILE),)
 CC := $(CROSS_COMPILE)gcc
@@ -45,11 +43,6 @@ AR := $(CROSS_COMPILE)ar
 PKG_CONFIG ?= $(if $(shell command -v $(CROSS_COMPILE)pkg-config),$(CROSS_COMPILE)pkg-config,false)
 endif
 PKG_CONFIG ?= pkg-config
-ifeq ($(shell uname -s),Darwin)
-# Homebrew keeps its OpenBLAS, on either kind of processor, where pkg-config does not look.
-BREW := /opt/homebrew/opt/openblas/lib/pkgconfig:/usr/local/opt/openblas/lib/pkgconfig
-PKG_CONFIG := env PKG_CONFIG_PATH=$(BREW):$(PKG_CONFIG_PATH) pkg-config
-endif
 
 quoted = '$(subst ','\'',$1)'
 comma := ,
@@ -66,9 +59,7 @@ $(rest): rest ; @:
 rest: $(first) ; @$(MAKE) $(rest)
 else
 
-ifeq ($(filter $(PRECISION),float double),)
-$(error PRECISION=$(PRECISION): expected float or double)
-endif
+$(if $(filter float double,$(PRECISION)),,$(error PRECISION=$(PRECISION): expected float or double))
 
 # ---- sources and places: of one precision, $1 ----------------------------------------------------
 
@@ -96,8 +87,8 @@ BLAS       := openblas cblas blas
 LIB_CFLAGS  = $(eval LIB_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)) \
                 $(call ask,--cflags,jansson) $(call ask,--cflags,zlib)))$(LIB_CFLAGS)
 LIBS        = $(eval LIBS := $(call ask,--libs,$(BLAS),-lopenblas) $(call ask,--libs,jansson,-ljansson) \
-                $(call ask,--libs,zlib,-lz) $(if $(ONNX_PROTO),$(call ask,--libs,libprotobuf-c,-lprotobuf-c)) \
-                -lm)$(LIBS)
+                $(call ask,--libs,zlib,-lz) \
+                $(if $(ONNX_PROTO),$(call ask,--libs,libprotobuf-c,-lprotobuf-c)) -lm)$(LIBS)
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
 COMPILE = $(CC) -std=c11 -ffp-contract=off -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(SANITIZER) \
@@ -111,6 +102,9 @@ LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 VERSION_PARTS := $(subst ., ,$(VERSION))
 SOVERSION     := $(if $(filter 0.%,$(VERSION)),0.$(word 2,$(VERSION_PARTS)),$(firstword $(VERSION_PARTS)))
 ifeq ($(shell uname -s),Darwin)
+# Homebrew keeps its OpenBLAS, on either kind of processor, where pkg-config does not look.
+BREW := /opt/homebrew/opt/openblas/lib/pkgconfig:/usr/local/opt/openblas/lib/pkgconfig
+PKG_CONFIG := env PKG_CONFIG_PATH=$(BREW):$(PKG_CONFIG_PATH) pkg-config
 KEEP_HIDDEN = -Wl,-keep_private_externs
 localize    = $(CC) -r -nostdlib -o $2 $1
 so       = lib$1$(if $2,.$2).dylib
@@ -138,16 +132,15 @@ $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)
 endef
 
 archive = $(call say,AR)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
-# The library is one object, in which definitions of annexes replace the core's weak ones. Tests link the archive that
-# has every name; in the one that is installed, names that no public header declares are local.
+# The library is one object, in which definitions of annexes replace the core's weak ones. Tests link the
+# archive that has every name; in the one that is installed, names that no public header declares are local.
 archive_all = $(call say,AR)rm -f $@ && $(CC) -r -nostdlib $(KEEP_HIDDEN) -o $(@:.a=.o) $(filter %.o,$^) && \
     $(AR) rcs $@ $(@:.a=.o)
 archive_public = $(call say,AR)rm -f $@ && $(call localize,$(<:.a=.o),$(@:.a=.o)) && $(AR) rcs $@ $(@:.a=.o)
 
 define link_shared
 $(call say,LD)$(LINK) $(call SO_FLAGS,$1) $(filter %.o,$^) $(or $2,$(LIBS)) -o $@
-@ln -sf $(@F) $(@D)/$(call so,$1,$(SOVERSION))
-@ln -sf $(@F) $(@D)/$(call so,$1)
+@for name in $(call so,$1,$(SOVERSION)) $(call so,$1); do ln -sf $(@F) $(@D)/$$name; done
 endef
 
 define link
@@ -182,8 +175,7 @@ $(OUT)/blas: $(OUT)/flags
 $(OUT)/sources: FORCE
 	+$(call hold,$(call quoted,$(CORE) $(HELPERS) $(TESTS)))
 
-OBJECTS := $(filter-out $(OUT)/float/examples/gradcheck.o,$(SOURCES:%.c=$(OUT)/float/%.o)) \
-           $(SOURCES:%.c=$(OUT)/double/%.o) \
+OBJECTS := $(filter-out %float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o))) \
            $(patsubst %.c,$(OUT)/float/%.o,$(BENCH_SOURCES) $(CAMPAIGNS) $(FUZZERS) $(FUZZ_AID))
 -include $(OBJECTS:.o=.d) $(wildcard $(OUT)/*/tests/*/runner.d)
 
@@ -203,7 +195,7 @@ clean: ## remove everything built
 help: ## list the targets
 	@awk -F ': .*## |:## ' \
 	    '/^# ---- / { section = $$0; gsub(/^# -+ | -+$$/, "", section) } \
-	    /^[a-z-]+:.*## / { if (section) print "\n" section; section = ""; printf "  make %-16s %s\n", $$1, $$2 } \
+	    /^[a-z-]+:.*## / { if (section) print "\n" section; section = ""; printf "  make %-16s %s\n", $$1, $$2 }\
 	    FNR == NR && /^#   / && !ended { settings = settings "\n" substr($$0, 2) } /^$$/ { ended = 1 } \
 	    END { print "\nsettings" settings }' $(filter Makefile %.mk,$(MAKEFILE_LIST))
 

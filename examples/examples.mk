@@ -18,10 +18,12 @@ RUN            ?=
 
 # Where libpng and TurboJPEG are there, stride reads pictures.
 has           = $(shell $(PKG_CONFIG) --exists $1 2>/dev/null && echo $2)
-PICTURE_FLAGS = $(eval PICTURE_FLAGS := $(call has,libpng,-DSTRIDE_PNG) $(call has,libturbojpeg,-DSTRIDE_JPEG) \
+PICTURE_FLAGS = $(eval PICTURE_FLAGS := $(call has,libpng,-DSTRIDE_PNG) \
+                  $(call has,libturbojpeg,-DSTRIDE_JPEG) \
                   $(patsubst -I%,-isystem %,$(call ask,--cflags,libpng) \
                   $(call ask,--cflags,libturbojpeg)))$(PICTURE_FLAGS)
-PICTURE_LIBS  = $(eval PICTURE_LIBS := $(call ask,--libs,libpng) $(call ask,--libs,libturbojpeg))$(PICTURE_LIBS)
+PICTURE_LIBS  = $(eval PICTURE_LIBS := $(call ask,--libs,libpng) \
+                  $(call ask,--libs,libturbojpeg))$(PICTURE_LIBS)
 picture_users = examples_stride_images tests_examples_test_pictures tests_fuzz_fuzz_picture
 $(foreach f,$(picture_users),$(eval CFLAGS_$f = $$(PICTURE_FLAGS)))
 

@@ -8,9 +8,9 @@ lines: ## count lines of code and of comments, by rooms
 
 # ---- checks --------------------------------------------------------------------------------------
 
-CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-core core check-quiet check-format \
-    check-precision \
-          check-exports check-documented check-docs check-memory check-install distcheck
+CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-core core check-quiet \
+          check-format check-precision check-exports check-documented check-docs check-memory \
+          check-install distcheck
 # These start make again, and two of them side by side would write the same files.
 ifneq ($(filter test check% conformance,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -196,17 +196,19 @@ ifeq ($(SANITIZE),)
 	 SANITIZE=address,undefined oom-test; fi
 endif
 
-# A sample of all mutations, the same for the same MUTATION_SEED, each against its room's tests: some ten minutes.
+# A sample of all mutations, the same for the same MUTATION_SEED, each against its room's tests: some ten
+# minutes.
 MUTATIONS     ?= 200
 MUTATION_SEED ?= 1
 MUTATION_SCORE ?= 85
 MUTATION_ROOMS ?= tensor layers layers/fast
-link_mutant = $(LINK) @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1) \
+link_mutant = $(LINK) -Wl,-z,muldefs @OBJECT@ $(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1) \
               $(PICTURE_LIBS) $(TEST_LIBS) $(LIBS) -o @PROGRAM@
 .PHONY: mutations
-mutations: ## mutate tensor/ and layers/ at random: how many of 200 mutations do the tests find? MUTATION_SEED=2
+mutations: ## mutate tensor/ and layers/ at random: how many of 200 do the tests find? MUTATION_SEED=2
 mutations: $(foreach r,tensor layers nn,$(OUT)/float/tests/$r/run) $(OUT)/double/tests/layers/run
-	@OUT=$(OUT) BUILD=$(BUILD) $(foreach r,tensor layers nn,LINK_float_$r=$(call quoted,$(call link_mutant,float,$r))) \
+	@OUT=$(OUT) BUILD=$(BUILD) \
+	 $(foreach r,tensor layers nn,LINK_float_$r=$(call quoted,$(call link_mutant,float,$r))) \
 	 LINK_double_layers=$(call quoted,$(call link_mutant,double,layers)) \
 	 python3 tests/tools/mutate.py $(MUTATIONS) $(MUTATION_SEED) $(MUTATION_SCORE) $(MUTATION_ROOMS)
 

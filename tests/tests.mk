@@ -52,8 +52,8 @@ TEST   ?=
 chosen        = $(if $(TEST),$(foreach n,$(TEST),$(foreach c,$1,$(if $(findstring $n,$(notdir $c)),$c))),$1)
 suite_counts  = $(foreach p,$(TESTED),$(SUITES:tests/conformance/%.c=$(OUT)/$1/$p/%.count)) \
                 $(foreach s,$(notdir $(SUITE_SCRIPTS)),$(OUT)/$1/script/$(basename $s).count)
-COUNTS := $(call chosen,$(foreach p,$(TESTED),$(foreach t,$(notdir $(TESTS_$p:.c=)),$(OUT)/results/$p/$t.count)) \
-          $(foreach s,$(notdir $(SCRIPTS:.sh=)),$(OUT)/results/script/$s.count) $(call suite_counts,results))
+COUNTS := $(call chosen,$(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))) \
+          $(patsubst %.sh,$(OUT)/results/script/%.count,$(notdir $(SCRIPTS))) $(call suite_counts,results))
 
 .PHONY: test results
 test: ## run every test, in both precisions where that tells more; TEST=gemm TESTED=float runs some
@@ -70,7 +70,8 @@ export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 # What a script finds in its environment, all absolute: programs, libraries and how to build with them.
 IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROOT)/float/bench" \
     LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(call lib,double))" \
-    CC=$(call quoted,$(strip $(CC) $(SANITIZER))) CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(CFLAGS)) \
+    CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
+    CFLAGS=$(call quoted,-std=c11 -I$(CURDIR) -pthread $(CFLAGS)) \
     LIBS=$(call quoted,$(LIBS)) SANITIZE=$(call quoted,$(SANITIZE))
 FOR_SCRIPT := $(TWIN) $(foreach p,float double,$(call programs,$p) $(call lib,$p) $(call shared,$p)) \
               $(foreach b,bench scaling stride_peer,$(OUT)/float/bench/$b)

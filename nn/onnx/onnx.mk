@@ -1,6 +1,6 @@
 # ONNX: needs its description of its files, which protobuf-c compiles to what reads and writes them.
-# ONNX_MISSING names what is not there, with the packages of Debian that bring it: st_net_export_onnx then fails
-# with that, suite_onnx has no case, and what needs the description is not built.
+# ONNX_MISSING names what is not there, with the packages of Debian that bring it: st_net_export_onnx then
+# fails with that, suite_onnx has no case, and what needs the description is not built.
 
 ONNX_MISSING := $(wordlist 2,99,$(shell \
     command -v protoc-c >/dev/null || echo 'and protoc-c (protobuf-c-compiler)'; \

@@ -31,7 +31,8 @@ installer = DESTDIR=$(call quoted,$(DESTDIR)) \
             STATIC=$(call of_both,lib) SHARED=$(call of_both,so_file) SHARED_SO=$(call of_both,so_linked) \
             SHARED_DEV=$(call of_both,so_named) SOVERSION=$(SOVERSION) HEADERS=$(call quoted,$(HEADERS)) \
             PROGRAM=$(call quoted,$(PROGRAM)) PROGRAM_DOUBLE=$(call quoted,$(PROGRAM_DOUBLE)) \
-            RUN=$(call quoted,$(RUN)) MPI=$(call quoted,$(MPI)) MPI_LIBS=$(call quoted,$(if $(MPI),$(MPI_LIBS))) \
+            RUN=$(call quoted,$(RUN)) MPI=$(call quoted,$(MPI)) \
+            MPI_LIBS=$(call quoted,$(if $(MPI),$(MPI_LIBS))) \
             MPI_HEADERS=$(call quoted,$(MPI_HEADERS)) \
             REQUIRES_PRIVATE=$(call quoted,$(strip $(REQUIRES_PRIVATE))) \
             LIBS_PRIVATE=$(call quoted,$(strip $(LIBS_PRIVATE))) tests/tools/install.sh

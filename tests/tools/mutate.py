@@ -3,7 +3,7 @@
 
 Draws COUNT mutations: a comparison is another, a number is one more or less, + is - and * is /, && is ||, a condition
 is negated, two operands or arguments change places, a statement is dropped. Each is compiled alone and linked into the
-tests of its room before the library, whose own object is then left out. One that does not compile, or compiles to the
+tests of its room before the library, where the linker takes the first of two definitions. One that does not compile, or compiles to the
 same code, is drawn again. Prints every mutation that no test finds, and the score; fails where that is below LEAST
 percent.
 
@@ -146,11 +146,24 @@ def tried(number, site):
     return found
 
 
+def assert_whole(path):
+    """What is not mutated passes, or else all would be found."""
+    folder = os.path.join(WORK, "whole")
+    subprocess.run(["rm", "-rf", folder], check=True)
+    os.makedirs(folder)
+    for precision, room, argument in STAGES[path.split("/")[0]]:
+        obj = f"{folder}/{precision}.o"
+        if not compiled(path, path, precision, obj) or not passes(obj, precision, room, argument, folder):
+            sys.exit(f"mutate.py: {path}, as it is, fails the tests of {precision} {room} {argument}")
+
+
 def main():
     count, seed, least = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     files = sorted(f"{folder}/{f}" for folder in sys.argv[4:] for f in os.listdir(folder) if f.endswith(".c"))
     everything = [s for f in files for s in sites(f)]
     random.Random(seed).shuffle(everything)
+    for path in {f.split("/")[0]: f for f in files}.values():
+        assert_whole(path)
     results = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         left = iter(enumerate(everything))
