@@ -202,7 +202,7 @@ static void visit_slots(st_layer *l, const char *path, void *context)
 
 void st_net_visit(st_net *n, void (*visit)(const st_net_tensor *t, void *context), void *context)
 {
-    if (n) st_layer_visit(n->root, visit_slots, &(visitor){ visit, context });
+    if (n && visit) st_layer_visit(n->root, visit_slots, &(visitor){ visit, context });
 }
 
 typedef struct wanted {
@@ -220,6 +220,7 @@ st_tensor st_net_find(st_net *n, const char *name)
 {
     wanted w = { name, { 0 } };
     if (!n || n->batch < 1) st_error_set("st_net_find before st_net_build");
+    else if (!name) st_error_set("st_net_find: the name is NULL");
     else {
         st_net_visit(n, compare_name, &w);
         if (st_is_null(w.found)) st_error_set("st_net_find: no parameter or state is called %s", name);
@@ -256,7 +257,7 @@ static st_metadata *note_new(const char *name, const char *text)
 
 int st_net_set_metadata(st_net *n, const char *name, const char *text)
 {
-    if (!n) return st_error_set("st_net_set_metadata: the net is NULL");
+    if (!n || !name) return st_error_set("st_net_set_metadata: the %s is NULL", n ? "name" : "net");
     st_metadata *fresh = NULL;
     if (text && !(fresh = note_new(name, text))) return -1;
     st_metadata **at = &n->notes;
@@ -270,7 +271,7 @@ int st_net_set_metadata(st_net *n, const char *name, const char *text)
 
 const char *st_net_metadata(const st_net *n, const char *name)
 {
-    for (const st_metadata *note = n ? n->notes : NULL; note; note = note->next)
+    for (const st_metadata *note = n && name ? n->notes : NULL; note; note = note->next)
         if (strcmp(note->name, name) == 0) return note->text;
     return NULL;
 }

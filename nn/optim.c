@@ -190,6 +190,7 @@ void st_optim_free(st_optim *o)
 
 int st_optim_build(st_optim *o, ptrdiff_t n)
 {
+    if (!o) return st_error_set("st_optim_build: the optimizer is NULL");
     for (int i = 0; i < o->states; i++) {
         if (st_is_null(o->state[i])) o->state[i] = st_tensor_new(ST_SHAPE(n));
         if (st_is_null(o->state[i])) return -1;

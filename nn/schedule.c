@@ -83,7 +83,7 @@ st_schedule st_warmup_lr_new(st_warmup_lr_options options)
 
 double st_schedule_factor(const st_schedule *s, long step, long total, long per_epoch)
 {
-    if (step < s->warmup) return (double)(step + 1) / (double)(s->warmup + 1);
-    if (!s->factor) return 1;
+    if (s && step < s->warmup) return (double)(step + 1) / (double)(s->warmup + 1);
+    if (!s || !s->factor) return 1;
     return s->factor(s, (double)(step - s->warmup), (double)(total - s->warmup), (double)per_epoch);
 }

@@ -65,7 +65,7 @@ typedef struct st_warmup_lr_options {
 st_schedule st_warmup_lr_new(st_warmup_lr_options options);
 #define st_warmup_lr(...) st_warmup_lr_new(ST_OPTIONS(st_warmup_lr_options, __VA_ARGS__))
 
-/* The factor at a step of a run of `total` steps, `per_epoch` of them in an epoch. */
+/* The factor at a step of a run of `total` steps, `per_epoch` of them in an epoch. NULL: 1. */
 double st_schedule_factor(const st_schedule *s, long step, long total, long per_epoch);
 
 ST_API_END

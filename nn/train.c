@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The stream of an epoch's order is this plus the net's step at its beginning, so that a second run draws
  * other orders. Initial parameters use streams below it, dropout those above. */
@@ -180,8 +181,15 @@ static void release(st_run *run)
     free(m->tally);
 }
 
+enum { LONGEST_NAME = 60 };
+
 int st_run_keep(st_run *run, const char *name, st_tensor value)
 {
+    if (!run || !name || !name[0] || strlen(name) > LONGEST_NAME)
+        return st_error_set("st_run_keep: expected a run and a name of 1 to %d bytes", LONGEST_NAME);
+    for (int i = 0; i < run->kept_count; i++)
+        if (strcmp(run->kept[i].name, name) == 0)
+            return st_error_set("train: \"%s\" is kept by another callback", name);
     if (run->sealed || run->kept_count == ST_MAX_KEPT)
         return st_error_set("train: \"%s\" cannot be kept: %s", name,
                             run->sealed ? "its callback is listed after the checkpoint's"
@@ -192,8 +200,9 @@ int st_run_keep(st_run *run, const char *name, st_tensor value)
 
 int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers[])
 {
-    if (count < 1 || count > ST_MAX_NUMBERS)
-        return st_error_set("train: %d numbers for \"%s\", expected 1 to %d", count, name, ST_MAX_NUMBERS);
+    if (!numbers || count < 1 || count > ST_MAX_NUMBERS)
+        return st_error_set("st_run_keep_numbers: %d numbers, expected 1 to %d", numbers ? count : 0,
+                            ST_MAX_NUMBERS);
     if (st_run_keep(run, name, (st_tensor){ 0 })) return -1;
     run->kept[run->kept_count - 1].numbers = numbers;
     run->kept[run->kept_count - 1].count = count;

@@ -171,9 +171,9 @@ struct st_run {
     struct st_train_memory *memory; /* private */
 };
 
-/* For a callback that is listed before the checkpoint, at ST_ON_BEGIN: keeps a tensor or numbers in
- * checkpoints under this name. They are not copied, and are overwritten when the run is resumed. -1 with an
- * error: too many. */
+/* For a callback that is listed before the checkpoint, at ST_ON_BEGIN: keeps a tensor or numbers in checkpoints
+ * under this name, at most 60 bytes. They are borrowed until the run ends, and overwritten when it is resumed. -1 with
+ * an error: too many. */
 int st_run_keep(st_run *run, const char *name, st_tensor value);
 int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers[]);
 

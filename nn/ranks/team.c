@@ -5,7 +5,8 @@
 
 ptrdiff_t st_comm_first(const st_comm *t, ptrdiff_t n, int rank)
 {
-    return n * rank / t->ranks;
+    if (!t || t->ranks < 1) return 0;
+    return n / t->ranks * rank + n % t->ranks * rank / t->ranks; /* n rank / ranks, without overflow */
 }
 
 int st_comm_agree(const st_comm *t)

@@ -467,6 +467,35 @@ static void what_is_no_class_is_refused(void **state)
     }
 }
 
+/* A weight for each class, in the context. */
+static double weighted(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+{
+    const st_real *weight = l->context;
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < y.shape.n[0]; i++) {
+        st_real w = weight[(ptrdiff_t)*st_at(target, ST_INDEX(i))] / (st_real)y.shape.n[0];
+        st_tensor slope = st_is_null(dy) ? dy : st_narrow(dy, 0, i, 1);
+        sum += (double)w *
+               st_loss_value(st_cross_entropy(), st_narrow(y, 0, i, 1), st_narrow(target, 0, i, 1), slope);
+        if (!st_is_null(dy)) st_scale(slope, w);
+    }
+    return sum;
+}
+
+/* Equal logits: every image's loss is log 2, and its derivative ±w/2 of the batch's third. */
+static void a_loss_of_ones_own_has_a_context(void **state)
+{
+    st_real weights[] = { 3, 6 };
+    st_loss l = { "weighted", weighted, .classes = true, .context = weights };
+    st_tensor y = st_tensor_new(ST_SHAPE(3, 2)), dy = st_tensor_new(ST_SHAPE(3, 2)),
+              target = tensor_of(ST_SHAPE(3), 0, 1, 0),
+              expected = tensor_of(ST_SHAPE(3, 2), -0.5, 0.5, 1, -1, -0.5, 0.5);
+    assert_true(fabs(st_loss_value(l, y, target, dy) - 4 * log(2)) < 1e-6);
+    assert_true(fabs(st_loss_value(l, y, target, (st_tensor){ 0 }) - 4 * log(2)) < 1e-6);
+    assert_near(dy, expected, 1e-6);
+    st_tensor_free(y), st_tensor_free(dy), st_tensor_free(target), st_tensor_free(expected);
+}
+
 static void options_out_of_range_are_refused(void **state)
 {
     const double smoothing[] = { 1, -0.1, 2, NAN, INFINITY }, delta[] = { -1, NAN, INFINITY };
@@ -514,6 +543,7 @@ int main(void)
         CLAIM(what_is_broadcast_counts_for_each_image),
         CLAIM(wrong_shapes_are_refused),
         CLAIM(what_is_no_class_is_refused),
+        CLAIM(a_loss_of_ones_own_has_a_context),
         CLAIM(options_out_of_range_are_refused),
         CLAIM(only_classes_have_an_accuracy),
     };

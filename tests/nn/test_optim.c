@@ -199,13 +199,82 @@ static void each_minimises_a_quadratic(void **state)
     }
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------ */
-
 static void refused(st_optim *o, const char *text)
 {
     assert_null(o);
     expect_error("%s", text);
 }
+
+/* ---- one's own ----------------------------------------------------------------------------------- */
+
+/* Chen et al. 2023: the sign of an interpolation of the momentum and the gradient. */
+static void lion(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_real *w, const st_real *g)
+{
+    const double *beta = o->context;
+    st_real *m = st_data(o->state[0]) + first;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double c = beta[0] * (double)m[i] + (1 - beta[0]) * (double)g[i];
+        w[i] -= (st_real)(lr * ((c > 0) - (c < 0)));
+        m[i] = (st_real)(beta[1] * (double)m[i] + (1 - beta[1]) * (double)g[i]);
+    }
+}
+
+/* By hand, of more parameters than a thread takes at a time: gradients of +1, -1, -1, and 0 where k is even. */
+static void an_optimizer_of_ones_own_steps(void **state)
+{
+    enum { MANY = 50000 };
+    double beta[] = { 0.5, 0.75 };
+    st_optim *o =
+        st_optim_new((st_optim){ .name = "lion", .step = lion, .lr = 0.25, .states = 1, .context = beta });
+    st_tensor w = st_tensor_new(ST_SHAPE(MANY)), g = st_tensor_new(ST_SHAPE(MANY));
+    const double gradients[] = { 1, -1, -1 }, expected[] = { -0.25, 0, 0.25 };
+    for (int step = 0; step < 3; step++) {
+        for (ptrdiff_t k = 1; k < MANY; k += 2) *element(g, k) = (st_real)gradients[step];
+        assert_int_equal(st_optim_step(o, o->lr, w, g), 0);
+        for (ptrdiff_t k = 0; k < MANY; k++)
+            assert_true((double)*element(w, k) == (k % 2 ? expected[step] : 0));
+    }
+    assert_int_equal(o->steps, 3);
+    st_optim_free(o), st_tensor_free(w), st_tensor_free(g);
+    refused(st_optim_new((st_optim){ .name = "none" }), "st_optim_new: step is NULL");
+    refused(st_optim_new((st_optim){ .step = lion }), "st_optim_new: name is NULL");
+    refused(st_optim_new((st_optim){ .name = "lion", .step = lion, .states = 4 }),
+            "lion: 4 states, expected 0 to 3");
+}
+
+/* In the last of many parts, and in the first: the first is named, whichever thread finds which. */
+static void a_parameter_that_is_not_finite_is_found(void **state)
+{
+    enum { MANY = 100000 };
+    st_optim *o = st_sgd(.lr = 1);
+    st_tensor w = st_tensor_new(ST_SHAPE(MANY)), g = st_tensor_new(ST_SHAPE(MANY));
+    const ptrdiff_t places[] = { MANY - 1, 70001, 4097, 4096, 4095, 0 };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        st_fill(w, 0);
+        *element(g, places[i]) = i % 2 ? (st_real)NAN : INFINITY;
+        assert_int_equal(st_optim_step(o, 1, w, g), -1);
+        expect_error("sgd: parameter %td is %s after step %zu", places[i], i % 2 ? "nan" : "-inf", i + 1);
+    }
+    st_optim_free(o), st_tensor_free(w), st_tensor_free(g);
+}
+
+static double inverse_root(const st_schedule *s, double step, double total, double per_epoch)
+{
+    const double *scale = s->context;
+    return 1 / sqrt(1 + step / *scale);
+}
+
+static void a_schedule_of_ones_own_is_followed(void **state)
+{
+    double scale = 2;
+    st_schedule s = { "inverse_root", inverse_root, .open_ended = true, .context = &scale };
+    for (int step = 0; step < 9; step++)
+        assert_true(st_schedule_factor(&s, step, 9, 3) == 1 / sqrt(1 + step / 2.0));
+    s = st_warmup_lr(.steps = 3, .after = s);
+    assert_true(st_schedule_factor(&s, 1, 9, 3) == 0.5 && st_schedule_factor(&s, 5, 9, 3) == 1 / sqrt(2));
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------ */
 
 static void options_out_of_range_are_refused(void **state)
 {
@@ -470,6 +539,9 @@ int main(void)
         CLAIM(adamw_is_as_pytorch_computes),
         CLAIM(rmsprop_is_as_pytorch_computes),
         CLAIM(each_minimises_a_quadratic),
+        CLAIM(an_optimizer_of_ones_own_steps),
+        CLAIM(a_parameter_that_is_not_finite_is_found),
+        CLAIM(a_schedule_of_ones_own_is_followed),
         CLAIM(options_out_of_range_are_refused),
         CLAIM(defaults_are_those_of_pytorch),
         CLAIM(a_refused_step_changes_nothing),
