@@ -1,9 +1,9 @@
-/* manual.c: the manual page, in roff, from the tables of options. */
+/* manual.c: the manual page, in roff: what --help prints of every subcommand. */
+#define _POSIX_C_SOURCE 200809L
 #include "examples/stride/commands.h"
 
+#include <stdlib.h>
 #include <string.h>
-
-/* ---- the manual page --------------------------------------------------------------------------- */
 
 /* Text of roff's: no line begins with a dot or a quote, and what escapes is escaped. */
 static void put_roff(FILE *to, const char *text)
@@ -25,35 +25,16 @@ static void put_verbatim(FILE *to, const char *text)
     fputs(".fi\n", to);
 }
 
-static void put_option(FILE *to, const option_row *o)
-{
-    fputs(".TP\n", to);
-    if (o->letter) fprintf(to, "\\fB\\-%c\\fR, ", o->letter);
-    fputs("\\fB\\-\\-", to);
-    for (const char *at = o->name; *at; at++) fprintf(to, *at == '-' ? "\\-" : "%c", *at);
-    fprintf(to, "\\fR%s%s%s\n", o->kind == OPTION_FLAG ? "" : " \\fI", o->kind == OPTION_FLAG ? "" : o->value,
-            o->kind == OPTION_FLAG ? "" : "\\fR");
-    put_roff(to, o->help);
-    if (o->fallback) {
-        fputc('(', to);
-        for (const char *at = o->fallback; *at; at++) fprintf(to, *at == '-' ? "\\-" : "%c", *at);
-        fputs(")\n", to);
-    }
-}
-
 static void put_subcommand(FILE *to, const subcommand *c)
 {
-    fprintf(to, ".SH \"STRIDE %s\"\n.B stride %s\n", c->name, c->name);
-    put_roff(to, c->usage);
-    fputs(".PP\n", to);
-    put_roff(to, c->what);
-    if (c->details) {
-        fputs(".PP\n", to);
-        put_roff(to, c->details);
-    }
-    const option_row *o = NULL;
-    while ((o = next_option(c, o))) put_option(to, o);
-    if (c->examples) put_verbatim(to, c->examples);
+    char *text = NULL;
+    size_t size;
+    FILE *memory = open_memstream(&text, &size);
+    if (memory) subcommand_help(c, memory);
+    if (memory) fclose(memory);
+    fprintf(to, ".SH \"STRIDE %s\"\n", c->name);
+    if (text) put_verbatim(to, text);
+    free(text);
 }
 
 void write_manual(FILE *to)

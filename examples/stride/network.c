@@ -242,10 +242,10 @@ static int refuse_kind(const token *t, const st_field *f)
     return fail(t, "is not what %s takes: %s%s", f->name, expected[f->kind], choices);
 }
 
-/* Zero would silently become the default. */
+/* A whole number that is 0 would silently become the default; a real one is ST_ZERO. */
 static int check_value(const token *t, const st_field *f, double value)
 {
-    if (value == 0 && f->fallback != 0 && f->least <= 0)
+    if (value == 0 && f->fallback != 0 && f->least <= 0 && f->kind != ST_FIELD_REAL)
         return fail(t, "for %s stands for the default, %g", f->name, f->fallback);
     if (value < f->least) return fail(t, "is too little for %s: at least %g", f->name, f->least);
     if (f->below != 0 && value >= f->below) return fail(t, "is too much for %s: below %g", f->name, f->below);
@@ -265,6 +265,7 @@ static int read_value(const token *t, const st_field *f, void *at)
         return check_value(t, f, i[0]) || check_value(t, f, i[1]) ? -1 : 0;
     case ST_FIELD_REAL:
         if (!read_real(t, at)) return refuse_kind(t, f);
+        if (*(double *)at == 0 && f->fallback != 0) *(double *)at = ST_ZERO;
         return check_value(t, f, *(double *)at);
     case ST_FIELD_BOOL: return read_bool(t, at) ? 0 : refuse_kind(t, f);
     case ST_FIELD_CHOICE: return read_choice(t, f->choices, i) ? 0 : refuse_kind(t, f);
@@ -665,8 +666,8 @@ int network_check(const char *given)
 /* As few digits as are read back the same. */
 static void put_real(FILE *to, double value)
 {
-    char text[40];
-    for (int digits = 6; digits <= 17; digits++) {
+    char text[40] = "0"; /* ST_ZERO, too */
+    for (int digits = 6; digits <= 17 && value != 0; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;
     }

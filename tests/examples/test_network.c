@@ -56,6 +56,8 @@ static const example right[] = {
     { "dropout 0.25", "dropout(p=0.25)" },
     { "dropout .5, dropout p=5e-1", "dropout(p=0.5) dropout(p=0.5)" },
     { "leaky_relu 0.2", "leaky_relu(slope=0.2)" },
+    { "leaky_relu 0", "leaky_relu(slope=0)" }, /* not the default, 0.01 */
+    { "batchnorm momentum=0", "batchnorm(momentum=0)" },
     { "pad 1 width=2x3 mode=reflect", "pad2d(height=1x1, width=2x3, mode=reflect)" },
     { "pad value=-1.5 height=1x0", "pad2d(height=1x0, value=-1.5)" },
     { "groupnorm 2 epsilon=1e-3", "groupnorm(groups=2, epsilon=0.001)" },
@@ -174,7 +176,6 @@ static const struct {
     { "dropout 1", "line 1, column 9: '1' is too much for p: below 1" },
     { "dropout nan", "'nan' is not an option of dropout" },
     { "dropout p=nan", "line 1, column 11: 'nan' is not what p takes: a number" },
-    { "batchnorm momentum=0", "line 1, column 20: '0' for momentum stands for the default, 0.1" },
     { "conv 4 3 no_bias=maybe", "line 1, column 18: 'maybe' is not what no_bias takes: true or false" },
     { "pad 1 mode=mirror",
       "line 1, column 12: 'mirror' is not what mode takes: one of constant reflect replicate" },
