@@ -31,7 +31,7 @@ typedef struct net_options {
 /* clang-format off */
 #define NET_OPTIONS(settings, m)                                                                             \
     { "net", 'n', OPTION_FILE, offsetof(settings, m.net), "NET",                                             \
-      .help = "a network: a file, or its text such as 'conv 32 3x3, relu, dense 10' (stride help network)" }, \
+      .help = "a network: a file, or a text such as 'conv 32 3x3, dense 10' (stride help network)" },        \
     { "model", 'm', OPTION_FILE, offsetof(settings, m.model), "FILE", .help = "a saved net" },               \
     { "input", 'i', OPTION_TEXT, offsetof(settings, m.input), "CxHxW",                                       \
       .help = "the shape of an image, unless the network begins with it" }

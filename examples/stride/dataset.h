@@ -1,8 +1,8 @@
 /* dataset.h: data sets by path: what is there says what it is.
  *
  *     nothing                     MNIST, looked for as `make mnist` does
- *     a folder                    MNIST's IDX files, CIFAR-10's binary files, or a folder of pictures for each class,
- *                                 itself or as train/ and test/ (val/, validation/) inside it
+ *     a folder                    MNIST's IDX files, CIFAR-10's binary files, or a folder of pictures for
+ *                                 each class, itself or as train/ and test/ (val/, validation/) inside it
  *     NAME-idx3-ubyte[.gz]        IDX images, the labels beside them
  *     IMAGES,LABELS               a pair of IDX files or of NumPy's, X.npy,Y.npy
  *     NAME.csv, .tsv [.gz]        a table

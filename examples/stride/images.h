@@ -1,8 +1,8 @@
 /* images.h: pictures from PNG and JPEG files.
  *
- * Pixels are 0 to 1, of 1 channel (grey) or 3 (red, green, blue). Palettes are looked up, CMYK
- * becomes RGB, transparent pixels are laid on black. PNG needs libpng and JPEG TurboJPEG when this is built; without
- * them a file of that kind is an error that says so. */
+ * Pixels are 0 to 1, of 1 channel (grey) or 3 (red, green, blue). Palettes are looked up, CMYK becomes RGB,
+ * transparent pixels are laid on black. PNG needs libpng and JPEG TurboJPEG when this is built; without them a
+ * file of that kind is an error that says so. */
 #ifndef STRIDE_EXAMPLES_STRIDE_IMAGES_H
 #define STRIDE_EXAMPLES_STRIDE_IMAGES_H
 

@@ -20,8 +20,8 @@
  *     value      = integer | number | integer [ "x" integer ] | word
  *
  * Names and fields are those of layers/layers.h, by each type's own table; conv, conv_transpose, pad and linear
- * stand for conv2d, conv_transpose2d, pad2d and dense. Values without a name belong to a type's first field and to
- * those after it that are required: conv2d's out_channels and kernel, maxpool's kernel, dropout's p. A single
+ * stand for conv2d, conv_transpose2d, pad2d and dense. Values without a name belong to a type's first field and
+ * to those after it that are required: conv2d's out_channels and kernel, maxpool's kernel, dropout's p. A single
  * integer stands for both of a pair. padding=same is what keeps the size, where the stride is 1 and that is
  * exact. `sequence` holds a chain, `residual` a body and perhaps a projection, `concat` its branches; several
  * layers of a branch are a sequence. A flatten is put before a dense that is given images. */

@@ -1,4 +1,4 @@
-/* report.h: a run as one page to look at: HTML with all it shows inside, which needs no network and no script.
+/* report.h: a run as one page of HTML, with all it shows inside: it needs no network and no script.
  *
  * Curves of loss, accuracy and learning rate; on a validation set with classes, which of them are taken for
  * which, and the most confident mistakes; the weights of the first convolution; the layers, with what each

@@ -7,14 +7,12 @@
 
 typedef struct table_options {
     char delimiter;
-    const char *
-        label; /* a column's name or number, negative from the last; NULL: the last column if it holds words or
-                             the first no class, otherwise the first */
+    const char *label;    /* a column's name or number, negative from the last; NULL: see below */
     int targets;          /* columns of numbers to predict from the label's on; 0: a class */
-    const char *features; /* patterns of names with * and ?, separated by commas; NULL: every other column */
-    const char *columns; /* a JSON list of names, which are taken in that order; NULL: as the file has them */
-    st_shape sample;     /* a row's features as an image; rank 0: [features] */
-    bool unlabelled;     /* labels are left out: `sample` says how many features there are */
+    const char *features; /* patterns of names with * and ?, separated by commas; NULL: all other columns */
+    const char *columns;  /* a JSON list of names, which are taken in that order; NULL: as in the file */
+    st_shape sample;      /* a row's features as an image; rank 0: [features] */
+    bool unlabelled;      /* labels are left out: `sample` says how many features there are */
 } table_options;
 
 typedef struct table {
