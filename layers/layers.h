@@ -99,7 +99,17 @@ st_layer *st_adaptive_avgpool_new(st_adaptive_avgpool_options options);
 
 /* Any function of a window's n = KH KW elements in row-major order; padding elements are 0 (or -inf).
  * `adjoint` writes all of dwindow[i] = dy * (derivative of value by window[i]); where it is NULL the
- * derivative is computed by central differences, for prototyping. Both are called from several threads. */
+ * derivative is computed by central differences, for prototyping. Both are called from several threads.
+ *
+ *     static st_real power_mean(const st_real *window, ptrdiff_t n, const void *context)
+ *     {
+ *         const double *p = context;
+ *         double sum = 0;
+ *         for (ptrdiff_t i = 0; i < n; i++) sum += pow(fabs((double)window[i]), *p);
+ *         return (st_real)pow(sum / (double)n, 1 / *p);
+ *     }
+ *     st_pool_function function = { "power_mean", power_mean, .context = &p };
+ *     st_layer *l = st_pool(.function = &function, .kernel = { 2 }); */
 typedef struct st_pool_function {
     const char *name; /* identifies it in a saved net */
     st_real (*value)(const st_real *window, ptrdiff_t n, const void *context);

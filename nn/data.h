@@ -9,7 +9,16 @@
 
 ST_API_BEGIN
 
-/* A set of samples. */
+/* A set of samples. One of your own has their number, their shapes, a function and perhaps a context:
+ *
+ *     static void line(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+ *     {
+ *         const double *slope = d->own;
+ *         st_fill(x, (st_real)i);
+ *         st_fill(y, (st_real)(*slope * (double)i));
+ *     }
+ *     st_dataset *d = st_dataset_new((st_dataset){
+ *         .count = 10, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = line, .own = &slope }); */
 typedef struct st_dataset st_dataset;
 struct st_dataset {
     ptrdiff_t count;    /* samples */

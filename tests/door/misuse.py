@@ -109,7 +109,7 @@ for d in declarations(sys.stdin.read()):
 def members(name):
     """The numbers that a struct holds: "member" or "member[0]", and their type."""
     for field in split(structs.get(name, ""), ";"):
-        field = re.sub(r"\bconst\b ?", "", field)
+        field = re.sub(r" \[", "[", re.sub(r"\bconst\b ?", "", field))
         kind, *names = re.split(r"[ ,]+", field)
         if "(" in field or "*" in field or "{" in field or not names:
             continue

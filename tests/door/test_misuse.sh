@@ -14,6 +14,7 @@ command -v python3 >/dev/null || { echo "skip misuse of every function: python3 
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0:allocator_may_return_null=1:log_path=$tmp/report"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-}:log_path=$tmp/report"
 misuse() { # FLAG...
+    rm -f "$tmp"/report*
     $CC $CFLAGS "$@" -E "$root/stride.h" | python3 "$root/tests/door/misuse.py" >calls.h &&
         $CC $CFLAGS -O0 -w "$@" ${SANITIZE:+-DMISUSE_SANITIZED} -D_DEFAULT_SOURCE -I. "$root/tests/door/misuse.c" "$library" $LIBS \
             -pthread -o misuse && ./misuse || { cat "$tmp"/report* 2>/dev/null | head -n 40; tail -n 20 "$tmp/log"; return 1; }

@@ -1,0 +1,126 @@
+/* own.c: the examples in the headers' comments, which test_own.sh copies to NAME.function.h and NAME.use.h, at work. */
+#include <math.h>
+#include <stdio.h>
+#include <stride.h>
+
+#include "average.function.h"
+#include "inverse_root.function.h"
+#include "line.function.h"
+#include "lion.function.h"
+#include "power_mean.function.h"
+#include "weighted.function.h"
+
+static int failed;
+
+static void claim(const char *what, int holds)
+{
+    printf("%s %s\n", holds && !st_error() ? "ok" : "not ok", what);
+    if (st_error()) printf("%s\n", st_error());
+    failed |= !holds || st_error();
+    st_error_clear();
+}
+
+static int near(double a, double b)
+{
+    return fabs(a - b) <= 1e-5 * (1 + fabs(b));
+}
+
+/* Logits 0 of two classes cost log 2; the weights 1 and 3 make that 2 log 2 of one sample each. */
+static void a_loss(void)
+{
+    st_real weights[] = { 1, 3 }, classes[] = { 0, 1 }, zeros[4] = { 0 }, dy[4];
+    st_tensor y = st_tensor_wrap(zeros, ST_SHAPE(2, 2)), target = st_tensor_wrap(classes, ST_SHAPE(2));
+#include "weighted.use.h"
+    double value = st_loss_value(l, y, target, st_tensor_wrap(dy, ST_SHAPE(2, 2)));
+    claim("a loss with class weights", near(value, 2 * log(2)) && near(dy[0], -0.25) && near(dy[3], -0.75));
+}
+
+/* The first step of Lion is lr times the gradient's sign. */
+static void an_optimizer(void)
+{
+    double beta[] = { 0.9, 0.99 };
+    st_real w[] = { 1, 1, 1 }, g[] = { 2, -3, 0 };
+#include "lion.use.h"
+    st_optim_step(o, 0.25, st_tensor_wrap(w, ST_SHAPE(3)), st_tensor_wrap(g, ST_SHAPE(3)));
+    claim("Lion as an optimizer", w[0] == (st_real)0.75 && w[1] == (st_real)1.25 && w[2] == 1);
+    st_optim_free(o);
+}
+
+static void a_schedule(void)
+{
+    double scale = 4;
+#include "inverse_root.use.h"
+    claim("a schedule", near(st_schedule_factor(&s, 12, 100, 10), 0.5));
+}
+
+static void a_pooling_function(void)
+{
+    double p = 2;
+    st_real pixels[] = { 1, 1, 5, 5 };
+#include "power_mean.use.h"
+    st_net *n = st_net_new(ST_SHAPE(1, 2, 2), l);
+    st_net_build(n, 1, 1);
+    st_tensor y = st_net_forward(n, st_tensor_wrap(pixels, ST_SHAPE(1, 1, 2, 2)), ST_EVAL);
+    claim("a pooling function", near(st_item(y), sqrt(13)));
+    st_net_free(n);
+}
+
+/* One step of SGD moves w by lr times the gradient, and the average by a tenth of that. */
+static void a_data_set_and_a_callback(void)
+{
+    double slope = 2;
+    st_tensor mean;
+#include "line.use.h"
+#include "average.use.h"
+    st_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1)),
+           *other = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1));
+    st_optim *sgd = st_sgd(.lr = 0.001);
+    st_net_build(n, 10, 1), st_net_build(other, 10, 1);
+    st_real before = *st_at(st_net_parameters(n), ST_INDEX(0));
+    st_train(n, d, .batch = 10, .loss = st_mse(), .optim = sgd, .callbacks = { ema });
+    st_train(other, d, .batch = 10, .loss = st_mse(), .optim = sgd);
+    st_real averaged = *st_at(st_net_parameters(n), ST_INDEX(0)),
+            moved = *st_at(st_net_parameters(other), ST_INDEX(0));
+    claim("a data set and a callback that keeps a moving average",
+          moved != before && near(averaged, before + 0.1 * (moved - before)));
+    st_net_free(n), st_net_free(other), st_dataset_free(d), st_optim_free(sgd);
+}
+
+/* ST_ZERO is a 0 that is meant. */
+static void zero_is_a_value(void)
+{
+    st_real x[] = { -1, 1, -3, 5 }, w = 1, g = 2;
+    st_net *n = st_net_new(ST_SHAPE(1), st_leaky_relu(.slope = ST_ZERO));
+    st_net_build(n, 4, 1);
+    st_tensor y = st_net_forward(n, st_tensor_wrap(x, ST_SHAPE(4, 1)), ST_EVAL);
+    claim("ST_ZERO: a slope", st_data(y)[0] == 0 && st_data(y)[3] == 5);
+    st_net_free(n);
+
+    n = st_net_new(ST_SHAPE(1), st_batchnorm(.momentum = ST_ZERO));
+    st_net_build(n, 4, 1);
+    st_net_forward(n, st_tensor_wrap(x, ST_SHAPE(4, 1)), ST_TRAIN);
+    claim("ST_ZERO: a momentum", *st_at(st_net_find(n, "0.running_mean"), ST_INDEX(0)) == 0);
+    st_net_free(n);
+
+    st_optim *adam = st_adam(.lr = 0.5, .beta1 = ST_ZERO), *still = st_adam(.lr = ST_ZERO);
+    claim("ST_ZERO: beta1 and a learning rate", adam && still && adam->beta1 == 0 && still->lr == 0);
+    st_tensor parameters = st_tensor_wrap(&w, ST_SHAPE(1)), gradients = st_tensor_wrap(&g, ST_SHAPE(1));
+    st_optim_step(adam, adam->lr, parameters, gradients);
+    g = -g; /* without a running mean the second step goes straight back */
+    st_optim_step(adam, adam->lr, parameters, gradients);
+    claim("ST_ZERO: Adam without momentum steps by the last gradient", near(w, 1));
+    st_optim_step(still, still->lr, parameters, gradients);
+    claim("ST_ZERO: a learning rate of 0 changes nothing", near(w, 1));
+    st_optim_free(adam), st_optim_free(still);
+}
+
+int main(void)
+{
+    a_loss();
+    an_optimizer();
+    a_schedule();
+    a_pooling_function();
+    a_data_set_and_a_callback();
+    zero_is_a_value();
+    return failed;
+}
