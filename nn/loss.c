@@ -78,7 +78,7 @@ static double huber(double y, double t, double delta, double *slope)
 static double binary(double y, double t, double option, double *slope)
 {
     (void)option;
-    double e = exp(-fabs(y)); /* never overflows */
+    double e = exp(-fabs(y)); /* cannot overflow */
     *slope = (y >= 0 ? 1 : e) / (1 + e) - t;
     return fmax(y, 0) - y * t + log1p(e);
 }

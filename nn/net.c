@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making and ending -------------------------------------------------------------------------- */
+/* ---- creating and freeing -------------------------------------------------------------------------- */
 
 st_net *st_net_new_of(st_shape input, int count, st_layer *const layers[])
 {
@@ -228,7 +228,7 @@ st_tensor st_net_find(st_net *n, const char *name)
     return w.found;
 }
 
-/* ---- notes -------------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------------- */
 
 static char *duplicate(const char *text)
 {

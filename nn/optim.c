@@ -72,7 +72,7 @@ static void rmsprop_step(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_
     }
 }
 
-/* ---- making ------------------------------------------------------------------------------------- */
+/* ---- constructors ------------------------------------------------------------------------------------- */
 
 st_optim *st_optim_new(st_optim kind)
 {

@@ -14,20 +14,20 @@ static double half_cosine(double from, double to, double at)
 static double step_factor(const st_schedule *s, double step, double total, double per_epoch)
 {
     (void)total;
-    return pow(s->gamma, floor(step / (s->every * per_epoch)));
+    return pow(s->gamma, floor(step / (s->step_size * per_epoch)));
 }
 
 static double cosine_factor(const st_schedule *s, double step, double total, double per_epoch)
 {
     (void)per_epoch;
-    return half_cosine(1, s->least, total > 0 ? fmin(step / total, 1) : 0);
+    return half_cosine(1, s->end_factor, total > 0 ? fmin(step / total, 1) : 0);
 }
 
 static double one_cycle_factor(const st_schedule *s, double step, double total, double per_epoch)
 {
     (void)per_epoch;
-    double peak = s->rise * total - 1, end = total - 1, first = 1 / s->divisor;
-    double last = 1 / (s->divisor * s->final_divisor);
+    double peak = s->pct_start * total - 1, end = total - 1, first = 1 / s->div_factor;
+    double last = 1 / (s->div_factor * s->final_div_factor);
     if (step <= peak) return half_cosine(first, 1, peak > 0 ? step / peak : 1);
     return half_cosine(1, last, end > peak ? fmin((step - peak) / (end - peak), 1) : 1);
 }
@@ -51,27 +51,31 @@ static st_schedule checked(st_schedule s)
 
 st_schedule st_step_lr_new(st_step_lr_options options)
 {
-    static const st_field fields[] = { OPTION(every, .least = 1e-9), OPTION(gamma, .least = 1e-30), { 0 } };
+    static const st_field fields[] = { OPTION(step_size, .least = 1e-9),
+                                       OPTION(gamma, .least = 1e-30),
+                                       { 0 } };
     return checked((st_schedule){ "step", step_factor, .open_ended = true, .fields = fields,
-                                  .every = options.step_size, .gamma = options.gamma });
+                                  .step_size = options.step_size, .gamma = options.gamma });
 }
 
 st_schedule st_cosine_lr_new(st_cosine_lr_options options)
 {
-    static const st_field fields[] = { OPTION(least, .below = 1 + 0x1p-52), { 0 } };
-    return checked((st_schedule){ "cosine", cosine_factor, .fields = fields, .least = options.end_factor });
+    static const st_field fields[] = { OPTION(end_factor, .below = 1 + 0x1p-52), { 0 } };
+    return checked(
+        (st_schedule){ "cosine", cosine_factor, .fields = fields, .end_factor = options.end_factor });
 }
 
 st_schedule st_one_cycle_lr_new(st_one_cycle_lr_options options)
 {
     static const st_field fields[] = {
-        OPTION(rise, .fallback = 0.3, .least = 1e-9, .below = 1),
-        OPTION(divisor, .fallback = 25, .least = 1),
-        OPTION(final_divisor, .fallback = 1e4, .least = 1),
+        OPTION(pct_start, .fallback = 0.3, .least = 1e-9, .below = 1),
+        OPTION(div_factor, .fallback = 25, .least = 1),
+        OPTION(final_div_factor, .fallback = 1e4, .least = 1),
         { 0 },
     };
-    return checked((st_schedule){ "one_cycle", one_cycle_factor, .fields = fields, .rise = options.pct_start,
-                                  .divisor = options.div_factor, .final_divisor = options.final_div_factor });
+    return checked((st_schedule){ "one_cycle", one_cycle_factor, .fields = fields,
+                                  .pct_start = options.pct_start, .div_factor = options.div_factor,
+                                  .final_div_factor = options.final_div_factor });
 }
 
 st_schedule st_warmup_lr_new(st_warmup_lr_options options)

@@ -28,9 +28,9 @@ struct st_schedule {
     const st_field *fields; /* of this struct; a checkpoint compares them; NULL: none */
     long warmup;            /* steps of linear warm-up */
 
-    double every, gamma;                 /* step */
-    double least;                        /* cosine: the factor at the end */
-    double rise, divisor, final_divisor; /* one-cycle */
+    double step_size, gamma;                        /* step */
+    double end_factor;                              /* cosine: the factor at the end */
+    double pct_start, div_factor, final_div_factor; /* one-cycle */
 };
 
 st_schedule st_constant_lr(void); /* 1 */

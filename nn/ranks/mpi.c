@@ -9,8 +9,8 @@
 /* A team's own. */
 typedef struct processes {
     MPI_Comm all;
-    int *count, *first; /* of each rank's part, for calls that share out in parts */
-    bool began;         /* MPI is ours to end */
+    int *count, *first; /* of each rank's part, for vector collectives */
+    bool began;         /* MPI was initialised here */
 } processes;
 
 /* ---- errors ------------------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static int countable(ptrdiff_t n)
     return n <= INT_MAX ? 0 : st_error_set("mpi: %td elements at once, expected at most %d", n, INT_MAX);
 }
 
-/* ---- calls, of elements of so many bytes ------------------------------------------------------------------ */
+/* ---- collectives, of elements of `size` bytes ------------------------------------------------------------------ */
 
 static int begin_type(size_t size, MPI_Datatype *type)
 {
@@ -100,7 +100,7 @@ static int all_reduce(const st_comm *t, ptrdiff_t n, st_real *x)
     return checked(MPI_Allreduce(MPI_IN_PLACE, x, (int)n, type, MPI_SUM, p->all), "all-reduce");
 }
 
-/* ---- beginning and ending --------------------------------------------------------------------------------- */
+/* ---- initialising and finalising --------------------------------------------------------------------------------- */
 
 static int join(st_comm *t, processes *p)
 {

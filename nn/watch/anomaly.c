@@ -1,4 +1,4 @@
-/* anomaly.c: a step taken again, with a look at everything that it computes. */
+/* anomaly.c: finds the first NaN or infinity of a step by running it again. */
 #include "nn/watch/anomaly.h"
 #include "nn/files/json.h"
 #include "nn/files/model.h"
@@ -38,9 +38,9 @@ static bool has_bad(st_tensor x)
     return bad;
 }
 
-/* ---- the first of them ------------------------------------------------------------------------------------ */
+/* ---- the first bad element ------------------------------------------------------------------------------------ */
 
-/* What is looked at, in the order in which it is computed. */
+/* In the order in which they are computed. */
 typedef enum moment { PARAMETERS, BATCH, OUTPUTS, LOSS, DERIVATIVES } moment;
 
 typedef struct search {
@@ -51,7 +51,7 @@ typedef struct search {
 } search;
 
 typedef struct first_bad {
-    ptrdiff_t count, at; /* elements gone through; of the first bad one, -1 */
+    ptrdiff_t count, at; /* elements visited; index of the first bad one, or -1 */
     st_real value;
 } first_bad;
 
@@ -63,7 +63,7 @@ static void find_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
     f->count += n;
 }
 
-/* The k-th index of a shape in row-major order. */
+/* The index of element k of a shape, row-major. */
 static st_shape index_of(st_shape s, ptrdiff_t k)
 {
     st_shape index = s;
@@ -74,7 +74,8 @@ static st_shape index_of(st_shape s, ptrdiff_t k)
     return index;
 }
 
-/* Looks at x, the images of which begin with `first` of the batch; remembers what is earlier than what it knows. */
+/* Looks for a bad element in x, whose first image is number `first` of the batch. Keeps the earliest by `when`, then by
+ * image. */
 static void look(search *s, long long when, ptrdiff_t first, st_tensor x, const char *what, const char *of,
                  const char *type)
 {
@@ -98,7 +99,7 @@ static long long time_of(const search *s, moment m, int within)
 
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 
-/* One layer's hook, after it has run: threads come here at the same time. */
+/* Runs one layer's hook and looks at its results. Called by several threads concurrently. */
 static void look_at_hook(const st_watch_call *c, void *context)
 {
     search *s = context;
@@ -130,7 +131,7 @@ static void look_at_parameter(const st_net_tensor *t, void *context)
     if (!s->a.found) look(s, time_of(s, PARAMETERS, 0), 0, t->value, "", t->name, NULL);
 }
 
-/* What the parts of a batch sum up to. */
+/* The sum over the chunks of a batch. */
 static void look_at_gradient(const st_net_tensor *t, void *context)
 {
     search *s = context;
@@ -160,8 +161,8 @@ static void take_step(st_net *n, st_tensor x, st_tensor target, st_loss l, st_te
     if (st_net_backward(n, dy, (st_tensor){ 0 }) == 0) st_net_visit(n, look_at_gradient, s);
 }
 
-/* Takes the step again, with the net's parameters and its step as they are, and looks at everything. Gradients are
- * lost; parameters, states and the step stay. Not found: where it was by chance, as memory that was overwritten. */
+/* Runs the step again with the net's parameters, and looks at everything. Gradients are overwritten; parameters, states
+ * and the step are restored. */
 static anomaly find(st_net *n, st_tensor x, st_tensor target, st_loss l)
 {
     search s = { 0 };
@@ -184,7 +185,7 @@ static anomaly find(st_net *n, st_tensor x, st_tensor target, st_loss l)
     return s.a;
 }
 
-/* ---- the batch, kept and taken again -------------------------------------------------------------------- */
+/* ---- the batch in a file -------------------------------------------------------------------- */
 
 #define ENTRY "anomaly"
 #define X MODEL_EXTRA "x"
@@ -211,7 +212,7 @@ static int read_drawn(const safetensors *file, json_int_t *seed, json_int_t *ste
                         file->path);
 }
 
-/* A tensor of the file; null, with an error, where there is no memory or it cannot be read. */
+/* Null with an error: no memory, or the tensor cannot be read. */
 static st_tensor read_tensor(const safetensors *file, const safetensors_entry *e, st_shape s)
 {
     st_tensor x = st_tensor_new(s);
@@ -220,7 +221,7 @@ static st_tensor read_tensor(const safetensors *file, const safetensors_entry *e
     return (st_tensor){ 0 };
 }
 
-/* Before there is memory for so many images, of which the file then has the elements. */
+/* Called before memory for the images is allocated. */
 static int check_images(const safetensors *file, const st_net *n, st_shape images)
 {
     bool batch = images.rank > 0 && images.n[0] > 0;

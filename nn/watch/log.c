@@ -41,7 +41,7 @@ static const struct column {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns, LONGEST = 256 };
 
-/* With as few digits as read back to the same number. */
+/* The shortest text that reads back as the same number. */
 static void show_number(char text[32], double value, bool json)
 {
     snprintf(text, 32, "%s", json ? "null" : "");
@@ -49,8 +49,7 @@ static void show_number(char text[32], double value, bool json)
         snprintf(text, 32, "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;
     }
-    if (json && !text[strcspn(text, ".en")])
-        strcat(text, ".0"); /* "-0" would be an integer, without its sign */
+    if (json && !text[strcspn(text, ".en")]) strcat(text, ".0"); /* the integer -0 has no sign */
 }
 
 static void show(char text[32], const struct column *c, const st_train_report *r, bool json)
@@ -98,7 +97,7 @@ static long epoch_of(const memory *m, const char *line)
 
 /* ---- the file ------------------------------------------------------------------------------------------ */
 
-/* Where the lines of epochs before this one end; -1 where the file is not a log. A last line without an end was cut
+/* Where the lines of epochs before this one end; -1 with an error: not a log. A last line without a newline was cut
  * off. */
 static long lines_before(const memory *m, int epoch)
 {

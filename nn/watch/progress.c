@@ -1,4 +1,4 @@
-/* progress.c: a bar for people, lines for files. */
+/* progress.c: a bar on a terminal, lines elsewhere. */
 #define _DEFAULT_SOURCE /* the size of a terminal */
 #define _DARWIN_C_SOURCE
 #include "nn/watch/progress.h"
@@ -15,7 +15,7 @@ enum { LONGEST_BAR = 24, SHORTEST_BAR = 4, LONGEST_LINE = 256, USUAL_WIDTH = 80 
 
 typedef struct progress {
     FILE *to;                     /* NULL: nothing is shown */
-    bool terminal, colour, drawn; /* drawn: a line that the next one goes over */
+    bool terminal, colour, drawn; /* drawn: there is a line to draw over */
     double shown;                 /* seconds at the last drawing */
 } progress;
 
@@ -28,14 +28,14 @@ static progress begin(FILE *to)
     return p;
 }
 
-/* Characters of a line; a terminal may be made narrower at any time. */
+/* The terminal's width, which may change at any time. */
 static int width_of(FILE *terminal)
 {
     struct winsize size;
     return ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : USUAL_WIDTH;
 }
 
-/* Text that is put together before its length is known. */
+/* A line under construction. */
 typedef struct line {
     char text[LONGEST_LINE];
     int length;
@@ -65,8 +65,7 @@ static void put_time(line *l, double seconds)
     else put(l, "%ld:%02ld", s / 60, s % 60);
 }
 
-/* A line that is longer than the terminal is wide could not be drawn over: the bar becomes shorter, then what
- * stands last is cut off. */
+/* A line wider than the terminal could not be redrawn: the bar is shortened first, then the line's end is cut off. */
 static void draw(const progress *p, const line *head, const line *tail, double done)
 {
     int room = width_of(p->to) - 1, bar = room - head->length - tail->length;

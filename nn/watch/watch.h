@@ -31,7 +31,7 @@ typedef struct st_watch_call {
     st_tensor x, y, dy, dx; /* arguments of the hook; null: not an argument */
 } st_watch_call;
 
-/* Called by several threads at once, with different images. */
+/* Called by several threads concurrently, with different images. */
 typedef void st_watch_function(const st_watch_call *c, void *context);
 
 typedef struct st_watch st_watch; /* the net's own types */

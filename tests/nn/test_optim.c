@@ -515,20 +515,20 @@ static void schedules_out_of_range_are_refused(void **state)
 {
     REFUSED(st_warmup_lr(.steps = -1, .after = st_constant_lr()),
             "st_warmup_lr: -1 steps, expected at least 0");
-    REFUSED(st_step_lr(.step_size = 0, .gamma = 0.5), "step: every is 0");
-    REFUSED(st_step_lr(.step_size = -2, .gamma = 0.5), "step: every is -2");
-    REFUSED(st_step_lr(.step_size = NAN, .gamma = 0.5), "step: every is ");
-    REFUSED(st_step_lr(.step_size = INFINITY, .gamma = 0.5), "step: every is inf");
+    REFUSED(st_step_lr(.step_size = 0, .gamma = 0.5), "step: step_size is 0");
+    REFUSED(st_step_lr(.step_size = -2, .gamma = 0.5), "step: step_size is -2");
+    REFUSED(st_step_lr(.step_size = NAN, .gamma = 0.5), "step: step_size is ");
+    REFUSED(st_step_lr(.step_size = INFINITY, .gamma = 0.5), "step: step_size is inf");
     REFUSED(st_step_lr(.step_size = 1, .gamma = 0), "step: gamma is 0");
     REFUSED(st_step_lr(.step_size = 1, .gamma = NAN), "step: gamma is ");
-    REFUSED(st_cosine_lr(.end_factor = -0.5), "cosine: least is -0.5");
-    REFUSED(st_cosine_lr(.end_factor = 1.5), "cosine: least is 1.5");
-    REFUSED(st_cosine_lr(.end_factor = NAN), "cosine: least is ");
-    REFUSED(st_one_cycle_lr(.pct_start = 1), "one_cycle: rise is 1");
-    REFUSED(st_one_cycle_lr(.pct_start = ST_ZERO), "one_cycle: rise is ");
-    REFUSED(st_one_cycle_lr(.div_factor = 0.5), "one_cycle: divisor is 0.5, expected at least 1");
-    REFUSED(st_one_cycle_lr(.div_factor = NAN), "one_cycle: divisor is ");
-    REFUSED(st_one_cycle_lr(.final_div_factor = 0.5), "one_cycle: final_divisor is 0.5");
+    REFUSED(st_cosine_lr(.end_factor = -0.5), "cosine: end_factor is -0.5");
+    REFUSED(st_cosine_lr(.end_factor = 1.5), "cosine: end_factor is 1.5");
+    REFUSED(st_cosine_lr(.end_factor = NAN), "cosine: end_factor is ");
+    REFUSED(st_one_cycle_lr(.pct_start = 1), "one_cycle: pct_start is 1");
+    REFUSED(st_one_cycle_lr(.pct_start = ST_ZERO), "one_cycle: pct_start is ");
+    REFUSED(st_one_cycle_lr(.div_factor = 0.5), "one_cycle: div_factor is 0.5, expected at least 1");
+    REFUSED(st_one_cycle_lr(.div_factor = NAN), "one_cycle: div_factor is ");
+    REFUSED(st_one_cycle_lr(.final_div_factor = 0.5), "one_cycle: final_div_factor is 0.5");
 }
 
 int main(void)
