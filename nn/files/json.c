@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Each value but the first follows a comma or an opening bracket. */
@@ -41,10 +42,18 @@ json_t *json_read(const char *text, size_t size, const char *what)
     return tree;
 }
 
+/* Not json_dumps: where that cannot grow its buffer, a key is missing. */
 char *json_write(const json_t *value)
 {
+    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
     void *locale = c_locale_enter();
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    size_t size = json_dumpb(value, NULL, 0, flags);
+    char *text = size > 0 ? malloc(size + 1) : NULL;
+    if (text && json_dumpb(value, text, size, flags) != size) {
+        free(text);
+        text = NULL;
+    }
+    if (text) text[size] = '\0';
     c_locale_leave(locale);
     return text;
 }
