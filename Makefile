@@ -162,7 +162,8 @@ endef
 $(foreach p,float double,$(eval $(call rules,$p)))
 
 # What programs, tests, packages … need stands beside them.
-include examples/examples.mk tests/tests.mk nn/ranks/mpi.mk tests/bench/bench.mk tests/fuzz/fuzz.mk \
+include examples/examples.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
+        tests/fuzz/fuzz.mk \
         tests/checks.mk docs/docs.mk tests/tools/install.mk
 
 # Files that change when what they hold changes: the commands, after which all is compiled again, and the

@@ -229,7 +229,7 @@ static void write_declarations(FILE *to, const file *f)
 static void write_inside(FILE *to, const steps *s)
 {
     bool any = false;
-    for (int i = 0; i < s->count; i++) any = any || strncmp(s->step[i].form->type, "conv", 4) == 0;
+    for (int i = 0; i < s->count; i++) any = any || strcmp(s->step[i].form->type, "conv_transpose2d") == 0;
     if (any)
         fputs("/* The first i, and the end of those, of which at + i stride lies in 0 ... size - 1. */\n"
               "static int begin_inside(int at, int stride)\n{\n"

@@ -70,45 +70,51 @@ static void write_weights(writer *w, const step *s)
     "C = %td, H = %td, W = %td, O = %td, OH = %td, OW = %td, KH = %d, KW = %d,\n"                            \
     "           SH = %d, SW = %d, PH = %td, PW = %td, DH = %d, DW = %d, "
 
-/* One row of y after the other; a row is a sum of rows of x. */
+/* Windows BEGIN ... END - 1 of a row lie in the image as a whole: the others are computed element by element. */
 static void write_conv2d(writer *w, const step *s)
 {
     const st_conv2d_options *o = s->l->options;
     st_shape x = s->l->x, y = s->l->y;
-    const bool padded = o->padding[0] || o->padding[1];
-    if (o->kernel[0] * o->kernel[1] * o->stride[0] * o->stride[1] == 1 && !padded) { /* an image is one row */
-        x = ST_SHAPE(1, x.n[1], 1, x.n[2] * x.n[3]);
+    if (o->kernel[0] * o->kernel[1] * o->stride[0] * o->stride[1] == 1 && !o->padding[0] && !o->padding[1]) {
+        x = ST_SHAPE(1, x.n[1], 1, x.n[2] * x.n[3]); /* an image is one row */
         y = ST_SHAPE(1, y.n[1], 1, y.n[2] * y.n[3]);
     }
+    const ptrdiff_t room = x.n[3] + o->padding[1] - (ptrdiff_t)o->dilation[1] * (o->kernel[1] - 1) - 1;
+    ptrdiff_t begin = (o->padding[1] + o->stride[1] - 1) / o->stride[1], end = room / o->stride[1] + 1;
+    if (end > y.n[3]) end = y.n[3];
+    if (room < 0 || end < begin) begin = end = 0;
     w->products += (double)st_numel(s->l->param[0]) * (double)(y.n[2] * y.n[3]);
     write_weights(w, s);
-    write_begin(w, s, SIZES "GROUPS = %d, PADDED = %d", x.n[1], x.n[2], x.n[3], y.n[1], y.n[2], y.n[3],
-                o->kernel[0], o->kernel[1], o->stride[0], o->stride[1], (ptrdiff_t)o->padding[0],
-                (ptrdiff_t)o->padding[1], o->dilation[0], o->dilation[1], o->groups, padded);
-    write_text(w, s,
-               "    for (int o = 0; o < O; o++)\n"
-               "        for (int oh = 0; oh < OH; oh++, y += OW) {\n"
-               "            const int first = o / (O / GROUPS) * (C / GROUPS);\n"
-               "            for (int i = 0; i < OW; i++) y[i] = #;\n"
-               "            for (int c = 0; c < C / GROUPS; c++)\n"
-               "                for (int kh = 0; kh < KH; kh++) {\n"
-               "                    const int ih = oh * SH - PH + kh * DH;\n"
-               "                    if (ih < 0 || ih >= H) continue;\n"
-               "                    for (int kw = 0; kw < KW; kw++) {\n"
-               "                        const float weight = weight_$[((o * (C / GROUPS) + c) * KH + kh) * "
-               "KW + kw];\n"
-               "                        const int at = ((first + c) * H + ih) * W + kw * DW - PW;\n"
-               "                        int begin = 0, end = OW;\n"
-               "                        if (PADDED) {\n"
-               "                            begin = begin_inside(kw * DW - PW, SW);\n"
-               "                            end = end_inside(kw * DW - PW, SW, W, OW);\n"
-               "                        }\n"
-               "                        for (int i = begin; i < end; i++) y[i] += weight * x[at + i * SW];\n"
-               "                    }\n"
-               "                }\n"
-               "!            for (int i = 0; i < OW; i++) y[i] = activation_$(y[i]);\n"
-               "        }\n",
-               0);
+    write_begin(w, s, SIZES "GROUPS = %d, BEGIN = %td, END = %td", x.n[1], x.n[2], x.n[3], y.n[1], y.n[2],
+                y.n[3], o->kernel[0], o->kernel[1], o->stride[0], o->stride[1], (ptrdiff_t)o->padding[0],
+                (ptrdiff_t)o->padding[1], o->dilation[0], o->dilation[1], o->groups, begin, end);
+    write_text(
+        w, s,
+        "    for (int o = 0; o < O; o++)\n"
+        "        for (int oh = 0; oh < OH; oh++, y += OW) {\n"
+        "            const int first = o / (O / GROUPS) * (C / GROUPS);\n"
+        "            for (int i = 0; i < OW; i++) y[i] = #;\n"
+        "            for (int c = 0; c < C / GROUPS; c++)\n"
+        "                for (int kh = 0; kh < KH; kh++) {\n"
+        "                    const int ih = oh * SH - PH + kh * DH, row = ((first + c) * H + ih) * W - PW;\n"
+        "                    const float *weight = weight_$ + ((o * (C / GROUPS) + c) * KH + kh) * KW;\n"
+        "                    if (ih < 0 || ih >= H) continue;\n"
+        "                    for (int i = BEGIN; i < END; i++) {\n"
+        "                        float sum = y[i];\n"
+        "                        for (int kw = 0; kw < KW; kw++) sum += weight[kw] * x[row + i * SW + kw * "
+        "DW];\n"
+        "                        y[i] = sum;\n"
+        "                    }\n"
+        "                    for (int i = BEGIN > 0 ? 0 : END + 0; i < OW; i = i + 1 == BEGIN ? END + 0 : i "
+        "+ 1)\n"
+        "                        for (int kw = 0; kw < KW; kw++) {\n"
+        "                            const int iw = i * SW - PW + kw * DW;\n"
+        "                            if (iw >= 0 && iw < W) y[i] += weight[kw] * x[row + PW + iw];\n"
+        "                        }\n"
+        "                }\n"
+        "!            for (int i = 0; i < OW; i++) y[i] = activation_$(y[i]);\n"
+        "        }\n",
+        0);
 }
 
 /* The same with the sides swapped: a row of x is added to where the kernel puts it in a row of y. */

@@ -1,6 +1,6 @@
 /* test_export_c.c: nets written as C compile without a warning and give what the reference engine gives.
  *
- * Oracles: the reference engine, to 1e-6 of the greatest output; compilers, with their warnings as errors; for the
+ * Oracles: the reference engine, to 1e-6 of the greatest output, or what the net makes of a rounding; compilers, with their warnings as errors; for the
  * workspace, what is in use at once. STRIDE_C_CHECK runs it in full, for minutes: every layer, 200 random nets and the
  * trained net of MNIST's. */
 #define _XOPEN_SOURCE 700
@@ -11,6 +11,7 @@
 #include "tests/onnx/samples.h"
 
 #include <dlfcn.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ typedef struct batch {
     int count, refused;
     char title[MOST_NETS][96];
     st_tensor x[MOST_NETS], y[MOST_NETS];
-    double worst;
+    double limit[MOST_NETS], worst;
 } batch;
 
 static const char *source_of(int i)
@@ -69,6 +70,29 @@ static const char *source_of(int i)
     static char path[600];
     snprintf(path, sizeof path, "%s/net%d.c", folder, i);
     return path;
+}
+
+/* The greatest difference of two outputs, as a part of the greatest. */
+static double apart(st_tensor y, st_tensor z)
+{
+    double most = 0, worst = 0;
+    for (ptrdiff_t k = 0; k < st_numel(y); k++) {
+        most = fmax(most, fabs((double)st_data(y)[k]));
+        worst = fmax(worst, fabs((double)st_data(y)[k] - (double)st_data(z)[k]));
+    }
+    return most > 0 ? worst / most : worst;
+}
+
+/* 1e-6; or, of a net that amplifies rounding, eight times what it makes of inputs that are one rounding
+ * off: each of its layers rounds, too. */
+static double limit_of(st_net *n, st_tensor x, st_tensor y)
+{
+    st_tensor other = st_tensor_clone(x), z = st_tensor_new(y.shape);
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) st_data(other)[k] *= 1 + (st_real)(k % 3 - 1) * FLT_EPSILON;
+    assert_int_equal(st_net_predict(n, other, z), 0);
+    double limit = fmax(1e-6, 8 * apart(y, z));
+    st_tensor_free(other), st_tensor_free(z);
+    return limit;
 }
 
 static void add_net(batch *b, const char *title, st_net *n, st_tensor x)
@@ -85,6 +109,7 @@ static void add_net(batch *b, const char *title, st_net *n, st_tensor x)
     b->x[i] = x;
     b->y[i] = st_tensor_new(st_shape_with_batch(n->output, x.shape.n[0]));
     assert_int_equal(st_net_predict(n, x, b->y[i]), 0);
+    b->limit[i] = limit_of(n, x, b->y[i]);
     st_net_free(n);
 }
 
@@ -110,7 +135,7 @@ static double difference(predict_function *predict, st_tensor x, st_tensor y)
     return most > 0 ? worst / most : worst;
 }
 
-static void compare(batch *b, double limit)
+static void compare(batch *b)
 {
     int wrong = 0;
     char path[600], name[64];
@@ -124,8 +149,8 @@ static void compare(batch *b, double limit)
         *(void **)&predict = dlsym(library, name);
         assert_non_null(predict);
         double off = difference(predict, b->x[i], b->y[i]);
-        if (!(off <= limit)) {
-            print_error("%s: %.3g apart, expected at most %g\n", b->title[i], off, limit);
+        if (!(off <= b->limit[i])) {
+            print_error("%s: %.3g apart, expected at most %g\n", b->title[i], off, b->limit[i]);
             wrong++;
         }
         b->worst = fmax(b->worst, off);
@@ -175,7 +200,7 @@ static void every_layer_gives_what_the_reference_engine_gives(void **state)
     if (!in_full()) skip();
     use_engine("reference");
     samples_visit(visit, &b);
-    compare(&b, 1e-6);
+    compare(&b);
     others_compile_it();
     assert_int_equal(b.refused, 1);
     use_engine(NULL);
@@ -273,15 +298,139 @@ static void random_nets_give_what_the_reference_engine_gives(void **state)
         assert_non_null(n);
         add_net(&b, title, n, sample_images(n->input));
     }
-    compare(&b, 1e-6);
+    compare(&b);
     if (in_full()) others_compile_it();
     else assert_int_equal(shell("rm -f net*.c nets.so"), 0);
     use_engine(NULL);
 }
 
+/* ---- what travels with a net, and what is refused ----------------------------------------------------------- */
+
+static st_net *small_net(void)
+{
+    st_net *n = st_net_new(ST_SHAPE(2, 6, 6), st_conv2d(.out_channels = 4, .kernel = { 3, 3 }), st_relu(),
+                           st_conv2d(.out_channels = 2, .kernel = { 3, 3 }), st_flatten(), st_softmax());
+    assert_int_equal(st_net_build(n, 1, 1), 0);
+    return n;
+}
+
+static bool file_has(const char *text)
+{
+    return shell("grep -qF '%s' net0.c", text) == 0;
+}
+
+static void normalization_and_classes_are_built_in(void **state)
+{
+    static batch b;
+    const double mean[] = { 3, -1 }, deviation[] = { 2, 0 };
+    const char *const names[] = { "cat", "\"d\\?g\"" };
+    st_net *n = st_net_new(ST_SHAPE(2, 1, 1), st_flatten(), st_dense(.out_features = 2));
+    assert_int_equal(st_net_build(n, 3, 1), 0);
+    st_normalization *scale = st_normalization_new(2, mean, deviation);
+    assert_int_equal(st_net_set_normalization(n, scale), 0);
+    assert_int_equal(st_net_set_classes(n, 2, names), 0);
+    st_tensor x = tensor_of(ST_SHAPE(3, 2, 1, 1), 1, 2, 3, 4, -5, 6), raw = st_tensor_clone(x);
+    st_normalization_apply(scale, x);
+    st_normalization_free(scale);
+    add_net(&b, "a normalized input", n, x);
+    st_copy(x, raw);
+    st_tensor_free(raw);
+    assert_true(file_has("#define NET0_CLASSES 2"));
+    assert_true(file_has("\"cat\",") && file_has("\"\\042d\\134\\077g\\042\""));
+    compare(&b);
+    assert_int_equal(shell("rm -f net*.c nets.so"), 0);
+}
+
+/* 4 · 4 · 4 numbers between input and output; the softmax runs in place, where the output is. */
+static void the_workspace_is_the_widest_neighbours(void **state)
+{
+    st_net *n = small_net();
+    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), 0);
+    assert_true(file_has("#define MODEL_WORKSPACE 64"));
+    st_net_free(n);
+    n = st_net_new(ST_SHAPE(5), st_dense(.out_features = 30), st_dense(.out_features = 7),
+                   st_dense(.out_features = 40), st_dense(.out_features = 20), st_dense(.out_features = 3));
+    assert_int_equal(st_net_build(n, 1, 1), 0);
+    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), 0);
+    assert_true(file_has("#define MODEL_WORKSPACE 60")); /* 40 + 20 */
+    st_net_free(n);
+    assert_int_equal(shell("rm net0.c"), 0);
+}
+
+static void what_c_cannot_hold_is_refused(void **state)
+{
+    st_net *n = small_net();
+    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ .name = "2nd" }), -1);
+    expect_error("the name is \"2nd\", expected a C identifier");
+    *st_data(st_net_find(n, "2.bias")) = (st_real)NAN;
+    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), -1);
+    expect_error("layer 2: conv2d: its bias holds nan");
+    assert_int_not_equal(access(source_of(0), F_OK), 0);
+    st_net_free(n);
+}
+
+/* ---- the trained net ------------------------------------------------------------------------------------------ */
+
+static ptrdiff_t class_of(st_tensor y, ptrdiff_t i)
+{
+    ptrdiff_t classes = y.shape.n[1], best = 0;
+    for (ptrdiff_t k = 1; k < classes; k++)
+        if (st_data(y)[i * classes + k] > st_data(y)[i * classes + best]) best = k;
+    return best;
+}
+
+/* On every test image, which STRIDE_C_CHECK names the net for. */
+static void the_trained_net_sees_the_same_class(void **state)
+{
+    mnist digits = { 0 };
+    if (!in_full()) skip();
+    st_net *n = st_net_load(getenv("STRIDE_C_CHECK"), 1000, (st_net_known){ 0 });
+    assert_non_null(n);
+    assert_int_equal(mnist_find(&digits, NULL), 0);
+    ptrdiff_t images = digits.test->count, same = 0, right = 0;
+    st_tensor x = st_tensor_new(st_shape_with_batch(digits.test->x, images)), z, y,
+              class = st_tensor_new(ST_SHAPE(images));
+    y = st_tensor_new(ST_SHAPE(images, 10)), z = st_tensor_new(ST_SHAPE(images, 10));
+    assert_int_equal(st_dataset_batch(digits.test, NULL, 0, images, x, class), 0);
+    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), 0);
+    assert_int_equal(shell("cc -std=c99 -O2 " STRICT " -shared net0.c -o mnist.so -lm"), 0);
+    char path[600];
+    snprintf(path, sizeof path, "%s/mnist.so", folder);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    predict_function *predict = NULL;
+    *(void **)&predict = dlsym(library, "model_predict");
+    float in[784], out[10];
+    for (ptrdiff_t i = 0; i < images; i++) {
+        for (int k = 0; k < 784; k++) in[k] = (float)st_data(x)[i * 784 + k];
+        predict(in, out);
+        for (int k = 0; k < 10; k++) st_data(z)[i * 10 + k] = (st_real)out[k];
+    }
+    st_normalization *scale = st_net_normalization(n);
+    if (scale) st_normalization_apply(scale, x);
+    assert_int_equal(st_net_predict(n, x, y), 0);
+    for (ptrdiff_t i = 0; i < images; i++) {
+        same += class_of(y, i) == class_of(z, i);
+        right += class_of(z, i) == (ptrdiff_t)st_data(class)[i];
+    }
+    printf("the trained net as C: the same class on %td of %td test images of %s (%td right), %.2g apart\n",
+           same, images, digits.source, right, apart(y, z));
+    assert_int_equal(same, images);
+    dlclose(library);
+    st_normalization_free(scale);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(z), st_tensor_free(class);
+    mnist_free(&digits);
+    st_net_free(n);
+    assert_int_equal(shell("rm -f net*.c"), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest claims[] = { CLAIM(every_layer_gives_what_the_reference_engine_gives),
-                                         CLAIM(random_nets_give_what_the_reference_engine_gives) };
+    const struct CMUnitTest claims[] = { CLAIM(random_nets_give_what_the_reference_engine_gives),
+                                         CLAIM(normalization_and_classes_are_built_in),
+                                         CLAIM(the_workspace_is_the_widest_neighbours),
+                                         CLAIM(what_c_cannot_hold_is_refused),
+                                         CLAIM(every_layer_gives_what_the_reference_engine_gives),
+                                         CLAIM(the_trained_net_sees_the_same_class) };
     return cmocka_run_group_tests(claims, make_folder, remove_folder);
 }
