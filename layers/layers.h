@@ -1,8 +1,8 @@
 /* layers.h: the layers that come with Stride.
  *
  * Every constructor returns a layer, or NULL with an error. An option that is 0 takes its default, which
- * stands in its comment (ST_ZERO means 0); options of two numbers are height and width, and { 3 } is { 3, 3
- * }. Shapes: N images, C channels, H x W. Output sizes are those of PyTorch:
+ * stands in its comment (ST_ZERO means 0). Options of two numbers are height and width; a kernel, stride or
+ * dilation of { 3 } is 3x3. Shapes: N images, C channels, H x W. Output sizes are those of PyTorch:
  *
  *     OH = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1      (ceil in ceil_mode) */
 #ifndef STRIDE_LAYERS_LAYERS_H
@@ -34,14 +34,13 @@ st_layer *st_conv2d_new(st_conv2d_options options);
  * Parameters: weight [C, out_channels/groups, KH, KW], bias [out_channels]; both are initialised uniformly in
  * ±1/sqrt(out_channels/groups KH KW), as in PyTorch. */
 typedef struct st_conv_transpose2d_options {
-    int out_channels; /* required */
-    int kernel[2];    /* required */
-    int stride[2];    /* 1 */
-    int padding[2];   /* 0: removed from each side of the output */
-    int output_padding
-        [2]; /* 0: rows and columns added at its bottom and right; less than the stride or the dilation */
-    int dilation[2]; /* 1 */
-    int groups;      /* 1; divides C and out_channels */
+    int out_channels;      /* required */
+    int kernel[2];         /* required */
+    int stride[2];         /* 1 */
+    int padding[2];        /* 0: removed from each side of the output */
+    int output_padding[2]; /* 0: added at its bottom and right; less than the stride or the dilation */
+    int dilation[2];       /* 1 */
+    int groups;            /* 1; divides C and out_channels */
     bool no_bias;
 } st_conv_transpose2d_options;
 st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options);

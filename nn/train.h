@@ -131,8 +131,7 @@ typedef struct st_train_options {
 /* Loss and accuracy on a data set. */
 typedef struct st_metrics {
     double loss;
-    double
-        accuracy; /* fraction of samples whose largest output is their class; NaN if the loss has no classes */
+    double accuracy; /* fraction of samples whose largest output is their class; NaN without classes */
 } st_metrics;
 
 /* The progress of a run. */
