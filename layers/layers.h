@@ -155,11 +155,12 @@ st_layer *st_gelu(void);                                    /* x Phi(x), exact: 
 st_layer *st_silu(void);                                    /* x sigmoid(x), also known as swish */
 st_layer *st_mish(void);                                    /* x tanh(softplus(x)): Misra 2019 */
 st_layer *st_sigmoid(void);                                 /* 1 / (1 + exp(-x)) */
-st_layer *st_tanh(void);
-st_layer *st_softplus(void);    /* log(1 + exp(x)), without overflow */
-st_layer *st_softsign(void);    /* x / (1 + |x|) */
-st_layer *st_hardsigmoid(void); /* min(max(x/6 + 1/2, 0), 1) */
-st_layer *st_hardswish(void);   /* x hardsigmoid(x) */
+st_layer *st_tanh(void);                                    /* hyperbolic tangent */
+st_layer *st_softplus(void);                                /* log(1 + exp(x)), without overflow */
+st_layer *st_softsign(void);                                /* x / (1 + |x|) */
+st_layer *st_hardsigmoid(void);                             /* min(max(x/6 + 1/2, 0), 1) */
+st_layer *st_hardswish(void);                               /* x hardsigmoid(x) */
+/* With named options: st_elu(.alpha = 0.5). */
 #define st_leaky_relu(...) st_leaky_relu_new(ST_OPTIONS(st_leaky_relu_options, __VA_ARGS__))
 #define st_elu(...) st_elu_new(ST_OPTIONS(st_elu_options, __VA_ARGS__))
 

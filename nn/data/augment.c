@@ -1,4 +1,4 @@
-/* augment.c: an affine map of the plane, drawn anew for each sample and pass; noise; a square cut out. */
+/* augment.c: a random affine map for each sample and pass; noise; a cutout. */
 #include "nn/data/augment.h"
 #include "nn/data/bytes.h"
 #include "nn/files/locale.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a sample draws, in this order. */
+/* The numbers that a sample draws, in this order. */
 enum { FLIP, SHEAR, ROTATION, SCALE, DOWN, RIGHT, CUT_ROW, CUT_COLUMN, DRAWS };
 
 enum {
@@ -254,7 +254,7 @@ static void release(st_dataset *d)
     free(a);
 }
 
-/* What an option may be: 0 … most, the end itself only where it is `closed`. */
+/* The range of an option: 0 ... most, including `most` only if `closed`. */
 typedef struct limit {
     const char *name;
     double value, most;

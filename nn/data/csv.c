@@ -76,7 +76,7 @@ static int append(reader *r, char c)
     return 0;
 }
 
-/* What is ahead; a zero byte, which ends a field, as another byte that is no part of a number. */
+/* The next byte; a zero byte, which would end a field, as another one that is not part of a number. */
 static int take(reader *r)
 {
     char c = (char)(r->ahead ? r->ahead : 1);
@@ -109,7 +109,7 @@ static int read_quoted(reader *r)
     return ends_field(r, r->ahead) ? 0 : refuse(r, r->fields, "text after the quotes");
 }
 
-/* Whether another field follows, whose delimiter is passed: of blanks all that there are. */
+/* Tests if another field follows, and skips the delimiter, or all blanks. */
 static bool next_field(reader *r)
 {
     if (r->delimiter == ' ') {
@@ -172,7 +172,7 @@ typedef struct table {
     st_real *x, *y;           /* [rows, features], [rows, targets] */
 } table;
 
-/* Whether the first line names the columns: 1 or 0; -1 with an error. */
+/* 1 if the first line names the columns, else 0; -1 with an error. */
 static int is_header(const reader *r, const st_csv_options *o)
 {
     double value;

@@ -232,7 +232,7 @@ static void add_stroke(path *p, const knot *knots, const hand *h, dice *d)
     if (count == 0) return;
     add_point(p, at[0], true);
     for (int i = 0; i + 1 < count; i++) {
-        /* What lies beyond an end or a corner does not bend the curve. */
+        /* Points beyond an end or a corner do not affect the curve. */
         point b = at[i], c = at[i + 1];
         point before = i == 0 || knots[i].corner ? b : at[i - 1];
         point after = i + 2 == count || knots[i + 1].corner ? c : at[i + 2];

@@ -79,7 +79,7 @@ static int check_channels(const st_normalization *n, st_shape sample, const char
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Of some elements: how many, their mean, and the sum of their squared distances from it. */
+/* The number of some elements, their mean, and the sum of squared differences from it. */
 typedef struct moments {
     double count, mean, squares;
 } moments;
@@ -98,8 +98,8 @@ static moments moments_of(ptrdiff_t n, const st_real *x)
     return (moments){ (double)n, mean, squares - rest * rest / (double)n };
 }
 
-/* Of both together. Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances,
- * 1979. */
+/* Merges both. Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample
+ * variances, 1979. */
 static moments together(moments a, moments b)
 {
     double count = a.count + b.count, away = b.mean - a.mean;

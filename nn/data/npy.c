@@ -42,7 +42,7 @@ typedef struct header {
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-/* Where it stands: 'a' becomes "a", (2,) becomes [2 ], True becomes true. */
+/* In place: 'a' becomes "a", (2,) becomes [2 ], True becomes true. */
 static void make_json(char *text, size_t size)
 {
     char *comma = NULL;

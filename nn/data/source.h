@@ -29,14 +29,14 @@ static inline int source_next(source s)
 /* After the end was met: an error where the file could not be read, or a gzip stream ends early. */
 int source_check_end(source s);
 
-/* Of a file that was read to its end: false where its gzip stream ends early. */
+/* After the whole file was read: false if its gzip stream ends early. */
 bool source_whole(source s);
 
 /* `want` bytes, or an error: "truncated: 3 of 4 bytes of ...". */
 int source_fetch(source s, unsigned char *to, ptrdiff_t want, const char *what);
 int source_truncated(source s, ptrdiff_t got, ptrdiff_t want, const char *what);
 
-/* What has been read of a file: memory grows with what arrives, whatever a header promises. */
+/* The bytes read from a file: memory grows with the data, not with what a header promises. */
 typedef struct source_bytes {
     unsigned char *at; /* to be freed */
     ptrdiff_t count, room;

@@ -34,7 +34,8 @@ static uint32_t sum_elements(uint32_t sum, st_tensor x)
     return (uint32_t)crc32_z(sum, (const void *)st_data(x), (size_t)st_numel(x) * sizeof(st_real));
 }
 
-/* The CRC-32 of sixteen samples, from the first to the last: the same samples in another file have the same. */
+/* The CRC-32 of sixteen samples, from the first to the last: the same samples in another file have the
+ * same. */
 static int sum_samples(const st_dataset *d, st_tensor x, st_tensor y, uint32_t *sum)
 {
     enum { LOOKED_AT = 16 };
@@ -84,7 +85,7 @@ static int add_table(json_t *terms, const char *who, const st_field *fields, con
     return status;
 }
 
-/* What the steps to come depend on, beside the place, the net and the tensors. */
+/* The run configuration: all that later steps depend on besides position, net and tensors. */
 static json_t *terms_of(const st_run *run, uint32_t sum)
 {
     const st_train_options *o = &run->options;

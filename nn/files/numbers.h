@@ -15,7 +15,7 @@ typedef enum number_kind {
     NUMBER_BOOL
 } number_kind;
 
-/* How an element lies in a file. */
+/* The format of an element in a file. */
 typedef struct numbers {
     int size; /* bytes: 1, 2, 4 or 8 */
     number_kind kind;

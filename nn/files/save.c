@@ -236,7 +236,7 @@ st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
     return n;
 }
 
-/* What was read before the disk failed is taken back. */
+/* Restores the tensors that were read before the error. */
 static int read_or_restore(st_net *n, void (*read)(const st_net_tensor *t, void *context), loading *l)
 {
     st_tensor parameters = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));

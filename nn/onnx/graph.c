@@ -68,7 +68,7 @@ static char *name_in(graph_place at, const char *name)
     return graph_print(at.graph, "%s%s%s", at.path, at.path[0] ? "." : "", name);
 }
 
-/* How many nodes there are of that name, with a number or without. */
+/* The number of nodes with that name, with or without a number. */
 static int count_named(const graph *g, const char *name)
 {
     int count = 0;

@@ -8,7 +8,7 @@
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
-/* Of a type whose struct is its own affair: by the name of its field. */
+/* An option of a type whose struct is private, by its name. */
 static double option(const st_layer *l, const char *name)
 {
     const st_field *f = l->type->fields;

@@ -63,7 +63,7 @@ static ptrdiff_t place(const window *w, int axis, ptrdiff_t i, int k)
     return i * w->stride[axis] - w->before[axis] + (ptrdiff_t)k * w->dilation[axis];
 }
 
-/* How many places of window i along an axis lie in the image. */
+/* The number of elements of window i, along an axis, in the image. */
 static int seen(const window *w, int axis, ptrdiff_t i)
 {
     int count = 0;
