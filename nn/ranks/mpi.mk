@@ -29,7 +29,7 @@ $(call lib_mpi,$1): $(OUT)/$1/nn/ranks/mpi.o
 $(call shared_mpi,$1): $(OUT)/$1/nn/ranks/mpi.o $(call shared,$1)
 	$$(call link_shared,$(MPI_$1),-L$$(@D) -l$(NAME_$1) $$(MPI_LIBS))
 $(call mpi,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/mpi/%.o $(call helpers,$1) $(call lib_mpi,$1) \
-    $(call lib,$1)
+    $(call lib_all,$1)
 	$$(call link,$$(MPI_LIBS))
 $(call mpi_tests,$1): %: %.o $(OUT)/$1/tests/bench/networks.o $(TEST_AID:%.c=$(OUT)/$1/%.o) \
     $(call helpers,$1) \
