@@ -11,20 +11,21 @@ typedef struct st_export_c_options {
     const char *name; /* what the file's names begin with: a C identifier; NULL: "model" */
 } st_export_c_options;
 
-/* Writes a built net in inference as one C99 file that needs no library but math.h, allocates nothing and has no global
- * state but constants. It compiles as C++ too. With the name "model" it declares
+/* Writes a built net in inference as one C99 file that needs no library but math.h, allocates nothing and has no
+ * global state but constants. It compiles as C++ too. With the name "model" it declares
  *
- *     MODEL_INPUTS, MODEL_OUTPUTS, MODEL_WORKSPACE     numbers of floats of one image, its output, the workspace
- *     void model_predict(const float input[], float output[]);                  the workspace is on the stack
+ *     MODEL_INPUTS, MODEL_OUTPUTS, MODEL_WORKSPACE     floats of one image, of its output, of the workspace
+ *     void model_predict(const float input[], float output[]);              the workspace is on the stack
  *     void model_predict_in(const float input[], float output[], float workspace[]);
- *     MODEL_CLASSES, const char *const model_classes[]                          where the net has class names
+ *     MODEL_CLASSES, const char *const model_classes[]                      where the net has class names
  *
- * The input is one image as the net was given it before normalization: what st_net_set_normalization noted is built in.
- * Both functions are reentrant. Numbers are float in either precision of the library.
+ * The input is one image before normalization: what st_net_set_normalization noted is built in. Both functions are
+ * reentrant. Numbers are float in either precision of the library.
  *
- * Refused, by the layer's path and type, are: pool, whose function is the program's; a layer that is not the library's;
- * a layer with numbers that are not finite as float32; tensors of 2^31 elements or more. A file of that name is replaced
- * when the new one is whole, or left as it was. 0, or -1 with an error; -1 too where an error is latched already. */
+ * Refused, by the layer's path and type, are: pool, whose function is the program's; a layer that is not the
+ * library's; a layer with numbers that are not finite as float32; tensors of 2^31 elements or more. A file of that
+ * name is replaced when the new one is whole, or left as it was. 0, or -1 with an error; -1 too where an error is
+ * latched already. */
 int st_net_export_c(st_net *n, const char *path, st_export_c_options options);
 
 #pragma GCC visibility pop
