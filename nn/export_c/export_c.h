@@ -4,7 +4,7 @@
 
 #include "nn/net.h"
 
-#pragma GCC visibility push(default)
+ST_API_BEGIN
 
 /* How a net is written as C. */
 typedef struct st_export_c_options {
@@ -28,6 +28,6 @@ typedef struct st_export_c_options {
  * latched already. */
 int st_net_export_c(st_net *n, const char *path, st_export_c_options options);
 
-#pragma GCC visibility pop
+ST_API_END
 
 #endif
