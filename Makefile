@@ -22,7 +22,7 @@ BUILD      ?= $(if $(filter command%,$(origin O)),$(O),build)
 CROSS_COMPILE ?=
 ARCH       :=
 CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno -fno-trapping-math) -g $(ARCH)
-# What is left out of an initializer is zero, and zero is the default: no warning about that. Nor about a loop
+# No warning about a member that an initializer leaves out: it is zero, the default. Nor about a loop
 # that may become vectors and does not, because of what it calls.
 WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
@@ -81,7 +81,7 @@ DEFINE_double := -DSTRIDE_DOUBLE
 # ---- the toolchain -------------------------------------------------------------------------------
 
 # Asked when the first recipe needs the answer, and once: X = $(eval X := answer)$(X).
-# What pkg-config $1 says of the first of the packages $2 that it knows, or else $3.
+# Asks pkg-config $1 about the first of the packages $2 that it knows; $3 where it knows none.
 ask         = $(shell for package in $2; do $(PKG_CONFIG) $1 $$package 2>/dev/null && exit; done; echo $3)
 BLAS       := openblas cblas blas
 LIB_CFLAGS  = $(eval LIB_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)) \
@@ -93,7 +93,7 @@ SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -
 
 COMPILE = $(CC) -std=c11 -ffp-contract=off -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(SANITIZER) \
           $(LIB_CFLAGS) $(CPPFLAGS) $(CFLAGS)
-# Of the libraries: a function is seen from outside only where a header that is installed declares it.
+# A function of the libraries is visible only if an installed header declares it.
 CORE_CFLAGS := -fvisibility=hidden
 LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 
@@ -161,10 +161,9 @@ $(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 endef
 $(foreach p,float double,$(eval $(call rules,$p)))
 
-# What programs, tests, packages … need stands beside them.
+# Programs, tests, packages and the rest have makefiles of their own, beside what they build.
 include examples/examples.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
-        tests/fuzz/fuzz.mk \
-        tests/checks.mk docs/docs.mk tests/tools/install.mk
+        tests/fuzz/fuzz.mk tests/checks.mk docs/docs.mk tests/tools/install.mk
 
 # Files that change when what they hold changes: the commands, after which all is compiled again, and the
 # list of sources, after which the libraries are made again. The + keeps make -n truthful.

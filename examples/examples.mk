@@ -16,7 +16,7 @@ PROGRAM        := $(filter %/stride,$(call programs,float))
 PROGRAM_DOUBLE := $(filter %/stride-double,$(call programs,double))
 RUN            ?=
 
-# Where libpng and TurboJPEG are there, stride reads pictures.
+# With libpng and TurboJPEG, stride reads pictures.
 has           = $(shell $(PKG_CONFIG) --exists $1 2>/dev/null && echo $2)
 PICTURE_FLAGS = $(eval PICTURE_FLAGS := $(call has,libpng,-DSTRIDE_PNG) \
                   $(call has,libturbojpeg,-DSTRIDE_JPEG) \

@@ -25,7 +25,7 @@ int error_none_left(void **state);
 /* Says which of many cases the next comparisons belong to; shown when one of them fails. */
 void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What STRIDE_ENGINE is from here on; NULL: what it was when the program began. */
+/* Sets STRIDE_ENGINE; NULL: to its value when the program began. */
 void use_engine(const char *name);
 
 /* From here on layers are built to share all work among threads, however little. */

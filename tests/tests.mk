@@ -12,7 +12,7 @@ SUITES     := $(wildcard tests/conformance/suite_*.c)
 SUITE_AID     := $(filter-out $(SUITES),$(wildcard tests/conformance/*.c))
 SUITE_SCRIPTS := $(wildcard tests/conformance/suite_*.sh)
 ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
-# Of each precision: in double what computes, and what converts numbers.
+# Tests of each precision; in double, those that compute and those that convert numbers.
 TESTS_float  := $(TESTS)
 TESTS_double := $(filter tests/tensor/% tests/layers/% tests/nn/% %/test_save.c %/test_npy.c,$(TESTS))
 tests         = $(foreach t,$(TESTS_$1),$(OUT)/$1/tests/$(basename $(notdir $t)))
@@ -52,8 +52,9 @@ TEST   ?=
 chosen        = $(if $(TEST),$(foreach n,$(TEST),$(foreach c,$1,$(if $(findstring $n,$(notdir $c)),$c))),$1)
 suite_counts  = $(foreach p,$(TESTED),$(SUITES:tests/conformance/%.c=$(OUT)/$1/$p/%.count)) \
                 $(foreach s,$(notdir $(SUITE_SCRIPTS)),$(OUT)/$1/script/$(basename $s).count)
-COUNTS := $(call chosen,$(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))) \
-          $(patsubst %.sh,$(OUT)/results/script/%.count,$(notdir $(SCRIPTS))) $(call suite_counts,results))
+COUNTS := $(call chosen,$(call suite_counts,results) \
+          $(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))) \
+          $(patsubst %.sh,$(OUT)/results/script/%.count,$(notdir $(SCRIPTS))))
 
 .PHONY: test results
 test: ## run every test, in both precisions where that tells more; TEST=gemm TESTED=float runs some
@@ -67,7 +68,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1
 TSAN_OPTIONS  ?= ignore_noninstrumented_modules=1:allocator_may_return_null=1:die_after_fork=0
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-# What a script finds in its environment, all absolute: programs, libraries and how to build with them.
+# The environment of a script, all paths absolute: programs, libraries and how to build with them.
 IN_SCRIPT = BIN="$(ROOT)/float/bin" BIN_DOUBLE="$(ROOT)/double/bin" BENCH="$(ROOT)/float/bench" \
     LIB="$(abspath $(call lib,float))" LIB_DOUBLE="$(abspath $(call lib,double))" \
     CC=$(call quoted,$(strip $(CC) $(SANITIZER))) \
@@ -106,8 +107,7 @@ conformance: ## hold every layer against definitions, ONNX's cases and PyTorch
 	@tests/tools/conformance.sh $(OUT)/conformance $(CONFORMANCE)
 conformance-results: $(CONFORMANCE) ; @:
 
-# What is exported, and the trained net, run by onnxruntime: the same numbers come out, and onnx's checker
-# accepts it.
+# onnxruntime runs exported nets, and the trained one, to the same numbers; onnx's checker accepts them.
 .PHONY: onnx-check
 ONNX_CHECK := $(OUT)/onnx-check
 $(OUT)/float/tests/onnx/export: $(OUT)/float/tests/onnx/export.o $(OUT)/float/tests/onnx/samples.o \

@@ -14,7 +14,7 @@ ONNX_CFLAGS  = $(eval ONNX_CFLAGS := -DSTRIDE_ONNX -isystem $(OUT)/onnx \
                  $(patsubst -I%,-isystem %,$(call ask,--cflags,libprotobuf-c)))$(ONNX_CFLAGS)
 CFLAGS_nn_onnx_onnx := -DSTRIDE_ONNX_MISSING='"$(ONNX_MISSING)"'
 
-# What protobuf-c makes is not our code: compiled without our warnings and its assertions, and hidden, since a
+# protobuf-c's code is not ours: it is compiled without our warnings and its assertions, and hidden, since a
 # program may have its own. ONNX_USERS include it.
 ifdef ONNX_PROTO
 ONNX_USERS = $(ONNX_CORE) $(wildcard tests/conformance/onnx/*.c) tests/onnx/test_onnx.c \

@@ -38,7 +38,7 @@ $(MODELS): $(PEER_FILES)/%.onnx: $(OUT)/float/bench/onnx_model
 	@mkdir -p $(@D)
 	$(call say,GEN)$< $* $@
 
-# What Debian installs is found by Debian's python3. One that cannot run says why, and is left out.
+# Debian's python3 finds Debian's packages. A peer that cannot run says why, and is left out.
 PEERS = \
     --peer='torch=/usr/bin/python3 tests/bench/torch_peer.py' \
     --peer='torch channels-last=/usr/bin/python3 tests/bench/torch_peer.py --channels-last' \

@@ -398,7 +398,7 @@ static st_layer *roll_log_softmax(dice *d, st_shape *x)
     return st_log_softmax(.axis = chance(d, 50) ? 0 : 1);
 }
 
-/* Of every element of a row the probability p[k]; dx = p (dy - sum p dy), or dy - p sum dy of the logarithm. */
+/* Each element of a row has the probability p[k]; dx = p (dy - sum p dy), or dy - p sum dy of the logarithm. */
 static naive soft(st_tensor x, st_tensor dy, int axis, bool logarithm)
 {
     naive want = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
@@ -489,7 +489,7 @@ static naive want_same(const st_layer *l, st_tensor x, st_tensor dy)
     return want;
 }
 
-/* Of at least 8 channels: all are dropped once in 2^16. */
+/* At least 8 channels: all are dropped once in 2^16. */
 static st_layer *roll_dropout(dice *d, st_shape *x)
 {
     *x = roll_any(d);

@@ -5,7 +5,7 @@
 #include "tests/layers/naive.h"
 #include "tests/support.h"
 
-/* What a row says of its layer besides. */
+/* Traits of a row's layer. */
 enum {
     LINEAR = 1,   /* in x, and with one parameter in that: adjoint in both */
     WHOLE = 2,    /* an image's y depends on the rest of the batch */

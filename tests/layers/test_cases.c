@@ -169,7 +169,7 @@ static void if_it_has_a_definition(const layer_case *c, dice *d, st_layer *l, st
     else st_layer_free(l);
 }
 
-/* Where this machine cannot run an engine, there is nothing to test. */
+/* Skipped if this machine cannot run the engine. */
 static void layers_are_their_definitions_by(const char *engine)
 {
     bool reference;
@@ -262,7 +262,7 @@ static void gradients_are_differences(const layer_case *c, dice *d, st_layer *l,
     st_tensor y = outputs(l, s.n[0], 0);
     st_layer_forward(l, x, y);
     checked++;
-    if (is_finite(y) && st_numel(x) + st_numel(st_layer_parameters(l)) < 2000) {
+    if (is_finite(y) && st_numel(x) + st_numel(st_layer_parameters(l)) < 8000) {
         st_gradcheck_options options = {
             .most = 40, .inference = chance(d, 20), .seed = d->rolls, .kinks = 0.3
         };
@@ -285,7 +285,7 @@ static void gradients_are_central_differences(void **state)
             st_layer *l = c->roll(&d, &x);
             gradients_are_differences(c, &d, l, x);
         }
-        if (2 * vacuous > checked) fail_msg("%s: %d of %d prove nothing", c->name, vacuous, checked);
+        if (checked >= 10 && 2 * vacuous > checked) fail_msg("%s: %d of %d prove nothing", c->name, vacuous, checked);
     }
 }
 

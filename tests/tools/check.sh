@@ -249,11 +249,9 @@ dist) # ARCHIVE
         "$MAKE" -C "$tree" BUILD="$scratch/build" SANITIZE= PREFIX="$scratch/prefix" DESTDIR= "$@" >"$scratch/log" 2>&1 ||
             fail "$(tail -n 40 "$scratch/log")"
     }
-    for precision in float double; do
-        program=$scratch/build/$precision/tests/test_step
-        build "$program"
-        (cd "$scratch" && STRIDE_TEST_TMP=$scratch "$program") >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
-    done
+    program=$scratch/build/float/tests/test_step
+    build "$program"
+    (cd "$scratch" && STRIDE_TEST_TMP=$scratch "$program") >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
     build install
     [ -f "$scratch/prefix/lib/pkgconfig/stride.pc" ] || fail "$(cat "$scratch/log")"
     build uninstall

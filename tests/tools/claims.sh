@@ -16,7 +16,7 @@ claim() { # NAME COMMAND...
     fi
 }
 
-# Of a command that a script has run, its output in $out and $err and its status in $status.
+# The last command that a script has run: its output in $out and $err and its status in $status.
 because() { # WHAT: tells what it did, and fails
     echo "$1; status $status, stdout and stderr:"
     tail -n 20 "$out"

@@ -16,7 +16,7 @@ HEADERS = stride.h $(addprefix tensor/,api.h error.h random.h real.h tensor.h th
           nn/export_c/export_c.h nn/files/checkpoint.h nn/files/save.h nn/onnx/onnx.h nn/ranks/ranks.h nn/ranks/team.h \
           nn/watch/anomaly.h nn/watch/log.h nn/watch/progress.h nn/watch/watch.h
 
-# What an archive needs besides: LIBS, by packages as far as its user's pkg-config knows them.
+# An archive needs LIBS besides: packages, if its user's pkg-config knows them.
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)
 REQUIRES_PRIVATE = $(foreach p,$(BLAS) jansson zlib libprotobuf-c,$(if $(filter $(filter -l%,$(LIBS)), \
     $(call libs_of,$p)),$p))
