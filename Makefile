@@ -173,7 +173,7 @@ $(OUT)/flags: FORCE
 $(OUT)/blas: $(OUT)/flags
 	@tests/tools/blas.sh $(call quoted,$(CC)) $(LIB_CFLAGS) $(LDFLAGS) $(LIBS) | tee $@
 $(OUT)/sources: FORCE
-	+$(call hold,$(call quoted,$(CORE) $(HELPERS) $(TESTS)))
+	+$(call hold,$(call quoted,$(CORE) $(HELPERS) $(TESTS) : $(MAINED)))
 
 OBJECTS := $(filter-out %float/examples/gradcheck.o,$(foreach p,float double,$(SOURCES:%.c=$(OUT)/$p/%.o))) \
            $(patsubst %.c,$(OUT)/float/%.o,$(BENCH_SOURCES) $(CAMPAIGNS) $(FUZZERS) $(FUZZ_AID))

@@ -1,10 +1,11 @@
-/* runner.c: the program of a room's tests, tests/ROOM/test_*.c, each compiled with its main as test_*.
+/* runner.c: the program of a room's tests, tests/ROOM/test_*.c, whose tests register themselves.
  *
  *     run                 every file
  *     run test_gemm       that file; so does a link to this program called test_gemm
  *     run test_gemm 'a*'  its claims that match the pattern
  *
- * FILES is the list of the files: FILE(test_gemm) FILE(test_print) ... */
+ * FILES is the list of the files: FILE(test_gemm) MAIN(test_print) ..., those of a main of their own by MAIN, which is
+ * compiled as a function called test_print. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,16 +14,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FILE(name) int name(void);
+#define FILE(name)
+#define MAIN(name) int name(void);
 FILES
 #undef FILE
+#undef MAIN
+
+int tests_run(const char *name); /* support.h */
 
 typedef struct file {
     const char *name;
-    int (*run)(void);
+    int (*main)(void); /* NULL: registered tests */
 } file;
 
-#define FILE(name) { #name, name },
+#define FILE(name) { #name, NULL },
+#define MAIN(name) { #name, name },
 static const file files[] = { FILES };
 
 static const file *file_of(const char *path)
@@ -31,6 +37,11 @@ static const file *file_of(const char *path)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (strcmp(files[i].name, name) == 0) return &files[i];
     return NULL;
+}
+
+static int run(const file *f)
+{
+    return f->main ? f->main() : tests_run(f->name);
 }
 
 int main(int count, char **arguments)
@@ -48,7 +59,7 @@ int main(int count, char **arguments)
         }
     }
     if (count > 1) cmocka_set_test_filter(arguments[1]);
-    if (chosen) return chosen->run();
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) failed |= files[i].run();
+    if (chosen) return run(chosen);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) failed |= run(&files[i]);
     return failed;
 }

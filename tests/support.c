@@ -9,6 +9,52 @@
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
+enum { MOST_TESTS = 512, MOST_FILES = 64 };
+
+static struct {
+    const char *file;
+    struct CMUnitTest test;
+} tests[MOST_TESTS];
+static struct {
+    const char *file;
+    CMFixtureFunction function;
+} setups[MOST_FILES];
+static int test_count, setup_count;
+
+void test_register(const char *file, struct CMUnitTest test)
+{
+    if (test_count == MOST_TESTS) abort();
+    tests[test_count].file = file;
+    tests[test_count++].test = test;
+}
+
+void test_setup(const char *file, CMFixtureFunction function)
+{
+    if (setup_count == MOST_FILES) abort();
+    setups[setup_count].file = file;
+    setups[setup_count++].function = function;
+}
+
+/* Whether `file`, a path, is that of NAME.c. */
+static bool is_file(const char *file, const char *name)
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    size_t length = strlen(name);
+    return strncmp(base, name, length) == 0 && strcmp(base + length, ".c") == 0;
+}
+
+int tests_run(const char *name)
+{
+    struct CMUnitTest chosen[MOST_TESTS];
+    CMFixtureFunction setup = NULL;
+    size_t count = 0;
+    for (int i = 0; i < test_count; i++)
+        if (is_file(tests[i].file, name)) chosen[count++] = tests[i].test;
+    for (int i = 0; i < setup_count; i++)
+        if (is_file(setups[i].file, name)) setup = setups[i].function;
+    return _cmocka_run_group_tests(name, chosen, count, setup, NULL);
+}
+
 static char topic[256];
 
 int error_none_yet(void **state)
@@ -49,6 +95,12 @@ void use_engine(const char *name)
 void share_all_work(void)
 {
     setenv("STRIDE_GRAIN", "0", 1);
+}
+
+int all_work_is_shared(void **state)
+{
+    share_all_work();
+    return 0;
 }
 
 static _Thread_local bool runs_the_tests;

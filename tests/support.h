@@ -17,7 +17,29 @@
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
-/* An entry of cmocka's table: the function begins without an error, and may not leave one behind. */
+/* A test: TEST(name) { ... }. It begins without an error, and may not leave one behind. Tests run in their file's
+ * order. */
+#define TEST(name)                                                                                           \
+    static void name(void **state);                                                                          \
+    __attribute__((constructor)) static void register_##name(void)                                           \
+    {                                                                                                        \
+        test_register(__FILE__, (struct CMUnitTest)CLAIM(name));                                             \
+    }                                                                                                        \
+    static void name(void **state)
+void test_register(const char *file, struct CMUnitTest test);
+
+/* A function that runs before the tests of its file. */
+#define SETUP(function)                                                                                      \
+    __attribute__((constructor)) static void register_##function(void)                                       \
+    {                                                                                                        \
+        test_setup(__FILE__, function);                                                                      \
+    }
+void test_setup(const char *file, CMFixtureFunction function);
+
+/* Runs the tests of test_NAME.c, which is called "test_NAME"; returns how many failed. */
+int tests_run(const char *name);
+
+/* An entry of cmocka's table, for a file with a main of its own. */
 #define CLAIM(function) cmocka_unit_test_setup_teardown(function, error_none_yet, error_none_left)
 int error_none_yet(void **state);
 int error_none_left(void **state);
@@ -30,6 +52,7 @@ void use_engine(const char *name);
 
 /* From here on layers are built to share all work among threads, however little. */
 void share_all_work(void);
+int all_work_is_shared(void **state); /* the same, for SETUP */
 
 /* True in every thread but the one that runs the tests. */
 bool in_a_worker(void);

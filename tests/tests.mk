@@ -20,8 +20,11 @@ suites      = $(SUITES:%.c=$(OUT)/$1/%)
 TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,cmocka)) \
                 -Wno-unused-parameter)$(TEST_CFLAGS)
 TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS)
-CFLAGS_tests_runner = -DFILES='$(foreach t,$(ROOM_TESTS),FILE($(basename $(notdir $t))))'
-$(foreach t,$(TESTS),$(eval CFLAGS_$(subst /,_,$(basename $t)) += -Dmain=$(basename $(notdir $t)) \
+# A file with a main of its own has it as a function of the file's name.
+MAINED := $(shell grep -l '^int main' $(TESTS))
+CFLAGS_tests_runner = -DFILES='$(foreach t,$(ROOM_TESTS),\
+    $(if $(filter $t,$(MAINED)),MAIN,FILE)($(basename $(notdir $t))))'
+$(foreach t,$(MAINED),$(eval CFLAGS_$(subst /,_,$(basename $t)) += -Dmain=$(basename $(notdir $t)) \
     -Wno-missing-prototypes))
 
 # Room $2 in precision $1.

@@ -65,7 +65,7 @@ static st_tensor outputs(const st_layer *l, ptrdiff_t images, double value)
     return full(s, value);
 }
 
-static void every_shipped_type_has_a_row(void **state)
+TEST(every_shipped_type_has_a_row)
 {
     for (const st_layer_type *const *type = st_layer_types; *type; type++) {
         bool found = false;
@@ -184,22 +184,22 @@ static void layers_are_their_definitions_by(const char *engine)
     use_engine(NULL);
 }
 
-static void layers_are_their_definitions(void **state)
+TEST(layers_are_their_definitions)
 {
     layers_are_their_definitions_by(NULL);
 }
 
-static void layers_are_their_definitions_in_generic_vectors(void **state)
+TEST(layers_are_their_definitions_in_generic_vectors)
 {
     layers_are_their_definitions_by("generic");
 }
 
-static void layers_are_their_definitions_by_avx2(void **state)
+TEST(layers_are_their_definitions_by_avx2)
 {
     layers_are_their_definitions_by("avx2");
 }
 
-static void layers_are_their_definitions_by_reference(void **state)
+TEST(layers_are_their_definitions_by_reference)
 {
     layers_are_their_definitions_by("reference");
 }
@@ -233,7 +233,7 @@ static void backward_is_its_adjoint(const layer_case *c, dice *d, st_layer *l, s
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx), st_layer_free(l);
 }
 
-static void linear_layers_go_backward_by_their_adjoint(void **state)
+TEST(linear_layers_go_backward_by_their_adjoint)
 {
     each_case("adjoint", LINEAR, tries(), backward_is_its_adjoint);
 }
@@ -274,7 +274,7 @@ static void gradients_are_differences(const layer_case *c, dice *d, st_layer *l,
     st_tensor_free(x), st_tensor_free(y), st_layer_free(l);
 }
 
-static void gradients_are_central_differences(void **state)
+TEST(gradients_are_central_differences)
 {
     if (sizeof(st_real) < sizeof(double)) skip(); /* in float a difference quotient is good to two digits */
     for (const layer_case *c = layer_cases; c->name; c++) {
@@ -352,7 +352,7 @@ static void threads_change_nothing(const layer_case *c, dice *d, st_layer *l, st
     results_free(one), st_layer_free(l);
 }
 
-static void any_number_of_threads_comes_to_the_same_bits(void **state)
+TEST(any_number_of_threads_comes_to_the_same_bits)
 {
     each_case("threads", 0, 1 + tries() / 10, threads_change_nothing);
 }
@@ -371,7 +371,7 @@ static void a_smaller_batch_is_its_own(const layer_case *c, dice *d, st_layer *l
     st_layer_free(l), st_layer_free(large);
 }
 
-static void a_smaller_batch_is_as_if_built_for_it(void **state)
+TEST(a_smaller_batch_is_as_if_built_for_it)
 {
     each_case("batches", 0, 1 + tries() / 10, a_smaller_batch_is_its_own);
 }
@@ -446,7 +446,7 @@ static void fields_out_of_range_are_refused(const layer_case *c, dice *d, st_lay
     st_layer_free(l);
 }
 
-static void options_out_of_range_are_refused_by_type_and_field(void **state)
+TEST(options_out_of_range_are_refused_by_type_and_field)
 {
     each_case("refused", 0, 1, fields_out_of_range_are_refused);
 }
@@ -472,7 +472,7 @@ static void inputs_are_planned_or_refused(const layer_case *c, dice *d, st_layer
     st_layer_free(l);
 }
 
-static void inputs_of_any_rank_are_planned_or_refused(void **state)
+TEST(inputs_of_any_rank_are_planned_or_refused)
 {
     each_case("inputs", 0, 1, inputs_are_planned_or_refused);
 }
@@ -516,7 +516,7 @@ static void comes_back_from_its_file(const layer_case *c, dice *d, st_layer *l, 
     remove(path);
 }
 
-static void a_net_comes_back_from_its_file(void **state)
+TEST(a_net_comes_back_from_its_file)
 {
     each_case("saved", 0, 1 + tries() / 5, comes_back_from_its_file);
 }
@@ -535,7 +535,7 @@ static void clone_is_described_alike(const layer_case *c, dice *d, st_layer *l, 
     st_layer_free(l), st_layer_free(other);
 }
 
-static void a_clone_is_described_alike(void **state)
+TEST(a_clone_is_described_alike)
 {
     each_case("cloned", 0, tries(), clone_is_described_alike);
 }
@@ -552,7 +552,7 @@ static void is_exported_or_refused(const layer_case *c, dice *d, st_layer *l, st
     st_net_free(n);
 }
 
-static void every_layer_is_exported_or_refused(void **state)
+TEST(every_layer_is_exported_or_refused)
 {
 #ifdef STRIDE_ONNX
     each_case("exported", 0, 1 + tries() / 5, is_exported_or_refused);
@@ -562,24 +562,10 @@ static void every_layer_is_exported_or_refused(void **state)
 #endif
 }
 
-int main(void)
+static int prepare(void **state)
 {
     share_all_work();
-    const struct CMUnitTest claims[] = {
-        CLAIM(every_shipped_type_has_a_row),
-        CLAIM(layers_are_their_definitions),
-        CLAIM(layers_are_their_definitions_in_generic_vectors),
-        CLAIM(layers_are_their_definitions_by_avx2),
-        CLAIM(layers_are_their_definitions_by_reference),
-        CLAIM(linear_layers_go_backward_by_their_adjoint),
-        CLAIM(gradients_are_central_differences),
-        CLAIM(any_number_of_threads_comes_to_the_same_bits),
-        CLAIM(a_smaller_batch_is_as_if_built_for_it),
-        CLAIM(options_out_of_range_are_refused_by_type_and_field),
-        CLAIM(inputs_of_any_rank_are_planned_or_refused),
-        CLAIM(a_net_comes_back_from_its_file),
-        CLAIM(a_clone_is_described_alike),
-        CLAIM(every_layer_is_exported_or_refused),
-    };
-    return cmocka_run_group_tests(claims, enter_folder, NULL);
+    return enter_folder(state);
 }
+
+SETUP(prepare)

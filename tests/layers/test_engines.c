@@ -81,7 +81,7 @@ static void a_product_case(const kernel *k, dice *d)
     st_tensor_free(a), st_tensor_free(b), st_tensor_free(c), st_tensor_free(expected);
 }
 
-static void the_product_is_the_sum_in_its_definition(void **state)
+TEST(the_product_is_the_sum_in_its_definition)
 {
     each_engine(a_product_case);
 }
@@ -106,7 +106,7 @@ static void a_dot_case(const kernel *k, dice *d)
     st_tensor_free(a), st_tensor_free(b), st_tensor_free(c), st_tensor_free(expected);
 }
 
-static void a_dot_is_the_sum_in_its_definition(void **state)
+TEST(a_dot_is_the_sum_in_its_definition)
 {
     each_engine(a_dot_case);
 }
@@ -125,12 +125,12 @@ static void a_transpose_case(const kernel *k, dice *d)
     st_tensor_free(a), st_tensor_free(c), st_tensor_free(expected);
 }
 
-static void a_transpose_is_padded_with_zeros(void **state)
+TEST(a_transpose_is_padded_with_zeros)
 {
     each_engine(a_transpose_case);
 }
 
-static void an_engine_that_is_not_known_is_refused(void **state)
+TEST(an_engine_that_is_not_known_is_refused)
 {
     bool reference;
     int machine;
@@ -194,7 +194,7 @@ static st_layer *large_and_flat(void)
                        st_conv2d(.out_channels = 1, .kernel = { 1, 1 }), st_relu());
 }
 
-static void large_images_of_a_channel_are_convolved_as_by_the_reference(void **state)
+TEST(large_images_of_a_channel_are_convolved_as_by_the_reference)
 {
     dice d = { { 1 } };
     st_tensor x = roll_tensor(&d, ST_SHAPE(1, 1, 200, 300), -1, 1);
@@ -227,7 +227,7 @@ static void assert_convolves(const char *engine, st_conv2d_options o, st_shape i
 
 /* So many channels that a block has the fewest rows, and rows so short that what they lack counts; and a block of
  * fewer windows than lanes at the end of an image, beyond which nothing may be read (a sanitizer sees it). */
-static void narrow_images_of_many_channels_are_convolved_as_by_the_reference(void **state)
+TEST(narrow_images_of_many_channels_are_convolved_as_by_the_reference)
 {
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
         if (!available(i)) continue;
@@ -275,7 +275,7 @@ static void assert_pools(st_layer *l, dice *d, st_tensor x, st_tensor dy, naive 
 }
 
 /* The windows that have loops of their own, over images of few rows that end wherever a vector may. */
-static void every_engine_pools_images_of_any_width(void **state)
+TEST(every_engine_pools_images_of_any_width)
 {
     const st_avgpool_options means = { .kernel = { 2, 2 } };
     const st_maxpool_options maxima[] = { { .kernel = { 2, 2 } },
@@ -340,7 +340,7 @@ static void put_extremes(st_tensor x)
 }
 
 /* No sum in another order, no product that is not rounded; of extremes those that are taken element by element. */
-static void every_engine_rounds_alike(void **state)
+TEST(every_engine_rounds_alike)
 {
     st_layer *(*const makes[])(
         void) = { st_relu,    st_relu6,        st_gelu,     st_silu,       st_mish,      st_tanh,
@@ -414,7 +414,7 @@ static void assert_tiny(const char *engine, st_layer *(*make)(void), st_tensor x
 
 /* Multiples of the least number there is, times integers: as exact as integers, where nothing is taken for 0. (By
  * Winograd's way, which divides, they are not.) */
-static void no_engine_takes_denormal_numbers_for_zero(void **state)
+TEST(no_engine_takes_denormal_numbers_for_zero)
 {
     dice d = { { 1 } };
     st_tensor rows = roll_tensor(&d, ST_SHAPE(70, 300), -3, 3),
@@ -427,20 +427,4 @@ static void no_engine_takes_denormal_numbers_for_zero(void **state)
     }
     st_tensor_free(rows), st_tensor_free(images);
     use_engine(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(the_product_is_the_sum_in_its_definition),
-        CLAIM(a_dot_is_the_sum_in_its_definition),
-        CLAIM(a_transpose_is_padded_with_zeros),
-        CLAIM(an_engine_that_is_not_known_is_refused),
-        CLAIM(large_images_of_a_channel_are_convolved_as_by_the_reference),
-        CLAIM(narrow_images_of_many_channels_are_convolved_as_by_the_reference),
-        CLAIM(every_engine_pools_images_of_any_width),
-        CLAIM(every_engine_rounds_alike),
-        CLAIM(no_engine_takes_denormal_numbers_for_zero),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

@@ -66,9 +66,8 @@ static st_conv2d_options conv(void)
     return (st_conv2d_options){ .out_channels = 4, .kernel = { 3, 3 } };
 }
 
-static void options_are_copied(void **state)
+TEST(options_are_copied)
 {
-    (void)state;
     st_conv2d_options o = conv();
     st_layer *l = st_conv2d_new(o);
     o.out_channels = 9;
@@ -80,34 +79,30 @@ static void options_are_copied(void **state)
 /* ---- children -------------------------------------------------------------------------------- */
 
 /* That they are freed is the leak sanitizer's to say. */
-static void a_missing_child_frees_the_others(void **state)
+TEST(a_missing_child_frees_the_others)
 {
-    (void)state;
     assert_refused(st_sequence(st_relu(), NULL, st_dense(3)), "sequence: layer 1 of 3 is NULL");
     assert_refused(st_sequence(NULL), "sequence: layer 0 of 1 is NULL");
     assert_refused(st_sequence(st_relu(), st_conv2d_new(conv()), st_sequence(st_tanh(), NULL)),
                    "sequence: layer 1 of 2 is NULL");
 }
 
-static void the_first_failure_of_a_net_is_the_one_that_is_told(void **state)
+TEST(the_first_failure_of_a_net_is_the_one_that_is_told)
 {
-    (void)state;
     assert_refused(st_sequence(st_relu(), st_dropout(.p = 2), st_sequence(st_dense())),
                    "dropout: p is 2, expected at least 0 and below 1");
 }
 
-static void a_built_net_is_freed_whole(void **state)
+TEST(a_built_net_is_freed_whole)
 {
-    (void)state;
     st_layer *l = small_net();
     assert_built(l, NET_INPUT);
     st_layer_free(l);
     st_layer_free(NULL);
 }
 
-static void a_child_is_not_built_apart_and_its_net_still_works(void **state)
+TEST(a_child_is_not_built_apart_and_its_net_still_works)
 {
-    (void)state;
     st_layer *l = small_net();
     assert_built(l, NET_INPUT);
     st_tensor x = full(NET_INPUT, 1), y = full(l->y, 0), again = full(l->y, 0);
@@ -123,9 +118,8 @@ static void a_child_is_not_built_apart_and_its_net_still_works(void **state)
 
 /* ---- building again -------------------------------------------------------------------------- */
 
-static void another_batch_size_keeps_the_parameters(void **state)
+TEST(another_batch_size_keeps_the_parameters)
 {
-    (void)state;
     dice d = { { 1 } };
     st_layer *l = small_net();
     assert_built(l, ST_SHAPE(3, 2, 8, 8));
@@ -147,9 +141,8 @@ static void another_batch_size_keeps_the_parameters(void **state)
 }
 
 /* Built alone first; then it and what it learnt are part of a net, whose memory it shares. */
-static void a_layer_that_was_built_alone_brings_its_parameters_and_states(void **state)
+TEST(a_layer_that_was_built_alone_brings_its_parameters_and_states)
 {
-    (void)state;
     dice d = { { 1 } };
     st_layer *l = st_batchnorm(), *alone = st_dense(.out_features = 5);
     assert_built(l, ST_SHAPE(3, 2));
@@ -170,9 +163,8 @@ static void a_layer_that_was_built_alone_brings_its_parameters_and_states(void *
 }
 
 /* A convolution's parameters do not depend on the image's size. */
-static void another_image_size_keeps_the_parameters_of_a_convolution(void **state)
+TEST(another_image_size_keeps_the_parameters_of_a_convolution)
 {
-    (void)state;
     st_layer *l = st_conv2d_new(conv());
     assert_built(l, ST_SHAPE(2, 3, 8, 8));
     st_tensor before = st_tensor_clone(st_layer_parameters(l));
@@ -183,9 +175,8 @@ static void another_image_size_keeps_the_parameters_of_a_convolution(void **stat
     st_layer_free(l);
 }
 
-static void a_shape_that_needs_other_parameters_is_refused(void **state)
+TEST(a_shape_that_needs_other_parameters_is_refused)
 {
-    (void)state;
     st_layer *l = st_dense(.out_features = 5);
     st_tensor x = full(ST_SHAPE(3, 12), 1), y = full(ST_SHAPE(3, 5), 0), again = full(ST_SHAPE(3, 5), 0);
     assert_built(l, x.shape);
@@ -200,9 +191,8 @@ static void a_shape_that_needs_other_parameters_is_refused(void **state)
 }
 
 /* Refused by the last layer, when the others were planned for it already. */
-static void a_net_works_again_after_a_shape_was_refused(void **state)
+TEST(a_net_works_again_after_a_shape_was_refused)
 {
-    (void)state;
     st_layer *l = small_net();
     st_tensor x = full(NET_INPUT, 1), y = full(ST_SHAPE(19, 5), 0), again = full(ST_SHAPE(19, 5), 0);
     assert_built(l, x.shape);
@@ -225,9 +215,8 @@ static void a_net_works_again_after_a_shape_was_refused(void **state)
     st_layer_free(l);
 }
 
-static void a_layer_refused_at_first_can_be_built_later(void **state)
+TEST(a_layer_refused_at_first_can_be_built_later)
 {
-    (void)state;
     st_layer *l = small_net();
     assert_int_equal(st_layer_build(l, ST_SHAPE(2, 2, 1, 1), 1), -1);
     expect_error("layer 2: maxpool: kernel 2×2 does not fit the padded input 1×1");
@@ -238,9 +227,8 @@ static void a_layer_refused_at_first_can_be_built_later(void **state)
 
 /* ---- smaller batches ------------------------------------------------------------------------- */
 
-static void larger_batches_are_refused(void **state)
+TEST(larger_batches_are_refused)
 {
-    (void)state;
     st_layer *l = st_relu();
     st_tensor x = full(ST_SHAPE(5, 2), 1), y = full(ST_SHAPE(5, 2), 7);
     assert_built(l, ST_SHAPE(4, 2));
@@ -253,9 +241,8 @@ static void larger_batches_are_refused(void **state)
 
 /* ---- calls that are refused and write nothing ------------------------------------------------ */
 
-static void running_before_building_is_refused(void **state)
+TEST(running_before_building_is_refused)
 {
-    (void)state;
     st_layer *l = st_conv2d_new(conv());
     st_tensor x = full(ST_SHAPE(1, 1, 3, 3), 1), y = full(ST_SHAPE(1, 4, 1, 1), 7), dx = full(x.shape, 7);
     st_layer_forward(l, x, y);
@@ -310,9 +297,8 @@ static void end_passes(passes p)
     st_layer_free(p.l);
 }
 
-static void wrong_x_and_y_are_refused(void **state)
+TEST(wrong_x_and_y_are_refused)
 {
-    (void)state;
     passes p = passes_of_dense();
     st_tensor null = { 0 }, none = st_narrow(p.x, 0, 0, 0), narrow = st_narrow(p.x, 1, 0, 5);
     st_tensor deep = st_reshape(p.x, ST_SHAPE(8, 3, 2)), wide = full(ST_SHAPE(8, 7), 1);
@@ -346,9 +332,8 @@ static void wrong_x_and_y_are_refused(void **state)
     end_passes(p);
 }
 
-static void wrong_dy_and_dx_are_refused(void **state)
+TEST(wrong_dy_and_dx_are_refused)
 {
-    (void)state;
     passes p = passes_of_dense();
     st_tensor null = { 0 }, across = st_transpose(full(ST_SHAPE(3, 8), 1), 0, 1);
     st_tensor columns = full(ST_SHAPE(6, 8), 7), wide = full(ST_SHAPE(8, 7), 7);
@@ -386,9 +371,8 @@ static void assert_described(st_layer *l, const char *expected)
     st_layer_free(l);
 }
 
-static void layers_are_described_by_what_differs_from_the_default(void **state)
+TEST(layers_are_described_by_what_differs_from_the_default)
 {
-    (void)state;
     assert_described(st_conv2d(.out_channels = 32, .kernel = { 3, 5 }),
                      "conv2d(out_channels=32, kernel=3x5)");
     assert_described(
@@ -413,9 +397,8 @@ static void layers_are_described_by_what_differs_from_the_default(void **state)
     assert_described(st_sequence(st_relu()), "sequence");
 }
 
-static void a_description_is_cut_where_it_does_not_fit(void **state)
+TEST(a_description_is_cut_where_it_does_not_fit)
 {
-    (void)state;
     const char *whole = "conv2d(out_channels=32, kernel=3x3)";
     st_layer *l = st_conv2d(.out_channels = 32, .kernel = { 3, 3 });
     assert_int_equal(st_layer_describe(l, NULL, 0), strlen(whole));
@@ -462,9 +445,8 @@ static const st_layer_type branches_type = { .name = "branches",
                                              .children = 2,
                                              .child_names = branch_names };
 
-static void layers_are_visited_parents_first_with_their_paths(void **state)
+TEST(layers_are_visited_parents_first_with_their_paths)
 {
-    (void)state;
     st_layer *branch[] = { st_sequence(st_relu(), st_tanh()), st_flatten() };
     st_layer *l =
         st_sequence(st_dense(3), st_sequence(st_gelu()), st_layer_new(&branches_type, NULL, 2, branch));
@@ -493,7 +475,7 @@ static st_layer_needs planned_needs(st_layer *l, st_shape x)
     return needs;
 }
 
-static void a_plan_is_measured_before_anything_is_allocated(void **state)
+TEST(a_plan_is_measured_before_anything_is_allocated)
 {
     use_engine("reference");
     /* conv2d: 4·2·3·3 + 4 parameters, one sum of them for each of 3 chunks; columns and the padded image */
@@ -537,9 +519,8 @@ static void a_plan_is_measured_before_anything_is_allocated(void **state)
     use_engine(NULL);
 }
 
-static void flops_are_two_for_each_product(void **state)
+TEST(flops_are_two_for_each_product)
 {
-    (void)state;
     st_layer *l =
         st_sequence(st_conv2d(.out_channels = 4, .kernel = { 3, 3 }, .groups = 2), st_flatten(), st_dense(5));
     assert_built(l, ST_SHAPE(10, 2, 8, 8));
@@ -553,9 +534,8 @@ static void flops_are_two_for_each_product(void **state)
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static void parameters_and_gradients_are_views_into_one_flat_tensor(void **state)
+TEST(parameters_and_gradients_are_views_into_one_flat_tensor)
 {
-    (void)state;
     st_layer *l = small_net();
     assert_built(l, NET_INPUT);
     st_tensor all = st_layer_parameters(l), gradients = st_layer_gradients(l);
@@ -587,9 +567,8 @@ static void assert_uniform(st_tensor x, double bound)
     assert_true(least >= -bound && least < -0.5 * bound && most <= bound && most > 0.5 * bound);
 }
 
-static void parameters_begin_uniform_within_1_over_sqrt_fan_in(void **state)
+TEST(parameters_begin_uniform_within_1_over_sqrt_fan_in)
 {
-    (void)state;
     st_layer *l = st_sequence(st_conv2d(.out_channels = 20, .kernel = { 3, 2 }, .groups = 2), st_flatten(),
                               st_dense(30));
     assert_built(l, ST_SHAPE(1, 8, 5, 4));
@@ -605,9 +584,8 @@ static ptrdiff_t equal_elements(st_tensor a, st_tensor b)
     return equal;
 }
 
-static void parameters_are_a_function_of_the_seed_and_their_place(void **state)
+TEST(parameters_are_a_function_of_the_seed_and_their_place)
 {
-    (void)state;
     st_layer *a = st_sequence(st_dense(12), st_dense(12));
     st_layer *b = st_sequence(st_dense(12), st_dense(12));
     assert_int_equal(st_layer_build(a, ST_SHAPE(1, 12), 5), 0);
@@ -722,9 +700,8 @@ static st_layer *layer_affine(double scale)
     return st_layer_new(&affine_type, &(affine){ scale }, 0, NULL);
 }
 
-static void a_type_of_ones_own_has_options_like_any_other(void **state)
+TEST(a_type_of_ones_own_has_options_like_any_other)
 {
-    (void)state;
     assert_described(layer_affine(0), "affine");
     assert_described(layer_affine(2.5), "affine(scale=2.5)");
     assert_refused(layer_affine(8), "affine: scale is 8, expected at least -8 and below 8");
@@ -732,9 +709,8 @@ static void a_type_of_ones_own_has_options_like_any_other(void **state)
                        "affine: the input is [2, 3, 4], expected [N, features]");
 }
 
-static void a_type_of_ones_own_runs_like_any_other(void **state)
+TEST(a_type_of_ones_own_runs_like_any_other)
 {
-    (void)state;
     dice d = { { 3 } };
     st_layer *l = st_sequence(st_relu(), layer_affine(2)), *own = l->child[1];
     st_tensor x = roll_tensor(&d, ST_SHAPE(19, 4), 1, 9), dy = roll_tensor(&d, x.shape, -9, 9);
@@ -768,9 +744,8 @@ static st_layer *affine_net(void)
     return st_sequence(st_flatten(), layer_affine(0), layer_affine(3));
 }
 
-static void a_type_of_ones_own_gives_the_same_for_any_number_of_threads(void **state)
+TEST(a_type_of_ones_own_gives_the_same_for_any_number_of_threads)
 {
-    (void)state;
     results one = run_with_threads(affine_net, ST_SHAPE(64, 5), 1);
     results many = run_with_threads(affine_net, ST_SHAPE(64, 5), 3);
     assert_identical(many.y, one.y);
@@ -860,9 +835,8 @@ static void check_pieces(const st_layer_type *type, ptrdiff_t built, ptrdiff_t n
 }
 
 /* Of `chunk` images; of 8 where it is not given, or more where there would be more than 32 pieces. */
-static void every_hook_sees_every_image_once_in_pieces_of_a_fixed_size(void **state)
+TEST(every_hook_sees_every_image_once_in_pieces_of_a_fixed_size)
 {
-    (void)state;
     static const st_layer_type five = NOTING(5), usual = NOTING(0);
     check_pieces(&usual, 1, 1, 8);
     check_pieces(&usual, 8, 8, 8);
@@ -901,9 +875,8 @@ static void many_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor 
     for (ptrdiff_t i = 0; i < MANY_WEIGHTS; i++) grad[i] += sum;
 }
 
-static void gradients_too_large_for_each_chunk_are_added_one_after_another(void **state)
+TEST(gradients_too_large_for_each_chunk_are_added_one_after_another)
 {
-    (void)state;
     static const st_layer_type many = { "many",
                                         .chunk = 1,
                                         .plan = many_plan,
@@ -928,17 +901,15 @@ static void gradients_too_large_for_each_chunk_are_added_one_after_another(void 
     st_layer_free(l);
 }
 
-static void hooks_of_a_whole_batch_see_it_at_once(void **state)
+TEST(hooks_of_a_whole_batch_see_it_at_once)
 {
-    (void)state;
     static const st_layer_type whole = NOTING(ST_WHOLE_BATCH);
     check_pieces(&whole, 64, 64, 64);
     check_pieces(&whole, 1, 1, 1);
 }
 
-static void hooks_of_a_whole_batch_have_the_memory_of_the_images_at_hand(void **state)
+TEST(hooks_of_a_whole_batch_have_the_memory_of_the_images_at_hand)
 {
-    (void)state;
     static const st_layer_type whole = NOTING(ST_WHOLE_BATCH);
     check_pieces(&whole, 64, 19, 19);
 }
@@ -1001,9 +972,8 @@ static const st_layer_type trap_type = { .name = "trap",
                                          .backward = trap_backward,
                                          .gradient = trap_gradient };
 
-static void errors_of_hooks_in_any_thread_come_to_the_caller(void **state)
+TEST(errors_of_hooks_in_any_thread_come_to_the_caller)
 {
-    (void)state;
     for (int threads = 1; threads <= 4; threads++)
         for (int nested = 0; nested < 2; nested++) {
             int before = set_threads(threads);
@@ -1064,9 +1034,8 @@ static int overflowing_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(PTRDIFF_MAX / 2, 3));
 }
 
-static void bad_types_are_refused(void **state)
+TEST(bad_types_are_refused)
 {
-    (void)state;
     st_layer_type type = {
         .name = "odd", .plan = silent_plan, .forward = no_forward, .backward = no_backward
     };
@@ -1102,9 +1071,8 @@ static void bad_types_are_refused(void **state)
     assert_refused(st_layer_new(&bad, NULL, 0, NULL), "st_layer_new: type odd lacks backward");
 }
 
-static void a_window_function_needs_a_name_and_a_value(void **state)
+TEST(a_window_function_needs_a_name_and_a_value)
 {
-    (void)state;
     const st_pool_function nameless = { .value = mean }, valueless = { .name = "nothing" };
     assert_unbuildable(st_pool(&nameless, .kernel = { 2, 2 }), ST_SHAPE(1, 1, 4, 4),
                        "pool: the window function ? has no name");
@@ -1112,9 +1080,8 @@ static void a_window_function_needs_a_name_and_a_value(void **state)
                        "pool: the window function nothing has no value");
 }
 
-static void every_shipped_type_is_listed_once_under_its_name(void **state)
+TEST(every_shipped_type_is_listed_once_under_its_name)
 {
-    (void)state;
     int count = 0;
     for (; st_layer_types[count]; count++)
         for (int k = 0; k < count; k++)
@@ -1149,44 +1116,4 @@ static void every_shipped_type_is_listed_once_under_its_name(void **state)
     }
 }
 
-int main(void)
-{
-    share_all_work();
-    const struct CMUnitTest tests[] = {
-        CLAIM(options_are_copied),
-        CLAIM(a_missing_child_frees_the_others),
-        CLAIM(the_first_failure_of_a_net_is_the_one_that_is_told),
-        CLAIM(a_built_net_is_freed_whole),
-        CLAIM(a_child_is_not_built_apart_and_its_net_still_works),
-        CLAIM(another_batch_size_keeps_the_parameters),
-        CLAIM(a_layer_that_was_built_alone_brings_its_parameters_and_states),
-        CLAIM(another_image_size_keeps_the_parameters_of_a_convolution),
-        CLAIM(a_shape_that_needs_other_parameters_is_refused),
-        CLAIM(a_net_works_again_after_a_shape_was_refused),
-        CLAIM(a_layer_refused_at_first_can_be_built_later),
-        CLAIM(larger_batches_are_refused),
-        CLAIM(running_before_building_is_refused),
-        CLAIM(wrong_x_and_y_are_refused),
-        CLAIM(wrong_dy_and_dx_are_refused),
-        CLAIM(layers_are_described_by_what_differs_from_the_default),
-        CLAIM(a_description_is_cut_where_it_does_not_fit),
-        CLAIM(layers_are_visited_parents_first_with_their_paths),
-        CLAIM(a_plan_is_measured_before_anything_is_allocated),
-        CLAIM(flops_are_two_for_each_product),
-        CLAIM(parameters_and_gradients_are_views_into_one_flat_tensor),
-        CLAIM(parameters_begin_uniform_within_1_over_sqrt_fan_in),
-        CLAIM(parameters_are_a_function_of_the_seed_and_their_place),
-        CLAIM(a_type_of_ones_own_has_options_like_any_other),
-        CLAIM(a_type_of_ones_own_runs_like_any_other),
-        CLAIM(a_type_of_ones_own_gives_the_same_for_any_number_of_threads),
-        CLAIM(every_hook_sees_every_image_once_in_pieces_of_a_fixed_size),
-        CLAIM(gradients_too_large_for_each_chunk_are_added_one_after_another),
-        CLAIM(hooks_of_a_whole_batch_see_it_at_once),
-        CLAIM(hooks_of_a_whole_batch_have_the_memory_of_the_images_at_hand),
-        CLAIM(errors_of_hooks_in_any_thread_come_to_the_caller),
-        CLAIM(bad_types_are_refused),
-        CLAIM(a_window_function_needs_a_name_and_a_value),
-        CLAIM(every_shipped_type_is_listed_once_under_its_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+SETUP(all_work_is_shared)

@@ -81,9 +81,8 @@ static st_conv2d_options roll_conv2d(dice *d, st_shape *x)
 }
 
 /* Worked out by hand: the kernel is not mirrored, channels are summed, the bias is added once. */
-static void conv2d_is_a_cross_correlation(void **state)
+TEST(conv2d_is_a_cross_correlation)
 {
-    (void)state;
     st_layer *l = st_conv2d(.out_channels = 1, .kernel = { 1, 3 });
     st_tensor x = tensor_of(ST_SHAPE(1, 2, 1, 4), 1, 2, 3, 4, 10, 20, 30, 40),
               y = garbage(ST_SHAPE(1, 1, 1, 2));
@@ -125,9 +124,8 @@ static void columns_by_definition(naive_axis h, naive_axis w, st_tensor image, s
     }
 }
 
-static void im2col_and_col2im_are_their_definitions_and_adjoint(void **state)
+TEST(im2col_and_col2im_are_their_definitions_and_adjoint)
 {
-    (void)state;
     dice d = { { 4 } };
     st_layer *l = st_relu(); /* only to be named in messages */
     for (int i = 0; i < 200; i++) {
@@ -228,9 +226,8 @@ static void pool_line(st_layer *l, st_tensor x, int count, const double *expecte
     st_layer_free(l);
 }
 
-static void pooling_sizes_and_divisors_follow_pytorch(void **state)
+TEST(pooling_sizes_and_divisors_follow_pytorch)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof line_cases / sizeof line_cases[0]; i++) {
         line_case c = line_cases[i];
         st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 1, c.size));
@@ -245,9 +242,8 @@ static void pooling_sizes_and_divisors_follow_pytorch(void **state)
     }
 }
 
-static void small_cases_are_as_worked_out_by_hand(void **state)
+TEST(small_cases_are_as_worked_out_by_hand)
 {
-    (void)state;
     const st_upsample_options twice = { { 1, 2 }, ST_UPSAMPLE_BILINEAR, false },
                               aligned = { { 1, 2 }, ST_UPSAMPLE_BILINEAR, true };
     /* clang-format off */
@@ -324,9 +320,8 @@ static st_tensor row(int count, const double *values)
 
 #define ROW(...) row(ST_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ })
 
-static void of_equal_maxima_the_first_has_the_gradient(void **state)
+TEST(of_equal_maxima_the_first_has_the_gradient)
 {
-    (void)state;
     assert_max((st_maxpool_options){ .kernel = { 1, 4 } }, ROW(2, 7, 7, 7), ROW(7), ROW(0, 1, 0, 0));
     assert_max((st_maxpool_options){ .kernel = { 1, 2 }, .stride = { 1, 1 } }, ROW(1, 3, 3), ROW(3, 3),
                ROW(0, 3, 0));
@@ -336,25 +331,22 @@ static void of_equal_maxima_the_first_has_the_gradient(void **state)
                tensor_of(ST_SHAPE(1, 1, 1, 1), 5), tensor_of(ST_SHAPE(1, 1, 2, 2), 0, 0, 1, 0));
 }
 
-static void windows_that_share_a_maximum_sum_their_gradients(void **state)
+TEST(windows_that_share_a_maximum_sum_their_gradients)
 {
-    (void)state;
     assert_max((st_maxpool_options){ .kernel = { 1, 3 }, .stride = { 1, 1 } }, ROW(0, 0, 9, 0, 0),
                ROW(9, 9, 9), ROW(0, 0, 6, 0, 0));
 }
 
-static void nan_is_greater_than_any_number(void **state)
+TEST(nan_is_greater_than_any_number)
 {
-    (void)state;
     const double nan = NAN, inf = INFINITY;
     assert_max((st_maxpool_options){ .kernel = { 1, 4 } }, ROW(1, nan, inf, nan), ROW(nan), ROW(0, 1, 0, 0));
     assert_max((st_maxpool_options){ .kernel = { 1, 4 } }, ROW(nan, 1, nan, inf), ROW(nan), ROW(1, 0, 0, 0));
     assert_max((st_maxpool_options){ .kernel = { 1, 2 } }, ROW(nan, 1, 2, 3), ROW(nan, 3), ROW(1, 0, 0, 2));
 }
 
-static void padding_is_no_maximum_unless_it_is_zero(void **state)
+TEST(padding_is_no_maximum_unless_it_is_zero)
 {
-    (void)state;
     st_maxpool_options o = { .kernel = { 1, 2 }, .padding = { 0, 1 } };
     assert_max(o, ROW(-3, -2), ROW(-3, -2), ROW(1, 2));
     o.pad_value = ST_PAD_LOWEST;
@@ -364,9 +356,8 @@ static void padding_is_no_maximum_unless_it_is_zero(void **state)
     assert_max(o, ROW(3, 2), ROW(3, 2), ROW(1, 2));
 }
 
-static void of_minus_infinities_one_in_the_image_has_the_gradient(void **state)
+TEST(of_minus_infinities_one_in_the_image_has_the_gradient)
 {
-    (void)state;
     const double inf = INFINITY;
     assert_max((st_maxpool_options){ .kernel = { 1, 2 } }, ROW(-inf, -inf), ROW(-inf), ROW(1, 0));
     assert_max((st_maxpool_options){ .kernel = { 1, 2 }, .padding = { 0, 1 } }, ROW(-inf, -inf),
@@ -415,9 +406,8 @@ static void check_function(const naive_function *f, st_tensor x)
     st_tensor_free(y), st_tensor_free(slope);
 }
 
-static void activations_are_their_definitions(void **state)
+TEST(activations_are_their_definitions)
 {
-    (void)state;
     dice d = { { 13 } };
     for (const naive_function *f = naive_functions; f->name; f++)
         for (int kind = 0; kind < VIEWS; kind++) {
@@ -431,26 +421,23 @@ static void activations_are_their_definitions(void **state)
         }
 }
 
-static void activations_do_not_overflow(void **state)
+TEST(activations_do_not_overflow)
 {
-    (void)state;
     const double most = (double)ST_REAL_MAX / 4;
     st_tensor x = tensor_of(ST_SHAPE(8), -most, -1e30, -1e4, -100, 100, 1e4, 1e30, most);
     for (const naive_function *f = naive_functions; f->name; f++) check_function(f, x);
     st_tensor_free(x);
 }
 
-static void at_a_kink_the_derivative_is_that_of_the_left_side(void **state)
+TEST(at_a_kink_the_derivative_is_that_of_the_left_side)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(5), -3, -0.0, 0.0, 3, 6);
     for (const naive_function *f = naive_functions; f->name; f++) check_function(f, x);
     st_tensor_free(x);
 }
 
-static void at_infinity_activations_have_their_limits(void **state)
+TEST(at_infinity_activations_have_their_limits)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(2), -(double)INFINITY, (double)INFINITY), y = garbage(x.shape),
               slope = garbage(x.shape);
     for (const naive_function *f = naive_functions; f->name; f++) {
@@ -467,9 +454,8 @@ static void at_infinity_activations_have_their_limits(void **state)
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(slope);
 }
 
-static void nan_stays_nan(void **state)
+TEST(nan_stays_nan)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(3), 1, (double)NAN, -1), y = st_tensor_new(x.shape),
               slope = st_tensor_new(x.shape);
     for (const naive_function *f = naive_functions; f->name; f++) {
@@ -482,9 +468,8 @@ static void nan_stays_nan(void **state)
 }
 
 /* The oracle's own oracle: in double, with step h, the error is of order h² + 1e-16/h. */
-static void derivatives_of_the_definitions_agree_with_their_differences(void **state)
+TEST(derivatives_of_the_definitions_agree_with_their_differences)
 {
-    (void)state;
     const double h = 1e-5;
     for (const naive_function *f = naive_functions; f->name; f++)
         for (int k = -1000; k < 1000; k++) {
@@ -493,9 +478,8 @@ static void derivatives_of_the_definitions_agree_with_their_differences(void **s
         }
 }
 
-static void slopes_of_0_are_the_defaults(void **state)
+TEST(slopes_of_0_are_the_defaults)
 {
-    (void)state;
     struct {
         st_layer *l;
         double at_minus_1;
@@ -557,9 +541,8 @@ static void assert_independent(st_tensor a, st_tensor b)
     assert_close(equal / count, p, five_deviations(p, count));
 }
 
-static void dropout_zeroes_at_its_rate_and_scales_the_rest(void **state)
+TEST(dropout_zeroes_at_its_rate_and_scales_the_rest)
 {
-    (void)state;
     static const double rates[] = { 0.1, 0.3, 0.5, 0.9 };
     for (int i = 0; i < 4; i++) {
         double p = rates[i];
@@ -571,18 +554,16 @@ static void dropout_zeroes_at_its_rate_and_scales_the_rest(void **state)
     }
 }
 
-static void dropout_of_rate_0_is_the_identity(void **state)
+TEST(dropout_of_rate_0_is_the_identity)
 {
-    (void)state;
     st_tensor y = ones_through(st_dropout(.p = 0), DROP_BATCH, DROP_IMAGES, 1, 1);
     for (ptrdiff_t k = 0; k < st_numel(y); k++) assert_true(*element(y, k) == 1);
     st_tensor_free(y);
 }
 
 /* p = 1/2: kept elements are doubled, exactly. */
-static void dropout_has_the_same_mask_backward(void **state)
+TEST(dropout_has_the_same_mask_backward)
 {
-    (void)state;
     dice d = { { 15 } };
     for (int kind = 0; kind < VIEWS; kind++) {
         st_layer *l = st_dropout(.p = 0.5);
@@ -604,9 +585,8 @@ static void dropout_has_the_same_mask_backward(void **state)
     }
 }
 
-static void dropout_is_the_identity_in_inference(void **state)
+TEST(dropout_is_the_identity_in_inference)
 {
-    (void)state;
     dice d = { { 16 } };
     st_layer *l = st_dropout(.p = 0.5);
     st_tensor x = roll_kind(&d, MIXED, ST_SHAPE(19, 4, 3), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
@@ -622,9 +602,8 @@ static void dropout_is_the_identity_in_inference(void **state)
     st_layer_free(l);
 }
 
-static void a_mask_is_a_function_of_seed_and_step(void **state)
+TEST(a_mask_is_a_function_of_seed_and_step)
 {
-    (void)state;
     st_tensor a = mask(1, 1), again = mask(1, 1), seed = mask(2, 1), step = mask(1, 2), both = mask(2, 2);
     assert_same(a, again);
     assert_independent(a, seed);
@@ -635,9 +614,8 @@ static void a_mask_is_a_function_of_seed_and_step(void **state)
         st_tensor_free(both);
 }
 
-static void elements_of_a_mask_are_independent(void **state)
+TEST(elements_of_a_mask_are_independent)
 {
-    (void)state;
     st_tensor y = mask(3, 1);
     for (ptrdiff_t far = 1; far <= 8; far++) {
         assert_independent(st_narrow(y, 0, 0, DROP_IMAGES - far), st_narrow(y, 0, far, DROP_IMAGES - far));
@@ -647,9 +625,8 @@ static void elements_of_a_mask_are_independent(void **state)
 }
 
 /* Images of 1 to 9 elements share no draws, whether they fill the four of a counter or not. */
-static void small_images_have_masks_of_their_own(void **state)
+TEST(small_images_have_masks_of_their_own)
 {
-    (void)state;
     const ptrdiff_t images = 20000;
     for (ptrdiff_t size = 1; size <= 9; size++) {
         st_tensor y = ones_through(st_dropout(.p = DROP_P), ST_SHAPE(images, size), images, 1, 1);
@@ -663,9 +640,8 @@ static void small_images_have_masks_of_their_own(void **state)
 
 /* Of two dropouts in a row with masks of their own an element is kept by both with (1-p)²; were the masks the
  * same, with 1-p. */
-static void layers_of_a_net_have_masks_of_their_own(void **state)
+TEST(layers_of_a_net_have_masks_of_their_own)
 {
-    (void)state;
     st_layer *two = st_sequence(st_dropout(.p = DROP_P), st_dropout(.p = DROP_P));
     st_tensor y = ones_through(two, DROP_BATCH, DROP_IMAGES, 1, 1);
     double p = 1 - (1 - DROP_P) * (1 - DROP_P);
@@ -674,9 +650,8 @@ static void layers_of_a_net_have_masks_of_their_own(void **state)
 }
 
 /* 64 images are cut into chunks of 8, 500 into chunks of 16. */
-static void a_mask_does_not_depend_on_the_batch_and_its_chunks(void **state)
+TEST(a_mask_does_not_depend_on_the_batch_and_its_chunks)
 {
-    (void)state;
     st_tensor y = mask(1, 1);
     st_tensor part = ones_through(st_dropout(.p = DROP_P), DROP_BATCH, 19, 1, 1);
     st_tensor alone = ones_through(st_dropout(.p = DROP_P), ST_SHAPE(1, DROP_SIZE), 1, 1, 1);
@@ -718,9 +693,8 @@ static void build_on(st_layer *l, st_shape s)
     st_layer_mode(l, false, 0, 0);
 }
 
-static void a_sequence_is_its_layers_one_after_another(void **state)
+TEST(a_sequence_is_its_layers_one_after_another)
 {
-    (void)state;
     dice d = { { 18 } };
     for (int count = 1; count <= MEMBERS; count++) {
         about("%d layers", count);
@@ -771,9 +745,8 @@ static st_layer *nested(int form)
     }
 }
 
-static void nested_sequences_are_the_flat_one(void **state)
+TEST(nested_sequences_are_the_flat_one)
 {
-    (void)state;
     dice d = { { 19 } };
     st_layer *flat = first_members(MEMBERS);
     st_tensor x = roll_tensor(&d, ST_SHAPE(19, 2, 8, 8), -3, 3), dy = roll_tensor(&d, ST_SHAPE(19, 5), -3, 3);
@@ -800,9 +773,8 @@ static void nested_sequences_are_the_flat_one(void **state)
     st_layer_free(flat);
 }
 
-static void without_dx_gradients_are_the_same(void **state)
+TEST(without_dx_gradients_are_the_same)
 {
-    (void)state;
     dice d = { { 20 } };
     st_tensor x = roll_tensor(&d, ST_SHAPE(19, 2, 8, 8), -3, 3);
     for (int form = -2; form < 4; form++) { /* one layer, the flat sequence, and nested ones */
@@ -822,39 +794,4 @@ static void without_dx_gradients_are_the_same(void **state)
         st_layer_free(l);
     }
     st_tensor_free(x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(conv2d_is_a_cross_correlation),
-        CLAIM(im2col_and_col2im_are_their_definitions_and_adjoint),
-        CLAIM(pooling_sizes_and_divisors_follow_pytorch),
-        CLAIM(small_cases_are_as_worked_out_by_hand),
-        CLAIM(of_equal_maxima_the_first_has_the_gradient),
-        CLAIM(windows_that_share_a_maximum_sum_their_gradients),
-        CLAIM(nan_is_greater_than_any_number),
-        CLAIM(padding_is_no_maximum_unless_it_is_zero),
-        CLAIM(of_minus_infinities_one_in_the_image_has_the_gradient),
-        CLAIM(activations_are_their_definitions),
-        CLAIM(activations_do_not_overflow),
-        CLAIM(at_a_kink_the_derivative_is_that_of_the_left_side),
-        CLAIM(at_infinity_activations_have_their_limits),
-        CLAIM(nan_stays_nan),
-        CLAIM(derivatives_of_the_definitions_agree_with_their_differences),
-        CLAIM(slopes_of_0_are_the_defaults),
-        CLAIM(dropout_zeroes_at_its_rate_and_scales_the_rest),
-        CLAIM(dropout_of_rate_0_is_the_identity),
-        CLAIM(dropout_has_the_same_mask_backward),
-        CLAIM(dropout_is_the_identity_in_inference),
-        CLAIM(a_mask_is_a_function_of_seed_and_step),
-        CLAIM(elements_of_a_mask_are_independent),
-        CLAIM(small_images_have_masks_of_their_own),
-        CLAIM(layers_of_a_net_have_masks_of_their_own),
-        CLAIM(a_mask_does_not_depend_on_the_batch_and_its_chunks),
-        CLAIM(a_sequence_is_its_layers_one_after_another),
-        CLAIM(nested_sequences_are_the_flat_one),
-        CLAIM(without_dx_gradients_are_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,9 +36,8 @@ static void assert_about(double value, double expected)
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 /* A border as wide as the image is one too many to mirror; one less is not, and an edge repeats for ever. */
-static void a_mirror_reaches_as_far_as_the_image(void **state)
+TEST(a_mirror_reaches_as_far_as_the_image)
 {
-    (void)state;
     st_layer *mirror = st_pad2d(.width = { 2, 2 }, .mode = ST_PAD_REFLECT);
     st_layer *edge = st_pad2d(.width = { 4, 0 }, .mode = ST_PAD_REPLICATE);
     st_layer *constant = st_pad2d(.height = { 0, 1 }, .width = { 1, 0 }, .value = 7);
@@ -64,9 +63,8 @@ static st_layer *convolution(int out, int stride)
 }
 
 /* Nothing is asked of the first layer of a net but the gradients below it. */
-static void a_block_that_comes_first_needs_no_dx(void **state)
+TEST(a_block_that_comes_first_needs_no_dx)
 {
-    (void)state;
     st_net *n =
         st_net_new(ST_SHAPE(2, 4, 4),
                    st_residual_projected(st_sequence(convolution(3, 1), st_batchnorm()), convolution(3, 1)),
@@ -101,9 +99,8 @@ static st_tensor two_channels(void)
     return tensor_of(ST_SHAPE(2, 2, 2), 1, 2, -4, -4, 3, 6, 0, 0);
 }
 
-static void batchnorm_follows_the_batch_with_its_running_statistics(void **state)
+TEST(batchnorm_follows_the_batch_with_its_running_statistics)
 {
-    (void)state;
     st_layer *l = st_batchnorm(.momentum = 0.25, .epsilon = 0.5);
     st_tensor x = two_channels();
     assert_built(l, x.shape);
@@ -125,9 +122,8 @@ static void batchnorm_follows_the_batch_with_its_running_statistics(void **state
 }
 
 /* A value alone has no variance: y is the bias, and what the running variance moves to is 0. */
-static void batchnorm_of_a_single_value_a_channel(void **state)
+TEST(batchnorm_of_a_single_value_a_channel)
 {
-    (void)state;
     st_layer *l = st_batchnorm(.momentum = 0.5);
     st_tensor x = tensor_of(ST_SHAPE(1, 3), 5, -7, 0), dy = full(x.shape, 2), dx = full(x.shape, NAN);
     assert_built(l, x.shape);
@@ -153,9 +149,8 @@ static double in_ulps(st_real got, double want)
     return fabs((double)got - want) / ldexp(1, (power < -125 ? -125 : power) - 24);
 }
 
-static void exponentials_are_as_near_as_they_claim(void **state)
+TEST(exponentials_are_as_near_as_they_claim)
 {
-    (void)state;
     for (double x = -120; x < 120; x += 0.00137) {
         st_real at = (st_real)x;
         double exact = (double)at;
@@ -176,9 +171,8 @@ static void exponentials_are_as_near_as_they_claim(void **state)
 }
 
 /* What says it runs in place makes the same of x where y is to be, with x gone when it goes back. */
-static void in_place_is_as_apart(void **state)
+TEST(in_place_is_as_apart)
 {
-    (void)state;
     dice d = { { 4, 2 }, 0 };
     st_layer *all[] = { st_relu(),
                         st_relu6(),
@@ -207,9 +201,8 @@ static void in_place_is_as_apart(void **state)
 }
 
 /* One image of several values a channel is a batch like any other. */
-static void batchnorm_of_one_image(void **state)
+TEST(batchnorm_of_one_image)
 {
-    (void)state;
     st_layer *l = st_batchnorm(.momentum = 1, .epsilon = 0.25);
     st_tensor x = tensor_of(ST_SHAPE(1, 2, 3), 1, 2, 6, 4, 4, 4);
     assert_built(l, x.shape);
@@ -223,9 +216,8 @@ static void batchnorm_of_one_image(void **state)
     st_layer_free(l);
 }
 
-static void batchnorm_in_inference_takes_the_running_statistics_as_they_are(void **state)
+TEST(batchnorm_in_inference_takes_the_running_statistics_as_they_are)
 {
-    (void)state;
     st_layer *l = st_batchnorm(.epsilon = 0.5);
     st_tensor x = two_channels(), dy = full(x.shape, 3), dx = full(x.shape, NAN);
     assert_built(l, ST_SHAPE(5, 2, 2));
@@ -255,9 +247,8 @@ static void collect_name(const st_net_tensor *t, void *context)
 }
 
 /* A state, which has no gradient, is marked with a star. */
-static void states_and_parameters_of_blocks_have_names(void **state)
+TEST(states_and_parameters_of_blocks_have_names)
 {
-    (void)state;
     st_net *n = st_net_new(
         ST_SHAPE(2, 4, 4), st_batchnorm(.no_affine = true),
         st_residual_projected(
@@ -294,9 +285,8 @@ static void check_even(st_layer *l, st_shape s, double value)
 }
 
 /* The mean of equal numbers is the number, exactly, and epsilon is what is divided by: 0, also of a single one. */
-static void norms_of_equal_numbers_are_zero(void **state)
+TEST(norms_of_equal_numbers_are_zero)
 {
-    (void)state;
     const double values[] = {
         0, (double)(st_real)0.1, -1e4, (double)(st_real)1e30, (double)ST_REAL_MAX / 64, 1e-40
     };
@@ -314,9 +304,8 @@ static void norms_of_equal_numbers_are_zero(void **state)
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-static void softmax_of_huge_logits_does_not_overflow(void **state)
+TEST(softmax_of_huge_logits_does_not_overflow)
 {
-    (void)state;
     const double huge = (double)ST_REAL_MAX / 4;
     st_layer *l = st_softmax(), *logarithm = st_log_softmax();
     st_tensor x = tensor_of(ST_SHAPE(3, 3), huge, -huge, 0, 1000, 1000, -1000, -huge, -huge, -huge);
@@ -353,9 +342,8 @@ static int dropped(st_tensor x, st_tensor y)
     return count;
 }
 
-static void channel_dropout_drops_whole_channels(void **state)
+TEST(channel_dropout_drops_whole_channels)
 {
-    (void)state;
     st_layer *l = st_channel_dropout(.p = 0.5);
     st_tensor x = full(ST_SHAPE(20, 30, 3, 2), 3), dx = full(x.shape, NAN);
     assert_built(l, x.shape);
@@ -387,9 +375,8 @@ static st_tensor dropout_at(st_layer *l, st_tensor x, uint64_t seed, uint64_t st
     return forward(l, x);
 }
 
-static void channel_dropout_is_a_function_of_seed_and_step(void **state)
+TEST(channel_dropout_is_a_function_of_seed_and_step)
 {
-    (void)state;
     st_layer *l = st_channel_dropout(.p = 0.5);
     st_tensor x = full(ST_SHAPE(19, 8, 2, 2), 1);
     assert_built(l, x.shape);
@@ -409,23 +396,3 @@ static void channel_dropout_is_a_function_of_seed_and_step(void **state)
 typedef struct results {
     st_tensor y, dx, gradients, states;
 } results;
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(a_mirror_reaches_as_far_as_the_image),
-        CLAIM(a_block_that_comes_first_needs_no_dx),
-        CLAIM(batchnorm_follows_the_batch_with_its_running_statistics),
-        CLAIM(exponentials_are_as_near_as_they_claim),
-        CLAIM(in_place_is_as_apart),
-        CLAIM(batchnorm_of_a_single_value_a_channel),
-        CLAIM(batchnorm_of_one_image),
-        CLAIM(norms_of_equal_numbers_are_zero),
-        CLAIM(batchnorm_in_inference_takes_the_running_statistics_as_they_are),
-        CLAIM(states_and_parameters_of_blocks_have_names),
-        CLAIM(softmax_of_huge_logits_does_not_overflow),
-        CLAIM(channel_dropout_drops_whole_channels),
-        CLAIM(channel_dropout_is_a_function_of_seed_and_step),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
-}

@@ -9,13 +9,13 @@
 #include <math.h>
 #include <string.h>
 
-static void a_layer_of_no_type_is_refused(void **state)
+TEST(a_layer_of_no_type_is_refused)
 {
     assert_null(st_layer_new(NULL, NULL, 0, NULL));
     expect_error("st_layer_new: the type is NULL");
 }
 
-static void a_type_that_holds_none_holds_none(void **state)
+TEST(a_type_that_holds_none_holds_none)
 {
     st_layer *within = st_relu(), *flatten = st_flatten();
     assert_null(st_layer_new(flatten->type, NULL, 1, (st_layer *[]){ within }));
@@ -23,7 +23,7 @@ static void a_type_that_holds_none_holds_none(void **state)
     st_layer_free(flatten);
 }
 
-static void a_layer_is_held_once(void **state)
+TEST(a_layer_is_held_once)
 {
     st_layer *l = st_relu();
     assert_null(st_sequence(l, st_tanh(), l));
@@ -72,13 +72,13 @@ static st_layer *of(const st_layer_type *type)
     return st_layer_new(type, NULL, 0, NULL);
 }
 
-static void a_field_of_an_unknown_kind_is_refused(void **state)
+TEST(a_field_of_an_unknown_kind_is_refused)
 {
     assert_null(of(&odd));
     expect_error("unknown kind 9");
 }
 
-static void other_parameters_for_another_input_are_refused(void **state)
+TEST(other_parameters_for_another_input_are_refused)
 {
     st_layer *l = of(&counting);
     assert_int_equal(st_layer_build(l, ST_SHAPE(2, 3), 1), 0);
@@ -102,7 +102,7 @@ static st_layer *transposed(int groups, int padding, int output_padding)
                                .groups = groups);
 }
 
-static void inputs_that_do_not_fit_are_refused(void **state)
+TEST(inputs_that_do_not_fit_are_refused)
 {
     enum { MOST = INT_MAX };
     const ptrdiff_t huge = PTRDIFF_MAX / 8;
@@ -184,7 +184,7 @@ static void inputs_that_do_not_fit_are_refused(void **state)
 }
 
 /* The largest kernel and padding that there is room for. */
-static void what_just_fits_is_taken(void **state)
+TEST(what_just_fits_is_taken)
 {
     st_layer *fitting[] = { st_conv2d(4, { 7, 5 }, .padding = { 1, 0 }),
                             st_maxpool(.kernel = { 3, 3 }, .padding = { 2, 2 }),
@@ -198,7 +198,7 @@ static void what_just_fits_is_taken(void **state)
 /* ---- options ----------------------------------------------------------------------------------------- */
 
 /* Below 0 there is no bound; nothing is changed. At 0 all is clipped, at infinity nothing. */
-static void a_bound_below_zero_is_refused(void **state)
+TEST(a_bound_below_zero_is_refused)
 {
     st_tensor g = tensor_of(ST_SHAPE(2), 3, -4);
     st_clip_grad_norm(g, -1);
@@ -215,7 +215,7 @@ static void a_bound_below_zero_is_refused(void **state)
     st_tensor_free(g);
 }
 
-static void sharing_wants_a_clone_and_what_it_is_of(void **state)
+TEST(sharing_wants_a_clone_and_what_it_is_of)
 {
     st_layer *built = st_dense(.out_features = 2), *clone = st_layer_clone(built);
     const char *expected = "st_layer_build_shared: expected a clone that is not built, of a tree that is";
@@ -231,7 +231,7 @@ static void sharing_wants_a_clone_and_what_it_is_of(void **state)
     st_layer_free(clone), st_layer_free(built);
 }
 
-static void a_clone_for_which_the_parameters_do_not_do_is_refused(void **state)
+TEST(a_clone_for_which_the_parameters_do_not_do_is_refused)
 {
     st_layer *own[] = { of(&counting), st_sequence(of(&counting)), st_dense(.out_features = 2),
                         st_sequence(st_dense(.out_features = 2)) };
@@ -248,7 +248,7 @@ static void a_clone_for_which_the_parameters_do_not_do_is_refused(void **state)
 
 /* ---- training ---------------------------------------------------------------------------------------- */
 
-static void training_wants_samples_that_leave_an_axis_and_a_validation_that_is_finite(void **state)
+TEST(training_wants_samples_that_leave_an_axis_and_a_validation_that_is_finite)
 {
     st_net *n = st_net_new(ST_SHAPE(3), st_dense(.out_features = 2));
     st_optim *o = st_sgd(.lr = 0.1);
@@ -267,7 +267,7 @@ static void training_wants_samples_that_leave_an_axis_and_a_validation_that_is_f
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(far);
 }
 
-static void a_step_after_an_error_changes_nothing(void **state)
+TEST(a_step_after_an_error_changes_nothing)
 {
     st_tensor w = tensor_of(ST_SHAPE(2), 3, -4), g = tensor_of(ST_SHAPE(2), 1, 1);
     st_optim *o = st_sgd(.lr = 1);
@@ -280,7 +280,7 @@ static void a_step_after_an_error_changes_nothing(void **state)
     st_optim_free(o), st_tensor_free(w), st_tensor_free(g);
 }
 
-static void a_check_of_a_net_wants_its_input(void **state)
+TEST(a_check_of_a_net_wants_its_input)
 {
     st_net *n = st_net_new(ST_SHAPE(3), st_dense(.out_features = 2));
     st_tensor x = st_tensor_new(ST_SHAPE(4, 1, 3)), target = st_tensor_new(ST_SHAPE(4, 2));
@@ -289,24 +289,4 @@ static void a_check_of_a_net_wants_its_input(void **state)
     assert_non_null(strstr(r.text, "x is [4, 1, 3], the net takes [N, ...] of [3]"));
     st_tensor_free(x), st_tensor_free(target), st_net_free(n);
     st_error_clear();
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(a_layer_of_no_type_is_refused),
-        CLAIM(a_type_that_holds_none_holds_none),
-        CLAIM(a_layer_is_held_once),
-        CLAIM(a_field_of_an_unknown_kind_is_refused),
-        CLAIM(other_parameters_for_another_input_are_refused),
-        CLAIM(inputs_that_do_not_fit_are_refused),
-        CLAIM(what_just_fits_is_taken),
-        CLAIM(a_bound_below_zero_is_refused),
-        CLAIM(sharing_wants_a_clone_and_what_it_is_of),
-        CLAIM(a_clone_for_which_the_parameters_do_not_do_is_refused),
-        CLAIM(training_wants_samples_that_leave_an_axis_and_a_validation_that_is_finite),
-        CLAIM(a_step_after_an_error_changes_nothing),
-        CLAIM(a_check_of_a_net_wants_its_input),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

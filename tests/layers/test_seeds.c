@@ -98,9 +98,8 @@ static const double B[] = {
     5, 3, 7, 8,  6, 4, 4, 7,  6, 9, 9, 7,  7, 8, 7, 6,
 };
 
-static void max_pooling_gives_the_first_maximum_the_gradient(void **state)
+TEST(max_pooling_gives_the_first_maximum_the_gradient)
 {
-    (void)state;
     for (int route = 0; route < 2; route++) {
         st_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A), b = tensor_of_list(ST_SHAPE(1, 2, 4, 4), 32, B);
         st_layer *l = max_routes[route]((st_maxpool_options){ .kernel = { 3, 3 }, .stride = { 1, 1 } });
@@ -121,9 +120,8 @@ static void max_pooling_gives_the_first_maximum_the_gradient(void **state)
     }
 }
 
-static void max_pooling_may_see_zeros_in_the_padding(void **state)
+TEST(max_pooling_may_see_zeros_in_the_padding)
 {
-    (void)state;
     for (int route = 0; route < 2; route++) {
         st_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A);
         st_layer *l = max_routes[route]((st_maxpool_options){
@@ -146,9 +144,8 @@ static void max_pooling_may_see_zeros_in_the_padding(void **state)
 /* clang-format on */
 
 /* All elements negative, so that a zero would win wherever a window sees one. */
-static void padding_never_wins_unless_it_is_asked_to(void **state)
+TEST(padding_never_wins_unless_it_is_asked_to)
 {
-    (void)state;
     const st_maxpool_options options = { .kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 1, 1 } };
     for (int route = 0; route < 2; route++)
         for (st_pad_value pad = ST_PAD_DEFAULT; pad <= ST_PAD_LOWEST; pad++) {
@@ -186,9 +183,8 @@ static st_tensor shuffled(uint64_t seed, st_shape s)
 
 /* Oracle: the adjoint by hand. No numeric step changes which number is the largest, so what is left is
  * rounding. */
-static void without_an_adjoint_the_derivative_is_numeric(void **state)
+TEST(without_an_adjoint_the_derivative_is_numeric)
 {
-    (void)state;
     st_pool_options numeric = {
         .function = &by_largest_numerically, .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 }
     };
@@ -209,9 +205,8 @@ static void without_an_adjoint_the_derivative_is_numeric(void **state)
 }
 
 /* Oracle: the layers that know max and mean. */
-static void a_function_makes_the_same_layer_as_ours(void **state)
+TEST(a_function_makes_the_same_layer_as_ours)
 {
-    (void)state;
     dice d = { { 19 } };
     for (int i = 0; i < 60; i++) {
         int kh = (int)roll(&d, 1, 3), kw = (int)roll(&d, 1, 3), sh = (int)roll(&d, 1, 3),
@@ -257,9 +252,8 @@ static st_tensor inside(st_tensor padded, const ptrdiff_t padding[2])
 }
 
 /* Oracle: a loop over all elements of all windows, that leaves out what falls into the padding. */
-static void scattering_by_coordinates_is_adding_into_windows(void **state)
+TEST(scattering_by_coordinates_is_adding_into_windows)
 {
-    (void)state;
     dice d = { { 20 } };
     for (int i = 0; i < 300; i++) {
         ptrdiff_t kernel[2], stride[2], padding[2], size[2];
@@ -431,9 +425,8 @@ static conv_result by_layer(const convolution *v, st_tensor x, st_tensor w, st_t
     return r;
 }
 
-static void a_convolution_goes_backward_for_any_stride_and_padding(void **state)
+TEST(a_convolution_goes_backward_for_any_stride_and_padding)
 {
-    (void)state;
     dice d = { { 21 } };
     for (int i = 0; i < 200; i++) {
         convolution v = roll_convolution(&d);
@@ -475,9 +468,8 @@ static void assert_golden(st_tensor dx)
     }
 }
 
-static void ones_and_twos_give_16_32_and_64(void **state)
+TEST(ones_and_twos_give_16_32_and_64)
 {
-    (void)state;
     st_tensor w = st_tensor_new(ST_SHAPE(2, 2, 3, 8)), dz = st_tensor_new(ST_SHAPE(10, 4, 4, 8)),
               wide = st_tensor_new(ST_SHAPE(10, 7, 7, 8));
     st_fill(w, 1);
@@ -534,9 +526,8 @@ static const double K[] = {
 #define K_MAXIMA 32, 57, 49, 18,  44, 54, 45, 58,  50, 50, 62, 54,  61, 37, 55, 63
 /* clang-format on */
 
-static void blocks_are_pooled_without_a_loop(void **state)
+TEST(blocks_are_pooled_without_a_loop)
 {
-    (void)state;
     st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K), y = st_tensor_new(ST_SHAPE(4, 4)),
               z = st_tensor_new(ST_SHAPE(3, 2));
     st_tensor m = tensor_of(ST_SHAPE(6, 4), 40, 24, 61, 60, 8, 11, 27, 5, 17, 41, 7, 41, 44, 5, 47, 13, 31,
@@ -554,9 +545,8 @@ static void blocks_are_pooled_without_a_loop(void **state)
     st_tensor_free(k), st_tensor_free(m), st_tensor_free(y), st_tensor_free(z);
 }
 
-static void pooling_layers_pool_blocks_alike(void **state)
+TEST(pooling_layers_pool_blocks_alike)
 {
-    (void)state;
     st_tensor x = tensor_of_list(ST_SHAPE(1, 1, 8, 8), 64, K);
     st_layer *mean = st_avgpool(.kernel = { 2, 2 }), *most = st_maxpool(.kernel = { 2, 2 });
     st_tensor means = forward(mean, x), maxima = forward(most, x);
@@ -567,9 +557,8 @@ static void pooling_layers_pool_blocks_alike(void **state)
 }
 
 /* Oracle: the blocks one by one. */
-static void blocks_need_not_be_square(void **state)
+TEST(blocks_need_not_be_square)
 {
-    (void)state;
     dice d = { { 22 } };
     for (int i = 0; i < 100; i++) {
         ptrdiff_t bh = i ? roll(&d, 1, 4) : 2, bw = i ? roll(&d, 1, 4) : 3, rows = roll(&d, 1, 4),
@@ -598,9 +587,8 @@ static void blocks_need_not_be_square(void **state)
 }
 
 /* Both ways to block are one view: the same strides, in elements. */
-static void blocks_are_strides_that_are_checked(void **state)
+TEST(blocks_are_strides_that_are_checked)
 {
-    (void)state;
     st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
     const ptrdiff_t elements[4] = { 16, 2, 8, 1 };
     for (int i = 0; i < 2; i++) {
@@ -622,9 +610,8 @@ static void blocks_are_strides_that_are_checked(void **state)
 }
 
 /* What does not divide is no split; windows leave the rest out. */
-static void blocks_that_do_not_divide_are_refused_or_left_out(void **state)
+TEST(blocks_that_do_not_divide_are_refused_or_left_out)
 {
-    (void)state;
     st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
     assert_true(st_is_null(blocks_by_splitting(k, 2, 3)));
     expect_error("st_split_axis: axis 1 of [8, 8] into blocks of 3");
@@ -640,9 +627,8 @@ static void assert_same_places(st_tensor a, st_tensor b)
     for (ptrdiff_t k = 0; k < st_numel(a); k++) assert_ptr_equal(element(a, k), element(b, k));
 }
 
-static void a_view_of_a_view_is_an_offset_and_strides(void **state)
+TEST(a_view_of_a_view_is_an_offset_and_strides)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(6), 1, 2, 3, 4, 5, 6), y = st_reshape(x, ST_SHAPE(2, 3));
     st_tensor z = st_step(st_flip(y, 0), 1, -2);
     assert_shape(z, 2, 2);
@@ -663,9 +649,8 @@ static void a_view_of_a_view_is_an_offset_and_strides(void **state)
     st_tensor_free(x);
 }
 
-static void the_same_place_is_not_the_same_value(void **state)
+TEST(the_same_place_is_not_the_same_value)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(6)), copy = st_tensor_clone(x);
     st_tensor y = st_reshape(x, ST_SHAPE(2, 3)), w = st_unfold(x, 0, 3, 1, 1);
     assert_true(st_shares_storage(y, w) && st_overlaps(y, w));
@@ -682,9 +667,8 @@ static void the_same_place_is_not_the_same_value(void **state)
 
 /* Oracle: the first maximum of each window by comparing in order; so every window is counted once, however
  * many places hold the same value. */
-static void a_repeated_maximum_is_not_counted_twice(void **state)
+TEST(a_repeated_maximum_is_not_counted_twice)
 {
-    (void)state;
     dice d = { { 23 } };
     for (int i = 0; i < 100; i++) {
         st_tensor x = roll_tensor(&d, ST_SHAPE(2, 2, 5, 6), 0, i % 3); /* i % 3 = 0: all are equal */
@@ -707,27 +691,4 @@ static void a_repeated_maximum_is_not_counted_twice(void **state)
         st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx),
             st_tensor_free(expected);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(max_pooling_gives_the_first_maximum_the_gradient),
-        CLAIM(max_pooling_may_see_zeros_in_the_padding),
-        CLAIM(padding_never_wins_unless_it_is_asked_to),
-        CLAIM(without_an_adjoint_the_derivative_is_numeric),
-        CLAIM(a_function_makes_the_same_layer_as_ours),
-        CLAIM(scattering_by_coordinates_is_adding_into_windows),
-        CLAIM(a_convolution_goes_backward_for_any_stride_and_padding),
-        CLAIM(ones_and_twos_give_16_32_and_64),
-        CLAIM(blocks_are_pooled_without_a_loop),
-        CLAIM(pooling_layers_pool_blocks_alike),
-        CLAIM(blocks_need_not_be_square),
-        CLAIM(blocks_are_strides_that_are_checked),
-        CLAIM(blocks_that_do_not_divide_are_refused_or_left_out),
-        CLAIM(a_view_of_a_view_is_an_offset_and_strides),
-        CLAIM(the_same_place_is_not_the_same_value),
-        CLAIM(a_repeated_maximum_is_not_counted_twice),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

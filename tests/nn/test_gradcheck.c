@@ -29,7 +29,7 @@ static void passes(st_layer *l, st_shape x)
     st_layer_free(l);
 }
 
-static void one_line_does_in_a_test(void **state)
+TEST(one_line_does_in_a_test)
 {
     st_layer *l = st_dense(.out_features = 2);
     st_assert_gradients(l, ST_SHAPE(3, 4));
@@ -203,7 +203,7 @@ static st_layer *layer_with(fault f)
     return l;
 }
 
-static void the_layer_without_a_fault_passes(void **state)
+TEST(the_layer_without_a_fault_passes)
 {
     passes(layer_with(NO_FAULT), ST_SHAPE(3, FEATURES));
 }
@@ -241,7 +241,7 @@ static void each_is_told(const expectation expected[], size_t count)
     each_is_told((const expectation[]){ __VA_ARGS__ },                                                       \
                  sizeof((expectation[]){ __VA_ARGS__ }) / sizeof(expectation))
 
-static void forward_keeps_its_contract(void **state)
+TEST(forward_keeps_its_contract)
 {
     EACH_IS_TOLD(
         { WRITES_X, "forward writes its input x[0, 1]", "" },
@@ -251,7 +251,7 @@ static void forward_keeps_its_contract(void **state)
         { NAN_IN_Y, "forward gives y[2, 1] as NaN", "" });
 }
 
-static void backward_keeps_its_contract(void **state)
+TEST(backward_keeps_its_contract)
 {
     EACH_IS_TOLD({ ADDS_TO_DX, "backward does not overwrite dx[0, 0]", "" },
                  { LEAVES_DX, "backward does not overwrite dx[0, 3]", "" },
@@ -261,13 +261,13 @@ static void backward_keeps_its_contract(void **state)
 }
 
 /* The dx of the next call is then another, too: but dy is where that comes from. */
-static void a_written_dy_is_not_blamed_on_dx(void **state)
+TEST(a_written_dy_is_not_blamed_on_dx)
 {
     EACH_IS_TOLD({ BACKWARD_WRITES_DY, "backward writes dy[1, 2]", "" },
                  { BACKWARD_SCALES_DY, "backward writes dy[0, 0]", "" });
 }
 
-static void dx_is_the_derivative(void **state)
+TEST(dx_is_the_derivative)
 {
     EACH_IS_TOLD({ FACTOR_IN_ONE_CHANNEL, "x[", ", 2]: analytic " }, { TRANSPOSED, "x[", "]: analytic " },
                  { SIGN_OF_LAST, "x[2, 3]: analytic ", "relative error 2.0e+00" },
@@ -276,7 +276,7 @@ static void dx_is_the_derivative(void **state)
                  { MEMORY_OF_NEIGHBOUR, "x[", "]: analytic " });
 }
 
-static void gradients_are_the_derivatives(void **state)
+TEST(gradients_are_the_derivatives)
 {
     EACH_IS_TOLD({ NO_BIAS_GRADIENT, "bias[1]: analytic 0, numeric ", "relative error 1.0e+00" },
                  { FIRST_IMAGE_ONLY, "weight[", "]: analytic " },
@@ -285,19 +285,19 @@ static void gradients_are_the_derivatives(void **state)
                  { GRADIENT_TWICE, "weight[", "relative error 5.0e-01" });
 }
 
-static void gradients_are_added(void **state)
+TEST(gradients_are_added)
 {
     EACH_IS_TOLD(
         { OVERWRITES_WEIGHT, "gradient does not add to what is there: element 0 of the gradients was 1", "" },
         { OVERWRITES_BIAS, "gradient does not add to what is there: element 16 of the gradients was 1", "" });
 }
 
-static void what_is_not_a_number_is_told_by_its_place(void **state)
+TEST(what_is_not_a_number_is_told_by_its_place)
 {
     EACH_IS_TOLD({ NAN_IN_GRADIENT, "weight[3, 0]: analytic ", "relative error inf" });
 }
 
-static void zero_on_both_sides_proves_nothing(void **state)
+TEST(zero_on_both_sides_proves_nothing)
 {
     EACH_IS_TOLD({ IGNORES_X, "x: VACUOUS", "zero on both sides" }, { IGNORES_W, "weight: VACUOUS", "" },
                  { IGNORES_B, "bias: VACUOUS", "" });
@@ -305,12 +305,12 @@ static void zero_on_both_sides_proves_nothing(void **state)
 
 /* What was kept of another input than the last, and what is read from scratch: right until someone else has
  * been there. */
-static void stale_memory_is_told(void **state)
+TEST(stale_memory_is_told)
 {
     EACH_IS_TOLD({ KEEPS_FIRST_X, "x[", "]: analytic " });
 }
 
-static void scratch_is_no_memory(void **state)
+TEST(scratch_is_no_memory)
 {
 #ifdef __has_feature
 #if __has_feature(memory_sanitizer)
@@ -320,7 +320,7 @@ static void scratch_is_no_memory(void **state)
     EACH_IS_TOLD({ X_FROM_SCRATCH, "x[", "]: analytic " });
 }
 
-static void the_text_gives_both_numbers(void **state)
+TEST(the_text_gives_both_numbers)
 {
     st_layer *l = layer_with(FACTOR_IN_ONE_CHANNEL);
     st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 });
@@ -337,7 +337,7 @@ static void the_text_gives_both_numbers(void **state)
     st_layer_free(l);
 }
 
-static void parameters_without_a_gradient_hook_are_refused(void **state)
+TEST(parameters_without_a_gradient_hook_are_refused)
 {
     st_layer_type type = faulty;
     type.gradient = NULL;
@@ -349,7 +349,7 @@ static void parameters_without_a_gradient_hook_are_refused(void **state)
     st_layer_free(l);
 }
 
-static void a_parameter_is_named_by_its_path(void **state)
+TEST(a_parameter_is_named_by_its_path)
 {
     st_layer *l = st_sequence(st_tanh(), st_sequence(layer_with(NO_BIAS_GRADIENT), st_tanh()));
     st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 });
@@ -360,7 +360,7 @@ static void a_parameter_is_named_by_its_path(void **state)
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
-static void inference_is_checked_when_asked_for(void **state)
+TEST(inference_is_checked_when_asked_for)
 {
     st_layer *l = layer_with(WRONG_IN_INFERENCE), *d = st_dropout(.p = 0.5);
     assert_true(st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 }).passed);
@@ -399,7 +399,7 @@ static const st_layer_type forgetful = { .name = "forgetful",
                                          .backward = scale_backward,
                                          .gradient = scale_gradient };
 
-static void parameters_are_moved_so_that_a_one_hides_nothing(void **state)
+TEST(parameters_are_moved_so_that_a_one_hides_nothing)
 {
     st_layer *l = st_layer_new(&forgetful, NULL, 0, NULL);
     st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, 5), (st_gradcheck_options){ 0 });
@@ -410,7 +410,7 @@ static void parameters_are_moved_so_that_a_one_hides_nothing(void **state)
     st_layer_free(l);
 }
 
-static void tolerance_is_what_is_asked_for(void **state)
+TEST(tolerance_is_what_is_asked_for)
 {
     st_layer *l = layer_with(FACTOR_IN_ONE_CHANNEL), *right = layer_with(NO_FAULT);
     assert_true(
@@ -425,7 +425,7 @@ static void tolerance_is_what_is_asked_for(void **state)
 
 /* Of 12 elements of x, 16 of the weight and 4 of the bias. One that is wrong among 12 is found by some draws
  * of 4 and not by others: by chance by one in three. */
-static void most_elements_are_drawn_at_random(void **state)
+TEST(most_elements_are_drawn_at_random)
 {
     st_layer *l = layer_with(NO_FAULT), *wrong = layer_with(SIGN_OF_LAST);
     assert_int_equal(st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ 0 }).checked,
@@ -445,7 +445,7 @@ static void most_elements_are_drawn_at_random(void **state)
 }
 
 /* A line for each tensor, also after the first that fails. */
-static void the_report_has_a_line_for_each_tensor(void **state)
+TEST(the_report_has_a_line_for_each_tensor)
 {
     const char *const name[] = { "x", "0.weight", "0.bias" }, *const shapes[] = { "[3, 4]", "[4, 4]", "[4]" };
     const int count[] = { 12, 16, 4 };
@@ -472,7 +472,7 @@ static void the_report_has_a_line_for_each_tensor(void **state)
     st_layer_free(l);
 }
 
-static void one_seed_gives_one_result(void **state)
+TEST(one_seed_gives_one_result)
 {
     st_layer *l = layer_with(NO_FAULT);
     st_gradcheck_result a = st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ .seed = 4 });
@@ -507,7 +507,7 @@ static const st_layer_type counter = { .name = "counter",
                                        .forward = count_forward,
                                        .backward = count_backward };
 
-static void parameters_and_states_are_restored(void **state)
+TEST(parameters_and_states_are_restored)
 {
     const fault faults[] = { NO_FAULT,  WRITES_X,         LEAVES_DX, OVERWRITES_WEIGHT,
                              NAN_IN_DX, NO_BIAS_GRADIENT, IGNORES_B };
@@ -529,7 +529,7 @@ static void parameters_and_states_are_restored(void **state)
     }
 }
 
-static void what_cannot_be_built_fails_with_the_reason(void **state)
+TEST(what_cannot_be_built_fails_with_the_reason)
 {
     st_layer *l = st_dense(.out_features = 2);
     st_gradcheck_result r = st_gradcheck_layer(l, ST_SHAPE(3, 2, 2), (st_gradcheck_options){ 0 });
@@ -554,7 +554,7 @@ static st_tensor numbers(st_shape s)
 }
 
 /* At 0 relu has the derivatives 0 from the left and 1 from the right. */
-static void kinks_are_skipped_and_counted(void **state)
+TEST(kinks_are_skipped_and_counted)
 {
     st_layer *l = st_relu();
     st_tensor x = numbers(ST_SHAPE(3, 10));
@@ -567,7 +567,7 @@ static void kinks_are_skipped_and_counted(void **state)
     st_layer_free(l), st_tensor_free(x);
 }
 
-static void too_many_kinks_are_a_failure(void **state)
+TEST(too_many_kinks_are_a_failure)
 {
     st_layer *l = st_relu();
     st_tensor x = numbers(ST_SHAPE(3, 10));
@@ -581,7 +581,7 @@ static void too_many_kinks_are_a_failure(void **state)
 }
 
 /* Just beside 0 a smaller step stays on one side. */
-static void a_kink_that_a_smaller_step_avoids_is_none(void **state)
+TEST(a_kink_that_a_smaller_step_avoids_is_none)
 {
     st_layer *l = st_relu();
     st_tensor x = numbers(ST_SHAPE(3, 10));
@@ -601,7 +601,7 @@ static void steep_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor
         *element(dx, e) = *element(dy, e) * (*element(x, e) > 0 ? 1 : *element(x, e) < 0 ? 0 : 2);
 }
 
-static void a_kink_excuses_nothing_beyond_its_two_sides(void **state)
+TEST(a_kink_excuses_nothing_beyond_its_two_sides)
 {
     st_layer *right = st_relu();
     st_layer_type type = *right->type;
@@ -617,7 +617,7 @@ static void a_kink_excuses_nothing_beyond_its_two_sides(void **state)
 }
 
 /* Two maxima in one window: moved up each is the maximum, moved down the other. */
-static void ties_in_maxpool_are_kinks(void **state)
+TEST(ties_in_maxpool_are_kinks)
 {
     st_layer *l = st_maxpool(.kernel = { 2, 2 });
     st_tensor x = tensor_of(ST_SHAPE(1, 1, 4, 6), 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11, 6, 5, 4, 3, 2, 1, 12,
@@ -647,7 +647,7 @@ static void is_judged_right(st_tensor x, const char *what)
     st_layer_free(right), st_layer_free(wrong);
 }
 
-static void any_view_is_an_input(void **state)
+TEST(any_view_is_an_input)
 {
     is_judged_right(numbers(ST_SHAPE(3, FEATURES)), "contiguous");
     is_judged_right(st_transpose(numbers(ST_SHAPE(FEATURES, 3)), 0, 1), "transposed");
@@ -681,7 +681,7 @@ static const st_layer_type flat = {
     .name = "flat", .plan = plan_flat, .forward = flat_forward, .backward = flat_backward
 };
 
-static void a_layer_that_takes_no_views_is_told(void **state)
+TEST(a_layer_that_takes_no_views_is_told)
 {
     st_layer *l = st_layer_new(&flat, NULL, 0, NULL);
     st_tensor x = numbers(ST_SHAPE(3, FEATURES)), view = st_transpose(numbers(ST_SHAPE(FEATURES, 3)), 0, 1);
@@ -709,7 +709,7 @@ static st_tensor some_images(void)
     return x;
 }
 
-static void every_loss_passes_with_a_net(void **state)
+TEST(every_loss_passes_with_a_net)
 {
     const st_loss all[] = { st_cross_entropy(), st_cross_entropy(.label_smoothing = 0.2), st_mse(),
                             st_huber(.delta = 0.3), st_bce_with_logits() };
@@ -736,7 +736,7 @@ static double half_way(const st_loss *l, st_tensor y, st_tensor target, st_tenso
     return value;
 }
 
-static void a_wrong_loss_is_told(void **state)
+TEST(a_wrong_loss_is_told)
 {
     st_net *n = some_net();
     st_tensor x = some_images(), targets = st_tensor_new(ST_SHAPE(5, 3));
@@ -748,7 +748,7 @@ static void a_wrong_loss_is_told(void **state)
     st_net_free(n), st_tensor_free(x), st_tensor_free(targets);
 }
 
-static void a_loss_that_fails_gives_its_reason(void **state)
+TEST(a_loss_that_fails_gives_its_reason)
 {
     st_net *n = some_net();
     st_tensor x = some_images(), classes = tensor_of(ST_SHAPE(5), 0, 2, 3, 1, 0);
@@ -760,7 +760,7 @@ static void a_loss_that_fails_gives_its_reason(void **state)
 }
 
 /* At its parameters as they are, which it keeps, built for as many images as it was or is now given. */
-static void a_net_is_as_before(void **state)
+TEST(a_net_is_as_before)
 {
     st_net *n = some_net();
     st_tensor x = some_images(), classes = tensor_of(ST_SHAPE(5), 0, 2, 1, 1, 0);
@@ -775,7 +775,7 @@ static void a_net_is_as_before(void **state)
     st_net_free(n);
 }
 
-static void null_is_refused(void **state)
+TEST(null_is_refused)
 {
     st_tensor x = some_images();
     st_net *n = some_net();
@@ -785,46 +785,4 @@ static void null_is_refused(void **state)
                         "sequence: the net or x is null");
     st_error_clear();
     st_net_free(n), st_tensor_free(x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(one_line_does_in_a_test),
-        CLAIM(the_layer_without_a_fault_passes),
-        CLAIM(forward_keeps_its_contract),
-        CLAIM(backward_keeps_its_contract),
-        CLAIM(a_written_dy_is_not_blamed_on_dx),
-        CLAIM(dx_is_the_derivative),
-        CLAIM(gradients_are_the_derivatives),
-        CLAIM(gradients_are_added),
-        CLAIM(what_is_not_a_number_is_told_by_its_place),
-        CLAIM(zero_on_both_sides_proves_nothing),
-        CLAIM(stale_memory_is_told),
-        CLAIM(scratch_is_no_memory),
-        CLAIM(the_text_gives_both_numbers),
-        CLAIM(parameters_without_a_gradient_hook_are_refused),
-        CLAIM(a_parameter_is_named_by_its_path),
-        CLAIM(inference_is_checked_when_asked_for),
-        CLAIM(parameters_are_moved_so_that_a_one_hides_nothing),
-        CLAIM(tolerance_is_what_is_asked_for),
-        CLAIM(most_elements_are_drawn_at_random),
-        CLAIM(the_report_has_a_line_for_each_tensor),
-        CLAIM(one_seed_gives_one_result),
-        CLAIM(parameters_and_states_are_restored),
-        CLAIM(what_cannot_be_built_fails_with_the_reason),
-        CLAIM(kinks_are_skipped_and_counted),
-        CLAIM(too_many_kinks_are_a_failure),
-        CLAIM(a_kink_that_a_smaller_step_avoids_is_none),
-        CLAIM(a_kink_excuses_nothing_beyond_its_two_sides),
-        CLAIM(ties_in_maxpool_are_kinks),
-        CLAIM(any_view_is_an_input),
-        CLAIM(a_layer_that_takes_no_views_is_told),
-        CLAIM(every_loss_passes_with_a_net),
-        CLAIM(a_wrong_loss_is_told),
-        CLAIM(a_loss_that_fails_gives_its_reason),
-        CLAIM(a_net_is_as_before),
-        CLAIM(null_is_refused),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static void about_loss(const definition *d)
     about("%s(%g)", d->made.name, (double)d->option);
 }
 
-static void each_loss_is_its_definition(void **state)
+TEST(each_loss_is_its_definition)
 {
     dice d = { { 1 } };
     definition all[LOSSES];
@@ -118,7 +118,7 @@ static void each_loss_is_its_definition(void **state)
 }
 
 /* The step is a power of two, so that y moves by exactly it; a cubic term leaves step²/6 f''' < 1e-8. */
-static void dy_is_the_derivative(void **state)
+TEST(dy_is_the_derivative)
 {
     dice d = { { 2 } };
     definition all[LOSSES];
@@ -161,7 +161,7 @@ static void check_reference(st_loss l, st_tensor y, st_tensor target, double val
     st_tensor_free(dy);
 }
 
-static void cross_entropy_is_as_pytorch_computes(void **state)
+TEST(cross_entropy_is_as_pytorch_computes)
 {
     st_tensor y = tensor_of(ST_SHAPE(4, 5), 0.5, -1.25, 2, 0.125, -0.5, 3, 3, -2, 1.5, 0, -4.5, 0.25, 0.75,
                             -0.125, 1, 0, 0, 0, 0, 0);
@@ -193,7 +193,7 @@ static void cross_entropy_is_as_pytorch_computes(void **state)
     st_tensor_free(y), st_tensor_free(target);
 }
 
-static void elementwise_losses_are_as_pytorch_computes(void **state)
+TEST(elementwise_losses_are_as_pytorch_computes)
 {
     st_tensor y = tensor_of(ST_SHAPE(2, 3), 0.5, -1.25, 2, -3.5, 0.125, 6);
     st_tensor target = tensor_of(ST_SHAPE(2, 3), 1, -1, 0.5, -3.25, 2, 0);
@@ -229,7 +229,7 @@ static void check_extreme(st_loss l, st_tensor y, st_tensor target, double value
 }
 
 /* Certain and right costs 0, certain and wrong the distance of the logits. */
-static void huge_logits_do_not_overflow(void **state)
+TEST(huge_logits_do_not_overflow)
 {
     const double huge[] = { 1e4, (double)(st_real)1e30, (double)ST_REAL_MAX / 4 };
     for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
@@ -265,7 +265,7 @@ static void huge_logits_do_not_overflow(void **state)
 }
 
 /* Not finite, and no error: the loss tells that an output overflowed. */
-static void infinite_logits_are_told(void **state)
+TEST(infinite_logits_are_told)
 {
     const double inf = INFINITY;
     const struct {
@@ -297,7 +297,7 @@ static void infinite_logits_are_told(void **state)
 }
 
 /* A class that is masked by -inf has probability 0: as if it were not there. */
-static void a_masked_class_has_no_part_in_cross_entropy(void **state)
+TEST(a_masked_class_has_no_part_in_cross_entropy)
 {
     st_tensor y = tensor_of(ST_SHAPE(1, 3), 0.5, -INFINITY, 1.5), dy = st_tensor_new(y.shape);
     st_tensor without = tensor_of(ST_SHAPE(1, 2), 0.5, 1.5), expected = st_tensor_new(without.shape);
@@ -310,27 +310,27 @@ static void a_masked_class_has_no_part_in_cross_entropy(void **state)
         st_tensor_free(zero);
 }
 
-static void huber_joins_smoothly(void **state)
+TEST(huber_joins_smoothly)
 {
     check_extreme(st_huber(.delta = 2), tensor_of(ST_SHAPE(4), 2, -2, 1, 3),
                   tensor_of(ST_SHAPE(4), 0, 0, 0, 0), (2 + 2 + 0.5 + 4) / 4,
                   tensor_of(ST_SHAPE(4), 0.5, -0.5, 0.25, 0.5));
 }
 
-static void one_class_is_certain(void **state)
+TEST(one_class_is_certain)
 {
     check_extreme(st_cross_entropy(.label_smoothing = 0.3), tensor_of(ST_SHAPE(2, 1), 5, -7),
                   tensor_of(ST_SHAPE(2), 0, 0), 0, tensor_of(ST_SHAPE(2, 1), 0, 0));
 }
 
-static void a_single_number_has_a_loss(void **state)
+TEST(a_single_number_has_a_loss)
 {
     check_extreme(st_mse(), tensor_of((st_shape){ 0 }, 3), tensor_of((st_shape){ 0 }, 5), 4,
                   tensor_of((st_shape){ 0 }, -4));
 }
 
 /* No error: a net that has run away is told by its loss. The other row of cross-entropy stays as it is. */
-static void not_a_number_is_passed_on(void **state)
+TEST(not_a_number_is_passed_on)
 {
     definition all[LOSSES];
     make_losses(all);
@@ -349,7 +349,7 @@ static void not_a_number_is_passed_on(void **state)
 
 /* 0.1 in float is not 0.1, but its square, taken in double, is a number that a sum of floats would miss by
  * one part in a thousand. */
-static void sums_are_taken_in_double(void **state)
+TEST(sums_are_taken_in_double)
 {
     st_tensor y = st_expand(tensor_of(ST_SHAPE(1), 0.1), ST_SHAPE(1000000)),
               target = st_tensor_new(ST_SHAPE(1000000));
@@ -368,7 +368,7 @@ static st_tensor as_view(dice *d, st_tensor x)
     return view;
 }
 
-static void views_give_the_same_bits(void **state)
+TEST(views_give_the_same_bits)
 {
     dice d = { { 3 } };
     definition all[LOSSES];
@@ -387,7 +387,7 @@ static void views_give_the_same_bits(void **state)
     }
 }
 
-static void what_is_broadcast_counts_for_each_image(void **state)
+TEST(what_is_broadcast_counts_for_each_image)
 {
     st_tensor row = tensor_of(ST_SHAPE(1, 3), 0.5, -1, 2), class = tensor_of(ST_SHAPE(1), 1),
               dy = st_tensor_new(ST_SHAPE(4, 3));
@@ -417,7 +417,7 @@ static void refuses(st_loss l, st_tensor y, st_tensor target, st_shape of_dy, co
     st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy), st_tensor_free(before);
 }
 
-static void wrong_shapes_are_refused(void **state)
+TEST(wrong_shapes_are_refused)
 {
     const st_loss classes = st_cross_entropy(), pairs = st_mse();
     const st_shape s = ST_SHAPE(2, 3);
@@ -444,7 +444,7 @@ static void wrong_shapes_are_refused(void **state)
     refuses(pairs, st_tensor_new(s), (st_tensor){ 0 }, s, "y or target is null");
 }
 
-static void what_is_no_class_is_refused(void **state)
+TEST(what_is_no_class_is_refused)
 {
     const struct {
         double target;
@@ -483,7 +483,7 @@ static double weighted(const st_loss *l, st_tensor y, st_tensor target, st_tenso
 }
 
 /* Equal logits: every image's loss is log 2, and its derivative ±w/2 of the batch's third. */
-static void a_loss_of_ones_own_has_a_context(void **state)
+TEST(a_loss_of_ones_own_has_a_context)
 {
     st_real weights[] = { 3, 6 };
     st_loss l = { "weighted", weighted, .classes = true, .context = weights };
@@ -496,7 +496,7 @@ static void a_loss_of_ones_own_has_a_context(void **state)
     st_tensor_free(y), st_tensor_free(dy), st_tensor_free(target), st_tensor_free(expected);
 }
 
-static void options_out_of_range_are_refused(void **state)
+TEST(options_out_of_range_are_refused)
 {
     const double smoothing[] = { 1, -0.1, 2, NAN, INFINITY }, delta[] = { -1, NAN, INFINITY };
     st_tensor y = st_tensor_new(ST_SHAPE(2, 2)), target = st_tensor_new(ST_SHAPE(2));
@@ -517,35 +517,9 @@ static void options_out_of_range_are_refused(void **state)
     st_tensor_free(y), st_tensor_free(target);
 }
 
-static void only_classes_have_an_accuracy(void **state)
+TEST(only_classes_have_an_accuracy)
 {
     definition all[LOSSES];
     make_losses(all);
     for (int i = 0; i < LOSSES; i++) assert_int_equal(all[i].made.classes, !all[i].element);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(each_loss_is_its_definition),
-        CLAIM(dy_is_the_derivative),
-        CLAIM(cross_entropy_is_as_pytorch_computes),
-        CLAIM(elementwise_losses_are_as_pytorch_computes),
-        CLAIM(huge_logits_do_not_overflow),
-        CLAIM(infinite_logits_are_told),
-        CLAIM(a_masked_class_has_no_part_in_cross_entropy),
-        CLAIM(huber_joins_smoothly),
-        CLAIM(one_class_is_certain),
-        CLAIM(a_single_number_has_a_loss),
-        CLAIM(not_a_number_is_passed_on),
-        CLAIM(sums_are_taken_in_double),
-        CLAIM(views_give_the_same_bits),
-        CLAIM(what_is_broadcast_counts_for_each_image),
-        CLAIM(wrong_shapes_are_refused),
-        CLAIM(what_is_no_class_is_refused),
-        CLAIM(a_loss_of_ones_own_has_a_context),
-        CLAIM(options_out_of_range_are_refused),
-        CLAIM(only_classes_have_an_accuracy),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void refused(st_net *n, const char *text)
     expect_error("%s", text);
 }
 
-static void layers_that_do_not_fit_are_named(void **state)
+TEST(layers_that_do_not_fit_are_named)
 {
     refused(
         st_net_new(ST_SHAPE(1, 8, 8), st_dense(.out_features = 3)),
@@ -104,7 +104,7 @@ static void layers_that_do_not_fit_are_named(void **state)
 }
 
 /* What is wrong with a layer is said by the first that fails, and the others are freed. */
-static void a_layer_that_could_not_be_made_makes_no_net(void **state)
+TEST(a_layer_that_could_not_be_made_makes_no_net)
 {
     refused(st_net_new(ST_SHAPE(3, 8, 8), st_relu(), st_conv2d(.kernel = { 3, 3 }), st_dropout(.p = 2)),
             "conv2d: out_channels is 0, expected at least 1");
@@ -112,7 +112,7 @@ static void a_layer_that_could_not_be_made_makes_no_net(void **state)
     refused(st_net_new_of(ST_SHAPE(3), 0, NULL), "sequence: holds no layers");
 }
 
-static void inputs_that_cannot_be_are_refused(void **state)
+TEST(inputs_that_cannot_be_are_refused)
 {
     refused(st_net_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), st_relu()), "has rank 8, expected 0 to 7");
     refused(st_net_new((st_shape){ .rank = -1 }, st_relu()), "has rank -1, expected 0 to 7");
@@ -121,7 +121,7 @@ static void inputs_that_cannot_be_are_refused(void **state)
     refused(st_net_new(ST_SHAPE(PTRDIFF_MAX, 2), st_relu()), "needs more bytes than can be addressed");
 }
 
-static void an_input_may_be_a_single_number(void **state)
+TEST(an_input_may_be_a_single_number)
 {
     st_net *n = built(st_net_new((st_shape){ 0 }, st_relu()), 3);
     st_tensor x = tensor_of(ST_SHAPE(3), -1, 0, 2);
@@ -129,7 +129,7 @@ static void an_input_may_be_a_single_number(void **state)
     st_net_free(n), st_tensor_free(x);
 }
 
-static void null_is_refused_everywhere(void **state)
+TEST(null_is_refused_everywhere)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(1));
     assert_int_equal(st_net_build(NULL, 1, 1), -1);
@@ -152,7 +152,7 @@ static void null_is_refused_everywhere(void **state)
 
 /* ---- building ------------------------------------------------------------------------------------ */
 
-static void building_again_keeps_parameters_and_states(void **state)
+TEST(building_again_keeps_parameters_and_states)
 {
     const ptrdiff_t batches[] = { 16, 2, 40, 4 };
     st_net *n =
@@ -173,7 +173,7 @@ static void building_again_keeps_parameters_and_states(void **state)
     st_net_free(n);
 }
 
-static void a_build_that_fails_can_be_made_up_for(void **state)
+TEST(a_build_that_fails_can_be_made_up_for)
 {
     st_net *n = built(small(), 4);
     st_tensor x = st_tensor_new(ST_SHAPE(4, 2, 6, 6)), parameters = st_tensor_clone(st_net_parameters(n));
@@ -192,7 +192,7 @@ static void a_build_that_fails_can_be_made_up_for(void **state)
 }
 
 /* The columns of one thread are half of what can be addressed, or in double all of it; there are 16. */
-static void scratch_of_all_threads_must_be_addressable(void **state)
+TEST(scratch_of_all_threads_must_be_addressable)
 {
     use_threads(16);
     st_net *n = st_net_new(
@@ -233,7 +233,7 @@ static st_net *nested(void)
 }
 
 /* The state_dict() of Sequential(Sequential(Conv2d, ReLU, Sequential(counter)), Dropout, Flatten, Linear). */
-static void names_are_those_of_torch_nn_sequential(void **state)
+TEST(names_are_those_of_torch_nn_sequential)
 {
     st_net *n = built(nested(), 2);
     listing l = { "", st_data(st_net_parameters(n)) };
@@ -246,7 +246,7 @@ static void names_are_those_of_torch_nn_sequential(void **state)
     st_net_free(n);
 }
 
-static void a_tensor_is_found_by_its_name(void **state)
+TEST(a_tensor_is_found_by_its_name)
 {
     st_net *n = built(nested(), 2);
     assert_shape(st_net_find(n, "3.weight"), 10, 12);
@@ -261,7 +261,7 @@ static void a_tensor_is_found_by_its_name(void **state)
     st_net_free(n);
 }
 
-static void nothing_is_found_before_it_is_built(void **state)
+TEST(nothing_is_found_before_it_is_built)
 {
     st_net *n = nested();
     assert_true(st_is_null(st_net_find(n, "3.weight")));
@@ -269,7 +269,7 @@ static void nothing_is_found_before_it_is_built(void **state)
     st_net_free(n);
 }
 
-static void notes_are_copied_replaced_and_removed(void **state)
+TEST(notes_are_copied_replaced_and_removed)
 {
     st_net *n = small();
     char text[] = "0.1307";
@@ -351,7 +351,7 @@ static const char lenet_memory[] = "memory for batches of 64, float32\n"
 #endif
 
 /* What scratch a layer takes depends on the machine, but for the reference. */
-static void the_summary_of_lenet_is_this(void **state)
+TEST(the_summary_of_lenet_is_this)
 {
     use_engine("reference");
     use_threads(4);
@@ -366,7 +366,7 @@ static void the_summary_of_lenet_is_this(void **state)
 
 /* A net of 4 TiB is described, not made; one that cannot be addressed, though each of its layers can, is
  * refused. */
-static void the_summary_of_a_huge_net_allocates_nothing_of_it(void **state)
+TEST(the_summary_of_a_huge_net_allocates_nothing_of_it)
 {
     st_net *n = st_net_new(ST_SHAPE(1000000), st_dense(.out_features = 1000000));
     char *text = summary(n, 5, 0);
@@ -387,7 +387,7 @@ static void the_summary_of_a_huge_net_allocates_nothing_of_it(void **state)
     st_net_free(n);
 }
 
-static void a_summary_leaves_the_net_as_it_is(void **state)
+TEST(a_summary_leaves_the_net_as_it_is)
 {
     st_net *n = exact(small(), 4);
     dice d = { { 5 } };
@@ -403,7 +403,7 @@ static void a_summary_leaves_the_net_as_it_is(void **state)
 }
 
 /* The input of such a batch could be addressed, what a layer makes of it could not. */
-static void a_summary_that_fails_leaves_the_net_as_it_is(void **state)
+TEST(a_summary_that_fails_leaves_the_net_as_it_is)
 {
     const ptrdiff_t impossible[] = { 0, -5, PTRDIFF_MAX, PTRDIFF_MAX / 1024 };
     st_net *n = exact(st_net_new(ST_SHAPE(1), st_dense(.out_features = 1000)), 4);
@@ -418,7 +418,7 @@ static void a_summary_that_fails_leaves_the_net_as_it_is(void **state)
     st_net_free(n);
 }
 
-static void a_summary_that_cannot_be_written_fails(void **state)
+TEST(a_summary_that_cannot_be_written_fails)
 {
     st_net *n = small();
     FILE *full = fopen("/dev/full", "w");
@@ -432,7 +432,7 @@ static void a_summary_that_cannot_be_written_fails(void **state)
 /* ---- running ------------------------------------------------------------------------------------- */
 
 /* A net for 5 takes 1 to 5 images, and each comes out as it does alone. */
-static void batches_up_to_the_built_size_are_taken(void **state)
+TEST(batches_up_to_the_built_size_are_taken)
 {
     dice d = { { 6 } };
     st_net *n = exact(small(), 5), *single = exact(small(), 1);
@@ -448,7 +448,7 @@ static void batches_up_to_the_built_size_are_taken(void **state)
     st_net_free(n), st_net_free(single);
 }
 
-static void inputs_of_another_shape_are_refused(void **state)
+TEST(inputs_of_another_shape_are_refused)
 {
     const st_shape wrong[] = {
         ST_SHAPE(3, 2, 6, 5),   ST_SHAPE(2, 6, 6), ST_SHAPE(3, 72), ST_SHAPE(0, 2, 6, 6), { 0 },
@@ -472,7 +472,7 @@ static void inputs_of_another_shape_are_refused(void **state)
     st_net_free(n);
 }
 
-static void nothing_runs_before_it_is_built(void **state)
+TEST(nothing_runs_before_it_is_built)
 {
     st_net *n = small();
     st_tensor x = st_tensor_new(ST_SHAPE(1, 2, 6, 6)), y = st_tensor_new(ST_SHAPE(1, 4));
@@ -493,7 +493,7 @@ static void nothing_runs_before_it_is_built(void **state)
     st_net_free(n);
 }
 
-static void ten_images_in_batches_of_four_are_predicted_as_one_by_one(void **state)
+TEST(ten_images_in_batches_of_four_are_predicted_as_one_by_one)
 {
     dice d = { { 7 } };
     st_net *n = exact(small(), 4);
@@ -523,7 +523,7 @@ static ptrdiff_t differing(st_tensor a, st_tensor b)
 }
 
 /* Dropout of one half is 0 or twice the input in training, and nothing in inference. Of 400 draws of one half about 200 are as they are; five deviations of 10 are allowed for. */
-static void modes_and_steps_reach_the_layers(void **state)
+TEST(modes_and_steps_reach_the_layers)
 {
     st_net *n = built(st_net_new(ST_SHAPE(400), st_dropout(.p = 0.5)), 20);
     st_tensor ones = st_tensor_new(ST_SHAPE(20, 400)), twos = st_tensor_new(ST_SHAPE(20, 400));
@@ -550,7 +550,7 @@ static void modes_and_steps_reach_the_layers(void **state)
 }
 
 /* y = w x + b by hand: dw = dy x, db = dy, dx = w dy; gradients are summed until they are zeroed. */
-static void backward_adds_to_gradients_and_overwrites_dx(void **state)
+TEST(backward_adds_to_gradients_and_overwrites_dx)
 {
     st_net *n = built(st_net_new(ST_SHAPE(2), st_dense(.out_features = 1)), 2);
     st_tensor w = tensor_of(ST_SHAPE(3), 5, -7, 1), x = tensor_of(ST_SHAPE(2, 2), 1, 2, 3, 4),
@@ -570,7 +570,7 @@ static void backward_adds_to_gradients_and_overwrites_dx(void **state)
     st_net_free(n);
 }
 
-static void gradients_of_another_shape_are_refused(void **state)
+TEST(gradients_of_another_shape_are_refused)
 {
     st_net *n = built(small(), 4);
     st_tensor x = st_tensor_new(ST_SHAPE(3, 2, 6, 6)), dy = st_tensor_new(ST_SHAPE(3, 4)),
@@ -593,7 +593,7 @@ static void gradients_of_another_shape_are_refused(void **state)
 }
 
 /* Four convolutions of batches large enough for each thread to have its own place between the layers. */
-static void predictions_are_inference_without_a_way_back(void **state)
+TEST(predictions_are_inference_without_a_way_back)
 {
     const int threads[] = { 1, 2, 3 };
     dice d = { { 21 } };
@@ -662,7 +662,7 @@ static const st_layer_type failing = { .name = "failing",
                                        .backward = count_backward,
                                        .gradient = no_gradient };
 
-static void an_error_in_a_thread_reaches_the_caller_once(void **state)
+TEST(an_error_in_a_thread_reaches_the_caller_once)
 {
     use_threads(4);
     st_layer *l = st_layer_new(&failing, NULL, 0, NULL);
@@ -682,7 +682,7 @@ static void an_error_in_a_thread_reaches_the_caller_once(void **state)
     st_layer_free(l);
 }
 
-static void a_grain_that_is_no_number_is_refused(void **state)
+TEST(a_grain_that_is_no_number_is_refused)
 {
     static const char *const bad[] = { "many", "-1", "nan", "1e3x" };
     for (int i = 0; i < 4; i++) {
@@ -697,7 +697,7 @@ static void a_grain_that_is_no_number_is_refused(void **state)
 }
 
 /* Less work than the grain is done by the caller, whatever the threads. */
-static void little_work_is_not_shared(void **state)
+TEST(little_work_is_not_shared)
 {
     use_threads(4);
     st_layer *l = st_layer_new(&failing, NULL, 0, NULL);
@@ -714,7 +714,7 @@ static void little_work_is_not_shared(void **state)
     st_layer_free(l);
 }
 
-static void a_prediction_that_fails_says_so(void **state)
+TEST(a_prediction_that_fails_says_so)
 {
     st_net *n = built(st_net_new(ST_SHAPE(2), st_layer_new(&failing, NULL, 0, NULL)), 32);
     st_tensor x = st_tensor_new(ST_SHAPE(40, 2)), y = st_tensor_new(ST_SHAPE(40, 2));
@@ -724,39 +724,4 @@ static void a_prediction_that_fails_says_so(void **state)
     st_net_free(n);
 }
 
-int main(void)
-{
-    share_all_work();
-    const struct CMUnitTest claims[] = {
-        CLAIM(layers_that_do_not_fit_are_named),
-        CLAIM(a_layer_that_could_not_be_made_makes_no_net),
-        CLAIM(inputs_that_cannot_be_are_refused),
-        CLAIM(an_input_may_be_a_single_number),
-        CLAIM(null_is_refused_everywhere),
-        CLAIM(building_again_keeps_parameters_and_states),
-        CLAIM(a_build_that_fails_can_be_made_up_for),
-        CLAIM(scratch_of_all_threads_must_be_addressable),
-        CLAIM(names_are_those_of_torch_nn_sequential),
-        CLAIM(a_tensor_is_found_by_its_name),
-        CLAIM(nothing_is_found_before_it_is_built),
-        CLAIM(notes_are_copied_replaced_and_removed),
-        CLAIM(the_summary_of_lenet_is_this),
-        CLAIM(the_summary_of_a_huge_net_allocates_nothing_of_it),
-        CLAIM(a_summary_leaves_the_net_as_it_is),
-        CLAIM(a_summary_that_fails_leaves_the_net_as_it_is),
-        CLAIM(a_summary_that_cannot_be_written_fails),
-        CLAIM(batches_up_to_the_built_size_are_taken),
-        CLAIM(inputs_of_another_shape_are_refused),
-        CLAIM(nothing_runs_before_it_is_built),
-        CLAIM(ten_images_in_batches_of_four_are_predicted_as_one_by_one),
-        CLAIM(modes_and_steps_reach_the_layers),
-        CLAIM(predictions_are_inference_without_a_way_back),
-        CLAIM(backward_adds_to_gradients_and_overwrites_dx),
-        CLAIM(gradients_of_another_shape_are_refused),
-        CLAIM(an_error_in_a_thread_reaches_the_caller_once),
-        CLAIM(a_grain_that_is_no_number_is_refused),
-        CLAIM(little_work_is_not_shared),
-        CLAIM(a_prediction_that_fails_says_so),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
-}
+SETUP(all_work_is_shared)

@@ -328,15 +328,10 @@ static void a_net(unsigned seed)
     node_free(tree);
 }
 
-static void a_net_is_its_layers_one_after_another(void **state)
+TEST(a_net_is_its_layers_one_after_another)
 {
     const char *fast = getenv("STRIDE_FAST");
     for (unsigned seed = 1, last = fast && fast[0] ? 10 : 100; seed <= last; seed++) a_net(seed);
 }
 
-int main(void)
-{
-    share_all_work();
-    const struct CMUnitTest claims[] = { CLAIM(a_net_is_its_layers_one_after_another) };
-    return cmocka_run_group_tests(claims, NULL, NULL);
-}
+SETUP(all_work_is_shared)

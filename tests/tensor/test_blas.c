@@ -23,7 +23,7 @@ static st_tensor product(int threads)
 }
 
 /* The first to call BLAS, which some make an occasion to change the caller's number of threads. */
-static void products_take_one_thread_and_leave_the_number_of_others_alone(void **state)
+TEST(products_take_one_thread_and_leave_the_number_of_others_alone)
 {
     st_tensor many = product(7);
     if (omp_get_max_threads) assert_int_equal(omp_get_max_threads(), 7);
@@ -31,12 +31,4 @@ static void products_take_one_thread_and_leave_the_number_of_others_alone(void *
     if (omp_get_max_threads) assert_int_equal(omp_get_max_threads(), 1);
     assert_memory_equal(st_data(many), st_data(one), (size_t)st_numel(one) * sizeof(st_real));
     st_tensor_free(one), st_tensor_free(many);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(products_take_one_thread_and_leave_the_number_of_others_alone),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

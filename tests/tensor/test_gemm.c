@@ -111,9 +111,8 @@ static ptrdiff_t roll_size(dice *d)
 }
 
 /* Every layout of every matrix, every alpha and beta, over sizes that come by chance. */
-static void a_product_is_three_loops_in_any_layout(void **state)
+TEST(a_product_is_three_loops_in_any_layout)
 {
-    (void)state;
     static const st_real factors[] = { 0, 1, -2, (st_real)0.5 };
     dice d = { { 13 } };
     for (int i = 0; i < LAYOUTS * LAYOUTS * DISTINCT * 16; i++) {
@@ -134,9 +133,8 @@ static void a_product_is_three_loops_in_any_layout(void **state)
     }
 }
 
-static void what_lies_around_c_stays(void **state)
+TEST(what_lies_around_c_stays)
 {
-    (void)state;
     dice d = { { 14 } };
     for (int i = 0; i < 300; i++) {
         ptrdiff_t m = roll(&d, 1, 6), k = roll(&d, 0, 6), n = roll(&d, 1, 6);
@@ -153,9 +151,8 @@ static void what_lies_around_c_stays(void **state)
 }
 
 /* Large enough for BLAS to pack, to block and, if it could, to start threads. */
-static void large_products_are_exact_too(void **state)
+TEST(large_products_are_exact_too)
 {
-    (void)state;
     dice d = { { 15 } };
     const ptrdiff_t sizes[][3] = { { 130, 70, 190 }, { 1, 600, 200 }, { 200, 600, 1 }, { 257, 3, 129 } };
     for (int i = 0; i < 4; i++) {
@@ -178,9 +175,8 @@ static void large_products_are_exact_too(void **state)
 
 enum { SIDE = 40 }; /* small and large sizes take different ways through BLAS */
 
-static void beta_0_overwrites_what_is_not_a_number(void **state)
+TEST(beta_0_overwrites_what_is_not_a_number)
 {
-    (void)state;
     dice d = { { 16 } };
     for (int which = 0; which < DISTINCT; which++)
         for (ptrdiff_t n = 0; n <= SIDE; n += n < 5 ? 1 : 35) {
@@ -200,9 +196,8 @@ static void beta_0_overwrites_what_is_not_a_number(void **state)
         }
 }
 
-static void alpha_0_reads_neither_a_nor_b(void **state)
+TEST(alpha_0_reads_neither_a_nor_b)
 {
-    (void)state;
     for (ptrdiff_t n = 1; n <= SIDE; n += n < 5 ? 1 : 35) {
         st_tensor a = st_tensor_new(ST_SHAPE(n, n)), b = st_tensor_new(ST_SHAPE(n, n)),
                   c = st_tensor_new(ST_SHAPE(n, n));
@@ -227,9 +222,8 @@ static void alpha_0_reads_neither_a_nor_b(void **state)
 }
 
 /* A NaN in row 1 of a and one in column 2 of b reach that row and that column, zeros or not. */
-static void what_is_not_a_number_spreads_along_its_row_and_column(void **state)
+TEST(what_is_not_a_number_spreads_along_its_row_and_column)
 {
-    (void)state;
     st_tensor a = tensor_of(ST_SHAPE(3, 2), 1, 2, NAN, 0, 5, 6),
               b = tensor_of(ST_SHAPE(2, 3), 1, 0, NAN, 0, 1, 0);
     st_tensor c = st_tensor_new(ST_SHAPE(3, 3));
@@ -242,9 +236,8 @@ static void what_is_not_a_number_spreads_along_its_row_and_column(void **state)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void shapes_that_do_not_multiply_are_an_error_and_c_stays(void **state)
+TEST(shapes_that_do_not_multiply_are_an_error_and_c_stays)
 {
-    (void)state;
     const st_shape wrong[][3] = {
         /* c, a, b */
         { ST_SHAPE(2, 3), ST_SHAPE(2, 4), ST_SHAPE(5, 3) },
@@ -272,9 +265,8 @@ static void shapes_that_do_not_multiply_are_an_error_and_c_stays(void **state)
 }
 
 /* BLAS counts in int; views make such sizes without the memory. */
-static void sizes_beyond_blas_are_refused(void **state)
+TEST(sizes_beyond_blas_are_refused)
 {
-    (void)state;
     const ptrdiff_t beyond = (ptrdiff_t)1 << 31;
     st_tensor one = st_tensor_new(ST_SHAPE(1, 1)), c = st_tensor_new(ST_SHAPE(1, 1));
     st_gemm(c, 1, st_expand(one, ST_SHAPE(1, beyond)), st_expand(one, ST_SHAPE(beyond, 1)), 0);
@@ -316,9 +308,8 @@ static void *multiplies(void *context)
     return NULL;
 }
 
-static void four_threads_multiply_at_once(void **state)
+TEST(four_threads_multiply_at_once)
 {
-    (void)state;
     pthread_t thread[THREADS];
     worker workers[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -327,20 +318,4 @@ static void four_threads_multiply_at_once(void **state)
     }
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     for (int i = 0; i < THREADS; i++) assert_false(workers[i].failed);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(four_threads_multiply_at_once), /* the first to call BLAS, so that they settle it at once too */
-        CLAIM(a_product_is_three_loops_in_any_layout),
-        CLAIM(what_lies_around_c_stays),
-        CLAIM(large_products_are_exact_too),
-        CLAIM(beta_0_overwrites_what_is_not_a_number),
-        CLAIM(alpha_0_reads_neither_a_nor_b),
-        CLAIM(what_is_not_a_number_spreads_along_its_row_and_column),
-        CLAIM(shapes_that_do_not_multiply_are_an_error_and_c_stays),
-        CLAIM(sizes_beyond_blas_are_refused),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

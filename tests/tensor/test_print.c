@@ -128,9 +128,8 @@ static const row_case rows[] = {
       BY_PRECISION("[1.e-38 1.e+38]", "[1.e-300 1.e+300]") },
 };
 
-static void rows_are_printed_as_numpy_does(void **state)
+TEST(rows_are_printed_as_numpy_does)
 {
-    (void)state;
     int wrong = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         st_tensor x = st_tensor_new(ST_SHAPE(rows[i].n));
@@ -177,40 +176,35 @@ static const number_case numbers[] = {
     { (st_real)BY_PRECISION(1e-45, 5e-324), BY_PRECISION("1e-45", "5e-324") },
 };
 
-static void rank_0_is_printed_as_a_number(void **state)
+TEST(rank_0_is_printed_as_a_number)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         prints_and_ends(number(numbers[i].value), numbers[i].expected);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static void no_elements_are_a_pair_of_brackets(void **state)
+TEST(no_elements_are_a_pair_of_brackets)
 {
-    (void)state;
     prints_and_ends(st_tensor_new(ST_SHAPE(0)), "[]");       /* np.zeros(0) */
     prints_and_ends(st_tensor_new(ST_SHAPE(3, 0, 2)), "[]"); /* np.zeros((3, 0, 2)) */
 }
 
-static void the_null_tensor_is_null(void **state)
+TEST(the_null_tensor_is_null)
 {
-    (void)state;
     prints((st_tensor){ 0 }, "null");
 }
 
-static void rows_of_a_matrix_stand_under_each_other(void **state)
+TEST(rows_of_a_matrix_stand_under_each_other)
 {
-    (void)state;
     /* np.arange(6).reshape(2, 3) / 2 */
     prints_and_ends(arange(ST_SHAPE(2, 3), 2), "[[0.  0.5 1. ]\n [1.5 2.  2.5]]");
     /* np.arange(2).reshape(2, 1) / -1 */
     prints_and_ends(arange(ST_SHAPE(2, 1), -1), "[[-0.]\n [-1.]]");
 }
 
-static void blocks_are_apart_by_one_line_an_axis(void **state)
+TEST(blocks_are_apart_by_one_line_an_axis)
 {
-    (void)state;
     /* np.arange(8).reshape(2, 2, 2) */
     prints_and_ends(arange(ST_SHAPE(2, 2, 2), 1), "[[[0. 1.]\n  [2. 3.]]\n\n [[4. 5.]\n  [6. 7.]]]");
     /* np.arange(16).reshape(2, 2, 2, 2) */
@@ -228,9 +222,8 @@ static void blocks_are_apart_by_one_line_an_axis(void **state)
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-static void views_are_printed_as_they_are_seen(void **state)
+TEST(views_are_printed_as_they_are_seen)
 {
-    (void)state;
     st_tensor x = arange(ST_SHAPE(3, 4), 4);    /* x = np.arange(12).reshape(3, 4) / 4 */
     st_tensor y = arange(ST_SHAPE(2, 3, 4), 1); /* y = np.arange(24).reshape(2, 3, 4) */
     /* x.T */
@@ -267,9 +260,8 @@ static void views_are_printed_as_they_are_seen(void **state)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static void long_rows_go_on_in_the_next_line(void **state)
+TEST(long_rows_go_on_in_the_next_line)
 {
-    (void)state;
     /* np.arange(30) */
     prints_and_ends(arange(ST_SHAPE(30), 1),
                     "[ 0.  1.  2.  3.  4.  5.  6.  7.  8.  9. 10. 11. 12. 13. 14. 15. 16. 17.\n"
@@ -314,9 +306,8 @@ static void long_rows_go_on_in_the_next_line(void **state)
                     "   47. 48. 49. 50. 51. 52. 53. 54. 55. 56. 57. 58. 59.]]]");
 }
 
-static void a_line_has_75_columns(void **state)
+TEST(a_line_has_75_columns)
 {
-    (void)state;
     /* np.zeros((1, 24)): the second bracket is in column 75 */
     prints_and_ends(st_tensor_new(ST_SHAPE(1, 24)),
                     "[[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.]]");
@@ -332,9 +323,8 @@ static void a_line_has_75_columns(void **state)
                     " 0.]");
 }
 
-static void a_line_that_goes_on_ends_without_blanks(void **state)
+TEST(a_line_that_goes_on_ends_without_blanks)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(20)); /* np.arange(20) + np.array([0.5, 0, 0, 0, 0] * 4) */
     for (int i = 0; i < 20; i++) st_data(x)[i] = (st_real)(i % 5 ? i : i + 0.5);
     prints_and_ends(x, "[ 0.5  1.   2.   3.   4.   5.5  6.   7.   8.   9.  10.5 11.  12.  13.\n"
@@ -343,9 +333,8 @@ static void a_line_that_goes_on_ends_without_blanks(void **state)
 
 /* ---- summaries ------------------------------------------------------------------------------- */
 
-static void more_than_a_thousand_are_summarised(void **state)
+TEST(more_than_a_thousand_are_summarised)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(1000));
     char *text = format(x);
     assert_null(strstr(text, "..."));
@@ -355,9 +344,8 @@ static void more_than_a_thousand_are_summarised(void **state)
     prints_and_ends(arange(ST_SHAPE(1001), 1), "[   0.    1.    2. ...  998.  999. 1000.]");
 }
 
-static void each_long_axis_shows_three_at_either_end(void **state)
+TEST(each_long_axis_shows_three_at_either_end)
 {
-    (void)state;
     /* np.arange(1200).reshape(30, 40) / 8 */
     prints_and_ends(arange(ST_SHAPE(30, 40), 8),
                     "[[0.00000e+00 1.25000e-01 2.50000e-01 ... 4.62500e+00 4.75000e+00\n"
@@ -450,9 +438,8 @@ static void each_long_axis_shows_three_at_either_end(void **state)
                     " [9.000e+02 9.010e+02 9.020e+02 ... 1.047e+03 1.048e+03 1.049e+03]]");
 }
 
-static void summaries_of_views(void **state)
+TEST(summaries_of_views)
 {
-    (void)state;
     st_tensor x = arange(ST_SHAPE(40, 30), 1); /* x = np.arange(1200).reshape(40, 30) */
     /* x.T[::-1] */
     prints(st_flip(st_transpose(x, 0, 1), 0),
@@ -476,9 +463,8 @@ static void summaries_of_views(void **state)
     st_tensor_free(y);
 }
 
-static void what_a_summary_hides_has_no_say_in_its_columns(void **state)
+TEST(what_a_summary_hides_has_no_say_in_its_columns)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(1001)); /* x = np.zeros(1001); x[500] = 1e20; x[501] = np.nan */
     st_data(x)[500] = (st_real)1e20;
     st_data(x)[501] = (st_real)NAN;
@@ -487,9 +473,8 @@ static void what_a_summary_hides_has_no_say_in_its_columns(void **state)
 
 /* ---- where it goes --------------------------------------------------------------------------- */
 
-static void format_cuts_as_snprintf_does(void **state)
+TEST(format_cuts_as_snprintf_does)
 {
-    (void)state;
     char text[16];
     st_tensor x = arange(ST_SHAPE(3), 1); /* [0. 1. 2.], 10 characters */
     for (size_t size = 0; size <= 12; size++) {
@@ -503,9 +488,8 @@ static void format_cuts_as_snprintf_does(void **state)
     st_tensor_free(x);
 }
 
-static void print_writes_the_same_to_a_file(void **state)
+TEST(print_writes_the_same_to_a_file)
 {
-    (void)state;
     st_tensor x = arange(ST_SHAPE(2, 2, 30), 7);
     char *expected = format(x);
     size_t length = strlen(expected);
@@ -524,36 +508,11 @@ static void print_writes_the_same_to_a_file(void **state)
     st_tensor_free(x);
 }
 
-static void a_file_that_refuses_is_an_error(void **state)
+TEST(a_file_that_refuses_is_an_error)
 {
-    (void)state;
     FILE *file = fopen("/dev/null", "r");
     assert_non_null(file);
     st_print(file, (st_tensor){ 0 });
     expect_error("st_print: the file could not be written");
     fclose(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(rows_are_printed_as_numpy_does),
-        CLAIM(rank_0_is_printed_as_a_number),
-        CLAIM(no_elements_are_a_pair_of_brackets),
-        CLAIM(the_null_tensor_is_null),
-        CLAIM(rows_of_a_matrix_stand_under_each_other),
-        CLAIM(blocks_are_apart_by_one_line_an_axis),
-        CLAIM(views_are_printed_as_they_are_seen),
-        CLAIM(long_rows_go_on_in_the_next_line),
-        CLAIM(a_line_has_75_columns),
-        CLAIM(a_line_that_goes_on_ends_without_blanks),
-        CLAIM(more_than_a_thousand_are_summarised),
-        CLAIM(each_long_axis_shows_three_at_either_end),
-        CLAIM(summaries_of_views),
-        CLAIM(what_a_summary_hides_has_no_say_in_its_columns),
-        CLAIM(format_cuts_as_snprintf_does),
-        CLAIM(print_writes_the_same_to_a_file),
-        CLAIM(a_file_that_refuses_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

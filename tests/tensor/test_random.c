@@ -84,9 +84,8 @@ static uint64_t join(const uint32_t word[2])
     return (uint64_t)word[1] << 32 | word[0];
 }
 
-static void bits_are_the_published_ones(void **state)
+TEST(bits_are_the_published_ones)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         st_random_key key = { .seed = join(known[i].key), .stream = join(known[i].counter + 2) };
         st_random_block block = st_random_bits(key, join(known[i].counter));
@@ -95,9 +94,8 @@ static void bits_are_the_published_ones(void **state)
 }
 
 /* Oracle: one block at a time; over a carry into the counter's upper half. */
-static void words_are_those_of_the_blocks(void **state)
+TEST(words_are_those_of_the_blocks)
 {
-    (void)state;
     const uint64_t counters[] = { 0, UINT64_C(0xfffffff0), UINT64_C(0xfffffffffffffff0) };
     for (int c = 0; c < 3; c++)
         for (ptrdiff_t n = 0; n <= 70; n++) {
@@ -114,9 +112,8 @@ static void words_are_those_of_the_blocks(void **state)
 
 /* Oracle: the same definitions in Python's integers and floats. A model saved by one version must go on
  * with the same numbers in the next. */
-static void numbers_stay_what_they_are(void **state)
+TEST(numbers_stay_what_they_are)
 {
-    (void)state;
     assert_true(st_random_uniform(KEY, 0) == 0x1.e86a88edddc68p-3);
     assert_true(st_random_uniform(KEY, 1) == 0x1.faccae2cd2935p-1);
     assert_true(st_random_uniform(KEY, (uint64_t)1 << 63) == 0x1.74e816b9702c6p-2);
@@ -146,9 +143,8 @@ static st_random_block bits_with_flip(st_random_key key, uint64_t counter, int b
 }
 
 /* 192 · 100 flips of 128 bits: each changes with probability 1/2, so the share's deviation is 0.0003. */
-static void every_bit_of_key_and_counter_changes_half_the_bits(void **state)
+TEST(every_bit_of_key_and_counter_changes_half_the_bits)
 {
-    (void)state;
     long changed = 0;
     for (int flip = 0; flip < 192 * 100; flip++) {
         uint64_t counter = (uint64_t)(flip / 192);
@@ -169,9 +165,8 @@ static double cumulative_uniform(double x)
     return x;
 }
 
-static void uniform_has_its_moments_and_distribution(void **state)
+TEST(uniform_has_its_moments_and_distribution)
 {
-    (void)state;
     double *x = malloc(DRAWS * sizeof *x);
     assert_non_null(x);
     for (int i = 0; i < DRAWS; i++) {
@@ -184,17 +179,15 @@ static void uniform_has_its_moments_and_distribution(void **state)
     free(x);
 }
 
-static void uniform_fills_its_cells_equally(void **state)
+TEST(uniform_fills_its_cells_equally)
 {
-    (void)state;
     int count[256] = { 0 };
     for (int i = 0; i < DRAWS; i++) count[(int)(256 * st_random_uniform(KEY, (uint64_t)i))]++;
     assert_equally_filled(count, 256);
 }
 
-static void uniform_has_53_bits(void **state)
+TEST(uniform_has_53_bits)
 {
-    (void)state;
     int odd[2] = { 0 };
     for (int i = 0; i < DRAWS; i++) {
         double scaled = 0x1p53 * st_random_uniform(KEY, (uint64_t)i);
@@ -205,9 +198,8 @@ static void uniform_has_53_bits(void **state)
 }
 
 /* The correlation of independent numbers has deviation 1/sqrt(DRAWS). */
-static void neighbours_are_not_correlated(void **state)
+TEST(neighbours_are_not_correlated)
 {
-    (void)state;
     double counter = 0, stream = 0, seed = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
         double x = st_random_uniform(KEY, i) - 0.5;
@@ -228,9 +220,8 @@ static double cumulative_normal(double x)
     return 0.5 * erfc(-x / sqrt(2.0));
 }
 
-static void normal_has_its_moments_and_distribution(void **state)
+TEST(normal_has_its_moments_and_distribution)
 {
-    (void)state;
     double *x = malloc(DRAWS * sizeof *x);
     assert_non_null(x);
     for (int i = 0; i < DRAWS; i++) {
@@ -245,9 +236,8 @@ static void normal_has_its_moments_and_distribution(void **state)
     free(x);
 }
 
-static void normal_neighbours_are_not_correlated(void **state)
+TEST(normal_neighbours_are_not_correlated)
 {
-    (void)state;
     double sum = 0;
     for (uint64_t i = 0; i < DRAWS; i++) sum += st_random_normal(KEY, i) * st_random_normal(KEY, i + 1);
     assert_about(sum / DRAWS, 0, 5 / sqrt((double)DRAWS));
@@ -255,16 +245,14 @@ static void normal_neighbours_are_not_correlated(void **state)
 
 /* ---- below ----------------------------------------------------------------------------------- */
 
-static void below_0_and_1_is_0(void **state)
+TEST(below_0_and_1_is_0)
 {
-    (void)state;
     assert_int_equal(st_random_below(KEY, 3, 0), 0);
     assert_int_equal(st_random_below(KEY, 3, 1), 0);
 }
 
-static void below_fills_small_bounds_equally(void **state)
+TEST(below_fills_small_bounds_equally)
 {
-    (void)state;
     for (int bound = 2; bound <= 17; bound += 5) {
         int count[17] = { 0 };
         for (int i = 0; i < DRAWS; i++) {
@@ -277,9 +265,8 @@ static void below_fills_small_bounds_equally(void **state)
 }
 
 /* Folding 2^64 values onto 3/4 of them would hit the lowest third twice as often. */
-static void below_has_no_bias_where_folding_has_most(void **state)
+TEST(below_has_no_bias_where_folding_has_most)
 {
-    (void)state;
     const uint64_t third = (uint64_t)1 << 62;
     int count[3] = { 0 };
     for (int i = 0; i < DRAWS; i++) count[st_random_below(KEY, (uint64_t)i, 3 * third) / third]++;
@@ -288,9 +275,8 @@ static void below_has_no_bias_where_folding_has_most(void **state)
 
 /* Nearly half of all draws are refused, a quarter of all blocks: their successors must be no other
  * counter's numbers, and as equally spread. */
-static void below_does_not_borrow_from_another_counter(void **state)
+TEST(below_does_not_borrow_from_another_counter)
 {
-    (void)state;
     const uint64_t bound = ((uint64_t)1 << 63) + 1;
     double *x = malloc(DRAWS * sizeof *x);
     assert_non_null(x);
@@ -323,9 +309,8 @@ static void assert_uniform(st_tensor x, st_random_key key, st_real low, st_real 
     }
 }
 
-static void element_e_takes_counter_e(void **state)
+TEST(element_e_takes_counter_e)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(4, 5, 6)), one = st_tensor_new((st_shape){ .rank = 0 });
     st_uniform(x, KEY, -1, 2);
     assert_uniform(x, KEY, -1, 2);
@@ -339,9 +324,8 @@ static void element_e_takes_counter_e(void **state)
     st_tensor_free(one);
 }
 
-static void element_e_takes_counter_e_in_any_view(void **state)
+TEST(element_e_takes_counter_e_in_any_view)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(4, 6, 5));
     const st_tensor views[] = {
         st_permute(x, ST_AXES(2, 0, 1)),
@@ -367,9 +351,8 @@ static void element_e_takes_counter_e_in_any_view(void **state)
     st_tensor_free(same);
 }
 
-static void what_is_outside_the_view_stays(void **state)
+TEST(what_is_outside_the_view_stays)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(4, 6));
     st_fill(x, 7);
     st_uniform(st_step(st_narrow(x, 0, 1, 2), 1, 2), KEY, 0, 1);
@@ -382,9 +365,8 @@ static void what_is_outside_the_view_stays(void **state)
 }
 
 /* [1, next after 1) holds 1 alone, though every u above 1/2 rounds to its end. */
-static void uniform_never_is_high(void **state)
+TEST(uniform_never_is_high)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(1000));
     const st_real low[] = { 1, -1, 0, -ST_REAL_MAX, 3 };
     const st_real high[] = { nextafter((st_real)1, (st_real)2), nextafter((st_real)-1, (st_real)0),
@@ -400,9 +382,8 @@ static void uniform_never_is_high(void **state)
     st_tensor_free(x);
 }
 
-static void uniform_reaches_over_the_whole_range(void **state)
+TEST(uniform_reaches_over_the_whole_range)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(1000));
     st_uniform(x, KEY, -ST_REAL_MAX, ST_REAL_MAX);
     int count[2] = { 0 };
@@ -414,9 +395,8 @@ static void uniform_reaches_over_the_whole_range(void **state)
     st_tensor_free(x);
 }
 
-static void no_interval_is_its_end_and_a_reversed_one_an_error(void **state)
+TEST(no_interval_is_its_end_and_a_reversed_one_an_error)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(100));
     for (int i = 20; i >= 0; i--) {
         st_real end = (st_real)i / 7 - 1;
@@ -433,9 +413,8 @@ static void no_interval_is_its_end_and_a_reversed_one_an_error(void **state)
     st_tensor_free(x);
 }
 
-static void null_and_empty_tensors_do_nothing(void **state)
+TEST(null_and_empty_tensors_do_nothing)
 {
-    (void)state;
     st_tensor empty = st_tensor_new(ST_SHAPE(3, 0));
     st_uniform(empty, KEY, 0, 1);
     st_normal(empty, KEY, 0, 1);
@@ -449,9 +428,8 @@ static void null_and_empty_tensors_do_nothing(void **state)
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-static void a_permutation_has_every_number_once(void **state)
+TEST(a_permutation_has_every_number_once)
 {
-    (void)state;
     enum { MOST = 1000 };
     ptrdiff_t order[MOST];
     for (ptrdiff_t n = 0; n <= MOST; n += n < 10 ? 1 : 99) {
@@ -465,9 +443,8 @@ static void a_permutation_has_every_number_once(void **state)
     }
 }
 
-static void nothing_is_permuted_where_there_is_nothing(void **state)
+TEST(nothing_is_permuted_where_there_is_nothing)
 {
-    (void)state;
     ptrdiff_t guard = 7;
     st_random_permutation(&guard, 0, KEY);
     st_random_permutation(&guard, -5, KEY);
@@ -477,9 +454,8 @@ static void nothing_is_permuted_where_there_is_nothing(void **state)
 
 /* Fisher and Yates' usual mistake, a partner from the whole range, gives some orders 1.5 times as often
  * as others. */
-static void all_orders_are_equally_likely(void **state)
+TEST(all_orders_are_equally_likely)
 {
-    (void)state;
     int count[24] = { 0 };
     for (uint64_t stream = 0; stream < 48000; stream++) {
         ptrdiff_t order[4];
@@ -493,35 +469,4 @@ static void all_orders_are_equally_likely(void **state)
         count[rank]++;
     }
     assert_equally_filled(count, 24);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(bits_are_the_published_ones),
-        CLAIM(words_are_those_of_the_blocks),
-        CLAIM(numbers_stay_what_they_are),
-        CLAIM(every_bit_of_key_and_counter_changes_half_the_bits),
-        CLAIM(uniform_has_its_moments_and_distribution),
-        CLAIM(uniform_fills_its_cells_equally),
-        CLAIM(uniform_has_53_bits),
-        CLAIM(neighbours_are_not_correlated),
-        CLAIM(normal_has_its_moments_and_distribution),
-        CLAIM(normal_neighbours_are_not_correlated),
-        CLAIM(below_0_and_1_is_0),
-        CLAIM(below_fills_small_bounds_equally),
-        CLAIM(below_has_no_bias_where_folding_has_most),
-        CLAIM(below_does_not_borrow_from_another_counter),
-        CLAIM(element_e_takes_counter_e),
-        CLAIM(element_e_takes_counter_e_in_any_view),
-        CLAIM(what_is_outside_the_view_stays),
-        CLAIM(uniform_never_is_high),
-        CLAIM(uniform_reaches_over_the_whole_range),
-        CLAIM(no_interval_is_its_end_and_a_reversed_one_an_error),
-        CLAIM(null_and_empty_tensors_do_nothing),
-        CLAIM(a_permutation_has_every_number_once),
-        CLAIM(nothing_is_permuted_where_there_is_nothing),
-        CLAIM(all_orders_are_equally_likely),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,8 @@ static const ptrdiff_t LEAST = PTRDIFF_MIN;
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static void shapes_are_equal_when_rank_and_sizes_are(void **state)
+TEST(shapes_are_equal_when_rank_and_sizes_are)
 {
-    (void)state;
     assert_true(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(2, 3)));
     assert_false(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(3, 2)));
     assert_false(st_shape_equal(ST_SHAPE(2, 3), ST_SHAPE(2, 3, 1)));
@@ -20,9 +19,8 @@ static void shapes_are_equal_when_rank_and_sizes_are(void **state)
         st_shape_equal((st_shape){ 0 }, (st_shape){ .n = { 7 } })); /* what lies beyond the rank is nothing */
 }
 
-static void shapes_print_as_lists(void **state)
+TEST(shapes_print_as_lists)
 {
-    (void)state;
     assert_string_equal(st_shape_text((st_shape){ 0 }).text, "[]");
     assert_string_equal(st_shape_text(ST_SHAPE(7)).text, "[7]");
     assert_string_equal(st_shape_text(ST_SHAPE(64, 1, 28, 28)).text, "[64, 1, 28, 28]");
@@ -32,9 +30,8 @@ static void shapes_print_as_lists(void **state)
     assert_int_equal(strlen(longest.text), 8 * strlen("-9223372036854775808") + 7 * strlen(", ") + 2);
 }
 
-static void a_count_is_the_product_of_the_sizes(void **state)
+TEST(a_count_is_the_product_of_the_sizes)
 {
-    (void)state;
     assert_int_equal(st_shape_numel((st_shape){ 0 }, "count"), 1);
     assert_int_equal(st_shape_numel(ST_SHAPE(2, 3, 4), "count"), 24);
     assert_int_equal(st_shape_numel(ST_SHAPE(2, 0, 4), "count"), 0);
@@ -42,9 +39,8 @@ static void a_count_is_the_product_of_the_sizes(void **state)
 }
 
 /* Oracle: the largest count of elements whose bytes a ptrdiff_t still counts, with a line to align. */
-static void shapes_that_cannot_be_are_refused_by_name(void **state)
+TEST(shapes_that_cannot_be_are_refused_by_name)
 {
-    (void)state;
     const ptrdiff_t two_62 = (ptrdiff_t)1 << 62, two_32 = (ptrdiff_t)1 << 32;
     const ptrdiff_t too_many = MOST / (ptrdiff_t)sizeof(st_real);
     assert_int_equal(st_shape_numel((st_shape){ .rank = 9 }, "who"), -1);
@@ -70,9 +66,8 @@ static void shapes_that_cannot_be_are_refused_by_name(void **state)
 }
 
 /* An address has 47 or 56 bits, not 58. */
-static void memory_that_is_not_there_is_an_error(void **state)
+TEST(memory_that_is_not_there_is_an_error)
 {
-    (void)state;
     const ptrdiff_t elements = ((ptrdiff_t)1 << 58) / (ptrdiff_t)sizeof(st_real);
     assert_true(st_is_null(st_tensor_new(ST_SHAPE(elements))));
     expect_error("st_tensor_new: no memory for " ST_REAL_NAME " %s", st_shape_text(ST_SHAPE(elements)).text);
@@ -80,17 +75,15 @@ static void memory_that_is_not_there_is_an_error(void **state)
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
-static void the_number_is_of_the_precision_that_is_named(void **state)
+TEST(the_number_is_of_the_precision_that_is_named)
 {
-    (void)state;
     assert_string_equal(ST_REAL_NAME, sizeof(st_real) == sizeof(float) ? "float32" : "float64");
     assert_true((st_real)1 + ST_REAL_EPSILON > 1);
     assert_true((st_real)((st_real)1 + ST_REAL_EPSILON / 2) == 1);
 }
 
-static void a_new_tensor_is_zeros_row_major_and_aligned(void **state)
+TEST(a_new_tensor_is_zeros_row_major_and_aligned)
 {
-    (void)state;
     dice d = { { 1 } };
     for (int i = 0; i < 200; i++) {
         st_shape s = roll_shape(&d, 0, 8, 0, 3);
@@ -108,9 +101,8 @@ static void a_new_tensor_is_zeros_row_major_and_aligned(void **state)
     }
 }
 
-static void a_wrap_is_the_callers_memory(void **state)
+TEST(a_wrap_is_the_callers_memory)
 {
-    (void)state;
     st_real data[6] = { 1, 2, 3, 4, 5, 6 };
     st_tensor x = st_tensor_wrap(data, ST_SHAPE(2, 3));
     assert_elements(x, 1, 2, 3, 4, 5, 6);
@@ -121,9 +113,8 @@ static void a_wrap_is_the_callers_memory(void **state)
     assert_true(data[3] == 40);
 }
 
-static void a_wrap_of_nothing_holds_nothing(void **state)
+TEST(a_wrap_of_nothing_holds_nothing)
 {
-    (void)state;
     assert_true(st_is_null(st_tensor_wrap(NULL, ST_SHAPE(2, 3))));
     expect_error("st_tensor_wrap: no data for shape [2, 3]");
     st_tensor empty = st_tensor_wrap(NULL, ST_SHAPE(0, 3));
@@ -132,9 +123,8 @@ static void a_wrap_of_nothing_holds_nothing(void **state)
     st_tensor_free(empty);
 }
 
-static void a_clone_has_the_elements_and_its_own_storage(void **state)
+TEST(a_clone_has_the_elements_and_its_own_storage)
 {
-    (void)state;
     dice d = { { 2 } };
     for (int i = 0; i < 200; i++) {
         st_tensor x = roll_view(&d, roll_shape(&d, 0, 4, 0, 4), NULL);
@@ -150,16 +140,14 @@ static void a_clone_has_the_elements_and_its_own_storage(void **state)
 }
 
 /* Oracle: a leak or a second free is seen by the address sanitizer. */
-static void a_storage_ends_through_any_view_of_it(void **state)
+TEST(a_storage_ends_through_any_view_of_it)
 {
-    (void)state;
     st_tensor_free(st_flip(st_select(st_tensor_new(ST_SHAPE(2, 3)), 0, 1), 0));
     st_tensor_free((st_tensor){ 0 });
 }
 
-static void empty_tensors_are_tensors(void **state)
+TEST(empty_tensors_are_tensors)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(3, 0, 2));
     assert_false(st_is_null(x));
     assert_int_equal(st_numel(x), 0);
@@ -174,9 +162,8 @@ static void empty_tensors_are_tensors(void **state)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static void negative_indices_count_from_the_end(void **state)
+TEST(negative_indices_count_from_the_end)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
     for (ptrdiff_t i = 0; i < 2; i++)
         for (ptrdiff_t j = 0; j < 3; j++) {
@@ -187,9 +174,8 @@ static void negative_indices_count_from_the_end(void **state)
     st_tensor_free(x);
 }
 
-static void an_index_outside_is_an_error_that_names_it(void **state)
+TEST(an_index_outside_is_an_error_that_names_it)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     const st_shape outside[] = { ST_INDEX(2, 0),     ST_INDEX(0, 3), ST_INDEX(-3, 0),   ST_INDEX(0, -4),
                                  ST_INDEX(0),        { 0 },          ST_INDEX(0, 0, 0), ST_INDEX(MOST, 0),
@@ -201,9 +187,8 @@ static void an_index_outside_is_an_error_that_names_it(void **state)
     st_tensor_free(x);
 }
 
-static void an_item_is_the_value_of_the_only_element(void **state)
+TEST(an_item_is_the_value_of_the_only_element)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5), one = st_tensor_new((st_shape){ 0 });
     assert_true(st_item(st_narrow(st_select(x, 0, 1), 0, 2, 1)) == 5);
     assert_true(st_item(st_select(st_select(x, 0, 1), 0, 0)) == 3);
@@ -217,9 +202,8 @@ static void an_item_is_the_value_of_the_only_element(void **state)
 }
 
 /* Oracle: element k lies k places after the first. */
-static void a_tensor_is_contiguous_when_its_elements_are(void **state)
+TEST(a_tensor_is_contiguous_when_its_elements_are)
 {
-    (void)state;
     dice d = { { 3 } };
     st_tensor whole = st_tensor_new(ST_SHAPE(60));
     int contiguous = 0;
@@ -239,9 +223,8 @@ static void a_tensor_is_contiguous_when_its_elements_are(void **state)
 
 /* ---- identity -------------------------------------------------------------------------------- */
 
-static void views_share_a_storage_and_copies_do_not(void **state)
+TEST(views_share_a_storage_and_copies_do_not)
 {
-    (void)state;
     st_real data[4] = { 0 };
     st_tensor x = st_tensor_new(ST_SHAPE(2, 3)), a = st_tensor_wrap(data, ST_SHAPE(4)),
               b = st_tensor_wrap(data, ST_SHAPE(4));
@@ -269,9 +252,8 @@ static bool have_a_common_place(st_tensor a, st_tensor b)
 
 /* Oracle: every place of one against every place of the other. The second view is of the same storage,
  * or of another one that wraps a part of the same memory. */
-static void overlap_is_a_place_in_common(void **state)
+TEST(overlap_is_a_place_in_common)
 {
-    (void)state;
     dice d = { { 4 } };
     st_real data[40] = { 0 };
     st_tensor whole = st_tensor_wrap(data, ST_SHAPE(40)), part = st_tensor_wrap(data + 13, ST_SHAPE(27));
@@ -294,9 +276,8 @@ static void overlap_is_a_place_in_common(void **state)
 }
 
 /* Interleaved views of a large storage: an answer from the strides, not from a million places. */
-static void overlap_is_found_among_many_places(void **state)
+TEST(overlap_is_found_among_many_places)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(64, 64, 16, 16)), even = st_step(x, 3, 2);
     st_tensor odd = st_step(st_narrow(x, 3, 1, 15), 3, 2);
     assert_false(st_overlaps(even, odd));
@@ -327,9 +308,8 @@ static void nothing(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
         expect_error(name ": the tensor is null");                                                           \
     } while (0)
 
-static void every_view_of_the_null_tensor_is_null_and_says_so(void **state)
+TEST(every_view_of_the_null_tensor_is_null_and_says_so)
 {
-    (void)state;
     const st_tensor null = { 0 };
     const ptrdiff_t stride[1] = { 1 };
     is_refused(st_tensor_clone(null), "st_tensor_clone");
@@ -347,9 +327,8 @@ static void every_view_of_the_null_tensor_is_null_and_says_so(void **state)
     is_refused(st_as_strided(null, ST_SHAPE(1), stride, 0), "st_as_strided");
 }
 
-static void nothing_moves_to_or_from_the_null_tensor(void **state)
+TEST(nothing_moves_to_or_from_the_null_tensor)
 {
-    (void)state;
     const st_tensor null = { 0 };
     st_tensor x = tensor_of(ST_SHAPE(1, 1), 7);
     ptrdiff_t index[2] = { 0 };
@@ -374,9 +353,8 @@ static void nothing_moves_to_or_from_the_null_tensor(void **state)
     st_tensor_free(x);
 }
 
-static void asking_about_the_null_tensor_is_no_failure(void **state)
+TEST(asking_about_the_null_tensor_is_no_failure)
 {
-    (void)state;
     const st_tensor null = { 0 };
     assert_true(st_is_null(null));
     assert_int_equal(st_numel(null), 0);
@@ -389,9 +367,8 @@ static void asking_about_the_null_tensor_is_no_failure(void **state)
     expect_error("st_item: the tensor is null");
 }
 
-static void the_first_failure_of_a_chain_is_the_one_told(void **state)
+TEST(the_first_failure_of_a_chain_is_the_one_told)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     st_tensor bad = st_expand(st_flip(st_select(x, 1, 3), 5), ST_SHAPE(-1));
     assert_true(st_is_null(bad));
@@ -403,9 +380,8 @@ static void the_first_failure_of_a_chain_is_the_one_told(void **state)
     st_tensor_free(x);
 }
 
-static void an_error_stays_until_it_is_cleared(void **state)
+TEST(an_error_stays_until_it_is_cleared)
 {
-    (void)state;
     assert_null(st_error());
     assert_int_equal(st_error_set("first %d", 1), -1);
     assert_int_equal(st_error_set("second"), -1);
@@ -417,9 +393,8 @@ static void an_error_stays_until_it_is_cleared(void **state)
     st_error_clear();
 }
 
-static void where_it_happened_comes_before_what(void **state)
+TEST(where_it_happened_comes_before_what)
 {
-    (void)state;
     assert_int_equal(st_error_within("layer %d: ", 3), -1);
     assert_null(st_error());
     st_error_set("no room");
@@ -429,9 +404,8 @@ static void where_it_happened_comes_before_what(void **state)
     st_error_clear();
 }
 
-static void long_errors_are_cut(void **state)
+TEST(long_errors_are_cut)
 {
-    (void)state;
     char text[2 * ST_ERROR_SIZE];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
@@ -445,9 +419,8 @@ static void long_errors_are_cut(void **state)
     st_error_clear();
 }
 
-static void an_error_is_one_line(void **state)
+TEST(an_error_is_one_line)
 {
-    (void)state;
     st_error_set("a\nb\t%s: é", "\x1b[2J\x7f");
     assert_string_equal(st_error(), "a?b??[2J?: é");
     st_error_within("%s: ", "a\rpath");
@@ -464,9 +437,8 @@ static void *fails_elsewhere(void *told)
     return NULL;
 }
 
-static void each_thread_has_its_own_error(void **state)
+TEST(each_thread_has_its_own_error)
 {
-    (void)state;
     enum { THREADS = 4 };
     char told[THREADS][ST_ERROR_SIZE] = { "" };
     pthread_t thread[THREADS];
@@ -479,39 +451,4 @@ static void each_thread_has_its_own_error(void **state)
     }
     assert_string_equal(st_error(), "mine");
     st_error_clear();
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(shapes_are_equal_when_rank_and_sizes_are),
-        CLAIM(shapes_print_as_lists),
-        CLAIM(a_count_is_the_product_of_the_sizes),
-        CLAIM(shapes_that_cannot_be_are_refused_by_name),
-        CLAIM(memory_that_is_not_there_is_an_error),
-        CLAIM(the_number_is_of_the_precision_that_is_named),
-        CLAIM(a_new_tensor_is_zeros_row_major_and_aligned),
-        CLAIM(a_wrap_is_the_callers_memory),
-        CLAIM(a_wrap_of_nothing_holds_nothing),
-        CLAIM(a_clone_has_the_elements_and_its_own_storage),
-        CLAIM(a_storage_ends_through_any_view_of_it),
-        CLAIM(empty_tensors_are_tensors),
-        CLAIM(negative_indices_count_from_the_end),
-        CLAIM(an_index_outside_is_an_error_that_names_it),
-        CLAIM(an_item_is_the_value_of_the_only_element),
-        CLAIM(a_tensor_is_contiguous_when_its_elements_are),
-        CLAIM(views_share_a_storage_and_copies_do_not),
-        CLAIM(overlap_is_a_place_in_common),
-        CLAIM(overlap_is_found_among_many_places),
-        CLAIM(every_view_of_the_null_tensor_is_null_and_says_so),
-        CLAIM(nothing_moves_to_or_from_the_null_tensor),
-        CLAIM(asking_about_the_null_tensor_is_no_failure),
-        CLAIM(the_first_failure_of_a_chain_is_the_one_told),
-        CLAIM(an_error_stays_until_it_is_cleared),
-        CLAIM(where_it_happened_comes_before_what),
-        CLAIM(long_errors_are_cut),
-        CLAIM(an_error_is_one_line),
-        CLAIM(each_thread_has_its_own_error),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

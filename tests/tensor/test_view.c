@@ -540,9 +540,8 @@ static void one_chain(dice *d, tally *t)
     st_tensor_free(whole);
 }
 
-static void chains_of_views_lead_where_their_definitions_say(void **state)
+TEST(chains_of_views_lead_where_their_definitions_say)
 {
-    (void)state;
     dice d = { { 5 } };
     tally t = { 0 };
     for (int chain = 0; chain < CHAINS; chain++) one_chain(&d, &t);
@@ -559,9 +558,8 @@ static void chains_of_views_lead_where_their_definitions_say(void **state)
 
 /* Oracle: place = offset + sum of index times stride, for every index. A view without elements has to
  * begin within its storage. */
-static void strided_views_are_made_exactly_within_their_storage(void **state)
+TEST(strided_views_are_made_exactly_within_their_storage)
 {
-    (void)state;
     static model m;
     dice d = { { 6 } };
     int outcomes[2] = { 0 };
@@ -591,9 +589,8 @@ static void strided_views_are_made_exactly_within_their_storage(void **state)
 
 /* ---- the ends of the range ------------------------------------------------------------------- */
 
-static void numbers_at_the_ends_of_their_range_do_not_overflow(void **state)
+TEST(numbers_at_the_ends_of_their_range_do_not_overflow)
 {
-    (void)state;
     const ptrdiff_t most = PTRDIFF_MAX, least = PTRDIFF_MIN, extreme[] = { most, least, -most };
     st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     for (int i = 0; i < 3; i++) {
@@ -621,9 +618,8 @@ static void numbers_at_the_ends_of_their_range_do_not_overflow(void **state)
 }
 
 /* A step or a window's step beyond the axis leaves its first element, or its last. */
-static void huge_steps_leave_one_element(void **state)
+TEST(huge_steps_leave_one_element)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
     assert_elements(st_step(x, 1, PTRDIFF_MAX), 0, 3);
     assert_elements(st_step(x, 1, -PTRDIFF_MAX), 2, 5);
@@ -633,9 +629,8 @@ static void huge_steps_leave_one_element(void **state)
     st_tensor_free(x);
 }
 
-static void huge_strides_by_hand_are_refused(void **state)
+TEST(huge_strides_by_hand_are_refused)
 {
-    (void)state;
     const ptrdiff_t most = PTRDIFF_MAX, least = PTRDIFF_MIN;
     st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     const ptrdiff_t strides[][2] = {
@@ -654,9 +649,8 @@ static void huge_strides_by_hand_are_refused(void **state)
 }
 
 /* Views cost nothing: a number may be seen 2^50 times, but not more often than can be counted. */
-static void views_larger_than_memory_are_counted(void **state)
+TEST(views_larger_than_memory_are_counted)
 {
-    (void)state;
     const ptrdiff_t two_50 = (ptrdiff_t)1 << 50;
     st_tensor x = tensor_of(ST_SHAPE(1), 7), many = st_expand(x, ST_SHAPE(two_50));
     assert_int_equal(st_numel(many), two_50);
@@ -671,26 +665,11 @@ static void views_larger_than_memory_are_counted(void **state)
 }
 
 /* Ranks end at 8. */
-static void a_ninth_axis_is_refused(void **state)
+TEST(a_ninth_axis_is_refused)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 4));
     assert_refused(st_split_axis(x, 7, 2), "st_split_axis", x.shape);
     assert_refused(st_unfold(x, 7, 2, 1, 1), "st_unfold", x.shape);
     assert_shape(st_split_axis(st_select(x, 0, 0), 6, 2), 1, 1, 1, 1, 1, 1, 2, 2);
     st_tensor_free(x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(chains_of_views_lead_where_their_definitions_say),
-        CLAIM(strided_views_are_made_exactly_within_their_storage),
-        CLAIM(numbers_at_the_ends_of_their_range_do_not_overflow),
-        CLAIM(huge_steps_leave_one_element),
-        CLAIM(huge_strides_by_hand_are_refused),
-        CLAIM(views_larger_than_memory_are_counted),
-        CLAIM(a_ninth_axis_is_refused),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

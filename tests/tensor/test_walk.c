@@ -161,9 +161,8 @@ static void one_movement(dice *d, const movement *m, const scene *s)
     st_tensor_free(expected);
 }
 
-static void what_moves_data_is_a_loop_over_all_indices(void **state)
+TEST(what_moves_data_is_a_loop_over_all_indices)
 {
-    (void)state;
     dice d = { { 7 } };
     int apart[MOVEMENTS] = { 0 }, overlapping[MOVEMENTS] = { 0 }, repeating[MOVEMENTS] = { 0 };
     for (int i = 0; i < CASES; i++) {
@@ -187,9 +186,8 @@ static void what_moves_data_is_a_loop_over_all_indices(void **state)
 }
 
 /* The sum of overlapping windows: every window has a one in each of its places. */
-static void adding_into_windows_sums_what_overlaps(void **state)
+TEST(adding_into_windows_sums_what_overlaps)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(5)), windows = st_unfold(x, 0, 3, 1, 1),
               ones = st_tensor_new(windows.shape);
     st_fill(ones, 1);
@@ -203,9 +201,8 @@ static void adding_into_windows_sums_what_overlaps(void **state)
     st_tensor_free(total);
 }
 
-static void a_tensor_may_be_shifted_reversed_or_transposed_onto_itself(void **state)
+TEST(a_tensor_may_be_shifted_reversed_or_transposed_onto_itself)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(6), 1, 2, 3, 4, 5, 6);
     st_copy(st_narrow(x, 0, 1, 5), st_narrow(x, 0, 0, 5));
     assert_elements(x, 1, 1, 2, 3, 4, 5);
@@ -219,9 +216,8 @@ static void a_tensor_may_be_shifted_reversed_or_transposed_onto_itself(void **st
     st_tensor_free(x);
 }
 
-static void two_wraps_of_one_memory_overlap_as_views_do(void **state)
+TEST(two_wraps_of_one_memory_overlap_as_views_do)
 {
-    (void)state;
     st_real data[] = { 1, 2, 3, 4, 5 };
     st_tensor y = st_tensor_wrap(data + 1, ST_SHAPE(4)), x = st_tensor_wrap(data, ST_SHAPE(4));
     st_add(y, 1, st_flip(x, 0));
@@ -230,9 +226,8 @@ static void two_wraps_of_one_memory_overlap_as_views_do(void **state)
     st_tensor_free(y);
 }
 
-static void copying_keeps_nan_and_infinity(void **state)
+TEST(copying_keeps_nan_and_infinity)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(3), NAN, INFINITY, -INFINITY), y = st_tensor_clone(x);
     assert_elements(y, NAN, INFINITY, -INFINITY);
     st_scale(y, 0);
@@ -243,9 +238,8 @@ static void copying_keeps_nan_and_infinity(void **state)
     st_tensor_free(y);
 }
 
-static void shapes_that_differ_are_an_error_and_y_stays(void **state)
+TEST(shapes_that_differ_are_an_error_and_y_stays)
 {
-    (void)state;
     const st_shape others[] = { ST_SHAPE(3, 2),    ST_SHAPE(6),    ST_SHAPE(1, 3), ST_SHAPE(2, 1),
                                 ST_SHAPE(2, 3, 1), ST_SHAPE(0, 3), { 0 } };
     for (int m = 0; m < FROM_X; m++)
@@ -260,9 +254,8 @@ static void shapes_that_differ_are_an_error_and_y_stays(void **state)
         }
 }
 
-static void nothing_happens_to_empty_tensors(void **state)
+TEST(nothing_happens_to_empty_tensors)
 {
-    (void)state;
     st_tensor y = st_tensor_new(ST_SHAPE(3, 0, 2)), x = st_tensor_new(ST_SHAPE(3, 0, 2)),
               none = st_tensor_wrap(NULL, ST_SHAPE(0));
     for (int m = 0; m < MOVEMENTS; m++) {
@@ -304,9 +297,8 @@ static ptrdiff_t visited(const visit *v, st_tensor first, ptrdiff_t t)
 
 /* Oracle: all indices in row-major order, and the places that they name in each view. In any other order
  * each index still comes once, in all views together. */
-static void a_walk_visits_every_index_once_in_all_views_together(void **state)
+TEST(a_walk_visits_every_index_once_in_all_views_together)
 {
-    (void)state;
     static visit v;
     dice d = { { 8 } };
     for (int i = 0; i < 3000; i++) {
@@ -343,9 +335,8 @@ static int rows_of(st_tensor y, st_tensor x, st_order order)
 }
 
 /* What makes it fast: as few rows as the strides allow. */
-static void axes_that_follow_one_another_are_one_row(void **state)
+TEST(axes_that_follow_one_another_are_one_row)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(3, 4, 1, 5)), y = st_tensor_new(ST_SHAPE(3, 4, 1, 5));
     st_tensor px = st_permute(x, ST_AXES(3, 1, 2, 0)), py = st_permute(y, ST_AXES(3, 1, 2, 0));
     assert_int_equal(rows_of(y, x, ST_ANY_ORDER), 1);
@@ -359,9 +350,8 @@ static void axes_that_follow_one_another_are_one_row(void **state)
     st_tensor_free(y);
 }
 
-static void a_walk_refuses_what_it_cannot_walk(void **state)
+TEST(a_walk_refuses_what_it_cannot_walk)
 {
-    (void)state;
     visit v = { .views = 1 };
     st_tensor x = st_tensor_new(ST_SHAPE(2, 3)), y = st_tensor_new(ST_SHAPE(3, 2)),
               views[5] = { x, x, x, x, x };
@@ -448,9 +438,8 @@ static st_real roll_special(dice *d)
 }
 
 /* Oracle: the elements of each group, one after another. The mean may round twice. */
-static void sum_and_mean_are_of_each_group(void **state)
+TEST(sum_and_mean_are_of_each_group)
 {
-    (void)state;
     dice d = { { 9 } };
     for (int i = 0; i < 3000; i++) {
         st_tensor x = roll_source(&d, roll_shape(&d, 0, 4, 1, 4)), whole;
@@ -476,9 +465,8 @@ static void sum_and_mean_are_of_each_group(void **state)
     }
 }
 
-static void max_and_argmax_are_of_each_group(void **state)
+TEST(max_and_argmax_are_of_each_group)
 {
-    (void)state;
     dice d = { { 10 } };
     int ties = 0, nans = 0;
     for (int i = 0; i < 3000; i++) {
@@ -512,9 +500,8 @@ static void max_and_argmax_are_of_each_group(void **state)
 }
 
 /* Within the reduced axes, so that an index says where: 5 is [1, 2] of [2, 3]. */
-static void the_first_of_equal_maxima_is_found(void **state)
+TEST(the_first_of_equal_maxima_is_found)
 {
-    (void)state;
     st_tensor x = tensor_of(ST_SHAPE(2, 3, 2), 1, 7, 5, 7, 3, 0, 5, 1, 2, 7, 5, 0);
     ptrdiff_t where[3];
     st_argmax(where, x, ST_AXES(0, 1));
@@ -530,9 +517,8 @@ typedef void reducing(st_tensor y, st_tensor x, st_axes over);
 static reducing *const reducers[] = { st_sum, st_mean, st_max };
 static const char *const reducer_names[] = { "st_sum", "st_mean", "st_max" };
 
-static void sums_over_nothing_are_zero_and_means_are_not_numbers(void **state)
+TEST(sums_over_nothing_are_zero_and_means_are_not_numbers)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(2, 0)), y = tensor_of(ST_SHAPE(2), 8, 9);
     st_sum(y, x, ST_AXES(1));
     assert_elements(y, 0, 0);
@@ -546,9 +532,8 @@ static void sums_over_nothing_are_zero_and_means_are_not_numbers(void **state)
     st_tensor_free(none);
 }
 
-static void there_is_no_maximum_of_nothing(void **state)
+TEST(there_is_no_maximum_of_nothing)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(2, 0)), y = tensor_of(ST_SHAPE(2), 8, 9);
     ptrdiff_t where[] = { 8, 9 };
     st_max(y, x, ST_AXES(1));
@@ -564,9 +549,8 @@ static void there_is_no_maximum_of_nothing(void **state)
     st_tensor_free(y);
 }
 
-static void reductions_refuse_wrong_axes_and_results_and_y_stays(void **state)
+TEST(reductions_refuse_wrong_axes_and_results_and_y_stays)
 {
-    (void)state;
     st_tensor x = st_tensor_new(ST_SHAPE(2, 3)), y = tensor_of(ST_SHAPE(3), 7, 8, 9);
     ptrdiff_t where[] = { 7, 8, 9 };
     for (int i = 0; i < 4; i++) {
@@ -593,9 +577,8 @@ static void reductions_refuse_wrong_axes_and_results_and_y_stays(void **state)
 }
 
 /* Oracle: the reduction of a copy of x. */
-static void reductions_onto_a_part_of_x_read_x_first(void **state)
+TEST(reductions_onto_a_part_of_x_read_x_first)
 {
-    (void)state;
     dice d = { { 11 } };
     for (int i = 0; i < 300; i++) {
         int which = i % 3;
@@ -616,9 +599,8 @@ static void reductions_onto_a_part_of_x_read_x_first(void **state)
 /* ---- scatter --------------------------------------------------------------------------------- */
 
 /* Oracle: a loop. Coordinates repeat, y may overlap itself and x. */
-static void scattering_adds_each_element_where_its_index_says(void **state)
+TEST(scattering_adds_each_element_where_its_index_says)
 {
-    (void)state;
     dice d = { { 12 } };
     int shared = 0;
     for (int i = 0; i < 3000; i++) {
@@ -649,9 +631,8 @@ static void scattering_adds_each_element_where_its_index_says(void **state)
     assert_true(shared > 500);
 }
 
-static void an_index_outside_adds_nothing_at_all(void **state)
+TEST(an_index_outside_adds_nothing_at_all)
 {
-    (void)state;
     st_tensor y = tensor_of(ST_SHAPE(2, 3), 1, 2, 3, 4, 5, 6), x = tensor_of(ST_SHAPE(2), 10, 20);
     const ptrdiff_t outside[][2] = { { 2, 0 },  { 0, 3 },           { -1, 0 },
                                      { 0, -1 }, { PTRDIFF_MAX, 0 }, { 0, PTRDIFF_MIN } };
@@ -667,9 +648,8 @@ static void an_index_outside_adds_nothing_at_all(void **state)
     st_tensor_free(y);
 }
 
-static void everything_scattered_into_one_number_is_the_sum(void **state)
+TEST(everything_scattered_into_one_number_is_the_sum)
 {
-    (void)state;
     st_tensor y = st_tensor_new((st_shape){ 0 }), x = tensor_of(ST_SHAPE(2, 2), 1, 2, 3, 4),
               none = st_tensor_new(ST_SHAPE(0));
     st_scatter_add(y, NULL, x); /* rank 0 has no coordinates */
@@ -679,31 +659,4 @@ static void everything_scattered_into_one_number_is_the_sum(void **state)
     st_tensor_free(x);
     st_tensor_free(y);
     st_tensor_free(none);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(what_moves_data_is_a_loop_over_all_indices),
-        CLAIM(adding_into_windows_sums_what_overlaps),
-        CLAIM(a_tensor_may_be_shifted_reversed_or_transposed_onto_itself),
-        CLAIM(two_wraps_of_one_memory_overlap_as_views_do),
-        CLAIM(copying_keeps_nan_and_infinity),
-        CLAIM(shapes_that_differ_are_an_error_and_y_stays),
-        CLAIM(nothing_happens_to_empty_tensors),
-        CLAIM(a_walk_visits_every_index_once_in_all_views_together),
-        CLAIM(axes_that_follow_one_another_are_one_row),
-        CLAIM(a_walk_refuses_what_it_cannot_walk),
-        CLAIM(sum_and_mean_are_of_each_group),
-        CLAIM(max_and_argmax_are_of_each_group),
-        CLAIM(the_first_of_equal_maxima_is_found),
-        CLAIM(sums_over_nothing_are_zero_and_means_are_not_numbers),
-        CLAIM(there_is_no_maximum_of_nothing),
-        CLAIM(reductions_refuse_wrong_axes_and_results_and_y_stays),
-        CLAIM(reductions_onto_a_part_of_x_read_x_first),
-        CLAIM(scattering_adds_each_element_where_its_index_says),
-        CLAIM(an_index_outside_adds_nothing_at_all),
-        CLAIM(everything_scattered_into_one_number_is_the_sum),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }
