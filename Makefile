@@ -117,7 +117,6 @@ so       = lib$1.so$(if $2,.$2)
 SO_FLAGS = -shared -Wl,-z,nodelete -Wl,-soname,$(call so,$1,$(SOVERSION)) \
            $(if $(SANITIZE),,-Wl,--no-undefined)
 endif
-
 # ---- rules ---------------------------------------------------------------------------------------
 
 # Products and sums become one instruction where there is one, in these files alone.
@@ -160,7 +159,6 @@ $(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 	$$(call link_shared,$(NAME_$1))
 endef
 $(foreach p,float double,$(eval $(call rules,$p)))
-
 # Programs, tests, packages and the rest have makefiles of their own, beside what they build.
 include examples/examples.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
         tests/fuzz/fuzz.mk tests/checks.mk docs/docs.mk tests/tools/install.mk
