@@ -84,10 +84,12 @@ static int read_dict(header *h, char *text, size_t size)
     make_json(text, size);
     json_t *dict = json_read(text, size, "header");
     if (!dict) return st_error_within("%s: %s: ", h->name, given.text);
+    errno = 0;
     int status = json_unpack_ex(dict, &error, JSON_STRICT, "{s:s, s:b, s:o}", "descr", &type, "fortran_order",
-                                &h->fortran, "shape", &sizes)
-                     ? st_error_set("%s: header: %s: %s", h->name, given.text, error.text)
-                     : read_dtype(h, type);
+                                &h->fortran, "shape", &sizes);
+    if (status == 0) status = read_dtype(h, type);
+    else if (errno == ENOMEM) st_error_set("%s: header: no memory", h->name);
+    else st_error_set("%s: header: %s: %s", h->name, given.text, error.text);
     if (status == 0 && !json_shape(sizes, &h->shape))
         status = st_error_set("%s: header: %s: expected a shape of up to %d sizes", h->name, given.text,
                               ST_MAX_RANK);
