@@ -120,7 +120,7 @@ END
             echo "$name.npy was taken"
             return 1
         fi
-        grep -q "others/$name.npy: .*\(expected\|more than 8\)" "$tmp/refused" || { cat "$tmp/refused"; return 1; }
+        grep -qi "others/$name.npy: .*\(expected\|more than 8\)" "$tmp/refused" || { cat "$tmp/refused"; return 1; }
     done
 }
 
