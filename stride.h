@@ -19,6 +19,7 @@
 #include "nn/optim.h"
 #include "nn/callbacks.h"
 #include "nn/files/checkpoint.h"
+#include "nn/files/replace.h"
 #include "nn/files/save.h"
 #include "nn/schedule.h"
 #include "nn/train.h"

@@ -32,7 +32,7 @@ $(call helpers,$1): $(HELPERS:%.c=$(OUT)/$1/%.o) $(OUT)/sources
 	$$(archive)
 $(call simple,$1): $(OUT)/$1/bin/%: $(OUT)/$1/examples/%.o $(call helpers,$1) $(call lib,$1)
 	$$(link)
-$(call stride,$1): $(OUT)/$1/examples/stride/main.o $(call helpers,$1) $(call lib_all,$1)
+$(call stride,$1): $(OUT)/$1/examples/stride/main.o $(call helpers,$1) $(call lib,$1)
 	$$(call link,$$(PICTURE_LIBS))
 endef
 $(foreach p,float double,$(eval $(call program_rules,$p)))

@@ -1,7 +1,7 @@
 /* arguments.c: see arguments.h. */
 #define _XOPEN_SOURCE 700
 #include "examples/stride/arguments.h"
-#include "nn/files/file.h"
+#include "nn/files/replace.h"
 #include "tensor/error.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ int argument_writable(const char *path)
 {
     struct stat about; /* a name may be too long for itself, though not for its temporary file */
     if (lstat(path, &about) && errno != ENOENT) return st_error_set("%.300s: %s", path, strerror(errno));
-    return file_try(path, write_nothing, NULL);
+    return st_file_try(path, write_nothing, NULL);
 }
 
 bool argument_same_file(const char *a, const char *b)

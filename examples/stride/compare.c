@@ -5,7 +5,7 @@
 #include "examples/stride/log.h"
 #include "examples/stride/page.h"
 #include "examples/stride/text.h"
-#include "nn/files/file.h"
+#include "nn/files/replace.h"
 
 #include <limits.h>
 #include <math.h>
@@ -104,7 +104,7 @@ static int run(const void *settings_, int count, char **operands)
         if (log_check(operands[i]) == 0 && log_recall(operands[i], INT_MAX, &c.run[i]) == 0 &&
             c.run[i].count == 0)
             st_error_set("%.200s: no epoch in it", operands[i]);
-    if (!st_error() && file_replace(s->output, put_page, &c) == 0) {
+    if (!st_error() && st_file_replace(s->output, put_page, &c) == 0) {
         fputs("report: ", stdout);
         text_put(stdout, s->output);
         putchar('\n');

@@ -20,7 +20,7 @@ static void put_roff(FILE *to, const char *text)
 
 static void put_verbatim(FILE *to, const char *text)
 {
-    fputs(".PP\n.nf\n", to);
+    fputs(".nf\n", to);
     put_roff(to, text);
     fputs(".fi\n", to);
 }
@@ -49,6 +49,7 @@ void write_manual(FILE *to)
     for (const subcommand *const *c = subcommands; *c; c++) put_subcommand(to, *c);
     fputs(".SH NETWORKS\n", to);
     put_roff(to, network_help);
+    fputs(".PP\n", to);
     put_verbatim(to, network_example);
     fputs(".SH \"EXIT STATUS\"\n0: done. 1: failed, with a line on standard error that says why. 2: the "
           "command line is\nwrong.\n",

@@ -5,7 +5,7 @@
 #include "examples/stride/page.h"
 #include "examples/stride/picture.h"
 #include "examples/stride/scores.h"
-#include "nn/files/file.h"
+#include "nn/files/replace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -556,7 +556,7 @@ int report_write(const char *path, const report *r)
     page p = { .r = r, .best = best_of(r) };
     if (r->net && r->validation && scores_measure(&p.found, r->net, r->validation, r->loss)) return -1;
     page *context = &p;
-    int status = file_replace(path, put_page, &context);
+    int status = st_file_replace(path, put_page, &context);
     scores_free(&p.found);
     return status;
 }

@@ -222,7 +222,7 @@ int st_npy_save(const char *path, st_tensor x)
 {
     if (!path) return st_error_set("st_npy_save: the path is NULL");
     if (st_is_null(x)) return st_error_set("%s: st_npy_save of the null tensor", path);
-    return file_replace(path, write_array, &x);
+    return st_file_replace(path, write_array, &x);
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */

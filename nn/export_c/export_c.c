@@ -309,7 +309,7 @@ static int export(const st_net *n, const char *path, file *f, const steps *s)
     if (fclose(w.to)) st_error_set("no memory for the text of a net");
     f->body = body;
     f->written = &w;
-    int status = st_error() ? -1 : file_replace(path, write_file, f);
+    int status = st_error() ? -1 : st_file_replace(path, write_file, f);
     free(body);
     return status;
 }

@@ -231,7 +231,7 @@ static void sync_folder(const char *folder)
 }
 
 /* 0, or the errno of what failed. The descriptor, and with it the lock, stays. */
-static int fill(int descriptor, file_writer *write, const void *context)
+static int fill(int descriptor, st_file_writer *write, const void *context)
 {
     int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     FILE *stream = copy < 0 ? NULL : fdopen(copy, "wb");
@@ -245,7 +245,7 @@ static int fill(int descriptor, file_writer *write, const void *context)
 }
 
 /* 0, or the errno of what failed. */
-static int replace(const place *p, file_writer *write, const void *context, bool only_try)
+static int replace(const place *p, st_file_writer *write, const void *context, bool only_try)
 {
     size_t size = strlen(p->path) + 64;
     char *name = malloc(size);
@@ -264,7 +264,7 @@ static int replace(const place *p, file_writer *write, const void *context, bool
     return reason;
 }
 
-static int run(const char *path, file_writer *write, const void *context, bool only_try)
+static int run(const char *path, st_file_writer *write, const void *context, bool only_try)
 {
     place p;
     int reason = 0, status = find_place(path, &p);
@@ -273,12 +273,14 @@ static int run(const char *path, file_writer *write, const void *context, bool o
     return reason ? st_error_set("%s: cannot be written: %s", file_name(path), strerror(reason)) : status;
 }
 
-int file_replace(const char *path, file_writer *write, const void *context)
+int st_file_replace(const char *path, st_file_writer *write, const void *context)
 {
+    if (!path || !write) return st_error_set("st_file_replace: the %s is NULL", path ? "writer" : "path");
     return run(path, write, context, false);
 }
 
-int file_try(const char *path, file_writer *write, const void *context)
+int st_file_try(const char *path, st_file_writer *write, const void *context)
 {
+    if (!path || !write) return st_error_set("st_file_try: the %s is NULL", path ? "writer" : "path");
     return run(path, write, context, true);
 }

@@ -331,7 +331,7 @@ static int write_contents(FILE *to, const void *context)
 }
 
 static int write_file(const char *path, int count, const safetensors_item items[], json_t *metadata,
-                      int (*replace)(const char *path, file_writer *write, const void *context))
+                      int (*replace)(const char *path, st_file_writer *write, const void *context))
 {
     char *header = header_text(path, count, items, metadata);
     int status = header ? replace(path, write_contents, &(contents){ header, count, items }) : -1;
@@ -341,10 +341,10 @@ static int write_file(const char *path, int count, const safetensors_item items[
 
 int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata)
 {
-    return write_file(path, count, items, metadata, file_replace);
+    return write_file(path, count, items, metadata, st_file_replace);
 }
 
 int safetensors_try(const char *path, int count, const safetensors_item items[], json_t *metadata)
 {
-    return write_file(path, count, items, metadata, file_try);
+    return write_file(path, count, items, metadata, st_file_try);
 }

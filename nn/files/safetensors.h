@@ -58,7 +58,7 @@ typedef struct safetensors_item {
 } safetensors_item;
 
 /* Writes the tensors, in this order and in this library's precision, and `metadata`, an object of strings that stays
- * the caller's, as file_replace does; or tries whether that can be done, as file_try does. */
+ * the caller's, as st_file_replace does; or tries whether that can be done, as st_file_try does. */
 int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata);
 int safetensors_try(const char *path, int count, const safetensors_item items[], json_t *metadata);
 

@@ -104,7 +104,7 @@ static int export(graph *g, const st_net *n, const char *path)
     if (st_error() || fill_graph(g, n) || st_error()) return st_error_within("%s: ", path);
     size_t size = onnx__model_proto__get_packed_size(&model);
     if (size > INT_MAX) return st_error_set("%s: %zu bytes, ONNX holds at most %d", path, size, INT_MAX);
-    return file_replace(path, write_model, &model);
+    return st_file_replace(path, write_model, &model);
 }
 
 int st_net_export_onnx(st_net *n, const char *path)

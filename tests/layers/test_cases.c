@@ -285,7 +285,8 @@ TEST(gradients_are_central_differences)
             st_layer *l = c->roll(&d, &x);
             gradients_are_differences(c, &d, l, x);
         }
-        if (checked >= 10 && 2 * vacuous > checked) fail_msg("%s: %d of %d prove nothing", c->name, vacuous, checked);
+        if (checked >= 10 && 2 * vacuous > checked)
+            fail_msg("%s: %d of %d prove nothing", c->name, vacuous, checked);
     }
 }
 
