@@ -9,7 +9,7 @@ lines: ## count lines of code and of comments, by rooms
 # ---- checks --------------------------------------------------------------------------------------
 
 CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-core core check-quiet \
-          check-format check-precision check-exports check-documented check-docs check-memory \
+          check-format check-precision check-exports check-documented check-public check-docs check-memory \
           check-install distcheck
 # These start make again, and two of them side by side would write the same files.
 ifneq ($(filter test check% conformance,$(MAKECMDGOALS)),)
@@ -96,6 +96,9 @@ check-exports: $(foreach p,float double,$(call shared,$p) $(call lib,$p))
 
 check-exports-mpi: $(foreach p,float double,$(call shared_mpi,$p) $(call lib_mpi,$p))
 	@$(CHECK) exports "$(wordlist 1,2,$^)" "$(wordlist 3,4,$^)" $(MPI_HEADERS)
+
+check-public: ## programs include public headers only
+	@$(CHECK) public $(HEADERS) $(MPI_HEADERS)
 
 check-documented: ## everything that installed headers declare has a comment
 	@$(CHECK) documented $(HEADERS) $(MPI_HEADERS)

@@ -120,6 +120,14 @@ $found"
     ok
     ;;
 
+public) # HEADER...
+    what="programs include public headers and their own, and no other"
+    printf '"%s"\n' "$@" >"$scratch/public"
+    found=$(grep -rn '#include "' examples --include='*.[ch]' | grep -v '"examples/' | grep -vFf "$scratch/public")
+    [ -z "$found" ] || fail "$found"
+    ok
+    ;;
+
 documented) # HEADER...
     what="everything that installed headers declare has a comment"
     found=$(awk -f tests/tools/symbols.awk "$@" | sed -n 's/ bare$//p')
