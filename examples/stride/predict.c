@@ -370,7 +370,8 @@ static int sample(session *t)
         else if (st_dataset_batch(d, NULL, i, 1, x, y) == 0) {
             char name[600];
             int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
-            if (d->target.rank == 0 && is_classed(&t->m) && st_item(y) < t->m.net->output.n[0])
+            if (d->target.rank == 0 && is_classed(&t->m) &&
+                (double)st_item(y) < (double)t->m.net->output.n[0])
                 snprintf(name + used, sizeof name - (size_t)used, ", a %.200s",
                          t->m.name[(ptrdiff_t)st_item(y)]);
             st_tensor image = st_tensor_clone(st_select(x, 0, 0));

@@ -20,6 +20,15 @@ static void claim(const char *what, int holds)
     st_error_clear();
 }
 
+/* As st_tensor_wrap, freed at the end. */
+static st_tensor wrapped[16];
+static int wrappers;
+
+static st_tensor wrap(st_real *data, st_shape s)
+{
+    return wrapped[wrappers++] = st_tensor_wrap(data, s);
+}
+
 static int near(double a, double b)
 {
     return fabs(a - b) <= 1e-5 * (1 + fabs(b));
@@ -29,9 +38,9 @@ static int near(double a, double b)
 static void a_loss(void)
 {
     st_real weights[] = { 1, 3 }, classes[] = { 0, 1 }, zeros[4] = { 0 }, dy[4];
-    st_tensor y = st_tensor_wrap(zeros, ST_SHAPE(2, 2)), target = st_tensor_wrap(classes, ST_SHAPE(2));
+    st_tensor y = wrap(zeros, ST_SHAPE(2, 2)), target = wrap(classes, ST_SHAPE(2));
 #include "weighted.use.h"
-    double value = st_loss_value(l, y, target, st_tensor_wrap(dy, ST_SHAPE(2, 2)));
+    double value = st_loss_value(l, y, target, wrap(dy, ST_SHAPE(2, 2)));
     claim("a loss with class weights", near(value, 2 * log(2)) && near(dy[0], -0.25) && near(dy[3], -0.75));
 }
 
@@ -41,7 +50,7 @@ static void an_optimizer(void)
     double beta[] = { 0.9, 0.99 };
     st_real w[] = { 1, 1, 1 }, g[] = { 2, -3, 0 };
 #include "lion.use.h"
-    st_optim_step(o, 0.25, st_tensor_wrap(w, ST_SHAPE(3)), st_tensor_wrap(g, ST_SHAPE(3)));
+    st_optim_step(o, 0.25, wrap(w, ST_SHAPE(3)), wrap(g, ST_SHAPE(3)));
     claim("Lion as an optimizer", w[0] == (st_real)0.75 && w[1] == (st_real)1.25 && w[2] == 1);
     st_optim_free(o);
 }
@@ -60,7 +69,7 @@ static void a_pooling_function(void)
 #include "power_mean.use.h"
     st_net *n = st_net_new(ST_SHAPE(1, 2, 2), l);
     st_net_build(n, 1, 1);
-    st_tensor y = st_net_forward(n, st_tensor_wrap(pixels, ST_SHAPE(1, 1, 2, 2)), ST_EVAL);
+    st_tensor y = st_net_forward(n, wrap(pixels, ST_SHAPE(1, 1, 2, 2)), ST_EVAL);
     claim("a pooling function", near(st_item(y), sqrt(13)));
     st_net_free(n);
 }
@@ -92,19 +101,19 @@ static void zero_is_a_value(void)
     st_real x[] = { -1, 1, -3, 5 }, w = 1, g = 2;
     st_net *n = st_net_new(ST_SHAPE(1), st_leaky_relu(.slope = ST_ZERO));
     st_net_build(n, 4, 1);
-    st_tensor y = st_net_forward(n, st_tensor_wrap(x, ST_SHAPE(4, 1)), ST_EVAL);
+    st_tensor y = st_net_forward(n, wrap(x, ST_SHAPE(4, 1)), ST_EVAL);
     claim("ST_ZERO: a slope", st_data(y)[0] == 0 && st_data(y)[3] == 5);
     st_net_free(n);
 
     n = st_net_new(ST_SHAPE(1), st_batchnorm(.momentum = ST_ZERO));
     st_net_build(n, 4, 1);
-    st_net_forward(n, st_tensor_wrap(x, ST_SHAPE(4, 1)), ST_TRAIN);
+    st_net_forward(n, wrap(x, ST_SHAPE(4, 1)), ST_TRAIN);
     claim("ST_ZERO: a momentum", *st_at(st_net_find(n, "0.running_mean"), ST_INDEX(0)) == 0);
     st_net_free(n);
 
     st_optim *adam = st_adam(.lr = 0.5, .beta1 = ST_ZERO), *still = st_adam(.lr = ST_ZERO);
     claim("ST_ZERO: beta1 and a learning rate", adam && still && adam->beta1 == 0 && still->lr == 0);
-    st_tensor parameters = st_tensor_wrap(&w, ST_SHAPE(1)), gradients = st_tensor_wrap(&g, ST_SHAPE(1));
+    st_tensor parameters = wrap(&w, ST_SHAPE(1)), gradients = wrap(&g, ST_SHAPE(1));
     st_optim_step(adam, adam->lr, parameters, gradients);
     g = -g; /* without a running mean the second step goes straight back */
     st_optim_step(adam, adam->lr, parameters, gradients);
@@ -122,5 +131,6 @@ int main(void)
     a_pooling_function();
     a_data_set_and_a_callback();
     zero_is_a_value();
+    while (wrappers > 0) st_tensor_free(wrapped[--wrappers]);
     return failed;
 }

@@ -87,8 +87,9 @@ static void assert_as_wanted(const layer_case *c, st_tensor x, st_tensor expecte
     for (ptrdiff_t k = 0; k < st_numel(expected); k++) {
         double size = fabs((double)*element(expected, k));
         if (isfinite(size)) largest = fmax(largest, size);
-        if (scale) *element(expected, k) = (st_real)(round(scale * (double)*element(expected, k)) / scale);
-        if (scale) *element(x, k) = (st_real)(round(scale * (double)*element(x, k)) / scale);
+        if (scale > 0)
+            *element(expected, k) = (st_real)(round(scale * (double)*element(expected, k)) / scale);
+        if (scale > 0) *element(x, k) = (st_real)(round(scale * (double)*element(x, k)) / scale);
     }
     assert_near(x, expected, c->limit * (double)ST_REAL_EPSILON * largest);
 }

@@ -164,7 +164,7 @@ msan)
 valgrind) # threads of the pool and of BLAS live until the end, so what is still reachable is no leak
     command -v valgrind >/dev/null || { skip "tests under valgrind" "it is not installed (make deps-check)" && exit; }
     export STRIDE_FAST=1
-    under valgrind "tests under valgrind" valgrind --quiet --error-exitcode=1 --leak-check=full \
+    under valgrind "tests under valgrind" valgrind --quiet --num-callers=40 --error-exitcode=1 --leak-check=full \
         --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
         --suppressions="$tools/../memory/children.supp"
     ;;
