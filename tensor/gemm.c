@@ -1,5 +1,6 @@
 /* gemm.c: matrix products; the only file that includes cblas.h. Transposes are read from strides. With
  * STRIDE_NO_BLAS a plain loop takes BLAS's place. */
+#define _DEFAULT_SOURCE
 #include "tensor/error.h"
 #include "tensor/storage.h"
 #include "tensor/tensor.h"
@@ -51,7 +52,7 @@ static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_rea
 
 #include <cblas.h>
 #include <pthread.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 
 #ifdef STRIDE_DOUBLE
 #define blas_gemm cblas_dgemm
@@ -156,9 +157,8 @@ static bool has_memory(void)
     enum { BUFFER = 160 << 20 };
     static volatile bool known; /* written with the same value by all threads */
     if (known || !openblas_set_num_threads) return true;
-    void *volatile probe = malloc(BUFFER);
-    free(probe);
-    if (probe) return known = true;
+    void *probe = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (probe != MAP_FAILED) return munmap(probe, BUFFER), known = true;
     st_error_set("st_gemm: no memory for the %d MiB that OpenBLAS takes with its first product",
                  BUFFER >> 20);
     return false;
