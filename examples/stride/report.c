@@ -405,10 +405,6 @@ typedef struct rows {
     double forward, backward;           /* of all layers */
     double most_forward, most_backward; /* of one */
     double most_parameters;
-    st_shape input;
-    st_shape shown[ST_LAYER_PATH / 2 + 2],
-        into[ST_LAYER_PATH / 2 + 2];     /* by depth: of the last layer, out and in */
-    bool chained[ST_LAYER_PATH / 2 + 2]; /* layers there follow each other */
 } rows;
 
 static double own_parameters(const st_layer *l)
@@ -423,21 +419,6 @@ static int depth_of(const char *path)
     int depth = 0;
     for (const char *c = path; *c; c++) depth += *c == '.';
     return depth;
-}
-
-/* The output of a layer as the user wrote the network: a relu before a max pooling runs after it, on fewer
- * numbers. A layer of one shape gives what it is given. */
-static st_shape output_of(rows *r, const st_layer *l, const char *path)
-{
-    int depth = depth_of(path);
-    const char *name = strrchr(path, '.');
-    bool chained = strcmp(name ? name + 1 : path, "0") != 0 && r->chained[depth];
-    st_shape given = chained ? r->shown[depth] : depth > 0 ? r->into[depth - 1] : r->input;
-    bool same = st_shape_equal(l->x, l->y) && l->children == 0;
-    r->into[depth] = given;
-    r->shown[depth] = same ? given : l->y;
-    r->chained[depth + 1] = strcmp(l->type->name, "sequence") == 0;
-    return st_shape_without_batch(r->shown[depth]);
 }
 
 /* The greatest one's bar is full. */
@@ -470,7 +451,8 @@ static void put_layer(st_layer *l, const char *path, void *context)
         page_text(p->to, options + 1);
         fputs("</span>", p->to);
     }
-    fprintf(p->to, "</th><td class=\"text\">%s</td>", st_shape_text(output_of(r, l, path)).text);
+    fprintf(p->to, "</th><td class=\"text\">%s</td>",
+            st_shape_text(st_shape_without_batch(st_layer_output_shape(l))).text);
     if (own_parameters(l) > 0)
         fprintf(p->to, "<td class=\"bar large\"><i style=\"--s:%.3f\"></i><span>%s</span></td>",
                 own_parameters(l) / r->most_parameters, page_count(own_parameters(l)).text);
@@ -495,7 +477,7 @@ static void put_layers(page *p)
 {
     const report *r = p->r;
     if (!r->net) return;
-    rows of = { .p = p, .input = r->net->root->x, .chained = { true } };
+    rows of = { .p = p };
     st_layer_visit(r->net->root, find_most, &of);
     for (int i = 0; r->times && i < r->times->count; i++) {
         of.forward += r->times->layer[i].forward;
