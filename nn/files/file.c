@@ -250,15 +250,13 @@ static int replace(const place *p, st_file_writer *write, const void *context, b
     size_t size = strlen(p->path) + 64;
     char *name = malloc(size);
     if (!name) return ENOMEM;
+    remove_stale(p);
     int descriptor = open_beside(p, name, size);
     int reason = descriptor < 0 ? errno : fill(descriptor, write, context);
     bool renamed = !reason && !only_try && rename(name, p->path) == 0;
     if (!reason && !only_try && !renamed) reason = errno;
     if (descriptor >= 0 && !renamed) unlink(name);
-    if (renamed) {
-        sync_folder(p->folder);
-        remove_stale(p);
-    }
+    if (renamed) sync_folder(p->folder);
     if (descriptor >= 0) close(descriptor);
     free(name);
     return reason;
