@@ -1,7 +1,8 @@
-/* augment.c: a random affine map for each sample and pass; noise; a cutout. */
+/* augment.c: a random affine map for each sample and epoch; noise; a cutout. */
 #include "nn/data/augment.h"
 #include "nn/data/bytes.h"
 #include "nn/files/locale.h"
+#include "tensor/array.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 
@@ -10,43 +11,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The numbers that a sample draws, in this order. */
+/* The random numbers of a sample, in the order of their counters. */
 enum { FLIP, SHEAR, ROTATION, SCALE, DOWN, RIGHT, CUT_ROW, CUT_COLUMN, DRAWS };
 
 enum {
-    BEFORE = 1, /* rows and columns of zeros around a source: sampling then needs no questions */
-    AROUND = 3, /* of both sides */
-    GRAIN = 8   /* samples worth a thread's waking */
+    BEFORE = 1, /* rows and columns of zeros before an image, so that sampling needs no bounds checks */
+    AROUND = 3, /* before and after it */
+    GRAIN = 8   /* samples that are enough work for a thread */
 };
 
-/* Apart from the streams of parameters, orders and dropout, should all have one seed. */
+/* No other stream with the same seed has these numbers: parameters, the order of samples, dropout. */
 static const uint64_t MAPS = UINT64_C(3) << 62, NOISES = UINT64_C(7) << 61;
 
 static const double DEGREE = 3.14159265358979323846 / 180;
 
-/* A sample as it was, within a frame of zeros. Taken while a sample is made, then put back for the next. */
+/* Memory for an image before the map, within a frame of zeros. */
 typedef struct source {
     st_tensor framed, inside; /* [C, H + AROUND, W + AROUND], and the [C, H, W] in it */
     struct source *next;
 } source;
 
 typedef struct augmented {
-    const st_dataset *of;
+    data_wrapper base;
     st_augment_options options;
-    uint64_t pass;
-    char *prepared;
-    source *spare; /* as many as there were threads at once */
+    source *spare; /* a list: one for each thread that loads samples */
 } augmented;
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
 static source *make_source(st_shape x)
 {
-    source *s = malloc(sizeof *s);
-    if (!s) {
-        st_error_set("st_dataset_augment: no memory");
-        return NULL;
-    }
+    source *s = array_new("st_dataset_augment", 1, sizeof *s);
+    if (!s) return NULL;
     st_tensor framed = st_tensor_new(ST_SHAPE(x.n[0], x.n[1] + AROUND, x.n[2] + AROUND));
     *s = (source){ framed, st_narrow(st_narrow(framed, 1, BEFORE, x.n[1]), 2, BEFORE, x.n[2]) };
     if (!st_is_null(framed)) return s;
@@ -62,7 +58,7 @@ static source *take_source(augmented *a)
     source *s = a->spare;
     if (s) a->spare = s->next;
     pthread_mutex_unlock(&spares);
-    return s ? s : make_source(a->of->x);
+    return s ? s : make_source(a->base.of->x);
 }
 
 static void put_back(augmented *a, source *s)
@@ -87,8 +83,8 @@ static st_real clamp(st_real x, st_real most)
     return x < most ? x : most;
 }
 
-/* One row of the output, from a framed channel whose rows are `pitch` apart. (u, v) is the place of its first
- * element there, (du, dv) the way to the next. Beyond the frame all is zero, as the frame is. */
+/* One row of the output, from a framed channel whose rows are `pitch` apart. (u, v) is the position of its first
+ * element in the channel, (du, dv) the step to the next. Positions outside are clamped to the frame, which is zero. */
 static void sample_row(ptrdiff_t n, st_real *to, ptrdiff_t step, const st_real *from, ptrdiff_t pitch,
                        double u, double v, double du, double dv, st_real height, st_real width)
 {
@@ -104,6 +100,7 @@ static void sample_row(ptrdiff_t n, st_real *to, ptrdiff_t step, const st_real *
     }
 }
 
+/* One coordinate of an affine map. */
 static double at(const double line[3], double down, double right)
 {
     return line[0] * down + line[1] * right + line[2];
@@ -148,10 +145,10 @@ int st_warp_affine(st_tensor to, st_tensor from, st_affine map)
 
 static st_random_key key_of(const augmented *a, uint64_t stream)
 {
-    return (st_random_key){ a->options.seed, stream + a->pass };
+    return (st_random_key){ a->options.seed, stream + a->base.pass };
 }
 
-/* In ±most. */
+/* Uniform in ±most. */
 static double draw(const augmented *a, ptrdiff_t i, int which, double most)
 {
     if (most == 0) return 0;
@@ -159,28 +156,28 @@ static double draw(const augmented *a, ptrdiff_t i, int which, double most)
 }
 
 /* 0 … most. */
-static ptrdiff_t draw_place(const augmented *a, ptrdiff_t i, int which, ptrdiff_t most)
+static ptrdiff_t draw_index(const augmented *a, ptrdiff_t i, int which, ptrdiff_t most)
 {
     return (ptrdiff_t)st_random_below(key_of(a, MAPS), (uint64_t)i * DRAWS + (uint64_t)which,
                                       (uint64_t)most + 1);
 }
 
-static bool moves(const st_augment_options *o)
+static bool warps(const st_augment_options *o)
 {
     return o->flip > 0 || o->shear > 0 || o->rotation > 0 || o->scale > 0 || o->shift > 0;
 }
 
-/* A point p of the source, from the centre, goes to z R S F p + t: mirrored, sheared, turned, scaled, shifted. The
- * output asks where its points come from: F S⁻¹ R⁻¹ (p - t) / z. */
+/* The inverse, from output to input, of p -> z R S F p + t (flip, shear, rotate, scale, shift): F S⁻¹ R⁻¹ (p - t) / z.
+ */
 static st_affine draw_map(const augmented *a, ptrdiff_t i)
 {
     const st_augment_options *o = &a->options;
-    double mirror = o->flip > 0 && draw(a, i, FLIP, 1) < 2 * o->flip - 1 ? -1 : 1;
-    double lean = tan(DEGREE * draw(a, i, SHEAR, o->shear));
+    double flip = o->flip > 0 && draw(a, i, FLIP, 1) < 2 * o->flip - 1 ? -1 : 1;
+    double shear = tan(DEGREE * draw(a, i, SHEAR, o->shear));
     double angle = DEGREE * draw(a, i, ROTATION, o->rotation), z = 1 + draw(a, i, SCALE, o->scale);
     double down = draw(a, i, DOWN, o->shift), right = draw(a, i, RIGHT, o->shift);
     double c = cos(angle) / z, s = sin(angle) / z;
-    st_affine map = { { c, s }, { mirror * (-s - lean * c), mirror * (c - lean * s) } };
+    st_affine map = { { c, s }, { flip * (-s - shear * c), flip * (c - shear * s) } };
     map.row[2] = -at(map.row, down, right);
     map.column[2] = -at(map.column, down, right);
     return map;
@@ -188,12 +185,12 @@ static st_affine draw_map(const augmented *a, ptrdiff_t i)
 
 /* ---- a sample -------------------------------------------------------------------------------- */
 
-static void get_moved(augmented *a, ptrdiff_t i, st_tensor x, st_tensor y)
+static void get_warped(augmented *a, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     source *s = take_source(a);
     if (!s) return;
     st_affine map = draw_map(a, i);
-    a->of->get(a->of, i, s->inside, y);
+    a->base.of->get(a->base.of, i, s->inside, y);
     warp(x, s->framed, &map);
     put_back(a, s);
 }
@@ -220,28 +217,21 @@ static void add_noise(const augmented *a, ptrdiff_t i, st_tensor x)
 static void cut_out(const augmented *a, ptrdiff_t i, st_tensor x)
 {
     ptrdiff_t side = a->options.cutout;
-    ptrdiff_t row = draw_place(a, i, CUT_ROW, x.shape.n[1] - side);
-    ptrdiff_t column = draw_place(a, i, CUT_COLUMN, x.shape.n[2] - side);
+    ptrdiff_t row = draw_index(a, i, CUT_ROW, x.shape.n[1] - side);
+    ptrdiff_t column = draw_index(a, i, CUT_COLUMN, x.shape.n[2] - side);
     st_fill(st_narrow(st_narrow(x, 1, row, side), 2, column, side), 0);
 }
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     augmented *a = d->own;
-    if (moves(&a->options)) get_moved(a, i, x, y);
-    else a->of->get(a->of, i, x, y);
+    if (warps(&a->options)) get_warped(a, i, x, y);
+    else a->base.of->get(a->base.of, i, x, y);
     if (a->options.noise > 0) add_noise(a, i, x);
     if (a->options.cutout > 0) cut_out(a, i, x);
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */
-
-static void begin(const st_dataset *d, uint64_t pass)
-{
-    augmented *a = d->own;
-    a->pass = pass;
-    st_dataset_begin_epoch(a->of, pass);
-}
 
 static void release(st_dataset *d)
 {
@@ -250,8 +240,7 @@ static void release(st_dataset *d)
         next = s->next;
         free_source(s);
     }
-    free(a->prepared);
-    free(a);
+    data_unwrap(d);
 }
 
 /* The range of an option: 0 ... most, including `most` only if `closed`. */
@@ -261,7 +250,7 @@ typedef struct limit {
     bool closed;
 } limit;
 
-enum { LIMITS = 7 };
+enum { LIMITS = 7, DESCRIPTION = 384 };
 
 static void limits_of(const st_augment_options *o, st_shape x, limit limits[LIMITS])
 {
@@ -291,42 +280,30 @@ static int check_options(const st_augment_options *o, st_shape x)
 }
 
 /* "augment flip 0.5, rotation 10, seed 1" */
-static char *prepared(const st_dataset *of, const st_augment_options *o)
+static void describe(const st_augment_options *o, st_shape x, char text[DESCRIPTION])
 {
-    char text[384];
     limit limits[LIMITS];
-    limits_of(o, of->x, limits);
+    limits_of(o, x, limits);
     void *locale = c_locale_enter();
-    int length = snprintf(text, sizeof text, "augment");
+    int length = snprintf(text, DESCRIPTION, "augment");
     for (const limit *l = limits; l < limits + LIMITS; l++)
         if (l->value > 0)
-            length += snprintf(text + length, sizeof text - (size_t)length, " %s %.15g,", l->name, l->value);
-    snprintf(text + length, sizeof text - (size_t)length, " seed %llu", (unsigned long long)o->seed);
+            length += snprintf(text + length, DESCRIPTION - (size_t)length, " %s %.15g,", l->name, l->value);
+    snprintf(text + length, DESCRIPTION - (size_t)length, " seed %llu", (unsigned long long)o->seed);
     c_locale_leave(locale);
-    return data_prepared(of, text);
 }
 
 st_dataset *st_dataset_augment_new(const st_dataset *of, st_augment_options options)
 {
     if (!of) st_error_set("st_dataset_augment: the data set is NULL");
     if (!of || check_options(&options, of->x)) return NULL;
-    augmented *own = malloc(sizeof *own);
-    if (!own) {
-        st_error_set("st_dataset_augment: no memory");
-        return NULL;
-    }
-    *own = (augmented){ .of = of, .options = options, .prepared = prepared(of, &options) };
-    if (!own->prepared) {
-        free(own);
-        return NULL;
-    }
-    return st_dataset_new((st_dataset){ .count = of->count,
-                                        .x = of->x,
-                                        .target = of->target,
-                                        .get = get,
-                                        .begin = begin,
-                                        .release = release,
-                                        .own = own,
-                                        .grain = of->grain < GRAIN ? of->grain : GRAIN,
-                                        .prepared = own->prepared });
+    augmented *own = array_new("st_dataset_augment", 1, sizeof *own);
+    if (!own) return NULL;
+    own->options = options;
+    char text[DESCRIPTION];
+    describe(&options, of->x, text);
+    const st_dataset kind = {
+        .get = get, .release = release, .own = own, .grain = of->grain < GRAIN ? of->grain : GRAIN
+    };
+    return data_wrap(of, kind, text);
 }

@@ -1,23 +1,16 @@
-/* bytes.c: pixels become numbers when they are asked for. */
+/* bytes.c: pixels are converted when a sample is loaded. */
 #include "nn/data/bytes.h"
 #include "tensor/array.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAKING = 1 << 17 }; /* pixels that take as long to convert as it takes to wake a thread */
+enum { WAKING = 1 << 17 }; /* pixels: converting them takes as long as waking a thread */
 
 static void pixel_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    const unsigned char **from = context, *byte = *from;
-    st_real *x = at[0];
-    ptrdiff_t step = stride[0];
-    if (step == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) x[i] = (st_real)byte[i] / 255;
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++) x[i * step] = (st_real)byte[i] / 255;
-    }
-    *from += n;
+    const unsigned char **from = context;
+    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = (st_real) * (*from)++ / 255;
 }
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -52,11 +45,40 @@ st_dataset *data_bytes(ptrdiff_t count, st_shape image, byte_images b)
                                         .grain = 1 + WAKING / (pixels > 0 ? pixels : 1) });
 }
 
-char *data_prepared(const st_dataset *of, const char *more)
+/* ---- sets that wrap another one ------------------------------------------------------------------ */
+
+static void begin(const st_dataset *d, uint64_t pass)
 {
-    const char *before = of->prepared ? of->prepared : "", *between = of->prepared ? "; " : "";
-    size_t room = strlen(before) + strlen(between) + strlen(more) + 1;
+    data_wrapper *w = d->own;
+    w->pass = pass;
+    st_dataset_begin_epoch(w->of, pass);
+}
+
+void data_unwrap(st_dataset *d)
+{
+    data_wrapper *w = d->own;
+    free(w->prepared);
+    free(w);
+}
+
+static char *join(const char *steps, const char *step)
+{
+    size_t room = strlen(steps) + strlen(step) + 3;
     char *text = array_new("data: how samples are prepared", (ptrdiff_t)room, 1);
-    if (text) snprintf(text, room, "%s%s%s", before, between, more);
+    if (text) snprintf(text, room, "%s%s%s", steps, steps[0] ? "; " : "", step);
     return text;
+}
+
+st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step)
+{
+    data_wrapper *w = kind.own;
+    *w = (data_wrapper){ .of = of, .prepared = join(of->prepared ? of->prepared : "", step) };
+    if (!w->prepared) {
+        kind.release(&kind);
+        return NULL;
+    }
+    kind.count = of->count, kind.x = of->x, kind.target = of->target;
+    kind.begin = begin;
+    kind.prepared = w->prepared;
+    return st_dataset_new(kind);
 }

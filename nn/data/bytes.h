@@ -1,20 +1,31 @@
-/* bytes.h: data sets of images whose pixels are bytes, and other sets that readers make. */
+/* bytes.h: data sets of images whose pixels are bytes, and data sets that wrap another one. */
 #ifndef STRIDE_NN_DATA_BYTES_H
 #define STRIDE_NN_DATA_BYTES_H
 
 #include "nn/data.h"
 
-/* The first sample's pixels, 0 to 255, and its class, and how far the next sample's are. */
+/* Pixels, 0 to 255, and classes. */
 typedef struct byte_images {
-    const unsigned char *image, *label;
-    ptrdiff_t image_step, label_step;
-    void *memory[2]; /* freed with the set, or where it cannot be made */
+    const unsigned char *image, *label; /* of the first sample */
+    ptrdiff_t image_step, label_step;   /* bytes to the next sample's */
+    void *memory[2];                    /* freed with the set, also on failure */
 } byte_images;
 
-/* `count` images [C, H, W] of values 0 to 1. */
+/* `count` images [C, H, W], scaled to 0 ... 1. */
 st_dataset *data_bytes(ptrdiff_t count, st_shape image, byte_images b);
 
-/* The text `prepared` of a set made of `of`: its own and one more, in new memory; NULL with an error. */
-char *data_prepared(const st_dataset *of, const char *more);
+/* The beginning of the `own` of a set that wraps another one. */
+typedef struct data_wrapper {
+    const st_dataset *of;
+    uint64_t pass; /* of the last st_dataset_begin_epoch */
+    char *prepared;
+} data_wrapper;
+
+/* A set of the samples of `of` as kind.get, .own, .release and .grain make them; `step` is appended to `prepared`. On
+ * failure `own` is released, too. */
+st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step);
+
+/* Frees the `own` of such a set: the end of its `release`. */
+void data_unwrap(st_dataset *d);
 
 #endif

@@ -1,4 +1,4 @@
-/* cifar.c: CIFAR-10's binary files: records of a class and an image, to the end of each file. */
+/* cifar.c: CIFAR-10's binary files, which consist of records of a class and an image. */
 #include "nn/data/cifar.h"
 #include "nn/data/bytes.h"
 #include "nn/data/source.h"
@@ -10,10 +10,10 @@ enum {
     SIDE = 32,
     RECORD = 1 + CHANNELS * SIDE * SIDE, /* bytes */
     CLASSES = 10,
-    MOST_RECORDS = 1 << 20 /* of all files: a small gzip stream may hold any number */
+    MOST_RECORDS = 1 << 20 /* of all files, since a small gzip stream may unpack to any number */
 };
 
-/* Records of one file, `size` bytes. */
+/* Checks the records of one file of `size` bytes. */
 static int check_records(source s, const unsigned char *at, ptrdiff_t size)
 {
     const ptrdiff_t whole = size / RECORD, rest = size % RECORD;
@@ -21,9 +21,8 @@ static int check_records(source s, const unsigned char *at, ptrdiff_t size)
         if (at[i * RECORD] >= CLASSES)
             return st_error_set("%s: record %td: class %d, expected 0 to %d", s.name, i, at[i * RECORD],
                                 CLASSES - 1);
-    if (rest > 0 || !source_whole(s))
-        return st_error_set("%s: truncated%s: record %td has %td of %d bytes", s.name,
-                            source_whole(s) ? "" : ", its gzip stream ends early", whole, rest, RECORD);
+    if (rest > 0)
+        return st_error_set("%s: truncated: record %td has %td of %d bytes", s.name, whole, rest, RECORD);
     return size > 0 ? 0 : st_error_set("%s: empty, expected records of a class and an image", s.name);
 }
 

@@ -1,4 +1,4 @@
-/* classes.c: a list of names, to a note and back. */
+/* classes.c: names of classes as JSON in a net's metadata. */
 #include "nn/data/classes.h"
 #include "nn/files/json.h"
 #include "tensor/error.h"
@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTE "classes"
+#define KEY "classes"
 
-static int refuse_note(void)
+static int refuse(void)
 {
-    return st_error_set("note " NOTE ": expected a list of names");
+    return st_error_set("metadata " KEY ": expected a list of names");
 }
 
 static int check_count(const st_net *n, ptrdiff_t count, const char *who)
@@ -31,7 +31,7 @@ int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[])
                                   name[i] ? "not UTF-8, or there is no memory" : "NULL");
     char *text = status == 0 ? json_write(list) : NULL;
     if (status == 0)
-        status = text ? st_net_set_metadata(to, NOTE, text) : st_error_set("st_net_set_classes: no memory");
+        status = text ? st_net_set_metadata(to, KEY, text) : st_error_set("st_net_set_classes: no memory");
     free(text);
     json_decref(list);
     return status;
@@ -42,11 +42,11 @@ static st_class_names *make(ptrdiff_t count, size_t bytes)
 {
     st_class_names *c = malloc(sizeof *c + (size_t)count * sizeof *c->name + bytes);
     if (c) *c = (st_class_names){ count, (const char **)(c + 1) };
-    else st_error_set("note " NOTE ": no memory");
+    else st_error_set("metadata " KEY ": no memory");
     return c;
 }
 
-/* The names lie behind the pointers; NULL with an error. */
+/* The names follow the pointers in memory. NULL with an error. */
 static st_class_names *read_names(json_t *list, size_t bytes)
 {
     size_t i;
@@ -61,17 +61,17 @@ static st_class_names *read_names(json_t *list, size_t bytes)
     }
     if (!c || i == json_array_size(list)) return c;
     free(c);
-    refuse_note();
+    refuse();
     return NULL;
 }
 
 st_class_names *st_net_classes(const st_net *n)
 {
-    const char *text = st_net_metadata(n, NOTE);
-    json_t *list = text ? json_read(text, strlen(text), "note " NOTE) : NULL;
+    const char *text = st_net_metadata(n, KEY);
+    json_t *list = text ? json_read(text, strlen(text), "metadata " KEY) : NULL;
     st_class_names *c = NULL;
-    if (list && json_array_size(list) < 1) refuse_note();
-    else if (list && check_count(n, (ptrdiff_t)json_array_size(list), "note " NOTE) == 0)
+    if (list && json_array_size(list) < 1) refuse();
+    else if (list && check_count(n, (ptrdiff_t)json_array_size(list), "metadata " KEY) == 0)
         c = read_names(list, strlen(text));
     json_decref(list);
     return c;

@@ -1,4 +1,4 @@
-/* csv.c: a table's lines are read one after another into arrays that grow. */
+/* csv.c: reads a table line by line into arrays that grow. */
 #include "nn/data/csv.h"
 #include "nn/data/source.h"
 #include "nn/files/file.h"
@@ -12,18 +12,19 @@
 #include <string.h>
 
 enum {
-    MOST_CLASSES = 1 << 24, /* up to which a float holds every integer */
+    MOST_CLASSES = 1 << 24, /* a float holds every integer up to this one */
     MOST_LINE = 1 << 26     /* bytes */
 };
-static const ptrdiff_t MOST_NUMBERS = (ptrdiff_t)1
-                                      << 30; /* of a table: a small gzip stream may hold any number */
+
+/* Limits the table, since a small gzip stream may unpack to any number. */
+static const ptrdiff_t MOST_NUMBERS = (ptrdiff_t)1 << 30;
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct reader {
     source from;
     int delimiter, ahead;      /* ahead: the next byte, or -1 */
-    ptrdiff_t line, next_line; /* where the fields began; lines passed */
+    ptrdiff_t line, next_line; /* of the fields; of the next byte */
     char *text; /* the fields of a line, without blanks and quotes around them, each ended by a zero */
     ptrdiff_t fields, used, room;
 } reader;
@@ -31,7 +32,7 @@ typedef struct reader {
 static int refuse(const reader *r, ptrdiff_t column, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Columns are counted from 0, and told from 1 on. */
+/* `column` counts from 0, the message from 1. */
 static int refuse(const reader *r, ptrdiff_t column, const char *format, ...)
 {
     char text[ST_ERROR_SIZE];
@@ -76,7 +77,7 @@ static int append(reader *r, char c)
     return 0;
 }
 
-/* The next byte; a zero byte, which would end a field, as another one that is not part of a number. */
+/* Appends the next byte. A zero byte, which would end the field, becomes 1: neither is part of a number. */
 static int take(reader *r)
 {
     char c = (char)(r->ahead ? r->ahead : 1);
@@ -93,12 +94,11 @@ static int read_plain(reader *r)
     return 0;
 }
 
-/* Two quotes are one; delimiters and ends of lines are text. */
+/* Two quotes stand for one; delimiters and newlines are text. */
 static int read_quoted(reader *r)
 {
     for (advance(r);;) {
-        if (r->ahead < 0)
-            return source_check_end(r->from) ? -1 : refuse(r, r->fields, "the quotes do not end");
+        if (r->ahead < 0) return source_check(r->from) ? -1 : refuse(r, r->fields, "missing closing quote");
         if (r->ahead == '"') {
             advance(r);
             if (r->ahead != '"') break;
@@ -106,7 +106,7 @@ static int read_quoted(reader *r)
         if (take(r)) return -1;
     }
     if (r->delimiter != ' ') skip_blanks(r);
-    return ends_field(r, r->ahead) ? 0 : refuse(r, r->fields, "text after the quotes");
+    return ends_field(r, r->ahead) ? 0 : refuse(r, r->fields, "text after the closing quote");
 }
 
 /* Tests if another field follows, and skips the delimiter, or all blanks. */
@@ -126,7 +126,7 @@ static int next_line(reader *r)
 {
     bool empty;
     do {
-        if (r->ahead < 0) return source_check_end(r->from);
+        if (r->ahead < 0) return source_check(r->from);
         bool quoted = false, more = true;
         r->line = r->next_line;
         for (r->fields = r->used = 0; more; r->fields++) {
@@ -136,13 +136,13 @@ static int next_line(reader *r)
             more = next_field(r);
         }
         if (r->ahead == '\n') advance(r);
-        if (r->ahead < 0 && source_check_end(r->from)) return -1;
+        if (r->ahead < 0 && source_check(r->from)) return -1;
         empty = r->fields == 1 && r->used == 1 && !quoted;
     } while (empty);
     return 1;
 }
 
-/* Passes a byte order mark. */
+/* Skips a byte order mark. */
 static int begin(reader *r)
 {
     static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
@@ -150,11 +150,11 @@ static int begin(reader *r)
     r->next_line = 1;
     for (size_t i = 0; i < sizeof mark && (i > 0 || r->ahead == mark[0]); i++, advance(r))
         if (r->ahead != mark[i])
-            return st_error_set("%s: begins with neither numbers nor text", r->from.name);
+            return st_error_set("%s: begins with byte ef, expected text or numbers in UTF-8", r->from.name);
     return 0;
 }
 
-/* [+-] digits [. digits] [e [+-] digits]; strtod takes more. */
+/* [+-] digits [. digits] [e [+-] digits]; strtod accepts more. */
 static bool is_number(const char *text, double *value)
 {
     char *end;
@@ -168,7 +168,7 @@ static bool is_number(const char *text, double *value)
 typedef struct table {
     const st_csv_options *options;
     ptrdiff_t columns, features, rows, room;
-    ptrdiff_t label, targets; /* the first column of so many */
+    ptrdiff_t label, targets; /* the first target's column; their number */
     st_real *x, *y;           /* [rows, features], [rows, targets] */
 } table;
 
@@ -185,8 +185,7 @@ static int is_header(const reader *r, const st_csv_options *o)
     }
     if (o->header != ST_CSV_DETECT) return o->header == ST_CSV_HEADER;
     if (numbers == 0 || numbers == r->fields) return numbers == 0;
-    return refuse(r, odd,
-                  "\"%s\" is no number, others of the first line are; the header option says what it is",
+    return refuse(r, odd, "\"%s\" is not a number, others of the first line are; set the header option",
                   show_text(name).text);
 }
 
@@ -198,18 +197,18 @@ static int check_columns(const reader *r, table *t)
     t->label = o->label < 0 ? t->columns + o->label : o->label;
     if (t->targets == 0) t->label = t->columns;
     if (t->label < 0 || t->targets > t->columns - t->label)
-        return st_error_set("%s: %td columns from column %d on are targets, the table has %td", r->from.name,
+        return st_error_set("%s: %td targets from column %d on, but the table has %td columns", r->from.name,
                             t->targets, o->label, t->columns);
     t->features = t->columns - t->targets;
     if (t->features == 0)
-        return st_error_set("%s: no column of features, %td of targets", r->from.name, t->targets);
+        return st_error_set("%s: no column of features, all %td are targets", r->from.name, t->targets);
     ptrdiff_t image = o->image.rank ? st_shape_numel(o->image, "st_dataset_csv: image") : t->features;
     if (image < 0 || image == t->features) return image < 0 ? -1 : 0;
-    return st_error_set("%s: %td columns of features, an image %s has %td", r->from.name, t->features,
+    return st_error_set("%s: %td features, expected an image %s of %td", r->from.name, t->features,
                         st_shape_text(o->image).text, image);
 }
 
-/* The number that a field stands for; -1 with an error where it may not be there. */
+/* The number in a field; -1 with an error if the column does not allow it. */
 static int read_value(const reader *r, const table *t, ptrdiff_t column, const char *text, bool feature,
                       st_real *to)
 {
@@ -220,13 +219,13 @@ static int read_value(const reader *r, const table *t, ptrdiff_t column, const c
     *to = (st_real)value;
     if (!*text) return refuse(r, column, "empty, expected a number");
     if (!number)
-        return refuse(r, column, "\"%s\" is no number%s", show_text(text).text,
+        return refuse(r, column, "\"%s\" is not a number%s", show_text(text).text,
                       class ? "; classes are integers from 0 on" : "");
     if (!isfinite(*to))
         return refuse(r, column, "%s is too large for %s", show_text(text).text, ST_REAL_NAME);
     if (!class || (value >= 0 && value <= MOST_CLASSES && value == floor(value))) return 0;
     return refuse(r, column,
-                  "class %s, expected an integer from 0 to %d; the label option says which column it is",
+                  "class %s, expected an integer from 0 to %d; the label option chooses the column",
                   show_text(text).text, MOST_CLASSES);
 }
 
@@ -263,13 +262,12 @@ static int add_row(const reader *r, table *t)
 static int read_rows(reader *r, table *t)
 {
     int status = begin(r) ? -1 : next_line(r);
-    if (status == 0) return st_error_set("%s: no line of numbers", r->from.name);
+    if (status == 0) return st_error_set("%s: no numbers", r->from.name);
     int header = status > 0 ? is_header(r, t->options) : -1;
     if (header < 0 || check_columns(r, t)) return -1;
     for (status = header ? next_line(r) : 1; status > 0; status = next_line(r))
         if (add_row(r, t)) return -1;
-    if (status == 0 && t->rows == 0)
-        return st_error_set("%s: no line of numbers after its header", r->from.name);
+    if (status == 0 && t->rows == 0) return st_error_set("%s: no numbers after the header", r->from.name);
     return status;
 }
 

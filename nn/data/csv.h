@@ -16,8 +16,7 @@ typedef enum st_csv_header { ST_CSV_DETECT, ST_CSV_HEADER, ST_CSV_NO_HEADER } st
 
 /* Zeros: commas, a class in the first column, features in the others. */
 typedef struct st_csv_options {
-    char
-        delimiter; /* 0: a comma. With ' ' several blanks are one delimiter, and blanks around a line are ignored */
+    char delimiter;       /* 0: a comma. ' ': any number of blanks; blanks around a line are ignored */
     st_csv_header header; /* of the first line that is not empty */
     int label;   /* the column of the class, or the first of the targets; negative: from the last, -1 */
     int targets; /* 0: a class, y is a number; k: k columns to regress, y is [k]; ST_CSV_UNLABELLED: y is 0 */

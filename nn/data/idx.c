@@ -1,4 +1,4 @@
-/* idx.c: IDX files, plain or gzipped: 00 00, the elements' type, the rank, sizes of 32 bits, elements. */
+/* idx.c: IDX files: 00 00, the elements' type, the rank, 32-bit big-endian sizes, elements. */
 #include "nn/data/idx.h"
 #include "nn/data/bytes.h"
 #include "nn/data/source.h"
@@ -10,7 +10,7 @@
 enum {
     UNSIGNED_BYTE = 8,
     MAGIC = 4,
-    SIZE = 4, /* bytes of one size, the first the most significant */
+    SIZE = 4, /* bytes of one size */
     MAX_RANK = 4
 };
 
@@ -38,7 +38,7 @@ static int read_type(source s, const kind *k, int *rank)
     return 0;
 }
 
-/* The number of elements; -1 on failure. */
+/* The number of elements; -1 with an error. */
 static ptrdiff_t read_sizes(source s, int rank, st_shape *form)
 {
     unsigned char sizes[MAX_RANK * SIZE];
@@ -53,34 +53,27 @@ static ptrdiff_t read_sizes(source s, int rank, st_shape *form)
         empty |= n == 0;
         form->n[i] = (ptrdiff_t)n;
     }
-    if (empty)
-        return st_error_set("%s: sizes %s, expected none to be zero", s.name, st_shape_text(*form).text);
-    if (overflow)
-        return st_error_set("%s: sizes %s are more than can be addressed", s.name, st_shape_text(*form).text);
+    if (empty) return st_error_set("%s: sizes %s, expected at least 1", s.name, st_shape_text(*form).text);
+    if (overflow) return st_error_set("%s: sizes %s overflow", s.name, st_shape_text(*form).text);
     return count;
 }
 
-/* -1 where a file that was read one byte past its elements does not end there. Only such a read tells that a gzip
- * stream is whole: its check sum is compared at its end. */
-static int check_end(source s, ptrdiff_t got, ptrdiff_t want, st_shape form, const char *what)
-{
-    if (got > want)
-        return st_error_set("%s: trailing data: expected to end after %s bytes of %s %s", s.name,
-                            count_text(want).text, what, st_shape_text(form).text);
-    return got < want || !source_whole(s) ? source_truncated(s, got, want, what) : 0;
-}
-
-/* `want` bytes, to be freed; NULL on failure. */
+/* `want` bytes, to be freed; NULL with an error. Reads one more, since zlib compares the check sum at the end. */
 static unsigned char *read_elements(source s, ptrdiff_t want, st_shape form, const char *what)
 {
     source_bytes all = { 0 };
-    if (source_append(s, &all, want + 1) == 0 && check_end(s, all.count, want, form, what) == 0)
-        return all.at;
+    const int status = source_append(s, &all, want + 1);
+    if (status == 0 && all.count == want) return all.at;
+    if (status == 0 && all.count < want)
+        st_error_set("%s: truncated: %td of %td bytes of %s", s.name, all.count, want, what);
+    else if (status == 0)
+        st_error_set("%s: trailing data: expected to end after %td bytes of %s %s", s.name, want, what,
+                     st_shape_text(form).text);
     free(all.at);
     return NULL;
 }
 
-/* The whole file's elements, to be freed; NULL on failure. */
+/* The file's elements, to be freed; NULL with an error. */
 static unsigned char *read_file(const char *path, const kind *k, st_shape *form)
 {
     if (!path) {
@@ -101,8 +94,8 @@ static unsigned char *read_file(const char *path, const kind *k, st_shape *form)
 static int check_counts(const char *images, ptrdiff_t pictures, const char *labels, ptrdiff_t classes)
 {
     if (classes == pictures) return 0;
-    return st_error_set("%s: %s labels, expected %s, one for each image of %s", file_name(labels),
-                        count_text(classes).text, count_text(pictures).text, file_name(images));
+    return st_error_set("%s: %td labels, expected %td, one for each image of %s", file_name(labels), classes,
+                        pictures, file_name(images));
 }
 
 st_dataset *st_dataset_idx(const char *images, const char *labels)

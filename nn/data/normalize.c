@@ -1,4 +1,4 @@
-/* normalize.c: means and deviations of channels: measured, applied, and written into a net's notes. */
+/* normalize.c: means and deviations of channels: measured, applied, and kept in a net's metadata. */
 #include "nn/data/normalize.h"
 #include "nn/data/bytes.h"
 #include "nn/files/json.h"
@@ -13,13 +13,13 @@
 #include <string.h>
 #include <zlib.h>
 
-#define NOTE "normalization"
+#define KEY "normalization"
 
 enum { ELEMENTS = 1 << 18 /* of the samples that are measured at a time */ };
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
-/* In one block, of zeros. */
+/* Zeroed, in one block. */
 static st_normalization *make(ptrdiff_t channels)
 {
     const ptrdiff_t head = sizeof(st_normalization) / sizeof(double);
@@ -79,32 +79,31 @@ static int check_channels(const st_normalization *n, st_shape sample, const char
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* The number of some elements, their mean, and the sum of squared differences from it. */
+/* A number of elements, their mean, and the sum of squared differences from it. */
 typedef struct moments {
     double count, mean, squares;
 } moments;
 
-/* Counted from the first element: those of a constant are exact. */
+/* Relative to the first element, so that those of a constant are exact. */
 static moments moments_of(ptrdiff_t n, const st_real *x)
 {
     double sum = 0, rest = 0, squares = 0;
     for (ptrdiff_t i = 0; i < n; i++) sum += (double)x[i] - (double)x[0];
     double mean = (double)x[0] + sum / (double)n;
     for (ptrdiff_t i = 0; i < n; i++) {
-        double away = (double)x[i] - mean;
-        rest += away;
-        squares += away * away;
+        double difference = (double)x[i] - mean;
+        rest += difference;
+        squares += difference * difference;
     }
     return (moments){ (double)n, mean, squares - rest * rest / (double)n };
 }
 
-/* Merges both. Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample
- * variances, 1979. */
-static moments together(moments a, moments b)
+/* Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979. */
+static moments merge(moments a, moments b)
 {
-    double count = a.count + b.count, away = b.mean - a.mean;
-    return (moments){ count, a.mean + away * (b.count / count),
-                      a.squares + b.squares + away * away * (a.count * b.count / count) };
+    double count = a.count + b.count, shift = b.mean - a.mean;
+    return (moments){ count, a.mean + shift * (b.count / count),
+                      a.squares + b.squares + shift * shift * (a.count * b.count / count) };
 }
 
 /* Samples in turn, [N, C, ...] contiguous. */
@@ -113,7 +112,7 @@ static void add_samples(moments *sum, ptrdiff_t channels, st_tensor x)
     ptrdiff_t area = st_numel(x) / (x.shape.n[0] * channels);
     const st_real *at = st_data(x);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
-        for (ptrdiff_t c = 0; c < channels; c++, at += area) sum[c] = together(sum[c], moments_of(area, at));
+        for (ptrdiff_t c = 0; c < channels; c++, at += area) sum[c] = merge(sum[c], moments_of(area, at));
 }
 
 static int measure(const st_dataset *d, ptrdiff_t step, moments *sum, st_tensor x, st_tensor y)
@@ -134,7 +133,7 @@ static st_normalization *of_moments(ptrdiff_t channels, const moments *sum)
         n->mean[c] = sum[c].mean;
         n->deviation[c] = sqrt(fmax(sum[c].squares, 0) / sum[c].count);
         if (isfinite(n->mean[c]) && isfinite(sum[c].squares)) continue;
-        st_error_set("st_normalization_measure: channel %td has elements that are not finite, or too large",
+        st_error_set("st_normalization_measure: channel %td has elements that are not finite or too large",
                      c);
         st_normalization_free(n);
         n = NULL;
@@ -168,7 +167,7 @@ st_normalization *st_normalization_measure(const st_dataset *d)
 /* ---- applying -------------------------------------------------------------------------------- */
 
 typedef struct scale {
-    double mean, deviation; /* by which is divided */
+    double mean, deviation; /* the divisor */
 } scale;
 
 static scale scale_of(const st_normalization *n, ptrdiff_t channel)
@@ -219,83 +218,61 @@ int st_normalization_apply(const st_normalization *n, st_tensor x)
 }
 
 typedef struct normalized {
-    const st_dataset *of;
+    data_wrapper base;
     st_normalization *n;
-    char *prepared;
 } normalized;
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const normalized *own = d->own;
-    own->of->get(own->of, i, x, y);
+    own->base.of->get(own->base.of, i, x, y);
     apply(own->n, x);
-}
-
-static void begin(const st_dataset *d, uint64_t pass)
-{
-    const normalized *own = d->own;
-    st_dataset_begin_epoch(own->of, pass);
 }
 
 static void release(st_dataset *d)
 {
     normalized *own = d->own;
     st_normalization_free(own->n);
-    free(own->prepared);
-    free(own);
+    data_unwrap(d);
 }
 
-enum { FEW = 4 }; /* channels whose numbers are told, and not only a sum to know them by */
+/* Up to FEW channels the description has all numbers, otherwise their CRC-32. */
+enum { FEW = 4, DESCRIPTION = 64 + 2 * FEW * 24 };
 
 /* "normalize mean 0.13 0.2 deviation 0.3 0.31", or "normalize 784 channels by 1A2B3C4D" */
-static char *prepared(const st_dataset *of, const st_normalization *n)
+static void describe(const st_normalization *n, char text[DESCRIPTION])
 {
-    char text[64 + 2 * FEW * 24];
     uInt bytes = (uInt)n->channels * sizeof *n->mean;
     void *locale = c_locale_enter();
-    int length = snprintf(text, sizeof text, "normalize");
+    int length = snprintf(text, DESCRIPTION, "normalize");
     for (int i = 0; i < 2 && n->channels <= FEW; i++) {
-        length += snprintf(text + length, sizeof text - (size_t)length, i ? " deviation" : " mean");
+        length += snprintf(text + length, DESCRIPTION - (size_t)length, i ? " deviation" : " mean");
         for (ptrdiff_t c = 0; c < n->channels; c++)
-            length += snprintf(text + length, sizeof text - (size_t)length, " %.15g",
+            length += snprintf(text + length, DESCRIPTION - (size_t)length, " %.15g",
                                (i ? n->deviation : n->mean)[c]);
     }
     if (n->channels > FEW)
-        snprintf(text + length, sizeof text - (size_t)length, " %td channels by %08lX", n->channels,
+        snprintf(text + length, DESCRIPTION - (size_t)length, " %td channels by %08lX", n->channels,
                  crc32(crc32(0, (const Bytef *)n->mean, bytes), (const Bytef *)n->deviation, bytes));
     c_locale_leave(locale);
-    return data_prepared(of, text);
 }
 
 st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n)
 {
     if (!of) st_error_set("st_dataset_normalize: the data set is NULL");
     if (!of || check_channels(n, of->x, "st_dataset_normalize")) return NULL;
-    normalized *own = malloc(sizeof *own);
-    st_normalization *copy = own ? st_normalization_new(n->channels, n->mean, n->deviation) : NULL;
-    if (!copy) {
-        st_error_set("st_dataset_normalize: no memory");
+    normalized *own = array_new("st_dataset_normalize", 1, sizeof *own);
+    if (!own || !(own->n = st_normalization_new(n->channels, n->mean, n->deviation))) {
         free(own);
         return NULL;
     }
-    *own = (normalized){ of, copy, prepared(of, copy) };
-    if (!own->prepared) {
-        st_normalization_free(copy);
-        free(own);
-        return NULL;
-    }
-    return st_dataset_new((st_dataset){ .count = of->count,
-                                        .x = of->x,
-                                        .target = of->target,
-                                        .get = get,
-                                        .begin = of->begin ? begin : NULL,
-                                        .release = release,
-                                        .own = own,
-                                        .grain = of->grain,
-                                        .prepared = own->prepared });
+    char text[DESCRIPTION];
+    describe(n, text);
+    return data_wrap(of, (st_dataset){ .get = get, .release = release, .own = own, .grain = of->grain },
+                     text);
 }
 
-/* ---- in a net's notes ------------------------------------------------------------------------ */
+/* ---- in a net's metadata ------------------------------------------------------------------------ */
 
 static json_t *list_of(ptrdiff_t count, const double *number)
 {
@@ -310,58 +287,59 @@ int st_net_set_normalization(st_net *to, const st_normalization *n)
 {
     if (!to) return st_error_set("st_net_set_normalization: the net is NULL");
     if (check_channels(n, to->input, "st_net_set_normalization")) return -1;
-    json_t *note = json_pack("{s:o, s:o}", "mean", list_of(n->channels, n->mean), "deviation",
-                             list_of(n->channels, n->deviation));
-    char *text = note ? json_write(note) : NULL;
+    json_t *object = json_pack("{s:o, s:o}", "mean", list_of(n->channels, n->mean), "deviation",
+                               list_of(n->channels, n->deviation));
+    char *text = object ? json_write(object) : NULL;
     int status =
-        text ? st_net_set_metadata(to, NOTE, text) : st_error_set("st_net_set_normalization: no memory");
+        text ? st_net_set_metadata(to, KEY, text) : st_error_set("st_net_set_normalization: no memory");
     free(text);
-    json_decref(note);
+    json_decref(object);
     return status;
 }
 
-static int refuse_note(void)
+static int refuse(void)
 {
-    return st_error_set("note " NOTE
-                        ": expected {\"mean\": [...], \"deviation\": [...]}, of as many numbers");
+    return st_error_set("metadata " KEY
+                        ": expected {\"mean\": [...], \"deviation\": [...]} of the same length");
 }
 
-/* Numbers of a list of that length. */
+/* The numbers of a list of length `count`. */
 static int read_list(json_t *list, ptrdiff_t count, double *number)
 {
     size_t i;
     json_t *value;
-    if (!json_is_array(list) || json_array_size(list) != (size_t)count) return refuse_note();
+    if (!json_is_array(list) || json_array_size(list) != (size_t)count) return refuse();
     json_array_foreach(list, i, value)
     {
-        if (!json_is_number(value)) return refuse_note();
+        if (!json_is_number(value)) return refuse();
         number[i] = json_number_value(value);
     }
     return 0;
 }
 
-static st_normalization *read_note(json_t *note, ptrdiff_t channels)
+static st_normalization *read_metadata(json_t *object, ptrdiff_t channels)
 {
     st_normalization *n = make(channels);
-    if (n && json_object_size(note) == 2 &&
-        read_list(json_object_get(note, "mean"), channels, n->mean) == 0 &&
-        read_list(json_object_get(note, "deviation"), channels, n->deviation) == 0)
+    if (n && json_object_size(object) == 2 &&
+        read_list(json_object_get(object, "mean"), channels, n->mean) == 0 &&
+        read_list(json_object_get(object, "deviation"), channels, n->deviation) == 0)
         return n;
-    if (n) refuse_note();
+    if (n) refuse();
     st_normalization_free(n);
     return NULL;
 }
 
 st_normalization *st_net_normalization(const st_net *n)
 {
-    const char *text = st_net_metadata(n, NOTE);
-    json_t *note = text ? json_read(text, strlen(text), "note " NOTE) : NULL;
-    ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(note, "mean"));
+    const char *text = st_net_metadata(n, KEY);
+    json_t *object = text ? json_read(text, strlen(text), "metadata " KEY) : NULL;
+    ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(object, "mean"));
     st_normalization *found = NULL;
-    if (note && channels < 1) refuse_note();
-    else if (note && match(channels, n->input, "note " NOTE) == 0) found = read_note(note, channels);
-    json_decref(note);
-    if (!found || check(found, "note " NOTE) == 0) return found;
+    if (object && channels < 1) refuse();
+    else if (object && match(channels, n->input, "metadata " KEY) == 0)
+        found = read_metadata(object, channels);
+    json_decref(object);
+    if (!found || check(found, "metadata " KEY) == 0) return found;
     st_normalization_free(found);
     return NULL;
 }

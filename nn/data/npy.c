@@ -1,4 +1,4 @@
-/* npy.c: a magic number, a Python dict, elements. The dict is rewritten as JSON, which jansson reads. */
+/* npy.c: the header, a Python dict, is rewritten as JSON, which jansson reads. */
 #include "nn/data/npy.h"
 #include "nn/files/file.h"
 #include "nn/files/json.h"
@@ -15,7 +15,7 @@ enum {
     START = 8,             /* bytes: the magic number and the version */
     MOST_HEADER = 1 << 16, /* bytes */
     ALIGNMENT = 64,        /* of the elements in a file that we write */
-    WRITTEN = 384          /* bytes: no header that we write is longer, of eight sizes of 20 digits */
+    WRITTEN = 384          /* bytes: the longest header that we write, of eight sizes of 20 digits */
 };
 
 static const char magic[] = "\x93NUMPY";
@@ -60,15 +60,15 @@ static void make_json(char *text, size_t size)
     }
 }
 
-/* '<f4': byte order, kind and bytes. A single byte has no order, and any is taken. */
+/* '<f4': byte order, kind and bytes. For single bytes the order is ignored. */
 static int read_dtype(header *h, const char *given)
 {
     const dtype *d = dtypes, *end = dtypes + sizeof dtypes / sizeof *dtypes;
     while (d < end && (!given[0] || strcmp(given + 1, d->name) != 0)) d++;
     if (d == end || !strchr(d->form.size == 1 ? "|<>=" : "<>", given[0]))
         return st_error_set(
-            "%s: dtype '%s', expected float16 to float64, int8 to int64, uint8 to uint64 or bool", h->name,
-            show_text(given).text);
+            "%s: dtype '%s', expected float16, float32, float64, int8 to int64, uint8 to uint64 or bool",
+            h->name, show_text(given).text);
     h->form = d->form;
     h->form.big_endian = given[0] == '>';
     return 0;
@@ -99,16 +99,16 @@ static int read_dict(header *h, char *text, size_t size)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* `count` bytes, or an error. */
+/* Reads `count` bytes of the header. */
 static int fetch(FILE *from, const char *name, void *to, size_t count)
 {
     size_t got = fread(to, 1, count, from);
     if (got == count) return 0;
     if (ferror(from)) return st_error_set("%s: %s", name, strerror(errno));
-    return st_error_set("%s: truncated: %zu of %zu bytes of its beginning", name, got, count);
+    return st_error_set("%s: truncated: %zu of %zu bytes of the header", name, got, count);
 }
 
-/* The bytes of the header; -1 on failure. */
+/* The bytes of the header; -1 with an error. */
 static long long read_length(FILE *from, const char *name, long long *left)
 {
     unsigned char bytes[START + 4];
@@ -124,12 +124,12 @@ static long long read_length(FILE *from, const char *name, long long *left)
     long long length = (long long)numbers_get(bytes + START, size);
     *left -= START + size;
     if (length > *left)
-        return st_error_set("%s: truncated: %lld of %lld bytes of its header", name, *left, length);
+        return st_error_set("%s: truncated: %lld of %lld bytes of the header", name, *left, length);
     if (length <= MOST_HEADER) return length;
     return st_error_set("%s: a header of %lld bytes, expected at most %d", name, length, MOST_HEADER);
 }
 
-/* The elements of the shape follow the header, and nothing else. */
+/* The rest of the file must be the elements. */
 static int check_size(const header *h, long long left)
 {
     ptrdiff_t count = st_shape_numel(h->shape, h->name), bytes;
@@ -137,9 +137,9 @@ static int check_size(const header *h, long long left)
     if (__builtin_mul_overflow(count, (ptrdiff_t)h->form.size, &bytes))
         return st_error_set("%s: shape %s: its bytes overflow", h->name, st_shape_text(h->shape).text);
     if (bytes == left) return 0;
-    return st_error_set("%s: %s: %lld bytes of elements, shape %s has %td", h->name,
-                        left < bytes ? "truncated" : "trailing data", left, st_shape_text(h->shape).text,
-                        bytes);
+    return st_error_set("%s: %s: %lld bytes of elements, expected %td for shape %s", h->name,
+                        left < bytes ? "truncated" : "trailing data", left, bytes,
+                        st_shape_text(h->shape).text);
 }
 
 static int read_header(FILE *from, header *h, long long left)
@@ -161,7 +161,7 @@ static st_shape reversed(st_shape s)
     return r;
 }
 
-/* In Fortran's order the first index runs fastest: a tensor with its axes the other way round. */
+/* In Fortran order the first index runs fastest: a C-ordered tensor with its axes reversed. */
 static st_tensor read_elements(FILE *from, const header *h)
 {
     st_tensor x = st_tensor_new(h->fortran ? reversed(h->shape) : h->shape);

@@ -155,7 +155,7 @@ static void what_is_not_finite_is_refused(void **state)
         st_tensor x = st_tensor_new(ST_SHAPE(40, 3, 2, 2));
         *st_at(x, ST_INDEX(20 + i, 1, 1, 0)) = (st_real)strange[i];
         assert_null(measure(x));
-        expect_error("st_normalization_measure: channel 1 has elements that are not finite, or too large");
+        expect_error("st_normalization_measure: channel 1 has elements that are not finite or too large");
         st_tensor_free(x);
     }
     assert_null(st_normalization_measure(NULL));
@@ -370,7 +370,7 @@ typedef struct bad_note {
     const char *text, *expected;
 } bad_note;
 
-#define NO_LISTS "note normalization: "
+#define NO_LISTS "metadata normalization: "
 static const bad_note bad_notes[] = {
     { "", NO_LISTS },
     { "[]", NO_LISTS },
@@ -385,11 +385,11 @@ static const bad_note bad_notes[] = {
     { "{\"mean\": [1, 2], \"deviation\": [1, 2], \"mean\": [1, 2]}", NO_LISTS },
     { "{\"mean\": [1, 2], \"deviation\": [1, 2], \"scale\": 3}", NO_LISTS },
     { "{\"mean\": [1, 2], \"deviation\": [1, 1e999]}",
-      "note normalization: real number overflow near '1e999'" },
+      "metadata normalization: real number overflow near '1e999'" },
     { "{\"mean\": [1, 2], \"deviation\": [1, -2]}",
-      "note normalization: the deviation of channel 1 is -2, expected at least 0" },
+      "metadata normalization: the deviation of channel 1 is -2, expected at least 0" },
     { "{\"mean\": [1, 2, 3], \"deviation\": [1, 2, 3]}",
-      "note normalization: samples [2, 3, 3], expected 3 channels" },
+      "metadata normalization: samples [2, 3, 3], expected 3 channels" },
 };
 
 static void other_notes_are_refused(void **state)
@@ -453,11 +453,11 @@ static void other_names_are_refused(void **state)
         about("%s", texts[i]);
         assert_int_equal(st_net_set_metadata(n, "classes", texts[i]), 0);
         assert_null(st_net_classes(n));
-        expect_error("note classes: ");
+        expect_error("metadata classes: ");
     }
     assert_int_equal(st_net_set_metadata(n, "classes", "[\"a\", \"b\"]"), 0);
     assert_null(st_net_classes(n));
-    expect_error("note classes: 2 names, the net's output is [3]");
+    expect_error("metadata classes: 2 names, the net's output is [3]");
     st_class_names_free(NULL);
     st_net_free(n);
 }

@@ -303,13 +303,13 @@ static const bad_header bad_headers[] = {
     { C_ORDER("<f8", "(1152921504606846000,)"), "[1152921504606846000]" },
     { C_ORDER("<f8", "(1152921504606847000,)"), "[1152921504606847000]" },
     { C_ORDER("|u1", "(576460752303423000,)"),
-      "truncated: 6 bytes of elements, shape [576460752303423000] has 576460752303423000" },
-    { C_ORDER("|u1", "(7,)"), "truncated: 6 bytes of elements, shape [7] has 7" },
-    { C_ORDER("|u1", "(5,)"), "trailing data: 6 bytes of elements, shape [5] has 5" },
-    { C_ORDER("|u1", "()"), "trailing data: 6 bytes of elements, shape [] has 1" },
-    { C_ORDER("|u1", "(0,)"), "trailing data: 6 bytes of elements, shape [0] has 0" },
-    { C_ORDER("<f4", "(2,)"), "truncated: 6 bytes of elements, shape [2] has 8" },
-    { C_ORDER("<f2", "(2,)"), "trailing data: 6 bytes of elements, shape [2] has 4" },
+      "truncated: 6 bytes of elements, expected 576460752303423000 for shape [576460752303423000]" },
+    { C_ORDER("|u1", "(7,)"), "truncated: 6 bytes of elements, expected 7 for shape [7]" },
+    { C_ORDER("|u1", "(5,)"), "trailing data: 6 bytes of elements, expected 5 for shape [5]" },
+    { C_ORDER("|u1", "()"), "trailing data: 6 bytes of elements, expected 1 for shape []" },
+    { C_ORDER("|u1", "(0,)"), "trailing data: 6 bytes of elements, expected 0 for shape [0]" },
+    { C_ORDER("<f4", "(2,)"), "truncated: 6 bytes of elements, expected 8 for shape [2]" },
+    { C_ORDER("<f2", "(2,)"), "trailing data: 6 bytes of elements, expected 4 for shape [2]" },
 };
 
 static void broken_headers_are_refused(void **state)
@@ -322,7 +322,7 @@ static void broken_headers_are_refused(void **state)
 }
 
 static const bad_file bad_files[] = {
-    { "empty", STRING(""), "truncated: 0 of 8 bytes of its beginning" },
+    { "empty", STRING(""), "truncated: 0 of 8 bytes of the header" },
     { "half a magic number", STRING("\x93NUM"), "truncated: 4 of 8 bytes" },
     { "a text", STRING("1.0 2.0 3.0\n"),
       "begins with 31 2e 30 20 32 2e, expected NumPy's 93 4e 55 4d 50 59" },
@@ -334,9 +334,9 @@ static const bad_file bad_files[] = {
     { "no length", STRING("\x93NUMPY\1\0\2"), "truncated: 1 of 2 bytes" },
     { "no length of four bytes", STRING("\x93NUMPY\2\0\2\0\0"), "truncated: 3 of 4 bytes" },
     { "a header longer than the file", STRING("\x93NUMPY\1\0\xff\xff{"),
-      "truncated: 1 of 65535 bytes of its header" },
+      "truncated: 1 of 65535 bytes of the header" },
     { "a header of 4 GiB", STRING("\x93NUMPY\2\0\xff\xff\xff\xff{"),
-      "truncated: 1 of 4294967295 bytes of its header" },
+      "truncated: 1 of 4294967295 bytes of the header" },
 };
 
 static void broken_files_are_refused(void **state)

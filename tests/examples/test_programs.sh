@@ -398,7 +398,7 @@ packed() { # PATTERN COMMAND...: one of the files gzipped, and what the command 
     fails "$images.gz: $pattern" env MNIST_DIR="$tmp/bad" "$BIN/mnist" --quiet --epochs=1 --save="$tmp/spoilt"
 }
 bad_gzip() {
-    packed 'truncated, its gzip stream ends early' head -c 10000 && packed 'truncated, its gzip stream' all_but 20 &&
+    packed 'truncated: its gzip stream ends early' head -c 10000 && packed 'truncated: its gzip stream' all_but 20 &&
         packed 'corrupt gzip stream' sh -c 'head -c 3000; head -c 100 >/dev/null; cat'
 }
 wrong_folder() {
