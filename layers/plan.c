@@ -142,7 +142,7 @@ static int choose_algorithm(st_layer *l, bool reference)
     return 0;
 }
 
-static int plan_anew(st_layer *l, st_shape x, const st_layer *before)
+static int plan_layer(st_layer *l, st_shape x, const st_layer *before)
 {
     layer_impl *own = l->impl;
     bool reference;
@@ -181,7 +181,7 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     if (!before) return st_layer_refuse(l, "no memory");
     *before = (snapshot){ *l, *l->impl };
     if (l->impl->run) l->impl->run->ready = false;
-    int status = plan_anew(l, x, &before->layer);
+    int status = plan_layer(l, x, &before->layer);
     free(status ? l->plan : before->layer.plan);
     if (status) {
         *l = before->layer;
@@ -388,7 +388,7 @@ static void bind(st_layer *l, const char *path, void *context)
 }
 
 /* Below this work, synchronising threads costs more than they save. */
-static int settle_grain(double *grain)
+static int read_grain(double *grain)
 {
     const char *given = getenv("STRIDE_GRAIN");
     char *end;
@@ -485,7 +485,7 @@ int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
         root->impl->run = run;
     }
     st_layer_run *run = root->impl->run;
-    if (settle_grain(&run->grain) || threads_check()) return -1;
+    if (read_grain(&run->grain) || threads_check()) return -1;
     bool first_time = st_is_null(run->parameters);
     if (first_time && allocate_parameters(run, &needs)) return -1;
     if (allocate_batch_memory(run, x, &needs)) {

@@ -138,7 +138,7 @@ static pass pass_of(const layer_link link[], int links, void (*run)(const pass *
 {
     pass p = { .link = link, .links = links, .run = run, .images = link[0].x.shape.n[0] };
     p.size = layer_chunk(link[0].l, p.images);
-    p.chunks = parts(p.images, p.size);
+    p.chunks = ceil_div(p.images, p.size);
     return p;
 }
 
@@ -308,7 +308,7 @@ static void add_partial(const pass *p)
     while (p->link[first].l->params == 0) first++;
     addition a = { st_narrow(run->gradients, 0, p->link[first].l->grad[0].offset, p->partial),
                    st_reshape(st_narrow(run->partial, 0, 0, all), ST_SHAPE(p->chunks, p->partial)) };
-    parallel_for((double)all < run->grain ? 1 : run->threads, parts(p->partial, PIECE), add_piece, &a);
+    parallel_for((double)all < run->grain ? 1 : run->threads, ceil_div(p->partial, PIECE), add_piece, &a);
 }
 
 void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx)

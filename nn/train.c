@@ -148,7 +148,7 @@ static int allocate(st_run *run)
 {
     const st_train_options *o = &run->options;
     struct st_train_memory *m = run->memory;
-    const ptrdiff_t images = parts(o->batch, o->micro_batches), count = run->data->count;
+    const ptrdiff_t images = ceil_div(o->batch, o->micro_batches), count = run->data->count;
     if (run->net->batch < images && st_net_build(run->net, images, o->seed)) return -1;
     if (st_is_null(st_net_gradients(run->net)))
         return st_error_set("train: the net shares its parameters with another, and has no gradients");

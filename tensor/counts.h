@@ -15,13 +15,13 @@ static inline ptrdiff_t smallest(ptrdiff_t a, ptrdiff_t b)
 }
 
 /* whole / part, rounded up. */
-static inline ptrdiff_t parts(ptrdiff_t whole, ptrdiff_t part)
+static inline ptrdiff_t ceil_div(ptrdiff_t whole, ptrdiff_t part)
 {
     return (whole + part - 1) / part;
 }
 
 /* A table of offsets: at[i] = i * step, i < count. */
-static inline void even(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
+static inline void iota(ptrdiff_t *at, ptrdiff_t count, ptrdiff_t step)
 {
     for (ptrdiff_t i = 0; i < count; i++) at[i] = i * step;
 }

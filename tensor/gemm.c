@@ -81,7 +81,7 @@ static bool one_at_a_time, asks_openmp;
 
 /* OpenBLAS built with OpenMP uses OpenMP's number of threads. With the next product it forgets the number
  * that is set here, after making it the caller's own. */
-static void settle_threads(void)
+static void set_blas_threads(void)
 {
     enum { SERIAL, PTHREADS, OPENMP };
     int parallel = openblas_get_parallel ? openblas_get_parallel() : PTHREADS;
@@ -93,7 +93,7 @@ static void settle_threads(void)
 /* Between these two calls a product uses one thread. The second restores what the first returned. */
 static int begin_product(void)
 {
-    pthread_once(&once, settle_threads);
+    pthread_once(&once, set_blas_threads);
     if (one_at_a_time) pthread_mutex_lock(&serial);
     if (!asks_openmp) return 0;
     int threads = omp_get_max_threads();

@@ -46,13 +46,13 @@ static ptrdiff_t piece(ptrdiff_t i, ptrdiff_t size, ptrdiff_t whole, ptrdiff_t *
  * equal work. */
 static ptrdiff_t piece_size(ptrdiff_t outputs)
 {
-    return largest(LOW, parts(outputs, 2 * parts(outputs, 2 * PIECE)));
+    return largest(LOW, ceil_div(outputs, 2 * ceil_div(outputs, 2 * PIECE)));
 }
 
 /* The inputs in a strip, likewise. */
 static ptrdiff_t strip_size(ptrdiff_t in)
 {
-    return largest(2 * NARROW, in / (2 * parts(in, 2 * STRIP)) / NARROW * NARROW);
+    return largest(2 * NARROW, in / (2 * ceil_div(in, 2 * STRIP)) / NARROW * NARROW);
 }
 
 /* The last strip includes the remainder, which is too small for another one. */
@@ -72,14 +72,14 @@ static ptrdiff_t strip_width(ptrdiff_t in, ptrdiff_t i)
 static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
 {
     ptrdiff_t *table = *room;
-    even(table, count, step);
+    iota(table, count, step);
     *room += count;
     return table;
 }
 
 static int plan(st_layer *l)
 {
-    const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = parts(n, SLAB);
+    const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = ceil_div(n, SLAB);
     const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
     const ptrdiff_t room = (high + 2 * deep) + (n + 2 * out) + (high + 2 * n);
     dense_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)room * sizeof *p->table);
@@ -129,7 +129,7 @@ static void transpose_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images,
     ptrdiff_t whole = images / k->lanes * k->lanes, o = 0;
     for (; o + k->lanes <= outputs; o += k->lanes)
         for (ptrdiff_t n = 0; n < whole; n += k->lanes)
-            k->turn(from + o * SLAB + n, SLAB, to + n * pitch + o, pitch);
+            k->transpose(from + o * SLAB + n, SLAB, to + n * pitch + o, pitch);
     for (ptrdiff_t n = 0; n < images; n++)
         for (ptrdiff_t rest = n < whole ? o : 0; rest < outputs; rest++)
             to[n * pitch + rest] = from[rest * SLAB + n];
@@ -153,7 +153,7 @@ static void forward_piece(ptrdiff_t i, void *context)
     const kernel *k = j->p->k;
     const st_tensor *param = j->c->param;
     const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = piece_size(out),
-                    blocks = parts(out, size);
+                    blocks = ceil_div(out, size);
     ptrdiff_t images, outputs, slab = i / blocks;
     ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
     ptrdiff_t first = piece(i % blocks, size, out, &outputs);
@@ -172,10 +172,10 @@ static void forward_piece(ptrdiff_t i, void *context)
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    const ptrdiff_t slabs = parts(x.shape.n[0], SLAB), out = y.shape.n[1];
+    const ptrdiff_t slabs = ceil_div(x.shape.n[0], SLAB), out = y.shape.n[1];
     job j = job_of(c, contiguous(c, x), y);
     st_parallel_for(c, slabs * strips(x.shape.n[1]), transpose_piece, &j);
-    st_parallel_for(c, slabs * parts(out, piece_size(out)), forward_piece, &j);
+    st_parallel_for(c, slabs * ceil_div(out, piece_size(out)), forward_piece, &j);
 }
 
 /* ---- backward: dx = dy W ------------------------------------------------------------------------------------ */
@@ -210,7 +210,7 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     job j = job_of(c, contiguous(c, x), dy);
-    st_parallel_for(c, parts(dy.shape.n[1], piece_size(dy.shape.n[1])), gradient_piece, &j);
+    st_parallel_for(c, ceil_div(dy.shape.n[1], piece_size(dy.shape.n[1])), gradient_piece, &j);
     dense_bias_gradient(c, dy);
 }
 

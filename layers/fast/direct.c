@@ -58,14 +58,14 @@ static bool suits(const st_layer *l)
 
 ptrdiff_t direct_least_rows(const kernel *k, ptrdiff_t width)
 {
-    return parts(k->lanes, width);
+    return ceil_div(k->lanes, width);
 }
 
 ptrdiff_t direct_block_rows(const kernel *k, ptrdiff_t rows, ptrdiff_t width, ptrdiff_t depth)
 {
     ptrdiff_t least = direct_least_rows(k, width), size = largest(least, BLOCK / (width * depth));
     if (size >= rows) return rows;
-    return largest(least, parts(rows, parts(rows, size)));
+    return largest(least, ceil_div(rows, ceil_div(rows, size)));
 }
 
 ptrdiff_t direct_span(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t pitch)
@@ -126,7 +126,7 @@ static direct_pass pass_of(bool channels, ptrdiff_t *table, ptrdiff_t depth)
     return (direct_pass){ .row = table,
                           .step = table + depth,
                           .offset = table + 2 * depth,
-                          .way = channels ? &direct_by_channels : &direct_by_positions };
+                          .algorithm = channels ? &direct_by_channels : &direct_by_positions };
 }
 
 static int plan(st_layer *l)
@@ -162,9 +162,9 @@ static int plan(st_layer *l)
     p->forward = pass_of(out_lanes, p->table, depth);
     p->backward = pass_of(in_lanes, p->table + 3 * depth, depth);
     p->gradient = pass_of(!few(k, s.out), p->table + 6 * depth, depth);
-    p->forward.way->plan_forward(p);
-    p->backward.way->plan_backward(p);
-    p->gradient.way->plan_gradient(p);
+    p->forward.algorithm->plan_forward(p);
+    p->backward.algorithm->plan_backward(p);
+    p->gradient.algorithm->plan_gradient(p);
     if (st_layer_scratch(l, ST_SHAPE(plane)) || st_layer_scratch(l, ST_SHAPE(result))) return -1;
     return st_layer_scratch(l, ST_SHAPE(transposed));
 }
@@ -174,7 +174,7 @@ static int plan(st_layer *l)
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const direct_plan *d = c->plan;
-    d->forward.way->forward(c, d, x, y);
+    d->forward.algorithm->forward(c, d, x, y);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -182,14 +182,14 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
     (void)x, (void)y;
     const direct_plan *d = c->plan;
     planes_clear(d->backward.p.size, st_scratch(c, PLANE));
-    d->backward.way->backward(c, d, dy, dx);
+    d->backward.algorithm->backward(c, d, dy, dx);
 }
 
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     const direct_plan *d = c->plan;
-    d->gradient.way->gradient(c, d, x, dy);
+    d->gradient.algorithm->gradient(c, d, x, dy);
     conv_bias_gradient(c, dy);
 }
 

@@ -19,7 +19,7 @@ typedef struct direct_sizes {
 typedef struct direct_pass {
     planes p;
     ptrdiff_t *row, *step, *offset;
-    const struct direct_way *way;
+    const struct direct_algorithm *algorithm;
 } direct_pass;
 
 /* The plan's data; begins with the members of conv_plan. */
@@ -33,16 +33,16 @@ typedef struct direct_plan {
 
 /* For each pass, a function that plans its planes and tables, and its hook. Before backward the zeros of dy's
  * planes are written. */
-typedef struct direct_way {
+typedef struct direct_algorithm {
     void (*plan_forward)(direct_plan *d);
     void (*plan_backward)(direct_plan *d);
     void (*plan_gradient)(direct_plan *d);
     void (*forward)(const st_call *c, const direct_plan *d, st_tensor x, st_tensor y);
     void (*backward)(const st_call *c, const direct_plan *d, st_tensor dy, st_tensor dx);
     void (*gradient)(const st_call *c, const direct_plan *d, st_tensor x, st_tensor dy);
-} direct_way;
+} direct_algorithm;
 
-extern const direct_way direct_by_positions, direct_by_channels;
+extern const direct_algorithm direct_by_positions, direct_by_channels;
 
 /* ---- blocks ---------------------------------------------------------------------------------------- */
 

@@ -45,7 +45,7 @@ static void plan_forward(direct_plan *d)
     f->p = planes_of_x(d->k, &d->unstrided, s.groups * s.in);
     windows_at(f->row, direct_block_positions(d->k, d->w.out[0], d->w.out[1], s.out), &d->w, f->p);
     planes_look_out(f->step, &d->unstrided, f->p, s.in);
-    even(f->offset, s.taps, kernel_padded(d->k, s.out));
+    iota(f->offset, s.taps, kernel_padded(d->k, s.out));
 }
 
 static void forward_group(const direct_plan *d, const st_real *plane, const st_real *weight,
@@ -90,7 +90,7 @@ static void plan_backward(direct_plan *d)
     const direct_sizes s = d->s;
     ptrdiff_t lanes = kernel_padded(d->k, s.in);
     b->p = planes_of_dy(d->k, &d->w, s.groups * s.out);
-    even(b->row, d->w.size[1], 1);
+    iota(b->row, d->w.size[1], 1);
     planes_look_back(b->step, b->offset, &d->w, b->p, s.out, (ptrdiff_t[]){ s.area * lanes, lanes });
 }
 
@@ -106,7 +106,7 @@ static void backward_block(const direct_plan *d, const st_real *plane, const st_
         for (ptrdiff_t kw = 0; kw < phase_count(w, 1); kw++) {
             phase f = phase_of(w, 0, kh), g = phase_of(w, 1, kw);
             ptrdiff_t depth = d->s.out * f.taps * g.taps,
-                      i = first > f.first ? parts(first - f.first, w->stride[0]) : 0;
+                      i = first > f.first ? ceil_div(first - f.first, w->stride[0]) : 0;
             for (; i < f.count && f.first + i * w->stride[0] < first + rows; i++)
                 kernel_product(d->k, g.count, lanes, depth, plane + i * b->p.pitch, b->row, step, weight,
                                offset,
@@ -151,7 +151,7 @@ static void plan_gradient(direct_plan *d)
     g->p = planes_of_x(d->k, &d->unstrided, d->s.groups * d->s.in);
     planes_look_out(g->row, &d->unstrided, g->p, d->s.in);
     windows_at(g->step, block, &d->w, g->p);
-    even(g->offset, block, kernel_padded(d->k, d->s.out));
+    iota(g->offset, block, kernel_padded(d->k, d->s.out));
 }
 
 /* result[tap][o] (+)= Σ_position plane[row[tap] + step[position]] dy[o][position], for an image and a
@@ -191,5 +191,5 @@ static void gradient(const st_call *call, const direct_plan *d, st_tensor x, st_
     st_add(st_reshape(dw, sum.shape), 1, sum);
 }
 
-const direct_way direct_by_channels = { plan_forward, plan_backward, plan_gradient,
-                                        forward,      backward,      gradient };
+const direct_algorithm direct_by_channels = { plan_forward, plan_backward, plan_gradient,
+                                              forward,      backward,      gradient };

@@ -86,8 +86,8 @@ static void plan_forward(direct_plan *d)
     const direct_sizes s = d->s;
     f->p = planes_of_x(d->k, &d->w, s.groups * s.in);
     f->p.copied = overhangs(d->k, s.out, d->w.out[0], d->w.out[1], f->p.pitch);
-    even(f->row, s.out, s.taps);
-    even(f->step, s.taps, 1);
+    iota(f->row, s.out, s.taps);
+    iota(f->step, s.taps, 1);
     planes_look_out(f->offset, &d->w, f->p, s.in);
 }
 
@@ -120,7 +120,7 @@ static void plan_backward(direct_plan *d)
     direct_pass *b = &d->backward;
     const direct_sizes s = d->s;
     b->p = planes_of_dy(d->k, &d->w, s.groups * s.out);
-    even(b->row, s.in, s.area);
+    iota(b->row, s.in, s.area);
     planes_look_back(b->offset, b->step, &d->w, b->p, s.out, (ptrdiff_t[]){ s.taps, 1 });
     for (ptrdiff_t kh = 0; kh < phase_count(&d->w, 0); kh++)
         for (ptrdiff_t kw = 0; kw < phase_count(&d->w, 1); kw++) {
@@ -191,7 +191,7 @@ static void plan_gradient(direct_plan *d)
     g->p = planes_of_x(d->k, &d->w, d->s.groups * d->s.in);
     ptrdiff_t lanes = d->k->lanes, count = positions(d), vectors = kernel_padded(d->k, count) / lanes;
     planes_look_out(g->row, &d->w, g->p, d->s.in);
-    even(g->offset, vectors, lanes);
+    iota(g->offset, vectors, lanes);
     g->offset[vectors - 1] = count - lanes;
 }
 
@@ -231,5 +231,5 @@ static void gradient(const st_call *call, const direct_plan *d, st_tensor x, st_
     }
 }
 
-const direct_way direct_by_positions = { plan_forward, plan_backward, plan_gradient,
-                                         forward,      backward,      gradient };
+const direct_algorithm direct_by_positions = { plan_forward, plan_backward, plan_gradient,
+                                               forward,      backward,      gradient };

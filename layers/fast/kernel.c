@@ -73,8 +73,8 @@
     }
 
 /* Transposes by log2(rows) perfect shuffles of all rows. */
-#define TURN(M)                                                                                              \
-    M##_TARGET static void M##_turn(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch)           \
+#define TRANSPOSE(M)                                                                                         \
+    M##_TARGET static void M##_transpose(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch)      \
     {                                                                                                        \
         enum { LANES = sizeof(M##_vector) / sizeof(st_real) };                                               \
         M##_vector v[LANES], w[LANES];                                                                       \
@@ -114,13 +114,13 @@
     TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
     TO_2(TILE, M, 7) TO_2(TILE, M, 8) TO_2(TILE, M, 9) TO_2(TILE, M, 10) TO_2(TILE, M, 11) TO_2(TILE, M, 12) \
     TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3) TO_4(DOT, M, 4) TO_4(DOT, M, 5) TO_4(DOT, M, 6)          \
-    TURN(M)                                                                                                  \
+    TRANSPOSE(M)                                                                                                  \
     MOVE(M)                                                                                                  \
     static const kernel M = {                                                                                \
         .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) },               \
                  { TO_4(DOT_NAME, M, 4) }, { TO_4(DOT_NAME, M, 5) }, { TO_4(DOT_NAME, M, 6) } },             \
         .high = 6, .deep = 4,                                                                                \
-        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 12, 12, 6, 6 }, .wide = 4, .turn = M##_turn,        \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 12, 12, 6, 6 }, .wide = 4, .transpose = M##_transpose,        \
         .move = M##_move,                                                                                    \
         .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
                   { TO_4(NAME, M, 4) }, { TO_4(NAME, M, 5) }, { TO_4(NAME, M, 6) },                          \
@@ -130,12 +130,12 @@
 #define KERNEL_OF_16_REGISTERS(M)                                                                            \
     TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4)                                      \
     TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3)                                                          \
-    TURN(M)                                                                                                  \
+    TRANSPOSE(M)                                                                                                  \
     MOVE(M)                                                                                                  \
     static const kernel M = {                                                                                \
         .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) } },             \
         .high = 3, .deep = 4,                                                                                \
-        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 4, 4, 4 }, .wide = 3, .turn = M##_turn,             \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 4, 4, 4 }, .wide = 3, .transpose = M##_transpose,             \
         .move = M##_move,                                                                                    \
         .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } },  \
     };
@@ -228,7 +228,7 @@ enum { MOST_LANES = 64 / sizeof(st_real) };
 /* The size of the next tile: divides the rest as evenly as the largest tile allows. */
 static ptrdiff_t share(ptrdiff_t left, ptrdiff_t most)
 {
-    return left > most ? parts(left, parts(left, most)) : left;
+    return left > most ? ceil_div(left, ceil_div(left, most)) : left;
 }
 
 /* The last columns, fewer than lanes, when c is accumulated: computed in a buffer, with some columns before
@@ -294,7 +294,7 @@ void kernel_product(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_
     ptrdiff_t lanes = k->lanes, edge = add ? columns % lanes : 0, wide;
     columns -= edge;
     for (ptrdiff_t j = 0; j < columns; j += wide * lanes) {
-        wide = share(parts(columns - j, lanes), k->wide);
+        wide = share(ceil_div(columns - j, lanes), k->wide);
         if (j + wide * lanes > columns) { /* the last tile overlaps the previous one */
             if (wide * lanes <= columns) j = columns - wide * lanes;
             else wide = columns / lanes;
@@ -323,7 +323,7 @@ void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t de
 
 ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
 {
-    return parts(count, k->lanes) * k->lanes;
+    return ceil_div(count, k->lanes) * k->lanes;
 }
 
 void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *a, ptrdiff_t step,
@@ -332,12 +332,13 @@ void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
     for (ptrdiff_t j = 0; j < columns; j += k->lanes) {
         if (j + k->lanes > columns) j = columns - k->lanes; /* the last block overlaps the previous one */
         ptrdiff_t i = 0;
-        for (; i + k->lanes <= rows; i += k->lanes) k->turn(a + i * step + j, step, c + j * pitch + i, pitch);
+        for (; i + k->lanes <= rows; i += k->lanes)
+            k->transpose(a + i * step + j, step, c + j * pitch + i, pitch);
         if (i == rows) continue;
         st_real rest[MOST_LANES * MOST_LANES] = { 0 };
         for (ptrdiff_t r = 0; i + r < rows; r++)
             memcpy(rest + r * k->lanes, a + (i + r) * step + j, (size_t)k->lanes * sizeof *a);
-        k->turn(rest, k->lanes, c + j * pitch + i, pitch);
+        k->transpose(rest, k->lanes, c + j * pitch + i, pitch);
     }
 }
 

@@ -25,7 +25,7 @@ typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, 
                              const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch);
 
 /* A square of vectors: c[j * pitch + i] = a[i * step + j], i and j < lanes. */
-typedef void kernel_turn(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch);
+typedef void kernel_square(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch);
 
 typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
                              st_real *to, ptrdiff_t to_pitch, st_real plus);
@@ -38,7 +38,7 @@ typedef struct kernel {
     int high, deep;              /* and of dot */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
     kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
-    kernel_turn *turn;
+    kernel_square *transpose;
     kernel_row_move *move; /* rows have at least `lanes` elements */
 } kernel;
 

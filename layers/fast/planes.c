@@ -32,12 +32,13 @@ bool phase_gaps(const window *w)
 phase phase_of(const window *w, int axis, ptrdiff_t tap)
 {
     ptrdiff_t stride = w->stride[axis], size = w->size[axis], before = w->before[axis];
-    ptrdiff_t taps = parts(w->kernel[axis] - tap, period(w, axis)), last = tap + (taps - 1) * period(w, axis);
+    ptrdiff_t taps = ceil_div(w->kernel[axis] - tap, period(w, axis)),
+              last = tap + (taps - 1) * period(w, axis);
     ptrdiff_t place = tap * w->dilation[axis] % stride;
     phase f = { .taps = taps, .near = look(w, axis, tap), .far = look(w, axis, last) };
-    f.lead = before > place ? parts(before - place, stride) : 0;
+    f.lead = before > place ? ceil_div(before - place, stride) : 0;
     f.first = f.lead * stride + place - before;
-    f.count = f.first < size ? parts(size - f.first, stride) : 0;
+    f.count = f.first < size ? ceil_div(size - f.first, stride) : 0;
     f.seen = largest(0, smallest(f.count, w->out[axis] + f.far - f.lead));
     return f;
 }

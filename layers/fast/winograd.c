@@ -122,16 +122,16 @@ static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const 
             ptrdiff_t row = smallest(wide ? a : b, rows - lanes),
                       column = smallest(wide ? b : a, columns - lanes);
             const st_real *at = from + row * step + column;
-            st_real *turned = to + column * pitch + row;
+            st_real *transposed = to + column * pitch + row;
             for (ptrdiff_t r = 0; r < lanes; r++)
                 if (wide) __builtin_prefetch(at + r * step + AHEAD * lanes);
-                else __builtin_prefetch(turned + r * pitch + AHEAD * lanes, 1);
-            k->turn(at, step, turned, pitch);
+                else __builtin_prefetch(transposed + r * pitch + AHEAD * lanes, 1);
+            k->transpose(at, step, transposed, pitch);
         }
 }
 
 /* Moves to the band of rows with a tile. */
-static void turn_to(const pass *p, side *s, place at)
+static void move_to_band(const pass *p, side *s, place at)
 {
     ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
     s->image = at.image;
@@ -143,7 +143,7 @@ static void turn_to(const pass *p, side *s, place at)
 static ptrdiff_t keep_rows(const pass *p, side *s, place at)
 {
     ptrdiff_t image = s->image, top = s->top, bottom = s->bottom, row = s->width * s->padded;
-    turn_to(p, s, at);
+    move_to_band(p, s, at);
     if (s->image != image || bottom <= s->top) return 0;
     memmove(s->pixels, s->pixels + (s->top - top) * row, (size_t)((bottom - s->top) * row) * sizeof(st_real));
     return bottom - s->top;
@@ -167,7 +167,7 @@ static void take_band(const pass *p, side *s, place at)
 
 static void give_band(const pass *p, side *s, place at)
 {
-    turn_to(p, s, at);
+    move_to_band(p, s, at);
     transpose(p->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
               st_data(st_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width);
 }
@@ -232,7 +232,7 @@ static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff
     bool inner = false;
     places_of(p, s, tile);
     for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
-        if (opens_band(p, at)) turn_to(p, s, at);
+        if (opens_band(p, at)) move_to_band(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
         back(s->padded, (const st_real *const *)tile, pixel);
         if (closes_band(p, at)) give_band(p, s, at);
@@ -273,7 +273,7 @@ static bool fills(const kernel *k, ptrdiff_t channels)
 /* The number of tiles in the images that a batch is assumed to have. */
 static ptrdiff_t tiles_of(const window *w, st_shape x, ptrdiff_t size)
 {
-    return smallest(x.n[0], CHUNK) * parts(w->out[0], size) * parts(w->out[1], size);
+    return smallest(x.n[0], CHUNK) * ceil_div(w->out[0], size) * ceil_div(w->out[1], size);
 }
 
 /* Tiles of 4x4 need fewer multiplications per output, but more for weights and for tiles beyond the
@@ -320,9 +320,9 @@ static int plan(st_layer *l, int size)
     winograd_plan *p = st_layer_plan_data(l, sizeof *p + 3 * (size_t)count * sizeof *p->table);
     if (!p) return -1;
     *p = (winograd_plan){ .w = w, .k = k, .t = t };
-    even(p->unit = p->table, count, 1);
-    even(p->by_in = p->table + count, count, in_padded);
-    even(p->by_out = p->table + 2 * count, count, out_padded);
+    iota(p->unit = p->table, count, 1);
+    iota(p->by_in = p->table + count, count, in_padded);
+    iota(p->by_out = p->table + 2 * count, count, out_padded);
     if (st_layer_scratch(l, ST_SHAPE(in_pixels, in_padded)) ||
         st_layer_scratch(l, ST_SHAPE(out_pixels, out_padded)) ||
         st_layer_scratch(l, ST_SHAPE(t->places, plane_of(k, in, block))) ||
@@ -375,8 +375,8 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor y, bool back)
     p.narrow = back ? of_x : of_y;
     p.by_wide = back ? plan->by_out : plan->by_in;
     p.by_narrow = back ? plan->by_in : plan->by_out;
-    p.rows = parts(p.narrow.height, t->size);
-    p.columns = parts(p.narrow.width, t->size);
+    p.rows = ceil_div(p.narrow.height, t->size);
+    p.columns = ceil_div(p.narrow.width, t->size);
     p.count = x.shape.n[0] * p.rows * p.columns;
     p.band = band_rows(k, t, w, in, out);
     p.products = st_data(st_scratch(c, PRODUCTS));
