@@ -638,8 +638,8 @@ def adam(make):
         if rng.random() < 0.3:  # the defaults of both
             return {}, make
         o = {"lr": real(rng, 0.0625, 0.25), "beta1": real(rng, 0.5, 0.9375), "beta2": real(rng, 0.75, 0.996),
-             "epsilon": rng.choice([1e-8, 0.0625]), "weight_decay": rng.choice([-1, real(rng, 0.0625, 0.25)])}
-        decay = max(0, o["weight_decay"])  # Stride's 0 is the default, below 0 none
+             "epsilon": rng.choice([1e-8, 0.0625]), "weight_decay": rng.choice([-0.0, real(rng, 0.0625, 0.25)])}
+        decay = o["weight_decay"]  # -0.0 is ST_ZERO: no decay, where 0 would be the default
         return o, lambda w: make(w, o["lr"], (o["beta1"], o["beta2"]), o["epsilon"], decay)
     return draw
 
