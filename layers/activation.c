@@ -1,8 +1,8 @@
-/* activation.c: one table of scalar functions and their derivatives.
+/* activation.c: one table of scalar functions and their derivatives; and prelu, whose slope is a parameter.
  *
- * `value` is f(x, a) and `slope` is f'(x), which may use y = f(x); a is the function's option. A macro makes
- * a type of each, so that the compiler inlines the function into the loop. If the derivative depends on y
- * alone, the layer can run in place; if it depends on x alone, y may be overwritten. */
+ * `value` is f(x, a, b) and `slope` is f'(x), from x or from y = f(x); a and b are the function's options. A
+ * macro makes a type of each, so that the compiler inlines the function into the loop. If the derivative is
+ * computed from y, the layer can run in place; if from x, y may be overwritten. */
 #include "layers/exponential.h"
 #include "layers/lanes.h"
 #include "layers/layer_impl.h"
@@ -16,15 +16,15 @@
 
 #define UNUSED(...) (void)sizeof((double[]){ __VA_ARGS__ })
 #define VALUE(NAME, EXPRESSION)                                                                              \
-    INLINE st_real NAME##_value(st_real x, st_real a)                                                        \
+    INLINE st_real NAME##_value(st_real x, st_real a, st_real b)                                             \
     {                                                                                                        \
-        UNUSED(x, a);                                                                                        \
+        UNUSED(x, a, b);                                                                                     \
         return EXPRESSION;                                                                                   \
     }
-#define SLOPE(NAME, EXPRESSION)                                                                              \
-    INLINE st_real NAME##_slope(st_real x, st_real y, st_real a)                                             \
+#define SLOPE(NAME, X_OR_Y, EXPRESSION)                                                                      \
+    INLINE st_real NAME##_slope(st_real X_OR_Y, st_real a, st_real b)                                        \
     {                                                                                                        \
-        UNUSED(x, y, a);                                                                                     \
+        UNUSED(X_OR_Y, a, b);                                                                                \
         return EXPRESSION;                                                                                   \
     }
 
@@ -52,6 +52,11 @@ static inline st_real below(st_real x)
 static inline st_real at_most(st_real x, st_real most)
 {
     return most < x ? most : x;
+}
+
+static inline st_real at_least(st_real x, st_real least)
+{
+    return x < least ? least : x;
 }
 
 static inline st_real softplus(st_real x)
@@ -88,55 +93,79 @@ static inline st_real normal_density(st_real x)
     return exponential(-x * x / 2) * (st_real)0.39894228040143267794;
 }
 
+/* gelu with approximate = tanh: x (1 + tanh(u/2)) / 2 = x logistic(u), u = 2 sqrt(2/pi) (x + 0.044715 x³). Beyond
+ * ±25 the logistic function is 0 or 1 in any precision. */
+static inline st_real gelu_u(st_real x)
+{
+    return (st_real)1.5957691216057307118 * (x + (st_real)0.044715 * x * x * x);
+}
+
+static inline st_real gelu_tanh_slope_within(st_real x)
+{
+    st_real p = logistic(gelu_u(x));
+    return p + x * p * (1 - p) * (st_real)1.5957691216057307118 * (1 + (st_real)0.134145 * x * x);
+}
+
 /* clang-format off */
 VALUE(relu, x < 0 ? 0 : x)
-SLOPE(relu, y > 0 ? 1 : 0)
+SLOPE(relu, y, y > 0 ? 1 : 0)
 
-VALUE(relu6, at_most(x < 0 ? 0 : x, 6))
-SLOPE(relu6, y > 0 && y < 6 ? 1 : 0)
+VALUE(relu6, at_most(at_least(x, 0), 6))
+SLOPE(relu6, y, y > 0 && y < 6 ? 1 : 0)
+
+VALUE(hardtanh, at_most(at_least(x, a), b))
+SLOPE(hardtanh, y, y > a && y < b ? 1 : 0)
 
 VALUE(leaky_relu, x < 0 ? a * x : x)
-SLOPE(leaky_relu, x > 0 ? 1 : a)
+SLOPE(leaky_relu, x, x > 0 ? 1 : a)
 
 VALUE(elu, x < 0 ? a * exponential_less_1(below(x)) : x)
-SLOPE(elu, x > 0 ? 1 : y + a)
+SLOPE(elu, x, x > 0 ? 1 : a * exponential(below(x)))
 
 VALUE(selu, SELU_SCALE * (x < 0 ? SELU_ALPHA * exponential_less_1(below(x)) : x))
-SLOPE(selu, y > 0 ? SELU_SCALE : y + SELU_SCALE * SELU_ALPHA)
+SLOPE(selu, x, SELU_SCALE * (x > 0 ? 1 : SELU_ALPHA * exponential(below(x))))
 
-VALUE(gelu, above(x) * normal_below(x))
-SLOPE(gelu, normal_below(x) + within(x) * normal_density(x))
+VALUE(gelu_none, above(x) * normal_below(x))
+SLOPE(gelu_none, x, normal_below(x) + within(x) * normal_density(x))
+
+VALUE(gelu_tanh, above(x) * logistic(gelu_u(x)))
+SLOPE(gelu_tanh, x, gelu_tanh_slope_within(at_most(at_least(x, -25), 25)))
 
 VALUE(silu, above(x) * logistic(x))
-SLOPE(silu, logistic(x) * (1 + within(x) * (1 - logistic(x))))
+SLOPE(silu, x, logistic(x) * (1 + within(x) * (1 - logistic(x))))
 
 VALUE(mish, above(x) * tanh_softplus(x))
-SLOPE(mish, tanh_softplus(x) + at_most(above(x), 40) * logistic(x) * sech2_softplus(x))
+SLOPE(mish, x, tanh_softplus(x) + at_most(above(x), 40) * logistic(x) * sech2_softplus(x))
 
 VALUE(sigmoid, logistic(x))
-SLOPE(sigmoid, y * (1 - y))
+SLOPE(sigmoid, y, y * (1 - y))
 
 VALUE(tanh, hyperbolic_tangent(x))
-SLOPE(tanh, 1 - y * y)
+SLOPE(tanh, y, 1 - y * y)
 
 VALUE(softplus, softplus(x))
-SLOPE(softplus, logistic(x))
+SLOPE(softplus, x, logistic(x))
 
 VALUE(softsign, within(x) / (1 + fabs(within(x))))
-SLOPE(softsign, 1 / ((1 + fabs(x)) * (1 + fabs(x))))
+SLOPE(softsign, x, 1 / ((1 + fabs(x)) * (1 + fabs(x))))
 
 VALUE(hardsigmoid, x <= -3 ? 0 : x >= 3 ? 1 : x / 6 + (st_real)0.5)
-SLOPE(hardsigmoid, x > -3 && x <= 3 ? (st_real)1 / 6 : 0)
+SLOPE(hardsigmoid, x, x > -3 && x <= 3 ? (st_real)1 / 6 : 0)
 
 VALUE(hardswish, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6)
-SLOPE(hardswish, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
+SLOPE(hardswish, x, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
 /* clang-format on */
 
 /* ---- the hooks ---------------------------------------------------------------------------------- */
 
 typedef struct activation {
-    double a;
+    double a, b;
 } activation;
+
+/* The same in the precision of x. */
+typedef struct numbers {
+    st_real a, b;
+} numbers;
 
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -146,119 +175,286 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
 }
 
 /* Iterations are independent, also in place. */
-INLINE void value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], st_real a,
-                      st_real (*value)(st_real, st_real))
+INLINE void value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], numbers o,
+                      st_real (*value)(st_real, st_real, st_real))
 {
     st_real *y = at[0];
     const st_real *x = at[1];
     if (stride[0] == 1 && stride[1] == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = value(x[i], a);
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = value(x[i], o.a, o.b);
     } else {
-        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value(x[i * stride[1]], a);
+        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value(x[i * stride[1]], o.a, o.b);
     }
 }
 
-INLINE void slope_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], st_real a,
+INLINE void slope_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], numbers o,
                       st_real (*slope)(st_real, st_real, st_real))
 {
     st_real *dx = at[0];
-    const st_real *dy = at[1], *x = at[2], *y = at[3];
-    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && stride[3] == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * slope(x[i], y[i], a);
+    const st_real *dy = at[1], *from = at[2];
+    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
+        for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * slope(from[i], o.a, o.b);
     } else {
         for (ptrdiff_t i = 0; i < n; i++)
-            dx[i * stride[0]] = dy[i * stride[1]] * slope(x[i * stride[2]], y[i * stride[3]], a);
+            dx[i * stride[0]] = dy[i * stride[1]] * slope(from[i * stride[2]], o.a, o.b);
     }
 }
 
-static st_real option(const st_call *c)
+/* 0 where the type has fewer options; adding 0 turns ST_ZERO into 0. */
+static numbers numbers_of(const st_call *c)
 {
-    return c->options ? (st_real)((const activation *)c->options)->a : 0;
+    activation o = { 0 };
+    if (c->options) memcpy(&o, c->options, c->layer->type->options_size);
+    return (numbers){ (st_real)o.a + 0, (st_real)o.b + 0 };
 }
 
-enum told_by { X, Y, BOTH };
-
-/* Reads only what the derivative needs: the other tensor may have been overwritten. */
-static void walk_slopes(enum told_by by, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx,
-                        st_row_function *row, st_real a)
+static void walk_values(const st_call *c, st_tensor x, st_tensor y, st_row_function *const rows[])
 {
-    st_walk(4, (st_tensor[]){ dx, dy, by == Y ? y : x, by == X ? x : y }, ST_ANY_ORDER, row, &a);
+    numbers o = numbers_of(c);
+    st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, rows[c->layer->impl->machine], &o);
+}
+
+static void walk_slopes(const st_call *c, st_tensor from, st_tensor dy, st_tensor dx,
+                        st_row_function *const rows[])
+{
+    numbers o = numbers_of(c);
+    st_walk(3, (st_tensor[]){ dx, dy, from }, ST_ANY_ORDER, rows[c->layer->impl->machine], &o);
 }
 
 #define ROWS(M, NAME)                                                                                        \
     M##_TARGET static void M##_##NAME##_value_row(ptrdiff_t n, st_real *const at[],                          \
-                                                  const ptrdiff_t stride[], void *a)                         \
+                                                  const ptrdiff_t stride[], void *o)                         \
     {                                                                                                        \
-        value_row(n, at, stride, *(const st_real *)a, NAME##_value);                                         \
+        value_row(n, at, stride, *(const numbers *)o, NAME##_value);                                         \
     }                                                                                                        \
     M##_TARGET static void M##_##NAME##_slope_row(ptrdiff_t n, st_real *const at[],                          \
-                                                  const ptrdiff_t stride[], void *a)                         \
+                                                  const ptrdiff_t stride[], void *o)                         \
     {                                                                                                        \
-        slope_row(n, at, stride, *(const st_real *)a, NAME##_slope);                                         \
+        slope_row(n, at, stride, *(const numbers *)o, NAME##_slope);                                         \
     }
 #define VALUE_ROW(M, NAME) M##_##NAME##_value_row,
 #define SLOPE_ROW(M, NAME) M##_##NAME##_slope_row,
 
-/* `...` sets options_size and fields of a function with an option. */
-#define ACTIVATION(NAME, TOLD_BY, MONOTONE, ...)                                                             \
+/* The hooks of a function, whose derivative is computed from X_OR_Y. */
+#define HOOKS(NAME, X_OR_Y)                                                                                  \
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
     static st_row_function *const NAME##_value_rows[] = { EACH_MACHINE_OF(VALUE_ROW, NAME) };                \
     static st_row_function *const NAME##_slope_rows[] = { EACH_MACHINE_OF(SLOPE_ROW, NAME) };                \
     static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
     {                                                                                                        \
-        st_real a = option(c);                                                                               \
-        st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, NAME##_value_rows[c->layer->impl->machine], &a);     \
+        walk_values(c, x, y, NAME##_value_rows);                                                             \
     }                                                                                                        \
     static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
     {                                                                                                        \
-        walk_slopes(TOLD_BY, x, y, dy, dx, NAME##_slope_rows[c->layer->impl->machine], option(c));           \
-    }                                                                                                        \
-    const st_layer_type layer_type_##NAME = { .name = #NAME,                                                 \
-                                              .plan = plan,                                                  \
-                                              .forward = NAME##_forward,                                     \
-                                              .backward = NAME##_backward,                                   \
-                                              .traits = &(const layer_traits){ .in_place = TOLD_BY == Y,     \
-                                                                               .ignores_y = TOLD_BY == X,    \
-                                                                               .monotone = MONOTONE },       \
-                                              __VA_ARGS__ };
-
-#define WITH_OPTION(FIELD, DEFAULT)                                                                          \
-    .options_size = sizeof(activation), .fields = (const st_field[])                                         \
-    {                                                                                                        \
-        { FIELD, ST_FIELD_REAL, offsetof(activation, a), .fallback = DEFAULT, .least = -DBL_MAX },           \
-        {                                                                                                    \
-            0                                                                                                \
-        }                                                                                                    \
+        (void)x, (void)y;                                                                                    \
+        walk_slopes(c, X_OR_Y, dy, dx, NAME##_slope_rows);                                                   \
     }
 
-#define PLAIN(NAME, TOLD_BY, MONOTONE)                                                                       \
-    ACTIVATION(NAME, TOLD_BY, MONOTONE, .fields = NULL)                                                      \
+static const layer_traits x_traits = { .ignores_y = true }, y_traits = { .in_place = true };
+
+#define TYPE(NAME, PLAN, TRAITS, FIELDS, OPTIONS_SIZE)                                                       \
+    const st_layer_type layer_type_##NAME = { .name = #NAME,                                                 \
+                                              .options_size = OPTIONS_SIZE,                                  \
+                                              .fields = FIELDS,                                              \
+                                              .plan = PLAN,                                                  \
+                                              .forward = NAME##_forward,                                     \
+                                              .backward = NAME##_backward,                                   \
+                                              .traits = &TRAITS##_traits };
+
+#define CONSTRUCTOR(NAME)                                                                                    \
     st_layer *st_##NAME(void)                                                                                \
     {                                                                                                        \
         return st_layer_new(&layer_type_##NAME, NULL, 0, NULL);                                              \
     }
 
-PLAIN(relu, Y, true)
-PLAIN(relu6, Y, false)
-PLAIN(selu, Y, false)
-PLAIN(gelu, X, false)
-PLAIN(silu, X, false)
-PLAIN(mish, X, false)
-PLAIN(sigmoid, Y, false)
-PLAIN(tanh, Y, false)
-PLAIN(softplus, X, false)
-PLAIN(softsign, X, false)
-PLAIN(hardsigmoid, X, false)
-PLAIN(hardswish, X, false)
-ACTIVATION(leaky_relu, X, false, WITH_OPTION("slope", 0.01))
-ACTIVATION(elu, BOTH, false, WITH_OPTION("alpha", 1))
+#define ACTIVATION(NAME, X_OR_Y)                                                                             \
+    HOOKS(NAME, X_OR_Y)                                                                                      \
+    TYPE(NAME, plan, X_OR_Y, NULL, 0)                                                                        \
+    CONSTRUCTOR(NAME)
+
+ACTIVATION(relu6, y)
+ACTIVATION(selu, x)
+ACTIVATION(silu, x)
+ACTIVATION(mish, x)
+ACTIVATION(sigmoid, y)
+ACTIVATION(tanh, y)
+ACTIVATION(softplus, x)
+ACTIVATION(softsign, x)
+ACTIVATION(hardsigmoid, x)
+ACTIVATION(hardswish, x)
+
+static const layer_traits monotone_traits = { .in_place = true, .monotone = true };
+
+HOOKS(relu, y)
+TYPE(relu, plan, monotone, NULL, 0)
+CONSTRUCTOR(relu)
+
+/* ---- functions with options ----------------------------------------------------------------------- */
+
+/* Any number, which is `activation`'s a or b. */
+#define NUMBER(NAME, MEMBER, DEFAULT)                                                                        \
+    {                                                                                                        \
+        NAME, ST_FIELD_REAL, offsetof(activation, MEMBER), .fallback = DEFAULT, .least = -DBL_MAX            \
+    }
+
+static const st_field leaky_relu_fields[] = { NUMBER("slope", a, 0.01), { 0 } };
+static const st_field elu_fields[] = { NUMBER("alpha", a, 1), { 0 } };
+static const st_field hardtanh_fields[] = { NUMBER("min_val", a, -1), NUMBER("max_val", b, 1), { 0 } };
+
+HOOKS(leaky_relu, x)
+TYPE(leaky_relu, plan, x, leaky_relu_fields, sizeof(activation))
 
 st_layer *st_leaky_relu_new(st_leaky_relu_options options)
 {
     return st_layer_new(&layer_type_leaky_relu, &(activation){ options.slope }, 0, NULL);
 }
 
+HOOKS(elu, x)
+TYPE(elu, plan, x, elu_fields, sizeof(activation))
+
 st_layer *st_elu_new(st_elu_options options)
 {
     return st_layer_new(&layer_type_elu, &(activation){ options.alpha }, 0, NULL);
+}
+
+static int hardtanh_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    const activation *o = l->options;
+    if (o->a >= o->b) return st_layer_refuse(l, "min_val is %g, expected less than max_val, %g", o->a, o->b);
+    return plan(l, x, y);
+}
+
+HOOKS(hardtanh, y)
+TYPE(hardtanh, hardtanh_plan, y, hardtanh_fields, sizeof(activation))
+
+st_layer *st_hardtanh_new(st_hardtanh_options options)
+{
+    return st_layer_new(&layer_type_hardtanh, &(activation){ options.min_val, options.max_val }, 0, NULL);
+}
+
+/* ---- gelu: two functions -------------------------------------------------------------------------- */
+
+HOOKS(gelu_none, x)
+HOOKS(gelu_tanh, x)
+
+static bool by_tanh(const st_call *c)
+{
+    return ((const st_gelu_options *)c->options)->approximate == ST_GELU_TANH;
+}
+
+static void gelu_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    (by_tanh(c) ? gelu_tanh_forward : gelu_none_forward)(c, x, y);
+}
+
+static void gelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (by_tanh(c) ? gelu_tanh_backward : gelu_none_backward)(c, x, y, dy, dx);
+}
+
+static const char *const gelu_approximations[] = { "none", "tanh", NULL };
+
+static const st_field gelu_fields[] = {
+    { "approximate", ST_FIELD_CHOICE, offsetof(st_gelu_options, approximate),
+      .choices = gelu_approximations },
+    { 0 },
+};
+
+TYPE(gelu, plan, x, gelu_fields, sizeof(st_gelu_options))
+
+st_layer *st_gelu_new(st_gelu_options options)
+{
+    return st_layer_new(&layer_type_gelu, &options, 0, NULL);
+}
+
+/* ---- prelu: y = x, or weight x below 0: He et al. 2015 ---------------------------------------------- */
+
+enum { WEIGHT };
+
+static int prelu_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    const st_prelu_options *o = l->options;
+    if (o->num_parameters > 1 && (x.rank < 2 || x.n[1] != o->num_parameters))
+        return st_layer_refuse(l, "num_parameters=%d of an input %s, expected 1 or its channels",
+                               o->num_parameters, st_shape_text(x).text);
+    *y = x;
+    return st_layer_parameter(l, "weight", ST_SHAPE(o->num_parameters), (st_init){ .constant = o->init });
+}
+
+/* The weight of each element of x. */
+static st_tensor weights(const st_call *c, st_shape x)
+{
+    const st_tensor weight = c->param[WEIGHT];
+    st_shape channels = { .rank = x.rank - 1, .n = { weight.shape.n[0] } };
+    for (int axis = 1; axis < channels.rank; axis++) channels.n[axis] = 1;
+    return st_expand(weight.shape.n[0] > 1 ? st_reshape(weight, channels) : weight, x);
+}
+
+static void prelu_value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
+{
+    (void)unused;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const st_real x = at[1][i * stride[1]];
+        at[0][i * stride[0]] = x > 0 ? x : at[2][i * stride[2]] * x;
+    }
+}
+
+static void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    st_walk(3, (st_tensor[]){ y, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_value_row, NULL);
+}
+
+static void prelu_slope_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
+{
+    (void)unused;
+    for (ptrdiff_t i = 0; i < n; i++)
+        at[0][i * stride[0]] = at[1][i * stride[1]] * (at[2][i * stride[2]] > 0 ? 1 : at[3][i * stride[3]]);
+}
+
+static void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)y;
+    st_walk(4, (st_tensor[]){ dx, dy, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_slope_row, NULL);
+}
+
+static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const st_real x = at[0][i * stride[0]];
+        if (!(x > 0)) *(double *)sum += (double)x * (double)at[1][i * stride[1]];
+    }
+}
+
+static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    (void)y;
+    const ptrdiff_t weights = c->param[WEIGHT].shape.n[0];
+    for (ptrdiff_t k = 0; k < weights; k++) {
+        double sum = 0;
+        st_tensor both[] = { weights > 1 ? st_select(x, 1, k) : x, weights > 1 ? st_select(dy, 1, k) : dy };
+        st_walk(2, both, ST_ROW_MAJOR, prelu_sum_row, &sum);
+        st_data(st_grad(c, WEIGHT))[k] += (st_real)sum;
+    }
+}
+
+static const st_field prelu_fields[] = {
+    { "num_parameters", ST_FIELD_INT, offsetof(st_prelu_options, num_parameters), .fallback = 1, .least = 1 },
+    { "init", ST_FIELD_REAL, offsetof(st_prelu_options, init), .fallback = 0.25, .least = -DBL_MAX },
+    { 0 },
+};
+
+const st_layer_type layer_type_prelu = {
+    .name = "prelu",
+    .options_size = sizeof(st_prelu_options),
+    .fields = prelu_fields,
+    .plan = prelu_plan,
+    .forward = prelu_forward,
+    .backward = prelu_backward,
+    .gradient = prelu_gradient,
+    .traits = &x_traits,
+};
+
+st_layer *st_prelu_new(st_prelu_options options)
+{
+    return st_layer_new(&layer_type_prelu, &options, 0, NULL);
 }

@@ -145,13 +145,23 @@ typedef struct st_leaky_relu_options {
 typedef struct st_elu_options {
     double alpha; /* 1 */
 } st_elu_options;
+typedef struct st_hardtanh_options {
+    double min_val; /* -1 */
+    double max_val; /* 1; greater than min_val; DBL_MAX: no maximum */
+} st_hardtanh_options;
+typedef enum st_gelu_approximation { ST_GELU_NONE, ST_GELU_TANH } st_gelu_approximation;
+typedef struct st_gelu_options {
+    st_gelu_approximation approximate; /* ST_GELU_NONE: exact */
+} st_gelu_options;
 
 st_layer *st_relu(void);                                    /* max(x, 0) */
 st_layer *st_relu6(void);                                   /* min(max(x, 0), 6) */
 st_layer *st_leaky_relu_new(st_leaky_relu_options options); /* x, or slope x below 0 */
 st_layer *st_elu_new(st_elu_options options);               /* x, or alpha (exp(x) - 1) below 0 */
 st_layer *st_selu(void);                                    /* Klambauer et al. 2017 */
-st_layer *st_gelu(void);                                    /* x Phi(x), exact: Hendrycks and Gimpel 2016 */
+st_layer *st_hardtanh_new(st_hardtanh_options options);     /* min(max(x, min_val), max_val): clamp */
+st_layer *st_gelu_new(st_gelu_options options);             /* x Phi(x): Hendrycks and Gimpel 2016; or its
+                   approximation x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))) / 2 */
 st_layer *st_silu(void);                                    /* x sigmoid(x), also known as swish */
 st_layer *st_mish(void);                                    /* x tanh(softplus(x)): Misra 2019 */
 st_layer *st_sigmoid(void);                                 /* 1 / (1 + exp(-x)) */
@@ -163,6 +173,17 @@ st_layer *st_hardswish(void);                               /* x hardsigmoid(x) 
 /* With named options: st_elu(.alpha = 0.5). */
 #define st_leaky_relu(...) st_leaky_relu_new(ST_OPTIONS(st_leaky_relu_options, __VA_ARGS__))
 #define st_elu(...) st_elu_new(ST_OPTIONS(st_elu_options, __VA_ARGS__))
+#define st_hardtanh(...) st_hardtanh_new(ST_OPTIONS(st_hardtanh_options, __VA_ARGS__))
+#define st_gelu(...) st_gelu_new(ST_OPTIONS(st_gelu_options, __VA_ARGS__))
+
+/* x, or weight x below 0: He et al. 2015. One weight for all elements of [N, ...], or for each channel of
+ * [N, C, ...]. Parameter: weight [num_parameters] = init. */
+typedef struct st_prelu_options {
+    int num_parameters; /* 1; or C */
+    double init;        /* 0.25 */
+} st_prelu_options;
+st_layer *st_prelu_new(st_prelu_options options);
+#define st_prelu(...) st_prelu_new(ST_OPTIONS(st_prelu_options, __VA_ARGS__))
 
 /* ---- normalisation: any shape [N, C, ...], unchanged ----------------------------------------------- *
  * y = weight (x - mean) / sqrt(variance + epsilon) + bias, with the biased variance. */

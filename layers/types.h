@@ -1,19 +1,20 @@
-/* types.h: the library's layer types, defined in the file of their family. */
+/* types.h: the library's layer types, each defined in the file of its family. */
 #ifndef STRIDE_LAYERS_TYPES_H
 #define STRIDE_LAYERS_TYPES_H
 
 #include "layers/layer.h"
 
-extern const st_layer_type layer_type_conv2d, layer_type_maxpool, layer_type_avgpool, layer_type_pool;
-extern const st_layer_type layer_type_dense, layer_type_dropout, layer_type_flatten, layer_type_sequence;
-extern const st_layer_type layer_type_relu, layer_type_relu6, layer_type_leaky_relu, layer_type_elu;
-extern const st_layer_type layer_type_selu, layer_type_gelu, layer_type_silu, layer_type_mish;
-extern const st_layer_type layer_type_sigmoid, layer_type_tanh, layer_type_softplus, layer_type_softsign;
-extern const st_layer_type layer_type_hardsigmoid, layer_type_hardswish;
-extern const st_layer_type layer_type_conv_transpose2d, layer_type_lppool, layer_type_adaptive_avgpool;
-extern const st_layer_type layer_type_batchnorm, layer_type_layernorm, layer_type_groupnorm;
-extern const st_layer_type layer_type_softmax, layer_type_log_softmax, layer_type_pad2d, layer_type_upsample;
-extern const st_layer_type layer_type_channel_dropout, layer_type_identity, layer_type_residual;
-extern const st_layer_type layer_type_concat;
+/* clang-format off */
+#define EACH_LAYER_TYPE(DO)                                                                                  \
+    DO(conv2d) DO(conv_transpose2d) DO(maxpool) DO(avgpool) DO(lppool) DO(adaptive_avgpool) DO(pool)         \
+    DO(dense) DO(batchnorm) DO(layernorm) DO(groupnorm)                                                      \
+    DO(relu) DO(relu6) DO(hardtanh) DO(leaky_relu) DO(prelu) DO(elu) DO(selu) DO(gelu) DO(silu) DO(mish)     \
+    DO(sigmoid) DO(tanh) DO(softplus) DO(softsign) DO(hardsigmoid) DO(hardswish)                             \
+    DO(softmax) DO(log_softmax) DO(dropout) DO(channel_dropout) DO(pad2d) DO(upsample) DO(flatten)           \
+    DO(identity) DO(sequence) DO(residual) DO(concat)
+/* clang-format on */
+
+#define DECLARE_LAYER_TYPE(NAME) extern const st_layer_type layer_type_##NAME;
+EACH_LAYER_TYPE(DECLARE_LAYER_TYPE)
 
 #endif

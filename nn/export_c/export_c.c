@@ -91,7 +91,8 @@ void write_tensor(writer *w, const step *s, const char *name, st_tensor t)
 
 static double first_option(const st_layer *l)
 {
-    return l->options ? *(const double *)l->options : 0;
+    const st_field *f = l->type->fields;
+    return f && f->kind == ST_FIELD_REAL ? *(const double *)l->options : 0;
 }
 
 static void write_activation(writer *w, const step *s, const st_layer *l)

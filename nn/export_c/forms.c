@@ -13,7 +13,7 @@ static double option(const st_layer *l, const char *name)
     const st_field *f = l->type->fields;
     while (strcmp(f->name, name) != 0) f++;
     const void *at = (const char *)l->options + f->offset;
-    return f->kind == ST_FIELD_INT ? *(const int *)at : *(const double *)at;
+    return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;
 }
 
 static double element_of(st_tensor t, ptrdiff_t i)
@@ -277,6 +277,26 @@ static void write_adaptive_avgpool(writer *w, const step *s)
                0);
 }
 
+/* ---- activations that are no expression in x ------------------------------------------------------------------ */
+
+static void write_hardtanh(writer *w, const step *s)
+{
+    write_begin(w, s, "N = %td", s->size);
+    write_text(w, s, "    for (int i = 0; i < N; i++) y[i] = x[i] < ~ ? ~ : x[i];\n",
+               option(s->l, "min_val"));
+    write_text(w, s, "    for (int i = 0; i < N; i++) y[i] = y[i] > ~ ? ~ : y[i];\n",
+               option(s->l, "max_val"));
+}
+
+static void write_prelu(writer *w, const step *s)
+{
+    const ptrdiff_t weights = s->l->param[0].shape.n[0];
+    write_tensor(w, s, "weight", s->l->param[0]);
+    write_begin(w, s, "N = %td, AREA = %td", s->size, weights > 1 ? s->size / weights : s->size);
+    write_text(w, s, "    for (int i = 0; i < N; i++) y[i] = x[i] > 0 ? x[i] : weight_$[i / AREA] * x[i];\n",
+               0);
+}
+
 /* ---- normalisation -------------------------------------------------------------------------------------------- */
 
 static double mean_at(ptrdiff_t k, const void *norm)
@@ -522,6 +542,8 @@ static const form forms[] = {
     { "upsample", write_upsample },
     { "relu", .activation = "x < 0 ? 0 : x", .in_place = true },
     { "relu6", .activation = "x < 0 ? 0 : x > 6 ? 6 : x", .in_place = true },
+    { "hardtanh", write_hardtanh, .in_place = true },
+    { "prelu", write_prelu, .in_place = true },
     { "leaky_relu", .activation = "x < 0 ? ~ * x : x", .in_place = true },
     { "elu", .activation = "x < 0 ? ~ * expm1f(x) : x", .in_place = true },
     { "selu", .activation = "1.05070099f * (x < 0 ? 1.67326324f * expm1f(x) : x)", .in_place = true },
@@ -540,11 +562,17 @@ static const form forms[] = {
     { "identity" },
 };
 
+static const form gelu_tanh = { "gelu",
+                                .activation = "x / (1 + expf(x * (-1.59576912f - 0.0713548163f * x * x)))",
+                                .in_place = true };
+
 /* A type of the program's own may have the name of one of the library's. */
 const form *form_of(const st_layer *l)
 {
     const st_layer_type *const *type = st_layer_types;
     while (*type && *type != l->type) type++;
+    if (*type && strcmp(l->type->name, "gelu") == 0 && option(l, "approximate") == ST_GELU_TANH)
+        return &gelu_tanh;
     for (size_t i = 0; *type && i < sizeof forms / sizeof *forms; i++)
         if (strcmp(forms[i].type, l->type->name) == 0) return &forms[i];
     return NULL;

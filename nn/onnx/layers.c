@@ -14,7 +14,7 @@ static double option(const st_layer *l, const char *name)
     const st_field *f = l->type->fields;
     while (strcmp(f->name, name) != 0) f++;
     const void *at = (const char *)l->options + f->offset;
-    return f->kind == ST_FIELD_INT ? *(const int *)at : *(const double *)at;
+    return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;
 }
 
 /* Parameter i; where the layer goes without, one of the same number. */
@@ -136,6 +136,26 @@ static const char *add_relu6(graph_place at, const char *x)
     return graph_output(graph_end(at, "Clip", x, graph_number(at, "min", 0), graph_number(at, "max", 6)));
 }
 
+/* A limit of ±DBL_MAX is none. */
+static const char *limit(graph_place at, const char *name, double value)
+{
+    return fabs(value) < DBL_MAX ? graph_number(at, name, value) : "";
+}
+
+static const char *add_hardtanh(graph_place at, const char *x)
+{
+    return graph_output(graph_end(at, "Clip", x, limit(at, "min", option(at.l, "min_val")),
+                                  limit(at, "max", option(at.l, "max_val"))));
+}
+
+static const char *add_prelu(graph_place at, const char *x)
+{
+    const st_layer *l = at.l;
+    st_shape s = { .rank = l->x.rank - 1, .n = { l->param[0].shape.n[0] } };
+    for (int i = 1; i < s.rank; i++) s.n[i] = 1;
+    return graph_output(graph_end(at, "PRelu", x, parameter(at, 0, "weight", s, 0)));
+}
+
 static const char *add_leaky_relu(graph_place at, const char *x)
 {
     graph_node *n = graph_end(at, "LeakyRelu", x);
@@ -150,9 +170,21 @@ static const char *add_elu(graph_place at, const char *x)
     return graph_output(n);
 }
 
+/* x sigmoid(x (a + b x²)), which is x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))) / 2 */
+static const char *add_gelu_tanh(graph_place at, const char *x)
+{
+    const double a = 2 * sqrt(2 / 3.14159265358979323846);
+    const char *square = graph_output(graph_step(at, "Mul", x, x));
+    const char *scaled = graph_output(graph_step(at, "Mul", square, graph_number(at, "b", a * 0.044715)));
+    const char *sum = graph_output(graph_step(at, "Add", scaled, graph_number(at, "a", a)));
+    const char *odds = graph_output(graph_step(at, "Mul", x, sum));
+    return graph_output(graph_end(at, "Mul", x, graph_output(graph_step(at, "Sigmoid", odds))));
+}
+
 /* x (1 + erf(x / sqrt 2)) / 2, in the order that runtimes know for Gelu. */
 static const char *add_gelu(graph_place at, const char *x)
 {
+    if (option(at.l, "approximate") == ST_GELU_TANH) return add_gelu_tanh(at, x);
     const char *ratio = graph_output(graph_step(at, "Div", x, graph_number(at, "sqrt2", sqrt(2))));
     const char *error = graph_output(graph_step(at, "Erf", ratio));
     const char *twice = graph_output(graph_step(at, "Add", error, graph_number(at, "one", 1)));
@@ -282,7 +314,9 @@ static const struct counterpart {
     { "groupnorm", NULL, add_groupnorm },
     { "relu", "Relu", NULL },
     { "relu6", NULL, add_relu6 },
+    { "hardtanh", NULL, add_hardtanh },
     { "leaky_relu", NULL, add_leaky_relu },
+    { "prelu", NULL, add_prelu },
     { "elu", NULL, add_elu },
     { "selu", "Selu", NULL },
     { "gelu", NULL, add_gelu },

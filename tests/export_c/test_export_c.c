@@ -210,8 +210,11 @@ static void every_layer_gives_what_the_reference_engine_gives(void **state)
 
 static st_layer *roll_activation(dice *d)
 {
-    switch (roll(d, 0, 6)) {
+    switch (roll(d, 0, 9)) {
     case 0: return st_leaky_relu(.slope = 0.1);
+    case 5: return st_gelu(.approximate = ST_GELU_TANH);
+    case 6: return st_hardtanh(.min_val = -0.5);
+    case 7: return st_prelu();
     case 1: return st_silu();
     case 2: return st_tanh();
     case 3: return st_hardswish();

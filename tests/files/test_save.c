@@ -437,6 +437,21 @@ static st_layer *elu(void)
     return st_elu(.alpha = 0.1 + 0.2); /* 0.30000000000000004: it takes 17 digits */
 }
 
+static st_layer *gelus(void)
+{
+    return st_sequence(st_gelu(), st_gelu(.approximate = ST_GELU_TANH));
+}
+
+static st_layer *hardtanh(void)
+{
+    return st_hardtanh(.min_val = ST_ZERO, .max_val = 5.5);
+}
+
+static st_layer *prelus(void)
+{
+    return st_sequence(st_prelu(.init = -0.3), st_prelu(.num_parameters = 2));
+}
+
 static st_layer *dropout(void)
 {
     return st_dropout(.p = 0.3);
@@ -512,44 +527,12 @@ static st_layer *nested(void)
 }
 
 static st_layer *(*const makers[])(void) = {
-    conv,
-    conv_plain,
-    transposed,
-    max,
-    max_global,
-    average,
-    lp,
-    adaptive,
-    pooled,
-    batch_norms,
-    layer_norms,
-    group_norms,
-    st_relu,
-    st_relu6,
-    leaky,
-    elu,
-    st_selu,
-    st_gelu,
-    st_silu,
-    st_mish,
-    st_sigmoid,
-    st_tanh,
-    st_softplus,
-    st_softsign,
-    st_hardsigmoid,
-    st_hardswish,
-    softmaxes,
-    dropout,
-    channel_dropout,
-    pads,
-    upsamples,
-    st_flatten,
-    st_identity,
-    residual,
-    projected,
-    branches,
-    dense_flat,
-    nested,
+    conv,      conv_plain, transposed,      max,         max_global,  average,        lp,
+    adaptive,  pooled,     batch_norms,     layer_norms, group_norms, st_relu,        st_relu6,
+    leaky,     elu,        st_selu,         gelus,       hardtanh,    prelus,         st_silu,
+    st_mish,   st_sigmoid, st_tanh,         st_softplus, st_softsign, st_hardsigmoid, st_hardswish,
+    softmaxes, dropout,    channel_dropout, pads,        upsamples,   st_flatten,     st_identity,
+    residual,  projected,  branches,        dense_flat,  nested,
 };
 enum { MAKERS = sizeof makers / sizeof *makers };
 

@@ -432,7 +432,10 @@ static const naive_function *function_of(const char *name)
 
 static naive want_function(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    const naive_function *f = function_of(l->type->name);
+    char text[64];
+    st_layer_describe(l, text, sizeof text);
+    const naive_function *f =
+        function_of(strcmp(text, "gelu(approximate=tanh)") ? l->type->name : "gelu_tanh");
     naive want = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
     for (ptrdiff_t k = 0; k < st_numel(x); k++) {
         double at = (double)*element(x, k);
@@ -454,6 +457,8 @@ FUNCTION(leaky_relu)
 FUNCTION(elu)
 FUNCTION(selu)
 FUNCTION(gelu)
+FUNCTION(gelu_tanh)
+FUNCTION(hardtanh)
 FUNCTION(silu)
 FUNCTION(mish)
 FUNCTION(sigmoid)
@@ -462,6 +467,18 @@ FUNCTION(softplus)
 FUNCTION(softsign)
 FUNCTION(hardsigmoid)
 FUNCTION(hardswish)
+
+static st_layer *roll_prelu(dice *d, st_shape *x)
+{
+    *x = roll_any(d);
+    x->n[1] = roll(d, 2, 6);
+    return st_prelu(.num_parameters = chance(d, 50) ? (int)x->n[1] : 0);
+}
+
+static naive want_prelu(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    return naive_prelu(x, l->param[0], dy);
+}
 
 static st_layer *roll_identity(dice *d, st_shape *x)
 {
@@ -665,10 +682,13 @@ const layer_case layer_cases[] = {
     { "log_softmax",         roll_log_softmax,       want_softmax,           4,  0,    100,  0 },
     { "relu",                roll_relu,              want_function,          4,  1,    0,    0 },
     { "relu6",               roll_relu6,             want_function,          8,  1,    0,    0 },
+    { "hardtanh",            roll_hardtanh,          want_function,          8,  1,    0,    0 },
+    { "prelu",               roll_prelu,             want_prelu,             4,  1,    0,    0 },
     { "leaky_relu",          roll_leaky_relu,        want_function,          4,  1,    0,    0 },
     { "elu",                 roll_elu,               want_function,          4,  0,    8,    0 },
     { "selu",                roll_selu,              want_function,          4,  0,    8,    0 },
     { "gelu",                roll_gelu,              want_function,          4,  0,    8,    0 },
+    { "gelu, tanh",          roll_gelu_tanh,         want_function,          4,  0,    8,    0 },
     { "silu",                roll_silu,              want_function,          4,  0,    8,    0 },
     { "mish",                roll_mish,              want_function,          4,  0,    8,    0 },
     { "sigmoid",             roll_sigmoid,           want_function,          4,  0,    8,    0 },

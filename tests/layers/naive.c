@@ -434,6 +434,26 @@ naive naive_adaptive_avgpool(st_adaptive_avgpool_options o, st_tensor x, st_tens
     return blended(adaptive_at, &o, naive_adaptive_avgpool_shape(o, x.shape), 0, x, dy);
 }
 
+/* ---- prelu ------------------------------------------------------------------------------------ */
+
+naive naive_prelu(st_tensor x, st_tensor weight, st_tensor dy)
+{
+    naive r = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
+    r.dweight = st_tensor_new(weight.shape);
+    ptrdiff_t weights = weight.shape.n[0];
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) {
+        st_shape at = { .rank = x.shape.rank };
+        for (ptrdiff_t i = at.rank - 1, rest = k; i >= 0; rest /= x.shape.n[i--])
+            at.n[i] = rest % x.shape.n[i];
+        st_shape channel = ST_INDEX(weights > 1 ? at.n[1] : 0);
+        st_real a = *st_at(x, at), d = *st_at(dy, at), w = *st_at(weight, channel);
+        *st_at(r.y, at) = a > 0 ? a : w * a;
+        *st_at(r.dx, at) = a > 0 ? d : w * d;
+        if (!(a > 0)) *st_at(r.dweight, channel) += a * d;
+    }
+    return r;
+}
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 #define INF INFINITY
@@ -588,6 +608,44 @@ static double hardswish_slope(double x)
     return x <= -3 ? 0 : x <= 3 ? x / 3 + 0.5 : 1;
 }
 
+/* The slopes written out with cosh instead of the logistic function. */
+static double gelu_tanh(double x)
+{
+    return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_tanh_slope(double x)
+{
+    if (fabs(x) > 50) return x > 0;
+    double k = sqrt(2 / acos(-1)), u = k * (x + 0.044715 * x * x * x), du = k * (1 + 3 * 0.044715 * x * x);
+    return (1 + tanh(u)) / 2 + x / 2 * du / (cosh(u) * cosh(u));
+}
+
+static double hardtanh(double x)
+{
+    return clamp(x, NAIVE_HARDTANH[0], NAIVE_HARDTANH[1]);
+}
+
+static double hardtanh_slope(double x)
+{
+    return x > NAIVE_HARDTANH[0] && x < NAIVE_HARDTANH[1];
+}
+
+static st_layer *make_gelu(void)
+{
+    return st_gelu();
+}
+
+static st_layer *make_gelu_tanh(void)
+{
+    return st_gelu(.approximate = ST_GELU_TANH);
+}
+
+static st_layer *make_hardtanh(void)
+{
+    return st_hardtanh(.min_val = NAIVE_HARDTANH[0], .max_val = NAIVE_HARDTANH[1]);
+}
+
 static st_layer *make_leaky_relu(void)
 {
     return st_leaky_relu(.slope = SLOPE);
@@ -605,7 +663,9 @@ const naive_function naive_functions[] = {
     { "leaky_relu",  make_leaky_relu,   leaky_relu,     leaky_relu_slope,  { -INF, INF },   { SLOPE, 1 } },
     { "elu",         make_elu,          elu,            elu_slope,         { -ALPHA, INF }, { 0, 1 } },
     { "selu",        st_selu,        selu,           selu_slope,        { LEAST, INF },  { 0, LAMBDA } },
-    { "gelu",        st_gelu,        gelu,           gelu_slope,        { 0, INF },      { 0, 1 } },
+    { "hardtanh",    make_hardtanh,  hardtanh,       hardtanh_slope,    { -2, 3 },       { 0, 0 } },
+    { "gelu",        make_gelu,        gelu,           gelu_slope,        { 0, INF },      { 0, 1 } },
+    { "gelu_tanh",   make_gelu_tanh, gelu_tanh,      gelu_tanh_slope,   { 0, INF },      { 0, 1 } },
     { "silu",        st_silu,        silu,           silu_slope,        { 0, INF },      { 0, 1 } },
     { "mish",        st_mish,        mish,           mish_slope,        { 0, INF },      { 0, 1 } },
     { "sigmoid",     st_sigmoid,     logistic,       sigmoid_slope,     { 0, 1 },        { 0, 0 } },

@@ -71,6 +71,9 @@ st_shape naive_upsample_shape(st_upsample_options o, st_shape x);
 naive naive_adaptive_avgpool(st_adaptive_avgpool_options o, st_tensor x, st_tensor dy);
 st_shape naive_adaptive_avgpool_shape(st_adaptive_avgpool_options o, st_shape x);
 
+/* y = x, or weight x where x is not above 0; weight [1] or [C]. */
+naive naive_prelu(st_tensor x, st_tensor weight, st_tensor dy);
+
 /* ---- functions of one number ----------------------------------------------------------------- */
 
 /* An activation by definition. At a kink the derivative is that of the left side. Both functions are for
@@ -87,5 +90,6 @@ extern const naive_function naive_functions[]; /* ended by one without a name */
 /* Options of those that have one. */
 #define NAIVE_LEAKY_SLOPE 0.125
 #define NAIVE_ELU_ALPHA 1.5
+#define NAIVE_HARDTANH ((const double[]){ -2, 3 }) /* min_val, max_val */
 
 #endif

@@ -319,6 +319,21 @@ static st_layer *some_elu(void)
     return st_elu(.alpha = 0.5);
 }
 
+static st_layer *some_gelu(void)
+{
+    return st_gelu();
+}
+
+static st_layer *gelu_by_tanh(void)
+{
+    return st_gelu(.approximate = ST_GELU_TANH);
+}
+
+static st_layer *some_hardtanh(void)
+{
+    return st_hardtanh();
+}
+
 static st_layer *some_leaky_relu(void)
 {
     return st_leaky_relu(.slope = 0.25);
@@ -342,10 +357,11 @@ static void put_extremes(st_tensor x)
 /* No sum in another order, no product that is not rounded; of extremes those that are taken element by element. */
 TEST(every_engine_rounds_alike)
 {
-    st_layer *(*const makes[])(
-        void) = { st_relu,    st_relu6,        st_gelu,     st_silu,       st_mish,      st_tanh,
-                  st_sigmoid, st_softplus,     st_selu,     st_hardswish,  st_softsign,  st_hardsigmoid,
-                  some_elu,   some_leaky_relu, mean_of_all, mean_of_parts, mean_of_pairs };
+    st_layer *(*const makes[])(void) = { st_relu,       st_relu6,       some_gelu,    gelu_by_tanh,
+                                         some_hardtanh, st_silu,        st_mish,      st_tanh,
+                                         st_sigmoid,    st_softplus,    st_selu,      st_hardswish,
+                                         st_softsign,   st_hardsigmoid, some_elu,     some_leaky_relu,
+                                         mean_of_all,   mean_of_parts,  mean_of_pairs };
     for (size_t m = 0; m < 2 * sizeof makes / sizeof *makes; m++) {
         dice d = { { 3 } };
         st_tensor x = st_tensor_new(ST_SHAPE(2, 3, 13, 17));

@@ -478,6 +478,22 @@ TEST(derivatives_of_the_definitions_agree_with_their_differences)
         }
 }
 
+/* Relative to the derivative, which is as small as 1e-13: from y, which has rounded to its limit, all digits would
+ * be lost. */
+TEST(derivatives_of_elu_and_selu_keep_their_digits_far_below_0)
+{
+    st_tensor x = tensor_of(ST_SHAPE(6), -1, -5, -12, -17.5, -25, -30), y = garbage(x.shape),
+              slope = garbage(x.shape);
+    for (const naive_function *f = naive_functions; f->name; f++) {
+        if (strcmp(f->name, "elu") != 0 && strcmp(f->name, "selu") != 0) continue;
+        run_function(f, x, y, slope);
+        for (ptrdiff_t k = 0; k < st_numel(x); k++)
+            assert_close((double)*element(slope, k) / f->slope((double)*element(x, k)), 1,
+                         4 * (double)ST_REAL_EPSILON);
+    }
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(slope);
+}
+
 TEST(slopes_of_0_are_the_defaults)
 {
     struct {

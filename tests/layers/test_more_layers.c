@@ -176,7 +176,7 @@ TEST(in_place_is_as_apart)
     dice d = { { 4, 2 }, 0 };
     st_layer *all[] = { st_relu(),
                         st_relu6(),
-                        st_selu(),
+                        st_hardtanh(.max_val = 4),
                         st_sigmoid(),
                         st_tanh(),
                         st_identity(),

@@ -132,6 +132,9 @@ TEST(inputs_that_do_not_fit_are_refused)
         { transposed(1, 0, 2), ST_SHAPE(2, 3, 3, 3), "output_padding 2×0" },
         /* axes */
         { st_groupnorm(.groups = 4), ST_SHAPE(2, 6, 3), "groups=4" },
+        { st_hardtanh(.min_val = 1), s, "min_val is 1, expected less than max_val, 1" },
+        { st_prelu(.num_parameters = 4), s, "num_parameters=4" },
+        { st_prelu(.num_parameters = 4), ST_SHAPE(4), "num_parameters=4" },
         { st_layernorm(.axes = 3), ST_SHAPE(2, 6, 3), "axes=3" },
         { st_softmax(.axis = 2), ST_SHAPE(2, 6), "softmax: axis=2" },
         { st_log_softmax(.axis = 1), ST_SHAPE(2), "log_softmax: axis=1" },

@@ -185,6 +185,7 @@ static void visit_normalisations(sample_visit *visit, void *context)
     VISIT("log_softmax", st_log_softmax());
     VISIT("log_softmax of columns", st_log_softmax(.axis = 2));
     VISIT("flatten", st_flatten());
+    VISIT("prelu of channels", st_prelu(.num_parameters = 6));
 }
 
 static void visit_vectors(sample_visit *visit, void *context)
@@ -205,6 +206,11 @@ static void visit_vectors(sample_visit *visit, void *context)
     VISIT("elu 0.5", st_elu(.alpha = 0.5));
     VISIT("selu", st_selu());
     VISIT("gelu", st_gelu());
+    VISIT("gelu tanh", st_gelu(.approximate = ST_GELU_TANH));
+    VISIT("hardtanh", st_hardtanh());
+    VISIT("hardtanh from 0", st_hardtanh(.min_val = ST_ZERO, .max_val = DBL_MAX));
+    VISIT("prelu", st_prelu());
+    VISIT("prelu of features", st_prelu(.num_parameters = 40));
     VISIT("silu", st_silu());
     VISIT("mish", st_mish());
     VISIT("sigmoid", st_sigmoid());

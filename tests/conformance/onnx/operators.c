@@ -61,8 +61,26 @@ static void clip(onnx_case *c)
         st_tensor bound = onnx_input(c, i);
         if (!st_is_null(bound)) *(i == 1 ? &low : &high) = (double)st_data(bound)[0];
     }
-    if (low != 0 || !isinf(high)) onnx_skip(c, "Clip other than from 0 upwards, which is relu");
-    map(c, st_relu());
+    if (low >= high) onnx_skip(c, "Clip to one number");
+    if (isinf(low) && isinf(high)) map(c, st_identity());
+    else
+        map(c, st_hardtanh(.min_val = low == 0 ? ST_ZERO : fmax(low, -DBL_MAX),
+                           .max_val = high == 0 ? ST_ZERO : fmin(high, DBL_MAX)));
+}
+
+/* The slope is broadcast to x's last axes: those after its own are one, and those before it are images. */
+static void prelu(onnx_case *c)
+{
+    st_tensor x = onnx_input(c, 0), slope = onnx_input(c, 1);
+    if (onnx_skipped(c)) return;
+    ptrdiff_t count = st_numel(slope), after = 1;
+    for (int i = slope.shape.rank - 1; i >= 0 && slope.shape.n[i] == 1; i--)
+        after *= x.shape.n[x.shape.rank - slope.shape.rank + i];
+    st_shape s = ST_SHAPE(st_numel(x) / count / after, count, after);
+    st_layer *l = onnx_build(c, st_prelu(.num_parameters = (int)count), s);
+    if (!l) return;
+    st_copy(l->param[0], st_reshape(slope, ST_SHAPE(count)));
+    onnx_output(c, 0, st_reshape(onnx_forward(c, l, st_reshape(x, s), false), x.shape));
 }
 
 static void sigmoid(onnx_case *c)
@@ -269,6 +287,7 @@ static void mean_variance_normalization(onnx_case *c)
 
 const onnx_operator onnx_elementwise[] = {
     { "Relu", relu },
+    { "PRelu", prelu },
     { "LeakyRelu", leaky_relu },
     { "Elu", elu },
     { "Selu", selu },

@@ -305,6 +305,16 @@ def activation(name, make, *numbers):
     return draw
 
 
+def gelu_tanh(rng):
+    return Draw(nn.GELU(approximate="tanh"), {"type": "gelu", "approximate": "tanh"}, anything(rng))
+
+
+def prelu(rng):
+    shape, init = anything(rng), real(rng, -1, 1)
+    count = rng.choice([1, shape[1]])
+    return Draw(nn.PReLU(count, init), {"type": "prelu", "num_parameters": count, "init": init}, shape, sums=True)
+
+
 def softmax(name, make):
     def draw(rng):
         shape = anything(rng)
@@ -495,6 +505,9 @@ NETS = {
     "elu": activation("elu", nn.ELU, ("alpha", 0.125, 2)),
     "selu": activation("selu", nn.SELU),
     "gelu": activation("gelu", nn.GELU),
+    "gelu_tanh": gelu_tanh,
+    "hardtanh": activation("hardtanh", nn.Hardtanh, ("min_val", -3, -0.125), ("max_val", 0.125, 3)),
+    "prelu": prelu,
     "silu": activation("silu", nn.SiLU),
     "mish": activation("mish", nn.Mish),
     "sigmoid": activation("sigmoid", nn.Sigmoid),
