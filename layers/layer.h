@@ -202,6 +202,11 @@ void st_layer_reset(st_layer *root, uint64_t seed); /* initialises parameters an
 /* Sets training or inference, and the seed and step of random numbers, for the whole tree. */
 void st_layer_mode(st_layer *root, bool training, uint64_t seed, uint64_t step);
 
+/* Freezes parameter i of a layer, or unfreezes it. Backward passes add nothing to the gradient of a frozen
+ * parameter, skip the gradient of a layer whose parameters are all frozen, and stop where no layer below has
+ * parameters to train, unless dx is wanted. -1 with an error: no such parameter. */
+int st_layer_freeze(st_layer *l, int i, bool frozen);
+
 /* Inference only: no backward pass follows, so that less memory is used. Until the next st_layer_mode. */
 void st_layer_forget(st_layer *root, bool forget);
 

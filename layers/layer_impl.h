@@ -49,6 +49,7 @@ struct st_layer_impl {
     st_layer_run *run; /* shared by the tree's layers; NULL until it is built */
     int number, depth; /* the layer's number in its tree, depth first; the depth of layers below it */
     bool has_parent;   /* another layer's child, which cannot be given to a second one */
+    unsigned frozen;   /* bit i: parameter i */
     int machine;       /* the index of the instruction set (tensor/machine.h) */
     layer_hooks hooks; /* chosen by plan */
     int memories, scratches;
@@ -84,6 +85,9 @@ bool layer_given(const st_layer *l, const char *who);
 bool layer_call_given(const st_call *c, const char *who);
 
 void layer_run_free(st_layer *l); /* if l is the root that owns it */
+
+/* True if a parameter of l, or of a layer that it holds, is not frozen. */
+bool layer_trains(const st_layer *l);
 
 /* The number of images per call of this layer's hooks, for a batch of n. */
 ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);

@@ -103,6 +103,7 @@ static void run_backward(const st_call *c, bool gradient, bool backward, st_tens
                          st_tensor dy, st_tensor dx)
 {
     const layer_hooks *hooks = &c->layer->impl->hooks;
+    const unsigned frozen = c->layer->impl->frozen;
     bool failed = st_error() != NULL;
     if (gradient && backward && hooks->both) {
         hooks->both(c, x, y, dy, dx);
@@ -112,6 +113,8 @@ static void run_backward(const st_call *c, bool gradient, bool backward, st_tens
         failed = st_error() != NULL;
         if (backward) hooks->backward(c, x, y, dy, dx);
     }
+    for (int i = 0; gradient && frozen >> i; i++)
+        if (frozen >> i & 1) st_fill(st_grad(c, i), 0);
     blame(c->layer, failed, "backward");
 }
 
@@ -184,7 +187,14 @@ static st_tensor ping_pong(const pass *p, st_tensor x, int which, int thread)
 
 static bool has_gradient(const st_layer *l)
 {
-    return l->type->gradient && l->params > 0;
+    return l->type->gradient && l->params > 0 && l->impl->frozen + 1 != 1u << l->params;
+}
+
+bool layer_trains(const st_layer *l)
+{
+    bool any = has_gradient(l);
+    for (int i = 0; i < l->children && !any; i++) any = layer_trains(l->child[i]);
+    return any;
 }
 
 static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
@@ -378,6 +388,15 @@ void st_layer_mode(st_layer *root, bool training, uint64_t seed, uint64_t step)
     run->inference_only = false;
     run->seed = seed;
     run->step = step;
+}
+
+int st_layer_freeze(st_layer *l, int i, bool frozen)
+{
+    if (!layer_given(l, "st_layer_freeze")) return -1;
+    if (i < 0 || i >= l->params)
+        return st_layer_refuse(l, "st_layer_freeze: parameter %d of %d", i, l->params);
+    l->impl->frozen = (l->impl->frozen & ~(1u << i)) | (unsigned)frozen << i;
+    return 0;
 }
 
 void st_layer_forget(st_layer *root, bool forget)

@@ -14,7 +14,6 @@ typedef struct step {
     int number;    /* of the child */
     int run;       /* length of the fused run that begins here; 0: it began earlier */
     bool in_place; /* its output overwrites its input */
-    bool trains;   /* it or one of its children has parameters */
 } step;
 
 /* The plan's data: a step for each child, and a link for each, which forward and backward fill in. */
@@ -44,13 +43,6 @@ static bool swaps(const st_layer *l, int i)
     return traits(next)->takes_maxima && traits(next)->takes_maxima(next);
 }
 
-static bool trains(const st_layer *l)
-{
-    bool any = l->params > 0;
-    for (int i = 0; i < l->children && !any; i++) any = trains(l->child[i]);
-    return any;
-}
-
 static int plan_steps(st_layer *l, st_shape x, st_shape *y, step s[])
 {
     for (int i = 0; i < l->children; i++) {
@@ -58,7 +50,6 @@ static int plan_steps(st_layer *l, st_shape x, st_shape *y, step s[])
         s[i] = (step){ .l = l->child[number], .number = number };
         if (st_plan_child(l, number, x, y)) return -1;
         s[i].in_place = i > 0 && traits(s[i].l)->in_place && traits(s[i - 1].l)->ignores_y;
-        s[i].trains = trains(s[i].l);
         if (number < i) s[i].l->impl->shown = s[i - 1].l->x; /* it was written before that layer */
         x = *y;
     }
@@ -116,13 +107,13 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
     for (int i = 0; i < c->layer->children; i += s[i].run) layer_forward_fused(link + i, s[i].run);
 }
 
-/* If dx is not needed, layers before the first one with parameters do not run backward. */
+/* If dx is not needed, layers before the first one that trains do not run backward. */
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     const step *s = steps(c->layer);
     const layer_link *link = link_up(c, x, y);
     int end = c->layer->children, last = 0, buffer = 0;
-    while (st_is_null(dx) && last < end && !s[last].trains) last++;
+    while (st_is_null(dx) && last < end && !layer_trains(s[last].l)) last++;
     while (end > last) {
         int first = end - 1;
         while (first > last && s[first].run == 0) first--;

@@ -1,7 +1,9 @@
 /* optim.c: optimizers: each is one pass over flat arrays. */
 #include "nn/optim.h"
+#include "tensor/counts.h"
 #include "tensor/parallel.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -183,6 +185,7 @@ void st_optim_free(st_optim *o)
 {
     if (!o) return;
     for (int i = 0; i < o->states; i++) st_tensor_free(o->state[i]);
+    free(o->range);
     free(o);
 }
 
@@ -200,15 +203,108 @@ int st_optim_build(st_optim *o, ptrdiff_t n)
     return 0;
 }
 
+/* ---- groups ------------------------------------------------------------------------------------- */
+
+/* Adjacent parameters of one group. */
+typedef struct st_optim_range {
+    ptrdiff_t first, count;
+    double lr_factor, weight_decay;
+} range;
+
+typedef struct grouping {
+    st_optim *o;
+    int count, members[ST_MAX_GROUPS];
+    const st_param_group *group;
+} grouping;
+
+static bool matches(const st_param_group *g, const char *path, const char *name, int rank)
+{
+    char full[ST_LAYER_PATH + 64], below[ST_LAYER_PATH + 64];
+    snprintf(full, sizeof full, "%s%s%s", path, path[0] ? "." : "", name);
+    snprintf(below, sizeof below, "%s.*", g->names);
+    return (rank == 1 || !g->vectors) && (fnmatch(g->names, full, 0) == 0 || fnmatch(below, full, 0) == 0);
+}
+
+/* Appends a parameter of `count` numbers to the last range, or begins another. */
+static void append(st_optim *o, ptrdiff_t count, double lr_factor, double weight_decay)
+{
+    range *last = o->ranges > 0 ? &o->range[o->ranges - 1] : NULL;
+    bool alike = last && last->first + last->count == o->grouped && last->lr_factor == lr_factor &&
+                 last->weight_decay == weight_decay;
+    if (alike) last->count += count;
+    else o->range[o->ranges++] = (range){ o->grouped, count, lr_factor, weight_decay };
+}
+
+static void group_layer(st_layer *l, const char *path, void *context)
+{
+    static const st_param_group rest = { .lr_factor = 1 };
+    grouping *all = context;
+    for (int i = 0; i < l->params; i++) {
+        const st_param_group *g = &rest;
+        for (int k = 0; k < all->count && g == &rest; k++) {
+            if (!matches(&all->group[k], path, l->param_name[i], l->param[i].shape.rank)) continue;
+            g = &all->group[k];
+            all->members[k]++;
+        }
+        st_layer_freeze(l, i, g->frozen);
+        bool own_decay = g->weight_decay != 0 || signbit(g->weight_decay);
+        if (!g->frozen)
+            append(all->o, st_numel(l->param[i]), g->lr_factor != 0 ? g->lr_factor : 1,
+                   own_decay ? g->weight_decay : all->o->weight_decay);
+        all->o->grouped += st_numel(l->param[i]);
+    }
+}
+
+static int check_group(const st_param_group *g)
+{
+    if (!g->names) return st_error_set("st_optim_groups: a group without names");
+    if (isfinite(g->lr_factor) && g->lr_factor >= 0 && isfinite(g->weight_decay) && g->weight_decay >= 0)
+        return 0;
+    return st_error_set("st_optim_groups: \"%s\" has lr_factor %g and weight_decay %g, expected at least 0",
+                        g->names, g->lr_factor, g->weight_decay);
+}
+
+static void count_params(st_layer *l, const char *path, void *context)
+{
+    (void)path;
+    *(int *)context += l->params;
+}
+
+int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group group[])
+{
+    if (!o || st_is_null(st_net_gradients(n)))
+        return st_error_set("st_optim_groups: the %s", o ? "net is not built" : "optimizer is NULL");
+    if (count < 0 || count > ST_MAX_GROUPS || (count > 0 && !group))
+        return st_error_set("st_optim_groups: %d groups, expected 0 to %d", count, ST_MAX_GROUPS);
+    for (int k = 0; k < count; k++)
+        if (check_group(&group[k])) return -1;
+    grouping all = { .o = o, .count = count, .group = group };
+    int params = 0;
+    st_layer_visit(n->root, count_params, &params);
+    range *room = malloc((size_t)(params + 1) * sizeof *room);
+    if (!room) return st_error_set("st_optim_groups: no memory");
+    free(o->range);
+    o->range = room, o->ranges = 0, o->grouped = 0;
+    st_layer_visit(n->root, group_layer, &all);
+    for (int k = 0; k < count; k++)
+        if (all.members[k] == 0)
+            return st_error_set("st_optim_groups: \"%s\" matches no parameter%s", group[k].names,
+                                k > 0 ? " that is in no earlier group" : "");
+    return o->ranges > 0 ? 0 : st_error_set("st_optim_groups: every parameter is frozen");
+}
+
+/* ---- sweeps ------------------------------------------------------------------------------------- */
+
 enum {
     PART = 1 << 12, /* parameters in an item of work */
     LEAST_PARTS = 8 /* fewer run on one thread */
 };
 
+/* A step of some of the parameters; w and g are all. */
 typedef struct sweep {
     const st_optim *o;
     double lr;
-    ptrdiff_t count;
+    ptrdiff_t begin, end;
     st_real *w;
     const st_real *g;
 } sweep;
@@ -228,7 +324,7 @@ static void sweep_part(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
     const sweep *s = context;
-    ptrdiff_t first = i * PART, left = s->count - first, count = left < PART ? left : PART;
+    ptrdiff_t first = s->begin + i * PART, count = smallest(s->end - first, PART);
     s->o->step(s->o, s->lr, first, count, s->w + first, s->g + first);
     ptrdiff_t bad = first_bad(count, s->w + first);
     if (bad < count) /* the caller gets the error of the first part */
@@ -249,9 +345,18 @@ int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradie
         return st_error_set("%s: learning rate %g, expected at least 0", o->name, lr);
     ptrdiff_t n = st_numel(parameters);
     if (st_optim_build(o, n)) return -1;
-    sweep s = { o, lr, n, st_data(parameters), st_data(gradients) };
-    ptrdiff_t parts = (n + PART - 1) / PART;
-    parallel_for(parts < LEAST_PARTS ? 1 : st_num_threads(), parts, sweep_part, &s);
+    if (o->range && o->grouped != n)
+        return st_error_set("%s: %td parameters, the groups are of %td", o->name, n, o->grouped);
+    const range all = { 0, n, 1, o->weight_decay };
+    for (const range *r = o->range ? o->range : &all, *end = r + (o->range ? o->ranges : 1); r < end; r++) {
+        st_optim own = *o;
+        own.weight_decay = r->weight_decay;
+        sweep s = {
+            &own, lr * r->lr_factor, r->first, r->first + r->count, st_data(parameters), st_data(gradients)
+        };
+        ptrdiff_t items = parts(r->count, PART);
+        parallel_for(items < LEAST_PARTS ? 1 : st_num_threads(), items, sweep_part, &s);
+    }
     o->steps++;
     return st_error() ? -1 : 0;
 }

@@ -144,6 +144,13 @@ static int resolve(st_run *run)
     return 0;
 }
 
+int train_groups(const st_train_options *o)
+{
+    int count = 0;
+    while (count < ST_MAX_GROUPS && o->groups[count].names) count++;
+    return count;
+}
+
 static int allocate(st_run *run)
 {
     const st_train_options *o = &run->options;
@@ -166,12 +173,14 @@ static int allocate(st_run *run)
         m->new_states = st_tensor_new(ST_SHAPE(o->micro_batches, st_numel(states)));
         if (st_is_null(m->states) || st_is_null(m->new_states)) return -1;
     }
+    if (train_groups(o) > 0 && st_optim_groups(o->optim, run->net, train_groups(o), o->groups)) return -1;
     return st_optim_build(o->optim, st_numel(st_net_parameters(run->net)));
 }
 
 static void release(st_run *run)
 {
     struct st_train_memory *m = run->memory;
+    if (m->tally && train_groups(&run->options) > 0) st_optim_groups(run->optim, run->net, 0, NULL);
     train_batches_free(&m->batches);
     st_tensor_free(m->states);
     st_tensor_free(m->new_states);

@@ -104,9 +104,10 @@ typedef struct st_train_options {
     uint64_t seed;       /* of the order of samples, and of the parameters if the net is not built yet */
     int steps_per_epoch; /* 0: the number of batches in the set; required for endless sets */
     int micro_batches;   /* per batch: see below; 0: the number of ranks */
-    bool keep_order;     /* samples are not shuffled */
-    bool drop_last;      /* skips an incomplete last batch */
-    st_group group;      /* ranks that train together */
+    st_param_group groups[ST_MAX_GROUPS]; /* of this run, by name: frozen, learning rates; see nn/optim.h */
+    bool keep_order;                      /* samples are not shuffled */
+    bool drop_last;                       /* skips an incomplete last batch */
+    st_group group;                       /* ranks that train together */
     st_callback callbacks[ST_MAX_CALLBACKS];
     struct st_train_result *result; /* filled in unless NULL */
 } st_train_options;

@@ -22,6 +22,7 @@ typedef struct train_batches {
 } train_batches;
 
 extern const st_field train_fields[]; /* of train */
+int train_groups(const st_train_options *o); /* their number */
 
 int train_fits(const st_net *n, const st_dataset *d, const char *what);
 bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d);

@@ -85,6 +85,14 @@ static int add_table(json_t *terms, const char *who, const st_field *fields, con
     return status;
 }
 
+static const st_field group_fields[] = {
+    { "vectors", ST_FIELD_BOOL, offsetof(st_param_group, vectors) },
+    { "frozen", ST_FIELD_BOOL, offsetof(st_param_group, frozen) },
+    { "lr_factor", ST_FIELD_REAL, offsetof(st_param_group, lr_factor) },
+    { "weight_decay", ST_FIELD_REAL, offsetof(st_param_group, weight_decay) },
+    { 0 },
+};
+
 /* The run configuration: all that later steps depend on besides position, net and tensors. */
 static json_t *terms_of(const st_run *run, uint32_t sum)
 {
@@ -102,6 +110,14 @@ static json_t *terms_of(const st_run *run, uint32_t sum)
     status |= add_table(all, o->loss.name, o->loss.fields, &o->loss);
     status |= add_table(all, run->optim->name, run->optim->fields, run->optim);
     status |= add_table(all, s->name, s->fields, s);
+    for (const st_param_group *g = o->groups; g < o->groups + train_groups(o); g++) {
+        char who[NAME];
+        st_param_group own = *g;
+        if (g->weight_decay == 0 && !signbit(g->weight_decay)) own.weight_decay = run->optim->weight_decay;
+        snprintf(who, sizeof who, "group %td", g - o->groups + 1);
+        status |= json_object_set_new(all, who, json_string(g->names));
+        status |= add_table(all, who, group_fields, &own);
+    }
     status |= json_object_set_new(all, "warm-up", json_integer(s->warmup));
     for (const st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
         if (c->call) status |= add_table(all, c->name, c->fields, &c->options);

@@ -400,6 +400,11 @@ static void dropped(st_train_options *o)
     o->drop_last = true;
 }
 
+static void grouped(st_train_options *o)
+{
+    o->groups[0] = (st_param_group){ "*.bias", .weight_decay = ST_ZERO };
+}
+
 static void what_was_asked_otherwise_is_refused(void **state)
 {
     const refusal all[] = {
@@ -411,6 +416,7 @@ static void what_was_asked_otherwise_is_refused(void **state)
         { "written by a run with clip.norm none, this one has 0", clipped },
         { "written by a run with schedule \"cosine\", this one has \"constant\"", constant },
         { "written by a run with drop_last false, this one has true", dropped },
+        { "written by a run with group 1 none, this one has \"*.bias\"", grouped },
     };
     way w = ways(1);
     st_dataset *digits = st_digits(SAMPLES, 1), *fewer = st_digits(SAMPLES - 1, 1);
