@@ -354,7 +354,7 @@ int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradie
         sweep s = {
             &own, lr * r->lr_factor, r->first, r->first + r->count, st_data(parameters), st_data(gradients)
         };
-        ptrdiff_t items = parts(r->count, PART);
+        ptrdiff_t items = ceil_div(r->count, PART);
         parallel_for(items < LEAST_PARTS ? 1 : st_num_threads(), items, sweep_part, &s);
     }
     o->steps++;
