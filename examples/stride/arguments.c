@@ -1,4 +1,4 @@
-/* arguments.c: see arguments.h. */
+/* arguments.c: command-line arguments and paths. */
 #define _XOPEN_SOURCE 700
 #include "examples/stride/arguments.h"
 #include "nn/files/replace.h"
@@ -37,7 +37,7 @@ double argument_number(const char *option, const char *text, double least, doubl
     return value;
 }
 
-/* Follows links, the last of which may name a file that is not there yet; false: the path leads nowhere. */
+/* As realpath, but the file itself need not exist. */
 static bool resolve(const char *path, char to[PATH_MAX], int links)
 {
     char target[PATH_MAX], joined[2 * PATH_MAX], folder[PATH_MAX];
@@ -63,7 +63,7 @@ static int write_nothing(FILE *to, const void *context)
 
 int argument_writable(const char *path)
 {
-    struct stat about; /* a name may be too long for itself, though not for its temporary file */
+    struct stat about; /* the path may be too long although the temporary file's is not */
     if (lstat(path, &about) && errno != ENOENT) return st_error_set("%.300s: %s", path, strerror(errno));
     return st_file_try(path, write_nothing, NULL);
 }
@@ -81,22 +81,13 @@ bool argument_same_file(const char *a, const char *b)
 
 int report_error(const char *program)
 {
-    fprintf(stderr, "%s: %s\n", program, st_error() ? st_error() : "failed without a word");
+    fprintf(stderr, "%s: %s\n", program, st_error() ? st_error() : "failed");
     return 1;
 }
 
 int finish(const char *program, int status)
 {
-    if (status || (fflush(stdout) == 0 && !ferror(stdout)))
-        return status; /* one line of complaint is enough */
+    if (status || (fflush(stdout) == 0 && !ferror(stdout))) return status;
     fprintf(stderr, "%s: writing the output: %s\n", program, strerror(errno));
     return 1;
-}
-
-int without_arguments(const char *program, const char *usage, int argc, char **argv)
-{
-    if (argc == 1) return -1;
-    bool help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
-    fputs(usage, help ? stdout : stderr);
-    return help ? finish(program, 0) : 2;
 }

@@ -1,13 +1,10 @@
 /* bench_model.c: stride bench-model: how fast a network trains and predicts here, and where the time goes. */
-#define _POSIX_C_SOURCE 200809L
 #include "examples/stride/commands.h"
 #include "examples/stride/layer_times.h"
 #include "examples/stride/model.h"
 #include "nn/optim.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum { MOST_BATCHES = 16 };
 
@@ -25,13 +22,6 @@ typedef struct subject {
     st_tensor x, target, dy;
 } subject;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void train_step(const subject *s)
 {
     st_net_zero_gradients(s->n);
@@ -46,28 +36,22 @@ static void infer_step(const subject *s)
     st_net_forward(s->n, s->x, ST_PREDICT);
 }
 
-/* Steps a second: the median of as many as take so long, at least 3; the first one warms up. */
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
+/* From the median of the steps that fit into this time, at least 3, after one that is not counted. */
 static double images_per_second(const subject *s, void (*step)(const subject *), double seconds)
 {
     enum { MOST = 1000 };
-    double took[MOST], began = now(), last;
+    double took[MOST], began = seconds_now(), last;
     int count = 0;
     step(s);
-    for (last = now(); count < MOST && (count < 3 || last - began < seconds) && !st_error(); count++) {
+    for (last = seconds_now(); count < MOST && (count < 3 || last - began < seconds) && !st_error();
+         count++) {
         step(s);
-        double after = now();
+        double after = seconds_now();
         took[count] = after - last;
         last = after;
     }
     if (count == 0) return 0;
-    qsort(took, (size_t)count, sizeof *took, compare);
-    return (double)s->x.shape.n[0] / took[count / 2];
+    return (double)s->x.shape.n[0] / median(took, count);
 }
 
 static void free_subject(subject *s)

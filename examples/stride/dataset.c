@@ -84,14 +84,6 @@ static bool there(char to[LONGEST_PATH], const char *in, const char *name)
     return false;
 }
 
-/* The ending, .gz left aside: ".csv" of "a.csv.gz". */
-static bool ends(const char *path, const char *ending)
-{
-    size_t length = strlen(path), more = strlen(ending);
-    if (length > 3 && strcmp(path + length - 3, ".gz") == 0) length -= 3;
-    return length > more && strncmp(path + length - more, ending, more) == 0;
-}
-
 static st_dataset *keep(dataset *s, st_dataset *d)
 {
     for (int i = 0; d && i < DATASET_SETS; i++)
@@ -175,7 +167,8 @@ static const char *const things[] = { "airplane", "automobile", "bird",  "cat", 
 static bool is_cifar10(const paths *p)
 {
     char path[LONGEST_PATH];
-    return (p->count == 1 && there(path, p->path[0], "data_batch_1.bin")) || ends(p->path[0], ".bin");
+    return (p->count == 1 && there(path, p->path[0], "data_batch_1.bin")) ||
+           text_ends_or_gz(p->path[0], ".bin");
 }
 
 static int open_cifar10(dataset *s, const paths *p, const dataset_options *o)
@@ -205,12 +198,12 @@ static int open_cifar10(dataset *s, const paths *p, const dataset_options *o)
 
 static bool is_table(const paths *p)
 {
-    return p->count == 1 && (ends(p->path[0], ".csv") || ends(p->path[0], ".tsv"));
+    return p->count == 1 && (text_ends_or_gz(p->path[0], ".csv") || text_ends_or_gz(p->path[0], ".tsv"));
 }
 
 static int open_rows(dataset *s, const char *path, const dataset_options *o, bool unlabelled)
 {
-    table_options t = { .delimiter = ends(path, ".tsv") ? '\t' : ',',
+    table_options t = { .delimiter = text_ends_or_gz(path, ".tsv") ? '\t' : ',',
                         .label = o->label,
                         .features = o->features,
                         .columns = o->columns,
@@ -257,7 +250,7 @@ char *dataset_columns(const dataset *s)
 
 static bool is_npy(const paths *p)
 {
-    return ends(p->path[0], ".npy");
+    return text_ends(p->path[0], ".npy");
 }
 
 static int open_npy(dataset *s, const paths *p, const dataset_options *o)

@@ -3,6 +3,7 @@
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
+#include "examples/stride/text.h"
 #include "nn/export_c/export_c.h"
 #include "nn/onnx/onnx.h"
 #include "nn/data/npy.h"
@@ -61,11 +62,8 @@ static const format formats[] = {
 
 static const format *format_of(const char *path)
 {
-    size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        size_t more = strlen(formats[i].ending);
-        if (length > more && strcmp(path + length - more, formats[i].ending) == 0) return &formats[i];
-    }
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (text_ends(path, formats[i].ending)) return &formats[i];
     return NULL;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-static double now(void)
+double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -29,9 +29,9 @@ static void count(const st_watch_call *c, void *context)
 {
     const stopwatch *all = context;
     layer_time *t = &all->layer[c->number];
-    double *total = c->hook == ST_WATCH_FORWARD ? &t->forward : &t->backward, began = now();
+    double *total = c->hook == ST_WATCH_FORWARD ? &t->forward : &t->backward, began = seconds_now();
     st_watch_run(c);
-    double seconds = (c->of->type->chunk == ST_WHOLE_BATCH ? all->threads : 1) * (now() - began);
+    double seconds = (c->of->type->chunk == ST_WHOLE_BATCH ? all->threads : 1) * (seconds_now() - began);
     pthread_mutex_lock(&adding);
     *total += seconds;
     pthread_mutex_unlock(&adding);
@@ -62,13 +62,13 @@ static int run_step(step *s, int k)
     layer_time *first = s->clock.layer;
     for (int i = 0; i < s->layers; i++) first[i].forward = first[i].backward = 0;
     st_net_zero_gradients(s->n);
-    double began = now();
+    double began = seconds_now();
     st_tensor y = st_net_forward(s->n, s->x, ST_TRAIN);
-    double between = now();
+    double between = seconds_now();
     st_loss_value(s->loss, y, s->target, s->dy);
-    double turned = now();
+    double turned = seconds_now();
     if (st_error() || st_net_backward(s->n, s->dy, (st_tensor){ 0 })) return -1;
-    double ended = now(), *at = s->seconds + k;
+    double ended = seconds_now(), *at = s->seconds + k;
     for (int i = 0; i < s->layers; i++, at += 2 * s->steps)
         at[0] = first[i].forward, at[s->steps] = first[i].backward;
     at[0] = between - began, at[s->steps] = ended - turned;
@@ -81,7 +81,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int count)
+double median(double *values, int count)
 {
     qsort(values, (size_t)count, sizeof *values, by_size);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;

@@ -26,4 +26,10 @@ typedef struct layer_times {
 int layer_times_measure(layer_times *t, st_net *n, const st_dataset *d, st_loss l, int steps);
 void layer_times_free(layer_times *t);
 
+/* Seconds of a monotonic clock. */
+double seconds_now(void);
+
+/* The median; sorts the values. */
+double median(double *values, int count);
+
 #endif

@@ -1,6 +1,7 @@
 /* log.c: one table of columns for both kinds of logs. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/log.h"
+#include "examples/stride/text.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -70,16 +71,10 @@ void history_free(history *h)
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 int log_check(const char *path)
 {
-    if (ends_in(path, ".csv") || ends_in(path, ".jsonl")) return 0;
-    if (ends_in(path, ".json"))
+    if (text_ends(path, ".csv") || text_ends(path, ".jsonl")) return 0;
+    if (text_ends(path, ".json"))
         return st_error_set("%s: a log is an object a line, not one JSON text: call it .jsonl, or .csv",
                             path);
     return st_error_set("%s: a log ends in .csv or .jsonl", path);
@@ -116,7 +111,7 @@ static st_train_report report_of(const char *line, bool json)
 int log_recall(const char *path, int before, history *to)
 {
     FILE *from = fopen(path, "r");
-    const bool json = ends_in(path, ".jsonl");
+    const bool json = text_ends(path, ".jsonl");
     char *line = NULL;
     size_t room = 0;
     ssize_t length = 0;

@@ -9,13 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool model_named(const char *path)
-{
-    static const char ending[] = ".safetensors";
-    size_t length = strlen(path), more = sizeof ending - 1;
-    return length > more && strcmp(path + length - more, ending) == 0;
-}
-
 st_loss loss_chosen(int index, double label_smoothing)
 {
     switch (index) {

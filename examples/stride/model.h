@@ -18,9 +18,6 @@ typedef struct model {
     char **name, **shown; /* of each output, or its number: in UTF-8; with control characters made visible */
 } model;
 
-/* True for a path that ends in .safetensors. */
-bool model_named(const char *path);
-
 /* -1 with an error; also if a loss that is not known is in the file. */
 int model_open(model *m, const char *path, ptrdiff_t batch);
 void model_close(model *m);

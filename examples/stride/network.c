@@ -5,6 +5,7 @@
 #include "examples/stride/network.h"
 
 #include "examples/stride/nearest.h"
+#include "examples/stride/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -622,40 +623,40 @@ static char *read_file(const char *path)
 /* A path that names no file is reported as a path, not read as a text. */
 static bool looks_like_path(const char *given)
 {
-    size_t length = strlen(given);
-    return strchr(given, '/') || (length > 4 && strcmp(given + length - 4, ".net") == 0);
+    return strchr(given, '/') || text_ends(given, ".net");
 }
 
-/* The text of a file, or a copy of the text itself; NULL with an error. */
-static char *read_given(const char *given, bool *is_file)
+static bool is_file(const char *given)
 {
     struct stat about;
-    *is_file = stat(given, &about) == 0 || looks_like_path(given);
-    char *text = *is_file ? read_file(given) : strdup(given);
+    return stat(given, &about) == 0 || looks_like_path(given);
+}
+
+char *network_text(const char *given)
+{
+    char *text = is_file(given) ? read_file(given) : strdup(given);
     if (!text) st_error_set("no memory for a network");
     return text;
 }
 
 st_net *network_read(const char *given, st_shape input)
 {
-    bool is_file;
-    char *text = read_given(given, &is_file);
+    char *text = network_text(given);
     st_net *n = text ? network_parse(text, input) : NULL;
-    if (text && !n && is_file) st_error_within("%.200s: ", given);
+    if (text && !n && is_file(given)) st_error_within("%.200s: ", given);
     free(text);
     return n;
 }
 
 int network_check(const char *given)
 {
-    bool is_file;
-    char *text = read_given(given, &is_file);
+    char *text = network_text(given);
     parser p = text ? begin(text) : (parser){ 0 };
     chain c = { 0 };
     st_shape input = { 0 };
     p.dry = true;
     int status = text ? read_all(&p, &input, &c) : -1;
-    if (text && status && is_file) st_error_within("%.200s: ", given);
+    if (text && status && is_file(given)) st_error_within("%.200s: ", given);
     drop(&c);
     free(text);
     return status;

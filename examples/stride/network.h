@@ -38,7 +38,10 @@ st_net *network_parse(const char *text, st_shape input);
  * text. */
 st_net *network_read(const char *given, st_shape input);
 
-/* Finds what is wrong with it before the input is known: names, options, values. 0, or -1 with an error. */
+/* The text that network_read parses, to be freed; NULL with an error. */
+char *network_text(const char *given);
+
+/* Checks names, options and values before the input's shape is known. 0, or -1 with an error. */
 int network_check(const char *given);
 
 /* "1x28x28" as a shape. 0, or -1 with an error. */

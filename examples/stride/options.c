@@ -71,17 +71,12 @@ void put_choices(FILE *to, const char *choices, const char *prefix)
     }
 }
 
-static nearest_string near_choice(const char *choices, const char *word)
+const char *choice_at(const char *choices, int index)
 {
-    nearest n = { word, strlen(word) };
-    static char names[16][32]; /* a nearest keeps the name it was given */
-    for (int i = 0; choices && i < 16; i++) {
-        snprintf(names[i], sizeof names[i], "%.*s", (int)strcspn(choices, "|"), choices);
-        nearest_try(&n, names[i]);
-        choices = strchr(choices, '|');
-        if (choices) choices++;
-    }
-    return nearest_text(&n);
+    static char word[40];
+    for (; index > 0; index--) choices = strchr(choices, '|') + 1;
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(choices, "|"), choices);
+    return word;
 }
 
 static bool read_integer(const option_row *o, const char *text, long *to)
@@ -119,8 +114,7 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
     case OPTION_CHOICE:
         *(int *)at = choice_of(o->value, text);
         if (*(int *)at >= 0) return 0;
-        return subcommand_refuse(c, "%s: expected one of %s, not \"%s\"%s", name, o->value, text,
-                                 near_choice(o->value, text).text);
+        return subcommand_refuse(c, "%s: expected one of %s, not \"%s\"", name, o->value, text);
     }
     return 2;
 }
@@ -134,7 +128,8 @@ static int count_options(const subcommand *c)
     return count;
 }
 
-const option_row *next_option(const subcommand *c, const option_row *o)
+/* The options that are shown, in turn, from NULL on; NULL after the last. */
+static const option_row *next_option(const subcommand *c, const option_row *o)
 {
     for (o = o ? o + 1 : c->options; o && o->name; o++)
         if (o->help) return o;
@@ -159,7 +154,7 @@ static int refuse_unknown(const subcommand *c, const char *given)
                              n.name ? "; did you mean --" : "", n.name ? n.name : "", n.name ? "?" : "");
 }
 
-/* Reads the options; operands are moved to the end of argv, from optind on. */
+/* Reads the options; getopt_long moves the operands to the end of argv, from optind on. */
 static int parse(const subcommand *c, int argc, char **argv, void *settings)
 {
     struct option longs[MOST_OPTIONS] = { { 0 } };
@@ -184,7 +179,7 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
     }
     if (argc - optind > c->most) return subcommand_refuse(c, "unexpected \"%s\"", argv[optind + c->most]);
     if (argc - optind < c->least)
-        return subcommand_refuse(c, "something is missing: stride %s %s", c->name, c->usage);
+        return subcommand_refuse(c, "missing argument; usage: stride %s %s", c->name, c->usage);
     return 0;
 }
 
@@ -216,7 +211,7 @@ int subcommand_run(const subcommand *c, int argc, char **argv)
     return status;
 }
 
-/* The word before the last one is an option that takes a value: its choices; else options, or words. */
+/* After an option that takes a value: its choices. Otherwise options or operands. */
 void subcommand_complete(const subcommand *c, int count, char **words, FILE *to)
 {
     const char *last = count > 0 ? words[count - 1] : "", *before = count > 1 ? words[count - 2] : "";
@@ -239,19 +234,12 @@ void subcommand_complete(const subcommand *c, int count, char **words, FILE *to)
 
 /* ---- help -------------------------------------------------------------------------------------- */
 
-static int characters(const char *text, size_t bytes)
-{
-    int count = 0;
-    for (size_t i = 0; i < bytes; i++) count += (text[i] & 0xc0) != 0x80;
-    return count;
-}
-
 void put_wrapped(FILE *to, const char *text, int column)
 {
     int at = column;
     while (*text) {
         size_t word = strcspn(text, " \n");
-        int width = characters(text, word);
+        int width = text_width(text) - text_width(text + word);
         if (at > column && at + 1 + width >= WIDTH) {
             fprintf(to, "\n%*s", column, "");
             at = column;

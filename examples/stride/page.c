@@ -16,23 +16,6 @@ static int character(const char *text)
     return *text == '\n' || *text == '\t' ? 1 : text_character(text);
 }
 
-char *page_clean(const char *text)
-{
-    char *clean = malloc(strlen(text) * (sizeof replacement - 1) + 1), *at = clean;
-    if (!clean) {
-        st_error_set("page: no memory for a text");
-        return NULL;
-    }
-    for (int length; *text; text += length > 0 ? length : 1) {
-        length = character(text);
-        size_t bytes = length > 0 ? (size_t)length : sizeof replacement - 1;
-        memcpy(at, length > 0 ? text : replacement, bytes);
-        at += bytes;
-    }
-    *at = '\0';
-    return clean;
-}
-
 void page_text(FILE *to, const char *text)
 {
     for (int length; *text; text += length > 0 ? length : 1) {

@@ -8,9 +8,6 @@
  * becomes U+FFFD. */
 void page_text(FILE *to, const char *text);
 
-/* The same, unescaped, into new memory; NULL, with an error, where there is none. */
-char *page_clean(const char *text);
-
 /* Short texts, by value. What is no number is "–". */
 typedef struct page_string {
     char text[48];

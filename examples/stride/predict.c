@@ -281,17 +281,10 @@ static int table(session *t, const char *path, const char *name)
     return st_error() ? -1 : 0;
 }
 
-static bool ends(const char *path, const char *ending)
-{
-    size_t length = strlen(path), more = strlen(ending);
-    if (length > 3 && strcmp(path + length - 3, ".gz") == 0) length -= 3;
-    return length > more && strncmp(path + length - more, ending, more) == 0;
-}
-
 static int file(session *t, const char *path)
 {
-    if (ends(path, ".npy")) return array(t, path, path);
-    if (ends(path, ".csv") || ends(path, ".tsv")) return table(t, path, path);
+    if (text_ends(path, ".npy")) return array(t, path, path);
+    if (text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv")) return table(t, path, path);
     return picture(t, path, path);
 }
 
@@ -398,7 +391,7 @@ static int check(const settings *s, int count, char **operands)
     if (s->index && (strtol(s->index, &end, 10), *end || end == s->index))
         return subcommand_refuse(c, "--index: expected a whole number, not \"%.40s\"", s->index);
     if (!s->output) return 0;
-    if (!ends(s->output, ".csv") && !ends(s->output, ".jsonl"))
+    if (!text_ends(s->output, ".csv") && !text_ends(s->output, ".jsonl"))
         return subcommand_refuse(c, "--output: expected a name that ends in .csv or .jsonl, not %.200s",
                                  s->output);
     for (int i = 0; i < count; i++)
@@ -416,7 +409,7 @@ static void run_all(session *t, int count, char **operands)
         st_error_set("%.200s: %s", s->output, strerror(errno));
         return;
     }
-    t->lines = t->table && ends(s->output, ".jsonl");
+    t->lines = t->table && text_ends(s->output, ".jsonl");
     if (t->table && !t->lines) put_heading(t);
     for (int i = 0; i < count; i++) predict(t, operands[i]);
     if (count == 0) sample(t);

@@ -1,5 +1,6 @@
 /* scores.c: one pass over a set; tables of what it found. */
 #include "examples/stride/scores.h"
+#include "examples/stride/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -144,8 +145,7 @@ static int widest(const scores *s, const char *const *name)
 {
     int most = 5;
     for (ptrdiff_t k = 0; k < s->classes; k++) {
-        int count = 0;
-        for (const char *c = name[k]; *c; c++) count += (*c & 0xc0) != 0x80;
+        int count = text_width(name[k]);
         if (count > most) most = count;
     }
     return most < 40 ? most : 40;

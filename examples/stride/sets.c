@@ -1,4 +1,4 @@
-/* sets.c: see sets.h. */
+/* sets.c: data sets made from another one. */
 #include "examples/stride/sets.h"
 
 #include "tensor/random.h"
@@ -6,20 +6,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct part {
+typedef struct wrapped {
     const st_dataset *of;
-    ptrdiff_t first, order[];
-} part;
+    ptrdiff_t
+        number[]; /* a part: sample i of it is sample number[i] of `of`; relabelled: the new class of each */
+} wrapped;
 
-static void get_part(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+static void begin(const st_dataset *d, uint64_t pass)
 {
-    const part *p = d->own;
-    p->of->get(p->of, p->order[p->first + i], x, y);
-}
-
-static void begin_part(const st_dataset *d, uint64_t pass)
-{
-    st_dataset_begin_epoch(((const part *)d->own)->of, pass);
+    st_dataset_begin_epoch(((const wrapped *)d->own)->of, pass);
 }
 
 static void release(st_dataset *d)
@@ -27,103 +22,80 @@ static void release(st_dataset *d)
     free(d->own);
 }
 
-st_dataset *set_part(const st_dataset *of, uint64_t seed, ptrdiff_t first, ptrdiff_t count)
+static wrapped *wrap(const st_dataset *of, ptrdiff_t numbers)
 {
-    part *p = malloc(sizeof *p + (size_t)of->count * sizeof *p->order);
-    if (!p) {
-        st_error_set("no memory for the order of %td samples", of->count);
-        return NULL;
-    }
-    p->of = of;
-    p->first = first;
-    st_random_permutation(p->order, of->count, (st_random_key){ seed, 0 });
-    st_dataset kind = *of;
+    wrapped *w = malloc(sizeof *w + (size_t)numbers * sizeof *w->number);
+    if (w) w->of = of;
+    else st_error_set("no memory for a data set");
+    return w;
+}
+
+static st_dataset *make(wrapped *w, ptrdiff_t count, st_shape target,
+                        void (*get)(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y))
+{
+    st_dataset kind = *w->of;
     kind.count = count;
-    kind.get = get_part;
-    kind.begin = begin_part;
+    kind.target = target;
+    kind.get = get;
+    kind.begin = begin;
     kind.release = release;
-    kind.own = p;
+    kind.own = w;
     return st_dataset_new(kind);
 }
 
-typedef struct hot {
-    const st_dataset *of;
-} hot;
+static void get_part(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+{
+    const wrapped *w = d->own;
+    w->of->get(w->of, w->number[i], x, y);
+}
+
+st_dataset *set_part(const st_dataset *of, uint64_t seed, ptrdiff_t first, ptrdiff_t count)
+{
+    wrapped *w = wrap(of, of->count);
+    if (!w) return NULL;
+    st_random_permutation(w->number, of->count, (st_random_key){ seed, 0 });
+    for (ptrdiff_t i = 0; i < count; i++) w->number[i] = w->number[first + i];
+    return make(w, count, of->target, get_part);
+}
 
 static void get_one_hot(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    const st_dataset *of = ((const hot *)d->own)->of;
-    ptrdiff_t classes = d->target.n[0];
-    st_tensor first = st_select(y, 0, 0); /* holds the class for a moment */
-    of->get(of, i, x, first);
+    const wrapped *w = d->own;
+    const ptrdiff_t classes = d->target.n[0];
+    st_tensor first = st_select(y, 0, 0); /* receives the class */
+    w->of->get(w->of, i, x, first);
     double class = (double)*st_at(first, (st_shape){ 0 });
     if (!(class >= 0 && class < (double)classes && class == floor(class)))
-        st_error_set("class %g, expected one from 0 to %td", class, classes - 1);
+        st_error_set("class %g, expected an integer from 0 to %td", class, classes - 1);
     for (ptrdiff_t k = 0; k < classes; k++) *st_at(y, ST_INDEX(k)) = (double)k == class;
-}
-
-static void begin_one_hot(const st_dataset *d, uint64_t pass)
-{
-    st_dataset_begin_epoch(((const hot *)d->own)->of, pass);
 }
 
 st_dataset *set_one_hot(const st_dataset *of, ptrdiff_t classes)
 {
-    hot *h = malloc(sizeof *h);
-    if (!h) {
-        st_error_set("no memory");
-        return NULL;
-    }
-    h->of = of;
-    st_dataset kind = *of;
-    kind.target = ST_SHAPE(classes);
-    kind.get = get_one_hot;
-    kind.begin = begin_one_hot;
-    kind.release = release;
-    kind.own = h;
-    return st_dataset_new(kind);
+    wrapped *w = wrap(of, 0);
+    return w ? make(w, of->count, ST_SHAPE(classes), get_one_hot) : NULL;
 }
-
-typedef struct relabelled {
-    const st_dataset *of;
-    ptrdiff_t class[];
-} relabelled;
 
 static void get_relabelled(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    const relabelled *r = d->own;
-    r->of->get(r->of, i, x, y);
+    const wrapped *w = d->own;
+    w->of->get(w->of, i, x, y);
     st_real *class = st_at(y, (st_shape){ 0 });
-    *class = (st_real)r->class[(ptrdiff_t) * class];
-}
-
-static void begin_relabelled(const st_dataset *d, uint64_t pass)
-{
-    st_dataset_begin_epoch(((const relabelled *)d->own)->of, pass);
+    *class = (st_real)w->number[(ptrdiff_t) * class];
 }
 
 st_dataset *set_relabelled(const st_dataset *of, ptrdiff_t classes, const ptrdiff_t *class)
 {
-    relabelled *r = malloc(sizeof *r + (size_t)classes * sizeof *r->class);
-    if (!r) {
-        st_error_set("no memory for %td classes", classes);
-        return NULL;
-    }
-    r->of = of;
-    for (ptrdiff_t k = 0; k < classes; k++) r->class[k] = class[k];
-    st_dataset kind = *of;
-    kind.get = get_relabelled;
-    kind.begin = begin_relabelled;
-    kind.release = release;
-    kind.own = r;
-    return st_dataset_new(kind);
+    wrapped *w = wrap(of, classes);
+    if (!w) return NULL;
+    for (ptrdiff_t k = 0; k < classes; k++) w->number[k] = class[k];
+    return make(w, of->count, of->target, get_relabelled);
 }
 
 const st_dataset *set_origin(const st_dataset *d, ptrdiff_t *i)
 {
-    if (d->get == get_relabelled) return set_origin(((const relabelled *)d->own)->of, i);
-    if (d->get != get_part) return d;
-    const part *p = d->own;
-    *i = p->order[p->first + *i];
-    return set_origin(p->of, i);
+    const wrapped *w = d->own;
+    if (d->get != get_part && d->get != get_relabelled) return d;
+    if (d->get == get_part) *i = w->number[*i];
+    return set_origin(w->of, i);
 }

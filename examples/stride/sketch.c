@@ -1,6 +1,7 @@
 /* sketch.c: a character cell is twice as high as wide: two square pixels. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/sketch.h"
+#include "examples/stride/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,13 +46,6 @@ void sketch_image(FILE *to, st_tensor image, bool colour)
 
 /* ---- bars and curves --------------------------------------------------------------------------- */
 
-static int characters(const char *text)
-{
-    int count = 0;
-    for (; *text; text++) count += (*text & 0xc0) != 0x80;
-    return count;
-}
-
 static void bar(FILE *to, double part, int width, bool colour)
 {
     int parts = colour ? 8 : 1, length = (int)lround(parts * width * part);
@@ -65,11 +59,11 @@ void sketch_bars(FILE *to, const char *const *labels, const double *values, int 
 {
     int widest = 0;
     for (int i = 0; i < count; i++)
-        if (characters(labels[i]) > widest) widest = characters(labels[i]);
+        if (text_width(labels[i]) > widest) widest = text_width(labels[i]);
     for (int i = 0; i < count; i++) {
         bool marked = i == highlight;
         if (colour) fputs(marked ? "\033[1;32m" : "\033[2m", to);
-        fprintf(to, "%*s%s ", widest - characters(labels[i]), "", labels[i]);
+        fprintf(to, "%*s%s ", widest - text_width(labels[i]), "", labels[i]);
         bar(to, clamp(values[i], 0, 1), width, colour);
         fprintf(to, " %5.1f %%%s%s\n", 100 * values[i], colour ? "\033[0m" : "",
                 marked && !colour ? " <" : "");

@@ -15,7 +15,7 @@ int net_operand(const subcommand *c, net_options *o, int count, char **operands)
     int given = count + (o->net != NULL) + (o->model != NULL);
     if (given != 1)
         return subcommand_refuse(c, given ? "a network is given more than once" : "no network: NET|MODEL");
-    if (count > 0) *(model_named(operands[0]) ? &o->model : &o->net) = operands[0];
+    if (count > 0) *(text_ends(operands[0], ".safetensors") ? &o->model : &o->net) = operands[0];
     return 0;
 }
 

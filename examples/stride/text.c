@@ -1,8 +1,7 @@
-/* text.c: see text.h. */
+/* text.c: characters of UTF-8, and endings of names. */
 #include "examples/stride/text.h"
 #include "tensor/error.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,4 +46,27 @@ char *text_clean(const char *text)
     }
     for (*at = '\0'; *text; at += strlen(at)) text += show(text, at);
     return clean;
+}
+
+int text_width(const char *text)
+{
+    int count = 0;
+    for (; *text; text++) count += (*text & 0xc0) != 0x80;
+    return count;
+}
+
+static bool ends(const char *name, size_t length, const char *ending)
+{
+    size_t tail = strlen(ending);
+    return length > tail && strncmp(name + length - tail, ending, tail) == 0;
+}
+
+bool text_ends(const char *name, const char *ending)
+{
+    return ends(name, strlen(name), ending);
+}
+
+bool text_ends_or_gz(const char *name, const char *ending)
+{
+    return ends(name, strlen(name) - (text_ends(name, ".gz") ? 3 : 0), ending);
 }

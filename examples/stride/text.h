@@ -1,17 +1,25 @@
-/* text.h: text from files, paths and command lines, made safe to show. */
+/* text.h: text from files, paths and command lines: made safe to print, and examined. */
 #ifndef STRIDE_EXAMPLES_STRIDE_TEXT_H
 #define STRIDE_EXAMPLES_STRIDE_TEXT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
-/* Bytes of the printable UTF-8 character that begins here (RFC 3629); 0 for anything else: a control
- * character, C0 or C1, or a byte that is not UTF-8. */
+/* Bytes of the printable UTF-8 character at the beginning (RFC 3629); 0 for a control character, C0 or C1, or
+ * a byte that is not UTF-8. */
 int text_character(const char *text);
 
-/* Prints text on a terminal: bytes that are not of a printable character as \x1b. */
+/* Prints text, and bytes that belong to no printable character as \x1b. */
 void text_put(FILE *to, const char *text);
 
-/* The text that text_put prints, in new memory; NULL, with an error, if there is none. */
+/* The text that text_put prints, in new memory; NULL with an error: no memory. */
 char *text_clean(const char *text);
+
+/* Printed columns, one for each character of UTF-8. */
+int text_width(const char *text);
+
+/* True if a name ends like that, as "net.onnx" in ".onnx"; with or without ".gz" behind it. */
+bool text_ends(const char *name, const char *ending);
+bool text_ends_or_gz(const char *name, const char *ending);
 
 #endif

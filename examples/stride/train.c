@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LONGEST_PATH = 4096, LONGEST_NETWORK = 1 << 16 };
+enum { LONGEST_PATH = 4096 };
 
 #define OPTIMS "sgd|adam|adamw|rmsprop"
 #define SCHEDULES "constant|step|cosine|one-cycle"
@@ -180,8 +180,8 @@ static st_schedule make_schedule(const settings *s)
 static int note(job *j)
 {
     st_net *n = j->net;
-    static const char *const losses[] = { "cross-entropy", "mse", "huber", "bce" };
-    if (dataset_note(n, &j->s->source, &j->from) || st_net_set_metadata(n, "loss", losses[j->s->loss]))
+    if (dataset_note(n, &j->s->source, &j->from) ||
+        st_net_set_metadata(n, "loss", choice_at(LOSSES, j->s->loss)))
         return -1;
     if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
     return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
@@ -256,25 +256,6 @@ static int learn(job *j)
 
 /* ---- what is left behind ----------------------------------------------------------------------- */
 
-/* The word at an index of "a|b|c"; returns its length. */
-static int word_length(const char *choices, int index, const char **word)
-{
-    for (*word = choices; index > 0; index--) *word = strchr(*word, '|') + 1;
-    return (int)strcspn(*word, "|");
-}
-
-/* The network as the user wrote it: the text, or what is in the file; the caller's. */
-static char *network_text(const char *given)
-{
-    char *text = calloc(1, LONGEST_NETWORK + 1);
-    FILE *f = fopen(given, "r");
-    size_t length = f && text ? fread(text, 1, LONGEST_NETWORK, f) : 0;
-    if (text && !f) snprintf(text, LONGEST_NETWORK, "%s", given);
-    while (length > 0 && text[length - 1] == '\n') text[--length] = '\0';
-    if (f) fclose(f);
-    return text;
-}
-
 static const char *path_of(void *context, ptrdiff_t sample)
 {
     return dataset_path(((const job *)context)->held_out, sample);
@@ -284,9 +265,6 @@ static int write_report(job *j)
 {
     const settings *s = j->s;
     char date[40], seed[32], samples[80], training[200], machine[200], resumed[320] = "";
-    const char *schedule_name, *loss_name;
-    int length = word_length(SCHEDULES, s->schedule, &schedule_name),
-        loss_length = word_length(LOSSES, s->loss, &loss_name);
     struct utsname about = { 0 };
     time_t now = time(NULL);
     layer_times times = { 0 };
@@ -297,8 +275,10 @@ static int write_report(job *j)
     snprintf(seed, sizeof seed, "%ld", s->seed);
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
-    snprintf(training, sizeof training, "%.*s, %s, lr %g, schedule %.*s, batches of %ld", loss_length,
-             loss_name, j->optim->name, j->optim->lr, length, schedule_name, s->batch);
+    int used = snprintf(training, sizeof training, "%s, %s, lr %g", choice_at(LOSSES, s->loss),
+                        j->optim->name, j->optim->lr);
+    snprintf(training + used, sizeof training - (size_t)used, ", schedule %s, batches of %ld",
+             choice_at(SCHEDULES, s->schedule), s->batch);
     if (j->result.resumed > 0 && (j->history.count == 0 || j->history.epochs[0].epoch > 1))
         snprintf(resumed, sizeof resumed,
                  "after step %ld, from %.200s: epochs before are not shown (a log has them)",

@@ -6,7 +6,7 @@
 DNNL := $(wildcard /usr/include/oneapi/dnnl/dnnl.h)
 BENCHES := bench scaling stride_peer $(if $(DNNL),dnnl_peer) $(if $(ONNX_PROTO),onnx_model)
 parts_bench       := bench campaign subjects networks worker report compare moonshot statistics timing peak
-parts_scaling     := scaling campaign worker statistics ../../examples/stride/sketch
+parts_scaling     := scaling campaign worker statistics ../../examples/stride/sketch ../../examples/stride/text
 parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
 parts_dnnl_peer   := dnnl_peer timing
 parts_onnx_model  := onnx_model networks

@@ -381,9 +381,9 @@ wrong_rank() {
         spoilt "$images: rank 255" $images bytes '\000\000\010\377' 4
 }
 wrong_sizes() {
-    spoilt "$images: sizes .*zero" $images bytes '\000\000\010\003\000\000\000\000' 8 &&
+    spoilt "$images: sizes .*at least 1" $images bytes '\000\000\010\003\000\000\000\000' 8 &&
         spoilt "$images: (truncated|no memory)" $images bytes '\000\000\010\003\177\377\377\377\000\000\000\034' 12 &&
-        spoilt "$images: sizes .* more than can be addressed" $images bytes \
+        spoilt "$images: sizes .* overflow" $images bytes \
             '\000\000\010\003\377\377\377\377\377\377\377\377\377\377\377\377' 16
 }
 one_label_less() {
