@@ -12,8 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 const subcommand *const subcommands[] = { &command_train,     &command_eval,       &command_predict,
@@ -170,6 +172,18 @@ static void take_standard_streams(void)
             _exit(1);
 }
 
+/* OpenBLAS's threads, which Stride does not use, start when the program is loaded, and wait for ever if there is
+ * no memory for their buffers. If memory is limited, the program starts again without them. */
+static void leave_blas_threads(char **argv)
+{
+    static const int limits[] = { RLIMIT_AS, RLIMIT_DATA };
+    struct rlimit l;
+    for (int i = 0; i < 2 && !getenv("OPENBLAS_NUM_THREADS"); i++)
+        if (getrlimit(limits[i], &l) == 0 && l.rlim_cur != RLIM_INFINITY &&
+            setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
+            execv("/proc/self/exe", argv);
+}
+
 char command_line[2048];
 
 /* Words that a shell would take apart stand in single quotes. */
@@ -189,6 +203,8 @@ static void note_command_line(int argc, char **argv)
 int main(int argc, char **argv)
 {
     take_standard_streams();
+    leave_blas_threads(argv);
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of its writer */
     note_command_line(argc, argv);
     const char *name = argc > 1 ? argv[1] : "";
     if (argc < 2) {

@@ -2,20 +2,19 @@
 #define _POSIX_C_SOURCE 200809L
 #include "nn/watch/log.h"
 #include "nn/files/locale.h"
+#include "nn/files/replace.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct memory { /* in callback.options */
     const char *path;
-    FILE *to;
-    bool json, regular; /* regular: a file that can be cut and flushed to the disk */
-    bool placed;        /* at the end of the lines of earlier epochs */
+    FILE *to; /* at the end of the lines of earlier epochs; NULL before the first */
+    bool json;
 } memory;
 
 static void fail(const memory *m)
@@ -84,6 +83,13 @@ static void names(char line[LONGEST])
     snprintf(line + used, (size_t)(LONGEST - used), "\n");
 }
 
+static int put_names(FILE *to, const void *context)
+{
+    char line[LONGEST];
+    names(line);
+    return ((const memory *)context)->json || fputs(line, to) >= 0 ? 0 : -1;
+}
+
 /* The epoch of a line; 0: it has none. */
 static long epoch_of(const memory *m, const char *line)
 {
@@ -120,19 +126,25 @@ static long lines_before(const memory *m, int epoch)
 /* Everything written is on the disk. */
 static void arrive(const memory *m)
 {
-    if (fflush(m->to) || ferror(m->to) || (m->regular && fsync(fileno(m->to)))) fail(m);
+    if (fflush(m->to) || ferror(m->to) || fsync(fileno(m->to))) fail(m);
 }
 
+/* A log without lines of earlier epochs begins as a new file, which takes the place of the old one. */
 static void place(memory *m, const st_run *run)
 {
-    char line[LONGEST];
-    long end = m->regular && run->step > 0 ? lines_before(m, run->epoch) : 0;
-    m->placed = true;
-    if (end < 0) return;
-    if (m->regular && (fseek(m->to, end, SEEK_SET) || ftruncate(fileno(m->to), end))) fail(m);
-    names(line);
-    if (end == 0 && !m->json) fputs(line, m->to);
-    arrive(m);
+    long end = 0;
+    m->to = run->step > 0 ? fopen(m->path, "r+") : NULL;
+    if (m->to) end = lines_before(m, run->epoch);
+    else if (run->step > 0 && errno != ENOENT) fail(m);
+    if (st_error()) return;
+    if (end > 0) {
+        if (fseek(m->to, end, SEEK_SET) || ftruncate(fileno(m->to), end)) fail(m);
+        else arrive(m);
+        return;
+    }
+    if (m->to) fclose(m->to);
+    m->to = NULL;
+    if (st_file_replace(m->path, put_names, m) == 0 && !(m->to = fopen(m->path, "a"))) fail(m);
 }
 
 static bool ends_in(const char *path, const char *ending)
@@ -144,20 +156,9 @@ static bool ends_in(const char *path, const char *ending)
 /* The file is not changed before the first epoch. */
 static void begin(memory *m)
 {
-    struct stat status;
     m->json = ends_in(m->path, ".jsonl");
-    if (!m->json && !ends_in(m->path, ".csv")) {
-        st_error_set("%s: expected a log's name to end in .csv or .jsonl", m->path);
-        return;
-    }
-    bool there = stat(m->path, &status) == 0;
-    if (!there && errno != ENOENT) {
-        fail(m);
-        return;
-    }
-    m->regular = !there || S_ISREG(status.st_mode);
-    m->to = fopen(m->path, there && m->regular ? "r+" : m->regular ? "w+" : "w");
-    if (!m->to) fail(m);
+    if (m->json || ends_in(m->path, ".csv")) st_file_try(m->path, put_names, m);
+    else st_error_set("%s: expected a log's name to end in .csv or .jsonl", m->path);
 }
 
 static void call(st_callback *self, st_run *run, st_event event)
@@ -165,7 +166,7 @@ static void call(st_callback *self, st_run *run, st_event event)
     memory *m = (void *)&self->options;
     if (!m->path || run->rank > 0) return;
     if (event == ST_ON_BEGIN) begin(m);
-    if (event == ST_ON_EPOCH_BEGIN && !m->placed) place(m, run);
+    if (event == ST_ON_EPOCH_BEGIN && !m->to) place(m, run);
     if (event == ST_ON_EPOCH && !st_error()) put_line(m, &run->report), arrive(m);
     if (event == ST_ON_END && m->to && fclose(m->to)) fail(m);
 }

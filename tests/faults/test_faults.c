@@ -198,9 +198,12 @@ FILE *fdopen(int descriptor, const char *mode)
 
 FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-    int flags = (mode[0] == 'w' ? O_CREAT | O_TRUNC : 0) | (strchr(mode, '+') ? O_RDWR
-                                                            : mode[0] == 'w'  ? O_WRONLY
-                                                                              : O_RDONLY);
+    int flags = (mode[0] == 'w'   ? O_CREAT | O_TRUNC
+                 : mode[0] == 'a' ? O_CREAT | O_APPEND
+                                  : 0) |
+                (strchr(mode, '+') ? O_RDWR
+                 : mode[0] == 'r'  ? O_RDONLY
+                                   : O_WRONLY);
     int descriptor = fails("fopen") ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666);
     return descriptor < 0 ? NULL : stream_of(descriptor, mode);
 }
