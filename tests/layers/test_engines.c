@@ -130,6 +130,18 @@ TEST(a_transpose_is_padded_with_zeros)
     each_engine(a_transpose_case);
 }
 
+/* With every compiler: the table of algorithms replaces an empty one when the library is linked. */
+TEST(algorithms_replace_definitions)
+{
+    st_layer *l = st_conv2d(.out_channels = 4, .kernel = { 3, 3 });
+    st_shape y;
+    use_engine("generic");
+    assert_int_equal(st_layer_plan(l, ST_SHAPE(1, 2, 20, 20), &y), 0);
+    assert_true(l->impl->hooks.forward != l->type->forward);
+    st_layer_free(l);
+    use_engine(NULL);
+}
+
 TEST(an_engine_that_is_not_known_is_refused)
 {
     bool reference;
