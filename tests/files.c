@@ -14,8 +14,8 @@ static char folder[3000];
 int enter_folder(void **state)
 {
     const char *given = getenv("STRIDE_TEST_TMP");
-    snprintf(folder, sizeof folder, "%s", given ? given : "/tmp/stride_test_data_XXXXXX");
-    return given || mkdtemp(folder) ? 0 : -1;
+    snprintf(folder, sizeof folder, "%s/stride-XXXXXX", given ? given : "/tmp");
+    return mkdtemp(folder) ? 0 : -1;
 }
 
 const char *path_of(const char *name)

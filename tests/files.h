@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The set-up of a group of tests: makes the folder, or takes STRIDE_TEST_TMP. */
+/* The set-up of a group of tests: makes a new folder, in STRIDE_TEST_TMP or in /tmp. */
 int enter_folder(void **state);
 
 /* In that folder; in one of a few buffers in turn, so that two paths can be used at once. */

@@ -33,8 +33,7 @@ static sample_set set_of(st_tensor x)
 
 static void free_set(sample_set s)
 {
-    st_dataset_free(s.d);
-    st_tensor_free(s.x), st_tensor_free(s.y);
+    st_dataset_free(s.d), st_tensor_free(s.x), st_tensor_free(s.y);
 }
 
 /* All samples of a set, in turn. */
@@ -56,8 +55,7 @@ static st_tensor augmented(st_tensor x, st_augment_options options, uint64_t pas
     assert_non_null(d);
     st_dataset_begin_epoch(d, pass);
     st_tensor out = all_of(d);
-    st_dataset_free(d);
-    free_set(s);
+    st_dataset_free(d), free_set(s);
     return out;
 }
 
@@ -98,7 +96,7 @@ static st_tensor naive_warp(st_tensor x, st_affine m)
     return y;
 }
 
-static void a_map_is_sampled_as_defined(void **state)
+TEST(a_map_is_sampled_as_defined)
 {
     dice d = { { 11 } };
     for (int k = 0; k < 200; k++) {
@@ -131,7 +129,7 @@ static st_tensor shifted(st_tensor x, ptrdiff_t i, ptrdiff_t j)
     return y;
 }
 
-static void a_shift_by_whole_pixels_is_exact(void **state)
+TEST(a_shift_by_whole_pixels_is_exact)
 {
     dice d = { { 12 } };
     st_tensor x = roll_tensor(&d, ST_SHAPE(2, 6, 9), -9, 9), y = st_tensor_new(x.shape);
@@ -147,7 +145,7 @@ static void a_shift_by_whole_pixels_is_exact(void **state)
     st_tensor_free(x), st_tensor_free(y);
 }
 
-static void quarter_turns_and_mirrors_are_exact(void **state)
+TEST(quarter_turns_and_mirrors_are_exact)
 {
     dice d = { { 13 } };
     for (ptrdiff_t side = 1; side <= 8; side++) {
@@ -164,7 +162,7 @@ static void quarter_turns_and_mirrors_are_exact(void **state)
     }
 }
 
-static void maps_are_refused(void **state)
+TEST(maps_are_refused)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(1, 3, 3)), y = st_tensor_new(ST_SHAPE(1, 3, 4)),
               flat = st_tensor_new(ST_SHAPE(3, 3));
@@ -183,7 +181,7 @@ static void maps_are_refused(void **state)
 
 /* ---- what is drawn --------------------------------------------------------------------------- */
 
-static void without_options_nothing_changes(void **state)
+TEST(without_options_nothing_changes)
 {
     dice d = { { 14 } };
     st_tensor x = roll_tensor(&d, ST_SHAPE(7, 2, 5, 4), -99, 99),
@@ -192,7 +190,7 @@ static void without_options_nothing_changes(void **state)
     st_tensor_free(x), st_tensor_free(y);
 }
 
-static void flips_are_exact_and_as_frequent_as_asked(void **state)
+TEST(flips_are_exact_and_as_frequent_as_asked)
 {
     enum { COUNT = 4000 };
     dice d = { { 15 } };
@@ -310,7 +308,7 @@ enum { KINDS = sizeof draws / sizeof *draws };
 
 /* Mean 0 and variance most²/3 to 4.5 deviations, nothing outside, both ends nearly reached; and no number is
  * drawn for two purposes. */
-static void numbers_are_uniform_and_apart(void **state)
+TEST(numbers_are_uniform_and_apart)
 {
     static double all[KINDS][DRAWN];
     st_tensor x = planes(DRAWN);
@@ -348,7 +346,7 @@ static matrix times(matrix a, matrix b)
 }
 
 /* All at once is each of them, as drawn alone, one after the other in the order that is promised. */
-static void the_order_is_as_promised(void **state)
+TEST(the_order_is_as_promised)
 {
     enum { COUNT = 20 };
     st_tensor x = planes(COUNT), alone[KINDS];
@@ -380,7 +378,7 @@ static void the_order_is_as_promised(void **state)
     st_tensor_free(x), st_tensor_free(y);
 }
 
-static void noise_is_normal(void **state)
+TEST(noise_is_normal)
 {
     enum { COUNT = 40, PIXELS = 400 };
     st_tensor x = st_tensor_new(ST_SHAPE(COUNT, 1, 20, 20));
@@ -398,7 +396,7 @@ static void noise_is_normal(void **state)
     st_tensor_free(x), st_tensor_free(y);
 }
 
-static void a_square_is_cut_out(void **state)
+TEST(a_square_is_cut_out)
 {
     enum { COUNT = 500, CUT = 3, H = 5, W = 6 };
     st_tensor x = st_tensor_new(ST_SHAPE(COUNT, 2, H, W));
@@ -427,7 +425,7 @@ static const st_augment_options everything = {
     .flip = 0.5, .shear = 10, .rotation = 20, .scale = 0.2, .shift = 3, .noise = 0.1, .cutout = 4, .seed = 9
 };
 
-static void seed_pass_and_number_decide(void **state)
+TEST(seed_pass_and_number_decide)
 {
     st_dataset *digits = st_digits(64, 1), *d = st_dataset_augment_new(digits, everything),
                *again = st_dataset_augment_new(digits, everything);
@@ -457,7 +455,7 @@ static void seed_pass_and_number_decide(void **state)
     st_dataset_free(d), st_dataset_free(again), st_dataset_free(seeded), st_dataset_free(digits);
 }
 
-static void threads_do_not_matter(void **state)
+TEST(threads_do_not_matter)
 {
     st_dataset *digits = st_digits(128, 1), *d = st_dataset_augment_new(digits, everything);
     assert_true(d->grain > 0 && d->grain <= 64); /* by several threads indeed */
@@ -473,8 +471,7 @@ static void threads_do_not_matter(void **state)
         assert_true(same(x, one));
     }
     st_set_num_threads(before);
-    st_tensor_free(one), st_tensor_free(x), st_tensor_free(y);
-    st_dataset_free(d), st_dataset_free(digits);
+    st_tensor_free(one), st_tensor_free(x), st_tensor_free(y), st_dataset_free(d), st_dataset_free(digits);
 }
 
 static atomic_int workers; /* samples got by threads other than the first, which waits for one */
@@ -491,7 +488,7 @@ static void get_thread(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
 }
 
 /* By two threads only what allows it, and only where there is work enough. */
-static void a_batch_is_fetched_by_threads(void **state)
+TEST(a_batch_is_fetched_by_threads)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(16)), y = st_tensor_new(ST_SHAPE(16));
     int before = st_num_threads();
@@ -513,7 +510,7 @@ static void a_batch_is_fetched_by_threads(void **state)
     st_tensor_free(x), st_tensor_free(y);
 }
 
-static void a_part_and_a_second_layer_hear_of_the_pass(void **state)
+TEST(a_part_and_a_second_layer_hear_of_the_pass)
 {
     st_dataset *digits = st_digits(20, 1), *d = st_dataset_augment_new(digits, everything),
                *part = st_dataset_slice(d, 5, 10), *twice = st_dataset_augment(part, .shift = 1, .seed = 1);
@@ -533,7 +530,7 @@ static void a_part_and_a_second_layer_hear_of_the_pass(void **state)
 
 /* Two epochs in one run, and in two that follow each other, without a schedule: the same weights. And the second
  * epoch is not the first again. */
-static void the_trainer_begins_a_pass_with_each_epoch(void **state)
+TEST(the_trainer_begins_a_pass_with_each_epoch)
 {
     st_dataset *digits = st_digits(96, 1), *d = st_dataset_augment_new(digits, everything);
     st_tensor weights[3];
@@ -567,7 +564,7 @@ static void get_or_refuse(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tens
 }
 
 /* Whichever thread meets it, the caller hears of the first, and no thread keeps one. */
-static void the_first_sample_that_fails_is_named(void **state)
+TEST(the_first_sample_that_fails_is_named)
 {
     st_dataset *bad =
         st_dataset_new((st_dataset){ .count = 64, .x = ST_SHAPE(1, 4, 4), .get = get_or_refuse, .grain = 1 });
@@ -581,8 +578,7 @@ static void the_first_sample_that_fails_is_named(void **state)
         expect_error("sample 41: number 41 is missing");
         assert_int_equal(st_dataset_batch(d, NULL, 0, 6, st_narrow(x, 0, 0, 6), st_narrow(y, 0, 0, 6)), 0);
     }
-    st_tensor_free(x), st_tensor_free(y);
-    st_dataset_free(d), st_dataset_free(bad);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d), st_dataset_free(bad);
     assert_null(
         st_dataset_new((st_dataset){ .count = 1, .x = ST_SHAPE(1), .get = get_or_refuse, .grain = -1 }));
     expect_error("st_dataset_new: grain is -1, expected at least 0");
@@ -593,7 +589,7 @@ typedef struct refusal {
     const char *text;
 } refusal;
 
-static void options_are_refused(void **state)
+TEST(options_are_refused)
 {
     const refusal refusals[] = {
         { { .flip = 1.5 },
@@ -627,28 +623,4 @@ static void options_are_refused(void **state)
     assert_null(st_dataset_augment_new(NULL, (st_augment_options){ 0 }));
     expect_error("st_dataset_augment: the data set is NULL");
     free_set(s), free_set(of_rank_1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(a_map_is_sampled_as_defined),
-        CLAIM(a_shift_by_whole_pixels_is_exact),
-        CLAIM(quarter_turns_and_mirrors_are_exact),
-        CLAIM(maps_are_refused),
-        CLAIM(without_options_nothing_changes),
-        CLAIM(flips_are_exact_and_as_frequent_as_asked),
-        CLAIM(numbers_are_uniform_and_apart),
-        CLAIM(the_order_is_as_promised),
-        CLAIM(noise_is_normal),
-        CLAIM(a_square_is_cut_out),
-        CLAIM(seed_pass_and_number_decide),
-        CLAIM(threads_do_not_matter),
-        CLAIM(a_batch_is_fetched_by_threads),
-        CLAIM(a_part_and_a_second_layer_hear_of_the_pass),
-        CLAIM(the_trainer_begins_a_pass_with_each_epoch),
-        CLAIM(the_first_sample_that_fails_is_named),
-        CLAIM(options_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

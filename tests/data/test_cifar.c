@@ -40,12 +40,12 @@ static void assert_are_the_records(st_dataset *d, int count)
         for (int k = 0; k < PIXELS; k++)
             if (st_data(x)[k] != (st_real)pixel(i, k) / 255) fail_msg("image %d, byte %d", i, k);
     }
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
-static void records_become_images_and_classes(void **state)
+SETUP(enter_folder)
+
+TEST(records_become_images_and_classes)
 {
     for (int zip = 0; zip < 2; zip++) {
         const char *path = (zip ? zipped : written)("batch.bin", records_of(0, 13));
@@ -54,7 +54,7 @@ static void records_become_images_and_classes(void **state)
 }
 
 /* More than memory begins with. */
-static void files_follow_one_another(void **state)
+TEST(files_follow_one_another)
 {
     const char *paths[] = { written("data_batch_1.bin", records_of(0, 1)),
                             zipped("data_batch_2.bin.gz", records_of(1, MOST)),
@@ -62,7 +62,7 @@ static void files_follow_one_another(void **state)
     assert_are_the_records(st_dataset_cifar10(paths, 3), 1 + MOST + 257);
 }
 
-static void red_comes_first_and_rows_after_rows(void **state)
+TEST(red_comes_first_and_rows_after_rows)
 {
     records_of(0, 1);
     memset(records + 1, 0, PIXELS);
@@ -76,12 +76,10 @@ static void red_comes_first_and_rows_after_rows(void **state)
     assert_true(*st_at(x, ST_INDEX(0, 0, 0)) == 1);
     assert_true(*st_at(x, ST_INDEX(1, 0, 31)) == (st_real)51 / 255);
     assert_true(*st_at(x, ST_INDEX(2, 1, 0)) == (st_real)102 / 255);
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
-static void every_class_is_one_of_ten(void **state)
+TEST(every_class_is_one_of_ten)
 {
     for (int class = 0; class < 256; class ++) {
         about("class %d", class);
@@ -95,7 +93,7 @@ static void every_class_is_one_of_ten(void **state)
     }
 }
 
-static void a_file_cut_anywhere_is_refused(void **state)
+TEST(a_file_cut_anywhere_is_refused)
 {
     bytes whole = records_of(0, 2);
     for (size_t count = 0; count < whole.count; count += count % 250 == 249 ? 2 : 1) {
@@ -112,7 +110,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
     expect_refused(st_dataset_cifar10(&path, 1), path, ": truncated: record 2 has 1 of 3073 bytes");
 }
 
-static void a_gzip_stream_cut_anywhere_is_refused(void **state)
+TEST(a_gzip_stream_cut_anywhere_is_refused)
 {
     records_of(0, 2);
     memset(records + 1, 7, PIXELS);
@@ -128,7 +126,7 @@ static void a_gzip_stream_cut_anywhere_is_refused(void **state)
     }
 }
 
-static void what_is_no_set_of_files_is_refused(void **state)
+TEST(what_is_no_set_of_files_is_refused)
 {
     const char *paths[] = { written("batch.bin", records_of(0, 1)), path_of("none.bin") };
     expect_refused(st_dataset_cifar10(paths, 2), paths[1], ": No such file or directory");
@@ -143,15 +141,4 @@ static void what_is_no_set_of_files_is_refused(void **state)
     expect_error("st_dataset_cifar10: -1 files, expected at least one");
     assert_null(st_dataset_cifar10(NULL, 1));
     expect_error("st_dataset_cifar10: 0 files, expected at least one");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(records_become_images_and_classes),   CLAIM(files_follow_one_another),
-        CLAIM(red_comes_first_and_rows_after_rows), CLAIM(every_class_is_one_of_ten),
-        CLAIM(a_file_cut_anywhere_is_refused),      CLAIM(a_gzip_stream_cut_anywhere_is_refused),
-        CLAIM(what_is_no_set_of_files_is_refused),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

@@ -23,9 +23,7 @@ static st_real first_number(const char *text)
     st_tensor x = st_tensor_new(ST_SHAPE(1)), y = st_tensor_new(ST_SHAPE(1));
     if (d) d->get(d, 0, x, y);
     st_real value = d ? *st_data(y) : (st_real)NAN;
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
     return value;
 }
 
@@ -39,7 +37,9 @@ static void assert_number(const char *text)
         fail_msg("%s: %a, expected %a", text, (double)value, (double)expected);
 }
 
-static void numbers_are_read_to_the_nearest(void **state)
+SETUP(enter_folder)
+
+TEST(numbers_are_read_to_the_nearest)
 {
     static const char *const texts[] = {
         "0",
@@ -89,7 +89,7 @@ static void numbers_are_read_to_the_nearest(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) assert_number(texts[i]);
 }
 
-static void what_is_no_number_is_refused(void **state)
+TEST(what_is_no_number_is_refused)
 {
     static const char *const texts[] = { "",     "+",     "-",    ".",    "-.",   "e5",   ".e5",
                                          "1e",   "1e+",   "1e5.", "0x10", "nan",  "NaN",  "inf",
@@ -104,7 +104,7 @@ static void what_is_no_number_is_refused(void **state)
     }
 }
 
-static void the_locale_does_not_matter(void **state)
+TEST(the_locale_does_not_matter)
 {
     if (!enter_comma_locale()) skip();
     assert_true(strtod("0,5", NULL) == 0.5);
@@ -140,11 +140,10 @@ static all read_text(const char *text, st_csv_options options)
 
 static void end(all a)
 {
-    st_tensor_free(a.x);
-    st_tensor_free(a.y);
+    st_tensor_free(a.x), st_tensor_free(a.y);
 }
 
-static void a_line_is_a_class_and_its_features(void **state)
+TEST(a_line_is_a_class_and_its_features)
 {
     all a = read_text("2,0.5,-1\n0,1e2,+3.25\n", (st_csv_options){ 0 });
     assert_shape(a.x, 2, 2);
@@ -154,7 +153,7 @@ static void a_line_is_a_class_and_its_features(void **state)
     end(a);
 }
 
-static void any_column_may_be_the_class(void **state)
+TEST(any_column_may_be_the_class)
 {
     static const double x[][4] = { { 2, 3, 5, 6 }, { 1, 3, 4, 6 }, { 1, 2, 4, 5 } };
     static const double y[][2] = { { 1, 4 }, { 2, 5 }, { 3, 6 } };
@@ -165,13 +164,11 @@ static void any_column_may_be_the_class(void **state)
         st_tensor ys = tensor_of_list(ST_SHAPE(2), 2, y[(column + 3) % 3]);
         assert_same(a.x, xs);
         assert_same(a.y, ys);
-        st_tensor_free(xs);
-        st_tensor_free(ys);
-        end(a);
+        st_tensor_free(xs), st_tensor_free(ys), end(a);
     }
 }
 
-static void targets_are_columns_too(void **state)
+TEST(targets_are_columns_too)
 {
     all a = read_text("1.5,2,3,4\n-5,6,7,8\n", (st_csv_options){ .targets = 1 });
     assert_shape(a.y, 2, 1);
@@ -194,7 +191,7 @@ static void targets_are_columns_too(void **state)
     end(a);
 }
 
-static void features_may_be_images(void **state)
+TEST(features_may_be_images)
 {
     all a = read_text("label,1x1,1x2,1x3,2x1,2x2,2x3\n7,0,51,102,153,204,255\n1,255,0,0,0,0,0\n",
                       (st_csv_options){ .image = ST_SHAPE(1, 2, 3), .scale = 1.0 / 255 });
@@ -202,8 +199,7 @@ static void features_may_be_images(void **state)
     st_tensor expected = tensor_of(ST_SHAPE(2, 1, 2, 3), 0, 0.2, 0.4, 0.6, 0.8, 1, 1, 0, 0, 0, 0, 0);
     assert_near(a.x, expected, ST_REAL_EPSILON);
     assert_elements(a.y, 7, 1);
-    st_tensor_free(expected);
-    end(a);
+    st_tensor_free(expected), end(a);
 }
 
 typedef struct form {
@@ -245,7 +241,7 @@ static const form forms[] = {
       { .delimiter = '\xff' } },
 };
 
-static void a_table_may_be_written_in_many_ways(void **state)
+TEST(a_table_may_be_written_in_many_ways)
 {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         about("table %zu: %s", i, forms[i].text);
@@ -261,7 +257,7 @@ static void a_table_may_be_written_in_many_ways(void **state)
 }
 
 /* Oracle: the numbers that were written. More than zlib reads at once. */
-static void a_long_table_arrives_whole(void **state)
+TEST(a_long_table_arrives_whole)
 {
     enum { ROWS = 700, COLUMNS = 101 };
     char *text = malloc(ROWS * COLUMNS * 30);
@@ -281,8 +277,7 @@ static void a_long_table_arrives_whole(void **state)
         for (int i = 0; i < ROWS; i++) assert_true(st_data(a.y)[i] == (st_real)(i % 10));
         end(a);
     }
-    st_tensor_free(x);
-    free(text);
+    st_tensor_free(x), free(text);
 }
 
 /* ---- tables that are wrong ------------------------------------------------------------------- */
@@ -358,7 +353,7 @@ static const bad_table bad_tables[] = {
     { STRING("1 2\n3 \"4\"5\n"), { .delimiter = ' ' }, ": line 2, column 2: text after the closing quote" },
 };
 
-static void broken_tables_are_refused(void **state)
+TEST(broken_tables_are_refused)
 {
     for (size_t i = 0; i < sizeof bad_tables / sizeof *bad_tables; i++) {
         const bad_table *b = &bad_tables[i];
@@ -383,13 +378,13 @@ static void expect_sense(const char *path, st_csv_options options)
 
 static const char damaged[] = "class,\"a\"\n1,-2.5e1\r\n\"3\", 4\n";
 
-static void a_table_cut_anywhere_is_read_or_refused(void **state)
+TEST(a_table_cut_anywhere_is_read_or_refused)
 {
     for (size_t count = 0; count < sizeof damaged; count++)
         expect_sense(written("cut.csv", (bytes){ count, damaged }), (st_csv_options){ 0 });
 }
 
-static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
+TEST(a_wrong_byte_anywhere_is_read_or_refused)
 {
     char copy[sizeof damaged];
     for (size_t at = 0; at < sizeof damaged - 1; at++)
@@ -401,7 +396,7 @@ static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
         }
 }
 
-static void a_gzip_stream_cut_anywhere_is_refused(void **state)
+TEST(a_gzip_stream_cut_anywhere_is_refused)
 {
     bytes whole = contents(zipped("whole.csv.gz", BYTES(damaged)));
     for (size_t count = 0; count < whole.count; count++) {
@@ -415,7 +410,7 @@ static void a_gzip_stream_cut_anywhere_is_refused(void **state)
     }
 }
 
-static void a_wrong_bit_of_a_gzip_stream_is_noticed(void **state)
+TEST(a_wrong_bit_of_a_gzip_stream_is_noticed)
 {
     bytes whole = contents(zipped("whole.csv.gz", BYTES(damaged)));
     unsigned char *at = (unsigned char *)whole.at;
@@ -427,7 +422,7 @@ static void a_wrong_bit_of_a_gzip_stream_is_noticed(void **state)
     }
 }
 
-static void options_are_refused(void **state)
+TEST(options_are_refused)
 {
     const char *path = written("table.csv", BYTES("1,2\n"));
     static const char delimiters[] = "+-.0123456789eE\"\r\n";
@@ -446,32 +441,9 @@ static void options_are_refused(void **state)
     expect_error("st_dataset_csv: the path is NULL");
 }
 
-static void what_is_no_file_is_refused(void **state)
+TEST(what_is_no_file_is_refused)
 {
     expect_refused(st_dataset_csv_new(path_of("none.csv"), (st_csv_options){ 0 }), path_of("none.csv"),
                    ": No such file or directory");
     expect_refused(st_dataset_csv_new(path_of("."), (st_csv_options){ 0 }), path_of("."), ": Is a directory");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(numbers_are_read_to_the_nearest),
-        CLAIM(what_is_no_number_is_refused),
-        CLAIM(the_locale_does_not_matter),
-        CLAIM(a_line_is_a_class_and_its_features),
-        CLAIM(any_column_may_be_the_class),
-        CLAIM(targets_are_columns_too),
-        CLAIM(features_may_be_images),
-        CLAIM(a_table_may_be_written_in_many_ways),
-        CLAIM(a_long_table_arrives_whole),
-        CLAIM(broken_tables_are_refused),
-        CLAIM(a_table_cut_anywhere_is_read_or_refused),
-        CLAIM(a_wrong_byte_anywhere_is_read_or_refused),
-        CLAIM(a_gzip_stream_cut_anywhere_is_refused),
-        CLAIM(a_wrong_bit_of_a_gzip_stream_is_noticed),
-        CLAIM(options_are_refused),
-        CLAIM(what_is_no_file_is_refused),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

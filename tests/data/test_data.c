@@ -47,14 +47,16 @@ static void assert_is_the_pair(const st_dataset *d)
 
 /* ---- IDX files that are right ---------------------------------------------------------------- */
 
-static void idx_files_become_pixels_and_classes(void **state)
+SETUP(enter_folder)
+
+TEST(idx_files_become_pixels_and_classes)
 {
     st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_is_the_pair(d);
     st_dataset_free(d);
 }
 
-static void gzipped_files_are_the_same(void **state)
+TEST(gzipped_files_are_the_same)
 {
     for (int which = 0; which < 4; which++) { /* either of them, whatever it is called */
         st_dataset *d = st_dataset_idx((which & 1 ? zipped : written)("images.gz", BYTES(IMAGES)),
@@ -64,7 +66,7 @@ static void gzipped_files_are_the_same(void **state)
     }
 }
 
-static void black_is_0_and_white_is_1(void **state)
+TEST(black_is_0_and_white_is_1)
 {
     st_dataset *d = st_dataset_idx(written("images", BYTES("\0\0\x08\3\0\0\0\1\0\0\0\1\0\0\0\2\0\xff")),
                                    written("labels", BYTES("\0\0\x08\1\0\0\0\1\0")));
@@ -72,11 +74,10 @@ static void black_is_0_and_white_is_1(void **state)
     st_real class;
     st_tensor x = sample_x(d, 0, &class);
     assert_elements(x, 0, 1);
-    st_tensor_free(x);
-    st_dataset_free(d);
+    st_tensor_free(x), st_dataset_free(d);
 }
 
-static void images_of_rank_4_have_channels(void **state)
+TEST(images_of_rank_4_have_channels)
 {
     st_dataset *d = st_dataset_idx(
         written("images", BYTES("\0\0\x08\4\0\0\0\2\0\0\0\3\0\0\0\1\0\0\0\2\0\0\0\0\0\0\xff\0\xff\0\xff\0")),
@@ -86,12 +87,11 @@ static void images_of_rank_4_have_channels(void **state)
     st_real class;
     st_tensor x = sample_x(d, 1, &class);
     assert_elements(x, 1, 0, 1, 0, 1, 0);
-    st_tensor_free(x);
-    st_dataset_free(d);
+    st_tensor_free(x), st_dataset_free(d);
 }
 
 /* More than is read at once, so that memory grows on the way. */
-static void large_files_arrive_whole(void **state)
+TEST(large_files_arrive_whole)
 {
     enum { COUNT = 4100, PIXELS = 28 * 28, HEAD = 16 };
     unsigned char *all = malloc(HEAD + COUNT * PIXELS), classes[8 + COUNT] = "\0\0\x08\1\0\0\x10\x04";
@@ -184,7 +184,7 @@ static const bad_file bad_labels[] = {
     { "more", STRING("\0\0\x08\1\0\0\0\3\7\1\2"), "labels: 3 labels, expected 2, one for each image of" },
 };
 
-static void broken_images_are_refused(void **state)
+TEST(broken_images_are_refused)
 {
     for (size_t i = 0; i < sizeof bad_images / sizeof *bad_images; i++) {
         about("images: %s", bad_images[i].what);
@@ -194,7 +194,7 @@ static void broken_images_are_refused(void **state)
     }
 }
 
-static void broken_labels_are_refused(void **state)
+TEST(broken_labels_are_refused)
 {
     for (size_t i = 0; i < sizeof bad_labels / sizeof *bad_labels; i++) {
         about("labels: %s", bad_labels[i].what);
@@ -205,7 +205,7 @@ static void broken_labels_are_refused(void **state)
 }
 
 /* What a header says is refused alike when it comes out of a gzip stream. */
-static void broken_files_are_refused_gzipped_too(void **state)
+TEST(broken_files_are_refused_gzipped_too)
 {
     for (size_t i = 0; i < sizeof bad_images / sizeof *bad_images; i++) {
         if (strstr(bad_images[i].what, "gzip")) continue;
@@ -216,7 +216,7 @@ static void broken_files_are_refused_gzipped_too(void **state)
     }
 }
 
-static void a_file_cut_anywhere_is_refused(void **state)
+TEST(a_file_cut_anywhere_is_refused)
 {
     bytes images = BYTES(IMAGES), labels = BYTES(LABELS);
     for (size_t count = 0; count < images.count; count++) {
@@ -233,7 +233,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
     }
 }
 
-static void a_gzip_stream_cut_anywhere_is_refused(void **state)
+TEST(a_gzip_stream_cut_anywhere_is_refused)
 {
     bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
     for (size_t count = 0; count < whole.count; count++) {
@@ -245,7 +245,7 @@ static void a_gzip_stream_cut_anywhere_is_refused(void **state)
 }
 
 /* Some bits of a gzip header mean nothing (the time, say); with any other one wrong nothing is taken. */
-static void no_wrong_bit_of_a_gzip_stream_changes_a_pixel(void **state)
+TEST(no_wrong_bit_of_a_gzip_stream_changes_a_pixel)
 {
     bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
     unsigned char *at = (unsigned char *)whole.at;
@@ -263,7 +263,7 @@ static void no_wrong_bit_of_a_gzip_stream_changes_a_pixel(void **state)
     assert_true(refused > (int)(8 * (whole.count - 10)));
 }
 
-static void a_wrong_sum_is_a_corrupt_stream(void **state)
+TEST(a_wrong_sum_is_a_corrupt_stream)
 {
     for (size_t back = 1; back <= 8; back++) { /* four bytes of CRC, four of length */
         bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
@@ -273,7 +273,7 @@ static void a_wrong_sum_is_a_corrupt_stream(void **state)
     }
 }
 
-static void files_that_cannot_be_read_are_refused(void **state)
+TEST(files_that_cannot_be_read_are_refused)
 {
     const char *labels = written("labels", BYTES(LABELS)), *images = written("images", BYTES(IMAGES));
     expect_refused(st_dataset_idx(path_of("none"), labels), path_of("none"), ": No such file or directory");
@@ -287,7 +287,7 @@ static void files_that_cannot_be_read_are_refused(void **state)
                    "st_dataset_idx: the name of the file of labels is NULL");
 }
 
-static void a_file_without_permission_is_refused(void **state)
+TEST(a_file_without_permission_is_refused)
 {
     const char *labels = written("labels", BYTES(LABELS)), *images = written("secret", BYTES(IMAGES));
     assert_int_equal(chmod(images, 0), 0);
@@ -300,7 +300,7 @@ static void a_file_without_permission_is_refused(void **state)
 }
 
 /* Of a long path the end is shown: both files and what was expected fit into one message. */
-static void long_paths_leave_room_for_the_message(void **state)
+TEST(long_paths_leave_room_for_the_message)
 {
     char deep[1000] = "";
     for (int i = 0; i < 4; i++) {
@@ -321,7 +321,7 @@ static void long_paths_leave_room_for_the_message(void **state)
 }
 
 /* Oracle: no machine has the memory that the header asks for, so asking for it would be another error. */
-static void memory_grows_with_what_has_arrived(void **state)
+TEST(memory_grows_with_what_has_arrived)
 {
     enum { HEAD = 16, ARRIVED = (1 << 21) + 5 };
     unsigned char *all = calloc(1, HEAD + ARRIVED);
@@ -358,7 +358,7 @@ static st_dataset numbers(ptrdiff_t count, int *released)
     };
 }
 
-static void a_set_of_your_own_is_asked_and_released_once(void **state)
+TEST(a_set_of_your_own_is_asked_and_released_once)
 {
     int released = 0;
     st_dataset *d = st_dataset_new(numbers(5, &released));
@@ -370,11 +370,10 @@ static void a_set_of_your_own_is_asked_and_released_once(void **state)
     assert_int_equal(released, 0);
     st_dataset_free(d);
     assert_int_equal(released, 1);
-    st_tensor_free(x);
-    st_tensor_free(y);
+    st_tensor_free(x), st_tensor_free(y);
 }
 
-static void what_no_set_can_be_is_refused_and_released(void **state)
+TEST(what_no_set_can_be_is_refused_and_released)
 {
     int released = 0;
     st_dataset kind = numbers(1, &released);
@@ -399,7 +398,7 @@ static void what_no_set_can_be_is_refused_and_released(void **state)
     assert_int_equal(released, 6);
 }
 
-static void release_is_optional_and_null_is_free(void **state)
+TEST(release_is_optional_and_null_is_free)
 {
     int released = 0;
     st_dataset kind = numbers(1, &released);
@@ -415,7 +414,7 @@ static void release_is_optional_and_null_is_free(void **state)
 
 /* ---- of tensors ------------------------------------------------------------------------------ */
 
-static void tensors_are_a_data_set(void **state)
+TEST(tensors_are_a_data_set)
 {
     st_tensor x = tensor_of(ST_SHAPE(3, 2), 1, 2, 3, 4, 5, 6), y = tensor_of(ST_SHAPE(3), 7, 8, 9);
     st_dataset *d = st_dataset_tensors(st_flip(x, 1), y); /* a view is as good */
@@ -428,14 +427,10 @@ static void tensors_are_a_data_set(void **state)
     *st_at(x, ST_INDEX(0, 0)) = 100; /* no copy was made */
     assert_int_equal(st_dataset_batch(d, NULL, 0, 2, bx, by), 0);
     assert_elements(bx, 2, 100, 4, 3);
-    st_dataset_free(d);
-    st_tensor_free(bx);
-    st_tensor_free(by);
-    st_tensor_free(x);
-    st_tensor_free(y);
+    st_dataset_free(d), st_tensor_free(bx), st_tensor_free(by), st_tensor_free(x), st_tensor_free(y);
 }
 
-static void tensors_that_do_not_agree_are_refused(void **state)
+TEST(tensors_that_do_not_agree_are_refused)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(2)), none = { 0 };
     assert_null(st_dataset_tensors(x, y));
@@ -448,13 +443,12 @@ static void tensors_that_do_not_agree_are_refused(void **state)
     expect_error("st_dataset_tensors: y is a single number, expected [N, ...]");
     assert_null(st_dataset_tensors(st_narrow(x, 0, 0, 0), st_narrow(y, 0, 0, 0)));
     expect_error("st_dataset_new: 0 samples, expected at least one");
-    st_tensor_free(x);
-    st_tensor_free(y);
+    st_tensor_free(x), st_tensor_free(y);
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-static void a_slice_is_a_part(void **state)
+TEST(a_slice_is_a_part)
 {
     int released = 0;
     st_dataset *whole = st_dataset_new(numbers(10, &released)), *part = st_dataset_slice(whole, 3, 5),
@@ -468,16 +462,14 @@ static void a_slice_is_a_part(void **state)
     assert_elements(y, 40, 50, 60, 70);
     assert_int_equal(st_dataset_batch(inner, (ptrdiff_t[]){ 3, 3, 0, 1 }, 0, 4, x, y), 0);
     assert_elements(y, 70, 70, 40, 50);
-    st_dataset_free(inner);
-    st_dataset_free(part);
+    st_dataset_free(inner), st_dataset_free(part);
     assert_int_equal(released, 0);
     st_dataset_free(whole);
     assert_int_equal(released, 1);
-    st_tensor_free(x);
-    st_tensor_free(y);
+    st_tensor_free(x), st_tensor_free(y);
 }
 
-static void a_slice_may_be_the_whole_and_no_more(void **state)
+TEST(a_slice_may_be_the_whole_and_no_more)
 {
     int released = 0;
     st_dataset *whole = st_dataset_new(numbers(10, &released)), *part = st_dataset_slice(whole, 0, 10);
@@ -502,7 +494,7 @@ static void a_slice_may_be_the_whole_and_no_more(void **state)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-static void a_batch_goes_into_any_view_and_nowhere_else(void **state)
+TEST(a_batch_goes_into_any_view_and_nowhere_else)
 {
     st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
@@ -525,15 +517,12 @@ static void a_batch_goes_into_any_view_and_nowhere_else(void **state)
         st_fill(y, -1);
         for (ptrdiff_t k = 0; k < st_numel(whole_x); k++) assert_true(*element(whole_x, k) == -1);
         for (ptrdiff_t k = 0; k < st_numel(whole_y); k++) assert_true(*element(whole_y, k) == -1);
-        st_tensor_free(whole_x);
-        st_tensor_free(whole_y);
+        st_tensor_free(whole_x), st_tensor_free(whole_y);
     }
-    st_tensor_free(plain_x);
-    st_tensor_free(plain_y);
-    st_dataset_free(d);
+    st_tensor_free(plain_x), st_tensor_free(plain_y), st_dataset_free(d);
 }
 
-static void a_batch_of_other_shapes_is_refused(void **state)
+TEST(a_batch_of_other_shapes_is_refused)
 {
     st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
@@ -552,12 +541,10 @@ static void a_batch_of_other_shapes_is_refused(void **state)
     expect_error("st_dataset_batch: -1 samples");
     assert_int_equal(st_dataset_batch(NULL, NULL, 0, 2, x, y), -1);
     expect_error("st_dataset_batch: the data set is NULL");
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
-static void samples_that_are_not_there_are_refused_before_anything_is_written(void **state)
+TEST(samples_that_are_not_there_are_refused_before_anything_is_written)
 {
     int released = 0;
     st_dataset *d = st_dataset_new(numbers(5, &released));
@@ -573,20 +560,16 @@ static void samples_that_are_not_there_are_refused_before_anything_is_written(vo
     }
     assert_elements(x, 0, 0, 0, 0, 0, 0);
     assert_elements(y, 0, 0, 0);
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
-static void a_batch_may_be_empty(void **state)
+TEST(a_batch_may_be_empty)
 {
     int released = 0;
     st_dataset *d = st_dataset_new(numbers(5, &released));
     st_tensor x = st_tensor_new(ST_SHAPE(0, 2)), y = st_tensor_new(ST_SHAPE(0));
     assert_int_equal(st_dataset_batch(d, NULL, 5, 0, x, y), 0);
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -594,7 +577,7 @@ static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
     if (i == 3) st_error_set("no such picture");
 }
 
-static void a_get_that_fails_is_named(void **state)
+TEST(a_get_that_fails_is_named)
 {
     st_dataset *d = st_dataset_new((st_dataset){ .count = 5, .get = get_broken });
     st_tensor x = st_tensor_new(ST_SHAPE(4)), y = st_tensor_new(ST_SHAPE(4));
@@ -602,12 +585,10 @@ static void a_get_that_fails_is_named(void **state)
     expect_error("st_dataset_batch: x is [4], expected [3]");
     assert_int_equal(st_dataset_batch(d, NULL, 1, 4, x, y), -1);
     expect_error("sample 3: no such picture");
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
-static void an_older_error_is_not_the_samples(void **state)
+TEST(an_older_error_is_not_the_samples)
 {
     int released = 0;
     st_dataset *d = st_dataset_new(numbers(5, &released));
@@ -616,9 +597,7 @@ static void an_older_error_is_not_the_samples(void **state)
     assert_int_equal(st_dataset_batch(d, NULL, 0, 2, x, y), 0);
     assert_string_equal(st_error(), "older");
     expect_error("older");
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 typedef struct asked {
@@ -633,7 +612,7 @@ static void ask(ptrdiff_t i, int thread, void *context)
     a->d->get(a->d, i % 2, st_select(a->x, 0, i), st_select(a->y, 0, i));
 }
 
-static void many_threads_may_ask_at_once(void **state)
+TEST(many_threads_may_ask_at_once)
 {
     st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
@@ -646,14 +625,12 @@ static void many_threads_may_ask_at_once(void **state)
         assert_true(*st_at(y, ST_INDEX(i)) == (i % 2 ? 9 : 7));
         assert_true(*st_at(x, ST_INDEX(i, 0, 1, 2)) == (i % 2 ? 1 : (st_real)5 / 255));
     }
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 /* ---- classes as targets -------------------------------------------------------------------------- */
 
-static void a_class_that_there_is_not_has_no_target(void **state)
+TEST(a_class_that_there_is_not_has_no_target)
 {
     const double classes[] = { 2, 3, -1, 1.5, NAN, 1e30 };
     enum { SAMPLES = sizeof classes / sizeof *classes };
@@ -669,42 +646,4 @@ static void a_class_that_there_is_not_has_no_target(void **state)
     }
     st_dataset_free(hot), st_dataset_free(set);
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(sample), st_tensor_free(target);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(idx_files_become_pixels_and_classes),
-        CLAIM(gzipped_files_are_the_same),
-        CLAIM(black_is_0_and_white_is_1),
-        CLAIM(images_of_rank_4_have_channels),
-        CLAIM(large_files_arrive_whole),
-        CLAIM(broken_images_are_refused),
-        CLAIM(broken_labels_are_refused),
-        CLAIM(broken_files_are_refused_gzipped_too),
-        CLAIM(a_file_cut_anywhere_is_refused),
-        CLAIM(a_gzip_stream_cut_anywhere_is_refused),
-        CLAIM(no_wrong_bit_of_a_gzip_stream_changes_a_pixel),
-        CLAIM(a_wrong_sum_is_a_corrupt_stream),
-        CLAIM(memory_grows_with_what_has_arrived),
-        CLAIM(files_that_cannot_be_read_are_refused),
-        CLAIM(a_file_without_permission_is_refused),
-        CLAIM(long_paths_leave_room_for_the_message),
-        CLAIM(a_set_of_your_own_is_asked_and_released_once),
-        CLAIM(what_no_set_can_be_is_refused_and_released),
-        CLAIM(release_is_optional_and_null_is_free),
-        CLAIM(tensors_are_a_data_set),
-        CLAIM(tensors_that_do_not_agree_are_refused),
-        CLAIM(a_slice_is_a_part),
-        CLAIM(a_slice_may_be_the_whole_and_no_more),
-        CLAIM(a_batch_goes_into_any_view_and_nowhere_else),
-        CLAIM(a_batch_of_other_shapes_is_refused),
-        CLAIM(samples_that_are_not_there_are_refused_before_anything_is_written),
-        CLAIM(a_batch_may_be_empty),
-        CLAIM(a_get_that_fails_is_named),
-        CLAIM(an_older_error_is_not_the_samples),
-        CLAIM(many_threads_may_ask_at_once),
-        CLAIM(a_class_that_there_is_not_has_no_target),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

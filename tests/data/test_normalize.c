@@ -39,7 +39,9 @@ static void assert_about(double value, double expected, double relative)
         fail_msg("%.17g, expected %.17g", value, expected);
 }
 
-static void small_numbers_give_the_mean_and_the_deviation(void **state)
+SETUP(enter_folder)
+
+TEST(small_numbers_give_the_mean_and_the_deviation)
 {
     /* Channel 0: 1 2 3 4, 5 6 7 8; channel 1: -1 -1 -1 -1, 3 3 3 3. */
     st_tensor x = tensor_of(ST_SHAPE(2, 2, 2, 2), 1, 2, 3, 4, -1, -1, -1, -1, 5, 6, 7, 8, 3, 3, 3, 3);
@@ -49,12 +51,11 @@ static void small_numbers_give_the_mean_and_the_deviation(void **state)
     assert_about(n->deviation[0], sqrt(5.25), 1e-15);
     assert_about(n->mean[1], 1, 1e-15);
     assert_about(n->deviation[1], 2, 1e-15);
-    st_normalization_free(n);
-    st_tensor_free(x);
+    st_normalization_free(n), st_tensor_free(x);
 }
 
 /* Oracle: two passes in long double. Far from 0, so that the difference of large squares would show. */
-static void the_numbers_are_good_to_the_last_digits(void **state)
+TEST(the_numbers_are_good_to_the_last_digits)
 {
     enum { N = 777, C = 3, AREA = 35 };
     static const double offset[] = { 0, 1e4, -1e6 };
@@ -77,12 +78,11 @@ static void the_numbers_are_good_to_the_last_digits(void **state)
         assert_about(n->mean[c], (double)mean, 1e-13);
         assert_about(n->deviation[c], (double)sqrtl(squares / (N * AREA)), 1e-12);
     }
-    st_normalization_free(n);
-    st_tensor_free(x);
+    st_normalization_free(n), st_tensor_free(x);
 }
 
 /* 0.1 is no float: a sum of many, divided by how many, is another number. */
-static void a_constant_channel_has_deviation_0_exactly(void **state)
+TEST(a_constant_channel_has_deviation_0_exactly)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(1001, 2, 3, 3));
     st_fill(x, (st_real)0.1);
@@ -96,11 +96,10 @@ static void a_constant_channel_has_deviation_0_exactly(void **state)
     st_fill(constant, (st_real)0.1 + 3);
     assert_int_equal(st_normalization_apply(n, x), 0); /* not divided */
     assert_true(fabs((double)*element(constant, 5) - 3) < 1e-6);
-    st_normalization_free(n);
-    st_tensor_free(x);
+    st_normalization_free(n), st_tensor_free(x);
 }
 
-static void features_are_channels_and_so_is_a_number(void **state)
+TEST(features_are_channels_and_so_is_a_number)
 {
     st_tensor x = tensor_of(ST_SHAPE(3, 2), 1, 10, 2, 10, 3, 40);
     st_normalization *n = measure(x);
@@ -110,17 +109,14 @@ static void features_are_channels_and_so_is_a_number(void **state)
     assert_int_equal(st_normalization_apply(n, x), 0);
     st_tensor expected = tensor_of(ST_SHAPE(3, 2), -sqrt(1.5), -sqrt(0.5), 0, -sqrt(0.5), sqrt(1.5), sqrt(2));
     assert_near(x, expected, 4 * ST_REAL_EPSILON);
-    st_tensor_free(expected);
-    st_normalization_free(n);
-    st_tensor_free(x);
+    st_tensor_free(expected), st_normalization_free(n), st_tensor_free(x);
 
     x = tensor_of(ST_SHAPE(4), 1, 1, 3, 3);
     n = measure(x);
     assert_int_equal(n->channels, 1);
     assert_int_equal(st_normalization_apply(n, x), 0);
     assert_elements(x, -1, -1, 1, 1);
-    st_normalization_free(n);
-    st_tensor_free(x);
+    st_normalization_free(n), st_tensor_free(x);
 }
 
 static void get_hashed(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -129,7 +125,7 @@ static void get_hashed(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
     st_fill(y, 0);
 }
 
-static void threads_do_not_matter(void **state)
+TEST(threads_do_not_matter)
 {
     st_dataset *d = st_dataset_new(
         (st_dataset){ .count = 3001, .x = ST_SHAPE(3, 16, 15), .get = get_hashed, .grain = 1 });
@@ -144,11 +140,10 @@ static void threads_do_not_matter(void **state)
         if (n != first) st_normalization_free(n);
     }
     st_set_num_threads(0);
-    st_normalization_free(first);
-    st_dataset_free(d);
+    st_normalization_free(first), st_dataset_free(d);
 }
 
-static void what_is_not_finite_is_refused(void **state)
+TEST(what_is_not_finite_is_refused)
 {
     static const double strange[] = { NAN, INFINITY, -INFINITY };
     for (int i = 0; i < 3; i++) {
@@ -171,7 +166,7 @@ static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
     if (i == 3) st_error_set("no such picture");
 }
 
-static void a_sample_that_fails_is_named(void **state)
+TEST(a_sample_that_fails_is_named)
 {
     st_dataset *d = st_dataset_new((st_dataset){ .count = 5, .x = ST_SHAPE(2), .get = get_broken });
     assert_null(st_normalization_measure(d));
@@ -181,7 +176,7 @@ static void a_sample_that_fails_is_named(void **state)
 
 /* ---- applying -------------------------------------------------------------------------------- */
 
-static void what_is_normalised_has_mean_0_and_deviation_1(void **state)
+TEST(what_is_normalised_has_mean_0_and_deviation_1)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(500, 3, 4, 4));
     st_normal(x, (st_random_key){ 6 }, 7, 3);
@@ -201,15 +196,11 @@ static void what_is_normalised_has_mean_0_and_deviation_1(void **state)
     n = measure(x);
     assert_int_equal(st_normalization_apply(n, x), 0);
     assert_same(batch, x);
-    st_dataset_free(normal);
-    st_dataset_free(raw);
-    st_normalization_free(n);
-    st_tensor_free(batch);
-    st_tensor_free(y);
-    st_tensor_free(x);
+    st_dataset_free(normal), st_dataset_free(raw), st_normalization_free(n), st_tensor_free(batch);
+    st_tensor_free(y), st_tensor_free(x);
 }
 
-static void any_view_is_normalised_and_nothing_else(void **state)
+TEST(any_view_is_normalised_and_nothing_else)
 {
     dice d = { { 13 } };
     const double mean[] = { 1, -2, 3 }, deviation[] = { 2, 0.5, 0 };
@@ -235,15 +226,13 @@ static void any_view_is_normalised_and_nothing_else(void **state)
         inside.storage = before.storage;
         st_fill(inside, 0);
         assert_same(whole, before);
-        st_tensor_free(whole);
-        st_tensor_free(before);
-        st_tensor_free(expected);
+        st_tensor_free(whole), st_tensor_free(before), st_tensor_free(expected);
     }
     st_normalization_free(n);
 }
 
 /* What is made up otherwise in another pass still is, and what came in from outside the image is black. */
-static void an_augmented_set_is_normalised(void **state)
+TEST(an_augmented_set_is_normalised)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(20, 1, 6, 6));
     st_fill(x, 3);
@@ -274,18 +263,12 @@ static void an_augmented_set_is_normalised(void **state)
     st_tensor difference = st_tensor_new((st_shape){ 0 });
     st_sum(difference, a, (st_axes){ 0 });
     assert_true(st_item(difference) > 1);
-    st_tensor_free(difference);
-    st_tensor_free(a);
-    st_tensor_free(b);
-    st_tensor_free(y);
-    st_normalization_free(n);
-    st_dataset_free(normal);
-    st_dataset_free(moved);
-    st_dataset_free(raw);
+    st_tensor_free(difference), st_tensor_free(a), st_tensor_free(b), st_tensor_free(y);
+    st_normalization_free(n), st_dataset_free(normal), st_dataset_free(moved), st_dataset_free(raw);
     st_tensor_free(x);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(4, 2, 3));
     st_dataset *d = set_of(x);
@@ -313,10 +296,7 @@ static void what_does_not_fit_is_refused(void **state)
     expect_error("st_normalization_new: the deviation of channel 1 is nan, expected at least 0");
     assert_null(st_normalization_new(3, strange, good));
     expect_error("st_normalization_new: the mean of channel 1 is nan");
-    st_normalization_free(n);
-    st_normalization_free(NULL);
-    st_dataset_free(d);
-    st_tensor_free(x);
+    st_normalization_free(n), st_normalization_free(NULL), st_dataset_free(d), st_tensor_free(x);
 }
 
 /* ---- notes ----------------------------------------------------------------------------------- */
@@ -329,7 +309,7 @@ static st_net *small_net(void)
 }
 
 /* Bit for bit, through a file. */
-static void numbers_travel_with_the_net(void **state)
+TEST(numbers_travel_with_the_net)
 {
     const double mean[] = { 0.1, -1e-310 }, deviation[] = { 0x1.fffffffffffffp-3, 0 };
     st_normalization *n = st_normalization_new(2, mean, deviation);
@@ -344,13 +324,10 @@ static void numbers_travel_with_the_net(void **state)
     assert_int_equal(found->channels, 2);
     assert_memory_equal(found->mean, mean, sizeof mean);
     assert_memory_equal(found->deviation, deviation, sizeof deviation);
-    st_normalization_free(found);
-    st_normalization_free(n);
-    st_net_free(saved);
-    st_net_free(loaded);
+    st_normalization_free(found), st_normalization_free(n), st_net_free(saved), st_net_free(loaded);
 }
 
-static void the_note_is_json(void **state)
+TEST(the_note_is_json)
 {
     st_net *n = small_net();
     st_normalization *given = st_normalization_new(2, (const double[]){ 0.5, -1 }, (const double[]){ 2, 0 });
@@ -361,9 +338,7 @@ static void the_note_is_json(void **state)
     st_normalization *found = st_net_normalization(n);
     assert_non_null(found);
     assert_true(found->mean[1] == 40 && found->deviation[1] == 2);
-    st_normalization_free(found);
-    st_normalization_free(given);
-    st_net_free(n);
+    st_normalization_free(found), st_normalization_free(given), st_net_free(n);
 }
 
 typedef struct bad_note {
@@ -392,7 +367,7 @@ static const bad_note bad_notes[] = {
       "metadata normalization: samples [2, 3, 3], expected 3 channels" },
 };
 
-static void other_notes_are_refused(void **state)
+TEST(other_notes_are_refused)
 {
     st_net *n = small_net();
     for (size_t i = 0; i < sizeof bad_notes / sizeof *bad_notes; i++) {
@@ -409,13 +384,12 @@ static void other_notes_are_refused(void **state)
     expect_error("st_net_set_normalization: the net is NULL");
     assert_int_equal(st_net_set_normalization(n, NULL), -1);
     expect_error("st_net_set_normalization: the normalization is NULL");
-    st_normalization_free(three);
-    st_net_free(n);
+    st_normalization_free(three), st_net_free(n);
 }
 
 /* ---- class names ----------------------------------------------------------------------------- */
 
-static void names_travel_with_the_net(void **state)
+TEST(names_travel_with_the_net)
 {
     static const char *const names[] = { "cat", "\"dog\", black", "größer ≥ 0\n" };
     st_net *saved = small_net();
@@ -428,12 +402,10 @@ static void names_travel_with_the_net(void **state)
     assert_non_null(found);
     assert_int_equal(found->count, 3);
     for (int i = 0; i < 3; i++) assert_string_equal(found->name[i], names[i]);
-    st_class_names_free(found);
-    st_net_free(saved);
-    st_net_free(loaded);
+    st_class_names_free(found), st_net_free(saved), st_net_free(loaded);
 }
 
-static void other_names_are_refused(void **state)
+TEST(other_names_are_refused)
 {
     st_net *n = small_net();
     const char *names[] = { "a", "b", "c", "d" };
@@ -458,29 +430,5 @@ static void other_names_are_refused(void **state)
     assert_int_equal(st_net_set_metadata(n, "classes", "[\"a\", \"b\"]"), 0);
     assert_null(st_net_classes(n));
     expect_error("metadata classes: 2 names, the net's output is [3]");
-    st_class_names_free(NULL);
-    st_net_free(n);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(small_numbers_give_the_mean_and_the_deviation),
-        CLAIM(the_numbers_are_good_to_the_last_digits),
-        CLAIM(a_constant_channel_has_deviation_0_exactly),
-        CLAIM(features_are_channels_and_so_is_a_number),
-        CLAIM(threads_do_not_matter),
-        CLAIM(what_is_not_finite_is_refused),
-        CLAIM(a_sample_that_fails_is_named),
-        CLAIM(what_is_normalised_has_mean_0_and_deviation_1),
-        CLAIM(any_view_is_normalised_and_nothing_else),
-        CLAIM(an_augmented_set_is_normalised),
-        CLAIM(what_does_not_fit_is_refused),
-        CLAIM(numbers_travel_with_the_net),
-        CLAIM(the_note_is_json),
-        CLAIM(other_notes_are_refused),
-        CLAIM(names_travel_with_the_net),
-        CLAIM(other_names_are_refused),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
+    st_class_names_free(NULL), st_net_free(n);
 }

@@ -84,7 +84,9 @@ static const dtype_case dtypes[] = {
     { THREE("|b1"), STRING("\0\1\1"), { 0, 1, 1 } },
 };
 
-static void every_number_is_read(void **state)
+SETUP(enter_folder)
+
+TEST(every_number_is_read)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         const dtype_case *c = &dtypes[i];
@@ -99,7 +101,7 @@ static void every_number_is_read(void **state)
     }
 }
 
-static void what_has_more_digits_is_rounded_to_the_nearest(void **state)
+TEST(what_has_more_digits_is_rounded_to_the_nearest)
 {
     st_tensor x = read_array(C_ORDER("<i8", "(2,)"), BYTES("\1\0\0\1\0\0\0\0\3\0\0\1\0\0\0\0"));
     assert_true(st_data(x)[0] == (st_real)16777217 && st_data(x)[1] == (st_real)16777219);
@@ -109,7 +111,7 @@ static void what_has_more_digits_is_rounded_to_the_nearest(void **state)
     st_tensor_free(x);
 }
 
-static void every_version_is_read(void **state)
+TEST(every_version_is_read)
 {
     for (int major = 1; major <= 3; major++) {
         st_tensor x =
@@ -120,7 +122,7 @@ static void every_version_is_read(void **state)
     }
 }
 
-static void fortrans_order_is_a_view(void **state)
+TEST(fortrans_order_is_a_view)
 {
     st_tensor x = read_array(HEADER("|u1", "True", "(2, 3)"), BYTES(SIX));
     assert_shape(x, 2, 3);
@@ -140,7 +142,7 @@ static void fortrans_order_is_a_view(void **state)
     st_tensor_free(x);
 }
 
-static void a_header_may_be_written_otherwise(void **state)
+TEST(a_header_may_be_written_otherwise)
 {
     static const char *const headers[] = {
         "{'shape':(2,3),'descr':'|u1','fortran_order':False}",
@@ -155,7 +157,7 @@ static void a_header_may_be_written_otherwise(void **state)
     }
 }
 
-static void shapes_of_any_rank_and_none_are_read(void **state)
+TEST(shapes_of_any_rank_and_none_are_read)
 {
     st_tensor x = read_array(C_ORDER("|u1", "(1, 1, 2, 1, 1, 1, 3, 1)"), BYTES(SIX));
     assert_shape(x, 1, 1, 2, 1, 1, 1, 3, 1);
@@ -170,7 +172,7 @@ static void shapes_of_any_rank_and_none_are_read(void **state)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void what_is_written_is_what_the_format_says(void **state)
+TEST(what_is_written_is_what_the_format_says)
 {
     static const char *const shapes[] = { "()", "(6,)", "(2, 3)", "(1, 2, 3)" };
     const st_shape sizes[] = { { 0 }, ST_SHAPE(6), ST_SHAPE(2, 3), ST_SHAPE(1, 2, 3) };
@@ -191,7 +193,7 @@ static void what_is_written_is_what_the_format_says(void **state)
     }
 }
 
-static void any_view_comes_back(void **state)
+TEST(any_view_comes_back)
 {
     dice d = { { 71 } };
     for (int i = 0; i < 200; i++) {
@@ -203,23 +205,21 @@ static void any_view_comes_back(void **state)
         assert_int_equal(st_npy_save(path, x), 0);
         st_tensor y = st_npy_load(path);
         assert_same(y, x);
-        st_tensor_free(y);
-        st_tensor_free(whole);
+        st_tensor_free(y), st_tensor_free(whole);
     }
 }
 
-static void large_shapes_have_room_in_a_header(void **state)
+TEST(large_shapes_have_room_in_a_header)
 {
     ptrdiff_t most = PTRDIFF_MAX / 16;
     st_tensor x = st_tensor_new(ST_SHAPE(0, most, 1, 1, 1, 1, 1, 1));
     assert_int_equal(st_npy_save(path_of("large.npy"), x), 0);
     st_tensor y = st_npy_load(path_of("large.npy"));
     assert_true(st_shape_equal(y.shape, x.shape));
-    st_tensor_free(x);
-    st_tensor_free(y);
+    st_tensor_free(x), st_tensor_free(y);
 }
 
-static void what_cannot_be_written_is_refused(void **state)
+TEST(what_cannot_be_written_is_refused)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(2));
     assert_int_equal(st_npy_save(path_of("nowhere/x.npy"), x), -1);
@@ -312,7 +312,7 @@ static const bad_header bad_headers[] = {
     { C_ORDER("<f2", "(2,)"), "trailing data: 6 bytes of elements, expected 4 for shape [2]" },
 };
 
-static void broken_headers_are_refused(void **state)
+TEST(broken_headers_are_refused)
 {
     for (size_t i = 0; i < sizeof bad_headers / sizeof *bad_headers; i++) {
         about("header %s", bad_headers[i].header);
@@ -339,7 +339,7 @@ static const bad_file bad_files[] = {
       "truncated: 1 of 4294967295 bytes of the header" },
 };
 
-static void broken_files_are_refused(void **state)
+TEST(broken_files_are_refused)
 {
     for (size_t i = 0; i < sizeof bad_files / sizeof *bad_files; i++) {
         about("%s", bad_files[i].what);
@@ -348,7 +348,7 @@ static void broken_files_are_refused(void **state)
     }
 }
 
-static void a_file_cut_anywhere_is_refused(void **state)
+TEST(a_file_cut_anywhere_is_refused)
 {
     for (int major = 1; major <= 3; major++) {
         bytes whole = array_of(major, C_ORDER("<f4", "(2,)") "   \n", BYTES("\0\0\x80\x3f\0\0\0\xc0"));
@@ -364,7 +364,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
 }
 
 /* No oracle but that something sensible happens: the sanitizers watch. */
-static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
+TEST(a_wrong_byte_anywhere_is_read_or_refused)
 {
     bytes whole = array_of(1, C_ORDER("<i2", "(3,)") "\n", BYTES(SIX));
     unsigned char copy[200];
@@ -381,7 +381,7 @@ static void a_wrong_byte_anywhere_is_read_or_refused(void **state)
         }
 }
 
-static void what_is_no_file_is_refused(void **state)
+TEST(what_is_no_file_is_refused)
 {
     expect_refused(!st_is_null(st_npy_load(path_of("none.npy"))), path_of("none.npy"),
                    ": No such file or directory");
@@ -398,7 +398,7 @@ static const char *array_file(const char *name, const char *header, bytes elemen
     return written(name, array_of(1, header, elements));
 }
 
-static void a_pair_is_a_data_set(void **state)
+TEST(a_pair_is_a_data_set)
 {
     st_dataset *d = st_dataset_npy(array_file("x.npy", HEADER("|u1", "True", "(3, 2)"), BYTES(SIX)),
                                    array_file("y.npy", C_ORDER("<i2", "(3,)"), BYTES("\7\0\x08\0\x09\0")));
@@ -408,12 +408,10 @@ static void a_pair_is_a_data_set(void **state)
     assert_int_equal(st_dataset_batch(d, NULL, 0, 3, x, y), 0);
     assert_elements(x, 1, 4, 2, 5, 3, 6);
     assert_elements(y, 7, 8, 9);
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
-static void images_have_a_channel(void **state)
+TEST(images_have_a_channel)
 {
     static const char *const orders[] = { HEADER("|u1", "False", "(1, 2, 3)"),
                                           HEADER("|u1", "True", "(1, 2, 3)") };
@@ -427,13 +425,11 @@ static void images_have_a_channel(void **state)
         assert_int_equal(st_dataset_batch(d, NULL, 0, 1, x, y), 0);
         if (i == 0) assert_elements(x, 1, 2, 3, 4, 5, 6);
         else assert_elements(x, 1, 3, 5, 2, 4, 6);
-        st_tensor_free(x);
-        st_tensor_free(y);
-        st_dataset_free(d);
+        st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
     }
 }
 
-static void pairs_that_do_not_agree_are_refused(void **state)
+TEST(pairs_that_do_not_agree_are_refused)
 {
     const char *x = array_file("x.npy", C_ORDER("|u1", "(3, 2)"), BYTES(SIX));
     const char *y = array_file("y.npy", C_ORDER("|u1", "(2,)"), BYTES("\7\x08"));
@@ -450,29 +446,4 @@ static void pairs_that_do_not_agree_are_refused(void **state)
     assert_null(st_dataset_npy(array_file("x.npy", C_ORDER("|u1", "(0, 2)"), BYTES("")),
                                array_file("y.npy", C_ORDER("|u1", "(0,)"), BYTES(""))));
     expect_error("0 samples, expected at least one");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(every_number_is_read),
-        CLAIM(what_has_more_digits_is_rounded_to_the_nearest),
-        CLAIM(every_version_is_read),
-        CLAIM(fortrans_order_is_a_view),
-        CLAIM(a_header_may_be_written_otherwise),
-        CLAIM(shapes_of_any_rank_and_none_are_read),
-        CLAIM(what_is_written_is_what_the_format_says),
-        CLAIM(any_view_comes_back),
-        CLAIM(large_shapes_have_room_in_a_header),
-        CLAIM(what_cannot_be_written_is_refused),
-        CLAIM(broken_headers_are_refused),
-        CLAIM(broken_files_are_refused),
-        CLAIM(a_file_cut_anywhere_is_refused),
-        CLAIM(a_wrong_byte_anywhere_is_read_or_refused),
-        CLAIM(what_is_no_file_is_refused),
-        CLAIM(a_pair_is_a_data_set),
-        CLAIM(images_have_a_channel),
-        CLAIM(pairs_that_do_not_agree_are_refused),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

@@ -46,7 +46,9 @@ static ptrdiff_t distance(st_tensor x, ptrdiff_t i, st_tensor y, ptrdiff_t j)
     return count;
 }
 
-static void digits_are_images_of_0_to_1_with_ink(void **state)
+SETUP(enter_folder)
+
+TEST(digits_are_images_of_0_to_1_with_ink)
 {
     st_dataset *d = st_digits(500, 3);
     assert_non_null(d);
@@ -65,28 +67,22 @@ static void digits_are_images_of_0_to_1_with_ink(void **state)
         about("image %td: %g of the area is ink, the darkest %g", i, sum / PIXELS, most);
         if (sum < 0.02 * PIXELS || sum > 0.4 * PIXELS || most < 0.6) fail_msg("image %td", i);
     }
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_dataset_free(d);
+    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
-static void digits_depend_on_seed_and_number_alone(void **state)
+TEST(digits_depend_on_seed_and_number_alone)
 {
     st_tensor few_y, few = drawn(37, 11, &few_y), many_y, many = drawn(1000, 11, &many_y);
     assert_same(few, st_narrow(many, 0, 0, 37));
     assert_same(few_y, st_narrow(many_y, 0, 0, 37));
     st_tensor other_y, other = drawn(37, 12, &other_y);
     for (ptrdiff_t i = 0; i < 37; i++) assert_true(distance(few, i, other, i) > 50);
-    st_tensor_free(few);
-    st_tensor_free(few_y);
-    st_tensor_free(many);
-    st_tensor_free(many_y);
-    st_tensor_free(other);
-    st_tensor_free(other_y);
+    st_tensor_free(few), st_tensor_free(few_y), st_tensor_free(many), st_tensor_free(many_y);
+    st_tensor_free(other), st_tensor_free(other_y);
 }
 
 /* Not even their noise is: of two images most pixels differ. */
-static void no_two_digits_are_the_same(void **state)
+TEST(no_two_digits_are_the_same)
 {
     st_tensor y, x = drawn(300, 1, &y);
     double sum = 0;
@@ -94,11 +90,10 @@ static void no_two_digits_are_the_same(void **state)
         for (ptrdiff_t j = 0; j < i; j++) assert_true(distance(x, i, x, j) > 50);
     for (ptrdiff_t i = 1; i < 300; i++) sum += (double)distance(x, i, x, i - 1);
     if (sum < 299 * 0.6 * PIXELS) fail_msg("%g of the pixels differ", sum / 299 / PIXELS);
-    st_tensor_free(x);
-    st_tensor_free(y);
+    st_tensor_free(x), st_tensor_free(y);
 }
 
-static void digits_do_not_depend_on_threads(void **state)
+TEST(digits_do_not_depend_on_threads)
 {
     int before = st_num_threads();
     st_set_num_threads(1);
@@ -108,15 +103,13 @@ static void digits_do_not_depend_on_threads(void **state)
         st_tensor y, x = drawn(301, 5, &y);
         assert_same(x, alone);
         assert_same(y, alone_y);
-        st_tensor_free(x);
-        st_tensor_free(y);
+        st_tensor_free(x), st_tensor_free(y);
     }
     st_set_num_threads(before);
-    st_tensor_free(alone);
-    st_tensor_free(alone_y);
+    st_tensor_free(alone), st_tensor_free(alone_y);
 }
 
-static void every_ten_hold_each_digit_once(void **state)
+TEST(every_ten_hold_each_digit_once)
 {
     st_tensor y, x = drawn(2000, 9, &y);
     int first[10] = { 0 };
@@ -128,8 +121,7 @@ static void every_ten_hold_each_digit_once(void **state)
     }
     for (int digit = 0; digit < 10; digit++)
         assert_true(first[digit] > 5); /* of 20, in an order of their own */
-    st_tensor_free(x);
-    st_tensor_free(y);
+    st_tensor_free(x), st_tensor_free(y);
 }
 
 static double square_distance(const st_real *a, const st_real *b)
@@ -141,7 +133,7 @@ static double square_distance(const st_real *a, const st_real *b)
 
 /* A nearest neighbour of a few thousand knows most digits, so classes are apart; the nearest mean, a linear
  * rule, is wrong often, so they are not trivially so. */
-static void digits_can_be_learnt_and_must_be(void **state)
+TEST(digits_can_be_learnt_and_must_be)
 {
     enum { TRAIN = 3000, TEST = 300 };
     st_tensor y, x = drawn(TRAIN, 1, &y), test_y, test_x = drawn(TEST, 2, &test_y),
@@ -167,14 +159,11 @@ static void digits_can_be_learnt_and_must_be(void **state)
     }
     if (by_neighbour < 240 || by_mean > 240)
         fail_msg("of 300: %d by neighbour, %d by mean", by_neighbour, by_mean);
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_tensor_free(test_x);
-    st_tensor_free(test_y);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(test_x), st_tensor_free(test_y);
     st_tensor_free(mean);
 }
 
-static void impossible_numbers_of_digits_are_refused(void **state)
+TEST(impossible_numbers_of_digits_are_refused)
 {
     static const ptrdiff_t bad[] = { 0, -1, PTRDIFF_MAX, PTRDIFF_MAX / PIXELS + 1 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -249,9 +238,7 @@ static void assert_small_mnist(mnist *m, const char *source)
     assert_int_equal(st_dataset_batch(m->train, NULL, 0, 2, x, y), 0);
     assert_elements(x, 0, 1);
     assert_elements(y, 3, 4);
-    st_tensor_free(x);
-    st_tensor_free(y);
-    mnist_free(m);
+    st_tensor_free(x), st_tensor_free(y), mnist_free(m);
     assert_null(m->train);
 }
 
@@ -360,11 +347,7 @@ static void without_mnist_digits_are_drawn_and_it_is_said(void **state)
     assert_int_equal(st_dataset_batch(m.test, NULL, 0, 3, test_x, test_y), 0);
     assert_same(test_x, x);
     assert_same(test_y, y);
-    st_tensor_free(x);
-    st_tensor_free(y);
-    st_tensor_free(test_x);
-    st_tensor_free(test_y);
-    mnist_free(&m);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(test_x), st_tensor_free(test_y), mnist_free(&m);
 }
 
 /* ---- sketches -------------------------------------------------------------------------------- */
@@ -443,27 +426,3 @@ static void colour_is_for_terminals_that_want_it(void **state)
 }
 
 #define PLACED(function) cmocka_unit_test_setup_teardown(function, enter_empty, error_none_left)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(digits_are_images_of_0_to_1_with_ink),
-        CLAIM(digits_depend_on_seed_and_number_alone),
-        CLAIM(no_two_digits_are_the_same),
-        CLAIM(digits_do_not_depend_on_threads),
-        CLAIM(every_ten_hold_each_digit_once),
-        CLAIM(digits_can_be_learnt_and_must_be),
-        CLAIM(impossible_numbers_of_digits_are_refused),
-        PLACED(a_named_folder_is_used_however_its_files_are_called),
-        PLACED(the_usual_folders_are_searched_in_turn),
-        PLACED(a_named_folder_that_is_unusable_is_not_replaced),
-        PLACED(broken_files_in_a_usual_folder_are_an_error),
-        PLACED(without_mnist_digits_are_drawn_and_it_is_said),
-        PLACED(a_sketch_of_ascii_has_a_character_for_two_pixels),
-        PLACED(a_sketch_in_colour_has_a_grey_for_each_pixel),
-        PLACED(curves_rise_and_fall),
-        PLACED(bars_are_as_long_as_their_share),
-        PLACED(colour_is_for_terminals_that_want_it),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
-}

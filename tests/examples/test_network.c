@@ -87,7 +87,9 @@ static const example right[] = {
     { "# a net\n input 2x8x8\nrelu", "relu" },
 };
 
-static void texts_say_what_they_say(void **state)
+SETUP(enter_folder)
+
+TEST(texts_say_what_they_say)
 {
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         char layers[1024] = "";
@@ -110,7 +112,7 @@ static char *as_text(const st_net *n)
     return text;
 }
 
-static void what_is_written_reads_back(void **state)
+TEST(what_is_written_reads_back)
 {
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         char layers[1024] = "";
@@ -126,7 +128,7 @@ static void what_is_written_reads_back(void **state)
     }
 }
 
-static void numbers_are_written_with_all_their_digits(void **state)
+TEST(numbers_are_written_with_all_their_digits)
 {
     st_net *n = network_parse("dropout 0, dropout 0.1, dropout 0.30000000000000004, leaky_relu -3e-7", IMAGE);
     char *text = as_text(n);
@@ -222,7 +224,7 @@ static const struct {
     { "relu, \"ö\" ä", "line 1, column 7: '\"ö\"' is not a layer" },
 };
 
-static void wrong_texts_are_told_where_and_what(void **state)
+TEST(wrong_texts_are_told_where_and_what)
 {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         about("%s", wrong[i].text);
@@ -231,7 +233,7 @@ static void wrong_texts_are_told_where_and_what(void **state)
     }
 }
 
-static void an_input_is_needed(void **state)
+TEST(an_input_is_needed)
 {
     assert_null(network_parse("relu", (st_shape){ 0 }));
     expect_error("begin it with a line such as \"input 1x28x28\", or give --input");
@@ -241,7 +243,7 @@ static void an_input_is_needed(void **state)
     st_net_free(n);
 }
 
-static void nesting_has_an_end(void **state)
+TEST(nesting_has_an_end)
 {
     char text[2048];
     for (int depth = 30; depth < 400; depth += 70) { /* the last is beyond what a stack should hold */
@@ -253,7 +255,7 @@ static void nesting_has_an_end(void **state)
 }
 
 /* Whatever is cut off or exchanged: a net or an error, and nothing else happens. */
-static void any_text_is_read_or_refused(void **state)
+TEST(any_text_is_read_or_refused)
 {
     static const char letters[] = "x=,()|#\n 023.-edsrc";
     dice d = { { 7 } };
@@ -275,7 +277,7 @@ static void any_text_is_read_or_refused(void **state)
 
 /* ---- files and sizes ----------------------------------------------------------------------------- */
 
-static void files_and_texts_are_told_apart(void **state)
+TEST(files_and_texts_are_told_apart)
 {
     const char *path = path_of("test_network.net");
     FILE *f = fopen(path, "w");
@@ -294,7 +296,7 @@ static void files_and_texts_are_told_apart(void **state)
     st_net_free(n);
 }
 
-static void sizes_are_read(void **state)
+TEST(sizes_are_read)
 {
     st_shape s;
     assert_int_equal(network_size("1x28x28", &s), 0);
@@ -312,7 +314,7 @@ static void sizes_are_read(void **state)
 
 /* ---- the networks that come with it, and every layer ---------------------------------------------- */
 
-static void shipped_networks_are_what_they_are_called(void **state)
+TEST(shipped_networks_are_what_they_are_called)
 {
     static const struct {
         const char *path;
@@ -336,7 +338,7 @@ static void shipped_networks_are_what_they_are_called(void **state)
     }
 }
 
-static void every_layer_is_listed_and_known(void **state)
+TEST(every_layer_is_listed_and_known)
 {
     char *text = NULL;
     size_t size = 0;
@@ -357,7 +359,7 @@ static void every_layer_is_listed_and_known(void **state)
     free(text);
 }
 
-static void near_names_are_found(void **state)
+TEST(near_names_are_found)
 {
     static const struct {
         const char *word, *name;
@@ -374,23 +376,4 @@ static void near_names_are_found(void **state)
             assert_string_equal(n.name, words[i].name);
         } else assert_null(n.name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(texts_say_what_they_say),
-        CLAIM(what_is_written_reads_back),
-        CLAIM(numbers_are_written_with_all_their_digits),
-        CLAIM(wrong_texts_are_told_where_and_what),
-        CLAIM(an_input_is_needed),
-        CLAIM(nesting_has_an_end),
-        CLAIM(any_text_is_read_or_refused),
-        CLAIM(files_and_texts_are_told_apart),
-        CLAIM(sizes_are_read),
-        CLAIM(shipped_networks_are_what_they_are_called),
-        CLAIM(every_layer_is_listed_and_known),
-        CLAIM(near_names_are_found),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

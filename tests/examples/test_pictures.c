@@ -99,7 +99,9 @@ static void assert_image(const char *path, st_shape s, const double *expected)
     st_tensor_free(image);
 }
 
-static void grey_of_any_depth(void **state)
+SETUP(enter_folder)
+
+TEST(grey_of_any_depth)
 {
     for (int depth = 1; depth <= 16; depth *= 2)
         for (int interlaced = 0; interlaced < 2; interlaced++) {
@@ -123,7 +125,7 @@ static void grey_of_any_depth(void **state)
         }
 }
 
-static void colours_are_planes(void **state)
+TEST(colours_are_planes)
 {
     const unsigned char rgb[] = { 255, 0, 51, 0, 102, 255 };
     picture p = { PNG_COLOR_TYPE_RGB, 8, 2, 1, .interlaced = false };
@@ -131,7 +133,7 @@ static void colours_are_planes(void **state)
     assert_image(path_of("rgb.png"), ST_SHAPE(3, 1, 2), (const double[]){ 1, 0, 0, 0.4, 0.2, 1 });
 }
 
-static void palettes_are_looked_up(void **state)
+TEST(palettes_are_looked_up)
 {
     const unsigned char places[] = { 0x1b }; /* 0, 1, 2, 3 in two bits each */
     picture p = { PNG_COLOR_TYPE_PALETTE,
@@ -147,7 +149,7 @@ static void palettes_are_looked_up(void **state)
                  (const double[]){ 1, 0, 0.2, 0, 0, 1, 0.2, 0, 0, 0, 0.2, 0 });
 }
 
-static void what_is_transparent_lies_on_black(void **state)
+TEST(what_is_transparent_lies_on_black)
 {
     const unsigned char grey[] = { 255, 255, 255, 102, 255, 0, 51, 255 },
                         rgba[] = { 255, 51, 0, 255, 255, 255, 255, 0 };
@@ -159,7 +161,7 @@ static void what_is_transparent_lies_on_black(void **state)
     assert_image(path_of("rgba.png"), ST_SHAPE(3, 1, 2), (const double[]){ 1, 0, 0.2, 0, 0, 0 });
 }
 
-static void jpeg_is_read(void **state)
+TEST(jpeg_is_read)
 {
     unsigned char grey[64], rgb[192], cmyk[256];
     memset(grey, 200, sizeof grey);
@@ -193,7 +195,7 @@ static long size_of(const char *path)
     return stat(path, &about_it) == 0 ? (long)about_it.st_size : -1;
 }
 
-static void files_cut_off_are_refused_by_name(void **state)
+TEST(files_cut_off_are_refused_by_name)
 {
     unsigned char noise[1024];
     dice d = { { 3 } };
@@ -217,7 +219,7 @@ static void files_cut_off_are_refused_by_name(void **state)
     expect_error("not a regular file");
 }
 
-static void a_bit_that_is_wrong_is_found_in_png(void **state)
+TEST(a_bit_that_is_wrong_is_found_in_png)
 {
     const char *path = path_of("bits.png");
     int found = 0, tries = 0;
@@ -239,7 +241,7 @@ static void a_bit_that_is_wrong_is_found_in_png(void **state)
 }
 
 /* What a header promises is not allocated where the file is too small for it. */
-static void sizes_beyond_the_file_are_refused(void **state)
+TEST(sizes_beyond_the_file_are_refused)
 {
     const char *path = path_of("huge.jpg");
     unsigned char grey[64] = { 0 }, said[2048];
@@ -257,7 +259,7 @@ static void sizes_beyond_the_file_are_refused(void **state)
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
 
-static void sizes_are_changed(void **state)
+TEST(sizes_are_changed)
 {
     st_tensor x = tensor_of(ST_SHAPE(1, 2, 4), 0, 4, 8, 12, 16, 20, 24, 28), y;
     y = image_fit(x, 0, 0, 0);
@@ -269,8 +271,7 @@ static void sizes_are_changed(void **state)
     y = image_fit(x, 0, 2, 8); /* between neighbours at a quarter and three, and beyond the edge the edge */
     st_tensor between = tensor_of(ST_SHAPE(8), 0, 1, 3, 5, 7, 9, 11, 12);
     assert_near(st_select(st_select(y, 0, 0), 0, 0), between, 1e-5);
-    st_tensor_free(between);
-    st_tensor_free(y);
+    st_tensor_free(between), st_tensor_free(y);
     y = image_fit(x, 3, 2, 4);
     for (int k = 0; k < 3; k++) assert_same(st_select(y, 0, k), st_select(x, 0, 0));
     st_tensor grey = image_fit(y, 1, 0, 0);
@@ -282,7 +283,7 @@ static void sizes_are_changed(void **state)
     st_tensor_free(x), st_tensor_free(y);
 }
 
-static void what_is_even_stays_even(void **state)
+TEST(what_is_even_stays_even)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(1, 7, 5));
     st_fill(x, (st_real)0.75);
@@ -306,7 +307,7 @@ static const char *folder(const char *name)
     return path;
 }
 
-static void folders_are_classes(void **state)
+TEST(folders_are_classes)
 {
     image_folder f;
     char path[512];
@@ -380,44 +381,19 @@ static void folders_are_classes(void **state)
     expect_error("No such file");
 }
 
-static void text_of_others_cannot_move_the_cursor(void **state)
+TEST(text_of_others_cannot_move_the_cursor)
 {
     char *clean = text_clean("a\033[2Jb\nc\x7f\xc2\x9b\xff\xe2\x82\xac\xc0\x80");
     assert_string_equal(clean, "a\\x1b[2Jb\\x0ac\\x7f\\xc2\\x9b\\xff\xe2\x82\xac\\xc0\\x80");
     free(clean);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(grey_of_any_depth),
-        CLAIM(colours_are_planes),
-        CLAIM(palettes_are_looked_up),
-        CLAIM(what_is_transparent_lies_on_black),
-        CLAIM(jpeg_is_read),
-        CLAIM(files_cut_off_are_refused_by_name),
-        CLAIM(a_bit_that_is_wrong_is_found_in_png),
-        CLAIM(sizes_beyond_the_file_are_refused),
-        CLAIM(sizes_are_changed),
-        CLAIM(what_is_even_stays_even),
-        CLAIM(folders_are_classes),
-        CLAIM(text_of_others_cannot_move_the_cursor),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
-}
-
 #else
 
-static void pictures(void **state)
+TEST(pictures)
 {
     print_message("without libpng and libjpeg there is nothing to read\n");
     skip();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(pictures) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #endif

@@ -115,7 +115,7 @@ static void take_type(st_layer *l, const char *path, void *context)
     *(*next)++ = l->type;
 }
 
-static void what_is_measured_goes_on_as_before(void **state)
+TEST(what_is_measured_goes_on_as_before)
 {
     run r = train_digits(1);
     const st_layer_type *types[16] = { 0 }, *after[16] = { 0 }, **next = types;
@@ -144,9 +144,7 @@ static void what_is_measured_goes_on_as_before(void **state)
         assert_int_equal(t.layer[i].forward > 0, !holds);
         assert_int_equal(t.layer[i].backward > 0, !holds);
     }
-    layer_times_free(&t);
-    st_tensor_free(parameters), st_tensor_free(states);
-    run_free(&r);
+    layer_times_free(&t), st_tensor_free(parameters), st_tensor_free(states), run_free(&r);
 }
 
 static void wait(double seconds)
@@ -171,7 +169,7 @@ static void wait_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor 
 }
 
 /* Two waiting layers between others: of one image after another, and of the whole batch, which keeps all threads. */
-static void times_are_those_of_the_layers(void **state)
+TEST(times_are_those_of_the_layers)
 {
     static const st_layer_type waits = {
         .name = "waits", .chunk = 4, .plan = plan_same, .forward = wait_forward, .backward = wait_backward
@@ -196,11 +194,10 @@ static void times_are_those_of_the_layers(void **state)
         assert_true(t.layer[i].backward >= 0.004 * threads);
     }
     assert_true(t.layer[1].forward < t.layer[2].forward);
-    layer_times_free(&t);
-    st_dataset_free(d), st_net_free(n), st_tensor_free(x), st_tensor_free(y);
+    layer_times_free(&t), st_dataset_free(d), st_net_free(n), st_tensor_free(x), st_tensor_free(y);
 }
 
-static void what_cannot_be_measured_is_refused(void **state)
+TEST(what_cannot_be_measured_is_refused)
 {
     layer_times t;
     st_net *n = small_net();
@@ -216,7 +213,7 @@ static void what_cannot_be_measured_is_refused(void **state)
 /* ---- scores ------------------------------------------------------------------------------------ */
 
 /* Oracle: the same, one sample at a time. */
-static void scores_are_what_single_predictions_say(void **state)
+TEST(scores_are_what_single_predictions_say)
 {
     run r = train_digits(2);
     scores f;
@@ -263,13 +260,11 @@ static void scores_are_what_single_predictions_say(void **state)
     st_metrics score;
     assert_int_equal(st_evaluate(r.n, r.validation, r.loss, &score), 0);
     assert_true(fabs(score.loss - f.loss) < 1e-9 && fabs(score.accuracy - f.accuracy) < 1e-12);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(out);
-    scores_free(&f);
-    run_free(&r);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(out), scores_free(&f), run_free(&r);
 }
 
 /* Of 3 samples of class 0 two are found, and one of class 2 is taken for 0; class 1 is not there. */
-static void precision_and_recall_are_fractions(void **state)
+TEST(precision_and_recall_are_fractions)
 {
     ptrdiff_t confusion[] = { 2, 1, 0, 0, 0, 0, 1, 0, 0 };
     scores f = { .classes = 3, .confusion = confusion };
@@ -338,7 +333,7 @@ static void read_png(const picture *p, unsigned char *to)
     }
 }
 
-static void pictures_have_the_pixels_of_the_image(void **state)
+TEST(pictures_have_the_pixels_of_the_image)
 {
     unsigned char pixels[64];
     st_tensor grey = tensor_of(ST_SHAPE(2, 3), 0, 0.2, 1, -3, 7, NAN);
@@ -367,7 +362,7 @@ static void pictures_have_the_pixels_of_the_image(void **state)
     st_tensor_free(grey), st_tensor_free(colour), st_tensor_free(two), st_tensor_free(vector);
 }
 
-static void large_images_become_the_means_of_blocks(void **state)
+TEST(large_images_become_the_means_of_blocks)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(100, 193)); /* blocks of 3 x 3, cut at the edges */
     for (ptrdiff_t i = 0; i < 100; i++)
@@ -378,11 +373,10 @@ static void large_images_become_the_means_of_blocks(void **state)
     assert_int_equal(p.pixels[0], 0);
     assert_int_equal(p.pixels[1], 255);
     assert_int_equal(p.pixels[64 + 65 * 33], 51);
-    picture_free(&p);
-    st_tensor_free(x);
+    picture_free(&p), st_tensor_free(x);
 }
 
-static void weights_are_as_opaque_as_they_are_large(void **state)
+TEST(weights_are_as_opaque_as_they_are_large)
 {
     static const unsigned char above[] = { 1, 2, 3 }, below[] = { 4, 5, 6 };
     unsigned char pixels[12];
@@ -394,13 +388,12 @@ static void weights_are_as_opaque_as_they_are_large(void **state)
     st_fill(w, 0);
     p = picture_of_weights(w, above, below);
     assert_int_equal(p.pixels[3], 0);
-    picture_free(&p);
-    st_tensor_free(w);
+    picture_free(&p), st_tensor_free(w);
 }
 
 /* ---- text -------------------------------------------------------------------------------------- */
 
-static void no_text_is_markup(void **state)
+TEST(no_text_is_markup)
 {
     char text[256] = "";
     FILE *to = fmemopen(text, sizeof text, "w");
@@ -411,7 +404,7 @@ static void no_text_is_markup(void **state)
                               "\xe2\x82\xac\xf0\x9f\x99\x82");
 }
 
-static void numbers_are_short(void **state)
+TEST(numbers_are_short)
 {
     assert_string_equal(page_count(0).text, "0");
     assert_string_equal(page_count(1234567).text, "1,234,567");
@@ -435,7 +428,7 @@ static int times_in(const char *page, const char *text)
     return count;
 }
 
-static void a_page_holds_the_run(void **state)
+TEST(a_page_holds_the_run)
 {
     run r = train_digits(3);
     layer_times times;
@@ -483,13 +476,10 @@ static void a_page_holds_the_run(void **state)
     snprintf(expected, sizeof expected, "<td>%s</td>",
              page_count((double)st_numel(st_net_parameters(r.n))).text);
     assert_non_null(strstr(page, expected));
-    free(page);
-    scores_free(&f);
-    layer_times_free(&times);
-    run_free(&r);
+    free(page), scores_free(&f), layer_times_free(&times), run_free(&r);
 }
 
-static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
+TEST(a_page_that_cannot_be_written_leaves_the_old_one)
 {
     mkdir(at("old"), 0777);
     const char *path = at("old/run.html"), *nowhere = at("old/no such folder/run.html");
@@ -531,7 +521,7 @@ static void a_page_that_cannot_be_written_leaves_the_old_one(void **state)
 }
 
 /* Epochs before the one that is named, to the bit, but for what a log does not hold. */
-static void a_log_is_recalled(void **state)
+TEST(a_log_is_recalled)
 {
     static const char *const names[] = { "recalled.csv", "recalled.jsonl" };
     const st_train_report epochs[] = {
@@ -572,24 +562,4 @@ static void a_log_is_recalled(void **state)
     history h = { 0 };
     assert_int_equal(log_recall(at("none.csv"), 2, &h), -1);
     expect_error("none.csv: No such file");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(what_is_measured_goes_on_as_before),
-        CLAIM(times_are_those_of_the_layers),
-        CLAIM(what_cannot_be_measured_is_refused),
-        CLAIM(scores_are_what_single_predictions_say),
-        CLAIM(precision_and_recall_are_fractions),
-        CLAIM(pictures_have_the_pixels_of_the_image),
-        CLAIM(large_images_become_the_means_of_blocks),
-        CLAIM(weights_are_as_opaque_as_they_are_large),
-        CLAIM(no_text_is_markup),
-        CLAIM(numbers_are_short),
-        CLAIM(a_page_holds_the_run),
-        CLAIM(a_page_that_cannot_be_written_leaves_the_old_one),
-        CLAIM(a_log_is_recalled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * workspace, what is in use at once. STRIDE_C_CHECK runs it in full, for minutes: every layer, 200 random nets and the
  * trained net of MNIST's. */
 #define _XOPEN_SOURCE 700
+#include "tests/files.h"
 #include "tests/support.h"
 
 #include "examples/stride/mnist.h"
@@ -17,33 +18,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[512];
-
 static bool in_full(void)
 {
     const char *full = getenv("STRIDE_C_CHECK");
     return full && *full;
 }
 
-static int make_folder(void **state)
-{
-    const char *given = getenv("STRIDE_TEST_TMP");
-    snprintf(folder, sizeof folder, "%s/export_c-XXXXXX", given ? given : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    char command[600];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command);
-}
+SETUP(enter_folder)
 
 /* Runs a command in the folder, "" the shell's: 0 where it succeeds. */
 static int shell(const char *format, ...)
 {
     char command[2048];
-    int begun = snprintf(command, sizeof command, "cd '%s' && ", folder);
+    int begun = snprintf(command, sizeof command, "cd '%s' && ", path_of("."));
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(command + begun, sizeof command - (size_t)begun, format, arguments);
@@ -67,9 +54,9 @@ typedef struct batch {
 
 static const char *source_of(int i)
 {
-    static char path[600];
-    snprintf(path, sizeof path, "%s/net%d.c", folder, i);
-    return path;
+    char name[32];
+    snprintf(name, sizeof name, "net%d.c", i);
+    return path_of(name);
 }
 
 /* The greatest difference of two outputs, as a part of the greatest. */
@@ -138,10 +125,9 @@ static double difference(predict_function *predict, st_tensor x, st_tensor y)
 static void compare(batch *b)
 {
     int wrong = 0;
-    char path[600], name[64];
-    snprintf(path, sizeof path, "%s/nets.so", folder);
+    char name[64];
     assert_int_equal(shell("cc -std=c99 -O1 " STRICT " -shared net*.c -o nets.so -lm"), 0);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path_of("nets.so"), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
     for (int i = 0; i < b->count; i++) {
         snprintf(name, sizeof name, "net%d_predict", i);
@@ -194,7 +180,7 @@ static void visit(const char *name, st_shape image, st_layer *l, const char *ref
     add_net(b, name, sample_net(image, l), sample_images(image));
 }
 
-static void every_layer_gives_what_the_reference_engine_gives(void **state)
+TEST(every_layer_gives_what_the_reference_engine_gives)
 {
     static batch b;
     if (!in_full()) skip();
@@ -289,7 +275,7 @@ static st_net *roll_net(dice *d)
     return sample_net(image, whole);
 }
 
-static void random_nets_give_what_the_reference_engine_gives(void **state)
+TEST(random_nets_give_what_the_reference_engine_gives)
 {
     static batch b;
     char title[32];
@@ -322,7 +308,7 @@ static bool file_has(const char *text)
     return shell("grep -qF '%s' net0.c", text) == 0;
 }
 
-static void normalization_and_classes_are_built_in(void **state)
+TEST(normalization_and_classes_are_built_in)
 {
     static batch b;
     const double mean[] = { 3, -1 }, deviation[] = { 2, 0 };
@@ -345,7 +331,7 @@ static void normalization_and_classes_are_built_in(void **state)
 }
 
 /* 4 · 4 · 4 numbers between input and output; the softmax runs in place, where the output is. */
-static void the_workspace_is_the_widest_neighbours(void **state)
+TEST(the_workspace_is_the_widest_neighbours)
 {
     st_net *n = small_net();
     assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), 0);
@@ -360,7 +346,7 @@ static void the_workspace_is_the_widest_neighbours(void **state)
     assert_int_equal(shell("rm net0.c"), 0);
 }
 
-static void what_c_cannot_hold_is_refused(void **state)
+TEST(what_c_cannot_hold_is_refused)
 {
     st_net *n = small_net();
     assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ .name = "2nd" }), -1);
@@ -383,7 +369,7 @@ static ptrdiff_t class_of(st_tensor y, ptrdiff_t i)
 }
 
 /* On every test image, which STRIDE_C_CHECK names the net for. */
-static void the_trained_net_sees_the_same_class(void **state)
+TEST(the_trained_net_sees_the_same_class)
 {
     mnist digits = { 0 };
     if (!in_full()) skip();
@@ -397,9 +383,7 @@ static void the_trained_net_sees_the_same_class(void **state)
     assert_int_equal(st_dataset_batch(digits.test, NULL, 0, images, x, class), 0);
     assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), 0);
     assert_int_equal(shell("cc -std=c99 -O2 " STRICT " -shared net0.c -o mnist.so -lm"), 0);
-    char path[600];
-    snprintf(path, sizeof path, "%s/mnist.so", folder);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path_of("mnist.so"), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
     predict_function *predict = NULL;
     *(void **)&predict = dlsym(library, "model_predict");
@@ -421,19 +405,7 @@ static void the_trained_net_sees_the_same_class(void **state)
     assert_int_equal(same, images);
     dlclose(library);
     st_normalization_free(scale);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(z), st_tensor_free(class);
-    mnist_free(&digits);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(z), st_tensor_free(class), mnist_free(&digits);
     st_net_free(n);
     assert_int_equal(shell("rm -f net*.c"), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = { CLAIM(random_nets_give_what_the_reference_engine_gives),
-                                         CLAIM(normalization_and_classes_are_built_in),
-                                         CLAIM(the_workspace_is_the_widest_neighbours),
-                                         CLAIM(what_c_cannot_hold_is_refused),
-                                         CLAIM(every_layer_gives_what_the_reference_engine_gives),
-                                         CLAIM(the_trained_net_sees_the_same_class) };
-    return cmocka_run_group_tests(claims, make_folder, remove_folder);
 }

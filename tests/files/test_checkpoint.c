@@ -3,6 +3,7 @@
  * The uninterrupted run is the oracle. A run is cut off by its data set, which fails at a sample; then a new net, a new
  * optimizer and a new set go on from the file. */
 #include "tests/each_epoch.h"
+#include "tests/files.h"
 #include "tests/support.h"
 
 #include "nn/data/augment.h"
@@ -20,7 +21,15 @@
 
 enum { SAMPLES = 20, BATCH = 6, EPOCHS = 3, STEPS_AN_EPOCH = 4 };
 
-static char file[256];
+static char file[4096];
+
+static int name_file(void **state)
+{
+    int status = enter_folder(state);
+    snprintf(file, sizeof file, "%s", path_of("checkpoint"));
+    return status;
+}
+SETUP(name_file)
 
 /* ---- runs ------------------------------------------------------------------------------------------ */
 
@@ -196,7 +205,7 @@ static st_callback kept(bool resume)
 
 /* ---- claims ---------------------------------------------------------------------------------------- */
 
-static void going_on_from_any_step_comes_to_the_same_bits(void **state)
+TEST(going_on_from_any_step_comes_to_the_same_bits)
 {
     for (int i = 0; i < WAYS; i++) {
         way w = ways(i);
@@ -220,7 +229,7 @@ static void going_on_from_any_step_comes_to_the_same_bits(void **state)
     }
 }
 
-static void being_cut_off_at_every_step_does_no_harm(void **state)
+TEST(being_cut_off_at_every_step_does_no_harm)
 {
     way w = ways(2);
     unlink(file);
@@ -234,7 +243,7 @@ static void being_cut_off_at_every_step_does_no_harm(void **state)
 }
 
 /* Between checkpoints steps are lost, and taken again. */
-static void checkpoints_now_and_then_are_enough(void **state)
+TEST(checkpoints_now_and_then_are_enough)
 {
     for (int every = 2; every <= 9; every += 7) {
         way w = ways(1);
@@ -254,7 +263,7 @@ static void checkpoints_now_and_then_are_enough(void **state)
     }
 }
 
-static void the_number_of_threads_may_change(void **state)
+TEST(the_number_of_threads_may_change)
 {
     way w = ways(1);
     int threads = st_num_threads();
@@ -272,7 +281,7 @@ static void the_number_of_threads_may_change(void **state)
     st_set_num_threads(threads);
 }
 
-static void a_run_that_is_over_is_over(void **state)
+TEST(a_run_that_is_over_is_over)
 {
     for (int i = 1; i < WAYS; i++) {
         way w = ways(i);
@@ -304,7 +313,7 @@ static void tally_gradients(st_callback *self, st_run *run, st_event event)
     if (event == ST_ON_STEP && run->step == t->stop) run->stop = true;
 }
 
-static void callbacks_keep_what_they_name(void **state)
+TEST(callbacks_keep_what_they_name)
 {
     tallied whole = { .stop = -1 }, parts = { .stop = 6 };
     way w = ways(1);
@@ -328,7 +337,7 @@ static void callbacks_keep_what_they_name(void **state)
     st_tensor_free(parts.sum), st_tensor_free(whole.sum);
 }
 
-static void more_epochs_are_welcome_where_the_schedule_allows(void **state)
+TEST(more_epochs_are_welcome_where_the_schedule_allows)
 {
     st_dataset *digits = st_digits(SAMPLES, 1);
     st_optim *once = sgd_nesterov(), *first = sgd_nesterov(), *second = sgd_nesterov();
@@ -347,7 +356,7 @@ static void more_epochs_are_welcome_where_the_schedule_allows(void **state)
     st_optim_free(once), st_optim_free(first), st_optim_free(second), st_dataset_free(digits);
 }
 
-static void a_checkpoint_is_a_nets_file_too(void **state)
+TEST(a_checkpoint_is_a_nets_file_too)
 {
     way w = ways(2);
     unlink(file);
@@ -405,7 +414,7 @@ static void grouped(st_train_options *o)
     o->groups[0] = (st_param_group){ "*.bias", .weight_decay = ST_ZERO };
 }
 
-static void what_was_asked_otherwise_is_refused(void **state)
+TEST(what_was_asked_otherwise_is_refused)
 {
     const refusal all[] = {
         { "written by a run with batch 6, this one has 5", batch },
@@ -448,7 +457,7 @@ static void what_was_asked_otherwise_is_refused(void **state)
 }
 
 /* The set that a run goes on with is augmented otherwise, or normalised otherwise, or is one of one's own. */
-static void samples_that_are_made_otherwise_are_refused(void **state)
+TEST(samples_that_are_made_otherwise_are_refused)
 {
     enum { KINDS = 6 };
     const st_augment_options turned = { .rotation = 10, .seed = 3 },
@@ -495,7 +504,7 @@ static void samples_that_are_made_otherwise_are_refused(void **state)
 }
 
 /* As many, prepared alike, with another pixel or another class in the first or the last. */
-static void other_samples_are_refused(void **state)
+TEST(other_samples_are_refused)
 {
     st_tensor x = st_tensor_new(st_shape_with_batch(ST_SHAPE(1, 28, 28), SAMPLES)),
               y = st_tensor_new(ST_SHAPE(SAMPLES));
@@ -524,7 +533,7 @@ static void other_samples_are_refused(void **state)
 }
 
 /* Of many channels there is a sum to know them by, of any digit of any of them. */
-static void many_channels_are_known_by_a_sum(void **state)
+TEST(many_channels_are_known_by_a_sum)
 {
     enum { CHANNELS = 5 };
     double mean[CHANNELS] = { 1, 2, 3, 4, 5 }, deviation[CHANNELS] = { 1, 1, 1, 1, 1 };
@@ -588,7 +597,7 @@ static void replace(char *bytes, size_t size, const char *from, const char *to)
 
 #define PLACE "\\\"place\\\":["
 
-static void damaged_ones_are_refused(void **state)
+TEST(damaged_ones_are_refused)
 {
     /* Of the same length, so that the rest of the file stays in its place. */
     const char *const changes[][2] = {
@@ -626,7 +635,7 @@ static void damaged_ones_are_refused(void **state)
 }
 
 /* What the file says is all that it says, and no such place: nothing is read before that is known. */
-static void a_place_that_the_run_does_not_have_changes_nothing(void **state)
+TEST(a_place_that_the_run_does_not_have_changes_nothing)
 {
     way w = ways(2);
     unlink(file);
@@ -649,11 +658,10 @@ static void a_place_that_the_run_does_not_have_changes_nothing(void **state)
     expect_error("%s: train: the run has no such place: epoch 1 of 3, step 3", file);
     assert_true(same_bytes(before, st_net_parameters(n)));
     assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
-    st_tensor_free(before), st_net_free(n), st_optim_free(o.optim), st_dataset_free(digits);
-    free(bytes);
+    st_tensor_free(before), st_net_free(n), st_optim_free(o.optim), st_dataset_free(digits), free(bytes);
 }
 
-static void options_that_make_no_sense_are_refused(void **state)
+TEST(options_that_make_no_sense_are_refused)
 {
     way w = ways(0);
     w.every = -1;
@@ -674,30 +682,4 @@ static void options_that_make_no_sense_are_refused(void **state)
     assert_int_equal(st_train_run(n, digits, o, NULL), -1);
     expect_error("no such folder/checkpoint: cannot be written: No such file or directory");
     st_net_free(n), st_optim_free(o.optim), st_dataset_free(digits);
-}
-
-int main(void)
-{
-    const char *folder = getenv("STRIDE_TEST_TMP");
-    snprintf(file, sizeof file, "%s/checkpoint-%ld", folder ? folder : "/tmp", (long)getpid());
-    const struct CMUnitTest claims[] = {
-        CLAIM(going_on_from_any_step_comes_to_the_same_bits),
-        CLAIM(being_cut_off_at_every_step_does_no_harm),
-        CLAIM(checkpoints_now_and_then_are_enough),
-        CLAIM(the_number_of_threads_may_change),
-        CLAIM(a_run_that_is_over_is_over),
-        CLAIM(callbacks_keep_what_they_name),
-        CLAIM(more_epochs_are_welcome_where_the_schedule_allows),
-        CLAIM(a_checkpoint_is_a_nets_file_too),
-        CLAIM(what_was_asked_otherwise_is_refused),
-        CLAIM(samples_that_are_made_otherwise_are_refused),
-        CLAIM(other_samples_are_refused),
-        CLAIM(many_channels_are_known_by_a_sum),
-        CLAIM(damaged_ones_are_refused),
-        CLAIM(a_place_that_the_run_does_not_have_changes_nothing),
-        CLAIM(options_that_make_no_sense_are_refused),
-    };
-    int failed = cmocka_run_group_tests(claims, NULL, NULL);
-    unlink(file);
-    return failed;
 }

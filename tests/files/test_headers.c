@@ -204,7 +204,9 @@ static const header_case cases[] = {
 };
 /* clang-format on */
 
-static void each_header_is_read_or_refused(void **state)
+SETUP(enter_folder)
+
+TEST(each_header_is_read_or_refused)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const header_case *c = &cases[i];
@@ -213,7 +215,7 @@ static void each_header_is_read_or_refused(void **state)
 }
 
 /* Before the header: its length, in 8 bytes. */
-static void what_has_no_header_is_refused(void **state)
+TEST(what_has_no_header_is_refused)
 {
     expect("an empty file", written("x.safetensors", BYTES("")), "0 bytes are no safetensors file");
     expect("7 bytes", written("x.safetensors", BYTES("\2\0\0\0\0\0\0")), "7 bytes are no safetensors file");
@@ -229,7 +231,7 @@ static void what_has_no_header_is_refused(void **state)
            "truncated, or no safetensors file: a header of 144115188075855872 bytes, 2 are there");
 }
 
-static void a_zero_byte_is_no_json(void **state)
+TEST(a_zero_byte_is_no_json)
 {
     expect("a zero behind", file_of("{}\0", 3, 0), "header");
     expect("a zero in a name", file_of("{'a\0':{}}", 9, 0), "header");
@@ -250,7 +252,7 @@ static const char *repeated(const char *before, const char *again, size_t count,
     return path;
 }
 
-static void a_large_header_is_refused_before_a_tree_is_made(void **state)
+TEST(a_large_header_is_refused_before_a_tree_is_made)
 {
     expect("just as deep", repeated("{\"__metadata__\":", "[", 159, ""), "header");
     expect("too deep", repeated("{\"a\":", "[", 160, ""), "nested deeper than 160");
@@ -261,7 +263,7 @@ static void a_large_header_is_refused_before_a_tree_is_made(void **state)
 
 /* ---- names and texts --------------------------------------------------------------------------- */
 
-static void names_and_texts_are_what_their_escapes_say(void **state)
+TEST(names_and_texts_are_what_their_escapes_say)
 {
     static const char header[] =
         "{\"__metadata__\":{\"b\\u0062\" : \"\\\"\\\\\\/\\b\\f\\n\\r\\t \\u20AC\\ud83d\\ude00\", \"a\":\"\"},"
@@ -302,7 +304,7 @@ static const char *scrambled(int i)
     return file_of(header, (size_t)(at - header), (size_t)2 * MANY);
 }
 
-static void tensors_are_found_by_name_whatever_their_order(void **state)
+TEST(tensors_are_found_by_name_whatever_their_order)
 {
     safetensors *file = safetensors_open(scrambled(MANY - 1));
     assert_non_null(file);
@@ -319,17 +321,4 @@ static void tensors_are_found_by_name_whatever_their_order(void **state)
     for (int i = 0; i < MANY - 1; i++) {
         expect("a name twice", scrambled(i), "duplicate");
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(each_header_is_read_or_refused),
-        CLAIM(what_has_no_header_is_refused),
-        CLAIM(a_zero_byte_is_no_json),
-        CLAIM(a_large_header_is_refused_before_a_tree_is_made),
-        CLAIM(names_and_texts_are_what_their_escapes_say),
-        CLAIM(tensors_are_found_by_name_whatever_their_order),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

@@ -51,12 +51,13 @@ static void save(saved *s)
     st_net *loaded = st_net_load(path, 8, (st_net_known){ 0 });
     st_normalization *found = loaded ? st_net_normalization(loaded) : NULL;
     assert_true(found && found->mean[0] == 0.1 && found->deviation[0] == 0.3);
-    st_normalization_free(found), st_normalization_free(scale);
-    st_net_free(n), st_net_free(loaded);
+    st_normalization_free(found), st_normalization_free(scale), st_net_free(n), st_net_free(loaded);
     st_dataset_free(normal), st_dataset_free(shifted), st_dataset_free(digits);
 }
 
-static void files_are_the_same(void **state)
+SETUP(enter_folder)
+
+TEST(files_are_the_same)
 {
     static saved plain, comma;
     save(&plain);
@@ -98,7 +99,7 @@ static st_tensor train(bool halt, bool resume)
     return w;
 }
 
-static void a_run_goes_on_in_another_locale(void **state)
+TEST(a_run_goes_on_in_another_locale)
 {
     st_tensor whole = train(false, false);
     for (int comma_first = 0; comma_first < 2; comma_first++) {
@@ -114,15 +115,5 @@ static void a_run_goes_on_in_another_locale(void **state)
                              0);
         st_tensor_free(half), st_tensor_free(rest);
     }
-    st_tensor_free(whole);
-    unlink(path_of("run"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(files_are_the_same),
-        CLAIM(a_run_goes_on_in_another_locale),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
+    st_tensor_free(whole), unlink(path_of("run"));
 }

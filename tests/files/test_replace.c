@@ -236,7 +236,9 @@ static void be_nobody(void)
     if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY)) _exit(3);
 }
 
-static void trying_says_what_saving_does(void **state)
+SETUP(enter_folder)
+
+TEST(trying_says_what_saving_does)
 {
     st_net *n = small_net();
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -273,7 +275,7 @@ static void trying_says_what_saving_does(void **state)
 }
 
 /* Root saves over another's file: it stays theirs. */
-static void the_owner_stays(void **state)
+TEST(the_owner_stays)
 {
     if (geteuid() != 0) skip();
     struct stat s;
@@ -284,12 +286,11 @@ static void the_owner_stays(void **state)
     assert_int_equal(st_net_save(n, path), 0);
     assert_int_equal(stat(path, &s), 0);
     assert_true(s.st_uid == NOBODY && s.st_gid == NOBODY && (s.st_mode & 07777) == 0640);
-    unlink(path);
-    st_net_free(n);
+    unlink(path), st_net_free(n);
 }
 
 /* What is only found while the file is encoded is found by trying, too. */
-static void trying_encodes_the_net(void **state)
+TEST(trying_encodes_the_net)
 {
     st_net *n = small_net();
     const char *path = path_of("net");
@@ -307,14 +308,4 @@ static void trying_encodes_the_net(void **state)
     assert_int_equal(st_net_can_save(n, ""), -1);
     expect_error("cannot be written");
     st_net_free(n);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(trying_says_what_saving_does),
-        CLAIM(the_owner_stays),
-        CLAIM(trying_encodes_the_net),
-    };
-    return cmocka_run_group_tests(tests, enter_folder, NULL);
 }

@@ -55,8 +55,7 @@ static void export_sample(const char *title, st_shape image, st_layer *l, const 
         st_error_clear();
         ++*failed;
     }
-    st_tensor_free(x);
-    st_net_free(n);
+    st_tensor_free(x), st_net_free(n);
 }
 
 static int export_mnist(const char *model)
@@ -74,10 +73,7 @@ static int export_mnist(const char *model)
               class = st_tensor_new(ST_SHAPE(images));
     snprintf(title, sizeof title, "the trained MNIST net on %td test images of %s", images, digits.source);
     if (st_dataset_batch(digits.test, NULL, 0, images, x, class) == 0) export("mnist", title, n, x, BATCH);
-    st_tensor_free(x);
-    st_tensor_free(class);
-    mnist_free(&digits);
-    st_net_free(n);
+    st_tensor_free(x), st_tensor_free(class), mnist_free(&digits), st_net_free(n);
     return st_error() ? -1 : 0;
 }
 

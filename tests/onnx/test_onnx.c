@@ -3,6 +3,7 @@
  * Oracles: the nets that were exported, names written down here, ONNX's rule that a graph is in order, and onnx's own
  * checker where it is installed. */
 #define _XOPEN_SOURCE 700
+#include "tests/files.h"
 #include "tests/support.h"
 
 #include <stride.h>
@@ -14,28 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[512];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    const char *given = getenv("STRIDE_TEST_TMP");
-    snprintf(folder, sizeof folder, "%s/onnx-XXXXXX", given ? given : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static const char *in_folder(const char *name)
-{
-    static char path[640];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return rmdir(folder); /* each test removes its files: one that is left is one too many */
-}
+SETUP(enter_folder)
 
 static st_net *built(st_shape image, st_layer *l)
 {
@@ -66,8 +46,8 @@ static Onnx__ModelProto *read_model(const char *path)
 
 static Onnx__ModelProto *exported(st_net *n)
 {
-    if (st_net_export_onnx(n, in_folder("net.onnx"))) fail_msg("%s", st_error());
-    return read_model(in_folder("net.onnx"));
+    if (st_net_export_onnx(n, path_of("net.onnx"))) fail_msg("%s", st_error());
+    return read_model(path_of("net.onnx"));
 }
 
 static void drop(Onnx__ModelProto *model)
@@ -88,9 +68,8 @@ static void assert_value(const Onnx__ValueInfoProto *v, const char *name, st_sha
         assert_int_equal(t->shape->dim[axis + 1]->dim_value, image.n[axis]);
 }
 
-static void a_file_says_what_it_is(void **state)
+TEST(a_file_says_what_it_is)
 {
-    (void)state;
     st_net *n = built(ST_SHAPE(3, 8, 6), st_sequence(st_flatten(), st_dense(.out_features = 5)));
     st_net_set_metadata(n, "mean", "0.1307");
     st_net_set_metadata(n, "classes", "är\nmånga");
@@ -141,9 +120,8 @@ static void assert_nodes(const Onnx__GraphProto *graph, size_t count, const char
     }
 }
 
-static void nodes_and_tensors_are_called_as_the_layers_are(void **state)
+TEST(nodes_and_tensors_are_called_as_the_layers_are)
 {
-    (void)state;
     static const char *const lines[] = {
         "0 Gemm(input 0.weight 0.bias)",
         "2.0 Gemm(0 2.0.weight)",
@@ -173,9 +151,8 @@ static void nodes_and_tensors_are_called_as_the_layers_are(void **state)
     st_net_free(n);
 }
 
-static void steps_of_one_kind_are_numbered(void **state)
+TEST(steps_of_one_kind_are_numbered)
 {
-    (void)state;
     static const char *const lines[] = { "0.Abs Abs(input)", "0.Pow Pow(0.Abs 0.p)",
                                          "0.MatMul MatMul(0.Pow 0.columns)",
                                          "0.MatMul2 MatMul(0.rows 0.MatMul)", "0 Pow(0.MatMul2 0.root)" };
@@ -186,9 +163,8 @@ static void steps_of_one_kind_are_numbered(void **state)
     st_net_free(n);
 }
 
-static void what_does_nothing_is_one_identity(void **state)
+TEST(what_does_nothing_is_one_identity)
 {
-    (void)state;
     static const char *const lines[] = { "Identity Identity(input)" };
     st_net *n = built(ST_SHAPE(4), st_sequence(st_dropout(.p = 0.5), st_identity()));
     Onnx__ModelProto *m = exported(n);
@@ -205,9 +181,8 @@ static void assert_ints(const Onnx__NodeProto *node, const char *name, size_t co
     assert_memory_equal(a->ints, expected, count * sizeof *expected);
 }
 
-static void options_are_attributes(void **state)
+TEST(options_are_attributes)
 {
-    (void)state;
     st_net *n = built(ST_SHAPE(4, 9, 8),
                       st_sequence(st_conv2d(.out_channels = 6, .kernel = { 3, 2 }, .stride = { 2, 1 },
                                             .padding = { 1, 0 }, .dilation = { 1, 2 }, .groups = 2),
@@ -295,9 +270,9 @@ static void visit_sample(const char *name, st_shape image, st_layer *l, const ch
     st_net *n = sample_net(image, l);
     assert_non_null(n);
     if (refusal) {
-        assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
-        expect_error("%s: %s", in_folder("net.onnx"), refusal);
-        assert_int_equal(access(in_folder("net.onnx"), F_OK), -1);
+        assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
+        expect_error("%s: %s", path_of("net.onnx"), refusal);
+        assert_int_equal(access(path_of("net.onnx"), F_OK), -1);
     } else {
         Onnx__ModelProto *m = exported(n);
         assert_order(m->graph);
@@ -309,9 +284,8 @@ static void visit_sample(const char *name, st_shape image, st_layer *l, const ch
     st_net_free(n);
 }
 
-static void every_layer_is_exported_or_refused(void **state)
+TEST(every_layer_is_exported_or_refused)
 {
-    (void)state;
     samples_visit(visit_sample, NULL);
 }
 
@@ -333,9 +307,8 @@ static void meet_sample(const char *name, st_shape image, st_layer *l, const cha
 }
 
 /* A new layer is to be entered in the table of onnx_layers.c, and among the samples. */
-static void no_shipped_layer_is_forgotten(void **state)
+TEST(no_shipped_layer_is_forgotten)
 {
-    (void)state;
     bool met[MOST_TYPES] = { false };
     samples_visit(meet_sample, met);
     for (int i = 0; st_layer_types[i]; i++)
@@ -353,7 +326,7 @@ static void export_sample(const char *name, st_shape image, st_layer *l, const c
         return;
     }
     snprintf(file, sizeof file, "%d.onnx", ++*count);
-    if (st_net_export_onnx(n, in_folder(file))) fail_msg("%s", st_error());
+    if (st_net_export_onnx(n, path_of(file))) fail_msg("%s", st_error());
     st_net_free(n);
 }
 
@@ -373,9 +346,8 @@ static int count_accepted(const char *verdicts)
     return count;
 }
 
-static void the_checker_of_onnx_accepts_every_layer(void **state)
+TEST(the_checker_of_onnx_accepts_every_layer)
 {
-    (void)state;
     static const char python[] = "/usr/bin/python3";
     char command[2048], verdicts[640];
     int count = 0;
@@ -385,12 +357,12 @@ static void the_checker_of_onnx_accepts_every_layer(void **state)
         skip();
     }
     samples_visit(export_sample, &count);
-    snprintf(verdicts, sizeof verdicts, "%s/verdicts", folder);
-    snprintf(command, sizeof command, "%s tests/onnx/checker.py '%s' >'%s'", python, folder, verdicts);
+    snprintf(verdicts, sizeof verdicts, "%s", path_of("verdicts"));
+    snprintf(command, sizeof command, "%s tests/onnx/checker.py '%s' >'%s'", python, path_of("."), verdicts);
     int status = system(command), accepted = count_accepted(verdicts);
     unlink(verdicts);
     for (int i = 1; i <= count; i++) {
-        snprintf(verdicts, sizeof verdicts, "%s/%d.onnx", folder, i);
+        snprintf(verdicts, sizeof verdicts, "%s/%d.onnx", path_of("."), i);
         unlink(verdicts);
     }
     assert_true(count > 100);
@@ -426,87 +398,81 @@ static const st_layer_type alike = {
     .name = "relu", .plan = same_shape, .forward = copy, .backward = copy_back
 };
 
-static void a_layer_of_ones_own_is_refused_by_its_path_and_type(void **state)
+TEST(a_layer_of_ones_own_is_refused_by_its_path_and_type)
 {
-    (void)state;
     st_net *n = st_net_new(ST_SHAPE(4), st_relu(),
                            st_residual(st_sequence(st_tanh(), st_layer_new(&own, NULL, 0, NULL))));
     assert_int_equal(st_net_build(n, 2, 1), 0);
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("net.onnx: layer 1.body.1: own: not one of Stride's layers");
     st_net_free(n);
 }
 
-static void a_shipped_name_makes_no_shipped_layer(void **state)
+TEST(a_shipped_name_makes_no_shipped_layer)
 {
-    (void)state;
     st_net *n = built(ST_SHAPE(4), st_layer_new(&alike, NULL, 0, NULL));
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("layer 0: relu: not one of Stride's layers");
     st_net_free(n);
 }
 
-static void misuse_is_refused(void **state)
+TEST(misuse_is_refused)
 {
-    (void)state;
     st_net *n = st_net_new(ST_SHAPE(4), st_relu(), st_relu());
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("net.onnx: st_net_export_onnx before st_net_build");
     assert_int_equal(st_net_build(n, 2, 1), 0);
     assert_int_equal(st_net_export_onnx(n, NULL), -1);
     expect_error("st_net_export_onnx: the path is NULL");
-    assert_int_equal(st_net_export_onnx(NULL, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(NULL, path_of("net.onnx")), -1);
     expect_error("st_net_export_onnx before st_net_build");
-    assert_int_equal(st_net_export_onnx(n, folder), -1);
-    expect_error("%s: not a regular file", folder);
-    assert_int_equal(st_net_export_onnx(n, in_folder("nowhere/net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of(".")), -1);
+    expect_error("%s: not a regular file", path_of("."));
+    assert_int_equal(st_net_export_onnx(n, path_of("nowhere/net.onnx")), -1);
     expect_error("nowhere/net.onnx: cannot be written: No such file");
     st_net_set_metadata(n, "mean", "\xff");
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("net.onnx: note mean: no memory, or it is not UTF-8");
     st_net_set_metadata(n, "mean", NULL);
     st_net_set_metadata(n, "\xff", "0");
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("it is not UTF-8");
     st_error_set("earlier");
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("earlier");
     st_net_free(n);
 }
 
-static void a_refusal_leaves_the_old_file(void **state)
+TEST(a_refusal_leaves_the_old_file)
 {
-    (void)state;
     st_net *good = built(ST_SHAPE(4), dense_of(3)),
            *bad = built(ST_SHAPE(4), st_layer_new(&own, NULL, 0, NULL));
-    assert_int_equal(st_net_export_onnx(good, in_folder("net.onnx")), 0);
-    assert_int_equal(st_net_export_onnx(bad, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(good, path_of("net.onnx")), 0);
+    assert_int_equal(st_net_export_onnx(bad, path_of("net.onnx")), -1);
     expect_error("layer 0: own");
-    Onnx__ModelProto *m = read_model(in_folder("net.onnx"));
+    Onnx__ModelProto *m = read_model(path_of("net.onnx"));
     assert_string_equal(m->graph->node[0]->op_type, "Gemm");
     drop(m);
-    st_net_free(good);
-    st_net_free(bad);
+    st_net_free(good), st_net_free(bad);
 }
 
-static void what_float32_cannot_hold_is_refused(void **state)
+TEST(what_float32_cannot_hold_is_refused)
 {
-    (void)state;
     st_net *n = built(ST_SHAPE(4), dense_of(3));
     *element(st_net_find(n, "0.weight"), 5) = (st_real)INFINITY; /* which it can */
     drop(exported(n));
     if (sizeof(st_real) == 8) {
         *element(st_net_find(n, "0.weight"), 5) = (st_real)1e39;
-        assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+        assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
         expect_error("layer 0: dense: weight holds 1e+39, which float32 cannot");
     }
     st_net_free(n);
     n = built(ST_SHAPE(4), st_elu(.alpha = 1e39));
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("layer 0: elu: alpha holds 1e+39, which float32 cannot");
     st_net_free(n);
     n = built(ST_SHAPE(1, 4, 4), st_pad2d(.height = { 1, 1 }, .value = -1e39));
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("layer 0: pad2d: value holds -1e+39, which float32 cannot");
     st_net_free(n);
 }
@@ -529,9 +495,8 @@ void *calloc(size_t count, size_t size)
 }
 #endif
 
-static void without_memory_there_is_an_error_and_no_file(void **state)
+TEST(without_memory_there_is_an_error_and_no_file)
 {
-    (void)state;
 #ifdef FAILING_CALLOC
     void *(*volatile ask)(size_t, size_t) = calloc;
     before_failure = 0;
@@ -549,14 +514,14 @@ static void without_memory_there_is_an_error_and_no_file(void **state)
     long allowed = 0;
     for (int status = -1; status; allowed++) {
         before_failure = allowed;
-        status = st_net_export_onnx(n, in_folder("net.onnx"));
+        status = st_net_export_onnx(n, path_of("net.onnx"));
         before_failure = -1;
         if (!status) break;
         expect_error("memory");
-        assert_int_equal(access(in_folder("net.onnx"), F_OK), -1);
+        assert_int_equal(access(path_of("net.onnx"), F_OK), -1);
     }
     assert_true(allowed > 200);
-    Onnx__ModelProto *m = read_model(in_folder("net.onnx"));
+    Onnx__ModelProto *m = read_model(path_of("net.onnx"));
     assert_order(m->graph);
     drop(m);
     st_net_free(n);
@@ -565,44 +530,15 @@ static void without_memory_there_is_an_error_and_no_file(void **state)
 #endif
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(a_file_says_what_it_is),
-        CLAIM(nodes_and_tensors_are_called_as_the_layers_are),
-        CLAIM(steps_of_one_kind_are_numbered),
-        CLAIM(what_does_nothing_is_one_identity),
-        CLAIM(options_are_attributes),
-        CLAIM(every_layer_is_exported_or_refused),
-        CLAIM(no_shipped_layer_is_forgotten),
-        CLAIM(the_checker_of_onnx_accepts_every_layer),
-        CLAIM(a_layer_of_ones_own_is_refused_by_its_path_and_type),
-        CLAIM(a_shipped_name_makes_no_shipped_layer),
-        CLAIM(misuse_is_refused),
-        CLAIM(a_refusal_leaves_the_old_file),
-        CLAIM(what_float32_cannot_hold_is_refused),
-        CLAIM(without_memory_there_is_an_error_and_no_file),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
-
 #else
 
-static void without_onnx_the_error_says_what_was_missing(void **state)
+TEST(without_onnx_the_error_says_what_was_missing)
 {
-    (void)state;
     st_net *n = built(ST_SHAPE(4), st_relu());
-    assert_int_equal(st_net_export_onnx(n, in_folder("net.onnx")), -1);
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     assert_true(strstr(st_error(), "protobuf-c") || strstr(st_error(), "libonnx-dev"));
     expect_error("net.onnx: this library was built without ONNX");
-    assert_int_equal(access(in_folder("net.onnx"), F_OK), -1);
+    assert_int_equal(access(path_of("net.onnx"), F_OK), -1);
     st_net_free(n);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { CLAIM(without_onnx_the_error_says_what_was_missing) };
-    puts("skip onnx: it was not there to build with (make deps-onnx)");
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
 #endif

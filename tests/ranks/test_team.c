@@ -155,8 +155,25 @@ static double distance(st_tensor a, st_tensor b)
     return away / most;
 }
 
+/* Each rank has a path of its own, as on a machine of its own. */
+static char path[MOST_RANKS][256];
+
+static int enter(void **state)
+{
+    int status = enter_folder(state);
+    alarm(500); /* ranks that lose each other would wait forever */
+    share_all_work();
+    for (int q = 0; q < MOST_RANKS && status == 0; q++) {
+        char name[] = "0.safetensors";
+        name[0] = (char)('0' + q);
+        strcpy(path[q], path_of(name));
+    }
+    return status;
+}
+SETUP(enter)
+
 /* One step is one gradient. */
-static void a_gradient_is_the_same_however_a_batch_is_cut(void **state)
+TEST(a_gradient_is_the_same_however_a_batch_is_cut)
 {
     st_net *(*const nets[])(void) = { with_independent_images, with_a_large_layer };
     const double limit = sizeof(st_real) == 8 ? 1e-12 : 1e-5;
@@ -178,7 +195,7 @@ static void a_gradient_is_the_same_however_a_batch_is_cut(void **state)
     }
 }
 
-static void a_run_is_the_same_but_for_rounding(void **state)
+TEST(a_run_is_the_same_but_for_rounding)
 {
     const double limit = sizeof(st_real) == 8 ? 1e-12 : 1e-6;
     together what = { .make = with_independent_images,
@@ -208,7 +225,7 @@ static void three_of_nine(st_train_options *o, int rank)
     o->optim = st_sgd(.lr = 0.5);
 }
 
-static void a_micro_batch_is_a_batch_by_itself(void **state)
+TEST(a_micro_batch_is_a_batch_by_itself)
 {
     together what = {
         .make = with_states, .samples = 9, .batch = 9, .epochs = 1, .micro_batches = 3, .plain = true
@@ -248,7 +265,7 @@ static void a_micro_batch_is_a_batch_by_itself(void **state)
 
 /* ---- ranks ----------------------------------------------------------------------------------------------- */
 
-static void ranks_come_to_the_bits_of_one_process(void **state)
+TEST(ranks_come_to_the_bits_of_one_process)
 {
     st_net *(*const nets[])(void) = { with_all_layers, with_branches, with_winograd };
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
@@ -259,7 +276,7 @@ static void ranks_come_to_the_bits_of_one_process(void **state)
     }
 }
 
-static void ways_are_chosen_by_a_micro_batch(void **state)
+TEST(ways_are_chosen_by_a_micro_batch)
 {
     together what = { .make = with_a_large_layer,
                       .samples = 32,
@@ -272,7 +289,7 @@ static void ways_are_chosen_by_a_micro_batch(void **state)
     outcome_free(&expected);
 }
 
-static void three_ranks_have_three(void **state)
+TEST(three_ranks_have_three)
 {
     together what = { .micro_batches = 3 };
     outcome expected = alone(&what);
@@ -288,7 +305,7 @@ static void patient_and_clipped(st_train_options *o, int rank)
     o->drop_last = true;
 }
 
-static void the_best_are_restored_at_all_ranks(void **state)
+TEST(the_best_are_restored_at_all_ranks)
 {
     together what = { .micro_batches = 4, .epochs = 3, .change = patient_and_clipped, .lr = 0.3 };
     outcome expected = alone(&what);
@@ -301,7 +318,7 @@ static void unordered(st_train_options *o, int rank)
     o->group.unordered = true;
 }
 
-static void a_sum_in_any_order_is_the_same_but_for_rounding(void **state)
+TEST(a_sum_in_any_order_is_the_same_but_for_rounding)
 {
     together what = { .micro_batches = 4, .lr = 0.01 };
     outcome expected = alone(&what), out[MOST_RANKS];
@@ -339,7 +356,7 @@ static void look(st_train_options *o, int rank)
     o->callbacks[1] = each_epoch(stop_after_two, &rank_of_call[rank]);
 }
 
-static void rank_0_shows_and_all_are_called(void **state)
+TEST(rank_0_shows_and_all_are_called)
 {
     outcome out[MOST_RANKS];
     for (int q = 0; q < MOST_RANKS; q++) assert_non_null(shown[q] = tmpfile());
@@ -361,20 +378,6 @@ static bool enough(const st_train_report *r, void *context)
     return false;
 }
 
-/* Each rank has a path of its own, as on a machine of its own. */
-static char path[MOST_RANKS][256];
-
-static int enter(void **state)
-{
-    int status = enter_folder(state);
-    for (int q = 0; q < MOST_RANKS && status == 0; q++) {
-        char name[] = "0.safetensors";
-        name[0] = (char)('0' + q);
-        strcpy(path[q], path_of(name));
-    }
-    return status;
-}
-
 static void keep(st_train_options *o, int rank)
 {
     o->callbacks[1] = st_checkpoint(path[rank], 1, true);
@@ -386,7 +389,7 @@ static void keep_one_epoch(st_train_options *o, int rank)
     o->callbacks[0] = each_epoch(enough, NULL);
 }
 
-static void ranks_go_on_where_others_were(void **state)
+TEST(ranks_go_on_where_others_were)
 {
     together what = { .micro_batches = 4, .epochs = 3, .change = keep_one_epoch };
     outcome expected = alone(&(together){ .micro_batches = 4, .epochs = 3 }), out[MOST_RANKS];
@@ -405,7 +408,7 @@ static void ranks_go_on_where_others_were(void **state)
     outcome_free(&expected);
 }
 
-static void a_checkpoint_that_cannot_be_read_ends_all(void **state)
+TEST(a_checkpoint_that_cannot_be_read_ends_all)
 {
     written("0.safetensors", BYTES("no such thing"));
     ranks_end_with(&(together){ .change = keep }, 4, "rank 0: ");
@@ -486,7 +489,7 @@ static void validating(st_train_options *o, int rank)
     o->validation = &torn[rank];
 }
 
-static void what_fails_at_one_rank_ends_all(void **state)
+TEST(what_fails_at_one_rank_ends_all)
 {
     ranks_end_with(&(together){ .change = another_batch }, 4,
                    "rank 2: train: 13 images in a batch, rank 0 has 12");
@@ -523,7 +526,7 @@ static void lose_each_other(together what)
     for (int q = 0; q < 2; q++) outcome_free(&out[q]);
 }
 
-static void ranks_that_lose_each_other_end(void **state)
+TEST(ranks_that_lose_each_other_end)
 {
     lose_each_other((together){ .samples = 12, .epochs = 1, .micro_batches = 4, .change = keep });
     lose_each_other((together){ .samples = 12, .epochs = 1, .change = unordered });
@@ -537,7 +540,7 @@ static void in_order(st_train_options *o, int rank)
 }
 
 /* Which micro-batch it is in, and the same for all. */
-static void a_number_that_is_not_finite_is_found(void **state)
+TEST(a_number_that_is_not_finite_is_found)
 {
     static const char said[] =
         "train: the loss is nan at step 1 (epoch 1): the batch's x is nan at [2, 0, 3, 4]";
@@ -548,7 +551,7 @@ static void a_number_that_is_not_finite_is_found(void **state)
     outcome_free(&one);
 }
 
-static void batches_that_cannot_be_cut_are_refused(void **state)
+TEST(batches_that_cannot_be_cut_are_refused)
 {
     outcome out = train_together(&(together){ .samples = 50, .micro_batches = 4 }, NULL);
     assert_string_equal(
@@ -576,7 +579,7 @@ static void counting(st_train_options *o, int rank)
     o->callbacks[0] = each_epoch(takes_as_many, NULL);
 }
 
-static void a_net_that_was_built_for_more_stays_so(void **state)
+TEST(a_net_that_was_built_for_more_stays_so)
 {
     together what = { .make = with_branches, .micro_batches = 4 };
     outcome expected = alone(&what);
@@ -586,7 +589,7 @@ static void a_net_that_was_built_for_more_stays_so(void **state)
 }
 
 /* A net that was cut is as good as new. */
-static void a_net_is_cut_for_a_run_only(void **state)
+TEST(a_net_is_cut_for_a_run_only)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(9, 2)), y = st_tensor_new(ST_SHAPE(9));
     st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
@@ -609,30 +612,4 @@ static void a_net_is_cut_for_a_run_only(void **state)
     assert_true(same_bytes(weights[0], weights[1]));
     st_tensor_free(weights[0]), st_tensor_free(weights[1]);
     st_dataset_free(set), st_tensor_free(x), st_tensor_free(y);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(a_gradient_is_the_same_however_a_batch_is_cut),
-        CLAIM(a_run_is_the_same_but_for_rounding),
-        CLAIM(a_micro_batch_is_a_batch_by_itself),
-        CLAIM(ranks_come_to_the_bits_of_one_process),
-        CLAIM(ways_are_chosen_by_a_micro_batch),
-        CLAIM(three_ranks_have_three),
-        CLAIM(the_best_are_restored_at_all_ranks),
-        CLAIM(a_sum_in_any_order_is_the_same_but_for_rounding),
-        CLAIM(rank_0_shows_and_all_are_called),
-        CLAIM(ranks_go_on_where_others_were),
-        CLAIM(a_checkpoint_that_cannot_be_read_ends_all),
-        CLAIM(what_fails_at_one_rank_ends_all),
-        CLAIM(ranks_that_lose_each_other_end),
-        CLAIM(a_number_that_is_not_finite_is_found),
-        CLAIM(batches_that_cannot_be_cut_are_refused),
-        CLAIM(a_net_that_was_built_for_more_stays_so),
-        CLAIM(a_net_is_cut_for_a_run_only),
-    };
-    alarm(500); /* ranks that wait for each other wait for ever */
-    share_all_work();
-    return cmocka_run_group_tests(claims, enter, NULL);
 }

@@ -1,4 +1,5 @@
 /* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one is. */
+#include "tests/files.h"
 #include "tests/support.h"
 
 #include "nn/watch/anomaly.h"
@@ -70,7 +71,15 @@ static const st_layer_type *const known[] = { &erring, NULL };
 
 enum { SAMPLES = 30, BATCH = 20, FEATURES = 4 }; /* more than one chunk a batch */
 
-static char file[256];
+static char file[4096];
+
+static int name_file(void **state)
+{
+    int status = enter_folder(state);
+    snprintf(file, sizeof file, "%s", path_of("anomaly"));
+    return status;
+}
+SETUP(name_file)
 
 static st_net *some_net(void)
 {
@@ -157,7 +166,7 @@ static const char *line(const char *what, const char *where)
 
 /* ---- claims ---------------------------------------------------------------------------------------- */
 
-static void the_first_number_gone_wrong_is_named(void **state)
+TEST(the_first_number_gone_wrong_is_named)
 {
     const struct {
         fault f;
@@ -179,7 +188,7 @@ static void the_first_number_gone_wrong_is_named(void **state)
 }
 
 /* The loss is finite then. */
-static void gradients_gone_wrong_are_found_before_the_step(void **state)
+TEST(gradients_gone_wrong_are_found_before_the_step)
 {
     const struct {
         fault f;
@@ -206,7 +215,7 @@ static void gradients_gone_wrong_are_found_before_the_step(void **state)
 }
 
 /* The gradient is finite, and so is the loss: the optimizer's step makes a parameter infinite, which ends the run. */
-static void a_step_that_overflows_is_found_out(void **state)
+TEST(a_step_that_overflows_is_found_out)
 {
     const double most = (double)ST_REAL_MAX;
     const struct {
@@ -235,7 +244,7 @@ static void a_step_that_overflows_is_found_out(void **state)
     }
 }
 
-static void a_step_that_clipping_makes_small_is_taken(void **state)
+TEST(a_step_that_clipping_makes_small_is_taken)
 {
     setting s = set_up();
     planted = (fault){ GRADIENT, 0, 3, (double)ST_REAL_MAX / 3 * 2 };
@@ -250,7 +259,7 @@ static void a_step_that_clipping_makes_small_is_taken(void **state)
 }
 
 /* Without the callback the loss, or the parameter that the optimizer makes of the gradient, ends the run. */
-static void without_it_the_run_ends_all_the_same(void **state)
+TEST(without_it_the_run_ends_all_the_same)
 {
     const fault faults[] = { { FORWARD, 17, 2, NAN }, { GRADIENT, 0, 3, NAN } };
     const char *const texts[] = { "train: the loss is nan at step 1 (epoch 1); a learning rate below 0.125",
@@ -272,7 +281,7 @@ static double refusing(const st_loss *l, st_tensor y, st_tensor target, st_tenso
     return NAN;
 }
 
-static void a_step_whose_loss_fails_is_not_taken(void **state)
+TEST(a_step_whose_loss_fails_is_not_taken)
 {
     setting s = set_up();
     before b = remember(s);
@@ -283,7 +292,7 @@ static void a_step_whose_loss_fails_is_not_taken(void **state)
     tear_down(s);
 }
 
-static void what_comes_in_is_looked_at_first(void **state)
+TEST(what_comes_in_is_looked_at_first)
 {
     setting s = set_up();
     *st_at(s.x, ST_INDEX(7, 3)) = INFINITY;
@@ -297,7 +306,7 @@ static void what_comes_in_is_looked_at_first(void **state)
     tear_down(s);
 }
 
-static void it_is_the_same_for_any_number_of_threads(void **state)
+TEST(it_is_the_same_for_any_number_of_threads)
 {
     int threads = st_num_threads();
     share_all_work();
@@ -327,7 +336,7 @@ static void refused_entry(const char *path, const char *entry)
     expect_error("%s: ", path);
 }
 
-static void the_batch_is_kept_and_can_be_taken_again(void **state)
+TEST(the_batch_is_kept_and_can_be_taken_again)
 {
     setting s = set_up();
     char expected[1024], where[] = "the output of layer 2.body.0 (erring) is nan at [17, 2]";
@@ -354,7 +363,7 @@ static void the_batch_is_kept_and_can_be_taken_again(void **state)
 }
 
 /* A few bytes must not ask for a net's memory for any number of images. */
-static void a_batch_that_does_not_fit_the_net_is_refused(void **state)
+TEST(a_batch_that_does_not_fit_the_net_is_refused)
 {
     st_net *n = some_net();
     const st_shape shapes[] = { ST_SHAPE((ptrdiff_t)1 << 45, 0), ST_SHAPE(0, FEATURES),
@@ -370,11 +379,10 @@ static void a_batch_that_does_not_fit_the_net_is_refused(void **state)
                      st_shape_text(shapes[i]).text);
         st_tensor_free(x);
     }
-    unlink(file);
-    st_tensor_free(target), st_net_free(n);
+    unlink(file), st_tensor_free(target), st_net_free(n);
 }
 
-static void a_batch_that_cannot_be_kept_is_told(void **state)
+TEST(a_batch_that_cannot_be_kept_is_told)
 {
     setting s = set_up();
     planted = (fault){ FORWARD, 1, 1, NAN };
@@ -387,24 +395,4 @@ static void a_batch_that_cannot_be_kept_is_told(void **state)
         "train: the loss is nan at step 1 (epoch 1): the output of layer 2.body.0 (erring) is nan at [1, 1]; "
         "no such folder/batch: cannot be written: No such file or directory");
     tear_down(s);
-}
-
-int main(void)
-{
-    const char *folder = getenv("STRIDE_TEST_TMP");
-    snprintf(file, sizeof file, "%s/anomaly-%ld", folder ? folder : "/tmp", (long)getpid());
-    const struct CMUnitTest claims[] = {
-        CLAIM(the_first_number_gone_wrong_is_named),
-        CLAIM(gradients_gone_wrong_are_found_before_the_step),
-        CLAIM(a_step_that_overflows_is_found_out),
-        CLAIM(a_step_that_clipping_makes_small_is_taken),
-        CLAIM(without_it_the_run_ends_all_the_same),
-        CLAIM(a_step_whose_loss_fails_is_not_taken),
-        CLAIM(what_comes_in_is_looked_at_first),
-        CLAIM(it_is_the_same_for_any_number_of_threads),
-        CLAIM(the_batch_is_kept_and_can_be_taken_again),
-        CLAIM(a_batch_that_does_not_fit_the_net_is_refused),
-        CLAIM(a_batch_that_cannot_be_kept_is_told),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

@@ -63,7 +63,9 @@ static void assert_number(bool there, double value, double expected)
     if (there) assert_memory_equal(&value, &expected, sizeof value);
 }
 
-static void csv_reads_back_exactly(void **state)
+SETUP(enter_folder)
+
+TEST(csv_reads_back_exactly)
 {
     const char *path = path_of("log.csv");
     write_log(path);
@@ -99,7 +101,7 @@ static double real_of(const json_t *line, const char *name, bool *there)
     return json_number_value(value);
 }
 
-static void json_lines_read_back_exactly(void **state)
+TEST(json_lines_read_back_exactly)
 {
     static const struct {
         const char *name;
@@ -137,7 +139,7 @@ static void json_lines_read_back_exactly(void **state)
     free(text);
 }
 
-static void each_line_has_arrived_when_it_is_logged(void **state)
+TEST(each_line_has_arrived_when_it_is_logged)
 {
     const char *const names[] = { "lines.csv", "lines.jsonl" };
     for (int json = 0; json < 2; json++) {
@@ -156,7 +158,7 @@ static void each_line_has_arrived_when_it_is_logged(void **state)
     }
 }
 
-static void a_log_that_cannot_be_written_is_an_error(void **state)
+TEST(a_log_that_cannot_be_written_is_an_error)
 {
     static const char *const refused[] = { "run", "run.txt", "run.json", ".csv", "run.CSV", "" };
     log_lines l;
@@ -175,7 +177,7 @@ static void a_log_that_cannot_be_written_is_an_error(void **state)
 }
 
 /* A run that ends before its first epoch leaves the old log, or none. */
-static void a_log_is_not_changed_before_its_first_epoch(void **state)
+TEST(a_log_is_not_changed_before_its_first_epoch)
 {
     const char *path = path_of("early.csv");
     log_lines l;
@@ -211,7 +213,7 @@ static void assert_goes_on(const char *path, const char *whole, size_t kept, int
 }
 
 /* Cut at ends of lines, before them, and within; and gone on with from every epoch whose predecessors are there. */
-static void a_log_that_goes_on_comes_to_the_same_bytes(void **state)
+TEST(a_log_that_goes_on_comes_to_the_same_bytes)
 {
     const char *const names[] = { "on.csv", "on.jsonl" };
     for (int json = 0; json < 2; json++) {
@@ -240,7 +242,7 @@ static void a_log_that_goes_on_comes_to_the_same_bytes(void **state)
     }
 }
 
-static void a_log_that_is_not_there_begins(void **state)
+TEST(a_log_that_is_not_there_begins)
 {
     const char *path = path_of("new.csv");
     log_lines l;
@@ -254,7 +256,7 @@ static void a_log_that_is_not_there_begins(void **state)
     free(text);
 }
 
-static void what_is_no_log_is_not_gone_on_with(void **state)
+TEST(what_is_no_log_is_not_gone_on_with)
 {
     static const struct {
         const char *name, *text;
@@ -283,19 +285,4 @@ static void what_is_no_log_is_not_gone_on_with(void **state)
         assert_string_equal(text, all[i].text);
         free(text), log_end(&l);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(csv_reads_back_exactly),
-        CLAIM(json_lines_read_back_exactly),
-        CLAIM(each_line_has_arrived_when_it_is_logged),
-        CLAIM(a_log_that_cannot_be_written_is_an_error),
-        CLAIM(a_log_is_not_changed_before_its_first_epoch),
-        CLAIM(a_log_that_goes_on_comes_to_the_same_bytes),
-        CLAIM(a_log_that_is_not_there_begins),
-        CLAIM(what_is_no_log_is_not_gone_on_with),
-    };
-    return cmocka_run_group_tests(claims, enter_folder, NULL);
 }
