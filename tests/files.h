@@ -8,7 +8,7 @@
 /* The set-up of a group of tests: makes a new folder, in STRIDE_TEST_TMP or in /tmp. */
 int enter_folder(void **state);
 
-/* In that folder; in one of a few buffers in turn, so that two paths can be used at once. */
+/* In that folder; valid until 64 other paths were asked for. */
 const char *path_of(const char *name);
 
 typedef struct bytes {
@@ -25,7 +25,7 @@ typedef struct bytes {
 /* Files of these bytes, plain and gzipped; their paths. */
 const char *written(const char *name, bytes b);
 const char *zipped(const char *name, bytes b);
-bytes contents(const char *path); /* of a file below 4 KiB, until the next call */
+bytes contents(const char *path); /* of a file below 1 MiB, until the call after the next */
 
 /* From here on the program's locale has a decimal comma; it is made in the folder where none is installed. False, with a
  * message, where that cannot be done. */

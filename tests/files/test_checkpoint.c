@@ -21,12 +21,12 @@
 
 enum { SAMPLES = 20, BATCH = 6, EPOCHS = 3, STEPS_AN_EPOCH = 4 };
 
-static char file[4096];
+static char file[1024];
 
 static int name_file(void **state)
 {
     int status = enter_folder(state);
-    snprintf(file, sizeof file, "%s", path_of("checkpoint"));
+    strncat(file, path_of("checkpoint"), sizeof file - 1);
     return status;
 }
 SETUP(name_file)
@@ -130,6 +130,16 @@ typedef struct outcome {
 enum { LAST = 5 };       /* callback */
 enum { LOOKED_AT = 16 }; /* samples that a set is known by, before a run begins */
 
+static st_train_options options_of(const way *w, bool resume)
+{
+    st_train_options o = w->options;
+    o.loss = st_cross_entropy(.label_smoothing = 0.1);
+    o.optim = w->optimizer();
+    o.epochs = EPOCHS, o.batch = BATCH, o.seed = 5;
+    o.callbacks[LAST] = st_checkpoint(file, w->every ? w->every : 1, resume);
+    return o;
+}
+
 /* A run from nothing, or from the file, until it has fetched so many samples. */
 static outcome run(const way *w, long samples, bool resume)
 {
@@ -143,14 +153,8 @@ static outcome run(const way *w, long samples, bool resume)
                                                    .begin = pass_on,
                                                    .own = &f });
     st_net *n = w->make();
-    st_train_options options = w->options;
-    options.loss = st_cross_entropy(.label_smoothing = 0.1);
-    options.optim = w->optimizer();
-    options.epochs = EPOCHS;
-    options.batch = BATCH;
-    options.seed = 5;
+    st_train_options options = options_of(w, resume);
     options.validation = w->validates ? validation : NULL;
-    options.callbacks[LAST] = st_checkpoint(file, w->every ? w->every : 1, resume);
     outcome out = { .status = st_train_run(n, cut, options, &out.result) };
     if (out.status == 0)
         out.parameters = st_tensor_clone(st_net_parameters(n)),
@@ -227,19 +231,6 @@ TEST(going_on_from_any_step_comes_to_the_same_bits)
         }
         outcome_free(whole);
     }
-}
-
-TEST(being_cut_off_at_every_step_does_no_harm)
-{
-    way w = ways(2);
-    unlink(file);
-    outcome whole = run(&w, 1000, false);
-    unlink(file);
-    for (int step = 0; step < EPOCHS * STEPS_AN_EPOCH - 1; step++)
-        be_cut_off(&w, step % STEPS_AN_EPOCH == 3 ? 2 : BATCH, true);
-    outcome rest = run(&w, 1000, true);
-    assert_same_outcome(&rest, &whole);
-    outcome_free(whole), outcome_free(rest);
 }
 
 /* Between checkpoints steps are lost, and taken again. */
@@ -371,88 +362,60 @@ TEST(a_checkpoint_is_a_nets_file_too)
 
 /* ---- what is refused -------------------------------------------------------------------------------- */
 
-typedef struct refusal {
-    const char *text; /* after the path */
-    void (*change)(st_train_options *o);
-} refusal;
+static const char *const changes[] = { "batch 6",
+                                       "seed 5",
+                                       "epochs 3",
+                                       "cross_entropy.label_smoothing 0.1",
+                                       "adam.lr 0.02",
+                                       "clip.norm none",
+                                       "schedule \"cosine\"",
+                                       "drop_last false",
+                                       "group 1 none" };
+enum { CHANGES = sizeof changes / sizeof *changes };
 
-static void batch(st_train_options *o)
+/* What is another than the file says, in the order of the table. */
+static void change(int i, st_train_options *o)
 {
-    o->batch = 5;
-}
-static void seed(st_train_options *o)
-{
-    o->seed = 6;
-}
-static void more(st_train_options *o)
-{
-    o->epochs = 9;
-}
-static void smooth(st_train_options *o)
-{
-    o->loss = st_cross_entropy(.label_smoothing = 0.2);
-}
-static void rate(st_train_options *o)
-{
-    o->optim->lr = 0.25;
-}
-static void clipped(st_train_options *o)
-{
-    o->callbacks[0] = st_clip(.value = 2);
-}
-static void constant(st_train_options *o)
-{
-    o->schedule = st_constant_lr();
-}
-static void dropped(st_train_options *o)
-{
-    o->drop_last = true;
+    switch (i) {
+    case 0: o->batch = 5; break;
+    case 1: o->seed = 6; break;
+    case 2: o->epochs = 9; break;
+    case 3: o->loss = st_cross_entropy(.label_smoothing = 0.2); break;
+    case 4: o->optim->lr = 0.25; break;
+    case 5: o->callbacks[0] = st_clip(.value = 2); break;
+    case 6: o->schedule = st_constant_lr(); break;
+    case 7: o->drop_last = true; break;
+    default: o->groups[0] = (st_param_group){ "*.bias", .weight_decay = ST_ZERO };
+    }
 }
 
-static void grouped(st_train_options *o)
+/* The run is refused with this text and changes nothing. */
+static void assert_refused(st_net *n, const st_dataset *d, st_train_options o, const char *expected)
 {
-    o->groups[0] = (st_param_group){ "*.bias", .weight_decay = ST_ZERO };
+    assert_int_equal(st_net_build(n, BATCH, 77), 0);
+    st_tensor before = st_tensor_clone(st_net_parameters(n));
+    uint64_t seed = n->seed, step = n->step;
+    expect_refused(st_train_run(n, d, o, NULL) == 0, file, expected);
+    assert_true(same_bytes(before, st_net_parameters(n)));
+    assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
+    st_tensor_free(before), st_net_free(n), st_optim_free(o.optim);
 }
 
 TEST(what_was_asked_otherwise_is_refused)
 {
-    const refusal all[] = {
-        { "written by a run with batch 6, this one has 5", batch },
-        { "written by a run with seed 5, this one has 6", seed },
-        { "written by a run with epochs 3, this one has 9", more },
-        { "written by a run with cross_entropy.label_smoothing 0.1, this one has 0.2", smooth },
-        { "written by a run with adam.lr 0.02, this one has 0.25", rate },
-        { "written by a run with clip.norm none, this one has 0", clipped },
-        { "written by a run with schedule \"cosine\", this one has \"constant\"", constant },
-        { "written by a run with drop_last false, this one has true", dropped },
-        { "written by a run with group 1 none, this one has \"*.bias\"", grouped },
-    };
     way w = ways(1);
     st_dataset *digits = st_digits(SAMPLES, 1), *fewer = st_digits(SAMPLES - 1, 1);
     unlink(file);
     be_cut_off(&w, BATCH + 1, false);
-    for (size_t i = 0; i <= sizeof all / sizeof all[0] + 1; i++) {
-        bool told = i<sizeof all / sizeof all[0], of_net = i> sizeof all / sizeof all[0];
-        st_net *n = of_net ? plain() : with_everything();
-        st_train_options o = w.options;
-        o.loss = st_cross_entropy(.label_smoothing = 0.1), o.optim = adam_default(), o.epochs = EPOCHS,
-        o.batch = BATCH, o.seed = 5;
-        o.callbacks[LAST] = kept(true);
-        if (told) all[i].change(&o);
-        assert_int_equal(st_net_build(n, BATCH, 77), 0);
-        st_tensor before = st_tensor_clone(st_net_parameters(n));
-        assert_int_equal(st_train_run(n, told || of_net ? digits : fewer, o, NULL), -1);
-        char expected[512];
-        snprintf(expected, sizeof expected, "%s: %s", file,
-                 told     ? all[i].text
-                 : of_net ? "of a run of another net"
-                          : "written by a run with samples 20, this one has 19");
-        assert_string_equal(st_error(), expected);
-        st_error_clear();
-        assert_true(same_bytes(before, st_net_parameters(n)));
-        assert_int_equal(o.optim->steps, 0);
-        st_tensor_free(before), st_net_free(n), st_optim_free(o.optim);
+    for (int i = 0; i < CHANGES; i++) {
+        char expected[128];
+        st_train_options o = options_of(&w, true);
+        change(i, &o);
+        snprintf(expected, sizeof expected, "written by a run with %s, this one has ", changes[i]);
+        assert_refused(with_everything(), digits, o, expected);
     }
+    assert_refused(with_everything(), fewer, options_of(&w, true), "samples 20, this one has 19");
+    assert_refused(plain(), digits, options_of(&w, true), "a run of another net");
     st_dataset_free(digits), st_dataset_free(fewer);
 }
 
@@ -553,46 +516,25 @@ TEST(many_channels_are_known_by_a_sum)
     st_dataset_free(set), st_tensor_free(x), st_tensor_free(y);
 }
 
-/* The bytes of the file; the caller's. */
-static char *contents(size_t *size)
-{
-    FILE *f = fopen(file, "rb");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    char *bytes = malloc(*size + 1);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    bytes[*size] = '\0';
-    fclose(f);
-    return bytes;
-}
-
-static void put_contents(const char *bytes, size_t size)
-{
-    FILE *f = fopen(file, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void assert_not_resumed(const way *w)
 {
     outcome o = run(w, 1000, true);
     if (o.status == 0) fail_msg("a damaged checkpoint was taken");
-    assert_memory_equal(st_error(), file, strlen(file));
-    st_error_clear();
+    expect_error("%s", file);
 }
 
-/* The first of these texts of one length by the other. */
-static void replace(char *bytes, size_t size, const char *from, const char *to)
+/* The file with the first of these texts of one length replaced by the other. */
+static void write_replaced(bytes b, const char *from, const char *to)
 {
-    char *at = NULL;
+    char copy[1 << 16], *at = NULL;
     size_t length = strlen(from);
-    for (size_t k = 0; !at && k + length <= size; k++)
-        if (memcmp(bytes + k, from, length) == 0) at = bytes + k;
+    assert_true(b.count <= sizeof copy);
+    memcpy(copy, b.at, b.count);
+    for (size_t k = 0; !at && k + length <= b.count; k++)
+        if (memcmp(copy + k, from, length) == 0) at = copy + k;
     assert_non_null(at);
     memcpy(at, to, length);
+    written("checkpoint", (bytes){ b.count, copy });
 }
 
 #define PLACE "\\\"place\\\":["
@@ -600,7 +542,7 @@ static void replace(char *bytes, size_t size, const char *from, const char *to)
 TEST(damaged_ones_are_refused)
 {
     /* Of the same length, so that the rest of the file stays in its place. */
-    const char *const changes[][2] = {
+    static const char *const damages[][2] = {
         { PLACE "1.0,2.0,2.0", PLACE "0.0,2.0,2.0" }, /* epoch, batch, step */
         { PLACE "1.0,2.0,2.0", PLACE "9.0,2.0,2.0" },
         { PLACE "1.0,2.0,2.0", PLACE "1.0,9.0,2.0" },
@@ -618,20 +560,16 @@ TEST(damaged_ones_are_refused)
     way w = ways(2);
     unlink(file);
     be_cut_off(&w, 2 * BATCH + 1, false);
-    size_t size;
-    char *good = contents(&size), *bad = malloc(size);
-    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        memcpy(bad, good, size);
-        about("%s", changes[i][1]);
-        replace(bad, size, changes[i][0], changes[i][1]);
-        put_contents(bad, size);
+    bytes good = contents(file);
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        about("%s", damages[i][1]);
+        write_replaced(good, damages[i][0], damages[i][1]);
         assert_not_resumed(&w);
     }
-    for (size_t cut = 0; cut<size; cut += size> 4000 ? 97 : 1) {
-        put_contents(good, cut);
+    for (size_t cut = 0; cut<good.count; cut += good.count> 4000 ? 97 : 1) {
+        written("checkpoint", (bytes){ cut, good.at });
         assert_not_resumed(&w);
     }
-    free(good), free(bad);
 }
 
 /* What the file says is all that it says, and no such place: nothing is read before that is known. */
@@ -640,25 +578,12 @@ TEST(a_place_that_the_run_does_not_have_changes_nothing)
     way w = ways(2);
     unlink(file);
     be_cut_off(&w, 2 * BATCH + 1, false);
-    size_t size;
-    char *bytes = contents(&size);
-    replace(bytes, size, PLACE "1.0,2.0,2.0", PLACE "1.0,2.0,3.0");
-    put_contents(bytes, size);
-
+    write_replaced(contents(file), PLACE "1.0,2.0,2.0", PLACE "1.0,2.0,3.0");
     st_dataset *digits = st_digits(SAMPLES, 1);
-    st_net *n = w.make();
-    st_train_options o = w.options;
-    o.loss = st_cross_entropy(.label_smoothing = 0.1), o.optim = w.optimizer(), o.epochs = EPOCHS,
-    o.batch = BATCH, o.seed = 5;
-    o.validation = digits, o.callbacks[LAST] = kept(true);
-    assert_int_equal(st_net_build(n, BATCH, 77), 0);
-    st_tensor before = st_tensor_clone(st_net_parameters(n));
-    uint64_t seed = n->seed, step = n->step;
-    assert_int_equal(st_train_run(n, digits, o, NULL), -1);
-    expect_error("%s: train: the run has no such place: epoch 1 of 3, step 3", file);
-    assert_true(same_bytes(before, st_net_parameters(n)));
-    assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
-    st_tensor_free(before), st_net_free(n), st_optim_free(o.optim), st_dataset_free(digits), free(bytes);
+    st_train_options o = options_of(&w, true);
+    o.validation = digits;
+    assert_refused(w.make(), digits, o, "train: the run has no such place: epoch 1 of 3, step 3");
+    st_dataset_free(digits);
 }
 
 TEST(options_that_make_no_sense_are_refused)

@@ -29,16 +29,8 @@ static st_net *built(st_shape image, st_layer *l)
 
 static Onnx__ModelProto *read_model(const char *path)
 {
-    struct stat status;
-    assert_int_equal(stat(path, &status), 0);
-    uint8_t *bytes = malloc((size_t)status.st_size);
-    FILE *from = fopen(path, "rb");
-    assert_non_null(bytes);
-    assert_non_null(from);
-    assert_int_equal(fread(bytes, 1, (size_t)status.st_size, from), status.st_size);
-    fclose(from);
-    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, (size_t)status.st_size, bytes);
-    free(bytes);
+    bytes b = contents(path);
+    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, b.count, b.at);
     assert_non_null(model);
     assert_int_equal(unlink(path), 0);
     return model;
