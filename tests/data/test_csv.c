@@ -303,7 +303,7 @@ static const bad_table bad_tables[] = {
     { STRING("1,2\n3,4\n"), { .targets = 2 }, ": no column of features" },
     { STRING("1\n2\n"), { 0 }, ": no column of features" },
     { STRING("1,2,3\n"), { .image = { 3, { 1, 1, 3 } } },
-      ": 2 columns of features" },
+      "[1, 1, 3]" },
     { STRING("1,2,3\n"), { .image = { 1, { -2 } } }, "image: negative size in shape [-2]" },
     { STRING("1,2\n"), { .delimiter = ';' }, ": no column of features" },
     { STRING("\xef\xbb,1\n"), { 0 }, ": begins with byte ef" },

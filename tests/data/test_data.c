@@ -642,7 +642,7 @@ TEST(a_class_that_there_is_not_has_no_target)
     assert_elements(target, 0, 0, 1);
     for (ptrdiff_t i = 1; i < SAMPLES; i++) {
         assert_int_equal(st_dataset_batch(hot, NULL, i, 1, sample, target), -1);
-        expect_error("sample %td: class %g, expected one from 0 to 2", i, (double)*element(y, i));
+        expect_error("sample %td: class %g", i, (double)*element(y, i));
     }
     st_dataset_free(hot), st_dataset_free(set);
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(sample), st_tensor_free(target);
