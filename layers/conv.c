@@ -81,7 +81,7 @@ static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_conv2d_options *o = l->options;
     window w;
-    if (window_plan(&w, l, x, o->kernel, o->stride, o->padding, o->dilation, false)) return -1;
+    if (window_plan(&w, l, x, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, false)) return -1;
     *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
     l->flops =
         2 * (double)(x.n[1] / o->groups) * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
@@ -166,6 +166,8 @@ static const st_field conv2d_fields[] = {
       .square = true },
     { "groups", ST_FIELD_INT, offsetof(st_conv2d_options, groups), .least = 1, .fallback = 1 },
     { "no_bias", ST_FIELD_BOOL, offsetof(st_conv2d_options, no_bias) },
+    { "pad_height", ST_FIELD_PAIR, offsetof(st_conv2d_options, pad_height) },
+    { "pad_width", ST_FIELD_PAIR, offsetof(st_conv2d_options, pad_width) },
     { 0 },
 };
 
@@ -206,7 +208,8 @@ static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window
             return st_layer_refuse(l, "padding %d×%d leaves nothing of the output", o->padding[0],
                                    o->padding[1]);
     }
-    if (window_plan(w, l, *y, o->kernel, o->stride, o->padding, o->dilation, false)) return -1;
+    const window_padding padding = { { o->padding[0], o->padding[1] }, { o->padding[0], o->padding[1] } };
+    if (window_plan(w, l, *y, o->kernel, o->stride, padding, o->dilation, false)) return -1;
     for (int axis = 0; axis < 2; axis++)
         w->out[axis] = x.n[2 + axis]; /* output_padding beyond the stride would allow more windows */
     return 0;

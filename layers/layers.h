@@ -4,7 +4,7 @@
  * stands in its comment (ST_ZERO means 0). Options of two numbers are height and width; a kernel, stride or
  * dilation of { 3 } is 3x3. Shapes: N images, C channels, H x W. Output sizes are those of PyTorch:
  *
- *     OH = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1      (ceil in ceil_mode) */
+ *     OH = floor((H + padding of both sides - dilation (kernel - 1) - 1) / stride) + 1      (ceil in ceil_mode) */
 #ifndef STRIDE_LAYERS_LAYERS_H
 #define STRIDE_LAYERS_LAYERS_H
 
@@ -24,6 +24,7 @@ typedef struct st_conv2d_options {
     int dilation[2];  /* 1 */
     int groups;       /* 1; divides C and out_channels */
     bool no_bias;
+    int pad_height[2], pad_width[2]; /* 0: zeros besides `padding`: top and bottom, left and right */
 } st_conv2d_options;
 st_layer *st_conv2d_new(st_conv2d_options options);
 #define st_conv2d(...) st_conv2d_new(ST_OPTIONS(st_conv2d_options, __VA_ARGS__))
@@ -47,8 +48,9 @@ st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options);
 #define st_conv_transpose2d(...) st_conv_transpose2d_new(ST_OPTIONS(st_conv_transpose2d_options, __VA_ARGS__))
 
 /* ---- pooling: [N, C, H, W] -> [N, C, OH, OW] ---------------------------------------------------- *
- * A kernel of 0 covers its whole axis: st_maxpool() is global pooling. The stride defaults to the kernel. The
- * padding must be less than the dilated kernel. ceil_mode also takes a last window that begins inside the
+ * A kernel of 0 covers its whole axis: st_maxpool() is global pooling. The stride defaults to the kernel. Each
+ * side is padded by `padding`, and by pad_height = { top, bottom } and pad_width = { left, right } besides; the
+ * sum must be less than the dilated kernel. ceil_mode also takes a last window that begins inside the
  * image or its left padding and extends beyond the right edge. */
 
 /* The value of padding elements. */
@@ -64,6 +66,7 @@ typedef struct st_maxpool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
     st_pad_value pad_value;
+    int pad_height[2], pad_width[2];
 } st_maxpool_options;
 st_layer *st_maxpool_new(st_maxpool_options options);
 #define st_maxpool(...) st_maxpool_new(ST_OPTIONS(st_maxpool_options, __VA_ARGS__))
@@ -75,6 +78,7 @@ typedef struct st_avgpool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
     bool count_exclude_pad;
+    int pad_height[2], pad_width[2];
 } st_avgpool_options;
 st_layer *st_avgpool_new(st_avgpool_options options);
 #define st_avgpool(...) st_avgpool_new(ST_OPTIONS(st_avgpool_options, __VA_ARGS__))
@@ -84,6 +88,7 @@ typedef struct st_lppool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
     double p; /* 2; at least 1 */
+    int pad_height[2], pad_width[2];
 } st_lppool_options;
 st_layer *st_lppool_new(st_lppool_options options);
 #define st_lppool(...) st_lppool_new(ST_OPTIONS(st_lppool_options, __VA_ARGS__))
@@ -123,6 +128,7 @@ typedef struct st_pool_options {
     int kernel[2], stride[2], padding[2], dilation[2];
     bool ceil_mode;
     st_pad_value pad_value;
+    int pad_height[2], pad_width[2];
 } st_pool_options;
 st_layer *st_pool_new(st_pool_options options);
 #define st_pool(...) st_pool_new(ST_OPTIONS(st_pool_options, __VA_ARGS__))

@@ -27,7 +27,7 @@ enum { PADDED, DPADDED, VALUES, DVALUES }; /* scratch: padded images, and for po
 
 /* Plans the windows of x and y, with a table of `counts` numbers for each row and each column of windows. */
 static pool_plan *plan_windows(st_layer *l, st_shape x, st_shape *y, const int kernel[2], const int stride[2],
-                               const int padding[2], const int dilation[2], bool ceil_mode, int counts)
+                               window_padding padding, const int dilation[2], bool ceil_mode, int counts)
 {
     window w;
     if (window_plan_pool(&w, l, x, kernel, stride, padding, dilation, ceil_mode)) return NULL;
@@ -102,7 +102,8 @@ static const int *kernel_of(const st_call *c)
 static int maxpool_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_maxpool_options *o = l->options;
-    pool_plan *p = plan_windows(l, x, y, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0);
+    pool_plan *p =
+        plan_windows(l, x, y, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, o->ceil_mode, 0);
     if (!p) return -1;
     p->padding = o->pad_value == ST_PAD_ZERO ? 0 : -(st_real)INFINITY;
     return 0;
@@ -161,7 +162,7 @@ static bool takes_maxima(const st_layer *l)
 int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
 {
     ptrdiff_t low = exclude_pad ? 0 : -w->before[axis];
-    ptrdiff_t high = w->size[axis] + (exclude_pad ? 0 : w->before[axis]);
+    ptrdiff_t high = w->size[axis] + (exclude_pad ? 0 : w->pad_after[axis]);
     int count = 0;
     for (int k = 0; k < w->kernel[axis]; k++) {
         ptrdiff_t element = at * w->stride[axis] - w->before[axis] + (ptrdiff_t)k * w->dilation[axis];
@@ -173,7 +174,8 @@ int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
 static int avgpool_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_avgpool_options *o = l->options;
-    pool_plan *p = plan_windows(l, x, y, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 1);
+    pool_plan *p =
+        plan_windows(l, x, y, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, o->ceil_mode, 1);
     if (!p) return -1;
     int *count = p->count;
     for (int axis = 0; axis < 2; axis++)
@@ -216,7 +218,8 @@ static void avgpool_adjoint(const st_call *c, place x, st_real y, st_real dy, pl
 static int lppool_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_lppool_options *o = l->options;
-    return plan_windows(l, x, y, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0) ? 0 : -1;
+    return plan_windows(l, x, y, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, o->ceil_mode, 0) ? 0
+                                                                                                        : -1;
 }
 
 static double power(double ratio, double p)
@@ -264,7 +267,8 @@ static int pool_layer_plan(st_layer *l, st_shape x, st_shape *y)
         return st_layer_refuse(l, "the window function %s has no %s",
                                o->function->name ? o->function->name : "?",
                                o->function->name ? "value" : "name");
-    pool_plan *p = plan_windows(l, x, y, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0);
+    pool_plan *p =
+        plan_windows(l, x, y, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, o->ceil_mode, 0);
     if (!p) return -1;
     p->padding = o->pad_value == ST_PAD_LOWEST ? -(st_real)INFINITY : 0;
     st_shape elements = ST_SHAPE(p->w.kernel[0], p->w.kernel[1]);
@@ -383,6 +387,11 @@ static void adaptive_avgpool_backward(const st_call *c, st_tensor x, st_tensor y
     {                                                                                                        \
         "ceil_mode", ST_FIELD_BOOL, offsetof(TYPE, ceil_mode)                                                \
     }
+#define SIDE_FIELDS(TYPE)                                                                                    \
+    { "pad_height", ST_FIELD_PAIR, offsetof(TYPE, pad_height) },                                             \
+    {                                                                                                        \
+        "pad_width", ST_FIELD_PAIR, offsetof(TYPE, pad_width)                                                \
+    }
 #define WINDOW_HOOKS(NAME)                                                                                   \
     static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
     {                                                                                                        \
@@ -402,6 +411,7 @@ static const char *const pad_values[] = { "default", "zero", "lowest", NULL };
 static const st_field maxpool_fields[] = {
     WINDOW_FIELDS(st_maxpool_options),
     { "pad_value", ST_FIELD_CHOICE, offsetof(st_maxpool_options, pad_value), .choices = pad_values },
+    SIDE_FIELDS(st_maxpool_options),
     { 0 },
 };
 
@@ -418,6 +428,7 @@ const st_layer_type layer_type_maxpool = {
 static const st_field avgpool_fields[] = {
     WINDOW_FIELDS(st_avgpool_options),
     { "count_exclude_pad", ST_FIELD_BOOL, offsetof(st_avgpool_options, count_exclude_pad) },
+    SIDE_FIELDS(st_avgpool_options),
     { 0 },
 };
 
@@ -434,6 +445,7 @@ const st_layer_type layer_type_avgpool = {
 static const st_field lppool_fields[] = {
     WINDOW_FIELDS(st_lppool_options),
     { "p", ST_FIELD_REAL, offsetof(st_lppool_options, p), .fallback = 2, .least = 1 },
+    SIDE_FIELDS(st_lppool_options),
     { 0 },
 };
 
@@ -450,6 +462,7 @@ static const st_field pool_fields[] = {
     { "function", ST_FIELD_NAMED, offsetof(st_pool_options, function) },
     WINDOW_FIELDS(st_pool_options),
     { "pad_value", ST_FIELD_CHOICE, offsetof(st_pool_options, pad_value), .choices = pad_values },
+    SIDE_FIELDS(st_pool_options),
     { 0 },
 };
 

@@ -4,22 +4,23 @@
 #include <limits.h>
 #include <stdint.h>
 
-static int plan_axis(window *w, int axis, int padding, bool ceil_mode)
+static int plan_axis(window *w, int axis, ptrdiff_t before, ptrdiff_t after, bool ceil_mode)
 {
     ptrdiff_t size = w->size[axis], reach = (ptrdiff_t)w->dilation[axis] * (w->kernel[axis] - 1) + 1;
-    ptrdiff_t stride = w->stride[axis], room = size + 2 * (ptrdiff_t)padding - reach;
+    ptrdiff_t stride = w->stride[axis], room = size + before + after - reach;
     if (room < 0) return -1;
     ptrdiff_t out = room / stride + 1;
-    if (ceil_mode && room % stride && out * stride < size + padding) out++;
-    ptrdiff_t needed = (out - 1) * stride + reach - size - padding;
+    if (ceil_mode && room % stride && out * stride < size + before) out++;
+    ptrdiff_t needed = (out - 1) * stride + reach - size - before;
     w->out[axis] = out;
-    w->before[axis] = padding;
-    w->after[axis] = needed > padding ? needed : padding;
+    w->before[axis] = before;
+    w->pad_after[axis] = after;
+    w->after[axis] = needed > after ? needed : after;
     return 0;
 }
 
 int window_plan(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
-                const int padding[2], const int dilation[2], bool ceil_mode)
+                window_padding padding, const int dilation[2], bool ceil_mode)
 {
     if (x.rank != 4)
         return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
@@ -31,17 +32,24 @@ int window_plan(window *w, const st_layer *l, st_shape x, const int kernel[2], c
         if (w->size[axis] > PTRDIFF_MAX / 4)
             return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
     }
-    if (plan_axis(w, 0, padding[0], ceil_mode) == 0 && plan_axis(w, 1, padding[1], ceil_mode) == 0) return 0;
+    if (plan_axis(w, 0, padding.before[0], padding.after[0], ceil_mode) == 0 &&
+        plan_axis(w, 1, padding.before[1], padding.after[1], ceil_mode) == 0)
+        return 0;
     char dilated[64] = "";
     if (dilation[0] > 1 || dilation[1] > 1)
         snprintf(dilated, sizeof dilated, " with dilation %d×%d", dilation[0], dilation[1]);
     return st_layer_refuse(l, "kernel %d×%d%s does not fit the padded input %td×%td", kernel[0], kernel[1],
-                           dilated, w->size[0] + 2 * (ptrdiff_t)padding[0],
-                           w->size[1] + 2 * (ptrdiff_t)padding[1]);
+                           dilated, w->size[0] + padding.before[0] + padding.after[0],
+                           w->size[1] + padding.before[1] + padding.after[1]);
+}
+
+static ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b)
+{
+    return a > b ? a : b;
 }
 
 int window_plan_pool(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
-                     const int padding[2], const int dilation[2], bool ceil_mode)
+                     window_padding padding, const int dilation[2], bool ceil_mode)
 {
     int full[2] = { kernel[0], kernel[1] }, step[2];
     for (int axis = 0; axis < 2; axis++) {
@@ -49,10 +57,12 @@ int window_plan_pool(window *w, const st_layer *l, st_shape x, const int kernel[
         if (size > INT_MAX) return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
         if (full[axis] == 0) full[axis] = (int)size;
         step[axis] = stride[axis] ? stride[axis] : full[axis];
-        if (padding[axis] > (ptrdiff_t)dilation[axis] * (full[axis] - 1))
-            return st_layer_refuse(l, "padding %d×%d, expected less than the dilated kernel %td×%td",
-                                   padding[0], padding[1], (ptrdiff_t)dilation[0] * (full[0] - 1) + 1,
-                                   (ptrdiff_t)dilation[1] * (full[1] - 1) + 1);
+        ptrdiff_t most = (ptrdiff_t)dilation[axis] * (full[axis] - 1);
+        if (padding.before[axis] > most || padding.after[axis] > most)
+            return st_layer_refuse(
+                l, "padding %td×%td, expected less than the dilated kernel %td×%td",
+                larger(padding.before[0], padding.after[0]), larger(padding.before[1], padding.after[1]),
+                (ptrdiff_t)dilation[0] * (full[0] - 1) + 1, (ptrdiff_t)dilation[1] * (full[1] - 1) + 1);
     }
     return window_plan(w, l, x, full, step, padding, dilation, ceil_mode);
 }

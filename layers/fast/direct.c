@@ -41,7 +41,8 @@ static bool is_huge(const st_layer *l, const window *w)
     double channels = (double)l->x.n[1] + (double)l->y.n[1], elements = channels;
     for (int axis = 0; axis < 2; axis++) {
         double reach = (double)w->dilation[axis] * w->kernel[axis];
-        elements *= ((double)w->size[axis] + 2 * (double)w->before[axis] + 2 * reach + w->stride[axis]) *
+        elements *= ((double)w->size[axis] + (double)(w->before[axis] + w->after[axis]) + 2 * reach +
+                     w->stride[axis]) *
                     w->kernel[axis];
     }
     double positions = (double)(w->out[0] + w->before[0]) * (double)(w->size[1] + w->before[1]);
@@ -52,7 +53,7 @@ static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     for (int axis = 0; axis < 2; axis++)
-        if (w->before[axis] > w->size[axis] + w->kernel[axis]) return false;
+        if (largest(w->before[axis], w->after[axis]) > w->size[axis] + w->kernel[axis]) return false;
     return w->out[0] * w->out[1] >= kernel_of(l)->lanes && !is_huge(l, w);
 }
 

@@ -290,7 +290,8 @@ static bool suits(const st_layer *l, int size)
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
-        if (w->before[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE) return false;
+        if (w->before[axis] > 2 || w->after[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE)
+            return false;
     }
     bool kernels = ((const st_conv2d_options *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
                    in <= MOST_WEIGHTS / out;

@@ -1,6 +1,6 @@
 /* forms.c: each family of layers as C, in one text of loops over constants, and the table of all types. */
-#include "layers/layers.h"
-#include "layers/window.h"
+#include "layers/conv_impl.h"
+#include "layers/pool_impl.h"
 #include "nn/data/normalize.h"
 #include "nn/export_c/writer.h"
 
@@ -74,20 +74,21 @@ static void write_weights(writer *w, const step *s)
 static void write_conv2d(writer *w, const step *s)
 {
     const st_conv2d_options *o = s->l->options;
+    const window *at = &((const conv_plan *)s->l->plan)->w;
     st_shape x = s->l->x, y = s->l->y;
-    if (o->kernel[0] * o->kernel[1] * o->stride[0] * o->stride[1] == 1 && !o->padding[0] && !o->padding[1]) {
+    if (window_is_identity(at)) {
         x = ST_SHAPE(1, x.n[1], 1, x.n[2] * x.n[3]); /* an image is one row */
         y = ST_SHAPE(1, y.n[1], 1, y.n[2] * y.n[3]);
     }
-    const ptrdiff_t room = x.n[3] + o->padding[1] - (ptrdiff_t)o->dilation[1] * (o->kernel[1] - 1) - 1;
-    ptrdiff_t begin = (o->padding[1] + o->stride[1] - 1) / o->stride[1], end = room / o->stride[1] + 1;
+    const ptrdiff_t room = x.n[3] + at->before[1] - (ptrdiff_t)o->dilation[1] * (o->kernel[1] - 1) - 1;
+    ptrdiff_t begin = (at->before[1] + o->stride[1] - 1) / o->stride[1], end = room / o->stride[1] + 1;
     if (end > y.n[3]) end = y.n[3];
     if (room < 0 || end < begin) begin = end = 0;
     w->products += (double)st_numel(s->l->param[0]) * (double)(y.n[2] * y.n[3]);
     write_weights(w, s);
     write_begin(w, s, SIZES "GROUPS = %d, BEGIN = %td, END = %td", x.n[1], x.n[2], x.n[3], y.n[1], y.n[2],
-                y.n[3], o->kernel[0], o->kernel[1], o->stride[0], o->stride[1], (ptrdiff_t)o->padding[0],
-                (ptrdiff_t)o->padding[1], o->dilation[0], o->dilation[1], o->groups, begin, end);
+                y.n[3], o->kernel[0], o->kernel[1], o->stride[0], o->stride[1], at->before[0], at->before[1],
+                o->dilation[0], o->dilation[1], o->groups, begin, end);
     write_text(
         w, s,
         "    for (int o = 0; o < O; o++)\n"
@@ -173,16 +174,14 @@ static void write_dense(writer *w, const step *s)
 /* ---- pooling ------------------------------------------------------------------------------------------------ */
 
 /* `begin`, then for each element of a window that lies in the image `each`, then `end`. */
-static void write_pool(writer *w, const step *s, const int kernel[2], const int stride[2],
-                       const int padding[2], const int dilation[2], bool ceil_mode, int counted,
-                       const char *const text[3], double number)
+static void write_pool(writer *w, const step *s, bool counted, const char *const text[3], double number)
 {
-    window at;
-    if (window_plan_pool(&at, s->l, s->l->x, kernel, stride, padding, dilation, ceil_mode)) return;
-    write_begin(w, s, SIZES "CH = %td, CW = %td, PADDED = %d", s->l->x.n[1], at.size[0], at.size[1],
-                s->l->y.n[1], at.out[0], at.out[1], at.kernel[0], at.kernel[1], at.stride[0], at.stride[1],
-                at.before[0], at.before[1], at.dilation[0], at.dilation[1], counted ? at.before[0] : 0,
-                counted ? at.before[1] : 0, window_padded(&at));
+    const window at = ((const pool_plan *)s->l->plan)->w;
+    write_begin(w, s, SIZES "TOP = %td, BOTTOM = %td, LEFT = %td, RIGHT = %td, PADDED = %d", s->l->x.n[1],
+                at.size[0], at.size[1], s->l->y.n[1], at.out[0], at.out[1], at.kernel[0], at.kernel[1],
+                at.stride[0], at.stride[1], at.before[0], at.before[1], at.dilation[0], at.dilation[1],
+                counted ? at.before[0] : 0, counted ? at.pad_after[0] : 0, counted ? at.before[1] : 0,
+                counted ? at.pad_after[1] : 0, window_padded(&at));
     write_text(w, s,
                "    for (int c = 0; c < C; c++, x += H * W)\n"
                "        for (int oh = 0; oh < OH; oh++)\n"
@@ -218,22 +217,20 @@ static void write_maxpool(writer *w, const step *s)
                                              "                        if (e > most || e != e) most = e;\n",
                                              "                *y = most;\n" };
     const st_maxpool_options *o = s->l->options;
-    write_pool(w, s, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0,
-               o->pad_value == ST_PAD_ZERO ? text_zero : text, 0);
+    write_pool(w, s, false, o->pad_value == ST_PAD_ZERO ? text_zero : text, 0);
 }
 
 static void write_avgpool(writer *w, const step *s)
 {
     static const char *const text[] = { "                float sum = 0;\n"
                                         "                int count = 0;\n",
-                                        "                        if (PADDED && (ih < -CH || ih >= H + CH || "
-                                        "iw < -CW || iw >= W + CW)) continue;\n"
+                                        "                        if (PADDED && (ih < -TOP || ih >= H + "
+                                        "BOTTOM || iw < -LEFT || iw >= W + RIGHT)) continue;\n"
                                         "                        count++;\n" OUTSIDE " continue;\n"
                                         "                        sum += x[ih * W + iw];\n",
                                         "                *y = count ? sum / (float)count : 0;\n" };
     const st_avgpool_options *o = s->l->options;
-    write_pool(w, s, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, !o->count_exclude_pad, text,
-               0);
+    write_pool(w, s, !o->count_exclude_pad, text, 0);
 }
 
 /* Of ratios to the greatest, of which no power overflows. */
@@ -252,7 +249,7 @@ static void write_lppool(writer *w, const step *s)
         "                *y = most > 0 ? most * powf(sum, 1 / ~) : most;\n"
     };
     const st_lppool_options *o = s->l->options;
-    write_pool(w, s, o->kernel, o->stride, o->padding, o->dilation, o->ceil_mode, 0, text, o->p);
+    write_pool(w, s, false, text, o->p);
 }
 
 static void write_adaptive_avgpool(writer *w, const step *s)

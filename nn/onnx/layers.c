@@ -1,6 +1,6 @@
 /* layers.c: one table that says of each shipped layer what it is in ONNX. What operator set 17 lacks is made of
  * what it has: group normalisation is InstanceNormalization of the groups, and gelu is Erf. */
-#include "layers/layers.h"
+#include "layers/conv_impl.h"
 #include "nn/onnx/graph.h"
 
 #include <math.h>
@@ -38,11 +38,11 @@ static graph_node *weighted(graph_place at, const char *op, const char *x)
 static const char *add_conv2d(graph_place at, const char *x)
 {
     const st_conv2d_options *o = at.l->options;
-    const ptrdiff_t pads[] = { o->padding[0], o->padding[1] };
+    const window *w = &((const conv_plan *)at.l->plan)->w;
     graph_node *n = weighted(at, "Conv", x);
     graph_pair(at, n, "kernel_shape", o->kernel);
     graph_pair(at, n, "strides", o->stride);
-    graph_pads(at, n, pads, pads);
+    graph_pads(at, n, w->before, w->after);
     graph_pair(at, n, "dilations", o->dilation);
     graph_int(at, n, "group", o->groups);
     return graph_output(n);

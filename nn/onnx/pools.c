@@ -155,11 +155,12 @@ const char *graph_avgpool(graph_place at, const char *x)
         return graph_output(product(at, false, x, pooling_matrix(&w, 0, o), pooling_matrix(&w, 1, o)));
     if (w.kernel[0] == w.size[0] && w.kernel[1] == w.size[1] && !window_padded(&w))
         return graph_output(graph_end(at, "GlobalAveragePool", x));
-    bool hangs_over = w.after[0] > w.before[0] || w.after[1] > w.before[1];
-    if (hangs_over && !o->count_exclude_pad && (w.before[0] || w.before[1])) {
-        x = graph_output(pad(at, true, x, w.before, w.before, 0));
+    bool hangs_over = w.after[0] > w.pad_after[0] || w.after[1] > w.pad_after[1];
+    if (hangs_over && !o->count_exclude_pad &&
+        (w.before[0] || w.before[1] || w.pad_after[0] || w.pad_after[1])) {
+        x = graph_output(pad(at, true, x, w.before, w.pad_after, 0));
         for (int axis = 0; axis < 2; axis++) {
-            w.after[axis] -= w.before[axis];
+            w.after[axis] -= w.pad_after[axis];
             w.before[axis] = 0;
         }
     }

@@ -48,7 +48,9 @@ static st_layer *roll_conv2d(dice *d, st_shape *x)
         o.dilation[axis] = chance(d, 60) ? 1 : (int)roll(d, 2, 3);
         int reach = o.dilation[axis] * (o.kernel[axis] - 1) + 1;
         o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, reach);
-        int least = reach - 2 * o.padding[axis];
+        int *side = axis == 0 ? o.pad_height : o.pad_width;
+        for (int end = 0; end < 2 && chance(d, 30); end++) side[end] = (int)roll(d, 0, point ? 1 : 3);
+        int least = reach - 2 * o.padding[axis] - side[0] - side[1];
         x->n[2 + axis] = large ? roll(d, 13, 28) : (least > 1 ? least : 1) + roll(d, 0, 6);
     }
     return st_conv2d_new(o);
@@ -57,6 +59,15 @@ static st_layer *roll_conv2d(dice *d, st_shape *x)
 static naive want_conv2d(const st_layer *l, st_tensor x, st_tensor dy)
 {
     return naive_conv2d(OPTIONS(st_conv2d_options), x, l->param[0], bias_of(l), dy);
+}
+
+/* Winograd's and the direct algorithm's sizes; SAME_UPPER's and SAME_LOWER's padding of even kernels and strides. */
+static st_layer *roll_one_sided(dice *d, st_shape *x)
+{
+    int k = (int)roll(d, 2, 4), s = (int)roll(d, 1, 2), top = (int)roll(d, 0, 2), left = (int)roll(d, 0, 2);
+    *x = ST_SHAPE(1, roll(d, 8, 12), roll(d, 11, 16), roll(d, 11, 16));
+    return st_conv2d(.out_channels = (int)roll(d, 8, 24), .kernel = { k, k }, .stride = { s, s },
+                     .pad_height = { top, (int)roll(d, 0, 2) }, .pad_width = { left, 2 - left });
 }
 
 static st_layer *roll_depthwise(dice *d, st_shape *x)
@@ -131,7 +142,10 @@ static st_maxpool_options roll_windows(dice *d, st_shape *x)
         o.dilation[axis] = global || chance(d, 60) ? 1 : (int)roll(d, 1, 3);
         int reach = o.dilation[axis] * (kernel - 1) + 1;
         o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, reach - 1);
-        ptrdiff_t least = reach - 2 * o.padding[axis];
+        int *side = axis == 0 ? o.pad_height : o.pad_width;
+        for (int end = 0; end < 2 && chance(d, 40); end++)
+            side[end] = (int)roll(d, 0, reach - 1 - o.padding[axis]);
+        ptrdiff_t least = reach - 2 * o.padding[axis] - side[0] - side[1];
         x->n[2 + axis] = global || high >= least ? high : least;
     }
     return o;
@@ -140,7 +154,8 @@ static st_maxpool_options roll_windows(dice *d, st_shape *x)
 #define WINDOWS(o)                                                                                           \
     .kernel = { (o).kernel[0], (o).kernel[1] }, .stride = { (o).stride[0], (o).stride[1] },                  \
     .padding = { (o).padding[0], (o).padding[1] }, .dilation = { (o).dilation[0], (o).dilation[1] },         \
-    .ceil_mode = (o).ceil_mode
+    .ceil_mode = (o).ceil_mode, .pad_height = { (o).pad_height[0], (o).pad_height[1] },                      \
+    .pad_width = { (o).pad_width[0], (o).pad_width[1] }
 
 static st_layer *roll_maxpool(dice *d, st_shape *x)
 {
@@ -665,6 +680,7 @@ static st_layer *roll_chain(dice *d, st_shape *x)
 const layer_case layer_cases[] = {
     /* name                  roll                    want                   most scale limit traits */
     { "conv2d",              roll_conv2d,            want_conv2d,            4,  1,    0,    LINEAR },
+    { "conv2d, one-sided",   roll_one_sided,         want_conv2d,            4,  1,    0,    LINEAR },
     { "conv2d, depthwise",   roll_depthwise,         want_conv2d,            4,  1,    0,    LINEAR },
     { "conv2d, large",       roll_many_weights,      want_conv2d,            4,  1,    0,    LINEAR | LARGE },
     { "conv_transpose2d",    roll_conv_transpose2d,  want_conv_transpose2d,  4,  1,    0,    LINEAR },

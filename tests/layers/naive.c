@@ -65,7 +65,7 @@ void naive_free(naive result)
 
 ptrdiff_t naive_windows(naive_axis a)
 {
-    ptrdiff_t room = a.size + 2 * a.padding - a.dilation * (a.kernel - 1) - 1;
+    ptrdiff_t room = a.size + a.padding + a.after - a.dilation * (a.kernel - 1) - 1;
     ptrdiff_t count = (room + (a.ceil_mode ? a.stride - 1 : 0)) / a.stride + 1;
     if (a.ceil_mode && (count - 1) * a.stride >= a.size + a.padding) count--;
     return count;
@@ -83,18 +83,27 @@ static bool inside(naive_axis a, ptrdiff_t place)
 
 naive_axis naive_conv2d_axis(st_conv2d_options o, st_shape x, int axis)
 {
+    const int *side = axis == 0 ? o.pad_height : o.pad_width;
     return (naive_axis){
         .size = x.n[2 + axis],
         .kernel = o.kernel[axis],
         .stride = o.stride[axis] ? o.stride[axis] : 1,
-        .padding = o.padding[axis],
+        .padding = o.padding[axis] + side[0],
+        .after = o.padding[axis] + side[1],
         .dilation = o.dilation[axis] ? o.dilation[axis] : 1,
     };
 }
 
-static naive_axis pool_axis(ptrdiff_t size, int kernel, int stride, int padding, int dilation, bool ceil_mode)
+static naive_axis pool_axis(ptrdiff_t size, int kernel, int stride, int padding, int dilation, bool ceil_mode,
+                            const int side[2])
 {
-    naive_axis a = { size, kernel ? kernel : size, stride, padding, dilation ? dilation : 1, ceil_mode };
+    naive_axis a = { size,
+                     kernel ? kernel : size,
+                     stride,
+                     padding + side[0],
+                     padding + side[1],
+                     dilation ? dilation : 1,
+                     ceil_mode };
     if (!stride) a.stride = a.kernel;
     return a;
 }
@@ -102,13 +111,13 @@ static naive_axis pool_axis(ptrdiff_t size, int kernel, int stride, int padding,
 naive_axis naive_maxpool_axis(st_maxpool_options o, st_shape x, int axis)
 {
     return pool_axis(x.n[2 + axis], o.kernel[axis], o.stride[axis], o.padding[axis], o.dilation[axis],
-                     o.ceil_mode);
+                     o.ceil_mode, axis == 0 ? o.pad_height : o.pad_width);
 }
 
 naive_axis naive_avgpool_axis(st_avgpool_options o, st_shape x, int axis)
 {
     return pool_axis(x.n[2 + axis], o.kernel[axis], o.stride[axis], o.padding[axis], o.dilation[axis],
-                     o.ceil_mode);
+                     o.ceil_mode, axis == 0 ? o.pad_height : o.pad_width);
 }
 
 st_shape naive_conv2d_shape(st_conv2d_options o, st_shape x)
@@ -251,7 +260,7 @@ naive naive_avgpool(st_avgpool_options o, st_tensor x, st_tensor dy)
                     for (ptrdiff_t kh = 0; kh < h.kernel; kh++)
                         for (ptrdiff_t kw = 0; kw < w.kernel; kw++) {
                             ptrdiff_t row = naive_place(h, i, kh), column = naive_place(w, j, kw);
-                            if (row < h.size + h.padding && column < w.size + w.padding) padded++;
+                            if (row < h.size + h.after && column < w.size + w.after) padded++;
                             if (!inside(h, row) || !inside(w, column)) continue;
                             seen++;
                             sum += *of(ax, n, c, row, column);
@@ -295,6 +304,7 @@ static naive_axis transposed_axis(st_conv_transpose2d_options o, st_shape y, int
         .kernel = o.kernel[axis],
         .stride = or_1(o.stride[axis]),
         .padding = o.padding[axis],
+        .after = o.padding[axis],
         .dilation = or_1(o.dilation[axis]),
     };
 }

@@ -20,7 +20,7 @@ void naive_free(naive result);
 
 /* How windows are laid over an axis; pooling's defaults (kernel 0, stride 0) are filled in. */
 typedef struct naive_axis {
-    ptrdiff_t size, kernel, stride, padding, dilation;
+    ptrdiff_t size, kernel, stride, padding, after, dilation; /* padding before and after the image */
     bool ceil_mode;
 } naive_axis;
 

@@ -137,7 +137,7 @@ TEST(im2col_and_col2im_are_their_definitions_and_adjoint)
         bool ceil_mode = h.ceil_mode = v.ceil_mode = as_pooling && chance(&d, 50);
         window w;
         int stride[2] = { (int)h.stride, (int)v.stride }, dilation[2] = { (int)h.dilation, (int)v.dilation };
-        assert_int_equal(window_plan(&w, l, s, o.kernel, stride, o.padding, dilation, ceil_mode), 0);
+        assert_int_equal(window_plan(&w, l, s, o.kernel, stride, WINDOW_PADDING(&o), dilation, ceil_mode), 0);
         about_window(&w, ceil_mode);
         assert_int_equal(w.out[0], naive_windows(h));
         assert_int_equal(w.out[1], naive_windows(v));

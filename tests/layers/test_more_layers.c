@@ -174,14 +174,8 @@ TEST(exponentials_are_as_near_as_they_claim)
 TEST(in_place_is_as_apart)
 {
     dice d = { { 4, 2 }, 0 };
-    st_layer *all[] = { st_relu(),
-                        st_relu6(),
-                        st_hardtanh(.max_val = 4),
-                        st_sigmoid(),
-                        st_tanh(),
-                        st_identity(),
-                        st_dropout(.p = 0.5),
-                        st_channel_dropout(.p = 0.5) };
+    st_layer *all[] = { st_relu(), st_relu6(),    st_hardtanh(.max_val = 4), st_sigmoid(),
+                        st_tanh(), st_identity(), st_dropout(.p = 0.5),      st_channel_dropout(.p = 0.5) };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         st_layer *l = all[i];
         st_tensor x = roll_tensor(&d, ST_SHAPE(3, 2, 19), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);

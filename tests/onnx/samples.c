@@ -42,7 +42,8 @@ st_tensor sample_images(st_shape image)
 #define AS(o)                                                                                                \
     .kernel = { (o).kernel[0], (o).kernel[1] }, .stride = { (o).stride[0], (o).stride[1] },                  \
     .padding = { (o).padding[0], (o).padding[1] }, .dilation = { (o).dilation[0], (o).dilation[1] },         \
-    .ceil_mode = (o).ceil_mode
+    .ceil_mode = (o).ceil_mode, .pad_height = { (o).pad_height[0], (o).pad_height[1] },                      \
+    .pad_width = { (o).pad_width[0], (o).pad_width[1] }
 
 static st_layer *max_lowest(st_pool_options o)
 {
@@ -81,7 +82,7 @@ static const struct kind {
               { "avgpool_exclude", mean_without }, { "lppool", norm_2 },         { "lppool_2.5", norm_2_5 } };
 
 /* Bits of a way. Images of 9×8 leave part of a window over with either stride. */
-enum { PADDED = 1, CEILED = 2, DILATED = 4, WIDE = 8, WAYS = 16 };
+enum { PADDED = 1, CEILED = 2, DILATED = 4, WIDE = 8, ONE_SIDED = 16, WAYS = 32 };
 
 static void visit_pools(sample_visit *visit, void *context)
 {
@@ -90,14 +91,15 @@ static void visit_pools(sample_visit *visit, void *context)
             const int stride = way & WIDE ? 3 : 2, dilation = way & DILATED ? 2 : 1,
                       padding = way & PADDED ? 1 : 0;
             char name[96];
-            snprintf(name, sizeof name, "%s stride %d%s%s%s", kinds[k].name, stride,
+            snprintf(name, sizeof name, "%s stride %d%s%s%s%s", kinds[k].name, stride,
                      way & DILATED ? " dilation 2" : "", way & PADDED ? " padding 1" : "",
-                     way & CEILED ? " ceil_mode" : "");
+                     way & CEILED ? " ceil_mode" : "", way & ONE_SIDED ? " one-sided" : "");
             st_pool_options o = { .kernel = { 3, 2 },
                                   .stride = { stride, stride },
                                   .padding = { padding, padding },
                                   .dilation = { dilation, dilation },
-                                  .ceil_mode = way & CEILED };
+                                  .ceil_mode = way & CEILED,
+                                  .pad_height = { 0, way & ONE_SIDED ? 1 : 0 } };
             visit(name, ST_SHAPE(3, 9, 8), kinds[k].make(o), NULL, context);
         }
 }
@@ -140,6 +142,8 @@ static void visit_convolutions(sample_visit *visit, void *context)
 {
     const st_shape image = ST_SHAPE(6, 9, 8);
     VISIT("conv2d", st_conv2d(.out_channels = 4, .kernel = { 3, 3 }));
+    VISIT("conv2d one-sided", st_conv2d(.out_channels = 4, .kernel = { 3, 2 }, .stride = { 2, 1 },
+                                        .padding = { 0, 1 }, .pad_height = { 0, 1 }, .pad_width = { 2, 0 }));
     VISIT("conv2d 1x1", st_conv2d(.out_channels = 4, .kernel = { 1, 1 }));
     VISIT("conv2d depthwise",
           st_conv2d(.out_channels = 12, .kernel = { 3, 3 }, .padding = { 1, 1 }, .groups = 6));

@@ -76,6 +76,8 @@ static bool is_even(const windows *w)
     return w->before[0] == w->after[0] && w->before[1] == w->after[1];
 }
 
+#define SIDES(w) .pad_height = { (w).before[0], (w).after[0] }, .pad_width = { (w).before[1], (w).after[1] }
+
 /* ---- convolution ------------------------------------------------------------------------------------- */
 
 static void set_weights(onnx_case *c, st_layer *l, st_tensor weight)
@@ -96,17 +98,12 @@ static void conv(onnx_case *c)
                             .stride = { w.stride[0], w.stride[1] },
                             .dilation = { w.dilation[0], w.dilation[1] },
                             .groups = (int)onnx_integer(c, "group", 1),
-                            .no_bias = !onnx_has(c, 2) };
-    if (is_even(&w)) o.padding[0] = w.before[0], o.padding[1] = w.before[1];
-    st_layer *convolution = st_conv2d_new(o), *whole = convolution;
-    if (!is_even(&w)) {
-        st_pad2d_options border = { .height = { w.before[0], w.after[0] },
-                                    .width = { w.before[1], w.after[1] } };
-        whole = st_sequence(st_pad2d_new(border), convolution);
-    }
-    if (!onnx_build(c, whole, x.shape)) return;
-    set_weights(c, convolution, weight);
-    onnx_output(c, 0, as_case(onnx_forward(c, whole, x, false), w.spatial));
+                            .no_bias = !onnx_has(c, 2),
+                            SIDES(w) };
+    st_layer *l = st_conv2d_new(o);
+    if (!onnx_build(c, l, x.shape)) return;
+    set_weights(c, l, weight);
+    onnx_output(c, 0, as_case(onnx_forward(c, l, x, false), w.spatial));
 }
 
 /* Its pads are taken off the output: unequal ones of an output without any, through a narrower view. */
@@ -146,35 +143,6 @@ static void conv_transpose(onnx_case *c)
 
 /* ---- pools ------------------------------------------------------------------------------------------- */
 
-/* One padding for both sides, wide enough for each and a whole number of strides wider than before: the
- * windows asked for are then `count` of the layer's, from the one numbered `first`. */
-typedef struct fit {
-    int padding[2];
-    ptrdiff_t first[2], count[2];
-} fit;
-
-static fit fit_pads(onnx_case *c, const windows *w, st_shape x, bool ceil_mode)
-{
-    fit f = { { 0, 0 }, { 0, 0 }, { 0, 0 } };
-    for (int i = 0; i < 2; i++) {
-        f.padding[i] = w->before[i];
-        while (f.padding[i] < w->after[i]) f.padding[i] += w->stride[i], f.first[i]++;
-        if (f.padding[i] > 0 && f.padding[i] >= reach(w, i))
-            onnx_skip(c, "%s with pads %d and %d of a kernel of %d", c->operation, w->before[i], w->after[i],
-                      w->kernel[i]);
-        ptrdiff_t room = x.n[2 + i] + w->before[i] + w->after[i] - reach(w, i);
-        f.count[i] = (room + (ceil_mode ? w->stride[i] - 1 : 0)) / w->stride[i] + 1;
-    }
-    return f;
-}
-
-static void run_pool(onnx_case *c, st_layer *l, st_tensor x, const fit *f, int spatial)
-{
-    st_tensor y = onnx_run(c, l, x);
-    for (int i = 0; i < 2; i++) y = st_narrow(y, 2 + i, f->first[i], f->count[i]);
-    onnx_output(c, 0, st_is_null(y) ? y : as_case(onnx_copy(c, y), spatial));
-}
-
 static void max_pool(onnx_case *c)
 {
     st_tensor x = as_image(c, onnx_input(c, 0));
@@ -182,14 +150,12 @@ static void max_pool(onnx_case *c)
     windows w = read_windows(c, c->input[0]->shape.rank - 2);
     pad_automatically(c, &w, x.shape);
     bool ceil_mode = onnx_integer(c, "ceil_mode", 0) != 0;
-    fit f = fit_pads(c, &w, x.shape, ceil_mode);
     if (c->expected[1]) onnx_skip(c, "MaxPool's places of the maxima");
     onnx_integer(c, "storage_order", 0); /* of those places */
     if (onnx_skipped(c)) return;
     st_layer *l = st_maxpool(.kernel = { w.kernel[0], w.kernel[1] }, .stride = { w.stride[0], w.stride[1] },
-                             .padding = { f.padding[0], f.padding[1] },
-                             .dilation = { w.dilation[0], w.dilation[1] }, .ceil_mode = ceil_mode);
-    run_pool(c, l, x, &f, w.spatial);
+                             .dilation = { w.dilation[0], w.dilation[1] }, .ceil_mode = ceil_mode, SIDES(w));
+    onnx_output(c, 0, as_case(onnx_run(c, l, x), w.spatial));
 }
 
 static void average_pool(onnx_case *c)
@@ -199,13 +165,11 @@ static void average_pool(onnx_case *c)
     windows w = read_windows(c, c->input[0]->shape.rank - 2);
     pad_automatically(c, &w, x.shape);
     bool ceil_mode = onnx_integer(c, "ceil_mode", 0) != 0;
-    fit f = fit_pads(c, &w, x.shape, ceil_mode);
     if (onnx_skipped(c)) return;
-    st_layer *l =
-        st_avgpool(.kernel = { w.kernel[0], w.kernel[1] }, .stride = { w.stride[0], w.stride[1] },
-                   .padding = { f.padding[0], f.padding[1] }, .dilation = { w.dilation[0], w.dilation[1] },
-                   .ceil_mode = ceil_mode, .count_exclude_pad = !onnx_integer(c, "count_include_pad", 0));
-    run_pool(c, l, x, &f, w.spatial);
+    st_layer *l = st_avgpool(.kernel = { w.kernel[0], w.kernel[1] }, .stride = { w.stride[0], w.stride[1] },
+                             .dilation = { w.dilation[0], w.dilation[1] }, .ceil_mode = ceil_mode,
+                             .count_exclude_pad = !onnx_integer(c, "count_include_pad", 0), SIDES(w));
+    onnx_output(c, 0, as_case(onnx_run(c, l, x), w.spatial));
 }
 
 static void global_pool(onnx_case *c, st_layer *l)

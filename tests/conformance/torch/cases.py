@@ -149,6 +149,21 @@ def conv(rng, one):
     return Draw(module, {"type": "conv2d", **o}, shape[:2] + shape[2 + cut:], lift=one, sums=True)
 
 
+class OneSided(nn.Conv2d):
+    """A convolution of an image padded by `sides`: left, right, top, bottom."""
+    def forward(self, x):
+        return super().forward(nn.functional.pad(x, self.sides))
+
+
+def conv_one_sided(rng):
+    o, shape = convolution(rng, False)
+    height, width = pair(rng, 0, 3), pair(rng, 0, 3)
+    module = OneSided(shape[1], o["out_channels"], o["kernel"], o["stride"], o["padding"], o["dilation"],
+                      o["groups"], not o["no_bias"])
+    module.sides = (*width, *height)
+    return Draw(module, {"type": "conv2d", **o, "pad_height": height, "pad_width": width}, shape, sums=True)
+
+
 def conv_transpose(rng, one):
     o, shape = convolution(rng, one)
     most = [max(s, d) - 1 for s, d in zip(o["stride"], o["dilation"])]
@@ -480,6 +495,7 @@ def sequence(rng):
 
 
 NETS = {
+    "conv2d_one_sided": conv_one_sided,
     "conv2d": lambda rng: conv(rng, False),
     "conv1d": lambda rng: conv(rng, True),
     "conv_transpose2d": lambda rng: conv_transpose(rng, False),
