@@ -1,14 +1,15 @@
-/* architecture.c: a net's layers as JSON and back, by the table of fields that each type has. */
+/* architecture.c: a net's layers as JSON and back, by each type's table of fields. */
 #include "nn/files/architecture.h"
 #include "nn/files/json.h"
 #include "nn/files/safetensors.h"
 #include "tensor/array.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LAYERS = 1 << 14 }; /* of a net: a layer takes many times the memory of its text */
+enum { MOST_LAYERS = 1 << 14 }; /* of a net, since a layer takes far more memory than its text */
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
@@ -18,13 +19,20 @@ static const char *name_of(const void *named)
     return *(const char *const *)named;
 }
 
-static json_t *write_option(const st_field *f, const void *at)
+/* JSON has no NaN. */
+json_t *json_number(double value)
 {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *json_option(const st_field *f, const void *options)
+{
+    const void *at = (const char *)options + f->offset;
     const int *i = at;
     switch (f->kind) {
     case ST_FIELD_INT: return json_integer(*i);
     case ST_FIELD_PAIR: return json_pack("[i, i]", i[0], i[1]);
-    case ST_FIELD_REAL: return json_real(*(const double *)at);
+    case ST_FIELD_REAL: return json_number(*(const double *)at);
     case ST_FIELD_BOOL: return json_boolean(*(const bool *)at);
     case ST_FIELD_CHOICE: return json_string(f->choices[*i]);
     case ST_FIELD_NAMED: return json_string(name_of(*(const void *const *)at));
@@ -77,7 +85,7 @@ static bool read_option(const st_field *f, const json_t *given, const st_net_kno
 static const char *const expected[] = {
     [ST_FIELD_INT] = "an int",    [ST_FIELD_PAIR] = "two ints",
     [ST_FIELD_REAL] = "a number", [ST_FIELD_BOOL] = "true or false",
-    [ST_FIELD_CHOICE] = "one of", [ST_FIELD_NAMED] = "a name handed to st_net_load",
+    [ST_FIELD_CHOICE] = "one of", [ST_FIELD_NAMED] = "a name passed to st_net_load",
 };
 
 static int refuse_option(const st_layer_type *type, const st_field *f, const json_t *given)
@@ -108,7 +116,7 @@ static const st_field *field_named(const st_layer_type *type, const char *name)
 
 /* ---- writing ------------------------------------------------------------------------------------- */
 
-/* Takes the value over. */
+/* Takes ownership of the value. */
 static int put(json_t *object, const char *key, json_t *value)
 {
     if (json_object_set_new(object, key, value) == 0) return 0;
@@ -120,13 +128,15 @@ static json_t *write_layers(const st_layer *parent);
 static int put_layer(json_t *object, const st_layer *l)
 {
     const st_layer_type *type = l->type, *shipped = type_named(type->name, st_layer_types);
-    if (shipped && shipped != type) return st_layer_refuse(l, "a shipped type has that name, rename yours");
-    if (type->options_size && !type->fields) return st_layer_refuse(l, "its options have no table of fields");
+    if (shipped && shipped != type)
+        return st_layer_refuse(l, "a type of the library has that name, rename yours");
+    if (type->options_size && !type->fields)
+        return st_layer_refuse(l, "its type has options but no table of fields");
     if (field_named(type, "type") || field_named(type, "layers"))
-        return st_layer_refuse(l, "an option may be called neither type nor layers");
+        return st_layer_refuse(l, "no option may be called type or layers");
     if (put(object, "type", json_string(type->name))) return -1;
     for (const st_field *f = type->fields; f && f->name; f++)
-        if (put(object, f->name, write_option(f, (const char *)l->options + f->offset))) return -1;
+        if (put(object, f->name, json_option(f, l->options))) return -1;
     return l->children ? put(object, "layers", write_layers(l)) : 0;
 }
 
@@ -189,7 +199,7 @@ static void drop(layers *list)
     free(list->layer);
 }
 
-/* The layers of a list and those within them, before any is made. */
+/* The layers of a list and within them. */
 static int count_given(json_t *list)
 {
     size_t i;
@@ -205,7 +215,7 @@ static const st_layer_type *read_type(const json_t *given, const st_net_known *k
     const st_layer_type *type = name ? type_named(name, st_layer_types) : NULL;
     if (name && !type) type = type_named(name, known->types);
     if (!name) st_error_set("%s has no type", json_show(given).text);
-    else if (!type) st_error_set("type '%s' is not known; hand it to st_net_load", show_text(name).text);
+    else if (!type) st_error_set("type '%s' is not known; pass it to st_net_load", show_text(name).text);
     return type;
 }
 
@@ -236,7 +246,7 @@ static st_layer *read_layer(json_t *given, const st_net_known *known)
     if (options && read_options(type, given, known, options) == 0 &&
         (!list || read_layers(list, known, &below) == 0)) {
         made = st_layer_new(type, options, below.count, below.layer);
-        below.count = 0; /* the layer holds them, or has freed them */
+        below.count = 0; /* st_layer_new owns them */
     }
     drop(&below);
     free(options);
@@ -266,10 +276,10 @@ static st_net *read_net(json_t *all, st_net_known known)
     if (!sizes || !below || json_object_size(all) != 2)
         st_error_set("%s, expected {\"input\": [...], \"layers\": [...]}", json_show(all).text);
     else if (!json_shape(sizes, &input))
-        st_error_set("input is %s, expected the sizes of an image", json_show(sizes).text);
+        st_error_set("input is %s, expected an image's shape", json_show(sizes).text);
     else if (check_count(count_given(below)) == 0 && read_layers(below, &known, &list) == 0) {
         n = st_net_new_of(input, list.count, list.layer);
-        list.count = 0; /* the net holds them, or has freed them */
+        list.count = 0; /* st_net_new_of owns them */
     }
     drop(&list);
     return n;

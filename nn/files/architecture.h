@@ -4,8 +4,8 @@
  *         {"type": "conv2d", "out_channels": 6, "kernel": [5, 5], ...},
  *         {"type": "sequence", "layers": [...]}]}
  *
- * Every option of a type's table of fields is written, defaults filled in. When read back a missing one
- * has its default, as 0 has; anything else that is not expected is refused. */
+ * Every option in a type's table of fields is written, with defaults filled in. When read, a missing option takes
+ * its default; anything unknown is an error. */
 #ifndef STRIDE_NN_FILES_ARCHITECTURE_H
 #define STRIDE_NN_FILES_ARCHITECTURE_H
 
@@ -13,10 +13,14 @@
 
 #include <jansson.h>
 
-/* A JSON string that holds the JSON above; NULL with an error where the net could not be read back. */
+/* A JSON string that holds the JSON above; NULL with an error if it could not be read back. */
 json_t *architecture_write(const st_net *n);
 
 /* A net, not yet built; NULL with an error that says which layer. */
 st_net *architecture_read(const char *text, st_net_known known);
+
+/* An option as JSON, and a number, null unless it is finite. NULL: no memory. */
+json_t *json_option(const st_field *f, const void *options);
+json_t *json_number(double value);
 
 #endif

@@ -1,4 +1,4 @@
-/* checkpoint.c: a run's place, its optimizer's states and what callbacks keep, in one file with the net. */
+/* checkpoint.c: a run's position, its optimizer's states and the callbacks' state, in one file with the net. */
 #include "nn/files/checkpoint.h"
 #include "nn/files/architecture.h"
 #include "nn/files/json.h"
@@ -52,35 +52,14 @@ static int sum_samples(const st_dataset *d, st_tensor x, st_tensor y, uint32_t *
 
 /* ---- the run's configuration --------------------------------------------------------------------------- */
 
-/* JSON has no NaN. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *value_of(const st_field *f, const void *options)
-{
-    const void *at = (const char *)options + f->offset;
-    const int *i = at;
-    switch (f->kind) {
-    case ST_FIELD_INT: return json_integer(*i);
-    case ST_FIELD_PAIR: return json_pack("[i, i]", i[0], i[1]);
-    case ST_FIELD_REAL: return number(*(const double *)at);
-    case ST_FIELD_BOOL: return json_boolean(*(const bool *)at);
-    case ST_FIELD_CHOICE: return json_string(f->choices[*i]);
-    case ST_FIELD_NAMED: return json_string(**(const char *const *const *)at);
-    }
-    return NULL;
-}
-
-/* Terms "who.option" of a table; "option" without who. -1 without memory. */
+/* Adds "who.option", or "option" if `who` is NULL, for each field. -1: no memory. */
 static int add_table(json_t *terms, const char *who, const st_field *fields, const void *options)
 {
     int status = 0;
     for (const st_field *f = fields; f && f->name; f++) {
         char name[NAME];
-        snprintf(name, sizeof name, "%s%s%s", who ? who : "", who ? "." : "", f->name);
-        status |= json_object_set_new(terms, name, value_of(f, options));
+        int length = snprintf(name, NAME, "%s%s%s", who ? who : "", who ? "." : "", f->name);
+        status |= length >= NAME || json_object_set_new(terms, name, json_option(f, options));
     }
     return status;
 }
@@ -93,7 +72,7 @@ static const st_field group_fields[] = {
     { 0 },
 };
 
-/* The run configuration: all that later steps depend on besides position, net and tensors. */
+/* The run configuration: everything that later steps depend on besides position, net and tensors. */
 static json_t *terms_of(const st_run *run, uint32_t sum)
 {
     const st_train_options *o = &run->options;
@@ -122,15 +101,14 @@ static json_t *terms_of(const st_run *run, uint32_t sum)
     for (const st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
         if (c->call) status |= add_table(all, c->name, c->fields, &c->options);
     status |= json_object_set_new(all, "sum of samples", json_string(crc));
-    if (!s->factor || s->open_ended)
-        json_object_del(all, "epochs"); /* there may be more of them another time */
+    if (!s->factor || s->open_ended) json_object_del(all, "epochs"); /* a resumed run may have more */
     if (status == 0) return all;
     json_decref(all);
     st_error_set("no memory for the configuration of a run");
     return NULL;
 }
 
-/* A text is shown longer than other values: it may differ late. */
+/* Strings are shown longer than other values, since they may differ late. */
 static const char *show(const json_t *value, char text[168])
 {
     if (!value) return "none";
@@ -165,7 +143,7 @@ static int same_terms(const st_run *run, const memory *m, json_t *theirs)
     return status;
 }
 
-/* ---- what is kept --------------------------------------------------------------------------------------- */
+/* ---- optimizer and callbacks ----------------------------------------------------------------------------- */
 
 typedef struct extras {
     int count;
@@ -193,7 +171,7 @@ static json_t *write_list(int count, const double numbers[])
 {
     json_t *list = json_array();
     int status = 0;
-    for (int i = 0; i < count; i++) status |= json_array_append_new(list, number(numbers[i]));
+    for (int i = 0; i < count; i++) status |= json_array_append_new(list, json_number(numbers[i]));
     if (status == 0) return list;
     json_decref(list);
     return NULL;
@@ -210,7 +188,7 @@ static int read_list(const char *path, const char *name, const json_t *list, int
     return valid ? 0 : st_error_set("%s: expected a list of %d numbers for %s", path, count, name);
 }
 
-/* The place of the run is kept as callbacks' numbers are. */
+/* The position of the run, and the callbacks' numbers. */
 static json_t *write_numbers(const st_run *run)
 {
     double place[TRAIN_PLACE];
@@ -250,8 +228,9 @@ static void keep(const st_run *run, const memory *m)
                                       write_numbers(run))
                           : NULL;
     char *text = entry ? json_write(entry) : NULL;
-    if (text) model_write(run->net, m->o.path, (model_extra){ e.count, e.item, ENTRY, text });
-    else st_error_set("%s: no memory for the place of the run", m->o.path);
+    if (text)
+        model_write(run->net, m->o.path, (model_extra){ e.count, e.item, ENTRY, text }, st_file_replace);
+    else st_error_set("%s: no memory for the run's position", m->o.path);
     free(text);
     json_decref(entry);
 }
@@ -265,10 +244,10 @@ static int same_architecture(st_net *n, const safetensors *file)
     const char *theirs = safetensors_text(file, "architecture");
     bool same = theirs && strcmp(json_string_value(mine), theirs) == 0;
     json_decref(mine);
-    return same ? 0 : st_error_set("%s: of a run of another net", file->path);
+    return same ? 0 : st_error_set("%s: written by a run with another net", file->path);
 }
 
-/* Tensors of `e` into `copies`, new ones. */
+/* Reads the tensors of `e` into new ones. */
 static int read_extras(const safetensors *file, const extras *e, st_tensor copies[])
 {
     for (int i = 0; i < e->count; i++) {
@@ -280,7 +259,7 @@ static int read_extras(const safetensors *file, const extras *e, st_tensor copie
     return 0;
 }
 
-/* All of it, or nothing is changed. */
+/* After an error nothing is changed. */
 static int read_all(st_run *run, const safetensors *file, const json_t *numbers)
 {
     extras e;
@@ -310,7 +289,7 @@ static void read_entry(st_run *run, const memory *m, const safetensors *file)
     if (!text) st_error_set("%s: not a checkpoint: no entry \"" ENTRY "\" in its metadata", file->path);
     else if (!entry) st_error_within("%s: ", file->path);
     else if (version != VERSION)
-        st_error_set("%s: version %lld of a checkpoint, expected %d", file->path, version, VERSION);
+        st_error_set("%s: a checkpoint of version %lld, expected %d", file->path, version, VERSION);
     else if (same_architecture(run->net, file) == 0 &&
              same_terms(run, m, json_object_get(entry, "terms")) == 0)
         read_all(run, file, json_object_get(entry, "numbers"));

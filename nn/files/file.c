@@ -1,4 +1,4 @@
-/* file.c: a reader finds the old file or the new one, never a part of either. */
+/* file.c: opening files, and replacing them atomically. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE /* flock, S_ISVTX */
 #define _DARWIN_C_SOURCE
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    LONGEST_NAME = 150,  /* bytes: two of them leave a message room for the rest */
+    LONGEST_NAME = 150,  /* bytes of a path in a message, which may have two */
     ATTEMPTS = 100,      /* at a name for the temporary file */
     LONGEST_STEM = 200,  /* bytes of the file's name in that of the temporary file: names end at 255 */
     LONGEST_LINK = 4096, /* bytes of a symbolic link's target */
@@ -54,7 +54,7 @@ FILE *file_open(const char *path, long long *size)
     return stream;
 }
 
-/* ---- the place of a file ------------------------------------------------------------------------- */
+/* ---- the file's folder ---------------------------------------------------------------------------- */
 
 typedef struct place {
     char *path, *folder; /* links followed; owned */
@@ -63,7 +63,7 @@ typedef struct place {
     struct stat old;
 } place;
 
-/* "folder/" of "folder/file", followed by `rest`; NULL without memory. */
+/* "folder/" of "folder/file", followed by `rest`; NULL: no memory. */
 static char *beside(const char *path, const char *rest)
 {
     const char *slash = strrchr(path, '/');
@@ -87,7 +87,7 @@ static char *follow(const char *link)
     return path;
 }
 
-/* The end of a chain of links, which need not exist: realpath would refuse it. NULL with errno set. */
+/* The end of a chain of links, which, other than for realpath, need not exist. NULL with errno set. */
 static char *resolve(const char *path)
 {
     struct stat status;
@@ -107,8 +107,8 @@ static void release(place *p)
     free(p->folder);
 }
 
-/* In a sticky folder only the owner of the file or the folder, or root, may rename over a file. */
-static bool may_be_renamed_over(const place *p)
+/* In a sticky folder only the owner of the file or of the folder, or root, may replace a file. */
+static bool may_replace(const place *p)
 {
     struct stat folder;
     uid_t me = geteuid();
@@ -129,14 +129,14 @@ static int find_place(const char *path, place *p)
         return st_error_set("%s: cannot be written: %s", file_name(path), strerror(errno));
     if (p->exists && !S_ISREG(p->old.st_mode)) return st_error_set("%s: not a regular file", file_name(path));
     if (!*p->file) return st_error_set("%s: cannot be written: %s", file_name(path), strerror(ENOENT));
-    if (may_be_renamed_over(p)) return 0;
+    if (may_replace(p)) return 0;
     return st_error_set("%s: cannot be written: another user's file in a sticky folder", file_name(path));
 }
 
 /* ---- temporary files ----------------------------------------------------------------------------- */
 
 /* PATH.PROCESS-ATTEMPT.tmp, locked while it is written: an unlocked one was left by a killed process. On a file system
- * without locks it stays. A long name is cut. */
+ * without locks none is removed. A long name is cut off. */
 
 static int stem_of(const char *file)
 {
@@ -164,7 +164,7 @@ static bool has_name(int descriptor, int folder, const char *name)
            S_ISREG(opened.st_mode) && opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/* The holder of the lock alone renames the file, so that this is the one which is removed. */
+/* Only the holder of the lock renames the file, so no other one is removed. */
 static void remove_unlocked(int folder, const char *name)
 {
     int descriptor = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -182,7 +182,7 @@ static void remove_stale(const place *p)
     if (all) closedir(all);
 }
 
-/* False where another process took the new file, not locked yet, for one that was left behind. */
+/* False if another process removed the new file, not yet locked, as a stale one. */
 static bool lock(int descriptor)
 {
     struct stat status;
@@ -190,8 +190,8 @@ static bool lock(int descriptor)
     return fstat(descriptor, &status) || status.st_nlink > 0;
 }
 
-/* The old file's owner, group and permissions, as far as the system allows and never more: another group may do what the
- * old group and everyone might. */
+/* The old file's owner, group and permissions, as far as the system allows, and never more: if the group cannot be kept,
+ * the new one gets the permissions that both the old group and everyone had. */
 static void keep_permissions(int descriptor, const struct stat *old)
 {
     mode_t mode = old->st_mode & 0777;
@@ -221,7 +221,7 @@ static int open_beside(const place *p, char *name, size_t size)
 
 /* ---- replacing ----------------------------------------------------------------------------------- */
 
-/* Puts the new name on the disk. The file is in place by then: a failure is not reported. */
+/* Flushes the new name to disk. The file is already in place, so failures are not reported. */
 static void sync_folder(const char *folder)
 {
     int descriptor = open(folder, O_RDONLY | O_CLOEXEC);
@@ -230,21 +230,21 @@ static void sync_folder(const char *folder)
     close(descriptor);
 }
 
-/* 0, or the errno of what failed. The descriptor, and with it the lock, stays. */
+/* 0, or an errno. The descriptor stays open, and with it the lock. */
 static int fill(int descriptor, st_file_writer *write, const void *context)
 {
     int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     FILE *stream = copy < 0 ? NULL : fdopen(copy, "wb");
     int reason = stream ? 0 : errno;
     if (copy >= 0 && !stream) close(copy);
-    errno = ENOMEM; /* unless the stream says something else */
+    errno = ENOMEM; /* if the writer sets none */
     if (stream && (write(stream, context) || fflush(stream) || ferror(stream) || fsync(descriptor)))
         reason = errno;
     if (stream && fclose(stream) && !reason) reason = errno;
     return reason;
 }
 
-/* 0, or the errno of what failed. */
+/* 0, or an errno. */
 static int replace(const place *p, st_file_writer *write, const void *context, bool only_try)
 {
     size_t size = strlen(p->path) + 64;

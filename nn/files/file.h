@@ -1,4 +1,4 @@
-/* file.h: files opened for reading, and their names in messages. */
+/* file.h: opening files for reading, and file names in messages. */
 #ifndef STRIDE_NN_FILES_FILE_H
 #define STRIDE_NN_FILES_FILE_H
 
@@ -9,14 +9,14 @@
 /* The end of a path, short enough for a message with two of them. */
 const char *file_name(const char *path);
 
-/* Foreign text for a message: printable ASCII, "?" for any other byte, "..." where it is cut. */
+/* Untrusted text for a message: printable ASCII, "?" for other bytes, "..." if cut off. */
 typedef struct shown {
     char text[80];
 } shown;
 shown show_text(const char *text);
 shown show_bytes(const char *at, size_t size);
 
-/* A regular file opened for reading, and its bytes; NULL with an error that names it. */
+/* Opens a regular file for reading and gives its size; NULL with an error that names it. */
 FILE *file_open(const char *path, long long *size);
 
 #endif

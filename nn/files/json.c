@@ -1,4 +1,4 @@
-/* json.c: jansson reads and writes; this sees to limits, locale and messages. */
+/* json.c: limits, locale and messages around jansson. */
 #include "nn/files/json.h"
 #include "nn/files/locale.h"
 #include "tensor/error.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each value but the first follows a comma or an opening bracket. */
+/* Counts values: each but the first follows a comma or an opening bracket. */
 int json_check(const char *text, size_t size, const char *what)
 {
     int values = 1, nested = 0;
@@ -42,7 +42,7 @@ json_t *json_read(const char *text, size_t size, const char *what)
     return tree;
 }
 
-/* Not json_dumps: where that cannot grow its buffer, a key is missing. */
+/* Not json_dumps, which loses keys when it runs out of memory. */
 char *json_write(const json_t *value)
 {
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);

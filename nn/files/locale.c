@@ -1,4 +1,4 @@
-/* locale.c: the locale of one thread, exchanged for C. */
+/* locale.c: switches the locale of one thread. */
 #define _XOPEN_SOURCE 700
 #include "nn/files/locale.h"
 

@@ -1,8 +1,8 @@
-/* locale.h: numbers in files are written and read with a decimal point, whatever the program's locale. */
+/* locale.h: the C locale, so that numbers in files have a decimal point in every locale. */
 #ifndef STRIDE_NN_FILES_LOCALE_H
 #define STRIDE_NN_FILES_LOCALE_H
 
-/* From here on this thread's locale is C; leave restores the one that enter returned. */
+/* Sets this thread's locale to C; leave restores the one that enter returned. */
 void *c_locale_enter(void);
 void c_locale_leave(void *before);
 

@@ -1,33 +1,31 @@
-/* model.h: a net as the tensors and texts of a file, with what else goes into it. */
+/* model.h: a net in a safetensors file, with further tensors and a text. */
 #ifndef STRIDE_NN_FILES_MODEL_H
 #define STRIDE_NN_FILES_MODEL_H
 
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
 
-/* Beside a net's own: tensors whose names begin with MODEL_EXTRA, which st_net_load passes over, and a text. */
+/* Tensors whose names begin with MODEL_EXTRA, which st_net_load ignores, and an entry of the metadata. */
 #define MODEL_EXTRA "train."
 
 typedef struct model_extra {
     int count;
     const safetensors_item *item;
-    const char *name, *text; /* of the metadata; NULL: none */
+    const char *name, *text; /* of the entry; NULL: none */
 } model_extra;
 
-/* As st_net_save and st_net_can_save. */
-int model_write(st_net *n, const char *path, model_extra extra);
-int model_try(st_net *n, const char *path, model_extra extra);
+/* As st_net_save with st_file_replace, as st_net_can_save with st_file_try. */
+int model_write(st_net *n, const char *path, model_extra extra, safetensors_replacer *replace);
 
-/* The two steps of st_net_load, for an open file: the net, not built, whose tensors are in the file; then its memory,
- * notes and tensors. */
+/* The two steps of st_net_load for an open file: makes the net, not yet built, and checks that the file has its
+ * tensors; then builds it and reads metadata and tensors. */
 st_net *model_plan(const safetensors *file, st_net_known known);
 int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch, st_net_known known);
 
-/* Whether every tensor of the net is in the file with its shape, and every one of the file's that is no extra is
- * in the net. */
+/* Checks that the file has every tensor of the net with its shape, and no others but extra ones. */
 int model_check(st_net *n, const safetensors *file);
 
-/* Their elements, of a file that was checked; the net is as it was where one cannot be read. */
+/* Reads the tensors of a file that was checked; the net is unchanged if one cannot be read. */
 int model_read(st_net *n, const safetensors *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* numbers.c: the bytes of a file become bits, and these a number. */
+/* numbers.c: bytes of a file to bits, and bits to numbers. */
 #include "nn/files/numbers.h"
 #include "tensor/counts.h"
 
@@ -23,7 +23,7 @@ static st_real f32(uint64_t bits)
     return (st_real)x;
 }
 
-/* Its bits in a float's places are a number 2^112 too small, the distance of the exponents' biases. */
+/* Shifted into a float's bits, the number is too small by 2^112, the difference of the exponents' biases. */
 static st_real f16(uint64_t bits)
 {
     uint64_t size = (bits & 0x7fff) << 13;

@@ -1,4 +1,4 @@
-/* numbers.h: numbers as files hold them, between a stream and a tensor. */
+/* numbers.h: number formats of files, read into and written from tensors. */
 #ifndef STRIDE_NN_FILES_NUMBERS_H
 #define STRIDE_NN_FILES_NUMBERS_H
 
@@ -22,11 +22,11 @@ typedef struct numbers {
     bool big_endian;
 } numbers;
 
-/* An integer of so many bytes, the first the least significant. */
+/* A little-endian integer of `size` bytes. */
 uint64_t numbers_get(const unsigned char *bytes, int size);
 void numbers_put(unsigned char *bytes, int size, uint64_t value);
 
-/* All elements of `to`, any view, in row-major order. -1, without an error, where the stream ends early or fails. */
+/* Reads the elements of `to`, any view, in row-major order. -1, without an error: the stream ends early or fails. */
 int numbers_read(FILE *from, numbers form, st_tensor to);
 
 /* Likewise, little-endian and in this library's precision. */

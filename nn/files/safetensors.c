@@ -1,4 +1,4 @@
-/* safetensors.c: a reader that trusts nothing, and a writer of what it reads. */
+/* safetensors.c: reads files, checking everything in them, and writes them. */
 #define _XOPEN_SOURCE 700
 #include "nn/files/safetensors.h"
 #include "nn/files/file.h"
@@ -82,12 +82,13 @@ static const char *why_short(const safetensors *file)
 static long long read_length(safetensors *file)
 {
     unsigned char bytes[PREFIX];
-    if (file->size < PREFIX) return refuse(file, NULL, "%lld bytes are no safetensors file", file->size);
+    if (file->size < PREFIX) return refuse(file, NULL, "not a safetensors file: %lld bytes", file->size);
     if (fread(bytes, 1, PREFIX, file->stream) != PREFIX)
         return refuse(file, NULL, "cannot be read: %s", why_short(file));
     unsigned long long length = numbers_get(bytes, PREFIX);
     if (length > (unsigned long long)file->size - PREFIX)
-        return refuse(file, NULL, "truncated, or no safetensors file: a header of %llu bytes, %lld are there",
+        return refuse(file, NULL,
+                      "truncated, or not a safetensors file: a header of %llu bytes, the file has %lld",
                       length, file->size - PREFIX);
     if (length <= MOST_HEADER) return (long long)length;
     return refuse(file, NULL, "a header of %llu bytes, expected at most %d", length, MOST_HEADER);
@@ -122,7 +123,7 @@ static int check_metadata(const safetensors *file)
     return 0;
 }
 
-/* -1 where they overflow. */
+/* -1 if they overflow. */
 static long long bytes_of(const dtype *d, st_shape s)
 {
     long long bytes = d->form.size;
@@ -152,10 +153,9 @@ static int check_entry(const safetensors *file, json_t *given, safetensors_entry
     long long bytes = bytes_of(d, e->shape);
     if (bytes < 0) return refuse(file, name, "shape %s: its bytes overflow", st_shape_text(e->shape).text);
     if (e->begin < 0 || e->end < e->begin)
-        return refuse(file, name, "offsets %lld..%lld, expected a begin from 0 on and then an end", e->begin,
-                      e->end);
+        return refuse(file, name, "offsets %lld..%lld, expected 0 <= begin <= end", e->begin, e->end);
     if (e->end - e->begin != bytes)
-        return refuse(file, name, "offsets %lld..%lld hold %lld bytes, %s %s needs %lld", e->begin, e->end,
+        return refuse(file, name, "offsets %lld..%lld are %lld bytes, %s %s needs %lld", e->begin, e->end,
                       e->end - e->begin, d->name, st_shape_text(e->shape).text, bytes);
     if (e->end <= file->size) return 0;
     return refuse(file, name, "offsets %lld..%lld, the data ends at %lld: truncated", e->begin, e->end,
@@ -192,7 +192,7 @@ static int read_entries(safetensors *file)
     return 0;
 }
 
-/* No holes, no overlaps, nothing after the last. */
+/* The tensors fill the data without holes and overlaps. Leaves the entries sorted by name. */
 static int check_places(const safetensors *file)
 {
     long long at = 0;
@@ -289,14 +289,14 @@ static json_t *header_of(const char *path, int count, const safetensors_item ite
         bool twice = json_object_get(header, name) != NULL;
         if (json_object_set_new(header, name, entry) || twice)
             status = st_error_set("%s: tensor %s: %s", path, name,
-                                  twice ? "two have that name" : "no memory, or its name is not UTF-8");
+                                  twice ? "its name is used twice" : "no memory, or its name is not UTF-8");
     }
     if (status == 0) return header;
     json_decref(header);
     return NULL;
 }
 
-/* The header as text that can be read back, to be freed; NULL with an error. */
+/* The header as text, within the limits of json_read, to be freed; NULL with an error. */
 static char *header_text(const char *path, int count, const safetensors_item items[], json_t *metadata)
 {
     json_t *header = header_of(path, count, items, metadata);
@@ -330,21 +330,11 @@ static int write_contents(FILE *to, const void *context)
     return status;
 }
 
-static int write_file(const char *path, int count, const safetensors_item items[], json_t *metadata,
-                      int (*replace)(const char *path, st_file_writer *write, const void *context))
+int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata,
+                      safetensors_replacer *replace)
 {
     char *header = header_text(path, count, items, metadata);
     int status = header ? replace(path, write_contents, &(contents){ header, count, items }) : -1;
     free(header);
     return status;
-}
-
-int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata)
-{
-    return write_file(path, count, items, metadata, st_file_replace);
-}
-
-int safetensors_try(const char *path, int count, const safetensors_item items[], json_t *metadata)
-{
-    return write_file(path, count, items, metadata, st_file_try);
 }

@@ -10,6 +10,7 @@
 #ifndef STRIDE_NN_FILES_SAFETENSORS_H
 #define STRIDE_NN_FILES_SAFETENSORS_H
 
+#include "nn/files/replace.h"
 #include "tensor/tensor.h"
 
 #include <jansson.h>
@@ -18,8 +19,8 @@ typedef struct safetensors_entry {
     const char *name;
     st_shape shape;
     long long begin, end; /* bytes of the data */
-    int dtype;            /* a row of the dtypes' table */
-    bool met;             /* for the caller */
+    int dtype;            /* index into the table of dtypes */
+    bool met;             /* set by the caller */
 } safetensors_entry;
 
 typedef struct safetensors {
@@ -32,24 +33,24 @@ typedef struct safetensors {
     int count;
 } safetensors;
 
-/* NULL with an error where the file cannot be read or is not valid down to its last byte. */
+/* NULL with an error if the file cannot be read or any byte of it is invalid. */
 safetensors *safetensors_open(const char *path);
 void safetensors_close(safetensors *file); /* NULL is allowed */
 
 /* The metadata's text under a key; NULL where there is none. */
 const char *safetensors_text(const safetensors *file, const char *key);
 
-/* The tensor of this name and shape, of numbers that can be read; NULL with an error. */
+/* The tensor of this name and shape, of a dtype that can be read; NULL with an error. */
 safetensors_entry *safetensors_find(const safetensors *file, const char *name, st_shape expected);
 
-/* The same of any shape, which `found` receives. */
+/* The same with any shape, which `found` receives. */
 safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found);
 
-/* The tensor of this name; NULL, without an error, where there is none. And whether it can be read into that shape. */
+/* The tensor of this name; NULL, without an error, if there is none. True if it can be read into that shape. */
 safetensors_entry *safetensors_named(const safetensors *file, const char *name);
 bool safetensors_fits(const safetensors_entry *e, st_shape expected);
 
-/* The elements of an entry that was found, F64, F32, F16 or BF16, rounded to `real`. */
+/* Reads the elements, F64, F32, F16 or BF16, rounded to st_real. */
 int safetensors_read(const safetensors *file, const safetensors_entry *e, st_tensor to);
 
 typedef struct safetensors_item {
@@ -58,8 +59,9 @@ typedef struct safetensors_item {
 } safetensors_item;
 
 /* Writes the tensors, in this order and in this library's precision, and `metadata`, an object of strings that stays
- * the caller's, as st_file_replace does; or tries whether that can be done, as st_file_try does. */
-int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata);
-int safetensors_try(const char *path, int count, const safetensors_item items[], json_t *metadata);
+ * the caller's. `replace` is st_file_replace, or st_file_try. */
+typedef int safetensors_replacer(const char *path, st_file_writer *write, const void *context);
+int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata,
+                      safetensors_replacer *replace);
 
 #endif

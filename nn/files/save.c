@@ -1,4 +1,4 @@
-/* save.c: a net as a file of tensors with its architecture and notes beside them, and back. */
+/* save.c: a net in a safetensors file: its tensors, and in the metadata its architecture and its own metadata. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/files/save.h"
 #include "nn/files/architecture.h"
@@ -9,13 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VERSION "1" /* of what the metadata holds, raised when an older reader would misread it */
+#define VERSION "1" /* of the metadata's entries, raised when an older reader would misread them */
 #define NOTE_PREFIX "note."
 
-enum { MOST_NOTES = 1000 }; /* of a net: each is looked for among the others */
+enum { MOST_NOTES = 1000 }; /* of a net; setting one takes time linear in their number */
 
-static const double MIB = 1 << 20,
-                    MOST_MEMORY = 2048.0 * (1 << 20); /* bytes of a net, unless a limit is given */
+static const double MIB = 1 << 20, MOST_MEMORY = 2048.0 * (1 << 20); /* bytes of a net, by default */
 
 /* ---- saving -------------------------------------------------------------------------------------- */
 
@@ -75,9 +74,7 @@ static json_t *metadata_of(const st_net *n, const model_extra *extra)
     return NULL;
 }
 
-typedef int file_maker(const char *path, int count, const safetensors_item items[], json_t *metadata);
-
-static int write_net(st_net *n, const char *path, model_extra extra, file_maker *make)
+int model_write(st_net *n, const char *path, model_extra extra, safetensors_replacer *replace)
 {
     int status = -1;
     items list = { 0 };
@@ -87,20 +84,10 @@ static int write_net(st_net *n, const char *path, model_extra extra, file_maker 
         add_item(&(st_net_tensor){ extra.item[i].name, extra.item[i].value, { 0 } }, &list);
     if (!metadata) st_error_within("%s: ", path);
     else if (list.failed) st_error_set("%s: no memory for the names of its tensors", path);
-    else status = make(path, list.count, list.item, metadata);
+    else status = safetensors_write(path, list.count, list.item, metadata, replace);
     items_free(&list);
     json_decref(metadata);
     return status;
-}
-
-int model_write(st_net *n, const char *path, model_extra extra)
-{
-    return write_net(n, path, extra, safetensors_write);
-}
-
-int model_try(st_net *n, const char *path, model_extra extra)
-{
-    return write_net(n, path, extra, safetensors_try);
 }
 
 static int check_built(const st_net *n, const char *path, const char *who)
@@ -111,19 +98,21 @@ static int check_built(const st_net *n, const char *path, const char *who)
 
 int st_net_save(st_net *n, const char *path)
 {
-    return check_built(n, path, "st_net_save") ? -1 : model_write(n, path, (model_extra){ 0 });
+    return check_built(n, path, "st_net_save") ? -1
+                                               : model_write(n, path, (model_extra){ 0 }, st_file_replace);
 }
 
 int st_net_can_save(st_net *n, const char *path)
 {
-    return check_built(n, path, "st_net_can_save") ? -1 : model_try(n, path, (model_extra){ 0 });
+    return check_built(n, path, "st_net_can_save") ? -1
+                                                   : model_write(n, path, (model_extra){ 0 }, st_file_try);
 }
 
 /* ---- loading ------------------------------------------------------------------------------------- */
 
 typedef struct loading {
     const safetensors *file;
-    bool check; /* only whether it could be read */
+    bool check; /* read nothing */
     int status, matched;
     st_net_match_told *tell;
     void *context;
@@ -144,8 +133,7 @@ static int read_tensors(st_net *n, const safetensors *file)
     return l.status;
 }
 
-/* A checkpoint's own tensors; and PyTorch's count of batches, which batch normalisation uses only without
- * momentum. */
+/* Tensors of a checkpoint, and PyTorch's count of batches, which only batch normalisation without momentum uses. */
 static bool is_extra(const char *name)
 {
     static const char ending[] = ".num_batches_tracked";
@@ -160,8 +148,7 @@ int model_check(st_net *n, const safetensors *file)
     st_net_visit(n, load_tensor, &l);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
         if (!e->met && !is_extra(e->name))
-            l.status =
-                st_error_set("%s: tensor %s is not one of the net's", file->path, show_text(e->name).text);
+            l.status = st_error_set("%s: tensor %s is not in the net", file->path, show_text(e->name).text);
     return l.status;
 }
 
@@ -191,12 +178,13 @@ st_net *model_plan(const safetensors *file, st_net_known known)
     else if (strcmp(version, VERSION) != 0)
         st_error_set("%s: stride_version %s, expected %s", file->path, show_text(version).text, VERSION);
     else if (!(n = architecture_read(text, known))) st_error_within("%s: ", file->path);
-    else if (model_check(n, file) == 0) return n; /* what the parameters are about to take, the file has */
+    else if (model_check(n, file) == 0)
+        return n; /* so the parameters take no more memory than the file has bytes */
     st_net_free(n);
     return NULL;
 }
 
-/* A file of a few bytes may describe a net of any size: its needs are known before memory is asked for. */
+/* A small file may describe a net of any size, so its memory is computed before any is allocated. */
 static int check_memory(st_net *n, ptrdiff_t batch, ptrdiff_t most)
 {
     st_shape y;
@@ -208,7 +196,7 @@ static int check_memory(st_net *n, ptrdiff_t batch, ptrdiff_t most)
                       (double)needs.whole + (double)needs.partial + (double)st_shape_numel(y, "st_net_load");
     double bytes = elements * (double)sizeof(st_real), limit = most > 0 ? (double)most : MOST_MEMORY;
     if (bytes <= limit) return 0;
-    return st_error_set("the net takes %.0f MiB for a batch of %td, expected at most %.0f MiB (max_memory)",
+    return st_error_set("the net needs %.0f MiB for a batch of %td, expected at most %.0f MiB (max_memory)",
                         ceil(bytes / MIB), batch, floor(limit / MIB));
 }
 
@@ -236,7 +224,7 @@ st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
     return n;
 }
 
-/* Restores the tensors that were read before the error. */
+/* After an error the net's tensors are restored. */
 static int read_or_restore(st_net *n, void (*read)(const st_net_tensor *t, void *context), loading *l)
 {
     st_tensor parameters = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));

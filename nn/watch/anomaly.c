@@ -21,35 +21,6 @@ static bool is_bad(st_real x)
     return !(x - x == 0);
 }
 
-static void scan_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
-{
-    int bad = 0;
-    if (stride[0] == 1)
-        for (ptrdiff_t i = 0; i < n; i++) bad |= is_bad(at[0][i]);
-    else
-        for (ptrdiff_t i = 0; i < n; i++) bad |= is_bad(at[0][i * stride[0]]);
-    if (bad) *(bool *)context = true;
-}
-
-static bool has_bad(st_tensor x)
-{
-    bool bad = false;
-    st_walk(1, &x, ST_ANY_ORDER, scan_row, &bad);
-    return bad;
-}
-
-/* ---- the first bad element ------------------------------------------------------------------------------------ */
-
-/* In the order in which they are computed. */
-typedef enum moment { PARAMETERS, BATCH, OUTPUTS, LOSS, DERIVATIVES } moment;
-
-typedef struct search {
-    int layers;
-    anomaly a;
-    long long when;  /* time_of the first that was found */
-    ptrdiff_t image; /* of the batch, where the first was found */
-} search;
-
 typedef struct first_bad {
     ptrdiff_t count, at; /* elements visited; index of the first bad one, or -1 */
     st_real value;
@@ -58,10 +29,30 @@ typedef struct first_bad {
 static void find_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     first_bad *f = context;
-    for (ptrdiff_t i = 0; i < n && f->at < 0; i++)
+    bool bad = false;
+    for (ptrdiff_t i = 0; i < n; i++) bad |= is_bad(at[0][i * stride[0]]);
+    for (ptrdiff_t i = 0; i < n && bad && f->at < 0; i++)
         if (is_bad(at[0][i * stride[0]])) f->at = f->count + i, f->value = at[0][i * stride[0]];
     f->count += n;
 }
+
+static first_bad find_bad(st_tensor x)
+{
+    first_bad f = { .at = -1 };
+    if (!st_is_null(x)) st_walk(1, &x, ST_ROW_MAJOR, find_row, &f);
+    return f;
+}
+
+/* ---- the first one of a step ---------------------------------------------------------------------------------- */
+
+/* In the order in which they are computed. */
+typedef enum moment { PARAMETERS, BATCH, OUTPUTS, LOSS, DERIVATIVES } moment;
+
+typedef struct search {
+    anomaly a;
+    long long when;  /* time_of the first one found */
+    ptrdiff_t image; /* its image in the batch */
+} search;
 
 /* The index of element k of a shape, row-major. */
 static st_shape index_of(st_shape s, ptrdiff_t k)
@@ -74,14 +65,13 @@ static st_shape index_of(st_shape s, ptrdiff_t k)
     return index;
 }
 
-/* Looks for a bad element in x, whose first image is number `first` of the batch. Keeps the earliest by `when`, then by
- * image. */
+/* Looks for a bad element in x, whose first image is image `first` of the batch. Keeps the earliest by time, then by
+ * image: threads call hooks in any order. */
 static void look(search *s, long long when, ptrdiff_t first, st_tensor x, const char *what, const char *of,
                  const char *type)
 {
-    if (st_is_null(x) || !has_bad(x)) return;
-    first_bad f = { .at = -1 };
-    st_walk(1, &x, ST_ROW_MAJOR, find_row, &f);
+    first_bad f = find_bad(x);
+    if (f.at < 0) return;
     st_shape index = index_of(x.shape, f.at);
     if (index.rank > 0) index.n[0] += first;
     ptrdiff_t image = index.rank > 0 ? index.n[0] : 0;
@@ -92,9 +82,10 @@ static void look(search *s, long long when, ptrdiff_t first, st_tensor x, const 
              st_shape_text(index).text);
 }
 
-static long long time_of(const search *s, moment m, int within)
+/* `within` orders the values of a moment: layers count up in the forward pass and down in the backward pass. */
+static long long time_of(moment m, int within)
 {
-    return (long long)m * 4 * (s->layers + 1) + within;
+    return ((long long)m << 32) + within;
 }
 
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
@@ -104,22 +95,22 @@ static void look_at_hook(const st_watch_call *c, void *context)
 {
     search *s = context;
     const char *type = c->of->type->name;
-    int back = 3 * (s->layers - c->number);
+    const int back = -2 * c->number;
     st_watch_run(c);
     pthread_mutex_lock(&looking);
     switch (c->hook) {
     case ST_WATCH_FORWARD:
-        look(s, time_of(s, OUTPUTS, c->number), c->c->first, c->y, "the output of layer ", c->path, type);
+        look(s, time_of(OUTPUTS, c->number), c->c->first, c->y, "the output of layer ", c->path, type);
         break;
     case ST_WATCH_GRADIENT:
         for (int i = 0; i < c->of->params; i++) {
             char name[ST_LAYER_PATH + 64];
             snprintf(name, sizeof name, "%s.%s", c->path, c->of->param_name[i]);
-            look(s, time_of(s, DERIVATIVES, back), 0, st_grad(c->c, i), "the gradient of ", name, type);
+            look(s, time_of(DERIVATIVES, back), 0, st_grad(c->c, i), "the gradient of ", name, type);
         }
         break;
     case ST_WATCH_BACKWARD:
-        look(s, time_of(s, DERIVATIVES, back + 1), c->c->first, c->dx, "dx of layer ", c->path, type);
+        look(s, time_of(DERIVATIVES, back + 1), c->c->first, c->dx, "dx of layer ", c->path, type);
         break;
     }
     pthread_mutex_unlock(&looking);
@@ -128,21 +119,15 @@ static void look_at_hook(const st_watch_call *c, void *context)
 static void look_at_parameter(const st_net_tensor *t, void *context)
 {
     search *s = context;
-    if (!s->a.found) look(s, time_of(s, PARAMETERS, 0), 0, t->value, "", t->name, NULL);
+    if (!s->a.found) look(s, time_of(PARAMETERS, 0), 0, t->value, "", t->name, NULL);
 }
 
-/* The sum over the chunks of a batch. */
+/* The gradient of the whole batch, which may overflow although those of its chunks do not. */
 static void look_at_gradient(const st_net_tensor *t, void *context)
 {
     search *s = context;
     if (!s->a.found)
-        look(s, time_of(s, DERIVATIVES, 3 * s->layers), 0, t->gradient, "the gradient of ", t->name, NULL);
-}
-
-static void count_layer(st_layer *l, const char *path, void *context)
-{
-    (void)l, (void)path;
-    ++*(int *)context;
+        look(s, time_of(DERIVATIVES, 1 << 30), 0, t->gradient, "the gradient of ", t->name, NULL);
 }
 
 static void take_step(st_net *n, st_tensor x, st_tensor target, st_loss l, st_tensor dy, search *s)
@@ -151,12 +136,10 @@ static void take_step(st_net *n, st_tensor x, st_tensor target, st_loss l, st_te
     double value = st_loss_value(l, y, target, dy);
     if (st_error()) return;
     if (!isfinite(value) && !s->a.found) {
-        *s = (search){
-            s->layers, { true, "outputs are finite, their loss overflows" }, time_of(s, LOSS, 0), 0
-        };
+        *s = (search){ { true, "outputs are finite, their loss overflows" }, time_of(LOSS, 0), 0 };
         return;
     }
-    look(s, time_of(s, LOSS, 1), 0, dy, "the derivative of the loss", NULL, NULL);
+    look(s, time_of(LOSS, 1), 0, dy, "the derivative of the loss", NULL, NULL);
     st_net_zero_gradients(n);
     if (st_net_backward(n, dy, (st_tensor){ 0 }) == 0) st_net_visit(n, look_at_gradient, s);
 }
@@ -167,10 +150,9 @@ static anomaly find(st_net *n, st_tensor x, st_tensor target, st_loss l)
 {
     search s = { 0 };
     uint64_t step = n->step;
-    st_layer_visit(n->root, count_layer, &s.layers);
     st_net_visit(n, look_at_parameter, &s);
-    look(&s, time_of(&s, BATCH, 0), 0, x, "the batch's x", NULL, NULL);
-    look(&s, time_of(&s, BATCH, 1), 0, target, "the batch's target", NULL, NULL);
+    look(&s, time_of(BATCH, 0), 0, x, "the batch's x", NULL, NULL);
+    look(&s, time_of(BATCH, 1), 0, target, "the batch's target", NULL, NULL);
     if (s.a.found) return s.a;
 
     st_tensor dy = st_tensor_new(st_shape_with_batch(n->output, x.shape.n[0])),
@@ -196,7 +178,7 @@ static int save(st_net *n, const char *path, st_tensor x, st_tensor target)
     const safetensors_item batch[] = { { X, x }, { TARGET, target } };
     char drawn[64];
     snprintf(drawn, sizeof drawn, "{\"seed\": %lld, \"step\": %lld}", (long long)n->seed, (long long)n->step);
-    return model_write(n, path, (model_extra){ 2, batch, ENTRY, drawn });
+    return model_write(n, path, (model_extra){ 2, batch, ENTRY, drawn }, st_file_replace);
 }
 
 static int read_drawn(const safetensors *file, json_int_t *seed, json_int_t *step)
@@ -207,7 +189,7 @@ static int read_drawn(const safetensors *file, json_int_t *seed, json_int_t *ste
     int status = json_unpack(drawn, "{s:I, s:I}", "seed", seed, "step", step);
     json_decref(drawn);
     if (status == 0) return 0;
-    return st_error_set("%s: not a batch that went wrong: its metadata has no entry \"" ENTRY
+    return st_error_set("%s: not a file of st_detect_anomaly: its metadata has no entry \"" ENTRY
                         "\" with a seed and a step",
                         file->path);
 }
@@ -221,7 +203,7 @@ static st_tensor read_tensor(const safetensors *file, const safetensors_entry *e
     return (st_tensor){ 0 };
 }
 
-/* Called before memory for the images is allocated. */
+/* Checks the shape before memory is allocated. */
 static int check_images(const safetensors *file, const st_net *n, st_shape images)
 {
     bool batch = images.rank > 0 && images.n[0] > 0;
@@ -261,7 +243,7 @@ int st_train_replay(const char *path, st_loss l, st_net_known known)
 
 /* ---- the callback ------------------------------------------------------------------------------------------ */
 
-/* Takes the step again, micro-batch by micro-batch up to the first that goes wrong, and says where. */
+/* Repeats the step up to the first micro-batch that goes wrong, and reports the element. */
 static void explain(st_callback *self, st_run *run)
 {
     const char *path = self->options.pointer;
@@ -280,14 +262,14 @@ static void explain(st_callback *self, st_run *run)
     if (st_error()) st_error_within("%s: %s%s", what, a.found ? a.text : "", a.found ? "; " : "");
     else
         st_error_set("%s: %s; a learning rate below %g, or clipping, may help%s%s", what,
-                     a.found ? a.text : "taken again, the step is finite", run->report.lr,
+                     a.found ? a.text : "repeated, the step is finite", run->report.lr,
                      saved ? "; the batch is in " : "", saved ? path : "");
 }
 
 static void call(st_callback *self, st_run *run, st_event event)
 {
     if (event != ST_ON_GRADIENTS || run->rank > 0) return;
-    if (!isfinite(run->loss) || has_bad(st_net_gradients(run->net))) explain(self, run);
+    if (!isfinite(run->loss) || find_bad(st_net_gradients(run->net)).at >= 0) explain(self, run);
 }
 
 st_callback st_detect_anomaly(const char *path)

@@ -1,4 +1,4 @@
-/* log.c: one table of columns, which CSV and JSON lines share. */
+/* log.c: CSV and JSON lines from one table of columns. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/watch/log.h"
 #include "nn/files/locale.h"
@@ -90,7 +90,7 @@ static int put_names(FILE *to, const void *context)
     return ((const memory *)context)->json || fputs(line, to) >= 0 ? 0 : -1;
 }
 
-/* The epoch of a line; 0: it has none. */
+/* The epoch of a line; 0 if there is none. */
 static long epoch_of(const memory *m, const char *line)
 {
     static const char begins[] = "{\"epoch\":";
@@ -103,8 +103,8 @@ static long epoch_of(const memory *m, const char *line)
 
 /* ---- the file ------------------------------------------------------------------------------------------ */
 
-/* Where the lines of epochs before this one end; -1 with an error: not a log. A last line without a newline was cut
- * off. */
+/* The end of the lines of epochs before this one; -1 with an error: not a log. A last line without a newline is
+ * incomplete. */
 static long lines_before(const memory *m, int epoch)
 {
     char line[4096], expected[LONGEST];
@@ -115,7 +115,7 @@ static long lines_before(const memory *m, int epoch)
         bool head = number == 1 && !m->json;
         long found = head ? 0 : epoch_of(m, line);
         if (head ? strcmp(line, expected) != 0 : found == 0)
-            return st_error_set("%s: line %d is not one of a log that can be continued", m->path, number);
+            return st_error_set("%s: line %d is not of a log that can be continued", m->path, number);
         if (found >= epoch) break;
         end = ftell(m->to);
         if (end < 0) break;
@@ -123,13 +123,13 @@ static long lines_before(const memory *m, int epoch)
     return ferror(m->to) || end < 0 ? st_error_set("%s: %s", m->path, strerror(errno)) : end;
 }
 
-/* Everything written is on the disk. */
-static void arrive(const memory *m)
+/* Flushes everything written to disk. */
+static void flush(const memory *m)
 {
     if (fflush(m->to) || ferror(m->to) || fsync(fileno(m->to))) fail(m);
 }
 
-/* A log without lines of earlier epochs begins as a new file, which takes the place of the old one. */
+/* Appends to the lines of earlier epochs; a log without them replaces the old file. */
 static void place(memory *m, const st_run *run)
 {
     long end = 0;
@@ -139,7 +139,7 @@ static void place(memory *m, const st_run *run)
     if (st_error()) return;
     if (end > 0) {
         if (fseek(m->to, end, SEEK_SET) || ftruncate(fileno(m->to), end)) fail(m);
-        else arrive(m);
+        else flush(m);
         return;
     }
     if (m->to) fclose(m->to);
@@ -153,7 +153,7 @@ static bool ends_in(const char *path, const char *ending)
     return length > tail && strcmp(path + length - tail, ending) == 0;
 }
 
-/* The file is not changed before the first epoch. */
+/* Tests that the log can be written; the first epoch changes it. */
 static void begin(memory *m)
 {
     m->json = ends_in(m->path, ".jsonl");
@@ -167,7 +167,7 @@ static void call(st_callback *self, st_run *run, st_event event)
     if (!m->path || run->rank > 0) return;
     if (event == ST_ON_BEGIN) begin(m);
     if (event == ST_ON_EPOCH_BEGIN && !m->to) place(m, run);
-    if (event == ST_ON_EPOCH && !st_error()) put_line(m, &run->report), arrive(m);
+    if (event == ST_ON_EPOCH && !st_error()) put_line(m, &run->report), flush(m);
     if (event == ST_ON_END && m->to && fclose(m->to)) fail(m);
 }
 

@@ -15,7 +15,7 @@ enum { LONGEST_BAR = 24, SHORTEST_BAR = 4, LONGEST_LINE = 256, USUAL_WIDTH = 80 
 
 typedef struct progress {
     FILE *to;                     /* NULL: nothing is shown */
-    bool terminal, colour, drawn; /* drawn: there is a line to draw over */
+    bool terminal, colour, drawn; /* drawn: the bar is on the terminal's last line */
     double shown;                 /* seconds at the last drawing */
 } progress;
 
@@ -28,7 +28,7 @@ static progress begin(FILE *to)
     return p;
 }
 
-/* The terminal's width, which may change at any time. */
+/* The terminal's width, which may change during the run. */
 static int width_of(FILE *terminal)
 {
     struct winsize size;
@@ -65,7 +65,7 @@ static void put_time(line *l, double seconds)
     else put(l, "%ld:%02ld", s / 60, s % 60);
 }
 
-/* A line wider than the terminal could not be redrawn: the bar is shortened first, then the line's end is cut off. */
+/* A line wider than the terminal cannot be redrawn: the bar is shortened, then the line is cut off. */
 static void draw(const progress *p, const line *head, const line *tail, double done)
 {
     int room = width_of(p->to) - 1, bar = room - head->length - tail->length;

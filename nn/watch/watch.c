@@ -1,4 +1,4 @@
-/* watch.c: while a net is watched, each layer has other hooks, which call the user's function. */
+/* watch.c: replaces the hooks of a net's layers by ones that call the user's function. */
 #include "nn/watch/watch.h"
 #include "layers/layer_impl.h"
 

@@ -415,7 +415,7 @@ TEST(what_was_asked_otherwise_is_refused)
         assert_refused(with_everything(), digits, o, expected);
     }
     assert_refused(with_everything(), fewer, options_of(&w, true), "samples 20, this one has 19");
-    assert_refused(plain(), digits, options_of(&w, true), "a run of another net");
+    assert_refused(plain(), digits, options_of(&w, true), "another net");
     st_dataset_free(digits), st_dataset_free(fewer);
 }
 

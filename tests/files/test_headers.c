@@ -217,18 +217,18 @@ TEST(each_header_is_read_or_refused)
 /* Before the header: its length, in 8 bytes. */
 TEST(what_has_no_header_is_refused)
 {
-    expect("an empty file", written("x.safetensors", BYTES("")), "0 bytes are no safetensors file");
-    expect("7 bytes", written("x.safetensors", BYTES("\2\0\0\0\0\0\0")), "7 bytes are no safetensors file");
+    expect("an empty file", written("x.safetensors", BYTES("")), "not a safetensors file: 0 bytes");
+    expect("7 bytes", written("x.safetensors", BYTES("\2\0\0\0\0\0\0")), "7 bytes");
     expect("a header longer than the file", written("x.safetensors", BYTES("\3\0\0\0\0\0\0\0{}")),
-           "truncated, or no safetensors file: a header of 3 bytes, 2 are there");
+           "truncated, or not a safetensors file: a header of 3 bytes, the file has 2");
     expect("a header of 2^63 bytes", written("x.safetensors", BYTES("\0\0\0\0\0\0\0\x80{}")),
-           "truncated, or no safetensors file: a header of 9223372036854775808 bytes, 2 are there");
+           "truncated, or not a safetensors file: a header of 9223372036854775808 bytes, the file has 2");
     expect("a header of 2^64 - 1 bytes",
            written("x.safetensors", BYTES("\xff\xff\xff\xff\xff\xff\xff\xff{}")),
-           "truncated, or no safetensors file: a header of 18446744073709551615 bytes, 2 are there");
+           "truncated, or not a safetensors file: a header of 18446744073709551615 bytes, the file has 2");
     expect("a length with its bytes the other way round",
            written("x.safetensors", BYTES("\0\0\0\0\0\0\0\2{}")),
-           "truncated, or no safetensors file: a header of 144115188075855872 bytes, 2 are there");
+           "truncated, or not a safetensors file: a header of 144115188075855872 bytes, the file has 2");
 }
 
 TEST(a_zero_byte_is_no_json)

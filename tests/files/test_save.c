@@ -488,10 +488,10 @@ static const damage damages[] = {
     /* tensors and the net */
     { "," BIAS, "", "tensor 0.bias: missing", 8 },
     { "," BIAS, "," BIAS ",'1.bias':{'dtype':'F32','shape':[1],'data_offsets':[12,16]}",
-      "tensor 1.bias is not one of the net's", 16 },
+      "tensor 1.bias is not in the net", 16 },
     { "[1,2]", "[2,1]", "tensor 0.weight: [2, 1]" },
     { "'F32','shape':[1],", "'I32','shape':[1],", "tensor 0.bias: I32" },
-    { "," BIAS, "," BIAS ",'x':{'dtype':'BOOL','shape':[2],'data_offsets':[12,14]}", "tensor x is not one", 14 },
+    { "," BIAS, "," BIAS ",'x':{'dtype':'BOOL','shape':[2],'data_offsets':[12,14]}", "tensor x is not in", 14 },
     { "'shape':[1],'data_offsets':[8,12]", "'shape':[],'data_offsets':[8,12]", "tensor 0.bias: []" },
     /* the architecture */
     { ARCHITECTURE, "dense", "architecture" },
@@ -613,9 +613,9 @@ TEST(a_type_of_ones_own_is_refused_unless_it_is_handed_over)
     st_net *n = sample(ST_SHAPE(3), st_sequence(st_relu(), layer_blend((blend){ .curve = &curves[0] })));
     assert_int_equal(st_net_save(n, path), 0);
     assert_null(st_net_load(path, 1, nothing));
-    expect_error("%s: layer 0: layer 1: type 'blend' is not known; hand it to st_net_load", path);
+    expect_error("%s: layer 0: layer 1: type 'blend' is not known; pass it to st_net_load", path);
     assert_null(st_net_load(path, 1, (st_net_known){ .types = known.types }));
-    expect_error("%s: layer 0: layer 1: blend: curve is \"halved\", expected a name handed to st_net_load",
+    expect_error("%s: layer 0: layer 1: blend: curve is \"halved\", expected a name passed to st_net_load",
                  path);
     assert_null(st_net_load(path, 1, (st_net_known){ .named = known.named }));
     expect_error("type 'blend' is not known");
@@ -717,10 +717,10 @@ TEST(a_net_that_could_not_be_read_back_is_not_saved)
     types[2].name = "typed", types[2].options_size = 8, types[2].fields = type_fields;
     types[3].name = "layered", types[3].options_size = 8, types[3].fields = layers_fields;
     static const char *const expected[] = {
-        "layer 0: relu: a shipped type has that name, rename yours",
-        "layer 0: opaque: its options have no table of fields",
-        "layer 0: typed: an option may be called neither type nor layers",
-        "layer 0: layered: an option may be called neither type nor layers",
+        "layer 0: relu: a type of the library has that name, rename yours",
+        "layer 0: opaque: its type has options but no table of fields",
+        "layer 0: typed: no option may be called type or layers",
+        "layer 0: layered: no option may be called type or layers",
     };
     const char *path = path_of("net");
     written("net", BYTES("old"));
@@ -785,7 +785,7 @@ static void write_many(const char *path, int layers, int notes)
         snprintf(key, sizeof key, "note.%d", i);
         json_object_set_new(metadata, key, json_string("text"));
     }
-    assert_int_equal(safetensors_write(path, 0, NULL, metadata), 0);
+    assert_int_equal(safetensors_write(path, 0, NULL, metadata, st_file_replace), 0);
     json_decref(metadata);
 }
 
@@ -811,9 +811,9 @@ TEST(two_tensors_of_one_name_are_not_written)
     st_tensor x = st_tensor_new(ST_SHAPE(2));
     const safetensors_item twice[] = { { "a", x }, { "b", x }, { "a", x } }, strange[] = { { "\xfe", x } };
     json_t *metadata = json_object();
-    assert_int_equal(safetensors_write(path_of("net"), 3, twice, metadata), -1);
-    expect_error("net: tensor a: two have that name");
-    assert_int_equal(safetensors_write(path_of("net"), 1, strange, metadata), -1);
+    assert_int_equal(safetensors_write(path_of("net"), 3, twice, metadata, st_file_replace), -1);
+    expect_error("net: tensor a: its name is used twice");
+    assert_int_equal(safetensors_write(path_of("net"), 1, strange, metadata, st_file_replace), -1);
     expect_error("no memory, or its name is not UTF-8");
     assert_int_equal(count_files(), 0);
     json_decref(metadata), st_tensor_free(x);
@@ -884,7 +884,7 @@ TEST(what_takes_too_much_memory_is_refused)
                       i ? "," : "");
     strcpy(at, "]}");
     json_t *metadata = json_pack("{s:s, s:s}", "stride_version", "1", "architecture", text);
-    assert_int_equal(safetensors_write(path, 0, NULL, metadata), 0);
+    assert_int_equal(safetensors_write(path, 0, NULL, metadata, st_file_replace), 0);
     json_decref(metadata);
     assert_null(st_net_load(path, 1, nothing));
     expect_error("max_memory");
@@ -917,12 +917,12 @@ TEST(a_count_of_batches_is_passed_over)
     json_t *metadata = json_object();
     assert_int_equal(st_net_build(n, 1, 1), 0);
     st_fill(w, 3);
-    assert_int_equal(safetensors_write(path_of("theirs"), 3, theirs, metadata), 0);
+    assert_int_equal(safetensors_write(path_of("theirs"), 3, theirs, metadata, st_file_replace), 0);
     assert_int_equal(st_net_load_tensors(n, path_of("theirs")), 0);
     assert_elements(st_net_find(n, "0.weight"), 3, 3);
-    assert_int_equal(safetensors_write(path_of("theirs"), 3, odd, metadata), 0);
+    assert_int_equal(safetensors_write(path_of("theirs"), 3, odd, metadata, st_file_replace), 0);
     assert_int_equal(st_net_load_tensors(n, path_of("theirs")), -1);
-    expect_error("tensor num_batches_tracked is not one of the net's");
+    expect_error("tensor num_batches_tracked is not in the net");
     unlink(path_of("theirs")), json_decref(metadata);
     st_tensor_free(w), st_tensor_free(b), st_tensor_free(count), st_net_free(n);
 }
@@ -935,7 +935,8 @@ TEST(views_are_written_and_read_in_their_own_order)
                             to = roll_view(&d, ST_SHAPE(3, 4, 5), &other);
     roll_elements(&d, from, -100, 100);
     json_t *metadata = json_object();
-    assert_int_equal(safetensors_write(path, 1, &(safetensors_item){ "x", from }, metadata), 0);
+    assert_int_equal(safetensors_write(path, 1, &(safetensors_item){ "x", from }, metadata, st_file_replace),
+                     0);
     safetensors *file = safetensors_open(path);
     assert_non_null(file);
     assert_int_equal(safetensors_read(file, safetensors_find(file, "x", to.shape), to), 0);

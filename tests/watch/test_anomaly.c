@@ -330,7 +330,7 @@ TEST(it_is_the_same_for_any_number_of_threads)
 static void refused_entry(const char *path, const char *entry)
 {
     json_t *metadata = json_pack("{s:s}", "anomaly", entry);
-    assert_int_equal(safetensors_write(path, 0, NULL, metadata), 0);
+    assert_int_equal(safetensors_write(path, 0, NULL, metadata, st_file_replace), 0);
     json_decref(metadata);
     assert_int_equal(st_train_replay(path, st_mse(), (st_net_known){ 0 }), -1);
     expect_error("%s: ", path);
@@ -353,7 +353,7 @@ TEST(the_batch_is_kept_and_can_be_taken_again)
     assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), 0);
     assert_int_equal(st_net_save(s.n, file), 0);
     assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
-    expect_error("%s: not a batch that went wrong", file);
+    expect_error("%s: not a file of st_detect_anomaly", file);
     refused_entry(file, "{\"seed\": 1}");
     refused_entry(file, "{\"seed\": 1, \"step\": }");
     unlink(file);
@@ -372,8 +372,9 @@ TEST(a_batch_that_does_not_fit_the_net_is_refused)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         st_tensor x = st_tensor_new(shapes[i]);
         const safetensors_item batch[] = { { MODEL_EXTRA "x", x }, { MODEL_EXTRA "target", target } };
-        assert_int_equal(
-            model_write(n, file, (model_extra){ 2, batch, "anomaly", "{\"seed\":1,\"step\":1}" }), 0);
+        assert_int_equal(model_write(n, file, (model_extra){ 2, batch, "anomaly", "{\"seed\":1,\"step\":1}" },
+                                     st_file_replace),
+                         0);
         assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
         expect_error("%s: tensor train.x: %s, expected [N, ...] of images [4]", file,
                      st_shape_text(shapes[i]).text);

@@ -280,7 +280,7 @@ TEST(what_is_no_log_is_not_gone_on_with)
         st_train_report r = awkward(4);
         assert_int_equal(log_begin(&l, path, true), 0);
         assert_int_equal(log_report(&l, &r), -1);
-        expect_error("%s: line %d is not one of a log that can be continued", path, all[i].line);
+        expect_error("%s: line %d is not of a log that can be continued", path, all[i].line);
         char *text = text_of(path);
         assert_string_equal(text, all[i].text);
         free(text), log_end(&l);
