@@ -1,6 +1,7 @@
 /* random.c: the Philox generator, and distributions computed from its words. */
 #include "tensor/random.h"
 #include "tensor/error.h"
+#include "tensor/machine.h"
 
 #include <tgmath.h>
 
@@ -11,63 +12,41 @@ static const uint32_t WEYL[2] = { 0x9E3779B9, 0xBB67AE85 }; /* golden ratio, sqr
 
 static const double TAU = 6.283185307179586476925; /* M_PI is not in C11 */
 
-/* ---- one block ------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
-static st_random_block mix(st_random_block c, const uint32_t key[2])
-{
-    uint64_t even = (uint64_t)MULTIPLIER[0] * c.word[0];
-    uint64_t odd = (uint64_t)MULTIPLIER[1] * c.word[2];
-    return (st_random_block){ {
-        (uint32_t)(odd >> 32) ^ c.word[1] ^ key[0],
-        (uint32_t)odd,
-        (uint32_t)(even >> 32) ^ c.word[3] ^ key[1],
-        (uint32_t)even,
-    } };
-}
+enum { TOGETHER = 32 }; /* blocks; with fewer gcc unrolls the loops instead of vectorising them */
 
-st_random_block st_random_bits(st_random_key key, uint64_t counter)
-{
-    st_random_block block = { { (uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)key.stream,
-                                (uint32_t)(key.stream >> 32) } };
-    uint32_t k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
-    for (int round = 0; round < ROUNDS; round++) {
-        block = mix(block, k);
-        k[0] += WEYL[0];
-        k[1] += WEYL[1];
-    }
-    return block;
-}
-
-enum { TOGETHER = 32 }; /* with fewer gcc unrolls the loops instead of vectorising them */
-
-/* TOGETHER blocks at once, with word k of all blocks adjacent, so that the loops vectorise. */
-static void mix_together(uint32_t w[4][TOGETHER], const uint32_t key[2])
-{
-    for (int i = 0; i < TOGETHER; i++) {
-        uint64_t even = (uint64_t)MULTIPLIER[0] * w[0][i], odd = (uint64_t)MULTIPLIER[1] * w[2][i];
-        w[0][i] = (uint32_t)(odd >> 32) ^ w[1][i] ^ key[0];
-        w[1][i] = (uint32_t)odd;
-        w[2][i] = (uint32_t)(even >> 32) ^ w[3][i] ^ key[1];
-        w[3][i] = (uint32_t)even;
-    }
-}
-
-static void mix_words(st_random_key key, uint64_t counter, uint32_t *word)
+/* The words of n <= TOGETHER consecutive blocks. Word k of all blocks is kept together in w[k], so that the
+ * loops vectorise where n is constant. */
+INLINE void mix(int n, st_random_key key, uint64_t counter, uint32_t *word)
 {
     uint32_t w[4][TOGETHER], k[2] = { (uint32_t)key.seed, (uint32_t)(key.seed >> 32) };
-    for (int i = 0; i < TOGETHER; i++) {
+    for (int i = 0; i < n; i++) {
         w[0][i] = (uint32_t)(counter + (uint64_t)i);
         w[1][i] = (uint32_t)((counter + (uint64_t)i) >> 32);
         w[2][i] = (uint32_t)key.stream;
         w[3][i] = (uint32_t)(key.stream >> 32);
     }
     for (int round = 0; round < ROUNDS; round++) {
-        mix_together(w, k);
+        for (int i = 0; i < n; i++) {
+            uint64_t even = (uint64_t)MULTIPLIER[0] * w[0][i], odd = (uint64_t)MULTIPLIER[1] * w[2][i];
+            w[0][i] = (uint32_t)(odd >> 32) ^ w[1][i] ^ k[0];
+            w[1][i] = (uint32_t)odd;
+            w[2][i] = (uint32_t)(even >> 32) ^ w[3][i] ^ k[1];
+            w[3][i] = (uint32_t)even;
+        }
         k[0] += WEYL[0];
         k[1] += WEYL[1];
     }
-    for (int i = 0; i < TOGETHER; i++)
+    for (int i = 0; i < n; i++)
         for (int j = 0; j < 4; j++) word[4 * i + j] = w[j][i];
+}
+
+st_random_block st_random_bits(st_random_key key, uint64_t counter)
+{
+    st_random_block block;
+    mix(1, key, counter, block.word);
+    return block;
 }
 
 void st_random_words(st_random_key key, uint64_t counter, uint32_t *word, ptrdiff_t n)
@@ -77,11 +56,8 @@ void st_random_words(st_random_key key, uint64_t counter, uint32_t *word, ptrdif
         st_error_set("st_random_words: the words are NULL");
         return;
     }
-    for (; i + TOGETHER <= n; i += TOGETHER) mix_words(key, counter + (uint64_t)i, word + 4 * i);
-    for (; i < n; i++) {
-        st_random_block block = st_random_bits(key, counter + (uint64_t)i);
-        for (int k = 0; k < 4; k++) word[4 * i + k] = block.word[k];
-    }
+    for (; i + TOGETHER <= n; i += TOGETHER) mix(TOGETHER, key, counter + (uint64_t)i, word + 4 * i);
+    for (; i < n; i++) mix(1, key, counter + (uint64_t)i, word + 4 * i);
 }
 
 /* One of the block's two 64-bit halves. */

@@ -84,12 +84,15 @@ static st_tensor row_major(st_storage *s, st_shape form)
 }
 
 /* One block: the header in the first cache line, then the elements (none for a wrapped array). */
-static st_storage *allocate(ptrdiff_t elements)
+static st_storage *allocate(const char *who, ptrdiff_t elements, st_shape form)
 {
     size_t bytes = ALIGNMENT + (size_t)elements * sizeof(st_real);
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     st_storage *s = aligned_alloc(ALIGNMENT, bytes);
-    if (!s) return NULL;
+    if (!s) {
+        st_error_set("%s: no memory for %s %s", who, ST_REAL_NAME, st_shape_text(form).text);
+        return NULL;
+    }
     s->data = (st_real *)((char *)s + ALIGNMENT);
     s->size = elements;
     return s;
@@ -99,11 +102,8 @@ st_tensor st_tensor_new(st_shape form)
 {
     ptrdiff_t count = st_shape_numel(form, "st_tensor_new");
     if (count < 0) return (st_tensor){ 0 };
-    st_storage *s = allocate(count);
-    if (!s) {
-        st_error_set("st_tensor_new: no memory for %s %s", ST_REAL_NAME, st_shape_text(form).text);
-        return (st_tensor){ 0 };
-    }
+    st_storage *s = allocate("st_tensor_new", count, form);
+    if (!s) return (st_tensor){ 0 };
     memset(s->data, 0, (size_t)count * sizeof(st_real));
     return row_major(s, form);
 }
@@ -112,15 +112,10 @@ st_tensor st_tensor_wrap(st_real *data, st_shape form)
 {
     ptrdiff_t count = st_shape_numel(form, "st_tensor_wrap");
     if (count < 0) return (st_tensor){ 0 };
-    if (!data && count > 0) {
-        st_error_set("st_tensor_wrap: no data for shape %s", st_shape_text(form).text);
-        return (st_tensor){ 0 };
-    }
-    st_storage *s = allocate(0);
-    if (!s) {
-        st_error_set("st_tensor_wrap: no memory");
-        return (st_tensor){ 0 };
-    }
+    if (!data && count > 0)
+        return refused(st_error_set("st_tensor_wrap: no data for shape %s", st_shape_text(form).text));
+    st_storage *s = allocate("st_tensor_wrap", 0, form);
+    if (!s) return (st_tensor){ 0 };
     if (data) s->data = data; /* NULL with no elements keeps the end of the header: no arithmetic on NULL */
     s->size = count;
     return row_major(s, form);
@@ -151,6 +146,7 @@ bool tensor_usable(st_tensor x, const char *who)
 int tensor_axis(st_tensor x, int axis, const char *who)
 {
     int rank = x.shape.rank;
+    if (!tensor_usable(x, who)) return -1;
     if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
     return st_error_set("%s: axis %d of a tensor of rank %d, %s", who, axis, rank,
                         st_shape_text(x.shape).text);
@@ -158,19 +154,17 @@ int tensor_axis(st_tensor x, int axis, const char *who)
 
 st_axes tensor_axes(st_tensor x, st_axes over, const char *who)
 {
+    const st_axes refused = { .count = -1 };
     bool named[ST_MAX_RANK] = { 0 };
-    for (int i = 0; i < over.count && i < ST_MAX_RANK; i++) {
-        int axis = tensor_axis(x, over.axis[i], who);
-        if (axis < 0) return (st_axes){ .count = -1 };
-        if (named[axis]) {
-            st_error_set("%s: axis %d is named twice", who, axis);
-            return (st_axes){ .count = -1 };
-        }
-        named[axis] = true;
-    }
     if (over.count < 0 || over.count > x.shape.rank) {
         st_error_set("%s: %d axes of a tensor of rank %d", who, over.count, x.shape.rank);
-        return (st_axes){ .count = -1 };
+        return refused;
+    }
+    for (int i = 0; i < over.count; i++) {
+        int axis = tensor_axis(x, over.axis[i], who);
+        if (axis >= 0 && named[axis]) st_error_set("%s: axis %d is named twice", who, axis);
+        if (axis < 0 || named[axis]) return refused;
+        named[axis] = true;
     }
     st_axes all = { 0 };
     for (int i = 0; i < x.shape.rank; i++)

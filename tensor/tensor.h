@@ -119,8 +119,7 @@ st_tensor st_expand(st_tensor x, st_shape s);             /* broadcasts as NumPy
 st_tensor st_unfold(st_tensor x, int axis, ptrdiff_t size, ptrdiff_t step, ptrdiff_t dilation);
 
 st_tensor st_split_axis(st_tensor x, int axis, ptrdiff_t inner); /* [.., n, ..] -> [.., n/inner, inner, ..] */
-st_tensor st_merge_axes(st_tensor x, int axis); /* merges an axis and the next; their strides must allow it */
-st_tensor st_reshape(st_tensor x, st_shape s);  /* never copies: an error where a copy would be needed */
+st_tensor st_reshape(st_tensor x, st_shape s); /* never copies: an error where a copy would be needed */
 
 /* Any shape, strides and offset over the same storage. An error where an element would lie outside of it. */
 st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdiff_t offset);

@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-static const st_tensor null_tensor;
-
 /* Advances by some steps along an axis. An empty view keeps its offset, which stays inside its storage. */
 static st_tensor moved(st_tensor x, int axis, ptrdiff_t steps)
 {
@@ -24,15 +22,11 @@ static st_tensor drop_axis(st_tensor x, int axis)
     return x;
 }
 
-static bool has_room(st_tensor x, const char *who)
+static st_tensor insert_axis(st_tensor x, int axis, ptrdiff_t n, ptrdiff_t stride, const char *who)
 {
-    if (x.shape.rank < ST_MAX_RANK) return true;
-    st_error_set("%s: %s would get more than %d axes", who, st_shape_text(x.shape).text, ST_MAX_RANK);
-    return false;
-}
-
-static st_tensor insert_axis(st_tensor x, int axis, ptrdiff_t n, ptrdiff_t stride)
-{
+    if (x.shape.rank == ST_MAX_RANK)
+        return refused(st_error_set("%s: %s would get more than %d axes", who, st_shape_text(x.shape).text,
+                                    ST_MAX_RANK));
     for (int i = x.shape.rank++; i > axis; i--) {
         x.shape.n[i] = x.shape.n[i - 1];
         x.stride[i] = x.stride[i - 1];
@@ -44,35 +38,31 @@ static st_tensor insert_axis(st_tensor x, int axis, ptrdiff_t n, ptrdiff_t strid
 
 st_tensor st_select(st_tensor x, int axis, ptrdiff_t index)
 {
-    if (!tensor_usable(x, "st_select") || (axis = tensor_axis(x, axis, "st_select")) < 0) return null_tensor;
+    if ((axis = tensor_axis(x, axis, "st_select")) < 0) return (st_tensor){ 0 };
     ptrdiff_t n = x.shape.n[axis], at = index < 0 ? index + n : index;
-    if (at < 0 || at >= n) {
-        st_error_set("st_select: index %td of axis %d of %s", index, axis, st_shape_text(x.shape).text);
-        return null_tensor;
-    }
+    if (at < 0 || at >= n)
+        return refused(
+            st_error_set("st_select: index %td of axis %d of %s", index, axis, st_shape_text(x.shape).text));
     return drop_axis(moved(x, axis, at), axis);
 }
 
 st_tensor st_narrow(st_tensor x, int axis, ptrdiff_t start, ptrdiff_t length)
 {
-    if (!tensor_usable(x, "st_narrow") || (axis = tensor_axis(x, axis, "st_narrow")) < 0) return null_tensor;
+    if ((axis = tensor_axis(x, axis, "st_narrow")) < 0) return (st_tensor){ 0 };
     ptrdiff_t n = x.shape.n[axis], at = start < 0 ? start + n : start;
-    if (at < 0 || length < 0 || at > n || length > n - at) {
-        st_error_set("st_narrow: %td elements from %td of axis %d of %s", length, start, axis,
-                     st_shape_text(x.shape).text);
-        return null_tensor;
-    }
+    if (at < 0 || length < 0 || at > n || length > n - at)
+        return refused(st_error_set("st_narrow: %td elements from %td of axis %d of %s", length, start, axis,
+                                    st_shape_text(x.shape).text));
     x.shape.n[axis] = length;
     return moved(x, axis, at);
 }
 
 st_tensor st_step(st_tensor x, int axis, ptrdiff_t step)
 {
-    if (!tensor_usable(x, "st_step") || (axis = tensor_axis(x, axis, "st_step")) < 0) return null_tensor;
-    if (step == 0 || step < -PTRDIFF_MAX) {
-        st_error_set("st_step: step %td along axis %d of %s", step, axis, st_shape_text(x.shape).text);
-        return null_tensor;
-    }
+    if ((axis = tensor_axis(x, axis, "st_step")) < 0) return (st_tensor){ 0 };
+    if (step == 0 || step < -PTRDIFF_MAX)
+        return refused(
+            st_error_set("st_step: step %td along axis %d of %s", step, axis, st_shape_text(x.shape).text));
     ptrdiff_t n = x.shape.n[axis], size = step < 0 ? -step : step;
     if (step < 0) x = moved(x, axis, n - 1);
     x.shape.n[axis] = n > 0 ? (n - 1) / size + 1 : 0;
@@ -88,13 +78,11 @@ st_tensor st_flip(st_tensor x, int axis)
 
 st_tensor st_permute(st_tensor x, st_axes order)
 {
-    if (!tensor_usable(x, "st_permute")) return null_tensor;
-    if (order.count != x.shape.rank) {
-        st_error_set("st_permute: %d axes named, %s has %d", order.count, st_shape_text(x.shape).text,
-                     x.shape.rank);
-        return null_tensor;
-    }
-    if (tensor_axes(x, order, "st_permute").count < 0) return null_tensor;
+    if (!tensor_usable(x, "st_permute")) return (st_tensor){ 0 };
+    if (order.count != x.shape.rank)
+        return refused(st_error_set("st_permute: %d axes named, %s has %d", order.count,
+                                    st_shape_text(x.shape).text, x.shape.rank));
+    if (tensor_axes(x, order, "st_permute").count < 0) return (st_tensor){ 0 };
     st_tensor y = x;
     for (int i = 0; i < x.shape.rank; i++) {
         int axis = tensor_axis(x, order.axis[i], "st_permute");
@@ -106,9 +94,9 @@ st_tensor st_permute(st_tensor x, st_axes order)
 
 st_tensor st_transpose(st_tensor x, int axis, int other)
 {
-    if (!tensor_usable(x, "st_transpose") || (axis = tensor_axis(x, axis, "st_transpose")) < 0 ||
+    if ((axis = tensor_axis(x, axis, "st_transpose")) < 0 ||
         (other = tensor_axis(x, other, "st_transpose")) < 0)
-        return null_tensor;
+        return (st_tensor){ 0 };
     st_tensor y = x;
     y.shape.n[axis] = x.shape.n[other];
     y.stride[axis] = x.stride[other];
@@ -119,7 +107,7 @@ st_tensor st_transpose(st_tensor x, int axis, int other)
 
 st_tensor st_expand(st_tensor x, st_shape s)
 {
-    if (!tensor_usable(x, "st_expand") || st_shape_numel(s, "st_expand") < 0) return null_tensor;
+    if (!tensor_usable(x, "st_expand") || st_shape_numel(s, "st_expand") < 0) return (st_tensor){ 0 };
     st_tensor y = { .storage = x.storage, .offset = x.offset, .shape = s };
     int lead = s.rank - x.shape.rank;
     bool fits = lead >= 0;
@@ -128,43 +116,36 @@ st_tensor st_expand(st_tensor x, st_shape s)
         else fits = x.shape.n[i] == 1;
     }
     if (fits) return y;
-    st_error_set("st_expand: %s does not broadcast to %s", st_shape_text(x.shape).text,
-                 st_shape_text(s).text);
-    return null_tensor;
+    return refused(st_error_set("st_expand: %s does not broadcast to %s", st_shape_text(x.shape).text,
+                                st_shape_text(s).text));
 }
 
 st_tensor st_unfold(st_tensor x, int axis, ptrdiff_t size, ptrdiff_t step, ptrdiff_t dilation)
 {
-    if (!tensor_usable(x, "st_unfold") || (axis = tensor_axis(x, axis, "st_unfold")) < 0) return null_tensor;
+    if ((axis = tensor_axis(x, axis, "st_unfold")) < 0) return (st_tensor){ 0 };
     ptrdiff_t n = x.shape.n[axis], reach;
     if (size < 1 || step < 1 || dilation < 1 || __builtin_mul_overflow(dilation, size - 1, &reach) ||
-        reach >= n) {
-        st_error_set("st_unfold: windows of %td, step %td, dilation %td, along axis %d of %s", size, step,
-                     dilation, axis, st_shape_text(x.shape).text);
-        return null_tensor;
-    }
-    if (!has_room(x, "st_unfold")) return null_tensor;
-    ptrdiff_t stride = x.stride[axis];
-    x.shape.n[axis] = (n - reach - 1) / step + 1;
-    if (x.shape.n[axis] > 1) x.stride[axis] = stride * step;
-    x = insert_axis(x, x.shape.rank, size, size > 1 ? stride * dilation : stride);
-    return st_shape_numel(x.shape, "st_unfold") < 0 ? null_tensor : x;
+        reach >= n)
+        return refused(st_error_set("st_unfold: windows of %td, step %td, dilation %td, along axis %d of %s",
+                                    size, step, dilation, axis, st_shape_text(x.shape).text));
+    ptrdiff_t stride = x.stride[axis], windows = (n - reach - 1) / step + 1;
+    st_tensor y = insert_axis(x, x.shape.rank, size, size > 1 ? stride * dilation : stride, "st_unfold");
+    y.shape.n[axis] = windows;
+    if (windows > 1) y.stride[axis] = stride * step;
+    return st_is_null(y) || st_shape_numel(y.shape, "st_unfold") < 0 ? (st_tensor){ 0 } : y;
 }
 
 st_tensor st_split_axis(st_tensor x, int axis, ptrdiff_t inner)
 {
-    if (!tensor_usable(x, "st_split_axis") || (axis = tensor_axis(x, axis, "st_split_axis")) < 0)
-        return null_tensor;
-    if (inner < 1 || x.shape.n[axis] % inner) {
-        st_error_set("st_split_axis: axis %d of %s into blocks of %td", axis, st_shape_text(x.shape).text,
-                     inner);
-        return null_tensor;
-    }
-    if (!has_room(x, "st_split_axis")) return null_tensor;
-    ptrdiff_t stride = x.stride[axis], blocks = x.shape.n[axis] / inner;
-    x.shape.n[axis] = blocks;
-    x.stride[axis] = stride * inner;
-    return insert_axis(x, axis + 1, inner, stride);
+    if ((axis = tensor_axis(x, axis, "st_split_axis")) < 0) return (st_tensor){ 0 };
+    if (inner < 1 || x.shape.n[axis] % inner)
+        return refused(st_error_set("st_split_axis: axis %d of %s into blocks of %td", axis,
+                                    st_shape_text(x.shape).text, inner));
+    st_tensor y = insert_axis(x, axis + 1, inner, x.stride[axis], "st_split_axis");
+    if (st_is_null(y)) return y;
+    y.shape.n[axis] /= inner;
+    y.stride[axis] *= inner;
+    return y;
 }
 
 /* Two adjacent axes merge if a step of the outer equals all steps of the inner one. */
@@ -173,38 +154,16 @@ static bool merges(ptrdiff_t outer, ptrdiff_t outer_stride, ptrdiff_t inner, ptr
     return outer <= 1 || inner <= 1 || outer_stride == inner_stride * inner;
 }
 
-st_tensor st_merge_axes(st_tensor x, int axis)
-{
-    if (!tensor_usable(x, "st_merge_axes") || (axis = tensor_axis(x, axis, "st_merge_axes")) < 0)
-        return null_tensor;
-    if (axis + 1 == x.shape.rank) {
-        st_error_set("st_merge_axes: axis %d of %s has no next axis", axis, st_shape_text(x.shape).text);
-        return null_tensor;
-    }
-    ptrdiff_t outer = x.shape.n[axis], inner = x.shape.n[axis + 1];
-    ptrdiff_t outer_stride = x.stride[axis], inner_stride = x.stride[axis + 1];
-    if (st_numel(x) > 0 && !merges(outer, outer_stride, inner, inner_stride)) {
-        st_error_set("st_merge_axes: axes %d and %d of %s have strides %td and %td, a copy would be needed",
-                     axis, axis + 1, st_shape_text(x.shape).text, outer_stride, inner_stride);
-        return null_tensor;
-    }
-    x.shape.n[axis + 1] = outer * inner;
-    x.stride[axis + 1] = inner == 1 ? outer_stride : inner_stride;
-    return drop_axis(x, axis);
-}
-
 /* Divides both shapes, from the front, into the shortest groups of axes with equal products. A group of x
  * must merge into one axis, which is then split into the group of s. */
 st_tensor st_reshape(st_tensor x, st_shape s)
 {
-    if (!tensor_usable(x, "st_reshape")) return null_tensor;
+    if (!tensor_usable(x, "st_reshape")) return (st_tensor){ 0 };
     ptrdiff_t count = st_shape_numel(s, "st_reshape");
-    if (count < 0) return null_tensor;
-    if (count != st_numel(x)) {
-        st_error_set("st_reshape: %s to %s, the numbers of elements differ", st_shape_text(x.shape).text,
-                     st_shape_text(s).text);
-        return null_tensor;
-    }
+    if (count < 0) return (st_tensor){ 0 };
+    if (count != st_numel(x))
+        return refused(st_error_set("st_reshape: %s to %s, the numbers of elements differ",
+                                    st_shape_text(x.shape).text, st_shape_text(s).text));
     st_tensor y = { .storage = x.storage, .offset = x.offset, .shape = s };
     if (count == 0) return y;
 
@@ -214,11 +173,10 @@ st_tensor st_reshape(st_tensor x, st_shape s)
         while (i < x.shape.rank || j < s.rank) {
             if (i < x.shape.rank && (from < to || (from == to && from == 1) || x.shape.n[i] == 1)) {
                 ptrdiff_t n = x.shape.n[i];
-                if (!merges(from, stride, n, x.stride[i])) {
-                    st_error_set("st_reshape: %s to %s needs a copy: axis %d has stride %td",
-                                 st_shape_text(x.shape).text, st_shape_text(s).text, i, x.stride[i]);
-                    return null_tensor;
-                }
+                if (!merges(from, stride, n, x.stride[i]))
+                    return refused(st_error_set("st_reshape: %s to %s needs a copy: axis %d has stride %td",
+                                                st_shape_text(x.shape).text, st_shape_text(s).text, i,
+                                                x.stride[i]));
                 if (n > 1) stride = x.stride[i];
                 from *= n;
                 i++;
@@ -238,11 +196,8 @@ st_tensor st_reshape(st_tensor x, st_shape s)
 
 st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdiff_t offset)
 {
-    if (!tensor_usable(x, "st_as_strided") || st_shape_numel(s, "st_as_strided") < 0) return null_tensor;
-    if (!stride && s.rank > 0) {
-        st_error_set("st_as_strided: the strides are NULL");
-        return null_tensor;
-    }
+    if (!tensor_usable(x, "st_as_strided") || st_shape_numel(s, "st_as_strided") < 0) return (st_tensor){ 0 };
+    if (!stride && s.rank > 0) return refused(st_error_set("st_as_strided: the strides are NULL"));
     st_tensor y = { .storage = x.storage, .offset = offset, .shape = s };
     ptrdiff_t low = offset, high = offset;
     bool inside = true, empty = false;
@@ -258,7 +213,7 @@ st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdif
         for (int i = 0; i < s.rank; i++) y.stride[i] = 0; /* any stride will do without elements */
     if (inside && (empty ? offset >= 0 && offset <= x.storage->size : low >= 0 && high < x.storage->size))
         return y;
-    st_error_set("st_as_strided: %s from offset %td reaches elements %td to %td of a storage of %td",
-                 st_shape_text(s).text, offset, low, high, x.storage->size);
-    return null_tensor;
+    return refused(
+        st_error_set("st_as_strided: %s from offset %td reaches elements %td to %td of a storage of %td",
+                     st_shape_text(s).text, offset, low, high, x.storage->size));
 }

@@ -183,34 +183,6 @@ void st_add(st_tensor y, st_real alpha, st_tensor x)
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
-static void fill_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
-{
-    st_real value = *(const st_real *)context, *y = at[0];
-    if (stride[0] == 1)
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = value;
-    else
-        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value;
-}
-
-void st_fill(st_tensor y, st_real value)
-{
-    if (tensor_usable(y, "st_fill")) st_walk(1, &y, ST_ANY_ORDER, fill_row, &value);
-}
-
-static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
-{
-    st_real alpha = *(const st_real *)context, *y = at[0];
-    if (stride[0] == 1)
-        for (ptrdiff_t i = 0; i < n; i++) y[i] *= alpha;
-    else
-        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] *= alpha;
-}
-
-void st_scale(st_tensor y, st_real alpha)
-{
-    if (tensor_usable(y, "st_scale")) st_walk(1, &y, ST_ANY_ORDER, scale_row, &alpha);
-}
-
 static void multiply_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     (void)context;
@@ -222,6 +194,23 @@ static void multiply_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t strid
         for (ptrdiff_t i = 0; i < n; i++) y[i] *= factor;
     else
         for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] *= x[i * stride[1]];
+}
+
+/* Runs `row` over y and a number that is broadcast to its shape. */
+static void walk_number(st_tensor y, st_real number, const char *who, st_row_function *row)
+{
+    st_storage one = { &number, 1 };
+    walk_pair(y, (st_tensor){ .storage = &one, .shape = y.shape }, who, row, NULL);
+}
+
+void st_fill(st_tensor y, st_real value)
+{
+    walk_number(y, value, "st_fill", copy_row);
+}
+
+void st_scale(st_tensor y, st_real alpha)
+{
+    walk_number(y, alpha, "st_scale", multiply_row);
 }
 
 void st_mul(st_tensor y, st_tensor x)

@@ -322,7 +322,6 @@ TEST(every_view_of_the_null_tensor_is_null_and_says_so)
     is_refused(st_expand(null, ST_SHAPE(1)), "st_expand");
     is_refused(st_unfold(null, 0, 1, 1, 1), "st_unfold");
     is_refused(st_split_axis(null, 0, 1), "st_split_axis");
-    is_refused(st_merge_axes(null, 0), "st_merge_axes");
     is_refused(st_reshape(null, ST_SHAPE(1)), "st_reshape");
     is_refused(st_as_strided(null, ST_SHAPE(1), stride, 0), "st_as_strided");
 }

@@ -343,36 +343,6 @@ static st_tensor split_view(const operation *o, st_tensor x)
     return st_split_axis(x, o->axis, o->a);
 }
 
-/* merge: y[.., i inner + j, ..] = x[.., i, j, ..] */
-
-static void merge_roll(dice *d, st_shape x, operation *o)
-{
-    o->axis = x.rank > 1 && chance(d, 85) ? (int)roll(d, 0, x.rank - 2) : roll_axis(d, x);
-}
-
-static bool merge_becomes(const operation *o, st_shape x, st_shape *y)
-{
-    int axis = settled(o->axis, x);
-    if (axis < 0 || axis + 1 >= x.rank) return false;
-    *y = without(x, axis);
-    y->n[axis] = x.n[axis] * x.n[axis + 1];
-    return true;
-}
-
-static st_shape merge_origin(const operation *o, st_shape x, st_shape index)
-{
-    int axis = settled(o->axis, x);
-    ptrdiff_t inner = x.n[axis + 1], place = index.n[axis];
-    index = with(index, axis + 1, place % inner);
-    index.n[axis] = place / inner;
-    return index;
-}
-
-static st_tensor merge_view(const operation *o, st_tensor x)
-{
-    return st_merge_axes(x, o->axis);
-}
-
 /* reshape: the elements keep their row-major order */
 
 static ptrdiff_t product(st_shape s)
@@ -425,7 +395,6 @@ static const kind kinds[] = {
     { "st_expand", expand_roll, expand_becomes, expand_origin, expand_view },
     { "st_unfold", window_roll, window_becomes, window_origin, window_view },
     { "st_split_axis", split_roll, split_becomes, split_origin, split_view },
-    { "st_merge_axes", merge_roll, merge_becomes, merge_origin, merge_view },
     { "st_reshape", reshape_roll, reshape_becomes, reshape_origin, reshape_view },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -548,7 +517,7 @@ TEST(chains_of_views_lead_where_their_definitions_say)
     for (int k = 0; k < KINDS; k++) {
         assert_in_range(t.made[k], CHAINS / 20, CHAINS * LONGEST);
         assert_in_range(t.impossible[k], CHAINS / 200, CHAINS);
-        if (strcmp(kinds[k].name, "st_merge_axes") == 0 || strcmp(kinds[k].name, "st_reshape") == 0)
+        if (strcmp(kinds[k].name, "st_reshape") == 0)
             assert_in_range(t.without_strides[k], CHAINS / 100, CHAINS);
         else assert_int_equal(t.without_strides[k], 0);
     }
@@ -609,7 +578,6 @@ TEST(numbers_at_the_ends_of_their_range_do_not_overflow)
     const int axis[] = { INT_MAX, INT_MIN, 2, -3 };
     for (int i = 0; i < 4; i++) {
         assert_refused(st_flip(x, axis[i]), "st_step", x.shape);
-        assert_refused(st_merge_axes(x, axis[i]), "st_merge_axes", x.shape);
         assert_refused(st_transpose(x, 0, axis[i]), "st_transpose", x.shape);
         assert_refused(st_permute(x, ST_AXES(0, axis[i])), "st_permute", x.shape);
     }
