@@ -1,11 +1,13 @@
 /* optim.c: optimizers: each is one pass over flat arrays. */
 #include "nn/optim.h"
 #include "tensor/counts.h"
+#include "tensor/machine.h"
 #include "tensor/parallel.h"
 
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
@@ -296,8 +298,8 @@ int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group grou
 /* ---- sweeps ------------------------------------------------------------------------------------- */
 
 enum {
-    PART = 1 << 12, /* parameters in an item of work */
-    LEAST_PARTS = 8 /* fewer run on one thread */
+    PART = 1 << 11,  /* parameters in an item of work: with gradients and momentum they stay in cache */
+    LEAST_PARTS = 16 /* fewer run on one thread */
 };
 
 /* A step of some of the parameters; w and g are all. */
@@ -309,13 +311,17 @@ typedef struct sweep {
     const st_real *g;
 } sweep;
 
-/* The first of n elements that is NaN or infinite, or n. */
+/* The first of n elements that is NaN or infinite, or n: x - x is then NaN, otherwise 0. */
 static ptrdiff_t first_bad(ptrdiff_t n, const st_real *x)
 {
-    int bad = 0;
+    machine_bits any = 0, bits;
     ptrdiff_t i = 0;
-    for (ptrdiff_t k = 0; k < n; k++) bad |= !(x[k] - x[k] == 0);
-    if (!bad) return n;
+    for (ptrdiff_t k = 0; k < n; k++) {
+        const st_real zero = x[k] - x[k];
+        memcpy(&bits, &zero, sizeof bits);
+        any |= bits;
+    }
+    if (!any) return n;
     while (i < n && isfinite(x[i])) i++;
     return i;
 }
