@@ -12,7 +12,7 @@
  *
  *     dw[tap][o]     += Σ_position plane[offset[tap] + position] dyᵀ[position][o]
  *
- * and with a stride greater than 1 so do forward and backward.
+ * and so does backward if the stride is greater than 1.
  *
  * Groups are independent convolutions. */
 #include "layers/fast/direct.h"
@@ -122,12 +122,9 @@ ptrdiff_t direct_block_positions(const kernel *k, ptrdiff_t height, ptrdiff_t wi
            width;
 }
 
-static direct_pass pass_of(bool channels, ptrdiff_t *table, ptrdiff_t depth)
+static direct_pass pass_of(ptrdiff_t *table, ptrdiff_t depth)
 {
-    return (direct_pass){ .row = table,
-                          .step = table + depth,
-                          .offset = table + 2 * depth,
-                          .algorithm = channels ? &direct_by_channels : &direct_by_positions };
+    return (direct_pass){ .row = table, .step = table + depth, .offset = table + 2 * depth };
 }
 
 static int plan(st_layer *l)
@@ -139,20 +136,16 @@ static int plan(st_layer *l)
     d.unstrided = unstrided(w);
     const planes px = planes_of_x(k, w, l->x.n[1]), pd = planes_of_x(k, &d.unstrided, l->x.n[1]),
                  pdy = planes_of_dy(k, w, s.groups * s.out);
-    const bool out_lanes = by_channels(k, w, s.out), in_lanes = by_channels(k, w, s.in);
+    const bool few_in = !by_channels(k, w, s.in), few_out = few(k, s.out);
     ptrdiff_t lanes_out = kernel_padded(k, s.out), lanes_in = kernel_padded(k, s.in);
     ptrdiff_t y_block = direct_block_positions(k, w->out[0], w->out[1], s.out),
               x_block = direct_block_positions(k, w->size[0], w->size[1], s.in);
     ptrdiff_t spread = kernel_padded(k, direct_span(w->out[0], w->out[1], px.pitch));
     ptrdiff_t plane = largest(largest(phase_count(w, 0) * phase_count(w, 1) * px.size, pd.size), pdy.size);
     ptrdiff_t result = largest(result_size(&d, &px, &pdy), s.groups * s.taps * lanes_out);
-    ptrdiff_t transposed = largest(y_block * lanes_out, few(k, s.out) ? s.out * spread : 0);
+    ptrdiff_t transposed = few_out ? s.out * spread : y_block * lanes_out;
     ptrdiff_t depth = largest(largest(s.in, s.out) * s.area, largest(y_block, spread / k->lanes));
-    if (out_lanes) {
-        result = largest(result, y_block * lanes_out);
-        transposed = largest(transposed, s.groups * s.taps * lanes_out);
-    }
-    if (in_lanes) {
+    if (!few_in) {
         result = largest(result, x_block * lanes_in);
         transposed = largest(transposed, s.groups * s.out * s.area * lanes_in);
         depth = largest(depth, w->size[1]);
@@ -160,37 +153,33 @@ static int plan(st_layer *l)
     direct_plan *p = st_layer_plan_data(l, sizeof *p + 9 * (size_t)depth * sizeof *p->table);
     if (!p) return -1;
     *p = d;
-    p->forward = pass_of(out_lanes, p->table, depth);
-    p->backward = pass_of(in_lanes, p->table + 3 * depth, depth);
-    p->gradient = pass_of(!few(k, s.out), p->table + 6 * depth, depth);
-    p->forward.algorithm->plan_forward(p);
-    p->backward.algorithm->plan_backward(p);
-    p->gradient.algorithm->plan_gradient(p);
+    p->forward = pass_of(p->table, depth);
+    p->backward = pass_of(p->table + 3 * depth, depth);
+    p->gradient = pass_of(p->table + 6 * depth, depth);
+    p->backward_algorithm = few_in ? &direct_by_positions : &direct_by_channels;
+    p->gradient_algorithm = few_out ? &direct_by_positions : &direct_by_channels;
+    direct_plan_forward(p);
+    p->backward_algorithm->plan_backward(p);
+    p->gradient_algorithm->plan_gradient(p);
     if (st_layer_scratch(l, ST_SHAPE(plane)) || st_layer_scratch(l, ST_SHAPE(result))) return -1;
     return st_layer_scratch(l, ST_SHAPE(transposed));
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------- */
 
-static void forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    const direct_plan *d = c->plan;
-    d->forward.algorithm->forward(c, d, x, y);
-}
-
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
     const direct_plan *d = c->plan;
     planes_clear(d->backward.p.size, st_scratch(c, PLANE));
-    d->backward.algorithm->backward(c, d, dy, dx);
+    d->backward_algorithm->backward(c, d, dy, dx);
 }
 
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     const direct_plan *d = c->plan;
-    d->gradient.algorithm->gradient(c, d, x, dy);
+    d->gradient_algorithm->gradient(c, d, x, dy);
     conv_bias_gradient(c, dy);
 }
 
@@ -198,5 +187,5 @@ const layer_algorithm conv_direct = {
     .type = &layer_type_conv2d,
     .suits = suits,
     .plan = plan,
-    .hooks = { .forward = forward, .backward = backward, .gradient = gradient },
+    .hooks = { .forward = direct_forward, .backward = backward, .gradient = gradient },
 };

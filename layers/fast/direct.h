@@ -19,7 +19,6 @@ typedef struct direct_sizes {
 typedef struct direct_pass {
     planes p;
     ptrdiff_t *row, *step, *offset;
-    const struct direct_algorithm *algorithm;
 } direct_pass;
 
 /* The plan's data; begins with the members of conv_plan. */
@@ -28,16 +27,17 @@ typedef struct direct_plan {
     const kernel *k;
     direct_sizes s;
     direct_pass forward, backward, gradient;
+    const struct direct_algorithm *backward_algorithm, *gradient_algorithm;
     ptrdiff_t table[];
 } direct_plan;
 
-/* For each pass, a function that plans its planes and tables, and its hook. Before backward the zeros of dy's
- * planes are written. */
+/* Forward, lanes are positions. For the other passes, the functions that plan their planes and tables, and
+ * those that run them. Before backward the zeros of dy's planes are written. */
+void direct_plan_forward(direct_plan *d);
+void direct_forward(const st_call *c, st_tensor x, st_tensor y);
 typedef struct direct_algorithm {
-    void (*plan_forward)(direct_plan *d);
     void (*plan_backward)(direct_plan *d);
     void (*plan_gradient)(direct_plan *d);
-    void (*forward)(const st_call *c, const direct_plan *d, st_tensor x, st_tensor y);
     void (*backward)(const st_call *c, const direct_plan *d, st_tensor dy, st_tensor dx);
     void (*gradient)(const st_call *c, const direct_plan *d, st_tensor x, st_tensor dy);
 } direct_algorithm;

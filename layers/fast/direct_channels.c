@@ -1,23 +1,20 @@
-/* direct_channels.c: a direct convolution with channels as lanes.
- *
- *     result[position][o]  = Σ_tap plane[position + offset[tap]] weightᵀ[tap][o]      and likewise backward
+/* direct_channels.c: the backward pass and the gradient of a direct convolution with channels as lanes.
  *
  * Elements that are broadcast may be at any distance, so that x needs no phases: windows with a stride are
  * some of those with stride 1. Results are transposed. */
 #include "layers/fast/direct.h"
 
-/* ---- forward and backward --------------------------------------------------------------------------- */
+/* ---- backward --------------------------------------------------------------------------------------- */
 
-/* The weights of each group [taps, its output channels], or [output channels, KH, KW, its input channels]. */
-static void transpose_weights(const st_call *call, const direct_plan *d, bool back)
+/* The weights of each group, [output channels, KH, KW, its input channels]. */
+static void transpose_weights(const st_call *call, const direct_plan *d)
 {
     const direct_sizes s = d->s;
-    ptrdiff_t lanes = kernel_padded(d->k, back ? s.in : s.out), o = back ? s.area * lanes : 1;
-    ptrdiff_t c = back ? 1 : s.area * lanes, g = (back ? s.out * s.area : s.taps) * lanes;
+    ptrdiff_t lanes = kernel_padded(d->k, s.in), group = s.out * s.area * lanes;
     st_tensor to = st_scratch(call, TRANSPOSED);
-    st_fill(st_narrow(to, 0, 0, s.groups * g), 0);
+    st_fill(st_narrow(to, 0, 0, s.groups * group), 0);
     to.shape = ST_SHAPE(s.groups, s.out, s.in, s.area);
-    to.stride[0] = g, to.stride[1] = o, to.stride[2] = c, to.stride[3] = lanes;
+    to.stride[0] = group, to.stride[1] = s.area * lanes, to.stride[2] = 1, to.stride[3] = lanes;
     st_copy(to, st_reshape(call->param[CONV_WEIGHT], to.shape));
 }
 
@@ -29,59 +26,6 @@ static void transpose_result(const kernel *k, const st_real *result, ptrdiff_t c
     kernel_transpose(k, whole, channels, result, far, to, pitch);
     if (whole < count) /* the last block overlaps the previous one */
         kernel_transpose(k, lanes, channels, result + (count - lanes) * far, far, to + count - lanes, pitch);
-}
-
-/* The offsets of a block's windows in a plane of stride 1. */
-static void windows_at(ptrdiff_t *at, ptrdiff_t count, const window *w, planes p)
-{
-    for (ptrdiff_t i = 0; i < count; i++)
-        at[i] = i / w->out[1] * w->stride[0] * p.pitch + i % w->out[1] * w->stride[1];
-}
-
-static void plan_forward(direct_plan *d)
-{
-    direct_pass *f = &d->forward;
-    const direct_sizes s = d->s;
-    f->p = planes_of_x(d->k, &d->unstrided, s.groups * s.in);
-    windows_at(f->row, direct_block_positions(d->k, d->w.out[0], d->w.out[1], s.out), &d->w, f->p);
-    planes_look_out(f->step, &d->unstrided, f->p, s.in);
-    iota(f->offset, s.taps, kernel_padded(d->k, s.out));
-}
-
-static void forward_group(const direct_plan *d, const st_real *plane, const st_real *weight,
-                          const st_real *bias, st_real *result, st_tensor y)
-{
-    const window *w = &d->w;
-    const direct_pass *f = &d->forward;
-    const direct_sizes s = d->s;
-    ptrdiff_t lanes = kernel_padded(d->k, s.out), width = w->out[1];
-    const ptrdiff_t rows = direct_block_rows(d->k, w->out[0], width, lanes);
-    for (ptrdiff_t first = 0; first < w->out[0]; first += rows) {
-        if (first + rows > w->out[0]) first = w->out[0] - rows; /* the last block overlaps the previous one */
-        for (ptrdiff_t i = 0; i < rows * width && bias; i++)
-            for (ptrdiff_t o = 0; o < lanes; o++) result[i * lanes + o] = o < s.out ? bias[o] : 0;
-        kernel_product(d->k, rows * width, lanes, s.taps, plane + first * w->stride[0] * f->p.pitch, f->row,
-                       f->step, weight, f->offset, result, lanes, bias != NULL);
-        transpose_result(d->k, result, rows * width, s.out, st_data(y) + first * width, w->out[0] * width);
-    }
-}
-
-static void forward(const st_call *call, const direct_plan *d, st_tensor x, st_tensor y)
-{
-    const direct_sizes s = d->s;
-    const planes p = d->forward.p;
-    ptrdiff_t lanes = kernel_padded(d->k, s.out);
-    st_tensor room = st_scratch(call, PLANE);
-    const st_real *bias = conv_bias(call), *weight = st_data(st_scratch(call, TRANSPOSED));
-    st_real *result = st_data(st_scratch(call, RESULT));
-    transpose_weights(call, d, false);
-    planes_clear(p.size, room);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const st_real *plane = planes_lay_out_x(&d->unstrided, p, st_select(x, 0, i), room);
-        for (ptrdiff_t g = 0; g < s.groups; g++)
-            forward_group(d, plane + g * s.in * p.rows * p.pitch, weight + g * s.taps * lanes,
-                          bias ? bias + g * s.out : NULL, result, direct_group(st_select(y, 0, i), g, s.out));
-    }
 }
 
 static void plan_backward(direct_plan *d)
@@ -125,7 +69,7 @@ static void backward(const st_call *call, const direct_plan *d, st_tensor dy, st
     const ptrdiff_t rows = direct_block_rows(d->k, height, width, lanes);
     st_tensor room = st_scratch(call, PLANE), result = st_scratch(call, RESULT);
     const st_real *weight = st_data(st_scratch(call, TRANSPOSED));
-    transpose_weights(call, d, true);
+    transpose_weights(call, d);
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
         const st_real *plane = planes_lay_out_dy(p, st_select(dy, 0, i), room);
         for (ptrdiff_t g = 0; g < s.groups; g++)
@@ -143,6 +87,13 @@ static void backward(const st_call *call, const direct_plan *d, st_tensor dy, st
 }
 
 /* ---- gradient --------------------------------------------------------------------------------------- */
+
+/* The offsets of a block's windows in a plane of stride 1. */
+static void windows_at(ptrdiff_t *at, ptrdiff_t count, const window *w, planes p)
+{
+    for (ptrdiff_t i = 0; i < count; i++)
+        at[i] = i / w->out[1] * w->stride[0] * p.pitch + i % w->out[1] * w->stride[1];
+}
 
 static void plan_gradient(direct_plan *d)
 {
@@ -191,5 +142,4 @@ static void gradient(const st_call *call, const direct_plan *d, st_tensor x, st_
     st_add(st_reshape(dw, sum.shape), 1, sum);
 }
 
-const direct_algorithm direct_by_channels = { plan_forward, plan_backward, plan_gradient,
-                                              forward,      backward,      gradient };
+const direct_algorithm direct_by_channels = { plan_backward, plan_gradient, backward, gradient };

@@ -80,7 +80,7 @@ static bool overhangs(const kernel *k, ptrdiff_t channels, ptrdiff_t height, ptr
     return direct_span(direct_block_rows(k, height, pitch, channels), width, pitch) < k->lanes;
 }
 
-static void plan_forward(direct_plan *d)
+void direct_plan_forward(direct_plan *d)
 {
     direct_pass *f = &d->forward;
     const direct_sizes s = d->s;
@@ -91,8 +91,9 @@ static void plan_forward(direct_plan *d)
     planes_look_out(f->offset, &d->w, f->p, s.in);
 }
 
-static void forward(const st_call *call, const direct_plan *d, st_tensor x, st_tensor y)
+void direct_forward(const st_call *call, st_tensor x, st_tensor y)
 {
+    const direct_plan *d = call->plan;
     const direct_sizes s = d->s;
     const direct_pass *f = &d->forward;
     const planes p = f->p;
@@ -231,5 +232,4 @@ static void gradient(const st_call *call, const direct_plan *d, st_tensor x, st_
     }
 }
 
-const direct_algorithm direct_by_positions = { plan_forward, plan_backward, plan_gradient,
-                                               forward,      backward,      gradient };
+const direct_algorithm direct_by_positions = { plan_backward, plan_gradient, backward, gradient };
