@@ -114,9 +114,10 @@ static bool available(const char *engine)
     bool reference;
     int machine;
     use_engine(engine);
-    if (machine_choose(&machine, &reference) == 0) return true;
-    st_error_clear();
-    return false;
+    bool chosen = machine_choose(&machine, &reference) == 0;
+    use_engine(NULL);
+    if (!chosen) st_error_clear();
+    return chosen;
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------- */
