@@ -1,4 +1,5 @@
 /* evaluate.c: loading batches, and evaluating a net on them. */
+#include "nn/loss_impl.h"
 #include "nn/train_impl.h"
 #include "tensor/counts.h"
 
@@ -28,7 +29,8 @@ int train_fits(const st_net *n, const st_dataset *d, const char *what)
 
 bool train_counts_hits(const st_loss *l, const st_net *n, const st_dataset *d)
 {
-    return l->classes && n->output.rank == 1 && d->target.rank == 0;
+    if (l->binary) return st_shape_equal(n->output, d->target);
+    return l->classes && n->output.rank > 0 && st_shape_equal(st_shape_without_batch(n->output), d->target);
 }
 
 int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, ptrdiff_t images)
@@ -37,7 +39,7 @@ int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, pt
     b->x = st_tensor_new(st_shape_with_batch(d->x, images));
     b->target = st_tensor_new(st_shape_with_batch(d->target, images));
     b->dy = st_tensor_new(st_shape_with_batch(n->output, images));
-    b->picked = train_array(images, sizeof *b->picked, "the classes of a batch");
+    b->picked = train_array(st_numel(b->target), sizeof *b->picked, "the classes of a batch");
     return st_is_null(b->x) || st_is_null(b->target) || st_is_null(b->dy) || !b->picked ? -1 : 0;
 }
 
@@ -54,12 +56,15 @@ void train_batches_free(train_batches *b)
 static int check_classes(const train_batches *b, const st_loss *l, const st_net *n, ptrdiff_t first,
                          st_tensor target)
 {
-    if (!train_counts_hits(l, n, b->data)) return 0;
-    for (ptrdiff_t i = 0; i < target.shape.n[0]; i++) {
-        double class = (double)*st_at(target, ST_INDEX(i));
+    if (!l->classes || !train_counts_hits(l, n, b->data)) return 0;
+    const ptrdiff_t positions = st_numel(target) / target.shape.n[0];
+    for (ptrdiff_t i = 0; i < st_numel(target); i++) {
+        double class = (double)st_data(target)[i];
         if (class >= 0 && class < (double)n->output.n[0] && class == floor(class)) continue;
+        if (loss_ignores(l, class)) continue;
+        ptrdiff_t sample = first + i / positions;
         return st_error_set("train: sample %td: class %g is out of range, the net has %td outputs",
-                            b->order ? b->order[first + i] : b->base + first + i,
+                            b->order ? b->order[sample] : b->base + sample,
                             isnan(class) ? (double)NAN : class, n->output.n[0]);
     }
     return 0;
@@ -76,14 +81,23 @@ int train_fetch(const train_batches *b, const st_loss *l, const st_net *n, ptrdi
 
 /* ---- scores -------------------------------------------------------------------------------------------- */
 
+void tally_add(tally *sum, tally t)
+{
+    sum->loss += t.loss, sum->hits += t.hits, sum->counted += t.counted;
+}
+
 tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
                   st_tensor dy)
 {
     tally t = { .loss = st_loss_value(*l, y, target, dy) * (double)y.shape.n[0] };
     if (st_error() || !train_counts_hits(l, n, b->data)) return t;
-    st_argmax(b->picked, y, ST_AXES(1));
-    for (ptrdiff_t i = 0; i < y.shape.n[0]; i++)
-        t.hits += (double)b->picked[i] == (double)*st_at(target, ST_INDEX(i));
+    if (!l->binary) st_argmax(b->picked, y, ST_AXES(1));
+    for (ptrdiff_t i = 0; i < st_numel(target); i++) {
+        const double wanted = (double)st_data(target)[i];
+        if (!l->binary && loss_ignores(l, wanted)) continue;
+        t.counted++;
+        t.hits += l->binary ? (st_data(y)[i] > 0) == (wanted > 0.5) : (double)b->picked[i] == wanted;
+    }
     return t;
 }
 
@@ -105,13 +119,13 @@ int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group
         ptrdiff_t mine = first + rank * batch;
         of[rank] = mine < count ? evaluate_batch(n, l, b, mine) : (tally){ 0 };
         if (g) g->all_gather(g, ranks, sizeof *of, of);
-        for (int q = 0; q < ranks; q++) sum.loss += of[q].loss, sum.hits += of[q].hits;
+        for (int q = 0; q < ranks; q++) tally_add(&sum, of[q]);
         if (g && g->agree(g, false)) break;
     }
     free(of);
     if (st_error()) return -1;
     score->loss = sum.loss / (double)count;
-    score->accuracy = train_counts_hits(l, n, b->data) ? sum.hits / (double)count : NAN;
+    score->accuracy = sum.hits / sum.counted;
     return 0;
 }
 
@@ -125,4 +139,75 @@ int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
     if (status == 0) status = train_score_of(n, &l, &b, NULL, score ? score : &unused);
     train_batches_free(&b);
     return status;
+}
+
+/* ---- by class ------------------------------------------------------------------------------------------ */
+
+/* Counts over the positions of a set. */
+typedef struct counts {
+    const st_loss *l;
+    ptrdiff_t k, hits, counted;
+    ptrdiff_t *matrix; /* NULL: only top-k */
+} counts;
+
+/* The number of outputs before this one in descending order; equal ones and NaN stay in their order. */
+static ptrdiff_t rank_of(const st_real *y, ptrdiff_t classes, ptrdiff_t stride, ptrdiff_t class)
+{
+    const st_real own = y[class * stride];
+    ptrdiff_t before = 0;
+    for (ptrdiff_t k = 0; k < classes; k++)
+        before += k != class && (k < class ? !(y[k * stride] < own) : !(y[k * stride] <= own));
+    return before;
+}
+
+/* Outputs y [N, K, ...] and classes [N, ...], both contiguous. */
+static void count_batch(counts *c, const train_batches *b, st_tensor y, st_tensor target)
+{
+    const ptrdiff_t classes = y.shape.n[1], positions = st_numel(target) / target.shape.n[0];
+    st_argmax(b->picked, y, ST_AXES(1));
+    for (ptrdiff_t i = 0; i < st_numel(target); i++) {
+        const st_real class = st_data(target)[i];
+        if (loss_ignores(c->l, (double)class)) continue;
+        const st_real *at = st_data(y) + i / positions * classes * positions + i % positions;
+        c->counted++;
+        c->hits += rank_of(at, classes, positions, (ptrdiff_t) class) < c->k;
+        if (c->matrix) c->matrix[(ptrdiff_t) class * classes + b->picked[i]]++;
+    }
+}
+
+static int count_set(counts *c, st_net *n, const st_dataset *d, const char *who)
+{
+    train_batches b;
+    if (!n || n->batch < 1) return st_error_set("%s before st_net_build", who);
+    if (train_fits(n, d, "data")) return -1;
+    if (!c->l->classes || !train_counts_hits(c->l, n, d))
+        return st_error_set("%s: outputs %s and targets %s, expected a loss of classes, [K, ...] and [...]",
+                            who, st_shape_text(n->output).text, st_shape_text(d->target).text);
+    int status = train_batches_new(&b, n, d, n->batch);
+    for (ptrdiff_t first = 0; status == 0 && first < d->count; first += n->batch) {
+        st_tensor x, target;
+        status = train_fetch(&b, c->l, n, first, smallest(n->batch, d->count - first), &x, &target);
+        st_tensor y = status == 0 ? st_net_forward(n, x, ST_PREDICT) : (st_tensor){ 0 };
+        if (st_is_null(y)) status = -1;
+        else count_batch(c, &b, y, target);
+    }
+    train_batches_free(&b);
+    return status;
+}
+
+int st_confusion_matrix(st_net *n, const st_dataset *d, st_loss l, ptrdiff_t matrix[])
+{
+    counts c = { .l = &l, .matrix = matrix };
+    if (!matrix) return st_error_set("st_confusion_matrix: the matrix is NULL");
+    ptrdiff_t classes = n && n->output.rank > 0 ? n->output.n[0] : 0;
+    for (ptrdiff_t i = 0; i < classes * classes; i++) matrix[i] = 0;
+    return count_set(&c, n, d, "st_confusion_matrix");
+}
+
+double st_top_k_accuracy(st_net *n, const st_dataset *d, st_loss l, int k)
+{
+    counts c = { .l = &l, .k = k };
+    if (k < 1) st_error_set("st_top_k_accuracy: k is %d, expected at least 1", k);
+    if (k < 1 || count_set(&c, n, d, "st_top_k_accuracy")) return NAN;
+    return (double)c.hits / (double)c.counted;
 }

@@ -16,40 +16,56 @@
 ST_API_BEGIN
 
 /* A function and its context. The constructors below make losses; one of your own is a value with a name and
- * a function. Class weights, for instance:
+ * a function. The pinball loss of a quantile, for instance:
  *
- *     static double weighted(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
+ *     static double pinball(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
  *     {
- *         const st_real *weight = l->context;
+ *         const double q = *(const double *)l->context, count = (double)st_numel(y);
  *         double sum = 0;
  *         for (ptrdiff_t i = 0; i < y.shape.n[0]; i++) {
- *             st_real w = weight[(ptrdiff_t)*st_at(target, ST_INDEX(i))] / (st_real)y.shape.n[0];
- *             st_tensor part = st_is_null(dy) ? dy : st_narrow(dy, 0, i, 1);
- *             sum += w * st_loss_value(st_cross_entropy(), st_narrow(y, 0, i, 1), st_narrow(target, 0, i, 1),
- *                                      part);
- *             if (!st_is_null(dy)) st_scale(part, w);
+ *             double under = (double)(*st_at(target, ST_INDEX(i, 0)) - *st_at(y, ST_INDEX(i, 0)));
+ *             double slope = under > 0 ? q : q - 1;
+ *             sum += slope * under;
+ *             if (!st_is_null(dy)) *st_at(dy, ST_INDEX(i, 0)) = (st_real)(-slope / count);
  *         }
- *         return sum;
+ *         return sum / count;
  *     }
- *     st_loss l = { "weighted", weighted, .classes = true, .context = weights }; */
+ *     st_loss l = { "pinball", pinball, .context = &quantile }; */
 typedef struct st_loss st_loss;
 struct st_loss {
     const char *name;
     double (*value)(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy); /* dy may be null */
-    bool classes;           /* targets are class indices, so that there is an accuracy */
+    bool classes;           /* targets are class indices: accuracy counts the largest outputs */
+    bool binary;            /* targets are 0 or 1: accuracy counts outputs on the right side of 0 */
     void *context;          /* yours */
     const st_field *fields; /* of this struct; a checkpoint compares them; NULL: none */
     double option;          /* label smoothing, delta */
+    double ignore_index;    /* targets that do not count; 0: none */
+    st_tensor weight;       /* of each class; of positive targets; null: 1 */
 };
 
-/* Cross-entropy of softmax(y), logits y [N, K] and class indices target [N]:
- *     mean over n of -sum over k of q[n, k] log softmax(y[n])[k],
- *     q = (1 - smoothing) onehot(target) + smoothing / K      (Szegedy et al. 2016; 0: none) */
+/* Cross-entropy of softmax(y) over the second axis, as PyTorch has it. y are logits [N, K] or [N, K, ...], one
+ * vector of K for each pixel, say; the target has class indices [N] or [N, ...], or probabilities of y's shape.
+ * With weights w and smoothing s the loss of a position is
+ *     -sum over k of w[k] q[k] log softmax(y)[k],   q = (1 - s) target + s / K      (Szegedy et al. 2016)
+ * where the target is one-hot or the given probabilities. The mean is weighted: with class indices the sum is
+ * divided by the sum of the targets' weights, with probabilities by the number of positions. Positions whose
+ * class index is ignore_index do not count; if none counts the mean is NaN. */
 typedef struct st_cross_entropy_options {
     double label_smoothing;
+    st_tensor weight;    /* [K], which must outlive the loss; null: 1 */
+    double ignore_index; /* -100; ST_ZERO: class 0 */
 } st_cross_entropy_options;
 st_loss st_cross_entropy_new(st_cross_entropy_options options);
 #define st_cross_entropy(...) st_cross_entropy_new(ST_OPTIONS(st_cross_entropy_options, __VA_ARGS__))
+
+/* The same for log-probabilities y, such as the output of st_log_softmax, and class indices. */
+typedef struct st_nll_options {
+    st_tensor weight;    /* [K], which must outlive the loss; null: 1 */
+    double ignore_index; /* -100; ST_ZERO: class 0 */
+} st_nll_options;
+st_loss st_nll_new(st_nll_options options);
+#define st_nll(...) st_nll_new(ST_OPTIONS(st_nll_options, __VA_ARGS__))
 
 /* Means over all elements; the target has y's shape. */
 st_loss st_mse(void); /* (y - t)² */
@@ -59,7 +75,12 @@ typedef struct st_huber_options {
 } st_huber_options;
 st_loss st_huber_new(st_huber_options options);
 #define st_huber(...) st_huber_new(ST_OPTIONS(st_huber_options, __VA_ARGS__))
-st_loss st_bce_with_logits(void); /* -t log s(y) - (1-t) log(1 - s(y)), s the logistic function, t in 0..1 */
+/* -p t log s(y) - (1-t) log(1 - s(y)), s the logistic function, t in 0..1, p the weight of positive targets */
+typedef struct st_bce_with_logits_options {
+    st_tensor pos_weight; /* broadcast to y's shape, such as [K]; must outlive the loss; null: 1 */
+} st_bce_with_logits_options;
+st_loss st_bce_with_logits_new(st_bce_with_logits_options options);
+#define st_bce_with_logits(...) st_bce_with_logits_new(ST_OPTIONS(st_bce_with_logits_options, __VA_ARGS__))
 
 /* The mean over the batch; in dy, unless it is null, its derivative with respect to y. */
 double st_loss_value(st_loss l, st_tensor y, st_tensor target, st_tensor dy);

@@ -93,8 +93,7 @@ static tally accumulate(st_run *run)
     run->net->step = m->net_step + (uint64_t)count;
     g->all_gather(g, count, sizeof *m->tally, m->tally);
     mean_states(run);
-    for (int s = 0; s < count; s++)
-        all.loss += m->tally[slot(run, s)].loss, all.hits += m->tally[slot(run, s)].hits;
+    for (int s = 0; s < count; s++) tally_add(&all, m->tally[slot(run, s)]);
     return all;
 }
 
@@ -141,7 +140,8 @@ void train_step(st_run *run)
     run->report.lr =
         run->optim->lr * st_schedule_factor(&o->schedule, run->step, run->report.steps, run->steps_per_epoch);
     if (train_tell(run, ST_ON_GRADIENTS) || (run->stop = take_step(run) != 0)) return;
-    run->loss_sum += sums.loss, run->hits += sums.hits, run->seen += (double)m->images;
+    run->loss_sum += sums.loss, run->seen += (double)m->images;
+    run->hits += sums.hits, run->counted += sums.counted;
     run->images += (double)m->images;
     run->batch++, run->step++;
     run->report.step = run->step;
@@ -153,8 +153,7 @@ void train_step(st_run *run)
 /* Means over this epoch so far. */
 st_metrics train_training_score(const st_run *run)
 {
-    bool counted = train_counts_hits(&run->options.loss, run->net, run->data);
-    return (st_metrics){ run->loss_sum / run->seen, counted ? run->hits / run->seen : NAN };
+    return (st_metrics){ run->loss_sum / run->seen, run->hits / run->counted };
 }
 
 /* ---- one process ------------------------------------------------------------------------------------------ */

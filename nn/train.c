@@ -23,7 +23,7 @@ static void begin_epoch(st_run *run)
     run->report.epoch = run->epoch;
     if (run->batch == 0) {
         run->begun = run->net->step;
-        run->loss_sum = run->hits = run->seen = 0;
+        run->loss_sum = run->hits = run->counted = run->seen = 0;
     }
     st_dataset_begin_epoch(run->data, run->begun);
     if (m->order && !o->keep_order)
@@ -239,7 +239,8 @@ void train_place(const st_run *run, double p[TRAIN_PLACE])
                                         run->seen,
                                         run->best_loss,
                                         run->validation.loss,
-                                        run->validation.accuracy };
+                                        run->validation.accuracy,
+                                        run->counted };
     for (int i = 0; i < TRAIN_PLACE; i++) p[i] = place[i];
 }
 
@@ -258,6 +259,7 @@ int train_go_to(st_run *run, const double p[TRAIN_PLACE], bool check)
     run->net->seed = (uint64_t)p[7] << 32 | (uint64_t)p[8];
     run->loss_sum = p[9], run->hits = p[10], run->seen = p[11], run->best_loss = p[12];
     run->validation = (st_metrics){ p[13], p[14] };
+    run->counted = p[15];
     return 0;
 }
 

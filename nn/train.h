@@ -132,7 +132,10 @@ typedef struct st_train_options {
 /* Loss and accuracy on a data set. */
 typedef struct st_metrics {
     double loss;
-    double accuracy; /* fraction of samples whose largest output is their class; NaN without classes */
+    /* Losses of classes: the fraction of samples (of pixels, say, of outputs [K, H, W]) whose largest output is
+     * their class; those of ignore_index do not count. Binary losses: the fraction of outputs that are above 0
+     * where the target is above 1/2, and not above 0 elsewhere. Other losses: NaN. */
+    double accuracy;
 } st_metrics;
 
 /* The progress of a run. */
@@ -168,12 +171,12 @@ struct st_run {
     int rank, ranks;                 /* 0 of 1 for a single process */
 
     /* The position in the run. With the net, the optimizer and `kept` it is all that a checkpoint needs. */
-    int epoch, best_epoch;       /* of the next step, from 1; best_epoch 0: none yet */
-    long batch, step;            /* steps taken in that epoch; in the run */
-    uint64_t begun;              /* the net's step when that epoch began, which determines its order */
-    double loss_sum, hits, seen; /* sums over this epoch so far */
-    double best_loss;            /* NaN: none yet */
-    st_metrics validation;       /* of the last epoch, or of the one that was restored */
+    int epoch, best_epoch; /* of the next step, from 1; best_epoch 0: none yet */
+    long batch, step;      /* steps taken in that epoch; in the run */
+    uint64_t begun;        /* the net's step when that epoch began, which determines its order */
+    double loss_sum, hits, counted, seen; /* sums over this epoch so far */
+    double best_loss;                     /* NaN: none yet */
+    st_metrics validation;                /* of the last epoch, or of the one that was restored */
 
     st_kept kept[ST_MAX_KEPT];
     int kept_count;
@@ -207,6 +210,13 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
 
 /* Evaluates the net in inference mode, in batches of the size that it is built for. */
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score);
+
+/* For nets with outputs [K] or [K, ...] and classes as targets: matrix[t * K + p], of K * K numbers, becomes the
+ * number of samples (of pixels, say) of class t whose largest output is p. -1 with an error. And the fraction
+ * whose class is among the k largest outputs; NaN with an error. Targets that the loss ignores do not
+ * count. */
+int st_confusion_matrix(st_net *n, const st_dataset *d, st_loss l, ptrdiff_t matrix[]);
+double st_top_k_accuracy(st_net *n, const st_dataset *d, st_loss l, int k);
 
 ST_API_END
 

@@ -7,10 +7,11 @@
 /* Zeroed memory for `count` elements, checked for overflow; NULL with an error. */
 void *train_array(ptrdiff_t count, size_t size, const char *what);
 
-/* Sums of loss and correct predictions. */
+/* Sums of loss, correct predictions, and predictions. */
 typedef struct tally {
-    double loss, hits;
+    double loss, hits, counted;
 } tally;
+void tally_add(tally *sum, tally t);
 
 /* Samples, and memory for a batch of them. */
 typedef struct train_batches {
@@ -21,7 +22,7 @@ typedef struct train_batches {
     ptrdiff_t *picked; /* argmax */
 } train_batches;
 
-extern const st_field train_fields[]; /* of train */
+extern const st_field train_fields[];        /* of train */
 int train_groups(const st_train_options *o); /* their number */
 
 int train_fits(const st_net *n, const st_dataset *d, const char *what);
@@ -54,7 +55,7 @@ double train_now(void); /* seconds */
 
 /* The position in the run as numbers, all that a checkpoint and other ranks need besides tensors; and back:
  * -1 with an error if the run has no such position. `check` does not change the run. */
-enum { TRAIN_PLACE = 15 };
+enum { TRAIN_PLACE = 16 };
 void train_place(const st_run *run, double place[TRAIN_PLACE]);
 int train_go_to(st_run *run, const double place[TRAIN_PLACE], bool check);
 

@@ -15,7 +15,7 @@
 #include <zlib.h>
 
 enum {
-    VERSION = 2, /* of the entry, raised when an older reader would misread it */
+    VERSION = 3, /* of the entry, raised when an older reader would misread it */
     MOST_EXTRAS = ST_OPTIM_STATES + ST_MAX_KEPT,
     NAME = 80
 };
@@ -50,6 +50,14 @@ static int sum_samples(const st_dataset *d, st_tensor x, st_tensor y, uint32_t *
     return 0;
 }
 
+static uint32_t sum_weights(st_tensor weights)
+{
+    st_tensor copy = st_is_null(weights) ? weights : st_tensor_clone(weights);
+    uint32_t sum = st_is_null(copy) ? 0 : sum_elements(0, copy);
+    st_tensor_free(copy);
+    return sum;
+}
+
 /* ---- the run's configuration --------------------------------------------------------------------------- */
 
 /* Adds "who.option", or "option" if `who` is NULL, for each field. -1: no memory. */
@@ -78,8 +86,9 @@ static json_t *terms_of(const st_run *run, uint32_t sum)
     const st_train_options *o = &run->options;
     const st_schedule *s = &o->schedule;
     const st_dataset *d = run->data;
-    char crc[9];
+    char crc[9], weights[9];
     snprintf(crc, sizeof crc, "%08" PRIX32, sum);
+    snprintf(weights, sizeof weights, "%08" PRIX32, sum_weights(o->loss.weight));
     json_t *all = json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "samples",
                             (json_int_t)d->count, "preparation", d->prepared ? d->prepared : "none", "seed",
                             (json_int_t)o->seed, "loss", o->loss.name, "optimizer", run->optim->name,
@@ -87,6 +96,7 @@ static json_t *terms_of(const st_run *run, uint32_t sum)
     int status = all ? 0 : -1;
     status |= add_table(all, NULL, train_fields, o);
     status |= add_table(all, o->loss.name, o->loss.fields, &o->loss);
+    if (!st_is_null(o->loss.weight)) status |= json_object_set_new(all, "loss weights", json_string(weights));
     status |= add_table(all, run->optim->name, run->optim->fields, run->optim);
     status |= add_table(all, s->name, s->fields, s);
     for (const st_param_group *g = o->groups; g < o->groups + train_groups(o); g++) {

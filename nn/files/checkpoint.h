@@ -2,7 +2,7 @@
  *
  * The file is a net's (nn/files/save.h), so that st_net_load reads the net out of it, with the optimizer's
  * states and the tensors that callbacks keep as train.optim.0, ..., train.NAME, and in the metadata an entry
- * "training", JSON: {"version": 2, "terms": {...}, "numbers": {...}}; the terms are the options of the run,
+ * "training", JSON: {"version": 3, "terms": {...}, "numbers": {...}}; the terms are the options of the run,
  * of its loss, optimizer, schedule and callbacks. */
 #ifndef STRIDE_NN_FILES_CHECKPOINT_H
 #define STRIDE_NN_FILES_CHECKPOINT_H

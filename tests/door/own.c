@@ -7,8 +7,8 @@
 #include "inverse_root.function.h"
 #include "line.function.h"
 #include "lion.function.h"
+#include "pinball.function.h"
 #include "power_mean.function.h"
-#include "weighted.function.h"
 
 static int failed;
 
@@ -34,14 +34,15 @@ static int near(double a, double b)
     return fabs(a - b) <= 1e-5 * (1 + fabs(b));
 }
 
-/* Logits 0 of two classes cost log 2; the weights 1 and 3 make that 2 log 2 of one sample each. */
+/* The quantile 0.75 costs 0.75 for each unit below a target, and 0.25 for each above. */
 static void a_loss(void)
 {
-    st_real weights[] = { 1, 3 }, classes[] = { 0, 1 }, zeros[4] = { 0 }, dy[4];
-    st_tensor y = wrap(zeros, ST_SHAPE(2, 2)), target = wrap(classes, ST_SHAPE(2));
-#include "weighted.use.h"
-    double value = st_loss_value(l, y, target, wrap(dy, ST_SHAPE(2, 2)));
-    claim("a loss with class weights", near(value, 2 * log(2)) && near(dy[0], -0.25) && near(dy[3], -0.75));
+    double quantile = 0.75;
+    st_real outputs[] = { 1, 4 }, targets[] = { 3, 2 }, slopes[2];
+    st_tensor y = wrap(outputs, ST_SHAPE(2, 1)), target = wrap(targets, ST_SHAPE(2, 1));
+#include "pinball.use.h"
+    double value = st_loss_value(l, y, target, wrap(slopes, ST_SHAPE(2, 1)));
+    claim("the pinball loss", near(value, 1) && near(slopes[0], -0.375) && near(slopes[1], 0.125));
 }
 
 /* The first step of Lion is lr times the gradient's sign. */

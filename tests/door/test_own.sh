@@ -16,7 +16,7 @@ example() {
     sed -n 's/^1 //p' "$tmp/example" >"$tmp/$2.function.h"
     sed -n 's/^2 //p' "$tmp/example" | grep -v ', \.\.\.,' >"$tmp/$2.use.h"
 }
-example nn/loss.h weighted
+example nn/loss.h pinball
 example nn/optim.h lion
 example nn/schedule.h inverse_root
 example nn/data.h line

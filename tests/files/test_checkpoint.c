@@ -370,6 +370,7 @@ static const char *const changes[] = { "batch 6",
                                        "clip.norm none",
                                        "schedule \"cosine\"",
                                        "drop_last false",
+                                       "loss weights none",
                                        "group 1 none" };
 enum { CHANGES = sizeof changes / sizeof *changes };
 
@@ -385,6 +386,7 @@ static void change(int i, st_train_options *o)
     case 5: o->callbacks[0] = st_clip(.value = 2); break;
     case 6: o->schedule = st_constant_lr(); break;
     case 7: o->drop_last = true; break;
+    case 8: o->loss.weight = st_tensor_new(ST_SHAPE(2)); break;
     default: o->groups[0] = (st_param_group){ "*.bias", .weight_decay = ST_ZERO };
     }
 }
@@ -398,7 +400,7 @@ static void assert_refused(st_net *n, const st_dataset *d, st_train_options o, c
     expect_refused(st_train_run(n, d, o, NULL) == 0, file, expected);
     assert_true(same_bytes(before, st_net_parameters(n)));
     assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
-    st_tensor_free(before), st_net_free(n), st_optim_free(o.optim);
+    st_tensor_free(before), st_tensor_free(o.loss.weight), st_net_free(n), st_optim_free(o.optim);
 }
 
 TEST(what_was_asked_otherwise_is_refused)
@@ -551,7 +553,7 @@ TEST(damaged_ones_are_refused)
         { PLACE "1.0,2.0,2.0", PLACE "1.0,2.0,nil" },
         { PLACE "1.0,2.0,2.0", PLACE "1.0,2.0 2.0" },
         { "\\\"place\\\"", "\\\"palce\\\"" },
-        { "\\\"version\\\":2", "\\\"version\\\":3" },
+        { "\\\"version\\\":3", "\\\"version\\\":4" },
         { "\\\"st_early_stopping_options\\\":[", "\\\"st_early_stopping_options\\\":{" },
         { "\\\"st_early_stopping_options\\\":[null,", "\\\"st_early_stopping_options\\\":[     " },
         { "\"training\"", "\"draining\"" },

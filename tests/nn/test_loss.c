@@ -422,8 +422,10 @@ TEST(wrong_shapes_are_refused)
     const st_loss classes = st_cross_entropy(), pairs = st_mse();
     const st_shape s = ST_SHAPE(2, 3);
     refuses(classes, st_tensor_new(s), st_tensor_new(ST_SHAPE(3)), s,
-            "loss cross_entropy: y [2, 3] and target [3], expected [N, K] and class indices [N]");
-    refuses(classes, st_tensor_new(s), st_tensor_new(s), s, "target [2, 3], expected [N, K]");
+            "loss cross_entropy: y [2, 3] and target [3], expected [N, K, ...] and classes [N, ...] or "
+            "probabilities [N, K, ...]");
+    refuses(st_nll(), st_tensor_new(s), st_tensor_new(s), s,
+            "loss nll: y [2, 3] and target [2, 3], expected [N, K, ...] and classes [N, ...]");
     refuses(classes, st_tensor_new(ST_SHAPE(3)), st_tensor_new(ST_SHAPE(3)), ST_SHAPE(3),
             "y [3] and target [3]");
     refuses(classes, st_tensor_new(ST_SHAPE(2, 3, 1)), st_tensor_new(ST_SHAPE(2)), ST_SHAPE(2, 3, 1),
@@ -504,16 +506,16 @@ TEST(options_out_of_range_are_refused)
         st_loss l = st_cross_entropy(.label_smoothing = smoothing[i]);
         expect_error("cross_entropy: label_smoothing is %g", smoothing[i]);
         assert_true(isnan(st_loss_value(l, y, target, (st_tensor){ 0 })));
-        expect_error("was refused");
+        expect_error("its options were refused");
     }
     for (size_t i = 0; i < sizeof delta / sizeof *delta; i++) {
         st_loss l = st_huber(.delta = delta[i]);
         expect_error("huber: delta is %g", delta[i]);
         assert_true(isnan(st_loss_value(l, y, y, (st_tensor){ 0 })));
-        expect_error("was refused");
+        expect_error("its options were refused");
     }
     assert_true(isnan(st_loss_value((st_loss){ 0 }, y, y, (st_tensor){ 0 })));
-    expect_error("the loss is not made by a loss_ function");
+    expect_error("the loss has no function");
     st_tensor_free(y), st_tensor_free(target);
 }
 

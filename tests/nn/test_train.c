@@ -1034,8 +1034,8 @@ static void evaluation_refuses_what_does_not_fit(void **state)
     expect_error("set is empty");
     assert_int_equal(st_evaluate(n, NULL, st_mse(), &score), -1);
     expect_error("set is NULL");
-    assert_int_equal(st_evaluate(n, s.set, st_cross_entropy(), &score), -1);
-    expect_error("loss cross_entropy: ");
+    assert_int_equal(st_evaluate(n, s.set, st_nll(), &score), -1);
+    expect_error("loss nll: ");
     assert_true(score.loss == 7 && score.accuracy == 7);
     st_net_free(n), samples_free(s), samples_free(wide);
 }

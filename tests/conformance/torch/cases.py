@@ -617,36 +617,75 @@ def cross_entropy(rng):
     y, target = rng.choice([1, 10, 100]) * normal(images, classes), torch.randint(classes, (images,))
     if smoothing == 0 and flag(rng):  # masked: a class that is not the target
         y[0, (target[0] + 1) % classes] = -math.inf
-    return smoothing, nn.CrossEntropyLoss(label_smoothing=smoothing), y, target
+    return {"smoothing": smoothing}, nn.CrossEntropyLoss(label_smoothing=smoothing), y, target
+
+
+def class_weights(rng, classes):
+    return 0.25 + torch.rand(classes).double() if flag(rng) else None
+
+
+def pixels(rng):
+    """Outputs [N, K, ...] and classes [N, ...], of which those of one class may be ignored."""
+    images, classes, area = rng.randint(1, 4), rng.randint(2, 6), rng.choice([[], [3], [2, 4], [2, 1, 3]])
+    y, target = rng.choice([1, 10]) * normal(images, classes, *area), torch.randint(classes, (images, *area))
+    ignored = rng.choice([-100, rng.randrange(classes)])
+    target.view(-1)[0] = 0 if ignored != 0 else 1  # one counts
+    return y, target, ignored, class_weights(rng, classes)
+
+
+def cross_entropy_of_pixels(rng):
+    y, target, ignored, weight = pixels(rng)
+    smoothing = rng.choice([0, real(rng, 0.0625, 0.9375)])
+    return ({"smoothing": smoothing, "ignore": ignored, "weight": weight},
+            nn.CrossEntropyLoss(weight, ignore_index=ignored, label_smoothing=smoothing), y, target)
+
+
+def nll(rng):
+    y, target, ignored, weight = pixels(rng)
+    return ({"ignore": ignored, "weight": weight}, nn.NLLLoss(weight, ignore_index=ignored),
+            torch.log_softmax(y, 1), target)
+
+
+def cross_entropy_of_probabilities(rng):
+    y, _, _, weight = pixels(rng)
+    smoothing = rng.choice([0, real(rng, 0.0625, 0.9375)])
+    return ({"smoothing": smoothing, "weight": weight}, nn.CrossEntropyLoss(weight, label_smoothing=smoothing),
+            y, torch.softmax(normal(*y.shape), 1))
 
 
 def mse(rng):
     shape = anything(rng)
-    return 0, nn.MSELoss(), normal(*shape), normal(*shape)
+    return {}, nn.MSELoss(), normal(*shape), normal(*shape)
 
 
 def huber(rng):
     shape, delta = anything(rng), real(rng, 0.125, 3)
-    return delta, nn.HuberLoss(delta=delta), 2 * normal(*shape), normal(*shape)
+    return {"delta": delta}, nn.HuberLoss(delta=delta), 2 * normal(*shape), normal(*shape)
 
 
 def bce_with_logits(rng):
     shape = anything(rng)
     target = torch.rand(*shape).double() if flag(rng) else torch.randint(2, shape).double()
-    return 0, nn.BCEWithLogitsLoss(), rng.choice([1, 10, 200]) * normal(*shape), target
+    weight = 0.25 + torch.rand(shape[-1]).double() if flag(rng) else None
+    return ({"weight": weight}, nn.BCEWithLogitsLoss(pos_weight=weight), rng.choice([1, 10, 200]) * normal(*shape),
+            target)
 
 
-LOSSES = {"cross_entropy": cross_entropy, "mse": mse, "huber": huber, "bce_with_logits": bce_with_logits}
+LOSSES = {"cross_entropy": cross_entropy, "cross_entropy_of_pixels": cross_entropy_of_pixels,
+          "cross_entropy_of_probabilities": cross_entropy_of_probabilities, "nll": nll, "mse": mse, "huber": huber,
+          "bce_with_logits": bce_with_logits}
 
 
 def make_loss(kind, rng):
     torch.manual_seed(rng.getrandbits(31))
-    option, loss, y, target = LOSSES[kind](rng)
-    y.requires_grad_()
+    options, loss, y, target = LOSSES[kind](rng)
+    weight = options.pop("weight", None)
+    y = y.detach().requires_grad_()
     value = loss(y, target)
     value.backward()
-    return ({"y": y, "target": target.double(), "value": value.reshape(1), "dy": y.grad},
-            {"kind": "loss", "name": kind, "options": json.dumps({"option": option})})
+    return ({"y": y, "target": target.double(), "value": value.reshape(1), "dy": y.grad,
+             **({} if weight is None else {"class_weight": weight})},
+            {"kind": "loss", "name": kind, "options": json.dumps(options)})
 
 
 # ---- optimizers ----------------------------------------------------------------------------------

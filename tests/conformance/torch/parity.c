@@ -202,18 +202,25 @@ static void judge_net(trial *t)
 
 /* ---- losses -------------------------------------------------------------------------------------- */
 
-static st_loss loss_named(const char *name, double o)
+static st_loss loss_of(trial *t)
 {
-    if (strcmp(name, "cross_entropy") == 0) return st_cross_entropy(.label_smoothing = o);
+    const char *name = text(t, "name");
+    const bool ignores_zero = json_object_get(t->options, "ignore") && option(t, "ignore") == 0;
+    const double index = ignores_zero ? ST_ZERO : option(t, "ignore");
+    st_tensor weight = has(t, "class_weight") ? given(t, "class_weight") : (st_tensor){ 0 };
+    if (strncmp(name, "cross_entropy", 13) == 0)
+        return st_cross_entropy(.label_smoothing = option(t, "smoothing"), .weight = weight,
+                                .ignore_index = index);
+    if (strcmp(name, "nll") == 0) return st_nll(.weight = weight, .ignore_index = index);
     if (strcmp(name, "mse") == 0) return st_mse();
-    if (strcmp(name, "huber") == 0) return st_huber(.delta = o);
-    if (strcmp(name, "bce_with_logits") == 0) return st_bce_with_logits();
+    if (strcmp(name, "huber") == 0) return st_huber(.delta = option(t, "delta"));
+    if (strcmp(name, "bce_with_logits") == 0) return st_bce_with_logits(.pos_weight = weight);
     return (st_loss){ 0 };
 }
 
 static void judge_loss(trial *t)
 {
-    st_loss l = loss_named(text(t, "name"), option(t, "option"));
+    st_loss l = loss_of(t);
     st_tensor y = given(t, "y"), dy = make(t, y.shape), target = given(t, "target");
     compare_number(t, "value", st_loss_value(l, y, target, dy), given(t, "value"));
     compare_number(t, "value without dy", st_loss_value(l, y, target, (st_tensor){ 0 }), given(t, "value"));
