@@ -91,7 +91,7 @@ static void check_all(totals *t)
         st_pool(.function = &with_adjoint, .kernel = { 3, 2 }, .stride = { 2, 1 }),
         st_pool(.function = &without_adjoint, .kernel = { 2, 2 }),
         st_relu(), st_relu6(), st_leaky_relu(.slope = 0.2), st_elu(.alpha = 0.7), st_selu(), st_gelu(),
-        st_gelu(.approximate = ST_GELU_TANH), st_hardtanh(), st_prelu(),
+        st_gelu(.approximate = ST_GELU_TANH), st_hardtanh(), st_prelu(), st_rmsnorm(),
         st_silu(), st_mish(), st_sigmoid(), st_tanh(), st_softplus(), st_softsign(),
         st_hardsigmoid(), st_hardswish(), st_dropout(.p = 0.4), st_flatten(), st_identity(),
         st_channel_dropout(.p = 0.4), st_softmax(), st_log_softmax(.axis = 3),

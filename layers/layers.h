@@ -197,7 +197,8 @@ st_layer *st_prelu_new(st_prelu_options options);
 /* Over the batch, for each channel: Ioffe and Szegedy 2015. Parameters: weight [C] = 1, bias [C] = 0. States:
  * running_mean [C] = 0, running_var [C] = 1. Training uses the batch's mean and variance, and updates running
  * = (1 - momentum) running + momentum batch (with the unbiased variance; 0 for a single value per channel).
- * Inference uses the running ones. */
+ * Inference uses the running ones. A channel whose batch mean or variance is not finite keeps its running mean
+ * and variance (PyTorch's become NaN); its y and gradients are NaN. */
 typedef struct st_batchnorm_options {
     double epsilon;  /* 1e-5 */
     double momentum; /* 0.1 */
@@ -214,6 +215,11 @@ typedef struct st_layernorm_options {
 } st_layernorm_options;
 st_layer *st_layernorm_new(st_layernorm_options options);
 #define st_layernorm(...) st_layernorm_new(ST_OPTIONS(st_layernorm_options, __VA_ARGS__))
+
+/* y = weight x / sqrt(mean of x² + epsilon) over the last axes of each image: Zhang and Sennrich 2019. There is no
+ * bias. Epsilon's default is ST_REAL_EPSILON, as in PyTorch. */
+st_layer *st_rmsnorm_new(st_layernorm_options options);
+#define st_rmsnorm(...) st_rmsnorm_new(ST_OPTIONS(st_layernorm_options, __VA_ARGS__))
 
 /* Over groups of each image's channels: Wu and He 2018. As many groups as channels: instance normalisation.
  * Parameters: weight [C], bias [C]. */

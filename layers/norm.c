@@ -1,4 +1,4 @@
-/* norm.c: batch, layer and group normalisation.
+/* norm.c: batch, layer, root-mean-square and group normalisation.
  *
  * A set of elements is normalised to mean 0 and variance 1, then scaled and shifted:
  *     y = w h + b,   h = (x - mean) / sqrt(variance + epsilon)
@@ -21,8 +21,9 @@ typedef struct norm_set {
     bool wide; /* the processor has wide vectors */
 } norm_set;
 
+/* The biased variance is variance * unit²; unit is 1 unless squares overflow. */
 typedef struct moments {
-    double mean, variance; /* the biased variance */
+    double mean, variance, unit;
 } moments;
 
 /* Sums over a set: of g, and of g (x - mean). */
@@ -79,14 +80,39 @@ WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, 
     return products(s, g, shift, x, stride_x, mean);
 }
 
-/* Uses differences from one element, which is close enough to the mean that the subtraction of nearly equal
- * squares loses no digits that the elements have. */
-static moments norm_measure(norm_set s, const st_real *x)
+/* The moments in a unit that keeps squares finite: in double the square of 1e155 is not. */
+static moments measure_large(norm_set s, const st_real *x, bool centred)
 {
-    double count = (double)(s.rows * s.length), near = (double)x[0];
+    moments m = { 0 };
+    const double count = (double)(s.rows * s.length);
+    for (ptrdiff_t r = 0; r < s.rows; r++)
+        for (ptrdiff_t i = 0; i < s.length; i++) m.unit = fmax(m.unit, fabs((double)x[r * s.stride + i]));
+    m.unit = isfinite(m.unit) ? scalbn(1, ilogb(m.unit)) : m.unit;
+    for (ptrdiff_t r = 0; r < s.rows && centred; r++)
+        for (ptrdiff_t i = 0; i < s.length; i++) m.mean += (double)x[r * s.stride + i] / m.unit / count;
+    for (ptrdiff_t r = 0; r < s.rows; r++)
+        for (ptrdiff_t i = 0; i < s.length; i++) {
+            double off = (double)x[r * s.stride + i] / m.unit - m.mean;
+            m.variance += off * off / count;
+        }
+    m.mean *= m.unit;
+    return m;
+}
+
+/* Uses differences from one element, which is close enough to the mean that the subtraction of nearly equal
+ * squares loses no digits that the elements have. Not centred: the mean counts as 0. */
+static moments norm_measure(norm_set s, const st_real *x, bool centred)
+{
+    double count = (double)(s.rows * s.length), near = centred ? (double)x[0] : 0;
     norm_sums sums = (s.wide ? products_wide : products_any)(s, x, near, x, s.stride, near);
-    double mean = sums.g / count, variance = (sums.product - mean * sums.g) / count;
-    return (moments){ near + mean, variance < 0 ? 0 : variance };
+    double mean = centred ? sums.g / count : 0, variance = (sums.product - mean * sums.g) / count;
+    if (!isfinite(variance)) return measure_large(s, x, centred);
+    return (moments){ near + mean, variance < 0 ? 0 : variance, 1 };
+}
+
+static double deviation_from(moments m, double epsilon)
+{
+    return m.unit * sqrt(m.variance + epsilon / m.unit / m.unit);
 }
 
 static norm_sums norm_sum(norm_set s, const st_real *g, const st_real *x, ptrdiff_t stride_x, double mean)
@@ -214,18 +240,18 @@ static void measure_channel(const st_call *c, norm_set set, ptrdiff_t k, const s
     const st_batchnorm_options *o = c->options;
     const st_tensor *state = c->layer->state;
     st_real *mean = st_data(state[RUNNING_MEAN]) + k, *variance = st_data(state[RUNNING_VAR]) + k;
-    moments m = { (double)*mean, (double)*variance };
+    moments m = { (double)*mean, (double)*variance, 1 };
     if (c->training) {
         double count = (double)(set.rows * set.length), unbiased = count > 1 ? count / (count - 1) : 1;
-        m = norm_measure(set, x);
-        if (isfinite(m.mean) && isfinite(m.variance)) {
+        m = norm_measure(set, x, true);
+        double batch = m.variance * m.unit * m.unit;
+        if (isfinite(m.mean) && isfinite(batch)) {
             *mean = (st_real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
-            *variance =
-                (st_real)((1 - o->momentum) * (double)*variance + o->momentum * m.variance * unbiased);
+            *variance = (st_real)((1 - o->momentum) * (double)*variance + o->momentum * batch * unbiased);
         }
     }
     st_data(st_memory(c, MEAN))[k] = (st_real)m.mean;
-    st_data(st_memory(c, DEVIATION))[k] = (st_real)sqrt(m.variance + o->epsilon);
+    st_data(st_memory(c, DEVIATION))[k] = (st_real)deviation_from(m, o->epsilon);
 }
 
 static double mean_of(const st_call *c, ptrdiff_t k)
@@ -339,7 +365,7 @@ st_layer *st_batchnorm_new(st_batchnorm_options options)
     return st_layer_new(&layer_type_batchnorm, &options, 0, NULL);
 }
 
-/* ---- layernorm and groupnorm: runs of elements of each image ----------------------------------------- */
+/* ---- layernorm, rmsnorm and groupnorm: runs of elements of each image ----------------------------------------- */
 
 enum { IMAGE, SCALED }; /* scratch: a contiguous copy of x; layernorm: weight times dy of one set */
 
@@ -360,13 +386,19 @@ typedef struct measured {
     double mean, deviation;
 } measured;
 
-static measured measure(norm_set set, const st_real *x, double epsilon)
+static measured measure(norm_set set, const st_real *x, double epsilon, bool centred)
 {
-    moments m = norm_measure(set, x);
-    return (measured){ m.mean, sqrt(m.variance + epsilon) };
+    moments m = norm_measure(set, x, centred);
+    return (measured){ m.mean, deviation_from(m, epsilon) };
 }
 
-/* ---- layernorm: the last axes of each image: Ba, Kiros and Hinton 2016 --------------------------------- */
+/* ---- layernorm: the last axes of each image: Ba, Kiros and Hinton 2016 --------------------------------- *
+ * rmsnorm is the same with a mean of 0, and without <g> and bias: Zhang and Sennrich 2019. */
+
+static bool is_centred(const st_layer *l)
+{
+    return l->type == &layer_type_layernorm;
+}
 
 /* The shape of a set and of the parameters: the last `axes` axes, by default all but the batch. */
 static st_shape normalised(const st_layernorm_options *o, st_shape x)
@@ -384,7 +416,10 @@ static int layernorm_plan(st_layer *l, st_shape x, st_shape *y)
         return st_layer_refuse(l, "axes=%d of an input %s, expected less than %d", o->axes,
                                st_shape_text(x).text, x.rank);
     st_shape s = normalised(o, x);
-    if (request_affine(l, s, o->no_affine)) return -1;
+    const st_init one = { .constant = 1 };
+    if (is_centred(l) ? request_affine(l, s, o->no_affine)
+                      : !o->no_affine && st_layer_parameter(l, "weight", s, one))
+        return -1;
     *y = x;
     x.n[0] = 1;
     return st_layer_scratch(l, x) || st_layer_scratch(l, s) ? -1 : 0;
@@ -399,26 +434,30 @@ static norm_set layernorm_run(const st_call *c)
 
 static measured layernorm_measure(const st_call *c, norm_set set, const st_real *x)
 {
-    return measure(set, x, ((const st_layernorm_options *)c->options)->epsilon);
+    return measure(set, x, ((const st_layernorm_options *)c->options)->epsilon, is_centred(c->layer));
 }
 
-/* y = (x - mean) scale weight + bias */
+/* y = (x - mean) scale weight + bias; bias may be NULL */
 static void apply_affine(ptrdiff_t n, st_real *y, const st_real *x, measured m, const st_real *weight,
                          const st_real *bias)
 {
     const st_real mean = (st_real)m.mean, scale = (st_real)(1 / m.deviation);
-    for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+    if (bias)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+    else
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i];
 }
 
 static void layernorm_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     norm_set set = layernorm_run(c);
     const st_real *in = elements(x, y);
+    const st_real *bias = c->layer->params > BIAS ? st_data(c->param[BIAS]) : NULL;
     st_real *out = st_data(y), *end = out + st_numel(y);
     for (; out < end; in += set.length, out += set.length) {
         measured m = layernorm_measure(c, set, in);
         if (!is_affine(c)) norm_apply(set, out, in, m.mean, 1 / m.deviation, 0);
-        else apply_affine(set.length, out, in, m, st_data(c->param[WEIGHT]), st_data(c->param[BIAS]));
+        else apply_affine(set.length, out, in, m, st_data(c->param[WEIGHT]), bias);
     }
 }
 
@@ -433,8 +472,9 @@ static void layernorm_backward(const st_call *c, st_tensor x, st_tensor y, st_te
         measured m = layernorm_measure(c, set, in);
         for (ptrdiff_t i = 0; i < set.length && weight; i++) scaled[i] = weight[i] * slope[i];
         const st_real *g = weight ? scaled : slope;
-        norm_adjoint(set, out, g, 1, in, m.mean, m.deviation, norm_sum(set, g, in, set.stride, m.mean),
-                     (double)set.length);
+        norm_sums sums = norm_sum(set, g, in, set.stride, m.mean);
+        if (!is_centred(c->layer)) sums.g = 0;
+        norm_adjoint(set, out, g, 1, in, m.mean, m.deviation, sums, (double)set.length);
     }
 }
 
@@ -442,10 +482,8 @@ static void add_affine_gradient(ptrdiff_t n, st_real *dweight, st_real *dbias, c
                                 const st_real *dy)
 {
     const st_real mean = (st_real)m.mean, scale = (st_real)(1 / m.deviation);
-    for (ptrdiff_t i = 0; i < n; i++) {
-        dweight[i] += (x[i] - mean) * scale * dy[i];
-        dbias[i] += dy[i];
-    }
+    for (ptrdiff_t i = 0; i < n; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
+    for (ptrdiff_t i = 0; i < n && dbias; i++) dbias[i] += dy[i];
 }
 
 static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
@@ -453,7 +491,8 @@ static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
     (void)y;
     norm_set set = layernorm_run(c);
     const st_real *slope = st_data(dy);
-    st_real *dweight = st_data(st_grad(c, WEIGHT)), *dbias = st_data(st_grad(c, BIAS));
+    st_real *dweight = st_data(st_grad(c, WEIGHT)), *dbias = NULL;
+    if (c->layer->params > BIAS) dbias = st_data(st_grad(c, BIAS));
     st_tensor copy = st_scratch(c, IMAGE);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         const st_real *in = elements(st_narrow(x, 0, i, 1), copy), *end = in + st_numel(copy);
@@ -462,28 +501,30 @@ static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
     }
 }
 
-static const st_field layernorm_fields[] = {
-    { "axes", ST_FIELD_INT, offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK },
-    { "epsilon", ST_FIELD_REAL, offsetof(st_layernorm_options, epsilon), .fallback = 1e-5 },
-    { "no_affine", ST_FIELD_BOOL, offsetof(st_layernorm_options, no_affine) },
-    { 0 },
-};
+#define OVER_LAST_AXES(NAME, EPSILON)                                                                        \
+    static const st_field NAME##_fields[] = {                                                                \
+        { "axes", ST_FIELD_INT, offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK },                \
+        { "epsilon", ST_FIELD_REAL, offsetof(st_layernorm_options, epsilon), .fallback = EPSILON },          \
+        { "no_affine", ST_FIELD_BOOL, offsetof(st_layernorm_options, no_affine) },                           \
+        { 0 },                                                                                               \
+    };                                                                                                       \
+    const st_layer_type layer_type_##NAME = {                                                                \
+        .name = #NAME,                                                                                       \
+        .options_size = sizeof(st_layernorm_options),                                                        \
+        .fields = NAME##_fields,                                                                             \
+        .plan = layernorm_plan,                                                                              \
+        .forward = layernorm_forward,                                                                        \
+        .backward = layernorm_backward,                                                                      \
+        .gradient = layernorm_gradient,                                                                      \
+        .traits = &(const layer_traits){ .ignores_y = true },                                                \
+    };                                                                                                       \
+    st_layer *st_##NAME##_new(st_layernorm_options options)                                                  \
+    {                                                                                                        \
+        return st_layer_new(&layer_type_##NAME, &options, 0, NULL);                                          \
+    }
 
-const st_layer_type layer_type_layernorm = {
-    .name = "layernorm",
-    .options_size = sizeof(st_layernorm_options),
-    .fields = layernorm_fields,
-    .plan = layernorm_plan,
-    .forward = layernorm_forward,
-    .backward = layernorm_backward,
-    .gradient = layernorm_gradient,
-    .traits = &(const layer_traits){ .ignores_y = true },
-};
-
-st_layer *st_layernorm_new(st_layernorm_options options)
-{
-    return st_layer_new(&layer_type_layernorm, &options, 0, NULL);
-}
+OVER_LAST_AXES(layernorm, 1e-5)
+OVER_LAST_AXES(rmsnorm, (double)ST_REAL_EPSILON)
 
 /* ---- groupnorm: each image's channels in groups: Wu and He 2018 --------------------------------------- */
 
@@ -507,7 +548,7 @@ static norm_set group_run(const st_call *c)
 
 static measured group_measure(const st_call *c, const st_real *x)
 {
-    return measure(group_run(c), x, ((const st_groupnorm_options *)c->options)->epsilon);
+    return measure(group_run(c), x, ((const st_groupnorm_options *)c->options)->epsilon, true);
 }
 
 static void groupnorm_forward(const st_call *c, st_tensor x, st_tensor y)

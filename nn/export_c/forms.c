@@ -331,26 +331,32 @@ static void write_batchnorm(writer *w, const step *s)
 static void write_sets(writer *w, const step *s, ptrdiff_t sets, ptrdiff_t area, ptrdiff_t cycle,
                        double epsilon)
 {
-    const bool scaled = s->l->params > 0;
-    if (scaled) write_tensor(w, s, "weight", s->l->param[0]);
-    if (scaled) write_tensor(w, s, "bias", s->l->param[1]);
+    const bool centred = strcmp(s->l->type->name, "rmsnorm") != 0;
+    const int params = s->l->params;
+    if (params > 0) write_tensor(w, s, "weight", s->l->param[0]);
+    if (params > 1) write_tensor(w, s, "bias", s->l->param[1]);
     write_begin(w, s, "SETS = %td, LENGTH = %td, AREA = %td, CYCLE = %td", sets, s->size / sets, area, cycle);
     write_text(w, s,
                "    for (int set = 0; set < SETS; set++) {\n"
-               "        double sum = 0, squares = 0;\n"
-               "        for (int i = set * LENGTH; i < (set + 1) * LENGTH; i++) sum += x[i];\n"
+               "        double sum = 0, squares = 0;\n",
+               0);
+    if (centred)
+        write_text(w, s, "        for (int i = set * LENGTH; i < (set + 1) * LENGTH; i++) sum += x[i];\n", 0);
+    write_text(w, s,
                "        const double mean = sum / LENGTH;\n"
                "        for (int i = set * LENGTH; i < (set + 1) * LENGTH; i++) squares += (x[i] - mean) * "
                "(x[i] - mean);\n"
                "        const float middle = (float)mean, scale = (float)(1 / sqrt(squares / LENGTH + ~));\n"
                "        for (int i = set * LENGTH; i < (set + 1) * LENGTH; i++)\n",
                epsilon);
-    write_text(w, s,
-               scaled ? "            y[i] = (x[i] - middle) * scale * weight_$[i / AREA % CYCLE] + bias_$[i "
-                        "/ AREA % CYCLE];\n"
-                        "    }\n"
-                      : "            y[i] = (x[i] - middle) * scale;\n    }\n",
-               0);
+    write_text(
+        w, s,
+        params > 1   ? "            y[i] = (x[i] - middle) * scale * weight_$[i / AREA % CYCLE] + bias_$[i "
+                       "/ AREA % CYCLE];\n"
+                       "    }\n"
+        : params > 0 ? "            y[i] = (x[i] - middle) * scale * weight_$[i / AREA % CYCLE];\n    }\n"
+                     : "            y[i] = (x[i] - middle) * scale;\n    }\n",
+        0);
 }
 
 static void write_layernorm(writer *w, const step *s)
@@ -532,6 +538,7 @@ static const form forms[] = {
     { "adaptive_avgpool", write_adaptive_avgpool },
     { "batchnorm", write_batchnorm, .in_place = true, .takes_activation = true },
     { "layernorm", write_layernorm, .in_place = true },
+    { "rmsnorm", write_layernorm, .in_place = true },
     { "groupnorm", write_groupnorm, .in_place = true },
     { "softmax", write_softmax, .in_place = true },
     { "log_softmax", write_log_softmax, .in_place = true },

@@ -94,12 +94,36 @@ static const char *add_batchnorm(graph_place at, const char *x)
     return graph_output(n);
 }
 
+/* The last axes, over which layernorm and rmsnorm go. */
+static st_shape last_axes(const st_layer *l)
+{
+    const st_layernorm_options *o = l->options;
+    st_shape s = { .rank = o->axes ? o->axes : l->x.rank - 1 };
+    for (int i = 0; i < s.rank; i++) s.n[i] = l->x.n[l->x.rank - s.rank + i];
+    return s;
+}
+
+/* x / sqrt(mean of x² + epsilon) weight */
+static const char *add_rmsnorm(graph_place at, const char *x)
+{
+    const st_layernorm_options *o = at.l->options;
+    const st_shape s = last_axes(at.l);
+    ptrdiff_t axes[ST_MAX_RANK];
+    for (int i = 0; i < s.rank; i++) axes[i] = i - s.rank;
+    graph_node *mean = graph_step(at, "ReduceMean", graph_output(graph_step(at, "Mul", x, x)));
+    graph_ints(at, mean, "axes", s.rank, axes);
+    const char *sum =
+        graph_output(graph_step(at, "Add", graph_output(mean), graph_number(at, "epsilon", o->epsilon)));
+    const char *root = graph_output(graph_step(at, "Sqrt", sum));
+    if (at.l->params == 0) return graph_output(graph_end(at, "Div", x, root));
+    const char *normal = graph_output(graph_step(at, "Div", x, root));
+    return graph_output(graph_end(at, "Mul", normal, graph_tensor(at, "weight", at.l->param[0])));
+}
+
 static const char *add_layernorm(graph_place at, const char *x)
 {
     const st_layernorm_options *o = at.l->options;
-    const st_shape in = at.l->x;
-    st_shape s = { .rank = o->axes ? o->axes : in.rank - 1 };
-    for (int i = 0; i < s.rank; i++) s.n[i] = in.n[in.rank - s.rank + i];
+    const st_shape s = last_axes(at.l);
     graph_node *n = graph_end(at, "LayerNormalization", x, parameter(at, 0, "weight", s, 1),
                               parameter(at, 1, "bias", s, 0));
     graph_int(at, n, "axis", -s.rank);
@@ -311,6 +335,7 @@ static const struct counterpart {
     { "dense", NULL, add_dense },
     { "batchnorm", NULL, add_batchnorm },
     { "layernorm", NULL, add_layernorm },
+    { "rmsnorm", NULL, add_rmsnorm },
     { "groupnorm", NULL, add_groupnorm },
     { "relu", "Relu", NULL },
     { "relu6", NULL, add_relu6 },

@@ -385,6 +385,40 @@ static naive want_layernorm(const st_layer *l, st_tensor x, st_tensor dy)
     return normalised(l, x, dy, OPTIONS(st_layernorm_options).epsilon, leading_of, trailing_of);
 }
 
+static st_layer *roll_rmsnorm(dice *d, st_shape *x)
+{
+    *x = roll_any(d);
+    x->n[x->rank - 1] = roll(d, 3, 40);
+    return st_rmsnorm(.axes = (int)roll(d, 0, x->rank - 1), .epsilon = chance(d, 50) ? 1e-2 : 0.5,
+                      .no_affine = chance(d, 30));
+}
+
+/* With r the root of a set's mean square, S the sum of dy w x: dx = dy w / r - x S / (n r³). */
+static naive want_rmsnorm(const st_layer *l, st_tensor x, st_tensor dy)
+{
+    naive want = { .y = st_tensor_new(x.shape), .dx = st_tensor_new(x.shape) };
+    if (l->params) want.dweight = st_tensor_new(l->param[0].shape);
+    ptrdiff_t n = 1;
+    for (int i = first_axis(l, x.shape); i < x.shape.rank; i++) n *= x.shape.n[i];
+    for (ptrdiff_t first = 0; first < st_numel(x); first += n) {
+        double square_sum = 0, sum = 0;
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double at = (double)*element(x, first + i), w = l->params ? (double)*element(l->param[0], i) : 1;
+            square_sum += at * at;
+            sum += (double)*element(dy, first + i) * w * at;
+        }
+        double r = sqrt(square_sum / (double)n + OPTIONS(st_layernorm_options).epsilon);
+        for (ptrdiff_t i = 0; i < n; i++) {
+            double at = (double)*element(x, first + i), d = (double)*element(dy, first + i);
+            double w = l->params ? (double)*element(l->param[0], i) : 1;
+            *element(want.y, first + i) = (st_real)(at / r * w);
+            *element(want.dx, first + i) = (st_real)(d * w / r - at * sum / ((double)n * r * r * r));
+            if (l->params) *element(want.dweight, i) += (st_real)(d * at / r);
+        }
+    }
+    return want;
+}
+
 static st_layer *roll_groupnorm(dice *d, st_shape *x)
 {
     int groups = (int)roll(d, 1, 4);
@@ -693,6 +727,7 @@ const layer_case layer_cases[] = {
     { "adaptive_avgpool",    roll_adaptive_avgpool,  want_adaptive_avgpool,  4,  3600, 0,    LINEAR },
     { "batchnorm",           roll_batchnorm,         want_batchnorm,         4,  0,    5000, WHOLE },
     { "layernorm",           roll_layernorm,         want_layernorm,         4,  0,    5000, 0 },
+    { "rmsnorm",             roll_rmsnorm,           want_rmsnorm,           4,  0,    5000, 0 },
     { "groupnorm",           roll_groupnorm,         want_groupnorm,         4,  0,    5000, 0 },
     { "softmax",             roll_softmax,           want_softmax,           4,  0,    100,  0 },
     { "log_softmax",         roll_log_softmax,       want_softmax,           4,  0,    100,  0 },

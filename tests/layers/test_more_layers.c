@@ -194,6 +194,38 @@ TEST(in_place_is_as_apart)
     }
 }
 
+/* Squares of 2^530 overflow in double. y is that of the same numbers without the factor, and dx without it divided by
+ * it: a norm's epsilon is 0 here. */
+TEST(norms_of_large_numbers_are_those_of_small_ones)
+{
+    const st_real factor = (st_real)(sizeof(st_real) == 8 ? 0x1p530 : 0x1p60);
+    dice d = { { 7 } };
+    st_layer *all[] = { st_batchnorm(.epsilon = ST_ZERO), st_layernorm(.epsilon = ST_ZERO),
+                        st_rmsnorm(.epsilon = ST_ZERO), st_groupnorm(.groups = 2, .epsilon = ST_ZERO) };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        about("%s", all[i]->type->name);
+        st_tensor x = roll_tensor(&d, ST_SHAPE(5, 4, 9), -9, 9), dy = roll_tensor(&d, x.shape, -3, 3);
+        st_tensor y[2], dx[2], gradient[2];
+        assert_built(all[i], x.shape);
+        st_layer_mode(all[i], true, 1, 1);
+        for (int large = 0; large < 2; large++) {
+            if (large) st_scale(x, factor);
+            y[large] = st_tensor_new(x.shape), dx[large] = st_tensor_new(x.shape);
+            st_fill(st_layer_gradients(all[i]), 0);
+            st_layer_forward(all[i], x, y[large]);
+            st_layer_backward(all[i], x, y[large], dy, dx[large]);
+            gradient[large] = st_tensor_clone(st_layer_gradients(all[i]));
+        }
+        st_scale(dx[1], factor);
+        assert_near(y[1], y[0], 100 * (double)ST_REAL_EPSILON);
+        assert_near(dx[1], dx[0], 100 * (double)ST_REAL_EPSILON);
+        assert_near(gradient[1], gradient[0], 1000 * (double)ST_REAL_EPSILON);
+        for (int large = 0; large < 2; large++)
+            st_tensor_free(y[large]), st_tensor_free(dx[large]), st_tensor_free(gradient[large]);
+        st_tensor_free(x), st_tensor_free(dy), st_layer_free(all[i]);
+    }
+}
+
 /* One image of several values a channel is a batch like any other. */
 TEST(batchnorm_of_one_image)
 {

@@ -181,6 +181,9 @@ static void visit_normalisations(sample_visit *visit, void *context)
     VISIT("layernorm", st_layernorm());
     VISIT("layernorm of two axes", st_layernorm(.axes = 2, .epsilon = 1e-2));
     VISIT("layernorm no_affine", st_layernorm(.axes = 1, .no_affine = true));
+    VISIT("rmsnorm", st_rmsnorm());
+    VISIT("rmsnorm of two axes", st_rmsnorm(.axes = 2, .epsilon = 1e-2));
+    VISIT("rmsnorm no_affine", st_rmsnorm(.no_affine = true));
     VISIT("groupnorm", st_groupnorm(.groups = 3, .epsilon = 1e-2));
     VISIT("groupnorm of channels", st_groupnorm(.groups = 6));
     VISIT("groupnorm no_affine", st_groupnorm(.groups = 2, .no_affine = true));

@@ -284,6 +284,25 @@ def layernorm(rng):
     return Draw(nn.LayerNorm(shape[-axes:], o["epsilon"], not o["no_affine"]), o, shape, sums=True)
 
 
+class RMSNorm(nn.Module):
+    """torch.nn.RMSNorm, which came with PyTorch 2.4."""
+    def __init__(self, shape, eps, affine):
+        super().__init__()
+        self.axes, self.eps = tuple(range(-len(shape), 0)), eps
+        self.weight = nn.Parameter(torch.ones(shape)) if affine else None
+
+    def forward(self, x):
+        y = x * torch.rsqrt(x.square().mean(self.axes, keepdim=True) + self.eps)
+        return y if self.weight is None else y * self.weight
+
+
+def rmsnorm(rng):
+    shape = [batch(rng)] + [rng.randint(2, 5) for _ in range(rng.randint(1, 3))]
+    axes = rng.randint(1, len(shape) - 1)
+    o = {"type": "rmsnorm", "axes": axes, "epsilon": epsilon(rng), "no_affine": flag(rng)}
+    return Draw(RMSNorm(shape[-axes:], o["epsilon"], not o["no_affine"]), o, shape, sums=True)
+
+
 def groupnorm(rng):
     groups = rng.randint(1, 4)
     shape = [batch(rng), groups * rng.randint(1, 3), rng.randint(2, 6), rng.randint(2, 6)]
@@ -513,6 +532,7 @@ NETS = {
     "batchnorm2d": batchnorm2d,
     "batchnorm_eval": batchnorm_eval,
     "layernorm": layernorm,
+    "rmsnorm": rmsnorm,
     "groupnorm": groupnorm,
     "instancenorm": instancenorm,
     "relu": activation("relu", nn.ReLU),
