@@ -396,8 +396,6 @@ TEST(options_are_refused)
     expect_error("st_dataset_csv: the scale is not finite");
     assert_null(st_dataset_csv(path, .image = { .rank = 8 }));
     expect_error("st_dataset_csv: an image of rank 8, expected at most 7");
-    assert_null(st_dataset_csv_new(NULL, (st_csv_options){ 0 }));
-    expect_error("st_dataset_csv: the path is NULL");
 }
 
 TEST(what_is_no_file_is_refused)

@@ -226,10 +226,6 @@ TEST(what_cannot_be_written_is_refused)
     expect_error("%s: cannot be written: No such file or directory", path_of("nowhere/x.npy"));
     assert_int_equal(st_npy_save(path_of("."), x), -1);
     expect_error(": not a regular file");
-    assert_int_equal(st_npy_save(NULL, x), -1);
-    expect_error("st_npy_save: the path is NULL");
-    assert_int_equal(st_npy_save(path_of("null.npy"), (st_tensor){ 0 }), -1);
-    expect_error("null.npy: st_npy_save of the null tensor");
     assert_int_equal(access(path_of("null.npy"), F_OK), -1);
     st_tensor_free(x);
 }
@@ -241,84 +237,60 @@ typedef struct bad_header {
     const char *header, *expected;
 } bad_header;
 
+/* clang-format off */
+static const char *const no_headers[] = {
+    "", "  ", "[]", "{", "{}", "{,}", "{1: 2}", "{'descr", "{'de\\163cr': '|u1'}",
+    "{'descr': '|u1', 'shape': (6,)}", "{'descr': '|u1', 'fortran_order': False}",
+    "{'shape': (6,), 'fortran_order': False}", "{'descr' '|u1'}", "{'descr': '|u1' 'shape'",
+    "{'colour': 3}", "{'descr': '|u1', 'descr': '|u1', }", C_ORDER("|u1", "(6,)") "x",
+    C_ORDER("|u1", "(6,)") " \n{", C_ORDER("<\n\1f4", "(6,)"),
+    "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }", "{'descr': ('<f4', (2,)), }",
+    "{'descr': None, }", "{'descr': '|u1", HEADER("|u1", "0", "(6,)"), HEADER("|u1", "Falsely", "(6,)"),
+    C_ORDER("|u1", "6"), C_ORDER("|u1", "(2,,3)"), C_ORDER("|u1", "(2 3)"), C_ORDER("|u1", "(2.0, 3)"),
+    C_ORDER("|u1", "(6L,)"), C_ORDER("|u1", "(0x6,)"), C_ORDER("|u1", "(+6,)"), C_ORDER("|u1", "(six,)"),
+    C_ORDER("|u1", "(-6,)"), C_ORDER("|u1", "(2, -3)"), "{'shape': (6,", "{'shape': (6",
+    C_ORDER("|u1", "(9223372036854775808,)"), C_ORDER("|u1", "(99999999999999999999999999,)"),
+};
+static const char *const no_dtypes[] = {
+    "", "<", "<f", "f4", "=f4", "|f4", "<f16", "<c8", "<U6", "|S6", "|V6", "<M8[ns]", "!u1", "|O",
+};
+/* clang-format on */
+
 static const bad_header bad_headers[] = {
-    { "", "header" },
-    { "  ", "header" },
-    { "[]", "header" },
-    { "{", "header" },
-    { "{}", "header" },
-    { "{,}", "header" },
-    { "{1: 2}", "header" },
-    { "{'descr", "header" },
-    { "{'de\\163cr': '|u1'}", "header" },
-    { "{'descr': '|u1', 'shape': (6,)}", "header" },
-    { "{'descr': '|u1', 'fortran_order': False}", "header" },
-    { "{'shape': (6,), 'fortran_order': False}", "header" },
-    { "{'descr' '|u1'}", "header" },
-    { "{'descr': '|u1' 'shape'", "header" },
-    { "{'colour': 3}", "header" },
-    { "{'descr': '|u1', 'descr': '|u1', }", "header" },
-    { C_ORDER("|u1", "(6,)") "x", "header" },
-    { C_ORDER("|u1", "(6,)") " \n{", "header" },
-    { C_ORDER("", "(6,)"), "dtype" },
-    { C_ORDER("<", "(6,)"), "dtype" },
-    { C_ORDER("<f", "(6,)"), "dtype" },
-    { C_ORDER("f4", "(6,)"), "dtype" },
-    { C_ORDER("=f4", "(6,)"), "dtype" },
-    { C_ORDER("|f4", "(6,)"), "dtype" },
-    { C_ORDER("<f16", "(6,)"), "dtype" },
-    { C_ORDER("<c8", "(6,)"), "dtype" },
-    { C_ORDER("<U6", "(1,)"), "dtype" },
-    { C_ORDER("|S6", "(1,)"), "dtype" },
-    { C_ORDER("|V6", "(1,)"), "dtype" },
-    { C_ORDER("<M8[ns]", "(1,)"), "dtype" },
-    { C_ORDER("!u1", "(6,)"), "dtype" },
-    { C_ORDER("|O", "(6,)"), "dtype" },
-    { C_ORDER("<\n\1f4", "(6,)"), "header" },
-    { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }", "header" },
-    { "{'descr': ('<f4', (2,)), }", "header" },
-    { "{'descr': None, }", "header" },
-    { "{'descr': '|u1", "header" },
-    { HEADER("|u1", "0", "(6,)"), "header" },
-    { HEADER("|u1", "Falsely", "(6,)"), "header" },
-    { C_ORDER("|u1", "6"), "header" },
     { C_ORDER("|u1", "(,)"), "trailing data" },
-    { C_ORDER("|u1", "(2,,3)"), "header" },
-    { C_ORDER("|u1", "(2 3)"), "header" },
-    { C_ORDER("|u1", "(2.0, 3)"), "header" },
-    { C_ORDER("|u1", "(6L,)"), "header" },
-    { C_ORDER("|u1", "(0x6,)"), "header" },
-    { C_ORDER("|u1", "(+6,)"), "header" },
-    { C_ORDER("|u1", "(six,)"), "header" },
-    { C_ORDER("|u1", "(-6,)"), "header" },
-    { C_ORDER("|u1", "(2, -3)"), "header" },
-    { "{'shape': (6,", "header" },
-    { "{'shape': (6", "header" },
     { C_ORDER("|u1", "(1, 1, 1, 1, 1, 1, 1, 2, 3)"), "up to 8 sizes" },
-    { C_ORDER("|u1", "(9223372036854775808,)"), "header" },
-    { C_ORDER("|u1", "(99999999999999999999999999,)"), "header" },
-    { C_ORDER("|u1", "(9223372036854775807,)"), "[9223372036854775807] of float" },
+    { C_ORDER("|u1", "(9223372036854775807,)"), "[9223372036854775807]" },
     { C_ORDER("|u1", "(4294967296, 4294967296, 6)"), "needs more bytes than can be addressed" },
     { C_ORDER("|u1", "(0, 4294967296, 4294967296)"), "needs more bytes than can be addressed" },
     { C_ORDER("<f8", "(1152921504606846000,)"), "[1152921504606846000]" },
     { C_ORDER("<f8", "(1152921504606847000,)"), "[1152921504606847000]" },
-    { C_ORDER("|u1", "(576460752303423000,)"),
-      "truncated: 6 bytes of elements, expected 576460752303423000 for shape [576460752303423000]" },
-    { C_ORDER("|u1", "(7,)"), "truncated: 6 bytes of elements, expected 7 for shape [7]" },
-    { C_ORDER("|u1", "(5,)"), "trailing data: 6 bytes of elements, expected 5 for shape [5]" },
-    { C_ORDER("|u1", "()"), "trailing data: 6 bytes of elements, expected 1 for shape []" },
-    { C_ORDER("|u1", "(0,)"), "trailing data: 6 bytes of elements, expected 0 for shape [0]" },
-    { C_ORDER("<f4", "(2,)"), "truncated: 6 bytes of elements, expected 8 for shape [2]" },
-    { C_ORDER("<f2", "(2,)"), "trailing data: 6 bytes of elements, expected 4 for shape [2]" },
+    { C_ORDER("|u1", "(576460752303423000,)"), "shape [576460752303423000]" },
+    { C_ORDER("|u1", "(7,)"), "shape [7]" },
+    { C_ORDER("|u1", "(5,)"), "shape [5]" },
+    { C_ORDER("|u1", "()"), "shape []" },
+    { C_ORDER("|u1", "(0,)"), "shape [0]" },
+    { C_ORDER("<f4", "(2,)"), "shape [2]" },
+    { C_ORDER("<f2", "(2,)"), "shape [2]" },
 };
+
+static void assert_header_is_refused(const char *header, const char *expected)
+{
+    about("header %s", header);
+    const char *path = written("bad.npy", array_of(1, header, BYTES(SIX)));
+    expect_refused(!st_is_null(st_npy_load(path)), path, expected);
+}
 
 TEST(broken_headers_are_refused)
 {
-    for (size_t i = 0; i < sizeof bad_headers / sizeof *bad_headers; i++) {
-        about("header %s", bad_headers[i].header);
-        st_tensor x = st_npy_load(written("bad.npy", array_of(1, bad_headers[i].header, BYTES(SIX))));
-        expect_refused(!st_is_null(x), path_of("bad.npy"), bad_headers[i].expected);
+    for (size_t i = 0; i < sizeof no_headers / sizeof *no_headers; i++)
+        assert_header_is_refused(no_headers[i], "header");
+    for (size_t i = 0; i < sizeof no_dtypes / sizeof *no_dtypes; i++) {
+        char header[100];
+        snprintf(header, sizeof header, C_ORDER("%s", "(6,)"), no_dtypes[i]);
+        assert_header_is_refused(header, "dtype");
     }
+    for (size_t i = 0; i < sizeof bad_headers / sizeof *bad_headers; i++)
+        assert_header_is_refused(bad_headers[i].header, bad_headers[i].expected);
 }
 
 static const bad_file bad_files[] = {
@@ -387,8 +359,6 @@ TEST(what_is_no_file_is_refused)
                    ": No such file or directory");
     expect_refused(!st_is_null(st_npy_load(path_of("."))), path_of("."), ": not a regular file");
     expect_refused(!st_is_null(st_npy_load("/dev/null")), "/dev/null", ": not a regular file");
-    assert_true(st_is_null(st_npy_load(NULL)));
-    expect_error("st_npy_load: the path is NULL");
 }
 
 /* ---- a pair as a data set -------------------------------------------------------------------- */
@@ -441,8 +411,6 @@ TEST(pairs_that_do_not_agree_are_refused)
     expect_error("none.npy: No such file or directory");
     assert_null(st_dataset_npy(path_of("none.npy"), y));
     expect_error("none.npy: No such file or directory");
-    assert_null(st_dataset_npy(NULL, y));
-    expect_error("st_npy_load: the path is NULL");
     assert_null(st_dataset_npy(array_file("x.npy", C_ORDER("|u1", "(0, 2)"), BYTES("")),
                                array_file("y.npy", C_ORDER("|u1", "(0,)"), BYTES(""))));
     expect_error("0 samples, expected at least one");
