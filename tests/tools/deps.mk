@@ -6,7 +6,7 @@ ONNXRUNTIME = [ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
     npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
 .PHONY: deps deps-check deps-coverage deps-report deps-conformance deps-bench deps-onnx deps-mpi deps-blas \
-    deps-arm
+    deps-arm deps-web
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
 deps-check: deps ## install what `make check` needs besides
@@ -26,6 +26,8 @@ deps-onnx: deps
 	@$(ONNXRUNTIME)
 deps-mpi: deps ## install MPI, which `make MPI=1` builds with
 	@$(DEPS) mpi
+deps-web: deps ## install emscripten, and a browser with its driver, which `make web-check` needs
+	@$(DEPS) web
 deps-blas: deps ## unpack every flavour of BLAS, which `make check-blas` runs the tests with, into build/
 	@tests/tools/unpack.sh $(BUILD)/debian/blas native libopenblas0-pthread libopenblas0-openmp \
 	    libopenblas0-serial libblas3

@@ -1,6 +1,7 @@
 #!/bin/sh
-# deps.sh build|check|coverage|report|conformance|bench|onnx|mpi|arm: installs what building and testing need, or what `make check`,
-# `make coverage`, looking at pages, `make conformance`, `make bench-peers`, `make onnx-check`, `make MPI=1` or `make check-cpu` needs besides.
+# deps.sh build|check|coverage|report|conformance|bench|onnx|mpi|arm|web: installs what building and testing
+# need, or what `make check`, `make coverage`, looking at pages, `make conformance`, `make bench-peers`,
+# `make onnx-check`, `make MPI=1`, `make check-cpu` or `make web-check` needs besides.
 #
 # What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
 # and quick, when nothing is.
@@ -30,6 +31,8 @@ gcovr         gcovr                               gcovr               gcovr     
 doxygen       doxygen                             doxygen             doxygen      doxygen
 mandoc        mandoc                              mandoc              mandoc       mandoc
 browser       chromium                            chromium            chromium     -
+driver        chromium-driver                     chromedriver        -            chromedriver
+emscripten    emscripten                          emscripten          emscripten   emscripten
 onnx-cases    libonnx-testdata                    -                   -            -
 onnx-proto    libonnx-dev                         -                   -            -
 onnx-checker  python3-onnx                        -                   -            -
@@ -166,6 +169,13 @@ missing_for_arm() {
     command -v apt-get >/dev/null || return
     command -v aarch64-linux-gnu-gcc >/dev/null || echo arm-compiler
     command -v qemu-aarch64 >/dev/null || echo emulator
+}
+
+# The page's compiler; a browser and what drives it, from node.
+missing_for_web() {
+    command -v emcc >/dev/null || echo emscripten
+    command -v chromedriver >/dev/null || echo driver
+    missing_for_report
 }
 
 packages() { # manager's column, needs...: their names there
