@@ -1,4 +1,4 @@
-/* bench_model.c: stride bench-model: how fast a network trains and predicts here, and where the time goes. */
+/* bench_model.c: stride bench-model: speed of training and prediction, and each layer's share of the time. */
 #include "examples/stride/commands.h"
 #include "examples/stride/layer_times.h"
 #include "examples/stride/model.h"
@@ -93,7 +93,7 @@ static double share(double part, double all)
     return all > 0 ? 100 * part / all : 0;
 }
 
-/* The layers in the order in which they run, in a step on the last batch. */
+/* The layers' times in a training step on the last batch size. */
 static int show_layers(st_net *n)
 {
     subject a;
@@ -146,7 +146,7 @@ static int run(const void *settings_, int operands, char **operand)
     use_threads(&command_bench_model, s->threads);
     st_net *n = net_given(&given, batch[0], 1);
     if (n) {
-        printf("images a second, %s\n%6s %12s %12s\n", ST_REAL_NAME, "batch", "training", "inference");
+        printf("images per second, %s\n%6s %12s %12s\n", ST_REAL_NAME, "batch", "training", "inference");
         for (int i = 0; i < count && measure(n, s, batch[i]) == 0; i++) continue;
         if (!st_error()) show_layers(n);
     }
@@ -156,19 +156,19 @@ static int run(const void *settings_, int operands, char **operand)
 
 static const option_row options[] = {
     NET_OPTIONS(settings, subject),
-    { "batches", 'b', OPTION_TEXT, offsetof(settings, batches), "N,N,...", "1,16,64", "images at a time" },
-    { "seconds", 'S', OPTION_NUMBER, offsetof(settings, seconds), "X", "1",
-      "that each number is measured for", 0.001, 1000 },
+    { "batches", 'b', OPTION_TEXT, offsetof(settings, batches), "N,N,...", "1,16,64", "images per batch" },
+    { "seconds", 'S', OPTION_NUMBER, offsetof(settings, seconds), "X", "1", "measuring time of each number",
+      0.001, 1000 },
     THREADS_OPTION(settings),
     { 0 },
 };
 
 const subcommand command_bench_model = {
     .name = "bench-model",
-    .what =
-        "Measures how many images a second a network trains on and predicts, and which layers take the time.",
+    .what = "Measures how many images per second a network trains on and predicts, and the layers' shares of "
+            "the time.",
     .usage = "NET|MODEL [options]",
-    .details = "On random images, with cross-entropy and SGD with momentum; medians.",
+    .details = "Medians of steps on random images, with cross-entropy and SGD with momentum.",
     .examples = "  stride bench-model examples/networks/lenet5.net\n"
                 "  stride bench-model model.safetensors --batches 1,256 --threads 1\n",
     .most = 1,

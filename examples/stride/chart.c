@@ -1,4 +1,4 @@
-/* chart.c: see chart.h. All places are in units of the viewBox, all heights go up before they are drawn. */
+/* chart.c: charts as SVG. Positions are in units of the viewBox. */
 #include "examples/stride/chart.h"
 #include "examples/stride/page.h"
 
@@ -11,16 +11,16 @@ enum {
     RIGHT = 10,
     TOP = 16,
     BOTTOM = 26,
-    FEW = 40,  /* epochs: each value has a dot */
-    MANY = 400 /* epochs: values have no text that appears where they are pointed at */
+    FEW = 40,  /* up to so many epochs each value has a dot */
+    MANY = 400 /* up to so many epochs each value has a tooltip */
 };
 
 typedef struct frame {
     const chart *c;
     int first, last;  /* epochs */
     double low, high; /* of the axis; logarithms if it is logarithmic */
-    double step;      /* from tick to tick; 0: logarithmic */
-    double left;      /* margin, as wide as the widest tick's text */
+    double step;      /* between ticks; 0: logarithmic */
+    double left;      /* margin for the widest tick label */
 } frame;
 
 /* ---- axes -------------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ bool chart_has_values(const chart *c)
     return find_range(c, &low, &high);
 }
 
-/* From tick to tick, so that no curve lies on the edge by chance; a share ends at 100 %. */
+/* The axis begins and ends at a tick; percentages end at 100 %. */
 static void linear_axis(frame *f, double low, double high)
 {
     double extent = high - low;
@@ -72,8 +72,7 @@ static void linear_axis(frame *f, double low, double high)
     if (f->c->percent) f->high = fmin(f->high, 1);
 }
 
-/* A few decades reach from tick to tick, too: 1 over what is rounded up is rounded down, to 1, 2 or 5 as
- * well. */
+/* Below two decades the axis begins and ends at 1, 2 or 5 times a power of ten; 1 / round_up(1 / x) rounds down. */
 static void log_axis(frame *f, double low, double high)
 {
     bool few = high < 100 * low;
@@ -98,7 +97,7 @@ static bool drawn(const frame *f, double value)
     return isfinite(value) && (f->step > 0 || value > 0);
 }
 
-/* With the digits that tell one tick from the next. */
+/* With enough digits to distinguish ticks. */
 static page_string tick_text(const frame *f, double value)
 {
     page_string s;
@@ -126,7 +125,7 @@ static void put_level(FILE *to, frame *f, double value)
             f->left, y, WIDTH - RIGHT, f->left - 8, y + 4, text.text, f->c->percent ? "&#8201;%" : "");
 }
 
-/* Linear, or powers of ten; 2 and 5 times them, too, if there are few. */
+/* Ticks: linear, or powers of ten, with 2 and 5 times these over few decades. */
 static void put_levels(FILE *to, frame *f)
 {
     static const double parts[] = { 1, 2, 5 };
@@ -167,7 +166,7 @@ static void put_epoch(FILE *to, const frame *f, int epoch)
             epoch);
 }
 
-/* Round ones, and the first if it has room. */
+/* Round numbers, and the first epoch if there is room. */
 static void put_epochs(FILE *to, const frame *f)
 {
     int step = f->last - f->first < 10 ? 1 : (int)round_up((f->last - f->first) / 7.0);
@@ -183,7 +182,7 @@ static page_string value_text(const frame *f, double value)
     return f->c->percent ? page_percent(value) : page_value(value);
 }
 
-/* A gap where there is no value. A value alone is a dot: a line to itself, with round ends. */
+/* Missing values leave a gap. A single value is a dot: a line of length 0 with round ends. */
 static void put_line(FILE *to, const frame *f, const chart_line *l)
 {
     bool pen = false;
@@ -197,7 +196,7 @@ static void put_line(FILE *to, const frame *f, const chart_line *l)
     fputs("\"/>\n", to);
 }
 
-/* Each says its number when it is pointed at; those of many epochs are seen only then. */
+/* Dots with tooltips; with many epochs a dot is visible only under the pointer. */
 static void put_dots(FILE *to, const frame *f, const chart_line *l)
 {
     for (int i = 0; i < l->count && l->count <= MANY; i++) {
@@ -213,7 +212,7 @@ static void put_dots(FILE *to, const frame *f, const chart_line *l)
     }
 }
 
-/* A ring about the value, and a line through the chart. */
+/* A ring around the value, and a vertical line. */
 static void put_best(FILE *to, const frame *f, const chart_line *l)
 {
     if (l->best < 0) return;
@@ -230,7 +229,7 @@ static void put_best(FILE *to, const frame *f, const chart_line *l)
 
 /* ---- the figure -------------------------------------------------------------------------------- */
 
-/* Each name with the last value; the same in words, for readers who do not see it. */
+/* Each name with its last value; and a description for screen readers. */
 static void put_caption(FILE *to, const frame *f)
 {
     fprintf(to, "<figure><figcaption><b>%s</b><br/>", f->c->title);

@@ -1,4 +1,4 @@
-/* chart.h: a chart of curves over epochs, as SVG inside a page. Its colours are the page's style sheet's. */
+/* chart.h: a chart of curves over epochs, as SVG in a page, with colours of its style sheet. */
 #ifndef STRIDE_EXAMPLES_STRIDE_CHART_H
 #define STRIDE_EXAMPLES_STRIDE_CHART_H
 
@@ -6,21 +6,21 @@
 
 /* One value of each epoch of a run. */
 typedef struct chart_line {
-    const char *name, *style; /* for people; a class of the style sheet */
+    const char *name, *style; /* shown; a class of the style sheet */
     double (*value)(const st_train_report *r);
     const st_train_report *epochs;
-    int count, best; /* of the epochs; the index of the one that is marked, -1: none */
+    int count, best; /* number of epochs; index of the one to mark, or -1 */
 } chart_line;
 
 typedef struct chart {
     const char *title;
     bool percent;    /* values are 0 to 1 */
-    bool may_be_log; /* if the values are above 0 and the greatest is at least 10 times the least */
+    bool may_be_log; /* logarithmic if all values are positive and span a factor of 10 */
     int lines;
     const chart_line *line;
 } chart;
 
-/* True if there is a value to draw. */
+/* True if any value is finite. */
 bool chart_has_values(const chart *c);
 
 /* A figure with its heading; lines without a value are left out. */

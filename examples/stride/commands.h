@@ -1,4 +1,4 @@
-/* commands.h: the subcommands, each in a file of its own, and what they share. */
+/* commands.h: the subcommands, each in its own file, and what they share. */
 #ifndef STRIDE_EXAMPLES_STRIDE_COMMANDS_H
 #define STRIDE_EXAMPLES_STRIDE_COMMANDS_H
 
@@ -10,20 +10,19 @@ extern const subcommand command_train, command_eval, command_predict, command_su
 
 extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
 
-/* Runs the rest of the program with so many threads; 0: one for each processor. */
+/* Sets the number of threads; 0: one per processor. */
 void use_threads(const subcommand *c, long count);
 
 /* clang-format off */
 #define THREADS_OPTION(settings)                                                                             \
     { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,                                \
-      "how many; without it one for each processor", 0, 1024 }
+      "number of threads; default: one per processor", 0, 1024 }
 /* clang-format on */
 
 /* Prints the candidates of `stride complete WORDS...`; returns the exit status. */
 int complete(int count, char **words);
 
-/* The network that a subcommand is about: an operand, --net or --model, and --input where a text does not say
- * it. */
+/* The network given to a subcommand: an operand, --net or --model; --input if the network's text has no shape. */
 typedef struct net_options {
     const char *net, *model, *input;
 } net_options;
@@ -34,14 +33,14 @@ typedef struct net_options {
       .help = "a network: a file, or a text such as 'conv 32 3x3, dense 10' (stride help network)" },        \
     { "model", 'm', OPTION_FILE, offsetof(settings, m.model), "FILE", .help = "a saved net" },               \
     { "input", 'i', OPTION_TEXT, offsetof(settings, m.input), "CxHxW",                                       \
-      .help = "the shape of an image, unless the network begins with it" }
+      .help = "the shape of an image, if the network does not begin with it" }
 /* clang-format on */
 
-/* The operand, where there is one, becomes `net` or `model`; 0, or 2 with a message unless exactly one is
+/* Stores the operand, if there is one, in `net` or `model`. 0, or 2 with a message unless exactly one network is
  * given. */
 int net_operand(const subcommand *c, net_options *o, int count, char **operands);
 
-/* That net, built for the batch. NULL with an error. */
+/* Reads that net and builds it for the batch. NULL with an error. */
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);
 
 /* The description of networks as text, in paragraphs, and an example in lines. */
@@ -52,7 +51,7 @@ void write_manual(FILE *to);
 
 const char *program_version(void); /* "0.1.0" */
 
-/* How the program was called, quoted for a shell; cut if it is long. */
+/* The command line, quoted for a shell; cut off if it is long. */
 extern char command_line[];
 
 #endif

@@ -1,4 +1,4 @@
-/* compare.c: stride report: the logs of several runs, their curves in one page. */
+/* compare.c: stride report: the curves of several logs in one page. */
 #include "examples/stride/arguments.h"
 #include "examples/stride/chart.h"
 #include "examples/stride/commands.h"
@@ -74,15 +74,11 @@ static int put_page(FILE *to, const void *context)
 {
     const comparison *c = context;
     page_begin(to, "Runs compared");
-    fputs("</header>\n<main>\n<section><h2>Best epochs</h2>\n"
-          "<div class=\"scroll\" tabindex=\"0\"><table class=\"rows\">"
-          "<thead><tr><th scope=\"col\" class=\"text\">log</th><th scope=\"col\">best epoch</th>"
-          "<th scope=\"col\">training loss</th><th scope=\"col\">validation loss</th>"
-          "<th scope=\"col\">accuracy</th></tr></thead><tbody>\n",
-          to);
+    fputs("</header>\n<main>\n<section><h2>Best epochs</h2>\n", to);
+    page_table(to, "scroll", "rows", "<log|best epoch|training loss|validation loss|accuracy");
     for (int i = 0; i < c->count; i++) put_run(to, c, i);
     fputs("</tbody></table></div></section>\n<section><h2>Epochs</h2>\n"
-          "<p>Loss and accuracy of validation, or of training in a run without it.</p>\n<div "
+          "<p>Loss and accuracy on the validation set, or in training if there is none.</p>\n<div "
           "class=\"charts\">\n",
           to);
     put_chart(to, c, (chart){ "Loss", .may_be_log = true }, loss_of);
@@ -99,11 +95,11 @@ static int run(const void *settings_, int count, char **operands)
     comparison c = { .count = count, .path = operands };
     for (int i = 0; i < count; i++)
         if (argument_same_file(s->output, operands[i]))
-            return subcommand_refuse(&command_report, "--output and %s are one file", operands[i]);
+            return subcommand_refuse(&command_report, "--output and %s are the same file", operands[i]);
     for (int i = 0; i < count && !st_error(); i++)
         if (log_check(operands[i]) == 0 && log_recall(operands[i], INT_MAX, &c.run[i]) == 0 &&
             c.run[i].count == 0)
-            st_error_set("%.200s: no epoch in it", operands[i]);
+            st_error_set("%.200s: contains no epoch", operands[i]);
     if (!st_error() && st_file_replace(s->output, put_page, &c) == 0) {
         fputs("report: ", stdout);
         text_put(stdout, s->output);
@@ -114,17 +110,16 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    { "output", 'o', OPTION_FILE, offsetof(settings, output), "FILE", "report.html", "where the page goes" },
+    { "output", 'o', OPTION_FILE, offsetof(settings, output), "FILE", "report.html", "the page to write" },
     { 0 },
 };
 
 const subcommand command_report = {
     .name = "report",
-    .what = "Compares runs: their logs (stride train --log) become a page with the curves of all of them.",
+    .what = "Compares runs: writes a page with the curves of their logs (stride train --log).",
     .usage = "LOG... [--output FILE]",
-    .details =
-        "At most six runs. The page of a single run, with its confusion matrix and mistakes, is made by "
-        "stride train --report.",
+    .details = "At most six runs. stride train --report writes the page of a single run, with its confusion "
+               "matrix and mistakes.",
     .examples = "  stride report adam.csv sgd.csv\n"
                 "  stride report runs/a.jsonl runs/b.jsonl --output runs.html\n",
     .least = 1,

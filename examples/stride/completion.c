@@ -1,4 +1,4 @@
-/* completion.c: stride completion: three lines for a shell, which ask `stride complete` for candidates. */
+/* completion.c: stride completion: a script for a shell, which asks `stride complete` for candidates. */
 #include "examples/stride/commands.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static int run_completion(const void *settings, int count, char **operands)
     return subcommand_refuse(&command_completion, "expected bash, zsh or fish, not \"%s\"", operands[0]);
 }
 
-/* Bash breaks --name=value into three words: the = is left out. */
+/* Bash splits --name=value into three words; the = is removed. */
 int complete(int count, char **words)
 {
     int kept = 0;
@@ -46,7 +46,7 @@ int complete(int count, char **words)
 
 const subcommand command_completion = {
     .name = "completion",
-    .what = "Prints what makes a shell complete subcommands, options and their values.",
+    .what = "Prints a script that makes a shell complete subcommands, options and their values.",
     .usage = "bash|zsh|fish",
     .examples = "  source <(stride completion bash)\n"
                 "  stride completion fish >~/.config/fish/completions/stride.fish\n",

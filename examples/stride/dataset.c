@@ -1,4 +1,4 @@
-/* dataset.c: a table of kinds, tried in turn: the first that knows a path opens it. */
+/* dataset.c: the first of a table of kinds that recognises a path opens it. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/dataset.h"
 
@@ -25,14 +25,14 @@ enum { LONGEST_PATH = 4096, MOST_PATHS = 16 };
 
 /* ---- paths ------------------------------------------------------------------------------------- */
 
-/* "a,b,c", cut at the commas, unless there is a file of that name. */
+/* "a,b,c", split at the commas, unless there is a file of that name. */
 typedef struct paths {
     char text[LONGEST_PATH];
     const char *path[MOST_PATHS];
     int count;
 } paths;
 
-static int cut(const char *given, paths *p)
+static int split(const char *given, paths *p)
 {
     *p = (paths){ .count = 0 };
     if (strlen(given) >= sizeof p->text) return st_error_set("%.60s…: a path too long", given);
@@ -52,7 +52,7 @@ static int cut(const char *given, paths *p)
 int dataset_check(const char *given)
 {
     paths p;
-    return given ? cut(given, &p) : 0;
+    return given ? split(given, &p) : 0;
 }
 
 bool dataset_names(const char *given, const char *path)
@@ -60,7 +60,7 @@ bool dataset_names(const char *given, const char *path)
     paths p;
     bool found = false;
     if (!given) return false;
-    if (cut(given, &p)) {
+    if (split(given, &p)) {
         st_error_clear(); /* dataset_check reports it */
         return false;
     }
@@ -74,7 +74,7 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* True if path/name, or path/name.gz, is there. */
+/* True if path/name or path/name.gz exists. */
 static bool there(char to[LONGEST_PATH], const char *in, const char *name)
 {
     for (int packed = 0; packed < 2; packed++)
@@ -138,13 +138,13 @@ static bool is_idx(const paths *p)
     return found;
 }
 
-/* The labels' path: images and idx3 are labels and idx1 there. */
+/* The labels' path: replaces images by labels and idx3 by idx1. */
 static int beside(char to[LONGEST_PATH], const char *images)
 {
     snprintf(to, LONGEST_PATH, "%s", images);
     char *slash = strrchr(to, '/'), *name = slash ? slash + 1 : to;
     char *word = strstr(name, "images"), *kind = strstr(name, "idx3");
-    if (!word) return st_error_set("%.200s: where are its labels? give IMAGES,LABELS", images);
+    if (!word) return st_error_set("%.200s: labels not found; give IMAGES,LABELS", images);
     memcpy(word, "labels", 6);
     if (kind) kind[3] = '1';
     return 0;
@@ -256,11 +256,10 @@ static bool is_npy(const paths *p)
 static int open_npy(dataset *s, const paths *p, const dataset_options *o)
 {
     (void)o;
-    if (p->count != 2) return st_error_set("%.200s: where are its labels? give X.npy,Y.npy", p->path[0]);
+    if (p->count != 2) return st_error_set("%.200s: no labels; give X.npy,Y.npy", p->path[0]);
     s->train = keep(s, st_dataset_npy(p->path[0], p->path[1]));
     if (s->train && s->train->x.rank == 0)
-        return st_error_set("%.200s: a number for each sample: are these the labels? give X.npy,Y.npy",
-                            p->path[0]);
+        return st_error_set("%.200s: a single number per sample; give X.npy,Y.npy", p->path[0]);
     return opened(s, "arrays", p->path[0]);
 }
 
@@ -273,8 +272,7 @@ static bool is_pictures(const paths *p)
            (folder_has_classes(p->path[0]) || (there(path, p->path[0], "train") && folder_has_classes(path)));
 }
 
-/* The classes of a folder, numbered as `known` are; NULL with an error that names those that are not
- * known. */
+/* Renumbers the classes of a folder in the order of `known`; NULL with an error that lists unknown ones. */
 static st_dataset *renumber(const st_dataset *d, const char *path, int classes, const char *const *name,
                             ptrdiff_t knowns, const char *const *known)
 {
@@ -288,7 +286,7 @@ static st_dataset *renumber(const st_dataset *d, const char *path, int classes, 
     }
     if (!class) st_error_set("no memory for %d classes", classes);
     else if (unknown[0])
-        st_error_set("%.150s: classes that are not among the %td known ones: %s", path, knowns, unknown);
+        st_error_set("%.150s: classes that the net or the training set does not have: %s", path, unknown);
     st_dataset *made = st_error() ? NULL : set_relabelled(d, classes, class);
     free(class);
     return made;
@@ -351,7 +349,7 @@ static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
             if (!s->test) return -1;
         }
     if (s->folder[0]->classes == 1)
-        return st_error_set("%.200s: one folder of pictures, %.80s: a class needs another to be told from",
+        return st_error_set("%.200s: one folder of pictures, %.80s, expected at least two classes",
                             p->path[0], s->folder[0]->name[0]);
     s->train = s->folder[0]->set;
     s->classes = s->folder[0]->classes;
@@ -375,13 +373,14 @@ static const kind kinds[] = {
 static int open_path(dataset *s, const dataset_options *o)
 {
     paths p;
-    if (cut(o->data, &p)) return -1;
+    if (split(o->data, &p)) return -1;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].knows(&p)) return kinds[i].open(s, &p, o);
     if (is_folder(p.path[0]))
-        return st_error_set("%.200s: neither MNIST nor CIFAR-10 nor folders of pictures are in it",
-                            p.path[0]);
-    return st_error_set("%.200s: expected .csv, X.npy,Y.npy, IDX images and labels, or a folder", p.path[0]);
+        return st_error_set("%.200s: contains neither MNIST nor CIFAR-10 nor folders of pictures", p.path[0]);
+    return st_error_set(
+        "%.200s: expected .csv, .tsv, X.npy,Y.npy, IDX images and labels, CIFAR-10's .bin, or a folder",
+        p.path[0]);
 }
 
 int dataset_open(dataset *s, const dataset_options *o, FILE *messages)
@@ -405,11 +404,11 @@ void dataset_close(dataset *s)
     *s = (dataset){ 0 };
 }
 
-/* ---- notes ------------------------------------------------------------------------------------- */
+/* ---- metadata ------------------------------------------------------------------------------------- */
 
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
 {
-    char *columns = dataset_columns(s), *text = text_clean(s->text); /* in UTF-8, as files want it */
+    char *columns = dataset_columns(s), *text = text_clean(s->text); /* in UTF-8 */
     const char *const notes[][2] = { { "data", s->drawn ? "drawn digits" : text },
                                      { "size", s->size },
                                      { "label", o->label },

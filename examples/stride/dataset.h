@@ -1,8 +1,8 @@
-/* dataset.h: data sets by path: what is there says what it is.
+/* dataset.h: opens a data set of any kind by its path.
  *
- *     nothing                     MNIST, looked for as `make mnist` does
- *     a folder                    MNIST's IDX files, CIFAR-10's binary files, or a folder of pictures for
- *                                 each class, itself or as train/ and test/ (val/, validation/) inside it
+ *     no path                     MNIST, from the folders that `make mnist` uses
+ *     a folder                    of MNIST's IDX files, of CIFAR-10's binary files, or of a folder of pictures
+ *                                 for each class, perhaps within train/ and test/ (val/, valid/, validation/)
  *     NAME-idx3-ubyte[.gz]        IDX images, the labels beside them
  *     IMAGES,LABELS               a pair of IDX files or of NumPy's, X.npy,Y.npy
  *     NAME.csv, .tsv [.gz]        a table
@@ -14,23 +14,23 @@
 #include "nn/data.h"
 #include "nn/net.h"
 
-/* As given on a command line; NULL: not. */
+/* Options of the command line; NULL: not given. */
 typedef struct dataset_options {
     const char *data;
     const char *size, *image;               /* HxW of pictures, CxHxW of a table's rows */
     const char *label, *targets, *features; /* a table's columns */
-    const char *columns;                    /* names of columns to take, as from dataset_columns; NULL: all */
+    const char *columns;                    /* the features' names, as from dataset_columns; NULL: all */
     const st_shape *sample;                 /* the shape of a table's rows; NULL: as the file has them */
-    int colour;                             /* of pictures: as the files are, grey, rgb */
+    int colour;                             /* of pictures: 0 as in the files, 1 grey, 2 rgb */
     bool skip_bad;                          /* leave out pictures that cannot be read */
 } dataset_options;
 
-/* Their rows, in a table of options whose settings have them as member `m`. */
+/* Rows for a table of options whose settings have a dataset_options as member `m`. */
 /* clang-format off */
 #define DATASET_OPTIONS(settings, m)                                                                         \
     { "data", 'd', OPTION_FILE, offsetof(settings, m.data), "PATH",                                          \
       .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv), or a "    \
-              "pair IMAGES,LABELS of IDX or .npy files; without it MNIST is looked for" },                   \
+              "pair IMAGES,LABELS of IDX or .npy files; default: MNIST" },                   \
     { "size", 0, OPTION_TEXT, offsetof(settings, m.size), "HxW",                                             \
       .help = "resize pictures to that height and width" },                                                  \
     { "colour", 0, OPTION_CHOICE, offsetof(settings, m.colour), "files|grey|rgb", "files",                   \
@@ -40,7 +40,7 @@ typedef struct dataset_options {
     { "image", 0, OPTION_TEXT, offsetof(settings, m.image), "CxHxW",                                         \
       .help = "a table's rows are images of that shape" },                                                   \
     { "label", 0, OPTION_TEXT, offsetof(settings, m.label), "COLUMN",                                        \
-      .help = "a table's column of the class: its name, or its number from 0, or from the last, -1" },       \
+      .help = "a table's column with the class: its name, or its number from 0 (first) or -1 (last)" },       \
     { "features", 0, OPTION_TEXT, offsetof(settings, m.features), "NAMES",                                   \
       .help = "a table's columns to learn from: names or patterns such as 'sepal_*,petal_*'" },              \
     { "targets", 0, OPTION_TEXT, offsetof(settings, m.targets), "K",                                         \
@@ -51,42 +51,42 @@ enum { DATASET_SETS = 12 };
 
 typedef struct dataset {
     char text[320];                 /* "MNIST in data/mnist" */
-    const st_dataset *train, *test; /* test: NULL where there is none */
-    int classes;                    /* that have names, or 0 */
+    const st_dataset *train, *test; /* test: NULL if there is none */
+    int classes;                    /* number of class names */
     const char *const *name;
-    const char *size; /* that pictures were made of, or NULL */
-    bool drawn;       /* no MNIST found */
+    const char *size; /* to which pictures were resized, or NULL */
+    bool drawn;       /* MNIST was not found */
 
     st_dataset *own[DATASET_SETS]; /* freed with it */
     struct image_folder *folder[2];
     struct table *table;
 } dataset;
 
-/* `messages` hears where MNIST was looked for. -1 with an error, and nothing to close. */
+/* Prints to `messages`, unless NULL, if MNIST is not found. -1 with an error, and nothing to close. */
 int dataset_open(dataset *s, const dataset_options *o, FILE *messages);
 void dataset_close(dataset *s);
 
-/* A table for prediction, whose labels are left out if they are there. -1 with an error. */
+/* A table for prediction: columns with labels, if any, are ignored. -1 with an error. */
 int dataset_open_unlabelled(dataset *s, const dataset_options *o);
 
-/* Numbers the classes as these names are (0: they have none), which must live as long. -1 with an error that
- * says which are not among them. */
+/* Renumbers the classes in the order of these names, which must outlive the set; 0 names: does nothing. -1 with an
+ * error that lists the classes that are not among them. */
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name);
 
-/* The names of a table's features as a JSON list, the caller's; NULL: none. */
+/* The names of a table's features as a JSON list, to be freed; NULL: none. */
 char *dataset_columns(const dataset *s);
 
-/* The file of a sample of a set, where it has one of its own; else NULL. */
+/* The file of a sample, if each has its own; otherwise NULL. */
 const char *dataset_path(const st_dataset *set, ptrdiff_t i);
 
-/* Looks for the files, before anything is read: 0, or -1 with an error. NULL is allowed. */
+/* Checks that the files exist, without reading them: 0, or -1 with an error. NULL is allowed. */
 int dataset_check(const char *given);
 
-/* True if the path given as data, or one of several, names that file. */
+/* True if one of the paths given as data names that file. */
 bool dataset_names(const char *given, const char *path);
 
-/* How a net's data were read, as its notes, so that nobody needs to say it again; and those that are not
- * given, by a net's notes and its input. */
+/* Stores the options with which data were read in the net's metadata; and fills in options that are not given from a
+ * net's metadata and input shape. */
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s);
 void dataset_recall(dataset_options *o, const st_net *n);
 

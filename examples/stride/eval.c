@@ -1,4 +1,4 @@
-/* eval.c: stride eval: a saved net on a data set. */
+/* eval.c: stride eval: evaluates a saved net on a data set. */
 #include "examples/stride/commands.h"
 #include "examples/stride/dataset.h"
 #include "examples/stride/model.h"
@@ -30,7 +30,7 @@ static void show(const model *m, const settings *s, const dataset *from, const s
     json_t *all = scores_json(found, (const char *const *)m->name);
     if (json_object_set_new(all, "model", json_string(s->model)) ||
         json_object_set_new(all, "data", json_string(from->text)))
-        st_error_set("a path that is not UTF-8 cannot be JSON");
+        st_error_set("a path that is not UTF-8 cannot be written as JSON");
     if (!st_error() && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
         st_error_set("the result cannot be written as JSON");
     if (!st_error()) putchar('\n');
@@ -43,7 +43,7 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
     st_dataset *normal = NULL;
     const char *trained_on = st_net_metadata(m->net, "data");
     if (trained_on && !s->source.data && (strcmp(trained_on, "drawn digits") == 0) != from->drawn)
-        fprintf(stderr, "stride eval: the net was trained on %s, these are %s\n", trained_on, from->text);
+        fprintf(stderr, "stride eval: the net was trained on %s, the data are %s\n", trained_on, from->text);
     const st_dataset *set = s->part == 1 || !from->test ? from->train : from->test;
     if (s->part == 2 && !from->test) st_error_set("%s has no test part", from->text);
     else if (m->scale) set = normal = st_dataset_normalize(set, m->scale);
@@ -79,7 +79,7 @@ static const option_row options[] = {
     DATASET_OPTIONS(settings, source),
     { "part", 'p', OPTION_CHOICE, offsetof(settings, part), "auto|train|test", "auto",
       "the part to evaluate; auto: the test part if there is one" },
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images at a time", 1, 65536 },
+    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images per batch", 1, 65536 },
     THREADS_OPTION(settings),
     { "json", 'j', OPTION_FLAG, offsetof(settings, json), .help = "print JSON" },
     { 0 },
@@ -90,8 +90,8 @@ const subcommand command_eval = {
     .what = "Evaluates a saved net on a data set: loss, accuracy, and the confusion matrix.",
     .usage = "[--model FILE] [DATA] [options]",
     .details =
-        "The input is normalised, and tables and pictures are read, as they were in training: the net's file "
-        "says how. Classes and columns of tables are matched by name.",
+        "Data are read and normalised as in training, with the options in the net's metadata. Classes and "
+        "columns of tables are matched by name.",
     .examples = "  stride eval data/mnist\n"
                 "  stride eval pictures/test --model cats.safetensors --json\n",
     .most = 1,

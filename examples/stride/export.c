@@ -1,4 +1,4 @@
-/* export.c: stride export: a saved net as other programs read it; the ending says as what. */
+/* export.c: stride export: writes a saved net for other programs, in the format of the file's ending. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
@@ -25,7 +25,7 @@ static void write_tensor(const st_net_tensor *t, void *folder)
     else st_error_set("%.200s: a path too long", (const char *)folder);
 }
 
-/* A file of NumPy's for each parameter and state. */
+/* A .npy file for each parameter and state. */
 static int write_folder(st_net *n, const char *path)
 {
     struct stat about;
@@ -94,9 +94,9 @@ const subcommand command_export = {
         "Writes a saved net for other programs: .onnx, .c (one C file that needs no library), .safetensors, "
         ".net (its layers as text), or a folder with a .npy file for each tensor.",
     .usage = "[--model FILE] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
-    .details = "A .c file normalises the input itself. Other programs do not: what it is normalised with is "
-               "a note of the "
-               "net, which stride summary prints.",
+    .details = "A .c file normalises its input. For other formats normalise it yourself, with the metadata "
+               "that stride "
+               "summary prints.",
     .examples = "  stride export digits.onnx\n"
                 "  stride export digits.c\n"
                 "  stride export --model cats.safetensors weights/\n",

@@ -1,4 +1,4 @@
-/* folder.c: pictures in folders, kept as pixels of 16 bits, in which 8 bits are exact (255 * 257 = 65535). */
+/* folder.c: folders of pictures in memory, with pixels of 16 bits, exact for 8 bits (255 * 257 = 65535). */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/folder.h"
 
@@ -30,12 +30,19 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* "in/name": 0, or -1 with an error. */
+static int join(char path[LONGEST_PATH], const char *in, const char *name)
+{
+    if (snprintf(path, LONGEST_PATH, "%s/%s", in, name) < LONGEST_PATH) return 0;
+    return st_error_set("%.200s: a path is too long", in);
+}
+
 static bool is_folder(const char *in, const char *name)
 {
     char path[LONGEST_PATH];
     struct stat about;
-    int length = snprintf(path, sizeof path, "%s/%s", in, name);
-    return length < LONGEST_PATH && stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    return snprintf(path, sizeof path, "%s/%s", in, name) < LONGEST_PATH && stat(path, &about) == 0 &&
+           S_ISDIR(about.st_mode);
 }
 
 /* Folders in a folder, or pictures, sorted. */
@@ -48,7 +55,7 @@ static int list(const char *in, bool folders, names *to)
         char **more = realloc(to->name, ((size_t)to->count + 1) * sizeof *more);
         if (more) to->name = more;
         if (!more || !(to->name[to->count] = strdup(e->d_name))) {
-            st_error_set("%.200s: no memory for its names", in);
+            st_error_set("%.200s: no memory for file names", in);
             break;
         }
         to->count++;
@@ -66,9 +73,7 @@ bool folder_has_classes(const char *path)
     for (int i = 0; i < folders.count && !found; i++) {
         char below[LONGEST_PATH];
         names files = { 0 };
-        if (snprintf(below, sizeof below, "%s/%s", path, folders.name[i]) < LONGEST_PATH &&
-            list(below, false, &files))
-            st_error_clear();
+        if (join(below, path, folders.name[i]) || list(below, false, &files)) st_error_clear();
         found = files.count > 0;
         free_names(&files);
     }
@@ -76,12 +81,12 @@ bool folder_has_classes(const char *path)
     return found;
 }
 
-/* Images as they are kept: [C, H, W] each, one after another. */
+/* All images, each [C, H, W]. */
 typedef struct album {
     uint16_t *pixel;
     int *class;
     char **path;
-    ptrdiff_t count, room, size; /* images, images there is memory for, elements of one */
+    ptrdiff_t count, room, size; /* images, allocated images, elements of one */
 } album;
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -144,19 +149,19 @@ static int add(album *a, st_tensor image, int class, const char *path)
     return 0;
 }
 
-/* All images must be like the first one; if one is in colour all are. */
+/* All images must have the shape of the first one; if one is in colour, all are read in colour. */
 typedef struct reading {
     album *album;
     st_shape each; /* rank 0: none read yet */
     const folder_options *options;
     ptrdiff_t channels;
-    bool coloured; /* one in colour came after grey ones: all are read anew */
-    int listed;    /* bad files that were reported then */
+    bool coloured; /* a colour image followed grey ones: all are read again */
+    int listed;    /* bad files that are already reported */
     int bad;       /* files that cannot be read */
     char first[LONGEST_PATH];
 } reading;
 
-/* A bad file is reported, and the others go on: all of them are known at the end. */
+/* Reports a bad file; reading continues, so that all bad files are reported. */
 static int refuse_file(reading *r)
 {
     FILE *messages = r->bad < r->listed ? NULL : r->options->messages;
@@ -190,13 +195,13 @@ static int read_one(reading *r, const char *path, int class)
     }
     if (st_shape_equal(image.shape, r->each)) status = add(r->album, image, class, path);
     else
-        status = st_error_set("%.150s is %s and %.150s %s: give --size HxW to make them alike", path,
+        status = st_error_set("%.150s is %s and %.150s is %s: resize them with --size HxW", path,
                               st_shape_text(image.shape).text, r->first, st_shape_text(r->each).text);
     st_tensor_free(image);
     return status;
 }
 
-/* The pictures of a folder, in order; 1 where `visit` says that it is enough, with its error or without. */
+/* Visits the pictures of a folder in order; returns what `visit` returned last. */
 static int visit_pictures(const char *in, int (*visit)(const char *path, void *context), void *context,
                           int *count)
 {
@@ -204,9 +209,7 @@ static int visit_pictures(const char *in, int (*visit)(const char *path, void *c
     names files = { 0 };
     int status = list(in, false, &files);
     for (int i = 0; i < files.count && status == 0; i++)
-        if (snprintf(path, sizeof path, "%s/%s", in, files.name[i]) < LONGEST_PATH)
-            status = visit(path, context);
-        else status = st_error_set("%.200s: a path too long", in);
+        status = join(path, in, files.name[i]) ? -1 : visit(path, context);
     *count = files.count;
     free_names(&files);
     return status;
@@ -230,12 +233,12 @@ static int read_all(album *a, const char *path, const names *classes, const fold
     int status = 0, count = 0;
     for (int i = 0; i < classes->count && status == 0; i++) {
         char in[LONGEST_PATH];
-        if (snprintf(in, sizeof in, "%s/%s", path, classes->name[i]) >= LONGEST_PATH)
-            status = st_error_set("%.200s: a path too long", path);
-        else status = visit_pictures(in, read_of_class, &(one_class){ &r, i }, &count);
+        status = join(in, path, classes->name[i])
+                     ? -1
+                     : visit_pictures(in, read_of_class, &(one_class){ &r, i }, &count);
         if (status == 0 && count == 0 && options->messages && !listed) {
             text_put(options->messages, in);
-            fputs(": no picture in it\n", options->messages);
+            fputs(": contains no picture\n", options->messages);
         }
     }
     *each = r.each;
@@ -246,7 +249,7 @@ static int read_all(album *a, const char *path, const names *classes, const fold
     if (!st_error() && r.bad && !options->skip_bad)
         st_error_set("%.200s: %d picture%s cannot be read: --skip-bad leaves %s out", path, r.bad,
                      r.bad > 1 ? "s" : "", r.bad > 1 ? "them" : "it");
-    if (!st_error() && a->count == 0) st_error_set("%.200s: no picture in it", path);
+    if (!st_error() && a->count == 0) st_error_set("%.200s: contains no picture", path);
     if (!st_error() && r.bad && options->messages)
         fprintf(options->messages, "%d picture%s left out, %td read\n", r.bad, r.bad > 1 ? "s" : "",
                 a->count);
@@ -261,7 +264,8 @@ int folder_open(image_folder *f, const char *path, folder_options options)
     album *a = calloc(1, sizeof *a);
     if (!a) return st_error_set("%.200s: no memory", path);
     int status = list(path, true, &classes);
-    if (status == 0 && classes.count == 0) status = st_error_set("%.200s: no folder of a class in it", path);
+    if (status == 0 && classes.count == 0)
+        status = st_error_set("%.200s: contains no folder of a class", path);
     if (status == 0) status = read_all(a, path, &classes, &options, options.channels, 0, &each);
     st_dataset kind = { .count = a->count, .x = each, .get = get, .release = release, .own = a, .grain = 64 };
     if (status) release(&kind);
@@ -287,10 +291,8 @@ int folder_visit(const char *path, int (*visit)(const char *path, void *context)
     if (status == 0) status = list(path, true, &folders);
     for (int i = 0; i < folders.count && status == 0; i++, all += count) {
         char in[LONGEST_PATH];
-        if (snprintf(in, sizeof in, "%s/%s", path, folders.name[i]) >= LONGEST_PATH)
-            status = st_error_set("%.200s: a path too long", path);
-        else status = visit_pictures(in, visit, context, &count);
+        status = join(in, path, folders.name[i]) ? -1 : visit_pictures(in, visit, context, &count);
     }
     free_names(&folders);
-    return status == 0 && all == 0 ? st_error_set("%.200s: no picture in it", path) : status;
+    return status == 0 && all == 0 ? st_error_set("%.200s: contains no picture", path) : status;
 }

@@ -6,12 +6,12 @@
 
 #include <stdbool.h>
 
-/* A set from a folder that has a folder for each class, in the order of their names' bytes, each with its
- * pictures; other files and hidden ones are passed over. */
+/* Options of a set from a folder that has one folder of pictures per class, sorted by name. Other files and hidden ones
+ * are ignored. */
 typedef struct folder_options {
-    ptrdiff_t channels, height, width; /* 0: as the files are, which must then be alike; grey if all are */
+    ptrdiff_t channels, height, width; /* 0: as in the files, which must be alike; grey if all are */
     bool skip_bad;                     /* leave out files that cannot be read */
-    FILE *messages; /* a line for each of them, and for a class without pictures; NULL: none */
+    FILE *messages;                    /* for these files and empty classes; NULL: none */
 } folder_options;
 
 typedef struct image_folder {
@@ -27,11 +27,11 @@ void folder_close(image_folder *f);
 /* The file of sample i of a folder's set; NULL for another set. */
 const char *folder_path(const st_dataset *set, ptrdiff_t i);
 
-/* True if there is a folder with pictures inside this one: cheap, and without an error. */
+/* True if this folder contains a folder with pictures. Sets no error. */
 bool folder_has_classes(const char *path);
 
-/* Calls `visit` for every picture in a folder and the folders in it, in the order of their names, until it
- * returns something else than 0. -1 with an error if there is none. */
+/* Calls `visit` for every picture in a folder and its folders, sorted by name, until it returns nonzero. -1 with an
+ * error if there is none. */
 int folder_visit(const char *path, int (*visit)(const char *path, void *context), void *context);
 
 #endif

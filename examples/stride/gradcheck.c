@@ -1,4 +1,4 @@
-/* gradcheck.c: stride gradcheck: a network's gradients against finite differences, in double. */
+/* gradcheck.c: stride gradcheck: compares a network's gradients with finite differences, in double. */
 #include "nn/gradcheck.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
@@ -10,7 +10,7 @@ typedef struct settings {
     double tolerance;
 } settings;
 
-/* Classes in turn, or normal numbers. */
+/* Classes 0, 1, ..., or uniform numbers. */
 static st_tensor targets(const st_net *n, const settings *s)
 {
     bool classed = loss_chosen(s->loss, 0).classes;
@@ -53,22 +53,20 @@ static int run(const void *settings_, int count, char **operands)
 
 static const option_row options[] = {
     NET_OPTIONS(settings, subject),
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "3", "images", 1, 1024 },
+    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "3", "images per batch", 1, 1024 },
     { "most", 0, OPTION_INTEGER, offsetof(settings, most), "N", "200",
       "elements of each tensor to check; 0: all", 0, 1e9 },
-    { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy",
-      "the loss that is derived" },
+    { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy", "the loss" },
     { "tolerance", 0, OPTION_NUMBER, offsetof(settings, tolerance), "X", "1e-6",
       "the largest relative error to pass", 1e-15, 1 },
     { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
-      "of parameters, images and what is checked", 0, 1e15 },
+      "seed of parameters, images and the elements checked", 0, 1e15 },
     { 0 },
 };
 
 const subcommand command_gradcheck = {
     .name = "gradcheck",
-    .what =
-        "Holds the gradients of a network, with a loss, against central differences, in double precision.",
+    .what = "Compares the gradients of a network and a loss with central differences, in double precision.",
     .usage = "NET|MODEL [options]",
     .examples = "  stride gradcheck 'conv 4 3x3, tanh, dense 3' --input 2x8x8\n"
                 "  stride gradcheck examples/networks/lenet5.net --most 50\n",

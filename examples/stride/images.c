@@ -18,18 +18,17 @@
 #endif
 
 enum {
-    MOST_PIXELS = 1 << 26, /* of one image: sizes from a broken header are not allocated */
-    MOST_PACKED = 8 * 1032 /* pixels in a byte of a file: of one bit each, at deflate's highest ratio */
+    MOST_PIXELS = 1 << 26, /* of one image, against broken headers */
+    MOST_PACKED = 8 * 1032 /* pixels per byte of a file: 1 bit each, at deflate's highest ratio */
 };
 
-/* A file in memory, and its pixels in rows, the channels of one beside each other: 1 or 3, then alpha where
- * `alpha`. */
+/* A file in memory, and its pixels in rows with interleaved channels: 1 or 3, then alpha if there is one. */
 typedef struct pixels {
     const char *path;
     unsigned char *file, *at;
     size_t size;
     ptrdiff_t channels, height, width;
-    bool alpha, wide; /* wide: of 16 bits, already multiplied by alpha */
+    bool alpha, wide; /* wide: 16 bits, premultiplied by alpha */
 } pixels;
 
 static int make_pixels(pixels *p, long height, long width, int channels, bool alpha)
@@ -52,8 +51,7 @@ static uint32_t big_endian(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Every chunk up to the last is there, with its check sum: the simplified interface reads no further than the
- * last row. */
+/* Checks every chunk and its check sum, since libpng's simplified interface reads only as far as the last row. */
 static bool is_whole(const unsigned char *file, size_t size)
 {
     for (size_t at = 8, length; at + 12 <= size; at += 12 + length) {
@@ -65,13 +63,13 @@ static bool is_whole(const unsigned char *file, size_t size)
     return false;
 }
 
-/* libpng looks palettes up and expands few bits. It takes files of 16 bits for linear and multiplies them by
- * alpha, so that nothing is converted. */
+/* libpng expands palettes and low bit depths. Files of 16 bits are read as linear, premultiplied by alpha, so that values
+ * are not converted. */
 static int read_png(pixels *p)
 {
     png_image image = { .version = PNG_IMAGE_VERSION };
     if (!is_whole(p->file, p->size))
-        return st_error_set("%.200s: broken PNG: cut off, or a wrong check sum", p->path);
+        return st_error_set("%.200s: broken PNG: truncated, or a wrong check sum", p->path);
     if (png_image_begin_read_from_memory(&image, p->file, p->size)) {
         bool colour = image.format & PNG_FORMAT_FLAG_COLOR;
         p->wide = image.format & PNG_FORMAT_FLAG_LINEAR;
@@ -97,7 +95,7 @@ static int read_png(pixels *p)
 
 #ifdef STRIDE_JPEG
 
-/* CMYK is stored inverted, as Adobe's programs do it. */
+/* CMYK is stored inverted, as Adobe's programs write it. */
 static void from_cmyk(pixels *p, const unsigned char *cmyk)
 {
     for (ptrdiff_t i = 0; i < p->height * p->width; i++)
@@ -105,7 +103,7 @@ static void from_cmyk(pixels *p, const unsigned char *cmyk)
             p->at[3 * i + k] = (unsigned char)(cmyk[4 * i + k] * cmyk[4 * i + 3] / 255);
 }
 
-/* Warnings are errors: of a file that is cut off, say. */
+/* Warnings are errors, for example of a truncated file. */
 static int read_jpeg(pixels *p)
 {
     int width = 0, height = 0, sampling, colours = 0;
@@ -167,7 +165,7 @@ static int read_file(pixels *p)
     return st_error() ? -1 : 0;
 }
 
-/* Channel k of pixel i, 0 to 1, laid on black. */
+/* Channel k of pixel i, 0 to 1, blended with black. */
 static double value_of(const pixels *p, ptrdiff_t i, ptrdiff_t k)
 {
     const ptrdiff_t each = p->channels + p->alpha;
@@ -185,7 +183,7 @@ static st_tensor spread(const pixels *p)
     return to;
 }
 
-/* The first bytes of a file say what it is, not its name. */
+/* The first bytes of a file tell its kind, not its name. */
 st_tensor image_read(const char *path)
 {
     pixels p = { .path = path };
@@ -200,14 +198,14 @@ st_tensor image_read(const char *path)
     return image;
 }
 
-/* ---- another size ------------------------------------------------------------------------------ */
+/* ---- resizing ------------------------------------------------------------------------------ */
 
 static double larger(double a, double b)
 {
     return a > b ? a : b;
 }
 
-/* Along `axis` of [C, H, W]: a triangle about where each new pixel was, as wide as it covers there. */
+/* Resizes one axis of [C, H, W] with a triangle filter, widened when shrinking. */
 static st_tensor resample(st_tensor from, int axis, ptrdiff_t size)
 {
     st_shape s = from.shape;

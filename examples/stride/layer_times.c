@@ -1,4 +1,4 @@
-/* layer_times.c: a net that is watched (nn/watch/watch.h) by somebody with a clock. */
+/* layer_times.c: times the hooks of a net's layers (nn/watch/watch.h). */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/layer_times.h"
 #include "nn/watch/watch.h"
@@ -24,7 +24,7 @@ typedef struct stopwatch {
 
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-/* Hooks of one layer run in several threads at once; one that sees the whole batch keeps all of them. */
+/* Hooks of one layer run in several threads concurrently; one that sees the whole batch occupies all threads. */
 static void count(const st_watch_call *c, void *context)
 {
     const stopwatch *all = context;
@@ -66,12 +66,12 @@ static int run_step(step *s, int k)
     st_tensor y = st_net_forward(s->n, s->x, ST_TRAIN);
     double between = seconds_now();
     st_loss_value(s->loss, y, s->target, s->dy);
-    double turned = seconds_now();
+    double backward = seconds_now();
     if (st_error() || st_net_backward(s->n, s->dy, (st_tensor){ 0 })) return -1;
     double ended = seconds_now(), *at = s->seconds + k;
     for (int i = 0; i < s->layers; i++, at += 2 * s->steps)
         at[0] = first[i].forward, at[s->steps] = first[i].backward;
-    at[0] = between - began, at[s->steps] = ended - turned;
+    at[0] = between - began, at[s->steps] = ended - backward;
     return 0;
 }
 
@@ -87,7 +87,7 @@ double median(double *values, int count)
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-/* The first step warms up: it is written over. */
+/* The first step warms up and is overwritten. */
 static int run_steps(step *s, layer_times *t)
 {
     if (run_step(s, 0)) return -1;

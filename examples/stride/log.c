@@ -1,4 +1,4 @@
-/* log.c: one table of columns for both kinds of logs. */
+/* log.c: reads CSV and JSON lines by one table of columns. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/log.h"
 #include "examples/stride/text.h"
@@ -30,7 +30,7 @@ static const struct column {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* NaN is a field without a number. */
+/* NaN: the field has no number. */
 static void set(const struct column *c, st_train_report *r, double value)
 {
     void *at = (char *)r + c->offset;
@@ -44,7 +44,7 @@ static void set(const struct column *c, st_train_report *r, double value)
 
 /* ---- epochs in memory --------------------------------------------------------------------------- */
 
-/* Room for powers of two: full where the count is one. */
+/* The capacity is a power of two, and is full when the count is one. */
 static int grow(history *h)
 {
     if (h->count & (h->count - 1)) return 0;
@@ -75,9 +75,8 @@ int log_check(const char *path)
 {
     if (text_ends(path, ".csv") || text_ends(path, ".jsonl")) return 0;
     if (text_ends(path, ".json"))
-        return st_error_set("%s: a log is an object a line, not one JSON text: call it .jsonl, or .csv",
-                            path);
-    return st_error_set("%s: a log ends in .csv or .jsonl", path);
+        return st_error_set("%s: a log has one JSON object per line: name it .jsonl, or .csv", path);
+    return st_error_set("%s: expected a log's name to end in .csv or .jsonl", path);
 }
 
 static double next_field(const char **at)
@@ -97,7 +96,7 @@ static double value_of(const json_t *value)
                                    : NAN;
 }
 
-/* Its epoch is 0 where the line is none of an epoch. */
+/* The epoch is 0 if the line has none. */
 static st_train_report report_of(const char *line, bool json)
 {
     st_train_report r = { .seconds = NAN };

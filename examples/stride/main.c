@@ -1,4 +1,4 @@
-/* main.c: stride: finds the subcommand, and its twin in double where it takes one. */
+/* main.c: stride: runs a subcommand, in stride-double if it needs double precision. */
 #define _DEFAULT_SOURCE /* the number of processors */
 #define _XOPEN_SOURCE 700
 #define _DARWIN_C_SOURCE
@@ -23,7 +23,7 @@ const subcommand *const subcommands[] = { &command_train,     &command_eval,    
                                           &command_gradcheck, &command_replay,     &command_report,
                                           &command_help,      &command_completion, NULL };
 
-static const subcommand nothing = { .name = "" }; /* what messages before a subcommand are from */
+static const subcommand nothing = { .name = "" }; /* for messages without a subcommand */
 
 const char *program_version(void)
 {
@@ -34,8 +34,8 @@ void use_threads(const subcommand *c, long count)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     if (processors > 0 && count > processors)
-        fprintf(stderr, "%s: --threads %ld: this machine has %ld processor%s, more threads only wait\n",
-                subcommand_title(c), count, processors, processors > 1 ? "s" : "");
+        fprintf(stderr, "%s: --threads %ld: this machine has %ld processor%s\n", subcommand_title(c), count,
+                processors, processors > 1 ? "s" : "");
     if (count > 0) st_set_num_threads((int)count);
 }
 
@@ -49,7 +49,8 @@ static void print_usage(FILE *to)
         fprintf(to, "  %-12s ", (*c)->name);
         put_wrapped(to, (*c)->what, 15);
     }
-    fprintf(to, "\nstride SUBCOMMAND --help says more; stride help network describes networks as text.\n\n"
+    fprintf(to, "\nstride SUBCOMMAND --help lists its options; stride help network explains how to write "
+                "networks.\n\n"
                 "examples:\n"
                 "  stride train examples/networks/lenet5.net --epochs 3\n"
                 "  stride predict --index 7\n");
@@ -58,31 +59,32 @@ static void print_usage(FILE *to)
 static const char in_brief[] =
     "usage: stride SUBCOMMAND [options]\n\n"
     "  stride train 'conv 8 3x3, relu, maxpool 2, dense 2' --data pictures/ --size 64x64\n"
-    "  stride eval pictures/test             how good the saved net is\n"
-    "  stride predict cat.jpg                what it makes of a picture\n"
-    "  stride predict new/ -o out.csv        of a folder, as a table\n"
-    "  stride summary model.safetensors      its layers and what they cost\n"
-    "  stride export model.onnx              for other programs\n\n"
+    "  stride eval pictures/test             loss, accuracy, confusion matrix\n"
+    "  stride predict cat.jpg                classes and their probabilities\n"
+    "  stride predict new/ -o out.csv        the same for a folder, as a table\n"
+    "  stride summary model.safetensors      layers, parameters, operations\n"
+    "  stride export model.onnx              the net for other programs\n\n"
     "stride --help lists all subcommands, stride train --help the options of one.\n";
 
 const char network_help[] =
-    "A network is a text: layers in their order, separated by commas or line ends. It is given as the name "
-    "of a "
-    "file, or as the text itself.\n\n"
+    "A network is a list of layers, separated by commas or line ends. It is given as the name of a file, or "
+    "as "
+    "the text itself.\n\n"
     "A layer is a name, values and options: conv 32 3x3 stride=2 no_bias. A single number stands for both of "
-    "a pair. "
-    "# begins a comment. conv, conv_transpose, pad and linear stand for conv2d, conv_transpose2d, pad2d and "
-    "dense.\n\n"
+    "a "
+    "pair. # begins a comment. conv, conv_transpose, pad and linear stand for conv2d, conv_transpose2d, "
+    "pad2d "
+    "and dense.\n\n"
     "input 1x28x28 may come first: the shape of an image, channels, height and width. It must agree with the "
     "data.\n\n"
-    "padding=same keeps the size: of an odd kernel, at a stride of 1.\n\n"
-    "3x(conv 32 3x3, relu) is the same three times.\n\n"
-    "residual(conv 16 3x3 padding=1, relu) adds its input to what is inside; residual(body | projection) "
-    "adds what the "
-    "projection makes of it. concat(a | b) puts the channels of both one after another. They nest.\n\n"
-    "A pool without a kernel (0) takes the whole image as its window; its stride is the kernel unless "
-    "given.\n\n"
-    "A flatten is put before a dense that is given images.\n";
+    "padding=same keeps the size; it needs an odd kernel and a stride of 1.\n\n"
+    "3x(conv 32 3x3, relu) repeats the layers three times.\n\n"
+    "residual(conv 16 3x3 padding=1, relu) adds its input to the output of the layers inside; residual(body "
+    "| "
+    "projection) adds the output of the projection instead. concat(a | b) concatenates the channels of both. "
+    "These may be nested.\n\n"
+    "A pool without a kernel (0) has the whole image as its window; its stride is the kernel by default.\n\n"
+    "A flatten is inserted before a dense whose input has channels, height and width.\n";
 
 const char network_example[] = "  input 1x28x28\n"
                                "  2x(conv 32 3x3 padding=same no_bias, batchnorm, relu)\n"
@@ -93,9 +95,7 @@ const char network_example[] = "  input 1x28x28\n"
 static void print_network_help(FILE *to)
 {
     put_wrapped(to, network_help, 0);
-    fprintf(to,
-            "For example:\n\n%s\nThe layers, with what is required and [what may be given, with its "
-            "default]:\n\n",
+    fprintf(to, "For example:\n\n%s\nThe layers, with required values and [options with their defaults]:\n\n",
             network_example);
     network_layers(to);
 }
@@ -127,7 +127,7 @@ static int run_help(const void *settings, int count, char **operands)
 
 const subcommand command_help = {
     .name = "help",
-    .what = "Explains a subcommand, or networks as text.",
+    .what = "Explains a subcommand, or how to write networks.",
     .usage = "[SUBCOMMAND|network|man]",
     .details = "man: the manual page, for man -l.",
     .examples = "  stride help network\n"
@@ -137,9 +137,9 @@ const subcommand command_help = {
     .run = run_help,
 };
 
-/* ---- the twin ---------------------------------------------------------------------------------- */
+/* ---- stride-double ---------------------------------------------------------------------------------- */
 
-/* This program built in double: beside this one, or where programs are looked for. */
+/* Runs this program built in double: stride-double in the same folder, or in PATH. */
 static int run_twin(const subcommand *c, char **argv)
 {
     static const char twin[] = "stride-double";
@@ -163,7 +163,7 @@ static bool is_double(void)
     return sizeof(st_real) == sizeof(double);
 }
 
-/* A file opened later must not become a standard stream: a closed one is taken, so that its use fails. */
+/* Opens standard streams that are closed, for the wrong direction, so that no file opened later becomes one. */
 static void take_standard_streams(void)
 {
     for (int descriptor = 0; descriptor < 3; descriptor++)
@@ -186,7 +186,7 @@ static void leave_blas_threads(char **argv)
 
 char command_line[2048];
 
-/* Words that a shell would take apart stand in single quotes. */
+/* Quotes words that a shell would split. */
 static void note_command_line(int argc, char **argv)
 {
     size_t used = 0;

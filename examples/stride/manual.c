@@ -1,11 +1,11 @@
-/* manual.c: the manual page, in roff: what --help prints of every subcommand. */
+/* manual.c: the manual page in roff, from the text of every --help. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/commands.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Text of roff's: no line begins with a dot or a quote, and what escapes is escaped. */
+/* Escapes text for roff: dots and quotes at the beginning of lines, backslashes, minus signs. */
 static void put_roff(FILE *to, const char *text)
 {
     for (const char *at = text; *at; at++) {
@@ -51,7 +51,7 @@ void write_manual(FILE *to)
     put_roff(to, network_help);
     fputs(".PP\n", to);
     put_verbatim(to, network_example);
-    fputs(".SH \"EXIT STATUS\"\n0: done. 1: failed, with a line on standard error that says why. 2: the "
-          "command line is\nwrong.\n",
+    fputs(".SH \"EXIT STATUS\"\n0: success. 1: failure, with an error message on standard error. 2: wrong "
+          "command line.\n",
           to);
 }

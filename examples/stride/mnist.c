@@ -1,4 +1,4 @@
-/* mnist.c: looks for MNIST in the usual folders, or draws digits in its place. */
+/* mnist.c: looks for MNIST in the usual folders, or draws digits instead. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/mnist.h"
 
@@ -57,7 +57,7 @@ int mnist_open(mnist *m, const char *in, const char *source)
     *m = (mnist){ 0 };
     int count = find_files(&found, in);
     if (count < FILES && access(in, R_OK | X_OK)) return st_error_set("%.150s: %s", in, strerror(errno));
-    if (count < FILES) return st_error_set("%.150s: %s is not there, plain or as .gz", in, files[count]);
+    if (count < FILES) return st_error_set("%.150s: %s not found, plain or as .gz", in, files[count]);
     st_dataset *train = st_dataset_idx(found.of[TRAIN_IMAGES], found.of[TRAIN_LABELS]);
     return open_files(m, train, train ? st_dataset_idx(found.of[TEST_IMAGES], found.of[TEST_LABELS]) : NULL,
                       source);

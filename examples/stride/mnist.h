@@ -1,4 +1,4 @@
-/* mnist.h: MNIST from wherever it is: a folder, or drawn. */
+/* mnist.h: MNIST from a folder, or drawn digits instead. */
 #ifndef STRIDE_EXAMPLES_STRIDE_MNIST_H
 #define STRIDE_EXAMPLES_STRIDE_MNIST_H
 
@@ -10,12 +10,12 @@
 typedef struct mnist {
     st_dataset *train, *test;
     const char *source; /* "MNIST in data/mnist", "drawn digits" */
-    bool drawn;         /* not MNIST, but as many of nn/data/digits.h */
+    bool drawn;         /* digits of nn/data/digits.h instead of MNIST */
 } mnist;
 
-/* The four IDX files, plain or gzipped, of $MNIST_DIR if that is set (and then nowhere else), or of
- * data/mnist or ../shared/mnist. Without them digits are drawn, which a line in `messages` (NULL: none) says.
- * -1 with an error if files are there but cannot be used. */
+/* Reads the four IDX files, plain or gzipped, in $MNIST_DIR if that is set, otherwise in data/mnist or
+ * ../shared/mnist. Without them digits are drawn, with a line in `messages` (NULL: none). -1 with an error if files
+ * exist but cannot be used. */
 int mnist_find(mnist *m, FILE *messages);
 
 /* The four files of one folder. -1 with an error if one is missing. */

@@ -1,5 +1,4 @@
-/* model.h: a saved net with all that using it takes: how its input was normalised, what its classes are
- * called. */
+/* model.h: a saved net with its normalisation, class names and loss. */
 #ifndef STRIDE_EXAMPLES_STRIDE_MODEL_H
 #define STRIDE_EXAMPLES_STRIDE_MODEL_H
 
@@ -13,12 +12,12 @@
 typedef struct model {
     st_net *net;
     st_normalization *scale; /* NULL: none */
-    st_class_names *classes; /* NULL: they have no names */
-    st_loss loss;            /* what it was trained by */
-    char **name, **shown; /* of each output, or its number: in UTF-8; with control characters made visible */
+    st_class_names *classes; /* NULL: none */
+    st_loss loss;            /* of the training */
+    char **name, **shown;    /* of each output, or its number; shown: with control characters escaped */
 } model;
 
-/* -1 with an error; also if a loss that is not known is in the file. */
+/* -1 with an error, also for an unknown loss in the file. */
 int model_open(model *m, const char *path, ptrdiff_t batch);
 void model_close(model *m);
 

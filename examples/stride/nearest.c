@@ -13,7 +13,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* row[i][j]: from the first i letters of a to the first j of b. */
+/* row[i][j]: the distance of the first i letters of a and the first j of b. */
 static int distance(const char *a, size_t n, const char *b, size_t m)
 {
     int row[LONGEST + 1][LONGEST + 1];
@@ -31,7 +31,7 @@ static int distance(const char *a, size_t n, const char *b, size_t m)
     return row[n][m];
 }
 
-/* Near: at most a third of the letters are wrong, or the word is how the name begins. */
+/* Candidates differ in at most a third of the letters, or begin with the word. */
 void nearest_try(nearest *n, const char *name)
 {
     size_t length = strlen(name);

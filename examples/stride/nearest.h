@@ -1,11 +1,10 @@
-/* nearest.h: what somebody may have meant who misspelt a name. */
+/* nearest.h: the correct spelling of a misspelt name. */
 #ifndef STRIDE_EXAMPLES_STRIDE_NEAREST_H
 #define STRIDE_EXAMPLES_STRIDE_NEAREST_H
 
 #include <stddef.h>
 
-/* The search for one word: nearest n = { word, length }, nearest_try for each name there is, and n.name is
- * the best that is near, or NULL. */
+/* Usage: nearest n = { word, length }; nearest_try for each candidate; then n.name is the nearest one, or NULL. */
 typedef struct nearest {
     const char *word;
     size_t length;
@@ -15,7 +14,7 @@ typedef struct nearest {
 
 void nearest_try(nearest *n, const char *name);
 
-/* "; did you mean NAME?", or nothing: for the end of a message. */
+/* "; did you mean NAME?" for the end of a message, or "". */
 typedef struct nearest_string {
     char text[96];
 } nearest_string;

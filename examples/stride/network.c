@@ -1,6 +1,6 @@
-/* network.c: words, chains of layers, and each layer's options by its type's table of fields.
+/* network.c: parses and writes networks, each layer's options by its type's table of fields.
  *
- * Each layer is planned as soon as it is read, so that one that does not fit is named with its place. */
+ * Each layer is planned as soon as it is parsed, so that errors name its line and column. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/network.h"
 
@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 
 enum {
-    DEEPEST = 32,       /* parentheses within parentheses */
-    MOST_LAYERS = 4096, /* repetitions counted */
+    DEEPEST = 32,       /* nesting of parentheses */
+    MOST_LAYERS = 4096, /* with repetitions */
     LONGEST_FILE = 1 << 20,
     LONGEST_SHOWN = 40 /* of a word in a message */
 };
@@ -34,10 +34,10 @@ typedef struct token {
 
 typedef struct parser {
     token now;
-    const char *next; /* what follows it, */
-    int line, column; /* and where that is */
+    const char *next; /* the text after it, */
+    int line, column; /* and its position */
     int depth, layers;
-    bool dry; /* nothing is planned: no shape is known */
+    bool dry; /* no layer is planned: the input's shape is not known */
 } parser;
 
 static bool in_word(char c)
@@ -54,7 +54,7 @@ static void advance(parser *p)
     token t = { .kind = WORD, .at = p->next, .line = p->line, .column = p->column };
     if (!*p->next) t.kind = END;
     else if (mark) t.kind = kinds[mark - strchr("=,\n()|", '=')];
-    if (t.kind == WORD) t.length = 1; /* whatever it is: a control character is a word of its own */
+    if (t.kind == WORD) t.length = 1; /* a control character is a word, too */
     while (t.kind == WORD && in_word(t.at[0]) && in_word(t.at[t.length])) t.length++;
     if (mark) t.length = 1;
     p->next += t.length;
@@ -86,7 +86,7 @@ static shown show(const token *t)
     return s;
 }
 
-/* "line 1, column 5: 'covn' …": always -1. */
+/* "line 1, column 5: 'covn' …"; returns -1. */
 static int fail(const token *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int fail(const token *t, const char *format, ...)
 {
@@ -98,7 +98,7 @@ static int fail(const token *t, const char *format, ...)
     return st_error_set("line %d, column %d: %s %s", t->line, t->column, show(t).text, text);
 }
 
-/* The library's message about what stands there. */
+/* The library's message, with its position. */
 static int fail_within(const token *t)
 {
     return st_error_within("line %d, column %d: ", t->line, t->column);
@@ -114,7 +114,7 @@ static const char *const aliases[][2] = {
 };
 enum { ALIASES = sizeof aliases / sizeof *aliases };
 
-/* NULL where a word names no layer. */
+/* NULL if the word is not the name of a layer. */
 static const st_layer_type *find_type(const token *t)
 {
     const char *full = NULL;
@@ -133,7 +133,7 @@ static const st_layer_type *type_named(const token *t)
     nearest n = { t->at, (size_t)t->length };
     for (int i = 0; i < ALIASES; i++) nearest_try(&n, aliases[i][0]);
     for (int i = 0; st_layer_types[i]; i++) nearest_try(&n, st_layer_types[i]->name);
-    fail(t, "is not a layer%s", n.name ? nearest_text(&n).text : "; there are conv, relu, maxpool, dense, …");
+    fail(t, "is not a layer%s", n.name ? nearest_text(&n).text : "; stride help network lists them");
     return NULL;
 }
 
@@ -150,13 +150,13 @@ static const st_field *field_called(const st_layer_type *type, const char *name)
     return f;
 }
 
-/* True if 0 is out of range, or leaves nothing to do, as a dropout of 0. */
+/* True if 0 is out of range, or has no effect, as a dropout of 0. */
 static bool is_required(const st_field *f)
 {
     return f->fallback == 0 && (f->least > 0 || (f->kind == ST_FIELD_REAL && f->below > 0));
 }
 
-/* Fields that a value without a name may belong to: the first, and those after it that are required. */
+/* Fields whose values need no name: the first one, and required ones right after it. */
 static bool positional(const st_layer_type *type, const st_field *f)
 {
     bool leads = f == type->fields || (is_required(f) && positional(type, f - 1));
@@ -169,7 +169,7 @@ static const st_field *field_named(const st_layer_type *type, const token *t)
     while ((f = next_field(type, f)))
         if (is(t, f->name)) return f;
     if (find_type(t)) {
-        fail(t, "is not an option of %s: a comma goes before another layer", type->name);
+        fail(t, "is not an option of %s; separate layers by commas", type->name);
         return NULL;
     }
     nearest n = { t->at, (size_t)t->length };
@@ -189,7 +189,7 @@ static const st_field *field_named(const st_layer_type *type, const token *t)
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
-/* A whole number at the beginning of text; what follows it, or NULL where there is none that fits an int. */
+/* Reads an int; returns the text after it, or NULL. */
 static const char *read_int(const char *text, const char *end, int *to)
 {
     char *stop;
@@ -240,16 +240,17 @@ static int refuse_kind(const token *t, const st_field *f)
     for (const char *const *c = f->kind == ST_FIELD_CHOICE ? f->choices : NULL;
          c && *c && used < sizeof choices; c++)
         used += (size_t)snprintf(choices + used, sizeof choices - used, " %s", *c);
-    return fail(t, "is not what %s takes: %s%s", f->name, expected[f->kind], choices);
+    return fail(t, "is not valid for %s: expected %s%s", f->name, expected[f->kind], choices);
 }
 
-/* A whole number that is 0 would silently become the default; a real one is ST_ZERO. */
+/* The integer 0 would become the default without notice; for a real number there is ST_ZERO. */
 static int check_value(const token *t, const st_field *f, double value)
 {
     if (value == 0 && f->fallback != 0 && f->least <= 0 && f->kind != ST_FIELD_REAL)
         return fail(t, "for %s stands for the default, %g", f->name, f->fallback);
-    if (value < f->least) return fail(t, "is too little for %s: at least %g", f->name, f->least);
-    if (f->below != 0 && value >= f->below) return fail(t, "is too much for %s: below %g", f->name, f->below);
+    if (value < f->least) return fail(t, "is too small for %s: expected at least %g", f->name, f->least);
+    if (f->below != 0 && value >= f->below)
+        return fail(t, "is too large for %s: expected less than %g", f->name, f->below);
     return 0;
 }
 
@@ -285,10 +286,9 @@ static int pad_same(const st_layer_type *type, const token *t, char *options)
         int k = ((int *)(options + kernel->offset))[axis], s = ((int *)(options + stride->offset))[axis];
         int d = ((int *)(options + dilation->offset))[axis];
         long more = (d ? d : 1) * (k - 1L);
-        if (s == 0) s = stride->fallback > 0 ? (int)stride->fallback : k; /* as pooling has it */
-        if (s != 1) return fail(t, "keeps the size at a stride of 1 only, not %d", s);
-        if (more < 0 || more % 2 || more > INT_MAX)
-            return fail(t, "takes an odd kernel: one of %d wants more on one side", k);
+        if (s == 0) s = stride->fallback > 0 ? (int)stride->fallback : k; /* as in pooling */
+        if (s != 1) return fail(t, "keeps the size only at a stride of 1, not %d", s);
+        if (more < 0 || more % 2 || more > INT_MAX) return fail(t, "needs an odd kernel, not %d", k);
         ((int *)(options + padding->offset))[axis] = (int)(more / 2);
     }
     return 0;
@@ -296,7 +296,7 @@ static int pad_same(const st_layer_type *type, const token *t, char *options)
 
 /* ---- layers ------------------------------------------------------------------------------------ */
 
-/* Layers one after another, and the shape that comes out of the last. */
+/* Layers in sequence, and the output shape of the last one. */
 typedef struct chain {
     st_layer **layer;
     int count, room;
@@ -310,7 +310,7 @@ static void drop(chain *c)
     *c = (chain){ 0 };
 }
 
-/* Takes the layer over; NULL is a failure already latched. */
+/* Takes ownership of the layer; NULL: an error is already set. */
 static int append(parser *p, chain *c, const token *t, st_layer *l)
 {
     if (!l) return fail_within(t);
@@ -343,11 +343,11 @@ static int read_unnamed(const st_layer_type *type, const token *t, int taken, ch
     const st_field *f = next_positional(type, taken);
     if (f) return read_value(t, f, options + f->offset);
     if (!type->fields) return fail(t, "is one value too many: %s takes none", type->name);
-    return fail(t, "needs its option's name: %s takes %d value%s without", type->name, taken,
+    return fail(t, "needs an option's name: %s takes %d value%s without one", type->name, taken,
                 taken == 1 ? "" : "s");
 }
 
-/* A word that begins like a number is a value, any other one a name. */
+/* A word that begins like a number is a value, any other word a name. */
 static bool is_value(const token *t)
 {
     return t->kind == WORD && strchr("+-.0123456789", t->at[0]);
@@ -392,14 +392,14 @@ static int read_options(parser *p, const st_layer_type *type, const token *name,
 
 static int expect(parser *p, token_kind kind, const char *what)
 {
-    if (p->now.kind != kind) return fail(&p->now, "stands where %s is expected", what);
+    if (p->now.kind != kind) return fail(&p->now, "found, expected %s", what);
     advance(p);
     return 0;
 }
 
 static int read_chain(parser *p, chain *c);
 
-/* The layers between parentheses, one for each branch; of a sequence all of its own. */
+/* Parses the layers in parentheses: all of a sequence, or one per branch. */
 static int read_branches(parser *p, chain *to, st_shape x, bool sequence)
 {
     do {
@@ -435,7 +435,7 @@ static st_layer *read_holder(parser *p, const st_layer_type *type, const token *
         return NULL;
     }
     st_layer *l = st_layer_new(type, NULL, below.count, below.layer);
-    below.count = 0; /* they are its own now, or freed */
+    below.count = 0; /* owned by the layer */
     drop(&below);
     if (!l) fail_within(name);
     return l;
@@ -446,11 +446,11 @@ static st_layer *read_plain(parser *p, const st_layer_type *type, const token *n
     const st_field *f = NULL;
     while ((f = next_field(type, f)))
         if (f->kind == ST_FIELD_NAMED) {
-            fail(name, "works by a function of one's own, which a text cannot say");
+            fail(name, "needs a function of your own and cannot be written as text");
             return NULL;
         }
     if (p->now.kind == OPEN) {
-        fail(&p->now, "stands after %s, which holds no layers; values stand as in conv 32 3x3", type->name);
+        fail(&p->now, "found after %s, which holds no layers; write values as in conv 32 3x3", type->name);
         return NULL;
     }
     char *options = calloc(1, type->options_size + 1);
@@ -465,7 +465,7 @@ static st_layer *read_plain(parser *p, const st_layer_type *type, const token *n
 static int read_layer(parser *p, chain *c)
 {
     token name = p->now;
-    if (name.kind != WORD) return fail(&name, "stands where a layer is expected");
+    if (name.kind != WORD) return fail(&name, "found, expected a layer");
     const st_layer_type *type = type_named(&name);
     if (!type) return -1;
     advance(p);
@@ -475,13 +475,13 @@ static int read_layer(parser *p, chain *c)
     return l ? append(p, c, &name, l) : -1;
 }
 
-/* 3x before a parenthesis: the text is read so many times. */
+/* 3x(...): parses the text three times. */
 static int read_times(parser *p, chain *c, int times)
 {
     token t = p->now;
     advance(p);
-    if (p->now.kind != OPEN) return fail(&t, "repeats what stands in parentheses: %dx(…)", times);
-    if (times < 1) return fail(&t, "repeats nothing: at least 1x");
+    if (p->now.kind != OPEN) return fail(&t, "needs parentheses: %dx(…)", times);
+    if (times < 1) return fail(&t, "repeats no layer: expected at least 1x");
     advance(p);
     parser begin = *p;
     for (int i = 0; i < times; i++) {
@@ -517,7 +517,7 @@ static int read_chain(parser *p, chain *c)
         int times;
         if (is_times(&p->now, &times) ? read_times(p, c, times) : read_layer(p, c)) return -1;
         if (!ends_chain(p) && p->now.kind != COMMA && p->now.kind != NEWLINE)
-            return fail(&p->now, "stands where a comma or the end of the line is expected");
+            return fail(&p->now, "found, expected a comma or the end of the line");
         if (p->now.kind == NEWLINE) skip_lines(p);
         else if (p->now.kind == COMMA) {
             advance(p);
@@ -566,16 +566,15 @@ static int read_input(parser *p, st_shape *input)
     if (!is(&p->now, "input")) {
         if (input->rank > 0 || p->dry) return 0;
         return st_error_set(
-            "the network's input is not known: begin it with a line such as \"input 1x28x28\", "
-            "or give --input");
+            "the network's input is not known: begin it with, for example, \"input 1x28x28\", or "
+            "give --input");
     }
     advance(p);
     token t = p->now;
-    if (t.kind != WORD || !read_size(&t, &said))
-        return fail(&t, "stands where a size such as 1x28x28 is expected");
+    if (t.kind != WORD || !read_size(&t, &said)) return fail(&t, "found, expected a size such as 1x28x28");
     advance(p);
     if (p->now.kind != COMMA && p->now.kind != NEWLINE)
-        return fail(&p->now, "stands where a comma or the end of the line is expected");
+        return fail(&p->now, "found, expected a comma or the end of the line");
     advance(p);
     if (input->rank > 0 && !st_shape_equal(*input, said))
         return fail(&t, "is not the shape of the images, %s", st_shape_text(*input).text);
@@ -587,7 +586,7 @@ static int read_all(parser *p, st_shape *input, chain *c)
 {
     if (read_input(p, input)) return -1;
     c->y = p->dry ? (st_shape){ 0 } : st_shape_with_batch(*input, 1);
-    return read_chain(p, c) || (p->now.kind != END && fail(&p->now, "closes nothing")) ? -1 : 0;
+    return read_chain(p, c) || (p->now.kind != END && fail(&p->now, "has no matching (")) ? -1 : 0;
 }
 
 st_net *network_parse(const char *text, st_shape input)
@@ -599,7 +598,7 @@ st_net *network_parse(const char *text, st_shape input)
         return NULL;
     }
     st_net *n = st_net_new_of(input, c.count, c.layer);
-    c.count = 0; /* they are its own now, or freed */
+    c.count = 0; /* owned by the net */
     drop(&c);
     return n;
 }
@@ -612,7 +611,7 @@ static char *read_file(const char *path)
     if (!f || (text && ferror(f))) st_error_set("%.200s: %s", path, strerror(errno));
     else if (!text) st_error_set("no memory for a network");
     else if (length > LONGEST_FILE) st_error_set("%.200s: longer than %d bytes", path, LONGEST_FILE);
-    else if (memchr(text, 0, length)) st_error_set("%.200s: not a text", path);
+    else if (memchr(text, 0, length)) st_error_set("%.200s: not text", path);
     else text[length] = '\0';
     if (f) fclose(f);
     if (!st_error()) return text;
@@ -620,7 +619,7 @@ static char *read_file(const char *path)
     return NULL;
 }
 
-/* A path that names no file is reported as a path, not read as a text. */
+/* A path of a missing file is not parsed as a network. */
 static bool looks_like_path(const char *given)
 {
     return strchr(given, '/') || text_ends(given, ".net");
@@ -664,7 +663,7 @@ int network_check(const char *given)
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* As few digits as are read back the same. */
+/* The fewest digits that read back as the same number. */
 static void put_real(FILE *to, double value)
 {
     char text[40] = "0"; /* ST_ZERO, too */
@@ -708,7 +707,7 @@ static int write_options(FILE *to, const st_layer *l)
     bool named = false;
     while ((f = next_field(l->type, f))) {
         const char *at = (const char *)l->options + f->offset;
-        if (f->kind == ST_FIELD_NAMED) return st_layer_refuse(l, "its %s cannot be said in a text", f->name);
+        if (f->kind == ST_FIELD_NAMED) return st_layer_refuse(l, "its %s cannot be written as text", f->name);
         named = named || !positional(l->type, f);
         if (is_default(f, at) && !is_required(f)) named = true;
         else if (f->kind == ST_FIELD_BOOL) fprintf(to, " %s", f->name);
@@ -754,7 +753,7 @@ static int write_layer(FILE *to, const st_layer *l)
 {
     bool shipped = false;
     for (int i = 0; st_layer_types[i]; i++) shipped = shipped || st_layer_types[i] == l->type;
-    if (!shipped) return st_layer_refuse(l, "is a type of one's own, which a text cannot name");
+    if (!shipped) return st_layer_refuse(l, "is a type of your own and cannot be written as text");
     fputs(l->type->name, to);
     if (!l->type->children) return write_options(to, l);
     fputc('(', to);
@@ -773,7 +772,7 @@ int network_write(const st_net *n, FILE *to)
     return 0;
 }
 
-/* ---- what there is ----------------------------------------------------------------------------- */
+/* ---- the list of layers ----------------------------------------------------------------------------- */
 
 static void put_field(FILE *to, const st_layer_type *type, const st_field *f)
 {

@@ -21,21 +21,20 @@
  *
  * Names and fields are those of layers/layers.h, by each type's own table; conv, conv_transpose, pad and linear
  * stand for conv2d, conv_transpose2d, pad2d and dense. Values without a name belong to a type's first field and
- * to those after it that are required: conv2d's out_channels and kernel, maxpool's kernel, dropout's p. A single
- * integer stands for both of a pair. padding=same is what keeps the size, where the stride is 1 and that is
- * exact. `sequence` holds a chain, `residual` a body and perhaps a projection, `concat` its branches; several
- * layers of a branch are a sequence. A flatten is put before a dense that is given images. */
+ * to required fields right after it: conv2d's out_channels and kernel, maxpool's kernel, dropout's p. A single
+ * integer stands for both of a pair. padding=same keeps the size; it needs an odd kernel and a stride of 1.
+ * `sequence` holds a chain, `residual` a body and an optional projection, `concat` its branches; several layers
+ * of a branch are a sequence. A flatten is inserted before a dense whose input is an image. */
 #ifndef STRIDE_EXAMPLES_STRIDE_NETWORK_H
 #define STRIDE_EXAMPLES_STRIDE_NETWORK_H
 
 #include "nn/net.h"
 
-/* A net of the text, not yet built. `input` is the shape of one image, or of rank 0 where the text says it.
+/* A net from its text, not yet built. `input` is the shape of one image; of rank 0: the text has it.
  * NULL with an error: "line 3, column 7: 'covn' is not a layer; did you mean conv?". */
 st_net *network_parse(const char *text, st_shape input);
 
-/* The same of what somebody gave on a command line: the path of a file (whose name errors begin with), or a
- * text. */
+/* The same from a command-line argument: the path of a file, with which errors begin, or the text itself. */
 st_net *network_read(const char *given, st_shape input);
 
 /* The text that network_read parses, to be freed; NULL with an error. */
@@ -47,11 +46,11 @@ int network_check(const char *given);
 /* "1x28x28" as a shape. 0, or -1 with an error. */
 int network_size(const char *text, st_shape *to);
 
-/* The net in this language, a line a layer. 0, or -1 with an error where it cannot be said, as with a pool
- * function or a type of one's own. */
+/* Writes the net as text, one layer per line. 0, or -1 with an error: it has a pool function or a layer type of the
+ * user's. */
 int network_write(const st_net *n, FILE *to);
 
-/* A line for each layer there is: its name, its values, its options with their defaults. */
+/* Prints a line for each type of layer: its name, values, and options with their defaults. */
 void network_layers(FILE *to);
 
 #endif

@@ -1,9 +1,10 @@
-/* page.c: see page.h. */
+/* page.c: text, numbers and tables in HTML. */
 #include "examples/stride/page.h"
 #include "examples/stride/text.h"
 #include "tensor/error.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,4 +96,16 @@ void page_begin(FILE *to, const char *title)
     fputs("</style></head>\n<body>\n<header><h1>", to);
     page_text(to, title);
     fputs("</h1>\n", to);
+}
+
+void page_table(FILE *to, const char *box, const char *class, const char *headings)
+{
+    fprintf(to, "<div class=\"%s\" tabindex=\"0\"><table class=\"%s\"><thead><tr>", box, class);
+    for (size_t length; *headings; headings += length + (headings[length] == '|')) {
+        bool left = *headings == '<';
+        headings += left;
+        length = strcspn(headings, "|");
+        fprintf(to, "<th scope=\"col\"%s>%.*s</th>", left ? " class=\"text\"" : "", (int)length, headings);
+    }
+    fputs("</tr></thead><tbody>\n", to);
 }

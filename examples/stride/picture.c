@@ -1,4 +1,4 @@
-/* picture.c: pixels, PNG about them (ISO 15948), base64 about that (RFC 4648). */
+/* picture.c: pixels as PNG (ISO 15948) in base64 (RFC 4648). */
 #include "examples/stride/picture.h"
 #include "tensor/error.h"
 
@@ -29,7 +29,7 @@ void picture_free(picture *p)
     p->pixels = NULL;
 }
 
-/* [C, H, W] of an image that has no channels, too; null, without an error, of what is none. */
+/* An image as [C, H, W]; null, without an error, if it is not an image. */
 static st_tensor planes(st_tensor image)
 {
     st_shape s = image.shape;
@@ -37,7 +37,7 @@ static st_tensor planes(st_tensor image)
     return s.rank == 3 && st_numel(image) > 0 ? image : (st_tensor){ 0 };
 }
 
-/* The mean of a block of every plane from `first` on, `count` of them. */
+/* The mean of a block of `count` channels from `first` on. */
 static double mean(st_tensor x, ptrdiff_t first, ptrdiff_t count, ptrdiff_t i, ptrdiff_t j, ptrdiff_t block)
 {
     double sum = 0, pixels = 0;
@@ -72,7 +72,7 @@ picture picture_of(st_tensor image, double low, double high)
 
 /* ---- weights ----------------------------------------------------------------------------------- */
 
-static double farthest(st_tensor x)
+static double max_abs(st_tensor x)
 {
     double most = 0;
     for (ptrdiff_t c = 0; c < x.shape.n[0]; c++)
@@ -86,7 +86,7 @@ picture picture_of_weights(st_tensor weight, const unsigned char above[3], const
 {
     st_tensor x = planes(weight);
     if (st_is_null(x)) return (picture){ 0 };
-    double most = farthest(x);
+    double most = max_abs(x);
     if (x.shape.n[0] == 3) return picture_of(x, -most, most > 0 ? most : 1);
     picture p = picture_new((int)x.shape.n[2], (int)x.shape.n[1], 4);
     unsigned char *at = p.pixels;
@@ -127,7 +127,7 @@ static void put_chunk(bytes *b, const char *type, const void *content, size_t co
     put_big(b, crc32(0, b->at + b->count - count - 4, (uInt)count + 4));
 }
 
-/* Rows, each after a byte that says it is not filtered. */
+/* Rows, each after the byte for no filter. */
 static bytes rows(const picture *p)
 {
     size_t row = (size_t)p->width * (size_t)p->channels;

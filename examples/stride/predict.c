@@ -1,5 +1,4 @@
-/* predict.c: stride predict: what a saved net makes of pictures, arrays, tables, or a sample of a data
- * set. */
+/* predict.c: stride predict: a saved net's predictions for pictures, arrays, tables, or a sample of a data set. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/arguments.h"
 #include "examples/stride/commands.h"
@@ -37,11 +36,11 @@ typedef struct session {
     int failed;   /* inputs */
 } session;
 
-/* ---- what a net says --------------------------------------------------------------------------- */
+/* ---- prediction --------------------------------------------------------------------------- */
 
 typedef struct answer {
-    double *value;     /* probabilities, or outputs of a net that was not trained on classes */
-    ptrdiff_t *ranked; /* their indices, the greatest first */
+    double *value;     /* probabilities; outputs if the net was not trained on classes */
+    ptrdiff_t *ranked; /* indices in descending order of value */
     ptrdiff_t count;
 } answer;
 
@@ -136,13 +135,13 @@ static json_t *as_json(const session *t, const char *name, const answer *a)
                       ? json_pack("{s:O, s:s, s:f, s:O}", "input", input, "class", m->name[a->ranked[0]],
                                   "probability", a->value[a->ranked[0]], "classes", list)
                       : json_pack("{s:O, s:O}", "input", input, "outputs", list);
-    if (!one) st_error_set("%.200s: cannot be JSON: its name is not UTF-8", name);
+    if (!one) st_error_set("%.200s: cannot be written as JSON: the name is not UTF-8", name);
     json_decref(input);
     json_decref(list);
     return one;
 }
 
-/* A field of CSV, in quotes where it has to be (RFC 4180). */
+/* A field of CSV, quoted if necessary (RFC 4180). */
 static void put_field(FILE *to, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
@@ -191,7 +190,7 @@ static int put(session *t, const char *name, st_tensor image, const answer *a)
     return st_error() ? -1 : 0;
 }
 
-/* The image is in the shape that the net takes. */
+/* Checks the image's shape, inverts it if asked to, and prints its prediction. */
 static int answer_one(session *t, const char *name, st_tensor image)
 {
     answer a = { 0 };
@@ -206,7 +205,7 @@ static int answer_one(session *t, const char *name, st_tensor image)
     return st_error() ? -1 : 0;
 }
 
-/* ---- where images come from -------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------- */
 
 static int picture(session *t, const char *path, const char *name)
 {
@@ -225,7 +224,7 @@ static int picture(session *t, const char *path, const char *name)
     return status;
 }
 
-/* Every row of a tensor [N, ...], or all of it as one sample. */
+/* A tensor [N, ...] of samples, or a single sample. */
 static int rows(session *t, st_tensor all, const char *name)
 {
     const st_shape *x = &t->m.net->input, *r = &all.shape;
@@ -256,7 +255,7 @@ static int array(session *t, const char *path, const char *name)
     return status;
 }
 
-/* The lines of a table, whose labels may be there or not. */
+/* The lines of a table, with or without labels. */
 static int table(session *t, const char *path, const char *name)
 {
     dataset from;
@@ -288,7 +287,7 @@ static int file(session *t, const char *path)
     return picture(t, path, path);
 }
 
-/* Standard input is kept in a file; its first bytes say what it is. */
+/* Copies standard input to a file, whose first bytes tell its kind. */
 static int standard_input(session *t)
 {
     char path[] = "/tmp/stride-XXXXXX", first[8] = "", bytes[1 << 14];
@@ -309,7 +308,7 @@ static int standard_input(session *t)
     return st_error() ? -1 : 0;
 }
 
-/* An input that fails is reported, and the next one is tried. */
+/* Reports the error of an input; the others are still processed. */
 static void tell(session *t, int status)
 {
     if (status == 0 && !st_error()) return;
@@ -335,15 +334,14 @@ static void predict(session *t, const char *path)
     else predict_file(path, t);
 }
 
-/* Without --data there is only MNIST to look for, which says nothing about a net that was trained on other
- * data. */
+/* Without --data the sample is MNIST's, which is wrong for a net that was trained on other data. */
 static int check_data(const session *t)
 {
     static const char *const digits[] = { "MNIST", "drawn digits" };
     const char *trained = st_net_metadata(t->m.net, "data");
     bool alike = t->s->source.data || !trained;
     for (int i = 0; i < 2 && !alike; i++) alike = strncmp(trained, digits[i], strlen(digits[i])) == 0;
-    return alike ? 0 : st_error_set("--index: the net was trained on %.250s: give --data", trained);
+    return alike ? 0 : st_error_set("--index: the net was trained on %.250s; give --data", trained);
 }
 
 static int sample(session *t)
@@ -396,9 +394,9 @@ static int check(const settings *s, int count, char **operands)
                                  s->output);
     for (int i = 0; i < count; i++)
         if (argument_same_file(s->output, operands[i]))
-            return subcommand_refuse(c, "--output and %s are one file", operands[i]);
+            return subcommand_refuse(c, "--output and %s are the same file", operands[i]);
     if (argument_same_file(s->output, s->model) || dataset_names(s->source.data, s->output))
-        return subcommand_refuse(c, "--output %s is read, too", s->output);
+        return subcommand_refuse(c, "--output %s is also an input", s->output);
     return 0;
 }
 
@@ -442,13 +440,13 @@ static int run(const void *settings_, int count, char **operands)
 static const option_row options[] = {
     { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE, "a saved net" },
     { "output", 'o', OPTION_FILE, offsetof(settings, output), "FILE",
-      .help = "write a table instead: .csv, or .jsonl with an object a line" },
+      .help = "write a table instead: .csv, or .jsonl with an object per line" },
     { "index", 'i', OPTION_TEXT, offsetof(settings, index), "N",
       .help = "sample N of --data, counted from 0" },
     { "top", 'k', OPTION_INTEGER, offsetof(settings, top), "K", "10", "show the K most probable classes", 1,
       1e6 },
     { "resize", 'r', OPTION_FLAG, offsetof(settings, resize), .help = "resize pictures to the net's input" },
-    { "invert", 'v', OPTION_FLAG, offsetof(settings, invert), .help = "invert the pictures first" },
+    { "invert", 'v', OPTION_FLAG, offsetof(settings, invert), .help = "invert the pictures (1 - x) first" },
     { "json", 'j', OPTION_FLAG, offsetof(settings, json), .help = "print JSON" },
     DATASET_OPTIONS(settings, source),
     THREADS_OPTION(settings),
@@ -457,12 +455,13 @@ static const option_row options[] = {
 
 const subcommand command_predict = {
     .name = "predict",
-    .what =
-        "Prints what a saved net makes of pictures (PNG, JPEG), arrays (.npy) and tables (.csv), of all "
-        "pictures in a folder, of a file on standard input (-), or of a sample of a data set: the classes "
-        "and their probabilities.",
+    .what = "Prints the classes and probabilities that a saved net predicts for pictures (PNG, JPEG), arrays "
+            "(.npy), tables (.csv, .tsv), all pictures in a folder, a file on standard input (-), or a "
+            "sample of a "
+            "data set.",
     .usage = "[--model FILE] FILE|FOLDER|-...|--index N [--data PATH] [options]",
-    .details = "A file that cannot be read is reported, and the others go on; the exit status is then 1.",
+    .details = "If a file cannot be read, the error is reported, the others are processed, and the exit "
+               "status is 1.",
     .examples = "  stride predict --model cats.safetensors whiskers.jpg\n"
                 "  stride predict --model cats.safetensors new_pictures --output predictions.csv\n"
                 "  stride predict --index 7 --data data/mnist --json\n",

@@ -1,4 +1,4 @@
-/* replay.c: stride replay: the step at which a run ended, again. */
+/* replay.c: stride replay: repeats the step at which a run ended. */
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 #include "nn/watch/anomaly.h"
@@ -32,7 +32,8 @@ const subcommand command_replay = {
     .name = "replay",
     .what = "Repeats the step that produced a NaN or an infinity, and names the layer.",
     .usage = "FILE",
-    .details = "FILE is what stride train --anomaly wrote. Fails where the numbers go wrong again.",
+    .details = "FILE is written by stride train --anomaly. The exit status is 1 if the step produces a NaN "
+               "or an infinity again.",
     .examples = "  stride replay anomaly.safetensors\n"
                 "  stride replay anomaly.safetensors --threads 1\n",
     .least = 1,

@@ -1,5 +1,4 @@
-/* report.c: a page's sections, in their order; see report.h. A page is HTML that is XML, too, and says itself
- * that nothing may be loaded or run. */
+/* report.c: the sections of the page. It is both HTML and XML, and forbids scripts and loading. */
 #include "examples/stride/report.h"
 #include "examples/stride/chart.h"
 #include "examples/stride/page.h"
@@ -12,13 +11,13 @@
 #include <string.h>
 
 enum {
-    FEW_IN_TABLE = 12,  /* classes whose table has wide columns */
-    MOST_IN_TABLE = 20, /* classes whose confusions are numbers in a table; of more they are a map */
+    FEW_IN_TABLE = 12,  /* up to so many classes the confusion matrix has wide columns */
+    MOST_IN_TABLE = 20, /* with more classes it is an image */
     MOST_CONFUSED = 12, /* pairs of classes beside it */
     MOST_FILTERS = 64
 };
 
-/* The colours of style.c that pictures are made in: they must do in light and in dark. */
+/* Colours of images, for light and dark pages. */
 static const unsigned char accent[3] = { 62, 124, 224 }, other[3] = { 222, 112, 40 };
 
 typedef struct page {
@@ -26,7 +25,7 @@ typedef struct page {
     FILE *to;
     scores found;
     int best;      /* of the epochs; -1: none */
-    char name[32]; /* of a class that has none: the last one asked for */
+    char name[32]; /* of class_name */
 } page;
 
 static const char *title_of(const report *r)
@@ -61,7 +60,7 @@ static page_string which_of(int k, int count)
     return s;
 }
 
-/* The scores that count: validation's at the best epoch, or else training's at the end. */
+/* Validation's scores at the best epoch, or training's at the last one. */
 static void put_figures(page *p)
 {
     const report *r = p->r;
@@ -131,8 +130,7 @@ static double learning_rate(const st_train_report *r)
     return r->lr;
 }
 
-/* Training and validation of a run; only the latter's best epoch has a mark, which the learning rate has,
- * too. */
+/* The best epoch is marked in curves of validation and of the learning rate. */
 static void put_charts(page *p)
 {
     const report *r = p->r;
@@ -177,20 +175,16 @@ static void put_epochs(page *p)
     if (r->count == 0) return;
     fputs("<section><h2>Epochs</h2>\n", p->to);
     put_charts(p);
-    fputs("<details><summary>All epochs as a table</summary>\n"
-          "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"rows\"><thead><tr>"
-          "<th scope=\"col\" class=\"text\">epoch</th><th scope=\"col\">loss</th><th "
-          "scope=\"col\">accuracy</th>"
-          "<th scope=\"col\">validation loss</th><th scope=\"col\">validation accuracy</th>"
-          "<th scope=\"col\">learning rate</th><th scope=\"col\">time</th></tr></thead><tbody>\n",
-          p->to);
+    fputs("<details><summary>All epochs as a table</summary>\n", p->to);
+    page_table(p->to, "scroll tall", "rows",
+               "<epoch|loss|accuracy|validation loss|validation accuracy|learning rate|time");
     for (int i = 0; i < r->count; i++) put_epoch_row(p, i);
     fputs("</tbody></table></div></details></section>\n", p->to);
 }
 
-/* ---- which class is taken for which -------------------------------------------------------------- */
+/* ---- the confusion matrix ------------------------------------------------------------------------ */
 
-/* Coloured by count: hits by the most hits of a class, mistakes by the most frequent one. */
+/* Shaded relative to the most hits of a class, or to the most frequent mistake. */
 static void put_cell(page *p, ptrdiff_t truth, ptrdiff_t predicted, const ptrdiff_t most[2])
 {
     ptrdiff_t count = scores_at(&p->found, truth, predicted);
@@ -210,7 +204,7 @@ static void put_matrix(page *p)
     }
     fprintf(p->to, "<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix%s\">\n",
             f->classes > FEW_IN_TABLE ? " many" : "");
-    fputs("<caption>rows: what it is; columns: what it was taken for</caption>\n"
+    fputs("<caption>rows: class; columns: predicted class</caption>\n"
           "<thead><tr><td class=\"sum\"></td>",
           p->to);
     for (ptrdiff_t k = 0; k < f->classes; k++) {
@@ -233,7 +227,7 @@ static void put_matrix(page *p)
             page_share(f->accuracy).text);
 }
 
-/* A pixel a cell: as opaque as the share of the row, whose square root lets rare ones be seen. */
+/* A pixel per cell, whose opacity is the square root of its share of the row, so that rare mistakes are visible. */
 static void put_map(page *p)
 {
     const scores *f = &p->found;
@@ -252,7 +246,7 @@ static void put_map(page *p)
             at[3] = (unsigned char)lround(255 * sqrt(share));
         }
     }
-    fputs("<img class=\"map\" alt=\"Map of which class is taken for which; the tables below say it in "
+    fputs("<img class=\"map\" alt=\"Confusion matrix; the tables below have its "
           "numbers.\" src=\"",
           p->to);
     picture_put(p->to, &map);
@@ -265,11 +259,7 @@ static void put_confused(page *p)
     confused found[MOST_CONFUSED];
     int count = scores_confused(&p->found, found, MOST_CONFUSED);
     if (count == 0) return;
-    fputs("<div class=\"scroll\"><table class=\"rows\"><thead><tr><th scope=\"col\" class=\"text\">most "
-          "often, this</th>"
-          "<th scope=\"col\" class=\"text\">is taken for</th><th scope=\"col\">times</th><th "
-          "scope=\"col\">of</th></tr></thead><tbody>\n",
-          p->to);
+    page_table(p->to, "scroll", "rows", "<class|<predicted|times|of");
     for (int i = 0; i < count; i++) {
         fputs("<tr><th scope=\"row\">", p->to);
         put_class(p, found[i].truth);
@@ -284,12 +274,8 @@ static void put_confused(page *p)
 static void put_classes(page *p)
 {
     const scores *f = &p->found;
-    fputs("<details><summary>All classes as a table</summary><div class=\"scroll tall\" "
-          "tabindex=\"0\"><table class=\"rows\"><thead><tr>"
-          "<th scope=\"col\" class=\"text\">class</th><th scope=\"col\">samples</th><th "
-          "scope=\"col\">precision, %</th>"
-          "<th scope=\"col\">recall, %</th></tr></thead><tbody>\n",
-          p->to);
+    fputs("<details><summary>All classes as a table</summary>", p->to);
+    page_table(p->to, "scroll tall", "rows", "<class|samples|precision, %|recall, %");
     for (ptrdiff_t k = 0; k < f->classes; k++) {
         fputs("<tr><th scope=\"row\">", p->to);
         put_class(p, k);
@@ -305,7 +291,7 @@ static void put_confusion(page *p)
     const scores *f = &p->found;
     if (f->classes == 0) return;
     fputs("<section><h2>Confusion</h2>\n", p->to);
-    fprintf(p->to, "<p>Of %s validation samples %s are classified right: accuracy %s, loss %s.</p>\n",
+    fprintf(p->to, "<p>%s validation samples, %s classified correctly: accuracy %s, loss %s.</p>\n",
             page_count((double)f->count).text, page_count(f->accuracy * (double)f->count).text,
             page_percent(f->accuracy).text, page_value(f->loss).text);
     fputs("<div class=\"beside\">\n", p->to);
@@ -360,9 +346,9 @@ static void put_mistakes(page *p)
     if (f->classes == 0 || f->mistakes == 0) return;
     double low, high;
     find_range(f, &low, &high);
-    fputs("<section><h2>Mistakes</h2>\n<p>The class of a validation sample → the net's answer, how probable "
-          "it finds "
-          "it, and the sample's file, or its number in the set; the most confident ones first.</p>\n"
+    fputs("<section><h2>Mistakes</h2>\n<p>The most confident ones first: class → predicted class, its "
+          "probability, "
+          "and the sample's file or number.</p>\n"
           "<ol class=\"images\">\n",
           p->to);
     for (int i = 0; i < f->mistakes; i++) put_mistake(p, &f->mistake[i], low, high);
@@ -379,7 +365,7 @@ static void put_filters(page *p)
     ptrdiff_t filters = weight.shape.n[0], channels = weight.shape.n[1];
     fprintf(p->to,
             "<section><h2>First convolution</h2>\n<p>The weights of its %s%td filter%s of "
-            "%td&#8239;×&#8239;%td, each scaled by its own greatest; ",
+            "%td&#8239;×&#8239;%td, each scaled by its maximum; ",
             filters > MOST_FILTERS ? "first 64 of " : "", filters, filters == 1 ? "" : "s", weight.shape.n[2],
             weight.shape.n[3]);
     if (channels == 3) fputs("in colour, 0 is grey.</p>\n", p->to);
@@ -401,9 +387,9 @@ static void put_filters(page *p)
 
 typedef struct rows {
     page *p;
-    int next;                           /* of the layers, as they are visited: that of the times, too */
-    double forward, backward;           /* of all layers */
-    double most_forward, most_backward; /* of one */
+    int next;                           /* the next layer's number */
+    double forward, backward;           /* seconds of all layers */
+    double most_forward, most_backward; /* of the slowest one */
     double most_parameters;
 } rows;
 
@@ -421,7 +407,7 @@ static int depth_of(const char *path)
     return depth;
 }
 
-/* The greatest one's bar is full. */
+/* The bar is relative to the slowest layer, the number to all layers. */
 static void put_share(page *p, double seconds, double most, double all)
 {
     fprintf(p->to, "<td class=\"bar\"><i style=\"--s:%.3f\"></i><span>%s&#8201;%%</span></td>",
@@ -488,16 +474,12 @@ static void put_layers(page *p)
     fputs("<section><h2>Layers</h2>\n", p->to);
     if (r->times)
         fprintf(p->to,
-                "<p>A training step on %td images takes %.2f ms forward and %.2f ms backward, "
-                "which its layers share as the bars say.</p>\n",
+                "<p>A training step on %td images takes %.2f ms forward and %.2f ms backward; "
+                "the bars show each layer's share.</p>\n",
                 r->times->batch, 1e3 * r->times->forward, 1e3 * r->times->backward);
-    fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"rows wide\"><thead><tr><th scope=\"col\" "
-          "class=\"text\">layer</th>"
-          "<th scope=\"col\" class=\"text\">output</th><th scope=\"col\">parameters</th><th "
-          "scope=\"col\">FLOPs an image</th>",
-          p->to);
-    if (r->times) fputs("<th scope=\"col\">forward</th><th scope=\"col\">backward</th>", p->to);
-    fputs("</tr></thead><tbody>\n", p->to);
+    page_table(p->to, "scroll", "rows wide",
+               r->times ? "<layer|<output|parameters|FLOPs per image|forward|backward"
+                        : "<layer|<output|parameters|FLOPs per image");
     st_layer_visit(r->net->root, put_layer, &of);
     fprintf(p->to, "</tbody><tfoot><tr><th scope=\"row\">all</th><td></td><td>%s</td>",
             page_count((double)st_numel(st_net_parameters(r->net))).text);

@@ -1,8 +1,7 @@
-/* report.h: a run as one page of HTML, with all it shows inside: it needs no network and no script.
+/* report.h: a run as one self-contained page of HTML without scripts.
  *
- * Curves of loss, accuracy and learning rate; on a validation set with classes, which of them are taken for
- * which, and the most confident mistakes; the weights of the first convolution; the layers, with what each
- * costs. */
+ * Curves of loss, accuracy and learning rate; with classes the confusion matrix and the most confident mistakes on the
+ * validation set; the weights of the first convolution; the layers with their parameters and times. */
 #ifndef STRIDE_EXAMPLES_STRIDE_REPORT_H
 #define STRIDE_EXAMPLES_STRIDE_REPORT_H
 
@@ -15,22 +14,22 @@ typedef struct report_fact {
 } report_fact;
 
 typedef struct report {
-    const char *title;             /* NULL: "Training run" */
-    const char *network;           /* as it was asked for, in lines or in one; NULL: not shown */
-    const report_fact *facts;      /* ended by a name of NULL; NULL: none */
-    const st_train_report *epochs; /* history.h */
-    int count;                     /* of them; 0: no curves */
-    st_net *net;                   /* built; NULL: no layers, no filters, no mistakes */
-    st_loss loss;                  /* what it was trained by */
-    const st_dataset *validation;  /* what the net is tried on; NULL: nothing */
-    const char *const *classes;    /* a name for each output; NULL: their numbers */
-    const layer_times *times;      /* NULL: layers without times */
+    const char *title;        /* NULL: "Training run" */
+    const char *network;      /* its text; NULL: not shown */
+    const report_fact *facts; /* ended by a name of NULL; NULL: none */
+    const st_train_report *epochs;
+    int count;   /* epochs; 0: no curves */
+    st_net *net; /* built; NULL: no layers, no filters, no mistakes */
+    st_loss loss;
+    const st_dataset *validation; /* NULL: no confusion matrix, no mistakes */
+    const char *const *classes;   /* a name for each output; NULL: their numbers */
+    const layer_times *times;     /* NULL: layers without times */
     const char *(*path_of)(void *context,
                            ptrdiff_t sample); /* the file of a validation sample, or NULL; NULL: none */
     void *context;
 } report;
 
-/* Writes a temporary file beside `path` and renames it over. 0, or -1 with an error. */
+/* Replaces the file atomically. 0, or -1 with an error. */
 int report_write(const char *path, const report *r);
 
 #endif

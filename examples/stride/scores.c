@@ -1,4 +1,4 @@
-/* scores.c: one pass over a set; tables of what it found. */
+/* scores.c: one pass over a set, and tables of its result. */
 #include "examples/stride/scores.h"
 #include "examples/stride/text.h"
 
@@ -15,7 +15,7 @@ ptrdiff_t scores_at(const scores *s, ptrdiff_t truth, ptrdiff_t predicted)
 
 /* ---- measuring --------------------------------------------------------------------------------- */
 
-/* exp(y[k]) / sum of exp(y[j]) for the greatest output k: no exponential overflows. */
+/* The softmax of the greatest output. */
 static double confidence(st_tensor y, ptrdiff_t greatest)
 {
     double top = (double)*st_at(y, ST_INDEX(greatest)), sum = 0;
@@ -23,7 +23,7 @@ static double confidence(st_tensor y, ptrdiff_t greatest)
     return 1 / sum;
 }
 
-/* Keeps the most confident ones, in order. */
+/* Keeps the most confident mistakes, in order. */
 static void remember(scores *s, mistake m, st_tensor x)
 {
     int at = s->mistakes;
@@ -94,7 +94,7 @@ void scores_free(scores *s)
     *s = (scores){ 0 };
 }
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- per class ------------------------------------------------------------------------------------ */
 
 static double fraction(ptrdiff_t part, ptrdiff_t whole)
 {
@@ -132,7 +132,7 @@ static void print_fraction(FILE *to, double value)
     else fprintf(to, " %9.4f", value);
 }
 
-/* At most so many characters of UTF-8; as wide as that, on the right. */
+/* At most `width` characters of UTF-8, aligned right. */
 static void print_name(FILE *to, const char *name, int width)
 {
     int count = 0, bytes = 0;

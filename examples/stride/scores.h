@@ -1,5 +1,4 @@
-/* scores.h: how a net does on a data set: loss, accuracy, which classes it takes for which, its surest
- * mistakes. */
+/* scores.h: a net's loss, accuracy, confusion matrix and most confident mistakes on a data set. */
 #ifndef STRIDE_EXAMPLES_STRIDE_SCORES_H
 #define STRIDE_EXAMPLES_STRIDE_SCORES_H
 
@@ -12,25 +11,24 @@
 enum { MOST_MISTAKES = 24 };
 
 typedef struct mistake {
-    ptrdiff_t sample, truth, predicted; /* the sample's number in the set, its class, the net's answer */
+    ptrdiff_t sample, truth, predicted; /* the sample's number in the set, its class, the predicted class */
     double confidence;                  /* softmax of the predicted class's output */
     st_tensor x;
 } mistake;
 
 typedef struct scores {
-    ptrdiff_t count, classes; /* samples; 0 classes: the loss or the set has none, and there is only a loss */
+    ptrdiff_t count, classes; /* samples; 0 classes: there is only a loss */
     double loss, accuracy;    /* means over the samples; accuracy NaN without classes */
     ptrdiff_t *confusion;     /* [truth * classes + predicted]: samples */
     int mistakes;
     mistake mistake[MOST_MISTAKES]; /* most confident first */
 } scores;
 
-/* In inference mode, in batches of what the net is built for. -1 with an error, and nothing to free. */
+/* Runs the net in inference mode. -1 with an error, and nothing to free. */
 int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l);
 void scores_free(scores *s);
 
-/* Samples of class k; the fraction of the samples answered k that are k, of those that are k that were
- * answered so, and the harmonic mean of both. NaN where there is no sample. */
+/* Samples, precision, recall and F1 of class k. NaN if there are no samples. */
 typedef struct class_scores {
     ptrdiff_t samples;
     double precision, recall, f1;
@@ -39,14 +37,14 @@ class_scores scores_of(const scores *s, ptrdiff_t k);
 
 ptrdiff_t scores_at(const scores *s, ptrdiff_t truth, ptrdiff_t predicted);
 
-/* The most frequent confusions, most frequent first; returns how many. */
+/* The most frequent confusions in descending order; returns their number. */
 typedef struct confused {
     ptrdiff_t truth, predicted, count;
 } confused;
 int scores_confused(const scores *s, confused *found, int most);
 
-/* `name` of each class: for a terminal; for JSON, in UTF-8. */
+/* `name` of each class: without control characters for printing, in UTF-8 for JSON. */
 void scores_print(const scores *s, const char *const *name, FILE *to);
-json_t *scores_json(const scores *s, const char *const *name); /* the caller's */
+json_t *scores_json(const scores *s, const char *const *name); /* to be released */
 
 #endif

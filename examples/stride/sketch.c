@@ -1,4 +1,4 @@
-/* sketch.c: a character cell is twice as high as wide: two square pixels. */
+/* sketch.c: a character cell, twice as high as wide, shows two square pixels. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"

@@ -7,20 +7,20 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* An image [1, H, W] of 0 (dark) to 1 (bright). A character covers two pixels, one above the other: in two of
- * 24 greys where `colour`, otherwise their mean in ASCII. */
+/* An image [1, H, W] of 0 (dark) to 1 (bright). A character shows two pixels, one above the other: in 26 greys with
+ * `colour`, otherwise their mean in ASCII. */
 void sketch_image(FILE *to, st_tensor image, bool colour);
 
-/* A line a value, 0 to 1: its label, a bar of at most `width` characters, percent. Line `highlight` (-1:
- * none) is marked. */
+/* A line per value, 0 to 1: its label, a bar of at most `width` characters, percent. Line `highlight` (-1: none) is
+ * marked. */
 void sketch_bars(FILE *to, const char *const *labels, const double *values, int count, int width,
                  int highlight, bool colour);
 
-/* One line: "training loss ▇▅▃▂▁▁ 2.31 to 0.042", at most `width` columns of values, each the mean of its
- * part. */
+/* One line: "training loss ▇▅▃▂▁▁ 2.31 to 0.042", at most `width` columns, each the mean of several
+ * values. */
 void sketch_curve(FILE *to, const char *name, const double *values, int count, int width);
 
-/* A terminal that shows colours, unless NO_COLOR is set (no-color.org). */
+/* True for a terminal with colours, unless NO_COLOR is set (no-color.org). */
 bool sketch_wants_colour(FILE *to);
 
 #endif

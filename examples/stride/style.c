@@ -1,5 +1,5 @@
-/* style.c: how a page looks: one colour for training and what is right, one for validation and what is wrong,
- * in light and in dark, on a phone and on paper. Texts have a contrast of 4.5 and more. */
+/* style.c: the style sheet: one colour for training and correct predictions, one for validation and mistakes; light and
+ * dark, for small screens and print. Text has a contrast of at least 4.5. */
 #include "examples/stride/page.h"
 
 /* clang-format off */
@@ -123,7 +123,7 @@ static const char *const sheet[] = {
     "  section { margin-top: 2rem; padding-top: 1.25rem; }",
     "  .facts div { grid-template-columns: 6rem 1fr; }",
     "  .option { display: block; max-width: 12rem; white-space: normal; }",
-    /* what scrolls fades where there is more */
+    /* scrolling tables fade out at the right */
     "  .scroll { mask-image: linear-gradient(90deg,#000 calc(100% - 2rem),transparent);",
     "      -webkit-mask-image: linear-gradient(90deg,#000 calc(100% - 2rem),transparent); }",
     "  .scroll table { margin-right: 2rem; }",
@@ -131,7 +131,7 @@ static const char *const sheet[] = {
     "  .matrix td { min-width: 2.6rem; padding: 0 .2rem; }",
     "}",
 
-    /* on paper: light, everything in its width */
+    /* print: light, without scrolling */
     "@media print {",
     "  :root { --ink: #000; --soft: #444; --rule: #ccc; --paper: #fff; --panel: #f6f7f9;",
     "      --a: 38,98,196; --v: 190,80,18; --strong: .42; }",

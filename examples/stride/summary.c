@@ -1,4 +1,4 @@
-/* summary.c: stride summary: what a net is and what it takes. */
+/* summary.c: stride summary: a net's layers, memory and metadata. */
 #include "examples/stride/commands.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
@@ -54,17 +54,17 @@ static int run(const void *settings_, int count, char **operands)
 
 static const option_row options[] = {
     NET_OPTIONS(settings, subject),
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images that memory is counted for",
+    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images per batch, for the memory",
       1, 65536 },
     { "as-text", 'T', OPTION_FLAG, offsetof(settings, as_text),
-      .help = "print it as a network's text (stride help network)" },
+      .help = "print the network as text (stride help network)" },
     { 0 },
 };
 
 const subcommand command_summary = {
     .name = "summary",
     .what =
-        "Prints a net's layers with their shapes, parameters and operations, and the memory that it takes.",
+        "Prints a net's layers with their shapes, parameters and operations, its memory and its metadata.",
     .usage = "MODEL|NET [options]",
     .examples = "  stride summary 'conv 32 3x3, relu, maxpool 2, dense 10' --input 1x28x28\n"
                 "  stride summary model.safetensors --as-text\n",

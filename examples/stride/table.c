@@ -1,4 +1,4 @@
-/* table.c: one pass over the lines; each column is a feature, a label or left out. */
+/* table.c: reads a table in one pass; each column is a feature, a label or ignored. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/table.h"
 
@@ -18,10 +18,10 @@ enum { LEFT_OUT = -1, LABEL = -2, LONGEST_LINE = 1 << 26 };
 typedef struct reader {
     const char *path;
     gzFile file;
-    char *line, **field, **name; /* of the line at hand; of the columns, NULL: none */
+    char *line, **field, **name; /* the current line and its fields; the columns' names, NULL: none */
     size_t room;
-    int fields, columns, number; /* number: of the line */
-    int *role;                   /* of each column: the place among the features, LEFT_OUT, LABEL - place */
+    int fields, columns, number; /* number: the current line's */
+    int *role; /* of each column: index of the feature, LEFT_OUT, or LABEL - index of the label */
     int features, labels, label; /* label: the first one */
     st_real *x, *y;
     char **word; /* the label of each row, where it is a class */
@@ -51,7 +51,7 @@ static void split(reader *r, char *line, char delimiter)
     }
 }
 
-/* The next line that is not empty, in fields. 1: there is one, 0: the end, -1: an error. */
+/* Splits the next line that is not empty. 1; 0 at the end; -1 with an error. */
 static int next_line(reader *r, char delimiter)
 {
     size_t used = 0, commas = 1;
@@ -69,7 +69,7 @@ static int next_line(reader *r, char delimiter)
     }
     int status = Z_OK;
     gzerror(r->file, &status);
-    if (status < 0) return st_error_set("%.200s: broken, or cut off, after line %d", r->path, r->number);
+    if (status < 0) return st_error_set("%.200s: broken or truncated after line %d", r->path, r->number);
     if (used == 0) return 0;
     char *from = r->line + (r->number <= 1 && strncmp(r->line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0);
     for (const char *c = from; *c; c++) commas += *c == delimiter;
@@ -104,9 +104,9 @@ static int column_named(const reader *r, const char *name, const char *option)
         nearest_try(&n, r->name[i]);
     }
     if (!r->name)
-        return st_error_set("--%s: expected a column's number, not \"%.60s\": the table has no line of names",
+        return st_error_set("--%s: expected a column's number, not \"%.60s\": the table has no header",
                             option, name);
-    return st_error_set("%.150s: there is no column %.60s%s", r->path, name, nearest_text(&n).text);
+    return st_error_set("%.150s: no column %.60s%s", r->path, name, nearest_text(&n).text);
 }
 
 static int find_label(reader *r, const table_options *o)
@@ -121,7 +121,7 @@ static int find_label(reader *r, const table_options *o)
         r->label = r->columns - 1;
     if (st_error()) return -1;
     if (r->label < 0 || r->label + r->labels > r->columns)
-        return st_error_set("--label: column %d of %d, expected one of the table's", r->label, r->columns);
+        return st_error_set("--label: column %d, the table has %d columns", r->label, r->columns);
     return 0;
 }
 
@@ -136,20 +136,21 @@ static bool matches(const char *name, const char *patterns)
     return false;
 }
 
-/* By the names that a net knows, in its order. */
+/* Assigns features by the names in a net's metadata, in their order. */
 static int assign_known(reader *r, const char *columns)
 {
     json_t *list = json_loads(columns, 0, NULL);
     for (size_t k = 0; k < json_array_size(list) && !st_error(); k++) {
         const char *name = json_string_value(json_array_get(list, k));
-        int i = name ? column_named(r, name, "data") : st_error_set("note columns: expected a list of names");
+        int i =
+            name ? column_named(r, name, "data") : st_error_set("metadata columns: expected a list of names");
         if (i >= 0) r->role[i] = r->features++;
     }
     json_decref(list);
     return st_error() ? -1 : 0;
 }
 
-/* Decides the role of each column by the first line of numbers. */
+/* Assigns the role of each column by the first line of numbers. */
 static int assign(reader *r, const table_options *o)
 {
     const ptrdiff_t expected = o->sample.rank > 0 ? st_shape_numel(o->sample, "table") : 0;
@@ -168,7 +169,7 @@ static int assign(reader *r, const table_options *o)
                               : LEFT_OUT;
     }
     if (known && assign_known(r, o->columns)) return -1;
-    if (r->features == 0) return st_error_set("%.200s: no column is a feature", r->path);
+    if (r->features == 0) return st_error_set("%.200s: no column of features", r->path);
     if (expected && r->features != expected)
         return st_error_set("%.200s: %d columns of features, expected %td", r->path, r->features, expected);
     return 0;
@@ -206,8 +207,8 @@ static int add_row(reader *r, const table_options *o)
         if (is_word && !(r->word[r->rows] = strdup(r->field[i]))) return no_memory(r);
         if (!is_word && !is_number(r->field[i], &value))
             return st_error_set(
-                "%.200s: line %d, column %d%s%.40s: expected a number, not \"%.40s\"; --label names the "
-                "column of the class",
+                "%.200s: line %d, column %d%s%.40s: expected a number, not \"%.40s\"; --label chooses "
+                "the column of the class",
                 r->path, r->number, i + 1, r->name ? ", " : "", r->name ? r->name[i] : "", r->field[i]);
         if (r->role[i] >= 0) r->x[r->rows * r->features + r->role[i]] = (st_real)value;
         else if (!is_word) r->y[r->rows * r->labels + LABEL - r->role[i]] = (st_real)value;
@@ -221,7 +222,7 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Numbers from 0 on, or words, whose sorted list they become. */
+/* Classes are integers from 0 on, or words, which are numbered in sorted order. */
 static int make_classes(reader *r, table *t)
 {
     bool numbers = true;
@@ -257,7 +258,7 @@ static char **copy_fields(const reader *r)
     return copy;
 }
 
-/* The features' names, in their order. */
+/* Copies the features' names. */
 static int keep_names(const reader *r, table *t)
 {
     t->columns = r->features;
@@ -276,7 +277,7 @@ static int read_table(reader *r, table *t, const table_options *o)
     if (names && !(r->name = copy_fields(r))) return -1;
     if (names) r->columns = r->fields;
     if (names) status = next_line(r, o->delimiter);
-    if (status == 0) return st_error_set("%.200s: no line of numbers in it", r->path);
+    if (status == 0) return st_error_set("%.200s: no numbers", r->path);
     if (status < 0 || assign(r, o)) return -1;
     for (; status > 0 && !st_error(); status = next_line(r, o->delimiter))
         if (add_row(r, o)) return -1;

@@ -1,5 +1,4 @@
-/* table.h: tables of numbers (CSV) as data sets, whose columns may have names and whose classes may be
- * words. */
+/* table.h: CSV tables as data sets, with columns by name and classes that may be words. */
 #ifndef STRIDE_EXAMPLES_STRIDE_TABLE_H
 #define STRIDE_EXAMPLES_STRIDE_TABLE_H
 
@@ -7,12 +6,12 @@
 
 typedef struct table_options {
     char delimiter;
-    const char *label;    /* a column's name or number, negative from the last; NULL: see below */
-    int targets;          /* columns of numbers to predict from the label's on; 0: a class */
+    const char *label;    /* a column's name or number, negative from the last; NULL: the first or last one */
+    int targets;          /* columns of numbers to predict, from the label on; 0: a class */
     const char *features; /* patterns of names with * and ?, separated by commas; NULL: all other columns */
-    const char *columns;  /* a JSON list of names, which are taken in that order; NULL: as in the file */
+    const char *columns;  /* a JSON list of the features' names, in order; NULL: as in the file */
     st_shape sample;      /* a row's features as an image; rank 0: [features] */
-    bool unlabelled;      /* labels are left out: `sample` says how many features there are */
+    bool unlabelled;      /* labels are ignored; `sample` gives the number of features */
 } table_options;
 
 typedef struct table {

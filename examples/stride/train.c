@@ -1,4 +1,4 @@
-/* train.c: stride train: data, a network, and everything between them, from one command line. */
+/* train.c: stride train: trains a network on a data set. */
 #define _DEFAULT_SOURCE /* the number of processors */
 #define _POSIX_C_SOURCE 200809L
 #define _DARWIN_C_SOURCE
@@ -43,12 +43,12 @@ typedef struct settings {
     bool resume;
 } settings;
 
-/* All that a run is made of, in the order in which it is made. */
+/* The parts of a run, in the order in which they are made. */
 typedef struct job {
     const settings *s;
-    dataset from, held;                      /* the data, and those of --validation */
+    dataset from, held;                      /* --data and --validation */
     const st_dataset *training, *validation; /* parts of them; validation may be NULL */
-    const st_dataset *held_out; /* the validation samples as they were before they were prepared */
+    const st_dataset *held_out;              /* validation before augmentation and normalisation */
     st_net *net;
     st_normalization *scale;
     st_dataset *own[8]; /* sets made of sets */
@@ -56,13 +56,13 @@ typedef struct job {
     st_loss loss;
     st_optim *optim;
     history history;
-    long stopped; /* the step after which an interrupt ended the run; 0: none did */
+    long stopped; /* the step after which an interrupt ended the run; 0: not interrupted */
     st_train_result result;
 } job;
 
 /* ---- sets -------------------------------------------------------------------------------------- */
 
-/* A set made of another; NULL is a failure already latched. */
+/* Keeps a set made of another; NULL: an error is already set. */
 static int own(job *j, const st_dataset **to, st_dataset *made)
 {
     if (!made) return -1;
@@ -71,8 +71,7 @@ static int own(job *j, const st_dataset **to, st_dataset *made)
     return 0;
 }
 
-/* The validation set is what --validation names, a part that --split holds out, or the data's own test
- * part. */
+/* The validation set is --validation, the part that --split holds out, or the data's own test part. */
 static int open_data(job *j)
 {
     const settings *s = j->s;
@@ -94,7 +93,7 @@ static int open_data(job *j)
     } else if (s->split > 0) {
         ptrdiff_t count = (ptrdiff_t)llround(s->split * (double)all->count);
         if (count < 1 || count >= all->count)
-            return st_error_set("--split %g of %td samples leaves nothing of one part", s->split, all->count);
+            return st_error_set("--split %g of %td samples leaves one part empty", s->split, all->count);
         if (own(j, &j->validation, set_part(all, (uint64_t)s->seed, 0, count)) ||
             own(j, &j->training, set_part(all, (uint64_t)s->seed, count, all->count - count)))
             return -1;
@@ -133,7 +132,7 @@ static int prepare_data(job *j)
     return hot ? own(j, &j->validation, set_one_hot(j->validation, outputs)) : 0;
 }
 
-/* ---- the net and how it learns ----------------------------------------------------------------- */
+/* ---- the net and its training ----------------------------------------------------------------- */
 
 static int make_net(job *j)
 {
@@ -142,16 +141,15 @@ static int make_net(job *j)
     if (!j->net) return -1;
     st_shape y = j->net->output;
     if (from->classes > 0 && !st_shape_equal(y, ST_SHAPE(from->classes)))
-        return st_error_set("the network gives %s, and there are %d classes: it should end with dense %d",
+        return st_error_set("the network's output is %s, there are %d classes: end it with dense %d",
                             st_shape_text(y).text, from->classes, from->classes);
     if (j->training->target.rank == 0 && y.rank != 1)
         return st_error_set(
-            "the network gives %s, expected a number for each class: end it with flatten, dense",
+            "the network's output is %s, expected a number for each class: end it with flatten, dense",
             st_shape_text(y).text);
     if (j->loss.classes && j->training->target.rank > 0)
-        return st_error_set(
-            "--loss cross-entropy is of classes, and the targets are %s: take mse, huber or bce",
-            st_shape_text(j->training->target).text);
+        return st_error_set("--loss cross-entropy needs classes, the targets are %s: use mse, huber or bce",
+                            st_shape_text(j->training->target).text);
     return st_net_build(j->net, j->s->batch, (uint64_t)j->s->seed);
 }
 
@@ -187,8 +185,7 @@ static int note(job *j)
     return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
 }
 
-/* The first interrupt ends the run after its step, with all that is saved then; the second ends the
- * program. */
+/* The first interrupt ends the run after its step, and the net is saved; the second ends the program. */
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int number)
@@ -206,7 +203,7 @@ static void await_interrupt(void)
         sigaction(SIGINT, &first, NULL);
 }
 
-/* The epochs before this one, which an earlier call ran, are in its log. */
+/* Reads the epochs of an earlier call from its log. */
 static int recall(job *j, int before)
 {
     const settings *s = j->s;
@@ -254,7 +251,7 @@ static int learn(job *j)
     return status ? -1 : recall(j, j->result.epochs + 1);
 }
 
-/* ---- what is left behind ----------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------- */
 
 static const char *path_of(void *context, ptrdiff_t sample)
 {
@@ -281,8 +278,8 @@ static int write_report(job *j)
              choice_at(SCHEDULES, s->schedule), s->batch);
     if (j->result.resumed > 0 && (j->history.count == 0 || j->history.epochs[0].epoch > 1))
         snprintf(resumed, sizeof resumed,
-                 "after step %ld, from %.200s: epochs before are not shown (a log has them)",
-                 j->result.resumed, s->checkpoint);
+                 "after step %ld, from %.200s; without --log earlier epochs are not shown", j->result.resumed,
+                 s->checkpoint);
     const char *prepared = j->training->prepared;
     const report_fact facts[] = {
         { "date", date },
@@ -363,7 +360,7 @@ static void print_best(const job *j)
     if (best) putchar('\n');
     if (j->stopped) printf("interrupted after step %ld", j->stopped);
     if (j->stopped && j->s->checkpoint) {
-        fputs(": the same command with --resume goes on from ", stdout);
+        fputs(": to continue, repeat the command with --resume from ", stdout);
         text_put(stdout, j->s->checkpoint);
     }
     if (j->stopped) putchar('\n');
@@ -380,7 +377,7 @@ static void print_result(const job *j)
            j->result.images_per_second);
 }
 
-/* Learning is slow where a softmax is taken twice. */
+/* A network that ends with softmax trains slowly, since cross-entropy includes it. */
 static bool takes_softmax_twice(const job *j)
 {
     const st_layer *root = j->net->root;
@@ -398,18 +395,18 @@ static int print_head(const job *j)
     printf("\n\n");
     if (j->s->resume) {
         bool there = access(j->s->checkpoint, F_OK) == 0;
-        fputs(there ? "goes on from " : "", stdout);
+        fputs(there ? "resuming from " : "", stdout);
         text_put(stdout, j->s->checkpoint);
-        fputs(there ? "\n\n" : " is not there yet: from the beginning\n\n", stdout);
+        fputs(there ? "\n\n" : " does not exist: starting from the beginning\n\n", stdout);
     }
     if (st_net_summary(j->net, j->s->batch, stdout)) return -1;
     printf("\n");
     if (takes_softmax_twice(j))
-        printf("The loss cross-entropy takes the softmax itself: leave it out of the network.\n\n");
+        printf("Cross-entropy includes the softmax: remove it from the end of the network.\n\n");
     return fflush(stdout);
 }
 
-/* Tries every file that will be written. */
+/* Checks that every file can be written. */
 static int check_files(const settings *s)
 {
     const char *const files[] = { s->save, s->report, s->checkpoint, s->anomaly };
@@ -418,7 +415,7 @@ static int check_files(const settings *s)
     return s->log ? log_check(s->log) : 0;
 }
 
-/* If the file cannot be written after all, the weights are kept in the folder for temporary files. */
+/* If the file cannot be written, the net is saved in the folder for temporary files. */
 static int save(job *j)
 {
     const char *path = j->s->save, *folder = getenv("TMPDIR");
@@ -462,8 +459,8 @@ static void release(job *j)
     dataset_close(&j->from);
 }
 
-/* Refuses a file that is written twice, or that is read and written. */
-static int tell_apart(const settings *s)
+/* Refuses a file that is written twice, or both read and written. */
+static int check_distinct(const settings *s)
 {
     const struct {
         const char *option, *path;
@@ -481,13 +478,13 @@ static int tell_apart(const settings *s)
         if (dataset_names(s->source.data, path)) other = "data";
         if (dataset_names(s->validation, path)) other = "validation";
         if (other)
-            return subcommand_refuse(&command_train, "--%s and --%s are one file, %s", written[i].option,
+            return subcommand_refuse(&command_train, "--%s and --%s are the same file, %s", written[i].option,
                                      other, path);
     }
     return 0;
 }
 
-/* Wrong command lines, before anything is opened. */
+/* Errors of the command line, found before anything is opened. */
 static int check_options(const settings *s)
 {
     const subcommand *c = &command_train;
@@ -497,7 +494,7 @@ static int check_options(const settings *s)
     if (!s->checkpoint && (s->resume || s->checkpoint_every > 0))
         return subcommand_refuse(c, "--%s needs --checkpoint FILE",
                                  s->resume ? "resume" : "checkpoint-every");
-    return tell_apart(s);
+    return check_distinct(s);
 }
 
 static int run(const void *settings_, int count, char **operands)
@@ -523,18 +520,18 @@ static const option_row options[] = {
     { "network", 0, OPTION_FILE, offsetof(settings, net), "NET" },
     DATASET_OPTIONS(settings, source),
     { "validation", 'V', OPTION_FILE, offsetof(settings, validation), "PATH",
-      .help = "a data set to validate on; without it the test part of --data, where there is one" },
+      .help = "a data set to validate on; default: the test part of --data, if there is one" },
     { "split", 'S', OPTION_NUMBER, offsetof(settings, split), "X", NULL,
       "hold out this fraction of the data to validate on", 0, 0.99 },
     { "epochs", 'e', OPTION_INTEGER, offsetof(settings, epochs), "N", "10", "passes over the data", 1, 1e6 },
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples a step", 1, 65536 },
+    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples per step", 1, 65536 },
     { "lr", 'l', OPTION_NUMBER, offsetof(settings, lr), "X", NULL,
-      "peak learning rate; without it 0.001, and 0.01 for sgd", 0, 1e6 },
+      "peak learning rate; default: 0.001, 0.01 for sgd", 0, 1e6 },
     { "optim", 'O', OPTION_CHOICE, offsetof(settings, optim), OPTIMS, "adam", "the optimizer" },
     { "momentum", 0, OPTION_NUMBER, offsetof(settings, momentum), "X", "0.9", "momentum of sgd", 0, 1 },
     { "nesterov", 0, OPTION_FLAG, offsetof(settings, nesterov), .help = "use Nesterov's momentum with sgd" },
     { "weight-decay", 0, OPTION_NUMBER, offsetof(settings, weight_decay), "X", NULL,
-      "weight decay; without it 0, and 0.01 for adamw", 0, 1e6 },
+      "weight decay; default: 0, 0.01 for adamw", 0, 1e6 },
     { "schedule", 0, OPTION_CHOICE, offsetof(settings, schedule), SCHEDULES, "cosine",
       "how the learning rate changes" },
     { "every", 0, OPTION_NUMBER, offsetof(settings, every), "X", "10",
@@ -550,23 +547,23 @@ static const option_row options[] = {
     { "clip", 0, OPTION_NUMBER, offsetof(settings, clip), "X", NULL, "clip the norm of the gradients to X", 0,
       1e9 },
     { "patience", 'P', OPTION_INTEGER, offsetof(settings, patience), "N", NULL,
-      "stop after N epochs without a better validation loss, and keep the best net", 0, 1e6 },
+      "stop after N epochs without a better validation loss, and restore the best net", 0, 1e6 },
     { "shift", 0, OPTION_NUMBER, offsetof(settings, shift), "PX", NULL,
-      "augment: move images by up to that many pixels", 0, 1e4 },
+      "augment: shift images by up to PX pixels", 0, 1e4 },
     { "rotation", 0, OPTION_NUMBER, offsetof(settings, rotation), "DEG", NULL,
-      "augment: rotate images by up to that many degrees", 0, 180 },
+      "augment: rotate images by up to DEG degrees", 0, 180 },
     { "scale", 0, OPTION_NUMBER, offsetof(settings, scale), "X", NULL,
       "augment: scale images by factors of 1 ± X", 0, 0.99 },
     { "shear", 0, OPTION_NUMBER, offsetof(settings, shear), "DEG", NULL,
-      "augment: shear images by up to that many degrees", 0, 89 },
+      "augment: shear images by up to DEG degrees", 0, 89 },
     { "flip", 0, OPTION_NUMBER, offsetof(settings, flip), "P", NULL,
-      "augment: flip images left to right with that probability", 0, 1 },
+      "augment: flip images left to right with probability P", 0, 1 },
     { "noise", 0, OPTION_NUMBER, offsetof(settings, noise), "X", NULL,
-      "augment: add Gaussian noise of that standard deviation", 0, 1e3 },
+      "augment: add Gaussian noise of standard deviation X", 0, 1e3 },
     { "cutout", 0, OPTION_INTEGER, offsetof(settings, cutout), "PX", NULL,
-      "augment: set a square of that side to zero", 0, 1e4 },
+      "augment: set a square of PX by PX pixels to zero", 0, 1e4 },
     { "no-normalize", 0, OPTION_FLAG, offsetof(settings, raw),
-      .help = "leave the input as it is; otherwise each channel gets mean 0 and standard deviation 1" },
+      .help = "do not normalise each channel to mean 0 and standard deviation 1" },
     { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
       "seed of parameters, order, augmentation and --split", 0, 1e15 },
     THREADS_OPTION(settings),
@@ -576,11 +573,11 @@ static const option_row options[] = {
     { "report", 'R', OPTION_FILE, offsetof(settings, report), "FILE",
       .help = "a report of the run as a page, .html" },
     { "checkpoint", 'c', OPTION_FILE, offsetof(settings, checkpoint), "FILE",
-      .help = "write a checkpoint after each epoch; it is a saved net, too" },
+      .help = "write a checkpoint after each epoch, which is also a saved net" },
     { "checkpoint-every", 0, OPTION_INTEGER, offsetof(settings, checkpoint_every), "STEPS", NULL,
-      "write the checkpoint after that many steps, too", 1, MOST_COUNT },
+      "also write the checkpoint every STEPS steps", 1, MOST_COUNT },
     { "resume", 'r', OPTION_FLAG, offsetof(settings, resume),
-      .help = "resume from --checkpoint if it is there, to the same bits" },
+      .help = "resume from --checkpoint, if it exists, with bit-identical results" },
     { "anomaly", 0, OPTION_FILE, offsetof(settings, anomaly), "FILE",
       .help = "keep the batch of a step that produces a NaN or an infinity (stride replay)" },
     { "quiet", 'q', OPTION_FLAG, offsetof(settings, quiet), .help = "print the result only" },
@@ -593,8 +590,8 @@ const subcommand command_train = {
     .usage = "NET [--data PATH] [options]",
     .details =
         "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends the "
-        "run after its step, and saves it; a second one ends it at once. One seed gives one result, for "
-        "any number of threads.",
+        "run after its step and saves the net; a second one ends the program at once. Results depend on the "
+        "seed, but not on the number of threads.",
     .examples = "  stride train 'conv 32 3x3, relu, maxpool 2, dense 10' --epochs 3\n"
                 "  stride train 'conv 32 3x3 padding=same, relu, maxpool 2, dense 2' --data pictures \\\n"
                 "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n"

@@ -299,7 +299,7 @@ TEST(a_named_folder_that_is_unusable_is_not_replaced)
     assert_int_equal(unlink("partly/t10k-images-idx3-ubyte"), 0);
     setenv("MNIST_DIR", "partly", 1);
     assert_int_equal(mnist_find(&m, NULL), -1);
-    expect_error("MNIST_DIR: partly: t10k-images-idx3-ubyte is not there, plain or as .gz");
+    expect_error("MNIST_DIR: partly: t10k-images-idx3-ubyte not found, plain or as .gz");
     write_file("partly/t10k-images-idx3-ubyte", "\0\0\x08\3", 4, false);
     assert_int_equal(mnist_find(&m, NULL), -1);
     expect_error("MNIST_DIR: partly/t10k-images-idx3-ubyte: truncated");

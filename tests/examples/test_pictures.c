@@ -374,9 +374,9 @@ TEST(folders_are_classes)
     folder_close(&f);
     assert_int_equal(fclose(messages), 0);
     assert_non_null(strstr(text, "2 pictures left out, "));
-    assert_non_null(strstr(text, "set/Z: no picture in it"));
+    assert_non_null(strstr(text, "set/Z: contains no picture"));
     assert_int_equal(folder_open(&f, path_of("set/a"), (folder_options){ 0 }), -1);
-    expect_error("no folder of a class in it");
+    expect_error("contains no folder of a class");
     assert_int_equal(folder_open(&f, path_of("none"), (folder_options){ 0 }), -1);
     expect_error("No such file");
 }
