@@ -2,6 +2,11 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "tests/support.h"
 
+#include "nn/data.h"
+#include "nn/net.h"
+#include "nn/optim.h"
+#include "tensor/machine.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +64,6 @@ static char topic[256];
 
 int error_none_yet(void **state)
 {
-    (void)state;
     st_error_clear();
     topic[0] = '\0';
     return 0;
@@ -67,7 +71,6 @@ int error_none_yet(void **state)
 
 int error_none_left(void **state)
 {
-    (void)state;
     if (!st_error()) return 0;
     print_message("error left behind: %s\n", st_error());
     st_error_clear();
@@ -92,6 +95,19 @@ void use_engine(const char *name)
     setenv("STRIDE_ENGINE", name ? name : before, 1);
 }
 
+const char *const engines[ENGINES] = { "reference", "generic", "avx2", "avx512" };
+
+bool choose_engine(const char *name)
+{
+    bool reference;
+    int machine;
+    use_engine(name);
+    if (machine_choose(&machine, &reference) == 0) return true;
+    st_error_clear();
+    use_engine(NULL);
+    return false;
+}
+
 void share_all_work(void)
 {
     setenv("STRIDE_GRAIN", "0", 1);
@@ -114,6 +130,19 @@ bool in_a_worker(void)
 {
     return !runs_the_tests;
 }
+
+/* ---- ownership ------------------------------------------------------------------------------- */
+
+#define END(type, name)                                                                                      \
+    void end_##name(type *x)                                                                                 \
+    {                                                                                                        \
+        st_##name##_free(*x);                                                                                \
+    }
+END(st_tensor, tensor)
+END(st_layer *, layer)
+END(st_net *, net)
+END(st_optim *, optim)
+END(st_dataset *, dataset)
 
 /* ---- random cases ---------------------------------------------------------------------------- */
 

@@ -50,12 +50,35 @@ void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Sets STRIDE_ENGINE; NULL: to its value when the program began. */
 void use_engine(const char *name);
 
+/* Every engine, the reference first; chooses one: false where this machine cannot run it, and nothing is changed. */
+enum { ENGINES = 4 };
+extern const char *const engines[ENGINES];
+bool choose_engine(const char *name);
+
 /* From here on layers are built to share all work among threads, however little. */
 void share_all_work(void);
 int all_work_is_shared(void **state); /* the same, for SETUP */
 
 /* True in every thread but the one that runs the tests. */
 bool in_a_worker(void);
+
+/* ---- ownership ------------------------------------------------------------------------------- */
+
+/* Variables that are freed where their scope ends: auto_tensor x = full(s, 1), y = full(s, 2); auto_layer *l = st_relu(); */
+#define auto_tensor __attribute__((cleanup(end_tensor))) st_tensor
+#define auto_layer __attribute__((cleanup(end_layer))) struct st_layer
+#define auto_net __attribute__((cleanup(end_net))) struct st_net
+#define auto_optim __attribute__((cleanup(end_optim))) struct st_optim
+#define auto_dataset __attribute__((cleanup(end_dataset))) struct st_dataset
+struct st_layer;
+struct st_net;
+struct st_optim;
+struct st_dataset;
+void end_tensor(st_tensor *x);
+void end_layer(struct st_layer **l);
+void end_net(struct st_net **n);
+void end_optim(struct st_optim **o);
+void end_dataset(struct st_dataset **d);
 
 /* ---- random cases ---------------------------------------------------------------------------- */
 

@@ -19,7 +19,6 @@ static bool broken; /* the set: nothing is fetched */
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    (void)d;
     if (broken) st_error_set("a broken set");
     st_fill(x, (st_real)i / SAMPLES);
     st_fill(y, (st_real)(i % 2));
@@ -94,7 +93,6 @@ static void feed(const uint8_t *at, size_t size)
 
 static bool stop(const st_train_report *r, void *context)
 {
-    (void)r, (void)context;
     return false;
 }
 

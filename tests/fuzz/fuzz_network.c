@@ -90,16 +90,14 @@ static void seed(void)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) fuzz_seed(texts[i], strlen(texts[i]));
 }
 
-static const char *const words[] = { "input ",           "1x28x28",      "conv ",       "conv_transpose ",
-                                     "maxpool ",         "avgpool ",     "lppool ",     "adaptive_avgpool ",
-                                     "batchnorm",        "layernorm",    "groupnorm ",  "relu",
-                                     "leaky_relu ",      "softmax",      "log_softmax", "dropout ",
-                                     "channel_dropout ", "pad ",         "upsample ",   "flatten",
-                                     "identity",         "residual(",    "concat(",     "sequence(",
-                                     "dense ",           "padding=same", "stride=2",    "dilation=",
-                                     "groups=",          "no_bias",      "mode=",       "epsilon=",
-                                     "momentum=",        "3x(",          " | ",         ", ",
-                                     "2147483647",       "-1",           "1e308",       "0x",
-                                     "pool function=",   "axis=",        NULL };
+/* clang-format off */
+static const char *const words[] = {
+    "input ", "1x28x28", "conv ", "conv_transpose ", "maxpool ", "avgpool ", "lppool ", "adaptive_avgpool ",
+    "batchnorm", "layernorm", "groupnorm ", "relu", "leaky_relu ", "softmax", "log_softmax", "dropout ",
+    "channel_dropout ", "pad ", "upsample ", "flatten", "identity", "residual(", "concat(", "sequence(",
+    "dense ", "padding=same", "stride=2", "dilation=", "groups=", "no_bias", "mode=", "epsilon=", "momentum=",
+    "3x(", " | ", ", ", "2147483647", "-1", "1e308", "0x", "pool function=", "axis=", NULL
+};
+/* clang-format on */
 
 const fuzzer fuzz = { feed, seed, large, .words = words };

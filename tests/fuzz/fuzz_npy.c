@@ -9,7 +9,6 @@
 /* Bit for bit, but for the payload of what is no number. */
 static void compare(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    (void)context;
     for (ptrdiff_t i = 0; i < n; i++) {
         st_real a = at[0][i * stride[0]], b = at[1][i * stride[1]];
         fuzz_claim(memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b), "an element comes back");
@@ -83,22 +82,11 @@ static void large(void)
     free(file);
 }
 
-static const char *const words[] = { "\x93NUMPY",
-                                     "'descr': ",
-                                     "'fortran_order': ",
-                                     "'shape': (",
-                                     "True",
-                                     "False",
-                                     "'<f4'",
-                                     "'>f8'",
-                                     "'|u1'",
-                                     "'<i8'",
-                                     "'|O'",
-                                     "(,)",
-                                     "9223372036854775807",
-                                     "[('a', '<f4')]",
-                                     "(0,)",
-                                     "{}",
-                                     NULL };
+/* clang-format off */
+static const char *const words[] = {
+    "\x93NUMPY", "'descr': ", "'fortran_order': ", "'shape': (", "True", "False", "'<f4'", "'>f8'", "'|u1'",
+    "'<i8'", "'|O'", "(,)", "9223372036854775807", "[('a', '<f4')]", "(0,)", "{}", NULL
+};
+/* clang-format on */
 
 const fuzzer fuzz = { feed, seed, large, words };

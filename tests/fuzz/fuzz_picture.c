@@ -61,7 +61,6 @@ static size_t make(const uint8_t *at, size_t size, uint8_t *png)
 
 static void claim_range(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    (void)context;
     for (ptrdiff_t i = 0; i < n; i++) {
         st_real x = at[0][i * stride[0]];
         fuzz_claim(x >= 0 && x <= 1, "pixels are 0 to 1");

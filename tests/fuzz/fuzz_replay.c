@@ -51,21 +51,12 @@ static void seed(void)
     st_tensor_free(targets);
 }
 
-static const char *const words[] = { "\\\"seed\\\": ",
-                                     "\\\"step\\\": ",
-                                     "\"train.x\"",
-                                     "\"train.target\"",
-                                     "\"anomaly\":\"",
-                                     "\"shape\":[",
-                                     "\"shape\":[]",
-                                     "[2,1,3,3]",
-                                     "[0,1,3,3]",
-                                     "[1,1,3,3]",
-                                     "[2,2]",
-                                     "\"dtype\":\"F64\"",
-                                     "\"data_offsets\":[",
-                                     "\\\"type\\\":\\\"relu\\\"",
-                                     "9223372036854775807",
-                                     NULL };
+/* clang-format off */
+static const char *const words[] = {
+    "\\\"seed\\\": ", "\\\"step\\\": ", "\"train.x\"", "\"train.target\"", "\"anomaly\":\"", "\"shape\":[",
+    "\"shape\":[]", "[2,1,3,3]", "[0,1,3,3]", "[1,1,3,3]", "[2,2]", "\"dtype\":\"F64\"", "\"data_offsets\":[",
+    "\\\"type\\\":\\\"relu\\\"", "9223372036854775807", NULL
+};
+/* clang-format on */
 
 const fuzzer fuzz = { feed, seed, large, .words = words };

@@ -151,12 +151,6 @@ static st_maxpool_options roll_windows(dice *d, st_shape *x)
     return o;
 }
 
-#define WINDOWS(o)                                                                                           \
-    .kernel = { (o).kernel[0], (o).kernel[1] }, .stride = { (o).stride[0], (o).stride[1] },                  \
-    .padding = { (o).padding[0], (o).padding[1] }, .dilation = { (o).dilation[0], (o).dilation[1] },         \
-    .ceil_mode = (o).ceil_mode, .pad_height = { (o).pad_height[0], (o).pad_height[1] },                      \
-    .pad_width = { (o).pad_width[0], (o).pad_width[1] }
-
 static st_layer *roll_maxpool(dice *d, st_shape *x)
 {
     return st_maxpool_new(roll_windows(d, x));
@@ -188,7 +182,6 @@ static st_real sum_of_squares(const st_real *window, ptrdiff_t n, const void *co
 static void its_adjoint(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
                         const void *context)
 {
-    (void)y;
     for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = 2 * (st_real)(*(const int *)context + i) * window[i] * dy;
 }
 
@@ -671,7 +664,7 @@ static naive want_concat(const st_layer *l, st_tensor x, st_tensor dy)
               d2 = st_narrow(dy, 1, last, third);
     naive a = want_conv2d(l->child[0], x, d0), c = want_conv2d(l->child[2], x, d2);
     naive want = { st_tensor_new(ST_SHAPE(s.n[0], last + third, s.n[2], s.n[3])), st_tensor_clone(a.dx),
-                   st_tensor_clone(a.dweight), st_tensor_clone(c.dweight), true };
+                   st_tensor_clone(a.dweight), st_tensor_clone(c.dweight) };
     accumulate(want.dx, d1);
     accumulate(want.dx, c.dx);
     accumulate(st_narrow(want.y, 1, 0, one), a.y);

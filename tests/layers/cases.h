@@ -27,6 +27,13 @@ typedef struct layer_case {
 } layer_case;
 extern const layer_case layer_cases[]; /* ended by one without a name */
 
+/* The windows of options, for those of another layer. */
+#define WINDOWS(o)                                                                                           \
+    .kernel = { (o).kernel[0], (o).kernel[1] }, .stride = { (o).stride[0], (o).stride[1] },                  \
+    .padding = { (o).padding[0], (o).padding[1] }, .dilation = { (o).dilation[0], (o).dilation[1] },         \
+    .ceil_mode = (o).ceil_mode, .pad_height = { (o).pad_height[0], (o).pad_height[1] },                      \
+    .pad_width = { (o).pad_width[0], (o).pad_width[1] }
+
 extern const st_pool_function squares; /* sum of (3 + i) x[i]², of the pool in the table */
 
 #endif

@@ -1,7 +1,5 @@
-/* naive.h: what layers compute, written from the definitions in plain loops over doubles: the oracles.
- *
- * Elements are read and written one at a time through st_at; nothing else of the library is used, and
- * speed is of no concern. Every result is a new tensor. */
+/* naive.h: layers computed from their definitions in plain loops over doubles: the oracles of the tests. Every result is
+ * a new tensor. */
 #ifndef STRIDE_TESTS_NAIVE_H
 #define STRIDE_TESTS_NAIVE_H
 
@@ -12,7 +10,6 @@
 typedef struct naive {
     st_tensor y, dx;
     st_tensor dweight, dbias; /* what is to be added to the gradients */
-    bool exact;               /* of avgpool: every divisor is a power of two */
 } naive;
 void naive_free(naive result);
 
@@ -30,9 +27,7 @@ ptrdiff_t naive_windows(naive_axis a);
 /* Where element k of window `at` lies in the image; outside 0 … size-1 it lies in the padding. */
 ptrdiff_t naive_place(naive_axis a, ptrdiff_t at, ptrdiff_t k);
 
-naive_axis naive_conv2d_axis(st_conv2d_options o, st_shape x, int axis); /* axis 0: height, 1: width */
-naive_axis naive_maxpool_axis(st_maxpool_options o, st_shape x, int axis);
-naive_axis naive_avgpool_axis(st_avgpool_options o, st_shape x, int axis);
+naive_axis naive_maxpool_axis(st_maxpool_options o, st_shape x, int axis); /* axis 0: height, 1: width */
 
 st_shape naive_conv2d_shape(st_conv2d_options o, st_shape x);
 st_shape naive_maxpool_shape(st_maxpool_options o, st_shape x);
@@ -56,20 +51,16 @@ naive naive_dense(st_tensor x, st_tensor weight, st_tensor bias, st_tensor dy);
 /* Every element of x, times the kernel, is added to the output where a convolution would have read it. */
 naive naive_conv_transpose2d(st_conv_transpose2d_options o, st_tensor x, st_tensor weight, st_tensor bias,
                              st_tensor dy);
-st_shape naive_conv_transpose2d_shape(st_conv_transpose2d_options o, st_shape x);
 
 /* A place outside the image holds the value, or what stands at its mirror image, or at the nearest edge. */
 naive naive_pad2d(st_pad2d_options o, st_tensor x, st_tensor dy);
-st_shape naive_pad2d_shape(st_pad2d_options o, st_shape x);
 
 /* Nearest: y[i] = x[floor(i / scale)]. Bilinear: between the two pixels around (i + 1/2) / scale - 1/2, or
  * around i (H - 1) / (OH - 1) where corners are aligned; beyond the edge, the edge. */
 naive naive_upsample(st_upsample_options o, st_tensor x, st_tensor dy);
-st_shape naive_upsample_shape(st_upsample_options o, st_shape x);
 
 /* The mean over rows floor(i H / OH) to ceil((i + 1) H / OH) - 1, and columns likewise. */
 naive naive_adaptive_avgpool(st_adaptive_avgpool_options o, st_tensor x, st_tensor dy);
-st_shape naive_adaptive_avgpool_shape(st_adaptive_avgpool_options o, st_shape x);
 
 /* y = x, or weight x where x is not above 0; weight [1] or [C]. */
 naive naive_prelu(st_tensor x, st_tensor weight, st_tensor dy);

@@ -71,9 +71,8 @@ TEST(every_shipped_type_has_a_row)
         bool found = false;
         for (const layer_case *c = layer_cases; c->name; c++) {
             st_shape x;
-            st_layer *l = c->roll(&(dice){ { 1 } }, &x);
+            auto_layer *l = c->roll(&(dice){ { 1 } }, &x);
             found = found || l->type == *type;
-            st_layer_free(l);
         }
         if (!found) fail_msg("cases.c has no row for %s", (*type)->name);
     }
@@ -97,14 +96,13 @@ static void assert_as_wanted(const layer_case *c, st_tensor x, st_tensor expecte
 /* Leaves NaN wherever a pass leaves something behind. */
 static void soil(st_layer *l, st_shape s)
 {
-    st_tensor x = full(s, NAN), y = outputs(l, s.n[0], NAN), dx = full(s, NAN);
-    st_tensor states = st_tensor_clone(st_layer_states(l));
+    auto_tensor x = full(s, NAN), y = outputs(l, s.n[0], NAN), dx = full(s, NAN);
+    auto_tensor states = st_tensor_clone(st_layer_states(l));
     st_layer_forward(l, x, y);
     st_layer_backward(l, x, y, y, dx);
     st_copy(st_layer_states(l), states);
     st_fill(st_layer_gradients(l), 0);
     st_layer_spoil_scratch(l);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(dx), st_tensor_free(states);
 }
 
 static void add_to(st_tensor gradients, naive want)
@@ -120,7 +118,7 @@ static void add_to(st_tensor gradients, naive want)
 static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     view_kind kind = (view_kind)roll(d, 0, VIEWS - 1);
-    st_tensor x = roll_kind(d, kind, s, -c->most, c->most);
+    auto_tensor x = roll_kind(d, kind, s, -c->most, c->most);
     about_case("exact", c, l, s, view_names[kind]);
     if (c->traits & EXTREMES && chance(d, 30))
         for (ptrdiff_t k = 0; k < st_numel(x); k++)
@@ -130,25 +128,27 @@ static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shap
     if (chance(d, 20)) planned.n[0] += roll(d, 1, 9);
     build(l, planned);
     roll_elements(d, st_layer_parameters(l), -3, 3);
-    st_tensor y_and_more = outputs(l, s.n[0] + 1, 77), y = st_narrow(y_and_more, 0, 0, s.n[0]);
-    st_tensor dy = roll_tensor(d, y.shape, -3, 3), x_before = st_tensor_clone(x),
-              dy_before = st_tensor_clone(dy);
+    auto_tensor y_and_more = outputs(l, s.n[0] + 1, 77);
+    st_tensor y = st_narrow(y_and_more, 0, 0, s.n[0]);
+    auto_tensor dy = roll_tensor(d, y.shape, -3, 3), x_before = st_tensor_clone(x),
+                dy_before = st_tensor_clone(dy);
     st_shape more = s;
     more.n[0]++;
-    st_tensor dx_and_more = full(more, 77), dx = st_narrow(dx_and_more, 0, 0, s.n[0]);
+    auto_tensor dx_and_more = full(more, 77);
+    st_tensor dx = st_narrow(dx_and_more, 0, 0, s.n[0]);
     naive want = c->want(l, x, dy);
     assert_string_equal(st_shape_text(y.shape).text, st_shape_text(want.y.shape).text);
     soil(l, s);
     st_layer_forward(l, x, y);
-    st_tensor gradients = st_layer_gradients(l), y_before = st_tensor_clone(y);
+    st_tensor gradients = st_layer_gradients(l);
+    auto_tensor y_before = st_tensor_clone(y);
     for (int without_dx = 0; without_dx < 2; without_dx++) {
         for (ptrdiff_t k = 0; k < st_numel(gradients); k++) *element(gradients, k) = (st_real)(k % 5 - 2);
-        st_tensor expected = st_tensor_clone(gradients);
+        auto_tensor expected = st_tensor_clone(gradients);
         add_to(expected, want);
         st_layer_spoil_scratch(l);
         st_layer_backward(l, x, y, dy, without_dx ? (st_tensor){ 0 } : dx);
         assert_as_wanted(c, gradients, expected);
-        st_tensor_free(expected);
     }
     assert_same(x, x_before);
     assert_same(y, y_before);
@@ -159,9 +159,6 @@ static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shap
     for (int i = 0; i < 2; i++)
         for (ptrdiff_t k = 0; k < st_numel(beyond[i]); k++) assert_true(*element(beyond[i], k) == 77);
     naive_free(want), st_layer_free(l);
-    st_tensor_free(x), st_tensor_free(y_and_more), st_tensor_free(dx_and_more), st_tensor_free(dy),
-        st_tensor_free(x_before);
-    st_tensor_free(y_before), st_tensor_free(dy_before);
 }
 
 static void if_it_has_a_definition(const layer_case *c, dice *d, st_layer *l, st_shape s)
@@ -173,14 +170,7 @@ static void if_it_has_a_definition(const layer_case *c, dice *d, st_layer *l, st
 /* Skipped if this machine cannot run the engine. */
 static void layers_are_their_definitions_by(const char *engine)
 {
-    bool reference;
-    int machine;
-    use_engine(engine);
-    if (machine_choose(&machine, &reference)) {
-        st_error_clear();
-        use_engine(NULL);
-        skip();
-    }
+    if (!choose_engine(engine)) skip();
     each_case("exact", 0, tries(), if_it_has_a_definition);
     use_engine(NULL);
 }
@@ -221,8 +211,8 @@ static void backward_is_its_adjoint(const layer_case *c, dice *d, st_layer *l, s
     view_kind kind = (view_kind)roll(d, 0, VIEWS - 1);
     about_case("adjoint", c, l, s, view_names[kind]);
     build(l, s);
-    st_tensor x = roll_kind(d, kind, s, 0, 0), y = outputs(l, s.n[0], 0), dy = st_tensor_clone(y),
-              dx = full(s, NAN);
+    auto_tensor x = roll_kind(d, kind, s, 0, 0), y = outputs(l, s.n[0], 0), dy = st_tensor_clone(y),
+                dx = full(s, NAN);
     roll_normal(d, x), roll_normal(d, dy), roll_normal(d, st_layer_parameters(l));
     for (int i = 1; i < l->params; i++) st_fill(l->param[i], 0);
     st_layer_forward(l, x, y);
@@ -231,7 +221,7 @@ static void backward_is_its_adjoint(const layer_case *c, dice *d, st_layer *l, s
     double other = dot(x, dx), weighed = l->params ? dot(l->param[0], l->grad[0]) : product;
     if (fabs(product - other) > limit || fabs(product - weighed) > limit)
         fail_msg("<f(x), dy> is %.17g, <x, fT(dy)> %.17g, <w, dw> %.17g", product, other, weighed);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx), st_layer_free(l);
+    st_layer_free(l);
 }
 
 TEST(linear_layers_go_backward_by_their_adjoint)
@@ -256,11 +246,11 @@ static void gradients_are_differences(const layer_case *c, dice *d, st_layer *l,
 {
     view_kind kind = (view_kind)roll(d, 0, MIXED);
     s.n[0] = c->traits & WHOLE ? 4 : chance(d, 10) ? 9 : 2;
-    st_tensor x = roll_kind(d, kind, s, 0, 0);
+    auto_tensor x = roll_kind(d, kind, s, 0, 0);
     roll_normal(d, x);
     about_case("gradient", c, l, s, view_names[kind]);
     build(l, s);
-    st_tensor y = outputs(l, s.n[0], 0);
+    auto_tensor y = outputs(l, s.n[0], 0);
     st_layer_forward(l, x, y);
     checked++;
     if (is_finite(y) && st_numel(x) + st_numel(st_layer_parameters(l)) < 8000) {
@@ -272,7 +262,7 @@ static void gradients_are_differences(const layer_case *c, dice *d, st_layer *l,
         else if (!r.passed) fail_msg("%s", r.text);
         st_error_clear();
     } else vacuous++;
-    st_tensor_free(x), st_tensor_free(y), st_layer_free(l);
+    st_layer_free(l);
 }
 
 TEST(gradients_are_central_differences)
@@ -303,7 +293,7 @@ static results run(st_layer *l, st_shape s, ptrdiff_t planned, ptrdiff_t images)
     s.n[0] = planned;
     build(l, s);
     s.n[0] = images;
-    st_tensor x = st_tensor_new(s), dy = outputs(l, images, 0);
+    auto_tensor x = st_tensor_new(s), dy = outputs(l, images, 0);
     dice inputs = { { 5 } }, others = { { 6 } };
     roll_normal(&inputs, x), roll_normal(&others, dy);
     results r = { outputs(l, images, NAN), full(s, NAN), .inferred = outputs(l, images, NAN) };
@@ -318,7 +308,6 @@ static results run(st_layer *l, st_shape s, ptrdiff_t planned, ptrdiff_t images)
     st_layer_forget(l, true);
     st_layer_forward(l, x, r.inferred);
     st_layer_forget(l, false);
-    st_tensor_free(x), st_tensor_free(dy);
     return r;
 }
 
@@ -344,11 +333,11 @@ static void threads_change_nothing(const layer_case *c, dice *d, st_layer *l, st
     st_set_num_threads(1);
     results one = run(l, s, 37, 37);
     for (int threads = 2; threads <= 8; threads += threads - 1 + (threads > 2)) { /* 2, 3, 6 */
-        st_layer *other = st_layer_clone(l);
+        auto_layer *other = st_layer_clone(l);
         st_set_num_threads(threads);
         results r = run(other, s, 37, 37);
         assert_same_bits(r, one);
-        results_free(r), st_layer_free(other);
+        results_free(r);
     }
     st_set_num_threads(before);
     results_free(one), st_layer_free(l);
@@ -362,7 +351,7 @@ TEST(any_number_of_threads_comes_to_the_same_bits)
 /* Nothing is left of a larger batch before it. */
 static void a_smaller_batch_is_its_own(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
-    st_layer *large = st_layer_clone(l);
+    auto_layer *large = st_layer_clone(l);
     ptrdiff_t images = roll(d, 3, 19);
     results fitting = run(l, s, images, images), before = run(large, s, 20, 20);
     st_layer_reset(large, 1);
@@ -370,7 +359,7 @@ static void a_smaller_batch_is_its_own(const layer_case *c, dice *d, st_layer *l
     results smaller = run(large, s, 20, images);
     assert_same_bits(smaller, fitting);
     results_free(fitting), results_free(before), results_free(smaller);
-    st_layer_free(l), st_layer_free(large);
+    st_layer_free(l);
 }
 
 TEST(a_smaller_batch_is_as_if_built_for_it)
@@ -404,11 +393,10 @@ static void assert_field(const st_layer *l, const st_field *f, const void *value
     assert_true(l->type->options_size <= sizeof options);
     memcpy(options, l->options, l->type->options_size);
     memcpy(options + f->offset + at, value, size);
-    st_layer *other = st_layer_new(l->type, options, 0, NULL);
+    auto_layer *other = st_layer_new(l->type, options, 0, NULL);
     if (good && !other) fail_msg("%s: %s", f->name, st_error());
     if (!good && other) fail_msg("%s: a value out of range is taken", f->name);
     if (!good) assert_names(l->type->name, f->name);
-    st_layer_free(other);
 }
 
 static void fields_out_of_range_are_refused(const layer_case *c, dice *d, st_layer *l, st_shape s)
@@ -495,26 +483,24 @@ static void assert_same_net(st_net *a, st_net *b, st_shape s)
 {
     char text[2][256];
     dice d = { { 3 } };
-    st_tensor x = roll_tensor(&d, s, -3, 3);
+    auto_tensor x = roll_tensor(&d, s, -3, 3);
     st_layer_describe(a->root, text[0], sizeof text[0]), st_layer_describe(b->root, text[1], sizeof text[1]);
     assert_string_equal(text[0], text[1]);
     assert_same(st_net_parameters(b), st_net_parameters(a));
     assert_same(st_net_states(b), st_net_states(a));
-    st_tensor y = st_tensor_clone(st_net_forward(a, x, ST_EVAL));
+    auto_tensor y = st_tensor_clone(st_net_forward(a, x, ST_EVAL));
     assert_same(st_net_forward(b, x, ST_EVAL), y);
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 static void comes_back_from_its_file(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     const char *path = path_of("net.safetensors");
     const void *const named[] = { &squares, NULL };
-    st_net *n = net_of(l, s);
+    auto_net *n = net_of(l, s);
     if (st_net_save(n, path)) fail_msg("%s", st_error());
-    st_net *read = st_net_load(path, s.n[0], (st_net_known){ .named = named });
+    auto_net *read = st_net_load(path, s.n[0], (st_net_known){ .named = named });
     if (!read) fail_msg("%s", st_error());
     assert_same_net(n, read, s);
-    st_net_free(n), st_net_free(read);
     remove(path);
 }
 
@@ -526,7 +512,7 @@ TEST(a_net_comes_back_from_its_file)
 static void clone_is_described_alike(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     char text[2][512];
-    st_layer *other = st_layer_clone(l);
+    auto_layer *other = st_layer_clone(l);
     assert_non_null(other);
     assert_true(st_layer_describe(l, text[0], sizeof text[0]) < sizeof text[0]);
     st_layer_describe(other, text[1], sizeof text[1]);
@@ -534,7 +520,7 @@ static void clone_is_described_alike(const layer_case *c, dice *d, st_layer *l, 
     for (const st_field *f = l->type->fields; f && f->name; f++)
         if (f->kind == ST_FIELD_BOOL)
             assert_true(*((const bool *)l->options + f->offset) == (strstr(text[0], f->name) != NULL));
-    st_layer_free(l), st_layer_free(other);
+    st_layer_free(l);
 }
 
 TEST(a_clone_is_described_alike)
@@ -546,12 +532,11 @@ TEST(a_clone_is_described_alike)
 static void is_exported_or_refused(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
     const char *path = path_of("net.onnx");
-    st_net *n = net_of(l, s);
+    auto_net *n = net_of(l, s);
     if (st_net_export_onnx(n, path)) {
         if (!strstr(st_error(), c->name)) fail_msg("%s", st_error());
         st_error_clear();
     } else assert_int_equal(remove(path), 0);
-    st_net_free(n);
 }
 
 TEST(every_layer_is_exported_or_refused)

@@ -9,19 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const engines[] = { "generic", "avx2", "avx512" };
-
-/* Chooses engine i; false where this machine cannot run it. */
-static bool available(size_t i)
-{
-    bool reference;
-    int machine;
-    use_engine(engines[i]);
-    if (machine_choose(&machine, &reference) == 0) return true;
-    st_error_clear();
-    return false;
-}
-
 /* The kernel of the engine in use, which is available. */
 static const kernel *kernel_in_use(void)
 {
@@ -31,114 +18,16 @@ static const kernel *kernel_in_use(void)
     return kernel_of_machine(machine);
 }
 
-static void each_engine(void (*claim)(const kernel *k, dice *d))
-{
-    int ran = 0;
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-        if (!available(i)) continue;
-        const kernel *k = kernel_in_use();
-        assert_string_equal(k->name, engines[i]);
-        for (unsigned seed = 1; seed <= 100; seed++) {
-            about("%s, seed %u", k->name, seed);
-            claim(k, &(dice){ { seed } });
-        }
-        ran++;
-    }
-    assert_true(ran >= 1);
-    use_engine(NULL);
-}
-
 /* ---- the kernel -------------------------------------------------------------------------------------- */
-
-static void roll_table(dice *d, ptrdiff_t *table, ptrdiff_t count, ptrdiff_t most)
-{
-    for (ptrdiff_t i = 0; i < count; i++) table[i] = roll(d, 0, most);
-}
-
-static void a_product_case(const kernel *k, dice *d)
-{
-    enum { MOST_ROWS = 20, MOST_COLUMNS = 150, MOST_DEPTH = 40, REACH = 100 };
-    ptrdiff_t rows = roll(d, 1, MOST_ROWS), depth = roll(d, 0, MOST_DEPTH), pitch = MOST_COLUMNS;
-    bool add = chance(d, 50);
-    ptrdiff_t columns =
-        add ? k->lanes * roll(d, 1, MOST_COLUMNS / k->lanes) : roll(d, k->lanes, MOST_COLUMNS);
-    ptrdiff_t row[MOST_ROWS], step[MOST_DEPTH], offset[MOST_DEPTH];
-    roll_table(d, row, rows, REACH), roll_table(d, step, depth, REACH), roll_table(d, offset, depth, REACH);
-    st_tensor a = roll_tensor(d, ST_SHAPE(2 * REACH + 1), -3, 3),
-              b = roll_tensor(d, ST_SHAPE(REACH + columns), -3, 3);
-    st_tensor c = roll_tensor(d, ST_SHAPE(rows, pitch), -3, 3), expected = st_tensor_clone(c);
-    for (ptrdiff_t i = 0; i < rows; i++)
-        for (ptrdiff_t j = 0; j < columns; j++) {
-            st_real sum = add ? *st_at(c, ST_INDEX(i, j)) : 0;
-            for (ptrdiff_t n = 0; n < depth; n++)
-                sum += st_data(a)[row[i] + step[n]] * st_data(b)[offset[n] + j];
-            *st_at(expected, ST_INDEX(i, j)) = sum;
-        }
-    const ptrdiff_t *rows_of_b = depth > 0 ? offset : NULL; /* of no rows there is no table */
-    kernel_product(k, rows, columns, depth, st_data(a), row, step, st_data(b), rows_of_b, st_data(c), pitch,
-                   add);
-    assert_same(c, expected);
-    st_tensor_free(a), st_tensor_free(b), st_tensor_free(c), st_tensor_free(expected);
-}
-
-TEST(the_product_is_the_sum_in_its_definition)
-{
-    each_engine(a_product_case);
-}
-
-static void a_dot_case(const kernel *k, dice *d)
-{
-    enum { MOST = 20, MOST_DEPTH = 6, REACH = 100 };
-    ptrdiff_t rows = roll(d, 1, MOST), columns = roll(d, 1, MOST), depth = roll(d, 0, MOST_DEPTH),
-              pitch = MOST + 3;
-    ptrdiff_t row[MOST], offset[MOST_DEPTH], step = depth * k->lanes + roll(d, 0, 3);
-    roll_table(d, row, columns, REACH), roll_table(d, offset, depth, REACH);
-    st_tensor a = roll_tensor(d, ST_SHAPE(rows * step + 1), -3, 3),
-              b = roll_tensor(d, ST_SHAPE(2 * REACH + k->lanes), -3, 3);
-    st_tensor c = roll_tensor(d, ST_SHAPE(rows, pitch), -3, 3), expected = st_tensor_clone(c);
-    for (ptrdiff_t i = 0; i < rows; i++)
-        for (ptrdiff_t j = 0; j < columns; j++)
-            for (ptrdiff_t n = 0; n < depth * k->lanes; n++)
-                *st_at(expected, ST_INDEX(i, j)) +=
-                    st_data(a)[i * step + n] * st_data(b)[row[j] + offset[n / k->lanes] + n % k->lanes];
-    kernel_dot(k, rows, columns, depth, st_data(a), step, st_data(b), row, offset, st_data(c), pitch);
-    assert_same(c, expected);
-    st_tensor_free(a), st_tensor_free(b), st_tensor_free(c), st_tensor_free(expected);
-}
-
-TEST(a_dot_is_the_sum_in_its_definition)
-{
-    each_engine(a_dot_case);
-}
-
-static void a_transpose_case(const kernel *k, dice *d)
-{
-    ptrdiff_t rows = roll(d, 1, 40), columns = roll(d, k->lanes, 60), padded = kernel_padded(k, rows);
-    st_tensor a = roll_tensor(d, ST_SHAPE(rows, columns), -9, 9),
-              c = st_tensor_new(ST_SHAPE(columns, padded));
-    st_tensor expected = st_tensor_new(c.shape);
-    st_copy(st_narrow(expected, 1, 0, rows), st_transpose(a, 0, 1));
-    st_fill(c, 7);
-    kernel_transpose(k, rows, columns, st_data(a), columns, st_data(c), padded);
-    assert_true(padded >= rows && padded < rows + k->lanes && padded % k->lanes == 0);
-    assert_same(c, expected);
-    st_tensor_free(a), st_tensor_free(c), st_tensor_free(expected);
-}
-
-TEST(a_transpose_is_padded_with_zeros)
-{
-    each_engine(a_transpose_case);
-}
 
 /* With every compiler: the table of algorithms replaces an empty one when the library is linked. */
 TEST(algorithms_replace_definitions)
 {
-    st_layer *l = st_conv2d(.out_channels = 4, .kernel = { 3, 3 });
+    auto_layer *l = st_conv2d(.out_channels = 4, .kernel = { 3, 3 });
     st_shape y;
     use_engine("generic");
     assert_int_equal(st_layer_plan(l, ST_SHAPE(1, 2, 20, 20), &y), 0);
     assert_true(l->impl->hooks.forward != l->type->forward);
-    st_layer_free(l);
     use_engine(NULL);
 }
 
@@ -176,14 +65,13 @@ static results run_layer(const char *engine, st_layer *l, st_tensor x, dice d)
     assert_int_equal(st_layer_build(l, x.shape, 1), 0);
     roll_elements(&d, st_layer_parameters(l), -3, 3);
     results r = { .y = st_tensor_new(l->y), .dx = st_tensor_new(x.shape) };
-    st_tensor dy = roll_tensor(&d, l->y, -3, 3);
+    auto_tensor dy = roll_tensor(&d, l->y, -3, 3);
     roll_elements(&d, st_layer_gradients(l), -3, 3);
     st_layer_spoil_scratch(l);
     st_layer_forward(l, x, r.y);
     st_layer_spoil_scratch(l);
     st_layer_backward(l, x, r.y, dy, r.dx);
     r.dw = st_tensor_clone(st_layer_gradients(l));
-    st_tensor_free(dy);
     st_layer_free(l);
     return r;
 }
@@ -209,10 +97,10 @@ static st_layer *large_and_flat(void)
 TEST(large_images_of_a_channel_are_convolved_as_by_the_reference)
 {
     dice d = { { 1 } };
-    st_tensor x = roll_tensor(&d, ST_SHAPE(1, 1, 200, 300), -1, 1);
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(1, 1, 200, 300), -1, 1);
     results reference = run_layer("reference", large_and_flat(), x, d);
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-        if (!available(i)) continue;
+    for (int i = 1; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
         about("%s", engines[i]);
         results fast = run_layer(engines[i], large_and_flat(), x, d);
         assert_same(fast.y, reference.y);
@@ -221,28 +109,26 @@ TEST(large_images_of_a_channel_are_convolved_as_by_the_reference)
         free_results(fast);
     }
     free_results(reference);
-    st_tensor_free(x);
     use_engine(NULL);
 }
 
 static void assert_convolves(const char *engine, st_conv2d_options o, st_shape images)
 {
     dice d = { { 1 } };
-    st_tensor x = roll_tensor(&d, images, -3, 3);
+    auto_tensor x = roll_tensor(&d, images, -3, 3);
     results reference = run("reference", o, x, d), fast = run(engine, o, x, d);
     assert_same(fast.y, reference.y);
     assert_same(fast.dx, reference.dx);
     assert_same(fast.dw, reference.dw);
     free_results(reference), free_results(fast);
-    st_tensor_free(x);
 }
 
 /* So many channels that a block has the fewest rows, and rows so short that what they lack counts; and a block of
  * fewer windows than lanes at the end of an image, beyond which nothing may be read (a sanitizer sees it). */
 TEST(narrow_images_of_many_channels_are_convolved_as_by_the_reference)
 {
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-        if (!available(i)) continue;
+    for (int i = 1; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
         const kernel *k = kernel_in_use();
         about("%s", engines[i]);
         ptrdiff_t width = k->lanes > 2 ? k->lanes / 2 - 1 : 1;
@@ -266,7 +152,7 @@ static void assert_pools(st_layer *l, dice *d, st_tensor x, st_tensor dy, naive 
     st_layer_mode(l, chance(d, 50), 1, 1);
     st_shape more_y = l->y, more_x = x.shape;
     more_y.n[0] = more_x.n[0] = images + 1;
-    st_tensor y = st_tensor_new(more_y), dx = st_tensor_new(more_x);
+    auto_tensor y = st_tensor_new(more_y), dx = st_tensor_new(more_x);
     st_fill(y, mark), st_fill(dx, mark);
     st_tensor y_own = st_narrow(y, 0, 0, images), dx_own = st_narrow(dx, 0, 0, images);
     st_layer_spoil_scratch(l);
@@ -277,12 +163,11 @@ static void assert_pools(st_layer *l, dice *d, st_tensor x, st_tensor dy, naive 
     assert_same(dx_own, want.dx);
     st_tensor after[] = { st_narrow(y, 0, images, 1), st_narrow(dx, 0, images, 1) };
     for (int i = 0; i < 2; i++) {
-        st_tensor marks = st_tensor_new(after[i].shape);
+        auto_tensor marks = st_tensor_new(after[i].shape);
         st_fill(marks, mark);
         assert_same(after[i], marks);
-        st_tensor_free(marks);
     }
-    st_tensor_free(y), st_tensor_free(dx), st_tensor_free(dy), st_layer_free(l);
+    st_tensor_free(dy), st_layer_free(l);
     naive_free(want);
 }
 
@@ -293,18 +178,17 @@ TEST(every_engine_pools_images_of_any_width)
     const st_maxpool_options maxima[] = { { .kernel = { 2, 2 } },
                                           { .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } } };
     dice d = { { 1 } };
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
-        for (ptrdiff_t size = 0; size < 4 * 36 && available(i); size++) {
+    for (int i = 1; i < ENGINES; i++)
+        for (ptrdiff_t size = 0; size < 4 * 36 && choose_engine(engines[i]); size++) {
             st_shape s = ST_SHAPE(1, 2, 2 + size % 4, 2 + size / 4);
             about("%s, %s", engines[i], st_shape_text(s).text);
-            st_tensor x = roll_tensor(&d, s, -2, 2),
-                      dy = roll_tensor(&d, naive_avgpool_shape(means, s), -5, 5);
+            auto_tensor x = roll_tensor(&d, s, -2, 2);
+            st_tensor dy = roll_tensor(&d, naive_avgpool_shape(means, s), -5, 5);
             assert_pools(st_avgpool_new(means), &d, x, dy, naive_avgpool(means, x, dy));
             for (int m = 0; m < 2; m++) {
                 dy = roll_tensor(&d, naive_maxpool_shape(maxima[m], s), -5, 5);
                 assert_pools(st_maxpool_new(maxima[m]), &d, x, dy, naive_maxpool(maxima[m], x, dy));
             }
-            st_tensor_free(x);
         }
     use_engine(NULL);
 }
@@ -376,12 +260,12 @@ TEST(every_engine_rounds_alike)
                                          mean_of_all,   mean_of_parts,  mean_of_pairs };
     for (size_t m = 0; m < 2 * sizeof makes / sizeof *makes; m++) {
         dice d = { { 3 } };
-        st_tensor x = st_tensor_new(ST_SHAPE(2, 3, 13, 17));
+        auto_tensor x = st_tensor_new(ST_SHAPE(2, 3, 13, 17));
         st_uniform(x, (st_random_key){ 1, 1 }, -4, 4);
         if (m % 2) put_extremes(x);
         results plain = run_layer("generic", makes[m / 2](), x, d);
-        for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-            if (!available(i)) continue;
+        for (int i = 1; i < ENGINES; i++) {
+            if (!choose_engine(engines[i])) continue;
             about("%s, layer %d, %s", engines[i], (int)m / 2, m % 2 ? "extremes" : "small");
             results r = run_layer(engines[i], makes[m / 2](), x, d);
             assert_same(r.y, plain.y);
@@ -389,7 +273,6 @@ TEST(every_engine_rounds_alike)
             free_results(r);
         }
         free_results(plain);
-        st_tensor_free(x);
     }
     use_engine(NULL);
 }
@@ -412,16 +295,16 @@ static results in_units(st_layer *l, st_tensor x, st_real unit)
     dice d = { { 2 } };
     assert_int_equal(st_layer_build(l, x.shape, 1), 0);
     roll_elements(&d, st_layer_parameters(l), -3, 3);
-    st_tensor small = st_tensor_clone(x), dy = roll_tensor(&d, l->y, -3, 3);
+    auto_tensor small = st_tensor_clone(x), dy = roll_tensor(&d, l->y, -3, 3);
     results r = { .y = st_tensor_new(l->y), .dx = st_tensor_new(x.shape) };
     st_scale(small, unit);
     st_scale(dy, unit);
     st_layer_forward(l, small, r.y);
-    st_tensor y = st_tensor_new(l->y);
+    auto_tensor y = st_tensor_new(l->y);
     st_layer_forward(l, x, y);
     st_layer_backward(l, x, y, dy, r.dx);
     r.dw = st_tensor_clone(st_layer_gradients(l));
-    st_tensor_free(small), st_tensor_free(dy), st_tensor_free(y), st_layer_free(l);
+    st_layer_free(l);
     return r;
 }
 
@@ -445,14 +328,12 @@ static void assert_tiny(const char *engine, st_layer *(*make)(void), st_tensor x
 TEST(no_engine_takes_denormal_numbers_for_zero)
 {
     dice d = { { 1 } };
-    st_tensor rows = roll_tensor(&d, ST_SHAPE(70, 300), -3, 3),
-              images = roll_tensor(&d, ST_SHAPE(2, 9, 13, 17), -3, 3);
-    for (size_t i = 0; i <= sizeof engines / sizeof *engines; i++) {
-        const char *engine = i == 0 ? "reference" : engines[i - 1];
-        if (i > 0 && !available(i - 1)) continue;
-        assert_tiny(engine, tiny_dense, rows);
-        assert_tiny(engine, tiny_convolution, images);
+    auto_tensor rows = roll_tensor(&d, ST_SHAPE(70, 300), -3, 3),
+                images = roll_tensor(&d, ST_SHAPE(2, 9, 13, 17), -3, 3);
+    for (int i = 0; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        assert_tiny(engines[i], tiny_dense, rows);
+        assert_tiny(engines[i], tiny_convolution, images);
     }
-    st_tensor_free(rows), st_tensor_free(images);
     use_engine(NULL);
 }

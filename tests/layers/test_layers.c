@@ -1,244 +1,62 @@
-/* test_layers.c: numbers worked out by hand, functions far from zero, masks of dropout, sequences. That layers are
- * their definitions for any options is for test_cases.c.
- *
- * Data are small integers, so sums and products are exact in both precisions and results are compared for equality;
- * where a result cannot be exact, the tolerance stands with its reason. */
-#define _POSIX_C_SOURCE 200112L /* setenv */
-#include "tests/support.h"
+/* test_layers.c: numbers worked out by hand or by PyTorch's rules, functions far from zero, masks of dropout, running
+ * statistics. That layers are their definitions for any options is for test_cases.c. */
+#include "tests/layers/cases.h"
+#include "tests/layers/layer_claims.h"
 
-#include "layers/layers.h"
-#include "layers/window.h"
-#include "tests/layers/naive.h"
+#include "layers/exponential.h"
+#include "layers/layer_impl.h"
+#include "nn/net.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* One image, several, and 19: more than two chunks of 8. */
-static ptrdiff_t roll_batch(dice *d)
-{
-    return chance(d, 25) ? 19 : chance(d, 30) ? 1 : roll(d, 2, 6);
-}
-
-/* ---- comparing a layer with what it should make ---------------------------------------------- */
-
-/* NaN, which nothing that is added to it or multiplied with it takes away. */
-static st_tensor garbage(st_shape s)
-{
-    st_tensor x = st_tensor_new(s);
-    st_fill(x, (st_real)NAN);
-    return x;
-}
-
-static void about_layer(const st_layer *l, st_shape x, const char *view)
-{
-    char text[160];
-    st_layer_describe(l, text, sizeof text);
-    about("%s of %s %s", text, view, st_shape_text(x).text);
-}
-
-static void build(st_layer *l, st_shape x)
-{
-    assert_non_null(l);
-    if (st_layer_build(l, x, 1)) fail_msg("%s", st_error());
-    st_layer_mode(l, true, 1, 1);
-}
-
-static double dot(st_tensor a, st_tensor b)
-{
-    double sum = 0;
-    assert_string_equal(st_shape_text(a.shape).text, st_shape_text(b.shape).text);
-    for (ptrdiff_t k = 0; k < st_numel(a); k++) sum += (double)*element(a, k) * (double)*element(b, k);
-    return sum;
-}
 
 static void assert_close(double value, double expected, double limit)
 {
-    if (fabs(value - expected) <= limit) return;
-    fail_msg("%.17g, expected %.17g within %g", value, expected, limit);
+    if (fabs(value - expected) > limit) fail_msg("%.17g, expected %.17g within %g", value, expected, limit);
 }
 
-/* ---- convolution ----------------------------------------------------------------------------- */
-
-/* Options, and a shape that they fit: exactly, or with up to 6 rows and columns to spare. */
-static st_conv2d_options roll_conv2d(dice *d, st_shape *x)
+static void assert_about(double value, double expected)
 {
-    st_conv2d_options o = { .groups = (int)roll(d, 0, 3), .no_bias = chance(d, 30) };
-    int groups = o.groups ? o.groups : 1;
-    o.out_channels = groups * (int)roll(d, 1, 3);
-    *x = ST_SHAPE(roll_batch(d), groups * roll(d, 1, 3), 0, 0);
-    bool point = chance(d, 15); /* 1x1, whose image is its own matrix */
-    for (int axis = 0; axis < 2; axis++) {
-        o.kernel[axis] = point ? 1 : (int)roll(d, 1, 4);
-        o.stride[axis] = point ? 1 : (int)roll(d, axis && o.stride[0] ? 1 : 0, o.kernel[axis] + 2);
-        o.dilation[axis] = (int)roll(d, axis && o.dilation[0] ? 1 : 0, 3);
-        int reach = (o.dilation[axis] ? o.dilation[axis] : 1) * (o.kernel[axis] - 1) + 1;
-        o.padding[axis] = chance(d, 40) ? 0 : (int)roll(d, 0, reach);
-        int least = reach - 2 * o.padding[axis];
-        x->n[2 + axis] = (least > 1 ? least : 1) + roll(d, 0, 6);
-    }
-    return o;
+    assert_close(value, expected, 8 * (double)ST_REAL_EPSILON * fmax(1, fabs(expected)));
 }
 
-/* Worked out by hand: the kernel is not mirrored, channels are summed, the bias is added once. */
-TEST(conv2d_is_a_cross_correlation)
-{
-    st_layer *l = st_conv2d(.out_channels = 1, .kernel = { 1, 3 });
-    st_tensor x = tensor_of(ST_SHAPE(1, 2, 1, 4), 1, 2, 3, 4, 10, 20, 30, 40),
-              y = garbage(ST_SHAPE(1, 1, 1, 2));
-    build(l, x.shape);
-    st_tensor w = tensor_of(ST_SHAPE(1, 2, 1, 3), 1, 0, -2, 0, 1, 0), b = tensor_of(ST_SHAPE(1), 100);
-    st_copy(l->param[0], w);
-    st_copy(l->param[1], b);
-    st_layer_forward(l, x, y);
-    assert_elements(y, 1 - 6 + 20 + 100, 2 - 8 + 30 + 100);
-    st_tensor dy = tensor_of(ST_SHAPE(1, 1, 1, 2), 1, 3), dx = garbage(x.shape);
-    st_layer_backward(l, x, y, dy, dx);
-    assert_elements(dx, 1, 3, -2, -6, 0, 1, 3, 0);
-    assert_elements(l->grad[0], 1 + 6, 2 + 9, 3 + 12, 10 + 60, 20 + 90, 30 + 120);
-    assert_elements(l->grad[1], 4);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(w), st_tensor_free(b), st_tensor_free(dy),
-        st_tensor_free(dx);
-    st_layer_free(l);
-}
+/* ---- worked out by hand ------------------------------------------------------------------------ */
 
-/* ---- the windows themselves ------------------------------------------------------------------ */
-
-static void about_window(const window *w, bool ceil_mode)
-{
-    about("kernel %dx%d stride %dx%d padding %tdx%td dilation %dx%d %s of %tdx%td", w->kernel[0],
-          w->kernel[1], w->stride[0], w->stride[1], w->before[0], w->before[1], w->dilation[0],
-          w->dilation[1], ceil_mode ? "ceil" : "floor", w->size[0], w->size[1]);
-}
-
-/* im2col(image), and col2im(columns), by definition. */
-static void columns_by_definition(naive_axis h, naive_axis w, st_tensor image, st_tensor columns,
-                                  st_tensor want, st_tensor want_sum)
-{
-    for (ptrdiff_t k = 0; k < st_numel(columns); k++) {
-        st_shape at = index_of(columns.shape, k); /* [C, KH, KW, OH, OW] */
-        ptrdiff_t row = naive_place(h, at.n[3], at.n[1]), column = naive_place(w, at.n[4], at.n[2]);
-        if (row < 0 || row >= h.size || column < 0 || column >= w.size) continue;
-        *element(want, k) = *st_at(image, ST_INDEX(at.n[0], row, column));
-        *st_at(want_sum, ST_INDEX(at.n[0], row, column)) += *element(columns, k);
-    }
-}
-
-TEST(im2col_and_col2im_are_their_definitions_and_adjoint)
-{
-    dice d = { { 4 } };
-    st_layer *l = st_relu(); /* only to be named in messages */
-    for (int i = 0; i < 200; i++) {
-        st_shape s;
-        st_conv2d_options o = roll_conv2d(&d, &s);
-        naive_axis h = naive_conv2d_axis(o, s, 0), v = naive_conv2d_axis(o, s, 1);
-        bool as_pooling =
-            h.padding <= h.dilation * (h.kernel - 1) && v.padding <= v.dilation * (v.kernel - 1);
-        bool ceil_mode = h.ceil_mode = v.ceil_mode = as_pooling && chance(&d, 50);
-        window w;
-        int stride[2] = { (int)h.stride, (int)v.stride }, dilation[2] = { (int)h.dilation, (int)v.dilation };
-        assert_int_equal(window_plan(&w, l, s, o.kernel, stride, WINDOW_PADDING(&o), dilation, ceil_mode), 0);
-        about_window(&w, ceil_mode);
-        assert_int_equal(w.out[0], naive_windows(h));
-        assert_int_equal(w.out[1], naive_windows(v));
-
-        st_tensor image = roll_tensor(&d, ST_SHAPE(s.n[1], s.n[2], s.n[3]), -9, 9);
-        st_shape c = ST_SHAPE(s.n[1], o.kernel[0], o.kernel[1], w.out[0], w.out[1]);
-        st_tensor columns = garbage(c), other = roll_tensor(&d, c, -9, 9), sum = garbage(image.shape);
-        st_tensor padded = st_tensor_new(window_padded_shape(&w, s.n[1]));
-        st_tensor want = st_tensor_new(c), want_sum = st_tensor_new(image.shape);
-        columns_by_definition(h, v, image, other, want, want_sum);
-        window_im2col(&w, columns, image, padded);
-        assert_same(columns, want);
-        st_fill(padded, (st_real)NAN); /* scratch holds anything */
-        window_col2im(&w, sum, other, padded);
-        assert_same(sum, want_sum);
-        assert_close(dot(columns, other), dot(image, sum), 0);
-        st_tensor_free(image), st_tensor_free(columns), st_tensor_free(other), st_tensor_free(sum);
-        st_tensor_free(padded), st_tensor_free(want), st_tensor_free(want_sum);
-    }
-    st_layer_free(l);
-}
-
-/* ---- pooling --------------------------------------------------------------------------------- */
-
-typedef struct pool_geometry {
-    int kernel[2], stride[2], padding[2], dilation[2];
-    bool ceil_mode;
-} pool_geometry;
-
-#define POOL_OF(type, g, ...)                                                                                \
-    ((type){ .kernel = { (g).kernel[0], (g).kernel[1] },                                                     \
-             .stride = { (g).stride[0], (g).stride[1] },                                                     \
-             .padding = { (g).padding[0], (g).padding[1] },                                                  \
-             .dilation = { (g).dilation[0], (g).dilation[1] },                                               \
-             .ceil_mode = (g).ceil_mode,                                                                     \
-             __VA_ARGS__ })
-
-static double largest(st_tensor x)
-{
-    double most = 0;
-    for (ptrdiff_t k = 0; k < st_numel(x); k++) most = fmax(most, fabs((double)*element(x, k)));
-    return most;
-}
-
-/* ---- what PyTorch's rules for pooling come to, worked out by hand ---------------------------- */
-
-typedef struct line_case { /* pooling of 1 … `size` in one row */
-    pool_geometry g;
+/* Pooling of 1 … size in one row: outputs of maxpool, and of avgpool with and without padding. The comment shows what
+ * windows see: 0 is padding, - what ceil_mode hangs over. */
+static const struct {
+    st_maxpool_options o;
     ptrdiff_t size;
     int count;
-    double max[5], include[5], exclude[5]; /* outputs of maxpool, and of avgpool with and without padding */
-} line_case;
-
-/* The comment shows what windows see: 0 is padding, - what ceil_mode hangs over. */
-/* clang-format off */
-static const line_case line_cases[] = {
-    /* 1 2, 3 4 */
-    { { { 1, 2 } }, 5, 2, { 2, 4 }, { 1.5, 3.5 }, { 1.5, 3.5 } },
+    double expected[3][3];
+} line_cases[] = {
     /* 1 2, 3 4, 5 - */
-    { { { 1, 2 }, .ceil_mode = true }, 5, 3, { 2, 4, 5 }, { 1.5, 3.5, 5 }, { 1.5, 3.5, 5 } },
+    { { { 1, 2 }, .ceil_mode = true }, 5, 3, { { 2, 4, 5 }, { 1.5, 3.5, 5 }, { 1.5, 3.5, 5 } } },
     /* 0 1, 2 3, 4 5, and none that begins in the right padding */
-    { { { 1, 2 }, .padding = { 0, 1 }, .ceil_mode = true }, 5, 3, { 1, 3, 5 }, { 0.5, 2.5, 4.5 },
-      { 1, 2.5, 4.5 } },
+    { { { 1, 2 }, .padding = { 0, 1 }, .ceil_mode = true },
+      5,
+      3,
+      { { 1, 3, 5 }, { 0.5, 2.5, 4.5 }, { 1, 2.5, 4.5 } } },
     /* 0 1 2 3, 4 5 6 0: the right padding counts */
-    { { { 1, 4 }, .padding = { 0, 1 } }, 6, 2, { 3, 6 }, { 1.5, 3.75 }, { 2, 5 } },
+    { { { 1, 4 }, .padding = { 0, 1 } }, 6, 2, { { 3, 6 }, { 1.5, 3.75 }, { 2, 5 } } },
     /* 0 1 2 3, 4 5 0 -: of two places outside the image one is padding */
-    { { { 1, 4 }, .padding = { 0, 1 }, .ceil_mode = true }, 5, 2, { 3, 5 }, { 1.5, 3 }, { 2, 4.5 } },
-    /* 1, 4, and none that begins outside the image */
-    { { { 1, 1 }, .stride = { 1, 3 }, .ceil_mode = true }, 5, 2, { 1, 4 }, { 1, 4 }, { 1, 4 } },
+    { { { 1, 4 }, .padding = { 0, 1 }, .ceil_mode = true }, 5, 2, { { 3, 5 }, { 1.5, 3 }, { 2, 4.5 } } },
     /* 1 3 5, 3 5 7 */
-    { { { 1, 3 }, .stride = { 1, 2 }, .dilation = { 1, 2 } }, 7, 2, { 5, 7 }, { 3, 5 }, { 3, 5 } },
-    /* 1 2 3 4 */
-    { { .ceil_mode = false }, 4, 1, { 4 }, { 2.5 }, { 2.5 } },
+    { { { 1, 3 }, .stride = { 1, 2 }, .dilation = { 1, 2 } }, 7, 2, { { 5, 7 }, { 3, 5 }, { 3, 5 } } },
 };
-/* clang-format on */
-
-static void pool_line(st_layer *l, st_tensor x, int count, const double *expected)
-{
-    build(l, x.shape);
-    about_layer(l, x.shape, "plain");
-    assert_string_equal(st_shape_text(l->y).text, st_shape_text(ST_SHAPE(1, 1, 1, count)).text);
-    st_tensor y = garbage(l->y);
-    st_layer_forward(l, x, y);
-    assert_list_at(y, count, expected, __FILE__, __LINE__);
-    st_tensor_free(y);
-    st_layer_free(l);
-}
 
 TEST(pooling_sizes_and_divisors_follow_pytorch)
 {
-    for (size_t i = 0; i < sizeof line_cases / sizeof line_cases[0]; i++) {
-        line_case c = line_cases[i];
-        st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 1, c.size));
-        for (ptrdiff_t k = 0; k < c.size; k++) *element(x, k) = (st_real)(k + 1);
-        pool_line(st_maxpool_new(POOL_OF(st_maxpool_options, c.g, .pad_value = ST_PAD_LOWEST)), x, c.count,
-                  c.max);
-        pool_line(st_avgpool_new(POOL_OF(st_avgpool_options, c.g, .count_exclude_pad = false)), x, c.count,
-                  c.include);
-        pool_line(st_avgpool_new(POOL_OF(st_avgpool_options, c.g, .count_exclude_pad = true)), x, c.count,
-                  c.exclude);
-        st_tensor_free(x);
+    for (size_t i = 0; i < 3 * sizeof line_cases / sizeof *line_cases; i++) {
+        st_maxpool_options o = line_cases[i / 3].o;
+        auto_layer *l =
+            i % 3 == 0 ? st_maxpool_new(o) : st_avgpool(WINDOWS(o), .count_exclude_pad = i % 3 == 2);
+        auto_tensor x = st_tensor_new(ST_SHAPE(1, 1, 1, line_cases[i / 3].size));
+        for (ptrdiff_t k = 0; k < st_numel(x); k++) *element(x, k) = (st_real)(k + 1);
+        about("case %zu", i);
+        assert_built(l, x.shape);
+        auto_tensor y = forward(l, x);
+        assert_list_at(y, line_cases[i / 3].count, line_cases[i / 3].expected[i % 3], __FILE__, __LINE__);
     }
 }
 
@@ -272,112 +90,28 @@ TEST(small_cases_are_as_worked_out_by_hand)
           ST_SHAPE(1, 1, 1, 2), ST_SHAPE(1, 1, 1, 4), { 3, 4 }, { 5, 2, 6, 2 } },
         { st_lppool(.kernel = { 1, 2 }, .stride = { 1, 2 }),
           ST_SHAPE(1, 1, 1, 4), ST_SHAPE(1, 1, 1, 2), { 3, -4, 0, 0 }, { 5, 0 } },
+        { st_leaky_relu(), ST_SHAPE(1), ST_SHAPE(1), { -1 }, { -0.01 } },
+        { st_elu(), ST_SHAPE(1), ST_SHAPE(1), { -1 }, { expm1(-1) } },
         { st_softmax(.axis = 2), ST_SHAPE(1, 2, 2), ST_SHAPE(1, 2, 2), { 0, 0, 3, 3 }, { 0.5, 0.5, 0.5, 0.5 } },
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        st_layer *l = cases[i].l;
+        auto_layer *l = cases[i].l;
         about("case %zu", i);
-        assert_int_equal(st_layer_build(l, cases[i].x, 1), 0);
+        assert_built(l, cases[i].x);
         if (l->params == 2 && l->param[0].shape.rank == 4) { /* a convolution: 1 x + 2 */
             st_fill(l->param[0], 1);
             st_fill(l->param[1], 2);
         }
-        st_tensor x = tensor_of_list(cases[i].x, st_shape_numel(cases[i].x, "x"), cases[i].in);
-        st_tensor expected = tensor_of_list(cases[i].y, st_shape_numel(cases[i].y, "y"), cases[i].out);
-        st_tensor y = garbage(cases[i].y);
+        auto_tensor x = tensor_of_list(cases[i].x, st_shape_numel(cases[i].x, "x"), cases[i].in);
+        auto_tensor expected = tensor_of_list(cases[i].y, st_shape_numel(cases[i].y, "y"), cases[i].out);
         st_layer_mode(l, false, 0, 0);
-        st_layer_forward(l, x, y);
+        auto_tensor y = forward(l, x);
         assert_near(y, expected, sizeof(st_real) == 4 ? 1e-5 : 1e-12);
-        st_tensor_free(x), st_tensor_free(y), st_tensor_free(expected);
-        st_layer_free(l);
     }
 }
 
-/* ---- maxima: ties, NaN, -inf ----------------------------------------------------------------- */
-
-/* Forward and backward of one row, dy = 1, 2, 3 …; takes the tensors over. */
-static void assert_max(st_maxpool_options o, st_tensor x, st_tensor y, st_tensor dx)
-{
-    st_layer *l = st_maxpool_new(o);
-    build(l, x.shape);
-    about_layer(l, x.shape, "plain");
-    st_tensor out = garbage(y.shape), dy = st_tensor_new(y.shape), dout = garbage(x.shape);
-    for (ptrdiff_t k = 0; k < st_numel(dy); k++) *element(dy, k) = (st_real)(k + 1);
-    st_layer_forward(l, x, out);
-    assert_same(out, y);
-    st_layer_backward(l, x, out, dy, dout);
-    assert_same(dout, dx);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(dx), st_tensor_free(out), st_tensor_free(dy),
-        st_tensor_free(dout);
-    st_layer_free(l);
-}
-
-static st_tensor row(int count, const double *values)
-{
-    return tensor_of_list(ST_SHAPE(1, 1, 1, count), count, values);
-}
-
-#define ROW(...) row(ST_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ })
-
-TEST(of_equal_maxima_the_first_has_the_gradient)
-{
-    assert_max((st_maxpool_options){ .kernel = { 1, 4 } }, ROW(2, 7, 7, 7), ROW(7), ROW(0, 1, 0, 0));
-    assert_max((st_maxpool_options){ .kernel = { 1, 2 }, .stride = { 1, 1 } }, ROW(1, 3, 3), ROW(3, 3),
-               ROW(0, 3, 0));
-    assert_max((st_maxpool_options){ .kernel = { 2, 2 } }, tensor_of(ST_SHAPE(1, 1, 2, 2), 0, 5, 5, 5),
-               tensor_of(ST_SHAPE(1, 1, 1, 1), 5), tensor_of(ST_SHAPE(1, 1, 2, 2), 0, 1, 0, 0));
-    assert_max((st_maxpool_options){ .kernel = { 2, 2 } }, tensor_of(ST_SHAPE(1, 1, 2, 2), 0, 1, 5, 5),
-               tensor_of(ST_SHAPE(1, 1, 1, 1), 5), tensor_of(ST_SHAPE(1, 1, 2, 2), 0, 0, 1, 0));
-}
-
-TEST(windows_that_share_a_maximum_sum_their_gradients)
-{
-    assert_max((st_maxpool_options){ .kernel = { 1, 3 }, .stride = { 1, 1 } }, ROW(0, 0, 9, 0, 0),
-               ROW(9, 9, 9), ROW(0, 0, 6, 0, 0));
-}
-
-TEST(nan_is_greater_than_any_number)
-{
-    const double nan = NAN, inf = INFINITY;
-    assert_max((st_maxpool_options){ .kernel = { 1, 4 } }, ROW(1, nan, inf, nan), ROW(nan), ROW(0, 1, 0, 0));
-    assert_max((st_maxpool_options){ .kernel = { 1, 4 } }, ROW(nan, 1, nan, inf), ROW(nan), ROW(1, 0, 0, 0));
-    assert_max((st_maxpool_options){ .kernel = { 1, 2 } }, ROW(nan, 1, 2, 3), ROW(nan, 3), ROW(1, 0, 0, 2));
-}
-
-TEST(padding_is_no_maximum_unless_it_is_zero)
-{
-    st_maxpool_options o = { .kernel = { 1, 2 }, .padding = { 0, 1 } };
-    assert_max(o, ROW(-3, -2), ROW(-3, -2), ROW(1, 2));
-    o.pad_value = ST_PAD_LOWEST;
-    assert_max(o, ROW(-3, -2), ROW(-3, -2), ROW(1, 2));
-    o.pad_value = ST_PAD_ZERO;
-    assert_max(o, ROW(-3, -2), ROW(0, 0), ROW(0, 0));
-    assert_max(o, ROW(3, 2), ROW(3, 2), ROW(1, 2));
-}
-
-TEST(of_minus_infinities_one_in_the_image_has_the_gradient)
-{
-    const double inf = INFINITY;
-    assert_max((st_maxpool_options){ .kernel = { 1, 2 } }, ROW(-inf, -inf), ROW(-inf), ROW(1, 0));
-    assert_max((st_maxpool_options){ .kernel = { 1, 2 }, .padding = { 0, 1 } }, ROW(-inf, -inf),
-               ROW(-inf, -inf), ROW(1, 2));
-}
-
 /* ---- activations ----------------------------------------------------------------------------- */
-
-/* Of any view x, y = f(x), and the derivatives, which is what backward makes of dy = 1. */
-static void run_function(const naive_function *f, st_tensor x, st_tensor y, st_tensor slope)
-{
-    st_layer *l = f->make();
-    build(l, x.shape);
-    st_tensor dy = st_tensor_new(x.shape);
-    st_fill(dy, 1);
-    st_layer_forward(l, x, y);
-    st_layer_backward(l, x, y, dy, slope);
-    st_tensor_free(dy);
-    st_layer_free(l);
-}
 
 static void assert_function(const char *what, double x, st_real value, double expected, double limit)
 {
@@ -385,86 +119,62 @@ static void assert_function(const char *what, double x, st_real value, double ex
     fail_msg("%s of %.9g is %.9g, expected %.17g within %g", what, x, (double)value, expected, limit);
 }
 
-/* Up to 50 in size, erf, tanh and such are rounded to epsilon of 1, and that may be multiplied with x;
- * beyond, all of them have reached their limits and only the last product is rounded. */
+/* Up to 50 in size, erf, tanh and such are rounded to epsilon of 1, and that may be multiplied with x; beyond, all of
+ * them have reached their limits and only the last product is rounded. */
 static double function_limit(double x, double expected)
 {
     return 8 * (double)ST_REAL_EPSILON * fmax(1, fabs(x) <= 50 ? fabs(x) : fabs(expected));
 }
 
+/* y = f(x), and the derivative, which is what backward makes of dy = 1. */
 static void check_function(const naive_function *f, st_tensor x)
 {
-    st_tensor y = garbage(x.shape), slope = garbage(x.shape);
-    run_function(f, x, y, slope);
+    auto_layer *l = f->make();
+    assert_built(l, x.shape);
+    auto_tensor y = forward(l, x), dy = full(x.shape, 1), slope = backward(l, x, y, dy);
     for (ptrdiff_t k = 0; k < st_numel(x); k++) {
-        double at = (double)*element(x, k), value = f->value(at), derivative = f->slope(at);
-        char what[64];
-        assert_function(f->name, at, *element(y, k), value, function_limit(at, value));
-        snprintf(what, sizeof what, "derivative of %s", f->name);
-        assert_function(what, at, *element(slope, k), derivative, function_limit(at, derivative));
-    }
-    st_tensor_free(y), st_tensor_free(slope);
-}
-
-TEST(activations_are_their_definitions)
-{
-    dice d = { { 13 } };
-    for (const naive_function *f = naive_functions; f->name; f++)
-        for (int kind = 0; kind < VIEWS; kind++) {
-            st_tensor x = roll_kind(&d, kind, ST_SHAPE(19, 3, 4, 5), 0, 0);
-            for (ptrdiff_t k = 0; k < st_numel(x); k++) { /* odd 128ths: never in a kink */
-                ptrdiff_t reach = k % 4 ? 10 * 64 : 1200 * 64;
-                *element(x, k) = (st_real)(2 * roll(&d, -reach, reach) + 1) / 128;
-            }
-            check_function(f, x);
-            st_tensor_free(x);
+        double at = (double)*element(x, k), near = isinf(at) ? 0 : at;
+        double value = isinf(at) ? f->value_at_infinity[at > 0] : f->value(at);
+        double derivative = isinf(at) ? f->slope_at_infinity[at > 0] : f->slope(at);
+        if (isnan(at)) assert_true(isnan(*element(y, k)));
+        else {
+            assert_function(f->name, at, *element(y, k), value, function_limit(near, value));
+            assert_function("its derivative", at, *element(slope, k), derivative,
+                            function_limit(near, derivative));
         }
+    }
 }
 
-TEST(activations_do_not_overflow)
+/* Near 0 at odd 128ths, which are no kinks; at kinks the derivative is that of the left side. */
+TEST(activations_are_their_definitions_from_kinks_to_infinity)
 {
     const double most = (double)ST_REAL_MAX / 4;
-    st_tensor x = tensor_of(ST_SHAPE(8), -most, -1e30, -1e4, -100, 100, 1e4, 1e30, most);
-    for (const naive_function *f = naive_functions; f->name; f++) check_function(f, x);
-    st_tensor_free(x);
-}
-
-TEST(at_a_kink_the_derivative_is_that_of_the_left_side)
-{
-    st_tensor x = tensor_of(ST_SHAPE(5), -3, -0.0, 0.0, 3, 6);
-    for (const naive_function *f = naive_functions; f->name; f++) check_function(f, x);
-    st_tensor_free(x);
-}
-
-TEST(at_infinity_activations_have_their_limits)
-{
-    st_tensor x = tensor_of(ST_SHAPE(2), -(double)INFINITY, (double)INFINITY), y = garbage(x.shape),
-              slope = garbage(x.shape);
-    for (const naive_function *f = naive_functions; f->name; f++) {
-        run_function(f, x, y, slope);
-        for (int side = 0; side < 2; side++) {
-            double at = side ? INFINITY : -INFINITY, value = f->value_at_infinity[side];
-            char what[64];
-            assert_function(f->name, at, *element(y, side), value, function_limit(0, value));
-            snprintf(what, sizeof what, "derivative of %s", f->name);
-            assert_function(what, at, *element(slope, side), f->slope_at_infinity[side],
-                            function_limit(0, 1));
-        }
+    auto_tensor far = tensor_of(ST_SHAPE(15), -INFINITY, -most, -1e30, -1e4, -100, -3, -0.0, 0, 3, 6, 100,
+                                1e30, most, INFINITY, NAN);
+    auto_tensor near = st_tensor_new(ST_SHAPE(19, 61));
+    dice d = { { 13 } };
+    for (ptrdiff_t k = 0; k < st_numel(near); k++) {
+        ptrdiff_t reach = k % 4 ? 10 * 64 : 1200 * 64;
+        *element(near, k) = (st_real)(2 * roll(&d, -reach, reach) + 1) / 128;
     }
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(slope);
+    for (const naive_function *f = naive_functions; f->name; f++)
+        check_function(f, far), check_function(f, near);
 }
 
-TEST(nan_stays_nan)
+/* Relative to the derivative, which is as small as 1e-13: from y, which has rounded to its limit, all digits would be
+ * lost. */
+TEST(derivatives_of_elu_and_selu_keep_their_digits_far_below_0)
 {
-    st_tensor x = tensor_of(ST_SHAPE(3), 1, (double)NAN, -1), y = st_tensor_new(x.shape),
-              slope = st_tensor_new(x.shape);
+    auto_tensor x = tensor_of(ST_SHAPE(6), -1, -5, -12, -17.5, -25, -30), dy = full(x.shape, 1);
     for (const naive_function *f = naive_functions; f->name; f++) {
-        run_function(f, x, y, slope);
-        if (isnan(*element(y, 0)) || !isnan(*element(y, 1)) || isnan(*element(y, 2)))
-            fail_msg("%s of 1, NaN, -1 is %g, %g, %g", f->name, (double)*element(y, 0),
-                     (double)*element(y, 1), (double)*element(y, 2));
+        if (strcmp(f->name, "elu") != 0 && strcmp(f->name, "selu") != 0) continue;
+        auto_layer *l = f->make();
+        assert_built(l, x.shape);
+        auto_tensor y = forward(l, x), slope = backward(l, x, y, dy);
+        for (ptrdiff_t k = 0; k < st_numel(x); k++)
+            assert_close((double)*element(slope, k) / f->slope((double)*element(x, k)), 1,
+                         4 * (double)ST_REAL_EPSILON);
     }
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(slope);
 }
 
 /* The oracle's own oracle: in double, with step h, the error is of order h² + 1e-16/h. */
@@ -478,36 +188,56 @@ TEST(derivatives_of_the_definitions_agree_with_their_differences)
         }
 }
 
-/* Relative to the derivative, which is as small as 1e-13: from y, which has rounded to its limit, all digits would
- * be lost. */
-TEST(derivatives_of_elu_and_selu_keep_their_digits_far_below_0)
+/* Units in the last place of the nearest float; oracle: the library's functions in double. */
+static double in_ulps(st_real got, double want)
 {
-    st_tensor x = tensor_of(ST_SHAPE(6), -1, -5, -12, -17.5, -25, -30), y = garbage(x.shape),
-              slope = garbage(x.shape);
-    for (const naive_function *f = naive_functions; f->name; f++) {
-        if (strcmp(f->name, "elu") != 0 && strcmp(f->name, "selu") != 0) continue;
-        run_function(f, x, y, slope);
-        for (ptrdiff_t k = 0; k < st_numel(x); k++)
-            assert_close((double)*element(slope, k) / f->slope((double)*element(x, k)), 1,
-                         4 * (double)ST_REAL_EPSILON);
-    }
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(slope);
+    int power;
+    if (fabs(want) > (double)ST_REAL_MAX) return isinf(got) ? 0 : INFINITY;
+    frexp(want, &power);
+    return fabs((double)got - want) / ldexp(1, (power < -125 ? -125 : power) - 24);
 }
 
-TEST(slopes_of_0_are_the_defaults)
+TEST(exponentials_are_as_near_as_they_claim)
 {
-    struct {
-        st_layer *l;
-        double at_minus_1;
-    } cases[] = { { st_leaky_relu(), -0.01 }, { st_elu(), expm1(-1) } };
-    st_tensor x = tensor_of(ST_SHAPE(1), -1), y = garbage(ST_SHAPE(1));
-    for (int i = 0; i < 2; i++) {
-        build(cases[i].l, x.shape);
-        st_layer_forward(cases[i].l, x, y);
-        assert_close((double)*element(y, 0), cases[i].at_minus_1, (double)ST_REAL_EPSILON);
-        st_layer_free(cases[i].l);
+    for (double x = -120; x < 120; x += 0.00137) {
+        st_real at = (st_real)x;
+        double exact = (double)at;
+        about("at %g", exact);
+        assert_true(in_ulps(exponential(at), exp(exact)) <= 1);
+        assert_true(in_ulps(exponential_less_1(at < 0 ? at : -at), expm1(-fabs(exact))) <= 1);
+        assert_true(in_ulps(hyperbolic_tangent(at), tanh(exact)) <= 3);
+        if (x > -80) assert_true(in_ulps(logistic(at), 1 / (1 + exp(-exact))) <= 2.5);
     }
-    st_tensor_free(x), st_tensor_free(y);
+    for (double x = 1e-30; x < 1; x *= 1.01) {
+        st_real at = (st_real)x;
+        assert_true(in_ulps(hyperbolic_tangent(-at), tanh(-(double)at)) <= 3);
+        assert_true(in_ulps(exponential_less_1(-at), expm1(-(double)at)) <= 1);
+    }
+    assert_true(isinf(exponential((st_real)INFINITY)) && exponential(-(st_real)INFINITY) == 0);
+    assert_true(isnan(exponential((st_real)NAN)) && isnan(hyperbolic_tangent((st_real)NAN)));
+    assert_true(hyperbolic_tangent((st_real)INFINITY) == 1 && logistic(-(st_real)INFINITY) == 0);
+}
+
+/* What says it runs in place makes the same of x where y is to be, with x gone when it goes back. */
+TEST(in_place_is_as_apart)
+{
+    dice d = { { 4, 2 }, 0 };
+    st_layer *all[] = { st_relu(), st_relu6(),    st_hardtanh(.max_val = 4), st_sigmoid(),
+                        st_tanh(), st_identity(), st_dropout(.p = 0.5),      st_channel_dropout(.p = 0.5) };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        auto_layer *l = all[i];
+        auto_tensor x = roll_tensor(&d, ST_SHAPE(3, 2, 19), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
+        assert_true(l->type->traits->in_place);
+        assert_built(l, x.shape);
+        st_layer_mode(l, true, 1, 1);
+        auto_tensor y = st_tensor_new(x.shape), dx = st_tensor_new(x.shape);
+        st_layer_forward(l, x, y);
+        st_layer_backward(l, x, y, dy, dx);
+        st_layer_forward(l, x, x);
+        assert_same(x, y);
+        st_layer_backward(l, x, x, dy, dy);
+        assert_same(dy, dx);
+    }
 }
 
 /* ---- dropout --------------------------------------------------------------------------------- */
@@ -527,19 +257,23 @@ static double five_deviations(double p, double count)
 /* What a dropout, or a net with one, built for a batch makes of its first images where all are ones. */
 static st_tensor ones_through(st_layer *l, st_shape batch, ptrdiff_t images, uint64_t seed, uint64_t step)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(images, batch.n[1])), y = garbage(x.shape);
-    st_fill(x, 1);
-    build(l, batch);
+    auto_tensor x = full(ST_SHAPE(images, batch.n[1]), 1);
+    assert_built(l, batch);
     st_layer_mode(l, true, seed, step);
-    st_layer_forward(l, x, y);
-    st_tensor_free(x);
+    st_tensor y = forward(l, x);
     st_layer_free(l);
     return y;
 }
 
-static st_tensor mask(uint64_t seed, uint64_t step)
+/* Of one value a channel, channel_dropout drops elements like dropout. */
+static st_layer *dropout(int kind)
 {
-    return ones_through(st_dropout(.p = DROP_P), DROP_BATCH, DROP_IMAGES, seed, step);
+    return kind ? st_channel_dropout(.p = DROP_P) : st_dropout(.p = DROP_P);
+}
+
+static st_tensor mask(int kind, uint64_t seed, uint64_t step)
+{
+    return ones_through(dropout(kind), DROP_BATCH, DROP_IMAGES, seed, step);
 }
 
 static double rate_of_zeros(st_tensor y)
@@ -559,85 +293,61 @@ static void assert_independent(st_tensor a, st_tensor b)
 
 TEST(dropout_zeroes_at_its_rate_and_scales_the_rest)
 {
-    static const double rates[] = { 0.1, 0.3, 0.5, 0.9 };
-    for (int i = 0; i < 4; i++) {
+    static const double rates[] = { 0, 0.1, 0.3, 0.5, 0.9 };
+    for (int i = 0; i < 5; i++) {
         double p = rates[i];
-        st_tensor y = ones_through(st_dropout(.p = p), DROP_BATCH, DROP_IMAGES, 1, 1);
+        auto_tensor y = ones_through(st_dropout(.p = p), DROP_BATCH, DROP_IMAGES, 1, 1);
         assert_close(rate_of_zeros(y), p, five_deviations(p, (double)st_numel(y)));
         for (ptrdiff_t k = 0; k < st_numel(y); k++)
             assert_true(*element(y, k) == 0 || *element(y, k) == (st_real)(1 / (1 - p)));
-        st_tensor_free(y);
     }
 }
 
-TEST(dropout_of_rate_0_is_the_identity)
-{
-    st_tensor y = ones_through(st_dropout(.p = 0), DROP_BATCH, DROP_IMAGES, 1, 1);
-    for (ptrdiff_t k = 0; k < st_numel(y); k++) assert_true(*element(y, k) == 1);
-    st_tensor_free(y);
-}
-
-/* p = 1/2: kept elements are doubled, exactly. */
-TEST(dropout_has_the_same_mask_backward)
+/* p = 1/2: elements are kept, doubled, or dropped, channel_dropout's by channels; backward alike. */
+TEST(dropouts_have_the_same_mask_backward_and_none_in_inference)
 {
     dice d = { { 15 } };
-    for (int kind = 0; kind < VIEWS; kind++) {
-        st_layer *l = st_dropout(.p = 0.5);
-        st_tensor x = roll_kind(&d, kind, ST_SHAPE(19, 3, 5, 5), 1, 9), dy = roll_tensor(&d, x.shape, 1, 9);
-        st_tensor y = garbage(x.shape), dx = garbage(x.shape);
+    for (int kind = 0; kind < 2 * VIEWS; kind++) {
+        bool channels = kind >= VIEWS;
+        auto_layer *l = channels ? st_channel_dropout(.p = 0.5) : st_dropout(.p = 0.5);
+        auto_tensor x = roll_kind(&d, kind % VIEWS, ST_SHAPE(19, 15, 5), 1, 9),
+                    dy = roll_tensor(&d, x.shape, 1, 9);
+        assert_built(l, x.shape);
+        auto_tensor y = forward(l, x), dx = backward(l, x, y, dy);
         int kept = 0;
-        build(l, x.shape);
-        st_layer_forward(l, x, y);
-        st_layer_backward(l, x, y, dy, dx);
         for (ptrdiff_t k = 0; k < st_numel(x); k++) {
-            st_real scale = *element(y, k) == 0 ? 0 : 2;
+            ptrdiff_t decides = channels ? k / 5 * 5 : k;
+            st_real scale = *element(y, decides) == 0 ? 0 : 2;
             kept += scale != 0;
             assert_true(*element(y, k) == scale * *element(x, k));
             assert_true(*element(dx, k) == scale * *element(dy, k));
         }
-        assert_in_range(kept, 600, 825); /* of 1,425 */
-        st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
-        st_layer_free(l);
+        assert_in_range(kept, channels ? 505 : 600, channels ? 920 : 825); /* of 1,425 */
+        st_layer_mode(l, false, 1, 2);
+        auto_tensor same = forward(l, x), back = backward(l, x, same, dy);
+        assert_same(same, x);
+        assert_same(back, dy);
     }
-}
-
-TEST(dropout_is_the_identity_in_inference)
-{
-    dice d = { { 16 } };
-    st_layer *l = st_dropout(.p = 0.5);
-    st_tensor x = roll_kind(&d, MIXED, ST_SHAPE(19, 4, 3), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
-    st_tensor y = garbage(x.shape), dx = garbage(x.shape);
-    build(l, x.shape);
-    st_layer_forward(l, x, y); /* leaves a mask behind */
-    st_layer_mode(l, false, 1, 2);
-    st_layer_forward(l, x, y);
-    st_layer_backward(l, x, y, dy, dx);
-    assert_same(y, x);
-    assert_same(dx, dy);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
-    st_layer_free(l);
 }
 
 TEST(a_mask_is_a_function_of_seed_and_step)
 {
-    st_tensor a = mask(1, 1), again = mask(1, 1), seed = mask(2, 1), step = mask(1, 2), both = mask(2, 2);
-    assert_same(a, again);
-    assert_independent(a, seed);
-    assert_independent(a, step);
-    assert_independent(seed, step);
-    assert_independent(a, both);
-    st_tensor_free(a), st_tensor_free(again), st_tensor_free(seed), st_tensor_free(step),
-        st_tensor_free(both);
+    for (int kind = 0; kind < 2; kind++) {
+        auto_tensor a = mask(kind, 1, 1), again = mask(kind, 1, 1), seed = mask(kind, 2, 1),
+                    step = mask(kind, 1, 2), both = mask(kind, 2, 2);
+        assert_same(a, again);
+        assert_independent(a, seed), assert_independent(a, step);
+        assert_independent(seed, step), assert_independent(a, both);
+    }
 }
 
 TEST(elements_of_a_mask_are_independent)
 {
-    st_tensor y = mask(3, 1);
+    auto_tensor y = mask(0, 3, 1);
     for (ptrdiff_t far = 1; far <= 8; far++) {
         assert_independent(st_narrow(y, 0, 0, DROP_IMAGES - far), st_narrow(y, 0, far, DROP_IMAGES - far));
         assert_independent(st_narrow(y, 1, 0, DROP_SIZE - far), st_narrow(y, 1, far, DROP_SIZE - far));
     }
-    st_tensor_free(y);
 }
 
 /* Images of 1 to 9 elements share no draws, whether they fill the four of a counter or not. */
@@ -645,12 +355,11 @@ TEST(small_images_have_masks_of_their_own)
 {
     const ptrdiff_t images = 20000;
     for (ptrdiff_t size = 1; size <= 9; size++) {
-        st_tensor y = ones_through(st_dropout(.p = DROP_P), ST_SHAPE(images, size), images, 1, 1);
+        auto_tensor y = ones_through(st_dropout(.p = DROP_P), ST_SHAPE(images, size), images, 1, 1);
         for (ptrdiff_t k = 0; k < size; k++)
             for (ptrdiff_t other = 0; other < size; other++)
                 assert_independent(st_narrow(st_select(y, 1, k), 0, 0, images - 1),
                                    st_narrow(st_select(y, 1, other), 0, 1, images - 1));
-        st_tensor_free(y);
     }
 }
 
@@ -659,155 +368,202 @@ TEST(small_images_have_masks_of_their_own)
 TEST(layers_of_a_net_have_masks_of_their_own)
 {
     st_layer *two = st_sequence(st_dropout(.p = DROP_P), st_dropout(.p = DROP_P));
-    st_tensor y = ones_through(two, DROP_BATCH, DROP_IMAGES, 1, 1);
+    auto_tensor y = ones_through(two, DROP_BATCH, DROP_IMAGES, 1, 1);
     double p = 1 - (1 - DROP_P) * (1 - DROP_P);
     assert_close(rate_of_zeros(y), p, five_deviations(p, (double)st_numel(y)));
-    st_tensor_free(y);
 }
 
 /* 64 images are cut into chunks of 8, 500 into chunks of 16. */
 TEST(a_mask_does_not_depend_on_the_batch_and_its_chunks)
 {
-    st_tensor y = mask(1, 1);
-    st_tensor part = ones_through(st_dropout(.p = DROP_P), DROP_BATCH, 19, 1, 1);
-    st_tensor alone = ones_through(st_dropout(.p = DROP_P), ST_SHAPE(1, DROP_SIZE), 1, 1, 1);
-    st_tensor large = ones_through(st_dropout(.p = DROP_P), ST_SHAPE(500, DROP_SIZE), 500, 1, 1);
-    assert_same(part, st_narrow(y, 0, 0, 19));
-    assert_same(alone, st_narrow(y, 0, 0, 1));
-    assert_same(st_narrow(large, 0, 0, DROP_IMAGES), y);
-    st_tensor_free(y), st_tensor_free(part), st_tensor_free(alone), st_tensor_free(large);
-}
-
-/* ---- sequences ------------------------------------------------------------------------------- */
-
-enum { MEMBERS = 7 };
-
-static st_layer *member(int i)
-{
-    switch (i) {
-    case 0: return st_conv2d(.out_channels = 4, .kernel = { 3, 3 }, .padding = { 1, 1 });
-    case 1: return st_relu();
-    case 2: return st_maxpool(.kernel = { 2, 2 });
-    case 3: return st_conv2d(.out_channels = 3, .kernel = { 2, 2 });
-    case 4: return st_dropout(.p = 0.5);
-    case 5: return st_flatten();
-    default: return st_dense(.out_features = 5);
+    for (int kind = 0; kind < 2; kind++) {
+        auto_tensor y = mask(kind, 1, 1), part = ones_through(dropout(kind), DROP_BATCH, 19, 1, 1);
+        auto_tensor alone = ones_through(dropout(kind), ST_SHAPE(1, DROP_SIZE), 1, 1, 1);
+        auto_tensor large = ones_through(dropout(kind), ST_SHAPE(500, DROP_SIZE), 500, 1, 1);
+        assert_same(part, st_narrow(y, 0, 0, 19));
+        assert_same(alone, st_narrow(y, 0, 0, 1));
+        assert_same(st_narrow(large, 0, 0, DROP_IMAGES), y);
     }
 }
 
-static st_layer *first_members(int count)
+/* ---- batch normalisation --------------------------------------------------------------------- */
+
+/* Channel 0 holds 1 2 3 6: mean 3, variance 14/4, unbiased 14/3. Channel 1 holds -4 -4 0 0: mean -2,
+ * variance 4, unbiased 16/3. */
+static st_tensor two_channels(void)
 {
-    st_layer *parts[MEMBERS];
-    for (int i = 0; i < count; i++) parts[i] = member(i);
-    return st_sequence_of(count, parts);
+    return tensor_of(ST_SHAPE(2, 2, 2), 1, 2, -4, -4, 3, 6, 0, 0);
 }
 
-/* In inference, in which a dropout does not draw: alone it has other numbers than in a net. */
-static void build_on(st_layer *l, st_shape s)
+TEST(batchnorm_follows_the_batch_with_its_running_statistics)
 {
-    build(l, s);
-    st_layer_mode(l, false, 0, 0);
+    auto_layer *l = st_batchnorm(.momentum = 0.25, .epsilon = 0.5);
+    auto_tensor x = two_channels();
+    assert_built(l, x.shape);
+    assert_elements(l->state[0], 0, 0);
+    assert_elements(l->state[1], 1, 1);
+    auto_tensor y = forward(l, x);
+    assert_elements(l->state[0], 0.75, -0.5);
+    assert_about((double)*element(l->state[1], 0), 0.75 + 0.25 * 14 / 3);
+    assert_about((double)*element(l->state[1], 1), 0.75 + 0.25 * 16 / 3);
+    const double expected[] = { -2, -1, -2, -2, 0, 3, 2, 2 }; /* over sqrt(variance + 1/2) */
+    for (ptrdiff_t k = 0; k < 8; k++)
+        assert_about((double)*element(y, k), expected[k] / sqrt(k / 2 % 2 ? 4.5 : 4));
+    auto_tensor again = forward(l, x);
+    assert_same(again, y);
+    assert_about((double)*element(l->state[0], 0), 0.75 * 0.75 + 0.25 * 3);
+    assert_about((double)*element(l->state[1], 1), 0.75 * (0.75 + 0.25 * 16 / 3) + 0.25 * 16 / 3);
 }
 
-TEST(a_sequence_is_its_layers_one_after_another)
+/* A value alone has no variance: y is the bias, and what the running variance moves to is 0. */
+TEST(batchnorm_of_a_single_value_a_channel)
 {
-    dice d = { { 18 } };
-    for (int count = 1; count <= MEMBERS; count++) {
-        about("%d layers", count);
-        st_layer *l = first_members(count), *own[MEMBERS];
-        st_tensor x = roll_kind(&d, MIXED, ST_SHAPE(19, 2, 8, 8), -3, 3), at[MEMBERS + 1] = { x };
-        build_on(l, x.shape);
-        roll_elements(&d, st_layer_parameters(l), -2, 2);
-        for (int i = 0; i < count; i++) {
-            own[i] = member(i);
-            build_on(own[i], at[i].shape);
-            for (int k = 0; k < own[i]->params; k++) st_copy(own[i]->param[k], l->child[i]->param[k]);
-            at[i + 1] = garbage(own[i]->y);
-            st_layer_forward(own[i], at[i], at[i + 1]);
+    auto_layer *l = st_batchnorm(.momentum = 0.5);
+    auto_tensor x = tensor_of(ST_SHAPE(1, 3), 5, -7, 0), dy = full(x.shape, 2), dx = full(x.shape, NAN);
+    assert_built(l, x.shape);
+    roll_elements(&(dice){ { 1 } }, l->param[1], -3, 3);
+    auto_tensor y = forward(l, x);
+    assert_elements(y, *element(l->param[1], 0), *element(l->param[1], 1), *element(l->param[1], 2));
+    assert_elements(l->state[0], 2.5, -3.5, 0);
+    assert_elements(l->state[1], 0.5, 0.5, 0.5);
+    st_layer_backward(l, x, y, dy, dx);
+    assert_elements(dx, 0, 0, 0);
+    assert_elements(l->grad[0], 0, 0, 0);
+    assert_elements(l->grad[1], 2, 2, 2);
+}
+
+/* One image of several values a channel is a batch like any other. */
+TEST(batchnorm_of_one_image)
+{
+    auto_layer *l = st_batchnorm(.momentum = 1, .epsilon = 0.25);
+    auto_tensor x = tensor_of(ST_SHAPE(1, 2, 3), 1, 2, 6, 4, 4, 4);
+    assert_built(l, x.shape);
+    auto_tensor y = forward(l, x);
+    assert_elements(l->state[0], 3, 4);
+    assert_elements(l->state[1], 7, 0); /* 14 / 2: unbiased */
+    for (ptrdiff_t k = 0; k < 3; k++)
+        assert_about((double)*element(y, k), ((double)*element(x, k) - 3) / sqrt(14.0 / 3 + 0.25));
+    for (ptrdiff_t k = 3; k < 6; k++) assert_true(*element(y, k) == 0);
+}
+
+TEST(batchnorm_in_inference_takes_the_running_statistics_as_they_are)
+{
+    auto_layer *l = st_batchnorm(.epsilon = 0.5);
+    auto_tensor x = two_channels(), dy = full(x.shape, 3), dx = full(x.shape, NAN);
+    assert_built(l, ST_SHAPE(5, 2, 2));
+    auto_tensor mean = tensor_of(ST_SHAPE(2), 2, -1), variance = tensor_of(ST_SHAPE(2), 3.5, 0.5),
+                weight = tensor_of(ST_SHAPE(2), 3, 5), bias = tensor_of(ST_SHAPE(2), 10, 20);
+    st_copy(l->state[0], mean), st_copy(l->state[1], variance);
+    st_copy(l->param[0], weight), st_copy(l->param[1], bias);
+    st_layer_mode(l, false, 1, 1);
+    auto_tensor y = forward(l, x); /* deviations 2 and 1 */
+    assert_elements(y, 8.5, 10, 5, 5, 11.5, 16, 25, 25);
+    assert_same(l->state[0], mean);
+    assert_same(l->state[1], variance);
+    st_layer_backward(l, x, y, dy, dx);
+    assert_elements(dx, 4.5, 4.5, 15, 15, 4.5, 4.5, 15, 15);
+    assert_elements(l->grad[0], 3 * (-0.5 + 0 + 0.5 + 2), 3 * (-3 - 3 + 1 + 1));
+    assert_elements(l->grad[1], 12, 12);
+}
+
+static void collect_name(const st_net_tensor *t, void *context)
+{
+    char *all = context;
+    strcat(all, t->name);
+    strcat(all, st_is_null(t->gradient) ? "* " : " ");
+}
+
+/* A state, which has no gradient, is marked with a star. */
+TEST(states_and_parameters_of_blocks_have_names)
+{
+    auto_net *n = st_net_new(
+        ST_SHAPE(2, 4, 4), st_batchnorm(.no_affine = true),
+        st_residual_projected(
+            st_sequence(st_conv2d(.out_channels = 2, .kernel = { 1, 1 }, .no_bias = true), st_batchnorm()),
+            st_groupnorm(.groups = 2)),
+        st_concat(st_identity(), st_layernorm()));
+    char names[512] = "";
+    assert_non_null(n);
+    assert_int_equal(st_net_build(n, 2, 1), 0);
+    st_net_visit(n, collect_name, names);
+    assert_string_equal(names, "0.running_mean* 0.running_var* 1.body.0.weight 1.body.1.weight 1.body.1.bias "
+                               "1.body.1.running_mean* 1.body.1.running_var* 1.projection.weight "
+                               "1.projection.bias 2.1.weight 2.1.bias ");
+    assert_shape(st_net_find(n, "2.1.weight"), 2, 4, 4);
+    assert_shape(st_net_find(n, "1.body.1.running_var"), 2);
+    assert_int_equal(st_numel(st_net_states(n)), 8);
+}
+
+static void check_even(st_layer *l, st_shape s, double value)
+{
+    about("%s, %s of %g", l->type->name, st_shape_text(s).text, value);
+    auto_tensor x = full(s, value), dx = full(s, NAN), dy = full(s, 3), zeros = st_tensor_new(s);
+    assert_built(l, s);
+    st_layer_mode(l, true, 1, 1);
+    auto_tensor y = forward(l, x);
+    assert_same(y, zeros);
+    st_layer_backward(l, x, y, dy, dx);
+    assert_same(dx, zeros);
+    st_layer_free(l);
+}
+
+/* The mean of equal numbers is the number, exactly, and epsilon is what is divided by: 0, also of a single one. */
+TEST(norms_of_equal_numbers_are_zero)
+{
+    const double values[] = {
+        0, (double)(st_real)0.1, -1e4, (double)(st_real)1e30, (double)ST_REAL_MAX / 64, 1e-40
+    };
+    const st_shape shapes[] = { ST_SHAPE(1, 4), ST_SHAPE(3, 4), ST_SHAPE(1, 4, 1, 1), ST_SHAPE(2, 4, 3, 5),
+                                ST_SHAPE(2, 4, 16, 16) };
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++)
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+            check_even(st_batchnorm(), shapes[k], values[v]);
+            check_even(st_layernorm(), shapes[k], values[v]);
+            check_even(st_layernorm(.axes = 1), shapes[k], values[v]);
+            check_even(st_groupnorm(.groups = 2), shapes[k], values[v]);
+            check_even(st_groupnorm(.groups = 4), shapes[k], values[v]);
         }
-        st_tensor y = garbage(l->y), dx = garbage(x.shape), dy = roll_tensor(&d, l->y, -3, 3),
-                  back = st_tensor_clone(dy);
-        st_layer_forward(l, x, y);
-        assert_same(y, at[count]);
-        st_layer_backward(l, x, y, dy, dx);
-        for (int i = count - 1; i >= 0; i--) {
-            st_tensor next = garbage(at[i].shape);
-            st_layer_backward(own[i], at[i], at[i + 1], back, next);
-            st_tensor_free(back);
-            back = next;
-        }
-        assert_same(dx, back);
-        for (int i = 0; i < count; i++)
-            for (int k = 0; k < own[i]->params; k++) {
-                assert_true(largest(own[i]->grad[k]) > 0);
-                assert_same(l->child[i]->grad[k], own[i]->grad[k]);
-            }
-        for (int i = 0; i < count; i++) st_layer_free(own[i]);
-        for (int i = 0; i <= count; i++) st_tensor_free(at[i]);
-        st_tensor_free(y), st_tensor_free(dx), st_tensor_free(dy), st_tensor_free(back);
-        st_layer_free(l);
-    }
 }
 
-static st_layer *nested(int form)
+/* Squares of 2^530 overflow in double. y is that of the same numbers without the factor, and dx without it divided by
+ * it: a norm's epsilon is 0 here. */
+TEST(norms_of_large_numbers_are_those_of_small_ones)
 {
-    st_layer *m[MEMBERS];
-    for (int i = 0; i < MEMBERS; i++) m[i] = member(i);
-    switch (form) {
-    case 0: return st_sequence(st_sequence_of(MEMBERS, m));
-    case 1: return st_sequence(m[0], st_sequence(m[1], m[2], m[3]), m[4], st_sequence(m[5], m[6]));
-    case 2: return st_sequence(st_sequence(m[0], st_sequence(m[1], st_sequence_of(4, m + 2))), m[6]);
-    default: return st_sequence(st_sequence(m[0], m[1]), st_sequence_of(5, m + 2));
-    }
-}
-
-TEST(nested_sequences_are_the_flat_one)
-{
-    dice d = { { 19 } };
-    st_layer *flat = first_members(MEMBERS);
-    st_tensor x = roll_tensor(&d, ST_SHAPE(19, 2, 8, 8), -3, 3), dy = roll_tensor(&d, ST_SHAPE(19, 5), -3, 3);
-    build_on(flat, x.shape);
-    roll_elements(&d, st_layer_parameters(flat), -2, 2);
-    st_tensor y = garbage(flat->y), dx = garbage(x.shape);
-    st_layer_forward(flat, x, y);
-    st_layer_backward(flat, x, y, dy, dx);
-    for (int form = 0; form < 4; form++) {
-        about("form %d", form);
-        st_layer *l = nested(form);
-        build_on(l, x.shape);
-        st_copy(st_layer_parameters(l), st_layer_parameters(flat));
-        st_tensor out = garbage(flat->y), dout = garbage(x.shape);
-        st_layer_forward(l, x, out);
-        st_layer_backward(l, x, out, dy, dout);
-        assert_same(out, y);
-        assert_same(dout, dx);
-        assert_same(st_layer_gradients(l), st_layer_gradients(flat));
-        st_tensor_free(out), st_tensor_free(dout);
-        st_layer_free(l);
-    }
-    st_tensor_free(x), st_tensor_free(dy), st_tensor_free(y), st_tensor_free(dx);
-    st_layer_free(flat);
-}
-
-TEST(without_dx_gradients_are_the_same)
-{
-    dice d = { { 20 } };
-    st_tensor x = roll_tensor(&d, ST_SHAPE(19, 2, 8, 8), -3, 3);
-    for (int form = -2; form < 4; form++) { /* one layer, the flat sequence, and nested ones */
-        about("form %d", form);
-        st_layer *l = form == -2 ? member(0) : form == -1 ? first_members(MEMBERS) : nested(form);
-        build_on(l, x.shape);
-        roll_elements(&d, st_layer_parameters(l), -2, 2);
-        st_tensor y = garbage(l->y), dx = garbage(x.shape), dy = roll_tensor(&d, l->y, -3, 3);
-        st_layer_forward(l, x, y);
-        st_layer_backward(l, x, y, dy, dx);
-        st_tensor with = st_tensor_clone(st_layer_gradients(l));
-        assert_true(largest(with) > 0);
+    const st_real factor = (st_real)(sizeof(st_real) == 8 ? 0x1p530 : 0x1p60);
+    dice d = { { 7 } };
+    st_layer *all[] = { st_batchnorm(.epsilon = ST_ZERO), st_layernorm(.epsilon = ST_ZERO),
+                        st_rmsnorm(.epsilon = ST_ZERO), st_groupnorm(.groups = 2, .epsilon = ST_ZERO) };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        auto_layer *l = all[i];
+        about("%s", l->type->name);
+        auto_tensor x = roll_tensor(&d, ST_SHAPE(5, 4, 9), -9, 9), dy = roll_tensor(&d, x.shape, -3, 3);
+        assert_built(l, x.shape);
+        auto_tensor y = forward(l, x), dx = backward(l, x, y, dy),
+                    gradient = st_tensor_clone(st_layer_gradients(l));
+        st_scale(x, factor);
         st_fill(st_layer_gradients(l), 0);
-        st_layer_backward(l, x, y, dy, (st_tensor){ 0 });
-        assert_same(st_layer_gradients(l), with);
-        st_tensor_free(y), st_tensor_free(dx), st_tensor_free(dy), st_tensor_free(with);
-        st_layer_free(l);
+        auto_tensor large_y = forward(l, x), large_dx = backward(l, x, large_y, dy);
+        st_scale(large_dx, factor);
+        assert_near(large_y, y, 100 * (double)ST_REAL_EPSILON);
+        assert_near(large_dx, dx, 100 * (double)ST_REAL_EPSILON);
+        assert_near(st_layer_gradients(l), gradient, 1000 * (double)ST_REAL_EPSILON);
     }
-    st_tensor_free(x);
+}
+
+TEST(softmax_of_huge_logits_does_not_overflow)
+{
+    const double huge = (double)ST_REAL_MAX / 4;
+    auto_layer *l = st_softmax(), *logarithm = st_log_softmax();
+    auto_tensor x = tensor_of(ST_SHAPE(3, 3), huge, -huge, 0, 1000, 1000, -1000, -huge, -huge, -huge);
+    assert_built(l, x.shape), assert_built(logarithm, x.shape);
+    auto_tensor y = forward(l, x), z = forward(logarithm, x);
+    assert_elements(st_narrow(y, 0, 0, 2), 1, 0, 0, 0.5, 0.5, 0);
+    for (ptrdiff_t k = 6; k < 9; k++) assert_about((double)*element(y, k), 1.0 / 3);
+    assert_elements(st_narrow(z, 0, 0, 1), 0, -2 * huge, -huge);
+    assert_about((double)*element(z, 3), -log(2)); /* however large what the row begins with */
+    for (ptrdiff_t k = 6; k < 9; k++) assert_about((double)*element(z, k), -log(3));
+    assert_true(*element(z, 5) < -2000 && *element(z, 5) > -2001);
+    auto_tensor dy = full(x.shape, 1), dx = full(x.shape, NAN);
+    st_layer_backward(l, x, y, dy, dx); /* rows of the same dy: nothing changes */
+    for (ptrdiff_t k = 0; k < 9; k++) assert_about((double)*element(dx, k) + 1, 1);
 }

@@ -17,10 +17,10 @@ TEST(a_layer_of_no_type_is_refused)
 
 TEST(a_type_that_holds_none_holds_none)
 {
-    st_layer *within = st_relu(), *flatten = st_flatten();
+    st_layer *within = st_relu();
+    auto_layer *flatten = st_flatten();
     assert_null(st_layer_new(flatten->type, NULL, 1, (st_layer *[]){ within }));
     expect_error("flatten: holds 1 layers, expected 0");
-    st_layer_free(flatten);
 }
 
 TEST(a_layer_is_held_once)
@@ -28,10 +28,9 @@ TEST(a_layer_is_held_once)
     st_layer *l = st_relu();
     assert_null(st_sequence(l, st_tanh(), l));
     expect_error("sequence: layer 2 (relu) is part of a net already");
-    st_layer *holder = st_sequence(l = st_relu());
+    auto_layer *holder = st_sequence(l = st_relu());
     assert_null(st_residual(l));
     expect_error("residual: layer 0 (relu) is part of a net already");
-    st_layer_free(holder);
 }
 
 /* ---- types of one's own ------------------------------------------------------------------------------ */
@@ -80,11 +79,10 @@ TEST(a_field_of_an_unknown_kind_is_refused)
 
 TEST(other_parameters_for_another_input_are_refused)
 {
-    st_layer *l = of(&counting);
+    auto_layer *l = of(&counting);
     assert_int_equal(st_layer_build(l, ST_SHAPE(2, 3), 1), 0);
     assert_int_equal(st_layer_build(l, ST_SHAPE(2, 4), 1), -1);
     expect_error("counting: an input of [2, 4] needs 4 parameters and 0 states, it has 3 and 0");
-    st_layer_free(l);
 }
 
 /* ---- inputs that do not fit ---------------------------------------------------------------------------- */
@@ -102,6 +100,11 @@ static st_layer *transposed(int groups, int padding, int output_padding)
                                .groups = groups);
 }
 
+static st_real value_of(const st_real *in, ptrdiff_t n, const void *context)
+{
+    return in[0];
+}
+
 TEST(inputs_that_do_not_fit_are_refused)
 {
     enum { MOST = INT_MAX };
@@ -109,7 +112,8 @@ TEST(inputs_that_do_not_fit_are_refused)
     const st_shape s = ST_SHAPE(2, 3, 4, 4), image = ST_SHAPE(2, 4, 5, 5), tiny = ST_SHAPE(1, 1, 5, 5);
     st_layer *wides[] = { of(&wide), of(&wide), of(&wide), of(&wide), of(&wide),
                           of(&wide), of(&wide), of(&wide), of(&wide) };
-    st_layer *residual = st_residual(st_relu());
+    const st_pool_function nameless = { .value = value_of }, valueless = { .name = "nothing" };
+    auto_layer *residual = st_residual(st_relu());
     const struct {
         st_layer *l;
         st_shape x;
@@ -126,6 +130,8 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_avgpool(.kernel = { 1, 8 }, .padding = { 0, 1 }), image, "kernel 1×8" },
         { st_avgpool(.kernel = { 2, 3 }, .padding = { 0, 9 }, .dilation = { 1, 4 }), image, "padding 0×9" },
         { st_lppool(.kernel = { 3, 3 }), ST_SHAPE(1, 1, 2, 4), "lppool: kernel 3×3" },
+        { st_pool(&nameless, .kernel = { 2, 2 }), image, "function ? has no name" },
+        { st_pool(&valueless, .kernel = { 2, 2 }), image, "function nothing has no value" },
         { transposed(4, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=4" },
         { transposed(3, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=3" },
         { transposed(1, 1, 0), ST_SHAPE(2, 3, 1, 3), "padding 1×0" },
@@ -183,7 +189,6 @@ TEST(inputs_that_do_not_fit_are_refused)
         expect_error("%s", cases[i].names);
         st_layer_free(cases[i].l);
     }
-    st_layer_free(residual);
 }
 
 /* The largest kernel and padding that there is room for. */
@@ -203,7 +208,7 @@ TEST(what_just_fits_is_taken)
 /* Below 0 there is no bound; nothing is changed. At 0 all is clipped, at infinity nothing. */
 TEST(a_bound_below_zero_is_refused)
 {
-    st_tensor g = tensor_of(ST_SHAPE(2), 3, -4);
+    auto_tensor g = tensor_of(ST_SHAPE(2), 3, -4);
     st_clip_grad_norm(g, -1);
     expect_error("st_clip_grad_norm: a norm of -1, expected at least 0");
     st_clip_grad_norm(g, NAN);
@@ -215,12 +220,11 @@ TEST(a_bound_below_zero_is_refused)
     assert_elements(g, 3, -4);
     st_clip_grad_value(g, 0);
     assert_elements(g, 0, 0);
-    st_tensor_free(g);
 }
 
 TEST(sharing_wants_a_clone_and_what_it_is_of)
 {
-    st_layer *built = st_dense(.out_features = 2), *clone = st_layer_clone(built);
+    auto_layer *built = st_dense(.out_features = 2), *clone = st_layer_clone(built);
     const char *expected = "st_layer_build_shared: expected a clone that is not built, of a tree that is";
     assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 3), built), -1);
     expect_error("%s", expected);
@@ -231,7 +235,6 @@ TEST(sharing_wants_a_clone_and_what_it_is_of)
     assert_ptr_equal(st_data(clone->param[0]), st_data(built->param[0]));
     assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 3), built), -1);
     expect_error("%s", expected);
-    st_layer_free(clone), st_layer_free(built);
 }
 
 TEST(a_clone_for_which_the_parameters_do_not_do_is_refused)
@@ -253,12 +256,13 @@ TEST(a_clone_for_which_the_parameters_do_not_do_is_refused)
 
 TEST(training_wants_samples_that_leave_an_axis_and_a_validation_that_is_finite)
 {
-    st_net *n = st_net_new(ST_SHAPE(3), st_dense(.out_features = 2));
-    st_optim *o = st_sgd(.lr = 0.1);
-    st_tensor x = st_tensor_new(ST_SHAPE(4, 3)), y = st_tensor_new(ST_SHAPE(4, 2)),
-              far = st_tensor_new(ST_SHAPE(4, 3));
+    auto_net *n = st_net_new(ST_SHAPE(3), st_dense(.out_features = 2));
+    auto_optim *o = st_sgd(.lr = 0.1);
+    auto_tensor x = st_tensor_new(ST_SHAPE(4, 3)), y = st_tensor_new(ST_SHAPE(4, 2)),
+                far = st_tensor_new(ST_SHAPE(4, 3));
     st_fill(far, (st_real)NAN);
-    st_dataset *good = st_dataset_tensors(x, y), *bad = st_dataset_tensors(far, y), deep = *good;
+    auto_dataset *good = st_dataset_tensors(x, y), *bad = st_dataset_tensors(far, y);
+    st_dataset deep = *good;
     st_train_options options = { .loss = st_mse(), .optim = o, .epochs = 1, .batch = 2 };
     deep.x.rank = ST_MAX_RANK;
     assert_int_equal(st_train_run(n, &deep, options, NULL), -1);
@@ -266,21 +270,18 @@ TEST(training_wants_samples_that_leave_an_axis_and_a_validation_that_is_finite)
     options.validation = bad;
     assert_int_equal(st_train_run(n, good, options, NULL), -1);
     expect_error("train: the validation loss is");
-    st_dataset_free(good), st_dataset_free(bad), st_optim_free(o), st_net_free(n);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(far);
 }
 
 TEST(a_step_after_an_error_changes_nothing)
 {
-    st_tensor w = tensor_of(ST_SHAPE(2), 3, -4), g = tensor_of(ST_SHAPE(2), 1, 1);
-    st_optim *o = st_sgd(.lr = 1);
+    auto_tensor w = tensor_of(ST_SHAPE(2), 3, -4), g = tensor_of(ST_SHAPE(2), 1, 1);
+    auto_optim *o = st_sgd(.lr = 1);
     st_error_set("a pass that failed");
     assert_int_equal(st_optim_step(o, 1, w, g), -1);
     expect_error("a pass that failed");
     assert_elements(w, 3, -4);
     assert_int_equal(st_optim_step(o, 1, w, g), 0);
     assert_elements(w, 2, -5);
-    st_optim_free(o), st_tensor_free(w), st_tensor_free(g);
 }
 
 TEST(a_check_of_a_net_wants_its_input)

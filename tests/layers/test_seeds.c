@@ -35,7 +35,6 @@ static st_tensor backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy)
 
 static st_real largest(const st_real *window, ptrdiff_t n, const void *context)
 {
-    (void)context;
     st_real best = window[0];
     for (ptrdiff_t i = 1; i < n; i++)
         if (window[i] > best) best = window[i];
@@ -45,7 +44,6 @@ static st_real largest(const st_real *window, ptrdiff_t n, const void *context)
 static void to_the_first_largest(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
                                  const void *context)
 {
-    (void)context;
     for (ptrdiff_t i = 0; i < n; i++) {
         dwindow[i] = window[i] == y ? dy : 0;
         if (window[i] == y) dy = 0;
@@ -54,7 +52,6 @@ static void to_the_first_largest(const st_real *window, ptrdiff_t n, st_real y, 
 
 static st_real average(const st_real *window, ptrdiff_t n, const void *context)
 {
-    (void)context;
     st_real sum = 0;
     for (ptrdiff_t i = 0; i < n; i++) sum += window[i];
     return sum / (st_real)n;
@@ -63,7 +60,6 @@ static st_real average(const st_real *window, ptrdiff_t n, const void *context)
 static void to_all_alike(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
                          const void *context)
 {
-    (void)window, (void)y, (void)context;
     for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = dy / (st_real)n;
 }
 
@@ -101,44 +97,40 @@ static const double B[] = {
 TEST(max_pooling_gives_the_first_maximum_the_gradient)
 {
     for (int route = 0; route < 2; route++) {
-        st_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A), b = tensor_of_list(ST_SHAPE(1, 2, 4, 4), 32, B);
-        st_layer *l = max_routes[route]((st_maxpool_options){ .kernel = { 3, 3 }, .stride = { 1, 1 } });
-        st_tensor y = forward(l, x);
+        auto_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A), b = tensor_of_list(ST_SHAPE(1, 2, 4, 4), 32, B);
+        auto_layer *l = max_routes[route]((st_maxpool_options){ .kernel = { 3, 3 }, .stride = { 1, 1 } });
+        auto_tensor y = forward(l, x);
         assert_elements(y,
             9, 9, 9, 9,  9, 9, 9, 9,  9, 9, 9, 9,  8, 9, 9, 9,
             9, 9, 9, 9,  9, 9, 8, 8,  9, 9, 8, 8,  8, 8, 8, 8);
-        st_tensor dy = st_tensor_clone(y);
+        auto_tensor dy = st_tensor_clone(y);
         st_add(dy, -1, b);
-        st_tensor dx = backward(l, x, y, dy);
+        auto_tensor dx = backward(l, x, y, dy);
         assert_elements(dx,
             0, 0, 11, 0, 0, 0,  0, 6, 0, 0, 6, 0,  0, 0, 12, 0, 0, 0,
             0, 0, 0, 11, 0, 0,  0, 3, 0, 0, 0, 0,  0, 0, 0, 0, 0, 0,
             4, 6, 0, 3, 0, 0,  0, 0, 0, 0, 0, 0,  0, 11, 3, 0, 0, 0,
             0, 0, 0, 0, 5, 0,  0, 1, 0, 0, 0, 0,  0, 0, 0, 0, 0, 0);
-        st_layer_free(l);
-        st_tensor_free(x), st_tensor_free(b), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
     }
 }
 
 TEST(max_pooling_may_see_zeros_in_the_padding)
 {
     for (int route = 0; route < 2; route++) {
-        st_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A);
-        st_layer *l = max_routes[route]((st_maxpool_options){
+        auto_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A);
+        auto_layer *l = max_routes[route]((st_maxpool_options){
             .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 }, .pad_value = ST_PAD_ZERO });
-        st_tensor y = forward(l, x), dy = st_tensor_clone(y);
+        auto_tensor y = forward(l, x), dy = st_tensor_clone(y);
         assert_elements(y,
             7, 9, 9, 9, 9, 9, 7,  5, 9, 9, 9, 9, 9, 7,  7, 8, 8, 9, 9, 8, 7,
             9, 9, 9, 9, 9, 6, 6,  6, 9, 9, 8, 8, 8, 7,  6, 8, 8, 7, 8, 8, 7);
         st_fill(dy, 1);
-        st_tensor dx = backward(l, x, y, dy);
+        auto_tensor dx = backward(l, x, y, dy);
         assert_elements(dx,
             1, 0, 2, 0, 0, 1,  0, 3, 0, 0, 4, 0,  1, 0, 1, 0, 0, 1,
             0, 0, 0, 2, 0, 1,  1, 2, 0, 0, 1, 0,  0, 0, 0, 0, 0, 0,
             2, 1, 0, 2, 0, 2,  1, 0, 0, 0, 0, 0,  0, 2, 1, 0, 0, 1,
             0, 0, 0, 0, 4, 1,  0, 2, 1, 0, 0, 0,  1, 0, 0, 0, 0, 0);
-        st_layer_free(l);
-        st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
     }
 }
 /* clang-format on */
@@ -153,11 +145,11 @@ TEST(padding_never_wins_unless_it_is_asked_to)
                 pad == ST_PAD_ZERO || (pad == ST_PAD_DEFAULT && max_routes[route] == max_by_function);
             st_maxpool_options o = options;
             o.pad_value = pad;
-            st_tensor x = tensor_of(ST_SHAPE(1, 1, 2, 2), -1, -2, -3, -4);
-            st_layer *l = max_routes[route](o);
-            st_tensor y = forward(l, x), dy = st_tensor_clone(y);
+            auto_tensor x = tensor_of(ST_SHAPE(1, 1, 2, 2), -1, -2, -3, -4);
+            auto_layer *l = max_routes[route](o);
+            auto_tensor y = forward(l, x), dy = st_tensor_clone(y);
             st_fill(dy, 1);
-            st_tensor dx = backward(l, x, y, dy);
+            auto_tensor dx = backward(l, x, y, dy);
             if (zeros) {
                 assert_elements(y, 0, 0, 0, 0, -1, 0, 0, 0, 0);
                 assert_elements(dx, 1, 0, 0, 0);
@@ -165,8 +157,6 @@ TEST(padding_never_wins_unless_it_is_asked_to)
                 assert_elements(y, -1, -1, -2, -1, -1, -2, -3, -3, -4);
                 assert_elements(dx, 4, 2, 2, 1);
             }
-            st_layer_free(l);
-            st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
         }
 }
 
@@ -192,15 +182,13 @@ TEST(without_an_adjoint_the_derivative_is_numeric)
     exact.function = &by_largest;
     for (uint64_t seed = 0; seed < 20; seed++) {
         dice d = { { 18 + seed } };
-        st_tensor x = shuffled(seed, ST_SHAPE(2, 2, 6, 5));
-        st_layer *l = st_pool_new(numeric), *reference = st_pool_new(exact);
-        st_tensor y = forward(l, x), expected_y = forward(reference, x), dy = roll_tensor(&d, y.shape, -9, 9);
-        st_tensor dx = backward(l, x, y, dy), expected_dx = backward(reference, x, y, dy);
+        auto_tensor x = shuffled(seed, ST_SHAPE(2, 2, 6, 5));
+        auto_layer *l = st_pool_new(numeric), *reference = st_pool_new(exact);
+        auto_tensor y = forward(l, x), expected_y = forward(reference, x),
+                    dy = roll_tensor(&d, y.shape, -9, 9);
+        auto_tensor dx = backward(l, x, y, dy), expected_dx = backward(reference, x, y, dy);
         assert_same(y, expected_y);
         assert_near(dx, expected_dx, 100 * (double)ST_REAL_EPSILON);
-        st_layer_free(l), st_layer_free(reference);
-        st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx);
-        st_tensor_free(expected_y), st_tensor_free(expected_dx);
     }
 }
 
@@ -212,7 +200,7 @@ TEST(a_function_makes_the_same_layer_as_ours)
         int kh = (int)roll(&d, 1, 3), kw = (int)roll(&d, 1, 3), sh = (int)roll(&d, 1, 3),
             sw = (int)roll(&d, 1, 3);
         int ph = (int)roll(&d, 0, kh - 1), pw = (int)roll(&d, 0, kw - 1);
-        st_tensor x =
+        auto_tensor x =
             roll_tensor(&d, ST_SHAPE(roll(&d, 1, 3), roll(&d, 1, 3), roll(&d, 3, 7), roll(&d, 3, 7)), -9, 9);
         st_layer *layers[2];
         if (i % 2) {
@@ -222,7 +210,8 @@ TEST(a_function_makes_the_same_layer_as_ours)
             layers[0] = st_avgpool({ kh, kw }, { sh, sw }, { ph, pw });
             layers[1] = st_pool(&by_average, { kh, kw }, { sh, sw }, { ph, pw });
         }
-        st_tensor y[2], dx[2], dy = { 0 };
+        st_tensor y[2], dx[2];
+        auto_tensor dy = { 0 };
         for (int l = 0; l < 2; l++) {
             y[l] = forward(layers[l], x);
             if (l == 0) dy = roll_tensor(&d, y[0].shape, -9, 9);
@@ -232,7 +221,6 @@ TEST(a_function_makes_the_same_layer_as_ours)
         assert_near(y[1], y[0], i % 2 ? 0 : 16 * (double)ST_REAL_EPSILON);
         assert_near(dx[1], dx[0], i % 2 ? 0 : 64 * (double)ST_REAL_EPSILON);
         for (int l = 0; l < 2; l++) st_layer_free(layers[l]), st_tensor_free(y[l]), st_tensor_free(dx[l]);
-        st_tensor_free(x), st_tensor_free(dy);
     }
 }
 
@@ -264,9 +252,10 @@ TEST(scattering_by_coordinates_is_adding_into_windows)
             size[axis] = kernel[axis] + roll(&d, 0, 6);
         }
         st_shape s = ST_SHAPE(roll(&d, 1, 3), size[0] + 2 * padding[0], size[1] + 2 * padding[1]);
-        st_tensor by_view = st_tensor_new(s), by_index = st_tensor_new(s),
-                  expected = st_tensor_new(ST_SHAPE(s.n[0], size[0], size[1]));
-        st_tensor view = windows_of(by_view, kernel, stride), values = roll_tensor(&d, view.shape, -9, 9);
+        auto_tensor by_view = st_tensor_new(s), by_index = st_tensor_new(s),
+                    expected = st_tensor_new(ST_SHAPE(s.n[0], size[0], size[1]));
+        st_tensor view = windows_of(by_view, kernel, stride);
+        auto_tensor values = roll_tensor(&d, view.shape, -9, 9);
 
         static ptrdiff_t coordinates[3 * 11 * 11 * 16][3];
         for (ptrdiff_t e = 0; e < st_numel(values); e++) {
@@ -285,7 +274,6 @@ TEST(scattering_by_coordinates_is_adding_into_windows)
         about("case %d: windows %s of %s", i, st_shape_text(view.shape).text, st_shape_text(s).text);
         assert_same(by_index, by_view);
         assert_same(inside(by_view, padding), expected);
-        st_tensor_free(by_view), st_tensor_free(by_index), st_tensor_free(values), st_tensor_free(expected);
     }
 }
 
@@ -359,26 +347,25 @@ static st_tensor interior_of(const convolution *v, st_tensor padded)
 /* dW [KH, KW, C, O] = columnsᵀ dZ. */
 static st_tensor weights_by_columns(const convolution *v, st_tensor x, st_tensor dz)
 {
-    st_tensor padded = st_tensor_new(padded_shape(v)), dw = st_tensor_new(ST_SHAPE(v->kh, v->kw, v->c, v->o));
+    auto_tensor padded = st_tensor_new(padded_shape(v));
+    st_tensor dw = st_tensor_new(ST_SHAPE(v->kh, v->kw, v->c, v->o));
     st_copy(interior_of(v, padded), x);
     ptrdiff_t places = v->n * v->oh * v->ow;
-    st_tensor columns = matrix_of(conv_windows(v, padded), places); /* [N OH OW, KH KW C] */
+    auto_tensor columns = matrix_of(conv_windows(v, padded), places); /* [N OH OW, KH KW C] */
     st_gemm(st_reshape(dw, ST_SHAPE(v->kh * v->kw * v->c, v->o)), 1, st_transpose(columns, 0, 1),
             st_reshape(dz, ST_SHAPE(places, v->o)), 0);
-    st_tensor_free(padded), st_tensor_free(columns);
     return dw;
 }
 
 /* First route to the padded dX: dcolumns = dZ Wᵀ, added into the windows. */
 static st_tensor data_by_columns(const convolution *v, st_tensor w, st_tensor dz)
 {
-    st_tensor dx = st_tensor_new(padded_shape(v)),
-              columns = st_tensor_new(ST_SHAPE(v->n, v->oh, v->ow, v->kh, v->kw, v->c));
+    st_tensor dx = st_tensor_new(padded_shape(v));
+    auto_tensor columns = st_tensor_new(ST_SHAPE(v->n, v->oh, v->ow, v->kh, v->kw, v->c));
     ptrdiff_t places = v->n * v->oh * v->ow, area = v->kh * v->kw * v->c;
     st_gemm(st_reshape(columns, ST_SHAPE(places, area)), 1, st_reshape(dz, ST_SHAPE(places, v->o)),
             st_transpose(st_reshape(w, ST_SHAPE(area, v->o)), 0, 1), 0);
     st_add(conv_windows(v, dx), 1, columns);
-    st_tensor_free(columns);
     return dx;
 }
 
@@ -387,18 +374,17 @@ static st_tensor data_by_columns(const convolution *v, st_tensor w, st_tensor dz
 static st_tensor data_by_rotation(const convolution *v, st_tensor w, st_tensor dz)
 {
     st_shape s = padded_shape(v);
-    st_tensor dilated = st_tensor_new(ST_SHAPE(v->n, s.n[1] + v->kh - 1, s.n[2] + v->kw - 1, v->o));
+    auto_tensor dilated = st_tensor_new(ST_SHAPE(v->n, s.n[1] + v->kh - 1, s.n[2] + v->kw - 1, v->o));
     st_tensor rows = st_narrow(dilated, 1, v->kh - 1, (v->oh - 1) * v->stride[0] + 1);
     st_tensor both = st_narrow(rows, 2, v->kw - 1, (v->ow - 1) * v->stride[1] + 1);
     st_copy(st_step(st_step(both, 1, v->stride[0]), 2, v->stride[1]), dz);
 
     st_tensor rotated = st_permute(st_flip(st_flip(w, 0), 1), ST_AXES(0, 1, 3, 2)); /* [KH, KW, O, C] */
-    st_tensor weight = matrix_of(rotated, v->kh * v->kw * v->o);
+    auto_tensor weight = matrix_of(rotated, v->kh * v->kw * v->o);
     const convolution unit = { .kh = v->kh, .kw = v->kw, .oh = s.n[1], .ow = s.n[2], .stride = { 1, 1 } };
-    st_tensor columns = matrix_of(conv_windows(&unit, dilated), v->n * s.n[1] * s.n[2]);
+    auto_tensor columns = matrix_of(conv_windows(&unit, dilated), v->n * s.n[1] * s.n[2]);
     st_tensor dx = st_tensor_new(s);
     st_gemm(st_reshape(dx, ST_SHAPE(v->n * s.n[1] * s.n[2], v->c)), 1, columns, weight, 0);
-    st_tensor_free(dilated), st_tensor_free(weight), st_tensor_free(columns);
     return dx;
 }
 
@@ -409,19 +395,17 @@ typedef struct conv_result {
 
 static conv_result by_layer(const convolution *v, st_tensor x, st_tensor w, st_tensor dz)
 {
-    st_layer *l = st_conv2d(.out_channels = (int)v->o, .kernel = { (int)v->kh, (int)v->kw },
-                            .stride = { (int)v->stride[0], (int)v->stride[1] },
-                            .padding = { (int)v->padding[0], (int)v->padding[1] }, .no_bias = true);
+    auto_layer *l = st_conv2d(.out_channels = (int)v->o, .kernel = { (int)v->kh, (int)v->kw },
+                              .stride = { (int)v->stride[0], (int)v->stride[1] },
+                              .padding = { (int)v->padding[0], (int)v->padding[1] }, .no_bias = true);
     st_shape images = ST_SHAPE(v->n, v->c, v->h, v->w);
     if (!l || st_layer_build(l, images, 1)) fail_msg("%s", st_error());
     st_copy(l->param[0], st_permute(w, ST_AXES(3, 2, 0, 1))); /* [O, C, KH, KW] */
     st_tensor nchw = st_permute(x, ST_AXES(0, 3, 1, 2)), y = forward(l, nchw);
-    st_tensor dy = st_tensor_clone(st_permute(dz, ST_AXES(0, 3, 1, 2)));
+    auto_tensor dy = st_tensor_clone(st_permute(dz, ST_AXES(0, 3, 1, 2)));
     st_tensor dx = backward(l, nchw, y, dy);
     conv_result r = { st_permute(y, ST_AXES(0, 2, 3, 1)), st_permute(dx, ST_AXES(0, 2, 3, 1)),
                       st_permute(st_tensor_clone(l->grad[0]), ST_AXES(2, 3, 1, 0)) };
-    st_tensor_free(dy);
-    st_layer_free(l);
     return r;
 }
 
@@ -430,13 +414,13 @@ TEST(a_convolution_goes_backward_for_any_stride_and_padding)
     dice d = { { 21 } };
     for (int i = 0; i < 200; i++) {
         convolution v = roll_convolution(&d);
-        st_tensor x = roll_tensor(&d, ST_SHAPE(v.n, v.h, v.w, v.c), -4, 4),
-                  w = roll_tensor(&d, ST_SHAPE(v.kh, v.kw, v.c, v.o), -4, 4);
-        st_tensor dz = roll_tensor(&d, ST_SHAPE(v.n, v.oh, v.ow, v.o), -4, 4);
-        st_tensor z = st_tensor_new(dz.shape), dx = st_tensor_new(x.shape), dw = st_tensor_new(w.shape);
+        auto_tensor x = roll_tensor(&d, ST_SHAPE(v.n, v.h, v.w, v.c), -4, 4),
+                    w = roll_tensor(&d, ST_SHAPE(v.kh, v.kw, v.c, v.o), -4, 4);
+        auto_tensor dz = roll_tensor(&d, ST_SHAPE(v.n, v.oh, v.ow, v.o), -4, 4);
+        auto_tensor z = st_tensor_new(dz.shape), dx = st_tensor_new(x.shape), dw = st_tensor_new(w.shape);
         convolve(&v, x, w, z, dz, dx, dw);
-        st_tensor dw_columns = weights_by_columns(&v, x, dz), first = data_by_columns(&v, w, dz);
-        st_tensor second = data_by_rotation(&v, w, dz);
+        auto_tensor dw_columns = weights_by_columns(&v, x, dz), first = data_by_columns(&v, w, dz);
+        auto_tensor second = data_by_rotation(&v, w, dz);
         conv_result r = by_layer(&v, x, w, dz);
         about("case %d: X %s, W %s, stride %tdx%td, padding %tdx%td", i, st_shape_text(x.shape).text,
               st_shape_text(w.shape).text, v.stride[0], v.stride[1], v.padding[0], v.padding[1]);
@@ -446,9 +430,6 @@ TEST(a_convolution_goes_backward_for_any_stride_and_padding)
         assert_same(r.z, z);
         assert_same(r.dx, dx);
         assert_same(r.dw, dw);
-        st_tensor_free(x), st_tensor_free(w), st_tensor_free(z), st_tensor_free(dz), st_tensor_free(dx),
-            st_tensor_free(dw);
-        st_tensor_free(dw_columns), st_tensor_free(first), st_tensor_free(second);
         st_tensor_free(r.z), st_tensor_free(r.dx), st_tensor_free(r.dw);
     }
 }
@@ -470,20 +451,21 @@ static void assert_golden(st_tensor dx)
 
 TEST(ones_and_twos_give_16_32_and_64)
 {
-    st_tensor w = st_tensor_new(ST_SHAPE(2, 2, 3, 8)), dz = st_tensor_new(ST_SHAPE(10, 4, 4, 8)),
-              wide = st_tensor_new(ST_SHAPE(10, 7, 7, 8));
+    auto_tensor w = st_tensor_new(ST_SHAPE(2, 2, 3, 8)), dz = st_tensor_new(ST_SHAPE(10, 4, 4, 8)),
+                wide = st_tensor_new(ST_SHAPE(10, 7, 7, 8));
     st_fill(w, 1);
     st_fill(dz, 2);
     st_copy(st_narrow(st_narrow(wide, 1, 0, 4), 2, 0, 4), dz);
     convolution v = {
         .n = 10, .h = 8, .w = 8, .c = 3, .kh = 2, .kw = 2, .o = 8, .oh = 4, .ow = 4, .stride = { 1, 1 }
     };
-    st_tensor first = data_by_columns(&v, w, dz), second = data_by_rotation(&v, w, dz);
+    auto_tensor first = data_by_columns(&v, w, dz), second = data_by_rotation(&v, w, dz);
     assert_shape(first, 10, 8, 8, 3);
     assert_golden(first);
     assert_same(second, first);
 
-    st_tensor x = st_tensor_new(ST_SHAPE(10, 8, 8, 3)), corner = st_narrow(st_narrow(x, 1, 0, 5), 2, 0, 5);
+    auto_tensor x = st_tensor_new(ST_SHAPE(10, 8, 8, 3));
+    st_tensor corner = st_narrow(st_narrow(x, 1, 0, 5), 2, 0, 5);
     convolution all = v, part = v; /* the layer: all windows of 8x8, and 4x4 windows of 5x5 */
     all.oh = all.ow = 7;
     part.h = part.w = 5;
@@ -491,8 +473,6 @@ TEST(ones_and_twos_give_16_32_and_64)
     assert_golden(a.dx);
     assert_golden(b.dx);
     assert_shape(b.dx, 10, 5, 5, 3);
-    st_tensor_free(w), st_tensor_free(dz), st_tensor_free(wide), st_tensor_free(first),
-        st_tensor_free(second), st_tensor_free(x);
     st_tensor_free(a.z), st_tensor_free(a.dx), st_tensor_free(a.dw), st_tensor_free(b.z),
         st_tensor_free(b.dx), st_tensor_free(b.dw);
 }
@@ -528,10 +508,10 @@ static const double K[] = {
 
 TEST(blocks_are_pooled_without_a_loop)
 {
-    st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K), y = st_tensor_new(ST_SHAPE(4, 4)),
-              z = st_tensor_new(ST_SHAPE(3, 2));
-    st_tensor m = tensor_of(ST_SHAPE(6, 4), 40, 24, 61, 60, 8, 11, 27, 5, 17, 41, 7, 41, 44, 5, 47, 13, 31,
-                            53, 40, 36, 31, 23, 39, 26);
+    auto_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K), y = st_tensor_new(ST_SHAPE(4, 4)),
+                z = st_tensor_new(ST_SHAPE(3, 2));
+    auto_tensor m = tensor_of(ST_SHAPE(6, 4), 40, 24, 61, 60, 8, 11, 27, 5, 17, 41, 7, 41, 44, 5, 47, 13, 31,
+                              53, 40, 36, 31, 23, 39, 26);
     for (int i = 0; i < 2; i++) {
         st_mean(y, blockings[i](k, 2, 2), ST_AXES(2, 3));
         assert_elements(y, K_MEANS);
@@ -542,18 +522,15 @@ TEST(blocks_are_pooled_without_a_loop)
     }
     st_mean(y, st_split_axis(st_split_axis(k, 1, 2), 0, 2), ST_AXES(1, 3)); /* reduce the 2s where they are */
     assert_elements(y, K_MEANS);
-    st_tensor_free(k), st_tensor_free(m), st_tensor_free(y), st_tensor_free(z);
 }
 
 TEST(pooling_layers_pool_blocks_alike)
 {
-    st_tensor x = tensor_of_list(ST_SHAPE(1, 1, 8, 8), 64, K);
-    st_layer *mean = st_avgpool(.kernel = { 2, 2 }), *most = st_maxpool(.kernel = { 2, 2 });
-    st_tensor means = forward(mean, x), maxima = forward(most, x);
+    auto_tensor x = tensor_of_list(ST_SHAPE(1, 1, 8, 8), 64, K);
+    auto_layer *mean = st_avgpool(.kernel = { 2, 2 }), *most = st_maxpool(.kernel = { 2, 2 });
+    auto_tensor means = forward(mean, x), maxima = forward(most, x);
     assert_elements(means, K_MEANS);
     assert_elements(maxima, K_MAXIMA);
-    st_layer_free(mean), st_layer_free(most);
-    st_tensor_free(x), st_tensor_free(means), st_tensor_free(maxima);
 }
 
 /* Oracle: the blocks one by one. */
@@ -563,9 +540,9 @@ TEST(blocks_need_not_be_square)
     for (int i = 0; i < 100; i++) {
         ptrdiff_t bh = i ? roll(&d, 1, 4) : 2, bw = i ? roll(&d, 1, 4) : 3, rows = roll(&d, 1, 4),
                   columns = roll(&d, 1, 4);
-        st_tensor x = roll_tensor(&d, ST_SHAPE(rows * bh, columns * bw), -9, 9),
-                  y = st_tensor_new(ST_SHAPE(rows, columns));
-        st_tensor sums = st_tensor_new(y.shape), maxima = st_tensor_new(y.shape);
+        auto_tensor x = roll_tensor(&d, ST_SHAPE(rows * bh, columns * bw), -9, 9),
+                    y = st_tensor_new(ST_SHAPE(rows, columns));
+        auto_tensor sums = st_tensor_new(y.shape), maxima = st_tensor_new(y.shape);
         st_fill(maxima, -9);
         for (ptrdiff_t k = 0; k < st_numel(x); k++) {
             st_shape at = index_of(x.shape, k), block = ST_INDEX(at.n[0] / bh, at.n[1] / bw);
@@ -582,14 +559,13 @@ TEST(blocks_need_not_be_square)
             st_scale(y, (st_real)(bh * bw));
             assert_near(y, sums, 2 * 9 * 16 * (double)ST_REAL_EPSILON);
         }
-        st_tensor_free(x), st_tensor_free(y), st_tensor_free(sums), st_tensor_free(maxima);
     }
 }
 
 /* Both ways to block are one view: the same strides, in elements. */
 TEST(blocks_are_strides_that_are_checked)
 {
-    st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
+    auto_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
     const ptrdiff_t elements[4] = { 16, 2, 8, 1 };
     for (int i = 0; i < 2; i++) {
         st_tensor blocks = blockings[i](k, 2, 2);
@@ -606,17 +582,15 @@ TEST(blocks_are_strides_that_are_checked)
     }
     assert_true(st_is_null(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), elements, 1)));
     expect_error("reaches elements 1 to 64 of a storage of 64");
-    st_tensor_free(k);
 }
 
 /* What does not divide is no split; windows leave the rest out. */
 TEST(blocks_that_do_not_divide_are_refused_or_left_out)
 {
-    st_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
+    auto_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
     assert_true(st_is_null(blocks_by_splitting(k, 2, 3)));
     expect_error("st_split_axis: axis 1 of [8, 8] into blocks of 3");
     assert_shape(blocks_by_windows(k, 2, 3), 4, 2, 2, 3);
-    st_tensor_free(k);
 }
 
 /* ---- 5. views that one can reason about -------------------------------------------------------- */
@@ -629,7 +603,8 @@ static void assert_same_places(st_tensor a, st_tensor b)
 
 TEST(a_view_of_a_view_is_an_offset_and_strides)
 {
-    st_tensor x = tensor_of(ST_SHAPE(6), 1, 2, 3, 4, 5, 6), y = st_reshape(x, ST_SHAPE(2, 3));
+    auto_tensor x = tensor_of(ST_SHAPE(6), 1, 2, 3, 4, 5, 6);
+    st_tensor y = st_reshape(x, ST_SHAPE(2, 3));
     st_tensor z = st_step(st_flip(y, 0), 1, -2);
     assert_shape(z, 2, 2);
     assert_elements(z, 6, 4, 3, 1);
@@ -646,12 +621,11 @@ TEST(a_view_of_a_view_is_an_offset_and_strides)
     *st_at(y, ST_INDEX(0, 2)) = 30;
     assert_elements(w, 1, 2, 30, 2, 30, 4, 30, 4, 5, 4, 5, 6);
     assert_elements(z, 6, 4, 30, 1);
-    st_tensor_free(x);
 }
 
 TEST(the_same_place_is_not_the_same_value)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(6)), copy = st_tensor_clone(x);
+    auto_tensor x = st_tensor_new(ST_SHAPE(6)), copy = st_tensor_clone(x);
     st_tensor y = st_reshape(x, ST_SHAPE(2, 3)), w = st_unfold(x, 0, 3, 1, 1);
     assert_true(st_shares_storage(y, w) && st_overlaps(y, w));
     assert_false(st_shares_storage(y, copy) || st_overlaps(y, copy));
@@ -661,8 +635,6 @@ TEST(the_same_place_is_not_the_same_value)
     assert_ptr_equal(st_at(w, ST_INDEX(0, 2)), st_at(y, ST_INDEX(0, 2)));
     assert_ptr_not_equal(st_at(w, ST_INDEX(0, 0)), st_at(w, ST_INDEX(1, 1)));
     assert_true(*st_at(w, ST_INDEX(0, 0)) == *st_at(w, ST_INDEX(1, 1)));
-    st_tensor_free(x);
-    st_tensor_free(copy);
 }
 
 /* Oracle: the first maximum of each window by comparing in order; so every window is counted once, however
@@ -671,10 +643,10 @@ TEST(a_repeated_maximum_is_not_counted_twice)
 {
     dice d = { { 23 } };
     for (int i = 0; i < 100; i++) {
-        st_tensor x = roll_tensor(&d, ST_SHAPE(2, 2, 5, 6), 0, i % 3); /* i % 3 = 0: all are equal */
-        st_tensor expected = st_tensor_new(x.shape);
-        st_layer *l = max_routes[i % 2]((st_maxpool_options){ .kernel = { 3, 2 }, .stride = { 1, 1 } });
-        st_tensor y = forward(l, x), dy = roll_tensor(&d, y.shape, 1, 9), dx = backward(l, x, y, dy);
+        auto_tensor x = roll_tensor(&d, ST_SHAPE(2, 2, 5, 6), 0, i % 3); /* i % 3 = 0: all are equal */
+        auto_tensor expected = st_tensor_new(x.shape);
+        auto_layer *l = max_routes[i % 2]((st_maxpool_options){ .kernel = { 3, 2 }, .stride = { 1, 1 } });
+        auto_tensor y = forward(l, x), dy = roll_tensor(&d, y.shape, 1, 9), dx = backward(l, x, y, dy);
         for (ptrdiff_t k = 0; k < st_numel(y); k++) {
             st_shape first = index_of(y.shape, k), corner = first;
             for (ptrdiff_t j = 1; j < 3 * 2; j++) {
@@ -687,8 +659,5 @@ TEST(a_repeated_maximum_is_not_counted_twice)
         }
         about("case %d", i);
         assert_same(dx, expected);
-        st_layer_free(l);
-        st_tensor_free(x), st_tensor_free(y), st_tensor_free(dy), st_tensor_free(dx),
-            st_tensor_free(expected);
     }
 }

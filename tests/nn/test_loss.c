@@ -108,12 +108,12 @@ TEST(each_loss_is_its_definition)
     make_losses(all);
     for (int i = 0; i < 40 * LOSSES; i++) {
         const definition *l = &all[i % LOSSES];
-        st_tensor y = roll_output(&d), target = roll_target(&d, l, y), none = { 0 };
+        auto_tensor y = roll_output(&d), target = roll_target(&d, l, y);
+        st_tensor none = { 0 };
         double expected = (double)defined(l, y, target), value = st_loss_value(l->made, y, target, none);
         if (fabs(value - expected) > near_double * fmax(1, expected))
             fail_msg("%s(%g) is %.17g, by its definition %.17g", l->made.name, (double)l->option, value,
                      expected);
-        st_tensor_free(y), st_tensor_free(target);
     }
 }
 
@@ -126,8 +126,8 @@ TEST(dy_is_the_derivative)
     const st_real step = (st_real)1 / 4096;
     for (int i = 0; i < 10 * LOSSES; i++) {
         const definition *l = &all[i % LOSSES];
-        st_tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = st_tensor_new(y.shape),
-                  none = { 0 };
+        auto_tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = st_tensor_new(y.shape);
+        st_tensor none = { 0 };
         st_fill(dy, 77);
         st_loss_value(l->made, y, target, dy);
         for (ptrdiff_t e = 0; e < st_numel(y); e++) {
@@ -142,7 +142,6 @@ TEST(dy_is_the_derivative)
                 fail_msg("%s(%g): dy[%td] is %.9g, the difference quotient is %.9g", l->made.name,
                          (double)l->option, e, given, slope);
         }
-        st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy);
     }
 }
 
@@ -150,7 +149,7 @@ TEST(dy_is_the_derivative)
 
 static void check_reference(st_loss l, st_tensor y, st_tensor target, double value, const double *slopes)
 {
-    st_tensor dy = st_tensor_new(y.shape);
+    auto_tensor dy = st_tensor_new(y.shape);
     about("%s(%g)", l.name, l.option);
     if (fabs(st_loss_value(l, y, target, dy) - value) > near_double)
         fail_msg("%s(%g) is %.17g, expected %.17g", l.name, l.option, st_loss_value(l, y, target, dy), value);
@@ -158,14 +157,13 @@ static void check_reference(st_loss l, st_tensor y, st_tensor target, double val
         if (fabs((double)*element(dy, e) - slopes[e]) > (double)ST_REAL_EPSILON * fabs(slopes[e]) + 1e-16)
             fail_msg("%s(%g): dy[%td] is %.17g, expected %.17g", l.name, l.option, e, (double)*element(dy, e),
                      slopes[e]);
-    st_tensor_free(dy);
 }
 
 TEST(cross_entropy_is_as_pytorch_computes)
 {
-    st_tensor y = tensor_of(ST_SHAPE(4, 5), 0.5, -1.25, 2, 0.125, -0.5, 3, 3, -2, 1.5, 0, -4.5, 0.25, 0.75,
-                            -0.125, 1, 0, 0, 0, 0, 0);
-    st_tensor target = tensor_of(ST_SHAPE(4), 2, 3, 0, 4);
+    auto_tensor y = tensor_of(ST_SHAPE(4, 5), 0.5, -1.25, 2, 0.125, -0.5, 3, 3, -2, 1.5, 0, -4.5, 0.25, 0.75,
+                              -0.125, 1, 0, 0, 0, 0, 0);
+    auto_tensor target = tensor_of(ST_SHAPE(4), 2, 3, 0, 4);
     check_reference(st_cross_entropy(), y, target, 2.6962270966729243,
                     (const double[]){ 0.037254316719934483,  0.0064738295269748669,  -0.083037735933357004,
                                       0.025604492470294227,  0.013705097216153417,   0.1096657085181668,
@@ -190,14 +188,13 @@ TEST(cross_entropy_is_as_pytorch_computes)
                                       0.040467924956678551,   -0.0035402883816128758, 0.061902733789058369,
                                       0.015000000000000006,   0.015000000000000006,   0.015000000000000006,
                                       0.015000000000000006,   -0.060000000000000012 });
-    st_tensor_free(y), st_tensor_free(target);
 }
 
 TEST(elementwise_losses_are_as_pytorch_computes)
 {
-    st_tensor y = tensor_of(ST_SHAPE(2, 3), 0.5, -1.25, 2, -3.5, 0.125, 6);
-    st_tensor target = tensor_of(ST_SHAPE(2, 3), 1, -1, 0.5, -3.25, 2, 0);
-    st_tensor probability = tensor_of(ST_SHAPE(2, 3), 1, 0, 0.5, 0.25, 1, 0);
+    auto_tensor y = tensor_of(ST_SHAPE(2, 3), 0.5, -1.25, 2, -3.5, 0.125, 6);
+    auto_tensor target = tensor_of(ST_SHAPE(2, 3), 1, -1, 0.5, -3.25, 2, 0);
+    auto_tensor probability = tensor_of(ST_SHAPE(2, 3), 1, 0, 0.5, 0.25, 1, 0);
     check_reference(st_mse(), y, target, 7.0234375,
                     (const double[]){ -0.16666666666666666, -0.083333333333333329, 0.5, -0.083333333333333329,
                                       -0.625, 2 });
@@ -210,7 +207,6 @@ TEST(elementwise_losses_are_as_pytorch_computes)
     check_reference(st_bce_with_logits(), y, probability, 1.5654598692160036,
                     (const double[]){ -0.062923444799690906, 0.037116689804218138, 0.063466179662980418,
                                       -0.036781294874773947, -0.078131771104373957, 0.16625456280722756 });
-    st_tensor_free(y), st_tensor_free(target), st_tensor_free(probability);
 }
 
 /* ---- extremes ------------------------------------------------------------------------------------ */
@@ -218,14 +214,14 @@ TEST(elementwise_losses_are_as_pytorch_computes)
 /* The value and dy, up to the rounding of numbers as large as the largest logit; frees all three. */
 static void check_extreme(st_loss l, st_tensor y, st_tensor target, double value, st_tensor slopes)
 {
-    st_tensor dy = st_tensor_new(y.shape);
+    auto_tensor dy = st_tensor_new(y.shape);
     double given = st_loss_value(l, y, target, dy), limit = 0;
     for (ptrdiff_t e = 0; e < st_numel(y); e++)
         limit = fmax(limit, 2 * DBL_EPSILON * fabs((double)*element(y, e)));
     if (fabs(given - value) > limit)
         fail_msg("%s(%g) is %.17g, expected %.17g", l.name, l.option, given, value);
     assert_near(dy, slopes, limit);
-    st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy), st_tensor_free(slopes);
+    st_tensor_free(y), st_tensor_free(target), st_tensor_free(slopes);
 }
 
 /* Certain and right costs 0, certain and wrong the distance of the logits. */
@@ -288,26 +284,23 @@ TEST(infinite_logits_are_told)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("case %zu", i);
         bool classes = cases[i].l.classes;
-        st_tensor y = tensor_of_list(classes ? ST_SHAPE(1, 2) : ST_SHAPE(2), 2, cases[i].y);
-        st_tensor target = tensor_of_list(ST_SHAPE(classes ? 1 : 2), classes ? 1 : 2, cases[i].target);
-        st_tensor dy = st_tensor_new(y.shape);
+        auto_tensor y = tensor_of_list(classes ? ST_SHAPE(1, 2) : ST_SHAPE(2), 2, cases[i].y);
+        auto_tensor target = tensor_of_list(ST_SHAPE(classes ? 1 : 2), classes ? 1 : 2, cases[i].target);
+        auto_tensor dy = st_tensor_new(y.shape);
         assert_false(isfinite(st_loss_value(cases[i].l, y, target, dy)));
-        st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy);
     }
 }
 
 /* A class that is masked by -inf has probability 0: as if it were not there. */
 TEST(a_masked_class_has_no_part_in_cross_entropy)
 {
-    st_tensor y = tensor_of(ST_SHAPE(1, 3), 0.5, -INFINITY, 1.5), dy = st_tensor_new(y.shape);
-    st_tensor without = tensor_of(ST_SHAPE(1, 2), 0.5, 1.5), expected = st_tensor_new(without.shape);
-    st_tensor zero = tensor_of(ST_SHAPE(1), 0);
+    auto_tensor y = tensor_of(ST_SHAPE(1, 3), 0.5, -INFINITY, 1.5), dy = st_tensor_new(y.shape);
+    auto_tensor without = tensor_of(ST_SHAPE(1, 2), 0.5, 1.5), expected = st_tensor_new(without.shape);
+    auto_tensor zero = tensor_of(ST_SHAPE(1), 0);
     double value = st_loss_value(st_cross_entropy(), y, zero, dy);
     assert_true(value == st_loss_value(st_cross_entropy(), without, zero, expected));
     assert_same(st_step(dy, 1, 2), expected);
     assert_true(*element(dy, 1) == 0);
-    st_tensor_free(y), st_tensor_free(dy), st_tensor_free(without), st_tensor_free(expected),
-        st_tensor_free(zero);
 }
 
 TEST(huber_joins_smoothly)
@@ -337,13 +330,12 @@ TEST(not_a_number_is_passed_on)
     for (int i = 0; i < LOSSES; i++) {
         bool classes = !all[i].element;
         about_loss(&all[i]);
-        st_tensor y = tensor_of(ST_SHAPE(2, 2), 1, NAN, 3, 4), dy = st_tensor_new(y.shape);
-        st_tensor target = classes ? tensor_of(ST_SHAPE(2), 0, 1) : tensor_of(ST_SHAPE(2, 2), 0, 1, 0, 1);
+        auto_tensor y = tensor_of(ST_SHAPE(2, 2), 1, NAN, 3, 4), dy = st_tensor_new(y.shape);
+        auto_tensor target = classes ? tensor_of(ST_SHAPE(2), 0, 1) : tensor_of(ST_SHAPE(2, 2), 0, 1, 0, 1);
         assert_true(isnan(st_loss_value(all[i].made, y, target, dy)));
         assert_null(st_error());
         for (ptrdiff_t e = 0; e < 4; e++)
             assert_int_equal(isnan(*element(dy, e)) != 0, e == 1 || (classes && e == 0));
-        st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy);
     }
 }
 
@@ -351,11 +343,10 @@ TEST(not_a_number_is_passed_on)
  * one part in a thousand. */
 TEST(sums_are_taken_in_double)
 {
-    st_tensor y = st_expand(tensor_of(ST_SHAPE(1), 0.1), ST_SHAPE(1000000)),
-              target = st_tensor_new(ST_SHAPE(1000000));
+    auto_tensor y = st_expand(tensor_of(ST_SHAPE(1), 0.1), ST_SHAPE(1000000)),
+                target = st_tensor_new(ST_SHAPE(1000000));
     double tenth = (double)(st_real)0.1, value = st_loss_value(st_mse(), y, target, (st_tensor){ 0 });
     assert_true(fabs(value - tenth * tenth) < 1e-10 * tenth * tenth);
-    st_tensor_free(y), st_tensor_free(target);
 }
 
 /* ---- views --------------------------------------------------------------------------------------- */
@@ -376,29 +367,26 @@ TEST(views_give_the_same_bits)
     for (int i = 0; i < 20 * LOSSES; i++) {
         const definition *l = &all[i % LOSSES];
         about_loss(l);
-        st_tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = st_tensor_new(y.shape);
-        st_tensor y_view = as_view(&d, y), target_view = as_view(&d, target), dy_view = as_view(&d, dy);
+        auto_tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = st_tensor_new(y.shape);
+        auto_tensor y_view = as_view(&d, y), target_view = as_view(&d, target), dy_view = as_view(&d, dy);
         double value = st_loss_value(l->made, y, target, dy);
         assert_true(st_loss_value(l->made, y_view, target_view, dy_view) == value);
         assert_same(dy_view, dy);
         assert_true(st_loss_value(l->made, y_view, target_view, (st_tensor){ 0 }) == value);
-        st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy);
-        st_tensor_free(y_view), st_tensor_free(target_view), st_tensor_free(dy_view);
     }
 }
 
 TEST(what_is_broadcast_counts_for_each_image)
 {
-    st_tensor row = tensor_of(ST_SHAPE(1, 3), 0.5, -1, 2), class = tensor_of(ST_SHAPE(1), 1),
-              dy = st_tensor_new(ST_SHAPE(4, 3));
-    st_tensor one = st_tensor_new(ST_SHAPE(1, 3));
+    auto_tensor row = tensor_of(ST_SHAPE(1, 3), 0.5, -1, 2), class = tensor_of(ST_SHAPE(1), 1),
+                dy = st_tensor_new(ST_SHAPE(4, 3));
+    auto_tensor one = st_tensor_new(ST_SHAPE(1, 3));
     double value = st_loss_value(st_cross_entropy(.label_smoothing = 0.1), row, class, one);
     double all = st_loss_value(st_cross_entropy(.label_smoothing = 0.1), st_expand(row, ST_SHAPE(4, 3)),
                                st_expand(class, ST_SHAPE(4)), dy);
     assert_true(fabs(all - value) < near_double);
     st_scale(one, (st_real)0.25);
     assert_near(dy, st_expand(one, ST_SHAPE(4, 3)), (double)ST_REAL_EPSILON);
-    st_tensor_free(row), st_tensor_free(class), st_tensor_free(dy), st_tensor_free(one);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
@@ -406,7 +394,7 @@ TEST(what_is_broadcast_counts_for_each_image)
 /* NaN, an error with that text, and dy as it was; frees y and the target. */
 static void refuses(st_loss l, st_tensor y, st_tensor target, st_shape of_dy, const char *text)
 {
-    st_tensor dy = st_tensor_new(of_dy), before = st_tensor_new(of_dy);
+    auto_tensor dy = st_tensor_new(of_dy), before = st_tensor_new(of_dy);
     st_fill(dy, 77);
     st_fill(before, 77);
     assert_true(isnan(st_loss_value(l, y, target, dy)));
@@ -414,7 +402,7 @@ static void refuses(st_loss l, st_tensor y, st_tensor target, st_shape of_dy, co
     assert_same(dy, before);
     assert_true(isnan(st_loss_value(l, y, target, (st_tensor){ 0 })) || !st_shape_equal(of_dy, y.shape));
     st_error_clear();
-    st_tensor_free(y), st_tensor_free(target), st_tensor_free(dy), st_tensor_free(before);
+    st_tensor_free(y), st_tensor_free(target);
 }
 
 TEST(wrong_shapes_are_refused)
@@ -489,19 +477,18 @@ TEST(a_loss_of_ones_own_has_a_context)
 {
     st_real weights[] = { 3, 6 };
     st_loss l = { "weighted", weighted, .classes = true, .context = weights };
-    st_tensor y = st_tensor_new(ST_SHAPE(3, 2)), dy = st_tensor_new(ST_SHAPE(3, 2)),
-              target = tensor_of(ST_SHAPE(3), 0, 1, 0),
-              expected = tensor_of(ST_SHAPE(3, 2), -0.5, 0.5, 1, -1, -0.5, 0.5);
+    auto_tensor y = st_tensor_new(ST_SHAPE(3, 2)), dy = st_tensor_new(ST_SHAPE(3, 2)),
+                target = tensor_of(ST_SHAPE(3), 0, 1, 0),
+                expected = tensor_of(ST_SHAPE(3, 2), -0.5, 0.5, 1, -1, -0.5, 0.5);
     assert_true(fabs(st_loss_value(l, y, target, dy) - 4 * log(2)) < 1e-6);
     assert_true(fabs(st_loss_value(l, y, target, (st_tensor){ 0 }) - 4 * log(2)) < 1e-6);
     assert_near(dy, expected, 1e-6);
-    st_tensor_free(y), st_tensor_free(dy), st_tensor_free(target), st_tensor_free(expected);
 }
 
 TEST(options_out_of_range_are_refused)
 {
     const double smoothing[] = { 1, -0.1, 2, NAN, INFINITY }, delta[] = { -1, NAN, INFINITY };
-    st_tensor y = st_tensor_new(ST_SHAPE(2, 2)), target = st_tensor_new(ST_SHAPE(2));
+    auto_tensor y = st_tensor_new(ST_SHAPE(2, 2)), target = st_tensor_new(ST_SHAPE(2));
     for (size_t i = 0; i < sizeof smoothing / sizeof *smoothing; i++) {
         st_loss l = st_cross_entropy(.label_smoothing = smoothing[i]);
         expect_error("cross_entropy: label_smoothing is %g", smoothing[i]);
@@ -516,7 +503,6 @@ TEST(options_out_of_range_are_refused)
     }
     assert_true(isnan(st_loss_value((st_loss){ 0 }, y, y, (st_tensor){ 0 })));
     expect_error("the loss has no function");
-    st_tensor_free(y), st_tensor_free(target);
 }
 
 TEST(only_classes_have_an_accuracy)

@@ -58,7 +58,7 @@ static void follows(const sequence *s)
     st_optim_free(s->made), st_tensor_free(w), st_tensor_free(g);
 }
 
-static void sgd_is_as_pytorch_computes(void **state)
+TEST(sgd_is_as_pytorch_computes)
 {
     const sequence all[] = {
         { st_sgd(.lr = 0.1),
@@ -92,7 +92,7 @@ static void sgd_is_as_pytorch_computes(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) follows(&all[i]);
 }
 
-static void adam_is_as_pytorch_computes(void **state)
+TEST(adam_is_as_pytorch_computes)
 {
     const sequence all[] = {
         { st_adam(),
@@ -114,7 +114,7 @@ static void adam_is_as_pytorch_computes(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) follows(&all[i]);
 }
 
-static void adamw_is_as_pytorch_computes(void **state)
+TEST(adamw_is_as_pytorch_computes)
 {
     const sequence all[] = {
         { st_adamw(),
@@ -136,7 +136,7 @@ static void adamw_is_as_pytorch_computes(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) follows(&all[i]);
 }
 
-static void rmsprop_is_as_pytorch_computes(void **state)
+TEST(rmsprop_is_as_pytorch_computes)
 {
     const sequence all[] = {
         { st_rmsprop(),
@@ -171,7 +171,7 @@ static void rmsprop_is_as_pytorch_computes(void **state)
 }
 
 /* Of curvatures up to 16 times apart. */
-static void each_minimises_a_quadratic(void **state)
+TEST(each_minimises_a_quadratic)
 {
     st_optim *all[] = {
         st_sgd(.lr = 0.3),
@@ -220,7 +220,7 @@ static void lion(const st_optim *o, double lr, ptrdiff_t first, ptrdiff_t n, st_
 }
 
 /* By hand, of more parameters than a thread takes at a time: gradients of +1, -1, -1, and 0 where k is even. */
-static void an_optimizer_of_ones_own_steps(void **state)
+TEST(an_optimizer_of_ones_own_steps)
 {
     enum { MANY = 50000 };
     double beta[] = { 0.5, 0.75 };
@@ -243,11 +243,11 @@ static void an_optimizer_of_ones_own_steps(void **state)
 }
 
 /* In the last of many parts, and in the first: the first is named, whichever thread finds which. */
-static void a_parameter_that_is_not_finite_is_found(void **state)
+TEST(a_parameter_that_is_not_finite_is_found)
 {
     enum { MANY = 100000 };
-    st_optim *o = st_sgd(.lr = 1);
-    st_tensor w = st_tensor_new(ST_SHAPE(MANY)), g = st_tensor_new(ST_SHAPE(MANY));
+    auto_optim *o = st_sgd(.lr = 1);
+    auto_tensor w = st_tensor_new(ST_SHAPE(MANY)), g = st_tensor_new(ST_SHAPE(MANY));
     const ptrdiff_t places[] = { MANY - 1, 70001, 4097, 4096, 4095, 0 };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         st_fill(w, 0);
@@ -255,7 +255,6 @@ static void a_parameter_that_is_not_finite_is_found(void **state)
         assert_int_equal(st_optim_step(o, 1, w, g), -1);
         expect_error("sgd: parameter %td is %s after step %zu", places[i], i % 2 ? "nan" : "-inf", i + 1);
     }
-    st_optim_free(o), st_tensor_free(w), st_tensor_free(g);
 }
 
 static double inverse_root(const st_schedule *s, double step, double total, double per_epoch)
@@ -264,7 +263,7 @@ static double inverse_root(const st_schedule *s, double step, double total, doub
     return 1 / sqrt(1 + step / *scale);
 }
 
-static void a_schedule_of_ones_own_is_followed(void **state)
+TEST(a_schedule_of_ones_own_is_followed)
 {
     double scale = 2;
     st_schedule s = { "inverse_root", inverse_root, .open_ended = true, .context = &scale };
@@ -276,7 +275,7 @@ static void a_schedule_of_ones_own_is_followed(void **state)
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
-static void options_out_of_range_are_refused(void **state)
+TEST(options_out_of_range_are_refused)
 {
     refused(st_sgd(), "sgd: lr is missing");
     refused(st_sgd(.lr = -0.1), "sgd: lr is -0.1, expected at least 0");
@@ -301,22 +300,21 @@ static void options_out_of_range_are_refused(void **state)
     refused(st_rmsprop(.weight_decay = -1), "rmsprop: weight_decay is -1");
 }
 
-static void defaults_are_those_of_pytorch(void **state)
+TEST(defaults_are_those_of_pytorch)
 {
-    st_optim *a = st_adam(), *w = st_adamw(), *r = st_rmsprop();
+    auto_optim *a = st_adam(), *w = st_adamw(), *r = st_rmsprop();
     assert_true(a->lr == 0.001 && a->beta1 == 0.9 && a->beta2 == 0.999 && a->epsilon == 1e-8 &&
                 a->weight_decay == 0);
     assert_true(w->lr == 0.001 && w->beta1 == 0.9 && w->beta2 == 0.999 && w->epsilon == 1e-8 &&
                 w->weight_decay == 0.01);
     assert_true(r->lr == 0.01 && r->beta2 == 0.99 && r->epsilon == 1e-8 && r->momentum == 0 &&
                 r->weight_decay == 0);
-    st_optim_free(a), st_optim_free(w), st_optim_free(r);
     st_optim_free(NULL);
 }
 
 /* Whatever is refused has changed neither the weights nor the optimizer: the step after it is the one that
  * would have come without it. */
-static void a_refused_step_changes_nothing(void **state)
+TEST(a_refused_step_changes_nothing)
 {
     const struct {
         double lr;
@@ -334,9 +332,9 @@ static void a_refused_step_changes_nothing(void **state)
           .text = "adam: parameters [5] and gradients [6], expected contiguous and of one shape" },
         { .lr = 1, .gaps = true, .text = "adam: parameters [5] and gradients [5], expected contiguous" },
     };
-    st_tensor w = tensor_of_list(ST_SHAPE(WEIGHTS), WEIGHTS, begin), undisturbed = st_tensor_clone(w);
-    st_tensor g = tensor_of(ST_SHAPE(WEIGHTS), 1, 2, 3, 4, 5), wide = st_tensor_new(ST_SHAPE(2 * WEIGHTS));
-    st_optim *o = st_adam(), *other = st_adam();
+    auto_tensor w = tensor_of_list(ST_SHAPE(WEIGHTS), WEIGHTS, begin), undisturbed = st_tensor_clone(w);
+    auto_tensor g = tensor_of(ST_SHAPE(WEIGHTS), 1, 2, 3, 4, 5), wide = st_tensor_new(ST_SHAPE(2 * WEIGHTS));
+    auto_optim *o = st_adam(), *other = st_adam();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(st_optim_step(o, 0.1, w, g), 0);
         assert_int_equal(st_optim_step(other, 0.1, undisturbed, g), 0);
@@ -356,23 +354,20 @@ static void a_refused_step_changes_nothing(void **state)
     assert_same(w, undisturbed);
     assert_int_equal(st_optim_step(NULL, 0.1, w, g), -1);
     expect_error("st_optim_step: the optimizer is NULL");
-    st_tensor_free(w), st_tensor_free(undisturbed), st_tensor_free(g), st_tensor_free(wide);
-    st_optim_free(o), st_optim_free(other);
 }
 
-static void no_parameters_are_no_error(void **state)
+TEST(no_parameters_are_no_error)
 {
-    st_tensor none = st_tensor_new(ST_SHAPE(0));
-    st_optim *o = st_adam();
+    auto_tensor none = st_tensor_new(ST_SHAPE(0));
+    auto_optim *o = st_adam();
     assert_int_equal(st_optim_step(o, 0.1, none, none), 0);
-    st_optim_free(o), st_tensor_free(none);
 }
 
 /* ---- clipping ------------------------------------------------------------------------------------ */
 
-static void clip_norm_scales_what_is_longer(void **state)
+TEST(clip_norm_scales_what_is_longer)
 {
-    st_tensor g = tensor_of(ST_SHAPE(3), 2, -3, 6), again = st_tensor_clone(g); /* of norm 7 */
+    auto_tensor g = tensor_of(ST_SHAPE(3), 2, -3, 6), again = st_tensor_clone(g); /* of norm 7 */
     assert_true(st_clip_grad_norm(g, 7) == 7);
     assert_elements(g, 2, -3, 6);
     assert_true(st_clip_grad_norm(g, 6.99) == 7);
@@ -386,45 +381,41 @@ static void clip_norm_scales_what_is_longer(void **state)
     assert_elements(g, 0, 0, 0);
     assert_true(st_clip_grad_norm(g, 1) == 0);
     assert_elements(g, 0, 0, 0);
-    st_tensor_free(g), st_tensor_free(again);
 }
 
 /* A sum in float would lose the small ones beside the large one, or overflow. */
-static void clip_norm_sums_in_double(void **state)
+TEST(clip_norm_sums_in_double)
 {
-    st_tensor g = st_expand(tensor_of(ST_SHAPE(1), 1e-3), ST_SHAPE(1000000));
+    auto_tensor g = st_expand(tensor_of(ST_SHAPE(1), 1e-3), ST_SHAPE(1000000));
     double each = (double)(st_real)1e-3;
     assert_true(fabs(st_clip_grad_norm(g, 2) - 1000 * each) < 1e-9);
-    st_tensor large = tensor_of(ST_SHAPE(2), 3e30, 4e30), short_one = tensor_of(ST_SHAPE(2), 3, 4);
+    auto_tensor large = tensor_of(ST_SHAPE(2), 3e30, 4e30), short_one = tensor_of(ST_SHAPE(2), 3, 4);
     assert_true(fabs(st_clip_grad_norm(large, 5) - 5e30) < 5e30 * 2 * (double)ST_REAL_EPSILON);
     assert_near(large, short_one, 8 * (double)ST_REAL_EPSILON);
-    st_tensor_free(g), st_tensor_free(large), st_tensor_free(short_one);
 }
 
-static void clip_norm_tells_of_nan(void **state)
+TEST(clip_norm_tells_of_nan)
 {
-    st_tensor g = tensor_of(ST_SHAPE(3), 1, NAN, 2);
+    auto_tensor g = tensor_of(ST_SHAPE(3), 1, NAN, 2);
     assert_true(isnan(st_clip_grad_norm(g, 1)));
     assert_elements(g, 1, NAN, 2);
-    st_tensor_free(g);
 }
 
-static void clip_value_cuts_each_element(void **state)
+TEST(clip_value_cuts_each_element)
 {
-    st_tensor g = tensor_of(ST_SHAPE(8), 0.5, -0.5, 0.75, -0.75, INFINITY, -INFINITY, NAN, 0);
+    auto_tensor g = tensor_of(ST_SHAPE(8), 0.5, -0.5, 0.75, -0.75, INFINITY, -INFINITY, NAN, 0);
     st_clip_grad_value(g, 0.5);
     assert_elements(g, 0.5, -0.5, 0.5, -0.5, 0.5, -0.5, NAN, 0);
-    st_tensor_free(g);
 }
 
-static void views_are_clipped_and_nothing_beside_them(void **state)
+TEST(views_are_clipped_and_nothing_beside_them)
 {
-    st_tensor all = tensor_of(ST_SHAPE(6), 3, 100, 0, 100, 4, 100), every_second = st_step(all, 0, 2);
+    auto_tensor all = tensor_of(ST_SHAPE(6), 3, 100, 0, 100, 4, 100);
+    st_tensor every_second = st_step(all, 0, 2);
     assert_true(st_clip_grad_norm(every_second, 2.5) == 5);
     assert_elements(all, 1.5, 100, 0, 100, 2, 100);
     st_clip_grad_value(every_second, 1.75);
     assert_elements(all, 1.5, 100, 0, 100, 1.75, 100);
-    st_tensor_free(all);
 }
 
 /* ---- schedules ----------------------------------------------------------------------------------- */
@@ -443,20 +434,20 @@ static void check_factors(st_schedule s, long per_epoch, int count, const double
     }
 }
 
-static void constant_is_one(void **state)
+TEST(constant_is_one)
 {
     assert_factors(st_constant_lr(), 2, 1, 1, 1, 1);
     assert_factors((st_schedule){ 0 }, 2, 1, 1, 1, 1);
 }
 
-static void step_falls_every_so_many_epochs(void **state)
+TEST(step_falls_every_so_many_epochs)
 {
     assert_factors(st_step_lr(.step_size = 2, .gamma = 0.3), 1, 1, 1, 0.3, 0.3, 0.09, 0.09, 0.027);
     assert_factors(st_step_lr(.step_size = 1, .gamma = 0.5), 3, 1, 1, 1, 0.5, 0.5, 0.5, 0.25);
     assert_factors(st_step_lr(.step_size = 0.5, .gamma = 0.5), 4, 1, 1, 0.5, 0.5, 0.25, 0.25);
 }
 
-static void cosine_is_as_pytorch_computes(void **state)
+TEST(cosine_is_as_pytorch_computes)
 {
     assert_factors(st_cosine_lr(.end_factor = 0.1), 5, 1, 0.984666621830081, 0.939711431702997,
                    0.868198051533946, 0.775, 0.666468570296134, 0.55, 0.433531429703866, 0.325,
@@ -466,7 +457,7 @@ static void cosine_is_as_pytorch_computes(void **state)
     assert_true(st_schedule_factor(&s, 10, 10, 5) == 0.25 && st_schedule_factor(&s, 99, 10, 5) == 0.25);
 }
 
-static void one_cycle_is_as_pytorch_computes(void **state)
+TEST(one_cycle_is_as_pytorch_computes)
 {
     assert_factors(st_one_cycle_lr(), 5, 0.04, 0.131671842700025, 0.371671842700025, 0.668328157299975,
                    0.908328157299975, 1, 0.987464006235087, 0.950484632013474, 0.89091617757105,
@@ -481,7 +472,7 @@ static void one_cycle_is_as_pytorch_computes(void **state)
 }
 
 /* Then the schedule begins, and has the steps that are left. */
-static void warm_up_rises_and_hands_over(void **state)
+TEST(warm_up_rises_and_hands_over)
 {
     assert_factors(st_warmup_lr(.steps = 3, .after = st_constant_lr()), 2, 0.25, 0.5, 0.75, 1, 1, 1);
     assert_factors(st_warmup_lr(.steps = 1, .after = st_step_lr(.step_size = 1, .gamma = 0.5)), 2, 0.5, 1, 1,
@@ -494,7 +485,7 @@ static void warm_up_rises_and_hands_over(void **state)
                    0.3); /* longer than the run */
 }
 
-static void factors_stay_between_zero_and_one(void **state)
+TEST(factors_stay_between_zero_and_one)
 {
     const st_schedule all[] = { st_step_lr(.step_size = 0.1, .gamma = 0.9), st_cosine_lr(), st_one_cycle_lr(),
                                 st_one_cycle_lr(.pct_start = 0.99),
@@ -511,7 +502,7 @@ static void factors_stay_between_zero_and_one(void **state)
 /* Where they are made. */
 #define REFUSED(made, text) (void)(made), expect_error("%s", text)
 
-static void schedules_out_of_range_are_refused(void **state)
+TEST(schedules_out_of_range_are_refused)
 {
     REFUSED(st_warmup_lr(.steps = -1, .after = st_constant_lr()),
             "st_warmup_lr: -1 steps, expected at least 0");
@@ -529,35 +520,4 @@ static void schedules_out_of_range_are_refused(void **state)
     REFUSED(st_one_cycle_lr(.div_factor = 0.5), "one_cycle: div_factor is 0.5, expected at least 1");
     REFUSED(st_one_cycle_lr(.div_factor = NAN), "one_cycle: div_factor is ");
     REFUSED(st_one_cycle_lr(.final_div_factor = 0.5), "one_cycle: final_div_factor is 0.5");
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(sgd_is_as_pytorch_computes),
-        CLAIM(adam_is_as_pytorch_computes),
-        CLAIM(adamw_is_as_pytorch_computes),
-        CLAIM(rmsprop_is_as_pytorch_computes),
-        CLAIM(each_minimises_a_quadratic),
-        CLAIM(an_optimizer_of_ones_own_steps),
-        CLAIM(a_parameter_that_is_not_finite_is_found),
-        CLAIM(a_schedule_of_ones_own_is_followed),
-        CLAIM(options_out_of_range_are_refused),
-        CLAIM(defaults_are_those_of_pytorch),
-        CLAIM(a_refused_step_changes_nothing),
-        CLAIM(no_parameters_are_no_error),
-        CLAIM(clip_norm_scales_what_is_longer),
-        CLAIM(clip_norm_sums_in_double),
-        CLAIM(clip_norm_tells_of_nan),
-        CLAIM(clip_value_cuts_each_element),
-        CLAIM(views_are_clipped_and_nothing_beside_them),
-        CLAIM(constant_is_one),
-        CLAIM(step_falls_every_so_many_epochs),
-        CLAIM(cosine_is_as_pytorch_computes),
-        CLAIM(one_cycle_is_as_pytorch_computes),
-        CLAIM(warm_up_rises_and_hands_over),
-        CLAIM(factors_stay_between_zero_and_one),
-        CLAIM(schedules_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

@@ -157,9 +157,8 @@ static node *roll_leaf(dice *d, st_shape s, bool keep)
 static st_shape shape_after(const node *n, st_shape s)
 {
     st_shape y;
-    st_layer *l = make(n);
+    auto_layer *l = make(n);
     assert_int_equal(st_layer_plan(l, s, &y), 0);
-    st_layer_free(l);
     return y;
 }
 
@@ -240,17 +239,12 @@ typedef struct truth {
     st_tensor x, dy, y, dx, parameters, gradients;
 } truth;
 
-static void use_threads(int threads)
-{
-    st_set_num_threads(threads);
-}
-
 static void compare(const node *tree, truth t, st_shape planned)
 {
-    st_layer *l = make(tree);
+    auto_layer *l = make(tree);
     assert_int_equal(st_layer_build(l, planned, 1), 0);
     st_copy(st_layer_parameters(l), t.parameters);
-    st_tensor y = st_tensor_new(t.y.shape), dx = st_tensor_new(t.dx.shape);
+    auto_tensor y = st_tensor_new(t.y.shape), dx = st_tensor_new(t.dx.shape);
     for (int wanted = 1; wanted >= 0; wanted--) {
         st_layer_mode(l, true, 1, 1);
         st_fill(st_layer_gradients(l), 0);
@@ -269,33 +263,19 @@ static void compare(const node *tree, truth t, st_shape planned)
         st_layer_forward(l, t.x, y);
         assert_same(y, t.y);
     }
-    st_tensor_free(y), st_tensor_free(dx);
-    st_layer_free(l);
-}
-
-static const char *const engines[] = { "reference", "generic", "avx2", "avx512" };
-
-static bool available(const char *engine)
-{
-    bool reference;
-    int machine;
-    use_engine(engine);
-    if (machine_choose(&machine, &reference) == 0) return true;
-    st_error_clear();
-    return false;
 }
 
 static void on_every_engine(const node *tree, truth t, st_shape planned, unsigned seed)
 {
     static const int threads[] = { 1, 2, 3, 8 };
-    for (size_t e = 0; e < sizeof engines / sizeof *engines; e++) {
-        if (!available(engines[e])) continue;
+    for (size_t e = 0; e < ENGINES; e++) {
+        if (!choose_engine(engines[e])) continue;
         int count = threads[(seed + e) % 4];
         about("seed %u, %s, %d threads", seed, engines[e], count);
-        use_threads(count);
+        st_set_num_threads(count);
         compare(tree, t, planned);
     }
-    use_threads(1);
+    st_set_num_threads(1);
     use_engine(NULL);
 }
 
@@ -308,7 +288,8 @@ static void a_net(unsigned seed)
     st_shape planned = s;
     planned.n[0] += chance(&d, 50) ? 0 : roll(&d, 1, 30);
     node *tree = roll_sequence(&d, s, (int)(chance(&d, 10) ? roll(&d, 17, 36) : roll(&d, 1, 9)), 2, false);
-    st_tensor whole, x = roll_view(&d, s, &whole);
+    auto_tensor whole;
+    st_tensor x = roll_view(&d, s, &whole);
     roll_elements(&d, x, -2, 2);
     use_engine("reference");
     about("seed %u, each layer alone", seed);
@@ -324,7 +305,6 @@ static void a_net(unsigned seed)
     gather(tree, st_layer_gradients, t.gradients, 0);
     on_every_engine(tree, t, planned, seed);
     st_tensor_free(t.dy), st_tensor_free(t.dx), st_tensor_free(t.parameters), st_tensor_free(t.gradients);
-    st_tensor_free(whole);
     node_free(tree);
 }
 

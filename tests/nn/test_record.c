@@ -105,20 +105,7 @@ static const struct network {
     { "mlp", mlp, adam_of_defaults, 36 },
 };
 
-static const char *const engines[] = { "reference", "generic", "avx2", "avx512" };
-
-enum { NETWORKS = sizeof networks / sizeof *networks, ENGINES = sizeof engines / sizeof *engines };
-
-static bool available(const char *engine)
-{
-    bool reference;
-    int machine;
-    use_engine(engine);
-    bool chosen = machine_choose(&machine, &reference) == 0;
-    use_engine(NULL);
-    if (!chosen) st_error_clear();
-    return chosen;
-}
+enum { NETWORKS = sizeof networks / sizeof *networks };
 
 /* ---- sums ---------------------------------------------------------------------------------------- */
 
@@ -146,12 +133,11 @@ static void run(st_net *n, const st_dataset *d, st_optim *o, int batch, int epoc
 
 static unsigned long sum_of_predictions(st_net *n, const st_dataset *d)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(d->count, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(d->count)),
-              outputs = st_tensor_new(ST_SHAPE(d->count, 10));
+    auto_tensor x = st_tensor_new(ST_SHAPE(d->count, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(d->count)),
+                outputs = st_tensor_new(ST_SHAPE(d->count, 10));
     assert_int_equal(st_dataset_batch(d, NULL, 0, d->count, x, y), 0);
     assert_int_equal(st_net_predict(n, x, outputs), 0);
     unsigned long sum = sum_of(crc32(0, NULL, 0), outputs);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(outputs);
     return sum;
 }
 
@@ -164,11 +150,11 @@ static sums train_and_sum(const struct network *of, const char *engine, int thre
 {
     st_set_num_threads(threads);
     use_engine(engine);
-    st_dataset *drawn = st_digits(EPOCH * of->batch, 1);
-    st_dataset *d = st_dataset_augment(drawn, .shear = 5, .rotation = 10, .scale = 0.1, .shift = 2,
-                                       .noise = 0.05, .cutout = 6, .seed = 2);
-    st_net *n = of->make();
-    st_optim *o = of->optimizer();
+    auto_dataset *drawn = st_digits(EPOCH * of->batch, 1);
+    auto_dataset *d = st_dataset_augment(drawn, .shear = 5, .rotation = 10, .scale = 0.1, .shift = 2,
+                                         .noise = 0.05, .cutout = 6, .seed = 2);
+    auto_net *n = of->make();
+    auto_optim *o = of->optimizer();
     assert_true(d && n && o);
     sums s = { 0 };
     run(n, d, o, of->batch, 1);
@@ -176,7 +162,6 @@ static sums train_and_sum(const struct network *of, const char *engine, int thre
     if (epochs > 1) run(n, d, o, of->batch, epochs - 1);
     s.late = sum_of_net(n);
     s.predicted = sum_of_predictions(n, drawn);
-    st_optim_free(o), st_net_free(n), st_dataset_free(d), st_dataset_free(drawn);
     use_engine(NULL);
     return s;
 }
@@ -275,7 +260,7 @@ static int write_lines(void)
 {
     for (int i = 0; i < NETWORKS; i++)
         for (int j = 0; j < ENGINES; j++) {
-            if (!available(engines[j])) continue;
+            if (!choose_engine(engines[j])) continue;
             sums s = train_and_sum(&networks[i], engines[j], 1, epochs_of(&networks[i], engines[j]));
             printf("%s %08lx %08lx %08lx\n", key_of(&networks[i], engines[j]).of, s.early, s.late,
                    s.predicted);
@@ -303,8 +288,8 @@ static void trains_to_the_recorded_bits(void **state)
     const record *r = *state;
     text key = key_of(r->network, r->engine);
     if (other_optimization()) skip_because(key.of, "a build with a sanitizer or -O0 may round otherwise");
-    if (!available(r->engine)) skip_because(key.of, "this machine has no such instructions");
     if (fast && r->network->large) skip_because(key.of, "STRIDE_FAST is set");
+    if (!choose_engine(r->engine)) skip_because(key.of, "this machine has no such instructions");
     sums one = train_and_sum(r->network, r->engine, 1, fast ? 1 : epochs_of(r->network, r->engine));
     sums two = train_and_sum(r->network, r->engine, 2, 1), expected;
     if (one.early != two.early)

@@ -36,12 +36,12 @@ static double loss_of(st_net *n, st_tensor x, st_tensor target, st_tensor dy)
 }
 
 /* The loss falls by what its slope, the squared length of the gradient, says of so small a step. */
-static void a_step_goes_down_the_gradient(void **state)
+TEST(a_step_goes_down_the_gradient)
 {
-    st_net *n = small_net();
-    st_tensor x = some_images(), target = tensor_of(ST_SHAPE(10), 0, 1, 2, 3, 0, 1, 2, 3, 0, 1),
-              dy = st_tensor_new(ST_SHAPE(10, 4));
-    st_optim *o = st_sgd(.lr = 0.01);
+    auto_net *n = small_net();
+    auto_tensor x = some_images(), target = tensor_of(ST_SHAPE(10), 0, 1, 2, 3, 0, 1, 2, 3, 0, 1),
+                dy = st_tensor_new(ST_SHAPE(10, 4));
+    auto_optim *o = st_sgd(.lr = 0.01);
     double before = loss_of(n, x, target, dy);
     assert_int_equal(st_net_backward(n, dy, (st_tensor){ 0 }), 0);
     double slope = pow(st_clip_grad_norm(st_net_gradients(n), INFINITY), 2);
@@ -49,43 +49,38 @@ static void a_step_goes_down_the_gradient(void **state)
     double fall = before - loss_of(n, x, target, dy);
     assert_true(slope > 1e-3);
     assert_true(fabs(fall / (o->lr * slope) - 1) < 0.1);
-    st_tensor_free(x), st_tensor_free(target), st_tensor_free(dy);
-    st_optim_free(o), st_net_free(n);
 }
 
-static void a_run_takes_its_steps(void **state)
+TEST(a_run_takes_its_steps)
 {
-    st_net *n = small_net();
-    st_tensor x = some_images(), target = tensor_of(ST_SHAPE(10), 0, 1, 2, 3, 0, 1, 2, 3, 0, 1);
-    st_dataset *d = st_dataset_tensors(x, target);
-    st_optim *o = st_adam();
+    auto_net *n = small_net();
+    auto_tensor x = some_images(), target = tensor_of(ST_SHAPE(10), 0, 1, 2, 3, 0, 1, 2, 3, 0, 1);
+    auto_dataset *d = st_dataset_tensors(x, target);
+    auto_optim *o = st_adam();
     st_train_result r;
     assert_int_equal(st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = 4, .validation = d,
                               .callbacks = { patient(1) }, .result = &r),
                      0);
     assert_int_equal(r.steps, 3);
-    st_dataset_free(d), st_tensor_free(x), st_tensor_free(target);
-    st_optim_free(o), st_net_free(n);
 }
 
-static void gradients_are_right(void **state)
+TEST(gradients_are_right)
 {
-    st_layer *l = st_conv2d(.out_channels = 2, .kernel = { 2, 2 });
+    auto_layer *l = st_conv2d(.out_channels = 2, .kernel = { 2, 2 });
     st_assert_gradients(l, ST_SHAPE(2, 1, 3, 3));
-    st_layer_free(l);
 }
 
-static void a_saved_net_comes_back_as_it_was(void **state)
+TEST(a_saved_net_comes_back_as_it_was)
 {
     const char *folder = getenv("STRIDE_TEST_TMP");
     char path[512];
     snprintf(path, sizeof path, "%s/step.safetensors", folder ? folder : ".");
-    st_net *n = small_net();
+    auto_net *n = small_net();
     assert_int_equal(st_net_set_metadata(n, "mean", "0.1307"), 0);
     if (st_net_save(n, path)) fail_msg("%s", st_error());
-    st_net *loaded = st_net_load(path, 10, (st_net_known){ 0 });
+    auto_net *loaded = st_net_load(path, 10, (st_net_known){ 0 });
     if (!loaded) fail_msg("%s", st_error());
-    st_tensor x = some_images();
+    auto_tensor x = some_images();
     assert_same(st_net_parameters(loaded), st_net_parameters(n));
     assert_same(st_net_forward(loaded, x, ST_EVAL), st_net_forward(n, x, ST_EVAL));
     assert_string_equal(st_net_metadata(loaded, "mean"), "0.1307");
@@ -93,11 +88,9 @@ static void a_saved_net_comes_back_as_it_was(void **state)
     assert_int_equal(st_net_load_tensors(n, path), 0);
     assert_same(st_net_parameters(n), st_net_parameters(loaded));
     remove(path);
-    st_tensor_free(x);
-    st_net_free(n), st_net_free(loaded);
 }
 
-static void what_is_refused_leaves_nothing_behind(void **state)
+TEST(what_is_refused_leaves_nothing_behind)
 {
     assert_null(st_net_new(ST_SHAPE(1, 4, 4), st_relu(), st_dropout(.p = 2), st_flatten()));
     expect_error("dropout: p is 2");
@@ -107,23 +100,10 @@ static void what_is_refused_leaves_nothing_behind(void **state)
     expect_error("no such file");
 }
 
-static void the_library_is_of_its_headers_version(void **state)
+TEST(the_library_is_of_its_headers_version)
 {
     char parts[64];
     snprintf(parts, sizeof parts, "%d.%d.%d", ST_VERSION_MAJOR, ST_VERSION_MINOR, ST_VERSION_PATCH);
     assert_string_equal(st_version(), parts);
     assert_string_equal(st_version(), ST_VERSION);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(a_step_goes_down_the_gradient),
-        CLAIM(a_run_takes_its_steps),
-        CLAIM(gradients_are_right),
-        CLAIM(a_saved_net_comes_back_as_it_was),
-        CLAIM(what_is_refused_leaves_nothing_behind),
-        CLAIM(the_library_is_of_its_headers_version),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

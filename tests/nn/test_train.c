@@ -2,6 +2,7 @@
  *
  * The oracles are that loop, written here, and nets so small that each step is worked out by hand: of one
  * weight w, on samples x = 1, whose loss (w - target)² pulls w a tenth of the way at a rate of 0.05. */
+#include "tests/nn/counter.h"
 #include "tests/support.h"
 
 #include "nn/data/digits.h"
@@ -28,11 +29,13 @@ static samples own(st_tensor x, st_tensor y)
     return s;
 }
 
-static void samples_free(samples s)
+static void samples_free(samples *s)
 {
-    st_dataset_free(s.set);
-    st_tensor_free(s.x), st_tensor_free(s.y);
+    st_dataset_free(s->set);
+    st_tensor_free(s->x), st_tensor_free(s->y);
 }
+
+#define auto_samples __attribute__((cleanup(samples_free))) samples
 
 /* Three clouds of points in the plane, in turn: four deviations apart. */
 static samples clouds(ptrdiff_t count, uint64_t seed)
@@ -63,30 +66,6 @@ static samples pull(ptrdiff_t count, double target)
     st_fill(y, (st_real)target);
     return own(x, y);
 }
-
-/* Counts the batches it is trained on, in a state. */
-static int plan_counter(st_layer *l, st_shape x, st_shape *y)
-{
-    *y = x;
-    return st_layer_state(l, "seen", ST_SHAPE(1), 0);
-}
-
-static void count_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    st_copy(y, x);
-    if (c->training) *st_data(c->layer->state[0]) += 1;
-}
-
-static void count_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    st_copy(dx, dy);
-}
-
-static const st_layer_type counter = { .name = "counter",
-                                       .chunk = ST_WHOLE_BATCH,
-                                       .plan = plan_counter,
-                                       .forward = count_forward,
-                                       .backward = count_backward };
 
 /* y = w x, w = 0. */
 static st_net *one_weight(void)
@@ -126,11 +105,11 @@ static void runs(st_net *n, const st_dataset *d, st_train_options options, st_tr
 
 /* ---- it learns ----------------------------------------------------------------------------------- */
 
-static void clouds_are_told_apart(void **state)
+TEST(clouds_are_told_apart)
 {
-    samples training = clouds(300, 1), validation = clouds(150, 2);
-    st_net *n = classifier();
-    st_optim *o = st_adam(.lr = 0.02);
+    auto_samples training = clouds(300, 1), validation = clouds(150, 2);
+    auto_net *n = classifier();
+    auto_optim *o = st_adam(.lr = 0.02);
     st_train_result r;
     runs(
         n, training.set,
@@ -145,26 +124,6 @@ static void clouds_are_told_apart(void **state)
     assert_false(r.stopped_early);
     assert_true(r.seconds > 0);
     assert_close(r.images_per_second, 3000 / r.seconds, 1e-6 * 3000 / r.seconds);
-    st_net_free(n), st_optim_free(o), samples_free(training), samples_free(validation);
-}
-
-static void drawn_digits_are_read(void **state)
-{
-    st_dataset *training = st_digits(2000, 1), *validation = st_digits(500, 2);
-    st_net *n =
-        st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 8, .kernel = { 5, 5 }, .stride = { 2, 2 }),
-                   st_relu(), st_maxpool(.kernel = { 2, 2 }), st_flatten(), st_dense(.out_features = 10));
-    st_optim *o = st_adam(.lr = 0.01);
-    st_train_result r;
-    runs(n, training,
-         (st_train_options){ .loss = st_cross_entropy(),
-                             .optim = o,
-                             .epochs = 4,
-                             .validation = validation,
-                             .schedule = st_cosine_lr() },
-         &r);
-    if (!(r.validation.accuracy > 0.85)) fail_msg("an accuracy of %g", r.validation.accuracy);
-    st_net_free(n), st_optim_free(o), st_dataset_free(training), st_dataset_free(validation);
 }
 
 /* Numbers in two bits, made as they are asked for, and whether the bits differ. */
@@ -187,13 +146,14 @@ static void release_riddle(st_dataset *d)
     ((riddle *)d->own)->released++;
 }
 
-static void data_of_ones_own_kind_are_learned(void **state)
+TEST(data_of_ones_own_kind_are_learned)
 {
     riddle counts = { 0 };
     st_dataset *d = st_dataset_new((st_dataset){
         .count = 4, .x = ST_SHAPE(2), .get = get_riddle, .release = release_riddle, .own = &counts });
-    st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 16), st_tanh(), st_dense(.out_features = 2));
-    st_optim *o = st_adam(.lr = 0.05);
+    auto_net *n =
+        st_net_new(ST_SHAPE(2), st_dense(.out_features = 16), st_tanh(), st_dense(.out_features = 2));
+    auto_optim *o = st_adam(.lr = 0.05);
     st_metrics score;
     runs(n, d, (st_train_options){ .loss = st_cross_entropy(), .optim = o, .epochs = 200 },
          NULL); /* no result wanted */
@@ -202,7 +162,6 @@ static void data_of_ones_own_kind_are_learned(void **state)
     assert_true(score.accuracy == 1 && score.loss < 0.1);
     st_dataset_free(d);
     assert_int_equal(counts.released, 1);
-    st_net_free(n), st_optim_free(o);
 }
 
 /* ---- it is this loop ----------------------------------------------------------------------------- */
@@ -215,8 +174,8 @@ static void by_hand(st_net *n, const st_dataset *d, ptrdiff_t batch, int epochs,
     assert_int_equal(st_net_build(n, batch, 5), 0);
     for (long step = 0; step < epochs * steps; step++) {
         ptrdiff_t first = step % steps * batch, count = d->count - first < batch ? d->count - first : batch;
-        st_tensor x = st_tensor_new(ST_SHAPE(count, 2)), target = st_tensor_new(ST_SHAPE(count)),
-                  dy = st_tensor_new(ST_SHAPE(count, 3));
+        auto_tensor x = st_tensor_new(ST_SHAPE(count, 2)), target = st_tensor_new(ST_SHAPE(count)),
+                    dy = st_tensor_new(ST_SHAPE(count, 3));
         assert_int_equal(st_dataset_batch(d, NULL, first, count, x, target), 0);
         n->step = (uint64_t)step;
         st_net_zero_gradients(n);
@@ -226,16 +185,15 @@ static void by_hand(st_net *n, const st_dataset *d, ptrdiff_t batch, int epochs,
         assert_int_equal(st_optim_step(o, o->lr * st_schedule_factor(&s, step, epochs * steps, steps),
                                        st_net_parameters(n), st_net_gradients(n)),
                          0);
-        st_tensor_free(x), st_tensor_free(target), st_tensor_free(dy);
     }
 }
 
 /* Bit for bit, with dropout, a last batch that is smaller, clipping and a schedule. */
-static void training_is_the_loop_one_would_write(void **state)
+TEST(training_is_the_loop_one_would_write)
 {
-    samples s = clouds(50, 3);
-    st_net *n = classifier(), *expected = classifier();
-    st_optim *o = st_sgd(.lr = 0.5, .momentum = 0.9), *other = st_sgd(.lr = 0.5, .momentum = 0.9);
+    auto_samples s = clouds(50, 3);
+    auto_net *n = classifier(), *expected = classifier();
+    auto_optim *o = st_sgd(.lr = 0.5, .momentum = 0.9), *other = st_sgd(.lr = 0.5, .momentum = 0.9);
     st_schedule falling = st_warmup_lr(.steps = 3, .after = st_step_lr(.step_size = 1, .gamma = 0.5));
     runs(n, s.set,
          (st_train_options){ .loss = st_cross_entropy(.label_smoothing = 0.1),
@@ -249,14 +207,13 @@ static void training_is_the_loop_one_would_write(void **state)
          NULL);
     by_hand(expected, s.set, 16, 4, other, falling, 0.25);
     assert_same(st_net_parameters(n), st_net_parameters(expected));
-    st_net_free(n), st_net_free(expected), st_optim_free(o), st_optim_free(other), samples_free(s);
 }
 
-static void one_weight_goes_where_it_is_pulled(void **state)
+TEST(one_weight_goes_where_it_is_pulled)
 {
-    samples s = pull(6, 10);
-    st_net *n = one_weight();
-    st_optim *o = st_sgd(.lr = 0.05);
+    auto_samples s = pull(6, 10);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 0.05);
     st_train_result r;
     runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o, .epochs = 3, .batch = 2 }, &r);
     assert_close(weight_of(n), pulled(9), weight_limit);
@@ -266,18 +223,17 @@ static void one_weight_goes_where_it_is_pulled(void **state)
     assert_close(r.training.loss, mean, 10 * weight_limit);
     assert_true(isnan(r.training.accuracy) && isnan(r.validation.loss) && isnan(r.validation.accuracy));
     assert_int_equal(r.best_epoch, 0);
-    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* Samples count alike, whatever batch they are in: 4, 4 and 2 of targets 0 … 9. At so small a rate the weight
  * stays 0, and the mean of all squares is 28.5; the mean of the three batches' means is 37.5. */
-static void each_sample_counts_alike(void **state)
+TEST(each_sample_counts_alike)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(10, 1)),
               y = tensor_of(ST_SHAPE(10, 1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
-    samples s = own(x, y);
-    st_net *n = one_weight();
-    st_optim *o = st_sgd(.lr = 1e-30);
+    auto_samples s = own(x, y);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 1e-30);
     st_train_result r;
     runs(n, s.set,
          (st_train_options){
@@ -286,41 +242,37 @@ static void each_sample_counts_alike(void **state)
     assert_close(r.training.loss, 28.5, 1e-12);
     assert_close(r.validation.loss, 28.5, 1e-12);
     assert_int_equal(r.steps, 3);
-    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* Zeros stand for one epoch in batches of 64, and a set that is smaller is one batch. */
-static void zeros_are_the_defaults(void **state)
+TEST(zeros_are_the_defaults)
 {
     const ptrdiff_t counts[] = { 10, 64, 65, 200 };
     const long steps[] = { 1, 1, 2, 4 };
     for (int i = 0; i < 4; i++) {
-        samples s = pull(counts[i], 10);
-        st_net *n = one_weight();
-        st_optim *o = st_sgd(.lr = 0.05);
+        auto_samples s = pull(counts[i], 10);
+        auto_net *n = one_weight();
+        auto_optim *o = st_sgd(.lr = 0.05);
         st_train_result r;
         runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o }, &r);
         assert_int_equal(r.epochs, 1);
         assert_int_equal(r.steps, steps[i]);
         assert_close(weight_of(n), pulled((int)steps[i]), weight_limit);
-        st_net_free(n), st_optim_free(o), samples_free(s);
     }
 }
 
-static void a_net_that_is_built_keeps_its_parameters(void **state)
+TEST(a_net_that_is_built_keeps_its_parameters)
 {
-    samples s = pull(8, 10);
+    auto_samples s = pull(8, 10);
     const ptrdiff_t built_for[] = { 1, 4, 100 };
     for (int i = 0; i < 3; i++) {
-        st_net *n = one_weight();
-        st_optim *o = st_sgd(.lr = 0.05);
+        auto_net *n = one_weight();
+        auto_optim *o = st_sgd(.lr = 0.05);
         assert_int_equal(st_net_build(n, built_for[i], 0), 0);
         st_fill(st_net_parameters(n), 20);
         runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o, .batch = 8 }, NULL);
         assert_close(weight_of(n), 19, weight_limit);
-        st_net_free(n), st_optim_free(o);
     }
-    samples_free(s);
 }
 
 /* ---- order --------------------------------------------------------------------------------------- */
@@ -347,9 +299,9 @@ static void get_recorded(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tenso
 static record asked_for(ptrdiff_t count, st_train_options options, long steps)
 {
     record r = { .broken = -1 };
-    st_dataset *d = st_dataset_new((st_dataset){
+    auto_dataset *d = st_dataset_new((st_dataset){
         .count = count, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = get_recorded, .own = &r });
-    st_net *n = one_weight();
+    auto_net *n = one_weight();
     st_train_result result;
     options.loss = st_mse();
     options.optim = st_sgd(.lr = 0.05);
@@ -357,7 +309,7 @@ static record asked_for(ptrdiff_t count, st_train_options options, long steps)
     assert_int_equal(result.steps, steps);
     assert_close(result.images_per_second * result.seconds, r.count, 1e-6);
     assert_close(weight_of(n), pulled((int)steps), weight_limit);
-    st_net_free(n), st_optim_free(options.optim), st_dataset_free(d);
+    st_optim_free(options.optim);
     return r;
 }
 
@@ -371,14 +323,14 @@ static void assert_permutation(const ptrdiff_t *order, int count)
     }
 }
 
-static void order_is_kept_when_asked_for(void **state)
+TEST(order_is_kept_when_asked_for)
 {
     record r = asked_for(10, (st_train_options){ .epochs = 2, .batch = 4, .keep_order = true }, 6);
     assert_int_equal(r.count, 20);
     for (int k = 0; k < 20; k++) assert_int_equal(r.sample[k], k % 10);
 }
 
-static void each_epoch_has_an_order_of_its_own(void **state)
+TEST(each_epoch_has_an_order_of_its_own)
 {
     record r = asked_for(100, (st_train_options){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
     record again = asked_for(100, (st_train_options){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
@@ -395,7 +347,7 @@ static void each_epoch_has_an_order_of_its_own(void **state)
     assert_true(in_place < 15 && same_as_other < 15 && same_as_before < 15); /* by chance: 3, 3 and 2 */
 }
 
-static void the_last_batch_may_be_dropped(void **state)
+TEST(the_last_batch_may_be_dropped)
 {
     record r = asked_for(
         10, (st_train_options){ .epochs = 2, .batch = 4, .keep_order = true, .drop_last = true }, 4);
@@ -411,20 +363,20 @@ static void the_last_batch_may_be_dropped(void **state)
  * 1, 1.9, 2.71, 3.439, 4.0951. */
 static st_train_result stop_early(st_train_options options, st_net *n)
 {
-    samples training = pull(4, 10), validation = pull(3, 3);
+    auto_samples training = pull(4, 10), validation = pull(3, 3);
     st_train_result r;
     options.loss = st_mse();
     options.optim = st_sgd(.lr = 0.05);
     options.validation = validation.set;
     runs(n, training.set, options, &r);
-    st_optim_free(options.optim), samples_free(training), samples_free(validation);
+    st_optim_free(options.optim);
     return r;
 }
 
-static void early_stopping_restores_the_best(void **state)
+TEST(early_stopping_restores_the_best)
 {
     for (int patience = 1; patience < 4; patience++) {
-        st_net *n = one_weight();
+        auto_net *n = one_weight();
         st_train_result r =
             stop_early((st_train_options){ .epochs = 20, .callbacks = { patient(patience) } }, n);
         assert_true(r.stopped_early);
@@ -436,43 +388,39 @@ static void early_stopping_restores_the_best(void **state)
         assert_close(r.training.loss, pow(10 - pulled(2 + patience), 2),
                      10 * weight_limit);             /* of the last epoch */
         assert_true(st_item(st_net_states(n)) == 3); /* states are restored with it */
-        st_net_free(n);
     }
 }
 
-static void the_best_is_restored_however_the_run_ends(void **state)
+TEST(the_best_is_restored_however_the_run_ends)
 {
-    st_net *n = one_weight();
+    auto_net *n = one_weight();
     st_train_result r = stop_early((st_train_options){ .epochs = 5, .callbacks = { patient(9) } }, n);
     assert_false(r.stopped_early);
     assert_int_equal(r.epochs, 5);
     assert_close(weight_of(n), 2.71, weight_limit);
-    st_net_free(n);
 }
 
-static void without_patience_nothing_is_restored(void **state)
+TEST(without_patience_nothing_is_restored)
 {
-    st_net *n = one_weight();
+    auto_net *n = one_weight();
     st_train_result r = stop_early((st_train_options){ .epochs = 6 }, n);
     assert_false(r.stopped_early);
     assert_int_equal(r.epochs, 6);
     assert_int_equal(r.best_epoch, 3);
     assert_close(weight_of(n), pulled(6), weight_limit);
     assert_close(r.validation.loss, pow(pulled(6) - 3, 2), weight_limit);
-    st_net_free(n);
 }
 
 /* Validation losses are 4, 1.21, 0.0841, 0.193 …: by steps of at least 1.2 the second is the best. */
-static void an_improvement_is_one_of_min_delta(void **state)
+TEST(an_improvement_is_one_of_min_delta)
 {
-    st_net *n = one_weight();
+    auto_net *n = one_weight();
     st_early_stopping_options large_steps = { .patience = 2, .min_delta = 1.2 };
     st_train_result r = stop_early(
         (st_train_options){ .epochs = 20, .callbacks = { st_early_stopping_new(large_steps) } }, n);
     assert_int_equal(r.best_epoch, 2);
     assert_int_equal(r.epochs, 4);
     assert_close(weight_of(n), 1.9, weight_limit);
-    st_net_free(n);
 }
 
 /* ---- reports ------------------------------------------------------------------------------------- */
@@ -489,10 +437,10 @@ static bool write_diary(const st_train_report *r, void *context)
     return d->count != d->stop_after;
 }
 
-static void a_callback_sees_each_epoch(void **state)
+TEST(a_callback_sees_each_epoch)
 {
     diary d = { .count = 0 };
-    st_net *n = one_weight();
+    auto_net *n = one_weight();
     st_schedule s = st_step_lr(.step_size = 2, .gamma = 0.5);
     stop_early(
         (st_train_options){
@@ -508,13 +456,12 @@ static void a_callback_sees_each_epoch(void **state)
         assert_true(r->lr == 0.05 * pow(0.5, k / 2));
         assert_true(r->seconds >= (k ? d.report[k - 1].seconds : 0));
     }
-    st_net_free(n);
 }
 
-static void a_report_says_which_epoch_is_best(void **state)
+TEST(a_report_says_which_epoch_is_best)
 {
     diary d = { .count = 0 };
-    st_net *n = one_weight();
+    auto_net *n = one_weight();
     stop_early((st_train_options){ .epochs = 5, .callbacks = { each_epoch(write_diary, &d) } }, n);
     const double weight[] = { 1, 1.9, 2.71, 3.439, 4.0951 };
     for (int k = 0; k < 5; k++) {
@@ -522,10 +469,9 @@ static void a_report_says_which_epoch_is_best(void **state)
         assert_close(d.report[k].validation.loss, pow(weight[k] - 3, 2), 10 * weight_limit);
         assert_close(d.report[k].training.loss, pow(10 - pulled(k), 2), 100 * weight_limit);
     }
-    st_net_free(n);
 }
 
-static void a_callback_ends_the_run(void **state)
+TEST(a_callback_ends_the_run)
 {
     for (int after = 1; after <= 4; after++) {
         diary d = { .stop_after = after };
@@ -551,22 +497,21 @@ static bool fail_at_two(const st_train_report *r, void *context)
     return true;
 }
 
-static void a_callback_that_leaves_an_error_fails_the_run(void **state)
+TEST(a_callback_that_leaves_an_error_fails_the_run)
 {
-    samples s = pull(4, 10);
-    st_net *n = one_weight();
-    st_optim *o = st_sgd(.lr = 0.05);
+    auto_samples s = pull(4, 10);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 0.05);
     st_train_options options = {
         .loss = st_mse(), .optim = o, .epochs = 2, .callbacks = { each_epoch(fail_at_two, NULL) }
     };
     assert_int_equal(st_train_run(n, s.set, options, NULL), -1);
     expect_error("no room for epoch 2");
     assert_close(weight_of(n), pulled(2), weight_limit);
-    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* Into a file: a line for each epoch, without codes for a terminal. */
-static void progress_into_a_file_is_plain_lines(void **state)
+TEST(progress_into_a_file_is_plain_lines)
 {
     FILE *to = tmpfile();
     assert_non_null(to);
@@ -604,11 +549,11 @@ static st_callback stopping(double min_delta)
     return st_early_stopping(1, min_delta);
 }
 
-static void options_out_of_range_are_refused(void **state)
+TEST(options_out_of_range_are_refused)
 {
-    samples s = pull(10, 10);
-    st_net *n = one_weight();
-    st_optim *o = st_sgd(.lr = 0.05);
+    auto_samples s = pull(10, 10);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 0.05);
     const st_loss l = st_mse();
     const struct {
         st_train_options options;
@@ -647,14 +592,13 @@ static void options_out_of_range_are_refused(void **state)
         assert_true(isnan(r.training.loss) && isnan(r.validation.loss));
         assert_true(weight_of(n) == 0);
     }
-    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
-static void data_that_do_not_fit_are_refused(void **state)
+TEST(data_that_do_not_fit_are_refused)
 {
-    samples fits = pull(4, 10), wide = clouds(4, 1);
-    st_net *n = one_weight();
-    st_optim *o = st_sgd(.lr = 0.05);
+    auto_samples fits = pull(4, 10), wide = clouds(4, 1);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 0.05);
     const st_loss l = st_mse();
     st_dataset empty = *fits.set;
     empty.count = 0;
@@ -671,24 +615,22 @@ static void data_that_do_not_fit_are_refused(void **state)
     assert_int_equal(st_train(NULL, fits.set, .loss = l, .optim = o), -1);
     expect_error("train: the net is NULL");
     assert_true(weight_of(n) == 0);
-    st_net_free(n), st_optim_free(o), samples_free(fits), samples_free(wide);
 }
 
-static void targets_that_do_not_fit_the_loss_are_refused(void **state)
+TEST(targets_that_do_not_fit_the_loss_are_refused)
 {
-    samples s = clouds(9, 1);
-    st_net *n = classifier();
-    st_optim *o = st_sgd(.lr = 0.05);
+    auto_samples s = clouds(9, 1);
+    auto_net *n = classifier();
+    auto_optim *o = st_sgd(.lr = 0.05);
     assert_int_equal(st_net_build(n, 9, 1), 0);
-    st_tensor parameters = st_tensor_clone(st_net_parameters(n));
+    auto_tensor parameters = st_tensor_clone(st_net_parameters(n));
     assert_int_equal(st_train(n, s.set, .loss = st_mse(), .optim = o), -1);
     expect_error("loss mse: y [9, 3] and target [9], expected equal shapes");
     assert_same(st_net_parameters(n), parameters);
-    st_tensor_free(parameters), st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* By its place in the set, wherever it is in a batch: in training, shuffled or not, in validation and evaluation. */
-static void a_class_that_there_is_not_is_told_with_its_sample(void **state)
+TEST(a_class_that_there_is_not_is_told_with_its_sample)
 {
     const struct {
         double class;
@@ -700,12 +642,12 @@ static void a_class_that_there_is_not_is_told_with_its_sample(void **state)
     };
     const st_loss l = st_cross_entropy();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        samples s = clouds(20, 1), good = clouds(8, 2);
-        st_dataset *part = st_dataset_slice(s.set, 10, 10);
-        st_net *n = classifier();
-        st_optim *o = st_sgd(.lr = 0.05);
+        auto_samples s = clouds(20, 1), good = clouds(8, 2);
+        auto_dataset *part = st_dataset_slice(s.set, 10, 10);
+        auto_net *n = classifier();
+        auto_optim *o = st_sgd(.lr = 0.05);
         assert_int_equal(st_net_build(n, 8, 1), 0);
-        st_tensor parameters = st_tensor_clone(st_net_parameters(n));
+        auto_tensor parameters = st_tensor_clone(st_net_parameters(n));
         *element(s.y, 13) = (st_real)cases[i].class;
         about("class %g", cases[i].class);
         assert_int_equal(st_train(n, s.set, .loss = l, .optim = o, .batch = 20), -1);
@@ -717,45 +659,41 @@ static void a_class_that_there_is_not_is_told_with_its_sample(void **state)
         expect_error("train: sample 13: class %s is ", cases[i].text);
         assert_int_equal(st_train(n, good.set, .loss = l, .optim = o, .batch = 8, .validation = part), -1);
         expect_error("train: sample 3: class %s is ", cases[i].text);
-        st_tensor_free(parameters), st_net_free(n), st_optim_free(o), st_dataset_free(part);
-        samples_free(s), samples_free(good);
     }
 }
 
-static void a_source_that_fails_ends_the_run(void **state)
+TEST(a_source_that_fails_ends_the_run)
 {
     record r = { .broken = 5 };
-    st_dataset *d = st_dataset_new(
+    auto_dataset *d = st_dataset_new(
         (st_dataset){ .count = 8, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = get_recorded, .own = &r });
-    st_net *n = one_weight();
-    st_optim *o = st_sgd(.lr = 0.05);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 0.05);
     st_train_result result;
     assert_int_equal(
         st_train(n, d, .loss = st_mse(), .optim = o, .batch = 2, .keep_order = true, .result = &result), -1);
     expect_error("sample 5: the disk is gone");
     assert_int_equal(result.steps, 2);
     assert_close(weight_of(n), pulled(2), weight_limit);
-    st_net_free(n), st_optim_free(o), st_dataset_free(d);
 }
 
 /* An error that is there already is kept: a program may build all it needs and ask once. */
-static void an_earlier_error_is_kept(void **state)
+TEST(an_earlier_error_is_kept)
 {
-    samples s = pull(4, 10);
-    st_net *n = one_weight();
-    st_optim *o = st_sgd(.lr = 0.05);
+    auto_samples s = pull(4, 10);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 0.05);
     st_error_set("something else");
     assert_int_equal(st_train(n, s.set, .loss = st_mse(), .optim = o), -1);
     expect_error("something else");
     assert_true(weight_of(n) == 0);
-    st_net_free(n), st_optim_free(o), samples_free(s);
 }
 
 /* The step at which the weight overflows is the last; in double the loss, a double in both, overflows first. */
-static void a_run_that_explodes_ends_at_that_step(void **state)
+TEST(a_run_that_explodes_ends_at_that_step)
 {
-    samples s = pull(20, 10);
-    st_net *n = one_weight();
+    auto_samples s = pull(20, 10);
+    auto_net *n = one_weight();
     st_train_options options = { .loss = st_mse(), .batch = 1, .optim = st_sgd(.lr = 1e30) };
     st_train_result r;
     bool single = sizeof(st_real) == 4;
@@ -764,14 +702,14 @@ static void a_run_that_explodes_ends_at_that_step(void **state)
                  single ? "element 0 of 0.weight is -inf after step" : "the loss is inf at step");
     assert_in_range(r.steps, 1, 19);
     assert_true(isfinite(weight_of(n)) == !single);
-    st_optim_free(options.optim), st_net_free(n), samples_free(s);
+    st_optim_free(options.optim);
 }
 
 /* Its losses fall, and then the run explodes: the best parameters are there all the same. */
-static void the_best_is_restored_after_an_explosion(void **state)
+TEST(the_best_is_restored_after_an_explosion)
 {
-    samples training = pull(4, 10), validation = pull(3, 3);
-    st_net *n = one_weight();
+    auto_samples training = pull(4, 10), validation = pull(3, 3);
+    auto_net *n = one_weight();
     st_schedule rising = st_step_lr(.step_size = 3, .gamma = 1e30);
     st_train_options options = { .epochs = 20,
                                  .loss = st_mse(),
@@ -784,26 +722,24 @@ static void the_best_is_restored_after_an_explosion(void **state)
     expect_error("train: ");
     assert_int_equal(r.best_epoch, 3);
     assert_close(weight_of(n), 2.71, weight_limit);
-    st_optim_free(options.optim), st_net_free(n), samples_free(training), samples_free(validation);
+    st_optim_free(options.optim);
 }
 
 /* ---- clipping ------------------------------------------------------------------------------------ */
 
-static void gradients_are_clipped(void **state)
+TEST(gradients_are_clipped)
 {
-    samples s = pull(4, 10);
-    st_optim *o = st_sgd(.lr = 1);
+    auto_samples s = pull(4, 10);
+    auto_optim *o = st_sgd(.lr = 1);
     const st_clip_options all[] = { { .norm = 0.25 }, { .value = 0.25 }, { .value = 0.25, .norm = 7 } };
     for (int i = 0; i < 3; i++) {
         st_train_options options = {
             .epochs = 3, .loss = st_mse(), .optim = o, .callbacks = { st_clip_new(all[i]) }
         };
-        st_net *n = one_weight();
+        auto_net *n = one_weight();
         runs(n, s.set, options, NULL);
         assert_close(weight_of(n), 0.75, weight_limit);
-        st_net_free(n);
     }
-    st_optim_free(o), samples_free(s);
 }
 
 /* ---- callbacks of one's own ------------------------------------------------------------------------ */
@@ -827,7 +763,7 @@ static void witness_event(st_callback *self, st_run *run, st_event event)
     if (event == w->stop_at && run->step == w->stop_step) run->stop = true;
 }
 
-static void a_callback_sees_all_events_and_stops_at_once(void **state)
+TEST(a_callback_sees_all_events_and_stops_at_once)
 {
     const struct {
         st_event stop_at;
@@ -840,11 +776,11 @@ static void a_callback_sees_all_events_and_stops_at_once(void **state)
         { ST_ON_EPOCH, 2, "bxgsgseE", 2 },        { ST_ON_BEGIN, 0, "bE", 0 },
         { ST_ON_EPOCH_BEGIN, 2, "bxgsgsexE", 2 },
     };
-    samples s = pull(4, 10);
+    auto_samples s = pull(4, 10);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("case %zu", i);
         witness w = { .stop_at = cases[i].stop_at, .stop_step = cases[i].step };
-        st_net *n = one_weight();
+        auto_net *n = one_weight();
         st_train_options options = { .epochs = 2,
                                      .batch = 2,
                                      .loss = st_mse(),
@@ -856,9 +792,8 @@ static void a_callback_sees_all_events_and_stops_at_once(void **state)
         assert_int_equal(r.steps, cases[i].steps);
         assert_close(weight_of(n), pulled(cases[i].steps), weight_limit);
         if (cases[i].steps == 4) assert_close(w.gradient, -2 * (10 - pulled(3)), 100 * weight_limit);
-        st_optim_free(options.optim), st_net_free(n);
+        st_optim_free(options.optim);
     }
-    samples_free(s);
 }
 
 static void set_rate(st_callback *self, st_run *run, st_event event)
@@ -867,23 +802,23 @@ static void set_rate(st_callback *self, st_run *run, st_event event)
     if (event == ST_ON_STEP && run->step == 3) st_error_set("enough");
 }
 
-static void a_callback_sets_the_rate_and_fails_the_run(void **state)
+TEST(a_callback_sets_the_rate_and_fails_the_run)
 {
-    samples s = pull(4, 10);
-    st_net *n = one_weight();
+    auto_samples s = pull(4, 10);
+    auto_net *n = one_weight();
     st_train_options options = {
         .epochs = 9, .loss = st_mse(), .optim = st_sgd(.lr = 7), .callbacks = { { "rate", set_rate } }
     };
     assert_int_equal(st_train_run(n, s.set, options, NULL), -1);
     expect_error("enough");
     assert_close(weight_of(n), pulled(2), weight_limit);
-    st_optim_free(options.optim), st_net_free(n), samples_free(s);
+    st_optim_free(options.optim);
 }
 
-static void averages_follow_the_parameters(void **state)
+TEST(averages_follow_the_parameters)
 {
-    samples s = pull(4, 10);
-    st_net *n = one_weight();
+    auto_samples s = pull(4, 10);
+    auto_net *n = one_weight();
     st_train_options options = {
         .epochs = 5, .loss = st_mse(), .optim = st_sgd(.lr = 0.05), .callbacks = { st_ema(.decay = 0.75) }
     };
@@ -891,14 +826,14 @@ static void averages_follow_the_parameters(void **state)
     for (int step = 1; step <= 5; step++) average = 0.75 * average + 0.25 * pulled(step);
     runs(n, s.set, options, NULL);
     assert_close(weight_of(n), average, weight_limit);
-    st_optim_free(options.optim), st_net_free(n), samples_free(s);
+    st_optim_free(options.optim);
 }
 
 /* Of w x on x = 1: w goes 2 lr (10 - w) a step, so that the loss explodes where lr exceeds 1. */
-static void a_rate_is_found_below_the_explosion(void **state)
+TEST(a_rate_is_found_below_the_explosion)
 {
-    samples s = pull(4, 10);
-    st_net *n = one_weight();
+    auto_samples s = pull(4, 10);
+    auto_net *n = one_weight();
     double lr = -1;
     st_train_options options = { .loss = st_mse(),
                                  .optim = st_sgd(.lr = 7, .momentum = 0.1),
@@ -909,7 +844,7 @@ static void a_rate_is_found_below_the_explosion(void **state)
     if (!(lr > 1e-3 && lr < 1)) fail_msg("%g", lr);
     assert_true(weight_of(n) == 0 && st_item(st_net_states(n)) == 0 && options.optim->steps == 0);
     assert_true(st_item(options.optim->state[0]) == 0);
-    st_optim_free(options.optim), st_net_free(n), samples_free(s);
+    st_optim_free(options.optim);
 }
 
 /* ---- endless sets -------------------------------------------------------------------------------------- */
@@ -921,12 +856,12 @@ static void get_count(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y
     st_fill(x, 1), st_fill(y, 10);
 }
 
-static void an_endless_set_is_gone_through_in_order(void **state)
+TEST(an_endless_set_is_gone_through_in_order)
 {
     ptrdiff_t next = 0;
-    st_dataset *d = st_dataset_new((st_dataset){
+    auto_dataset *d = st_dataset_new((st_dataset){
         .count = PTRDIFF_MAX / 2, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = get_count, .own = &next });
-    st_net *n = one_weight();
+    auto_net *n = one_weight();
     st_train_options options = { .epochs = 3, .batch = 8, .loss = st_mse(), .optim = st_sgd(.lr = 0.05) };
     st_train_result r;
     assert_int_equal(st_train_run(n, d, options, &r), -1);
@@ -936,10 +871,10 @@ static void an_endless_set_is_gone_through_in_order(void **state)
     assert_int_equal(r.steps, 15);
     assert_int_equal(next, 15 * 8);
     assert_close(weight_of(n), pulled(15), weight_limit);
-    st_optim_free(options.optim), st_net_free(n), st_dataset_free(d);
+    st_optim_free(options.optim);
 }
 
-static void an_epoch_may_be_a_part_of_the_set(void **state)
+TEST(an_epoch_may_be_a_part_of_the_set)
 {
     record r =
         asked_for(100, (st_train_options){ .epochs = 2, .batch = 30, .steps_per_epoch = 2, .seed = 1 }, 4);
@@ -956,41 +891,38 @@ static void an_epoch_may_be_a_part_of_the_set(void **state)
 static st_tensor trained(uint64_t seed, int threads)
 {
     st_set_num_threads(threads);
-    st_dataset *d = st_digits(150, 9);
-    st_net *n =
+    auto_dataset *d = st_digits(150, 9);
+    auto_net *n =
         st_net_new(ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 4, .kernel = { 5, 5 }, .stride = { 3, 3 }),
                    st_relu(), st_dropout(.p = 0.25), st_flatten(), st_dense(.out_features = 10));
-    st_optim *o = st_adam(.lr = 0.01);
+    auto_optim *o = st_adam(.lr = 0.01);
     runs(n, d,
          (st_train_options){ .loss = st_cross_entropy(), .optim = o, .epochs = 3, .batch = 40, .seed = seed },
          NULL);
     st_tensor parameters = st_tensor_clone(st_net_parameters(n));
-    st_net_free(n), st_optim_free(o), st_dataset_free(d);
     return parameters;
 }
 
-static void one_seed_gives_the_same_bits_on_any_number_of_threads(void **state)
+TEST(one_seed_gives_the_same_bits_on_any_number_of_threads)
 {
-    st_tensor one = trained(3, 1), other = trained(4, 1);
+    auto_tensor one = trained(3, 1), other = trained(4, 1);
     for (int threads = 1; threads <= 4; threads++) {
         about("%d threads", threads);
-        st_tensor many = trained(3, threads);
+        auto_tensor many = trained(3, threads);
         assert_same(many, one);
-        st_tensor_free(many);
     }
     ptrdiff_t equal = 0;
     for (ptrdiff_t e = 0; e < st_numel(one); e++) equal += *element(one, e) == *element(other, e);
     assert_true(equal < 10);
-    st_tensor_free(one), st_tensor_free(other);
 }
 
 /* ---- evaluation ---------------------------------------------------------------------------------- */
 
 /* w = 2 on x = 1, 2, 3 with targets 1, 4, 9: squares of 1, 0 and 3. */
-static void evaluation_is_a_mean_over_all_samples(void **state)
+TEST(evaluation_is_a_mean_over_all_samples)
 {
-    samples s = own(tensor_of(ST_SHAPE(3, 1), 1, 2, 3), tensor_of(ST_SHAPE(3, 1), 1, 4, 9));
-    st_net *n = one_weight();
+    auto_samples s = own(tensor_of(ST_SHAPE(3, 1), 1, 2, 3), tensor_of(ST_SHAPE(3, 1), 1, 4, 9));
+    auto_net *n = one_weight();
     st_fill(st_net_parameters(n), 2);
     for (ptrdiff_t batch = 1; batch < 5; batch++) {
         st_metrics score;
@@ -1000,26 +932,24 @@ static void evaluation_is_a_mean_over_all_samples(void **state)
         assert_true(isnan(score.accuracy));
         assert_true(st_item(st_net_states(n)) == 0); /* in inference mode */
     }
-    st_net_free(n), samples_free(s);
 }
 
 /* The net is the identity: the greatest of x is the class in three of five. */
-static void accuracy_is_how_often_the_greatest_is_the_class(void **state)
+TEST(accuracy_is_how_often_the_greatest_is_the_class)
 {
-    samples s = own(tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
-                    tensor_of(ST_SHAPE(5), 0, 1, 1, 2, 2));
-    st_net *n = st_net_new(ST_SHAPE(3), st_flatten());
+    auto_samples s = own(tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
+                         tensor_of(ST_SHAPE(5), 0, 1, 1, 2, 2));
+    auto_net *n = st_net_new(ST_SHAPE(3), st_flatten());
     assert_int_equal(st_net_build(n, 2, 0), 0);
     st_metrics score;
     assert_int_equal(st_evaluate(n, s.set, st_cross_entropy(), &score), 0);
     assert_close(score.accuracy, 3.0 / 5, 1e-15);
-    st_net_free(n), samples_free(s);
 }
 
-static void evaluation_refuses_what_does_not_fit(void **state)
+TEST(evaluation_refuses_what_does_not_fit)
 {
-    samples s = pull(4, 10), wide = clouds(4, 1);
-    st_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1));
+    auto_samples s = pull(4, 10), wide = clouds(4, 1);
+    auto_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1));
     st_dataset empty = *s.set;
     empty.count = 0;
     st_metrics score = { 7, 7 };
@@ -1037,51 +967,4 @@ static void evaluation_refuses_what_does_not_fit(void **state)
     assert_int_equal(st_evaluate(n, s.set, st_nll(), &score), -1);
     expect_error("loss nll: ");
     assert_true(score.loss == 7 && score.accuracy == 7);
-    st_net_free(n), samples_free(s), samples_free(wide);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(clouds_are_told_apart),
-        CLAIM(drawn_digits_are_read),
-        CLAIM(data_of_ones_own_kind_are_learned),
-        CLAIM(training_is_the_loop_one_would_write),
-        CLAIM(one_weight_goes_where_it_is_pulled),
-        CLAIM(each_sample_counts_alike),
-        CLAIM(zeros_are_the_defaults),
-        CLAIM(a_net_that_is_built_keeps_its_parameters),
-        CLAIM(order_is_kept_when_asked_for),
-        CLAIM(each_epoch_has_an_order_of_its_own),
-        CLAIM(the_last_batch_may_be_dropped),
-        CLAIM(early_stopping_restores_the_best),
-        CLAIM(the_best_is_restored_however_the_run_ends),
-        CLAIM(without_patience_nothing_is_restored),
-        CLAIM(an_improvement_is_one_of_min_delta),
-        CLAIM(a_callback_sees_each_epoch),
-        CLAIM(a_report_says_which_epoch_is_best),
-        CLAIM(a_callback_ends_the_run),
-        CLAIM(a_callback_that_leaves_an_error_fails_the_run),
-        CLAIM(progress_into_a_file_is_plain_lines),
-        CLAIM(options_out_of_range_are_refused),
-        CLAIM(data_that_do_not_fit_are_refused),
-        CLAIM(targets_that_do_not_fit_the_loss_are_refused),
-        CLAIM(a_class_that_there_is_not_is_told_with_its_sample),
-        CLAIM(a_source_that_fails_ends_the_run),
-        CLAIM(an_earlier_error_is_kept),
-        CLAIM(a_run_that_explodes_ends_at_that_step),
-        CLAIM(the_best_is_restored_after_an_explosion),
-        CLAIM(gradients_are_clipped),
-        CLAIM(a_callback_sees_all_events_and_stops_at_once),
-        CLAIM(a_callback_sets_the_rate_and_fails_the_run),
-        CLAIM(averages_follow_the_parameters),
-        CLAIM(a_rate_is_found_below_the_explosion),
-        CLAIM(an_endless_set_is_gone_through_in_order),
-        CLAIM(an_epoch_may_be_a_part_of_the_set),
-        CLAIM(one_seed_gives_the_same_bits_on_any_number_of_threads),
-        CLAIM(evaluation_is_a_mean_over_all_samples),
-        CLAIM(accuracy_is_how_often_the_greatest_is_the_class),
-        CLAIM(evaluation_refuses_what_does_not_fit),
-    };
-    return cmocka_run_group_tests(claims, NULL, NULL);
 }

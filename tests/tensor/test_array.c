@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void arrays_are_zeroed_and_grow(void **state)
+TEST(arrays_are_zeroed_and_grow)
 {
     int *a = array_new("who", 3, sizeof *a);
     assert_true(a && a[0] == 0 && a[1] == 0 && a[2] == 0);
@@ -20,7 +20,7 @@ static void arrays_are_zeroed_and_grow(void **state)
     free(a);
 }
 
-static void a_size_that_overflows_is_an_error(void **state)
+TEST(a_size_that_overflows_is_an_error)
 {
     static const struct {
         ptrdiff_t count;
@@ -40,13 +40,4 @@ static void a_size_that_overflows_is_an_error(void **state)
     assert_null(array_new("who", PTRDIFF_MAX, 1));
     expect_error("who: no memory for 9223372036854775807 bytes");
     free(old);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLAIM(arrays_are_zeroed_and_grow),
-        CLAIM(a_size_that_overflows_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,21 +14,19 @@ static int (*const omp_get_max_threads)(void) = NULL;
 static st_tensor product(int threads)
 {
     if (omp_set_num_threads) omp_set_num_threads(threads);
-    st_tensor a = st_tensor_new(ST_SHAPE(120, 210)), b = st_tensor_new(ST_SHAPE(210, 90)),
-              c = st_tensor_new(ST_SHAPE(120, 90));
+    auto_tensor a = st_tensor_new(ST_SHAPE(120, 210)), b = st_tensor_new(ST_SHAPE(210, 90));
+    st_tensor c = st_tensor_new(ST_SHAPE(120, 90));
     st_normal(a, (st_random_key){ 7, 1 }, 0, 1), st_normal(b, (st_random_key){ 7, 2 }, 0, 1);
     st_gemm(c, 1, a, b, 0);
-    st_tensor_free(a), st_tensor_free(b);
     return c;
 }
 
 /* The first to call BLAS, which some make an occasion to change the caller's number of threads. */
 TEST(products_take_one_thread_and_leave_the_number_of_others_alone)
 {
-    st_tensor many = product(7);
+    auto_tensor many = product(7);
     if (omp_get_max_threads) assert_int_equal(omp_get_max_threads(), 7);
-    st_tensor one = product(1);
+    auto_tensor one = product(1);
     if (omp_get_max_threads) assert_int_equal(omp_get_max_threads(), 1);
     assert_memory_equal(st_data(many), st_data(one), (size_t)st_numel(one) * sizeof(st_real));
-    st_tensor_free(one), st_tensor_free(many);
 }

@@ -25,13 +25,11 @@ static void naive(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real 
 
 static st_tensor plain(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    (void)d;
     return st_tensor_new(ST_SHAPE(rows, columns));
 }
 
 static st_tensor transposed(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    (void)d;
     return st_transpose(st_tensor_new(ST_SHAPE(columns, rows)), 0, 1);
 }
 
@@ -67,7 +65,6 @@ static st_tensor stepped(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 /* Rows that are whole rows of a bigger matrix, every second of them. */
 static st_tensor every_other_row(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    (void)d;
     return st_select(st_tensor_new(ST_SHAPE(rows, 2, columns)), 1, 1);
 }
 
@@ -119,17 +116,13 @@ TEST(a_product_is_three_loops_in_any_layout)
         int la = i % LAYOUTS, lb = i / LAYOUTS % LAYOUTS, lc = i / LAYOUTS / LAYOUTS % DISTINCT;
         st_real alpha = factors[i % 4], beta = factors[i / 4 % 4];
         ptrdiff_t m = roll_size(&d), k = roll_size(&d), n = roll_size(&d);
-        st_tensor a = roll_matrix(&d, layouts[la], m, k), b = roll_matrix(&d, layouts[lb], k, n);
-        st_tensor c = roll_matrix(&d, layouts[lc], m, n), expected = st_tensor_clone(c);
+        auto_tensor a = roll_matrix(&d, layouts[la], m, k), b = roll_matrix(&d, layouts[lb], k, n);
+        auto_tensor c = roll_matrix(&d, layouts[lc], m, n), expected = st_tensor_clone(c);
         naive(expected, alpha, a, b, beta);
         st_gemm(c, alpha, a, b, beta);
         about("case %d: layouts %d and %d into %d, m %td k %td n %td, alpha %g, beta %g", i, la, lb, lc, m, k,
               n, (double)alpha, (double)beta);
         assert_same(c, expected);
-        st_tensor_free(a);
-        st_tensor_free(b);
-        st_tensor_free(c);
-        st_tensor_free(expected);
     }
 }
 
@@ -138,15 +131,13 @@ TEST(what_lies_around_c_stays)
     dice d = { { 14 } };
     for (int i = 0; i < 300; i++) {
         ptrdiff_t m = roll(&d, 1, 6), k = roll(&d, 0, 6), n = roll(&d, 1, 6);
-        st_tensor whole, c = roll_view(&d, ST_SHAPE(m, n), &whole);
-        st_tensor a = roll_tensor(&d, ST_SHAPE(m, k), -4, 4), b = roll_tensor(&d, ST_SHAPE(k, n), -4, 4);
+        st_tensor whole;
+        auto_tensor c = roll_view(&d, ST_SHAPE(m, n), &whole);
+        auto_tensor a = roll_tensor(&d, ST_SHAPE(m, k), -4, 4), b = roll_tensor(&d, ST_SHAPE(k, n), -4, 4);
         st_fill(whole, 77);
         st_gemm(c, 1, a, b, 0);
         st_fill(c, 77); /* the rest must be as it was */
         for (ptrdiff_t e = 0; e < st_numel(whole); e++) assert_true(*element(whole, e) == 77);
-        st_tensor_free(a);
-        st_tensor_free(b);
-        st_tensor_free(c);
     }
 }
 
@@ -156,18 +147,14 @@ TEST(large_products_are_exact_too)
     dice d = { { 15 } };
     const ptrdiff_t sizes[][3] = { { 130, 70, 190 }, { 1, 600, 200 }, { 200, 600, 1 }, { 257, 3, 129 } };
     for (int i = 0; i < 4; i++) {
-        st_tensor a = roll_matrix(&d, i % 2 ? plain : transposed, sizes[i][0], sizes[i][1]);
-        st_tensor b = roll_matrix(&d, i / 2 ? plain : transposed, sizes[i][1], sizes[i][2]);
-        st_tensor c = st_tensor_new(ST_SHAPE(sizes[i][0], sizes[i][2])), expected = st_tensor_new(c.shape);
+        auto_tensor a = roll_matrix(&d, i % 2 ? plain : transposed, sizes[i][0], sizes[i][1]);
+        auto_tensor b = roll_matrix(&d, i / 2 ? plain : transposed, sizes[i][1], sizes[i][2]);
+        auto_tensor c = st_tensor_new(ST_SHAPE(sizes[i][0], sizes[i][2])), expected = st_tensor_new(c.shape);
         st_gemm(c, 1, a, b, 0);
         for (ptrdiff_t r = 0; r < c.shape.n[0]; r++)
             for (ptrdiff_t l = 0; l < a.shape.n[1]; l++)
                 st_add(st_select(expected, 0, r), *st_at(a, ST_INDEX(r, l)), st_select(b, 0, l));
         assert_same(c, expected);
-        st_tensor_free(a);
-        st_tensor_free(b);
-        st_tensor_free(c);
-        st_tensor_free(expected);
     }
 }
 
@@ -180,8 +167,8 @@ TEST(beta_0_overwrites_what_is_not_a_number)
     dice d = { { 16 } };
     for (int which = 0; which < DISTINCT; which++)
         for (ptrdiff_t n = 0; n <= SIDE; n += n < 5 ? 1 : 35) {
-            st_tensor a = roll_tensor(&d, ST_SHAPE(n, n), -4, 4), c = layouts[which](&d, n, n);
-            st_tensor expected = st_tensor_new(ST_SHAPE(n, n));
+            auto_tensor a = roll_tensor(&d, ST_SHAPE(n, n), -4, 4), c = layouts[which](&d, n, n);
+            auto_tensor expected = st_tensor_new(ST_SHAPE(n, n));
             naive(expected, 1, a, a, 0);
             st_fill(c, (st_real)NAN);
             st_gemm(c, 1, a, a, 0);
@@ -190,18 +177,15 @@ TEST(beta_0_overwrites_what_is_not_a_number)
             st_gemm(c, 0, a, a, 0);
             st_fill(expected, 0);
             assert_same(c, expected);
-            st_tensor_free(a);
-            st_tensor_free(c);
-            st_tensor_free(expected);
         }
 }
 
 TEST(alpha_0_reads_neither_a_nor_b)
 {
     for (ptrdiff_t n = 1; n <= SIDE; n += n < 5 ? 1 : 35) {
-        st_tensor a = st_tensor_new(ST_SHAPE(n, n)), b = st_tensor_new(ST_SHAPE(n, n)),
-                  c = st_tensor_new(ST_SHAPE(n, n));
-        st_tensor expected = st_tensor_new(ST_SHAPE(n, n));
+        auto_tensor a = st_tensor_new(ST_SHAPE(n, n)), b = st_tensor_new(ST_SHAPE(n, n)),
+                    c = st_tensor_new(ST_SHAPE(n, n));
+        auto_tensor expected = st_tensor_new(ST_SHAPE(n, n));
         st_fill(a, (st_real)NAN);
         st_fill(b, (st_real)INFINITY);
         st_fill(c, 3);
@@ -214,24 +198,17 @@ TEST(alpha_0_reads_neither_a_nor_b)
         st_gemm(c, 0, b, a, 0);
         st_fill(expected, 0);
         assert_same(c, expected);
-        st_tensor_free(a);
-        st_tensor_free(b);
-        st_tensor_free(c);
-        st_tensor_free(expected);
     }
 }
 
 /* A NaN in row 1 of a and one in column 2 of b reach that row and that column, zeros or not. */
 TEST(what_is_not_a_number_spreads_along_its_row_and_column)
 {
-    st_tensor a = tensor_of(ST_SHAPE(3, 2), 1, 2, NAN, 0, 5, 6),
-              b = tensor_of(ST_SHAPE(2, 3), 1, 0, NAN, 0, 1, 0);
-    st_tensor c = st_tensor_new(ST_SHAPE(3, 3));
+    auto_tensor a = tensor_of(ST_SHAPE(3, 2), 1, 2, NAN, 0, 5, 6),
+                b = tensor_of(ST_SHAPE(2, 3), 1, 0, NAN, 0, 1, 0);
+    auto_tensor c = st_tensor_new(ST_SHAPE(3, 3));
     st_gemm(c, 1, a, b, 0);
     assert_elements(c, 1, 2, NAN, NAN, NAN, NAN, 5, 6, NAN);
-    st_tensor_free(a);
-    st_tensor_free(b);
-    st_tensor_free(c);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -250,17 +227,14 @@ TEST(shapes_that_do_not_multiply_are_an_error_and_c_stays)
         { ST_SHAPE(2, 3), { 0 }, { 0 } },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        st_tensor c = st_tensor_new(wrong[i][0]), a = st_tensor_new(wrong[i][1]),
-                  b = st_tensor_new(wrong[i][2]);
+        auto_tensor c = st_tensor_new(wrong[i][0]), a = st_tensor_new(wrong[i][1]),
+                    b = st_tensor_new(wrong[i][2]);
         st_fill(c, 7);
         st_gemm(c, 0, a, b, 0);
         expect_error("st_gemm: %s = %s times %s, expected [m, n] = [m, k] times [k, n]",
                      st_shape_text(wrong[i][0]).text, st_shape_text(wrong[i][1]).text,
                      st_shape_text(wrong[i][2]).text);
         for (ptrdiff_t e = 0; e < st_numel(c); e++) assert_true(*element(c, e) == 7);
-        st_tensor_free(a);
-        st_tensor_free(b);
-        st_tensor_free(c);
     }
 }
 
@@ -268,11 +242,9 @@ TEST(shapes_that_do_not_multiply_are_an_error_and_c_stays)
 TEST(sizes_beyond_blas_are_refused)
 {
     const ptrdiff_t beyond = (ptrdiff_t)1 << 31;
-    st_tensor one = st_tensor_new(ST_SHAPE(1, 1)), c = st_tensor_new(ST_SHAPE(1, 1));
+    auto_tensor one = st_tensor_new(ST_SHAPE(1, 1)), c = st_tensor_new(ST_SHAPE(1, 1));
     st_gemm(c, 1, st_expand(one, ST_SHAPE(1, beyond)), st_expand(one, ST_SHAPE(beyond, 1)), 0);
     expect_error("st_gemm: [1, 1] = [1, 2147483648] times [2147483648, 1] is too large");
-    st_tensor_free(one);
-    st_tensor_free(c);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -291,18 +263,14 @@ static void *multiplies(void *context)
     dice d = { { w->seed } };
     for (int i = 0; i < ROUNDS; i++) {
         ptrdiff_t m = roll(&d, 1, 24), k = roll(&d, 1, 24), n = roll(&d, 1, 24);
-        st_tensor a = st_tensor_new(ST_SHAPE(m, k)), b = st_transpose(st_tensor_new(ST_SHAPE(n, k)), 0, 1);
-        st_tensor c = st_flip(st_tensor_new(ST_SHAPE(m, n)), 0), expected = st_tensor_new(ST_SHAPE(m, n));
+        auto_tensor a = st_tensor_new(ST_SHAPE(m, k)), b = st_transpose(st_tensor_new(ST_SHAPE(n, k)), 0, 1);
+        auto_tensor c = st_flip(st_tensor_new(ST_SHAPE(m, n)), 0), expected = st_tensor_new(ST_SHAPE(m, n));
         for (ptrdiff_t e = 0; e < m * k; e++) st_data(a)[e] = (st_real)roll(&d, -4, 4);
         for (ptrdiff_t e = 0; e < n * k; e++) st_data(b)[e] = (st_real)roll(&d, -4, 4);
         naive(expected, 1, a, b, 0);
         st_gemm(c, 1, a, b, 0);
         for (ptrdiff_t e = 0; e < m * n; e++)
             if (*st_at(c, index_of(c.shape, e)) != st_data(expected)[e]) w->failed = true;
-        st_tensor_free(a);
-        st_tensor_free(b);
-        st_tensor_free(c);
-        st_tensor_free(expected);
     }
     if (st_error()) w->failed = true;
     return NULL;

@@ -54,7 +54,7 @@ static bool all_done(tally *t, ptrdiff_t count)
     return good;
 }
 
-static void each_item_is_done_once_under_a_number_of_its_own(void **state)
+TEST(each_item_is_done_once_under_a_number_of_its_own)
 {
     static const ptrdiff_t counts[] = { 0, 1, 2, 7, ITEMS };
     for (int threads = 1; threads <= 8; threads++) {
@@ -72,14 +72,13 @@ static void each_item_is_done_once_under_a_number_of_its_own(void **state)
 
 static void share_within(ptrdiff_t i, int thread, void *context)
 {
-    (void)thread;
     tally *t = (tally *)context + i;
     t->wrong += st_num_threads() != 1;
     t->threads = 1;
     parallel_for(4, ITEMS, count_item, t);
 }
 
-static void a_call_inside_of_an_item_runs_in_its_thread_alone(void **state)
+TEST(a_call_inside_of_an_item_runs_in_its_thread_alone)
 {
     enum { OUTER = 16 };
     st_set_num_threads(4);
@@ -94,11 +93,10 @@ static void a_call_inside_of_an_item_runs_in_its_thread_alone(void **state)
 
 static void fail_from(ptrdiff_t i, int thread, void *context)
 {
-    (void)thread;
     if (i >= *(ptrdiff_t *)context) st_error_set("item %td fails", i);
 }
 
-static void the_caller_is_left_with_the_error_of_the_least_item(void **state)
+TEST(the_caller_is_left_with_the_error_of_the_least_item)
 {
     for (int threads = 1; threads <= 4; threads++) {
         st_set_num_threads(threads);
@@ -111,7 +109,7 @@ static void the_caller_is_left_with_the_error_of_the_least_item(void **state)
     }
 }
 
-static void an_older_error_of_the_caller_stays(void **state)
+TEST(an_older_error_of_the_caller_stays)
 {
     st_set_num_threads(4);
     st_error_set("older");
@@ -138,7 +136,7 @@ static void *call_often(void *context)
     return NULL;
 }
 
-static void threads_of_a_program_may_call_at_once(void **state)
+TEST(threads_of_a_program_may_call_at_once)
 {
     enum { USERS = 3 };
     pthread_t thread[USERS];
@@ -169,7 +167,7 @@ static void assert_good(pid_t child)
     assert_int_equal(status, 0);
 }
 
-static void a_child_has_workers_of_its_own(void **state)
+TEST(a_child_has_workers_of_its_own)
 {
     st_set_num_threads(4);
     tally t = { .threads = 4, .meets = true };
@@ -179,7 +177,7 @@ static void a_child_has_workers_of_its_own(void **state)
     assert_good(child);
 }
 
-static void a_child_may_be_born_while_another_thread_shares_work(void **state)
+TEST(a_child_may_be_born_while_another_thread_shares_work)
 {
     st_set_num_threads(4);
     pthread_t thread;
@@ -198,7 +196,6 @@ static void a_child_may_be_born_while_another_thread_shares_work(void **state)
 
 static void fork_once(ptrdiff_t i, int thread, void *context)
 {
-    (void)i;
     atomic_int *child = context;
     if (thread == 0 && *child < 0) {
         *child = fork();
@@ -208,7 +205,7 @@ static void fork_once(ptrdiff_t i, int thread, void *context)
 }
 
 /* The child has not what its parent's workers were at. */
-static void a_child_from_within_an_item_is_told_that_items_are_missing(void **state)
+TEST(a_child_from_within_an_item_is_told_that_items_are_missing)
 {
     st_set_num_threads(4);
     atomic_int child = -1;
@@ -229,7 +226,7 @@ static void a_child_from_within_an_item_is_told_that_items_are_missing(void **st
 #define HAS_FEATURE(x) 0
 #endif
 
-static void threads_that_cannot_be_started_are_done_without(void **state)
+TEST(threads_that_cannot_be_started_are_done_without)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) ||       \
     HAS_FEATURE(thread_sanitizer) || HAS_FEATURE(memory_sanitizer)
@@ -257,7 +254,7 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void workers_without_work_sleep(void **state)
+TEST(workers_without_work_sleep)
 {
     st_set_num_threads(4);
     tally t = { .threads = 4, .meets = true };
@@ -269,7 +266,6 @@ static void workers_without_work_sleep(void **state)
 
 static void sleep_in_a_worker(ptrdiff_t i, int thread, void *context)
 {
-    (void)i;
     atomic_int *came = context;
     *came += thread > 0;
     for (int k = 0; k < 10000 && thread == 0 && *came == 0; k++) sleep_ms(1);
@@ -277,7 +273,7 @@ static void sleep_in_a_worker(ptrdiff_t i, int thread, void *context)
     *came += thread > 0;
 }
 
-static void a_caller_waits_for_the_last_item_and_sleeps(void **state)
+TEST(a_caller_waits_for_the_last_item_and_sleeps)
 {
     st_set_num_threads(2);
     atomic_int came = 0;
@@ -304,7 +300,7 @@ static int threads_with(const char *stride, const char *omp)
     return threads;
 }
 
-static void the_program_then_the_environment_then_the_machine_decide(void **state)
+TEST(the_program_then_the_environment_then_the_machine_decide)
 {
     const int machine = threads_with(NULL, NULL);
     assert_true(machine >= 1 && machine <= sysconf(_SC_NPROCESSORS_ONLN));
@@ -333,7 +329,7 @@ static void the_program_then_the_environment_then_the_machine_decide(void **stat
 }
 
 /* A process that may run on one processor has one thread, however many processors there are. */
-static void affinity_counts(void **state)
+TEST(affinity_counts)
 {
 #if defined(__linux__)
     cpu_set_t before, one;
@@ -351,10 +347,10 @@ static void affinity_counts(void **state)
 #endif
 }
 
-static void a_number_of_threads_that_is_none_is_refused(void **state)
+TEST(a_number_of_threads_that_is_none_is_refused)
 {
     static const char *const bad[] = { "0", "-1", "many", "2x", "1.5", "2,3" };
-    st_net *n = st_net_new(ST_SHAPE(2), st_relu());
+    auto_net *n = st_net_new(ST_SHAPE(2), st_relu());
     for (int i = 0; i < 6; i++) {
         setenv("STRIDE_THREADS", bad[i], 1);
         st_set_num_threads(0);
@@ -366,27 +362,11 @@ static void a_number_of_threads_that_is_none_is_refused(void **state)
     unsetenv("STRIDE_THREADS");
     st_set_num_threads(0);
     assert_int_equal(st_net_build(n, 4, 1), 0);
-    st_net_free(n);
 }
 
-int main(void)
+static int without_settings(void **state)
 {
-    const struct CMUnitTest claims[] = {
-        CLAIM(each_item_is_done_once_under_a_number_of_its_own),
-        CLAIM(a_call_inside_of_an_item_runs_in_its_thread_alone),
-        CLAIM(the_caller_is_left_with_the_error_of_the_least_item),
-        CLAIM(an_older_error_of_the_caller_stays),
-        CLAIM(threads_of_a_program_may_call_at_once),
-        CLAIM(a_child_has_workers_of_its_own),
-        CLAIM(a_child_may_be_born_while_another_thread_shares_work),
-        CLAIM(a_child_from_within_an_item_is_told_that_items_are_missing),
-        CLAIM(threads_that_cannot_be_started_are_done_without),
-        CLAIM(workers_without_work_sleep),
-        CLAIM(a_caller_waits_for_the_last_item_and_sleeps),
-        CLAIM(the_program_then_the_environment_then_the_machine_decide),
-        CLAIM(affinity_counts),
-        CLAIM(a_number_of_threads_that_is_none_is_refused),
-    };
-    unsetenv("STRIDE_THREADS"), unsetenv("OMP_NUM_THREADS");
-    return cmocka_run_group_tests(claims, NULL, NULL);
+    return unsetenv("STRIDE_THREADS") || unsetenv("OMP_NUM_THREADS");
 }
+
+SETUP(without_settings)

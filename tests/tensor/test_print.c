@@ -132,7 +132,7 @@ TEST(rows_are_printed_as_numpy_does)
 {
     int wrong = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        st_tensor x = st_tensor_new(ST_SHAPE(rows[i].n));
+        auto_tensor x = st_tensor_new(ST_SHAPE(rows[i].n));
         memcpy(st_data(x), rows[i].value, (size_t)rows[i].n * sizeof(st_real));
         char *text = format(x);
         if (strcmp(text, rows[i].expected) != 0) {
@@ -140,7 +140,6 @@ TEST(rows_are_printed_as_numpy_does)
             wrong++;
         }
         free(text);
-        st_tensor_free(x);
     }
     assert_int_equal(wrong, 0);
 }
@@ -224,8 +223,8 @@ TEST(blocks_are_apart_by_one_line_an_axis)
 
 TEST(views_are_printed_as_they_are_seen)
 {
-    st_tensor x = arange(ST_SHAPE(3, 4), 4);    /* x = np.arange(12).reshape(3, 4) / 4 */
-    st_tensor y = arange(ST_SHAPE(2, 3, 4), 1); /* y = np.arange(24).reshape(2, 3, 4) */
+    auto_tensor x = arange(ST_SHAPE(3, 4), 4);    /* x = np.arange(12).reshape(3, 4) / 4 */
+    auto_tensor y = arange(ST_SHAPE(2, 3, 4), 1); /* y = np.arange(24).reshape(2, 3, 4) */
     /* x.T */
     prints(st_transpose(x, 0, 1), "[[0.   1.   2.  ]\n"
                                   " [0.25 1.25 2.25]\n"
@@ -254,8 +253,6 @@ TEST(views_are_printed_as_they_are_seen)
                                             "  [14. 18. 22.]]\n\n"
                                             " [[ 3.  7. 11.]\n"
                                             "  [15. 19. 23.]]]");
-    st_tensor_free(x);
-    st_tensor_free(y);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -452,7 +449,7 @@ TEST(summaries_of_views)
            " [0.000e+00 3.000e+01 6.000e+01 ... 1.110e+03 1.140e+03 1.170e+03]]");
     st_tensor_free(x);
     /* np.broadcast_to(0.5, (1000000, 1000)): what is not shown is not read, so this takes no time */
-    st_tensor y = number((st_real)0.5);
+    auto_tensor y = number((st_real)0.5);
     prints(st_expand(y, ST_SHAPE(1000000, 1000)), "[[0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
@@ -460,7 +457,6 @@ TEST(summaries_of_views)
                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]\n"
                                                   " [0.5 0.5 0.5 ... 0.5 0.5 0.5]]");
-    st_tensor_free(y);
 }
 
 TEST(what_a_summary_hides_has_no_say_in_its_columns)
@@ -476,7 +472,7 @@ TEST(what_a_summary_hides_has_no_say_in_its_columns)
 TEST(format_cuts_as_snprintf_does)
 {
     char text[16];
-    st_tensor x = arange(ST_SHAPE(3), 1); /* [0. 1. 2.], 10 characters */
+    auto_tensor x = arange(ST_SHAPE(3), 1); /* [0. 1. 2.], 10 characters */
     for (size_t size = 0; size <= 12; size++) {
         memset(text, '#', sizeof text);
         assert_int_equal(st_format(text, size, x), 10);
@@ -485,12 +481,11 @@ TEST(format_cuts_as_snprintf_does)
         if (size > 0) assert_int_equal(text[kept], '\0');
         assert_int_equal(text[size > 0 ? kept + 1 : 0], '#');
     }
-    st_tensor_free(x);
 }
 
 TEST(print_writes_the_same_to_a_file)
 {
-    st_tensor x = arange(ST_SHAPE(2, 2, 30), 7);
+    auto_tensor x = arange(ST_SHAPE(2, 2, 30), 7);
     char *expected = format(x);
     size_t length = strlen(expected);
     FILE *file = tmpfile();
@@ -505,7 +500,6 @@ TEST(print_writes_the_same_to_a_file)
     fclose(file);
     free(text);
     free(expected);
-    st_tensor_free(x);
 }
 
 TEST(a_file_that_refuses_is_an_error)

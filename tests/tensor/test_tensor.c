@@ -88,7 +88,7 @@ TEST(a_new_tensor_is_zeros_row_major_and_aligned)
     for (int i = 0; i < 200; i++) {
         st_shape s = roll_shape(&d, 0, 8, 0, 3);
         about("shape %s", st_shape_text(s).text);
-        st_tensor x = st_tensor_new(s);
+        auto_tensor x = st_tensor_new(s);
         assert_false(st_is_null(x));
         assert_true(st_shape_equal(x.shape, s));
         assert_int_equal(st_numel(x), st_shape_numel(s, ""));
@@ -97,7 +97,6 @@ TEST(a_new_tensor_is_zeros_row_major_and_aligned)
             assert_ptr_equal(element(x, k), st_data(x) + k);
             assert_true(*element(x, k) == 0);
         }
-        st_tensor_free(x);
     }
 }
 
@@ -117,25 +116,22 @@ TEST(a_wrap_of_nothing_holds_nothing)
 {
     assert_true(st_is_null(st_tensor_wrap(NULL, ST_SHAPE(2, 3))));
     expect_error("st_tensor_wrap: no data for shape [2, 3]");
-    st_tensor empty = st_tensor_wrap(NULL, ST_SHAPE(0, 3));
+    auto_tensor empty = st_tensor_wrap(NULL, ST_SHAPE(0, 3));
     assert_false(st_is_null(empty));
     assert_int_equal(st_numel(empty), 0);
-    st_tensor_free(empty);
 }
 
 TEST(a_clone_has_the_elements_and_its_own_storage)
 {
     dice d = { { 2 } };
     for (int i = 0; i < 200; i++) {
-        st_tensor x = roll_view(&d, roll_shape(&d, 0, 4, 0, 4), NULL);
+        auto_tensor x = roll_view(&d, roll_shape(&d, 0, 4, 0, 4), NULL);
         roll_elements(&d, x, -9, 9);
-        st_tensor y = st_tensor_clone(x);
+        auto_tensor y = st_tensor_clone(x);
         assert_same(y, x);
         assert_true(st_is_contiguous(y));
         assert_false(st_shares_storage(x, y));
         assert_false(st_overlaps(x, y));
-        st_tensor_free(x);
-        st_tensor_free(y);
     }
 }
 
@@ -148,35 +144,32 @@ TEST(a_storage_ends_through_any_view_of_it)
 
 TEST(empty_tensors_are_tensors)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(3, 0, 2));
+    auto_tensor x = st_tensor_new(ST_SHAPE(3, 0, 2));
     assert_false(st_is_null(x));
     assert_int_equal(st_numel(x), 0);
     assert_true(st_is_contiguous(x));
     assert_null(st_at(x, ST_INDEX(0, 0, 0)));
     expect_error("st_at: index [0, 0, 0] of a tensor [3, 0, 2]");
-    st_tensor y = st_tensor_clone(x);
+    auto_tensor y = st_tensor_clone(x);
     assert_shape(y, 3, 0, 2);
-    st_tensor_free(x);
-    st_tensor_free(y);
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
 TEST(negative_indices_count_from_the_end)
 {
-    st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
+    auto_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
     for (ptrdiff_t i = 0; i < 2; i++)
         for (ptrdiff_t j = 0; j < 3; j++) {
             assert_true(*st_at(x, ST_INDEX(i, j)) == (st_real)(3 * i + j));
             assert_ptr_equal(st_at(x, ST_INDEX(i - 2, j)), st_at(x, ST_INDEX(i, j)));
             assert_ptr_equal(st_at(x, ST_INDEX(i, j - 3)), st_at(x, ST_INDEX(i, j)));
         }
-    st_tensor_free(x);
 }
 
 TEST(an_index_outside_is_an_error_that_names_it)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     const st_shape outside[] = { ST_INDEX(2, 0),     ST_INDEX(0, 3), ST_INDEX(-3, 0),   ST_INDEX(0, -4),
                                  ST_INDEX(0),        { 0 },          ST_INDEX(0, 0, 0), ST_INDEX(MOST, 0),
                                  ST_INDEX(0, LEAST), { .rank = -1 } };
@@ -184,12 +177,11 @@ TEST(an_index_outside_is_an_error_that_names_it)
         assert_null(st_at(x, outside[i]));
         expect_error("st_at: index %s of a tensor [2, 3]", st_shape_text(outside[i]).text);
     }
-    st_tensor_free(x);
 }
 
 TEST(an_item_is_the_value_of_the_only_element)
 {
-    st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5), one = st_tensor_new((st_shape){ 0 });
+    auto_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5), one = st_tensor_new((st_shape){ 0 });
     assert_true(st_item(st_narrow(st_select(x, 0, 1), 0, 2, 1)) == 5);
     assert_true(st_item(st_select(st_select(x, 0, 1), 0, 0)) == 3);
     assert_true(st_item(one) == 0);
@@ -197,15 +189,13 @@ TEST(an_item_is_the_value_of_the_only_element)
     expect_error("st_item: one element expected, the tensor is [2, 3]");
     assert_true(isnan(st_item(st_narrow(x, 0, 0, 0))));
     expect_error("st_item: one element expected, the tensor is [0, 3]");
-    st_tensor_free(x);
-    st_tensor_free(one);
 }
 
 /* Oracle: element k lies k places after the first. */
 TEST(a_tensor_is_contiguous_when_its_elements_are)
 {
     dice d = { { 3 } };
-    st_tensor whole = st_tensor_new(ST_SHAPE(60));
+    auto_tensor whole = st_tensor_new(ST_SHAPE(60));
     int contiguous = 0;
     for (int i = 0; i < 20000; i++) {
         st_shape s = roll_shape(&d, 0, 3, 0, 3);
@@ -218,7 +208,6 @@ TEST(a_tensor_is_contiguous_when_its_elements_are)
         contiguous += expected && st_numel(x) > 1;
     }
     assert_true(contiguous > 100);
-    st_tensor_free(whole);
 }
 
 /* ---- identity -------------------------------------------------------------------------------- */
@@ -226,8 +215,8 @@ TEST(a_tensor_is_contiguous_when_its_elements_are)
 TEST(views_share_a_storage_and_copies_do_not)
 {
     st_real data[4] = { 0 };
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 3)), a = st_tensor_wrap(data, ST_SHAPE(4)),
-              b = st_tensor_wrap(data, ST_SHAPE(4));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 3)), a = st_tensor_wrap(data, ST_SHAPE(4)),
+                b = st_tensor_wrap(data, ST_SHAPE(4));
     st_tensor left = st_narrow(x, 1, 0, 1), right = st_narrow(x, 1, 2, 1);
     assert_true(st_shares_storage(x, left));
     assert_true(st_shares_storage(left, right)); /* one storage, and no place in common */
@@ -237,9 +226,6 @@ TEST(views_share_a_storage_and_copies_do_not)
     assert_false(st_shares_storage((st_tensor){ 0 }, (st_tensor){ 0 }));
     assert_false(st_overlaps((st_tensor){ 0 }, (st_tensor){ 0 }));
     assert_false(st_overlaps(x, (st_tensor){ 0 }));
-    st_tensor_free(x);
-    st_tensor_free(a);
-    st_tensor_free(b);
 }
 
 static bool have_a_common_place(st_tensor a, st_tensor b)
@@ -256,7 +242,7 @@ TEST(overlap_is_a_place_in_common)
 {
     dice d = { { 4 } };
     st_real data[40] = { 0 };
-    st_tensor whole = st_tensor_wrap(data, ST_SHAPE(40)), part = st_tensor_wrap(data + 13, ST_SHAPE(27));
+    auto_tensor whole = st_tensor_wrap(data, ST_SHAPE(40)), part = st_tensor_wrap(data + 13, ST_SHAPE(27));
     int outcomes[2] = { 0 }, within_reach = 0;
     for (int i = 0; i < 60000; i++) {
         int most = i % 2 ? 2 : 3;
@@ -271,34 +257,30 @@ TEST(overlap_is_a_place_in_common)
         within_reach += !expected && st_numel(a) > 3 && st_numel(b) > 3;
     }
     assert_true(outcomes[0] > 1000 && outcomes[1] > 1000 && within_reach > 500);
-    st_tensor_free(whole);
-    st_tensor_free(part);
 }
 
 /* Interleaved views of a large storage: an answer from the strides, not from a million places. */
 TEST(overlap_is_found_among_many_places)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(64, 64, 16, 16)), even = st_step(x, 3, 2);
+    auto_tensor x = st_tensor_new(ST_SHAPE(64, 64, 16, 16));
+    st_tensor even = st_step(x, 3, 2);
     st_tensor odd = st_step(st_narrow(x, 3, 1, 15), 3, 2);
     assert_false(st_overlaps(even, odd));
     assert_false(st_overlaps(st_permute(even, ST_AXES(2, 0, 3, 1)), st_flip(odd, 1)));
     assert_true(st_overlaps(even, st_flip(even, 3)));
     assert_true(st_overlaps(st_select(x, 1, 63), st_select(x, 2, 15)));
     assert_false(st_overlaps(st_select(x, 2, 14), st_select(x, 2, 15)));
-    st_tensor_free(x);
 }
 
 /* ---- failure --------------------------------------------------------------------------------- */
 
 static st_real same(st_real x, void *context)
 {
-    (void)context;
     return x;
 }
 
 static void nothing(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    (void)n, (void)at, (void)stride, (void)context;
     fail_msg("a row of a null tensor");
 }
 
@@ -329,7 +311,7 @@ TEST(every_view_of_the_null_tensor_is_null_and_says_so)
 TEST(nothing_moves_to_or_from_the_null_tensor)
 {
     const st_tensor null = { 0 };
-    st_tensor x = tensor_of(ST_SHAPE(1, 1), 7);
+    auto_tensor x = tensor_of(ST_SHAPE(1, 1), 7);
     ptrdiff_t index[2] = { 0 };
     st_fill(null, 1), expect_error("st_fill: the tensor is null");
     st_scale(null, 2), expect_error("st_scale: the tensor is null");
@@ -349,7 +331,6 @@ TEST(nothing_moves_to_or_from_the_null_tensor)
         st_gemm(y, 1, x, z, 0), expect_error("st_gemm: the tensor is null");
     }
     assert_elements(x, 7);
-    st_tensor_free(x);
 }
 
 TEST(asking_about_the_null_tensor_is_no_failure)
@@ -368,7 +349,7 @@ TEST(asking_about_the_null_tensor_is_no_failure)
 
 TEST(the_first_failure_of_a_chain_is_the_one_told)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     st_tensor bad = st_expand(st_flip(st_select(x, 1, 3), 5), ST_SHAPE(-1));
     assert_true(st_is_null(bad));
     st_add(x, 1, bad);
@@ -376,7 +357,6 @@ TEST(the_first_failure_of_a_chain_is_the_one_told)
     assert_string_equal(st_error(), "st_select: index 3 of axis 1 of [2, 3]");
     st_error_clear();
     assert_null(st_error());
-    st_tensor_free(x);
 }
 
 TEST(an_error_stays_until_it_is_cleared)

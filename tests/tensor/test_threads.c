@@ -41,9 +41,8 @@ static const st_dataset *digits(void)
 
 static int train_net(st_net *n, uint64_t seed)
 {
-    st_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
+    auto_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
     int status = st_train(n, digits(), .loss = st_cross_entropy(), .optim = o, .batch = LEARNT, .seed = seed);
-    st_optim_free(o);
     return status;
 }
 
@@ -51,6 +50,40 @@ static bool same_bytes(st_tensor a, st_tensor b)
 {
     return st_numel(a) == st_numel(b) &&
            memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
+}
+
+/* ---- children ----------------------------------------------------------------------------------- */
+
+/* The first test: as long as nothing has been shared, neither has threads; both then have their own. */
+TEST(a_child_from_before_all_work_does_the_same)
+{
+    st_net *n = some_net();
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        bool good = train_net(n, 1) == 0;
+        const char *at = (const char *)st_data(st_net_parameters(n));
+        for (size_t left = (size_t)st_numel(st_net_parameters(n)) * sizeof(st_real); good && left > 0;) {
+            ssize_t written = write(ends[1], at, left);
+            good = written > 0;
+            at += good ? written : 0, left -= good ? (size_t)written : 0;
+        }
+        _exit(!good);
+    }
+    close(ends[1]);
+    assert_int_equal(train_net(n, 1), 0);
+    st_tensor theirs = st_tensor_new(st_net_parameters(n).shape);
+    FILE *from = fdopen(ends[0], "rb");
+    size_t count = (size_t)st_numel(theirs);
+    assert_int_equal(fread(st_data(theirs), sizeof(st_real), count, from), count);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(same_bytes(theirs, st_net_parameters(n)));
+    fclose(from), st_net_free(n), st_tensor_free(theirs);
 }
 
 /* ---- inference ---------------------------------------------------------------------------------- */
@@ -83,15 +116,15 @@ static void *predict(void *context)
 }
 
 /* In a batch of any size an image's output is the same. */
-static void threads_that_share_a_net_see_the_same(void **state)
+TEST(threads_that_share_a_net_see_the_same)
 {
     enum { IMAGES = 23 };
     const char *fast = getenv("STRIDE_FAST");
     int calls = fast && fast[0] ? 100 : 10000 / THREADS;
-    st_net *n = some_net();
+    auto_net *n = some_net();
     assert_int_equal(train_net(n, 1), 0);
-    st_tensor x = st_tensor_new(ST_SHAPE(IMAGES, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(IMAGES)),
-              expected = st_tensor_new(ST_SHAPE(IMAGES, 10));
+    auto_tensor x = st_tensor_new(ST_SHAPE(IMAGES, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(IMAGES)),
+                expected = st_tensor_new(ST_SHAPE(IMAGES, 10));
     assert_int_equal(st_dataset_batch(digits(), NULL, 0, IMAGES, x, y), 0);
     for (ptrdiff_t i = 0; i < IMAGES; i++)
         st_copy(st_narrow(expected, 0, i, 1), st_net_forward(n, st_narrow(x, 0, i, 1), ST_EVAL));
@@ -108,19 +141,18 @@ static void threads_that_share_a_net_see_the_same(void **state)
         assert_int_equal(c[i].wrong, 0);
         st_net_free(c[i].n);
     }
-    st_net_free(n), st_tensor_free(x), st_tensor_free(y), st_tensor_free(expected);
 }
 
-static void what_is_shared_is_followed(void **state)
+TEST(what_is_shared_is_followed)
 {
-    st_net *n = some_net();
+    auto_net *n = some_net();
     assert_int_equal(st_net_build(n, BATCH, 1), 0);
     st_net *twin = st_net_share(n, LEARNT);
     ptrdiff_t count = st_numel(st_net_parameters(n));
     assert_ptr_equal(st_data(st_net_parameters(twin)), st_data(st_net_parameters(n)));
     assert_ptr_equal(st_data(st_net_find(twin, "7.weight")), st_data(st_net_find(n, "7.weight")));
     assert_ptr_equal(st_data(st_net_find(twin, "1.running_mean")), st_data(st_net_find(n, "1.running_mean")));
-    st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 28, 28));
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, 1, 28, 28));
     st_normal(x, (st_random_key){ 5, 5 }, 0, 1);
     assert_int_equal(train_net(n, 1), 0); /* builds it anew */
     assert_true(same_bytes(st_net_forward(twin, x, ST_PREDICT), st_net_forward(n, x, ST_PREDICT)));
@@ -130,12 +162,11 @@ static void what_is_shared_is_followed(void **state)
     assert_true(same_bytes(st_net_forward(third, x, ST_PREDICT), st_net_forward(n, x, ST_PREDICT)));
     st_net_free(third), st_net_free(twin);
     assert_int_equal(st_numel(st_net_parameters(n)), count);
-    st_net_free(n), st_tensor_free(x);
 }
 
-static void a_shared_net_is_for_inference(void **state)
+TEST(a_shared_net_is_for_inference)
 {
-    st_net *n = some_net();
+    auto_net *n = some_net();
     assert_null(st_net_share(n, 1));
     expect_error(
         "st_net_share: a batch of 1 of a net that is not built; expected at least 1, of a built one");
@@ -144,8 +175,8 @@ static void a_shared_net_is_for_inference(void **state)
     assert_int_equal(st_net_build(n, 2, 1), 0);
     assert_null(st_net_share(n, 0));
     expect_error("st_net_share: a batch of 0 of a net that is built");
-    st_net *twin = st_net_share(n, 2);
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 1, 28, 28)), dy = st_tensor_new(ST_SHAPE(2, 10));
+    auto_net *twin = st_net_share(n, 2);
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 1, 28, 28)), dy = st_tensor_new(ST_SHAPE(2, 10));
     assert_false(st_is_null(st_net_forward(twin, x, ST_TRAIN)));
     assert_int_equal(st_net_backward(twin, dy, (st_tensor){ 0 }), -1);
     expect_error("st_net_backward: a net that shares parameters has no gradients");
@@ -153,7 +184,6 @@ static void a_shared_net_is_for_inference(void **state)
     expect_error("train: the net shares its parameters with another, and has no gradients");
     st_layer_reset(twin->root, 7);
     assert_true(same_bytes(st_net_parameters(n), st_net_parameters(twin)));
-    st_net_free(twin), st_net_free(n), st_tensor_free(x), st_tensor_free(dy);
 }
 
 /* ---- training ----------------------------------------------------------------------------------- */
@@ -174,7 +204,7 @@ static void *learn(void *context)
     return NULL;
 }
 
-static void nets_train_at_once_as_they_do_alone(void **state)
+TEST(nets_train_at_once_as_they_do_alone)
 {
     learner alone[2], at_once[2];
     pthread_t thread[2];
@@ -194,17 +224,16 @@ static void nets_train_at_once_as_they_do_alone(void **state)
     }
 }
 
-static void an_error_stays_in_its_thread(void **state)
+TEST(an_error_stays_in_its_thread)
 {
     pthread_t thread;
-    st_net *wrong = st_net_new(ST_SHAPE(2), st_dense(.out_features = 10));
+    auto_net *wrong = st_net_new(ST_SHAPE(2), st_dense(.out_features = 10));
     learner l = { .n = wrong, .seed = 1 };
     assert_int_equal(pthread_create(&thread, NULL, learn, &l), 0);
     pthread_join(thread, NULL);
     assert_int_equal(l.status, -1);
     assert_non_null(strstr(l.error, "train: the training set has samples [1, 28, 28], the net takes [2]"));
     assert_null(st_error());
-    st_net_free(wrong);
 }
 
 /* ---- children ----------------------------------------------------------------------------------- */
@@ -225,62 +254,14 @@ static int child_that_trains(st_tensor expected)
 }
 
 /* Its threads are the parent's alone: a child of one that has some works with one. */
-static void a_child_works_as_its_parent_does(void **state)
+TEST(a_child_works_as_its_parent_does)
 {
-    st_net *n = some_net();
+    auto_net *n = some_net();
     assert_int_equal(train_net(n, 1), 0);
     assert_int_equal(child_that_trains(st_net_parameters(n)), 0);
-    st_net *again = some_net();
+    auto_net *again = some_net();
     assert_int_equal(train_net(again, 1), 0);
     assert_true(same_bytes(st_net_parameters(n), st_net_parameters(again)));
-    st_net_free(n), st_net_free(again);
 }
 
-/* As long as nothing has been shared, neither has threads; both then have their own. */
-static void a_child_from_before_all_work_does_the_same(void **state)
-{
-    st_net *n = some_net();
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        alarm(60);
-        bool good = train_net(n, 1) == 0;
-        const char *at = (const char *)st_data(st_net_parameters(n));
-        for (size_t left = (size_t)st_numel(st_net_parameters(n)) * sizeof(st_real); good && left > 0;) {
-            ssize_t written = write(ends[1], at, left);
-            good = written > 0;
-            at += good ? written : 0, left -= good ? (size_t)written : 0;
-        }
-        _exit(!good);
-    }
-    close(ends[1]);
-    assert_int_equal(train_net(n, 1), 0);
-    st_tensor theirs = st_tensor_new(st_net_parameters(n).shape);
-    FILE *from = fdopen(ends[0], "rb");
-    size_t count = (size_t)st_numel(theirs);
-    assert_int_equal(fread(st_data(theirs), sizeof(st_real), count, from), count);
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    assert_true(same_bytes(theirs, st_net_parameters(n)));
-    fclose(from), st_net_free(n), st_tensor_free(theirs);
-}
-
-int main(void)
-{
-    const struct CMUnitTest claims[] = {
-        CLAIM(a_child_from_before_all_work_does_the_same), /* before the others work */
-        CLAIM(threads_that_share_a_net_see_the_same),
-        CLAIM(what_is_shared_is_followed),
-        CLAIM(a_shared_net_is_for_inference),
-        CLAIM(nets_train_at_once_as_they_do_alone),
-        CLAIM(an_error_stays_in_its_thread),
-        CLAIM(a_child_works_as_its_parent_does),
-    };
-    share_all_work();
-    int failed = cmocka_run_group_tests(claims, NULL, NULL);
-    st_dataset_free(drawn);
-    return failed;
-}
+SETUP(all_work_is_shared)

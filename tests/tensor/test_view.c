@@ -89,11 +89,6 @@ static st_shape select_origin(const operation *o, st_shape x, st_shape index)
     return with(index, axis, from_front(o->a, x.n[axis]));
 }
 
-static st_tensor select_view(const operation *o, st_tensor x)
-{
-    return st_select(x, o->axis, o->a);
-}
-
 /* narrow: y[.., i, ..] = x[.., start + i, ..] */
 
 static void narrow_roll(dice *d, st_shape x, operation *o)
@@ -122,11 +117,6 @@ static st_shape narrow_origin(const operation *o, st_shape x, st_shape index)
     return index;
 }
 
-static st_tensor narrow_view(const operation *o, st_tensor x)
-{
-    return st_narrow(x, o->axis, o->a, o->b);
-}
-
 /* step: y[.., i, ..] = x[.., step i, ..], or x[.., n - 1 + step i, ..] where step is negative */
 
 static void step_roll(dice *d, st_shape x, operation *o)
@@ -152,22 +142,12 @@ static st_shape step_origin(const operation *o, st_shape x, st_shape index)
     return index;
 }
 
-static st_tensor step_view(const operation *o, st_tensor x)
-{
-    return st_step(x, o->axis, o->a);
-}
-
 /* flip: y[.., i, ..] = x[.., n - 1 - i, ..] */
 
 static void flip_roll(dice *d, st_shape x, operation *o)
 {
     o->axis = roll_axis(d, x);
     o->a = -1;
-}
-
-static st_tensor flip_view(const operation *o, st_tensor x)
-{
-    return st_flip(x, o->axis);
 }
 
 /* permute: y[i_order[0], i_order[1], ..] = x[i_0, i_1, ..] */
@@ -206,11 +186,6 @@ static st_shape permute_origin(const operation *o, st_shape x, st_shape index)
     return origin;
 }
 
-static st_tensor permute_view(const operation *o, st_tensor x)
-{
-    return st_permute(x, o->order);
-}
-
 /* transpose: y[.., j, .., i, ..] = x[.., i, .., j, ..] */
 
 static void transpose_roll(dice *d, st_shape x, operation *o)
@@ -238,11 +213,6 @@ static bool transpose_becomes(const operation *o, st_shape x, st_shape *y)
 static st_shape transpose_origin(const operation *o, st_shape x, st_shape index)
 {
     return swapped(index, settled(o->axis, x), settled(o->other, x));
-}
-
-static st_tensor transpose_view(const operation *o, st_tensor x)
-{
-    return st_transpose(x, o->axis, o->other);
 }
 
 /* expand: axes are matched from the last; y[.., i, ..] = x[.., 0, ..] where x has one element */
@@ -274,11 +244,6 @@ static st_shape expand_origin(const operation *o, st_shape x, st_shape index)
     return origin;
 }
 
-static st_tensor expand_view(const operation *o, st_tensor x)
-{
-    return st_expand(x, o->to);
-}
-
 /* window: y[.., w, .., k] = x[.., w step + k dilation, ..] */
 
 static void window_roll(dice *d, st_shape x, operation *o)
@@ -308,11 +273,6 @@ static st_shape window_origin(const operation *o, st_shape x, st_shape index)
     return without(index, x.rank);
 }
 
-static st_tensor window_view(const operation *o, st_tensor x)
-{
-    return st_unfold(x, o->axis, o->a, o->b, o->c);
-}
-
 /* split: y[.., i, j, ..] = x[.., i inner + j, ..] */
 
 static void split_roll(dice *d, st_shape x, operation *o)
@@ -336,11 +296,6 @@ static st_shape split_origin(const operation *o, st_shape x, st_shape index)
     int axis = settled(o->axis, x);
     index.n[axis] = index.n[axis] * o->a + index.n[axis + 1];
     return without(index, axis + 1);
-}
-
-static st_tensor split_view(const operation *o, st_tensor x)
-{
-    return st_split_axis(x, o->axis, o->a);
 }
 
 /* reshape: the elements keep their row-major order */
@@ -380,22 +335,33 @@ static st_shape reshape_origin(const operation *o, st_shape x, st_shape index)
     return index_of(x, number_of(o->to, index));
 }
 
-static st_tensor reshape_view(const operation *o, st_tensor x)
-{
-    return st_reshape(x, o->to);
-}
+/* The view itself. */
+#define VIEW(name, call)                                                                                     \
+    static st_tensor name##_view(const operation *o, st_tensor x)                                            \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }
+VIEW(select, st_select(x, o->axis, o->a))
+VIEW(narrow, st_narrow(x, o->axis, o->a, o->b))
+VIEW(step, st_step(x, o->axis, o->a))
+VIEW(flip, st_flip(x, o->axis))
+VIEW(permute, st_permute(x, o->order))
+VIEW(transpose, st_transpose(x, o->axis, o->other))
+VIEW(expand, st_expand(x, o->to))
+VIEW(window, st_unfold(x, o->axis, o->a, o->b, o->c))
+VIEW(split, st_split_axis(x, o->axis, o->a))
+VIEW(reshape, st_reshape(x, o->to))
 
+#define KIND(calls, name, becomes)                                                                           \
+    {                                                                                                        \
+        calls, name##_roll, becomes##_becomes, becomes##_origin, name##_view                                 \
+    }
 static const kind kinds[] = {
-    { "st_select", select_roll, select_becomes, select_origin, select_view },
-    { "st_narrow", narrow_roll, narrow_becomes, narrow_origin, narrow_view },
-    { "st_step", step_roll, step_becomes, step_origin, step_view },
-    { "st_step", flip_roll, step_becomes, step_origin, flip_view },
-    { "st_permute", permute_roll, permute_becomes, permute_origin, permute_view },
-    { "st_transpose", transpose_roll, transpose_becomes, transpose_origin, transpose_view },
-    { "st_expand", expand_roll, expand_becomes, expand_origin, expand_view },
-    { "st_unfold", window_roll, window_becomes, window_origin, window_view },
-    { "st_split_axis", split_roll, split_becomes, split_origin, split_view },
-    { "st_reshape", reshape_roll, reshape_becomes, reshape_origin, reshape_view },
+    KIND("st_select", select, select),    KIND("st_narrow", narrow, narrow),
+    KIND("st_step", step, step),          KIND("st_step", flip, step),
+    KIND("st_permute", permute, permute), KIND("st_transpose", transpose, transpose),
+    KIND("st_expand", expand, expand),    KIND("st_unfold", window, window),
+    KIND("st_split_axis", split, split),  KIND("st_reshape", reshape, reshape),
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -483,7 +449,8 @@ static void one_chain(dice *d, tally *t)
 {
     static model models[2];
     model *m = &models[0], *next = &models[1];
-    st_tensor x, whole = begin(d, &x);
+    st_tensor x;
+    auto_tensor whole = begin(d, &x);
     const st_real *first = st_data(whole);
     observe(m, x, first);
     for (int length = (int)roll(d, 1, LONGEST); length > 0; length--) {
@@ -506,7 +473,6 @@ static void one_chain(dice *d, tally *t)
         next = spare;
         x = y;
     }
-    st_tensor_free(whole);
 }
 
 TEST(chains_of_views_lead_where_their_definitions_say)
@@ -534,7 +500,7 @@ TEST(strided_views_are_made_exactly_within_their_storage)
     int outcomes[2] = { 0 };
     for (int i = 0; i < 20000; i++) {
         ptrdiff_t size = roll(&d, 0, 40), offset = roll(&d, -2, size + 2), stride[3];
-        st_tensor whole = st_tensor_new(ST_SHAPE(size));
+        auto_tensor whole = st_tensor_new(ST_SHAPE(size));
         m.shape = roll_shape(&d, 0, 3, chance(&d, 10) ? 0 : 1, 4);
         for (int axis = 0; axis < 3; axis++) stride[axis] = roll(&d, -6, 6);
         bool inside = product(m.shape) > 0 || (offset >= 0 && offset <= size);
@@ -551,7 +517,6 @@ TEST(strided_views_are_made_exactly_within_their_storage)
             expect_error("st_as_strided: %s from offset %td reaches", st_shape_text(m.shape).text, offset);
         }
         outcomes[inside]++;
-        st_tensor_free(whole);
     }
     assert_true(outcomes[0] > 2000 && outcomes[1] > 2000);
 }
@@ -561,7 +526,7 @@ TEST(strided_views_are_made_exactly_within_their_storage)
 TEST(numbers_at_the_ends_of_their_range_do_not_overflow)
 {
     const ptrdiff_t most = PTRDIFF_MAX, least = PTRDIFF_MIN, extreme[] = { most, least, -most };
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     for (int i = 0; i < 3; i++) {
         ptrdiff_t e = extreme[i];
         assert_refused(st_select(x, 1, e), "st_select", x.shape);
@@ -582,25 +547,23 @@ TEST(numbers_at_the_ends_of_their_range_do_not_overflow)
         assert_refused(st_permute(x, ST_AXES(0, axis[i])), "st_permute", x.shape);
     }
     assert_refused(st_step(x, 1, least), "st_step", x.shape);
-    st_tensor_free(x);
 }
 
 /* A step or a window's step beyond the axis leaves its first element, or its last. */
 TEST(huge_steps_leave_one_element)
 {
-    st_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
+    auto_tensor x = tensor_of(ST_SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
     assert_elements(st_step(x, 1, PTRDIFF_MAX), 0, 3);
     assert_elements(st_step(x, 1, -PTRDIFF_MAX), 2, 5);
     assert_elements(st_step(st_step(x, 1, PTRDIFF_MAX), 1, -PTRDIFF_MAX), 0, 3);
     assert_elements(st_unfold(x, 1, 2, PTRDIFF_MAX, 1), 0, 1, 3, 4);
     assert_elements(st_unfold(x, 1, 1, PTRDIFF_MAX, PTRDIFF_MAX), 0, 3);
-    st_tensor_free(x);
 }
 
 TEST(huge_strides_by_hand_are_refused)
 {
     const ptrdiff_t most = PTRDIFF_MAX, least = PTRDIFF_MIN;
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 3));
     const ptrdiff_t strides[][2] = {
         { most, 1 }, { 1, most }, { most, most }, { least, least }, { most / 2, 1 }
     };
@@ -613,14 +576,14 @@ TEST(huge_strides_by_hand_are_refused)
     expect_error("of a storage of 6");
     assert_true(st_is_null(st_as_strided(x, ST_SHAPE(2), one, least)));
     expect_error("of a storage of 6");
-    st_tensor_free(x);
 }
 
 /* Views cost nothing: a number may be seen 2^50 times, but not more often than can be counted. */
 TEST(views_larger_than_memory_are_counted)
 {
     const ptrdiff_t two_50 = (ptrdiff_t)1 << 50;
-    st_tensor x = tensor_of(ST_SHAPE(1), 7), many = st_expand(x, ST_SHAPE(two_50));
+    auto_tensor x = tensor_of(ST_SHAPE(1), 7);
+    st_tensor many = st_expand(x, ST_SHAPE(two_50));
     assert_int_equal(st_numel(many), two_50);
     assert_true(*st_at(many, ST_INDEX(two_50 - 1)) == 7);
     assert_shape(st_split_axis(many, 0, 1024), two_50 / 1024, 1024);
@@ -629,15 +592,13 @@ TEST(views_larger_than_memory_are_counted)
     expect_error("st_unfold: ");
     assert_true(st_is_null(st_expand(x, ST_SHAPE(two_50, two_50))));
     expect_error("st_expand: ");
-    st_tensor_free(x);
 }
 
 /* Ranks end at 8. */
 TEST(a_ninth_axis_is_refused)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 4));
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 4));
     assert_refused(st_split_axis(x, 7, 2), "st_split_axis", x.shape);
     assert_refused(st_unfold(x, 7, 2, 1, 1), "st_unfold", x.shape);
     assert_shape(st_split_axis(st_select(x, 0, 0), 6, 2), 1, 1, 1, 1, 1, 1, 2, 2);
-    st_tensor_free(x);
 }

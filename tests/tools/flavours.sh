@@ -155,7 +155,7 @@ blas)
     ;;
 engines)
     under chosen "with the engine that is chosen here"
-    programs=$(printf '%s\n' "$@" | grep -E '/float/tests/test_(cases|gemm|layers|more_layers|net|random_nets|winograd)$')
+    programs=$(printf '%s\n' "$@" | grep -E '/float/tests/test_(cases|gemm|layers|net|random_nets|winograd)$')
     for engine in avx2 generic reference; do with_engine $engine; done
     ;;
 msan)
