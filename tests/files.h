@@ -31,7 +31,7 @@ bytes contents(const char *path); /* of a file below 1 MiB, until the call after
  * message, where that cannot be done. */
 bool enter_comma_locale(void);
 
-/* What a reader must not take, and what its error says. */
+/* A file that a reader must refuse, and a part of the error. */
 typedef struct bad_file {
     const char *what;
     bytes file;

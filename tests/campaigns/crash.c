@@ -150,7 +150,7 @@ static int learn(int threads)
     return done ? 0 : 1;
 }
 
-/* Whether there is a net in the checkpoint, and its step; 0 where there is no file. */
+/* Checks that the checkpoint holds a net, and finds its step; 0 where there is no file. */
 static int look(int unused)
 {
     (void)unused;

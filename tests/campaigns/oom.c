@@ -52,7 +52,7 @@
 
 /* ---- the allocator ----------------------------------------------------------------------------------- */
 
-/* What is called in place of the allocator, and the allocator itself. */
+/* The functions in place of the allocator, and the allocator itself. */
 #ifdef SANITIZED
 #define STAND_IN(name) __wrap_##name
 #define REAL_ONE(name) __real_##name
@@ -216,7 +216,7 @@ static const char *in_folder(const char *name)
     return path[turn];
 }
 
-/* Of a file, which is no work. */
+/* The digest of a file; reading it is no work. */
 static uint64_t of_file(const char *path)
 {
     unsigned char part[4096];
@@ -312,12 +312,11 @@ static int prepare(void)
 
 /* ---- work: a digest of its result, or 0 where it failed, with everything given back ------------------- */
 
-/* `again`: after a failure, whose files are still there. */
-typedef uint64_t work(bool again);
+typedef uint64_t work(void);
+static bool again; /* after a failure, whose files are still there */
 
-static uint64_t build(bool again)
+static uint64_t build(void)
 {
-    (void)again;
     st_net *n = built(small_net());
     uint64_t sum = of_net(n);
     st_net_free(n);
@@ -325,7 +324,7 @@ static uint64_t build(bool again)
 }
 
 /* Its parameters stay; a net that could not be built again runs when it could. */
-static uint64_t build_again(bool again)
+static uint64_t build_again(void)
 {
     static ptrdiff_t batch = BATCH;
     if (!again) batch = batch == BATCH ? 2 * BATCH : BATCH;
@@ -333,10 +332,9 @@ static uint64_t build_again(bool again)
     return of_tensor(of_net(all.n), st_net_forward(all.n, all.images, ST_PREDICT));
 }
 
-/* Of every kind, copied, built alone, and shared. */
-static uint64_t layers(bool again)
+/* Layers copied, built alone, and shared. */
+static uint64_t layers(void)
 {
-    (void)again;
     uint64_t sum = 0;
     st_layer *alone = st_groupnorm(.groups = 1);
     if (alone && st_layer_build(alone, ST_SHAPE(2, 1, 4, 4), 1)) st_layer_free(alone), alone = NULL;
@@ -358,9 +356,8 @@ static uint64_t layers(bool again)
 }
 
 /* By hand, with each kind of optimizer: a step that fails changes nothing. */
-static uint64_t steps(bool again)
+static uint64_t steps(void)
 {
-    (void)again;
     uint64_t sum = 1;
     bool taken = true, intact = true;
     st_net *n = all.flat;
@@ -385,9 +382,8 @@ static uint64_t steps(bool again)
 }
 
 /* The caller's net: where the run cannot begin, it is as it was. */
-static uint64_t run_of_a_net(bool again)
+static uint64_t run_of_a_net(void)
 {
-    (void)again;
     st_copy(st_net_parameters(all.n), all.weights);
     st_copy(st_net_states(all.n), all.states);
     all.n->step = 0;
@@ -424,9 +420,8 @@ static int mirrored_least(const st_comm *t, int *x)
 }
 
 /* Two of four micro-batches at hand. */
-static uint64_t rank(bool again)
+static uint64_t rank(void)
 {
-    (void)again;
     const st_comm two = { 0,    2,   mirrored_gather, mirrored_exchange, mirrored_broadcast, mirrored_least,
                           NULL, NULL };
     st_net *n = built(small_net());
@@ -450,7 +445,7 @@ static bool go_on(const st_train_report *r, void *context)
     return true;
 }
 
-static uint64_t run(bool again)
+static uint64_t run(void)
 {
     const char *path = in_folder("checkpoint");
     st_net *n = small_net();
@@ -468,9 +463,8 @@ static uint64_t run(bool again)
 }
 
 /* From the middle of a run: nothing was changed where the file could not be read. */
-static uint64_t resume(bool again)
+static uint64_t resume(void)
 {
-    (void)again;
     st_train_result result = { 0 };
     st_net *n = small_net();
     st_optim *o = st_adam(.lr = 0.01);
@@ -483,41 +477,37 @@ static uint64_t resume(bool again)
     options.epochs = began ? 2 : 1;
     int status = st_train_run(n, all.digits, options, &result);
     uint64_t sum = status ? 0 : digest(of_net(n), &result.epochs, sizeof result.epochs);
-    if (!began) sum = resume(true); /* the first time */
+    if (!began) sum = resume(); /* the first time */
     else if (status == 0) sum = result.steps == 2 * SAMPLES / BATCH ? sum : 2;
     st_net_free(n), st_optim_free(o);
     return sum;
 }
 
-static uint64_t save(bool again)
+static uint64_t save(void)
 {
-    (void)again;
     uint64_t before = of_file(in_folder("saved"));
     int status = st_net_save(all.n, in_folder("saved"));
     if (of_file(in_folder("saved")) != before) return 2;
     return status ? 0 : before;
 }
 
-static uint64_t load(bool again)
+static uint64_t load(void)
 {
-    (void)again;
     st_net *n = st_net_load(in_folder("saved"), BATCH, (st_net_known){ 0 });
     uint64_t sum = n && st_net_metadata(n, "data") ? of_net(n) : 0;
     st_net_free(n);
     return sum;
 }
 
-static uint64_t load_tensors(bool again)
+static uint64_t load_tensors(void)
 {
-    (void)again;
     int status = st_net_load_tensors(all.n, in_folder("saved"));
     return of_net(all.n) != all.parameters ? 2 : status ? 0 : all.parameters;
 }
 
-/* Where this library cannot, that it says so is what it comes to. */
-static uint64_t export(bool again)
+/* In a library without ONNX the result is its error. */
+static uint64_t export(void)
 {
-    (void)again;
     const char *path = in_folder("net.onnx");
     int status = st_net_export_onnx(all.n, path);
     if (status == 0) return of_file(path);
@@ -526,16 +516,14 @@ static uint64_t export(bool again)
     return 1;
 }
 
-static uint64_t write_npy(bool again)
+static uint64_t write_npy(void)
 {
-    (void)again;
     int status = st_npy_save(in_folder("x.npy"), all.x);
     return status ? 0 : of_file(in_folder("x.npy"));
 }
 
-static uint64_t read_npy(bool again)
+static uint64_t read_npy(void)
 {
-    (void)again;
     st_tensor x = st_npy_load(in_folder("x.npy"));
     uint64_t sum = st_is_null(x) ? 0 : of_tensor(1, x);
     st_tensor_free(x);
@@ -549,48 +537,40 @@ static uint64_t took(st_dataset *d)
     return sum;
 }
 
-static uint64_t npy(bool again)
+static uint64_t npy(void)
 {
-    (void)again;
     return took(st_dataset_npy(in_folder("x.npy"), in_folder("y.npy")));
 }
-static uint64_t idx(bool again)
+static uint64_t idx(void)
 {
-    (void)again;
     return took(st_dataset_idx(in_folder("images"), in_folder("labels.gz")));
 }
-static uint64_t table(bool again)
+static uint64_t table(void)
 {
-    (void)again;
     return took(st_dataset_csv(in_folder("table.csv"), .label = -1));
 }
-static uint64_t zipped_table(bool again)
+static uint64_t zipped_table(void)
 {
-    (void)again;
     return took(st_dataset_csv(in_folder("table.csv.gz"), .label = -1));
 }
-static uint64_t cifar(bool again)
+static uint64_t cifar(void)
 {
-    (void)again;
     return took(st_dataset_cifar10((const char *const[]){ in_folder("cifar"), in_folder("cifar") }, 2));
 }
-static uint64_t digits(bool again)
+static uint64_t digits(void)
 {
-    (void)again;
     st_dataset *d = st_digits(20, 3), *part = d ? st_dataset_slice(d, 5, 10) : NULL;
     uint64_t sum = of_data(part);
     st_dataset_free(part), st_dataset_free(d);
     return sum;
 }
-static uint64_t tensors(bool again)
+static uint64_t tensors(void)
 {
-    (void)again;
     return took(st_dataset_tensors(all.x, all.y));
 }
 
-static uint64_t normalise(bool again)
+static uint64_t normalise(void)
 {
-    (void)again;
     st_normalization *scale = st_normalization_measure(all.digits), *back = NULL;
     st_dataset *normal = scale ? st_dataset_normalize(all.digits, scale) : NULL;
     if (normal && st_net_set_normalization(all.n, scale) == 0) back = st_net_normalization(all.n);
@@ -601,10 +581,9 @@ static uint64_t normalise(bool again)
     return sum;
 }
 
-static uint64_t classes(bool again)
+static uint64_t classes(void)
 {
     static const char *const names[] = { "0", "1", "two", "3", "4", "5", "6", "7", "8", "nine" };
-    (void)again;
     st_class_names *back = st_net_set_classes(all.n, 10, names) ? NULL : st_net_classes(all.n);
     uint64_t sum = back ? digest(1, back->name[9], 4) : 0;
     st_net_set_metadata(all.n, "classes", NULL);
@@ -612,18 +591,16 @@ static uint64_t classes(bool again)
     return sum;
 }
 
-static uint64_t share(bool again)
+static uint64_t share(void)
 {
-    (void)again;
     st_net *twin = st_net_share(all.n, BATCH);
     uint64_t sum = twin ? of_tensor(of_net(twin), st_net_forward(twin, all.images, ST_PREDICT)) : 0;
     st_net_free(twin);
     return sum;
 }
 
-static uint64_t gradients(bool again)
+static uint64_t gradients(void)
 {
-    (void)again;
     st_layer *l = st_conv2d(.out_channels = 2, .kernel = { 3, 3 });
     st_gradcheck_result r = { 0 };
     if (l) r = st_gradcheck_layer(l, ST_SHAPE(2, 2, 5, 5), (st_gradcheck_options){ 0 });
@@ -631,9 +608,8 @@ static uint64_t gradients(bool again)
     return r.passed ? digest(1, &r.checked, sizeof r.checked) : 0;
 }
 
-static uint64_t gradients_of_a_net(bool again)
+static uint64_t gradients_of_a_net(void)
 {
-    (void)again;
     uint64_t before = of_net(all.flat);
     if (st_net_build(all.flat, BATCH, 1)) return 0; /* for fewer than x has */
     st_gradcheck_result r =
@@ -648,9 +624,8 @@ static void look(const st_watch_call *c, void *context)
     st_watch_run(c);
 }
 
-static uint64_t watched(bool again)
+static uint64_t watched(void)
 {
-    (void)again;
     st_watch *w = st_watch_begin(all.n, look, NULL);
     uint64_t sum = w ? of_tensor(1, st_net_forward(all.n, all.images, ST_PREDICT)) : 0;
     st_watch_end(w);
@@ -658,9 +633,8 @@ static uint64_t watched(bool again)
 }
 
 /* Numbers go wrong, and that is what must be said; or that there was no memory to say where. */
-static uint64_t anomaly(bool again)
+static uint64_t anomaly(void)
 {
-    (void)again;
     const char *path = in_folder("anomaly");
     st_net *n = small_net();
     st_optim *o = st_sgd(.lr = 0.1);
@@ -684,9 +658,8 @@ static uint64_t anomaly(bool again)
     return sum;
 }
 
-static uint64_t evaluate(bool again)
+static uint64_t evaluate(void)
 {
-    (void)again;
     st_metrics score;
     return st_evaluate(all.n, all.validation, st_cross_entropy(), &score)
                ? 0
@@ -694,18 +667,16 @@ static uint64_t evaluate(bool again)
 }
 
 /* A first layer that must pack what it is given. */
-static uint64_t predict_view(bool again)
+static uint64_t predict_view(void)
 {
-    (void)again;
     st_tensor y = st_tensor_new(ST_SHAPE(5, 2)), x = st_flip(st_permute(all.x, ST_AXES(0, 1, 2)), 2);
     uint64_t sum = !st_is_null(y) && st_net_predict(all.flat, x, y) == 0 ? of_tensor(1, y) : 0;
     st_tensor_free(y);
     return sum;
 }
 
-static uint64_t summary(bool again)
+static uint64_t summary(void)
 {
-    (void)again;
     char text[1 << 14] = "";
     FILE *to = fmemopen(text, sizeof text, "w");
     if (!to) return 0 * (uint64_t)st_error_set("no memory for a stream");
@@ -715,16 +686,15 @@ static uint64_t summary(bool again)
     return status || st_error() ? 0 : digest(1, text, strlen(text));
 }
 
-static uint64_t page(bool again)
+static uint64_t page(void)
 {
-    (void)again;
     static const st_train_report epochs[2] = { { .epoch = 1, .epochs = 2, .training.loss = 2 },
                                                { .epoch = 2, .epochs = 2, .training.loss = 1 } };
     int status = report_write(in_folder("page.html"), &(report){ .epochs = epochs, .count = 2 });
     return status ? 0 : of_file(in_folder("page.html"));
 }
 
-static uint64_t write_log(bool again)
+static uint64_t write_log(void)
 {
     const char *const path[] = { in_folder("log.csv"), in_folder("log.jsonl") };
     uint64_t sum = 1;
@@ -786,7 +756,7 @@ static const struct job {
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
-/* What a child says before it dies. */
+/* Progress that a child reports before it dies. */
 static struct page {
     long at, failures, tolerated, wrong;
     bool done;
@@ -819,7 +789,8 @@ static void try(work *of, uint64_t expected)
     counted = 0;
     left = said->at;
     working = true;
-    uint64_t sum = of(false);
+    again = false;
+    uint64_t sum = of();
     working = false;
     said->done = left >= 0;
     left = -1;
@@ -833,7 +804,8 @@ static void try(work *of, uint64_t expected)
     else if (sum) said->tolerated++;
     else if (!is_clear(st_error())) complain("not a clear error:", st_error() ? st_error() : "(none)");
     st_error_clear();
-    if (of(true) != expected || st_error())
+    again = true;
+    if (of() != expected || st_error())
         complain("afterwards it", st_error() ? st_error() : "comes to another result");
     st_error_clear();
 #ifndef SANITIZED /* which counts for itself, and knows what the C library hands to us */
@@ -850,7 +822,7 @@ static void try(work *of, uint64_t expected)
 static int child(const struct job *j)
 {
     if (prepare()) return fprintf(stderr, "oom: %s\n", st_error()), 2;
-    uint64_t expected = j->work(false), same = j->work(false);
+    uint64_t expected = j->work(), same = j->work();
     if (!expected || expected != same || st_error())
         return fprintf(stderr, "oom: %s: %s\n", j->name, st_error() ? st_error() : "not the same twice"), 2;
     for (; !said->done; said->at += !said->done) try(j->work, expected);

@@ -47,7 +47,7 @@ static st_tensor all_of(const st_dataset *d)
     return x;
 }
 
-/* What becomes of x in one pass. */
+/* x as one pass augments it. */
 static st_tensor augmented(st_tensor x, st_augment_options options, uint64_t pass)
 {
     sample_set s = set_of(st_tensor_clone(x));
@@ -254,7 +254,7 @@ static matrix inverse(st_affine a)
     return (matrix){ { { a.column[1] / det, -a.row[1] / det }, { -a.column[0] / det, a.row[0] / det } } };
 }
 
-/* Of the map of one option alone, the number that was drawn for it. */
+/* The number that was drawn for one option, read off its map. */
 static double drawn_rotation(st_affine a)
 {
     matrix z = inverse(a);

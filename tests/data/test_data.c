@@ -261,7 +261,7 @@ TEST(a_file_without_permission_is_refused)
     assert_int_equal(unlink(images), 0);
 }
 
-/* Of a long path the end is shown: both files and what was expected fit into one message. */
+/* A long path is shown by its end, so that both files fit into one message. */
 TEST(long_paths_leave_room_for_the_message)
 {
     char deep[1000] = "";

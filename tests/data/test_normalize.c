@@ -229,7 +229,7 @@ TEST(any_view_is_normalised_and_nothing_else)
     st_normalization_free(n);
 }
 
-/* What is made up otherwise in another pass still is, and what came in from outside the image is black. */
+/* Each pass still draws other numbers, and pixels from outside the image are black. */
 TEST(an_augmented_set_is_normalised)
 {
     st_tensor x = st_tensor_new(ST_SHAPE(20, 1, 6, 6));

@@ -240,7 +240,7 @@ TEST(a_bit_that_is_wrong_is_found_in_png)
     assert_true(tries > 15 && found >= tries - 2); /* what is no data may be passed over */
 }
 
-/* What a header promises is not allocated where the file is too small for it. */
+/* A size in a header is not allocated where the file is too small for it. */
 TEST(sizes_beyond_the_file_are_refused)
 {
     const char *path = path_of("huge.jpg");

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the programs of examples/ print, where they print it, and how they fail.
+# The output of the programs of examples/, and their errors.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/programs
 . tests/tools/claims.sh
@@ -70,7 +70,7 @@ claim "so do values out of range" refuses_values
 
 # ---- numbers ---------------------------------------------------------------------------------------
 
-# What $out shows below a heading, a line that says just this: "1 2 | 3 4".
+# The rows that $out shows below a heading, as one line: "1 2 | 3 4".
 rows() { # HEADING
     awk -v heading="$1" '
         $0 == heading && !begun { begun = 1; next }
@@ -145,7 +145,7 @@ gradcheck_is_complete() {
         grep -qE "^ok .*  $name(\(|\$)" "$out" || { echo "not checked: $name"; return 1; }
     done
 }
-# Of element 3 of the 120 that the input has, say: its index, and both numbers.
+# The message has the index of an element, and both numbers.
 finds_what_is_broken() {
     fails 'prelu: x\[[0-9]+, [0-9]+, [0-9]+, [0-9]+\]: analytic -?[0-9.]+, numeric -?[0-9.]+, relative error' \
         "$1/custom_layer" --broken

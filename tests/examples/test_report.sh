@@ -18,7 +18,7 @@ claim "pages of all kinds are written" pages_are_written
 [ $failed = 0 ] || exit 1
 pages=$(cd "$tmp" && echo *.html)
 
-# What is shown of each epoch is what the other log says, rounded.
+# The numbers of each epoch are those of the other log, rounded.
 table_is_the_logs() { # PAGE
     awk -F , 'FNR == NR { if (FNR > 1) { n++; for (i = 3; i <= 7; i++) v[n, i] = $i; best[n] = $8 } next }
         /^<tr.*<th scope="row">[0-9]+( \(best\))?<\/th>/ && $0 ~ / s<\/td><\/tr>$/ {
@@ -80,7 +80,7 @@ options=(--headless --disable-gpu --no-first-run --disable-background-networking
     --mute-audio "--user-data-dir=$tmp/profile")
 [ "$(id -u)" != 0 ] || options+=(--no-sandbox)
 
-# What a page has become when it is loaded, into $tmp/dom; what it complained of, into $tmp/console. The browser writes of
+# The page after it has loaded, into $tmp/dom, and its complaints, into $tmp/console. The browser writes of
 # itself there, too: a page's complaints are those of CONSOLE.
 look() { # PAGE
     timeout 60 "$browser" "${options[@]}" --enable-logging=stderr --v=0 --dump-dom "file://$1" >"$tmp/dom" 2>"$tmp/stderr" </dev/null || {

@@ -691,7 +691,7 @@ manual() {
     succeeds help man && says '^\.TH STRIDE 1' && says '^\.SH NETWORKS' || return
     for name in $subcommands; do says "^\.SH \"STRIDE $name\"" || return; done
     command -v mandoc >/dev/null || return 0
-    # What is made anew each time has no date.
+    # A page made at run time has no date.
     said=$(mandoc -T lint -W warning "$out" 2>&1 | grep -v 'missing date')
     [ -z "$said" ] || because "mandoc says: $said"
 }

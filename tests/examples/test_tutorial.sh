@@ -6,7 +6,7 @@ tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/tutorial
 mkdir -p "$tmp/pkgconfig"
 failed=0
 
-# What `make install` would have put there, of the libraries in the tree.
+# The files that `make install` would put there, from the tree.
 package() { # NAME LIBRARY CFLAGS
     printf '%s\n' "Name: $1" "Description: $1" 'Version: 0' "Cflags: -I$PWD $3" "Libs: $2 $LIBS" >"$tmp/pkgconfig/$1.pc"
 }

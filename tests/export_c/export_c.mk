@@ -1,4 +1,4 @@
-# What nets written as C need besides a compiler: make c-check compiles many, and runs the trained net on an emulated
+# Tools for nets written as C, besides a compiler: make c-check compiles many, and runs the trained net on an emulated
 # Cortex-M4.
 .PHONY: deps-c c-check
 deps-c: deps ## install a compiler for Cortex-M and its emulator for `make c-check`

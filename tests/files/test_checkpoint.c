@@ -374,7 +374,7 @@ static const char *const changes[] = { "batch 6",
                                        "group 1 none" };
 enum { CHANGES = sizeof changes / sizeof *changes };
 
-/* What is another than the file says, in the order of the table. */
+/* Changes one option, in the order of the table. */
 static void change(int i, st_train_options *o)
 {
     switch (i) {
@@ -468,7 +468,7 @@ TEST(samples_that_are_made_otherwise_are_refused)
     st_normalization_free(one), st_normalization_free(other);
 }
 
-/* As many, prepared alike, with another pixel or another class in the first or the last. */
+/* The same number of samples, prepared alike; the first or the last has another pixel or another class. */
 TEST(other_samples_are_refused)
 {
     st_tensor x = st_tensor_new(st_shape_with_batch(ST_SHAPE(1, 28, 28), SAMPLES)),
@@ -497,7 +497,7 @@ TEST(other_samples_are_refused)
         st_tensor_free(y);
 }
 
-/* Of many channels there is a sum to know them by, of any digit of any of them. */
+/* Many channels are known by a sum, which any digit of any of them changes. */
 TEST(many_channels_are_known_by_a_sum)
 {
     enum { CHANNELS = 5 };
@@ -543,7 +543,7 @@ static void write_replaced(bytes b, const char *from, const char *to)
 
 TEST(damaged_ones_are_refused)
 {
-    /* Of the same length, so that the rest of the file stays in its place. */
+    /* Texts of one length, so that the rest of the file stays in its place. */
     static const char *const damages[][2] = {
         { PLACE "1.0,2.0,2.0", PLACE "0.0,2.0,2.0" }, /* epoch, batch, step */
         { PLACE "1.0,2.0,2.0", PLACE "9.0,2.0,2.0" },
@@ -574,7 +574,7 @@ TEST(damaged_ones_are_refused)
     }
 }
 
-/* What the file says is all that it says, and no such place: nothing is read before that is known. */
+/* A file with a place that the run does not have is refused before anything is read from it. */
 TEST(a_place_that_the_run_does_not_have_changes_nothing)
 {
     way w = ways(2);

@@ -80,7 +80,7 @@ static void old_file(void)
     put("net", 0600);
 }
 
-/* Of a group that the writer is not in. */
+/* The writer is not in its group. */
 static void roots_file(void)
 {
     put("net", 0664);
@@ -289,7 +289,7 @@ TEST(the_owner_stays)
     unlink(path), st_net_free(n);
 }
 
-/* What is only found while the file is encoded is found by trying, too. */
+/* Errors of encoding are found by trying, too. */
 TEST(trying_encodes_the_net)
 {
     st_net *n = small_net();

@@ -85,7 +85,7 @@ size_t fread(void *to, size_t size, size_t count, FILE *stream)
     return count;
 }
 
-/* What happened to the disk, in order: the file, then its name, then the folder. */
+/* Calls in their order: f, d for fsync of the file and of the folder, r for rename. */
 static char events[8];
 static off_t synced; /* bytes of the file when it was */
 
@@ -957,7 +957,7 @@ static const char *temporary(long process, int attempt)
     return name;
 }
 
-/* What is locked is being written, by this process or by another. */
+/* A locked file is being written, by this process or by another. */
 TEST(what_a_killed_writer_left_behind_is_removed)
 {
     st_net *n = small_net();

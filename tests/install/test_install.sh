@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make install` leaves is enough: programs outside the tree, built by one command, and nothing is
+# The installed files are enough: programs outside the tree, built by one command, and nothing is
 # left after `make uninstall`.
 set -u
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/install
@@ -250,7 +250,7 @@ zsh/site-functions/_stride completion zsh
 fish/vendor_completions.d/stride.fish completion fish
 END
     tree uninstall PREFIX="$home" DESTDIR= PROGRAM="$fake/stride" PROGRAM_DOUBLE="$fake/stride-double" && ! find "$home" ! -type d | grep . || return
-    # Of another machine, and nothing there to run it.
+    # A package of another machine, which cannot be run here.
     tree install PREFIX="$home" DESTDIR= PROGRAM="$fake/stride" PROGRAM_DOUBLE= RUN=false 2>&1 | grep 'does not run here' &&
         [ -x "$home/bin/stride" ] && [ ! -e "$home/share/man/man1/stride.1" ]
 }

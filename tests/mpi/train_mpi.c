@@ -52,7 +52,7 @@ static void die(int signal)
 
 static const st_comm *ranks;
 
-/* What a step of one micro-batch a rank does once. */
+/* Done once in a step of one micro-batch a rank. */
 static int exchange_and_die(const st_comm *t, ptrdiff_t n, size_t size, const void *x, void *parts)
 {
     static int steps;

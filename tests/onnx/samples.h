@@ -6,7 +6,7 @@
 
 enum { SAMPLE_BATCH = 16 };
 
-/* Of images [image...]. The layer is the visitor's. `refusal`: NULL, or what the error says where ONNX has no such
+/* A layer for images [image...], which the visitor frees. `refusal`: NULL, or what the error says where ONNX has no such
  * thing. */
 typedef void sample_visit(const char *name, st_shape image, st_layer *l, const char *refusal, void *context);
 void samples_visit(sample_visit *visit, void *context);

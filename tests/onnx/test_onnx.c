@@ -218,7 +218,7 @@ static int times_named(const Onnx__GraphProto *graph, const char *name)
     return count;
 }
 
-/* What node i reads: the input, a constant, or what a node before it makes. */
+/* Node i may read it: the input, a constant, or an output of a node before it. */
 static bool is_known(const Onnx__GraphProto *graph, size_t i, const char *name)
 {
     bool known = name[0] == '\0' || strcmp(name, "input") == 0 || constant(graph, name);

@@ -19,7 +19,7 @@ typedef struct together {
     void (*spoil)(st_tensor x, st_tensor y, int rank); /* the digits that it has */
 } together;
 
-/* What came of it at one rank. */
+/* The outcome at one rank. */
 typedef struct outcome {
     int status;
     char error[ST_ERROR_SIZE];

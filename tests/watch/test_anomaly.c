@@ -114,7 +114,7 @@ static void tear_down(setting s)
     planted = (fault){ NOWHERE };
 }
 
-/* What the optimizer changes. */
+/* The values that an optimizer changes. */
 typedef struct before {
     st_tensor parameters, of_optim[ST_OPTIM_STATES];
     long steps;
@@ -139,15 +139,20 @@ static void the_step_was_not_taken(setting s, before b)
     st_tensor_free(b.parameters);
 }
 
+static st_train_options options_of(setting s, const char *where)
+{
+    return (st_train_options){ .loss = st_cross_entropy(),
+                               .optim = s.o,
+                               .batch = BATCH,
+                               .keep_order = true,
+                               .callbacks = { st_detect_anomaly(where) } };
+}
+
 /* Which fails in its first step, with this message, and changes nothing. */
 static void runs_into(setting s, const char *expected, const char *where)
 {
     before b = remember(s);
-    st_train_options o = { .loss = st_cross_entropy(),
-                           .optim = s.o,
-                           .batch = BATCH,
-                           .keep_order = true,
-                           .callbacks = { st_detect_anomaly(where) } };
+    st_train_options o = options_of(s, where);
     assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
     assert_string_equal(st_error(), expected);
     st_error_clear();
@@ -201,11 +206,7 @@ TEST(gradients_gone_wrong_are_found_before_the_step)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = set_up();
         planted = cases[i].f;
-        st_train_options o = { .loss = st_cross_entropy(),
-                               .optim = s.o,
-                               .batch = BATCH,
-                               .keep_order = true,
-                               .callbacks = { st_detect_anomaly(NULL) } };
+        st_train_options o = options_of(s, NULL);
         before b = remember(s);
         assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
         expect_error(": %s; ", cases[i].where);
@@ -230,11 +231,8 @@ TEST(a_step_that_overflows_is_found_out)
         setting s = set_up();
         st_optim_free(s.o), s.o = cases[i].o;
         planted = (fault){ GRADIENT, 0, 3, cases[i].value };
-        st_train_options o = { .loss = st_cross_entropy(),
-                               .optim = s.o,
-                               .batch = BATCH,
-                               .epochs = 2,
-                               .callbacks = { st_detect_anomaly(file) } };
+        st_train_options o = options_of(s, file);
+        o.epochs = 2;
         about("%s, case %zu", s.o->name, i);
         assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
         expect_error("train: element 3 of 2.body.0.weight is %sinf after step 1 (epoch 1); ",
@@ -248,10 +246,8 @@ TEST(a_step_that_clipping_makes_small_is_taken)
 {
     setting s = set_up();
     planted = (fault){ GRADIENT, 0, 3, (double)ST_REAL_MAX / 3 * 2 };
-    st_train_options o = { .loss = st_cross_entropy(),
-                           .optim = s.o,
-                           .batch = BATCH,
-                           .callbacks = { st_detect_anomaly(NULL), st_clip(.value = 1) } };
+    st_train_options o = options_of(s, NULL);
+    o.callbacks[1] = st_clip(.value = 1);
     s.o->lr = 100;
     assert_int_equal(st_train_run(s.n, s.set, o, NULL), 0);
     assert_int_equal(s.o->steps, 2);
@@ -274,7 +270,7 @@ TEST(without_it_the_run_ends_all_the_same)
     }
 }
 
-/* What a loss of one's own refuses, after the batch went through the net. */
+/* A loss of one's own that fails, after the batch went through the net. */
 static double refusing(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
     st_error_set("loss %s: no", l->name);
@@ -387,10 +383,7 @@ TEST(a_batch_that_cannot_be_kept_is_told)
 {
     setting s = set_up();
     planted = (fault){ FORWARD, 1, 1, NAN };
-    st_train_options o = { .loss = st_cross_entropy(),
-                           .optim = s.o,
-                           .batch = BATCH,
-                           .callbacks = { st_detect_anomaly("no such folder/batch") } };
+    st_train_options o = options_of(s, "no such folder/batch");
     assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
     expect_error(
         "train: the loss is nan at step 1 (epoch 1): the output of layer 2.body.0 (erring) is nan at [1, 1]; "

@@ -357,7 +357,7 @@ static const onnx_operator *find_operator(const char *name)
     return NULL;
 }
 
-/* What the function overlooked; a case is claimed only as a whole. */
+/* Skips a case of which the function overlooked a part. */
 static void check_complete(onnx_case *c)
 {
     for (size_t i = 0; i < c->node->n_attribute; i++)

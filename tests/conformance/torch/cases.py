@@ -1,4 +1,4 @@
-"""What PyTorch says of random configurations, as files for parity.c.
+"""PyTorch's results for random configurations, as files for parity.c.
 
     cases.py write FOLDER COUNT     COUNT cases of each kind, and corrupted copies of some in FOLDER/corrupted
     cases.py loads FOLDER           a line for each NAME.saved, a net that Stride made of case NAME, trained
@@ -119,7 +119,7 @@ def image(rng, least=1, most=8):
 
 
 def anything(rng):
-    """Of two to five axes."""
+    """Two to five axes."""
     return [batch(rng)] + [rng.randint(2, 5) for _ in range(rng.randint(1, 4))]
 
 
@@ -218,7 +218,7 @@ def avgpool(rng, one):
 
 
 def lppool(rng, one):
-    """Of positive numbers: PyTorch takes powers of x, not of |x|. Without ceil_mode, in which PyTorch
+    """On positive numbers: PyTorch takes powers of x, not of |x|. Without ceil_mode, in which PyTorch
     scales a window that hangs over the edge up to a whole one's size."""
     o, shape = windows(rng, one, dilated=False, padded=False)
     o["ceil_mode"] = False
@@ -318,7 +318,7 @@ def instancenorm(rng):
     return Draw(nn.InstanceNorm2d(shape[1], o["epsilon"], affine=not o["no_affine"]), o, shape, sums=True)
 
 
-# Where exponentials overflow in float or in double, saturate or vanish. The kinks at +-3 of hardsigmoid and
+# Exponentials of these overflow in float or in double, saturate or vanish. The kinks at +-3 of hardsigmoid and
 # hardswish are left out: Stride takes the derivative of the left side, PyTorch either.
 EXTREMES = [0.0, -0.0, 8.5, -8.5, 20.25, -20.25, 95.0, -95.0, 800.0, -800.0]
 
@@ -487,7 +487,7 @@ class Chain:
 
 
 def chain(*blocks):
-    """Of random blocks, from the names of Chain's methods."""
+    """A net of random blocks, by the names of Chain's methods."""
     def draw(rng):
         images, channels, size = rng.randint(4, 9), rng.randint(1, 4), pair(rng, 4, 9)
         c = Chain(rng, channels, *size)
@@ -769,7 +769,7 @@ SCHEDULERS = torch.optim.lr_scheduler
 
 
 def factors(steps, make):
-    """Of a scheduler at each step: the learning rate of an optimizer that begins with 1."""
+    """A scheduler's factor at each step: the learning rate of an optimizer that begins with 1."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1)
     scheduler, found = make(optimizer), []
     for step in range(steps):
@@ -850,7 +850,7 @@ def corrupt(folder, name, tensors, metadata):
         write(os.path.join(folder, file), {**tensors, victim: wrong}, metadata)
 
 
-# Of which nets the parameters are numbers of which dtypes.
+# Nets and the dtypes in which their parameters are written.
 STATE_DICTS = {"conv_batchnorm_dense": ["F64", "F32"], "residual": ["F64", "F32"],
                "conv_batchnorm_dense_half": ["F64", "F32", "F16"],
                "conv_batchnorm_dense_bfloat16": ["F64", "F32", "BF16"]}
@@ -881,7 +881,7 @@ def write_all(folder, count):
 # ---- the other way -------------------------------------------------------------------------------
 
 def outputs(module, tensors, x):
-    """What a user of PyTorch does with Stride's file: build the module, load the tensors by their names."""
+    """Does what a user of PyTorch does with Stride's file: build the module, load the tensors by their names."""
     with torch.no_grad():
         for value in [*module.parameters(), *states(module).values()]:
             value.fill_(math.nan)
