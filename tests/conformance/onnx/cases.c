@@ -52,15 +52,30 @@ static uint8_t *read_file(const char *path, size_t *size)
 
 /* ---- tensors ----------------------------------------------------------------------------------------- */
 
-/* Bytes of an element in raw little-endian data; 0 for types that are not read. */
+static const char *type_name(int type)
+{
+    static const char *const names[] = { "undefined",  "float32", "uint8",  "int8",   "uint16",
+                                         "int16",      "int32",   "int64",  "string", "bool",
+                                         "float16",    "float64", "uint32", "uint64", "complex64",
+                                         "complex128", "bfloat16" };
+    return type >= 0 && type < (int)(sizeof names / sizeof *names) ? names[type] : "unknown";
+}
+
+/* Element k of raw little-endian data, as this machine's; 0 bytes for types that are not read. */
 static size_t raw_size(int type)
 {
     switch (type) {
-    case ONNX_BOOL: return 1;
+    case 2:
+    case 3:
+    case 9: return 1;
+    case 4:
+    case 5: return 2;
     case ONNX_FLOAT:
-    case ONNX_INT32: return 4;
+    case ONNX_INT32:
+    case 12: return 4;
     case ONNX_INT64:
-    case ONNX_DOUBLE: return 8;
+    case ONNX_DOUBLE:
+    case 13: return 8;
     default: return 0;
     }
 }
@@ -77,19 +92,35 @@ static double raw_number(int type, const uint8_t *at)
     switch (type) {
     case ONNX_FLOAT: return (double)single;
     case ONNX_DOUBLE: return number;
+    case 3: return (double)(int8_t)bits;
+    case 5: return (double)(int16_t)bits;
     case ONNX_INT32: return (double)(int32_t)bits;
-    default: return (double)(int64_t)bits;
+    case ONNX_INT64: return (double)(int64_t)bits;
+    default: return (double)bits;
     }
 }
 
-/* Element k of data that are kept by type, and how many there are. */
-static double typed_number(const Onnx__TensorProto *t, size_t k, size_t *count)
+static double typed_number(const Onnx__TensorProto *t, size_t k)
 {
     switch (t->data_type) {
-    case ONNX_FLOAT: return k < (*count = t->n_float_data) ? (double)t->float_data[k] : 0;
-    case ONNX_DOUBLE: return k < (*count = t->n_double_data) ? t->double_data[k] : 0;
-    case ONNX_INT64: return k < (*count = t->n_int64_data) ? (double)t->int64_data[k] : 0;
-    default: return k < (*count = t->n_int32_data) ? (double)t->int32_data[k] : 0;
+    case ONNX_FLOAT: return (double)t->float_data[k];
+    case ONNX_DOUBLE: return t->double_data[k];
+    case ONNX_INT64: return (double)t->int64_data[k];
+    case 12:
+    case 13: return (double)t->uint64_data[k];
+    default: return (double)t->int32_data[k];
+    }
+}
+
+static size_t typed_count(const Onnx__TensorProto *t)
+{
+    switch (t->data_type) {
+    case ONNX_FLOAT: return t->n_float_data;
+    case ONNX_DOUBLE: return t->n_double_data;
+    case ONNX_INT64: return t->n_int64_data;
+    case 12:
+    case 13: return t->n_uint64_data;
+    default: return t->n_int32_data;
     }
 }
 
@@ -107,13 +138,12 @@ static bool read_value(onnx_value *v, const Onnx__TensorProto *t, const char *na
     size_t size = raw_size(v->type);
     if (count < 0) return false;
     if (!size) return true;
-    size_t there = t->has_raw_data ? t->raw_data.len / size : 0;
-    if (!t->has_raw_data) typed_number(t, 0, &there);
+    size_t there = t->has_raw_data ? t->raw_data.len / size : typed_count(t);
     if (there != (size_t)count) return false;
     v->number = malloc(((size_t)count + 1) * sizeof *v->number);
     for (size_t k = 0; k < there; k++)
         v->number[k] =
-            t->has_raw_data ? raw_number(v->type, t->raw_data.data + k * size) : typed_number(t, k, &there);
+            t->has_raw_data ? raw_number(v->type, t->raw_data.data + k * size) : typed_number(t, k);
     return true;
 }
 
@@ -197,7 +227,7 @@ st_tensor onnx_input(onnx_case *c, int input)
     const onnx_value *v = c->input[input];
     c->input_read[input] = true;
     if (v->type != ONNX_FLOAT && (v->type != ONNX_DOUBLE || sizeof(st_real) != sizeof(double))) {
-        onnx_skip(c, "tensors of type %d", v->type);
+        onnx_skip(c, "%s tensors", type_name(v->type));
         return (st_tensor){ 0 };
     }
     if (v->shape.rank < 0) {
@@ -239,6 +269,14 @@ int onnx_integers(onnx_case *c, const char *name, ptrdiff_t to[ONNX_INTEGERS])
     if (!a || a->n_ints > ONNX_INTEGERS) return -1;
     for (size_t i = 0; i < a->n_ints; i++) to[i] = (ptrdiff_t)a->ints[i];
     return (int)a->n_ints;
+}
+
+int onnx_numbers(onnx_case *c, const char *name, double to[ONNX_INTEGERS])
+{
+    const Onnx__AttributeProto *a = attribute(c, name);
+    if (!a || a->n_floats > ONNX_INTEGERS) return -1;
+    for (size_t i = 0; i < a->n_floats; i++) to[i] = (double)a->floats[i];
+    return (int)a->n_floats;
 }
 
 ptrdiff_t onnx_integer(onnx_case *c, const char *name, ptrdiff_t fallback)
@@ -350,8 +388,8 @@ typedef enum verdict { PASSED, FAILED, SKIPPED } verdict;
 
 static const onnx_operator *find_operator(const char *name)
 {
-    const onnx_operator *const tables[] = { onnx_elementwise, onnx_windows };
-    for (int t = 0; t < 2; t++)
+    const onnx_operator *const tables[] = { onnx_elementwise, onnx_windows, onnx_views, onnx_training };
+    for (int t = 0; t < 4; t++)
         for (const onnx_operator *o = tables[t]; o->name; o++)
             if (strcmp(o->name, name) == 0) return o;
     return NULL;
@@ -373,8 +411,7 @@ static verdict judge(onnx_case *c, text *why)
 {
     const onnx_operator *o = find_operator(c->operation);
     if (!o) onnx_skip(c, "no operator %s", c->operation);
-    else if (o->compute) o->compute(c);
-    else onnx_map(c, o->layer());
+    else o->compute(c);
     if (!onnx_skipped(c) && st_error()) {
         *why = format("%s", st_error());
         return FAILED;

@@ -19,14 +19,14 @@
 enum { ONNX_INPUTS = 16, ONNX_OUTPUTS = 8, ONNX_ATTRIBUTES = 64, ONNX_REASON = 160 };
 
 /* Types of elements, as ONNX numbers them. */
-enum { ONNX_FLOAT = 1, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_BOOL = 9, ONNX_DOUBLE = 11 };
+enum { ONNX_FLOAT = 1, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_DOUBLE = 11 };
 
 /* A tensor as it stood in a file. Every number that a case can be claimed with is exact in double. */
 typedef struct onnx_value {
     char *name;
     int type;
     st_shape shape;
-    double *number; /* row-major; NULL for types that are not read */
+    double *number; /* row-major; NULL for types that are not numbers of up to 64 bits */
 } onnx_value;
 
 typedef struct onnx_case {
@@ -58,6 +58,7 @@ int onnx_integers(onnx_case *c, const char *attribute, ptrdiff_t to[ONNX_INTEGER
 ptrdiff_t onnx_integer(onnx_case *c, const char *attribute, ptrdiff_t fallback);
 double onnx_number(onnx_case *c, const char *attribute, double fallback);
 const char *onnx_text(onnx_case *c, const char *attribute, const char *fallback);
+int onnx_numbers(onnx_case *c, const char *attribute, double to[ONNX_INTEGERS]);
 
 /* ---- what it makes --------------------------------------------------------------------------------- */
 
@@ -72,19 +73,15 @@ st_tensor onnx_run(onnx_case *c, st_layer *l, st_tensor x); /* both, in inferenc
 
 void onnx_output(onnx_case *c, int output, st_tensor y);
 
-/* ---- operators (operators.c, windows.c) ---------------------------------------------- */
+/* ---- operators (operators.c, windows.c, training.c) ---------------------------------------------- */
 
 typedef struct onnx_operator {
     const char *name;
-    void (*compute)(onnx_case *c); /* NULL: y = layer(x) */
-    st_layer *(*layer)(void);
+    void (*compute)(onnx_case *c);
 } onnx_operator;
 
 /* Tables ended by an operator without a name. */
-extern const onnx_operator onnx_elementwise[], onnx_windows[];
-
-/* The output is that of a layer without parameters, of any shape. Ends the layer. */
-void onnx_map(onnx_case *c, st_layer *l);
+extern const onnx_operator onnx_elementwise[], onnx_windows[], onnx_views[], onnx_training[];
 
 /* Axis as ONNX counts it; negative from the end. */
 int onnx_axis(ptrdiff_t axis, int rank);

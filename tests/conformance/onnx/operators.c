@@ -6,7 +6,8 @@
 
 /* ---- element by element ------------------------------------------------------------------------------ */
 
-void onnx_map(onnx_case *c, st_layer *l)
+/* A layer's x has an axis of images. */
+static void map(onnx_case *c, st_layer *l)
 {
     st_tensor x = onnx_input(c, 0);
     if (onnx_skipped(c) || st_is_null(x)) {
@@ -17,14 +18,19 @@ void onnx_map(onnx_case *c, st_layer *l)
     onnx_output(c, 0, st_is_null(y) ? y : st_reshape(y, x.shape));
 }
 
+static void relu(onnx_case *c)
+{
+    map(c, st_relu());
+}
+
 static void leaky_relu(onnx_case *c)
 {
-    onnx_map(c, st_leaky_relu(.slope = onnx_number(c, "alpha", 0.01)));
+    map(c, st_leaky_relu(.slope = onnx_number(c, "alpha", 0.01)));
 }
 
 static void elu(onnx_case *c)
 {
-    onnx_map(c, st_elu(.alpha = onnx_number(c, "alpha", 1)));
+    map(c, st_elu(.alpha = onnx_number(c, "alpha", 1)));
 }
 
 static bool close_to(double a, double b)
@@ -38,14 +44,14 @@ static void selu(onnx_case *c)
     double gamma = onnx_number(c, "gamma", 1.05070102214813232421875);
     if (!close_to(alpha, 1.6732632423543772) || !close_to(gamma, 1.0507009873554805))
         onnx_skip(c, "Selu with an alpha and a gamma of its own");
-    onnx_map(c, st_selu());
+    map(c, st_selu());
 }
 
 static void hard_sigmoid(onnx_case *c)
 {
     if (!close_to(onnx_number(c, "alpha", 0.2), 1.0 / 6) || !close_to(onnx_number(c, "beta", 0.5), 0.5))
         onnx_skip(c, "HardSigmoid with another slope than 1/6");
-    onnx_map(c, st_hardsigmoid());
+    map(c, st_hardsigmoid());
 }
 
 static void clip(onnx_case *c)
@@ -56,10 +62,10 @@ static void clip(onnx_case *c)
         if (!st_is_null(bound)) *(i == 1 ? &low : &high) = (double)st_data(bound)[0];
     }
     if (low >= high) onnx_skip(c, "Clip to one number");
-    if (isinf(low) && isinf(high)) onnx_map(c, st_identity());
+    if (isinf(low) && isinf(high)) map(c, st_identity());
     else
-        onnx_map(c, st_hardtanh(.min_val = low == 0 ? ST_ZERO : fmax(low, -DBL_MAX),
-                                .max_val = high == 0 ? ST_ZERO : fmin(high, DBL_MAX)));
+        map(c, st_hardtanh(.min_val = low == 0 ? ST_ZERO : fmax(low, -DBL_MAX),
+                           .max_val = high == 0 ? ST_ZERO : fmin(high, DBL_MAX)));
 }
 
 /* The slope is broadcast to x's last axes: those after its own are one, and those before it are images. */
@@ -75,6 +81,36 @@ static void prelu(onnx_case *c)
     if (!l) return;
     st_copy(l->param[0], st_reshape(slope, ST_SHAPE(count)));
     onnx_output(c, 0, st_reshape(onnx_forward(c, l, st_reshape(x, s), false), x.shape));
+}
+
+static void sigmoid(onnx_case *c)
+{
+    map(c, st_sigmoid());
+}
+
+static void tanh_(onnx_case *c)
+{
+    map(c, st_tanh());
+}
+
+static void softplus(onnx_case *c)
+{
+    map(c, st_softplus());
+}
+
+static void softsign(onnx_case *c)
+{
+    map(c, st_softsign());
+}
+
+static void hard_swish(onnx_case *c)
+{
+    map(c, st_hardswish());
+}
+
+static void identity(onnx_case *c)
+{
+    map(c, st_identity());
 }
 
 /* In training its numbers are a generator's own, but with a ratio of 0 it draws none. */
@@ -250,19 +286,19 @@ static void mean_variance_normalization(onnx_case *c)
 }
 
 const onnx_operator onnx_elementwise[] = {
-    { "Relu", .layer = st_relu },
+    { "Relu", relu },
     { "PRelu", prelu },
     { "LeakyRelu", leaky_relu },
     { "Elu", elu },
     { "Selu", selu },
     { "Clip", clip },
-    { "Sigmoid", .layer = st_sigmoid },
+    { "Sigmoid", sigmoid },
     { "HardSigmoid", hard_sigmoid },
-    { "HardSwish", .layer = st_hardswish },
-    { "Tanh", .layer = st_tanh },
-    { "Softplus", .layer = st_softplus },
-    { "Softsign", .layer = st_softsign },
-    { "Identity", .layer = st_identity },
+    { "HardSwish", hard_swish },
+    { "Tanh", tanh_ },
+    { "Softplus", softplus },
+    { "Softsign", softsign },
+    { "Identity", identity },
     { "Dropout", dropout },
     { "Softmax", softmax },
     { "LogSoftmax", log_softmax },
