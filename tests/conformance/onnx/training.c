@@ -8,45 +8,53 @@
 
 /* ---- losses -------------------------------------------------------------------------------------------- */
 
-/* Scores [N, K, ...] as rows [N ..., K]. */
+/* Logits [N, K, ...] as rows [N ..., K]. */
 static st_tensor as_rows(onnx_case *c, st_tensor x)
 {
     st_axes order = { .count = x.shape.rank };
     for (int i = 0; i < order.count; i++) order.axis[i] = i == 0 ? 0 : i < order.count - 1 ? i + 1 : 1;
-    st_tensor turned = onnx_copy(c, st_permute(x, order));
-    return st_reshape(turned, ST_SHAPE(st_numel(x) / x.shape.n[1], x.shape.n[1]));
+    st_tensor rows = onnx_copy(c, st_permute(x, order));
+    return st_reshape(rows, ST_SHAPE(st_numel(x) / x.shape.n[1], x.shape.n[1]));
+}
+
+/* The library computes the weighted mean. A sum is the mean times the sum of the weights; without a reduction each
+ * position is a batch of its own, whose mean is its loss before the weight. */
+static void class_loss(onnx_case *c, bool logits)
+{
+    st_tensor x = onnx_input(c, 0), weight = onnx_has(c, 2) ? onnx_input(c, 2) : (st_tensor){ 0 };
+    const onnx_value *labels = c->input[1];
+    const char *reduction = onnx_text(c, "reduction", "mean");
+    ptrdiff_t ignored = onnx_integer(c, "ignore_index", -100);
+    c->input_read[1] = true;
+    if (onnx_skipped(c)) return;
+    double ignore_index = ignored == 0 ? ST_ZERO : (double)ignored, weights = 0;
+    st_loss l = logits ? st_cross_entropy(.weight = weight, .ignore_index = ignore_index)
+                       : st_nll(.weight = weight, .ignore_index = ignore_index);
+    st_tensor target = onnx_new(c, labels->shape), each = onnx_new(c, labels->shape);
+    st_tensor rows = as_rows(c, x), value = onnx_new(c, (st_shape){ .rank = 0 });
+    for (ptrdiff_t k = 0; k < st_numel(target); k++) {
+        ptrdiff_t label = (ptrdiff_t)labels->number[k];
+        st_data(target)[k] = (st_real)label;
+        if (label == ignored) continue;
+        double w = st_is_null(weight) ? 1 : (double)st_data(weight)[label];
+        st_tensor one = st_narrow(st_reshape(target, ST_SHAPE(st_numel(target))), 0, k, 1);
+        weights += w;
+        st_data(each)[k] = (st_real)(w * st_loss_value(l, st_narrow(rows, 0, k, 1), one, (st_tensor){ 0 }));
+    }
+    st_data(value)[0] = (st_real)(st_loss_value(l, x, target, (st_tensor){ 0 }) *
+                                  (strcmp(reduction, "sum") == 0 ? weights : 1));
+    onnx_output(c, 0, strcmp(reduction, "none") == 0 ? each : value);
+    if (c->expected[1]) onnx_output(c, 1, onnx_run(c, st_log_softmax(.axis = 1), x));
 }
 
 static void softmax_cross_entropy(onnx_case *c)
 {
-    st_tensor x = onnx_input(c, 0);
-    const onnx_value *labels = c->input[1];
-    c->input_read[1] = true;
-    if (onnx_has(c, 2)) onnx_skip(c, "cross-entropy with a weight for each class");
-    if (onnx_integer(c, "ignore_index", -1000) != -1000) onnx_skip(c, "cross-entropy with an ignored class");
-    if (onnx_skipped(c)) return;
-    st_tensor rows = as_rows(c, x), target = onnx_new(c, ST_SHAPE(rows.shape.n[0]));
-    ptrdiff_t n = st_numel(target);
-    for (ptrdiff_t k = 0; k < n; k++) st_data(target)[k] = (st_real)labels->number[k];
-
-    const char *reduction = onnx_text(c, "reduction", "mean");
-    st_loss l = st_cross_entropy();
-    bool none = strcmp(reduction, "none") == 0;
-    st_tensor value = onnx_new(c, none ? labels->shape : (st_shape){ .rank = 0 });
-    if (none) /* each row a batch of its own */
-        for (ptrdiff_t k = 0; k < n; k++)
-            st_data(value)[k] = (st_real)st_loss_value(l, st_narrow(rows, 0, k, 1),
-                                                       st_narrow(target, 0, k, 1), (st_tensor){ 0 });
-    else
-        st_data(value)[0] = (st_real)(st_loss_value(l, rows, target, (st_tensor){ 0 }) *
-                                      (strcmp(reduction, "sum") == 0 ? (double)n : 1));
-    onnx_output(c, 0, value);
-    if (c->expected[1]) onnx_output(c, 1, onnx_run(c, st_log_softmax(.axis = 1), x));
+    class_loss(c, true);
 }
 
 static void negative_log_likelihood(onnx_case *c)
 {
-    onnx_skip(c, "a loss of log-probabilities: st_cross_entropy takes logits");
+    class_loss(c, false);
 }
 
 /* ---- optimizers ------------------------------------------------------------------------------------------ */

@@ -355,7 +355,7 @@ static void train_and_save(trial *t, st_net *n, const char *saved, const char *r
 
     json_t *metadata = json_object();
     safetensors_write(ran, 2, (safetensors_item[]){ { "x", x }, { "y", y } }, metadata, st_file_replace);
-    json_decref(metadata, st_file_replace);
+    json_decref(metadata);
 }
 
 static int save(const char *path, const char *saved, const char *ran)
