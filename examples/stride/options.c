@@ -99,10 +99,16 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
                       void *settings)
 {
     void *at = (char *)settings + o->offset;
+    option_list *list = at;
     switch (o->kind) {
     case OPTION_FLAG: *(bool *)at = true; return 0;
     case OPTION_TEXT:
     case OPTION_FILE: *(const char **)at = text; return 0;
+    case OPTION_LIST:
+        if (list->count == MOST_LISTED)
+            return subcommand_refuse(c, "%s: given more than %d times", name, MOST_LISTED);
+        list->text[list->count++] = text;
+        return 0;
     case OPTION_INTEGER:
         if (read_integer(o, text, at)) return 0;
         return subcommand_refuse(c, "%s: expected a whole number from %.15g to %.15g, not \"%s\"", name,

@@ -10,10 +10,18 @@ typedef enum option_kind {
     OPTION_FLAG,    /* bool */
     OPTION_TEXT,    /* const char * */
     OPTION_FILE,    /* const char *, a path */
+    OPTION_LIST,    /* option_list: may be given several times */
     OPTION_INTEGER, /* long, least … most */
     OPTION_NUMBER,  /* double, least … most */
     OPTION_CHOICE   /* int: an index of `value` */
 } option_kind;
+
+enum { MOST_LISTED = 8 };
+
+typedef struct option_list {
+    int count;
+    const char *text[MOST_LISTED];
+} option_list;
 
 typedef struct option_row {
     const char *name; /* "batch" for --batch */

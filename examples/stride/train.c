@@ -30,7 +30,8 @@ enum { LONGEST_PATH = 4096 };
 
 typedef struct settings {
     dataset_options source;
-    const char *net, *validation;
+    const char *net, *from, *validation;
+    option_list freeze;
     double split;
     long epochs, batch, patience, seed, threads, warmup, cutout;
     double lr, momentum, weight_decay, label_smoothing, clip, every, gamma;
@@ -49,7 +50,9 @@ typedef struct job {
     dataset from, held;                      /* --data and --validation */
     const st_dataset *training, *validation; /* parts of them; validation may be NULL */
     const st_dataset *held_out;              /* validation before augmentation and normalisation */
-    st_net *net;
+    st_net *net, *source;                    /* source: of --from, or NULL */
+    int read, unread;                        /* tensors of the net: read from it, or not, */
+    char names[256];                         /* and the names of these */
     st_normalization *scale;
     st_dataset *own[8]; /* sets made of sets */
     int owned;
@@ -123,7 +126,8 @@ static int prepare_data(job *j)
     j->held_out = j->validation;
     bool hot = j->training->target.rank == 0 && !j->loss.classes;
     ptrdiff_t outputs = j->net->output.n[0];
-    if (!s->raw) j->scale = st_normalization_measure(j->training);
+    if (j->source) j->scale = st_net_normalization(j->source);
+    else if (!s->raw) j->scale = st_normalization_measure(j->training);
     if (augments(s) && own(j, &j->training, st_dataset_augment_new(j->training, a))) return -1;
     if (j->scale && own(j, &j->training, st_dataset_normalize(j->training, j->scale))) return -1;
     if (hot && own(j, &j->training, set_one_hot(j->training, outputs))) return -1;
@@ -134,10 +138,39 @@ static int prepare_data(job *j)
 
 /* ---- the net and its training ----------------------------------------------------------------- */
 
+/* The net of --from, whose metadata also say how data are read. */
+static int open_source(job *j, settings *s)
+{
+    if (!s->from) return 0;
+    j->source = st_net_load(s->from, 1, (st_net_known){ 0 });
+    if (j->source) dataset_recall(&s->source, j->source);
+    return j->source ? 0 : -1;
+}
+
+static void count_match(const char *name, st_net_match how, void *context)
+{
+    job *j = context;
+    size_t used = strlen(j->names);
+    if (how == ST_NET_MATCHED) j->read++;
+    if (how == ST_NET_MATCHED || how == ST_NET_LEFT_OVER) return;
+    j->unread++;
+    snprintf(j->names + used, sizeof j->names - used, "%s%s", used ? ", " : "", name);
+}
+
+/* Reads the tensors of --from that have the name and shape of one in the net. */
+static int take_weights(job *j)
+{
+    if (!j->source) return 0;
+    if (st_net_load_matching(j->net, j->s->from, count_match, j) < 0) return -1;
+    if (j->read > 0) return 0;
+    return st_error_set("%.200s: no tensor has the name and shape of one in the network", j->s->from);
+}
+
 static int make_net(job *j)
 {
     const dataset *from = &j->from;
-    j->net = network_read(j->s->net, j->training->x);
+    j->net = j->s->net ? network_read(j->s->net, j->training->x)
+                       : st_net_load(j->s->from, j->s->batch, (st_net_known){ 0 });
     if (!j->net) return -1;
     st_shape y = j->net->output;
     if (from->classes > 0 && !st_shape_equal(y, ST_SHAPE(from->classes)))
@@ -150,7 +183,8 @@ static int make_net(job *j)
     if (j->loss.classes && j->training->target.rank > 0)
         return st_error_set("--loss cross-entropy needs classes, the targets are %s: use mse, huber or bce",
                             st_shape_text(j->training->target).text);
-    return st_net_build(j->net, j->s->batch, (uint64_t)j->s->seed);
+    if (st_net_build(j->net, j->s->batch, (uint64_t)j->s->seed)) return -1;
+    return take_weights(j);
 }
 
 static st_optim *make_optim(const settings *s)
@@ -237,17 +271,23 @@ static int learn(job *j)
     const settings *s = j->s;
     j->optim = make_optim(s);
     await_interrupt();
-    int status = st_train(j->net, j->training, .loss = j->loss, .optim = j->optim, .epochs = (int)s->epochs,
-                          .batch = (int)s->batch, .schedule = make_schedule(s), .validation = j->validation,
-                          .seed = (uint64_t)s->seed,
-                          .callbacks = { st_detect_anomaly(s->anomaly),
-                                         st_clip(.norm = s->clip),
-                                         st_progress(s->quiet ? NULL : stderr),
-                                         st_log(s->log),
-                                         { "history", watch, j },
-                                         stop_early(s),
-                                         keep(s) },
-                          .result = &j->result);
+    st_train_options o = { .loss = j->loss,
+                           .optim = j->optim,
+                           .epochs = (int)s->epochs,
+                           .batch = (int)s->batch,
+                           .schedule = make_schedule(s),
+                           .validation = j->validation,
+                           .seed = (uint64_t)s->seed,
+                           .callbacks = { st_detect_anomaly(s->anomaly),
+                                          st_clip(.norm = s->clip),
+                                          st_progress(s->quiet ? NULL : stderr),
+                                          st_log(s->log),
+                                          { "history", watch, j },
+                                          stop_early(s),
+                                          keep(s) } };
+    for (int i = 0; i < s->freeze.count; i++)
+        o.groups[i] = (st_param_group){ s->freeze.text[i], .frozen = true };
+    int status = st_train_run(j->net, j->training, o, &j->result);
     return status ? -1 : recall(j, j->result.epochs + 1);
 }
 
@@ -295,7 +335,7 @@ static int write_report(job *j)
         { resumed[0] ? "resumed" : NULL, resumed },
         { NULL, NULL },
     };
-    char *network = network_text(s->net), title[160];
+    char *network = network_text(s->net ? s->net : s->from), title[160];
     snprintf(title, sizeof title, "Training on %.140s", j->from.text);
     int status = layer_times_measure(&times, j->net, j->training, j->loss, 0);
     if (status == 0)
@@ -362,6 +402,9 @@ static void print_best(const job *j)
     if (j->stopped && j->s->checkpoint) {
         fputs(": to continue, repeat the command with --resume from ", stdout);
         text_put(stdout, j->s->checkpoint);
+    } else if (j->stopped) {
+        fputs(": to train these weights further, use --from ", stdout);
+        text_put(stdout, j->s->save);
     }
     if (j->stopped) putchar('\n');
 }
@@ -401,6 +444,12 @@ static int print_head(const job *j)
     }
     if (st_net_summary(j->net, j->s->batch, stdout)) return -1;
     printf("\n");
+    if (j->source) {
+        printf("%d tensors from ", j->read);
+        text_put(stdout, j->s->from);
+        if (j->unread > 0) printf("; %d initialised: %s", j->unread, j->names);
+        printf("\n\n");
+    }
     if (takes_softmax_twice(j))
         printf("Cross-entropy includes the softmax: remove it from the end of the network.\n\n");
     return fflush(stdout);
@@ -434,7 +483,8 @@ static int train_all(job *j)
 {
     const settings *s = j->s;
     j->loss = loss_chosen(s->loss, s->label_smoothing);
-    if (network_check(s->net) || dataset_check(s->source.data) || dataset_check(s->validation)) return -1;
+    if ((s->net && network_check(s->net)) || dataset_check(s->source.data) || dataset_check(s->validation))
+        return -1;
     if (check_files(s) || open_data(j) || make_net(j) || prepare_data(j)) return -1;
     if (!s->quiet && print_head(j)) return -1;
     if (note(j) || learn(j) || save(j)) return -1;
@@ -455,6 +505,7 @@ static void release(job *j)
     while (j->owned > 0) st_dataset_free(j->own[--j->owned]);
     st_normalization_free(j->scale);
     st_net_free(j->net);
+    st_net_free(j->source);
     dataset_close(&j->held);
     dataset_close(&j->from);
 }
@@ -488,7 +539,7 @@ static int check_distinct(const settings *s)
 static int check_options(const settings *s)
 {
     const subcommand *c = &command_train;
-    if (!s->net)
+    if (!s->net && !s->from)
         return subcommand_refuse(c, "no network: a file, or a text such as 'conv 32 3x3, relu, dense 10'");
     if (s->validation && s->split > 0) return subcommand_refuse(c, "--validation or --split, not both");
     if (!s->checkpoint && (s->resume || s->checkpoint_every > 0))
@@ -506,7 +557,7 @@ static int run(const void *settings_, int count, char **operands)
     int wrong = check_options(&s);
     if (wrong) return wrong;
     use_threads(&command_train, s.threads);
-    train_all(&j);
+    if (open_source(&j, &s) == 0) train_all(&j);
     release(&j);
     return subcommand_end(&command_train);
 }
@@ -518,6 +569,13 @@ static const option_row options[] = {
       .help = "the network: a file, or its text such as 'conv 32 3x3, relu, maxpool 2, dense 10' (stride "
               "help network)" },
     { "network", 0, OPTION_FILE, offsetof(settings, net), "NET" },
+    { "from", 'f', OPTION_FILE, offsetof(settings, from), "FILE",
+      .help = "begin with a saved net: its tensors are read where names and shapes match, data are read and "
+              "normalised as its were, and without NET its layers are used, too" },
+    { "freeze", 'F', OPTION_LIST, offsetof(settings, freeze), "NAMES",
+      .help =
+          "do not train these parameters: those of a layer, 0 or 3.body, or of a pattern, '*.bias'; may be "
+          "given several times" },
     DATASET_OPTIONS(settings, source),
     { "validation", 'V', OPTION_FILE, offsetof(settings, validation), "PATH",
       .help = "a data set to validate on; default: the test part of --data, if there is one" },

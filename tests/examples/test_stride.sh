@@ -204,6 +204,20 @@ claim "digits are drawn into files" makes_data
 net='conv 6 5x5 stride=2, relu, maxpool 2, dense'
 digits=$tmp/digits model=$tmp/model.safetensors
 train() { succeeds train --epochs 4 --batch 16 --lr 0.01 --threads 1 "$@"; }
+same_tensor() { # NAME FILE FILE
+    python3 - "$@" <<'END'
+import json, struct, sys
+
+def read(path, name):
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        begin, end = header[name]["data_offsets"]
+        f.seek(begin, 1)
+        return f.read(end - begin)
+
+sys.exit(read(sys.argv[2], sys.argv[1]) != read(sys.argv[3], sys.argv[1]))
+END
+}
 learnt() { # NAME: the last line says so
     awk -F '[= ]' -v name="$1" 'END { exit !($1 == name && $2 == "accuracy" && $3 >= 0.85) }' "$out" || because "has not learnt"
 }
@@ -354,7 +368,7 @@ trains_on_other_losses() {
     local loss
     for loss in mse huber bce; do
         succeeds train --net "$net 4" --data "$digits/train.csv" --image 1x28x28 --loss $loss --epochs 1 --quiet --save "$tmp/$loss.safetensors" &&
-            says '^training loss=0\.' || return
+            says '^training (accuracy=[01]\.[0-9]+ )?loss=0\.' || return
     done
 }
 fits_data_and_net() {
@@ -525,6 +539,19 @@ matches_classes() {
     mv "$tmp/two/c" "$tmp/two/zebra" && mv "$tmp/two/d" "$tmp/two/a${escape}[2J" || return
     fails '.*classes that the net or the training set does not have: a\?\[2J, zebra' eval "$tmp/two" --model "$tmp/pictures.safetensors"
 }
+fine_tunes() {
+    local source=$tmp/pictures.safetensors tuned=$tmp/tuned.safetensors data="--data $digits/pictures/train"
+    rm -rf "$tmp/three" && cp -r "$digits/pictures/train" "$tmp/three" && rm -r "$tmp/three/a" || return
+    train "$net 3" --data "$tmp/three" --from "$source" --freeze 0 --save "$tuned" --split 0.2 &&
+        says '^2 tensors from .*; 2 initialised: 4.weight, 4.bias$' && learnt validation || because "a new head" || return
+    same_tensor 0.weight "$source" "$tuned" && same_tensor 0.bias "$source" "$tuned" || because "frozen" || return
+    train $data --from "$source" --freeze '*.weight' --freeze 0 --save "$tuned" && says '^4 tensors from' || return
+    same_tensor 4.weight "$source" "$tuned" && ! same_tensor 4.bias "$source" "$tuned" || because "all but a bias is frozen" || return
+    fails '.*"conv" matches no parameter' train --quiet $data --from "$source" --freeze conv || return
+    fails '.*every parameter is frozen' train --quiet $data --from "$source" --freeze '*' || return
+    fails '.*no tensor has the name and shape' train 'flatten, relu, dense 4' --quiet $data --from "$source" || return
+    fails '.*none.safetensors: No such file' train $data --from "$tmp/none.safetensors"
+}
 writes_predictions() {
     local many="$tmp/many" long name
     rm -rf "$many" && mkdir -p "$many/sub" && cp "$digits/pictures/test/d/000.png" "$many/one, two.png" && cp "$digits/pictures/test/c/005.jpg" "$many/sub/x.jpg" &&
@@ -572,6 +599,7 @@ if [ -d "$digits/pictures" ]; then
         claim "folders of pictures by class, their names, another size, grey and colour" reads_pictures
         claim "what was made smaller in training is made so again" resizes_when_asked
         claim "classes are matched by name" matches_classes
+        claim "a saved net gets a new head, and what is frozen stays" fine_tunes
         claim "predict goes on after a bad file, and writes tables" writes_predictions
         claim "bad pictures are listed at once, or left out" skips_bad
     fi
@@ -621,7 +649,8 @@ stops_when_interrupted() {
     kill -INT $job
     wait $job
     status=$?
-    [ $status = 0 ] && [ -s "$tmp/stopped.safetensors" ] && says '^validation accuracy=' || because "interrupted"
+    [ $status = 0 ] && [ -s "$tmp/stopped.safetensors" ] && says '^validation accuracy=' &&
+        says '^interrupted after step [0-9]+: to train these weights further, use --from .*stopped.safetensors$' || because "interrupted"
 }
 # Within a step, and it goes on as if nothing had been.
 goes_on_after_an_interrupt() {
