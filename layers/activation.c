@@ -362,11 +362,6 @@ static const st_field gelu_fields[] = {
 
 TYPE(gelu, plan, x, gelu_fields, sizeof(st_gelu_options))
 
-st_layer *st_gelu_new(st_gelu_options options)
-{
-    return st_layer_new(&layer_type_gelu, &options, 0, NULL);
-}
-
 /* ---- prelu: y = x, or weight x below 0: He et al. 2015 ---------------------------------------------- */
 
 enum { WEIGHT };
@@ -453,8 +448,3 @@ const st_layer_type layer_type_prelu = {
     .gradient = prelu_gradient,
     .traits = &x_traits,
 };
-
-st_layer *st_prelu_new(st_prelu_options options)
-{
-    return st_layer_new(&layer_type_prelu, &options, 0, NULL);
-}

@@ -182,11 +182,6 @@ const st_layer_type layer_type_conv2d = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-st_layer *st_conv2d_new(st_conv2d_options options)
-{
-    return st_layer_new(&layer_type_conv2d, &options, 0, NULL);
-}
-
 /* ---- conv_transpose2d: y = col2im(Wᵀ x) + b: the same windows, the sides swapped ------------------------- */
 
 /* The windows are in the output, one for each position of the input. */
@@ -300,8 +295,3 @@ const st_layer_type layer_type_conv_transpose2d = {
     .backward = conv_transpose2d_backward,
     .gradient = conv_transpose2d_gradient,
 };
-
-st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options)
-{
-    return st_layer_new(&layer_type_conv_transpose2d, &options, 0, NULL);
-}

@@ -63,8 +63,3 @@ const st_layer_type layer_type_dense = {
     .gradient = gradient,
     .traits = &(const layer_traits){ .ignores_y = true },
 };
-
-st_layer *st_dense_new(st_dense_options options)
-{
-    return st_layer_new(&layer_type_dense, &options, 0, NULL);
-}

@@ -6,10 +6,6 @@
 
 #include <math.h>
 
-typedef struct dropout {
-    double p;
-} dropout;
-
 enum { MASK }; /* memory: 0 or 1/(1-p) */
 
 static int plan(st_layer *l, st_shape x, st_shape *y)
@@ -43,7 +39,7 @@ static void draw_image(st_random_key key, uint64_t counter, double p, ptrdiff_t 
 
 static void draw(const st_call *c, st_tensor mask)
 {
-    double p = ((const dropout *)c->options)->p;
+    double p = ((const st_dropout_options *)c->options)->p;
     ptrdiff_t images = mask.shape.n[0], size = st_numel(mask) / images, blocks = (size + 3) / 4;
     st_random_key key = st_call_random(c);
     if (p == 0) st_fill(mask, 1);
@@ -91,7 +87,7 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 }
 
 static const st_field fields[] = {
-    { "p", ST_FIELD_REAL, offsetof(dropout, p), .below = 1 },
+    { "p", ST_FIELD_REAL, offsetof(st_dropout_options, p), .below = 1 },
     { 0 },
 };
 
@@ -99,7 +95,7 @@ static const layer_traits traits = { .in_place = true, .ignores_y = true };
 
 const st_layer_type layer_type_dropout = {
     .name = "dropout",
-    .options_size = sizeof(dropout),
+    .options_size = sizeof(st_dropout_options),
     .fields = fields,
     .plan = plan,
     .forward = forward,
@@ -109,20 +105,10 @@ const st_layer_type layer_type_dropout = {
 
 const st_layer_type layer_type_channel_dropout = {
     .name = "channel_dropout",
-    .options_size = sizeof(dropout),
+    .options_size = sizeof(st_dropout_options),
     .fields = fields,
     .plan = plan_channels,
     .forward = forward,
     .backward = backward,
     .traits = &traits,
 };
-
-st_layer *st_dropout_new(st_dropout_options options)
-{
-    return st_layer_new(&layer_type_dropout, &(dropout){ options.p }, 0, NULL);
-}
-
-st_layer *st_channel_dropout_new(st_dropout_options options)
-{
-    return st_layer_new(&layer_type_channel_dropout, &(dropout){ options.p }, 0, NULL);
-}

@@ -9,31 +9,34 @@ typedef struct layer_hooks {
     void (*forward)(const st_call *c, st_tensor x, st_tensor y);
     void (*backward)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
     void (*gradient)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy);
-    void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy,
-                 st_tensor dx); /* gradient and backward; may be NULL */
+    /* gradient and backward in one pass; NULL: there is none */
+    void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 } layer_hooks;
 
 /* Properties of the library's types that allow optimisations. */
 typedef struct st_layer_traits {
-    bool in_place; /* y may be where x is, and dx where dy is: forward and backward go element by element, and
-                       neither backward nor gradient reads x */
-    bool ignores_y; /* neither backward nor gradient reads y: a layer in place may overwrite it */
-    bool monotone;  /* y = f(x) element by element with f monotone, f(0) = 0, constant only where f' is 0; no
-                       parameters */
-    bool (*takes_maxima)(
-        const st_layer *l); /* each y is the maximum of some x, or 0: a monotone layer before this
-                                             one may as well run after it; NULL: no */
-    void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy,
-                 st_tensor dx); /* see layer_hooks */
+    /* y may be where x is, and dx where dy is: forward and backward work element by element, and neither
+     * backward nor gradient reads x. */
+    bool in_place;
+    /* Neither backward nor gradient reads y, so that the next layer may overwrite it. */
+    bool ignores_y;
+    /* y = f(x) element by element, f is monotone, f(0) = 0, and f is constant only where f' is 0. No
+     * parameters. */
+    bool monotone;
+    /* Tests if each y is the maximum of some x, or 0: a monotone layer then gives the same results after this
+     * one as before it. NULL: it is not. */
+    bool (*takes_maxima)(const st_layer *l);
+    /* See layer_hooks. */
+    void (*both)(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
 } layer_traits;
 
 /* An algorithm that replaces a type's definition when it is suitable. */
 typedef struct layer_algorithm {
     const st_layer_type *type;
     bool (*suits)(const st_layer *l); /* called after the layer's plan */
-    int (*plan)(
-        st_layer *l); /* requests scratch, that of the type's plan being dropped; may replace its data by
-                                      data that begin with the same members */
+    /* Requests scratch, that of the type's plan being dropped, and plan data. `given` is the data of the type's
+     * plan, whose members the new data may begin with. */
+    int (*plan)(st_layer *l, const void *given);
     layer_hooks hooks;
 } layer_algorithm;
 

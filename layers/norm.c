@@ -360,11 +360,6 @@ const st_layer_type layer_type_batchnorm = {
     .traits = &(const layer_traits){ .ignores_y = true, .both = batchnorm_both },
 };
 
-st_layer *st_batchnorm_new(st_batchnorm_options options)
-{
-    return st_layer_new(&layer_type_batchnorm, &options, 0, NULL);
-}
-
 /* ---- layernorm, rmsnorm and groupnorm: runs of elements of each image ----------------------------------------- */
 
 enum { IMAGE, SCALED }; /* scratch: a contiguous copy of x; layernorm: weight times dy of one set */
@@ -517,11 +512,7 @@ static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
         .backward = layernorm_backward,                                                                      \
         .gradient = layernorm_gradient,                                                                      \
         .traits = &(const layer_traits){ .ignores_y = true },                                                \
-    };                                                                                                       \
-    st_layer *st_##NAME##_new(st_layernorm_options options)                                                  \
-    {                                                                                                        \
-        return st_layer_new(&layer_type_##NAME, &options, 0, NULL);                                          \
-    }
+    };
 
 OVER_LAST_AXES(layernorm, 1e-5)
 OVER_LAST_AXES(rmsnorm, (double)ST_REAL_EPSILON)
@@ -625,8 +616,3 @@ const st_layer_type layer_type_groupnorm = {
     .gradient = groupnorm_gradient,
     .traits = &(const layer_traits){ .ignores_y = true },
 };
-
-st_layer *st_groupnorm_new(st_groupnorm_options options)
-{
-    return st_layer_new(&layer_type_groupnorm, &options, 0, NULL);
-}

@@ -137,7 +137,11 @@ static int choose_algorithm(st_layer *l, bool reference)
         if ((*a)->type != type || !(*a)->suits(l)) continue;
         own->hooks = (*a)->hooks;
         own->scratches = 0;
-        return (*a)->plan(l);
+        void *given = l->plan;
+        l->plan = NULL;
+        int status = (*a)->plan(l, given);
+        free(given);
+        return status;
     }
     return 0;
 }

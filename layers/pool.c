@@ -490,28 +490,3 @@ const st_layer_type layer_type_adaptive_avgpool = {
     .backward = adaptive_avgpool_backward,
     .traits = &(const layer_traits){ .ignores_y = true },
 };
-
-st_layer *st_maxpool_new(st_maxpool_options options)
-{
-    return st_layer_new(&layer_type_maxpool, &options, 0, NULL);
-}
-
-st_layer *st_avgpool_new(st_avgpool_options options)
-{
-    return st_layer_new(&layer_type_avgpool, &options, 0, NULL);
-}
-
-st_layer *st_lppool_new(st_lppool_options options)
-{
-    return st_layer_new(&layer_type_lppool, &options, 0, NULL);
-}
-
-st_layer *st_pool_new(st_pool_options options)
-{
-    return st_layer_new(&layer_type_pool, &options, 0, NULL);
-}
-
-st_layer *st_adaptive_avgpool_new(st_adaptive_avgpool_options options)
-{
-    return st_layer_new(&layer_type_adaptive_avgpool, &options, 0, NULL);
-}

@@ -115,11 +115,6 @@ const st_layer_type layer_type_pad2d = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-st_layer *st_pad2d_new(st_pad2d_options options)
-{
-    return st_layer_new(&layer_type_pad2d, &options, 0, NULL);
-}
-
 /* ---- upsample: each pixel repeated, or the image interpolated bilinearly ----------------------------------- *
  * Both are A x Bᵀ: a row of A has the weights of the rows of x in a row of y. */
 
@@ -188,11 +183,6 @@ const st_layer_type layer_type_upsample = {
     .backward = upsample_backward,
     .traits = &(const layer_traits){ .ignores_y = true },
 };
-
-st_layer *st_upsample_new(st_upsample_options options)
-{
-    return st_layer_new(&layer_type_upsample, &options, 0, NULL);
-}
 
 /* ---- flatten, identity: the same elements under another shape ------------------------------------- */
 

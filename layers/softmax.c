@@ -7,13 +7,9 @@
 #include <math.h>
 #include <tgmath.h>
 
-typedef struct softmax {
-    int axis;
-} softmax;
-
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const softmax *o = l->options;
+    const st_softmax_options *o = l->options;
     if (o->axis >= x.rank)
         return st_layer_refuse(l, "axis=%d of an input %s", o->axis, st_shape_text(x).text);
     *y = x;
@@ -27,7 +23,7 @@ typedef struct rows {
 
 static rows along(const st_call *c, st_tensor y)
 {
-    int axis = ((const softmax *)c->options)->axis;
+    int axis = ((const st_softmax_options *)c->options)->axis;
     rows r = { st_numel(y) / y.shape.n[axis], y.shape.n[axis], 1 };
     for (int i = axis + 1; i < y.shape.rank; i++) r.step *= y.shape.n[i];
     return r;
@@ -163,13 +159,14 @@ static void log_softmax_backward(const st_call *c, st_tensor x, st_tensor y, st_
 /* ---- the types ----------------------------------------------------------------------------------------- */
 
 static const st_field fields[] = {
-    { "axis", ST_FIELD_INT, offsetof(softmax, axis), .fallback = 1, .least = 1, .below = ST_MAX_RANK },
+    { "axis", ST_FIELD_INT, offsetof(st_softmax_options, axis), .fallback = 1, .least = 1,
+      .below = ST_MAX_RANK },
     { 0 },
 };
 
 const st_layer_type layer_type_softmax = {
     .name = "softmax",
-    .options_size = sizeof(softmax),
+    .options_size = sizeof(st_softmax_options),
     .fields = fields,
     .plan = plan,
     .forward = softmax_forward,
@@ -178,19 +175,9 @@ const st_layer_type layer_type_softmax = {
 
 const st_layer_type layer_type_log_softmax = {
     .name = "log_softmax",
-    .options_size = sizeof(softmax),
+    .options_size = sizeof(st_softmax_options),
     .fields = fields,
     .plan = plan,
     .forward = log_softmax_forward,
     .backward = log_softmax_backward,
 };
-
-st_layer *st_softmax_new(st_softmax_options options)
-{
-    return st_layer_new(&layer_type_softmax, &(softmax){ options.axis }, 0, NULL);
-}
-
-st_layer *st_log_softmax_new(st_softmax_options options)
-{
-    return st_layer_new(&layer_type_log_softmax, &(softmax){ options.axis }, 0, NULL);
-}

@@ -77,8 +77,9 @@ static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
     return table;
 }
 
-static int plan(st_layer *l)
+static int plan(st_layer *l, const void *given)
 {
+    (void)given;
     const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = ceil_div(n, SLAB);
     const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
     const ptrdiff_t room = (high + 2 * deep) + (n + 2 * out) + (high + 2 * n);

@@ -127,9 +127,9 @@ static direct_pass pass_of(ptrdiff_t *table, ptrdiff_t depth)
     return (direct_pass){ .row = table, .step = table + depth, .offset = table + 2 * depth };
 }
 
-static int plan(st_layer *l)
+static int plan(st_layer *l, const void *given)
 {
-    direct_plan d = { .w = ((const conv_plan *)l->plan)->w, .k = kernel_of(l) };
+    direct_plan d = { .w = ((const conv_plan *)given)->w, .k = kernel_of(l) };
     const window *w = &d.w;
     const kernel *k = d.k;
     const direct_sizes s = d.s = sizes_of(l, w);

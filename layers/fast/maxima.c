@@ -434,17 +434,16 @@ static bool suits(const st_layer *l)
     return (double)w->kernel[0] * w->kernel[1] <= 1 / (double)ST_REAL_EPSILON;
 }
 
-static int plan(st_layer *l)
+static int plan(st_layer *l, const void *given)
 {
-    const pool_plan given = { .w = ((const pool_plan *)l->plan)->w,
-                              .padding = ((const pool_plan *)l->plan)->padding };
-    const window *w = &given.w;
+    const pool_plan *pool = given;
+    const window *w = &pool->w;
     const ptrdiff_t count = w->out[0] * w->out[1];
     maxima_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)maxima_first_room(w) * sizeof *p->first);
     if (!p) return -1;
     p->w = *w;
-    p->padding = given.padding;
-    for (ptrdiff_t ow = 0; ow < w->out[1] && given.padding != 0; ow++)
+    p->padding = pool->padding;
+    for (ptrdiff_t ow = 0; ow < w->out[1] && pool->padding != 0; ow++)
         p->first[ow] = (st_real)first_inside(w, 1, ow);
     if (st_layer_memory(l, l->y)) return -1;
     const ptrdiff_t room[] = { maxima_copy_room(w), maxima_seen_room(w), count, count };

@@ -6,7 +6,6 @@
 #include "layers/types.h"
 #include "tensor/sum.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- rows of windows ------------------------------------------------------------------------------ */
@@ -284,15 +283,12 @@ static bool suits(const st_layer *l)
     return w->out[0] <= MOST_WINDOWS / w->out[1];
 }
 
-static int plan(st_layer *l)
+static int plan(st_layer *l, const void *given)
 {
-    pool_plan *given = l->plan;
-    const window w = given->w;
-    l->plan = NULL; /* kept: it is read below */
+    const window w = ((const pool_plan *)given)->w;
     means_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)(w.out[0] * w.out[1]) * sizeof *p->weight);
     for (ptrdiff_t k = 0; p && k < w.out[0] * w.out[1]; k++)
         p->weight[k] = pool_weight(given, k / w.out[1], k % w.out[1]);
-    free(given);
     if (!p) return -1;
     p->w = w;
     return st_layer_scratch(l, ST_SHAPE(w.out[1]));

@@ -307,9 +307,9 @@ typedef struct winograd_plan {
     ptrdiff_t table[];
 } winograd_plan;
 
-static int plan(st_layer *l, int size)
+static int plan(st_layer *l, const void *given, int size)
 {
-    const window w = ((const conv_plan *)l->plan)->w;
+    const window w = ((const conv_plan *)given)->w;
     const kernel *k = kernel_of(l);
     const winograd *t = winograd_of(k, size);
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
@@ -494,9 +494,9 @@ static void gradient(const st_call *c, st_tensor images, st_tensor output, st_te
     {                                                                                                        \
         return suits(l, SIZE);                                                                               \
     }                                                                                                        \
-    static int plan_##SIZE(st_layer *l)                                                                      \
+    static int plan_##SIZE(st_layer *l, const void *given)                                                   \
     {                                                                                                        \
-        return plan(l, SIZE);                                                                                \
+        return plan(l, given, SIZE);                                                                         \
     }                                                                                                        \
     const layer_algorithm conv_winograd_##SIZE = {                                                           \
         .type = &layer_type_conv2d,                                                                          \

@@ -26,11 +26,8 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
     if (st_layer_parameter(l, "weight", ST_SHAPE(o->out_channels, x.n[1], 3, 3), (st_init){ .uniform = 1 }))
         return -1;
-    conv_plan *p = st_layer_plan_data(l, sizeof *p);
-    if (!p) return -1;
-    p->w = w;
     l->y = *y;
-    return way->plan(l);
+    return way->plan(l, &(conv_plan){ w });
 }
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
