@@ -110,22 +110,6 @@ TEST(a_file_cut_anywhere_is_refused)
     expect_refused(st_dataset_cifar10(&path, 1), path, ": truncated: record 2 has 1 of 3073 bytes");
 }
 
-TEST(a_gzip_stream_cut_anywhere_is_refused)
-{
-    records_of(0, 2);
-    memset(records + 1, 7, PIXELS);
-    memset(records + RECORD + 1, 9, PIXELS);
-    bytes whole = contents(zipped("whole.gz", (bytes){ 2 * RECORD, records }));
-    for (size_t count = 0; count < whole.count; count++) {
-        about("cut after %zu of %zu bytes", count, whole.count);
-        const char *path = written("batch.gz", (bytes){ count, whole.at });
-        expect_refused(st_dataset_cifar10(&path, 1), path,
-                       count == 0   ? ": empty"
-                       : count == 1 ? ": truncated: record 0 has 1 of"
-                                    : ": truncated: its gzip stream ends early");
-    }
-}
-
 TEST(what_is_no_set_of_files_is_refused)
 {
     const char *paths[] = { written("batch.bin", records_of(0, 1)), path_of("none.bin") };

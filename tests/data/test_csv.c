@@ -343,44 +343,6 @@ TEST(a_table_cut_anywhere_is_read_or_refused)
         expect_sense(written("cut.csv", (bytes){ count, damaged }), (st_csv_options){ 0 });
 }
 
-TEST(a_wrong_byte_anywhere_is_read_or_refused)
-{
-    char copy[sizeof damaged];
-    for (size_t at = 0; at < sizeof damaged - 1; at++)
-        for (int byte = 0; byte < 256; byte++) {
-            memcpy(copy, damaged, sizeof damaged);
-            copy[at] = (char)byte;
-            expect_sense(written("wrong.csv", (bytes){ sizeof damaged - 1, copy }),
-                         (st_csv_options){ .delimiter = byte % 2 ? ',' : ' ' });
-        }
-}
-
-TEST(a_gzip_stream_cut_anywhere_is_refused)
-{
-    bytes whole = contents(zipped("whole.csv.gz", BYTES(damaged)));
-    for (size_t count = 0; count < whole.count; count++) {
-        about("cut after %zu of %zu bytes", count, whole.count);
-        const char *expected = count == 0   ? "no numbers"
-                               : count == 1 ? "no column of features"
-                                            : "truncated: its gzip stream ends early";
-        expect_refused(
-            st_dataset_csv_new(written("cut.csv.gz", (bytes){ count, whole.at }), (st_csv_options){ 0 }),
-            path_of("cut.csv.gz"), expected);
-    }
-}
-
-TEST(a_wrong_bit_of_a_gzip_stream_is_noticed)
-{
-    bytes whole = contents(zipped("whole.csv.gz", BYTES(damaged)));
-    unsigned char *at = (unsigned char *)whole.at;
-    for (size_t back = 1; back <= 8; back++) { /* four bytes of CRC, four of length */
-        at[whole.count - back] ^= 0x40;
-        expect_refused(st_dataset_csv_new(written("wrong.csv.gz", whole), (st_csv_options){ 0 }),
-                       path_of("wrong.csv.gz"), "corrupt gzip stream: incorrect ");
-        at[whole.count - back] ^= 0x40;
-    }
-}
-
 TEST(options_are_refused)
 {
     const char *path = written("table.csv", BYTES("1,2\n"));

@@ -299,22 +299,26 @@ static st_net *small_net(void)
 }
 
 /* Bit for bit, through a file. */
-TEST(numbers_travel_with_the_net)
+TEST(numbers_and_names_travel_with_the_net)
 {
+    static const char *const names[] = { "cat", "\"dog\", black", "größer ≥ 0\n" };
     const double mean[] = { 0.1, -1e-310 }, deviation[] = { 0x1.fffffffffffffp-3, 0 };
     st_normalization *n = st_normalization_new(2, mean, deviation);
     st_net *saved = small_net();
     assert_null(st_net_normalization(saved));
-    assert_int_equal(st_net_set_normalization(saved, n), 0);
+    assert_null(st_net_classes(saved));
+    assert_int_equal(st_net_set_normalization(saved, n) | st_net_set_classes(saved, 3, names), 0);
     assert_int_equal(st_net_save(saved, path_of("net")), 0);
     st_net *loaded = st_net_load(path_of("net"), 1, (st_net_known){ 0 });
     assert_non_null(loaded);
     st_normalization *found = st_net_normalization(loaded);
-    assert_non_null(found);
-    assert_int_equal(found->channels, 2);
+    st_class_names *classes = st_net_classes(loaded);
+    assert_true(found && classes && found->channels == 2 && classes->count == 3);
     assert_memory_equal(found->mean, mean, sizeof mean);
     assert_memory_equal(found->deviation, deviation, sizeof deviation);
-    st_normalization_free(found), st_normalization_free(n), st_net_free(saved), st_net_free(loaded);
+    for (int i = 0; i < 3; i++) assert_string_equal(classes->name[i], names[i]);
+    st_normalization_free(found), st_normalization_free(n), st_class_names_free(classes);
+    st_net_free(saved), st_net_free(loaded);
 }
 
 TEST(the_note_is_json)
@@ -374,22 +378,6 @@ TEST(other_notes_are_refused)
 }
 
 /* ---- class names ----------------------------------------------------------------------------- */
-
-TEST(names_travel_with_the_net)
-{
-    static const char *const names[] = { "cat", "\"dog\", black", "größer ≥ 0\n" };
-    st_net *saved = small_net();
-    assert_null(st_net_classes(saved));
-    assert_int_equal(st_net_set_classes(saved, 3, names), 0);
-    assert_int_equal(st_net_save(saved, path_of("net")), 0);
-    st_net *loaded = st_net_load(path_of("net"), 1, (st_net_known){ 0 });
-    assert_non_null(loaded);
-    st_class_names *found = st_net_classes(loaded);
-    assert_non_null(found);
-    assert_int_equal(found->count, 3);
-    for (int i = 0; i < 3; i++) assert_string_equal(found->name[i], names[i]);
-    st_class_names_free(found), st_net_free(saved), st_net_free(loaded);
-}
 
 TEST(other_names_are_refused)
 {

@@ -335,24 +335,6 @@ TEST(a_file_cut_anywhere_is_refused)
     }
 }
 
-/* No oracle but that something sensible happens: the sanitizers watch. */
-TEST(a_wrong_byte_anywhere_is_read_or_refused)
-{
-    bytes whole = array_of(1, C_ORDER("<i2", "(3,)") "\n", BYTES(SIX));
-    unsigned char copy[200];
-    for (size_t at = 0; at < whole.count; at++)
-        for (int bit = 0; bit < 8; bit++) {
-            memcpy(copy, whole.at, whole.count);
-            copy[at] ^= (unsigned char)(1 << bit);
-            st_tensor x = st_npy_load(written("wrong.npy", (bytes){ whole.count, copy }));
-            assert_true(st_is_null(x) == (st_error() != NULL));
-            if (st_error()) assert_null(strchr(st_error(), '\n'));
-            if (!st_is_null(x)) assert_true(st_numel(x) == 3 || st_numel(x) == 6);
-            st_tensor_free(x);
-            st_error_clear();
-        }
-}
-
 TEST(what_is_no_file_is_refused)
 {
     expect_refused(!st_is_null(st_npy_load(path_of("none.npy"))), path_of("none.npy"),

@@ -1,6 +1,6 @@
 /* test_replace.c: what may be saved where: trying says what saving does, and neither leaves or loses anything else. */
 #define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE /* S_ISVTX, setgroups */
+#define _DEFAULT_SOURCE /* setgroups */
 #include "tests/files.h"
 #include "tests/support.h"
 
@@ -65,136 +65,53 @@ static const char *listing(const char *but)
 
 /* ---- places --------------------------------------------------------------------------------------- */
 
-static void put(const char *name, mode_t mode)
-{
-    FILE *f = fopen(in_room(name), "w");
-    assert_non_null(f);
-    fputs("old", f);
-    fclose(f);
-    assert_int_equal(chmod(in_room(name), mode), 0);
-    if (geteuid() == 0) assert_int_equal(chown(in_room(name), NOBODY, NOBODY), 0);
-}
-
-static void old_file(void)
-{
-    put("net", 0600);
-}
-
-/* The writer is not in its group. */
-static void roots_file(void)
-{
-    put("net", 0664);
-    if (geteuid() == 0) assert_int_equal(chown(in_room("net"), 0, 0), 0);
-}
-
-static void read_only_file(void)
-{
-    put("net", 0440);
-}
-
-static void link_to_file(void)
-{
-    put("target", 0640);
-    assert_int_equal(symlink("target", in_room("net")), 0);
-}
-
-static void dangling_link(void)
-{
-    assert_int_equal(symlink("target", in_room("net")), 0);
-}
-
-static void absolute_link(void)
-{
-    assert_int_equal(symlink(in_room("target"), in_room("net")), 0);
-}
-
-static void chain_of_links(void)
-{
-    assert_int_equal(mkdir(in_room("sub"), 0777), 0);
-    assert_int_equal(chmod(in_room("sub"), 0777), 0);
-    assert_int_equal(symlink("sub/middle", in_room("net")), 0);
-    assert_int_equal(symlink("../target", in_room("sub/middle")), 0);
-}
-
-static void link_to_itself(void)
-{
-    assert_int_equal(symlink("net", in_room("net")), 0);
-}
-
-static void link_to_nowhere(void)
-{
-    assert_int_equal(symlink("nowhere/net", in_room("net")), 0);
-}
-
-static void link_to_device(void)
-{
-    assert_int_equal(symlink("/dev/null", in_room("net")), 0);
-}
-
-static void pipe_there(void)
-{
-    assert_int_equal(mkfifo(in_room("net"), 0666), 0);
-}
-
-static void folder_there(void)
-{
-    assert_int_equal(mkdir(in_room("net"), 0777), 0);
-}
-
-static void locked_folder(void)
-{
-    assert_int_equal(mkdir(in_room("locked"), 0555), 0);
-    if (geteuid() == 0) assert_int_equal(chown(in_room("locked"), 0, 0), 0);
-}
-
-static void sticky_folder(void)
-{
-    assert_int_equal(mkdir(in_room("sticky"), 0777), 0);
-    assert_int_equal(chmod(in_room("sticky"), S_ISVTX | 0777), 0);
-    put("sticky/net", 0666);
-}
-
-static void anothers_in_sticky_folder(void)
-{
-    sticky_folder();
-    if (geteuid() == 0) assert_int_equal(chown(in_room("sticky/net"), 0, 0), 0);
-}
-
 #define TEN(x) x x x x x x x x x x
 #define LONG_NAME TEN(TEN("ab")) TEN("abcd") "abcdefgh" /* 248 bytes */
 
 typedef struct place {
     const char *claim;
-    void (*make)(void);     /* NULL: nothing is there */
+    const char *make;       /* a command, run in the room */
     const char *path, *end; /* end: the file that is written */
     mode_t mode;            /* of that file; 0: not looked at */
     int reason;             /* 0: it can be saved; an errno; -1: any */
-    bool as_other;          /* only tells something where the maker is root */
+    bool anothers;          /* old files are root's: it is skipped where the maker is not */
 } place;
 
+#define OLD(name, mode) "printf old >" name " && chmod " mode " " name
+#define STICKY "mkdir sticky && chmod 1777 sticky && " OLD("sticky/net", "666")
+
 static const place places[] = {
-    { "a new file", NULL, "net", "net", 0644, 0 },
-    { "an old file", old_file, "net", "net", 0600, 0 },
-    { "a file of another group", roots_file, "net", "net", 0644, 0, true },
-    { "a file that is read only", read_only_file, "net", "net", 0440, 0 },
-    { "a link", link_to_file, "net", "target", 0640, 0 },
-    { "a dangling link", dangling_link, "net", "target", 0644, 0 },
-    { "a dangling link to a whole path", absolute_link, "net", "target", 0644, 0 },
-    { "a chain of links", chain_of_links, "net", "target", 0644, 0 },
-    { "a name as long as names may be", NULL, LONG_NAME, LONG_NAME, 0644, 0 },
-    { "one's own file in a sticky folder", sticky_folder, "sticky/net", "", 0, 0 },
-    { "a link to itself", link_to_itself, "net", "", 0, ELOOP },
-    { "a link into no folder", link_to_nowhere, "net", "", 0, ENOENT },
-    { "a link to a device", link_to_device, "net", "", 0, -1 },
-    { "a pipe", pipe_there, "net", "", 0, -1 },
-    { "a folder", folder_there, "net", "", 0, -1 },
-    { "a folder with a slash", folder_there, "net/", "", 0, -1 },
-    { "a folder that is not there", NULL, "nowhere/net", "", 0, ENOENT },
-    { "a folder that is a file", old_file, "net/net", "", 0, ENOTDIR },
-    { "a name too long", NULL, LONG_NAME LONG_NAME, "", 0, ENAMETOOLONG },
-    { "a folder that is locked", locked_folder, "locked/net", "", 0, EACCES },
-    { "another's file in a sticky folder", anothers_in_sticky_folder, "sticky/net", "", 0, -1, true },
+    { "a new file", "", "net", "net", 0644, 0 },
+    { "an old file", OLD("net", "600"), "net", "net", 0600, 0 },
+    { "a file of another group", OLD("net", "664"), "net", "net", 0644, 0, true },
+    { "a file that is read only", OLD("net", "440"), "net", "net", 0440, 0 },
+    { "a link", OLD("target", "640") " && ln -s target net", "net", "target", 0640, 0 },
+    { "a dangling link", "ln -s target net", "net", "target", 0644, 0 },
+    { "a dangling link to a whole path", "ln -s $PWD/target net", "net", "target", 0644, 0 },
+    { "a chain of links", "mkdir -m 777 sub && ln -s sub/middle net && ln -s ../target sub/middle", "net",
+      "target", 0644, 0 },
+    { "a name as long as names may be", "", LONG_NAME, LONG_NAME, 0644, 0 },
+    { "one's own file in a sticky folder", STICKY, "sticky/net", "", 0, 0 },
+    { "a link to itself", "ln -s net net", "net", "", 0, ELOOP },
+    { "a link into no folder", "ln -s nowhere/net net", "net", "", 0, ENOENT },
+    { "a link to a device", "ln -s /dev/null net", "net", "", 0, -1 },
+    { "a pipe", "mkfifo -m 666 net", "net", "", 0, -1 },
+    { "a folder", "mkdir -m 777 net", "net", "", 0, -1 },
+    { "a folder with a slash", "mkdir -m 777 net", "net/", "", 0, -1 },
+    { "a folder that is not there", "", "nowhere/net", "", 0, ENOENT },
+    { "a folder that is a file", OLD("net", "600"), "net/net", "", 0, ENOTDIR },
+    { "a name too long", "", LONG_NAME LONG_NAME, "", 0, ENAMETOOLONG },
+    { "a folder that is locked", "mkdir -m 555 locked", "locked/net", "", 0, EACCES },
+    { "another's file in a sticky folder", STICKY, "sticky/net", "", 0, -1, true },
 };
+
+static void make_place(const place *p)
+{
+    char command[4000];
+    snprintf(command, sizeof command, "cd '%s' && { %s; }%s", room, p->make[0] ? p->make : ":",
+             geteuid() == 0 && !p->anothers ? " && find . -type f -exec chown 65534:65534 {} +" : "");
+    assert_int_equal(system(command), 0);
+}
 
 /* ---- trying and saving ----------------------------------------------------------------------------- */
 
@@ -246,11 +163,11 @@ TEST(trying_says_what_saving_does)
         struct stat s;
         int status = -1;
         char remove[2 * sizeof room + 40];
-        if (p->as_other && geteuid() != 0) continue;
+        if (p->anothers && geteuid() != 0) continue;
         snprintf(room, sizeof room, "%s", path_of("room"));
         assert_int_equal(mkdir(room, 0777), 0);
         assert_int_equal(chmod(path_of("."), 0755) | chmod(room, 0777), 0);
-        if (p->make) p->make();
+        make_place(p);
         char before[8192];
         snprintf(before, sizeof before, "%s", listing(p->end));
         pid_t child = fork();

@@ -465,59 +465,6 @@ TEST(what_float32_cannot_hold_is_refused)
     st_net_free(n);
 }
 
-/* ---- no memory ----------------------------------------------------------------------------------- */
-
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                 \
-    !defined(__clang__)
-#define FAILING_CALLOC
-
-static long before_failure = -1;
-
-extern void *__libc_calloc(size_t count, size_t size);
-
-void *calloc(size_t count, size_t size)
-{
-    if (before_failure == 0) return NULL;
-    if (before_failure > 0) before_failure--;
-    return __libc_calloc(count, size);
-}
-#endif
-
-TEST(without_memory_there_is_an_error_and_no_file)
-{
-#ifdef FAILING_CALLOC
-    void *(*volatile ask)(size_t, size_t) = calloc;
-    before_failure = 0;
-    void *answer = ask(1, 1);
-    before_failure = -1;
-    free(answer);
-    if (answer) skip(); /* valgrind's stands before ours */
-    st_net *n = st_net_new(ST_SHAPE(2, 6, 6), st_conv2d(.out_channels = 4, .kernel = { 3, 3 }),
-                           st_batchnorm(.no_affine = true), st_gelu(), st_upsample(.scale = { 2, 2 }),
-                           st_groupnorm(.groups = 2), st_concat(st_relu6(), st_residual(st_elu())),
-                           st_adaptive_avgpool({ 3, 3 }),
-                           st_maxpool(.kernel = { 2, 2 }, .padding = { 1, 1 }, .pad_value = ST_PAD_ZERO));
-    assert_int_equal(st_net_build(n, 2, 1), 0);
-    st_net_set_metadata(n, "mean", "0");
-    long allowed = 0;
-    for (int status = -1; status; allowed++) {
-        before_failure = allowed;
-        status = st_net_export_onnx(n, path_of("net.onnx"));
-        before_failure = -1;
-        if (!status) break;
-        expect_error("memory");
-        assert_int_equal(access(path_of("net.onnx"), F_OK), -1);
-    }
-    assert_true(allowed > 200);
-    Onnx__ModelProto *m = read_model(path_of("net.onnx"));
-    assert_order(m->graph);
-    drop(m);
-    st_net_free(n);
-#else
-    skip();
-#endif
-}
-
 #else
 
 TEST(without_onnx_the_error_says_what_was_missing)
