@@ -40,7 +40,7 @@ void test_setup(const char *file, CMFixtureFunction function)
     setups[setup_count++].function = function;
 }
 
-/* Whether `file`, a path, is that of NAME.c. */
+/* True where `file`, a path, is that of NAME.c. */
 static bool is_file(const char *file, const char *name)
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;

@@ -51,7 +51,7 @@ static int for_each(campaign *c, staff *s, int (*act)(campaign *c, staff *s, cel
 
 /* ---- processes ----------------------------------------------------------------------------------- */
 
-/* Of a peer with some number of threads, for the subjects that share a process. */
+/* The process of a peer with some number of threads, for the subjects that share it. */
 typedef struct post {
     const char *process;
     int threads, peer; /* as in a cell */

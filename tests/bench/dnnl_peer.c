@@ -2,7 +2,7 @@
  *
  *   dnnl_peer [direct|nhwc|blocked|winograd]
  *
- * Where oneDNN may choose the layout of its arrays it does; the conversion from and to a layout of ours is not
+ * oneDNN chooses the layout of its arrays if it may; the conversion from and to a layout of ours is not
  * counted. Pooling and the like take what layout they are given: N, C, H, W unless the argument says otherwise.
  * Convolutions are computed directly, or with `winograd` as oneDNN thinks best, which is Winograd's way where it has
  * one. What a setting does not change is answered under `direct` alone. */
@@ -38,7 +38,7 @@ static const int roles[] = { DNNL_ARG_SRC,      DNNL_ARG_DST,       DNNL_ARG_WEI
                              DNNL_ARG_MEAN,     DNNL_ARG_VARIANCE,  DNNL_ARG_WORKSPACE,   DNNL_ARG_DIFF_SRC,
                              DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_WEIGHTS };
 
-/* What the forward pass has left there, where it is of the same layout. */
+/* The forward pass's array, if it has the same layout. */
 static dnnl_memory_t left_by(const job *forward, int role, const dnnl_memory_desc_t *wanted)
 {
     for (int i = 0; forward && i < forward->arguments; i++) {
@@ -247,7 +247,7 @@ static const struct kind *kind_of(const char *name)
     return k->name ? k : NULL;
 }
 
-/* Whether the setting makes a difference, or there is none. */
+/* True where the setting makes a difference, or there is none. */
 static bool is_measured(const struct kind *k)
 {
     if (algorithm != dnnl_convolution_direct) return k->operation == convolution;

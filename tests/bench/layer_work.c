@@ -23,73 +23,28 @@ typedef struct layer_work {
 
 /* ---- kinds --------------------------------------------------------------------------------------- */
 
-static st_layer *make_conv(const long *s)
-{
-    int kernel = (int)s[5], stride = (int)s[6], padding = (int)s[7];
-    return st_conv2d(.out_channels = (int)s[4], .kernel = { kernel, kernel }, .stride = { stride, stride },
-                     .padding = { padding, padding });
-}
+/* Windows: the numbers from s[i] on are kernel, stride and padding, alike for both axes. */
+#define WINDOWS(i)                                                                                           \
+    .kernel = { (int)s[i], (int)s[i] }, .stride = { (int)s[i + 1], (int)s[i + 1] },                          \
+    .padding = { (int)s[i + 2], (int)s[i + 2] }
 
-static st_layer *make_maxpool(const long *s)
-{
-    int kernel = (int)s[4], stride = (int)s[5], padding = (int)s[6];
-    return st_maxpool(.kernel = { kernel, kernel }, .stride = { stride, stride },
-                      .padding = { padding, padding });
-}
-
-static st_layer *make_avgpool(const long *s)
-{
-    int kernel = (int)s[4], stride = (int)s[5], padding = (int)s[6];
-    return st_avgpool(.kernel = { kernel, kernel }, .stride = { stride, stride },
-                      .padding = { padding, padding });
-}
-
-static st_layer *make_dense(const long *s)
-{
-    return st_dense(.out_features = (int)s[2]);
-}
-
-static st_layer *make_batchnorm(const long *s)
-{
-    (void)s;
-    return st_batchnorm();
-}
-
-static st_layer *make_layernorm(const long *s)
-{
-    (void)s;
-    return st_layernorm();
-}
-
-static st_layer *make_relu(const long *s)
-{
-    (void)s;
-    return st_relu();
-}
-
-static st_layer *make_gelu(const long *s)
-{
-    (void)s;
-    return st_gelu();
-}
-
-static st_layer *make_sigmoid(const long *s)
-{
-    (void)s;
-    return st_sigmoid();
-}
-
-static st_layer *make_softmax(const long *s)
-{
-    (void)s;
-    return st_softmax();
-}
-
-static st_layer *make_dropout(const long *s)
-{
-    (void)s;
-    return st_dropout(.p = 0.5);
-}
+#define MAKE(name, layer)                                                                                    \
+    static st_layer *make_##name(const long *s)                                                              \
+    {                                                                                                        \
+        (void)s;                                                                                             \
+        return layer;                                                                                        \
+    }
+MAKE(conv, st_conv2d(.out_channels = (int)s[4], WINDOWS(5)))
+MAKE(maxpool, st_maxpool(WINDOWS(4)))
+MAKE(avgpool, st_avgpool(WINDOWS(4)))
+MAKE(dense, st_dense(.out_features = (int)s[2]))
+MAKE(batchnorm, st_batchnorm())
+MAKE(layernorm, st_layernorm())
+MAKE(relu, st_relu())
+MAKE(gelu, st_gelu())
+MAKE(sigmoid, st_sigmoid())
+MAKE(softmax, st_softmax())
+MAKE(dropout, st_dropout(.p = 0.5))
 
 /* Numbers after the name: first those of x's shape. */
 static const struct kind {

@@ -20,7 +20,7 @@ static double least_seconds(const campaign *c, cell at)
     return least;
 }
 
-/* What is done on each thread at once is counted once a thread. */
+/* Work that every thread does is counted once a thread. */
 static double flops_of(const campaign *c, cell at)
 {
     if (at.subject == MULTIPLY_ADDS) return peak_flops * campaign_threads[at.threads];

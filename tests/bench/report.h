@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* What a median time amounts to; 0 where the subject does not count it. */
+/* The rates that a median time gives; 0 where the subject does not count it. */
 typedef struct rates {
     double seconds, spread;          /* the median, and the distance of the quartiles as a share of it */
     double gflops, share_of_peak;    /* of the best round of `fma` with as many threads */

@@ -153,7 +153,7 @@ static void print_bar(double share)
     for (int i = 0; i < (int)(BAR * share + 0.5); i++) fputc('#', stdout);
 }
 
-/* Whether the rise is within the limit, which it says. */
+/* Prints if the rise is within the limit, and returns it. */
 static bool verdict(const char *what, double rise, double limit)
 {
     bool good = rise <= limit, colour = sketch_wants_colour(stdout);
@@ -192,7 +192,7 @@ static double print_curve(const campaign *c, const curve *v, int first, int coun
     return lasting_rise(cost, count);
 }
 
-/* Of the two largest sizes, where there is most for two threads to share, the one that tells more for them. */
+/* The better of the two largest sizes, which give two threads most to share. */
 static double cost_of_second_thread(const campaign *c, int last)
 {
     double largest = least_seconds(c, last, 1) / least_seconds(c, last, 0);

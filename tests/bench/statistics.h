@@ -4,7 +4,7 @@
 
 enum { STATISTICS_MOST = 128 };
 
-/* Of 1 to STATISTICS_MOST numbers, in any order; NaN of none. */
+/* For 1 to STATISTICS_MOST numbers, in any order; NaN for none. */
 double median(const double *value, int count);
 
 /* The distance of the quartiles as a share of the median. */

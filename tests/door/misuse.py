@@ -6,7 +6,7 @@ with nothing (NULL, 0, a zeroed struct), so that a new function is covered witho
 import re
 import sys
 
-# What a sound value of a parameter is: by "function.parameter", by type, or by the end of the type.
+# The sound value of a parameter: by "function.parameter", by type, or by the end of the type.
 SOUND = {
     "st_tensor": "sound_tensor()", "st_shape": "sound_shape()", "st_axes": "ST_AXES(0)", "st_layer *": "sound_layer()",
     "st_net *": "sound_net()", "st_dataset *": "sound_dataset()", "st_optim *": "sound_optim()", "st_loss": "st_mse()",

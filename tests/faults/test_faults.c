@@ -275,24 +275,22 @@ static st_net *small_net(void)
 
 static int save(const char *path)
 {
-    st_net *n = small_net();
+    auto_net *n = small_net();
     int status = st_net_save(n, path);
-    st_net_free(n);
     return status;
 }
 
 static int train_from(const char *path, bool resume, int epochs, st_train_result *result)
 {
-    st_net *n = small_net();
-    st_dataset *digits = st_digits(4, 1);
-    st_optim *o = st_adam(.lr = 0.01);
+    auto_net *n = small_net();
+    auto_dataset *digits = st_digits(4, 1);
+    auto_optim *o = st_adam(.lr = 0.01);
     st_train_options options = { .loss = st_cross_entropy(),
                                  .optim = o,
                                  .epochs = epochs,
                                  .batch = 4,
                                  .callbacks = { st_checkpoint(.path = path, .resume = resume) } };
     int status = st_train_run(n, digits, options, result);
-    st_net_free(n), st_dataset_free(digits), st_optim_free(o);
     return status;
 }
 
@@ -303,14 +301,13 @@ static int write_checkpoint(const char *path)
 
 static int array(const char *path)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(50, 60)); /* more than one block of the stream */
+    auto_tensor x = st_tensor_new(ST_SHAPE(50, 60)); /* more than one block of the stream */
     st_fill(x, 3);
     int status = st_npy_save(path, x);
-    st_tensor_free(x);
     return status;
 }
 
-/* Whether what is latched is what a run or a replay says that met a NaN, and nothing else; clears it then. */
+/* True where the error is that of a run or a replay that met a NaN; clears it then. */
 static bool met_nan(const char *and)
 {
     bool met = st_error() && strstr(st_error(), "the batch's x is nan at [1, 0]") && strstr(st_error(), and);
@@ -334,9 +331,8 @@ static int anomaly(const char *path)
 
 static int export(const char *path)
 {
-    st_net *n = small_net();
+    auto_net *n = small_net();
     int status = st_net_export_onnx(n, path);
-    st_net_free(n);
     return status;
 }
 
@@ -450,20 +446,19 @@ static uint64_t of_data(st_dataset *d)
 {
     if (!d) return 0;
     uint64_t sum = 1;
-    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
+    auto_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
     for (ptrdiff_t i = 0; i < d->count; i++) {
         d->get(d, i, x, y);
         sum = digest(digest(sum, x), y);
     }
-    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
+    st_dataset_free(d);
     return sum;
 }
 
 static uint64_t load(const char *path)
 {
-    st_net *n = st_net_load(path, 4, (st_net_known){ 0 });
+    auto_net *n = st_net_load(path, 4, (st_net_known){ 0 });
     uint64_t sum = n ? digest(1, st_net_parameters(n)) : 0;
-    st_net_free(n);
     return sum;
 }
 
@@ -493,9 +488,8 @@ static uint64_t replay(const char *path)
 
 static uint64_t read_array(const char *path)
 {
-    st_tensor x = st_npy_load(path);
+    auto_tensor x = st_npy_load(path);
     uint64_t sum = st_is_null(x) ? 0 : digest(1, x);
-    st_tensor_free(x);
     return sum;
 }
 

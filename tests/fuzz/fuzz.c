@@ -25,7 +25,7 @@ enum {
     LARGE = 8 << 20
 };
 
-/* Of the sanitizers, whose header not every compiler has. */
+/* The sanitizers' functions, whose header not every compiler has. */
 int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void *at, size_t size),
                                               void (*on_free)(const volatile void *at));
 size_t __sanitizer_get_allocated_size(const volatile void *at);
@@ -47,7 +47,7 @@ void fuzz_claim(bool holds, const char *claim)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Of the thread that reads, since fuzz_begin. */
+/* Memory of the thread that reads, since fuzz_begin. */
 static _Thread_local struct metre {
     bool on;
     int made; /* layers are being made, or let go */
@@ -223,7 +223,7 @@ static const char *put(const char *name, const void *at, size_t size)
     return s->path;
 }
 
-/* What a gzip stream unpacks to, as far as it can be unpacked; of other files their size. */
+/* The bytes of a gzip stream, unpacked as far as it goes; of other files their size. */
 static long long unpacked(const char *path)
 {
     static unsigned char part[1 << 16];

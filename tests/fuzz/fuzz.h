@@ -9,7 +9,7 @@
  *         st_tensor_free(x);
  *     }
  *
- * What is refused must leave one line of error, what is taken none; and until a reader has refused a file it may hold
+ * A refused input must leave one line of error, a taken one none; and until a reader has refused a file it may hold
  * no more memory than twice the files' bytes, unpacked, and a MiB. A program ends where that is not so.
  *
  * Not counted are layers, which take more than the text that asks for one and whose number readers limit; and all
@@ -58,12 +58,12 @@ const char *fuzz_safetensors(const char *name, const uint8_t *at, size_t size);
 void fuzz_seed_safetensors(const char *path);
 extern const char *const fuzz_safetensors_words[];
 
-/* Of some MiB: a piece again and again, in which #s are counted, so that names differ. The text is the caller's; the
+/* Some MiB: a piece again and again, in which #s are counted, so that names differ. The text is the caller's; the
  * file is one of safetensors, of no data, with the text for its header. */
 char *fuzz_large_text(const char *before, const char *again, const char *after);
 const char *fuzz_large(const char *name, const char *before, const char *again, const char *after);
 
-/* Where it is false, says so, and ends. */
+/* If it is false, prints the claim and ends the program. */
 void fuzz_claim(bool holds, const char *claim);
 
 /* Looks at each element. */

@@ -57,7 +57,7 @@ static bool same(st_tensor a, st_tensor b)
     return memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
 }
 
-/* What is refused leaves a world as it was: for the next input. */
+/* A refused file leaves the net and the optimizer as they were, for the next input. */
 static void continue_from(const char *path)
 {
     static world w;

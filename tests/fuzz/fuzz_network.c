@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What network_write makes of it; NULL, without an error, where it cannot be said. */
+/* The text that network_write makes of a net; NULL, without an error, where it cannot be said. */
 static char *text_of(const st_net *n)
 {
     char *text = NULL;

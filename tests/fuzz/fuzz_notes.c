@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of two channels and two classes. */
+/* Two channels and two classes. */
 static st_net *small(void)
 {
     st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 2));

@@ -67,7 +67,7 @@ static void claim_range(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride
     }
 }
 
-/* What a picture takes that has as many pixels as its file says and may hold. */
+/* The memory of a picture that has as many pixels as its file says and may hold. */
 static long long decoded(const uint8_t *file, size_t size)
 {
     enum { MOST_PACKED = 8 * 1032, EDGE = 64, PIXEL = 32 };
@@ -154,7 +154,7 @@ static void seed_jpeg(int channels, bool progressive)
 }
 #endif
 
-/* Of every colour type and depth, plain and interlaced. */
+/* Every colour type and depth, plain and interlaced. */
 static void seed(void)
 {
     static const uint8_t kinds[][2] = {

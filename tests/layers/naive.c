@@ -224,7 +224,7 @@ static bool beats(double x, double best)
     return !isnan(best) && (isnan(x) || x > best);
 }
 
-/* Where padding is -inf only places in the image are looked at, and a window without any is -inf; where it is 0 all
+/* If padding is -inf only places in the image are looked at, and a window without any is -inf; where it is 0 all
  * are. */
 naive naive_maxpool(st_maxpool_options o, st_tensor x, st_tensor dy)
 {

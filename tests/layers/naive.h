@@ -6,7 +6,7 @@
 #include "layers/layers.h"
 #include "tensor/tensor.h"
 
-/* What a layer should make of x and dy; parts that it does not have are null. */
+/* A layer's results for x and dy; parts that it does not have are null. */
 typedef struct naive {
     st_tensor y, dx;
     st_tensor dweight, dbias; /* what is to be added to the gradients */
@@ -24,7 +24,7 @@ typedef struct naive_axis {
 /* PyTorch's pooling_output_shape: floor or ceil, and no last window that begins in the right padding. */
 ptrdiff_t naive_windows(naive_axis a);
 
-/* Where element k of window `at` lies in the image; outside 0 … size-1 it lies in the padding. */
+/* The place of element k of window `at` in the image; outside 0 … size-1 it lies in the padding. */
 ptrdiff_t naive_place(naive_axis a, ptrdiff_t at, ptrdiff_t k);
 
 naive_axis naive_maxpool_axis(st_maxpool_options o, st_shape x, int axis); /* axis 0: height, 1: width */

@@ -520,7 +520,7 @@ TEST(a_type_of_ones_own_runs_like_any_other)
 
 enum { SEEN_FORWARD, SEEN_BACKWARD, SEEN_GRADIENT, SEEN_HOOKS };
 
-/* Of each image and hook: how often it was seen, in pieces of how many images, and whether memory and scratch
+/* For each image and hook: how often it was seen, in pieces of how many images, and whether memory and scratch
  * were as promised. In one row for each hook; every image belongs to one piece, so no two threads meet. */
 static struct seen {
     int times;
@@ -592,7 +592,7 @@ static void check_pieces(const st_layer_type *type, ptrdiff_t built, ptrdiff_t n
         }
 }
 
-/* Of `chunk` images; of 8 where it is not given, or more where there would be more than 32 pieces. */
+/* Pieces of `chunk` images; of 8 where it is not given, or more where there would be more than 32 pieces. */
 TEST(every_hook_sees_every_image_once_in_pieces_of_a_fixed_size)
 {
     static const st_layer_type five = NOTING(5), usual = NOTING(0), whole = NOTING(ST_WHOLE_BATCH);

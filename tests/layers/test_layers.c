@@ -218,7 +218,7 @@ TEST(exponentials_are_as_near_as_they_claim)
     assert_true(hyperbolic_tangent((st_real)INFINITY) == 1 && logistic(-(st_real)INFINITY) == 0);
 }
 
-/* What says it runs in place makes the same of x where y is to be, with x gone when it goes back. */
+/* A layer that runs in-place computes the same where y overwrites x, forward and backward. */
 TEST(in_place_is_as_apart)
 {
     dice d = { { 4, 2 }, 0 };
@@ -254,7 +254,7 @@ static double five_deviations(double p, double count)
     return 5 * sqrt(p * (1 - p) / count);
 }
 
-/* What a dropout, or a net with one, built for a batch makes of its first images where all are ones. */
+/* The output of a dropout, or of a net with one, built for a batch, for its first images, where all are ones. */
 static st_tensor ones_through(st_layer *l, st_shape batch, ptrdiff_t images, uint64_t seed, uint64_t step)
 {
     auto_tensor x = full(ST_SHAPE(images, batch.n[1]), 1);
@@ -265,7 +265,7 @@ static st_tensor ones_through(st_layer *l, st_shape batch, ptrdiff_t images, uin
     return y;
 }
 
-/* Of one value a channel, channel_dropout drops elements like dropout. */
+/* With one value a channel, channel_dropout drops elements as dropout does. */
 static st_layer *dropout(int kind)
 {
     return kind ? st_channel_dropout(.p = DROP_P) : st_dropout(.p = DROP_P);
@@ -363,7 +363,7 @@ TEST(small_images_have_masks_of_their_own)
     }
 }
 
-/* Of two dropouts in a row with masks of their own an element is kept by both with (1-p)²; were the masks the
+/* Two dropouts in a row with masks of their own both keep an element with (1-p)²; were the masks the
  * same, with 1-p. */
 TEST(layers_of_a_net_have_masks_of_their_own)
 {

@@ -323,7 +323,7 @@ static void convolve(const convolution *v, st_tensor x, st_tensor w, st_tensor z
     }
 }
 
-/* What is not contiguous, copied so that it can be seen as a matrix; the caller frees it. */
+/* A contiguous copy, seen as a matrix; the caller frees it. */
 static st_tensor matrix_of(st_tensor x, ptrdiff_t rows)
 {
     st_tensor copy = st_tensor_clone(x);
@@ -584,7 +584,7 @@ TEST(blocks_are_strides_that_are_checked)
     expect_error("reaches elements 1 to 64 of a storage of 64");
 }
 
-/* What does not divide is no split; windows leave the rest out. */
+/* A split must divide the axis; windows leave the rest out. */
 TEST(blocks_that_do_not_divide_are_refused_or_left_out)
 {
     auto_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);

@@ -1,6 +1,6 @@
 /* test_winograd.c: Winograd's ways to compute a convolution, whichever conv2d would choose for the case.
  *
- * What they multiply by and divide by at the end is such that small integers are to come out exactly; the oracle
+ * Their factors and divisors are powers of two and small integers, so that small integers come out exactly; the oracle
  * is naive.c. Scratch is filled with NaN before each pass. */
 #include "tests/support.h"
 
@@ -150,7 +150,7 @@ TEST(integers_are_exact_for_any_shape_and_view)
     each_way(any_shape_and_view);
 }
 
-/* Of the engine with the longest vectors, and of others as their vectors are a part of those. */
+/* Sizes are those of the longest vectors; shorter ones end there too. */
 static void ends_of_vectors(void)
 {
     static const struct {

@@ -126,7 +126,7 @@ void __wrap_layer_backward_chain(const layer_link link[], int count, st_tensor d
 
 /* ---- what libraries write into our memory --------------------------------------------------------------- */
 
-/* Where a library's own variables will lie: our functions leave theirs there as unwritten. */
+/* A place on the stack for a library's own variables: our functions leave theirs there as unwritten. */
 static __attribute__((noinline)) void clear_stack(void)
 {
     char below[1 << 14];
@@ -169,7 +169,7 @@ char *json_dumps(const json_t *json, size_t flags)
     return theirs(json, flags);
 }
 
-/* Where json_unpack has written: at each value's place in the format. A key is an argument too. */
+/* json_unpack has written at each value's place in the format. A key is an argument too. */
 static void written_by_unpack(const char *format, va_list arguments)
 {
     enum { DEEPEST = 8 };
@@ -225,7 +225,7 @@ json_t *json_loads(const char *text, size_t flags, json_error_t *error)
     return theirs(text, flags, error);
 }
 
-/* What jansson is to allocate with is ours, what it allocates is not. */
+/* jansson allocates with functions of ours, from memory that is not. */
 static json_malloc_t given;
 
 static void *give(size_t size)
@@ -242,7 +242,7 @@ void json_set_alloc_funcs(json_malloc_t allocate, json_free_t release)
     theirs(give, release);
 }
 
-/* What a library hands to a function of ours lies on its own stack. */
+/* Arguments that a library passes to a function of ours lie on its own stack. */
 typedef struct dump {
     json_dump_callback_t call;
     void *context;

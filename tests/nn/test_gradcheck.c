@@ -45,7 +45,7 @@ static st_real *at(st_tensor x, ptrdiff_t row, ptrdiff_t column)
     return st_at(x, ST_INDEX(row, column));
 }
 
-/* Where there is such an image. */
+/* If there is such an image. */
 static void put(st_tensor x, ptrdiff_t row, ptrdiff_t column, double value)
 {
     if (row < x.shape.n[0]) *at(x, row, column) = (st_real)value;
@@ -147,7 +147,7 @@ static const st_layer_type faulty = { .name = "faulty",
                                       .backward = backward,
                                       .gradient = gradient };
 
-/* Of 3 images: CHECK(l, 0), CHECK(l, .most = 5). */
+/* Checks it on 3 images: CHECK(l, 0), CHECK(l, .most = 5). */
 #define CHECK(l, ...) st_gradcheck_layer(l, ST_SHAPE(3, FEATURES), (st_gradcheck_options){ __VA_ARGS__ })
 
 static st_layer *layer_with(fault f)
@@ -332,7 +332,7 @@ TEST(tolerance_is_what_is_asked_for)
     assert_false(CHECK(right, .tolerance = 1e-15).passed);
 }
 
-/* Of 12 elements of x, 16 of the weight and 4 of the bias. One that is wrong among 12 is found by some draws
+/* There are 12 elements of x, 16 of the weight and 4 of the bias. One that is wrong among 12 is found by some draws
  * of 4 and not by others: by chance by one in three. */
 TEST(most_elements_are_drawn_at_random)
 {
@@ -501,7 +501,7 @@ TEST(ties_in_maxpool_are_kinks)
 
 /* ---- views --------------------------------------------------------------------------------------- */
 
-/* Of the layer that is right and of one that is not, at x and what is behind it. */
+/* The layer without a fault passes at x, one with a fault does not; frees x. */
 static void is_judged_right(st_tensor x, const char *what)
 {
     auto_layer *right = layer_with(NO_FAULT), *wrong = layer_with(FACTOR_IN_ONE_CHANNEL);

@@ -66,7 +66,7 @@ static st_net *counting(void)
 
 static void run_counting(st_net *n, st_tensor dx, const int backward[4], const int gradient[4])
 {
-    st_tensor x = tensor_of(ST_SHAPE(1, 2), 3, 4), dy = tensor_of(ST_SHAPE(1, 2), 1, 2);
+    auto_tensor x = tensor_of(ST_SHAPE(1, 2), 3, 4), dy = tensor_of(ST_SHAPE(1, 2), 1, 2);
     memset(backwards, 0, sizeof backwards), memset(gradients, 0, sizeof gradients);
     st_net_zero_gradients(n);
     st_net_forward(n, x, ST_TRAIN);
@@ -76,7 +76,6 @@ static void run_counting(st_net *n, st_tensor dx, const int backward[4], const i
         assert_int_equal(backwards[i], backward[i]);
         assert_int_equal(gradients[i], gradient[i]);
     }
-    st_tensor_free(x), st_tensor_free(dy);
 }
 
 TEST(the_backward_pass_stops_where_nothing_below_trains)
@@ -89,19 +88,18 @@ TEST(the_backward_pass_stops_where_nothing_below_trains)
         { "[01]", { 0, 0, 0, 1 }, { 0, 0, 1, 1 } },   { "[012]*", { 0, 0, 0, 0 }, { 0, 0, 0, 1 } },
         { "2.body", { 0, 1, 1, 1 }, { 1, 1, 0, 1 } }, { "3", { 0, 1, 1, 1 }, { 1, 1, 1, 0 } },
     };
-    st_tensor none = { 0 }, dx = st_tensor_new(ST_SHAPE(1, 2));
+    st_tensor none = { 0 };
+    auto_tensor dx = st_tensor_new(ST_SHAPE(1, 2));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        st_net *n = counting();
-        st_optim *o = st_sgd(.lr = 1);
+        auto_net *n = counting();
+        auto_optim *o = st_sgd(.lr = 1);
         st_param_group group = { cases[i].frozen, .frozen = true };
         assert_int_equal(st_optim_groups(o, n, group.names != NULL, &group), 0);
         run_counting(n, none, cases[i].backward, cases[i].gradient);
         run_counting(n, dx, (const int[]){ 1, 1, 1, 1 }, cases[i].gradient);
         assert_int_equal(st_optim_groups(o, n, 0, NULL), 0);
         run_counting(n, none, cases[0].backward, cases[0].gradient);
-        st_optim_free(o), st_net_free(n);
     }
-    st_tensor_free(dx);
 }
 
 /* ---- each group has its own numbers -------------------------------------------------------------- */
@@ -128,18 +126,17 @@ static st_optim *made(int kind, double lr, double decay)
 
 static void backward_of(st_net *n, int step)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(5, 1, 6, 6)), dy = st_tensor_new(ST_SHAPE(5, 4));
+    auto_tensor x = st_tensor_new(ST_SHAPE(5, 1, 6, 6)), dy = st_tensor_new(ST_SHAPE(5, 4));
     st_normal(x, (st_random_key){ 1, (uint64_t)step }, 0, 1);
     st_normal(dy, (st_random_key){ 2, (uint64_t)step }, 0, 1);
     st_net_zero_gradients(n);
     st_net_forward(n, x, ST_TRAIN);
     assert_int_equal(st_net_backward(n, dy, (st_tensor){ 0 }), 0);
-    st_tensor_free(x), st_tensor_free(dy);
 }
 
 static const double first_lr = 0.015625, factor = 0.25, first_decay = 0.125, own_decay = 0.5;
 
-/* What the groups of the test below ask for, spelled out: name, learning rate, weight decay; rate 0: frozen. */
+/* The groups of the test below, spelled out: name, learning rate, weight decay; rate 0: frozen. */
 static const struct {
     const char *name;
     double lr, decay;
@@ -163,8 +160,9 @@ TEST(each_group_trains_as_an_optimizer_of_its_own)
         { "*", .vectors = true, .weight_decay = ST_ZERO },
     };
     for (int kind = 0; kind < 4; kind++) {
-        st_net *n = convolutional(), *expected = convolutional();
-        st_optim *o = made(kind, first_lr, first_decay), *parts[SPELLED];
+        auto_net *n = convolutional(), *expected = convolutional();
+        auto_optim *o = made(kind, first_lr, first_decay);
+        st_optim *parts[SPELLED];
         for (int i = 0; i < SPELLED; i++) parts[i] = made(kind, first_lr, spelled[i].decay);
         assert_int_equal(st_optim_groups(o, n, 3, groups), 0);
         for (int step = 0; step < 4; step++) {
@@ -183,7 +181,6 @@ TEST(each_group_trains_as_an_optimizer_of_its_own)
             assert_same(st_net_states(n), st_net_states(expected)); /* of a frozen one, too */
         }
         for (int i = 0; i < SPELLED; i++) st_optim_free(parts[i]);
-        st_optim_free(o), st_net_free(n), st_net_free(expected);
     }
 }
 
@@ -191,8 +188,8 @@ TEST(each_group_trains_as_an_optimizer_of_its_own)
  * in a clipped norm. */
 TEST(frozen_parameters_have_no_gradient)
 {
-    st_net *n = convolutional();
-    st_optim *o = st_sgd(.lr = 1);
+    auto_net *n = convolutional();
+    auto_optim *o = st_sgd(.lr = 1);
     assert_int_equal(st_optim_groups(o, n, 1, (const st_param_group[]){ { "*.weight", .frozen = true } }), 0);
     backward_of(n, 0);
     double sum = 0, all = 0;
@@ -201,19 +198,18 @@ TEST(frozen_parameters_have_no_gradient)
     for (ptrdiff_t i = 0; i < st_numel(conv->grad[1]); i++) all += fabs((double)*element(conv->grad[1], i));
     assert_true(sum == 0);
     assert_true(all > 0);
-    st_optim_free(o), st_net_free(n);
 }
 
 /* ---- in the trainer ------------------------------------------------------------------------------ */
 
 TEST(the_groups_of_a_run_end_with_it)
 {
-    st_net *n = convolutional();
-    st_tensor x = st_tensor_new(ST_SHAPE(10, 1, 6, 6)), y = st_tensor_new(ST_SHAPE(10)),
-              before = st_tensor_clone(st_net_find(n, "0.weight"));
+    auto_net *n = convolutional();
+    auto_tensor x = st_tensor_new(ST_SHAPE(10, 1, 6, 6)), y = st_tensor_new(ST_SHAPE(10)),
+                before = st_tensor_clone(st_net_find(n, "0.weight"));
     st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
-    st_dataset *d = st_dataset_tensors(x, y);
-    st_optim *o = st_sgd(.lr = 0.1, .weight_decay = 0.1);
+    auto_dataset *d = st_dataset_tensors(x, y);
+    auto_optim *o = st_sgd(.lr = 0.1, .weight_decay = 0.1);
     assert_int_equal(st_train(n, d, .batch = 5, .loss = st_cross_entropy(), .optim = o,
                               .groups = { { "0", .frozen = true } }),
                      0);
@@ -225,8 +221,6 @@ TEST(the_groups_of_a_run_end_with_it)
                               .groups = { { "7", .frozen = true } }),
                      -1);
     expect_error("st_optim_groups: \"7\" matches no parameter");
-    st_optim_free(o), st_dataset_free(d), st_net_free(n);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(before);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
@@ -250,8 +244,8 @@ TEST(wrong_groups_are_refused)
         { -1, { { "0" } }, "-1 groups, expected 0 to 8" },
         { ST_MAX_GROUPS + 1, { { "0" } }, "9 groups, expected 0 to 8" },
     };
-    st_net *n = convolutional(), *raw = st_net_new(ST_SHAPE(2), st_dense(.out_features = 1));
-    st_optim *o = st_sgd(.lr = 1);
+    auto_net *n = convolutional(), *raw = st_net_new(ST_SHAPE(2), st_dense(.out_features = 1));
+    auto_optim *o = st_sgd(.lr = 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("case %zu", i);
         assert_int_equal(st_optim_groups(o, n, cases[i].count, cases[i].group), -1);
@@ -264,12 +258,11 @@ TEST(wrong_groups_are_refused)
     assert_int_equal(st_optim_groups(o, raw, 0, NULL), -1);
     expect_error("the net is not built");
     assert_int_equal(st_optim_groups(o, n, 0, NULL), 0);
-    st_tensor few = st_tensor_new(ST_SHAPE(3));
+    auto_tensor few = st_tensor_new(ST_SHAPE(3));
     assert_int_equal(st_optim_step(o, 1, few, few), -1);
     expect_error("3 parameters, the groups are of");
     assert_int_equal(st_layer_freeze(n->root->child[0], 2, true), -1);
     expect_error("st_layer_freeze: parameter 2 of 2");
     assert_int_equal(st_layer_freeze(NULL, 0, true), -1);
     expect_error("st_layer_freeze");
-    st_tensor_free(few), st_optim_free(o), st_net_free(n), st_net_free(raw);
 }

@@ -1,7 +1,7 @@
 /* test_net.c: a net is its layers one after another, in any batch, through any view, on any number of
  * threads.
  *
- * Where results are compared for equality without being of the same operations, weights and images are small
+ * If results of different operations are compared for equality, weights and images are small
  * integers, whose sums and products are exact in both precisions. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream, nanosleep */
 #include "tests/nn/counter.h"
@@ -75,7 +75,7 @@ TEST(layers_that_do_not_fit_are_named)
     refused(st_net_new(ST_SHAPE(10), st_conv2d(.out_channels = 4, .kernel = { 3, 3 })), "layer 0: conv2d: ");
 }
 
-/* What is wrong with a layer is said by the first that fails, and the others are freed. */
+/* The first layer that fails gives the error, and the others are freed. */
 TEST(a_layer_that_could_not_be_made_makes_no_net)
 {
     refused(st_net_new(ST_SHAPE(3, 8, 8), st_relu(), st_conv2d(.kernel = { 3, 3 }), st_dropout(.p = 2)),
@@ -240,7 +240,7 @@ TEST(notes_are_copied_replaced_and_removed)
 
 /* ---- the summary --------------------------------------------------------------------------------- */
 
-/* What st_net_summary prints: free() ends it. */
+/* The text that st_net_summary prints; the caller frees it. */
 static char *summary(st_net *n, ptrdiff_t batch, int status)
 {
     char *text = NULL;
@@ -293,7 +293,7 @@ static const char lenet_memory[] = "memory for batches of 64, float32\n"
                                    "  peak, with 4 threads                    4.5 MiB\n";
 #endif
 
-/* What scratch a layer takes depends on the machine, but for the reference. */
+/* A layer's scratch depends on the machine, except with the reference engine. */
 TEST(the_summary_of_lenet_is_this)
 {
     use_engine("reference");

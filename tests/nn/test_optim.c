@@ -170,7 +170,7 @@ TEST(rmsprop_is_as_pytorch_computes)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) follows(&all[i]);
 }
 
-/* Of curvatures up to 16 times apart. */
+/* Curvatures are up to 16 times apart. */
 TEST(each_minimises_a_quadratic)
 {
     st_optim *all[] = {
@@ -499,7 +499,7 @@ TEST(factors_stay_between_zero_and_one)
             }
 }
 
-/* Where they are made. */
+/* They are refused when they are made. */
 #define REFUSED(made, text) (void)(made), expect_error("%s", text)
 
 TEST(schedules_out_of_range_are_refused)

@@ -279,7 +279,7 @@ TEST(a_net_that_is_built_keeps_its_parameters)
 
 enum { MOST = 400 };
 
-/* What is asked for, in order. */
+/* The samples that are asked for, in order. */
 typedef struct record {
     int count;
     ptrdiff_t sample[MOST];
@@ -829,7 +829,7 @@ TEST(averages_follow_the_parameters)
     st_optim_free(options.optim);
 }
 
-/* Of w x on x = 1: w goes 2 lr (10 - w) a step, so that the loss explodes where lr exceeds 1. */
+/* y = w x on x = 1: w goes 2 lr (10 - w) a step, so that the loss explodes where lr exceeds 1. */
 TEST(a_rate_is_found_below_the_explosion)
 {
     auto_samples s = pull(4, 10);

@@ -46,7 +46,7 @@ static void count_item(ptrdiff_t i, int thread, void *context)
     t->at_work[thread]--;
 }
 
-/* Whether the first `count` items have been done once, and nothing else. */
+/* True where the first `count` items have been done once, and nothing else. */
 static bool all_done(tally *t, ptrdiff_t count)
 {
     bool good = t->wrong == 0;

@@ -238,7 +238,7 @@ TEST(an_error_stays_in_its_thread)
 
 /* ---- children ----------------------------------------------------------------------------------- */
 
-/* What a child that trains a net comes to. */
+/* The exit status of a child that trains a net. */
 static int child_that_trains(st_tensor expected)
 {
     pid_t child = fork();

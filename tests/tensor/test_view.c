@@ -385,7 +385,7 @@ static void apply(model *y, const model *x, const kind *what, const operation *o
         y->place[k] = x->place[number_of(x->shape, what->origin(o, x->shape, index_of(y->shape, k)))];
 }
 
-/* Whether places are a first one and a stride per axis. What the strides are, if there are any, two
+/* True where places are a first one and a stride per axis. The strides, if there are any, are given by two
  * neighbours tell; then all the others must agree. */
 static bool has_strides(const model *m)
 {
@@ -429,7 +429,7 @@ static void assert_refused(st_tensor y, const char *who, st_shape x)
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
-/* What came of each kind of operation, over all chains. */
+/* The outcomes of each kind of operation, over all chains. */
 typedef struct tally {
     int made[KINDS], impossible[KINDS], without_strides[KINDS];
 } tally;

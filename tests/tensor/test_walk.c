@@ -195,7 +195,7 @@ TEST(nothing_happens_to_empty_tensors)
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-/* What rows were seen: the place of every element of every view, in the order of the visit. */
+/* The rows that were seen: the place of every element of every view, in the order of the visit. */
 typedef struct visit {
     int views, rows;
     ptrdiff_t count;
@@ -258,7 +258,7 @@ static int rows_of(st_tensor y, st_tensor x, st_order order)
     return v.rows;
 }
 
-/* What makes it fast: as few rows as the strides allow. */
+/* As few rows as the strides allow: that makes it fast. */
 TEST(axes_that_follow_one_another_are_one_row)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(3, 4, 1, 5)), y = st_tensor_new(ST_SHAPE(3, 4, 1, 5));

@@ -3,7 +3,7 @@
 # need, or what `make check`, `make coverage`, looking at pages, `make conformance`, `make bench-peers`,
 # `make onnx-check`, `make MPI=1`, `make check-cpu` or `make web-check` needs besides.
 #
-# What is missing is what the compiler cannot find, not what a package manager has not heard of. Silent,
+# A need is missing if the compiler cannot find it, whatever a package manager says. Silent,
 # and quick, when nothing is.
 set -u
 CC=${CC:-cc}

@@ -13,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
 
 export STRIDE_THREADS=1
-# What is larger is refused by the allocator, and the reader has to say so.
+# The allocator refuses more, and the reader has to report it.
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:max_allocation_size_mb=256:quarantine_size_mb=16"
 export UBSAN_OPTIONS="print_stacktrace=1"
 

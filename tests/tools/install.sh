@@ -38,7 +38,7 @@ below() {
     esac
 }
 
-# Where programs do not look by themselves, these tell them to.
+# Programs that do not look there by themselves need these settings.
 case $PREFIX in
 /usr | /usr/local) rpath= ;;
 *) rpath=' -Wl,-rpath,${libdir}' ;;

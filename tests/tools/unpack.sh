@@ -26,7 +26,7 @@ apt update
 apt install --download-only -y --no-install-recommends "$@"
 for package in "$folder"/apt/archives/*.deb; do dpkg -x "$package" "$folder/root"; done
 
-# What a link means by / is the folder.
+# An absolute link starts at the folder.
 find "$folder/root" -type l | while read -r link; do
     target=$(readlink "$link")
     case $target in
