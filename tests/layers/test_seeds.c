@@ -50,23 +50,8 @@ static void to_the_first_largest(const st_real *window, ptrdiff_t n, st_real y, 
     }
 }
 
-static st_real average(const st_real *window, ptrdiff_t n, const void *context)
-{
-    st_real sum = 0;
-    for (ptrdiff_t i = 0; i < n; i++) sum += window[i];
-    return sum / (st_real)n;
-}
-
-static void to_all_alike(const st_real *window, ptrdiff_t n, st_real y, st_real dy, st_real *dwindow,
-                         const void *context)
-{
-    for (ptrdiff_t i = 0; i < n; i++) dwindow[i] = dy / (st_real)n;
-}
-
 static const st_pool_function by_largest = { "largest", largest, to_the_first_largest };
 static const st_pool_function by_largest_numerically = { "largest", largest };
-static const st_pool_function by_average = { "average", average, to_all_alike };
-
 /* The same pooling as its own layer, and as a layer made of a function. */
 static st_layer *max_by_layer(st_maxpool_options o)
 {
@@ -189,38 +174,6 @@ TEST(without_an_adjoint_the_derivative_is_numeric)
         auto_tensor dx = backward(l, x, y, dy), expected_dx = backward(reference, x, y, dy);
         assert_same(y, expected_y);
         assert_near(dx, expected_dx, 100 * (double)ST_REAL_EPSILON);
-    }
-}
-
-/* Oracle: the layers that know max and mean. */
-TEST(a_function_makes_the_same_layer_as_ours)
-{
-    dice d = { { 19 } };
-    for (int i = 0; i < 60; i++) {
-        int kh = (int)roll(&d, 1, 3), kw = (int)roll(&d, 1, 3), sh = (int)roll(&d, 1, 3),
-            sw = (int)roll(&d, 1, 3);
-        int ph = (int)roll(&d, 0, kh - 1), pw = (int)roll(&d, 0, kw - 1);
-        auto_tensor x =
-            roll_tensor(&d, ST_SHAPE(roll(&d, 1, 3), roll(&d, 1, 3), roll(&d, 3, 7), roll(&d, 3, 7)), -9, 9);
-        st_layer *layers[2];
-        if (i % 2) {
-            layers[0] = st_maxpool({ kh, kw }, { sh, sw }, { ph, pw });
-            layers[1] = st_pool(&by_largest, { kh, kw }, { sh, sw }, { ph, pw }, .pad_value = ST_PAD_LOWEST);
-        } else {
-            layers[0] = st_avgpool({ kh, kw }, { sh, sw }, { ph, pw });
-            layers[1] = st_pool(&by_average, { kh, kw }, { sh, sw }, { ph, pw });
-        }
-        st_tensor y[2], dx[2];
-        auto_tensor dy = { 0 };
-        for (int l = 0; l < 2; l++) {
-            y[l] = forward(layers[l], x);
-            if (l == 0) dy = roll_tensor(&d, y[0].shape, -9, 9);
-            dx[l] = backward(layers[l], x, y[l], dy);
-        }
-        about("case %d: kernel %dx%d, stride %dx%d, padding %dx%d", i, kh, kw, sh, sw, ph, pw);
-        assert_near(y[1], y[0], i % 2 ? 0 : 16 * (double)ST_REAL_EPSILON);
-        assert_near(dx[1], dx[0], i % 2 ? 0 : 64 * (double)ST_REAL_EPSILON);
-        for (int l = 0; l < 2; l++) st_layer_free(layers[l]), st_tensor_free(y[l]), st_tensor_free(dx[l]);
     }
 }
 
