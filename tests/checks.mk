@@ -209,10 +209,11 @@ link_mutant = $(LINK) -Wl,-z,muldefs @OBJECT@ $(run_objects_$1_$2) $(call helper
               $(PICTURE_LIBS) $(TEST_LIBS) $(LIBS) -o @PROGRAM@
 .PHONY: mutations
 mutations: ## mutate tensor/ and layers/ at random: how many of 200 do the tests find? MUTATION_SEED=2
-mutations: $(foreach r,tensor layers nn,$(OUT)/float/tests/$r/run) $(OUT)/double/tests/layers/run
+mutations: $(foreach r,tensor layers nn,$(OUT)/float/tests/$r/run) \
+    $(foreach r,layers nn,$(OUT)/double/tests/$r/run)
 	@OUT=$(OUT) BUILD=$(BUILD) \
 	 $(foreach r,tensor layers nn,LINK_float_$r=$(call quoted,$(call link_mutant,float,$r))) \
-	 LINK_double_layers=$(call quoted,$(call link_mutant,double,layers)) \
+	 $(foreach r,layers nn,LINK_double_$r=$(call quoted,$(call link_mutant,double,$r))) \
 	 python3 tests/tools/mutate.py $(MUTATIONS) $(MUTATION_SEED) $(MUTATION_SCORE) $(MUTATION_ROOMS)
 
 # Counters of threads are added up atomically, which takes its time: minutes. Every engine that this machine

@@ -274,6 +274,19 @@ static st_tensor roll_mixed(dice *d, st_shape s)
     return x;
 }
 
+/* A new tensor of zeros whose second axis lies innermost: [N, C, ...] kept as [N, ..., C]. */
+static st_tensor second_axis_last(st_shape s)
+{
+    st_shape stored = { .rank = s.rank };
+    st_axes order = { .count = s.rank };
+    for (int i = 0; i < s.rank; i++) {
+        int at = i == 0 ? 0 : i == 1 ? s.rank - 1 : i - 1;
+        stored.n[at] = s.n[i];
+        order.axis[i] = at;
+    }
+    return st_permute(st_tensor_new(stored), order);
+}
+
 st_tensor roll_kind(dice *d, view_kind kind, st_shape s, ptrdiff_t low, ptrdiff_t high)
 {
     st_tensor x = kind == OFFSET        ? roll_offset(d, s)
@@ -327,18 +340,6 @@ st_tensor full(st_shape s, double value)
     st_tensor x = st_tensor_new(s);
     st_fill(x, (st_real)value);
     return x;
-}
-
-st_tensor second_axis_last(st_shape s)
-{
-    st_shape stored = { .rank = s.rank };
-    st_axes order = { .count = s.rank };
-    for (int i = 0; i < s.rank; i++) {
-        int at = i == 0 ? 0 : i == 1 ? s.rank - 1 : i - 1;
-        stored.n[at] = s.n[i];
-        order.axis[i] = at;
-    }
-    return st_permute(st_tensor_new(stored), order);
 }
 
 /* ---- comparison ------------------------------------------------------------------------------ */

@@ -136,9 +136,6 @@ st_tensor tensor_of_list(st_shape s, ptrdiff_t count, const double *values);
 /* A new tensor of that value. */
 st_tensor full(st_shape s, double value);
 
-/* A new tensor of zeros whose second axis lies innermost: [N, C, ...] kept as [N, ..., C]. */
-st_tensor second_axis_last(st_shape s);
-
 /* ---- comparison ------------------------------------------------------------------------------ */
 
 /* Same shape, and every element equal (NaN equals NaN), or within `limit`. */

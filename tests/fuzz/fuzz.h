@@ -45,7 +45,6 @@ void fuzz_begin(void);
 void fuzz_text(size_t size);      /* of the input that is in no file */
 void fuzz_allow(long long bytes); /* of memory more than that */
 bool fuzz_took(bool taken);
-bool fuzz_took_unless(bool taken, const char *refusal); /* ... which says so is no refusal of the file */
 
 /* An input of the corpus; one of the file that a writer left at the path, behind a byte. */
 enum { FUZZ_NOTHING = -1 };

@@ -96,7 +96,8 @@ static const st_shape no_weight = { 0 };
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-ptrdiff_t naive_windows(naive_axis a)
+/* PyTorch's pooling_output_shape: floor or ceil, and no last window that begins in the right padding. */
+static ptrdiff_t windows_along(naive_axis a)
 {
     ptrdiff_t room = a.size + a.padding + a.after - a.dilation * (a.kernel - 1) - 1;
     ptrdiff_t count = (room + (a.ceil_mode ? a.stride - 1 : 0)) / a.stride + 1;
@@ -150,20 +151,20 @@ static naive_axis avgpool_axis(st_avgpool_options o, st_shape x, int axis)
 
 st_shape naive_conv2d_shape(st_conv2d_options o, st_shape x)
 {
-    return ST_SHAPE(x.n[0], o.out_channels, naive_windows(conv2d_axis(o, x, 0)),
-                    naive_windows(conv2d_axis(o, x, 1)));
+    return ST_SHAPE(x.n[0], o.out_channels, windows_along(conv2d_axis(o, x, 0)),
+                    windows_along(conv2d_axis(o, x, 1)));
 }
 
 st_shape naive_maxpool_shape(st_maxpool_options o, st_shape x)
 {
-    return ST_SHAPE(x.n[0], x.n[1], naive_windows(naive_maxpool_axis(o, x, 0)),
-                    naive_windows(naive_maxpool_axis(o, x, 1)));
+    return ST_SHAPE(x.n[0], x.n[1], windows_along(naive_maxpool_axis(o, x, 0)),
+                    windows_along(naive_maxpool_axis(o, x, 1)));
 }
 
 st_shape naive_avgpool_shape(st_avgpool_options o, st_shape x)
 {
-    return ST_SHAPE(x.n[0], x.n[1], naive_windows(avgpool_axis(o, x, 0)),
-                    naive_windows(avgpool_axis(o, x, 1)));
+    return ST_SHAPE(x.n[0], x.n[1], windows_along(avgpool_axis(o, x, 0)),
+                    windows_along(avgpool_axis(o, x, 1)));
 }
 
 /* ---- convolution ----------------------------------------------------------------------------- */

@@ -21,9 +21,6 @@ typedef struct naive_axis {
     bool ceil_mode;
 } naive_axis;
 
-/* PyTorch's pooling_output_shape: floor or ceil, and no last window that begins in the right padding. */
-ptrdiff_t naive_windows(naive_axis a);
-
 /* The place of element k of window `at` in the image; outside 0 … size-1 it lies in the padding. */
 ptrdiff_t naive_place(naive_axis a, ptrdiff_t at, ptrdiff_t k);
 

@@ -2,33 +2,18 @@
  *
  * 1 pooling by any function of a window; 2 two routes to one sum; 3 a convolution's backward pass for any
  * stride and padding; 4 block pooling without a loop; 5 views that one can reason about. */
+#include "tests/layers/layer_claims.h"
 #include "tests/support.h"
 
 #include "layers/layers.h"
 
 #include <math.h>
 
-/* ---- a layer alone --------------------------------------------------------------------------- */
-
 /* Builds the layer for x and returns y. */
-static st_tensor forward(st_layer *l, st_tensor x)
+static st_tensor run(st_layer *l, st_tensor x)
 {
-    if (!l || st_layer_build(l, x.shape, 1)) fail_msg("%s", st_error());
-    st_layer_mode(l, true, 1, 0);
-    st_tensor y = st_tensor_new(l->y);
-    st_layer_forward(l, x, y);
-    assert_null(st_error());
-    return y;
-}
-
-/* After `forward`: returns dx; gradients are added to l->grad. */
-static st_tensor backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy)
-{
-    st_tensor dx = st_tensor_new(x.shape);
-    st_fill(dx, 99); /* to be overwritten */
-    st_layer_backward(l, x, y, dy, dx);
-    assert_null(st_error());
-    return dx;
+    assert_built(l, x.shape);
+    return forward(l, x);
 }
 
 /* ---- 1. pooling by a function of one window ---------------------------------------------------- */
@@ -84,7 +69,7 @@ TEST(max_pooling_gives_the_first_maximum_the_gradient)
     for (int route = 0; route < 2; route++) {
         auto_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A), b = tensor_of_list(ST_SHAPE(1, 2, 4, 4), 32, B);
         auto_layer *l = max_routes[route]((st_maxpool_options){ .kernel = { 3, 3 }, .stride = { 1, 1 } });
-        auto_tensor y = forward(l, x);
+        auto_tensor y = run(l, x);
         assert_elements(y,
             9, 9, 9, 9,  9, 9, 9, 9,  9, 9, 9, 9,  8, 9, 9, 9,
             9, 9, 9, 9,  9, 9, 8, 8,  9, 9, 8, 8,  8, 8, 8, 8);
@@ -105,7 +90,7 @@ TEST(max_pooling_may_see_zeros_in_the_padding)
         auto_tensor x = tensor_of_list(ST_SHAPE(1, 2, 6, 6), 72, A);
         auto_layer *l = max_routes[route]((st_maxpool_options){
             .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 }, .pad_value = ST_PAD_ZERO });
-        auto_tensor y = forward(l, x), dy = st_tensor_clone(y);
+        auto_tensor y = run(l, x), dy = st_tensor_clone(y);
         assert_elements(y,
             7, 9, 9, 9, 9, 9, 7,  5, 9, 9, 9, 9, 9, 7,  7, 8, 8, 9, 9, 8, 7,
             9, 9, 9, 9, 9, 6, 6,  6, 9, 9, 8, 8, 8, 7,  6, 8, 8, 7, 8, 8, 7);
@@ -132,7 +117,7 @@ TEST(padding_never_wins_unless_it_is_asked_to)
             o.pad_value = pad;
             auto_tensor x = tensor_of(ST_SHAPE(1, 1, 2, 2), -1, -2, -3, -4);
             auto_layer *l = max_routes[route](o);
-            auto_tensor y = forward(l, x), dy = st_tensor_clone(y);
+            auto_tensor y = run(l, x), dy = st_tensor_clone(y);
             st_fill(dy, 1);
             auto_tensor dx = backward(l, x, y, dy);
             if (zeros) {
@@ -169,8 +154,7 @@ TEST(without_an_adjoint_the_derivative_is_numeric)
         dice d = { { 18 + seed } };
         auto_tensor x = shuffled(seed, ST_SHAPE(2, 2, 6, 5));
         auto_layer *l = st_pool_new(numeric), *reference = st_pool_new(exact);
-        auto_tensor y = forward(l, x), expected_y = forward(reference, x),
-                    dy = roll_tensor(&d, y.shape, -9, 9);
+        auto_tensor y = run(l, x), expected_y = run(reference, x), dy = roll_tensor(&d, y.shape, -9, 9);
         auto_tensor dx = backward(l, x, y, dy), expected_dx = backward(reference, x, y, dy);
         assert_same(y, expected_y);
         assert_near(dx, expected_dx, 100 * (double)ST_REAL_EPSILON);
@@ -354,7 +338,7 @@ static conv_result by_layer(const convolution *v, st_tensor x, st_tensor w, st_t
     st_shape images = ST_SHAPE(v->n, v->c, v->h, v->w);
     if (!l || st_layer_build(l, images, 1)) fail_msg("%s", st_error());
     st_copy(l->param[0], st_permute(w, ST_AXES(3, 2, 0, 1))); /* [O, C, KH, KW] */
-    st_tensor nchw = st_permute(x, ST_AXES(0, 3, 1, 2)), y = forward(l, nchw);
+    st_tensor nchw = st_permute(x, ST_AXES(0, 3, 1, 2)), y = run(l, nchw);
     auto_tensor dy = st_tensor_clone(st_permute(dz, ST_AXES(0, 3, 1, 2)));
     st_tensor dx = backward(l, nchw, y, dy);
     conv_result r = { st_permute(y, ST_AXES(0, 2, 3, 1)), st_permute(dx, ST_AXES(0, 2, 3, 1)),
@@ -481,7 +465,7 @@ TEST(pooling_layers_pool_blocks_alike)
 {
     auto_tensor x = tensor_of_list(ST_SHAPE(1, 1, 8, 8), 64, K);
     auto_layer *mean = st_avgpool(.kernel = { 2, 2 }), *most = st_maxpool(.kernel = { 2, 2 });
-    auto_tensor means = forward(mean, x), maxima = forward(most, x);
+    auto_tensor means = run(mean, x), maxima = run(most, x);
     assert_elements(means, K_MEANS);
     assert_elements(maxima, K_MAXIMA);
 }
@@ -599,7 +583,7 @@ TEST(a_repeated_maximum_is_not_counted_twice)
         auto_tensor x = roll_tensor(&d, ST_SHAPE(2, 2, 5, 6), 0, i % 3); /* i % 3 = 0: all are equal */
         auto_tensor expected = st_tensor_new(x.shape);
         auto_layer *l = max_routes[i % 2]((st_maxpool_options){ .kernel = { 3, 2 }, .stride = { 1, 1 } });
-        auto_tensor y = forward(l, x), dy = roll_tensor(&d, y.shape, 1, 9), dx = backward(l, x, y, dy);
+        auto_tensor y = run(l, x), dy = roll_tensor(&d, y.shape, 1, 9), dx = backward(l, x, y, dy);
         for (ptrdiff_t k = 0; k < st_numel(y); k++) {
             st_shape first = index_of(y.shape, k), corner = first;
             for (ptrdiff_t j = 1; j < 3 * 2; j++) {

@@ -22,6 +22,7 @@ WORK = os.path.join(os.environ["BUILD"], "mutations")
 # A folder's tests, in the order in which they are run until one fails: precision, room, argument.
 STAGES = {
     "tensor": [("float", "tensor", ""), ("float", "layers", "test_cases"), ("float", "nn", "")],
+    "nn": [("float", "nn", ""), ("double", "nn", "")],
     "layers": [("float", "layers", "test_cases"), ("float", "layers", ""), ("double", "layers", "test_cases"),
                ("float", "nn", "")],
 }
