@@ -30,6 +30,7 @@
 #include "nn/watch/watch.h"
 #include "tensor/error.h"
 #include "nn/data/npy.h"
+#include "nn/data/sets.h"
 #include "tensor/random.h"
 #include "tensor/tensor.h"
 #include "tensor/threads.h"

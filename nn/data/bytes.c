@@ -77,7 +77,8 @@ st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step)
         kind.release(&kind);
         return NULL;
     }
-    kind.count = of->count, kind.x = of->x, kind.target = of->target;
+    if (kind.count == 0) kind.count = of->count;
+    kind.x = of->x, kind.target = of->target;
     kind.begin = begin;
     kind.prepared = w->prepared;
     return st_dataset_new(kind);

@@ -13,7 +13,14 @@
 #include <string.h>
 #include <zlib.h>
 
-#define KEY "normalization"
+/* Metadata of the input, and of the targets, as errors name them. */
+#define METADATA "metadata "
+static const char *const inputs = METADATA "normalization", *const targets = METADATA "target_normalization";
+
+static const char *key(const char *where)
+{
+    return where + sizeof METADATA - 1;
+}
 
 enum { ELEMENTS = 1 << 18 /* of the samples that are measured at a time */ };
 
@@ -164,19 +171,39 @@ st_normalization *st_normalization_measure(const st_dataset *d)
     return n;
 }
 
+static void get_swapped(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+{
+    const st_dataset *of = d->own;
+    of->get(of, i, y, x);
+}
+
+st_normalization *st_normalization_measure_targets(const st_dataset *d)
+{
+    if (!d) return st_normalization_measure(NULL);
+    const st_dataset swapped = { .count = d->count,
+                                 .x = d->target,
+                                 .target = d->x,
+                                 .get = get_swapped,
+                                 .own = (void *)d,
+                                 .grain = d->grain };
+    return st_normalization_measure(&swapped);
+}
+
 /* ---- applying -------------------------------------------------------------------------------- */
 
 typedef struct scale {
     double mean, deviation; /* the divisor */
+    bool undo;
 } scale;
 
-static scale scale_of(const st_normalization *n, ptrdiff_t channel)
+static scale scale_of(const st_normalization *n, ptrdiff_t channel, bool undo)
 {
-    return (scale){ n->mean[channel], n->deviation[channel] > 0 ? n->deviation[channel] : 1 };
+    return (scale){ n->mean[channel], n->deviation[channel] > 0 ? n->deviation[channel] : 1, undo };
 }
 
 static st_real scaled(st_real x, scale s)
 {
+    if (s.undo) return (st_real)((double)x * s.deviation + s.mean);
     return (st_real)(((double)x - s.mean) / s.deviation);
 }
 
@@ -187,46 +214,57 @@ static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
 }
 
 /* Features, or a single number: one element a channel. */
-static void apply_flat(const st_normalization *n, st_tensor x)
+static void apply_flat(const st_normalization *n, st_tensor x, bool undo)
 {
     st_real *at = st_data(x);
     for (ptrdiff_t c = 0; c < n->channels; c++)
-        at[c * x.stride[0]] = scaled(at[c * x.stride[0]], scale_of(n, c));
+        at[c * x.stride[0]] = scaled(at[c * x.stride[0]], scale_of(n, c, undo));
 }
 
-static void apply(const st_normalization *n, st_tensor x)
+static void apply(const st_normalization *n, st_tensor x, bool undo)
 {
     if (x.shape.rank < 2) {
-        apply_flat(n, x);
+        apply_flat(n, x, undo);
         return;
     }
     for (ptrdiff_t c = 0; c < n->channels; c++) {
         st_tensor channel = st_select(x, 0, c);
-        scale s = scale_of(n, c);
+        scale s = scale_of(n, c, undo);
         st_walk(1, &channel, ST_ANY_ORDER, scale_row, &s);
     }
 }
 
-int st_normalization_apply(const st_normalization *n, st_tensor x)
+static int apply_batch(const st_normalization *n, st_tensor x, bool undo, const char *who)
 {
     if (st_is_null(x) || x.shape.rank < 1)
-        return st_error_set("st_normalization_apply: %s, expected a batch of samples",
+        return st_error_set("%s: %s, expected a batch of samples", who,
                             st_is_null(x) ? "the null tensor" : "a single number");
-    if (check_channels(n, st_shape_without_batch(x.shape), "st_normalization_apply")) return -1;
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) apply(n, st_select(x, 0, i));
+    if (check_channels(n, st_shape_without_batch(x.shape), who)) return -1;
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) apply(n, st_select(x, 0, i), undo);
     return 0;
+}
+
+int st_normalization_apply(const st_normalization *n, st_tensor x)
+{
+    return apply_batch(n, x, false, "st_normalization_apply");
+}
+
+int st_normalization_undo(const st_normalization *n, st_tensor x)
+{
+    return apply_batch(n, x, true, "st_normalization_undo");
 }
 
 typedef struct normalized {
     data_wrapper base;
     st_normalization *n;
+    bool of_targets;
 } normalized;
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const normalized *own = d->own;
     own->base.of->get(own->base.of, i, x, y);
-    apply(own->n, x);
+    apply(own->n, own->of_targets ? y : x, false);
 }
 
 static void release(st_dataset *d)
@@ -240,11 +278,11 @@ static void release(st_dataset *d)
 enum { FEW = 4, DESCRIPTION = 64 + 2 * FEW * 24 };
 
 /* "normalize mean 0.13 0.2 deviation 0.3 0.31", or "normalize 784 channels by 1A2B3C4D" */
-static void describe(const st_normalization *n, char text[DESCRIPTION])
+static void describe(const st_normalization *n, bool of_targets, char text[DESCRIPTION])
 {
     uInt bytes = (uInt)n->channels * sizeof *n->mean;
     void *locale = c_locale_enter();
-    int length = snprintf(text, DESCRIPTION, "normalize");
+    int length = snprintf(text, DESCRIPTION, "normalize%s", of_targets ? " targets" : "");
     for (int i = 0; i < 2 && n->channels <= FEW; i++) {
         length += snprintf(text + length, DESCRIPTION - (size_t)length, i ? " deviation" : " mean");
         for (ptrdiff_t c = 0; c < n->channels; c++)
@@ -257,19 +295,31 @@ static void describe(const st_normalization *n, char text[DESCRIPTION])
     c_locale_leave(locale);
 }
 
-st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n)
+static st_dataset *normalize(const st_dataset *of, const st_normalization *n, bool of_targets,
+                             const char *who)
 {
-    if (!of) st_error_set("st_dataset_normalize: the data set is NULL");
-    if (!of || check_channels(n, of->x, "st_dataset_normalize")) return NULL;
-    normalized *own = array_new("st_dataset_normalize", 1, sizeof *own);
+    if (!of) st_error_set("%s: the data set is NULL", who);
+    if (!of || check_channels(n, of_targets ? of->target : of->x, who)) return NULL;
+    normalized *own = array_new(who, 1, sizeof *own);
     if (!own || !(own->n = st_normalization_new(n->channels, n->mean, n->deviation))) {
         free(own);
         return NULL;
     }
     char text[DESCRIPTION];
-    describe(n, text);
+    own->of_targets = of_targets;
+    describe(n, of_targets, text);
     return data_wrap(of, (st_dataset){ .get = get, .release = release, .own = own, .grain = of->grain },
                      text);
+}
+
+st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n)
+{
+    return normalize(of, n, false, "st_dataset_normalize");
+}
+
+st_dataset *st_dataset_normalize_targets(const st_dataset *of, const st_normalization *n)
+{
+    return normalize(of, n, true, "st_dataset_normalize_targets");
 }
 
 /* ---- in a net's metadata ------------------------------------------------------------------------ */
@@ -283,63 +333,81 @@ static json_t *list_of(ptrdiff_t count, const double *number)
     return NULL;
 }
 
-int st_net_set_normalization(st_net *to, const st_normalization *n)
+static int set(st_net *to, const st_normalization *n, const char *where, const char *who)
 {
-    if (!to) return st_error_set("st_net_set_normalization: the net is NULL");
-    if (check_channels(n, to->input, "st_net_set_normalization")) return -1;
+    if (!to) return st_error_set("%s: the net is NULL", who);
+    if (check_channels(n, where == inputs ? to->input : to->output, who)) return -1;
     json_t *object = json_pack("{s:o, s:o}", "mean", list_of(n->channels, n->mean), "deviation",
                                list_of(n->channels, n->deviation));
     char *text = object ? json_write(object) : NULL;
-    int status =
-        text ? st_net_set_metadata(to, KEY, text) : st_error_set("st_net_set_normalization: no memory");
+    int status = text ? st_net_set_metadata(to, key(where), text) : st_error_set("%s: no memory", who);
     free(text);
     json_decref(object);
     return status;
 }
 
-static int refuse(void)
+int st_net_set_normalization(st_net *to, const st_normalization *n)
 {
-    return st_error_set("metadata " KEY
-                        ": expected {\"mean\": [...], \"deviation\": [...]} of the same length");
+    return set(to, n, inputs, "st_net_set_normalization");
+}
+
+int st_net_set_target_normalization(st_net *to, const st_normalization *n)
+{
+    return set(to, n, targets, "st_net_set_target_normalization");
+}
+
+static int refuse(const char *where)
+{
+    return st_error_set("%s: expected {\"mean\": [...], \"deviation\": [...]} of the same length", where);
 }
 
 /* The numbers of a list of length `count`. */
-static int read_list(json_t *list, ptrdiff_t count, double *number)
+static int read_list(json_t *list, ptrdiff_t count, double *number, const char *where)
 {
     size_t i;
     json_t *value;
-    if (!json_is_array(list) || json_array_size(list) != (size_t)count) return refuse();
+    if (!json_is_array(list) || json_array_size(list) != (size_t)count) return refuse(where);
     json_array_foreach(list, i, value)
     {
-        if (!json_is_number(value)) return refuse();
+        if (!json_is_number(value)) return refuse(where);
         number[i] = json_number_value(value);
     }
     return 0;
 }
 
-static st_normalization *read_metadata(json_t *object, ptrdiff_t channels)
+static st_normalization *read_metadata(json_t *object, ptrdiff_t channels, const char *where)
 {
     st_normalization *n = make(channels);
     if (n && json_object_size(object) == 2 &&
-        read_list(json_object_get(object, "mean"), channels, n->mean) == 0 &&
-        read_list(json_object_get(object, "deviation"), channels, n->deviation) == 0)
+        read_list(json_object_get(object, "mean"), channels, n->mean, where) == 0 &&
+        read_list(json_object_get(object, "deviation"), channels, n->deviation, where) == 0)
         return n;
-    if (n) refuse();
+    if (n) refuse(where);
     st_normalization_free(n);
+    return NULL;
+}
+
+static st_normalization *find(const st_net *n, const char *where)
+{
+    const char *text = st_net_metadata(n, key(where));
+    json_t *object = text ? json_read(text, strlen(text), where) : NULL;
+    ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(object, "mean"));
+    st_normalization *found = NULL;
+    if (object && channels < 1) refuse(where);
+    else if (object && match(channels, where == inputs ? n->input : n->output, where) == 0)
+        found = read_metadata(object, channels, where);
+    json_decref(object);
+    if (!found || check(found, where) == 0) return found;
+    st_normalization_free(found);
     return NULL;
 }
 
 st_normalization *st_net_normalization(const st_net *n)
 {
-    const char *text = st_net_metadata(n, KEY);
-    json_t *object = text ? json_read(text, strlen(text), "metadata " KEY) : NULL;
-    ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(object, "mean"));
-    st_normalization *found = NULL;
-    if (object && channels < 1) refuse();
-    else if (object && match(channels, n->input, "metadata " KEY) == 0)
-        found = read_metadata(object, channels);
-    json_decref(object);
-    if (!found || check(found, "metadata " KEY) == 0) return found;
-    st_normalization_free(found);
-    return NULL;
+    return find(n, inputs);
+}
+
+st_normalization *st_net_target_normalization(const st_net *n)
+{
+    return find(n, targets);
 }

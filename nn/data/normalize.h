@@ -39,12 +39,22 @@ st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n
 /* Normalises a batch [N, C, ...] in place, any view. -1 with an error: another number of channels. */
 int st_normalization_apply(const st_normalization *n, st_tensor x);
 
+/* The same for targets, when the net learns numbers: train on the normalised targets, and undo it in what the
+ * net predicts, y [N, C, ...], in place. A target of rank 0 is one channel. */
+st_normalization *st_normalization_measure_targets(const st_dataset *d);
+st_dataset *st_dataset_normalize_targets(const st_dataset *of, const st_normalization *n);
+int st_normalization_undo(const st_normalization *n, st_tensor y);
+
 /* Sets the net's metadata "normalization", JSON: {"mean": [...], "deviation": [...]}, with all digits. -1
  * with an error: the net's input has another number of channels. */
 int st_net_set_normalization(st_net *to, const st_normalization *n);
 
 /* The normalisation in the net's metadata; NULL if there is none; NULL with an error if it is invalid. */
 st_normalization *st_net_normalization(const st_net *n);
+
+/* The same for targets, with the channels of the net's output: metadata "target_normalization". */
+int st_net_set_target_normalization(st_net *to, const st_normalization *n);
+st_normalization *st_net_target_normalization(const st_net *n);
 
 ST_API_END
 
