@@ -538,7 +538,7 @@ static const damage damages[] = {
     { LAYER, "{`type`:`dropout`,`p`:`0.5`}", "layer 0: dropout: p is \"0.5\"" },
     { LAYER, "{`type`:`dropout`,`p`:1}", "dropout: p is 1" },
     { LAYER, "{`type`:`maxpool`,`pad_value`:`one`}", "maxpool: pad_value is \"one\"" },
-    { LAYER, "{`type`:`maxpool`,`pad_value`:1}", "pad_value is 1" },
+    { LAYER, "{`type`:`maxpool`,`pad_value`:1}", "default zero lowest" },
     { LAYER, "{`type`:`pool`,`function`:`top2`}", "layer 0: pool: function is \"top2\"" },
     { LAYER, "{`type`:`pool`,`function`:1}", "function is 1" },
     { LAYER, "{`type`:`pool`}", "layer 0: pool: function is missing" },
