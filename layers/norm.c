@@ -198,7 +198,7 @@ struct pass {
     const st_call *c;
     norm_set set; /* a channel of a contiguous [N, C, ...]: a row in each image */
     const st_real *x, *dy;
-    st_real *to;
+    st_real *to, *mean, *deviation;                                /* mean and deviation of each channel */
     void (*channel)(const pass *p, ptrdiff_t k, const st_real *x); /* x: its first element */
 };
 
@@ -215,13 +215,23 @@ static void run_channel(ptrdiff_t k, void *context)
     p->channel(p, k, p->x + k * p->set.length);
 }
 
+static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to)
+{
+    return (pass){ .c = c,
+                   .set = channel_set(c, x.shape.n[0]),
+                   .x = st_data(x),
+                   .dy = st_data(dy),
+                   .to = st_data(to),
+                   .mean = st_data(st_memory(c, MEAN)),
+                   .deviation = st_data(st_memory(c, DEVIATION)) };
+}
+
 /* Channels run in any order, in any thread. */
 static void each_channel(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
                          void (*channel)(const pass *p, ptrdiff_t k, const st_real *x))
 {
-    pass p = { c, channel_set(c, x.shape.n[0]), st_data(x), NULL, NULL, channel };
-    if (!st_is_null(dy)) p.dy = st_data(dy);
-    if (!st_is_null(to)) p.to = st_data(to);
+    pass p = pass_over(c, x, dy, to);
+    p.channel = channel;
     st_parallel_for(c, x.shape.n[1], run_channel, &p);
 }
 
@@ -235,45 +245,36 @@ static st_tensor contiguous(st_tensor x, st_tensor copy)
 /* Training uses the batch's mean and variance and updates the running ones (with the unbiased variance, as
  * PyTorch does); inference uses the running ones. A batch with values that are not finite does not update
  * them. */
-static void measure_channel(const st_call *c, norm_set set, ptrdiff_t k, const st_real *x)
+static void measure_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
+    const st_call *c = p->c;
     const st_batchnorm_options *o = c->options;
     const st_tensor *state = c->layer->state;
     st_real *mean = st_data(state[RUNNING_MEAN]) + k, *variance = st_data(state[RUNNING_VAR]) + k;
     moments m = { (double)*mean, (double)*variance, 1 };
     if (c->training) {
-        double count = (double)(set.rows * set.length), unbiased = count > 1 ? count / (count - 1) : 1;
-        m = norm_measure(set, x, true);
+        double count = (double)(p->set.rows * p->set.length), unbiased = count > 1 ? count / (count - 1) : 1;
+        m = norm_measure(p->set, x, true);
         double batch = m.variance * m.unit * m.unit;
         if (isfinite(m.mean) && isfinite(batch)) {
             *mean = (st_real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
             *variance = (st_real)((1 - o->momentum) * (double)*variance + o->momentum * batch * unbiased);
         }
     }
-    st_data(st_memory(c, MEAN))[k] = (st_real)m.mean;
-    st_data(st_memory(c, DEVIATION))[k] = (st_real)deviation_from(m, o->epsilon);
-}
-
-static double mean_of(const st_call *c, ptrdiff_t k)
-{
-    return (double)st_data(st_memory(c, MEAN))[k];
-}
-
-static double deviation_of(const st_call *c, ptrdiff_t k)
-{
-    return (double)st_data(st_memory(c, DEVIATION))[k];
+    p->mean[k] = (st_real)m.mean;
+    p->deviation[k] = (st_real)deviation_from(m, o->epsilon);
 }
 
 static void forward_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
-    measure_channel(p->c, p->set, k, x);
-    norm_apply(p->set, p->to + k * p->set.length, x, mean_of(p->c, k),
-               weight_of(p->c, k) / deviation_of(p->c, k), bias_of(p->c, k));
+    measure_channel(p, k, x);
+    norm_apply(p->set, p->to + k * p->set.length, x, (double)p->mean[k],
+               weight_of(p->c, k) / (double)p->deviation[k], bias_of(p->c, k));
 }
 
 static norm_sums sums_of(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t stride_x)
 {
-    return norm_sum(p->set, p->dy + k * p->set.length, x, stride_x, mean_of(p->c, k));
+    return norm_sum(p->set, p->dy + k * p->set.length, x, stride_x, (double)p->mean[k]);
 }
 
 static void write_dx(const pass *p, ptrdiff_t k, const st_real *x, norm_sums sums)
@@ -282,8 +283,8 @@ static void write_dx(const pass *p, ptrdiff_t k, const st_real *x, norm_sums sum
     const double weight = weight_of(p->c, k);
     sums.g *= weight;
     sums.product *= weight;
-    norm_adjoint(set, p->to + k * set.length, p->dy + k * set.length, weight, x, mean_of(p->c, k),
-                 deviation_of(p->c, k), sums, (double)(set.rows * set.length));
+    norm_adjoint(set, p->to + k * set.length, p->dy + k * set.length, weight, x, (double)p->mean[k],
+                 (double)p->deviation[k], sums, (double)(set.rows * set.length));
 }
 
 static void backward_channel(const pass *p, ptrdiff_t k, const st_real *x)
@@ -291,19 +292,19 @@ static void backward_channel(const pass *p, ptrdiff_t k, const st_real *x)
     if (p->c->training) write_dx(p, k, x, sums_of(p, k, x, p->set.stride));
     else /* mean and variance are constants */
         norm_apply(p->set, p->to + k * p->set.length, p->dy + k * p->set.length, 0,
-                   weight_of(p->c, k) / deviation_of(p->c, k), 0);
+                   weight_of(p->c, k) / (double)p->deviation[k], 0);
 }
 
 static void gradient_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
-    add_to_gradient(p->c, k, sums_of(p, k, x, p->set.stride), deviation_of(p->c, k));
+    add_to_gradient(p->c, k, sums_of(p, k, x, p->set.stride), (double)p->deviation[k]);
 }
 
 /* gradient and backward need the same sums, and dx is written while the channel is in cache. */
 static void both_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
     norm_sums sums = sums_of(p, k, x, p->set.stride);
-    add_to_gradient(p->c, k, sums, deviation_of(p->c, k));
+    add_to_gradient(p->c, k, sums, (double)p->deviation[k]);
     if (p->c->training) write_dx(p, k, x, sums);
     else backward_channel(p, k, x);
 }
@@ -332,12 +333,12 @@ static void batchnorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
         each_channel(c, x, dy, (st_tensor){ 0 }, gradient_channel);
         return;
     }
-    pass p = { .c = c, .set = channel_set(c, x.shape.n[0]), .dy = st_data(dy) };
+    const pass p = pass_over(c, x, dy, (st_tensor){ 0 });
     st_tensor copy = st_narrow(st_scratch(c, COPY), 0, 0, p.set.rows);
     for (ptrdiff_t k = 0; k < x.shape.n[1]; k++) {
         st_tensor channel = st_select(x, 1, k);
         st_copy(st_reshape(copy, channel.shape), channel);
-        add_to_gradient(c, k, sums_of(&p, k, st_data(copy), p.set.length), deviation_of(c, k));
+        add_to_gradient(c, k, sums_of(&p, k, st_data(copy), p.set.length), (double)p.deviation[k]);
     }
 }
 
