@@ -10,7 +10,7 @@
  * Plan may fail, arithmetic may not: wrong shapes and options are found before anything is computed. y, dy
  * and dx are contiguous; x may be any view. Hooks must not write x, dy, or (in backward) y.
  *
- * plan requests memory of four kinds. Slots are numbered from 0, each kind by itself, in the order of the
+ * plan requests memory of four kinds. The slots of each kind are numbered from 0, in the order of its
  * requests:
  *
  *     st_layer_parameter   c->param[i], st_grad(c, i)   trained and saved
@@ -59,8 +59,8 @@ typedef struct st_call {
     const st_tensor *param;     /* the layer's parameters */
     ptrdiff_t first, images;    /* batch index of the chunk's first image; number of images */
     bool training;              /* false: inference */
-    int thread;                 /* private: whose scratch is used, */
-    st_tensor partial;          /* and where gradients are added */
+    int thread;                 /* private: the thread whose scratch is used */
+    st_tensor partial;          /* private: the chunk's gradients */
 } st_call;
 
 /* The type of a layer: a static const table. Members left out are NULL or 0. */
@@ -156,8 +156,8 @@ st_layer *st_layer_clone(const st_layer *l);
  * snprintf: writes at most `size` bytes with the final zero, returns the full length. */
 size_t st_layer_describe(const st_layer *l, char *to, size_t size);
 
-/* y of a planned layer as the net is written. l->y is the shape that it runs on, which may be smaller: a relu
- * before a max pooling runs after it. */
+/* The shape of a planned layer's output, in the order of layers in which the net was written. l->y is the
+ * output in the order in which they run: a relu before a max pooling runs after it, on fewer elements. */
 st_shape st_layer_output_shape(const st_layer *l);
 
 /* Calls visit for every layer of the tree, parents first, with its path ("", "0", "3.body.1"). */
@@ -174,11 +174,11 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y);
 typedef struct st_layer_needs {
     ptrdiff_t parameters, state;
     ptrdiff_t memory;    /* activations and saved tensors of the planned batch */
-    ptrdiff_t scratch;   /* of each thread, */
-    ptrdiff_t ping_pong; /* of each thread, two of these: dx between layers */
-    ptrdiff_t whole;     /* scratch of types that see the whole batch: once */
+    ptrdiff_t scratch;   /* for each thread, two ping-pong buffers included */
+    ptrdiff_t ping_pong; /* a thread's buffer for dx between layers */
+    ptrdiff_t whole;     /* scratch of types that see the whole batch */
     ptrdiff_t partial;   /* gradients of chunks, before they are added up */
-    int threads;         /* that would run it now */
+    int threads;         /* the number of threads that would run the tree now */
 } st_layer_needs;
 int st_layer_measure(const st_layer *root, st_layer_needs *needs);
 
@@ -207,8 +207,8 @@ void st_layer_mode(st_layer *root, bool training, uint64_t seed, uint64_t step);
  * parameters to train, unless dx is wanted. -1 with an error: no such parameter. */
 int st_layer_freeze(st_layer *l, int i, bool frozen);
 
-/* Inference only: no backward pass follows, so that less memory is used. Until the next st_layer_mode. */
-void st_layer_forget(st_layer *root, bool forget);
+/* True: no backward pass follows, so that activations need not be kept. st_layer_mode sets it to false. */
+void st_layer_inference_only(st_layer *root, bool inference_only);
 
 /* Fills all scratch of a built tree with NaN, so that tests find hooks that read it before writing. */
 void st_layer_spoil_scratch(st_layer *root);

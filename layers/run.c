@@ -399,9 +399,9 @@ int st_layer_freeze(st_layer *l, int i, bool frozen)
     return 0;
 }
 
-void st_layer_forget(st_layer *root, bool forget)
+void st_layer_inference_only(st_layer *root, bool inference_only)
 {
-    if (run_of_tree(root)) run_of_tree(root)->inference_only = forget;
+    if (run_of_tree(root)) run_of_tree(root)->inference_only = inference_only;
 }
 
 static void spoil_parent(st_layer *l, const char *path, void *context)

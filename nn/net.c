@@ -111,7 +111,7 @@ st_tensor st_net_forward(st_net *n, st_tensor x, st_net_mode mode)
     n->y = st_narrow(n->outputs, 0, 0, x.shape.n[0]);
     n->forgot = mode == ST_PREDICT;
     st_layer_mode(n->root, mode == ST_TRAIN, n->seed, n->step);
-    st_layer_forget(n->root, n->forgot);
+    st_layer_inference_only(n->root, n->forgot);
     st_layer_forward(n->root, n->x, n->y);
     return st_error() ? (st_tensor){ 0 } : n->y;
 }

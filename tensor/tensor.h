@@ -14,7 +14,7 @@
  *     st_add(st_expand(db, dy.shape), 1, dy)    its gradient: a sum
  *
  * Errors: a view that cannot be made sets the error (error.h) and returns the null tensor. A function that is
- * given a null tensor sets the error unless there is one, does nothing, and returns null in turn. Axes and
+ * given a null tensor sets the error unless there is one, does nothing, and returns null. Axes and
  * indices may be negative: they count from the end. */
 #ifndef STRIDE_TENSOR_TENSOR_H
 #define STRIDE_TENSOR_TENSOR_H
@@ -131,7 +131,7 @@ st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdif
 void st_fill(st_tensor y, st_real value); /* y = value */
 void st_copy(st_tensor y, st_tensor x);   /* y = x */
 void st_add(st_tensor y, st_real alpha,
-            st_tensor x);                  /* y += alpha x; elements that y has twice get both sums */
+            st_tensor x);                  /* y += alpha x; an element that is in y twice gets both sums */
 void st_scale(st_tensor y, st_real alpha); /* y *= alpha; y must not overlap itself */
 void st_mul(st_tensor y, st_tensor x);     /* y *= x; likewise */
 void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, st_tensor x); /* y = f(x) */

@@ -305,9 +305,9 @@ static results run(st_layer *l, st_shape s, ptrdiff_t planned, ptrdiff_t images)
     }
     r.gradients = st_tensor_clone(st_layer_gradients(l)), r.states = st_tensor_clone(st_layer_states(l));
     st_layer_mode(l, false, 3, 2);
-    st_layer_forget(l, true);
+    st_layer_inference_only(l, true);
     st_layer_forward(l, x, r.inferred);
-    st_layer_forget(l, false);
+    st_layer_inference_only(l, false);
     return r;
 }
 

@@ -258,7 +258,7 @@ static void compare(const node *tree, truth t, st_shape planned)
     assert_same(dx, t.dx);
     for (int forget = 0; forget < 2; forget++) {
         st_layer_mode(l, false, 1, 1);
-        st_layer_forget(l, forget);
+        st_layer_inference_only(l, forget);
         st_fill(y, 0);
         st_layer_forward(l, t.x, y);
         assert_same(y, t.y);
