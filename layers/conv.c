@@ -1,25 +1,22 @@
 /* conv.c: convolution and its transpose: im2col or col2im, and a matrix product, image by image so that
  * columns stay in cache. The backward pass computes columns again instead of saving them. */
 #include "layers/conv_impl.h"
-
-#include <math.h>
+#include "layers/init.h"
 
 enum { COLUMNS, PADDED, IMAGE }; /* scratch */
 
 /* ---- what both have in common ---------------------------------------------------------------------- */
 
-/* Requests weight [into, from / groups, KH, KW] and bias, initialised uniformly in ±1/sqrt(fan_in), and
- * scratch. */
+/* Requests weight [into, from / groups, KH, KW], bias and scratch. */
 static int plan_conv(st_layer *l, const window *w, st_shape weight, int groups, bool no_bias,
-                     ptrdiff_t out_channels, ptrdiff_t window_channels)
+                     st_init_name init, ptrdiff_t out_channels, ptrdiff_t window_channels)
 {
     if (l->x.n[1] % groups || out_channels % groups)
         return st_layer_refuse(l, "groups=%d must divide the %td input and %td output channels", groups,
                                l->x.n[1], out_channels);
-    double fan_in = (double)weight.n[1] * w->kernel[0] * w->kernel[1];
-    st_init init = { .uniform = 1 / sqrt(fan_in) };
-    if (st_layer_parameter(l, "weight", weight, init)) return -1;
-    if (!no_bias && st_layer_parameter(l, "bias", ST_SHAPE(out_channels), init)) return -1;
+    if (st_layer_parameter(l, "weight", weight, init_of(init, weight))) return -1;
+    if (!no_bias && st_layer_parameter(l, "bias", ST_SHAPE(out_channels), init_of(ST_INIT_DEFAULT, weight)))
+        return -1;
     conv_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
     p->w = *w;
@@ -86,7 +83,7 @@ static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
     l->flops =
         2 * (double)(x.n[1] / o->groups) * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
     st_shape weight = ST_SHAPE(o->out_channels, x.n[1] / o->groups, o->kernel[0], o->kernel[1]);
-    return plan_conv(l, &w, weight, o->groups, o->no_bias, o->out_channels, x.n[1]);
+    return plan_conv(l, &w, weight, o->groups, o->no_bias, o->init, o->out_channels, x.n[1]);
 }
 
 static void conv2d_forward(const st_call *c, st_tensor x, st_tensor y)
@@ -168,6 +165,7 @@ static const st_field conv2d_fields[] = {
     { "no_bias", ST_FIELD_BOOL, offsetof(st_conv2d_options, no_bias) },
     { "pad_height", ST_FIELD_PAIR, offsetof(st_conv2d_options, pad_height) },
     { "pad_width", ST_FIELD_PAIR, offsetof(st_conv2d_options, pad_width) },
+    INIT_FIELD(st_conv2d_options),
     { 0 },
 };
 
@@ -216,7 +214,7 @@ static int conv_transpose2d_plan(st_layer *l, st_shape x, st_shape *y)
     window w;
     if (transposed_windows(l, x, y, &w)) return -1;
     st_shape weight = ST_SHAPE(x.n[1], o->out_channels / o->groups, o->kernel[0], o->kernel[1]);
-    if (plan_conv(l, &w, weight, o->groups, o->no_bias, o->out_channels, o->out_channels)) return -1;
+    if (plan_conv(l, &w, weight, o->groups, o->no_bias, o->init, o->out_channels, o->out_channels)) return -1;
     l->flops =
         2 * (double)weight.n[1] * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(x, "conv_transpose2d");
     return st_layer_scratch(l, ST_SHAPE(x.n[1], x.n[2], x.n[3]));
@@ -283,6 +281,7 @@ static const st_field conv_transpose2d_fields[] = {
       .square = true },
     { "groups", ST_FIELD_INT, offsetof(st_conv_transpose2d_options, groups), .least = 1, .fallback = 1 },
     { "no_bias", ST_FIELD_BOOL, offsetof(st_conv_transpose2d_options, no_bias) },
+    INIT_FIELD(st_conv_transpose2d_options),
     { 0 },
 };
 

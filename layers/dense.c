@@ -1,7 +1,6 @@
 /* dense.c: y = x Wᵀ + b, and its two adjoints. */
 #include "layers/dense_impl.h"
-
-#include <math.h>
+#include "layers/init.h"
 
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -9,9 +8,11 @@ static int plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank != 2)
         return st_layer_refuse(l, "the input is %s, expected [N, features]; a flatten before it makes that",
                                st_shape_text(x).text);
-    st_init init = { .uniform = 1 / sqrt((double)x.n[1]) };
-    if (st_layer_parameter(l, "weight", ST_SHAPE(o->out_features, x.n[1]), init)) return -1;
-    if (!o->no_bias && st_layer_parameter(l, "bias", ST_SHAPE(o->out_features), init)) return -1;
+    const st_shape weight = ST_SHAPE(o->out_features, x.n[1]);
+    if (st_layer_parameter(l, "weight", weight, init_of(o->init, weight))) return -1;
+    if (!o->no_bias &&
+        st_layer_parameter(l, "bias", ST_SHAPE(o->out_features), init_of(ST_INIT_DEFAULT, weight)))
+        return -1;
     *y = ST_SHAPE(x.n[0], o->out_features);
     l->flops = 2 * (double)x.n[0] * (double)x.n[1] * o->out_features;
     return 0;
@@ -49,6 +50,7 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 static const st_field fields[] = {
     { "out_features", ST_FIELD_INT, offsetof(st_dense_options, out_features), .least = 1 },
     { "no_bias", ST_FIELD_BOOL, offsetof(st_dense_options, no_bias) },
+    INIT_FIELD(st_dense_options),
     { 0 },
 };
 

@@ -12,6 +12,16 @@
 
 ST_API_BEGIN
 
+/* Initial weights by name, as torch.nn.init draws them with its defaults; biases are always uniform in
+ * ±1/sqrt(fan_in). Of a weight [O, I, KH, KW]: fan_in = I KH KW, fan_out = O KH KW. */
+typedef enum st_init_name {
+    ST_INIT_DEFAULT,         /* uniform in ±1/sqrt(fan_in): PyTorch's Conv2d and Linear */
+    ST_INIT_XAVIER_UNIFORM,  /* uniform in ±sqrt(6 / (fan_in + fan_out)): Glorot and Bengio 2010 */
+    ST_INIT_XAVIER_NORMAL,   /* deviation sqrt(2 / (fan_in + fan_out)) */
+    ST_INIT_KAIMING_UNIFORM, /* uniform in ±sqrt(6 / fan_in): He et al. 2015 */
+    ST_INIT_KAIMING_NORMAL   /* deviation sqrt(2 / fan_in) */
+} st_init_name;
+
 /* ---- convolution: [N, C, H, W] -> [N, out_channels, OH, OW] ------------------------------------ *
  * y[n, o] = bias[o] + sum over c of the cross-correlation of x[n, c] with weight[o, c].
  * Parameters: weight [out_channels, C/groups, KH, KW], bias [out_channels]; both are initialised uniformly in
@@ -25,6 +35,7 @@ typedef struct st_conv2d_options {
     int groups;       /* 1; divides C and out_channels */
     bool no_bias;
     int pad_height[2], pad_width[2]; /* 0: zeros besides `padding`: top and bottom, left and right */
+    st_init_name init;
 } st_conv2d_options;
 st_layer *st_conv2d_new(st_conv2d_options options);
 #define st_conv2d(...) st_conv2d_new(ST_OPTIONS(st_conv2d_options, __VA_ARGS__))
@@ -43,6 +54,7 @@ typedef struct st_conv_transpose2d_options {
     int dilation[2];       /* 1 */
     int groups;            /* 1; divides C and out_channels */
     bool no_bias;
+    st_init_name init;
 } st_conv_transpose2d_options;
 st_layer *st_conv_transpose2d_new(st_conv_transpose2d_options options);
 #define st_conv_transpose2d(...) st_conv_transpose2d_new(ST_OPTIONS(st_conv_transpose2d_options, __VA_ARGS__))
@@ -82,6 +94,10 @@ typedef struct st_avgpool_options {
 } st_avgpool_options;
 st_layer *st_avgpool_new(st_avgpool_options options);
 #define st_avgpool(...) st_avgpool_new(ST_OPTIONS(st_avgpool_options, __VA_ARGS__))
+
+/* The maximum and the mean of each channel: [N, C, 1, 1]. */
+#define st_global_maxpool() st_maxpool()
+#define st_global_avgpool() st_avgpool()
 
 /* The p-norm of each window, (sum of |x|^p)^(1/p), with zero padding; where it is 0, so is its gradient. */
 typedef struct st_lppool_options {
@@ -139,6 +155,7 @@ st_layer *st_pool_new(st_pool_options options);
 typedef struct st_dense_options {
     int out_features; /* required */
     bool no_bias;
+    st_init_name init;
 } st_dense_options;
 st_layer *st_dense_new(st_dense_options options);
 #define st_dense(...) st_dense_new(ST_OPTIONS(st_dense_options, __VA_ARGS__))
@@ -260,12 +277,16 @@ st_layer *st_pad2d_new(st_pad2d_options options);
 /* How pixels are interpolated. */
 typedef enum st_upsample_mode { ST_UPSAMPLE_NEAREST, ST_UPSAMPLE_BILINEAR } st_upsample_mode;
 
-/* Enlarges the image by `scale`. align_corners (bilinear only) aligns the centres of the corner pixels,
- * otherwise their outer edges are aligned. */
+/* Resizes the image by a whole `scale` or a `scale_factor` (PyTorch's, which may be fractional or less than 1: OH =
+ * floor(H scale_factor)), or to `size`: one of the three is required. align_corners (bilinear only) aligns the
+ * centres of the corner pixels, otherwise their outer edges are aligned. Bilinear interpolates between two pixels,
+ * also where the image shrinks: pixels between them do not count. */
 typedef struct st_upsample_options {
-    int scale[2]; /* required */
+    int scale[2];
     st_upsample_mode mode;
     bool align_corners;
+    int size[2];         /* OH, OW */
+    double scale_factor; /* of both axes */
 } st_upsample_options;
 st_layer *st_upsample_new(st_upsample_options options);
 #define st_upsample(...) st_upsample_new(ST_OPTIONS(st_upsample_options, __VA_ARGS__))
@@ -286,6 +307,14 @@ st_layer *st_channel_dropout_new(st_dropout_options options);
 
 st_layer *st_identity(void); /* y = x: an empty branch */
 st_layer *st_flatten(void);  /* [N, a, b, ...] -> [N, a b ...] */
+
+/* [N, ...] -> [N, channels, H, W], or [N, channels, the rest] without a size: nn.Unflatten. */
+typedef struct st_unflatten_options {
+    int channels; /* required */
+    int size[2];  /* H, W */
+} st_unflatten_options;
+st_layer *st_unflatten_new(st_unflatten_options options);
+#define st_unflatten(...) st_unflatten_new(ST_OPTIONS(st_unflatten_options, __VA_ARGS__))
 
 /* Layers one after another, as one layer. st_sequence(a, b, c) takes ownership of them. */
 st_layer *st_sequence_of(int count, st_layer *const layers[]);

@@ -1,8 +1,11 @@
-/* shape.c: layers that change the shape of an image or of the batch: pad2d, upsample, flatten, identity. */
+/* shape.c: layers that change the shape of an image or of the batch: pad2d, upsample, flatten, unflatten,
+ * identity. */
 #include "layers/layer_impl.h"
 #include "layers/layers.h"
 #include "layers/separable.h"
 #include "layers/types.h"
+
+#include <math.h>
 
 /* ---- pad2d: a border of zeros, of a constant, of the image mirrored, or of its edge repeated --------------- *
  * The middle is a copy of the image, and every strip of the border a copy of a view of it: a flip for
@@ -118,11 +121,14 @@ const st_layer_type layer_type_pad2d = {
 /* ---- upsample: each pixel repeated, or the image interpolated bilinearly ----------------------------------- *
  * Both are A x Bᵀ: a row of A has the weights of the rows of x in a row of y. */
 
-/* The position of output row `out` in the input, as PyTorch defines it. */
+/* The position of output row `out` in the input, as PyTorch defines it: a scale_factor is used as it is given,
+ * also where it makes a fraction of a row. */
 static double source(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from, ptrdiff_t to)
 {
     if (o->align_corners) return to > 1 ? (double)out * (double)(from - 1) / (double)(to - 1) : 0;
-    double at = ((double)out + 0.5) * (double)from / (double)to - 0.5;
+    double at = (o->scale_factor > 0 ? ((double)out + 0.5) / o->scale_factor
+                                     : ((double)out + 0.5) * (double)from / (double)to) -
+                0.5;
     return at > 0 ? at : 0;
 }
 
@@ -130,9 +136,13 @@ static double source(const st_upsample_options *o, ptrdiff_t out, ptrdiff_t from
 static taps upsample_taps(const void *options, ptrdiff_t out, ptrdiff_t from, ptrdiff_t to)
 {
     const st_upsample_options *o = options;
-    if (o->mode == ST_UPSAMPLE_NEAREST) return (taps){ out * from / to, 1, 1, 1 };
+    if (o->mode == ST_UPSAMPLE_NEAREST) {
+        ptrdiff_t row = o->scale_factor > 0 ? (ptrdiff_t)((double)out / o->scale_factor) : out * from / to;
+        return (taps){ row < from ? row : from - 1, 1, 1, 1 };
+    }
     double at = source(o, out, from, to);
     ptrdiff_t low = (ptrdiff_t)at;
+    if (low >= from) return (taps){ from - 1, 1, 1, 0 };
     st_real weight = (st_real)(1 - (at - (double)low)), rest = (st_real)(at - (double)low);
     if (low + 1 < from) return (taps){ low, 2, weight, rest };
     return (taps){ low, 1, weight + rest, 0 };
@@ -145,11 +155,25 @@ static int upsample_plan(st_layer *l, st_shape x, st_shape *y)
         return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
     if (o->align_corners && o->mode == ST_UPSAMPLE_NEAREST)
         return st_layer_refuse(l, "align_corners is for mode=bilinear only");
+    if ((o->scale[0] > 0) + (o->size[0] > 0) + (o->scale_factor > 0) != 1)
+        return st_layer_refuse(l, "expected one of scale, size and scale_factor");
     *y = x;
-    if (__builtin_mul_overflow(x.n[2], o->scale[0], &y->n[2]) ||
-        __builtin_mul_overflow(x.n[3], o->scale[1], &y->n[3]))
-        return st_layer_refuse(l, "scale %dx%d of an input %s is too large", o->scale[0], o->scale[1],
-                               st_shape_text(x).text);
+    for (int axis = 0; axis < 2; axis++) {
+        ptrdiff_t from = x.n[2 + axis], *to = &y->n[2 + axis];
+        if (o->size[0] > 0) *to = o->size[axis];
+        else if (o->scale_factor > 0) {
+            double size = floor((double)from * o->scale_factor);
+            if (!(size >= 1 && size <= 0x1p53))
+                return st_layer_refuse(l, "scale_factor %g of an input %s leaves no pixel, or too many",
+                                       o->scale_factor, st_shape_text(x).text);
+            *to = (ptrdiff_t)size;
+        } else if (__builtin_mul_overflow(from, o->scale[axis], to))
+            return st_layer_refuse(l, "scale %dx%d of an input %s is too large", o->scale[0], o->scale[1],
+                                   st_shape_text(x).text);
+        if (*to < 1)
+            return st_layer_refuse(l, "size %dx%d, scale %dx%d: expected at least 1 on either axis",
+                                   o->size[0], o->size[1], o->scale[0], o->scale[1]);
+    }
     if (st_shape_numel(*y, "upsample") < 0) return -1;
     return separable_plan(l, x, *y, upsample_taps);
 }
@@ -168,9 +192,11 @@ static void upsample_backward(const st_call *c, st_tensor x, st_tensor y, st_ten
 static const char *const upsample_modes[] = { "nearest", "bilinear", NULL };
 
 static const st_field upsample_fields[] = {
-    { "scale", ST_FIELD_PAIR, offsetof(st_upsample_options, scale), .least = 1, .square = true },
+    { "scale", ST_FIELD_PAIR, offsetof(st_upsample_options, scale), .square = true },
     { "mode", ST_FIELD_CHOICE, offsetof(st_upsample_options, mode), .choices = upsample_modes },
     { "align_corners", ST_FIELD_BOOL, offsetof(st_upsample_options, align_corners) },
+    { "size", ST_FIELD_PAIR, offsetof(st_upsample_options, size), .square = true },
+    { "scale_factor", ST_FIELD_REAL, offsetof(st_upsample_options, scale_factor) },
     { 0 },
 };
 
@@ -184,7 +210,7 @@ const st_layer_type layer_type_upsample = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-/* ---- flatten, identity: the same elements under another shape ------------------------------------- */
+/* ---- flatten, unflatten, identity: the same elements under another shape -------------------------- */
 
 static void copy_forward(const st_call *c, st_tensor x, st_tensor y)
 {
@@ -219,6 +245,37 @@ st_layer *st_flatten(void)
 {
     return st_layer_new(&layer_type_flatten, NULL, 0, NULL);
 }
+
+static int unflatten_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    const st_unflatten_options *o = l->options;
+    const ptrdiff_t elements = st_shape_numel(x, "unflatten") / x.n[0];
+    ptrdiff_t area = elements / o->channels;
+    *y = ST_SHAPE(x.n[0], o->channels, area);
+    if (o->size[0] > 0) {
+        *y = ST_SHAPE(x.n[0], o->channels, o->size[0], o->size[1]);
+        area = (ptrdiff_t)o->size[0] * o->size[1];
+    }
+    if (area >= 1 && elements % o->channels == 0 && elements / o->channels == area) return 0;
+    return st_layer_refuse(l, "channels=%d and size=%dx%d of an input %s", o->channels, o->size[0],
+                           o->size[1], st_shape_text(x).text);
+}
+
+static const st_field unflatten_fields[] = {
+    { "channels", ST_FIELD_INT, offsetof(st_unflatten_options, channels), .least = 1 },
+    { "size", ST_FIELD_PAIR, offsetof(st_unflatten_options, size), .square = true },
+    { 0 },
+};
+
+const st_layer_type layer_type_unflatten = {
+    .name = "unflatten",
+    .options_size = sizeof(st_unflatten_options),
+    .fields = unflatten_fields,
+    .plan = unflatten_plan,
+    .forward = copy_forward,
+    .backward = copy_backward,
+    .traits = &copy_traits,
+};
 
 static int identity_plan(st_layer *l, st_shape x, st_shape *y)
 {

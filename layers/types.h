@@ -11,7 +11,7 @@
     DO(relu) DO(relu6) DO(hardtanh) DO(leaky_relu) DO(prelu) DO(elu) DO(selu) DO(gelu) DO(silu) DO(mish)     \
     DO(sigmoid) DO(tanh) DO(softplus) DO(softsign) DO(hardsigmoid) DO(hardswish)                             \
     DO(softmax) DO(log_softmax) DO(dropout) DO(channel_dropout) DO(pad2d) DO(upsample) DO(flatten)           \
-    DO(identity) DO(sequence) DO(residual) DO(concat)
+    DO(unflatten) DO(identity) DO(sequence) DO(residual) DO(concat)
 /* clang-format on */
 
 #define DECLARE_LAYER_TYPE(NAME) extern const st_layer_type layer_type_##NAME;

@@ -107,10 +107,8 @@ static int fail_within(const token *t)
 /* ---- names ------------------------------------------------------------------------------------- */
 
 static const char *const aliases[][2] = {
-    { "conv", "conv2d" },
-    { "conv_transpose", "conv_transpose2d" },
-    { "pad", "pad2d" },
-    { "linear", "dense" },
+    { "conv", "conv2d" },  { "conv_transpose", "conv_transpose2d" }, { "pad", "pad2d" },
+    { "linear", "dense" }, { "global_avgpool", "avgpool" },          { "global_maxpool", "maxpool" },
 };
 enum { ALIASES = sizeof aliases / sizeof *aliases };
 

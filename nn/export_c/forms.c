@@ -444,26 +444,33 @@ static void write_upsample(writer *w, const step *s)
     const st_upsample_options *o = s->l->options;
     const st_shape x = s->l->x, y = s->l->y;
     const bool corners = o->align_corners;
-    const ptrdiff_t below_h = corners ? (y.n[2] > 1 ? y.n[2] - 1 : 1) : 2 * o->scale[0],
-                    below_w = corners ? (y.n[3] > 1 ? y.n[3] - 1 : 1) : 2 * o->scale[1];
-    write_begin(
-        w, s, "C = %td, H = %td, W = %td, SH = %d, SW = %d, OH = %td, OW = %td, BELOW_H = %td, BELOW_W = %td",
-        x.n[1], x.n[2], x.n[3], o->scale[0], o->scale[1], y.n[2], y.n[3], below_h, below_w);
+    for (int axis = 2; axis < 4 && o->scale_factor > 0; axis++)
+        if ((double)x.n[axis] * o->scale_factor != (double)y.n[axis]) {
+            step_refuse(s->path, s->l, "scale_factor %g makes a part of a pixel of %td", o->scale_factor,
+                        x.n[axis]);
+            return;
+        }
+    const ptrdiff_t below_h = corners ? (y.n[2] > 1 ? y.n[2] - 1 : 1) : 2 * y.n[2],
+                    below_w = corners ? (y.n[3] > 1 ? y.n[3] - 1 : 1) : 2 * y.n[3];
+    write_begin(w, s, "C = %td, H = %td, W = %td, OH = %td, OW = %td, BELOW_H = %td, BELOW_W = %td", x.n[1],
+                x.n[2], x.n[3], y.n[2], y.n[3], below_h, below_w);
     write_text(w, s,
                "    for (int c = 0; c < C; c++, x += H * W)\n"
                "        for (int h = 0; h < OH; h++)\n"
                "            for (int v = 0; v < OW; v++) {\n",
                0);
     if (o->mode == ST_UPSAMPLE_BILINEAR)
-        write_text(w, s,
-                   corners ? "                const int above_h = h * (H - 1), above_w = v * (W - 1);\n"
-                           : "                const int above_h = 2 * h + 1 > SH ? 2 * h + 1 - SH : 0;\n"
-                             "                const int above_w = 2 * v + 1 > SW ? 2 * v + 1 - SW : 0;\n",
-                   0);
+        write_text(
+            w, s,
+            corners ? "                const int above_h = h * (H - 1), above_w = v * (W - 1);\n"
+                    : "                const int row = (2 * h + 1) * H - OH, column = (2 * v + 1) * W - OW;\n"
+                      "                const int above_h = row > 0 ? row : 0;\n"
+                      "                const int above_w = column > 0 ? column : 0;\n",
+            0);
     write_text(
         w, s,
         o->mode == ST_UPSAMPLE_NEAREST
-            ? "                *y++ = x[h / SH * W + v / SW];\n"
+            ? "                *y++ = x[h * H / OH * W + v * W / OW];\n"
               "            }\n"
             : "                const int top = above_h / BELOW_H, left = above_w / BELOW_W;\n"
               "                const int bottom = top + (top + 1 < H), right = left + (left + 1 < W);\n"
@@ -563,6 +570,7 @@ static const form forms[] = {
     { "dropout" },
     { "channel_dropout" },
     { "flatten" },
+    { "unflatten" },
     { "identity" },
 };
 

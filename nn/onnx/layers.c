@@ -258,7 +258,15 @@ static const char *add_upsample(graph_place at, const char *x)
 {
     const st_upsample_options *o = at.l->options;
     const bool nearest = o->mode == ST_UPSAMPLE_NEAREST;
-    st_real times[] = { 1, 1, (st_real)o->scale[0], (st_real)o->scale[1] };
+    st_real times[] = { 1, 1, 1, 1 };
+    for (int axis = 2; axis < 4; axis++) {
+        const ptrdiff_t from = at.l->x.n[axis], to = at.l->y.n[axis];
+        float scale = (float)(o->scale_factor > 0 ? o->scale_factor : (double)to / (double)from);
+        if (floorf((float)from * scale) < (float)to) scale = nextafterf(scale, INFINITY);
+        if (floorf((float)from * scale) != (float)to || (nearest && to % from))
+            return graph_refuse(at, "%td pixels from %td, which runtimes round differently", to, from);
+        times[axis] = (st_real)scale;
+    }
     st_tensor wrapped = st_tensor_wrap(times, ST_SHAPE(4));
     const char *scales = graph_tensor(at, "scales", wrapped);
     st_tensor_free(wrapped);
@@ -270,6 +278,13 @@ static const char *add_upsample(graph_place at, const char *x)
                                   : "half_pixel");
     if (nearest) graph_mode(at, n, "nearest_mode", "floor");
     return graph_output(n);
+}
+
+static const char *add_unflatten(graph_place at, const char *x)
+{
+    st_shape s = at.l->y;
+    s.n[0] = 0; /* the input's */
+    return graph_output(graph_end(at, "Reshape", x, graph_sizes(at, "shape", s.rank, s.n)));
 }
 
 static const char *add_pool(graph_place at, const char *x)
@@ -360,6 +375,7 @@ static const struct counterpart {
     { "pad2d", NULL, graph_pad2d },
     { "upsample", NULL, add_upsample },
     { "flatten", "Flatten", NULL },
+    { "unflatten", NULL, add_unflatten },
     { "identity", NULL, add_nothing },
     { "sequence", NULL, add_sequence },
     { "residual", NULL, add_residual },

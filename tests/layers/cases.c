@@ -538,9 +538,14 @@ static naive want_same(const st_layer *l, st_tensor x, st_tensor dy)
 {
     ptrdiff_t size = 1;
     for (int i = 1; i < x.shape.rank; i++) size *= x.shape.n[i];
-    bool flat = strcmp(l->type->name, "flatten") == 0;
-    naive want = { .y = st_tensor_new(flat ? ST_SHAPE(x.shape.n[0], size) : x.shape),
-                   .dx = st_tensor_new(x.shape) };
+    st_shape s = x.shape;
+    if (strcmp(l->type->name, "flatten") == 0) s = ST_SHAPE(s.n[0], size);
+    if (strcmp(l->type->name, "unflatten") == 0) {
+        st_unflatten_options o = OPTIONS(st_unflatten_options);
+        s = o.size[0] ? ST_SHAPE(s.n[0], o.channels, o.size[0], o.size[1])
+                      : ST_SHAPE(s.n[0], o.channels, size / o.channels);
+    }
+    naive want = { .y = st_tensor_new(s), .dx = st_tensor_new(x.shape) };
     for (ptrdiff_t k = 0; k < st_numel(x); k++) {
         *element(want.y, k) = *element(x, k);
         *element(want.dx, k) = *element(dy, k);
@@ -601,6 +606,28 @@ static st_layer *roll_aligned(dice *d, st_shape *x)
     *x = roll_images(d);
     return st_upsample(.scale = { (int)roll(d, 1, 4), (int)roll(d, 1, 4) }, .mode = ST_UPSAMPLE_BILINEAR,
                        .align_corners = chance(d, 70));
+}
+
+/* Factors are quarters, so that nearest pixels and sizes are exact; sizes that no whole scale makes. */
+static st_layer *roll_resized(dice *d, st_shape *x)
+{
+    st_upsample_options o = { .mode = chance(d, 60) ? ST_UPSAMPLE_BILINEAR : ST_UPSAMPLE_NEAREST };
+    *x = roll_images(d);
+    o.align_corners = o.mode == ST_UPSAMPLE_BILINEAR && chance(d, 30);
+    if (chance(d, 50)) o.size[0] = (int)roll(d, 1, 9), o.size[1] = (int)roll(d, 1, 9);
+    else {
+        o.scale_factor = 0.25 * (double)roll(d, 2, 11);
+        x->n[2]++, x->n[3]++; /* half of 2 is a pixel */
+    }
+    return st_upsample_new(o);
+}
+
+static st_layer *roll_unflatten(dice *d, st_shape *x)
+{
+    int channels = (int)roll(d, 1, 4), h = (int)roll(d, 1, 3), w = (int)roll(d, 1, 3);
+    *x = chance(d, 50) ? ST_SHAPE(roll_batch(d), channels * h * w) : ST_SHAPE(roll_batch(d), h, channels * w);
+    if (chance(d, 40)) return st_unflatten(.channels = channels);
+    return st_unflatten(.channels = channels, .size = { h, w });
 }
 
 static naive want_upsample(const st_layer *l, st_tensor x, st_tensor dy)
@@ -749,6 +776,8 @@ const layer_case layer_cases[] = {
     { "pad2d, of a value",   roll_border_of_a_value, want_pad2d,             4,  1,    0,    0 },
     { "upsample",            roll_upsample,          want_upsample,          4,  1,    0,    LINEAR },
     { "upsample, aligned",   roll_aligned,           want_upsample,          4,  0,    16,   LINEAR },
+    { "upsample, resized",   roll_resized,           want_upsample,          4,  0,    16,   LINEAR },
+    { "unflatten",           roll_unflatten,         want_same,              9,  1,    0,    LINEAR },
     { "residual",            roll_residual,          want_residual,          4,  1,    0,    LINEAR },
     { "concat",              roll_concat,            want_concat,            4,  1,    0,    LINEAR },
     { "sequence",            roll_chain,             NULL,                   4,  0,    0,    0 },

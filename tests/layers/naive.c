@@ -330,9 +330,15 @@ naive naive_pad2d(st_pad2d_options o, st_tensor x, st_tensor dy)
 
 static blend upsample_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t from, ptrdiff_t to)
 {
+    (void)axis;
     const st_upsample_options *o = options;
-    if (o->mode == ST_UPSAMPLE_NEAREST) return (blend){ 1, { at / o->scale[axis] }, { 1 } };
-    double place = ((double)at + 0.5) / o->scale[axis] - 0.5;
+    double scale = o->scale_factor > 0 ? o->scale_factor : (double)to / (double)from;
+    if (o->mode == ST_UPSAMPLE_NEAREST) {
+        ptrdiff_t pixel = 0;
+        while (pixel + 1 < from && (double)(pixel + 1) * scale <= (double)at) pixel++;
+        return (blend){ 1, { pixel }, { 1 } };
+    }
+    double place = ((double)at + 0.5) / scale - 0.5;
     if (o->align_corners) place = to > 1 ? (double)(at * (from - 1)) / (double)(to - 1) : 0;
     place = fmin(fmax(place, 0), (double)(from - 1));
     ptrdiff_t low = (ptrdiff_t)floor(place);
@@ -342,6 +348,10 @@ static blend upsample_at(const void *options, int axis, ptrdiff_t at, ptrdiff_t 
 
 static st_shape upsample_shape(st_upsample_options o, st_shape x)
 {
+    if (o.size[0]) return ST_SHAPE(x.n[0], x.n[1], o.size[0], o.size[1] ? o.size[1] : o.size[0]);
+    if (o.scale_factor > 0)
+        return ST_SHAPE(x.n[0], x.n[1], (ptrdiff_t)((double)x.n[2] * o.scale_factor),
+                        (ptrdiff_t)((double)x.n[3] * o.scale_factor));
     return ST_SHAPE(x.n[0], x.n[1], x.n[2] * o.scale[0], x.n[3] * o.scale[1]);
 }
 

@@ -550,6 +550,53 @@ TEST(norms_of_large_numbers_are_those_of_small_ones)
     }
 }
 
+/* 150,000 weights of [300, 500]: their root mean square, and the largest where they are uniform. */
+TEST(weights_begin_as_their_name_says)
+{
+    const double sum = 300 + 500, in = 500;
+    const struct {
+        st_init_name name;
+        double square; /* the expected variance */
+        bool uniform;
+    } cases[] = { { ST_INIT_DEFAULT, 1 / in / 3, true },
+                  { ST_INIT_XAVIER_UNIFORM, 2 / sum, true },
+                  { ST_INIT_XAVIER_NORMAL, 2 / sum, false },
+                  { ST_INIT_KAIMING_UNIFORM, 2 / in, true },
+                  { ST_INIT_KAIMING_NORMAL, 2 / in, false } };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const bool convolves = i % 2; /* 12 channels of 5x5 = 300 and 20 of 5x5 = 500 */
+        about("init %d, %s", (int)cases[i / 2].name, convolves ? "conv2d" : "dense");
+        st_layer *l = convolves ? st_conv2d(.out_channels = 12, .kernel = { 5, 5 }, .init = cases[i / 2].name)
+                                : st_dense(.out_features = 300, .init = cases[i / 2].name);
+        assert_built(l, convolves ? ST_SHAPE(1, 20, 5, 5) : ST_SHAPE(1, 500));
+        double square_sum = 0, most = 0, bias = 0, n = (double)st_numel(l->param[0]);
+        for (ptrdiff_t k = 0; k < st_numel(l->param[0]); k++) {
+            double w = (double)*element(l->param[0], k);
+            square_sum += w * w;
+            most = fmax(most, fabs(w));
+        }
+        for (ptrdiff_t k = 0; k < st_numel(l->param[1]); k++)
+            bias = fmax(bias, fabs((double)*element(l->param[1], k)));
+        double ratio = square_sum / n / cases[i / 2].square, bound = sqrt(3 * cases[i / 2].square);
+        assert_true(fabs(ratio - 1) < 8 / sqrt(n)); /* the deviation is at most sqrt(2 / n) */
+        assert_true(cases[i / 2].uniform ? most <= bound && most > 0.99 * bound : most > 1.5 * bound);
+        assert_true(bias <= 1 / sqrt(in));
+        st_layer_free(l);
+    }
+}
+
+TEST(global_pooling_has_names)
+{
+    st_layer *most = st_global_maxpool(), *mean = st_global_avgpool();
+    st_tensor x = tensor_of(ST_SHAPE(1, 2, 1, 3), 1, 2, 6, -4, -4, -1);
+    assert_built(most, x.shape);
+    assert_built(mean, x.shape);
+    st_tensor a = forward(most, x), b = forward(mean, x);
+    assert_elements(a, 6, -1);
+    assert_elements(b, 3, -3);
+    st_tensor_free(x), st_tensor_free(a), st_tensor_free(b), st_layer_free(most), st_layer_free(mean);
+}
+
 TEST(softmax_of_huge_logits_does_not_overflow)
 {
     const double huge = (double)ST_REAL_MAX / 4;

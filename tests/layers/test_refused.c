@@ -145,6 +145,13 @@ TEST(inputs_that_do_not_fit_are_refused)
         { st_softmax(.axis = 2), ST_SHAPE(2, 6), "softmax: axis=2" },
         { st_log_softmax(.axis = 1), ST_SHAPE(2), "log_softmax: axis=1" },
         { st_pad2d(.width = { 0, 3 }, .mode = ST_PAD_REFLECT), ST_SHAPE(1, 1, 4, 3), "pad2d: reflect" },
+        { st_upsample(.scale = { 2, 2 }, .size = { 2, 2 }), s, "one of scale, size and scale_factor" },
+        { st_upsample(.mode = ST_UPSAMPLE_BILINEAR), s, "one of scale, size and scale_factor" },
+        { st_upsample(.scale_factor = 0.1), s, "scale_factor 0.1" },
+        { st_upsample(.scale_factor = 1e300), s, "scale_factor 1e+300" },
+        { st_unflatten(.channels = 5), s, "channels=5" },
+        { st_unflatten(.channels = 3, .size = { 4, 5 }), s, "size=4x5" },
+        { st_unflatten(.channels = 3, .size = { INT_MAX, INT_MAX }), s, "channels=3" },
         { st_upsample(.scale = { 2, 2 }, .align_corners = true), ST_SHAPE(1, 1, 4, 4), "align_corners" },
         /* blocks: which child, and what does not fit */
         { st_residual(convolution(5, 1)), s, "residual: the body makes [2, 5, 4, 4]" },

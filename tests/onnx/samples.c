@@ -167,6 +167,10 @@ static void visit_convolutions(sample_visit *visit, void *context)
     VISIT("pad2d replicate", st_pad2d(.height = { 1, 2 }, .width = { 4, 3 }, .mode = ST_PAD_REPLICATE));
     VISIT("upsample", st_upsample(.scale = { 2, 3 }));
     VISIT("upsample bilinear", st_upsample(.scale = { 2, 3 }, .mode = ST_UPSAMPLE_BILINEAR));
+    VISIT("upsample bilinear to a size", st_upsample(.size = { 13, 5 }, .mode = ST_UPSAMPLE_BILINEAR));
+    VISIT("upsample bilinear down", st_upsample(.scale_factor = 0.5, .mode = ST_UPSAMPLE_BILINEAR));
+    VISIT("unflatten", st_unflatten(.channels = 2, .size = { 12, 18 }));
+    VISIT("unflatten rows", st_unflatten(.channels = 12));
     VISIT("upsample align_corners",
           st_upsample(.scale = { 3, 2 }, .mode = ST_UPSAMPLE_BILINEAR, .align_corners = true));
     visit("upsample of a pixel", ST_SHAPE(2, 1, 1),

@@ -1,6 +1,7 @@
 /* windows.c: convolutions and pools. A case along one axis is an image one row high. */
 #include "tests/conformance/onnx/onnx.h"
 
+#include <math.h>
 #include <string.h>
 
 /* How windows lie on an image; pairs are height, width, and of the padding what lies before and after. */
@@ -244,15 +245,21 @@ static void pad(onnx_case *c)
     onnx_output(c, 0, st_reshape(y, s));
 }
 
-/* Upsample, and Resize where it comes to the same: whole scales of height and width. */
-static void upsample_by(onnx_case *c, st_tensor x, const double scale[4], st_upsample_options o)
+/* Upsample and Resize of height and width. `floors`: the nearest pixel is the one below; with whole scales, any
+ * rule says the same. `size`: NULL where scales are given. */
+static void upsample_by(onnx_case *c, st_tensor x, const double scale[4], const ptrdiff_t size[4],
+                        bool floors, st_upsample_options o)
 {
-    for (int i = 0; i < 4; i++)
-        if (scale[i] < 1 || scale[i] != (double)(int)scale[i] || (i < 2 && scale[i] != 1)) {
-            onnx_skip(c, "%s by a scale of %g", c->operation, scale[i]);
-            return;
-        }
-    o.scale[0] = (int)scale[2], o.scale[1] = (int)scale[3];
+    bool whole = scale[2] == floor(scale[2]) && scale[3] == floor(scale[3]);
+    if (scale[0] != 1 || scale[1] != 1) onnx_skip(c, "%s of batch or channels", c->operation);
+    else if (whole) o.scale[0] = (int)scale[2], o.scale[1] = (int)scale[3];
+    else if (o.mode == ST_UPSAMPLE_NEAREST && !floors)
+        onnx_skip(c, "%s to the nearest pixel's centre by a scale of %g", c->operation, scale[2]);
+    else if (size) o.size[0] = (int)size[2], o.size[1] = (int)size[3];
+    else if (o.align_corners) onnx_skip(c, "align_corners with an output of a fraction of a pixel");
+    else if (scale[2] == scale[3]) o.scale_factor = scale[2];
+    else onnx_skip(c, "%s by scales of %g and %g", c->operation, scale[2], scale[3]);
+    if (onnx_skipped(c)) return;
     onnx_output(c, 0, onnx_run(c, st_upsample_new(o), x));
 }
 
@@ -265,7 +272,7 @@ static void upsample_scales(onnx_case *c)
     if (onnx_skipped(c)) return;
     double scale[4];
     for (int i = 0; i < 4; i++) scale[i] = (double)st_data(scales)[i];
-    upsample_by(c, x, scale, (st_upsample_options){ .mode = ST_UPSAMPLE_NEAREST });
+    upsample_by(c, x, scale, NULL, true, (st_upsample_options){ .mode = ST_UPSAMPLE_NEAREST });
 }
 
 /* With a whole scale s, pixel i of the result is at (i + 1/2)/s - 1/2 of the image; the nearest is i/s
@@ -289,16 +296,18 @@ static void resize(onnx_case *c)
     if (onnx_skipped(c)) return;
     if (onnx_has(c, 1)) c->input_read[1] = true; /* the region of interest: only tf_crop_and_resize has one */
     double scale[4] = { 0 };
+    ptrdiff_t size[ONNX_INTEGERS];
     if (onnx_has(c, 3)) {
-        ptrdiff_t size[ONNX_INTEGERS];
         if (onnx_input_integers(c, 3, size) != 4) return;
         for (int i = 0; i < 4; i++) scale[i] = (double)size[i] / (double)x.shape.n[i];
+        if (strcmp(place, "pytorch_half_pixel") == 0 && (size[2] == 1 || size[3] == 1))
+            onnx_skip(c, "pytorch_half_pixel of one pixel, which PyTorch takes from the middle");
         if (onnx_has(c, 2)) c->input_read[2] = true; /* empty beside sizes */
     } else {
         st_tensor scales = onnx_input(c, 2);
         for (int i = 0; i < 4 && st_numel(scales) == 4; i++) scale[i] = (double)st_data(scales)[i];
     }
-    upsample_by(c, x, scale,
+    upsample_by(c, x, scale, onnx_has(c, 3) ? size : NULL, strcmp(place, "asymmetric") == 0,
                 (st_upsample_options){ .mode = linear ? ST_UPSAMPLE_BILINEAR : ST_UPSAMPLE_NEAREST,
                                        .align_corners = corners });
 }

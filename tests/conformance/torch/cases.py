@@ -339,6 +339,24 @@ def activation(name, make, *numbers):
     return draw
 
 
+def resize(rng):
+    shape, mode = image(rng, 2), rng.choice(["nearest", "bilinear"])
+    corners = mode == "bilinear" and flag(rng)
+    o = {"type": "upsample", "mode": mode, "align_corners": corners}
+    more = {"align_corners": corners} if mode == "bilinear" else {}
+    if flag(rng):
+        o["size"] = pair(rng, 1, 9)
+        return Draw(nn.Upsample(size=o["size"], mode=mode, **more), o, shape)
+    o["scale_factor"] = rng.randint(2, 11) / 4
+    return Draw(nn.Upsample(scale_factor=o["scale_factor"], mode=mode, **more), o, shape)
+
+
+def unflatten(rng):
+    shape, size = [batch(rng)], [rng.randint(1, 4) for _ in range(3)]
+    return Draw(nn.Unflatten(1, size), {"type": "unflatten", "channels": size[0], "size": size[1:]},
+                shape + [math.prod(size)])
+
+
 def gelu_tanh(rng):
     return Draw(nn.GELU(approximate="tanh"), {"type": "gelu", "approximate": "tanh"}, anything(rng))
 
@@ -542,6 +560,8 @@ NETS = {
     "selu": activation("selu", nn.SELU),
     "gelu": activation("gelu", nn.GELU),
     "gelu_tanh": gelu_tanh,
+    "resize": resize,
+    "unflatten": unflatten,
     "hardtanh": activation("hardtanh", nn.Hardtanh, ("min_val", -3, -0.125), ("max_val", 0.125, 3)),
     "prelu": prelu,
     "silu": activation("silu", nn.SiLU),
