@@ -176,18 +176,21 @@ static void await_workers(void)
     pthread_mutex_unlock(&pool.lock);
 }
 
-static void share(job *j)
+/* A function of its own: the job is large, and work that is not shared nests. */
+__attribute__((noinline)) static void
+share(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int thread, void *context), void *context)
 {
+    job j = { hire(threads), count, work, context, .had_error = st_error(), .first_failed = count };
     const unsigned open = pool.post + 1;
-    pool.job = j;
+    pool.job = &j;
     pool.post = open;
     if (pool.asleep > 0) wake(&pool.posted);
     sharing = true;
-    work_on(j, 0);
+    work_on(&j, 0);
     sharing = false;
     pool.post = open + 1;
     await_workers();
-    if (j->first_failed < j->count) st_error_set("%s", j->error);
+    if (j.first_failed < count) st_error_set("%s", j.error);
 }
 
 int st_num_threads(void)
@@ -204,8 +207,7 @@ void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int th
     if (most > count) most = (int)count;
     if (most > 1) pthread_once(&once, prepare_pool);
     if (most > 1 && !atomic_exchange(&pool.busy, true)) {
-        job j = { hire(most), count, work, context, .had_error = st_error(), .first_failed = count };
-        share(&j);
+        share(most, count, work, context);
         /* In a child of fork() the pool is empty, and items that the parent's workers had begun are lost. */
         if (!atomic_exchange(&pool.busy, false))
             st_error_set("this process was forked in the middle of work");

@@ -217,7 +217,8 @@ const kernel *kernel_of_machine(int machine)
 }
 
 enum {
-    DEPTH = 160,   /* rows of b in a panel */
+    DEPTH = 160,   /* rows of b in a panel, */
+    PANEL = 20480, /* and its bytes, which are on the stack */
     MANY_ROWS = 48 /* rows of a from which on it pays to pack panels of b */
 };
 
@@ -259,7 +260,7 @@ static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t
                       const ptrdiff_t *offset, st_real *copy, ptrdiff_t *place)
 {
     const size_t vector = (size_t)k->lanes * sizeof(st_real), row = (size_t)wide * vector;
-    if (rows < MANY_ROWS || depth == 0 || depth > DEPTH) return (panel){ b, offset };
+    if (rows < MANY_ROWS || depth == 0) return (panel){ b, offset };
     bool across = (uintptr_t)(b + offset[0]) % vector || (uintptr_t)(b + offset[depth > 1]) % vector;
     if (!across) return (panel){ b, offset };
     for (ptrdiff_t i = 0; i < depth; i++) {
@@ -274,10 +275,11 @@ static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t de
                    const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                    st_real *c, ptrdiff_t pitch, bool add)
 {
-    st_real copy[DEPTH * KERNEL_WIDE * MOST_LANES] __attribute__((aligned(64)));
-    ptrdiff_t place[DEPTH], part, tall;
+    st_real copy[PANEL / sizeof(st_real)] __attribute__((aligned(64)));
+    ptrdiff_t place[DEPTH], part, tall, most = PANEL / (ptrdiff_t)sizeof *copy / (wide * k->lanes);
+    if (most > DEPTH) most = DEPTH;
     for (;; step += part, offset += part, add = true) {
-        part = share(depth, DEPTH);
+        part = share(depth, most);
         panel p = panel_of(k, rows, wide, part, b, offset, copy, place);
         for (ptrdiff_t i = 0; i < rows; i += tall) {
             tall = share(rows - i, k->tall[wide - 1]);

@@ -2,15 +2,18 @@
  *
  * The oracles are that loop, written here, and nets so small that each step is worked out by hand: of one
  * weight w, on samples x = 1, whose loss (w - target)² pulls w a tenth of the way at a rate of 0.05. */
+#define _XOPEN_SOURCE 700 /* pthread_attr_setstack */
 #include "tests/nn/counter.h"
 #include "tests/support.h"
 
 #include "nn/data/digits.h"
 #include "nn/watch/progress.h"
 #include "tests/each_epoch.h"
+#include "tests/ranks/together.h"
 #include "nn/train.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -914,6 +917,60 @@ TEST(one_seed_gives_the_same_bits_on_any_number_of_threads)
     ptrdiff_t equal = 0;
     for (ptrdiff_t e = 0; e < st_numel(one); e++) equal += *element(one, e) == *element(other, e);
     assert_true(equal < 10);
+}
+
+/* ---- small stacks -------------------------------------------------------------------------------- */
+
+/* Enough channels for every algorithm of convolutions. */
+static st_net *with_many_channels(void)
+{
+    return st_net_new(ST_SHAPE(1, 28, 28),
+                      st_conv2d(.out_channels = 64, .kernel = { 5, 5 }, .stride = { 2, 2 }), st_batchnorm(),
+                      st_relu(), st_maxpool(.kernel = { 2, 2 }),
+                      st_residual(st_conv2d(.out_channels = 64, .kernel = { 3, 3 }, .padding = { 1, 1 })),
+                      st_groupnorm(.groups = 4), st_conv2d(.out_channels = 16, .kernel = { 1, 1 }),
+                      st_dropout(.p = 0.1), st_flatten(), st_dense(.out_features = 10));
+}
+
+static void *train_it(void *out)
+{
+    const together what = { .make = with_many_channels, .batch = 20, .epochs = 1 };
+    if (out) *(outcome *)out = train_together(&what, NULL);
+    return NULL;
+}
+
+/* The bytes of its stack that a thread uses. Those that it never writes keep their values. */
+static size_t stack_of(void *(*run)(void *), void *with)
+{
+    enum { SIZE = 1 << 20, UNTOUCHED = 0xa5 };
+    unsigned char *stack = aligned_alloc(1 << 16, SIZE);
+    pthread_t thread;
+    pthread_attr_t attributes;
+    size_t unused = 0;
+    assert_non_null(memset(stack, UNTOUCHED, SIZE));
+    assert_int_equal(pthread_attr_init(&attributes) || pthread_attr_setstack(&attributes, stack, SIZE) ||
+                         pthread_create(&thread, &attributes, run, with) || pthread_join(thread, NULL),
+                     0);
+    while (unused < SIZE && stack[unused] == UNTOUCHED) unused++;
+    pthread_attr_destroy(&attributes);
+    free(stack);
+    return SIZE - unused;
+}
+
+/* Besides what an empty thread has on it: the static thread-local memory of libraries. Sanitizers and code that is not
+ * optimized use more. */
+TEST(a_thread_with_a_stack_of_64_kb_trains)
+{
+    outcome expected, out;
+    train_it(&expected);
+    size_t used = stack_of(train_it, &out) - stack_of(train_it, NULL);
+    assert_int_equal(out.status, 0);
+    assert_memory_equal(st_data(out.parameters), st_data(expected.parameters),
+                        (size_t)st_numel(expected.parameters) * sizeof(st_real));
+    outcome_free(&expected), outcome_free(&out);
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    if (used > 64 << 10) fail_msg("%zu bytes of its stack were used", used);
+#endif
 }
 
 /* ---- evaluation ---------------------------------------------------------------------------------- */
