@@ -2,6 +2,12 @@
 #ifndef STRIDE_TENSOR_API_H
 #define STRIDE_TENSOR_API_H
 
+#if __SIZEOF_POINTER__ < 8
+#error "Stride is 64-bit only"
+#elif __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Stride is for little-endian processors only"
+#endif
+
 /* Declarations between these two have C linkage and are exported by the shared library. */
 #ifdef __cplusplus
 #include <initializer_list>

@@ -215,7 +215,8 @@ uninstalls() {
 stages() {
     local stage=$tmp/stage
     rm -rf "$stage"
-    tree install PREFIX=/usr/stride DESTDIR="$stage" || return
+    (umask 077 && tree install PREFIX=/usr/stride DESTDIR="$stage") || return
+    ! find "$stage/usr" ! -type l ! -perm -a=r | grep . && ! find "$stage/usr" -type d ! -perm -a=x | grep . || return
     [ "$(ls "$stage/usr")" = stride ] && [ "$(ls "$stage")" = usr ] && ! grep -rF "$stage" "$stage/usr/stride/lib/pkgconfig" &&
         grep -qx 'prefix=/usr/stride' "$stage/usr/stride/lib/pkgconfig/stride.pc" || { find "$stage"; return 1; }
     tree uninstall PREFIX=/usr/stride DESTDIR="$stage" && ! find "$stage" ! -type d | grep .
@@ -295,7 +296,7 @@ else
     skip "a program of nothing but archives: those of BLAS, jansson, zlib or the compiler are not installed"
 fi
 claim "make uninstall leaves nothing of ours, and what is not ours" uninstalls
-claim "make install DESTDIR=... stages for another place" stages
+claim "make install DESTDIR=... stages for another place, readable by all whatever the umask" stages
 claim "each kind of file goes where it is told to" goes_where_told
 claim "the program stride comes with its page of the manual and its completions" programs_come_along
 if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups test -r "$root/Makefile" -a -x "$tmp" 2>/dev/null; then

@@ -10,6 +10,7 @@
 #     PROGRAM PROGRAM_DOUBLE RUN                        stride, which RUN can run, and the same in double; or nothing
 # shellcheck disable=SC2016 # pkg-config and CMake expand those
 set -eu
+umask 022 # what is installed is for everyone
 action=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
