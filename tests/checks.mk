@@ -186,9 +186,12 @@ $(CAMPAIGNS:tests/campaigns/%.c=$(OUT)/float/campaigns/%): $(OUT)/float/campaign
     $(OUT)/float/tests/campaigns/%.o \
     $(call helpers,float) $(call lib_all,float)
 	$(call link,$($(@F)_LIBS))
-.PHONY: crash-test oom-test
+.PHONY: crash-test oom-test attack
 crash-test: $(OUT)/float/campaigns/crash ## kill training at 1000 random times: it comes to the same bytes
 	@$< $(BUILD)/crash
+attack: ## run stride in hostile surroundings: closed streams, full disks, no memory, odd files
+attack: $(OUT)/float/campaigns/attack $(call stride,float) $(TWIN)
+	@$< $(call stride,float) $(BUILD)/attack
 oom-test: ## let every allocation of the library fail in turn: a clear error, and nothing lost
 oom-test: $(OUT)/float/campaigns/oom
 	@$< $(BUILD)/oom

@@ -55,6 +55,13 @@ static bool resolve(const char *path, char to[PATH_MAX], int links)
     return snprintf(to, PATH_MAX, "%s/%s", folder, slash ? slash + 1 : path) < PATH_MAX;
 }
 
+int argument_readable(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) || S_ISREG(about.st_mode)) return 0;
+    return st_error_set("%.200s: not a regular file", path);
+}
+
 static int write_nothing(FILE *to, const void *context)
 {
     (void)to, (void)context;

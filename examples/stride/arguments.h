@@ -10,6 +10,10 @@
 long argument_integer(const char *option, const char *text, long least, long most);
 double argument_number(const char *option, const char *text, double least, double most);
 
+/* -1 with an error if the path names a FIFO, a device or a folder, which reading could wait for, or never end
+ * with. */
+int argument_readable(const char *path);
+
 /* Tests if a file could be replaced, without changing it: 0, or -1 with an error. */
 int argument_writable(const char *path);
 

@@ -132,7 +132,7 @@ static bool is_idx(const paths *p)
     unsigned char first[4];
     const char *name = strrchr(p->path[0], '/');
     if (strstr(name ? name : p->path[0], "idx3")) return p->count <= 2;
-    FILE *f = p->count == 2 ? fopen(p->path[0], "rb") : NULL;
+    FILE *f = p->count == 2 && argument_readable(p->path[0]) == 0 ? fopen(p->path[0], "rb") : NULL;
     bool found = f && fread(first, 1, 4, f) == 4 && first[0] == 0 && first[1] == 0 && first[2] == 8;
     if (f) fclose(f);
     return found;

@@ -7,6 +7,7 @@
 #include "nn/export_c/export_c.h"
 #include "nn/onnx/onnx.h"
 #include "nn/data/npy.h"
+#include "nn/files/replace.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,12 +36,14 @@ static int write_folder(st_net *n, const char *path)
     return st_error() ? -1 : 0;
 }
 
+static int put_text(FILE *to, const void *net)
+{
+    return network_write((st_net *)net, to);
+}
+
 static int write_text(st_net *n, const char *path)
 {
-    FILE *f = fopen(path, "w");
-    if (!f) return st_error_set("%.200s: %s", path, strerror(errno));
-    int status = network_write(n, f);
-    return fclose(f) && status == 0 ? st_error_set("%.200s: %s", path, strerror(errno)) : status;
+    return st_file_replace(path, put_text, n);
 }
 
 static int write_c(st_net *n, const char *path)

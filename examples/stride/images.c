@@ -1,5 +1,6 @@
 /* images.c: pixels from files, by libpng's simplified interface and TurboJPEG. */
 #define _POSIX_C_SOURCE 200809L
+#include "examples/stride/arguments.h"
 #include "examples/stride/images.h"
 
 #include <errno.h>
@@ -155,9 +156,8 @@ bool image_named(const char *path)
 static int read_file(pixels *p)
 {
     struct stat about;
-    FILE *f = fopen(p->path, "rb");
+    FILE *f = argument_readable(p->path) ? NULL : fopen(p->path, "rb");
     if (!f || fstat(fileno(f), &about)) st_error_set("%.200s: %s", p->path, strerror(errno));
-    else if (!S_ISREG(about.st_mode)) st_error_set("%.200s: not a regular file", p->path);
     else if (!(p->file = malloc((size_t)about.st_size + 1)))
         st_error_set("%.200s: no memory for %lld bytes", p->path, (long long)about.st_size);
     else p->size = fread(p->file, 1, (size_t)about.st_size, f);

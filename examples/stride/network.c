@@ -2,6 +2,7 @@
  *
  * Each layer is planned as soon as it is parsed, so that errors name its line and column. */
 #define _POSIX_C_SOURCE 200809L
+#include "examples/stride/arguments.h"
 #include "examples/stride/network.h"
 
 #include "examples/stride/nearest.h"
@@ -603,7 +604,7 @@ st_net *network_parse(const char *text, st_shape input)
 
 static char *read_file(const char *path)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = argument_readable(path) ? NULL : fopen(path, "rb");
     char *text = malloc(LONGEST_FILE + 1);
     size_t length = f && text ? fread(text, 1, LONGEST_FILE + 1, f) : 0;
     if (!f || (text && ferror(f))) st_error_set("%.200s: %s", path, strerror(errno));

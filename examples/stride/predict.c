@@ -9,6 +9,7 @@
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
 #include "nn/data/npy.h"
+#include "nn/files/replace.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -29,11 +30,14 @@ typedef struct settings {
 
 typedef struct session {
     const settings *s;
+    int count; /* of inputs */
+    char **operands;
     model m;
     json_t *list; /* of --json */
     FILE *table;  /* --output */
     bool lines;   /* which is JSON lines, not CSV */
-    int failed;   /* inputs */
+    int why;      /* errno of the first write to it that failed */
+    int done, failed;
 } session;
 
 /* ---- prediction --------------------------------------------------------------------------- */
@@ -180,10 +184,10 @@ static int put(session *t, const char *name, st_tensor image, const answer *a)
 {
     json_t *one = t->s->json || t->lines ? as_json(t, name, a) : NULL;
     if (st_error()) return -1;
-    if (t->lines &&
-        (json_dumpf(one, t->table, JSON_COMPACT | JSON_REAL_PRECISION(9)) || !fputc('\n', t->table)))
-        st_error_set("%.200s: cannot be written", t->s->output);
-    else if (t->table && !t->lines) put_row(t, name, a);
+    if (t->lines) json_dumpf(one, t->table, JSON_COMPACT | JSON_REAL_PRECISION(9)), fputc('\n', t->table);
+    else if (t->table) put_row(t, name, a);
+    if (t->table && ferror(t->table) && !t->why) t->why = errno;
+    t->done++;
     if (t->s->json) json_array_append(t->list, one);
     else if (!t->table) show(t, name, image, a);
     json_decref(one);
@@ -400,37 +404,45 @@ static int check(const settings *s, int count, char **operands)
     return 0;
 }
 
-static void run_all(session *t, int count, char **operands)
+static void predict_all(session *t)
 {
-    const settings *s = t->s;
-    if (s->output && !(t->table = fopen(s->output, "w"))) {
-        st_error_set("%.200s: %s", s->output, strerror(errno));
-        return;
-    }
-    t->lines = t->table && text_ends(s->output, ".jsonl");
-    if (t->table && !t->lines) put_heading(t);
-    for (int i = 0; i < count; i++) predict(t, operands[i]);
-    if (count == 0) sample(t);
-    if (s->json && !st_error()) {
-        if (json_dumpf(t->list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
-            st_error_set("the result cannot be written as JSON");
-        putchar('\n');
-    }
-    if (t->table && (fflush(t->table) || ferror(t->table)))
-        st_error_set("%.200s: %s", s->output, strerror(errno));
+    for (int i = 0; i < t->count; i++) predict(t, t->operands[i]);
+    if (t->count == 0) sample(t);
+    if (!t->s->json || st_error()) return;
+    if (json_dumpf(t->list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
+        st_error_set("the result cannot be written as JSON");
+    putchar('\n');
+}
+
+/* Without a single prediction there is no table. */
+static int write_table(FILE *to, const void *context)
+{
+    session *t = *(session *const *)context;
+    t->table = to;
+    t->lines = text_ends(t->s->output, ".jsonl");
+    if (!t->lines) put_heading(t);
+    predict_all(t);
+    if (t->why) errno = t->why;
+    return t->why || st_error() || t->done == 0 ? -1 : 0;
+}
+
+static void run_all(session *t)
+{
+    if (!t->s->output) predict_all(t);
+    else if (st_file_replace(t->s->output, write_table, &t) && t->failed && t->done == 0)
+        st_error_clear(); /* every input is reported already */
 }
 
 static int run(const void *settings_, int count, char **operands)
 {
     const settings *s = settings_;
-    session t = { .s = s };
+    session t = { .s = s, .count = count, .operands = operands };
     int wrong = check(s, count, operands);
     if (wrong) return wrong;
     use_threads(&command_predict, s->threads);
     if (model_open(&t.m, s->model, 1)) return subcommand_end(&command_predict);
     t.list = json_array();
-    run_all(&t, count, operands);
-    if (t.table) fclose(t.table);
+    run_all(&t);
     json_decref(t.list);
     model_close(&t.m);
     int status = subcommand_end(&command_predict);
