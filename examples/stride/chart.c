@@ -72,7 +72,8 @@ static void linear_axis(frame *f, double low, double high)
     if (f->c->percent) f->high = fmin(f->high, 1);
 }
 
-/* Below two decades the axis begins and ends at 1, 2 or 5 times a power of ten; 1 / round_up(1 / x) rounds down. */
+/* Below two decades the axis begins and ends at 1, 2 or 5 times a power of ten; 1 / round_up(1 / x) rounds
+ * down. */
 static void log_axis(frame *f, double low, double high)
 {
     bool few = high < 100 * low;

@@ -22,7 +22,8 @@ void use_threads(const subcommand *c, long count);
 /* Prints the candidates of `stride complete WORDS...`; returns the exit status. */
 int complete(int count, char **words);
 
-/* The network given to a subcommand: an operand, --net or --model; --input if the network's text has no shape. */
+/* The network given to a subcommand: an operand, --net or --model; --input if the network's text has no
+ * shape. */
 typedef struct net_options {
     const char *net, *model, *input;
 } net_options;
@@ -36,8 +37,8 @@ typedef struct net_options {
       .help = "the shape of an image, if the network does not begin with it" }
 /* clang-format on */
 
-/* Stores the operand, if there is one, in `net` or `model`. 0, or 2 with a message unless exactly one network is
- * given. */
+/* Stores the operand, if there is one, in `net` or `model`. 0, or 2 with a message unless exactly one
+ * network is given. */
 int net_operand(const subcommand *c, net_options *o, int count, char **operands);
 
 /* Reads that net and builds it for the batch. NULL with an error. */

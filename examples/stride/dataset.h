@@ -1,8 +1,8 @@
 /* dataset.h: opens a data set of any kind by its path.
  *
  *     no path                     MNIST, from the folders that `make mnist` uses
- *     a folder                    of MNIST's IDX files, of CIFAR-10's binary files, or of a folder of pictures
- *                                 for each class, perhaps within train/ and test/ (val/, valid/, validation/)
+ *     a folder                    of MNIST's IDX files, of CIFAR-10's binary files, or with a folder of
+ *                                 pictures per class, perhaps in train/ and test/ (val/, valid/, validation/)
  *     NAME-idx3-ubyte[.gz]        IDX images, the labels beside them
  *     IMAGES,LABELS               a pair of IDX files or of NumPy's, X.npy,Y.npy
  *     NAME.csv, .tsv [.gz]        a table
@@ -29,8 +29,8 @@ typedef struct dataset_options {
 /* clang-format off */
 #define DATASET_OPTIONS(settings, m)                                                                         \
     { "data", 'd', OPTION_FILE, offsetof(settings, m.data), "PATH",                                          \
-      .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv), or a "    \
-              "pair IMAGES,LABELS of IDX or .npy files; default: MNIST" },                   \
+      .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv, "          \
+              ".tsv), or a pair IMAGES,LABELS of IDX or .npy files; default: MNIST" },                       \
     { "size", 0, OPTION_TEXT, offsetof(settings, m.size), "HxW",                                             \
       .help = "resize pictures to that height and width" },                                                  \
     { "colour", 0, OPTION_CHOICE, offsetof(settings, m.colour), "files|grey|rgb", "files",                   \
@@ -40,7 +40,7 @@ typedef struct dataset_options {
     { "image", 0, OPTION_TEXT, offsetof(settings, m.image), "CxHxW",                                         \
       .help = "a table's rows are images of that shape" },                                                   \
     { "label", 0, OPTION_TEXT, offsetof(settings, m.label), "COLUMN",                                        \
-      .help = "a table's column with the class: its name, or its number from 0 (first) or -1 (last)" },       \
+      .help = "a table's column with the class: its name, or its number from 0 or from the last, -1" },      \
     { "features", 0, OPTION_TEXT, offsetof(settings, m.features), "NAMES",                                   \
       .help = "a table's columns to learn from: names or patterns such as 'sepal_*,petal_*'" },              \
     { "targets", 0, OPTION_TEXT, offsetof(settings, m.targets), "K",                                         \
@@ -69,8 +69,8 @@ void dataset_close(dataset *s);
 /* A table for prediction: columns with labels, if any, are ignored. -1 with an error. */
 int dataset_open_unlabelled(dataset *s, const dataset_options *o);
 
-/* Renumbers the classes in the order of these names, which must outlive the set; 0 names: does nothing. -1 with an
- * error that lists the classes that are not among them. */
+/* Renumbers the classes in the order of these names, which must outlive the set; 0 names: does nothing. -1
+ * with an error that lists the classes that are not among them. */
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name);
 
 /* The names of a table's features as a JSON list, to be freed; NULL: none. */
@@ -85,8 +85,8 @@ int dataset_check(const char *given);
 /* True if one of the paths given as data names that file. */
 bool dataset_names(const char *given, const char *path);
 
-/* Stores the options with which data were read in the net's metadata; and fills in options that are not given from a
- * net's metadata and input shape. */
+/* Stores the options with which data were read in the net's metadata; and fills in options that are not
+ * given from a net's metadata and input shape. */
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s);
 void dataset_recall(dataset_options *o, const st_net *n);
 

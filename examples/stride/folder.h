@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* Options of a set from a folder that has one folder of pictures per class, sorted by name. Other files and hidden ones
- * are ignored. */
+/* Options of a set from a folder that has one folder of pictures per class, sorted by name. Other files
+ * and hidden ones are ignored. */
 typedef struct folder_options {
     ptrdiff_t channels, height, width; /* 0: as in the files, which must be alike; grey if all are */
     bool skip_bad;                     /* leave out files that cannot be read */
@@ -30,8 +30,8 @@ const char *folder_path(const st_dataset *set, ptrdiff_t i);
 /* True if this folder contains a folder with pictures. Sets no error. */
 bool folder_has_classes(const char *path);
 
-/* Calls `visit` for every picture in a folder and its folders, sorted by name, until it returns nonzero. -1 with an
- * error if there is none. */
+/* Calls `visit` for every picture in a folder and its folders, sorted by name, until it returns nonzero.
+ * -1 with an error if there is none. */
 int folder_visit(const char *path, int (*visit)(const char *path, void *context), void *context);
 
 #endif

@@ -52,7 +52,8 @@ static uint32_t big_endian(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Checks every chunk and its check sum, since libpng's simplified interface reads only as far as the last row. */
+/* Checks every chunk and its check sum, since libpng's simplified interface reads only as far as the last
+ * row. */
 static bool is_whole(const unsigned char *file, size_t size)
 {
     for (size_t at = 8, length; at + 12 <= size; at += 12 + length) {
@@ -64,8 +65,8 @@ static bool is_whole(const unsigned char *file, size_t size)
     return false;
 }
 
-/* libpng expands palettes and low bit depths. Files of 16 bits are read as linear, premultiplied by alpha, so that values
- * are not converted. */
+/* libpng expands palettes and low bit depths. Files of 16 bits are read as linear, premultiplied by alpha,
+ * so that values are not converted. */
 static int read_png(pixels *p)
 {
     png_image image = { .version = PNG_IMAGE_VERSION };

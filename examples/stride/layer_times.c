@@ -24,7 +24,8 @@ typedef struct stopwatch {
 
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-/* Hooks of one layer run in several threads concurrently; one that sees the whole batch occupies all threads. */
+/* Hooks of one layer run in several threads concurrently; one that sees the whole batch occupies all
+ * threads. */
 static void count(const st_watch_call *c, void *context)
 {
     const stopwatch *all = context;

@@ -163,7 +163,8 @@ static bool is_double(void)
     return sizeof(st_real) == sizeof(double);
 }
 
-/* Opens standard streams that are closed, for the wrong direction, so that no file opened later becomes one. */
+/* Opens standard streams that are closed, for the wrong direction, so that no file opened later becomes
+ * one. */
 static void take_standard_streams(void)
 {
     for (int descriptor = 0; descriptor < 3; descriptor++)
@@ -172,8 +173,8 @@ static void take_standard_streams(void)
             _exit(1);
 }
 
-/* OpenBLAS's threads, which Stride does not use, start when the program is loaded, and wait for ever if there is
- * no memory for their buffers. If memory is limited, the program starts again without them. */
+/* OpenBLAS's threads, which Stride does not use, start when the program is loaded, and wait for ever if
+ * there is no memory for their buffers. If memory is limited, the program starts again without them. */
 static void leave_blas_threads(char **argv)
 {
     static const int limits[] = { RLIMIT_AS, RLIMIT_DATA };

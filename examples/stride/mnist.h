@@ -14,8 +14,8 @@ typedef struct mnist {
 } mnist;
 
 /* Reads the four IDX files, plain or gzipped, in $MNIST_DIR if that is set, otherwise in data/mnist or
- * ../shared/mnist. Without them digits are drawn, with a line in `messages` (NULL: none). -1 with an error if files
- * exist but cannot be used. */
+ * ../shared/mnist. Without them digits are drawn, with a line in `messages` (NULL: none). -1 with an error
+ * if files exist but cannot be used. */
 int mnist_find(mnist *m, FILE *messages);
 
 /* The four files of one folder. -1 with an error if one is missing. */

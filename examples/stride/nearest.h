@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* Usage: nearest n = { word, length }; nearest_try for each candidate; then n.name is the nearest one, or NULL. */
+/* Usage: nearest n = { word, length }; nearest_try for each candidate; then n.name is the nearest one, or
+ * NULL. */
 typedef struct nearest {
     const char *word;
     size_t length;

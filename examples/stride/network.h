@@ -19,12 +19,13 @@
  *     option     = field "=" value | flag
  *     value      = integer | number | integer [ "x" integer ] | word
  *
- * Names and fields are those of layers/layers.h, by each type's own table; conv, conv_transpose, pad and linear
- * stand for conv2d, conv_transpose2d, pad2d and dense. Values without a name belong to a type's first field and
- * to required fields right after it: conv2d's out_channels and kernel, maxpool's kernel, dropout's p. A single
- * integer stands for both of a pair. padding=same keeps the size; it needs an odd kernel and a stride of 1.
- * `sequence` holds a chain, `residual` a body and an optional projection, `concat` its branches; several layers
- * of a branch are a sequence. A flatten is inserted before a dense whose input is an image. */
+ * Names and fields are those of layers/layers.h, by each type's own table; conv, conv_transpose, pad and
+ * linear stand for conv2d, conv_transpose2d, pad2d and dense. Values without a name belong to a type's
+ * first field and to required fields right after it: conv2d's out_channels and kernel, maxpool's kernel,
+ * dropout's p. A single integer stands for both of a pair. padding=same keeps the size; it needs an odd
+ * kernel and a stride of 1. `sequence` holds a chain, `residual` a body and an optional projection,
+ * `concat` its branches; several layers of a branch are a sequence. A flatten is inserted before a dense
+ * whose input is an image. */
 #ifndef STRIDE_EXAMPLES_STRIDE_NETWORK_H
 #define STRIDE_EXAMPLES_STRIDE_NETWORK_H
 
@@ -46,8 +47,8 @@ int network_check(const char *given);
 /* "1x28x28" as a shape. 0, or -1 with an error. */
 int network_size(const char *text, st_shape *to);
 
-/* Writes the net as text, one layer per line. 0, or -1 with an error: it has a pool function or a layer type of the
- * user's. */
+/* Writes the net as text, one layer per line. 0, or -1 with an error: it has a pool function or a layer
+ * type of the user's. */
 int network_write(const st_net *n, FILE *to);
 
 /* Prints a line for each type of layer: its name, values, and options with their defaults. */

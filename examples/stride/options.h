@@ -49,8 +49,8 @@ typedef struct subcommand {
     int (*run)(const void *settings, int count, char **operands); /* the exit status */
 } subcommand;
 
-/* Parses the arguments after the subcommand's name (argv[0]) and runs it. Returns the exit status: 0, 1 on failure,
- * 2 for a wrong command line. */
+/* Parses the arguments after the subcommand's name (argv[0]) and runs it. Returns the exit status: 0, 1 on
+ * failure, 2 for a wrong command line. */
 int subcommand_run(const subcommand *c, int argc, char **argv);
 
 /* True if --help or -h follows the name. */
@@ -60,22 +60,25 @@ void subcommand_help(const subcommand *c, FILE *to);
 /* Prints the candidates for the last of these words, one per line; none: file names. */
 void subcommand_complete(const subcommand *c, int count, char **words, FILE *to);
 
-/* Prints "stride train: …; try: stride train --help" and returns 2, for errors that the table does not find. */
+/* Prints "stride train: …; try: stride train --help" and returns 2, for errors that the table does not
+ * find. */
 int subcommand_refuse(const subcommand *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The beginning of an error message: "stride train". */
 const char *subcommand_title(const subcommand *c);
 
-/* The exit status of a subcommand: 0, or 1 with a line on stderr after an error of the library or of stdout. */
+/* The exit status of a subcommand: 0, or 1 with a line on stderr after an error of the library or of
+ * stdout. */
 int subcommand_end(const subcommand *c);
 
-/* The index of `word` in "a|b|c", or -1; the word at an index, until the next call; the words that begin with a
- * prefix, each on a line. */
+/* The index of `word` in "a|b|c", or -1; the word at an index, until the next call; the words that begin
+ * with a prefix, each on a line. */
 int choice_of(const char *choices, const char *word);
 const char *choice_at(const char *choices, int index);
 void put_choices(FILE *to, const char *choices, const char *prefix);
 
-/* Breaks text into lines of less than 80 columns, indented to `column`; the first line is already indented. */
+/* Breaks text into lines of less than 80 columns, indented to `column`; the first line is already
+ * indented. */
 void put_wrapped(FILE *to, const char *text, int column);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Text between tags or in attributes: markup is escaped; control characters and bytes that are not UTF-8 become
- * U+FFFD. */
+/* Text between tags or in attributes: markup is escaped; control characters and bytes that are not UTF-8
+ * become U+FFFD. */
 void page_text(FILE *to, const char *text);
 
 /* Numbers as text; "–" if not finite. */
@@ -21,7 +21,8 @@ page_string page_time(double seconds); /* "2.13 s", "3 min 20 s", "1 h 05 min" *
 /* The page up to its heading; the header element stays open. */
 void page_begin(FILE *to, const char *title);
 
-/* The beginning of a table, up to <tbody>. Headings are separated by |; those that begin with < are aligned left. */
+/* The beginning of a table, up to <tbody>. Headings are separated by |; those that begin with < are
+ * aligned left. */
 void page_table(FILE *to, const char *box, const char *class, const char *headings);
 
 /* The content of the style element. */

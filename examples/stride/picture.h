@@ -12,13 +12,13 @@ typedef struct picture {
     unsigned char *pixels;
 } picture;
 
-/* An image [H, W] or [C, H, W], with values from `low` (dark) to `high` (bright). Three channels are shown in colour, any
- * other number by their mean. Larger images are averaged down to 96 pixels a side. No pixels if it is not an image, or
- * with an error: no memory. */
+/* An image [H, W] or [C, H, W], with values from `low` (dark) to `high` (bright). Three channels are shown
+ * in colour, any other number by their mean. Larger images are averaged down to 96 pixels a side. No
+ * pixels if it is not an image, or with an error: no memory. */
 picture picture_of(st_tensor image, double low, double high);
 
-/* Weights [C, H, W]. Three channels are shown in colour; otherwise their mean is shown in one colour above 0 and in the
- * other below, with an opacity of |mean|. */
+/* Weights [C, H, W]. Three channels are shown in colour; otherwise their mean is shown in one colour above
+ * 0 and in the other below, with an opacity of |mean|. */
 picture picture_of_weights(st_tensor weight, const unsigned char above[3], const unsigned char below[3]);
 void picture_free(picture *p);
 

@@ -1,4 +1,5 @@
-/* predict.c: stride predict: a saved net's predictions for pictures, arrays, tables, or a sample of a data set. */
+/* predict.c: stride predict: a saved net's predictions for pictures, arrays, tables, or a sample of a data
+ * set. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/arguments.h"
 #include "examples/stride/commands.h"

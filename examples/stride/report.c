@@ -227,7 +227,8 @@ static void put_matrix(page *p)
             page_share(f->accuracy).text);
 }
 
-/* A pixel per cell, whose opacity is the square root of its share of the row, so that rare mistakes are visible. */
+/* A pixel per cell, whose opacity is the square root of its share of the row, so that rare mistakes are
+ * visible. */
 static void put_map(page *p)
 {
     const scores *f = &p->found;

@@ -1,7 +1,8 @@
 /* report.h: a run as one self-contained page of HTML without scripts.
  *
- * Curves of loss, accuracy and learning rate; with classes the confusion matrix and the most confident mistakes on the
- * validation set; the weights of the first convolution; the layers with their parameters and times. */
+ * Curves of loss, accuracy and learning rate; with classes the confusion matrix and the most confident
+ * mistakes on the validation set; the weights of the first convolution; the layers with their parameters
+ * and times. */
 #ifndef STRIDE_EXAMPLES_STRIDE_REPORT_H
 #define STRIDE_EXAMPLES_STRIDE_REPORT_H
 

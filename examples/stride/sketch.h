@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* An image [1, H, W] of 0 (dark) to 1 (bright). A character shows two pixels, one above the other: in 26 greys with
- * `colour`, otherwise their mean in ASCII. */
+/* An image [1, H, W] of 0 (dark) to 1 (bright). A character shows two pixels, one above the other: in 26
+ * greys with `colour`, otherwise their mean in ASCII. */
 void sketch_image(FILE *to, st_tensor image, bool colour);
 
-/* A line per value, 0 to 1: its label, a bar of at most `width` characters, percent. Line `highlight` (-1: none) is
- * marked. */
+/* A line per value, 0 to 1: its label, a bar of at most `width` characters, percent. Line `highlight` (-1:
+ * none) is marked. */
 void sketch_bars(FILE *to, const char *const *labels, const double *values, int count, int width,
                  int highlight, bool colour);
 

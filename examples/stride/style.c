@@ -1,5 +1,5 @@
-/* style.c: the style sheet: one colour for training and correct predictions, one for validation and mistakes; light and
- * dark, for small screens and print. Text has a contrast of at least 4.5. */
+/* style.c: the style sheet: one colour for training and correct predictions, one for validation and
+ * mistakes; light and dark, for small screens and print. Text has a contrast of at least 4.5. */
 #include "examples/stride/page.h"
 
 /* clang-format off */

@@ -83,8 +83,9 @@ static st_real clamp(st_real x, st_real most)
     return x < most ? x : most;
 }
 
-/* One row of the output, from a framed channel whose rows are `pitch` apart. (u, v) is the position of its first
- * element in the channel, (du, dv) the step to the next. Positions outside are clamped to the frame, which is zero. */
+/* One row of the output, from a framed channel whose rows are `pitch` apart. (u, v) is the position of its
+ * first element in the channel, (du, dv) the step to the next. Positions outside are clamped to the frame,
+ * which is zero. */
 static void sample_row(ptrdiff_t n, st_real *to, ptrdiff_t step, const st_real *from, ptrdiff_t pitch,
                        double u, double v, double du, double dv, st_real height, st_real width)
 {
@@ -167,8 +168,8 @@ static bool warps(const st_augment_options *o)
     return o->flip > 0 || o->shear > 0 || o->rotation > 0 || o->scale > 0 || o->shift > 0;
 }
 
-/* The inverse, from output to input, of p -> z R S F p + t (flip, shear, rotate, scale, shift): F S⁻¹ R⁻¹ (p - t) / z.
- */
+/* The inverse, from output to input, of p -> z R S F p + t (flip, shear, rotate, scale, shift): F S⁻¹ R⁻¹
+ * (p - t) / z. / */
 static st_affine draw_map(const augmented *a, ptrdiff_t i)
 {
     const st_augment_options *o = &a->options;

@@ -2,7 +2,7 @@
  *
  *     st_dataset *flowers = st_dataset_csv("iris.csv", .label = -1);
  *     st_dataset *digits = st_dataset_csv("mnist_train.csv.gz", .image = ST_SHAPE(1, 28, 28), .scale = 1.0 / 255);
- */
+ * / */
 #ifndef STRIDE_NN_DATA_CSV_H
 #define STRIDE_NN_DATA_CSV_H
 

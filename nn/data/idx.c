@@ -58,7 +58,8 @@ static ptrdiff_t read_sizes(source s, int rank, st_shape *form)
     return count;
 }
 
-/* `want` bytes, to be freed; NULL with an error. Reads one more, since zlib compares the check sum at the end. */
+/* `want` bytes, to be freed; NULL with an error. Reads one more, since zlib compares the check sum at the
+ * end. */
 static unsigned char *read_elements(source s, ptrdiff_t want, st_shape form, const char *what)
 {
     source_bytes all = { 0 };

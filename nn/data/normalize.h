@@ -8,8 +8,8 @@
  *     st_normalization *scale = st_net_normalization(n);            // after st_net_load: the program needs no flags
  *     st_normalization_apply(scale, x);
  *
- * Channels are the first axis of a sample: C of [C, H, W], the features of [F]. Augment (nn/data/augment.h)
- * before normalising, so that pixels from outside an image are black. */
+ * Channels are the first axis of a sample: C of [C, H, W], the features of [F]. Augment
+ * (nn/data/augment.h) before normalising, so that pixels from outside an image are black. */
 #ifndef STRIDE_NN_DATA_NORMALIZE_H
 #define STRIDE_NN_DATA_NORMALIZE_H
 

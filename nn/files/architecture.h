@@ -4,8 +4,8 @@
  *         {"type": "conv2d", "out_channels": 6, "kernel": [5, 5], ...},
  *         {"type": "sequence", "layers": [...]}]}
  *
- * Every option in a type's table of fields is written, with defaults filled in. When read, a missing option takes
- * its default; anything unknown is an error. */
+ * Every option in a type's table of fields is written, with defaults filled in. When read, a missing
+ * option takes its default; anything unknown is an error. */
 #ifndef STRIDE_NN_FILES_ARCHITECTURE_H
 #define STRIDE_NN_FILES_ARCHITECTURE_H
 

@@ -1,4 +1,5 @@
-/* checkpoint.c: a run's position, its optimizer's states and the callbacks' state, in one file with the net. */
+/* checkpoint.c: a run's position, its optimizer's states and the callbacks' state, in one file with the
+ * net. */
 #include "nn/files/checkpoint.h"
 #include "nn/files/architecture.h"
 #include "nn/files/json.h"
@@ -153,7 +154,7 @@ static int same_terms(const st_run *run, const memory *m, json_t *theirs)
     return status;
 }
 
-/* ---- optimizer and callbacks ----------------------------------------------------------------------------- */
+/* ---- optimizer and callbacks ----------------------------------------------------------------------- */
 
 typedef struct extras {
     int count;
@@ -306,7 +307,7 @@ static void read_entry(st_run *run, const memory *m, const safetensors *file)
     json_decref(entry);
 }
 
-/* ---- the callback --------------------------------------------------------------------------------------- */
+/* ---- the callback ---------------------------------------------------------------------------------- */
 
 static void begin(memory *m, st_run *run)
 {

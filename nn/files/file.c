@@ -135,8 +135,8 @@ static int find_place(const char *path, place *p)
 
 /* ---- temporary files ----------------------------------------------------------------------------- */
 
-/* PATH.PROCESS-ATTEMPT.tmp, locked while it is written: an unlocked one was left by a killed process. On a file system
- * without locks none is removed. A long name is cut off. */
+/* PATH.PROCESS-ATTEMPT.tmp, locked while it is written: an unlocked one was left by a killed process. On a
+ * file system without locks none is removed. A long name is cut off. */
 
 static int stem_of(const char *file)
 {
@@ -190,8 +190,8 @@ static bool lock(int descriptor)
     return fstat(descriptor, &status) || status.st_nlink > 0;
 }
 
-/* The old file's owner, group and permissions, as far as the system allows, and never more: if the group cannot be kept,
- * the new one gets the permissions that both the old group and everyone had. */
+/* The old file's owner, group and permissions, as far as the system allows, and never more: if the group
+ * cannot be kept, the new one gets the permissions that both the old group and everyone had. */
 static void keep_permissions(int descriptor, const struct stat *old)
 {
     mode_t mode = old->st_mode & 0777;

@@ -15,8 +15,8 @@ enum {
 /* Checks the limits above. -1 with an error that begins with `what`. */
 int json_check(const char *text, size_t size, const char *what);
 
-/* Parses a text within the limits; duplicate names are errors. NULL with an error that begins with `what` and names
- * the byte. */
+/* Parses a text within the limits; duplicate names are errors. NULL with an error that begins with `what`
+ * and names the byte. */
 json_t *json_read(const char *text, size_t size, const char *what);
 
 /* The text of a tree, compact and with all digits, to be freed; NULL: no memory. */

@@ -17,8 +17,8 @@ typedef struct model_extra {
 /* As st_net_save with st_file_replace, as st_net_can_save with st_file_try. */
 int model_write(st_net *n, const char *path, model_extra extra, safetensors_replacer *replace);
 
-/* The two steps of st_net_load for an open file: makes the net, not yet built, and checks that the file has its
- * tensors; then builds it and reads metadata and tensors. */
+/* The two steps of st_net_load for an open file: makes the net, not yet built, and checks that the file
+ * has its tensors; then builds it and reads metadata and tensors. */
 st_net *model_plan(const safetensors *file, st_net_known known);
 int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch, st_net_known known);
 

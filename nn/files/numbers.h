@@ -26,7 +26,8 @@ typedef struct numbers {
 uint64_t numbers_get(const unsigned char *bytes, int size);
 void numbers_put(unsigned char *bytes, int size, uint64_t value);
 
-/* Reads the elements of `to`, any view, in row-major order. -1, without an error: the stream ends early or fails. */
+/* Reads the elements of `to`, any view, in row-major order. -1, without an error: the stream ends early or
+ * fails. */
 int numbers_read(FILE *from, numbers form, st_tensor to);
 
 /* Likewise, little-endian and in this library's precision. */

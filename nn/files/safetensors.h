@@ -1,12 +1,13 @@
 /* safetensors.h: named tensors and texts in one file, read and written.
  *
- * A file is the length of its header in 8 bytes, the header, and data: the elements of each tensor in row-major
- * order. Numbers are little-endian. The header is a JSON object that gives each tensor's dtype, shape and place in the
- * data, and texts by name under "__metadata__". The tensors fill the data without holes or overlaps.
- * https://huggingface.co/docs/safetensors
+ * A file is the length of its header in 8 bytes, the header, and data: the elements of each tensor in
+ * row-major order. Numbers are little-endian. The header is a JSON object that gives each tensor's dtype,
+ * shape and place in the data, and texts by name under "__metadata__". The tensors fill the data without
+ * holes or overlaps. https://huggingface.co/docs/safetensors
  *
- * Everything is checked before it is used. The header takes at most 16 MiB of text within json.h's limits; tensors
- * take as much as the file has. Errors name the file, the tensor, what was given and what was expected. */
+ * Everything is checked before it is used. The header takes at most 16 MiB of text within json.h's limits;
+ * tensors take as much as the file has. Errors name the file, the tensor, what was given and what was
+ * expected. */
 #ifndef STRIDE_NN_FILES_SAFETENSORS_H
 #define STRIDE_NN_FILES_SAFETENSORS_H
 
@@ -46,7 +47,8 @@ safetensors_entry *safetensors_find(const safetensors *file, const char *name, s
 /* The same with any shape, which `found` receives. */
 safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found);
 
-/* The tensor of this name; NULL, without an error, if there is none. True if it can be read into that shape. */
+/* The tensor of this name; NULL, without an error, if there is none. True if it can be read into that
+ * shape. */
 safetensors_entry *safetensors_named(const safetensors *file, const char *name);
 bool safetensors_fits(const safetensors_entry *e, st_shape expected);
 
@@ -58,8 +60,8 @@ typedef struct safetensors_item {
     st_tensor value;
 } safetensors_item;
 
-/* Writes the tensors, in this order and in this library's precision, and `metadata`, an object of strings that stays
- * the caller's. `replace` is st_file_replace, or st_file_try. */
+/* Writes the tensors, in this order and in this library's precision, and `metadata`, an object of strings
+ * that stays the caller's. `replace` is st_file_replace, or st_file_try. */
 typedef int safetensors_replacer(const char *path, st_file_writer *write, const void *context);
 int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata,
                       safetensors_replacer *replace);

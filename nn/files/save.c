@@ -1,4 +1,5 @@
-/* save.c: a net in a safetensors file: its tensors, and in the metadata its architecture and its own metadata. */
+/* save.c: a net in a safetensors file: its tensors, and in the metadata its architecture and its own
+ * metadata. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/files/save.h"
 #include "nn/files/architecture.h"
@@ -133,7 +134,8 @@ static int read_tensors(st_net *n, const safetensors *file)
     return l.status;
 }
 
-/* Tensors of a checkpoint, and PyTorch's count of batches, which only batch normalisation without momentum uses. */
+/* Tensors of a checkpoint, and PyTorch's count of batches, which only batch normalisation without momentum
+ * uses. */
 static bool is_extra(const char *name)
 {
     static const char ending[] = ".num_batches_tracked";

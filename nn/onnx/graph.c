@@ -1,5 +1,4 @@
-/* graph.c: nodes, their attributes and constants, as protobuf-c wants them: pointers to pointers, all of them
- * in memory that ends with the graph. */
+/* graph.c: nodes, attributes and constants in protobuf-c's structs, whose memory belongs to the graph. */
 #include "nn/onnx/graph.h"
 
 #include <math.h>
@@ -52,7 +51,7 @@ char *graph_print(graph *g, const char *format, ...)
     return text;
 }
 
-/* There is room for as many as the next power of two. */
+/* The capacity is the next power of two. */
 void *graph_grown(graph *g, void *list, size_t count)
 {
     if (count & (count - 1)) return list;
@@ -68,7 +67,7 @@ static char *name_in(graph_place at, const char *name)
     return graph_print(at.graph, "%s%s%s", at.path, at.path[0] ? "." : "", name);
 }
 
-/* The number of nodes with that name, with or without a number. */
+/* The number of nodes with this name, also with a number appended. */
 static int count_named(const graph *g, const char *name)
 {
     int count = 0;
@@ -120,11 +119,11 @@ const char *graph_output(const graph_node *n)
     return n ? n->output[0] : NULL;
 }
 
-/* A number that float32 holds, infinite or not; or an error. */
+/* The number as float32; an error if it overflows. */
 static float rounded(graph_place at, const char *name, double value)
 {
     float number = (float)value;
-    if (isinf(number) && !isinf(value)) graph_refuse(at, "%s holds %g, which float32 cannot", name, value);
+    if (isinf(number) && !isinf(value)) graph_refuse(at, "%s is %g, which overflows float32", name, value);
     return number;
 }
 
@@ -226,7 +225,7 @@ static Onnx__TensorProto *add_floats(graph_place at, const char *name, st_shape 
     return t;
 }
 
-/* Elements as floats, one after another. */
+/* Copies the elements as floats. */
 typedef struct floats {
     graph_place at;
     const char *name;

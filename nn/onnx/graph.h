@@ -1,8 +1,8 @@
-/* graph.h: a graph of ONNX's nodes as it grows, layer by layer.
+/* graph.h: builds a graph of ONNX nodes, layer by layer.
  *
- * A value is known by its name. Where there is no memory an error is latched and NULL comes back, which flows through:
- * a node of a NULL value is NULL, an attribute of a NULL node is nothing. A number that float32 cannot hold is an error
- * too. So a whole graph is built, and the error asked for once. */
+ * Values are names. Errors (no memory, a number that overflows float32) are latched, and the function
+ * returns NULL. NULL is passed on: a node with a NULL input is NULL, and an attribute of a NULL node is
+ * ignored. So a graph is built to its end, and the error is checked once. */
 #ifndef STRIDE_NN_ONNX_GRAPH_H
 #define STRIDE_NN_ONNX_GRAPH_H
 
@@ -30,15 +30,15 @@ Onnx__ValueInfoProto *graph_value(graph *g, const char *name, st_shape image);
 
 /* ---- for the functions that add a layer's nodes ---------------------------------------------------- */
 
-/* The layer whose nodes are added, and where it stands: "3.body.0". */
+/* The layer whose nodes are added, and its path, "3.body.0". */
 typedef struct graph_place {
     graph *graph;
     const st_layer *l;
     const char *path;
 } graph_place;
 
-/* A node and its inputs: graph_step on the way to the layer's result, called "3.body.0.Sigmoid"; graph_end makes
- * the result, and is called as the layer. An input "" is left out. */
+/* Adds a node with these inputs; "" is an omitted input. graph_end adds the layer's last node, named as
+ * the layer; graph_step adds the nodes before it, with names such as "3.body.0.Sigmoid". */
 #define graph_step(place, op, ...)                                                                           \
     graph_add(place, op, true, ST_COUNT(const char *, __VA_ARGS__), (const char *[]){ __VA_ARGS__ })
 #define graph_end(place, op, ...)                                                                            \
@@ -46,7 +46,7 @@ typedef struct graph_place {
 graph_node *graph_add(graph_place at, const char *op, bool step, int count, const char *const inputs[]);
 const char *graph_output(const graph_node *n);
 
-/* Attributes; a pair is height and width, pads are both beginnings and then both ends. */
+/* Attributes. A pair is height, width; pads are top, left, bottom, right. */
 void graph_int(graph_place at, graph_node *n, const char *name, ptrdiff_t value);
 void graph_ints(graph_place at, graph_node *n, const char *name, int count, const ptrdiff_t values[]);
 void graph_pair(graph_place at, graph_node *n, const char *name, const int pair[2]);
@@ -54,7 +54,7 @@ void graph_pads(graph_place at, graph_node *n, const ptrdiff_t before[2], const 
 void graph_real(graph_place at, graph_node *n, const char *name, double value);
 void graph_mode(graph_place at, graph_node *n, const char *name, const char *value);
 
-/* Constants, called "3.body.0.weight": a tensor's elements, the same number everywhere, or alone, and sizes. */
+/* Constants with names such as "3.body.0.weight": a tensor, a filled tensor, a scalar, a list of integers. */
 const char *graph_tensor(graph_place at, const char *name, st_tensor value);
 const char *graph_filled(graph_place at, const char *name, st_shape s, double value);
 const char *graph_number(graph_place at, const char *name, double value);
@@ -65,10 +65,10 @@ const char *graph_refuse(graph_place at, const char *format, ...) __attribute__(
 
 /* ---- the layers (layers.c) ---------------------------------------------------------------------- */
 
-/* Adds the nodes of a layer that is given x; its y. A layer without a counterpart is an error. */
+/* Adds the nodes of a layer with input x; returns its output. A layer that ONNX does not have is an error. */
 const char *graph_layer(graph_place at, const char *x);
 
-/* And of those in pools.c. */
+/* The layers in pools.c. */
 const char *graph_pad2d(graph_place at, const char *x);
 const char *graph_maxpool(graph_place at, const char *x);
 const char *graph_avgpool(graph_place at, const char *x);

@@ -1,5 +1,5 @@
-/* layers.c: one table that says of each shipped layer what it is in ONNX. What operator set 17 lacks is made of
- * what it has: group normalisation is InstanceNormalization of the groups, and gelu is Erf. */
+/* layers.c: a table from layers to ONNX nodes. Layers that operator set 17 does not have are composed of
+ * its nodes: group normalisation of InstanceNormalization, gelu of Erf. */
 #include "layers/conv_impl.h"
 #include "nn/onnx/graph.h"
 
@@ -17,7 +17,7 @@ static double option(const st_layer *l, const char *name)
     return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;
 }
 
-/* Parameter i; where the layer goes without, one of the same number. */
+/* Parameter i, or a constant if the layer has none. */
 static const char *parameter(graph_place at, int i, const char *name, st_shape s, double fallback)
 {
     if (i < at.l->params) return graph_tensor(at, name, st_reshape(at.l->param[i], s));
@@ -48,7 +48,7 @@ static const char *add_conv2d(graph_place at, const char *x)
     return graph_output(n);
 }
 
-/* ONNX's output_padding is less than the stride; what more there is, is less taken off the end. */
+/* ONNX's output_padding is less than the stride; the rest reduces the padding at the end. */
 static const char *add_conv_transpose2d(graph_place at, const char *x)
 {
     const st_conv_transpose2d_options *o = at.l->options;
@@ -59,7 +59,8 @@ static const char *add_conv_transpose2d(graph_place at, const char *x)
         extra[axis] = o->output_padding[axis];
         for (; extra[axis] >= o->stride[axis] && end[axis] > 0; extra[axis]--) end[axis]--;
         if (extra[axis] >= o->stride[axis])
-            return graph_refuse(at, "output_padding %dx%d of stride %dx%d, in ONNX it is less",
+            return graph_refuse(at,
+                                "output_padding %dx%d with stride %dx%d, ONNX allows less than the stride",
                                 o->output_padding[0], o->output_padding[1], o->stride[0], o->stride[1]);
     }
     graph_node *n = weighted(at, "ConvTranspose", x);
@@ -94,7 +95,7 @@ static const char *add_batchnorm(graph_place at, const char *x)
     return graph_output(n);
 }
 
-/* The last axes, over which layernorm and rmsnorm go. */
+/* The last axes, which layernorm and rmsnorm normalise. */
 static st_shape last_axes(const st_layer *l)
 {
     const st_layernorm_options *o = l->options;
@@ -131,8 +132,8 @@ static const char *add_layernorm(graph_place at, const char *x)
     return graph_output(n);
 }
 
-/* [N, C, ...] -> [N, groups, rest], each normalised, and back; then each channel's weight and bias. A size of 0 is
- * that of the input: N. */
+/* [N, C, ...] -> [N, groups, rest], each normalised, and back; then each channel's weight and bias. A size
+ * of 0 is that of the input: N. */
 static const char *add_groupnorm(graph_place at, const char *x)
 {
     const st_layer *l = at.l;
@@ -160,7 +161,7 @@ static const char *add_relu6(graph_place at, const char *x)
     return graph_output(graph_end(at, "Clip", x, graph_number(at, "min", 0), graph_number(at, "max", 6)));
 }
 
-/* A limit of ±DBL_MAX is none. */
+/* ±DBL_MAX is no limit. */
 static const char *limit(graph_place at, const char *name, double value)
 {
     return fabs(value) < DBL_MAX ? graph_number(at, name, value) : "";
@@ -291,7 +292,7 @@ static const char *add_pool(graph_place at, const char *x)
 {
     (void)x;
     const st_pool_options *o = at.l->options;
-    return graph_refuse(at, "its function %s is C, which ONNX cannot hold", o->function->name);
+    return graph_refuse(at, "its function %s is written in C, which ONNX cannot express", o->function->name);
 }
 
 /* ---- layers of layers ---------------------------------------------------------------------------- */
@@ -383,7 +384,7 @@ static const struct counterpart {
     { 0 },
 };
 
-/* A type of one's own may have a shipped one's name. */
+/* A user's type may have the name of a library type. */
 static bool shipped(const st_layer_type *type)
 {
     const st_layer_type *const *t = st_layer_types;
@@ -396,6 +397,6 @@ const char *graph_layer(graph_place at, const char *x)
     const struct counterpart *c = counterparts;
     while (c->type && strcmp(c->type, at.l->type->name) != 0) c++;
     if (!c->type || !shipped(at.l->type))
-        return graph_refuse(at, "not one of Stride's layers, so that nothing in ONNX is known to be it");
+        return graph_refuse(at, "a layer of your own, which ONNX does not have");
     return c->op ? graph_output(graph_end(at, c->op, x)) : c->add(at, x);
 }

@@ -1,4 +1,4 @@
-/* onnx.c: a net's graph, what surrounds it, and the file; or why there is none. */
+/* onnx.c: a net's graph, the model around it, and the file. */
 #include "nn/onnx/onnx.h"
 #include <stride.h>
 #include "nn/files/file.h"
@@ -13,13 +13,13 @@ enum { IR_VERSION = 8, OPERATOR_SET = 17 };
 
 /* ---- the graph ----------------------------------------------------------------------------------- */
 
-/* The root's own path is empty. Its last node's value gets another name: nothing in the graph reads it. */
+/* The output of the last node, which no node reads, is renamed. */
 static int add_nodes(graph *g, const st_net *n, const char *input, const char *output)
 {
     graph_place root = { g, n->root, "" };
     const char *y = graph_layer(root, input);
     if (y && g->proto.n_node == 0)
-        y = graph_output(graph_step(root, "Identity", y)); /* nothing in inference */
+        y = graph_output(graph_step(root, "Identity", y)); /* no layer computes anything in inference */
     char *name = y ? graph_print(g, "%s", output) : NULL;
     if (!name) return -1;
     g->proto.node[g->proto.n_node - 1]->output[0] = name;
@@ -66,7 +66,7 @@ static int add_note(graph *g, Onnx__ModelProto *model, const st_metadata *note)
     return 0;
 }
 
-/* protobuf-c writes to a buffer of its caller's, whose append cannot fail: it remembers. */
+/* A buffer for protobuf-c. Its append cannot report a failure, so the buffer remembers it. */
 typedef struct sink {
     ProtobufCBuffer buffer;
     FILE *to;
@@ -103,7 +103,7 @@ static int export(graph *g, const st_net *n, const char *path)
         if (add_note(g, &model, note)) break;
     if (st_error() || fill_graph(g, n) || st_error()) return st_error_within("%s: ", path);
     size_t size = onnx__model_proto__get_packed_size(&model);
-    if (size > INT_MAX) return st_error_set("%s: %zu bytes, ONNX holds at most %d", path, size, INT_MAX);
+    if (size > INT_MAX) return st_error_set("%s: %zu bytes, ONNX allows at most %d", path, size, INT_MAX);
     return st_file_replace(path, write_model, &model);
 }
 
@@ -124,8 +124,8 @@ int st_net_export_onnx(st_net *n, const char *path)
 int st_net_export_onnx(st_net *n, const char *path)
 {
     (void)n;
-    return st_error_set("%s: this library was built without ONNX: there was no " STRIDE_ONNX_MISSING
-                        "; install it (make deps-onnx) and build again",
+    return st_error_set("%s: this library was built without ONNX: " STRIDE_ONNX_MISSING
+                        " was not found; install it (make deps-onnx) and build again",
                         path ? path : "NULL");
 }
 

@@ -1,5 +1,5 @@
-/* pools.c: borders and pools. No runtime's own idea of ceil_mode is asked for: what it hangs over the edge is
- * padding at the end. Pools that dilate, and parts of unequal size, are a product with a matrix from either side. */
+/* pools.c: padding and pooling. Runtimes differ in ceil_mode, so it is written as padding at the end.
+ * Dilated pools, and adaptive pools with parts of unequal size, are products with a matrix on either side. */
 #include "layers/layers.h"
 #include "layers/pool_impl.h"
 #include "layers/separable.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- borders ------------------------------------------------------------------------------------- */
+/* ---- padding ------------------------------------------------------------------------------------- */
 
 static graph_node *pad(graph_place at, bool step, const char *x, const ptrdiff_t before[2],
                        const ptrdiff_t after[2], double value)
@@ -41,7 +41,6 @@ static void set_windows(graph_place at, graph_node *n, const window *w)
     graph_pads(at, n, w->before, w->after);
 }
 
-/* The windows that the layer planned. */
 static window windows_of(graph_place at)
 {
     return ((const pool_plan *)at.l->plan)->w;
@@ -57,35 +56,36 @@ static bool inside(const window *w, int axis, ptrdiff_t place)
     return place >= 0 && place < w->size[axis];
 }
 
-/* Place k of window i along an axis. */
+/* The position of element k of window i along an axis. */
 static ptrdiff_t place(const window *w, int axis, ptrdiff_t i, int k)
 {
     return i * w->stride[axis] - w->before[axis] + (ptrdiff_t)k * w->dilation[axis];
 }
 
 /* The number of elements of window i, along an axis, in the image. */
-static int seen(const window *w, int axis, ptrdiff_t i)
+static int in_image(const window *w, int axis, ptrdiff_t i)
 {
     int count = 0;
     for (int k = 0; k < w->kernel[axis]; k++) count += inside(w, axis, place(w, axis, i, k));
     return count;
 }
 
-static bool blind(const window *w, int axis)
+/* True if some window contains only padding. */
+static bool only_padding(const window *w, int axis)
 {
     ptrdiff_t i = 0;
-    while (i < w->out[axis] && seen(w, axis, i) > 0) i++;
+    while (i < w->out[axis] && in_image(w, axis, i) > 0) i++;
     return i < w->out[axis];
 }
 
-/* [OH, OW]: what a window's maximum is at least: 0 where it sees padding. */
+/* [OH, OW]: lower bounds of the maxima: 0 for windows with padding, otherwise -inf. */
 static const char *least_maxima(graph_place at, const window *w)
 {
     st_tensor least = st_tensor_new(ST_SHAPE(w->out[0], w->out[1]));
     if (st_is_null(least)) return NULL;
     for (ptrdiff_t i = 0; i < w->out[0]; i++)
         for (ptrdiff_t j = 0; j < w->out[1]; j++) {
-            bool whole = seen(w, 0, i) == w->kernel[0] && seen(w, 1, j) == w->kernel[1];
+            bool whole = in_image(w, 0, i) == w->kernel[0] && in_image(w, 1, j) == w->kernel[1];
             *st_at(least, ST_INDEX(i, j)) = whole ? -(st_real)INFINITY : 0;
         }
     const char *name = graph_tensor(at, "least", least);
@@ -93,7 +93,7 @@ static const char *least_maxima(graph_place at, const window *w)
     return name;
 }
 
-/* Runtimes take pads that are smaller than the kernel, dilated or not. */
+/* Runtimes require pads smaller than the kernel, without its dilation. */
 static bool small_pads(const window *w)
 {
     bool small = true;
@@ -102,14 +102,14 @@ static bool small_pads(const window *w)
     return small;
 }
 
-/* Padding of zeros is not a Pad before: onnxruntime takes one away as if maxima did not see it. */
+/* Zero padding is not a Pad node before: onnxruntime merges that into MaxPool, which ignores padding. */
 const char *graph_maxpool(graph_place at, const char *x)
 {
     const st_maxpool_options *o = at.l->options;
     window w = windows_of(at);
     const bool zero = window_padded(&w) && o->pad_value == ST_PAD_ZERO;
-    if (!zero && (blind(&w, 0) || blind(&w, 1)))
-        return graph_refuse(at, "a window sees padding only, whose maximum is -inf and in ONNX not defined");
+    if (!zero && (only_padding(&w, 0) || only_padding(&w, 1)))
+        return graph_refuse(at, "a window contains only padding, whose maximum ONNX does not define");
     const char *least = zero ? least_maxima(at, &w) : NULL;
     if (!small_pads(&w)) {
         x = graph_output(pad(at, true, x, w.before, w.after, -INFINITY));
@@ -133,7 +133,8 @@ static graph_node *product(graph_place at, bool step, const char *x, st_tensor r
     return graph_add(at, "MatMul", step, 2, (const char *[]){ left, half });
 }
 
-/* [windows, size]: 1 for each element that a window along an axis sees; for a mean, divided by the window's count. */
+/* [windows, size]: 1 for each element of a window along an axis; for a mean, divided by the window's
+ * count. */
 static st_tensor pooling_matrix(const window *w, int axis, const st_avgpool_options *mean)
 {
     st_tensor matrix = st_tensor_new(ST_SHAPE(w->out[axis], w->size[axis]));
@@ -146,7 +147,7 @@ static st_tensor pooling_matrix(const window *w, int axis, const st_avgpool_opti
     return matrix;
 }
 
-/* The padding counts, but not what ceil_mode hangs over it: then the padding is put there first. */
+/* Padding counts in the mean, but not what ceil_mode adds: then a Pad node writes the padding first. */
 const char *graph_avgpool(graph_place at, const char *x)
 {
     const st_avgpool_options *o = at.l->options;
@@ -155,8 +156,8 @@ const char *graph_avgpool(graph_place at, const char *x)
         return graph_output(product(at, false, x, pooling_matrix(&w, 0, o), pooling_matrix(&w, 1, o)));
     if (w.kernel[0] == w.size[0] && w.kernel[1] == w.size[1] && !window_padded(&w))
         return graph_output(graph_end(at, "GlobalAveragePool", x));
-    bool hangs_over = w.after[0] > w.pad_after[0] || w.after[1] > w.pad_after[1];
-    if (hangs_over && !o->count_exclude_pad &&
+    bool extended = w.after[0] > w.pad_after[0] || w.after[1] > w.pad_after[1];
+    if (extended && !o->count_exclude_pad &&
         (w.before[0] || w.before[1] || w.pad_after[0] || w.pad_after[1])) {
         x = graph_output(pad(at, true, x, w.before, w.pad_after, 0));
         for (int axis = 0; axis < 2; axis++) {
@@ -166,11 +167,11 @@ const char *graph_avgpool(graph_place at, const char *x)
     }
     graph_node *n = graph_end(at, "AveragePool", x);
     set_windows(at, n, &w);
-    graph_int(at, n, "count_include_pad", !o->count_exclude_pad && !hangs_over);
+    graph_int(at, n, "count_include_pad", !o->count_exclude_pad && !extended);
     return graph_output(n);
 }
 
-/* LpPool has whole p and no dilation; the rest is (sum of |x|^p)^(1/p) as it stands. */
+/* LpPool has integer p and no dilation; other cases are written as (sum of |x|^p)^(1/p). */
 const char *graph_lppool(graph_place at, const char *x)
 {
     const st_lppool_options *o = at.l->options;
@@ -187,7 +188,7 @@ const char *graph_lppool(graph_place at, const char *x)
     return graph_output(n);
 }
 
-/* [parts, size]: the rows of the layer's own matrix. */
+/* [parts, size]: the layer's matrix. */
 static st_tensor parts_matrix(const st_layer *l, ptrdiff_t parts, ptrdiff_t size)
 {
     st_tensor matrix = st_tensor_new(ST_SHAPE(parts, size));

@@ -30,7 +30,7 @@ static int countable(ptrdiff_t n)
     return n <= INT_MAX ? 0 : st_error_set("mpi: %td elements at once, expected at most %d", n, INT_MAX);
 }
 
-/* ---- collectives, of elements of `size` bytes ------------------------------------------------------------------ */
+/* ---- collectives, of elements of `size` bytes ------------------------------------------------------ */
 
 static int begin_type(size_t size, MPI_Datatype *type)
 {
@@ -100,7 +100,7 @@ static int all_reduce(const st_comm *t, ptrdiff_t n, st_real *x)
     return checked(MPI_Allreduce(MPI_IN_PLACE, x, (int)n, type, MPI_SUM, p->all), "all-reduce");
 }
 
-/* ---- initialising and finalising --------------------------------------------------------------------------------- */
+/* ---- initialising and finalising ------------------------------------------------------------------- */
 
 static int join(st_comm *t, processes *p)
 {

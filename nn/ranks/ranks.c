@@ -7,9 +7,10 @@ static const st_comm *team_of(const st_group *g)
     return g->context;
 }
 
-/* ---- the same run everywhere ----------------------------------------------------------------------------- */
+/* ---- the same run everywhere ----------------------------------------------------------------------- */
 
-/* A number that must be the same at all ranks: with these alike, ranks wait for each other at the same places. */
+/* A number that must be the same at all ranks: with these alike, ranks wait for each other at the same
+ * places. */
 typedef struct term {
     const char *name;
     double value;
@@ -60,7 +61,7 @@ static int follow_all(const st_comm *t, st_run *run)
     return 0;
 }
 
-/* ---- gradients ------------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------------- */
 
 static ptrdiff_t part_of(const st_comm *t, ptrdiff_t count, ptrdiff_t *first)
 {
@@ -94,7 +95,7 @@ static void add_in_any_order(st_group *g, st_tensor gradients, bool begins, bool
     t->all_reduce(t, st_numel(gradients), st_data(gradients));
 }
 
-/* ---- the group's functions ------------------------------------------------------------------------------- */
+/* ---- the group's functions ------------------------------------------------------------------------- */
 
 static void add(st_group *g, st_run *run, int s)
 {

@@ -43,7 +43,7 @@ static first_bad find_bad(st_tensor x)
     return f;
 }
 
-/* ---- the first one of a step ---------------------------------------------------------------------------------- */
+/* ---- the first one of a step ----------------------------------------------------------------------- */
 
 /* In the order in which they are computed. */
 typedef enum moment { PARAMETERS, BATCH, OUTPUTS, LOSS, DERIVATIVES } moment;
@@ -65,8 +65,8 @@ static st_shape index_of(st_shape s, ptrdiff_t k)
     return index;
 }
 
-/* Looks for a bad element in x, whose first image is image `first` of the batch. Keeps the earliest by time, then by
- * image: threads call hooks in any order. */
+/* Looks for a bad element in x, whose first image is image `first` of the batch. Keeps the earliest by
+ * time, then by image: threads call hooks in any order. */
 static void look(search *s, long long when, ptrdiff_t first, st_tensor x, const char *what, const char *of,
                  const char *type)
 {
@@ -82,7 +82,8 @@ static void look(search *s, long long when, ptrdiff_t first, st_tensor x, const 
              st_shape_text(index).text);
 }
 
-/* `within` orders the values of a moment: layers count up in the forward pass and down in the backward pass. */
+/* `within` orders the values of a moment: layers count up in the forward pass and down in the backward
+ * pass. */
 static long long time_of(moment m, int within)
 {
     return ((long long)m << 32) + within;
@@ -144,8 +145,8 @@ static void take_step(st_net *n, st_tensor x, st_tensor target, st_loss l, st_te
     if (st_net_backward(n, dy, (st_tensor){ 0 }) == 0) st_net_visit(n, look_at_gradient, s);
 }
 
-/* Runs the step again with the net's parameters, and looks at everything. Gradients are overwritten; parameters, states
- * and the step are restored. */
+/* Runs the step again with the net's parameters, and looks at everything. Gradients are overwritten;
+ * parameters, states and the step are restored. */
 static anomaly find(st_net *n, st_tensor x, st_tensor target, st_loss l)
 {
     search s = { 0 };
@@ -241,7 +242,7 @@ int st_train_replay(const char *path, st_loss l, st_net_known known)
     return status;
 }
 
-/* ---- the callback ------------------------------------------------------------------------------------------ */
+/* ---- the callback ---------------------------------------------------------------------------------- */
 
 /* Repeats the step up to the first micro-batch that goes wrong, and reports the element. */
 static void explain(st_callback *self, st_run *run)

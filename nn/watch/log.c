@@ -103,8 +103,8 @@ static long epoch_of(const memory *m, const char *line)
 
 /* ---- the file ------------------------------------------------------------------------------------------ */
 
-/* The end of the lines of epochs before this one; -1 with an error: not a log. A last line without a newline is
- * incomplete. */
+/* The end of the lines of epochs before this one; -1 with an error: not a log. A last line without a
+ * newline is incomplete. */
 static long lines_before(const memory *m, int epoch)
 {
     char line[4096], expected[LONGEST];

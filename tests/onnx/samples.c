@@ -130,10 +130,10 @@ static void visit_more_pools(sample_visit *visit, void *context)
     VISIT("maxpool_zero of padding", st_maxpool(.kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 3, 2 },
                                                 .dilation = { 4, 4 }, .pad_value = ST_PAD_ZERO));
     visit("pool", image, st_pool(.function = &first, .kernel = { 2, 2 }),
-          "layer 0: pool: its function first is C", context);
+          "layer 0: pool: its function first is written in C", context);
     visit("maxpool of padding", ST_SHAPE(1, 1, 1),
           st_maxpool(.kernel = { 2, 2 }, .padding = { 2, 2 }, .dilation = { 4, 4 }),
-          "layer 0: maxpool: a window sees padding only", context);
+          "layer 0: maxpool: a window contains only padding", context);
 }
 
 /* ---- the others ---------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ static void visit_convolutions(sample_visit *visit, void *context)
     visit("conv_transpose2d beyond", image,
           st_conv_transpose2d(.out_channels = 4, .kernel = { 3, 3 }, .output_padding = { 0, 2 },
                               .dilation = { 3, 3 }),
-          "layer 0: conv_transpose2d: output_padding 0x2 of stride 1x1", context);
+          "layer 0: conv_transpose2d: output_padding 0x2 with stride 1x1", context);
     VISIT("pad2d", st_pad2d(.height = { 1, 2 }, .width = { 0, 3 }, .value = -0.5));
     VISIT("pad2d reflect", st_pad2d(.height = { 1, 8 }, .width = { 0, 3 }, .mode = ST_PAD_REFLECT));
     VISIT("pad2d replicate", st_pad2d(.height = { 1, 2 }, .width = { 4, 3 }, .mode = ST_PAD_REPLICATE));

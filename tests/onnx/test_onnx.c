@@ -396,7 +396,7 @@ TEST(a_layer_of_ones_own_is_refused_by_its_path_and_type)
                            st_residual(st_sequence(st_tanh(), st_layer_new(&own, NULL, 0, NULL))));
     assert_int_equal(st_net_build(n, 2, 1), 0);
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
-    expect_error("net.onnx: layer 1.body.1: own: not one of Stride's layers");
+    expect_error("net.onnx: layer 1.body.1: own: a layer of your own");
     st_net_free(n);
 }
 
@@ -404,7 +404,7 @@ TEST(a_shipped_name_makes_no_shipped_layer)
 {
     st_net *n = built(ST_SHAPE(4), st_layer_new(&alike, NULL, 0, NULL));
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
-    expect_error("layer 0: relu: not one of Stride's layers");
+    expect_error("layer 0: relu: a layer of your own");
     st_net_free(n);
 }
 
@@ -452,16 +452,16 @@ TEST(what_float32_cannot_hold_is_refused)
     if (sizeof(st_real) == 8) {
         *element(st_net_find(n, "0.weight"), 5) = (st_real)1e39;
         assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
-        expect_error("layer 0: dense: weight holds 1e+39, which float32 cannot");
+        expect_error("layer 0: dense: weight is 1e+39, which overflows float32");
     }
     st_net_free(n);
     n = built(ST_SHAPE(4), st_elu(.alpha = 1e39));
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
-    expect_error("layer 0: elu: alpha holds 1e+39, which float32 cannot");
+    expect_error("layer 0: elu: alpha is 1e+39, which overflows float32");
     st_net_free(n);
     n = built(ST_SHAPE(1, 4, 4), st_pad2d(.height = { 1, 1 }, .value = -1e39));
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
-    expect_error("layer 0: pad2d: value holds -1e+39, which float32 cannot");
+    expect_error("layer 0: pad2d: value is -1e+39, which overflows float32");
     st_net_free(n);
 }
 

@@ -13,7 +13,7 @@ int main(void)
     return 0;
 }
 END
-expected='net.onnx: this library was built without ONNX: there was no onnx.proto (libonnx-dev); install it (make deps-onnx) and build again'
+expected='net.onnx: this library was built without ONNX: onnx.proto (libonnx-dev) was not found; install it (make deps-onnx) and build again'
 # shellcheck disable=SC2086
 if $CC $CFLAGS -DSTRIDE_ONNX_MISSING='"onnx.proto (libonnx-dev)"' "$tmp/program.c" nn/onnx/onnx.c -Wl,-z,muldefs "$LIB" $LIBS -o "$tmp/program" &&
     said=$("$tmp/program") && [ "$said" = "$expected" ]; then
