@@ -17,14 +17,14 @@ static void begin(st_callback *self, st_run *run, const st_field *fields)
 {
     st_early_stopping_options *o = (void *)&self->options;
     memory *m = self->context = calloc(1, sizeof *m);
-    if (!m) st_error_set("st_early_stopping_options: no memory");
-    if (!m || st_options_resolve("st_early_stopping_options", fields, o)) return;
-    if (!run->options.validation) st_error_set("st_early_stopping_options: there is no validation set");
+    if (!m) st_error_set("early_stopping: no memory");
+    if (!m || st_options_resolve("early_stopping", fields, o)) return;
+    if (!run->options.validation) st_error_set("early_stopping: there is no validation set");
     m->best = (struct numbers){ .loss = NAN };
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
     m->states = st_tensor_clone(st_net_states(run->net));
     if (st_run_keep(run, "best", m->parameters) == 0 && st_run_keep(run, "best_states", m->states) == 0)
-        st_run_keep_numbers(run, "st_early_stopping_options", sizeof m->best / sizeof(double), &m->best.loss);
+        st_run_keep_numbers(run, "early_stopping", sizeof m->best / sizeof(double), &m->best.loss);
 }
 
 static void after_epoch(memory *m, const st_early_stopping_options *o, const st_run *run)
@@ -71,7 +71,7 @@ static void call(st_callback *self, st_run *run, st_event event)
 
 st_callback st_early_stopping_new(st_early_stopping_options options)
 {
-    st_callback c = { .name = "st_early_stopping_options", .call = call, .fields = fields };
+    st_callback c = { .name = "early_stopping", .call = call, .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

@@ -25,10 +25,10 @@ static void begin(st_callback *self, st_run *run)
 {
     st_lr_finder_options *o = (void *)&self->options;
     memory *m = self->context = calloc(1, sizeof *m);
-    if (!m) st_error_set("st_lr_finder_options: no memory");
-    if (!m || st_options_resolve("st_lr_finder_options", fields, o)) return;
+    if (!m) st_error_set("lr_finder: no memory");
+    if (!m || st_options_resolve("lr_finder", fields, o)) return;
     if (!o->lr || o->most <= o->least)
-        st_error_set("st_lr_finder_options: lr is NULL, or most %g is not above least %g", o->most, o->least);
+        st_error_set("lr_finder: lr is NULL, or most %g is not above least %g", o->most, o->least);
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
     m->states = st_tensor_clone(st_net_states(run->net));
     for (int i = 0; i < run->optim->states; i++) m->optim[i] = st_tensor_clone(run->optim->state[i]);
@@ -87,7 +87,7 @@ static void call(st_callback *self, st_run *run, st_event event)
 
 st_callback st_lr_finder_new(st_lr_finder_options options)
 {
-    st_callback c = { .name = "st_lr_finder_options", .call = call, .fields = fields };
+    st_callback c = { .name = "lr_finder", .call = call, .fields = fields };
     memcpy(&c.options, &options, sizeof options);
     return c;
 }

@@ -554,8 +554,8 @@ TEST(damaged_ones_are_refused)
         { PLACE "1.0,2.0,2.0", PLACE "1.0,2.0 2.0" },
         { "\\\"place\\\"", "\\\"palce\\\"" },
         { "\\\"version\\\":3", "\\\"version\\\":4" },
-        { "\\\"st_early_stopping_options\\\":[", "\\\"st_early_stopping_options\\\":{" },
-        { "\\\"st_early_stopping_options\\\":[null,", "\\\"st_early_stopping_options\\\":[     " },
+        { "\\\"early_stopping\\\":[", "\\\"early_stopping\\\":{" },
+        { "\\\"early_stopping\\\":[null,", "\\\"early_stopping\\\":[     " },
         { "\"training\"", "\"draining\"" },
         { "train.optim.0", "train.optim.7" },
     };
