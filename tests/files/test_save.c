@@ -950,6 +950,25 @@ TEST(the_file_is_on_the_disk_before_its_name_is)
     unlink(path_of("net")), st_net_free(n);
 }
 
+/* Relative, to a whole path, and in a circle; test_replace.c has more places, in processes of other users. */
+TEST(a_link_stays_a_link)
+{
+    struct stat status;
+    st_net *n = small_net();
+    const char *targets[] = { "net", path_of("net"), "latest" };
+    for (int i = 0; i < 3; i++) {
+        written("net", BYTES("old"));
+        assert_int_equal(symlink(targets[i], path_of("latest")), 0);
+        assert_int_equal(st_net_save(n, path_of("latest")), i < 2 ? 0 : -1);
+        if (i == 2) expect_error("%s", strerror(ELOOP));
+        assert_int_equal(lstat(path_of("latest"), &status), 0);
+        assert_true(S_ISLNK(status.st_mode));
+        assert_int_equal(contents(path_of("net")).count > 3, i < 2);
+        unlink(path_of("latest")), unlink(path_of("net"));
+    }
+    st_net_free(n);
+}
+
 static const char *temporary(long process, int attempt)
 {
     static char name[64];
