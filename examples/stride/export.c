@@ -1,6 +1,7 @@
 /* export.c: stride export: writes a saved net for other programs, in the format of the file's ending. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/commands.h"
+#include "examples/stride/dataset.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
 #include "examples/stride/text.h"
@@ -14,7 +15,8 @@
 #include <sys/stat.h>
 
 typedef struct settings {
-    const char *model;
+    const char *model, *calibrate;
+    bool int8;
 } settings;
 
 static void write_tensor(const st_net_tensor *t, void *folder)
@@ -51,6 +53,24 @@ static int write_c(st_net *n, const char *path)
     return st_net_export_c(n, path, (st_export_c_options){ 0 });
 }
 
+/* With integers of 8 bits, whose ranges are measured on the training part of a data set. */
+static int write_int8(st_net *n, const char *path, const settings *s)
+{
+    dataset from;
+    dataset_options options = { .data = s->calibrate };
+    dataset_recall(&options, n);
+    if (dataset_open(&from, &options, stderr)) return -1;
+    st_normalization *scale = st_net_normalization(n);
+    st_dataset *normal = scale ? st_dataset_normalize(from.train, scale) : NULL;
+    int status = -1;
+    if (!st_error())
+        status = st_net_export_c(n, path, (st_export_c_options){ .int8 = normal ? normal : from.train });
+    st_dataset_free(normal);
+    st_normalization_free(scale);
+    dataset_close(&from);
+    return status;
+}
+
 typedef struct format {
     const char *ending;
     int (*write)(st_net *n, const char *path);
@@ -79,8 +99,12 @@ static int run(const void *settings_, int count, char **operands)
     if (!f && strchr(name ? name : path, '.') && strspn(path, "./") != strlen(path))
         return subcommand_refuse(&command_export, "%s: expected .onnx, .c, .safetensors, .net, or a folder",
                                  path);
+    if (s->int8 && (!f || f->write != write_c))
+        return subcommand_refuse(&command_export, "--int8 is for .c, not %s", path);
+    if (s->calibrate && !s->int8) return subcommand_refuse(&command_export, "--calibrate is for --int8");
     st_net *n = st_net_load(s->model, 1, (st_net_known){ 0 });
-    if (n && (f ? f->write(n, path) : write_folder(n, path)) == 0) printf("wrote %s\n", path);
+    if (n && (s->int8 ? write_int8(n, path, s) : f ? f->write(n, path) : write_folder(n, path)) == 0)
+        printf("wrote %s\n", path);
     st_net_free(n);
     return subcommand_end(&command_export);
 }
@@ -88,6 +112,11 @@ static int run(const void *settings_, int count, char **operands)
 static const option_row options[] = {
     { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE,
       "a net that stride train saved" },
+    { "int8", 0, OPTION_FLAG, offsetof(settings, int8),
+      .help = "a .c file computes convolutions and dense layers with 8-bit integers" },
+    { "calibrate", 0, OPTION_FILE, offsetof(settings, calibrate), "PATH",
+      .help =
+          "the data set on which --int8 measures the ranges of activations; without it MNIST is looked for" },
     { 0 },
 };
 
@@ -96,12 +125,12 @@ const subcommand command_export = {
     .what =
         "Writes a saved net for other programs: .onnx, .c (one C file that needs no library), .safetensors, "
         ".net (its layers as text), or a folder with a .npy file for each tensor.",
-    .usage = "[--model FILE] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
+    .usage = "[--model FILE] [--int8 [--calibrate DATA]] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
     .details = "A .c file normalises its input. For other formats normalise it yourself, with the metadata "
-               "that stride "
-               "summary prints.",
+               "that stride summary prints.",
     .examples = "  stride export digits.onnx\n"
                 "  stride export digits.c\n"
+                "  stride export digits.c --int8 --calibrate data/mnist\n"
                 "  stride export --model cats.safetensors weights/\n",
     .least = 1,
     .most = 1,

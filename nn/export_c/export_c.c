@@ -27,7 +27,24 @@ bool has_bias(const step *s)
     return s->norm || s->l->params > 1;
 }
 
-/* A float constant of C, whatever the locale's decimal point. */
+static bool is_int8(const writer *w, const step *s)
+{
+    return w->ranges && s->form->weighs;
+}
+
+float input_range(const writer *w, const step *s)
+{
+    const range *r = w->ranges;
+    while (r->of && r->of != s->l) r++;
+    return r->most > 0 ? r->most : 1;
+}
+
+static ptrdiff_t input_size(const step *s)
+{
+    return st_shape_numel(s->l->x, "export") / s->l->x.n[0];
+}
+
+/* A float constant of C, whatever the locale's decimal point. What float cannot hold is infinite. */
 typedef struct constant {
     char text[32];
 } constant;
@@ -35,6 +52,7 @@ typedef struct constant {
 static constant constant_of(double value)
 {
     constant c;
+    if (isinf((float)value)) return value > 0 ? (constant){ "INFINITY" } : (constant){ "-INFINITY" };
     snprintf(c.text, sizeof c.text - 3, "%.9g", value);
     char *comma = strchr(c.text, ',');
     if (comma) *comma = '.';
@@ -48,9 +66,12 @@ void write_text(writer *w, const step *s, const char *text, double number)
     char name[ST_LAYER_PATH];
     step_name(s, name);
     for (const char *c = text; *c; c++) {
-        if (*c == '!' && (c == text || c[-1] == '\n')) {
-            if (!s->activation) c = strchr(c, '\n');
-        } else if (*c == '$') fputs(name, w->to);
+        const bool first = c == text || c[-1] == '\n';
+        if (first && strchr("!^|", *c)) {
+            if (!(*c == '!' ? s->activation != NULL : (*c == '|') == is_int8(w, s))) c = strchr(c, '\n');
+        } else if (*c == '@') fputs(is_int8(w, s) ? "int8_t" : "float", w->to);
+        else if (*c == '`') fputs(is_int8(w, s) ? "int32_t" : "float", w->to);
+        else if (*c == '$') fputs(name, w->to);
         else if (*c == '~') fputs(constant_of(number).text, w->to);
         else if (*c != '#') putc(*c, w->to);
         else if (has_bias(s)) fprintf(w->to, "bias_%s[o]", name);
@@ -75,6 +96,18 @@ void write_floats(writer *w, const step *s, const char *name, ptrdiff_t count,
         }
         fprintf(w->to, "%s%s,", i % 8 ? " " : "\n    ", constant_of((double)value).text);
     }
+    fputs("\n};\n", w->to);
+    w->constants += count * (ptrdiff_t)sizeof(float);
+}
+
+void write_int8(writer *w, const step *s, const char *name, ptrdiff_t count,
+                double of(ptrdiff_t i, const void *context), const void *context)
+{
+    fprintf(w->to, "static const int8_t %s", name);
+    write_text(w, s, "_$", 0);
+    fprintf(w->to, "[%td] = {", count);
+    for (ptrdiff_t i = 0; i < count; i++)
+        fprintf(w->to, "%s%d,", i % 20 ? " " : "\n    ", (int)of(i, context));
     fputs("\n};\n", w->to);
     w->constants += count;
 }
@@ -109,15 +142,21 @@ void write_begin(writer *w, const step *s, const char *sizes, ...)
     fputs(w->constants ? "\n" : "", w->to);
     if (s->activation) write_activation(w, s, s->activation);
     const bool moves = !s->form->in_place;
-    write_text(w, s,
-               moves ? "static void layer_$(const float *RESTRICT x, float *RESTRICT y)\n{\n    enum { "
-               : s->other >= 0
-                   ? "static void layer_$(const float *x, const float *other, float *y)\n{\n    enum { "
-                   : "static void layer_$(const float *x, float *y)\n{\n    enum { ",
-               0);
+    write_text(
+        w, s,
+        is_int8(w, s)
+            ? "static void layer_$(const float *RESTRICT from, int8_t *RESTRICT x, float *RESTRICT y)\n{\n"
+              "    enum { "
+        : moves         ? "static void layer_$(const float *RESTRICT x, float *RESTRICT y)\n{\n    enum { "
+        : s->other >= 0 ? "static void layer_$(const float *x, const float *other, float *y)\n{\n    enum { "
+                        : "static void layer_$(const float *x, float *y)\n{\n    enum { ",
+        0);
     vfprintf(w->to, sizes, arguments);
     fputs(" };\n", w->to);
     va_end(arguments);
+    if (!is_int8(w, s)) return;
+    fprintf(w->to, "    for (int i = 0; i < %td; i++) x[i] = int8_of(", input_size(s));
+    write_text(w, s, "~ * from[i]);\n", 127 / (double)input_range(w, s));
 }
 
 /* ---- the steps --------------------------------------------------------------------------------------------- */
@@ -157,6 +196,7 @@ typedef struct file {
     const st_class_names *classes;
     const char *body; /* the steps' functions */
     const writer *written;
+    ptrdiff_t workspace; /* floats of the steps' values, and of an input as integers */
 } file;
 
 /* name_suffix in capitals. */
@@ -191,8 +231,8 @@ static void write_head(FILE *to, const file *f)
     fprintf(to, " *     output         %td numbers %s\n", image_size(f->net->output),
             st_shape_text(f->net->output).text);
     fprintf(to, " *     parameters     %td\n", st_numel(st_net_parameters(f->net)));
-    fprintf(to, " *     constants      %td bytes\n", f->written->constants * 4);
-    fprintf(to, " *     workspace      %td bytes\n", f->steps->workspace * 4);
+    fprintf(to, " *     constants      %td bytes\n", f->written->constants);
+    fprintf(to, " *     workspace      %td bytes\n", f->workspace * 4);
     fprintf(to, " *     multiply-adds  %.0f\n *\n", f->written->products);
     fprintf(to, " * Other files declare what is here by defining ");
     write_capital(to, f, "_DECLARE");
@@ -212,7 +252,7 @@ static void write_declarations(FILE *to, const file *f)
 {
     write_define(to, f, "_INPUTS", image_size(f->net->input));
     write_define(to, f, "_OUTPUTS", image_size(f->net->output));
-    write_define(to, f, "_WORKSPACE", f->steps->workspace ? f->steps->workspace : 1);
+    write_define(to, f, "_WORKSPACE", f->workspace ? f->workspace : 1);
     if (f->classes) write_define(to, f, "_CLASSES", f->classes->count);
     fprintf(to,
             "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
@@ -225,6 +265,16 @@ static void write_declarations(FILE *to, const file *f)
     fprintf(to, "\n#include <math.h>\n\n#ifdef __cplusplus\n#define RESTRICT __restrict\n#else\n#define "
                 "RESTRICT restrict\n"
                 "#endif\n\n");
+}
+
+static void write_int8_of(FILE *to)
+{
+    fputs("#include <stdint.h>\n\n"
+          "/* The nearest integer; NaN is 127. */\n"
+          "static int8_t int8_of(float x)\n{\n"
+          "    if (!(x < 127)) return 127;\n"
+          "    return x < -127 ? -127 : (int8_t)(x < 0 ? x - 0.5f : x + 0.5f);\n}\n\n",
+          to);
 }
 
 static void write_inside(FILE *to, const steps *s)
@@ -248,8 +298,9 @@ static void write_place(FILE *to, const steps *s, int v)
     else fprintf(to, "workspace + %td", offset);
 }
 
-static void write_call(FILE *to, const steps *s, const step *at)
+static void write_call(FILE *to, const file *f, const step *at)
 {
+    const steps *s = f->steps;
     char name[ST_LAYER_PATH];
     if (at->form == &form_copy) {
         fprintf(to, "    for (int i = 0; i < %td; i++) (", at->size);
@@ -262,6 +313,7 @@ static void write_call(FILE *to, const steps *s, const step *at)
     fprintf(to, "    layer_%s(", step_name(at, name));
     write_place(to, s, at->x);
     if (at->other >= 0) fputs(", ", to), write_place(to, s, at->other);
+    if (is_int8(f->written, at)) fprintf(to, ", (int8_t *)(workspace + %td)", s->workspace);
     fputs(", ", to);
     write_place(to, s, at->y);
     fputs(");\n", to);
@@ -272,6 +324,7 @@ static int write_file(FILE *to, const void *context)
     const file *f = context;
     write_head(to, f);
     write_declarations(to, f);
+    if (f->workspace > f->steps->workspace) write_int8_of(to);
     write_inside(to, f->steps);
     fputs(f->body, to);
     for (ptrdiff_t k = 0; f->classes && k < f->classes->count; k++) {
@@ -281,8 +334,8 @@ static int write_file(FILE *to, const void *context)
         fputs(k + 1 < f->classes->count ? "," : "\n};\n\n", to);
     }
     fprintf(to, "void %s_predict_in(const float input[], float output[], float workspace[])\n{\n", f->name);
-    if (f->steps->workspace == 0) fputs("    (void)workspace;\n", to);
-    for (int i = 0; i < f->steps->count; i++) write_call(to, f->steps, &f->steps->step[i]);
+    if (f->workspace == 0) fputs("    (void)workspace;\n", to);
+    for (int i = 0; i < f->steps->count; i++) write_call(to, f, &f->steps->step[i]);
     fprintf(to, "}\n\nvoid %s_predict(const float input[], float output[])\n{\n    float workspace[",
             f->name);
     write_capital(to, f, "_WORKSPACE");
@@ -300,11 +353,17 @@ static bool is_identifier(const char *name)
 }
 
 /* The steps' functions come first, into memory: the head counts their constants. */
-static int export(const st_net *n, const char *path, file *f, const steps *s)
+static int export(const st_net *n, const char *path, const range *ranges, file *f, const steps *s)
 {
     char *body = NULL;
     size_t size = 0;
-    writer w = { .to = open_memstream(&body, &size), .net = n };
+    writer w = { .to = open_memstream(&body, &size), .net = n, .ranges = ranges };
+    f->workspace = s->workspace;
+    for (int i = 0; i < s->count; i++) {
+        if (!is_int8(&w, &s->step[i])) continue;
+        const ptrdiff_t end = s->workspace + (input_size(&s->step[i]) + 3) / 4;
+        if (end > f->workspace) f->workspace = end;
+    }
     if (!w.to) return st_error_set("no memory for the text of a net");
     for (int i = 0; i < s->count && !st_error(); i++) write_step(&w, &s->step[i]);
     if (fclose(w.to)) st_error_set("no memory for the text of a net");
@@ -324,6 +383,8 @@ int st_net_export_c(st_net *n, const char *path, st_export_c_options options)
     file f = { .net = n, .name = options.name ? options.name : "model" };
     if (!is_identifier(f.name))
         return st_error_set("%s: the name is \"%.40s\", expected a C identifier", path, f.name);
+    range *ranges = options.int8 ? ranges_measure(n, options.int8) : NULL;
+    if (st_error()) return st_error_within("%s: ", path);
     steps s = { 0 };
     st_class_names *classes = st_net_classes(n);
     f.classes = classes;
@@ -331,7 +392,8 @@ int st_net_export_c(st_net *n, const char *path, st_export_c_options options)
     int status =
         st_error() || steps_plan(&s, n->root, image_size(n->input), st_net_metadata(n, "normalization"))
             ? st_error_within("%s: ", path)
-            : export(n, path, &f, &s);
+            : export(n, path, ranges, &f, &s);
+    free(ranges);
     steps_free(&s);
     st_class_names_free(classes);
     return status;

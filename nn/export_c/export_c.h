@@ -2,6 +2,7 @@
 #ifndef STRIDE_NN_EXPORT_C_EXPORT_C_H
 #define STRIDE_NN_EXPORT_C_EXPORT_C_H
 
+#include "nn/data.h"
 #include "nn/net.h"
 
 ST_API_BEGIN
@@ -9,6 +10,13 @@ ST_API_BEGIN
 /* How a net is written as C. */
 typedef struct st_export_c_options {
     const char *name; /* what the file's names begin with: a C identifier; NULL: "model" */
+
+    /* Samples as the net takes them, of which at most 1,024 are used; NULL: weights are float. With it convolutions
+     * and dense layers compute with 8-bit integers, and their weights take a quarter: weights are scaled by output
+     * channel and the layer's input as a whole, so that the greatest magnitude becomes 127; an input's is the greatest
+     * in these samples. Products are added in int32_t and scaled back to float (Jacob et al. 2018, without zero
+     * points). */
+    const st_dataset *int8;
 } st_export_c_options;
 
 /* Writes a built net in inference as one C99 file that needs no library but math.h, allocates nothing and has no

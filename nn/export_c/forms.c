@@ -5,6 +5,8 @@
 #include "nn/export_c/writer.h"
 
 #include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The option of that name, where the options' struct is the type's own affair. */
@@ -60,11 +62,62 @@ static double bias_at(ptrdiff_t k, const void *context)
     return ((s->l->params > 1 ? element_of(s->l->param[1], k) : 0) - a.mean) * a.scale + a.shift;
 }
 
+/* Weights as integers: the greatest magnitude of each output channel becomes 127, as that of the input does. */
+typedef struct integers {
+    const step *s;
+    double input, *most; /* of the input, and of each channel */
+} integers;
+
+static double integer_at(ptrdiff_t i, const void *context)
+{
+    const integers *q = context;
+    return rint(weight_at(i, q->s) / q->most[channel_of(q->s->l, i)] * 127);
+}
+
+/* A product of integers times this is the product of what they stand for. */
+static double scale_back_at(ptrdiff_t k, const void *context)
+{
+    const integers *q = context;
+    return q->most[k] / 127 * q->input / 127;
+}
+
+static void write_integers(writer *w, const step *s)
+{
+    const ptrdiff_t count = st_numel(s->l->param[0]), channels = s->l->y.n[1];
+    integers q = { s, input_range(w, s), calloc((size_t)channels, sizeof(double)) };
+    if (count / channels > INT32_MAX / (127 * 127)) step_refuse(s->path, s->l, "its sums overflow int32_t");
+    else if (!q.most) st_error_set("no memory for the scales of %td channels", channels);
+    for (ptrdiff_t i = 0; i < count && !st_error(); i++) {
+        double *most = &q.most[channel_of(s->l, i)];
+        *most = fmax(*most, fabs(weight_at(i, s)));
+    }
+    for (ptrdiff_t k = 0; k < channels && !st_error(); k++)
+        if (q.most[k] == 0) q.most[k] = 1;
+    if (!st_error()) {
+        write_int8(w, s, "weight", count, integer_at, &q);
+        write_floats(w, s, "scale", channels, scale_back_at, &q);
+    }
+    free(q.most);
+}
+
 static void write_weights(writer *w, const step *s)
 {
-    write_floats(w, s, "weight", st_numel(s->l->param[0]), weight_at, s);
+    if (w->ranges) write_integers(w, s);
+    else write_floats(w, s, "weight", st_numel(s->l->param[0]), weight_at, s);
     if (has_bias(s)) write_floats(w, s, "bias", s->l->y.n[1], bias_at, s);
 }
+
+/* The end of a row of a convolution. */
+#define END_OF_ROW                                                                                           \
+    "|            for (int i = 0; i < OW; i++) y[i] = scale_$[o] * (float)sum[i] + #;\n"                     \
+    "!            for (int i = 0; i < OW; i++) y[i] = activation_$(y[i]);\n"                                 \
+    "        }\n"
+
+/* Its beginning. */
+#define SUMS_OF_ROW                                                                                          \
+    "^            float *const sum = y;\n"                                                                   \
+    "^            for (int i = 0; i < OW; i++) sum[i] = #;\n"                                                \
+    "|            int32_t sum[OW] = { 0 };\n"
 
 #define SIZES                                                                                                \
     "C = %td, H = %td, W = %td, O = %td, OH = %td, OW = %td, KH = %d, KW = %d,\n"                            \
@@ -93,28 +146,25 @@ static void write_conv2d(writer *w, const step *s)
         w, s,
         "    for (int o = 0; o < O; o++)\n"
         "        for (int oh = 0; oh < OH; oh++, y += OW) {\n"
-        "            const int first = o / (O / GROUPS) * (C / GROUPS);\n"
-        "            for (int i = 0; i < OW; i++) y[i] = #;\n"
+        "            const int first = o / (O / GROUPS) * (C / GROUPS);\n" SUMS_OF_ROW
         "            for (int c = 0; c < C / GROUPS; c++)\n"
         "                for (int kh = 0; kh < KH; kh++) {\n"
         "                    const int ih = oh * SH - PH + kh * DH, row = ((first + c) * H + ih) * W - PW;\n"
-        "                    const float *weight = weight_$ + ((o * (C / GROUPS) + c) * KH + kh) * KW;\n"
+        "                    const @ *weight = weight_$ + ((o * (C / GROUPS) + c) * KH + kh) * KW;\n"
         "                    if (ih < 0 || ih >= H) continue;\n"
         "                    for (int i = BEGIN; i < END; i++) {\n"
-        "                        float sum = y[i];\n"
-        "                        for (int kw = 0; kw < KW; kw++) sum += weight[kw] * x[row + i * SW + kw * "
+        "                        ` all = sum[i];\n"
+        "                        for (int kw = 0; kw < KW; kw++) all += weight[kw] * x[row + i * SW + kw * "
         "DW];\n"
-        "                        y[i] = sum;\n"
+        "                        sum[i] = all;\n"
         "                    }\n"
         "                    for (int i = BEGIN > 0 ? 0 : END + 0; i < OW; i = i + 1 == BEGIN ? END + 0 : i "
         "+ 1)\n"
         "                        for (int kw = 0; kw < KW; kw++) {\n"
         "                            const int iw = i * SW - PW + kw * DW;\n"
-        "                            if (iw >= 0 && iw < W) y[i] += weight[kw] * x[row + PW + iw];\n"
+        "                            if (iw >= 0 && iw < W) sum[i] += weight[kw] * x[row + PW + iw];\n"
         "                        }\n"
-        "                }\n"
-        "!            for (int i = 0; i < OW; i++) y[i] = activation_$(y[i]);\n"
-        "        }\n",
+        "                }\n" END_OF_ROW,
         0);
 }
 
@@ -128,27 +178,25 @@ static void write_conv_transpose2d(writer *w, const step *s)
     write_begin(w, s, SIZES "GROUPS = %d", x.n[1], x.n[2], x.n[3], y.n[1], y.n[2], y.n[3], o->kernel[0],
                 o->kernel[1], o->stride[0], o->stride[1], (ptrdiff_t)o->padding[0], (ptrdiff_t)o->padding[1],
                 o->dilation[0], o->dilation[1], o->groups);
-    write_text(w, s,
-               "    for (int o = 0; o < O; o++)\n"
-               "        for (int oh = 0; oh < OH; oh++, y += OW) {\n"
-               "            const int first = o / (O / GROUPS) * (C / GROUPS), own = o % (O / GROUPS);\n"
-               "            for (int i = 0; i < OW; i++) y[i] = #;\n"
-               "            for (int c = first; c < first + C / GROUPS; c++)\n"
-               "                for (int kh = 0; kh < KH; kh++) {\n"
-               "                    const int ih = (oh + PH - kh * DH) / SH;\n"
-               "                    if (oh + PH < kh * DH || (oh + PH - kh * DH) % SH || ih >= H) continue;\n"
-               "                    for (int kw = 0; kw < KW; kw++) {\n"
-               "                        const float weight = weight_$[((c * (O / GROUPS) + own) * KH + kh) * "
-               "KW + kw];\n"
-               "                        const int at = kw * DW - PW, end = end_inside(at, SW, OW, W);\n"
-               "                        const float *row = x + (c * H + ih) * W;\n"
-               "                        for (int i = begin_inside(at, SW); i < end; i++) y[at + i * SW] += "
-               "weight * row[i];\n"
-               "                    }\n"
-               "                }\n"
-               "!            for (int i = 0; i < OW; i++) y[i] = activation_$(y[i]);\n"
-               "        }\n",
-               0);
+    write_text(
+        w, s,
+        "    for (int o = 0; o < O; o++)\n"
+        "        for (int oh = 0; oh < OH; oh++, y += OW) {\n"
+        "            const int first = o / (O / GROUPS) * (C / GROUPS), own = o % (O / GROUPS);\n" SUMS_OF_ROW
+        "            for (int c = first; c < first + C / GROUPS; c++)\n"
+        "                for (int kh = 0; kh < KH; kh++) {\n"
+        "                    const int ih = (oh + PH - kh * DH) / SH;\n"
+        "                    if (oh + PH < kh * DH || (oh + PH - kh * DH) % SH || ih >= H) continue;\n"
+        "                    for (int kw = 0; kw < KW; kw++) {\n"
+        "                        const @ weight = weight_$[((c * (O / GROUPS) + own) * KH + kh) * "
+        "KW + kw];\n"
+        "                        const int at = kw * DW - PW, end = end_inside(at, SW, OW, W);\n"
+        "                        const @ *row = x + (c * H + ih) * W;\n"
+        "                        for (int i = begin_inside(at, SW); i < end; i++) sum[at + i * SW] += "
+        "weight * row[i];\n"
+        "                    }\n"
+        "                }\n" END_OF_ROW,
+        0);
 }
 
 /* Eight sums at once become vectors, and lose less than one. */
@@ -159,13 +207,15 @@ static void write_dense(writer *w, const step *s)
     write_begin(w, s, "C = %td, O = %td", s->l->x.n[1], s->l->y.n[1]);
     write_text(w, s,
                "    for (int o = 0; o < O; o++) {\n"
-               "        const float *weight = weight_$ + o * C;\n"
-               "        float sum[8] = { 0 };\n"
+               "        const @ *weight = weight_$ + o * C;\n"
+               "        ` sum[8] = { 0 };\n"
                "        for (int i = 0; i + 8 <= C; i += 8)\n"
                "            for (int k = 0; k < 8; k++) sum[k] += weight[i + k] * x[i + k];\n"
                "        for (int i = C / 8 * 8; i < C; i++) sum[0] += weight[i] * x[i];\n"
-               "        y[o] = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + "
-               "sum[7])) + #;\n"
+               "        const ` all = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + "
+               "(sum[6] + sum[7]));\n"
+               "^        y[o] = all + #;\n"
+               "|        y[o] = scale_$[o] * (float)all + #;\n"
                "!        y[o] = activation_$(y[o]);\n"
                "    }\n",
                0);
@@ -536,9 +586,10 @@ const form form_copy = { "copy", write_copy, NULL, false, false, false };
 const form form_add = { "residual", write_add, NULL, true, false, true };
 
 static const form forms[] = {
-    { "conv2d", write_conv2d, .takes_norm = true, .takes_activation = true },
-    { "conv_transpose2d", write_conv_transpose2d, .takes_norm = true, .takes_activation = true },
-    { "dense", write_dense, .takes_norm = true, .takes_activation = true },
+    { "conv2d", write_conv2d, .takes_norm = true, .takes_activation = true, .weighs = true },
+    { "conv_transpose2d", write_conv_transpose2d, .takes_norm = true, .takes_activation = true,
+      .weighs = true },
+    { "dense", write_dense, .takes_norm = true, .takes_activation = true, .weighs = true },
     { "maxpool", write_maxpool },
     { "avgpool", write_avgpool },
     { "lppool", write_lppool },

@@ -18,6 +18,7 @@ typedef struct form {
     bool in_place;                           /* y may be where x is */
     bool takes_norm;                         /* a batchnorm after it can be folded into its weights */
     bool takes_activation;                   /* an activation after it can be computed with it */
+    bool weighs;                             /* multiplies by weights, which may be integers of 8 bits */
 } form;
 
 /* The form of a layer; NULL where it has none. */

@@ -82,7 +82,8 @@ static double limit_of(st_net *n, st_tensor x, st_tensor y)
     return limit;
 }
 
-static void add_net(batch *b, const char *title, st_net *n, st_tensor x)
+/* With integers of 8 bits, whose ranges are measured on x, where nothing may be rounded. */
+static void add_net_as(batch *b, const char *title, st_net *n, st_tensor x, bool integers)
 {
     char name[32];
     int i = b->count++;
@@ -90,14 +91,22 @@ static void add_net(batch *b, const char *title, st_net *n, st_tensor x)
     snprintf(b->title[i], sizeof b->title[i], "%s", title);
     snprintf(name, sizeof name, "net%d", i);
     about("%s", title);
-    if (st_net_export_c(n, source_of(i), (st_export_c_options){ .name = name }))
+    st_tensor target = st_tensor_new(st_shape_with_batch(n->output, x.shape.n[0]));
+    st_dataset *d = integers ? st_dataset_tensors(x, target) : NULL;
+    if (st_net_export_c(n, source_of(i), (st_export_c_options){ .name = name, .int8 = d }))
         print_error("%s\n", st_error());
     assert_null(st_error());
+    st_dataset_free(d), st_tensor_free(target);
     b->x[i] = x;
     b->y[i] = st_tensor_new(st_shape_with_batch(n->output, x.shape.n[0]));
     assert_int_equal(st_net_predict(n, x, b->y[i]), 0);
-    b->limit[i] = limit_of(n, x, b->y[i]);
+    b->limit[i] = integers ? 0 : limit_of(n, x, b->y[i]);
     st_net_free(n);
+}
+
+static void add_net(batch *b, const char *title, st_net *n, st_tensor x)
+{
+    add_net_as(b, title, n, x, false);
 }
 
 typedef void predict_function(const float input[], float output[]);
@@ -293,6 +302,49 @@ TEST(random_nets_give_what_the_reference_engine_gives)
     use_engine(NULL);
 }
 
+/* ---- integers of 8 bits ------------------------------------------------------------------------------------ */
+
+/* Integers up to 127, which the input and every channel of weights reach, times a power of two that is each channel's
+ * own: nothing is rounded. */
+static void add_integers(batch *b, const char *title, dice *d, st_layer *l)
+{
+    const st_shape image = ST_SHAPE(4, 7, 6);
+    const bool dense = strcmp(title, "dense") == 0, transposed = strcmp(title, "transposed") == 0;
+    st_net *n = dense ? st_net_new(image, st_flatten(), l) : st_net_new(image, l);
+    assert_int_equal(st_net_build(n, 2, 1), 0);
+    st_tensor w = st_net_find(n, dense ? "1.weight" : "0.weight"),
+              x = roll_tensor(d, ST_SHAPE(3, 4, 7, 6), -126, 126);
+    const ptrdiff_t each = st_numel(w) / w.shape.n[0], area = each / w.shape.n[1];
+    for (ptrdiff_t i = 0; i < st_numel(w); i++) {
+        const ptrdiff_t first = i / each,
+                        channel = transposed ? first / 2 * w.shape.n[1] + i / area % w.shape.n[1] : first;
+        const ptrdiff_t number = chance(d, 50) ? 127 * roll(d, -1, 1) : roll(d, -127, 127);
+        st_data(w)[i] = (st_real)ldexp((double)number, -(int)(channel % 4));
+    }
+    st_data(x)[5] = -127;
+    st_scale(x, (st_real)0.25);
+    add_net_as(b, title, n, x, true);
+}
+
+TEST(integers_of_8_bits_are_exact_where_nothing_is_rounded)
+{
+    static batch b;
+    dice d = { { 1 } };
+    use_engine("reference");
+    add_integers(&b, "conv2d", &d, st_conv2d(.out_channels = 6, .kernel = { 3, 3 }, .padding = { 1, 1 }));
+    add_integers(
+        &b, "strided", &d,
+        st_conv2d(.out_channels = 4, .kernel = { 3, 2 }, .stride = { 2, 1 }, .groups = 2, .no_bias = true));
+    add_integers(&b, "1x1", &d, st_conv2d(.out_channels = 3, .kernel = { 1, 1 }, .padding = { 0, 2 }));
+    add_integers(&b, "transposed", &d,
+                 st_conv_transpose2d(.out_channels = 6, .kernel = { 3, 3 }, .stride = { 2, 2 }, .groups = 2));
+    add_integers(&b, "dense", &d, st_dense(.out_features = 5));
+    compare(&b);
+    assert_int_equal(shell("grep -L int8_t net*.c | grep ."), 256);
+    others_compile_it();
+    use_engine(NULL);
+}
+
 /* ---- what travels with a net, and what is refused ----------------------------------------------------------- */
 
 static st_net *small_net(void)
@@ -368,6 +420,30 @@ static ptrdiff_t class_of(st_tensor y, ptrdiff_t i)
     return best;
 }
 
+/* What the net as C makes of images of 784 numbers; returns its bytes of constants. */
+static long predict_as_c(st_net *n, st_export_c_options options, st_tensor x, st_tensor y)
+{
+    assert_int_equal(st_net_export_c(n, source_of(0), options), 0);
+    assert_int_equal(shell("cc -std=c99 -O2 " STRICT " -shared net0.c -o mnist.so -lm"), 0);
+    void *library = dlopen(path_of("mnist.so"), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    predict_function *predict = NULL;
+    *(void **)&predict = dlsym(library, "model_predict");
+    float in[784], out[10];
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        for (int k = 0; k < 784; k++) in[k] = (float)st_data(x)[i * 784 + k];
+        predict(in, out);
+        for (int k = 0; k < 10; k++) st_data(y)[i * 10 + k] = (st_real)out[k];
+    }
+    dlclose(library);
+    assert_int_equal(shell("rm mnist.so && awk '$2 == \"constants\" { print $3 }' net0.c >constants"), 0);
+    FILE *f = fopen(path_of("constants"), "r");
+    long count = 0;
+    assert_int_equal(fscanf(f, "%ld", &count), 1);
+    fclose(f);
+    return count;
+}
+
 /* On every test image, which STRIDE_C_CHECK names the net for. */
 TEST(the_trained_net_sees_the_same_class)
 {
@@ -376,36 +452,33 @@ TEST(the_trained_net_sees_the_same_class)
     st_net *n = st_net_load(getenv("STRIDE_C_CHECK"), 1000, (st_net_known){ 0 });
     assert_non_null(n);
     assert_int_equal(mnist_find(&digits, NULL), 0);
-    ptrdiff_t images = digits.test->count, same = 0, right = 0;
-    st_tensor x = st_tensor_new(st_shape_with_batch(digits.test->x, images)), z, y,
+    ptrdiff_t images = digits.test->count, same = 0, right = 0, right_int8 = 0;
+    st_tensor x = st_tensor_new(st_shape_with_batch(digits.test->x, images)), z, y, q,
               class = st_tensor_new(ST_SHAPE(images));
-    y = st_tensor_new(ST_SHAPE(images, 10)), z = st_tensor_new(ST_SHAPE(images, 10));
+    y = st_tensor_new(ST_SHAPE(images, 10)), z = st_tensor_clone(y), q = st_tensor_clone(y);
     assert_int_equal(st_dataset_batch(digits.test, NULL, 0, images, x, class), 0);
-    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), 0);
-    assert_int_equal(shell("cc -std=c99 -O2 " STRICT " -shared net0.c -o mnist.so -lm"), 0);
-    void *library = dlopen(path_of("mnist.so"), RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(library);
-    predict_function *predict = NULL;
-    *(void **)&predict = dlsym(library, "model_predict");
-    float in[784], out[10];
-    for (ptrdiff_t i = 0; i < images; i++) {
-        for (int k = 0; k < 784; k++) in[k] = (float)st_data(x)[i * 784 + k];
-        predict(in, out);
-        for (int k = 0; k < 10; k++) st_data(z)[i * 10 + k] = (st_real)out[k];
-    }
     st_normalization *scale = st_net_normalization(n);
+    st_dataset *calibration = scale ? st_dataset_normalize(digits.train, scale) : digits.train;
+    const long whole = predict_as_c(n, (st_export_c_options){ 0 }, x, z),
+               small = predict_as_c(n, (st_export_c_options){ .int8 = calibration }, x, q);
     if (scale) st_normalization_apply(scale, x);
     assert_int_equal(st_net_predict(n, x, y), 0);
     for (ptrdiff_t i = 0; i < images; i++) {
         same += class_of(y, i) == class_of(z, i);
         right += class_of(z, i) == (ptrdiff_t)st_data(class)[i];
+        right_int8 += class_of(q, i) == (ptrdiff_t)st_data(class)[i];
     }
+    printf("with integers of 8 bits: %td right, %.2g apart; %ld bytes of constants for %ld\n", right_int8,
+           apart(y, q), small, whole);
+    assert_true((double)(right - right_int8) <= 0.002 * (double)images);
+    assert_in_range(small, whole / 4, whole / 4 + whole / 50);
     printf("the trained net as C: the same class on %td of %td test images of %s (%td right), %.2g apart\n",
            same, images, digits.source, right, apart(y, z));
     assert_int_equal(same, images);
-    dlclose(library);
+    if (scale) st_dataset_free(calibration);
     st_normalization_free(scale);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(z), st_tensor_free(class), mnist_free(&digits);
+    st_tensor_free(x), st_tensor_free(y), st_tensor_free(z), st_tensor_free(q), st_tensor_free(class);
+    mnist_free(&digits);
     st_net_free(n);
     assert_int_equal(shell("rm -f net*.c"), 0);
 }
