@@ -1,6 +1,6 @@
 /* activation.c: one table of scalar functions and their derivatives; and prelu, whose slope is a parameter.
  *
- * `value` is f(x, a, b) and `slope` is f'(x), from x or from y = f(x); a and b are the function's options. A
+ * `value` is f(x, a, b) and `derivative` is f'(x), from x or from y = f(x); a and b are the function's options. A
  * macro makes a type of each, so that the compiler inlines the function into the loop. If the derivative is
  * computed from y, the layer can run in place; if from x, y may be overwritten. */
 #include "layers/exponential.h"
@@ -21,8 +21,8 @@
         UNUSED(x, a, b);                                                                                     \
         return EXPRESSION;                                                                                   \
     }
-#define SLOPE(NAME, X_OR_Y, EXPRESSION)                                                                      \
-    INLINE st_real NAME##_slope(st_real X_OR_Y, st_real a, st_real b)                                        \
+#define DERIVATIVE(NAME, X_OR_Y, EXPRESSION)                                                                 \
+    INLINE st_real NAME##_derivative(st_real X_OR_Y, st_real a, st_real b)                                   \
     {                                                                                                        \
         UNUSED(X_OR_Y, a, b);                                                                                \
         return EXPRESSION;                                                                                   \
@@ -100,7 +100,7 @@ static inline st_real gelu_u(st_real x)
     return (st_real)1.5957691216057307118 * (x + (st_real)0.044715 * x * x * x);
 }
 
-static inline st_real gelu_tanh_slope_within(st_real x)
+static inline st_real gelu_tanh_derivative_within(st_real x)
 {
     st_real p = logistic(gelu_u(x));
     return p + x * p * (1 - p) * (st_real)1.5957691216057307118 * (1 + (st_real)0.134145 * x * x);
@@ -108,52 +108,52 @@ static inline st_real gelu_tanh_slope_within(st_real x)
 
 /* clang-format off */
 VALUE(relu, x < 0 ? 0 : x)
-SLOPE(relu, y, y > 0 ? 1 : 0)
+DERIVATIVE(relu, y, y > 0 ? 1 : 0)
 
 VALUE(relu6, at_most(at_least(x, 0), 6))
-SLOPE(relu6, y, y > 0 && y < 6 ? 1 : 0)
+DERIVATIVE(relu6, y, y > 0 && y < 6 ? 1 : 0)
 
 VALUE(hardtanh, at_most(at_least(x, a), b))
-SLOPE(hardtanh, y, y > a && y < b ? 1 : 0)
+DERIVATIVE(hardtanh, y, y > a && y < b ? 1 : 0)
 
 VALUE(leaky_relu, x < 0 ? a * x : x)
-SLOPE(leaky_relu, x, x > 0 ? 1 : a)
+DERIVATIVE(leaky_relu, x, x > 0 ? 1 : a)
 
 VALUE(elu, x < 0 ? a * exponential_less_1(below(x)) : x)
-SLOPE(elu, x, x > 0 ? 1 : a * exponential(below(x)))
+DERIVATIVE(elu, x, x > 0 ? 1 : a * exponential(below(x)))
 
 VALUE(selu, SELU_SCALE * (x < 0 ? SELU_ALPHA * exponential_less_1(below(x)) : x))
-SLOPE(selu, x, SELU_SCALE * (x > 0 ? 1 : SELU_ALPHA * exponential(below(x))))
+DERIVATIVE(selu, x, SELU_SCALE * (x > 0 ? 1 : SELU_ALPHA * exponential(below(x))))
 
 VALUE(gelu_none, above(x) * normal_below(x))
-SLOPE(gelu_none, x, normal_below(x) + within(x) * normal_density(x))
+DERIVATIVE(gelu_none, x, normal_below(x) + within(x) * normal_density(x))
 
 VALUE(gelu_tanh, above(x) * logistic(gelu_u(x)))
-SLOPE(gelu_tanh, x, gelu_tanh_slope_within(at_most(at_least(x, -25), 25)))
+DERIVATIVE(gelu_tanh, x, gelu_tanh_derivative_within(at_most(at_least(x, -25), 25)))
 
 VALUE(silu, above(x) * logistic(x))
-SLOPE(silu, x, logistic(x) * (1 + within(x) * (1 - logistic(x))))
+DERIVATIVE(silu, x, logistic(x) * (1 + within(x) * (1 - logistic(x))))
 
 VALUE(mish, above(x) * tanh_softplus(x))
-SLOPE(mish, x, tanh_softplus(x) + at_most(above(x), 40) * logistic(x) * sech2_softplus(x))
+DERIVATIVE(mish, x, tanh_softplus(x) + at_most(above(x), 40) * logistic(x) * sech2_softplus(x))
 
 VALUE(sigmoid, logistic(x))
-SLOPE(sigmoid, y, y * (1 - y))
+DERIVATIVE(sigmoid, y, y * (1 - y))
 
 VALUE(tanh, hyperbolic_tangent(x))
-SLOPE(tanh, y, 1 - y * y)
+DERIVATIVE(tanh, y, 1 - y * y)
 
 VALUE(softplus, softplus(x))
-SLOPE(softplus, x, logistic(x))
+DERIVATIVE(softplus, x, logistic(x))
 
 VALUE(softsign, within(x) / (1 + fabs(within(x))))
-SLOPE(softsign, x, 1 / ((1 + fabs(x)) * (1 + fabs(x))))
+DERIVATIVE(softsign, x, 1 / ((1 + fabs(x)) * (1 + fabs(x))))
 
 VALUE(hardsigmoid, x <= -3 ? 0 : x >= 3 ? 1 : x / 6 + (st_real)0.5)
-SLOPE(hardsigmoid, x, x > -3 && x <= 3 ? (st_real)1 / 6 : 0)
+DERIVATIVE(hardsigmoid, x, x > -3 && x <= 3 ? (st_real)1 / 6 : 0)
 
 VALUE(hardswish, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6)
-SLOPE(hardswish, x, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
+DERIVATIVE(hardswish, x, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
 /* clang-format on */
 
 /* ---- the hooks ---------------------------------------------------------------------------------- */
@@ -187,16 +187,16 @@ INLINE void value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
     }
 }
 
-INLINE void slope_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], numbers o,
-                      st_real (*slope)(st_real, st_real, st_real))
+INLINE void derivative_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], numbers o,
+                           st_real (*derivative)(st_real, st_real, st_real))
 {
     st_real *dx = at[0];
     const st_real *dy = at[1], *from = at[2];
     if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * slope(from[i], o.a, o.b);
+        for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * derivative(from[i], o.a, o.b);
     } else {
         for (ptrdiff_t i = 0; i < n; i++)
-            dx[i * stride[0]] = dy[i * stride[1]] * slope(from[i * stride[2]], o.a, o.b);
+            dx[i * stride[0]] = dy[i * stride[1]] * derivative(from[i * stride[2]], o.a, o.b);
     }
 }
 
@@ -214,8 +214,8 @@ static void walk_values(const st_call *c, st_tensor x, st_tensor y, st_row_funct
     st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, rows[c->layer->impl->machine], &o);
 }
 
-static void walk_slopes(const st_call *c, st_tensor from, st_tensor dy, st_tensor dx,
-                        st_row_function *const rows[])
+static void walk_derivatives(const st_call *c, st_tensor from, st_tensor dy, st_tensor dx,
+                             st_row_function *const rows[])
 {
     numbers o = numbers_of(c);
     st_walk(3, (st_tensor[]){ dx, dy, from }, ST_ANY_ORDER, rows[c->layer->impl->machine], &o);
@@ -227,19 +227,19 @@ static void walk_slopes(const st_call *c, st_tensor from, st_tensor dy, st_tenso
     {                                                                                                        \
         value_row(n, at, stride, *(const numbers *)o, NAME##_value);                                         \
     }                                                                                                        \
-    M##_TARGET static void M##_##NAME##_slope_row(ptrdiff_t n, st_real *const at[],                          \
-                                                  const ptrdiff_t stride[], void *o)                         \
+    M##_TARGET static void M##_##NAME##_derivative_row(ptrdiff_t n, st_real *const at[],                     \
+                                                       const ptrdiff_t stride[], void *o)                    \
     {                                                                                                        \
-        slope_row(n, at, stride, *(const numbers *)o, NAME##_slope);                                         \
+        derivative_row(n, at, stride, *(const numbers *)o, NAME##_derivative);                               \
     }
 #define VALUE_ROW(M, NAME) M##_##NAME##_value_row,
-#define SLOPE_ROW(M, NAME) M##_##NAME##_slope_row,
+#define DERIVATIVE_ROW(M, NAME) M##_##NAME##_derivative_row,
 
 /* The hooks of a function, whose derivative is computed from X_OR_Y. */
 #define HOOKS(NAME, X_OR_Y)                                                                                  \
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
     static st_row_function *const NAME##_value_rows[] = { EACH_MACHINE_OF(VALUE_ROW, NAME) };                \
-    static st_row_function *const NAME##_slope_rows[] = { EACH_MACHINE_OF(SLOPE_ROW, NAME) };                \
+    static st_row_function *const NAME##_derivative_rows[] = { EACH_MACHINE_OF(DERIVATIVE_ROW, NAME) };      \
     static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
     {                                                                                                        \
         walk_values(c, x, y, NAME##_value_rows);                                                             \
@@ -247,7 +247,7 @@ static void walk_slopes(const st_call *c, st_tensor from, st_tensor dy, st_tenso
     static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
     {                                                                                                        \
         (void)x, (void)y;                                                                                    \
-        walk_slopes(c, X_OR_Y, dy, dx, NAME##_slope_rows);                                                   \
+        walk_derivatives(c, X_OR_Y, dy, dx, NAME##_derivative_rows);                                         \
     }
 
 static const layer_traits x_traits = { .ignores_y = true }, y_traits = { .in_place = true };
@@ -399,7 +399,7 @@ static void prelu_forward(const st_call *c, st_tensor x, st_tensor y)
     st_walk(3, (st_tensor[]){ y, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_value_row, NULL);
 }
 
-static void prelu_slope_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
+static void prelu_derivative_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *unused)
 {
     (void)unused;
     for (ptrdiff_t i = 0; i < n; i++)
@@ -409,7 +409,7 @@ static void prelu_slope_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t st
 static void prelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    st_walk(4, (st_tensor[]){ dx, dy, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_slope_row, NULL);
+    st_walk(4, (st_tensor[]){ dx, dy, x, weights(c, x.shape) }, ST_ANY_ORDER, prelu_derivative_row, NULL);
 }
 
 static void prelu_sum_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *sum)
