@@ -125,7 +125,7 @@ const subcommand command_export = {
     .what =
         "Writes a saved net for other programs: .onnx, .c (one C file that needs no library), .safetensors, "
         ".net (its layers as text), or a folder with a .npy file for each tensor.",
-    .usage = "[--model FILE] [--int8 [--calibrate DATA]] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
+    .usage = "[--model FILE] [--int8] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
     .details = "A .c file normalises its input. For other formats normalise it yourself, with the metadata "
                "that stride summary prints.",
     .examples = "  stride export digits.onnx\n"

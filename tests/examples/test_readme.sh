@@ -79,7 +79,7 @@ END
     build types "$LIB" && "$tmp/types" | sed 's/e-0/e-/' >"$tmp/types.code" || return 1
     # Words in parentheses are for the reader; numbers are defaults.
     awk -F ' *[|] *' '/^[|] layer [|]/ { inside = 1; next } !/^[|]/ { inside = 0 } inside && !/^[|]-/ {
-        gsub(/ \([^0-9)][^)]*\)/, "", $3)
+        gsub(/ \([^-0-9)][^)]*\)/, "", $3)
         print $2 ":" ($3 == "" ? "" : " " $3)
     }' docs/layers.md >"$tmp/types.readme"
     diff "$tmp/types.code" "$tmp/types.readme"

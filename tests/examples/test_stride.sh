@@ -703,7 +703,7 @@ completes() {
     grep -q 'complete -o default' "$tmp/completion" || because "no files where nothing else is offered" || return
     for name in $subcommands; do # every option that help shows is offered
         succeeds "$name" --help || return
-        for option in $(sed -n 's/^ .* \(--[a-z-]*\).*/\1/p' "$out" | grep -v '^--$' | sort -u); do
+        for option in $(sed -n 's/^ .* \(--[a-z0-9-]*\).*/\1/p' "$out" | grep -v '^--$' | sort -u); do
             complete_as_bash "$name" "$option" | grep -qx -- "$option" || { echo "stride $name: $option is not offered"; return 1; }
         done
     done

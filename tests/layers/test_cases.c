@@ -531,10 +531,10 @@ TEST(a_clone_is_described_alike)
 /* The file is read elsewhere (tests/onnx, make onnx-check); what cannot be said in ONNX is refused by its type. */
 static void is_exported_or_refused(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {
-    const char *path = path_of("net.onnx");
+    const char *path = path_of("net.onnx"), *type = l->type->name;
     auto_net *n = net_of(l, s);
     if (st_net_export_onnx(n, path)) {
-        if (!strstr(st_error(), c->name)) fail_msg("%s", st_error());
+        if (!strstr(st_error(), type)) fail_msg("%s: %s", c->name, st_error());
         st_error_clear();
     } else assert_int_equal(remove(path), 0);
 }
