@@ -49,3 +49,11 @@ const char *machine_name(int machine)
 {
     return names[machine];
 }
+
+const char *machine_engine(void)
+{
+    int machine;
+    bool reference;
+    if (machine_choose(&machine, &reference)) return NULL;
+    return reference ? "reference" : names[machine];
+}

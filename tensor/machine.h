@@ -19,6 +19,7 @@
 int machine_choose(int *machine, bool *reference);
 int machine_bytes(int machine); /* of a vector */
 const char *machine_name(int machine);
+const char *machine_engine(void); /* "reference", or the name of the chosen one; NULL with an error */
 
 #define INLINE static inline __attribute__((always_inline))
 

@@ -2,9 +2,11 @@
  * net. */
 #include "nn/files/checkpoint.h"
 #include "nn/files/architecture.h"
+#include "nn/files/checkpoint_impl.h"
 #include "nn/files/json.h"
 #include "nn/files/model.h"
 #include "nn/train_impl.h"
+#include "tensor/machine.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -82,7 +84,7 @@ static const st_field group_fields[] = {
 };
 
 /* The run configuration: everything that later steps depend on besides position, net and tensors. */
-static json_t *terms_of(const st_run *run, uint32_t sum)
+json_t *checkpoint_terms(const st_run *run, uint32_t sum)
 {
     const st_train_options *o = &run->options;
     const st_schedule *s = &o->schedule;
@@ -90,10 +92,13 @@ static json_t *terms_of(const st_run *run, uint32_t sum)
     char crc[9], weights[9];
     snprintf(crc, sizeof crc, "%08" PRIX32, sum);
     snprintf(weights, sizeof weights, "%08" PRIX32, sum_weights(o->loss.weight));
-    json_t *all = json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "samples",
-                            (json_int_t)d->count, "preparation", d->prepared ? d->prepared : "none", "seed",
-                            (json_int_t)o->seed, "loss", o->loss.name, "optimizer", run->optim->name,
-                            "schedule", s->name ? s->name : "constant");
+    const char *engine = machine_engine();
+    if (!engine) return NULL;
+    json_t *all = json_pack("{s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "engine",
+                            engine, "samples", (json_int_t)d->count, "preparation",
+                            d->prepared ? d->prepared : "none", "seed", (json_int_t)o->seed, "loss",
+                            o->loss.name, "optimizer", run->optim->name, "schedule",
+                            s->name ? s->name : "constant");
     int status = all ? 0 : -1;
     status |= add_table(all, NULL, train_fields, o);
     status |= add_table(all, o->loss.name, o->loss.fields, &o->loss);
@@ -133,23 +138,32 @@ static const char *show(const json_t *value, char text[168])
     return text;
 }
 
-static int same_term(const char *path, const char *name, const json_t *mine, const json_t *theirs)
+static int same_term(const char *who, const char *name, const json_t *mine, const json_t *theirs)
 {
     char a[168], b[168];
     if (json_equal(mine, theirs)) return 0;
-    return st_error_set("%s: written by a run with %s %s, this one has %s", path, name, show(theirs, a),
-                        show(mine, b));
+    return st_error_set("%s %s %s, this one has %s%s", who, name, show(theirs, a), show(mine, b),
+                        strcmp(name, "engine") == 0 ? "; STRIDE_ENGINE selects the engine" : "");
 }
 
-static int same_terms(const st_run *run, const memory *m, json_t *theirs)
+int checkpoint_compare(const char *who, const json_t *mine, const json_t *theirs)
 {
     const char *name;
-    json_t *value, *mine = terms_of(run, m->sum);
-    int status = mine ? 0 : st_error_within("%s: ", m->o.path);
-    json_object_foreach(mine, name, value) status |=
-        same_term(m->o.path, name, value, json_object_get(theirs, name));
-    json_object_foreach(theirs, name, value) if (strcmp(name, "epochs") != 0) status |=
-        same_term(m->o.path, name, json_object_get(mine, name), value);
+    json_t *value;
+    int status = 0;
+    json_object_foreach((json_t *)mine, name, value) status |=
+        same_term(who, name, value, json_object_get(theirs, name));
+    json_object_foreach((json_t *)theirs, name, value) if (strcmp(name, "epochs") != 0) status |=
+        same_term(who, name, json_object_get(mine, name), value);
+    return status;
+}
+
+static int same_terms(const st_run *run, const memory *m, const json_t *theirs)
+{
+    char who[ST_ERROR_SIZE];
+    json_t *mine = checkpoint_terms(run, m->sum);
+    snprintf(who, sizeof who, "%s: written by a run with", m->o.path);
+    int status = mine ? checkpoint_compare(who, mine, theirs) : st_error_within("%s: ", m->o.path);
     json_decref(mine);
     return status;
 }
@@ -234,7 +248,7 @@ static void keep(const st_run *run, const memory *m)
 {
     extras e;
     find_extras(run, &e);
-    json_t *terms = terms_of(run, m->sum);
+    json_t *terms = checkpoint_terms(run, m->sum);
     json_t *entry = terms ? json_pack("{s:i, s:o, s:o}", "version", VERSION, "terms", terms, "numbers",
                                       write_numbers(run))
                           : NULL;

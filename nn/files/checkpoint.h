@@ -3,7 +3,7 @@
  * The file is a net's (nn/files/save.h), so that st_net_load reads the net out of it, with the optimizer's
  * states and the tensors that callbacks keep as train.optim.0, ..., train.NAME, and in the metadata an entry
  * "training", JSON: {"version": 3, "terms": {...}, "numbers": {...}}; the terms are the options of the run,
- * of its loss, optimizer, schedule and callbacks. */
+ * of its loss, optimizer, schedule and callbacks, and the name of the engine. */
 #ifndef STRIDE_NN_FILES_CHECKPOINT_H
 #define STRIDE_NN_FILES_CHECKPOINT_H
 
@@ -16,9 +16,9 @@ ST_API_BEGIN
  * before training continues.
  *
  * With `resume` the run continues from the file, if it exists, and the parameters become bit-identical to
- * those of an uninterrupted run. The options must be the same, and so must the samples, sixteen of which are
- * compared; otherwise the run fails with an error that names the first difference. More epochs are allowed if
- * the schedule does not depend on their number (constant, step). */
+ * those of an uninterrupted run. The options and the engine (STRIDE_ENGINE) must be the same, and so must the
+ * samples, sixteen of which are compared; otherwise the run fails with an error that names the first
+ * difference. More epochs are allowed if the schedule does not depend on their number (constant, step). */
 typedef struct st_checkpoint_options {
     const char *path;
     int every; /* steps; 0: after each epoch only */

@@ -1,6 +1,11 @@
 /* ranks.c: a team as a group of the trainer's: gradients are all-reduced, errors and stops are shared. */
 #include "nn/ranks/ranks.h"
+#include "nn/files/checkpoint_impl.h"
+#include "nn/files/json.h"
 #include "nn/train_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static const st_comm *team_of(const st_group *g)
 {
@@ -8,6 +13,24 @@ static const st_comm *team_of(const st_group *g)
 }
 
 /* ---- the same run everywhere ----------------------------------------------------------------------- */
+
+/* Rank 0 sends its options as JSON, and each rank compares them with its own. */
+static int match_options(const st_comm *t, const st_run *run)
+{
+    json_t *mine = checkpoint_terms(run, 0);
+    char *text = mine ? json_write(mine) : NULL;
+    uint64_t length = text ? strlen(text) : 0;
+    if (mine && !text) st_error_set("train: no memory for the options of a run");
+    int status = st_comm_agree(t) || t->broadcast(t, 0, 1, sizeof length, &length);
+    char *first = status ? NULL : malloc(length);
+    if (!status && !first) st_error_set("train: no memory for the options of rank 0");
+    if (first && t->rank == 0) memcpy(first, text, length);
+    if (!status) status = st_comm_agree(t) || t->broadcast(t, 0, (ptrdiff_t)length, 1, first);
+    json_t *theirs = status ? NULL : json_read(first, length, "train: options of rank 0");
+    if (theirs) checkpoint_compare("train: rank 0 has", mine, theirs);
+    json_decref(mine), json_decref(theirs), free(text), free(first);
+    return status ? -1 : st_comm_agree(t);
+}
 
 /* A number that must be the same at all ranks: with these alike, ranks wait for each other at the same
  * places. */
@@ -18,15 +41,12 @@ typedef struct term {
 
 static int match(const st_comm *t, const st_run *run)
 {
-    enum { TERMS = 11 };
+    enum { TERMS = 8 };
     const st_train_options *o = &run->options;
     const term mine[TERMS] = {
         { "parameters", (double)st_numel(st_net_parameters(run->net)) },
         { "states", (double)st_numel(st_net_states(run->net)) },
-        { "samples", (double)run->data->count },
         { "samples to validate with", o->validation ? (double)o->validation->count : 0 },
-        { "images in a batch", (double)o->batch },
-        { "micro-batches", o->micro_batches },
         { "unordered sums", o->group.unordered },
         { "states of the optimizer", run->optim->states },
         { "steps an epoch", (double)run->steps_per_epoch },
@@ -124,7 +144,7 @@ static void begin(st_group *g, st_run *run)
     g->sum = st_tensor_new(ST_SHAPE(g->unordered ? count : own));
     if (!g->unordered) g->theirs = st_tensor_new(ST_SHAPE(t->ranks, own));
     if (g->unordered && !t->all_reduce) st_error_set("train: unordered, but the team has no all_reduce");
-    g->failed = st_comm_agree(t) || match(t, run) || follow_all(t, run);
+    g->failed = st_comm_agree(t) || match_options(t, run) || match(t, run) || follow_all(t, run);
 }
 
 st_group st_group_of(const st_comm *t, bool unordered)

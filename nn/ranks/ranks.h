@@ -3,8 +3,9 @@
  *     const st_comm *all = st_mpi_begin();
  *     st_train(n, training, ..., .group = st_group_of(all, false), .result = &r);      // at every rank
  *
- * Every rank trains with the same options and the same data, and loads a shard of each batch. The run starts
- * from the parameters of rank 0. Only rank 0 shows progress, logs and writes checkpoints; callbacks of your
+ * Every rank trains with the same options and the same data, and loads a shard of each batch. Options and
+ * engines are compared first: a difference is an error at all ranks that names the rank and the option. The
+ * run starts from the parameters of rank 0. Only rank 0 shows progress, logs and writes checkpoints; callbacks of your
  * own are called at every rank and can read run->rank. An error or a stop at one rank ends the run at all
  * ranks, after the same step. */
 #ifndef STRIDE_NN_RANKS_RANKS_H

@@ -421,6 +421,26 @@ TEST(what_was_asked_otherwise_is_refused)
     st_dataset_free(digits), st_dataset_free(fewer);
 }
 
+/* Bits depend on the engine. */
+TEST(another_engine_is_refused_by_name)
+{
+    way w = ways(0);
+    st_dataset *digits = st_digits(SAMPLES, 1);
+    unlink(file);
+    use_engine("generic");
+    be_cut_off(&w, BATCH + 1, false);
+    use_engine("reference");
+    assert_refused(plain(), digits, options_of(&w, true),
+                   "written by a run with engine \"generic\", this one has \"reference\"; STRIDE_ENGINE "
+                   "selects the engine");
+    use_engine("generic");
+    outcome rest = run(&w, 1000, true);
+    assert_int_equal(rest.status, 0);
+    assert_int_equal(rest.result.resumed, 1);
+    use_engine(NULL);
+    outcome_free(rest), st_dataset_free(digits);
+}
+
 /* The set that a run goes on with is augmented otherwise, or normalised otherwise, or is one of one's own. */
 TEST(samples_that_are_made_otherwise_are_refused)
 {

@@ -420,6 +420,14 @@ static void another_batch(st_train_options *o, int rank)
 {
     if (rank == 2) o->batch = 13;
 }
+static void another_rate(st_train_options *o, int rank)
+{
+    if (rank == 1) o->optim->lr = 0.125;
+}
+static void another_seed(st_train_options *o, int rank)
+{
+    if (rank == 3) o->seed = 6;
+}
 static void another_loss(st_train_options *o, int rank)
 {
     if (rank == 3) o->loss = (st_loss){ 0 };
@@ -492,11 +500,15 @@ static void validating(st_train_options *o, int rank)
 TEST(what_fails_at_one_rank_ends_all)
 {
     ranks_end_with(&(together){ .change = another_batch }, 4,
-                   "rank 2: train: 13 images in a batch, rank 0 has 12");
+                   "rank 2: train: rank 0 has batch 12, this one has 13");
+    ranks_end_with(&(together){ .change = another_rate }, 2,
+                   "rank 1: train: rank 0 has sgd.lr 0.05, this one has 0.125");
+    ranks_end_with(&(together){ .change = another_seed }, 4,
+                   "rank 3: train: rank 0 has seed 5, this one has 6");
     ranks_end_with(&(together){ .change = another_loss }, 4, "rank 3: train: the loss is missing");
     ranks_end_with(&(together){ .change = another_sum }, 2, "rank 1: train: 1 unordered sums, rank 0 has 0");
     ranks_end_with(&(together){ .change = another_optimizer }, 2,
-                   "rank 1: train: 0 states of the optimizer, rank 0 has 1");
+                   "rank 1: train: rank 0 has sgd.momentum 0.9, this one has 0");
     ranks_end_with(&(together){ .change = refusing }, 2, "rank 0: no more room");
     ranks_end_with(&(together){ .make = make, .change = building }, 2,
                    "rank 0: train: a callback built the net for 1 images, a step needs 6");
