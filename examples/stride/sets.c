@@ -1,15 +1,14 @@
 /* sets.c: data sets made from another one. */
 #include "examples/stride/sets.h"
 
-#include "tensor/random.h"
+#include "nn/data/sets.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 typedef struct wrapped {
     const st_dataset *of;
-    ptrdiff_t
-        number[]; /* a part: sample i of it is sample number[i] of `of`; relabelled: the new class of each */
+    ptrdiff_t number[]; /* relabelled: the new class of each */
 } wrapped;
 
 static void begin(const st_dataset *d, uint64_t pass)
@@ -30,32 +29,16 @@ static wrapped *wrap(const st_dataset *of, ptrdiff_t numbers)
     return w;
 }
 
-static st_dataset *make(wrapped *w, ptrdiff_t count, st_shape target,
+static st_dataset *make(wrapped *w, st_shape target,
                         void (*get)(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y))
 {
     st_dataset kind = *w->of;
-    kind.count = count;
     kind.target = target;
     kind.get = get;
     kind.begin = begin;
     kind.release = release;
     kind.own = w;
     return st_dataset_new(kind);
-}
-
-static void get_part(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
-{
-    const wrapped *w = d->own;
-    w->of->get(w->of, w->number[i], x, y);
-}
-
-st_dataset *set_part(const st_dataset *of, uint64_t seed, ptrdiff_t first, ptrdiff_t count)
-{
-    wrapped *w = wrap(of, of->count);
-    if (!w) return NULL;
-    st_random_permutation(w->number, of->count, (st_random_key){ seed, 0 });
-    for (ptrdiff_t i = 0; i < count; i++) w->number[i] = w->number[first + i];
-    return make(w, count, of->target, get_part);
 }
 
 static void get_one_hot(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -73,7 +56,7 @@ static void get_one_hot(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor
 st_dataset *set_one_hot(const st_dataset *of, ptrdiff_t classes)
 {
     wrapped *w = wrap(of, 0);
-    return w ? make(w, of->count, ST_SHAPE(classes), get_one_hot) : NULL;
+    return w ? make(w, ST_SHAPE(classes), get_one_hot) : NULL;
 }
 
 static void get_relabelled(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -89,13 +72,11 @@ st_dataset *set_relabelled(const st_dataset *of, ptrdiff_t classes, const ptrdif
     wrapped *w = wrap(of, classes);
     if (!w) return NULL;
     for (ptrdiff_t k = 0; k < classes; k++) w->number[k] = class[k];
-    return make(w, of->count, of->target, get_relabelled);
+    return make(w, of->target, get_relabelled);
 }
 
 const st_dataset *set_origin(const st_dataset *d, ptrdiff_t *i)
 {
-    const wrapped *w = d->own;
-    if (d->get != get_part && d->get != get_relabelled) return d;
-    if (d->get == get_part) *i = w->number[*i];
-    return set_origin(w->of, i);
+    const st_dataset *of = d->get == get_relabelled ? ((const wrapped *)d->own)->of : st_dataset_origin(d, i);
+    return of == d || !of ? of : set_origin(of, i);
 }

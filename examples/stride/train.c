@@ -94,12 +94,11 @@ static int open_data(job *j)
         if (status || dataset_match(&j->held, j->from.classes, j->from.name)) return -1;
         j->validation = j->held.train;
     } else if (s->split > 0) {
-        ptrdiff_t count = (ptrdiff_t)llround(s->split * (double)all->count);
-        if (count < 1 || count >= all->count)
-            return st_error_set("--split %g of %td samples leaves one part empty", s->split, all->count);
-        if (own(j, &j->validation, set_part(all, (uint64_t)s->seed, 0, count)) ||
-            own(j, &j->training, set_part(all, (uint64_t)s->seed, count, all->count - count)))
-            return -1;
+        st_dataset *part, *rest;
+        if (st_dataset_split(all, s->split, (uint64_t)s->seed, &part, &rest))
+            return st_error_within("--split: ");
+        own(j, &j->validation, part);
+        own(j, &j->training, rest);
     }
     if (s->patience > 0 && !j->validation) return st_error_set("--patience needs --validation or --split");
     return 0;
@@ -580,7 +579,7 @@ static const option_row options[] = {
     { "validation", 'V', OPTION_FILE, offsetof(settings, validation), "PATH",
       .help = "a data set to validate on; default: the test part of --data, if there is one" },
     { "split", 'S', OPTION_NUMBER, offsetof(settings, split), "X", NULL,
-      "hold out this fraction of the data to validate on", 0, 0.99 },
+      "hold out this fraction of the data, of each class, to validate on", 0, 0.99 },
     { "epochs", 'e', OPTION_INTEGER, offsetof(settings, epochs), "N", "10", "passes over the data", 1, 1e6 },
     { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples per step", 1, 65536 },
     { "lr", 'l', OPTION_NUMBER, offsetof(settings, lr), "X", NULL,

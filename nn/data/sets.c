@@ -131,6 +131,19 @@ st_dataset *st_dataset_subset(const st_dataset *of, ptrdiff_t count, const ptrdi
         "subset");
 }
 
+const st_dataset *st_dataset_origin(const st_dataset *d, ptrdiff_t *i)
+{
+    if (!d || !i) return refuse_null("st_dataset_origin", d ? "index" : "data set");
+    if (d->get != get_subset) return d;
+    if (*i < 0 || *i >= d->count) {
+        st_error_set("st_dataset_origin: sample %td, the set has %td samples", *i, d->count);
+        return NULL;
+    }
+    const subset *own = d->own;
+    *i = own->index[*i];
+    return own->base.of;
+}
+
 /* ---- a part of each class ------------------------------------------------------------------------ */
 
 /* The class of each sample, all 0 if targets are not classes; returns their number, or 0 with an error. */

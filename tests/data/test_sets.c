@@ -94,6 +94,11 @@ TEST(sets_are_joined_and_chosen_from)
     samples_are(twice, 12, (const ptrdiff_t[]){ 0, 1, 0, 0, 1, 2, 0, 1, 0, 0, 1, 2 });
     st_dataset *some = st_dataset_subset(twice, 4, (const ptrdiff_t[]){ 5, 5, 0, 10 });
     samples_are(some, 4, (const ptrdiff_t[]){ 2, 2, 0, 1 });
+    ptrdiff_t at = 3;
+    assert_ptr_equal(st_dataset_origin(some, &at), twice);
+    assert_int_equal(at, 10);
+    assert_ptr_equal(st_dataset_origin(twice, &at), twice);
+    assert_int_equal(at, 10);
     st_dataset_begin_epoch(some, 9);
     assert_true(last_pass == 9);
     st_dataset_free(some), st_dataset_free(twice), st_dataset_free(all);
@@ -226,6 +231,10 @@ TEST(what_cannot_be_made_is_refused)
     assert_true(part == NULL && rest == NULL);
     assert_int_equal(st_dataset_split(&wrong, 0.5, 1, &part, &rest), -1);
     expect_error("sample 0 has target 0.5, expected a class");
+    assert_int_equal(st_dataset_split(d, 0.5, 1, &part, &rest), 0);
+    assert_null(st_dataset_origin(part, &(ptrdiff_t){ 4 }));
+    expect_error("st_dataset_origin: sample 4, the set has ");
+    st_dataset_free(part), st_dataset_free(rest);
     assert_null(st_dataset_weighted(d, 4, negative, 1));
     expect_error("weight[1] is -1");
     assert_null(st_dataset_weighted(d, 4, huge, 1));

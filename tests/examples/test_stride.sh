@@ -371,6 +371,18 @@ trains_on_other_losses() {
             says '^training (accuracy=[01]\.[0-9]+ )?loss=0\.' || return
     done
 }
+splits_by_class() { # 90 samples of class 0 and 10 of class 1: a fifth is 18 and 2, whatever the seed
+    local seed
+    awk 'BEGIN { for (i = 0; i < 100; i++) print (i >= 90) "," i % 7 }' >"$tmp/rare.csv"
+    for seed in 1 2 3 4; do
+        succeeds train 'dense 2' --data "$tmp/rare.csv" --split 0.2 --seed $seed --epochs 1 --quiet --save "$tmp/rare" --report "$tmp/rare.html" &&
+            grep -q '80 to train on, 20 to validate' "$tmp/rare.html" || return
+        # The rows of the confusion matrix, without the recall.
+        sed -n 's|<td class="sum">[^<]*</td></tr>$||; t matrix; d; :matrix; s|<[^>]*>| |gp' "$tmp/rare.html" |
+            awk '{ for (i = 2; i <= NF; i++) sum[$1] += $i } END { exit !(sum[0] == 18 && sum[1] == 2) }' || because "seed $seed" || return
+    done
+    fails '--split: st_dataset_split: fraction 0.001 of 100 samples leaves a part empty' train 'dense 2' --data "$tmp/rare.csv" --split 0.001
+}
 fits_data_and_net() {
     fails 'the network.s output is \[7\], there are 10 classes: end it with dense 10' train --net "$net 7" --data "$digits" &&
         fails 'line 1, column 7: .1x9x9. is not the shape of the images, \[1, 28, 28\]' train --net 'input 1x9x9, dense 10' --data "$digits" &&
@@ -412,6 +424,7 @@ claim "IDX files by name" reads_idx
 claim "pairs of .npy, a part held out" reads_npy
 claim "tables of classes and of numbers" reads_tables
 claim "other losses on classes" trains_on_other_losses
+claim "--split holds out the same part of each class" splits_by_class
 claim "what does not fit is refused before anything is written" fits_data_and_net
 claim "CIFAR-10's folder" reads_cifar10
 
