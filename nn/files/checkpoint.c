@@ -94,11 +94,10 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     snprintf(weights, sizeof weights, "%08" PRIX32, sum_weights(o->loss.weight));
     const char *engine = machine_engine();
     if (!engine) return NULL;
-    json_t *all = json_pack("{s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "engine",
-                            engine, "samples", (json_int_t)d->count, "preparation",
-                            d->prepared ? d->prepared : "none", "seed", (json_int_t)o->seed, "loss",
-                            o->loss.name, "optimizer", run->optim->name, "schedule",
-                            s->name ? s->name : "constant");
+    json_t *all = json_pack(
+        "{s:s, s:s, s:I, s:s, s:I, s:s, s:s, s:s}", "precision", ST_REAL_NAME, "engine", engine, "samples",
+        (json_int_t)d->count, "preparation", d->prepared ? d->prepared : "none", "seed", (json_int_t)o->seed,
+        "loss", o->loss.name, "optimizer", run->optim->name, "schedule", s->name ? s->name : "constant");
     int status = all ? 0 : -1;
     status |= add_table(all, NULL, train_fields, o);
     status |= add_table(all, o->loss.name, o->loss.fields, &o->loss);
