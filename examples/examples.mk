@@ -1,7 +1,7 @@
 # ---- programs ------------------------------------------------------------------------------------
 
-# What the programs share is an archive, from which each takes what it uses. The program gradcheck is built in
-# double only. stride of double is stride-double, and lies beside that of float too.
+# Code that the programs share is an archive, from which each links what it uses. The program gradcheck is built
+# in double only. stride built in double is called stride-double, and is copied beside the one in float.
 PROGRAMS := stride mnist predict custom_layer gradcheck views pooling
 MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c)) $(wildcard examples/stride/main.c)
 HELPERS  := $(filter-out $(MAINS),$(wildcard examples/*.c examples/stride/*.c))

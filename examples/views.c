@@ -56,7 +56,7 @@ static void reasoning(void)
     st_tensor_free(x);
 }
 
-/* ---- the adjoint swaps the sides ------------------------------------------------------------------- */
+/* ---- the adjoint swaps source and destination ------------------------------------------------------- */
 
 static void adjoint(void)
 {

@@ -15,7 +15,7 @@ static const char *const init_names[] = { "default",         "xavier_uniform", "
         "init", ST_FIELD_CHOICE, offsetof(TYPE, init), .choices = init_names                                 \
     }
 
-/* Of a weight [O, I, ...]; the default is a bias's, too. */
+/* The initial values of a weight [O, I, ...]; the default is also used for biases. */
 static inline st_init init_of(st_init_name name, st_shape weight)
 {
     double fan_in = 1, fan_out = (double)weight.n[0];

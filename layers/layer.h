@@ -156,8 +156,8 @@ st_layer *st_layer_clone(const st_layer *l);
  * snprintf: writes at most `size` bytes with the final zero, returns the full length. */
 size_t st_layer_describe(const st_layer *l, char *to, size_t size);
 
-/* The shape of a planned layer's output, in the order of layers in which the net was written. l->y is the
- * output in the order in which they run: a relu before a max pooling runs after it, on fewer elements. */
+/* The shape of a planned layer's output, with the layers in the order in which the net was written. l->y can
+ * differ from it: a relu that is written before a max pooling runs after it, on fewer elements. */
 st_shape st_layer_output_shape(const st_layer *l);
 
 /* Calls visit for every layer of the tree, parents first, with its path ("", "0", "3.body.1"). */
@@ -184,11 +184,11 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs);
 
 /* Plans for a batch of shape x and allocates. The first time parameters are initialised from `seed`; they are
  * kept when the tree is built again for another batch size, or as a part of a larger tree. An x that needs
- * parameters of other shapes is an error. Smaller batches run, too. */
+ * parameters of other shapes is an error. The built tree also runs smaller batches. */
 int st_layer_build(st_layer *root, st_shape x, uint64_t seed);
 
 /* Builds a clone that shares the parameters and states of a built tree, for inference in another thread. It
- * has no gradients. Free it before the other, and do not write to the other's parameters while it runs. */
+ * has no gradients. Free it before `of`, and do not write to the parameters of `of` while it runs. */
 int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of);
 
 /* All parameters, gradients and states of a built tree, each as one flat tensor. */
@@ -207,7 +207,7 @@ void st_layer_mode(st_layer *root, bool training, uint64_t seed, uint64_t step);
  * parameters to train, unless dx is wanted. -1 with an error: no such parameter. */
 int st_layer_freeze(st_layer *l, int i, bool frozen);
 
-/* True: no backward pass follows, so that activations need not be kept. st_layer_mode sets it to false. */
+/* True: no backward pass will follow, so activations are not kept. st_layer_mode resets it to false. */
 void st_layer_inference_only(st_layer *root, bool inference_only);
 
 /* Fills all scratch of a built tree with NaN, so that tests find hooks that read it before writing. */

@@ -27,7 +27,7 @@ static layer_link *links(const st_layer *l)
     return (layer_link *)(void *)(steps(l) + l->children);
 }
 
-/* Scratch: dx of a fused run, which is dy of the run before it, in two ping-pong buffers. */
+/* Scratch holds two ping-pong buffers: dx of a fused run, which is dy of the run before it. */
 
 static const layer_traits *traits(const st_layer *l)
 {

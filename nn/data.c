@@ -250,7 +250,7 @@ int st_dataset_batch(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t firs
                      st_tensor y)
 {
     if (!d) return st_error_set("st_dataset_batch: the data set is NULL");
-    if (n < 0) return st_error_set("st_dataset_batch: %td samples", n);
+    if (n < 0) return st_error_set("st_dataset_batch: %td samples, expected at least 0", n);
     if (check_shape(x, d->x, n, "x") || check_shape(y, d->target, n, "y") || check_order(d, order, first, n))
         return -1;
     batch b = { .d = d, .order = order, .first = first, .count = n, .x = x, .y = y };

@@ -44,8 +44,8 @@ struct st_loss {
     st_tensor weight;       /* of each class; of positive targets; null: 1 */
 };
 
-/* Cross-entropy of softmax(y) over the second axis, as PyTorch has it. y are logits [N, K] or [N, K, ...], one
- * vector of K for each pixel, say; the target has class indices [N] or [N, ...], or probabilities of y's shape.
+/* Cross-entropy of softmax(y) over the second axis, as PyTorch has it. y are logits [N, K], or [N, K, ...]
+ * such as K for each pixel; the target has class indices [N] or [N, ...], or probabilities of y's shape.
  * With weights w and smoothing s the loss of a position is
  *     -sum over k of w[k] q[k] log softmax(y)[k],   q = (1 - s) target + s / K      (Szegedy et al. 2016)
  * where the target is one-hot or the given probabilities. The mean is weighted: with class indices the sum is
@@ -82,7 +82,7 @@ typedef struct st_bce_with_logits_options {
 st_loss st_bce_with_logits_new(st_bce_with_logits_options options);
 #define st_bce_with_logits(...) st_bce_with_logits_new(ST_OPTIONS(st_bce_with_logits_options, __VA_ARGS__))
 
-/* The mean over the batch; in dy, unless it is null, its derivative with respect to y. */
+/* Returns the mean over the batch and, unless dy is null, overwrites dy with its derivative. */
 double st_loss_value(st_loss l, st_tensor y, st_tensor target, st_tensor dy);
 
 ST_API_END

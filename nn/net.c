@@ -251,7 +251,7 @@ static st_metadata *note_new(const char *name, const char *text)
     st_metadata *note = calloc(1, sizeof *note);
     if (note && (note->name = duplicate(name)) && (note->text = duplicate(text))) return note;
     note_free(note);
-    st_error_set("st_net_set_metadata: no memory for note %s", name);
+    st_error_set("st_net_set_metadata: no memory for %s", name);
     return NULL;
 }
 

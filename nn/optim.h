@@ -72,7 +72,7 @@ st_optim *st_adamw_new(st_adam_options options);
 #define st_adamw(...) st_adamw_new(ST_OPTIONS(st_adam_options, __VA_ARGS__))
 
 /* Hinton 2012: s is a running mean of g²; w -= lr g / (sqrt(s) + epsilon), with momentum on that step;
- * centered divides by the deviation (Graves 2013). */
+ * with `centered` s is an estimate of the variance (Graves 2013). */
 typedef struct st_rmsprop_options {
     double lr;      /* 0.01 */
     double alpha;   /* 0.99 */
@@ -114,8 +114,8 @@ enum { ST_MAX_GROUPS = 8 }; /* the most groups of a net */
 int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group group[]);
 
 /* One step with learning rate lr, usually o->lr times a schedule's factor. Both tensors are flat and
- * contiguous, with the same length at every step. -1 with an error: a parameter is NaN or infinite after the
- * step; in all other cases, or if an error is set already, nothing is changed. */
+ * contiguous, with the same length at every step. -1 with an error. A parameter that is NaN or infinite
+ * after the step is such an error; after any other one, or if one was set before, nothing is changed. */
 int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradients);
 
 /* Scales the gradients so that their 2-norm is at most `most`, and returns their norm before. Does nothing if

@@ -10,8 +10,8 @@
 
 ST_API_BEGIN
 
-/* A function and its context. The constructors below make schedules; zeros are the constant 1. One of your
- * own:
+/* A function and its context. The constructors below make schedules; a zeroed one is the constant 1. One
+ * of your own:
  *
  *     static double inverse_root(const st_schedule *s, double step, double total, double per_epoch)
  *     {
@@ -57,7 +57,8 @@ typedef struct st_one_cycle_lr_options {
 st_schedule st_one_cycle_lr_new(st_one_cycle_lr_options options);
 #define st_one_cycle_lr(...) st_one_cycle_lr_new(ST_OPTIONS(st_one_cycle_lr_options, __VA_ARGS__))
 
-/* The schedule `after`, after `steps` steps in which the factor rises linearly: (step + 1) / (steps + 1). */
+/* A warm-up of `steps` steps in which the factor rises linearly, (step + 1) / (steps + 1); then the schedule
+ * `after`. */
 typedef struct st_warmup_lr_options {
     long steps;
     st_schedule after;

@@ -251,7 +251,8 @@ int train_go_to(st_run *run, const double p[TRAIN_PLACE], bool check)
                     p[2] == (p[0] - 1) * steps + p[1] && p[6] < p[0] && p[7] < HALF && p[8] < HALF;
     for (int i = 0; i < 9; i++) possible &= p[i] >= 0 && p[i] < 0x1p53 && p[i] == floor(p[i]);
     if (!possible)
-        return st_error_set("train: the run has no such place: epoch %g of %g, step %g", p[0], epochs, p[2]);
+        return st_error_set("train: the position is not in this run: epoch %g of %g, step %g", p[0], epochs,
+                            p[2]);
     if (check) return 0;
     run->epoch = (int)p[0], run->batch = (long)p[1], run->step = (long)p[2];
     run->begun = (uint64_t)p[3], run->net->step = (uint64_t)p[4], run->optim->steps = (long)p[5];

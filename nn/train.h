@@ -78,8 +78,8 @@ struct st_callback {
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
-/* Ranks that train one net together: nn/ranks/ranks.h makes them; zero is this process alone. All ranks call
- * the same functions in the same order, also when an error is set. */
+/* Ranks that train one net together: nn/ranks/ranks.h makes them; a zeroed group is this process alone.
+ * All ranks call the same functions in the same order, also when an error is set. */
 typedef struct st_group st_group;
 struct st_group {
     int rank, ranks;                         /* ranks 0: this process alone */
@@ -185,9 +185,9 @@ struct st_run {
     struct st_train_memory *memory; /* private */
 };
 
-/* For a callback that is listed before the checkpoint, at ST_ON_BEGIN: keeps a tensor or numbers in checkpoints
- * under this name, at most 60 bytes. They are borrowed until the run ends, and overwritten when it is resumed. -1 with
- * an error: too many. */
+/* For a callback that is listed before the checkpoint, at ST_ON_BEGIN: keeps a tensor or numbers in
+ * checkpoints under a name of at most 60 bytes. They are borrowed until the run ends, and overwritten when a
+ * run is resumed. -1 with an error: too many. */
 int st_run_keep(st_run *run, const char *name, st_tensor value);
 int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers[]);
 
@@ -212,9 +212,9 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score);
 
 /* For nets with outputs [K] or [K, ...] and classes as targets: matrix[t * K + p], of K * K numbers, becomes the
- * number of samples (of pixels, say) of class t whose largest output is p. -1 with an error. And the fraction
- * whose class is among the k largest outputs; NaN with an error. Targets that the loss ignores do not
- * count. */
+ * number of samples (of pixels, say) of class t whose largest output is p; -1 with an error. Top-k accuracy is
+ * the fraction whose class is among the k largest outputs; NaN with an error. Targets that the loss ignores do
+ * not count. */
 int st_confusion_matrix(st_net *n, const st_dataset *d, st_loss l, ptrdiff_t matrix[]);
 double st_top_k_accuracy(st_net *n, const st_dataset *d, st_loss l, int k);
 

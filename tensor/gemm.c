@@ -79,8 +79,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
 static bool one_at_a_time, asks_openmp;
 
-/* OpenBLAS built with OpenMP uses OpenMP's number of threads. With the next product it forgets the number
- * that is set here, after making it the caller's own. */
+/* OpenBLAS built with OpenMP uses OpenMP's number of threads: a number that is set here would become the
+ * caller's, and be overwritten at the next product. */
 static void set_blas_threads(void)
 {
     enum { SERIAL, PTHREADS, OPENMP };
@@ -150,8 +150,7 @@ static void unpack(st_tensor copy, st_tensor x)
     if (copy.storage != x.storage) st_tensor_free(copy);
 }
 
-/* OpenBLAS takes its buffer with the first product, and tries again for ever where there is no memory for
- * it. */
+/* OpenBLAS allocates its buffer with the first product, and if there is no memory it tries again forever. */
 static bool has_memory(void)
 {
     enum { BUFFER = 160 << 20 };

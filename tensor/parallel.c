@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The number of pauses, each of about 40 nanoseconds, that a thread spins for before it sleeps. A worker
- * without work is soon in the way of other processes; a caller waits only for the last items. */
+/* The number of pauses, each of about 40 nanoseconds, that a thread spins for before it sleeps. A spinning
+ * worker takes time from other processes; a caller only waits for the last items. */
 enum { WORKER_PAUSES = 600, CALLER_PAUSES = 2000 };
 
 enum { STACK = 8 << 20 }; /* bytes of a worker's stack */
@@ -210,7 +210,7 @@ void parallel_for(int threads, ptrdiff_t count, void (*work)(ptrdiff_t i, int th
         share(most, count, work, context);
         /* In a child of fork() the pool is empty, and items that the parent's workers had begun are lost. */
         if (!atomic_exchange(&pool.busy, false))
-            st_error_set("this process was forked in the middle of work");
+            st_error_set("this process was forked while its threads were at work");
         return;
     }
     for (ptrdiff_t i = 0; i < count; i++) work(i, 0, context);

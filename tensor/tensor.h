@@ -6,7 +6,7 @@
  *
  * Strides count elements, not bytes. A stride of 0 broadcasts, a negative one runs backwards, and two indices
  * may refer to the same element (windows overlap). Everything that moves data is then a copy or an add
- * between two views, and the adjoint swaps the sides:
+ * between two views, and the adjoint swaps source and destination:
  *
  *     st_copy(columns, windows(x))              im2col
  *     st_add(windows(dx), 1, columns)           col2im: overlapping windows are summed
@@ -14,7 +14,7 @@
  *     st_add(st_expand(db, dy.shape), 1, dy)    its gradient: a sum
  *
  * Errors: a view that cannot be made sets the error (error.h) and returns the null tensor. A function that is
- * given a null tensor sets the error unless there is one, does nothing, and returns null. Axes and
+ * given a null tensor sets the error (unless one is set), does nothing, and returns null. Axes and
  * indices may be negative: they count from the end. */
 #ifndef STRIDE_TENSOR_TENSOR_H
 #define STRIDE_TENSOR_TENSOR_H
@@ -61,8 +61,8 @@ typedef struct st_tensor {
 
 bool st_shape_equal(st_shape a, st_shape b); /* the same rank and sizes */
 
-/* The number of elements; -1, with an error that names `who`, where the rank is not in 0…8, a size is
- * negative or the product overflows. */
+/* The number of elements; -1, with an error that names `who`, if the rank is not from 0 to ST_MAX_RANK, a
+ * size is negative, or the product overflows. */
 ptrdiff_t st_shape_numel(st_shape s, const char *who);
 
 /* [a, b, ...] -> [n, a, b, ...], the shape of a batch of samples; and back. */
@@ -119,19 +119,19 @@ st_tensor st_expand(st_tensor x, st_shape s);             /* broadcasts as NumPy
 st_tensor st_unfold(st_tensor x, int axis, ptrdiff_t size, ptrdiff_t step, ptrdiff_t dilation);
 
 st_tensor st_split_axis(st_tensor x, int axis, ptrdiff_t inner); /* [.., n, ..] -> [.., n/inner, inner, ..] */
-st_tensor st_reshape(st_tensor x, st_shape s); /* never copies: an error where a copy would be needed */
+st_tensor st_reshape(st_tensor x, st_shape s); /* never copies: an error if a copy would be needed */
 
-/* Any shape, strides and offset over the same storage. An error where an element would lie outside of it. */
+/* Any shape, strides and offset over the same storage. An error if an element would lie outside of it. */
 st_tensor st_as_strided(st_tensor x, st_shape s, const ptrdiff_t *stride, ptrdiff_t offset);
 
 /* ---- moving data (walk.c) -------------------------------------------------------------------- *
- * y and x have the same shape (use st_expand to broadcast). Where y and x overlap without being the same
+ * y and x have the same shape (use st_expand to broadcast). If y and x overlap without being the same
  * view, the result is as if x had been copied first. */
 
 void st_fill(st_tensor y, st_real value); /* y = value */
 void st_copy(st_tensor y, st_tensor x);   /* y = x */
 void st_add(st_tensor y, st_real alpha,
-            st_tensor x);                  /* y += alpha x; an element that is in y twice gets both sums */
+            st_tensor x); /* y += alpha x; if an element is in y several times, all are added */
 void st_scale(st_tensor y, st_real alpha); /* y *= alpha; y must not overlap itself */
 void st_mul(st_tensor y, st_tensor x);     /* y *= x; likewise */
 void st_map(st_tensor y, st_real (*f)(st_real x, void *context), void *context, st_tensor x); /* y = f(x) */
@@ -142,12 +142,12 @@ void st_sum(st_tensor y, st_tensor x, st_axes over);
 void st_mean(st_tensor y, st_tensor x, st_axes over);
 void st_max(st_tensor y, st_tensor x, st_axes over); /* propagates NaN */
 
-/* The row-major index within the reduced axes of the first maximum, or of the first NaN: index[k] is that of
- * the k-th remaining position in row-major order. */
+/* Finds the first maximum, or the first NaN, over the given axes: index[k] is its row-major index within
+ * these axes, at the k-th position of the remaining axes in row-major order. */
 void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over);
 
-/* y[index[e]] += x[e] for every element e of x in row-major order. `index` holds as many coordinates for each
- * element as y has axes; duplicates are summed. An index out of range is an error, and nothing is added. */
+/* y[index[e]] += x[e] for every element e of x in row-major order. For each element `index` holds one
+ * coordinate per axis of y; duplicates are summed. An index out of range is an error, and nothing is added. */
 void st_scatter_add(st_tensor y, const ptrdiff_t *index, st_tensor x);
 
 /* Iterates over views of the same shape, row by row: row() gets the row's length n, and for views[i] a

@@ -11,7 +11,7 @@ typedef struct log_lines {
     bool began;
 } log_lines;
 
-/* A log that a run begins anew, or continues. -1 with an error latched, here and below. */
+/* A log that a run starts, or continues. -1 with an error latched, here and below. */
 static inline int log_begin(log_lines *l, const char *path, bool resumed)
 {
     *l = (log_lines){ .c = st_log(path), .run = { .step = resumed } };

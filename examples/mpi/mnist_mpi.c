@@ -103,7 +103,7 @@ static int find(mnist *digits, const settings *s, const st_comm *all)
     return st_comm_agree(all);
 }
 
-/* What is done once, by rank 0. */
+/* Done once, by rank 0. */
 static int tell(st_net *n, const mnist *digits, const settings *s, const st_comm *all,
                 const st_train_result *result)
 {

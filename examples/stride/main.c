@@ -34,8 +34,8 @@ void use_threads(const subcommand *c, long count)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     if (processors > 0 && count > processors)
-        fprintf(stderr, "%s: --threads %ld: this machine has %ld processor%s\n", subcommand_title(c), count,
-                processors, processors > 1 ? "s" : "");
+        fprintf(stderr, "%s: warning: --threads %ld: this machine has only %ld processor%s\n",
+                subcommand_title(c), count, processors, processors > 1 ? "s" : "");
     if (count > 0) st_set_num_threads((int)count);
 }
 
@@ -173,7 +173,7 @@ static void take_standard_streams(void)
             _exit(1);
 }
 
-/* OpenBLAS's threads, which Stride does not use, start when the program is loaded, and wait for ever if
+/* OpenBLAS's threads, which Stride does not use, start when the program is loaded, and wait forever if
  * there is no memory for their buffers. If memory is limited, the program starts again without them. */
 static void leave_blas_threads(char **argv)
 {

@@ -649,10 +649,15 @@ const subcommand command_train = {
         "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends the "
         "run after its step and saves the net; a second one ends the program at once. Results depend on the "
         "seed, but not on the number of threads.",
-    .examples = "  stride train 'conv 32 3x3, relu, maxpool 2, dense 10' --epochs 3\n"
-                "  stride train 'conv 32 3x3 padding=same, relu, maxpool 2, dense 2' --data pictures \\\n"
-                "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n"
-                "  stride train lenet5.net --epochs 50 --checkpoint run.safetensors --resume\n",
+    .examples =
+        "  stride train 'conv 32 3x3, relu, maxpool 2, dense 10' --epochs 3\n"
+        "  stride train 'conv 32 3x3 padding=same, relu, maxpool 2, dense 2' --data pictures \\\n"
+        "      --size 64x64 --split 0.2 --flip 0.5 --rotation 10 --report run.html\n"
+        "  stride train 'dense 16, relu, dense 3' --data flowers.csv --split 0.2 --epochs 60 \\\n"
+        "      --batch 8 --lr 0.01\n"
+        "  stride train 'conv 32 3x3 padding=same, relu, maxpool 2, dense 3' --data more_pictures \\\n"
+        "      --from model.safetensors --freeze 0 --split 0.2 --save more.safetensors\n"
+        "  stride train lenet5.net --epochs 50 --checkpoint run.safetensors --resume\n",
     .most = 1,
     .options = options,
     .size = sizeof(settings),

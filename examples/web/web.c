@@ -46,7 +46,7 @@ EMSCRIPTEN_KEEPALIVE float *web_image(void)
     return st_data(image);
 }
 
-/* What the net makes of the image: see `seen`. */
+/* Classifies the image: see `seen`. */
 EMSCRIPTEN_KEEPALIVE float *web_see(void)
 {
     const st_tensor own = st_net_parameters(first);

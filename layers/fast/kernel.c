@@ -109,7 +109,7 @@
 #define DOT_NAME(M, R, D) M##_dot_##R##_##D,
 
 /* clang-format off */
-/* Tiles fill the registers, except those for a row of b and an element of a. */
+/* A tile's sums fill the registers, except those that hold a row of b and an element of a. */
 #define KERNEL_OF_32_REGISTERS(M)                                                                            \
     TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
     TO_2(TILE, M, 7) TO_2(TILE, M, 8) TO_2(TILE, M, 9) TO_2(TILE, M, 10) TO_2(TILE, M, 11) TO_2(TILE, M, 12) \

@@ -298,7 +298,7 @@ static bool suits(const st_layer *l, int size)
     return kernels && tiles_of(w, l->x, 2) >= LEAST_OF_ALL && large_tiles_pay(w, l->x) == (size == 4);
 }
 
-/* Multiples of 1, and of the padded channels of x and y. */
+/* Tables: the multiples of 1, and of the padded channels of x and of y. */
 typedef struct winograd_plan {
     window w; /* as in conv_plan */
     const kernel *k;
@@ -335,7 +335,7 @@ static int plan(st_layer *l, const void *given, int size)
 
 /* ---- passes ---------------------------------------------------------------------------------------------- */
 
-/* The side of x and dx (`out` false), or of y and dy. */
+/* The tiles of x or dx (`out` false), or of y or dy (`out` true). */
 static side side_of(const st_call *c, bool out, st_tensor images, ptrdiff_t block)
 {
     const winograd_plan *plan = c->plan;

@@ -91,7 +91,7 @@ typedef struct moments {
     double count, mean, squares;
 } moments;
 
-/* Relative to the first element, so that those of a constant are exact. */
+/* Sums are relative to the first element, so that those of a constant are exact. */
 static moments moments_of(ptrdiff_t n, const st_real *x)
 {
     double sum = 0, rest = 0, squares = 0;

@@ -283,7 +283,7 @@ static void write_avgpool(writer *w, const step *s)
     write_pool(w, s, !o->count_exclude_pad, text, 0);
 }
 
-/* Of ratios to the greatest, of which no power overflows. */
+/* Powers are taken of ratios to the greatest element, so that none overflows. */
 static void write_lppool(writer *w, const step *s)
 {
     static const char *const text[] = {
@@ -488,7 +488,7 @@ static void write_pad2d(writer *w, const step *s)
     write_text(w, s, "            }\n", 0);
 }
 
-/* Where row h of y lies among the rows of x, as a fraction: NUMERATOR / DENOMINATOR. */
+/* The position of row h of y among the rows of x is the fraction NUMERATOR / DENOMINATOR. */
 static void write_upsample(writer *w, const step *s)
 {
     const st_upsample_options *o = s->l->options;
@@ -496,8 +496,8 @@ static void write_upsample(writer *w, const step *s)
     const bool corners = o->align_corners;
     for (int axis = 2; axis < 4 && o->scale_factor > 0; axis++)
         if ((double)x.n[axis] * o->scale_factor != (double)y.n[axis]) {
-            step_refuse(s->path, s->l, "scale_factor %g makes a part of a pixel of %td", o->scale_factor,
-                        x.n[axis]);
+            step_refuse(s->path, s->l, "scale_factor %g gives no whole number of pixels for %td",
+                        o->scale_factor, x.n[axis]);
             return;
         }
     const ptrdiff_t below_h = corners ? (y.n[2] > 1 ? y.n[2] - 1 : 1) : 2 * y.n[2],

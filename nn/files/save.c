@@ -50,7 +50,7 @@ static int put_note(json_t *metadata, const st_metadata *note)
     json_t *key = json_sprintf(NOTE_PREFIX "%s", note->name);
     int status = json_object_set_new(metadata, json_string_value(key), json_string(note->text));
     json_decref(key);
-    return status ? st_error_set("note %s: no memory, or it is not UTF-8", note->name) : 0;
+    return status ? st_error_set("metadata %s: no memory, or it is not UTF-8", note->name) : 0;
 }
 
 static int refuse_notes(void)

@@ -57,7 +57,7 @@ static int add_note(graph *g, Onnx__ModelProto *model, const st_metadata *note)
     Onnx__StringStringEntryProto **list = graph_grown(g, model->metadata_props, model->n_metadata_props);
     if (!entry || !list) return -1;
     if (!is_utf8(note->name) || !is_utf8(note->text))
-        return st_error_set("note %s: no memory, or it is not UTF-8", note->name);
+        return st_error_set("metadata %s: no memory, or it is not UTF-8", note->name);
     onnx__string_string_entry_proto__init(entry);
     entry->key = note->name;
     entry->value = note->text;

@@ -17,7 +17,7 @@ enum { PATIENCE = 120000 }; /* milliseconds that an answer may take */
 
 /* ---- starting ------------------------------------------------------------------------------------ */
 
-/* Every library that has threads of its own is told the same number. */
+/* Every library that has threads of its own gets the same number. */
 static void set_threads(int threads)
 {
     static const char *const names[] = { "STRIDE_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",

@@ -93,7 +93,7 @@ typedef struct scene {
     char said[TEXT], complained[TEXT]; /* stdout, stderr */
 } scene;
 
-/* What must become of the command. */
+/* The expected result of the command. */
 typedef enum fate {
     EITHER,
     WELL,  /* as in calm surroundings */
@@ -400,7 +400,7 @@ enum { SURROUNDINGS = sizeof surroundings / sizeof *surroundings };
 
 /* ---- the claims -------------------------------------------------------------------------------------------- */
 
-static char broken[PATH + 100]; /* the first claim that the run does not meet, or "" */
+static char broken[PATH + 100]; /* the first expectation that the run does not meet, or "" */
 
 static void claim(bool holds, const char *text, const char *more)
 {

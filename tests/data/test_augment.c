@@ -115,7 +115,7 @@ TEST(a_map_is_sampled_as_defined)
     }
 }
 
-/* The part of x that lies i rows down and j columns to the right within itself, zeros elsewhere: by views. */
+/* x shifted by i rows down and j columns to the right, with zeros elsewhere, by views. */
 static st_tensor shifted(st_tensor x, ptrdiff_t i, ptrdiff_t j)
 {
     st_tensor y = st_tensor_new(x.shape), from = x, to = y;
@@ -563,7 +563,7 @@ static void get_or_refuse(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tens
     if (i % 7 == 6) st_error_set("number %td is missing", i);
 }
 
-/* Whichever thread meets it, the caller hears of the first, and no thread keeps one. */
+/* The caller gets the first error, whichever thread it occurs in, and no thread keeps one. */
 TEST(the_first_sample_that_fails_is_named)
 {
     st_dataset *bad =

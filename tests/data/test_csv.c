@@ -1,4 +1,4 @@
-/* test_csv.c: tables of numbers as text become samples; what is no such table is named by line and column. */
+/* test_csv.c: tables of numbers as text become samples; errors name line and column. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/files.h"
 #include "tests/support.h"

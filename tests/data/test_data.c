@@ -212,7 +212,7 @@ TEST(a_gzip_stream_cut_anywhere_is_refused)
     }
 }
 
-/* Some bits of a gzip header mean nothing (the time, say); with any other one wrong nothing is taken. */
+/* Some bits of a gzip header have no effect (the time, say); a change of any other bit is refused. */
 TEST(no_wrong_bit_of_a_gzip_stream_changes_a_pixel)
 {
     bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));

@@ -144,7 +144,7 @@ TEST(a_split_of_numbers_is_of_the_whole)
 
 /* ---- weighted ------------------------------------------------------------------------------------- */
 
-/* Of 8000 draws with p = 1/8, 3/8 and 1/2 five standard deviations are at most 224. */
+/* Five standard deviations of 8000 draws with p = 1/8, 3/8 and 1/2 are at most 224. */
 TEST(samples_are_drawn_by_weight_in_each_epoch)
 {
     enum { DRAWN = 8000 };

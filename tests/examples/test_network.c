@@ -1,4 +1,4 @@
-/* test_network.c: networks as text: what each says, what each that is wrong is told, and back into text. */
+/* test_network.c: networks as text: parsing, messages for wrong ones, and writing them back as text. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/nearest.h"
 #include "examples/stride/network.h"

@@ -420,7 +420,7 @@ static ptrdiff_t class_of(st_tensor y, ptrdiff_t i)
     return best;
 }
 
-/* What the net as C makes of images of 784 numbers; returns its bytes of constants. */
+/* The outputs of the net as C for images of 784 numbers; returns the bytes of its constants. */
 static long predict_as_c(st_net *n, st_export_c_options options, st_tensor x, st_tensor y)
 {
     assert_int_equal(st_net_export_c(n, source_of(0), options), 0);

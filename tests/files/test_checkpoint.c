@@ -441,7 +441,7 @@ TEST(another_engine_is_refused_by_name)
     outcome_free(rest), st_dataset_free(digits);
 }
 
-/* The set that a run goes on with is augmented otherwise, or normalised otherwise, or is one of one's own. */
+/* The resumed run's set is augmented differently, or normalised differently, or is the user's own. */
 TEST(samples_that_are_made_otherwise_are_refused)
 {
     enum { KINDS = 6 };
@@ -604,7 +604,7 @@ TEST(a_place_that_the_run_does_not_have_changes_nothing)
     st_dataset *digits = st_digits(SAMPLES, 1);
     st_train_options o = options_of(&w, true);
     o.validation = digits;
-    assert_refused(w.make(), digits, o, "train: the run has no such place: epoch 1 of 3, step 3");
+    assert_refused(w.make(), digits, o, "train: the position is not in this run: epoch 1 of 3, step 3");
     st_dataset_free(digits);
 }
 

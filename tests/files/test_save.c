@@ -741,7 +741,7 @@ TEST(a_net_that_could_not_be_read_back_is_not_saved)
 
     n = small_net();
     st_net_set_metadata(n, "latin", "caf\xe9");
-    assert_save_fails(n, path, "note latin: no memory, or it is not UTF-8");
+    assert_save_fails(n, path, "metadata latin: no memory, or it is not UTF-8");
     st_net_free(n);
 
     n = small_net();

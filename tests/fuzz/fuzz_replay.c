@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A step that is taken again and goes wrong is no refusal, but not told from one. */
+/* A step that fails when it is repeated is no refusal, but looks the same here. */
 static void take_again(const char *path, st_loss l)
 {
     fuzz_begin();

@@ -621,7 +621,7 @@ TEST(a_loss_that_fails_gives_its_reason)
     if (!strstr(r.text, "target[2] is 3")) fail_msg("\"%s\" does not say why", r.text);
 }
 
-/* At its parameters as they are, which it keeps, built for as many images as it was or is now given. */
+/* Checks the net with its present parameters, which are kept; it is built for the larger of two batches. */
 TEST(a_net_is_as_before)
 {
     auto_net *n = some_net();

@@ -322,7 +322,7 @@ TEST(a_single_number_has_a_loss)
                   tensor_of((st_shape){ 0 }, -4));
 }
 
-/* No error: a net that has run away is told by its loss. The other row of cross-entropy stays as it is. */
+/* No error: a net that has diverged shows in its loss. The other row of cross-entropy stays as it is. */
 TEST(not_a_number_is_passed_on)
 {
     definition all[LOSSES];
@@ -391,7 +391,7 @@ TEST(what_is_broadcast_counts_for_each_image)
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
-/* NaN, an error with that text, and dy as it was; frees y and the target. */
+/* Expects NaN, an error with that text, and an unchanged dy; frees y and the target. */
 static void refuses(st_loss l, st_tensor y, st_tensor target, st_shape of_dy, const char *text)
 {
     auto_tensor dy = st_tensor_new(of_dy), before = st_tensor_new(of_dy);

@@ -223,7 +223,7 @@ static st_tensor backward_alone(node *n, st_tensor dy)
     return dx;
 }
 
-/* The leaves' parameters or gradients, one after another. */
+/* The parameters or gradients of all leaves, concatenated. */
 static ptrdiff_t gather(const node *n, st_tensor of(const st_layer *l), st_tensor to, ptrdiff_t at)
 {
     for (int i = 0; i < n->parts; i++) at = gather(n->part[i], of, to, at);

@@ -35,7 +35,7 @@ static double loss_of(st_net *n, st_tensor x, st_tensor target, st_tensor dy)
     return st_loss_value(st_cross_entropy(), y, target, dy);
 }
 
-/* The loss falls by what its slope, the squared length of the gradient, says of so small a step. */
+/* With so small a step the loss falls by its derivative, the squared norm of the gradient, times the step. */
 TEST(a_step_goes_down_the_gradient)
 {
     auto_net *n = small_net();

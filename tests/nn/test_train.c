@@ -956,8 +956,8 @@ static size_t stack_of(void *(*run)(void *), void *with)
     return SIZE - unused;
 }
 
-/* Besides what an empty thread has on it: the static thread-local memory of libraries. Sanitizers and code that is not
- * optimized use more. */
+/* This does not count the stack of an empty thread, with the static thread-local memory of libraries.
+ * Sanitizers and code that is not optimized use more. */
 TEST(a_thread_with_a_stack_of_64_kb_trains)
 {
     outcome expected, out;

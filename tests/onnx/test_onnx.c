@@ -200,7 +200,7 @@ static const Onnx__TensorProto *constant(const Onnx__GraphProto *graph, const ch
     return NULL;
 }
 
-/* Each parameter and state is there under its own name, rounded. */
+/* The file has each parameter and state under its own name, rounded. */
 static void assert_tensor(const st_net_tensor *t, void *context)
 {
     const Onnx__TensorProto *found = constant(context, t->name);
@@ -420,7 +420,7 @@ TEST(misuse_is_refused)
     expect_error("nowhere/net.onnx: cannot be written: No such file");
     st_net_set_metadata(n, "mean", "\xff");
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
-    expect_error("net.onnx: note mean: no memory, or it is not UTF-8");
+    expect_error("net.onnx: metadata mean: no memory, or it is not UTF-8");
     st_net_set_metadata(n, "mean", NULL);
     st_net_set_metadata(n, "\xff", "0");
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);

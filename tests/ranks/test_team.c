@@ -1,4 +1,4 @@
-/* test_team.c: the result of a run depends on its micro-batches, not on who runs them.
+/* test_team.c: the result of a run depends on its micro-batches, not on the ranks that run them.
  *
  * One process is the oracle for ranks, an uncut batch for one that is cut, and a step by hand for layers that see a
  * micro-batch at a time. Ranks are threads here (together.h); tests/mpi has them as processes. */

@@ -78,7 +78,7 @@ static void meet(const st_comm *t)
     pthread_barrier_wait(&((place *)t->own)->meeting);
 }
 
-/* NULL, at all ranks, where the call is one that fails. */
+/* NULL at all ranks if this call fails. */
 static const void *const *show(const st_comm *t, const void *mine)
 {
     place *p = t->own;

@@ -160,7 +160,7 @@ TEST(large_products_are_exact_too)
 
 /* ---- what is not a number --------------------------------------------------------------------- */
 
-enum { SIDE = 40 }; /* small and large sizes take different ways through BLAS */
+enum { SIDE = 40 }; /* BLAS uses different kernels for small and large sizes */
 
 TEST(beta_0_overwrites_what_is_not_a_number)
 {

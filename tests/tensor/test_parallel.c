@@ -204,7 +204,7 @@ static void fork_once(ptrdiff_t i, int thread, void *context)
     for (int k = 0; k < 10000 && *child < 0; k++) sleep_ms(1); /* workers leave an item to the caller */
 }
 
-/* The child has not what its parent's workers were at. */
+/* The child does not have the items that its parent's workers had begun. */
 TEST(a_child_from_within_an_item_is_told_that_items_are_missing)
 {
     st_set_num_threads(4);

@@ -147,7 +147,7 @@ manual) # HEADER...
         "$PROGRAM" help man >"$scratch/stride.1" || fail "$PROGRAM help man does not write the page"
         set -- "$@" "$scratch/stride.1"
     fi
-    # What is made anew each time has no date.
+    # Files that are made again each time have no date.
     found=$(mandoc -T lint -W warning "$@" | grep -v 'stride\.1:.* missing date')
     [ -z "$found" ] || fail "$found"
     ok

@@ -15,7 +15,7 @@
 
 /* ---- a layer that errs --------------------------------------------------------------------------- */
 
-/* y = w x, but for one number: what it is, in which hook, and of which image and feature. */
+/* y = w x except for one bad number: its value, the hook that writes it, its image and its feature. */
 typedef struct fault {
     int hook; /* of those below; 0: nowhere */
     ptrdiff_t image, feature;
@@ -148,7 +148,7 @@ static st_train_options options_of(setting s, const char *where)
                                .callbacks = { st_detect_anomaly(where) } };
 }
 
-/* Which fails in its first step, with this message, and changes nothing. */
+/* The run fails in its first step, with this message, and changes nothing. */
 static void runs_into(setting s, const char *expected, const char *where)
 {
     before b = remember(s);

@@ -5,7 +5,7 @@
  *
  *     static void relu(onnx_case *c) { onnx_output(c, 0, onnx_run(c, st_relu(), onnx_input(c, 0))); }
  *
- * What the library cannot express is left out by onnx_skip, with the reason. Nothing can be overlooked: a
+ * Cases that the library cannot express are left out by onnx_skip, with the reason. Nothing can be overlooked: a
  * case with an attribute or an input that was not asked for, or an output that was not handed over, is
  * skipped too. A refusal by the library is a failure. */
 #ifndef STRIDE_TESTS_CONFORMANCE_ONNX_H

@@ -182,7 +182,7 @@ static ptrdiff_t limit(ptrdiff_t value, ptrdiff_t low, ptrdiff_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* What lies between is narrowed to; then every step-th of it, from the end where the step is negative. */
+/* Narrows to the range, and takes every step-th element, from the end if the step is negative. */
 static void slice(onnx_case *c)
 {
     st_tensor x = onnx_input(c, 0);
