@@ -2,7 +2,7 @@
  *
  * This program's open, fdopen, rename, ... stand in for the C library's, and its streams write, read, seek and close
  * by functions of ours, so that the n-th of all these calls can fail, a write after half of its bytes. Which takes
- * glibc, and no sanitizer that has such functions of its own. */
+ * glibc, and no sanitizer that has such functions of its own. BLAS's product is replaced as well, to count calls. */
 #define _GNU_SOURCE /* fopencookie, RTLD_NEXT */
 #include "tests/files.h"
 #include "tests/log_lines.h"
@@ -584,6 +584,57 @@ static void a_file_cut_at_any_byte_is_refused(void **state)
     }
 }
 
+/* ---- BLAS ---------------------------------------------------------------------------------------- */
+
+#ifdef STRIDE_DOUBLE
+#define blas_gemm cblas_dgemm
+#else
+#define blas_gemm cblas_sgemm
+#endif
+
+static int products; /* that BLAS was called for */
+
+/* Orders and transposes are enums in cblas.h. */
+void blas_gemm(int order, int transpose_a, int transpose_b, int m, int n, int k, st_real alpha,
+               const st_real *a, int lda, const st_real *b, int ldb, st_real beta, st_real *c, int ldc);
+void blas_gemm(int order, int transpose_a, int transpose_b, int m, int n, int k, st_real alpha,
+               const st_real *a, int lda, const st_real *b, int ldb, st_real beta, st_real *c, int ldc)
+{
+    __typeof__(blas_gemm) *real_one;
+    *(void **)&real_one = dlsym(RTLD_NEXT, sizeof(st_real) == 8 ? "cblas_dgemm" : "cblas_sgemm");
+    products++;
+    real_one(order, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+static int products_of_training(void)
+{
+    auto_net *n = st_net_new(
+        ST_SHAPE(1, 28, 28), st_conv2d(.out_channels = 6, .kernel = { 5, 5 }, .padding = { 2, 2 }), st_relu(),
+        st_maxpool(.kernel = { 2, 2 }), st_conv2d(.out_channels = 16, .kernel = { 5, 5 }), st_relu(),
+        st_maxpool(.kernel = { 2, 2 }), st_flatten(), st_dense(.out_features = 120), st_relu(),
+        st_dense(.out_features = 84), st_relu(), st_dense(.out_features = 10));
+    auto_dataset *d = st_digits(20, 1);
+    auto_optim *o = st_sgd(.lr = 0.05);
+    products = 0;
+    assert_int_equal(st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = 12), 0);
+    return products;
+}
+
+/* The control is the reference engine. */
+static void lenet5_trains_without_blas(void **state)
+{
+    int threads = st_num_threads();
+    st_set_num_threads(1);
+    for (int i = 0; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        about("%s", engines[i]);
+        bool reference = strcmp(engines[i], "reference") == 0;
+        assert_true((products_of_training() > 0) == reference);
+    }
+    use_engine(NULL);
+    st_set_num_threads(threads);
+}
+
 #else
 
 static void everything(void **state)
@@ -603,6 +654,7 @@ int main(void)
         CLAIM(a_log_that_fails_at_any_call_goes_on),
         CLAIM(a_disk_that_fails_at_any_call_is_named),
         CLAIM(a_file_cut_at_any_byte_is_refused),
+        CLAIM(lenet5_trains_without_blas),
 #else
         CLAIM(everything),
 #endif
