@@ -2,7 +2,7 @@
 #ifndef STRIDE_TENSOR_API_H
 #define STRIDE_TENSOR_API_H
 
-#if __SIZEOF_POINTER__ < 8
+#if __SIZEOF_POINTER__ < 8 && !defined __wasm__
 #error "Stride is 64-bit only"
 #elif __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "Stride is for little-endian processors only"

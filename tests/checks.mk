@@ -118,8 +118,8 @@ check-memory: $(patsubst %,$(OUT)/float/tests/test_%,step checkpoint save anomal
 # Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and
 # stands in for BLAS. No ONNX and no pictures.
 MSAN_OUT  = $(BUILD)/memory-undefined
-MSAN_WRAP = malloc realloc aligned_alloc free st_layer_forward st_layer_backward layer_forward_chain \
-    layer_backward_chain
+MSAN_WRAP = malloc realloc aligned_alloc free st_layer_forward st_layer_backward layer_forward_fused \
+    layer_backward_fused
 MSAN_MAKE = CC=clang SANITIZE=memory,undefined PICTURE_FLAGS= PICTURE_LIBS= \
     ONNX_PROTO= \
     ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \

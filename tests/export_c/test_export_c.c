@@ -178,7 +178,8 @@ static void others_compile_it(void)
 static void visit(const char *name, st_shape image, st_layer *l, const char *refusal, void *context)
 {
     batch *b = context;
-    if (refusal && strstr(refusal, "is C")) {
+    (void)refusal;
+    if (strcmp(l->type->name, "pool") == 0) {
         st_net *n = sample_net(image, l);
         assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), -1);
         expect_error("layer 0: pool: ");

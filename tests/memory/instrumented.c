@@ -7,7 +7,7 @@
  * written. So what is read of theirs is never complained of; whatever our own code leaves unwritten and then depends on
  * is. Nor is what a layer finds in its scratch written, whoever had it before. */
 #define _GNU_SOURCE /* RTLD_NEXT */
-#include "layers/run.h"
+#include "layers/layer_impl.h"
 
 #include <cblas.h>
 #include <dlfcn.h>
@@ -89,17 +89,17 @@ void *__wrap_realloc(void *memory, size_t size)
 
 void __real_st_layer_forward(st_layer *l, st_tensor x, st_tensor y);
 void __real_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
-void __real_layer_forward_chain(const layer_link link[], int count);
-void __real_layer_backward_chain(const layer_link link[], int count, st_tensor dy, st_tensor dx);
+void __real_layer_forward_fused(const layer_link link[], int count);
+void __real_layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx);
 void __wrap_st_layer_forward(st_layer *l, st_tensor x, st_tensor y);
 void __wrap_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx);
-void __wrap_layer_forward_chain(const layer_link link[], int count);
-void __wrap_layer_backward_chain(const layer_link link[], int count, st_tensor dy, st_tensor dx);
+void __wrap_layer_forward_fused(const layer_link link[], int count);
+void __wrap_layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx);
 
 static void forget_scratch(const st_layer *l)
 {
-    if (!l || !l->run || !l->run->ready) return;
-    const st_tensor both[] = { l->run->scratch, l->run->partial };
+    if (!l || !l->impl->run || !l->impl->run->ready) return;
+    const st_tensor both[] = { l->impl->run->scratch, l->impl->run->partial };
     for (int i = 0; i < 2; i++) __msan_poison(st_data(both[i]), (size_t)st_numel(both[i]) * sizeof(st_real));
 }
 
@@ -113,15 +113,15 @@ void __wrap_st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor d
     forget_scratch(l);
     __real_st_layer_backward(l, x, y, dy, dx);
 }
-void __wrap_layer_forward_chain(const layer_link link[], int count)
+void __wrap_layer_forward_fused(const layer_link link[], int count)
 {
     forget_scratch(link->l);
-    __real_layer_forward_chain(link, count);
+    __real_layer_forward_fused(link, count);
 }
-void __wrap_layer_backward_chain(const layer_link link[], int count, st_tensor dy, st_tensor dx)
+void __wrap_layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx)
 {
     forget_scratch(link->l);
-    __real_layer_backward_chain(link, count, dy, dx);
+    __real_layer_backward_fused(link, count, dy, dx);
 }
 
 /* ---- what libraries write into our memory --------------------------------------------------------------- */
