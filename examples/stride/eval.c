@@ -47,7 +47,8 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
     const st_dataset *set = s->part == 1 || !from->test ? from->train : from->test;
     if (s->part == 2 && !from->test) st_error_set("%s has no test part", from->text);
     else if (m->scale) set = normal = st_dataset_normalize(set, m->scale);
-    if (!st_error() && scores_measure(&found, m->net, set, m->loss) == 0) show(m, s, from, &found);
+    if (!st_error() && scores_measure(&found, m->net, set, m->loss, m->target_scale) == 0)
+        show(m, s, from, &found);
     scores_free(&found);
     st_dataset_free(normal);
 }

@@ -47,6 +47,7 @@ int model_open(model *m, const char *path, ptrdiff_t batch)
     if (index < 0) st_error_set("loss: expected one of %s, not \"%.80s\"", LOSSES, trained_by);
     m->loss = loss_chosen(index, 0);
     m->scale = st_net_normalization(m->net);
+    m->target_scale = st_net_target_normalization(m->net);
     if (!st_error()) m->classes = st_net_classes(m->net);
     ptrdiff_t count = m->net->output.rank == 1 ? m->net->output.n[0] : 0;
     if (!st_error()) m->name = make_names(m, count, false);
@@ -61,6 +62,7 @@ void model_close(model *m)
 {
     st_net_free(m->net);
     st_normalization_free(m->scale);
+    st_normalization_free(m->target_scale);
     st_class_names_free(m->classes);
     free_names(m->name);
     free_names(m->shown);

@@ -11,10 +11,10 @@
 
 typedef struct model {
     st_net *net;
-    st_normalization *scale; /* NULL: none */
-    st_class_names *classes; /* NULL: none */
-    st_loss loss;            /* of the training */
-    char **name, **shown;    /* of each output, or its number; shown: with control characters escaped */
+    st_normalization *scale, *target_scale; /* of inputs and targets; NULL: none */
+    st_class_names *classes;                /* NULL: none */
+    st_loss loss;                           /* of the training */
+    char **name, **shown; /* of each output, or its number; shown: with control characters escaped */
 } model;
 
 /* -1 with an error, also for an unknown loss in the file. */

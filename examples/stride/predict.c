@@ -70,6 +70,7 @@ static int ask(const model *m, const char *name, st_tensor image, answer *a)
     st_copy(st_select(x, 0, 0), image);
     if (m->scale) st_normalization_apply(m->scale, x);
     st_tensor y = st_error() ? (st_tensor){ 0 } : st_net_forward(m->net, x, ST_PREDICT);
+    if (!st_is_null(y) && m->target_scale) st_normalization_undo(m->target_scale, y);
     if (!st_is_null(y)) {
         a->count = st_numel(y);
         a->value = calloc((size_t)a->count, sizeof *a->value);

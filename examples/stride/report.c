@@ -519,7 +519,7 @@ int report_write(const char *path, const report *r)
     if (st_error()) return -1;
     if (!path) return st_error_set("report: the path is NULL");
     page p = { .r = r, .best = best_of(r) };
-    if (r->net && r->validation && scores_measure(&p.found, r->net, r->validation, r->loss)) return -1;
+    if (r->net && r->validation && scores_measure(&p.found, r->net, r->validation, r->loss, NULL)) return -1;
     page *context = &p;
     int status = st_file_replace(path, put_page, &context);
     scores_free(&p.found);

@@ -45,13 +45,14 @@ static void look(scores *s, ptrdiff_t sample, st_tensor x, st_tensor y, ptrdiff_
         remember(s, (mistake){ sample, truth, predicted, confidence(y, predicted), { 0 } }, x);
 }
 
-static int measure_batch(scores *s, st_net *n, const st_dataset *d, st_loss l, ptrdiff_t first,
-                         st_tensor all_x, st_tensor all_t)
+static int measure_batch(scores *s, st_net *n, const st_dataset *d, st_loss l, const st_normalization *undo,
+                         ptrdiff_t first, st_tensor all_x, st_tensor all_t)
 {
     ptrdiff_t left = d->count - first, count = left < n->batch ? left : n->batch;
     st_tensor x = st_narrow(all_x, 0, 0, count), target = st_narrow(all_t, 0, 0, count);
     if (st_dataset_batch(d, NULL, first, count, x, target)) return -1;
     st_tensor y = st_net_forward(n, x, ST_PREDICT);
+    if (undo && !st_is_null(y)) st_normalization_undo(undo, y);
     double mean = st_loss_value(l, y, target, (st_tensor){ 0 });
     if (!st_error() && !isfinite(mean)) st_error_set("the loss is %g", isnan(mean) ? (double)NAN : mean);
     if (st_error()) return st_error_within("samples %td to %td: ", first, first + count - 1);
@@ -61,7 +62,7 @@ static int measure_batch(scores *s, st_net *n, const st_dataset *d, st_loss l, p
     return st_error() ? -1 : 0;
 }
 
-int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l)
+int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l, const st_normalization *undo)
 {
     *s = (scores){ .accuracy = NAN };
     if (st_error()) return -1;
@@ -77,7 +78,7 @@ int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l)
               t = st_tensor_new(st_shape_with_batch(d->target, n->batch));
     if (!s->confusion) st_error_set("no memory for %td classes", s->classes);
     for (ptrdiff_t first = 0; first < d->count && !st_error(); first += n->batch)
-        measure_batch(s, n, d, l, first, x, t);
+        measure_batch(s, n, d, l, undo, first, x, t);
     st_tensor_free(x);
     st_tensor_free(t);
     ptrdiff_t hits = 0;

@@ -3,6 +3,7 @@
 #define STRIDE_EXAMPLES_STRIDE_SCORES_H
 
 #include "nn/data.h"
+#include "nn/data/normalize.h"
 #include "nn/loss.h"
 #include "nn/net.h"
 
@@ -24,8 +25,8 @@ typedef struct scores {
     mistake mistake[MOST_MISTAKES]; /* most confident first */
 } scores;
 
-/* Runs the net in inference mode. -1 with an error, and nothing to free. */
-int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l);
+/* Runs the net in inference mode; `undo`, unless NULL, brings its outputs to the unit of the targets. -1 with an error, and nothing to free. */
+int scores_measure(scores *s, st_net *n, const st_dataset *d, st_loss l, const st_normalization *undo);
 void scores_free(scores *s);
 
 /* Samples, precision, recall and F1 of class k. NaN if there are no samples. */

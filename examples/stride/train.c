@@ -53,8 +53,8 @@ typedef struct job {
     st_net *net, *source;                    /* source: of --from, or NULL */
     int read, unread;                        /* tensors of the net: read from it, or not, */
     char names[256];                         /* and the names of these */
-    st_normalization *scale;
-    st_dataset *own[8]; /* sets made of sets */
+    st_normalization *scale, *target_scale;  /* of inputs and of targets that are numbers; NULL: none */
+    st_dataset *own[8];                      /* sets made of sets */
     int owned;
     st_loss loss;
     st_optim *optim;
@@ -110,6 +110,20 @@ static bool augments(const settings *s)
            s->cutout > 0;
 }
 
+/* True for targets that are numbers and a loss of their differences: they are normalised. */
+static bool learns_numbers(const job *j)
+{
+    const char *loss = choice_at(LOSSES, j->s->loss);
+    return j->training->target.rank > 0 && (strcmp(loss, "mse") == 0 || strcmp(loss, "huber") == 0);
+}
+
+/* Inputs and targets of a set, normalised. */
+static int normalize(job *j, const st_dataset **set)
+{
+    if (j->scale && own(j, set, st_dataset_normalize(*set, j->scale))) return -1;
+    return j->target_scale ? own(j, set, st_dataset_normalize_targets(*set, j->target_scale)) : 0;
+}
+
 /* Augmentation comes first, then normalisation. */
 static int prepare_data(job *j)
 {
@@ -127,11 +141,13 @@ static int prepare_data(job *j)
     ptrdiff_t outputs = j->net->output.n[0];
     if (j->source) j->scale = st_net_normalization(j->source);
     else if (!s->raw) j->scale = st_normalization_measure(j->training);
+    if (learns_numbers(j) && j->source) j->target_scale = st_net_target_normalization(j->source);
+    else if (learns_numbers(j) && !s->raw) j->target_scale = st_normalization_measure_targets(j->training);
     if (augments(s) && own(j, &j->training, st_dataset_augment_new(j->training, a))) return -1;
-    if (j->scale && own(j, &j->training, st_dataset_normalize(j->training, j->scale))) return -1;
+    if (normalize(j, &j->training)) return -1;
     if (hot && own(j, &j->training, set_one_hot(j->training, outputs))) return -1;
     if (!j->validation || st_error()) return st_error() ? -1 : 0;
-    if (j->scale && own(j, &j->validation, st_dataset_normalize(j->validation, j->scale))) return -1;
+    if (normalize(j, &j->validation)) return -1;
     return hot ? own(j, &j->validation, set_one_hot(j->validation, outputs)) : 0;
 }
 
@@ -215,6 +231,7 @@ static int note(job *j)
         st_net_set_metadata(n, "loss", choice_at(LOSSES, j->s->loss)))
         return -1;
     if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
+    if (j->target_scale && st_net_set_target_normalization(n, j->target_scale)) return -1;
     return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
 }
 
@@ -449,6 +466,7 @@ static int print_head(const job *j)
         if (j->unread > 0) printf("; %d initialised: %s", j->unread, j->names);
         printf("\n\n");
     }
+    if (j->target_scale) printf("Targets are normalised: so are the losses of training and validation.\n\n");
     if (takes_softmax_twice(j))
         printf("Cross-entropy includes the softmax: remove it from the end of the network.\n\n");
     return fflush(stdout);
@@ -503,6 +521,7 @@ static void release(job *j)
     st_optim_free(j->optim);
     while (j->owned > 0) st_dataset_free(j->own[--j->owned]);
     st_normalization_free(j->scale);
+    st_normalization_free(j->target_scale);
     st_net_free(j->net);
     st_net_free(j->source);
     dataset_close(&j->held);
@@ -620,7 +639,8 @@ static const option_row options[] = {
     { "cutout", 0, OPTION_INTEGER, offsetof(settings, cutout), "PX", NULL,
       "augment: set a square of PX by PX pixels to zero", 0, 1e4 },
     { "no-normalize", 0, OPTION_FLAG, offsetof(settings, raw),
-      .help = "do not normalise each channel to mean 0 and standard deviation 1" },
+      .help =
+          "do not normalise each channel, nor targets of mse and huber, to mean 0 and standard deviation 1" },
     { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
       "seed of parameters, order, augmentation and --split", 0, 1e15 },
     THREADS_OPTION(settings),

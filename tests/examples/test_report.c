@@ -201,7 +201,7 @@ TEST(scores_are_what_single_predictions_say)
 {
     run r = train_digits(2);
     scores f;
-    assert_int_equal(scores_measure(&f, r.n, r.validation, r.loss), 0);
+    assert_int_equal(scores_measure(&f, r.n, r.validation, r.loss, NULL), 0);
     ptrdiff_t confusion[10][10] = { { 0 } }, wrong = 0;
     st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 28, 28)), y = st_tensor_new(ST_SHAPE(1)),
               out = st_tensor_new(ST_SHAPE(1, 10));
@@ -420,7 +420,7 @@ TEST(a_page_holds_the_run)
     static const char *const classes[] = { "zero", "</script>", "two", "3", "4", "5", "6", "7", "8", "\xff" };
     static const report_fact facts[] = { { "seed", "7" }, { "<b>", "a & b" }, { 0 } };
     assert_int_equal(layer_times_measure(&times, r.n, r.training, r.loss, 1), 0);
-    assert_int_equal(scores_measure(&f, r.n, r.validation, r.loss), 0);
+    assert_int_equal(scores_measure(&f, r.n, r.validation, r.loss, NULL), 0);
     const char *path = path_of("page/run.html");
     mkdir(path_of("page"), 0777);
     assert_int_equal(report_write(path, &(report){ .title = "<Run>",

@@ -364,6 +364,24 @@ reads_tables() {
         fails '--loss cross-entropy needs classes' train --net 'dense 1' --data "$tmp/plane.csv" --label -1 --targets 1 &&
         fails "--label: expected a column's number" train --net relu --data "$tmp/plane.csv" --label x
 }
+undoes_targets() { # 1000 x + 5000, far from 0: learnt in its own deviation, predicted in its own unit
+    local loss
+    awk 'BEGIN { print "x,y"; for (i = 0; i < 200; i++) { x = i / 100 - 1; print x "," 1000 * x + 5000 } }' >"$tmp/far.csv"
+    printf 'x\n-1\n0\n0.5\n' >"$tmp/near.csv"
+    for loss in mse huber; do
+        succeeds train 'dense 1' --data "$tmp/far.csv" --label y --targets 1 --loss $loss --split 0.2 --epochs 60 --batch 16 --lr 0.02 --save "$tmp/far" &&
+            says '^Targets are normalised' && awk -F '[= ]' 'END { exit !($3 < 1e-3) }' "$out" || because "$loss has not learnt" || return
+        succeeds summary --model "$tmp/far" && says '^target_normalization: .*"mean"' || return
+        succeeds predict "$tmp/near.csv" --model "$tmp/far" && awk 'BEGIN { split("4000 5000 5500", y) } { n += ($2 - y[NR]) ^ 2 < 100 } END { exit n != 3 }' "$out" ||
+            because "$loss: expected 4000, 5000 and 5500" || return
+        # The loss in the unit of the table: above that of training, below that of an error of 10.
+        succeeds eval "$tmp/far.csv" --model "$tmp/far" && awk -F = 'END { exit !($2 < 100) }' "$out" || because "$loss: eval" || return
+        succeeds train --from "$tmp/far" --data "$tmp/far.csv" --loss $loss --split 0.2 --epochs 1 --lr 1e-6 --quiet --save "$tmp/farther" &&
+            awk -F '[= ]' 'END { exit !($3 < 1e-3) }' "$out" || because "$loss: from the trained net" || return
+    done
+    succeeds train 'dense 1' --data "$tmp/far.csv" --label y --targets 1 --loss mse --no-normalize --epochs 1 --save "$tmp/far" &&
+        ! grep -q '^Targets' "$out" && awk -F '[= ]' 'END { exit !($3 > 1e6) }' "$out" || because "--no-normalize" || return
+}
 trains_on_other_losses() {
     local loss
     for loss in mse huber bce; do
@@ -423,6 +441,7 @@ claim "a net of numbers that are none says nothing, and that it does" tells_dama
 claim "IDX files by name" reads_idx
 claim "pairs of .npy, a part held out" reads_npy
 claim "tables of classes and of numbers" reads_tables
+claim "targets that are numbers are normalised, and predicted in their own unit" undoes_targets
 claim "other losses on classes" trains_on_other_losses
 claim "--split holds out the same part of each class" splits_by_class
 claim "what does not fit is refused before anything is written" fits_data_and_net
