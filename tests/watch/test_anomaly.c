@@ -323,6 +323,48 @@ TEST(it_is_the_same_for_any_number_of_threads)
     st_set_num_threads(threads);
 }
 
+/* Plants a NaN in one pixel of the input of a convolution, by a layer of ours before it. */
+static void plant_pixel(const st_call *c, st_tensor x, st_tensor y)
+{
+    st_copy(y, x);
+    if (c->first == 0) *st_at(y, ST_INDEX(0, 1, 4, 5)) = (st_real)NAN;
+}
+static void pass_back(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    st_copy(dx, dy);
+}
+static int plan_pixel(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    return 0;
+}
+static const st_layer_type one_pixel = {
+    .name = "one_pixel", .plan = plan_pixel, .forward = plant_pixel, .backward = pass_back
+};
+
+/* 3x3 convolutions are Winograd's where the engine is not the reference: they spread a NaN. */
+TEST(every_engine_names_the_layer_of_a_pixel)
+{
+    auto_tensor x = st_tensor_new(ST_SHAPE(4, 1, 12, 12)), y = st_tensor_new(ST_SHAPE(4));
+    auto_dataset *d = st_dataset_tensors(x, y);
+    for (int i = 0; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        about("%s", engines[i]);
+        auto_net *n = st_net_new(ST_SHAPE(1, 12, 12),
+                                 st_conv2d(.out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+                                 st_conv2d(.out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+                                 st_layer_new(&one_pixel, NULL, 0, NULL),
+                                 st_conv2d(.out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 }),
+                                 st_flatten(), st_dense(.out_features = 3));
+        auto_optim *o = st_sgd(.lr = 0.125);
+        assert_int_equal(st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = 4,
+                                  .callbacks = { st_detect_anomaly(NULL) }),
+                         -1);
+        expect_error(": the output of layer 2 (one_pixel) is nan at [0, 1, 4, 5]; ");
+    }
+    use_engine(NULL);
+}
+
 static void refused_entry(const char *path, const char *entry)
 {
     json_t *metadata = json_pack("{s:s}", "anomaly", entry);
