@@ -415,6 +415,20 @@ TEST(batchnorm_follows_the_batch_with_its_running_statistics)
     assert_about((double)*element(l->state[1], 1), 0.75 * (0.75 + 0.25 * 16 / 3) + 0.25 * 16 / 3);
 }
 
+/* Of the three channels the second has an infinity and the third a NaN. */
+TEST(batchnorm_keeps_its_running_statistics_on_values_that_are_not_finite)
+{
+    auto_layer *l = st_batchnorm(.momentum = 0.5);
+    auto_tensor x = tensor_of(ST_SHAPE(2, 3), 1, 2, 3, 5, INFINITY, NAN);
+    assert_built(l, x.shape);
+    auto_tensor mean = tensor_of(ST_SHAPE(3), 7, -3, 2), variance = tensor_of(ST_SHAPE(3), 4, 0.5, 6);
+    st_copy(l->state[0], mean), st_copy(l->state[1], variance);
+    auto_tensor y = forward(l, x);
+    assert_elements(l->state[0], 5, -3, 2);
+    assert_elements(l->state[1], 6, 0.5, 6); /* (4 + 8) / 2 */
+    for (ptrdiff_t k = 0; k < 6; k++) assert_true(isfinite(*element(y, k)) == (k % 3 == 0));
+}
+
 /* A value alone has no variance: y is the bias, and what the running variance moves to is 0. */
 TEST(batchnorm_of_a_single_value_a_channel)
 {
