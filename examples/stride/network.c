@@ -275,20 +275,26 @@ static int read_value(const token *t, const st_field *f, void *at)
     return fail(t, "cannot be given as text");
 }
 
-/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side. */
+/* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the right
+ * get one more, as in PyTorch. */
 static int pad_same(const st_layer_type *type, const token *t, char *options)
 {
     const st_field *padding = field_called(type, "padding"), *kernel = field_called(type, "kernel");
     const st_field *stride = field_called(type, "stride"), *dilation = field_called(type, "dilation");
     if (!padding || !kernel || !stride || !dilation) return refuse_kind(t, padding);
+    const st_field *sides[] = { field_called(type, "pad_height"), field_called(type, "pad_width") };
     for (int axis = 0; axis < 2; axis++) {
         int k = ((int *)(options + kernel->offset))[axis], s = ((int *)(options + stride->offset))[axis];
         int d = ((int *)(options + dilation->offset))[axis];
         long more = (d ? d : 1) * (k - 1L);
         if (s == 0) s = stride->fallback > 0 ? (int)stride->fallback : k; /* as in pooling */
         if (s != 1) return fail(t, "keeps the size only at a stride of 1, not %d", s);
-        if (more < 0 || more % 2 || more > INT_MAX) return fail(t, "needs an odd kernel, not %d", k);
+        if (more < 0 || more > INT_MAX) return fail(t, "needs a kernel of at least 1, not %d", k);
+        int *side = sides[axis] ? (int *)(options + sides[axis]->offset) : NULL;
+        if (side && (side[0] || side[1])) return fail(t, "cannot be combined with %s", sides[axis]->name);
+        if (more % 2 && !side) return fail(t, "needs an odd kernel, not %d", k);
         ((int *)(options + padding->offset))[axis] = (int)(more / 2);
+        if (more % 2) side[1] = 1;
     }
     return 0;
 }

@@ -88,6 +88,7 @@ summarises() {
     done
     succeeds summary 'conv 8 3x3, relu, dense 10' --input 1x28x28 --batch 7 && says '\[7, 8, 26, 26\]' &&
         says '^2 flatten' && says '^total +54,170 ' || return
+    succeeds summary 'conv 4 2x4 dilation=1x3 padding=same' --input 1x5x7 --batch 2 && says '\[2, 4, 5, 7\]' || because "padding=same" || return
     printf 'relu\n covn 3\n' >"$tmp/bad.net"
     fails ".*bad.net: line 2, column 2: 'covn' is not a layer; did you mean conv\?" summary "$tmp/bad.net" --input 1x2x3 &&
         fails "the network's input is not known" summary relu && fails "--input: '3x' is not a size" summary relu --input 3x &&
