@@ -2,7 +2,7 @@
 
 # Code that the programs share is an archive, from which each links what it uses. The program gradcheck is built
 # in double only. stride built in double is called stride-double, and is copied beside the one in float.
-PROGRAMS := stride mnist predict custom_layer gradcheck views pooling
+PROGRAMS := stride mnist predict custom_layer gradcheck views pooling callbacks
 MAINS    := $(wildcard $(PROGRAMS:%=examples/%.c)) $(wildcard examples/stride/main.c)
 HELPERS  := $(filter-out $(MAINS),$(wildcard examples/*.c examples/stride/*.c))
 helpers   = $(OUT)/$1/examples/helpers.a

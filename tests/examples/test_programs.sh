@@ -37,7 +37,7 @@ refuses() { # COMMAND...
     [ $status = 2 ] && [ ! -s "$out" ] && [ -s "$err" ] || because "$*: expected status 2 and words on stderr only"
 }
 
-everywhere="$BIN/mnist $BIN/predict $BIN/custom_layer $BIN_DOUBLE/gradcheck $BIN/views $BIN/pooling"
+everywhere="$BIN/mnist $BIN/predict $BIN/custom_layer $BIN_DOUBLE/gradcheck $BIN/views $BIN/pooling $BIN/callbacks"
 
 # ---- command lines ---------------------------------------------------------------------------------
 
@@ -123,12 +123,19 @@ pooling() {
         shows "the gradient of a for a gradient of ones [1, 2, 6, 6]" "$padded_da"
 }
 
+callbacks() { # a rate far from both ends of the search, a stop in the middle of an epoch, an average with the lower loss
+    succeeds "$1/callbacks" && awk '/^learning rate/ { rate = $3 } /^stopped/ { at = $4; of = $6 }
+        /^last weights/ { last = $NF } /^average/ { average = $NF }
+        END { exit !(rate > 0.01 && rate < 2 && at > 0 && at < of && average > 0 && average < last) }' "$out" || because "callbacks"
+}
+
 for precision in float double; do
     bin=$BIN
     [ $precision = float ] || bin=$BIN_DOUBLE
     claim "views: six numbers, reshaped, reversed and in windows ($precision)" views_of_six "$bin"
     claim "views: the mean and the maximum of blocks ($precision)" blocks "$bin"
     claim "pooling: a function on a window, forward and backward ($precision)" pooling "$bin"
+    claim "callbacks: a learning rate, an average, a stop within an epoch ($precision)" callbacks "$bin"
 done
 
 # ---- gradients -------------------------------------------------------------------------------------
