@@ -1,5 +1,5 @@
-/* callbacks.c: two callbacks of the library, which find a learning rate and average the weights, and one of the
- * program's own, which ends the run in the middle of an epoch. */
+/* callbacks.c: two callbacks of the library, which find a learning rate and average the weights, and one
+ * of the program's own, which ends the run in the middle of an epoch. */
 #include <stride.h>
 
 #include <stdio.h>
@@ -38,7 +38,8 @@ static double find_rate(st_net *n, const st_dataset *digits)
     return rate;
 }
 
-/* Trains at a fifth of the rate found, which is safer, until the target is reached. With `average` the parameters end as a moving average. */
+/* Trains at a fifth of the rate found, which is safer, until the target is reached. With `average` the
+ * parameters end as a moving average. */
 static int learn(st_net *n, const st_dataset *digits, double rate, bool average, target *t)
 {
     st_optim *sgd = st_sgd(.lr = 0.2 * rate, .momentum = 0.9);
