@@ -4,6 +4,7 @@
 
 #include "examples/stride/nearest.h"
 #include "examples/stride/text.h"
+#include "layers/options.h"
 #include "tensor/error.h"
 
 #include <errno.h>
@@ -87,10 +88,12 @@ static bool read_integer(const option_row *o, const char *text, long *to)
     return !errno && end != text && !*end && (double)*to >= o->least && (double)*to <= o->most;
 }
 
+/* A 0 that is given becomes ST_ZERO: in the library's options a plain 0 would take the default. */
 static bool read_number(const option_row *o, const char *text, double *to)
 {
     char *end;
     *to = strtod(text, &end);
+    if (*to == 0) *to = ST_ZERO;
     return end != text && !*end && isfinite(*to) && *to >= o->least && *to <= o->most;
 }
 

@@ -204,13 +204,14 @@ static int make_net(job *j)
 
 static st_optim *make_optim(const settings *s)
 {
+    const bool given = s->lr != 0 || signbit(s->lr);
     switch (s->optim) {
     case 0:
-        return st_sgd(.lr = s->lr > 0 ? s->lr : 0.01, .momentum = s->momentum,
-                      .weight_decay = s->weight_decay, .nesterov = s->nesterov);
+        return st_sgd(.lr = given ? s->lr : 0.01, .momentum = s->momentum, .weight_decay = s->weight_decay,
+                      .nesterov = s->nesterov);
     case 1: return st_adam(.lr = s->lr, .weight_decay = s->weight_decay);
     case 2: return st_adamw(.lr = s->lr, .weight_decay = s->weight_decay);
-    default: return st_rmsprop(.lr = s->lr > 0 ? s->lr : 0.001, .weight_decay = s->weight_decay);
+    default: return st_rmsprop(.lr = given ? s->lr : 0.001, .weight_decay = s->weight_decay);
     }
 }
 

@@ -715,6 +715,12 @@ claim "an interrupt ends a run, saved" stops_when_interrupted
 claim "an interrupted run goes on from its step to the same net" goes_on_after_an_interrupt
 set +m
 
+zero_is_meant() {
+    succeeds train --net "$net 10" --data "$digits" --epochs 1 --quiet --lr 0 --optim sgd --log "$tmp/zero.csv" --save "$tmp/zero" &&
+        [ "$(tail -n 1 "$tmp/zero.csv" | cut -d , -f 3)" = -0 ] || because "--lr 0 takes another learning rate"
+}
+claim "a learning rate of 0 is not the default" zero_is_meant
+
 # ---- completion and the manual ---------------------------------------------------------------------
 
 complete_as_bash() { # WORDS...: what bash offers for the last
