@@ -124,7 +124,7 @@ MSAN_MAKE = CC=clang SANITIZE=memory,undefined PICTURE_FLAGS= PICTURE_LIBS= \
     ONNX_PROTO= \
     ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
     LIBS='-ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%)'
-MSAN_TESTS = $(filter-out %/test_pictures %_onnx,$(TEST_PROGRAMS:$(OUT)/%=$(MSAN_OUT)/%))
+MSAN_TESTS = $(filter-out %/test_pictures %/test_faults %_onnx,$(TEST_PROGRAMS:$(OUT)/%=$(MSAN_OUT)/%))
 check-msan: ## tests and suites under clang's memory sanitizer, which finds what is read before it was written
 	@mkdir -p $(MSAN_OUT)
 	@if echo 'int main(void) { return 0; }' | clang -fsanitize=memory -x c - -o $(BUILD)/probe 2>/dev/null && \

@@ -32,6 +32,7 @@ typedef struct pixels {
     bool alpha, wide; /* wide: 16 bits, premultiplied by alpha */
 } pixels;
 
+#if defined STRIDE_PNG || defined STRIDE_JPEG
 static int make_pixels(pixels *p, long height, long width, int channels, bool alpha)
 {
     if (height < 1 || width < 1 || height > MOST_PIXELS / width)
@@ -44,6 +45,7 @@ static int make_pixels(pixels *p, long height, long width, int channels, bool al
     p->at = calloc((size_t)(height * width), ((size_t)channels + alpha) * (p->wide ? 2 : 1));
     return p->at ? 0 : st_error_set("%.200s: no memory for %ldx%ld pixels", p->path, height, width);
 }
+#endif
 
 #ifdef STRIDE_PNG
 

@@ -29,6 +29,7 @@ TEST(a_layer_is_held_once)
     assert_null(st_sequence(l, st_tanh(), l));
     expect_error("sequence: layer 2 (relu) is part of a net already");
     auto_layer *holder = st_sequence(l = st_relu());
+    assert_non_null(holder);
     assert_null(st_residual(l));
     expect_error("residual: layer 0 (relu) is part of a net already");
 }

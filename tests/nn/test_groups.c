@@ -249,7 +249,7 @@ TEST(wrong_groups_are_refused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("case %zu", i);
         assert_int_equal(st_optim_groups(o, n, cases[i].count, cases[i].group), -1);
-        expect_error(cases[i].error);
+        expect_error("%s", cases[i].error);
     }
     assert_int_equal(st_optim_groups(NULL, n, 0, NULL), -1);
     expect_error("the optimizer is NULL");
