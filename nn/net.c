@@ -109,9 +109,9 @@ st_tensor st_net_forward(st_net *n, st_tensor x, st_net_mode mode)
     }
     n->x = x;
     n->y = st_narrow(n->outputs, 0, 0, x.shape.n[0]);
-    n->forgot = mode == ST_PREDICT;
+    n->inference_only = mode == ST_PREDICT;
     st_layer_mode(n->root, mode == ST_TRAIN, n->seed, n->step);
-    st_layer_inference_only(n->root, n->forgot);
+    st_layer_inference_only(n->root, n->inference_only);
     st_layer_forward(n->root, n->x, n->y);
     return st_error() ? (st_tensor){ 0 } : n->y;
 }
@@ -122,7 +122,7 @@ int st_net_backward(st_net *n, st_tensor dy, st_tensor dx)
     if (!n || st_is_null(n->y)) return st_error_set("st_net_backward before st_net_forward");
     if (st_is_null(st_net_gradients(n)))
         return st_error_set("st_net_backward: a net that shares parameters has no gradients");
-    if (n->forgot)
+    if (n->inference_only)
         return st_error_set("st_net_backward after a st_net_forward with ST_PREDICT, which keeps nothing");
     if (st_is_null(dy) || !st_shape_equal(dy.shape, n->y.shape))
         return st_error_set("st_net_backward: dy is %s, y was %s", st_shape_text(dy.shape).text,

@@ -24,7 +24,7 @@ typedef struct st_net {
     ptrdiff_t batch;           /* images it was built for; 0: not built */
     uint64_t seed, step;       /* seed of dropout; steps, counted by st_net_backward */
     st_tensor x, y;            /* of the last forward pass: x not copied, y a view of `outputs` */
-    bool forgot;               /* the last forward pass was ST_PREDICT: no backward pass */
+    bool inference_only;       /* the last forward pass was ST_PREDICT: no backward pass */
     st_tensor outputs;         /* [batch, output...] */
     struct st_metadata *notes; /* see st_metadata */
 } st_net;
@@ -36,7 +36,7 @@ st_net *st_net_new_of(st_shape input, int count, st_layer *const layers[]);
 void st_net_free(st_net *n); /* NULL is allowed */
 
 /* A table: each layer with its options, output shape, parameters and FLOPs of one image, and what a batch
- * takes. 0, or -1 where the needs overflow or the stream fails. A built net forgets its last forward. */
+ * takes. 0, or -1 where the needs overflow or the stream fails. The last forward pass of a built net is lost. */
 int st_net_summary(st_net *n, ptrdiff_t batch, FILE *to);
 
 /* Allocates memory for batches of up to `batch` images. The first time parameters are initialised from the
