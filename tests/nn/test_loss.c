@@ -1,266 +1,243 @@
-/* test_loss.c: each loss is its definition and dy its derivative, also of huge logits and through any view.
+/* test_loss.c: each loss is its definition and dy its derivative, of any shape, weights and view; huge, infinite and
+ * missing numbers; accuracy and confusion.
  *
- * The oracles are the definitions, written here in long double, central differences, and numbers that PyTorch
- * 1.13 computes in float64. Elements are multiples of 1/128, exact in both precisions, and sums are taken in
- * double, so values agree to the last bits of a double; derivatives are rounded to real. */
+ * The oracle is the definition in PyTorch's documentation, written here position by position in long double. Elements
+ * are multiples of 1/128, exact in both precisions, and sums are taken in double, so values agree to the last bits of a
+ * double; derivatives are rounded to real. */
 #include "tests/support.h"
 
-#include "nn/loss.h"
+#include "nn/train.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double near_double = 1e-13; /* a few dozen operations in double on numbers of about 1 to 10 */
 
+/* ---- cases -------------------------------------------------------------------------------------- */
+
+typedef enum kind { CLASSES, PROBABILITIES, LOG_PROBABILITIES, BINARY, SQUARED, HUBER, KINDS } kind;
+
+/* A loss, and its y and target. */
+typedef struct problem {
+    kind kind;
+    st_tensor y, target, weight; /* weight may be null */
+    double smoothing, ignored, delta;
+    st_loss loss;
+} problem;
+
+static void problem_free(problem *p)
+{
+    st_tensor_free(p->y), st_tensor_free(p->target), st_tensor_free(p->weight);
+}
+
+#define auto_problem __attribute__((cleanup(problem_free))) problem
+
+static st_tensor roll_multiples(dice *d, st_shape s, ptrdiff_t low, ptrdiff_t high, double of)
+{
+    st_tensor x = roll_tensor(d, s, low, high);
+    st_scale(x, (st_real)of);
+    return x;
+}
+
+/* Outputs within ±4. No difference of pairs is at a joint of Huber's, which are multiples of 1/64. */
+static problem roll_problem(dice *d, kind of)
+{
+    const ptrdiff_t n = roll(d, 1, 4), k = roll(d, 2, 5), h = roll(d, 1, 3), w = roll(d, 1, 3);
+    const bool flat = chance(d, 40), pairs = of == SQUARED || of == HUBER;
+    const st_shape all = flat ? ST_SHAPE(n, k) : ST_SHAPE(n, k, h, w);
+    problem p = { .kind = of, .ignored = -100, .delta = 1, .y = roll_multiples(d, all, -256, 256, 1. / 64) };
+    if (of == CLASSES || of == LOG_PROBABILITIES) {
+        p.target = roll_tensor(d, flat ? ST_SHAPE(n) : ST_SHAPE(n, h, w), 0, k - 1);
+        if (chance(d, 50)) p.ignored = (double)roll(d, 0, k - 1);
+        else if (st_numel(p.target) > 1 && chance(d, 50)) *element(p.target, 0) = -100;
+        if (p.ignored >= 0) *element(p.target, 0) = p.ignored == 0 ? 1 : 0; /* one counts */
+    } else p.target = roll_multiples(d, all, pairs ? -512 : 0, pairs ? 512 : 16, pairs ? 1. / 128 : 1. / 16);
+    for (ptrdiff_t e = 0; pairs && e < st_numel(p.target); e++)
+        if (fmod((double)*element(p.target, e) * 64, 1) == 0) *element(p.target, e) += (st_real)1 / 128;
+    if (!pairs && chance(d, 60))
+        p.weight = roll_multiples(d, of == BINARY && !flat ? ST_SHAPE(k, 1, 1) : ST_SHAPE(k), 1, 32, 1. / 8);
+    if (of < LOG_PROBABILITIES && chance(d, 50)) p.smoothing = (double)roll(d, 1, 15) / 16;
+    if (chance(d, 70)) p.delta = (double)roll(d, 1, 12) / 4;
+    const double ignored = p.ignored == 0 ? ST_ZERO : p.ignored;
+    p.loss = of == BINARY              ? st_bce_with_logits(.pos_weight = p.weight)
+             : of == SQUARED           ? st_mse()
+             : of == HUBER             ? st_huber(.delta = p.delta == 1 ? 0 : p.delta)
+             : of == LOG_PROBABILITIES ? st_nll(.weight = p.weight, .ignore_index = ignored)
+                                       : st_cross_entropy(.label_smoothing = p.smoothing, .weight = p.weight,
+                                                          .ignore_index = ignored);
+    return p;
+}
+
 /* ---- the definitions, without a thought for overflow --------------------------------------------- */
 
-static long double cross_entropy(st_tensor y, st_tensor target, long double smoothing)
+static long double weight_of(const problem *p, ptrdiff_t k)
+{
+    return st_is_null(p->weight) ? 1 : (long double)*element(p->weight, k);
+}
+
+/* The mean over pairs of elements. */
+static long double mean_of_pairs(const problem *p)
 {
     long double sum = 0;
-    ptrdiff_t classes = y.shape.n[1];
-    for (ptrdiff_t n = 0; n < y.shape.n[0]; n++) {
-        long double total = 0;
-        for (ptrdiff_t k = 0; k < classes; k++) total += expl((long double)*st_at(y, ST_INDEX(n, k)));
+    for (ptrdiff_t e = 0; e < st_numel(p->y); e++) {
+        long double y = *element(p->y, e), t = *element(p->target, e), s = 1 / (1 + expl(-y)),
+                    far = fabsl(y - t);
+        if (p->kind == BINARY)
+            sum -= weight_of(p, index_of(p->y.shape, e).n[1]) * t * logl(s) + (1 - t) * logl(1 - s);
+        else if (p->kind == SQUARED || far <= p->delta) sum += far * far / (p->kind == SQUARED ? 1 : 2);
+        else sum += p->delta * (far - p->delta / 2);
+    }
+    return sum / (long double)st_numel(p->y);
+}
+
+/* [N, K, H, W] is read by its indices, and the weighted mean is taken at the end. */
+static long double defined(const problem *p)
+{
+    if (p->kind >= BINARY) return mean_of_pairs(p);
+    const ptrdiff_t n = p->y.shape.n[0], classes = p->y.shape.n[1], area = st_numel(p->y) / (n * classes);
+    long double sum = 0, total = 0;
+    for (ptrdiff_t i = 0; i < n * area; i++) {
+        const ptrdiff_t first = i / area * classes * area + i % area;
+        const ptrdiff_t class = p->kind == PROBABILITIES ? -1 : (ptrdiff_t)*element(p->target, i);
+        long double exponentials = 0;
+        if (class == (ptrdiff_t)p->ignored || class == -100) continue;
+        for (ptrdiff_t k = 0; k < classes; k++)
+            exponentials += expl((long double)*element(p->y, first + k * area));
         for (ptrdiff_t k = 0; k < classes; k++) {
-            long double q = smoothing / (long double)classes;
-            if ((ptrdiff_t)*element(target, n) == k) q += 1 - smoothing;
-            sum -= q * logl(expl((long double)*st_at(y, ST_INDEX(n, k))) / total);
+            long double y = *element(p->y, first + k * area), q = k == class;
+            if (p->kind == PROBABILITIES) q = *element(p->target, first + k * area);
+            q = (1 - p->smoothing) * q + p->smoothing / (long double)classes;
+            sum -= weight_of(p, k) * q * (p->kind == LOG_PROBABILITIES ? y : y - logl(exponentials));
         }
+        total += class < 0 ? 1 : weight_of(p, class);
     }
-    return sum / (long double)y.shape.n[0];
+    return sum / total;
 }
 
-static long double squared(long double y, long double t, long double option)
+/* Central differences with a step that y can take exactly: truncation leaves 1e-11 of them, and rounding 1e-10 where a
+ * long double is a double. */
+static void assert_derivative(problem *p, st_tensor dy)
 {
-    return (y - t) * (y - t);
-}
-
-static long double huber(long double y, long double t, long double delta)
-{
-    long double e = fabsl(y - t);
-    return e <= delta ? e * e / 2 : delta * (e - delta / 2);
-}
-
-static long double binary(long double y, long double t, long double option)
-{
-    long double s = 1 / (1 + expl(-y));
-    return -t * logl(s) - (1 - t) * logl(1 - s);
-}
-
-/* A loss as its constructor makes it, and its definition: `element` of one pair; NULL: cross-entropy. */
-typedef struct definition {
-    st_loss made;
-    long double (*element)(long double y, long double t, long double option);
-    long double option;
-} definition;
-
-enum { LOSSES = 7 };
-
-static void make_losses(definition all[LOSSES])
-{
-    const definition made[LOSSES] = {
-        { st_cross_entropy(), NULL, 0 },
-        { st_cross_entropy(.label_smoothing = 0.1), NULL, 0.1L },
-        { st_mse(), squared, 0 },
-        { st_huber(), huber, 1 },
-        { st_huber(.delta = 0.25), huber, 0.25L },
-        { st_huber(.delta = 3), huber, 3 },
-        { st_bce_with_logits(), binary, 0 },
-    };
-    for (int i = 0; i < LOSSES; i++) all[i] = made[i];
-}
-
-static long double defined(const definition *d, st_tensor y, st_tensor target)
-{
-    if (!d->element) return cross_entropy(y, target, d->option);
-    long double sum = 0;
-    for (ptrdiff_t e = 0; e < st_numel(y); e++)
-        sum += d->element((long double)*element(y, e), (long double)*element(target, e), d->option);
-    return sum / (long double)st_numel(y);
-}
-
-/* Outputs within ±4 and targets that fit the loss. Elements of y are multiples of 1/64 and targets lie half
- * of that beside, so that no difference is just at Huber's joints, 1/4 and 1. */
-static st_tensor roll_output(dice *d)
-{
-    st_tensor y = roll_tensor(d, ST_SHAPE(roll(d, 1, 5), roll(d, 2, 6)), -256, 256);
-    st_scale(y, (st_real)1 / 64);
-    return y;
-}
-
-static st_tensor roll_target(dice *d, const definition *of, st_tensor y)
-{
-    if (!of->element) return roll_tensor(d, ST_SHAPE(y.shape.n[0]), 0, y.shape.n[1] - 1);
-    bool probability = of->element == binary;
-    st_tensor t = roll_tensor(d, y.shape, probability ? 0 : -256, probability ? 63 : 256);
-    for (ptrdiff_t e = 0; e < st_numel(t); e++) *element(t, e) = (*element(t, e) + (st_real)0.5) / 64;
-    return t;
-}
-
-static void about_loss(const definition *d)
-{
-    about("%s(%g)", d->made.name, (double)d->option);
-}
-
-TEST(each_loss_is_its_definition)
-{
-    dice d = { { 1 } };
-    definition all[LOSSES];
-    make_losses(all);
-    for (int i = 0; i < 40 * LOSSES; i++) {
-        const definition *l = &all[i % LOSSES];
-        auto_tensor y = roll_output(&d), target = roll_target(&d, l, y);
-        st_tensor none = { 0 };
-        double expected = (double)defined(l, y, target), value = st_loss_value(l->made, y, target, none);
-        if (fabs(value - expected) > near_double * fmax(1, expected))
-            fail_msg("%s(%g) is %.17g, by its definition %.17g", l->made.name, (double)l->option, value,
-                     expected);
+    const st_real step = (st_real)1 / 262144;
+    for (ptrdiff_t e = 0; e < st_numel(p->y); e++) {
+        st_real *at = element(p->y, e), before = *at;
+        *at = before + step;
+        long double above = defined(p);
+        *at = before - step;
+        double slope = (double)((above - defined(p)) / (2 * (long double)step)),
+               given = (double)*element(dy, e);
+        *at = before;
+        if (!(fabs(given - slope) <= 1e-9 + (double)ST_REAL_EPSILON * fabs(slope)))
+            fail_msg("%s: dy[%td] is %.12g, the difference quotient is %.12g", p->loss.name, e, given, slope);
     }
 }
 
-/* The step is a power of two, so that y moves by exactly it; a cubic term leaves step²/6 f''' < 1e-8. */
-TEST(dy_is_the_derivative)
+/* Any view of the same elements. */
+static st_tensor as_view(dice *d, st_tensor x)
 {
-    dice d = { { 2 } };
-    definition all[LOSSES];
-    make_losses(all);
-    const st_real step = (st_real)1 / 4096;
-    for (int i = 0; i < 10 * LOSSES; i++) {
-        const definition *l = &all[i % LOSSES];
-        auto_tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = st_tensor_new(y.shape);
-        st_tensor none = { 0 };
-        st_fill(dy, 77);
-        st_loss_value(l->made, y, target, dy);
-        for (ptrdiff_t e = 0; e < st_numel(y); e++) {
-            st_real at = *element(y, e);
-            *element(y, e) = at + step;
-            double above = st_loss_value(l->made, y, target, none);
-            *element(y, e) = at - step;
-            double below = st_loss_value(l->made, y, target, none);
-            *element(y, e) = at;
-            double slope = (above - below) / (2 * (double)step), given = (double)*element(dy, e);
-            if (fabs(given - slope) > 2e-8 + (double)ST_REAL_EPSILON * fabs(slope))
-                fail_msg("%s(%g): dy[%td] is %.9g, the difference quotient is %.9g", l->made.name,
-                         (double)l->option, e, given, slope);
-        }
+    st_tensor view = roll_view(d, x.shape, NULL);
+    st_copy(view, x);
+    return view;
+}
+
+/* With dy and without, and through any view, to the same bits. */
+TEST(each_loss_and_its_derivative_are_the_definition)
+{
+    dice d = { { 31 } };
+    for (int i = 0; i < 100 * KINDS; i++) {
+        auto_problem p = roll_problem(&d, (kind)(i % KINDS));
+        about("case %d: %s of %s, smoothing %g, ignored %g, delta %g, %s", i, p.loss.name,
+              st_shape_text(p.y.shape).text, p.smoothing, p.ignored, p.delta,
+              st_is_null(p.weight) ? "no weights" : "weights");
+        auto_tensor dy = full(p.y.shape, 77), y = as_view(&d, p.y), target = as_view(&d, p.target),
+                    slope = as_view(&d, dy);
+        double expected = (double)defined(&p), value = st_loss_value(p.loss, p.y, p.target, dy);
+        if (!(fabs(value - expected) <= near_double * fmax(1, fabs(expected))))
+            fail_msg("%s: %.17g, by its definition %.17g", p.loss.name, value, expected);
+        assert_derivative(&p, dy);
+        assert_true(st_loss_value(p.loss, y, target, slope) == value);
+        assert_same(slope, dy);
+        assert_true(st_loss_value(p.loss, y, target, (st_tensor){ 0 }) == value);
+        assert_int_equal(p.loss.classes, p.kind < BINARY); /* what accuracy counts */
+        assert_int_equal(p.loss.binary, p.kind == BINARY);
     }
 }
 
-/* ---- numbers of another implementation ----------------------------------------------------------- */
+/* ---- exact numbers ------------------------------------------------------------------------------- */
 
-static void check_reference(st_loss l, st_tensor y, st_tensor target, double value, const double *slopes)
+/* Log-probabilities and weights of small integers: (2 * 3 + 2 * 5 + 4 * 7) / (2 + 2 + 4) = 5.5. */
+TEST(small_integers_are_exact)
 {
-    auto_tensor dy = st_tensor_new(y.shape);
-    about("%s(%g)", l.name, l.option);
-    if (fabs(st_loss_value(l, y, target, dy) - value) > near_double)
-        fail_msg("%s(%g) is %.17g, expected %.17g", l.name, l.option, st_loss_value(l, y, target, dy), value);
-    for (ptrdiff_t e = 0; e < st_numel(y); e++)
-        if (fabs((double)*element(dy, e) - slopes[e]) > (double)ST_REAL_EPSILON * fabs(slopes[e]) + 1e-16)
-            fail_msg("%s(%g): dy[%td] is %.17g, expected %.17g", l.name, l.option, e, (double)*element(dy, e),
-                     slopes[e]);
-}
-
-TEST(cross_entropy_is_as_pytorch_computes)
-{
-    auto_tensor y = tensor_of(ST_SHAPE(4, 5), 0.5, -1.25, 2, 0.125, -0.5, 3, 3, -2, 1.5, 0, -4.5, 0.25, 0.75,
-                              -0.125, 1, 0, 0, 0, 0, 0);
-    auto_tensor target = tensor_of(ST_SHAPE(4), 2, 3, 0, 4);
-    check_reference(st_cross_entropy(), y, target, 2.6962270966729243,
-                    (const double[]){ 0.037254316719934483,  0.0064738295269748669,  -0.083037735933357004,
-                                      0.025604492470294227,  0.013705097216153417,   0.1096657085181668,
-                                      0.1096657085181668,    0.00073892173161256352, -0.22553027289555042,
-                                      0.0054599341276042089, -0.24960398067524178,   0.045773610311117756,
-                                      0.075467924956678548,  0.031459711618387121,   0.096902733789058365,
-                                      0.050000000000000003,  0.050000000000000003,   0.050000000000000003,
-                                      0.050000000000000003,  -0.20000000000000001 });
-    check_reference(st_cross_entropy(.label_smoothing = 0.1), y, target, 2.6524770966729241,
-                    (const double[]){ 0.032254316719934485,   0.0014738295269748668, -0.063037735933357014,
-                                      0.020604492470294226,   0.0087050972161534165, 0.1046657085181668,
-                                      0.1046657085181668,     -0.004261078268387437, -0.20553027289555043,
-                                      0.00045993412760420883, -0.22960398067524179,  0.040773610311117758,
-                                      0.070467924956678543,   0.02645971161838712,   0.091902733789058361,
-                                      0.045000000000000005,   0.045000000000000005,  0.045000000000000005,
-                                      0.045000000000000005,   -0.17999999999999999 });
-    check_reference(st_cross_entropy(.label_smoothing = 0.7), y, target, 2.3899770966729239,
-                    (const double[]){ 0.0022543167199344863,  -0.028526170473025129,  0.056962264066642981,
-                                      -0.0093955075297057697, -0.021294902783846579,  0.074665708518166812,
-                                      0.074665708518166812,   -0.034261078268387431,  -0.08553027289555043,
-                                      -0.029540065872395788,  -0.10960398067524181,   0.010773610311117759,
-                                      0.040467924956678551,   -0.0035402883816128758, 0.061902733789058369,
-                                      0.015000000000000006,   0.015000000000000006,   0.015000000000000006,
-                                      0.015000000000000006,   -0.060000000000000012 });
-}
-
-TEST(elementwise_losses_are_as_pytorch_computes)
-{
-    auto_tensor y = tensor_of(ST_SHAPE(2, 3), 0.5, -1.25, 2, -3.5, 0.125, 6);
-    auto_tensor target = tensor_of(ST_SHAPE(2, 3), 1, -1, 0.5, -3.25, 2, 0);
-    auto_tensor probability = tensor_of(ST_SHAPE(2, 3), 1, 0, 0.5, 0.25, 1, 0);
-    check_reference(st_mse(), y, target, 7.0234375,
-                    (const double[]){ -0.16666666666666666, -0.083333333333333329, 0.5, -0.083333333333333329,
-                                      -0.625, 2 });
-    check_reference(st_huber(), y, target, 1.34375,
-                    (const double[]){ -0.083333333333333329, -0.041666666666666664, 0.16666666666666666,
-                                      -0.041666666666666664, -0.16666666666666666, 0.16666666666666666 });
-    check_reference(st_huber(.delta = 0.25), y, target, 0.40104166666666669,
-                    (const double[]){ -0.041666666666666664, -0.041666666666666664, 0.041666666666666664,
-                                      -0.041666666666666664, -0.041666666666666664, 0.041666666666666664 });
-    check_reference(st_bce_with_logits(), y, probability, 1.5654598692160036,
-                    (const double[]){ -0.062923444799690906, 0.037116689804218138, 0.063466179662980418,
-                                      -0.036781294874773947, -0.078131771104373957, 0.16625456280722756 });
+    auto_tensor y = tensor_of(ST_SHAPE(4, 2), -3, -1, -5, -2, -9, -7, -8, -6),
+                dy = st_tensor_new(ST_SHAPE(4, 2)), target = tensor_of(ST_SHAPE(4), 0, 0, 1, -100),
+                weight = tensor_of(ST_SHAPE(2), 2, 4);
+    assert_true(st_loss_value(st_nll(.weight = weight), y, target, dy) == 5.5);
+    assert_elements(dy, -0.25, 0, -0.25, 0, 0, -0.5, 0, 0);
+    auto_tensor zeros = st_tensor_new(ST_SHAPE(4, 2));
+    st_loss_value(st_cross_entropy(.weight = weight), zeros, target, dy); /* softmax: a half each */
+    assert_elements(dy, -0.125, 0.125, -0.125, 0.125, 0.25, -0.25, 0, 0);
+    *element(target, 1) = 1, *element(target, 2) = 0, *element(target, 3) = 0;
+    st_loss_value(st_cross_entropy(.ignore_index = ST_ZERO), zeros, target, dy);
+    assert_elements(dy, 0, 0, 0.5, -0.5, 0, 0, 0, 0);
+    auto_tensor halves = tensor_of(ST_SHAPE(4, 2), 1, 0, 0.5, 0.5, 0, 1, 0, 2); /* the last sums to 2 */
+    st_loss_value(st_cross_entropy(), zeros, halves, dy);
+    assert_elements(dy, -0.125, 0.125, 0, 0, 0.125, -0.125, 0.25, -0.25);
+    st_loss_value(st_bce_with_logits(.pos_weight = weight), zeros, halves, dy);
+    assert_elements(dy, -0.125, 0.0625, -0.03125, -0.09375, 0.0625, -0.25, 0.0625, -0.5625);
 }
 
 /* ---- extremes ------------------------------------------------------------------------------------ */
 
-/* The value and dy, up to the rounding of numbers as large as the largest logit; frees all three. */
-static void check_extreme(st_loss l, st_tensor y, st_tensor target, double value, st_tensor slopes)
+typedef struct extreme {
+    st_loss l;
+    ptrdiff_t rows, columns; /* of y; columns 0: y is [rows] */
+    double y[4], target[4];  /* classes: one a row */
+    double value, dy[4];
+} extreme;
+
+/* The value and dy, up to the rounding of numbers as large as the largest logit. */
+static void check_extreme(const extreme *x)
 {
-    auto_tensor dy = st_tensor_new(y.shape);
-    double given = st_loss_value(l, y, target, dy), limit = 0;
-    for (ptrdiff_t e = 0; e < st_numel(y); e++)
-        limit = fmax(limit, 2 * DBL_EPSILON * fabs((double)*element(y, e)));
-    if (fabs(given - value) > limit)
-        fail_msg("%s(%g) is %.17g, expected %.17g", l.name, l.option, given, value);
+    const ptrdiff_t count = x->rows * (x->columns ? x->columns : 1), targets = x->l.classes ? x->rows : count;
+    const st_shape s = x->columns ? ST_SHAPE(x->rows, x->columns) : ST_SHAPE(x->rows);
+    auto_tensor y = tensor_of_list(s, count, x->y), dy = full(s, 77),
+                slopes = tensor_of_list(s, count, x->dy);
+    auto_tensor target = tensor_of_list(x->l.classes ? ST_SHAPE(targets) : s, targets, x->target);
+    double given = st_loss_value(x->l, y, target, dy), limit = 0;
+    for (ptrdiff_t e = 0; e < count; e++) limit = fmax(limit, 2 * DBL_EPSILON * fabs((double)*element(y, e)));
+    if (fabs(given - x->value) > limit) fail_msg("%s is %.17g, expected %.17g", x->l.name, given, x->value);
     assert_near(dy, slopes, limit);
-    st_tensor_free(y), st_tensor_free(target), st_tensor_free(slopes);
 }
 
-/* Certain and right costs 0, certain and wrong the distance of the logits. */
+/* Certain and right costs 0, certain and wrong the distance of the logits; Huber is linear far away, and joins. */
 TEST(huge_logits_do_not_overflow)
 {
-    const double huge[] = { 1e4, (double)(st_real)1e30, (double)ST_REAL_MAX / 4 };
-    for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
+    const double huge[] = { 1e4, (double)(st_real)1e30, (double)ST_REAL_MAX / 4 }, most = (double)ST_REAL_MAX;
+    const st_loss softly = st_cross_entropy(.label_smoothing = 0.5); /* q = 3/4, 1/4 */
+    for (int i = 0; i < 3; i++) {
         const double h = huge[i];
-        about("%g: the greatest is right", h);
-        check_extreme(st_cross_entropy(), tensor_of(ST_SHAPE(1, 3), h, -h, 0), tensor_of(ST_SHAPE(1), 0), 0,
-                      tensor_of(ST_SHAPE(1, 3), 0, 0, 0));
-        about("%g: the least is right", h);
-        check_extreme(st_cross_entropy(), tensor_of(ST_SHAPE(1, 3), h, -h, 0), tensor_of(ST_SHAPE(1), 1),
-                      2 * h, tensor_of(ST_SHAPE(1, 3), 1, -1, 0));
-        about("%g, smoothed: half of h and 0 and half of it", h); /* q = 3/4, 1/4 */
-        check_extreme(st_cross_entropy(.label_smoothing = 0.5), tensor_of(ST_SHAPE(1, 2), h, -h),
-                      tensor_of(ST_SHAPE(1), 0), 0.25 * 2 * h, tensor_of(ST_SHAPE(1, 2), 0.25, -0.25));
-        about("%g: two that are equal", h);
-        check_extreme(st_cross_entropy(), tensor_of(ST_SHAPE(1, 2), -h, -h), tensor_of(ST_SHAPE(1), 1),
-                      log(2), tensor_of(ST_SHAPE(1, 2), 0.5, -0.5));
-        about("%g, binary: right, wrong, wrong, right", h);
-        check_extreme(st_bce_with_logits(), tensor_of(ST_SHAPE(4), h, h, -h, -h),
-                      tensor_of(ST_SHAPE(4), 1, 0, 1, 0), h / 2, tensor_of(ST_SHAPE(4), 0, 0.25, -0.25, 0));
-        about("%g, binary: half right", h);
-        check_extreme(st_bce_with_logits(), tensor_of(ST_SHAPE(2), h, -h), tensor_of(ST_SHAPE(2), 0.5, 0.5),
-                      h / 2, tensor_of(ST_SHAPE(2), 0.25, -0.25));
-        about("%g, Huber: linear far away", h);
-        check_extreme(st_huber(.delta = 2), tensor_of(ST_SHAPE(2), h, -h), tensor_of(ST_SHAPE(2), 0, 0),
-                      2 * (h - 1), tensor_of(ST_SHAPE(2), 1, -1));
+        const extreme cases[] = {
+            { st_cross_entropy(), 1, 3, { h, -h, 0 }, { 0 }, 0, { 0, 0, 0 } },
+            { st_cross_entropy(), 1, 3, { h, -h, 0 }, { 1 }, 2 * h, { 1, -1, 0 } },
+            { st_cross_entropy(), 1, 2, { -h, -h }, { 1 }, log(2), { 0.5, -0.5 } },
+            { st_cross_entropy(), 1, 3, { most, -most, 0 }, { 0 }, 0, { 0, 0, 0 } },
+            { st_cross_entropy(.label_smoothing = 0.3), 2, 1, { 5, -7 }, { 0, 0 }, 0, { 0, 0 } },
+            { softly, 1, 2, { h, -h }, { 0 }, 0.25 * 2 * h, { 0.25, -0.25 } },
+            { st_bce_with_logits(), 4, 0, { h, h, -h, -h }, { 1, 0, 1, 0 }, h / 2, { 0, 0.25, -0.25, 0 } },
+            { st_bce_with_logits(), 2, 0, { h, -h }, { 0.5, 0.5 }, h / 2, { 0.25, -0.25 } },
+            { st_bce_with_logits(), 2, 0, { most, -most }, { 1, 0 }, 0, { 0, 0 } },
+            { st_huber(.delta = 2), 2, 0, { h, -h }, { 0, 0 }, 2 * (h - 1), { 1, -1 } },
+            { st_huber(.delta = 2), 4, 0, { 2, -2, 1, 3 }, { 0 }, 8.5 / 4, { 0.5, -0.5, 0.25, 0.5 } },
+            { st_mse(), 1, 0, { 3 }, { 5 }, 4, { -4 } },
+        };
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            about("case %zu of %g", k, h);
+            check_extreme(&cases[k]);
+        }
     }
-    const double most = (double)ST_REAL_MAX;
-    about("the greatest there is");
-    check_extreme(st_cross_entropy(), tensor_of(ST_SHAPE(1, 3), most, -most, 0), tensor_of(ST_SHAPE(1), 0), 0,
-                  tensor_of(ST_SHAPE(1, 3), 0, 0, 0));
-    check_extreme(st_bce_with_logits(), tensor_of(ST_SHAPE(2), most, -most), tensor_of(ST_SHAPE(2), 1, 0), 0,
-                  tensor_of(ST_SHAPE(2), 0, 0));
 }
 
-/* Not finite, and no error: the loss tells that an output overflowed. */
+/* Not finite, and no error: the loss tells that an output overflowed, or that a net has diverged. */
 TEST(infinite_logits_are_told)
 {
     const double inf = INFINITY;
@@ -288,6 +265,24 @@ TEST(infinite_logits_are_told)
         auto_tensor target = tensor_of_list(ST_SHAPE(classes ? 1 : 2), classes ? 1 : 2, cases[i].target);
         auto_tensor dy = st_tensor_new(y.shape);
         assert_false(isfinite(st_loss_value(cases[i].l, y, target, dy)));
+        assert_null(st_error());
+    }
+}
+
+/* The other row of cross-entropy stays as it is. */
+TEST(not_a_number_is_passed_on)
+{
+    const st_loss all[] = { st_cross_entropy(), st_cross_entropy(.label_smoothing = 0.1), st_mse(),
+                            st_huber(), st_bce_with_logits() };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        bool classes = all[i].classes;
+        about("%s", all[i].name);
+        auto_tensor y = tensor_of(ST_SHAPE(2, 2), 1, NAN, 3, 4), dy = st_tensor_new(y.shape);
+        auto_tensor target = classes ? tensor_of(ST_SHAPE(2), 0, 1) : tensor_of(ST_SHAPE(2, 2), 0, 1, 0, 1);
+        assert_true(isnan(st_loss_value(all[i], y, target, dy)));
+        assert_null(st_error());
+        for (ptrdiff_t e = 0; e < 4; e++)
+            assert_int_equal(isnan(*element(dy, e)) != 0, e == 1 || (classes && e == 0));
     }
 }
 
@@ -303,157 +298,111 @@ TEST(a_masked_class_has_no_part_in_cross_entropy)
     assert_true(*element(dy, 1) == 0);
 }
 
-TEST(huber_joins_smoothly)
+/* As in PyTorch, 0 / 0; and nothing is learnt. */
+TEST(a_batch_of_ignored_targets_has_no_mean)
 {
-    check_extreme(st_huber(.delta = 2), tensor_of(ST_SHAPE(4), 2, -2, 1, 3),
-                  tensor_of(ST_SHAPE(4), 0, 0, 0, 0), (2 + 2 + 0.5 + 4) / 4,
-                  tensor_of(ST_SHAPE(4), 0.5, -0.5, 0.25, 0.5));
-}
-
-TEST(one_class_is_certain)
-{
-    check_extreme(st_cross_entropy(.label_smoothing = 0.3), tensor_of(ST_SHAPE(2, 1), 5, -7),
-                  tensor_of(ST_SHAPE(2), 0, 0), 0, tensor_of(ST_SHAPE(2, 1), 0, 0));
-}
-
-TEST(a_single_number_has_a_loss)
-{
-    check_extreme(st_mse(), tensor_of((st_shape){ 0 }, 3), tensor_of((st_shape){ 0 }, 5), 4,
-                  tensor_of((st_shape){ 0 }, -4));
-}
-
-/* No error: a net that has diverged shows in its loss. The other row of cross-entropy stays as it is. */
-TEST(not_a_number_is_passed_on)
-{
-    definition all[LOSSES];
-    make_losses(all);
-    for (int i = 0; i < LOSSES; i++) {
-        bool classes = !all[i].element;
-        about_loss(&all[i]);
-        auto_tensor y = tensor_of(ST_SHAPE(2, 2), 1, NAN, 3, 4), dy = st_tensor_new(y.shape);
-        auto_tensor target = classes ? tensor_of(ST_SHAPE(2), 0, 1) : tensor_of(ST_SHAPE(2, 2), 0, 1, 0, 1);
-        assert_true(isnan(st_loss_value(all[i].made, y, target, dy)));
-        assert_null(st_error());
-        for (ptrdiff_t e = 0; e < 4; e++)
-            assert_int_equal(isnan(*element(dy, e)) != 0, e == 1 || (classes && e == 0));
-    }
+    auto_tensor y = tensor_of(ST_SHAPE(2, 2), 1, 2, 3, 4), target = full(ST_SHAPE(2), 1),
+                dy = full(ST_SHAPE(2, 2), 7);
+    assert_true(isnan(st_loss_value(st_cross_entropy(.ignore_index = 1), y, target, dy)));
+    assert_elements(dy, 0, 0, 0, 0);
 }
 
 /* 0.1 in float is not 0.1, but its square, taken in double, is a number that a sum of floats would miss by
- * one part in a thousand. */
+ * one part in a thousand. y is a single number, seen a million times. */
 TEST(sums_are_taken_in_double)
 {
-    auto_tensor y = st_expand(tensor_of(ST_SHAPE(1), 0.1), ST_SHAPE(1000000)),
-                target = st_tensor_new(ST_SHAPE(1000000));
+    auto_tensor y = st_expand(full(ST_SHAPE(1), 0.1), ST_SHAPE(1000000)), target = st_tensor_new(y.shape);
     double tenth = (double)(st_real)0.1, value = st_loss_value(st_mse(), y, target, (st_tensor){ 0 });
     assert_true(fabs(value - tenth * tenth) < 1e-10 * tenth * tenth);
 }
 
-/* ---- views --------------------------------------------------------------------------------------- */
-
-/* Any view of the same elements: st_tensor_free ends it. */
-static st_tensor as_view(dice *d, st_tensor x)
-{
-    st_tensor view = roll_view(d, x.shape, NULL);
-    st_copy(view, x);
-    return view;
-}
-
-TEST(views_give_the_same_bits)
-{
-    dice d = { { 3 } };
-    definition all[LOSSES];
-    make_losses(all);
-    for (int i = 0; i < 20 * LOSSES; i++) {
-        const definition *l = &all[i % LOSSES];
-        about_loss(l);
-        auto_tensor y = roll_output(&d), target = roll_target(&d, l, y), dy = st_tensor_new(y.shape);
-        auto_tensor y_view = as_view(&d, y), target_view = as_view(&d, target), dy_view = as_view(&d, dy);
-        double value = st_loss_value(l->made, y, target, dy);
-        assert_true(st_loss_value(l->made, y_view, target_view, dy_view) == value);
-        assert_same(dy_view, dy);
-        assert_true(st_loss_value(l->made, y_view, target_view, (st_tensor){ 0 }) == value);
-    }
-}
-
-TEST(what_is_broadcast_counts_for_each_image)
-{
-    auto_tensor row = tensor_of(ST_SHAPE(1, 3), 0.5, -1, 2), class = tensor_of(ST_SHAPE(1), 1),
-                dy = st_tensor_new(ST_SHAPE(4, 3));
-    auto_tensor one = st_tensor_new(ST_SHAPE(1, 3));
-    double value = st_loss_value(st_cross_entropy(.label_smoothing = 0.1), row, class, one);
-    double all = st_loss_value(st_cross_entropy(.label_smoothing = 0.1), st_expand(row, ST_SHAPE(4, 3)),
-                               st_expand(class, ST_SHAPE(4)), dy);
-    assert_true(fabs(all - value) < near_double);
-    st_scale(one, (st_real)0.25);
-    assert_near(dy, st_expand(one, ST_SHAPE(4, 3)), (double)ST_REAL_EPSILON);
-}
-
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
-/* Expects NaN, an error with that text, and an unchanged dy; frees y and the target. */
+/* Expects NaN, an error with that text, and an unchanged dy, with dy and without. */
 static void refuses(st_loss l, st_tensor y, st_tensor target, st_shape of_dy, const char *text)
 {
-    auto_tensor dy = st_tensor_new(of_dy), before = st_tensor_new(of_dy);
-    st_fill(dy, 77);
-    st_fill(before, 77);
+    auto_tensor dy = full(of_dy, 77), before = full(of_dy, 77);
     assert_true(isnan(st_loss_value(l, y, target, dy)));
     expect_error("%s", text);
     assert_same(dy, before);
     assert_true(isnan(st_loss_value(l, y, target, (st_tensor){ 0 })) || !st_shape_equal(of_dy, y.shape));
     st_error_clear();
-    st_tensor_free(y), st_tensor_free(target);
 }
 
-TEST(wrong_shapes_are_refused)
+TEST(what_does_not_fit_is_refused)
 {
-    const st_loss classes = st_cross_entropy(), pairs = st_mse();
-    const st_shape s = ST_SHAPE(2, 3);
-    refuses(classes, st_tensor_new(s), st_tensor_new(ST_SHAPE(3)), s,
-            "loss cross_entropy: y [2, 3] and target [3], expected [N, K, ...] and classes [N, ...] or "
-            "probabilities [N, K, ...]");
-    refuses(st_nll(), st_tensor_new(s), st_tensor_new(s), s,
-            "loss nll: y [2, 3] and target [2, 3], expected [N, K, ...] and classes [N, ...]");
-    refuses(classes, st_tensor_new(ST_SHAPE(3)), st_tensor_new(ST_SHAPE(3)), ST_SHAPE(3),
-            "y [3] and target [3]");
-    refuses(classes, st_tensor_new(ST_SHAPE(2, 3, 1)), st_tensor_new(ST_SHAPE(2)), ST_SHAPE(2, 3, 1),
-            "y [2, 3, 1]");
-    refuses(pairs, st_tensor_new(s), st_tensor_new(ST_SHAPE(3, 2)), s,
-            "loss mse: y [2, 3] and target [3, 2], expected equal shapes");
-    refuses(st_huber(), st_tensor_new(s), st_tensor_new(ST_SHAPE(2, 1)), s,
-            "loss huber: y [2, 3] and target [2, 1]");
-    refuses(st_bce_with_logits(), st_tensor_new(s), st_tensor_new(ST_SHAPE(6)), s,
-            "loss bce_with_logits: y [2, 3]");
-    refuses(pairs, st_tensor_new(s), st_tensor_new(s), ST_SHAPE(3, 2), "dy of y's shape");
-    refuses(classes, st_tensor_new(s), st_tensor_new(ST_SHAPE(2)), ST_SHAPE(2), "dy of y's shape");
-    refuses(pairs, st_tensor_new(ST_SHAPE(0, 3)), st_tensor_new(ST_SHAPE(0, 3)), ST_SHAPE(0, 3),
-            "y [0, 3] is empty");
-    refuses(classes, st_tensor_new(ST_SHAPE(2, 0)), st_tensor_new(ST_SHAPE(2)), ST_SHAPE(2, 0),
-            "y [2, 0] is empty");
-    refuses(pairs, (st_tensor){ 0 }, st_tensor_new(s), s, "y or target is null");
-    refuses(pairs, st_tensor_new(s), (st_tensor){ 0 }, s, "y or target is null");
+    auto_tensor two = full(ST_SHAPE(2), 1), grid = full(ST_SHAPE(3, 1), 1);
+    const st_loss classes = st_cross_entropy(), pairs = st_mse(), nll = st_nll();
+    const st_shape pixels = ST_SHAPE(2, 3, 4, 5), s = ST_SHAPE(2, 3);
+    const struct {
+        st_loss loss;
+        st_shape y, target, dy;
+        double class;
+        const char *names;
+    } cases[] = {
+        { classes, s, ST_SHAPE(3), s, 0, "cross_entropy: y [2, 3] and target [3]" },
+        { nll, s, s, s, 0, "nll: y [2, 3] and target [2, 3]" },
+        { classes, ST_SHAPE(3), ST_SHAPE(3), ST_SHAPE(3), 0, "y [3] and target [3]" },
+        { nll, ST_SHAPE(3), ST_SHAPE(3), ST_SHAPE(3), 0, "nll: y [3]" },
+        { classes, ST_SHAPE(2, 3, 1), ST_SHAPE(2), ST_SHAPE(2, 3, 1), 0, "y [2, 3, 1]" },
+        { classes, pixels, ST_SHAPE(2, 4), pixels, 0, "y [2, 3, 4, 5] and target [2, 4]" },
+        { classes, pixels, ST_SHAPE(2, 5, 4), pixels, 0, "target [2, 5, 4]" },
+        { classes, pixels, ST_SHAPE(2, 4, 5), pixels, 3, "target[0] is 3, expected a class from 0 to 2" },
+        { st_cross_entropy(.ignore_index = 7), pixels, ST_SHAPE(2, 4, 5), pixels, 8, "target[0] is 8" },
+        { nll, pixels, pixels, pixels, 0, "nll: y [2, 3, 4, 5]" },
+        { st_cross_entropy(.weight = two), pixels, ST_SHAPE(2, 4, 5), pixels, 0, "weight" },
+        { st_nll(.weight = grid), pixels, ST_SHAPE(2, 4, 5), pixels, 0, "weight" },
+        { st_bce_with_logits(.pos_weight = two), pixels, pixels, pixels, 0, "bce_with_logits: weight" },
+        { pairs, s, ST_SHAPE(3, 2), s, 0, "mse: y [2, 3] and target [3, 2]" },
+        { st_huber(), s, ST_SHAPE(2, 1), s, 0, "huber: y [2, 3] and target [2, 1]" },
+        { st_bce_with_logits(), s, ST_SHAPE(6), s, 0, "bce_with_logits: y [2, 3]" },
+        { pairs, s, s, ST_SHAPE(3, 2), 0, "dy" },
+        { classes, s, ST_SHAPE(2), ST_SHAPE(2), 0, "dy" },
+        { pairs, ST_SHAPE(0, 3), ST_SHAPE(0, 3), ST_SHAPE(0, 3), 0, "y [0, 3]" },
+        { classes, ST_SHAPE(2, 0), ST_SHAPE(2), ST_SHAPE(2, 0), 0, "y [2, 0]" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_tensor y = st_tensor_new(cases[i].y), target = full(cases[i].target, cases[i].class);
+        about("case %zu", i);
+        refuses(cases[i].loss, y, target, cases[i].dy, cases[i].names);
+    }
+    auto_tensor y = st_tensor_new(s);
+    refuses(pairs, (st_tensor){ 0 }, y, s, "null");
+    refuses(pairs, y, (st_tensor){ 0 }, s, "null");
+    assert_true(isnan(st_loss_value((st_loss){ 0 }, y, y, (st_tensor){ 0 })));
+    expect_error("no function");
 }
 
 TEST(what_is_no_class_is_refused)
 {
-    const struct {
-        double target;
-        const char *text;
-    } cases[] = {
-        { 5, "target[2] is 5, expected a class from 0 to 4" },
-        { -1, "target[2] is -1, expected a class from 0 to 4" },
-        { 1.5, "target[2] is 1.5, expected a class" },
-        { -0.5, "target[2] is -0.5, expected a class" },
-        { 4.75, "target[2] is 4.75, expected a class" },
-        { 1e30, "target[2] is 1e+30, expected a class" },
-        { INFINITY, "target[2] is inf, expected a class" },
-        { -INFINITY, "target[2] is -inf, expected a class" },
-        { NAN, "target[2] is " }, /* nan or -nan, as the C library has it */
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        about("class %g", cases[i].target);
-        refuses(st_cross_entropy(), st_tensor_new(ST_SHAPE(4, 5)),
-                tensor_of(ST_SHAPE(4), 0, 4, cases[i].target, 7), ST_SHAPE(4, 5), cases[i].text);
+    const double targets[] = { 5, -1, 1.5, -0.5, 4.75, 1e30, INFINITY, -INFINITY, NAN };
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        auto_tensor y = st_tensor_new(ST_SHAPE(4, 5)), target = tensor_of(ST_SHAPE(4), 0, 4, targets[i], 7);
+        char text[64] = "target[2] is "; /* nan or -nan, as the C library has it */
+        if (!isnan(targets[i])) snprintf(text, sizeof text, "target[2] is %g, expected a class", targets[i]);
+        about("class %g", targets[i]);
+        refuses(st_cross_entropy(), y, target, y.shape, text);
+    }
+}
+
+/* An option that is refused, with a value that its name stands before in the error. */
+static void assert_refused(st_loss l, const char *field, double value)
+{
+    auto_tensor y = st_tensor_new(ST_SHAPE(2, 2));
+    expect_error("%s is %g", field, value);
+    assert_true(isnan(st_loss_value(l, y, y, (st_tensor){ 0 })));
+    expect_error("refused");
+}
+
+TEST(options_out_of_range_are_refused)
+{
+    const double bad[] = { 1, -0.1, 2, NAN, INFINITY, -INFINITY };
+    for (int i = 0; i < 6; i++) {
+        assert_refused(st_cross_entropy(.label_smoothing = bad[i]), "cross_entropy: label_smoothing", bad[i]);
+        if (!(bad[i] > 0) || isinf(bad[i])) assert_refused(st_huber(.delta = bad[i]), "huber: delta", bad[i]);
+        if (isfinite(bad[i])) continue;
+        assert_refused(st_cross_entropy(.ignore_index = bad[i]), "cross_entropy: ignore_index", bad[i]);
+        assert_refused(st_nll(.ignore_index = bad[i]), "nll: ignore_index", bad[i]);
     }
 }
 
@@ -485,29 +434,89 @@ TEST(a_loss_of_ones_own_has_a_context)
     assert_near(dy, expected, 1e-6);
 }
 
-TEST(options_out_of_range_are_refused)
+/* ---- accuracy ------------------------------------------------------------------------------------ */
+
+/* A net that returns its input. */
+static st_net *identity(st_shape x)
 {
-    const double smoothing[] = { 1, -0.1, 2, NAN, INFINITY }, delta[] = { -1, NAN, INFINITY };
-    auto_tensor y = st_tensor_new(ST_SHAPE(2, 2)), target = st_tensor_new(ST_SHAPE(2));
-    for (size_t i = 0; i < sizeof smoothing / sizeof *smoothing; i++) {
-        st_loss l = st_cross_entropy(.label_smoothing = smoothing[i]);
-        expect_error("cross_entropy: label_smoothing is %g", smoothing[i]);
-        assert_true(isnan(st_loss_value(l, y, target, (st_tensor){ 0 })));
-        expect_error("its options were refused");
-    }
-    for (size_t i = 0; i < sizeof delta / sizeof *delta; i++) {
-        st_loss l = st_huber(.delta = delta[i]);
-        expect_error("huber: delta is %g", delta[i]);
-        assert_true(isnan(st_loss_value(l, y, y, (st_tensor){ 0 })));
-        expect_error("its options were refused");
-    }
-    assert_true(isnan(st_loss_value((st_loss){ 0 }, y, y, (st_tensor){ 0 })));
-    expect_error("the loss has no function");
+    st_net *n = st_net_new(x, st_identity());
+    assert_int_equal(st_net_build(n, 2, 0), 0);
+    return n;
 }
 
-TEST(only_classes_have_an_accuracy)
+static void accuracy_is(st_shape x, st_tensor inputs, st_tensor targets, st_loss l, double expected)
 {
-    definition all[LOSSES];
-    make_losses(all);
-    for (int i = 0; i < LOSSES; i++) assert_int_equal(all[i].made.classes, !all[i].element);
+    auto_net *n = identity(x);
+    auto_dataset *d = st_dataset_owned(inputs, targets);
+    st_metrics score;
+    assert_int_equal(st_evaluate(n, d, l, &score), 0);
+    if (!(score.accuracy == expected)) fail_msg("accuracy %g, expected %g", score.accuracy, expected);
+}
+
+/* Three of five classes; pixels: 3 of 4 that are not ignored, in batches of 2 of 3 images; several labels: 4 of 6, where
+ * an output of 0 is on the side of 0; one output: 1 of 2. */
+TEST(accuracy_counts_classes_pixels_and_binary_outputs)
+{
+    accuracy_is(ST_SHAPE(3), tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
+                tensor_of(ST_SHAPE(5), 0, 1, 1, 2, 2), st_cross_entropy(), 3.0 / 5);
+    accuracy_is(ST_SHAPE(2, 1, 2), tensor_of(ST_SHAPE(3, 2, 1, 2), 1, 0, 0, 1, 0, 0, 9, 9, 5, 5, 4, 6),
+                tensor_of(ST_SHAPE(3, 1, 2), 0, 0, 7, 1, 0, 7), st_cross_entropy(.ignore_index = 7), 0.75);
+    accuracy_is(ST_SHAPE(2), tensor_of(ST_SHAPE(3, 2), 1, -1, 0, 2, -3, 0),
+                tensor_of(ST_SHAPE(3, 2), 1, 1, 0, 0, 0, 0), st_bce_with_logits(), 4.0 / 6);
+    accuracy_is(ST_SHAPE(1), tensor_of(ST_SHAPE(2, 1), 3, 1), tensor_of(ST_SHAPE(2, 1), 1, 0),
+                st_bce_with_logits(), 0.5);
+}
+
+TEST(confusion_and_top_k_count_by_hand)
+{
+    auto_net *n = identity(ST_SHAPE(3));
+    auto_dataset *d = st_dataset_owned(tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 7, 7, 1, 0, 0),
+                                       tensor_of(ST_SHAPE(5), 0, 2, 1, 1, 9));
+    const st_loss l = st_cross_entropy(.ignore_index = 9);
+    ptrdiff_t matrix[9], expected[9] = { 1, 0, 0, 1, 0, 1, 0, 1, 0 };
+    assert_int_equal(st_confusion_matrix(n, d, l, matrix), 0);
+    assert_memory_equal(matrix, expected, sizeof matrix);
+    assert_true(st_top_k_accuracy(n, d, l, 1) == 0.25); /* of equal outputs the first is the largest */
+    assert_true(st_top_k_accuracy(n, d, l, 2) == 1);
+    assert_true(st_top_k_accuracy(n, d, l, 9) == 1);
+    assert_true(isnan(st_top_k_accuracy(n, d, l, 0)));
+    expect_error("st_top_k_accuracy: k is 0");
+    assert_int_equal(st_confusion_matrix(n, d, l, NULL), -1);
+    expect_error("NULL");
+    assert_int_equal(st_confusion_matrix(n, d, st_cross_entropy(), matrix), -1);
+    expect_error("sample 4: class 9");
+    assert_int_equal(st_confusion_matrix(n, d, st_mse(), matrix), -1);
+    expect_error("st_confusion_matrix: outputs [3] and targets []");
+    assert_int_equal(st_confusion_matrix(NULL, d, l, matrix), -1);
+    expect_error("st_confusion_matrix before st_net_build");
+}
+
+/* Two pixels of three classes: the second largest and the largest; then the last and the second largest. */
+TEST(confusion_and_top_k_count_pixels)
+{
+    auto_net *n = identity(ST_SHAPE(3, 1, 2));
+    auto_dataset *d = st_dataset_owned(tensor_of(ST_SHAPE(2, 3, 1, 2), 5, 1, 4, 9, 3, 2, 1, 6, 2, 5, 3, 4),
+                                       tensor_of(ST_SHAPE(2, 1, 2), 1, 1, 0, 1));
+    ptrdiff_t matrix[9], expected[9] = { 0, 0, 1, 2, 1, 0, 0, 0, 0 };
+    assert_int_equal(st_confusion_matrix(n, d, st_cross_entropy(), matrix), 0);
+    assert_memory_equal(matrix, expected, sizeof matrix);
+    assert_true(st_top_k_accuracy(n, d, st_cross_entropy(), 1) == 0.25);
+    assert_true(st_top_k_accuracy(n, d, st_cross_entropy(), 2) == 0.75);
+}
+
+/* Segmentation: a 1x1 convolution learns which of two colours a pixel has, and the trainer counts pixels. */
+TEST(the_trainer_counts_pixels)
+{
+    dice d = { { 34 } };
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(8, 1, 3, 3), 0, 1), target = st_tensor_new(ST_SHAPE(8, 3, 3));
+    st_copy(st_reshape(target, x.shape), x);
+    *element(target, 0) = -100;
+    auto_dataset *set = st_dataset_tensors(x, target);
+    auto_net *n = st_net_new(ST_SHAPE(1, 3, 3), st_conv2d(.out_channels = 2, .kernel = { 1 }));
+    auto_optim *o = st_sgd(.lr = 1);
+    st_train_result r;
+    assert_int_equal(st_train(n, set, .epochs = 20, .batch = 4, .micro_batches = 2,
+                              .loss = st_cross_entropy(), .optim = o, .validation = set, .result = &r),
+                     0);
+    assert_true(r.training.accuracy == 1 && r.validation.accuracy == 1);
 }
