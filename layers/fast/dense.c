@@ -4,9 +4,10 @@
 #include "layers/fast/kernel.h"
 #include "tensor/counts.h"
 
-enum { INPUT, TRANSPOSED, RESULT }; /* scratch */
+enum { INPUT, TRANSPOSED, RESULT, PADDED }; /* scratch */
 
 enum {
+    FEW = 8,               /* images that have an algorithm of their own */
     SLAB = 64,             /* images whose features are transposed together */
     PIECE = 48,            /* the most outputs, or rows of weights, in a piece of work */
     LOW = 12,              /* and the fewest */
@@ -23,7 +24,7 @@ typedef struct tables {
 
 typedef struct dense_plan {
     const kernel *k;
-    tables forward, backward, gradient;
+    tables forward, few, backward, gradient;
     ptrdiff_t table[];
 } dense_plan;
 
@@ -80,18 +81,25 @@ static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
 static int plan(st_layer *l, const void *given)
 {
     (void)given;
-    const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = ceil_div(n, SLAB);
+    const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1],
+                    slabs = n > FEW ? ceil_div(n, SLAB) : 0;
     const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
-    const ptrdiff_t room = (high + 2 * deep) + (n + 2 * out) + (high + 2 * n);
+    const ptrdiff_t lanes = kernel_of(l)->lanes, vectors = ceil_div(in, lanes);
+    const ptrdiff_t room = (high + 2 * deep) + (high + vectors) + (n + 2 * out) + (high + 2 * n);
     dense_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)room * sizeof *p->table);
     if (!p) return -1;
     ptrdiff_t *at = p->table;
     p->k = kernel_of(l);
     p->forward = (tables){ multiples(&at, high, in), multiples(&at, deep, 1), multiples(&at, deep, SLAB) };
+    p->few = (tables){ .row = multiples(&at, high, in), .offset = multiples(&at, vectors, lanes) };
+    p->few.offset[vectors - 1] = in - lanes; /* the last vector overlaps the previous one */
     p->backward = (tables){ multiples(&at, n, out), multiples(&at, out, 1), multiples(&at, out, in) };
     p->gradient = (tables){ multiples(&at, high, 1), multiples(&at, n, out), multiples(&at, n, in) };
     if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, in, SLAB))) return -1;
-    return st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB));
+    return st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB)) ||
+                   st_layer_scratch(l, ST_SHAPE(smallest(n, FEW), vectors * lanes))
+               ? -1
+               : 0;
 }
 
 /* The data shared by the pieces of a pass. */
@@ -121,7 +129,7 @@ static st_tensor contiguous(const st_call *c, st_tensor x)
     return copy;
 }
 
-/* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed ------------------------------------------------ */
+/* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed: lanes are images ------------------------------- */
 
 /* to[n][o] = from[o][n], o < outputs, n < images, square by square, then the rest. */
 static void transpose_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images, const st_real *from,
@@ -171,9 +179,48 @@ static void forward_piece(ptrdiff_t i, void *context)
     transpose_back(k, outputs, images, result, st_data(j->y) + first_image * out + first, out);
 }
 
+/* ---- forward of few images: lanes are inputs ---------------------------------------------------------------- */
+
+/* Rows of whole vectors, the last of which holds zeros and then the remainder, as it is used with the last
+ * inputs. */
+static st_tensor padded(const st_call *c, st_tensor x)
+{
+    const ptrdiff_t lanes = ((const dense_plan *)c->plan)->k->lanes, images = x.shape.n[0], in = x.shape.n[1],
+                    rest = in % lanes, whole = in - rest;
+    if (rest == 0) return contiguous(c, x);
+    st_tensor rows = st_narrow(st_scratch(c, PADDED), 0, 0, images);
+    st_copy(st_narrow(rows, 1, 0, whole), st_narrow(x, 1, 0, whole));
+    st_fill(st_narrow(rows, 1, whole, lanes - rest), 0);
+    st_copy(st_narrow(rows, 1, whole + lanes - rest, rest), st_narrow(x, 1, whole, rest));
+    return rows;
+}
+
+static void few_piece(ptrdiff_t i, void *context)
+{
+    const job *j = context;
+    const kernel *k = j->p->k;
+    const ptrdiff_t in = j->c->layer->x.n[1], out = j->y.shape.n[1], pitch = kernel_padded(k, in);
+    ptrdiff_t outputs, first = piece(i, piece_size(out), out, &outputs);
+    kernel_dot(k, j->x.shape.n[0], outputs, pitch / k->lanes, st_data(j->x), pitch,
+               st_data(j->c->param[DENSE_WEIGHT]) + first * in, j->p->few.row, j->p->few.offset,
+               st_data(j->y) + first, out);
+}
+
+static void forward_few(const st_call *c, st_tensor x, st_tensor y)
+{
+    job j = job_of(c, padded(c, x), y);
+    if (c->layer->params > DENSE_BIAS) st_copy(y, st_expand(c->param[DENSE_BIAS], y.shape));
+    else st_fill(y, 0);
+    st_parallel_for(c, ceil_div(y.shape.n[1], piece_size(y.shape.n[1])), few_piece, &j);
+}
+
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
     const ptrdiff_t slabs = ceil_div(x.shape.n[0], SLAB), out = y.shape.n[1];
+    if (x.shape.n[0] <= FEW) {
+        forward_few(c, x, y);
+        return;
+    }
     job j = job_of(c, contiguous(c, x), y);
     st_parallel_for(c, slabs * strips(x.shape.n[1]), transpose_piece, &j);
     st_parallel_for(c, slabs * ceil_div(out, piece_size(out)), forward_piece, &j);

@@ -109,8 +109,8 @@ static naive want_conv_transpose2d(const st_layer *l, st_tensor x, st_tensor dy)
 
 static st_layer *roll_dense(dice *d, st_shape *x)
 {
-    static const ptrdiff_t batches[] = { 1, 2, 19, 32, 33, 70 }; /* in chunks of 32 */
-    *x = ST_SHAPE(batches[roll(d, 0, 5)], roll(d, 1, 70));
+    static const ptrdiff_t batches[] = { 1, 2, 8, 9, 19, 32, 33, 70 };
+    *x = ST_SHAPE(batches[roll(d, 0, 7)], roll(d, 1, 70));
     return st_dense(.out_features = (int)roll(d, 1, 40), .no_bias = chance(d, 30));
 }
 
