@@ -130,7 +130,7 @@ static int run(const settings *s, st_net *n, st_optim *o, st_dataset *set[2])
     if (st_evaluate(n, set[1], st_cross_entropy(), &score)) return -1;
     if (st_net_set_metadata(n, "data", source) || st_net_save(n, s->save)) return -1;
     printf("test accuracy=%.4f loss=%.4f seconds=%.2f images_per_second=%.0f\n", score.accuracy, score.loss,
-           result.seconds, result.images_per_second);
+           result.seconds, result.samples_per_second);
     return fflush(stdout);
 }
 

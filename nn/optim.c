@@ -272,6 +272,29 @@ static void count_params(st_layer *l, const char *path, void *context)
     *(int *)context += l->params;
 }
 
+typedef struct names {
+    char text[200]; /* "0.weight, 0.bias, …" */
+} names;
+
+static void list_params(st_layer *l, const char *path, void *context)
+{
+    names *all = context;
+    for (int i = 0; i < l->params; i++) {
+        size_t used = strlen(all->text), room = sizeof all->text - used;
+        int length = snprintf(all->text + used, room, "%s%s%s%s", used ? ", " : "", path, path[0] ? "." : "",
+                              l->param_name[i]);
+        if ((size_t)length >= room) strcpy(all->text + sizeof all->text - sizeof "…", "…");
+    }
+}
+
+static int refuse_names(const st_param_group *g, st_net *n, bool first)
+{
+    names all = { "" };
+    st_layer_visit(n->root, list_params, &all);
+    return st_error_set("parameters \"%.80s\": the name matches no parameter%s; there are %s", g->names,
+                        first ? "" : " that is in no earlier group", all.text);
+}
+
 int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group group[])
 {
     if (!o || st_is_null(st_net_gradients(n)))
@@ -289,10 +312,8 @@ int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group grou
     o->range = room, o->ranges = 0, o->grouped = 0;
     st_layer_visit(n->root, group_layer, &all);
     for (int k = 0; k < count; k++)
-        if (all.members[k] == 0)
-            return st_error_set("st_optim_groups: \"%s\" matches no parameter%s", group[k].names,
-                                k > 0 ? " that is in no earlier group" : "");
-    return o->ranges > 0 ? 0 : st_error_set("st_optim_groups: every parameter is frozen");
+        if (all.members[k] == 0) return refuse_names(&group[k], n, k == 0);
+    return o->ranges > 0 ? 0 : st_error_set("every parameter is frozen: nothing is left to train");
 }
 
 /* ---- sweeps ------------------------------------------------------------------------------------- */

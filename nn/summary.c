@@ -88,7 +88,7 @@ static int summarise(st_net *n, st_shape x, FILE *to)
     char text[32];
     table t = { to, (int)strlen("layer") };
     st_layer_visit(n->root, measure_width, &t);
-    fprintf(to, "%-*s  %-20s %14s %16s\n", t.width, "layer", "output", "parameters", "FLOPs an image");
+    fprintf(to, "%-*s  %-20s %14s %16s\n", t.width, "layer", "output", "parameters", "FLOPs a sample");
     fprintf(to, "%-*s  %-20s\n", t.width, "input", st_shape_text(x).text);
     st_layer_visit(n->root, print_row, &t);
     fprintf(to, "%-*s  %-20s %14s", t.width, "total", "", grouped((double)needs.parameters, text));

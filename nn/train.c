@@ -64,7 +64,7 @@ static void summarise(const st_run *run, st_train_result *result)
     result->epochs = run->epoch - 1;
     result->training = train_training_score(run);
     result->stopped_early = result->epochs < run->report.epochs;
-    result->images_per_second = run->training_seconds > 0 ? run->images / run->training_seconds : 0;
+    result->samples_per_second = run->training_seconds > 0 ? run->images / run->training_seconds : 0;
 }
 
 static void run_epochs(st_run *run, st_train_result *result)

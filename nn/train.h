@@ -198,7 +198,7 @@ typedef struct st_train_result {
     st_metrics training, validation; /* of the last epoch; validation: of the best epoch if it was restored */
     int best_epoch;                  /* lowest validation loss; 0 without validation */
     bool stopped_early;
-    double seconds, images_per_second; /* of training, without validation */
+    double seconds, samples_per_second; /* of training, without validation */
 } st_train_result;
 
 /* Trains the net. 0, or -1 with an error: options out of range, a set that does not fit the net, a loss or a

@@ -113,7 +113,7 @@ static int tell(st_net *n, const mnist *digits, const settings *s, const st_comm
         return -1;
     if (!s->quiet) printf("saved %s\n", s->save);
     printf("test accuracy=%.4f loss=%.4f seconds=%.2f images_per_second=%.0f ranks=%d\n", score.accuracy,
-           score.loss, result->seconds, result->images_per_second, all->ranks);
+           score.loss, result->seconds, result->samples_per_second, all->ranks);
     return 0;
 }
 

@@ -37,7 +37,7 @@ static void infer_step(const subject *s)
 }
 
 /* From the median of the steps that fit into this time, at least 3, after one that is not counted. */
-static double images_per_second(const subject *s, void (*step)(const subject *), double seconds)
+static double samples_per_second(const subject *s, void (*step)(const subject *), double seconds)
 {
     enum { MOST = 1000 };
     double took[MOST], began = seconds_now(), last;
@@ -79,8 +79,8 @@ static int measure(st_net *n, const settings *s, ptrdiff_t batch)
 {
     subject a;
     if (make_subject(&a, n, batch) == 0) {
-        double training = images_per_second(&a, train_step, s->seconds);
-        double inference = images_per_second(&a, infer_step, s->seconds);
+        double training = samples_per_second(&a, train_step, s->seconds);
+        double inference = samples_per_second(&a, infer_step, s->seconds);
         if (!st_error()) printf("%6td %12.0f %12.0f\n", batch, training, inference);
         fflush(stdout);
     }
@@ -146,7 +146,7 @@ static int run(const void *settings_, int operands, char **operand)
     use_threads(&command_bench_model, s->threads);
     st_net *n = net_given(&given, batch[0], 1);
     if (n) {
-        printf("images per second, %s\n%6s %12s %12s\n", ST_REAL_NAME, "batch", "training", "inference");
+        printf("samples per second, %s\n%6s %12s %12s\n", ST_REAL_NAME, "batch", "training", "inference");
         for (int i = 0; i < count && measure(n, s, batch[i]) == 0; i++) continue;
         if (!st_error()) show_layers(n);
     }
@@ -156,7 +156,7 @@ static int run(const void *settings_, int operands, char **operand)
 
 static const option_row options[] = {
     NET_OPTIONS(settings, subject),
-    { "batches", 'b', OPTION_TEXT, offsetof(settings, batches), "N,N,...", "1,16,64", "images per batch" },
+    { "batches", 'b', OPTION_TEXT, offsetof(settings, batches), "N,N,...", "1,16,64", "samples per batch" },
     { "seconds", 'S', OPTION_NUMBER, offsetof(settings, seconds), "X", "1", "measuring time of each number",
       0.001, 1000 },
     THREADS_OPTION(settings),
@@ -165,10 +165,11 @@ static const option_row options[] = {
 
 const subcommand command_bench_model = {
     .name = "bench-model",
-    .what = "Measures how many images per second a network trains on and predicts, and the layers' shares of "
-            "the time.",
+    .what =
+        "Measures how many samples per second a network trains on and predicts, and the layers' shares of "
+        "the time.",
     .usage = "NET|MODEL [options]",
-    .details = "Medians of steps on random images, with cross-entropy and SGD with momentum.",
+    .details = "Medians of steps on random samples, with cross-entropy and SGD with momentum.",
     .examples = "  stride bench-model examples/networks/lenet5.net\n"
                 "  stride bench-model model.safetensors --batches 1,256 --threads 1\n",
     .most = 1,

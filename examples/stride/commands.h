@@ -17,6 +17,8 @@ void use_threads(const subcommand *c, long count);
 #define THREADS_OPTION(settings)                                                                             \
     { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,                                \
       "number of threads; default: one per processor", 0, 1024 }
+#define MODEL_OPTION(settings)                                                                               \
+    { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", .help = "a saved net (" MODEL_FILE ")" }
 /* clang-format on */
 
 /* Prints the candidates of `stride complete WORDS...`; returns the exit status. */
@@ -40,6 +42,10 @@ typedef struct net_options {
 /* Stores the operand, if there is one, in `net` or `model`. 0, or 2 with a message unless exactly one
  * network is given. */
 int net_operand(const subcommand *c, net_options *o, int count, char **operands);
+
+/* Takes the model's path from the operands if the first one ends in .safetensors; without it and --model the model is
+ * MODEL_FILE. 0, or 2 with a message if it is given twice. */
+int model_operand(const subcommand *c, const char **path, int *count, char ***operands);
 
 /* Reads that net and builds it for the batch. NULL with an error. */
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);

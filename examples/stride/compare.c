@@ -100,11 +100,8 @@ static int run(const void *settings_, int count, char **operands)
         if (log_check(operands[i]) == 0 && log_recall(operands[i], INT_MAX, &c.run[i]) == 0 &&
             c.run[i].count == 0)
             st_error_set("%.200s: contains no epoch", operands[i]);
-    if (!st_error() && st_file_replace(s->output, put_page, &c) == 0) {
-        fputs("report: ", stdout);
-        text_put(stdout, s->output);
-        putchar('\n');
-    }
+    if (!st_error() && st_file_replace(s->output, put_page, &c) == 0)
+        text_put_in(stdout, "report: ", s->output, "\n");
     for (int i = 0; i < count; i++) history_free(&c.run[i]);
     return subcommand_end(&command_report);
 }

@@ -20,8 +20,7 @@ static void show(const model *m, const settings *s, const dataset *from, const s
     if (!s->json) {
         text_put(stdout, s->model);
         printf(": %td samples of ", found->count);
-        text_put(stdout, from->text);
-        fputs("\n\n", stdout);
+        text_put_in(stdout, "", from->text, "\n\n");
         scores_print(found, (const char *const *)m->shown, stdout);
         if (found->classes > 0) printf("accuracy=%.4f ", found->accuracy);
         printf("loss=%.4f\n", found->loss);
@@ -42,8 +41,10 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
     scores found = { 0 };
     st_dataset *normal = NULL;
     const char *trained_on = st_net_metadata(m->net, "data");
-    if (trained_on && !s->source.data && (strcmp(trained_on, "drawn digits") == 0) != from->drawn)
-        fprintf(stderr, "stride eval: the net was trained on %s, the data are %s\n", trained_on, from->text);
+    if (trained_on && !s->source.data && (strcmp(trained_on, "drawn digits") == 0) != from->drawn) {
+        text_put_in(stderr, "stride eval: the net was trained on ", trained_on, ", the data are ");
+        text_put_in(stderr, "", from->text, "\n");
+    }
     const st_dataset *set = s->part == 1 || !from->test ? from->train : from->test;
     if (s->part == 2 && !from->test) st_error_set("%s has no test part", from->text);
     else if (m->scale) set = normal = st_dataset_normalize(set, m->scale);
@@ -55,20 +56,19 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
 
 static int run(const void *settings_, int count, char **operands)
 {
-    const settings *s = settings_;
+    settings s = *(const settings *)settings_;
     model m;
     dataset from;
-    dataset_options options = s->source;
-    if (count > 0 && options.data) return subcommand_refuse(&command_eval, "--data is given twice");
-    if (count > 0) options.data = operands[0];
-    use_threads(&command_eval, s->threads);
-    if (model_open(&m, s->model, s->batch)) return subcommand_end(&command_eval);
-    dataset_recall(&options, m.net);
-    if (dataset_open(&from, &options, stderr) == 0) {
-        settings given = *s;
-        given.source = options;
+    if (model_operand(&command_eval, &s.model, &count, &operands)) return 2;
+    if (count > 1) return subcommand_refuse(&command_eval, "unexpected \"%s\"", operands[1]);
+    if (count > 0 && s.source.data) return subcommand_refuse(&command_eval, "--data is given twice");
+    if (count > 0) s.source.data = operands[0];
+    use_threads(&command_eval, s.threads);
+    if (model_open(&m, s.model, s.batch)) return subcommand_end(&command_eval);
+    dataset_recall(&s.source, m.net);
+    if (dataset_open(&from, &s.source, stderr) == 0) {
         ptrdiff_t names = m.classes ? m.classes->count : 0;
-        if (dataset_match(&from, names, (const char *const *)m.name) == 0) evaluate(&m, &given, &from);
+        if (dataset_match(&from, names, (const char *const *)m.name) == 0) evaluate(&m, &s, &from);
         dataset_close(&from);
     }
     model_close(&m);
@@ -76,11 +76,11 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE, "a saved net" },
+    MODEL_OPTION(settings),
     DATASET_OPTIONS(settings, source),
     { "part", 'p', OPTION_CHOICE, offsetof(settings, part), "auto|train|test", "auto",
       "the part to evaluate; auto: the test part if there is one" },
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images per batch", 1, 65536 },
+    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples per batch", 1, 65536 },
     THREADS_OPTION(settings),
     { "json", 'j', OPTION_FLAG, offsetof(settings, json), .help = "print JSON" },
     { 0 },
@@ -89,13 +89,13 @@ static const option_row options[] = {
 const subcommand command_eval = {
     .name = "eval",
     .what = "Evaluates a saved net on a data set: loss, accuracy, and the confusion matrix.",
-    .usage = "[--model FILE] [DATA] [options]",
+    .usage = "[MODEL] [DATA] [options]",
     .details =
-        "Data are read and normalised as in training, with the options in the net's metadata. Classes and "
-        "columns of tables are matched by name.",
+        "MODEL is a .safetensors file. Data are read and normalised as in training, with the options in the "
+        "net's metadata. Classes and columns of tables are matched by name.",
     .examples = "  stride eval data/mnist\n"
-                "  stride eval pictures/test --model cats.safetensors --json\n",
-    .most = 1,
+                "  stride eval cats.safetensors pictures/test --json\n",
+    .most = 2,
     .options = options,
     .size = sizeof(settings),
     .run = run,

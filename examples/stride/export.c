@@ -92,8 +92,11 @@ static const format *format_of(const char *path)
 
 static int run(const void *settings_, int count, char **operands)
 {
-    const settings *s = settings_;
-    (void)count;
+    settings given = *(const settings *)settings_;
+    const settings *s = &given;
+    int models = count - 1; /* the last operand is the file to write */
+    if (model_operand(&command_export, &given.model, &models, &operands)) return 2;
+    if (models > 0) return subcommand_refuse(&command_export, "unexpected \"%s\"", operands[0]);
     const char *path = operands[0], *name = strrchr(path, '/');
     const format *f = format_of(path);
     if (!f && strchr(name ? name : path, '.') && strspn(path, "./") != strlen(path))
@@ -104,14 +107,13 @@ static int run(const void *settings_, int count, char **operands)
     if (s->calibrate && !s->int8) return subcommand_refuse(&command_export, "--calibrate is for --int8");
     st_net *n = st_net_load(s->model, 1, (st_net_known){ 0 });
     if (n && (s->int8 ? write_int8(n, path, s) : f ? f->write(n, path) : write_folder(n, path)) == 0)
-        printf("wrote %s\n", path);
+        text_put_in(stdout, "wrote ", path, "\n");
     st_net_free(n);
     return subcommand_end(&command_export);
 }
 
 static const option_row options[] = {
-    { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE,
-      "a net that stride train saved" },
+    MODEL_OPTION(settings),
     { "int8", 0, OPTION_FLAG, offsetof(settings, int8),
       .help = "a .c file computes convolutions and dense layers with 8-bit integers" },
     { "calibrate", 0, OPTION_FILE, offsetof(settings, calibrate), "PATH",
@@ -125,15 +127,16 @@ const subcommand command_export = {
     .what =
         "Writes a saved net for other programs: .onnx, .c (one C file that needs no library), .safetensors, "
         ".net (its layers as text), or a folder with a .npy file for each tensor.",
-    .usage = "[--model FILE] [--int8] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
-    .details = "A .c file normalises its input. For other formats normalise it yourself, with the metadata "
+    .usage = "[MODEL] [--int8] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
+    .details = "MODEL is a .safetensors file. A .c file normalises its input. For other formats normalise it "
+               "yourself, with the metadata "
                "that stride summary prints.",
     .examples = "  stride export digits.onnx\n"
                 "  stride export digits.c\n"
                 "  stride export digits.c --int8 --calibrate data/mnist\n"
-                "  stride export --model cats.safetensors weights/\n",
+                "  stride export cats.safetensors weights/\n",
     .least = 1,
-    .most = 1,
+    .most = 2,
     .options = options,
     .size = sizeof(settings),
     .run = run,

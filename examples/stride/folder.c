@@ -165,10 +165,7 @@ typedef struct reading {
 static int refuse_file(reading *r)
 {
     FILE *messages = r->bad < r->listed ? NULL : r->options->messages;
-    if (messages && r->bad < MOST_LISTED) {
-        text_put(messages, st_error());
-        fputc('\n', messages);
-    }
+    if (messages && r->bad < MOST_LISTED) text_put_in(messages, "", st_error(), "\n");
     if (messages && r->bad == MOST_LISTED) fputs("…\n", messages);
     st_error_clear();
     r->bad++;
@@ -236,10 +233,8 @@ static int read_all(album *a, const char *path, const names *classes, const fold
         status = join(in, path, classes->name[i])
                      ? -1
                      : visit_pictures(in, read_of_class, &(one_class){ &r, i }, &count);
-        if (status == 0 && count == 0 && options->messages && !listed) {
-            text_put(options->messages, in);
-            fputs(": contains no picture\n", options->messages);
-        }
+        if (status == 0 && count == 0 && options->messages && !listed)
+            text_put_in(options->messages, "", in, ": contains no picture\n");
     }
     *each = r.each;
     if (!st_error() && r.coloured) {

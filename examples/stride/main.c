@@ -32,39 +32,40 @@ const char *program_version(void)
 
 void use_threads(const subcommand *c, long count)
 {
+    if (count == 0) return;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (processors > 0 && count > processors)
-        fprintf(stderr, "%s: warning: --threads %ld: this machine has only %ld processor%s\n",
-                subcommand_title(c), count, processors, processors > 1 ? "s" : "");
-    if (count > 0) st_set_num_threads((int)count);
+    st_set_num_threads((int)count);
+    if (count > st_num_threads() || (processors > 0 && count > processors))
+        fprintf(stderr, "%s: warning: --threads %ld: %d are used, this machine has %ld processor%s\n",
+                subcommand_title(c), count, st_num_threads(), processors, processors == 1 ? "" : "s");
 }
 
 /* ---- help -------------------------------------------------------------------------------------- */
 
+#define USAGE "usage: stride SUBCOMMAND [options]\n\n"
+
+static const char examples[] =
+    "  stride train 'conv 16 3x3, relu, maxpool 2, dense 2' --data pictures --size 32x32 --split 0.2\n"
+    "  stride eval pictures               loss, accuracy, confusion matrix\n"
+    "  stride predict cat.jpg             classes and their probabilities\n"
+    "  stride predict new --output n.csv  the same for a folder, as a table\n"
+    "  stride summary model.safetensors   layers, parameters, operations\n"
+    "  stride export model.onnx           the net for other programs\n";
+
 static void print_usage(FILE *to)
 {
-    fprintf(to, "usage: stride SUBCOMMAND [options]\n\n"
-                "Trains, evaluates and uses small neural networks.\n\n");
+    fputs(USAGE "Trains, evaluates and uses small neural networks.\n\n", to);
     for (const subcommand *const *c = subcommands; *c; c++) {
         fprintf(to, "  %-12s ", (*c)->name);
         put_wrapped(to, (*c)->what, 15);
     }
-    fprintf(to, "\nstride SUBCOMMAND --help lists its options; stride help network explains how to write "
-                "networks.\n\n"
-                "examples:\n"
-                "  stride train examples/networks/lenet5.net --epochs 3\n"
-                "  stride predict --index 7\n");
+    fprintf(
+        to,
+        "\nstride SUBCOMMAND --help lists its options; stride help network explains how to write networks."
+        "\n\nexamples, for `pictures`, which holds a folder of PNG or JPEG files for each of two "
+        "classes:\n%s",
+        examples);
 }
-
-static const char in_brief[] =
-    "usage: stride SUBCOMMAND [options]\n\n"
-    "  stride train 'conv 8 3x3, relu, maxpool 2, dense 2' --data pictures/ --size 64x64\n"
-    "  stride eval pictures/test             loss, accuracy, confusion matrix\n"
-    "  stride predict cat.jpg                classes and their probabilities\n"
-    "  stride predict new/ -o out.csv        the same for a folder, as a table\n"
-    "  stride summary model.safetensors      layers, parameters, operations\n"
-    "  stride export model.onnx              the net for other programs\n\n"
-    "stride --help lists all subcommands, stride train --help the options of one.\n";
 
 const char network_help[] =
     "A network is a list of layers, separated by commas or line ends. It is given as the name of a file, or "
@@ -211,7 +212,8 @@ int main(int argc, char **argv)
     note_command_line(argc, argv);
     const char *name = argc > 1 ? argv[1] : "";
     if (argc < 2) {
-        fputs(in_brief, stderr);
+        fprintf(stderr, "%s%s\n%s", USAGE, examples,
+                "stride --help lists all subcommands, stride train --help the options of one.\n");
         return 2;
     }
     if (strcmp(name, "--version") == 0) {

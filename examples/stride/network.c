@@ -582,7 +582,7 @@ static int read_input(parser *p, st_shape *input)
         return fail(&p->now, "found, expected a comma or the end of the line");
     advance(p);
     if (input->rank > 0 && !st_shape_equal(*input, said))
-        return fail(&t, "is not the shape of the images, %s", st_shape_text(*input).text);
+        return fail(&t, "is not the shape of the samples, %s", st_shape_text(*input).text);
     *input = said;
     return 0;
 }

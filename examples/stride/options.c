@@ -34,9 +34,9 @@ int subcommand_refuse(const subcommand *c, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     bool asks = text[0] && text[strlen(text) - 1] == '?';
-    fprintf(stderr, "%s: ", title);
-    text_put(stderr, text);
-    fprintf(stderr, "%s: %s --help\n", asks ? " Try" : "; try", title);
+    fputs(title, stderr);
+    text_put_in(stderr, ": ", text, asks ? " Try: " : "; try: ");
+    fprintf(stderr, "%s --help\n", title);
     return 2;
 }
 

@@ -319,9 +319,7 @@ static void tell(session *t, int status)
 {
     if (status == 0 && !st_error()) return;
     fflush(stdout);
-    fprintf(stderr, "%s: ", subcommand_title(&command_predict));
-    text_put(stderr, st_error() ? st_error() : "failed");
-    fputc('\n', stderr);
+    text_put_in(stderr, "stride predict: ", st_error() ? st_error() : "failed", "\n");
     st_error_clear();
     t->failed++;
 }
@@ -437,12 +435,11 @@ static void run_all(session *t)
 
 static int run(const void *settings_, int count, char **operands)
 {
-    const settings *s = settings_;
-    session t = { .s = s, .count = count, .operands = operands };
-    int wrong = check(s, count, operands);
-    if (wrong) return wrong;
-    use_threads(&command_predict, s->threads);
-    if (model_open(&t.m, s->model, 1)) return subcommand_end(&command_predict);
+    settings s = *(const settings *)settings_;
+    if (model_operand(&command_predict, &s.model, &count, &operands) || check(&s, count, operands)) return 2;
+    session t = { .s = &s, .count = count, .operands = operands };
+    use_threads(&command_predict, s.threads);
+    if (model_open(&t.m, s.model, 1)) return subcommand_end(&command_predict);
     t.list = json_array();
     run_all(&t);
     json_decref(t.list);
@@ -452,7 +449,7 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", MODEL_FILE, "a saved net" },
+    MODEL_OPTION(settings),
     { "output", 'o', OPTION_FILE, offsetof(settings, output), "FILE",
       .help = "write a table instead: .csv, or .jsonl with an object per line" },
     { "index", 'i', OPTION_TEXT, offsetof(settings, index), "N",
@@ -473,11 +470,12 @@ const subcommand command_predict = {
             "(.npy), tables (.csv, .tsv), all pictures in a folder, a file on standard input (-), or a "
             "sample of a "
             "data set.",
-    .usage = "[--model FILE] FILE|FOLDER|-...|--index N [--data PATH] [options]",
-    .details = "If a file cannot be read, the error is reported, the others are processed, and the exit "
+    .usage = "[MODEL] FILE|FOLDER|-...|--index N [--data PATH] [options]",
+    .details = "MODEL is a .safetensors file. If a file cannot be read, the error is reported, the others "
+               "are processed, and the exit "
                "status is 1.",
-    .examples = "  stride predict --model cats.safetensors whiskers.jpg\n"
-                "  stride predict --model cats.safetensors new_pictures --output predictions.csv\n"
+    .examples = "  stride predict cats.safetensors whiskers.jpg\n"
+                "  stride predict cats.safetensors new_pictures --output predictions.csv\n"
                 "  stride predict --index 7 --data data/mnist --json\n",
     .most = ANY_NUMBER,
     .options = options,

@@ -475,12 +475,12 @@ static void put_layers(page *p)
     fputs("<section><h2>Layers</h2>\n", p->to);
     if (r->times)
         fprintf(p->to,
-                "<p>A training step on %td images takes %.2f ms forward and %.2f ms backward; "
+                "<p>A training step on %td samples takes %.2f ms forward and %.2f ms backward; "
                 "the bars show each layer's share.</p>\n",
                 r->times->batch, 1e3 * r->times->forward, 1e3 * r->times->backward);
     page_table(p->to, "scroll", "rows wide",
-               r->times ? "<layer|<output|parameters|FLOPs per image|forward|backward"
-                        : "<layer|<output|parameters|FLOPs per image");
+               r->times ? "<layer|<output|parameters|FLOPs per sample|forward|backward"
+                        : "<layer|<output|parameters|FLOPs per sample");
     st_layer_visit(r->net->root, put_layer, &of);
     fprintf(p->to, "</tbody><tfoot><tr><th scope=\"row\">all</th><td></td><td>%s</td>",
             page_count((double)st_numel(st_net_parameters(r->net))).text);

@@ -19,6 +19,17 @@ int net_operand(const subcommand *c, net_options *o, int count, char **operands)
     return 0;
 }
 
+int model_operand(const subcommand *c, const char **path, int *count, char ***operands)
+{
+    if (*count > 0 && text_ends(**operands, ".safetensors")) {
+        if (*path) return subcommand_refuse(c, "the model is given twice");
+        *path = *(*operands)++;
+        --*count;
+    }
+    if (!*path) *path = MODEL_FILE;
+    return 0;
+}
+
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
 {
     if (o->model) return st_net_load(o->model, batch, (st_net_known){ 0 });
@@ -42,11 +53,8 @@ static int run(const void *settings_, int count, char **operands)
     if (n && s->as_text) network_write(n, stdout);
     else if (n) st_net_summary(n, s->batch, stdout);
     for (const st_metadata *note = n && !s->as_text ? n->notes : NULL; note; note = note->next) {
-        fputs(note == n->notes ? "\n" : "", stdout);
-        text_put(stdout, note->name);
-        fputs(": ", stdout);
-        text_put(stdout, note->text);
-        putchar('\n');
+        text_put_in(stdout, note == n->notes ? "\n" : "", note->name, ": ");
+        text_put_in(stdout, "", note->text, "\n");
     }
     st_net_free(n);
     return subcommand_end(&command_summary);
@@ -54,7 +62,7 @@ static int run(const void *settings_, int count, char **operands)
 
 static const option_row options[] = {
     NET_OPTIONS(settings, subject),
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "images per batch, for the memory",
+    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples per batch, for the memory",
       1, 65536 },
     { "as-text", 'T', OPTION_FLAG, offsetof(settings, as_text),
       .help = "print the network as text (stride help network)" },

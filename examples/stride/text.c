@@ -37,6 +37,13 @@ void text_put(FILE *to, const char *text)
     }
 }
 
+void text_put_in(FILE *to, const char *before, const char *text, const char *after)
+{
+    fputs(before, to);
+    text_put(to, text);
+    fputs(after, to);
+}
+
 char *text_clean(const char *text)
 {
     char *clean = malloc(4 * strlen(text) + 5), *at = clean;

@@ -12,6 +12,9 @@ int text_character(const char *text);
 /* Prints text, and bytes that belong to no printable character as \x1b. */
 void text_put(FILE *to, const char *text);
 
+/* The same between two texts that are printed as they are. */
+void text_put_in(FILE *to, const char *before, const char *text, const char *after);
+
 /* The text that text_put prints, in new memory; NULL with an error: no memory. */
 char *text_clean(const char *text);
 

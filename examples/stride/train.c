@@ -315,6 +315,16 @@ static const char *path_of(void *context, ptrdiff_t sample)
     return dataset_path(((const job *)context)->held_out, sample);
 }
 
+static char *text_of_net(const st_net *n)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    if (to) network_write(n, to);
+    if (to) fclose(to);
+    return text;
+}
+
 static int write_report(job *j)
 {
     const settings *s = j->s;
@@ -352,7 +362,7 @@ static int write_report(job *j)
         { resumed[0] ? "resumed" : NULL, resumed },
         { NULL, NULL },
     };
-    char *network = network_text(s->net ? s->net : s->from), title[160];
+    char *network = s->net ? network_text(s->net) : text_of_net(j->net), title[160];
     snprintf(title, sizeof title, "Training on %.140s", j->from.text);
     int status = layer_times_measure(&times, j->net, j->training, j->loss, 0);
     if (status == 0)
@@ -400,9 +410,8 @@ static void print_files(const settings *s)
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i].path) {
-            printf("%s: ", files[i].what);
-            text_put(stdout, files[i].path);
-            putchar('\n');
+            fputs(files[i].what, stdout);
+            text_put_in(stdout, ": ", files[i].path, "\n");
         }
 }
 
@@ -415,15 +424,11 @@ static void print_best(const job *j)
     if (best) printf("best: epoch %d, validation loss %.4f", best->epoch, best->validation.loss);
     if (best && !isnan(best->validation.accuracy)) printf(", accuracy %.4f", best->validation.accuracy);
     if (best) putchar('\n');
-    if (j->stopped) printf("interrupted after step %ld", j->stopped);
-    if (j->stopped && j->s->checkpoint) {
-        fputs(": to continue, repeat the command with --resume from ", stdout);
-        text_put(stdout, j->s->checkpoint);
-    } else if (j->stopped) {
-        fputs(": to train these weights further, use --from ", stdout);
-        text_put(stdout, j->s->save);
-    }
-    if (j->stopped) putchar('\n');
+    if (!j->stopped) return;
+    const char *from = j->s->checkpoint;
+    printf("interrupted after step %ld: to ", j->stopped);
+    if (from) text_put_in(stdout, "continue, repeat the command with --resume from ", from, "\n");
+    else text_put_in(stdout, "train these weights further, use --from ", j->s->save, "\n");
 }
 
 static void print_result(const job *j)
@@ -433,8 +438,8 @@ static void print_result(const job *j)
     printf("%s", validated ? "validation" : "training");
     if (!isnan(score->accuracy)) printf(" accuracy=%.4f", score->accuracy);
     if (!isnan(score->loss)) printf(" loss=%.4f", score->loss); /* NaN: interrupted in the first epoch */
-    printf(" epochs=%d seconds=%.2f images_per_second=%.0f\n", j->result.epochs, j->result.seconds,
-           j->result.images_per_second);
+    printf(" epochs=%d seconds=%.2f samples_per_second=%.0f\n", j->result.epochs, j->result.seconds,
+           j->result.samples_per_second);
 }
 
 /* A network that ends with softmax trains slowly, since cross-entropy includes it. */
@@ -455,15 +460,14 @@ static int print_head(const job *j)
     printf("\n\n");
     if (j->s->resume) {
         bool there = access(j->s->checkpoint, F_OK) == 0;
-        fputs(there ? "resuming from " : "", stdout);
-        text_put(stdout, j->s->checkpoint);
-        fputs(there ? "\n\n" : " does not exist: starting from the beginning\n\n", stdout);
+        text_put_in(stdout, there ? "resuming from " : "", j->s->checkpoint,
+                    there ? "\n\n" : " does not exist: starting from the beginning\n\n");
     }
     if (st_net_summary(j->net, j->s->batch, stdout)) return -1;
     printf("\n");
     if (j->source) {
-        printf("%d tensors from ", j->read);
-        text_put(stdout, j->s->from);
+        printf("%d tensors", j->read);
+        text_put_in(stdout, " from ", j->s->from, "");
         if (j->unread > 0) printf("; %d initialised: %s", j->unread, j->names);
         printf("\n\n");
     }
@@ -665,7 +669,7 @@ static const option_row options[] = {
 const subcommand command_train = {
     .name = "train",
     .what = "Trains a network on a data set and saves it.",
-    .usage = "NET [--data PATH] [options]",
+    .usage = "NET|--from FILE [--data PATH] [options]",
     .details =
         "The last line on stdout is the result; progress goes to stderr. An interrupt (Ctrl-C) ends the "
         "run after its step and saves the net; a second one ends the program at once. Results depend on the "

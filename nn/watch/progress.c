@@ -78,7 +78,7 @@ static void draw(const progress *p, const line *head, const line *tail, double d
     fflush(p->to);
 }
 
-static double images_per_second(const st_run *run)
+static double samples_per_second(const st_run *run)
 {
     return run->training_seconds > 0 ? run->images / run->training_seconds : 0;
 }
@@ -95,7 +95,7 @@ static void show_step(progress *p, const st_run *run)
     put_score(&tail, "", &r->training);
     put(&tail, "  ");
     put_time(&tail, r->step > 0 ? r->seconds / (double)r->step * (double)(r->steps - r->step) : 0);
-    put(&tail, " left  %.0f images/s", images_per_second(run));
+    put(&tail, " left  %.0f samples/s", samples_per_second(run));
     draw(p, &head, &tail, (double)run->batch / (double)run->steps_per_epoch);
 }
 
@@ -112,7 +112,7 @@ static void show_epoch(progress *p, const st_run *run)
     put(&l, "epoch %d/%d", r->epoch, r->epochs);
     put_score(&l, "", &r->training);
     put_score(&l, "validation ", &r->validation);
-    put(&l, "  lr %.3g  %.0f images/s  ", r->lr, images_per_second(run));
+    put(&l, "  lr %.3g  %.0f samples/s  ", r->lr, samples_per_second(run));
     put_time(&l, r->seconds);
     erase(p);
     fprintf(p->to, "%s%s\n", l.text, r->best ? "  best" : "");

@@ -222,7 +222,7 @@ trains() {
 learns() { score "$tmp/mnist.out" | awk -F '[= ]' '{ exit !($3 > 0.85 && $3 <= 0.94) }' || because "$(score "$tmp/mnist.out")"; }
 # Right after `trains`.
 progress_is_on_stderr() {
-    [ "$(lines "$err")" = 1 ] && grep -q '^epoch 1/1  loss .* images/s' "$err" && ! grep -q '^epoch' "$out" ||
+    [ "$(lines "$err")" = 1 ] && grep -q '^epoch 1/1  loss .* samples/s' "$err" && ! grep -q '^epoch' "$out" ||
         because "expected one line of progress on stderr"
 }
 no_colour_in_files() {

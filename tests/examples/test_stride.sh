@@ -34,6 +34,17 @@ fails() { complains 1 "$@"; }
 says() { # PATTERN
     grep -qE -- "$1" "$out" || because "expected /$1/"
 }
+begin() { # ARGUMENTS...: in the background, as $job, until its first epoch is over
+    local i
+    : >"$err"
+    "$stride" "$@" >"$out" 2>"$err" </dev/null &
+    job=$!
+    for i in $(seq 200); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+}
+ends() {
+    wait $job
+    status=$?
+}
 
 # ---- help and command lines ------------------------------------------------------------------------
 
@@ -70,7 +81,8 @@ refuses_words() {
         refuses '--checkpoint and --save are the same file, a' train --net relu --checkpoint a --save a &&
         refuses '--log and --report are the same file, a.csv' train --net relu --log a.csv --report a.csv &&
         refuses 'no network' summary && refuses 'unexpected "b"' summary a b && refuses '.*more than once' summary relu --net tanh &&
-        refuses 'nothing to predict' predict && refuses 'files, or --data' predict a.png --index 3 &&
+        refuses 'the model is given twice' eval a.safetensors --model b && refuses 'unexpected "c"' eval a.safetensors b c &&
+        refuses 'unexpected "a"' export a b.onnx && refuses 'nothing to predict' predict a.safetensors && refuses 'nothing to predict' predict && refuses 'files, or --data' predict a.png --index 3 &&
         refuses '.*expected .onnx' export model.txt && refuses '--batches: expected a list .*"1,x"' bench-model relu --batches 1,x &&
         refuses 'expected bash, zsh or fish, not "tcsh"' completion tcsh
 }
@@ -255,7 +267,7 @@ needs_no_flags() {
     fails '.*None|.*has no test part' eval --model "$model" --data "$digits/train.csv" --part test
 }
 evaluates_in_json() {
-    succeeds eval --model "$model" --data "$digits" --json || return
+    succeeds eval "$model" "$digits" --json || return
     tr -d ' \n' <"$out" | grep -qE '^\{"samples":80,"loss":[0-9.e-]+,"accuracy":[0-9.]+,"classes":\[\{"name":"0","samples":20,.*"confusion":\[\[' ||
         because "JSON"
 }
@@ -404,7 +416,7 @@ splits_by_class() { # 90 samples of class 0 and 10 of class 1: a fifth is 18 and
 }
 fits_data_and_net() {
     fails 'the network.s output is \[7\], there are 10 classes: end it with dense 10' train --net "$net 7" --data "$digits" &&
-        fails 'line 1, column 7: .1x9x9. is not the shape of the images, \[1, 28, 28\]' train --net 'input 1x9x9, dense 10' --data "$digits" &&
+        fails 'line 1, column 7: .1x9x9. is not the shape of the samples, \[1, 28, 28\]' train --net 'input 1x9x9, dense 10' --data "$digits" &&
         fails '.*class' train --net "$net 2" --data "$digits/train.csv" --image 1x28x28 --quiet --save "$tmp/none" &&
         fails '.*nothing: No such file' train --net "$net 10" --data nothing && mkdir -p "$tmp/empty" &&
         fails '.*empty: contains neither MNIST nor CIFAR-10' train --net relu --data "$tmp/empty" &&
@@ -501,22 +513,20 @@ tries_first() { # what would fail at the end fails at the beginning, and a path 
 }
 keeps_the_weights() { # where the folder goes away in the middle of it
     mkdir -p "$tmp/gone" "$tmp/second" || return
-    TMPDIR=$tmp/second "$stride" train "$net 10" --data "$digits" --epochs 400 --save "$tmp/gone/net" >"$out" 2>"$err" </dev/null &
-    local job=$! i kept
-    for i in $(seq 100); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+    local job kept
+    TMPDIR=$tmp/second begin train "$net 10" --data "$digits" --epochs 400 --save "$tmp/gone/net"
     rm -r "$tmp/gone"
-    wait $job
-    status=$?
+    ends
     kept=$(sed -n 's/.*; the net is in \(.*\)$/\1/p' "$err")
     [ $status = 1 ] && [ -s "$kept" ] && [ "${kept%/*}" = "$tmp/second" ] && succeeds summary --model "$kept" || because "lost"
 }
 leaves_ignored() { # an interrupt that is ignored where it began
-    (trap '' INT; exec "$stride" train "$net 10" --data "$digits" --epochs 300 --save "$tmp/ignored" >"$out" 2>"$err" </dev/null) &
-    local job=$! i
-    for i in $(seq 100); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+    local job
+    trap '' INT
+    begin train "$net 10" --data "$digits" --epochs 300 --save "$tmp/ignored"
+    trap - INT
     kill -INT $job
-    wait $job
-    status=$?
+    ends
     [ $status = 0 ] && says ' epochs=300 ' || because "it has not gone on to the end"
 }
 knows_losses() {
@@ -552,7 +562,7 @@ reads_pictures() {
     train --net "$net 4" --data "$digits/pictures" --save "$tmp/pictures.safetensors" --report "$tmp/pictures.html" && learnt validation || return
     grep -q "<br/>$digits/pictures/test/[a-d]/0[0-9]*\.[pj][np]g</small>" "$tmp/pictures.html" || because "mistakes name no file" || return
     succeeds summary "$tmp/pictures.safetensors" && says '^classes: \["a","b","c","d"\]' || return
-    succeeds predict --model "$tmp/pictures.safetensors" "$digits/pictures/test/d/000.png" "$digits/pictures/test/c/005.jpg" --top 2 &&
+    succeeds predict "$tmp/pictures.safetensors" "$digits/pictures/test/d/000.png" "$digits/pictures/test/c/005.jpg" --top 2 &&
         [ "$(lines "$out")" = 2 ] && says '000.png: d 0\.[5-9]' && says '005.jpg: c 0\.[5-9]' || because "two pictures" || return
     train --net "$net 4" --data "$digits/pictures/train" --size 20x24 --colour rgb --split 0.2 --save "$tmp/small.safetensors" && learnt validation &&
         succeeds summary "$tmp/small.safetensors" && says '\[64, 3, 20, 24\]' || because "--size" || return
@@ -578,9 +588,10 @@ fine_tunes() {
     train "$net 3" --data "$tmp/three" --from "$source" --freeze 0 --save "$tuned" --split 0.2 &&
         says '^2 tensors from .*; 2 initialised: 4.weight, 4.bias$' && learnt validation || because "a new head" || return
     same_tensor 0.weight "$source" "$tuned" && same_tensor 0.bias "$source" "$tuned" || because "frozen" || return
-    train $data --from "$source" --freeze '*.weight' --freeze 0 --save "$tuned" && says '^4 tensors from' || return
+    train $data --from "$source" --freeze '*.weight' --freeze 0 --save "$tuned" --report "$tmp/tuned.html" && says '^4 tensors from' &&
+        grep -q 'aria-label="network">input 1x28x28$' "$tmp/tuned.html" || because "a page of a net without a text" || return
     same_tensor 4.weight "$source" "$tuned" && ! same_tensor 4.bias "$source" "$tuned" || because "all but a bias is frozen" || return
-    fails '.*"conv" matches no parameter' train --quiet $data --from "$source" --freeze conv || return
+    fails 'parameters "conv": the name matches no parameter; there are 0.weight, 0.bias, 4.weight, 4.bias$' train --quiet $data --from "$source" --freeze conv || return
     fails '.*every parameter is frozen' train --quiet $data --from "$source" --freeze '*' || return
     fails '.*no tensor has the name and shape' train 'flatten, relu, dense 4' --quiet $data --from "$source" || return
     fails '.*none.safetensors: No such file' train $data --from "$tmp/none.safetensors"
@@ -625,6 +636,34 @@ resizes_when_asked() {
     succeeds train --net 'dense 10' --data "$digits" --epochs 1 --quiet --save "$tmp/28.safetensors" || return
     fails '.*expected|.*\[1, 28, 28\]' predict --model "$tmp/csv.safetensors" "$digits/train-y.npy"
 }
+# The page's own pictures, and two tables.
+prints_what_it_shows() {
+    local docs=$tmp/docs class name
+    rm -rf "$docs" && mkdir -p "$docs/pictures" "$docs/new" "$docs/three" || return
+    for name in zero/d one/c two/b three/a; do cp -r "$digits/pictures/train/${name#*/}" "$docs/pictures/${name%/*}" || return; done
+    head -c 200 "$docs/pictures/two/002.png" >"$docs/pictures/two/broken.png"
+    for class in b c d; do cp -r "$digits/pictures/train/$class" "$docs/three" || return; done
+    cp "$digits/pictures/test/d/000.png" "$docs/new/x.png" && cp "$digits/pictures/test/c/005.jpg" "$docs/new/y.jpg" &&
+        cp "$digits/pictures/test/a/003.png" "$docs/new/z.png" || return
+    LC_ALL=C awk 'BEGIN { split("setosa versicolor virginica", name); print "petal_length,petal_width,species"
+        for (i = 0; i < 150; i++) printf "%.1f,%.1f,%s\n", 1.4 + 2 * (i % 3) + i * 7 % 10 / 10, 0.3 + 0.7 * (i % 3) + i * 3 % 7 / 10, name[i % 3 + 1]
+    }' >"$docs/flowers.csv"
+    awk 'BEGIN { print "area,price"; for (i = 30; i < 130; i++) print i "," 25000 + 2000 * i }' >"$docs/houses.csv"
+    printf 'petal_width,petal_length\n0.4,1.9\n2.0,6.1\n' >"$docs/unknown.csv"
+    (cd "$docs" && PATH=$BIN:$PATH python3 "$root/tests/examples/follow.py" "$root/docs/command-line.md")
+}
+# From a folder of pictures to a table, by the examples of `stride --help` alone.
+leads_to_predictions() {
+    local walk=$tmp/walk command
+    rm -rf "$walk" && mkdir -p "$walk/pictures" "$walk/new" && cp -r "$digits/pictures/train/"[ab] "$walk/pictures" &&
+        cp "$digits/pictures/test/a/"* "$walk/new" && cp "$digits/pictures/test/b/006.jpg" "$walk/cat.jpg" || return
+    succeeds --help && sed -n '/^examples/,$ s/^  \(stride .*\)/\1/p' "$out" | sed 's/  .*//' >"$walk/commands" && [ "$(lines "$walk/commands")" = 6 ] || return
+    while read -r command; do
+        (cd "$walk" && PATH=$BIN:$PATH bash -c "$command") >"$out" 2>"$err" </dev/null || { status=$?; because "$command"; return 1; }
+        [ "${command#stride eval}" = "$command" ] || awk -F '[= ]' 'END { exit !($2 > 0.9) }' "$out" || because "$command" || return
+    done <"$walk/commands"
+    [ "$(lines "$walk/n.csv")" = 21 ] && grep -q '^new/003.png,a,0\.' "$walk/n.csv" || because "no table"
+}
 if [ -d "$digits/pictures" ]; then
     if "$stride" predict --model "$model" "$digits/pictures/test/d/000.png" 2>&1 | grep -q 'built without'; then
         echo "skip pictures: stride is built without libpng or TurboJPEG"
@@ -635,6 +674,8 @@ if [ -d "$digits/pictures" ]; then
         claim "a saved net gets a new head, and what is frozen stays" fine_tunes
         claim "predict goes on after a bad file, and writes tables" writes_predictions
         claim "bad pictures are listed at once, or left out" skips_bad
+        claim "the commands of docs/command-line.md print what it shows" prints_what_it_shows
+        claim "the examples of --help lead from a folder of pictures to a table of predictions" leads_to_predictions
     fi
 else
     echo "skip pictures: libpng and TurboJPEG are not installed (libpng-dev, libturbojpeg0-dev)"
@@ -643,7 +684,7 @@ fi
 # ---- export and speed ------------------------------------------------------------------------------
 
 exports() {
-    succeeds export --model "$model" "$tmp/weights" && [ -s "$tmp/weights/0.weight.npy" ] && [ -s "$tmp/weights/4.bias.npy" ] || because "a folder" || return
+    succeeds export "$model" "$tmp/weights" && [ -s "$tmp/weights/0.weight.npy" ] && [ -s "$tmp/weights/4.bias.npy" ] || because "a folder" || return
     succeeds export --model "$model" "$tmp/same.safetensors" && cmp "$model" "$tmp/same.safetensors" &&
         succeeds export --model "$model" "$tmp/layers.net" && grep -q '^conv2d 6 5 stride=2$' "$tmp/layers.net" &&
         succeeds summary "$tmp/layers.net" || because ".net" || return
@@ -676,27 +717,22 @@ draws() {
     on_terminal 80 "'$stride' predict --model '$model' --data '$digits' --index 1" && colours && grep -q '█' "$out" || because "bars"
 }
 stops_when_interrupted() {
-    "$stride" train --net "$net 10" --data "$digits" --epochs 100000 --save "$tmp/stopped.safetensors" >"$out" 2>"$err" </dev/null &
-    local job=$! i
-    for i in $(seq 100); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+    local job
+    begin train --net "$net 10" --data "$digits" --epochs 100000 --save "$tmp/stopped.safetensors"
     kill -INT $job
-    wait $job
-    status=$?
+    ends
     [ $status = 0 ] && [ -s "$tmp/stopped.safetensors" ] && says '^validation accuracy=' &&
         says '^interrupted after step [0-9]+: to train these weights further, use --from .*stopped.safetensors$' || because "interrupted"
 }
 # Within a step, and it goes on as if nothing had been.
 goes_on_after_an_interrupt() {
-    local heavy='conv 24 5x5, relu, conv 24 5x5, relu, maxpool 4, dense 10' i job epochs
+    local heavy='conv 24 5x5, relu, conv 24 5x5, relu, maxpool 4, dense 10' job epochs
     local run="train --data $digits --batch 4 --schedule constant --checkpoint $tmp/stop"
     # shellcheck disable=SC2086
-    "$stride" $run "$heavy" --epochs 1000 --save "$tmp/stopped" >"$out" 2>"$err" </dev/null &
-    job=$!
-    for i in $(seq 200); do grep -q '^epoch 1/' "$err" && break || sleep 0.1; done
+    begin $run "$heavy" --epochs 1000 --save "$tmp/stopped"
     sleep 0.1
     kill -INT $job
-    wait $job
-    status=$?
+    ends
     [ $status = 0 ] && says '^interrupted after step [0-9]+: to continue, repeat the command with --resume from .*stop$' &&
         { ! grep -q '^epoch' "$err" || says '^best: epoch [0-9]+, validation loss'; } || because "interrupted" || return
     epochs=$(($(sed -n 's/.* epochs=\([0-9]*\) .*/\1/p' "$out") + 1))
@@ -715,6 +751,12 @@ claim "an interrupt ends a run, saved" stops_when_interrupted
 claim "an interrupted run goes on from its step to the same net" goes_on_after_an_interrupt
 set +m
 
+caps_threads() {
+    succeeds eval "$model" "$digits" --threads 99 && grep -qxE 'stride eval: warning: --threads 99: [0-9]+ are used, this machine has [0-9]+ processors?' "$err" ||
+        because "expected one line" || return
+    [ "$(getconf _NPROCESSORS_ONLN)" -lt 2 ] || { succeeds eval "$model" "$digits" --threads 2 && [ ! -s "$err" ] || because "two threads"; }
+}
+claim "more threads than there are get one line" caps_threads
 zero_is_meant() {
     succeeds train --net "$net 10" --data "$digits" --epochs 1 --quiet --lr 0 --optim sgd --log "$tmp/zero.csv" --save "$tmp/zero" &&
         [ "$(tail -n 1 "$tmp/zero.csv" | cut -d , -f 3)" = -0 ] || because "--lr 0 takes another learning rate"

@@ -54,7 +54,7 @@ static void train_once(st_net *n, st_optim *o, const st_dataset *d, const way *w
     clock_t began = clock();
     st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = w->batch,
              .group = st_group_of(all, w->unordered), .result = &r);
-    s->images[k] = r.images_per_second;
+    s->images[k] = r.samples_per_second;
     s->steps[k] = (double)r.steps * CLOCKS_PER_SEC / (double)(clock() - began);
 }
 

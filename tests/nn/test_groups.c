@@ -220,7 +220,7 @@ TEST(the_groups_of_a_run_end_with_it)
     assert_int_equal(st_train(n, d, .batch = 5, .loss = st_cross_entropy(), .optim = o,
                               .groups = { { "7", .frozen = true } }),
                      -1);
-    expect_error("st_optim_groups: \"7\" matches no parameter");
+    expect_error("\"7\": the name matches no parameter; there are 0.weight");
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
@@ -232,10 +232,12 @@ TEST(wrong_groups_are_refused)
         st_param_group group[2];
         const char *error;
     } cases[] = {
-        { 1, { { "6" } }, "\"6\" matches no parameter" },
-        { 1, { { "0.gamma" } }, "\"0.gamma\" matches no parameter" },
-        { 1, { { "0.weight", .vectors = true } }, "\"0.weight\" matches no parameter" },
-        { 2, { { "0" }, { "0.bias" } }, "\"0.bias\" matches no parameter that is in no earlier group" },
+        { 1, { { "6" } }, "\"6\": the name matches no parameter; there are " },
+        { 1, { { "0.gamma" } }, "\"0.gamma\": the name matches no parameter; there are " },
+        { 1, { { "0.weight", .vectors = true } }, "\"0.weight\": the name matches no parameter; there are " },
+        { 2,
+          { { "0" }, { "0.bias" } },
+          "\"0.bias\": the name matches no parameter that is in no earlier group" },
         { 1, { { NULL } }, "a group without names" },
         { 1, { { "0", .lr_factor = -1 } }, "\"0\" has lr_factor -1" },
         { 1, { { "0", .lr_factor = INFINITY } }, "\"0\" has lr_factor inf" },

@@ -256,7 +256,7 @@ static char *summary(st_net *n, ptrdiff_t batch, int status)
  * layers; 5 5 6 + 6 = 156 parameters, and so on. */
 /* clang-format off */
 static const char lenet_table[] =
-"layer                                              output                   parameters   FLOPs an image\n"
+"layer                                              output                   parameters   FLOPs a sample\n"
 "input                                              [64, 1, 28, 28]     \n"
 "0 conv2d(out_channels=6, kernel=5x5, padding=2x2)  [64, 6, 28, 28]                 156          235,200\n"
 "1 relu                                             [64, 6, 28, 28]                   0                0\n"

@@ -126,7 +126,7 @@ TEST(clouds_are_told_apart)
     assert_in_range(r.best_epoch, 1, 10);
     assert_false(r.stopped_early);
     assert_true(r.seconds > 0);
-    assert_close(r.images_per_second, 3000 / r.seconds, 1e-6 * 3000 / r.seconds);
+    assert_close(r.samples_per_second, 3000 / r.seconds, 1e-6 * 3000 / r.seconds);
 }
 
 /* Numbers in two bits, made as they are asked for, and whether the bits differ. */
@@ -310,7 +310,7 @@ static record asked_for(ptrdiff_t count, st_train_options options, long steps)
     options.optim = st_sgd(.lr = 0.05);
     runs(n, d, options, &result);
     assert_int_equal(result.steps, steps);
-    assert_close(result.images_per_second * result.seconds, r.count, 1e-6);
+    assert_close(result.samples_per_second * result.seconds, r.count, 1e-6);
     assert_close(weight_of(n), pulled((int)steps), weight_limit);
     st_optim_free(options.optim);
     return r;
@@ -529,7 +529,7 @@ TEST(progress_into_a_file_is_plain_lines)
         double training, validation, lr, speed;
         assert_non_null(fgets(line, sizeof line, to));
         assert_int_equal(sscanf(line,
-                                "epoch %d/%d loss %lf validation loss %lf lr %lf %lf images/s %*d:%*2d%n",
+                                "epoch %d/%d loss %lf validation loss %lf lr %lf %lf samples/s %*d:%*2d%n",
                                 &epoch, &epochs, &training, &validation, &lr, &speed, &used),
                          6);
         assert_int_equal(epoch, k + 1);

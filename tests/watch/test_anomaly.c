@@ -323,15 +323,18 @@ TEST(it_is_the_same_for_any_number_of_threads)
     st_set_num_threads(threads);
 }
 
-/* Plants a NaN in one pixel of the input of a convolution, by a layer of ours before it. */
+/* A NaN in one pixel between two convolutions: of y, or of dx. */
+static int pixel_hook;
+
 static void plant_pixel(const st_call *c, st_tensor x, st_tensor y)
 {
     st_copy(y, x);
-    if (c->first == 0) *st_at(y, ST_INDEX(0, 1, 4, 5)) = (st_real)NAN;
+    if (c->first == 0 && pixel_hook == FORWARD) *st_at(y, ST_INDEX(0, 1, 4, 5)) = (st_real)NAN;
 }
 static void pass_back(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     st_copy(dx, dy);
+    if (c->first == 0 && pixel_hook == BACKWARD) *st_at(dx, ST_INDEX(0, 1, 4, 5)) = (st_real)NAN;
 }
 static int plan_pixel(st_layer *l, st_shape x, st_shape *y)
 {
@@ -347,9 +350,10 @@ TEST(every_engine_names_the_layer_of_a_pixel)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(4, 1, 12, 12)), y = st_tensor_new(ST_SHAPE(4));
     auto_dataset *d = st_dataset_tensors(x, y);
-    for (int i = 0; i < ENGINES; i++) {
-        if (!choose_engine(engines[i])) continue;
-        about("%s", engines[i]);
+    for (int i = 0; i < 2 * ENGINES; i++) {
+        if (!choose_engine(engines[i / 2])) continue;
+        pixel_hook = i % 2 ? BACKWARD : FORWARD;
+        about("%s, hook %d", engines[i / 2], pixel_hook);
         auto_net *n = st_net_new(ST_SHAPE(1, 12, 12),
                                  st_conv2d(.out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 }),
                                  st_conv2d(.out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 }),
@@ -360,7 +364,8 @@ TEST(every_engine_names_the_layer_of_a_pixel)
         assert_int_equal(st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = 4,
                                   .callbacks = { st_detect_anomaly(NULL) }),
                          -1);
-        expect_error(": the output of layer 2 (one_pixel) is nan at [0, 1, 4, 5]; ");
+        expect_error(": %s layer 2 (one_pixel) is nan at [0, 1, 4, 5]; ",
+                     pixel_hook == FORWARD ? "the output of" : "dx of");
     }
     use_engine(NULL);
 }
