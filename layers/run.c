@@ -92,13 +92,6 @@ static void blame(const st_layer *l, bool failed_before, const char *hook)
     if (!failed_before && st_error()) st_error_within("%s: %s: ", l->type->name, hook);
 }
 
-static void run_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    bool failed = st_error() != NULL;
-    c->layer->impl->hooks.forward(c, x, y);
-    blame(c->layer, failed, "forward");
-}
-
 static void run_backward(const st_call *c, bool gradient, bool backward, st_tensor x, st_tensor y,
                          st_tensor dy, st_tensor dx)
 {
@@ -121,25 +114,34 @@ static void run_backward(const st_call *c, bool gradient, bool backward, st_tens
 /* ---- chunks ------------------------------------------------------------------------------------ */
 
 /* One pass through a fused run: the data that its chunks share. */
-typedef struct pass pass;
-struct pass {
+typedef struct pass {
     const layer_link *link;
-    int links;
-    void (*run)(const pass *p, ptrdiff_t k, int thread); /* chunk k */
+    int links, threads;
     ptrdiff_t images, size, chunks; /* images of the batch; images of a chunk; number of chunks */
     st_tensor dy, dx;
     bool gradient, backward; /* the hooks to run */
     ptrdiff_t partial;       /* parameters whose gradients each chunk sums separately; 0: none */
-};
+} pass;
 
 static const st_layer_run *run_of(const pass *p)
 {
     return p->link[0].l->impl->run;
 }
 
-static pass pass_of(const layer_link link[], int links, void (*run)(const pass *p, ptrdiff_t k, int thread))
+double layer_work(const st_layer *l, ptrdiff_t images)
 {
-    pass p = { .link = link, .links = links, .run = run, .images = link[0].x.shape.n[0] };
+    const double products_a_time = 50; /* in the time of reading or writing an element */
+    double elements =
+        (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
+    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
+}
+
+static pass pass_of(const layer_link link[], int links)
+{
+    pass p = { .link = link, .links = links, .images = link[0].x.shape.n[0] };
+    double work = 0;
+    for (int i = 0; i < links; i++) work += layer_work(link[i].l, p.images);
+    p.threads = work < run_of(&p)->grain ? 1 : run_of(&p)->threads;
     p.size = layer_chunk(link[0].l, p.images);
     p.chunks = ceil_div(p.images, p.size);
     return p;
@@ -168,12 +170,16 @@ static st_tensor between(const pass *p, int i, ptrdiff_t k, int thread)
     return x;
 }
 
-static void forward_chunk(const pass *p, ptrdiff_t k, int thread)
+static void forward_chunk(ptrdiff_t k, int thread, void *context)
 {
+    const pass *p = context;
     for (int i = 0; i < p->links; i++) {
+        const st_layer *l = p->link[i].l;
         st_tensor x = between(p, i, k, thread), y = between(p, i + 1, k, thread);
-        st_call c = call_of(p->link[i].l, k * p->size, x.shape.n[0], thread);
-        run_forward(&c, x, y);
+        st_call c = call_of(l, k * p->size, x.shape.n[0], thread);
+        bool failed = st_error() != NULL;
+        l->impl->hooks.forward(&c, x, y);
+        blame(l, failed, "forward");
     }
 }
 
@@ -197,8 +203,9 @@ bool layer_trains(const st_layer *l)
     return any;
 }
 
-static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
+static void backward_chunk(ptrdiff_t k, int thread, void *context)
 {
+    const pass *p = context;
     st_tensor dy = chunk(p, p->dy, k), partial = { 0 };
     ptrdiff_t left = p->partial;
     if (left > 0) st_fill(partial = st_narrow(run_of(p)->partial, 0, k * left, left), 0);
@@ -216,32 +223,6 @@ static void backward_chunk(const pass *p, ptrdiff_t k, int thread)
                      x, y, dy, dx);
         dy = dx;
     }
-}
-
-double layer_work(const st_layer *l, ptrdiff_t images)
-{
-    const double products_a_time = 50; /* in the time of reading or writing an element */
-    double elements =
-        (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
-    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
-}
-
-static bool is_little(const pass *p)
-{
-    double work = 0;
-    for (int i = 0; i < p->links; i++) work += layer_work(p->link[i].l, p->images);
-    return work < run_of(p)->grain;
-}
-
-static void run_chunk(ptrdiff_t k, int thread, void *context)
-{
-    const pass *p = context;
-    p->run(p, k, thread);
-}
-
-static void run_chunks(pass *p, bool serial)
-{
-    parallel_for(serial || is_little(p) ? 1 : run_of(p)->threads, p->chunks, run_chunk, p);
 }
 
 /* ---- forward and backward ---------------------------------------------------------------------- */
@@ -271,13 +252,21 @@ static bool runnable(const st_layer *l, const char *what, st_tensor x, st_tensor
 
 void layer_forward_fused(const layer_link link[], int count)
 {
-    pass p = pass_of(link, count, forward_chunk);
-    run_chunks(&p, false);
+    pass p = pass_of(link, count);
+    parallel_for(p.threads, p.chunks, forward_chunk, &p);
 }
 
 void st_layer_forward(st_layer *l, st_tensor x, st_tensor y)
 {
-    if (runnable(l, "forward", x, y)) layer_forward_fused(&(layer_link){ l, x, y }, 1);
+    if (!runnable(l, "forward", x, y)) return;
+    if (l->children == 0) {
+        layer_forward_fused(&(layer_link){ l, x, y }, 1);
+        return;
+    }
+    st_call c = call_of(l, 0, x.shape.n[0], 0);
+    bool failed = st_error() != NULL;
+    l->impl->hooks.forward(&c, x, y);
+    blame(l, failed, "forward");
 }
 
 static bool gradients_fit(const st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
@@ -323,7 +312,7 @@ static void add_partial(const pass *p)
 
 void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_tensor dx)
 {
-    pass p = pass_of(link, count, backward_chunk);
+    pass p = pass_of(link, count);
     p.dy = dy, p.dx = dx;
     p.backward = true;
     ptrdiff_t own = 0;
@@ -331,24 +320,26 @@ void layer_backward_fused(const layer_link link[], int count, st_tensor dy, st_t
         own += layer_own_parameters(link[i].l);
         p.gradient |= has_gradient(link[i].l);
     }
-    if (!p.gradient || p.chunks == 1) {
-        run_chunks(&p, false);
-    } else if (layer_sums_chunks(link[0].l, own)) {
+    if (p.gradient && p.chunks > 1 && layer_sums_chunks(link[0].l, own)) {
         p.partial = own;
-        run_chunks(&p, false);
-        add_partial(&p);
-    } else { /* a single layer: gradients chunk by chunk; dx in all threads */
+    } else if (p.gradient && p.chunks > 1) { /* a single layer: gradients chunk by chunk; dx in all threads */
         p.backward = false;
-        run_chunks(&p, true);
+        parallel_for(1, p.chunks, backward_chunk, &p);
         p.backward = true, p.gradient = false;
-        if (!st_is_null(dx)) run_chunks(&p, false);
     }
+    parallel_for(p.threads, p.chunks, backward_chunk, &p);
+    if (p.partial > 0) add_partial(&p);
 }
 
 void st_layer_backward(st_layer *l, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    if (runnable(l, "backward", x, y) && gradients_fit(l, x, y, dy, dx))
+    if (!runnable(l, "backward", x, y) || !gradients_fit(l, x, y, dy, dx)) return;
+    if (l->children == 0) {
         layer_backward_fused(&(layer_link){ l, x, y }, 1, dy, dx);
+        return;
+    }
+    st_call c = call_of(l, 0, x.shape.n[0], 0);
+    run_backward(&c, has_gradient(l), true, x, y, dy, dx);
 }
 
 /* ---- children ---------------------------------------------------------------------------------- */

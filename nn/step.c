@@ -1,4 +1,4 @@
-/* step.c: one step: forward, loss and backward of each micro-batch, and the optimizer. */
+/* step.c: one step: the gradients of a batch, and the update by the optimizer. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/train_impl.h"
 #include "tensor/counts.h"
@@ -40,25 +40,28 @@ int train_fetch_micro(const st_run *run, int s, st_tensor *x, st_tensor *target,
                        micro_start(run, s + 1) - begin, x, target);
 }
 
-static void run_micro_batch(st_run *run, int s)
+/* Loads a micro-batch; the net begins with the step's states, and with gradients of 0. */
+static void begin_micro_batch(st_run *run, int s, st_tensor *x, st_tensor *target)
 {
-    struct st_train_memory *m = run->memory;
+    const struct st_train_memory *m = run->memory;
     st_net *n = run->net;
-    st_tensor x, target;
     const ptrdiff_t room = m->batches.x.shape.n[0];
     if (n->batch < room)
         st_error_set("train: a callback built the net for %td images, a step needs %td", n->batch, room);
-    if (st_error() || train_fetch_micro(run, s, &x, &target, &n->step)) return;
-    ptrdiff_t count = x.shape.n[0];
-    st_tensor dy = st_narrow(m->batches.dy, 0, 0, count);
+    if (st_error() || train_fetch_micro(run, s, x, target, &n->step)) return;
     if (!st_is_null(m->new_states)) st_copy(st_net_states(n), m->states);
     st_net_zero_gradients(n);
-    st_tensor y = st_net_forward(n, x, ST_TRAIN);
-    if (st_error()) return;
-    m->tally[slot(run, s)] = train_tally(&m->batches, &run->options.loss, n, y, target, dy);
+}
+
+/* The derivative of the batch's mean loss with respect to outputs y. */
+static st_tensor loss_gradient(st_run *run, int s, st_tensor y, st_tensor target)
+{
+    struct st_train_memory *m = run->memory;
+    const ptrdiff_t count = y.shape.n[0];
+    st_tensor dy = st_narrow(m->batches.dy, 0, 0, count);
+    m->tally[slot(run, s)] = train_tally(&m->batches, &run->options.loss, run->net, y, target, dy);
     if (count < m->images) st_scale(dy, (st_real)((double)count / (double)m->images));
-    st_net_backward(n, dy, (st_tensor){ 0 });
-    if (!st_is_null(m->new_states)) st_copy(st_select(m->new_states, 0, slot(run, s)), st_net_states(n));
+    return dy;
 }
 
 /* Sets the net's states to the mean over the micro-batches, added in order. */
@@ -77,24 +80,30 @@ static void mean_states(st_run *run)
     }
 }
 
-/* Forward, loss and backward of the batch, which leave its gradients in the net. */
-static tally accumulate(st_run *run)
+void train_gradients(st_run *run)
 {
+    const st_train_options *o = &run->options;
     struct st_train_memory *m = run->memory;
     st_group *g = &run->options.group;
-    const int count = run->options.micro_batches;
-    tally all = { 0 };
-    m->net_step = run->net->step;
-    if (!st_is_null(m->new_states)) st_copy(m->states, st_net_states(run->net));
-    for (int s = run->rank; s < count; s += run->ranks) {
-        run_micro_batch(run, s);
+    st_net *n = run->net;
+    m->sums = (tally){ 0 };
+    m->first = run->batch * o->batch;
+    m->images = m->order ? smallest(o->batch, run->data->count - m->first) : o->batch;
+    m->net_step = n->step;
+    if (!st_is_null(m->new_states)) st_copy(m->states, st_net_states(n));
+    for (int s = run->rank; s < o->micro_batches; s += run->ranks) { /* an error makes the rest do nothing */
+        st_tensor x = { 0 }, target = { 0 };
+        begin_micro_batch(run, s, &x, &target);
+        st_tensor y = st_net_forward(n, x, ST_TRAIN);
+        st_net_backward(n, loss_gradient(run, s, y, target), (st_tensor){ 0 });
+        if (!st_is_null(m->new_states)) st_copy(st_select(m->new_states, 0, slot(run, s)), st_net_states(n));
         g->add(g, run, s);
     }
-    run->net->step = m->net_step + (uint64_t)count;
-    g->all_gather(g, count, sizeof *m->tally, m->tally);
+    n->step = m->net_step + (uint64_t)o->micro_batches;
+    g->all_gather(g, o->micro_batches, sizeof *m->tally, m->tally);
     mean_states(run);
-    for (int s = 0; s < count; s++) tally_add(&all, m->tally[slot(run, s)]);
-    return all;
+    for (int s = 0; s < o->micro_batches; s++) tally_add(&m->sums, m->tally[slot(run, s)]);
+    run->stop = g->agree(g, run->stop);
 }
 
 static void find_bad(const st_net_tensor *t, void *context)
@@ -128,20 +137,16 @@ static int take_step(st_run *run)
     return st_error_set("train: %s", text);
 }
 
-void train_step(st_run *run)
+void train_update(st_run *run)
 {
     const st_train_options *o = &run->options;
-    struct st_train_memory *m = run->memory;
-    m->first = run->batch * o->batch;
-    m->images = m->order ? smallest(o->batch, run->data->count - m->first) : o->batch;
-    tally sums = accumulate(run);
-    if ((run->stop = o->group.agree(&run->options.group, run->stop))) return;
-    run->loss = sums.loss / (double)m->images;
+    const struct st_train_memory *m = run->memory;
+    run->loss = m->sums.loss / (double)m->images;
     run->report.lr =
         run->optim->lr * st_schedule_factor(&o->schedule, run->step, run->report.steps, run->steps_per_epoch);
     if (train_tell(run, ST_ON_GRADIENTS) || (run->stop = take_step(run) != 0)) return;
-    run->loss_sum += sums.loss, run->seen += (double)m->images;
-    run->hits += sums.hits, run->counted += sums.counted;
+    run->loss_sum += m->sums.loss, run->seen += (double)m->images;
+    run->hits += m->sums.hits, run->counted += m->sums.counted;
     run->images += (double)m->images;
     run->batch++, run->step++;
     run->report.step = run->step;

@@ -67,23 +67,13 @@ static void summarise(const st_run *run, st_train_result *result)
     result->samples_per_second = run->training_seconds > 0 ? run->images / run->training_seconds : 0;
 }
 
-static void run_epochs(st_run *run, st_train_result *result)
+static void end_epoch(st_run *run, st_train_result *result)
 {
-    result->resumed = run->resumed = run->report.step = run->step;
-    if (run->epoch > 1 && run->batch == 0) summarise(run, result);
-    while (!run->stop && run->epoch <= run->report.epochs) {
-        double began = train_now(), before = run->training_seconds;
-        begin_epoch(run);
-        while (!run->stop && run->batch < run->steps_per_epoch) {
-            train_step(run);
-            run->training_seconds = before + train_now() - began;
-        }
-        if (run->stop || validate(run)) break;
-        run->report.seconds = train_now() - run->memory->began;
-        run->epoch++, run->batch = 0;
-        summarise(run, result);
-        train_tell(run, ST_ON_EPOCH);
-    }
+    if (run->stop || (run->stop = validate(run) != 0)) return;
+    run->report.seconds = train_now() - run->memory->began;
+    run->epoch++, run->batch = 0;
+    summarise(run, result);
+    train_tell(run, ST_ON_EPOCH);
 }
 
 /* ---- options and memory ---------------------------------------------------------------------------------- */
@@ -266,14 +256,23 @@ int train_go_to(st_run *run, const double p[TRAIN_PLACE], bool check)
 
 /* ---- the run --------------------------------------------------------------------------------------------- */
 
+/* Sets `stop` if the run must not take a step. */
+static void begin_run(st_run *run, st_train_result *result)
+{
+    st_group *g = &run->options.group;
+    if (!train_tell(run, ST_ON_BEGIN)) g->begin(g, run);
+    if ((run->stop = g->agree(g, run->stop))) return;
+    result->resumed = run->resumed = run->report.step = run->step;
+    if (run->epoch > 1 && run->batch == 0) summarise(run, result);
+}
+
 int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_train_result *result)
 {
-    if (!result) result = options.result;
     st_train_result unused;
     struct st_train_memory memory = { .began = train_now() };
     st_run run = { .net = n, .data = d, .optim = options.optim, .options = options, .memory = &memory };
     st_group *g = &run.options.group;
-    if (!result) result = &unused;
+    if (!result) result = options.result ? options.result : &unused;
     *result = (st_train_result){ .training = { NAN, NAN }, .validation = { NAN, NAN } };
     if (g->ranks == 0) *g = train_alone();
     run.rank = g->rank, run.ranks = g->ranks;
@@ -282,8 +281,17 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
     if (g->agree(g, false)) return -1;
     allocate(&run);
     if (!g->agree(g, false)) {
-        if (!train_tell(&run, ST_ON_BEGIN)) g->begin(g, &run);
-        if (!g->agree(g, run.stop)) run_epochs(&run, result);
+        begin_run(&run, result);
+        while (!run.stop && run.epoch <= run.report.epochs) {
+            begin_epoch(&run);
+            while (!run.stop && run.batch < run.steps_per_epoch) {
+                double began = train_now();
+                train_gradients(&run);
+                if (!run.stop) train_update(&run);
+                run.training_seconds += train_now() - began;
+            }
+            end_epoch(&run, result);
+        }
         train_tell(&run, ST_ON_END);
     }
     release(&run);

@@ -44,7 +44,7 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
 struct st_train_memory {
     train_batches batches, validation; /* of the size of a micro-batch */
     ptrdiff_t *order;                  /* NULL: endless */
-    tally *tally;                      /* of each micro-batch */
+    tally *tally, sums;                /* of each micro-batch, and of the batch */
     st_tensor states, new_states;      /* before the step; after each micro-batch; null for a single one */
     uint64_t net_step;                 /* the net's before the step */
     ptrdiff_t first, images;           /* the current batch */
@@ -62,8 +62,10 @@ int train_go_to(st_run *run, const double place[TRAIN_PLACE], bool check);
 /* Calls every callback; true: the run ends. */
 bool train_tell(st_run *run, st_event event);
 
-/* One step, and the events in it. */
-void train_step(st_run *run);
+/* One step and its events: forward, loss and backward of each micro-batch, which leave the gradients of the
+ * batch in the net; then, unless the run has stopped, the optimizer's update. */
+void train_gradients(st_run *run);
+void train_update(st_run *run);
 
 /* Means over this epoch so far. */
 st_metrics train_training_score(const st_run *run);
