@@ -6,7 +6,7 @@
 #include "nn/net.h"
 
 extern const subcommand command_train, command_eval, command_predict, command_summary, command_gradcheck,
-    command_export, command_bench_model, command_replay, command_report, command_completion, command_help;
+    command_export, command_bench_model, command_report, command_completion, command_help;
 
 extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
 

@@ -20,8 +20,8 @@
 
 const subcommand *const subcommands[] = { &command_train,     &command_eval,       &command_predict,
                                           &command_summary,   &command_export,     &command_bench_model,
-                                          &command_gradcheck, &command_replay,     &command_report,
-                                          &command_help,      &command_completion, NULL };
+                                          &command_gradcheck, &command_report,     &command_help,
+                                          &command_completion, NULL };
 
 static const subcommand nothing = { .name = "" }; /* for messages without a subcommand */
 
@@ -135,7 +135,7 @@ const subcommand command_help = {
     .details = "man: the manual page, for man -l.",
     .examples = "  stride help network\n"
                 "  stride help man | man -l -\n",
-    .words = "train|eval|predict|summary|export|bench-model|gradcheck|replay|report|network|man",
+    .words = "train|eval|predict|summary|export|bench-model|gradcheck|report|network|man",
     .most = 1,
     .run = run_help,
 };

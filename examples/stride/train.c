@@ -39,7 +39,7 @@ typedef struct settings {
     int optim, schedule, loss;
     bool nesterov, raw, quiet;
     const char *save, *log, *report;
-    const char *checkpoint, *anomaly;
+    const char *checkpoint;
     long checkpoint_every;
     bool resume;
 } settings;
@@ -295,7 +295,7 @@ static int learn(job *j)
                            .schedule = make_schedule(s),
                            .validation = j->validation,
                            .seed = (uint64_t)s->seed,
-                           .callbacks = { st_detect_anomaly(s->anomaly),
+                           .callbacks = { st_detect_anomaly(),
                                           st_clip(.norm = s->clip),
                                           st_progress(s->quiet ? NULL : stderr),
                                           st_log(s->log),
@@ -480,7 +480,7 @@ static int print_head(const job *j)
 /* Checks that every file can be written. */
 static int check_files(const settings *s)
 {
-    const char *const files[] = { s->save, s->report, s->checkpoint, s->anomaly };
+    const char *const files[] = { s->save, s->report, s->checkpoint };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] && argument_writable(files[i])) return -1;
     return s->log ? log_check(s->log) : 0;
@@ -541,8 +541,7 @@ static int check_distinct(const settings *s)
     } written[] = { { "checkpoint", s->checkpoint },
                     { "save", s->save },
                     { "log", s->log },
-                    { "report", s->report },
-                    { "anomaly", s->anomaly } };
+                    { "report", s->report } };
     enum { WRITTEN = sizeof written / sizeof *written };
     for (int i = 0; i < WRITTEN; i++) {
         const char *path = written[i].path, *other = NULL;
@@ -660,8 +659,6 @@ static const option_row options[] = {
       "also write the checkpoint every STEPS steps", 1, MOST_COUNT },
     { "resume", 'r', OPTION_FLAG, offsetof(settings, resume),
       .help = "resume from --checkpoint, if it exists, with bit-identical results" },
-    { "anomaly", 0, OPTION_FILE, offsetof(settings, anomaly), "FILE",
-      .help = "keep the batch of a step that produces a NaN or an infinity (stride replay)" },
     { "quiet", 'q', OPTION_FLAG, offsetof(settings, quiet), .help = "print the result only" },
     { 0 },
 };

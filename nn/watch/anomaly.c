@@ -1,7 +1,5 @@
 /* anomaly.c: finds the first NaN or infinity of a step by running it again. */
 #include "nn/watch/anomaly.h"
-#include "nn/files/json.h"
-#include "nn/files/model.h"
 #include "nn/train_impl.h"
 #include "nn/watch/watch.h"
 
@@ -168,86 +166,11 @@ static anomaly find(st_net *n, st_tensor x, st_tensor target, st_loss l)
     return s.a;
 }
 
-/* ---- the batch in a file -------------------------------------------------------------------- */
-
-#define ENTRY "anomaly"
-#define X MODEL_EXTRA "x"
-#define TARGET MODEL_EXTRA "target"
-
-static int save(st_net *n, const char *path, st_tensor x, st_tensor target)
-{
-    const safetensors_item batch[] = { { X, x }, { TARGET, target } };
-    char drawn[64];
-    snprintf(drawn, sizeof drawn, "{\"seed\": %lld, \"step\": %lld}", (long long)n->seed, (long long)n->step);
-    return model_write(n, path, (model_extra){ 2, batch, ENTRY, drawn }, st_file_replace);
-}
-
-static int read_drawn(const safetensors *file, json_int_t *seed, json_int_t *step)
-{
-    const char *text = safetensors_text(file, ENTRY);
-    json_t *drawn = text ? json_read(text, strlen(text), "its entry \"" ENTRY "\"") : NULL;
-    if (text && !drawn) return st_error_within("%s: ", file->path);
-    int status = json_unpack(drawn, "{s:I, s:I}", "seed", seed, "step", step);
-    json_decref(drawn);
-    if (status == 0) return 0;
-    return st_error_set("%s: not a file of st_detect_anomaly: its metadata has no entry \"" ENTRY
-                        "\" with a seed and a step",
-                        file->path);
-}
-
-/* Null with an error: no memory, or the tensor cannot be read. */
-static st_tensor read_tensor(const safetensors *file, const safetensors_entry *e, st_shape s)
-{
-    st_tensor x = st_tensor_new(s);
-    if (!st_is_null(x) && safetensors_read(file, e, x) == 0) return x;
-    st_tensor_free(x);
-    return (st_tensor){ 0 };
-}
-
-/* Checks the shape before memory is allocated. */
-static int check_images(const safetensors *file, const st_net *n, st_shape images)
-{
-    bool batch = images.rank > 0 && images.n[0] > 0;
-    if (batch && st_shape_equal(images, st_shape_with_batch(n->input, images.n[0]))) return 0;
-    return st_error_set("%s: tensor " X ": %s, expected [N, ...] of images %s", file->path,
-                        st_shape_text(images).text, st_shape_text(n->input).text);
-}
-
-static int replay(const safetensors *file, st_loss l, st_net_known known)
-{
-    json_int_t seed, step;
-    st_shape images, targets;
-    if (read_drawn(file, &seed, &step)) return -1;
-    const safetensors_entry *of_x = safetensors_find_any(file, X, &images);
-    const safetensors_entry *of_target = of_x ? safetensors_find_any(file, TARGET, &targets) : NULL;
-    st_net *n = of_target ? model_plan(file, known) : NULL;
-    if (n && check_images(file, n, images) == 0 && model_fill(n, file, images.n[0], known) == 0) {
-        st_tensor x = read_tensor(file, of_x, images), target = read_tensor(file, of_target, targets);
-        n->seed = (uint64_t)seed, n->step = (uint64_t)step;
-        anomaly a = st_error() ? (anomaly){ 0 } : find(n, x, target, l);
-        if (a.found) st_error_set("%s: %s", file->path, a.text);
-        st_tensor_free(x), st_tensor_free(target);
-    }
-    st_net_free(n);
-    return st_error() ? -1 : 0;
-}
-
-int st_train_replay(const char *path, st_loss l, st_net_known known)
-{
-    if (st_error()) return -1;
-    if (!path) return st_error_set("st_train_replay: the path is NULL");
-    safetensors *file = safetensors_open(path);
-    int status = file ? replay(file, l, known) : -1;
-    safetensors_close(file);
-    return status;
-}
-
 /* ---- the callback ---------------------------------------------------------------------------------- */
 
 /* Repeats the step up to the first micro-batch that goes wrong, and reports the element. */
-static void explain(st_callback *self, st_run *run)
+static void explain(st_run *run)
 {
-    const char *path = self->options.pointer;
     const uint64_t before = run->net->step;
     anomaly a = { 0 };
     st_tensor x, target;
@@ -255,25 +178,24 @@ static void explain(st_callback *self, st_run *run)
         if (train_fetch_micro(run, s, &x, &target, &run->net->step)) break;
         a = find(run->net, x, target, run->options.loss);
     }
-    bool saved = !st_error() && path && save(run->net, path, x, target) == 0;
     run->net->step = before;
     char what[128];
     snprintf(what, sizeof what, "train: the loss is %g at step %ld (epoch %d)",
              isnan(run->loss) ? (double)NAN : run->loss, run->step + 1, run->report.epoch);
     if (st_error()) st_error_within("%s: %s%s", what, a.found ? a.text : "", a.found ? "; " : "");
     else
-        st_error_set("%s: %s; a learning rate below %g, or clipping, may help%s%s", what,
-                     a.found ? a.text : "repeated, the step is finite", run->report.lr,
-                     saved ? "; the batch is in " : "", saved ? path : "");
+        st_error_set("%s: %s; a learning rate below %g, or clipping, may help", what,
+                     a.found ? a.text : "repeated, the step is finite", run->report.lr);
 }
 
 static void call(st_callback *self, st_run *run, st_event event)
 {
+    (void)self;
     if (event != ST_ON_GRADIENTS || run->rank > 0) return;
-    if (!isfinite(run->loss) || find_bad(st_net_gradients(run->net)).at >= 0) explain(self, run);
+    if (!isfinite(run->loss) || find_bad(st_net_gradients(run->net)).at >= 0) explain(run);
 }
 
-st_callback st_detect_anomaly(const char *path)
+st_callback st_detect_anomaly(void)
 {
-    return (st_callback){ .name = "anomaly", .call = call, .options.pointer = (void *)path };
+    return (st_callback){ .name = "anomaly", .call = call };
 }

@@ -6,20 +6,14 @@
 #ifndef STRIDE_NN_WATCH_ANOMALY_H
 #define STRIDE_NN_WATCH_ANOMALY_H
 
-#include "nn/files/save.h"
 #include "nn/train.h"
 
 ST_API_BEGIN
 
 /* Checks the loss and the gradients before each optimizer step. If one is not finite, repeats the forward and
  * backward pass and ends the run with an error that names the first output, gradient or parameter that is not
- * finite, with its index. Parameters remain as before the step. `path`: file for the net and the batch, for
- * st_train_replay; NULL: none. */
-st_callback st_detect_anomaly(const char *path);
-
-/* Repeats the step in such a file. -1 with an error that says, as the run did, where the first NaN or
- * infinity is; 0 if there is none, as may happen with another version of the library. */
-int st_train_replay(const char *path, st_loss l, st_net_known known);
+ * finite, with its index. Parameters remain as before the step. */
+st_callback st_detect_anomaly(void);
 
 ST_API_END
 

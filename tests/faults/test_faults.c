@@ -15,8 +15,8 @@
 #include "nn/data/idx.h"
 #include "nn/onnx/onnx.h"
 #include "nn/files/checkpoint.h"
+#include "nn/files/save.h"
 #include "nn/train.h"
-#include "nn/watch/anomaly.h"
 #include "nn/data/npy.h"
 
 #include <dirent.h>
@@ -307,28 +307,6 @@ static int array(const char *path)
     return status;
 }
 
-/* True where the error is that of a run or a replay that met a NaN; clears it then. */
-static bool met_nan(const char *and)
-{
-    bool met = st_error() && strstr(st_error(), "the batch's x is nan at [1, 0]") && strstr(st_error(), and);
-    if (met) st_error_clear();
-    return met;
-}
-
-/* The batch of a run that meets one. */
-static int anomaly(const char *path)
-{
-    st_tensor x = st_tensor_new(ST_SHAPE(3)), y = st_tensor_new(ST_SHAPE(3));
-    *element(x, 1) = NAN;
-    st_dataset *d = st_dataset_tensors(st_split_axis(x, 0, 1), y);
-    st_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 2));
-    st_optim *o = st_sgd(.lr = 0.1);
-    st_train(n, d, .loss = st_cross_entropy(), .optim = o, .keep_order = true,
-             .callbacks = { st_detect_anomaly(path) });
-    st_net_free(n), st_optim_free(o), st_dataset_free(d), st_tensor_free(x), st_tensor_free(y);
-    return met_nan("; the batch is in ") ? 0 : -1;
-}
-
 static int export(const char *path)
 {
     auto_net *n = small_net();
@@ -359,8 +337,8 @@ static void a_disk_that_fails_at_any_call_leaves_the_old_file(void **state)
         const char *name;
         int (*write)(const char *path);
     } writers[] = { { "net", save },        { "checkpoint", write_checkpoint },
-                    { "anomaly", anomaly }, { "array.npy", array },
-                    { "page.html", page },  { "net.onnx", export } };
+                    { "array.npy", array }, { "page.html", page },
+                    { "net.onnx", export } };
     static const int reasons[] = { EIO, ENOSPC };
     static content whole, old = { 3, "old" };
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
@@ -480,12 +458,6 @@ static uint64_t resume(const char *path)
     return status ? 0 : (uint64_t)result.resumed;
 }
 
-static uint64_t replay(const char *path)
-{
-    assert_int_equal(st_train_replay(path, st_cross_entropy(), (st_net_known){ 0 }), -1);
-    return met_nan(path);
-}
-
 static uint64_t read_array(const char *path)
 {
     auto_tensor x = st_npy_load(path);
@@ -516,7 +488,7 @@ static const struct reader {
     bool ends_anywhere; /* a part of it may be a file, too */
 } readers[] = {
     { "saved", load },       { "saved", load_tensors },    { "kept", resume },
-    { "kept", load },        { "batch", replay },          { "x.npy", read_array },
+    { "kept", load },        { "x.npy", read_array },
     { "images", images },    { "images.gz", images },      { "labels", labels },
     { "labels.gz", labels }, { "table.csv", table, true }, { "table.csv.gz", table },
     { "records", records },  { "records.gz", records },
@@ -531,7 +503,6 @@ static void make_files(void)
     const bytes of_table = BYTES("0,1.5,-2\n1,3,4e1\n");
     assert_int_equal(save(path_of("saved")), 0);
     assert_int_equal(write_checkpoint(path_of("kept")), 0);
-    assert_int_equal(anomaly(path_of("batch")), 0);
     st_tensor x = st_tensor_new(ST_SHAPE(30, 40)); /* more than one block of the stream */
     assert_int_equal(st_npy_save(path_of("x.npy"), x), 0);
     st_tensor_free(x);

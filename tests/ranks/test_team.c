@@ -548,7 +548,7 @@ static void in_order(st_train_options *o, int rank)
 {
     plain(o, rank);
     o->keep_order = true;
-    o->callbacks[0] = st_detect_anomaly(NULL);
+    o->callbacks[0] = st_detect_anomaly();
 }
 
 /* Which micro-batch it is in, and the same for all. */

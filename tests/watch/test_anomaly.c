@@ -1,17 +1,14 @@
 /* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one is. */
-#include "tests/files.h"
 #include "tests/support.h"
 
 #include "nn/watch/anomaly.h"
 #include "nn/callbacks.h"
-#include "nn/files/model.h"
 #include "nn/train.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- a layer that errs --------------------------------------------------------------------------- */
 
@@ -65,21 +62,10 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 static const st_layer_type erring = {
     .name = "erring", .plan = plan, .forward = forward, .backward = backward, .gradient = gradient
 };
-static const st_layer_type *const known[] = { &erring, NULL };
 
 /* ---- runs ------------------------------------------------------------------------------------------ */
 
 enum { SAMPLES = 30, BATCH = 20, FEATURES = 4 }; /* more than one chunk a batch */
-
-static char file[512];
-
-static int name_file(void **state)
-{
-    int status = enter_folder(state);
-    strncat(file, path_of("anomaly"), sizeof file - 1);
-    return status;
-}
-SETUP(name_file)
 
 static st_net *some_net(void)
 {
@@ -139,20 +125,20 @@ static void the_step_was_not_taken(setting s, before b)
     st_tensor_free(b.parameters);
 }
 
-static st_train_options options_of(setting s, const char *where)
+static st_train_options options_of(setting s)
 {
     return (st_train_options){ .loss = st_cross_entropy(),
                                .optim = s.o,
                                .batch = BATCH,
                                .keep_order = true,
-                               .callbacks = { st_detect_anomaly(where) } };
+                               .callbacks = { st_detect_anomaly() } };
 }
 
 /* The run fails in its first step, with this message, and changes nothing. */
-static void runs_into(setting s, const char *expected, const char *where)
+static void runs_into(setting s, const char *expected)
 {
     before b = remember(s);
-    st_train_options o = options_of(s, where);
+    st_train_options o = options_of(s);
     assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
     assert_string_equal(st_error(), expected);
     st_error_clear();
@@ -187,7 +173,7 @@ TEST(the_first_number_gone_wrong_is_named)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = set_up();
         planted = cases[i].f;
-        runs_into(s, line(cases[i].what, cases[i].where), NULL);
+        runs_into(s, line(cases[i].what, cases[i].where));
         tear_down(s);
     }
 }
@@ -206,7 +192,7 @@ TEST(gradients_gone_wrong_are_found_before_the_step)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         setting s = set_up();
         planted = cases[i].f;
-        st_train_options o = options_of(s, NULL);
+        st_train_options o = options_of(s);
         before b = remember(s);
         assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
         expect_error(": %s; ", cases[i].where);
@@ -231,13 +217,12 @@ TEST(a_step_that_overflows_is_found_out)
         setting s = set_up();
         st_optim_free(s.o), s.o = cases[i].o;
         planted = (fault){ GRADIENT, 0, 3, cases[i].value };
-        st_train_options o = options_of(s, file);
+        st_train_options o = options_of(s);
         o.epochs = 2;
         about("%s, case %zu", s.o->name, i);
         assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
         expect_error("train: element 3 of 2.body.0.weight is %sinf after step 1 (epoch 1); ",
                      cases[i].value > 0 ? "-" : "");
-        assert_int_equal(access(file, F_OK), -1);
         tear_down(s);
     }
 }
@@ -246,7 +231,7 @@ TEST(a_step_that_clipping_makes_small_is_taken)
 {
     setting s = set_up();
     planted = (fault){ GRADIENT, 0, 3, (double)ST_REAL_MAX / 3 * 2 };
-    st_train_options o = options_of(s, NULL);
+    st_train_options o = options_of(s);
     o.callbacks[1] = st_clip(.value = 1);
     s.o->lr = 100;
     assert_int_equal(st_train_run(s.n, s.set, o, NULL), 0);
@@ -293,10 +278,10 @@ TEST(what_comes_in_is_looked_at_first)
     setting s = set_up();
     *st_at(s.x, ST_INDEX(7, 3)) = INFINITY;
     planted = (fault){ FORWARD, 0, 0, NAN };
-    runs_into(s, line("the loss is nan", "the batch's x is inf at [7, 3]"), NULL);
+    runs_into(s, line("the loss is nan", "the batch's x is inf at [7, 3]"));
     *element(st_net_find(s.n, "4.weight"), 6) = NAN;
     assert_int_equal(st_train(s.n, s.set, .loss = st_cross_entropy(), .optim = s.o, .batch = BATCH,
-                              .callbacks = { st_detect_anomaly(NULL) }),
+                              .callbacks = { st_detect_anomaly() }),
                      -1);
     expect_error(": 4.weight is nan at [1, 1]; ");
     tear_down(s);
@@ -312,12 +297,11 @@ TEST(it_is_the_same_for_any_number_of_threads)
         for (ptrdiff_t i = 3; i < BATCH; i += 5)
             *st_at(s.x, ST_INDEX(i, 0)) = (st_real)1e38 * 10; /* inf in float */
         *st_at(s.x, ST_INDEX(3, 0)) = INFINITY, *st_at(s.x, ST_INDEX(13, 1)) = NAN;
-        runs_into(s, line("the loss is nan", "the batch's x is inf at [3, 0]"), NULL);
+        runs_into(s, line("the loss is nan", "the batch's x is inf at [3, 0]"));
         tear_down(s);
         s = set_up();
         planted = (fault){ FORWARD, 11, 4, NAN };
-        runs_into(s, line("the loss is nan", "the output of layer 2.body.0 (erring) is nan at [11, 4]"),
-                  NULL);
+        runs_into(s, line("the loss is nan", "the output of layer 2.body.0 (erring) is nan at [11, 4]"));
         tear_down(s);
     }
     st_set_num_threads(threads);
@@ -362,78 +346,10 @@ TEST(every_engine_names_the_layer_of_a_pixel)
                                  st_flatten(), st_dense(.out_features = 3));
         auto_optim *o = st_sgd(.lr = 0.125);
         assert_int_equal(st_train(n, d, .loss = st_cross_entropy(), .optim = o, .batch = 4,
-                                  .callbacks = { st_detect_anomaly(NULL) }),
+                                  .callbacks = { st_detect_anomaly() }),
                          -1);
         expect_error(": %s layer 2 (one_pixel) is nan at [0, 1, 4, 5]; ",
                      pixel_hook == FORWARD ? "the output of" : "dx of");
     }
     use_engine(NULL);
-}
-
-static void refused_entry(const char *path, const char *entry)
-{
-    json_t *metadata = json_pack("{s:s}", "anomaly", entry);
-    assert_int_equal(safetensors_write(path, 0, NULL, metadata, st_file_replace), 0);
-    json_decref(metadata);
-    assert_int_equal(st_train_replay(path, st_mse(), (st_net_known){ 0 }), -1);
-    expect_error("%s: ", path);
-}
-
-TEST(the_batch_is_kept_and_can_be_taken_again)
-{
-    setting s = set_up();
-    char expected[2048], where[] = "the output of layer 2.body.0 (erring) is nan at [17, 2]";
-    planted = (fault){ FORWARD, 17, 2, NAN };
-    snprintf(expected, sizeof expected, "%s; the batch is in %s", line("the loss is nan", where), file);
-    runs_into(s, expected, file);
-
-    assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
-    snprintf(expected, sizeof expected, "%s: %s", file, where);
-    assert_string_equal(st_error(), expected);
-    st_error_clear();
-
-    planted = (fault){ NOWHERE };
-    assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), 0);
-    assert_int_equal(st_net_save(s.n, file), 0);
-    assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
-    expect_error("%s: not a file of st_detect_anomaly", file);
-    refused_entry(file, "{\"seed\": 1}");
-    refused_entry(file, "{\"seed\": 1, \"step\": }");
-    unlink(file);
-    assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
-    expect_error("%s: No such file", file);
-    tear_down(s);
-}
-
-/* A few bytes must not ask for a net's memory for any number of images. */
-TEST(a_batch_that_does_not_fit_the_net_is_refused)
-{
-    st_net *n = some_net();
-    const st_shape shapes[] = { ST_SHAPE((ptrdiff_t)1 << 45, 0), ST_SHAPE(0, FEATURES),
-                                ST_SHAPE(2, FEATURES + 1), ST_SHAPE(FEATURES), ST_SHAPE(0) };
-    st_tensor target = st_tensor_new(ST_SHAPE(2));
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        st_tensor x = st_tensor_new(shapes[i]);
-        const safetensors_item batch[] = { { MODEL_EXTRA "x", x }, { MODEL_EXTRA "target", target } };
-        assert_int_equal(model_write(n, file, (model_extra){ 2, batch, "anomaly", "{\"seed\":1,\"step\":1}" },
-                                     st_file_replace),
-                         0);
-        assert_int_equal(st_train_replay(file, st_cross_entropy(), (st_net_known){ .types = known }), -1);
-        expect_error("%s: tensor train.x: %s, expected [N, ...] of images [4]", file,
-                     st_shape_text(shapes[i]).text);
-        st_tensor_free(x);
-    }
-    unlink(file), st_tensor_free(target), st_net_free(n);
-}
-
-TEST(a_batch_that_cannot_be_kept_is_told)
-{
-    setting s = set_up();
-    planted = (fault){ FORWARD, 1, 1, NAN };
-    st_train_options o = options_of(s, "no such folder/batch");
-    assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
-    expect_error(
-        "train: the loss is nan at step 1 (epoch 1): the output of layer 2.body.0 (erring) is nan at [1, 1]; "
-        "no such folder/batch: cannot be written: No such file or directory");
-    tear_down(s);
 }
