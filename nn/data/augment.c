@@ -1,14 +1,12 @@
 /* augment.c: a random affine map for each sample and epoch; noise; a cutout. */
 #include "nn/data/augment.h"
 #include "nn/data/bytes.h"
-#include "nn/files/locale.h"
+#include "nn/files/file.h"
 #include "tensor/array.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The random numbers of a sample, in the order of their counters. */
@@ -25,54 +23,22 @@ static const uint64_t MAPS = UINT64_C(3) << 62, NOISES = UINT64_C(7) << 61;
 
 static const double DEGREE = 3.14159265358979323846 / 180;
 
-/* Memory for an image before the map, within a frame of zeros. */
+/* An image before the map, within a frame of zeros. */
 typedef struct source {
     st_tensor framed, inside; /* [C, H + AROUND, W + AROUND], and the [C, H, W] in it */
-    struct source *next;
 } source;
 
 typedef struct augmented {
     data_wrapper base;
     st_augment_options options;
-    source *spare; /* a list: one for each thread that loads samples */
 } augmented;
 
-/* ---- sources --------------------------------------------------------------------------------- */
-
-static source *make_source(st_shape x)
+/* `framed` is to be freed; null with an error. */
+static source make_source(st_shape x)
 {
-    source *s = array_new("st_dataset_augment", 1, sizeof *s);
-    if (!s) return NULL;
     st_tensor framed = st_tensor_new(ST_SHAPE(x.n[0], x.n[1] + AROUND, x.n[2] + AROUND));
-    *s = (source){ framed, st_narrow(st_narrow(framed, 1, BEFORE, x.n[1]), 2, BEFORE, x.n[2]) };
-    if (!st_is_null(framed)) return s;
-    free(s);
-    return NULL;
-}
-
-static pthread_mutex_t spares = PTHREAD_MUTEX_INITIALIZER;
-
-static source *take_source(augmented *a)
-{
-    pthread_mutex_lock(&spares);
-    source *s = a->spare;
-    if (s) a->spare = s->next;
-    pthread_mutex_unlock(&spares);
-    return s ? s : make_source(a->base.of->x);
-}
-
-static void put_back(augmented *a, source *s)
-{
-    pthread_mutex_lock(&spares);
-    s->next = a->spare;
-    a->spare = s;
-    pthread_mutex_unlock(&spares);
-}
-
-static void free_source(source *s)
-{
-    st_tensor_free(s->framed);
-    free(s);
+    if (st_is_null(framed)) return (source){ framed, framed };
+    return (source){ framed, st_narrow(st_narrow(framed, 1, BEFORE, x.n[1]), 2, BEFORE, x.n[2]) };
 }
 
 /* ---- the map --------------------------------------------------------------------------------- */
@@ -134,11 +100,11 @@ int st_warp_affine(st_tensor to, st_tensor from, st_affine map)
         return st_error_set("st_warp_affine: from %s to %s, expected the same [C, H, W]",
                             st_shape_text(from.shape).text, st_shape_text(to.shape).text);
     if (!is_finite(&map)) return st_error_set("st_warp_affine: the map is not finite");
-    source *s = make_source(from.shape);
-    if (!s) return -1;
-    st_copy(s->inside, from);
-    warp(to, s->framed, &map);
-    free_source(s);
+    source s = make_source(from.shape);
+    if (st_is_null(s.framed)) return -1;
+    st_copy(s.inside, from);
+    warp(to, s.framed, &map);
+    st_tensor_free(s.framed);
     return 0;
 }
 
@@ -186,14 +152,14 @@ static st_affine draw_map(const augmented *a, ptrdiff_t i)
 
 /* ---- a sample -------------------------------------------------------------------------------- */
 
-static void get_warped(augmented *a, ptrdiff_t i, st_tensor x, st_tensor y)
+static void get_warped(const augmented *a, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    source *s = take_source(a);
-    if (!s) return;
+    source s = make_source(x.shape);
+    if (st_is_null(s.framed)) return;
     st_affine map = draw_map(a, i);
-    a->base.of->get(a->base.of, i, s->inside, y);
-    warp(x, s->framed, &map);
-    put_back(a, s);
+    a->base.of->get(a->base.of, i, s.inside, y);
+    warp(x, s.framed, &map);
+    st_tensor_free(s.framed);
 }
 
 typedef struct noise {
@@ -225,7 +191,7 @@ static void cut_out(const augmented *a, ptrdiff_t i, st_tensor x)
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    augmented *a = d->own;
+    const augmented *a = d->own;
     if (warps(&a->options)) get_warped(a, i, x, y);
     else a->base.of->get(a->base.of, i, x, y);
     if (a->options.noise > 0) add_noise(a, i, x);
@@ -233,16 +199,6 @@ static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */
-
-static void release(st_dataset *d)
-{
-    augmented *a = d->own;
-    for (source *s = a->spare, *next; s; s = next) {
-        next = s->next;
-        free_source(s);
-    }
-    data_unwrap(d);
-}
 
 /* The range of an option: 0 ... most, including `most` only if `closed`. */
 typedef struct limit {
@@ -304,7 +260,7 @@ st_dataset *st_dataset_augment_new(const st_dataset *of, st_augment_options opti
     char text[DESCRIPTION];
     describe(&options, of->x, text);
     const st_dataset kind = {
-        .get = get, .release = release, .own = own, .grain = of->grain < GRAIN ? of->grain : GRAIN
+        .get = get, .release = data_unwrap, .own = own, .grain = of->grain < GRAIN ? of->grain : GRAIN
     };
     return data_wrap(of, kind, text);
 }

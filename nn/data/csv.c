@@ -2,11 +2,9 @@
 #include "nn/data/csv.h"
 #include "nn/data/source.h"
 #include "nn/files/file.h"
-#include "nn/files/locale.h"
 #include "tensor/array.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,45 +21,32 @@ static const ptrdiff_t MOST_NUMBERS = (ptrdiff_t)1 << 30;
 
 typedef struct reader {
     source from;
-    int delimiter, ahead;      /* ahead: the next byte, or -1 */
-    ptrdiff_t line, next_line; /* of the fields; of the next byte */
-    char *text; /* the fields of a line, without blanks and quotes around them, each ended by a zero */
+    char delimiter;
+    ptrdiff_t line;
+    char *text; /* a line; then its fields, without blanks and quotes around them, each ended by a zero */
     ptrdiff_t fields, used, room;
 } reader;
 
-static int refuse(const reader *r, ptrdiff_t column, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* `column` counts from 0, the message from 1. */
-static int refuse(const reader *r, ptrdiff_t column, const char *format, ...)
+/* Prepends the place to an error; `column` counts from 0, the message from 1. */
+static int within(const reader *r, ptrdiff_t column)
 {
-    char text[ST_ERROR_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return st_error_set("%s: line %td, column %td: %s", r->from.name, r->line, column + 1, text);
+    return st_error_within("%s: line %td, column %td: ", r->from.name, r->line, column + 1);
 }
 
-static bool is_blank(int c)
+static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static bool ends_field(const reader *r, int c)
+static bool ends_field(const reader *r, char c)
 {
-    return c < 0 || c == '\n' || c == r->delimiter || (r->delimiter == ' ' && is_blank(c));
+    return c == '\0' || c == r->delimiter || (r->delimiter == ' ' && is_blank(c));
 }
 
-static void advance(reader *r)
+static char *skip_blanks(const reader *r, char *at)
 {
-    r->next_line += r->ahead == '\n';
-    r->ahead = source_next(r->from);
-}
-
-static void skip_blanks(reader *r)
-{
-    while (is_blank(r->ahead) && (r->delimiter == ' ' || r->ahead != r->delimiter)) advance(r);
+    while (is_blank(*at) && (r->delimiter == ' ' || *at != r->delimiter)) at++;
+    return at;
 }
 
 static int append(reader *r, char c)
@@ -77,81 +62,66 @@ static int append(reader *r, char c)
     return 0;
 }
 
-/* Appends the next byte. A zero byte, which would end the field, becomes 1: neither is part of a number. */
-static int take(reader *r)
+/* 1; 0 at the file's end; -1 with an error. A zero byte, which would end the text, becomes 1: neither is part
+ * of a number. A byte order mark is dropped. */
+static int read_line(reader *r)
 {
-    char c = (char)(r->ahead ? r->ahead : 1);
-    advance(r);
-    return append(r, c);
+    static const char mark[] = "\xef\xbb\xbf";
+    int c;
+    r->line++;
+    r->used = 0;
+    while ((c = source_next(r->from)) >= 0 && c != '\n')
+        if (append(r, (char)(c ? c : 1))) return -1;
+    if (append(r, '\0') || (c < 0 && source_check(r->from))) return -1;
+    if (r->line == 1 && strncmp(r->text, mark, sizeof mark - 1) == 0)
+        memmove(r->text, r->text + sizeof mark - 1, (size_t)r->used - (sizeof mark - 1));
+    return c >= 0 || r->used > 1;
 }
 
-static int read_plain(reader *r)
+/* Reads a field at `from`, and moves it to `to`; its end in the line, NULL with an error. Two quotes stand
+ * for one; delimiters within quotes are text. */
+static char *read_field(const reader *r, char *from, char **to)
 {
-    ptrdiff_t begin = r->used;
-    while (!ends_field(r, r->ahead))
-        if (take(r)) return -1;
-    while (r->used > begin && is_blank(r->text[r->used - 1])) r->used--;
-    return 0;
-}
-
-/* Two quotes stand for one; delimiters and newlines are text. */
-static int read_quoted(reader *r)
-{
-    for (advance(r);;) {
-        if (r->ahead < 0) return source_check(r->from) ? -1 : refuse(r, r->fields, "missing closing quote");
-        if (r->ahead == '"') {
-            advance(r);
-            if (r->ahead != '"') break;
-        }
-        if (take(r)) return -1;
+    char *begin = *to;
+    if (*from != '"') {
+        while (!ends_field(r, *from)) *(*to)++ = *from++;
+        while (*to > begin && is_blank((*to)[-1])) --*to;
+        return from;
     }
-    if (r->delimiter != ' ') skip_blanks(r);
-    return ends_field(r, r->ahead) ? 0 : refuse(r, r->fields, "text after the closing quote");
-}
-
-/* Tests if another field follows, and skips the delimiter, or all blanks. */
-static bool next_field(reader *r)
-{
-    if (r->delimiter == ' ') {
-        skip_blanks(r);
-        return r->ahead >= 0 && r->ahead != '\n';
+    for (from++; *from && (*from != '"' || from[1] == '"'); from++) {
+        from += *from == '"';
+        *(*to)++ = *from;
     }
-    bool more = r->ahead == r->delimiter;
-    if (more) advance(r);
-    return more;
+    if (!*from) st_error_set("missing closing quote");
+    else {
+        from++;
+        if (r->delimiter != ' ') from = skip_blanks(r, from);
+        if (ends_field(r, *from)) return from;
+        st_error_set("text after the closing quote");
+    }
+    return NULL;
 }
 
 /* The fields of the next line that is not empty: 1; 0 at the file's end; -1 with an error. */
 static int next_line(reader *r)
 {
-    bool empty;
+    int status;
+    char *from, *to, end;
     do {
-        if (r->ahead < 0) return source_check(r->from);
-        bool quoted = false, more = true;
-        r->line = r->next_line;
-        for (r->fields = r->used = 0; more; r->fields++) {
-            skip_blanks(r);
-            quoted |= r->ahead == '"';
-            if ((r->ahead == '"' ? read_quoted(r) : read_plain(r)) || append(r, '\0')) return -1;
-            more = next_field(r);
-        }
-        if (r->ahead == '\n') advance(r);
-        if (r->ahead < 0 && source_check(r->from)) return -1;
-        empty = r->fields == 1 && r->used == 1 && !quoted;
-    } while (empty);
+        status = read_line(r);
+        from = to = r->text;
+    } while (status > 0 && !*skip_blanks(r, from));
+    if (status <= 0) return status;
+    r->fields = 0;
+    do {
+        if (!(from = read_field(r, skip_blanks(r, from), &to))) return within(r, r->fields);
+        if (r->delimiter == ' ') from = skip_blanks(r, from);
+        end = *from;
+        from += r->delimiter != ' ' && end;
+        *to++ = '\0'; /* perhaps where the delimiter was */
+        r->fields++;
+    } while (end);
     return 1;
-}
-
-/* Skips a byte order mark. */
-static int begin(reader *r)
-{
-    static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
-    r->ahead = source_next(r->from);
-    r->next_line = 1;
-    for (size_t i = 0; i < sizeof mark && (i > 0 || r->ahead == mark[0]); i++, advance(r))
-        if (r->ahead != mark[i])
-            return st_error_set("%s: begins with byte ef, expected text or numbers in UTF-8", r->from.name);
-    return 0;
 }
 
 /* [+-] digits [. digits] [e [+-] digits]; strtod accepts more. */
@@ -185,8 +155,9 @@ static int is_header(const reader *r, const st_csv_options *o)
     }
     if (o->header != ST_CSV_DETECT) return o->header == ST_CSV_HEADER;
     if (numbers == 0 || numbers == r->fields) return numbers == 0;
-    return refuse(r, odd, "\"%s\" is not a number, others of the first line are; set the header option",
-                  show_text(name).text);
+    st_error_set("\"%s\" is not a number, others of the first line are; set the header option",
+                 show_text(name).text);
+    return within(r, odd);
 }
 
 static int check_columns(const reader *r, table *t)
@@ -209,24 +180,21 @@ static int check_columns(const reader *r, table *t)
 }
 
 /* The number in a field; -1 with an error if the column does not allow it. */
-static int read_value(const reader *r, const table *t, ptrdiff_t column, const char *text, bool feature,
-                      st_real *to)
+static int read_value(const table *t, const char *text, bool feature, st_real *to)
 {
     double value;
     const st_csv_options *o = t->options;
     bool number = is_number(text, &value), class = !feature && o->targets == 0;
     if (feature && o->scale != 0) value *= o->scale;
     *to = (st_real)value;
-    if (!*text) return refuse(r, column, "empty, expected a number");
+    if (!*text) return st_error_set("empty, expected a number");
     if (!number)
-        return refuse(r, column, "\"%s\" is not a number%s", show_text(text).text,
-                      class ? "; classes are integers from 0 on" : "");
-    if (!isfinite(*to))
-        return refuse(r, column, "%s is too large for %s", show_text(text).text, ST_REAL_NAME);
+        return st_error_set("\"%s\" is not a number%s", show_text(text).text,
+                            class ? "; classes are integers from 0 on" : "");
+    if (!isfinite(*to)) return st_error_set("%s is too large for %s", show_text(text).text, ST_REAL_NAME);
     if (!class || (value >= 0 && value <= MOST_CLASSES && value == floor(value))) return 0;
-    return refuse(r, column,
-                  "class %s, expected an integer from 0 to %d; the label option chooses the column",
-                  show_text(text).text, MOST_CLASSES);
+    return st_error_set("class %s, expected an integer from 0 to %d; the label option chooses the column",
+                        show_text(text).text, MOST_CLASSES);
 }
 
 static int grow(const reader *r, table *t)
@@ -253,7 +221,7 @@ static int add_row(const reader *r, table *t)
     const char *at = r->text;
     for (ptrdiff_t i = 0; i < t->columns; i++, at += strlen(at) + 1) {
         bool feature = i < t->label || i >= t->label + t->targets;
-        if (read_value(r, t, i, at, feature, feature ? x++ : y++)) return -1;
+        if (read_value(t, at, feature, feature ? x++ : y++)) return within(r, i);
     }
     t->rows++;
     return 0;
@@ -261,7 +229,7 @@ static int add_row(const reader *r, table *t)
 
 static int read_rows(reader *r, table *t)
 {
-    int status = begin(r) ? -1 : next_line(r);
+    int status = next_line(r);
     if (status == 0) return st_error_set("%s: no numbers", r->from.name);
     int header = status > 0 ? is_header(r, t->options) : -1;
     if (header < 0 || check_columns(r, t)) return -1;
@@ -308,7 +276,7 @@ static int check_options(const char *path, const st_csv_options *o)
 
 st_dataset *st_dataset_csv_new(const char *path, st_csv_options options)
 {
-    reader r = { .delimiter = options.delimiter ? (unsigned char)options.delimiter : ',' };
+    reader r = { .delimiter = options.delimiter ? options.delimiter : ',' };
     table t = { .options = &options };
     if (check_options(path, &options) || source_open(&r.from, path)) return NULL;
     void *locale = c_locale_enter();

@@ -26,8 +26,8 @@ typedef struct st_csv_options {
 
 enum { ST_CSV_UNLABELLED = -1 }; /* for `targets`: every column is a feature */
 
-/* Plain or gzipped. Numbers are decimal, with a point in any locale, finite, and may be quoted (RFC 4180).
- * Blanks around them, empty lines and a byte order mark are ignored. Classes are integers from 0 on. All
+/* Plain or gzipped. Numbers are decimal, with a point in any locale, finite, and may be quoted within a line
+ * (RFC 4180). Blanks around them, empty lines and a byte order mark are ignored. Classes are integers from 0 on. All
  * lines have as many columns as the first one. Limits: 64 MiB per line, 2^30 numbers. NULL with an error that
  * names the file, the line and the column. */
 st_dataset *st_dataset_csv_new(const char *path, st_csv_options options);

@@ -2,7 +2,6 @@
 #include "nn/data/normalize.h"
 #include "nn/data/bytes.h"
 #include "nn/files/json.h"
-#include "nn/files/locale.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/error.h"
@@ -122,17 +121,6 @@ static void add_samples(moments *sum, ptrdiff_t channels, st_tensor x)
         for (ptrdiff_t c = 0; c < channels; c++, at += area) sum[c] = merge(sum[c], moments_of(area, at));
 }
 
-static int measure(const st_dataset *d, ptrdiff_t step, moments *sum, st_tensor x, st_tensor y)
-{
-    for (ptrdiff_t first = 0; first < d->count; first += step) {
-        ptrdiff_t n = smallest(step, d->count - first);
-        st_tensor part = st_narrow(x, 0, 0, n);
-        if (st_dataset_batch(d, NULL, first, n, part, st_narrow(y, 0, 0, n))) return -1;
-        add_samples(sum, channels_of(d->x), part);
-    }
-    return 0;
-}
-
 static st_normalization *of_moments(ptrdiff_t channels, const moments *sum)
 {
     st_normalization *n = make(channels);
@@ -148,90 +136,74 @@ static st_normalization *of_moments(ptrdiff_t channels, const moments *sum)
     return n;
 }
 
-st_normalization *st_normalization_measure(const st_dataset *d)
+static st_normalization *measure(const st_dataset *d, bool of_targets)
 {
-    if (!d) {
-        st_error_set("st_normalization_measure: the data set is NULL");
-        return NULL;
-    }
-    ptrdiff_t channels = channels_of(d->x), elements = st_shape_numel(d->x, "st_normalization_measure");
+    if (!d) st_error_set("st_normalization_measure: the data set is NULL");
+    if (!d) return NULL;
+    const st_shape sample = of_targets ? d->target : d->x;
+    const ptrdiff_t channels = channels_of(sample),
+                    elements = st_shape_numel(sample, "st_normalization_measure");
     if (elements < 1) {
-        st_error_set("st_normalization_measure: samples %s have no elements", st_shape_text(d->x).text);
+        st_error_set("st_normalization_measure: samples %s have no elements", st_shape_text(sample).text);
         return NULL;
     }
-    ptrdiff_t step = smallest(largest(1, ELEMENTS / elements), d->count);
+    const ptrdiff_t step = smallest(largest(1, ELEMENTS / elements), d->count);
     st_tensor x = st_tensor_new(st_shape_with_batch(d->x, step)),
               y = st_tensor_new(st_shape_with_batch(d->target, step));
     moments *sum = array_new("st_normalization_measure", channels, sizeof *sum);
-    bool room = sum && !st_is_null(x) && !st_is_null(y);
-    st_normalization *n = room && measure(d, step, sum, x, y) == 0 ? of_moments(channels, sum) : NULL;
+    int status = sum && !st_is_null(x) && !st_is_null(y) ? 0 : -1;
+    for (ptrdiff_t first = 0; first < d->count && status == 0; first += step) {
+        const ptrdiff_t n = smallest(step, d->count - first);
+        status = st_dataset_batch(d, NULL, first, n, st_narrow(x, 0, 0, n), st_narrow(y, 0, 0, n));
+        if (status == 0) add_samples(sum, channels, st_narrow(of_targets ? y : x, 0, 0, n));
+    }
+    st_normalization *n = status == 0 ? of_moments(channels, sum) : NULL;
     free(sum);
     st_tensor_free(x);
     st_tensor_free(y);
     return n;
 }
 
-static void get_swapped(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+st_normalization *st_normalization_measure(const st_dataset *d)
 {
-    const st_dataset *of = d->own;
-    of->get(of, i, y, x);
+    return measure(d, false);
 }
 
 st_normalization *st_normalization_measure_targets(const st_dataset *d)
 {
-    if (!d) return st_normalization_measure(NULL);
-    const st_dataset swapped = { .count = d->count,
-                                 .x = d->target,
-                                 .target = d->x,
-                                 .get = get_swapped,
-                                 .own = (void *)d,
-                                 .grain = d->grain };
-    return st_normalization_measure(&swapped);
+    return measure(d, true);
 }
 
 /* ---- applying -------------------------------------------------------------------------------- */
 
-typedef struct scale {
-    double mean, deviation; /* the divisor */
+typedef struct scaling {
+    const st_normalization *n;
     bool undo;
-} scale;
-
-static scale scale_of(const st_normalization *n, ptrdiff_t channel, bool undo)
-{
-    return (scale){ n->mean[channel], n->deviation[channel] > 0 ? n->deviation[channel] : 1, undo };
-}
-
-static st_real scaled(st_real x, scale s)
-{
-    if (s.undo) return (st_real)((double)x * s.deviation + s.mean);
-    return (st_real)(((double)x - s.mean) / s.deviation);
-}
+    ptrdiff_t area, channel, left; /* elements of a channel; the next element's, and those left in it */
+} scaling;
 
 static void scale_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
-    const scale s = *(const scale *)context;
-    for (ptrdiff_t i = 0; i < n; i++) at[0][i * stride[0]] = scaled(at[0][i * stride[0]], s);
+    scaling *s = context;
+    for (ptrdiff_t i = 0, end; i < n; i = end) {
+        const double mean = s->n->mean[s->channel], measured = s->n->deviation[s->channel],
+                     deviation = measured > 0 ? measured : 1;
+        end = smallest(n, i + s->left);
+        for (ptrdiff_t k = i; k < end; k++) {
+            st_real *x = &at[0][k * stride[0]];
+            *x = (st_real)(s->undo ? (double)*x * deviation + mean : ((double)*x - mean) / deviation);
+        }
+        s->left -= end - i;
+        if (s->left == 0) s->left = s->area, s->channel = (s->channel + 1) % s->n->channels;
+    }
 }
 
-/* Features, or a single number: one element a channel. */
-static void apply_flat(const st_normalization *n, st_tensor x, bool undo)
+/* Samples in row-major order run through the channels in turn. */
+static void apply(const st_normalization *n, st_tensor x, ptrdiff_t samples, bool undo)
 {
-    st_real *at = st_data(x);
-    for (ptrdiff_t c = 0; c < n->channels; c++)
-        at[c * x.stride[0]] = scaled(at[c * x.stride[0]], scale_of(n, c, undo));
-}
-
-static void apply(const st_normalization *n, st_tensor x, bool undo)
-{
-    if (x.shape.rank < 2) {
-        apply_flat(n, x, undo);
-        return;
-    }
-    for (ptrdiff_t c = 0; c < n->channels; c++) {
-        st_tensor channel = st_select(x, 0, c);
-        scale s = scale_of(n, c, undo);
-        st_walk(1, &channel, ST_ANY_ORDER, scale_row, &s);
-    }
+    if (st_numel(x) == 0) return;
+    const ptrdiff_t area = st_numel(x) / (samples * n->channels);
+    st_walk(1, &x, ST_ROW_MAJOR, scale_row, &(scaling){ n, undo, area, 0, area });
 }
 
 static int apply_batch(const st_normalization *n, st_tensor x, bool undo, const char *who)
@@ -240,7 +212,7 @@ static int apply_batch(const st_normalization *n, st_tensor x, bool undo, const 
         return st_error_set("%s: %s, expected a batch of samples", who,
                             st_is_null(x) ? "the null tensor" : "a single number");
     if (check_channels(n, st_shape_without_batch(x.shape), who)) return -1;
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) apply(n, st_select(x, 0, i), undo);
+    apply(n, x, x.shape.n[0], undo);
     return 0;
 }
 
@@ -264,7 +236,7 @@ static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const normalized *own = d->own;
     own->base.of->get(own->base.of, i, x, y);
-    apply(own->n, own->of_targets ? y : x, false);
+    apply(own->n, own->of_targets ? y : x, 1, false);
 }
 
 static void release(st_dataset *d)
@@ -324,21 +296,12 @@ st_dataset *st_dataset_normalize_targets(const st_dataset *of, const st_normaliz
 
 /* ---- in a net's metadata ------------------------------------------------------------------------ */
 
-static json_t *list_of(ptrdiff_t count, const double *number)
-{
-    json_t *list = json_array();
-    for (ptrdiff_t i = 0; i < count; i++) json_array_append_new(list, json_real(number[i]));
-    if (json_array_size(list) == (size_t)count) return list;
-    json_decref(list);
-    return NULL;
-}
-
 static int set(st_net *to, const st_normalization *n, const char *where, const char *who)
 {
     if (!to) return st_error_set("%s: the net is NULL", who);
     if (check_channels(n, where == inputs ? to->input : to->output, who)) return -1;
-    json_t *object = json_pack("{s:o, s:o}", "mean", list_of(n->channels, n->mean), "deviation",
-                               list_of(n->channels, n->deviation));
+    json_t *object = json_pack("{s:o, s:o}", "mean", json_numbers(n->channels, n->mean), "deviation",
+                               json_numbers(n->channels, n->deviation));
     char *text = object ? json_write(object) : NULL;
     int status = text ? st_net_set_metadata(to, key(where), text) : st_error_set("%s: no memory", who);
     free(text);
@@ -356,33 +319,15 @@ int st_net_set_target_normalization(st_net *to, const st_normalization *n)
     return set(to, n, targets, "st_net_set_target_normalization");
 }
 
-static int refuse(const char *where)
+/* NULL with an error. */
+static st_normalization *read_metadata(const json_t *object, ptrdiff_t channels, const char *where)
 {
-    return st_error_set("%s: expected {\"mean\": [...], \"deviation\": [...]} of the same length", where);
-}
-
-/* The numbers of a list of length `count`. */
-static int read_list(json_t *list, ptrdiff_t count, double *number, const char *where)
-{
-    size_t i;
-    json_t *value;
-    if (!json_is_array(list) || json_array_size(list) != (size_t)count) return refuse(where);
-    json_array_foreach(list, i, value)
-    {
-        if (!json_is_number(value)) return refuse(where);
-        number[i] = json_number_value(value);
-    }
-    return 0;
-}
-
-static st_normalization *read_metadata(json_t *object, ptrdiff_t channels, const char *where)
-{
-    st_normalization *n = make(channels);
+    st_normalization *n = channels > 0 ? make(channels) : NULL;
     if (n && json_object_size(object) == 2 &&
-        read_list(json_object_get(object, "mean"), channels, n->mean, where) == 0 &&
-        read_list(json_object_get(object, "deviation"), channels, n->deviation, where) == 0)
-        return n;
-    if (n) refuse(where);
+        json_read_numbers(json_object_get(object, "mean"), channels, n->mean) &&
+        json_read_numbers(json_object_get(object, "deviation"), channels, n->deviation)) {
+        if (check(n, where) == 0) return n;
+    } else st_error_set("%s: expected {\"mean\": [...], \"deviation\": [...]} of the same length", where);
     st_normalization_free(n);
     return NULL;
 }
@@ -391,13 +336,10 @@ static st_normalization *find(const st_net *n, const char *where)
 {
     const char *text = st_net_metadata(n, key(where));
     json_t *object = text ? json_read(text, strlen(text), where) : NULL;
-    ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(object, "mean"));
-    st_normalization *found = NULL;
-    if (object && channels < 1) refuse(where);
-    else if (object && match(channels, where == inputs ? n->input : n->output, where) == 0)
-        found = read_metadata(object, channels, where);
+    const ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(object, "mean"));
+    st_normalization *found = object ? read_metadata(object, channels, where) : NULL;
     json_decref(object);
-    if (!found || check(found, where) == 0) return found;
+    if (!found || match(channels, where == inputs ? n->input : n->output, where) == 0) return found;
     st_normalization_free(found);
     return NULL;
 }
