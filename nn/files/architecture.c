@@ -5,7 +5,6 @@
 #include "tensor/array.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +16,6 @@ enum { MOST_LAYERS = 1 << 14 }; /* of a net, since a layer takes far more memory
 static const char *name_of(const void *named)
 {
     return *(const char *const *)named;
-}
-
-/* JSON has no NaN. */
-json_t *json_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 json_t *json_option(const st_field *f, const void *options)

@@ -19,8 +19,7 @@ json_t *architecture_write(const st_net *n);
 /* A net, not yet built; NULL with an error that says which layer. */
 st_net *architecture_read(const char *text, st_net_known known);
 
-/* An option as JSON, and a number, null unless it is finite. NULL: no memory. */
+/* An option as JSON. NULL: no memory. */
 json_t *json_option(const st_field *f, const void *options);
-json_t *json_number(double value);
 
 #endif

@@ -123,25 +123,11 @@ json_t *checkpoint_terms(const st_run *run, uint32_t sum)
     return NULL;
 }
 
-/* Strings are shown longer than other values, since they may differ late. */
-static const char *show(const json_t *value, char text[168])
-{
-    if (!value) return "none";
-    if (json_is_real(value))
-        for (int digits = 15; digits <= 17; digits++) {
-            snprintf(text, 168, "%.*g", digits, json_real_value(value));
-            if (strtod(text, NULL) == json_real_value(value)) return text;
-        }
-    if (json_is_string(value)) snprintf(text, 168, "\"%.160s\"", json_string_value(value));
-    else snprintf(text, 168, "%s", json_show(value).text);
-    return text;
-}
-
 static int same_term(const char *who, const char *name, const json_t *mine, const json_t *theirs)
 {
-    char a[168], b[168];
     if (json_equal(mine, theirs)) return 0;
-    return st_error_set("%s %s %s, this one has %s%s", who, name, show(theirs, a), show(mine, b),
+    return st_error_set("%s %s %s, this one has %s%s", who, name, theirs ? json_show(theirs).text : "none",
+                        mine ? json_show(mine).text : "none",
                         strcmp(name, "engine") == 0 ? "; STRIDE_ENGINE selects the engine" : "");
 }
 
@@ -191,54 +177,24 @@ static void find_extras(const st_run *run, extras *e)
         if (k->count == 0) add_extra(e, k->name, -1, k->tensor);
 }
 
-static json_t *write_list(int count, const double numbers[])
-{
-    json_t *list = json_array();
-    int status = 0;
-    for (int i = 0; i < count; i++) status |= json_array_append_new(list, json_number(numbers[i]));
-    if (status == 0) return list;
-    json_decref(list);
-    return NULL;
-}
-
-static int read_list(const char *path, const char *name, const json_t *list, int count, double numbers[])
-{
-    bool valid = (int)json_array_size(list) == count;
-    for (int i = 0; i < count && valid; i++) {
-        const json_t *value = json_array_get(list, (size_t)i);
-        valid = json_is_null(value) || json_is_number(value);
-        numbers[i] = json_is_null(value) ? NAN : json_number_value(value);
-    }
-    return valid ? 0 : st_error_set("%s: expected a list of %d numbers for %s", path, count, name);
-}
-
 /* The position of the run, and the callbacks' numbers. */
 static json_t *write_numbers(const st_run *run)
 {
     double place[TRAIN_PLACE];
     train_place(run, place);
-    json_t *object = json_pack("{s:o}", "place", write_list(TRAIN_PLACE, place));
+    json_t *object = json_pack("{s:o}", "place", json_numbers(TRAIN_PLACE, place));
     int status = object ? 0 : -1;
     for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
-        if (k->count > 0) status |= json_object_set_new(object, k->name, write_list(k->count, k->numbers));
+        if (k->count > 0) status |= json_object_set_new(object, k->name, json_numbers(k->count, k->numbers));
     if (status == 0) return object;
     json_decref(object);
     return NULL;
 }
 
-typedef struct copied {
-    double place[TRAIN_PLACE], numbers[ST_MAX_KEPT][ST_MAX_NUMBERS];
-} copied;
-
-static int read_numbers(const st_run *run, const char *path, const json_t *object, copied *c)
+static int read_list(const char *path, const char *name, const json_t *object, int count, double numbers[])
 {
-    int status = read_list(path, "place", json_object_get(object, "place"), TRAIN_PLACE, c->place);
-    for (int i = 0; i < run->kept_count && status == 0; i++) {
-        const st_kept *k = &run->kept[i];
-        if (k->count > 0)
-            status = read_list(path, k->name, json_object_get(object, k->name), k->count, c->numbers[i]);
-    }
-    return status;
+    if (json_read_numbers(json_object_get(object, name), count, numbers)) return 0;
+    return st_error_set("%s: expected a list of %d numbers for %s", path, count, name);
 }
 
 /* ---- writing ---------------------------------------------------------------------------------------- */
@@ -271,38 +227,34 @@ static int same_architecture(st_net *n, const safetensors *file)
     return same ? 0 : st_error_set("%s: written by a run with another net", file->path);
 }
 
-/* Reads the tensors of `e` into new ones. */
-static int read_extras(const safetensors *file, const extras *e, st_tensor copies[])
+/* Reads the tensors, or only checks that the file has them. */
+static int read_extras(const safetensors *file, const extras *e, bool check)
 {
-    for (int i = 0; i < e->count; i++) {
-        const safetensors_entry *found = safetensors_find(file, e->item[i].name, e->item[i].value.shape);
-        if (!found) return -1;
-        copies[i] = st_tensor_new(e->item[i].value.shape);
-        if (st_is_null(copies[i]) || safetensors_read(file, found, copies[i])) return -1;
+    for (const safetensors_item *i = e->item; i < e->item + e->count; i++) {
+        const safetensors_entry *found = safetensors_find(file, i->name, i->value.shape);
+        if (!found || (!check && safetensors_read(file, found, i->value))) return -1;
     }
     return 0;
 }
 
-/* After an error nothing is changed. */
+/* Changes nothing before all of the file is checked. */
 static int read_all(st_run *run, const safetensors *file, const json_t *numbers)
 {
     extras e;
-    copied c;
-    st_tensor copies[MOST_EXTRAS] = { 0 };
+    double place[TRAIN_PLACE], kept[ST_MAX_KEPT][ST_MAX_NUMBERS];
     find_extras(run, &e);
-    int status = read_numbers(run, file->path, numbers, &c) || model_check(run->net, file) ||
-                 read_extras(file, &e, copies);
-    if (!status && train_go_to(run, c.place, true)) status = st_error_within("%s: ", file->path);
-    if (!status) status = model_read(run->net, file);
-    for (int i = 0; i < e.count; i++) {
-        if (status == 0) st_copy(e.item[i].value, copies[i]);
-        st_tensor_free(copies[i]);
-    }
-    if (status) return -1;
+    if (read_list(file->path, "place", numbers, TRAIN_PLACE, place)) return -1;
+    for (int i = 0; i < run->kept_count; i++)
+        if (run->kept[i].count > 0 &&
+            read_list(file->path, run->kept[i].name, numbers, run->kept[i].count, kept[i]))
+            return -1;
+    if (model_check(run->net, file) || read_extras(file, &e, true)) return -1;
+    if (train_go_to(run, place, true)) return st_error_within("%s: ", file->path);
+    if (model_read(run->net, file) || read_extras(file, &e, false)) return -1;
     for (int i = 0; i < run->kept_count; i++)
         if (run->kept[i].count > 0)
-            memcpy(run->kept[i].numbers, c.numbers[i], (size_t)run->kept[i].count * sizeof(double));
-    return train_go_to(run, c.place, false);
+            memcpy(run->kept[i].numbers, kept[i], (size_t)run->kept[i].count * sizeof(double));
+    return train_go_to(run, place, false);
 }
 
 static void read_entry(st_run *run, const memory *m, const safetensors *file)

@@ -1,4 +1,4 @@
-/* file.h: opening files for reading, and file names in messages. */
+/* file.h: opening files for reading, texts in messages, and the C locale. */
 #ifndef STRIDE_NN_FILES_FILE_H
 #define STRIDE_NN_FILES_FILE_H
 
@@ -11,12 +11,17 @@ const char *file_name(const char *path);
 
 /* Untrusted text for a message: printable ASCII, "?" for other bytes, "..." if cut off. */
 typedef struct shown {
-    char text[80];
+    char text[160];
 } shown;
 shown show_text(const char *text);
 shown show_bytes(const char *at, size_t size);
 
 /* Opens a regular file for reading and gives its size; NULL with an error that names it. */
 FILE *file_open(const char *path, long long *size);
+
+/* Sets this thread's locale to C, so that numbers have a decimal point; leave restores the one that enter
+ * returned. */
+void *c_locale_enter(void);
+void c_locale_leave(void *before);
 
 #endif

@@ -1,9 +1,9 @@
-/* json.c: limits, locale and messages around jansson. */
+/* json.c: limits, lists and messages around jansson, which reads and writes numbers alike in any locale. */
 #include "nn/files/json.h"
-#include "nn/files/locale.h"
 #include "tensor/error.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +32,9 @@ json_t *json_read(const char *text, size_t size, const char *what)
 {
     json_error_t error = { .position = 0 };
     if (json_check(text, size, what)) return NULL;
-    void *locale = c_locale_enter();
     errno = 0;
     json_t *tree = json_loadb(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
     bool short_of_memory = errno == ENOMEM || !error.text[0];
-    c_locale_leave(locale);
     if (!tree && short_of_memory) st_error_set("%s: no memory", what);
     else if (!tree) st_error_set("%s: %s, byte %d", what, error.text, error.position);
     return tree;
@@ -46,7 +44,6 @@ json_t *json_read(const char *text, size_t size, const char *what)
 char *json_write(const json_t *value)
 {
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
-    void *locale = c_locale_enter();
     size_t size = json_dumpb(value, NULL, 0, flags);
     char *text = size > 0 ? malloc(size + 1) : NULL;
     if (text && json_dumpb(value, text, size, flags) != size) {
@@ -54,7 +51,6 @@ char *json_write(const json_t *value)
         text = NULL;
     }
     if (text) text[size] = '\0';
-    c_locale_leave(locale);
     return text;
 }
 
@@ -71,8 +67,34 @@ static int append(const char *text, size_t size, void *to)
 shown json_show(const json_t *value)
 {
     shown s = { "" };
-    json_dump_callback(value, append, &s, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    json_dump_callback(value, append, &s,
+                       JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
     return s;
+}
+
+json_t *json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *json_numbers(ptrdiff_t count, const double number[])
+{
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < count; i++) json_array_append_new(list, json_number(number[i]));
+    if (json_array_size(list) == (size_t)count) return list;
+    json_decref(list);
+    return NULL;
+}
+
+bool json_read_numbers(const json_t *list, ptrdiff_t count, double number[])
+{
+    bool valid = json_is_array(list) && json_array_size(list) == (size_t)count;
+    for (ptrdiff_t i = 0; i < count && valid; i++) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        valid = json_is_null(value) || json_is_number(value);
+        number[i] = json_is_null(value) ? (double)NAN : json_number_value(value);
+    }
+    return valid;
 }
 
 json_t *json_sizes(st_shape s)

@@ -1,4 +1,4 @@
-/* json.h: JSON in files: bounded before it is parsed, and independent of the locale. */
+/* json.h: JSON in files, bounded before it is parsed. */
 #ifndef STRIDE_NN_FILES_JSON_H
 #define STRIDE_NN_FILES_JSON_H
 
@@ -24,6 +24,13 @@ char *json_write(const json_t *value);
 
 /* A value as JSON for a message. */
 shown json_show(const json_t *value);
+
+/* A number, null unless it is finite. NULL: no memory. */
+json_t *json_number(double value);
+
+/* A list of numbers, NULL: no memory; and back, NaN for null, false unless it is a list of that length. */
+json_t *json_numbers(ptrdiff_t count, const double number[]);
+bool json_read_numbers(const json_t *list, ptrdiff_t count, double number[]);
 
 /* A shape as a list of sizes; and back, false unless it is a list of at most ST_MAX_RANK sizes. */
 json_t *json_sizes(st_shape s);

@@ -17,15 +17,10 @@ typedef struct model_extra {
 /* As st_net_save with st_file_replace, as st_net_can_save with st_file_try. */
 int model_write(st_net *n, const char *path, model_extra extra, safetensors_replacer *replace);
 
-/* The two steps of st_net_load for an open file: makes the net, not yet built, and checks that the file
- * has its tensors; then builds it and reads metadata and tensors. */
-st_net *model_plan(const safetensors *file, st_net_known known);
-int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch, st_net_known known);
-
 /* Checks that the file has every tensor of the net with its shape, and no others but extra ones. */
 int model_check(st_net *n, const safetensors *file);
 
-/* Reads the tensors of a file that was checked; the net is unchanged if one cannot be read. */
+/* Reads the tensors of a file that was checked. */
 int model_read(st_net *n, const safetensors *file);
 
 #endif

@@ -13,14 +13,15 @@ typedef int st_file_writer(FILE *to, const void *context);
 
 /* Replaces the file by what `write` writes: a temporary file in the same folder is filled, flushed to disk
  * and renamed over the old file, whose permissions it gets. A symbolic link stays one: its target is
- * replaced or created. On failure the temporary file is removed, the old file is unchanged, and -1 is
- * returned with an error that names the file and the reason. The path may only name a regular file.
+ * replaced. On failure the temporary file is removed, the old file is unchanged, and -1 is returned with an
+ * error that names the file and the reason. The path may only name a regular file. Several writers of one
+ * file wait for each other.
  *
- * A killed process leaves at most one temporary file per path, PATH.PROCESS-ATTEMPT.tmp, which the next
- * call for the same path removes. */
+ * A killed process leaves at most one temporary file, PATH.stride.tmp, which the next call for the same path
+ * removes. */
 int st_file_replace(const char *path, st_file_writer *write, const void *context);
 
-/* Tests if st_file_replace would succeed: does the same, but removes the temporary file instead of
+/* Tests if st_file_replace can write the file: does the same, but removes the temporary file instead of
  * renaming it. */
 int st_file_try(const char *path, st_file_writer *write, const void *context);
 

@@ -8,7 +8,6 @@
 #include "tensor/error.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,23 +53,6 @@ static int dtype_named(const char *name)
     return i;
 }
 
-/* ---- messages ----------------------------------------------------------------------------------- */
-
-/* "file: tensor name: …"; the name may be NULL. */
-static int refuse(const safetensors *file, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int refuse(const safetensors *file, const char *name, const char *format, ...)
-{
-    char text[ST_ERROR_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (!name) return st_error_set("%s: %s", file->path, text);
-    return st_error_set("%s: tensor %s: %s", file->path, show_text(name).text, text);
-}
-
 /* ---- reading ------------------------------------------------------------------------------------- */
 
 static const char *why_short(const safetensors *file)
@@ -82,84 +64,64 @@ static const char *why_short(const safetensors *file)
 static long long read_length(safetensors *file)
 {
     unsigned char bytes[PREFIX];
-    if (file->size < PREFIX) return refuse(file, NULL, "not a safetensors file: %lld bytes", file->size);
+    if (file->size < PREFIX) return st_error_set("not a safetensors file: %lld bytes", file->size);
     if (fread(bytes, 1, PREFIX, file->stream) != PREFIX)
-        return refuse(file, NULL, "cannot be read: %s", why_short(file));
+        return st_error_set("cannot be read: %s", why_short(file));
     unsigned long long length = numbers_get(bytes, PREFIX);
     if (length > (unsigned long long)file->size - PREFIX)
-        return refuse(file, NULL,
-                      "truncated, or not a safetensors file: a header of %llu bytes, the file has %lld",
-                      length, file->size - PREFIX);
+        return st_error_set("truncated, or not a safetensors file: a header of %llu bytes, the file has %lld",
+                            length, file->size - PREFIX);
     if (length <= MOST_HEADER) return (long long)length;
-    return refuse(file, NULL, "a header of %llu bytes, expected at most %d", length, MOST_HEADER);
+    return st_error_set("a header of %llu bytes, expected at most %d", length, MOST_HEADER);
 }
 
 static int read_header(safetensors *file)
 {
     long long length = read_length(file);
-    char *text = length < 0 ? NULL : array_new(file->path, length, 1);
+    char *text = length < 0 ? NULL : array_new("header", length, 1);
     if (!text) return -1;
     if (fread(text, 1, (size_t)length, file->stream) != (size_t)length)
-        refuse(file, NULL, "header: cannot be read: %s", why_short(file));
-    else if (text[0] != '{') refuse(file, NULL, "header: expected {...}");
-    else if (!(file->header = json_read(text, (size_t)length, "header"))) st_error_within("%s: ", file->path);
+        st_error_set("header: cannot be read: %s", why_short(file));
+    else if (text[0] != '{') st_error_set("header: expected {...}");
+    else file->header = json_read(text, (size_t)length, "header");
     free(text);
     file->data = PREFIX + length;
     file->size -= file->data;
     return file->header ? 0 : -1;
 }
 
-static int check_metadata(const safetensors *file)
+static int check_metadata(json_t *metadata)
 {
     const char *key;
     json_t *text;
-    if (!json_is_object(file->metadata))
-        return refuse(file, NULL, "__metadata__ is %s, expected {...}", json_show(file->metadata).text);
-    json_object_foreach((json_t *)file->metadata, key, text)
-    {
-        if (!json_is_string(text))
-            return refuse(file, NULL, "__metadata__ holds %s, expected strings", json_show(text).text);
-    }
-    return 0;
-}
-
-/* -1 if they overflow. */
-static long long bytes_of(const dtype *d, st_shape s)
-{
-    long long bytes = d->form.size;
-    bool empty = false;
-    for (int i = 0; i < s.rank; i++) {
-        if (s.n[i] == 0) empty = true;
-        else if (__builtin_mul_overflow(bytes, s.n[i], &bytes)) return -1;
-    }
-    return empty ? 0 : bytes;
+    bool strings = json_is_object(metadata);
+    json_object_foreach(metadata, key, text) strings = strings && json_is_string(text);
+    return strings ? 0 : st_error_set("__metadata__ is %s, expected strings", json_show(metadata).text);
 }
 
 static int check_entry(const safetensors *file, json_t *given, safetensors_entry *e)
 {
-    const char *name = e->name, *type;
+    const char *type;
     json_t *sizes;
     json_error_t error;
+    long long bytes;
     errno = 0;
     if (json_unpack_ex(given, &error, JSON_STRICT, "{s:s, s:o, s:[I, I]}", "dtype", &type, "shape", &sizes,
                        "data_offsets", &e->begin, &e->end))
-        return refuse(file, name, "%s: %s", json_show(given).text,
-                      errno == ENOMEM ? "no memory" : error.text);
+        return st_error_set("%s: %s", json_show(given).text, errno == ENOMEM ? "no memory" : error.text);
     e->dtype = dtype_named(type);
-    if (e->dtype == DTYPES) return refuse(file, name, "dtype %s is not known", show_text(type).text);
+    if (e->dtype == DTYPES) return st_error_set("dtype %s is not known", show_text(type).text);
     if (!json_shape(sizes, &e->shape))
-        return refuse(file, name, "shape %s, expected up to %d sizes", json_show(sizes).text, ST_MAX_RANK);
+        return st_error_set("shape %s, expected up to %d sizes", json_show(sizes).text, ST_MAX_RANK);
+    const ptrdiff_t count = st_shape_numel(e->shape, "header");
     const dtype *d = &dtypes[e->dtype];
-    long long bytes = bytes_of(d, e->shape);
-    if (bytes < 0) return refuse(file, name, "shape %s: its bytes overflow", st_shape_text(e->shape).text);
-    if (e->begin < 0 || e->end < e->begin)
-        return refuse(file, name, "offsets %lld..%lld, expected 0 <= begin <= end", e->begin, e->end);
-    if (e->end - e->begin != bytes)
-        return refuse(file, name, "offsets %lld..%lld are %lld bytes, %s %s needs %lld", e->begin, e->end,
-                      e->end - e->begin, d->name, st_shape_text(e->shape).text, bytes);
-    if (e->end <= file->size) return 0;
-    return refuse(file, name, "offsets %lld..%lld, the data ends at %lld: truncated", e->begin, e->end,
-                  file->size);
+    if (count < 0) return -1;
+    if (__builtin_mul_overflow((long long)count, d->form.size, &bytes))
+        return st_error_set("shape %s: its bytes overflow", st_shape_text(e->shape).text);
+    if (e->begin >= 0 && e->begin <= e->end && e->end <= file->size && e->end - e->begin == bytes) return 0;
+    return st_error_set("offsets %lld..%lld, expected the %lld bytes of %s %s within the file's %lld%s",
+                        e->begin, e->end, bytes, d->name, st_shape_text(e->shape).text, file->size,
+                        e->end > file->size ? ": truncated" : "");
 }
 
 static int by_place(const void *a, const void *b)
@@ -179,15 +141,19 @@ static int read_entries(safetensors *file)
 {
     const char *name;
     json_t *given;
-    file->entry = array_new(file->path, (ptrdiff_t)json_object_size(file->header), sizeof *file->entry);
+    file->entry = array_new("header", (ptrdiff_t)json_object_size(file->header), sizeof *file->entry);
     if (!file->entry) return -1;
     json_object_foreach(file->header, name, given)
     {
-        bool metadata = strcmp(name, "__metadata__") == 0;
-        if (metadata) file->metadata = given;
-        else file->entry[file->count].name = name;
-        if (metadata ? check_metadata(file) : check_entry(file, given, &file->entry[file->count++]))
-            return -1;
+        safetensors_entry *e = &file->entry[file->count];
+        if (strcmp(name, "__metadata__") == 0) {
+            file->metadata = given;
+            if (check_metadata(given)) return -1;
+            continue;
+        }
+        e->name = name;
+        if (check_entry(file, given, e)) return st_error_within("tensor %s: ", show_text(name).text);
+        file->count++;
     }
     return 0;
 }
@@ -199,10 +165,10 @@ static int check_places(const safetensors *file)
     qsort(file->entry, (size_t)file->count, sizeof *file->entry, by_place);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count; at = e++->end)
         if (e->begin != at)
-            return refuse(file, e->name, "begins at %lld, expected %lld: %s", e->begin, at,
-                          e->begin < at ? "an overlap" : "a hole");
+            return st_error_set("tensor %s: begins at %lld, expected %lld: %s", show_text(e->name).text,
+                                e->begin, at, e->begin < at ? "an overlap" : "a hole");
     qsort(file->entry, (size_t)file->count, sizeof *file->entry, by_name);
-    return at == file->size ? 0 : refuse(file, NULL, "%lld bytes after the last tensor", file->size - at);
+    return at == file->size ? 0 : st_error_set("%lld bytes after the last tensor", file->size - at);
 }
 
 safetensors *safetensors_open(const char *path)
@@ -210,9 +176,10 @@ safetensors *safetensors_open(const char *path)
     safetensors *file = array_new(path, 1, sizeof *file);
     if (!file) return NULL;
     file->path = path;
-    if ((file->stream = file_open(path, &file->size)) && read_header(file) == 0 && read_entries(file) == 0 &&
-        check_places(file) == 0)
-        return file;
+    file->stream = file_open(path, &file->size);
+    if (file->stream && (read_header(file) || read_entries(file) || check_places(file)))
+        st_error_within("%s: ", path);
+    else if (file->stream) return file;
     safetensors_close(file);
     return NULL;
 }
@@ -237,32 +204,20 @@ safetensors_entry *safetensors_named(const safetensors *file, const char *name)
     return bsearch(&key, file->entry, (size_t)file->count, sizeof key, by_name);
 }
 
-static bool is_read(const safetensors_entry *e)
-{
-    return dtypes[e->dtype].form.kind != NUMBER_UNREAD;
-}
-
 bool safetensors_fits(const safetensors_entry *e, st_shape expected)
 {
-    return is_read(e) && st_shape_equal(e->shape, expected);
-}
-
-safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found)
-{
-    safetensors_entry *e = safetensors_named(file, name);
-    if (!e) refuse(file, name, "missing");
-    else if (!is_read(e)) refuse(file, name, "%s, expected F64, F32, F16 or BF16", dtypes[e->dtype].name);
-    if (!e || !is_read(e)) return NULL;
-    *found = e->shape;
-    return e;
+    return dtypes[e->dtype].form.kind != NUMBER_UNREAD && st_shape_equal(e->shape, expected);
 }
 
 safetensors_entry *safetensors_find(const safetensors *file, const char *name, st_shape expected)
 {
-    st_shape found;
-    safetensors_entry *e = safetensors_find_any(file, name, &found);
-    if (!e || st_shape_equal(found, expected)) return e;
-    refuse(file, name, "%s, expected %s", st_shape_text(found).text, st_shape_text(expected).text);
+    safetensors_entry *e = safetensors_named(file, name);
+    if (e && safetensors_fits(e, expected)) return e;
+    if (!e) st_error_set("%s: tensor %s: missing", file->path, show_text(name).text);
+    else
+        st_error_set("%s: tensor %s: %s %s, expected F64, F32, F16 or BF16 %s", file->path,
+                     show_text(name).text, dtypes[e->dtype].name, st_shape_text(e->shape).text,
+                     st_shape_text(expected).text);
     return NULL;
 }
 
@@ -271,7 +226,8 @@ int safetensors_read(const safetensors *file, const safetensors_entry *e, st_ten
     if (fseeko(file->stream, (off_t)(file->data + e->begin), SEEK_SET) == 0 &&
         numbers_read(file->stream, dtypes[e->dtype].form, to) == 0)
         return 0;
-    return refuse(file, e->name, "cannot be read: %s", why_short(file));
+    return st_error_set("%s: tensor %s: cannot be read: %s", file->path, show_text(e->name).text,
+                        why_short(file));
 }
 
 /* ---- writing ------------------------------------------------------------------------------------- */

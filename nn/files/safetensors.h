@@ -44,9 +44,6 @@ const char *safetensors_text(const safetensors *file, const char *key);
 /* The tensor of this name and shape, of a dtype that can be read; NULL with an error. */
 safetensors_entry *safetensors_find(const safetensors *file, const char *name, st_shape expected);
 
-/* The same with any shape, which `found` receives. */
-safetensors_entry *safetensors_find_any(const safetensors *file, const char *name, st_shape *found);
-
 /* The tensor of this name; NULL, without an error, if there is none. True if it can be read into that
  * shape. */
 safetensors_entry *safetensors_named(const safetensors *file, const char *name);

@@ -127,7 +127,7 @@ static void load_tensor(const st_net_tensor *t, void *context)
     if (!e || (!l->check && safetensors_read(l->file, e, t->value))) l->status = -1;
 }
 
-static int read_tensors(st_net *n, const safetensors *file)
+int model_read(st_net *n, const safetensors *file)
 {
     loading l = { .file = file };
     st_net_visit(n, load_tensor, &l);
@@ -169,7 +169,8 @@ static int read_notes(st_net *n, const safetensors *file)
     return 0;
 }
 
-st_net *model_plan(const safetensors *file, st_net_known known)
+/* A net, not yet built, whose tensors the file has: so they take no more memory than the file has bytes. */
+static st_net *plan_net(const safetensors *file, st_net_known known)
 {
     const char *text = safetensors_text(file, "architecture"),
                *version = safetensors_text(file, "stride_version");
@@ -180,8 +181,7 @@ st_net *model_plan(const safetensors *file, st_net_known known)
     else if (strcmp(version, VERSION) != 0)
         st_error_set("%s: stride_version %s, expected %s", file->path, show_text(version).text, VERSION);
     else if (!(n = architecture_read(text, known))) st_error_within("%s: ", file->path);
-    else if (model_check(n, file) == 0)
-        return n; /* so the parameters take no more memory than the file has bytes */
+    else if (model_check(n, file) == 0) return n;
     st_net_free(n);
     return NULL;
 }
@@ -194,19 +194,12 @@ static int check_memory(st_net *n, ptrdiff_t batch, ptrdiff_t most)
     if (st_layer_plan(n->root, st_shape_with_batch(n->input, batch), &y) || st_layer_measure(n->root, &needs))
         return -1;
     double elements = 2.0 * (double)needs.parameters + (double)needs.state + (double)needs.memory +
-                      (double)needs.scratch * needs.threads + 2.0 * (double)needs.ping_pong +
-                      (double)needs.whole + (double)needs.partial + (double)st_shape_numel(y, "st_net_load");
+                      fmax((double)needs.scratch * needs.threads, (double)needs.whole) +
+                      (double)needs.partial + (double)st_shape_numel(y, "st_net_load");
     double bytes = elements * (double)sizeof(st_real), limit = most > 0 ? (double)most : MOST_MEMORY;
     if (bytes <= limit) return 0;
     return st_error_set("the net needs %.0f MiB for a batch of %td, expected at most %.0f MiB (max_memory)",
                         ceil(bytes / MIB), batch, floor(limit / MIB));
-}
-
-int model_fill(st_net *n, const safetensors *file, ptrdiff_t batch, st_net_known known)
-{
-    if (check_memory(n, batch, known.max_memory) || st_net_build(n, batch, 0) || read_notes(n, file))
-        return st_error_within("%s: ", file->path);
-    return read_tensors(n, file);
 }
 
 st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
@@ -217,33 +210,16 @@ st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known)
         return NULL;
     }
     safetensors *file = safetensors_open(path);
-    st_net *n = file ? model_plan(file, known) : NULL;
-    if (n && model_fill(n, file, batch, known)) {
+    st_net *n = file ? plan_net(file, known) : NULL;
+    int status = n ? 0 : -1;
+    if (n && (check_memory(n, batch, known.max_memory) || st_net_build(n, batch, 0) || read_notes(n, file)))
+        status = st_error_within("%s: ", path);
+    if (status || model_read(n, file)) {
         st_net_free(n);
         n = NULL;
     }
     safetensors_close(file);
     return n;
-}
-
-/* After an error the net's tensors are restored. */
-static int read_or_restore(st_net *n, void (*read)(const st_net_tensor *t, void *context), loading *l)
-{
-    st_tensor parameters = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));
-    bool copied = !st_is_null(parameters) && !st_is_null(states);
-    if (copied) st_net_visit(n, read, l);
-    if (copied && l->status) {
-        st_copy(st_net_parameters(n), parameters);
-        st_copy(st_net_states(n), states);
-    }
-    st_tensor_free(parameters);
-    st_tensor_free(states);
-    return copied ? l->status : -1;
-}
-
-int model_read(st_net *n, const safetensors *file)
-{
-    return read_or_restore(n, load_tensor, &(loading){ .file = file });
 }
 
 int st_net_load_tensors(st_net *n, const char *path)
@@ -273,10 +249,10 @@ int st_net_load_matching(st_net *n, const char *path, st_net_match_told *tell, v
     if (check_built(n, path, "st_net_load_matching")) return -1;
     safetensors *file = safetensors_open(path);
     loading l = { .file = file, .tell = tell, .context = context };
-    int status = file ? read_or_restore(n, load_matching, &l) : -1;
-    for (int i = 0; status == 0 && tell && i < file->count; i++)
+    if (file) st_net_visit(n, load_matching, &l);
+    for (int i = 0; file && l.status == 0 && tell && i < file->count; i++)
         if (!file->entry[i].met && !is_extra(file->entry[i].name))
             tell(file->entry[i].name, ST_NET_LEFT_OVER, context);
     safetensors_close(file);
-    return status ? -1 : l.matched;
+    return !file || l.status ? -1 : l.matched;
 }

@@ -21,7 +21,7 @@ ST_API_BEGIN
  * is not UTF-8, a path that is not a regular file, an error of the system. */
 int st_net_save(st_net *n, const char *path);
 
-/* Tests if st_net_save would succeed now, without leaving a file: for the beginning of a long run. */
+/* Tests if st_net_save could write the file now, without leaving one: for the beginning of a long run. */
 int st_net_can_save(st_net *n, const char *path);
 
 /* Types and functions that a file may refer to besides the library's, and a memory limit. Zeros are
@@ -38,8 +38,8 @@ typedef struct st_net_known {
 st_net *st_net_load(const char *path, ptrdiff_t batch, st_net_known known);
 
 /* Reads tensors by name into a built net of the same architecture, from any safetensors file: F64, F32, F16
- * or BF16. -1 with an error, and nothing is changed: a tensor is missing, left over, of another shape, or
- * cannot be read. */
+ * or BF16. -1 with an error, and nothing is changed: a tensor is missing, left over, of another shape or
+ * dtype. If the disk fails while they are read, the first tensors are the file's and the others unchanged. */
 int st_net_load_tensors(st_net *n, const char *path);
 
 /* The outcome for a tensor of the net or of the file. */
@@ -52,8 +52,7 @@ typedef enum st_net_match {
 typedef void st_net_match_told(const char *name, st_net_match how, void *context);
 
 /* For transfer learning: reads the tensors that have the name and shape of one in the built net. Returns
- * their number; -1 with an error if the file cannot be read, and the net is then unchanged. Calls `tell`,
- * unless NULL, for each tensor. */
+ * their number; -1 with an error if the file cannot be read. Calls `tell`, unless NULL, for each tensor. */
 int st_net_load_matching(st_net *n, const char *path, st_net_match_told *tell, void *context);
 
 ST_API_END

@@ -1,8 +1,7 @@
 /* log.c: CSV and JSON lines from one table of columns. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/watch/log.h"
-#include "nn/files/locale.h"
-#include "nn/files/replace.h"
+#include "nn/files/file.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -133,10 +133,10 @@ static const header_case cases[] = {
     { "a size of a list", OF("'U8'", "[[2]]", "[0,2]"), 2, "tensor a" },
     { "a size of 2^63", OF("'U8'", "[9223372036854775808]", "[0,2]"), 2, "header" },
     { "a size of 2^63 - 1", OF("'U8'", "[9223372036854775807]", "[0,2]"), 2, "tensor a" },
-    { "bytes of 2^63", OF("'U16'", "[4611686018427387904]", "[0,2]"), 2, "overflow" },
-    { "a product of 2^64", OF("'U8'", "[4294967296,4294967296]", "[0,0]"), 0, "overflow" },
-    { "a product of 2^64 + 2", OF("'U16'", "[9223372036854775807,2]", "[0,2]"), 2, "overflow" },
-    { "a product that overflows, and a zero", OF("'U8'", "[4294967296,4294967296,0]", "[0,0]"), 0, "overflow" },
+    { "bytes of 2^63", OF("'U16'", "[4611686018427387904]", "[0,2]"), 2, "tensor a" },
+    { "a product of 2^64", OF("'U8'", "[4294967296,4294967296]", "[0,0]"), 0, "tensor a" },
+    { "a product of 2^64 + 2", OF("'U16'", "[9223372036854775807,2]", "[0,2]"), 2, "tensor a" },
+    { "a product that overflows, and a zero", OF("'U8'", "[4294967296,4294967296,0]", "[0,0]"), 0, "tensor a" },
     /* offsets */
     { "more bytes than the shape has", OF("'U8'", "[1]", "[0,2]"), 2, "tensor a" },
     { "fewer bytes than the shape has", OF("'U8'", "[3]", "[0,2]"), 2, "tensor a" },
@@ -285,7 +285,5 @@ TEST(tensors_are_found_by_name_whatever_their_order)
     assert_null(safetensors_find(file, "31", ST_SHAPE(1)));
     expect_error("tensor 31: missing");
     safetensors_close(file);
-    for (int i = 0; i < MANY - 1; i++) {
-        expect("a name twice", scrambled(i), "duplicate");
-    }
+    for (int i = 0; i < MANY - 1; i++) expect("a name twice", scrambled(i), "duplicate");
 }

@@ -74,11 +74,11 @@ static bool has(const trial *t, const char *name)
 /* Null, with an error, where the case has no such tensor. */
 static st_tensor given(trial *t, const char *name)
 {
-    st_shape found;
-    safetensors_entry *e = safetensors_find_any(t->file, name, &found);
+    safetensors_entry *e = safetensors_named(t->file, name);
+    if (!e) st_error_set("tensor %s: missing", name);
     if (!e) return (st_tensor){ 0 };
     e->met = true;
-    st_tensor x = make(t, found);
+    st_tensor x = make(t, e->shape);
     if (!st_is_null(x)) safetensors_read(t->file, e, x);
     return x;
 }
@@ -175,10 +175,10 @@ static void run_batch(trial *t, st_net *n, st_net_mode mode, int batch)
 
 static st_net *case_net(trial *t)
 {
-    st_shape x;
-    bool found = safetensors_find_any(t->file, "x.0", &x);
-    st_net *n = found ? architecture_read(text(t, "architecture"), (st_net_known){ 0 }) : NULL;
-    if (n && st_net_build(n, x.n[0], 1) == 0) st_net_visit(n, begin_tensor, t);
+    const safetensors_entry *x = safetensors_named(t->file, "x.0");
+    if (!x) st_error_set("tensor x.0: missing");
+    st_net *n = x ? architecture_read(text(t, "architecture"), (st_net_known){ 0 }) : NULL;
+    if (n && st_net_build(n, x->shape.n[0], 1) == 0) st_net_visit(n, begin_tensor, t);
     if (n && t->dict) {
         st_fill(st_net_parameters(n), (st_real)NAN);
         st_fill(st_net_states(n), (st_real)NAN);
