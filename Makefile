@@ -69,7 +69,7 @@ ANNEXES  := layers/fast nn/data nn/export_c nn/files nn/onnx nn/ranks nn/watch
 MPI_CORE := nn/ranks/mpi.c
 CORE      = $(filter-out $(MPI_CORE) nn/onnx/%,$(wildcard $(addsuffix /*.c,tensor layers nn $(ANNEXES)))) \
             $(ONNX_CORE)
-SOURCES   = $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) $(SUITES) $(SUITE_AID) $(ONNX) \
+SOURCES   = $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) \
             $(wildcard tests/onnx/*.c) $(if $(MPI),$(MPI_CORE) $(MPI_MAINS) $(MPI_TESTS))
 lib       = $(OUT)/$1/lib$(NAME_$1).a
 lib_all   = $(OUT)/$1/lib$(NAME_$1)-all.a

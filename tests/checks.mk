@@ -124,8 +124,8 @@ MSAN_MAKE = CC=clang SANITIZE=memory,undefined PICTURE_FLAGS= PICTURE_LIBS= \
     ONNX_PROTO= \
     ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
     LIBS='-ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%)'
-MSAN_TESTS = $(filter-out %/test_pictures %/test_faults %_onnx,$(TEST_PROGRAMS:$(OUT)/%=$(MSAN_OUT)/%))
-check-msan: ## tests and suites under clang's memory sanitizer, which finds what is read before it was written
+MSAN_TESTS = $(filter-out %/test_pictures %/test_faults %/test_onnx,$(TEST_PROGRAMS:$(OUT)/%=$(MSAN_OUT)/%))
+check-msan: ## tests under clang's memory sanitizer, which finds what is read before it was written
 	@mkdir -p $(MSAN_OUT)
 	@if echo 'int main(void) { return 0; }' | clang -fsanitize=memory -x c - -o $(BUILD)/probe 2>/dev/null && \
 	    $(BUILD)/probe; \
@@ -150,7 +150,7 @@ check-install: $(foreach p,float double,$(call lib,$p) $(call shared,$p) $(of_mp
 # The tests again, with every BLAS and on other processors; each of minutes, and no part of `make check`.
 # WAYS='openblas-*' runs those of that name only.
 .PHONY: check-blas check-cpu check-x86 check-arm test-programs coverage
-TEST_PROGRAMS := $(foreach p,float double,$(call tests,$p) $(call suites,$p))
+TEST_PROGRAMS := $(foreach p,float double,$(call tests,$p))
 test-programs: $(TEST_PROGRAMS)
 
 FLAVOURS = CC=$(call quoted,$(CC)) UNPACKED="$(abspath $(BUILD))/debian/$1/root" tests/tools/flavours.sh

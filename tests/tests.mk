@@ -1,22 +1,17 @@
 # ---- tests ---------------------------------------------------------------------------------------
 
 # tests/ROOM/test_*.c are one program a room, build/float/tests/ROOM/run; a link to it,
-# build/float/tests/test_gemm, runs the claims of that file alone. Suites of conformance are programs of their
-# own; scripts are run by bash.
+# build/float/tests/test_gemm, runs the claims of that file alone. Scripts are run by bash.
 TESTS      := $(sort $(wildcard tests/*/test_*.c))
 TEST_ROOMS := $(sort $(notdir $(patsubst %/,%,$(dir $(TESTS)))))
 TEST_AID   := $(filter-out $(TESTS) tests/runner.c tests/onnx/export.c,$(wildcard tests/*.c \
     $(TEST_ROOMS:%=tests/%/*.c)))
 SCRIPTS    := $(wildcard tests/*/test_*.sh)
-SUITES     := $(wildcard tests/conformance/suite_*.c)
-SUITE_AID     := $(filter-out $(SUITES),$(wildcard tests/conformance/*.c))
-SUITE_SCRIPTS := $(wildcard tests/conformance/suite_*.sh)
-ONNX       := $(if $(ONNX_PROTO),$(wildcard tests/conformance/onnx/*.c))
+SUITES     := $(wildcard tests/conformance/suite_*.sh)
 # Tests of each precision; in double, those that compute and those that convert numbers.
 TESTS_float  := $(TESTS)
 TESTS_double := $(filter tests/tensor/% tests/layers/% tests/nn/% %/test_save.c %/test_npy.c,$(TESTS))
 tests         = $(foreach t,$(TESTS_$1),$(OUT)/$1/tests/$(basename $(notdir $t)))
-suites      = $(SUITES:%.c=$(OUT)/$1/%)
 TEST_CFLAGS = $(eval TEST_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,cmocka)) \
                 -Wno-unused-parameter)$(TEST_CFLAGS)
 TEST_LIBS   = $(eval TEST_LIBS := $(call ask,--libs,cmocka,-lcmocka))$(TEST_LIBS)
@@ -39,13 +34,7 @@ $(OUT)/$1/tests/$2/run: $$(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,
 $(foreach t,$(filter tests/$2/%,$(TESTS)),$(OUT)/$1/tests/$(basename $(notdir $t))): $(OUT)/$1/tests/$2/run
 	@ln -sf $2/run $$@
 endef
-define suite_rules
-$(call suites,$1): %: %.o $(patsubst %.c,$(OUT)/$1/%.o,$(SUITE_AID) $(TEST_AID)) $(call lib_all,$1)
-	$$(call link,$$(TEST_LIBS))
-$(OUT)/$1/tests/conformance/suite_onnx: $(ONNX:%.c=$(OUT)/$1/%.o)
-endef
-$(foreach p,float double,$(foreach r,$(TEST_ROOMS),$(eval $(call room_rules,$p,$r)))$(eval \
-    $(call suite_rules,$p)))
+$(foreach p,float double,$(foreach r,$(TEST_ROOMS),$(eval $(call room_rules,$p,$r))))
 
 # Each test leaves its counts in a file; what left none did not build. -k: one that does not build does not
 # keep the others from running. TESTED=float runs those of one precision, TEST=gemm those with gemm in their
@@ -53,8 +42,7 @@ $(foreach p,float double,$(foreach r,$(TEST_ROOMS),$(eval $(call room_rules,$p,$
 TESTED ?= float double
 TEST   ?=
 chosen        = $(if $(TEST),$(foreach n,$(TEST),$(foreach c,$1,$(if $(findstring $n,$(notdir $c)),$c))),$1)
-suite_counts  = $(foreach p,$(TESTED),$(SUITES:tests/conformance/%.c=$(OUT)/$1/$p/%.count)) \
-                $(foreach s,$(notdir $(SUITE_SCRIPTS)),$(OUT)/$1/script/$(basename $s).count)
+suite_counts  = $(foreach s,$(notdir $(SUITES)),$(OUT)/$1/script/$(basename $s).count)
 COUNTS := $(call chosen,$(call suite_counts,results) \
           $(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))) \
           $(patsubst %.sh,$(OUT)/results/script/%.count,$(notdir $(SCRIPTS))))
@@ -97,10 +85,8 @@ $(foreach s,$(SCRIPTS),$(eval $(call run_script,results,$s,)))
 
 # Suites that hold the library against definitions, ONNX's cases and PyTorch; `make test` runs fewer of their
 # cases.
-$(foreach p,float double,$(eval $(call run_programs,results,$p,$(SUITES:.c=),STRIDE_FAST=1)) \
-    $(eval $(call run_programs,conformance,$p,$(SUITES:.c=),unset STRIDE_FAST;)) \
-    $(eval $(call run_programs,conformance,$p,tests/test_cases,STRIDE_CASES=400)))
-$(foreach s,$(SUITE_SCRIPTS),$(eval $(call run_script,results,$s,STRIDE_FAST=1)) \
+$(foreach p,float double,$(eval $(call run_programs,conformance,$p,tests/test_cases,STRIDE_CASES=400)))
+$(foreach s,$(SUITES),$(eval $(call run_script,results,$s,STRIDE_FAST=1)) \
     $(eval $(call run_script,conformance,$s,unset STRIDE_FAST;)))
 
 .PHONY: conformance conformance-results

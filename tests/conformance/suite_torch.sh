@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Parity with PyTorch: layers, losses, optimizers and schedules of random configurations, in both
-# precisions, and files read by either side. What the cases are stands in torch/cases.py, how they are
-# compared in torch/parity.c. Skipped where no python3 has PyTorch.
+# precisions, and files read by either side; and ONNX's own cases. What the cases are stands in torch/cases.py and
+# torch/onnx_cases.py, how they are compared in torch/parity.c. Skipped where no python3 has PyTorch, and where a
+# sanitizer would see the layers that the tests run already.
 set -u
+[ -z "${SANITIZE:-}" ] || { echo "skip torch: numbers are compared without sanitizers"; exit 0; }
 . tests/tools/claims.sh
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/torch
 if [ -n "${STRIDE_TEST_TMP:-}" ]; then
@@ -67,9 +69,22 @@ both_ways() { # PROGRAM FOLDER PRECISION: files of PyTorch into Stride and of St
     done
 }
 
+# Which cases are skipped, and why, is for `make conformance`.
+write_onnx() {
+    local data=/usr/share/libonnx-testdata/data skipped=cat
+    [ -d "$data" ] || { echo "skip onnx: there is no $data (make deps-conformance)"; return; }
+    "$python" -c 'import onnx' 2>/dev/null || { echo "skip onnx: no python3 imports onnx (make deps-onnx)"; return; }
+    [ "${STRIDE_FAST:-0}" = 1 ] && skipped=true
+    "$python" "$here/onnx_cases.py" "$data" "$tmp/onnx" >"$tmp/skipped" || echo "not ok ONNX's cases are read"
+    $skipped "$tmp/skipped"
+    claim "most of ONNX's cases are claimed" test "$(find "$tmp/onnx" -name '*.safetensors' | wc -l)" -gt 250
+}
+
 rm -rf "${tmp:?}"/* # an earlier run's
-mkdir -p "$tmp/cases"
+mkdir -p "$tmp/cases" "$tmp/onnx"
 claim "PyTorch writes the cases" "$python" "$here/cases.py" write "$tmp/cases" "$count"
+write_onnx
+shopt -s nullglob
 # parity.c calls private readers of files, which only the tests' libraries show.
 for precision in float32 float64; do
     if [ $precision = float32 ]; then library=$LIB flags=; else library=$LIB_DOUBLE flags=-DSTRIDE_DOUBLE; fi
@@ -77,7 +92,7 @@ for precision in float32 float64; do
     program=$tmp/parity_$precision
     claim "parity.c compiles $precision" build "$program" "$library" $flags
     [ -x "$program" ] || continue
-    "$program" "$tmp"/cases/*.safetensors || failed=1
+    "$program" "$tmp"/cases/*.safetensors "$tmp"/onnx/*.safetensors || failed=1
     claim "a wrong expectation is noticed $precision" corrupted_are_noticed "$program"
     both_ways "$program" "$tmp/$precision" $precision
 done

@@ -132,8 +132,7 @@ missing_for_report() {
 missing_for_conformance() {
     command -v apt-get >/dev/null || return
     [ -d /usr/share/libonnx-testdata/data/node ] || echo onnx-cases
-    [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
-    { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
+    /usr/bin/python3 -c 'import onnx' 2>/dev/null || echo onnx-checker
     for module in numpy torch; do
         python3 -c "import $module" 2>/dev/null || /usr/bin/python3 -c "import $module" 2>/dev/null || echo $module
     done
