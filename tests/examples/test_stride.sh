@@ -509,10 +509,11 @@ tries_first() { # what would fail at the end fails at the beginning, and a path 
         fails '.*/dev/null: not a regular file' train "$net 10" --data "$digits" --epochs 1 --save /dev/null &&
         fails '.*(File name too long|cannot be written)' train "$net 10" --data "$digits" --epochs 1 --save "$tmp/$(printf 'x%.0s' $(seq 256))"
 }
+many=${SANITIZE:+30} many=${many:-300} # epochs of a run that something happens to; with a sanitizer they are slow
 keeps_the_weights() { # where the folder goes away in the middle of it
     mkdir -p "$tmp/gone" "$tmp/second" || return
     local job kept
-    TMPDIR=$tmp/second begin train "$net 10" --data "$digits" --epochs 400 --save "$tmp/gone/net"
+    TMPDIR=$tmp/second begin train "$net 10" --data "$digits" --epochs $many --save "$tmp/gone/net"
     rm -r "$tmp/gone"
     ends
     kept=$(sed -n 's/.*; the net is in \(.*\)$/\1/p' "$err")
@@ -521,11 +522,11 @@ keeps_the_weights() { # where the folder goes away in the middle of it
 leaves_ignored() { # an interrupt that is ignored where it began
     local job
     trap '' INT
-    begin train "$net 10" --data "$digits" --epochs 300 --save "$tmp/ignored"
+    begin train "$net 10" --data "$digits" --epochs $many --save "$tmp/ignored"
     trap - INT
-    kill -INT $job
+    kill -INT $job || because "the run was over" || return
     ends
-    [ $status = 0 ] && says ' epochs=300 ' || because "it has not gone on to the end"
+    [ $status = 0 ] && says " epochs=$many " || because "it has not gone on to the end"
 }
 knows_losses() {
     succeeds train "$net 4" --data "$digits/train.csv" --image 1x28x28 --loss mse --epochs 1 --quiet --save "$tmp/mse" &&
