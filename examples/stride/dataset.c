@@ -9,9 +9,7 @@
 #include "examples/stride/sets.h"
 #include "examples/stride/table.h"
 #include "examples/stride/text.h"
-#include "nn/data/cifar.h"
-#include "nn/data/idx.h"
-#include "nn/data/npy.h"
+#include "nn/data/formats.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -7,7 +7,7 @@
 #include "examples/stride/text.h"
 #include "nn/export_c/export_c.h"
 #include "nn/onnx/onnx.h"
-#include "nn/data/npy.h"
+#include "nn/data/formats.h"
 #include "nn/files/replace.h"
 
 #include <errno.h>

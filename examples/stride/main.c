@@ -18,10 +18,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-const subcommand *const subcommands[] = { &command_train,     &command_eval,       &command_predict,
-                                          &command_summary,   &command_export,     &command_bench_model,
-                                          &command_gradcheck, &command_report,     &command_help,
-                                          &command_completion, NULL };
+const subcommand *const subcommands[] = { &command_train,
+                                          &command_eval,
+                                          &command_predict,
+                                          &command_summary,
+                                          &command_export,
+                                          &command_bench_model,
+                                          &command_gradcheck,
+                                          &command_report,
+                                          &command_help,
+                                          &command_completion,
+                                          NULL };
 
 static const subcommand nothing = { .name = "" }; /* for messages without a subcommand */
 

@@ -3,7 +3,7 @@
 #include "examples/stride/mnist.h"
 
 #include "nn/data/digits.h"
-#include "nn/data/idx.h"
+#include "nn/data/formats.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "examples/stride/model.h"
 #include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
-#include "nn/data/npy.h"
+#include "nn/data/formats.h"
 #include "nn/files/replace.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* cifar.c: CIFAR-10's binary files, which consist of records of a class and an image. */
-#include "nn/data/cifar.h"
+#include "nn/data/formats.h"
 #include "nn/data/bytes.h"
 #include "nn/data/source.h"
 

@@ -1,5 +1,5 @@
 /* csv.c: reads a table line by line into arrays that grow. */
-#include "nn/data/csv.h"
+#include "nn/data/formats.h"
 #include "nn/data/source.h"
 #include "nn/files/file.h"
 #include "tensor/array.h"

@@ -1,5 +1,5 @@
 /* idx.c: IDX files: 00 00, the elements' type, the rank, 32-bit big-endian sizes, elements. */
-#include "nn/data/idx.h"
+#include "nn/data/formats.h"
 #include "nn/data/bytes.h"
 #include "nn/data/source.h"
 #include "nn/files/file.h"

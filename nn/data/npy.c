@@ -1,5 +1,5 @@
 /* npy.c: the header, a Python dict, is rewritten as JSON, which jansson reads. */
-#include "nn/data/npy.h"
+#include "nn/data/formats.h"
 #include "nn/files/file.h"
 #include "nn/files/json.h"
 #include "nn/files/numbers.h"

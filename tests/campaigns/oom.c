@@ -19,7 +19,7 @@
 #include "nn/onnx/onnx.h"
 #include <stride.h>
 #include "nn/watch/watch.h"
-#include "nn/data/npy.h"
+#include "nn/data/formats.h"
 #include "tests/each_epoch.h"
 #include "tests/log_lines.h"
 

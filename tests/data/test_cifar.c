@@ -2,7 +2,7 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
-#include "nn/data/cifar.h"
+#include "nn/data/formats.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
-#include "nn/data/csv.h"
+#include "nn/data/formats.h"
 
 #include <locale.h>
 #include <math.h>

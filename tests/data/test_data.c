@@ -4,7 +4,7 @@
 #include "tests/support.h"
 
 #include "examples/stride/sets.h"
-#include "nn/data/idx.h"
+#include "nn/data/formats.h"
 #include "tensor/parallel.h"
 
 #include <math.h>

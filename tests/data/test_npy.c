@@ -4,7 +4,7 @@
 #include "tests/support.h"
 
 #include "nn/data.h"
-#include "nn/data/npy.h"
+#include "nn/data/formats.h"
 
 #include <math.h>
 #include <stdio.h>

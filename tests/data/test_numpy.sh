@@ -21,7 +21,7 @@ fi
 cat >"$tmp/copy.c" <<'END'
 /* copy IN OUT...: reads each array and writes it. */
 #include "tensor/error.h"
-#include "nn/data/npy.h"
+#include "nn/data/formats.h"
 
 int main(int argc, char **argv)
 {

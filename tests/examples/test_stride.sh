@@ -209,7 +209,7 @@ makes_data() {
         with=-DWITH_PNG picture_flags='-lpng -lturbojpeg'
     fi
     # shellcheck disable=SC2086
-    $CC $CFLAGS $with -include stdlib.h -include stdio.h -include nn/data/npy.h "$tmp/write.c" "$LIB" $picture_flags $LIBS -o "$tmp/write" &&
+    $CC $CFLAGS $with -include stdlib.h -include stdio.h -include nn/data/formats.h "$tmp/write.c" "$LIB" $picture_flags $LIBS -o "$tmp/write" &&
         mkdir -p "$tmp/digits" && "$tmp/write" "$tmp/digits" 320 1 train && "$tmp/write" "$tmp/digits" 80 2 t10k
 }
 claim "digits are drawn into files" makes_data

@@ -9,15 +9,12 @@
 #include "tests/support.h"
 
 #include "examples/stride/report.h"
-#include "nn/data/cifar.h"
-#include "nn/data/csv.h"
+#include "nn/data/formats.h"
 #include "nn/data/digits.h"
-#include "nn/data/idx.h"
 #include "nn/onnx/onnx.h"
 #include "nn/files/checkpoint.h"
 #include "nn/files/save.h"
 #include "nn/train.h"
-#include "nn/data/npy.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -336,8 +333,10 @@ static void a_disk_that_fails_at_any_call_leaves_the_old_file(void **state)
     static const struct {
         const char *name;
         int (*write)(const char *path);
-    } writers[] = { { "net", save },        { "checkpoint", write_checkpoint },
-                    { "array.npy", array }, { "page.html", page },
+    } writers[] = { { "net", save },
+                    { "checkpoint", write_checkpoint },
+                    { "array.npy", array },
+                    { "page.html", page },
                     { "net.onnx", export } };
     static const int reasons[] = { EIO, ENOSPC };
     static content whole, old = { 3, "old" };
@@ -487,11 +486,13 @@ static const struct reader {
     uint64_t (*read)(const char *path);
     bool ends_anywhere; /* a part of it may be a file, too */
 } readers[] = {
-    { "saved", load },       { "saved", load_tensors },    { "kept", resume },
-    { "kept", load },        { "x.npy", read_array },
-    { "images", images },    { "images.gz", images },      { "labels", labels },
-    { "labels.gz", labels }, { "table.csv", table, true }, { "table.csv.gz", table },
-    { "records", records },  { "records.gz", records },
+    { "saved", load },         { "saved", load_tensors },
+    { "kept", resume },        { "kept", load },
+    { "x.npy", read_array },   { "images", images },
+    { "images.gz", images },   { "labels", labels },
+    { "labels.gz", labels },   { "table.csv", table, true },
+    { "table.csv.gz", table }, { "records", records },
+    { "records.gz", records },
 };
 enum { READERS = sizeof readers / sizeof *readers };
 

@@ -4,7 +4,7 @@
  * bytes, and the rest is the end of the file as it stands. */
 #include "tests/fuzz/fuzz.h"
 
-#include "nn/data/cifar.h"
+#include "nn/data/formats.h"
 
 #include <stdlib.h>
 #include <string.h>

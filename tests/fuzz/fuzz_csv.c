@@ -4,7 +4,7 @@
  * the image and the scale; then the table. */
 #include "tests/fuzz/fuzz.h"
 
-#include "nn/data/csv.h"
+#include "nn/data/formats.h"
 
 #include <math.h>
 #include <stdlib.h>

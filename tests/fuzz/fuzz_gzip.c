@@ -4,8 +4,7 @@
  * then has a byte changed or loses its end. */
 #include "tests/fuzz/fuzz.h"
 
-#include "nn/data/csv.h"
-#include "nn/data/idx.h"
+#include "nn/data/formats.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * of the first file in a byte, and both files. */
 #include "tests/fuzz/fuzz.h"
 
-#include "nn/data/idx.h"
+#include "nn/data/formats.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* fuzz_npy.c: st_npy_load takes any bytes; what it takes, st_npy_save writes so that it comes back. */
 #include "tests/fuzz/fuzz.h"
 
-#include "nn/data/npy.h"
+#include "nn/data/formats.h"
 
 #include <stdlib.h>
 #include <string.h>

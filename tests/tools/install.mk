@@ -12,7 +12,7 @@ DESTDIR    ?=
 HEADERS = stride.h $(addprefix tensor/,api.h error.h random.h real.h tensor.h threads.h) \
           $(addprefix layers/,layer.h layers.h options.h) \
           $(addprefix nn/,callbacks.h data.h gradcheck.h loss.h net.h optim.h schedule.h train.h) \
-          $(addprefix nn/data/,augment.h cifar.h classes.h csv.h digits.h idx.h normalize.h npy.h sets.h) \
+          $(addprefix nn/data/,augment.h classes.h digits.h formats.h normalize.h sets.h) \
           nn/export_c/export_c.h $(addprefix nn/files/,checkpoint.h replace.h save.h) nn/onnx/onnx.h nn/ranks/ranks.h nn/ranks/team.h \
           nn/watch/anomaly.h nn/watch/log.h nn/watch/progress.h nn/watch/watch.h
 

@@ -1,0 +1,69 @@
+/* formats.h: data sets from files: IDX, CIFAR-10, CSV and NumPy's .npy. The first three are read plain or
+ * gzipped. Errors name the file and the place in it. A format of your own is st_dataset_new (nn/data.h). */
+#ifndef STRIDE_NN_DATA_FORMATS_H
+#define STRIDE_NN_DATA_FORMATS_H
+
+#include "nn/data.h"
+
+ST_API_BEGIN
+
+/* IDX, the format of LeCun's MNIST: images of rank 3, or 4 with channels, and labels of rank 1, of unsigned
+ * bytes. x is [C, H, W] with pixels 0..255 scaled to 0..1; y is the class. Pixels are stored as bytes and
+ * converted when loaded. NULL with an error: missing, truncated, too long, of another type, or different
+ * numbers of images and labels. */
+st_dataset *st_dataset_idx(const char *images, const char *labels);
+
+/* CIFAR-10's binary files, one set from several: records of a byte for the class, 0 to 9, and 3072 for the
+ * image. x is [3, 32, 32], red, green and blue, 0..255 scaled to 0..1; y is the class. NULL with an error: a
+ * record is truncated or has another class. */
+st_dataset *st_dataset_cifar10(const char *const *paths, int count);
+
+/* ---- CSV: a sample per line, with features and a class in columns ---------------------------------------
+ *
+ *     st_dataset *flowers = st_dataset_csv("iris.csv", .label = -1);
+ *     st_dataset *digits = st_dataset_csv("mnist.csv.gz", .image = ST_SHAPE(1, 28, 28), .scale = 1.0 / 255); */
+
+/* The first line names the columns, or not. ST_CSV_DETECT: it does if none of its fields is a number; an
+ * error if only some are. */
+typedef enum st_csv_header { ST_CSV_DETECT, ST_CSV_HEADER, ST_CSV_NO_HEADER } st_csv_header;
+
+/* Zeros: commas, a class in the first column, features in the others. */
+typedef struct st_csv_options {
+    char delimiter;       /* 0: a comma. ' ': any number of blanks; blanks around a line are ignored */
+    st_csv_header header; /* of the first line that is not empty */
+    int label;   /* the column of the class, or the first of the targets; negative: from the last, -1 */
+    int targets; /* 0: a class, y is a number; k: k columns to regress, y is [k]; ST_CSV_UNLABELLED: y is 0 */
+    st_shape image; /* the shape of x, [C, H, W], features in row-major order; rank 0: [features] */
+    double scale;   /* factor of the features; 0: 1 */
+} st_csv_options;
+
+enum { ST_CSV_UNLABELLED = -1 }; /* for `targets`: every column is a feature */
+
+/* Numbers are decimal, with a point in any locale, finite, and may be quoted within a line (RFC 4180). Blanks
+ * around them, empty lines and a byte order mark are ignored. Classes are integers from 0 on. All lines have
+ * as many columns as the first one. Limits: 64 MiB per line, 2^30 numbers. NULL with an error. */
+st_dataset *st_dataset_csv_new(const char *path, st_csv_options options);
+#define st_dataset_csv(path, ...) st_dataset_csv_new(path, ST_OPTIONS(st_csv_options, __VA_ARGS__))
+
+/* ---- .npy ------------------------------------------------------------------------------------------------
+ *
+ * A file is a magic number, a version (1.0, 2.0 or 3.0), the length of its header, the header, which says
+ * dtype, order and shape as Python would write a dict, and the elements.
+ * https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
+
+/* A new tensor, converted to st_real from float16, float32, float64, int8 to int64, uint8 to uint64 or bool,
+ * in either byte order. An array in Fortran order becomes a permuted view. Null with an error: missing, not a
+ * regular file, another dtype, more than ST_MAX_RANK axes, a size that differs from the header. Nothing larger than the file is allocated before it is checked. */
+st_tensor st_npy_load(const char *path);
+
+/* Writes any view, in C order and this library's precision. The file is replaced atomically. -1 with an
+ * error; the file is then unchanged. */
+int st_npy_save(const char *path, st_tensor x);
+
+/* A pair of files, x [N, ...] and y [N, ...]: y [N] are classes, [N, K] targets. Images [N, H, W] become
+ * samples [1, H, W] of one channel. */
+st_dataset *st_dataset_npy(const char *x, const char *y);
+
+ST_API_END
+
+#endif
