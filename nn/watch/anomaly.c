@@ -7,11 +7,6 @@
 #include <pthread.h>
 #include <string.h>
 
-typedef struct anomaly {
-    bool found;
-    char text[384]; /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
-} anomaly;
-
 /* ---- elements ----------------------------------------------------------------------------------------- */
 
 static bool is_bad(st_real x)
@@ -43,13 +38,15 @@ static first_bad find_bad(st_tensor x)
 
 /* ---- the first one of a step ----------------------------------------------------------------------- */
 
-/* In the order in which they are computed. */
-typedef enum moment { PARAMETERS, BATCH, OUTPUTS, LOSS, DERIVATIVES } moment;
+/* When values are computed: the output of layer i at i, its gradients at DERIVATIVES - 2 i, dx after them, and
+ * the gradients of the whole batch last. Parameters and the batch are looked at before. */
+enum { LOSS = 1 << 20, DERIVATIVES = 1 << 22, LAST = 1 << 23 };
 
 typedef struct search {
-    anomaly a;
-    long long when;  /* time_of the first one found */
+    bool found;
+    int when;        /* the first one found was computed */
     ptrdiff_t image; /* its image in the batch */
+    char text[384];  /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
 } search;
 
 /* The index of element k of a shape, row-major. */
@@ -65,7 +62,7 @@ static st_shape index_of(st_shape s, ptrdiff_t k)
 
 /* Looks for a bad element in x, whose first image is image `first` of the batch. Keeps the earliest by
  * time, then by image: threads call hooks in any order. */
-static void look(search *s, long long when, ptrdiff_t first, st_tensor x, const char *what, const char *of,
+static void look(search *s, int when, ptrdiff_t first, st_tensor x, const char *what, const char *of,
                  const char *type)
 {
     first_bad f = find_bad(x);
@@ -73,18 +70,11 @@ static void look(search *s, long long when, ptrdiff_t first, st_tensor x, const 
     st_shape index = index_of(x.shape, f.at);
     if (index.rank > 0) index.n[0] += first;
     ptrdiff_t image = index.rank > 0 ? index.n[0] : 0;
-    if (s->a.found && (when > s->when || (when == s->when && image >= s->image))) return;
-    s->a.found = true, s->when = when, s->image = image;
-    snprintf(s->a.text, sizeof s->a.text, "%s%s%s%s%s is %g at %s", what, of ? of : "", type ? " (" : "",
+    if (s->found && (when > s->when || (when == s->when && image >= s->image))) return;
+    s->found = true, s->when = when, s->image = image;
+    snprintf(s->text, sizeof s->text, "%s%s%s%s%s is %g at %s", what, of ? of : "", type ? " (" : "",
              type ? type : "", type ? ")" : "", isnan(f.value) ? (double)NAN : (double)f.value,
              st_shape_text(index).text);
-}
-
-/* `within` orders the values of a moment: layers count up in the forward pass and down in the backward
- * pass. */
-static long long time_of(moment m, int within)
-{
-    return ((long long)m << 32) + within;
 }
 
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
@@ -94,23 +84,21 @@ static void look_at_hook(const st_watch_call *c, void *context)
 {
     search *s = context;
     const char *type = c->of->type->name;
-    const int back = -2 * c->number;
+    const int back = DERIVATIVES - 2 * c->number;
     st_watch_run(c);
     pthread_mutex_lock(&looking);
     switch (c->hook) {
     case ST_WATCH_FORWARD:
-        look(s, time_of(OUTPUTS, c->number), c->c->first, c->y, "the output of layer ", c->path, type);
+        look(s, c->number, c->c->first, c->y, "the output of layer ", c->path, type);
         break;
     case ST_WATCH_GRADIENT:
         for (int i = 0; i < c->of->params; i++) {
             char name[ST_LAYER_PATH + 64];
             snprintf(name, sizeof name, "%s.%s", c->path, c->of->param_name[i]);
-            look(s, time_of(DERIVATIVES, back), 0, st_grad(c->c, i), "the gradient of ", name, type);
+            look(s, back, 0, st_grad(c->c, i), "the gradient of ", name, type);
         }
         break;
-    case ST_WATCH_BACKWARD:
-        look(s, time_of(DERIVATIVES, back + 1), c->c->first, c->dx, "dx of layer ", c->path, type);
-        break;
+    case ST_WATCH_BACKWARD: look(s, back + 1, c->c->first, c->dx, "dx of layer ", c->path, type); break;
     }
     pthread_mutex_unlock(&looking);
 }
@@ -118,15 +106,14 @@ static void look_at_hook(const st_watch_call *c, void *context)
 static void look_at_parameter(const st_net_tensor *t, void *context)
 {
     search *s = context;
-    if (!s->a.found) look(s, time_of(PARAMETERS, 0), 0, t->value, "", t->name, NULL);
+    if (!s->found) look(s, 0, 0, t->value, "", t->name, NULL);
 }
 
 /* The gradient of the whole batch, which may overflow although those of its chunks do not. */
 static void look_at_gradient(const st_net_tensor *t, void *context)
 {
     search *s = context;
-    if (!s->a.found)
-        look(s, time_of(DERIVATIVES, 1 << 30), 0, t->gradient, "the gradient of ", t->name, NULL);
+    if (!s->found) look(s, LAST, 0, t->gradient, "the gradient of ", t->name, NULL);
 }
 
 static void take_step(st_net *n, st_tensor x, st_tensor target, st_loss l, st_tensor dy, search *s)
@@ -134,25 +121,25 @@ static void take_step(st_net *n, st_tensor x, st_tensor target, st_loss l, st_te
     st_tensor y = st_net_forward(n, x, ST_TRAIN);
     double value = st_loss_value(l, y, target, dy);
     if (st_error()) return;
-    if (!isfinite(value) && !s->a.found) {
-        *s = (search){ { true, "outputs are finite, their loss overflows" }, time_of(LOSS, 0), 0 };
+    if (!isfinite(value) && !s->found) {
+        *s = (search){ true, LOSS, 0, "outputs are finite, their loss overflows" };
         return;
     }
-    look(s, time_of(LOSS, 1), 0, dy, "the derivative of the loss", NULL, NULL);
+    look(s, LOSS, 0, dy, "the derivative of the loss", NULL, NULL);
     st_net_zero_gradients(n);
     if (st_net_backward(n, dy, (st_tensor){ 0 }) == 0) st_net_visit(n, look_at_gradient, s);
 }
 
 /* Runs the step again with the net's parameters, and looks at everything. Gradients are overwritten;
  * parameters, states and the step are restored. */
-static anomaly find(st_net *n, st_tensor x, st_tensor target, st_loss l)
+static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
 {
     search s = { 0 };
     uint64_t step = n->step;
     st_net_visit(n, look_at_parameter, &s);
-    look(&s, time_of(BATCH, 0), 0, x, "the batch's x", NULL, NULL);
-    look(&s, time_of(BATCH, 1), 0, target, "the batch's target", NULL, NULL);
-    if (s.a.found) return s.a;
+    look(&s, 0, 0, x, "the batch's x", NULL, NULL);
+    look(&s, 1, 0, target, "the batch's target", NULL, NULL);
+    if (s.found) return s;
 
     st_tensor dy = st_tensor_new(st_shape_with_batch(n->output, x.shape.n[0])),
               states = st_tensor_clone(st_net_states(n));
@@ -163,7 +150,7 @@ static anomaly find(st_net *n, st_tensor x, st_tensor target, st_loss l)
     n->step = step;
     st_tensor_free(dy);
     st_tensor_free(states);
-    return s.a;
+    return s;
 }
 
 /* ---- the callback ---------------------------------------------------------------------------------- */
@@ -172,20 +159,20 @@ static anomaly find(st_net *n, st_tensor x, st_tensor target, st_loss l)
 static void explain(st_run *run)
 {
     const uint64_t before = run->net->step;
-    anomaly a = { 0 };
+    search s = { 0 };
     st_tensor x, target;
-    for (int s = 0; s < run->options.micro_batches && !a.found; s++) {
-        if (train_fetch_micro(run, s, &x, &target, &run->net->step)) break;
-        a = find(run->net, x, target, run->options.loss);
+    for (int i = 0; i < run->options.micro_batches && !s.found; i++) {
+        if (train_fetch_micro(run, i, &x, &target, &run->net->step)) break;
+        s = find(run->net, x, target, run->options.loss);
     }
     run->net->step = before;
     char what[128];
     snprintf(what, sizeof what, "train: the loss is %g at step %ld (epoch %d)",
              isnan(run->loss) ? (double)NAN : run->loss, run->step + 1, run->report.epoch);
-    if (st_error()) st_error_within("%s: %s%s", what, a.found ? a.text : "", a.found ? "; " : "");
+    if (st_error()) st_error_within("%s: %s%s", what, s.found ? s.text : "", s.found ? "; " : "");
     else
         st_error_set("%s: %s; a learning rate below %g, or clipping, may help", what,
-                     a.found ? a.text : "repeated, the step is finite", run->report.lr);
+                     s.found ? s.text : "repeated, the step is finite", run->report.lr);
 }
 
 static void call(st_callback *self, st_run *run, st_event event)

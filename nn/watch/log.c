@@ -23,21 +23,19 @@ static void fail(const memory *m)
 
 /* ---- lines --------------------------------------------------------------------------------------------- */
 
+static const char names[] = "epoch,step,lr,loss,accuracy,validation_loss,validation_accuracy,best\n";
+
 static const struct column {
     const char *name;
-    char kind; /* int, long, double, bool */
-    size_t offset;
+    size_t offset; /* of a double in the report */
 } columns[] = {
-    { "epoch", 'i', offsetof(st_train_report, epoch) },
-    { "step", 'l', offsetof(st_train_report, step) },
-    { "lr", 'd', offsetof(st_train_report, lr) },
-    { "loss", 'd', offsetof(st_train_report, training.loss) },
-    { "accuracy", 'd', offsetof(st_train_report, training.accuracy) },
-    { "validation_loss", 'd', offsetof(st_train_report, validation.loss) },
-    { "validation_accuracy", 'd', offsetof(st_train_report, validation.accuracy) },
-    { "best", 'b', offsetof(st_train_report, best) },
+    { "lr", offsetof(st_train_report, lr) },
+    { "loss", offsetof(st_train_report, training.loss) },
+    { "accuracy", offsetof(st_train_report, training.accuracy) },
+    { "validation_loss", offsetof(st_train_report, validation.loss) },
+    { "validation_accuracy", offsetof(st_train_report, validation.accuracy) },
 };
-enum { COLUMNS = sizeof columns / sizeof *columns, LONGEST = 256 };
+enum { COLUMNS = sizeof columns / sizeof *columns };
 
 /* The shortest text that reads back as the same number. */
 static void show_number(char text[32], double value, bool json)
@@ -50,43 +48,24 @@ static void show_number(char text[32], double value, bool json)
     if (json && !text[strcspn(text, ".en")]) strcat(text, ".0"); /* the integer -0 has no sign */
 }
 
-static void show(char text[32], const struct column *c, const st_train_report *r, bool json)
-{
-    const void *at = (const char *)r + c->offset;
-    switch (c->kind) {
-    case 'i': snprintf(text, 32, "%d", *(const int *)at); break;
-    case 'l': snprintf(text, 32, "%ld", *(const long *)at); break;
-    case 'd': show_number(text, *(const double *)at, json); break;
-    default: snprintf(text, 32, "%s", *(const bool *)at ? json ? "true" : "1" : json ? "false" : "0");
-    }
-}
-
 static void put_line(const memory *m, const st_train_report *r)
 {
     char text[32];
     void *before = c_locale_enter();
-    for (int i = 0; i < COLUMNS; i++) {
-        show(text, &columns[i], r, m->json);
-        if (m->json) fprintf(m->to, "%s\"%s\":%s", i ? "," : "{", columns[i].name, text);
-        else fprintf(m->to, "%s%s", i ? "," : "", text);
+    fprintf(m->to, m->json ? "{\"epoch\":%d,\"step\":%ld" : "%d,%ld", r->epoch, r->step);
+    for (const struct column *c = columns; c < columns + COLUMNS; c++) {
+        show_number(text, *(const double *)(const void *)((const char *)r + c->offset), m->json);
+        if (m->json) fprintf(m->to, ",\"%s\":%s", c->name, text);
+        else fprintf(m->to, ",%s", text);
     }
+    if (m->json) fprintf(m->to, ",\"best\":%s}\n", r->best ? "true" : "false");
+    else fprintf(m->to, ",%d\n", r->best);
     c_locale_leave(before);
-    fputs(m->json ? "}\n" : "\n", m->to);
-}
-
-static void names(char line[LONGEST])
-{
-    int used = 0;
-    for (int i = 0; i < COLUMNS; i++)
-        used += snprintf(line + used, (size_t)(LONGEST - used), "%s%s", i ? "," : "", columns[i].name);
-    snprintf(line + used, (size_t)(LONGEST - used), "\n");
 }
 
 static int put_names(FILE *to, const void *context)
 {
-    char line[LONGEST];
-    names(line);
-    return ((const memory *)context)->json || fputs(line, to) >= 0 ? 0 : -1;
+    return ((const memory *)context)->json || fputs(names, to) >= 0 ? 0 : -1;
 }
 
 /* The epoch of a line; 0 if there is none. */
@@ -106,14 +85,13 @@ static long epoch_of(const memory *m, const char *line)
  * newline is incomplete. */
 static long lines_before(const memory *m, int epoch)
 {
-    char line[4096], expected[LONGEST];
+    char line[4096];
     long end = 0;
-    names(expected);
     if (fseek(m->to, 0, SEEK_SET)) return st_error_set("%s: %s", m->path, strerror(errno));
     for (int number = 1; fgets(line, sizeof line, m->to) && strchr(line, '\n'); number++) {
         bool head = number == 1 && !m->json;
         long found = head ? 0 : epoch_of(m, line);
-        if (head ? strcmp(line, expected) != 0 : found == 0)
+        if (head ? strcmp(line, names) != 0 : found == 0)
             return st_error_set("%s: line %d is not of a log that can be continued", m->path, number);
         if (found >= epoch) break;
         end = ftell(m->to);
