@@ -1,4 +1,5 @@
-/* graph.c: nodes, attributes and constants in protobuf-c's structs, whose memory belongs to the graph. */
+/* graph.c: nodes, attributes and constants in protobuf-c's structs, whose memory belongs to the graph. Texts are
+ * not copied: protobuf-c only reads them. */
 #include "nn/onnx/graph.h"
 
 #include <math.h>
@@ -87,27 +88,22 @@ static char *step_name(graph_place at, const char *op)
     return before ? graph_print(at.graph, "%s%d", name, before + 1) : name;
 }
 
-static char **copy_inputs(graph *g, int count, const char *const inputs[])
-{
-    char **copy = graph_take(g, (size_t)count, sizeof *copy);
-    for (int i = 0; i < count && copy; i++)
-        if (!inputs[i] || !(copy[i] = graph_print(g, "%s", inputs[i]))) return NULL;
-    return copy;
-}
-
 graph_node *graph_add(graph_place at, const char *op, bool step, int count, const char *const inputs[])
 {
     graph *g = at.graph;
     graph_node *n = graph_take(g, 1, sizeof *n), **nodes = graph_grown(g, g->proto.node, g->proto.n_node);
-    char *type = graph_print(g, "%s", op), *name = step ? step_name(at, op) : graph_print(g, "%s", at.path);
-    char **input = copy_inputs(g, count, inputs), **output = graph_grown(g, NULL, 0);
-    if (!n || !nodes || !type || !name || !input || !output) return NULL;
+    char *name = step ? step_name(at, op) : (char *)at.path;
+    char **values = graph_take(g, (size_t)count + 1, sizeof *values);
+    if (!n || !nodes || !name || !values) return NULL;
+    for (int i = 0; i < count; i++)
+        if (!(values[i] = (char *)inputs[i])) return NULL;
+    values[count] = name;
     onnx__node_proto__init(n);
-    n->op_type = type;
-    n->name = *output = name;
-    n->input = input;
+    n->op_type = (char *)op;
+    n->name = name;
+    n->input = values;
     n->n_input = (size_t)count;
-    n->output = output;
+    n->output = values + count;
     n->n_output = 1;
     g->proto.node = nodes;
     g->proto.node[g->proto.n_node++] = n;
@@ -134,10 +130,9 @@ static Onnx__AttributeProto *add_attribute(graph_place at, graph_node *n, const 
 {
     Onnx__AttributeProto *a = n ? graph_take(at.graph, 1, sizeof *a) : NULL;
     Onnx__AttributeProto **list = a ? graph_grown(at.graph, n->attribute, n->n_attribute) : NULL;
-    char *copy = list ? graph_print(at.graph, "%s", name) : NULL;
-    if (!copy) return NULL;
+    if (!list) return NULL;
     onnx__attribute_proto__init(a);
-    a->name = copy;
+    a->name = (char *)name;
     a->has_type = 1;
     a->type = type;
     n->attribute = list;
@@ -187,10 +182,9 @@ void graph_real(graph_place at, graph_node *n, const char *name, double value)
 void graph_mode(graph_place at, graph_node *n, const char *name, const char *value)
 {
     Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
-    char *text = a ? graph_print(at.graph, "%s", value) : NULL;
-    if (!text) return;
+    if (!a) return;
     a->has_s = 1;
-    a->s = (ProtobufCBinaryData){ strlen(text), (uint8_t *)text };
+    a->s = (ProtobufCBinaryData){ strlen(value), (uint8_t *)value };
 }
 
 /* ---- constants ----------------------------------------------------------------------------------- */
@@ -277,7 +271,7 @@ static int set_dimension(graph *g, Onnx__TensorShapeProto *s, int axis, st_shape
     d->value_case = axis ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
                          : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
     if (axis) d->dim_value = image.n[axis - 1];
-    else if (!(d->dim_param = graph_print(g, "N"))) return -1;
+    else d->dim_param = (char *)"N";
     s->n_dim++;
     return 0;
 }
@@ -288,13 +282,12 @@ Onnx__ValueInfoProto *graph_value(graph *g, const char *name, st_shape image)
     Onnx__TypeProto *type = graph_take(g, 1, sizeof *type);
     Onnx__TypeProto__Tensor *t = graph_take(g, 1, sizeof *t);
     Onnx__TensorShapeProto *s = graph_take(g, 1, sizeof *s);
-    char *own = graph_print(g, "%s", name);
-    if (!v || !type || !t || !s || !own) return NULL;
+    if (!v || !type || !t || !s) return NULL;
     onnx__value_info_proto__init(v);
     onnx__type_proto__init(type);
     onnx__type_proto__tensor__init(t);
     onnx__tensor_shape_proto__init(s);
-    v->name = own;
+    v->name = (char *)name;
     v->type = type;
     type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     type->tensor_type = t;

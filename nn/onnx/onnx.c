@@ -20,9 +20,8 @@ static int add_nodes(graph *g, const st_net *n, const char *input, const char *o
     const char *y = graph_layer(root, input);
     if (y && g->proto.n_node == 0)
         y = graph_output(graph_step(root, "Identity", y)); /* no layer computes anything in inference */
-    char *name = y ? graph_print(g, "%s", output) : NULL;
-    if (!name) return -1;
-    g->proto.node[g->proto.n_node - 1]->output[0] = name;
+    if (!y) return -1;
+    g->proto.node[g->proto.n_node - 1]->output[0] = (char *)output;
     return 0;
 }
 
@@ -37,7 +36,7 @@ static int fill_graph(graph *g, const st_net *n)
     g->proto.input = list;
     g->proto.output = list + 1;
     g->proto.n_input = g->proto.n_output = 1;
-    g->proto.name = graph_print(g, "net");
+    g->proto.name = (char *)"net";
     return 0;
 }
 
@@ -96,8 +95,8 @@ static int export(graph *g, const st_net *n, const char *path)
     model.ir_version = IR_VERSION;
     model.opset_import = &sets;
     model.n_opset_import = 1;
-    model.producer_name = graph_print(g, "stride");
-    model.producer_version = graph_print(g, ST_VERSION);
+    model.producer_name = (char *)"stride";
+    model.producer_version = (char *)ST_VERSION;
     model.graph = &g->proto;
     for (const st_metadata *note = n->notes; note; note = note->next)
         if (add_note(g, &model, note)) break;
