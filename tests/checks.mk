@@ -47,7 +47,7 @@ check-warnings: check-warnings-gcc check-warnings-clang ## gcc and clang, warnin
 check-warnings-%:
 	@mkdir -p $(BUILD)
 	@if command -v $* >/dev/null; then \
-	     $(MAKE) CC=$* BUILD=$(BUILD)/warnings-$* CFLAGS=-O1 WERROR=-Werror objects \
+	     $(MAKE) CC=$* BUILD=$(BUILD)/warnings-$* CFLAGS=-O0 WERROR=-Werror objects \
 	     $(call in_log,warnings-$*,no warning from $*); \
 	     echo 'ok   no warning from $*'; \
 	 else echo 'skip no warning from $*: it is not installed'; fi

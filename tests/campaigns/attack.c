@@ -73,7 +73,6 @@ static const command commands[] = {
     { "completion", "completion bash" },
     { "complete", "complete train --optim ad" },
     { "version", "--version" },
-    { "a wrong word", "train --epohcs 3", NULL, 2 },
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
