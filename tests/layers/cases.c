@@ -78,6 +78,40 @@ static st_layer *roll_depthwise(dice *d, st_shape *x)
                      .groups = channels, .no_bias = true);
 }
 
+/* What Winograd's tiles take. Every third is of sizes at which the longest vectors, bands and blocks of tiles end; shorter
+ * ones end there too. */
+static st_layer *roll_3x3(dice *d, st_shape *x)
+{
+    static const struct {
+        int out, padding[2];
+        st_shape x;
+    } ends[] = {
+        { 16, { 1, 1 }, { 4, { 4, 8, 14, 14 } } },  /* vectors are full */
+        { 33, { 1, 0 }, { 4, { 3, 17, 9, 8 } } },   /* one channel more */
+        { 15, { 0, 2 }, { 4, { 8, 31, 7, 10 } } },  /* one less */
+        { 3, { 1, 1 }, { 4, { 1, 70, 33, 33 } } },  /* several bands of x */
+        { 70, { 2, 1 }, { 4, { 1, 3, 32, 30 } } },  /* several bands of y */
+        { 2, { 1, 1 }, { 4, { 2, 2, 3, 2500 } } },  /* a row of an image is more than a band */
+        { 130, { 1, 1 }, { 4, { 1, 129, 5, 6 } } }, /* the smallest block */
+        { 1, { 2, 2 }, { 4, { 1, 1, 1, 1 } } },     /* a pixel, and windows that see it in their corners */
+        { 4, { 0, 0 }, { 4, { 1, 4, 3, 3 } } },     /* one window */
+    };
+    int above = (int)roll(d, 0, 2), left = (int)roll(d, 0, 2);
+    bool one_sided = chance(d, 50); /* what is padded at the top is not at the bottom */
+    st_conv2d_options o = { .out_channels = (int)roll(d, 1, 20),
+                            .kernel = { 3, 3 },
+                            .no_bias = chance(d, 30) };
+    *x = ST_SHAPE(chance(d, 10) ? 17 : roll(d, 1, 4), roll(d, 1, 20), roll(d, above && !one_sided ? 1 : 3, 9),
+                  roll(d, left && !one_sided ? 1 : 3, 9));
+    if (one_sided) o.pad_height[0] = above, o.pad_height[1] = 2 - above, o.pad_width[chance(d, 50)] = left;
+    else o.padding[0] = above, o.padding[1] = left;
+    const size_t k = d->key.seed / 3 % (sizeof ends / sizeof *ends);
+    if (d->key.seed % 3) return st_conv2d_new(o);
+    *x = ends[k].x;
+    return st_conv2d(.out_channels = ends[k].out, .kernel = { 3 },
+                     .padding = { ends[k].padding[0], ends[k].padding[1] });
+}
+
 /* 73,856 parameters, whose gradient is made in one piece. */
 static st_layer *roll_many_weights(dice *d, st_shape *x)
 {
@@ -135,7 +169,7 @@ static st_maxpool_options roll_windows(dice *d, st_shape *x)
     *x = ST_SHAPE(roll_batch(d), roll(d, 1, 3), 0, 0);
     for (int axis = 0; axis < 2; axis++) {
         bool global = (axis == 0 || !o.kernel[0]) && chance(d, 10); /* { 3, 0 } is 3x3 */
-        ptrdiff_t high = roll(d, 1, global ? 5 : axis == 1 && chance(d, 15) ? 60 : 9);
+        ptrdiff_t high = roll(d, 1, global ? 5 : axis == 1 && chance(d, 40) ? 60 : 9);
         int kernel = global ? (int)high : size ? size : (int)roll(d, 1, 5);
         o.kernel[axis] = global ? 0 : kernel;
         o.stride[axis] = size && chance(d, 70) ? 2 : (int)roll(d, axis && o.stride[0] ? 1 : 0, kernel + 2);
@@ -735,13 +769,14 @@ const layer_case layer_cases[] = {
     /* name                  roll                    want                   most scale limit traits */
     { "conv2d",              roll_conv2d,            want_conv2d,            4,  1,    0,    LINEAR },
     { "conv2d, one-sided",   roll_one_sided,         want_conv2d,            4,  1,    0,    LINEAR },
+    { "conv2d, 3x3",         roll_3x3,               want_conv2d,            3,  1,    0,    LINEAR },
     { "conv2d, depthwise",   roll_depthwise,         want_conv2d,            4,  1,    0,    LINEAR },
     { "conv2d, large",       roll_many_weights,      want_conv2d,            4,  1,    0,    LINEAR | LARGE },
     { "conv_transpose2d",    roll_conv_transpose2d,  want_conv_transpose2d,  4,  1,    0,    LINEAR },
     { "dense",               roll_dense,             want_dense,             4,  1,    0,    LINEAR },
     { "dense, large",        roll_many_features,     want_dense,             4,  1,    0,    LINEAR | LARGE },
-    { "maxpool",             roll_maxpool,           want_maxpool,           2,  1,    0,    EXTREMES },
-    { "avgpool",             roll_avgpool,           want_avgpool,           4,  3600, 0,    LINEAR },
+    { "maxpool",             roll_maxpool,           want_maxpool,           2,  1,    0,    EXTREMES | OFTEN },
+    { "avgpool",             roll_avgpool,           want_avgpool,           4,  3600, 0,    LINEAR | OFTEN },
     { "pool",                roll_pool,              want_pool,              3,  1,    0,    0 },
     { "lppool",              roll_lppool,            want_lppool,            3,  0,    100,  0 },
     { "adaptive_avgpool",    roll_adaptive_avgpool,  want_adaptive_avgpool,  4,  3600, 0,    LINEAR },

@@ -11,6 +11,7 @@ enum {
     WHOLE = 2,    /* an image's y depends on the rest of the batch */
     EXTREMES = 4, /* NaN and infinity are among the inputs */
     LARGE = 8,    /* tried less often */
+    OFTEN = 16,   /* and more often: what it runs depends on its sizes */
 };
 
 typedef struct layer_case {

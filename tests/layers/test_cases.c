@@ -2,7 +2,8 @@
  * saved, exported.
  *
  * STRIDE_CASES is how many random configurations of each row a mode tries. */
-#include "tensor/machine.h"
+#include "layers/fast/algorithms.h"
+#include "layers/fast/kernel.h"
 #include "nn/files/save.h"
 #include "nn/gradcheck.h"
 #include "nn/onnx/onnx.h"
@@ -31,18 +32,24 @@ static void about_case(const char *mode, const layer_case *c, const st_layer *l,
 /* Each row's configurations: claim(case, dice, layer, its input's shape), which takes the layer over. */
 typedef void claim(const layer_case *c, dice *d, st_layer *l, st_shape x);
 
+static void each_of(const layer_case *c, const char *mode, int times, claim *run)
+{
+    if (c->traits & LARGE) times = 1;
+    if (c->traits & OFTEN) times *= 2;
+    for (int i = 0; i < times; i++) {
+        dice d = { { (uint64_t)i + 1, (uint64_t)(c - layer_cases) } };
+        st_shape x;
+        st_layer *l = c->roll(&d, &x);
+        if (!l) fail_msg("%s: %s", c->name, st_error());
+        about_case(mode, c, l, x, "");
+        run(c, &d, l, x);
+    }
+}
+
 static void each_case(const char *mode, int traits, int times, claim *run)
 {
     for (const layer_case *c = layer_cases; c->name; c++)
-        for (int i = 0; i < (c->traits & LARGE ? 1 : times); i++) {
-            dice d = { { (uint64_t)i + 1, (uint64_t)(c - layer_cases) } };
-            st_shape x;
-            st_layer *l = c->roll(&d, &x);
-            if (!l) fail_msg("%s: %s", c->name, st_error());
-            about_case(mode, c, l, x, "");
-            if ((c->traits & traits) == traits) run(c, &d, l, x);
-            else st_layer_free(l);
-        }
+        if ((c->traits & traits) == traits) each_of(c, mode, times, run);
 }
 
 static void build(st_layer *l, st_shape x)
@@ -167,32 +174,125 @@ static void if_it_has_a_definition(const layer_case *c, dice *d, st_layer *l, st
     else st_layer_free(l);
 }
 
-/* Skipped if this machine cannot run the engine. */
-static void layers_are_their_definitions_by(const char *engine)
+/* Skipped if this machine cannot run the engine; NULL: its best. */
+#define DEFINITIONS_BY(name, engine)                                                                         \
+    TEST(name)                                                                                               \
+    {                                                                                                        \
+        if (engine && !choose_engine(engine)) skip();                                                        \
+        each_case("exact", 0, tries(), if_it_has_a_definition);                                              \
+        use_engine(NULL);                                                                                    \
+    }
+DEFINITIONS_BY(layers_are_their_definitions, NULL)
+DEFINITIONS_BY(layers_are_their_definitions_in_generic_vectors, "generic")
+DEFINITIONS_BY(layers_are_their_definitions_by_avx2, "avx2")
+DEFINITIONS_BY(layers_are_their_definitions_by_reference, "reference")
+
+/* ---- Winograd's algorithm, wherever it could be chosen ------------------------------------------ */
+
+static bool always(const st_layer *l)
 {
-    if (!choose_engine(engine)) skip();
-    each_case("exact", 0, tries(), if_it_has_a_definition);
+    return true;
+}
+
+/* With each engine, tiles of 2x2 and of 4x4 are the first suitable algorithm. */
+static void by_tiles(void (*run)(int size))
+{
+    const layer_algorithm *const tiles[] = { &conv_winograd_2, &conv_winograd_4 },
+                                 *first = layer_algorithms[0];
+    for (int i = 0; i < 2 * ENGINES; i++) {
+        if (i < 2 || !choose_engine(engines[i / 2])) continue; /* the reference has none */
+        layer_algorithm chosen = *tiles[i % 2];
+        chosen.suits = always;
+        layer_algorithms[0] = &chosen;
+        run(i % 2 ? 4 : 2);
+        layer_algorithms[0] = first;
+    }
     use_engine(NULL);
 }
 
-TEST(layers_are_their_definitions)
+static void tiles_are_exact(int size)
 {
-    layers_are_their_definitions_by(NULL);
+    const layer_case *c = layer_cases;
+    while (strcmp(c->name, "conv2d, 3x3") != 0) c++;
+    each_of(c, size == 4 ? "tiles of 4x4" : "tiles of 2x2", 30, is_its_definition);
 }
 
-TEST(layers_are_their_definitions_in_generic_vectors)
+/* Factors and divisors are powers of two and small integers, so that small integers come out exactly. */
+TEST(winograds_tiles_are_exact_on_integers)
 {
-    layers_are_their_definitions_by("generic");
+    by_tiles(tiles_are_exact);
 }
 
-TEST(layers_are_their_definitions_by_avx2)
+/* The root of the mean square of a - b, relative to that of b. */
+static double distance(st_tensor a, st_tensor b)
 {
-    layers_are_their_definitions_by("avx2");
+    double error = 0, size = 0;
+    for (ptrdiff_t k = 0; k < st_numel(a); k++) {
+        error += pow((double)*element(a, k) - (double)*element(b, k), 2);
+        size += pow((double)*element(b, k), 2);
+    }
+    return sqrt(error / size);
 }
 
-TEST(layers_are_their_definitions_by_reference)
+static void tiles_err_little(int size)
 {
-    layers_are_their_definitions_by("reference");
+    const double limit = (size == 4 ? 15 : 5) * (double)ST_REAL_EPSILON;
+    const st_conv2d_options o = {
+        .out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 }, .no_bias = true
+    };
+    auto_layer *l = st_conv2d_new(o);
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, 32, 12, 12)), dx = full(x.shape, NAN);
+    build(l, x.shape);
+    auto_tensor y = full(l->y, NAN), dy = st_tensor_new(l->y);
+    st_uniform(x, (st_random_key){ 1, 1 }, -1, 1);
+    st_uniform(dy, (st_random_key){ 1, 2 }, -1, 1);
+    st_layer_forward(l, x, y);
+    st_layer_backward(l, x, y, dy, dx);
+    naive want = naive_conv2d(o, x, l->param[0], (st_tensor){ 0 }, dy);
+    double errors[] = { distance(y, want.y), distance(dx, want.dx), distance(l->grad[0], want.dweight) };
+    for (int k = 0; k < 3; k++) assert_true(errors[k] <= limit);
+    naive_free(want);
+}
+
+/* Plain sums of 288 products err by 1 to 2.5 epsilon here; tiles of 2x2 by 1.7 to 3.4, of 4x4 by 8 to 11.4. In double
+ * a part of it is the oracle's. */
+TEST(the_error_of_winograds_tiles_is_that_of_a_sum)
+{
+    by_tiles(tiles_err_little);
+}
+
+TEST(conv2d_takes_tiles_where_they_pay)
+{
+    static const struct {
+        st_conv2d_options o;
+        st_shape x;
+        int size; /* of the tiles; 0: it takes none */
+    } cases[] = {
+        { { .out_channels = 64 }, { 4, { 64, 32, 26, 26 } }, 4 },
+        { { .out_channels = 64 }, { 4, { 8, 64, 8, 8 } }, 2 }, /* much beyond the border */
+        { { .out_channels = 64, .padding = { 1, 1 } }, { 4, { 1, 64, 14, 14 } }, 2 },
+        { { .out_channels = 64, .padding = { 1, 1 } }, { 4, { 8, 64, 14, 14 } }, 4 },
+        { { .out_channels = 64, .padding = { 3, 1 } }, { 4, { 8, 64, 14, 14 } }, 0 },
+        { { .out_channels = 64, .stride = { 1, 2 } }, { 4, { 8, 64, 14, 14 } }, 0 },
+        { { .out_channels = 64, .dilation = { 2, 1 } }, { 4, { 8, 64, 14, 14 } }, 0 },
+        { { .out_channels = 64, .groups = 2 }, { 4, { 8, 64, 14, 14 } }, 0 },
+        { { .out_channels = 64, .kernel = { 3, 5 } }, { 4, { 8, 64, 14, 14 } }, 0 },
+        { { .out_channels = 64 }, { 4, { 8, 3, 32, 32 } }, 0 }, /* few channels */
+        { { .out_channels = 8 }, { 4, { 8, 64, 32, 32 } }, 0 },
+        { { .out_channels = 64 }, { 4, { 1, 64, 7, 7 } }, 0 }, /* few tiles */
+    };
+    for (int i = 1; i < ENGINES; i++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases && choose_engine(engines[i]); k++) {
+            st_conv2d_options o = cases[k].o;
+            if (!o.kernel[0]) o.kernel[0] = 3;
+            auto_layer *l = st_conv2d_new(o);
+            st_shape y;
+            assert_int_equal(st_layer_plan(l, cases[k].x, &y), 0);
+            about("%s, case %zu", kernel_of(l)->name, k);
+            assert_int_equal(conv_winograd_2.suits(l), cases[k].size == 2);
+            assert_int_equal(conv_winograd_4.suits(l), cases[k].size == 4);
+        }
+    use_engine(NULL);
 }
 
 /* ---- adjoint: <f(x), dy> = <x, fT(dy)> ---------------------------------------------------------- */

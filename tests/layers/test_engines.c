@@ -3,8 +3,6 @@
 #include "layers/layers.h"
 #include "layers/fast/kernel.h"
 #include "tensor/machine.h"
-#include "tests/layers/layer_claims.h"
-#include "tests/layers/naive.h"
 #include "tests/support.h"
 
 #include <math.h>
@@ -77,103 +75,39 @@ static results run_layer(const char *engine, st_layer *l, st_tensor x, dice d)
     return r;
 }
 
-static results run(const char *engine, st_conv2d_options o, st_tensor x, dice d)
-{
-    return run_layer(engine, st_conv2d_new(o), x, d);
-}
-
 static void free_results(results r)
 {
     st_tensor_free(r.y), st_tensor_free(r.dx), st_tensor_free(r.dw);
 }
 
-/* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs into
- * dy, which in a chain lies behind it. */
-TEST(large_images_of_a_channel_are_convolved_as_by_the_reference)
-{
-    auto_layer *l = st_sequence(st_conv2d(.out_channels = 1, .kernel = { 1, 1 }),
-                                st_conv2d(.out_channels = 1, .kernel = { 1, 1 }), st_relu());
-    dice d = { { 1 } };
-    auto_tensor x = roll_tensor(&d, ST_SHAPE(1, 1, 200, 300), -1, 1);
-    results reference = run_layer("reference", st_layer_clone(l), x, d);
-    for (int i = 1; i < ENGINES; i++) {
-        if (!choose_engine(engines[i])) continue;
-        about("%s", engines[i]);
-        results fast = run_layer(engines[i], st_layer_clone(l), x, d);
-        assert_same(fast.y, reference.y);
-        assert_same(fast.dx, reference.dx);
-        assert_same(fast.dw, reference.dw);
-        free_results(fast);
-    }
-    free_results(reference);
-    use_engine(NULL);
-}
-
-static void assert_convolves(const char *engine, st_conv2d_options o, st_shape images)
+static void assert_as_the_reference(const char *engine, const st_layer *l, st_shape s)
 {
     dice d = { { 1 } };
-    auto_tensor x = roll_tensor(&d, images, -3, 3);
-    results reference = run("reference", o, x, d), fast = run(engine, o, x, d);
+    auto_tensor x = roll_tensor(&d, s, -1, 1);
+    about("%s, %s", engine, st_shape_text(s).text);
+    results reference = run_layer("reference", st_layer_clone(l), x, d),
+            fast = run_layer(engine, st_layer_clone(l), x, d);
     assert_same(fast.y, reference.y);
     assert_same(fast.dx, reference.dx);
     assert_same(fast.dw, reference.dw);
     free_results(reference), free_results(fast);
 }
 
-/* So many channels that a block has the fewest rows, and rows so short that what they lack counts; and a block of
- * fewer windows than lanes at the end of an image, beyond which nothing may be read (a sanitizer sees it). */
-TEST(narrow_images_of_many_channels_are_convolved_as_by_the_reference)
+/* More vectors of positions than rows of weights or of a block: the table of them must have room, or it runs into
+ * dy, which in a chain lies behind it. So many channels that a block has the fewest rows, and rows so short that what they
+ * lack counts; and a block of fewer windows than lanes at the end of an image, beyond which nothing may be read (a
+ * sanitizer sees it). */
+TEST(large_and_narrow_images_are_convolved_as_by_the_reference)
 {
+    auto_layer *points = st_sequence(st_conv2d(1, { 1 }), st_conv2d(1, { 1 }), st_relu()),
+               *many = st_conv2d(20000, { 3 }, .padding = { 1, 1 }), *wide = st_conv2d(4096, { 5 });
     for (int i = 1; i < ENGINES; i++) {
         if (!choose_engine(engines[i])) continue;
-        const kernel *k = kernel_in_use();
-        about("%s", engines[i]);
-        ptrdiff_t width = k->lanes > 2 ? k->lanes / 2 - 1 : 1;
-        assert_convolves(
-            engines[i], (st_conv2d_options){ .out_channels = 20000, .kernel = { 3, 3 }, .padding = { 1, 1 } },
-            ST_SHAPE(1, 1, 7, width));
-        assert_convolves(engines[i], (st_conv2d_options){ .out_channels = 4096, .kernel = { 5, 5 } },
-                         ST_SHAPE(1, 1, 8, 8));
+        const ptrdiff_t lanes = kernel_in_use()->lanes;
+        assert_as_the_reference(engines[i], points, ST_SHAPE(1, 1, 200, 300));
+        assert_as_the_reference(engines[i], many, ST_SHAPE(1, 1, 7, lanes > 2 ? lanes / 2 - 1 : 1));
+        assert_as_the_reference(engines[i], wide, ST_SHAPE(1, 1, 8, 8));
     }
-    use_engine(NULL);
-}
-
-/* ---- pooling ----------------------------------------------------------------------------------------- */
-
-static void assert_pools(st_layer *made, dice *d, st_tensor x, st_tensor dy, naive want)
-{
-    auto_layer *l = made;
-    assert_built(l, x.shape);
-    st_layer_mode(l, chance(d, 50), 1, 1);
-    st_layer_spoil_scratch(l);
-    auto_tensor y = forward(l, x);
-    st_layer_spoil_scratch(l);
-    auto_tensor dx = backward(l, x, y, dy);
-    assert_same(y, want.y);
-    assert_same(dx, want.dx);
-    st_tensor_free(dy);
-    naive_free(want);
-}
-
-/* The windows that have loops of their own, over images of few rows that end wherever a vector may. */
-TEST(every_engine_pools_images_of_any_width)
-{
-    const st_avgpool_options means = { .kernel = { 2, 2 } };
-    const st_maxpool_options maxima[] = { { .kernel = { 2, 2 } },
-                                          { .kernel = { 3, 3 }, .stride = { 2, 2 }, .padding = { 1, 1 } } };
-    dice d = { { 1 } };
-    for (int i = 1; i < ENGINES; i++)
-        for (ptrdiff_t size = 0; size < 4 * 36 && choose_engine(engines[i]); size++) {
-            st_shape s = ST_SHAPE(1, 2, 2 + size % 4, 2 + size / 4);
-            about("%s, %s", engines[i], st_shape_text(s).text);
-            auto_tensor x = roll_tensor(&d, s, -2, 2);
-            st_tensor dy = roll_tensor(&d, naive_avgpool_shape(means, s), -5, 5);
-            assert_pools(st_avgpool_new(means), &d, x, dy, naive_avgpool(means, x, dy));
-            for (int m = 0; m < 2; m++) {
-                dy = roll_tensor(&d, naive_maxpool_shape(maxima[m], s), -5, 5);
-                assert_pools(st_maxpool_new(maxima[m]), &d, x, dy, naive_maxpool(maxima[m], x, dy));
-            }
-        }
     use_engine(NULL);
 }
 
