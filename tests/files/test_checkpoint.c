@@ -441,51 +441,33 @@ TEST(another_engine_is_refused_by_name)
     outcome_free(rest), st_dataset_free(digits);
 }
 
-/* The resumed run's set is augmented differently, or normalised differently, or is the user's own. */
+/* How samples are prepared is known by a text, which sets that wrap others pass on. */
 TEST(samples_that_are_made_otherwise_are_refused)
 {
-    enum { KINDS = 6 };
-    const st_augment_options turned = { .rotation = 10, .seed = 3 },
-                             shifted = { .rotation = 10, .shift = 0.1, .seed = 3 };
-    const double mean[] = { 0.125, 0.25 }, deviation[] = { 0.5 };
-    st_dataset *digits = st_digits(SAMPLES, 1);
-    st_normalization *one = st_normalization_new(1, mean, deviation),
-                     *other = st_normalization_new(1, mean + 1, deviation);
-    st_dataset *augmented[] = { st_dataset_augment_new(digits, turned),
-                                st_dataset_augment_new(digits, shifted) };
-    st_dataset *own = st_dataset_slice(digits, 0, SAMPLES), *both = st_dataset_normalize(augmented[0], one);
-    own->prepared = "squared";
-    st_dataset *part = st_dataset_slice(both, 0, SAMPLES);
-    const struct {
-        const st_dataset *set;
-        const char *text;
-    } kinds[KINDS] = {
-        { digits, "none" },
-        { augmented[0], "augment rotation 10, seed 3" },
-        { augmented[1], "augment rotation 10, shift 0.1, seed 3" },
-        { part, "augment rotation 10, seed 3; normalize mean 0.125 deviation 0.5" },
-        { st_dataset_normalize(digits, other), "normalize mean 0.25 deviation 0.5" },
-        { own, "squared" },
+    const double mean[] = { 0.125 }, deviation[] = { 0.5 };
+    auto_dataset *digits = st_digits(SAMPLES, 1);
+    auto_dataset *turned = st_dataset_augment(digits, .rotation = 10, .shift = 0.1, .seed = 3);
+    st_normalization *one = st_normalization_new(1, mean, deviation);
+    auto_dataset *both = st_dataset_normalize(turned, one), *part = st_dataset_slice(both, 0, SAMPLES);
+    const char *const texts[] = {
+        "none", "augment rotation 10, shift 0.1, seed 3",
+        "augment rotation 10, shift 0.1, seed 3; normalize mean 0.125 deviation 0.5"
     };
-    for (int then = 0; then < KINDS; then++)
-        for (int now = 0; now < KINDS; now++) {
-            st_train_options o = { .loss = st_cross_entropy(), .batch = BATCH, .callbacks = { kept(false) } };
-            st_net *first = plain(), *second = plain();
-            st_optim *a = sgd_plain(), *b = sgd_plain();
+    const st_dataset *const sets[] = { digits, turned, part };
+    for (int then = 0; then < 3; then++)
+        for (int now = 0; now < 3; now++) {
+            auto_net *first = plain(), *second = plain();
+            auto_optim *a = sgd_plain(), *b = sgd_plain();
+            st_train_options o = {
+                .loss = st_cross_entropy(), .batch = BATCH, .optim = a, .callbacks = { kept(false) }
+            };
             unlink(file);
-            o.optim = a;
-            assert_int_equal(st_train_run(first, kinds[then].set, o, NULL), 0);
+            assert_int_equal(st_train_run(first, sets[then], o, NULL), 0);
             o.optim = b, o.callbacks[0] = kept(true), o.epochs = 2;
-            assert_int_equal(st_train_run(second, kinds[now].set, o, NULL), then == now ? 0 : -1);
-            if (then != now)
-                expect_error("%s: written by a run with preparation \"%s\", this one has \"%s\"", file,
-                             kinds[then].text, kinds[now].text);
-            st_net_free(first), st_net_free(second), st_optim_free(a), st_optim_free(b);
+            assert_int_equal(st_train_run(second, sets[now], o, NULL), then == now ? 0 : -1);
+            if (then != now) expect_error("preparation \"%s\", this one has \"%s\"", texts[then], texts[now]);
         }
-    st_dataset_free((st_dataset *)kinds[4].set), st_dataset_free(part), st_dataset_free(both),
-        st_dataset_free(own);
-    st_dataset_free(augmented[0]), st_dataset_free(augmented[1]), st_dataset_free(digits);
-    st_normalization_free(one), st_normalization_free(other);
+    st_normalization_free(one);
 }
 
 /* The same number of samples, prepared alike; the first or the last has another pixel or another class. */
@@ -521,28 +503,19 @@ TEST(other_samples_are_refused)
 TEST(many_channels_are_known_by_a_sum)
 {
     enum { CHANNELS = 5 };
-    double mean[CHANNELS] = { 1, 2, 3, 4, 5 }, deviation[CHANNELS] = { 1, 1, 1, 1, 1 };
-    st_tensor x = st_tensor_new(ST_SHAPE(1, CHANNELS)), y = st_tensor_new(ST_SHAPE(1));
-    st_dataset *set = st_dataset_tensors(x, y);
+    static const double means[][CHANNELS] = { { 1, 2, 3, 4, 5 }, { 1, 2, 3, 4, 5 + 8e-15 } };
+    static const double deviations[][CHANNELS] = { { 1, 1, 1, 1, 1 }, { 1, 1, 1.5, 1, 1 } };
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, CHANNELS)), y = st_tensor_new(ST_SHAPE(1));
+    auto_dataset *set = st_dataset_tensors(x, y);
     char texts[3][128];
     for (int i = 0; i < 3; i++) {
-        if (i == 1) mean[4] += 1e-15 * 8;
-        if (i == 2) mean[4] = 5, deviation[2] = 1.5;
-        st_normalization *n = st_normalization_new(CHANNELS, mean, deviation);
-        st_dataset *normal = st_dataset_normalize(set, n);
+        st_normalization *n = st_normalization_new(CHANNELS, means[i == 1], deviations[i == 2]);
+        auto_dataset *normal = st_dataset_normalize(set, n);
         snprintf(texts[i], sizeof texts[i], "%s", normal->prepared);
-        assert_memory_equal(texts[i], "normalize 5 channels by ", 24);
-        st_dataset_free(normal), st_normalization_free(n);
+        assert_non_null(strstr(texts[i], "normalize 5 channels by "));
+        st_normalization_free(n);
     }
     assert_true(strcmp(texts[0], texts[1]) && strcmp(texts[1], texts[2]) && strcmp(texts[0], texts[2]));
-    st_dataset_free(set), st_tensor_free(x), st_tensor_free(y);
-}
-
-static void assert_not_resumed(const way *w)
-{
-    outcome o = run(w, 1000, true);
-    if (o.status == 0) fail_msg("a damaged checkpoint was taken");
-    expect_error("%s", file);
 }
 
 /* The file with the first of these texts of one length replaced by the other. */
@@ -557,6 +530,15 @@ static void write_replaced(bytes b, const char *from, const char *to)
     assert_non_null(at);
     memcpy(at, to, length);
     written("checkpoint", (bytes){ b.count, copy });
+}
+
+/* Nothing is changed. */
+static void refuses_to_resume(const way *w)
+{
+    auto_dataset *digits = st_digits(SAMPLES, 1);
+    st_train_options o = options_of(w, true);
+    o.validation = digits;
+    assert_refused(w->make(), digits, o, "");
 }
 
 #define PLACE "\\\"place\\\":["
@@ -586,26 +568,12 @@ TEST(damaged_ones_are_refused)
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         about("%s", damages[i][1]);
         write_replaced(good, damages[i][0], damages[i][1]);
-        assert_not_resumed(&w);
+        refuses_to_resume(&w);
     }
-    for (size_t cut = 0; cut<good.count; cut += good.count> 4000 ? 97 : 1) {
+    for (size_t cut = 0; cut < good.count; cut += 97) {
         written("checkpoint", (bytes){ cut, good.at });
-        assert_not_resumed(&w);
+        refuses_to_resume(&w);
     }
-}
-
-/* A file with a place that the run does not have is refused before anything is read from it. */
-TEST(a_place_that_the_run_does_not_have_changes_nothing)
-{
-    way w = ways(2);
-    unlink(file);
-    be_cut_off(&w, 2 * BATCH + 1, false);
-    write_replaced(contents(file), PLACE "1.0,2.0,2.0", PLACE "1.0,2.0,3.0");
-    st_dataset *digits = st_digits(SAMPLES, 1);
-    st_train_options o = options_of(&w, true);
-    o.validation = digits;
-    assert_refused(w.make(), digits, o, "train: the position is not in this run: epoch 1 of 3, step 3");
-    st_dataset_free(digits);
 }
 
 TEST(options_that_make_no_sense_are_refused)

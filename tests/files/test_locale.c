@@ -1,4 +1,4 @@
-/* test_locale.c: files, and runs that are resumed, do not depend on the program's locale. */
+/* test_locale.c: files do not depend on the program's locale. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/files.h"
 #include "tests/support.h"
@@ -7,14 +7,11 @@
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/data/normalize.h"
-#include "nn/files/checkpoint.h"
 #include "nn/files/save.h"
-#include "nn/train.h"
 
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SAMPLES = 32 };
 
@@ -70,50 +67,4 @@ TEST(files_are_the_same)
     assert_string_equal(plain.prepared, comma.prepared);
     assert_int_equal(plain.size, comma.size);
     assert_memory_equal(plain.bytes, comma.bytes, plain.size);
-}
-
-/* Ends a run after its first epoch. */
-static void stop(st_callback *self, st_run *run, st_event event)
-{
-    (void)self;
-    if (event == ST_ON_EPOCH) run->stop = true;
-}
-
-/* Trains two epochs, stopping after the first where `halt`; the parameters. */
-static st_tensor train(bool halt, bool resume)
-{
-    st_normalization *scale = st_normalization_new(1, mean, deviation);
-    st_dataset *digits = st_digits(SAMPLES, 1),
-               *shifted = st_dataset_augment(digits, .shift = 1.5, .noise = 0.1),
-               *normal = st_dataset_normalize(shifted, scale);
-    st_net *n = make();
-    st_optim *o = st_sgd(.lr = 0.05, .momentum = 0.9);
-    st_train_options options = { .epochs = 2, .batch = 8, .loss = st_cross_entropy(), .optim = o };
-    int count = 0;
-    if (halt) options.callbacks[count++] = (st_callback){ "stop", stop };
-    options.callbacks[count] = st_checkpoint(.path = path_of("run"), .resume = resume);
-    if (st_train_run(n, normal, options, NULL)) fail_msg("%s", st_error());
-    st_tensor w = st_tensor_clone(st_net_parameters(n));
-    st_net_free(n), st_optim_free(o), st_normalization_free(scale);
-    st_dataset_free(normal), st_dataset_free(shifted), st_dataset_free(digits);
-    return w;
-}
-
-TEST(a_run_goes_on_in_another_locale)
-{
-    st_tensor whole = train(false, false);
-    for (int comma_first = 0; comma_first < 2; comma_first++) {
-        about("comma first: %d", comma_first);
-        if (comma_first && !enter_comma_locale()) skip();
-        st_tensor half = train(true, false);
-        if (!comma_first && !enter_comma_locale()) skip();
-        if (comma_first) setlocale(LC_ALL, "C");
-        st_tensor rest = train(false, true);
-        setlocale(LC_ALL, "C");
-        assert_same(rest, whole);
-        assert_int_not_equal(memcmp(st_data(half), st_data(whole), (size_t)st_numel(whole) * sizeof(st_real)),
-                             0);
-        st_tensor_free(half), st_tensor_free(rest);
-    }
-    st_tensor_free(whole), unlink(path_of("run"));
 }
