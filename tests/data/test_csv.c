@@ -61,14 +61,11 @@ TEST(numbers_are_read_to_the_nearest)
 
 TEST(what_is_no_number_is_refused)
 {
-    static const char *const texts[] = { "",     "+",     "-",    ".",    "-.",   "e5",   ".e5",
-                                         "1e",   "1e+",   "1e5.", "0x10", "nan",  "NaN",  "inf",
-                                         "-inf", "1f",    "1_0",  "1,5",  " 1",   "1 ",   "--1",
-                                         "+-1",  "1.2.3", "1e5e", "1-",   "1e--", "1e 5", "½" };
+    static const char *const texts[] = { "",     "+",     "-",    ".",   "-.",   "e5",   ".e5", "1e",  "1e+",
+                                         "1e5.", "0x10",  "nan",  "NaN", "inf",  "-inf", "1f",  "1_0", "--1",
+                                         "+-1",  "1.2.3", "1e5e", "1-",  "1e--", "1e 5", "½" };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         about("\"%s\"", texts[i]);
-        bool blank = strchr(texts[i], ' ') && strlen(texts[i]) == 2, two = strchr(texts[i], ',');
-        if (blank || two) continue;
         assert_true(isnan(first_number(texts[i])));
         expect_error("number.csv: line 1, column 1: ");
     }
@@ -305,6 +302,7 @@ static const bad_table bad_tables[] = {
       "[1, 1, 3]" },
     { STRING("1,2,3\n"), { .image = { 1, { -2 } } }, "image: negative size in shape [-2]" },
     { STRING("1,2\n"), { .delimiter = ';' }, ": no column of features" },
+    { STRING("1,2\n\xef\xbb\xbf" "3,4\n"), { 0 }, ": line 2, column 1: \"???3\" is not a number" },
     { STRING("\xef\xbb,1\n"), { 0 }, ": line 1, column 1: \"??\" is not a number" },
     { STRING("1 2\n3  4 5\n"), { .delimiter = ' ' }, ": line 2: 3" },
     { STRING("1 2\n3 \"4\"5\n"), { .delimiter = ' ' }, ": line 2, column 2: text after the closing quote" },
@@ -324,22 +322,17 @@ TEST(broken_tables_are_refused)
     }
 }
 
-/* Either way, and the sanitizers watch. */
-static void expect_sense(const char *path, st_csv_options options)
-{
-    st_dataset *d = st_dataset_csv_new(path, options);
-    assert_true((d == NULL) == (st_error() != NULL));
-    if (!d) assert_null(strchr(st_error(), '\n'));
-    st_error_clear();
-    st_dataset_free(d);
-}
-
 static const char damaged[] = "class,\"a\"\n1,-2.5e1\r\n\"3\", 4\n";
 
+/* Either way, and the sanitizers watch. */
 TEST(a_table_cut_anywhere_is_read_or_refused)
 {
-    for (size_t count = 0; count < sizeof damaged; count++)
-        expect_sense(written("cut.csv", (bytes){ count, damaged }), (st_csv_options){ 0 });
+    for (size_t count = 0; count < sizeof damaged; count++) {
+        auto_dataset *d =
+            st_dataset_csv_new(written("cut.csv", (bytes){ count, damaged }), (st_csv_options){ 0 });
+        assert_true((d == NULL) == (st_error() != NULL));
+        st_error_clear();
+    }
 }
 
 TEST(options_are_refused)
