@@ -58,7 +58,7 @@ typedef struct way {
     st_optim *(*optimizer)(void);
     st_train_options options;
     bool validates, augments;
-    int every; /* 0: 1 */
+    int every;
 } way;
 
 static st_net *with_everything(void)
@@ -118,7 +118,9 @@ static way ways(int i)
           true,
           true },
     };
-    return all[i];
+    way w = all[i];
+    w.every = 1;
+    return w;
 }
 
 typedef struct outcome {
@@ -136,7 +138,7 @@ static st_train_options options_of(const way *w, bool resume)
     o.loss = st_cross_entropy(.label_smoothing = 0.1);
     o.optim = w->optimizer();
     o.epochs = EPOCHS, o.batch = BATCH, o.seed = 5;
-    o.callbacks[LAST] = st_checkpoint(file, w->every ? w->every : 1, resume);
+    o.callbacks[LAST] = st_checkpoint(file, w->every, resume);
     return o;
 }
 
@@ -209,78 +211,45 @@ static st_callback kept(bool resume)
 
 /* ---- claims ---------------------------------------------------------------------------------------- */
 
-TEST(going_on_from_any_step_comes_to_the_same_bits)
+/* A run is cut off in each step, or after the last one, and goes on with another number of threads. Steps after the last
+ * checkpoint are lost, and taken again. */
+static void goes_on_from_any_step(way w)
 {
-    for (int i = 0; i < WAYS; i++) {
-        way w = ways(i);
+    const int threads = st_num_threads();
+    unlink(file);
+    outcome whole = run(&w, 1000, false);
+    about("%s", w.name);
+    assert_int_equal(whole.status, 0);
+    const long steps = whole.result.steps, an_epoch = w.options.drop_last ? SAMPLES / BATCH : STEPS_AN_EPOCH,
+               samples = w.options.drop_last ? an_epoch * BATCH : SAMPLES;
+    for (long cut = 0; cut <= steps; cut++) {
+        const long kept = cut - cut % w.every, epoch = cut - cut % an_epoch;
+        about("%s, every %d, cut off in step %ld", w.name, w.every, cut + 1);
         unlink(file);
-        outcome whole = run(&w, 1000, false);
-        about("%s", w.name);
-        assert_int_equal(whole.status, 0);
-        long steps = whole.result.steps, an_epoch = w.options.drop_last ? SAMPLES / BATCH : STEPS_AN_EPOCH;
-        for (long cut = 0; cut < steps; cut++) {
-            about("%s, cut off in step %ld", w.name, cut + 1);
-            unlink(file);
-            long before = cut / an_epoch * (w.options.drop_last ? SAMPLES / BATCH * BATCH : SAMPLES) +
-                          cut % an_epoch * BATCH;
-            be_cut_off(&w, before + 1, true); /* where there is no file, `resume` begins */
-            outcome rest = run(&w, 1000, true);
-            assert_same_outcome(&rest, &whole);
-            assert_int_equal(rest.result.resumed, cut);
-            outcome_free(rest);
-        }
-        outcome_free(whole);
+        st_set_num_threads(1 + (int)cut % 3);
+        if (cut < steps) be_cut_off(&w, cut / an_epoch * samples + cut % an_epoch * BATCH + 1, true);
+        else outcome_free(run(&w, 1000, true));
+        st_set_num_threads(1 + (int)(cut + 1) % 3);
+        outcome rest = run(&w, cut < steps ? 1000 : 0, true);
+        assert_same_outcome(&rest, &whole);
+        assert_int_equal(rest.result.resumed, kept > epoch ? kept : epoch);
+        outcome_free(rest);
     }
+    outcome_free(whole);
+    st_set_num_threads(threads);
 }
 
-/* Between checkpoints steps are lost, and taken again. */
+TEST(going_on_from_any_step_comes_to_the_same_bits)
+{
+    for (int i = 0; i < WAYS; i++) goes_on_from_any_step(ways(i));
+}
+
 TEST(checkpoints_now_and_then_are_enough)
 {
     for (int every = 2; every <= 9; every += 7) {
         way w = ways(1);
         w.every = every;
-        unlink(file);
-        outcome whole = run(&w, 1000, false);
-        for (long cut = 0; cut < EPOCHS * STEPS_AN_EPOCH; cut++) {
-            unlink(file);
-            be_cut_off(&w, cut / STEPS_AN_EPOCH * SAMPLES + cut % STEPS_AN_EPOCH * BATCH + 1, true);
-            outcome rest = run(&w, 1000, true);
-            long kept = cut - cut % every, epoch = cut - cut % STEPS_AN_EPOCH;
-            assert_int_equal(rest.result.resumed, kept > epoch ? kept : epoch);
-            assert_same_outcome(&rest, &whole);
-            outcome_free(rest);
-        }
-        outcome_free(whole);
-    }
-}
-
-TEST(the_number_of_threads_may_change)
-{
-    way w = ways(1);
-    int threads = st_num_threads();
-    st_set_num_threads(1);
-    unlink(file);
-    outcome whole = run(&w, 1000, false);
-    unlink(file);
-    be_cut_off(&w, 2 * BATCH + 1, true);
-    st_set_num_threads(3);
-    be_cut_off(&w, 2 * BATCH + 1, true);
-    st_set_num_threads(2);
-    outcome rest = run(&w, 1000, true);
-    assert_same_outcome(&rest, &whole);
-    outcome_free(whole), outcome_free(rest);
-    st_set_num_threads(threads);
-}
-
-TEST(a_run_that_is_over_is_over)
-{
-    for (int i = 1; i < WAYS; i++) {
-        way w = ways(i);
-        unlink(file);
-        outcome whole = run(&w, 1000, false), again = run(&w, 0, true);
-        assert_same_outcome(&again, &whole);
-        assert_int_equal(again.result.resumed, whole.result.steps);
-        outcome_free(whole), outcome_free(again);
+        goes_on_from_any_step(w);
     }
 }
 
@@ -330,21 +299,20 @@ TEST(callbacks_keep_what_they_name)
 
 TEST(more_epochs_are_welcome_where_the_schedule_allows)
 {
-    st_dataset *digits = st_digits(SAMPLES, 1);
-    st_optim *once = sgd_nesterov(), *first = sgd_nesterov(), *second = sgd_nesterov();
-    st_net *whole = plain(), *parts = plain(), *rest = plain();
-    st_train_options o = { .loss = st_cross_entropy(), .batch = BATCH, .callbacks = { kept(true) } };
-    unlink(file);
-    o.epochs = 2, o.optim = first;
-    assert_int_equal(st_train_run(parts, digits, o, NULL), 0);
-    o.epochs = 3, o.optim = second;
-    assert_int_equal(st_train_run(rest, digits, o, NULL), 0);
-    unlink(file);
-    o.optim = once;
-    assert_int_equal(st_train_run(whole, digits, o, NULL), 0);
-    assert_true(same_bytes(st_net_parameters(rest), st_net_parameters(whole)));
-    st_net_free(whole), st_net_free(parts), st_net_free(rest);
-    st_optim_free(once), st_optim_free(first), st_optim_free(second), st_dataset_free(digits);
+    auto_dataset *digits = st_digits(SAMPLES, 1);
+    auto_tensor parts = { 0 };
+    for (int whole = 0; whole < 2; whole++) {
+        unlink(file);
+        for (int epochs = whole ? 3 : 2; epochs <= 3; epochs++) {
+            auto_net *n = plain();
+            auto_optim *o = sgd_nesterov();
+            assert_int_equal(st_train(n, digits, .loss = st_cross_entropy(), .optim = o, .batch = BATCH,
+                                      .epochs = epochs, .callbacks = { kept(true) }),
+                             0);
+            if (whole) assert_true(same_bytes(parts, st_net_parameters(n)));
+            else if (epochs == 3) parts = st_tensor_clone(st_net_parameters(n));
+        }
+    }
 }
 
 TEST(a_checkpoint_is_a_nets_file_too)
@@ -352,12 +320,11 @@ TEST(a_checkpoint_is_a_nets_file_too)
     way w = ways(2);
     unlink(file);
     be_cut_off(&w, SAMPLES + 1, false);
-    st_net *loaded = st_net_load(file, 4, (st_net_known){ 0 }), *other = with_everything();
+    auto_net *loaded = st_net_load(file, 4, (st_net_known){ 0 }), *other = with_everything();
     assert_non_null(loaded);
     assert_int_equal(st_net_build(other, 4, 9), 0);
     assert_int_equal(st_net_load_tensors(other, file), 0);
     assert_true(same_bytes(st_net_parameters(loaded), st_net_parameters(other)));
-    st_net_free(loaded), st_net_free(other);
 }
 
 /* ---- what is refused -------------------------------------------------------------------------------- */
