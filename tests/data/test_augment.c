@@ -118,8 +118,8 @@ TEST(a_map_is_sampled_as_defined)
 
 TEST(maps_are_refused)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(1, 3, 3)), y = st_tensor_new(ST_SHAPE(1, 3, 4)),
-              flat = st_tensor_new(ST_SHAPE(3, 3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, 3, 3)), y = st_tensor_new(ST_SHAPE(1, 3, 4)),
+                flat = st_tensor_new(ST_SHAPE(3, 3));
     st_affine same_place = { { 1, 0, 0 }, { 0, 1, 0 } };
     assert_int_equal(st_warp_affine(y, x, same_place), -1);
     expect_error("st_warp_affine: from [1, 3, 3] to [1, 3, 4], expected the same [C, H, W]");
@@ -130,7 +130,6 @@ TEST(maps_are_refused)
     same_place.column[2] = NAN;
     assert_int_equal(st_warp_affine(x, x, same_place), -1);
     expect_error("st_warp_affine: the map is not finite");
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(flat);
 }
 
 /* ---- what is drawn --------------------------------------------------------------------------- */
@@ -138,23 +137,22 @@ TEST(maps_are_refused)
 TEST(without_options_nothing_changes)
 {
     dice d = { { 14 } };
-    st_tensor x = roll_tensor(&d, ST_SHAPE(7, 2, 5, 4), -99, 99),
-              y = augmented(x, (st_augment_options){ .seed = 5 }, 3);
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(7, 2, 5, 4), -99, 99),
+                y = augmented(x, (st_augment_options){ .seed = 5 }, 3);
     assert_same(y, x);
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 TEST(flips_are_exact_and_as_frequent_as_asked)
 {
     enum { COUNT = 4000 };
     dice d = { { 15 } };
-    st_tensor x = roll_tensor(&d, ST_SHAPE(COUNT, 1, 2, 3), 1, 99);
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(COUNT, 1, 2, 3), 1, 99);
     for (ptrdiff_t i = 0; i < COUNT; i++)
         *st_at(x, ST_INDEX(i, 0, 0, 0)) = 100; /* no image is its own mirror */
     static const double probabilities[] = { 0.1, 0.5, 1 };
     for (int k = 0; k < 3; k++) {
         about("probability %g", probabilities[k]);
-        st_tensor y = augmented(x, (st_augment_options){ .flip = probabilities[k], .seed = 2 }, 0);
+        auto_tensor y = augmented(x, (st_augment_options){ .flip = probabilities[k], .seed = 2 }, 0);
         int mirrored = 0;
         for (ptrdiff_t i = 0; i < COUNT; i++) {
             st_tensor was = st_select(x, 0, i), is = st_select(y, 0, i);
@@ -164,9 +162,7 @@ TEST(flips_are_exact_and_as_frequent_as_asked)
         }
         double deviation = sqrt(COUNT * probabilities[k] * (1 - probabilities[k]));
         assert_true(fabs(mirrored - COUNT * probabilities[k]) <= 4 * deviation);
-        st_tensor_free(y);
     }
-    st_tensor_free(x);
 }
 
 /* Images of two planes, f = row and f = column from the centre: away from the edges bilinear sampling returns a
@@ -265,10 +261,10 @@ enum { KINDS = sizeof draws / sizeof *draws };
 TEST(numbers_are_uniform_and_apart)
 {
     static double all[KINDS][DRAWN];
-    st_tensor x = planes(DRAWN);
+    auto_tensor x = planes(DRAWN);
     for (int k = 0; k < KINDS; k++) {
         about("%s", draws[k].name);
-        st_tensor y = augmented(x, draws[k].options, 1);
+        auto_tensor y = augmented(x, draws[k].options, 1);
         double sum = 0, squares = 0, least = 0, most = 0;
         for (ptrdiff_t i = 0; i < DRAWN; i++) {
             double u = draws[k].number(map_of(st_select(y, 0, i))) / draws[k].most;
@@ -279,7 +275,6 @@ TEST(numbers_are_uniform_and_apart)
         assert_true(fabs(sum / DRAWN) < 4.5 * sqrt(1.0 / 3 / DRAWN));
         assert_true(fabs(squares / DRAWN - 1.0 / 3) < 4.5 * sqrt(4.0 / 45 / DRAWN));
         assert_true(least >= -1.001 && least < -0.99 && most <= 1.001 && most > 0.99);
-        st_tensor_free(y);
     }
     for (int a = 0; a < KINDS; a++)
         for (int b = 0; b < a; b++) {
@@ -288,7 +283,6 @@ TEST(numbers_are_uniform_and_apart)
             for (int i = 0; i < DRAWN; i++) together += all[a][i] * all[b][i];
             assert_true(fabs(together / DRAWN) < 4.5 / 3 / sqrt(DRAWN));
         }
-    st_tensor_free(x);
 }
 
 static matrix times(matrix a, matrix b)
@@ -307,7 +301,7 @@ TEST(the_order_is_as_promised)
     st_augment_options options = {
         .flip = 1, .rotation = 30, .shear = 20, .scale = 0.25, .shift = 5, .seed = 7
     };
-    st_tensor y = augmented(x, options, 1);
+    auto_tensor y = augmented(x, options, 1);
     for (int k = 0; k < KINDS; k++) alone[k] = augmented(x, draws[k].options, 1);
     for (ptrdiff_t i = 0; i < COUNT; i++) {
         about("image %td", i);
@@ -329,15 +323,15 @@ TEST(the_order_is_as_promised)
         assert_true(fabs(map.column[0] * u[3] + map.column[1] * u[4] + map.column[2]) < 5e-3);
     }
     for (int k = 0; k < KINDS; k++) st_tensor_free(alone[k]);
-    st_tensor_free(x), st_tensor_free(y);
+    st_tensor_free(x);
 }
 
 TEST(noise_is_normal)
 {
     enum { COUNT = 40, PIXELS = 400 };
-    st_tensor x = st_tensor_new(ST_SHAPE(COUNT, 1, 20, 20));
+    auto_tensor x = st_tensor_new(ST_SHAPE(COUNT, 1, 20, 20));
     st_fill(x, 3);
-    st_tensor y = augmented(x, (st_augment_options){ .noise = 0.5, .seed = 3 }, 0);
+    auto_tensor y = augmented(x, (st_augment_options){ .noise = 0.5, .seed = 3 }, 0);
     double sum = 0, squares = 0, beyond = 0, n = COUNT * PIXELS;
     for (ptrdiff_t k = 0; k < COUNT * PIXELS; k++) {
         double u = ((double)*element(y, k) - 3) / 0.5;
@@ -347,30 +341,27 @@ TEST(noise_is_normal)
     assert_true(fabs(squares / n - 1) < 4.5 * sqrt(2 / n));
     assert_true(fabs(beyond / n - 0.0455) < 4.5 * sqrt(0.0455 / n));
     assert_false(same(st_select(y, 0, 0), st_select(y, 0, 1)));
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 TEST(a_square_is_cut_out)
 {
     enum { COUNT = 500, CUT = 3, H = 5, W = 6 };
-    st_tensor x = st_tensor_new(ST_SHAPE(COUNT, 2, H, W));
+    auto_tensor x = st_tensor_new(ST_SHAPE(COUNT, 2, H, W));
     st_fill(x, 1);
-    st_tensor y = augmented(x, (st_augment_options){ .cutout = CUT, .seed = 4 }, 0);
+    auto_tensor y = augmented(x, (st_augment_options){ .cutout = CUT, .seed = 4 }, 0);
     int seen[H - CUT + 1][W - CUT + 1] = { { 0 } };
     for (ptrdiff_t n = 0; n < COUNT; n++) {
         ptrdiff_t first = 0;
         while (*element(st_select(y, 0, n), first) != 0) first++;
         ptrdiff_t row = first / W, column = first % W;
-        st_tensor expected = st_tensor_clone(st_select(x, 0, n));
+        auto_tensor expected = st_tensor_clone(st_select(x, 0, n));
         assert_true(row <= H - CUT && column <= W - CUT);
         st_fill(st_narrow(st_narrow(expected, 1, row, CUT), 2, column, CUT), 0);
         assert_same(st_select(y, 0, n), expected);
         seen[row][column]++;
-        st_tensor_free(expected);
     }
     for (int i = 0; i <= H - CUT; i++)
         for (int j = 0; j <= W - CUT; j++) assert_in_range(seen[i][j], 15, 75); /* 42 expected */
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 /* ---- of what it is a function ---------------------------------------------------------------- */
@@ -381,13 +372,13 @@ static const st_augment_options everything = {
 
 TEST(seed_pass_and_number_decide)
 {
-    st_dataset *digits = st_digits(64, 1), *d = st_dataset_augment_new(digits, everything),
-               *again = st_dataset_augment_new(digits, everything);
+    auto_dataset *digits = st_digits(64, 1), *d = st_dataset_augment_new(digits, everything),
+                 *again = st_dataset_augment_new(digits, everything);
     st_augment_options other = everything;
     other.seed++;
-    st_dataset *seeded = st_dataset_augment_new(digits, other);
-    st_tensor first = st_tensor_new(ST_SHAPE(64, 1, 28, 28)), x = st_tensor_new(first.shape),
-              y = st_tensor_new(ST_SHAPE(64));
+    auto_dataset *seeded = st_dataset_augment_new(digits, other);
+    auto_tensor first = st_tensor_new(ST_SHAPE(64, 1, 28, 28)), x = st_tensor_new(first.shape),
+                y = st_tensor_new(ST_SHAPE(64));
     assert_int_equal(st_dataset_batch(d, NULL, 0, 64, first, y), 0);
 
     assert_int_equal(st_dataset_batch(again, NULL, 0, 64, x, y), 0);
@@ -405,16 +396,14 @@ TEST(seed_pass_and_number_decide)
     for (ptrdiff_t i = 63; i >= 0; i--) /* one at a time, from the end */
         assert_int_equal(st_dataset_batch(d, NULL, i, 1, st_narrow(x, 0, i, 1), st_narrow(y, 0, i, 1)), 0);
     assert_true(same(x, first));
-    st_tensor_free(first), st_tensor_free(x), st_tensor_free(y);
-    st_dataset_free(d), st_dataset_free(again), st_dataset_free(seeded), st_dataset_free(digits);
 }
 
 TEST(threads_do_not_matter)
 {
-    st_dataset *digits = st_digits(128, 1), *d = st_dataset_augment_new(digits, everything);
+    auto_dataset *digits = st_digits(128, 1), *d = st_dataset_augment_new(digits, everything);
     assert_true(d->grain > 0 && d->grain <= 64); /* by several threads indeed */
-    st_tensor one = st_tensor_new(ST_SHAPE(128, 1, 28, 28)), x = st_tensor_new(one.shape),
-              y = st_tensor_new(ST_SHAPE(128));
+    auto_tensor one = st_tensor_new(ST_SHAPE(128, 1, 28, 28)), x = st_tensor_new(one.shape),
+                y = st_tensor_new(ST_SHAPE(128));
     int before = st_num_threads();
     st_set_num_threads(1);
     assert_int_equal(st_dataset_batch(d, NULL, 0, 128, one, y), 0);
@@ -425,7 +414,6 @@ TEST(threads_do_not_matter)
         assert_true(same(x, one));
     }
     st_set_num_threads(before);
-    st_tensor_free(one), st_tensor_free(x), st_tensor_free(y), st_dataset_free(d), st_dataset_free(digits);
 }
 
 static atomic_int workers; /* samples got by threads other than the first, which waits for one */
@@ -444,12 +432,12 @@ static void get_thread(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
 /* By two threads only what allows it, and only where there is work enough. */
 TEST(a_batch_is_fetched_by_threads)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(16)), y = st_tensor_new(ST_SHAPE(16));
+    auto_tensor x = st_tensor_new(ST_SHAPE(16)), y = st_tensor_new(ST_SHAPE(16));
     int before = st_num_threads();
     st_set_num_threads(2);
     for (ptrdiff_t grain = 0; grain <= 9; grain++) {
         about("grain %td", grain);
-        st_dataset *d = st_dataset_new((st_dataset){ .count = 16, .get = get_thread, .grain = grain });
+        auto_dataset *d = st_dataset_new((st_dataset){ .count = 16, .get = get_thread, .grain = grain });
         awaits = grain > 0 && grain <= 8;
         workers = 0;
         assert_int_equal(st_dataset_batch(d, NULL, 0, 16, x, y), 0);
@@ -458,18 +446,16 @@ TEST(a_batch_is_fetched_by_threads)
             assert_true(*element(x, i) == 0 || (awaits && *element(x, i) == 1));
             assert_true(*element(y, i) == (st_real)i);
         }
-        st_dataset_free(d);
     }
     st_set_num_threads(before);
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 TEST(a_part_and_a_second_layer_hear_of_the_pass)
 {
-    st_dataset *digits = st_digits(20, 1), *d = st_dataset_augment_new(digits, everything),
-               *part = st_dataset_slice(d, 5, 10), *twice = st_dataset_augment(part, .shift = 1, .seed = 1);
-    st_tensor whole = st_tensor_new(ST_SHAPE(20, 1, 28, 28)), x = st_tensor_new(ST_SHAPE(10, 1, 28, 28)),
-              y = st_tensor_new(ST_SHAPE(20));
+    auto_dataset *digits = st_digits(20, 1), *d = st_dataset_augment_new(digits, everything),
+                 *part = st_dataset_slice(d, 5, 10), *twice = st_dataset_augment(part, .shift = 1, .seed = 1);
+    auto_tensor whole = st_tensor_new(ST_SHAPE(20, 1, 28, 28)), x = st_tensor_new(ST_SHAPE(10, 1, 28, 28)),
+                y = st_tensor_new(ST_SHAPE(20));
     st_dataset_begin_epoch(d, 6);
     assert_int_equal(st_dataset_batch(d, NULL, 0, 20, whole, y), 0);
     st_dataset_begin_epoch(d, 0);
@@ -478,19 +464,17 @@ TEST(a_part_and_a_second_layer_hear_of_the_pass)
     assert_same(x, st_narrow(whole, 0, 5, 10));
     st_dataset_begin_epoch(digits, 1); /* which has nothing to hear */
     st_dataset_begin_epoch(NULL, 1);
-    st_tensor_free(whole), st_tensor_free(x), st_tensor_free(y);
-    st_dataset_free(twice), st_dataset_free(part), st_dataset_free(d), st_dataset_free(digits);
 }
 
 /* Two epochs in one run, and in two that follow each other, without a schedule: the same weights. And the second
  * epoch is not the first again. */
 TEST(the_trainer_begins_a_pass_with_each_epoch)
 {
-    st_dataset *digits = st_digits(96, 1), *d = st_dataset_augment_new(digits, everything);
+    auto_dataset *digits = st_digits(96, 1), *d = st_dataset_augment_new(digits, everything);
     st_tensor weights[3];
     for (int k = 0; k < 3; k++) {
-        st_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_flatten(), st_dense(.out_features = 10));
-        st_optim *o = st_sgd(.lr = 0.1);
+        auto_net *n = st_net_new(ST_SHAPE(1, 28, 28), st_flatten(), st_dense(.out_features = 10));
+        auto_optim *o = st_sgd(.lr = 0.1);
         st_train_options options = {
             .epochs = k == 0 ? 2 : 1, .batch = 32, .loss = st_cross_entropy(), .optim = o
         };
@@ -500,12 +484,10 @@ TEST(the_trainer_begins_a_pass_with_each_epoch)
             assert_int_equal(st_train_run(n, d, options, NULL), 0);
         }
         weights[k] = st_tensor_clone(st_net_parameters(n));
-        st_net_free(n), st_optim_free(o);
     }
     assert_true(same(weights[0], weights[1]));
     assert_false(same(weights[0], weights[2]));
     for (int k = 0; k < 3; k++) st_tensor_free(weights[k]);
-    st_dataset_free(d), st_dataset_free(digits);
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */

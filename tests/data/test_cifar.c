@@ -33,14 +33,14 @@ static void assert_are_the_records(st_dataset *d, int count)
     assert_int_equal(d->count, count);
     assert_string_equal(st_shape_text(d->x).text, "[3, 32, 32]");
     assert_string_equal(st_shape_text(d->target).text, "[]");
-    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
+    auto_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
     for (int i = 0; i < count; i += 1 + count / 50) { /* red, green and blue, rows after rows */
         d->get(d, i, x, y);
         assert_true(st_item(y) == (st_real)(i % 10));
         for (int k = 0; k < PIXELS; k++)
             if (st_data(x)[k] != (st_real)pixel(i, k) / 255) fail_msg("image %d, byte %d", i, k);
     }
-    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
+    st_dataset_free(d);
 }
 
 SETUP(enter_folder)
@@ -69,10 +69,9 @@ TEST(every_class_is_one_of_ten)
         bytes b = records_of(0, 3);
         records[2 * RECORD] = (unsigned char)class;
         const char *path = written("batch.bin", b);
-        st_dataset *d = st_dataset_cifar10(&path, 1);
+        auto_dataset *d = st_dataset_cifar10(&path, 1);
         if (class > 9) expect_refused(d, path, "record 2: class ");
         else assert_non_null(d);
-        st_dataset_free(d);
     }
 }
 

@@ -230,7 +230,7 @@ TEST(a_long_table_arrives_whole)
     char *text = malloc(ROWS * COLUMNS * 30);
     size_t used = 0;
     assert_non_null(text);
-    st_tensor x = st_tensor_new(ST_SHAPE(ROWS, COLUMNS - 1));
+    auto_tensor x = st_tensor_new(ST_SHAPE(ROWS, COLUMNS - 1));
     st_normal(x, (st_random_key){ 8 }, 0, 100);
     for (int i = 0; i < ROWS; i++) {
         for (int j = 0; j < COLUMNS - 1; j++)
@@ -244,7 +244,7 @@ TEST(a_long_table_arrives_whole)
         for (int i = 0; i < ROWS; i++) assert_true(st_data(a.y)[i] == (st_real)(i % 10));
         end(a);
     }
-    st_tensor_free(x), free(text);
+    free(text);
 }
 
 /* ---- tables that are wrong ------------------------------------------------------------------- */

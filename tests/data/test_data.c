@@ -37,10 +37,9 @@ static void assert_is_the_pair(const st_dataset *d)
     static const double classes[] = { 7, 9 };
     for (int i = 0; i < 2; i++) {
         st_real class;
-        st_tensor x = sample_x(d, i, &class);
+        auto_tensor x = sample_x(d, i, &class);
         for (int k = 0; k < 6; k++) assert_true(*element(x, k) == (st_real)pixels[i][k] / 255);
         assert_true(class == (st_real)classes[i]);
-        st_tensor_free(x);
     }
 }
 
@@ -80,20 +79,18 @@ TEST(large_files_arrive_whole)
     for (int i = 0; i < COUNT; i++) classes[8 + i] = (unsigned char)(i % 251);
     const bytes images = { HEAD + COUNT * PIXELS, all }, labels = { sizeof classes, classes };
     for (int zip = 0; zip < 2; zip++) {
-        st_dataset *d = st_dataset_idx((zip ? zipped : written)("images", images),
-                                       (zip ? zipped : written)("labels", labels));
+        auto_dataset *d = st_dataset_idx((zip ? zipped : written)("images", images),
+                                         (zip ? zipped : written)("labels", labels));
         assert_non_null(d);
         assert_int_equal(d->count, COUNT);
         for (ptrdiff_t i = 0; i < COUNT; i += 41) {
             st_real class;
-            st_tensor x = sample_x(d, i, &class);
+            auto_tensor x = sample_x(d, i, &class);
             assert_true(class == (st_real)(i % 251));
             for (ptrdiff_t k = 0; k < PIXELS; k++)
                 if (st_data(x)[k] != (st_real)all[HEAD + i * PIXELS + k] / 255)
                     fail_msg("image %td, pixel %td", i, k);
-            st_tensor_free(x);
         }
-        st_dataset_free(d);
     }
     free(all);
 }
@@ -200,12 +197,11 @@ TEST(no_wrong_bit_of_a_gzip_stream_changes_a_pixel)
     for (size_t bit = 0; bit < 8 * whole.count; bit++) {
         about("bit %zu", bit);
         at[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        st_dataset *d = st_dataset_idx(written("images", whole), written("labels", BYTES(LABELS)));
+        auto_dataset *d = st_dataset_idx(written("images", whole), written("labels", BYTES(LABELS)));
         at[bit / 8] ^= (unsigned char)(1 << bit % 8);
         if (d) assert_is_the_pair(d);
         else expect_refused(d, path_of("images"), "");
         refused += d == NULL;
-        st_dataset_free(d);
     }
     assert_true(refused > (int)(8 * (whole.count - 10)));
 }
@@ -294,14 +290,13 @@ TEST(a_set_of_your_own_is_asked_and_released_once)
     int released = 0;
     st_dataset *d = st_dataset_new(numbers(5, &released));
     assert_non_null(d);
-    st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
     assert_int_equal(st_dataset_batch(d, NULL, 2, 3, x, y), 0);
     assert_elements(x, 2, -2, 3, -3, 4, -4);
     assert_elements(y, 20, 30, 40);
     assert_int_equal(released, 0);
     st_dataset_free(d);
     assert_int_equal(released, 1);
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 TEST(what_no_set_can_be_is_refused_and_released)
@@ -335,30 +330,29 @@ TEST(what_no_set_can_be_is_refused_and_released)
 
 TEST(tensors_are_a_data_set)
 {
-    st_tensor x = tensor_of(ST_SHAPE(3, 2), 1, 2, 3, 4, 5, 6), y = tensor_of(ST_SHAPE(3), 7, 8, 9);
+    auto_tensor x = tensor_of(ST_SHAPE(3, 2), 1, 2, 3, 4, 5, 6), y = tensor_of(ST_SHAPE(3), 7, 8, 9);
     st_dataset *d = st_dataset_tensors(st_flip(x, 1), y); /* a view is as good */
     assert_non_null(d);
     assert_int_equal(d->count, 3);
-    st_tensor bx = st_tensor_new(ST_SHAPE(2, 2)), by = st_tensor_new(ST_SHAPE(2));
+    auto_tensor bx = st_tensor_new(ST_SHAPE(2, 2)), by = st_tensor_new(ST_SHAPE(2));
     assert_int_equal(st_dataset_batch(d, (ptrdiff_t[]){ 2, 0 }, 0, 2, bx, by), 0);
     assert_elements(bx, 6, 5, 2, 1);
     assert_elements(by, 9, 7);
     *st_at(x, ST_INDEX(0, 0)) = 100; /* no copy was made */
     assert_int_equal(st_dataset_batch(d, NULL, 0, 2, bx, by), 0);
     assert_elements(bx, 2, 100, 4, 3);
-    st_dataset_free(d), st_tensor_free(bx), st_tensor_free(by), st_tensor_free(x), st_tensor_free(y);
+    st_dataset_free(d);
 }
 
 TEST(tensors_that_do_not_agree_are_refused)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(2));
+    auto_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(2));
     assert_null(st_dataset_tensors(x, y));
     expect_error("st_dataset_tensors: x [3, 2] and y [2] differ in the number of samples");
     assert_null(st_dataset_tensors(x, st_select(y, 0, 0)));
     expect_error("st_dataset_tensors: y is a single number, expected [N, ...]");
     assert_null(st_dataset_tensors(st_narrow(x, 0, 0, 0), st_narrow(y, 0, 0, 0)));
     expect_error("st_dataset_new: 0 samples, expected at least one");
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
@@ -372,7 +366,7 @@ TEST(a_slice_is_a_part)
     assert_int_equal(part->count, 5);
     assert_int_equal(inner->count, 4);
     assert_string_equal(st_shape_text(part->x).text, "[2]");
-    st_tensor x = st_tensor_new(ST_SHAPE(4, 2)), y = st_tensor_new(ST_SHAPE(4));
+    auto_tensor x = st_tensor_new(ST_SHAPE(4, 2)), y = st_tensor_new(ST_SHAPE(4));
     assert_int_equal(st_dataset_batch(part, NULL, 1, 4, x, y), 0);
     assert_elements(y, 40, 50, 60, 70);
     assert_int_equal(st_dataset_batch(inner, (ptrdiff_t[]){ 3, 3, 0, 1 }, 0, 4, x, y), 0);
@@ -381,7 +375,6 @@ TEST(a_slice_is_a_part)
     assert_int_equal(released, 0);
     st_dataset_free(whole);
     assert_int_equal(released, 1);
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 TEST(a_slice_may_be_the_whole_and_no_more)
@@ -409,10 +402,10 @@ TEST(a_slice_may_be_the_whole_and_no_more)
 
 TEST(a_batch_goes_into_any_view_and_nowhere_else)
 {
-    st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    auto_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
     const ptrdiff_t order[] = { 1, 0, 1, 1 };
-    st_tensor plain_x = st_tensor_new(ST_SHAPE(4, 1, 2, 3)), plain_y = st_tensor_new(ST_SHAPE(4));
+    auto_tensor plain_x = st_tensor_new(ST_SHAPE(4, 1, 2, 3)), plain_y = st_tensor_new(ST_SHAPE(4));
     assert_int_equal(st_dataset_batch(d, order, 0, 4, plain_x, plain_y), 0);
     assert_elements(plain_y, 9, 7, 9, 9);
     dice rolls = { { 5 } };
@@ -432,14 +425,13 @@ TEST(a_batch_goes_into_any_view_and_nowhere_else)
         for (ptrdiff_t k = 0; k < st_numel(whole_y); k++) assert_true(*element(whole_y, k) == -1);
         st_tensor_free(whole_x), st_tensor_free(whole_y);
     }
-    st_tensor_free(plain_x), st_tensor_free(plain_y), st_dataset_free(d);
 }
 
 TEST(a_batch_of_other_shapes_is_refused)
 {
-    st_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
+    auto_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(2));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(2));
     assert_int_equal(st_dataset_batch(d, NULL, 0, 2, st_select(x, 1, 0), y), -1);
     expect_error("st_dataset_batch: x is [2, 2, 3], expected [2, 1, 2, 3]");
     assert_int_equal(st_dataset_batch(d, NULL, 0, 1, x, y), -1);
@@ -448,14 +440,13 @@ TEST(a_batch_of_other_shapes_is_refused)
     expect_error("st_dataset_batch: y is [2, 1], expected [2]");
     assert_int_equal(st_dataset_batch(d, NULL, 0, -1, x, y), -1);
     expect_error("st_dataset_batch: -1 samples");
-    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 TEST(samples_that_are_not_there_are_refused_before_anything_is_written)
 {
     int released = 0;
-    st_dataset *d = st_dataset_new(numbers(5, &released));
-    st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
+    auto_dataset *d = st_dataset_new(numbers(5, &released));
+    auto_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
     assert_int_equal(st_dataset_batch(d, (ptrdiff_t[]){ 1, 4, 5 }, 0, 3, x, y), -1);
     expect_error("st_dataset_batch: sample 5 (order[2]), the set has 5");
     assert_int_equal(st_dataset_batch(d, (ptrdiff_t[]){ 1, -1, 2 }, 0, 3, x, y), -1);
@@ -467,16 +458,14 @@ TEST(samples_that_are_not_there_are_refused_before_anything_is_written)
     }
     assert_elements(x, 0, 0, 0, 0, 0, 0);
     assert_elements(y, 0, 0, 0);
-    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 TEST(a_batch_may_be_empty)
 {
     int released = 0;
-    st_dataset *d = st_dataset_new(numbers(5, &released));
-    st_tensor x = st_tensor_new(ST_SHAPE(0, 2)), y = st_tensor_new(ST_SHAPE(0));
+    auto_dataset *d = st_dataset_new(numbers(5, &released));
+    auto_tensor x = st_tensor_new(ST_SHAPE(0, 2)), y = st_tensor_new(ST_SHAPE(0));
     assert_int_equal(st_dataset_batch(d, NULL, 5, 0, x, y), 0);
-    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -486,25 +475,23 @@ static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
 
 TEST(a_get_that_fails_is_named)
 {
-    st_dataset *d = st_dataset_new((st_dataset){ .count = 5, .get = get_broken });
-    st_tensor x = st_tensor_new(ST_SHAPE(4)), y = st_tensor_new(ST_SHAPE(4));
+    auto_dataset *d = st_dataset_new((st_dataset){ .count = 5, .get = get_broken });
+    auto_tensor x = st_tensor_new(ST_SHAPE(4)), y = st_tensor_new(ST_SHAPE(4));
     assert_int_equal(st_dataset_batch(d, NULL, 0, 3, x, st_narrow(y, 0, 0, 3)), -1);
     expect_error("st_dataset_batch: x is [4], expected [3]");
     assert_int_equal(st_dataset_batch(d, NULL, 1, 4, x, y), -1);
     expect_error("sample 3: no such picture");
-    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 TEST(an_older_error_is_not_the_samples)
 {
     int released = 0;
-    st_dataset *d = st_dataset_new(numbers(5, &released));
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 2)), y = st_tensor_new(ST_SHAPE(2));
+    auto_dataset *d = st_dataset_new(numbers(5, &released));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 2)), y = st_tensor_new(ST_SHAPE(2));
     st_error_set("older");
     assert_int_equal(st_dataset_batch(d, NULL, 0, 2, x, y), 0);
     assert_string_equal(st_error(), "older");
     expect_error("older");
-    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 /* ---- classes as targets -------------------------------------------------------------------------- */
@@ -513,16 +500,14 @@ TEST(a_class_that_there_is_not_has_no_target)
 {
     const double classes[] = { 2, 3, -1, 1.5, NAN, 1e30 };
     enum { SAMPLES = sizeof classes / sizeof *classes };
-    st_tensor x = st_tensor_new(ST_SHAPE(SAMPLES, 1)),
-              y = tensor_of_list(ST_SHAPE(SAMPLES), SAMPLES, classes);
-    st_tensor sample = st_tensor_new(ST_SHAPE(1, 1)), target = st_tensor_new(ST_SHAPE(1, 3));
-    st_dataset *set = st_dataset_tensors(x, y), *hot = set_one_hot(set, 3);
+    auto_tensor x = st_tensor_new(ST_SHAPE(SAMPLES, 1)),
+                y = tensor_of_list(ST_SHAPE(SAMPLES), SAMPLES, classes);
+    auto_tensor sample = st_tensor_new(ST_SHAPE(1, 1)), target = st_tensor_new(ST_SHAPE(1, 3));
+    auto_dataset *set = st_dataset_tensors(x, y), *hot = set_one_hot(set, 3);
     assert_int_equal(st_dataset_batch(hot, NULL, 0, 1, sample, target), 0);
     assert_elements(target, 0, 0, 1);
     for (ptrdiff_t i = 1; i < SAMPLES; i++) {
         assert_int_equal(st_dataset_batch(hot, NULL, i, 1, sample, target), -1);
         expect_error("sample %td: class %g", i, (double)*element(y, i));
     }
-    st_dataset_free(hot), st_dataset_free(set);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(sample), st_tensor_free(target);
 }

@@ -44,14 +44,14 @@ SETUP(enter_folder)
 TEST(small_numbers_give_the_mean_and_the_deviation)
 {
     /* Channel 0: 1 2 3 4, 5 6 7 8; channel 1: -1 -1 -1 -1, 3 3 3 3. */
-    st_tensor x = tensor_of(ST_SHAPE(2, 2, 2, 2), 1, 2, 3, 4, -1, -1, -1, -1, 5, 6, 7, 8, 3, 3, 3, 3);
+    auto_tensor x = tensor_of(ST_SHAPE(2, 2, 2, 2), 1, 2, 3, 4, -1, -1, -1, -1, 5, 6, 7, 8, 3, 3, 3, 3);
     st_normalization *n = measure(x);
     assert_int_equal(n->channels, 2);
     assert_about(n->mean[0], 4.5, 1e-15);
     assert_about(n->deviation[0], sqrt(5.25), 1e-15);
     assert_about(n->mean[1], 1, 1e-15);
     assert_about(n->deviation[1], 2, 1e-15);
-    st_normalization_free(n), st_tensor_free(x);
+    st_normalization_free(n);
 }
 
 /* Oracle: two passes in long double. Far from 0, so that the difference of large squares would show. */
@@ -59,7 +59,7 @@ TEST(the_numbers_are_good_to_the_last_digits)
 {
     enum { N = 777, C = 3, AREA = 35 };
     static const double offset[] = { 0, 1e4, -1e6 };
-    st_tensor x = st_tensor_new(ST_SHAPE(N, C, 5, 7));
+    auto_tensor x = st_tensor_new(ST_SHAPE(N, C, 5, 7));
     st_normal(x, (st_random_key){ 4 }, 0, 1);
     st_fill(st_select(x, 0, 0), 1000); /* the first are far from the rest */
     for (int c = 0; c < C; c++) {
@@ -78,13 +78,13 @@ TEST(the_numbers_are_good_to_the_last_digits)
         assert_about(n->mean[c], (double)mean, 1e-13);
         assert_about(n->deviation[c], (double)sqrtl(squares / (N * AREA)), 1e-12);
     }
-    st_normalization_free(n), st_tensor_free(x);
+    st_normalization_free(n);
 }
 
 /* 0.1 is no float: a sum of many, divided by how many, is another number. */
 TEST(a_constant_channel_has_deviation_0_exactly)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(1001, 2, 3, 3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(1001, 2, 3, 3));
     st_fill(x, (st_real)0.1);
     *st_at(x, ST_INDEX(1000, 1, 2, 2)) = (st_real)0.2;
     st_normalization *n = measure(x);
@@ -96,7 +96,7 @@ TEST(a_constant_channel_has_deviation_0_exactly)
     st_fill(constant, (st_real)0.1 + 3);
     assert_int_equal(st_normalization_apply(n, x), 0); /* not divided */
     assert_true(fabs((double)*element(constant, 5) - 3) < 1e-6);
-    st_normalization_free(n), st_tensor_free(x);
+    st_normalization_free(n);
 }
 
 TEST(features_are_channels_and_so_is_a_number)
@@ -127,7 +127,7 @@ static void get_hashed(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
 
 TEST(threads_do_not_matter)
 {
-    st_dataset *d = st_dataset_new(
+    auto_dataset *d = st_dataset_new(
         (st_dataset){ .count = 3001, .x = ST_SHAPE(3, 16, 15), .get = get_hashed, .grain = 1 });
     st_normalization *first = NULL;
     for (int threads = 1; threads <= 5; threads += 2) {
@@ -140,7 +140,7 @@ TEST(threads_do_not_matter)
         if (n != first) st_normalization_free(n);
     }
     st_set_num_threads(0);
-    st_normalization_free(first), st_dataset_free(d);
+    st_normalization_free(first);
 }
 
 TEST(what_is_not_finite_is_refused)
@@ -164,20 +164,19 @@ static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor 
 
 TEST(a_sample_that_fails_is_named)
 {
-    st_dataset *d = st_dataset_new((st_dataset){ .count = 5, .x = ST_SHAPE(2), .get = get_broken });
+    auto_dataset *d = st_dataset_new((st_dataset){ .count = 5, .x = ST_SHAPE(2), .get = get_broken });
     assert_null(st_normalization_measure(d));
     expect_error("sample 3: no such picture");
-    st_dataset_free(d);
 }
 
 /* ---- applying -------------------------------------------------------------------------------- */
 
 TEST(what_is_normalised_has_mean_0_and_deviation_1)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(500, 3, 4, 4));
+    auto_tensor x = st_tensor_new(ST_SHAPE(500, 3, 4, 4));
     st_normal(x, (st_random_key){ 6 }, 7, 3);
     st_normalization *n = measure(x);
-    st_dataset *raw = set_of(x), *normal = st_dataset_normalize(raw, n);
+    auto_dataset *raw = set_of(x), *normal = st_dataset_normalize(raw, n);
     assert_non_null(normal);
     assert_int_equal(normal->count, 500);
     st_normalization *after = st_normalization_measure(normal);
@@ -187,13 +186,12 @@ TEST(what_is_normalised_has_mean_0_and_deviation_1)
     }
     st_normalization_free(after);
     st_normalization_free(n); /* the set has a copy */
-    st_tensor batch = st_tensor_new(ST_SHAPE(500, 3, 4, 4)), y = st_tensor_new(ST_SHAPE(500));
+    auto_tensor batch = st_tensor_new(ST_SHAPE(500, 3, 4, 4)), y = st_tensor_new(ST_SHAPE(500));
     assert_int_equal(st_dataset_batch(normal, NULL, 0, 500, batch, y), 0);
     n = measure(x);
     assert_int_equal(st_normalization_apply(n, x), 0);
     assert_same(batch, x);
-    st_dataset_free(normal), st_dataset_free(raw), st_normalization_free(n), st_tensor_free(batch);
-    st_tensor_free(y), st_tensor_free(x);
+    st_normalization_free(n);
 }
 
 TEST(any_view_is_normalised_and_nothing_else)
@@ -209,7 +207,7 @@ TEST(any_view_is_normalised_and_nothing_else)
         s.n[1] = 3;
         st_tensor whole, x = roll_view(&d, s, &whole), expected;
         roll_elements(&d, whole, -9, 9);
-        st_tensor before = st_tensor_clone(whole);
+        auto_tensor before = st_tensor_clone(whole);
         expected = st_tensor_clone(x);
         for (ptrdiff_t k = 0; k < st_numel(x); k++) {
             ptrdiff_t c = index_of(s, k).n[1];
@@ -222,7 +220,7 @@ TEST(any_view_is_normalised_and_nothing_else)
         inside.storage = before.storage;
         st_fill(inside, 0);
         assert_same(whole, before);
-        st_tensor_free(whole), st_tensor_free(before), st_tensor_free(expected);
+        st_tensor_free(whole), st_tensor_free(expected);
     }
     st_normalization_free(n);
 }
@@ -253,8 +251,8 @@ TEST(an_augmented_set_is_normalised)
 
 TEST(what_does_not_fit_is_refused)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(4, 2, 3));
-    st_dataset *d = set_of(x);
+    auto_tensor x = st_tensor_new(ST_SHAPE(4, 2, 3));
+    auto_dataset *d = set_of(x);
     const double good[] = { 1, 1, 1 }, negative[] = { 1, -1, 1 }, strange[] = { 1, NAN, 1 };
     st_normalization *n = st_normalization_new(3, good, good);
     assert_null(st_dataset_normalize(d, n));
@@ -271,7 +269,7 @@ TEST(what_does_not_fit_is_refused)
     expect_error("st_normalization_new: the deviation of channel 1 is nan, expected at least 0");
     assert_null(st_normalization_new(3, strange, good));
     expect_error("st_normalization_new: the mean of channel 1 is nan");
-    st_normalization_free(n), st_normalization_free(NULL), st_dataset_free(d), st_tensor_free(x);
+    st_normalization_free(n), st_normalization_free(NULL);
 }
 
 /* ---- notes ----------------------------------------------------------------------------------- */
@@ -289,12 +287,12 @@ TEST(numbers_and_names_travel_with_the_net)
     static const char *const names[] = { "cat", "\"dog\", black", "größer ≥ 0\n" };
     const double mean[] = { 0.1, -1e-310 }, deviation[] = { 0x1.fffffffffffffp-3, 0 };
     st_normalization *n = st_normalization_new(2, mean, deviation);
-    st_net *saved = small_net();
+    auto_net *saved = small_net();
     assert_null(st_net_normalization(saved));
     assert_null(st_net_classes(saved));
     assert_int_equal(st_net_set_normalization(saved, n) | st_net_set_classes(saved, 3, names), 0);
     assert_int_equal(st_net_save(saved, path_of("net")), 0);
-    st_net *loaded = st_net_load(path_of("net"), 1, (st_net_known){ 0 });
+    auto_net *loaded = st_net_load(path_of("net"), 1, (st_net_known){ 0 });
     assert_non_null(loaded);
     st_normalization *found = st_net_normalization(loaded);
     st_class_names *classes = st_net_classes(loaded);
@@ -303,12 +301,11 @@ TEST(numbers_and_names_travel_with_the_net)
     assert_memory_equal(found->deviation, deviation, sizeof deviation);
     for (int i = 0; i < 3; i++) assert_string_equal(classes->name[i], names[i]);
     st_normalization_free(found), st_normalization_free(n), st_class_names_free(classes);
-    st_net_free(saved), st_net_free(loaded);
 }
 
 TEST(the_note_is_json)
 {
-    st_net *n = small_net();
+    auto_net *n = small_net();
     st_normalization *given = st_normalization_new(2, (const double[]){ 0.5, -1 }, (const double[]){ 2, 0 });
     assert_int_equal(st_net_set_normalization(n, given), 0);
     assert_string_equal(st_net_metadata(n, "normalization"), "{\"mean\":[0.5,-1.0],\"deviation\":[2.0,0.0]}");
@@ -317,7 +314,7 @@ TEST(the_note_is_json)
     st_normalization *found = st_net_normalization(n);
     assert_non_null(found);
     assert_true(found->mean[1] == 40 && found->deviation[1] == 2);
-    st_normalization_free(found), st_normalization_free(given), st_net_free(n);
+    st_normalization_free(found), st_normalization_free(given);
 }
 
 typedef struct bad_note {
@@ -348,7 +345,7 @@ static const bad_note bad_notes[] = {
 
 TEST(other_notes_are_refused)
 {
-    st_net *n = small_net();
+    auto_net *n = small_net();
     for (size_t i = 0; i < sizeof bad_notes / sizeof *bad_notes; i++) {
         about("%s", bad_notes[i].text);
         assert_int_equal(st_net_set_metadata(n, "normalization", bad_notes[i].text), 0);
@@ -359,14 +356,14 @@ TEST(other_notes_are_refused)
         st_normalization_new(3, (const double[]){ 1, 1, 1 }, (const double[]){ 1, 1, 1 });
     assert_int_equal(st_net_set_normalization(n, three), -1);
     expect_error("st_net_set_normalization: samples [2, 3, 3], expected 3 channels");
-    st_normalization_free(three), st_net_free(n);
+    st_normalization_free(three);
 }
 
 /* ---- class names ----------------------------------------------------------------------------- */
 
 TEST(other_names_are_refused)
 {
-    st_net *n = small_net();
+    auto_net *n = small_net();
     const char *names[] = { "a", "b", "c", "d" };
     assert_int_equal(st_net_set_classes(n, 4, names), -1);
     expect_error("st_net_set_classes: 4 names, the net's output is [3]");
@@ -387,5 +384,5 @@ TEST(other_names_are_refused)
     assert_int_equal(st_net_set_metadata(n, "classes", "[\"a\", \"b\"]"), 0);
     assert_null(st_net_classes(n));
     expect_error("metadata classes: 2 names, the net's output is [3]");
-    st_class_names_free(NULL), st_net_free(n);
+    st_class_names_free(NULL);
 }

@@ -91,13 +91,12 @@ TEST(every_number_is_read)
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         const dtype_case *c = &dtypes[i];
         about("%s", c->header);
-        st_tensor x = read_array(c->header, c->elements);
+        auto_tensor x = read_array(c->header, c->elements);
         assert_shape(x, 3);
         for (ptrdiff_t k = 0; k < 3; k++) {
             st_real value = *element(x, k), expected = (st_real)c->expected[k];
             assert_true((isnan(value) && isnan(expected)) || memcmp(&value, &expected, sizeof value) == 0);
         }
-        st_tensor_free(x);
     }
 }
 
@@ -114,11 +113,10 @@ TEST(what_has_more_digits_is_rounded_to_the_nearest)
 TEST(every_version_is_read)
 {
     for (int major = 1; major <= 3; major++) {
-        st_tensor x =
+        auto_tensor x =
             st_npy_load(written("array.npy", array_of(major, C_ORDER("|u1", "(2, 3)") "  \n", BYTES(SIX))));
         assert_shape(x, 2, 3);
         assert_elements(x, 1, 2, 3, 4, 5, 6);
-        st_tensor_free(x);
     }
 }
 
@@ -151,9 +149,8 @@ TEST(a_header_may_be_written_otherwise)
     };
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         about("%s", headers[i]);
-        st_tensor x = read_array(headers[i], BYTES(SIX));
+        auto_tensor x = read_array(headers[i], BYTES(SIX));
         assert_shape(x, 2, 3);
-        st_tensor_free(x);
     }
 }
 
@@ -178,7 +175,7 @@ TEST(what_is_written_is_what_the_format_says)
     const st_shape sizes[] = { { 0 }, ST_SHAPE(6), ST_SHAPE(2, 3), ST_SHAPE(1, 2, 3) };
     for (int i = 0; i < 4; i++) {
         char header[120], padded[120];
-        st_tensor x = st_tensor_new(sizes[i]);
+        auto_tensor x = st_tensor_new(sizes[i]);
         snprintf(header, sizeof header, "{'descr': '<f%d', 'fortran_order': False, 'shape': %s, }",
                  (int)sizeof(st_real), shapes[i]);
         snprintf(padded, sizeof padded, "%-117.117s\n", header); /* 10 + 118 = 128 */
@@ -189,7 +186,6 @@ TEST(what_is_written_is_what_the_format_says)
         bytes found = contents(path);
         assert_int_equal(found.count, expected.count);
         assert_memory_equal(found.at, expected.at, found.count); /* on a little-endian machine */
-        st_tensor_free(x);
     }
 }
 
@@ -203,31 +199,29 @@ TEST(any_view_comes_back)
         const char *path = path_of("view.npy");
         about("view %d, %s", i, st_shape_text(s).text);
         assert_int_equal(st_npy_save(path, x), 0);
-        st_tensor y = st_npy_load(path);
+        auto_tensor y = st_npy_load(path);
         assert_same(y, x);
-        st_tensor_free(y), st_tensor_free(whole);
+        st_tensor_free(whole);
     }
 }
 
 TEST(large_shapes_have_room_in_a_header)
 {
     ptrdiff_t most = PTRDIFF_MAX / 16;
-    st_tensor x = st_tensor_new(ST_SHAPE(0, most, 1, 1, 1, 1, 1, 1));
+    auto_tensor x = st_tensor_new(ST_SHAPE(0, most, 1, 1, 1, 1, 1, 1));
     assert_int_equal(st_npy_save(path_of("large.npy"), x), 0);
-    st_tensor y = st_npy_load(path_of("large.npy"));
+    auto_tensor y = st_npy_load(path_of("large.npy"));
     assert_true(st_shape_equal(y.shape, x.shape));
-    st_tensor_free(x), st_tensor_free(y);
 }
 
 TEST(what_cannot_be_written_is_refused)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(2));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2));
     assert_int_equal(st_npy_save(path_of("nowhere/x.npy"), x), -1);
     expect_error("%s: cannot be written: No such file or directory", path_of("nowhere/x.npy"));
     assert_int_equal(st_npy_save(path_of("."), x), -1);
     expect_error(": not a regular file");
     assert_int_equal(access(path_of("null.npy"), F_OK), -1);
-    st_tensor_free(x);
 }
 
 /* ---- files that are wrong -------------------------------------------------------------------- */
@@ -329,9 +323,8 @@ TEST(a_file_cut_anywhere_is_refused)
             st_tensor x = st_npy_load(written("cut.npy", (bytes){ count, whole.at }));
             expect_refused(!st_is_null(x), path_of("cut.npy"), "truncated: ");
         }
-        st_tensor x = st_npy_load(written("cut.npy", whole));
+        auto_tensor x = st_npy_load(written("cut.npy", whole));
         assert_elements(x, 1, -2);
-        st_tensor_free(x);
     }
 }
 
@@ -352,15 +345,14 @@ static const char *array_file(const char *name, const char *header, bytes elemen
 
 TEST(a_pair_is_a_data_set)
 {
-    st_dataset *d = st_dataset_npy(array_file("x.npy", HEADER("|u1", "True", "(3, 2)"), BYTES(SIX)),
-                                   array_file("y.npy", C_ORDER("<i2", "(3,)"), BYTES("\7\0\x08\0\x09\0")));
+    auto_dataset *d = st_dataset_npy(array_file("x.npy", HEADER("|u1", "True", "(3, 2)"), BYTES(SIX)),
+                                     array_file("y.npy", C_ORDER("<i2", "(3,)"), BYTES("\7\0\x08\0\x09\0")));
     assert_non_null(d);
     assert_int_equal(d->count, 3);
-    st_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
     assert_int_equal(st_dataset_batch(d, NULL, 0, 3, x, y), 0);
     assert_elements(x, 1, 4, 2, 5, 3, 6);
     assert_elements(y, 7, 8, 9);
-    st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
 }
 
 TEST(images_have_a_channel)
@@ -368,16 +360,15 @@ TEST(images_have_a_channel)
     static const char *const orders[] = { HEADER("|u1", "False", "(1, 2, 3)"),
                                           HEADER("|u1", "True", "(1, 2, 3)") };
     for (int i = 0; i < 2; i++) {
-        st_dataset *d = st_dataset_npy(array_file("x.npy", orders[i], BYTES(SIX)),
-                                       array_file("y.npy", C_ORDER("|u1", "(1, 2)"), BYTES("\7\x08")));
+        auto_dataset *d = st_dataset_npy(array_file("x.npy", orders[i], BYTES(SIX)),
+                                         array_file("y.npy", C_ORDER("|u1", "(1, 2)"), BYTES("\7\x08")));
         assert_non_null(d);
         assert_string_equal(st_shape_text(d->x).text, "[1, 2, 3]");
         assert_string_equal(st_shape_text(d->target).text, "[2]");
-        st_tensor x = st_tensor_new(ST_SHAPE(1, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(1, 2));
+        auto_tensor x = st_tensor_new(ST_SHAPE(1, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(1, 2));
         assert_int_equal(st_dataset_batch(d, NULL, 0, 1, x, y), 0);
         if (i == 0) assert_elements(x, 1, 2, 3, 4, 5, 6);
         else assert_elements(x, 1, 3, 5, 2, 4, 6);
-        st_tensor_free(x), st_tensor_free(y), st_dataset_free(d);
     }
 }
 

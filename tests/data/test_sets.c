@@ -71,9 +71,9 @@ static void add_and_negate(void *context, ptrdiff_t i, st_tensor x, st_tensor y)
 TEST(a_function_changes_each_sample)
 {
     double more = 0.5;
-    st_dataset *of = numbered(50, true), *d = st_dataset_map(of, add_and_negate, &more);
+    auto_dataset *of = numbered(50, true), *d = st_dataset_map(of, add_and_negate, &more);
     assert_string_equal(d->prepared, "numbered; map");
-    st_tensor x = st_tensor_new(ST_SHAPE(50, 2)), y = st_tensor_new(ST_SHAPE(50));
+    auto_tensor x = st_tensor_new(ST_SHAPE(50, 2)), y = st_tensor_new(ST_SHAPE(50));
     assert_int_equal(st_dataset_batch(d, NULL, 0, 50, x, y), 0);
     for (ptrdiff_t i = 0; i < 50; i++) {
         assert_true(*st_at(x, ST_INDEX(i, 0)) == (st_real)(101 * (double)i + 0.5));
@@ -81,18 +81,17 @@ TEST(a_function_changes_each_sample)
     }
     st_dataset_begin_epoch(d, 7);
     assert_true(last_pass == 7);
-    st_dataset_free(d), st_dataset_free(of), st_tensor_free(x), st_tensor_free(y);
 }
 
 /* ---- concat and subset ---------------------------------------------------------------------------- */
 
 TEST(sets_are_joined_and_chosen_from)
 {
-    st_dataset *a = numbered(2, true), *b = numbered(1, true), *c = numbered(3, true);
-    st_dataset *all = st_dataset_concat(a, b, c), *twice = st_dataset_concat(all, all);
+    auto_dataset *a = numbered(2, true), *b = numbered(1, true), *c = numbered(3, true);
+    auto_dataset *all = st_dataset_concat(a, b, c), *twice = st_dataset_concat(all, all);
     samples_are(all, 6, (const ptrdiff_t[]){ 0, 1, 0, 0, 1, 2 });
     samples_are(twice, 12, (const ptrdiff_t[]){ 0, 1, 0, 0, 1, 2, 0, 1, 0, 0, 1, 2 });
-    st_dataset *some = st_dataset_subset(twice, 4, (const ptrdiff_t[]){ 5, 5, 0, 10 });
+    auto_dataset *some = st_dataset_subset(twice, 4, (const ptrdiff_t[]){ 5, 5, 0, 10 });
     samples_are(some, 4, (const ptrdiff_t[]){ 2, 2, 0, 1 });
     ptrdiff_t at = 3;
     assert_ptr_equal(st_dataset_origin(some, &at), twice);
@@ -101,8 +100,6 @@ TEST(sets_are_joined_and_chosen_from)
     assert_int_equal(at, 10);
     st_dataset_begin_epoch(some, 9);
     assert_true(last_pass == 9);
-    st_dataset_free(some), st_dataset_free(twice), st_dataset_free(all);
-    st_dataset_free(a), st_dataset_free(b), st_dataset_free(c);
 }
 
 /* ---- split ---------------------------------------------------------------------------------------- */
@@ -149,7 +146,7 @@ TEST(samples_are_drawn_by_weight_in_each_epoch)
 {
     enum { DRAWN = 8000 };
     const double weight[5] = { 0, 0.25, 0.75, 1, 0 }, expected[5] = { 0, 1000, 3000, 4000, 0 };
-    st_dataset *of = numbered(5, true), *d = st_dataset_weighted(of, DRAWN, weight, 3);
+    auto_dataset *of = numbered(5, true), *d = st_dataset_weighted(of, DRAWN, weight, 3);
     st_dataset_begin_epoch(d, 1);
     ptrdiff_t *first = numbers_of(d), *again = numbers_of(d), counts[5] = { 0 }, same = 0;
     st_dataset_begin_epoch(d, 2);
@@ -160,7 +157,7 @@ TEST(samples_are_drawn_by_weight_in_each_epoch)
         if (fabs((double)counts[k] - expected[k]) > (expected[k] > 0 ? 224 : 0))
             fail_msg("sample %d was drawn %td times, expected about %g", k, counts[k], expected[k]);
     assert_true(same < DRAWN / 2); /* 1/64 + 9/64 + 16/64 */
-    free(first), free(again), free(next), st_dataset_free(d), st_dataset_free(of);
+    free(first), free(again), free(next);
 }
 
 /* ---- targets -------------------------------------------------------------------------------------- */
@@ -168,21 +165,21 @@ TEST(samples_are_drawn_by_weight_in_each_epoch)
 /* Targets 0 and 4, and 5 twice: means 2 and 5, deviations 2 and 0. */
 TEST(targets_are_normalised_and_back)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(2, 3)), y = tensor_of(ST_SHAPE(2, 2), 0, 5, 4, 5),
-              out = st_tensor_new(ST_SHAPE(2, 2)), same = st_tensor_new(ST_SHAPE(2, 3));
+    auto_tensor x = st_tensor_new(ST_SHAPE(2, 3)), y = tensor_of(ST_SHAPE(2, 2), 0, 5, 4, 5),
+                out = st_tensor_new(ST_SHAPE(2, 2)), same = st_tensor_new(ST_SHAPE(2, 3));
     st_fill(x, 7);
-    st_dataset *of = st_dataset_tensors(x, y);
+    auto_dataset *of = st_dataset_tensors(x, y);
     st_normalization *n = st_normalization_measure_targets(of);
     assert_true(n->channels == 2 && n->mean[0] == 2 && n->mean[1] == 5 && n->deviation[0] == 2 &&
                 n->deviation[1] == 0);
-    st_dataset *d = st_dataset_normalize_targets(of, n);
+    auto_dataset *d = st_dataset_normalize_targets(of, n);
     assert_string_equal(d->prepared, "normalize targets mean 2 5 deviation 2 0");
     assert_int_equal(st_dataset_batch(d, NULL, 0, 2, same, out), 0);
     assert_elements(out, -1, 0, 1, 0);
     assert_same(same, x);
     assert_int_equal(st_normalization_undo(n, out), 0);
     assert_same(out, y);
-    st_net *net = st_net_new(ST_SHAPE(3), st_dense(.out_features = 2));
+    auto_net *net = st_net_new(ST_SHAPE(3), st_dense(.out_features = 2));
     assert_int_equal(st_net_set_target_normalization(net, n), 0);
     st_normalization *found = st_net_target_normalization(net);
     assert_true(found->channels == 2 && found->mean[1] == 5 && found->deviation[0] == 2);
@@ -192,9 +189,7 @@ TEST(targets_are_normalised_and_back)
     st_net_set_metadata(net, "target_normalization", "{\"mean\": [1, 2], \"deviation\": [1]}");
     assert_null(st_net_target_normalization(net));
     expect_error("metadata target_normalization: expected");
-    st_normalization_free(n), st_normalization_free(found), st_net_free(net), st_dataset_free(d),
-        st_dataset_free(of);
-    st_tensor_free(x), st_tensor_free(y), st_tensor_free(out), st_tensor_free(same);
+    st_normalization_free(n), st_normalization_free(found);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------- */

@@ -362,18 +362,18 @@ static void change(int i, st_train_options *o)
 static void assert_refused(st_net *n, const st_dataset *d, st_train_options o, const char *expected)
 {
     assert_int_equal(st_net_build(n, BATCH, 77), 0);
-    st_tensor before = st_tensor_clone(st_net_parameters(n));
+    auto_tensor before = st_tensor_clone(st_net_parameters(n));
     uint64_t seed = n->seed, step = n->step;
     expect_refused(st_train_run(n, d, o, NULL) == 0, file, expected);
     assert_true(same_bytes(before, st_net_parameters(n)));
     assert_true(n->seed == seed && n->step == step && o.optim->steps == 0);
-    st_tensor_free(before), st_tensor_free(o.loss.weight), st_net_free(n), st_optim_free(o.optim);
+    st_tensor_free(o.loss.weight), st_net_free(n), st_optim_free(o.optim);
 }
 
 TEST(what_was_asked_otherwise_is_refused)
 {
     way w = ways(1);
-    st_dataset *digits = st_digits(SAMPLES, 1), *fewer = st_digits(SAMPLES - 1, 1);
+    auto_dataset *digits = st_digits(SAMPLES, 1), *fewer = st_digits(SAMPLES - 1, 1);
     unlink(file);
     be_cut_off(&w, BATCH + 1, false);
     for (int i = 0; i < CHANGES; i++) {
@@ -385,14 +385,13 @@ TEST(what_was_asked_otherwise_is_refused)
     }
     assert_refused(with_everything(), fewer, options_of(&w, true), "samples 20, this one has 19");
     assert_refused(plain(), digits, options_of(&w, true), "another net");
-    st_dataset_free(digits), st_dataset_free(fewer);
 }
 
 /* Bits depend on the engine. */
 TEST(another_engine_is_refused_by_name)
 {
     way w = ways(0);
-    st_dataset *digits = st_digits(SAMPLES, 1);
+    auto_dataset *digits = st_digits(SAMPLES, 1);
     unlink(file);
     use_engine("generic");
     be_cut_off(&w, BATCH + 1, false);
@@ -405,7 +404,7 @@ TEST(another_engine_is_refused_by_name)
     assert_int_equal(rest.status, 0);
     assert_int_equal(rest.result.resumed, 1);
     use_engine(NULL);
-    outcome_free(rest), st_dataset_free(digits);
+    outcome_free(rest);
 }
 
 /* How samples are prepared is known by a text, which sets that wrap others pass on. */
@@ -440,12 +439,12 @@ TEST(samples_that_are_made_otherwise_are_refused)
 /* The same number of samples, prepared alike; the first or the last has another pixel or another class. */
 TEST(other_samples_are_refused)
 {
-    st_tensor x = st_tensor_new(st_shape_with_batch(ST_SHAPE(1, 28, 28), SAMPLES)),
-              y = st_tensor_new(ST_SHAPE(SAMPLES));
-    st_dataset *digits = st_digits(SAMPLES, 1), *set = st_dataset_tensors(x, y);
+    auto_tensor x = st_tensor_new(st_shape_with_batch(ST_SHAPE(1, 28, 28), SAMPLES)),
+                y = st_tensor_new(ST_SHAPE(SAMPLES));
+    auto_dataset *digits = st_digits(SAMPLES, 1), *set = st_dataset_tensors(x, y);
     assert_int_equal(st_dataset_batch(digits, NULL, 0, SAMPLES, x, y), 0);
-    st_net *n = plain();
-    st_optim *o = sgd_plain();
+    auto_net *n = plain();
+    auto_optim *o = sgd_plain();
     st_train_options options = {
         .loss = st_cross_entropy(), .optim = o, .batch = BATCH, .callbacks = { kept(false) }
     };
@@ -462,8 +461,6 @@ TEST(other_samples_are_refused)
         *changed[i] = was;
     }
     assert_int_equal(st_train_run(n, set, options, NULL), 0);
-    st_net_free(n), st_optim_free(o), st_dataset_free(set), st_dataset_free(digits), st_tensor_free(x),
-        st_tensor_free(y);
 }
 
 /* Many channels are known by a sum, which any digit of any of them changes. */
@@ -549,8 +546,8 @@ TEST(options_that_make_no_sense_are_refused)
     w.every = -1;
     assert_int_equal(run(&w, 1000, false).status, -1);
     expect_error("every -1 steps; expected a path, and at least 0 steps");
-    st_dataset *digits = st_digits(SAMPLES, 1);
-    st_net *n = plain();
+    auto_dataset *digits = st_digits(SAMPLES, 1);
+    auto_net *n = plain();
     st_train_options o = { .loss = st_cross_entropy(),
                            .optim = sgd_plain(),
                            .validation = digits,
@@ -563,5 +560,5 @@ TEST(options_that_make_no_sense_are_refused)
     o.callbacks[0] = st_checkpoint(.path = "no such folder/checkpoint"), o.callbacks[1].call = NULL;
     assert_int_equal(st_train_run(n, digits, o, NULL), -1);
     expect_error("no such folder/checkpoint: cannot be written: No such file or directory");
-    st_net_free(n), st_optim_free(o.optim), st_dataset_free(digits);
+    st_optim_free(o.optim);
 }

@@ -34,10 +34,10 @@ typedef struct saved {
 static void save(saved *s)
 {
     st_normalization *scale = st_normalization_new(1, mean, deviation);
-    st_dataset *digits = st_digits(SAMPLES, 1),
-               *shifted = st_dataset_augment(digits, .shift = 1.5, .noise = 0.1),
-               *normal = st_dataset_normalize(shifted, scale);
-    st_net *n = make();
+    auto_dataset *digits = st_digits(SAMPLES, 1),
+                 *shifted = st_dataset_augment(digits, .shift = 1.5, .noise = 0.1),
+                 *normal = st_dataset_normalize(shifted, scale);
+    auto_net *n = make();
     const char *path = path_of("net");
     assert_int_equal(st_net_set_normalization(n, scale) | st_net_save(n, path), 0);
     snprintf(s->prepared, sizeof s->prepared, "%s", normal->prepared);
@@ -45,11 +45,10 @@ static void save(saved *s)
     assert_non_null(f);
     s->size = fread(s->bytes, 1, sizeof s->bytes, f);
     fclose(f);
-    st_net *loaded = st_net_load(path, 8, (st_net_known){ 0 });
+    auto_net *loaded = st_net_load(path, 8, (st_net_known){ 0 });
     st_normalization *found = loaded ? st_net_normalization(loaded) : NULL;
     assert_true(found && found->mean[0] == 0.1 && found->deviation[0] == 0.3);
-    st_normalization_free(found), st_normalization_free(scale), st_net_free(n), st_net_free(loaded);
-    st_dataset_free(normal), st_dataset_free(shifted), st_dataset_free(digits);
+    st_normalization_free(found), st_normalization_free(scale);
 }
 
 SETUP(enter_folder)

@@ -120,7 +120,7 @@ SETUP(enter_folder)
 
 TEST(trying_says_what_saving_does)
 {
-    st_net *n = small_net();
+    auto_net *n = small_net();
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const place *p = &places[i];
         struct stat s;
@@ -150,7 +150,6 @@ TEST(trying_says_what_saving_does)
         snprintf(remove, sizeof remove, "chmod -R u+rwx '%s'; rm -rf '%s'", room, room);
         assert_int_equal(system(remove), 0);
     }
-    st_net_free(n);
 }
 
 /* Root saves over another's file: it stays theirs. */
@@ -158,20 +157,20 @@ TEST(the_owner_stays)
 {
     if (geteuid() != 0) skip();
     struct stat s;
-    st_net *n = small_net();
+    auto_net *n = small_net();
     const char *path = written("theirs", BYTES("old"));
     assert_int_equal(chown(path, NOBODY, NOBODY), 0);
     assert_int_equal(chmod(path, 0640), 0);
     assert_int_equal(st_net_save(n, path), 0);
     assert_int_equal(stat(path, &s), 0);
     assert_true(s.st_uid == NOBODY && s.st_gid == NOBODY && (s.st_mode & 07777) == 0640);
-    unlink(path), st_net_free(n);
+    unlink(path);
 }
 
 /* Errors of encoding are found by trying, too. */
 TEST(trying_encodes_the_net)
 {
-    st_net *n = small_net();
+    auto_net *n = small_net();
     const char *path = path_of("net");
     assert_int_equal(st_net_set_metadata(n, "trained on", "caf\xc3"), 0);
     assert_int_equal(st_net_can_save(n, path), -1);
@@ -184,5 +183,4 @@ TEST(trying_encodes_the_net)
     assert_int_equal(st_net_set_metadata(n, "trained on", NULL), 0);
     assert_int_equal(st_net_can_save(n, ""), -1);
     expect_error("cannot be written");
-    st_net_free(n);
 }

@@ -233,9 +233,8 @@ static void assert_same_net(st_net *a, st_net *b)
     assert_true(st_shape_equal(a->input, b->input));
     assert_same_bits(st_net_parameters(a), st_net_parameters(b));
     assert_same_bits(st_net_states(a), st_net_states(b));
-    st_tensor y = outputs(a), z = outputs(b);
+    auto_tensor y = outputs(a), z = outputs(b);
     assert_same_bits(y, z);
-    st_tensor_free(y), st_tensor_free(z);
 }
 
 /* Saved, loaded, the same, and saved again to the same bytes; n is freed. */
@@ -311,15 +310,14 @@ TEST(notes_come_back)
         { "architecture", "a name like any other" },
     };
     enum { NOTES = sizeof notes / sizeof *notes };
-    st_net *n = sample(ST_SHAPE(3), st_relu());
+    auto_net *n = sample(ST_SHAPE(3), st_relu());
     for (int i = 0; i < NOTES; i++) assert_int_equal(st_net_set_metadata(n, notes[i][0], notes[i][1]), 0);
     assert_int_equal(st_net_save(n, path_of("net")), 0);
-    st_net *loaded = st_net_load(path_of("net"), 1, nothing);
+    auto_net *loaded = st_net_load(path_of("net"), 1, nothing);
     assert_non_null(loaded);
     for (int i = 0; i < NOTES; i++) assert_string_equal(st_net_metadata(loaded, notes[i][0]), notes[i][1]);
     assert_null(loaded->notes->next->next->next->next);
     unlink(path_of("net"));
-    st_net_free(loaded), st_net_free(n);
 }
 
 /* ---- the format ---------------------------------------------------------------------------------- */
@@ -352,13 +350,12 @@ TEST(what_is_written_is_what_the_format_says)
     while (length++ % 8) strcat(header, " ");
     write_model(path, header, twice ? sizeof doubles : sizeof floats, twice ? doubles : floats);
 
-    st_net *n = small_net();
+    auto_net *n = small_net();
     const st_real values[] = { 1, -2, 0.5 };
     memcpy(st_data(st_net_parameters(n)), values, sizeof values);
     assert_int_equal(st_net_save(n, path_of("saved")), 0);
     assert_same_file(path_of("saved"), contents(path));
     unlink(path), unlink(path_of("saved"));
-    st_net_free(n);
 }
 
 /* clang-format off */
@@ -392,7 +389,7 @@ static const struct dtype_case {
 TEST(every_float_of_other_programs_is_read)
 {
     const char *path = path_of("net");
-    st_net *n = small_net();
+    auto_net *n = small_net();
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         const struct dtype_case *c = &dtypes[i];
         char header[256];
@@ -411,7 +408,7 @@ TEST(every_float_of_other_programs_is_read)
             assert_true((isnan(value) && isnan(expected)) || memcmp(&value, &expected, sizeof value) == 0);
         }
     }
-    unlink(path), st_net_free(n);
+    unlink(path);
 }
 
 /* ---- damaged files ------------------------------------------------------------------------------- */
@@ -513,8 +510,8 @@ static void write_damage(const char *path, const damage *d)
 TEST(damaged_files_are_refused_with_the_reason)
 {
     const char *path = path_of("net");
-    st_net *n = small_net();
-    st_tensor before = st_tensor_clone(st_net_parameters(n));
+    auto_net *n = small_net();
+    auto_tensor before = st_tensor_clone(st_net_parameters(n));
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
         about("%s", damages[i].to);
         write_damage(path, &damages[i]);
@@ -524,16 +521,15 @@ TEST(damaged_files_are_refused_with_the_reason)
         assert_same_bits(st_net_parameters(n), before);
     }
     write_model(path, MODEL, 12, NULL);
-    st_net *loaded = st_net_load(path, 1, nothing);
+    auto_net *loaded = st_net_load(path, 1, nothing);
     assert_non_null(loaded); /* the damage is all that was wrong */
     unlink(path);
-    st_net_free(loaded), st_net_free(n), st_tensor_free(before);
 }
 
 TEST(a_file_cut_at_any_byte_is_refused)
 {
     const char *path = path_of("net");
-    st_net *n = small_net();
+    auto_net *n = small_net();
     assert_int_equal(st_net_save(n, path), 0);
     for (size_t size = contents(path).count; size-- > 0;) {
         assert_int_equal(truncate(path, (off_t)size), 0);
@@ -541,7 +537,6 @@ TEST(a_file_cut_at_any_byte_is_refused)
         expect_refused(st_net_load_tensors(n, path) == 0, path, "");
     }
     unlink(path);
-    st_net_free(n);
 }
 
 TEST(what_is_no_file_is_refused)
@@ -559,7 +554,7 @@ TEST(what_is_no_file_is_refused)
 TEST(a_type_of_ones_own_is_refused_unless_it_is_handed_over)
 {
     const char *path = path_of("net");
-    st_net *n = sample(ST_SHAPE(3), st_sequence(st_relu(), layer_blend((blend){ .curve = &curves[0] })));
+    auto_net *n = sample(ST_SHAPE(3), st_sequence(st_relu(), layer_blend((blend){ .curve = &curves[0] })));
     assert_int_equal(st_net_save(n, path), 0);
     assert_null(st_net_load(path, 1, nothing));
     expect_error("%s: layer 0: layer 1: type 'blend' is not known; pass it to st_net_load", path);
@@ -568,7 +563,7 @@ TEST(a_type_of_ones_own_is_refused_unless_it_is_handed_over)
                  path);
     assert_null(st_net_load(path, 1, (st_net_known){ .named = known.named }));
     expect_error("type 'blend' is not known");
-    unlink(path), st_net_free(n);
+    unlink(path);
 }
 
 /* ---- saving that fails --------------------------------------------------------------------------- */
@@ -605,9 +600,9 @@ TEST(a_net_that_could_not_be_read_back_is_not_saved)
         st_layer *relu = st_relu();
         st_layer_type own = *relu->type; /* its hooks */
         own.name = cases[i].name, own.options_size = i ? 8 : 0, own.fields = cases[i].fields;
-        st_net *n = sample(ST_SHAPE(3), st_layer_new(&own, NULL, 0, NULL));
+        auto_net *n = sample(ST_SHAPE(3), st_layer_new(&own, NULL, 0, NULL));
         assert_save_fails(n, path, cases[i].expected);
-        st_net_free(n), st_layer_free(relu);
+        st_layer_free(relu);
     }
     st_layer *deep = st_relu();
     for (int i = 0; i < 32; i++) deep = st_sequence(deep);
@@ -711,14 +706,14 @@ static void tell(const char *name, st_net_match how, void *context)
 TEST(tensors_that_match_are_read)
 {
     const char *path = path_of("net");
-    st_net *from = st_net_new(ST_SHAPE(3), st_dense(.out_features = 4), st_relu(),
-                              st_dense(.out_features = 2), st_batchnorm());
-    st_net *to = st_net_new(ST_SHAPE(3), st_dense(.out_features = 4), st_relu(),
-                            st_dense(.out_features = 5, .no_bias = true), st_elu(.alpha = 1),
-                            st_dense(.out_features = 1));
+    auto_net *from = st_net_new(ST_SHAPE(3), st_dense(.out_features = 4), st_relu(),
+                                st_dense(.out_features = 2), st_batchnorm());
+    auto_net *to = st_net_new(ST_SHAPE(3), st_dense(.out_features = 4), st_relu(),
+                              st_dense(.out_features = 5, .no_bias = true), st_elu(.alpha = 1),
+                              st_dense(.out_features = 1));
     assert_int_equal(st_net_build(from, 1, 1) | st_net_build(to, 1, 2), 0);
     st_fill(st_net_find(from, "0.bias"), 3);
-    st_tensor kept = st_tensor_clone(st_net_find(to, "2.weight"));
+    auto_tensor kept = st_tensor_clone(st_net_find(to, "2.weight"));
     assert_int_equal(st_net_save(from, path), 0);
     told t = { "" };
     assert_int_equal(st_net_load_matching(to, path, tell, &t), 2);
@@ -733,7 +728,7 @@ TEST(tensors_that_match_are_read)
 
     assert_int_equal(st_net_load_matching(to, path_of("none"), NULL, NULL), -1);
     expect_error("none: ");
-    unlink(path), st_tensor_free(kept), st_net_free(from), st_net_free(to);
+    unlink(path);
 }
 
 /* A few bytes describe 64 GB: nothing of that may be asked for. */
@@ -784,10 +779,9 @@ TEST(the_memory_limit_is_what_the_net_takes)
                                (scratch > needs.whole ? scratch : needs.whole) + st_shape_numel(y, "y"),
                     most = elements * (ptrdiff_t)sizeof(st_real);
     for (int less = 0; less < 2; less++) {
-        st_net *loaded = st_net_load(path_of("net"), 6, (st_net_known){ .max_memory = most - less });
+        auto_net *loaded = st_net_load(path_of("net"), 6, (st_net_known){ .max_memory = most - less });
         assert_int_equal(loaded != NULL, !less);
         if (less) expect_error("max_memory");
-        st_net_free(loaded);
     }
     unlink(path_of("net")), st_net_free(n);
 }
@@ -795,9 +789,9 @@ TEST(the_memory_limit_is_what_the_net_takes)
 /* PyTorch's batch normalisation counts batches, which matters only where it has no momentum. */
 TEST(a_count_of_batches_is_passed_over)
 {
-    st_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 1));
-    st_tensor w = st_tensor_new(ST_SHAPE(1, 2)), b = st_tensor_new(ST_SHAPE(1)),
-              count = st_tensor_new((st_shape){ 0 });
+    auto_net *n = st_net_new(ST_SHAPE(2), st_dense(.out_features = 1));
+    auto_tensor w = st_tensor_new(ST_SHAPE(1, 2)), b = st_tensor_new(ST_SHAPE(1)),
+                count = st_tensor_new((st_shape){ 0 });
     const safetensors_item theirs[] = { { "0.weight", w },
                                         { "0.bias", b },
                                         { "1.num_batches_tracked", count } },
@@ -812,7 +806,6 @@ TEST(a_count_of_batches_is_passed_over)
     assert_int_equal(st_net_load_tensors(n, path_of("theirs")), -1);
     expect_error("tensor num_batches_tracked is not in the net");
     unlink(path_of("theirs")), json_decref(metadata);
-    st_tensor_free(w), st_tensor_free(b), st_tensor_free(count), st_net_free(n);
 }
 
 TEST(views_are_written_and_read_in_their_own_order)
@@ -839,7 +832,7 @@ TEST(views_are_written_and_read_in_their_own_order)
 TEST(a_link_stays_a_link)
 {
     struct stat status;
-    st_net *n = small_net();
+    auto_net *n = small_net();
     const char *targets[] = { "net", path_of("net"), "latest" };
     for (int i = 0; i < 3; i++) {
         written("net", BYTES("old"));
@@ -851,7 +844,6 @@ TEST(a_link_stays_a_link)
         assert_int_equal(contents(path_of("net")).count > 3, i < 2);
         unlink(path_of("latest")), unlink(path_of("net"));
     }
-    st_net_free(n);
 }
 
 /* Files of other names stay. */
@@ -874,7 +866,7 @@ TEST(writers_of_one_file_do_not_disturb_each_other)
 {
     enum { WRITERS = 4, TIMES = 50 };
     const char *path = path_of("net");
-    st_net *n = small_net();
+    auto_net *n = small_net();
     pid_t child[WRITERS];
     for (int i = 0; i < WRITERS; i++)
         if ((child[i] = fork()) == 0) {
@@ -889,9 +881,9 @@ TEST(writers_of_one_file_do_not_disturb_each_other)
         assert_int_equal(status, 0);
     }
     assert_int_equal(count_files(), 1);
-    st_net *loaded = st_net_load(path, 1, nothing);
+    auto_net *loaded = st_net_load(path, 1, nothing);
     assert_non_null(loaded);
-    unlink(path), st_net_free(loaded), st_net_free(n);
+    unlink(path);
 }
 
 TEST(a_name_without_a_folder_is_in_the_current_one)

@@ -62,7 +62,7 @@ static void assert_value(const Onnx__ValueInfoProto *v, const char *name, st_sha
 
 TEST(a_file_says_what_it_is)
 {
-    st_net *n = built(ST_SHAPE(3, 8, 6), st_sequence(st_flatten(), st_dense(.out_features = 5)));
+    auto_net *n = built(ST_SHAPE(3, 8, 6), st_sequence(st_flatten(), st_dense(.out_features = 5)));
     st_net_set_metadata(n, "mean", "0.1307");
     st_net_set_metadata(n, "classes", "är\nmånga");
     Onnx__ModelProto *m = exported(n);
@@ -79,7 +79,6 @@ TEST(a_file_says_what_it_is)
     for (size_t i = 0; i < m->n_metadata_props; i++)
         assert_string_equal(m->metadata_props[i]->value, st_net_metadata(n, m->metadata_props[i]->key));
     drop(m);
-    st_net_free(n);
 }
 
 static st_layer *dense_of(int features)
@@ -132,15 +131,14 @@ TEST(nodes_and_tensors_are_called_as_the_layers_are)
         "4.2 Relu(3)",
         "4 Concat(3 4.1 4.2)",
     };
-    st_net *n = st_net_new(ST_SHAPE(4), dense_of(6), st_dropout(.p = 0.5),
-                           st_sequence(st_dense(.out_features = 6, .no_bias = true), st_silu()),
-                           st_residual_projected(st_sequence(st_gelu(), st_batchnorm()), dense_of(6)),
-                           st_concat(st_identity(), st_tanh(), st_relu()));
+    auto_net *n = st_net_new(ST_SHAPE(4), dense_of(6), st_dropout(.p = 0.5),
+                             st_sequence(st_dense(.out_features = 6, .no_bias = true), st_silu()),
+                             st_residual_projected(st_sequence(st_gelu(), st_batchnorm()), dense_of(6)),
+                             st_concat(st_identity(), st_tanh(), st_relu()));
     assert_int_equal(st_net_build(n, 2, 1), 0);
     Onnx__ModelProto *m = exported(n);
     assert_nodes(m->graph, sizeof lines / sizeof *lines, lines);
     drop(m);
-    st_net_free(n);
 }
 
 TEST(steps_of_one_kind_are_numbered)
@@ -148,21 +146,19 @@ TEST(steps_of_one_kind_are_numbered)
     static const char *const lines[] = { "0.Abs Abs(input)", "0.Pow Pow(0.Abs 0.p)",
                                          "0.MatMul MatMul(0.Pow 0.columns)",
                                          "0.MatMul2 MatMul(0.rows 0.MatMul)", "0 Pow(0.MatMul2 0.root)" };
-    st_net *n = built(ST_SHAPE(1, 5, 5), st_lppool(.kernel = { 2, 2 }, .p = 1.5));
+    auto_net *n = built(ST_SHAPE(1, 5, 5), st_lppool(.kernel = { 2, 2 }, .p = 1.5));
     Onnx__ModelProto *m = exported(n);
     assert_nodes(m->graph, 5, lines);
     drop(m);
-    st_net_free(n);
 }
 
 TEST(what_does_nothing_is_one_identity)
 {
     static const char *const lines[] = { "Identity Identity(input)" };
-    st_net *n = built(ST_SHAPE(4), st_sequence(st_dropout(.p = 0.5), st_identity()));
+    auto_net *n = built(ST_SHAPE(4), st_sequence(st_dropout(.p = 0.5), st_identity()));
     Onnx__ModelProto *m = exported(n);
     assert_nodes(m->graph, 1, lines);
     drop(m);
-    st_net_free(n);
 }
 
 static void assert_ints(const Onnx__NodeProto *node, const char *name, size_t count, const int64_t *expected)
@@ -175,10 +171,10 @@ static void assert_ints(const Onnx__NodeProto *node, const char *name, size_t co
 
 TEST(options_are_attributes)
 {
-    st_net *n = built(ST_SHAPE(4, 9, 8),
-                      st_sequence(st_conv2d(.out_channels = 6, .kernel = { 3, 2 }, .stride = { 2, 1 },
-                                            .padding = { 1, 0 }, .dilation = { 1, 2 }, .groups = 2),
-                                  st_leaky_relu(.slope = 0.25)));
+    auto_net *n = built(ST_SHAPE(4, 9, 8),
+                        st_sequence(st_conv2d(.out_channels = 6, .kernel = { 3, 2 }, .stride = { 2, 1 },
+                                              .padding = { 1, 0 }, .dilation = { 1, 2 }, .groups = 2),
+                                    st_leaky_relu(.slope = 0.25)));
     Onnx__ModelProto *m = exported(n);
     const Onnx__NodeProto *conv = m->graph->node[0];
     assert_ints(conv, "kernel_shape", 2, (const int64_t[]){ 3, 2 });
@@ -188,7 +184,6 @@ TEST(options_are_attributes)
     assert_int_equal(attribute(conv, "group")->i, 2);
     assert_true(attribute(m->graph->node[1], "alpha")->f == 0.25f);
     drop(m);
-    st_net_free(n);
 }
 
 /* ---- every layer --------------------------------------------------------------------------------- */
@@ -259,7 +254,7 @@ static void visit_sample(const char *name, st_shape image, st_layer *l, const ch
 {
     (void)context;
     about("%s", name);
-    st_net *n = sample_net(image, l);
+    auto_net *n = sample_net(image, l);
     assert_non_null(n);
     if (refusal) {
         assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
@@ -273,7 +268,6 @@ static void visit_sample(const char *name, st_shape image, st_layer *l, const ch
         st_net_visit(n, assert_tensor, m->graph);
         drop(m);
     }
-    st_net_free(n);
 }
 
 TEST(every_layer_is_exported_or_refused)
@@ -392,25 +386,23 @@ static const st_layer_type alike = {
 
 TEST(a_layer_of_ones_own_is_refused_by_its_path_and_type)
 {
-    st_net *n = st_net_new(ST_SHAPE(4), st_relu(),
-                           st_residual(st_sequence(st_tanh(), st_layer_new(&own, NULL, 0, NULL))));
+    auto_net *n = st_net_new(ST_SHAPE(4), st_relu(),
+                             st_residual(st_sequence(st_tanh(), st_layer_new(&own, NULL, 0, NULL))));
     assert_int_equal(st_net_build(n, 2, 1), 0);
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("net.onnx: layer 1.body.1: own: a layer of your own");
-    st_net_free(n);
 }
 
 TEST(a_shipped_name_makes_no_shipped_layer)
 {
-    st_net *n = built(ST_SHAPE(4), st_layer_new(&alike, NULL, 0, NULL));
+    auto_net *n = built(ST_SHAPE(4), st_layer_new(&alike, NULL, 0, NULL));
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("layer 0: relu: a layer of your own");
-    st_net_free(n);
 }
 
 TEST(misuse_is_refused)
 {
-    st_net *n = st_net_new(ST_SHAPE(4), st_relu(), st_relu());
+    auto_net *n = st_net_new(ST_SHAPE(4), st_relu(), st_relu());
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("net.onnx: st_net_export_onnx before st_net_build");
     assert_int_equal(st_net_build(n, 2, 1), 0);
@@ -428,20 +420,18 @@ TEST(misuse_is_refused)
     st_error_set("earlier");
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     expect_error("earlier");
-    st_net_free(n);
 }
 
 TEST(a_refusal_leaves_the_old_file)
 {
-    st_net *good = built(ST_SHAPE(4), dense_of(3)),
-           *bad = built(ST_SHAPE(4), st_layer_new(&own, NULL, 0, NULL));
+    auto_net *good = built(ST_SHAPE(4), dense_of(3)),
+             *bad = built(ST_SHAPE(4), st_layer_new(&own, NULL, 0, NULL));
     assert_int_equal(st_net_export_onnx(good, path_of("net.onnx")), 0);
     assert_int_equal(st_net_export_onnx(bad, path_of("net.onnx")), -1);
     expect_error("layer 0: own");
     Onnx__ModelProto *m = read_model(path_of("net.onnx"));
     assert_string_equal(m->graph->node[0]->op_type, "Gemm");
     drop(m);
-    st_net_free(good), st_net_free(bad);
 }
 
 TEST(what_float32_cannot_hold_is_refused)
@@ -469,11 +459,10 @@ TEST(what_float32_cannot_hold_is_refused)
 
 TEST(without_onnx_the_error_says_what_was_missing)
 {
-    st_net *n = built(ST_SHAPE(4), st_relu());
+    auto_net *n = built(ST_SHAPE(4), st_relu());
     assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
     assert_true(strstr(st_error(), "protobuf-c") || strstr(st_error(), "libonnx-dev"));
     expect_error("net.onnx: this library was built without ONNX");
     assert_int_equal(access(path_of("net.onnx"), F_OK), -1);
-    st_net_free(n);
 }
 #endif

@@ -218,13 +218,13 @@ TEST(a_micro_batch_is_a_batch_by_itself)
     what.change = three_of_nine;
     outcome got = alone(&what);
 
-    st_net *n = with_states();
-    st_dataset *digits = st_digits(9, 1);
-    st_tensor x = st_tensor_new(ST_SHAPE(3, 1, 28, 28)), target = st_tensor_new(ST_SHAPE(3)),
-              dy = st_tensor_new(ST_SHAPE(3, 10));
+    auto_net *n = with_states();
+    auto_dataset *digits = st_digits(9, 1);
+    auto_tensor x = st_tensor_new(ST_SHAPE(3, 1, 28, 28)), target = st_tensor_new(ST_SHAPE(3)),
+                dy = st_tensor_new(ST_SHAPE(3, 10));
     assert_int_equal(st_net_build(n, 3, 5), 0);
-    st_tensor before = st_tensor_clone(st_net_states(n)), states = st_tensor_new(before.shape),
-              sum = st_tensor_new(st_net_parameters(n).shape);
+    auto_tensor before = st_tensor_clone(st_net_states(n)), states = st_tensor_new(before.shape),
+                sum = st_tensor_new(st_net_parameters(n).shape);
     for (int s = 0; s < 3; s++) {
         st_copy(st_net_states(n), before);
         st_net_zero_gradients(n);
@@ -236,16 +236,14 @@ TEST(a_micro_batch_is_a_batch_by_itself)
         st_add(states, 1, st_net_states(n));
     }
     st_scale(states, (st_real)(1.0 / 3));
-    st_optim *o = st_sgd(.lr = 0.5);
+    auto_optim *o = st_sgd(.lr = 0.5);
     st_optim_step(o, 0.5, st_net_parameters(n), sum);
     assert_null(st_error());
     assert_true(same_bytes(got.parameters, st_net_parameters(n)));
     assert_true(distance(got.states, states) < 4 * (double)ST_REAL_EPSILON);
     assert_true(distance(got.states, before) > 0.01);
 
-    st_optim_free(o), st_net_free(n), st_dataset_free(digits), outcome_free(&got);
-    st_tensor_free(x), st_tensor_free(target), st_tensor_free(dy);
-    st_tensor_free(before), st_tensor_free(states), st_tensor_free(sum);
+    outcome_free(&got);
 }
 
 /* ---- ranks ----------------------------------------------------------------------------------------------- */
@@ -582,13 +580,13 @@ TEST(a_net_that_was_built_for_more_stays_so)
 /* A net that was cut is as good as new. */
 TEST(a_net_is_cut_for_a_run_only)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(9, 2)), y = st_tensor_new(ST_SHAPE(9));
+    auto_tensor x = st_tensor_new(ST_SHAPE(9, 2)), y = st_tensor_new(ST_SHAPE(9));
     st_normal(x, (st_random_key){ 1, 1 }, 0, 1);
-    st_dataset *set = st_dataset_tensors(x, y);
+    auto_dataset *set = st_dataset_tensors(x, y);
     st_tensor weights[2];
     for (int cut = 0; cut < 2; cut++) {
-        st_net *n = st_net_new(ST_SHAPE(2), st_batchnorm(), st_dense(.out_features = 3));
-        st_optim *o = st_sgd(.lr = 0.1);
+        auto_net *n = st_net_new(ST_SHAPE(2), st_batchnorm(), st_dense(.out_features = 3));
+        auto_optim *o = st_sgd(.lr = 0.1);
         st_train_options options = {
             .loss = st_cross_entropy(), .optim = o, .batch = 9, .micro_batches = cut ? 3 : 1, .seed = 3
         };
@@ -598,9 +596,7 @@ TEST(a_net_is_cut_for_a_run_only)
         options.micro_batches = 0;
         assert_int_equal(st_train_run(n, set, options, NULL), 0);
         weights[cut] = st_tensor_clone(st_net_parameters(n));
-        st_net_free(n), st_optim_free(o);
     }
     assert_true(same_bytes(weights[0], weights[1]));
     st_tensor_free(weights[0]), st_tensor_free(weights[1]);
-    st_dataset_free(set), st_tensor_free(x), st_tensor_free(y);
 }
