@@ -1,5 +1,8 @@
 /* conv.c: convolution and its transpose: im2col or col2im, and a matrix product, image by image so that
- * columns stay in cache. The backward pass computes columns again instead of saving them. */
+ * columns stay in cache. The backward pass computes columns again instead of saving them.
+ *
+ * Windows are in x of a convolution and in y of a transposed one. The forward pass of each, without its bias, is
+ * the backward pass of the other. */
 #include "layers/conv_impl.h"
 #include "layers/init.h"
 
@@ -19,7 +22,7 @@ static int plan_conv(st_layer *l, const window *w, st_shape weight, int groups, 
         return -1;
     conv_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return -1;
-    p->w = *w;
+    *p = (conv_plan){ *w, groups };
     if (st_layer_scratch(l, ST_SHAPE(window_channels, w->kernel[0], w->kernel[1], w->out[0], w->out[1])))
         return -1;
     return st_layer_scratch(l, window_padded(w) ? window_padded_shape(w, window_channels) : ST_SHAPE(0));
@@ -30,10 +33,10 @@ const st_real *conv_bias(const st_call *c)
     return c->layer->params > CONV_BIAS ? st_data(c->param[CONV_BIAS]) : NULL;
 }
 
-/* y [N, O, OH, OW] += the bias. */
-static void add_bias(const st_call *c, st_tensor y)
+/* y [N, O, OH, OW] += the bias, in the forward pass of this type. */
+static void add_bias(const st_call *c, const st_layer_type *type, st_tensor y)
 {
-    if (!conv_bias(c)) return;
+    if (c->layer->type != type || !conv_bias(c)) return;
     st_add(y, 1, st_expand(st_reshape(c->param[CONV_BIAS], ST_SHAPE(y.shape.n[1], 1, 1)), y.shape));
 }
 
@@ -47,70 +50,62 @@ static st_tensor columns_of(const st_call *c, st_tensor image)
     return st_scratch(c, COLUMNS);
 }
 
-/* Group g of a contiguous tensor as a matrix; the first `leading` axes become its rows. A weight gives
- * [O / groups, C / groups KH KW], columns [C / groups KH KW, OH OW], an image [C / groups, H W]. */
-static st_tensor group(st_tensor x, int leading, int g, int groups)
+/* Group g of a contiguous tensor as a matrix: of a weight [O / groups, C / groups KH KW], of columns
+ * [C / groups KH KW, OH OW], of an image [C / groups, H W]. */
+static st_tensor group(const conv_plan *p, st_tensor x, int g)
 {
-    ptrdiff_t rows = 1;
-    for (int i = 0; i < leading; i++) rows *= x.shape.n[i];
+    const bool columns = x.shape.rank == 5;
+    ptrdiff_t rows = x.shape.n[0] * (columns ? x.shape.n[1] * x.shape.n[2] : 1);
     st_tensor matrix = st_reshape(x, ST_SHAPE(rows, st_numel(x) / rows));
-    return st_narrow(matrix, 0, g * (rows / groups), rows / groups);
+    return st_narrow(matrix, 0, g * (rows / p->groups), rows / p->groups);
 }
 
-static st_tensor weight_group(st_tensor weight, int g, int groups)
+/* Image i, contiguous: copied if necessary. */
+static st_tensor contiguous_image(const st_call *c, st_tensor x, ptrdiff_t i)
 {
-    return group(weight, 1, g, groups);
+    st_tensor image = st_select(x, 0, i);
+    if (st_is_contiguous(image)) return image;
+    st_copy(st_scratch(c, IMAGE), image);
+    return st_scratch(c, IMAGE);
 }
 
-static st_tensor column_group(st_tensor columns, int g, int groups)
-{
-    return group(columns, columns.shape.rank == 5 ? 3 : 1, g, groups);
-}
-
-static st_tensor image_group(st_tensor image, int g, int groups)
-{
-    return group(image, 1, g, groups);
-}
-
-/* ---- conv2d: y = W columns(x) + b ---------------------------------------------------------------------- */
-
-static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
-{
-    const st_conv2d_options *o = l->options;
-    window w;
-    if (window_plan(&w, l, x, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, false)) return -1;
-    *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
-    l->flops =
-        2 * (double)(x.n[1] / o->groups) * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
-    st_shape weight = ST_SHAPE(o->out_channels, x.n[1] / o->groups, o->kernel[0], o->kernel[1]);
-    return plan_conv(l, &w, weight, o->groups, o->no_bias, o->init, o->out_channels, x.n[1]);
-}
-
+/* y = W columns(x) + b */
 static void conv2d_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    const int groups = ((const st_conv2d_options *)c->options)->groups;
+    const conv_plan *p = c->plan;
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         st_tensor columns = columns_of(c, st_select(x, 0, i)), out = st_select(y, 0, i);
-        for (int g = 0; g < groups; g++)
-            st_gemm(image_group(out, g, groups), 1, weight_group(c->param[CONV_WEIGHT], g, groups),
-                    column_group(columns, g, groups), 0);
+        for (int g = 0; g < p->groups; g++)
+            st_gemm(group(p, out, g), 1, group(p, c->param[CONV_WEIGHT], g), group(p, columns, g), 0);
     }
-    add_bias(c, y);
+    add_bias(c, &layer_type_conv2d, y);
 }
 
-static void conv2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+/* y = col2im(Wᵀ x) + b: the sides swapped */
+static void conv_transpose2d_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    (void)x, (void)y;
-    const window *w = &((const conv_plan *)c->plan)->w;
-    const int groups = ((const st_conv2d_options *)c->options)->groups;
-    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        st_tensor image = st_select(dx, 0, i), out = st_select(dy, 0, i);
-        st_tensor columns = window_is_identity(w) ? image : st_scratch(c, COLUMNS);
-        for (int g = 0; g < groups; g++)
-            st_gemm(column_group(columns, g, groups), 1,
-                    st_transpose(weight_group(c->param[CONV_WEIGHT], g, groups), 0, 1),
-                    image_group(out, g, groups), 0);
-        if (!window_is_identity(w)) window_col2im(w, image, columns, st_scratch(c, PADDED));
+    const conv_plan *p = c->plan;
+    const bool identity = window_is_identity(&p->w);
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        st_tensor in = contiguous_image(c, x, i), out = st_select(y, 0, i);
+        st_tensor columns = identity ? out : st_scratch(c, COLUMNS);
+        for (int g = 0; g < p->groups; g++)
+            st_gemm(group(p, columns, g), 1, st_transpose(group(p, c->param[CONV_WEIGHT], g), 0, 1),
+                    group(p, in, g), 0);
+        if (!identity) window_col2im(&p->w, out, columns, st_scratch(c, PADDED));
+    }
+    add_bias(c, &layer_type_conv_transpose2d, y);
+}
+
+/* dW += out columns(in)ᵀ, where `in` is the side that has windows. */
+static void add_weight_gradient(const st_call *c, st_tensor in, st_tensor out)
+{
+    const conv_plan *p = c->plan;
+    for (ptrdiff_t i = 0; i < in.shape.n[0]; i++) {
+        st_tensor columns = columns_of(c, st_select(in, 0, i)), image = contiguous_image(c, out, i);
+        for (int g = 0; g < p->groups; g++)
+            st_gemm(group(p, st_grad(c, CONV_WEIGHT), g), 1, group(p, image, g),
+                    st_transpose(group(p, columns, g), 0, 1), 1);
     }
 }
 
@@ -140,16 +135,30 @@ void conv_bias_gradient(const st_call *c, st_tensor dy)
     }
 }
 
+/* ---- conv2d ------------------------------------------------------------------------------------------- */
+
+static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    const st_conv2d_options *o = l->options;
+    window w;
+    if (window_plan(&w, l, x, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, false)) return -1;
+    *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
+    l->flops =
+        2 * (double)(x.n[1] / o->groups) * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
+    st_shape weight = ST_SHAPE(o->out_channels, x.n[1] / o->groups, o->kernel[0], o->kernel[1]);
+    return plan_conv(l, &w, weight, o->groups, o->no_bias, o->init, o->out_channels, x.n[1]);
+}
+
+static void conv2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)x, (void)y;
+    conv_transpose2d_forward(c, dy, dx);
+}
+
 static void conv2d_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    const int groups = ((const st_conv2d_options *)c->options)->groups;
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        st_tensor columns = columns_of(c, st_select(x, 0, i)), out = st_select(dy, 0, i);
-        for (int g = 0; g < groups; g++)
-            st_gemm(weight_group(st_grad(c, CONV_WEIGHT), g, groups), 1, image_group(out, g, groups),
-                    st_transpose(column_group(columns, g, groups), 0, 1), 1);
-    }
+    add_weight_gradient(c, x, dy);
     conv_bias_gradient(c, dy);
 }
 
@@ -180,7 +189,7 @@ const st_layer_type layer_type_conv2d = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
-/* ---- conv_transpose2d: y = col2im(Wᵀ x) + b: the same windows, the sides swapped ------------------------- */
+/* ---- conv_transpose2d ------------------------------------------------------------------------------------- */
 
 /* The windows are in the output, one for each position of the input. */
 static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window *w)
@@ -220,53 +229,16 @@ static int conv_transpose2d_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(x.n[1], x.n[2], x.n[3]));
 }
 
-/* Image i, contiguous: copied if necessary. */
-static st_tensor contiguous_image(const st_call *c, st_tensor x, ptrdiff_t i)
-{
-    st_tensor image = st_select(x, 0, i), copy = st_scratch(c, IMAGE);
-    if (st_is_contiguous(image)) return image;
-    st_copy(copy, image);
-    return copy;
-}
-
-static void conv_transpose2d_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    const window *w = &((const conv_plan *)c->plan)->w;
-    const int groups = ((const st_conv_transpose2d_options *)c->options)->groups;
-    st_tensor columns = st_scratch(c, COLUMNS);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        st_tensor image = contiguous_image(c, x, i);
-        for (int g = 0; g < groups; g++)
-            st_gemm(column_group(columns, g, groups), 1,
-                    st_transpose(weight_group(c->param[CONV_WEIGHT], g, groups), 0, 1),
-                    image_group(image, g, groups), 0);
-        window_col2im(w, st_select(y, 0, i), columns, st_scratch(c, PADDED));
-    }
-    add_bias(c, y);
-}
-
 static void conv_transpose2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    const int groups = ((const st_conv_transpose2d_options *)c->options)->groups;
-    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
-        st_tensor columns = columns_of(c, st_select(dy, 0, i)), image = st_select(dx, 0, i);
-        for (int g = 0; g < groups; g++)
-            st_gemm(image_group(image, g, groups), 1, weight_group(c->param[CONV_WEIGHT], g, groups),
-                    column_group(columns, g, groups), 0);
-    }
+    conv2d_forward(c, dy, dx);
 }
 
 static void conv_transpose2d_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
-    const int groups = ((const st_conv_transpose2d_options *)c->options)->groups;
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        st_tensor columns = columns_of(c, st_select(dy, 0, i)), image = contiguous_image(c, x, i);
-        for (int g = 0; g < groups; g++)
-            st_gemm(weight_group(st_grad(c, CONV_WEIGHT), g, groups), 1, image_group(image, g, groups),
-                    st_transpose(column_group(columns, g, groups), 0, 1), 1);
-    }
+    add_weight_gradient(c, dy, x);
     conv_bias_gradient(c, dy);
 }
 

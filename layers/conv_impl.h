@@ -12,6 +12,7 @@ enum { CONV_WEIGHT, CONV_BIAS }; /* parameters */
 /* The plan's data of conv2d, conv_transpose2d and their algorithms, which may add members. */
 typedef struct conv_plan {
     window w; /* for a transposed convolution: in the output, one for each position of the input */
+    int groups;
 } conv_plan;
 
 /* The bias of each output channel; NULL: none. */
