@@ -6,7 +6,6 @@
 #include "layers/exponential.h"
 #include "layers/lanes.h"
 #include "layers/layer_impl.h"
-#include "layers/layers.h"
 #include "layers/types.h"
 
 #include <math.h>
@@ -158,11 +157,7 @@ DERIVATIVE(hardswish, x, x <= -3 ? 0 : x > 3 ? 1 : (2 * x + 3) / 6)
 
 /* ---- the hooks ---------------------------------------------------------------------------------- */
 
-typedef struct activation {
-    double a, b;
-} activation;
-
-/* The same in the precision of x. */
+/* A function's options, in the precision of x. */
 typedef struct numbers {
     st_real a, b;
 } numbers;
@@ -200,12 +195,12 @@ INLINE void derivative_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t str
     }
 }
 
-/* 0 where the type has fewer options; adding 0 turns ST_ZERO into 0. */
+/* The options are a struct of at most two doubles. Adding 0 turns ST_ZERO into 0. */
 static numbers numbers_of(const st_call *c)
 {
-    activation o = { 0 };
-    if (c->options) memcpy(&o, c->options, c->layer->type->options_size);
-    return (numbers){ (st_real)o.a + 0, (st_real)o.b + 0 };
+    double o[2] = { 0 };
+    if (c->options) memcpy(o, c->options, c->layer->type->options_size);
+    return (numbers){ (st_real)o[0] + 0, (st_real)o[1] + 0 };
 }
 
 static void walk_values(const st_call *c, st_tensor x, st_tensor y, st_row_function *const rows[])
@@ -261,16 +256,10 @@ static const layer_traits x_traits = { .ignores_y = true }, y_traits = { .in_pla
                                               .backward = NAME##_backward,                                   \
                                               .traits = &TRAITS##_traits };
 
-#define CONSTRUCTOR(NAME)                                                                                    \
-    st_layer *st_##NAME(void)                                                                                \
-    {                                                                                                        \
-        return st_layer_new(&layer_type_##NAME, NULL, 0, NULL);                                              \
-    }
-
 #define ACTIVATION(NAME, X_OR_Y)                                                                             \
     HOOKS(NAME, X_OR_Y)                                                                                      \
     TYPE(NAME, plan, X_OR_Y, NULL, 0)                                                                        \
-    CONSTRUCTOR(NAME)
+    PLAIN_CONSTRUCTOR(NAME)
 
 ACTIVATION(relu6, y)
 ACTIVATION(selu, x)
@@ -287,50 +276,45 @@ static const layer_traits monotone_traits = { .in_place = true, .monotone = true
 
 HOOKS(relu, y)
 TYPE(relu, plan, monotone, NULL, 0)
-CONSTRUCTOR(relu)
+PLAIN_CONSTRUCTOR(relu)
 
 /* ---- functions with options ----------------------------------------------------------------------- */
 
-/* Any number, which is `activation`'s a or b. */
-#define NUMBER(NAME, MEMBER, DEFAULT)                                                                        \
-    {                                                                                                        \
-        NAME, ST_FIELD_REAL, offsetof(activation, MEMBER), .fallback = DEFAULT, .least = -DBL_MAX            \
-    }
-
-static const st_field leaky_relu_fields[] = { NUMBER("slope", a, 0.01), { 0 } };
-static const st_field elu_fields[] = { NUMBER("alpha", a, 1), { 0 } };
-static const st_field hardtanh_fields[] = { NUMBER("min_val", a, -1), NUMBER("max_val", b, 1), { 0 } };
+static const st_field leaky_relu_fields[] = {
+    { "slope", ST_FIELD_REAL, offsetof(st_leaky_relu_options, slope), .fallback = 0.01, .least = -DBL_MAX },
+    { 0 },
+};
 
 HOOKS(leaky_relu, x)
-TYPE(leaky_relu, plan, x, leaky_relu_fields, sizeof(activation))
+TYPE(leaky_relu, plan, x, leaky_relu_fields, sizeof(st_leaky_relu_options))
+CONSTRUCTOR(leaky_relu, st_leaky_relu_options)
 
-st_layer *st_leaky_relu_new(st_leaky_relu_options options)
-{
-    return st_layer_new(&layer_type_leaky_relu, &(activation){ options.slope }, 0, NULL);
-}
+static const st_field elu_fields[] = {
+    { "alpha", ST_FIELD_REAL, offsetof(st_elu_options, alpha), .fallback = 1, .least = -DBL_MAX },
+    { 0 },
+};
 
 HOOKS(elu, x)
-TYPE(elu, plan, x, elu_fields, sizeof(activation))
+TYPE(elu, plan, x, elu_fields, sizeof(st_elu_options))
+CONSTRUCTOR(elu, st_elu_options)
 
-st_layer *st_elu_new(st_elu_options options)
-{
-    return st_layer_new(&layer_type_elu, &(activation){ options.alpha }, 0, NULL);
-}
+static const st_field hardtanh_fields[] = {
+    { "min_val", ST_FIELD_REAL, offsetof(st_hardtanh_options, min_val), .fallback = -1, .least = -DBL_MAX },
+    { "max_val", ST_FIELD_REAL, offsetof(st_hardtanh_options, max_val), .fallback = 1, .least = -DBL_MAX },
+    { 0 },
+};
 
 static int hardtanh_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    const activation *o = l->options;
-    if (o->a >= o->b) return st_layer_refuse(l, "min_val is %g, expected less than max_val, %g", o->a, o->b);
+    const st_hardtanh_options *o = l->options;
+    if (o->min_val >= o->max_val)
+        return st_layer_refuse(l, "min_val is %g, expected less than max_val, %g", o->min_val, o->max_val);
     return plan(l, x, y);
 }
 
 HOOKS(hardtanh, y)
-TYPE(hardtanh, hardtanh_plan, y, hardtanh_fields, sizeof(activation))
-
-st_layer *st_hardtanh_new(st_hardtanh_options options)
-{
-    return st_layer_new(&layer_type_hardtanh, &(activation){ options.min_val, options.max_val }, 0, NULL);
-}
+TYPE(hardtanh, hardtanh_plan, y, hardtanh_fields, sizeof(st_hardtanh_options))
+CONSTRUCTOR(hardtanh, st_hardtanh_options)
 
 /* ---- gelu: two functions -------------------------------------------------------------------------- */
 
@@ -361,6 +345,7 @@ static const st_field gelu_fields[] = {
 };
 
 TYPE(gelu, plan, x, gelu_fields, sizeof(st_gelu_options))
+CONSTRUCTOR(gelu, st_gelu_options)
 
 /* ---- prelu: y = x, or weight x below 0: He et al. 2015 ---------------------------------------------- */
 
@@ -448,3 +433,5 @@ const st_layer_type layer_type_prelu = {
     .gradient = prelu_gradient,
     .traits = &x_traits,
 };
+
+CONSTRUCTOR(prelu, st_prelu_options)

@@ -189,6 +189,8 @@ const st_layer_type layer_type_conv2d = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
+CONSTRUCTOR(conv2d, st_conv2d_options)
+
 /* ---- conv_transpose2d ------------------------------------------------------------------------------------- */
 
 /* The windows are in the output, one for each position of the input. */
@@ -266,3 +268,5 @@ const st_layer_type layer_type_conv_transpose2d = {
     .backward = conv_transpose2d_backward,
     .gradient = conv_transpose2d_gradient,
 };
+
+CONSTRUCTOR(conv_transpose2d, st_conv_transpose2d_options)

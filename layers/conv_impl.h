@@ -3,7 +3,6 @@
 #define STRIDE_LAYERS_CONV_IMPL_H
 
 #include "layers/layer_impl.h"
-#include "layers/layers.h"
 #include "layers/types.h"
 #include "layers/window.h"
 

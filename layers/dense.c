@@ -65,3 +65,5 @@ const st_layer_type layer_type_dense = {
     .gradient = gradient,
     .traits = &(const layer_traits){ .ignores_y = true },
 };
+
+CONSTRUCTOR(dense, st_dense_options)

@@ -3,7 +3,6 @@
 #define STRIDE_LAYERS_DENSE_IMPL_H
 
 #include "layers/layer_impl.h"
-#include "layers/layers.h"
 #include "layers/types.h"
 
 enum { DENSE_WEIGHT, DENSE_BIAS }; /* parameters */

@@ -1,7 +1,6 @@
 /* dropout.c: inverted dropout (Srivastava et al. 2014): elements that are kept are scaled, and inference is
  * the identity. */
 #include "layers/layer_impl.h"
-#include "layers/layers.h"
 #include "layers/types.h"
 
 #include <math.h>
@@ -103,6 +102,8 @@ const st_layer_type layer_type_dropout = {
     .traits = &traits,
 };
 
+CONSTRUCTOR(dropout, st_dropout_options)
+
 const st_layer_type layer_type_channel_dropout = {
     .name = "channel_dropout",
     .options_size = sizeof(st_dropout_options),
@@ -112,3 +113,5 @@ const st_layer_type layer_type_channel_dropout = {
     .backward = backward,
     .traits = &traits,
 };
+
+CONSTRUCTOR(channel_dropout, st_dropout_options)

@@ -1,5 +1,4 @@
 /* join.c: layers with branches of the same x: residual and concat. */
-#include "layers/layers.h"
 #include "layers/types.h"
 
 /* ---- residual: y = body(x) + x, or + projection(x): He et al. 2016 ------------------------------------- */

@@ -329,7 +329,16 @@ st_layer *st_residual_projected(st_layer *body, st_layer *projection);
 st_layer *st_concat_of(int count, st_layer *const branches[]);
 #define st_concat(...) st_concat_of(ST_COUNT(st_layer *, __VA_ARGS__), ST_LIST(st_layer *, __VA_ARGS__))
 
-/* All types above; ends with NULL. The names in saved nets refer to it. */
+/* Every type above, by its name in saved nets; and the table of them, which ends with NULL. */
+/* clang-format off */
+#define ST_EACH_LAYER_TYPE(DO)                                                                               \
+    DO(conv2d) DO(conv_transpose2d) DO(maxpool) DO(avgpool) DO(lppool) DO(adaptive_avgpool) DO(pool)         \
+    DO(dense) DO(batchnorm) DO(layernorm) DO(rmsnorm) DO(groupnorm)                                          \
+    DO(relu) DO(relu6) DO(hardtanh) DO(leaky_relu) DO(prelu) DO(elu) DO(selu) DO(gelu) DO(silu) DO(mish)     \
+    DO(sigmoid) DO(tanh) DO(softplus) DO(softsign) DO(hardsigmoid) DO(hardswish)                             \
+    DO(softmax) DO(log_softmax) DO(dropout) DO(channel_dropout) DO(pad2d) DO(upsample) DO(flatten)           \
+    DO(unflatten) DO(identity) DO(sequence) DO(residual) DO(concat)
+/* clang-format on */
 extern const st_layer_type *const st_layer_types[];
 
 ST_API_END

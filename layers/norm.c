@@ -7,7 +7,6 @@
  * The first pass computes two sums in double, by fixed lanes; the second one writes the result. */
 #include "layers/lanes.h"
 #include "layers/layer_impl.h"
-#include "layers/layers.h"
 #include "layers/types.h"
 #include "tensor/sum.h"
 
@@ -361,6 +360,8 @@ const st_layer_type layer_type_batchnorm = {
     .traits = &(const layer_traits){ .ignores_y = true, .both = batchnorm_both },
 };
 
+CONSTRUCTOR(batchnorm, st_batchnorm_options)
+
 /* ---- layernorm, rmsnorm and groupnorm: runs of elements of each image ----------------------------------------- */
 
 enum { IMAGE, SCALED }; /* scratch: a contiguous copy of x; layernorm: weight times dy of one set */
@@ -516,7 +517,10 @@ static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
     };
 
 OVER_LAST_AXES(layernorm, 1e-5)
+CONSTRUCTOR(layernorm, st_layernorm_options)
+
 OVER_LAST_AXES(rmsnorm, (double)ST_REAL_EPSILON)
+CONSTRUCTOR(rmsnorm, st_layernorm_options)
 
 /* ---- groupnorm: each image's channels in groups: Wu and He 2018 --------------------------------------- */
 
@@ -617,3 +621,5 @@ const st_layer_type layer_type_groupnorm = {
     .gradient = groupnorm_gradient,
     .traits = &(const layer_traits){ .ignores_y = true },
 };
+
+CONSTRUCTOR(groupnorm, st_groupnorm_options)

@@ -3,7 +3,6 @@
  * A kind of pooling is two functions of one window, which is a view with a stride for rows and one for
  * columns. */
 #include "layers/layer_impl.h"
-#include "layers/layers.h"
 #include "layers/pool_impl.h"
 #include "layers/separable.h"
 #include "layers/types.h"
@@ -425,6 +424,8 @@ const st_layer_type layer_type_maxpool = {
     .traits = &(const layer_traits){ .takes_maxima = takes_maxima, .ignores_y = true },
 };
 
+CONSTRUCTOR(maxpool, st_maxpool_options)
+
 static const st_field avgpool_fields[] = {
     WINDOW_FIELDS(st_avgpool_options),
     { "count_exclude_pad", ST_FIELD_BOOL, offsetof(st_avgpool_options, count_exclude_pad) },
@@ -442,6 +443,8 @@ const st_layer_type layer_type_avgpool = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
+CONSTRUCTOR(avgpool, st_avgpool_options)
+
 static const st_field lppool_fields[] = {
     WINDOW_FIELDS(st_lppool_options),
     { "p", ST_FIELD_REAL, offsetof(st_lppool_options, p), .fallback = 2, .least = 1 },
@@ -457,6 +460,8 @@ const st_layer_type layer_type_lppool = {
     .forward = lppool_forward,
     .backward = lppool_backward,
 };
+
+CONSTRUCTOR(lppool, st_lppool_options)
 
 static const st_field pool_fields[] = {
     { "function", ST_FIELD_NAMED, offsetof(st_pool_options, function) },
@@ -475,6 +480,8 @@ const st_layer_type layer_type_pool = {
     .backward = pool_backward,
 };
 
+CONSTRUCTOR(pool, st_pool_options)
+
 static const st_field adaptive_avgpool_fields[] = {
     { "output_size", ST_FIELD_PAIR, offsetof(st_adaptive_avgpool_options, output_size), .fallback = 1,
       .least = 1, .square = true },
@@ -490,3 +497,5 @@ const st_layer_type layer_type_adaptive_avgpool = {
     .backward = adaptive_avgpool_backward,
     .traits = &(const layer_traits){ .ignores_y = true },
 };
+
+CONSTRUCTOR(adaptive_avgpool, st_adaptive_avgpool_options)

@@ -4,7 +4,6 @@
  * results are the same, and there are fewer elements), where their outputs are (layers that run in place have
  * none of their own), and which of them form fused runs. */
 #include "layers/layer_impl.h"
-#include "layers/layers.h"
 #include "layers/types.h"
 #include "tensor/counts.h"
 

@@ -1,7 +1,6 @@
 /* shape.c: layers that change the shape of an image or of the batch: pad2d, upsample, flatten, unflatten,
  * identity. */
 #include "layers/layer_impl.h"
-#include "layers/layers.h"
 #include "layers/separable.h"
 #include "layers/types.h"
 
@@ -118,6 +117,8 @@ const st_layer_type layer_type_pad2d = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
+CONSTRUCTOR(pad2d, st_pad2d_options)
+
 /* ---- upsample: each pixel repeated, or the image interpolated bilinearly ----------------------------------- *
  * Both are A x Bᵀ: a row of A has the weights of the rows of x in a row of y. */
 
@@ -210,6 +211,8 @@ const st_layer_type layer_type_upsample = {
     .traits = &(const layer_traits){ .ignores_y = true },
 };
 
+CONSTRUCTOR(upsample, st_upsample_options)
+
 /* ---- flatten, unflatten, identity: the same elements under another shape -------------------------- */
 
 static void copy_forward(const st_call *c, st_tensor x, st_tensor y)
@@ -241,10 +244,7 @@ const st_layer_type layer_type_flatten = {
     .traits = &copy_traits,
 };
 
-st_layer *st_flatten(void)
-{
-    return st_layer_new(&layer_type_flatten, NULL, 0, NULL);
-}
+PLAIN_CONSTRUCTOR(flatten)
 
 static int unflatten_plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -277,6 +277,8 @@ const st_layer_type layer_type_unflatten = {
     .traits = &copy_traits,
 };
 
+CONSTRUCTOR(unflatten, st_unflatten_options)
+
 static int identity_plan(st_layer *l, st_shape x, st_shape *y)
 {
     (void)l;
@@ -292,7 +294,4 @@ const st_layer_type layer_type_identity = {
     .traits = &copy_traits,
 };
 
-st_layer *st_identity(void)
-{
-    return st_layer_new(&layer_type_identity, NULL, 0, NULL);
-}
+PLAIN_CONSTRUCTOR(identity)

@@ -1,6 +1,5 @@
 /* softmax.c: softmax and its logarithm along one axis, without overflow. */
 #include "layers/exponential.h"
-#include "layers/layers.h"
 #include "layers/types.h"
 #include "tensor/sum.h"
 
@@ -173,6 +172,8 @@ const st_layer_type layer_type_softmax = {
     .backward = softmax_backward,
 };
 
+CONSTRUCTOR(softmax, st_softmax_options)
+
 const st_layer_type layer_type_log_softmax = {
     .name = "log_softmax",
     .options_size = sizeof(st_softmax_options),
@@ -181,3 +182,5 @@ const st_layer_type layer_type_log_softmax = {
     .forward = log_softmax_forward,
     .backward = log_softmax_backward,
 };
+
+CONSTRUCTOR(log_softmax, st_softmax_options)
