@@ -1,5 +1,6 @@
 /* data.c: data sets, and batches of them; nn/data/ reads them from files. */
 #include "nn/data.h"
+#include "tensor/counts.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>
@@ -208,42 +209,22 @@ static int check_order(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t fi
 typedef struct batch {
     const st_dataset *d;
     const ptrdiff_t *order;
-    ptrdiff_t first, count;
+    ptrdiff_t first, count, grain; /* grain: samples in an item of work */
     st_tensor x, y;
+    bool clear; /* no error was set before */
 } batch;
 
-static ptrdiff_t fetch(const batch *b, ptrdiff_t k)
-{
-    ptrdiff_t sample = b->order ? b->order[k] : b->first + k;
-    b->d->get(b->d, sample, st_select(b->x, 0, k), st_select(b->y, 0, k));
-    return sample;
-}
-
-/* Loads enough samples for a thread. */
+/* get reports failure only by the error. */
 static void fetch_part(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
     const batch *b = context;
-    ptrdiff_t first = i * b->d->grain, end = first + b->d->grain;
-    for (ptrdiff_t k = first; k < end && k < b->count && !st_error(); k++) {
-        ptrdiff_t sample = fetch(b, k);
-        if (st_error()) st_error_within("sample %td: ", sample);
+    ptrdiff_t first = i * b->grain, end = smallest(first + b->grain, b->count);
+    for (ptrdiff_t k = first; k < end && !(b->clear && st_error()); k++) {
+        ptrdiff_t sample = b->order ? b->order[k] : b->first + k;
+        b->d->get(b->d, sample, st_select(b->x, 0, k), st_select(b->y, 0, k));
+        if (b->clear && st_error()) st_error_within("sample %td: ", sample);
     }
-}
-
-static int fetch_in_turn(const batch *b)
-{
-    bool clear = !st_error(); /* get reports failure only by the error */
-    for (ptrdiff_t k = 0; k < b->count; k++) {
-        ptrdiff_t sample = fetch(b, k);
-        if (clear && st_error()) return st_error_within("sample %td: ", sample);
-    }
-    return 0;
-}
-
-static bool worth_threads(const st_dataset *d, ptrdiff_t n)
-{
-    return d->grain > 0 && n / 2 >= d->grain && !st_error() && st_num_threads() > 1;
 }
 
 int st_dataset_batch(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t first, ptrdiff_t n, st_tensor x,
@@ -253,8 +234,8 @@ int st_dataset_batch(const st_dataset *d, const ptrdiff_t *order, ptrdiff_t firs
     if (n < 0) return st_error_set("st_dataset_batch: %td samples, expected at least 0", n);
     if (check_shape(x, d->x, n, "x") || check_shape(y, d->target, n, "y") || check_order(d, order, first, n))
         return -1;
-    batch b = { .d = d, .order = order, .first = first, .count = n, .x = x, .y = y };
-    if (!worth_threads(d, n)) return fetch_in_turn(&b);
-    parallel_for(st_num_threads(), (n + d->grain - 1) / d->grain, fetch_part, &b);
-    return st_error() ? -1 : 0;
+    const bool clear = !st_error(), shared = clear && d->grain > 0 && n / 2 >= d->grain;
+    batch b = { d, order, first, n, shared ? d->grain : largest(n, 1), x, y, clear };
+    parallel_for(st_num_threads(), ceil_div(n, b.grain), fetch_part, &b);
+    return clear && st_error() ? -1 : 0;
 }

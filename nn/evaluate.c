@@ -1,17 +1,11 @@
 /* evaluate.c: loading batches, and evaluating a net on them. */
 #include "nn/loss_impl.h"
 #include "nn/train_impl.h"
+#include "tensor/array.h"
 #include "tensor/counts.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-void *train_array(ptrdiff_t count, size_t size, const char *what)
-{
-    void *made = count < 0 ? NULL : calloc((size_t)count, size); /* NULL: the size overflows */
-    if (!made) st_error_set("train: no memory for %s: %td times %zu bytes", what, count, size);
-    return made;
-}
 
 /* ---- samples ------------------------------------------------------------------------------------------- */
 
@@ -39,7 +33,7 @@ int train_batches_new(train_batches *b, const st_net *n, const st_dataset *d, pt
     b->x = st_tensor_new(st_shape_with_batch(d->x, images));
     b->target = st_tensor_new(st_shape_with_batch(d->target, images));
     b->dy = st_tensor_new(st_shape_with_batch(n->output, images));
-    b->picked = train_array(st_numel(b->target), sizeof *b->picked, "the classes of a batch");
+    b->picked = array_new("train", st_numel(b->target), sizeof *b->picked);
     return st_is_null(b->x) || st_is_null(b->target) || st_is_null(b->dy) || !b->picked ? -1 : 0;
 }
 
@@ -114,7 +108,7 @@ int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group
 {
     const int rank = g ? g->rank : 0, ranks = g ? g->ranks : 1;
     const ptrdiff_t batch = b->x.shape.n[0], count = b->data->count;
-    tally sum = { 0 }, *of = train_array(ranks, sizeof *of, "the scores of ranks");
+    tally sum = { 0 }, *of = array_new("train", ranks, sizeof *of);
     for (ptrdiff_t first = 0; first < count && of && (g || !st_error()); first += ranks * batch) {
         ptrdiff_t mine = first + rank * batch;
         of[rank] = mine < count ? evaluate_batch(n, l, b, mine) : (tally){ 0 };

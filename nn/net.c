@@ -230,29 +230,18 @@ st_tensor st_net_find(st_net *n, const char *name)
 
 /* ---- metadata -------------------------------------------------------------------------------------- */
 
-static char *duplicate(const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = malloc(size);
-    if (copy) memcpy(copy, text, size);
-    return copy;
-}
-
-static void note_free(st_metadata *note)
-{
-    if (!note) return;
-    free(note->name);
-    free(note->text);
-    free(note);
-}
-
+/* In one block: the note, its name and its text. */
 static st_metadata *note_new(const char *name, const char *text)
 {
-    st_metadata *note = calloc(1, sizeof *note);
-    if (note && (note->name = duplicate(name)) && (note->text = duplicate(text))) return note;
-    note_free(note);
-    st_error_set("st_net_set_metadata: no memory for %s", name);
-    return NULL;
+    const size_t name_size = strlen(name) + 1, text_size = strlen(text) + 1;
+    st_metadata *note = calloc(1, sizeof *note + name_size + text_size);
+    if (!note) {
+        st_error_set("st_net_set_metadata: no memory for %s", name);
+        return NULL;
+    }
+    note->name = memcpy(note + 1, name, name_size);
+    note->text = memcpy(note->name + name_size, text, text_size);
+    return note;
 }
 
 int st_net_set_metadata(st_net *n, const char *name, const char *text)
@@ -265,7 +254,7 @@ int st_net_set_metadata(st_net *n, const char *name, const char *text)
     st_metadata *old = *at;
     if (fresh) fresh->next = old ? old->next : NULL;
     if (fresh || old) *at = fresh ? fresh : old->next;
-    note_free(old);
+    free(old);
     return 0;
 }
 

@@ -91,18 +91,13 @@ st_optim *st_optim_new(st_optim kind)
     return made;
 }
 
-#define OPTION(option, ...)                                                                                  \
-    {                                                                                                        \
-#option, ST_FIELD_REAL, offsetof(st_optim, option), __VA_ARGS__                                      \
-    }
-
 st_optim *st_sgd_new(st_sgd_options options)
 {
     static const st_field fields[] = {
-        OPTION(lr, .fallback = 0),
-        OPTION(momentum, .fallback = 0),
-        OPTION(dampening, .fallback = 0),
-        OPTION(weight_decay, .fallback = 0),
+        { "lr", ST_FIELD_REAL, offsetof(st_optim, lr) },
+        { "momentum", ST_FIELD_REAL, offsetof(st_optim, momentum) },
+        { "dampening", ST_FIELD_REAL, offsetof(st_optim, dampening) },
+        { "weight_decay", ST_FIELD_REAL, offsetof(st_optim, weight_decay) },
         { "nesterov", ST_FIELD_BOOL, offsetof(st_optim, nesterov) },
         { 0 },
     };
@@ -127,15 +122,16 @@ st_optim *st_sgd_new(st_sgd_options options)
     return st_optim_new(o);
 }
 
-#define ADAM_FIELDS(decay)                                                                                   \
-    {                                                                                                        \
-        OPTION(lr, .fallback = 0.001), OPTION(beta1, .fallback = 0.9, .below = 1),                           \
-            OPTION(beta2, .fallback = 0.999, .below = 1), OPTION(epsilon, .fallback = 1e-8),                 \
-            OPTION(weight_decay, .fallback = decay), { 0 },                                                  \
-    }
-
-static st_optim *make_adam(const char *name, st_adam_options options, const st_field *fields, bool decoupled)
+static st_optim *make_adam(const char *name, st_adam_options options, bool decoupled)
 {
+    static const st_field fields[] = {
+        { "lr", ST_FIELD_REAL, offsetof(st_optim, lr), .fallback = 0.001 },
+        { "beta1", ST_FIELD_REAL, offsetof(st_optim, beta1), .fallback = 0.9, .below = 1 },
+        { "beta2", ST_FIELD_REAL, offsetof(st_optim, beta2), .fallback = 0.999, .below = 1 },
+        { "epsilon", ST_FIELD_REAL, offsetof(st_optim, epsilon), .fallback = 1e-8 },
+        { "weight_decay", ST_FIELD_REAL, offsetof(st_optim, weight_decay) },
+        { 0 },
+    };
     return st_optim_new((st_optim){ .name = name,
                                     .step = adam_step,
                                     .fields = fields,
@@ -150,24 +146,23 @@ static st_optim *make_adam(const char *name, st_adam_options options, const st_f
 
 st_optim *st_adam_new(st_adam_options options)
 {
-    static const st_field fields[] = ADAM_FIELDS(0);
-    return make_adam("adam", options, fields, false);
+    return make_adam("adam", options, false);
 }
 
 st_optim *st_adamw_new(st_adam_options options)
 {
-    static const st_field fields[] = ADAM_FIELDS(0.01);
-    return make_adam("adamw", options, fields, true);
+    if (options.weight_decay == 0 && !signbit(options.weight_decay)) options.weight_decay = 0.01;
+    return make_adam("adamw", options, true);
 }
 
 st_optim *st_rmsprop_new(st_rmsprop_options options)
 {
     static const st_field fields[] = {
-        OPTION(lr, .fallback = 0.01),
+        { "lr", ST_FIELD_REAL, offsetof(st_optim, lr), .fallback = 0.01 },
         { "alpha", ST_FIELD_REAL, offsetof(st_optim, beta2), .fallback = 0.99, .below = 1 },
-        OPTION(epsilon, .fallback = 1e-8),
-        OPTION(momentum, .fallback = 0),
-        OPTION(weight_decay, .fallback = 0),
+        { "epsilon", ST_FIELD_REAL, offsetof(st_optim, epsilon), .fallback = 1e-8 },
+        { "momentum", ST_FIELD_REAL, offsetof(st_optim, momentum) },
+        { "weight_decay", ST_FIELD_REAL, offsetof(st_optim, weight_decay) },
         { "centered", ST_FIELD_BOOL, offsetof(st_optim, centered) },
         { 0 },
     };

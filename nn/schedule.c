@@ -44,23 +44,22 @@ static st_schedule checked(st_schedule s)
     return s;
 }
 
-#define OPTION(option, ...)                                                                                  \
-    {                                                                                                        \
-#option, ST_FIELD_REAL, offsetof(st_schedule, option), __VA_ARGS__                                   \
-    }
-
 st_schedule st_step_lr_new(st_step_lr_options options)
 {
-    static const st_field fields[] = { OPTION(step_size, .least = 1e-9),
-                                       OPTION(gamma, .least = 1e-30),
-                                       { 0 } };
+    static const st_field fields[] = {
+        { "step_size", ST_FIELD_REAL, offsetof(st_schedule, step_size), .least = 1e-9 },
+        { "gamma", ST_FIELD_REAL, offsetof(st_schedule, gamma), .least = 1e-30 },
+        { 0 }
+    };
     return checked((st_schedule){ "step", step_factor, .open_ended = true, .fields = fields,
                                   .step_size = options.step_size, .gamma = options.gamma });
 }
 
 st_schedule st_cosine_lr_new(st_cosine_lr_options options)
 {
-    static const st_field fields[] = { OPTION(end_factor, .below = 1 + 0x1p-52), { 0 } };
+    static const st_field fields[] = {
+        { "end_factor", ST_FIELD_REAL, offsetof(st_schedule, end_factor), .below = 1 + 0x1p-52 }, { 0 }
+    };
     return checked(
         (st_schedule){ "cosine", cosine_factor, .fields = fields, .end_factor = options.end_factor });
 }
@@ -68,9 +67,11 @@ st_schedule st_cosine_lr_new(st_cosine_lr_options options)
 st_schedule st_one_cycle_lr_new(st_one_cycle_lr_options options)
 {
     static const st_field fields[] = {
-        OPTION(pct_start, .fallback = 0.3, .least = 1e-9, .below = 1),
-        OPTION(div_factor, .fallback = 25, .least = 1),
-        OPTION(final_div_factor, .fallback = 1e4, .least = 1),
+        { "pct_start", ST_FIELD_REAL, offsetof(st_schedule, pct_start), .fallback = 0.3, .least = 1e-9,
+          .below = 1 },
+        { "div_factor", ST_FIELD_REAL, offsetof(st_schedule, div_factor), .fallback = 25, .least = 1 },
+        { "final_div_factor", ST_FIELD_REAL, offsetof(st_schedule, final_div_factor), .fallback = 1e4,
+          .least = 1 },
         { 0 },
     };
     return checked((st_schedule){ "one_cycle", one_cycle_factor, .fields = fields,

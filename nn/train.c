@@ -1,6 +1,7 @@
 /* train.c: the loop: forward, loss, backward, step. Everything else is a callback. */
 #include "nn/train.h"
 #include "nn/train_impl.h"
+#include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/random.h"
 
@@ -153,9 +154,8 @@ static int allocate(st_run *run)
     if (train_batches_new(&m->batches, run->net, run->data, images)) return -1;
     m->validation = m->batches;
     m->validation.data = o->validation;
-    m->tally = train_array(o->micro_batches, sizeof *m->tally, "scores of micro-batches");
-    if (count <= ENDLESS)
-        m->batches.order = m->order = train_array(count, sizeof *m->order, "the order of samples");
+    m->tally = array_new("train", o->micro_batches, sizeof *m->tally);
+    if (count <= ENDLESS) m->batches.order = m->order = array_new("train", count, sizeof *m->order);
     if (!m->tally || (count <= ENDLESS && !m->order)) return -1;
     for (ptrdiff_t i = 0; i < count && m->order; i++) m->order[i] = i;
     if (o->micro_batches > 1 && !st_is_null(states)) {

@@ -4,9 +4,6 @@
 
 #include "nn/train.h"
 
-/* Zeroed memory for `count` elements, checked for overflow; NULL with an error. */
-void *train_array(ptrdiff_t count, size_t size, const char *what);
-
 /* Sums of loss, correct predictions, and predictions. */
 typedef struct tally {
     double loss, hits, counted;
