@@ -20,9 +20,9 @@ typedef struct norm_set {
     bool wide; /* the processor has wide vectors */
 } norm_set;
 
-/* The biased variance is variance * unit²; unit is 1 unless squares overflow. */
+/* The biased variance is variance * unit²; unit is 1 unless squares overflow. The deviation includes epsilon. */
 typedef struct moments {
-    double mean, variance, unit;
+    double mean, variance, unit, deviation;
 } moments;
 
 /* Sums over a set: of g, and of g (x - mean). */
@@ -79,6 +79,12 @@ WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, 
     return products(s, g, shift, x, stride_x, mean);
 }
 
+static norm_sums norm_sum(norm_set s, const st_real *g, double shift, const st_real *x, ptrdiff_t stride_x,
+                          double mean)
+{
+    return (s.wide ? products_wide : products_any)(s, g, shift, x, stride_x, mean);
+}
+
 /* The moments in a unit that keeps squares finite: in double the square of 1e155 is not. */
 static moments measure_large(norm_set s, const st_real *x, bool centred)
 {
@@ -98,25 +104,22 @@ static moments measure_large(norm_set s, const st_real *x, bool centred)
     return m;
 }
 
-/* Uses differences from one element, which is close enough to the mean that the subtraction of nearly equal
- * squares loses no digits that the elements have. Not centred: the mean counts as 0. */
-static moments norm_measure(norm_set s, const st_real *x, bool centred)
-{
-    double count = (double)(s.rows * s.length), near = centred ? (double)x[0] : 0;
-    norm_sums sums = (s.wide ? products_wide : products_any)(s, x, near, x, s.stride, near);
-    double mean = centred ? sums.g / count : 0, variance = (sums.product - mean * sums.g) / count;
-    if (!isfinite(variance)) return measure_large(s, x, centred);
-    return (moments){ near + mean, variance < 0 ? 0 : variance, 1 };
-}
-
-static double deviation_from(moments m, double epsilon)
+static double deviation_of(moments m, double epsilon)
 {
     return m.unit * sqrt(m.variance + epsilon / m.unit / m.unit);
 }
 
-static norm_sums norm_sum(norm_set s, const st_real *g, const st_real *x, ptrdiff_t stride_x, double mean)
+/* Uses differences from one element, which is close enough to the mean that the subtraction of nearly equal
+ * squares loses no digits that the elements have. Not centred: the mean counts as 0. */
+static moments norm_measure(norm_set s, const st_real *x, double epsilon, bool centred)
 {
-    return (s.wide ? products_wide : products_any)(s, g, 0, x, stride_x, mean);
+    double count = (double)(s.rows * s.length), near = centred ? (double)x[0] : 0;
+    norm_sums sums = norm_sum(s, x, near, x, s.stride, near);
+    double mean = centred ? sums.g / count : 0, variance = (sums.product - mean * sums.g) / count;
+    moments m = { near + mean, variance < 0 ? 0 : variance, 1, 0 };
+    if (!isfinite(variance)) m = measure_large(s, x, centred);
+    m.deviation = deviation_of(m, epsilon);
+    return m;
 }
 
 /* ---- elements -------------------------------------------------------------------------------------- */
@@ -250,10 +253,11 @@ static void measure_channel(const pass *p, ptrdiff_t k, const st_real *x)
     const st_batchnorm_options *o = c->options;
     const st_tensor *state = c->layer->state;
     st_real *mean = st_data(state[RUNNING_MEAN]) + k, *variance = st_data(state[RUNNING_VAR]) + k;
-    moments m = { (double)*mean, (double)*variance, 1 };
+    moments m = { (double)*mean, (double)*variance, 1, 0 };
+    m.deviation = deviation_of(m, o->epsilon);
     if (c->training) {
         double count = (double)(p->set.rows * p->set.length), unbiased = count > 1 ? count / (count - 1) : 1;
-        m = norm_measure(p->set, x, true);
+        m = norm_measure(p->set, x, o->epsilon, true);
         double batch = m.variance * m.unit * m.unit;
         if (isfinite(m.mean) && isfinite(batch)) {
             *mean = (st_real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
@@ -261,7 +265,7 @@ static void measure_channel(const pass *p, ptrdiff_t k, const st_real *x)
         }
     }
     p->mean[k] = (st_real)m.mean;
-    p->deviation[k] = (st_real)deviation_from(m, o->epsilon);
+    p->deviation[k] = (st_real)m.deviation;
 }
 
 static void forward_channel(const pass *p, ptrdiff_t k, const st_real *x)
@@ -273,7 +277,7 @@ static void forward_channel(const pass *p, ptrdiff_t k, const st_real *x)
 
 static norm_sums sums_of(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t stride_x)
 {
-    return norm_sum(p->set, p->dy + k * p->set.length, x, stride_x, (double)p->mean[k]);
+    return norm_sum(p->set, p->dy + k * p->set.length, 0, x, stride_x, (double)p->mean[k]);
 }
 
 static void write_dx(const pass *p, ptrdiff_t k, const st_real *x, norm_sums sums)
@@ -366,27 +370,11 @@ CONSTRUCTOR(batchnorm, st_batchnorm_options)
 
 enum { IMAGE, SCALED }; /* scratch: a contiguous copy of x; layernorm: weight times dy of one set */
 
-/* A tensor's elements in row-major order: in place if it is contiguous, else in the copy. */
-static const st_real *elements(st_tensor x, st_tensor copy)
-{
-    return st_data(contiguous(x, copy));
-}
-
 /* The adjacent sets of an image. */
 static norm_set run_of(const st_call *c, ptrdiff_t parts)
 {
     ptrdiff_t length = st_shape_numel(c->layer->x, "norm") / c->layer->x.n[0] / parts;
     return (norm_set){ 1, length, length, lanes_wide(c->layer) };
-}
-
-typedef struct measured {
-    double mean, deviation;
-} measured;
-
-static measured measure(norm_set set, const st_real *x, double epsilon, bool centred)
-{
-    moments m = norm_measure(set, x, centred);
-    return (measured){ m.mean, deviation_from(m, epsilon) };
 }
 
 /* ---- layernorm: the last axes of each image: Ba, Kiros and Hinton 2016 --------------------------------- *
@@ -429,13 +417,13 @@ static norm_set layernorm_run(const st_call *c)
     return run_of(c, image / st_shape_numel(normalised(c->options, x), "layernorm"));
 }
 
-static measured layernorm_measure(const st_call *c, norm_set set, const st_real *x)
+static moments layernorm_measure(const st_call *c, norm_set set, const st_real *x)
 {
-    return measure(set, x, ((const st_layernorm_options *)c->options)->epsilon, is_centred(c->layer));
+    return norm_measure(set, x, ((const st_layernorm_options *)c->options)->epsilon, is_centred(c->layer));
 }
 
 /* y = (x - mean) scale weight + bias; bias may be NULL */
-static void apply_affine(ptrdiff_t n, st_real *y, const st_real *x, measured m, const st_real *weight,
+static void apply_affine(ptrdiff_t n, st_real *y, const st_real *x, moments m, const st_real *weight,
                          const st_real *bias)
 {
     const st_real mean = (st_real)m.mean, scale = (st_real)(1 / m.deviation);
@@ -448,11 +436,11 @@ static void apply_affine(ptrdiff_t n, st_real *y, const st_real *x, measured m, 
 static void layernorm_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     norm_set set = layernorm_run(c);
-    const st_real *in = elements(x, y);
+    const st_real *in = st_data(contiguous(x, y));
     const st_real *bias = c->layer->params > BIAS ? st_data(c->param[BIAS]) : NULL;
     st_real *out = st_data(y), *end = out + st_numel(y);
     for (; out < end; in += set.length, out += set.length) {
-        measured m = layernorm_measure(c, set, in);
+        moments m = layernorm_measure(c, set, in);
         if (!is_affine(c)) norm_apply(set, out, in, m.mean, 1 / m.deviation, 0);
         else apply_affine(set.length, out, in, m, st_data(c->param[WEIGHT]), bias);
     }
@@ -462,20 +450,20 @@ static void layernorm_backward(const st_call *c, st_tensor x, st_tensor y, st_te
 {
     (void)y;
     norm_set set = layernorm_run(c);
-    const st_real *in = elements(x, dx), *slope = st_data(dy);
+    const st_real *in = st_data(contiguous(x, dx)), *slope = st_data(dy);
     const st_real *weight = is_affine(c) ? st_data(c->param[WEIGHT]) : NULL;
     st_real *out = st_data(dx), *end = out + st_numel(dx), *scaled = st_data(st_scratch(c, SCALED));
     for (; out < end; in += set.length, out += set.length, slope += set.length) {
-        measured m = layernorm_measure(c, set, in);
+        moments m = layernorm_measure(c, set, in);
         for (ptrdiff_t i = 0; i < set.length && weight; i++) scaled[i] = weight[i] * slope[i];
         const st_real *g = weight ? scaled : slope;
-        norm_sums sums = norm_sum(set, g, in, set.stride, m.mean);
+        norm_sums sums = norm_sum(set, g, 0, in, set.stride, m.mean);
         if (!is_centred(c->layer)) sums.g = 0;
         norm_adjoint(set, out, g, 1, in, m.mean, m.deviation, sums, (double)set.length);
     }
 }
 
-static void add_affine_gradient(ptrdiff_t n, st_real *dweight, st_real *dbias, const st_real *x, measured m,
+static void add_affine_gradient(ptrdiff_t n, st_real *dweight, st_real *dbias, const st_real *x, moments m,
                                 const st_real *dy)
 {
     const st_real mean = (st_real)m.mean, scale = (st_real)(1 / m.deviation);
@@ -492,7 +480,7 @@ static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
     if (c->layer->params > BIAS) dbias = st_data(st_grad(c, BIAS));
     st_tensor copy = st_scratch(c, IMAGE);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const st_real *in = elements(st_narrow(x, 0, i, 1), copy), *end = in + st_numel(copy);
+        const st_real *in = st_data(contiguous(st_narrow(x, 0, i, 1), copy)), *end = in + st_numel(copy);
         for (; in < end; in += set.length, slope += set.length)
             add_affine_gradient(set.length, dweight, dbias, in, layernorm_measure(c, set, in), slope);
     }
@@ -542,18 +530,18 @@ static norm_set group_run(const st_call *c)
     return run_of(c, ((const st_groupnorm_options *)c->options)->groups);
 }
 
-static measured group_measure(const st_call *c, const st_real *x)
+static moments group_measure(const st_call *c, const st_real *x)
 {
-    return measure(group_run(c), x, ((const st_groupnorm_options *)c->options)->epsilon, true);
+    return norm_measure(group_run(c), x, ((const st_groupnorm_options *)c->options)->epsilon, true);
 }
 
 static void groupnorm_forward(const st_call *c, st_tensor x, st_tensor y)
 {
     norm_set set = run_of(c, x.shape.n[1]);
     ptrdiff_t channels = x.shape.n[1], each = group_run(c).length / set.length;
-    const st_real *in = elements(x, y);
+    const st_real *in = st_data(contiguous(x, y));
     st_real *out = st_data(y);
-    measured m = { 0 };
+    moments m = { 0 };
     for (ptrdiff_t k = 0; k < x.shape.n[0] * channels; k++, in += set.length, out += set.length) {
         if (k % each == 0) m = group_measure(c, in);
         norm_apply(set, out, in, m.mean, weight_of(c, k % channels) / m.deviation, bias_of(c, k % channels));
@@ -566,10 +554,10 @@ static void backward_group(const st_call *c, ptrdiff_t first, const st_real *x, 
 {
     norm_set set = run_of(c, c->layer->x.n[1]);
     ptrdiff_t each = group_run(c).length / set.length;
-    measured m = group_measure(c, x);
+    moments m = group_measure(c, x);
     norm_sums total = { 0 };
     for (ptrdiff_t k = 0; k < each; k++) {
-        norm_sums sums = norm_sum(set, dy + k * set.length, x + k * set.length, set.stride, m.mean);
+        norm_sums sums = norm_sum(set, dy + k * set.length, 0, x + k * set.length, set.stride, m.mean);
         total.g += weight_of(c, first + k) * sums.g;
         total.product += weight_of(c, first + k) * sums.product;
     }
@@ -581,7 +569,7 @@ static void backward_group(const st_call *c, ptrdiff_t first, const st_real *x, 
 static void groupnorm_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    const st_real *in = elements(x, dx), *slope = st_data(dy);
+    const st_real *in = st_data(contiguous(x, dx)), *slope = st_data(dy);
     st_real *out = st_data(dx);
     ptrdiff_t length = group_run(c).length, groups = ((const st_groupnorm_options *)c->options)->groups;
     for (ptrdiff_t k = 0; k < dx.shape.n[0] * groups; k++, in += length, slope += length, out += length)
@@ -595,11 +583,11 @@ static void groupnorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
     ptrdiff_t each = group_run(c).length / set.length;
     const st_real *slope = st_data(dy);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const st_real *in = elements(st_narrow(x, 0, i, 1), st_scratch(c, IMAGE));
-        measured m = { 0 };
+        const st_real *in = st_data(contiguous(st_narrow(x, 0, i, 1), st_scratch(c, IMAGE)));
+        moments m = { 0 };
         for (ptrdiff_t k = 0; k < x.shape.n[1]; k++, in += set.length, slope += set.length) {
             if (k % each == 0) m = group_measure(c, in);
-            add_to_gradient(c, k, norm_sum(set, slope, in, set.stride, m.mean), m.deviation);
+            add_to_gradient(c, k, norm_sum(set, slope, 0, in, set.stride, m.mean), m.deviation);
         }
     }
 }

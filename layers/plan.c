@@ -201,7 +201,7 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
 
 static ptrdiff_t up(ptrdiff_t count)
 {
-    return (count + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    return ceil_div(count, CACHE_LINE) * CACHE_LINE;
 }
 
 static int total(const st_layer *l, ptrdiff_t *sum, ptrdiff_t amount)
@@ -223,16 +223,15 @@ ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)
 {
     if (layer_is_whole(l)) return n;
     if (l->type->chunk > 0) return l->type->chunk;
-    ptrdiff_t least = (n + MOST_CHUNKS - 1) / MOST_CHUNKS;
-    return least > DEFAULT_CHUNK ? least : DEFAULT_CHUNK;
+    return largest(ceil_div(n, MOST_CHUNKS), DEFAULT_CHUNK);
 }
 
 /* The most chunks that a batch of at most n images is cut into. */
 static ptrdiff_t most_chunks(const st_layer *l, ptrdiff_t n)
 {
     if (layer_is_whole(l)) return 1;
-    ptrdiff_t size = l->type->chunk > 0 ? l->type->chunk : DEFAULT_CHUNK, chunks = (n + size - 1) / size;
-    return l->type->chunk > 0 || chunks < MOST_CHUNKS ? chunks : MOST_CHUNKS;
+    return l->type->chunk > 0 ? ceil_div(n, l->type->chunk)
+                              : smallest(ceil_div(n, DEFAULT_CHUNK), MOST_CHUNKS);
 }
 
 /* Depends on the planned batch, so that smaller batches have the memory. */
@@ -271,22 +270,26 @@ int layer_plan_fused(st_layer *parent, st_layer *const child[], int count)
     return 0;
 }
 
+/* Adds the elements of slots; those of memory and scratch begin on cache lines. */
+static int add_slots(const st_layer *l, ptrdiff_t *sum, const st_tensor slot[], int count, bool aligned)
+{
+    for (int i = 0; i < count; i++) {
+        ptrdiff_t elements = st_shape_numel(slot[i].shape, l->type->name);
+        if (total(l, sum, aligned ? up(elements) : elements)) return -1;
+    }
+    return 0;
+}
+
 static int measure(const st_layer *l, st_layer_needs *needs)
 {
-    const char *who = l->type->name;
+    const layer_impl *impl = l->impl;
     ptrdiff_t scratch = 0, own = 0;
-    for (int i = 0; i < l->params; i++)
-        if (total(l, &own, st_shape_numel(l->param[i].shape, who))) return -1;
-    if (total(l, &needs->parameters, own)) return -1;
-    for (int i = 0; i < l->states; i++)
-        if (total(l, &needs->state, st_shape_numel(l->state[i].shape, who))) return -1;
-    for (int i = 0; i < l->impl->memories; i++)
-        if (total(l, &needs->memory, up(st_shape_numel(l->impl->memory[i].shape, who)))) return -1;
-    if (l->impl->output.shape.rank > 0 &&
-        total(l, &needs->memory, up(st_shape_numel(l->impl->output.shape, who))))
+    if (add_slots(l, &own, l->param, l->params, false) || total(l, &needs->parameters, own) ||
+        add_slots(l, &needs->state, l->state, l->states, false) ||
+        add_slots(l, &needs->memory, impl->memory, impl->memories, true) ||
+        add_slots(l, &needs->memory, &impl->output, impl->output.shape.rank > 0, true) ||
+        add_slots(l, &scratch, impl->scratch, impl->scratches, true))
         return -1;
-    for (int i = 0; i < l->impl->scratches; i++)
-        if (total(l, &scratch, up(st_shape_numel(l->impl->scratch[i].shape, who)))) return -1;
     if (l->children > 0) { /* its scratch is in use while its children run */
         if (total(l, &needs->memory, scratch)) return -1;
     } else {
@@ -295,8 +298,8 @@ static int measure(const st_layer *l, st_layer_needs *needs)
     }
     if (most_chunks(l, l->x.n[0]) > 1 && layer_sums_chunks(l, own))
         needs->partial = largest(needs->partial, own * most_chunks(l, l->x.n[0]));
-    needs->partial = largest(needs->partial, l->impl->chunk_gradients);
-    needs->ping_pong = largest(needs->ping_pong, l->impl->ping_pong);
+    needs->partial = largest(needs->partial, impl->chunk_gradients);
+    needs->ping_pong = largest(needs->ping_pong, impl->ping_pong);
     for (int i = 0; i < l->children; i++)
         if (measure(l->child[i], needs)) return -1;
     return 0;
@@ -304,9 +307,7 @@ static int measure(const st_layer *l, st_layer_needs *needs)
 
 static int threads_for(st_shape x)
 {
-    int threads = st_num_threads();
-    ptrdiff_t most = x.n[0] < MOST_CHUNKS ? x.n[0] : MOST_CHUNKS;
-    return threads < most ? threads : (int)most;
+    return (int)smallest(st_num_threads(), smallest(x.n[0], MOST_CHUNKS));
 }
 
 int st_layer_measure(const st_layer *root, st_layer_needs *needs)
@@ -315,10 +316,8 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs)
     if (!needs || root->x.rank < 1)
         return st_layer_refuse(root, needs ? "measured before it is planned" : "the needs are NULL");
     *needs = (st_layer_needs){ .threads = threads_for(root->x) };
-    if (measure(root, needs)) return -1;
-    return total(root, &needs->scratch, needs->ping_pong) || total(root, &needs->scratch, needs->ping_pong)
-               ? -1
-               : 0;
+    if (measure(root, needs) || total(root, &needs->scratch, needs->ping_pong)) return -1;
+    return total(root, &needs->scratch, needs->ping_pong);
 }
 
 /* ---- handing out ------------------------------------------------------------------------------- */
@@ -331,7 +330,7 @@ typedef struct cursor {
 static void carve(cursor *from, st_tensor *slot, ptrdiff_t alignment)
 {
     ptrdiff_t count = st_shape_numel(slot->shape, "st_layer_build");
-    from->at = (from->at + alignment - 1) / alignment * alignment;
+    from->at = ceil_div(from->at, alignment) * alignment;
     *slot = st_reshape(st_narrow(from->flat, 0, from->at, count), slot->shape);
     from->at += count;
 }

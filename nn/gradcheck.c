@@ -1,5 +1,6 @@
 /* gradcheck.c: compares hooks with central differences. */
 #include "nn/gradcheck.h"
+#include "tensor/storage.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -354,17 +355,10 @@ static void default_options(st_gradcheck_options *o)
 /* A new storage with the same strides. */
 static st_tensor same_layout(st_tensor x)
 {
-    st_tensor y = x;
-    ptrdiff_t low = 0, high = 0;
-    for (int i = 0; i < x.shape.rank; i++) {
-        ptrdiff_t reach = (x.shape.n[i] - 1) * x.stride[i];
-        if (reach < 0) low += reach;
-        else high += reach;
-    }
-    st_tensor flat = st_tensor_new(ST_SHAPE(high - low + 1));
-    y.storage = flat.storage;
-    y.offset = -low;
-    return y;
+    extent e = tensor_extent(x);
+    x.storage = st_tensor_new(ST_SHAPE(e.high - e.low + 1)).storage;
+    x.offset -= e.low;
+    return x;
 }
 
 static void check_gradients(subject *s)
