@@ -81,8 +81,7 @@ static ptrdiff_t *multiples(ptrdiff_t **room, ptrdiff_t count, ptrdiff_t step)
 static int plan(st_layer *l, const void *given)
 {
     (void)given;
-    const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1],
-                    slabs = n > FEW ? ceil_div(n, SLAB) : 0;
+    const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = n > FEW ? ceil_div(n, SLAB) : 0;
     const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
     const ptrdiff_t lanes = kernel_of(l)->lanes, vectors = ceil_div(in, lanes);
     const ptrdiff_t room = (high + 2 * deep) + (high + vectors) + (n + 2 * out) + (high + 2 * n);

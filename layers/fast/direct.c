@@ -18,7 +18,7 @@
 #include "layers/fast/direct.h"
 
 /* Elements of a block of results and of transposed dy, so that both stay in cache. */
-enum { BLOCK = 1 << 15 };
+enum { BLOCK = 1 << 16 };
 
 static direct_sizes sizes_of(const st_layer *l, const window *w)
 {

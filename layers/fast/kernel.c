@@ -102,11 +102,27 @@
         }                                                                                                    \
     }
 
+/* Packs rows of W vectors, which may be far apart: those AHEAD are prefetched. */
+enum { AHEAD = 12 };
+#define PACK(M, _, W)                                                                                        \
+    M##_TARGET static void M##_pack_##W(ptrdiff_t rows, const st_real *b, const ptrdiff_t *offset,           \
+                                        st_real *to)                                                         \
+    {                                                                                                        \
+        for (; rows > 0; rows--, offset++, to += W * MACHINE_LANES(M)) {                                     \
+            const st_real *ahead = b + offset[rows > AHEAD ? AHEAD : 0];                                     \
+            __builtin_prefetch(ahead);                                                                       \
+            __builtin_prefetch(ahead + W * MACHINE_LANES(M) - 1);                                            \
+            EACH(v, W) VECTOR_AT(M, to, v) = VECTOR_AT(M, b + *offset, v);                                   \
+        }                                                                                                    \
+    }
+
+#define TO_1(DO, M, R) DO(M, R, 1)
 #define TO_2(DO, M, R) DO(M, R, 1) DO(M, R, 2)
 #define TO_3(DO, M, R) TO_2(DO, M, R) DO(M, R, 3)
 #define TO_4(DO, M, R) TO_3(DO, M, R) DO(M, R, 4)
 #define NAME(M, R, W) M##_tile_##R##_##W,
 #define DOT_NAME(M, R, D) M##_dot_##R##_##D,
+#define PACK_NAME(M, _, W) M##_pack_##W,
 
 /* clang-format off */
 /* A tile's sums fill the registers, except those that hold a row of b and an element of a. */
@@ -114,12 +130,13 @@
     TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
     TO_2(TILE, M, 7) TO_2(TILE, M, 8) TO_2(TILE, M, 9) TO_2(TILE, M, 10) TO_2(TILE, M, 11) TO_2(TILE, M, 12) \
     TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3) TO_4(DOT, M, 4) TO_4(DOT, M, 5) TO_4(DOT, M, 6)          \
+    TO_4(PACK, M, )                                                                                          \
     TRANSPOSE(M)                                                                                                  \
     MOVE(M)                                                                                                  \
     static const kernel M = {                                                                                \
         .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) },               \
                  { TO_4(DOT_NAME, M, 4) }, { TO_4(DOT_NAME, M, 5) }, { TO_4(DOT_NAME, M, 6) } },             \
-        .high = 6, .deep = 4,                                                                                \
+        .high = 6, .deep = 4, .pack = { TO_4(PACK_NAME, M, ) },                                               \
         .name = #M, .lanes = MACHINE_LANES(M), .tall = { 12, 12, 6, 6 }, .wide = 4, .transpose = M##_transpose,        \
         .move = M##_move,                                                                                    \
         .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
@@ -128,16 +145,20 @@
                   { TO_2(NAME, M, 10) }, { TO_2(NAME, M, 11) }, { TO_2(NAME, M, 12) } },                     \
     };
 #define KERNEL_OF_16_REGISTERS(M)                                                                            \
-    TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4)                                      \
+    TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4) TO_2(TILE, M, 5) TO_2(TILE, M, 6)    \
+    TO_1(TILE, M, 7) TO_1(TILE, M, 8) TO_1(TILE, M, 9) TO_1(TILE, M, 10) TO_1(TILE, M, 11) TO_1(TILE, M, 12) \
+    TO_3(PACK, M, )                                                                                          \
     TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3)                                                          \
     TRANSPOSE(M)                                                                                                  \
     MOVE(M)                                                                                                  \
     static const kernel M = {                                                                                \
         .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) } },             \
-        .high = 3, .deep = 4,                                                                                \
-        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 4, 4, 4 }, .wide = 3, .transpose = M##_transpose,             \
+        .high = 3, .deep = 4, .pack = { TO_3(PACK_NAME, M, ) },                                               \
+        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 12, 6, 4 }, .wide = 3, .transpose = M##_transpose,             \
         .move = M##_move,                                                                                    \
-        .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) } },  \
+        .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) },    \
+                  { TO_2(NAME, M, 5) }, { TO_2(NAME, M, 6) }, { TO_1(NAME, M, 7) }, { TO_1(NAME, M, 8) },    \
+                  { TO_1(NAME, M, 9) }, { TO_1(NAME, M, 10) }, { TO_1(NAME, M, 11) }, { TO_1(NAME, M, 12) } }, \
     };
 /* clang-format on */
 
@@ -259,14 +280,12 @@ typedef struct panel {
 static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const st_real *b,
                       const ptrdiff_t *offset, st_real *copy, ptrdiff_t *place)
 {
-    const size_t vector = (size_t)k->lanes * sizeof(st_real), row = (size_t)wide * vector;
+    const size_t vector = (size_t)k->lanes * sizeof(st_real);
     if (rows < MANY_ROWS || depth == 0) return (panel){ b, offset };
     bool across = (uintptr_t)(b + offset[0]) % vector || (uintptr_t)(b + offset[depth > 1]) % vector;
     if (!across) return (panel){ b, offset };
-    for (ptrdiff_t i = 0; i < depth; i++) {
-        place[i] = i * wide * k->lanes;
-        memcpy(copy + place[i], b + offset[i], row);
-    }
+    k->pack[wide - 1](depth, b, offset, copy);
+    for (ptrdiff_t i = 0; i < depth; i++) place[i] = i * wide * k->lanes;
     return (panel){ copy, place };
 }
 
