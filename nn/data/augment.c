@@ -3,6 +3,7 @@
 #include "nn/data/bytes.h"
 #include "nn/files/file.h"
 #include "tensor/array.h"
+#include "tensor/counts.h"
 #include "tensor/error.h"
 #include "tensor/random.h"
 
@@ -259,8 +260,5 @@ st_dataset *st_dataset_augment_new(const st_dataset *of, st_augment_options opti
     own->options = options;
     char text[DESCRIPTION];
     describe(&options, of->x, text);
-    const st_dataset kind = {
-        .get = get, .release = data_unwrap, .own = own, .grain = of->grain < GRAIN ? of->grain : GRAIN
-    };
-    return data_wrap(of, kind, text);
+    return data_wrap(of, (st_dataset){ .get = get, .own = own, .grain = smallest(of->grain, GRAIN) }, text);
 }

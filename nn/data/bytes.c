@@ -72,6 +72,8 @@ static char *join(const char *steps, const char *step)
 st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step)
 {
     data_wrapper *w = kind.own;
+    if (!kind.release) kind.release = data_unwrap;
+    if (kind.grain == 0) kind.grain = of->grain;
     *w = (data_wrapper){ .of = of, .prepared = join(of->prepared ? of->prepared : "", step) };
     if (!w->prepared) {
         kind.release(&kind);

@@ -21,8 +21,8 @@ typedef struct data_wrapper {
     char *prepared;
 } data_wrapper;
 
-/* A set of the samples of `of`, or of kind.count of them, as kind.get, .own, .release and .grain make them;
- * `step` is appended to `prepared`. On failure `own` is released, too. */
+/* A set of as many samples as `of`, or kind.count, as kind.get and .own make them; `step` is appended to
+ * `prepared`. `release` is data_unwrap and `grain` that of `of` unless given. On failure `own` is released. */
 st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step);
 
 /* Frees the `own` of such a set: the end of its `release`. */

@@ -280,8 +280,7 @@ static st_dataset *normalize(const st_dataset *of, const st_normalization *n, bo
     char text[DESCRIPTION];
     own->of_targets = of_targets;
     describe(n, of_targets, text);
-    return data_wrap(of, (st_dataset){ .get = get, .release = release, .own = own, .grain = of->grain },
-                     text);
+    return data_wrap(of, (st_dataset){ .get = get, .release = release, .own = own }, text);
 }
 
 st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n)

@@ -40,8 +40,7 @@ st_dataset *st_dataset_map(const st_dataset *of, st_sample_function *change, voi
     mapped *own = array_new("st_dataset_map", 1, sizeof *own);
     if (!own) return NULL;
     own->change = change, own->context = context;
-    return data_wrap(
-        of, (st_dataset){ .get = get_mapped, .release = data_unwrap, .own = own, .grain = of->grain }, "map");
+    return data_wrap(of, (st_dataset){ .get = get_mapped, .own = own }, "map");
 }
 
 /* ---- one after the other ------------------------------------------------------------------------- */
@@ -124,11 +123,7 @@ st_dataset *st_dataset_subset(const st_dataset *of, ptrdiff_t count, const ptrdi
     if (!own && !st_error()) st_error_set("st_dataset_subset: %td samples, expected at least one", count);
     if (!own) return NULL;
     for (ptrdiff_t i = 0; i < count; i++) own->index[i] = index[i];
-    return data_wrap(
-        of,
-        (st_dataset){
-            .count = count, .get = get_subset, .release = data_unwrap, .own = own, .grain = of->grain },
-        "subset");
+    return data_wrap(of, (st_dataset){ .count = count, .get = get_subset, .own = own }, "subset");
 }
 
 const st_dataset *st_dataset_origin(const st_dataset *d, ptrdiff_t *i)
@@ -255,9 +250,5 @@ st_dataset *st_dataset_weighted(const st_dataset *of, ptrdiff_t count, const dou
         free(own);
         return NULL;
     }
-    return data_wrap(
-        of,
-        (st_dataset){
-            .count = count, .get = get_weighted, .release = data_unwrap, .own = own, .grain = of->grain },
-        "weighted");
+    return data_wrap(of, (st_dataset){ .count = count, .get = get_weighted, .own = own }, "weighted");
 }

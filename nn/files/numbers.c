@@ -53,18 +53,16 @@ static st_real value_of(numbers form, uint64_t bits)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-uint64_t numbers_get(const unsigned char *bytes, int size)
+static uint64_t get(const unsigned char *bytes, int size, bool big_endian)
 {
     uint64_t value = 0;
-    for (int i = 0; i < size; i++) value |= (uint64_t)bytes[i] << (8 * i);
+    for (int i = 0; i < size; i++) value |= (uint64_t)bytes[big_endian ? size - 1 - i : i] << (8 * i);
     return value;
 }
 
-static uint64_t get_big(const unsigned char *bytes, int size)
+uint64_t numbers_get(const unsigned char *bytes, int size)
 {
-    uint64_t value = 0;
-    for (int i = 0; i < size; i++) value = value << 8 | bytes[i];
-    return value;
+    return get(bytes, size, false);
 }
 
 void numbers_put(unsigned char *bytes, int size, uint64_t value)
@@ -99,7 +97,7 @@ static void read_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
         t->failed = fread(t->bytes, (size_t)f->size, (size_t)count, t->stream) != (size_t)count;
         for (ptrdiff_t i = 0; i < count && !t->failed; i++)
             at[0][(first + i) * stride[0]] =
-                value_of(*f, (f->big_endian ? get_big : numbers_get)(t->bytes + i * f->size, f->size));
+                value_of(*f, get(t->bytes + i * f->size, f->size, f->big_endian));
     }
 }
 
