@@ -130,12 +130,11 @@ static void take_step(st_net *n, st_tensor x, st_tensor target, st_loss l, st_te
     if (st_net_backward(n, dy, (st_tensor){ 0 }) == 0) st_net_visit(n, look_at_gradient, s);
 }
 
-/* Runs the step again with the net's parameters, and looks at everything. Gradients are overwritten;
- * parameters, states and the step are restored. */
+/* Runs the step again with the net's parameters, and looks at everything. Gradients are overwritten, states
+ * restored. */
 static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
 {
     search s = { 0 };
-    uint64_t step = n->step;
     st_net_visit(n, look_at_parameter, &s);
     look(&s, 0, 0, x, "the batch's x", NULL, NULL);
     look(&s, 1, 0, target, "the batch's target", NULL, NULL);
@@ -147,7 +146,6 @@ static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
     if (w) take_step(n, x, target, l, dy, &s);
     st_watch_end(w);
     if (!st_is_null(states)) st_copy(st_net_states(n), states);
-    n->step = step;
     st_tensor_free(dy);
     st_tensor_free(states);
     return s;
