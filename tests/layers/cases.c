@@ -187,7 +187,8 @@ static st_maxpool_options roll_windows(dice *d, st_shape *x)
 
 static st_layer *roll_maxpool(dice *d, st_shape *x)
 {
-    return st_maxpool_new(roll_windows(d, x));
+    st_maxpool_options o = roll_windows(d, x);
+    return chance(d, 5) ? st_global_maxpool() : st_maxpool_new(o);
 }
 
 static naive want_maxpool(const st_layer *l, st_tensor x, st_tensor dy)
@@ -198,6 +199,7 @@ static naive want_maxpool(const st_layer *l, st_tensor x, st_tensor dy)
 static st_layer *roll_avgpool(dice *d, st_shape *x)
 {
     st_maxpool_options o = roll_windows(d, x);
+    if (chance(d, 5)) return st_global_avgpool();
     return st_avgpool(WINDOWS(o), .count_exclude_pad = chance(d, 50));
 }
 

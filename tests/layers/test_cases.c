@@ -448,6 +448,28 @@ TEST(any_number_of_threads_comes_to_the_same_bits)
     each_case("threads", 0, 1 + tries() / 10, threads_change_nothing);
 }
 
+/* Where a layer can run in-place, y overwrites x and dx overwrites dy, to the same bits. */
+static void in_place_is_as_apart(const layer_case *c, dice *d, st_layer *l, st_shape s)
+{
+    build(l, s);
+    if (l->type->traits && l->type->traits->in_place && st_shape_equal(l->y, s)) {
+        auto_tensor x = roll_tensor(d, s, -9, 9), dy = roll_tensor(d, s, -9, 9), y = st_tensor_new(s),
+                    dx = st_tensor_new(s);
+        st_layer_forward(l, x, y);
+        st_layer_backward(l, x, y, dy, dx);
+        st_layer_forward(l, x, x);
+        assert_same(x, y);
+        st_layer_backward(l, x, x, dy, dy);
+        assert_same(dy, dx);
+    }
+    st_layer_free(l);
+}
+
+TEST(a_layer_in_place_is_as_it_is_apart)
+{
+    each_case("in place", 0, tries(), in_place_is_as_apart);
+}
+
 /* Nothing is left of a larger batch before it. */
 static void a_smaller_batch_is_its_own(const layer_case *c, dice *d, st_layer *l, st_shape s)
 {

@@ -69,6 +69,15 @@ TEST(a_missing_child_frees_the_others)
                    "sequence: layer 1 of 2 is NULL");
 }
 
+TEST(a_layer_is_held_once)
+{
+    st_layer *l = st_relu();
+    assert_refused(st_sequence(l, st_tanh(), l), "sequence: layer 2 (relu)");
+    auto_layer *holder = st_sequence(l = st_relu());
+    assert_non_null(holder);
+    assert_refused(st_residual(l), "residual: layer 0 (relu)");
+}
+
 TEST(a_child_is_not_built_apart_and_its_net_still_works)
 {
     auto_layer *l = small_net();
@@ -269,6 +278,8 @@ static void collect_path(st_layer *l, const char *path, void *context)
 static void no_forward(const st_call *c, st_tensor x, st_tensor y) {}
 
 static void no_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx) {}
+
+static void no_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy) {}
 
 static int same_shape(st_layer *l, st_shape x, st_shape *y)
 {
@@ -796,6 +807,196 @@ TEST(bad_types_are_refused)
     assert_refused(st_layer_new(&type, NULL, 0, NULL), "type odd lacks forward");
     type = good, type.backward = NULL;
     assert_refused(st_layer_new(&type, NULL, 0, NULL), "type odd lacks backward");
+}
+
+TEST(a_type_that_is_missing_or_holds_no_layers_is_refused)
+{
+    st_layer *within = st_relu();
+    auto_layer *flatten = st_flatten();
+    assert_refused(st_layer_new(NULL, NULL, 0, NULL), "st_layer_new: the type");
+    assert_refused(st_layer_new(flatten->type, NULL, 1, &within), "flatten: holds 1 layers");
+}
+
+/* ---- inputs and clones that do not fit -------------------------------------------------------- */
+
+static int one_for_each_feature(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = x;
+    for (ptrdiff_t i = 0; i < x.n[1]; i++)
+        if (st_layer_parameter(l, "weight", ST_SHAPE(1), (st_init){ 0 })) return -1;
+    return 0;
+}
+static int batch_only(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = ST_SHAPE(x.n[0]);
+    return 0;
+}
+static int as_wide_as_can_be(st_layer *l, st_shape x, st_shape *y)
+{
+    *y = ST_SHAPE(1, PTRDIFF_MAX / (ptrdiff_t)sizeof(st_real) - 4096);
+    return 0;
+}
+
+static const st_field unknown_fields[] = { { "size", (st_field_kind)9, 0 }, { 0 } };
+static const st_layer_type
+    odd = { "odd", sizeof(int), unknown_fields, 0, batch_only, no_forward, no_backward },
+    counting = { "counting", .plan = one_for_each_feature, .forward = no_forward, .backward = no_backward,
+                 .gradient = no_gradient },
+    flat = { "flat", .plan = batch_only, .forward = no_forward, .backward = no_backward },
+    wide = { "wide", .plan = as_wide_as_can_be, .forward = no_forward, .backward = no_backward };
+
+static st_layer *of(const st_layer_type *type)
+{
+    return st_layer_new(type, NULL, 0, NULL);
+}
+
+TEST(odd_fields_and_other_parameters_are_refused)
+{
+    assert_refused(of(&odd), "unknown kind 9");
+    auto_layer *l = of(&counting);
+    assert_int_equal(st_layer_build(l, ST_SHAPE(2, 3), 1), 0);
+    assert_int_equal(st_layer_build(l, ST_SHAPE(2, 4), 1), -1);
+    expect_error("counting: an input of [2, 4] needs 4 parameters");
+}
+
+static st_layer *convolution(int out, int stride)
+{
+    return st_conv2d(.out_channels = out, .kernel = { 3, 3 }, .stride = { stride, stride },
+                     .padding = { 1, 1 });
+}
+
+static st_layer *transposed(int groups, int padding, int output_padding)
+{
+    return st_conv_transpose2d(.out_channels = 4, .kernel = { 2, 2 }, .stride = { 2, 2 },
+                               .padding = { padding, 0 }, .output_padding = { output_padding, 0 },
+                               .groups = groups);
+}
+
+static st_real value_of(const st_real *in, ptrdiff_t n, const void *context)
+{
+    return in[0];
+}
+
+TEST(inputs_that_do_not_fit_are_refused)
+{
+    enum { MOST = INT_MAX };
+    const ptrdiff_t huge = PTRDIFF_MAX / 8;
+    const st_shape s = ST_SHAPE(2, 3, 4, 4), image = ST_SHAPE(2, 4, 5, 5), tiny = ST_SHAPE(1, 1, 5, 5);
+    st_layer *wides[] = { of(&wide), of(&wide), of(&wide), of(&wide), of(&wide),
+                          of(&wide), of(&wide), of(&wide), of(&wide) };
+    const st_pool_function nameless = { .value = value_of }, valueless = { .name = "nothing" };
+    auto_layer *residual = st_residual(st_relu());
+    const struct {
+        st_layer *l;
+        st_shape x;
+        const char *names; /* stands in the error */
+    } cases[] = {
+        /* windows */
+        { st_conv2d(4, { 7, 7 }), image, "conv2d: kernel 7×7" },
+        { st_conv2d(4, { 7, 7 }, .padding = { 0, 1 }), image, "5×7" },
+        { st_conv2d(4, { 3, 3 }, .dilation = { 3, 3 }), image, "dilation 3×3" },
+        { st_conv2d(4, { 3, 3 }, .groups = 2), ST_SHAPE(1, 3, 5, 5), "groups=2" },
+        { st_conv2d(4, { 3, 3 }, .groups = 3), ST_SHAPE(1, 3, 5, 5), "groups=3" },
+        { st_maxpool(.kernel = { 6, 1 }), image, "maxpool: kernel 6×1" },
+        { st_maxpool(.kernel = { 3, 3 }, .padding = { 3, 0 }), image, "padding 3×0" },
+        { st_avgpool(.kernel = { 1, 8 }, .padding = { 0, 1 }), image, "kernel 1×8" },
+        { st_avgpool(.kernel = { 2, 3 }, .padding = { 0, 9 }, .dilation = { 1, 4 }), image, "padding 0×9" },
+        { st_lppool(.kernel = { 3, 3 }), ST_SHAPE(1, 1, 2, 4), "lppool: kernel 3×3" },
+        { st_pool(&nameless, .kernel = { 2, 2 }), image, "function ? has no name" },
+        { st_pool(&valueless, .kernel = { 2, 2 }), image, "function nothing has no value" },
+        { transposed(4, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=4" },
+        { transposed(3, 0, 0), ST_SHAPE(2, 6, 3, 3), "groups=3" },
+        { transposed(1, 1, 0), ST_SHAPE(2, 3, 1, 3), "padding 1×0" },
+        { transposed(1, 0, 2), ST_SHAPE(2, 3, 3, 3), "output_padding 2×0" },
+        /* axes */
+        { st_groupnorm(.groups = 4), ST_SHAPE(2, 6, 3), "groups=4" },
+        { st_hardtanh(.min_val = 1), s, "min_val is 1, expected less than max_val, 1" },
+        { st_prelu(.num_parameters = 4), s, "num_parameters=4" },
+        { st_prelu(.num_parameters = 4), ST_SHAPE(4), "num_parameters=4" },
+        { st_layernorm(.axes = 3), ST_SHAPE(2, 6, 3), "axes=3" },
+        { st_softmax(.axis = 2), ST_SHAPE(2, 6), "softmax: axis=2" },
+        { st_log_softmax(.axis = 1), ST_SHAPE(2), "log_softmax: axis=1" },
+        { st_pad2d(.width = { 0, 3 }, .mode = ST_PAD_REFLECT), ST_SHAPE(1, 1, 4, 3), "pad2d: reflect" },
+        { st_upsample(.scale = { 2, 2 }, .size = { 2, 2 }), s, "one of scale, size and scale_factor" },
+        { st_upsample(.mode = ST_UPSAMPLE_BILINEAR), s, "one of scale, size and scale_factor" },
+        { st_upsample(.scale_factor = 0.1), s, "scale_factor 0.1" },
+        { st_upsample(.scale_factor = 1e300), s, "scale_factor 1e+300" },
+        { st_unflatten(.channels = 5), s, "channels=5" },
+        { st_unflatten(.channels = 3, .size = { 4, 5 }), s, "size=4x5" },
+        { st_unflatten(.channels = 3, .size = { INT_MAX, INT_MAX }), s, "channels=3" },
+        { st_upsample(.scale = { 2, 2 }, .align_corners = true), ST_SHAPE(1, 1, 4, 4), "align_corners" },
+        /* blocks: which child, and what does not fit */
+        { st_residual(convolution(5, 1)), s, "residual: the body makes [2, 5, 4, 4]" },
+        { st_residual_projected(convolution(5, 2), convolution(5, 1)), s, "[2, 5, 2, 2]" },
+        { st_residual(st_dense(.out_features = 3)), s, "body: dense: " },
+        { st_residual_projected(st_identity(), st_softmax(.axis = 7)), s, "projection: softmax: " },
+        { st_layer_new(residual->type, NULL, 0, NULL), ST_SHAPE(2, 3), "residual: holds 0 layers" },
+        { st_concat(convolution(5, 1), convolution(5, 2)), s, "concat: branch 1 makes [2, 5, 2, 2]" },
+        { st_concat(st_identity(), st_flatten()), s, "concat: branch 1 makes [2, 48]" },
+        { st_concat(st_identity(), st_softmax(.axis = 5)), s, "layer 1: softmax: " },
+        { st_concat(st_relu(), of(&flat)), ST_SHAPE(2, 3), "concat: branch 1 makes [2]" },
+        { st_concat_of(0, NULL), s, "concat: holds no layers" },
+        { st_concat_of(9, wides), ST_SHAPE(1, 3), "concat: too many channels" },
+        { st_sequence_of(0, NULL), s, "sequence: holds no layers" },
+        { st_sequence(st_relu(), st_tanh(), st_sequence(st_relu(), st_dense(3))), s,
+          "layer 2: layer 1: dense: " },
+        /* sizes near the ends of their types */
+        { st_relu(), ST_SHAPE(huge, 9), "" },
+        { st_relu(), ST_SHAPE(2, -1), "" },
+        { st_flatten(), ST_SHAPE(1 << 20, 1 << 20, 1 << 20, 1 << 20), "" },
+        { st_conv2d(4, { 3, 3 }), ST_SHAPE(1, 1, huge, huge), "" },
+        { st_conv2d(MOST, { 1, 1 }), ST_SHAPE(1, 1, 1 << 20, 1 << 20), "" },
+        { st_conv2d(MOST, { MOST, MOST }, .padding = { MOST, MOST }), tiny, "" },
+        { st_conv2d(1, { MOST, MOST }, .dilation = { MOST, MOST }), tiny, "" },
+        { st_conv2d(1, { 1, 1 }, .padding = { MOST, MOST }), tiny, "" },
+        { st_conv2d(1, { 1, 7 }, .padding = { MOST, 0 }), tiny, "" },
+        { st_maxpool(.kernel = { MOST, 7 }, .padding = { MOST - 1, 0 }), tiny, "" },
+        { st_maxpool(.kernel = { MOST, MOST }), ST_SHAPE(1, 1, MOST / 2, MOST / 4), "kernel" },
+        { st_maxpool(), ST_SHAPE(1, 1, huge, 1), "" },
+        { st_avgpool(), ST_SHAPE(1, 1, 1, huge), "" },
+        { st_dense(MOST), ST_SHAPE(1, huge), "" },
+        { st_upsample(.scale = { 32, 2 }), ST_SHAPE(1, 1, (ptrdiff_t)1 << 59, 1), "scale 32x2" },
+        { st_conv_transpose2d(1, { 1, 1 }, .stride = { MOST, 1 }), ST_SHAPE(1, 1, PTRDIFF_MAX / 16, 1),
+          "too large" },
+        { st_conv_transpose2d(1, { MOST, 1 }, .dilation = { MOST, 1 }), tiny, "too large" },
+        { st_conv_transpose2d(MOST, { MOST, 1 }), ST_SHAPE(1, 64, 1, 1), "weight" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_non_null(cases[i].l);
+        about("%s of %s", cases[i].l->type->name, st_shape_text(cases[i].x).text);
+        assert_int_equal(st_layer_build(cases[i].l, cases[i].x, 1), -1);
+        expect_error("%s", cases[i].names);
+        st_layer_free(cases[i].l);
+    }
+}
+
+TEST(sharing_wants_a_clone_and_what_it_is_of)
+{
+    auto_layer *built = st_dense(.out_features = 2), *clone = st_layer_clone(built);
+    assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 3), built), -1);
+    expect_error("st_layer_build_shared: ");
+    assert_int_equal(st_layer_build(built, ST_SHAPE(1, 3), 1), 0);
+    assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 3), NULL), -1);
+    expect_error("st_layer_build_shared: ");
+    assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(2, 3), built), 0);
+    assert_ptr_equal(st_data(clone->param[0]), st_data(built->param[0]));
+    assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 3), built), -1);
+    expect_error("st_layer_build_shared: ");
+}
+
+TEST(a_clone_for_which_the_parameters_do_not_do_is_refused)
+{
+    st_layer *own[] = { of(&counting), st_sequence(of(&counting)), st_dense(.out_features = 2),
+                        st_sequence(st_dense(.out_features = 2)) };
+    const char *const expected[] = { "needs 4 parameters", "needs 4 parameters", "weight is [2, 3]",
+                                     "weight is [2, 3]" };
+    for (int i = 0; i < 4; i++) {
+        st_layer *clone = st_layer_clone(own[i]);
+        assert_int_equal(st_layer_build(own[i], ST_SHAPE(1, 3), 1), 0);
+        assert_int_equal(st_layer_build_shared(clone, ST_SHAPE(1, 4), own[i]), -1);
+        expect_error("%s", expected[i]);
+        st_layer_free(clone), st_layer_free(own[i]);
+    }
 }
 
 TEST(every_shipped_type_has_a_name_of_its_own)

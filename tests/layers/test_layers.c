@@ -4,8 +4,6 @@
 #include "tests/layers/layer_claims.h"
 
 #include "layers/exponential.h"
-#include "layers/layer_impl.h"
-#include "nn/net.h"
 
 #include <math.h>
 #include <string.h>
@@ -216,28 +214,6 @@ TEST(exponentials_are_as_near_as_they_claim)
     assert_true(isinf(exponential((st_real)INFINITY)) && exponential(-(st_real)INFINITY) == 0);
     assert_true(isnan(exponential((st_real)NAN)) && isnan(hyperbolic_tangent((st_real)NAN)));
     assert_true(hyperbolic_tangent((st_real)INFINITY) == 1 && logistic(-(st_real)INFINITY) == 0);
-}
-
-/* A layer that runs in-place computes the same where y overwrites x, forward and backward. */
-TEST(in_place_is_as_apart)
-{
-    dice d = { { 4, 2 }, 0 };
-    st_layer *all[] = { st_relu(), st_relu6(),    st_hardtanh(.max_val = 4), st_sigmoid(),
-                        st_tanh(), st_identity(), st_dropout(.p = 0.5),      st_channel_dropout(.p = 0.5) };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        auto_layer *l = all[i];
-        auto_tensor x = roll_tensor(&d, ST_SHAPE(3, 2, 19), -9, 9), dy = roll_tensor(&d, x.shape, -9, 9);
-        assert_true(l->type->traits->in_place);
-        assert_built(l, x.shape);
-        st_layer_mode(l, true, 1, 1);
-        auto_tensor y = st_tensor_new(x.shape), dx = st_tensor_new(x.shape);
-        st_layer_forward(l, x, y);
-        st_layer_backward(l, x, y, dy, dx);
-        st_layer_forward(l, x, x);
-        assert_same(x, y);
-        st_layer_backward(l, x, x, dy, dy);
-        assert_same(dy, dx);
-    }
 }
 
 /* ---- dropout --------------------------------------------------------------------------------- */
@@ -480,34 +456,6 @@ TEST(batchnorm_in_inference_takes_the_running_statistics_as_they_are)
     assert_elements(l->grad[1], 12, 12);
 }
 
-static void collect_name(const st_net_tensor *t, void *context)
-{
-    char *all = context;
-    strcat(all, t->name);
-    strcat(all, st_is_null(t->gradient) ? "* " : " ");
-}
-
-/* A state, which has no gradient, is marked with a star. */
-TEST(states_and_parameters_of_blocks_have_names)
-{
-    auto_net *n = st_net_new(
-        ST_SHAPE(2, 4, 4), st_batchnorm(.no_affine = true),
-        st_residual_projected(
-            st_sequence(st_conv2d(.out_channels = 2, .kernel = { 1, 1 }, .no_bias = true), st_batchnorm()),
-            st_groupnorm(.groups = 2)),
-        st_concat(st_identity(), st_layernorm()));
-    char names[512] = "";
-    assert_non_null(n);
-    assert_int_equal(st_net_build(n, 2, 1), 0);
-    st_net_visit(n, collect_name, names);
-    assert_string_equal(names, "0.running_mean* 0.running_var* 1.body.0.weight 1.body.1.weight 1.body.1.bias "
-                               "1.body.1.running_mean* 1.body.1.running_var* 1.projection.weight "
-                               "1.projection.bias 2.1.weight 2.1.bias ");
-    assert_shape(st_net_find(n, "2.1.weight"), 2, 4, 4);
-    assert_shape(st_net_find(n, "1.body.1.running_var"), 2);
-    assert_int_equal(st_numel(st_net_states(n)), 8);
-}
-
 static void check_even(st_layer *l, st_shape s, double value)
 {
     about("%s, %s of %g", l->type->name, st_shape_text(s).text, value);
@@ -597,18 +545,6 @@ TEST(weights_begin_as_their_name_says)
         assert_true(bias <= 1 / sqrt(in));
         st_layer_free(l);
     }
-}
-
-TEST(global_pooling_has_names)
-{
-    st_layer *most = st_global_maxpool(), *mean = st_global_avgpool();
-    st_tensor x = tensor_of(ST_SHAPE(1, 2, 1, 3), 1, 2, 6, -4, -4, -1);
-    assert_built(most, x.shape);
-    assert_built(mean, x.shape);
-    st_tensor a = forward(most, x), b = forward(mean, x);
-    assert_elements(a, 6, -1);
-    assert_elements(b, 3, -3);
-    st_tensor_free(x), st_tensor_free(a), st_tensor_free(b), st_layer_free(most), st_layer_free(mean);
 }
 
 TEST(softmax_of_huge_logits_does_not_overflow)

@@ -105,31 +105,6 @@ TEST(max_pooling_may_see_zeros_in_the_padding)
 }
 /* clang-format on */
 
-/* All elements negative, so that a zero would win wherever a window sees one. */
-TEST(padding_never_wins_unless_it_is_asked_to)
-{
-    const st_maxpool_options options = { .kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 1, 1 } };
-    for (int route = 0; route < 2; route++)
-        for (st_pad_value pad = ST_PAD_DEFAULT; pad <= ST_PAD_LOWEST; pad++) {
-            bool zeros =
-                pad == ST_PAD_ZERO || (pad == ST_PAD_DEFAULT && max_routes[route] == max_by_function);
-            st_maxpool_options o = options;
-            o.pad_value = pad;
-            auto_tensor x = tensor_of(ST_SHAPE(1, 1, 2, 2), -1, -2, -3, -4);
-            auto_layer *l = max_routes[route](o);
-            auto_tensor y = run(l, x), dy = st_tensor_clone(y);
-            st_fill(dy, 1);
-            auto_tensor dx = backward(l, x, y, dy);
-            if (zeros) {
-                assert_elements(y, 0, 0, 0, 0, -1, 0, 0, 0, 0);
-                assert_elements(dx, 1, 0, 0, 0);
-            } else {
-                assert_elements(y, -1, -1, -2, -1, -1, -2, -3, -3, -4);
-                assert_elements(dx, 4, 2, 2, 1);
-            }
-        }
-}
-
 /* Numbers that are all different, a whole apart, and never nearer than a half to the padding's zeros. */
 static st_tensor shuffled(uint64_t seed, st_shape s)
 {
@@ -461,15 +436,6 @@ TEST(blocks_are_pooled_without_a_loop)
     assert_elements(y, K_MEANS);
 }
 
-TEST(pooling_layers_pool_blocks_alike)
-{
-    auto_tensor x = tensor_of_list(ST_SHAPE(1, 1, 8, 8), 64, K);
-    auto_layer *mean = st_avgpool(.kernel = { 2, 2 }), *most = st_maxpool(.kernel = { 2, 2 });
-    auto_tensor means = run(mean, x), maxima = run(most, x);
-    assert_elements(means, K_MEANS);
-    assert_elements(maxima, K_MAXIMA);
-}
-
 /* Oracle: the blocks one by one. */
 TEST(blocks_need_not_be_square)
 {
@@ -519,15 +485,6 @@ TEST(blocks_are_strides_that_are_checked)
     }
     assert_true(st_is_null(st_as_strided(k, ST_SHAPE(4, 4, 2, 2), elements, 1)));
     expect_error("reaches elements 1 to 64 of a storage of 64");
-}
-
-/* A split must divide the axis; windows leave the rest out. */
-TEST(blocks_that_do_not_divide_are_refused_or_left_out)
-{
-    auto_tensor k = tensor_of_list(ST_SHAPE(8, 8), 64, K);
-    assert_true(st_is_null(blocks_by_splitting(k, 2, 3)));
-    expect_error("st_split_axis: axis 1 of [8, 8] into blocks of 3");
-    assert_shape(blocks_by_windows(k, 2, 3), 4, 2, 2, 3);
 }
 
 /* ---- 5. views that one can reason about -------------------------------------------------------- */
