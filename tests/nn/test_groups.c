@@ -259,6 +259,10 @@ TEST(wrong_groups_are_refused)
     expect_error("the net is not built");
     assert_int_equal(st_optim_groups(o, raw, 0, NULL), -1);
     expect_error("the net is not built");
+    const st_param_group most[ST_MAX_GROUPS] = { { "0.weight" },    { "0.bias" }, { "1.weight" },
+                                                 { "1.bias" },      { "5.bias" }, { "3.body.weight" },
+                                                 { "3.body.bias" }, { "5" } };
+    assert_int_equal(st_optim_groups(o, n, ST_MAX_GROUPS, most), 0);
     assert_int_equal(st_optim_groups(o, n, 0, NULL), 0);
     auto_tensor few = st_tensor_new(ST_SHAPE(3));
     assert_int_equal(st_optim_step(o, 1, few, few), -1);

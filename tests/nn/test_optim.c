@@ -267,6 +267,10 @@ TEST(a_refused_step_changes_nothing)
     assert_int_equal(st_optim_step(o, 0.1, w, g), 0);
     assert_int_equal(st_optim_step(other, 0.1, undisturbed, g), 0);
     assert_same(w, undisturbed);
+    st_error_set("a pass that failed");
+    assert_int_equal(st_optim_step(o, 0.1, w, g), -1);
+    expect_error("a pass that failed");
+    assert_same(w, undisturbed);
     assert_int_equal(st_optim_step(NULL, 0.1, w, g), -1);
     expect_error("st_optim_step: the optimizer is NULL");
 }

@@ -10,7 +10,7 @@
 #include "nn/watch/progress.h"
 #include "tests/each_epoch.h"
 #include "tests/ranks/together.h"
-#include "nn/train.h"
+#include "nn/train_impl.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -376,54 +376,35 @@ static st_train_result stop_early(st_train_options options, st_net *n)
     return r;
 }
 
+/* Validation losses are 4, 1.21, 0.0841, 0.193 …: by steps of at least 1.2 the second is the best. Without patience
+ * nothing is restored; with it the best is, however the run ends. */
 TEST(early_stopping_restores_the_best)
 {
-    for (int patience = 1; patience < 4; patience++) {
+    const struct {
+        int patience;
+        double min_delta;
+        int epochs, run, best;
+        double weight;
+    } cases[] = { { 1, 0, 20, 4, 3, 2.71 }, { 2, 0, 20, 5, 3, 2.71 },  { 3, 0, 20, 6, 3, 2.71 },
+                  { 9, 0, 5, 5, 3, 2.71 },  { 2, 1.2, 20, 4, 2, 1.9 }, { 0, 0, 6, 6, 3, pulled(6) } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         auto_net *n = one_weight();
-        st_train_result r =
-            stop_early((st_train_options){ .epochs = 20, .callbacks = { patient(patience) } }, n);
-        assert_true(r.stopped_early);
-        assert_int_equal(r.epochs, 3 + patience);
-        assert_int_equal(r.steps, 3 + patience);
-        assert_int_equal(r.best_epoch, 3);
-        assert_close(weight_of(n), 2.71, weight_limit);
-        assert_close(r.validation.loss, 0.29 * 0.29, weight_limit);
-        assert_close(r.training.loss, pow(10 - pulled(2 + patience), 2),
-                     10 * weight_limit);             /* of the last epoch */
-        assert_true(st_item(st_net_states(n)) == 3); /* states are restored with it */
+        const st_early_stopping_options stops = { .patience = cases[i].patience,
+                                                  .min_delta = cases[i].min_delta };
+        st_train_options options = { .epochs = cases[i].epochs };
+        if (stops.patience > 0) options.callbacks[0] = st_early_stopping_new(stops);
+        about("case %zu", i);
+        st_train_result r = stop_early(options, n);
+        assert_int_equal(r.stopped_early, cases[i].run < cases[i].epochs);
+        assert_int_equal(r.epochs, cases[i].run);
+        assert_int_equal(r.steps, cases[i].run);
+        assert_int_equal(r.best_epoch, cases[i].best);
+        assert_close(weight_of(n), cases[i].weight, weight_limit);
+        assert_close(r.validation.loss, pow(cases[i].weight - 3, 2), weight_limit);
+        assert_close(r.training.loss, pow(10 - pulled(r.epochs - 1), 2),
+                     10 * weight_limit); /* of the last epoch */
+        if (stops.patience > 0) assert_true(st_item(st_net_states(n)) == r.best_epoch); /* states are, too */
     }
-}
-
-TEST(the_best_is_restored_however_the_run_ends)
-{
-    auto_net *n = one_weight();
-    st_train_result r = stop_early((st_train_options){ .epochs = 5, .callbacks = { patient(9) } }, n);
-    assert_false(r.stopped_early);
-    assert_int_equal(r.epochs, 5);
-    assert_close(weight_of(n), 2.71, weight_limit);
-}
-
-TEST(without_patience_nothing_is_restored)
-{
-    auto_net *n = one_weight();
-    st_train_result r = stop_early((st_train_options){ .epochs = 6 }, n);
-    assert_false(r.stopped_early);
-    assert_int_equal(r.epochs, 6);
-    assert_int_equal(r.best_epoch, 3);
-    assert_close(weight_of(n), pulled(6), weight_limit);
-    assert_close(r.validation.loss, pow(pulled(6) - 3, 2), weight_limit);
-}
-
-/* Validation losses are 4, 1.21, 0.0841, 0.193 …: by steps of at least 1.2 the second is the best. */
-TEST(an_improvement_is_one_of_min_delta)
-{
-    auto_net *n = one_weight();
-    st_early_stopping_options large_steps = { .patience = 2, .min_delta = 1.2 };
-    st_train_result r = stop_early(
-        (st_train_options){ .epochs = 20, .callbacks = { st_early_stopping_new(large_steps) } }, n);
-    assert_int_equal(r.best_epoch, 2);
-    assert_int_equal(r.epochs, 4);
-    assert_close(weight_of(n), 1.9, weight_limit);
 }
 
 /* ---- reports ------------------------------------------------------------------------------------- */
@@ -440,6 +421,7 @@ static bool write_diary(const st_train_report *r, void *context)
     return d->count != d->stop_after;
 }
 
+/* Two steps an epoch, at half the rate from the third epoch on: the weight after each step. */
 TEST(a_callback_sees_each_epoch)
 {
     diary d = { .count = 0 };
@@ -450,6 +432,7 @@ TEST(a_callback_sees_each_epoch)
             .epochs = 5, .batch = 2, .schedule = s, .callbacks = { each_epoch(write_diary, &d) } },
         n);
     assert_int_equal(d.count, 5);
+    double weight = 0, least = INFINITY;
     for (int k = 0; k < 5; k++) {
         const st_train_report *r = &d.report[k];
         assert_int_equal(r->epoch, k + 1);
@@ -458,19 +441,13 @@ TEST(a_callback_sees_each_epoch)
         assert_int_equal(r->steps, 10);
         assert_true(r->lr == 0.05 * pow(0.5, k / 2));
         assert_true(r->seconds >= (k ? d.report[k - 1].seconds : 0));
-    }
-}
-
-TEST(a_report_says_which_epoch_is_best)
-{
-    diary d = { .count = 0 };
-    auto_net *n = one_weight();
-    stop_early((st_train_options){ .epochs = 5, .callbacks = { each_epoch(write_diary, &d) } }, n);
-    const double weight[] = { 1, 1.9, 2.71, 3.439, 4.0951 };
-    for (int k = 0; k < 5; k++) {
-        assert_int_equal(d.report[k].best, k < 3);
-        assert_close(d.report[k].validation.loss, pow(weight[k] - 3, 2), 10 * weight_limit);
-        assert_close(d.report[k].training.loss, pow(10 - pulled(k), 2), 100 * weight_limit);
+        double loss = 0;
+        for (int step = 0; step < 2; step++, weight += 2 * r->lr * (10 - weight))
+            loss += pow(10 - weight, 2) / 2;
+        assert_close(r->training.loss, loss, 100 * weight_limit);
+        assert_close(r->validation.loss, pow(weight - 3, 2), 10 * weight_limit);
+        assert_int_equal(r->best, pow(weight - 3, 2) < least);
+        least = fmin(least, pow(weight - 3, 2));
     }
 }
 
@@ -562,10 +539,10 @@ TEST(options_out_of_range_are_refused)
         st_train_options options;
         const char *text;
     } cases[] = {
-        { { .optim = o }, "train: the loss is missing" },
-        { { .loss = l }, "train: the optimizer is missing" },
-        { { .loss = l, .optim = o, .epochs = -1 }, "train: epochs is -1, expected at least 1" },
-        { { .loss = l, .optim = o, .batch = -3 }, "train: batch is -3, expected at least 1" },
+        { { .optim = o }, "train: the loss" },
+        { { .loss = l }, "train: the optimizer" },
+        { { .loss = l, .optim = o, .epochs = -1 }, "train: epochs is -1" },
+        { { .loss = l, .optim = o, .batch = -3 }, "train: batch is -3" },
         { { .loss = l, .optim = o, .steps_per_epoch = -1 }, "train: steps_per_epoch is -1" },
         { { .loss = l, .optim = o, .steps_per_epoch = 3, .batch = 4, .drop_last = true },
           "train: steps_per_epoch is 3, expected 1 to 2 for 10 samples" },
@@ -616,7 +593,14 @@ TEST(data_that_do_not_fit_are_refused)
     expect_error("train: the training set is NULL");
     assert_int_equal(st_train(NULL, fits.set, .loss = l, .optim = o), -1);
     expect_error("train: the net is NULL");
+    st_dataset deep = *fits.set;
+    deep.x.rank = ST_MAX_RANK;
+    assert_int_equal(st_train(n, &deep, .loss = l, .optim = o), -1);
+    expect_error("training set leave no axis");
     assert_true(weight_of(n) == 0);
+    auto_samples bad = pull(4, NAN);
+    assert_int_equal(st_train(n, fits.set, .loss = l, .optim = o, .validation = bad.set), -1);
+    expect_error("train: the validation loss is");
 }
 
 TEST(targets_that_do_not_fit_the_loss_are_refused)
@@ -849,6 +833,61 @@ TEST(a_rate_is_found_below_the_explosion)
     st_optim_free(options.optim);
 }
 
+/* ---- the place of a run, which a checkpoint holds ----------------------------------------------------- */
+
+static void go_to_places(st_callback *self, st_run *run, st_event event)
+{
+    double place[TRAIN_PLACE], bad[TRAIN_PLACE], other[TRAIN_PLACE];
+    if (event != ST_ON_STEP || run->step != 3) return;
+    train_place(run, place);
+    const double good[][3] = { { 1, 0, 0 }, { 1, 2, 2 }, { 2, 1, 3 }, { 4, 0, 6 } },
+                 wrong[][3] = { { 0, 0, -2 }, { 5, 0, 8 }, { 1, 3, 3 },
+                                { 4, 1, 7 },  { 2, 1, 4 }, { 1.5, 0, 1 } };
+    for (int i = 0; i < 4; i++) {
+        memcpy(bad, place, sizeof bad), memcpy(bad, good[i], sizeof good[i]);
+        assert_int_equal(train_go_to(run, bad, true), 0);
+    }
+    for (int i = 0; i < 6 + 9; i++) { /* each number below 0, one of them as large as it may not be */
+        memcpy(bad, place, sizeof bad);
+        if (i < 6) memcpy(bad, wrong[i], sizeof wrong[i]);
+        else bad[i - 6] = -1;
+        assert_int_equal(train_go_to(run, bad, true), -1);
+        expect_error("train: the position is not in this run");
+    }
+    const int limited[] = { 6, 7, 8, 3 };
+    const double limits[] = { place[0], 0x1p32, 0x1p32, 0x1p53 };
+    for (int i = 0; i < 4; i++) {
+        memcpy(bad, place, sizeof bad), bad[limited[i]] = limits[i];
+        assert_int_equal(train_go_to(run, bad, true), -1);
+        expect_error("train: the position is not in this run");
+    }
+    for (int i = 3; i < TRAIN_PLACE; i++) bad[i] = i;
+    memcpy(bad, good[2], sizeof good[2]), bad[6] = 1;
+    assert_int_equal(train_go_to(run, bad, false), 0);
+    train_place(run, other);
+    for (int i = 0; i < TRAIN_PLACE; i++) assert_true(other[i] == bad[i]);
+    assert_int_equal(train_go_to(run, place, false), 0);
+    *(bool *)self->context = true;
+}
+
+/* Three epochs of two steps: epoch, steps of it and of all; then the numbers of which the bits are kept. */
+TEST(a_run_goes_to_its_places_and_no_others)
+{
+    auto_samples s = pull(4, 10);
+    auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 0.05);
+    bool seen = false;
+    runs(n, s.set,
+         (st_train_options){ .epochs = 3,
+                             .batch = 2,
+                             .loss = st_mse(),
+                             .optim = o,
+                             .callbacks = { { "places", go_to_places, &seen } } },
+         NULL);
+    assert_true(seen);
+    assert_close(weight_of(n), pulled(6), weight_limit);
+}
+
 /* ---- endless sets -------------------------------------------------------------------------------------- */
 
 static void get_count(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
@@ -991,18 +1030,6 @@ TEST(evaluation_is_a_mean_over_all_samples)
         assert_true(isnan(score.accuracy));
         assert_true(st_item(st_net_states(n)) == 0); /* in inference mode */
     }
-}
-
-/* The net is the identity: the greatest of x is the class in three of five. */
-TEST(accuracy_is_how_often_the_greatest_is_the_class)
-{
-    auto_samples s = own(tensor_of(ST_SHAPE(5, 3), 3, 1, 2, 0, 5, 4, 1, 2, 3, 7, 8, 9, 1, 0, 0),
-                         tensor_of(ST_SHAPE(5), 0, 1, 1, 2, 2));
-    auto_net *n = st_net_new(ST_SHAPE(3), st_flatten());
-    assert_int_equal(st_net_build(n, 2, 0), 0);
-    st_metrics score;
-    assert_int_equal(st_evaluate(n, s.set, st_cross_entropy(), &score), 0);
-    assert_close(score.accuracy, 3.0 / 5, 1e-15);
 }
 
 TEST(evaluation_refuses_what_does_not_fit)
