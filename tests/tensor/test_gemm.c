@@ -46,9 +46,11 @@ static st_tensor transposed_block(dice *d, ptrdiff_t rows, ptrdiff_t columns)
     return st_transpose(block(d, columns, rows), 0, 1);
 }
 
+static st_tensor around; /* what the last view is of */
+
 static st_tensor any_view(dice *d, ptrdiff_t rows, ptrdiff_t columns)
 {
-    return roll_view(d, ST_SHAPE(rows, columns), NULL);
+    return roll_view(d, ST_SHAPE(rows, columns), &around);
 }
 
 static st_tensor flipped(dice *d, ptrdiff_t rows, ptrdiff_t columns)
@@ -107,7 +109,7 @@ static ptrdiff_t roll_size(dice *d)
     return sizes[roll(d, 0, sizeof sizes / sizeof *sizes - 1)];
 }
 
-/* Every layout of every matrix, every alpha and beta, over sizes that come by chance. */
+/* Every layout of every matrix, every alpha and beta, over sizes that come by chance. What lies around c stays 0. */
 TEST(a_product_is_three_loops_in_any_layout)
 {
     static const st_real factors[] = { 0, 1, -2, (st_real)0.5 };
@@ -123,21 +125,9 @@ TEST(a_product_is_three_loops_in_any_layout)
         about("case %d: layouts %d and %d into %d, m %td k %td n %td, alpha %g, beta %g", i, la, lb, lc, m, k,
               n, (double)alpha, (double)beta);
         assert_same(c, expected);
-    }
-}
-
-TEST(what_lies_around_c_stays)
-{
-    dice d = { { 14 } };
-    for (int i = 0; i < 300; i++) {
-        ptrdiff_t m = roll(&d, 1, 6), k = roll(&d, 0, 6), n = roll(&d, 1, 6);
-        st_tensor whole;
-        auto_tensor c = roll_view(&d, ST_SHAPE(m, n), &whole);
-        auto_tensor a = roll_tensor(&d, ST_SHAPE(m, k), -4, 4), b = roll_tensor(&d, ST_SHAPE(k, n), -4, 4);
-        st_fill(whole, 77);
-        st_gemm(c, 1, a, b, 0);
-        st_fill(c, 77); /* the rest must be as it was */
-        for (ptrdiff_t e = 0; e < st_numel(whole); e++) assert_true(*element(whole, e) == 77);
+        if (layouts[lc] != any_view) continue;
+        st_fill(c, 0);
+        for (ptrdiff_t e = 0; e < st_numel(around); e++) assert_true(*element(around, e) == 0);
     }
 }
 

@@ -30,14 +30,6 @@ TEST(shapes_print_as_lists)
     assert_int_equal(strlen(longest.text), 8 * strlen("-9223372036854775808") + 7 * strlen(", ") + 2);
 }
 
-TEST(a_count_is_the_product_of_the_sizes)
-{
-    assert_int_equal(st_shape_numel((st_shape){ 0 }, "count"), 1);
-    assert_int_equal(st_shape_numel(ST_SHAPE(2, 3, 4), "count"), 24);
-    assert_int_equal(st_shape_numel(ST_SHAPE(2, 0, 4), "count"), 0);
-    assert_int_equal(st_shape_numel(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 5), "count"), 5);
-}
-
 /* Oracle: the largest count of elements whose bytes a ptrdiff_t still counts, with a line to align. */
 TEST(shapes_that_cannot_be_are_refused_by_name)
 {
@@ -91,7 +83,10 @@ TEST(a_new_tensor_is_zeros_row_major_and_aligned)
         auto_tensor x = st_tensor_new(s);
         assert_false(st_is_null(x));
         assert_true(st_shape_equal(x.shape, s));
-        assert_int_equal(st_numel(x), st_shape_numel(s, ""));
+        ptrdiff_t count = 1;
+        for (int axis = 0; axis < s.rank; axis++) count *= s.n[axis];
+        assert_int_equal(st_numel(x), count);
+        assert_int_equal(st_shape_numel(s, ""), count);
         assert_int_equal((uintptr_t)st_data(x) % 64, 0);
         for (ptrdiff_t k = 0; k < st_numel(x); k++) {
             assert_ptr_equal(element(x, k), st_data(x) + k);
@@ -315,6 +310,8 @@ TEST(nothing_moves_to_or_from_the_null_tensor)
     ptrdiff_t index[2] = { 0 };
     st_fill(null, 1), expect_error("st_fill: the tensor is null");
     st_scale(null, 2), expect_error("st_scale: the tensor is null");
+    st_uniform(null, (st_random_key){ 0 }, 0, 1), expect_error("the tensor is null");
+    st_normal(null, (st_random_key){ 0 }, 0, 1), expect_error("the tensor is null");
     st_argmax(index, null, ST_AXES(0)), expect_error("st_argmax: the tensor is null");
     st_walk(1, &null, ST_ANY_ORDER, nothing, NULL), expect_error("st_walk: the tensor is null");
     for (int side = 0; side < 2; side++) {
@@ -361,15 +358,11 @@ TEST(the_first_failure_of_a_chain_is_the_one_told)
 
 TEST(an_error_stays_until_it_is_cleared)
 {
-    assert_null(st_error());
     assert_int_equal(st_error_set("first %d", 1), -1);
     assert_int_equal(st_error_set("second"), -1);
     assert_string_equal(st_error(), "first 1");
     st_error_clear();
     assert_null(st_error());
-    assert_int_equal(st_error_set("third"), -1);
-    assert_string_equal(st_error(), "third");
-    st_error_clear();
 }
 
 TEST(where_it_happened_comes_before_what)
