@@ -133,8 +133,10 @@ endef
 archive = $(call say,AR)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 # The library is one object, in which definitions of annexes replace the core's weak ones. Tests link the
 # archive that has every name; in the one that is installed, names that no public header declares are local.
-archive_all = $(call say,AR)rm -f $@ && $(CC) -r -nostdlib $(KEEP_HIDDEN) -o $(@:.a=.o) $(filter %.o,$^) && \
-    $(AR) rcs $@ $(@:.a=.o)
+archive_all = $(call say,AR)rm -f $@ && $(CC) -r -nostdlib $(KEEP_HIDDEN) $(MACHINE_CODE) -o $(@:.a=.o) \
+    $(filter %.o,$^) && $(AR) rcs $@ $(@:.a=.o)
+# With -flto the library's object has machine code: its hidden names could not become local otherwise.
+MACHINE_CODE = $(if $(findstring -flto,$(CFLAGS)),$(CFLAGS) -flto-partition=none -flinker-output=nolto-rel)
 archive_public = $(call say,AR)rm -f $@ && $(call localize,$(<:.a=.o),$(@:.a=.o)) && $(AR) rcs $@ $(@:.a=.o)
 
 define link_shared

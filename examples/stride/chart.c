@@ -32,11 +32,16 @@ static double round_up(double x)
     return power * (part <= 1.000001 ? 1 : part <= 2.000001 ? 2 : part <= 5.000001 ? 5 : 10);
 }
 
+static double value_at(const chart_line *l, int i)
+{
+    return *(const double *)((const char *)&l->epochs[i] + l->value);
+}
+
 static bool line_range(const chart_line *l, double *low, double *high)
 {
     bool found = false;
     for (int i = 0; i < l->count; i++) {
-        double value = l->value(&l->epochs[i]);
+        double value = value_at(l, i);
         if (!isfinite(value)) continue;
         *low = fmin(*low, value);
         *high = fmax(*high, value);
@@ -189,7 +194,7 @@ static void put_line(FILE *to, const frame *f, const chart_line *l)
     bool pen = false;
     fprintf(to, "<path class=\"line %s\" d=\"", l->style);
     for (int i = 0; i < l->count; i++) {
-        double value = l->value(&l->epochs[i]);
+        double value = value_at(l, i);
         if (drawn(f, value))
             fprintf(to, pen ? "L%.1f %.1f" : "M%.1f %.1fh0", x_at(f, l->epochs[i].epoch), y_at(f, value));
         pen = drawn(f, value);
@@ -201,7 +206,7 @@ static void put_line(FILE *to, const frame *f, const chart_line *l)
 static void put_dots(FILE *to, const frame *f, const chart_line *l)
 {
     for (int i = 0; i < l->count && l->count <= MANY; i++) {
-        double value = l->value(&l->epochs[i]);
+        double value = value_at(l, i);
         if (!drawn(f, value)) continue;
         fprintf(to, "<circle class=\"dot%s %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%g\"><title>",
                 l->count > FEW ? " hidden" : "", l->style, x_at(f, l->epochs[i].epoch), y_at(f, value),
@@ -218,7 +223,7 @@ static void put_best(FILE *to, const frame *f, const chart_line *l)
 {
     if (l->best < 0) return;
     int epoch = l->epochs[l->best].epoch;
-    double x = x_at(f, epoch), value = l->value(&l->epochs[l->best]);
+    double x = x_at(f, epoch), value = value_at(l, l->best);
     const char *anchor = x < f->left + 40 ? "start" : x > WIDTH - RIGHT - 40 ? "end" : "middle";
     fprintf(to, "<path class=\"best\" d=\"M%.1f %dV%d\"/>", x, TOP, HEIGHT - BOTTOM);
     fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">best: epoch %d</text>\n", x, TOP - 5, anchor,
@@ -241,7 +246,7 @@ static void put_caption(FILE *to, const frame *f)
         fprintf(to, "<span class=\"key %s\">", l->style);
         page_text(to, l->name);
         fprintf(to, " <span class=\"number\">%s</span></span>",
-                value_text(f, l->value(&l->epochs[l->count - 1])).text);
+                value_text(f, value_at(l, l->count - 1)).text);
     }
     fprintf(
         to,
@@ -252,8 +257,8 @@ static void put_caption(FILE *to, const frame *f)
         if (l->count == 0) continue;
         fputs("; ", to);
         page_text(to, l->name);
-        fprintf(to, " from %s", value_text(f, l->value(&l->epochs[0])).text);
-        fprintf(to, " to %s", value_text(f, l->value(&l->epochs[l->count - 1])).text);
+        fprintf(to, " from %s", value_text(f, value_at(l, 0)).text);
+        fprintf(to, " to %s", value_text(f, value_at(l, l->count - 1)).text);
     }
     fputs(".</desc>\n", to);
 }

@@ -7,7 +7,7 @@
 /* One value of each epoch of a run. */
 typedef struct chart_line {
     const char *name, *style; /* shown; a class of the style sheet */
-    double (*value)(const st_train_report *r);
+    size_t value;             /* offset of a double in st_train_report */
     const st_train_report *epochs;
     int count, best; /* number of epochs; index of the one to mark, or -1 */
 } chart_line;

@@ -23,37 +23,33 @@ typedef struct comparison {
     history run[MOST_RUNS];
 } comparison;
 
-static double loss_of(const st_train_report *r)
+/* Of the validation set, or of training if there is none. */
+static const st_metrics *score_of(const st_train_report *r)
 {
-    return isfinite(r->validation.loss) ? r->validation.loss : r->training.loss;
-}
-static double accuracy_of(const st_train_report *r)
-{
-    return isfinite(r->validation.loss) ? r->validation.accuracy : r->training.accuracy;
-}
-static double training_loss(const st_train_report *r)
-{
-    return r->training.loss;
-}
-static double learning_rate(const st_train_report *r)
-{
-    return r->lr;
+    return isfinite(r->validation.loss) ? &r->validation : &r->training;
 }
 
 static int best_of(const history *h)
 {
     int best = 0;
     for (int i = 0; i < h->count; i++)
-        if (loss_of(&h->epochs[i]) < loss_of(&h->epochs[best])) best = i;
+        if (score_of(&h->epochs[i])->loss < score_of(&h->epochs[best])->loss) best = i;
     return best;
 }
 
-static void put_chart(FILE *to, const comparison *c, chart kind, double (*value)(const st_train_report *))
+#define OF(member) offsetof(st_train_report, member)
+
+/* `otherwise` is the value of runs without a validation set. */
+static void put_chart(FILE *to, const comparison *c, chart kind, size_t value, size_t otherwise)
 {
     static const char *const styles[MOST_RUNS] = { "run0", "run1", "run2", "run3", "run4", "run5" };
     chart_line line[MOST_RUNS];
-    for (int i = 0; i < c->count; i++)
-        line[i] = (chart_line){ c->path[i], styles[i], value, c->run[i].epochs, c->run[i].count, -1 };
+    for (int i = 0; i < c->count; i++) {
+        const history *h = &c->run[i];
+        const bool validated = isfinite(h->epochs[0].validation.loss);
+        line[i] =
+            (chart_line){ c->path[i], styles[i], validated ? value : otherwise, h->epochs, h->count, -1 };
+    }
     kind.lines = c->count;
     kind.line = line;
     if (chart_has_values(&kind)) chart_put(to, &kind);
@@ -66,8 +62,8 @@ static void put_run(FILE *to, const comparison *c, int i)
     page_text(to, c->path[i]);
     fprintf(to, "</th><td>%d of %d</td><td>%s</td>", best->epoch, c->run[i].count,
             page_value(best->training.loss).text);
-    fprintf(to, "<td>%s</td><td>%s</td></tr>\n", page_value(loss_of(best)).text,
-            page_percent(accuracy_of(best)).text);
+    fprintf(to, "<td>%s</td><td>%s</td></tr>\n", page_value(score_of(best)->loss).text,
+            page_percent(score_of(best)->accuracy).text);
 }
 
 static int put_page(FILE *to, const void *context)
@@ -81,10 +77,10 @@ static int put_page(FILE *to, const void *context)
           "<p>Loss and accuracy on the validation set, or in training if there is none.</p>\n<div "
           "class=\"charts\">\n",
           to);
-    put_chart(to, c, (chart){ "Loss", .may_be_log = true }, loss_of);
-    put_chart(to, c, (chart){ "Accuracy", .percent = true }, accuracy_of);
-    put_chart(to, c, (chart){ "Training loss", .may_be_log = true }, training_loss);
-    put_chart(to, c, (chart){ "Learning rate" }, learning_rate);
+    put_chart(to, c, (chart){ "Loss", .may_be_log = true }, OF(validation.loss), OF(training.loss));
+    put_chart(to, c, (chart){ "Accuracy", .percent = true }, OF(validation.accuracy), OF(training.accuracy));
+    put_chart(to, c, (chart){ "Training loss", .may_be_log = true }, OF(training.loss), OF(training.loss));
+    put_chart(to, c, (chart){ "Learning rate" }, OF(lr), OF(lr));
     fputs("</div></section>\n</main>\n</body></html>\n", to);
     return 0;
 }

@@ -334,24 +334,26 @@ static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
     static const char *const parts[] = { "test", "val", "valid", "validation" };
     char path[LONGEST_PATH];
     bool divided = there(path, p->path[0], "train") && folder_has_classes(path);
-    const char *const *name;
+    const folder_paths *names, *found;
     if (open_folder(&s->folder[0], divided ? path : p->path[0], o)) return -1;
     for (int i = 0; divided && i < 4 && !s->test; i++)
         if (there(path, p->path[0], parts[i]) && folder_has_classes(path)) {
             dataset_options alike = *o;
             alike.colour = s->folder[0]->set->x.n[0] == 1 ? 1 : 2;
             if (open_folder(&s->folder[1], path, &alike)) return -1;
-            name = (const char *const *)s->folder[0]->name;
-            s->test = keep(s, renumber(s->folder[1]->set, path, s->folder[1]->classes,
-                                       (const char *const *)s->folder[1]->name, s->folder[0]->classes, name));
+            names = &s->folder[0]->classes, found = &s->folder[1]->classes;
+            s->test =
+                keep(s, renumber(s->folder[1]->set, path, found->count, (const char *const *)found->path,
+                                 names->count, (const char *const *)names->path));
             if (!s->test) return -1;
         }
-    if (s->folder[0]->classes == 1)
+    names = &s->folder[0]->classes;
+    if (names->count == 1)
         return st_error_set("%.200s: one folder of pictures, %.80s, expected at least two classes",
-                            p->path[0], s->folder[0]->name[0]);
+                            p->path[0], names->path[0]);
     s->train = s->folder[0]->set;
-    s->classes = s->folder[0]->classes;
-    s->name = (const char *const *)s->folder[0]->name;
+    s->classes = names->count;
+    s->name = (const char *const *)names->path;
     s->size = o->size;
     return opened(s, "pictures", p->path[0]);
 }

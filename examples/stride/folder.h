@@ -6,6 +6,13 @@
 
 #include <stdbool.h>
 
+/* Paths, or names; freed by folder_free_paths. */
+typedef struct folder_paths {
+    char **path;
+    int count;
+} folder_paths;
+void folder_free_paths(folder_paths *p);
+
 /* Options of a set from a folder that has one folder of pictures per class, sorted by name. Other files
  * and hidden ones are ignored. */
 typedef struct folder_options {
@@ -16,8 +23,7 @@ typedef struct folder_options {
 
 typedef struct image_folder {
     st_dataset *set;
-    int classes;
-    char **name; /* of each class */
+    folder_paths classes; /* their names */
 } image_folder;
 
 /* -1 with an error. */
@@ -30,8 +36,7 @@ const char *folder_path(const st_dataset *set, ptrdiff_t i);
 /* True if this folder contains a folder with pictures. Sets no error. */
 bool folder_has_classes(const char *path);
 
-/* Calls `visit` for every picture in a folder and its folders, sorted by name, until it returns nonzero.
- * -1 with an error if there is none. */
-int folder_visit(const char *path, int (*visit)(const char *path, void *context), void *context);
+/* Lists the pictures of a folder and of its folders, each sorted by name. -1 with an error if there is none. */
+int folder_pictures(const char *path, folder_paths *to);
 
 #endif

@@ -657,13 +657,11 @@ int network_check(const char *given)
     char *text = network_text(given);
     parser p = text ? begin(text) : (parser){ 0 };
     chain c = { 0 };
-    st_shape input = { 0 };
     p.dry = true;
-    int status = text ? read_all(&p, &input, &c) : -1;
-    if (text && status && is_file(given)) st_error_within("%.200s: ", given);
+    if (text && read_all(&p, &(st_shape){ 0 }, &c) && is_file(given)) st_error_within("%.200s: ", given);
     drop(&c);
     free(text);
-    return status;
+    return st_error() ? -1 : 0;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------- */

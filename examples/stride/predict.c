@@ -99,14 +99,14 @@ static void show_bars(const model *m, const answer *a, ptrdiff_t shown)
         label[i] = m->shown[a->ranked[i]];
         value[i] = a->value[a->ranked[i]];
     }
-    sketch_bars(stdout, label, value, (int)shown, BAR, 0, true);
+    sketch_bars(stdout, label, value, (int)shown, BAR);
 }
 
 static void sketch(st_tensor image)
 {
     if (image.shape.rank != 3 || image.shape.n[2] > 80) return;
     st_tensor grey = image_fit(image, image.shape.n[0] == 3 ? 1 : 0, 0, 0);
-    if (grey.shape.n[0] == 1) sketch_image(stdout, grey, true);
+    if (grey.shape.n[0] == 1) sketch_image(stdout, grey);
     st_tensor_free(grey);
 }
 
@@ -196,15 +196,14 @@ static int put(session *t, const char *name, st_tensor image, const answer *a)
     return st_error() ? -1 : 0;
 }
 
-/* Checks the image's shape, inverts it if asked to, and prints its prediction. */
+/* Checks the shape of an image, which is contiguous, inverts it if asked to, and prints its prediction. */
 static int answer_one(session *t, const char *name, st_tensor image)
 {
     answer a = { 0 };
     if (!st_shape_equal(image.shape, t->m.net->input))
         return st_error_set("%.200s is %s, the net takes %s", name, st_shape_text(image.shape).text,
                             st_shape_text(t->m.net->input).text);
-    st_real *pixel = st_data(image); /* a new tensor, contiguous */
-    for (ptrdiff_t i = 0; t->s->invert && i < st_numel(image); i++) pixel[i] = 1 - pixel[i];
+    for (ptrdiff_t i = 0; t->s->invert && i < st_numel(image); i++) st_data(image)[i] = 1 - st_data(image)[i];
     if (ask(&t->m, name, image, &a) == 0) put(t, name, image, &a);
     free(a.value);
     free(a.ranked);
@@ -245,9 +244,7 @@ static int rows(session *t, st_tensor all, const char *name)
     for (ptrdiff_t i = 0; i < (one ? 1 : each.shape.n[0]) && !st_error(); i++) {
         char numbered[300];
         snprintf(numbered, sizeof numbered, one ? "%.250s" : "%.250s[%td]", name, i);
-        st_tensor image = st_tensor_clone(one ? each : st_select(each, 0, i));
-        if (!st_is_null(image)) answer_one(t, numbered, image);
-        st_tensor_free(image);
+        answer_one(t, numbered, one ? each : st_select(each, 0, i));
     }
     return st_error() ? -1 : 0;
 }
@@ -275,10 +272,7 @@ static int table(session *t, const char *path, const char *name)
     for (ptrdiff_t i = 0; i < d->count && !st_error(); i++) {
         char numbered[300];
         snprintf(numbered, sizeof numbered, "%.250s[%td]", name, i);
-        st_tensor image =
-            st_dataset_batch(d, NULL, i, 1, x, y) ? (st_tensor){ 0 } : st_tensor_clone(st_select(x, 0, 0));
-        if (!st_is_null(image)) answer_one(t, numbered, image);
-        st_tensor_free(image);
+        if (st_dataset_batch(d, NULL, i, 1, x, y) == 0) answer_one(t, numbered, st_select(x, 0, 0));
     }
     st_tensor_free(x);
     st_tensor_free(y);
@@ -324,18 +318,15 @@ static void tell(session *t, int status)
     t->failed++;
 }
 
-static int predict_file(const char *path, void *context)
-{
-    tell(context, file(context, path));
-    return 0;
-}
-
 static void predict(session *t, const char *path)
 {
     struct stat about;
+    folder_paths files = { 0 };
     if (strcmp(path, "-") == 0) tell(t, standard_input(t));
-    else if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) tell(t, folder_visit(path, predict_file, t));
-    else predict_file(path, t);
+    else if (stat(path, &about) || !S_ISDIR(about.st_mode)) tell(t, file(t, path));
+    else if (folder_pictures(path, &files)) tell(t, -1);
+    for (int i = 0; i < files.count; i++) tell(t, file(t, files.path[i]));
+    folder_free_paths(&files);
 }
 
 /* Without --data the sample is MNIST's, which is wrong for a net that was trained on other data. */
@@ -369,9 +360,7 @@ static int sample(session *t)
                 (double)st_item(y) < (double)t->m.net->output.n[0])
                 snprintf(name + used, sizeof name - (size_t)used, ", a %.200s",
                          t->m.name[(ptrdiff_t)st_item(y)]);
-            st_tensor image = st_tensor_clone(st_select(x, 0, 0));
-            if (!st_is_null(image)) answer_one(t, name, image);
-            st_tensor_free(image);
+            answer_one(t, name, st_select(x, 0, 0));
         }
         st_tensor_free(x);
         st_tensor_free(y);

@@ -109,34 +109,16 @@ static void put_head(page *p)
 
 /* ---- curves ------------------------------------------------------------------------------------ */
 
-static double training_loss(const st_train_report *r)
-{
-    return r->training.loss;
-}
-static double validation_loss(const st_train_report *r)
-{
-    return r->validation.loss;
-}
-static double training_accuracy(const st_train_report *r)
-{
-    return r->training.accuracy;
-}
-static double validation_accuracy(const st_train_report *r)
-{
-    return r->validation.accuracy;
-}
-static double learning_rate(const st_train_report *r)
-{
-    return r->lr;
-}
-
 /* The best epoch is marked in curves of validation and of the learning rate. */
 static void put_charts(page *p)
 {
     const report *r = p->r;
     const bool validated = p->best >= 0;
-    double (*const value[])(const st_train_report *) = { training_loss, validation_loss, training_accuracy,
-                                                         validation_accuracy, learning_rate };
+    static const size_t value[] = { offsetof(st_train_report, training.loss),
+                                    offsetof(st_train_report, validation.loss),
+                                    offsetof(st_train_report, training.accuracy),
+                                    offsetof(st_train_report, validation.accuracy),
+                                    offsetof(st_train_report, lr) };
     chart_line line[5];
     for (int i = 0; i < 5; i++)
         line[i] = (chart_line){ i % 2   ? "validation"

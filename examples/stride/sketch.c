@@ -31,42 +31,29 @@ static int colour_of(double value)
     return step == 0 ? 16 : step == 25 ? 231 : 231 + step;
 }
 
-void sketch_image(FILE *to, st_tensor image, bool colour)
+void sketch_image(FILE *to, st_tensor image)
 {
-    static const char ramp[] = " .:-=+*#%@";
     for (ptrdiff_t i = 0; i < image.shape.n[1]; i += 2) {
-        for (ptrdiff_t j = 0; j < image.shape.n[2]; j++) {
-            double upper = grey(image, i, j), lower = grey(image, i + 1, j);
-            if (colour) fprintf(to, "\033[38;5;%dm\033[48;5;%dm▀", colour_of(upper), colour_of(lower));
-            else fputc(ramp[lround((sizeof ramp - 2) * (upper + lower) / 2)], to);
-        }
-        fputs(colour ? "\033[0m\n" : "\n", to);
+        for (ptrdiff_t j = 0; j < image.shape.n[2]; j++)
+            fprintf(to, "\033[38;5;%dm\033[48;5;%dm▀", colour_of(grey(image, i, j)),
+                    colour_of(grey(image, i + 1, j)));
+        fputs("\033[0m\n", to);
     }
 }
 
 /* ---- bars and curves --------------------------------------------------------------------------- */
 
-static void bar(FILE *to, double part, int width, bool colour)
-{
-    int parts = colour ? 8 : 1, length = (int)lround(parts * width * part);
-    for (int i = 0; i < length / parts; i++) fputs(colour ? eighths[8] : "#", to);
-    if (length % parts) fputs(eighths[length % parts], to);
-    fprintf(to, "%*s", width - (length + parts - 1) / parts, "");
-}
-
-void sketch_bars(FILE *to, const char *const *labels, const double *values, int count, int width,
-                 int highlight, bool colour)
+void sketch_bars(FILE *to, const char *const *labels, const double *values, int count, int width)
 {
     int widest = 0;
     for (int i = 0; i < count; i++)
         if (text_width(labels[i]) > widest) widest = text_width(labels[i]);
     for (int i = 0; i < count; i++) {
-        bool marked = i == highlight;
-        if (colour) fputs(marked ? "\033[1;32m" : "\033[2m", to);
-        fprintf(to, "%*s%s ", widest - text_width(labels[i]), "", labels[i]);
-        bar(to, clamp(values[i], 0, 1), width, colour);
-        fprintf(to, " %5.1f %%%s%s\n", 100 * values[i], colour ? "\033[0m" : "",
-                marked && !colour ? " <" : "");
+        const int length = (int)lround(8 * width * clamp(values[i], 0, 1));
+        fprintf(to, "%s%*s%s ", i ? "\033[2m" : "\033[1;32m", widest - text_width(labels[i]), "", labels[i]);
+        for (int k = 0; k < length / 8; k++) fputs(eighths[8], to);
+        if (length % 8) fputs(eighths[length % 8], to);
+        fprintf(to, "%*s %5.1f %%\033[0m\n", width - (length + 7) / 8, "", 100 * values[i]);
     }
 }
 

@@ -7,14 +7,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* An image [1, H, W] of 0 (dark) to 1 (bright). A character shows two pixels, one above the other: in 26
- * greys with `colour`, otherwise their mean in ASCII. */
-void sketch_image(FILE *to, st_tensor image, bool colour);
+/* An image [1, H, W] of 0 (dark) to 1 (bright), in 26 greys. A character shows two pixels, one above the
+ * other. */
+void sketch_image(FILE *to, st_tensor image);
 
-/* A line per value, 0 to 1: its label, a bar of at most `width` characters, percent. Line `highlight` (-1:
- * none) is marked. */
-void sketch_bars(FILE *to, const char *const *labels, const double *values, int count, int width,
-                 int highlight, bool colour);
+/* A line per value, 0 to 1: its label, a bar of at most `width` characters, percent. The first one is marked. */
+void sketch_bars(FILE *to, const char *const *labels, const double *values, int count, int width);
 
 /* One line: "training loss ▇▅▃▂▁▁ 2.31 to 0.042", at most `width` columns, each the mean of several
  * values. */

@@ -1,7 +1,9 @@
 /* table.c: the algorithms that replace definitions; the first suitable one is used. */
 #include "layers/fast/algorithms.h"
 
-const layer_algorithm *layer_algorithms[] = {
+static const layer_algorithm *const all[] = {
     &conv_winograd_4, &conv_winograd_2, &conv_direct, &dense_unpacked,
     &maxpool_vectors, &avgpool_vectors, NULL,
 };
+
+const layer_algorithm *const *layer_algorithms = all;

@@ -321,10 +321,10 @@ TEST(folders_are_classes)
     assert_true(folder_has_classes(path));
     assert_false(folder_has_classes(path_of("set/a")));
     assert_int_equal(folder_open(&f, path, (folder_options){ 0 }), 0);
-    assert_int_equal(f.classes, 3);
-    assert_string_equal(f.name[0], "Z");
-    assert_string_equal(f.name[1], "a");
-    assert_string_equal(f.name[2], "b");
+    assert_int_equal(f.classes.count, 3);
+    assert_string_equal(f.classes.path[0], "Z");
+    assert_string_equal(f.classes.path[1], "a");
+    assert_string_equal(f.classes.path[2], "b");
     st_tensor x = st_tensor_new(ST_SHAPE(4, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(4));
     assert_int_equal(f.set->count, 4);
     assert_int_equal(st_dataset_batch(f.set, NULL, 0, 4, x, y), 0);
@@ -366,7 +366,7 @@ TEST(folders_are_classes)
     all.skip_bad = true;
     assert_int_equal(folder_open(&f, path, all), 0);
     assert_int_equal(f.set->count, 4);
-    assert_int_equal(f.classes, 3); /* one of them is empty now, and says so */
+    assert_int_equal(f.classes.count, 3); /* one of them is empty now, and says so */
     assert_string_equal(strrchr(folder_path(f.set, 0), '/'), "/y.png");
     folder_close(&f);
     remove(path_of("set/Z/y.png"));
