@@ -68,12 +68,25 @@ void c_locale_leave(void *before)
 
 #define ENDING ".stride.tmp" /* of the temporary file, which is beside the file */
 
-/* The path, or what a symbolic link leads to, to be freed; NULL with errno set. */
+/* The path, or what its symbolic links lead to, whether that exists or not; to be freed; NULL with errno set. */
 static char *resolve(const char *path)
 {
+    enum { MOST_LINKS = 40, LONGEST = 4096 };
     struct stat status;
-    bool link = lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
-    return link ? realpath(path, NULL) : strdup(path);
+    char target[LONGEST], *to = strdup(path);
+    for (int links = 1; to && lstat(to, &status) == 0 && S_ISLNK(status.st_mode); links++) {
+        const ssize_t length = readlink(to, target, LONGEST);
+        const char *slash = length > 0 && target[0] != '/' ? strrchr(to, '/') : NULL;
+        const size_t folder = slash ? (size_t)(slash - to) + 1 : 0;
+        const bool fits = length > 0 && length < LONGEST && links <= MOST_LINKS;
+        char *next = fits ? malloc(folder + (size_t)length + 1) : NULL;
+        if (!fits && length >= 0) errno = ELOOP;
+        if (next) memcpy(next, to, folder), memcpy(next + folder, target, (size_t)length);
+        if (next) next[folder + (size_t)length] = '\0';
+        free(to);
+        to = next;
+    }
+    return to;
 }
 
 static bool has_name(int descriptor, const char *name)
