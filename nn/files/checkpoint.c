@@ -208,8 +208,7 @@ static void keep(const st_run *run, const memory *m)
                                       write_numbers(run))
                           : NULL;
     char *text = entry ? json_write(entry) : NULL;
-    if (text)
-        model_write(run->net, m->o.path, (model_extra){ e.count, e.item, ENTRY, text }, st_file_replace);
+    if (text) model_write(run->net, m->o.path, (model_extra){ e.count, e.item, ENTRY, text });
     else st_error_set("%s: no memory for the run's position", m->o.path);
     free(text);
     json_decref(entry);

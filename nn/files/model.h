@@ -14,8 +14,7 @@ typedef struct model_extra {
     const char *name, *text; /* of the entry; NULL: none */
 } model_extra;
 
-/* As st_net_save with st_file_replace, as st_net_can_save with st_file_try. */
-int model_write(st_net *n, const char *path, model_extra extra, safetensors_replacer *replace);
+int model_write(st_net *n, const char *path, model_extra extra);
 
 /* Checks that the file has every tensor of the net with its shape, and no others but extra ones. */
 int model_check(st_net *n, const safetensors *file);

@@ -286,11 +286,10 @@ static int write_contents(FILE *to, const void *context)
     return status;
 }
 
-int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata,
-                      safetensors_replacer *replace)
+int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata)
 {
     char *header = header_text(path, count, items, metadata);
-    int status = header ? replace(path, write_contents, &(contents){ header, count, items }) : -1;
+    int status = header ? st_file_replace(path, write_contents, &(contents){ header, count, items }) : -1;
     free(header);
     return status;
 }

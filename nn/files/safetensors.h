@@ -57,10 +57,8 @@ typedef struct safetensors_item {
     st_tensor value;
 } safetensors_item;
 
-/* Writes the tensors, in this order and in this library's precision, and `metadata`, an object of strings
- * that stays the caller's. `replace` is st_file_replace, or st_file_try. */
-typedef int safetensors_replacer(const char *path, st_file_writer *write, const void *context);
-int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata,
-                      safetensors_replacer *replace);
+/* Replaces the file by the tensors, in this order and in this library's precision, and `metadata`, an object of
+ * strings that stays the caller's. */
+int safetensors_write(const char *path, int count, const safetensors_item items[], json_t *metadata);
 
 #endif

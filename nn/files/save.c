@@ -75,7 +75,7 @@ static json_t *metadata_of(const st_net *n, const model_extra *extra)
     return NULL;
 }
 
-int model_write(st_net *n, const char *path, model_extra extra, safetensors_replacer *replace)
+int model_write(st_net *n, const char *path, model_extra extra)
 {
     int status = -1;
     items list = { 0 };
@@ -85,7 +85,7 @@ int model_write(st_net *n, const char *path, model_extra extra, safetensors_repl
         add_item(&(st_net_tensor){ extra.item[i].name, extra.item[i].value, { 0 } }, &list);
     if (!metadata) st_error_within("%s: ", path);
     else if (list.failed) st_error_set("%s: no memory for the names of its tensors", path);
-    else status = safetensors_write(path, list.count, list.item, metadata, replace);
+    else status = safetensors_write(path, list.count, list.item, metadata);
     items_free(&list);
     json_decref(metadata);
     return status;
@@ -99,14 +99,7 @@ static int check_built(const st_net *n, const char *path, const char *who)
 
 int st_net_save(st_net *n, const char *path)
 {
-    return check_built(n, path, "st_net_save") ? -1
-                                               : model_write(n, path, (model_extra){ 0 }, st_file_replace);
-}
-
-int st_net_can_save(st_net *n, const char *path)
-{
-    return check_built(n, path, "st_net_can_save") ? -1
-                                                   : model_write(n, path, (model_extra){ 0 }, st_file_try);
+    return check_built(n, path, "st_net_save") ? -1 : model_write(n, path, (model_extra){ 0 });
 }
 
 /* ---- loading ------------------------------------------------------------------------------------- */

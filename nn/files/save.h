@@ -21,9 +21,6 @@ ST_API_BEGIN
  * is not UTF-8, a path that is not a regular file, an error of the system. */
 int st_net_save(st_net *n, const char *path);
 
-/* Tests if st_net_save could write the file now, without leaving one: for the beginning of a long run. */
-int st_net_can_save(st_net *n, const char *path);
-
 /* Types and functions that a file may refer to besides the library's, and a memory limit. Zeros are
  * defaults. */
 typedef struct st_net_known {

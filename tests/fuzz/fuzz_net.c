@@ -88,7 +88,7 @@ static const char *file_of(st_net *n, const char *text)
     st_net_visit(n, add, &all);
     json_t *metadata = json_pack("{s:s, s:s}", "architecture", text, "stride_version", "1");
     bool written = metadata && all.elements < MOST_ELEMENTS &&
-                   safetensors_write(path, all.count, all.item, metadata, st_file_replace) == 0;
+                   safetensors_write(path, all.count, all.item, metadata) == 0;
     json_decref(metadata);
     for (int i = 0; i < all.count; i++) {
         free((char *)all.item[i].name);

@@ -52,8 +52,7 @@ static void seed(void)
     const char *path = fuzz_path("x.safetensors");
     st_tensor x = st_tensor_new(ST_SHAPE(2, 3)), y = st_tensor_new((st_shape){ 0 });
     json_t *metadata = json_pack("{s:s}", "key", "text");
-    safetensors_write(path, 2, (safetensors_item[]){ { "0.weight", x }, { "a", y } }, metadata,
-                      st_file_replace);
+    safetensors_write(path, 2, (safetensors_item[]){ { "0.weight", x }, { "a", y } }, metadata);
     fuzz_seed_safetensors(path);
     json_decref(metadata);
     st_tensor_free(x);

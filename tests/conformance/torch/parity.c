@@ -361,7 +361,7 @@ static void train_and_save(trial *t, st_net *n, const char *saved, const char *r
     st_net_save(n, saved);
 
     json_t *metadata = json_object();
-    safetensors_write(ran, 2, (safetensors_item[]){ { "x", x }, { "y", y } }, metadata, st_file_replace);
+    safetensors_write(ran, 2, (safetensors_item[]){ { "x", x }, { "y", y } }, metadata);
     json_decref(metadata);
 }
 
