@@ -159,4 +159,8 @@ void assert_list_at(st_tensor x, ptrdiff_t count, const double *expected, const 
 void expect_error_at(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A call that fails with such an error, and returns NULL, or -1. */
+#define expect_null(call, ...) (assert_null(call), expect_error(__VA_ARGS__))
+#define expect_failure(call, ...) (assert_int_equal(call, -1), expect_error(__VA_ARGS__))
+
 #endif

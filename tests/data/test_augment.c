@@ -121,15 +121,12 @@ TEST(maps_are_refused)
     auto_tensor x = st_tensor_new(ST_SHAPE(1, 3, 3)), y = st_tensor_new(ST_SHAPE(1, 3, 4)),
                 flat = st_tensor_new(ST_SHAPE(3, 3));
     st_affine same_place = { { 1, 0, 0 }, { 0, 1, 0 } };
-    assert_int_equal(st_warp_affine(y, x, same_place), -1);
-    expect_error("st_warp_affine: from [1, 3, 3] to [1, 3, 4], expected the same [C, H, W]");
-    assert_int_equal(st_warp_affine(flat, flat, same_place), -1);
-    expect_error("st_warp_affine: from [3, 3] to [3, 3]");
-    assert_int_equal(st_warp_affine(x, (st_tensor){ 0 }, same_place), -1);
-    expect_error("st_warp_affine: from");
+    expect_failure(st_warp_affine(y, x, same_place),
+                   "st_warp_affine: from [1, 3, 3] to [1, 3, 4], expected the same [C, H, W]");
+    expect_failure(st_warp_affine(flat, flat, same_place), "st_warp_affine: from [3, 3] to [3, 3]");
+    expect_failure(st_warp_affine(x, (st_tensor){ 0 }, same_place), "st_warp_affine: from");
     same_place.column[2] = NAN;
-    assert_int_equal(st_warp_affine(x, x, same_place), -1);
-    expect_error("st_warp_affine: the map is not finite");
+    expect_failure(st_warp_affine(x, x, same_place), "st_warp_affine: the map is not finite");
 }
 
 /* ---- what is drawn --------------------------------------------------------------------------- */
@@ -507,17 +504,16 @@ TEST(the_first_sample_that_fails_is_named)
     st_dataset *d = st_dataset_augment(bad, .shift = 1);
     st_tensor x = st_tensor_new(ST_SHAPE(64, 1, 4, 4)), y = st_tensor_new(ST_SHAPE(64));
     for (int k = 0; k < 20; k++) {
-        assert_int_equal(st_dataset_batch(d, NULL, 0, 64, x, y), -1);
-        expect_error("sample 6: number 6 is missing");
+        expect_failure(st_dataset_batch(d, NULL, 0, 64, x, y), "sample 6: number 6 is missing");
         ptrdiff_t order[] = { 0, 1, 2, 3, 4, 41, 7, 13 };
-        assert_int_equal(st_dataset_batch(d, order, 0, 8, st_narrow(x, 0, 0, 8), st_narrow(y, 0, 0, 8)), -1);
-        expect_error("sample 41: number 41 is missing");
+        expect_failure(st_dataset_batch(d, order, 0, 8, st_narrow(x, 0, 0, 8), st_narrow(y, 0, 0, 8)),
+                       "sample 41: number 41 is missing");
         assert_int_equal(st_dataset_batch(d, NULL, 0, 6, st_narrow(x, 0, 0, 6), st_narrow(y, 0, 0, 6)), 0);
     }
     st_tensor_free(x), st_tensor_free(y), st_dataset_free(d), st_dataset_free(bad);
-    assert_null(
-        st_dataset_new((st_dataset){ .count = 1, .x = ST_SHAPE(1), .get = get_or_refuse, .grain = -1 }));
-    expect_error("st_dataset_new: grain is -1, expected at least 0");
+    expect_null(
+        st_dataset_new((st_dataset){ .count = 1, .x = ST_SHAPE(1), .get = get_or_refuse, .grain = -1 }),
+        "st_dataset_new: grain is -1, expected at least 0");
 }
 
 typedef struct refusal {
@@ -548,13 +544,12 @@ TEST(options_are_refused)
     sample_set s = set_of(x), of_rank_1 = set_of(flat);
     for (size_t k = 0; k < sizeof refusals / sizeof *refusals; k++) {
         about("%s", refusals[k].text);
-        assert_null(st_dataset_augment_new(s.d, refusals[k].options));
-        expect_error("%s", refusals[k].text);
+        expect_null(st_dataset_augment_new(s.d, refusals[k].options), "%s", refusals[k].text);
     }
     st_dataset *most = st_dataset_augment(s.d, .flip = 1, .rotation = 180, .shift = 3, .cutout = 3);
     assert_non_null(most);
     st_dataset_free(most);
-    assert_null(st_dataset_augment_new(of_rank_1.d, (st_augment_options){ 0 }));
-    expect_error("st_dataset_augment: samples [12], expected [C, H, W]");
+    expect_null(st_dataset_augment_new(of_rank_1.d, (st_augment_options){ 0 }),
+                "st_dataset_augment: samples [12], expected [C, H, W]");
     free_set(s), free_set(of_rank_1);
 }

@@ -304,23 +304,18 @@ TEST(what_no_set_can_be_is_refused_and_released)
     int released = 0;
     st_dataset kind = numbers(1, &released);
     kind.get = NULL;
-    assert_null(st_dataset_new(kind));
-    expect_error("st_dataset_new: get is NULL");
+    expect_null(st_dataset_new(kind), "st_dataset_new: get is NULL");
     for (int count = -3; count <= 0; count += 3) {
-        assert_null(st_dataset_new(numbers(count, &released)));
-        expect_error("st_dataset_new: %d samples", count);
+        expect_null(st_dataset_new(numbers(count, &released)), "st_dataset_new: %d samples", count);
     }
     kind = numbers(1, &released);
     kind.x = ST_SHAPE(2, -1);
-    assert_null(st_dataset_new(kind));
-    expect_error("st_dataset_new: x: negative size in shape [2, -1]");
+    expect_null(st_dataset_new(kind), "st_dataset_new: x: negative size in shape [2, -1]");
     kind.x = ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 1);
-    assert_null(st_dataset_new(kind));
-    expect_error("st_dataset_new: x: samples of rank 8, expected at most 7");
+    expect_null(st_dataset_new(kind), "st_dataset_new: x: samples of rank 8, expected at most 7");
     kind.x = ST_SHAPE(2);
     kind.target = ST_SHAPE(PTRDIFF_MAX, 2);
-    assert_null(st_dataset_new(kind));
-    expect_error("st_dataset_new: y: shape");
+    expect_null(st_dataset_new(kind), "st_dataset_new: y: shape");
     assert_int_equal(released, 6);
     kind = numbers(1, NULL), kind.release = NULL;
     st_dataset_free(st_dataset_new(kind)), st_dataset_free(NULL);
@@ -347,12 +342,12 @@ TEST(tensors_are_a_data_set)
 TEST(tensors_that_do_not_agree_are_refused)
 {
     auto_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(2));
-    assert_null(st_dataset_tensors(x, y));
-    expect_error("st_dataset_tensors: x [3, 2] and y [2] differ in the number of samples");
-    assert_null(st_dataset_tensors(x, st_select(y, 0, 0)));
-    expect_error("st_dataset_tensors: y is a single number, expected [N, ...]");
-    assert_null(st_dataset_tensors(st_narrow(x, 0, 0, 0), st_narrow(y, 0, 0, 0)));
-    expect_error("st_dataset_new: 0 samples, expected at least one");
+    expect_null(st_dataset_tensors(x, y),
+                "st_dataset_tensors: x [3, 2] and y [2] differ in the number of samples");
+    expect_null(st_dataset_tensors(x, st_select(y, 0, 0)),
+                "st_dataset_tensors: y is a single number, expected [N, ...]");
+    expect_null(st_dataset_tensors(st_narrow(x, 0, 0, 0), st_narrow(y, 0, 0, 0)),
+                "st_dataset_new: 0 samples, expected at least one");
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
@@ -391,9 +386,9 @@ TEST(a_slice_may_be_the_whole_and_no_more)
         { 10, 1 }, { 11, 1 }, { PTRDIFF_MAX, 2 }, { 2, PTRDIFF_MAX },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_null(st_dataset_slice(whole, bad[i][0], bad[i][1]));
-        expect_error("st_dataset_slice: %td samples from %td on, expected at least one of the set's 10",
-                     bad[i][1], bad[i][0]);
+        expect_null(st_dataset_slice(whole, bad[i][0], bad[i][1]),
+                    "st_dataset_slice: %td samples from %td on, expected at least one of the set's 10",
+                    bad[i][1], bad[i][0]);
     }
     st_dataset_free(whole);
 }
@@ -432,14 +427,13 @@ TEST(a_batch_of_other_shapes_is_refused)
     auto_dataset *d = st_dataset_idx(written("images", BYTES(IMAGES)), written("labels", BYTES(LABELS)));
     assert_non_null(d);
     auto_tensor x = st_tensor_new(ST_SHAPE(2, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(2));
-    assert_int_equal(st_dataset_batch(d, NULL, 0, 2, st_select(x, 1, 0), y), -1);
-    expect_error("st_dataset_batch: x is [2, 2, 3], expected [2, 1, 2, 3]");
-    assert_int_equal(st_dataset_batch(d, NULL, 0, 1, x, y), -1);
-    expect_error("st_dataset_batch: x is [2, 1, 2, 3], expected [1, 1, 2, 3]");
-    assert_int_equal(st_dataset_batch(d, NULL, 0, 2, x, st_reshape(y, ST_SHAPE(2, 1))), -1);
-    expect_error("st_dataset_batch: y is [2, 1], expected [2]");
-    assert_int_equal(st_dataset_batch(d, NULL, 0, -1, x, y), -1);
-    expect_error("st_dataset_batch: -1 samples");
+    expect_failure(st_dataset_batch(d, NULL, 0, 2, st_select(x, 1, 0), y),
+                   "st_dataset_batch: x is [2, 2, 3], expected [2, 1, 2, 3]");
+    expect_failure(st_dataset_batch(d, NULL, 0, 1, x, y),
+                   "st_dataset_batch: x is [2, 1, 2, 3], expected [1, 1, 2, 3]");
+    expect_failure(st_dataset_batch(d, NULL, 0, 2, x, st_reshape(y, ST_SHAPE(2, 1))),
+                   "st_dataset_batch: y is [2, 1], expected [2]");
+    expect_failure(st_dataset_batch(d, NULL, 0, -1, x, y), "st_dataset_batch: -1 samples");
 }
 
 TEST(samples_that_are_not_there_are_refused_before_anything_is_written)
@@ -447,14 +441,14 @@ TEST(samples_that_are_not_there_are_refused_before_anything_is_written)
     int released = 0;
     auto_dataset *d = st_dataset_new(numbers(5, &released));
     auto_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(3));
-    assert_int_equal(st_dataset_batch(d, (ptrdiff_t[]){ 1, 4, 5 }, 0, 3, x, y), -1);
-    expect_error("st_dataset_batch: sample 5 (order[2]), the set has 5");
-    assert_int_equal(st_dataset_batch(d, (ptrdiff_t[]){ 1, -1, 2 }, 0, 3, x, y), -1);
-    expect_error("st_dataset_batch: sample -1 (order[1]), the set has 5");
+    expect_failure(st_dataset_batch(d, (ptrdiff_t[]){ 1, 4, 5 }, 0, 3, x, y),
+                   "st_dataset_batch: sample 5 (order[2]), the set has 5");
+    expect_failure(st_dataset_batch(d, (ptrdiff_t[]){ 1, -1, 2 }, 0, 3, x, y),
+                   "st_dataset_batch: sample -1 (order[1]), the set has 5");
     static const ptrdiff_t bad[] = { -1, 3, 5, 6, PTRDIFF_MAX };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(st_dataset_batch(d, NULL, bad[i], 3, x, y), -1);
-        expect_error("st_dataset_batch: 3 samples from %td on, the set has 5", bad[i]);
+        expect_failure(st_dataset_batch(d, NULL, bad[i], 3, x, y),
+                       "st_dataset_batch: 3 samples from %td on, the set has 5", bad[i]);
     }
     assert_elements(x, 0, 0, 0, 0, 0, 0);
     assert_elements(y, 0, 0, 0);
@@ -477,10 +471,9 @@ TEST(a_get_that_fails_is_named)
 {
     auto_dataset *d = st_dataset_new((st_dataset){ .count = 5, .get = get_broken });
     auto_tensor x = st_tensor_new(ST_SHAPE(4)), y = st_tensor_new(ST_SHAPE(4));
-    assert_int_equal(st_dataset_batch(d, NULL, 0, 3, x, st_narrow(y, 0, 0, 3)), -1);
-    expect_error("st_dataset_batch: x is [4], expected [3]");
-    assert_int_equal(st_dataset_batch(d, NULL, 1, 4, x, y), -1);
-    expect_error("sample 3: no such picture");
+    expect_failure(st_dataset_batch(d, NULL, 0, 3, x, st_narrow(y, 0, 0, 3)),
+                   "st_dataset_batch: x is [4], expected [3]");
+    expect_failure(st_dataset_batch(d, NULL, 1, 4, x, y), "sample 3: no such picture");
 }
 
 TEST(an_older_error_is_not_the_samples)
@@ -507,7 +500,7 @@ TEST(a_class_that_there_is_not_has_no_target)
     assert_int_equal(st_dataset_batch(hot, NULL, 0, 1, sample, target), 0);
     assert_elements(target, 0, 0, 1);
     for (ptrdiff_t i = 1; i < SAMPLES; i++) {
-        assert_int_equal(st_dataset_batch(hot, NULL, i, 1, sample, target), -1);
-        expect_error("sample %td: class %g", i, (double)*element(y, i));
+        expect_failure(st_dataset_batch(hot, NULL, i, 1, sample, target), "sample %td: class %g", i,
+                       (double)*element(y, i));
     }
 }

@@ -73,6 +73,7 @@ TEST(a_function_changes_each_sample)
     double more = 0.5;
     auto_dataset *of = numbered(50, true), *d = st_dataset_map(of, add_and_negate, &more);
     assert_string_equal(d->prepared, "numbered; map");
+    assert_int_equal(d->grain, of->grain);
     auto_tensor x = st_tensor_new(ST_SHAPE(50, 2)), y = st_tensor_new(ST_SHAPE(50));
     assert_int_equal(st_dataset_batch(d, NULL, 0, 50, x, y), 0);
     for (ptrdiff_t i = 0; i < 50; i++) {
@@ -184,11 +185,10 @@ TEST(targets_are_normalised_and_back)
     st_normalization *found = st_net_target_normalization(net);
     assert_true(found->channels == 2 && found->mean[1] == 5 && found->deviation[0] == 2);
     assert_null(st_net_normalization(net));
-    assert_int_equal(st_net_set_normalization(net, n), -1);
-    expect_error("st_net_set_normalization: samples [3], expected 2 channels");
+    expect_failure(st_net_set_normalization(net, n),
+                   "st_net_set_normalization: samples [3], expected 2 channels");
     st_net_set_metadata(net, "target_normalization", "{\"mean\": [1, 2], \"deviation\": [1]}");
-    assert_null(st_net_target_normalization(net));
-    expect_error("metadata target_normalization: expected");
+    expect_null(st_net_target_normalization(net), "metadata target_normalization: expected");
     st_normalization_free(n), st_normalization_free(found);
 }
 
@@ -206,37 +206,28 @@ TEST(what_cannot_be_made_is_refused)
     st_dataset wrong = *d;
     wrong.get = get_wrong;
     const double negative[] = { 1, -1, 1, 1 }, zeros[4] = { 0 }, huge[] = { 1e308, 1e308, 1, 1 };
-    assert_null(st_dataset_map(d, NULL, NULL));
-    expect_error("st_dataset_map: the function is NULL");
-    assert_null(st_dataset_concat(d, other));
-    expect_error("st_dataset_concat: samples [2] and [1] of set 1, [2] and [] of the first");
-    assert_null(st_dataset_concat(d, NULL));
-    expect_error("st_dataset_concat: the data set is NULL");
-    assert_null(st_dataset_subset(d, 2, (const ptrdiff_t[]){ 0, 4 }));
-    expect_error("st_dataset_subset: index[1] is 4, the set has 4 samples");
-    assert_null(st_dataset_subset(d, 0, (const ptrdiff_t[]){ 0 }));
-    expect_error("st_dataset_subset: 0 samples");
+    expect_null(st_dataset_map(d, NULL, NULL), "st_dataset_map: the function is NULL");
+    expect_null(st_dataset_concat(d, other),
+                "st_dataset_concat: samples [2] and [1] of set 1, [2] and [] of the first");
+    expect_null(st_dataset_concat(d, NULL), "st_dataset_concat: the data set is NULL");
+    expect_null(st_dataset_subset(d, 2, (const ptrdiff_t[]){ 0, 4 }),
+                "st_dataset_subset: index[1] is 4, the set has 4 samples");
+    expect_null(st_dataset_subset(d, 0, (const ptrdiff_t[]){ 0 }), "st_dataset_subset: 0 samples");
     const double fractions[] = { 0, 1, -1, NAN };
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(st_dataset_split(d, fractions[i], 1, &part, &rest), -1);
-        expect_error("st_dataset_split: fraction");
+        expect_failure(st_dataset_split(d, fractions[i], 1, &part, &rest), "st_dataset_split: fraction");
     }
-    assert_int_equal(st_dataset_split(d, 0.01, 1, &part, &rest), -1);
-    expect_error("fraction 0.01 of 4 samples leaves a part empty");
+    expect_failure(st_dataset_split(d, 0.01, 1, &part, &rest),
+                   "fraction 0.01 of 4 samples leaves a part empty");
     assert_true(part == NULL && rest == NULL);
-    assert_int_equal(st_dataset_split(&wrong, 0.5, 1, &part, &rest), -1);
-    expect_error("sample 0 has target 0.5, expected a class");
+    expect_failure(st_dataset_split(&wrong, 0.5, 1, &part, &rest),
+                   "sample 0 has target 0.5, expected a class");
     assert_int_equal(st_dataset_split(d, 0.5, 1, &part, &rest), 0);
-    assert_null(st_dataset_origin(part, &(ptrdiff_t){ 4 }));
-    expect_error("st_dataset_origin: sample 4, the set has ");
+    expect_null(st_dataset_origin(part, &(ptrdiff_t){ 4 }), "st_dataset_origin: sample 4, the set has ");
     st_dataset_free(part), st_dataset_free(rest);
-    assert_null(st_dataset_weighted(d, 4, negative, 1));
-    expect_error("weight[1] is -1");
-    assert_null(st_dataset_weighted(d, 4, huge, 1));
-    expect_error("weight[1] is 1e+308");
-    assert_null(st_dataset_weighted(d, 4, zeros, 1));
-    expect_error("every weight is 0");
-    assert_null(st_dataset_weighted(d, 0, huge, 1));
-    expect_error("st_dataset_weighted: 0 samples");
+    expect_null(st_dataset_weighted(d, 4, negative, 1), "weight[1] is -1");
+    expect_null(st_dataset_weighted(d, 4, huge, 1), "weight[1] is 1e+308");
+    expect_null(st_dataset_weighted(d, 4, zeros, 1), "every weight is 0");
+    expect_null(st_dataset_weighted(d, 0, huge, 1), "st_dataset_weighted: 0 samples");
     st_dataset_free(d), st_dataset_free(other);
 }

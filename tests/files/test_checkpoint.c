@@ -456,8 +456,8 @@ TEST(other_samples_are_refused)
     for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
         st_real was = *changed[i];
         *changed[i] = was == 0;
-        assert_int_equal(st_train_run(n, set, options, NULL), -1);
-        expect_error("%s: written by a run with sum of samples \"", file);
+        expect_failure(st_train_run(n, set, options, NULL), "%s: written by a run with sum of samples \"",
+                       file);
         *changed[i] = was;
     }
     assert_int_equal(st_train_run(n, set, options, NULL), 0);
@@ -544,21 +544,19 @@ TEST(options_that_make_no_sense_are_refused)
 {
     way w = ways(0);
     w.every = -1;
-    assert_int_equal(run(&w, 1000, false).status, -1);
-    expect_error("every -1 steps; expected a path, and at least 0 steps");
+    expect_failure(run(&w, 1000, false).status, "every -1 steps; expected a path, and at least 0 steps");
     auto_dataset *digits = st_digits(SAMPLES, 1);
     auto_net *n = plain();
     st_train_options o = { .loss = st_cross_entropy(),
                            .optim = sgd_plain(),
                            .validation = digits,
                            .callbacks = { st_checkpoint(.resume = true) } };
-    assert_int_equal(st_train_run(n, digits, o, NULL), -1);
-    expect_error("checkpoint: no path");
+    expect_failure(st_train_run(n, digits, o, NULL), "checkpoint: no path");
     o.callbacks[0] = kept(false), o.callbacks[1] = patient(3);
-    assert_int_equal(st_train_run(n, digits, o, NULL), -1);
-    expect_error("train: \"best\" cannot be kept: its callback is listed after the checkpoint's");
+    expect_failure(st_train_run(n, digits, o, NULL),
+                   "train: \"best\" cannot be kept: its callback is listed after the checkpoint's");
     o.callbacks[0] = st_checkpoint(.path = "no such folder/checkpoint"), o.callbacks[1].call = NULL;
-    assert_int_equal(st_train_run(n, digits, o, NULL), -1);
-    expect_error("no such folder/checkpoint: cannot be written: No such file or directory");
+    expect_failure(st_train_run(n, digits, o, NULL),
+                   "no such folder/checkpoint: cannot be written: No such file or directory");
     st_optim_free(o.optim);
 }

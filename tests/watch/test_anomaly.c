@@ -194,8 +194,7 @@ TEST(gradients_gone_wrong_are_found_before_the_step)
         planted = cases[i].f;
         st_train_options o = options_of(s);
         before b = remember(s);
-        assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
-        expect_error(": %s; ", cases[i].where);
+        expect_failure(st_train_run(s.n, s.set, o, NULL), ": %s; ", cases[i].where);
         the_step_was_not_taken(s, b);
         tear_down(s);
     }
@@ -220,9 +219,9 @@ TEST(a_step_that_overflows_is_found_out)
         st_train_options o = options_of(s);
         o.epochs = 2;
         about("%s, case %zu", s.o->name, i);
-        assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
-        expect_error("train: element 3 of 2.body.0.weight is %sinf after step 1 (epoch 1); ",
-                     cases[i].value > 0 ? "-" : "");
+        expect_failure(st_train_run(s.n, s.set, o, NULL),
+                       "train: element 3 of 2.body.0.weight is %sinf after step 1 (epoch 1); ",
+                       cases[i].value > 0 ? "-" : "");
         tear_down(s);
     }
 }
@@ -249,8 +248,7 @@ TEST(without_it_the_run_ends_all_the_same)
         setting s = set_up();
         planted = faults[i];
         st_train_options o = { .loss = st_cross_entropy(), .optim = s.o, .batch = BATCH, .keep_order = true };
-        assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
-        expect_error("%s", texts[i]);
+        expect_failure(st_train_run(s.n, s.set, o, NULL), "%s", texts[i]);
         tear_down(s);
     }
 }
@@ -267,8 +265,7 @@ TEST(a_step_whose_loss_fails_is_not_taken)
     setting s = set_up();
     before b = remember(s);
     st_train_options o = { .loss = { .name = "none", .value = refusing }, .optim = s.o, .batch = BATCH };
-    assert_int_equal(st_train_run(s.n, s.set, o, NULL), -1);
-    expect_error("loss none: no");
+    expect_failure(st_train_run(s.n, s.set, o, NULL), "loss none: no");
     the_step_was_not_taken(s, b);
     tear_down(s);
 }

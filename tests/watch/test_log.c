@@ -120,16 +120,14 @@ TEST(a_log_that_cannot_be_written_is_an_error)
     static const char *const refused[] = { "run", "run.txt", "run.json", ".csv", "run.CSV", "" };
     log_lines l;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        assert_int_equal(log_begin(&l, refused[i], false), -1);
-        expect_error("%s: expected a log's name to end in .csv or .jsonl", refused[i]);
+        expect_failure(log_begin(&l, refused[i], false), "%s: expected a log's name to end in .csv or .jsonl",
+                       refused[i]);
     }
     const char *nowhere = path_of("no such folder/run.csv");
-    assert_int_equal(log_begin(&l, nowhere, false), -1);
-    expect_error("%s: cannot be written: %s", nowhere, strerror(ENOENT));
+    expect_failure(log_begin(&l, nowhere, false), "%s: cannot be written: %s", nowhere, strerror(ENOENT));
     const char *pipe = path_of("pipe.jsonl");
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    assert_int_equal(log_begin(&l, pipe, false), -1);
-    expect_error("%s: not a regular file", pipe);
+    expect_failure(log_begin(&l, pipe, false), "%s: not a regular file", pipe);
     unlink(pipe);
 }
 
@@ -236,8 +234,8 @@ TEST(what_is_no_log_is_not_gone_on_with)
         log_lines l;
         st_train_report r = awkward(4);
         assert_int_equal(log_begin(&l, path, true), 0);
-        assert_int_equal(log_report(&l, &r), -1);
-        expect_error("%s: line %d is not of a log that can be continued", path, all[i].line);
+        expect_failure(log_report(&l, &r), "%s: line %d is not of a log that can be continued", path,
+                       all[i].line);
         char *text = text_of(path);
         assert_string_equal(text, all[i].text);
         free(text), log_end(&l);
