@@ -72,19 +72,25 @@
         }                                                                                                    \
     }
 
-/* Transposes by log2(rows) perfect shuffles of all rows. */
+/* Transposes groups of rows by log2(GROUP) perfect shuffles within as many lanes as have cheap ones, and then
+ * exchanges the halves of two groups. */
 #define TRANSPOSE(M)                                                                                         \
     M##_TARGET static void M##_transpose(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch)      \
     {                                                                                                        \
-        enum { LANES = sizeof(M##_vector) / sizeof(st_real) };                                               \
+        enum { LANES = MACHINE_LANES(M), GROUP = M##_GROUP, HALF = GROUP / 2 };                              \
         M##_vector v[LANES], w[LANES];                                                                       \
         for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0);                                \
-        for (int n = LANES; n > 1; n /= 2) {                                                                 \
+        for (int n = GROUP; n > 1; n /= 2) {                                                                 \
             for (int i = 0; i < LANES / 2; i++) {                                                            \
-                w[2 * i] = SHUFFLE(M, v[i], v[i + LANES / 2], M##_LOWER);                                    \
-                w[2 * i + 1] = SHUFFLE(M, v[i], v[i + LANES / 2], M##_UPPER);                                \
+                const int from = i / HALF * GROUP + i % HALF;                                                \
+                w[2 * i] = SHUFFLE(M, v[from], v[from + HALF], M##_LOWER);                                   \
+                w[2 * i + 1] = SHUFFLE(M, v[from], v[from + HALF], M##_UPPER);                               \
             }                                                                                                \
             for (int i = 0; i < LANES; i++) v[i] = w[i];                                                     \
+        }                                                                                                    \
+        for (int j = 0; j < LANES - GROUP; j++) {                                                            \
+            v[j] = SHUFFLE(M, w[j], w[j + GROUP], M##_FIRST);                                                \
+            v[j + GROUP] = SHUFFLE(M, w[j], w[j + GROUP], M##_SECOND);                                       \
         }                                                                                                    \
         for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
     }
@@ -171,6 +177,14 @@ enum { AHEAD = 12 };
 #define UPPER_4 2, 6, 3, 7
 #define LOWER_8 0, 8, 1, 9, 2, 10, 3, 11
 #define UPPER_8 4, 12, 5, 13, 6, 14, 7, 15
+#define INNER_LOWER_4 0, 4, 2, 6
+#define INNER_UPPER_4 1, 5, 3, 7
+#define INNER_LOWER_8 0, 8, 1, 9, 4, 12, 5, 13
+#define INNER_UPPER_8 2, 10, 3, 11, 6, 14, 7, 15
+#define FIRST_4 0, 1, 4, 5
+#define SECOND_4 2, 3, 6, 7
+#define FIRST_8 0, 1, 2, 3, 8, 9, 10, 11
+#define SECOND_8 4, 5, 6, 7, 12, 13, 14, 15
 #define LOWER_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define UPPER_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
@@ -207,12 +221,19 @@ EACH_MACHINE(LANE_VECTOR)
 #define avx512_ODD BY_PRECISION(ODD_16, ODD_8)
 #define avx512_LOWER BY_PRECISION(LOWER_16, LOWER_8)
 #define avx512_UPPER BY_PRECISION(UPPER_16, UPPER_8)
+#define avx512_FIRST avx512_LOWER
+#define avx512_SECOND avx512_UPPER
+#define avx512_GROUP MACHINE_LANES(avx512)
 KERNEL_OF_32_REGISTERS(avx512)
 
 #define avx2_EVEN BY_PRECISION(EVEN_8, EVEN_4)
 #define avx2_ODD BY_PRECISION(ODD_8, ODD_4)
-#define avx2_LOWER BY_PRECISION(LOWER_8, LOWER_4)
-#define avx2_UPPER BY_PRECISION(UPPER_8, UPPER_4)
+/* Within each half of the vectors; the first, or the second, halves of two vectors. */
+#define avx2_LOWER BY_PRECISION(INNER_LOWER_8, INNER_LOWER_4)
+#define avx2_UPPER BY_PRECISION(INNER_UPPER_8, INNER_UPPER_4)
+#define avx2_FIRST BY_PRECISION(FIRST_8, FIRST_4)
+#define avx2_SECOND BY_PRECISION(SECOND_8, SECOND_4)
+#define avx2_GROUP BY_PRECISION(4, 2)
 KERNEL_OF_16_REGISTERS(avx2)
 
 #endif
@@ -221,6 +242,9 @@ KERNEL_OF_16_REGISTERS(avx2)
 #define generic_ODD BY_PRECISION(ODD_4, ODD_2)
 #define generic_LOWER BY_PRECISION(LOWER_4, LOWER_2)
 #define generic_UPPER BY_PRECISION(UPPER_4, UPPER_2)
+#define generic_FIRST generic_LOWER
+#define generic_SECOND generic_UPPER
+#define generic_GROUP MACHINE_LANES(generic)
 #ifdef __aarch64__
 KERNEL_OF_32_REGISTERS(generic)
 #else
@@ -240,7 +264,7 @@ const kernel *kernel_of_machine(int machine)
 enum {
     DEPTH = 160,   /* rows of b in a panel, */
     PANEL = 20480, /* and its bytes, which are on the stack */
-    MANY_ROWS = 48 /* rows of a from which on it pays to pack panels of b */
+    MANY_ROWS = 24 /* rows of a from which on it pays to pack panels of b */
 };
 
 enum { MOST_LANES = 64 / sizeof(st_real) };
@@ -276,17 +300,23 @@ typedef struct panel {
     const ptrdiff_t *offset;
 } panel;
 
-/* Packs rows of b for many tiles, if their vectors would cross cache lines in place. */
+/* Packs rows of b for many tiles: in place they would be far apart, and cross cache lines. */
 static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const st_real *b,
                       const ptrdiff_t *offset, st_real *copy, ptrdiff_t *place)
 {
-    const size_t vector = (size_t)k->lanes * sizeof(st_real);
     if (rows < MANY_ROWS || depth == 0) return (panel){ b, offset };
-    bool across = (uintptr_t)(b + offset[0]) % vector || (uintptr_t)(b + offset[depth > 1]) % vector;
-    if (!across) return (panel){ b, offset };
     k->pack[wide - 1](depth, b, offset, copy);
     for (ptrdiff_t i = 0; i < depth; i++) place[i] = i * wide * k->lanes;
     return (panel){ copy, place };
+}
+
+/* The next tile, which waits for what it adds to. */
+static void prefetch_tile(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, const st_real *c, ptrdiff_t pitch)
+{
+    for (; rows > 0; rows--, c += pitch) {
+        __builtin_prefetch(c, 1);
+        __builtin_prefetch(c + wide * k->lanes - 1, 1);
+    }
 }
 
 /* All rows of a tile's columns; a long sum is divided into panels of b that stay in cache. */
@@ -302,6 +332,7 @@ static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t de
         panel p = panel_of(k, rows, wide, part, b, offset, copy, place);
         for (ptrdiff_t i = 0; i < rows; i += tall) {
             tall = share(rows - i, k->tall[wide - 1]);
+            if (add) prefetch_tile(k, smallest(rows - i - tall, tall), wide, c + (i + tall) * pitch, pitch);
             k->tile[tall - 1][wide - 1](part, a, row + i, step, p.b, p.offset, c + i * pitch, pitch, add);
         }
         if ((depth -= part) == 0) return; /* no tables with a depth of 0 */

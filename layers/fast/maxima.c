@@ -358,20 +358,32 @@ INLINE void gather_common(int lanes, const maxima *m, gather_vector *gather, con
 
 /* 2×2 windows with stride 2: elements that are not a maximum become 0, without a pass that zeroes dx
  * first. */
-static void choose(const maxima *m, const st_real *place, const st_real *dy, st_real *restrict dx)
+INLINE void choose_row(int lanes, ptrdiff_t n, const st_real *place, const st_real *dy, st_real *restrict up,
+                       st_real *restrict down)
 {
-    const ptrdiff_t wide = m->w.size[1], count = m->w.out[1];
-    for (ptrdiff_t row = 0; row < m->w.size[0]; row++, dx += wide) {
-        const st_real left = (st_real)(row % 2 * 2), right = left + 1;
-        ptrdiff_t reached = row / 2 < m->w.out[0] ? count : 0;
-        for (ptrdiff_t ow = 0; ow < reached; ow++) {
-            st_real value = dy[ow];
-            dx[2 * ow] = place[ow] == left ? value : 0;
-            dx[2 * ow + 1] = place[ow] == right ? value : 0;
+    for (ptrdiff_t begin = 0; begin < n; begin += lanes) {
+        begin = lanes_within(begin, lanes, n);
+        const st_real *at = place + begin, *from = dy + begin;
+        st_real *a = up + 2 * begin, *b = down + 2 * begin;
+#pragma GCC unroll 1 /* otherwise gcc unrolls the loop first and does not vectorise it */
+        for (int i = 0; i < lanes; i++) {
+            const st_real which = at[i], value = from[i];
+            a[2 * i] = which == 0 ? value : 0;
+            a[2 * i + 1] = which == 1 ? value : 0;
+            b[2 * i] = which == 2 ? value : 0;
+            b[2 * i + 1] = which == 3 ? value : 0;
         }
-        for (ptrdiff_t k = 2 * reached; k < wide; k++) dx[k] = 0;
-        if (row % 2) place += count, dy += count;
     }
+}
+
+INLINE void choose(int lanes, const maxima *m, const st_real *place, const st_real *dy, st_real *dx)
+{
+    const ptrdiff_t wide = m->w.size[1], n = m->w.out[1];
+    for (ptrdiff_t oh = 0; oh < m->w.out[0]; oh++, place += n, dy += n, dx += 2 * wide) {
+        BY_LANES(lanes, choose_row, n, place, dy, dx, dx + wide);
+        if (wide % 2) dx[wide - 1] = dx[2 * wide - 1] = 0;
+    }
+    if (m->w.size[0] % 2) fill(dx, wide, 0); /* a last row in no window */
 }
 
 /* Scatters each gradient to its position in the image: for large windows that overlap little. */
@@ -404,15 +416,19 @@ static void scatter(const maxima *m, const st_real *place, const st_real *dy, st
                                        st_real *dx)                                                          \
     {                                                                                                        \
         gather_common(MACHINE_LANES(M), m, M##_gather, place, dy, dx);                                       \
+    }                                                                                                        \
+    M##_TARGET static void M##_choose(const maxima *m, const st_real *place, const st_real *dy, st_real *dx) \
+    {                                                                                                        \
+        choose(MACHINE_LANES(M), m, place, dy, dx);                                                          \
     }
 
-#define ROW_OF_TABLE(M) { MACHINE_LANES(M), M##_find, M##_scatter },
+#define ROW_OF_TABLE(M) { MACHINE_LANES(M), M##_find, M##_scatter, M##_choose },
 
 EACH_MACHINE(STAMP)
 static const struct {
     int lanes;
     maxima_find *find;
-    maxima_scatter *scatter;
+    maxima_scatter *scatter, *choose;
 } machines[] = { EACH_MACHINE(ROW_OF_TABLE) };
 
 /* ---- the algorithm --------------------------------------------------------------------------------- */
@@ -484,8 +500,9 @@ static void forward(const st_call *c, st_tensor x, st_tensor y)
 static maxima_scatter *scatterer(const st_call *c, const window *w)
 {
     bool near = w->dilation[0] == 1 && w->dilation[1] == 1, pairs = w->kernel[0] == 2 && w->kernel[1] == 2;
-    if (pairs && near && w->stride[0] == 2 && w->stride[1] == 2 && !window_padded(w)) return choose;
     int machine = c->layer->impl->machine;
+    if (pairs && near && w->stride[0] == 2 && w->stride[1] == 2 && !window_padded(w))
+        return machines[machine].choose;
     return gathers(w, machines[machine].lanes) ? machines[machine].scatter : scatter;
 }
 
