@@ -121,8 +121,7 @@ TEST(maps_are_refused)
     auto_tensor x = st_tensor_new(ST_SHAPE(1, 3, 3)), y = st_tensor_new(ST_SHAPE(1, 3, 4)),
                 flat = st_tensor_new(ST_SHAPE(3, 3));
     st_affine same_place = { { 1, 0, 0 }, { 0, 1, 0 } };
-    expect_failure(st_warp_affine(y, x, same_place),
-                   "st_warp_affine: from [1, 3, 3] to [1, 3, 4], expected the same [C, H, W]");
+    expect_failure(st_warp_affine(y, x, same_place), "st_warp_affine: from [1, 3, 3] to [1, 3, 4]");
     expect_failure(st_warp_affine(flat, flat, same_place), "st_warp_affine: from [3, 3] to [3, 3]");
     expect_failure(st_warp_affine(x, (st_tensor){ 0 }, same_place), "st_warp_affine: from");
     same_place.column[2] = NAN;
@@ -513,7 +512,7 @@ TEST(the_first_sample_that_fails_is_named)
     st_tensor_free(x), st_tensor_free(y), st_dataset_free(d), st_dataset_free(bad);
     expect_null(
         st_dataset_new((st_dataset){ .count = 1, .x = ST_SHAPE(1), .get = get_or_refuse, .grain = -1 }),
-        "st_dataset_new: grain is -1, expected at least 0");
+        "st_dataset_new: grain is -1");
 }
 
 typedef struct refusal {
@@ -550,6 +549,6 @@ TEST(options_are_refused)
     assert_non_null(most);
     st_dataset_free(most);
     expect_null(st_dataset_augment_new(of_rank_1.d, (st_augment_options){ 0 }),
-                "st_dataset_augment: samples [12], expected [C, H, W]");
+                "st_dataset_augment: samples [12]");
     free_set(s), free_set(of_rank_1);
 }

@@ -305,14 +305,13 @@ TEST(what_no_set_can_be_is_refused_and_released)
     st_dataset kind = numbers(1, &released);
     kind.get = NULL;
     expect_null(st_dataset_new(kind), "st_dataset_new: get is NULL");
-    for (int count = -3; count <= 0; count += 3) {
+    for (int count = -3; count <= 0; count += 3)
         expect_null(st_dataset_new(numbers(count, &released)), "st_dataset_new: %d samples", count);
-    }
     kind = numbers(1, &released);
     kind.x = ST_SHAPE(2, -1);
     expect_null(st_dataset_new(kind), "st_dataset_new: x: negative size in shape [2, -1]");
     kind.x = ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 1);
-    expect_null(st_dataset_new(kind), "st_dataset_new: x: samples of rank 8, expected at most 7");
+    expect_null(st_dataset_new(kind), "st_dataset_new: x: samples of rank 8");
     kind.x = ST_SHAPE(2);
     kind.target = ST_SHAPE(PTRDIFF_MAX, 2);
     expect_null(st_dataset_new(kind), "st_dataset_new: y: shape");
@@ -344,10 +343,9 @@ TEST(tensors_that_do_not_agree_are_refused)
     auto_tensor x = st_tensor_new(ST_SHAPE(3, 2)), y = st_tensor_new(ST_SHAPE(2));
     expect_null(st_dataset_tensors(x, y),
                 "st_dataset_tensors: x [3, 2] and y [2] differ in the number of samples");
-    expect_null(st_dataset_tensors(x, st_select(y, 0, 0)),
-                "st_dataset_tensors: y is a single number, expected [N, ...]");
+    expect_null(st_dataset_tensors(x, st_select(y, 0, 0)), "st_dataset_tensors: y is a single number");
     expect_null(st_dataset_tensors(st_narrow(x, 0, 0, 0), st_narrow(y, 0, 0, 0)),
-                "st_dataset_new: 0 samples, expected at least one");
+                "st_dataset_new: 0 samples");
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
@@ -385,11 +383,9 @@ TEST(a_slice_may_be_the_whole_and_no_more)
         { -1, 3 }, { 0, 0 },  { 0, -1 },          { 0, 11 },          { 1, 10 },
         { 10, 1 }, { 11, 1 }, { PTRDIFF_MAX, 2 }, { 2, PTRDIFF_MAX },
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         expect_null(st_dataset_slice(whole, bad[i][0], bad[i][1]),
-                    "st_dataset_slice: %td samples from %td on, expected at least one of the set's 10",
-                    bad[i][1], bad[i][0]);
-    }
+                    "st_dataset_slice: %td samples from %td on", bad[i][1], bad[i][0]);
     st_dataset_free(whole);
 }
 
@@ -428,11 +424,10 @@ TEST(a_batch_of_other_shapes_is_refused)
     assert_non_null(d);
     auto_tensor x = st_tensor_new(ST_SHAPE(2, 1, 2, 3)), y = st_tensor_new(ST_SHAPE(2));
     expect_failure(st_dataset_batch(d, NULL, 0, 2, st_select(x, 1, 0), y),
-                   "st_dataset_batch: x is [2, 2, 3], expected [2, 1, 2, 3]");
-    expect_failure(st_dataset_batch(d, NULL, 0, 1, x, y),
-                   "st_dataset_batch: x is [2, 1, 2, 3], expected [1, 1, 2, 3]");
+                   "st_dataset_batch: x is [2, 2, 3]");
+    expect_failure(st_dataset_batch(d, NULL, 0, 1, x, y), "st_dataset_batch: x is [2, 1, 2, 3]");
     expect_failure(st_dataset_batch(d, NULL, 0, 2, x, st_reshape(y, ST_SHAPE(2, 1))),
-                   "st_dataset_batch: y is [2, 1], expected [2]");
+                   "st_dataset_batch: y is [2, 1]");
     expect_failure(st_dataset_batch(d, NULL, 0, -1, x, y), "st_dataset_batch: -1 samples");
 }
 
@@ -446,10 +441,9 @@ TEST(samples_that_are_not_there_are_refused_before_anything_is_written)
     expect_failure(st_dataset_batch(d, (ptrdiff_t[]){ 1, -1, 2 }, 0, 3, x, y),
                    "st_dataset_batch: sample -1 (order[1]), the set has 5");
     static const ptrdiff_t bad[] = { -1, 3, 5, 6, PTRDIFF_MAX };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         expect_failure(st_dataset_batch(d, NULL, bad[i], 3, x, y),
                        "st_dataset_batch: 3 samples from %td on, the set has 5", bad[i]);
-    }
     assert_elements(x, 0, 0, 0, 0, 0, 0);
     assert_elements(y, 0, 0, 0);
 }
@@ -471,8 +465,7 @@ TEST(a_get_that_fails_is_named)
 {
     auto_dataset *d = st_dataset_new((st_dataset){ .count = 5, .get = get_broken });
     auto_tensor x = st_tensor_new(ST_SHAPE(4)), y = st_tensor_new(ST_SHAPE(4));
-    expect_failure(st_dataset_batch(d, NULL, 0, 3, x, st_narrow(y, 0, 0, 3)),
-                   "st_dataset_batch: x is [4], expected [3]");
+    expect_failure(st_dataset_batch(d, NULL, 0, 3, x, st_narrow(y, 0, 0, 3)), "st_dataset_batch: x is [4]");
     expect_failure(st_dataset_batch(d, NULL, 1, 4, x, y), "sample 3: no such picture");
 }
 
@@ -499,8 +492,7 @@ TEST(a_class_that_there_is_not_has_no_target)
     auto_dataset *set = st_dataset_tensors(x, y), *hot = set_one_hot(set, 3);
     assert_int_equal(st_dataset_batch(hot, NULL, 0, 1, sample, target), 0);
     assert_elements(target, 0, 0, 1);
-    for (ptrdiff_t i = 1; i < SAMPLES; i++) {
+    for (ptrdiff_t i = 1; i < SAMPLES; i++)
         expect_failure(st_dataset_batch(hot, NULL, i, 1, sample, target), "sample %td: class %g", i,
                        (double)*element(y, i));
-    }
 }

@@ -252,17 +252,15 @@ TEST(what_does_not_fit_is_refused)
     auto_dataset *d = set_of(x);
     const double good[] = { 1, 1, 1 }, negative[] = { 1, -1, 1 }, strange[] = { 1, NAN, 1 };
     st_normalization *n = st_normalization_new(3, good, good);
-    expect_null(st_dataset_normalize(d, n), "st_dataset_normalize: samples [2, 3], expected 3 channels");
-    expect_failure(st_normalization_apply(n, x),
-                   "st_normalization_apply: samples [2, 3], expected 3 channels");
+    expect_null(st_dataset_normalize(d, n), "st_dataset_normalize: samples [2, 3]");
+    expect_failure(st_normalization_apply(n, x), "st_normalization_apply: samples [2, 3]");
     expect_failure(st_normalization_apply(n, st_select(st_select(st_select(x, 0, 0), 0, 0), 0, 0)),
-                   "st_normalization_apply: a single number, expected a batch of samples");
-    expect_null(st_normalization_new(0, good, good),
-                "st_normalization_new: 0 channels, expected at least one");
+                   "st_normalization_apply: a single number");
+    expect_null(st_normalization_new(0, good, good), "st_normalization_new: 0 channels");
     expect_null(st_normalization_new(3, good, negative),
-                "st_normalization_new: the deviation of channel 1 is -1, expected at least 0");
+                "st_normalization_new: the deviation of channel 1 is -1");
     expect_null(st_normalization_new(3, good, strange),
-                "st_normalization_new: the deviation of channel 1 is nan, expected at least 0");
+                "st_normalization_new: the deviation of channel 1 is nan");
     expect_null(st_normalization_new(3, strange, good), "st_normalization_new: the mean of channel 1 is nan");
     st_normalization_free(n), st_normalization_free(NULL);
 }
@@ -348,8 +346,7 @@ TEST(other_notes_are_refused)
     }
     st_normalization *three =
         st_normalization_new(3, (const double[]){ 1, 1, 1 }, (const double[]){ 1, 1, 1 });
-    expect_failure(st_net_set_normalization(n, three),
-                   "st_net_set_normalization: samples [2, 3, 3], expected 3 channels");
+    expect_failure(st_net_set_normalization(n, three), "st_net_set_normalization: samples [2, 3, 3]");
     st_normalization_free(three);
 }
 

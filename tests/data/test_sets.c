@@ -185,8 +185,7 @@ TEST(targets_are_normalised_and_back)
     st_normalization *found = st_net_target_normalization(net);
     assert_true(found->channels == 2 && found->mean[1] == 5 && found->deviation[0] == 2);
     assert_null(st_net_normalization(net));
-    expect_failure(st_net_set_normalization(net, n),
-                   "st_net_set_normalization: samples [3], expected 2 channels");
+    expect_failure(st_net_set_normalization(net, n), "st_net_set_normalization: samples [3]");
     st_net_set_metadata(net, "target_normalization", "{\"mean\": [1, 2], \"deviation\": [1]}");
     expect_null(st_net_target_normalization(net), "metadata target_normalization: expected");
     st_normalization_free(n), st_normalization_free(found);
@@ -214,14 +213,12 @@ TEST(what_cannot_be_made_is_refused)
                 "st_dataset_subset: index[1] is 4, the set has 4 samples");
     expect_null(st_dataset_subset(d, 0, (const ptrdiff_t[]){ 0 }), "st_dataset_subset: 0 samples");
     const double fractions[] = { 0, 1, -1, NAN };
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         expect_failure(st_dataset_split(d, fractions[i], 1, &part, &rest), "st_dataset_split: fraction");
-    }
     expect_failure(st_dataset_split(d, 0.01, 1, &part, &rest),
                    "fraction 0.01 of 4 samples leaves a part empty");
     assert_true(part == NULL && rest == NULL);
-    expect_failure(st_dataset_split(&wrong, 0.5, 1, &part, &rest),
-                   "sample 0 has target 0.5, expected a class");
+    expect_failure(st_dataset_split(&wrong, 0.5, 1, &part, &rest), "sample 0 has target 0.5");
     assert_int_equal(st_dataset_split(d, 0.5, 1, &part, &rest), 0);
     expect_null(st_dataset_origin(part, &(ptrdiff_t){ 4 }), "st_dataset_origin: sample 4, the set has ");
     st_dataset_free(part), st_dataset_free(rest);

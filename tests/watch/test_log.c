@@ -119,10 +119,9 @@ TEST(a_log_that_cannot_be_written_is_an_error)
 {
     static const char *const refused[] = { "run", "run.txt", "run.json", ".csv", "run.CSV", "" };
     log_lines l;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         expect_failure(log_begin(&l, refused[i], false), "%s: expected a log's name to end in .csv or .jsonl",
                        refused[i]);
-    }
     const char *nowhere = path_of("no such folder/run.csv");
     expect_failure(log_begin(&l, nowhere, false), "%s: cannot be written: %s", nowhere, strerror(ENOENT));
     const char *pipe = path_of("pipe.jsonl");
