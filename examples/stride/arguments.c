@@ -62,6 +62,21 @@ int argument_readable(const char *path)
     return st_error_set("%.200s: not a regular file", path);
 }
 
+char *argument_contents(const char *path, size_t most, size_t *size)
+{
+    struct stat about;
+    char *text = NULL;
+    FILE *f = argument_readable(path) ? NULL : fopen(path, "rb");
+    if (!f || fstat(fileno(f), &about)) st_error_set("%.200s: %s", path, strerror(errno));
+    else if ((size_t)about.st_size > most) st_error_set("%.200s: longer than %zu bytes", path, most);
+    else if (!(text = malloc((size_t)about.st_size + 1)))
+        st_error_set("%.200s: no memory for %lld bytes", path, (long long)about.st_size);
+    else text[ *size = fread(text, 1, (size_t)about.st_size, f)] = '\0';
+    if (f && ferror(f)) st_error_set("%.200s: %s", path, strerror(errno));
+    if (f) fclose(f);
+    return text;
+}
+
 static int write_nothing(FILE *to, const void *context)
 {
     (void)to, (void)context;

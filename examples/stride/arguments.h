@@ -14,6 +14,9 @@ double argument_number(const char *option, const char *text, double least, doubl
  * with. */
 int argument_readable(const char *path);
 
+/* A file of at most `most` bytes, with a 0 behind them; to be freed. With an error it is cut short, or NULL. */
+char *argument_contents(const char *path, size_t most, size_t *size);
+
 /* Tests if a file could be replaced, without changing it: 0, or -1 with an error. */
 int argument_writable(const char *path);
 

@@ -3,13 +3,11 @@
 #include "examples/stride/arguments.h"
 #include "examples/stride/images.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #ifdef STRIDE_PNG
 #include <png.h>
 #include <zlib.h>
@@ -156,18 +154,6 @@ bool image_named(const char *path)
     return false;
 }
 
-static int read_file(pixels *p)
-{
-    struct stat about;
-    FILE *f = argument_readable(p->path) ? NULL : fopen(p->path, "rb");
-    if (!f || fstat(fileno(f), &about)) st_error_set("%.200s: %s", p->path, strerror(errno));
-    else if (!(p->file = malloc((size_t)about.st_size + 1)))
-        st_error_set("%.200s: no memory for %lld bytes", p->path, (long long)about.st_size);
-    else p->size = fread(p->file, 1, (size_t)about.st_size, f);
-    if (f) fclose(f);
-    return st_error() ? -1 : 0;
-}
-
 /* Channel k of pixel i, 0 to 1, blended with black. */
 static double value_of(const pixels *p, ptrdiff_t i, ptrdiff_t k)
 {
@@ -190,7 +176,8 @@ static st_tensor spread(const pixels *p)
 st_tensor image_read(const char *path)
 {
     pixels p = { .path = path };
-    if (read_file(&p) == 0) {
+    p.file = (unsigned char *)argument_contents(path, SIZE_MAX, &p.size);
+    if (!st_error()) {
         if (p.size >= 8 && memcmp(p.file, "\x89PNG\r\n\x1a\n", 8) == 0) read_png(&p);
         else if (p.size >= 3 && memcmp(p.file, "\xff\xd8\xff", 3) == 0) read_jpeg(&p);
         else st_error_set("%.200s: neither PNG nor JPEG", path);

@@ -610,15 +610,9 @@ st_net *network_parse(const char *text, st_shape input)
 
 static char *read_file(const char *path)
 {
-    FILE *f = argument_readable(path) ? NULL : fopen(path, "rb");
-    char *text = malloc(LONGEST_FILE + 1);
-    size_t length = f && text ? fread(text, 1, LONGEST_FILE + 1, f) : 0;
-    if (!f || (text && ferror(f))) st_error_set("%.200s: %s", path, strerror(errno));
-    else if (!text) st_error_set("no memory for a network");
-    else if (length > LONGEST_FILE) st_error_set("%.200s: longer than %d bytes", path, LONGEST_FILE);
-    else if (memchr(text, 0, length)) st_error_set("%.200s: not text", path);
-    else text[length] = '\0';
-    if (f) fclose(f);
+    size_t length = 0;
+    char *text = argument_contents(path, LONGEST_FILE, &length);
+    if (text && memchr(text, 0, length)) st_error_set("%.200s: not text", path);
     if (!st_error()) return text;
     free(text);
     return NULL;

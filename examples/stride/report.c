@@ -142,13 +142,16 @@ static void put_charts(page *p)
 static void put_epoch_row(page *p, int i)
 {
     const st_train_report *e = &p->r->epochs[i];
-    fprintf(p->to, "<tr%s><th scope=\"row\">%d%s</th><td>%s</td>", i == p->best ? " class=\"here\"" : "",
-            e->epoch, i == p->best ? " (best)" : "", page_value(e->training.loss).text);
-    fprintf(p->to, "<td>%s</td><td>%s</td>", page_percent(e->training.accuracy).text,
-            page_value(e->validation.loss).text);
-    fprintf(p->to, "<td>%s</td><td>%s</td>", page_percent(e->validation.accuracy).text,
-            page_value(e->lr).text);
-    fprintf(p->to, "<td>%s</td></tr>\n", page_time(e->seconds).text);
+    const page_string cells[] = { page_value(e->training.loss),
+                                  page_percent(e->training.accuracy),
+                                  page_value(e->validation.loss),
+                                  page_percent(e->validation.accuracy),
+                                  page_value(e->lr),
+                                  page_time(e->seconds) };
+    fprintf(p->to, "<tr%s><th scope=\"row\">%d%s</th>", i == p->best ? " class=\"here\"" : "", e->epoch,
+            i == p->best ? " (best)" : "");
+    for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) fprintf(p->to, "<td>%s</td>", cells[k].text);
+    fputs("</tr>\n", p->to);
 }
 
 static void put_epochs(page *p)

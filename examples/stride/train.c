@@ -538,10 +538,9 @@ static int check_distinct(const settings *s)
 {
     const struct {
         const char *option, *path;
-    } written[] = { { "checkpoint", s->checkpoint },
-                    { "save", s->save },
-                    { "log", s->log },
-                    { "report", s->report } };
+    } written[] = {
+        { "checkpoint", s->checkpoint }, { "save", s->save }, { "log", s->log }, { "report", s->report }
+    };
     enum { WRITTEN = sizeof written / sizeof *written };
     for (int i = 0; i < WRITTEN; i++) {
         const char *path = written[i].path, *other = NULL;

@@ -3,6 +3,7 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
+#include "examples/stride/chart.h"
 #include "examples/stride/log.h"
 #include "examples/stride/page.h"
 #include "examples/stride/picture.h"
@@ -401,6 +402,39 @@ TEST(numbers_are_short)
     assert_string_equal(page_time(59.94).text, "59.9 s");
     assert_string_equal(page_time(59.96).text, "1 min 0 s");
     assert_string_equal(page_time(3905).text, "1 h 05 min");
+}
+
+/* However narrow a range is, its ticks differ, and their texts, of at most 6.6 units a character, begin inside
+ * the margin. */
+TEST(ticks_are_told_apart_and_fit)
+{
+    static const double ranges[][2] = { { 0.98761, 0.98763 }, { 123456.1, 123456.2 }, { 1e-9, 1.1e-9 },
+                                        { 5e12, 5e12 + 4e5 }, { 0.5, 0.5 },           { -3e-5, 7e-5 } };
+    for (size_t i = 0; i < 2 * sizeof ranges / sizeof *ranges; i++) {
+        const double *range = ranges[i / 2];
+        if (i % 2 && (range[0] < 0 || range[1] > 1)) continue; /* no percentages */
+        const st_train_report epochs[] = { { .epoch = 1, .lr = range[0] }, { .epoch = 2, .lr = range[1] } };
+        const chart_line line = { "lr", "training", offsetof(st_train_report, lr), epochs, 2, -1 };
+        char *text = NULL, before[40] = "";
+        size_t size;
+        FILE *to = open_memstream(&text, &size);
+        chart_put(to, &(chart){ "Rate", .percent = i % 2, .lines = 1, .line = &line });
+        fclose(to);
+        int ticks = 0;
+        for (const char *at = text; (at = strstr(at, "<path class=\"grid\"")); at++, ticks++) {
+            char label[40] = "";
+            double x = 0;
+            assert_int_equal(sscanf(strstr(at, "<text"),
+                                    "<text x=\"%lf\" y=\"%*f\" text-anchor=\"end\">%39[^<&]", &x, label),
+                             2);
+            about("%g to %g: tick %s at %g", range[0], range[1], label, x);
+            assert_string_not_equal(label, before);
+            assert_true(6.6 * (double)(strlen(label) + 2 * (i % 2)) <= x);
+            strcpy(before, label);
+        }
+        assert_true(ticks >= 3);
+        free(text);
+    }
 }
 
 /* ---- the page ---------------------------------------------------------------------------------- */
