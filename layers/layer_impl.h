@@ -42,7 +42,7 @@ typedef struct layer_algorithm {
 
 /* All algorithms, the first suitable one is used; ends with NULL. Without layers/fast it is empty. The
  * pointer is not const: clang would read the weak definition when it compiles. */
-extern const layer_algorithm *const *layer_algorithms;
+extern const layer_algorithm **layer_algorithms;
 
 enum { LAYER_DEPTH = 32 }; /* the deepest nesting of layers below the outermost */
 

@@ -16,8 +16,8 @@ enum {
 };
 
 /* The empty table; layers/fast/table.c replaces it. */
-static const layer_algorithm *const none[] = { NULL };
-__attribute__((weak)) const layer_algorithm *const *layer_algorithms = none;
+static const layer_algorithm *none[] = { NULL };
+__attribute__((weak)) const layer_algorithm **layer_algorithms = none;
 
 bool layer_is_whole(const st_layer *l)
 {
@@ -134,7 +134,7 @@ static int choose_algorithm(st_layer *l, bool reference)
     layer_impl *own = l->impl;
     own->hooks = (layer_hooks){ type->forward, type->backward, type->gradient,
                                 type->traits ? type->traits->both : NULL };
-    for (const layer_algorithm *const *a = layer_algorithms; *a && !reference; a++) {
+    for (const layer_algorithm **a = layer_algorithms; *a && !reference; a++) {
         if ((*a)->type != type || !(*a)->suits(l)) continue;
         own->hooks = (*a)->hooks;
         own->scratches = 0;

@@ -1,9 +1,9 @@
 /* table.c: the algorithms that replace definitions; the first suitable one is used. */
 #include "layers/fast/algorithms.h"
 
-static const layer_algorithm *const all[] = {
+static const layer_algorithm *all[] = {
     &conv_winograd_4, &conv_winograd_2, &conv_direct, &dense_unpacked,
     &maxpool_vectors, &avgpool_vectors, NULL,
 };
 
-const layer_algorithm *const *layer_algorithms = all;
+const layer_algorithm **layer_algorithms = all;
