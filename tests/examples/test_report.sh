@@ -16,6 +16,7 @@ pages_are_written() {
 parts=("${parts[@]/%/.o}")
 claim "pages of all kinds are written" pages_are_written
 [ $failed = 0 ] || exit 1
+[ -z "${SANITIZE:-}" ] || exit 0 # what is on the pages is the same
 pages=$(cd "$tmp" && echo *.html)
 
 # The numbers of each epoch are those of the other log, rounded.

@@ -214,7 +214,7 @@ static void tiles_are_exact(int size)
 {
     const layer_case *c = layer_cases;
     while (strcmp(c->name, "conv2d, 3x3") != 0) c++;
-    each_of(c, size == 4 ? "tiles of 4x4" : "tiles of 2x2", 30, is_its_definition);
+    each_of(c, size == 4 ? "tiles of 4x4" : "tiles of 2x2", 8 + tries(), is_its_definition);
 }
 
 /* Factors and divisors are powers of two and small integers, so that small integers come out exactly. */
