@@ -27,13 +27,6 @@ static st_shape roll_any(dice *d)
 
 /* ---- convolution ----------------------------------------------------------------------------- */
 
-#define OPTIONS(type) (*(const type *)l->options)
-
-static st_tensor bias_of(const st_layer *l)
-{
-    return l->params > 1 ? l->param[1] : (st_tensor){ 0 };
-}
-
 /* Small, or large enough for what is made of vectors; 1x1, whose image is its own matrix. */
 static st_layer *roll_conv2d(dice *d, st_shape *x)
 {
@@ -54,11 +47,6 @@ static st_layer *roll_conv2d(dice *d, st_shape *x)
         x->n[2 + axis] = large ? roll(d, 13, 28) : (least > 1 ? least : 1) + roll(d, 0, 6);
     }
     return st_conv2d_new(o);
-}
-
-static naive want_conv2d(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_conv2d(OPTIONS(st_conv2d_options), x, l->param[0], bias_of(l), dy);
 }
 
 /* Winograd's and the direct algorithm's sizes; SAME_UPPER's and SAME_LOWER's padding of even kernels and strides. */
@@ -136,11 +124,6 @@ static st_layer *roll_conv_transpose2d(dice *d, st_shape *x)
     return st_conv_transpose2d_new(o);
 }
 
-static naive want_conv_transpose2d(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_conv_transpose2d(OPTIONS(st_conv_transpose2d_options), x, l->param[0], bias_of(l), dy);
-}
-
 static st_layer *roll_dense(dice *d, st_shape *x)
 {
     static const ptrdiff_t batches[] = { 1, 2, 8, 9, 19, 32, 33, 70 };
@@ -152,11 +135,6 @@ static st_layer *roll_many_features(dice *d, st_shape *x)
 {
     *x = ST_SHAPE(70, 300);
     return st_dense(.out_features = 250); /* 75,250 parameters */
-}
-
-static naive want_dense(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_dense(x, l->param[0], bias_of(l), dy);
 }
 
 /* ---- pooling --------------------------------------------------------------------------------- */
@@ -191,21 +169,11 @@ static st_layer *roll_maxpool(dice *d, st_shape *x)
     return chance(d, 5) ? st_global_maxpool() : st_maxpool_new(o);
 }
 
-static naive want_maxpool(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_maxpool(OPTIONS(st_maxpool_options), x, dy);
-}
-
 static st_layer *roll_avgpool(dice *d, st_shape *x)
 {
     st_maxpool_options o = roll_windows(d, x);
     if (chance(d, 5)) return st_global_avgpool();
     return st_avgpool(WINDOWS(o), .count_exclude_pad = chance(d, 50));
-}
-
-static naive want_avgpool(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_avgpool(OPTIONS(st_avgpool_options), x, dy);
 }
 
 static st_real sum_of_squares(const st_real *window, ptrdiff_t n, const void *context)
@@ -310,11 +278,6 @@ static st_layer *roll_adaptive_avgpool(dice *d, st_shape *x)
 {
     *x = roll_images(d);
     return st_adaptive_avgpool({ (int)roll(d, 0, 8), (int)roll(d, 0, 8) });
-}
-
-static naive want_adaptive_avgpool(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_adaptive_avgpool(OPTIONS(st_adaptive_avgpool_options), x, dy);
 }
 
 /* ---- normalisation, softmax ------------------------------------------------------------------ */
@@ -553,11 +516,6 @@ static st_layer *roll_prelu(dice *d, st_shape *x)
     return st_prelu(.num_parameters = chance(d, 50) ? (int)x->n[1] : 0);
 }
 
-static naive want_prelu(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_prelu(x, l->param[0], dy);
-}
-
 static st_layer *roll_identity(dice *d, st_shape *x)
 {
     *x = roll_any(d);
@@ -622,11 +580,6 @@ static st_layer *roll_border_of_a_value(dice *d, st_shape *x)
     return st_pad2d(.height = { 1, (int)roll(d, 0, 3) }, .value = (double)roll(d, 1, 3));
 }
 
-static naive want_pad2d(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_pad2d(OPTIONS(st_pad2d_options), x, dy);
-}
-
 /* Bilinear weights are multiples of 1/8 where the scale is 1, 2 or 4. */
 static st_layer *roll_upsample(dice *d, st_shape *x)
 {
@@ -666,11 +619,6 @@ static st_layer *roll_unflatten(dice *d, st_shape *x)
     return st_unflatten(.channels = channels, .size = { h, w });
 }
 
-static naive want_upsample(const st_layer *l, st_tensor x, st_tensor dy)
-{
-    return naive_upsample(OPTIONS(st_upsample_options), x, dy);
-}
-
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* A convolution that keeps the image's size. */
@@ -698,11 +646,11 @@ static st_layer *roll_residual(dice *d, st_shape *x)
 /* The gradients that come second are dbias. */
 static naive want_residual(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    naive want = want_conv2d(l->child[0], x, dy), other = { 0 };
+    naive want = naive_conv2d(l->child[0], x, dy), other = { 0 };
     st_tensor_free(want.dbias);
     want.dbias = (st_tensor){ 0 };
     if (l->children > 1) {
-        other = want_conv2d(l->child[1], x, dy);
+        other = naive_conv2d(l->child[1], x, dy);
         want.dbias = st_tensor_clone(other.dweight);
     }
     accumulate(want.y, l->children > 1 ? other.y : x);
@@ -725,7 +673,7 @@ static naive want_concat(const st_layer *l, st_tensor x, st_tensor dy)
     ptrdiff_t one = l->child[0]->y.n[1], third = l->child[2]->y.n[1], last = one + s.n[1];
     st_tensor d0 = st_narrow(dy, 1, 0, one), d1 = st_narrow(dy, 1, one, s.n[1]),
               d2 = st_narrow(dy, 1, last, third);
-    naive a = want_conv2d(l->child[0], x, d0), c = want_conv2d(l->child[2], x, d2);
+    naive a = naive_conv2d(l->child[0], x, d0), c = naive_conv2d(l->child[2], x, d2);
     naive want = { st_tensor_new(ST_SHAPE(s.n[0], last + third, s.n[2], s.n[3])), st_tensor_clone(a.dx),
                    st_tensor_clone(a.dweight), st_tensor_clone(c.dweight) };
     accumulate(want.dx, d1);
@@ -769,19 +717,19 @@ static st_layer *roll_chain(dice *d, st_shape *x)
 /* clang-format off */
 const layer_case layer_cases[] = {
     /* name                  roll                    want                   most scale limit traits */
-    { "conv2d",              roll_conv2d,            want_conv2d,            4,  1,    0,    LINEAR },
-    { "conv2d, one-sided",   roll_one_sided,         want_conv2d,            4,  1,    0,    LINEAR },
-    { "conv2d, 3x3",         roll_3x3,               want_conv2d,            3,  1,    0,    LINEAR },
-    { "conv2d, depthwise",   roll_depthwise,         want_conv2d,            4,  1,    0,    LINEAR },
-    { "conv2d, large",       roll_many_weights,      want_conv2d,            4,  1,    0,    LINEAR | LARGE },
-    { "conv_transpose2d",    roll_conv_transpose2d,  want_conv_transpose2d,  4,  1,    0,    LINEAR },
-    { "dense",               roll_dense,             want_dense,             4,  1,    0,    LINEAR },
-    { "dense, large",        roll_many_features,     want_dense,             4,  1,    0,    LINEAR | LARGE },
-    { "maxpool",             roll_maxpool,           want_maxpool,           2,  1,    0,    EXTREMES | OFTEN },
-    { "avgpool",             roll_avgpool,           want_avgpool,           4,  3600, 0,    LINEAR | OFTEN },
+    { "conv2d",              roll_conv2d,            naive_conv2d,           4,  1,    0,    LINEAR },
+    { "conv2d, one-sided",   roll_one_sided,         naive_conv2d,           4,  1,    0,    LINEAR },
+    { "conv2d, 3x3",         roll_3x3,               naive_conv2d,           3,  1,    0,    LINEAR },
+    { "conv2d, depthwise",   roll_depthwise,         naive_conv2d,           4,  1,    0,    LINEAR },
+    { "conv2d, large",       roll_many_weights,      naive_conv2d,           4,  1,    0,    LINEAR | LARGE },
+    { "conv_transpose2d",    roll_conv_transpose2d,  naive_conv_transpose2d, 4,  1,    0,    LINEAR },
+    { "dense",               roll_dense,             naive_dense,            4,  1,    0,    LINEAR },
+    { "dense, large",        roll_many_features,     naive_dense,            4,  1,    0,    LINEAR | LARGE },
+    { "maxpool",             roll_maxpool,           naive_maxpool,          2,  1,    0,    EXTREMES | OFTEN },
+    { "avgpool",             roll_avgpool,           naive_avgpool,          4,  3600, 0,    LINEAR | OFTEN },
     { "pool",                roll_pool,              want_pool,              3,  1,    0,    0 },
     { "lppool",              roll_lppool,            want_lppool,            3,  0,    100,  0 },
-    { "adaptive_avgpool",    roll_adaptive_avgpool,  want_adaptive_avgpool,  4,  3600, 0,    LINEAR },
+    { "adaptive_avgpool",    roll_adaptive_avgpool,  naive_adaptive_avgpool, 4,  3600, 0,    LINEAR },
     { "batchnorm",           roll_batchnorm,         want_batchnorm,         4,  0,    5000, WHOLE },
     { "layernorm",           roll_layernorm,         want_layernorm,         4,  0,    5000, 0 },
     { "rmsnorm",             roll_rmsnorm,           want_rmsnorm,           4,  0,    5000, 0 },
@@ -791,7 +739,7 @@ const layer_case layer_cases[] = {
     { "relu",                roll_relu,              want_function,          4,  1,    0,    0 },
     { "relu6",               roll_relu6,             want_function,          8,  1,    0,    0 },
     { "hardtanh",            roll_hardtanh,          want_function,          8,  1,    0,    0 },
-    { "prelu",               roll_prelu,             want_prelu,             4,  1,    0,    0 },
+    { "prelu",               roll_prelu,             naive_prelu,            4,  1,    0,    0 },
     { "leaky_relu",          roll_leaky_relu,        want_function,          4,  1,    0,    0 },
     { "elu",                 roll_elu,               want_function,          4,  0,    8,    0 },
     { "selu",                roll_selu,              want_function,          4,  0,    8,    0 },
@@ -809,11 +757,11 @@ const layer_case layer_cases[] = {
     { "flatten",             roll_flatten,           want_same,              9,  1,    0,    LINEAR },
     { "dropout",             roll_dropout,           NULL,                   4,  0,    0,    LINEAR },
     { "channel_dropout",     roll_channel_dropout,   NULL,                   4,  0,    0,    LINEAR },
-    { "pad2d",               roll_pad2d,             want_pad2d,             4,  1,    0,    LINEAR },
-    { "pad2d, of a value",   roll_border_of_a_value, want_pad2d,             4,  1,    0,    0 },
-    { "upsample",            roll_upsample,          want_upsample,          4,  1,    0,    LINEAR },
-    { "upsample, aligned",   roll_aligned,           want_upsample,          4,  0,    16,   LINEAR },
-    { "upsample, resized",   roll_resized,           want_upsample,          4,  0,    16,   LINEAR },
+    { "pad2d",               roll_pad2d,             naive_pad2d,            4,  1,    0,    LINEAR },
+    { "pad2d, of a value",   roll_border_of_a_value, naive_pad2d,            4,  1,    0,    0 },
+    { "upsample",            roll_upsample,          naive_upsample,         4,  1,    0,    LINEAR },
+    { "upsample, aligned",   roll_aligned,           naive_upsample,         4,  0,    16,   LINEAR },
+    { "upsample, resized",   roll_resized,           naive_upsample,         4,  0,    16,   LINEAR },
     { "unflatten",           roll_unflatten,         want_same,              9,  1,    0,    LINEAR },
     { "residual",            roll_residual,          want_residual,          4,  1,    0,    LINEAR },
     { "concat",              roll_concat,            want_concat,            4,  1,    0,    LINEAR },

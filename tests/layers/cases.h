@@ -19,7 +19,7 @@ typedef struct layer_case {
     st_layer *(*roll)(dice *d, st_shape *x); /* random options, and an input that fits them */
 
     /* Its definition in plain loops; NULL: its numbers are tested elsewhere. */
-    naive (*want)(const st_layer *l, st_tensor x, st_tensor dy);
+    naive_layer *want;
     int most;     /* elements of x are integers from -most to most */
     double scale; /* y and dx are multiples of 1/scale, to be compared as integers; 0: 1 */
     double
@@ -27,6 +27,8 @@ typedef struct layer_case {
     int traits;
 } layer_case;
 extern const layer_case layer_cases[]; /* ended by one without a name */
+
+#define OPTIONS(type) (*(const type *)l->options) /* of the layer l */
 
 /* The windows of options, for those of another layer. */
 #define WINDOWS(o)                                                                                           \

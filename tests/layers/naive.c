@@ -10,6 +10,11 @@ void naive_free(naive result)
     st_tensor_free(result.dweight), st_tensor_free(result.dbias);
 }
 
+static st_tensor bias_of(const st_layer *l)
+{
+    return l->params > 1 ? l->param[1] : (st_tensor){ 0 };
+}
+
 /* ---- a layer as a sum of terms ----------------------------------------------------------------- */
 
 /* y += c x w, for as many places of each as a layer has terms: dx += c w dy and dw += c x dy. */
@@ -154,27 +159,10 @@ naive_axis naive_maxpool_axis(st_maxpool_options o, st_shape x, int axis)
                          o.ceil_mode };
 }
 
-static naive_axis avgpool_axis(st_avgpool_options o, st_shape x, int axis)
-{
-    return naive_maxpool_axis((st_maxpool_options){ WINDOWS(o) }, x, axis);
-}
-
-st_shape naive_conv2d_shape(st_conv2d_options o, st_shape x)
-{
-    return ST_SHAPE(x.n[0], o.out_channels, windows_along(conv2d_axis(o, x, 0)),
-                    windows_along(conv2d_axis(o, x, 1)));
-}
-
 st_shape naive_maxpool_shape(st_maxpool_options o, st_shape x)
 {
     return ST_SHAPE(x.n[0], x.n[1], windows_along(naive_maxpool_axis(o, x, 0)),
                     windows_along(naive_maxpool_axis(o, x, 1)));
-}
-
-st_shape naive_avgpool_shape(st_avgpool_options o, st_shape x)
-{
-    return ST_SHAPE(x.n[0], x.n[1], windows_along(avgpool_axis(o, x, 0)),
-                    windows_along(avgpool_axis(o, x, 1)));
 }
 
 /* ---- convolution ----------------------------------------------------------------------------- */
@@ -197,16 +185,18 @@ static naive convolved(terms t, int groups, naive_axis h, naive_axis w, bool tra
     return end(t, bias);
 }
 
-naive naive_conv2d(st_conv2d_options o, st_tensor x, st_tensor weight, st_tensor bias, st_tensor dy)
+naive naive_conv2d(const st_layer *l, st_tensor x, st_tensor dy)
 {
+    st_conv2d_options o = OPTIONS(st_conv2d_options);
     naive_axis h = conv2d_axis(o, x.shape, 0), w = conv2d_axis(o, x.shape, 1);
-    return convolved(begin(naive_conv2d_shape(o, x.shape), x, weight, dy), or_1(o.groups), h, w, false, bias);
+    st_shape s = ST_SHAPE(x.shape.n[0], o.out_channels, windows_along(h), windows_along(w));
+    return convolved(begin(s, x, l->param[0], dy), or_1(o.groups), h, w, false, bias_of(l));
 }
 
 /* The windows lie in the output. */
-naive naive_conv_transpose2d(st_conv_transpose2d_options o, st_tensor x, st_tensor weight, st_tensor bias,
-                             st_tensor dy)
+naive naive_conv_transpose2d(const st_layer *l, st_tensor x, st_tensor dy)
 {
+    st_conv_transpose2d_options o = OPTIONS(st_conv_transpose2d_options);
     naive_axis axis[2];
     st_shape s = ST_SHAPE(x.shape.n[0], o.out_channels, 0, 0);
     for (int k = 0; k < 2; k++) {
@@ -215,17 +205,18 @@ naive naive_conv_transpose2d(st_conv_transpose2d_options o, st_tensor x, st_tens
                      o.output_padding[k] + 1;
         axis[k] = (naive_axis){ s.n[2 + k], o.kernel[k], stride, o.padding[k], o.padding[k], dilation };
     }
-    return convolved(begin(s, x, weight, dy), or_1(o.groups), axis[0], axis[1], true, bias);
+    return convolved(begin(s, x, l->param[0], dy), or_1(o.groups), axis[0], axis[1], true, bias_of(l));
 }
 
-naive naive_dense(st_tensor x, st_tensor weight, st_tensor bias, st_tensor dy)
+naive naive_dense(const st_layer *l, st_tensor x, st_tensor dy)
 {
+    st_tensor weight = l->param[0];
     st_shape loops = ST_SHAPE(x.shape.n[0], weight.shape.n[0], x.shape.n[1]), i = { .rank = 3 };
     terms t = begin(ST_SHAPE(loops.n[0], loops.n[1]), x, weight, dy);
     do {
         term(&t, ST_INDEX(i.n[0], i.n[1]), ST_INDEX(i.n[0], i.n[2]), ST_INDEX(i.n[1], i.n[2]), 1);
     } while (next(&i, &loops));
-    return end(t, bias);
+    return end(t, bias_of(l));
 }
 
 /* ---- pooling --------------------------------------------------------------------------------- */
@@ -237,8 +228,9 @@ static bool beats(double x, double best)
 
 /* If padding is -inf only places in the image are looked at, and a window without any is -inf; where it is 0 all
  * are. */
-naive naive_maxpool(st_maxpool_options o, st_tensor x, st_tensor dy)
+naive naive_maxpool(const st_layer *l, st_tensor x, st_tensor dy)
 {
+    st_maxpool_options o = OPTIONS(st_maxpool_options);
     naive_axis h = naive_maxpool_axis(o, x.shape, 0), w = naive_maxpool_axis(o, x.shape, 1);
     terms t = begin(naive_maxpool_shape(o, x.shape), x, (st_tensor){ 0 }, dy);
     st_shape i = { .rank = 4 };
@@ -271,10 +263,12 @@ static ptrdiff_t places(naive_axis a, ptrdiff_t at, bool and_padding)
     return count;
 }
 
-naive naive_avgpool(st_avgpool_options o, st_tensor x, st_tensor dy)
+naive naive_avgpool(const st_layer *l, st_tensor x, st_tensor dy)
 {
-    naive_axis h = avgpool_axis(o, x.shape, 0), w = avgpool_axis(o, x.shape, 1);
-    st_shape s = naive_avgpool_shape(o, x.shape), i = { .rank = 6 };
+    st_avgpool_options o = OPTIONS(st_avgpool_options);
+    st_maxpool_options windows = { WINDOWS(o) };
+    naive_axis h = naive_maxpool_axis(windows, x.shape, 0), w = naive_maxpool_axis(windows, x.shape, 1);
+    st_shape s = naive_maxpool_shape(windows, x.shape), i = { .rank = 6 };
     st_shape loops = ST_SHAPE(s.n[0], s.n[1], s.n[2], s.n[3], h.kernel, w.kernel);
     terms t = begin(s, x, (st_tensor){ 0 }, dy);
     do {
@@ -333,8 +327,9 @@ static st_shape pad2d_shape(st_pad2d_options o, st_shape x)
     return ST_SHAPE(x.n[0], x.n[1], x.n[2] + o.height[0] + o.height[1], x.n[3] + o.width[0] + o.width[1]);
 }
 
-naive naive_pad2d(st_pad2d_options o, st_tensor x, st_tensor dy)
+naive naive_pad2d(const st_layer *l, st_tensor x, st_tensor dy)
 {
+    st_pad2d_options o = OPTIONS(st_pad2d_options);
     return blended(pad_at, &o, pad2d_shape(o, x.shape), o.value, x, dy);
 }
 
@@ -365,8 +360,9 @@ static st_shape upsample_shape(st_upsample_options o, st_shape x)
     return ST_SHAPE(x.n[0], x.n[1], x.n[2] * o.scale[0], x.n[3] * o.scale[1]);
 }
 
-naive naive_upsample(st_upsample_options o, st_tensor x, st_tensor dy)
+naive naive_upsample(const st_layer *l, st_tensor x, st_tensor dy)
 {
+    st_upsample_options o = OPTIONS(st_upsample_options);
     return blended(upsample_at, &o, upsample_shape(o, x.shape), 0, x, dy);
 }
 
@@ -384,15 +380,17 @@ static st_shape adaptive_shape(st_adaptive_avgpool_options o, st_shape x)
     return ST_SHAPE(x.n[0], x.n[1], or_1(o.output_size[0]), or_1(o.output_size[1]));
 }
 
-naive naive_adaptive_avgpool(st_adaptive_avgpool_options o, st_tensor x, st_tensor dy)
+naive naive_adaptive_avgpool(const st_layer *l, st_tensor x, st_tensor dy)
 {
+    st_adaptive_avgpool_options o = OPTIONS(st_adaptive_avgpool_options);
     return blended(adaptive_at, &o, adaptive_shape(o, x.shape), 0, x, dy);
 }
 
 /* ---- prelu ------------------------------------------------------------------------------------ */
 
-naive naive_prelu(st_tensor x, st_tensor weight, st_tensor dy)
+naive naive_prelu(const st_layer *l, st_tensor x, st_tensor dy)
 {
+    st_tensor weight = l->param[0];
     terms t = begin(x.shape, x, weight, dy);
     for (ptrdiff_t k = 0; k < st_numel(x); k++) {
         st_shape at = index_of(x.shape, k);

@@ -26,41 +26,37 @@ ptrdiff_t naive_place(naive_axis a, ptrdiff_t at, ptrdiff_t k);
 
 naive_axis naive_maxpool_axis(st_maxpool_options o, st_shape x, int axis); /* axis 0: height, 1: width */
 
-st_shape naive_conv2d_shape(st_conv2d_options o, st_shape x);
 st_shape naive_maxpool_shape(st_maxpool_options o, st_shape x);
-st_shape naive_avgpool_shape(st_avgpool_options o, st_shape x);
 
-/* ---- layers: y from x, and from dy everything else ------------------------------------------- */
+/* ---- layers: y from x, and from dy everything else, by the layer's options and parameters ---- */
 
-naive naive_conv2d(st_conv2d_options o, st_tensor x, st_tensor weight, st_tensor bias,
-                   st_tensor dy); /* bias null where there is none */
+typedef naive naive_layer(const st_layer *l, st_tensor x, st_tensor dy);
+
+naive_layer naive_conv2d, naive_dense;
+
+/* Every element of x, times the kernel, is added to the output where a convolution would have read it. */
+naive_layer naive_conv_transpose2d;
 
 /* Outside the image is -inf, which no window picks that sees the image, or 0; what ceil_mode hangs over
  * is outside like the padding. The first maximum has the gradient, the first NaN where there is one. */
-naive naive_maxpool(st_maxpool_options o, st_tensor x, st_tensor dy);
+naive_layer naive_maxpool;
 
 /* Outside the image is 0. A window is divided by the number of its places in the image, or in the image
  * and its padding; 0 where there are none. */
-naive naive_avgpool(st_avgpool_options o, st_tensor x, st_tensor dy);
-
-naive naive_dense(st_tensor x, st_tensor weight, st_tensor bias, st_tensor dy);
-
-/* Every element of x, times the kernel, is added to the output where a convolution would have read it. */
-naive naive_conv_transpose2d(st_conv_transpose2d_options o, st_tensor x, st_tensor weight, st_tensor bias,
-                             st_tensor dy);
+naive_layer naive_avgpool;
 
 /* A place outside the image holds the value, or what stands at its mirror image, or at the nearest edge. */
-naive naive_pad2d(st_pad2d_options o, st_tensor x, st_tensor dy);
+naive_layer naive_pad2d;
 
 /* Nearest: y[i] = x[floor(i / scale)]. Bilinear: between the two pixels around (i + 1/2) / scale - 1/2, or
  * around i (H - 1) / (OH - 1) where corners are aligned; beyond the edge, the edge. */
-naive naive_upsample(st_upsample_options o, st_tensor x, st_tensor dy);
+naive_layer naive_upsample;
 
 /* The mean over rows floor(i H / OH) to ceil((i + 1) H / OH) - 1, and columns likewise. */
-naive naive_adaptive_avgpool(st_adaptive_avgpool_options o, st_tensor x, st_tensor dy);
+naive_layer naive_adaptive_avgpool;
 
 /* y = x, or weight x where x is not above 0; weight [1] or [C]. */
-naive naive_prelu(st_tensor x, st_tensor weight, st_tensor dy);
+naive_layer naive_prelu;
 
 /* ---- functions of one number ----------------------------------------------------------------- */
 
