@@ -240,22 +240,6 @@ TEST(every_fault_is_named)
     }
 }
 
-TEST(the_text_gives_both_numbers)
-{
-    auto_layer *l = layer_with(FACTOR_IN_ONE_CHANNEL);
-    st_gradcheck_result r = CHECK(l, 0);
-    double analytic, numeric, error, tolerance;
-    ptrdiff_t image;
-    assert_int_equal(sscanf(r.text,
-                            "faulty: x[%td, 2]: analytic %lf, numeric %lf, relative error %lf, tolerance %lf",
-                            &image, &analytic, &numeric, &error, &tolerance),
-                     5);
-    assert_in_range(image, 0, 2);
-    assert_true(fabs(analytic / numeric - 2) < 1e-2 && fabs(error - 0.5) < 1e-2 &&
-                fabs(r.worst - 0.5) < 1e-2);
-    assert_true(tolerance == (sizeof(st_real) == 8 ? 1e-6 : 5e-2));
-}
-
 TEST(parameters_without_a_gradient_hook_are_refused)
 {
     st_layer_type type = faulty;

@@ -192,15 +192,12 @@ typedef struct learner {
     st_net *n;
     uint64_t seed;
     int status;
-    char error[ST_ERROR_SIZE];
 } learner;
 
 static void *learn(void *context)
 {
     learner *l = context;
     l->status = train_net(l->n, l->seed);
-    snprintf(l->error, sizeof l->error, "%s", st_error() ? st_error() : "");
-    st_error_clear();
     return NULL;
 }
 
@@ -222,18 +219,6 @@ TEST(nets_train_at_once_as_they_do_alone)
         assert_true(same_bytes(st_net_parameters(at_once[i].n), st_net_parameters(alone[i].n)));
         st_net_free(alone[i].n), st_net_free(at_once[i].n);
     }
-}
-
-TEST(an_error_stays_in_its_thread)
-{
-    pthread_t thread;
-    auto_net *wrong = st_net_new(ST_SHAPE(2), st_dense(.out_features = 10));
-    learner l = { .n = wrong, .seed = 1 };
-    assert_int_equal(pthread_create(&thread, NULL, learn, &l), 0);
-    pthread_join(thread, NULL);
-    assert_int_equal(l.status, -1);
-    assert_non_null(strstr(l.error, "train: the training set has samples [1, 28, 28], the net takes [2]"));
-    assert_null(st_error());
 }
 
 /* ---- children ----------------------------------------------------------------------------------- */
