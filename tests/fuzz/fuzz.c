@@ -7,10 +7,12 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layer.h"
+#include "nn/data.h"
 #include "nn/net.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,6 +259,11 @@ const char *fuzz_gzip(const char *name, const void *at, size_t size)
     return path;
 }
 
+const char *fuzz_either(const char *name, bool gzip, const void *at, size_t size)
+{
+    return gzip ? fuzz_gzip(name, at, size) : fuzz_file(name, at, size);
+}
+
 /* ---- safetensors ------------------------------------------------------------------------------ */
 
 /* clang-format off */
@@ -422,4 +429,24 @@ void fuzz_look(st_tensor x)
 {
     st_real last = 0;
     st_walk(1, &x, ST_ANY_ORDER, look, &last);
+}
+
+static void claim_finite(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    for (ptrdiff_t i = 0; i < n; i++) fuzz_claim(isfinite(at[0][i * stride[0]]), "what was taken is finite");
+}
+
+void fuzz_took_data(st_dataset *d, int classes)
+{
+    bool taken = fuzz_took(d);
+    st_tensor x = taken ? st_tensor_new(d->x) : (st_tensor){ 0 }, y = taken ? st_tensor_new(d->target) : x;
+    for (ptrdiff_t i = 0; taken && i < d->count; i++) {
+        d->get(d, i, x, y);
+        st_walk(1, &x, ST_ANY_ORDER, claim_finite, NULL);
+        st_walk(1, &y, ST_ANY_ORDER, claim_finite, NULL);
+        if (classes > 0)
+            fuzz_claim(st_item(y) >= 0 && st_item(y) < classes, "classes are below their number");
+    }
+    st_tensor_free(x), st_tensor_free(y);
+    st_dataset_free(d);
 }

@@ -36,6 +36,7 @@ extern const fuzzer fuzz;
 /* A file of these bytes in a folder of this process; its path, good until the next input. */
 const char *fuzz_file(const char *name, const void *at, size_t size);
 const char *fuzz_gzip(const char *name, const void *at, size_t size);
+const char *fuzz_either(const char *name, bool gzip, const void *at, size_t size);
 const char *fuzz_path(const char *name);                                 /* not written yet */
 size_t fuzz_pack(const void *at, size_t size, uint8_t *to, size_t room); /* as one gzip stream; its bytes */
 
@@ -67,5 +68,9 @@ void fuzz_claim(bool holds, const char *claim);
 
 /* Looks at each element. */
 void fuzz_look(st_tensor x);
+
+/* fuzz_took of a data set, whose samples are then finite, and of classes below that number unless it is 0; frees it. */
+struct st_dataset;
+void fuzz_took_data(struct st_dataset *d, int classes);
 
 #endif

@@ -28,30 +28,12 @@ static st_csv_options options_of(const uint8_t *at)
                              .scale = scales[at[3] / 8 % 8] };
 }
 
-static void claim_finite(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
-{
-    for (ptrdiff_t i = 0; i < n; i++) fuzz_claim(isfinite(at[0][i * stride[0]]), "what was taken is finite");
-}
-
-static void look_at(const st_dataset *d)
-{
-    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
-    fuzz_claim(d->count > 0, "a table has rows");
-    for (ptrdiff_t i = 0; i < d->count; i++) {
-        d->get(d, i, x, y);
-        st_walk(1, &x, ST_ANY_ORDER, claim_finite, NULL);
-        st_walk(1, &y, ST_ANY_ORDER, claim_finite, NULL);
-    }
-    st_tensor_free(x);
-    st_tensor_free(y);
-}
-
 static void read_file(const char *path, st_csv_options options)
 {
     fuzz_begin();
     st_dataset *d = st_dataset_csv_new(path, options);
-    if (fuzz_took(d)) look_at(d);
-    st_dataset_free(d);
+    fuzz_claim(!d || d->count > 0, "a table has rows");
+    fuzz_took_data(d, 0);
 }
 
 static void feed(const uint8_t *at, size_t size)

@@ -15,10 +15,8 @@ static void read_stream(int flags, const uint8_t *at, size_t size)
 {
     const char *path = fuzz_file("stream.gz", at, size);
     fuzz_begin();
-    st_dataset *d =
-        flags & IDX ? st_dataset_idx(path, path) : st_dataset_csv_new(path, (st_csv_options){ 0 });
-    fuzz_took(d);
-    st_dataset_free(d);
+    fuzz_took_data(flags & IDX ? st_dataset_idx(path, path) : st_dataset_csv_new(path, (st_csv_options){ 0 }),
+                   0);
 }
 
 static void feed(const uint8_t *at, size_t size)

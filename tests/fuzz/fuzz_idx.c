@@ -11,11 +11,6 @@
 
 enum { GZIP_IMAGES = 1, GZIP_LABELS = 2, MATCH = 4 };
 
-static const char *file(const char *name, bool gzip, const uint8_t *at, size_t size)
-{
-    return gzip ? fuzz_gzip(name, at, size) : fuzz_file(name, at, size);
-}
-
 /* Labels 0 for as many images as the other file says, if these are few. */
 static size_t matching(const uint8_t *images, size_t size, uint8_t labels[8 + 255])
 {
@@ -24,21 +19,10 @@ static size_t matching(const uint8_t *images, size_t size, uint8_t labels[8 + 25
     return 8 + (size_t)labels[7];
 }
 
-static void look_at(const st_dataset *d)
-{
-    st_tensor x = st_tensor_new(d->x), y = st_tensor_new(d->target);
-    for (ptrdiff_t i = 0; i < d->count; i++) d->get(d, i, x, y);
-    fuzz_look(x);
-    st_tensor_free(x);
-    st_tensor_free(y);
-}
-
 static void read_both(const char *images, const char *labels)
 {
     fuzz_begin();
-    st_dataset *d = st_dataset_idx(images, labels);
-    if (fuzz_took(d)) look_at(d);
-    st_dataset_free(d);
+    fuzz_took_data(st_dataset_idx(images, labels), 0);
 }
 
 static void feed(const uint8_t *at, size_t size)
@@ -47,10 +31,11 @@ static void feed(const uint8_t *at, size_t size)
     if (size < 2) return;
     int flags = at[0];
     size_t first = flags & MATCH || at[1] > size - 2 ? size - 2 : at[1];
-    const char *images = file("images", flags & GZIP_IMAGES, at + 2, first);
+    const char *images = fuzz_either("images", flags & GZIP_IMAGES, at + 2, first);
     if (flags & MATCH)
-        read_both(images, file("labels", flags & GZIP_LABELS, labels, matching(at + 2, first, labels)));
-    else read_both(images, file("labels", flags & GZIP_LABELS, at + 2 + first, size - 2 - first));
+        read_both(images,
+                  fuzz_either("labels", flags & GZIP_LABELS, labels, matching(at + 2, first, labels)));
+    else read_both(images, fuzz_either("labels", flags & GZIP_LABELS, at + 2 + first, size - 2 - first));
 }
 
 static void seed(void)
@@ -74,7 +59,8 @@ static void large(void)
     static const int held[] = { 1 << 20, (1 << 20) + 1, 16 << 20, (16 << 20) + 5, 33 << 20, 47 << 20 };
     uint8_t *images = calloc((48 << 20), 1);
     memcpy(images, "\0\0\x08\3\0\0\0\x2f\0\0\4\0\0\0\4\0", 16);
-    for (int i = 0; i < 12; i++) read_both(file("images", i % 2, images, (size_t)held[i / 2]), "nowhere");
+    for (int i = 0; i < 12; i++)
+        read_both(fuzz_either("images", i % 2, images, (size_t)held[i / 2]), "nowhere");
     free(images);
 }
 

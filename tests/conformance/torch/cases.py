@@ -98,16 +98,13 @@ def real(rng, least, most):
 
 
 # ---- layers: each draws a module, its layers as Stride writes them, and a shape of x ----------------
-#
-# `lift`: a module of one dimension, [N, C, W], is Stride's of two with a height of 1, [N, C, 1, W]. Every
-# tensor of three axes then gains one.
 
 class Draw:
-    def __init__(self, module, layers, shape, train=True, lift=False, batches=None, x=None, sums=False):
+    def __init__(self, module, layers, shape, train=True, batches=None, x=None, sums=False):
         single = isinstance(layers, dict)
         self.module = nn.Sequential(module) if single else module
         self.layers = [layers] if single else layers
-        self.shape, self.train, self.lift, self.batches = shape, train, lift, batches
+        self.shape, self.train, self.batches = shape, train, batches
         self.x = x or (lambda shape: 2 * normal(*shape))
         self.sums = sums  # of many terms: see `scale` in parity.c
         self.dtype = torch.float32  # that holds every parameter exactly
@@ -123,16 +120,13 @@ def anything(rng):
     return [batch(rng)] + [rng.randint(2, 5) for _ in range(rng.randint(1, 4))]
 
 
-def convolution(rng, one):
+def convolution(rng):
     groups = rng.choice([1, 1, 2, 3])
     channels, filters = groups * rng.randint(1, 3), groups * rng.randint(1, 4)
     kernel, stride = pair(rng, 1, 4), pair(rng, 1, 3)
     padding, dilation = pair(rng, 0, 3), pair(rng, 1, 3)
     if rng.random() < 0.2:  # depthwise
         groups, filters = channels, channels * rng.randint(1, 2)
-    if one:
-        kernel[0] = stride[0] = dilation[0] = 1
-        padding[0] = 0
     sizes = [max(1, d * (k - 1) + 1 - 2 * p) + rng.randint(0, 7)
              for k, p, d in zip(kernel, padding, dilation)]
     bias = rng.random() < 0.7
@@ -141,12 +135,11 @@ def convolution(rng, one):
     return options, [batch(rng), channels, *sizes]
 
 
-def conv(rng, one):
-    o, shape = convolution(rng, one)
-    make, cut = (nn.Conv1d, 1) if one else (nn.Conv2d, 0)
-    module = make(shape[1], o["out_channels"], o["kernel"][cut:], o["stride"][cut:], o["padding"][cut:],
-                  o["dilation"][cut:], o["groups"], not o["no_bias"])
-    return Draw(module, {"type": "conv2d", **o}, shape[:2] + shape[2 + cut:], lift=one, sums=True)
+def conv(rng):
+    o, shape = convolution(rng)
+    module = nn.Conv2d(shape[1], o["out_channels"], o["kernel"], o["stride"], o["padding"], o["dilation"], o["groups"],
+                       not o["no_bias"])
+    return Draw(module, {"type": "conv2d", **o}, shape, sums=True)
 
 
 class OneSided(nn.Conv2d):
@@ -156,7 +149,7 @@ class OneSided(nn.Conv2d):
 
 
 def conv_one_sided(rng):
-    o, shape = convolution(rng, False)
+    o, shape = convolution(rng)
     height, width = pair(rng, 0, 3), pair(rng, 0, 3)
     module = OneSided(shape[1], o["out_channels"], o["kernel"], o["stride"], o["padding"], o["dilation"],
                       o["groups"], not o["no_bias"])
@@ -164,30 +157,24 @@ def conv_one_sided(rng):
     return Draw(module, {"type": "conv2d", **o, "pad_height": height, "pad_width": width}, shape, sums=True)
 
 
-def conv_transpose(rng, one):
-    o, shape = convolution(rng, one)
+def conv_transpose(rng):
+    o, shape = convolution(rng)
     most = [max(s, d) - 1 for s, d in zip(o["stride"], o["dilation"])]
     o["output_padding"] = [rng.randint(0, m) for m in most]
     span = [d * (k - 1) + 1 + e for k, d, e in zip(o["kernel"], o["dilation"], o["output_padding"])]
     for i in (0, 1):  # so that the padding leaves something
         least = math.ceil((2 * o["padding"][i] + 1 - span[i]) / o["stride"][i]) + 1
         shape[2 + i] = max(1, least) + rng.randint(0, 4)
-    if one:
-        shape[2] = 1
-    make, cut = (nn.ConvTranspose1d, 1) if one else (nn.ConvTranspose2d, 0)
-    module = make(shape[1], o["out_channels"], o["kernel"][cut:], o["stride"][cut:], o["padding"][cut:],
-                  o["output_padding"][cut:], o["groups"], not o["no_bias"], o["dilation"][cut:])
-    return Draw(module, {"type": "conv_transpose2d", **o}, shape[:2] + shape[2 + cut:], lift=one, sums=True)
+    module = nn.ConvTranspose2d(shape[1], o["out_channels"], o["kernel"], o["stride"], o["padding"],
+                                o["output_padding"], o["groups"], not o["no_bias"], o["dilation"])
+    return Draw(module, {"type": "conv_transpose2d", **o}, shape, sums=True)
 
 
-def windows(rng, one, dilated, padded=True):
+def windows(rng, dilated, padded=True):
     """PyTorch wants a padding of at most half the kernel."""
     kernel, stride = pair(rng, 1, 4), pair(rng, 1, 3)
     dilation = pair(rng, 1, 3) if dilated else [1, 1]
     padding = [rng.randint(0, k // 2) if padded else 0 for k in kernel]
-    if one:
-        kernel[0] = stride[0] = dilation[0] = 1
-        padding[0] = 0
     sizes = [max(1, d * (k - 1) + 1 - 2 * p) + rng.randint(0, 7)
              for k, p, d in zip(kernel, padding, dilation)]
     if rng.random() < 0.2:
@@ -195,37 +182,31 @@ def windows(rng, one, dilated, padded=True):
     options = {"kernel": kernel, "stride": stride, "padding": padding, "ceil_mode": flag(rng)}
     if dilated:
         options["dilation"] = dilation
-    return options, [batch(rng), rng.randint(1, 4), *([1] if one else sizes[:1]), sizes[1]]
+    return options, [batch(rng), rng.randint(1, 4), *sizes]
 
 
-def maxpool(rng, one):
-    o, shape = windows(rng, one, dilated=True)
-    make, cut = (nn.MaxPool1d, 1) if one else (nn.MaxPool2d, 0)
-    module = make(o["kernel"][cut:], o["stride"][cut:], o["padding"][cut:], o["dilation"][cut:],
-                  ceil_mode=o["ceil_mode"])
+def maxpool(rng):
+    o, shape = windows(rng, dilated=True)
+    module = nn.MaxPool2d(o["kernel"], o["stride"], o["padding"], o["dilation"], ceil_mode=o["ceil_mode"])
     ties = flag(rng)  # the first maximum has the gradient
-    return Draw(module, {"type": "maxpool", **o}, shape[:2] + shape[2 + cut:], lift=one,
+    return Draw(module, {"type": "maxpool", **o}, shape,
                 x=lambda shape: normal(*shape).round() if ties else 2 * normal(*shape))
 
 
-def avgpool(rng, one):
-    o, shape = windows(rng, one, dilated=False)
+def avgpool(rng):
+    o, shape = windows(rng, dilated=False)
     exclude = flag(rng)
-    make, cut = (nn.AvgPool1d, 1) if one else (nn.AvgPool2d, 0)
-    module = make(o["kernel"][cut:], o["stride"][cut:], o["padding"][cut:], o["ceil_mode"], not exclude)
-    return Draw(module, {"type": "avgpool", **o, "count_exclude_pad": exclude}, shape[:2] + shape[2 + cut:],
-                lift=one)
+    module = nn.AvgPool2d(o["kernel"], o["stride"], o["padding"], o["ceil_mode"], not exclude)
+    return Draw(module, {"type": "avgpool", **o, "count_exclude_pad": exclude}, shape)
 
 
-def lppool(rng, one):
+def lppool(rng):
     """On positive numbers: PyTorch takes powers of x, not of |x|. Without ceil_mode, in which PyTorch
     scales a window that hangs over the edge up to a whole one's size."""
-    o, shape = windows(rng, one, dilated=False, padded=False)
+    o, shape = windows(rng, dilated=False, padded=False)
     o["ceil_mode"] = False
     p = rng.choice([1.0, 1.5, 2.0, 3.0])
-    make, cut = (nn.LPPool1d, 1) if one else (nn.LPPool2d, 0)
-    module = make(p, o["kernel"][1] if one else o["kernel"], o["stride"][1] if one else o["stride"])
-    return Draw(module, {"type": "lppool", **o, "p": p}, shape[:2] + shape[2 + cut:], lift=one,
+    return Draw(nn.LPPool2d(p, o["kernel"], o["stride"]), {"type": "lppool", **o, "p": p}, shape,
                 x=lambda shape: exact(normal(*shape).abs() + 0.125))
 
 
@@ -405,15 +386,6 @@ def upsample(mode, corners=None):
     return draw
 
 
-def upsample1d(rng):
-    scale = rng.randint(1, 5)
-    mode, corners = rng.choice([("nearest", None), ("linear", False), ("linear", True)])
-    o = {"type": "upsample", "scale": [1, scale], "mode": "bilinear" if corners is not None else mode,
-         "align_corners": bool(corners)}
-    return Draw(nn.Upsample(scale_factor=scale, mode=mode, align_corners=corners), o,
-                [batch(rng), rng.randint(1, 4), rng.randint(1, 9)], lift=True)
-
-
 # ---- nets ----------------------------------------------------------------------------------------
 
 class Residual(nn.Module):
@@ -533,16 +505,11 @@ def sequence(rng):
 
 NETS = {
     "conv2d_one_sided": conv_one_sided,
-    "conv2d": lambda rng: conv(rng, False),
-    "conv1d": lambda rng: conv(rng, True),
-    "conv_transpose2d": lambda rng: conv_transpose(rng, False),
-    "conv_transpose1d": lambda rng: conv_transpose(rng, True),
-    "maxpool2d": lambda rng: maxpool(rng, False),
-    "maxpool1d": lambda rng: maxpool(rng, True),
-    "avgpool2d": lambda rng: avgpool(rng, False),
-    "avgpool1d": lambda rng: avgpool(rng, True),
-    "lppool2d": lambda rng: lppool(rng, False),
-    "lppool1d": lambda rng: lppool(rng, True),
+    "conv2d": conv,
+    "conv_transpose2d": conv_transpose,
+    "maxpool2d": maxpool,
+    "avgpool2d": avgpool,
+    "lppool2d": lppool,
     "adaptive_avgpool2d": adaptive_avgpool,
     "global_pool": global_pool,
     "linear": linear,
@@ -583,7 +550,6 @@ NETS = {
     "upsample_nearest": upsample("nearest"),
     "upsample_bilinear": upsample("bilinear", False),
     "upsample_bilinear_corners": upsample("bilinear", True),
-    "upsample1d": upsample1d,
     "residual": chain("residual"),
     "concat": chain("concat"),
     "sequence": sequence,
@@ -628,8 +594,6 @@ def run(rng, draw):
         tensors.update({f"x.{i}": x, f"y.{i}": y.clone(), f"dy.{i}": dy, f"dx.{i}": x.grad})
     tensors.update({"gradient/" + n: p.grad for n, p in module.named_parameters()})
     tensors.update({"after/" + n: s for n, s in states(module).items()})
-    if draw.lift:
-        tensors = {n: t.unsqueeze(2) if t.dim() == 3 else t for n, t in tensors.items()}
     sound = all(t.isfinite().all() for t in tensors.values()) and all(
         t.any() for n, t in tensors.items() if n.startswith(("y.", "dx.", "gradient/")))
     return tensors if sound else None
