@@ -173,15 +173,39 @@ st_shape st_layer_output_shape(const st_layer *l)
     return l && l->impl ? l->impl->shown : (st_shape){ 0 };
 }
 
+double layer_option(const st_layer *l, const char *name)
+{
+    const st_field *f = l->type->fields;
+    while (f && f->name && strcmp(f->name, name) != 0) f++;
+    if (!f || !f->name) return 0;
+    const void *at = (const char *)l->options + f->offset;
+    if (f->kind == ST_FIELD_BOOL) return *(const bool *)at;
+    return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;
+}
+
+/* ---- the tree ---------------------------------------------------------------------------------- */
+
+int layer_count(const st_layer *root)
+{
+    int count = 1;
+    for (int i = 0; i < root->children; i++) count += layer_count(root->child[i]);
+    return count;
+}
+
+int layer_child_path(char to[ST_LAYER_PATH], const st_layer *l, const char *path, int i)
+{
+    const char *const *names = l->type->child_names, *dot = path[0] ? "." : "";
+    if (names) return snprintf(to, ST_LAYER_PATH, "%s%s%s", path, dot, names[i]);
+    return snprintf(to, ST_LAYER_PATH, "%s%s%d", path, dot, i);
+}
+
 static void visit_below(st_layer *l, const char *path, void (*visit)(st_layer *, const char *, void *),
                         void *context)
 {
     visit(l, path, context);
     for (int i = 0; i < l->children; i++) {
         char below[ST_LAYER_PATH];
-        const char *dot = path[0] ? "." : "";
-        if (l->type->child_names) snprintf(below, sizeof below, "%s%s%s", path, dot, l->type->child_names[i]);
-        else snprintf(below, sizeof below, "%s%s%d", path, dot, i);
+        layer_child_path(below, l, path, i);
         visit_below(l->child[i], below, visit, context);
     }
 }

@@ -88,6 +88,14 @@ struct st_layer_run {
 bool layer_given(const st_layer *l, const char *who);
 bool layer_call_given(const st_call *c, const char *who);
 
+/* The option of that name as a number; 0: there is none. */
+double layer_option(const st_layer *l, const char *name);
+
+int layer_count(const st_layer *root); /* of the tree, with its root */
+
+/* The path of child i of the layer at `path`. Returns its whole length, as snprintf. */
+int layer_child_path(char to[ST_LAYER_PATH], const st_layer *l, const char *path, int i);
+
 void layer_run_free(st_layer *l); /* if l is the root that owns it */
 
 /* True if a parameter of l, or of a layer that it holds, is not frozen. */

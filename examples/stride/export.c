@@ -4,6 +4,7 @@
 #include "examples/stride/dataset.h"
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
+#include "examples/stride/scores.h"
 #include "examples/stride/text.h"
 #include "nn/export_c/export_c.h"
 #include "nn/onnx/onnx.h"
@@ -53,22 +54,50 @@ static int write_c(st_net *n, const char *path)
     return st_net_export_c(n, path, (st_export_c_options){ 0 });
 }
 
-/* With integers of 8 bits, whose ranges are measured on the training part of a data set. */
-static int write_int8(st_net *n, const char *path, const settings *s)
+static void show_scores(const char *numbers, const scores *found, ptrdiff_t bytes)
 {
+    printf("%s ", numbers);
+    if (found->classes > 0) printf("accuracy=%.4f ", found->accuracy);
+    printf("loss=%.4f constants=%td bytes\n", found->loss, bytes);
+}
+
+/* Ranges are measured on the training part of the data set; what the integers cost, on its test part if it has one. */
+static void compare_int8(const model *m, const dataset *from, const char *path)
+{
+    const st_dataset *train = from->train, *test = from->test ? from->test : from->train;
+    st_dataset *normal[] = { m->scale ? st_dataset_normalize(train, m->scale) : NULL,
+                             m->scale ? st_dataset_normalize(test, m->scale) : NULL };
+    if (m->scale) train = normal[0], test = normal[1];
+    scores before = { 0 }, after = { 0 };
+    st_export_c_sizes sizes;
+    if (!st_error()) scores_measure(&before, m->net, test, m->loss, m->target_scale);
+    st_int8 *integers = st_error() ? NULL : st_int8_begin(m->net, train);
+    if (integers) scores_measure(&after, m->net, test, m->loss, m->target_scale);
+    st_int8_end(integers);
+    const st_export_c_options options = { .int8 = train, .sizes = &sizes };
+    if (!st_error() && st_net_export_c(m->net, path, options) == 0) {
+        printf("%td samples of ", before.count);
+        text_put_in(stdout, "", from->text, "\n");
+        show_scores("floats:        ", &before, sizes.as_float);
+        show_scores("8-bit integers:", &after, sizes.constants);
+    }
+    scores_free(&before), scores_free(&after);
+    st_dataset_free(normal[0]), st_dataset_free(normal[1]);
+}
+
+static void write_int8(const settings *s, const char *path)
+{
+    model m;
     dataset from;
     dataset_options options = { .data = s->calibrate };
-    dataset_recall(&options, n);
-    if (dataset_open(&from, &options, stderr)) return -1;
-    st_normalization *scale = st_net_normalization(n);
-    st_dataset *normal = scale ? st_dataset_normalize(from.train, scale) : NULL;
-    int status = -1;
-    if (!st_error())
-        status = st_net_export_c(n, path, (st_export_c_options){ .int8 = normal ? normal : from.train });
-    st_dataset_free(normal);
-    st_normalization_free(scale);
-    dataset_close(&from);
-    return status;
+    if (model_open(&m, s->model, 64)) return;
+    dataset_recall(&options, m.net);
+    if (dataset_open(&from, &options, stderr) == 0) {
+        if (dataset_match(&from, m.classes ? m.classes->count : 0, (const char *const *)m.name) == 0)
+            compare_int8(&m, &from, path);
+        dataset_close(&from);
+    }
+    model_close(&m);
 }
 
 typedef struct format {
@@ -105,10 +134,15 @@ static int run(const void *settings_, int count, char **operands)
     if (s->int8 && (!f || f->write != write_c))
         return subcommand_refuse(&command_export, "--int8 is for .c, not %s", path);
     if (s->calibrate && !s->int8) return subcommand_refuse(&command_export, "--calibrate is for --int8");
-    st_net *n = st_net_load(s->model, 1, (st_net_known){ 0 });
-    if (n && (s->int8 ? write_int8(n, path, s) : f ? f->write(n, path) : write_folder(n, path)) == 0)
-        text_put_in(stdout, "wrote ", path, "\n");
-    st_net_free(n);
+    if (s->int8) {
+        write_int8(s, path);
+    } else {
+        st_net *n = st_net_load(s->model, 1, (st_net_known){ 0 });
+        if (n && f) f->write(n, path);
+        else if (n) write_folder(n, path);
+        st_net_free(n);
+    }
+    if (!st_error()) text_put_in(stdout, "wrote ", path, "\n");
     return subcommand_end(&command_export);
 }
 
@@ -117,8 +151,8 @@ static const option_row options[] = {
     { "int8", 0, OPTION_FLAG, offsetof(settings, int8),
       .help = "a .c file computes convolutions and dense layers with 8-bit integers" },
     { "calibrate", 0, OPTION_FILE, offsetof(settings, calibrate), "PATH",
-      .help =
-          "the data set on which --int8 measures the ranges of activations; without it MNIST is looked for" },
+      .help = "the data set of --int8: the ranges of activations are measured on its training part, what "
+              "integers cost on its test part; default: MNIST" },
     { 0 },
 };
 
@@ -127,10 +161,12 @@ const subcommand command_export = {
     .what =
         "Writes a saved net for other programs: .onnx, .c (one C file that needs no library), .safetensors, "
         ".net (its layers as text), or a folder with a .npy file for each tensor.",
-    .usage = "[MODEL] [--int8] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
-    .details = "MODEL is a .safetensors file. A .c file normalises its input. For other formats normalise it "
-               "yourself, with the metadata "
-               "that stride summary prints.",
+    .usage = "[MODEL] [--int8 [--calibrate PATH]] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
+    .details =
+        "MODEL is a .safetensors file. A .c file normalises its input. For other formats normalise it "
+        "yourself, with the metadata "
+        "that stride summary prints. --int8 prints accuracy, loss and bytes of constants with floats and "
+        "with integers.",
     .examples = "  stride export digits.onnx\n"
                 "  stride export digits.c\n"
                 "  stride export digits.c --int8 --calibrate data/mnist\n"

@@ -7,6 +7,12 @@
 
 ST_API_BEGIN
 
+/* What a file takes, in bytes. */
+typedef struct st_export_c_sizes {
+    ptrdiff_t constants, as_float; /* with its options, and if weights were float */
+    ptrdiff_t workspace;
+} st_export_c_sizes;
+
 /* How a net is written as C. */
 typedef struct st_export_c_options {
     const char *name; /* what the file's names begin with: a C identifier; NULL: "model" */
@@ -17,6 +23,8 @@ typedef struct st_export_c_options {
      * in these samples. Products are added in int32_t and scaled back to float (Jacob et al. 2018, without zero
      * points). */
     const st_dataset *int8;
+
+    st_export_c_sizes *sizes; /* filled in; or NULL */
 } st_export_c_options;
 
 /* Writes a built net in inference as one C99 file that needs no library but math.h, allocates nothing and has no
@@ -35,6 +43,13 @@ typedef struct st_export_c_options {
  * name is replaced when the new one is whole, or left as it was. 0, or -1 with an error; -1 too where an error is
  * latched already. */
 int st_net_export_c(st_net *n, const char *path, st_export_c_options options);
+
+/* Between begin and end a built net computes as its C file with the option int8 does, but for float rounding, so that
+ * its accuracy can be measured: weights are rounded, and the inputs of convolutions and dense layers as they run. Until
+ * the end, which restores the weights, the net must not be built again, trained, saved or freed. NULL with an error. */
+typedef struct st_int8 st_int8;
+st_int8 *st_int8_begin(st_net *n, const st_dataset *samples);
+void st_int8_end(st_int8 *i); /* NULL is allowed */
 
 ST_API_END
 

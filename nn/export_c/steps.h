@@ -1,70 +1,53 @@
-/* steps.h: a net as a list of steps, each of which becomes one C function, and where in the workspace their values
- * lie. */
+/* steps.h: a net in inference as a list of steps, each of which becomes one C function, and where their values lie. */
 #ifndef STRIDE_NN_EXPORT_C_STEPS_H
 #define STRIDE_NN_EXPORT_C_STEPS_H
 
-#include "layers/layer.h"
+#include "nn/net.h"
 
-#include <stdio.h>
+/* Steps from CHANNELS on may compute y where x is. */
+typedef enum kind { NOTHING, ACTIVATION, WINDOWS, TAPS, PRODUCT, CHANNELS, ROWS } kind;
 
-typedef struct step step;
-typedef struct writer writer;
-
-/* A type of layer as C. */
+/* A type of layer as C: see forms.h. */
 typedef struct form {
     const char *type;
-    void (*write)(writer *w, const step *s); /* NULL: nothing in inference */
-    const char *activation;                  /* of an element-wise function: an expression in x */
-    bool in_place;                           /* y may be where x is */
-    bool takes_norm;                         /* a batchnorm after it can be folded into its weights */
-    bool takes_activation;                   /* an activation after it can be computed with it */
-    bool weighs;                             /* multiplies by weights, which may be integers of 8 bits */
+    kind kind;
+    const char *text;   /* C; of an activation, an expression in x */
+    const char *option; /* NULL, or of layers only whose option of that name is `value` */
+    int value;
 } form;
+const form *form_of(const st_layer *l); /* NULL: it has none */
+extern const form form_normalize, form_add, form_copy, form_int8;
 
-/* The form of a layer; NULL where it has none. */
-const form *form_of(const st_layer *l);
+bool is_type(const st_layer *l, const char *type);
 
-extern const form form_normalize, form_copy, form_add;
-
-struct step {
+typedef struct step {
     const form *form;
-    const st_layer *l;                 /* NULL: normalization and copies */
+    const st_layer *l;                 /* NULL: a copy, or the normalization of the input */
     const st_layer *norm, *activation; /* folded into it; NULL: none */
     char path[ST_LAYER_PATH];
-    int x, other, y;    /* values; other: what is added to x, or -1 */
-    ptrdiff_t at, size; /* written: elements at … at + size - 1 of y */
-};
+    int x, other, y;    /* values; other: what is added to x, or 0 */
+    ptrdiff_t at, size; /* written: elements at ... at + size - 1 of y */
+    double range;       /* x becomes or is integers, of which 127 stands for this; 0: floats */
+} step;
 
-enum { VALUE_INPUT };                         /* the first value */
-enum { PLACE_INPUT = -1, PLACE_OUTPUT = -2 }; /* as place.offset: not in the workspace */
+enum { INPUT }; /* the first value */
 
-/* The output of a step; several values may lie in one place. */
 typedef struct step_value {
-    ptrdiff_t size;
-    int place;
-    int last;    /* the last step that reads it */
-    bool shared; /* more than one layer reads it */
+    ptrdiff_t size, offset; /* in floats; the offset from the end of the workspace where it lies */
+    bool top, used;         /* that end; it is in the workspace, and a step will read it */
+    int held;               /* the number of layers around the present one that read it later */
 } step_value;
-
-typedef struct step_place {
-    ptrdiff_t size, offset;
-    int first, last; /* steps between which it is in use */
-} step_place;
 
 typedef struct steps {
     step *step;
     step_value *value;
-    step_place *place;
-    int count, values, places;
-    ptrdiff_t workspace; /* elements */
+    int count, values, output;
+    int layers;          /* walked so far, in the order of st_layer_visit */
+    ptrdiff_t workspace; /* floats */
+    const float *range;  /* of each layer's input; NULL: nothing becomes integers */
 } steps;
 
-/* -1 with an error. `normalize`: the input is normalized first. */
-int steps_plan(steps *s, const st_layer *root, ptrdiff_t inputs, bool normalize);
+int steps_plan(steps *s, const st_net *n, const float *range); /* -1 with an error */
 void steps_free(steps *s);
-
-/* Latches "layer 3.body.0: pool: …". Always -1. */
-int step_refuse(const char *path, const st_layer *l, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

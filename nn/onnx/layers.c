@@ -6,17 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- options ------------------------------------------------------------------------------------- */
-
-/* An option of a type whose struct is private, by its name. */
-static double option(const st_layer *l, const char *name)
-{
-    const st_field *f = l->type->fields;
-    while (strcmp(f->name, name) != 0) f++;
-    const void *at = (const char *)l->options + f->offset;
-    return f->kind == ST_FIELD_REAL ? *(const double *)at : *(const int *)at;
-}
-
 /* Parameter i, or a constant if the layer has none. */
 static const char *parameter(graph_place at, int i, const char *name, st_shape s, double fallback)
 {
@@ -169,8 +158,8 @@ static const char *limit(graph_place at, const char *name, double value)
 
 static const char *add_hardtanh(graph_place at, const char *x)
 {
-    return graph_output(graph_end(at, "Clip", x, limit(at, "min", option(at.l, "min_val")),
-                                  limit(at, "max", option(at.l, "max_val"))));
+    return graph_output(graph_end(at, "Clip", x, limit(at, "min", layer_option(at.l, "min_val")),
+                                  limit(at, "max", layer_option(at.l, "max_val"))));
 }
 
 static const char *add_prelu(graph_place at, const char *x)
@@ -184,14 +173,14 @@ static const char *add_prelu(graph_place at, const char *x)
 static const char *add_leaky_relu(graph_place at, const char *x)
 {
     graph_node *n = graph_end(at, "LeakyRelu", x);
-    graph_real(at, n, "alpha", option(at.l, "slope"));
+    graph_real(at, n, "alpha", layer_option(at.l, "slope"));
     return graph_output(n);
 }
 
 static const char *add_elu(graph_place at, const char *x)
 {
     graph_node *n = graph_end(at, "Elu", x);
-    graph_real(at, n, "alpha", option(at.l, "alpha"));
+    graph_real(at, n, "alpha", layer_option(at.l, "alpha"));
     return graph_output(n);
 }
 
@@ -209,7 +198,7 @@ static const char *add_gelu_tanh(graph_place at, const char *x)
 /* x (1 + erf(x / sqrt 2)) / 2, in the order that runtimes know for Gelu. */
 static const char *add_gelu(graph_place at, const char *x)
 {
-    if (option(at.l, "approximate") == ST_GELU_TANH) return add_gelu_tanh(at, x);
+    if (layer_option(at.l, "approximate") == ST_GELU_TANH) return add_gelu_tanh(at, x);
     const char *ratio = graph_output(graph_step(at, "Div", x, graph_number(at, "sqrt2", sqrt(2))));
     const char *error = graph_output(graph_step(at, "Erf", ratio));
     const char *twice = graph_output(graph_step(at, "Add", error, graph_number(at, "one", 1)));
@@ -239,7 +228,7 @@ static const char *add_hardsigmoid(graph_place at, const char *x)
 static const char *along(graph_place at, const char *op, const char *x)
 {
     graph_node *n = graph_end(at, op, x);
-    graph_int(at, n, "axis", (ptrdiff_t)option(at.l, "axis"));
+    graph_int(at, n, "axis", (ptrdiff_t)layer_option(at.l, "axis"));
     return graph_output(n);
 }
 

@@ -64,12 +64,6 @@ void st_watch_run(const st_watch_call *w)
 
 /* ---- beginning and ending ------------------------------------------------------------------------------ */
 
-static void count_layer(st_layer *l, const char *path, void *context)
-{
-    (void)l, (void)path;
-    ++*(int *)context;
-}
-
 static void watch_layer(st_layer *l, const char *path, void *context)
 {
     st_watch *w = context;
@@ -83,12 +77,11 @@ static void watch_layer(st_layer *l, const char *path, void *context)
 
 st_watch *st_watch_begin(st_net *n, st_watch_function *around, void *context)
 {
-    int layers = 0;
     if (!n || !around) {
         st_error_set("st_watch_begin: the %s is NULL", n ? "function" : "net");
         return NULL;
     }
-    st_layer_visit(n->root, count_layer, &layers);
+    const int layers = layer_count(n->root);
     st_watch *w = calloc(1, sizeof *w);
     if (w) *w = (st_watch){ around, context, 0, calloc((size_t)layers, sizeof *w->layer) };
     if (w && w->layer) {

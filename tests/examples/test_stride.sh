@@ -682,6 +682,24 @@ fi
 
 # ---- export and speed ------------------------------------------------------------------------------
 
+# What integers cost is measured: the accuracy with floats is that of stride eval.
+exports_int8() {
+    local small=$tmp/small.c constants
+    refuses '--int8 is for .c, not .*x.onnx' export --model "$model" --int8 "$tmp/x.onnx" &&
+        refuses '--calibrate is for --int8' export --model "$model" --calibrate "$digits" "$small" &&
+        refuses '--calibrate needs a value' export --int8 "$small" --calibrate &&
+        fails '.*nowhere' export --model "$model" --int8 --calibrate "$tmp/nowhere" "$small" &&
+        fails '.*' export --model "$model" --int8 --calibrate "$digits/train-y.npy" "$small" &&
+        [ ! -e "$small" ] || because "a file after an error" || return
+    succeeds eval --model "$model" "$digits" && mv "$out" "$tmp/evaluated" &&
+        succeeds export --model "$model" --int8 --calibrate "$digits" "$small" || return
+    constants=$(awk '$2 == "constants" { print $3 }' "$small")
+    says '^80 samples of ' && grep -q "^$(sed -n 's/^floats: *\(accuracy=[0-9.]*\) .*/\1/p' "$out") " "$tmp/evaluated" &&
+        says "^8-bit integers: accuracy=.* constants=$constants bytes$" && awk -F '[= ]+' '
+            /^floats/ { accuracy = $3; bytes = $7 }
+            /^8-bit/ { exit !($4 >= accuracy - 0.05 && $4 <= 1 && 3 * $8 < bytes && 4 * $8 > bytes) }' "$out" || because "what integers cost"
+}
+claim "export: with 8-bit integers, and what they cost" exports_int8
 exports() {
     succeeds export "$model" "$tmp/weights" && [ -s "$tmp/weights/0.weight.npy" ] && [ -s "$tmp/weights/4.bias.npy" ] || because "a folder" || return
     succeeds export --model "$model" "$tmp/same.safetensors" && cmp "$model" "$tmp/same.safetensors" &&

@@ -303,6 +303,40 @@ TEST(random_nets_give_what_the_reference_engine_gives)
     use_engine(NULL);
 }
 
+static ptrdiff_t class_of(st_tensor y, ptrdiff_t i)
+{
+    ptrdiff_t classes = y.shape.n[1], best = 0;
+    for (ptrdiff_t k = 1; k < classes; k++)
+        if (st_data(y)[i * classes + k] > st_data(y)[i * classes + best]) best = k;
+    return best;
+}
+
+/* The outputs of the net as C; returns the bytes of its constants. */
+static long predict_as_c(st_net *n, st_export_c_options options, st_tensor x, st_tensor y)
+{
+    assert_int_equal(st_net_export_c(n, source_of(0), options), 0);
+    assert_int_equal(shell("cc -std=c99 -O2 " STRICT " -shared net0.c -o mnist.so -lm"), 0);
+    void *library = dlopen(path_of("mnist.so"), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    predict_function *predict = NULL;
+    *(void **)&predict = dlsym(library, "model_predict");
+    const ptrdiff_t inputs = st_numel(x) / x.shape.n[0], outputs = st_numel(y) / y.shape.n[0];
+    float in[784], out[10];
+    assert_true(inputs <= 784 && outputs <= 10);
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        for (int k = 0; k < inputs; k++) in[k] = (float)st_data(x)[i * inputs + k];
+        predict(in, out);
+        for (int k = 0; k < outputs; k++) st_data(y)[i * outputs + k] = (st_real)out[k];
+    }
+    dlclose(library);
+    assert_int_equal(shell("rm mnist.so && awk '$2 == \"constants\" { print $3 }' net0.c >constants"), 0);
+    FILE *f = fopen(path_of("constants"), "r");
+    long count = 0;
+    assert_int_equal(fscanf(f, "%ld", &count), 1);
+    fclose(f);
+    return count;
+}
+
 /* ---- integers of 8 bits ------------------------------------------------------------------------------------ */
 
 /* Integers up to 127, which the input and every channel of weights reach, times a power of two that is each channel's
@@ -346,6 +380,52 @@ TEST(integers_of_8_bits_are_exact_where_nothing_is_rounded)
     use_engine(NULL);
 }
 
+/* A class counts where it is ahead by more than one rounding moves an output. */
+TEST(integers_of_8_bits_decide_as_the_net_that_computes_with_them)
+{
+    enum { IMAGES = 64, CLASSES = 5 };
+    int clear = 0;
+    dice d = { { 3 } };
+    use_engine("reference");
+    st_net *n =
+        st_net_new(ST_SHAPE(2, 8, 8), st_conv2d(.out_channels = 6, .kernel = { 3 }), st_batchnorm(),
+                   st_relu(), st_residual(st_conv2d(.out_channels = 6, .kernel = { 3 }, .padding = { 1, 1 })),
+                   st_conv_transpose2d(.out_channels = 4, .kernel = { 3 }, .stride = { 2 }, .groups = 2),
+                   st_maxpool(.kernel = { 2 }), st_flatten(), st_dense(.out_features = CLASSES));
+    assert_int_equal(st_net_build(n, 7, 1), 0);
+    st_tensor x = roll_tensor(&d, ST_SHAPE(IMAGES, 2, 8, 8), -100, 100),
+              target = st_tensor_new(ST_SHAPE(IMAGES)), whole = st_tensor_new(ST_SHAPE(IMAGES, CLASSES)),
+              again = st_tensor_clone(whole), y = st_tensor_clone(whole), z = st_tensor_clone(whole);
+    st_dataset *samples = st_dataset_tensors(x, target);
+    assert_int_equal(st_net_predict(n, x, whole), 0);
+    st_int8 *integers = st_int8_begin(n, samples);
+    assert_int_equal(st_net_predict(n, x, y), 0);
+    st_int8_end(integers);
+    assert_int_equal(st_net_predict(n, x, again), 0);
+    assert_true(apart(again, whole) == 0);
+    st_export_c_sizes sizes;
+    const long constants = predict_as_c(n, (st_export_c_options){ .int8 = samples, .sizes = &sizes }, x, z);
+    assert_true(sizes.constants == constants && 3 * constants < sizes.as_float &&
+                4 * constants > sizes.as_float);
+    assert_true(apart(whole, y) > 1e-3 && apart(whole, y) < 0.1);
+    assert_true(apart(y, z) < 0.01);
+    for (ptrdiff_t i = 0; i < IMAGES; i++) {
+        const st_real *at = st_data(y) + i * CLASSES;
+        double ahead = INFINITY;
+        for (ptrdiff_t k = 0; k < CLASSES; k++)
+            if (k != class_of(y, i)) ahead = fmin(ahead, (double)(at[class_of(y, i)] - at[k]));
+        if (ahead < 0.01 * fabs((double)at[class_of(y, i)])) continue;
+        clear++;
+        assert_int_equal(class_of(z, i), class_of(y, i));
+    }
+    assert_true(clear > IMAGES / 2);
+    st_dataset_free(samples), st_net_free(n);
+    st_tensor_free(x), st_tensor_free(target), st_tensor_free(whole), st_tensor_free(again);
+    st_tensor_free(y), st_tensor_free(z);
+    assert_int_equal(shell("rm net0.c"), 0);
+    use_engine(NULL);
+}
+
 /* ---- what travels with a net, and what is refused ----------------------------------------------------------- */
 
 static st_net *small_net(void)
@@ -383,6 +463,11 @@ TEST(normalization_and_classes_are_built_in)
     assert_int_equal(shell("rm -f net*.c nets.so"), 0);
 }
 
+static st_layer *same_conv(void)
+{
+    return st_conv2d(.out_channels = 4, .kernel = { 3 }, .padding = { 1, 1 });
+}
+
 /* 4 · 4 · 4 numbers between input and output; the softmax runs in place, where the output is. */
 TEST(the_workspace_is_the_widest_neighbours)
 {
@@ -395,6 +480,15 @@ TEST(the_workspace_is_the_widest_neighbours)
     assert_int_equal(st_net_build(n, 1, 1), 0);
     assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), 0);
     assert_true(file_has("#define MODEL_WORKSPACE 60")); /* 40 + 20 */
+    st_net_free(n);
+    n = st_net_new(ST_SHAPE(2, 6, 6), same_conv(),
+                   st_residual(st_sequence(same_conv(), st_relu(), same_conv())),
+                   st_residual_projected(same_conv(), same_conv()), st_concat(same_conv(), same_conv()),
+                   st_flatten(), st_dense(.out_features = 3));
+    assert_int_equal(st_net_build(n, 1, 1), 0);
+    assert_int_equal(st_net_export_c(n, source_of(0), (st_export_c_options){ 0 }), 0);
+    assert_true(
+        file_has("#define MODEL_WORKSPACE 576")); /* x, a branch and both branches side by side: 4 · 144 */
     st_net_free(n);
     assert_int_equal(shell("rm net0.c"), 0);
 }
@@ -412,38 +506,6 @@ TEST(what_c_cannot_hold_is_refused)
 }
 
 /* ---- the trained net ------------------------------------------------------------------------------------------ */
-
-static ptrdiff_t class_of(st_tensor y, ptrdiff_t i)
-{
-    ptrdiff_t classes = y.shape.n[1], best = 0;
-    for (ptrdiff_t k = 1; k < classes; k++)
-        if (st_data(y)[i * classes + k] > st_data(y)[i * classes + best]) best = k;
-    return best;
-}
-
-/* The outputs of the net as C for images of 784 numbers; returns the bytes of its constants. */
-static long predict_as_c(st_net *n, st_export_c_options options, st_tensor x, st_tensor y)
-{
-    assert_int_equal(st_net_export_c(n, source_of(0), options), 0);
-    assert_int_equal(shell("cc -std=c99 -O2 " STRICT " -shared net0.c -o mnist.so -lm"), 0);
-    void *library = dlopen(path_of("mnist.so"), RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(library);
-    predict_function *predict = NULL;
-    *(void **)&predict = dlsym(library, "model_predict");
-    float in[784], out[10];
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        for (int k = 0; k < 784; k++) in[k] = (float)st_data(x)[i * 784 + k];
-        predict(in, out);
-        for (int k = 0; k < 10; k++) st_data(y)[i * 10 + k] = (st_real)out[k];
-    }
-    dlclose(library);
-    assert_int_equal(shell("rm mnist.so && awk '$2 == \"constants\" { print $3 }' net0.c >constants"), 0);
-    FILE *f = fopen(path_of("constants"), "r");
-    long count = 0;
-    assert_int_equal(fscanf(f, "%ld", &count), 1);
-    fclose(f);
-    return count;
-}
 
 /* On every test image, which STRIDE_C_CHECK names the net for. */
 TEST(the_trained_net_sees_the_same_class)
