@@ -44,7 +44,7 @@
     "        {total} sum[8] = { 0 };\n"                                                                      \
     "        for (int i = 0; i + 8 <= C; i += 8)\n"                                                          \
     "            for (int k = 0; k < 8; k++) sum[k] += weight[i + k] * x[i + k];\n"                          \
-    "        for (int i = C / 8 * 8; i < C; i++) sum[i % 8] += weight[i] * x[i];\n"                          \
+    "        for (int i = C / 8 * 8; i < C; i++) sum[0] += weight[i] * x[i];\n"                              \
     "        for (int k = 1; k < 8; k++) sum[0] += sum[k];\n"                                                \
     "        y[o] = {activation}({scale}sum[0] + bias_$[o]);\n"                                              \
     "    }\n"
