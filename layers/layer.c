@@ -187,8 +187,8 @@ double layer_option(const st_layer *l, const char *name)
 
 int layer_count(const st_layer *root)
 {
-    int count = 1;
-    for (int i = 0; i < root->children; i++) count += layer_count(root->child[i]);
+    int count = root != NULL;
+    for (int i = 0; root && i < root->children; i++) count += layer_count(root->child[i]);
     return count;
 }
 

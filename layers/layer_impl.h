@@ -91,7 +91,7 @@ bool layer_call_given(const st_call *c, const char *who);
 /* The option of that name as a number; 0: there is none. */
 double layer_option(const st_layer *l, const char *name);
 
-int layer_count(const st_layer *root); /* of the tree, with its root */
+int layer_count(const st_layer *root); /* of the tree, with its root; of NULL, 0 */
 
 /* The path of child i of the layer at `path`. Returns its whole length, as snprintf. */
 int layer_child_path(char to[ST_LAYER_PATH], const st_layer *l, const char *path, int i);

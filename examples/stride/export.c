@@ -161,7 +161,7 @@ const subcommand command_export = {
     .what =
         "Writes a saved net for other programs: .onnx, .c (one C file that needs no library), .safetensors, "
         ".net (its layers as text), or a folder with a .npy file for each tensor.",
-    .usage = "[MODEL] [--int8 [--calibrate PATH]] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
+    .usage = "[MODEL] [--int8] FILE.onnx|FILE.c|FILE.safetensors|FILE.net|FOLDER",
     .details =
         "MODEL is a .safetensors file. A .c file normalises its input. For other formats normalise it "
         "yourself, with the metadata "
