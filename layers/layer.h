@@ -195,7 +195,6 @@ int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of);
 st_tensor st_layer_parameters(const st_layer *root);
 st_tensor st_layer_gradients(const st_layer *root);
 st_tensor st_layer_states(const st_layer *root);
-void st_layer_reset(st_layer *root, uint64_t seed); /* initialises parameters and states again */
 
 /* ---- running ----------------------------------------------------------------------------------- */
 

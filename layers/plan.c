@@ -548,16 +548,3 @@ st_tensor st_layer_states(const st_layer *root)
 {
     return is_built(root) ? root->impl->run->states : (st_tensor){ 0 };
 }
-
-static void reset(st_layer *l, const char *path, void *context)
-{
-    (void)path;
-    for (int i = 0; i < l->params; i++)
-        initialise(l->param[i], l->impl->param_init[i], slot_key(l, *(const uint64_t *)context, i));
-    for (int i = 0; i < l->states; i++) initialise(l->state[i], l->impl->state_init[i], (st_random_key){ 0 });
-}
-
-void st_layer_reset(st_layer *root, uint64_t seed)
-{
-    if (is_built(root) && !root->impl->run->shared) st_layer_visit(root, reset, &seed);
-}

@@ -590,9 +590,12 @@ TEST(a_net_is_cut_for_a_run_only)
         st_train_options options = {
             .loss = st_cross_entropy(), .optim = o, .batch = 9, .micro_batches = cut ? 3 : 1, .seed = 3
         };
+        assert_int_equal(st_net_build(n, 9, 4), 0);
+        st_tensor first = st_tensor_clone(st_net_parameters(n)), states = st_tensor_clone(st_net_states(n));
         assert_int_equal(st_train_run(n, set, options, NULL), 0);
-        st_layer_reset(n->root, 4);
-        n->seed = 4, n->step = 0;
+        st_copy(st_net_parameters(n), first), st_copy(st_net_states(n), states);
+        st_tensor_free(first), st_tensor_free(states);
+        n->step = 0;
         options.micro_batches = 0;
         assert_int_equal(st_train_run(n, set, options, NULL), 0);
         weights[cut] = st_tensor_clone(st_net_parameters(n));
