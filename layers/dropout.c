@@ -46,13 +46,26 @@ static void draw(const st_call *c, st_tensor mask)
         draw_image(key, (uint64_t)(c->first + i) * (uint64_t)blocks, p, size, st_data(mask) + i * size);
 }
 
+static void product_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    (void)context;
+    st_real *y = at[0];
+    const st_real *x = at[1], *mask = at[2], scale = *mask;
+    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * mask[i];
+    } else if (stride[0] == 1 && stride[1] == 1 && stride[2] == 0) {
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * scale;
+    } else {
+        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = x[i * stride[1]] * mask[i * stride[2]];
+    }
+}
+
 /* y = x times the mask, which has a number for each element, or for each channel. */
 static void multiply(const st_call *c, st_tensor y, st_tensor x)
 {
     st_tensor mask = st_memory(c, MASK);
     for (int axis = mask.shape.rank; axis < x.shape.rank; axis++) mask = st_split_axis(mask, axis - 1, 1);
-    st_copy(y, x);
-    st_mul(y, st_expand(mask, x.shape));
+    st_walk(3, (st_tensor[]){ y, x, st_expand(mask, x.shape) }, ST_ANY_ORDER, product_row, NULL);
 }
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
