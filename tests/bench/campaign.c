@@ -83,10 +83,17 @@ static int hire(campaign *c, staff *s, cell at)
     return worker_start(&p->worker, c->peers[at.peer].command, campaign_threads[at.threads]);
 }
 
-/* None is still starting, which takes some a while, when the first is measured. */
-static void await_all(staff *s)
+/* None is still starting, which takes some a while, when the first is measured. Prints each peer's version. */
+static void await_all(const campaign *c, staff *s)
 {
-    for (int i = 0; i < s->count; i++) worker_await(&s->posts[i].worker);
+    int told = 0;
+    for (int i = 0; i < s->count; i++) {
+        const post *p = &s->posts[i];
+        worker_await(&s->posts[i].worker);
+        if (told >> p->peer & 1 || !p->worker.about[0]) continue;
+        told |= 1 << p->peer;
+        printf("%s:%s\n", c->peers[p->peer].name, p->worker.about);
+    }
 }
 
 /* Their peaks of memory are known when they have ended. */
@@ -150,7 +157,7 @@ int campaign_run(campaign *c)
     int status = c->results && s.posts ? 0 : st_error_set("no memory");
     for (size_t i = 0; i < count && status == 0; i++) c->results[i].allocations = -1;
     if (status == 0) status = for_each(c, &s, hire);
-    await_all(&s);
+    await_all(c, &s);
     for (; s.round < c->rounds && status == 0; s.round++) status = for_each(c, &s, measure);
     if (c->progress) fputs("\r\033[K", stderr);
     dismiss_all(c, &s);

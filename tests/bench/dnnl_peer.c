@@ -289,7 +289,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "blocked") == 0) layout = blocked_layout();
     if (argc > 1 && strcmp(argv[1], "winograd") == 0) algorithm = dnnl_convolution_auto;
     bool works = !dnnl_engine_create(&engine, dnnl_cpu, 0) && !dnnl_stream_create(&stream, engine, 0);
-    puts(works ? "ready" : "skip oneDNN has no engine here");
+    const dnnl_version_t *v = dnnl_version();
+    if (works) printf("ready oneDNN %d.%d.%d, threads by OMP_NUM_THREADS\n", v->major, v->minor, v->patch);
+    else puts("skip oneDNN has no engine here");
     fflush(stdout);
     while (works && fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;

@@ -202,9 +202,15 @@ static double most_allocations(const campaign *c)
 void moonshot_table(const campaign *c, const mnist_run *mnist, FILE *to)
 {
     static const aim training[] = {
-        { "example", 2.5 }, { "lenet5", 5 }, { "bnnet", 2 }, { "mlp", 1.5 }, { 0 }
+        { "example", 4 }, { "lenet5", 4 }, { "bnnet", 3.5 }, { "mlp", 2 }, { 0 }
     };
-    static const aim inference[] = { { "example", 1.1 }, { "lenet5", 1.1 }, { 0 } };
+    static const aim inference[] = { { "example", 2.2 },
+                                     { "lenet5", 2 },
+                                     { "bnnet", 1.4 },
+                                     { "mlp", 1.15 },
+                                     { "lenet5 of one image", 2 },
+                                     { "example of one image", 2 },
+                                     { 0 } };
     int example = campaign_find(c, "example", "train");
     fprintf(to, "\n%-62s %1s %9s   %s\n", "the moonshot", "t", "measured", "goal");
     networks_against(c, "train", "torch", training, to);

@@ -56,7 +56,7 @@ async function prepare(runtime, name, batch) {
 async function answer(runtime, kept, line) {
     const [kind, name, asked, pass] = line.split(' ');
     if (kind !== 'net' || pass !== 'infer') return say('skip it infers networks only');
-    const batch = Number(batchGiven || asked);
+    const batch = asked === '1' ? 1 : Number(batchGiven || asked); // one image is asked for as such
     if (kept.name !== name || kept.batch !== batch)
         Object.assign(kept, { run: await prepare(runtime, name, batch), name, batch });
     return say('ok', (await secondsACall(kept.run) * Number(asked)) / batch, -1);
@@ -66,7 +66,8 @@ async function main() {
     const runtime = load();
     if (!runtime) return say('skip onnxruntime-node is not installed (make deps-bench)');
     const kept = {};
-    say('ready');
+    const { version } = require(path.resolve(folder, 'node_modules', 'onnxruntime-node', 'package.json'));
+    say('ready onnxruntime', version, 'through node', process.version + ', threads by intraOpNumThreads');
     for await (const line of readline.createInterface({ input: process.stdin })) {
         try {
             await answer(runtime, kept, line);

@@ -7,10 +7,11 @@
  *     skip REASON                   this peer does not do that
  *     error REASON
  *
- * It begins by itself with "ready", or "skip REASON" where it cannot run at all, and ends when stdin does. What is
+ * It begins by itself with "ready VERSION", or "skip REASON" where it cannot run at all, and ends when stdin does. What is
  * prepared is kept until something else is asked for: the passes of one layer follow each other. How many
  * threads it may use is in STRIDE_THREADS. */
 #define _POSIX_C_SOURCE 200809L
+#include "tensor/machine.h"
 #include "tests/bench/allocations.h"
 #include "tests/bench/timing.h"
 #include "tests/bench/work.h"
@@ -85,7 +86,7 @@ int main(void)
 {
     prepared p = { 0 };
     char line[LINE];
-    printf("ready\n");
+    printf("ready engine %s, threads by STRIDE_THREADS\n", machine_engine());
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;

@@ -175,6 +175,14 @@ static int add_network(subject *to, const network *which, int batch)
     return 2;
 }
 
+/* One image at a time, which is what a deployed network is asked for. */
+static void add_single(subject *to, const network *which)
+{
+    add_network(to, which, 1);
+    *to = to[1]; /* inference alone */
+    snprintf(to->name, SUBJECT_TEXT, "%s of one image", which->name);
+}
+
 subject *subjects_new(int batch, int *count)
 {
     subject *all = calloc(MOST, sizeof *all);
@@ -193,5 +201,6 @@ subject *subjects_new(int batch, int *count)
         }
         *count += added;
     }
+    for (int i = 0; i < 2; i++) add_single(all + (*count)++, &networks[i]); /* lenet5 and example */
     return all;
 }

@@ -95,7 +95,8 @@ void worker_await(worker *w)
     w->greeted = true;
     if (read_line(w, line)) refuse(w->refusal, WORKER_FAILS, "it does not start");
     else if (after(line, "skip ")) refuse(w->refusal, WORKER_SKIPS, after(line, "skip "));
-    else if (strcmp(line, "ready") != 0) refuse(w->refusal, WORKER_FAILS, line);
+    else if (!after(line, "ready")) refuse(w->refusal, WORKER_FAILS, line);
+    else snprintf(w->about, sizeof w->about, "%s", after(line, "ready"));
 }
 
 worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
