@@ -544,26 +544,18 @@ static uint64_t took(st_dataset *d)
     return sum;
 }
 
-static uint64_t npy(void)
-{
-    return took(st_dataset_npy(in_folder("x.npy"), in_folder("y.npy")));
-}
-static uint64_t idx(void)
-{
-    return took(st_dataset_idx(in_folder("images"), in_folder("labels.gz")));
-}
-static uint64_t table(void)
-{
-    return took(st_dataset_csv(in_folder("table.csv"), .label = -1));
-}
-static uint64_t zipped_table(void)
-{
-    return took(st_dataset_csv(in_folder("table.csv.gz"), .label = -1));
-}
-static uint64_t cifar(void)
-{
-    return took(st_dataset_cifar10((const char *const[]){ in_folder("cifar"), in_folder("cifar") }, 2));
-}
+#define READS(name, made)                                                                                    \
+    static uint64_t name(void)                                                                               \
+    {                                                                                                        \
+        return took(made);                                                                                   \
+    }
+READS(npy, st_dataset_npy(in_folder("x.npy"), in_folder("y.npy")))
+READS(idx, st_dataset_idx(in_folder("images"), in_folder("labels.gz")))
+READS(table, st_dataset_csv(in_folder("table.csv"), .label = -1))
+READS(zipped_table, st_dataset_csv(in_folder("table.csv.gz"), .label = -1))
+READS(cifar, st_dataset_cifar10((const char *const[]){ in_folder("cifar"), in_folder("cifar") }, 2))
+READS(tensors, st_dataset_tensors(all.x, all.y))
+
 static uint64_t digits(void)
 {
     st_dataset *d = st_digits(20, 3), *part = d ? st_dataset_slice(d, 5, 10) : NULL;
@@ -571,11 +563,6 @@ static uint64_t digits(void)
     st_dataset_free(part), st_dataset_free(d);
     return sum;
 }
-static uint64_t tensors(void)
-{
-    return took(st_dataset_tensors(all.x, all.y));
-}
-
 static uint64_t normalise(void)
 {
     st_normalization *scale = st_normalization_measure(all.digits), *back = NULL;

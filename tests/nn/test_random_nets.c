@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- a user's own layers: y = -x, and backward they see that x and y still are what they were ----------- */
 
@@ -38,107 +39,44 @@ static void negate_back(const st_call *c, st_tensor x, st_tensor y, st_tensor dy
     }
 static const st_layer_type own_types[] = { OWN(0), OWN(3), OWN(ST_WHOLE_BATCH) };
 
-/* ---- trees ------------------------------------------------------------------------------------------- */
+/* ---- growing them -------------------------------------------------------------------------------------- */
 
 enum { MOST_PARTS = 40 };
 
-typedef enum kind {
-    CONV,
-    DENSE,
-    MAXPOOL,
-    AVGPOOL,
-    RELU,
-    RELU6,
-    IDENTITY,
-    DROPOUT, /* of nothing: which numbers it draws depends on its place */
-    FLATTEN,
-    OWN,
-    LEAVES,
-    SEQUENCE = LEAVES,
-    RESIDUAL
-} kind;
+typedef enum kind { CONV, DENSE, MAXPOOL, AVGPOOL, RELU, RELU6, IDENTITY, DROPOUT, FLATTEN, OWN, KINDS } kind;
 
-/* A layer, or what holds some; `alone` is a leaf run by itself, with what went through it. */
-typedef struct node node;
-struct node {
-    kind kind;
-    st_conv2d_options conv;
-    st_maxpool_options pool;
-    int number; /* out_features; which own type */
-    int parts;
-    node *part[MOST_PARTS];
-    st_layer *alone;
-    st_tensor x, y;
-};
-
-static node *node_new(kind k)
-{
-    node *n = calloc(1, sizeof *n);
-    assert_non_null(n);
-    n->kind = k;
-    return n;
-}
-
-static void node_free(node *n)
-{
-    for (int i = 0; i < n->parts; i++) node_free(n->part[i]);
-    st_layer_free(n->alone);
-    st_tensor_free(n->x), st_tensor_free(n->y);
-    free(n);
-}
-
-static st_layer *make(const node *n)
-{
-    st_layer *part[MOST_PARTS];
-    for (int i = 0; i < n->parts; i++) part[i] = make(n->part[i]);
-    switch (n->kind) {
-    case CONV: return st_conv2d_new(n->conv);
-    case DENSE: return st_dense(.out_features = n->number);
-    case MAXPOOL: return st_maxpool_new(n->pool);
-    case AVGPOOL: return st_avgpool(.kernel = { 2, 2 });
-    case RELU: return st_relu();
-    case RELU6: return st_relu6();
-    case IDENTITY: return st_identity();
-    case DROPOUT: return st_dropout(.p = 0);
-    case FLATTEN: return st_flatten();
-    case OWN: return st_layer_new(&own_types[n->number], NULL, 0, NULL);
-    case RESIDUAL: return st_residual(part[0]);
-    default: return st_sequence_of(n->parts, part);
-    }
-}
-
-/* ---- growing them -------------------------------------------------------------------------------------- */
-
-static void roll_convolution(dice *d, node *n, st_shape s, bool keep)
+static st_layer *roll_convolution(dice *d, st_shape s, bool keep)
 {
     int size = chance(d, 60) ? 3 : (int)roll(d, 0, 1) * 4 + 1;
     bool room = s.n[2] >= size && s.n[3] >= size;
-    n->conv = (st_conv2d_options){ .out_channels = keep            ? (int)s.n[1]
-                                                   : chance(d, 40) ? 16
-                                                                   : (int)roll(d, 1, 12),
-                                   .kernel = { size, size },
-                                   .no_bias = chance(d, 30) };
+    st_conv2d_options o = { .out_channels = keep            ? (int)s.n[1]
+                                            : chance(d, 40) ? 16
+                                                            : (int)roll(d, 1, 12),
+                            .kernel = { size, size },
+                            .no_bias = chance(d, 30) };
     for (int axis = 0; axis < 2; axis++) {
-        n->conv.padding[axis] = keep || !room ? size / 2 : (int)roll(d, 0, size / 2);
-        n->conv.stride[axis] = keep || chance(d, 80) ? 1 : 2;
+        o.padding[axis] = keep || !room ? size / 2 : (int)roll(d, 0, size / 2);
+        o.stride[axis] = keep || chance(d, 80) ? 1 : 2;
     }
+    return st_conv2d_new(o);
 }
 
-static void roll_pool(dice *d, node *n)
+static st_layer *roll_pool(dice *d)
 {
     int size = (int)roll(d, 2, 3);
-    n->pool = (st_maxpool_options){ .kernel = { size, size }, .ceil_mode = chance(d, 30) };
-    if (chance(d, 40)) n->pool.stride[0] = n->pool.stride[1] = (int)roll(d, 1, 2);
-    if (chance(d, 30)) n->pool.padding[0] = n->pool.padding[1] = 1;
+    st_maxpool_options o = { .kernel = { size, size }, .ceil_mode = chance(d, 30) };
+    if (chance(d, 40)) o.stride[0] = o.stride[1] = (int)roll(d, 1, 2);
+    if (chance(d, 30)) o.padding[0] = o.padding[1] = 1;
+    return st_maxpool_new(o);
 }
 
 /* A leaf for an input of shape s, its shape kept if it must be. */
-static node *roll_leaf(dice *d, st_shape s, bool keep)
+static st_layer *roll_leaf(dice *d, st_shape s, bool keep)
 {
     kind k;
     bool image = s.rank == 4, large = image && s.n[2] >= 4 && s.n[3] >= 4;
     for (;;) {
-        k = (kind)roll(d, 0, LEAVES - 1);
+        k = (kind)roll(d, 0, KINDS - 1);
         if (k == CONV && !image) continue;
         if ((k == MAXPOOL || k == AVGPOOL) && (!large || keep)) continue;
         if (k == AVGPOOL && chance(d, 70)) continue; /* its quarters become ever smaller */
@@ -146,41 +84,45 @@ static node *roll_leaf(dice *d, st_shape s, bool keep)
         if (k == FLATTEN && ((keep && image) || chance(d, 70))) continue;
         break;
     }
-    node *n = node_new(k);
-    if (k == CONV) roll_convolution(d, n, s, keep);
-    if (k == MAXPOOL) roll_pool(d, n);
-    if (k == DENSE) n->number = keep ? (int)s.n[1] : (int)roll(d, 1, 70);
-    if (k == OWN) n->number = (int)roll(d, 0, 2);
-    return n;
-}
-
-static st_shape shape_after(const node *n, st_shape s)
-{
-    st_shape y;
-    auto_layer *l = make(n);
-    assert_int_equal(st_layer_plan(l, s, &y), 0);
-    return y;
+    switch (k) {
+    case CONV: return roll_convolution(d, s, keep);
+    case DENSE: return st_dense(.out_features = keep ? (int)s.n[1] : (int)roll(d, 1, 70));
+    case MAXPOOL: return roll_pool(d);
+    case AVGPOOL: return st_avgpool(.kernel = { 2, 2 });
+    case RELU: return st_relu();
+    case RELU6: return st_relu6();
+    case IDENTITY: return st_identity();
+    case DROPOUT: return st_dropout(.p = 0); /* which numbers it draws depends on its place */
+    case FLATTEN: return st_flatten();
+    default: return st_layer_new(&own_types[roll(d, 0, 2)], NULL, 0, NULL);
+    }
 }
 
 /* A sequence of so many parts: leaves, sequences, residual blocks. */
-static node *roll_sequence(dice *d, st_shape s, int parts, int deep, bool keep)
+static st_layer *roll_sequence(dice *d, st_shape s, int parts, int deep, bool keep)
 {
-    node *n = node_new(SEQUENCE);
-    while (n->parts < parts) {
-        node *p;
-        if (deep > 0 && chance(d, 15)) {
-            p = roll_sequence(d, s, (int)roll(d, 1, 5), deep - 1, keep);
-        } else if (deep > 0 && chance(d, 10)) {
-            p = node_new(RESIDUAL);
-            p->part[p->parts++] = roll_sequence(d, s, (int)roll(d, 1, 3), deep - 1, true);
-        } else p = roll_leaf(d, s, keep);
-        s = shape_after(p, s);
-        n->part[n->parts++] = p;
+    st_layer *part[MOST_PARTS];
+    for (int i = 0; i < parts; i++) {
+        if (deep > 0 && chance(d, 15)) part[i] = roll_sequence(d, s, (int)roll(d, 1, 5), deep - 1, keep);
+        else if (deep > 0 && chance(d, 10))
+            part[i] = st_residual(roll_sequence(d, s, (int)roll(d, 1, 3), deep - 1, true));
+        else part[i] = roll_leaf(d, s, keep);
+        auto_layer *planned = st_layer_clone(part[i]);
+        st_shape y;
+        assert_int_equal(st_layer_plan(planned, s, &y), 0);
+        s = y;
     }
-    return n;
+    return st_sequence_of(parts, part);
 }
 
 /* ---- each layer alone ------------------------------------------------------------------------------------ */
+
+/* The leaves of a tree in order, each run by itself, and what went through it. */
+static struct leaf {
+    st_layer *l;
+    st_tensor x, y;
+} leaves[16 * MOST_PARTS];
+static int leaf_count;
 
 /* Mostly 0, so that numbers stay small. */
 static void roll_weights(dice *d, st_tensor w)
@@ -188,49 +130,61 @@ static void roll_weights(dice *d, st_tensor w)
     for (ptrdiff_t k = 0; k < st_numel(w); k++) *element(w, k) = chance(d, 12) ? (st_real)roll(d, -1, 1) : 0;
 }
 
-static st_tensor forward_alone(node *n, st_tensor x, dice *d)
+static bool is_residual(const st_layer *l)
 {
-    st_tensor y = x;
-    n->x = st_tensor_clone(x);
-    for (int i = 0; i < n->parts; i++) y = forward_alone(n->part[i], y, d);
-    if (n->parts > 0) {
-        n->y = st_tensor_clone(y);
-        if (n->kind == RESIDUAL) st_add(n->y, 1, n->x);
-        return n->y;
-    }
-    n->alone = make(n);
-    assert_int_equal(st_layer_build(n->alone, x.shape, 1), 0);
-    roll_weights(d, st_layer_parameters(n->alone));
-    st_layer_mode(n->alone, true, 1, 1);
-    n->y = st_tensor_new(n->alone->y);
-    st_layer_forward(n->alone, n->x, n->y);
-    return n->y;
+    return strcmp(l->type->name, "residual") == 0;
 }
 
-static st_tensor backward_alone(node *n, st_tensor dy)
+/* y, which the caller frees. */
+static st_tensor forward_alone(const st_layer *l, st_tensor x, dice *d)
 {
-    st_tensor dx = st_tensor_clone(dy);
-    for (int i = n->parts - 1; i >= 0; i--) {
-        st_tensor next = backward_alone(n->part[i], dx);
-        st_tensor_free(dx);
-        dx = next;
+    if (l->children == 0) {
+        struct leaf *a = &leaves[leaf_count++];
+        *a = (struct leaf){ .l = st_layer_clone(l), .x = st_tensor_clone(x) };
+        assert_int_equal(st_layer_build(a->l, x.shape, 1), 0);
+        roll_weights(d, st_layer_parameters(a->l));
+        st_layer_mode(a->l, true, 1, 1);
+        a->y = st_tensor_new(a->l->y);
+        st_layer_forward(a->l, a->x, a->y);
+        return st_tensor_clone(a->y);
     }
-    if (n->kind == RESIDUAL) st_add(dx, 1, dy);
-    if (n->parts > 0) return dx;
-    st_tensor_free(dx);
-    dx = st_tensor_new(n->x.shape);
-    st_layer_backward(n->alone, n->x, n->y, dy, dx);
+    st_tensor y = st_tensor_clone(x);
+    for (int i = 0; i < l->children; i++) {
+        auto_tensor before = y;
+        y = forward_alone(l->child[i], before, d);
+    }
+    if (is_residual(l)) st_add(y, 1, x);
+    return y;
+}
+
+/* dx, which the caller frees; `left` leaves have not gone backward yet. */
+static st_tensor backward_alone(const st_layer *l, st_tensor dy, int *left)
+{
+    if (l->children == 0) {
+        struct leaf *a = &leaves[--*left];
+        st_tensor dx = st_tensor_new(a->x.shape);
+        st_layer_backward(a->l, a->x, a->y, dy, dx);
+        return dx;
+    }
+    st_tensor dx = st_tensor_clone(dy);
+    for (int i = l->children - 1; i >= 0; i--) {
+        auto_tensor after = dx;
+        dx = backward_alone(l->child[i], after, left);
+    }
+    if (is_residual(l)) st_add(dx, 1, dy);
     return dx;
 }
 
 /* The parameters or gradients of all leaves, concatenated. */
-static ptrdiff_t gather(const node *n, st_tensor of(const st_layer *l), st_tensor to, ptrdiff_t at)
+static void gather(st_tensor of(const st_layer *l), st_tensor to)
 {
-    for (int i = 0; i < n->parts; i++) at = gather(n->part[i], of, to, at);
-    if (n->parts > 0) return at;
-    st_tensor own = of(n->alone);
-    st_copy(st_narrow(to, 0, at, st_numel(own)), own);
-    return at + st_numel(own);
+    ptrdiff_t at = 0;
+    for (int i = 0; i < leaf_count; i++) {
+        st_tensor own = of(leaves[i].l);
+        st_copy(st_narrow(to, 0, at, st_numel(own)), own);
+        at += st_numel(own);
+    }
+    assert_int_equal(at, st_numel(to));
 }
 
 /* ---- and together ------------------------------------------------------------------------------------------ */
@@ -239,9 +193,9 @@ typedef struct truth {
     st_tensor x, dy, y, dx, parameters, gradients;
 } truth;
 
-static void compare(const node *tree, truth t, st_shape planned)
+static void compare(const st_layer *tree, truth t, st_shape planned)
 {
-    auto_layer *l = make(tree);
+    auto_layer *l = st_layer_clone(tree);
     assert_int_equal(st_layer_build(l, planned, 1), 0);
     st_copy(st_layer_parameters(l), t.parameters);
     auto_tensor y = st_tensor_new(t.y.shape), dx = st_tensor_new(t.dx.shape);
@@ -265,7 +219,7 @@ static void compare(const node *tree, truth t, st_shape planned)
     }
 }
 
-static void on_every_engine(const node *tree, truth t, st_shape planned, unsigned seed)
+static void on_every_engine(const st_layer *tree, truth t, st_shape planned, unsigned seed)
 {
     static const int threads[] = { 1, 2, 3, 8 };
     for (size_t e = 0; e < ENGINES; e++) {
@@ -287,25 +241,28 @@ static void a_net(unsigned seed)
                                 : ST_SHAPE(images, roll(&d, 1, 90));
     st_shape planned = s;
     planned.n[0] += chance(&d, 50) ? 0 : roll(&d, 1, 30);
-    node *tree = roll_sequence(&d, s, (int)(chance(&d, 10) ? roll(&d, 17, 36) : roll(&d, 1, 9)), 2, false);
+    auto_layer *tree =
+        roll_sequence(&d, s, (int)(chance(&d, 10) ? roll(&d, 17, 36) : roll(&d, 1, 9)), 2, false);
     auto_tensor whole;
     st_tensor x = roll_view(&d, s, &whole);
     roll_elements(&d, x, -2, 2);
     use_engine("reference");
     about("seed %u, each layer alone", seed);
+    leaf_count = 0;
     truth t = { .x = x, .y = forward_alone(tree, x, &d) };
     t.dy = roll_tensor(&d, t.y.shape, -1, 1);
-    t.dx = backward_alone(tree, t.dy);
-    st_layer *l = make(tree);
+    t.dx = backward_alone(tree, t.dy, &(int){ leaf_count });
+    auto_layer *l = st_layer_clone(tree);
     assert_int_equal(st_layer_build(l, s, 1), 0);
-    t.parameters = st_tensor_clone(st_layer_parameters(l));
+    t.parameters = st_tensor_clone(st_layer_parameters(l)),
     t.gradients = st_tensor_clone(st_layer_gradients(l));
-    st_layer_free(l);
-    assert_int_equal(gather(tree, st_layer_parameters, t.parameters, 0), st_numel(t.parameters));
-    gather(tree, st_layer_gradients, t.gradients, 0);
+    gather(st_layer_parameters, t.parameters);
+    gather(st_layer_gradients, t.gradients);
     on_every_engine(tree, t, planned, seed);
-    st_tensor_free(t.dy), st_tensor_free(t.dx), st_tensor_free(t.parameters), st_tensor_free(t.gradients);
-    node_free(tree);
+    st_tensor_free(t.y), st_tensor_free(t.dy), st_tensor_free(t.dx);
+    st_tensor_free(t.parameters), st_tensor_free(t.gradients);
+    for (int i = 0; i < leaf_count; i++)
+        st_layer_free(leaves[i].l), st_tensor_free(leaves[i].x), st_tensor_free(leaves[i].y);
 }
 
 TEST(a_net_is_its_layers_one_after_another)
