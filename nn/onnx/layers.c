@@ -170,20 +170,6 @@ static const char *add_prelu(graph_place at, const char *x)
     return graph_output(graph_end(at, "PRelu", x, parameter(at, 0, "weight", s, 0)));
 }
 
-static const char *add_leaky_relu(graph_place at, const char *x)
-{
-    graph_node *n = graph_end(at, "LeakyRelu", x);
-    graph_real(at, n, "alpha", layer_option(at.l, "slope"));
-    return graph_output(n);
-}
-
-static const char *add_elu(graph_place at, const char *x)
-{
-    graph_node *n = graph_end(at, "Elu", x);
-    graph_real(at, n, "alpha", layer_option(at.l, "alpha"));
-    return graph_output(n);
-}
-
 /* x sigmoid(x (a + b x²)), which is x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))) / 2 */
 static const char *add_gelu_tanh(graph_place at, const char *x)
 {
@@ -223,23 +209,6 @@ static const char *add_hardsigmoid(graph_place at, const char *x)
     graph_real(at, n, "alpha", 1.0 / 6);
     graph_real(at, n, "beta", 0.5);
     return graph_output(n);
-}
-
-static const char *along(graph_place at, const char *op, const char *x)
-{
-    graph_node *n = graph_end(at, op, x);
-    graph_int(at, n, "axis", (ptrdiff_t)layer_option(at.l, "axis"));
-    return graph_output(n);
-}
-
-static const char *add_softmax(graph_place at, const char *x)
-{
-    return along(at, "Softmax", x);
-}
-
-static const char *add_log_softmax(graph_place at, const char *x)
-{
-    return along(at, "LogSoftmax", x);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------ */
@@ -327,8 +296,10 @@ static const char *add_concat(graph_place at, const char *x)
 
 static const struct counterpart {
     const char *type;
-    const char *op; /* the one node that it is, without attributes; NULL: what `add` makes of it */
+    const char *op; /* the one node that it is; NULL: what `add` makes of it */
     const char *(*add)(graph_place at, const char *x);
+    const char *attribute,
+        *option; /* the node's one attribute, and the layer's option that it is; NULL: none */
 } counterparts[] = {
     { "conv2d", NULL, add_conv2d },
     { "conv_transpose2d", NULL, add_conv_transpose2d },
@@ -345,9 +316,9 @@ static const struct counterpart {
     { "relu", "Relu", NULL },
     { "relu6", NULL, add_relu6 },
     { "hardtanh", NULL, add_hardtanh },
-    { "leaky_relu", NULL, add_leaky_relu },
+    { "leaky_relu", "LeakyRelu", NULL, "alpha", "slope" },
     { "prelu", NULL, add_prelu },
-    { "elu", NULL, add_elu },
+    { "elu", "Elu", NULL, "alpha", "alpha" },
     { "selu", "Selu", NULL },
     { "gelu", NULL, add_gelu },
     { "silu", NULL, add_silu },
@@ -358,8 +329,8 @@ static const struct counterpart {
     { "softsign", "Softsign", NULL },
     { "hardsigmoid", NULL, add_hardsigmoid },
     { "hardswish", "HardSwish", NULL },
-    { "softmax", NULL, add_softmax },
-    { "log_softmax", NULL, add_log_softmax },
+    { "softmax", "Softmax", NULL, "axis", "axis" },
+    { "log_softmax", "LogSoftmax", NULL, "axis", "axis" },
     { "dropout", NULL, add_nothing },
     { "channel_dropout", NULL, add_nothing },
     { "pad2d", NULL, graph_pad2d },
@@ -387,5 +358,11 @@ const char *graph_layer(graph_place at, const char *x)
     while (c->type && strcmp(c->type, at.l->type->name) != 0) c++;
     if (!c->type || !shipped(at.l->type))
         return graph_refuse(at, "a layer of your own, which ONNX does not have");
-    return c->op ? graph_output(graph_end(at, c->op, x)) : c->add(at, x);
+    if (c->add) return c->add(at, x);
+    graph_node *n = graph_end(at, c->op, x);
+    if (!c->attribute) return graph_output(n);
+    const double value = layer_option(at.l, c->option);
+    if (strcmp(c->attribute, "axis") == 0) graph_int(at, n, c->attribute, (ptrdiff_t)value);
+    else graph_real(at, n, c->attribute, value);
+    return graph_output(n);
 }
