@@ -721,8 +721,11 @@ static const st_layer_type trap_type = { .name = "trap",
                                          .backward = trap_backward,
                                          .gradient = trap_gradient };
 
+/* With the layers and the hooks in which they were set. */
 TEST(errors_of_hooks_in_any_thread_come_to_the_caller)
 {
+    const char *const hooks[] = { "forward", "backward", "gradient" };
+    const char *const outer[] = { "sequence: forward: ", "sequence: backward: ", "sequence: backward: " };
     for (int threads = 1; threads <= 4; threads++)
         for (int nested = 0; nested < 2; nested++) {
             int before = set_threads(threads);
@@ -736,7 +739,7 @@ TEST(errors_of_hooks_in_any_thread_come_to_the_caller)
                 st_layer_forward(l, x, y);
                 if (hook != SEEN_FORWARD) st_layer_backward(l, x, y, x, y);
                 assert_true(trap.failed > 0);
-                expect_error("trap: image");
+                expect_error("%strap: %s: trap: image", nested ? outer[hook] : "", hooks[hook]);
                 trap.failing = -1; /* and stays in no worker */
                 trap.stale = 0;
                 st_layer_forward(l, x, y);
