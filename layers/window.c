@@ -1,5 +1,6 @@
 /* window.c: padding and windows; im2col and col2im are a copy and an add between the same views. */
 #include "layers/window.h"
+#include "tensor/counts.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -43,11 +44,6 @@ int window_plan(window *w, const st_layer *l, st_shape x, const int kernel[2], c
                            w->size[1] + padding.before[1] + padding.after[1]);
 }
 
-static ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b)
-{
-    return a > b ? a : b;
-}
-
 int window_plan_pool(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
                      window_padding padding, const int dilation[2], bool ceil_mode)
 {
@@ -61,7 +57,7 @@ int window_plan_pool(window *w, const st_layer *l, st_shape x, const int kernel[
         if (padding.before[axis] > most || padding.after[axis] > most)
             return st_layer_refuse(
                 l, "padding %td×%td, expected less than the dilated kernel %td×%td",
-                larger(padding.before[0], padding.after[0]), larger(padding.before[1], padding.after[1]),
+                largest(padding.before[0], padding.after[0]), largest(padding.before[1], padding.after[1]),
                 (ptrdiff_t)dilation[0] * (full[0] - 1) + 1, (ptrdiff_t)dilation[1] * (full[1] - 1) + 1);
     }
     return window_plan(w, l, x, full, step, padding, dilation, ceil_mode);

@@ -1,5 +1,6 @@
 /* net.c: a sequence of layers and its memory. */
 #include "nn/net.h"
+#include "tensor/counts.h"
 #include "tensor/parallel.h"
 
 #include <stdlib.h>
@@ -140,7 +141,7 @@ int st_net_predict(st_net *n, st_tensor x, st_tensor y)
         return st_error_set("st_net_predict: y is %s, expected %s", st_shape_text(y.shape).text,
                             st_shape_text(st_shape_with_batch(n->output, images)).text);
     for (ptrdiff_t first = 0; first < images; first += n->batch) {
-        ptrdiff_t count = images - first < n->batch ? images - first : n->batch;
+        ptrdiff_t count = smallest(images - first, n->batch);
         st_copy(st_narrow(y, 0, first, count), st_net_forward(n, st_narrow(x, 0, first, count), ST_PREDICT));
         if (st_error()) return -1;
     }
@@ -170,15 +171,14 @@ static void zero_part(ptrdiff_t i, int thread, void *context)
 {
     (void)thread;
     st_tensor all = *(const st_tensor *)context;
-    ptrdiff_t left = all.shape.n[0] - i * ZEROS;
-    st_fill(st_narrow(all, 0, i * ZEROS, left < ZEROS ? left : ZEROS), 0);
+    st_fill(st_narrow(all, 0, i * ZEROS, smallest(all.shape.n[0] - i * ZEROS, ZEROS)), 0);
 }
 
 void st_net_zero_gradients(st_net *n)
 {
     st_tensor all = st_net_gradients(n);
     if (st_is_null(all)) st_fill(all, 0);
-    else parallel_for(st_num_threads(), (all.shape.n[0] + ZEROS - 1) / ZEROS, zero_part, &all);
+    else parallel_for(st_num_threads(), ceil_div(all.shape.n[0], ZEROS), zero_part, &all);
 }
 
 typedef struct visitor {

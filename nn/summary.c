@@ -1,6 +1,7 @@
 /* summary.c: prints a net's layers, shapes and memory needs. */
 #include "nn/net.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct table {
@@ -59,15 +60,10 @@ static void print_bytes(FILE *to, const char *what, double elements)
     fprintf(to, "  %-34s %8.*f %s\n", what, u ? 1 : 0, bytes, unit[u]);
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static void print_memory(FILE *to, const st_layer_needs *needs, double input, double output)
 {
     const double trained = 2.0 * (double)needs->parameters, kept = (double)needs->memory + output;
-    const double scratch = larger((double)needs->scratch * needs->threads, (double)needs->whole);
+    const double scratch = fmax((double)needs->scratch * needs->threads, (double)needs->whole);
     char all[64];
     print_bytes(to, "parameters and their gradients", trained);
     if (needs->state > 0) print_bytes(to, "states", (double)needs->state);
