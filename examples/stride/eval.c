@@ -30,9 +30,7 @@ static void show(const model *m, const settings *s, const dataset *from, const s
     if (json_object_set_new(all, "model", json_string(s->model)) ||
         json_object_set_new(all, "data", json_string(from->text)))
         st_error_set("a path that is not UTF-8 cannot be written as JSON");
-    if (!st_error() && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
-        st_error_set("the result cannot be written as JSON");
-    if (!st_error()) putchar('\n');
+    if (!st_error()) text_put_json(stdout, all);
     json_decref(all);
 }
 

@@ -397,10 +397,7 @@ static void predict_all(session *t)
 {
     for (int i = 0; i < t->count; i++) predict(t, t->operands[i]);
     if (t->count == 0) sample(t);
-    if (!t->s->json || st_error()) return;
-    if (json_dumpf(t->list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)))
-        st_error_set("the result cannot be written as JSON");
-    putchar('\n');
+    if (t->s->json && !st_error()) text_put_json(stdout, t->list);
 }
 
 /* Without a single prediction there is no table. */

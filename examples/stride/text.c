@@ -55,6 +55,21 @@ char *text_clean(const char *text)
     return clean;
 }
 
+int text_put_json(FILE *to, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    if (!text) return st_error_set("the result cannot be written as JSON");
+    for (const unsigned char *at = (unsigned char *)text; *at; at++) {
+        const bool high = at[0] == 0xc2 && at[1] < 0xa0;
+        at += high;
+        if (high || *at == 0x7f) fprintf(to, "\\u%04x", *at);
+        else fputc(*at, to);
+    }
+    fputc('\n', to);
+    free(text);
+    return 0;
+}
+
 int text_width(const char *text)
 {
     int count = 0;

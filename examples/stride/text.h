@@ -2,6 +2,7 @@
 #ifndef STRIDE_EXAMPLES_STRIDE_TEXT_H
 #define STRIDE_EXAMPLES_STRIDE_TEXT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -17,6 +18,9 @@ void text_put_in(FILE *to, const char *before, const char *text, const char *aft
 
 /* The text that text_put prints, in new memory; NULL with an error: no memory. */
 char *text_clean(const char *text);
+
+/* Prints JSON and a line end; control characters that JSON allows, DEL and C1, are escaped. -1 with an error. */
+int text_put_json(FILE *to, const json_t *value);
 
 /* Printed columns, one for each character of UTF-8. */
 int text_width(const char *text);
