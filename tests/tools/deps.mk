@@ -5,7 +5,7 @@ DEPS = CC=$(call quoted,$(strip $(CC) $(CPPFLAGS) $(LDFLAGS))) PKG_CONFIG=$(call
 ONNXRUNTIME = [ -d $(BUILD)/peers/node_modules/onnxruntime-node ] || \
     npm install --prefix $(BUILD)/peers --ignore-scripts --no-audit --no-fund --silent onnxruntime-node
 
-.PHONY: deps deps-check deps-coverage deps-report deps-conformance deps-bench deps-onnx deps-mpi deps-blas \
+.PHONY: deps deps-check deps-coverage deps-report deps-conformance deps-bench deps-onnx deps-c deps-mpi deps-blas \
     deps-arm deps-web
 deps: ## install what building and testing need, unless it is there
 	@$(DEPS) build
@@ -24,6 +24,11 @@ deps-onnx: ## install what writes files of ONNX, and onnxruntime and the checker
 deps-onnx: deps
 	@$(DEPS) onnx
 	@$(ONNXRUNTIME)
+deps-c: deps ## install a compiler for Cortex-M and its emulator for `make c-check`
+	@command -v arm-none-eabi-gcc >/dev/null && command -v qemu-system-arm >/dev/null || \
+	    { ! command -v apt-get >/dev/null && echo 'deps-c: please install arm-none-eabi-gcc, newlib, qemu-system-arm'; } || \
+	    env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 install -y \
+	    --no-install-recommends gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
 deps-mpi: deps ## install MPI, which `make MPI=1` builds with
 	@$(DEPS) mpi
 deps-web: deps ## install emscripten, and a browser with its driver, which `make web-check` needs
