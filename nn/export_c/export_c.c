@@ -161,11 +161,14 @@ static void write_taps(writer *w)
     st_tensor_free(t);
 }
 
-static void write_normalization(writer *w, const char *name, const double *numbers)
+static void write_normalization(writer *w)
 {
+    const double *const numbers[] = { w->input->mean, w->input->deviation };
     st_tensor t = st_tensor_new(ST_SHAPE(w->input->channels));
-    for (ptrdiff_t k = 0; k < st_numel(t); k++) st_data(t)[k] = (st_real)numbers[k];
-    write_constants(w, name, "float", t);
+    for (int i = 0; i < 2; i++) {
+        for (ptrdiff_t k = 0; k < st_numel(t); k++) st_data(t)[k] = (st_real)numbers[i][k];
+        write_constants(w, i ? "deviation" : "mean", "float", t);
+    }
     st_tensor_free(t);
 }
 
@@ -178,8 +181,7 @@ static ptrdiff_t write_all_constants(writer *w)
     if (s->form->kind == PRODUCT) write_weights(w);
     if (s->form->kind == TAPS) write_taps(w);
     if (s->form == &form_normalize) {
-        write_normalization(w, "mean", w->input->mean);
-        write_normalization(w, "deviation", w->input->deviation);
+        write_normalization(w);
         channels = w->input->channels;
     }
     for (int i = 0; l && s->form->kind >= CHANNELS && i < l->params + l->states; i++) {
@@ -221,8 +223,8 @@ static void write_windows(writer *w)
                 x[i] + g.pad_after[i]);
     }
     if (w->s->form->kind == PRODUCT)
-        fputs(",\n           ROOM = W + PW - (KW - 1) * DW, FITTING = XW > 1 || ROOM < 1 ? 0 : (ROOM - 1) / "
-              "SW + 1,\n"
+        fputs(",\n           ROOM = W + PW - (KW - 1) * DW,\n"
+              "           FITTING = XW > 1 || ROOM < 1 ? 0 : (ROOM - 1) / SW + 1,\n"
               "           BEGIN = PW > 0 ? (PW + SW - 1) / SW : 0,\n"
               "           END = FITTING < BEGIN ? BEGIN : FITTING < OW ? FITTING : OW",
               w->to);
@@ -246,12 +248,12 @@ static void write_rows(writer *w, ptrdiff_t channels)
 
 static void write_step(writer *w, const step *s)
 {
+    const st_layer *after = s->activation != s->l ? s->activation : NULL;
     char text[200] = "";
     w->s = s;
     if (s->l) st_layer_describe(s->l, text, sizeof text);
     fprintf(w->to, "/* %s: %s%s%s%s */\n", s->path, s->l ? text : s->form->type, s->norm ? ", batchnorm" : "",
-            s->activation && s->activation != s->l ? ", " : "",
-            s->activation && s->activation != s->l ? s->activation->type->name : "");
+            after ? ", " : "", after ? after->type->name : "");
     const ptrdiff_t channels = write_all_constants(w);
     write_text(w, s->activation ? "static float activation_$(float x)\n{\n    return " : "");
     if (s->activation) {

@@ -4,10 +4,11 @@
 
 #include "nn/net.h"
 
-/* Steps from CHANNELS on may compute y where x is. */
+/* Families of layers: nothing in inference; functions of one number; of windows; weighted sums of pixels; products with
+ * weights; numbers with the constants of their channel; rows that are normalized. From CHANNELS on y may be where x is. */
 typedef enum kind { NOTHING, ACTIVATION, WINDOWS, TAPS, PRODUCT, CHANNELS, ROWS } kind;
 
-/* A type of layer as C: see forms.h. */
+/* A type of layer as C: see forms.c. */
 typedef struct form {
     const char *type;
     kind kind;
