@@ -371,7 +371,7 @@ TEST(batchnorm_follows_the_batch_with_its_running_statistics)
     dice d = { { 1 } };
     for (int i = 0; i < 100; i++) {
         const double momentum = 0.25 * (double)roll(&d, 1, 4), epsilon = 0.5,
-                     limit = 16 * (double)ST_REAL_EPSILON;
+                     limit = 8 * (double)ST_REAL_EPSILON;
         const ptrdiff_t images = roll(&d, 1, 4), channels = roll(&d, 1, 3), area = roll(&d, 1, 4),
                         n = images * area;
         auto_layer *l = st_batchnorm(.momentum = momentum, .epsilon = epsilon);
@@ -402,16 +402,16 @@ TEST(batchnorm_follows_the_batch_with_its_running_statistics)
                     double hat = ((double)*element(of, k) - m) / sqrt(v + epsilon),
                            slope = (double)*element(slopes, k);
                     assert_close((double)*element(to, k), weight * hat + bias,
-                                 limit * (fabs(weight * hat) + 10));
+                                 limit * (fabs(weight * hat) + 9));
                     by_weight += slope * hat, by_bias += slope;
                     if (!training)
-                        assert_close((double)*element(st_select(dx, 1, c), k),
-                                     slope * weight / sqrt(v + epsilon), 20 * limit);
+                        assert_about((double)*element(st_select(dx, 1, c), k),
+                                     slope * weight / sqrt(v + epsilon));
                 }
-                assert_close((double)*element(l->state[0], c), mean[c], 9 * limit);
-                assert_close((double)*element(l->state[1], c), variance[c], 100 * limit);
-                assert_close((double)*element(l->grad[1], c), by_bias, limit);
-                assert_close((double)*element(l->grad[0], c), by_weight, 100 * limit);
+                assert_about((double)*element(l->state[0], c), mean[c]);
+                assert_about((double)*element(l->state[1], c), variance[c]);
+                assert_about((double)*element(l->grad[1], c), by_bias);
+                assert_close((double)*element(l->grad[0], c), by_weight, 16 * limit);
                 if (training && n == 1)
                     assert_true(*element(to, 0) == (st_real)bias && *element(st_select(dx, 1, c), 0) == 0);
             }

@@ -220,32 +220,4 @@ TEST(nets_train_at_once_as_they_do_alone)
     }
 }
 
-/* ---- children ----------------------------------------------------------------------------------- */
-
-/* The exit status of a child that trains a net. */
-static int child_that_trains(st_tensor expected)
-{
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        st_net *n = some_net();
-        alarm(60);
-        _exit(train_net(n, 1) ? 2 : !same_bytes(st_net_parameters(n), expected));
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-/* Its threads are the parent's alone: a child of one that has some works with one. */
-TEST(a_child_works_as_its_parent_does)
-{
-    auto_net *n = some_net();
-    assert_int_equal(train_net(n, 1), 0);
-    assert_int_equal(child_that_trains(st_net_parameters(n)), 0);
-    auto_net *again = some_net();
-    assert_int_equal(train_net(again, 1), 0);
-    assert_true(same_bytes(st_net_parameters(n), st_net_parameters(again)));
-}
-
 SETUP(all_work_is_shared)
