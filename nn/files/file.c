@@ -103,7 +103,9 @@ static int open_temporary(const char *name, mode_t mode)
     for (;;) {
         const int made = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (made < 0 && errno != EEXIST) return -1;
-        const int other = made < 0 ? open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : made;
+        const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+        int other = made < 0 ? open(name, O_WRONLY | flags) : made; /* NFS locks only what may be written */
+        if (other < 0 && errno == EACCES) other = open(name, O_RDONLY | flags);
         if (other < 0 && errno == ENOENT) continue;
         if (other < 0) return -1;
         const bool locked = flock(other, LOCK_EX) == 0, named = has_name(other, name);

@@ -21,11 +21,12 @@ enum { NOBODY = 65534, SECONDS = 20 };
 
 static char room[600]; /* a folder for one case */
 
+/* But temporary files, which test_save.c counts. */
 static int entries(void)
 {
     int count = 0;
     DIR *d = opendir(room);
-    while (d && readdir(d)) count++;
+    for (const struct dirent *e; d && (e = readdir(d));) count += !strstr(e->d_name, ".stride.tmp");
     if (d) closedir(d);
     return count;
 }
@@ -57,6 +58,8 @@ static const place places[] = {
       "net", "target", 0644, 0 },
     { "a long name", "", LONG_NAME, LONG_NAME, 0644, 0 },
     { "a dangling link", "ln -s target net", "net", "target", 0644, 0 },
+    { "what a killed writer of a file that is read only left",
+      OLD("net", "440") " && " OLD("net.stride.tmp", "440"), "net", "net", 0440, 0 },
     { "a link to itself", "ln -s net net", "net", "", 0, ELOOP },
     { "a link into no folder", "ln -s nowhere/net net", "net", "", 0, ENOENT },
     { "a link to a device", "ln -s /dev/null net", "net", "", 0, -1 },
