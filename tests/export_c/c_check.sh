@@ -7,6 +7,7 @@ stride=$1 model=$2 folder=$3
 CC=${CC:-cc}
 mkdir -p "$folder"
 "$stride" export --model "$model" "$folder/model.c"
+library=$("$stride" bench-model --model "$model" --batches 1 --threads 1 | awk '$1 == 1 && NF == 3 { printf "%.1f", 1e6 / $3 }')
 cd "$folder"
 sed -n '3,/^ \*$/p' model.c
 
@@ -20,6 +21,7 @@ for flags in -O2 '-O3 -march=native'; do
     printf '%s, CPU time: ' "$flags"
     ./host 3000
 done
+echo "stride bench-model, one image and one thread: $library microseconds an image"
 
 command -v arm-none-eabi-gcc >/dev/null || { echo 'skip Cortex-M4: there is no arm-none-eabi-gcc (make deps-c)'; exit 0; }
 command -v qemu-system-arm >/dev/null || { echo 'skip Cortex-M4: there is no qemu-system-arm (make deps-c)'; exit 0; }
