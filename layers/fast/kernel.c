@@ -262,9 +262,11 @@ const kernel *kernel_of_machine(int machine)
 }
 
 enum {
-    DEPTH = 160,   /* rows of b in a panel, */
-    PANEL = 20480, /* and its bytes, which are on the stack */
-    MANY_ROWS = 24 /* rows of a from which on it pays to pack panels of b */
+    DEPTH = 160,    /* rows of b in a panel, */
+    PANEL = 20480,  /* and its bytes, which are on the stack */
+    MANY_ROWS = 24, /* rows of a and of b from which on it pays to pack panels of b */
+    MANY_STEPS = 16,
+    FAR_APART = 128 /* elements */
 };
 
 enum { MOST_LANES = 64 / sizeof(st_real) };
@@ -300,11 +302,14 @@ typedef struct panel {
     const ptrdiff_t *offset;
 } panel;
 
-/* Packs rows of b for many tiles: in place they would be far apart, and cross cache lines. */
+/* Packs rows of b for many tiles, if in place they are far apart, or their vectors cross cache lines. */
 static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const st_real *b,
                       const ptrdiff_t *offset, st_real *copy, ptrdiff_t *place)
 {
-    if (rows < MANY_ROWS || depth == 0) return (panel){ b, offset };
+    if (rows < MANY_ROWS || depth < MANY_STEPS) return (panel){ b, offset };
+    const ptrdiff_t apart = offset[1] - offset[0];
+    const bool across = (uintptr_t)(b + offset[0]) % ((size_t)k->lanes * sizeof *b) || apart % k->lanes;
+    if (!across && apart <= FAR_APART) return (panel){ b, offset };
     k->pack[wide - 1](depth, b, offset, copy);
     for (ptrdiff_t i = 0; i < depth; i++) place[i] = i * wide * k->lanes;
     return (panel){ copy, place };
