@@ -75,8 +75,8 @@ TEST(nets_that_cannot_be_are_refused)
             "conv2d: out_channels is 0");
     refused(st_net_new(ST_SHAPE(3), st_relu(), NULL), "sequence: layer 1 of 2");
     refused(st_net_new_of(ST_SHAPE(3), 0, NULL), "sequence: holds no layers");
-    refused(st_net_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), st_relu()), "rank 8");
-    refused(st_net_new((st_shape){ .rank = -1 }, st_relu()), "rank -1");
+    refused(st_net_new(ST_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), st_relu()), "rank 8, expected 0 to 7");
+    refused(st_net_new((st_shape){ .rank = -1 }, st_relu()), "rank -1, expected 0 to 7");
     refused(st_net_new(ST_SHAPE(3, 0), st_relu()), "[1, 3, 0]");
     refused(st_net_new(ST_SHAPE(3, -2), st_relu()), "[1, 3, -2]");
     refused(st_net_new(ST_SHAPE(PTRDIFF_MAX, 2), st_relu()), "more bytes than can be addressed");
