@@ -20,9 +20,9 @@ typedef struct norm_set {
     bool wide; /* the processor has wide vectors */
 } norm_set;
 
-/* The variance is the biased one; the deviation includes epsilon. */
+/* The biased variance is variance * unit²; unit is 1 unless squares overflow. The deviation includes epsilon. */
 typedef struct moments {
-    double mean, variance, deviation;
+    double mean, variance, unit, deviation;
 } moments;
 
 /* Sums over a set: of g, and of g (x - mean). */
@@ -85,6 +85,30 @@ static norm_sums norm_sum(norm_set s, const st_real *g, double shift, const st_r
     return (s.wide ? products_wide : products_any)(s, g, shift, x, stride_x, mean);
 }
 
+/* The moments in a unit that keeps squares finite: in double the square of 1e155 is not. */
+static moments measure_large(norm_set s, const st_real *x, bool centred)
+{
+    moments m = { 0 };
+    const double count = (double)(s.rows * s.length);
+    for (ptrdiff_t r = 0; r < s.rows; r++)
+        for (ptrdiff_t i = 0; i < s.length; i++) m.unit = fmax(m.unit, fabs((double)x[r * s.stride + i]));
+    m.unit = isfinite(m.unit) ? scalbn(1, ilogb(m.unit)) : m.unit;
+    for (ptrdiff_t r = 0; r < s.rows && centred; r++)
+        for (ptrdiff_t i = 0; i < s.length; i++) m.mean += (double)x[r * s.stride + i] / m.unit / count;
+    for (ptrdiff_t r = 0; r < s.rows; r++)
+        for (ptrdiff_t i = 0; i < s.length; i++) {
+            double off = (double)x[r * s.stride + i] / m.unit - m.mean;
+            m.variance += off * off / count;
+        }
+    m.mean *= m.unit;
+    return m;
+}
+
+static double deviation_of(moments m, double epsilon)
+{
+    return m.unit * sqrt(m.variance + epsilon / m.unit / m.unit);
+}
+
 /* Uses differences from one element, which is close enough to the mean that the subtraction of nearly equal
  * squares loses no digits that the elements have. Not centred: the mean counts as 0. */
 static moments norm_measure(norm_set s, const st_real *x, double epsilon, bool centred)
@@ -92,8 +116,10 @@ static moments norm_measure(norm_set s, const st_real *x, double epsilon, bool c
     double count = (double)(s.rows * s.length), near = centred ? (double)x[0] : 0;
     norm_sums sums = norm_sum(s, x, near, x, s.stride, near);
     double mean = centred ? sums.g / count : 0, variance = (sums.product - mean * sums.g) / count;
-    if (variance < 0) variance = 0;
-    return (moments){ near + mean, variance, sqrt(variance + epsilon) };
+    moments m = { near + mean, variance < 0 ? 0 : variance, 1, 0 };
+    if (!isfinite(variance)) m = measure_large(s, x, centred);
+    m.deviation = deviation_of(m, epsilon);
+    return m;
 }
 
 /* ---- elements -------------------------------------------------------------------------------------- */
@@ -227,14 +253,15 @@ static void measure_channel(const pass *p, ptrdiff_t k, const st_real *x)
     const st_batchnorm_options *o = c->options;
     const st_tensor *state = c->layer->state;
     st_real *mean = st_data(state[RUNNING_MEAN]) + k, *variance = st_data(state[RUNNING_VAR]) + k;
-    moments m = { (double)*mean, (double)*variance, sqrt((double)*variance + o->epsilon) };
+    moments m = { (double)*mean, (double)*variance, 1, 0 };
+    m.deviation = deviation_of(m, o->epsilon);
     if (c->training) {
         double count = (double)(p->set.rows * p->set.length), unbiased = count > 1 ? count / (count - 1) : 1;
         m = norm_measure(p->set, x, o->epsilon, true);
-        if (isfinite(m.mean) && isfinite(m.variance)) {
+        double batch = m.variance * m.unit * m.unit;
+        if (isfinite(m.mean) && isfinite(batch)) {
             *mean = (st_real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
-            *variance =
-                (st_real)((1 - o->momentum) * (double)*variance + o->momentum * m.variance * unbiased);
+            *variance = (st_real)((1 - o->momentum) * (double)*variance + o->momentum * batch * unbiased);
         }
     }
     p->mean[k] = (st_real)m.mean;
