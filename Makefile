@@ -22,8 +22,7 @@ BUILD      ?= $(if $(filter command%,$(origin O)),$(O),build)
 CROSS_COMPILE ?=
 ARCH       :=
 CFLAGS     ?= $(if $(SANITIZE),-O1,-O3 -fno-math-errno -fno-trapping-math) -g $(ARCH)
-# No warning about a member that an initializer leaves out: it is zero, the default. Nor about a loop
-# that may become vectors and does not, because of what it calls.
+# No warning about members that an initializer leaves out (they are zero), nor about loops that stay scalar.
 WARNINGS   ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
               -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef \
               -Wno-missing-field-initializers -Wno-pass-failed
@@ -99,8 +98,7 @@ LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 
 # The file name of shared library $1 at version $2, and the flags that make it; programs ask for it at
 # SOVERSION, within which they go on running. A sanitizer's symbols may come with the program.
-VERSION_PARTS := $(subst ., ,$(VERSION))
-SOVERSION     := $(if $(filter 0.%,$(VERSION)),0.$(word 2,$(VERSION_PARTS)),$(firstword $(VERSION_PARTS)))
+SOVERSION := $(shell echo $(VERSION) | sed -E 's/^(0\.[0-9]+|[1-9][0-9]*).*/\1/')
 ifeq ($(shell uname -s),Darwin)
 # Homebrew keeps its OpenBLAS, on either kind of processor, where pkg-config does not look.
 BREW := /opt/homebrew/opt/openblas/lib/pkgconfig:/usr/local/opt/openblas/lib/pkgconfig
@@ -132,10 +130,10 @@ endef
 
 archive = $(call say,AR)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 # The library is one object, in which definitions of annexes replace the core's weak ones. Tests link the
-# archive that has every name; in the one that is installed, names that no public header declares are local.
+# archive that has every name; in the one that is installed, names that no public header declares are local,
+# which takes machine code, with -flto as well.
 archive_all = $(call say,AR)rm -f $@ && $(CC) -r -nostdlib $(KEEP_HIDDEN) $(MACHINE_CODE) -o $(@:.a=.o) \
     $(filter %.o,$^) && $(AR) rcs $@ $(@:.a=.o)
-# With -flto the library's object has machine code: its hidden names could not become local otherwise.
 MACHINE_CODE = $(if $(findstring -flto,$(CFLAGS)),$(CFLAGS) -flto-partition=none -flinker-output=nolto-rel)
 archive_public = $(call say,AR)rm -f $@ && $(call localize,$(<:.a=.o),$(@:.a=.o)) && $(AR) rcs $@ $(@:.a=.o)
 
