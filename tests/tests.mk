@@ -6,7 +6,8 @@ TESTS      := $(sort $(wildcard tests/*/test_*.c))
 TEST_ROOMS := $(sort $(notdir $(patsubst %/,%,$(dir $(TESTS)))))
 TEST_AID   := $(filter-out $(TESTS) tests/runner.c tests/onnx/export.c,$(wildcard tests/*.c \
     $(TEST_ROOMS:%=tests/%/*.c)))
-SCRIPTS    := $(wildcard tests/*/test_*.sh)
+# The longest comes first, so that it does not run alone in the end.
+SCRIPTS    := tests/examples/test_stride.sh $(filter-out %/test_stride.sh,$(wildcard tests/*/test_*.sh))
 SUITES     := $(wildcard tests/conformance/suite_*.sh)
 # Tests of each precision; in double, those that compute and those that convert numbers.
 TESTS_float  := $(TESTS)
@@ -43,9 +44,10 @@ TESTED ?= float double
 TEST   ?=
 chosen        = $(if $(TEST),$(foreach n,$(TEST),$(foreach c,$1,$(if $(findstring $n,$(notdir $c)),$c))),$1)
 suite_counts  = $(foreach s,$(notdir $(SUITES)),$(OUT)/$1/script/$(basename $s).count)
-COUNTS := $(call chosen,$(call suite_counts,results) \
+script_counts = $(patsubst %.sh,$(OUT)/results/script/%.count,$(notdir $1))
+COUNTS := $(call chosen,$(call script_counts,$(firstword $(SCRIPTS))) $(call suite_counts,results) \
           $(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))) \
-          $(patsubst %.sh,$(OUT)/results/script/%.count,$(notdir $(SCRIPTS))))
+          $(call script_counts,$(wordlist 2,$(words $(SCRIPTS)),$(SCRIPTS))))
 
 .PHONY: test results
 test: ## run every test, in both precisions where that tells more; TEST=gemm TESTED=float runs some
