@@ -111,8 +111,8 @@ check-docs: $(PROGRAM)
 	 else echo 'skip make docs: doxygen is not installed'; fi
 
 # Valgrind sees what libraries do with memory, too.
-check-memory: ## five of the tests under valgrind
-check-memory: $(patsubst %,$(OUT)/float/tests/test_%,step checkpoint save anomaly threads)
+check-memory: ## four of the tests under valgrind
+check-memory: $(patsubst %,$(OUT)/float/tests/test_%,step checkpoint anomaly threads)
 	@$(call FLAVOURS,none) valgrind $(OUT)/flavours $(abspath $^)
 
 # Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and

@@ -65,8 +65,8 @@ static const char *const no_json[] = {
     "{'a\nb':{}}", "{\x02}", "{'a\xff':{}}", "{'\xed\xa0\x80':{}}", "{'\\ud800':{}}", "{'a\\u0000b':{}}",
     OF("'U8\\u0000'", "[2]", "[0,2]"), OF("'U8'", "[02]", "[0,2]"), OF("'U8'", "[NaN]", "[0,2]"),
     "{'a':" TEN(TEN(TEN("[[["))) "}", "{'a\\", "{'\xf4\x90\x80\x80':{}}", "{'a':[}",
-    "{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},'\\u0061':{'dtype':'U8','shape':[2],"
-    "'data_offsets':[2,4]}}",
+    ("{'a':{'dtype':'U8','shape':[2],'data_offsets':[0,2]},'\\u0061':{'dtype':'U8','shape':[2],"
+     "'data_offsets':[2,4]}}"),
     "{'a':{'dtype':'U8','dtype':'U8','shape':[2],'data_offsets':[0,2]}}",
     "{'__metadata__':{},'__metadata__':{}}", "{'__metadata__':{'a':'b','a':'b'}}",
 };

@@ -445,7 +445,7 @@ void fuzz_took_data(st_dataset *d, int classes)
         st_walk(1, &x, ST_ANY_ORDER, claim_finite, NULL);
         st_walk(1, &y, ST_ANY_ORDER, claim_finite, NULL);
         if (classes > 0)
-            fuzz_claim(st_item(y) >= 0 && st_item(y) < classes, "classes are below their number");
+            fuzz_claim(st_item(y) >= 0 && st_item(y) < (st_real)classes, "classes are below their number");
     }
     st_tensor_free(x), st_tensor_free(y);
     st_dataset_free(d);

@@ -376,7 +376,8 @@ TEST(early_stopping_restores_the_best)
         assert_close(r.validation.loss, pow(cases[i].weight - 3, 2), weight_limit);
         assert_close(r.training.loss, pow(10 - pulled(r.epochs - 1), 2),
                      10 * weight_limit); /* of the last epoch */
-        if (stops.patience > 0) assert_true(st_item(st_net_states(n)) == r.best_epoch); /* states are, too */
+        if (stops.patience > 0)
+            assert_true(st_item(st_net_states(n)) == (st_real)r.best_epoch); /* states are, too */
     }
 }
 

@@ -11,7 +11,8 @@
 set -u
 tools=$(cd "$(dirname "$0")" && pwd)
 kind=$1
-folder=$2
+mkdir -p "$2"
+folder=$(cd "$2" && pwd)
 shift 2
 
 result() { # program: where it leaves its results, without an ending
@@ -34,7 +35,6 @@ programs=$*
 for example; do [ "$(basename "$example")" != test_gemm ] || break; done # one that needs BLAS
 top=$folder
 status=0
-mkdir -p "$top"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
