@@ -96,6 +96,9 @@ int layer_count(const st_layer *root); /* of the tree, with its root; of NULL, 0
 /* The path of child i of the layer at `path`. Returns its whole length, as snprintf. */
 int layer_child_path(char to[ST_LAYER_PATH], const st_layer *l, const char *path, int i);
 
+/* The elements that a built layer allocates for these needs, its parameters' gradients included; not x and y. */
+double layer_needed(const st_layer_needs *needs);
+
 void layer_run_free(st_layer *l); /* if l is the root that owns it */
 
 /* True if a parameter of l, or of a layer that it holds, is not frozen. */

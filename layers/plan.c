@@ -5,6 +5,7 @@
 #include "tensor/machine.h"
 #include "tensor/parallel.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,6 +320,13 @@ int st_layer_measure(const st_layer *root, st_layer_needs *needs)
     *needs = (st_layer_needs){ .threads = threads_for(root->x) };
     if (measure(root, needs) || total(root, &needs->scratch, needs->ping_pong)) return -1;
     return total(root, &needs->scratch, needs->ping_pong);
+}
+
+double layer_needed(const st_layer_needs *needs)
+{
+    const double scratch = fmax((double)needs->scratch * needs->threads, (double)needs->whole);
+    return 2.0 * (double)needs->parameters + (double)needs->state + (double)needs->memory + scratch +
+           (double)needs->partial;
 }
 
 /* ---- handing out ------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* summary.c: prints a net's layers, shapes and memory needs. */
+#include "layers/layer_impl.h"
 #include "nn/net.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct table {
@@ -63,7 +63,6 @@ static void print_bytes(FILE *to, const char *what, double elements)
 static void print_memory(FILE *to, const st_layer_needs *needs, double input, double output)
 {
     const double trained = 2.0 * (double)needs->parameters, kept = (double)needs->memory + output;
-    const double scratch = fmax((double)needs->scratch * needs->threads, (double)needs->whole);
     char all[64];
     print_bytes(to, "parameters and their gradients", trained);
     if (needs->state > 0) print_bytes(to, "states", (double)needs->state);
@@ -73,7 +72,7 @@ static void print_memory(FILE *to, const st_layer_needs *needs, double input, do
     print_bytes(to, "gradients of chunks", (double)needs->partial);
     print_bytes(to, "a batch of input", input);
     snprintf(all, sizeof all, "peak, with %d thread%s", needs->threads, needs->threads > 1 ? "s" : "");
-    print_bytes(to, all, trained + (double)needs->state + kept + scratch + (double)needs->partial + input);
+    print_bytes(to, all, layer_needed(needs) + input + output);
 }
 
 static int summarise(st_net *n, st_shape x, FILE *to)

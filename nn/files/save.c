@@ -2,6 +2,7 @@
  * metadata. */
 #define _POSIX_C_SOURCE 200809L
 #include "nn/files/save.h"
+#include "layers/layer_impl.h"
 #include "nn/files/architecture.h"
 #include "nn/files/json.h"
 #include "nn/files/model.h"
@@ -186,9 +187,7 @@ static int check_memory(st_net *n, ptrdiff_t batch, ptrdiff_t most)
     st_layer_needs needs;
     if (st_layer_plan(n->root, st_shape_with_batch(n->input, batch), &y) || st_layer_measure(n->root, &needs))
         return -1;
-    double elements = 2.0 * (double)needs.parameters + (double)needs.state + (double)needs.memory +
-                      fmax((double)needs.scratch * needs.threads, (double)needs.whole) +
-                      (double)needs.partial + (double)st_shape_numel(y, "st_net_load");
+    double elements = layer_needed(&needs) + (double)st_shape_numel(y, "st_net_load");
     double bytes = elements * (double)sizeof(st_real), limit = most > 0 ? (double)most : MOST_MEMORY;
     if (bytes <= limit) return 0;
     return st_error_set("the net needs %.0f MiB for a batch of %td, expected at most %.0f MiB (max_memory)",

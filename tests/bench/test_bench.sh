@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The benchmarks' programs: their options, what they print and write, and how they treat peers. Not their figures.
 set -u
-[ -z "${SANITIZE:-}" ] || { echo "skip the benchmarks: a sanitizer sees what they call in the tests"; exit 0; }
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/bench
 . tests/tools/claims.sh
+skip_sanitized "the benchmarks: a sanitizer sees what they call in the tests"
 mkdir -p "$tmp"
 out=$tmp/out err=$tmp/err
 

@@ -4,8 +4,8 @@
 # torch/onnx_cases.py, how they are compared in torch/parity.c. Skipped where no python3 has PyTorch, and where a
 # sanitizer would see the layers that the tests run already.
 set -u
-[ -z "${SANITIZE:-}" ] || { echo "skip torch: numbers are compared without sanitizers"; exit 0; }
 . tests/tools/claims.sh
+skip_sanitized "torch: numbers are compared without sanitizers"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/torch
 if [ -n "${STRIDE_TEST_TMP:-}" ]; then
     tmp=$STRIDE_TEST_TMP/torch

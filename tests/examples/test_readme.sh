@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The README's programs compile, run and do what it says; commands of the documents exist.
 set -u
-[ -z "${SANITIZE:-}" ] || { echo "skip the README: a sanitizer takes half a minute, and other tests run the same functions"; exit 0; }
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/readme
 . tests/tools/claims.sh
+skip_sanitized "the README: a sanitizer takes half a minute, and other tests run the same functions"
 mkdir -p "$tmp"
 root=$PWD
 

@@ -2,7 +2,6 @@
 # The tutorial, followed by copying: its programs are put where it says, its commands are run in order, and each
 # prints exactly what the page shows.
 set -u
-[ -z "${SANITIZE:-}" ] || { echo "skip the tutorial: its runs are long, and of programs that other tests run under a sanitizer"; exit 0; }
 [ -z "${SANITIZE:-}" ] || { echo "skip the tutorial: a sanitizer takes a minute, and other tests run the same functions"; exit 0; }
 tmp=${STRIDE_TEST_TMP:-$(mktemp -d)}/tutorial
 mkdir -p "$tmp/pkgconfig"

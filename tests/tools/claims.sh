@@ -4,6 +4,11 @@
 #     exit $failed
 failed=0
 
+# Ends a script that tells nothing new, or does not work, in a sanitizer's build.
+skip_sanitized() { # WHAT: REASON
+    [ -z "${SANITIZE:-}" ] || { echo "skip $1"; exit 0; }
+}
+
 claim() { # NAME COMMAND...
     local name=$1
     shift
