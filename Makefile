@@ -64,7 +64,7 @@ $(if $(filter float double,$(PRECISION)),,$(error PRECISION=$(PRECISION): expect
 
 OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 ROOT     := $(abspath $(OUT))
-ANNEXES  := layers/fast nn/data nn/export_c nn/files nn/onnx nn/ranks nn/watch
+ANNEXES  := layers/fast nn/callbacks nn/data nn/export_c nn/files nn/onnx nn/ranks
 MPI_CORE := nn/ranks/mpi.c
 CORE      = $(filter-out $(MPI_CORE) nn/onnx/%,$(wildcard $(addsuffix /*.c,tensor layers nn $(ANNEXES)))) \
             $(ONNX_CORE)

@@ -63,7 +63,7 @@ struct st_layer_impl {
     st_tensor output;    /* y of the last forward pass, kept for the parent; rank 0: not kept */
     ptrdiff_t ping_pong; /* elements of dx between the layers of a fused run of this layer's children; */
     ptrdiff_t chunk_gradients; /* parameters of such a run, times its chunks */
-    const void *watch;         /* nn/watch */
+    const void *watch;         /* nn/callbacks/watch.c */
 };
 
 struct st_layer_run {

@@ -7,8 +7,7 @@
  *
  * The same seed gives bit-identical weights for any number of threads. A second run of the same net draws
  * other orders and other dropout masks than the first, and restarts the schedule. Everything beyond the loop
- * is a callback: nn/callbacks.h, nn/files/checkpoint.h and nn/watch/ have those that come with the
- * library. */
+ * is a callback: nn/callbacks/callbacks.h and nn/files/checkpoint.h have those that come with the library. */
 #ifndef STRIDE_NN_TRAIN_H
 #define STRIDE_NN_TRAIN_H
 

@@ -2,7 +2,7 @@
 #ifndef STRIDE_TESTS_EACH_EPOCH_H
 #define STRIDE_TESTS_EACH_EPOCH_H
 
-#include "nn/callbacks.h"
+#include "nn/callbacks/callbacks.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef STRIDE_TESTS_LOG_LINES_H
 #define STRIDE_TESTS_LOG_LINES_H
 
-#include "nn/watch/log.h"
+#include "nn/callbacks/callbacks.h"
 #include "tensor/error.h"
 
 typedef struct log_lines {

@@ -1,7 +1,7 @@
-/* layer_times.c: times the hooks of a net's layers (nn/watch/watch.h). */
+/* layer_times.c: times the hooks of a net's layers (nn/callbacks/watch.h). */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/layer_times.h"
-#include "nn/watch/watch.h"
+#include "nn/callbacks/watch.h"
 
 #include <pthread.h>
 #include <stdlib.h>

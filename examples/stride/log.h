@@ -1,4 +1,4 @@
-/* log.h: reads logs of runs (nn/watch/log.h). */
+/* log.h: reads logs of runs (nn/callbacks/callbacks.h). */
 #ifndef STRIDE_EXAMPLES_STRIDE_LOG_H
 #define STRIDE_EXAMPLES_STRIDE_LOG_H
 

@@ -3,7 +3,7 @@
 #include "nn/export_c/export_c.h"
 #include "nn/export_c/steps.h"
 #include "layers/layer_impl.h"
-#include "nn/watch/watch.h"
+#include "nn/callbacks/watch.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -11,7 +11,7 @@
 #include "nn/files/checkpoint.h"
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
-#include "nn/watch/log.h"
+#include "nn/callbacks/callbacks.h"
 #include "nn/train.h"
 #include "tensor/random.h"
 #include "tensor/threads.h"

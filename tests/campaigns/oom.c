@@ -18,7 +18,7 @@
 #include "examples/stride/report.h"
 #include "nn/onnx/onnx.h"
 #include <stride.h>
-#include "nn/watch/watch.h"
+#include "nn/callbacks/watch.h"
 #include "nn/data/formats.h"
 #include "tests/each_epoch.h"
 #include "tests/log_lines.h"

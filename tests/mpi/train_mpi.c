@@ -13,7 +13,7 @@
 #define _XOPEN_SOURCE 700
 #include "nn/files/checkpoint.h"
 #include "nn/ranks/mpi.h"
-#include "nn/watch/progress.h"
+#include "nn/callbacks/callbacks.h"
 #include "tests/ranks/together.h"
 
 #include <signal.h>

@@ -6,7 +6,7 @@
 #include "tests/nn/counter.h"
 #include "tests/support.h"
 
-#include "nn/watch/progress.h"
+#include "nn/callbacks/callbacks.h"
 #include "tests/each_epoch.h"
 #include "tests/ranks/together.h"
 #include "nn/train_impl.h"

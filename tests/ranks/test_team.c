@@ -5,8 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "nn/data/digits.h"
 #include "nn/files/checkpoint.h"
-#include "nn/watch/anomaly.h"
-#include "nn/watch/progress.h"
+#include "nn/callbacks/callbacks.h"
 #include "tests/each_epoch.h"
 #include "tests/files.h"
 #include "tests/support.h"

@@ -11,10 +11,10 @@ DESTDIR    ?=
 # The public headers; every other header is private.
 HEADERS = stride.h $(addprefix tensor/,api.h error.h random.h real.h tensor.h threads.h) \
           $(addprefix layers/,layer.h layers.h options.h) \
-          $(addprefix nn/,callbacks.h data.h gradcheck.h loss.h net.h optim.h schedule.h train.h) \
+          $(addprefix nn/,data.h gradcheck.h loss.h net.h optim.h schedule.h train.h) \
           $(addprefix nn/data/,augment.h classes.h digits.h formats.h normalize.h sets.h) \
-          nn/export_c/export_c.h $(addprefix nn/files/,checkpoint.h replace.h save.h) nn/onnx/onnx.h nn/ranks/ranks.h nn/ranks/team.h \
-          nn/watch/anomaly.h nn/watch/log.h nn/watch/progress.h nn/watch/watch.h
+          $(addprefix nn/files/,checkpoint.h replace.h save.h) $(addprefix nn/callbacks/,callbacks.h watch.h) \
+          nn/export_c/export_c.h nn/onnx/onnx.h $(addprefix nn/ranks/,ranks.h team.h)
 
 # An archive needs LIBS besides: packages, if its user's pkg-config knows them.
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)

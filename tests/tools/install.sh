@@ -191,7 +191,7 @@ everything
 
 # Folders that are Stride's alone; and the loader is told.
 if [ "$action" = uninstall ]; then
-    for folder in tensor layers nn/data nn/export_c nn/files nn/onnx nn/ranks nn/watch nn ''; do rmdir "$DESTDIR$INCLUDEDIR/$folder" 2>/dev/null || :; done
+    for folder in tensor layers nn/callbacks nn/data nn/export_c nn/files nn/onnx nn/ranks nn ''; do rmdir "$DESTDIR$INCLUDEDIR/$folder" 2>/dev/null || :; done
     rmdir "$DESTDIR$CMAKEDIR" 2>/dev/null || :
 fi
 if [ -z "$DESTDIR" ] && [ -z "$rpath" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi

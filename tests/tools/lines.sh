@@ -17,7 +17,7 @@ c() { # FOLDER...: the C files that lie in them directly
     done
 }
 
-annexes="layers/fast nn/data nn/export_c nn/files nn/onnx nn/ranks nn/watch"
+annexes="layers/fast nn/callbacks nn/data nn/export_c nn/files nn/onnx nn/ranks"
 all='-type f ( -name *.[ch] -o -name *.sh -o -name *.py -o -name *.js -o -name *.awk -o -name *.mk -o -name *.txt )'
 printf '%-18s %7s %9s %7s\n' room code comments lines
 set -f # patterns are find's

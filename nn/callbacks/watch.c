@@ -1,5 +1,5 @@
 /* watch.c: replaces the hooks of a net's layers by ones that call the user's function. */
-#include "nn/watch/watch.h"
+#include "nn/callbacks/watch.h"
 #include "layers/layer_impl.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* lr_finder.c: finds a learning rate by raising it: Smith 2017. */
-#include "nn/callbacks.h"
+#include "nn/callbacks/callbacks.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* progress.c: a bar on a terminal, lines elsewhere. */
 #define _DEFAULT_SOURCE /* the size of a terminal */
 #define _DARWIN_C_SOURCE
-#include "nn/watch/progress.h"
+#include "nn/callbacks/callbacks.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,8 +1,7 @@
 /* test_anomaly.c: a run that meets a number that is none stops before its step, and says where the first one is. */
 #include "tests/support.h"
 
-#include "nn/watch/anomaly.h"
-#include "nn/callbacks.h"
+#include "nn/callbacks/callbacks.h"
 #include "nn/train.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* ema.c: an exponential moving average of the parameters. */
-#include "nn/callbacks.h"
+#include "nn/callbacks/callbacks.h"
 
 #include <stdlib.h>
 #include <string.h>

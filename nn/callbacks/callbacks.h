@@ -1,8 +1,9 @@
-/* callbacks.h: callbacks that come with the core. List the one that writes checkpoints last.
+/* callbacks.h: callbacks that come with the library, each in a file of its own; nn/files/checkpoint.h has one
+ * more, which is listed last.
  *
  *     .callbacks = { st_clip(.norm = 1), st_early_stopping(.patience = 5) } */
-#ifndef STRIDE_NN_CALLBACKS_H
-#define STRIDE_NN_CALLBACKS_H
+#ifndef STRIDE_NN_CALLBACKS_CALLBACKS_H
+#define STRIDE_NN_CALLBACKS_CALLBACKS_H
 
 #include "nn/train.h"
 
@@ -43,6 +44,27 @@ typedef struct st_lr_finder_options {
 } st_lr_finder_options;
 st_callback st_lr_finder_new(st_lr_finder_options options);
 #define st_lr_finder(...) st_lr_finder_new(ST_OPTIONS(st_lr_finder_options, __VA_ARGS__))
+
+/* A progress bar on a terminal, otherwise a line per epoch. NULL: nothing. */
+st_callback st_progress(FILE *to);
+
+/* Appends a line after each epoch: to FILE.csv after a line of column names, or to FILE.jsonl, a JSON object
+ * per line. The fields are epoch, step, lr, loss, accuracy, validation_loss, validation_accuracy, best.
+ * Numbers read back exactly; one that is not finite is an empty field, or null. Each line is flushed to disk.
+ * The same seed writes the same bytes.
+ *
+ * A new run overwrites the file. A resumed run removes the lines of epochs that it repeats, and an incomplete
+ * line; the file must be such a log. List it before the checkpoint. NULL: no log. */
+st_callback st_log(const char *path);
+
+/* Checks the loss and the gradients before each optimizer step. If one is not finite, repeats the forward and
+ * backward pass and ends the run with an error that names the first output, gradient or parameter that is not
+ * finite, with its index. Parameters remain as before the step.
+ *
+ * Values are searched in the order in which they are computed: parameters and states, the batch, each layer's
+ * output, the loss, then each layer's gradients and dx, from the last layer to the first. In a tensor, the
+ * first element in row-major order is reported. */
+st_callback st_detect_anomaly(void);
 
 ST_API_END
 

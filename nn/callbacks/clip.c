@@ -1,5 +1,5 @@
 /* clip.c: clips gradients before each step. */
-#include "nn/callbacks.h"
+#include "nn/callbacks/callbacks.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* anomaly.c: finds the first NaN or infinity of a step by running it again. */
-#include "nn/watch/anomaly.h"
+#include "nn/callbacks/callbacks.h"
 #include "nn/train_impl.h"
-#include "nn/watch/watch.h"
+#include "nn/callbacks/watch.h"
 
 #include <math.h>
 #include <pthread.h>

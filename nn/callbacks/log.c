@@ -1,6 +1,6 @@
 /* log.c: CSV and JSON lines from one table of columns. */
 #define _POSIX_C_SOURCE 200809L
-#include "nn/watch/log.h"
+#include "nn/callbacks/callbacks.h"
 #include "nn/files/file.h"
 
 #include <errno.h>

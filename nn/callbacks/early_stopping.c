@@ -1,5 +1,5 @@
 /* early_stopping.c: ends a run when validation no longer improves, and restores the best parameters. */
-#include "nn/callbacks.h"
+#include "nn/callbacks/callbacks.h"
 
 #include <math.h>
 #include <stdlib.h>
