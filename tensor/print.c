@@ -2,125 +2,52 @@
 #include "tensor/error.h"
 #include "tensor/tensor.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRECISION = 8 };            /* the most digits after the point */
-enum { SUMMARY_ABOVE = 1000 };     /* elements */
-enum { EDGE = 3 };                 /* indices shown at either end of an abbreviated axis */
-enum { LINE_WIDTH = 75 };          /* columns */
-enum { DIGITS = DBL_DECIMAL_DIG }; /* enough to tell any two numbers apart */
-enum { NUMBER = 64 };              /* bytes of any number's text: sign, 17 digits, zeros, point, exponent */
-
-enum { NO_POINT = -1 };
-
-/* ---- digits ---------------------------------------------------------------------------------- */
-
-/* A finite number in base ten: ± d.ddd × 10^exponent. */
-typedef struct decimal {
-    bool negative;
-    int exponent, count;
-    char digit[DIGITS + 1];
-} decimal;
-
-/* Correctly rounded to `count` digits, taken from printf's text without its point, which depends on the
- * locale. */
-static decimal rounded(st_real x, int count)
-{
-    char text[NUMBER];
-    snprintf(text, sizeof text, "%.*e", count - 1, fabs((double)x));
-    decimal d = { .negative = signbit(x) };
-    const char *c = text;
-    for (; *c != 'e'; c++)
-        if (isdigit((unsigned char)*c)) d.digit[d.count++] = *c;
-    d.exponent = (int)strtol(c + 1, NULL, 10);
-    return d;
-}
-
-/* Adds one in the last place. All nines become zeros, which cannot read back: no power of two but 1 is near a
- * power of ten. */
-static decimal next_up(decimal d)
-{
-    int i = d.count - 1;
-    for (; i >= 0 && d.digit[i] == '9'; i--) d.digit[i] = '0';
-    if (i >= 0) d.digit[i]++;
-    return d;
-}
-
-static bool reads_back(decimal d, st_real x)
-{
-    char text[NUMBER];
-    snprintf(text, sizeof text, "%s%se%d", d.negative ? "-" : "", d.digit, d.exponent - (d.count - 1));
-    return _Generic(x, float : strtof, double : strtod)(text, NULL) == x;
-}
-
-/* The best `count` digits. Below a power of two numbers are twice as dense as above it: the nearest decimal
- * may read back as the number below, while the next decimal up reads back as x. */
-static decimal spelled(st_real x, int count)
-{
-    decimal d = rounded(x, count), up = next_up(d);
-    return !reads_back(d, x) && reads_back(up, x) ? up : d;
-}
-
-/* The fewest digits, from `least` to `most`, that read back as x (or the nearest with `most`), without
- * trailing zeros. */
-static decimal shortest(st_real x, int least, int most)
-{
-    int count = least;
-    decimal d = spelled(x, count);
-    while (count < most && !reads_back(d, x)) d = spelled(x, ++count);
-    while (d.count > 1 && d.digit[d.count - 1] == '0') d.digit[--d.count] = '\0';
-    return d;
-}
+enum { PRECISION = 8 };        /* the most digits after the point */
+enum { SUMMARY_ABOVE = 1000 }; /* elements */
+enum { EDGE = 3 };             /* indices shown at either end of an abbreviated axis */
+enum { LINE_WIDTH = 75 };      /* columns */
+enum { NUMBER = 64 };          /* bytes of any number's text: sign, 17 digits, zeros, point, exponent */
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* The digit of 10^place. */
-static char digit_at(const decimal *d, int place)
+/* The fewest digits after the point, at most `most`, that read back as x; or those of the nearest number with
+ * `most`, without trailing zeros. `form` is f, or e for an exponent. */
+static int fewest_digits(st_real x, char form, int most)
 {
-    int i = d->exponent - place;
-    return i < 0 || i >= d->count ? '0' : d->digit[i];
+    char text[NUMBER];
+    for (int digits = 0; digits <= most; digits++) {
+        snprintf(text, sizeof text, form == 'e' ? "%.*e" : "%.*f", digits, (double)x);
+        if (_Generic(x, float : strtof, double : strtod)(text, NULL) == x) return digits;
+    }
+    const char *end = text + strcspn(text, "e");
+    while (most > 0 && *--end == '0') most--;
+    return most;
 }
 
-/* "-123.45", with at least `least` digits after the point. Returns the end of the text. */
-static char *positional(char *to, const decimal *d, int least)
+/* x with so many digits after the point, which is the only character that depends on the locale. */
+static void write_number(char to[NUMBER], double x, char form, int digits)
 {
-    int fraction = d->count - 1 - d->exponent;
-    if (fraction < least) fraction = least;
-    if (d->negative) *to++ = '-';
-    for (int place = d->exponent > 0 ? d->exponent : 0; place >= 0; place--) *to++ = digit_at(d, place);
-    *to++ = '.';
-    for (int place = -1; place >= -fraction; place--) *to++ = digit_at(d, place);
-    *to = '\0';
-    return to;
-}
-
-/* "-1.2345e+06", with at least `least` digits after the point (NO_POINT: no point without digits) and at
- * least `width` in the exponent. */
-static void scientific(char *to, const decimal *d, int least, int width)
-{
-    decimal mantissa = *d;
-    mantissa.exponent = 0;
-    char *end = positional(to, &mantissa, least);
-    if (least == NO_POINT && d->count == 1) end--;
-    snprintf(end, NUMBER / 2, "e%+0*d", 1 + (width > 2 ? width : 2), d->exponent);
-}
-
-static const char *special(st_real x)
-{
-    return isnan(x) ? "nan" : x < 0 ? "-inf" : "inf";
+    if (!isfinite(x)) {
+        strcpy(to, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+        return;
+    }
+    int length = snprintf(to, NUMBER, form == 'e' ? "%#.*e" : "%#.*f", digits, x);
+    char *point = to + strspn(to, "-0123456789"), *after = point + strcspn(point, "0123456789e");
+    *point = '.';
+    memmove(point + 1, after, (size_t)(to + length + 1 - after));
 }
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
 /* The format of all shown elements, updated with each of them. */
 typedef struct columns {
-    st_real largest, smallest; /* finite, nonzero magnitudes; 0: none yet */
-    int special;               /* characters of the longest of nan, inf, -inf */
-    bool scientific;
-    int left, fraction, tail; /* characters before the point, of digits after it, of the exponent */
+    double largest, smallest; /* finite, nonzero magnitudes; 0: none yet */
+    char form;
+    int fraction, width; /* the most digits after the point; characters of the longest text */
 } columns;
 
 static void grow(int *most, int n)
@@ -130,48 +57,37 @@ static void grow(int *most, int n)
 
 static void see_size(columns *c, st_real x)
 {
-    if (!isfinite(x)) {
-        grow(&c->special, (int)strlen(special(x)));
-        return;
-    }
-    st_real size = x < 0 ? -x : x;
+    const double size = fabs((double)x);
+    if (!isfinite(x)) return;
     if (size > c->largest) c->largest = size;
     if (size > 0 && (c->smallest == 0 || size < c->smallest)) c->smallest = size;
 }
 
-static bool wants_scientific(const columns *c)
+static char form_of(const columns *c)
 {
-    if (c->largest == 0) return false;
-    st_real ratio = c->largest / c->smallest;
-    return (double)c->largest >= 1e8 || (double)c->smallest < 1e-4 || ratio > 1000;
+    if (c->largest == 0) return 'f';
+    return c->largest >= 1e8 || c->smallest < 1e-4 || (st_real)(c->largest / c->smallest) > 1000 ? 'e' : 'f';
 }
 
-/* The text of one element, without padding: all digits of the integer part, and PRECISION after the point;
- * mantissas have as many digits as the longest. */
-static void spell(char *to, const columns *c, st_real x)
+static void see_fraction(columns *c, st_real x)
 {
-    if (!isfinite(x)) {
-        strcpy(to, special(x));
-    } else if (c->scientific) {
-        decimal d = shortest(x, 1 + c->fraction, 1 + PRECISION);
-        scientific(to, &d, c->fraction, c->tail - 2);
-    } else {
-        int exponent = rounded(x, DIGITS).exponent; /* -4 to 8 */
-        decimal d = shortest(x, exponent > 0 ? 1 + exponent : 1, 1 + exponent + PRECISION);
-        positional(to, &d, 0);
-    }
+    if (isfinite(x)) grow(&c->fraction, fewest_digits(x, c->form, PRECISION));
+}
+
+/* The text of one element, without padding: mantissas have as many digits as the longest. Returns the number
+ * of blanks after it, in place of digits. */
+static int spell(char to[NUMBER], const columns *c, st_real x)
+{
+    int digits = c->form == 'f' && isfinite(x) ? fewest_digits(x, 'f', PRECISION) : c->fraction;
+    write_number(to, (double)x, c->form, digits);
+    return c->fraction - digits;
 }
 
 static void see_width(columns *c, st_real x)
 {
-    if (!isfinite(x)) return;
     char text[NUMBER];
-    spell(text, c, x);
-    const char *point = strchr(text, '.');
-    int fraction = (int)strspn(point + 1, "0123456789");
-    grow(&c->left, (int)(point - text));
-    grow(&c->fraction, fraction);
-    grow(&c->tail, (int)strlen(point + 1 + fraction));
+    int after = spell(text, c, x);
+    grow(&c->width, (int)strlen(text) + after);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -243,11 +159,10 @@ static void see(printer *p, void (*what)(columns *, st_real), int axis, const st
 
 static void choose_columns(printer *p, const st_real *first)
 {
-    columns *c = &p->c;
     see(p, see_size, 0, first);
-    c->scientific = wants_scientific(c);
+    p->c.form = form_of(&p->c);
+    see(p, see_fraction, 0, first);
     see(p, see_width, 0, first);
-    grow(&c->left, c->special - 1 - c->fraction - c->tail);
 }
 
 /* Writes a word of a row with its blanks; on the next line if this one has no room for it and a bracket. */
@@ -264,11 +179,8 @@ static void put_word(printer *p, int before, const char *text, int after)
 static void put_element(printer *p, st_real x)
 {
     char text[NUMBER];
-    spell(text, &p->c, x);
-    const char *point = strchr(text, '.');
-    int width = p->c.left + 1 + p->c.fraction + p->c.tail, length = (int)strlen(text);
-    int before = point ? p->c.left - (int)(point - text) : width - length;
-    put_word(p, before, text, width - length - before);
+    int after = spell(text, &p->c, x);
+    put_word(p, p->c.width - (int)strlen(text) - after, text, after);
 }
 
 /* Separates two items of an axis: a blank between numbers, n newlines between items of n axes. */
@@ -302,14 +214,17 @@ static void put_axis(printer *p, int axis, const st_real *at)
 static void put_number(writer *w, st_real x)
 {
     char text[NUMBER];
-    double size = fabs((double)x);
-    if (!isfinite(x)) {
-        put(w, special(x));
-        return;
+    const double size = fabs((double)x);
+    int digits = fewest_digits(x, 'e', DBL_DECIMAL_DIG);
+    if (size == 0 || (size >= 1e-4 && size < 1e16)) {
+        snprintf(text, sizeof text, "%.*e", digits, (double)x);
+        digits -= atoi(strchr(text, 'e') + 1);
+        write_number(text, strtod(text, NULL), 'f', digits > 1 ? digits : 1);
+    } else {
+        write_number(text, (double)x, 'e', digits);
+        char *point = strstr(text, ".e");
+        if (point) memmove(point, point + 1, strlen(point));
     }
-    decimal d = shortest(x, 1, DIGITS);
-    if (size == 0 || (size >= 1e-4 && size < 1e16)) positional(text, &d, 1);
-    else scientific(text, &d, NO_POINT, 2);
     put(w, text);
 }
 
