@@ -132,7 +132,41 @@ trains_mnist() {
     [ $status = 1 ] && grep -q '^bench: false: it gives no accuracy' "$err" || because "--mnist=false"
 }
 
+# A peer that spins in the background, as idle threads do, while another looks at it.
+cat >"$tmp/spins" <<'END'
+while :; do :; done &
+echo $! >"$1"
+echo ready
+while read -r _; do echo ok 1 -1; done
+kill -KILL $!
+END
+cat >"$tmp/looks" <<'END'
+echo ready
+while read -r _; do
+    state=$(sed 's/.*) //; s/ .*//' "/proc/$(cat "$1")/stat")
+    if [ "$state" = T ]; then echo ok 1 -1; else echo "error the other is in state $state"; fi
+done
+END
+stops_others() {
+    [ -d /proc/self ] || return 0
+    succeeds "$BENCH/bench" --quick --peer="spins=sh '$tmp/spins' '$tmp/id'" --peer="looks=sh '$tmp/looks' '$tmp/id'" relu || return
+    ! grep -q 'nothing measured' "$out" && grep -qE '^relu .* 1000\.0000 .* 1000\.0000 ' "$out" || because "the other"
+}
+# A peer that never answers: the driver waits for it, and is killed.
+ends_with_driver() {
+    rm -f "$tmp/id"
+    "$BENCH/bench" --quick --peer="mute=sh -c 'echo \$\$ >>\"$tmp/id\"; echo ready; while read -r _; do :; done'" relu >"$out" 2>"$err" &
+    local driver=$! tries=0
+    while [ "$(cat "$tmp/id" 2>/dev/null | wc -l)" -lt 2 ] && [ $((tries += 1)) -lt 100 ]; do sleep 0.1; done
+    kill -KILL $driver && wait $driver 2>/dev/null
+    while kill -0 $(cat "$tmp/id") 2>/dev/null && [ $((tries += 1)) -lt 200 ]; do sleep 0.1; done
+    status=$tries
+    [ $tries -lt 100 ] || because "the peer goes on"
+}
+
 claim "ratios are those to a peer's best setting" compares
+claim "while one is measured, the others are stopped" stops_others
+claim "peers end with the driver, even if that is killed" ends_with_driver
 claim "goals that were not measured are said to be so" tells_goals
 claim "a peer that cannot run is left out, with its reason" absent_peers
 claim "training MNIST is run, and its accuracy read" trains_mnist

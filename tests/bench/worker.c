@@ -12,6 +12,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 enum { PATIENCE = 120000 }; /* milliseconds that an answer may take */
 
@@ -27,9 +30,20 @@ static void set_threads(int threads)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], number, 1);
 }
 
+/* Ends with the process that started it, however that ends: a stopped worker does not notice it. (Elsewhere than on
+ * Linux the kernel sends SIGHUP and SIGCONT to a stopped group that nobody waits for.) */
+static void end_with(pid_t parent)
+{
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    if (getppid() != parent) _exit(1);
+}
+
 static void become(const char *command, int threads, int in, int out)
 {
     char line[2 * WORKER_LINE];
+    setpgid(0, 0);
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     signal(SIGPIPE, SIG_DFL);
@@ -51,13 +65,18 @@ static int private_pipe(int end[2])
 int worker_start(worker *w, const char *command, int threads)
 {
     int request[2], answer[2];
+    pid_t own = getpid();
     *w = (worker){ 0 };
     signal(SIGPIPE, SIG_IGN); /* a worker that has ended is noticed by what it does not answer */
     if (private_pipe(request) || private_pipe(answer)) return -1;
     fflush(NULL);
     w->id = fork();
     if (w->id < 0) return st_error_set("fork: %s", strerror(errno));
-    if (w->id == 0) become(command, threads, request[0], answer[1]);
+    if (w->id == 0) {
+        end_with(own);
+        become(command, threads, request[0], answer[1]);
+    }
+    setpgid(w->id, w->id); /* the worker does so, too: whoever comes first */
     close(request[0]);
     close(answer[1]);
     w->to = fdopen(request[1], "w");
@@ -88,6 +107,16 @@ static const char *after(const char *line, const char *word)
     return strncmp(line, word, length) == 0 ? line + length : NULL;
 }
 
+void worker_pause(const worker *w)
+{
+    if (w->id > 0) kill(-w->id, SIGSTOP);
+}
+
+void worker_resume(const worker *w)
+{
+    if (w->id > 0) kill(-w->id, SIGCONT);
+}
+
 void worker_await(worker *w)
 {
     char line[WORKER_LINE];
@@ -97,6 +126,7 @@ void worker_await(worker *w)
     else if (after(line, "skip ")) refuse(w->refusal, WORKER_SKIPS, after(line, "skip "));
     else if (!after(line, "ready")) refuse(w->refusal, WORKER_FAILS, line);
     else snprintf(w->about, sizeof w->about, "%s", after(line, "ready"));
+    worker_pause(w);
 }
 
 worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
@@ -105,7 +135,10 @@ worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
     *answer = (worker_answer){ .allocations = -1 };
     worker_await(w);
     if (w->refusal[0]) return refuse(answer->refusal, WORKER_SKIPS, w->refusal);
-    if (fprintf(w->to, "%s\n", request) < 0 || fflush(w->to) || read_line(w, line)) {
+    worker_resume(w);
+    int failed = fprintf(w->to, "%s\n", request) < 0 || fflush(w->to) || read_line(w, line);
+    worker_pause(w);
+    if (failed) {
         refuse(w->refusal, WORKER_FAILS, "it ended, or gave no answer");
         return refuse(answer->refusal, WORKER_FAILS, w->refusal);
     }
@@ -121,7 +154,8 @@ double worker_end(worker *w)
     if (w->to) fclose(w->to);
     if (w->from) fclose(w->from);
     if (w->id > 0) {
-        if (w->refusal[0]) kill(w->id, SIGTERM); /* it may not be listening */
+        if (w->refusal[0] || !w->greeted) kill(-w->id, SIGKILL); /* it may not be listening */
+        worker_resume(w);
         wait4(w->id, NULL, 0, &used);
     }
     w->id = 0;

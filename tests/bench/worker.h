@@ -1,4 +1,7 @@
-/* worker.h: a process that measures on request (stride_peer.c says in which words). */
+/* worker.h: a process that measures on request (stride_peer.c says in which words).
+ *
+ * It is stopped but while it starts or answers: the idle threads of OpenMP and onnxruntime would spin, and take a
+ * processor from whatever is measured next. */
 #ifndef STRIDE_TESTS_BENCH_WORKER_H
 #define STRIDE_TESTS_BENCH_WORKER_H
 
@@ -33,6 +36,10 @@ int worker_start(worker *w, const char *command, int threads);
 void worker_await(worker *w);
 
 worker_status worker_ask(worker *w, const char *request, worker_answer *answer);
+
+/* Stops all of its threads and processes, and lets them go on. */
+void worker_pause(const worker *w);
+void worker_resume(const worker *w);
 
 /* Ends it; the most memory it had, in MB (10^6 bytes). */
 double worker_end(worker *w);
