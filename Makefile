@@ -66,7 +66,8 @@ OUT      := $(BUILD)$(if $(SANITIZE),/$(subst $(comma),-,$(SANITIZE)))
 ROOT     := $(abspath $(OUT))
 ANNEXES  := layers/fast nn/callbacks nn/data nn/export_c nn/files nn/onnx nn/ranks
 MPI_CORE := nn/ranks/mpi.c
-CORE      = $(filter-out $(MPI_CORE),$(wildcard $(addsuffix /*.c,tensor layers nn $(ANNEXES))))
+CORE      = $(filter-out $(MPI_CORE) nn/onnx/%,$(wildcard $(addsuffix /*.c,tensor layers nn $(ANNEXES)))) \
+            $(ONNX_CORE)
 SOURCES   = $(CORE) $(MAINS) $(HELPERS) $(TESTS) $(TEST_AID) \
             $(wildcard tests/onnx/*.c) $(if $(MPI),$(MPI_CORE) $(MPI_MAINS) $(MPI_TESTS))
 lib       = $(OUT)/$1/lib$(NAME_$1).a
@@ -85,7 +86,8 @@ BLAS       := openblas cblas blas
 LIB_CFLAGS  = $(eval LIB_CFLAGS := $(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)) \
                 $(call ask,--cflags,jansson) $(call ask,--cflags,zlib)))$(LIB_CFLAGS)
 LIBS        = $(eval LIBS := $(call ask,--libs,$(BLAS),-lopenblas) $(call ask,--libs,jansson,-ljansson) \
-                $(call ask,--libs,zlib,-lz) -lm)$(LIBS)
+                $(call ask,--libs,zlib,-lz) \
+                $(if $(ONNX_PROTO),$(call ask,--libs,libprotobuf-c,-lprotobuf-c)) -lm)$(LIBS)
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
 COMPILE = $(CC) -std=c11 -ffp-contract=off -I. -fPIC -pthread $(WARNINGS) $(WERROR) $(SANITIZER) \
@@ -122,7 +124,7 @@ CFLAGS_layers_fast_winograd_transforms := -ffp-contract=fast
 define compile
 @mkdir -p $(@D)
 $(call say,CC)$(COMPILE) $1 $(if $(filter tests/%,$(filter-out tests/bench/%,$<)),$(TEST_CFLAGS)) \
-    $(if $(filter $(CORE) $(MPI_CORE),$<),$(CORE_CFLAGS)) \
+    $(if $(filter $(CORE) $(MPI_CORE),$<),$(CORE_CFLAGS)) $(if $(filter $(ONNX_READ),$^),$(ONNX_CFLAGS)) \
     $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c $< -o $@
 endef
 
@@ -145,19 +147,20 @@ define link
 $(call say,LD)$(LINK) $(filter %.o,$^) $(filter %.a,$^) $1 $(LIBS) -o $@
 endef
 
+include nn/onnx/onnx.mk
 define rules
 $(OUT)/$1/%.o: %.c $(OUT)/flags
 	$$(call compile,$(DEFINE_$1))
-$(call lib_all,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(OUT)/sources | $(OUT)/blas
+$(call lib_all,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources | $(OUT)/blas
 	$$(archive_all)
 $(call lib,$1): $(call lib_all,$1)
 	$$(archive_public)
-$(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(OUT)/sources
+$(call shared,$1): $(CORE:%.c=$(OUT)/$1/%.o) $(ONNX_FORMAT) $(OUT)/sources
 	$$(call link_shared,$(NAME_$1))
 endef
 $(foreach p,float double,$(eval $(call rules,$p)))
 # Programs, tests, packages and the rest have makefiles of their own, beside what they build.
-include examples/examples.mk examples/web/web.mk tests/tests.mk tests/onnx/onnx.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
+include examples/examples.mk examples/web/web.mk tests/tests.mk tests/export_c/export_c.mk nn/ranks/mpi.mk tests/bench/bench.mk \
         tests/fuzz/fuzz.mk tests/checks.mk docs/docs.mk tests/tools/install.mk
 
 # Files that change when what they hold changes: the commands, after which all is compiled again, and the

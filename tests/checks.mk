@@ -59,7 +59,7 @@ check-includes: ## each folder includes only itself and those on its left
 	@$(CHECK) includes
 
 # Without annexes, jansson, zlib and threads.
-CORE_MAKE = BUILD=$(BUILD)/core ANNEXES= \
+CORE_MAKE = BUILD=$(BUILD)/core ANNEXES= ONNX_CORE= ONNX_FORMAT= \
             LIB_CFLAGS='$(patsubst -I%,-isystem %,$(call ask,--cflags,$(BLAS)))' \
             LIBS='$(call ask,--libs,$(BLAS),-lopenblas) -lm'
 $(OUT)/float/tests/core/cnn: $(OUT)/float/tests/core/cnn.o $(call lib_all,float)
@@ -116,12 +116,13 @@ check-memory: $(patsubst %,$(OUT)/float/tests/test_%,step checkpoint anomaly thr
 	@$(call FLAVOURS,none) valgrind $(OUT)/flavours $(abspath $^)
 
 # Libraries are not compiled with the sanitizer: tests/memory/instrumented.c says what of them it is told, and
-# stands in for BLAS. No pictures, and no reading of ONNX.
+# stands in for BLAS. No ONNX and no pictures.
 MSAN_OUT  = $(BUILD)/memory-undefined
 MSAN_WRAP = malloc realloc aligned_alloc free st_layer_forward st_layer_backward layer_forward_fused \
     layer_backward_fused
 MSAN_MAKE = CC=clang SANITIZE=memory,undefined PICTURE_FLAGS= PICTURE_LIBS= \
-    ONNX_PROTO= TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
+    ONNX_PROTO= \
+    ONNX_MISSING='and protoc-c (protobuf-c-compiler)' TEST_AID='$(TEST_AID) tests/memory/instrumented.c' \
     LIBS='-ljansson -lz -lm -ldl $(MSAN_WRAP:%=-Wl$(comma)--wrap=%)'
 MSAN_TESTS = $(filter-out %/test_pictures %/test_faults %/test_onnx,$(TEST_PROGRAMS:$(OUT)/%=$(MSAN_OUT)/%))
 check-msan: ## tests under clang's memory sanitizer, which finds what is read before it was written

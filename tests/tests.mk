@@ -31,7 +31,7 @@ $(OUT)/$1/tests/$2/runner.o: tests/runner.c $(OUT)/flags $(OUT)/sources
 run_objects_$1_$2 := $(patsubst %.c,$(OUT)/$1/%.o,$(filter tests/$2/%,$(TESTS)) $(TEST_AID)) \
     $(OUT)/$1/tests/$2/runner.o
 $(OUT)/$1/tests/$2/run: $$(run_objects_$1_$2) $(call helpers,$1) $(call lib_all,$1)
-	$$(call link,$$(PICTURE_LIBS) $$(TEST_LIBS) $(if $(filter onnx,$2),$$(ONNX_LIBS)))
+	$$(call link,$$(PICTURE_LIBS) $$(TEST_LIBS))
 $(foreach t,$(filter tests/$2/%,$(TESTS)),$(OUT)/$1/tests/$(basename $(notdir $t))): $(OUT)/$1/tests/$2/run
 	@ln -sf $2/run $$@
 endef
@@ -108,7 +108,8 @@ $(OUT)/float/tests/onnx/export: $(OUT)/float/tests/onnx/export.o $(OUT)/float/te
 $(BUILD)/mnist.safetensors: | $(OUT)/float/bin/mnist
 	@$(OUT)/float/bin/mnist --quiet --save=$@
 onnx-check: ## hold what is exported against onnxruntime (make deps-onnx)
-onnx-check: $(OUT)/float/tests/onnx/export $(BUILD)/mnist.safetensors
+onnx-check: $(if $(ONNX_PROTO),$(OUT)/float/tests/onnx/export $(BUILD)/mnist.safetensors)
+	@$(if $(ONNX_MISSING),echo 'onnx-check: there is no $(ONNX_MISSING): make deps-onnx'; exit 1)
 	@rm -rf $(ONNX_CHECK) && mkdir -p $(ONNX_CHECK)
 	@$< $(ONNX_CHECK) $(BUILD)/mnist.safetensors >$(ONNX_CHECK)/nets.jsonl || cat $(ONNX_CHECK)/nets.jsonl
 	@/usr/bin/python3 tests/onnx/checker.py $(ONNX_CHECK) >$(ONNX_CHECK)/verdicts || [ -s \

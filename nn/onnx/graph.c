@@ -1,87 +1,118 @@
-/* graph.c: nodes, attributes and constants as messages. onnx.proto, in https://github.com/onnx/onnx, names and
- * numbers their fields. */
+/* graph.c: nodes, attributes and constants in protobuf-c's structs, whose memory belongs to the graph. Texts are
+ * not copied: protobuf-c only reads them. */
 #include "nn/onnx/graph.h"
 
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5 };
-enum { NODE_INPUT = 1, NODE_OUTPUT, NODE_NAME, NODE_OP_TYPE, NODE_ATTRIBUTE };
-enum { ATTR_NAME = 1, ATTR_F, ATTR_I, ATTR_S, ATTR_INTS = 8, ATTR_TYPE = 20 };
-enum attribute_type { TYPE_FLOAT = 1, TYPE_INT, TYPE_STRING, TYPE_INTS = 7 };
-enum { TENSOR_DIMS = 1, TENSOR_TYPE, TENSOR_FLOATS = 4, TENSOR_INT64S = 7, TENSOR_NAME };
-enum data_type { DATA_FLOAT = 1, DATA_INT64 = 7 };
-enum { VALUE_NAME = 1, VALUE_TYPE, TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE };
-enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_NAME };
+/* ---- memory -------------------------------------------------------------------------------------- */
 
-/* ---- names --------------------------------------------------------------------------------------- */
+typedef struct graph_block {
+    struct graph_block *next;
+    max_align_t bytes[];
+} graph_block;
 
-typedef struct graph_name {
-    struct graph_name *next;
-    char text[];
-} graph_name;
+void *graph_take(graph *g, size_t count, size_t size)
+{
+    size_t bytes;
+    graph_block *b = NULL;
+    if (!__builtin_mul_overflow(count, size, &bytes) && !__builtin_add_overflow(bytes, sizeof *b, &bytes))
+        b = calloc(1, bytes);
+    if (!b) {
+        st_error_set("no memory for %zu elements of the graph", count);
+        return NULL;
+    }
+    b->next = g->blocks;
+    g->blocks = b;
+    return b->bytes;
+}
 
 void graph_free(graph *g)
 {
-    for (graph_name *n = g->names, *next; n; n = next) {
-        next = n->next;
-        free(n);
+    for (graph_block *b = g->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
     }
-    free(g->bytes.at);
-    free(g->node.at);
+    g->blocks = NULL;
 }
 
-const char *graph_print(graph *g, const char *format, ...)
+char *graph_print(graph *g, const char *format, ...)
 {
-    char text[ST_LAYER_PATH + 128];
-    va_list arguments;
+    va_list arguments, again;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char *text = length < 0 ? NULL : graph_take(g, (size_t)length + 1, 1);
+    if (text) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
     va_end(arguments);
-    graph_name *n = malloc(sizeof *n + strlen(text) + 1);
-    if (!n) st_error_set("no memory for the name %s", text);
-    if (!n) return "";
-    n->next = g->names;
-    g->names = n;
-    return strcpy(n->text, text);
+    return text;
 }
 
-static const char *name_in(graph_place at, const char *name)
+/* The capacity is the next power of two. */
+void *graph_grown(graph *g, void *list, size_t count)
 {
-    return graph_print(at.graph, "%s%s%s", at.path, at.path[0] ? "." : "", name);
-}
-
-/* The second one of an operator in a layer is "3.body.0.Mul2". */
-static const char *step_name(graph_place at, const char *op)
-{
-    const char *name = name_in(at, op);
-    const size_t length = strlen(name);
-    int count = 0;
-    for (const graph_name *n = at.graph->names; n; n = n->next)
-        count +=
-            strncmp(n->text, name, length) == 0 && !n->text[length + strspn(n->text + length, "0123456789")];
-    return count > 1 ? graph_print(at.graph, "%s%d", name, count) : name;
+    if (count & (count - 1)) return list;
+    void *wider = graph_take(g, count ? 2 * count : 1, sizeof(void *));
+    if (wider && count) memcpy(wider, list, count * sizeof(void *));
+    return wider;
 }
 
 /* ---- nodes --------------------------------------------------------------------------------------- */
 
-void graph_finish(graph *g, const char *output)
+static char *name_in(graph_place at, const char *name)
 {
-    message_text(&g->node, NODE_OUTPUT, output);
-    message_part(&g->bytes, GRAPH_NODE, &g->node);
+    return graph_print(at.graph, "%s%s%s", at.path, at.path[0] ? "." : "", name);
 }
 
-const char *graph_add(graph_place at, const char *op, bool step, int count, const char *const inputs[])
+/* The number of nodes with this name, also with a number appended. */
+static int count_named(const graph *g, const char *name)
+{
+    int count = 0;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < g->proto.n_node; i++) {
+        const char *other = g->proto.node[i]->name;
+        count += strncmp(other, name, length) == 0 &&
+                 strspn(other + length, "0123456789") == strlen(other + length);
+    }
+    return count;
+}
+
+static char *step_name(graph_place at, const char *op)
+{
+    char *name = name_in(at, op);
+    int before = name ? count_named(at.graph, name) : 0;
+    return before ? graph_print(at.graph, "%s%d", name, before + 1) : name;
+}
+
+graph_node *graph_add(graph_place at, const char *op, bool step, int count, const char *const inputs[])
 {
     graph *g = at.graph;
-    if (g->output) graph_finish(g, g->output);
-    g->output = step ? step_name(at, op) : at.path;
-    for (int i = 0; i < count; i++) message_text(&g->node, NODE_INPUT, inputs[i]);
-    message_text(&g->node, NODE_NAME, g->output);
-    message_text(&g->node, NODE_OP_TYPE, op);
-    return g->output;
+    graph_node *n = graph_take(g, 1, sizeof *n), **nodes = graph_grown(g, g->proto.node, g->proto.n_node);
+    char *name = step ? step_name(at, op) : (char *)at.path;
+    char **values = graph_take(g, (size_t)count + 1, sizeof *values);
+    if (!n || !nodes || !name || !values) return NULL;
+    for (int i = 0; i < count; i++)
+        if (!(values[i] = (char *)inputs[i])) return NULL;
+    values[count] = name;
+    onnx__node_proto__init(n);
+    n->op_type = (char *)op;
+    n->name = name;
+    n->input = values;
+    n->n_input = (size_t)count;
+    n->output = values + count;
+    n->n_output = 1;
+    g->proto.node = nodes;
+    g->proto.node[g->proto.n_node++] = n;
+    return n;
+}
+
+const char *graph_output(const graph_node *n)
+{
+    return n ? n->output[0] : NULL;
 }
 
 /* The number as float32; an error if it overflows. */
@@ -94,99 +125,127 @@ static float rounded(graph_place at, const char *name, double value)
 
 /* ---- attributes ---------------------------------------------------------------------------------- */
 
-/* `a` has the value. */
-static const char *add_attribute(graph_place at, const char *name, enum attribute_type type, message *a)
+static Onnx__AttributeProto *add_attribute(graph_place at, graph_node *n, const char *name,
+                                           Onnx__AttributeProto__AttributeType type)
 {
-    message_text(a, ATTR_NAME, name);
-    message_int(a, ATTR_TYPE, type);
-    message_part(&at.graph->node, NODE_ATTRIBUTE, a);
-    return at.graph->output;
+    Onnx__AttributeProto *a = n ? graph_take(at.graph, 1, sizeof *a) : NULL;
+    Onnx__AttributeProto **list = a ? graph_grown(at.graph, n->attribute, n->n_attribute) : NULL;
+    if (!list) return NULL;
+    onnx__attribute_proto__init(a);
+    a->name = (char *)name;
+    a->has_type = 1;
+    a->type = type;
+    n->attribute = list;
+    return n->attribute[n->n_attribute++] = a;
 }
 
-const char *graph_int(graph_place at, const char *name, ptrdiff_t value)
+void graph_int(graph_place at, graph_node *n, const char *name, ptrdiff_t value)
 {
-    message a = { 0 };
-    message_int(&a, ATTR_I, value);
-    return add_attribute(at, name, TYPE_INT, &a);
+    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    if (!a) return;
+    a->has_i = 1;
+    a->i = value;
 }
 
-const char *graph_ints(graph_place at, const char *name, int count, const ptrdiff_t values[])
+static int64_t *copy_sizes(graph *g, int count, const ptrdiff_t values[])
 {
-    message a = { 0 };
-    for (int i = 0; i < count; i++) message_int(&a, ATTR_INTS, values[i]);
-    return add_attribute(at, name, TYPE_INTS, &a);
+    int64_t *copy = graph_take(g, (size_t)count, sizeof *copy);
+    for (int i = 0; i < count && copy; i++) copy[i] = values[i];
+    return copy;
 }
 
-const char *graph_pair(graph_place at, const char *name, const int pair[2])
+void graph_ints(graph_place at, graph_node *n, const char *name, int count, const ptrdiff_t values[])
 {
-    return graph_ints(at, name, 2, (const ptrdiff_t[]){ pair[0], pair[1] });
+    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+    if (!a || !(a->ints = copy_sizes(at.graph, count, values))) return;
+    a->n_ints = (size_t)count;
 }
 
-const char *graph_windows(graph_place at, const window *w)
+void graph_pair(graph_place at, graph_node *n, const char *name, const int pair[2])
 {
-    graph_pair(at, "kernel_shape", w->kernel);
-    graph_pair(at, "strides", w->stride);
-    return graph_ints(at, "pads", 4,
-                      (const ptrdiff_t[]){ w->before[0], w->before[1], w->after[0], w->after[1] });
+    graph_ints(at, n, name, 2, (const ptrdiff_t[]){ pair[0], pair[1] });
 }
 
-const char *graph_real(graph_place at, const char *name, double value)
+void graph_pads(graph_place at, graph_node *n, const ptrdiff_t before[2], const ptrdiff_t after[2])
 {
-    message a = { 0 };
-    message_float(&a, ATTR_F, rounded(at, name, value));
-    return add_attribute(at, name, TYPE_FLOAT, &a);
+    graph_ints(at, n, "pads", 4, (const ptrdiff_t[]){ before[0], before[1], after[0], after[1] });
 }
 
-const char *graph_mode(graph_place at, const char *name, const char *value)
+void graph_real(graph_place at, graph_node *n, const char *name, double value)
 {
-    message a = { 0 };
-    message_text(&a, ATTR_S, value);
-    return add_attribute(at, name, TYPE_STRING, &a);
+    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+    if (!a) return;
+    a->has_f = 1;
+    a->f = rounded(at, name, value);
+}
+
+void graph_mode(graph_place at, graph_node *n, const char *name, const char *value)
+{
+    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
+    if (!a) return;
+    a->has_s = 1;
+    a->s = (ProtobufCBinaryData){ strlen(value), (uint8_t *)value };
 }
 
 /* ---- constants ----------------------------------------------------------------------------------- */
 
-/* `data` has the elements. */
-static const char *add_constant(graph_place at, const char *name, st_shape s, enum data_type type,
-                                message *data)
+static Onnx__TensorProto *add_constant(graph_place at, const char *name, st_shape s,
+                                       Onnx__TensorProto__DataType type)
 {
-    const char *own = name_in(at, name);
-    message t = { 0 };
-    for (int i = 0; i < s.rank; i++) message_int(&t, TENSOR_DIMS, s.n[i]);
-    message_int(&t, TENSOR_TYPE, type);
-    message_part(&t, type == DATA_FLOAT ? TENSOR_FLOATS : TENSOR_INT64S, data);
-    message_text(&t, TENSOR_NAME, own);
-    message_part(&at.graph->bytes, GRAPH_INITIALIZER, &t);
-    return own;
+    graph *g = at.graph;
+    Onnx__TensorProto *t = graph_take(g, 1, sizeof *t);
+    Onnx__TensorProto **list = graph_grown(g, g->proto.initializer, g->proto.n_initializer);
+    char *own = name_in(at, name);
+    int64_t *dims = copy_sizes(g, s.rank, s.n);
+    if (!t || !list || !own || !dims) return NULL;
+    onnx__tensor_proto__init(t);
+    t->name = own;
+    t->dims = dims;
+    t->n_dims = (size_t)s.rank;
+    t->has_data_type = 1;
+    t->data_type = type;
+    g->proto.initializer = list;
+    return g->proto.initializer[g->proto.n_initializer++] = t;
 }
 
+static Onnx__TensorProto *add_floats(graph_place at, const char *name, st_shape s)
+{
+    ptrdiff_t count = st_shape_numel(s, name);
+    float *data = count < 0 ? NULL : graph_take(at.graph, (size_t)count, sizeof *data);
+    Onnx__TensorProto *t = data ? add_constant(at, name, s, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT) : NULL;
+    if (!t) return NULL;
+    t->float_data = data;
+    t->n_float_data = (size_t)count;
+    return t;
+}
+
+/* Copies the elements as floats. */
 typedef struct floats {
     graph_place at;
     const char *name;
-    message data;
+    float *to;
 } floats;
 
 static void round_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     floats *f = context;
-    for (ptrdiff_t i = 0; i < n; i++)
-        message_element_float(&f->data, rounded(f->at, f->name, (double)at[0][i * stride[0]]));
+    for (ptrdiff_t i = 0; i < n; i++) *f->to++ = rounded(f->at, f->name, (double)at[0][i * stride[0]]);
 }
 
 const char *graph_tensor(graph_place at, const char *name, st_tensor value)
 {
-    floats f = { at, name, { 0 } };
-    if (st_is_null(value)) return "";
-    st_walk(1, &value, ST_ROW_MAJOR, round_row, &f);
-    return add_constant(at, name, value.shape, DATA_FLOAT, &f.data);
+    Onnx__TensorProto *t = st_is_null(value) ? NULL : add_floats(at, name, value.shape);
+    if (!t) return NULL;
+    st_walk(1, &value, ST_ROW_MAJOR, round_row, &(floats){ at, name, t->float_data });
+    return t->name;
 }
 
 const char *graph_filled(graph_place at, const char *name, st_shape s, double value)
 {
-    message data = { 0 };
+    Onnx__TensorProto *t = add_floats(at, name, s);
     const float number = rounded(at, name, value);
-    for (ptrdiff_t i = 0; i < st_shape_numel(s, name); i++) message_element_float(&data, number);
-    return add_constant(at, name, s, DATA_FLOAT, &data);
+    for (size_t i = 0; t && i < t->n_float_data; i++) t->float_data[i] = number;
+    return t ? t->name : NULL;
 }
 
 const char *graph_number(graph_place at, const char *name, double value)
@@ -196,28 +255,49 @@ const char *graph_number(graph_place at, const char *name, double value)
 
 const char *graph_sizes(graph_place at, const char *name, int count, const ptrdiff_t values[])
 {
-    message data = { 0 };
-    for (int i = 0; i < count; i++) message_element_int(&data, values[i]);
-    return add_constant(at, name, ST_SHAPE(count), DATA_INT64, &data);
+    Onnx__TensorProto *t = add_constant(at, name, ST_SHAPE(count), ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
+    if (!t || !(t->int64_data = copy_sizes(at.graph, count, values))) return NULL;
+    t->n_int64_data = (size_t)count;
+    return t->name;
 }
 
 /* ---- inputs and outputs -------------------------------------------------------------------------- */
 
-void graph_value(graph *g, int which, const char *name, st_shape image)
+static int set_dimension(graph *g, Onnx__TensorShapeProto *s, int axis, st_shape image)
 {
-    message size = { 0 }, shape = { 0 }, tensor = { 0 }, type = { 0 }, value = { 0 };
-    message_text(&size, DIM_NAME, "N");
-    message_part(&shape, SHAPE_DIM, &size);
-    for (int i = 0; i < image.rank; i++) {
-        message_int(&size, DIM_VALUE, image.n[i]);
-        message_part(&shape, SHAPE_DIM, &size);
-    }
-    message_int(&tensor, TENSOR_ELEMENT, DATA_FLOAT);
-    message_part(&tensor, TENSOR_SHAPE, &shape);
-    message_part(&type, TYPE_TENSOR, &tensor);
-    message_text(&value, VALUE_NAME, name);
-    message_part(&value, VALUE_TYPE, &type);
-    message_part(&g->bytes, which, &value);
+    Onnx__TensorShapeProto__Dimension *d = s->dim[axis] = graph_take(g, 1, sizeof *d);
+    if (!d) return -1;
+    onnx__tensor_shape_proto__dimension__init(d);
+    d->value_case = axis ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
+                         : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    if (axis) d->dim_value = image.n[axis - 1];
+    else d->dim_param = (char *)"N";
+    s->n_dim++;
+    return 0;
+}
+
+Onnx__ValueInfoProto *graph_value(graph *g, const char *name, st_shape image)
+{
+    Onnx__ValueInfoProto *v = graph_take(g, 1, sizeof *v);
+    Onnx__TypeProto *type = graph_take(g, 1, sizeof *type);
+    Onnx__TypeProto__Tensor *t = graph_take(g, 1, sizeof *t);
+    Onnx__TensorShapeProto *s = graph_take(g, 1, sizeof *s);
+    if (!v || !type || !t || !s) return NULL;
+    onnx__value_info_proto__init(v);
+    onnx__type_proto__init(type);
+    onnx__type_proto__tensor__init(t);
+    onnx__tensor_shape_proto__init(s);
+    v->name = (char *)name;
+    v->type = type;
+    type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    type->tensor_type = t;
+    t->has_elem_type = 1;
+    t->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    t->shape = s;
+    s->dim = graph_take(g, (size_t)image.rank + 1, sizeof *s->dim);
+    for (int axis = 0; axis <= image.rank; axis++)
+        if (!s->dim || set_dimension(g, s, axis, image)) return NULL;
+    return v;
 }
 
 /* ---- errors -------------------------------------------------------------------------------------- */
@@ -230,5 +310,5 @@ const char *graph_refuse(graph_place at, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     st_error_set("layer %s: %s: %s", at.path, at.l->type->name, text);
-    return "";
+    return NULL;
 }

@@ -8,7 +8,7 @@ comma := ,
 TORCH ?= /usr/bin/python3
 DNNL  ?= /usr
 HAS_DNNL := $(wildcard $(DNNL)/include/oneapi/dnnl/dnnl.h)
-BENCHES := bench scaling stride_peer $(if $(HAS_DNNL),dnnl_peer) onnx_model
+BENCHES := bench scaling stride_peer $(if $(HAS_DNNL),dnnl_peer) $(if $(ONNX_PROTO),onnx_model)
 parts_bench       := bench campaign subjects networks worker report compare moonshot statistics timing peak
 parts_scaling     := scaling campaign worker statistics ../../examples/stride/sketch ../../examples/stride/text
 parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
@@ -18,7 +18,7 @@ dnnl_peer_LIBS    := $(if $(filter-out /usr,$(DNNL)),-L$(DNNL)/lib -Wl$(comma)-r
 CFLAGS_tests_bench_dnnl_peer := $(if $(filter-out /usr,$(DNNL)),-I$(DNNL)/include)
 # a * x + b in one instruction, which strict C11 has to be asked for.
 CFLAGS_tests_bench_peak := -ffp-contract=fast
-BENCH_SOURCES := $(filter-out $(if $(HAS_DNNL),,%/dnnl_peer.c), \
+BENCH_SOURCES := $(filter-out $(if $(HAS_DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%/onnx_model.c), \
     $(wildcard tests/bench/*.c))
 
 define bench_rule
@@ -38,7 +38,7 @@ bench_programs := $(foreach b,$(BENCHES),$(OUT)/float/bench/$b)
 
 # The peers' own files: packages of node, and the networks as files of ONNX.
 PEER_FILES := $(BUILD)/peers
-MODELS     := $(patsubst %,$(PEER_FILES)/%.onnx,lenet5 example bnnet mlp)
+MODELS     := $(if $(ONNX_PROTO),$(patsubst %,$(PEER_FILES)/%.onnx,lenet5 example bnnet mlp))
 $(MODELS): $(PEER_FILES)/%.onnx: $(OUT)/float/bench/onnx_model
 	@mkdir -p $(@D)
 	$(call say,GEN)$< $* $@
@@ -50,7 +50,9 @@ PEERS = \
     $(if $(HAS_DNNL),$(foreach setting,direct nhwc blocked winograd, \
         --peer='dnnl $(setting)=$(OUT)/float/bench/dnnl_peer $(setting)'), \
         --peer='dnnl=echo skip oneDNN is not installed (make deps-bench)') \
-    $(foreach batch,64 16 256,--peer='onnx batch $(batch)=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)')
+    $(if $(MODELS),$(foreach batch,64 16 256, \
+        --peer='onnx batch $(batch)=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)'), \
+        --peer='onnx=echo skip protobuf-c or onnx.proto is not installed (make deps-bench)')
 
 .PHONY: bench bench-peers bench-busy bench-scaling
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say

@@ -426,9 +426,12 @@ TEST(what_float32_cannot_hold_is_refused)
 
 #else
 
-TEST(there_is_nothing_to_read_files_of_onnx_with)
+TEST(without_onnx_the_error_says_what_was_missing)
 {
-    print_message("protobuf-c or onnx.proto is not installed (make deps-onnx)\n");
-    skip();
+    auto_net *n = built(ST_SHAPE(4), st_relu());
+    assert_int_equal(st_net_export_onnx(n, path_of("net.onnx")), -1);
+    assert_true(strstr(st_error(), "protobuf-c") || strstr(st_error(), "libonnx-dev"));
+    expect_error("net.onnx: this library was built without ONNX");
+    assert_int_equal(access(path_of("net.onnx"), F_OK), -1);
 }
 #endif

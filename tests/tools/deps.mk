@@ -20,7 +20,7 @@ deps-conformance: deps ## install ONNX's cases and PyTorch, which `make conforma
 deps-bench: deps ## install PyTorch, oneDNN and onnxruntime, which `make bench-peers` compares with
 	@$(DEPS) bench
 	@$(ONNXRUNTIME)
-deps-onnx: ## install what reads files of ONNX: protobuf-c, the checker and onnxruntime, which tests ask
+deps-onnx: ## install what writes files of ONNX, and onnxruntime and the checker, which `make onnx-check` asks
 deps-onnx: deps
 	@$(DEPS) onnx
 	@$(ONNXRUNTIME)

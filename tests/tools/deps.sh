@@ -144,6 +144,8 @@ missing_for_bench() {
     command -v npm >/dev/null || echo npm
     command -v apt-get >/dev/null || return
     [ -f /usr/include/oneapi/dnnl/dnnl.h ] || echo onednn
+    [ -f /usr/include/onnx/onnx.proto ] || echo onnx-proto
+    { command -v protoc-c && $PKG_CONFIG --exists libprotobuf-c; } >/dev/null 2>&1 || echo protobuf-c
     /usr/bin/python3 -c 'import torch' 2>/dev/null || echo torch
 }
 

@@ -18,7 +18,7 @@ HEADERS = stride.h $(addprefix tensor/,api.h error.h random.h real.h tensor.h th
 
 # An archive needs LIBS besides: packages, if its user's pkg-config knows them.
 libs_of          = $(shell $(lastword $(PKG_CONFIG)) --libs $1 2>/dev/null)
-REQUIRES_PRIVATE = $(foreach p,$(BLAS) jansson zlib,$(if $(filter $(filter -l%,$(LIBS)), \
+REQUIRES_PRIVATE = $(foreach p,$(BLAS) jansson zlib libprotobuf-c,$(if $(filter $(filter -l%,$(LIBS)), \
     $(call libs_of,$p)),$p))
 LIBS_PRIVATE     = $(filter-out $(foreach p,$(REQUIRES_PRIVATE),$(call libs_of,$p)),$(LIBS)) -pthread
 
