@@ -140,8 +140,8 @@ void conv_bias_gradient(const st_call *c, st_tensor dy)
 static int conv2d_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_conv2d_options *o = l->options;
-    window w;
-    if (window_plan(&w, l, x, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, false)) return -1;
+    window w = WINDOW_OF(o);
+    if (window_plan(&w, l, x, false)) return -1;
     *y = ST_SHAPE(x.n[0], o->out_channels, w.out[0], w.out[1]);
     l->flops =
         2 * (double)(x.n[1] / o->groups) * w.kernel[0] * w.kernel[1] * (double)st_shape_numel(*y, "conv2d");
@@ -201,6 +201,9 @@ static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window
         return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
     *y = ST_SHAPE(x.n[0], o->out_channels, 0, 0);
     for (int axis = 0; axis < 2; axis++) {
+        w->kernel[axis] = o->kernel[axis], w->stride[axis] = o->stride[axis];
+        w->dilation[axis] = o->dilation[axis];
+        w->before[axis] = w->pad_after[axis] = o->padding[axis];
         if (o->output_padding[axis] >= o->stride[axis] && o->output_padding[axis] >= o->dilation[axis])
             return st_layer_refuse(l, "output_padding %d×%d, expected less than the stride or the dilation",
                                    o->output_padding[0], o->output_padding[1]);
@@ -212,8 +215,7 @@ static int transposed_windows(const st_layer *l, st_shape x, st_shape *y, window
             return st_layer_refuse(l, "padding %d×%d leaves nothing of the output", o->padding[0],
                                    o->padding[1]);
     }
-    const window_padding padding = { { o->padding[0], o->padding[1] }, { o->padding[0], o->padding[1] } };
-    if (window_plan(w, l, *y, o->kernel, o->stride, padding, o->dilation, false)) return -1;
+    if (window_plan(w, l, *y, false)) return -1;
     for (int axis = 0; axis < 2; axis++)
         w->out[axis] = x.n[2 + axis]; /* output_padding beyond the stride would allow more windows */
     return 0;

@@ -1,43 +1,44 @@
 /* pool.c: pooling: y is a function of each window, and dx the sum of the windows' adjoints.
  *
- * A kind of pooling is two functions of one window, which is a view with a stride for rows and one for
- * columns. */
+ * A kind of pooling is two functions of one window, whose elements are copied into an array. */
 #include "layers/layer_impl.h"
 #include "layers/pool_impl.h"
 #include "layers/separable.h"
 #include "layers/types.h"
+#include "tensor/counts.h"
 #include "tensor/sum.h"
 
 #include <math.h>
 
-/* A window of an image, or of its gradient: element (kh, kw) is at[kh * stride[0] + kw * stride[1]]. */
+/* A window: its n = KH KW elements in row-major order. */
 typedef struct place {
-    st_real *at;
-    const ptrdiff_t *stride;
-    ptrdiff_t row, column; /* the window's position in its channel */
+    const pool_plan *plan;
+    const void *options;
+    st_real *x;
+    ptrdiff_t n, row, column; /* the window's position in its channel */
 } place;
 
-typedef st_real window_value(const st_call *c, place x);
-typedef void window_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx); /* adds to dx */
+typedef st_real window_value(const place *at);
+typedef void window_adjoint(const place *at, st_real y, st_real dy, st_real *dx); /* writes dx [n] */
 
-enum { PADDED, DPADDED, VALUES, DVALUES }; /* scratch: padded images, and for pool one window */
+enum { PADDED, DPADDED, WINDOW, DWINDOW }; /* scratch: padded images, and one window */
 
 /* ---- plan ---------------------------------------------------------------------------------------- */
 
-/* Plans the windows of x and y, with a table of `counts` numbers for each row and each column of windows. */
-static pool_plan *plan_windows(st_layer *l, st_shape x, st_shape *y, const int kernel[2], const int stride[2],
-                               window_padding padding, const int dilation[2], bool ceil_mode, int counts)
+static pool_plan *plan_windows(st_layer *l, st_shape x, st_shape *y, window w, bool ceil_mode)
 {
-    window w;
-    if (window_plan_pool(&w, l, x, kernel, stride, padding, dilation, ceil_mode)) return NULL;
+    if (window_plan_pool(&w, l, x, ceil_mode)) return NULL;
     *y = ST_SHAPE(x.n[0], x.n[1], w.out[0], w.out[1]);
     if (st_shape_numel(*y, l->type->name) < 0) return NULL;
-    pool_plan *p =
-        st_layer_plan_data(l, sizeof *p + (size_t)counts * (size_t)(w.out[0] + w.out[1]) * sizeof(int));
+    pool_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return NULL;
     p->w = w;
-    st_shape padded = window_padded(&w) ? window_padded_shape(&w, x.n[1]) : ST_SHAPE(0);
-    return st_layer_scratch(l, padded) || st_layer_scratch(l, padded) ? NULL : p;
+    const st_shape padded = window_padded(&w) ? window_padded_shape(&w, x.n[1]) : ST_SHAPE(0);
+    const st_shape scratch[] = { padded, padded, ST_SHAPE(w.kernel[0], w.kernel[1]),
+                                 ST_SHAPE(w.kernel[0], w.kernel[1]) };
+    for (int i = PADDED; i <= DWINDOW; i++)
+        if (st_layer_scratch(l, scratch[i])) return NULL;
+    return p;
 }
 
 /* ---- all windows --------------------------------------------------------------------------------- */
@@ -51,102 +52,123 @@ static st_tensor windows(const st_call *c, st_tensor x, ptrdiff_t i)
     return window_view(&p->w, window_source(&p->w, st_select(x, 0, i), padded));
 }
 
-/* A place refers to the memory of a view. */
-static place place_of(const st_tensor *view, ptrdiff_t channel, ptrdiff_t oh, ptrdiff_t ow)
+/* The first element of a window. */
+static st_real *first_of(const st_tensor *view, ptrdiff_t channel, ptrdiff_t oh, ptrdiff_t ow)
 {
-    return (place){ .at = st_data(*view) + channel * view->stride[0] + oh * view->stride[1] +
-                          ow * view->stride[2],
-                    .stride = view->stride + 3,
-                    .row = oh,
-                    .column = ow };
+    const ptrdiff_t *stride = view->stride;
+    return st_data(*view) + channel * stride[0] + oh * stride[1] + ow * stride[2];
+}
+
+/* Copies a window into an array; and the adjoint, which adds the array to it. */
+static void gather(const window *w, const ptrdiff_t stride[2], const st_real *x, st_real *to)
+{
+    for (int kh = 0; kh < w->kernel[0]; kh++)
+        for (int kw = 0; kw < w->kernel[1]; kw++) *to++ = x[kh * stride[0] + kw * stride[1]];
+}
+
+static void scatter(const window *w, const ptrdiff_t stride[2], st_real *dx, const st_real *from)
+{
+    for (int kh = 0; kh < w->kernel[0]; kh++)
+        for (int kw = 0; kw < w->kernel[1]; kw++) dx[kh * stride[0] + kw * stride[1]] += *from++;
+}
+
+static place place_of(const st_call *c)
+{
+    const pool_plan *p = c->plan;
+    return (place){ .plan = p,
+                    .options = c->options,
+                    .x = st_data(st_scratch(c, WINDOW)),
+                    .n = (ptrdiff_t)p->w.kernel[0] * p->w.kernel[1] };
 }
 
 static void forward_windows(const st_call *c, st_tensor x, st_tensor y, window_value *value)
 {
-    const window *w = &((const pool_plan *)c->plan)->w;
+    place at = place_of(c);
+    const window *w = &at.plan->w;
     st_real *out = st_data(y);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        st_tensor view = windows(c, x, i);
+        const st_tensor view = windows(c, x, i);
         for (ptrdiff_t channel = 0; channel < x.shape.n[1]; channel++)
-            for (ptrdiff_t oh = 0; oh < w->out[0]; oh++)
-                for (ptrdiff_t ow = 0; ow < w->out[1]; ow++)
-                    *out++ = value(c, place_of(&view, channel, oh, ow));
+            for (at.row = 0; at.row < w->out[0]; at.row++)
+                for (at.column = 0; at.column < w->out[1]; at.column++) {
+                    gather(w, view.stride + 3, first_of(&view, channel, at.row, at.column), at.x);
+                    *out++ = value(&at);
+                }
     }
 }
 
 static void backward_windows(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx,
                              window_adjoint *adjoint)
 {
-    const window *w = &((const pool_plan *)c->plan)->w;
+    place at = place_of(c);
+    const window *w = &at.plan->w;
     const st_real *out = st_data(y), *dout = st_data(dy);
+    st_real *from = st_data(st_scratch(c, DWINDOW));
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        st_tensor view = windows(c, x, i), image = st_select(dx, 0, i), dpadded = st_scratch(c, DPADDED);
-        st_tensor dview = window_view(w, window_target(w, image, dpadded));
+        const st_tensor image = st_select(dx, 0, i), dpadded = st_scratch(c, DPADDED);
+        const st_tensor view = windows(c, x, i), dview = window_view(w, window_target(w, image, dpadded));
         for (ptrdiff_t channel = 0; channel < x.shape.n[1]; channel++)
-            for (ptrdiff_t oh = 0; oh < w->out[0]; oh++)
-                for (ptrdiff_t ow = 0; ow < w->out[1]; ow++, out++, dout++)
-                    adjoint(c, place_of(&view, channel, oh, ow), *out, *dout,
-                            place_of(&dview, channel, oh, ow));
+            for (at.row = 0; at.row < w->out[0]; at.row++)
+                for (at.column = 0; at.column < w->out[1]; at.column++) {
+                    gather(w, view.stride + 3, first_of(&view, channel, at.row, at.column), at.x);
+                    adjoint(&at, *out++, *dout++, from);
+                    scatter(w, dview.stride + 3, first_of(&dview, channel, at.row, at.column), from);
+                }
         window_finish(w, image, dpadded);
     }
 }
 
-static const int *kernel_of(const st_call *c)
-{
-    return ((const pool_plan *)c->plan)->w.kernel;
-}
-
 /* ---- maxpool: the maximum; the gradient goes to the place it came from ----------------------------- */
 
-static int maxpool_plan(st_layer *l, st_shape x, st_shape *y)
+static int plan_maxpool(st_layer *l, st_shape x, st_shape *y)
 {
     const st_maxpool_options *o = l->options;
-    pool_plan *p =
-        plan_windows(l, x, y, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, o->ceil_mode, 0);
-    if (!p) return -1;
-    p->padding = o->pad_value == ST_PAD_ZERO ? 0 : -(st_real)INFINITY;
-    return 0;
+    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode);
+    if (p) p->padding = o->pad_value == ST_PAD_ZERO ? 0 : -(st_real)INFINITY;
+    return p ? 0 : -1;
 }
 
-/* The first element of a window, along an axis, that is in the image; 0 if none is. */
-static ptrdiff_t first_inside(const window *w, int axis, ptrdiff_t at)
+/* The elements first ... end - 1 of a window, along an axis, that are in the image; or in the image and its
+ * padding. */
+typedef struct range {
+    ptrdiff_t first, end;
+} range;
+
+static range inside(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
 {
-    ptrdiff_t outside = w->before[axis] - at * w->stride[axis], dilation = w->dilation[axis];
-    ptrdiff_t first = outside > 0 ? (outside + dilation - 1) / dilation : 0;
-    return first < w->kernel[axis] ? first : 0;
+    const ptrdiff_t begin = at * w->stride[axis] - w->before[axis], dilation = w->dilation[axis];
+    const ptrdiff_t low = exclude_pad ? 0 : -w->before[axis];
+    const ptrdiff_t high = w->size[axis] + (exclude_pad ? 0 : w->pad_after[axis]);
+    if (begin >= low && begin + dilation * (w->kernel[axis] - 1) < high) return (range){ 0, w->kernel[axis] };
+    const ptrdiff_t first = begin < low ? ceil_div(low - begin, dilation) : 0;
+    const ptrdiff_t end = begin < high ? ceil_div(high - begin, dilation) : 0;
+    return (range){ first, largest(first, smallest(end, w->kernel[axis])) };
 }
 
-/* The row-major index of the first maximum, or of the first NaN; if all elements are -inf, of the first one
- * in the image. */
-static ptrdiff_t maximum(const st_call *c, place x, st_real *value)
+/* The index of the first maximum, or of the first NaN; if all elements are -inf, of the first one in the
+ * image. */
+static ptrdiff_t maximum(const place *at)
 {
-    const pool_plan *p = c->plan;
-    const int *kernel = p->w.kernel;
-    st_real best = -(st_real)INFINITY;
-    ptrdiff_t at = 0;
-    if (p->padding != 0) at = first_inside(&p->w, 0, x.row) * kernel[1] + first_inside(&p->w, 1, x.column);
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)kernel[0] * kernel[1]; k++) {
-        st_real element = x.at[k / kernel[1] * x.stride[0] + k % kernel[1] * x.stride[1]];
-        if (element <= best || isnan(best)) continue;
-        best = element;
-        at = k;
-    }
-    *value = best;
-    return at;
+    const window *w = &at->plan->w;
+    const range rows = inside(w, 0, at->row, true), columns = inside(w, 1, at->column, true);
+    ptrdiff_t best = 0;
+    if (at->plan->padding != 0 && rows.first < rows.end && columns.first < columns.end)
+        best = rows.first * w->kernel[1] + columns.first;
+    for (ptrdiff_t k = 0; k < at->n; k++)
+        if (!(at->x[k] <= at->x[best]) && !isnan(at->x[best])) best = k;
+    return best;
 }
 
-static st_real maxpool_value(const st_call *c, place x)
+static st_real maxpool_value(const place *at)
 {
-    st_real value;
-    maximum(c, x, &value);
-    return value;
+    return at->x[maximum(at)];
 }
 
-static void maxpool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)
+static void maxpool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
 {
-    const int wide = kernel_of(c)[1];
-    ptrdiff_t k = maximum(c, x, &y);
-    dx.at[k / wide * dx.stride[0] + k % wide * dx.stride[1]] += dy;
+    (void)y;
+    for (ptrdiff_t k = 0; k < at->n; k++) dx[k] = 0;
+    dx[maximum(at)] = dy;
 }
 
 /* A dilated window may contain only padding, whose maximum is -inf. */
@@ -160,65 +182,50 @@ static bool takes_maxima(const st_layer *l)
 
 int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
 {
-    ptrdiff_t low = exclude_pad ? 0 : -w->before[axis];
-    ptrdiff_t high = w->size[axis] + (exclude_pad ? 0 : w->pad_after[axis]);
-    int count = 0;
-    for (int k = 0; k < w->kernel[axis]; k++) {
-        ptrdiff_t element = at * w->stride[axis] - w->before[axis] + (ptrdiff_t)k * w->dilation[axis];
-        count += element >= low && element < high;
-    }
-    return count;
+    const range counted = inside(w, axis, at, exclude_pad);
+    return (int)(counted.end - counted.first);
 }
 
-static int avgpool_plan(st_layer *l, st_shape x, st_shape *y)
+static int plan_avgpool(st_layer *l, st_shape x, st_shape *y)
 {
     const st_avgpool_options *o = l->options;
-    pool_plan *p =
-        plan_windows(l, x, y, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, o->ceil_mode, 1);
-    if (!p) return -1;
-    int *count = p->count;
-    for (int axis = 0; axis < 2; axis++)
-        for (ptrdiff_t at = 0; at < p->w.out[axis]; at++)
-            *count++ = pool_counted(&p->w, axis, at, o->count_exclude_pad);
-    l->flops = (double)st_shape_numel(*y, "avgpool") * p->w.kernel[0] * p->w.kernel[1];
-    return 0;
+    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode);
+    if (p) l->flops = (double)st_shape_numel(*y, "avgpool") * p->w.kernel[0] * p->w.kernel[1];
+    return p ? 0 : -1;
 }
 
-static st_real weight_of(const st_call *c, place x)
+/* 1 / (the number of elements that count), or 0 for none. */
+static st_real weight_of(const place *at)
 {
-    return pool_weight(c->plan, x.row, x.column);
+    const bool exclude_pad = ((const st_avgpool_options *)at->options)->count_exclude_pad;
+    const int rows = pool_counted(&at->plan->w, 0, at->row, exclude_pad);
+    const int columns = pool_counted(&at->plan->w, 1, at->column, exclude_pad);
+    return rows && columns ? 1 / ((st_real)rows * (st_real)columns) : 0;
 }
 
-static st_real avgpool_value(const st_call *c, place x)
+static st_real avgpool_value(const place *at)
 {
-    const int *kernel = kernel_of(c);
-    const bool dense = x.stride[1] == 1, whole = dense && x.stride[0] == kernel[1];
+    enum { SHORT = 16 }; /* elements just written are read one by one faster than as vectors */
     double sum = 0;
-    if (whole) sum = sum_of_row((ptrdiff_t)kernel[0] * kernel[1], x.at);
-    for (int kh = 0; kh < kernel[0] && !whole; kh++, x.at += x.stride[0]) {
-        if (dense) sum += sum_of_row(kernel[1], x.at);
-        for (int kw = 0; kw < kernel[1] && !dense; kw++) sum += (double)x.at[kw * x.stride[1]];
-    }
-    return (st_real)sum * weight_of(c, x);
+    for (ptrdiff_t k = 0; k < at->n && at->n < SHORT; k++) sum += (double)at->x[k];
+    return (st_real)(at->n < SHORT ? sum : sum_of_row(at->n, at->x)) * weight_of(at);
 }
 
-static void avgpool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)
+static void avgpool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
 {
     (void)y;
-    const st_real share = dy * weight_of(c, x);
-    for (int kh = 0; kh < kernel_of(c)[0]; kh++)
-        for (int kw = 0; kw < kernel_of(c)[1]; kw++) dx.at[kh * dx.stride[0] + kw * dx.stride[1]] += share;
+    const st_real share = dy * weight_of(at);
+    for (ptrdiff_t k = 0; k < at->n; k++) dx[k] = share;
 }
 
 /* ---- lppool: the p-norm: y = (sum of |x|^p)^(1/p), as ONNX's LpPool ------------------------------------ *
  * To avoid overflow, powers are taken of ratios of at most 1: y = m (sum of (|x|/m)^p)^(1/p), with m the
  * largest |x| of the window, and dx = dy sign(x) (|x|/y)^(p-1). */
 
-static int lppool_plan(st_layer *l, st_shape x, st_shape *y)
+static int plan_lppool(st_layer *l, st_shape x, st_shape *y)
 {
     const st_lppool_options *o = l->options;
-    return plan_windows(l, x, y, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, o->ceil_mode, 0) ? 0
-                                                                                                        : -1;
+    return plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode) ? 0 : -1;
 }
 
 static double power(double ratio, double p)
@@ -227,104 +234,78 @@ static double power(double ratio, double p)
 }
 
 /* NaN propagates. */
-static st_real lppool_value(const st_call *c, place x)
+static st_real lppool_value(const place *at)
 {
-    const double p = ((const st_lppool_options *)c->options)->p;
-    const int *kernel = kernel_of(c);
+    const double p = ((const st_lppool_options *)at->options)->p;
     double most = 0, sum = 0;
-    for (int kh = 0; kh < kernel[0]; kh++)
-        for (int kw = 0; kw < kernel[1]; kw++) {
-            double size = fabs((double)x.at[kh * x.stride[0] + kw * x.stride[1]]);
-            if (isnan(size)) return (st_real)size;
-            if (size > most) most = size;
-        }
+    for (ptrdiff_t k = 0; k < at->n; k++) {
+        const double size = fabs((double)at->x[k]);
+        if (isnan(size)) return (st_real)size;
+        if (size > most) most = size;
+    }
     if (most == 0 || isinf(most)) return (st_real)most;
-    for (int kh = 0; kh < kernel[0]; kh++)
-        for (int kw = 0; kw < kernel[1]; kw++)
-            sum += power(fabs((double)x.at[kh * x.stride[0] + kw * x.stride[1]]) / most, p);
+    for (ptrdiff_t k = 0; k < at->n; k++) sum += power(fabs((double)at->x[k]) / most, p);
     return (st_real)(most * pow(sum, 1 / p));
 }
 
-static void lppool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)
+static void lppool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
 {
-    const double p = ((const st_lppool_options *)c->options)->p, norm = (double)y;
-    if (y == 0) return;
-    for (int kh = 0; kh < kernel_of(c)[0]; kh++)
-        for (int kw = 0; kw < kernel_of(c)[1]; kw++) {
-            double value = (double)x.at[kh * x.stride[0] + kw * x.stride[1]], slope = 0;
-            if (value != 0) slope = p == 2 ? value / norm : copysign(pow(fabs(value) / norm, p - 1), value);
-            dx.at[kh * dx.stride[0] + kw * dx.stride[1]] += (st_real)((double)dy * slope);
-        }
+    const double p = ((const st_lppool_options *)at->options)->p, norm = (double)y;
+    for (ptrdiff_t k = 0; k < at->n; k++) {
+        double value = (double)at->x[k], slope = 0;
+        if (value != 0 && y != 0)
+            slope = p == 2 ? value / norm : copysign(pow(fabs(value) / norm, p - 1), value);
+        dx[k] = (st_real)((double)dy * slope);
+    }
 }
 
 /* ---- pool: a function of the user's; its adjoint, too, or central differences ---------------------------- */
 
-static int pool_layer_plan(st_layer *l, st_shape x, st_shape *y)
+static int plan_pool(st_layer *l, st_shape x, st_shape *y)
 {
     const st_pool_options *o = l->options;
     if (!o->function->name || !o->function->value)
         return st_layer_refuse(l, "the window function %s has no %s",
                                o->function->name ? o->function->name : "?",
                                o->function->name ? "value" : "name");
-    pool_plan *p =
-        plan_windows(l, x, y, o->kernel, o->stride, WINDOW_PADDING(o), o->dilation, o->ceil_mode, 0);
-    if (!p) return -1;
-    p->padding = o->pad_value == ST_PAD_LOWEST ? -(st_real)INFINITY : 0;
-    st_shape elements = ST_SHAPE(p->w.kernel[0], p->w.kernel[1]);
-    return st_layer_scratch(l, elements) || st_layer_scratch(l, elements) ? -1 : 0;
+    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode);
+    if (p) p->padding = o->pad_value == ST_PAD_LOWEST ? -(st_real)INFINITY : 0;
+    return p ? 0 : -1;
 }
 
-/* Copies the window's elements into an array. */
-static st_real *gather(const st_call *c, place x)
+static st_real pool_value(const place *at)
 {
-    const int *kernel = kernel_of(c);
-    st_real *values = st_data(st_scratch(c, VALUES)), *to = values;
-    for (int kh = 0; kh < kernel[0]; kh++)
-        for (int kw = 0; kw < kernel[1]; kw++) *to++ = x.at[kh * x.stride[0] + kw * x.stride[1]];
-    return values;
+    const st_pool_function *f = ((const st_pool_options *)at->options)->function;
+    return f->value(at->x, at->n, f->context);
 }
 
-static st_real pool_value(const st_call *c, place x)
+static void pool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
 {
-    const st_pool_function *f = ((const st_pool_options *)c->options)->function;
-    return f->value(gather(c, x), (ptrdiff_t)kernel_of(c)[0] * kernel_of(c)[1], f->context);
-}
-
-static void numeric_adjoint(const st_pool_function *f, st_real *values, ptrdiff_t n, st_real dy,
-                            st_real *dvalues)
-{
+    const st_pool_function *f = ((const st_pool_options *)at->options)->function;
     const double relative = cbrt((double)ST_REAL_EPSILON); /* balances truncation and rounding errors */
-    for (ptrdiff_t i = 0; i < n; i++) {
-        st_real middle = values[i], step = (st_real)(relative * fmax(1, fabs((double)middle)));
-        st_real above = middle + step, below = middle - step;
-        values[i] = above;
-        st_real high = f->value(values, n, f->context);
-        values[i] = below;
-        st_real low = f->value(values, n, f->context);
-        values[i] = middle;
-        dvalues[i] = isfinite(middle) ? dy * (high - low) / (above - below) : 0;
+    if (f->adjoint) {
+        f->adjoint(at->x, at->n, y, dy, dx, f->context);
+        return;
+    }
+    for (ptrdiff_t k = 0; k < at->n; k++) {
+        const st_real middle = at->x[k], step = (st_real)(relative * fmax(1, fabs((double)middle)));
+        const st_real above = middle + step, below = middle - step;
+        at->x[k] = above;
+        const st_real high = pool_value(at);
+        at->x[k] = below;
+        const st_real low = pool_value(at);
+        at->x[k] = middle;
+        dx[k] = isfinite(middle) ? dy * (high - low) / (above - below) : 0;
     }
 }
 
-static void pool_adjoint(const st_call *c, place x, st_real y, st_real dy, place dx)
-{
-    const st_pool_function *f = ((const st_pool_options *)c->options)->function;
-    const int *kernel = kernel_of(c);
-    ptrdiff_t area = (ptrdiff_t)kernel[0] * kernel[1];
-    st_real *values = gather(c, x), *dvalues = st_data(st_scratch(c, DVALUES));
-    if (f->adjoint) f->adjoint(values, area, y, dy, dvalues, f->context);
-    else numeric_adjoint(f, values, area, dy, dvalues);
-    for (int kh = 0; kh < kernel[0]; kh++)
-        for (int kw = 0; kw < kernel[1]; kw++) dx.at[kh * dx.stride[0] + kw * dx.stride[1]] += *dvalues++;
-}
+/* ---- adaptive_avgpool: the image cut into output_size parts, the mean of each ------------------------------ */
 
-/* ---- adaptive_avgpool: the image cut into output_size parts, the mean of each, as A x Bᵀ ------------------- *
- * Row i of A is 1/length over its part, from floor(i H / OH) to ceil((i+1) H / OH). */
-
+/* As a row of a matrix: 1/length over the part, from floor(i H / OH) to ceil((i+1) H / OH). */
 static taps part_of(const void *options, ptrdiff_t i, ptrdiff_t from, ptrdiff_t to)
 {
     (void)options;
-    ptrdiff_t begin = i * from / to, count = ((i + 1) * from + to - 1) / to - begin;
+    ptrdiff_t begin = i * from / to, count = ceil_div((i + 1) * from, to) - begin;
     return (taps){ begin, count, 1 / (st_real)count, 1 / (st_real)count };
 }
 
@@ -335,63 +316,55 @@ static int adaptive_avgpool_plan(st_layer *l, st_shape x, st_shape *y)
         return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
     *y = ST_SHAPE(x.n[0], x.n[1], o->output_size[0], o->output_size[1]);
     if (st_shape_numel(*y, "adaptive_avgpool") < 0) return -1;
-    return separable_plan(l, x, *y, part_of);
+    separable *s = st_layer_plan_data(l, sizeof *s);
+    if (s) s->of = part_of;
+    return s ? 0 : -1;
 }
 
-/* One part, the whole image: forward a sum, along contiguous rows if x has them; backward a fill. */
-static bool is_global(const st_call *c, st_tensor x)
+/* y += the means of x; or backwards, the sides swapped. */
+static void add_means(bool back, st_tensor x, st_tensor y)
 {
-    st_shape y = c->layer->y;
-    return y.n[2] == 1 && y.n[3] == 1 && x.stride[3] == 1 && x.stride[2] == x.shape.n[3];
+    st_fill(back ? x : y, 0);
+    for (ptrdiff_t oh = 0; oh < y.shape.n[2]; oh++)
+        for (ptrdiff_t ow = 0; ow < y.shape.n[3]; ow++) {
+            const taps rows = part_of(NULL, oh, x.shape.n[2], y.shape.n[2]);
+            const taps columns = part_of(NULL, ow, x.shape.n[3], y.shape.n[3]);
+            const st_real weight = 1 / ((st_real)rows.count * (st_real)columns.count);
+            st_tensor part =
+                st_narrow(st_narrow(x, 2, rows.first, rows.count), 3, columns.first, columns.count);
+            st_tensor mean = st_expand(st_narrow(st_narrow(y, 2, oh, 1), 3, ow, 1), part.shape);
+            st_add(back ? part : mean, weight, back ? mean : part);
+        }
 }
 
 static void adaptive_avgpool_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    if (!is_global(c, x)) {
-        separable_forward(c, x, y);
-        return;
-    }
-    const ptrdiff_t area = x.shape.n[2] * x.shape.n[3];
-    st_real *to = st_data(y);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++)
-        for (ptrdiff_t k = 0; k < x.shape.n[1]; k++)
-            *to++ =
-                (st_real)(sum_of_row(area, st_data(x) + i * x.stride[0] + k * x.stride[1]) / (double)area);
+    (void)c;
+    add_means(false, x, y);
 }
 
 static void adaptive_avgpool_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    (void)x, (void)y;
-    if (!is_global(c, dx)) {
-        separable_backward(c, dy, dx);
-        return;
-    }
-    const ptrdiff_t area = dx.shape.n[2] * dx.shape.n[3];
-    const st_real *from = st_data(dy);
-    st_real *to = st_data(dx);
-    for (const st_real *end = to + st_numel(dx); to < end; to += area, from++) {
-        const st_real share = *from / (st_real)area;
-        for (ptrdiff_t k = 0; k < area; k++) to[k] = share;
-    }
+    (void)c, (void)x, (void)y;
+    add_means(true, dx, dy);
 }
 
 /* ---- the types --------------------------------------------------------------------------------------- */
 
-/* The options of every pooling but adaptive_avgpool, and the hooks of those that run window by window. */
-#define WINDOW_FIELDS(TYPE)                                                                                  \
-    { "kernel", ST_FIELD_PAIR, offsetof(TYPE, kernel), .square = true },                                     \
-        { "stride", ST_FIELD_PAIR, offsetof(TYPE, stride), .square = true },                                 \
-        { "padding", ST_FIELD_PAIR, offsetof(TYPE, padding) },                                               \
-        { "dilation", ST_FIELD_PAIR, offsetof(TYPE, dilation), .least = 1, .fallback = 1, .square = true },  \
-    {                                                                                                        \
-        "ceil_mode", ST_FIELD_BOOL, offsetof(TYPE, ceil_mode)                                                \
-    }
-#define SIDE_FIELDS(TYPE)                                                                                    \
-    { "pad_height", ST_FIELD_PAIR, offsetof(TYPE, pad_height) },                                             \
-    {                                                                                                        \
-        "pad_width", ST_FIELD_PAIR, offsetof(TYPE, pad_width)                                                \
-    }
-#define WINDOW_HOOKS(NAME)                                                                                   \
+/* A pooling by windows, with options of its own besides those that all have. */
+#define POOLING(NAME, OPTIONS, TRAITS, ...)                                                                  \
+    static const st_field NAME##_fields[] = {                                                                \
+        { "kernel", ST_FIELD_PAIR, offsetof(OPTIONS, kernel), .square = true },                              \
+        { "stride", ST_FIELD_PAIR, offsetof(OPTIONS, stride), .square = true },                              \
+        { "padding", ST_FIELD_PAIR, offsetof(OPTIONS, padding) },                                            \
+        { "dilation", ST_FIELD_PAIR, offsetof(OPTIONS, dilation), .least = 1, .fallback = 1,                 \
+          .square = true },                                                                                  \
+        { "ceil_mode", ST_FIELD_BOOL, offsetof(OPTIONS, ceil_mode) },                                        \
+        __VA_ARGS__,                                                                                         \
+        { "pad_height", ST_FIELD_PAIR, offsetof(OPTIONS, pad_height) },                                      \
+        { "pad_width", ST_FIELD_PAIR, offsetof(OPTIONS, pad_width) },                                        \
+        { 0 },                                                                                               \
+    };                                                                                                       \
     static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
     {                                                                                                        \
         forward_windows(c, x, y, NAME##_value);                                                              \
@@ -399,88 +372,34 @@ static void adaptive_avgpool_backward(const st_call *c, st_tensor x, st_tensor y
     static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
     {                                                                                                        \
         backward_windows(c, x, y, dy, dx, NAME##_adjoint);                                                   \
-    }
-WINDOW_HOOKS(maxpool)
-WINDOW_HOOKS(avgpool)
-WINDOW_HOOKS(lppool)
-WINDOW_HOOKS(pool)
+    }                                                                                                        \
+    const st_layer_type layer_type_##NAME = {                                                                \
+        .name = #NAME,                                                                                       \
+        .options_size = sizeof(OPTIONS),                                                                     \
+        .fields = NAME##_fields,                                                                             \
+        .plan = plan_##NAME,                                                                                 \
+        .forward = NAME##_forward,                                                                           \
+        .backward = NAME##_backward,                                                                         \
+        .traits = TRAITS,                                                                                    \
+    };                                                                                                       \
+    CONSTRUCTOR(NAME, OPTIONS)
 
 static const char *const pad_values[] = { "default", "zero", "lowest", NULL };
 
-static const st_field maxpool_fields[] = {
-    WINDOW_FIELDS(st_maxpool_options),
-    { "pad_value", ST_FIELD_CHOICE, offsetof(st_maxpool_options, pad_value), .choices = pad_values },
-    SIDE_FIELDS(st_maxpool_options),
-    { 0 },
-};
+static const layer_traits traits = { .ignores_y = true },
+                          maxpool_traits = { .takes_maxima = takes_maxima, .ignores_y = true };
 
-const st_layer_type layer_type_maxpool = {
-    .name = "maxpool",
-    .options_size = sizeof(st_maxpool_options),
-    .fields = maxpool_fields,
-    .plan = maxpool_plan,
-    .forward = maxpool_forward,
-    .backward = maxpool_backward,
-    .traits = &(const layer_traits){ .takes_maxima = takes_maxima, .ignores_y = true },
-};
-
-CONSTRUCTOR(maxpool, st_maxpool_options)
-
-static const st_field avgpool_fields[] = {
-    WINDOW_FIELDS(st_avgpool_options),
-    { "count_exclude_pad", ST_FIELD_BOOL, offsetof(st_avgpool_options, count_exclude_pad) },
-    SIDE_FIELDS(st_avgpool_options),
-    { 0 },
-};
-
-const st_layer_type layer_type_avgpool = {
-    .name = "avgpool",
-    .options_size = sizeof(st_avgpool_options),
-    .fields = avgpool_fields,
-    .plan = avgpool_plan,
-    .forward = avgpool_forward,
-    .backward = avgpool_backward,
-    .traits = &(const layer_traits){ .ignores_y = true },
-};
-
-CONSTRUCTOR(avgpool, st_avgpool_options)
-
-static const st_field lppool_fields[] = {
-    WINDOW_FIELDS(st_lppool_options),
-    { "p", ST_FIELD_REAL, offsetof(st_lppool_options, p), .fallback = 2, .least = 1 },
-    SIDE_FIELDS(st_lppool_options),
-    { 0 },
-};
-
-const st_layer_type layer_type_lppool = {
-    .name = "lppool",
-    .options_size = sizeof(st_lppool_options),
-    .fields = lppool_fields,
-    .plan = lppool_plan,
-    .forward = lppool_forward,
-    .backward = lppool_backward,
-};
-
-CONSTRUCTOR(lppool, st_lppool_options)
-
-static const st_field pool_fields[] = {
-    { "function", ST_FIELD_NAMED, offsetof(st_pool_options, function) },
-    WINDOW_FIELDS(st_pool_options),
-    { "pad_value", ST_FIELD_CHOICE, offsetof(st_pool_options, pad_value), .choices = pad_values },
-    SIDE_FIELDS(st_pool_options),
-    { 0 },
-};
-
-const st_layer_type layer_type_pool = {
-    .name = "pool",
-    .options_size = sizeof(st_pool_options),
-    .fields = pool_fields,
-    .plan = pool_layer_plan,
-    .forward = pool_forward,
-    .backward = pool_backward,
-};
-
-CONSTRUCTOR(pool, st_pool_options)
+/* clang-format off */
+POOLING(maxpool, st_maxpool_options, &maxpool_traits,
+        { "pad_value", ST_FIELD_CHOICE, offsetof(st_maxpool_options, pad_value), .choices = pad_values })
+POOLING(avgpool, st_avgpool_options, &traits,
+        { "count_exclude_pad", ST_FIELD_BOOL, offsetof(st_avgpool_options, count_exclude_pad) })
+POOLING(lppool, st_lppool_options, NULL,
+        { "p", ST_FIELD_REAL, offsetof(st_lppool_options, p), .fallback = 2, .least = 1 })
+POOLING(pool, st_pool_options, NULL,
+        { "function", ST_FIELD_NAMED, offsetof(st_pool_options, function) },
+        { "pad_value", ST_FIELD_CHOICE, offsetof(st_pool_options, pad_value), .choices = pad_values })
+/* clang-format on */
 
 static const st_field adaptive_avgpool_fields[] = {
     { "output_size", ST_FIELD_PAIR, offsetof(st_adaptive_avgpool_options, output_size), .fallback = 1,
@@ -495,7 +414,7 @@ const st_layer_type layer_type_adaptive_avgpool = {
     .plan = adaptive_avgpool_plan,
     .forward = adaptive_avgpool_forward,
     .backward = adaptive_avgpool_backward,
-    .traits = &(const layer_traits){ .ignores_y = true },
+    .traits = &traits,
 };
 
 CONSTRUCTOR(adaptive_avgpool, st_adaptive_avgpool_options)

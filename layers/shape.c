@@ -120,7 +120,11 @@ const st_layer_type layer_type_pad2d = {
 CONSTRUCTOR(pad2d, st_pad2d_options)
 
 /* ---- upsample: each pixel repeated, or the image interpolated bilinearly ----------------------------------- *
- * Both are A x Bᵀ: a row of A has the weights of the rows of x in a row of y. */
+ * Both are A x Bᵀ: a row of A has the weights of the rows of x in a row of y. Each row of y is a weighted sum of
+ * a few rows of x, and likewise for columns; the adjoint is the same list of adds with the sides swapped. */
+
+enum { HALF };                  /* scratch: A x [C, OH, W] of one image */
+enum { ROWS = 1, COLUMNS = 2 }; /* axes of an image [C, H, W] */
 
 /* The position of output row `out` in the input, as PyTorch defines it: a scale_factor is used as it is given,
  * also where it makes a fraction of a row. */
@@ -176,18 +180,43 @@ static int upsample_plan(st_layer *l, st_shape x, st_shape *y)
                                    o->size[0], o->size[1], o->scale[0], o->scale[1]);
     }
     if (st_shape_numel(*y, "upsample") < 0) return -1;
-    return separable_plan(l, x, *y, upsample_taps);
+    separable *s = st_layer_plan_data(l, sizeof *s);
+    if (!s) return -1;
+    s->of = upsample_taps;
+    return st_layer_scratch(l, ST_SHAPE(x.n[1], y->n[2], x.n[3]));
+}
+
+/* y = the matrix applied to x along an axis of images [C, H, W]; or backwards, x = its transpose applied to
+ * y. */
+static void apply(const st_call *c, bool back, int axis, st_tensor x, st_tensor y)
+{
+    const ptrdiff_t from = x.shape.n[axis], to = y.shape.n[axis];
+    st_fill(back ? x : y, 0);
+    for (ptrdiff_t i = 0; i < to; i++) {
+        const taps row = upsample_taps(c->options, i, from, to);
+        for (ptrdiff_t k = 0; k < row.count; k++) {
+            st_real weight = k == 0 ? row.weight : row.rest;
+            st_tensor out = st_select(y, axis, i), in = st_select(x, axis, row.first + k);
+            if (weight != 0) st_add(back ? in : out, weight, back ? out : in);
+        }
+    }
 }
 
 static void upsample_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    separable_forward(c, x, y);
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        apply(c, false, ROWS, st_select(x, 0, i), st_scratch(c, HALF));
+        apply(c, false, COLUMNS, st_scratch(c, HALF), st_select(y, 0, i));
+    }
 }
 
 static void upsample_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    separable_backward(c, dy, dx);
+    for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
+        apply(c, true, COLUMNS, st_scratch(c, HALF), st_select(dy, 0, i));
+        apply(c, true, ROWS, st_select(dx, 0, i), st_scratch(c, HALF));
+    }
 }
 
 static const char *const upsample_modes[] = { "nearest", "bilinear", NULL };

@@ -5,62 +5,49 @@
 #include <limits.h>
 #include <stdint.h>
 
-static int plan_axis(window *w, int axis, ptrdiff_t before, ptrdiff_t after, bool ceil_mode)
+static ptrdiff_t reach(const window *w, int axis)
 {
-    ptrdiff_t size = w->size[axis], reach = (ptrdiff_t)w->dilation[axis] * (w->kernel[axis] - 1) + 1;
-    ptrdiff_t stride = w->stride[axis], room = size + before + after - reach;
-    if (room < 0) return -1;
-    ptrdiff_t out = room / stride + 1;
-    if (ceil_mode && room % stride && out * stride < size + before) out++;
-    ptrdiff_t needed = (out - 1) * stride + reach - size - before;
-    w->out[axis] = out;
-    w->before[axis] = before;
-    w->pad_after[axis] = after;
-    w->after[axis] = needed > after ? needed : after;
-    return 0;
+    return (ptrdiff_t)w->dilation[axis] * (w->kernel[axis] - 1) + 1;
 }
 
-int window_plan(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
-                window_padding padding, const int dilation[2], bool ceil_mode)
+int window_plan(window *w, const st_layer *l, st_shape x, bool ceil_mode)
 {
     if (x.rank != 4)
         return st_layer_refuse(l, "the input is %s, expected [N, C, H, W]", st_shape_text(x).text);
+    ptrdiff_t room[2];
     for (int axis = 0; axis < 2; axis++) {
-        w->size[axis] = x.n[2 + axis];
-        w->kernel[axis] = kernel[axis];
-        w->stride[axis] = stride[axis];
-        w->dilation[axis] = dilation[axis];
-        if (w->size[axis] > PTRDIFF_MAX / 4)
+        const ptrdiff_t size = w->size[axis] = x.n[2 + axis], stride = w->stride[axis];
+        if (size > PTRDIFF_MAX / 4)
             return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
+        room[axis] = size + w->before[axis] + w->pad_after[axis] - reach(w, axis);
+        ptrdiff_t out = room[axis] / stride + 1;
+        if (ceil_mode && room[axis] % stride && out * stride < size + w->before[axis]) out++;
+        w->out[axis] = out;
+        w->after[axis] =
+            largest((out - 1) * stride + reach(w, axis) - size - w->before[axis], w->pad_after[axis]);
     }
-    if (plan_axis(w, 0, padding.before[0], padding.after[0], ceil_mode) == 0 &&
-        plan_axis(w, 1, padding.before[1], padding.after[1], ceil_mode) == 0)
-        return 0;
+    if (room[0] >= 0 && room[1] >= 0) return 0;
     char dilated[64] = "";
-    if (dilation[0] > 1 || dilation[1] > 1)
-        snprintf(dilated, sizeof dilated, " with dilation %d×%d", dilation[0], dilation[1]);
-    return st_layer_refuse(l, "kernel %d×%d%s does not fit the padded input %td×%td", kernel[0], kernel[1],
-                           dilated, w->size[0] + padding.before[0] + padding.after[0],
-                           w->size[1] + padding.before[1] + padding.after[1]);
+    if (w->dilation[0] > 1 || w->dilation[1] > 1)
+        snprintf(dilated, sizeof dilated, " with dilation %d×%d", w->dilation[0], w->dilation[1]);
+    return st_layer_refuse(l, "kernel %d×%d%s does not fit the padded input %td×%td", w->kernel[0],
+                           w->kernel[1], dilated, w->size[0] + w->before[0] + w->pad_after[0],
+                           w->size[1] + w->before[1] + w->pad_after[1]);
 }
 
-int window_plan_pool(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
-                     window_padding padding, const int dilation[2], bool ceil_mode)
+int window_plan_pool(window *w, const st_layer *l, st_shape x, bool ceil_mode)
 {
-    int full[2] = { kernel[0], kernel[1] }, step[2];
     for (int axis = 0; axis < 2; axis++) {
-        ptrdiff_t size = x.rank == 4 ? x.n[2 + axis] : 1;
+        const ptrdiff_t size = x.rank == 4 ? x.n[2 + axis] : 1;
         if (size > INT_MAX) return st_layer_refuse(l, "the input %s is too large", st_shape_text(x).text);
-        if (full[axis] == 0) full[axis] = (int)size;
-        step[axis] = stride[axis] ? stride[axis] : full[axis];
-        ptrdiff_t most = (ptrdiff_t)dilation[axis] * (full[axis] - 1);
-        if (padding.before[axis] > most || padding.after[axis] > most)
-            return st_layer_refuse(
-                l, "padding %td×%td, expected less than the dilated kernel %td×%td",
-                largest(padding.before[0], padding.after[0]), largest(padding.before[1], padding.after[1]),
-                (ptrdiff_t)dilation[0] * (full[0] - 1) + 1, (ptrdiff_t)dilation[1] * (full[1] - 1) + 1);
+        if (w->kernel[axis] == 0) w->kernel[axis] = (int)size;
+        if (w->stride[axis] == 0) w->stride[axis] = w->kernel[axis];
     }
-    return window_plan(w, l, x, full, step, padding, dilation, ceil_mode);
+    const ptrdiff_t padding[] = { largest(w->before[0], w->pad_after[0]),
+                                  largest(w->before[1], w->pad_after[1]) };
+    if (padding[0] < reach(w, 0) && padding[1] < reach(w, 1)) return window_plan(w, l, x, ceil_mode);
+    return st_layer_refuse(l, "padding %td×%td, expected less than the dilated kernel %td×%td", padding[0],
+                           padding[1], reach(w, 0), reach(w, 1));
 }
 
 bool window_padded(const window *w)

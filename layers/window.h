@@ -4,35 +4,31 @@
 
 #include "layers/layer.h"
 
-/* Padding; pairs are height, width. */
-typedef struct window_padding {
-    ptrdiff_t before[2], after[2];
-} window_padding;
-
-/* The padding of options with the members padding, pad_height and pad_width. */
-#define WINDOW_PADDING(o)                                                                                    \
-    ((window_padding){                                                                                       \
-        { (ptrdiff_t)(o)->padding[0] + (o)->pad_height[0], (ptrdiff_t)(o)->padding[1] + (o)->pad_width[0] }, \
-        { (ptrdiff_t)(o)->padding[0] + (o)->pad_height[1],                                                   \
-          (ptrdiff_t)(o)->padding[1] + (o)->pad_width[1] } })
-
-/* The geometry of a layer's windows. */
+/* The geometry of a layer's windows; pairs are height, width. */
 typedef struct window {
-    ptrdiff_t size[2]; /* of the image: H, W */
     int kernel[2], stride[2], dilation[2];
-    ptrdiff_t before[2], after[2]; /* padding, with what ceil_mode adds; */
-    ptrdiff_t pad_after[2];        /* without it */
-    ptrdiff_t out[2];              /* windows: OH, OW */
+    ptrdiff_t before[2], pad_after[2]; /* padding */
+    ptrdiff_t after[2];                /* with what ceil_mode adds */
+    ptrdiff_t size[2];                 /* of the image: H, W */
+    ptrdiff_t out[2];                  /* windows: OH, OW */
 } window;
 
-/* The geometry for images x [N, C, H, W]; -1 with an error if no window fits. */
-int window_plan(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
-                window_padding padding, const int dilation[2], bool ceil_mode);
+/* What the options of a layer say of it. */
+#define WINDOW_OF(o)                                                                                         \
+    ((window){ .kernel = { (o)->kernel[0], (o)->kernel[1] },                                                 \
+               .stride = { (o)->stride[0], (o)->stride[1] },                                                 \
+               .dilation = { (o)->dilation[0], (o)->dilation[1] },                                           \
+               .before = { (ptrdiff_t)(o)->padding[0] + (o)->pad_height[0],                                  \
+                           (ptrdiff_t)(o)->padding[1] + (o)->pad_width[0] },                                 \
+               .pad_after = { (ptrdiff_t)(o)->padding[0] + (o)->pad_height[1],                               \
+                              (ptrdiff_t)(o)->padding[1] + (o)->pad_width[1] } })
+
+/* Completes the geometry for images x [N, C, H, W]; -1 with an error if no window fits. */
+int window_plan(window *w, const st_layer *l, st_shape x, bool ceil_mode);
 
 /* The same for pooling: a kernel of 0 is the whole axis, a stride of 0 the kernel, and the padding must be
  * less than the dilated kernel. */
-int window_plan_pool(window *w, const st_layer *l, st_shape x, const int kernel[2], const int stride[2],
-                     window_padding padding, const int dilation[2], bool ceil_mode);
+int window_plan_pool(window *w, const st_layer *l, st_shape x, bool ceil_mode);
 
 bool window_padded(const window *w);                               /* true: some side has padding */
 st_shape window_padded_shape(const window *w, ptrdiff_t channels); /* [C, H + padding, W + padding] */

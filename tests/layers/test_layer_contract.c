@@ -247,7 +247,7 @@ TEST(layers_are_described_by_what_differs_from_the_default)
     assert_described(st_maxpool(), "maxpool");
     assert_described(st_maxpool(.kernel = { 2, 2 }, .ceil_mode = true, .pad_value = ST_PAD_ZERO),
                      "maxpool(kernel=2x2, ceil_mode, pad_value=zero)");
-    assert_described(st_pool(&mean, .kernel = { 2, 2 }), "pool(function=mean, kernel=2x2)");
+    assert_described(st_pool(&mean, .kernel = { 2, 2 }), "pool(kernel=2x2, function=mean)");
     assert_described(st_elu(.alpha = 1), "elu");
     assert_described(st_elu(.alpha = 0.5), "elu(alpha=0.5)");
     assert_described(st_sequence(st_relu()), "sequence");
