@@ -26,18 +26,11 @@ static int check_kind(const st_dataset *kind)
                                                                                                          : 0;
 }
 
-static st_dataset *make(st_dataset kind)
-{
-    if (check_kind(&kind)) return NULL;
-    st_dataset *d = malloc(sizeof *d);
-    if (d) *d = kind;
-    else st_error_set("st_dataset_new: no memory");
-    return d;
-}
-
 st_dataset *st_dataset_new(st_dataset kind)
 {
-    st_dataset *d = make(kind);
+    st_dataset *d = check_kind(&kind) ? NULL : malloc(sizeof *d);
+    if (d) *d = kind;
+    else if (!st_error()) st_error_set("st_dataset_new: no memory");
     if (!d && kind.release) kind.release(&kind);
     return d;
 }
@@ -94,29 +87,19 @@ static int check_tensors(st_tensor x, st_tensor y)
                         st_shape_text(x.shape).text, st_shape_text(y.shape).text);
 }
 
-static st_dataset *of_tensors(st_tensor x, st_tensor y, void (*release)(st_dataset *d))
-{
-    if (check_tensors(x, y)) return NULL;
-    tensors *own = malloc(sizeof *own);
-    if (!own) {
-        st_error_set("st_dataset_tensors: no memory");
-        return NULL;
-    }
-    *own = (tensors){ x, y };
-    st_dataset *d = make((st_dataset){ .count = x.shape.n[0],
-                                       .x = st_shape_without_batch(x.shape),
-                                       .target = st_shape_without_batch(y.shape),
-                                       .get = get_tensors,
-                                       .release = release,
-                                       .own = own,
-                                       .grain = copied_grain(st_shape_without_batch(x.shape)) });
-    if (!d) free(own);
-    return d;
-}
-
 st_dataset *st_dataset_tensors(st_tensor x, st_tensor y)
 {
-    return of_tensors(x, y, free_own);
+    tensors *own = check_tensors(x, y) ? NULL : malloc(sizeof *own);
+    if (!own && !st_error()) st_error_set("st_dataset_tensors: no memory");
+    if (!own) return NULL;
+    *own = (tensors){ x, y };
+    return st_dataset_new((st_dataset){ .count = x.shape.n[0],
+                                        .x = st_shape_without_batch(x.shape),
+                                        .target = st_shape_without_batch(y.shape),
+                                        .get = get_tensors,
+                                        .release = free_own,
+                                        .own = own,
+                                        .grain = copied_grain(st_shape_without_batch(x.shape)) });
 }
 
 static void free_tensors(st_dataset *d)
@@ -129,58 +112,10 @@ static void free_tensors(st_dataset *d)
 
 st_dataset *st_dataset_owned(st_tensor x, st_tensor y)
 {
-    st_dataset *d = of_tensors(x, y, free_tensors);
-    if (d) return d;
-    st_tensor_free(x);
-    st_tensor_free(y);
-    return NULL;
-}
-
-/* ---- a part of another ----------------------------------------------------------------------- */
-
-typedef struct part {
-    const st_dataset *of;
-    ptrdiff_t first;
-} part;
-
-static void get_part(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
-{
-    const part *p = d->own;
-    p->of->get(p->of, p->first + i, x, y);
-}
-
-static void begin_part(const st_dataset *d, uint64_t pass)
-{
-    const part *p = d->own;
-    st_dataset_begin_epoch(p->of, pass);
-}
-
-st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t count)
-{
-    if (!of) {
-        st_error_set("st_dataset_slice: the data set is NULL");
-        return NULL;
-    }
-    if (first < 0 || count < 1 || first > of->count || count > of->count - first) {
-        st_error_set("st_dataset_slice: %td samples from %td on, expected at least one of the set's %td",
-                     count, first, of->count);
-        return NULL;
-    }
-    part *own = malloc(sizeof *own);
-    if (!own) {
-        st_error_set("st_dataset_slice: no memory");
-        return NULL;
-    }
-    *own = (part){ of, first };
-    return st_dataset_new((st_dataset){ .count = count,
-                                        .x = of->x,
-                                        .target = of->target,
-                                        .get = get_part,
-                                        .begin = of->begin ? begin_part : NULL,
-                                        .release = free_own,
-                                        .own = own,
-                                        .grain = of->grain,
-                                        .prepared = of->prepared });
+    st_dataset *d = st_dataset_tensors(x, y);
+    if (d) d->release = free_tensors;
+    else st_tensor_free(x), st_tensor_free(y);
+    return d;
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */

@@ -49,10 +49,6 @@ st_dataset *st_dataset_tensors(st_tensor x, st_tensor y);
 /* The same, but takes ownership of the tensors, also on failure. */
 st_dataset *st_dataset_owned(st_tensor x, st_tensor y);
 
-/* `count` samples of another set from `first` on, such as its training or validation part. The other set must
- * outlive this one. */
-st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t count);
-
 /* Starts a new epoch: augmentation (nn/data/augment.h) is drawn again, as a function of `pass`. The trainer
  * calls it at the beginning of each epoch with the net's step; before the first call `pass` is 0. A set that
  * wraps another one passes it on. Must not be called while samples are being loaded. */

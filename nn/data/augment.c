@@ -1,6 +1,6 @@
 /* augment.c: a random affine map for each sample and epoch; noise; a cutout. */
 #include "nn/data/augment.h"
-#include "nn/data/bytes.h"
+#include "nn/data/data_impl.h"
 #include "nn/files/file.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"

@@ -1,36 +1,30 @@
-/* csv.c: reads a table line by line into arrays that grow. */
+/* csv.c: reads a table line by line, in place. */
 #include "nn/data/formats.h"
-#include "nn/data/source.h"
+#include "nn/data/data_impl.h"
 #include "nn/files/file.h"
-#include "tensor/array.h"
+#include "tensor/counts.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_CLASSES = 1 << 24, /* a float holds every integer up to this one */
-    MOST_LINE = 1 << 26     /* bytes */
-};
-
-/* Limits the table, since a small gzip stream may unpack to any number. */
-static const ptrdiff_t MOST_NUMBERS = (ptrdiff_t)1 << 30;
+enum { MOST_CLASSES = 1 << 24 /* a float holds every integer up to this one */ };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct reader {
-    source from;
+    const char *name; /* of the file */
     char delimiter;
+    char *next, *end; /* the lines that are left; a zero follows them */
     ptrdiff_t line;
-    char *text; /* a line; then its fields, without blanks and quotes around them, each ended by a zero */
-    ptrdiff_t fields, used, room;
+    char *text; /* a line: its fields, without blanks and quotes around them, each ended by a zero */
+    ptrdiff_t fields;
 } reader;
 
 /* Prepends the place to an error; `column` counts from 0, the message from 1. */
 static int within(const reader *r, ptrdiff_t column)
 {
-    return st_error_within("%s: line %td, column %td: ", r->from.name, r->line, column + 1);
+    return st_error_within("%s: line %td, column %td: ", r->name, r->line, column + 1);
 }
 
 static bool is_blank(char c)
@@ -49,33 +43,18 @@ static char *skip_blanks(const reader *r, char *at)
     return at;
 }
 
-static int append(reader *r, char c)
+/* The next line, ended by a zero; NULL at the file's end. A zero byte, which would end the text, becomes 1:
+ * neither is part of a number. */
+static char *read_line(reader *r)
 {
-    if (r->used == r->room) {
-        ptrdiff_t room = r->room > 0 ? 2 * r->room : 256;
-        char *text = r->room < MOST_LINE ? array_grow(r->from.name, r->text, room, 1) : NULL;
-        if (!text) return st_error_set("%s: line %td: more than %d bytes", r->from.name, r->line, MOST_LINE);
-        r->text = text;
-        r->room = room;
-    }
-    r->text[r->used++] = c;
-    return 0;
-}
-
-/* 1; 0 at the file's end; -1 with an error. A zero byte, which would end the text, becomes 1: neither is part
- * of a number. A byte order mark is dropped. */
-static int read_line(reader *r)
-{
-    static const char mark[] = "\xef\xbb\xbf";
-    int c;
+    char *line = r->next, *c = line;
+    if (line == r->end) return NULL;
+    for (; c < r->end && *c != '\n'; c++)
+        if (!*c) *c = 1;
+    r->next = c + (c < r->end);
+    *c = '\0';
     r->line++;
-    r->used = 0;
-    while ((c = source_next(r->from)) >= 0 && c != '\n')
-        if (append(r, (char)(c ? c : 1))) return -1;
-    if (append(r, '\0') || (c < 0 && source_check(r->from))) return -1;
-    if (r->line == 1 && strncmp(r->text, mark, sizeof mark - 1) == 0)
-        memmove(r->text, r->text + sizeof mark - 1, (size_t)r->used - (sizeof mark - 1));
-    return c >= 0 || r->used > 1;
+    return line;
 }
 
 /* Reads a field at `from`, and moves it to `to`; its end in the line, NULL with an error. Two quotes stand
@@ -102,16 +81,14 @@ static char *read_field(const reader *r, char *from, char **to)
     return NULL;
 }
 
-/* The fields of the next line that is not empty: 1; 0 at the file's end; -1 with an error. */
+/* The fields of the next line that is not empty, in place: 1; 0 at the file's end; -1 with an error. */
 static int next_line(reader *r)
 {
-    int status;
     char *from, *to, end;
     do {
-        status = read_line(r);
-        from = to = r->text;
-    } while (status > 0 && !*skip_blanks(r, from));
-    if (status <= 0) return status;
+        if (!(from = read_line(r))) return 0;
+    } while (!*skip_blanks(r, from));
+    r->text = to = from;
     r->fields = 0;
     do {
         if (!(from = read_field(r, skip_blanks(r, from), &to))) return within(r, r->fields);
@@ -137,9 +114,9 @@ static bool is_number(const char *text, double *value)
 
 typedef struct table {
     const st_csv_options *options;
-    ptrdiff_t columns, features, rows, room;
+    ptrdiff_t columns, features, rows;
     ptrdiff_t label, targets; /* the first target's column; their number */
-    st_real *x, *y;           /* [rows, features], [rows, targets] */
+    st_tensor x, y;           /* [at least rows, features], [at least rows, targets] */
 } table;
 
 /* 1 if the first line names the columns, else 0; -1 with an error. */
@@ -168,14 +145,14 @@ static int check_columns(const reader *r, table *t)
     t->label = o->label < 0 ? t->columns + o->label : o->label;
     if (t->targets == 0) t->label = t->columns;
     if (t->label < 0 || t->targets > t->columns - t->label)
-        return st_error_set("%s: %td targets from column %d on, but the table has %td columns", r->from.name,
+        return st_error_set("%s: %td targets from column %d on, but the table has %td columns", r->name,
                             t->targets, o->label, t->columns);
     t->features = t->columns - t->targets;
     if (t->features == 0)
-        return st_error_set("%s: no column of features, all %td are targets", r->from.name, t->targets);
+        return st_error_set("%s: no column of features, all %td are targets", r->name, t->targets);
     ptrdiff_t image = o->image.rank ? st_shape_numel(o->image, "st_dataset_csv: image") : t->features;
     if (image < 0 || image == t->features) return image < 0 ? -1 : 0;
-    return st_error_set("%s: %td features, expected an image %s of %td", r->from.name, t->features,
+    return st_error_set("%s: %td features, expected an image %s of %td", r->name, t->features,
                         st_shape_text(o->image).text, image);
 }
 
@@ -197,27 +174,23 @@ static int read_value(const table *t, const char *text, bool feature, st_real *t
                         show_text(text).text, MOST_CLASSES);
 }
 
-static int grow(const reader *r, table *t)
+/* Memory for this line and those that are left: a row takes at least two bytes a column, so numbers take no
+ * more than a few times the file. */
+static int allocate(const reader *r, table *t)
 {
-    ptrdiff_t room = t->room > 0 ? 2 * t->room : 64;
-    if (t->rows > MOST_NUMBERS / t->columns)
-        return st_error_set("%s: more than %td numbers", r->from.name, MOST_NUMBERS);
-    st_real *x = array_grow(r->from.name, t->x, room, (size_t)t->features * sizeof *x);
-    if (x) t->x = x;
-    st_real *y = x ? array_grow(r->from.name, t->y, room, (size_t)t->targets * sizeof *y) : NULL;
-    if (!y) return -1;
-    t->y = y;
-    t->room = room;
-    return 0;
+    ptrdiff_t most = 2 + (r->end - r->next) / (2 * t->columns), lines = 2;
+    for (const char *c = r->next; lines < most && (c = memchr(c, '\n', (size_t)(r->end - c))); c++) lines++;
+    t->x = st_tensor_new(ST_SHAPE(lines, t->features));
+    t->y = st_tensor_new(ST_SHAPE(lines, largest(t->targets, 1)));
+    return st_is_null(t->x) || st_is_null(t->y) ? -1 : 0;
 }
 
 static int add_row(const reader *r, table *t)
 {
     if (r->fields != t->columns)
-        return st_error_set("%s: line %td: %td columns, expected %td", r->from.name, r->line, r->fields,
+        return st_error_set("%s: line %td: %td columns, expected %td", r->name, r->line, r->fields,
                             t->columns);
-    if (t->rows == t->room && grow(r, t)) return -1;
-    st_real *x = t->x + t->rows * t->features, *y = t->y + t->rows * t->targets;
+    st_real *x = st_data(t->x) + t->rows * t->features, *y = st_data(t->y) + t->rows * t->targets;
     const char *at = r->text;
     for (ptrdiff_t i = 0; i < t->columns; i++, at += strlen(at) + 1) {
         bool feature = i < t->label || i >= t->label + t->targets;
@@ -230,38 +203,32 @@ static int add_row(const reader *r, table *t)
 static int read_rows(reader *r, table *t)
 {
     int status = next_line(r);
-    if (status == 0) return st_error_set("%s: no numbers", r->from.name);
+    if (status == 0) return st_error_set("%s: no numbers", r->name);
     int header = status > 0 ? is_header(r, t->options) : -1;
-    if (header < 0 || check_columns(r, t)) return -1;
+    if (header < 0 || check_columns(r, t) || allocate(r, t)) return -1;
     for (status = header ? next_line(r) : 1; status > 0; status = next_line(r))
         if (add_row(r, t)) return -1;
-    if (status == 0 && t->rows == 0) return st_error_set("%s: no numbers after the header", r->from.name);
+    if (status == 0 && t->rows == 0) return st_error_set("%s: no numbers after the header", r->name);
     return status;
 }
 
 /* ---- the data set ---------------------------------------------------------------------------- */
 
-static st_tensor copied(const st_real *from, st_shape form)
-{
-    st_tensor to = st_tensor_new(form);
-    if (!st_is_null(to) && from) memcpy(st_data(to), from, (size_t)st_numel(to) * sizeof *from);
-    return to;
-}
-
-static st_dataset *keep(const table *t)
+/* Takes the tensors. */
+static st_dataset *keep(table *t)
 {
     const st_csv_options *o = t->options;
-    bool labelled = t->targets > 0;
-    st_tensor x =
-        copied(t->x, o->image.rank ? st_shape_with_batch(o->image, t->rows) : ST_SHAPE(t->rows, t->features));
-    st_tensor y =
-        copied(labelled ? t->y : NULL, o->targets > 0 ? ST_SHAPE(t->rows, t->targets) : ST_SHAPE(t->rows));
-    return st_dataset_owned(x, y);
+    st_shape image = o->image.rank ? o->image : ST_SHAPE(t->features);
+    st_shape target = o->targets > 0 ? ST_SHAPE(t->targets) : (st_shape){ 0 };
+    st_tensor x = st_narrow(t->x, 0, 0, t->rows), y = st_narrow(t->y, 0, 0, t->rows);
+    st_dataset *d = st_dataset_owned(st_reshape(x, st_shape_with_batch(image, t->rows)),
+                                     st_reshape(y, st_shape_with_batch(target, t->rows)));
+    t->x = t->y = (st_tensor){ 0 };
+    return d;
 }
 
-static int check_options(const char *path, const st_csv_options *o)
+static int check_options(const st_csv_options *o)
 {
-    if (!path) return st_error_set("st_dataset_csv: the path is NULL");
     if (o->delimiter && strchr("+-.0123456789eE\"\r\n", o->delimiter))
         return st_error_set(
             "st_dataset_csv: delimiter '%c' can be part of a number, quotes or the end of a line",
@@ -276,15 +243,16 @@ static int check_options(const char *path, const st_csv_options *o)
 
 st_dataset *st_dataset_csv_new(const char *path, st_csv_options options)
 {
-    reader r = { .delimiter = options.delimiter ? options.delimiter : ',' };
+    static const char mark[] = "\xef\xbb\xbf"; /* the byte order mark */
+    ptrdiff_t size = 0;
     table t = { .options = &options };
-    if (check_options(path, &options) || source_open(&r.from, path)) return NULL;
+    char *bytes = check_options(&options) ? NULL : data_read("st_dataset_csv", path, &size);
+    if (!bytes) return NULL;
+    reader r = { .name = file_name(path), .delimiter = options.delimiter ? options.delimiter : ',' };
+    r.next = bytes + (strncmp(bytes, mark, sizeof mark - 1) == 0 ? sizeof mark - 1 : 0), r.end = bytes + size;
     void *locale = c_locale_enter();
     st_dataset *d = read_rows(&r, &t) == 0 ? keep(&t) : NULL;
     c_locale_leave(locale);
-    source_close(r.from);
-    free(r.text);
-    free(t.x);
-    free(t.y);
+    st_tensor_free(t.x), st_tensor_free(t.y), free(bytes);
     return d;
 }

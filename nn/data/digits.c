@@ -1,7 +1,7 @@
 /* digits.c: a digit is a few strokes of a pen, bent and thickened at random, and inked by the distance of
  * each pixel to the pen's path. */
 #include "nn/data/digits.h"
-#include "nn/data/bytes.h"
+#include "nn/data/data_impl.h"
 #include "tensor/array.h"
 #include "tensor/parallel.h"
 #include "tensor/random.h"

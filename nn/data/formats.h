@@ -1,5 +1,5 @@
 /* formats.h: data sets from files: IDX, CIFAR-10, CSV and NumPy's .npy. The first three are read plain or
- * gzipped. Errors name the file and the place in it. A format of your own is st_dataset_new (nn/data.h). */
+ * gzipped, of at most 4 GiB. Errors name the file and the place in it. A format of your own is st_dataset_new (nn/data.h). */
 #ifndef STRIDE_NN_DATA_FORMATS_H
 #define STRIDE_NN_DATA_FORMATS_H
 
@@ -41,7 +41,7 @@ enum { ST_CSV_UNLABELLED = -1 }; /* for `targets`: every column is a feature */
 
 /* Numbers are decimal, with a point in any locale, finite, and may be quoted within a line (RFC 4180). Blanks
  * around them, empty lines and a byte order mark are ignored. Classes are integers from 0 on. All lines have
- * as many columns as the first one. Limits: 64 MiB per line, 2^30 numbers. NULL with an error. */
+ * as many columns as the first one. NULL with an error. */
 st_dataset *st_dataset_csv_new(const char *path, st_csv_options options);
 #define st_dataset_csv(path, ...) st_dataset_csv_new(path, ST_OPTIONS(st_csv_options, __VA_ARGS__))
 

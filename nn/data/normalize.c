@@ -1,6 +1,6 @@
 /* normalize.c: means and deviations of channels: measured, applied, and kept in a net's metadata. */
 #include "nn/data/normalize.h"
-#include "nn/data/bytes.h"
+#include "nn/data/data_impl.h"
 #include "nn/files/json.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"

@@ -1,12 +1,13 @@
 /* sets.c: data sets made from others. */
 #include "nn/data/sets.h"
-#include "nn/data/bytes.h"
+#include "nn/data/data_impl.h"
 #include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/random.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Apart from those of parameters, orders, dropout and augmentation. */
 static const uint64_t DRAWS = UINT64_C(5) << 61;
@@ -17,6 +18,74 @@ static st_dataset *refuse_null(const char *who, const char *what)
 {
     st_error_set("%s: the %s is NULL", who, what);
     return NULL;
+}
+
+/* ---- sets that wrap another one ------------------------------------------------------------------ */
+
+static void begin(const st_dataset *d, uint64_t pass)
+{
+    data_wrapper *w = d->own;
+    w->pass = pass;
+    st_dataset_begin_epoch(w->of, pass);
+}
+
+void data_unwrap(st_dataset *d)
+{
+    data_wrapper *w = d->own;
+    free(w->prepared);
+    free(w);
+}
+
+static char *join(const char *steps, const char *step)
+{
+    size_t room = strlen(steps) + strlen(step) + 3;
+    char *text = array_new("data: how samples are prepared", (ptrdiff_t)room, 1);
+    if (text) snprintf(text, room, "%s%s%s", steps, steps[0] ? "; " : "", step);
+    return text;
+}
+
+st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step)
+{
+    data_wrapper *w = kind.own;
+    if (!kind.release) kind.release = data_unwrap;
+    if (kind.grain == 0) kind.grain = of->grain;
+    *w = (data_wrapper){ .of = of };
+    if (step && !(w->prepared = join(of->prepared ? of->prepared : "", step))) {
+        kind.release(&kind);
+        return NULL;
+    }
+    if (kind.count == 0) kind.count = of->count;
+    kind.x = of->x, kind.target = of->target;
+    kind.begin = begin;
+    kind.prepared = step ? w->prepared : of->prepared;
+    return st_dataset_new(kind);
+}
+
+/* ---- a part ------------------------------------------------------------------------------------ */
+
+typedef struct slice {
+    data_wrapper base;
+    ptrdiff_t first;
+} slice;
+
+static void get_slice(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+{
+    const slice *own = d->own;
+    own->base.of->get(own->base.of, own->first + i, x, y);
+}
+
+st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t count)
+{
+    if (!of) return refuse_null("st_dataset_slice", "data set");
+    if (first < 0 || count < 1 || first > of->count || count > of->count - first) {
+        st_error_set("st_dataset_slice: %td samples from %td on, expected at least one of the set's %td",
+                     count, first, of->count);
+        return NULL;
+    }
+    slice *own = array_new("st_dataset_slice", 1, sizeof *own);
+    if (!own) return NULL;
+    own->first = first;
+    return data_wrap(of, (st_dataset){ .count = count, .get = get_slice, .own = own }, NULL);
 }
 
 /* ---- a function of each sample ------------------------------------------------------------------- */

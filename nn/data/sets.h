@@ -1,4 +1,4 @@
-/* sets.h: data sets made from others: changed by a function, joined, divided, drawn by weight.
+/* sets.h: data sets made from others: a part, changed by a function, joined, divided, drawn by weight.
  *
  *     st_dataset *held, *rest;
  *     st_dataset_split(all, 0.2, seed, &held, &rest);                    // a fifth of each class
@@ -12,6 +12,9 @@
 #include "nn/data.h"
 
 ST_API_BEGIN
+
+/* `count` samples of another set from `first` on, such as its training or validation part. */
+st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t count);
 
 /* Changes sample i, in x and y, in place; several threads may call it at the same time. */
 typedef void st_sample_function(void *context, ptrdiff_t i, st_tensor x, st_tensor y);

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/support.h"
 
+#include "nn/data/sets.h"
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/train.h"

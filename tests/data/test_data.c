@@ -4,6 +4,7 @@
 #include "tests/support.h"
 
 #include "examples/stride/sets.h"
+#include "nn/data/sets.h"
 #include "nn/data/formats.h"
 
 #include <math.h>

@@ -6,6 +6,7 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
+#include "nn/data/sets.h"
 #include "nn/data/augment.h"
 #include "nn/data/digits.h"
 #include "nn/data/normalize.h"

@@ -6,6 +6,7 @@
 #include "tests/nn/counter.h"
 #include "tests/support.h"
 
+#include "nn/data/sets.h"
 #include "nn/callbacks/callbacks.h"
 #include "tests/each_epoch.h"
 #include "tests/ranks/together.h"

@@ -1,8 +1,14 @@
-/* bytes.h: data sets of images whose pixels are bytes, and data sets that wrap another one. */
-#ifndef STRIDE_NN_DATA_BYTES_H
-#define STRIDE_NN_DATA_BYTES_H
+/* data_impl.h: shared by the data sets of this folder: the bytes of a file, images whose pixels are bytes, and
+ * sets that wrap another one. */
+#ifndef STRIDE_NN_DATA_DATA_IMPL_H
+#define STRIDE_NN_DATA_DATA_IMPL_H
 
 #include "nn/data.h"
+
+/* All bytes of a file, plain or gzipped, and a zero after them; to be freed. NULL with an error that names the
+ * file, or begins with `who`: no path, missing, truncated, corrupt, larger than 4 GiB. Memory grows with what
+ * is read. */
+char *data_read(const char *who, const char *path, ptrdiff_t *size);
 
 /* Pixels, 0 to 255, and classes. */
 typedef struct byte_images {
@@ -21,8 +27,9 @@ typedef struct data_wrapper {
     char *prepared;
 } data_wrapper;
 
-/* A set of as many samples as `of`, or kind.count, as kind.get and .own make them; `step` is appended to
- * `prepared`. `release` is data_unwrap and `grain` that of `of` unless given. On failure `own` is released. */
+/* A set of as many samples as `of`, or kind.count, as kind.get and .own make them; `step`, unless NULL, is
+ * appended to `prepared`. `release` is data_unwrap and `grain` that of `of` unless given. On failure `own` is
+ * released. */
 st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step);
 
 /* Frees the `own` of such a set: the end of its `release`. */
