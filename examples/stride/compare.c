@@ -1,5 +1,5 @@
 /* compare.c: stride report: the curves of several logs in one page. */
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/chart.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/log.h"
@@ -90,7 +90,7 @@ static int run(const void *settings_, int count, char **operands)
     const settings *s = settings_;
     comparison c = { .count = count, .path = operands };
     for (int i = 0; i < count; i++)
-        if (argument_same_file(s->output, operands[i]))
+        if (path_same(s->output, operands[i]))
             return subcommand_refuse(&command_report, "--output and %s are the same file", operands[i]);
     for (int i = 0; i < count && !st_error(); i++)
         if (log_check(operands[i]) == 0 && log_recall(operands[i], INT_MAX, &c.run[i]) == 0 &&

@@ -2,24 +2,23 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/dataset.h"
 
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/folder.h"
 #include "examples/stride/mnist.h"
 #include "examples/stride/network.h"
-#include "examples/stride/sets.h"
 #include "examples/stride/table.h"
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
+#include "nn/data/sets.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { LONGEST_PATH = 4096, MOST_PATHS = 16 };
+enum { MOST_PATHS = 16 };
 
 /* ---- paths ------------------------------------------------------------------------------------- */
 
@@ -62,14 +61,8 @@ bool dataset_names(const char *given, const char *path)
         st_error_clear(); /* dataset_check reports it */
         return false;
     }
-    for (int i = 0; i < p.count; i++) found = found || argument_same_file(p.path[i], path);
+    for (int i = 0; i < p.count; i++) found = found || path_same(p.path[i], path);
     return found;
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
 /* True if path/name or path/name.gz exists. */
@@ -112,17 +105,14 @@ static int take_mnist(dataset *s, const mnist *m)
 
 static bool is_mnist(const paths *p)
 {
-    char path[LONGEST_PATH];
-    return p->count == 1 && (there(path, p->path[0], "train-images-idx3-ubyte") ||
-                             there(path, p->path[0], "train-images.idx3-ubyte"));
+    return p->count == 1 && mnist_in(p->path[0]);
 }
 
 static int open_mnist(dataset *s, const paths *p, const dataset_options *o)
 {
     (void)o;
     mnist m;
-    if (mnist_open(&m, p->path[0], "MNIST") || take_mnist(s, &m)) return -1;
-    return opened(s, "MNIST", p->path[0]);
+    return mnist_open(&m, p->path[0], "MNIST") || take_mnist(s, &m) ? -1 : opened(s, "MNIST", p->path[0]);
 }
 
 static bool is_idx(const paths *p)
@@ -130,7 +120,7 @@ static bool is_idx(const paths *p)
     unsigned char first[4];
     const char *name = strrchr(p->path[0], '/');
     if (strstr(name ? name : p->path[0], "idx3")) return p->count <= 2;
-    FILE *f = p->count == 2 && argument_readable(p->path[0]) == 0 ? fopen(p->path[0], "rb") : NULL;
+    FILE *f = p->count == 2 && path_readable(p->path[0]) == 0 ? fopen(p->path[0], "rb") : NULL;
     bool found = f && fread(first, 1, 4, f) == 4 && first[0] == 0 && first[1] == 0 && first[2] == 8;
     if (f) fclose(f);
     return found;
@@ -177,7 +167,7 @@ static int open_cifar10(dataset *s, const paths *p, const dataset_options *o)
     int count = 0;
     s->classes = 10;
     s->name = things;
-    if (!is_folder(p->path[0])) {
+    if (!path_is_folder(p->path[0])) {
         s->train = keep(s, st_dataset_cifar10(p->path, p->count));
         return opened(s, "CIFAR-10", p->path[0]);
     }
@@ -261,18 +251,11 @@ static int open_npy(dataset *s, const paths *p, const dataset_options *o)
     return opened(s, "arrays", p->path[0]);
 }
 
-/* ---- pictures ---------------------------------------------------------------------------------- */
+/* ---- classes ----------------------------------------------------------------------------------- */
 
-static bool is_pictures(const paths *p)
-{
-    char path[LONGEST_PATH];
-    return p->count == 1 && is_folder(p->path[0]) &&
-           (folder_has_classes(p->path[0]) || (there(path, p->path[0], "train") && folder_has_classes(path)));
-}
-
-/* Renumbers the classes of a folder in the order of `known`; NULL with an error that lists unknown ones. */
-static st_dataset *renumber(const st_dataset *d, const char *path, int classes, const char *const *name,
-                            ptrdiff_t knowns, const char *const *known)
+/* The index among `known` of each name, to be freed; NULL with an error that lists those that are not there. */
+static ptrdiff_t *find_classes(const char *path, int classes, const char *const *name, ptrdiff_t knowns,
+                               const char *const *known)
 {
     char unknown[200] = "";
     ptrdiff_t *class = calloc((size_t)classes + 1, sizeof *class);
@@ -283,11 +266,17 @@ static st_dataset *renumber(const st_dataset *d, const char *path, int classes, 
             snprintf(unknown + used, sizeof unknown - used, "%s%s", used ? ", " : "", name[i]);
     }
     if (!class) st_error_set("no memory for %d classes", classes);
-    else if (unknown[0])
-        st_error_set("%.150s: classes that the net or the training set does not have: %s", path, unknown);
-    st_dataset *made = st_error() ? NULL : set_relabelled(d, classes, class);
+    if (!unknown[0]) return class;
+    st_error_set("%.150s: classes that the net or the training set does not have: %s", path, unknown);
     free(class);
-    return made;
+    return NULL;
+}
+
+static void renumber(void *class, ptrdiff_t i, st_tensor x, st_tensor y)
+{
+    (void)i, (void)x;
+    st_real *k = st_at(y, (st_shape){ 0 });
+    *k = (st_real)((const ptrdiff_t *)class)[(ptrdiff_t)*k];
 }
 
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)
@@ -295,19 +284,41 @@ int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name)
     bool same = classes == s->classes;
     for (int i = 0; i < s->classes && same; i++) same = strcmp(s->name[i], name[i]) == 0;
     if (same || s->classes == 0 || classes == 0) return 0;
-    s->train = keep(s, renumber(s->train, s->text, s->classes, s->name, classes, name));
-    if (s->test && s->train)
-        s->test = keep(s, renumber(s->test, s->text, s->classes, s->name, classes, name));
+    s->class = find_classes(s->text, s->classes, s->name, classes, name);
+    if (!s->class) return -1;
+    for (int i = 0; i < 2; i++) /* folders keep their sets, and so the paths of samples */
+        if (s->folder[i]) folder_renumber(s->folder[i], s->class);
+    if (!s->folder[0]) {
+        s->train = keep(s, st_dataset_map(s->train, renumber, s->class));
+        if (s->test && s->train) s->test = keep(s, st_dataset_map(s->test, renumber, s->class));
+    }
     s->classes = (int)classes;
     s->name = name;
     return st_error() ? -1 : 0;
 }
 
+int dataset_open_for(dataset *s, const model *m, dataset_options *o)
+{
+    dataset_recall(o, m->net);
+    if (dataset_open(s, o, stderr)) return -1;
+    if (dataset_match(s, m->classes ? m->classes->count : 0, (const char *const *)m->name) == 0) return 0;
+    dataset_close(s);
+    return -1;
+}
+
 const char *dataset_path(const st_dataset *set, ptrdiff_t i)
 {
-    if (!set) return NULL;
-    const st_dataset *origin = set_origin(set, &i);
-    return folder_path(origin, i);
+    const st_dataset *origin = set ? st_dataset_origin(set, &i) : NULL;
+    return origin ? folder_path(origin, i) : NULL;
+}
+
+/* ---- pictures ---------------------------------------------------------------------------------- */
+
+static bool is_pictures(const paths *p)
+{
+    char path[LONGEST_PATH];
+    return p->count == 1 && path_is_folder(p->path[0]) &&
+           (folder_has_classes(p->path[0]) || (there(path, p->path[0], "train") && folder_has_classes(path)));
 }
 
 static int open_folder(image_folder **to, const char *path, const dataset_options *o)
@@ -334,20 +345,22 @@ static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
     static const char *const parts[] = { "test", "val", "valid", "validation" };
     char path[LONGEST_PATH];
     bool divided = there(path, p->path[0], "train") && folder_has_classes(path);
-    const folder_paths *names, *found;
     if (open_folder(&s->folder[0], divided ? path : p->path[0], o)) return -1;
+    const folder_paths *names = &s->folder[0]->classes, *found;
+    ptrdiff_t *class;
     for (int i = 0; divided && i < 4 && !s->test; i++)
         if (there(path, p->path[0], parts[i]) && folder_has_classes(path)) {
             dataset_options alike = *o;
             alike.colour = s->folder[0]->set->x.n[0] == 1 ? 1 : 2;
             if (open_folder(&s->folder[1], path, &alike)) return -1;
-            names = &s->folder[0]->classes, found = &s->folder[1]->classes;
-            s->test =
-                keep(s, renumber(s->folder[1]->set, path, found->count, (const char *const *)found->path,
-                                 names->count, (const char *const *)names->path));
-            if (!s->test) return -1;
+            found = &s->folder[1]->classes;
+            class = find_classes(path, found->count, (const char *const *)found->path, names->count,
+                                 (const char *const *)names->path);
+            if (!class) return -1;
+            folder_renumber(s->folder[1], class);
+            free(class);
+            s->test = s->folder[1]->set;
         }
-    names = &s->folder[0]->classes;
     if (names->count == 1)
         return st_error_set("%.200s: one folder of pictures, %.80s, expected at least two classes",
                             p->path[0], names->path[0]);
@@ -376,7 +389,7 @@ static int open_path(dataset *s, const dataset_options *o)
     if (split(o->data, &p)) return -1;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].knows(&p)) return kinds[i].open(s, &p, o);
-    if (is_folder(p.path[0]))
+    if (path_is_folder(p.path[0]))
         return st_error_set("%.200s: contains neither MNIST nor CIFAR-10 nor folders of pictures", p.path[0]);
     return st_error_set(
         "%.200s: expected .csv, .tsv, X.npy,Y.npy, IDX images and labels, CIFAR-10's .bin, or a folder",
@@ -401,6 +414,7 @@ void dataset_close(dataset *s)
     }
     if (s->table) table_close(s->table);
     free(s->table);
+    free(s->class);
     *s = (dataset){ 0 };
 }
 

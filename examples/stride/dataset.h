@@ -10,6 +10,7 @@
 #ifndef STRIDE_EXAMPLES_STRIDE_DATASET_H
 #define STRIDE_EXAMPLES_STRIDE_DATASET_H
 
+#include "examples/stride/model.h"
 #include "examples/stride/options.h"
 #include "nn/data.h"
 #include "nn/net.h"
@@ -60,6 +61,7 @@ typedef struct dataset {
     st_dataset *own[DATASET_SETS]; /* freed with it */
     struct image_folder *folder[2];
     struct table *table;
+    ptrdiff_t *class; /* dataset_match's new number of each class */
 } dataset;
 
 /* Prints to `messages`, unless NULL, if MNIST is not found. -1 with an error, and nothing to close. */
@@ -72,6 +74,9 @@ int dataset_open_unlabelled(dataset *s, const dataset_options *o);
 /* Renumbers the classes in the order of these names, which must outlive the set; 0 names: does nothing. -1
  * with an error that lists the classes that are not among them. */
 int dataset_match(dataset *s, ptrdiff_t classes, const char *const *name);
+
+/* Opens the data of a saved net, with options that are not given from its metadata, and matches its classes. */
+int dataset_open_for(dataset *s, const model *m, dataset_options *o);
 
 /* The names of a table's features as a JSON list, to be freed; NULL: none. */
 char *dataset_columns(const dataset *s);

@@ -63,10 +63,8 @@ static int run(const void *settings_, int count, char **operands)
     if (count > 0) s.source.data = operands[0];
     use_threads(&command_eval, s.threads);
     if (model_open(&m, s.model, s.batch)) return subcommand_end(&command_eval);
-    dataset_recall(&s.source, m.net);
-    if (dataset_open(&from, &s.source, stderr) == 0) {
-        ptrdiff_t names = m.classes ? m.classes->count : 0;
-        if (dataset_match(&from, names, (const char *const *)m.name) == 0) evaluate(&m, &s, &from);
+    if (dataset_open_for(&from, &m, &s.source) == 0) {
+        evaluate(&m, &s, &from);
         dataset_close(&from);
     }
     model_close(&m);

@@ -91,10 +91,8 @@ static void write_int8(const settings *s, const char *path)
     dataset from;
     dataset_options options = { .data = s->calibrate };
     if (model_open(&m, s->model, 64)) return;
-    dataset_recall(&options, m.net);
-    if (dataset_open(&from, &options, stderr) == 0) {
-        if (dataset_match(&from, m.classes ? m.classes->count : 0, (const char *const *)m.name) == 0)
-            compare_int8(&m, &from, path);
+    if (dataset_open_for(&from, &m, &options) == 0) {
+        compare_int8(&m, &from, path);
         dataset_close(&from);
     }
     model_close(&m);

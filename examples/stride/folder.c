@@ -3,15 +3,15 @@
 #include "examples/stride/folder.h"
 
 #include "examples/stride/images.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/text.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { WHITE = 65535, LONGEST_PATH = 4096, MOST_LISTED = 20 };
+enum { WHITE = 65535, MOST_LISTED = 20 };
 
 /* ---- paths ------------------------------------------------------------------------------------- */
 
@@ -41,14 +41,13 @@ static int append(folder_paths *to, const char *in, const char *path)
 static int list(const char *in, bool folders, folder_paths *to)
 {
     char path[LONGEST_PATH];
-    struct stat about;
     const int before = to->count;
     DIR *d = opendir(in);
     if (!d) return st_error_set("%.200s: %s", in, strerror(errno));
     for (struct dirent *e; !st_error() && (e = readdir(d));) {
         const bool fits = snprintf(path, sizeof path, "%s/%s", in, e->d_name) < LONGEST_PATH;
         if (e->d_name[0] == '.' || (!folders && !image_named(e->d_name))) continue;
-        if (folders && (!fits || stat(path, &about) || !S_ISDIR(about.st_mode))) continue;
+        if (folders && !(fits && path_is_folder(path))) continue;
         if (!fits) st_error_set("%.200s: a path is too long", in);
         else append(to, in, path);
     }
@@ -115,6 +114,12 @@ static void release(st_dataset *d)
 const char *folder_path(const st_dataset *set, ptrdiff_t i)
 {
     return set->get == get ? ((const album *)set->own)->files.path[i] : NULL;
+}
+
+void folder_renumber(image_folder *f, const ptrdiff_t *class)
+{
+    const album *a = f->set->own;
+    for (ptrdiff_t i = 0; i < a->count; i++) a->class[i] = (int)class[a->class[i]];
 }
 
 /* Image number `count` is that of file k, which changes places with the file there. */

@@ -30,6 +30,9 @@ typedef struct image_folder {
 int folder_open(image_folder *f, const char *path, folder_options options);
 void folder_close(image_folder *f);
 
+/* Class k becomes class[k]; `classes` keeps its order. */
+void folder_renumber(image_folder *f, const ptrdiff_t *class);
+
 /* The file of sample i of a folder's set; NULL for another set. */
 const char *folder_path(const st_dataset *set, ptrdiff_t i);
 

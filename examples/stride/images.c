@@ -1,6 +1,6 @@
 /* images.c: pixels from files, by libpng's simplified interface and TurboJPEG. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/images.h"
 
 #include <stdint.h>
@@ -176,7 +176,7 @@ static st_tensor spread(const pixels *p)
 st_tensor image_read(const char *path)
 {
     pixels p = { .path = path };
-    p.file = (unsigned char *)argument_contents(path, SIZE_MAX, &p.size);
+    p.file = (unsigned char *)path_contents(path, SIZE_MAX, &p.size);
     if (!st_error()) {
         if (p.size >= 8 && memcmp(p.file, "\x89PNG\r\n\x1a\n", 8) == 0) read_png(&p);
         else if (p.size >= 3 && memcmp(p.file, "\xff\xd8\xff", 3) == 0) read_jpeg(&p);

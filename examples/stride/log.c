@@ -1,6 +1,6 @@
 /* log.c: reads CSV and JSON lines by one table of columns. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/log.h"
 #include "examples/stride/text.h"
 
@@ -110,7 +110,7 @@ static st_train_report report_of(const char *line, bool json)
 
 int log_recall(const char *path, int before, history *to)
 {
-    FILE *from = argument_readable(path) ? NULL : fopen(path, "r");
+    FILE *from = path_readable(path) ? NULL : fopen(path, "r");
     const bool json = text_ends(path, ".jsonl");
     char *line = NULL;
     size_t room = 0;

@@ -1,6 +1,7 @@
 /* mnist.c: looks for MNIST in the usual folders, or draws digits instead. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/mnist.h"
+#include "examples/stride/paths.h"
 
 #include "nn/data/digits.h"
 #include "nn/data/formats.h"
@@ -10,14 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FILES, LONGEST_PATH = 4096 };
+enum { TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS, FILES };
 
 static const char *const files[FILES] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                           "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte" };
 
-static const struct folder {
-    const char *path, *source;
-} folders[] = { { "data/mnist", "MNIST in data/mnist" }, { "../shared/mnist", "MNIST in ../shared/mnist" } };
+static const char *const folders[][2] = { { "data/mnist", "MNIST in data/mnist" },
+                                          { "../shared/mnist", "MNIST in ../shared/mnist" } };
 
 typedef struct paths {
     char of[FILES][LONGEST_PATH];
@@ -41,6 +41,12 @@ static int find_files(paths *found, const char *in)
     int count = 0;
     while (count < FILES && find_file(found->of[count], in, files[count])) count++;
     return count;
+}
+
+bool mnist_in(const char *folder)
+{
+    paths found;
+    return find_files(&found, folder) > 0;
 }
 
 static int open_files(mnist *m, st_dataset *train, st_dataset *test, const char *source)
@@ -70,8 +76,7 @@ int mnist_find(mnist *m, FILE *messages)
         return mnist_open(m, named, "MNIST in $MNIST_DIR") ? st_error_within("MNIST_DIR: ") : 0;
     paths found;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (find_files(&found, folders[i].path) == FILES)
-            return mnist_open(m, folders[i].path, folders[i].source);
+        if (find_files(&found, folders[i][0]) == FILES) return mnist_open(m, folders[i][0], folders[i][1]);
     if (messages)
         fputs("MNIST not found (looked in data/mnist, ../shared/mnist): drawing digits instead; "
               "examples/mnist.sh downloads it\n",

@@ -18,6 +18,9 @@ typedef struct mnist {
  * if files exist but cannot be used. */
 int mnist_find(mnist *m, FILE *messages);
 
+/* True if the folder has MNIST's first file. */
+bool mnist_in(const char *folder);
+
 /* The four files of one folder. -1 with an error if one is missing. */
 int mnist_open(mnist *m, const char *in, const char *source);
 void mnist_free(mnist *m);

@@ -2,7 +2,7 @@
  *
  * Each layer is planned as soon as it is parsed, so that errors name its line and column. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/network.h"
 
 #include "examples/stride/nearest.h"
@@ -611,7 +611,7 @@ st_net *network_parse(const char *text, st_shape input)
 static char *read_file(const char *path)
 {
     size_t length = 0;
-    char *text = argument_contents(path, LONGEST_FILE, &length);
+    char *text = path_contents(path, LONGEST_FILE, &length);
     if (text && memchr(text, 0, length)) st_error_set("%.200s: not text", path);
     if (!st_error()) return text;
     free(text);

@@ -21,7 +21,8 @@ enum { WIDTH = 80, HELP_COLUMN = 26, LONGEST_TITLE = 64, MOST_OPTIONS = 64, FIRS
 const char *subcommand_title(const subcommand *c)
 {
     static char title[LONGEST_TITLE];
-    snprintf(title, sizeof title, "stride%s%s", c->name[0] ? " " : "", c->name);
+    const char *program = c->program ? c->program : "stride";
+    snprintf(title, sizeof title, "%s%s%s", program, c->name[0] ? " " : "", c->name);
     return title;
 }
 
@@ -55,12 +56,9 @@ int subcommand_end(const subcommand *c)
 
 int choice_of(const char *choices, const char *word)
 {
-    size_t length = strlen(word);
-    for (int i = 0; choices; i++) {
-        if (strncmp(choices, word, length) == 0 && (choices[length] == '|' || !choices[length])) return i;
-        choices = strchr(choices, '|');
-        if (choices) choices++;
-    }
+    const size_t length = strlen(word);
+    for (int i = 0; choices; i++, choices = strchr(choices, '|'), choices += choices != NULL)
+        if (strcspn(choices, "|") == length && strncmp(choices, word, length) == 0) return i;
     return -1;
 }
 
@@ -103,6 +101,7 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
 {
     void *at = (char *)settings + o->offset;
     option_list *list = at;
+    const bool whole = o->kind == OPTION_INTEGER;
     switch (o->kind) {
     case OPTION_FLAG: *(bool *)at = true; return 0;
     case OPTION_TEXT:
@@ -113,13 +112,10 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
         list->text[list->count++] = text;
         return 0;
     case OPTION_INTEGER:
-        if (read_integer(o, text, at)) return 0;
-        return subcommand_refuse(c, "%s: expected a whole number from %.15g to %.15g, not \"%s\"", name,
-                                 o->least, o->most, text);
     case OPTION_NUMBER:
-        if (read_number(o, text, at)) return 0;
-        return subcommand_refuse(c, "%s: expected a number from %.15g to %.15g, not \"%s\"", name, o->least,
-                                 o->most, text);
+        if (whole ? read_integer(o, text, at) : read_number(o, text, at)) return 0;
+        return subcommand_refuse(c, "%s: expected a %snumber from %.15g to %.15g, not \"%s\"", name,
+                                 whole ? "whole " : "", o->least, o->most, text);
     case OPTION_CHOICE:
         *(int *)at = choice_of(o->value, text);
         if (*(int *)at >= 0) return 0;
@@ -130,28 +126,20 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
 
 /* ---- the command line -------------------------------------------------------------------------- */
 
-static int count_options(const subcommand *c)
-{
-    int count = 0;
-    while (c->options && c->options[count].name) count++;
-    return count;
-}
-
-/* The options that are shown, in turn, from NULL on; NULL after the last. */
+/* The options in turn, from NULL on; NULL after the last. */
 static const option_row *next_option(const subcommand *c, const option_row *o)
 {
-    for (o = o ? o + 1 : c->options; o && o->name; o++)
-        if (o->help) return o;
-    return NULL;
+    o = o ? o + 1 : c->options;
+    return o && o->name ? o : NULL;
 }
 
 /* The option for a code of getopt_long: a letter, or FIRST_LONG + its row. */
 static const option_row *row_of(const subcommand *c, int code)
 {
     if (code >= FIRST_LONG) return &c->options[code - FIRST_LONG];
-    for (int i = 0; i < count_options(c); i++)
-        if (code && c->options[i].letter == code) return &c->options[i];
-    return NULL;
+    const option_row *o = NULL;
+    while ((o = next_option(c, o)) && (!code || o->letter != code)) continue;
+    return o;
 }
 
 static int refuse_unknown(const subcommand *c, const char *given)
@@ -168,19 +156,19 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
 {
     struct option longs[MOST_OPTIONS] = { { 0 } };
     char letters[2 * MOST_OPTIONS + 2] = ":", name[40];
-    for (int i = 0, used = 1; i < count_options(c) && i < MOST_OPTIONS - 1; i++) {
-        const option_row *o = &c->options[i];
+    const option_row *o = NULL;
+    for (int i = 0, used = 1; (o = next_option(c, o)) && i < MOST_OPTIONS - 1; i++) {
         longs[i] = (struct option){ o->name, o->kind != OPTION_FLAG, NULL, FIRST_LONG + i };
         if (o->letter) letters[used++] = o->letter;
         if (o->letter && o->kind != OPTION_FLAG) letters[used++] = ':';
     }
     opterr = 0;
     for (int code; (code = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
-        const option_row *o = row_of(c, code == '?' || code == ':' ? optopt : code);
-        const char *given = argv[optind - 1];
+        const int given = code == '?' || code == ':' ? optopt : code;
+        const bool is_long = given >= FIRST_LONG;
+        o = row_of(c, given);
         if (!o && optopt) return subcommand_refuse(c, "unknown option -%c", optopt);
-        if (!o) return refuse_unknown(c, given);
-        bool is_long = (code == '?' || code == ':' ? optopt : code) >= FIRST_LONG;
+        if (!o) return refuse_unknown(c, argv[optind - 1]);
         snprintf(name, sizeof name, is_long ? "--%s" : "-%.1s", is_long ? o->name : &o->letter);
         if (code == ':') return subcommand_refuse(c, "%s needs a value, %s", name, o->value);
         if (code == '?') return subcommand_refuse(c, "%s takes no value", name);
@@ -188,7 +176,7 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
     }
     if (argc - optind > c->most) return subcommand_refuse(c, "unexpected \"%s\"", argv[optind + c->most]);
     if (argc - optind < c->least)
-        return subcommand_refuse(c, "missing argument; usage: stride %s %s", c->name, c->usage);
+        return subcommand_refuse(c, "missing argument; usage: %s %s", subcommand_title(c), c->usage);
     return 0;
 }
 
@@ -211,9 +199,9 @@ int subcommand_run(const subcommand *c, int argc, char **argv)
         st_error_set("no memory");
         return subcommand_end(c);
     }
-    for (int i = 0; i < count_options(c) && !status; i++)
-        if (c->options[i].fallback)
-            status = read_value(c, &c->options[i], c->options[i].name, c->options[i].fallback, settings);
+    const option_row *o = NULL;
+    while ((o = next_option(c, o)) && !status)
+        if (o->fallback) status = read_value(c, o, o->name, o->fallback, settings);
     if (!status) status = parse(c, argc, argv, settings);
     if (!status) status = c->run(settings, argc - optind, argv + optind);
     free(settings);
@@ -287,7 +275,7 @@ static void put_option(const option_row *o, FILE *to)
 void subcommand_help(const subcommand *c, FILE *to)
 {
     static const option_row help = { "help", 'h', .help = "this text" };
-    fprintf(to, "usage: stride %s %s\n\n", c->name, c->usage);
+    fprintf(to, "usage: %s %s\n\n", subcommand_title(c), c->usage);
     put_wrapped(to, c->what, 0);
     if (c->details) {
         fputc('\n', to);

@@ -30,13 +30,14 @@ typedef struct option_row {
     size_t offset;        /* of its value in the subcommand's settings */
     const char *value;    /* shown in --help: "N", "FILE"; the values of a choice: "sgd|adam" */
     const char *fallback; /* the default, as on a command line; NULL: zeros */
-    const char *help;     /* NULL: another name for an option, which is not shown */
-    double least, most;   /* INTEGER, NUMBER */
+    const char *help;
+    double least, most; /* INTEGER, NUMBER */
 } option_row;
 
 enum { ANY_NUMBER = 1 << 30 };
 
 typedef struct subcommand {
+    const char *program;       /* NULL: stride */
     const char *name, *what;   /* "train", "Train a network." */
     const char *usage;         /* after the name: "NET [options]" */
     const char *details;       /* paragraphs of --help; NULL: none */

@@ -1,7 +1,7 @@
 /* predict.c: stride predict: a saved net's predictions for pictures, arrays, tables, or a sample of a data
  * set. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/dataset.h"
 #include "examples/stride/folder.h"
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BAR = 40, MOST_BARS = 64, LONGEST_PATH = 4096 };
+enum { BAR = 40, MOST_BARS = 64 };
 
 typedef struct settings {
     dataset_options source;
@@ -343,28 +343,21 @@ static int sample(session *t)
 {
     dataset from;
     dataset_options options = t->s->source;
-    dataset_recall(&options, t->m.net);
-    char *end;
-    long i = t->s->index ? strtol(t->s->index, &end, 10) : 0;
-    if (check_data(t) || dataset_open(&from, &options, stderr)) return -1;
-    ptrdiff_t names = t->m.classes ? t->m.classes->count : 0;
-    if (dataset_match(&from, names, (const char *const *)t->m.name) == 0) {
-        const st_dataset *d = from.test ? from.test : from.train;
-        st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
-                  y = st_tensor_new(st_shape_with_batch(d->target, 1));
-        if (i < 0 || i >= d->count) st_error_set("--index: sample %ld of %td; the first is 0", i, d->count);
-        else if (st_dataset_batch(d, NULL, i, 1, x, y) == 0) {
-            char name[600];
-            int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
-            if (d->target.rank == 0 && is_classed(&t->m) &&
-                (double)st_item(y) < (double)t->m.net->output.n[0])
-                snprintf(name + used, sizeof name - (size_t)used, ", a %.200s",
-                         t->m.name[(ptrdiff_t)st_item(y)]);
-            answer_one(t, name, st_select(x, 0, 0));
-        }
-        st_tensor_free(x);
-        st_tensor_free(y);
+    const long i = t->s->index ? strtol(t->s->index, NULL, 10) : 0;
+    if (check_data(t) || dataset_open_for(&from, &t->m, &options)) return -1;
+    const st_dataset *d = from.test ? from.test : from.train;
+    st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
+              y = st_tensor_new(st_shape_with_batch(d->target, 1));
+    if (i < 0 || i >= d->count) st_error_set("--index: sample %ld of %td; the first is 0", i, d->count);
+    else if (st_dataset_batch(d, NULL, i, 1, x, y) == 0) {
+        char name[600];
+        int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
+        if (d->target.rank == 0 && is_classed(&t->m) && (double)st_item(y) < (double)t->m.net->output.n[0])
+            snprintf(name + used, sizeof name - (size_t)used, ", a %.200s", t->m.name[(ptrdiff_t)st_item(y)]);
+        answer_one(t, name, st_select(x, 0, 0));
     }
+    st_tensor_free(x);
+    st_tensor_free(y);
     dataset_close(&from);
     return st_error() ? -1 : 0;
 }
@@ -386,9 +379,9 @@ static int check(const settings *s, int count, char **operands)
         return subcommand_refuse(c, "--output: expected a name that ends in .csv or .jsonl, not %.200s",
                                  s->output);
     for (int i = 0; i < count; i++)
-        if (argument_same_file(s->output, operands[i]))
+        if (path_same(s->output, operands[i]))
             return subcommand_refuse(c, "--output and %s are the same file", operands[i]);
-    if (argument_same_file(s->output, s->model) || dataset_names(s->source.data, s->output))
+    if (path_same(s->output, s->model) || dataset_names(s->source.data, s->output))
         return subcommand_refuse(c, "--output %s is also an input", s->output);
     return 0;
 }

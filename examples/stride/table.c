@@ -1,6 +1,6 @@
 /* table.c: reads a table in one pass; each column is a feature, a label or ignored. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/table.h"
 
 #include "examples/stride/nearest.h"
@@ -304,7 +304,7 @@ static void free_texts(char **texts, ptrdiff_t count)
 
 int table_open(table *t, const char *path, const table_options *o)
 {
-    reader r = { .path = path, .file = argument_readable(path) ? NULL : gzopen(path, "rb") };
+    reader r = { .path = path, .file = path_readable(path) ? NULL : gzopen(path, "rb") };
     *t = (table){ 0 };
     int status = r.file ? read_table(&r, t, o) : st_error_set("%.200s: %s", path, strerror(errno));
     if (r.file) gzclose(r.file);

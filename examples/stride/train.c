@@ -2,7 +2,7 @@
 #define _DEFAULT_SOURCE /* the number of processors */
 #define _POSIX_C_SOURCE 200809L
 #define _DARWIN_C_SOURCE
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/log.h"
 #include "examples/stride/model.h"
@@ -22,8 +22,6 @@
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { LONGEST_PATH = 4096 };
 
 #define OPTIMS "sgd|adam|adamw|rmsprop"
 #define SCHEDULES "constant|step|cosine|one-cycle"
@@ -482,7 +480,7 @@ static int check_files(const settings *s)
 {
     const char *const files[] = { s->save, s->report, s->checkpoint };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i] && argument_writable(files[i])) return -1;
+        if (files[i] && path_writable(files[i])) return -1;
     return s->log ? log_check(s->log) : 0;
 }
 
@@ -545,8 +543,8 @@ static int check_distinct(const settings *s)
     for (int i = 0; i < WRITTEN; i++) {
         const char *path = written[i].path, *other = NULL;
         for (int k = i + 1; k < WRITTEN && !other; k++)
-            if (argument_same_file(path, written[k].path)) other = written[k].option;
-        if (argument_same_file(path, s->net)) other = "net";
+            if (path_same(path, written[k].path)) other = written[k].option;
+        if (path_same(path, s->net)) other = "net";
         if (dataset_names(s->source.data, path)) other = "data";
         if (dataset_names(s->validation, path)) other = "validation";
         if (other)
@@ -589,7 +587,6 @@ static const option_row options[] = {
     { "net", 'n', OPTION_FILE, offsetof(settings, net), "NET",
       .help = "the network: a file, or its text such as 'conv 32 3x3, relu, maxpool 2, dense 10' (stride "
               "help network)" },
-    { "network", 0, OPTION_FILE, offsetof(settings, net), "NET" },
     { "from", 'f', OPTION_FILE, offsetof(settings, from), "FILE",
       .help = "begin with a saved net: its tensors are read where names and shapes match, data are read and "
               "normalised as its were, and without NET its layers are used, too" },

@@ -22,7 +22,7 @@ BENCH_SOURCES := $(filter-out $(if $(HAS_DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO
     $(wildcard tests/bench/*.c))
 
 define bench_rule
-$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/examples/stride/arguments.o \
+$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/tests/bench/arguments.o \
     $(call lib_all,float)
 	$$(call link,$$($1_LIBS))
 endef

@@ -10,7 +10,7 @@
  * Times are those that processors spend, and the least of the rounds: other programs only add to them, and little. Two
  * threads may not spend more than one does, by the same limit; how much sooner they are done is for `bench` to say. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/arguments.h"
+#include "tests/bench/arguments.h"
 #include "examples/stride/sketch.h"
 #include "tensor/error.h"
 #include "tests/bench/campaign.h"

@@ -8,7 +8,7 @@ mkdir -p "$tmp"
 
 # ---- pages -----------------------------------------------------------------------------------------
 
-parts=(report chart scores page style picture log layer_times text arguments)
+parts=(report chart scores page style picture log layer_times text paths)
 # shellcheck disable=SC2086
 pages_are_written() {
     $CC $CFLAGS tests/examples/report/pages.c "${parts[@]/#/${BIN%/bin}/examples/stride/}" "${LIB%.a}-all.a" $LIBS -o "$tmp/pages" && "$tmp/pages" "$tmp"

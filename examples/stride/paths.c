@@ -1,41 +1,15 @@
-/* arguments.c: command-line arguments and paths. */
+/* paths.c: see paths.h. */
 #define _XOPEN_SOURCE 700
-#include "examples/stride/arguments.h"
+#include "examples/stride/paths.h"
 #include "nn/files/replace.h"
 #include "tensor/error.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static void refuse(const char *option, const char *text, const char *kind, double least, double most)
-{
-    fprintf(stderr, "%s: \"%s\" is not %s from %g to %g\n", option, text, kind, least, most);
-    exit(2);
-}
-
-long argument_integer(const char *option, const char *text, long least, long most)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < least || value > most)
-        refuse(option, text, "a whole number", (double)least, (double)most);
-    return value;
-}
-
-double argument_number(const char *option, const char *text, double least, double most)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !isfinite(value) || value < least || value > most)
-        refuse(option, text, "a number", least, most);
-    return value;
-}
 
 /* As realpath, but the file itself need not exist. */
 static bool resolve(const char *path, char to[PATH_MAX], int links)
@@ -55,18 +29,24 @@ static bool resolve(const char *path, char to[PATH_MAX], int links)
     return snprintf(to, PATH_MAX, "%s/%s", folder, slash ? slash + 1 : path) < PATH_MAX;
 }
 
-int argument_readable(const char *path)
+bool path_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+int path_readable(const char *path)
 {
     struct stat about;
     if (stat(path, &about) || S_ISREG(about.st_mode)) return 0;
     return st_error_set("%.200s: not a regular file", path);
 }
 
-char *argument_contents(const char *path, size_t most, size_t *size)
+char *path_contents(const char *path, size_t most, size_t *size)
 {
     struct stat about;
     char *text = NULL;
-    FILE *f = argument_readable(path) ? NULL : fopen(path, "rb");
+    FILE *f = path_readable(path) ? NULL : fopen(path, "rb");
     if (!f || fstat(fileno(f), &about)) st_error_set("%.200s: %s", path, strerror(errno));
     else if ((size_t)about.st_size > most) st_error_set("%.200s: longer than %zu bytes", path, most);
     else if (!(text = malloc((size_t)about.st_size + 1)))
@@ -83,14 +63,14 @@ static int write_nothing(FILE *to, const void *context)
     return 0;
 }
 
-int argument_writable(const char *path)
+int path_writable(const char *path)
 {
     struct stat about; /* the path may be too long although the temporary file's is not */
     if (lstat(path, &about) && errno != ENOENT) return st_error_set("%.300s: %s", path, strerror(errno));
     return st_file_try(path, write_nothing, NULL);
 }
 
-bool argument_same_file(const char *a, const char *b)
+bool path_same(const char *a, const char *b)
 {
     char path_a[PATH_MAX], path_b[PATH_MAX];
     struct stat of_a, of_b;
@@ -99,17 +79,4 @@ bool argument_same_file(const char *a, const char *b)
     if (stat(a, &of_a) == 0 && stat(b, &of_b) == 0)
         return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
     return resolve(a, path_a, 8) && resolve(b, path_b, 8) && strcmp(path_a, path_b) == 0;
-}
-
-int report_error(const char *program)
-{
-    fprintf(stderr, "%s: %s\n", program, st_error() ? st_error() : "failed");
-    return 1;
-}
-
-int finish(const char *program, int status)
-{
-    if (status || (fflush(stdout) == 0 && !ferror(stdout))) return status;
-    fprintf(stderr, "%s: writing the output: %s\n", program, strerror(errno));
-    return 1;
 }
