@@ -131,25 +131,23 @@ static double largest(st_tensor x)
     return most;
 }
 
-static bool judge(subject *s, const tally *t, st_tensor x)
+static void judge(const subject *s, const tally *t, st_tensor x)
 {
     st_gradcheck_result *r = s->result;
     r->checked += t->checked;
     r->kinks += t->kinks;
-    bool first_failure = r->passed;
     if (t->worst > r->worst) r->worst = t->worst;
     if (s->options.report)
         fprintf(s->options.report, "  %-24s %-20s %6td checked %4td kinks  worst %.1e\n", t->name,
                 st_shape_text(x.shape).text, t->checked, t->kinks, t->worst);
-    if (!first_failure) return false;
+    if (!r->passed) return; /* the first failure is told */
     if (t->worst > s->options.tolerance)
-        return fail(s, "%s%s: analytic %.10g, numeric %.10g, relative error %.1e, tolerance %.1e", t->name,
-                    st_shape_text(t->at).text, t->analytic, t->numeric, t->worst, s->options.tolerance);
-    if ((double)t->kinks > s->options.kinks * (double)t->checked)
-        return fail(s, "%s: %td of %td elements are kinks, at most %g %% may be", t->name, t->kinks,
-                    t->checked, 100 * s->options.kinks);
-    if (!t->nonzero) return fail(s, "%s: VACUOUS: the gradient is zero on both sides, everywhere", t->name);
-    return true;
+        fail(s, "%s%s: analytic %.10g, numeric %.10g, relative error %.1e, tolerance %.1e", t->name,
+             st_shape_text(t->at).text, t->analytic, t->numeric, t->worst, s->options.tolerance);
+    else if ((double)t->kinks > s->options.kinks * (double)t->checked)
+        fail(s, "%s: %td of %td elements are kinks, at most %g %% may be", t->name, t->kinks, t->checked,
+             100 * s->options.kinks);
+    else if (!t->nonzero) fail(s, "%s: VACUOUS: the gradient is zero on both sides, everywhere", t->name);
 }
 
 /* Checks elements of `x` with their gradients `dx`, of the same shape. */
@@ -187,14 +185,22 @@ static void check_parameters(st_layer *l, const char *path, void *context)
 
 /* ---- the contract ------------------------------------------------------------------------------- */
 
-/* The first element that differs between two tensors of the same shape, or -1; NaN equals NaN. */
-static ptrdiff_t first_difference(st_tensor a, st_tensor b)
+static bool rounded(st_real a, st_real b)
+{
+    return fabs((double)a - (double)b) <= 1e3 * (double)ST_REAL_EPSILON * fmax(1, fabs((double)b)) ||
+           isnan(b);
+}
+
+/* Are the elements of a those of b, up to rounding unless `exact`? NaN equals NaN. */
+static bool same(const subject *s, st_tensor a, st_tensor b, bool exact, const char *claim)
 {
     for (ptrdiff_t e = 0; e < st_numel(a); e++) {
-        st_real u = *st_at(a, index_of(a.shape, e)), v = *st_at(b, index_of(b.shape, e));
-        if (u != v && !(isnan(u) && isnan(v))) return e;
+        const st_shape at = index_of(a.shape, e);
+        const st_real u = *st_at(a, at), v = *st_at(b, at);
+        if (u != v && !(isnan(u) && isnan(v)) && (exact || !rounded(u, v)))
+            return fail(s, "%s%s is %g, expected %g", claim, st_shape_text(at).text, (double)u, (double)v);
     }
-    return -1;
+    return true;
 }
 
 static void forward(const subject *s, st_tensor y)
@@ -209,137 +215,78 @@ static void backward(const subject *s, st_tensor dx)
     st_layer_backward(s->l, s->x, s->y, s->dy, dx);
 }
 
-static bool forward_holds(const subject *s, st_tensor x)
-{
-    ptrdiff_t e;
-    st_fill(s->y, (st_real)NAN);
-    st_fill(s->above, 0);
-    forward(s, s->y);
-    forward(s, s->above);
-    if ((e = first_difference(s->x, x)) >= 0)
-        return fail(s, "forward writes its input x%s", st_shape_text(index_of(x.shape, e)).text);
-    if ((e = first_difference(s->y, s->above)) >= 0)
-        return fail(s, "forward leaves y%s unwritten, or gives another result each time",
-                    st_shape_text(index_of(s->y.shape, e)).text);
-    for (e = 0; e < st_numel(s->y); e++)
-        if (isnan(st_data(s->y)[e]))
-            return fail(s, "forward gives y%s as NaN", st_shape_text(index_of(s->y.shape, e)).text);
-    return true;
-}
-
-/* Checks that backward does not write its inputs, and overwrites dx. */
-static bool backward_holds(const subject *s, st_tensor x)
-{
-    st_tensor dx = st_tensor_new(s->x.shape), y = st_tensor_clone(s->y), dy = st_tensor_clone(s->dy);
-    bool holds = !st_is_null(dx) && !st_is_null(y) && !st_is_null(dy);
-    if (!holds) fail(s, "%s", st_error());
-    else backward(s, s->dx);
-    const struct {
-        const char *name;
-        st_tensor before, after;
-    } read[] = { { "x", x, s->x }, { "y", y, s->y }, { "dy", dy, s->dy } };
-    for (int i = 0; i < 3 && holds; i++) {
-        ptrdiff_t e = first_difference(read[i].before, read[i].after);
-        if (e >= 0)
-            holds = fail(s, "backward writes %s%s", read[i].name,
-                         st_shape_text(index_of(read[i].after.shape, e)).text);
-    }
-    if (holds) {
-        st_fill(dx, (st_real)NAN);
-        backward(s, dx);
-        ptrdiff_t e = first_difference(dx, s->dx);
-        if (e >= 0)
-            holds = fail(s, "backward does not overwrite dx%s", st_shape_text(index_of(dx.shape, e)).text);
-    }
-    st_tensor_free(dx), st_tensor_free(y), st_tensor_free(dy);
-    return holds;
-}
-
-static bool added(st_real after, st_real before, st_real once)
-{
-    double slack = 1e3 * (double)ST_REAL_EPSILON * fmax(1, fabs((double)once));
-    return after == once + before || fabs((double)after - (double)before - (double)once) <= slack ||
-           isnan(once);
-}
-
-/* With one image, so that `gradient` gets the layer's gradients themselves, which must be added to. */
-static bool gradient_holds(const subject *s)
-{
-    st_tensor gradients = st_layer_gradients(s->l);
-    ptrdiff_t count = st_numel(gradients), e = 0;
-    if (count == 0) return true;
-    st_tensor once = st_tensor_new(gradients.shape);
-    if (st_is_null(once)) return fail(s, "%s", st_error());
-    st_tensor x = st_narrow(s->x, 0, 0, 1), y = st_narrow(s->above, 0, 0, 1), dy = st_narrow(s->dy, 0, 0, 1);
-    st_layer_forward(s->l, x, y);
-    st_fill(gradients, 0);
-    st_layer_backward(s->l, x, y, dy, (st_tensor){ 0 });
-    st_copy(once, gradients);
-    st_fill(gradients, 1);
-    st_layer_backward(s->l, x, y, dy, (st_tensor){ 0 });
-    const st_real *g = st_data(gradients), *o = st_data(once);
-    while (e < count && added(g[e], 1, o[e])) e++;
-    bool holds = e == count;
-    if (!holds)
-        fail(s,
-             "gradient does not add to what is there: element %td of the gradients was 1, %g is to be added, "
-             "it is %g",
-             e, (double)o[e], (double)g[e]);
-    st_tensor_free(once);
-    return holds;
-}
-
-/* The first element that differs by more than rounding between two contiguous tensors, or -1. */
-static ptrdiff_t first_disagreement(st_tensor a, st_tensor b)
-{
-    for (ptrdiff_t e = 0; e < st_numel(a); e++)
-        if (!added(st_data(a)[e], 0, st_data(b)[e])) return e;
-    return -1;
-}
-
-/* Checks an x with the same elements but other strides: its axes stored in the opposite order. */
-static bool strides_hold(const subject *s)
-{
-    st_axes reversed = { .count = s->x.shape.rank };
-    for (int i = 0; i < reversed.count; i++) reversed.axis[i] = reversed.count - 1 - i;
-    st_tensor flat = st_tensor_new(st_permute(s->x, reversed).shape), view = st_permute(flat, reversed);
-    st_tensor gradients = st_layer_gradients(s->l), once = st_tensor_new(gradients.shape),
-              dx = st_tensor_new(s->dx.shape);
-    bool holds = !st_is_null(view) && !st_is_null(once) && !st_is_null(dx);
-    if (!holds) fail(s, "%s", st_error());
-    if (holds) {
-        st_copy(view, s->x);
-        forward(s, s->y);
-        st_fill(gradients, 0);
-        backward(s, s->dx);
-        st_copy(once, gradients);
-        st_fill(gradients, 0);
-        st_layer_forward(s->l, view, s->above);
-        st_layer_backward(s->l, view, s->above, s->dy, dx);
-    }
-    const struct {
-        const char *what;
-        st_tensor of_view, of_x;
-    } same[] = { { "forward", s->above, s->y }, { "backward", dx, s->dx }, { "gradient", gradients, once } };
-    for (int i = 0; i < 3 && holds; i++) {
-        ptrdiff_t e = first_disagreement(same[i].of_view, same[i].of_x);
-        if (e >= 0)
-            holds = fail(
-                s, "%s reads an x of other strides wrongly: element %s of what it makes is %g, expected %g",
-                same[i].what, st_shape_text(index_of(same[i].of_x.shape, e)).text,
-                (double)st_data(same[i].of_view)[e], (double)st_data(same[i].of_x)[e]);
-    }
-    st_tensor_free(flat), st_tensor_free(once), st_tensor_free(dx);
-    return holds;
-}
-
 /* Runs another input first, to find hooks that keep data of their first call. */
-static bool contract_holds(const subject *s, st_tensor x)
+static bool forward_holds(const subject *s, st_tensor x)
 {
     st_scale(s->x, (st_real)-0.5);
     st_layer_forward(s->l, s->x, s->above);
     st_copy(s->x, x);
-    bool holds = forward_holds(s, x) && backward_holds(s, x) && gradient_holds(s) && strides_hold(s);
+    st_fill(s->y, (st_real)NAN);
+    st_fill(s->above, 0);
+    forward(s, s->y);
+    forward(s, s->above);
+    for (ptrdiff_t e = 0; e < st_numel(s->y); e++)
+        if (isnan(st_data(s->above)[e]))
+            return fail(s, "forward gives y%s as NaN", st_shape_text(index_of(s->y.shape, e)).text);
+    return same(s, s->x, x, true, "forward writes its input: x") &&
+           same(s, s->y, s->above, true, "forward leaves some of y, or gives another result each time: y");
+}
+
+/* Checks that backward does not write its inputs, and overwrites dx. `spare`: of the shapes of dx, y and dy. */
+static bool backward_holds(const subject *s, st_tensor x, const st_tensor spare[3])
+{
+    st_copy(spare[1], s->y), st_copy(spare[2], s->dy);
+    backward(s, s->dx);
+    st_fill(spare[0], (st_real)NAN);
+    if (!same(s, s->x, x, true, "backward writes x") || !same(s, s->y, spare[1], true, "backward writes y") ||
+        !same(s, s->dy, spare[2], true, "backward writes dy"))
+        return false;
+    backward(s, spare[0]);
+    return same(s, spare[0], s->dx, true, "backward does not overwrite dx: dx");
+}
+
+/* With one image, so that `gradient` gets the layer's gradients themselves, which must be added to. */
+static bool gradient_holds(const subject *s, st_tensor once)
+{
+    st_tensor gradients = st_layer_gradients(s->l), none = { 0 };
+    st_tensor x = st_narrow(s->x, 0, 0, 1), y = st_narrow(s->above, 0, 0, 1), dy = st_narrow(s->dy, 0, 0, 1);
+    st_layer_forward(s->l, x, y);
+    for (int start = 0; start < 2; start++) {
+        st_fill(gradients, (st_real)start);
+        st_layer_backward(s->l, x, y, dy, none);
+        if (start == 0) st_fill(once, 1), st_add(once, 1, gradients);
+    }
+    return same(s, gradients, once, false, "gradient does not add to what is there, 1: element ");
+}
+
+/* Checks an x with the same elements but other strides: its axes stored in the opposite order. */
+static bool strides_hold(const subject *s, st_tensor view, st_tensor dx, st_tensor once)
+{
+    st_tensor gradients = st_layer_gradients(s->l);
+    st_copy(view, s->x);
+    forward(s, s->y);
+    st_fill(gradients, 0);
+    backward(s, s->dx);
+    st_copy(once, gradients);
+    st_fill(gradients, 0);
+    st_layer_forward(s->l, view, s->above);
+    st_layer_backward(s->l, view, s->above, s->dy, dx);
+    return same(s, s->above, s->y, false, "forward reads an x of other strides wrongly: y") &&
+           same(s, dx, s->dx, false, "backward reads an x of other strides wrongly: dx") &&
+           same(s, gradients, once, false, "gradient reads an x of other strides wrongly: element ");
+}
+
+static bool contract_holds(const subject *s, st_tensor x)
+{
+    st_axes reversed = { .count = x.shape.rank };
+    for (int i = 0; i < reversed.count; i++) reversed.axis[i] = reversed.count - 1 - i;
+    st_tensor spare[] = { st_tensor_new(x.shape), st_tensor_new(s->y.shape), st_tensor_new(s->y.shape) },
+              flat = st_tensor_new(st_permute(s->x, reversed).shape),
+              once = st_tensor_new(st_layer_gradients(s->l).shape);
+    bool holds = !st_error() && forward_holds(s, x) && backward_holds(s, x, spare) &&
+                 gradient_holds(s, once) && strides_hold(s, st_permute(flat, reversed), spare[0], once);
+    for (int i = 0; i < 3; i++) st_tensor_free(spare[i]);
+    st_tensor_free(flat), st_tensor_free(once);
     return st_error() ? fail(s, "%s", st_error()) : holds;
 }
 
@@ -363,14 +310,9 @@ static st_tensor same_layout(st_tensor x)
 
 static void check_gradients(subject *s)
 {
-    st_tensor places =
-        same_layout(s->x); /* dx by memory location: indices of the same location are added up */
-    if (st_is_null(places)) {
-        fail(s, "%s", st_error());
-        return;
-    }
-    forward(s, s->y);
-    if (s->loss) st_loss_value(*s->loss, s->y, s->target, s->dy);
+    st_tensor places = same_layout(s->x); /* dx by memory location: indices of the same one are added up */
+    if (!st_is_null(places)) forward(s, s->y);
+    if (s->loss && !st_error()) st_loss_value(*s->loss, s->y, s->target, s->dy);
     if (!st_error()) {
         st_fill(st_layer_gradients(s->l), 0);
         backward(s, s->dx);
@@ -381,66 +323,44 @@ static void check_gradients(subject *s)
     st_tensor_free(places);
 }
 
-static bool prepare(subject *s, st_tensor x, st_shape y)
-{
-    s->x = same_layout(x);
-    s->y = st_tensor_new(y);
-    s->above = st_tensor_new(y);
-    s->below = st_tensor_new(y);
-    s->dy = st_tensor_new(y);
-    s->dx = st_tensor_new(x.shape);
-    if (st_is_null(s->x) || st_is_null(s->y) || st_is_null(s->above) || st_is_null(s->below) ||
-        st_is_null(s->dy) || st_is_null(s->dx))
-        return fail(s, "%s", st_error());
-    st_copy(s->x, x);
-    st_uniform(s->dy, stream(&s->options, WEIGHTS), (st_real)0.25, 1); /* no weight near zero */
-    for (ptrdiff_t i = 0; i < st_numel(s->dy); i++)
-        if (st_random_bits(stream(&s->options, SIGNS), (uint64_t)i).word[0] & 1) st_data(s->dy)[i] *= -1;
-    return true;
-}
-
 static void check(subject *s, st_tensor x)
 {
-    st_layer_mode(s->l, !s->options.inference, s->options.seed, 0);
-    st_tensor parameters = st_tensor_clone(st_layer_parameters(s->l)),
-              states = st_tensor_clone(st_layer_states(s->l));
+    st_tensor parameters = st_layer_parameters(s->l), states = st_layer_states(s->l);
+    st_tensor kept = st_tensor_clone(parameters), kept_states = st_tensor_clone(states);
     st_shape y = s->l->y;
     y.n[0] = x.shape.n[0];
-    if (st_is_null(parameters) || st_is_null(states)) fail(s, "%s", st_error());
-    else if (prepare(s, x, y)) {
+    s->x = same_layout(x);
+    s->dx = st_tensor_new(x.shape);
+    st_tensor *const outputs[] = { &s->y, &s->above, &s->below, &s->dy };
+    for (int i = 0; i < 4; i++) *outputs[i] = st_tensor_new(y);
+    st_layer_mode(s->l, !s->options.inference, s->options.seed, 0);
+    if (!st_error()) {
+        st_copy(s->x, x);
+        st_uniform(s->dy, stream(&s->options, WEIGHTS), (st_real)0.25, 1); /* no weight near zero */
+        for (ptrdiff_t i = 0; i < st_numel(s->dy); i++)
+            if (st_random_bits(stream(&s->options, SIGNS), (uint64_t)i).word[0] & 1) st_data(s->dy)[i] *= -1;
         if (!s->options.keep_parameters) {
-            st_tensor noise = st_tensor_new(parameters.shape);
-            if (!st_is_null(noise)) st_normal(noise, stream(&s->options, NOISE), 0, (st_real)0.3);
-            if (!st_is_null(noise)) st_add(st_layer_parameters(s->l), 1, noise);
-            st_tensor_free(noise);
+            st_normal(parameters, stream(&s->options, NOISE), 0, (st_real)0.3);
+            st_add(parameters, 1, kept);
         }
         if (contract_holds(s, x)) check_gradients(s);
-        st_copy(st_layer_parameters(s->l), parameters);
-        st_copy(st_layer_states(s->l), states);
+        st_copy(parameters, kept);
+        st_copy(states, kept_states);
         st_fill(st_layer_gradients(s->l), 0);
     }
     if (s->result->passed && st_error()) fail(s, "%s", st_error());
-    st_tensor_free(parameters), st_tensor_free(states);
-    st_tensor_free(s->x), st_tensor_free(s->y), st_tensor_free(s->above), st_tensor_free(s->below);
-    st_tensor_free(s->dy), st_tensor_free(s->dx);
-}
-
-static st_gradcheck_result start(void)
-{
-    return (st_gradcheck_result){ .passed = true, .text = "passed" };
+    for (int i = 0; i < 4; i++) st_tensor_free(*outputs[i]);
+    st_tensor_free(s->x), st_tensor_free(s->dx), st_tensor_free(kept), st_tensor_free(kept_states);
 }
 
 st_gradcheck_result st_gradcheck_layer_at(st_layer *l, st_tensor x, st_gradcheck_options options)
 {
-    st_gradcheck_result result = start();
+    st_gradcheck_result result = { .passed = true, .text = "passed" };
     subject s = { .l = l && l->impl ? l : NULL, .options = options, .result = &result };
     default_options(&s.options);
-    if (!s.l || st_is_null(x) || st_layer_build(l, x.shape, options.seed)) {
-        if (!st_error()) st_error_set("the layer or x is null");
-        fail(&s, "%s", st_error());
-    } else {
-        check(&s, x);
-    }
+    if (!s.l || st_is_null(x)) st_error_set("the layer or x is null");
+    if (!st_error() && st_layer_build(l, x.shape, options.seed) == 0) check(&s, x);
+    else fail(&s, "%s", st_error());
     return result;
 }
 
@@ -456,7 +376,7 @@ st_gradcheck_result st_gradcheck_layer(st_layer *l, st_shape x, st_gradcheck_opt
 st_gradcheck_result st_gradcheck_net(st_net *n, st_tensor x, st_tensor target, st_loss l,
                                      st_gradcheck_options options)
 {
-    st_gradcheck_result result = start();
+    st_gradcheck_result result = { .passed = true, .text = "passed" };
     subject s = {
         .l = n ? n->root : NULL, .loss = &l, .target = target, .options = options, .result = &result
     };
