@@ -1,5 +1,6 @@
 /* optim.c: optimizers: each is one pass over flat arrays. */
 #include "nn/optim.h"
+#include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/machine.h"
 #include "tensor/parallel.h"
@@ -101,25 +102,17 @@ st_optim *st_sgd_new(st_sgd_options options)
         { "nesterov", ST_FIELD_BOOL, offsetof(st_optim, nesterov) },
         { 0 },
     };
-    st_optim o = { .name = "sgd",
-                   .step = sgd_step,
-                   .fields = fields,
-                   .lr = options.lr,
-                   .momentum = options.momentum,
-                   .dampening = options.dampening,
-                   .weight_decay = options.weight_decay,
-                   .nesterov = options.nesterov,
-                   .states = options.momentum != 0 };
-    if (o.lr == 0 && !signbit(o.lr)) {
-        st_error_set("sgd: lr is missing");
-        return NULL;
-    }
-    if (o.nesterov && (o.momentum == 0 || o.dampening != 0)) {
-        st_error_set("sgd: nesterov needs a momentum above 0 (%g) and no dampening (%g)", o.momentum,
-                     o.dampening);
-        return NULL;
-    }
-    return st_optim_new(o);
+    const bool plain = options.momentum == 0;
+    if (options.lr == 0 && !signbit(options.lr)) st_error_set("sgd: lr is missing");
+    else if (options.nesterov && (plain || options.dampening != 0))
+        st_error_set("sgd: nesterov needs a momentum above 0 (%g) and no dampening (%g)", options.momentum,
+                     options.dampening);
+    else
+        return st_optim_new((st_optim){ "sgd", sgd_step, .fields = fields, .lr = options.lr,
+                                        .momentum = options.momentum, .dampening = options.dampening,
+                                        .weight_decay = options.weight_decay, .nesterov = options.nesterov,
+                                        .states = !plain });
+    return NULL;
 }
 
 static st_optim *make_adam(const char *name, st_adam_options options, bool decoupled)
@@ -132,16 +125,10 @@ static st_optim *make_adam(const char *name, st_adam_options options, bool decou
         { "weight_decay", ST_FIELD_REAL, offsetof(st_optim, weight_decay) },
         { 0 },
     };
-    return st_optim_new((st_optim){ .name = name,
-                                    .step = adam_step,
-                                    .fields = fields,
-                                    .lr = options.lr,
-                                    .beta1 = options.beta1,
-                                    .beta2 = options.beta2,
-                                    .epsilon = options.epsilon,
-                                    .weight_decay = options.weight_decay,
-                                    .decoupled = decoupled,
-                                    .states = 2 });
+    return st_optim_new((st_optim){ name, adam_step, .fields = fields, .lr = options.lr,
+                                    .beta1 = options.beta1, .beta2 = options.beta2,
+                                    .epsilon = options.epsilon, .weight_decay = options.weight_decay,
+                                    .decoupled = decoupled, .states = 2 });
 }
 
 st_optim *st_adam_new(st_adam_options options)
@@ -166,16 +153,10 @@ st_optim *st_rmsprop_new(st_rmsprop_options options)
         { "centered", ST_FIELD_BOOL, offsetof(st_optim, centered) },
         { 0 },
     };
-    return st_optim_new((st_optim){ .name = "rmsprop",
-                                    .step = rmsprop_step,
-                                    .fields = fields,
-                                    .lr = options.lr,
-                                    .beta2 = options.alpha,
-                                    .epsilon = options.epsilon,
-                                    .momentum = options.momentum,
-                                    .weight_decay = options.weight_decay,
-                                    .centered = options.centered,
-                                    .states = 3 });
+    return st_optim_new((st_optim){ "rmsprop", rmsprop_step, .fields = fields, .lr = options.lr,
+                                    .beta2 = options.alpha, .epsilon = options.epsilon,
+                                    .momentum = options.momentum, .weight_decay = options.weight_decay,
+                                    .centered = options.centered, .states = 3 });
 }
 
 void st_optim_free(st_optim *o)
@@ -226,10 +207,15 @@ static bool matches(const st_param_group *g, const char *path, const char *name,
 static void append(st_optim *o, ptrdiff_t count, double lr_factor, double weight_decay)
 {
     range *last = o->ranges > 0 ? &o->range[o->ranges - 1] : NULL;
-    bool alike = last && last->first + last->count == o->grouped && last->lr_factor == lr_factor &&
-                 last->weight_decay == weight_decay;
-    if (alike) last->count += count;
-    else o->range[o->ranges++] = (range){ o->grouped, count, lr_factor, weight_decay };
+    if (last && last->first + last->count == o->grouped && last->lr_factor == lr_factor &&
+        last->weight_decay == weight_decay) {
+        last->count += count;
+        return;
+    }
+    range *grown = array_grow("st_optim_groups", o->range, o->ranges + 1, sizeof *grown);
+    if (!grown) return;
+    o->range = grown;
+    o->range[o->ranges++] = (range){ o->grouped, count, lr_factor, weight_decay };
 }
 
 static void group_layer(st_layer *l, const char *path, void *context)
@@ -261,33 +247,26 @@ static int check_group(const st_param_group *g)
                         g->names, g->lr_factor, g->weight_decay);
 }
 
-static void count_params(st_layer *l, const char *path, void *context)
-{
-    (void)path;
-    *(int *)context += l->params;
-}
+enum { NAMES = 200 };
 
-typedef struct names {
-    char text[200]; /* "0.weight, 0.bias, …" */
-} names;
-
+/* "0.weight, 0.bias, …" */
 static void list_params(st_layer *l, const char *path, void *context)
 {
-    names *all = context;
+    char *text = context;
     for (int i = 0; i < l->params; i++) {
-        size_t used = strlen(all->text), room = sizeof all->text - used;
-        int length = snprintf(all->text + used, room, "%s%s%s%s", used ? ", " : "", path, path[0] ? "." : "",
+        size_t used = strlen(text), room = NAMES - used;
+        int length = snprintf(text + used, room, "%s%s%s%s", used ? ", " : "", path, path[0] ? "." : "",
                               l->param_name[i]);
-        if ((size_t)length >= room) strcpy(all->text + sizeof all->text - sizeof "…", "…");
+        if ((size_t)length >= room) strcpy(text + NAMES - sizeof "…", "…");
     }
 }
 
 static int refuse_names(const st_param_group *g, st_net *n, bool first)
 {
-    names all = { "" };
-    st_layer_visit(n->root, list_params, &all);
+    char all[NAMES] = "";
+    st_layer_visit(n->root, list_params, all);
     return st_error_set("parameters \"%.80s\": the name matches no parameter%s; there are %s", g->names,
-                        first ? "" : " that is in no earlier group", all.text);
+                        first ? "" : " that is in no earlier group", all);
 }
 
 int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group group[])
@@ -299,13 +278,10 @@ int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group grou
     for (int k = 0; k < count; k++)
         if (check_group(&group[k])) return -1;
     grouping all = { .o = o, .count = count, .group = group };
-    int params = 0;
-    st_layer_visit(n->root, count_params, &params);
-    range *room = malloc((size_t)(params + 1) * sizeof *room);
-    if (!room) return st_error_set("st_optim_groups: no memory");
-    free(o->range);
-    o->range = room, o->ranges = 0, o->grouped = 0;
+    if (!o->range && !(o->range = array_new("st_optim_groups", 1, sizeof *o->range))) return -1;
+    o->ranges = 0, o->grouped = 0;
     st_layer_visit(n->root, group_layer, &all);
+    if (st_error()) return -1;
     for (int k = 0; k < count; k++)
         if (all.members[k] == 0) return refuse_names(&group[k], n, k == 0);
     return o->ranges > 0 ? 0 : st_error_set("every parameter is frozen: nothing is left to train");
@@ -381,39 +357,4 @@ int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradie
     }
     o->steps++;
     return st_error() ? -1 : 0;
-}
-
-static void square_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
-{
-    double *sum = context;
-    for (ptrdiff_t i = 0; i < n; i++) *sum += (double)at[0][i * stride[0]] * (double)at[0][i * stride[0]];
-}
-
-double st_clip_grad_norm(st_tensor gradients, double most)
-{
-    double sum = 0;
-    if (!(most >= 0)) {
-        st_error_set("st_clip_grad_norm: a norm of %g, expected at least 0", most);
-        return NAN;
-    }
-    st_walk(1, &gradients, ST_ROW_MAJOR, square_row, &sum);
-    double norm = sqrt(sum);
-    if (norm > most && isfinite(norm)) st_scale(gradients, (st_real)(most / norm));
-    return norm;
-}
-
-static st_real clipped(st_real x, void *context)
-{
-    st_real most = *(const st_real *)context;
-    return x > most ? most : x < -most ? -most : x;
-}
-
-void st_clip_grad_value(st_tensor gradients, double most)
-{
-    if (!(most >= 0)) {
-        st_error_set("st_clip_grad_value: a bound of %g, expected at least 0", most);
-        return;
-    }
-    st_real bound = (st_real)most;
-    st_map(gradients, clipped, &bound, gradients);
 }

@@ -118,11 +118,6 @@ int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group grou
  * after the step is such an error; after any other one, or if one was set before, nothing is changed. */
 int st_optim_step(st_optim *o, double lr, st_tensor parameters, st_tensor gradients);
 
-/* Scales the gradients so that their 2-norm is at most `most`, and returns their norm before. Does nothing if
- * the norm is not finite. A negative or NaN `most` is an error, here and below. */
-double st_clip_grad_norm(st_tensor gradients, double most);
-void st_clip_grad_value(st_tensor gradients, double most); /* clips each to ±most; NaN is kept */
-
 ST_API_END
 
 #endif

@@ -16,6 +16,11 @@ typedef struct st_clip_options {
 st_callback st_clip_new(st_clip_options options);
 #define st_clip(...) st_clip_new(ST_OPTIONS(st_clip_options, __VA_ARGS__))
 
+/* For a loop of your own. Scales the gradients so that their 2-norm is at most `most`, and returns their norm
+ * before. Does nothing if the norm is not finite. A negative or NaN `most` is an error, here and below. */
+double st_clip_grad_norm(st_tensor gradients, double most);
+void st_clip_grad_value(st_tensor gradients, double most); /* clips each to ±most; NaN is kept */
+
 /* Stops a run whose validation loss has not improved for `patience` epochs. At the end, also after an error,
  * restores the parameters and states of the best epoch. */
 typedef struct st_early_stopping_options {

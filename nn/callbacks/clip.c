@@ -1,7 +1,45 @@
 /* clip.c: clips gradients before each step. */
 #include "nn/callbacks/callbacks.h"
 
+#include <math.h>
 #include <string.h>
+
+static void square_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
+{
+    double *sum = context;
+    for (ptrdiff_t i = 0; i < n; i++) *sum += (double)at[0][i * stride[0]] * (double)at[0][i * stride[0]];
+}
+
+double st_clip_grad_norm(st_tensor gradients, double most)
+{
+    double sum = 0;
+    if (!(most >= 0)) {
+        st_error_set("st_clip_grad_norm: a norm of %g, expected at least 0", most);
+        return NAN;
+    }
+    st_walk(1, &gradients, ST_ROW_MAJOR, square_row, &sum);
+    double norm = sqrt(sum);
+    if (norm > most && isfinite(norm)) st_scale(gradients, (st_real)(most / norm));
+    return norm;
+}
+
+static st_real clipped(st_real x, void *context)
+{
+    st_real most = *(const st_real *)context;
+    return x > most ? most : x < -most ? -most : x;
+}
+
+void st_clip_grad_value(st_tensor gradients, double most)
+{
+    if (!(most >= 0)) {
+        st_error_set("st_clip_grad_value: a bound of %g, expected at least 0", most);
+        return;
+    }
+    st_real bound = (st_real)most;
+    st_map(gradients, clipped, &bound, gradients);
+}
+
+/* ---- the callback -------------------------------------------------------------------------------- */
 
 static const st_field fields[] = {
     { "norm", ST_FIELD_REAL, offsetof(st_clip_options, norm) },

@@ -4,6 +4,7 @@
  * The oracles are an optimizer for each part of the parameters, and counters in the hooks of a layer. */
 #include "tests/support.h"
 
+#include "nn/callbacks/callbacks.h"
 #include "nn/train.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
  * millionths. */
 #include "tests/support.h"
 
+#include "nn/callbacks/callbacks.h"
 #include "nn/optim.h"
 #include "nn/schedule.h"
 
