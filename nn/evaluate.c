@@ -106,15 +106,15 @@ static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b,
 /* Adds up in the order of the batches. */
 int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score)
 {
-    const int rank = g ? g->rank : 0, ranks = g ? g->ranks : 1;
+    const int ranks = g->ranks;
     const ptrdiff_t batch = b->x.shape.n[0], count = b->data->count;
     tally sum = { 0 }, *of = array_new("train", ranks, sizeof *of);
-    for (ptrdiff_t first = 0; first < count && of && (g || !st_error()); first += ranks * batch) {
-        ptrdiff_t mine = first + rank * batch;
-        of[rank] = mine < count ? evaluate_batch(n, l, b, mine) : (tally){ 0 };
-        if (g) g->all_gather(g, ranks, sizeof *of, of);
+    for (ptrdiff_t first = 0; first < count && of; first += ranks * batch) {
+        ptrdiff_t mine = first + g->rank * batch;
+        of[g->rank] = mine < count ? evaluate_batch(n, l, b, mine) : (tally){ 0 };
+        if (g->all_gather) g->all_gather(g, ranks, sizeof *of, of);
         for (int q = 0; q < ranks; q++) tally_add(&sum, of[q]);
-        if (g && g->agree(g, false)) break;
+        if (train_agree(g, false)) break;
     }
     free(of);
     if (st_error()) return -1;
@@ -125,12 +125,13 @@ int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group
 
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
 {
+    st_group alone = { .ranks = 1 };
     st_metrics unused;
     train_batches b;
     if (!n || n->batch < 1) return st_error_set("st_evaluate before st_net_build");
     if (train_fits(n, d, "data")) return -1;
     int status = train_batches_new(&b, n, d, n->batch);
-    if (status == 0) status = train_score_of(n, &l, &b, NULL, score ? score : &unused);
+    if (status == 0) status = train_score_of(n, &l, &b, &alone, score ? score : &unused);
     train_batches_free(&b);
     return status;
 }

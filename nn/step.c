@@ -13,12 +13,16 @@ double train_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+bool train_agree(st_group *g, bool stop)
+{
+    return g->agree ? g->agree(g, stop) : stop || st_error();
+}
+
 bool train_tell(st_run *run, st_event event)
 {
-    st_group *g = &run->options.group;
     for (st_callback *c = run->options.callbacks; c < run->options.callbacks + ST_MAX_CALLBACKS; c++)
         if (c->call) c->call(c, run, event);
-    return run->stop = g->agree(g, run->stop);
+    return run->stop = train_agree(&run->options.group, run->stop);
 }
 
 static ptrdiff_t micro_start(const st_run *run, int s)
@@ -72,12 +76,23 @@ static void mean_states(st_run *run)
     const int count = run->options.micro_batches;
     if (st_is_null(m->new_states)) return;
     st_tensor mean = st_net_states(run->net);
-    g->all_gather(g, count, (size_t)st_numel(mean) * sizeof(st_real), st_data(m->new_states));
+    if (g->all_gather)
+        g->all_gather(g, count, (size_t)st_numel(mean) * sizeof(st_real), st_data(m->new_states));
     for (ptrdiff_t i = 0; i < st_numel(mean); i++) {
         double sum = 0;
         for (int s = 0; s < count; s++) sum += (double)*st_at(m->new_states, ST_INDEX(slot(run, s), i));
         *st_at(mean, ST_INDEX(i)) = (st_real)(sum / count);
     }
+}
+
+/* Adds up the gradients of one process, as they come. */
+static void add(st_group *g, st_run *run, int s)
+{
+    st_tensor gradients = st_net_gradients(run->net);
+    if (st_is_null(g->sum)) return;
+    if (s == 0) st_copy(g->sum, gradients);
+    else st_add(g->sum, 1, gradients);
+    if (s == run->options.micro_batches - 1) st_copy(gradients, g->sum);
 }
 
 void train_gradients(st_run *run)
@@ -97,13 +112,13 @@ void train_gradients(st_run *run)
         st_tensor y = st_net_forward(n, x, ST_TRAIN);
         st_net_backward(n, loss_gradient(run, s, y, target), (st_tensor){ 0 });
         if (!st_is_null(m->new_states)) st_copy(st_select(m->new_states, 0, slot(run, s)), st_net_states(n));
-        g->add(g, run, s);
+        (g->add ? g->add : add)(g, run, s);
     }
     n->step = m->net_step + (uint64_t)o->micro_batches;
-    g->all_gather(g, o->micro_batches, sizeof *m->tally, m->tally);
+    if (g->all_gather) g->all_gather(g, o->micro_batches, sizeof *m->tally, m->tally);
     mean_states(run);
     for (int s = 0; s < o->micro_batches; s++) tally_add(&m->sums, m->tally[slot(run, s)]);
-    run->stop = g->agree(g, run->stop);
+    run->stop = train_agree(g, run->stop);
 }
 
 static void find_bad(const st_net_tensor *t, void *context)
@@ -159,41 +174,4 @@ void train_update(st_run *run)
 st_metrics train_training_score(const st_run *run)
 {
     return (st_metrics){ run->loss_sum / run->seen, run->hits / run->counted };
-}
-
-/* ---- one process ------------------------------------------------------------------------------------------ */
-
-/* Gradients of micro-batches are added as they come. */
-static void begin_alone(st_group *g, st_run *run)
-{
-    if (run->options.micro_batches > 1) g->sum = st_tensor_new(st_net_gradients(run->net).shape);
-}
-
-static bool agree_alone(st_group *g, bool stop)
-{
-    (void)g;
-    return stop || st_error();
-}
-
-static void all_gather_alone(st_group *g, ptrdiff_t rows, size_t size, void *table)
-{
-    (void)g, (void)rows, (void)size, (void)table;
-}
-
-static void add_alone(st_group *g, st_run *run, int s)
-{
-    st_tensor gradients = st_net_gradients(run->net);
-    if (st_is_null(g->sum)) return;
-    if (s == 0) st_copy(g->sum, gradients);
-    else st_add(g->sum, 1, gradients);
-    if (s == run->options.micro_batches - 1) st_copy(gradients, g->sum);
-}
-
-st_group train_alone(void)
-{
-    return (st_group){ .ranks = 1,
-                       .begin = begin_alone,
-                       .agree = agree_alone,
-                       .all_gather = all_gather_alone,
-                       .add = add_alone };
 }

@@ -163,6 +163,8 @@ static int allocate(st_run *run)
         m->new_states = st_tensor_new(ST_SHAPE(o->micro_batches, st_numel(states)));
         if (st_is_null(m->states) || st_is_null(m->new_states)) return -1;
     }
+    if (o->micro_batches > 1 && !o->group.begin) /* ranks have their own sums */
+        run->options.group.sum = st_tensor_new(st_net_gradients(run->net).shape);
     if (train_groups(o) > 0 && st_optim_groups(o->optim, run->net, train_groups(o), o->groups)) return -1;
     return st_optim_build(o->optim, st_numel(st_net_parameters(run->net)));
 }
@@ -260,8 +262,8 @@ int train_go_to(st_run *run, const double p[TRAIN_PLACE], bool check)
 static void begin_run(st_run *run, st_train_result *result)
 {
     st_group *g = &run->options.group;
-    if (!train_tell(run, ST_ON_BEGIN)) g->begin(g, run);
-    if ((run->stop = g->agree(g, run->stop))) return;
+    if (!train_tell(run, ST_ON_BEGIN) && g->begin) g->begin(g, run);
+    if ((run->stop = train_agree(g, run->stop))) return;
     result->resumed = run->resumed = run->report.step = run->step;
     if (run->epoch > 1 && run->batch == 0) summarise(run, result);
 }
@@ -274,13 +276,13 @@ int st_train_run(st_net *n, const st_dataset *d, st_train_options options, st_tr
     st_group *g = &run.options.group;
     if (!result) result = options.result ? options.result : &unused;
     *result = (st_train_result){ .training = { NAN, NAN }, .validation = { NAN, NAN } };
-    if (g->ranks == 0) *g = train_alone();
+    if (g->ranks == 0) g->ranks = 1;
     run.rank = g->rank, run.ranks = g->ranks;
     run.epoch = 1, run.best_loss = NAN, run.validation = result->validation;
     resolve(&run);
-    if (g->agree(g, false)) return -1;
+    if (train_agree(g, false)) return -1;
     allocate(&run);
-    if (!g->agree(g, false)) {
+    if (!train_agree(g, false)) {
         begin_run(&run, result);
         while (!run.stop && run.epoch <= run.report.epochs) {
             begin_epoch(&run);

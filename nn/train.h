@@ -81,7 +81,7 @@ struct st_callback {
  * All ranks call the same functions in the same order, also when an error is set. */
 typedef struct st_group st_group;
 struct st_group {
-    int rank, ranks;                         /* ranks 0: this process alone */
+    int rank, ranks;                         /* ranks 0: this process alone, without functions */
     void (*begin)(st_group *g, st_run *run); /* copies rank 0's state to all ranks */
     bool (*agree)(st_group *g, bool stop);   /* shares an error or a stop with all ranks */
     void (*all_gather)(st_group *g, ptrdiff_t rows, size_t size,

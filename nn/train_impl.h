@@ -67,8 +67,8 @@ void train_update(st_run *run);
 /* Means over this epoch so far. */
 st_metrics train_training_score(const st_run *run);
 
-/* The group of one process. */
-st_group train_alone(void);
+/* True at all ranks if one of them stops or has an error. */
+bool train_agree(st_group *g, bool stop);
 
 /* Ranks of a group take batches in turn. */
 int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score);
