@@ -6,6 +6,7 @@
 #include "nn/net.h"
 #include "nn/optim.h"
 #include "tensor/machine.h"
+#include "tensor/storage.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -322,9 +323,13 @@ ptrdiff_t number_of(st_shape s, st_shape index)
 
 st_real *element(st_tensor x, ptrdiff_t k)
 {
-    st_real *place = st_at(x, index_of(x.shape, k));
-    assert_non_null(place);
-    return place;
+    ptrdiff_t offset = x.offset;
+    for (int i = x.shape.rank - 1; i >= 0; i--) {
+        offset += k % x.shape.n[i] * x.stride[i];
+        k /= x.shape.n[i];
+    }
+    assert_true(k == 0);
+    return x.storage->data + offset;
 }
 
 st_tensor tensor_of_list(st_shape s, ptrdiff_t count, const double *values)

@@ -122,29 +122,13 @@ static void add_to(st_tensor gradients, naive want)
 
 /* y and dx are overwritten whatever they held, and nothing beyond their images; gradients are added to what is there;
  * x, y and dy stay. So it is without dx, and where the layer was built for a larger batch. */
-static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shape s)
+static void computes(const layer_case *c, st_layer *l, st_tensor x, st_tensor dy, naive want)
 {
-    view_kind kind = (view_kind)roll(d, 0, VIEWS - 1);
-    auto_tensor x = roll_kind(d, kind, s, -c->most, c->most);
-    about_case("exact", c, l, s, view_names[kind]);
-    if (c->traits & EXTREMES && chance(d, 30))
-        for (ptrdiff_t k = 0; k < st_numel(x); k++)
-            if (chance(d, 20))
-                *element(x, k) = (st_real)(chance(d, 50) ? NAN : chance(d, 50) ? INFINITY : -INFINITY);
-    st_shape planned = s;
-    if (chance(d, 20)) planned.n[0] += roll(d, 1, 9);
-    build(l, planned);
-    roll_elements(d, st_layer_parameters(l), -3, 3);
-    auto_tensor y_and_more = outputs(l, s.n[0] + 1, 77);
-    st_tensor y = st_narrow(y_and_more, 0, 0, s.n[0]);
-    auto_tensor dy = roll_tensor(d, y.shape, -3, 3), x_before = st_tensor_clone(x),
-                dy_before = st_tensor_clone(dy);
-    st_shape more = s;
+    st_shape s = x.shape, more = s;
     more.n[0]++;
-    auto_tensor dx_and_more = full(more, 77);
-    st_tensor dx = st_narrow(dx_and_more, 0, 0, s.n[0]);
-    naive want = c->want(l, x, dy);
-    assert_string_equal(st_shape_text(y.shape).text, st_shape_text(want.y.shape).text);
+    auto_tensor y_and_more = outputs(l, more.n[0], 77), dx_and_more = full(more, 77);
+    st_tensor y = st_narrow(y_and_more, 0, 0, s.n[0]), dx = st_narrow(dx_and_more, 0, 0, s.n[0]);
+    auto_tensor x_before = st_tensor_clone(x), dy_before = st_tensor_clone(dy);
     soil(l, s);
     st_layer_forward(l, x, y);
     st_tensor gradients = st_layer_gradients(l);
@@ -160,11 +144,49 @@ static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shap
     assert_same(x, x_before);
     assert_same(y, y_before);
     assert_same(dy, dy_before);
-    assert_as_wanted(c, y, want.y);
-    assert_as_wanted(c, dx, want.dx);
+    auto_tensor y_wanted = st_tensor_clone(want.y), dx_wanted = st_tensor_clone(want.dx);
+    assert_as_wanted(c, y, y_wanted);
+    assert_as_wanted(c, dx, dx_wanted);
     const st_tensor beyond[] = { st_narrow(y_and_more, 0, s.n[0], 1), st_narrow(dx_and_more, 0, s.n[0], 1) };
     for (int i = 0; i < 2; i++)
         for (ptrdiff_t k = 0; k < st_numel(beyond[i]); k++) assert_true(*element(beyond[i], k) == 77);
+}
+
+/* By every engine that this machine can run, from this one on. */
+static int first_engine;
+
+static void is_its_definition(const layer_case *c, dice *d, st_layer *l, st_shape s)
+{
+    view_kind kind = (view_kind)roll(d, 0, VIEWS - 1);
+    auto_tensor x = roll_kind(d, kind, s, -c->most, c->most);
+    if (c->traits & EXTREMES && chance(d, 30))
+        for (ptrdiff_t k = 0; k < st_numel(x); k++)
+            if (chance(d, 20))
+                *element(x, k) = (st_real)(chance(d, 50) ? NAN : chance(d, 50) ? INFINITY : -INFINITY);
+    st_shape planned = s;
+    if (chance(d, 20)) planned.n[0] += roll(d, 1, 9);
+    auto_tensor parameters = { 0 }, dy = { 0 };
+    naive want = { 0 };
+    for (int i = first_engine; i < ENGINES; i++) {
+        if (!choose_engine(engines[i])) continue;
+        char how[64];
+        snprintf(how, sizeof how, "%s, %s", view_names[kind], engines[i]);
+        about_case("exact", c, l, s, how);
+        auto_layer *built = st_layer_clone(l);
+        build(built, planned);
+        if (st_is_null(want.y)) {
+            parameters = st_tensor_clone(st_layer_parameters(built));
+            roll_elements(d, parameters, -3, 3);
+            st_copy(st_layer_parameters(built), parameters);
+            auto_tensor y = outputs(built, s.n[0], 0);
+            dy = roll_tensor(d, y.shape, -3, 3);
+            want = c->want(built, x, dy);
+            assert_string_equal(st_shape_text(y.shape).text, st_shape_text(want.y.shape).text);
+        }
+        st_copy(st_layer_parameters(built), parameters);
+        computes(c, built, x, dy, want);
+    }
+    use_engine(NULL);
     naive_free(want), st_layer_free(l);
 }
 
@@ -174,18 +196,10 @@ static void if_it_has_a_definition(const layer_case *c, dice *d, st_layer *l, st
     else st_layer_free(l);
 }
 
-/* Skipped if this machine cannot run the engine; NULL: its best. */
-#define DEFINITIONS_BY(name, engine)                                                                         \
-    TEST(name)                                                                                               \
-    {                                                                                                        \
-        if (engine && !choose_engine(engine)) skip();                                                        \
-        each_case("exact", 0, tries(), if_it_has_a_definition);                                              \
-        use_engine(NULL);                                                                                    \
-    }
-DEFINITIONS_BY(layers_are_their_definitions, NULL)
-DEFINITIONS_BY(layers_are_their_definitions_in_generic_vectors, "generic")
-DEFINITIONS_BY(layers_are_their_definitions_by_avx2, "avx2")
-DEFINITIONS_BY(layers_are_their_definitions_by_reference, "reference")
+TEST(layers_are_their_definitions_by_every_engine)
+{
+    each_case("exact", 0, tries(), if_it_has_a_definition);
+}
 
 /* ---- Winograd's algorithm, wherever it could be chosen ------------------------------------------ */
 
@@ -194,27 +208,27 @@ static bool always(const st_layer *l)
     return true;
 }
 
-/* With each engine, tiles of 2x2 and of 4x4 are the first suitable algorithm. */
+/* Tiles of 2x2, then of 4x4, are the first suitable algorithm of all engines but the reference, which has none. */
 static void by_tiles(void (*run)(int size))
 {
     const layer_algorithm *const tiles[] = { &conv_winograd_2, &conv_winograd_4 },
                                  *first = layer_algorithms[0];
-    for (int i = 0; i < 2 * ENGINES; i++) {
-        if (i < 2 || !choose_engine(engines[i / 2])) continue; /* the reference has none */
-        layer_algorithm chosen = *tiles[i % 2];
+    for (int i = 0; i < 2; i++) {
+        layer_algorithm chosen = *tiles[i];
         chosen.suits = always;
         layer_algorithms[0] = &chosen;
-        run(i % 2 ? 4 : 2);
+        run(i ? 4 : 2);
         layer_algorithms[0] = first;
     }
-    use_engine(NULL);
 }
 
 static void tiles_are_exact(int size)
 {
     const layer_case *c = layer_cases;
     while (strcmp(c->name, "conv2d, 3x3") != 0) c++;
+    first_engine = 1;
     each_of(c, size == 4 ? "tiles of 4x4" : "tiles of 2x2", 8 + tries(), is_its_definition);
+    first_engine = 0;
 }
 
 /* Factors and divisors are powers of two and small integers, so that small integers come out exactly. */
@@ -234,7 +248,7 @@ static double distance(st_tensor a, st_tensor b)
     return sqrt(error / size);
 }
 
-static void tiles_err_little(int size)
+static void tiles_of_an_engine_err_little(int size)
 {
     const double limit = (size == 4 ? 15 : 5) * (double)ST_REAL_EPSILON;
     const st_conv2d_options o = {
@@ -252,6 +266,13 @@ static void tiles_err_little(int size)
     double errors[] = { distance(y, want.y), distance(dx, want.dx), distance(l->grad[0], want.dweight) };
     for (int k = 0; k < 3; k++) assert_true(errors[k] <= limit);
     naive_free(want);
+}
+
+static void tiles_err_little(int size)
+{
+    for (int i = 1; i < ENGINES; i++)
+        if (choose_engine(engines[i])) tiles_of_an_engine_err_little(size);
+    use_engine(NULL);
 }
 
 /* Plain sums of 288 products err by 1 to 2.5 epsilon here; tiles of 2x2 by 1.7 to 3.4, of 4x4 by 8 to 11.4. In double
@@ -446,6 +467,9 @@ static void threads_change_nothing(const layer_case *c, dice *d, st_layer *l, st
 TEST(any_number_of_threads_comes_to_the_same_bits)
 {
     each_case("threads", 0, 1 + tries() / 10, threads_change_nothing);
+    use_engine("reference");
+    each_case("threads of the reference engine", 0, 1, threads_change_nothing);
+    use_engine(NULL);
 }
 
 /* Where a layer can run in-place, y overwrites x and dx overwrites dy, to the same bits. */
