@@ -8,8 +8,8 @@ lines: ## count lines of code and of comments, by rooms
 
 # ---- checks --------------------------------------------------------------------------------------
 
-CHECKS := check-sanitize check-threads fuzz-smoke check-warnings check-includes check-core core check-quiet \
-          check-format check-precision check-exports check-documented check-public check-docs check-memory \
+CHECKS := check-sanitize check-threads check-scripts fuzz-smoke check-warnings check-includes check-core core \
+          check-quiet check-format check-precision check-exports check-documented check-public check-docs check-memory \
           check-install distcheck
 # These start make again, and two of them side by side would write the same files.
 ifneq ($(filter test check% conformance,$(MAKECMDGOALS)),)
@@ -42,6 +42,9 @@ check-sanitize check-threads:
 	 $(call in_log,$@,$(what)); \
 	     echo "ok   $(what): $$(tail -n 1 $(BUILD)/$@.log)"; \
 	 else echo 'skip $(what): it does not work here'; fi
+
+check-scripts: ## the tutorial prints what it shows, what is installed works, no function that is misused crashes
+	@$(MAKE) TEST="tutorial install misuse" test
 
 check-warnings: check-warnings-gcc check-warnings-clang ## gcc and clang, warnings as errors
 check-warnings-%:

@@ -8,6 +8,9 @@ TEST_AID   := $(filter-out $(TESTS) tests/runner.c tests/onnx/export.c,$(wildcar
     $(TEST_ROOMS:%=tests/%/*.c)))
 # The longest comes first, so that it does not run alone in the end.
 SCRIPTS    := tests/examples/test_stride.sh $(filter-out %/test_stride.sh,$(wildcard tests/*/test_*.sh))
+# These are long, and run by make check-scripts, or where TEST names them; a sanitizer has its own say on misuse.
+CHECKED    := tests/examples/test_tutorial.sh tests/install/test_install.sh \
+              $(if $(SANITIZE),,tests/door/test_misuse.sh)
 SUITES     := $(wildcard tests/conformance/suite_*.sh)
 # Tests of each precision; in double, those that compute and those that convert numbers.
 TESTS_float  := $(TESTS)
@@ -47,7 +50,7 @@ suite_counts  = $(foreach s,$(notdir $(SUITES)),$(OUT)/$1/script/$(basename $s).
 script_counts = $(patsubst %.sh,$(OUT)/results/script/%.count,$(notdir $1))
 COUNTS := $(call chosen,$(call script_counts,$(firstword $(SCRIPTS))) $(call suite_counts,results) \
           $(foreach p,$(TESTED),$(patsubst %,$(OUT)/results/$p/%.count,$(notdir $(TESTS_$p:.c=)))) \
-          $(call script_counts,$(wordlist 2,$(words $(SCRIPTS)),$(SCRIPTS))))
+          $(call script_counts,$(filter-out $(if $(TEST),,$(CHECKED)),$(wordlist 2,$(words $(SCRIPTS)),$(SCRIPTS)))))
 
 .PHONY: test results
 test: ## run every test, in both precisions where that tells more; TEST=gemm TESTED=float runs some

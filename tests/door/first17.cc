@@ -14,12 +14,12 @@ int main()
     adam_options.lr = 0.003;
     st_net *net = st_net_new(ST_SHAPE(1, 28, 28), st_conv2d_new(conv), st_relu(), st_maxpool_new(pool),
                              st_flatten(), st_dense_new(dense));
-    st_dataset *digits = st_digits(6000, 1), *unseen = st_digits(1000, 2);
+    st_dataset *digits = st_digits(600, 1), *unseen = st_digits(100, 2);
     st_optim *adam = st_adam_new(adam_options);
     st_metrics score = {};
     st_train_options options = {};
 
-    options.epochs = 3;
+    options.epochs = 1;
     options.loss = st_cross_entropy_new({});
     options.optim = adam;
     st_train_run(net, digits, options, nullptr);

@@ -18,13 +18,18 @@ runs() {
     "$@" -Werror -I"$root" -c "$source" -o program.o && "$1" program.o "$LIB" $LIBS -pthread -o static &&
         "$1" program.o $shared -o shared && ./static && ./shared
 }
-# COMPILER FLAG...: each public header alone.
+# COMPILER FLAG...: each public header alone, which one compiler of a language tells.
 headers_compile() {
     local header
     for header in $(make -s -C "$root" headers); do
         printf '#include "%s"\nextern int declared;\n' "$header" >header.$suffix
         "$@" -Werror -I"$root" -fsyntax-only header.$suffix || { echo "$header"; return 1; }
     done
+}
+# COMPILER FLAG...: all of them.
+all_compile() {
+    make -s -C "$root" headers | tr ' ' '\n' | sed 's/.*/#include "&"/; $a extern int declared;' >headers.$suffix
+    "$@" -Werror -I"$root" -fsyntax-only headers.$suffix
 }
 # CLAIM COMPILER ...: where there is such a compiler.
 where_there_is() { # COMPILER CLAIM COMMAND...
@@ -33,21 +38,20 @@ where_there_is() { # COMPILER CLAIM COMMAND...
     if command -v "$compiler" >/dev/null; then claim "$@"; else echo "skip $1: $compiler is not installed"; fi
 }
 
+warnings='-Wall -Wextra -pedantic -Wshadow'
 suffix=c
-for compiler in gcc clang; do
-    for standard in c11 c17; do
-        flags="-std=$standard -Wall -Wextra -pedantic -Wshadow"
-        where_there_is $compiler "the first program runs: $compiler $flags" runs "$root/tests/door/first.c" $compiler $flags
-    done
-    where_there_is $compiler "every header alone: $compiler $flags" headers_compile $compiler $flags -xc
+for flags in "gcc -std=c11 $warnings" "clang -std=c17 $warnings"; do
+    where_there_is ${flags%% *} "the first program runs: $flags" runs "$root/tests/door/first.c" $flags
+    where_there_is ${flags%% *} "all headers: $flags" all_compile $flags
 done
+claim "every header alone" headers_compile ${CC:-cc} -std=c11 $warnings
 cp "$root/tests/door/first.c" first.cc
 suffix=cc
 for compiler in g++ clang++; do
+    flags="$compiler -std=c++17 $warnings -Wold-style-cast"
     where_there_is $compiler "the same program runs as C++20: $compiler" runs first.cc $compiler -std=c++20 -Wall
-    flags='-std=c++17 -Wall -Wextra -pedantic -Wshadow -Wold-style-cast'
-    where_there_is $compiler "with functions for the macros as C++17: $compiler" runs "$root/tests/door/first17.cc" $compiler $flags
-    where_there_is $compiler "every header alone: $compiler -std=c++17" headers_compile $compiler $flags
+    where_there_is $compiler "with functions for the macros: $flags" runs "$root/tests/door/first17.cc" $flags
+    where_there_is $compiler "all headers: $flags" all_compile $flags
 done
 
 # The predefined macros of such a processor are enough to be refused, on one line.

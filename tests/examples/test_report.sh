@@ -73,64 +73,34 @@ browser=
 for name in chromium chromium-browser google-chrome; do
     [ -n "$browser" ] || browser=$(command -v $name)
 done
-if [ -z "$browser" ]; then
-    echo "skip a real browser: Chromium is not installed (make deps-report)"
+if [ -z "$browser" ] || ! command -v node >/dev/null; then
+    echo "skip a real browser: Chromium and node are not both installed (make deps-report)"
     exit $failed
 fi
-options=(--headless --disable-gpu --no-first-run --disable-background-networking --disable-extensions --disable-sync
-    --mute-audio "--user-data-dir=$tmp/profile")
-[ "$(id -u)" != 0 ] || options+=(--no-sandbox)
-
-# The page after it has loaded, into $tmp/dom, and its complaints, into $tmp/console. The browser writes of
-# itself there, too: a page's complaints are those of CONSOLE.
-look() { # PAGE
-    timeout 60 "$browser" "${options[@]}" --enable-logging=stderr --v=0 --dump-dom "file://$1" >"$tmp/dom" 2>"$tmp/stderr" </dev/null || {
-        echo "$1: status $?"
-        tail -n 5 "$tmp/stderr"
-        return 1
-    }
-    grep CONSOLE "$tmp/stderr" >"$tmp/console"
-    grep -q '</html>' "$tmp/dom"
-}
-if ! look "$tmp/empty.html" >"$tmp/log" 2>&1; then
-    echo "skip a real browser: $browser does not run here: $(tail -n 1 "$tmp/log")"
+browse() { timeout 120 node tests/examples/report/browse.js "$browser" "$tmp/profile" 390 "${@/#/$tmp/}" >"$tmp/said" 2>&1; } # PAGE...
+if ! browse empty.html; then
+    echo "skip a real browser: $browser does not run here: $(tail -n 1 "$tmp/said")"
     exit $failed
 fi
 
-complains_of_a_bad_page() {
+says() { grep -q "$1" "$tmp/said" || { cat "$tmp/said" && return 1; }; }
+complains_of_bad_pages() {
     sed 's|</main>|<img src="http://localhost:9/x.png"/><script>1</script></main>|' "$tmp/digits.html" >"$tmp/bad.html"
-    look "$tmp/bad.html" && grep -q 'img-src' "$tmp/console" && grep -q 'script-src\|inline script' "$tmp/console"
+    sed 's|<main>|<main><div style="width: 500px">wide</div>|' "$tmp/digits.html" >"$tmp/wide.html"
+    browse bad.html wide.html && says 'bad.html: .*img-src' && says 'bad.html: .*script' && says 'wide.html: [0-9]* pixels wide'
 }
 is_silent() {
-    local page
-    for page in $pages; do
-        look "$tmp/$page" || return
-        [ ! -s "$tmp/console" ] || { echo "$page:" && cat "$tmp/console" && return 1; }
-    done
-}
-shows_the_log() {
-    look "$tmp/digits.html" && table_is_the_logs "$tmp/dom"
+    # shellcheck disable=SC2086
+    browse $pages && [ ! -s "$tmp/said" ] || { cat "$tmp/said" && return 1; }
 }
 # Names that are markup are text.
 stays_text() {
-    look "$tmp/hostile.html" && grep -qF '<h1>&lt;img src=x onerror=alert(1)&gt; &amp; "friends" &lt;!--&lt;script&gt;</h1>' "$tmp/dom" &&
-        grep -qF '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</th>' "$tmp/dom" && ! grep -q '<script' "$tmp/dom"
+    local dom=$tmp/hostile.html.dom
+    grep -qF '<h1>&lt;img src=x onerror=alert(1)&gt; &amp; "friends" &lt;!--&lt;script&gt;</h1>' "$dom" &&
+        grep -qF '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</th>' "$dom" && ! grep -q '<script' "$dom"
 }
-claim "a browser would say what a page tries to load or run" complains_of_a_bad_page
-claim "it says nothing of these pages: they try neither" is_silent
-claim "what a browser shows is what the log says" shows_the_log
+claim "a browser would say what a page tries to load or run, and that it is wider than a phone" complains_of_bad_pages
+claim "it says nothing of these pages" is_silent
+claim "what a browser shows is what the log says" table_is_the_logs "$tmp/digits.html.dom"
 claim "names that look like markup are shown as they are" stays_text
-
-if command -v node >/dev/null; then
-    fits_a_phone() {
-        local page paths=()
-        for page in $pages; do paths+=("$tmp/$page"); done
-        node tests/examples/report/width.js "$browser" "$tmp/node" 390 "${paths[@]}" || return
-        sed 's|<main>|<main><div style="width: 500px">wide</div>|' "$tmp/digits.html" >"$tmp/wide.html"
-        node tests/examples/report/width.js "$browser" "$tmp/node" 390 "$tmp/wide.html" | grep -q 'wide.html, light: [0-9]* pixels wide'
-    }
-    claim "pages are no wider than a phone" fits_a_phone
-else
-    echo "skip pages on a phone: node is not installed"
-fi
 exit $failed

@@ -1,6 +1,8 @@
-// width.js BROWSER PROFILE WIDTH PAGE...: whether each page fits a screen of that width, without being moved sideways,
-// in light and in dark. Talks to the browser through pipes (DevTools protocol), so that it needs no package.
+// browse.js BROWSER PROFILE WIDTH PAGE...: shows each page on a screen of that width, in light and in dark. Prints
+// "PAGE: ..." for what the browser complains of and where the page is wider, and leaves what is shown in PAGE.dom.
+// Talks to the browser through pipes (DevTools protocol), so that it needs no package.
 'use strict';
+const fs = require('fs');
 const { spawn } = require('child_process');
 const [browser, profile, width, ...pages] = process.argv.slice(2);
 
@@ -35,21 +37,25 @@ function end(failure) {
     child.kill();
 }
 
-async function measure() {
+async function browse() {
     const { targetId } = await ask('Target.createTarget', { url: 'about:blank' });
     const { sessionId } = await ask('Target.attachToTarget', { targetId, flatten: true });
-    await ask('Page.enable', {}, sessionId);
-    await ask('Emulation.setDeviceMetricsOverride', { width: +width, height: 800, deviceScaleFactor: 2, mobile: true }, sessionId);
-    for (const page of pages) {
+    const call = (method, params = {}) => ask(method, params, sessionId);
+    let shown;
+    events.set('Log.entryAdded', m => console.log(`${shown}: ${m.params.entry.text}`));
+    for (const domain of ['Page', 'Log', 'Runtime']) await call(`${domain}.enable`);
+    await call('Emulation.setDeviceMetricsOverride', { width: +width, height: 800, deviceScaleFactor: 2, mobile: true });
+    for (shown of pages) {
         for (const value of ['light', 'dark']) {
-            await ask('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value }] }, sessionId);
+            await call('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value }] });
             const loaded = new Promise(resolve => events.set('Page.loadEventFired', resolve));
-            await ask('Page.navigate', { url: `file://${page}` }, sessionId);
+            await call('Page.navigate', { url: `file://${shown}` });
             await loaded;
-            const { cssContentSize } = await ask('Page.getLayoutMetrics', {}, sessionId);
-            if (cssContentSize.width > +width) return `${page}, ${value}: ${cssContentSize.width} pixels wide`;
+            const { cssContentSize } = await call('Page.getLayoutMetrics');
+            if (cssContentSize.width > +width) console.log(`${shown}: ${cssContentSize.width} pixels wide in ${value}`);
         }
+        const { result } = await call('Runtime.evaluate', { expression: 'document.documentElement.outerHTML' });
+        fs.writeFileSync(`${shown}.dom`, result.value);
     }
-    return null;
 }
-measure().then(end, e => end(e.message));
+browse().then(end, e => end(e.message));
