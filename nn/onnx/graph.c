@@ -39,17 +39,15 @@ void graph_free(graph *g)
     g->blocks = NULL;
 }
 
-char *graph_print(graph *g, const char *format, ...)
+const char *graph_print(graph *g, const char *format, ...)
 {
-    va_list arguments, again;
+    char text[ST_LAYER_PATH + 128];
+    va_list arguments;
     va_start(arguments, format);
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    char *text = length < 0 ? NULL : graph_take(g, (size_t)length + 1, 1);
-    if (text) vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return text;
+    char *own = graph_take(g, strlen(text) + 1, 1);
+    return own ? strcpy(own, text) : "";
 }
 
 /* The capacity is the next power of two. */
@@ -63,7 +61,7 @@ void *graph_grown(graph *g, void *list, size_t count)
 
 /* ---- nodes --------------------------------------------------------------------------------------- */
 
-static char *name_in(graph_place at, const char *name)
+static const char *name_in(graph_place at, const char *name)
 {
     return graph_print(at.graph, "%s%s%s", at.path, at.path[0] ? "." : "", name);
 }
@@ -81,22 +79,22 @@ static int count_named(const graph *g, const char *name)
     return count;
 }
 
-static char *step_name(graph_place at, const char *op)
+static const char *step_name(graph_place at, const char *op)
 {
-    char *name = name_in(at, op);
-    int before = name ? count_named(at.graph, name) : 0;
+    const char *name = name_in(at, op);
+    int before = count_named(at.graph, name);
     return before ? graph_print(at.graph, "%s%d", name, before + 1) : name;
 }
 
-graph_node *graph_add(graph_place at, const char *op, bool step, int count, const char *const inputs[])
+const char *graph_add(graph_place at, const char *op, bool step, int count, const char *const inputs[])
 {
     graph *g = at.graph;
-    graph_node *n = graph_take(g, 1, sizeof *n), **nodes = graph_grown(g, g->proto.node, g->proto.n_node);
-    char *name = step ? step_name(at, op) : (char *)at.path;
+    Onnx__NodeProto *n = graph_take(g, 1, sizeof *n),
+                    **nodes = graph_grown(g, g->proto.node, g->proto.n_node);
+    char *name = (char *)(step ? step_name(at, op) : at.path);
     char **values = graph_take(g, (size_t)count + 1, sizeof *values);
-    if (!n || !nodes || !name || !values) return NULL;
-    for (int i = 0; i < count; i++)
-        if (!(values[i] = (char *)inputs[i])) return NULL;
+    if (!n || !nodes || !values) return "";
+    for (int i = 0; i < count; i++) values[i] = (char *)inputs[i];
     values[count] = name;
     onnx__node_proto__init(n);
     n->op_type = (char *)op;
@@ -107,12 +105,7 @@ graph_node *graph_add(graph_place at, const char *op, bool step, int count, cons
     n->n_output = 1;
     g->proto.node = nodes;
     g->proto.node[g->proto.n_node++] = n;
-    return n;
-}
-
-const char *graph_output(const graph_node *n)
-{
-    return n ? n->output[0] : NULL;
+    return name;
 }
 
 /* The number as float32; an error if it overflows. */
@@ -125,26 +118,28 @@ static float rounded(graph_place at, const char *name, double value)
 
 /* ---- attributes ---------------------------------------------------------------------------------- */
 
-static Onnx__AttributeProto *add_attribute(graph_place at, graph_node *n, const char *name,
-                                           Onnx__AttributeProto__AttributeType type)
+/* Copied; of the last node. */
+static const char *add_attribute(graph_place at, const char *name, Onnx__AttributeProto value)
 {
+    Onnx__GraphProto *g = &at.graph->proto;
+    Onnx__NodeProto *n = g->n_node > 0 ? g->node[g->n_node - 1] : NULL;
     Onnx__AttributeProto *a = n ? graph_take(at.graph, 1, sizeof *a) : NULL;
     Onnx__AttributeProto **list = a ? graph_grown(at.graph, n->attribute, n->n_attribute) : NULL;
-    if (!list) return NULL;
-    onnx__attribute_proto__init(a);
+    if (!list) return "";
+    *a = value;
     a->name = (char *)name;
     a->has_type = 1;
-    a->type = type;
     n->attribute = list;
-    return n->attribute[n->n_attribute++] = a;
+    n->attribute[n->n_attribute++] = a;
+    return n->output[0];
 }
 
-void graph_int(graph_place at, graph_node *n, const char *name, ptrdiff_t value)
+const char *graph_int(graph_place at, const char *name, ptrdiff_t value)
 {
-    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
-    if (!a) return;
-    a->has_i = 1;
-    a->i = value;
+    Onnx__AttributeProto a = ONNX__ATTRIBUTE_PROTO__INIT;
+    a.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    a.has_i = 1, a.i = value;
+    return add_attribute(at, name, a);
 }
 
 static int64_t *copy_sizes(graph *g, int count, const ptrdiff_t values[])
@@ -154,37 +149,42 @@ static int64_t *copy_sizes(graph *g, int count, const ptrdiff_t values[])
     return copy;
 }
 
-void graph_ints(graph_place at, graph_node *n, const char *name, int count, const ptrdiff_t values[])
+const char *graph_ints(graph_place at, const char *name, int count, const ptrdiff_t values[])
 {
-    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
-    if (!a || !(a->ints = copy_sizes(at.graph, count, values))) return;
-    a->n_ints = (size_t)count;
+    Onnx__AttributeProto a = ONNX__ATTRIBUTE_PROTO__INIT;
+    a.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
+    a.ints = copy_sizes(at.graph, count, values);
+    a.n_ints = a.ints ? (size_t)count : 0;
+    return add_attribute(at, name, a);
 }
 
-void graph_pair(graph_place at, graph_node *n, const char *name, const int pair[2])
+const char *graph_pair(graph_place at, const char *name, const int pair[2])
 {
-    graph_ints(at, n, name, 2, (const ptrdiff_t[]){ pair[0], pair[1] });
+    return graph_ints(at, name, 2, (const ptrdiff_t[]){ pair[0], pair[1] });
 }
 
-void graph_pads(graph_place at, graph_node *n, const ptrdiff_t before[2], const ptrdiff_t after[2])
+const char *graph_windows(graph_place at, const window *w)
 {
-    graph_ints(at, n, "pads", 4, (const ptrdiff_t[]){ before[0], before[1], after[0], after[1] });
+    graph_pair(at, "kernel_shape", w->kernel);
+    graph_pair(at, "strides", w->stride);
+    return graph_ints(at, "pads", 4,
+                      (const ptrdiff_t[]){ w->before[0], w->before[1], w->after[0], w->after[1] });
 }
 
-void graph_real(graph_place at, graph_node *n, const char *name, double value)
+const char *graph_real(graph_place at, const char *name, double value)
 {
-    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
-    if (!a) return;
-    a->has_f = 1;
-    a->f = rounded(at, name, value);
+    Onnx__AttributeProto a = ONNX__ATTRIBUTE_PROTO__INIT;
+    a.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
+    a.has_f = 1, a.f = rounded(at, name, value);
+    return add_attribute(at, name, a);
 }
 
-void graph_mode(graph_place at, graph_node *n, const char *name, const char *value)
+const char *graph_mode(graph_place at, const char *name, const char *value)
 {
-    Onnx__AttributeProto *a = add_attribute(at, n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
-    if (!a) return;
-    a->has_s = 1;
-    a->s = (ProtobufCBinaryData){ strlen(value), (uint8_t *)value };
+    Onnx__AttributeProto a = ONNX__ATTRIBUTE_PROTO__INIT;
+    a.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
+    a.has_s = 1, a.s = (ProtobufCBinaryData){ strlen(value), (uint8_t *)value };
+    return add_attribute(at, name, a);
 }
 
 /* ---- constants ----------------------------------------------------------------------------------- */
@@ -195,9 +195,9 @@ static Onnx__TensorProto *add_constant(graph_place at, const char *name, st_shap
     graph *g = at.graph;
     Onnx__TensorProto *t = graph_take(g, 1, sizeof *t);
     Onnx__TensorProto **list = graph_grown(g, g->proto.initializer, g->proto.n_initializer);
-    char *own = name_in(at, name);
+    char *own = (char *)name_in(at, name);
     int64_t *dims = copy_sizes(g, s.rank, s.n);
-    if (!t || !list || !own || !dims) return NULL;
+    if (!t || !list || !dims) return NULL;
     onnx__tensor_proto__init(t);
     t->name = own;
     t->dims = dims;
@@ -235,7 +235,7 @@ static void round_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[]
 const char *graph_tensor(graph_place at, const char *name, st_tensor value)
 {
     Onnx__TensorProto *t = st_is_null(value) ? NULL : add_floats(at, name, value.shape);
-    if (!t) return NULL;
+    if (!t) return "";
     st_walk(1, &value, ST_ROW_MAJOR, round_row, &(floats){ at, name, t->float_data });
     return t->name;
 }
@@ -245,7 +245,7 @@ const char *graph_filled(graph_place at, const char *name, st_shape s, double va
     Onnx__TensorProto *t = add_floats(at, name, s);
     const float number = rounded(at, name, value);
     for (size_t i = 0; t && i < t->n_float_data; i++) t->float_data[i] = number;
-    return t ? t->name : NULL;
+    return t ? t->name : "";
 }
 
 const char *graph_number(graph_place at, const char *name, double value)
@@ -256,7 +256,7 @@ const char *graph_number(graph_place at, const char *name, double value)
 const char *graph_sizes(graph_place at, const char *name, int count, const ptrdiff_t values[])
 {
     Onnx__TensorProto *t = add_constant(at, name, ST_SHAPE(count), ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
-    if (!t || !(t->int64_data = copy_sizes(at.graph, count, values))) return NULL;
+    if (!t || !(t->int64_data = copy_sizes(at.graph, count, values))) return "";
     t->n_int64_data = (size_t)count;
     return t->name;
 }
@@ -310,5 +310,5 @@ const char *graph_refuse(graph_place at, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     st_error_set("layer %s: %s: %s", at.path, at.l->type->name, text);
-    return NULL;
+    return "";
 }

@@ -16,7 +16,7 @@ static const char *parameter(graph_place at, int i, const char *name, st_shape s
 /* ---- convolution and dense ----------------------------------------------------------------------- */
 
 /* With the layer's own parameters: a weight, and perhaps a bias. */
-static graph_node *weighted(graph_place at, const char *op, const char *x)
+static const char *weighted(graph_place at, const char *op, const char *x)
 {
     const st_layer *l = at.l;
     const char *weight = graph_tensor(at, "weight", l->param[0]);
@@ -28,23 +28,19 @@ static const char *add_conv2d(graph_place at, const char *x)
 {
     const st_conv2d_options *o = at.l->options;
     const window *w = &((const conv_plan *)at.l->plan)->w;
-    graph_node *n = weighted(at, "Conv", x);
-    graph_pair(at, n, "kernel_shape", o->kernel);
-    graph_pair(at, n, "strides", o->stride);
-    graph_pads(at, n, w->before, w->after);
-    graph_pair(at, n, "dilations", o->dilation);
-    graph_int(at, n, "group", o->groups);
-    return graph_output(n);
+    weighted(at, "Conv", x);
+    graph_windows(at, w);
+    graph_pair(at, "dilations", o->dilation);
+    return graph_int(at, "group", o->groups);
 }
 
 /* ONNX's output_padding is less than the stride; the rest reduces the padding at the end. */
 static const char *add_conv_transpose2d(graph_place at, const char *x)
 {
     const st_conv_transpose2d_options *o = at.l->options;
-    ptrdiff_t begin[2], end[2];
-    int extra[2];
+    int end[2], extra[2];
     for (int axis = 0; axis < 2; axis++) {
-        begin[axis] = end[axis] = o->padding[axis];
+        end[axis] = o->padding[axis];
         extra[axis] = o->output_padding[axis];
         for (; extra[axis] >= o->stride[axis] && end[axis] > 0; extra[axis]--) end[axis]--;
         if (extra[axis] >= o->stride[axis])
@@ -52,21 +48,19 @@ static const char *add_conv_transpose2d(graph_place at, const char *x)
                                 "output_padding %dx%d with stride %dx%d, ONNX allows less than the stride",
                                 o->output_padding[0], o->output_padding[1], o->stride[0], o->stride[1]);
     }
-    graph_node *n = weighted(at, "ConvTranspose", x);
-    graph_pair(at, n, "kernel_shape", o->kernel);
-    graph_pair(at, n, "strides", o->stride);
-    graph_pads(at, n, begin, end);
-    graph_pair(at, n, "output_padding", extra);
-    graph_pair(at, n, "dilations", o->dilation);
-    graph_int(at, n, "group", o->groups);
-    return graph_output(n);
+    weighted(at, "ConvTranspose", x);
+    graph_pair(at, "kernel_shape", o->kernel);
+    graph_pair(at, "strides", o->stride);
+    graph_ints(at, "pads", 4, (const ptrdiff_t[]){ o->padding[0], o->padding[1], end[0], end[1] });
+    graph_pair(at, "output_padding", extra);
+    graph_pair(at, "dilations", o->dilation);
+    return graph_int(at, "group", o->groups);
 }
 
 static const char *add_dense(graph_place at, const char *x)
 {
-    graph_node *n = weighted(at, "Gemm", x);
-    graph_int(at, n, "transB", 1);
-    return graph_output(n);
+    weighted(at, "Gemm", x);
+    return graph_int(at, "transB", 1);
 }
 
 /* ---- normalisation ------------------------------------------------------------------------------- */
@@ -76,12 +70,10 @@ static const char *add_batchnorm(graph_place at, const char *x)
     const st_layer *l = at.l;
     const st_batchnorm_options *o = l->options;
     const st_shape channels = ST_SHAPE(l->x.n[1]);
-    graph_node *n =
-        graph_end(at, "BatchNormalization", x, parameter(at, 0, "weight", channels, 1),
-                  parameter(at, 1, "bias", channels, 0), graph_tensor(at, "running_mean", l->state[0]),
-                  graph_tensor(at, "running_var", l->state[1]));
-    graph_real(at, n, "epsilon", o->epsilon);
-    return graph_output(n);
+    graph_end(at, "BatchNormalization", x, parameter(at, 0, "weight", channels, 1),
+              parameter(at, 1, "bias", channels, 0), graph_tensor(at, "running_mean", l->state[0]),
+              graph_tensor(at, "running_var", l->state[1]));
+    return graph_real(at, "epsilon", o->epsilon);
 }
 
 /* The last axes, which layernorm and rmsnorm normalise. */
@@ -100,25 +92,22 @@ static const char *add_rmsnorm(graph_place at, const char *x)
     const st_shape s = last_axes(at.l);
     ptrdiff_t axes[ST_MAX_RANK];
     for (int i = 0; i < s.rank; i++) axes[i] = i - s.rank;
-    graph_node *mean = graph_step(at, "ReduceMean", graph_output(graph_step(at, "Mul", x, x)));
-    graph_ints(at, mean, "axes", s.rank, axes);
-    const char *sum =
-        graph_output(graph_step(at, "Add", graph_output(mean), graph_number(at, "epsilon", o->epsilon)));
-    const char *root = graph_output(graph_step(at, "Sqrt", sum));
-    if (at.l->params == 0) return graph_output(graph_end(at, "Div", x, root));
-    const char *normal = graph_output(graph_step(at, "Div", x, root));
-    return graph_output(graph_end(at, "Mul", normal, graph_tensor(at, "weight", at.l->param[0])));
+    const char *mean = graph_step(at, "ReduceMean", graph_step(at, "Mul", x, x));
+    graph_ints(at, "axes", s.rank, axes);
+    const char *sum = graph_step(at, "Add", mean, graph_number(at, "epsilon", o->epsilon));
+    const char *root = graph_step(at, "Sqrt", sum);
+    if (at.l->params == 0) return graph_end(at, "Div", x, root);
+    const char *normal = graph_step(at, "Div", x, root);
+    return graph_end(at, "Mul", normal, graph_tensor(at, "weight", at.l->param[0]));
 }
 
 static const char *add_layernorm(graph_place at, const char *x)
 {
     const st_layernorm_options *o = at.l->options;
     const st_shape s = last_axes(at.l);
-    graph_node *n = graph_end(at, "LayerNormalization", x, parameter(at, 0, "weight", s, 1),
-                              parameter(at, 1, "bias", s, 0));
-    graph_int(at, n, "axis", -s.rank);
-    graph_real(at, n, "epsilon", o->epsilon);
-    return graph_output(n);
+    graph_end(at, "LayerNormalization", x, parameter(at, 0, "weight", s, 1), parameter(at, 1, "bias", s, 0));
+    graph_int(at, "axis", -s.rank);
+    return graph_real(at, "epsilon", o->epsilon);
 }
 
 /* [N, C, ...] -> [N, groups, rest], each normalised, and back; then each channel's weight and bias. A size
@@ -131,23 +120,23 @@ static const char *add_groupnorm(graph_place at, const char *x)
     st_shape image = l->x, channels = { .rank = l->x.rank - 1 };
     image.n[0] = 0;
     for (int i = 0; i < channels.rank; i++) channels.n[i] = i ? 1 : l->x.n[1];
-    const char *parts = graph_output(
-        graph_step(at, "Reshape", x, graph_sizes(at, "groups", 3, (const ptrdiff_t[]){ 0, o->groups, -1 })));
-    graph_node *n = graph_step(at, "InstanceNormalization", parts, graph_filled(at, "ones", groups, 1),
+    const char *parts =
+        graph_step(at, "Reshape", x, graph_sizes(at, "groups", 3, (const ptrdiff_t[]){ 0, o->groups, -1 }));
+    const char *y = graph_step(at, "InstanceNormalization", parts, graph_filled(at, "ones", groups, 1),
                                graph_filled(at, "zeros", groups, 0));
-    graph_real(at, n, "epsilon", o->epsilon);
+    graph_real(at, "epsilon", o->epsilon);
     const char *whole = graph_sizes(at, "shape", image.rank, image.n);
-    if (l->params == 0) return graph_output(graph_end(at, "Reshape", graph_output(n), whole));
-    const char *normal = graph_output(graph_step(at, "Reshape", graph_output(n), whole));
-    const char *scaled = graph_output(graph_step(at, "Mul", normal, parameter(at, 0, "weight", channels, 1)));
-    return graph_output(graph_end(at, "Add", scaled, parameter(at, 1, "bias", channels, 0)));
+    if (l->params == 0) return graph_end(at, "Reshape", y, whole);
+    const char *normal = graph_step(at, "Reshape", y, whole);
+    const char *scaled = graph_step(at, "Mul", normal, parameter(at, 0, "weight", channels, 1));
+    return graph_end(at, "Add", scaled, parameter(at, 1, "bias", channels, 0));
 }
 
 /* ---- activations --------------------------------------------------------------------------------- */
 
 static const char *add_relu6(graph_place at, const char *x)
 {
-    return graph_output(graph_end(at, "Clip", x, graph_number(at, "min", 0), graph_number(at, "max", 6)));
+    return graph_end(at, "Clip", x, graph_number(at, "min", 0), graph_number(at, "max", 6));
 }
 
 /* ±DBL_MAX is no limit. */
@@ -158,8 +147,8 @@ static const char *limit(graph_place at, const char *name, double value)
 
 static const char *add_hardtanh(graph_place at, const char *x)
 {
-    return graph_output(graph_end(at, "Clip", x, limit(at, "min", layer_option(at.l, "min_val")),
-                                  limit(at, "max", layer_option(at.l, "max_val"))));
+    return graph_end(at, "Clip", x, limit(at, "min", layer_option(at.l, "min_val")),
+                     limit(at, "max", layer_option(at.l, "max_val")));
 }
 
 static const char *add_prelu(graph_place at, const char *x)
@@ -167,48 +156,47 @@ static const char *add_prelu(graph_place at, const char *x)
     const st_layer *l = at.l;
     st_shape s = { .rank = l->x.rank - 1, .n = { l->param[0].shape.n[0] } };
     for (int i = 1; i < s.rank; i++) s.n[i] = 1;
-    return graph_output(graph_end(at, "PRelu", x, parameter(at, 0, "weight", s, 0)));
+    return graph_end(at, "PRelu", x, parameter(at, 0, "weight", s, 0));
 }
 
 /* x sigmoid(x (a + b x²)), which is x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))) / 2 */
 static const char *add_gelu_tanh(graph_place at, const char *x)
 {
     const double a = 2 * sqrt(2 / 3.14159265358979323846);
-    const char *square = graph_output(graph_step(at, "Mul", x, x));
-    const char *scaled = graph_output(graph_step(at, "Mul", square, graph_number(at, "b", a * 0.044715)));
-    const char *sum = graph_output(graph_step(at, "Add", scaled, graph_number(at, "a", a)));
-    const char *odds = graph_output(graph_step(at, "Mul", x, sum));
-    return graph_output(graph_end(at, "Mul", x, graph_output(graph_step(at, "Sigmoid", odds))));
+    const char *square = graph_step(at, "Mul", x, x);
+    const char *scaled = graph_step(at, "Mul", square, graph_number(at, "b", a * 0.044715));
+    const char *sum = graph_step(at, "Add", scaled, graph_number(at, "a", a));
+    const char *odds = graph_step(at, "Mul", x, sum);
+    return graph_end(at, "Mul", x, graph_step(at, "Sigmoid", odds));
 }
 
 /* x (1 + erf(x / sqrt 2)) / 2, in the order that runtimes know for Gelu. */
 static const char *add_gelu(graph_place at, const char *x)
 {
     if (layer_option(at.l, "approximate") == ST_GELU_TANH) return add_gelu_tanh(at, x);
-    const char *ratio = graph_output(graph_step(at, "Div", x, graph_number(at, "sqrt2", sqrt(2))));
-    const char *error = graph_output(graph_step(at, "Erf", ratio));
-    const char *twice = graph_output(graph_step(at, "Add", error, graph_number(at, "one", 1)));
-    const char *product = graph_output(graph_step(at, "Mul", x, twice));
-    return graph_output(graph_end(at, "Mul", product, graph_number(at, "half", 0.5)));
+    const char *ratio = graph_step(at, "Div", x, graph_number(at, "sqrt2", sqrt(2)));
+    const char *error = graph_step(at, "Erf", ratio);
+    const char *twice = graph_step(at, "Add", error, graph_number(at, "one", 1));
+    const char *product = graph_step(at, "Mul", x, twice);
+    return graph_end(at, "Mul", product, graph_number(at, "half", 0.5));
 }
 
 static const char *add_silu(graph_place at, const char *x)
 {
-    return graph_output(graph_end(at, "Mul", x, graph_output(graph_step(at, "Sigmoid", x))));
+    return graph_end(at, "Mul", x, graph_step(at, "Sigmoid", x));
 }
 
 static const char *add_mish(graph_place at, const char *x)
 {
-    const char *soft = graph_output(graph_step(at, "Softplus", x));
-    return graph_output(graph_end(at, "Mul", x, graph_output(graph_step(at, "Tanh", soft))));
+    const char *soft = graph_step(at, "Softplus", x);
+    return graph_end(at, "Mul", x, graph_step(at, "Tanh", soft));
 }
 
 static const char *add_hardsigmoid(graph_place at, const char *x)
 {
-    graph_node *n = graph_end(at, "HardSigmoid", x);
-    graph_real(at, n, "alpha", 1.0 / 6);
-    graph_real(at, n, "beta", 0.5);
-    return graph_output(n);
+    graph_end(at, "HardSigmoid", x);
+    graph_real(at, "alpha", 1.0 / 6);
+    return graph_real(at, "beta", 0.5);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------ */
@@ -229,21 +217,21 @@ static const char *add_upsample(graph_place at, const char *x)
     st_tensor wrapped = st_tensor_wrap(times, ST_SHAPE(4));
     const char *scales = graph_tensor(at, "scales", wrapped);
     st_tensor_free(wrapped);
-    graph_node *n = graph_end(at, "Resize", x, "", scales);
-    graph_mode(at, n, "mode", nearest ? "nearest" : "linear");
-    graph_mode(at, n, "coordinate_transformation_mode",
+    const char *y = graph_end(at, "Resize", x, "", scales);
+    graph_mode(at, "mode", nearest ? "nearest" : "linear");
+    graph_mode(at, "coordinate_transformation_mode",
                nearest            ? "asymmetric"
                : o->align_corners ? "align_corners"
                                   : "half_pixel");
-    if (nearest) graph_mode(at, n, "nearest_mode", "floor");
-    return graph_output(n);
+    if (nearest) graph_mode(at, "nearest_mode", "floor");
+    return y;
 }
 
 static const char *add_unflatten(graph_place at, const char *x)
 {
     st_shape s = at.l->y;
     s.n[0] = 0; /* the input's */
-    return graph_output(graph_end(at, "Reshape", x, graph_sizes(at, "shape", s.rank, s.n)));
+    return graph_end(at, "Reshape", x, graph_sizes(at, "shape", s.rank, s.n));
 }
 
 static const char *add_pool(graph_place at, const char *x)
@@ -266,7 +254,7 @@ static const char *add_child(graph_place at, int i, const char *x)
     const char *const *names = at.l->type->child_names, *dot = at.path[0] ? "." : "";
     const char *path = names ? graph_print(at.graph, "%s%s%s", at.path, dot, names[i])
                              : graph_print(at.graph, "%s%s%d", at.path, dot, i);
-    return path && x ? graph_layer((graph_place){ at.graph, at.l->child[i], path }, x) : NULL;
+    return graph_layer((graph_place){ at.graph, at.l->child[i], path }, x);
 }
 
 static const char *add_sequence(graph_place at, const char *x)
@@ -278,18 +266,17 @@ static const char *add_sequence(graph_place at, const char *x)
 static const char *add_residual(graph_place at, const char *x)
 {
     const char *body = add_child(at, 0, x), *through = at.l->children > 1 ? add_child(at, 1, x) : x;
-    return graph_output(graph_end(at, "Add", body, through));
+    return graph_end(at, "Add", body, through);
 }
 
 static const char *add_concat(graph_place at, const char *x)
 {
     const int count = at.l->children;
     const char **branch = graph_take(at.graph, (size_t)count, sizeof *branch);
-    if (!branch) return NULL;
+    if (!branch) return "";
     for (int i = 0; i < count; i++) branch[i] = add_child(at, i, x);
-    graph_node *n = graph_add(at, "Concat", false, count, branch);
-    graph_int(at, n, "axis", 1);
-    return graph_output(n);
+    graph_add(at, "Concat", false, count, branch);
+    return graph_int(at, "axis", 1);
 }
 
 /* ---- the table ----------------------------------------------------------------------------------- */
@@ -359,10 +346,10 @@ const char *graph_layer(graph_place at, const char *x)
     if (!c->type || !shipped(at.l->type))
         return graph_refuse(at, "a layer of your own, which ONNX does not have");
     if (c->add) return c->add(at, x);
-    graph_node *n = graph_end(at, c->op, x);
-    if (!c->attribute) return graph_output(n);
+    const char *y = graph_end(at, c->op, x);
+    if (!c->attribute) return y;
     const double value = layer_option(at.l, c->option);
-    if (strcmp(c->attribute, "axis") == 0) graph_int(at, n, c->attribute, (ptrdiff_t)value);
-    else graph_real(at, n, c->attribute, value);
-    return graph_output(n);
+    if (strcmp(c->attribute, "axis") == 0) graph_int(at, c->attribute, (ptrdiff_t)value);
+    else graph_real(at, c->attribute, value);
+    return y;
 }

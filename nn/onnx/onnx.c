@@ -18,9 +18,8 @@ static int add_nodes(graph *g, const st_net *n, const char *input, const char *o
 {
     graph_place root = { g, n->root, "" };
     const char *y = graph_layer(root, input);
-    if (y && g->proto.n_node == 0)
-        y = graph_output(graph_step(root, "Identity", y)); /* no layer computes anything in inference */
-    if (!y) return -1;
+    if (g->proto.n_node == 0) graph_step(root, "Identity", y); /* no layer computes anything in inference */
+    if (st_error()) return -1;
     g->proto.node[g->proto.n_node - 1]->output[0] = (char *)output;
     return 0;
 }

@@ -11,7 +11,7 @@
 
 /* ---- padding ------------------------------------------------------------------------------------- */
 
-static graph_node *pad(graph_place at, bool step, const char *x, const ptrdiff_t before[2],
+static const char *pad(graph_place at, bool step, const char *x, const ptrdiff_t before[2],
                        const ptrdiff_t after[2], double value)
 {
     const ptrdiff_t pads[] = { 0, 0, before[0], before[1], 0, 0, after[0], after[1] };
@@ -27,19 +27,11 @@ const char *graph_pad2d(graph_place at, const char *x)
     };
     const st_pad2d_options *o = at.l->options;
     const ptrdiff_t before[] = { o->height[0], o->width[0] }, after[] = { o->height[1], o->width[1] };
-    graph_node *n = pad(at, false, x, before, after, o->value);
-    graph_mode(at, n, "mode", modes[o->mode]);
-    return graph_output(n);
+    pad(at, false, x, before, after, o->value);
+    return graph_mode(at, "mode", modes[o->mode]);
 }
 
 /* ---- windows ------------------------------------------------------------------------------------- */
-
-static void set_windows(graph_place at, graph_node *n, const window *w)
-{
-    graph_pair(at, n, "kernel_shape", w->kernel);
-    graph_pair(at, n, "strides", w->stride);
-    graph_pads(at, n, w->before, w->after);
-}
 
 static window windows_of(graph_place at)
 {
@@ -112,24 +104,24 @@ const char *graph_maxpool(graph_place at, const char *x)
         return graph_refuse(at, "a window contains only padding, whose maximum ONNX does not define");
     const char *least = zero ? least_maxima(at, &w) : NULL;
     if (!small_pads(&w)) {
-        x = graph_output(pad(at, true, x, w.before, w.after, -INFINITY));
+        x = pad(at, true, x, w.before, w.after, -INFINITY);
         memset(w.before, 0, sizeof w.before);
         memset(w.after, 0, sizeof w.after);
     }
-    graph_node *n = graph_add(at, "MaxPool", zero, 1, &x);
-    set_windows(at, n, &w);
-    graph_pair(at, n, "dilations", w.dilation);
-    return graph_output(zero ? graph_end(at, "Max", graph_output(n), least) : n);
+    const char *y = graph_add(at, "MaxPool", zero, 1, &x);
+    graph_windows(at, &w);
+    graph_pair(at, "dilations", w.dilation);
+    return zero ? graph_end(at, "Max", y, least) : y;
 }
 
 /* rows [OH, H] · x · columnsᵀ [W, OW]; frees both. */
-static graph_node *product(graph_place at, bool step, const char *x, st_tensor rows, st_tensor columns)
+static const char *product(graph_place at, bool step, const char *x, st_tensor rows, st_tensor columns)
 {
     const char *right = graph_tensor(at, "columns", st_permute(columns, ST_AXES(1, 0)));
     const char *left = graph_tensor(at, "rows", rows);
     st_tensor_free(rows);
     st_tensor_free(columns);
-    const char *half = graph_output(graph_step(at, "MatMul", x, right));
+    const char *half = graph_step(at, "MatMul", x, right);
     return graph_add(at, "MatMul", step, 2, (const char *[]){ left, half });
 }
 
@@ -152,23 +144,21 @@ const char *graph_avgpool(graph_place at, const char *x)
 {
     const st_avgpool_options *o = at.l->options;
     window w = windows_of(at);
-    if (dilated(&w))
-        return graph_output(product(at, false, x, pooling_matrix(&w, 0, o), pooling_matrix(&w, 1, o)));
+    if (dilated(&w)) return product(at, false, x, pooling_matrix(&w, 0, o), pooling_matrix(&w, 1, o));
     if (w.kernel[0] == w.size[0] && w.kernel[1] == w.size[1] && !window_padded(&w))
-        return graph_output(graph_end(at, "GlobalAveragePool", x));
+        return graph_end(at, "GlobalAveragePool", x);
     bool extended = w.after[0] > w.pad_after[0] || w.after[1] > w.pad_after[1];
     if (extended && !o->count_exclude_pad &&
         (w.before[0] || w.before[1] || w.pad_after[0] || w.pad_after[1])) {
-        x = graph_output(pad(at, true, x, w.before, w.pad_after, 0));
+        x = pad(at, true, x, w.before, w.pad_after, 0);
         for (int axis = 0; axis < 2; axis++) {
             w.after[axis] -= w.pad_after[axis];
             w.before[axis] = 0;
         }
     }
-    graph_node *n = graph_end(at, "AveragePool", x);
-    set_windows(at, n, &w);
-    graph_int(at, n, "count_include_pad", !o->count_exclude_pad && !extended);
-    return graph_output(n);
+    graph_end(at, "AveragePool", x);
+    graph_windows(at, &w);
+    return graph_int(at, "count_include_pad", !o->count_exclude_pad && !extended);
 }
 
 /* LpPool has integer p and no dilation; other cases are written as (sum of |x|^p)^(1/p). */
@@ -177,15 +167,14 @@ const char *graph_lppool(graph_place at, const char *x)
     const st_lppool_options *o = at.l->options;
     window w = windows_of(at);
     if (dilated(&w) || o->p != floor(o->p) || o->p > INT_MAX) {
-        const char *size = graph_output(graph_step(at, "Abs", x));
-        const char *power = graph_output(graph_step(at, "Pow", size, graph_number(at, "p", o->p)));
-        graph_node *sum = product(at, true, power, pooling_matrix(&w, 0, NULL), pooling_matrix(&w, 1, NULL));
-        return graph_output(graph_end(at, "Pow", graph_output(sum), graph_number(at, "root", 1 / o->p)));
+        const char *size = graph_step(at, "Abs", x);
+        const char *power = graph_step(at, "Pow", size, graph_number(at, "p", o->p));
+        const char *sum = product(at, true, power, pooling_matrix(&w, 0, NULL), pooling_matrix(&w, 1, NULL));
+        return graph_end(at, "Pow", sum, graph_number(at, "root", 1 / o->p));
     }
-    graph_node *n = graph_end(at, "LpPool", x);
-    set_windows(at, n, &w);
-    graph_int(at, n, "p", (ptrdiff_t)o->p);
-    return graph_output(n);
+    graph_end(at, "LpPool", x);
+    graph_windows(at, &w);
+    return graph_int(at, "p", (ptrdiff_t)o->p);
 }
 
 /* [parts, size]: the layer's matrix. */
@@ -202,13 +191,12 @@ static st_tensor parts_matrix(const st_layer *l, ptrdiff_t parts, ptrdiff_t size
 const char *graph_adaptive_avgpool(graph_place at, const char *x)
 {
     const st_shape in = at.l->x, out = at.l->y;
-    if (out.n[2] == 1 && out.n[3] == 1) return graph_output(graph_end(at, "GlobalAveragePool", x));
+    if (out.n[2] == 1 && out.n[3] == 1) return graph_end(at, "GlobalAveragePool", x);
     if (in.n[2] % out.n[2] || in.n[3] % out.n[3])
-        return graph_output(product(at, false, x, parts_matrix(at.l, out.n[2], in.n[2]),
-                                    parts_matrix(at.l, out.n[3], in.n[3])));
+        return product(at, false, x, parts_matrix(at.l, out.n[2], in.n[2]),
+                       parts_matrix(at.l, out.n[3], in.n[3]));
     const ptrdiff_t part[] = { in.n[2] / out.n[2], in.n[3] / out.n[3] };
-    graph_node *n = graph_end(at, "AveragePool", x);
-    graph_ints(at, n, "kernel_shape", 2, part);
-    graph_ints(at, n, "strides", 2, part);
-    return graph_output(n);
+    graph_end(at, "AveragePool", x);
+    graph_ints(at, "kernel_shape", 2, part);
+    return graph_ints(at, "strides", 2, part);
 }
