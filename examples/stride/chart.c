@@ -2,6 +2,7 @@
 #include "examples/stride/chart.h"
 #include "examples/stride/page.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,12 +56,6 @@ static bool find_range(const chart *c, double *low, double *high)
     *low = INFINITY, *high = -INFINITY;
     for (int l = 0; l < c->lines; l++) line_range(&c->line[l], low, high);
     return *low <= *high;
-}
-
-bool chart_has_values(const chart *c)
-{
-    double low, high;
-    return find_range(c, &low, &high);
 }
 
 /* The axis begins and ends at a tick; percentages end at 100 %. */
@@ -147,19 +142,15 @@ static void put_levels(FILE *to, frame *f)
         }
 }
 
-static frame frame_of(const chart *c)
+static frame frame_of(const chart *c, double low, double high)
 {
-    frame f = { .c = c, .first = 1, .last = 1, .left = 36 };
-    double low, high;
-    bool any = false;
+    frame f = { .c = c, .first = INT_MAX, .last = 1, .left = 36 };
     for (int l = 0; l < c->lines; l++)
         for (int i = 0; i < c->line[l].count; i++) {
             int epoch = c->line[l].epochs[i].epoch;
-            f.first = any && f.first < epoch ? f.first : epoch;
-            f.last = any && f.last > epoch ? f.last : epoch;
-            any = true;
+            if (epoch < f.first) f.first = epoch;
+            if (epoch > f.last) f.last = epoch;
         }
-    if (!find_range(c, &low, &high)) low = 0, high = 1;
     if (c->may_be_log && low > 0 && high >= 10 * low) log_axis(&f, low, high);
     else linear_axis(&f, low, high);
     put_levels(NULL, &f);
@@ -255,17 +246,18 @@ static void put_caption(FILE *to, const frame *f)
     for (int i = 0; i < f->c->lines; i++) {
         const chart_line *l = &f->c->line[i];
         if (l->count == 0) continue;
-        fputs("; ", to);
-        page_text(to, l->name);
-        fprintf(to, " from %s", value_text(f, value_at(l, 0)).text);
-        fprintf(to, " to %s", value_text(f, value_at(l, l->count - 1)).text);
+        page_put(to, "; ", l->name, " from ");
+        fprintf(to, "%s to %s", value_text(f, value_at(l, 0)).text,
+                value_text(f, value_at(l, l->count - 1)).text);
     }
     fputs(".</desc>\n", to);
 }
 
 void chart_put(FILE *to, const chart *c)
 {
-    frame f = frame_of(c);
+    double low, high;
+    if (!find_range(c, &low, &high)) return;
+    frame f = frame_of(c, low, high);
     put_caption(to, &f);
     put_levels(to, &f);
     put_epochs(to, &f);

@@ -20,10 +20,7 @@ typedef struct chart {
     const chart_line *line;
 } chart;
 
-/* True if any value is finite. */
-bool chart_has_values(const chart *c);
-
-/* A figure with its heading; lines without a value are left out. */
+/* A figure with its heading; lines without a value are left out, and so is a chart without any. */
 void chart_put(FILE *to, const chart *c);
 
 #endif

@@ -52,7 +52,7 @@ static void put_chart(FILE *to, const comparison *c, chart kind, size_t value, s
     }
     kind.lines = c->count;
     kind.line = line;
-    if (chart_has_values(&kind)) chart_put(to, &kind);
+    chart_put(to, &kind);
 }
 
 static void put_run(FILE *to, const comparison *c, int i)
@@ -60,9 +60,8 @@ static void put_run(FILE *to, const comparison *c, int i)
     const st_train_report *best = &c->run[i].epochs[best_of(&c->run[i])];
     fprintf(to, "<tr><th scope=\"row\"><span class=\"key run%d\"></span>", i);
     page_text(to, c->path[i]);
-    fprintf(to, "</th><td>%d of %d</td><td>%s</td>", best->epoch, c->run[i].count,
-            page_value(best->training.loss).text);
-    fprintf(to, "<td>%s</td><td>%s</td></tr>\n", page_value(score_of(best)->loss).text,
+    fprintf(to, "</th><td>%d of %d</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", best->epoch,
+            c->run[i].count, page_value(best->training.loss).text, page_value(score_of(best)->loss).text,
             page_percent(score_of(best)->accuracy).text);
 }
 

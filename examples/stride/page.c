@@ -32,6 +32,13 @@ void page_text(FILE *to, const char *text)
     }
 }
 
+void page_put(FILE *to, const char *before, const char *text, const char *after)
+{
+    fputs(before, to);
+    page_text(to, text);
+    fputs(after, to);
+}
+
 /* ---- numbers ----------------------------------------------------------------------------------- */
 
 #define NOTHING ((page_string){ "–" })
@@ -85,17 +92,14 @@ page_string page_time(double seconds)
 
 void page_begin(FILE *to, const char *title)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>\n"
-          "<meta http-equiv=\"Content-Security-Policy\" "
-          "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
-          to);
-    page_text(to, title);
-    fputs("</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>\n", to);
+    page_put(to,
+             "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"/>\n"
+             "<meta http-equiv=\"Content-Security-Policy\" "
+             "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\n"
+             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
+             title, "</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>\n");
     page_style(to);
-    fputs("</style></head>\n<body>\n<header><h1>", to);
-    page_text(to, title);
-    fputs("</h1>\n", to);
+    page_put(to, "</style></head>\n<body>\n<header><h1>", title, "</h1>\n");
 }
 
 void page_table(FILE *to, const char *box, const char *class, const char *headings)

@@ -8,6 +8,9 @@
  * become U+FFFD. */
 void page_text(FILE *to, const char *text);
 
+/* The same between two pieces of markup. */
+void page_put(FILE *to, const char *before, const char *text, const char *after);
+
 /* Numbers as text; "–" if not finite. */
 typedef struct page_string {
     char text[48];

@@ -24,44 +24,25 @@ typedef struct page {
     const report *r;
     FILE *to;
     scores found;
-    int best;      /* of the epochs; -1: none */
-    char name[32]; /* of class_name */
+    int best; /* of the epochs; -1: none */
 } page;
 
-static const char *title_of(const report *r)
+static void put_class(const page *p, const char *before, ptrdiff_t k, const char *after)
 {
-    return r->title ? r->title : "Training run";
-}
-
-/* A class's name, until the next call. */
-static const char *class_name(page *p, ptrdiff_t k)
-{
-    if (p->r->classes) return p->r->classes[k];
-    snprintf(p->name, sizeof p->name, "%td", k);
-    return p->name;
-}
-
-static void put_class(page *p, ptrdiff_t k)
-{
-    page_text(p->to, class_name(p, k));
+    char number[32];
+    snprintf(number, sizeof number, "%td", k);
+    page_put(p->to, before, p->r->classes ? p->r->classes[k] : number, after);
 }
 
 /* ---- the head ---------------------------------------------------------------------------------- */
 
-static void put_figure(page *p, const char *name, page_string value)
+static void put_figure(const page *p, const char *name, page_string value)
 {
     fprintf(p->to, "<div><dt>%s</dt><dd>%s</dd></div>\n", name, value.text);
 }
 
-static page_string which_of(int k, int count)
-{
-    page_string s;
-    snprintf(s.text, sizeof s.text, "%d of %d", k, count);
-    return s;
-}
-
 /* Validation's scores at the best epoch, or training's at the last one. */
-static void put_figures(page *p)
+static void put_figures(const page *p)
 {
     const report *r = p->r;
     fputs("<dl class=\"figures\">\n", p->to);
@@ -76,8 +57,10 @@ static void put_figures(page *p)
         if (isfinite(score->accuracy)) put_figure(p, name, page_percent(score->accuracy));
         snprintf(name, sizeof name, "%s loss", set);
         put_figure(p, name, page_value(score->loss));
-        if (p->best >= 0) put_figure(p, "best epoch", which_of(at->epoch, last->epoch));
-        else put_figure(p, "epochs", which_of(last->epoch, last->epochs));
+        page_string epochs;
+        snprintf(epochs.text, sizeof epochs.text, "%d of %d", at->epoch,
+                 p->best < 0 ? last->epochs : last->epoch);
+        put_figure(p, p->best < 0 ? "epochs" : "best epoch", epochs);
         put_figure(p, "time", page_time(last->seconds));
     }
     st_tensor parameters = p->r->net ? st_net_parameters(p->r->net) : (st_tensor){ 0 };
@@ -85,61 +68,46 @@ static void put_figures(page *p)
     fputs("</dl>\n", p->to);
 }
 
-static void put_head(page *p)
+static void put_head(const page *p)
 {
     const report *r = p->r;
-    page_begin(p->to, title_of(r));
+    page_begin(p->to, r->title ? r->title : "Training run");
     put_figures(p);
     fputs("<dl class=\"facts\">\n", p->to);
     for (const report_fact *f = r->facts; f && f->name; f++) {
-        fputs("<div><dt>", p->to);
-        page_text(p->to, f->name);
-        fputs("</dt><dd>", p->to);
-        page_text(p->to, f->text);
-        fputs("</dd></div>\n", p->to);
+        page_put(p->to, "<div><dt>", f->name, "</dt>");
+        page_put(p->to, "<dd>", f->text, "</dd></div>\n");
     }
     fputs("</dl>\n", p->to);
-    if (r->network) {
-        fputs("<pre tabindex=\"0\" aria-label=\"network\">", p->to);
-        page_text(p->to, r->network);
-        fputs("</pre>\n", p->to);
-    }
+    if (r->network) page_put(p->to, "<pre tabindex=\"0\" aria-label=\"network\">", r->network, "</pre>\n");
     fputs("</header>\n<main>\n", p->to);
 }
 
 /* ---- curves ------------------------------------------------------------------------------------ */
 
 /* The best epoch is marked in curves of validation and of the learning rate. */
-static void put_charts(page *p)
+static void put_charts(const page *p)
 {
-    const report *r = p->r;
-    const bool validated = p->best >= 0;
-    static const size_t value[] = { offsetof(st_train_report, training.loss),
-                                    offsetof(st_train_report, validation.loss),
-                                    offsetof(st_train_report, training.accuracy),
-                                    offsetof(st_train_report, validation.accuracy),
-                                    offsetof(st_train_report, lr) };
-    chart_line line[5];
-    for (int i = 0; i < 5; i++)
-        line[i] = (chart_line){ i % 2   ? "validation"
-                                : i < 4 ? "training"
-                                        : "last",
-                                i % 2 ? "validation" : "training",
-                                value[i],
-                                r->epochs,
-                                r->count,
-                                i % 2 ? p->best : -1 };
-    if (validated) line[4].best = p->best;
-    const chart charts[] = { { "Loss", .may_be_log = true, .lines = 2, .line = line },
-                             { "Accuracy", .percent = true, .lines = 2, .line = line + 2 },
-                             { "Learning rate", .lines = 1, .line = line + 4 } };
+    const st_train_report *e = p->r->epochs;
+    const int count = p->r->count, best = p->best;
+    const chart_line loss[] = {
+        { "training", "training", offsetof(st_train_report, training.loss), e, count, -1 },
+        { "validation", "validation", offsetof(st_train_report, validation.loss), e, count, best },
+    };
+    const chart_line accuracy[] = {
+        { "training", "training", offsetof(st_train_report, training.accuracy), e, count, -1 },
+        { "validation", "validation", offsetof(st_train_report, validation.accuracy), e, count, best },
+    };
+    const chart_line lr = { "last", "training", offsetof(st_train_report, lr), e, count, best };
+    const chart charts[] = { { "Loss", .may_be_log = true, .lines = 2, .line = loss },
+                             { "Accuracy", .percent = true, .lines = 2, .line = accuracy },
+                             { "Learning rate", .lines = 1, .line = &lr } };
     fputs("<div class=\"charts\">\n", p->to);
-    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
-        if (chart_has_values(&charts[i])) chart_put(p->to, &charts[i]);
+    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++) chart_put(p->to, &charts[i]);
     fputs("</div>\n", p->to);
 }
 
-static void put_epoch_row(page *p, int i)
+static void put_epoch_row(const page *p, int i)
 {
     const st_train_report *e = &p->r->epochs[i];
     const page_string cells[] = { page_value(e->training.loss),
@@ -154,7 +122,7 @@ static void put_epoch_row(page *p, int i)
     fputs("</tr>\n", p->to);
 }
 
-static void put_epochs(page *p)
+static void put_epochs(const page *p)
 {
     const report *r = p->r;
     if (r->count == 0) return;
@@ -170,7 +138,7 @@ static void put_epochs(page *p)
 /* ---- the confusion matrix ------------------------------------------------------------------------ */
 
 /* Shaded relative to the most hits of a class, or to the most frequent mistake. */
-static void put_cell(page *p, ptrdiff_t truth, ptrdiff_t predicted, const ptrdiff_t most[2])
+static void put_cell(const page *p, ptrdiff_t truth, ptrdiff_t predicted, const ptrdiff_t most[2])
 {
     ptrdiff_t count = scores_at(&p->found, truth, predicted);
     if (count == 0) fputs("<td></td>", p->to);
@@ -179,7 +147,7 @@ static void put_cell(page *p, ptrdiff_t truth, ptrdiff_t predicted, const ptrdif
                 (double)count / (double)most[truth != predicted], count);
 }
 
-static void put_matrix(page *p)
+static void put_matrix(const page *p)
 {
     const scores *f = &p->found;
     ptrdiff_t most[2] = { 1, 1 };
@@ -192,16 +160,10 @@ static void put_matrix(page *p)
     fputs("<caption>rows: class; columns: predicted class</caption>\n"
           "<thead><tr><td class=\"sum\"></td>",
           p->to);
-    for (ptrdiff_t k = 0; k < f->classes; k++) {
-        fputs("<th scope=\"col\">", p->to);
-        put_class(p, k);
-        fputs("</th>", p->to);
-    }
+    for (ptrdiff_t k = 0; k < f->classes; k++) put_class(p, "<th scope=\"col\">", k, "</th>");
     fputs("<th scope=\"col\">recall, %</th></tr></thead><tbody>\n", p->to);
     for (ptrdiff_t truth = 0; truth < f->classes; truth++) {
-        fputs("<tr><th scope=\"row\">", p->to);
-        put_class(p, truth);
-        fputs("</th>", p->to);
+        put_class(p, "<tr><th scope=\"row\">", truth, "</th>");
         for (ptrdiff_t k = 0; k < f->classes; k++) put_cell(p, truth, k, most);
         fprintf(p->to, "<td class=\"sum\">%s</td></tr>\n", page_share(scores_of(f, truth).recall).text);
     }
@@ -214,7 +176,7 @@ static void put_matrix(page *p)
 
 /* A pixel per cell, whose opacity is the square root of its share of the row, so that rare mistakes are
  * visible. */
-static void put_map(page *p)
+static void put_map(const page *p)
 {
     const scores *f = &p->found;
     const size_t cells = (size_t)f->classes * (size_t)f->classes;
@@ -240,39 +202,36 @@ static void put_map(page *p)
     picture_free(&map);
 }
 
-static void put_confused(page *p)
+static void put_confused(const page *p)
 {
     confused found[MOST_CONFUSED];
     int count = scores_confused(&p->found, found, MOST_CONFUSED);
     if (count == 0) return;
     page_table(p->to, "scroll", "rows", "<class|<predicted|times|of");
     for (int i = 0; i < count; i++) {
-        fputs("<tr><th scope=\"row\">", p->to);
-        put_class(p, found[i].truth);
-        fputs("</th><td class=\"text\">", p->to);
-        put_class(p, found[i].predicted);
-        fprintf(p->to, "</td><td>%td</td><td>%td</td></tr>\n", found[i].count,
+        put_class(p, "<tr><th scope=\"row\">", found[i].truth, "</th>");
+        put_class(p, "<td class=\"text\">", found[i].predicted, "</td>");
+        fprintf(p->to, "<td>%td</td><td>%td</td></tr>\n", found[i].count,
                 scores_of(&p->found, found[i].truth).samples);
     }
     fputs("</tbody></table></div>\n", p->to);
 }
 
-static void put_classes(page *p)
+static void put_classes(const page *p)
 {
     const scores *f = &p->found;
     fputs("<details><summary>All classes as a table</summary>", p->to);
     page_table(p->to, "scroll tall", "rows", "<class|samples|precision, %|recall, %");
     for (ptrdiff_t k = 0; k < f->classes; k++) {
-        fputs("<tr><th scope=\"row\">", p->to);
-        put_class(p, k);
-        fprintf(p->to, "</th><td>%s</td>", page_count((double)scores_of(f, k).samples).text);
-        fprintf(p->to, "<td>%s</td>", page_share(scores_of(f, k).precision).text);
-        fprintf(p->to, "<td>%s</td></tr>\n", page_share(scores_of(f, k).recall).text);
+        const class_scores c = scores_of(f, k);
+        put_class(p, "<tr><th scope=\"row\">", k, "</th>");
+        fprintf(p->to, "<td>%s</td><td>%s</td><td>%s</td></tr>\n", page_count((double)c.samples).text,
+                page_share(c.precision).text, page_share(c.recall).text);
     }
     fputs("</tbody></table></div></details>\n", p->to);
 }
 
-static void put_confusion(page *p)
+static void put_confusion(const page *p)
 {
     const scores *f = &p->found;
     if (f->classes == 0) return;
@@ -303,30 +262,31 @@ static void find_range(const scores *f, double *low, double *high)
     }
 }
 
-static void put_mistake(page *p, const mistake *m, double low, double high)
+/* Frees the picture; nothing if it has no pixels. */
+static void put_picture(const page *p, const char *what, ptrdiff_t number, picture image)
 {
-    picture image = picture_of(m->x, low, high);
-    const char *path = p->r->path_of ? p->r->path_of(p->r->context, m->sample) : NULL;
-    fputs("<li>", p->to);
     if (image.pixels) {
-        fprintf(p->to, "<img alt=\"sample %td\" src=\"", m->sample);
+        fprintf(p->to, "<img alt=\"%s %td\" src=\"", what, number);
         picture_put(p->to, &image);
         fputs("\"/>", p->to);
     }
     picture_free(&image);
-    fputs("<b>", p->to);
-    put_class(p, m->truth);
-    fputs("</b> → <b class=\"validation\">", p->to);
-    put_class(p, m->predicted);
-    fprintf(p->to, "</b><small><span class=\"number\">%s&#8239;%%</span>", page_share(m->confidence).text);
-    if (path) {
-        fputs("<br/>", p->to);
-        page_text(p->to, path);
-    } else fprintf(p->to, ", no. %td", m->sample);
+}
+
+static void put_mistake(const page *p, const mistake *m, double low, double high)
+{
+    const char *path = p->r->path_of ? p->r->path_of(p->r->context, m->sample) : NULL;
+    fputs("<li>", p->to);
+    put_picture(p, "sample", m->sample, picture_of(m->x, low, high));
+    put_class(p, "<b>", m->truth, "</b>");
+    put_class(p, " → <b class=\"validation\">", m->predicted, "</b>");
+    fprintf(p->to, "<small><span class=\"number\">%s&#8239;%%</span>", page_share(m->confidence).text);
+    if (path) page_put(p->to, "<br/>", path, "");
+    else fprintf(p->to, ", no. %td", m->sample);
     fputs("</small></li>\n", p->to);
 }
 
-static void put_mistakes(page *p)
+static void put_mistakes(const page *p)
 {
     const scores *f = &p->found;
     if (f->classes == 0 || f->mistakes == 0) return;
@@ -341,7 +301,7 @@ static void put_mistakes(page *p)
     fputs("</ol></section>\n", p->to);
 }
 
-static void put_filters(page *p)
+static void put_filters(const page *p)
 {
     st_layer *first = p->r->net ? p->r->net->root : NULL;
     while (first && first->children > 0 && strcmp(first->type->name, "sequence") == 0)
@@ -360,11 +320,9 @@ static void put_filters(page *p)
                 channels > 1 ? "the mean over their channels, " : "");
     fputs("<ol class=\"images filters\">\n", p->to);
     for (ptrdiff_t i = 0; i < filters && i < MOST_FILTERS; i++) {
-        picture image = picture_of_weights(st_select(weight, 0, i), accent, other);
-        fprintf(p->to, "<li><img alt=\"filter %td\" src=\"", i);
-        if (image.pixels) picture_put(p->to, &image);
-        fputs("\"/></li>\n", p->to);
-        picture_free(&image);
+        fputs("<li>", p->to);
+        put_picture(p, "filter", i, picture_of_weights(st_select(weight, 0, i), accent, other));
+        fputs("</li>\n", p->to);
     }
     fputs("</ol></section>\n", p->to);
 }
@@ -372,7 +330,7 @@ static void put_filters(page *p)
 /* ---- layers ------------------------------------------------------------------------------------ */
 
 typedef struct rows {
-    page *p;
+    const page *p;
     int next;                           /* the next layer's number */
     double forward, backward;           /* seconds of all layers */
     double most_forward, most_backward; /* of the slowest one */
@@ -394,7 +352,7 @@ static int depth_of(const char *path)
 }
 
 /* The bar is relative to the slowest layer, the number to all layers. */
-static void put_share(page *p, double seconds, double most, double all)
+static void put_share(const page *p, double seconds, double most, double all)
 {
     fprintf(p->to, "<td class=\"bar\"><i style=\"--s:%.3f\"></i><span>%s&#8201;%%</span></td>",
             most > 0 ? seconds / most : 0, page_share(all > 0 ? seconds / all : 0).text);
@@ -403,7 +361,7 @@ static void put_share(page *p, double seconds, double most, double all)
 static void put_layer(st_layer *l, const char *path, void *context)
 {
     rows *r = context;
-    page *p = r->p;
+    const page *p = r->p;
     const layer_times *times = p->r->times;
     const layer_time *time = times ? &times->layer[r->next] : NULL;
     r->next++;
@@ -414,14 +372,11 @@ static void put_layer(st_layer *l, const char *path, void *context)
     char *options = strchr(text, '(');
     if (options) *options = '\0';
     fprintf(p->to, "<tr><th scope=\"row\" style=\"padding-left:%.1fem\">", 1.5 * depth);
-    page_text(p->to, strrchr(path, '.') ? strrchr(path, '.') + 1 : path);
-    fputs(" ", p->to);
+    page_put(p->to, "", strrchr(path, '.') ? strrchr(path, '.') + 1 : path, " ");
     page_text(p->to, text);
     if (options) {
-        fputs(" <span class=\"option\">", p->to);
         options[strlen(options + 1)] = '\0';
-        page_text(p->to, options + 1);
-        fputs("</span>", p->to);
+        page_put(p->to, " <span class=\"option\">", options + 1, "</span>");
     }
     fprintf(p->to, "</th><td class=\"text\">%s</td>",
             st_shape_text(st_shape_without_batch(st_layer_output_shape(l))).text);
@@ -445,7 +400,7 @@ static void find_most(st_layer *l, const char *path, void *context)
     r->most_parameters = fmax(r->most_parameters, own_parameters(l));
 }
 
-static void put_layers(page *p)
+static void put_layers(const page *p)
 {
     const report *r = p->r;
     if (!r->net) return;
@@ -476,26 +431,17 @@ static void put_layers(page *p)
 
 /* ---- the page ---------------------------------------------------------------------------------- */
 
-static int best_of(const report *r)
-{
-    int best = -1;
-    for (int i = 0; i < r->count; i++)
-        if (r->epochs[i].best) best = i;
-    return best;
-}
-
 static int put_page(FILE *to, const void *context)
 {
-    page *p = *(page *const *)context;
-    p->to = to;
-    put_head(p);
-    put_epochs(p);
-    put_confusion(p);
-    put_mistakes(p);
-    put_filters(p);
-    put_layers(p);
-    fputs("</main>\n", p->to);
-    fputs("</body></html>\n", p->to);
+    page p = *(const page *)context;
+    p.to = to;
+    put_head(&p);
+    put_epochs(&p);
+    put_confusion(&p);
+    put_mistakes(&p);
+    put_filters(&p);
+    put_layers(&p);
+    fputs("</main>\n</body></html>\n", to);
     return st_error() ? -1 : 0;
 }
 
@@ -503,10 +449,11 @@ int report_write(const char *path, const report *r)
 {
     if (st_error()) return -1;
     if (!path) return st_error_set("report: the path is NULL");
-    page p = { .r = r, .best = best_of(r) };
+    page p = { .r = r, .best = -1 };
+    for (int i = 0; i < r->count; i++)
+        if (r->epochs[i].best) p.best = i;
     if (r->net && r->validation && scores_measure(&p.found, r->net, r->validation, r->loss, NULL)) return -1;
-    page *context = &p;
-    int status = st_file_replace(path, put_page, &context);
+    int status = st_file_replace(path, put_page, &p);
     scores_free(&p.found);
     return status;
 }

@@ -110,7 +110,8 @@ static int column_named(const reader *r, const char *name, const char *option)
     return st_error_set("%.150s: no column %.60s%s", r->path, name, nearest_text(&n).text);
 }
 
-static int find_label(reader *r, const table_options *o)
+/* By default the label is the last column or the first, of those that are not known as features. */
+static int find_label(reader *r, const table_options *o, bool known)
 {
     double ignored;
     char *end = NULL;
@@ -118,11 +119,18 @@ static int find_label(reader *r, const table_options *o)
     const bool numbered = end && end != o->label && !*end;
     if (o->label && !numbered) r->label = column_named(r, o->label, "label");
     else if (o->label) r->label = (int)(number < 0 ? r->columns + number : number);
-    else if (o->targets == 0 && (!is_number(r->field[r->columns - 1], &ignored) || !is_class(r->field[0])))
-        r->label = r->columns - 1;
+    else {
+        const bool words = !is_number(r->field[r->columns - 1], &ignored) || !is_class(r->field[0]);
+        const bool last = o->targets == 0 && (known || words);
+        r->label = last ? r->columns - 1 : 0;
+        while (r->label >= 0 && r->label < r->columns && r->role[r->label] != LEFT_OUT)
+            r->label += last ? -1 : 1;
+    }
     if (st_error()) return -1;
     if (r->label < 0 || r->label + r->labels > r->columns)
         return st_error_set("--label: column %d, the table has %d columns", r->label, r->columns);
+    for (int i = r->label; i < r->label + r->labels; i++)
+        if (r->role[i] != LEFT_OUT) return st_error_set("--label: %.60s is a feature of the net", r->name[i]);
     return 0;
 }
 
@@ -160,16 +168,16 @@ static int assign(reader *r, const table_options *o)
     r->role = calloc((size_t)r->columns, sizeof *r->role);
     if (!r->role) return no_memory(r);
     const bool known = o->columns && r->name, no_labels = o->unlabelled && (known || r->columns == expected);
+    for (int i = 0; i < r->columns; i++) r->role[i] = LEFT_OUT;
+    if (known && assign_known(r, o->columns)) return -1;
     if (no_labels) r->labels = 0;
-    else if (find_label(r, o)) return -1;
+    else if (find_label(r, o, known)) return -1;
     for (int i = 0; i < r->columns; i++) {
         bool is_label = i >= r->label && i < r->label + r->labels;
         bool chosen = !known && (!o->features || (r->name && matches(r->name[i], o->features)));
-        r->role[i] = is_label ? o->unlabelled ? LEFT_OUT : LABEL - (i - r->label)
-                     : chosen ? r->features++
-                              : LEFT_OUT;
+        if (is_label && !o->unlabelled) r->role[i] = LABEL - (i - r->label);
+        else if (!is_label && chosen) r->role[i] = r->features++;
     }
-    if (known && assign_known(r, o->columns)) return -1;
     if (r->features == 0) return st_error_set("%.200s: no column of features", r->path);
     if (expected && r->features != expected)
         return st_error_set("%.200s: %d columns of features, expected %td", r->path, r->features, expected);

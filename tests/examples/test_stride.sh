@@ -542,6 +542,12 @@ learns_words() {
     cut -d , -f 1-3 "$tmp/words.csv" | head -n 4 >"$tmp/new.csv"
     succeeds predict "$tmp/new.csv" --model "$tmp/words" --output "$tmp/words.out.csv" && [ "$(lines "$tmp/words.out.csv")" = 4 ] &&
         head -n 1 "$tmp/words.out.csv" | grep -qx 'input,class,probability,"iris, blue",rose' || because "a table of predictions" || return
+    sed -E 's/^([^,]*),([^,]*),([^,]*),(.*)$/\4,\3,\2/' "$tmp/words.csv" >"$tmp/turned.csv" # the class comes first, a feature last
+    succeeds eval "$tmp/words.csv" --model "$tmp/words" && tail -n 1 "$out" >"$tmp/first" && succeeds eval "$tmp/turned.csv" --model "$tmp/words" &&
+        tail -n 1 "$out" | cmp -s - "$tmp/first" || because "columns in another order" || return
+    cut -d , -f 2-3 "$tmp/words.csv" >"$tmp/new.csv"
+    fails '--label: column -1, the table has 2 columns' eval "$tmp/new.csv" --model "$tmp/words" || return
+    fails '--label: petal_w is a feature of the net' eval "$tmp/turned.csv" --label petal_w --model "$tmp/words" || return
     fails 'the network.s output is \[3\], there are 2 classes' train 'dense 3' --data "$tmp/words.csv" --features 'petal_*'
 }
 claim "columns of tables are matched by name" matches_columns
