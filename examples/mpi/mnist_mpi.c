@@ -74,8 +74,6 @@ static int run(const void *settings_, int count, char **operands)
     return status;
 }
 
-#define AT(member) offsetof(settings, member)
-
 static const option_row options[] = {
     { "net", 'n', OPTION_FILE, AT(net), "NET", LENET5, "a file or a text, as stride takes it" },
     { "epochs", 'e', OPTION_INTEGER, AT(epochs), "N", "2", "passes over the training set", 1, 10000 },

@@ -155,11 +155,10 @@ static int run(const void *settings_, int operands, char **operand)
 }
 
 static const option_row options[] = {
-    NET_OPTIONS(settings, subject),
-    { "batches", 'b', OPTION_TEXT, offsetof(settings, batches), "N,N,...", "1,16,64", "samples per batch" },
-    { "seconds", 'S', OPTION_NUMBER, offsetof(settings, seconds), "X", "1", "measuring time of each number",
-      0.001, 1000 },
-    THREADS_OPTION(settings),
+    NET_OPTIONS,
+    { "batches", 'b', OPTION_TEXT, AT(batches), "N,N,...", "1,16,64", "samples per batch" },
+    { "seconds", 'S', OPTION_NUMBER, AT(seconds), "X", "1", "measuring time of each number", 0.001, 1000 },
+    THREADS_OPTION,
     { 0 },
 };
 

@@ -13,12 +13,19 @@ extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
 /* Sets the number of threads; 0: one per processor. */
 void use_threads(const subcommand *c, long count);
 
+/* Rows for tables of options; settings have the members `threads`, `model`, and a net_options `subject`. */
 /* clang-format off */
-#define THREADS_OPTION(settings)                                                                             \
-    { "threads", 't', OPTION_INTEGER, offsetof(settings, threads), "N", NULL,                                \
-      "number of threads; default: one per processor", 0, 1024 }
-#define MODEL_OPTION(settings)                                                                               \
-    { "model", 'm', OPTION_FILE, offsetof(settings, model), "FILE", .help = "a saved net (" MODEL_FILE ")" }
+#define THREADS_OPTION                                                                                       \
+    { "threads", 't', OPTION_INTEGER, AT(threads), "N", NULL, "number of threads; default: one per processor",\
+      0, 1024 }
+#define MODEL_OPTION                                                                                         \
+    { "model", 'm', OPTION_FILE, AT(model), "FILE", .help = "a saved net (" MODEL_FILE ")" }
+#define NET_OPTIONS                                                                                          \
+    { "net", 'n', OPTION_FILE, AT(subject.net), "NET",                                                       \
+      .help = "a network: a file, or a text such as 'conv 32 3x3, dense 10' (stride help network)" },        \
+    { "model", 'm', OPTION_FILE, AT(subject.model), "FILE", .help = "a saved net" },                         \
+    { "input", 'i', OPTION_TEXT, AT(subject.input), "CxHxW",                                                 \
+      .help = "the shape of an image, if the network does not begin with it" }
 /* clang-format on */
 
 /* Prints the candidates of `stride complete WORDS...`; returns the exit status. */
@@ -29,15 +36,6 @@ int complete(int count, char **words);
 typedef struct net_options {
     const char *net, *model, *input;
 } net_options;
-
-/* clang-format off */
-#define NET_OPTIONS(settings, m)                                                                             \
-    { "net", 'n', OPTION_FILE, offsetof(settings, m.net), "NET",                                             \
-      .help = "a network: a file, or a text such as 'conv 32 3x3, dense 10' (stride help network)" },        \
-    { "model", 'm', OPTION_FILE, offsetof(settings, m.model), "FILE", .help = "a saved net" },               \
-    { "input", 'i', OPTION_TEXT, offsetof(settings, m.input), "CxHxW",                                       \
-      .help = "the shape of an image, if the network does not begin with it" }
-/* clang-format on */
 
 /* Stores the operand, if there is one, in `net` or `model`. 0, or 2 with a message unless exactly one
  * network is given. */

@@ -26,25 +26,21 @@ typedef struct dataset_options {
     bool skip_bad;                          /* leave out pictures that cannot be read */
 } dataset_options;
 
-/* Rows for a table of options whose settings have a dataset_options as member `m`. */
+/* Rows for a table of options whose settings have a dataset_options `source`. */
 /* clang-format off */
-#define DATASET_OPTIONS(settings, m)                                                                         \
-    { "data", 'd', OPTION_FILE, offsetof(settings, m.data), "PATH",                                          \
+#define DATASET_OPTIONS                                                                                      \
+    { "data", 'd', OPTION_FILE, AT(source.data), "PATH",                                                     \
       .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv, "          \
               ".tsv), or a pair IMAGES,LABELS of IDX or .npy files; default: MNIST" },                       \
-    { "size", 0, OPTION_TEXT, offsetof(settings, m.size), "HxW",                                             \
-      .help = "resize pictures to that height and width" },                                                  \
-    { "colour", 0, OPTION_CHOICE, offsetof(settings, m.colour), "files|grey|rgb", "files",                   \
-      "the colours of pictures" },                                                                           \
-    { "skip-bad", 0, OPTION_FLAG, offsetof(settings, m.skip_bad),                                            \
-      .help = "leave out pictures that cannot be read" },                                                    \
-    { "image", 0, OPTION_TEXT, offsetof(settings, m.image), "CxHxW",                                         \
-      .help = "a table's rows are images of that shape" },                                                   \
-    { "label", 0, OPTION_TEXT, offsetof(settings, m.label), "COLUMN",                                        \
+    { "size", 0, OPTION_TEXT, AT(source.size), "HxW", .help = "resize pictures to that height and width" },  \
+    { "colour", 0, OPTION_CHOICE, AT(source.colour), "files|grey|rgb", "files", "the colours of pictures" }, \
+    { "skip-bad", 0, OPTION_FLAG, AT(source.skip_bad), .help = "leave out pictures that cannot be read" },   \
+    { "image", 0, OPTION_TEXT, AT(source.image), "CxHxW", .help = "a table's rows are images of that shape" },\
+    { "label", 0, OPTION_TEXT, AT(source.label), "COLUMN",                                                   \
       .help = "a table's column with the class: its name, or its number from 0 or from the last, -1" },      \
-    { "features", 0, OPTION_TEXT, offsetof(settings, m.features), "NAMES",                                   \
+    { "features", 0, OPTION_TEXT, AT(source.features), "NAMES",                                              \
       .help = "a table's columns to learn from: names or patterns such as 'sepal_*,petal_*'" },              \
-    { "targets", 0, OPTION_TEXT, offsetof(settings, m.targets), "K",                                         \
+    { "targets", 0, OPTION_TEXT, AT(source.targets), "K",                                                    \
       .help = "K columns from --label on are numbers to predict, not a class" }
 /* clang-format on */
 

@@ -72,13 +72,13 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    MODEL_OPTION(settings),
-    DATASET_OPTIONS(settings, source),
-    { "part", 'p', OPTION_CHOICE, offsetof(settings, part), "auto|train|test", "auto",
+    MODEL_OPTION,
+    DATASET_OPTIONS,
+    { "part", 'p', OPTION_CHOICE, AT(part), "auto|train|test", "auto",
       "the part to evaluate; auto: the test part if there is one" },
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples per batch", 1, 65536 },
-    THREADS_OPTION(settings),
-    { "json", 'j', OPTION_FLAG, offsetof(settings, json), .help = "print JSON" },
+    { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "64", "samples per batch", 1, 65536 },
+    THREADS_OPTION,
+    { "json", 'j', OPTION_FLAG, AT(json), .help = "print JSON" },
     { 0 },
 };
 

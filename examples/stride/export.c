@@ -145,10 +145,10 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    MODEL_OPTION(settings),
-    { "int8", 0, OPTION_FLAG, offsetof(settings, int8),
+    MODEL_OPTION,
+    { "int8", 0, OPTION_FLAG, AT(int8),
       .help = "a .c file computes convolutions and dense layers with 8-bit integers" },
-    { "calibrate", 0, OPTION_FILE, offsetof(settings, calibrate), "PATH",
+    { "calibrate", 0, OPTION_FILE, AT(calibrate), "PATH",
       .help = "the data set of --int8: the ranges of activations are measured on its training part, what "
               "integers cost on its test part; default: MNIST" },
     { 0 },

@@ -52,15 +52,14 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    NET_OPTIONS(settings, subject),
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "3", "samples per batch", 1, 1024 },
-    { "most", 0, OPTION_INTEGER, offsetof(settings, most), "N", "200",
-      "elements of each tensor to check; 0: all", 0, 1e9 },
-    { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy", "the loss" },
-    { "tolerance", 0, OPTION_NUMBER, offsetof(settings, tolerance), "X", "1e-6",
-      "the largest relative error to pass", 1e-15, 1 },
-    { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
-      "seed of parameters, samples and the elements checked", 0, 1e15 },
+    NET_OPTIONS,
+    { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "3", "samples per batch", 1, 1024 },
+    { "most", 0, OPTION_INTEGER, AT(most), "N", "200", "elements of each tensor to check; 0: all", 0, 1e9 },
+    { "loss", 0, OPTION_CHOICE, AT(loss), LOSSES, "cross-entropy", "the loss" },
+    { "tolerance", 0, OPTION_NUMBER, AT(tolerance), "X", "1e-6", "the largest relative error to pass", 1e-15,
+      1 },
+    { "seed", 's', OPTION_INTEGER, AT(seed), "N", "1", "seed of parameters, samples and the elements checked",
+      0, 1e15 },
     { 0 },
 };
 

@@ -1,4 +1,4 @@
-/* log.c: reads CSV and JSON lines by one table of columns. */
+/* log.c: epochs in memory, and from CSV or JSON lines. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/paths.h"
 #include "examples/stride/log.h"
@@ -11,55 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- columns ------------------------------------------------------------------------------------ */
-
-typedef enum kind { INT, LONG, REAL, BOOL } kind;
-
-static const struct column {
-    const char *name;
-    kind kind;
-    size_t offset;
-} columns[] = {
-    { "epoch", INT, offsetof(st_train_report, epoch) },
-    { "step", LONG, offsetof(st_train_report, step) },
-    { "lr", REAL, offsetof(st_train_report, lr) },
-    { "loss", REAL, offsetof(st_train_report, training.loss) },
-    { "accuracy", REAL, offsetof(st_train_report, training.accuracy) },
-    { "validation_loss", REAL, offsetof(st_train_report, validation.loss) },
-    { "validation_accuracy", REAL, offsetof(st_train_report, validation.accuracy) },
-    { "best", BOOL, offsetof(st_train_report, best) },
-};
-enum { COLUMNS = sizeof columns / sizeof *columns };
-
-/* NaN: the field has no number. */
-static void set(const struct column *c, st_train_report *r, double value)
-{
-    void *at = (char *)r + c->offset;
-    switch (c->kind) {
-    case INT: *(int *)at = fabs(value) < INT_MAX ? (int)value : 0; break;
-    case LONG: *(long *)at = fabs(value) < 0x1p53 ? (long)value : 0; break;
-    case REAL: *(double *)at = value; break;
-    case BOOL: *(bool *)at = value == 1; break;
-    }
-}
-
 /* ---- epochs in memory --------------------------------------------------------------------------- */
 
 /* The capacity is a power of two, and is full when the count is one. */
-static int grow(history *h)
-{
-    if (h->count & (h->count - 1)) return 0;
-    size_t room = h->count > 0 ? 2 * (size_t)h->count : 1;
-    st_train_report *grown = realloc(h->epochs, room * sizeof *grown);
-    if (!grown) return st_error_set("history: no memory for epoch %d", h->count + 1);
-    h->epochs = grown;
-    return 0;
-}
-
 bool history_keep(const st_train_report *r, void *context)
 {
     history *h = context;
-    if (grow(h)) return false;
+    if ((h->count & (h->count - 1)) == 0) {
+        st_train_report *grown = realloc(h->epochs, (h->count ? 2 * (size_t)h->count : 1) * sizeof *grown);
+        if (!grown) return st_error_set("history: no memory for epoch %d", h->count + 1) == 0;
+        h->epochs = grown;
+    }
     h->epochs[h->count++] = *r;
     return true;
 }
@@ -80,32 +42,45 @@ int log_check(const char *path)
     return st_error_set("%s: expected a log's name to end in .csv or .jsonl", path);
 }
 
-static double next_field(const char **at)
+/* The numbers of a line, in this order; NaN where there is none. */
+enum { EPOCH, STEP, LR, LOSS, ACCURACY, VALIDATION_LOSS, VALIDATION_ACCURACY, BEST, COLUMNS };
+static const char *const names[COLUMNS] = {
+    "epoch", "step", "lr", "loss", "accuracy", "validation_loss", "validation_accuracy", "best"
+};
+
+static void read_csv(const char *at, double value[COLUMNS])
 {
-    char *end;
-    bool empty = **at == ',' || **at == '\n';
-    double value = empty ? NAN : strtod(*at, &end);
-    *at += strcspn(*at, ",\n");
-    *at += **at == ',';
-    return value;
+    for (int i = 0; i < COLUMNS; i++) {
+        value[i] = *at == ',' || *at == '\n' ? NAN : strtod(at, NULL);
+        at += strcspn(at, ",\n");
+        at += *at == ',';
+    }
 }
 
-static double value_of(const json_t *value)
+static void read_json(const char *line, double value[COLUMNS])
 {
-    return json_is_boolean(value)  ? json_is_true(value)
-           : json_is_number(value) ? json_number_value(value)
-                                   : NAN;
+    json_t *object = json_loads(line, 0, NULL);
+    for (int i = 0; i < COLUMNS; i++) {
+        const json_t *one = json_object_get(object, names[i]);
+        value[i] = json_is_number(one)    ? json_number_value(one)
+                   : json_is_boolean(one) ? json_is_true(one)
+                                          : NAN;
+    }
+    json_decref(object);
 }
 
 /* The epoch is 0 if the line has none. */
 static st_train_report report_of(const char *line, bool json)
 {
-    st_train_report r = { .seconds = NAN };
-    json_t *object = json ? json_loads(line, 0, NULL) : NULL;
-    for (int i = 0; i < COLUMNS; i++)
-        set(&columns[i], &r, json ? value_of(json_object_get(object, columns[i].name)) : next_field(&line));
-    json_decref(object);
-    return r;
+    double v[COLUMNS];
+    (json ? read_json : read_csv)(line, v);
+    return (st_train_report){ .epoch = fabs(v[EPOCH]) < INT_MAX ? (int)v[EPOCH] : 0,
+                              .step = fabs(v[STEP]) < 0x1p53 ? (long)v[STEP] : 0,
+                              .lr = v[LR],
+                              .training = { v[LOSS], v[ACCURACY] },
+                              .validation = { v[VALIDATION_LOSS], v[VALIDATION_ACCURACY] },
+                              .best = v[BEST] == 1,
+                              .seconds = NAN };
 }
 
 int log_recall(const char *path, int before, history *to)

@@ -671,31 +671,13 @@ static void put_real(FILE *to, double value)
     fputs(text, to);
 }
 
-static void put_value(FILE *to, const st_field *f, const void *at)
+/* A value of an option, of which st_options_text has written "name=value". */
+static void put_value(FILE *to, const st_field *f, const void *at, const char *text)
 {
     const int *i = at;
-    switch (f->kind) {
-    case ST_FIELD_INT: fprintf(to, "%d", *i); break;
-    case ST_FIELD_PAIR: fprintf(to, i[0] == i[1] ? "%d" : "%dx%d", i[0], i[1]); break;
-    case ST_FIELD_REAL: put_real(to, *(const double *)at); break;
-    case ST_FIELD_BOOL: fputs("true", to); break;
-    case ST_FIELD_CHOICE: fputs(f->choices[*i], to); break;
-    case ST_FIELD_NAMED: break;
-    }
-}
-
-static bool is_default(const st_field *f, const void *at)
-{
-    const int *i = at;
-    switch (f->kind) {
-    case ST_FIELD_INT: return *i == (int)f->fallback;
-    case ST_FIELD_PAIR: return i[0] == (int)f->fallback && i[1] == (int)f->fallback;
-    case ST_FIELD_REAL: return *(const double *)at == f->fallback;
-    case ST_FIELD_BOOL: return !*(const bool *)at;
-    case ST_FIELD_CHOICE: return *i == 0;
-    case ST_FIELD_NAMED: break;
-    }
-    return false;
+    if (f->kind == ST_FIELD_REAL) put_real(to, *(const double *)at);
+    else if (f->kind == ST_FIELD_PAIR && i[0] == i[1]) fprintf(to, "%d", i[0]);
+    else fputs(strchr(text, '=') + 1, to);
 }
 
 static int write_options(FILE *to, const st_layer *l)
@@ -703,16 +685,15 @@ static int write_options(FILE *to, const st_layer *l)
     const st_field *f = NULL;
     bool named = false;
     while ((f = next_field(l->type, f))) {
-        const char *at = (const char *)l->options + f->offset;
+        const st_field one[] = { *f, { 0 } };
+        char text[128]; /* empty for the default */
         if (f->kind == ST_FIELD_NAMED) return st_layer_refuse(l, "its %s cannot be written as text", f->name);
-        named = named || !positional(l->type, f);
-        if (is_default(f, at) && !is_required(f)) named = true;
-        else if (f->kind == ST_FIELD_BOOL) fprintf(to, " %s", f->name);
-        else {
-            if (named) fprintf(to, " %s=", f->name);
-            else fputc(' ', to);
-            put_value(to, f, at);
-        }
+        st_options_text(one, l->options, text, sizeof text);
+        const bool left_out = !text[0] && !is_required(f), flag = f->kind == ST_FIELD_BOOL;
+        named = named || left_out || !positional(l->type, f);
+        if (left_out) continue;
+        fprintf(to, " %s%s", named ? f->name : "", named && !flag ? "=" : "");
+        if (!flag) put_value(to, f, (const char *)l->options + f->offset, text);
     }
     return 0;
 }

@@ -70,12 +70,12 @@ void put_choices(FILE *to, const char *choices, const char *prefix)
     }
 }
 
-const char *choice_at(const char *choices, int index)
+option_word choice_at(const char *choices, int index)
 {
-    static char word[40];
+    option_word c;
     for (; index > 0; index--) choices = strchr(choices, '|') + 1;
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(choices, "|"), choices);
-    return word;
+    snprintf(c.text, sizeof c.text, "%.*s", (int)strcspn(choices, "|"), choices);
+    return c;
 }
 
 static bool read_integer(const option_row *o, const char *text, long *to)

@@ -34,6 +34,9 @@ typedef struct option_row {
     double least, most; /* INTEGER, NUMBER */
 } option_row;
 
+/* The offset of an option's value in `settings`, as every subcommand calls its own. */
+#define AT(member) offsetof(settings, member)
+
 enum { ANY_NUMBER = 1 << 30 };
 
 typedef struct subcommand {
@@ -72,10 +75,13 @@ const char *subcommand_title(const subcommand *c);
  * stdout. */
 int subcommand_end(const subcommand *c);
 
-/* The index of `word` in "a|b|c", or -1; the word at an index, until the next call; the words that begin
- * with a prefix, each on a line. */
+/* The index of `word` in "a|b|c", or -1; the word at an index; the words that begin with a prefix, each on a
+ * line. */
+typedef struct option_word {
+    char text[40];
+} option_word;
 int choice_of(const char *choices, const char *word);
-const char *choice_at(const char *choices, int index);
+option_word choice_at(const char *choices, int index);
 void put_choices(FILE *to, const char *choices, const char *prefix);
 
 /* Breaks text into lines of less than 80 columns, indented to `column`; the first line is already

@@ -428,18 +428,16 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    MODEL_OPTION(settings),
-    { "output", 'o', OPTION_FILE, offsetof(settings, output), "FILE",
+    MODEL_OPTION,
+    { "output", 'o', OPTION_FILE, AT(output), "FILE",
       .help = "write a table instead: .csv, or .jsonl with an object per line" },
-    { "index", 'i', OPTION_TEXT, offsetof(settings, index), "N",
-      .help = "sample N of --data, counted from 0" },
-    { "top", 'k', OPTION_INTEGER, offsetof(settings, top), "K", "10", "show the K most probable classes", 1,
-      1e6 },
-    { "resize", 'r', OPTION_FLAG, offsetof(settings, resize), .help = "resize pictures to the net's input" },
-    { "invert", 'v', OPTION_FLAG, offsetof(settings, invert), .help = "invert the pictures (1 - x) first" },
-    { "json", 'j', OPTION_FLAG, offsetof(settings, json), .help = "print JSON" },
-    DATASET_OPTIONS(settings, source),
-    THREADS_OPTION(settings),
+    { "index", 'i', OPTION_TEXT, AT(index), "N", .help = "sample N of --data, counted from 0" },
+    { "top", 'k', OPTION_INTEGER, AT(top), "K", "10", "show the K most probable classes", 1, 1e6 },
+    { "resize", 'r', OPTION_FLAG, AT(resize), .help = "resize pictures to the net's input" },
+    { "invert", 'v', OPTION_FLAG, AT(invert), .help = "invert the pictures (1 - x) first" },
+    { "json", 'j', OPTION_FLAG, AT(json), .help = "print JSON" },
+    DATASET_OPTIONS,
+    THREADS_OPTION,
     { 0 },
 };
 

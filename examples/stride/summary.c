@@ -61,11 +61,9 @@ static int run(const void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    NET_OPTIONS(settings, subject),
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples per batch, for the memory",
-      1, 65536 },
-    { "as-text", 'T', OPTION_FLAG, offsetof(settings, as_text),
-      .help = "print the network as text (stride help network)" },
+    NET_OPTIONS,
+    { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "64", "samples per batch, for the memory", 1, 65536 },
+    { "as-text", 'T', OPTION_FLAG, AT(as_text), .help = "print the network as text (stride help network)" },
     { 0 },
 };
 

@@ -33,7 +33,7 @@ typedef struct settings {
     double split;
     long epochs, batch, patience, seed, threads, warmup, cutout;
     double lr, momentum, weight_decay, label_smoothing, clip, every, gamma;
-    double shift, rotation, scale, shear, flip, noise;
+    st_augment_options augment;
     int optim, schedule, loss;
     bool nesterov, raw, quiet;
     const char *save, *log, *report;
@@ -102,51 +102,41 @@ static int open_data(job *j)
     return 0;
 }
 
-static bool augments(const settings *s)
-{
-    return s->shift > 0 || s->rotation > 0 || s->scale > 0 || s->shear > 0 || s->flip > 0 || s->noise > 0 ||
-           s->cutout > 0;
-}
-
 /* True for targets that are numbers and a loss of their differences: they are normalised. */
 static bool learns_numbers(const job *j)
 {
-    const char *loss = choice_at(LOSSES, j->s->loss);
-    return j->training->target.rank > 0 && (strcmp(loss, "mse") == 0 || strcmp(loss, "huber") == 0);
-}
-
-/* Inputs and targets of a set, normalised. */
-static int normalize(job *j, const st_dataset **set)
-{
-    if (j->scale && own(j, set, st_dataset_normalize(*set, j->scale))) return -1;
-    return j->target_scale ? own(j, set, st_dataset_normalize_targets(*set, j->target_scale)) : 0;
+    const option_word loss = choice_at(LOSSES, j->s->loss);
+    return j->training->target.rank > 0 && (strcmp(loss.text, "mse") == 0 || strcmp(loss.text, "huber") == 0);
 }
 
 /* Augmentation comes first, then normalisation. */
+static int prepare(job *j, const st_dataset **set, const st_augment_options *a, bool hot)
+{
+    if (!*set) return 0;
+    if (a && own(j, set, st_dataset_augment_new(*set, *a))) return -1;
+    if (j->scale && own(j, set, st_dataset_normalize(*set, j->scale))) return -1;
+    if (j->target_scale && own(j, set, st_dataset_normalize_targets(*set, j->target_scale))) return -1;
+    return hot ? own(j, set, set_one_hot(*set, j->net->output.n[0])) : 0;
+}
+
 static int prepare_data(job *j)
 {
     const settings *s = j->s;
-    st_augment_options a = { .flip = s->flip,
-                             .shear = s->shear,
-                             .rotation = s->rotation,
-                             .scale = s->scale,
-                             .shift = s->shift,
-                             .noise = s->noise,
-                             .cutout = (int)s->cutout,
-                             .seed = (uint64_t)s->seed };
+    st_augment_options a = s->augment;
+    const bool augments = a.shift > 0 || a.rotation > 0 || a.scale > 0 || a.shear > 0 || a.flip > 0 ||
+                          a.noise > 0 || s->cutout > 0;
+    const bool hot = j->training->target.rank == 0 && !j->loss.classes;
+    a.cutout = (int)s->cutout;
+    a.seed = (uint64_t)s->seed;
     j->held_out = j->validation;
-    bool hot = j->training->target.rank == 0 && !j->loss.classes;
-    ptrdiff_t outputs = j->net->output.n[0];
     if (j->source) j->scale = st_net_normalization(j->source);
     else if (!s->raw) j->scale = st_normalization_measure(j->training);
     if (learns_numbers(j) && j->source) j->target_scale = st_net_target_normalization(j->source);
     else if (learns_numbers(j) && !s->raw) j->target_scale = st_normalization_measure_targets(j->training);
-    if (augments(s) && own(j, &j->training, st_dataset_augment_new(j->training, a))) return -1;
-    if (normalize(j, &j->training)) return -1;
-    if (hot && own(j, &j->training, set_one_hot(j->training, outputs))) return -1;
-    if (!j->validation || st_error()) return st_error() ? -1 : 0;
-    if (normalize(j, &j->validation)) return -1;
-    return hot ? own(j, &j->validation, set_one_hot(j->validation, outputs)) : 0;
+    return prepare(j, &j->training, augments ? &a : NULL, hot) || st_error() ||
+                   prepare(j, &j->validation, NULL, hot)
+               ? -1
+               : 0;
 }
 
 /* ---- the net and its training ----------------------------------------------------------------- */
@@ -227,7 +217,7 @@ static int note(job *j)
 {
     st_net *n = j->net;
     if (dataset_note(n, &j->s->source, &j->from) ||
-        st_net_set_metadata(n, "loss", choice_at(LOSSES, j->s->loss)))
+        st_net_set_metadata(n, "loss", choice_at(LOSSES, j->s->loss).text))
         return -1;
     if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
     if (j->target_scale && st_net_set_target_normalization(n, j->target_scale)) return -1;
@@ -337,10 +327,9 @@ static int write_report(job *j)
     snprintf(seed, sizeof seed, "%ld", s->seed);
     snprintf(samples, sizeof samples, "%td to train on, %td to validate", j->training->count,
              j->validation ? j->validation->count : 0);
-    int used = snprintf(training, sizeof training, "%s, %s, lr %g", choice_at(LOSSES, s->loss),
-                        j->optim->name, j->optim->lr);
-    snprintf(training + used, sizeof training - (size_t)used, ", schedule %s, batches of %ld",
-             choice_at(SCHEDULES, s->schedule), s->batch);
+    snprintf(training, sizeof training, "%s, %s, lr %g, schedule %s, batches of %ld",
+             choice_at(LOSSES, s->loss).text, j->optim->name, j->optim->lr,
+             choice_at(SCHEDULES, s->schedule).text, s->batch);
     if (j->result.resumed > 0 && (j->history.count == 0 || j->history.epochs[0].epoch > 1))
         snprintf(resumed, sizeof resumed,
                  "after step %ld, from %.200s; without --log earlier epochs are not shown", j->result.resumed,
@@ -381,35 +370,41 @@ static int write_report(job *j)
     return status;
 }
 
-static double *losses_of(const history *h, bool validation)
-{
-    double *values = calloc((size_t)h->count + 1, sizeof *values);
-    for (int i = 0; i < h->count && values; i++)
-        values[i] = (validation ? &h->epochs[i].validation : &h->epochs[i].training)->loss;
-    return values;
-}
-
 static void sketch_history(const job *j)
 {
-    for (int k = 0; k < (j->validation ? 2 : 1) && j->history.count > 1; k++) {
-        double *values = losses_of(&j->history, k);
-        if (values)
-            sketch_curve(stdout, k ? "validation loss" : "training loss  ", values, j->history.count, 50);
-        free(values);
+    const history *h = &j->history;
+    double *loss = h->count > 1 ? calloc((size_t)h->count, sizeof *loss) : NULL;
+    for (int k = 0; k < (j->validation ? 2 : 1) && loss; k++) {
+        for (int i = 0; i < h->count; i++)
+            loss[i] = k ? h->epochs[i].validation.loss : h->epochs[i].training.loss;
+        sketch_curve(stdout, k ? "validation loss" : "training loss  ", loss, h->count, 50);
     }
+    free(loss);
+}
+
+/* The files that a run writes: their options, and their names in its output. */
+static const struct {
+    const char *option, *what;
+    size_t offset;
+} written[] = {
+    { "save", "net", AT(save) },
+    { "checkpoint", "checkpoint", AT(checkpoint) },
+    { "log", "log", AT(log) },
+    { "report", "report", AT(report) },
+};
+enum { WRITTEN = sizeof written / sizeof *written };
+
+static const char *path_written(const settings *s, int i)
+{
+    return *(const char *const *)((const char *)s + written[i].offset);
 }
 
 static void print_files(const settings *s)
 {
-    const struct {
-        const char *what, *path;
-    } files[] = {
-        { "net", s->save }, { "checkpoint", s->checkpoint }, { "log", s->log }, { "report", s->report }
-    };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i].path) {
-            fputs(files[i].what, stdout);
-            text_put_in(stdout, ": ", files[i].path, "\n");
+    for (int i = 0; i < WRITTEN; i++)
+        if (path_written(s, i)) {
+            fputs(written[i].what, stdout);
+            text_put_in(stdout, ": ", path_written(s, i), "\n");
         }
 }
 
@@ -478,10 +473,11 @@ static int print_head(const job *j)
 /* Checks that every file can be written. */
 static int check_files(const settings *s)
 {
-    const char *const files[] = { s->save, s->report, s->checkpoint };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i] && path_writable(files[i])) return -1;
-    return s->log ? log_check(s->log) : 0;
+    for (int i = 0; i < WRITTEN; i++) {
+        const char *path = path_written(s, i);
+        if (path && (path == s->log ? log_check(path) : path_writable(path))) return -1;
+    }
+    return 0;
 }
 
 /* If the file cannot be written, the net is saved in the folder for temporary files. */
@@ -534,16 +530,10 @@ static void release(job *j)
 /* Refuses a file that is written twice, or both read and written. */
 static int check_distinct(const settings *s)
 {
-    const struct {
-        const char *option, *path;
-    } written[] = {
-        { "checkpoint", s->checkpoint }, { "save", s->save }, { "log", s->log }, { "report", s->report }
-    };
-    enum { WRITTEN = sizeof written / sizeof *written };
     for (int i = 0; i < WRITTEN; i++) {
-        const char *path = written[i].path, *other = NULL;
+        const char *path = path_written(s, i), *other = NULL;
         for (int k = i + 1; k < WRITTEN && !other; k++)
-            if (path_same(path, written[k].path)) other = written[k].option;
+            if (path_same(path, path_written(s, k))) other = written[k].option;
         if (path_same(path, s->net)) other = "net";
         if (dataset_names(s->source.data, path)) other = "data";
         if (dataset_names(s->validation, path)) other = "validation";
@@ -584,78 +574,72 @@ static int run(const void *settings_, int count, char **operands)
 #define MOST_COUNT 1e9
 
 static const option_row options[] = {
-    { "net", 'n', OPTION_FILE, offsetof(settings, net), "NET",
+    { "net", 'n', OPTION_FILE, AT(net), "NET",
       .help = "the network: a file, or its text such as 'conv 32 3x3, relu, maxpool 2, dense 10' (stride "
               "help network)" },
-    { "from", 'f', OPTION_FILE, offsetof(settings, from), "FILE",
+    { "from", 'f', OPTION_FILE, AT(from), "FILE",
       .help = "begin with a saved net: its tensors are read where names and shapes match, data are read and "
               "normalised as its were, and without NET its layers are used, too" },
-    { "freeze", 'F', OPTION_LIST, offsetof(settings, freeze), "NAMES",
+    { "freeze", 'F', OPTION_LIST, AT(freeze), "NAMES",
       .help =
           "do not train these parameters: those of a layer, 0 or 3.body, or of a pattern, '*.bias'; may be "
           "given several times" },
-    DATASET_OPTIONS(settings, source),
-    { "validation", 'V', OPTION_FILE, offsetof(settings, validation), "PATH",
+    DATASET_OPTIONS,
+    { "validation", 'V', OPTION_FILE, AT(validation), "PATH",
       .help = "a data set to validate on; default: the test part of --data, if there is one" },
-    { "split", 'S', OPTION_NUMBER, offsetof(settings, split), "X", NULL,
+    { "split", 'S', OPTION_NUMBER, AT(split), "X", NULL,
       "hold out this fraction of the data, of each class, to validate on", 0, 0.99 },
-    { "epochs", 'e', OPTION_INTEGER, offsetof(settings, epochs), "N", "10", "passes over the data", 1, 1e6 },
-    { "batch", 'b', OPTION_INTEGER, offsetof(settings, batch), "N", "64", "samples per step", 1, 65536 },
-    { "lr", 'l', OPTION_NUMBER, offsetof(settings, lr), "X", NULL,
-      "peak learning rate; default: 0.001, 0.01 for sgd", 0, 1e6 },
-    { "optim", 'O', OPTION_CHOICE, offsetof(settings, optim), OPTIMS, "adam", "the optimizer" },
-    { "momentum", 0, OPTION_NUMBER, offsetof(settings, momentum), "X", "0.9", "momentum of sgd", 0, 1 },
-    { "nesterov", 0, OPTION_FLAG, offsetof(settings, nesterov), .help = "use Nesterov's momentum with sgd" },
-    { "weight-decay", 0, OPTION_NUMBER, offsetof(settings, weight_decay), "X", NULL,
+    { "epochs", 'e', OPTION_INTEGER, AT(epochs), "N", "10", "passes over the data", 1, 1e6 },
+    { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "64", "samples per step", 1, 65536 },
+    { "lr", 'l', OPTION_NUMBER, AT(lr), "X", NULL, "peak learning rate; default: 0.001, 0.01 for sgd", 0,
+      1e6 },
+    { "optim", 'O', OPTION_CHOICE, AT(optim), OPTIMS, "adam", "the optimizer" },
+    { "momentum", 0, OPTION_NUMBER, AT(momentum), "X", "0.9", "momentum of sgd", 0, 1 },
+    { "nesterov", 0, OPTION_FLAG, AT(nesterov), .help = "use Nesterov's momentum with sgd" },
+    { "weight-decay", 0, OPTION_NUMBER, AT(weight_decay), "X", NULL,
       "weight decay; default: 0, 0.01 for adamw", 0, 1e6 },
-    { "schedule", 0, OPTION_CHOICE, offsetof(settings, schedule), SCHEDULES, "cosine",
-      "how the learning rate changes" },
-    { "every", 0, OPTION_NUMBER, offsetof(settings, every), "X", "10",
-      "epochs between the steps of schedule step", 1e-3, 1e6 },
-    { "gamma", 0, OPTION_NUMBER, offsetof(settings, gamma), "X", "0.1",
-      "the factor of each step of schedule step", 1e-9, 1 },
-    { "warmup", 0, OPTION_INTEGER, offsetof(settings, warmup), "N", NULL,
+    { "schedule", 0, OPTION_CHOICE, AT(schedule), SCHEDULES, "cosine", "how the learning rate changes" },
+    { "every", 0, OPTION_NUMBER, AT(every), "X", "10", "epochs between the steps of schedule step", 1e-3,
+      1e6 },
+    { "gamma", 0, OPTION_NUMBER, AT(gamma), "X", "0.1", "the factor of each step of schedule step", 1e-9, 1 },
+    { "warmup", 0, OPTION_INTEGER, AT(warmup), "N", NULL,
       "steps over which the learning rate rises at the beginning", 0, MOST_COUNT },
-    { "loss", 0, OPTION_CHOICE, offsetof(settings, loss), LOSSES, "cross-entropy",
-      "the loss that training minimizes" },
-    { "label-smoothing", 0, OPTION_NUMBER, offsetof(settings, label_smoothing), "X", NULL,
-      "label smoothing of cross-entropy", 0, 0.999 },
-    { "clip", 0, OPTION_NUMBER, offsetof(settings, clip), "X", NULL, "clip the norm of the gradients to X", 0,
-      1e9 },
-    { "patience", 'P', OPTION_INTEGER, offsetof(settings, patience), "N", NULL,
+    { "loss", 0, OPTION_CHOICE, AT(loss), LOSSES, "cross-entropy", "the loss that training minimizes" },
+    { "label-smoothing", 0, OPTION_NUMBER, AT(label_smoothing), "X", NULL, "label smoothing of cross-entropy",
+      0, 0.999 },
+    { "clip", 0, OPTION_NUMBER, AT(clip), "X", NULL, "clip the norm of the gradients to X", 0, 1e9 },
+    { "patience", 'P', OPTION_INTEGER, AT(patience), "N", NULL,
       "stop after N epochs without a better validation loss, and restore the best net", 0, 1e6 },
-    { "shift", 0, OPTION_NUMBER, offsetof(settings, shift), "PX", NULL,
-      "augment: shift images by up to PX pixels", 0, 1e4 },
-    { "rotation", 0, OPTION_NUMBER, offsetof(settings, rotation), "DEG", NULL,
+    { "shift", 0, OPTION_NUMBER, AT(augment.shift), "PX", NULL, "augment: shift images by up to PX pixels", 0,
+      1e4 },
+    { "rotation", 0, OPTION_NUMBER, AT(augment.rotation), "DEG", NULL,
       "augment: rotate images by up to DEG degrees", 0, 180 },
-    { "scale", 0, OPTION_NUMBER, offsetof(settings, scale), "X", NULL,
-      "augment: scale images by factors of 1 ± X", 0, 0.99 },
-    { "shear", 0, OPTION_NUMBER, offsetof(settings, shear), "DEG", NULL,
-      "augment: shear images by up to DEG degrees", 0, 89 },
-    { "flip", 0, OPTION_NUMBER, offsetof(settings, flip), "P", NULL,
+    { "scale", 0, OPTION_NUMBER, AT(augment.scale), "X", NULL, "augment: scale images by factors of 1 ± X", 0,
+      0.99 },
+    { "shear", 0, OPTION_NUMBER, AT(augment.shear), "DEG", NULL, "augment: shear images by up to DEG degrees",
+      0, 89 },
+    { "flip", 0, OPTION_NUMBER, AT(augment.flip), "P", NULL,
       "augment: flip images left to right with probability P", 0, 1 },
-    { "noise", 0, OPTION_NUMBER, offsetof(settings, noise), "X", NULL,
+    { "noise", 0, OPTION_NUMBER, AT(augment.noise), "X", NULL,
       "augment: add Gaussian noise of standard deviation X", 0, 1e3 },
-    { "cutout", 0, OPTION_INTEGER, offsetof(settings, cutout), "PX", NULL,
-      "augment: set a square of PX by PX pixels to zero", 0, 1e4 },
-    { "no-normalize", 0, OPTION_FLAG, offsetof(settings, raw),
+    { "cutout", 0, OPTION_INTEGER, AT(cutout), "PX", NULL, "augment: set a square of PX by PX pixels to zero",
+      0, 1e4 },
+    { "no-normalize", 0, OPTION_FLAG, AT(raw),
       .help =
           "do not normalise each channel, nor targets of mse and huber, to mean 0 and standard deviation 1" },
-    { "seed", 's', OPTION_INTEGER, offsetof(settings, seed), "N", "1",
-      "seed of parameters, order, augmentation and --split", 0, 1e15 },
-    THREADS_OPTION(settings),
-    { "save", 'o', OPTION_FILE, offsetof(settings, save), "FILE", MODEL_FILE, "the trained net" },
-    { "log", 'L', OPTION_FILE, offsetof(settings, log), "FILE",
-      .help = "a log with a line for each epoch, .csv or .jsonl" },
-    { "report", 'R', OPTION_FILE, offsetof(settings, report), "FILE",
-      .help = "a report of the run as a page, .html" },
-    { "checkpoint", 'c', OPTION_FILE, offsetof(settings, checkpoint), "FILE",
+    { "seed", 's', OPTION_INTEGER, AT(seed), "N", "1", "seed of parameters, order, augmentation and --split",
+      0, 1e15 },
+    THREADS_OPTION,
+    { "save", 'o', OPTION_FILE, AT(save), "FILE", MODEL_FILE, "the trained net" },
+    { "log", 'L', OPTION_FILE, AT(log), "FILE", .help = "a log with a line for each epoch, .csv or .jsonl" },
+    { "report", 'R', OPTION_FILE, AT(report), "FILE", .help = "a report of the run as a page, .html" },
+    { "checkpoint", 'c', OPTION_FILE, AT(checkpoint), "FILE",
       .help = "write a checkpoint after each epoch, which is also a saved net" },
-    { "checkpoint-every", 0, OPTION_INTEGER, offsetof(settings, checkpoint_every), "STEPS", NULL,
+    { "checkpoint-every", 0, OPTION_INTEGER, AT(checkpoint_every), "STEPS", NULL,
       "also write the checkpoint every STEPS steps", 1, MOST_COUNT },
-    { "resume", 'r', OPTION_FLAG, offsetof(settings, resume),
+    { "resume", 'r', OPTION_FLAG, AT(resume),
       .help = "resume from --checkpoint, if it exists, with bit-identical results" },
-    { "quiet", 'q', OPTION_FLAG, offsetof(settings, quiet), .help = "print the result only" },
+    { "quiet", 'q', OPTION_FLAG, AT(quiet), .help = "print the result only" },
     { 0 },
 };
 

@@ -78,7 +78,7 @@ refuses_words() {
         refuses 'no network' train && refuses '--validation or --split' train --net relu --split .1 --validation x &&
         refuses '--resume needs --checkpoint FILE' train --net relu --resume &&
         refuses '--checkpoint-every needs' train --net relu --checkpoint-every 3 &&
-        refuses '--checkpoint and --save are the same file, a' train --net relu --checkpoint a --save a &&
+        refuses '--save and --checkpoint are the same file, a' train --net relu --checkpoint a --save a &&
         refuses '--log and --report are the same file, a.csv' train --net relu --log a.csv --report a.csv &&
         refuses 'no network' summary && refuses 'unexpected "b"' summary a b && refuses '.*more than once' summary relu --net tanh &&
         refuses 'the model is given twice' eval a.safetensors --model b && refuses 'unexpected "c"' eval a.safetensors b c &&
@@ -491,8 +491,8 @@ finds_it_first() { # before data are read, drawn or opened
 }
 spells() { # one file, by two names; what is closed; what is a link
     mkdir -p "$tmp/links" && ln -sf ../later "$tmp/links/there" || return
-    refuses "--checkpoint and --save are the same file" train relu --checkpoint "$tmp/x" --save "$tmp/../${tmp##*/}/x" &&
-        refuses "--checkpoint and --save are the same file" train relu --checkpoint "$tmp/links/there" --save "$tmp/later" || return
+    refuses "--save and --checkpoint are the same file" train relu --checkpoint "$tmp/x" --save "$tmp/../${tmp##*/}/x" &&
+        refuses "--save and --checkpoint are the same file" train relu --checkpoint "$tmp/links/there" --save "$tmp/later" || return
     succeeds train "$net 10" --data "$digits" --epochs 1 --quiet --save "$tmp/links/there" && [ -L "$tmp/links/there" ] && [ -s "$tmp/later" ] ||
         because "a link that names nothing yet" || return
     (exec 2>&- && "$stride" train "$net 10" --data "$digits" --epochs 2 --save "$tmp/closed" --log "$tmp/closed.csv" --checkpoint "$tmp/closed.c" >"$out") &&
