@@ -36,6 +36,12 @@ static void infer_step(const subject *s)
     st_net_forward(s->n, s->x, ST_PREDICT);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* From the median of the steps that fit into this time, at least 3, after one that is not counted. */
 static double samples_per_second(const subject *s, void (*step)(const subject *), double seconds)
 {
@@ -50,8 +56,8 @@ static double samples_per_second(const subject *s, void (*step)(const subject *)
         took[count] = after - last;
         last = after;
     }
-    if (count == 0) return 0;
-    return (double)s->x.shape.n[0] / median(took, count);
+    qsort(took, (size_t)count, sizeof *took, by_size);
+    return count > 0 ? 2 * (double)s->x.shape.n[0] / (took[(count - 1) / 2] + took[count / 2]) : 0;
 }
 
 static void free_subject(subject *s)
@@ -75,46 +81,38 @@ static int make_subject(subject *s, st_net *n, ptrdiff_t batch)
     return st_error() ? -1 : 0;
 }
 
-static int measure(st_net *n, const settings *s, ptrdiff_t batch)
+/* The layers' times in a training step. */
+static void show_layers(const subject *s)
 {
-    subject a;
-    if (make_subject(&a, n, batch) == 0) {
-        double training = samples_per_second(&a, train_step, s->seconds);
-        double inference = samples_per_second(&a, infer_step, s->seconds);
-        if (!st_error()) printf("%6td %12.0f %12.0f\n", batch, training, inference);
-        fflush(stdout);
-    }
-    free_subject(&a);
-    return st_error() ? -1 : 0;
-}
-
-static double share(double part, double all)
-{
-    return all > 0 ? 100 * part / all : 0;
-}
-
-/* The layers' times in a training step on the last batch size. */
-static int show_layers(st_net *n)
-{
-    subject a;
     layer_times t = { 0 };
-    st_dataset *d = NULL;
-    if (make_subject(&a, n, n->batch) == 0 && (d = st_dataset_tensors(a.x, a.target)) &&
-        layer_times_measure(&t, n, d, a.l, 0) == 0) {
+    st_dataset *d = st_dataset_tensors(s->x, s->target);
+    if (d && layer_times_measure(&t, s->n, d, s->l, 0) == 0) {
         double all = 0;
         for (int i = 0; i < t.count; i++) all += t.layer[i].forward + t.layer[i].backward;
         printf("\ntraining, batches of %td: share of the layers' time\n%9s %9s\n", t.batch, "forward",
                "backward");
         for (int i = 0; i < t.count; i++) {
             char text[160];
-            if (t.layer[i].of == n->root) continue;
+            if (t.layer[i].of == s->n->root) continue;
             st_layer_describe(t.layer[i].of, text, sizeof text);
-            printf("%7.1f %% %7.1f %%  %s\n", share(t.layer[i].forward, all), share(t.layer[i].backward, all),
-                   text);
+            printf("%7.1f %% %7.1f %%  %s\n", all > 0 ? 100 * t.layer[i].forward / all : 0,
+                   all > 0 ? 100 * t.layer[i].backward / all : 0, text);
         }
     }
     layer_times_free(&t);
     st_dataset_free(d);
+}
+
+static int measure(st_net *n, ptrdiff_t batch, double seconds, bool last)
+{
+    subject a;
+    if (make_subject(&a, n, batch) == 0) {
+        double training = samples_per_second(&a, train_step, seconds);
+        double inference = samples_per_second(&a, infer_step, seconds);
+        if (!st_error()) printf("%6td %12.0f %12.0f\n", batch, training, inference);
+        fflush(stdout);
+    }
+    if (last && !st_error()) show_layers(&a);
     free_subject(&a);
     return st_error() ? -1 : 0;
 }
@@ -147,8 +145,7 @@ static int run(const void *settings_, int operands, char **operand)
     st_net *n = net_given(&given, batch[0], 1);
     if (n) {
         printf("samples per second, %s\n%6s %12s %12s\n", ST_REAL_NAME, "batch", "training", "inference");
-        for (int i = 0; i < count && measure(n, s, batch[i]) == 0; i++) continue;
-        if (!st_error()) show_layers(n);
+        for (int i = 0; i < count && measure(n, batch[i], s->seconds, i + 1 == count) == 0; i++) continue;
     }
     st_net_free(n);
     return subcommand_end(&command_bench_model);
@@ -168,7 +165,8 @@ const subcommand command_bench_model = {
         "Measures how many samples per second a network trains on and predicts, and the layers' shares of "
         "the time.",
     .usage = "NET|MODEL [options]",
-    .details = "Medians of steps on random samples, with cross-entropy and SGD with momentum.",
+    .details = "Medians of steps on random samples, with cross-entropy and SGD with momentum; of each layer "
+               "the fastest of nine steps.",
     .examples = "  stride bench-model examples/networks/lenet5.net\n"
                 "  stride bench-model model.safetensors --batches 1,256 --threads 1\n",
     .most = 1,

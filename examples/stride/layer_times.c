@@ -3,6 +3,7 @@
 #include "examples/stride/layer_times.h"
 #include "nn/callbacks/watch.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -38,110 +39,93 @@ static void count(const st_watch_call *c, void *context)
     pthread_mutex_unlock(&adding);
 }
 
-static void list_layer(st_layer *l, const char *path, void *context)
-{
-    (void)path;
-    layer_times *t = context;
-    if (t->layer) t->layer[t->count] = (layer_time){ .of = l };
-    t->count++;
-}
-
 /* ---- steps ------------------------------------------------------------------------------------- */
 
 typedef struct step {
     st_net *n;
     st_loss loss;
     st_tensor x, target, dy;
-    int layers;
     stopwatch clock;
-    int steps;
-    double *seconds; /* [2 (layers + 1)][steps]: forward and backward of each layer, then of all */
 } step;
 
-static int run_step(step *s, int k)
+/* Runs a training step; a time of `t` becomes the step's if that is less. */
+static int run_step(const step *s, layer_times *t)
 {
-    layer_time *first = s->clock.layer;
-    for (int i = 0; i < s->layers; i++) first[i].forward = first[i].backward = 0;
+    layer_time *each = s->clock.layer;
+    for (int i = 0; i < t->count; i++) each[i] = (layer_time){ 0 };
     st_net_zero_gradients(s->n);
     double began = seconds_now();
     st_tensor y = st_net_forward(s->n, s->x, ST_TRAIN);
-    double between = seconds_now();
+    double forward = seconds_now() - began;
     st_loss_value(s->loss, y, s->target, s->dy);
-    double backward = seconds_now();
+    began = seconds_now();
     if (st_error() || st_net_backward(s->n, s->dy, (st_tensor){ 0 })) return -1;
-    double ended = seconds_now(), *at = s->seconds + k;
-    for (int i = 0; i < s->layers; i++, at += 2 * s->steps)
-        at[0] = first[i].forward, at[s->steps] = first[i].backward;
-    at[0] = between - began, at[s->steps] = ended - backward;
+    t->backward = fmin(t->backward, seconds_now() - began);
+    t->forward = fmin(t->forward, forward);
+    for (int i = 0; i < t->count; i++) {
+        t->layer[i].forward = fmin(t->layer[i].forward, each[i].forward);
+        t->layer[i].backward = fmin(t->layer[i].backward, each[i].backward);
+    }
     return 0;
 }
 
-static int by_size(const void *a, const void *b)
+static void count_layer(st_layer *l, const char *path, void *context)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    (void)l, (void)path;
+    ++*(int *)context;
 }
 
-double median(double *values, int count)
+static void list_layer(st_layer *l, const char *path, void *context)
 {
-    qsort(values, (size_t)count, sizeof *values, by_size);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+    (void)path;
+    (*(layer_time **)context)++->of = l;
 }
 
-/* The first step warms up and is overwritten. */
-static int run_steps(step *s, layer_times *t)
+/* Forgets all times, after a first step that warms up. */
+static void forget(layer_times *t)
 {
-    if (run_step(s, 0)) return -1;
-    for (int k = 0; k < s->steps; k++)
-        if (run_step(s, k)) return -1;
-    double *at = s->seconds;
-    for (int i = 0; i < t->count; i++, at += 2 * s->steps)
-        t->layer[i] = (layer_time){ t->layer[i].of, median(at, s->steps), median(at + s->steps, s->steps) };
-    t->forward = median(at, s->steps);
-    t->backward = median(at + s->steps, s->steps);
-    return 0;
+    t->forward = t->backward = INFINITY;
+    for (int i = 0; i < t->count; i++) t->layer[i].forward = t->layer[i].backward = INFINITY;
 }
-
-/* ---- the net before and after ------------------------------------------------------------------ */
 
 static int prepare(step *s, layer_times *t, const st_dataset *d)
 {
     st_layer_needs needs;
     t->batch = d->count < s->n->batch ? d->count : s->n->batch;
-    st_layer_visit(s->n->root, list_layer, t);
     s->x = st_tensor_new(st_shape_with_batch(d->x, t->batch));
     s->target = st_tensor_new(st_shape_with_batch(d->target, t->batch));
     s->dy = st_tensor_new(st_shape_with_batch(s->n->output, t->batch));
     if (st_error() || st_dataset_batch(d, NULL, 0, t->batch, s->x, s->target)) return -1;
     if (st_layer_measure(s->n->root, &needs)) return -1;
-    t->layer = calloc((size_t)t->count, sizeof *t->layer);
-    s->layers = t->count;
-    s->clock = (stopwatch){ needs.threads, calloc((size_t)t->count, sizeof *s->clock.layer) };
-    s->seconds = calloc(2 * ((size_t)t->count + 1) * (size_t)s->steps, sizeof *s->seconds);
-    if (!t->layer || !s->clock.layer || !s->seconds) return st_error_set("layer_times: no memory");
-    t->count = 0;
-    st_layer_visit(s->n->root, list_layer, t);
+    st_layer_visit(s->n->root, count_layer, &t->count);
+    layer_time *next = t->layer = calloc((size_t)t->count, sizeof *t->layer);
+    s->clock = (stopwatch){ needs.threads, calloc((size_t)t->count, sizeof *t->layer) };
+    if (!t->layer || !s->clock.layer) return st_error_set("layer_times: no memory");
+    st_layer_visit(s->n->root, list_layer, &next);
     return 0;
 }
 
+/* The net's states and step are put back afterwards. */
 int layer_times_measure(layer_times *t, st_net *n, const st_dataset *d, st_loss l, int steps)
 {
     *t = (layer_times){ 0 };
     if (st_error()) return -1;
     if (!n || n->batch < 1) return st_error_set("layer_times before st_net_build");
     if (!d || d->count < 1) return st_error_set("layer_times: the set is %s", d ? "empty" : "NULL");
-    step s = { .n = n, .loss = l, .steps = steps > 0 ? steps : 9 };
+    step s = { .n = n, .loss = l };
     st_tensor states = st_net_states(n), kept = st_is_null(states) ? states : st_tensor_clone(states);
     uint64_t steps_before = n->step;
     st_watch *w = prepare(&s, t, d) ? NULL : st_watch_begin(n, count, &s.clock);
-    int status = w ? run_steps(&s, t) : -1;
+    int status = w ? run_step(&s, t) : -1;
+    if (status == 0) forget(t);
+    for (int k = 0; k < (steps > 0 ? steps : 9) && status == 0; k++) status = run_step(&s, t);
     st_watch_end(w);
     if (!st_is_null(kept)) st_copy(states, kept);
     st_net_zero_gradients(n);
     n->step = steps_before;
     n->x = n->y = (st_tensor){ 0 };
     st_tensor_free(kept), st_tensor_free(s.x), st_tensor_free(s.target), st_tensor_free(s.dy);
-    free(s.seconds), free(s.clock.layer);
+    free(s.clock.layer);
     if (status) layer_times_free(t);
     return status;
 }

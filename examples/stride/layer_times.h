@@ -6,7 +6,7 @@
 #include "nn/loss.h"
 #include "nn/net.h"
 
-/* Seconds of a step, summed over threads; 0 for a layer that holds others. */
+/* The fewest seconds of any step, summed over threads; 0 for a layer that holds others. */
 typedef struct layer_time {
     const st_layer *of;
     double forward, backward;
@@ -16,10 +16,10 @@ typedef struct layer_times {
     layer_time *layer; /* every layer, in st_layer_visit's order */
     int count;
     ptrdiff_t batch;          /* images of a step */
-    double forward, backward; /* elapsed seconds of a step */
+    double forward, backward; /* elapsed seconds, of the fastest pass */
 } layer_times;
 
-/* Medians over `steps` (0: 9) whole training steps of a built net on the set's first batch, with all
+/* Times `steps` (0: 9) whole training steps of a built net on the set's first batch, with all
  * threads. States and the step are restored, gradients become 0, and the last forward pass is lost. 0, or
  * -1 with an error. */
 int layer_times_measure(layer_times *t, st_net *n, const st_dataset *d, st_loss l, int steps);
@@ -27,8 +27,5 @@ void layer_times_free(layer_times *t);
 
 /* Seconds of a monotonic clock. */
 double seconds_now(void);
-
-/* The median; sorts the values. */
-double median(double *values, int count);
 
 #endif

@@ -19,17 +19,19 @@ st_loss loss_chosen(int index, double label_smoothing)
     }
 }
 
-static char **make_names(const model *m, ptrdiff_t count, bool shown)
+static int make_names(model *m)
 {
-    char **names = calloc((size_t)count + 1, sizeof *names), number[32];
-    for (ptrdiff_t k = 0; k < count && names; k++) {
+    const ptrdiff_t count = m->net->output.rank == 1 ? m->net->output.n[0] : 0;
+    m->name = calloc((size_t)count + 1, sizeof *m->name);
+    m->shown = calloc((size_t)count + 1, sizeof *m->shown);
+    for (ptrdiff_t k = 0; k < count && m->name && m->shown; k++) {
+        char number[32];
         snprintf(number, sizeof number, "%td", k);
         const char *name = m->classes ? m->classes->name[k] : number;
-        names[k] = shown ? text_clean(name) : strdup(name);
-        if (!names[k]) st_error_set("no memory for the names of %td classes", count);
+        if (!(m->name[k] = strdup(name)) || !(m->shown[k] = text_clean(name))) break;
+        if (k + 1 == count) return 0;
     }
-    if (!names) st_error_set("no memory for the names of %td classes", count);
-    return names;
+    return count ? st_error_set("no memory for the names of %td classes", count) : 0;
 }
 
 static void free_names(char **names)
@@ -49,10 +51,7 @@ int model_open(model *m, const char *path, ptrdiff_t batch)
     m->scale = st_net_normalization(m->net);
     m->target_scale = st_net_target_normalization(m->net);
     if (!st_error()) m->classes = st_net_classes(m->net);
-    ptrdiff_t count = m->net->output.rank == 1 ? m->net->output.n[0] : 0;
-    if (!st_error()) m->name = make_names(m, count, false);
-    if (!st_error()) m->shown = make_names(m, count, true);
-    if (!st_error()) return 0;
+    if (!st_error() && make_names(m) == 0) return 0;
     st_error_within("%.200s: ", path);
     model_close(m);
     return -1;

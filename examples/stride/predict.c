@@ -8,6 +8,7 @@
 #include "examples/stride/images.h"
 #include "examples/stride/model.h"
 #include "examples/stride/sketch.h"
+#include "examples/stride/table.h"
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
 #include "nn/files/replace.h"
@@ -34,27 +35,25 @@ typedef struct session {
     int count; /* of inputs */
     char **operands;
     model m;
-    json_t *list; /* of --json */
-    FILE *table;  /* --output */
-    bool lines;   /* which is JSON lines, not CSV */
-    int why;      /* errno of the first write to it that failed */
+    ptrdiff_t outputs; /* of the net */
+    st_tensor x;       /* the input, [1, ...] */
+    double *value;     /* the outputs; probabilities if the net was trained on classes */
+    ptrdiff_t *ranked; /* their indices in descending order of value */
+    json_t *list;      /* of --json */
+    FILE *table;       /* --output */
+    bool lines;        /* which is JSON lines, not CSV */
+    int why;           /* errno of the first write to it that failed */
     int done, failed;
 } session;
 
 /* ---- prediction --------------------------------------------------------------------------- */
 
-typedef struct answer {
-    double *value;     /* probabilities; outputs if the net was not trained on classes */
-    ptrdiff_t *ranked; /* indices in descending order of value */
-    ptrdiff_t count;
-} answer;
-
-static void rank(answer *a)
+static void rank(session *t)
 {
-    for (ptrdiff_t i = 0; i < a->count; i++) {
+    for (ptrdiff_t i = 0; i < t->outputs; i++) {
         ptrdiff_t j = i;
-        for (; j > 0 && a->value[a->ranked[j - 1]] < a->value[i]; j--) a->ranked[j] = a->ranked[j - 1];
-        a->ranked[j] = i;
+        for (; j > 0 && t->value[t->ranked[j - 1]] < t->value[i]; j--) t->ranked[j] = t->ranked[j - 1];
+        t->ranked[j] = i;
     }
 }
 
@@ -63,41 +62,34 @@ static bool is_classed(const model *m)
     return m->loss.classes && m->net->output.rank == 1;
 }
 
-static int ask(const model *m, const char *name, st_tensor image, answer *a)
+static int ask(session *t, const char *name, st_tensor image)
 {
-    st_tensor x = st_tensor_new(st_shape_with_batch(image.shape, 1));
-    if (st_is_null(x)) return -1;
-    st_copy(st_select(x, 0, 0), image);
-    if (m->scale) st_normalization_apply(m->scale, x);
-    st_tensor y = st_error() ? (st_tensor){ 0 } : st_net_forward(m->net, x, ST_PREDICT);
+    const model *m = &t->m;
+    st_copy(st_select(t->x, 0, 0), image);
+    if (m->scale) st_normalization_apply(m->scale, t->x);
+    st_tensor y = st_net_forward(m->net, t->x, ST_PREDICT);
     if (!st_is_null(y) && m->target_scale) st_normalization_undo(m->target_scale, y);
-    if (!st_is_null(y)) {
-        a->count = st_numel(y);
-        a->value = calloc((size_t)a->count, sizeof *a->value);
-        a->ranked = calloc((size_t)a->count, sizeof *a->ranked);
-        if (!a->value || !a->ranked) st_error_set("no memory for %td outputs", a->count);
-        else if (is_classed(m)) model_softmax(st_select(y, 0, 0), a->value);
-        else
-            for (ptrdiff_t i = 0; i < a->count; i++) a->value[i] = (double)st_data(y)[i];
-        for (ptrdiff_t i = 0; i < a->count && !st_error(); i++)
-            if (!isfinite(a->value[i]))
-                st_error_set("%.200s: output %td is %g", name, i,
-                             isnan(a->value[i]) ? (double)NAN : a->value[i]);
-        if (!st_error()) rank(a);
-    }
-    st_tensor_free(x);
-    return st_error() ? -1 : 0;
+    if (st_error()) return -1;
+    if (is_classed(m)) model_softmax(st_select(y, 0, 0), t->value);
+    else
+        for (ptrdiff_t i = 0; i < t->outputs; i++) t->value[i] = (double)st_data(y)[i];
+    for (ptrdiff_t i = 0; i < t->outputs; i++)
+        if (!isfinite(t->value[i]))
+            return st_error_set("%.200s: output %td is %g", name, i,
+                                isnan(t->value[i]) ? (double)NAN : t->value[i]);
+    rank(t);
+    return 0;
 }
 
 /* ---- on a terminal ----------------------------------------------------------------------------- */
 
-static void show_bars(const model *m, const answer *a, ptrdiff_t shown)
+static void show_bars(const session *t, ptrdiff_t shown)
 {
     const char *label[MOST_BARS];
     double value[MOST_BARS];
     for (ptrdiff_t i = 0; i < shown; i++) {
-        label[i] = m->shown[a->ranked[i]];
-        value[i] = a->value[a->ranked[i]];
+        label[i] = t->m.shown[t->ranked[i]];
+        value[i] = t->value[t->ranked[i]];
     }
     sketch_bars(stdout, label, value, (int)shown, BAR);
 }
@@ -110,39 +102,38 @@ static void sketch(st_tensor image)
     st_tensor_free(grey);
 }
 
-static void show(const session *t, const char *name, st_tensor image, const answer *a)
+static void show(const session *t, const char *name, st_tensor image)
 {
-    const model *m = &t->m;
-    bool classed = is_classed(m), terminal = classed && sketch_wants_colour(stdout);
-    ptrdiff_t shown = a->count < t->s->top ? a->count : t->s->top;
+    bool classed = is_classed(&t->m), terminal = classed && sketch_wants_colour(stdout);
+    ptrdiff_t shown = t->outputs < t->s->top ? t->outputs : t->s->top;
     if (terminal) sketch(image);
     text_put(stdout, name);
-    for (ptrdiff_t i = 0; i < a->count && !classed; i++) printf("%s%.6g", i ? " " : ": ", a->value[i]);
+    for (ptrdiff_t i = 0; i < t->outputs && !classed; i++) printf("%s%.6g", i ? " " : ": ", t->value[i]);
     for (ptrdiff_t i = 0; i < (terminal ? 1 : shown) && classed; i++)
-        printf("%s%s %.4f", i ? ", " : ": ", m->shown[a->ranked[i]], a->value[a->ranked[i]]);
+        printf("%s%s %.4f", i ? ", " : ": ", t->m.shown[t->ranked[i]], t->value[t->ranked[i]]);
     putchar('\n');
-    if (terminal) show_bars(m, a, shown < MOST_BARS ? shown : MOST_BARS);
+    if (terminal) show_bars(t, shown < MOST_BARS ? shown : MOST_BARS);
 }
 
 /* ---- as JSON, as a table ----------------------------------------------------------------------- */
 
 /* NULL with an error. */
-static json_t *as_json(const session *t, const char *name, const answer *a)
+static json_t *as_json(const session *t, const char *name)
 {
-    const model *m = &t->m;
-    bool classed = is_classed(m);
-    json_t *input = json_string(name), *list = json_array();
-    for (ptrdiff_t i = 0; i < a->count && !classed; i++) json_array_append_new(list, json_real(a->value[i]));
-    for (ptrdiff_t i = 0; i < a->count && i < t->s->top && classed; i++)
-        json_array_append_new(list, json_pack("{s:s, s:f}", "class", m->name[a->ranked[i]], "probability",
-                                              a->value[a->ranked[i]]));
-    json_t *one = !input ? NULL
-                  : classed
-                      ? json_pack("{s:O, s:s, s:f, s:O}", "input", input, "class", m->name[a->ranked[0]],
-                                  "probability", a->value[a->ranked[0]], "classes", list)
-                      : json_pack("{s:O, s:O}", "input", input, "outputs", list);
+    char *const *class = t->m.name;
+    json_t *list = json_array(), *one;
+    if (is_classed(&t->m)) {
+        for (ptrdiff_t i = 0, k; i < t->outputs && i < t->s->top; i++)
+            k = t->ranked[i], json_array_append_new(list, json_pack("{s:s, s:f}", "class", class[k],
+                                                                    "probability", t->value[k]));
+        const ptrdiff_t first = t->ranked[0];
+        one = json_pack("{s:s, s:s, s:f, s:O}", "input", name, "class", class[first], "probability",
+                        t->value[first], "classes", list);
+    } else {
+        for (ptrdiff_t i = 0; i < t->outputs; i++) json_array_append_new(list, json_real(t->value[i]));
+        one = json_pack("{s:s, s:O}", "input", name, "outputs", list);
+    }
     if (!one) st_error_set("%.200s: cannot be written as JSON: the name is not UTF-8", name);
-    json_decref(input);
     json_decref(list);
     return one;
 }
@@ -162,7 +153,7 @@ static void put_field(FILE *to, const char *text)
 static void put_heading(const session *t)
 {
     fputs(is_classed(&t->m) ? "input,class,probability" : "input", t->table);
-    for (ptrdiff_t k = 0; k < st_shape_numel(t->m.net->output, "predict"); k++) {
+    for (ptrdiff_t k = 0; k < t->outputs; k++) {
         fputc(',', t->table);
         if (is_classed(&t->m)) put_field(t->table, t->m.name[k]);
         else fprintf(t->table, "output %td", k);
@@ -170,43 +161,40 @@ static void put_heading(const session *t)
     fputc('\n', t->table);
 }
 
-static void put_row(const session *t, const char *name, const answer *a)
+static void put_row(const session *t, const char *name)
 {
     put_field(t->table, name);
     if (is_classed(&t->m)) {
         fputc(',', t->table);
-        put_field(t->table, t->m.name[a->ranked[0]]);
-        fprintf(t->table, ",%.6g", a->value[a->ranked[0]]);
+        put_field(t->table, t->m.name[t->ranked[0]]);
+        fprintf(t->table, ",%.6g", t->value[t->ranked[0]]);
     }
-    for (ptrdiff_t k = 0; k < a->count; k++) fprintf(t->table, ",%.6g", a->value[k]);
+    for (ptrdiff_t k = 0; k < t->outputs; k++) fprintf(t->table, ",%.6g", t->value[k]);
     fputc('\n', t->table);
 }
 
-static int put(session *t, const char *name, st_tensor image, const answer *a)
+static void put(session *t, const char *name, st_tensor image)
 {
-    json_t *one = t->s->json || t->lines ? as_json(t, name, a) : NULL;
-    if (st_error()) return -1;
+    json_t *one = t->s->json || t->lines ? as_json(t, name) : NULL;
+    if (st_error()) return;
     if (t->lines) json_dumpf(one, t->table, JSON_COMPACT | JSON_REAL_PRECISION(9)), fputc('\n', t->table);
-    else if (t->table) put_row(t, name, a);
+    else if (t->table) put_row(t, name);
     if (t->table && ferror(t->table) && !t->why) t->why = errno;
     t->done++;
     if (t->s->json) json_array_append(t->list, one);
-    else if (!t->table) show(t, name, image, a);
+    else if (!t->table) show(t, name, image);
     json_decref(one);
-    return st_error() ? -1 : 0;
 }
 
 /* Checks the shape of an image, which is contiguous, inverts it if asked to, and prints its prediction. */
-static int answer_one(session *t, const char *name, st_tensor image)
+static int answer(session *t, const char *name, st_tensor image)
 {
-    answer a = { 0 };
+    if (st_error()) return -1;
     if (!st_shape_equal(image.shape, t->m.net->input))
         return st_error_set("%.200s is %s, the net takes %s", name, st_shape_text(image.shape).text,
                             st_shape_text(t->m.net->input).text);
     for (ptrdiff_t i = 0; t->s->invert && i < st_numel(image); i++) st_data(image)[i] = 1 - st_data(image)[i];
-    if (ask(&t->m, name, image, &a) == 0) put(t, name, image, &a);
-    free(a.value);
-    free(a.ranked);
+    if (ask(t, name, image) == 0) put(t, name, image);
     return st_error() ? -1 : 0;
 }
 
@@ -221,7 +209,7 @@ static int picture(session *t, const char *path, const char *name)
     ptrdiff_t channels = x->n[0] == 1 || x->n[0] == 3 ? x->n[0] : 0;
     st_tensor raw = image_read(path),
               image = image_fit(raw, channels, resize ? x->n[1] : 0, resize ? x->n[2] : 0);
-    int status = st_is_null(image) ? -1 : answer_one(t, name, image);
+    int status = st_is_null(image) ? -1 : answer(t, name, image);
     if (status && !st_is_null(image) && !resize && !st_shape_equal(image.shape, *x))
         st_error_within("try --resize: ");
     st_tensor_free(raw);
@@ -244,7 +232,7 @@ static int rows(session *t, st_tensor all, const char *name)
     for (ptrdiff_t i = 0; i < (one ? 1 : each.shape.n[0]) && !st_error(); i++) {
         char numbered[300];
         snprintf(numbered, sizeof numbered, one ? "%.250s" : "%.250s[%td]", name, i);
-        answer_one(t, numbered, one ? each : st_select(each, 0, i));
+        answer(t, numbered, one ? each : st_select(each, 0, i));
     }
     return st_error() ? -1 : 0;
 }
@@ -259,31 +247,22 @@ static int array(session *t, const char *path, const char *name)
 }
 
 /* The lines of a table, with or without labels. */
-static int table(session *t, const char *path, const char *name)
+static int table_rows(session *t, const char *path, const char *name)
 {
     dataset from;
     dataset_options o = t->s->source;
     o.data = path;
     dataset_recall(&o, t->m.net);
     if (dataset_open_unlabelled(&from, &o)) return -1;
-    const st_dataset *d = from.train;
-    st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
-              y = st_tensor_new(st_shape_with_batch(d->target, 1));
-    for (ptrdiff_t i = 0; i < d->count && !st_error(); i++) {
-        char numbered[300];
-        snprintf(numbered, sizeof numbered, "%.250s[%td]", name, i);
-        if (st_dataset_batch(d, NULL, i, 1, x, y) == 0) answer_one(t, numbered, st_select(x, 0, 0));
-    }
-    st_tensor_free(x);
-    st_tensor_free(y);
+    int status = rows(t, from.table->x, name);
     dataset_close(&from);
-    return st_error() ? -1 : 0;
+    return status;
 }
 
 static int file(session *t, const char *path)
 {
     if (text_ends(path, ".npy")) return array(t, path, path);
-    if (text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv")) return table(t, path, path);
+    if (text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv")) return table_rows(t, path, path);
     return picture(t, path, path);
 }
 
@@ -302,7 +281,7 @@ static int standard_input(session *t)
     else if (length == 0) st_error_set("standard input is empty");
     else if (memcmp(first, "\x93NUMPY", 6) == 0) array(t, path, "-");
     else if (memcmp(first, "\x89PNG", 4) == 0 || memcmp(first, "\xff\xd8\xff", 3) == 0) picture(t, path, "-");
-    else table(t, path, "-");
+    else table_rows(t, path, "-");
     fclose(copy);
     unlink(path);
     return st_error() ? -1 : 0;
@@ -354,7 +333,7 @@ static int sample(session *t)
         int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
         if (d->target.rank == 0 && is_classed(&t->m) && (double)st_item(y) < (double)t->m.net->output.n[0])
             snprintf(name + used, sizeof name - (size_t)used, ", a %.200s", t->m.name[(ptrdiff_t)st_item(y)]);
-        answer_one(t, name, st_select(x, 0, 0));
+        answer(t, name, st_select(x, 0, 0));
     }
     st_tensor_free(x);
     st_tensor_free(y);
@@ -420,11 +399,17 @@ static int run(const void *settings_, int count, char **operands)
     use_threads(&command_predict, s.threads);
     if (model_open(&t.m, s.model, 1)) return subcommand_end(&command_predict);
     t.list = json_array();
-    run_all(&t);
+    t.x = st_tensor_new(st_shape_with_batch(t.m.net->input, 1));
+    t.outputs = st_shape_numel(t.m.net->output, "predict");
+    t.value = calloc((size_t)t.outputs, sizeof *t.value);
+    t.ranked = calloc((size_t)t.outputs, sizeof *t.ranked);
+    if (!t.value || !t.ranked) st_error_set("no memory for %td outputs", t.outputs);
+    if (!st_error()) run_all(&t);
+    st_tensor_free(t.x);
+    free(t.value), free(t.ranked);
     json_decref(t.list);
     model_close(&t.m);
-    int status = subcommand_end(&command_predict);
-    return status || t.failed ? 1 : 0;
+    return subcommand_end(&command_predict) || t.failed ? 1 : 0;
 }
 
 static const option_row options[] = {
