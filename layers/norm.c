@@ -67,12 +67,6 @@ INLINE norm_sums products(norm_set s, const st_real *g, double shift, const st_r
     return (norm_sums){ rest, rest_product };
 }
 
-static norm_sums products_any(norm_set s, const st_real *g, double shift, const st_real *x,
-                              ptrdiff_t stride_x, double mean)
-{
-    return products(s, g, shift, x, stride_x, mean);
-}
-
 WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, const st_real *x,
                                     ptrdiff_t stride_x, double mean)
 {
@@ -82,7 +76,7 @@ WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, 
 static norm_sums norm_sum(norm_set s, const st_real *g, double shift, const st_real *x, ptrdiff_t stride_x,
                           double mean)
 {
-    return (s.wide ? products_wide : products_any)(s, g, shift, x, stride_x, mean);
+    return s.wide ? products_wide(s, g, shift, x, stride_x, mean) : products(s, g, shift, x, stride_x, mean);
 }
 
 /* The moments in a unit that keeps squares finite: in double the square of 1e155 is not. */
@@ -145,11 +139,11 @@ static void norm_adjoint(norm_set s, st_real *dx, const st_real *dy, double w, c
 }
 
 /* Requests weight = 1 and bias = 0 of that shape, unless no_affine is set. */
-static int request_affine(st_layer *l, st_shape s, bool no_affine)
+static int request_affine(st_layer *l, st_shape s, bool no_affine, bool bias)
 {
     if (no_affine) return 0;
     if (st_layer_parameter(l, "weight", s, (st_init){ .constant = 1 })) return -1;
-    return st_layer_parameter(l, "bias", s, (st_init){ 0 });
+    return bias ? st_layer_parameter(l, "bias", s, (st_init){ 0 }) : 0;
 }
 
 static bool is_affine(const st_call *c)
@@ -174,6 +168,13 @@ static void add_to_gradient(const st_call *c, ptrdiff_t k, norm_sums sums, doubl
     st_data(st_grad(c, BIAS))[k] += (st_real)sums.g;
 }
 
+static st_tensor contiguous(st_tensor x, st_tensor copy)
+{
+    if (st_is_contiguous(x)) return x;
+    st_copy(copy, x);
+    return copy;
+}
+
 /* ---- batchnorm: each channel over the batch: Ioffe and Szegedy 2015 ----------------------------------- */
 
 enum { RUNNING_MEAN, RUNNING_VAR }; /* states */
@@ -186,7 +187,7 @@ static int batchnorm_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
     if (o->momentum > 1) return st_layer_refuse(l, "momentum is %g, expected at most 1", o->momentum);
     st_shape channels = ST_SHAPE(x.n[1]), once = ST_SHAPE(1, x.n[1]);
-    if (request_affine(l, channels, o->no_affine)) return -1;
+    if (request_affine(l, channels, o->no_affine, true)) return -1;
     if (st_layer_state(l, "running_mean", channels, 0) || st_layer_state(l, "running_var", channels, 1))
         return -1;
     if (st_layer_memory(l, once) || st_layer_memory(l, once)) return -1;
@@ -194,54 +195,26 @@ static int batchnorm_plan(st_layer *l, st_shape x, st_shape *y)
     return st_layer_scratch(l, ST_SHAPE(x.n[0], st_shape_numel(x, "batchnorm") / x.n[0] / x.n[1]));
 }
 
-/* A pass over all channels of x and dy; writes y or dx to `to`. */
-typedef struct pass pass;
-struct pass {
+/* A pass over all channels of x and dy; writes y or dx to `to`, unless that is NULL. */
+typedef struct pass {
     const st_call *c;
-    norm_set set; /* a channel of a contiguous [N, C, ...]: a row in each image */
-    const st_real *x, *dy;
-    st_real *to, *mean, *deviation;                                /* mean and deviation of each channel */
-    void (*channel)(const pass *p, ptrdiff_t k, const st_real *x); /* x: its first element */
-};
+    norm_set set;                   /* a channel of a contiguous [N, C, ...]: a row in each image */
+    const st_real *x, *dy;          /* dy NULL: a forward pass */
+    st_real *to, *mean, *deviation; /* mean and deviation of each channel */
+    bool gradient;
+} pass;
 
-static norm_set channel_set(const st_call *c, ptrdiff_t images)
+static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
-    st_shape x = c->layer->x;
-    ptrdiff_t length = st_shape_numel(x, "batchnorm") / x.n[0] / x.n[1];
-    return (norm_set){ images, length, x.n[1] * length, lanes_wide(c->layer) };
-}
-
-static void run_channel(ptrdiff_t k, void *context)
-{
-    const pass *p = context;
-    p->channel(p, k, p->x + k * p->set.length);
-}
-
-static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to)
-{
+    const ptrdiff_t length = st_numel(x) / x.shape.n[0] / x.shape.n[1];
     return (pass){ .c = c,
-                   .set = channel_set(c, x.shape.n[0]),
+                   .set = { x.shape.n[0], length, x.shape.n[1] * length, lanes_wide(c->layer) },
                    .x = st_data(x),
                    .dy = st_data(dy),
                    .to = st_data(to),
                    .mean = st_data(st_memory(c, MEAN)),
-                   .deviation = st_data(st_memory(c, DEVIATION)) };
-}
-
-/* Channels run in any order, in any thread. */
-static void each_channel(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
-                         void (*channel)(const pass *p, ptrdiff_t k, const st_real *x))
-{
-    pass p = pass_over(c, x, dy, to);
-    p.channel = channel;
-    st_parallel_for(c, x.shape.n[1], run_channel, &p);
-}
-
-static st_tensor contiguous(st_tensor x, st_tensor copy)
-{
-    if (st_is_contiguous(x)) return x;
-    st_copy(copy, x);
-    return copy;
+                   .deviation = st_data(st_memory(c, DEVIATION)),
+                   .gradient = gradient };
 }
 
 /* Training uses the batch's mean and variance and updates the running ones (with the unbiased variance, as
@@ -280,63 +253,68 @@ static norm_sums sums_of(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t
     return norm_sum(p->set, p->dy + k * p->set.length, 0, x, stride_x, (double)p->mean[k]);
 }
 
-static void write_dx(const pass *p, ptrdiff_t k, const st_real *x, norm_sums sums)
+static void backward_channel(const pass *p, ptrdiff_t k, const st_real *x, norm_sums sums)
 {
     const norm_set set = p->set;
-    const double weight = weight_of(p->c, k);
-    sums.g *= weight;
-    sums.product *= weight;
-    norm_adjoint(set, p->to + k * set.length, p->dy + k * set.length, weight, x, (double)p->mean[k],
-                 (double)p->deviation[k], sums, (double)(set.rows * set.length));
-}
-
-static void backward_channel(const pass *p, ptrdiff_t k, const st_real *x)
-{
-    if (p->c->training) write_dx(p, k, x, sums_of(p, k, x, p->set.stride));
-    else /* mean and variance are constants */
-        norm_apply(p->set, p->to + k * p->set.length, p->dy + k * p->set.length, 0,
-                   weight_of(p->c, k) / (double)p->deviation[k], 0);
-}
-
-static void gradient_channel(const pass *p, ptrdiff_t k, const st_real *x)
-{
-    add_to_gradient(p->c, k, sums_of(p, k, x, p->set.stride), (double)p->deviation[k]);
+    const st_real *dy = p->dy + k * set.length;
+    const double weight = weight_of(p->c, k), deviation = (double)p->deviation[k];
+    const norm_sums of_g = { sums.g * weight, sums.product * weight };
+    st_real *dx = p->to + k * set.length;
+    if (p->c->training)
+        norm_adjoint(set, dx, dy, weight, x, (double)p->mean[k], deviation, of_g,
+                     (double)(set.rows * set.length));
+    else norm_apply(set, dx, dy, 0, weight / deviation, 0); /* mean and variance are constants */
 }
 
 /* gradient and backward need the same sums, and dx is written while the channel is in cache. */
-static void both_channel(const pass *p, ptrdiff_t k, const st_real *x)
+static void adjoint_channel(const pass *p, ptrdiff_t k, const st_real *x)
 {
-    norm_sums sums = sums_of(p, k, x, p->set.stride);
-    add_to_gradient(p->c, k, sums, (double)p->deviation[k]);
-    if (p->c->training) write_dx(p, k, x, sums);
-    else backward_channel(p, k, x);
+    norm_sums sums = { 0 };
+    if (p->gradient || p->c->training) sums = sums_of(p, k, x, p->set.stride);
+    if (p->gradient) add_to_gradient(p->c, k, sums, (double)p->deviation[k]);
+    if (p->to) backward_channel(p, k, x, sums);
+}
+
+static void run_channel(ptrdiff_t k, void *context)
+{
+    const pass *p = context;
+    const st_real *x = p->x + k * p->set.length;
+    if (p->dy) adjoint_channel(p, k, x);
+    else forward_channel(p, k, x);
+}
+
+/* Channels run in any order, in any thread. */
+static void each_channel(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
+{
+    pass p = pass_over(c, x, dy, to, gradient);
+    st_parallel_for(c, x.shape.n[1], run_channel, &p);
 }
 
 static void batchnorm_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    each_channel(c, contiguous(x, y), (st_tensor){ 0 }, y, forward_channel);
+    each_channel(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
 }
 
 static void batchnorm_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    each_channel(c, contiguous(x, dx), dy, dx, backward_channel);
+    each_channel(c, contiguous(x, dx), dy, dx, false);
 }
 
 static void batchnorm_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)y;
-    each_channel(c, contiguous(x, dx), dy, dx, both_channel);
+    each_channel(c, contiguous(x, dx), dy, dx, true);
 }
 
 static void batchnorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     if (st_is_contiguous(x)) {
-        each_channel(c, x, dy, (st_tensor){ 0 }, gradient_channel);
+        each_channel(c, x, dy, (st_tensor){ 0 }, true);
         return;
     }
-    const pass p = pass_over(c, x, dy, (st_tensor){ 0 });
+    const pass p = pass_over(c, x, dy, (st_tensor){ 0 }, true);
     st_tensor copy = st_narrow(st_scratch(c, COPY), 0, 0, p.set.rows);
     for (ptrdiff_t k = 0; k < x.shape.n[1]; k++) {
         st_tensor channel = st_select(x, 1, k);
@@ -400,11 +378,8 @@ static int layernorm_plan(st_layer *l, st_shape x, st_shape *y)
     if (o->axes >= x.rank)
         return st_layer_refuse(l, "axes=%d of an input %s, expected less than %d", o->axes,
                                st_shape_text(x).text, x.rank);
-    st_shape s = normalised(o, x);
-    const st_init one = { .constant = 1 };
-    if (is_centred(l) ? request_affine(l, s, o->no_affine)
-                      : !o->no_affine && st_layer_parameter(l, "weight", s, one))
-        return -1;
+    const st_shape s = normalised(o, x);
+    if (request_affine(l, s, o->no_affine, is_centred(l))) return -1;
     *y = x;
     x.n[0] = 1;
     return st_layer_scratch(l, x) || st_layer_scratch(l, s) ? -1 : 0;
@@ -486,29 +461,30 @@ static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
     }
 }
 
-#define OVER_LAST_AXES(NAME, EPSILON)                                                                        \
+/* A normalisation of each image, with one option of its own; its hooks are called FAMILY_plan, ... */
+#define IMAGE_NORM(NAME, FAMILY, OPTIONS, EPSILON, ...)                                                      \
     static const st_field NAME##_fields[] = {                                                                \
-        { "axes", ST_FIELD_INT, offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK },                \
-        { "epsilon", ST_FIELD_REAL, offsetof(st_layernorm_options, epsilon), .fallback = EPSILON },          \
-        { "no_affine", ST_FIELD_BOOL, offsetof(st_layernorm_options, no_affine) },                           \
+        { __VA_ARGS__ },                                                                                     \
+        { "epsilon", ST_FIELD_REAL, offsetof(OPTIONS, epsilon), .fallback = EPSILON },                       \
+        { "no_affine", ST_FIELD_BOOL, offsetof(OPTIONS, no_affine) },                                        \
         { 0 },                                                                                               \
     };                                                                                                       \
     const st_layer_type layer_type_##NAME = {                                                                \
         .name = #NAME,                                                                                       \
-        .options_size = sizeof(st_layernorm_options),                                                        \
+        .options_size = sizeof(OPTIONS),                                                                     \
         .fields = NAME##_fields,                                                                             \
-        .plan = layernorm_plan,                                                                              \
-        .forward = layernorm_forward,                                                                        \
-        .backward = layernorm_backward,                                                                      \
-        .gradient = layernorm_gradient,                                                                      \
+        .plan = FAMILY##_plan,                                                                               \
+        .forward = FAMILY##_forward,                                                                         \
+        .backward = FAMILY##_backward,                                                                       \
+        .gradient = FAMILY##_gradient,                                                                       \
         .traits = &(const layer_traits){ .ignores_y = true },                                                \
-    };
+    };                                                                                                       \
+    CONSTRUCTOR(NAME, OPTIONS)
 
-OVER_LAST_AXES(layernorm, 1e-5)
-CONSTRUCTOR(layernorm, st_layernorm_options)
-
-OVER_LAST_AXES(rmsnorm, (double)ST_REAL_EPSILON)
-CONSTRUCTOR(rmsnorm, st_layernorm_options)
+IMAGE_NORM(layernorm, layernorm, st_layernorm_options, 1e-5, "axes", ST_FIELD_INT,
+           offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK)
+IMAGE_NORM(rmsnorm, layernorm, st_layernorm_options, (double)ST_REAL_EPSILON, "axes", ST_FIELD_INT,
+           offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK)
 
 /* ---- groupnorm: each image's channels in groups: Wu and He 2018 --------------------------------------- */
 
@@ -518,7 +494,7 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
     if (x.n[1] % o->groups)
         return st_layer_refuse(l, "groups=%d must divide the %td channels", o->groups, x.n[1]);
-    if (request_affine(l, ST_SHAPE(x.n[1]), o->no_affine)) return -1;
+    if (request_affine(l, ST_SHAPE(x.n[1]), o->no_affine, true)) return -1;
     *y = x;
     x.n[0] = 1;
     return st_layer_scratch(l, x);
@@ -592,22 +568,5 @@ static void groupnorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_te
     }
 }
 
-static const st_field groupnorm_fields[] = {
-    { "groups", ST_FIELD_INT, offsetof(st_groupnorm_options, groups), .least = 1 },
-    { "epsilon", ST_FIELD_REAL, offsetof(st_groupnorm_options, epsilon), .fallback = 1e-5 },
-    { "no_affine", ST_FIELD_BOOL, offsetof(st_groupnorm_options, no_affine) },
-    { 0 },
-};
-
-const st_layer_type layer_type_groupnorm = {
-    .name = "groupnorm",
-    .options_size = sizeof(st_groupnorm_options),
-    .fields = groupnorm_fields,
-    .plan = groupnorm_plan,
-    .forward = groupnorm_forward,
-    .backward = groupnorm_backward,
-    .gradient = groupnorm_gradient,
-    .traits = &(const layer_traits){ .ignores_y = true },
-};
-
-CONSTRUCTOR(groupnorm, st_groupnorm_options)
+IMAGE_NORM(groupnorm, groupnorm, st_groupnorm_options, 1e-5, "groups", ST_FIELD_INT,
+           offsetof(st_groupnorm_options, groups), .least = 1)
