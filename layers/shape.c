@@ -34,29 +34,19 @@ typedef struct strip {
     st_tensor to, from;
 } strip;
 
-/* The strip on one side of [C, H, W], along an axis where `before` ... `before + size - 1` is filled
- * already. */
-static strip border(st_tensor image, int axis, ptrdiff_t before, ptrdiff_t size, bool first, ptrdiff_t width,
-                    st_pad_mode mode)
-{
-    ptrdiff_t end = before + size;
-    strip s = { .to = st_narrow(image, axis, first ? 0 : end, width) };
-    if (mode == ST_PAD_REFLECT)
-        s.from = st_flip(st_narrow(image, axis, first ? before + 1 : end - 1 - width, width), axis);
-    else s.from = st_expand(st_narrow(image, axis, first ? before : end - 1, 1), s.to.shape);
-    return s;
-}
-
-/* The four strips in the order in which they are filled. */
-static void strips(const st_layer *l, st_tensor image, strip s[4])
+/* The strip on one side of [C, H, W]: those above and below are as wide as the image within its border. */
+static strip strip_of(const st_layer *l, st_tensor image, int side)
 {
     const st_pad2d_options *o = l->options;
-    ptrdiff_t rows = l->x.n[2], columns = l->x.n[3];
-    st_tensor middle = st_narrow(image, 2, o->width[0], columns);
-    s[TOP] = border(middle, 1, o->height[0], rows, true, o->height[0], o->mode);
-    s[BOTTOM] = border(middle, 1, o->height[0], rows, false, o->height[1], o->mode);
-    s[LEFT] = border(image, 2, o->width[0], columns, true, o->width[0], o->mode);
-    s[RIGHT] = border(image, 2, o->width[0], columns, false, o->width[1], o->mode);
+    const int axis = 1 + side / 2, *width = side / 2 ? o->width : o->height;
+    const bool first = side % 2 == 0;
+    const ptrdiff_t before = width[0], end = before + l->x.n[1 + axis], size = width[side % 2];
+    if (axis == 1) image = st_narrow(image, 2, o->width[0], l->x.n[3]);
+    strip s = { .to = st_narrow(image, axis, first ? 0 : end, size) };
+    if (o->mode == ST_PAD_REFLECT)
+        s.from = st_flip(st_narrow(image, axis, first ? before + 1 : end - 1 - size, size), axis);
+    else s.from = st_expand(st_narrow(image, axis, first ? before : end - 1, 1), s.to.shape);
+    return s;
 }
 
 static st_tensor interior(const st_layer *l, st_tensor image)
@@ -72,27 +62,29 @@ static bool fills_in(const st_layer *l)
 
 static void pad2d_forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    strip s[4];
     const st_layer *l = c->layer;
     if (!fills_in(l)) st_fill(y, (st_real)((const st_pad2d_options *)c->options)->value);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
         st_tensor image = st_select(y, 0, i);
         st_copy(interior(l, image), st_select(x, 0, i));
-        if (fills_in(l)) strips(l, image, s);
-        for (int side = TOP; side <= RIGHT && fills_in(l); side++) st_copy(s[side].to, s[side].from);
+        for (int side = TOP; side <= RIGHT && fills_in(l); side++) {
+            const strip s = strip_of(l, image, side);
+            st_copy(s.to, s.from);
+        }
     }
 }
 
 static void pad2d_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    strip s[4];
     const st_layer *l = c->layer;
     st_tensor image = st_scratch(c, DPADDED);
-    strips(l, image, s);
     for (ptrdiff_t i = 0; i < dx.shape.n[0]; i++) {
         st_copy(image, st_select(dy, 0, i));
-        for (int side = RIGHT; side >= TOP && fills_in(l); side--) st_add(s[side].from, 1, s[side].to);
+        for (int side = RIGHT; side >= TOP && fills_in(l); side--) {
+            const strip s = strip_of(l, image, side);
+            st_add(s.from, 1, s.to);
+        }
         st_copy(st_select(dx, 0, i), interior(l, image));
     }
 }

@@ -116,42 +116,16 @@ static void forward_rows(const st_call *c, st_tensor x, st_tensor y, bool logari
     }
 }
 
-/* ---- softmax: dx = y (dy - <y, dy>) ------------------------------------------------------------------ */
-
-static void softmax_forward(const st_call *c, st_tensor x, st_tensor y)
+/* dx = y (dy - <y, dy>); of the logarithm, dx = dy - exp(y) sum of dy. */
+INLINE void backward_rows(const st_call *c, st_tensor y, st_tensor dy, st_tensor dx, bool logarithm)
 {
-    forward_rows(c, x, y, false);
-}
-
-static void softmax_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)x;
-    rows r = along(c, y);
-    for (ptrdiff_t k = 0; k < r.count; k++) {
-        const st_real *p = st_data(y) + begin(r, k), *g = st_data(dy) + begin(r, k);
-        st_real *out = st_data(dx) + begin(r, k), dot = 0;
-        for (ptrdiff_t i = 0; i < r.length; i++) dot += p[i * r.step] * g[i * r.step];
-        for (ptrdiff_t i = 0; i < r.length; i++) out[i * r.step] = p[i * r.step] * (g[i * r.step] - dot);
-    }
-}
-
-/* ---- log-softmax: dx = dy - exp(y) sum of dy ----------------------------------------------------------- */
-
-static void log_softmax_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    forward_rows(c, x, y, true);
-}
-
-static void log_softmax_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)x;
     rows r = along(c, y);
     for (ptrdiff_t k = 0; k < r.count; k++) {
         const st_real *p = st_data(y) + begin(r, k), *g = st_data(dy) + begin(r, k);
         st_real *out = st_data(dx) + begin(r, k), sum = 0;
-        for (ptrdiff_t i = 0; i < r.length; i++) sum += g[i * r.step];
-        for (ptrdiff_t i = 0; i < r.length; i++)
-            out[i * r.step] = g[i * r.step] - exponential(p[i * r.step]) * sum;
+        for (ptrdiff_t i = 0; i < r.length * r.step; i += r.step) sum += logarithm ? g[i] : p[i] * g[i];
+        for (ptrdiff_t i = 0; i < r.length * r.step; i += r.step)
+            out[i] = logarithm ? g[i] - exponential(p[i]) * sum : p[i] * (g[i] - sum);
     }
 }
 
@@ -163,24 +137,25 @@ static const st_field fields[] = {
     { 0 },
 };
 
-const st_layer_type layer_type_softmax = {
-    .name = "softmax",
-    .options_size = sizeof(st_softmax_options),
-    .fields = fields,
-    .plan = plan,
-    .forward = softmax_forward,
-    .backward = softmax_backward,
-};
+#define SOFTMAX(NAME, LOGARITHM)                                                                             \
+    static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
+    {                                                                                                        \
+        forward_rows(c, x, y, LOGARITHM);                                                                    \
+    }                                                                                                        \
+    static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
+    {                                                                                                        \
+        (void)x;                                                                                             \
+        backward_rows(c, y, dy, dx, LOGARITHM);                                                              \
+    }                                                                                                        \
+    const st_layer_type layer_type_##NAME = {                                                                \
+        .name = #NAME,                                                                                       \
+        .options_size = sizeof(st_softmax_options),                                                          \
+        .fields = fields,                                                                                    \
+        .plan = plan,                                                                                        \
+        .forward = NAME##_forward,                                                                           \
+        .backward = NAME##_backward,                                                                         \
+    };                                                                                                       \
+    CONSTRUCTOR(NAME, st_softmax_options)
 
-CONSTRUCTOR(softmax, st_softmax_options)
-
-const st_layer_type layer_type_log_softmax = {
-    .name = "log_softmax",
-    .options_size = sizeof(st_softmax_options),
-    .fields = fields,
-    .plan = plan,
-    .forward = log_softmax_forward,
-    .backward = log_softmax_backward,
-};
-
-CONSTRUCTOR(log_softmax, st_softmax_options)
+SOFTMAX(softmax, false)
+SOFTMAX(log_softmax, true)
