@@ -1,6 +1,7 @@
 /* layer.c: making, describing and freeing layers; options are checked with the type's table. */
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
+#include "tensor/array.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,11 +11,8 @@
 
 static void *resolved_options(const st_layer_type *type, const void *given)
 {
-    void *options = calloc(1, type->options_size);
-    if (!options) {
-        st_error_set("%s: no memory", type->name);
-        return NULL;
-    }
+    void *options = array_new(type->name, 1, type->options_size);
+    if (!options) return NULL;
     if (given) memcpy(options, given, type->options_size);
     if (st_options_resolve(type->name, type->fields, options) == 0) return options;
     free(options);
@@ -82,33 +80,23 @@ static st_layer *allocate(const st_layer_type *type, const void *options, int ch
         return NULL;
     }
     if (may_hold(type, children, child)) return NULL;
-    st_layer *l = calloc(1, sizeof *l);
-    layer_impl *impl = calloc(1, sizeof *impl);
-    if (!l || !impl) {
-        st_error_set("%s: no memory", type->name);
-        free(l);
-        free(impl);
-        return NULL;
-    }
+    st_layer *l = array_new(type->name, 1, sizeof *l);
+    if (!l) return NULL;
     l->type = type;
-    l->impl = impl;
-    if (type->options_size && !(l->options = resolved_options(type, options))) goto failed;
-    if (children > 0 && !(l->child = calloc((size_t)children, sizeof *child))) {
-        st_error_set("%s: no memory", type->name);
-        goto failed;
+    l->impl = array_new(type->name, 1, sizeof *l->impl);
+    l->child = array_new(type->name, children, sizeof *l->child);
+    if (type->options_size) l->options = resolved_options(type, options);
+    if (!l->impl || !l->child || (type->options_size && !l->options)) {
+        st_layer_free(l);
+        return NULL;
     }
     for (int i = 0; i < children; i++) {
         l->child[i] = child[i];
         child[i]->impl->has_parent = true;
-        if (impl->depth <= child[i]->impl->depth) impl->depth = child[i]->impl->depth + 1;
+        if (l->impl->depth <= child[i]->impl->depth) l->impl->depth = child[i]->impl->depth + 1;
     }
     l->children = children;
     return l;
-failed:
-    free((void *)l->options);
-    free(impl);
-    free(l);
-    return NULL;
 }
 
 st_layer *st_layer_new(const st_layer_type *type, const void *options, int children, st_layer *const child[])
@@ -124,11 +112,8 @@ st_layer *st_layer_new(const st_layer_type *type, const void *options, int child
 st_layer *st_layer_clone(const st_layer *l)
 {
     if (!layer_given(l, "st_layer_clone")) return NULL;
-    st_layer **child = calloc((size_t)l->children + 1, sizeof *child); /* one more: calloc(0) may be NULL */
-    if (!child) {
-        st_error_set("%s: no memory", l->type->name);
-        return NULL;
-    }
+    st_layer **child = array_new(l->type->name, l->children, sizeof *child);
+    if (!child) return NULL;
     for (int i = 0; i < l->children; i++) child[i] = st_layer_clone(l->child[i]);
     st_layer *clone = st_layer_new(l->type, l->options, l->children, child);
     free(child);

@@ -1,6 +1,7 @@
 /* plan.c: from shapes to memory: plans layers, measures their requests, allocates, and assigns slots. */
 #include "layers/layer.h"
 #include "layers/layer_impl.h"
+#include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/machine.h"
 #include "tensor/parallel.h"
@@ -76,9 +77,7 @@ void *st_layer_plan_data(st_layer *l, size_t size)
 {
     if (!layer_given(l, "st_layer_plan_data")) return NULL;
     free(l->plan);
-    l->plan = calloc(1, size > 0 ? size : 1);
-    if (!l->plan) st_layer_refuse(l, "no memory for %zu bytes of plan data", size);
-    return l->plan;
+    return l->plan = array_new(l->type->name, 1, size);
 }
 
 int st_plan_child(st_layer *l, int i, st_shape x, st_shape *y)
@@ -183,8 +182,8 @@ int st_layer_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank < 1 || count == 0)
         return st_layer_refuse(l, "the input is %s, expected a batch [N, ...] of at least one",
                                st_shape_text(x).text);
-    snapshot *before = malloc(sizeof *before); /* too large for a small stack */
-    if (!before) return st_layer_refuse(l, "no memory");
+    snapshot *before = array_new(l->type->name, 1, sizeof *before); /* too large for a small stack */
+    if (!before) return -1;
     *before = (snapshot){ *l, *l->impl };
     if (l->impl->run) l->impl->run->ready = false;
     int status = plan_layer(l, x, &before->layer);
@@ -307,17 +306,13 @@ static int measure(const st_layer *l, st_layer_needs *needs)
     return 0;
 }
 
-static int threads_for(st_shape x)
-{
-    return (int)smallest(st_num_threads(), smallest(x.n[0], MOST_CHUNKS));
-}
-
 int st_layer_measure(const st_layer *root, st_layer_needs *needs)
 {
     if (!layer_given(root, "st_layer_measure")) return -1;
     if (!needs || root->x.rank < 1)
         return st_layer_refuse(root, needs ? "measured before it is planned" : "the needs are NULL");
-    *needs = (st_layer_needs){ .threads = threads_for(root->x) };
+    *needs =
+        (st_layer_needs){ .threads = (int)smallest(st_num_threads(), smallest(root->x.n[0], MOST_CHUNKS)) };
     if (measure(root, needs) || total(root, &needs->scratch, needs->ping_pong)) return -1;
     return total(root, &needs->scratch, needs->ping_pong);
 }
@@ -411,28 +406,21 @@ static int read_grain(double *grain)
     return st_error_set("STRIDE_GRAIN=%s: expected a number of elements, at least 0", given);
 }
 
-static void free_batch_memory(st_layer_run *run)
+static void free_tensor(st_tensor *x)
 {
-    st_tensor_free(run->memory);
-    st_tensor_free(run->scratch);
-    st_tensor_free(run->partial);
-    run->memory = run->scratch = run->partial = (st_tensor){ 0 };
+    st_tensor_free(*x);
+    *x = (st_tensor){ 0 };
 }
 
 static void free_parameters(st_layer_run *run)
 {
-    if (!run->shared) {
-        st_tensor_free(run->parameters);
-        st_tensor_free(run->gradients);
-        st_tensor_free(run->states);
-    }
-    run->parameters = run->gradients = run->states = (st_tensor){ 0 };
+    free_tensor(&run->parameters), free_tensor(&run->gradients), free_tensor(&run->states);
 }
 
 static void free_run(st_layer_run *run)
 {
-    free_batch_memory(run);
-    free_parameters(run);
+    if (!run->shared) free_parameters(run);
+    free_tensor(&run->memory), free_tensor(&run->scratch), free_tensor(&run->partial);
     free(run);
 }
 
@@ -443,33 +431,35 @@ void layer_run_free(st_layer *l)
     l->impl->run = NULL;
 }
 
-static int allocate_parameters(st_layer_run *run, const st_layer_needs *needs)
+/* Replaces x; null on failure. */
+static int allocate(st_tensor *x, ptrdiff_t elements)
 {
-    run->parameters = st_tensor_new(ST_SHAPE(needs->parameters));
-    run->gradients = st_tensor_new(ST_SHAPE(needs->parameters));
-    run->states = st_tensor_new(ST_SHAPE(needs->state));
-    if (!st_is_null(run->parameters) && !st_is_null(run->gradients) && !st_is_null(run->states)) return 0;
-    free_parameters(run);
-    return -1;
+    free_tensor(x);
+    *x = st_tensor_new(ST_SHAPE(elements));
+    return st_is_null(*x) ? -1 : 0;
 }
 
-static int allocate_batch_memory(st_layer_run *run, st_shape x, const st_layer_needs *needs)
+static int allocate_parameters(st_layer_run *run, const st_layer_needs *needs)
+{
+    return allocate(&run->parameters, needs->parameters) || allocate(&run->gradients, needs->parameters) ||
+                   allocate(&run->states, needs->state)
+               ? -1
+               : 0;
+}
+
+static int allocate_batch_memory(st_layer_run *run, const st_layer_needs *needs)
 {
     ptrdiff_t scratch;
-    free_batch_memory(run);
-    run->threads = threads_for(x);
+    run->threads = needs->threads;
     if (__builtin_mul_overflow(run->threads, needs->scratch, &scratch))
         return st_error_set("st_layer_build: scratch of %td %s for each of %d threads is too large",
                             needs->scratch, ST_REAL_NAME, run->threads);
     run->block = needs->scratch;
     run->ping_pong = needs->ping_pong;
-    if (scratch < needs->whole) scratch = needs->whole;
-    run->memory = st_tensor_new(ST_SHAPE(needs->memory));
-    run->scratch = st_tensor_new(ST_SHAPE(scratch));
-    run->partial = st_tensor_new(ST_SHAPE(needs->partial));
-    if (!st_is_null(run->memory) && !st_is_null(run->scratch) && !st_is_null(run->partial)) return 0;
-    free_batch_memory(run);
-    return -1;
+    return allocate(&run->memory, needs->memory) || allocate(&run->scratch, largest(scratch, needs->whole)) ||
+                   allocate(&run->partial, needs->partial)
+               ? -1
+               : 0;
 }
 
 /* Shares another tree's parameters and states; their shapes must be the same. */
@@ -491,16 +481,15 @@ int st_layer_build(st_layer *root, st_shape x, uint64_t seed)
         return st_layer_refuse(root, "is part of another layer, build that one");
     if (st_layer_plan(root, x, &y) || st_layer_measure(root, &needs)) return -1;
     if (!root->impl->run) {
-        st_layer_run *run = calloc(1, sizeof *run);
-        if (!run) return st_error_set("st_layer_build: no memory");
+        st_layer_run *run = array_new("st_layer_build", 1, sizeof *run);
+        if (!run) return -1;
         run->root = root;
         root->impl->run = run;
     }
     st_layer_run *run = root->impl->run;
     if (read_grain(&run->grain) || threads_check()) return -1;
     bool first_time = st_is_null(run->parameters);
-    if (first_time && allocate_parameters(run, &needs)) return -1;
-    if (allocate_batch_memory(run, x, &needs)) {
+    if ((first_time && allocate_parameters(run, &needs)) || allocate_batch_memory(run, &needs)) {
         if (first_time) free_parameters(run);
         return -1;
     }
@@ -525,8 +514,8 @@ int st_layer_build_shared(st_layer *clone, st_shape x, const st_layer *of)
     if (!layer_given(clone, "st_layer_build_shared") || !layer_given(of, "st_layer_build_shared")) return -1;
     if (!of->impl->run || of->impl->run->root != of || clone->impl->run)
         return st_error_set("st_layer_build_shared: expected a clone that is not built, of a tree that is");
-    st_layer_run *run = calloc(1, sizeof *run);
-    if (!run) return st_error_set("st_layer_build_shared: no memory");
+    st_layer_run *run = array_new("st_layer_build_shared", 1, sizeof *run);
+    if (!run) return -1;
     *run = (st_layer_run){ .root = clone,
                            .shared = true,
                            .parameters = of->impl->run->parameters,

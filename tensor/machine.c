@@ -45,11 +45,6 @@ int machine_bytes(int machine)
     return bytes[machine];
 }
 
-const char *machine_name(int machine)
-{
-    return names[machine];
-}
-
 const char *machine_engine(void)
 {
     int machine;
