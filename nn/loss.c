@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-static bool refuse_shapes(const st_loss *l, st_tensor y, st_tensor target, const char *expected)
+static double refuse_shapes(const st_loss *l, st_tensor y, st_tensor target, const char *expected)
 {
     st_error_set("loss %s: y %s and target %s, expected %s", l->name, st_shape_text(y.shape).text,
                  st_shape_text(target.shape).text, expected);
-    return false;
+    return NAN;
 }
 
 /* ---- classes ------------------------------------------------------------------------------------ */
@@ -20,7 +20,7 @@ bool loss_ignores(const st_loss *l, double target)
 /* A pass over the positions of outputs [N, K, ...]: over all of their axes but that of the classes. */
 typedef struct positions {
     const st_loss *l;
-    bool log_probabilities, soft, wants_dy;
+    bool soft, wants_dy;
     const st_real *weight;
     ptrdiff_t classes, y_stride, target_stride, dy_stride, weight_stride; /* of the axis of classes */
     ptrdiff_t seen;
@@ -54,7 +54,7 @@ typedef struct log_sum {
 static log_sum log_sum_of(const positions *p, const st_real *y)
 {
     double greatest = -INFINITY, total = 0;
-    if (p->log_probabilities) return (log_sum){ 0, 0 };
+    if (p->l->log_probabilities) return (log_sum){ 0, 0 };
     for (ptrdiff_t k = 0; k < p->classes; k++) /* no fmax: gcc 12 crashes when vectorising it for Arm */
         if ((double)y[k * p->y_stride] > greatest) greatest = (double)y[k * p->y_stride];
     for (ptrdiff_t k = 0; k < p->classes; k++) total += exp((double)y[k * p->y_stride] - greatest);
@@ -83,7 +83,7 @@ static void add_position(positions *p, const st_real *y, const st_real *target, 
     }
     for (ptrdiff_t k = 0; k < p->classes && p->wants_dy; k++) {
         double log_p = (double)y[k * p->y_stride] - z.greatest - z.log_total, slope = 0;
-        if (!p->log_probabilities) slope = mass * exp(log_p);
+        if (!p->l->log_probabilities) slope = mass * exp(log_p);
         dy[k * p->dy_stride] = (st_real)(ignored ? 0 : (slope - target_of(p, target, k)) / p->total);
     }
 }
@@ -102,22 +102,19 @@ static st_shape positions_of(st_shape s)
     return s;
 }
 
-static double over_classes(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy, bool logits)
+static double over_classes(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
     static const st_real one = 1;
+    const bool logits = !l->log_probabilities;
     const bool wants_dy = !st_is_null(dy), soft = logits && st_shape_equal(y.shape, target.shape);
-    if (y.shape.rank < 2 || !(soft || st_shape_equal(target.shape, positions_of(y.shape)))) {
-        refuse_shapes(l, y, target,
-                      logits ? "[N, K, ...] and classes [N, ...] or probabilities [N, K, ...]"
-                             : "[N, K, ...] and classes [N, ...]");
-        return NAN;
-    }
-    positions p = { l, !logits, soft, wants_dy, &one, y.shape.n[1], y.stride[1], 0, 0, 0, 0, 0, 0 };
+    if (y.shape.rank < 2 || !(soft || st_shape_equal(target.shape, positions_of(y.shape))))
+        return refuse_shapes(l, y, target,
+                             logits ? "[N, K, ...] and classes [N, ...] or probabilities [N, K, ...]"
+                                    : "[N, K, ...] and classes [N, ...]");
+    positions p = { l, soft, wants_dy, &one, y.shape.n[1], y.stride[1], 0, 0, 0, 0, 0, 0 };
     if (!st_is_null(l->weight)) p.weight = st_data(l->weight), p.weight_stride = l->weight.stride[0];
-    if (!st_is_null(l->weight) && !st_shape_equal(l->weight.shape, ST_SHAPE(p.classes))) {
-        refuse_shapes(l, y, l->weight, "a weight for each class as the second");
-        return NAN;
-    }
+    if (!st_is_null(l->weight) && !st_shape_equal(l->weight.shape, ST_SHAPE(p.classes)))
+        return refuse_shapes(l, y, l->weight, "a weight for each class as the second");
     if (soft) p.target_stride = target.stride[1], target = st_select(target, 1, 0);
     if (wants_dy) p.dy_stride = dy.stride[1];
     if (soft) p.total = (double)st_numel(target);
@@ -128,21 +125,9 @@ static double over_classes(const st_loss *l, st_tensor y, st_tensor target, st_t
     return p.sum / p.total;
 }
 
-static double cross_entropy(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
-{
-    return over_classes(l, y, target, dy, true);
-}
-
-static double nll(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
-{
-    return over_classes(l, y, target, dy, false);
-}
-
 /* ---- element by element ------------------------------------------------------------------------- */
 
 /* The loss of an element, and its derivative with respect to y. */
-typedef double element(double y, double t, double option, double *slope);
-
 static double squared(double y, double t, double option, double *slope)
 {
     (void)option;
@@ -168,58 +153,33 @@ static double binary(double y, double t, double positive, double *slope)
 }
 
 typedef struct mean {
-    element *f;
-    bool weighted; /* the option of each element is in a fourth tensor */
-    double option, sum, scale;
+    const st_loss *l;
+    bool weighted, wants_dy; /* weighted: the option of each element is in a fourth tensor */
+    double sum, scale;
 } mean;
 
 static void mean_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], void *context)
 {
     mean *m = context;
     for (ptrdiff_t i = 0; i < n; i++) {
-        double slope, option = m->weighted ? (double)at[3][i * stride[3]] : m->option;
-        m->sum += m->f((double)at[0][i * stride[0]], (double)at[1][i * stride[1]], option, &slope);
-        at[2][i * stride[2]] = (st_real)(slope * m->scale);
+        double slope, option = m->weighted ? (double)at[3][i * stride[3]] : m->l->option;
+        m->sum += m->l->element((double)at[0][i * stride[0]], (double)at[1][i * stride[1]], option, &slope);
+        if (m->wants_dy) at[2][i * stride[2]] = (st_real)(slope * m->scale);
     }
 }
 
-/* A null dy: derivatives are written to one variable, with stride 0. */
-static double elementwise(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy, element *f)
+static double over_elements(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
 {
-    if (!st_shape_equal(y.shape, target.shape)) {
-        refuse_shapes(l, y, target, "equal shapes");
-        return NAN;
-    }
+    if (!st_shape_equal(y.shape, target.shape)) return refuse_shapes(l, y, target, "equal shapes");
     double count = (double)st_numel(y);
-    mean m = { f, !st_is_null(l->weight), l->option, 0, 1 / count };
-    st_tensor nowhere = { 0 }, weight = m.weighted ? st_expand(l->weight, y.shape) : y;
+    mean m = { l, !st_is_null(l->weight), !st_is_null(dy), 0, 1 / count };
+    st_tensor weight = m.weighted ? st_expand(l->weight, y.shape) : y;
     if (st_is_null(weight)) {
         st_error_within("loss %s: weight: ", l->name);
         return NAN;
     }
-    if (st_is_null(dy)) {
-        nowhere = st_tensor_new((st_shape){ 0 });
-        if (st_is_null(nowhere)) return NAN;
-        dy = st_expand(nowhere, y.shape);
-    }
-    st_walk(4, (st_tensor[]){ y, target, dy, weight }, ST_ROW_MAJOR, mean_row, &m);
-    st_tensor_free(nowhere);
+    st_walk(4, (st_tensor[]){ y, target, m.wants_dy ? dy : y, weight }, ST_ROW_MAJOR, mean_row, &m);
     return m.sum / count;
-}
-
-static double mse(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
-{
-    return elementwise(l, y, target, dy, squared);
-}
-
-static double huber_mean(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
-{
-    return elementwise(l, y, target, dy, huber);
-}
-
-static double bce_with_logits(const st_loss *l, st_tensor y, st_tensor target, st_tensor dy)
-{
-    return elementwise(l, y, target, dy, binary);
 }
 
 /* ---- the losses --------------------------------------------------------------------------------- */
@@ -245,7 +205,7 @@ st_loss st_cross_entropy_new(st_cross_entropy_options options)
         { 0 },
     };
     return checked((st_loss){ .name = "cross_entropy",
-                              .value = cross_entropy,
+                              .value = over_classes,
                               .classes = true,
                               .fields = fields,
                               .option = options.label_smoothing,
@@ -257,8 +217,9 @@ st_loss st_nll_new(st_nll_options options)
 {
     static const st_field fields[] = { IGNORE_INDEX, { 0 } };
     return checked((st_loss){ .name = "nll",
-                              .value = nll,
+                              .value = over_classes,
                               .classes = true,
+                              .log_probabilities = true,
                               .fields = fields,
                               .weight = options.weight,
                               .ignore_index = options.ignore_index });
@@ -266,7 +227,7 @@ st_loss st_nll_new(st_nll_options options)
 
 st_loss st_mse(void)
 {
-    return (st_loss){ .name = "mse", .value = mse };
+    return (st_loss){ .name = "mse", .value = over_elements, .element = squared };
 }
 
 st_loss st_huber_new(st_huber_options options)
@@ -276,13 +237,14 @@ st_loss st_huber_new(st_huber_options options)
         { 0 },
     };
     return checked(
-        (st_loss){ .name = "huber", .value = huber_mean, .fields = fields, .option = options.delta });
+        (st_loss){ "huber", over_elements, .element = huber, .fields = fields, .option = options.delta });
 }
 
 st_loss st_bce_with_logits_new(st_bce_with_logits_options options)
 {
     return (st_loss){ .name = "bce_with_logits",
-                      .value = bce_with_logits,
+                      .value = over_elements,
+                      .element = binary,
                       .binary = true,
                       .option = 1,
                       .weight = options.pos_weight };
@@ -294,7 +256,7 @@ double st_loss_value(st_loss l, st_tensor y, st_tensor target, st_tensor dy)
     else if (st_is_null(y) || st_is_null(target)) st_error_set("loss %s: y or target is null", l.name);
     else if (st_numel(y) == 0) st_error_set("loss %s: y %s is empty", l.name, st_shape_text(y.shape).text);
     else if (!st_is_null(dy) && !st_shape_equal(dy.shape, y.shape))
-        refuse_shapes(&l, y, dy, "dy of y's shape");
+        return refuse_shapes(&l, y, dy, "dy of y's shape");
     else return l.value(&l, y, target, dy);
     return NAN;
 }

@@ -42,6 +42,8 @@ struct st_loss {
     double option;          /* label smoothing, delta */
     double ignore_index;    /* targets that do not count; 0: none */
     st_tensor weight;       /* of each class; of positive targets; null: 1 */
+    bool log_probabilities; /* private: y are no logits */
+    double (*element)(double y, double t, double option, double *slope); /* private: the loss of an element */
 };
 
 /* Cross-entropy of softmax(y) over the second axis, as PyTorch has it. y are logits [N, K], or [N, K, ...]
