@@ -1,7 +1,7 @@
 /* architecture.c: a net's layers as JSON and back, by each type's table of fields. */
-#include "nn/files/architecture.h"
+#include "nn/files/files_impl.h"
+#include "layers/layer_impl.h"
 #include "nn/files/json.h"
-#include "nn/files/safetensors.h"
 #include "tensor/array.h"
 
 #include <limits.h>
@@ -155,13 +155,6 @@ static json_t *as_string(const json_t *value)
     return string;
 }
 
-static int count_layers(const st_layer *l)
-{
-    int count = l->children;
-    for (int i = 0; i < l->children; i++) count += count_layers(l->child[i]);
-    return count;
-}
-
 static int check_count(int layers)
 {
     if (layers <= MOST_LAYERS) return 0;
@@ -170,7 +163,7 @@ static int check_count(int layers)
 
 json_t *architecture_write(const st_net *n)
 {
-    json_t *layers = check_count(count_layers(n->root)) ? NULL : write_layers(n->root);
+    json_t *layers = check_count(layer_count(n->root) - 1) ? NULL : write_layers(n->root);
     if (!layers) return NULL;
     json_t *all = json_pack("{s:o, s:o}", "input", json_sizes(n->input), "layers", layers);
     json_t *string = all ? as_string(all) : NULL;

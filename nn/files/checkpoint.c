@@ -1,10 +1,8 @@
 /* checkpoint.c: a run's position, its optimizer's states and the callbacks' state, in one file with the
  * net. */
 #include "nn/files/checkpoint.h"
-#include "nn/files/architecture.h"
-#include "nn/files/checkpoint_impl.h"
+#include "nn/files/files_impl.h"
 #include "nn/files/json.h"
-#include "nn/files/model.h"
 #include "nn/train_impl.h"
 #include "tensor/machine.h"
 

@@ -1,11 +1,9 @@
 /* save.c: a net in a safetensors file: its tensors, and in the metadata its architecture and its own
  * metadata. */
 #define _POSIX_C_SOURCE 200809L
-#include "nn/files/save.h"
+#include "nn/files/files_impl.h"
 #include "layers/layer_impl.h"
-#include "nn/files/architecture.h"
 #include "nn/files/json.h"
-#include "nn/files/model.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* ranks.c: a team as a group of the trainer's: gradients are all-reduced, errors and stops are shared. */
 #include "nn/ranks/ranks.h"
-#include "nn/files/checkpoint_impl.h"
+#include "nn/files/files_impl.h"
 #include "nn/files/json.h"
 #include "nn/train_impl.h"
 

@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layers.h"
-#include "nn/files/architecture.h"
+#include "nn/files/files_impl.h"
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
 

@@ -12,7 +12,7 @@
  * mean are, the scale is that, down to 1/16. Of layers that sum many terms (convolutions, dense,
  * normalisations, nets of them) it is at least 1, and the largest where that is more: what cancels to nearly
  * 0 carries the rounding of its terms. ONNX's cases are compared as ONNX does: 1e-3 and 1e-7, whatever the scale. */
-#include "nn/files/architecture.h"
+#include "nn/files/files_impl.h"
 #include "nn/files/safetensors.h"
 #include <stride.h>
 
