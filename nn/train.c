@@ -166,7 +166,10 @@ static int allocate(st_run *run)
     if (o->micro_batches > 1 && !o->group.begin) /* ranks have their own sums */
         run->options.group.sum = st_tensor_new(st_net_gradients(run->net).shape);
     if (train_groups(o) > 0 && st_optim_groups(o->optim, run->net, train_groups(o), o->groups)) return -1;
-    return st_optim_build(o->optim, st_numel(st_net_parameters(run->net)));
+    if (st_optim_build(o->optim, st_numel(st_net_parameters(run->net)))) return -1;
+    static const char *const names[ST_OPTIM_STATES] = { "optim.0", "optim.1", "optim.2" };
+    for (int i = 0; i < o->optim->states; i++) st_run_keep(run, names[i], o->optim->state[i]);
+    return 0;
 }
 
 static void release(st_run *run)
@@ -191,7 +194,7 @@ int st_run_keep(st_run *run, const char *name, st_tensor value)
     for (int i = 0; i < run->kept_count; i++)
         if (strcmp(run->kept[i].name, name) == 0)
             return st_error_set("train: \"%s\" is kept by another callback", name);
-    if (run->sealed || run->kept_count == ST_MAX_KEPT)
+    if (run->sealed || run->kept_count == ST_MAX_KEPT + (run->optim ? run->optim->states : 0))
         return st_error_set("train: \"%s\" cannot be kept: %s", name,
                             run->sealed ? "its callback is listed after the checkpoint's"
                                         : "there are too many");

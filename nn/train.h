@@ -169,7 +169,7 @@ struct st_run {
     double training_seconds, images; /* without validation; images trained on by this call */
     int rank, ranks;                 /* 0 of 1 for a single process */
 
-    /* The position in the run. With the net, the optimizer and `kept` it is all that a checkpoint needs. */
+    /* The position in the run. With the net and `kept` it is all that a checkpoint needs. */
     int epoch, best_epoch; /* of the next step, from 1; best_epoch 0: none yet */
     long batch, step;      /* steps taken in that epoch; in the run */
     uint64_t begun;        /* the net's step when that epoch began, which determines its order */
@@ -177,7 +177,7 @@ struct st_run {
     double best_loss;                     /* NaN: none yet */
     st_metrics validation;                /* of the last epoch, or of the one that was restored */
 
-    st_kept kept[ST_MAX_KEPT];
+    st_kept kept[ST_MAX_KEPT + ST_OPTIM_STATES]; /* the optimizer's states come first */
     int kept_count;
     bool sealed; /* the checkpoint was read: `kept` is final */
 

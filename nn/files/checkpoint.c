@@ -151,28 +151,24 @@ static int same_terms(const st_run *run, const memory *m, const json_t *theirs)
     return status;
 }
 
-/* ---- optimizer and callbacks ----------------------------------------------------------------------- */
+/* ---- what the run keeps ----------------------------------------------------------------------- */
 
+/* The tensors that the run keeps, by their names in the file. */
 typedef struct extras {
     int count;
     safetensors_item item[MOST_EXTRAS];
     char name[MOST_EXTRAS][NAME];
 } extras;
 
-static void add_extra(extras *e, const char *name, int number, st_tensor value)
-{
-    char *to = e->name[e->count];
-    if (number < 0) snprintf(to, NAME, MODEL_EXTRA "%s", name);
-    else snprintf(to, NAME, MODEL_EXTRA "%s.%d", name, number);
-    e->item[e->count++] = (safetensors_item){ to, value };
-}
-
 static void find_extras(const st_run *run, extras *e)
 {
     e->count = 0;
-    for (int i = 0; i < run->optim->states; i++) add_extra(e, "optim", i, run->optim->state[i]);
-    for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
-        if (k->count == 0) add_extra(e, k->name, -1, k->tensor);
+    for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++) {
+        if (k->count > 0) continue;
+        snprintf(e->name[e->count], NAME, MODEL_EXTRA "%s", k->name);
+        e->item[e->count] = (safetensors_item){ e->name[e->count], k->tensor };
+        e->count++;
+    }
 }
 
 /* The position of the run, and the callbacks' numbers. */

@@ -73,8 +73,6 @@ static int follow_all(const st_comm *t, st_run *run)
     train_place(run, place);
     if (t->broadcast(t, 0, TRAIN_PLACE, sizeof *place, place) || train_go_to(run, place, false)) return -1;
     if (follow(t, st_net_parameters(run->net)) || follow(t, st_net_states(run->net))) return -1;
-    for (int i = 0; i < run->optim->states; i++)
-        if (follow(t, run->optim->state[i])) return -1;
     for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
         if (k->count ? t->broadcast(t, 0, k->count, sizeof(double), k->numbers) : follow(t, k->tensor))
             return -1;
