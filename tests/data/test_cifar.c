@@ -75,23 +75,6 @@ TEST(every_class_is_one_of_ten)
     }
 }
 
-TEST(a_file_cut_anywhere_is_refused)
-{
-    bytes whole = records_of(0, 2);
-    for (size_t count = 0; count < whole.count; count += count % 250 == 249 ? 2 : 1) {
-        if (count == RECORD) continue;
-        about("cut after %zu bytes", count);
-        const char *path = written("batch.bin", (bytes){ count, whole.at });
-        st_dataset *d = st_dataset_cifar10(&path, 1);
-        if (count == 0) expect_refused(d, path, ": empty, expected records of a class and an image");
-        else if (count < RECORD) expect_refused(d, path, ": truncated: record 0 has ");
-        else expect_refused(d, path, ": truncated: record 1 has ");
-    }
-    records[2 * RECORD] = 1;
-    const char *path = written("batch.bin", (bytes){ 2 * RECORD + 1, records });
-    expect_refused(st_dataset_cifar10(&path, 1), path, ": truncated: record 2 has 1 of 3073 bytes");
-}
-
 TEST(what_is_no_set_of_files_is_refused)
 {
     const char *paths[] = { written("batch.bin", records_of(0, 1)), path_of("none.bin") };

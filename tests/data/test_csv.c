@@ -347,10 +347,3 @@ TEST(options_are_refused)
     expect_null(st_dataset_csv(path, .scale = INFINITY), "st_dataset_csv: the scale is not finite");
     expect_null(st_dataset_csv(path, .image = { .rank = 8 }), "st_dataset_csv: an image of rank 8");
 }
-
-TEST(what_is_no_file_is_refused)
-{
-    expect_refused(st_dataset_csv_new(path_of("none.csv"), (st_csv_options){ 0 }), path_of("none.csv"),
-                   ": No such file or directory");
-    expect_refused(st_dataset_csv_new(path_of("."), (st_csv_options){ 0 }), path_of("."), ": Is a directory");
-}

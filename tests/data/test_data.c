@@ -164,31 +164,6 @@ TEST(broken_labels_are_refused)
     }
 }
 
-TEST(a_file_cut_anywhere_is_refused)
-{
-    const bytes whole[] = { BYTES(IMAGES), BYTES(LABELS) };
-    const char *paths[] = { written("images", whole[0]), written("labels", whole[1]) };
-    for (int which = 0; which < 2; which++) {
-        for (size_t count = 0; count < whole[which].count; count++) {
-            about("%s cut after %zu bytes", which ? "labels" : "images", count);
-            written(which ? "labels" : "images", (bytes){ count, whole[which].at });
-            expect_refused(st_dataset_idx(paths[0], paths[1]), paths[which], "truncated: ");
-        }
-        written(which ? "labels" : "images", whole[which]);
-    }
-}
-
-TEST(a_gzip_stream_cut_anywhere_is_refused)
-{
-    bytes whole = contents(zipped("whole.gz", BYTES(IMAGES)));
-    for (size_t count = 0; count < whole.count; count++) {
-        about("cut after %zu of %zu bytes", count, whole.count);
-        st_dataset *d =
-            st_dataset_idx(written("images", (bytes){ count, whole.at }), written("labels", BYTES(LABELS)));
-        expect_refused(d, path_of("images"), "truncated");
-    }
-}
-
 /* Some bits of a gzip header have no effect (the time, say); a change of any other bit is refused. */
 TEST(no_wrong_bit_of_a_gzip_stream_changes_a_pixel)
 {

@@ -298,28 +298,6 @@ TEST(broken_files_are_refused)
     }
 }
 
-TEST(a_file_cut_anywhere_is_refused)
-{
-    for (int major = 1; major <= 3; major++) {
-        bytes whole = array_of(major, C_ORDER("<f4", "(2,)") "   \n", BYTES("\0\0\x80\x3f\0\0\0\xc0"));
-        for (size_t count = 0; count < whole.count; count++) {
-            about("version %d cut after %zu bytes", major, count);
-            st_tensor x = st_npy_load(written("cut.npy", (bytes){ count, whole.at }));
-            expect_refused(!st_is_null(x), path_of("cut.npy"), "truncated: ");
-        }
-        auto_tensor x = st_npy_load(written("cut.npy", whole));
-        assert_elements(x, 1, -2);
-    }
-}
-
-TEST(what_is_no_file_is_refused)
-{
-    expect_refused(!st_is_null(st_npy_load(path_of("none.npy"))), path_of("none.npy"),
-                   ": No such file or directory");
-    expect_refused(!st_is_null(st_npy_load(path_of("."))), path_of("."), ": not a regular file");
-    expect_refused(!st_is_null(st_npy_load("/dev/null")), "/dev/null", ": not a regular file");
-}
-
 /* ---- a pair as a data set -------------------------------------------------------------------- */
 
 static const char *array_file(const char *name, const char *header, bytes elements)

@@ -526,19 +526,6 @@ TEST(damaged_files_are_refused_with_the_reason)
     unlink(path);
 }
 
-TEST(a_file_cut_at_any_byte_is_refused)
-{
-    const char *path = path_of("net");
-    auto_net *n = small_net();
-    assert_int_equal(st_net_save(n, path), 0);
-    for (size_t size = contents(path).count; size-- > 0;) {
-        assert_int_equal(truncate(path, (off_t)size), 0);
-        expect_refused(st_net_load(path, 1, nothing), path, "");
-        expect_refused(st_net_load_tensors(n, path) == 0, path, "");
-    }
-    unlink(path);
-}
-
 TEST(what_is_no_file_is_refused)
 {
     const char *paths[] = { path_of("missing"), path_of("."), path_of("pipe") };

@@ -1,5 +1,5 @@
 /* test_cases.c: the table of layers (cases.c) in every mode: exact, adjoint, gradient, threads, batches, refused,
- * saved, exported.
+ * exported.
  *
  * STRIDE_CASES is how many random configurations of each row a mode tries. */
 #include "layers/fast/algorithms.h"
@@ -616,7 +616,7 @@ TEST(inputs_of_any_rank_are_planned_or_refused)
     each_case("inputs", 0, 1, inputs_are_planned_or_refused);
 }
 
-/* ---- saved, described, cloned, exported ------------------------------------------------------------- */
+/* ---- described, cloned, exported -------------------------------------------------------------------- */
 
 static st_net *net_of(st_layer *l, st_shape s)
 {
@@ -626,36 +626,6 @@ static st_net *net_of(st_layer *l, st_shape s)
     roll_elements(&numbers, st_net_parameters(n), -3, 3);
     roll_elements(&numbers, st_net_states(n), 1, 3);
     return n;
-}
-
-static void assert_same_net(st_net *a, st_net *b, st_shape s)
-{
-    char text[2][256];
-    dice d = { { 3 } };
-    auto_tensor x = roll_tensor(&d, s, -3, 3);
-    st_layer_describe(a->root, text[0], sizeof text[0]), st_layer_describe(b->root, text[1], sizeof text[1]);
-    assert_string_equal(text[0], text[1]);
-    assert_same(st_net_parameters(b), st_net_parameters(a));
-    assert_same(st_net_states(b), st_net_states(a));
-    auto_tensor y = st_tensor_clone(st_net_forward(a, x, ST_EVAL));
-    assert_same(st_net_forward(b, x, ST_EVAL), y);
-}
-
-static void comes_back_from_its_file(const layer_case *c, dice *d, st_layer *l, st_shape s)
-{
-    const char *path = path_of("net.safetensors");
-    const void *const named[] = { &squares, NULL };
-    auto_net *n = net_of(l, s);
-    if (st_net_save(n, path)) fail_msg("%s", st_error());
-    auto_net *read = st_net_load(path, s.n[0], (st_net_known){ .named = named });
-    if (!read) fail_msg("%s", st_error());
-    assert_same_net(n, read, s);
-    remove(path);
-}
-
-TEST(a_net_comes_back_from_its_file)
-{
-    each_case("saved", 0, 1 + tries() / 5, comes_back_from_its_file);
 }
 
 static void clone_is_described_alike(const layer_case *c, dice *d, st_layer *l, st_shape s)

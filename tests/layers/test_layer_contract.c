@@ -113,17 +113,6 @@ TEST(a_layer_that_was_built_alone_brings_its_parameters_and_states)
     assert_ptr_equal(st_data(l->param[0]), st_data(st_layer_parameters(whole)));
 }
 
-/* A convolution's parameters do not depend on the image's size. */
-TEST(another_image_size_keeps_the_parameters_of_a_convolution)
-{
-    auto_layer *l = st_conv2d(4, { 3, 3 });
-    assert_built(l, ST_SHAPE(2, 3, 8, 8));
-    auto_tensor before = st_tensor_clone(st_layer_parameters(l));
-    assert_built(l, ST_SHAPE(4, 3, 11, 5));
-    assert_string_equal(st_shape_text(l->y).text, "[4, 4, 9, 3]");
-    assert_same(st_layer_parameters(l), before);
-}
-
 /* Refused by the last layer, when the others were planned for it already. */
 TEST(a_net_works_again_after_a_shape_was_refused)
 {
@@ -145,15 +134,6 @@ TEST(a_net_works_again_after_a_shape_was_refused)
         assert_null(st_error());
         st_fill(x, 1);
     }
-}
-
-TEST(a_layer_refused_at_first_can_be_built_later)
-{
-    auto_layer *l = small_net();
-    assert_int_equal(st_layer_build(l, ST_SHAPE(2, 2, 1, 1), 1), -1);
-    expect_error("layer 2: maxpool: kernel 2×2 does not fit the padded input 1×1");
-    assert_true(st_is_null(st_layer_parameters(l)));
-    assert_built(l, NET_INPUT);
 }
 
 /* ---- calls that are refused and write nothing ------------------------------------------------ */
@@ -381,25 +361,6 @@ TEST(flops_are_two_for_each_product)
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
-
-static void assert_uniform(st_tensor x, double bound)
-{
-    double least = INFINITY, most = -INFINITY;
-    for (ptrdiff_t k = 0; k < st_numel(x); k++) {
-        least = fmin(least, (double)*element(x, k));
-        most = fmax(most, (double)*element(x, k));
-    }
-    assert_true(least >= -bound && least < -0.5 * bound && most <= bound && most > 0.5 * bound);
-}
-
-TEST(parameters_begin_uniform_within_1_over_sqrt_fan_in)
-{
-    auto_layer *l = st_sequence(st_conv2d(.out_channels = 20, .kernel = { 3, 2 }, .groups = 2), st_flatten(),
-                                st_dense(30));
-    assert_built(l, ST_SHAPE(1, 8, 5, 4));
-    for (int i = 0; i < 2; i++) assert_uniform(l->child[0]->param[i], 1 / sqrt(4 * 3 * 2));
-    for (int i = 0; i < 2; i++) assert_uniform(l->child[2]->param[i], 1 / sqrt(20 * 3 * 3));
-}
 
 static ptrdiff_t equal_elements(st_tensor a, st_tensor b)
 {
@@ -996,12 +957,6 @@ TEST(a_clone_for_which_the_parameters_do_not_do_is_refused)
         expect_error("%s", expected[i]);
         st_layer_free(clone), st_layer_free(own[i]);
     }
-}
-
-TEST(every_shipped_type_has_a_name_of_its_own)
-{
-    for (int i = 0; st_layer_types[i]; i++)
-        for (int k = 0; k < i; k++) assert_string_not_equal(st_layer_types[i]->name, st_layer_types[k]->name);
 }
 
 SETUP(all_work_is_shared)

@@ -58,57 +58,6 @@ TEST(pooling_sizes_and_divisors_follow_pytorch)
     }
 }
 
-TEST(small_cases_are_as_worked_out_by_hand)
-{
-    const st_upsample_options twice = { { 1, 2 }, ST_UPSAMPLE_BILINEAR, false },
-                              aligned = { { 1, 2 }, ST_UPSAMPLE_BILINEAR, true };
-    /* clang-format off */
-    const struct {
-        st_layer *l;
-        st_shape x, y;
-        double in[4], out[8];
-    } cases[] = {
-        { st_upsample(.scale = { 1, 2 }),
-          ST_SHAPE(1, 1, 1, 2), ST_SHAPE(1, 1, 1, 4), { 0, 4 }, { 0, 0, 4, 4 } },
-        { st_upsample_new(twice), ST_SHAPE(1, 1, 1, 2), ST_SHAPE(1, 1, 1, 4), { 0, 4 }, { 0, 1, 3, 4 } },
-        { st_upsample_new(aligned), ST_SHAPE(1, 1, 1, 2), ST_SHAPE(1, 1, 1, 4), { 0, 3 }, { 0, 1, 2, 3 } },
-        { st_pad2d(.width = { 2, 1 }, .mode = ST_PAD_REFLECT),
-          ST_SHAPE(1, 1, 1, 3), ST_SHAPE(1, 1, 1, 6), { 1, 2, 3 }, { 3, 2, 1, 2, 3, 2 } },
-        { st_pad2d(.width = { 2, 1 }, .mode = ST_PAD_REPLICATE),
-          ST_SHAPE(1, 1, 1, 3), ST_SHAPE(1, 1, 1, 6), { 1, 2, 3 }, { 1, 1, 1, 2, 3, 3 } },
-        { st_adaptive_avgpool({ 1, 1 }),
-          ST_SHAPE(1, 1, 1, 4), ST_SHAPE(1, 1, 1, 1), { 1, 2, 3, 8 }, { 3.5 } },
-        { st_adaptive_avgpool({ 1, 2 }),
-          ST_SHAPE(1, 1, 1, 3), ST_SHAPE(1, 1, 1, 2), { 1, 2, 3 }, { 1.5, 2.5 } },
-        { st_groupnorm(.groups = 2, .epsilon = 1e-14),
-          ST_SHAPE(1, 4), ST_SHAPE(1, 4), { 0, 2, 10, 14 }, { -1, 1, -1, 1 } },
-        { st_layernorm(.axes = 1, .epsilon = 1e-14),
-          ST_SHAPE(1, 2, 2), ST_SHAPE(1, 2, 2), { 0, 2, 10, 14 }, { -1, 1, -1, 1 } },
-        { st_conv_transpose2d(1, { 1, 1 }, { 1, 2 }, .output_padding = { 0, 1 }),
-          ST_SHAPE(1, 1, 1, 2), ST_SHAPE(1, 1, 1, 4), { 3, 4 }, { 5, 2, 6, 2 } },
-        { st_lppool(.kernel = { 1, 2 }, .stride = { 1, 2 }),
-          ST_SHAPE(1, 1, 1, 4), ST_SHAPE(1, 1, 1, 2), { 3, -4, 0, 0 }, { 5, 0 } },
-        { st_leaky_relu(), ST_SHAPE(1), ST_SHAPE(1), { -1 }, { -0.01 } },
-        { st_elu(), ST_SHAPE(1), ST_SHAPE(1), { -1 }, { expm1(-1) } },
-        { st_softmax(.axis = 2), ST_SHAPE(1, 2, 2), ST_SHAPE(1, 2, 2), { 0, 0, 3, 3 }, { 0.5, 0.5, 0.5, 0.5 } },
-    };
-    /* clang-format on */
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        auto_layer *l = cases[i].l;
-        about("case %zu", i);
-        assert_built(l, cases[i].x);
-        if (l->params == 2 && l->param[0].shape.rank == 4) { /* a convolution: 1 x + 2 */
-            st_fill(l->param[0], 1);
-            st_fill(l->param[1], 2);
-        }
-        auto_tensor x = tensor_of_list(cases[i].x, st_shape_numel(cases[i].x, "x"), cases[i].in);
-        auto_tensor expected = tensor_of_list(cases[i].y, st_shape_numel(cases[i].y, "y"), cases[i].out);
-        st_layer_mode(l, false, 0, 0);
-        auto_tensor y = forward(l, x);
-        assert_near(y, expected, sizeof(st_real) == 4 ? 1e-5 : 1e-12);
-    }
-}
-
 /* ---- activations ----------------------------------------------------------------------------- */
 
 static void assert_function(const char *what, double x, st_real value, double expected, double limit)
@@ -173,17 +122,6 @@ TEST(derivatives_of_elu_and_selu_keep_their_digits_far_below_0)
             assert_close((double)*element(slope, k) / f->slope((double)*element(x, k)), 1,
                          4 * (double)ST_REAL_EPSILON);
     }
-}
-
-/* The oracle's own oracle: in double, with step h, the error is of order h² + 1e-16/h. */
-TEST(derivatives_of_the_definitions_agree_with_their_differences)
-{
-    const double h = 1e-5;
-    for (const naive_function *f = naive_functions; f->name; f++)
-        for (int k = -1000; k < 1000; k++) {
-            double x = (k + 0.5) / 64; /* no kink is nearer than 1/128 */
-            assert_close(f->slope(x), (f->value(x + h) - f->value(x - h)) / (2 * h), 1e-8);
-        }
 }
 
 /* Units in the last place of the nearest float; oracle: the library's functions in double. */

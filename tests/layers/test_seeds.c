@@ -436,35 +436,6 @@ TEST(blocks_are_pooled_without_a_loop)
     assert_elements(y, K_MEANS);
 }
 
-/* Oracle: the blocks one by one. */
-TEST(blocks_need_not_be_square)
-{
-    dice d = { { 22 } };
-    for (int i = 0; i < 100; i++) {
-        ptrdiff_t bh = i ? roll(&d, 1, 4) : 2, bw = i ? roll(&d, 1, 4) : 3, rows = roll(&d, 1, 4),
-                  columns = roll(&d, 1, 4);
-        auto_tensor x = roll_tensor(&d, ST_SHAPE(rows * bh, columns * bw), -9, 9),
-                    y = st_tensor_new(ST_SHAPE(rows, columns));
-        auto_tensor sums = st_tensor_new(y.shape), maxima = st_tensor_new(y.shape);
-        st_fill(maxima, -9);
-        for (ptrdiff_t k = 0; k < st_numel(x); k++) {
-            st_shape at = index_of(x.shape, k), block = ST_INDEX(at.n[0] / bh, at.n[1] / bw);
-            st_real *most = st_at(maxima, block), value = *element(x, k);
-            *st_at(sums, block) += value;
-            if (value > *most) *most = value;
-        }
-        about("case %d: blocks %tdx%td of %s", i, bh, bw, st_shape_text(x.shape).text);
-        for (int route = 0; route < 2; route++) {
-            st_tensor blocks = blockings[route](x, bh, bw);
-            st_max(y, blocks, ST_AXES(2, 3));
-            assert_same(y, maxima);
-            st_mean(y, blocks, ST_AXES(2, 3));
-            st_scale(y, (st_real)(bh * bw));
-            assert_near(y, sums, 2 * 9 * 16 * (double)ST_REAL_EPSILON);
-        }
-    }
-}
-
 /* Both ways to block are one view: the same strides, in elements. */
 TEST(blocks_are_strides_that_are_checked)
 {

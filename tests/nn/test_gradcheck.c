@@ -329,42 +329,6 @@ TEST(most_elements_are_drawn_at_random)
     assert_in_range(found, 5, 40);
 }
 
-/* A line for each tensor, also after the first that fails. */
-TEST(the_report_has_a_line_for_each_tensor)
-{
-    const char *const name[] = { "x", "0.weight", "0.bias" }, *const shapes[] = { "[3, 4]", "[4, 4]", "[4]" };
-    const int count[] = { 12, 16, 4 };
-    FILE *report = tmpfile();
-    assert_non_null(report);
-    auto_layer *l = st_sequence(layer_with(FACTOR_IN_ONE_CHANNEL), st_tanh());
-    CHECK(l, .report = report);
-    rewind(report);
-    char line[256];
-    for (int i = 0; i < 3; i++) {
-        char expected[128];
-        int kinks;
-        double worst;
-        assert_non_null(fgets(line, sizeof line, report));
-        snprintf(expected, sizeof expected, "  %-24s %-20s %6d checked ", name[i], shapes[i], count[i]);
-        assert_int_equal(strncmp(line, expected, strlen(expected)), 0);
-        assert_int_equal(sscanf(line + strlen(expected), "%d kinks worst %le\n", &kinks, &worst), 2);
-        assert_int_equal(kinks, 0);
-        if (i == 0) assert_true(fabs(worst - 0.5) < 0.1);
-        else assert_true(worst < 5e-2);
-    }
-    assert_null(fgets(line, sizeof line, report));
-    fclose(report);
-}
-
-TEST(one_seed_gives_one_result)
-{
-    auto_layer *l = layer_with(NO_FAULT);
-    st_gradcheck_result a = CHECK(l, .seed = 4);
-    st_gradcheck_result b = CHECK(l, .seed = 4);
-    st_gradcheck_result c = CHECK(l, .seed = 5);
-    assert_true(a.worst == b.worst && a.worst != c.worst);
-}
-
 /* ---- nothing is left changed --------------------------------------------------------------------- */
 
 TEST(parameters_and_states_are_restored)
@@ -467,20 +431,6 @@ TEST(a_kink_excuses_nothing_beyond_its_two_sides)
     st_gradcheck_result r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
     assert_false(r.passed);
     assert_non_null(strstr(r.text, "relu: x[0, 7]: analytic "));
-}
-
-/* Two maxima in one window: moved up each is the maximum, moved down the other. */
-TEST(ties_in_maxpool_are_kinks)
-{
-    auto_layer *l = st_maxpool(.kernel = { 2, 2 });
-    auto_tensor x = tensor_of(ST_SHAPE(1, 1, 4, 6), 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11, 6, 5, 4, 3, 2, 1,
-                              12, 13, 14, 15, 16, 17);
-    st_gradcheck_result r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
-    assert_string_equal(r.text, "passed");
-    assert_int_equal(r.kinks, 2);
-    st_fill(x, 1);
-    r = st_gradcheck_layer_at(l, x, (st_gradcheck_options){ 0 });
-    assert_string_equal(r.text, "maxpool: x: 24 of 24 elements are kinks, at most 10 % may be");
 }
 
 /* ---- views --------------------------------------------------------------------------------------- */
@@ -595,16 +545,6 @@ TEST(a_wrong_loss_is_told)
     assert_true(fabs(r.worst - 0.5) < 0.1);
 }
 
-TEST(a_loss_that_fails_gives_its_reason)
-{
-    auto_net *n = some_net();
-    auto_tensor x = some_images(), classes = tensor_of(ST_SHAPE(5), 0, 2, 3, 1, 0);
-    st_gradcheck_result r = st_gradcheck_net(n, x, classes, st_cross_entropy(), (st_gradcheck_options){ 0 });
-    assert_false(r.passed);
-    expect_error("loss cross_entropy: target[2] is 3, expected a class from 0 to 2");
-    if (!strstr(r.text, "target[2] is 3")) fail_msg("\"%s\" does not say why", r.text);
-}
-
 /* Checks the net with its present parameters, which are kept; it is built for the larger of two batches. */
 TEST(a_net_is_as_before)
 {
@@ -618,24 +558,4 @@ TEST(a_net_is_as_before)
     assert_same(st_net_parameters(n), parameters);
     assert_int_equal(n->batch, 5);
     assert_same(st_net_forward(n, two, ST_EVAL), y);
-}
-
-TEST(a_net_wants_its_input)
-{
-    auto_tensor x = some_images(), one = st_tensor_new((st_shape){ 0 });
-    auto_net *n = some_net();
-    const struct {
-        st_net *n;
-        st_tensor x;
-        const char *text;
-    } cases[] = { { NULL, x, "null" },
-                  { n, { 0 }, "null" },
-                  { n, one, "null" },
-                  { n, st_select(x, 1, 0), "x is [5, 4, 4]" } };
-    for (int i = 0; i < 4; i++) {
-        st_gradcheck_result r =
-            st_gradcheck_net(cases[i].n, cases[i].x, x, st_mse(), (st_gradcheck_options){ 0 });
-        assert_true(!r.passed && strstr(r.text, cases[i].text));
-        st_error_clear();
-    }
 }

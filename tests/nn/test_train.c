@@ -426,45 +426,6 @@ TEST(a_callback_sees_each_epoch)
     }
 }
 
-TEST(a_callback_ends_the_run)
-{
-    for (int after = 1; after <= 4; after++) {
-        diary d = { .stop_after = after };
-        st_net *n = one_weight();
-        st_train_result r =
-            stop_early((st_train_options){ .epochs = 4, .callbacks = { each_epoch(write_diary, &d) } }, n);
-        assert_int_equal(r.epochs, after);
-        assert_int_equal(r.stopped_early, after < 4); /* the last has nothing left to stop */
-        assert_close(weight_of(n), pulled(after), weight_limit);
-        st_net_free(n);
-    }
-    diary d = { .stop_after = 5 };
-    st_net *n = one_weight();
-    stop_early((st_train_options){ .epochs = 9, .callbacks = { each_epoch(write_diary, &d), patient(9) } },
-               n);
-    assert_close(weight_of(n), 2.71, weight_limit); /* with patience the best is restored here, too */
-    st_net_free(n);
-}
-
-static bool fail_at_two(const st_train_report *r, void *context)
-{
-    if (r->epoch == 2) st_error_set("no room for epoch %d", r->epoch);
-    return true;
-}
-
-TEST(a_callback_that_leaves_an_error_fails_the_run)
-{
-    auto_samples s = pull(4, 10);
-    auto_net *n = one_weight();
-    auto_optim *o = st_sgd(.lr = 0.05);
-    st_train_options options = {
-        .loss = st_mse(), .optim = o, .epochs = 2, .callbacks = { each_epoch(fail_at_two, NULL) }
-    };
-    assert_int_equal(st_train_run(n, s.set, options, NULL), -1);
-    expect_error("no room for epoch 2");
-    assert_close(weight_of(n), pulled(2), weight_limit);
-}
-
 /* Into a file: a line for each epoch, without codes for a terminal. */
 TEST(progress_into_a_file_is_plain_lines)
 {
@@ -576,18 +537,6 @@ TEST(data_that_do_not_fit_are_refused)
     auto_samples bad = pull(4, NAN);
     assert_int_equal(st_train(n, fits.set, .loss = l, .optim = o, .validation = bad.set), -1);
     expect_error("train: the validation loss is");
-}
-
-TEST(targets_that_do_not_fit_the_loss_are_refused)
-{
-    auto_samples s = clouds(9, 1);
-    auto_net *n = classifier();
-    auto_optim *o = st_sgd(.lr = 0.05);
-    assert_int_equal(st_net_build(n, 9, 1), 0);
-    auto_tensor parameters = st_tensor_clone(st_net_parameters(n));
-    assert_int_equal(st_train(n, s.set, .loss = st_mse(), .optim = o), -1);
-    expect_error("loss mse: y [9, 3] and target [9], expected equal shapes");
-    assert_same(st_net_parameters(n), parameters);
 }
 
 /* By its place in the set, wherever it is in a batch: in training, shuffled or not, in validation and evaluation. */

@@ -279,31 +279,6 @@ TEST(long_rows_go_on_in_the_next_line)
                     "   47. 48. 49. 50. 51. 52. 53. 54. 55. 56. 57. 58. 59.]]]");
 }
 
-TEST(a_line_has_75_columns)
-{
-    /* np.zeros((1, 24)): the second bracket is in column 75 */
-    prints_and_ends(st_tensor_new(ST_SHAPE(1, 24)),
-                    "[[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.]]");
-    /* np.zeros((1, 25)) */
-    prints_and_ends(st_tensor_new(ST_SHAPE(1, 25)),
-                    "[[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.\n"
-                    "  0.]]");
-    /* np.zeros(24) and np.zeros(25) */
-    prints_and_ends(st_tensor_new(ST_SHAPE(24)),
-                    "[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.]");
-    prints_and_ends(st_tensor_new(ST_SHAPE(25)),
-                    "[0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.\n"
-                    " 0.]");
-}
-
-TEST(a_line_that_goes_on_ends_without_blanks)
-{
-    st_tensor x = st_tensor_new(ST_SHAPE(20)); /* np.arange(20) + np.array([0.5, 0, 0, 0, 0] * 4) */
-    for (int i = 0; i < 20; i++) st_data(x)[i] = (st_real)(i % 5 ? i : i + 0.5);
-    prints_and_ends(x, "[ 0.5  1.   2.   3.   4.   5.5  6.   7.   8.   9.  10.5 11.  12.  13.\n"
-                       " 14.  15.5 16.  17.  18.  19. ]");
-}
-
 /* ---- summaries ------------------------------------------------------------------------------- */
 
 TEST(more_than_a_thousand_are_summarised)

@@ -132,32 +132,6 @@ TEST(numbers_stay_what_they_are)
     assert_memory_equal(order, expected, sizeof order);
 }
 
-/* Flips one of the 192 bits that go in. */
-static st_random_block bits_with_flip(st_random_key key, uint64_t counter, int bit)
-{
-    uint64_t mask = (uint64_t)1 << bit % 64;
-    if (bit < 64) key.seed ^= mask;
-    else if (bit < 128) key.stream ^= mask;
-    else counter ^= mask;
-    return st_random_bits(key, counter);
-}
-
-/* 192 · 100 flips of 128 bits: each changes with probability 1/2, so the share's deviation is 0.0003. */
-TEST(every_bit_of_key_and_counter_changes_half_the_bits)
-{
-    long changed = 0;
-    for (int flip = 0; flip < 192 * 100; flip++) {
-        uint64_t counter = (uint64_t)(flip / 192);
-        st_random_block a = st_random_bits(KEY, counter), b = bits_with_flip(KEY, counter, flip % 192);
-        int of_this = 0;
-        for (int w = 0; w < 4; w++)
-            for (uint32_t d = a.word[w] ^ b.word[w]; d; d &= d - 1) of_this++;
-        assert_in_range(of_this, 30, 98); /* six deviations */
-        changed += of_this;
-    }
-    assert_about((double)changed / (192 * 100 * 128), 0.5, 0.0016);
-}
-
 /* ---- uniform --------------------------------------------------------------------------------- */
 
 static double cumulative_uniform(double x)
@@ -177,40 +151,6 @@ TEST(uniform_has_its_moments_and_distribution)
     assert_about(moment(x, 0.5, 2), 1.0 / 12, 5 / sqrt(180.0 * DRAWS));
     assert_true(distance(x, cumulative_uniform) < 2.6);
     free(x);
-}
-
-TEST(uniform_fills_its_cells_equally)
-{
-    int count[256] = { 0 };
-    for (int i = 0; i < DRAWS; i++) count[(int)(256 * st_random_uniform(KEY, (uint64_t)i))]++;
-    assert_equally_filled(count, 256);
-}
-
-TEST(uniform_has_53_bits)
-{
-    int odd[2] = { 0 };
-    for (int i = 0; i < DRAWS; i++) {
-        double scaled = 0x1p53 * st_random_uniform(KEY, (uint64_t)i);
-        assert_true(scaled == floor(scaled));
-        odd[(uint64_t)scaled & 1]++;
-    }
-    assert_equally_filled(odd, 2);
-}
-
-/* The correlation of independent numbers has deviation 1/sqrt(DRAWS). */
-TEST(neighbours_are_not_correlated)
-{
-    double counter = 0, stream = 0, seed = 0;
-    for (uint64_t i = 0; i < DRAWS; i++) {
-        double x = st_random_uniform(KEY, i) - 0.5;
-        counter += x * (st_random_uniform(KEY, i + 1) - 0.5);
-        stream += x * (st_random_uniform((st_random_key){ KEY.seed, KEY.stream + 1 }, i) - 0.5);
-        seed += x * (st_random_uniform((st_random_key){ KEY.seed + 1, KEY.stream }, i) - 0.5);
-    }
-    double limit = 5 / sqrt((double)DRAWS);
-    assert_about(12 * counter / DRAWS, 0, limit);
-    assert_about(12 * stream / DRAWS, 0, limit);
-    assert_about(12 * seed / DRAWS, 0, limit);
 }
 
 /* ---- normal ---------------------------------------------------------------------------------- */
@@ -236,54 +176,12 @@ TEST(normal_has_its_moments_and_distribution)
     free(x);
 }
 
-TEST(normal_neighbours_are_not_correlated)
-{
-    double sum = 0;
-    for (uint64_t i = 0; i < DRAWS; i++) sum += st_random_normal(KEY, i) * st_random_normal(KEY, i + 1);
-    assert_about(sum / DRAWS, 0, 5 / sqrt((double)DRAWS));
-}
-
 /* ---- below ----------------------------------------------------------------------------------- */
 
 TEST(below_0_and_1_is_0)
 {
     assert_int_equal(st_random_below(KEY, 3, 0), 0);
     assert_int_equal(st_random_below(KEY, 3, 1), 0);
-}
-
-TEST(below_fills_small_bounds_equally)
-{
-    for (int bound = 2; bound <= 17; bound += 5) {
-        int count[17] = { 0 };
-        for (int i = 0; i < DRAWS; i++) {
-            uint64_t value = st_random_below(KEY, (uint64_t)i, (uint64_t)bound);
-            assert_true(value < (uint64_t)bound);
-            count[value]++;
-        }
-        assert_equally_filled(count, bound);
-    }
-}
-
-/* Folding 2^64 values onto 3/4 of them would hit the lowest third twice as often. */
-TEST(below_has_no_bias_where_folding_has_most)
-{
-    const uint64_t third = (uint64_t)1 << 62;
-    int count[3] = { 0 };
-    for (int i = 0; i < DRAWS; i++) count[st_random_below(KEY, (uint64_t)i, 3 * third) / third]++;
-    assert_equally_filled(count, 3);
-}
-
-/* Nearly half of all draws are refused, a quarter of all blocks: their successors must be no other
- * counter's numbers, and as equally spread. */
-TEST(below_does_not_borrow_from_another_counter)
-{
-    const uint64_t bound = ((uint64_t)1 << 63) + 1;
-    double *x = malloc(DRAWS * sizeof *x);
-    assert_non_null(x);
-    for (int i = 0; i < DRAWS; i++) x[i] = (double)st_random_below(KEY, (uint64_t)i, bound) / (double)bound;
-    assert_true(distance(x, cumulative_uniform) < 2.6);
-    for (int i = 1; i < DRAWS; i++) assert_true(x[i - 1] < x[i]); /* sorted by now: no value comes twice */
-    free(x);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -379,23 +277,4 @@ TEST(nothing_is_permuted_where_there_is_nothing)
     st_random_permutation(&guard, -5, KEY);
     st_random_permutation(NULL, 0, KEY);
     assert_int_equal(guard, 7);
-}
-
-/* Fisher and Yates' usual mistake, a partner from the whole range, gives some orders 1.5 times as often
- * as others. */
-TEST(all_orders_are_equally_likely)
-{
-    int count[24] = { 0 };
-    for (uint64_t stream = 0; stream < 48000; stream++) {
-        ptrdiff_t order[4];
-        st_random_permutation(order, 4, (st_random_key){ KEY.seed, stream });
-        int rank = 0; /* among the 24 in lexicographic order */
-        for (int i = 0; i < 4; i++) {
-            int smaller = 0;
-            for (int j = i + 1; j < 4; j++) smaller += order[j] < order[i];
-            rank = rank * (4 - i) + smaller;
-        }
-        count[rank]++;
-    }
-    assert_equally_filled(count, 24);
 }
