@@ -5,7 +5,7 @@
  * oneDNN chooses the layout of its arrays if it may; the conversion from and to a layout of ours is not
  * counted. Pooling and the like take what layout they are given: N, C, H, W unless the argument says otherwise.
  * Convolutions are computed directly, or with `winograd` as oneDNN thinks best, which is Winograd's way where it has
- * one. What a setting does not change is answered under `direct` alone. */
+ * one. What a setting does not change is answered under `direct` alone. Compiles with versions 2 and 3. */
 #include "tests/bench/timing.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -31,6 +31,69 @@ static dnnl_stream_t stream;
 static dnnl_format_tag_t layout = dnnl_nchw;
 static dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 
+/* ---- versions ------------------------------------------------------------------------------------ */
+
+/* FORWARD_OF and BACKWARD_OF create the description `to` of a primitive: version 2 wants its operation described first.
+ * Version 3 wants a dilation behind some extents, and an array for x, y, dx and dy each where version 2 takes one for two
+ * of the same shape. Arrays are described one after the other in a ring, since a primitive keeps its own copies. */
+static int array_count;
+#if DNNL_VERSION_MAJOR < 3
+typedef const dnnl_memory_desc_t *array;
+static dnnl_memory_desc_t arrays[ARGUMENTS];
+static union {
+    dnnl_convolution_desc_t convolution;
+    dnnl_inner_product_desc_t dense;
+    dnnl_pooling_desc_t pooling;
+    dnnl_eltwise_desc_t eltwise;
+    dnnl_batch_normalization_desc_t normalization;
+} operation;
+
+static array make_array(int rank, const dnnl_dims_t size, dnnl_format_tag_t tag)
+{
+    dnnl_memory_desc_t *made = &arrays[array_count++ % ARGUMENTS];
+    memset(made, 0, sizeof *made);
+    dnnl_memory_desc_init_by_tag(made, rank, size, dnnl_f32, tag);
+    return made;
+}
+
+static bool is_float(array a)
+{
+    return a->data_type == dnnl_f32;
+}
+
+#define DESCRIBE(name, forward, ...)                                                                         \
+    (dnnl_##name##_desc_init((void *)&operation, __VA_ARGS__)                                                \
+         ? dnnl_invalid_arguments                                                                            \
+         : dnnl_primitive_desc_create(to, &operation, NULL, engine, forward))
+#define FORWARD_OF(name, ...) DESCRIBE(name, NULL, __VA_ARGS__)
+#define BACKWARD_OF(name, ...) DESCRIBE(name, forward, __VA_ARGS__)
+#define UNDILATED(extents) extents
+#define TWICE(a) a
+#else
+typedef const_dnnl_memory_desc_t array;
+static dnnl_memory_desc_t arrays[ARGUMENTS];
+static const dnnl_dims_t no_dilation;
+
+static array make_array(int rank, const dnnl_dims_t size, dnnl_format_tag_t tag)
+{
+    dnnl_memory_desc_t *made = &arrays[array_count++ % ARGUMENTS];
+    if (*made) dnnl_memory_desc_destroy(*made);
+    dnnl_memory_desc_create_with_tag(made, rank, size, dnnl_f32, tag);
+    return *made;
+}
+
+static bool is_float(array a)
+{
+    dnnl_data_type_t type;
+    return !dnnl_memory_desc_query(a, dnnl_query_data_type, &type) && type == dnnl_f32;
+}
+
+#define FORWARD_OF(name, ...) dnnl_##name##_primitive_desc_create(to, engine, __VA_ARGS__, NULL)
+#define BACKWARD_OF(name, ...) dnnl_##name##_primitive_desc_create(to, engine, __VA_ARGS__, forward, NULL)
+#define UNDILATED(extents) extents, no_dilation
+#define TWICE(a) a, a
+#endif
+
 /* ---- jobs ---------------------------------------------------------------------------------------- */
 
 /* Everything that a primitive may read or write. */
@@ -39,10 +102,10 @@ static const int roles[] = { DNNL_ARG_SRC,      DNNL_ARG_DST,       DNNL_ARG_WEI
                              DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_WEIGHTS };
 
 /* The forward pass's array, if it has the same layout. */
-static dnnl_memory_t left_by(const job *forward, int role, const dnnl_memory_desc_t *wanted)
+static dnnl_memory_t left_by(const job *forward, int role, array wanted)
 {
     for (int i = 0; forward && i < forward->arguments; i++) {
-        const dnnl_memory_desc_t *had;
+        array had;
         dnnl_memory_get_memory_desc(forward->argument[i].memory, &had);
         if (forward->argument[i].arg == role && dnnl_memory_desc_equal(had, wanted))
             return forward->argument[i].memory;
@@ -50,13 +113,13 @@ static dnnl_memory_t left_by(const job *forward, int role, const dnnl_memory_des
     return NULL;
 }
 
-static dnnl_memory_t random_memory(const dnnl_memory_desc_t *wanted)
+static dnnl_memory_t random_memory(array wanted)
 {
     dnnl_memory_t memory;
     void *data;
     if (dnnl_memory_create(&memory, wanted, engine, DNNL_MEMORY_ALLOCATE)) return NULL;
     dnnl_memory_get_data_handle(memory, &data);
-    if (wanted->data_type != dnnl_f32) memset(data, 0, dnnl_memory_desc_get_size(wanted));
+    if (!is_float(wanted)) memset(data, 0, dnnl_memory_desc_get_size(wanted));
     else
         for (size_t i = 0; i < dnnl_memory_desc_get_size(wanted) / sizeof(float); i++)
             ((float *)data)[i] = (float)rand() / (float)RAND_MAX - 0.5F;
@@ -66,7 +129,7 @@ static dnnl_memory_t random_memory(const dnnl_memory_desc_t *wanted)
 static void end_job(job *j, const job *forward)
 {
     for (int i = 0; i < j->arguments; i++) {
-        const dnnl_memory_desc_t *layout_of;
+        array layout_of;
         dnnl_memory_get_memory_desc(j->argument[i].memory, &layout_of);
         if (left_by(forward, j->argument[i].arg, layout_of) != j->argument[i].memory)
             dnnl_memory_destroy(j->argument[i].memory);
@@ -78,25 +141,12 @@ static void end_job(job *j, const job *forward)
 
 static int add_argument(job *j, int role, const job *forward)
 {
-    const dnnl_memory_desc_t *wanted =
-        dnnl_primitive_desc_query_md(j->description, dnnl_query_exec_arg_md, role);
+    array wanted = dnnl_primitive_desc_query_md(j->description, dnnl_query_exec_arg_md, role);
     if (!wanted || dnnl_memory_desc_get_size(wanted) == 0) return 0;
     dnnl_memory_t memory = left_by(forward, role, wanted);
     if (!memory) memory = random_memory(wanted);
     j->argument[j->arguments++] = (dnnl_exec_arg_t){ role, memory };
     return memory ? 0 : -1;
-}
-
-static int make_job(job *j, const_dnnl_op_desc_t operation, const job *forward)
-{
-    *j = (job){ 0 };
-    if (dnnl_primitive_desc_create(&j->description, operation, NULL, engine,
-                                   forward ? forward->description : NULL))
-        return -1;
-    if (dnnl_primitive_create(&j->primitive, j->description)) return -1;
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (add_argument(j, roles[i], forward)) return -1;
-    return 0;
 }
 
 static void run_job(void *work)
@@ -106,60 +156,46 @@ static void run_job(void *work)
     dnnl_stream_wait(stream);
 }
 
-/* ---- kinds: each makes the operation of a pass ----------------------------------------------------- */
-
-typedef union operation {
-    dnnl_convolution_desc_t convolution;
-    dnnl_inner_product_desc_t dense;
-    dnnl_pooling_desc_t pooling;
-    dnnl_eltwise_desc_t eltwise;
-    dnnl_batch_normalization_desc_t normalization;
-} operation;
-
-static dnnl_memory_desc_t array(int rank, const dnnl_dims_t size, dnnl_format_tag_t tag)
-{
-    dnnl_memory_desc_t made;
-    memset(&made, 0, sizeof made);
-    dnnl_memory_desc_init_by_tag(&made, rank, size, dnnl_f32, tag);
-    return made;
-}
+/* ---- kinds: each describes the primitive of a pass ------------------------------------------------- */
 
 /* N C H W, out_channels, kernel, stride, padding */
-static dnnl_status_t convolution(operation *to, pass p, const long *s, const char *kind)
+static dnnl_status_t convolution(dnnl_primitive_desc_t *to, pass p, const long *s, const char *kind,
+                                 const_dnnl_primitive_desc_t forward)
 {
     (void)kind;
     long oh = (s[2] + 2 * s[7] - s[5]) / s[6] + 1, ow = (s[3] + 2 * s[7] - s[5]) / s[6] + 1;
-    dnnl_memory_desc_t x = array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, dnnl_format_tag_any);
-    dnnl_memory_desc_t w = array(4, (dnnl_dims_t){ s[4], s[1], s[5], s[5] }, dnnl_format_tag_any);
-    dnnl_memory_desc_t b = array(1, (dnnl_dims_t){ s[4] }, dnnl_format_tag_any);
-    dnnl_memory_desc_t y = array(4, (dnnl_dims_t){ s[0], s[4], oh, ow }, dnnl_format_tag_any);
+    array x = make_array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, dnnl_format_tag_any);
+    array w = make_array(4, (dnnl_dims_t){ s[4], s[1], s[5], s[5] }, dnnl_format_tag_any);
+    array b = make_array(1, (dnnl_dims_t){ s[4] }, dnnl_format_tag_any);
+    array y = make_array(4, (dnnl_dims_t){ s[0], s[4], oh, ow }, dnnl_format_tag_any);
     dnnl_dims_t stride = { s[6], s[6] }, padding = { s[7], s[7] };
     if (p == FORWARD)
-        return dnnl_convolution_forward_desc_init(&to->convolution, dnnl_forward_training, algorithm, &x, &w,
-                                                  &b, &y, stride, padding, padding);
+        return FORWARD_OF(convolution_forward, dnnl_forward_training, algorithm, x, w, b, y,
+                          UNDILATED(stride), padding, padding);
     if (p == BACKWARD)
-        return dnnl_convolution_backward_data_desc_init(&to->convolution, algorithm, &x, &w, &y, stride,
-                                                        padding, padding);
-    return dnnl_convolution_backward_weights_desc_init(&to->convolution, algorithm, &x, &w, &b, &y, stride,
-                                                       padding, padding);
+        return BACKWARD_OF(convolution_backward_data, algorithm, x, w, y, UNDILATED(stride), padding,
+                           padding);
+    return BACKWARD_OF(convolution_backward_weights, algorithm, x, w, b, y, UNDILATED(stride), padding,
+                       padding);
 }
 
 /* N in, out */
-static dnnl_status_t inner_product(operation *to, pass p, const long *s, const char *kind)
+static dnnl_status_t inner_product(dnnl_primitive_desc_t *to, pass p, const long *s, const char *kind,
+                                   const_dnnl_primitive_desc_t forward)
 {
     (void)kind;
-    dnnl_memory_desc_t x = array(2, (dnnl_dims_t){ s[0], s[1] }, dnnl_format_tag_any);
-    dnnl_memory_desc_t w = array(2, (dnnl_dims_t){ s[2], s[1] }, dnnl_format_tag_any);
-    dnnl_memory_desc_t b = array(1, (dnnl_dims_t){ s[2] }, dnnl_format_tag_any);
-    dnnl_memory_desc_t y = array(2, (dnnl_dims_t){ s[0], s[2] }, dnnl_format_tag_any);
-    if (p == FORWARD)
-        return dnnl_inner_product_forward_desc_init(&to->dense, dnnl_forward_training, &x, &w, &b, &y);
-    if (p == BACKWARD) return dnnl_inner_product_backward_data_desc_init(&to->dense, &x, &w, &y);
-    return dnnl_inner_product_backward_weights_desc_init(&to->dense, &x, &w, &b, &y);
+    array x = make_array(2, (dnnl_dims_t){ s[0], s[1] }, dnnl_format_tag_any);
+    array w = make_array(2, (dnnl_dims_t){ s[2], s[1] }, dnnl_format_tag_any);
+    array b = make_array(1, (dnnl_dims_t){ s[2] }, dnnl_format_tag_any);
+    array y = make_array(2, (dnnl_dims_t){ s[0], s[2] }, dnnl_format_tag_any);
+    if (p == FORWARD) return FORWARD_OF(inner_product_forward, dnnl_forward_training, x, w, b, y);
+    if (p == BACKWARD) return BACKWARD_OF(inner_product_backward_data, x, w, y);
+    return BACKWARD_OF(inner_product_backward_weights, x, w, b, y);
 }
 
 /* N C H W, kernel (0: all), stride, padding. */
-static dnnl_status_t pooling(operation *to, pass p, const long *s, const char *kind)
+static dnnl_status_t pooling(dnnl_primitive_desc_t *to, pass p, const long *s, const char *kind,
+                             const_dnnl_primitive_desc_t forward)
 {
     bool all = s[4] == 0;
     long step = all ? 1 : s[5];
@@ -169,44 +205,44 @@ static dnnl_status_t pooling(operation *to, pass p, const long *s, const char *k
     dnnl_dims_t before = { s[6], s[6] }, after = { (oh - 1) * step + kernel[0] - s[2] - s[6],
                                                    (ow - 1) * step + kernel[1] - s[3] - s[6] };
     dnnl_alg_kind_t how = strcmp(kind, "maxpool") == 0 ? dnnl_pooling_max : dnnl_pooling_avg_include_padding;
-    dnnl_memory_desc_t x = array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
-    dnnl_memory_desc_t y = array(4, (dnnl_dims_t){ s[0], s[1], oh, ow }, layout);
+    array x = make_array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
+    array y = make_array(4, (dnnl_dims_t){ s[0], s[1], oh, ow }, layout);
     if (p == FORWARD)
-        return dnnl_pooling_forward_desc_init(&to->pooling, dnnl_forward_training, how, &x, &y, stride,
-                                              kernel, before, after);
-    return dnnl_pooling_backward_desc_init(&to->pooling, how, &x, &y, stride, kernel, before, after);
+        return FORWARD_OF(pooling_forward, dnnl_forward_training, how, x, y, stride, UNDILATED(kernel),
+                          before, after);
+    return BACKWARD_OF(pooling_backward, how, x, y, stride, UNDILATED(kernel), before, after);
 }
 
 /* N C H W */
-static dnnl_status_t elementwise(operation *to, pass p, const long *s, const char *kind)
+static dnnl_status_t elementwise(dnnl_primitive_desc_t *to, pass p, const long *s, const char *kind,
+                                 const_dnnl_primitive_desc_t forward)
 {
     dnnl_alg_kind_t how = strcmp(kind, "relu") == 0   ? dnnl_eltwise_relu
                           : strcmp(kind, "gelu") == 0 ? dnnl_eltwise_gelu_erf
                                                       : dnnl_eltwise_logistic;
-    dnnl_memory_desc_t x = array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
-    if (p == FORWARD)
-        return dnnl_eltwise_forward_desc_init(&to->eltwise, dnnl_forward_training, how, &x, 0, 0);
-    return dnnl_eltwise_backward_desc_init(&to->eltwise, how, &x, &x, 0, 0);
+    array x = make_array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
+    if (p == FORWARD) return FORWARD_OF(eltwise_forward, dnnl_forward_training, how, TWICE(x), 0, 0);
+    return BACKWARD_OF(eltwise_backward, how, TWICE(x), x, 0, 0);
 }
 
 /* N C H W. Without weight and bias, which take no time beside the rest: with them oneDNN has no backward pass that
  * makes dx alone. */
-static dnnl_status_t batch_normalization(operation *to, pass p, const long *s, const char *kind)
+static dnnl_status_t batch_normalization(dnnl_primitive_desc_t *to, pass p, const long *s, const char *kind,
+                                         const_dnnl_primitive_desc_t forward)
 {
     (void)kind;
-    dnnl_memory_desc_t x = array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
+    array x = make_array(4, (dnnl_dims_t){ s[0], s[1], s[2], s[3] }, layout);
     if (p == FORWARD)
-        return dnnl_batch_normalization_forward_desc_init(&to->normalization, dnnl_forward_training, &x,
-                                                          1e-5F, 0);
-    return dnnl_batch_normalization_backward_desc_init(&to->normalization, dnnl_backward_data, &x, &x, 1e-5F,
-                                                       0);
+        return FORWARD_OF(batch_normalization_forward, dnnl_forward_training, TWICE(x), 1e-5F, 0);
+    return BACKWARD_OF(batch_normalization_backward, dnnl_backward_data, TWICE(x), x, 1e-5F, 0);
 }
 
 static const struct kind {
     const char *name;
     int numbers;
     bool any_layout, has_gradient;
-    dnnl_status_t (*operation)(operation *to, pass p, const long *s, const char *kind);
+    dnnl_status_t (*describe)(dnnl_primitive_desc_t *to, pass p, const long *s, const char *kind,
+                              const_dnnl_primitive_desc_t forward);
 } kinds[] = {
     { "conv", 8, true, true, convolution },
     { "dense", 3, true, true, inner_product },
@@ -221,18 +257,26 @@ static const struct kind {
 
 /* ---- requests ------------------------------------------------------------------------------------ */
 
+/* After `forward`, where the pass is not the forward pass itself. */
+static int make_job(job *j, const struct kind *k, pass p, const long *s, const job *forward)
+{
+    *j = (job){ 0 };
+    if (k->describe(&j->description, p, s, k->name, forward ? forward->description : NULL)) return -1;
+    if (dnnl_primitive_create(&j->primitive, j->description)) return -1;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (add_argument(j, roles[i], forward)) return -1;
+    return 0;
+}
+
 /* A backward pass follows its forward pass, from which it takes what that has left. */
 static int measure(const struct kind *k, pass p, const long *s, double *seconds)
 {
-    operation forward_operation, own_operation;
-    job forward = { 0 }, own = { 0 };
-    if (k->operation(&forward_operation, FORWARD, s, k->name)) return -1;
-    int status = make_job(&forward, &forward_operation, NULL);
+    job forward, own = { 0 };
+    int status = make_job(&forward, k, FORWARD, s, NULL);
     if (status == 0) run_job(&forward);
     if (status == 0 && p == FORWARD) *seconds = seconds_a_call(run_job, &forward);
     if (status == 0 && p != FORWARD) {
-        status =
-            k->operation(&own_operation, p, s, k->name) || make_job(&own, &own_operation, &forward) ? -1 : 0;
+        status = make_job(&own, k, p, s, &forward);
         if (status == 0) *seconds = seconds_a_call(run_job, &own);
         end_job(&own, &forward);
     }
@@ -250,7 +294,7 @@ static const struct kind *kind_of(const char *name)
 /* True where the setting makes a difference, or there is none. */
 static bool is_measured(const struct kind *k)
 {
-    if (algorithm != dnnl_convolution_direct) return k->operation == convolution;
+    if (algorithm != dnnl_convolution_direct) return k->describe == convolution;
     return layout == dnnl_nchw || !k->any_layout;
 }
 
