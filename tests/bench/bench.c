@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,28 +21,32 @@ static const char usage[] =
     "lenet5; without any, everything is measured. Progress goes to stderr.\n"
     "\n"
     "  -r, --rounds=N    how often each is measured (5)\n"
+    "  -s, --seconds=N   no further round begins that would end later than that\n"
     "  -c, --csv=FILE    a line for each result\n"
-    "  -p, --peer=NAME=COMMAND\n"
+    "  -p, --peer=NAME[@PART]=COMMAND\n"
     "                    hold Stride against another program, which answers COMMAND's stdin as\n"
-    "                    tests/bench/stride_peer.c does; may be repeated. A second word of NAME\n"
-    "                    is a setting of the first: of each peer's settings the fastest counts\n"
+    "                    tests/bench/stride_peer.c does; may be repeated. Further words of NAME\n"
+    "                    are a setting of the first: of each peer's settings the fastest counts.\n"
+    "                    With PART it measures only what has that in its name\n"
     "  -m, --mnist=COMMAND\n"
     "                    what trains MNIST, for the goals listed after the peers\n"
+    "  -o, --once=COMMAND\n"
+    "                    what predicts one picture, likewise (tests/bench/once.c)\n"
     "  -t, --cpu-time    time that processors have spent, on one thread only: steadier on a\n"
     "                    machine that is busy with something else\n"
     "  -q, --quick       a round of small batches: to try the program, not to measure\n"
     "  -h, --help        this text\n";
 
 typedef struct settings {
-    int rounds;
+    int rounds, seconds;
     bool quick, cpu_time;
-    const char *csv, *mnist;
+    const char *csv, *mnist, *once;
     peer peers[CAMPAIGN_PEERS];
     int peer_count;
     char **names; /* ended by NULL */
 } settings;
 
-/* "NAME=COMMAND", in place. */
+/* "NAME[@PART]=COMMAND", in place. */
 static void add_peer(settings *s, char *text)
 {
     char *equals = strchr(text, '=');
@@ -54,23 +59,28 @@ static void add_peer(settings *s, char *text)
         exit(2);
     }
     *equals = 0;
-    s->peers[s->peer_count++] = (peer){ text, equals + 1 };
+    char *at = strchr(text, '@');
+    if (at) *at++ = 0;
+    s->peers[s->peer_count++] = (peer){ text, equals + 1, at };
 }
 
 static settings parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        { "rounds", required_argument, NULL, 'r' }, { "csv", required_argument, NULL, 'c' },
-        { "peer", required_argument, NULL, 'p' },   { "mnist", required_argument, NULL, 'm' },
+        { "rounds", required_argument, NULL, 'r' }, { "seconds", required_argument, NULL, 's' },
+        { "csv", required_argument, NULL, 'c' },    { "peer", required_argument, NULL, 'p' },
+        { "mnist", required_argument, NULL, 'm' },  { "once", required_argument, NULL, 'o' },
         { "cpu-time", no_argument, NULL, 't' },     { "quick", no_argument, NULL, 'q' },
         { "help", no_argument, NULL, 'h' },         { 0 },
     };
     settings s = { .rounds = 5, .peer_count = 1 };
-    for (int c; (c = getopt_long(argc, argv, "r:c:p:m:tqh", options, NULL)) != -1;) switch (c) {
+    for (int c; (c = getopt_long(argc, argv, "r:s:c:p:m:o:tqh", options, NULL)) != -1;) switch (c) {
         case 'r': s.rounds = (int)argument_integer("--rounds", optarg, 1, CAMPAIGN_ROUNDS); break;
+        case 's': s.seconds = (int)argument_integer("--seconds", optarg, 1, 1000000); break;
         case 'c': s.csv = optarg; break;
         case 'p': add_peer(&s, optarg); break;
         case 'm': s.mnist = optarg; break;
+        case 'o': s.once = optarg; break;
         case 't': s.cpu_time = true; break;
         case 'q': s.quick = true; break;
         case 'h': fputs(usage, stdout); exit(finish("bench", 0));
@@ -86,11 +96,9 @@ static settings parse(int argc, char **argv)
 
 static bool is_selected(const subject *s, char **names)
 {
-    char text[2 * SUBJECT_TEXT];
-    snprintf(text, sizeof text, "%s %s", s->name, s->pass);
     if (strcmp(s->process, "machine") == 0) return true; /* all others are shares of it */
     for (char **name = names; *name; name++)
-        if (strstr(text, *name)) return true;
+        if (subject_is_called(s, *name)) return true;
     return !*names;
 }
 
@@ -108,25 +116,25 @@ static void check_names(const subject *all, int count, char **names)
     }
 }
 
-static int select_subjects(subject *all, int count, char **names)
+/* Beside a busy process what counts is the clock. */
+static int select_subjects(subject *all, int count, const settings *s)
 {
     int kept = 0;
     for (int i = 0; i < count; i++)
-        if (is_selected(&all[i], names)) all[kept++] = all[i];
+        if (is_selected(&all[i], s->names) && !(s->cpu_time && all[i].busy)) all[kept++] = all[i];
     return kept;
 }
 
 /* ---- running ------------------------------------------------------------------------------------- */
 
-static void report(const campaign *c, const mnist_run *mnist, FILE *csv)
+static void report(const campaign *c, const program_runs *runs, FILE *csv)
 {
-    bool alone = c->peer_count == 1;
-    if (csv) (alone ? report_csv : compare_csv)(c, csv);
+    if (csv) report_csv(c, csv);
     report_table(c, stdout);
-    if (alone) return;
+    if (c->peer_count == 1) return;
     fputc('\n', stdout);
     compare_table(c, stdout);
-    moonshot_table(c, mnist, stdout);
+    moonshot_table(c, runs, stdout);
 }
 
 static int refuse_file(const char *file)
@@ -137,14 +145,14 @@ static int refuse_file(const char *file)
 /* That a file cannot be written is found before anything is measured. */
 static int run(settings *s, campaign *c)
 {
-    mnist_run mnist = { 0 };
+    program_runs runs = { NAN, NAN, NAN, NAN };
     FILE *csv = s->csv ? fopen(s->csv, "w") : NULL;
     if (s->csv && !csv) return refuse_file(s->csv);
-    if (s->cpu_time) setenv("BENCH_CLOCK", "cpu", 1);    /* for all that is started */
-    const char *command = s->cpu_time ? NULL : s->mnist; /* what it takes is a matter of the clock */
+    if (s->cpu_time) setenv("BENCH_CLOCK", "cpu", 1); /* for all that is started */
     int status = campaign_run(c);
-    if (status == 0 && command) status = moonshot_mnist(command, &mnist);
-    if (status == 0) report(c, &mnist, csv);
+    if (status == 0 && s->mnist && !s->cpu_time) status = moonshot_mnist(s->mnist, &runs);
+    if (status == 0 && s->once && !s->cpu_time) status = moonshot_once(s->once, &runs);
+    if (status == 0) report(c, &runs, csv);
     bool failed = csv && ferror(csv);
     if (csv && fclose(csv)) failed = true;
     return failed && status == 0 ? refuse_file(s->csv) : status;
@@ -159,10 +167,11 @@ int main(int argc, char **argv)
     check_names(all, count, s.names);
     s.peers[0] = campaign_stride(argv[0]);
     campaign c = { .subjects = all,
-                   .subject_count = select_subjects(all, count, s.names),
+                   .subject_count = select_subjects(all, count, &s),
                    .peers = s.peers,
                    .peer_count = s.peer_count,
                    .rounds = s.rounds,
+                   .seconds = s.seconds,
                    .threads_count = s.cpu_time ? 1 : CAMPAIGN_THREADS,
                    .progress = isatty(STDERR_FILENO) };
     int status = run(&s, &c);

@@ -3,30 +3,42 @@
 # The benchmarks' programs, in float only, with the files of tests/bench that each is made of: `bench` drives,
 # and asks stride_peer for Stride's part, dnnl_peer for oneDNN's. What a peer's needs are not there for is not
 # built.
-# DNNL is oneDNN's prefix, of version 2; TORCH a python that has PyTorch.
+# DNNL are prefixes of oneDNN, of version 2 or 3; TORCH pythons that have PyTorch; ONNX one that has onnxruntime.
 comma := ,
 TORCH ?= /usr/bin/python3
+ONNX  ?= $(firstword $(TORCH))
 DNNL  ?= /usr
-HAS_DNNL := $(wildcard $(DNNL)/include/oneapi/dnnl/dnnl.h)
-BENCHES := bench scaling stride_peer $(if $(HAS_DNNL),dnnl_peer) $(if $(ONNX_PROTO),onnx_model)
+HAS_DNNL := $(foreach prefix,$(DNNL),$(if $(wildcard $(prefix)/include/oneapi/dnnl/dnnl.h),$(prefix)))
+BENCHES := bench scaling stride_peer $(if $(ONNX_PROTO),onnx_model)
 parts_bench       := bench campaign subjects networks worker report compare moonshot statistics timing peak
-parts_scaling     := scaling campaign worker statistics ../../examples/stride/sketch ../../examples/stride/text
+parts_scaling     := scaling campaign subjects networks worker statistics timing
 parts_stride_peer := stride_peer machine peak layer_work net_work networks timing allocations
-parts_dnnl_peer   := dnnl_peer timing
 parts_onnx_model  := onnx_model networks
-dnnl_peer_LIBS    := $(if $(filter-out /usr,$(DNNL)),-L$(DNNL)/lib -Wl$(comma)-rpath$(comma)$(DNNL)/lib) -ldnnl
-CFLAGS_tests_bench_dnnl_peer := $(if $(filter-out /usr,$(DNNL)),-I$(DNNL)/include)
 # a * x + b in one instruction, which strict C11 has to be asked for.
 CFLAGS_tests_bench_peak := -ffp-contract=fast
-BENCH_SOURCES := $(filter-out $(if $(HAS_DNNL),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%/onnx_model.c), \
+BENCH_SOURCES := $(filter-out $(if $(filter /usr,$(HAS_DNNL)),,%/dnnl_peer.c) $(if $(ONNX_PROTO),,%/onnx_model.c), \
     $(wildcard tests/bench/*.c))
 
 define bench_rule
 $(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/tests/bench/arguments.o \
     $(call lib_all,float)
-	$$(call link,$$($1_LIBS))
+	$$(call link)
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
+
+# No library but C's: `once` is to be small.
+$(OUT)/float/bench/once: $(patsubst %,$(OUT)/float/tests/bench/%.o,once statistics timing)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) $^ -lm -o $@
+
+dnnl_peer = $(OUT)/float/bench/dnnl_peer$(subst /,_,$1)
+define dnnl_rule
+$(call dnnl_peer,$1): tests/bench/dnnl_peer.c $(OUT)/float/tests/bench/timing.o
+	@mkdir -p $$(@D)
+	$$(call say,LD)$$(COMPILE) $(if $(filter-out /usr,$1),-isystem $1/include) $$^ $$(LDFLAGS) \
+	    $(if $(filter-out /usr,$1),-L$1/lib -Wl$$(comma)-rpath$$(comma)$1/lib) -ldnnl -o $$@
+endef
+$(foreach prefix,$(HAS_DNNL),$(eval $(call dnnl_rule,$(prefix))))
 
 # `make bench BENCH=conv` measures what has conv in its name; ROUNDS says how often. BENCH_FLAGS are further
 # options: --cpu-time, say. Threads wait as their libraries make them wait.
@@ -43,27 +55,42 @@ $(MODELS): $(PEER_FILES)/%.onnx: $(OUT)/float/bench/onnx_model
 	@mkdir -p $(@D)
 	$(call say,GEN)$< $* $@
 
-# Debian's python3 finds Debian's packages. A peer that cannot run says why, and is left out.
-PEERS = \
-    --peer='torch=$(TORCH) tests/bench/torch_peer.py' \
-    --peer='torch channels-last=$(TORCH) tests/bench/torch_peer.py --channels-last' \
-    $(if $(HAS_DNNL),$(foreach setting,direct nhwc blocked winograd, \
-        --peer='dnnl $(setting)=$(OUT)/float/bench/dnnl_peer $(setting)'), \
-        --peer='dnnl=echo skip oneDNN is not installed (make deps-bench)') \
-    $(if $(MODELS),$(foreach batch,64 16 256, \
-        --peer='onnx batch $(batch)=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)'), \
-        --peer='onnx=echo skip protobuf-c or onnx.proto is not installed (make deps-bench)')
+# Debian's python3 finds Debian's packages. A peer that cannot run says why, and is left out. $(call of,LIST,ITEM) is a
+# setting's word for which one of several it is.
+of = $(if $(word 2,$1), $2)
+torch = --peer='torch$(call of,$(TORCH),$1)$2=$1 tests/bench/torch_peer.py $3'
+PEERS = $(foreach python,$(TORCH),$(call torch,$(python)) \
+        $(call torch,$(python), channels-last,--channels-last) \
+        $(call torch,$(python), fused@train,--fused) \
+        $(call torch,$(python), fused channels-last@train,--fused --channels-last) \
+        $(call torch,$(python), compiled@net ,--fused --compiled) \
+        $(call torch,$(python), compiled channels-last@net ,--fused --compiled --channels-last)) \
+    $(foreach prefix,$(HAS_DNNL),$(foreach setting,direct nhwc blocked winograd, \
+        --peer='dnnl$(call of,$(HAS_DNNL),$(prefix)) $(setting)=$(call dnnl_peer,$(prefix)) $(setting)')) \
+    $(if $(HAS_DNNL),,--peer='dnnl=echo skip oneDNN is not installed (make deps-bench)') \
+    $(if $(MODELS),$(onnx),--peer='onnx=echo skip protobuf-c or onnx.proto is not installed (make deps-bench)')
+onnx = --peer='onnx node@infer=node tests/bench/onnx_peer.js $(PEER_FILES)' \
+    $(foreach batch,16 256, \
+        --peer='onnx node batch $(batch)@infer=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)') \
+    $(foreach provider,CPU Dnnl Xnnpack, \
+        --peer='onnx $(provider)@infer=$(ONNX) tests/bench/onnx_peer.py $(PEER_FILES) $(provider)ExecutionProvider')
 
-.PHONY: bench bench-peers bench-busy bench-scaling
+# A black picture of 28x28, and `stride predict` with the net that `mnist` has saved.
+PICTURE := iVBORw0KGgoAAAANSUhEUgAAABwAAAAcCAAAAABXZoBIAAAAEElEQVR42mNgGAWjYBQQAwADLAAB1wvpfAAAAABJRU5ErkJggg==
+WHOLE_PROGRAMS = --mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.safetensors' \
+    --once='$(OUT)/float/bench/once $(OUT)/float/bin/stride predict $(BUILD)/bench.safetensors $(BUILD)/bench.png'
+
+# Everything in five minutes: the second round and later ones begin only if there is time for them.
+.PHONY: bench bench-peers bench-scaling
 bench: $(bench_programs) ## measure layers and networks; BENCH=conv ROUNDS=9, say
 	@$< $(bench_options) --csv=$(BUILD)/bench.csv $(BENCH)
 bench-peers: ## the same against PyTorch, oneDNN and onnxruntime, and the moonshot
-bench-peers: $(bench_programs) $(MODELS) $(OUT)/float/bin/mnist
-	@$< --rounds=$(or $(ROUNDS),2) $(BENCH_FLAGS) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
-	    $(if $(BENCH),,--mnist='$(OUT)/float/bin/mnist --quiet --save=$(BUILD)/bench.safetensors') $(BENCH)
-bench-busy: ## the networks beside a process that is always busy
-bench-busy: $(bench_programs) $(MODELS)
-	@while :; do :; done & busy=$$!; trap "kill $$busy" EXIT; $< $(bench_options) $(PEERS) $(or $(BENCH),train)
+bench-peers: $(bench_programs) $(foreach prefix,$(HAS_DNNL),$(call dnnl_peer,$(prefix))) $(MODELS) \
+    $(OUT)/float/bench/once $(OUT)/float/bin/mnist $(OUT)/float/bin/stride
+	@sed -n '/^model name/{s/.*: /processor: /p;q;}' /proc/cpuinfo 2>/dev/null || :
+	@echo $(PICTURE) | base64 -d >$(BUILD)/bench.png
+	@$< $(bench_options) $(if $(ROUNDS),,--seconds=285) --csv=$(BUILD)/bench-peers.csv $(PEERS) \
+	    $(if $(BENCH),,$(WHOLE_PROGRAMS)) $(BENCH)
 bench-scaling: ## the cost of a unit of work must not grow with its size
 bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer
 	@$< $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)

@@ -2,11 +2,13 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/bench/campaign.h"
 #include "tensor/error.h"
+#include "tests/bench/timing.h"
 #include "tests/bench/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 const int campaign_threads[CAMPAIGN_THREADS] = { 1, 2 };
 
@@ -17,6 +19,14 @@ peer campaign_stride(const char *program)
     int folder = slash ? (int)(slash + 1 - program) : 0;
     snprintf(command, sizeof command, "'%.*sstride_peer'", folder, program);
     return (peer){ "stride", command };
+}
+
+bool peer_is_of(const peer *p, const char *families)
+{
+    size_t own = strcspn(p->name, " "), length;
+    for (const char *f = families; (length = strcspn(f, " ")) > 0; f += length + strspn(f + length, " "))
+        if (own == length && strncmp(p->name, f, length) == 0) return true;
+    return false;
 }
 
 /* ---- results ------------------------------------------------------------------------------------- */
@@ -51,7 +61,7 @@ static int for_each(campaign *c, staff *s, int (*act)(campaign *c, staff *s, cel
 
 /* ---- processes ----------------------------------------------------------------------------------- */
 
-/* The process of a peer with some number of threads, for the subjects that share it. */
+/* The process of a peer with some number of threads; of Stride, for the subjects that share it. */
 typedef struct post {
     const char *process;
     int threads, peer; /* as in a cell */
@@ -62,7 +72,20 @@ struct staff {
     post *posts;
     int count;
     int round;
+    worker busy;
 };
+
+static bool is_asked(const campaign *c, cell at)
+{
+    const subject *s = &c->subjects[at.subject];
+    const char *only = c->peers[at.peer].only;
+    return at.peer == 0 || (!s->alone && (!only || subject_is_called(s, only)));
+}
+
+static const char *process_of(const campaign *c, cell at)
+{
+    return at.peer == 0 ? c->subjects[at.subject].process : "all";
+}
 
 static post *find_post(const staff *s, const char *process, cell at)
 {
@@ -75,25 +98,29 @@ static post *find_post(const staff *s, const char *process, cell at)
 
 static int hire(campaign *c, staff *s, cell at)
 {
-    const char *process = c->subjects[at.subject].process;
-    if (find_post(s, process, at)) return 0;
-    if (at.peer > 0 && strcmp(process, "machine") == 0) return 0; /* the machine is measured by one */
+    const char *process = process_of(c, at);
+    if (!is_asked(c, at) || find_post(s, process, at)) return 0;
     post *p = &s->posts[s->count++];
     *p = (post){ .process = process, .threads = at.threads, .peer = at.peer };
     return worker_start(&p->worker, c->peers[at.peer].command, campaign_threads[at.threads]);
 }
 
-/* None is still starting, which takes some a while, when the first is measured. Prints each peer's version. */
+/* None is still starting, which takes some a while, when the first is measured. Prints versions: settings of one
+ * family that say the same are one line. */
 static void await_all(const campaign *c, staff *s)
 {
-    int told = 0;
-    for (int i = 0; i < s->count; i++) {
-        const post *p = &s->posts[i];
-        worker_await(&s->posts[i].worker);
-        if (told >> p->peer & 1 || !p->worker.about[0]) continue;
-        told |= 1 << p->peer;
-        printf("%s:%s\n", c->peers[p->peer].name, p->worker.about);
-    }
+    char told[2 * WORKER_LINE] = "", line[2 * WORKER_LINE];
+    for (int i = 0; i < s->count; i++) worker_await(&s->posts[i].worker);
+    for (int p = 0; p < c->peer_count; p++)
+        for (int i = 0; i < s->count; i++) {
+            const post *own = &s->posts[i];
+            if (own->peer != p || !own->worker.about[0]) continue;
+            int family = (int)strcspn(c->peers[p].name, " ");
+            snprintf(line, sizeof line, "%.*s:%s\n", family, c->peers[p].name, own->worker.about);
+            if (strcmp(line, told) != 0) fputs(line, stdout);
+            snprintf(told, sizeof told, "%s", line);
+            break;
+        }
 }
 
 /* Their peaks of memory are known when they have ended. */
@@ -102,10 +129,12 @@ static void dismiss_all(campaign *c, staff *s)
     for (int k = 0; k < s->count; k++) {
         post *p = &s->posts[k];
         double peak = worker_end(&p->worker);
-        for (int i = 0; i < c->subject_count; i++)
-            if (strcmp(c->subjects[i].process, p->process) == 0)
-                result_at(c, (cell){ i, p->threads, p->peer })->peak = peak;
+        for (int i = 0; i < c->subject_count; i++) {
+            cell at = { i, p->threads, p->peer };
+            if (strcmp(process_of(c, at), p->process) == 0) result_at(c, at)->peak = peak;
+        }
     }
+    worker_end(&s->busy);
     free(s->posts);
 }
 
@@ -123,6 +152,7 @@ static int refused(campaign *c, cell at, const char *request, const char *why)
     result *r = result_at(c, at);
     if (at.peer == 0) return st_error_set("%s: %s", request, why);
     snprintf(r->why_not, sizeof r->why_not, "%s", why);
+    r->left_out = true;
     r->rounds = 0;
     return 0;
 }
@@ -133,18 +163,66 @@ static void show_progress(const campaign *c, const staff *s, const subject *what
         fprintf(stderr, "\r\033[Kround %d of %d: %s %s", s->round + 1, c->rounds, what->name, what->pass);
 }
 
+/* Beside the busy process answers of half a second, since the scheduler's turns are nearly as long as an answer: their
+ * mean. */
+static worker_status ask(const staff *s, worker *w, const subject *what, const char *request,
+                         worker_answer *answer)
+{
+    if (!what->busy) return worker_ask(w, request, answer);
+    double sum = 0, end = now() + 25 * least_seconds();
+    int count = 0;
+    worker_status status;
+    worker_resume(&s->busy);
+    do {
+        status = worker_ask(w, request, answer);
+        sum += answer->seconds;
+        count++;
+    } while (status == WORKER_OK && now() < end);
+    worker_pause(&s->busy);
+    answer->seconds = sum / count;
+    return status;
+}
+
 static int measure(campaign *c, staff *s, cell at)
 {
     const subject *what = &c->subjects[at.subject];
     result *r = result_at(c, at);
-    post *p = find_post(s, what->process, at);
+    post *p = find_post(s, process_of(c, at), at);
     char request[2 * SUBJECT_TEXT];
     worker_answer answer;
-    if (!p || r->why_not[0]) return 0;
+    if (!p || !is_asked(c, at) || r->left_out) return 0;
     show_progress(c, s, what);
     snprintf(request, sizeof request, "%s %s", what->request, what->pass);
-    if (worker_ask(&p->worker, request, &answer) != WORKER_OK) return refused(c, at, request, answer.refusal);
+    if (ask(s, &p->worker, what, request, &answer) != WORKER_OK)
+        return refused(c, at, request, answer.refusal);
     keep(r, &answer);
+    return 0;
+}
+
+/* After the first round. */
+static int give_up(campaign *c, staff *s, cell at)
+{
+    enum { TIMES = 2 };
+    (void)s;
+    result *r = result_at(c, at);
+    for (int p = 1; p < c->peer_count && at.peer > 0 && r->rounds > 0; p++) {
+        const result *other = result_at(c, (cell){ at.subject, at.threads, p });
+        bool counts = other->rounds > 0 && peer_is_of(&c->peers[p], c->peers[at.peer].name);
+        if (counts && r->seconds[0] > TIMES * other->seconds[0]) r->left_out = true;
+    }
+    return 0;
+}
+
+static int measure_all(campaign *c, staff *s)
+{
+    time_t began = time(NULL), before = began, after;
+    for (; s->round < c->rounds; s->round++, before = after) {
+        if (for_each(c, s, measure)) return -1;
+        if (s->round == 0) for_each(c, s, give_up);
+        after = time(NULL);
+        if (c->seconds > 0 && difftime(after, began) + difftime(after, before) > c->seconds)
+            c->rounds = s->round + 1;
+    }
     return 0;
 }
 
@@ -156,9 +234,12 @@ int campaign_run(campaign *c)
     s.posts = calloc(count, sizeof *s.posts);
     int status = c->results && s.posts ? 0 : st_error_set("no memory");
     for (size_t i = 0; i < count && status == 0; i++) c->results[i].allocations = -1;
+    /* First, since it may be stopped before it has closed what it inherits, the others' pipes. */
+    if (status == 0) status = worker_start(&s.busy, "sh -c 'while :; do :; done'", 1);
+    worker_pause(&s.busy);
     if (status == 0) status = for_each(c, &s, hire);
     await_all(c, &s);
-    for (; s.round < c->rounds && status == 0; s.round++) status = for_each(c, &s, measure);
+    if (status == 0) status = measure_all(c, &s);
     if (c->progress) fputs("\r\033[K", stderr);
     dismiss_all(c, &s);
     return status;

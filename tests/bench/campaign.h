@@ -8,14 +8,18 @@
 
 #include <stdbool.h>
 
-enum { CAMPAIGN_THREADS = 2, CAMPAIGN_ROUNDS = 99, CAMPAIGN_PEERS = 10, CAMPAIGN_WHY = 256 };
+enum { CAMPAIGN_THREADS = 2, CAMPAIGN_ROUNDS = 99, CAMPAIGN_PEERS = 40, CAMPAIGN_WHY = 256 };
 extern const int campaign_threads[CAMPAIGN_THREADS]; /* 1, 2 */
 
-/* A program that answers requests. Peer 0 is Stride. "torch channels-last" is a setting of torch: the
- * name's first word is the peer's. */
+/* A program that answers requests. Peer 0 is Stride. "torch channels-last" is a setting of torch, the name's first word
+ * being the family's: settings that are much slower than their family's best are measured in the first round only. */
 typedef struct peer {
     const char *name, *command;
+    const char *only; /* part of what subjects it measures are called; NULL: all */
 } peer;
+
+/* Its family is among these words. */
+bool peer_is_of(const peer *p, const char *families);
 
 /* Peer 0: stride_peer, which lies beside the program of that name. */
 peer campaign_stride(const char *program);
@@ -26,18 +30,21 @@ typedef struct cell {
 } cell;
 
 typedef struct result {
-    int rounds; /* measured; 0: this peer does not do that */
+    int rounds;    /* measured; 0: this peer does not do that */
+    bool left_out; /* not asked again: it refused, or took twice its family's best time in the first round */
     double seconds[CAMPAIGN_ROUNDS];
-    long allocations; /* the most in a round; -1: not counted */
-    double peak;      /* MB that its process had at most */
-    char why_not[CAMPAIGN_WHY];
+    long allocations;           /* the most in a round; -1: not counted */
+    double peak;                /* MB that its process had at most */
+    char why_not[CAMPAIGN_WHY]; /* it refused; "": it did not, or gave no reason */
 } result;
 
 typedef struct campaign {
     const subject *subjects;
     int subject_count;
     const peer *peers;
-    int peer_count, rounds;
+    int peer_count;
+    int rounds;        /* at most; those measured, after the run */
+    double seconds;    /* no further round begins that would end later than that; 0: no limit */
     int threads_count; /* how many of campaign_threads */
     bool progress;     /* shown on stderr */
     result *results;   /* [subject][threads][peer] */

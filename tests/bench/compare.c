@@ -13,12 +13,6 @@ static size_t family_length(const char *name)
     return strcspn(name, " ");
 }
 
-static bool is_of(const peer *p, const char *family)
-{
-    size_t length = family_length(family);
-    return family_length(p->name) == length && strncmp(p->name, family, length) == 0;
-}
-
 static const char *setting_of(const peer *p)
 {
     const char *rest = p->name + family_length(p->name);
@@ -29,7 +23,7 @@ static const char *setting_of(const peer *p)
 static bool leads(const campaign *c, int number)
 {
     for (int p = 1; p < number; p++)
-        if (is_of(&c->peers[p], c->peers[number].name)) return false;
+        if (peer_is_of(&c->peers[p], c->peers[number].name)) return false;
     return true;
 }
 
@@ -41,7 +35,7 @@ static double seconds_of(const campaign *c, cell at)
     return median(r->seconds, r->rounds); /* NaN, which is less than nothing, where there is none */
 }
 
-comparison compare_to(const campaign *c, cell at)
+static comparison compare_to(const campaign *c, cell at)
 {
     const result *own = campaign_result(c, (cell){ at.subject, at.threads, 0 }),
                  *other = campaign_result(c, at);
@@ -50,13 +44,13 @@ comparison compare_to(const campaign *c, cell at)
     return (comparison){ at.peer, median(ratio, other->rounds), spread(ratio, other->rounds) };
 }
 
-comparison compare_with(const campaign *c, cell at, const char *family)
+comparison compare_with(const campaign *c, cell at, const char *families)
 {
     int best = 0;
     double least = INFINITY;
     for (int p = 1; p < c->peer_count; p++) {
         double seconds = seconds_of(c, (cell){ at.subject, at.threads, p });
-        if (!is_of(&c->peers[p], family) || !(seconds < least)) continue;
+        if (!peer_is_of(&c->peers[p], families) || !(seconds < least)) continue;
         least = seconds;
         best = p;
     }
@@ -69,11 +63,11 @@ comparison compare_with(const campaign *c, cell at, const char *family)
 static void print_comparison(const campaign *c, cell at, const comparison *with, FILE *to)
 {
     if (!with->peer) {
-        fprintf(to, "  %-38s", "");
+        fprintf(to, "  %-44s", "");
         return;
     }
     double seconds = seconds_of(c, (cell){ at.subject, at.threads, with->peer });
-    fprintf(to, "  %10.4f %6.2fx %3.0f%% %-14s", seconds * 1e3, with->ratio, with->spread * 100,
+    fprintf(to, "  %10.4f %6.2fx %3.0f%% %-20s", seconds * 1e3, with->ratio, with->spread * 100,
             setting_of(&c->peers[with->peer]));
 }
 
@@ -94,24 +88,19 @@ static void print_row(const campaign *c, cell at, FILE *to)
     fputc('\n', to);
 }
 
-static bool measured_any(const campaign *c, int number)
-{
-    for (int p = 1; p < c->peer_count; p++)
-        for (int i = 0; i < c->subject_count && is_of(&c->peers[p], c->peers[number].name); i++)
-            if (campaign_result(c, (cell){ i, 0, p })->rounds > 0) return true;
-    return false;
-}
-
-/* Peers of which no setting measured anything, and why. */
+/* Each peer's reasons, told once where one is that of several subjects; some have none. */
 static void print_absent(const campaign *c, FILE *to)
 {
-    for (int p = 1; p < c->peer_count; p++)
-        for (int i = 0; i < c->subject_count && leads(c, p) && !measured_any(c, p); i++) {
+    for (int p = 1; p < c->peer_count; p++) {
+        const char *told = "";
+        for (int i = 0; i < c->subject_count; i++) {
             const char *reason = campaign_result(c, (cell){ i, 0, p })->why_not;
-            if (!reason[0]) continue;
-            fprintf(to, "%s: nothing measured: %s\n", c->peers[p].name, reason);
-            break;
+            if (!reason[0] || strcmp(reason, told) == 0) continue;
+            fprintf(to, "%s: %s %s, and perhaps others: %s\n", c->peers[p].name, c->subjects[i].name,
+                    c->subjects[i].pass, reason);
+            told = reason;
         }
+    }
 }
 
 void compare_table(const campaign *c, FILE *to)
@@ -119,7 +108,7 @@ void compare_table(const campaign *c, FILE *to)
     fprintf(to, "%-30s %-9s %s %10s", "", "pass", "t", "stride ms");
     for (int p = 1; p < c->peer_count; p++)
         if (leads(c, p))
-            fprintf(to, "  %7.*s ms  ratio   +- %-14s", (int)family_length(c->peers[p].name),
+            fprintf(to, "  %7.*s ms  ratio   +- %-20s", (int)family_length(c->peers[p].name),
                     c->peers[p].name, "setting");
     fputc('\n', to);
     for (int i = 0; i < c->subject_count; i++)
@@ -128,29 +117,8 @@ void compare_table(const campaign *c, FILE *to)
             "\nms: medians of %d rounds in alternation. ratio: how many times as fast as the peer, at the "
             "setting\n"
             "that is its best, Stride is: the median of the rounds' ratios; +-: the distance of their "
-            "quartiles.\n",
+            "quartiles.\n"
+            "Settings at half their best's speed were measured in the first round only.\n",
             c->rounds);
     print_absent(c, to);
-}
-
-/* ---- comma-separated values ---------------------------------------------------------------------- */
-
-static void write_row(const campaign *c, cell at, FILE *to)
-{
-    const subject *s = &c->subjects[at.subject];
-    const result *r = campaign_result(c, at);
-    if (r->rounds == 0) return;
-    comparison with = compare_to(c, at);
-    fprintf(to, "%s,%s,%d,%.9g,%.*s,%s,%.9g,%.4g,%.4g,%.4g\n", s->name, s->pass, campaign_threads[at.threads],
-            seconds_of(c, (cell){ at.subject, at.threads, 0 }), (int)family_length(c->peers[at.peer].name),
-            c->peers[at.peer].name, setting_of(&c->peers[at.peer]), seconds_of(c, at), with.ratio,
-            with.spread, r->peak);
-}
-
-void compare_csv(const campaign *c, FILE *to)
-{
-    fputs("subject,pass,threads,stride_seconds,peer,setting,seconds,ratio,spread,process_peak_mb\n", to);
-    for (int i = 0; i < c->subject_count; i++)
-        for (int t = 0; t < c->threads_count; t++)
-            for (int p = 1; p < c->peer_count; p++) write_row(c, (cell){ i, t, p }, to);
 }

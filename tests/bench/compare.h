@@ -12,16 +12,10 @@ typedef struct comparison {
     double ratio, spread;
 } comparison;
 
-/* With the peer, at the setting, of the cell. */
-comparison compare_to(const campaign *c, cell at);
-
-/* With peers whose names begin with the family's word; whatever peer the cell names. */
-comparison compare_with(const campaign *c, cell at, const char *family);
+/* With the best of the peers of these families; whatever peer the cell names. */
+comparison compare_with(const campaign *c, cell at, const char *families);
 
 /* A line for each subject and number of threads that some peer does too; then what peers did not do. */
 void compare_table(const campaign *c, FILE *to);
-
-/* A line for each result of a peer. */
-void compare_csv(const campaign *c, FILE *to);
 
 #endif

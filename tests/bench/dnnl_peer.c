@@ -305,7 +305,7 @@ static void answer(char *line)
     long size[NUMBERS];
     double seconds;
     if (!k || !is_measured(k)) {
-        printf("skip not measured here\n");
+        puts("skip");
         return;
     }
     for (int i = 0; i < k->numbers; i++) {
@@ -315,7 +315,7 @@ static void answer(char *line)
     const char *word = strtok(NULL, " ");
     int p = 0;
     while (p < 3 && (!word || strcmp(word, passes[p]) != 0)) p++;
-    if (p == 3 || (p == GRADIENT && !k->has_gradient)) printf("skip no such pass alone\n");
+    if (p == 3 || (p == GRADIENT && !k->has_gradient)) puts("skip");
     else if (measure(k, (pass)p, size, &seconds)) printf("error oneDNN refuses it\n");
     else printf("ok %.9g -1\n", seconds);
 }
@@ -334,7 +334,8 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "winograd") == 0) algorithm = dnnl_convolution_auto;
     bool works = !dnnl_engine_create(&engine, dnnl_cpu, 0) && !dnnl_stream_create(&stream, engine, 0);
     const dnnl_version_t *v = dnnl_version();
-    if (works) printf("ready oneDNN %d.%d.%d, threads by OMP_NUM_THREADS\n", v->major, v->minor, v->patch);
+    if (works)
+        printf("ready oneDNN %d.%d.%d, no BLAS, threads by OMP_NUM_THREADS\n", v->major, v->minor, v->patch);
     else puts("skip oneDNN has no engine here");
     fflush(stdout);
     while (works && fgets(line, sizeof line, stdin)) {

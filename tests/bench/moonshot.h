@@ -6,16 +6,18 @@
 
 #include <stdio.h>
 
-/* Training MNIST from a built tree. */
-typedef struct mnist_run {
-    double seconds;  /* 0: not measured */
-    double accuracy; /* a share */
-} mnist_run;
+/* Whole programs; NaN: not measured. */
+typedef struct program_runs {
+    double mnist_seconds, mnist_accuracy; /* training MNIST from a built tree; the accuracy is a share */
+    double once_seconds, once_megabytes;  /* predicting one picture with a saved net */
+} program_runs;
 
-/* Runs the shell's command, which prints "accuracy=SHARE"; -1 with an error where it fails. */
-int moonshot_mnist(const char *command, mnist_run *run);
+/* Run the shell's command: mnist's prints "accuracy=SHARE", once's "seconds=S megabytes=M". -1 with an error where it
+ * fails. */
+int moonshot_mnist(const char *command, program_runs *runs);
+int moonshot_once(const char *command, program_runs *runs);
 
 /* Each goal: measured, wanted, and whether it is met. */
-void moonshot_table(const campaign *c, const mnist_run *mnist, FILE *to);
+void moonshot_table(const campaign *c, const program_runs *runs, FILE *to);
 
 #endif

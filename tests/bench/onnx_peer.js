@@ -3,7 +3,7 @@
 //   node onnx_peer.js FOLDER [BATCH]
 //
 // FOLDER holds node_modules, and the networks as NAME.onnx. With a BATCH images are run so many at a time, and what
-// is answered is the time of as many as were asked for.
+// is answered is the time of as many as were asked for; one image is run as such, without a BATCH.
 'use strict';
 const path = require('path');
 const readline = require('readline');
@@ -55,11 +55,10 @@ async function prepare(runtime, name, batch) {
 
 async function answer(runtime, kept, line) {
     const [kind, name, asked, pass] = line.split(' ');
-    if (kind !== 'net' || pass !== 'infer') return say('skip it infers networks only');
-    const batch = asked === '1' ? 1 : Number(batchGiven || asked); // one image is asked for as such
-    if (kept.name !== name || kept.batch !== batch)
-        Object.assign(kept, { run: await prepare(runtime, name, batch), name, batch });
-    return say('ok', (await secondsACall(kept.run) * Number(asked)) / batch, -1);
+    if (kind !== 'net' || pass !== 'infer' || (batchGiven && asked === '1')) return say('skip');
+    const batch = Number(batchGiven || asked);
+    kept[line] = kept[line] || (await prepare(runtime, name, batch));
+    return say('ok', (await secondsACall(kept[line]) * Number(asked)) / batch, -1);
 }
 
 async function main() {

@@ -11,7 +11,6 @@
  * threads may not spend more than one does, by the same limit; how much sooner they are done is for `bench` to say. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/bench/arguments.h"
-#include "examples/stride/sketch.h"
 #include "tensor/error.h"
 #include "tests/bench/campaign.h"
 
@@ -33,7 +32,7 @@ static const char usage[] =
     "  -q, --quick       three sizes of each, in one round\n"
     "  -h, --help        this text\n";
 
-enum { SIZES = 11, BAR = 40 };
+enum { SIZES = 11 };
 
 /* Each S in the request stands for the size; the work grows as its `power`. Where `leaves_cache`, the limit is
  * three times as wide. */
@@ -148,18 +147,11 @@ static double unit_cost(const campaign *c, const curve *v, int first, int i, int
     return 1e9 * least_seconds(c, first + i, threads) / pow(size_at(v, i), v->power);
 }
 
-static void print_bar(double share)
-{
-    for (int i = 0; i < (int)(BAR * share + 0.5); i++) fputc('#', stdout);
-}
-
 /* Prints if the rise is within the limit, and returns it. */
 static bool verdict(const char *what, double rise, double limit)
 {
-    bool good = rise <= limit, colour = sketch_wants_colour(stdout);
-    const char *begin = !colour ? "" : good ? "\033[32m" : "\033[31m", *end = colour ? "\033[0m" : "";
-    printf("%s%s%s %s: %.2f times, limit %.2f\n", begin, good ? "ok" : "FAIL", end, what, rise, limit);
-    return good;
+    printf("%s %s: %.2f times, limit %.2f\n", rise <= limit ? "ok" : "FAIL", what, rise, limit);
+    return rise <= limit;
 }
 
 static double least_of(const double *value, int count)
@@ -181,13 +173,10 @@ static double lasting_rise(const double *cost, int count)
 /* The curve with one number of threads, and its rise. */
 static double print_curve(const campaign *c, const curve *v, int first, int count, int threads)
 {
-    double cost[SIZES], most = 0;
-    bool bars = isatty(STDOUT_FILENO);
-    for (int i = 0; i < count; i++) most = fmax(most, cost[i] = unit_cost(c, v, first, i, threads));
+    double cost[SIZES];
     for (int i = 0; i < count; i++) {
-        printf("  %s %-5d %12.1f ns ", v->what, size_at(v, i), cost[i]);
-        if (bars) print_bar(cost[i] / most);
-        fputc('\n', stdout);
+        cost[i] = unit_cost(c, v, first, i, threads);
+        printf("  %s %-5d %12.1f ns\n", v->what, size_at(v, i), cost[i]);
     }
     return lasting_rise(cost, count);
 }

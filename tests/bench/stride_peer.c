@@ -4,7 +4,7 @@
  *
  *     relu 64 32 26 26 forward      what it is, its numbers (work.h) and the pass
  *     ok 0.00123 0                  seconds of one pass; allocations meanwhile, -1 where they are not counted
- *     skip REASON                   this peer does not do that
+ *     skip [REASON]                 this peer does not do that
  *     error REASON
  *
  * It begins by itself with "ready VERSION", or "skip REASON" where it cannot run at all, and ends when stdin does. What is

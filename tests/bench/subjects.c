@@ -157,6 +157,7 @@ static int add_machine(subject *to, bool small)
     to[3] = (subject){ .pass = "run", .process = "machine", .bytes = 2 * 9 * 1048576.0 };
     snprintf(to[3].name, SUBJECT_TEXT, "copy 9 MiB");
     snprintf(to[3].request, SUBJECT_TEXT, "copy 9");
+    for (int i = 0; i < 4; i++) to[i].alone = true;
     return 4;
 }
 
@@ -183,6 +184,22 @@ static void add_single(subject *to, const network *which)
     snprintf(to->name, SUBJECT_TEXT, "%s of one image", which->name);
 }
 
+static void add_busy(subject *to, const network *which, int batch)
+{
+    subject both[2];
+    add_network(both, which, batch);
+    *to = both[0]; /* training alone */
+    to->busy = to->alone = true;
+    snprintf(to->name, SUBJECT_TEXT, "%s beside a busy process", which->name);
+}
+
+bool subject_is_called(const subject *s, const char *part)
+{
+    char text[3 * SUBJECT_TEXT];
+    snprintf(text, sizeof text, "%s %s %s", s->name, s->pass, s->request);
+    return strstr(text, part);
+}
+
 subject *subjects_new(int batch, int *count)
 {
     subject *all = calloc(MOST, sizeof *all);
@@ -202,5 +219,6 @@ subject *subjects_new(int batch, int *count)
         *count += added;
     }
     for (int i = 0; i < 2; i++) add_single(all + (*count)++, &networks[i]); /* lenet5 and example */
+    for (const network *n = networks; n->name; n++) add_busy(all + (*count)++, n, batch);
     return all;
 }

@@ -2,6 +2,8 @@
 #ifndef STRIDE_TESTS_BENCH_SUBJECTS_H
 #define STRIDE_TESTS_BENCH_SUBJECTS_H
 
+#include <stdbool.h>
+
 enum { SUBJECT_TEXT = 64 };
 
 typedef struct subject {
@@ -12,7 +14,12 @@ typedef struct subject {
     double flops;        /* nominal; 0: not counted */
     double bytes;        /* that must be read or written at least once; 0: not counted */
     double images;       /* of a network's batch; else 0 */
+    bool alone;          /* measured of Stride only, not of peers */
+    bool busy;           /* beside a process that is always busy */
 } subject;
+
+/* Its name, pass or request contains the part. */
+bool subject_is_called(const subject *s, const char *part);
 
 /* All of them, for this many images a batch; `count` receives how many. NULL with an error. */
 subject *subjects_new(int batch, int *count);

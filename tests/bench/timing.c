@@ -13,8 +13,7 @@ static bool is_set(const char *name, const char *value)
     return given && strcmp(given, value) == 0;
 }
 
-/* Seconds of a measured repetition. */
-static double least(void)
+double least_seconds(void)
 {
     return is_set("BENCH_QUICK", "1") ? 0.001 : 0.02;
 }
@@ -36,7 +35,7 @@ static double seconds_of(void (*call)(void *context), void *context, long calls)
 /* Aims a little above, and never more than tenfold: a first guess from a tiny time is a bad one. */
 static long more_calls(long calls, double seconds)
 {
-    double factor = seconds > 0 ? 1.2 * least() / seconds : 10;
+    double factor = seconds > 0 ? 1.2 * least_seconds() / seconds : 10;
     return (long)((double)calls * (factor > 10 ? 10 : factor)) + 1;
 }
 
@@ -46,7 +45,7 @@ double seconds_a_call(void (*call)(void *context), void *context)
     call(context);
     for (;;) {
         double seconds = seconds_of(call, context, calls);
-        if (seconds >= least()) return seconds / (double)calls;
+        if (seconds >= least_seconds()) return seconds / (double)calls;
         calls = more_calls(calls, seconds);
     }
 }

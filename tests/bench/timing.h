@@ -6,8 +6,10 @@
  * process. */
 double now(void);
 
-/* Seconds of one call: a first call that is not counted, then as many as take 20 ms together;
- * with BENCH_QUICK=1 a twentieth of that. */
+/* Seconds that a measured repetition lasts at the least: 0.02, or with BENCH_QUICK=1 0.001. */
+double least_seconds(void);
+
+/* Seconds of one call: a first call that is not counted, then as many as last so long together. */
 double seconds_a_call(void (*call)(void *context), void *context);
 
 #endif

@@ -1,7 +1,10 @@
 """torch_peer.py: PyTorch's side of a benchmark; stride_peer.c says in which words.
 
---channels-last: images are stored N, H, W, C, which some of its convolutions prefer.
+--channels-last  images are stored N, H, W, C, which some of its convolutions prefer
+--fused          one kernel steps all parameters, or all of a kind, where this version has it
+--compiled       torch.compile where this version has it; else traced and optimised networks for inference
 """
+import functools
 import os
 import sys
 import time
@@ -14,7 +17,7 @@ except ImportError:
 from torch import nn
 
 LEAST = 0.02  # seconds of a measured repetition
-CHANNELS_LAST = "--channels-last" in sys.argv[1:]
+CHANNELS_LAST, FUSED, COMPILED = (f"--{mode}" in sys.argv for mode in ("channels-last", "fused", "compiled"))
 clock = time.process_time if os.environ.get("BENCH_CLOCK") == "cpu" else time.perf_counter
 
 
@@ -89,7 +92,7 @@ def in_layout(t):
     if not CHANNELS_LAST:
         return t
     if t.dim() != 4:
-        raise Skip("channels come last in images only")
+        raise Skip()  # channels come last in images only
     return t.contiguous(memory_format=torch.channels_last)
 
 
@@ -97,28 +100,60 @@ def placed(module):
     return module.to(memory_format=torch.channels_last) if CHANNELS_LAST else module
 
 
-def network(name, batch):
+def sgd(parameters):
+    """In the fastest way that this version has, fused before foreach; or as it does by itself."""
+    for way in ("fused", "foreach") if FUSED else ():
+        try:
+            return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9, **{way: True})
+        except (TypeError, RuntimeError):
+            pass
+    if FUSED:
+        raise Skip(f"PyTorch {torch.__version__} has no fused optimizer")
+    return torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+
+
+def compiled_for_training(net):
+    if not hasattr(torch, "compile"):
+        raise Skip(f"PyTorch {torch.__version__} has no torch.compile")
+    return torch.compile(net)
+
+
+def compiled_for_inference(net, x):
+    if hasattr(torch, "compile"):
+        return torch.compile(net)
+    with torch.no_grad():
+        return torch.jit.optimize_for_inference(torch.jit.trace(net, x))
+
+
+@functools.lru_cache(maxsize=None)
+def network(name, batch, which):
     if name == "mlp" and CHANNELS_LAST:
-        raise Skip("it has no images with channels")
-    net = placed(NETWORKS[name]())
+        raise Skip()
+    net = placed(NETWORKS[name]()).train(which == "train")
     x = in_layout(torch.rand(batch, 1, 28, 28))
     target = torch.arange(batch) % 10
-    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
     loss = nn.CrossEntropyLoss()
+    if which == "train":
+        run = compiled_for_training(net) if COMPILED else net
+        optimizer = sgd(list(net.parameters()))
+    else:
+        run = compiled_for_inference(net, x) if COMPILED else net
 
     def train():
         optimizer.zero_grad(set_to_none=True)
-        loss(net(x), target).backward()
+        loss(run(x), target).backward()
         optimizer.step()
 
     def infer():
         with torch.inference_mode():
-            net(x)
+            run(x)
 
-    return {"train": lambda: (net.train(), train)[1], "infer": lambda: (net.eval(), infer)[1]}
+    return {"train": train, "infer": infer}[which]
 
 
 def layer(kind, size):
+    if FUSED or COMPILED:
+        raise Skip()
     rank, make = LAYERS[kind]
     module = placed(make(*size).train())
     x = in_layout(torch.rand(size[:rank]) * 2 - 1).requires_grad_()
@@ -133,18 +168,13 @@ def layer(kind, size):
     def adjoint(by):  # one derivative only; the graph of y is kept
         return lambda: torch.autograd.grad(y, by, dy, retain_graph=True)
 
-    passes = {"forward": lambda: forward, "backward": lambda: adjoint([x])}
-    if parameters:
-        passes["gradient"] = lambda: adjoint(parameters)
-    return passes
+    return {"forward": forward, "backward": adjoint([x]), "gradient": adjoint(parameters)}
 
 
 def work(words):
-    if words[0] == "net":
-        return network(words[1], int(words[2]))
     if words[0] in LAYERS:
         return layer(words[0], [int(word) for word in words[1:]])
-    raise Skip("not measured here")
+    raise Skip()
 
 
 # ---- requests -----------------------------------------------------------------------------------------
@@ -187,16 +217,18 @@ def main():
     for line in sys.stdin:
         *words, which = line.split()
         try:
-            if words != asked:
+            if words[0] == "net":
+                asked, passes = None, {which: network(words[1], int(words[2]), which)}
+            elif words != asked:
                 passes = {}
                 asked, passes = words, work(words)
-            print("ok", seconds_a_call(passes[which]()), -1, flush=True)
+            print("ok", seconds_a_call(passes[which]), -1, flush=True)
         except Skip as reason:
             asked = None
-            print("skip", reason, flush=True)
-        except (KeyError, ValueError, RuntimeError) as error:
+            print(f"skip {reason}".strip(), flush=True)
+        except Exception as error:  # a compiler's, say
             asked = None
-            print("error", str(error).replace("\n", " "), flush=True)
+            print("error", " ".join(str(error).split())[:200], flush=True)
 
 
 main()

@@ -143,6 +143,7 @@ worker_status worker_ask(worker *w, const char *request, worker_answer *answer)
         return refuse(answer->refusal, WORKER_FAILS, w->refusal);
     }
     if (after(line, "skip ")) return refuse(answer->refusal, WORKER_SKIPS, after(line, "skip "));
+    if (strcmp(line, "skip") == 0) return refuse(answer->refusal, WORKER_SKIPS, "");
     if (sscanf(line, "ok %lf %ld", &answer->seconds, &answer->allocations) >= 1 && answer->seconds > 0)
         return WORKER_OK;
     return refuse(answer->refusal, WORKER_FAILS, after(line, "error ") ? after(line, "error ") : line);
