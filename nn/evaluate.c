@@ -95,55 +95,12 @@ tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_
     return t;
 }
 
-static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first)
-{
-    st_tensor x, target;
-    ptrdiff_t count = smallest(b->x.shape.n[0], b->data->count - first);
-    if (train_fetch(b, l, n, first, count, &x, &target)) return (tally){ 0 };
-    return train_tally(b, l, n, st_net_forward(n, x, ST_PREDICT), target, (st_tensor){ 0 });
-}
-
-/* Adds up in the order of the batches. */
-int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score)
-{
-    const int ranks = g->ranks;
-    const ptrdiff_t batch = b->x.shape.n[0], count = b->data->count;
-    tally sum = { 0 }, *of = array_new("train", ranks, sizeof *of);
-    for (ptrdiff_t first = 0; first < count && of; first += ranks * batch) {
-        ptrdiff_t mine = first + g->rank * batch;
-        of[g->rank] = mine < count ? evaluate_batch(n, l, b, mine) : (tally){ 0 };
-        if (g->all_gather) g->all_gather(g, ranks, sizeof *of, of);
-        for (int q = 0; q < ranks; q++) tally_add(&sum, of[q]);
-        if (train_agree(g, false)) break;
-    }
-    free(of);
-    if (st_error()) return -1;
-    score->loss = sum.loss / (double)count;
-    score->accuracy = sum.hits / sum.counted;
-    return 0;
-}
-
-int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
-{
-    st_group alone = { .ranks = 1 };
-    st_metrics unused;
-    train_batches b;
-    if (!n || n->batch < 1) return st_error_set("st_evaluate before st_net_build");
-    if (train_fits(n, d, "data")) return -1;
-    int status = train_batches_new(&b, n, d, n->batch);
-    if (status == 0) status = train_score_of(n, &l, &b, &alone, score ? score : &unused);
-    train_batches_free(&b);
-    return status;
-}
-
-/* ---- by class ------------------------------------------------------------------------------------------ */
-
-/* Counts over the positions of a set. */
-typedef struct counts {
+/* Counts by class over the positions of a set. */
+struct train_counts {
     const st_loss *l;
     ptrdiff_t k, hits, counted;
     ptrdiff_t *matrix; /* NULL: only top-k */
-} counts;
+};
 
 /* The number of outputs before this one in descending order; equal ones and NaN stay in their order. */
 static ptrdiff_t rank_of(const st_real *y, ptrdiff_t classes, ptrdiff_t stride, ptrdiff_t class)
@@ -156,7 +113,7 @@ static ptrdiff_t rank_of(const st_real *y, ptrdiff_t classes, ptrdiff_t stride, 
 }
 
 /* Outputs y [N, K, ...] and classes [N, ...], both contiguous. */
-static void count_batch(counts *c, const train_batches *b, st_tensor y, st_tensor target)
+static void count_batch(train_counts *c, const train_batches *b, st_tensor y, st_tensor target)
 {
     const ptrdiff_t classes = y.shape.n[1], positions = st_numel(target) / target.shape.n[0];
     st_argmax(b->picked, y, ST_AXES(1));
@@ -170,39 +127,73 @@ static void count_batch(counts *c, const train_batches *b, st_tensor y, st_tenso
     }
 }
 
-static int count_set(counts *c, st_net *n, const st_dataset *d, const char *who)
+/* ---- sets ---------------------------------------------------------------------------------------------- */
+
+static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b, train_counts *c,
+                            ptrdiff_t first)
 {
+    st_tensor x, target;
+    ptrdiff_t count = smallest(b->x.shape.n[0], b->data->count - first);
+    if (train_fetch(b, l, n, first, count, &x, &target)) return (tally){ 0 };
+    st_tensor y = st_net_forward(n, x, ST_PREDICT);
+    if (c && !st_is_null(y)) count_batch(c, b, y, target);
+    return train_tally(b, l, n, y, target, (st_tensor){ 0 });
+}
+
+/* Adds up in the order of the batches. */
+int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, train_counts *c,
+                   st_metrics *score)
+{
+    const int ranks = g->ranks;
+    const ptrdiff_t batch = b->x.shape.n[0], count = b->data->count;
+    tally sum = { 0 }, *of = array_new("train", ranks, sizeof *of);
+    for (ptrdiff_t first = 0; first < count && of; first += ranks * batch) {
+        ptrdiff_t mine = first + g->rank * batch;
+        of[g->rank] = mine < count ? evaluate_batch(n, l, b, c, mine) : (tally){ 0 };
+        if (g->all_gather) g->all_gather(g, ranks, sizeof *of, of);
+        for (int q = 0; q < ranks; q++) tally_add(&sum, of[q]);
+        if (train_agree(g, false)) break;
+    }
+    free(of);
+    if (st_error()) return -1;
+    if (score) *score = (st_metrics){ sum.loss / (double)count, sum.hits / sum.counted };
+    return 0;
+}
+
+static int evaluate(st_net *n, const st_dataset *d, const st_loss *l, train_counts *c, st_metrics *score,
+                    const char *who)
+{
+    st_group alone = { .ranks = 1 };
     train_batches b;
     if (!n || n->batch < 1) return st_error_set("%s before st_net_build", who);
     if (train_fits(n, d, "data")) return -1;
-    if (!c->l->classes || !train_counts_hits(c->l, n, d))
+    if (c && (!l->classes || !train_counts_hits(l, n, d)))
         return st_error_set("%s: outputs %s and targets %s, expected a loss of classes, [K, ...] and [...]",
                             who, st_shape_text(n->output).text, st_shape_text(d->target).text);
     int status = train_batches_new(&b, n, d, n->batch);
-    for (ptrdiff_t first = 0; status == 0 && first < d->count; first += n->batch) {
-        st_tensor x, target;
-        status = train_fetch(&b, c->l, n, first, smallest(n->batch, d->count - first), &x, &target);
-        st_tensor y = status == 0 ? st_net_forward(n, x, ST_PREDICT) : (st_tensor){ 0 };
-        if (st_is_null(y)) status = -1;
-        else count_batch(c, &b, y, target);
-    }
+    if (status == 0) status = train_score_of(n, l, &b, &alone, c, score);
     train_batches_free(&b);
     return status;
 }
 
+int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
+{
+    return evaluate(n, d, &l, NULL, score, "st_evaluate");
+}
+
 int st_confusion_matrix(st_net *n, const st_dataset *d, st_loss l, ptrdiff_t matrix[])
 {
-    counts c = { .l = &l, .matrix = matrix };
+    train_counts c = { .l = &l, .matrix = matrix };
     if (!matrix) return st_error_set("st_confusion_matrix: the matrix is NULL");
     ptrdiff_t classes = n && n->output.rank > 0 ? n->output.n[0] : 0;
     for (ptrdiff_t i = 0; i < classes * classes; i++) matrix[i] = 0;
-    return count_set(&c, n, d, "st_confusion_matrix");
+    return evaluate(n, d, &l, &c, NULL, "st_confusion_matrix");
 }
 
 double st_top_k_accuracy(st_net *n, const st_dataset *d, st_loss l, int k)
 {
-    counts c = { .l = &l, .k = k };
+    train_counts c = { .l = &l, .k = k };
     if (k < 1) st_error_set("st_top_k_accuracy: k is %d, expected at least 1", k);
-    if (k < 1 || count_set(&c, n, d, "st_top_k_accuracy")) return NAN;
+    if (k < 1 || evaluate(n, d, &l, &c, NULL, "st_top_k_accuracy")) return NAN;
     return (double)c.hits / (double)c.counted;
 }

@@ -41,13 +41,6 @@ static bool fail(const subject *s, const char *format, ...)
     return false;
 }
 
-static st_shape index_of(st_shape s, ptrdiff_t element)
-{
-    st_shape index = s;
-    for (int i = s.rank - 1; i >= 0; element /= s.n[i--]) index.n[i] = element % s.n[i];
-    return index;
-}
-
 /* ---- evaluating --------------------------------------------------------------------------------- */
 
 /* The weighted difference of two outputs, summed over elements that differ, for accuracy. */
@@ -127,7 +120,7 @@ static double largest(st_tensor x)
 {
     double most = 0;
     for (ptrdiff_t e = 0; e < st_numel(x); e++)
-        most = fmax(most, fabs((double)*st_at(x, index_of(x.shape, e))));
+        most = fmax(most, fabs((double)*st_at(x, shape_index(x.shape, e))));
     return most;
 }
 
@@ -161,7 +154,7 @@ static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx
         ptrdiff_t e = k;
         if (checks < count)
             e = (ptrdiff_t)st_random_below(stream(&s->options, SAMPLES), (uint64_t)k, (uint64_t)count);
-        st_shape at = index_of(x.shape, e);
+        st_shape at = shape_index(x.shape, e);
         double analytic = (double)*st_at(dx, at), number = 0;
         double error = check_element(s, st_at(x, at), analytic, scale, &number);
         t.checked++;
@@ -195,7 +188,7 @@ static bool rounded(st_real a, st_real b)
 static bool same(const subject *s, st_tensor a, st_tensor b, bool exact, const char *claim)
 {
     for (ptrdiff_t e = 0; e < st_numel(a); e++) {
-        const st_shape at = index_of(a.shape, e);
+        const st_shape at = shape_index(a.shape, e);
         const st_real u = *st_at(a, at), v = *st_at(b, at);
         if (u != v && !(isnan(u) && isnan(v)) && (exact || !rounded(u, v)))
             return fail(s, "%s%s is %g, expected %g", claim, st_shape_text(at).text, (double)u, (double)v);
@@ -227,7 +220,7 @@ static bool forward_holds(const subject *s, st_tensor x)
     forward(s, s->above);
     for (ptrdiff_t e = 0; e < st_numel(s->y); e++)
         if (isnan(st_data(s->above)[e]))
-            return fail(s, "forward gives y%s as NaN", st_shape_text(index_of(s->y.shape, e)).text);
+            return fail(s, "forward gives y%s as NaN", st_shape_text(shape_index(s->y.shape, e)).text);
     return same(s, s->x, x, true, "forward writes its input: x") &&
            same(s, s->y, s->above, true, "forward leaves some of y, or gives another result each time: y");
 }

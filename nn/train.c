@@ -45,7 +45,7 @@ static int validate(st_run *run)
     report->best = false;
     report->validation = (st_metrics){ NAN, NAN };
     if (!run->options.validation) return 0;
-    if (train_score_of(run->net, &run->options.loss, &run->memory->validation, &run->options.group,
+    if (train_score_of(run->net, &run->options.loss, &run->memory->validation, &run->options.group, NULL,
                        &report->validation))
         return -1;
     run->validation = report->validation;

@@ -28,6 +28,17 @@ typedef struct extent {
 } extent;
 extent tensor_extent(st_tensor x);
 
+/* The index of element k, row-major. */
+static inline st_shape shape_index(st_shape s, ptrdiff_t k)
+{
+    for (int i = s.rank - 1; i >= 0; i--) {
+        const ptrdiff_t size = s.n[i];
+        s.n[i] = k % size;
+        k /= size;
+    }
+    return s;
+}
+
 /* The list of axes counted from the front, in ascending order; all axes for an empty list. count is -1, with
  * an error, if one is out of range or repeated. */
 st_axes tensor_axes(st_tensor x, st_axes over, const char *who);

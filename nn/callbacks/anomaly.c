@@ -1,6 +1,7 @@
 /* anomaly.c: finds the first NaN or infinity of a step by running it again. */
 #include "nn/callbacks/callbacks.h"
 #include "nn/train_impl.h"
+#include "tensor/storage.h"
 #include "nn/callbacks/watch.h"
 
 #include <math.h>
@@ -49,17 +50,6 @@ typedef struct search {
     char text[384];  /* "the output of layer 3 (relu) is inf at [5, 2, 0, 1]" */
 } search;
 
-/* The index of element k of a shape, row-major. */
-static st_shape index_of(st_shape s, ptrdiff_t k)
-{
-    st_shape index = s;
-    for (int i = s.rank - 1; i >= 0; i--) {
-        index.n[i] = k % s.n[i];
-        k /= s.n[i];
-    }
-    return index;
-}
-
 /* Looks for a bad element in x, whose first image is image `first` of the batch. Keeps the earliest by
  * time, then by image: threads call hooks in any order. */
 static void look(search *s, int when, ptrdiff_t first, st_tensor x, const char *what, const char *of,
@@ -67,7 +57,7 @@ static void look(search *s, int when, ptrdiff_t first, st_tensor x, const char *
 {
     first_bad f = find_bad(x);
     if (f.at < 0) return;
-    st_shape index = index_of(x.shape, f.at);
+    st_shape index = shape_index(x.shape, f.at);
     if (index.rank > 0) index.n[0] += first;
     ptrdiff_t image = index.rank > 0 ? index.n[0] : 0;
     if (s->found && (when > s->when || (when == s->when && image >= s->image))) return;
