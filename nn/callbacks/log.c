@@ -63,11 +63,6 @@ static void put_line(const memory *m, const st_train_report *r)
     c_locale_leave(before);
 }
 
-static int put_names(FILE *to, const void *context)
-{
-    return ((const memory *)context)->json || fputs(names, to) >= 0 ? 0 : -1;
-}
-
 /* The epoch of a line; 0 if there is none. */
 static long epoch_of(const memory *m, const char *line)
 {
@@ -81,47 +76,46 @@ static long epoch_of(const memory *m, const char *line)
 
 /* ---- the file ------------------------------------------------------------------------------------------ */
 
-/* The end of the lines of epochs before this one; -1 with an error: not a log. A last line without a
- * newline is incomplete. */
-static long lines_before(const memory *m, int epoch)
+typedef struct earlier {
+    const memory *m;
+    int epoch; /* the first one without a line; 0: a new log */
+} earlier;
+
+/* Copies the lines of earlier epochs. A last line without a newline is incomplete. */
+static int copy_lines(FILE *to, const void *context)
 {
+    const earlier *e = context;
+    const memory *m = e->m;
     char line[4096];
-    long end = 0;
-    if (fseek(m->to, 0, SEEK_SET)) return st_error_set("%s: %s", m->path, strerror(errno));
-    for (int number = 1; fgets(line, sizeof line, m->to) && strchr(line, '\n'); number++) {
+    int status = 0;
+    FILE *from = e->epoch > 0 ? fopen(m->path, "r") : NULL;
+    if (!from && e->epoch > 0 && errno != ENOENT) return -1;
+    if (!m->json) fputs(names, to);
+    for (int number = 1; from && status == 0 && fgets(line, sizeof line, from) && strchr(line, '\n');
+         number++) {
         bool head = number == 1 && !m->json;
         long found = head ? 0 : epoch_of(m, line);
         if (head ? strcmp(line, names) != 0 : found == 0)
-            return st_error_set("%s: line %d is not of a log that can be continued", m->path, number);
-        if (found >= epoch) break;
-        end = ftell(m->to);
-        if (end < 0) break;
+            status = st_error_set("%s: line %d is not of a log that can be continued", m->path, number);
+        else if (found >= e->epoch) break;
+        else if (!head) fputs(line, to);
     }
-    return ferror(m->to) || end < 0 ? st_error_set("%s: %s", m->path, strerror(errno)) : end;
+    if (from && ferror(from)) status = -1;
+    if (from && fclose(from)) status = -1;
+    return status;
 }
 
-/* Flushes everything written to disk. */
+/* Keeps the lines of earlier epochs, and opens the file to append to it. */
+static void place(memory *m, const st_run *run)
+{
+    const earlier e = { m, run->step > 0 ? run->epoch : 0 };
+    if (st_file_replace(m->path, copy_lines, &e) == 0 && !(m->to = fopen(m->path, "a"))) fail(m);
+}
+
+/* Flushes a line to disk. */
 static void flush(const memory *m)
 {
     if (fflush(m->to) || ferror(m->to) || fsync(fileno(m->to))) fail(m);
-}
-
-/* Appends to the lines of earlier epochs; a log without them replaces the old file. */
-static void place(memory *m, const st_run *run)
-{
-    long end = 0;
-    m->to = run->step > 0 ? fopen(m->path, "r+") : NULL;
-    if (m->to) end = lines_before(m, run->epoch);
-    else if (run->step > 0 && errno != ENOENT) fail(m);
-    if (st_error()) return;
-    if (end > 0) {
-        if (fseek(m->to, end, SEEK_SET) || ftruncate(fileno(m->to), end)) fail(m);
-        else flush(m);
-        return;
-    }
-    if (m->to) fclose(m->to);
-    m->to = NULL;
-    if (st_file_replace(m->path, put_names, m) == 0 && !(m->to = fopen(m->path, "a"))) fail(m);
 }
 
 static bool ends_in(const char *path, const char *ending)
@@ -134,7 +128,7 @@ static bool ends_in(const char *path, const char *ending)
 static void begin(memory *m)
 {
     m->json = ends_in(m->path, ".jsonl");
-    if (m->json || ends_in(m->path, ".csv")) st_file_try(m->path, put_names, m);
+    if (m->json || ends_in(m->path, ".csv")) st_file_try(m->path, copy_lines, &(earlier){ m, 0 });
     else st_error_set("%s: expected a log's name to end in .csv or .jsonl", m->path);
 }
 
