@@ -203,17 +203,10 @@ static numbers numbers_of(const st_call *c)
     return (numbers){ (st_real)o[0] + 0, (st_real)o[1] + 0 };
 }
 
-static void walk_values(const st_call *c, st_tensor x, st_tensor y, st_row_function *const rows[])
+static void walk(const st_call *c, int count, const st_tensor views[], st_row_function *const rows[])
 {
     numbers o = numbers_of(c);
-    st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, rows[c->layer->impl->machine], &o);
-}
-
-static void walk_derivatives(const st_call *c, st_tensor from, st_tensor dy, st_tensor dx,
-                             st_row_function *const rows[])
-{
-    numbers o = numbers_of(c);
-    st_walk(3, (st_tensor[]){ dx, dy, from }, ST_ANY_ORDER, rows[c->layer->impl->machine], &o);
+    st_walk(count, views, ST_ANY_ORDER, rows[c->layer->impl->machine], &o);
 }
 
 #define ROWS(M, NAME)                                                                                        \
@@ -237,12 +230,12 @@ static void walk_derivatives(const st_call *c, st_tensor from, st_tensor dy, st_
     static st_row_function *const NAME##_derivative_rows[] = { EACH_MACHINE_OF(DERIVATIVE_ROW, NAME) };      \
     static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
     {                                                                                                        \
-        walk_values(c, x, y, NAME##_value_rows);                                                             \
+        walk(c, 2, (st_tensor[]){ y, x }, NAME##_value_rows);                                                \
     }                                                                                                        \
     static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
     {                                                                                                        \
         (void)x, (void)y;                                                                                    \
-        walk_derivatives(c, X_OR_Y, dy, dx, NAME##_derivative_rows);                                         \
+        walk(c, 3, (st_tensor[]){ dx, dy, X_OR_Y }, NAME##_derivative_rows);                                 \
     }
 
 static const layer_traits x_traits = { .ignores_y = true }, y_traits = { .in_place = true };

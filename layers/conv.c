@@ -40,13 +40,29 @@ static void add_bias(const st_call *c, const st_layer_type *type, st_tensor y)
     st_add(y, 1, st_expand(st_reshape(c->param[CONV_BIAS], ST_SHAPE(y.shape.n[1], 1, 1)), y.shape));
 }
 
+static st_tensor column_view(const window *w, st_tensor source)
+{
+    return st_permute(window_view(w, source), ST_AXES(0, 3, 4, 1, 2)); /* [C, KH, KW, OH, OW] */
+}
+
+static void im2col(const window *w, st_tensor columns, st_tensor image, st_tensor padded)
+{
+    st_copy(columns, column_view(w, window_source(w, image, padded)));
+}
+
+static void col2im(const window *w, st_tensor image, st_tensor columns, st_tensor padded)
+{
+    st_add(column_view(w, window_target(w, image, padded)), 1, columns);
+    window_finish(w, image, padded);
+}
+
 /* The columns [C, KH, KW, OH, OW] of an image; for a 1x1 convolution with stride 1, the image itself. */
 static st_tensor columns_of(const st_call *c, st_tensor image)
 {
     const window *w = &((const conv_plan *)c->plan)->w;
     if (window_is_identity(w) && st_is_contiguous(image)) return image;
     if (window_padded(w)) st_fill(st_scratch(c, PADDED), 0);
-    window_im2col(w, st_scratch(c, COLUMNS), image, st_scratch(c, PADDED));
+    im2col(w, st_scratch(c, COLUMNS), image, st_scratch(c, PADDED));
     return st_scratch(c, COLUMNS);
 }
 
@@ -92,7 +108,7 @@ static void conv_transpose2d_forward(const st_call *c, st_tensor x, st_tensor y)
         for (int g = 0; g < p->groups; g++)
             st_gemm(group(p, columns, g), 1, st_transpose(group(p, c->param[CONV_WEIGHT], g), 0, 1),
                     group(p, in, g), 0);
-        if (!identity) window_col2im(&p->w, out, columns, st_scratch(c, PADDED));
+        if (!identity) col2im(&p->w, out, columns, st_scratch(c, PADDED));
     }
     add_bias(c, &layer_type_conv_transpose2d, y);
 }

@@ -74,7 +74,7 @@ struct st_layer_run {
     bool inference_only; /* no backward pass follows: activations need not be kept */
     uint64_t seed, step;
     int threads;
-    double grain;                            /* less work than this runs on one thread: see layer_work */
+    double grain;                            /* less work than this runs on one thread: run.c */
     st_tensor parameters, gradients, states; /* flat; kept when the batch size changes */
     bool shared;                             /* parameters and states belong to another tree; no gradients */
     st_tensor memory;                        /* flat: memory and outputs of all layers */
@@ -106,10 +106,6 @@ bool layer_trains(const st_layer *l);
 
 /* The number of images per call of this layer's hooks, for a batch of n. */
 ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n);
-bool layer_is_whole(const st_layer *l); /* the whole batch in one call */
-
-/* Work in elements read and written; multiply-adds count by the time that they take. */
-double layer_work(const st_layer *l, ptrdiff_t images);
 
 /* ---- fused runs -----------------------------------------------------------------------------------
  *

@@ -21,7 +21,8 @@ enum {
 static const layer_algorithm *none[] = { NULL };
 __attribute__((weak)) const layer_algorithm **layer_algorithms = none;
 
-bool layer_is_whole(const st_layer *l)
+/* The whole batch in one call. */
+static bool is_whole(const st_layer *l)
 {
     return l->children > 0 || l->type->chunk < 0;
 }
@@ -61,8 +62,7 @@ int st_layer_state(st_layer *l, const char *name, st_shape s, double value)
 int st_layer_memory(st_layer *l, st_shape s)
 {
     if (!layer_given(l, "st_layer_memory")) return -1;
-    bool by_image = s.rank > 0 && s.n[0] == l->x.n[0],
-         of_batch = layer_is_whole(l) && s.rank > 0 && s.n[0] == 1;
+    bool by_image = s.rank > 0 && s.n[0] == l->x.n[0], of_batch = is_whole(l) && s.rank > 0 && s.n[0] == 1;
     if (by_image || of_batch) return request(l, l->impl->memory, &l->impl->memories, s, "memory");
     return st_layer_refuse(l, "requests memory %s, expected [%td, ...]", st_shape_text(s).text, l->x.n[0]);
 }
@@ -222,7 +222,7 @@ ptrdiff_t layer_own_parameters(const st_layer *l)
 
 ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)
 {
-    if (layer_is_whole(l)) return n;
+    if (is_whole(l)) return n;
     if (l->type->chunk > 0) return l->type->chunk;
     return largest(ceil_div(n, MOST_CHUNKS), DEFAULT_CHUNK);
 }
@@ -230,7 +230,7 @@ ptrdiff_t layer_chunk(const st_layer *l, ptrdiff_t n)
 /* The most chunks that a batch of at most n images is cut into. */
 static ptrdiff_t most_chunks(const st_layer *l, ptrdiff_t n)
 {
-    if (layer_is_whole(l)) return 1;
+    if (is_whole(l)) return 1;
     return l->type->chunk > 0 ? ceil_div(n, l->type->chunk)
                               : smallest(ceil_div(n, DEFAULT_CHUNK), MOST_CHUNKS);
 }
@@ -245,11 +245,11 @@ int layer_fuse(st_layer *const child[], int count)
 {
     ptrdiff_t own = layer_own_parameters(child[0]);
     int links = 1;
-    if (layer_is_whole(child[0]) || !layer_sums_chunks(child[0], own)) return 1;
+    if (is_whole(child[0]) || !layer_sums_chunks(child[0], own)) return 1;
     for (; links < count && links < LAYER_FUSED; links++) {
         const st_layer *next = child[links];
         own += layer_own_parameters(next);
-        bool alike = !layer_is_whole(next) && next->type->chunk == child[0]->type->chunk;
+        bool alike = !is_whole(next) && next->type->chunk == child[0]->type->chunk;
         if (!alike || !layer_sums_chunks(child[0], own)) break;
     }
     return links;
@@ -294,7 +294,7 @@ static int measure(const st_layer *l, st_layer_needs *needs)
     if (l->children > 0) { /* its scratch is in use while its children run */
         if (total(l, &needs->memory, scratch)) return -1;
     } else {
-        ptrdiff_t *greediest = layer_is_whole(l) ? &needs->whole : &needs->scratch;
+        ptrdiff_t *greediest = is_whole(l) ? &needs->whole : &needs->scratch;
         *greediest = largest(*greediest, scratch);
     }
     if (most_chunks(l, l->x.n[0]) > 1 && layer_sums_chunks(l, own))

@@ -11,28 +11,26 @@
 #include <math.h>
 
 /* A window: its n = KH KW elements in row-major order. */
-typedef struct place {
+struct pool_window {
     const pool_plan *plan;
     const void *options;
     st_real *x;
     ptrdiff_t n, row, column; /* the window's position in its channel */
-} place;
-
-typedef st_real window_value(const place *at);
-typedef void window_adjoint(const place *at, st_real y, st_real dy, st_real *dx); /* writes dx [n] */
+};
 
 enum { PADDED, DPADDED, WINDOW, DWINDOW }; /* scratch: padded images, and one window */
 
 /* ---- plan ---------------------------------------------------------------------------------------- */
 
-static pool_plan *plan_windows(st_layer *l, st_shape x, st_shape *y, window w, bool ceil_mode)
+static pool_plan *plan_windows(st_layer *l, st_shape x, st_shape *y, window w, bool ceil_mode,
+                               window_value *value, window_adjoint *adjoint)
 {
     if (window_plan_pool(&w, l, x, ceil_mode)) return NULL;
     *y = ST_SHAPE(x.n[0], x.n[1], w.out[0], w.out[1]);
     if (st_shape_numel(*y, l->type->name) < 0) return NULL;
     pool_plan *p = st_layer_plan_data(l, sizeof *p);
     if (!p) return NULL;
-    p->w = w;
+    *p = (pool_plan){ w, 0, value, adjoint };
     const st_shape padded = window_padded(&w) ? window_padded_shape(&w, x.n[1]) : ST_SHAPE(0);
     const st_shape scratch[] = { padded, padded, ST_SHAPE(w.kernel[0], w.kernel[1]),
                                  ST_SHAPE(w.kernel[0], w.kernel[1]) };
@@ -60,30 +58,32 @@ static st_real *first_of(const st_tensor *view, ptrdiff_t channel, ptrdiff_t oh,
 }
 
 /* Copies a window into an array; and the adjoint, which adds the array to it. */
-static void gather(const window *w, const ptrdiff_t stride[2], const st_real *x, st_real *to)
+static void gather(const window *w, const ptrdiff_t stride[2], const st_real *x, st_real *restrict to)
 {
-    for (int kh = 0; kh < w->kernel[0]; kh++)
-        for (int kw = 0; kw < w->kernel[1]; kw++) *to++ = x[kh * stride[0] + kw * stride[1]];
+    const int high = w->kernel[0], wide = w->kernel[1];
+    for (int kh = 0; kh < high; kh++, x += stride[0])
+        for (int kw = 0; kw < wide; kw++) *to++ = x[kw * stride[1]];
 }
 
-static void scatter(const window *w, const ptrdiff_t stride[2], st_real *dx, const st_real *from)
+static void scatter(const window *w, const ptrdiff_t stride[2], st_real *dx, const st_real *restrict from)
 {
-    for (int kh = 0; kh < w->kernel[0]; kh++)
-        for (int kw = 0; kw < w->kernel[1]; kw++) dx[kh * stride[0] + kw * stride[1]] += *from++;
+    const int high = w->kernel[0], wide = w->kernel[1];
+    for (int kh = 0; kh < high; kh++, dx += stride[0])
+        for (int kw = 0; kw < wide; kw++) dx[kw * stride[1]] += *from++;
 }
 
-static place place_of(const st_call *c)
+static pool_window window_of(const st_call *c)
 {
     const pool_plan *p = c->plan;
-    return (place){ .plan = p,
-                    .options = c->options,
-                    .x = st_data(st_scratch(c, WINDOW)),
-                    .n = (ptrdiff_t)p->w.kernel[0] * p->w.kernel[1] };
+    return (pool_window){ .plan = p,
+                          .options = c->options,
+                          .x = st_data(st_scratch(c, WINDOW)),
+                          .n = (ptrdiff_t)p->w.kernel[0] * p->w.kernel[1] };
 }
 
-static void forward_windows(const st_call *c, st_tensor x, st_tensor y, window_value *value)
+static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    place at = place_of(c);
+    pool_window at = window_of(c);
     const window *w = &at.plan->w;
     st_real *out = st_data(y);
     for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
@@ -92,15 +92,14 @@ static void forward_windows(const st_call *c, st_tensor x, st_tensor y, window_v
             for (at.row = 0; at.row < w->out[0]; at.row++)
                 for (at.column = 0; at.column < w->out[1]; at.column++) {
                     gather(w, view.stride + 3, first_of(&view, channel, at.row, at.column), at.x);
-                    *out++ = value(&at);
+                    *out++ = at.plan->value(&at);
                 }
     }
 }
 
-static void backward_windows(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx,
-                             window_adjoint *adjoint)
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
-    place at = place_of(c);
+    pool_window at = window_of(c);
     const window *w = &at.plan->w;
     const st_real *out = st_data(y), *dout = st_data(dy);
     st_real *from = st_data(st_scratch(c, DWINDOW));
@@ -111,7 +110,7 @@ static void backward_windows(const st_call *c, st_tensor x, st_tensor y, st_tens
             for (at.row = 0; at.row < w->out[0]; at.row++)
                 for (at.column = 0; at.column < w->out[1]; at.column++) {
                     gather(w, view.stride + 3, first_of(&view, channel, at.row, at.column), at.x);
-                    adjoint(&at, *out++, *dout++, from);
+                    at.plan->adjoint(&at, *out++, *dout++, from);
                     scatter(w, dview.stride + 3, first_of(&dview, channel, at.row, at.column), from);
                 }
         window_finish(w, image, dpadded);
@@ -119,14 +118,6 @@ static void backward_windows(const st_call *c, st_tensor x, st_tensor y, st_tens
 }
 
 /* ---- maxpool: the maximum; the gradient goes to the place it came from ----------------------------- */
-
-static int plan_maxpool(st_layer *l, st_shape x, st_shape *y)
-{
-    const st_maxpool_options *o = l->options;
-    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode);
-    if (p) p->padding = o->pad_value == ST_PAD_ZERO ? 0 : -(st_real)INFINITY;
-    return p ? 0 : -1;
-}
 
 /* The elements first ... end - 1 of a window, along an axis, that are in the image; or in the image and its
  * padding. */
@@ -147,7 +138,7 @@ static range inside(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
 
 /* The index of the first maximum, or of the first NaN; if all elements are -inf, of the first one in the
  * image. */
-static ptrdiff_t maximum(const place *at)
+static ptrdiff_t maximum(const pool_window *at)
 {
     const window *w = &at->plan->w;
     const range rows = inside(w, 0, at->row, true), columns = inside(w, 1, at->column, true);
@@ -159,16 +150,24 @@ static ptrdiff_t maximum(const place *at)
     return best;
 }
 
-static st_real maxpool_value(const place *at)
+static st_real maxpool_value(const pool_window *at)
 {
     return at->x[maximum(at)];
 }
 
-static void maxpool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
+static void maxpool_adjoint(const pool_window *at, st_real y, st_real dy, st_real *dx)
 {
     (void)y;
     for (ptrdiff_t k = 0; k < at->n; k++) dx[k] = 0;
     dx[maximum(at)] = dy;
+}
+
+static int plan_maxpool(st_layer *l, st_shape x, st_shape *y)
+{
+    const st_maxpool_options *o = l->options;
+    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode, maxpool_value, maxpool_adjoint);
+    if (p) p->padding = o->pad_value == ST_PAD_ZERO ? 0 : -(st_real)INFINITY;
+    return p ? 0 : -1;
 }
 
 /* A dilated window may contain only padding, whose maximum is -inf. */
@@ -186,16 +185,8 @@ int pool_counted(const window *w, int axis, ptrdiff_t at, bool exclude_pad)
     return (int)(counted.end - counted.first);
 }
 
-static int plan_avgpool(st_layer *l, st_shape x, st_shape *y)
-{
-    const st_avgpool_options *o = l->options;
-    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode);
-    if (p) l->flops = (double)st_shape_numel(*y, "avgpool") * p->w.kernel[0] * p->w.kernel[1];
-    return p ? 0 : -1;
-}
-
 /* 1 / (the number of elements that count), or 0 for none. */
-static st_real weight_of(const place *at)
+static st_real weight_of(const pool_window *at)
 {
     const bool exclude_pad = ((const st_avgpool_options *)at->options)->count_exclude_pad;
     const int rows = pool_counted(&at->plan->w, 0, at->row, exclude_pad);
@@ -203,7 +194,7 @@ static st_real weight_of(const place *at)
     return rows && columns ? 1 / ((st_real)rows * (st_real)columns) : 0;
 }
 
-static st_real avgpool_value(const place *at)
+static st_real avgpool_value(const pool_window *at)
 {
     enum { SHORT = 16 }; /* elements just written are read one by one faster than as vectors */
     double sum = 0;
@@ -211,22 +202,24 @@ static st_real avgpool_value(const place *at)
     return (st_real)(at->n < SHORT ? sum : sum_of_row(at->n, at->x)) * weight_of(at);
 }
 
-static void avgpool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
+static void avgpool_adjoint(const pool_window *at, st_real y, st_real dy, st_real *dx)
 {
     (void)y;
     const st_real share = dy * weight_of(at);
     for (ptrdiff_t k = 0; k < at->n; k++) dx[k] = share;
 }
 
+static int plan_avgpool(st_layer *l, st_shape x, st_shape *y)
+{
+    const st_avgpool_options *o = l->options;
+    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode, avgpool_value, avgpool_adjoint);
+    if (p) l->flops = (double)st_shape_numel(*y, "avgpool") * p->w.kernel[0] * p->w.kernel[1];
+    return p ? 0 : -1;
+}
+
 /* ---- lppool: the p-norm: y = (sum of |x|^p)^(1/p), as ONNX's LpPool ------------------------------------ *
  * To avoid overflow, powers are taken of ratios of at most 1: y = m (sum of (|x|/m)^p)^(1/p), with m the
  * largest |x| of the window, and dx = dy sign(x) (|x|/y)^(p-1). */
-
-static int plan_lppool(st_layer *l, st_shape x, st_shape *y)
-{
-    const st_lppool_options *o = l->options;
-    return plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode) ? 0 : -1;
-}
 
 static double power(double ratio, double p)
 {
@@ -234,7 +227,7 @@ static double power(double ratio, double p)
 }
 
 /* NaN propagates. */
-static st_real lppool_value(const place *at)
+static st_real lppool_value(const pool_window *at)
 {
     const double p = ((const st_lppool_options *)at->options)->p;
     double most = 0, sum = 0;
@@ -248,7 +241,7 @@ static st_real lppool_value(const place *at)
     return (st_real)(most * pow(sum, 1 / p));
 }
 
-static void lppool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
+static void lppool_adjoint(const pool_window *at, st_real y, st_real dy, st_real *dx)
 {
     const double p = ((const st_lppool_options *)at->options)->p, norm = (double)y;
     for (ptrdiff_t k = 0; k < at->n; k++) {
@@ -259,27 +252,21 @@ static void lppool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
     }
 }
 
-/* ---- pool: a function of the user's; its adjoint, too, or central differences ---------------------------- */
-
-static int plan_pool(st_layer *l, st_shape x, st_shape *y)
+static int plan_lppool(st_layer *l, st_shape x, st_shape *y)
 {
-    const st_pool_options *o = l->options;
-    if (!o->function->name || !o->function->value)
-        return st_layer_refuse(l, "the window function %s has no %s",
-                               o->function->name ? o->function->name : "?",
-                               o->function->name ? "value" : "name");
-    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode);
-    if (p) p->padding = o->pad_value == ST_PAD_LOWEST ? -(st_real)INFINITY : 0;
-    return p ? 0 : -1;
+    const st_lppool_options *o = l->options;
+    return plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode, lppool_value, lppool_adjoint) ? 0 : -1;
 }
 
-static st_real pool_value(const place *at)
+/* ---- pool: a function of the user's; its adjoint, too, or central differences ---------------------------- */
+
+static st_real pool_value(const pool_window *at)
 {
     const st_pool_function *f = ((const st_pool_options *)at->options)->function;
     return f->value(at->x, at->n, f->context);
 }
 
-static void pool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
+static void pool_adjoint(const pool_window *at, st_real y, st_real dy, st_real *dx)
 {
     const st_pool_function *f = ((const st_pool_options *)at->options)->function;
     const double relative = cbrt((double)ST_REAL_EPSILON); /* balances truncation and rounding errors */
@@ -297,6 +284,18 @@ static void pool_adjoint(const place *at, st_real y, st_real dy, st_real *dx)
         at->x[k] = middle;
         dx[k] = isfinite(middle) ? dy * (high - low) / (above - below) : 0;
     }
+}
+
+static int plan_pool(st_layer *l, st_shape x, st_shape *y)
+{
+    const st_pool_options *o = l->options;
+    if (!o->function->name || !o->function->value)
+        return st_layer_refuse(l, "the window function %s has no %s",
+                               o->function->name ? o->function->name : "?",
+                               o->function->name ? "value" : "name");
+    pool_plan *p = plan_windows(l, x, y, WINDOW_OF(o), o->ceil_mode, pool_value, pool_adjoint);
+    if (p) p->padding = o->pad_value == ST_PAD_LOWEST ? -(st_real)INFINITY : 0;
+    return p ? 0 : -1;
 }
 
 /* ---- adaptive_avgpool: the image cut into output_size parts, the mean of each ------------------------------ */
@@ -365,21 +364,13 @@ static void adaptive_avgpool_backward(const st_call *c, st_tensor x, st_tensor y
         { "pad_width", ST_FIELD_PAIR, offsetof(OPTIONS, pad_width) },                                        \
         { 0 },                                                                                               \
     };                                                                                                       \
-    static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
-    {                                                                                                        \
-        forward_windows(c, x, y, NAME##_value);                                                              \
-    }                                                                                                        \
-    static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
-    {                                                                                                        \
-        backward_windows(c, x, y, dy, dx, NAME##_adjoint);                                                   \
-    }                                                                                                        \
     const st_layer_type layer_type_##NAME = {                                                                \
         .name = #NAME,                                                                                       \
         .options_size = sizeof(OPTIONS),                                                                     \
         .fields = NAME##_fields,                                                                             \
         .plan = plan_##NAME,                                                                                 \
-        .forward = NAME##_forward,                                                                           \
-        .backward = NAME##_backward,                                                                         \
+        .forward = forward,                                                                                  \
+        .backward = backward,                                                                                \
         .traits = TRAITS,                                                                                    \
     };                                                                                                       \
     CONSTRUCTOR(NAME, OPTIONS)

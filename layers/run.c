@@ -65,6 +65,15 @@ st_random_key st_call_random(const st_call *c)
     return (st_random_key){ own->run->seed, drawn | (uint64_t)own->number << 40 | own->run->step };
 }
 
+/* Work in elements read and written; multiply-adds count by the time that they take. */
+static double work_of(const st_layer *l, ptrdiff_t images)
+{
+    const double products_a_time = 50; /* in the time of reading or writing an element */
+    double elements =
+        (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
+    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
+}
+
 typedef struct piece_work {
     void (*work)(ptrdiff_t i, void *context);
     void *context;
@@ -82,7 +91,7 @@ void st_parallel_for(const st_call *c, ptrdiff_t count, void (*work)(ptrdiff_t i
 {
     if (!layer_call_given(c, "st_parallel_for")) return;
     const st_layer_run *run = c->layer->impl->run;
-    bool little = layer_work(c->layer, c->layer->x.n[0]) < run->grain;
+    bool little = work_of(c->layer, c->layer->x.n[0]) < run->grain;
     parallel_for(little ? 1 : run->threads, count, run_piece, &(piece_work){ work, context });
 }
 
@@ -128,19 +137,11 @@ static const st_layer_run *run_of(const pass *p)
     return p->link[0].l->impl->run;
 }
 
-double layer_work(const st_layer *l, ptrdiff_t images)
-{
-    const double products_a_time = 50; /* in the time of reading or writing an element */
-    double elements =
-        (double)st_shape_numel(l->x, l->type->name) + (double)st_shape_numel(l->y, l->type->name);
-    return (elements + l->flops / products_a_time) * (double)images / (double)l->x.n[0];
-}
-
 static pass pass_of(const layer_link link[], int links)
 {
     pass p = { .link = link, .links = links, .images = link[0].x.shape.n[0] };
     double work = 0;
-    for (int i = 0; i < links; i++) work += layer_work(link[i].l, p.images);
+    for (int i = 0; i < links; i++) work += work_of(link[i].l, p.images);
     p.threads = work < run_of(&p)->grain ? 1 : run_of(&p)->threads;
     p.size = layer_chunk(link[0].l, p.images);
     p.chunks = ceil_div(p.images, p.size);

@@ -1,4 +1,4 @@
-/* window.c: padding and windows; im2col and col2im are a copy and an add between the same views. */
+/* window.c: padding and windows. */
 #include "layers/window.h"
 #include "tensor/counts.h"
 
@@ -99,20 +99,4 @@ bool window_is_identity(const window *w)
     for (int axis = 0; axis < 2; axis++)
         same = same && w->kernel[axis] == 1 && w->stride[axis] == 1 && w->out[axis] == w->size[axis];
     return same;
-}
-
-static st_tensor column_view(const window *w, st_tensor source)
-{
-    return st_permute(window_view(w, source), ST_AXES(0, 3, 4, 1, 2)); /* [C, KH, KW, OH, OW] */
-}
-
-void window_im2col(const window *w, st_tensor columns, st_tensor image, st_tensor padded)
-{
-    st_copy(columns, column_view(w, window_source(w, image, padded)));
-}
-
-void window_col2im(const window *w, st_tensor image, st_tensor columns, st_tensor padded)
-{
-    st_add(column_view(w, window_target(w, image, padded)), 1, columns);
-    window_finish(w, image, padded);
 }

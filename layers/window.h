@@ -1,4 +1,4 @@
-/* window.h: what convolution and pooling share: padding, windows, im2col and its adjoint col2im. */
+/* window.h: what convolution and pooling share: padding and windows. */
 #ifndef STRIDE_LAYERS_WINDOW_H
 #define STRIDE_LAYERS_WINDOW_H
 
@@ -45,9 +45,5 @@ st_tensor window_view(const window *w, st_tensor source);
 
 /* true: each window is one element of the image, in order. */
 bool window_is_identity(const window *w);
-
-/* im2col: columns [C, KH, KW, OH, OW] = windows of the image; and col2im: image = the sum of its windows. */
-void window_im2col(const window *w, st_tensor columns, st_tensor image, st_tensor padded);
-void window_col2im(const window *w, st_tensor image, st_tensor columns, st_tensor padded);
 
 #endif

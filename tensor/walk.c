@@ -260,17 +260,16 @@ static st_tensor spread(st_tensor y, st_tensor x, st_axes over, const char *who)
 }
 
 /* Fills y with `start` and runs `row` over y and x. If y overlaps x, x is copied first. */
-static bool reduce(st_tensor y, st_tensor x, st_axes over, const char *who, st_real start,
+static void reduce(st_tensor y, st_tensor x, st_axes over, const char *who, st_real start,
                    st_row_function *row, void *context)
 {
     st_tensor wide = spread(y, x, over, who);
-    if (st_is_null(wide)) return false;
+    if (st_is_null(wide)) return;
     st_tensor source = st_overlaps(y, x) ? st_tensor_clone(x) : x;
-    if (st_is_null(source)) return false;
+    if (st_is_null(source)) return;
     st_fill(y, start);
     st_walk(2, (st_tensor[]){ wide, source }, ST_ANY_ORDER, row, context);
     if (source.storage != x.storage) st_tensor_free(source);
-    return true;
 }
 
 void st_sum(st_tensor y, st_tensor x, st_axes over)
@@ -278,16 +277,11 @@ void st_sum(st_tensor y, st_tensor x, st_axes over)
     reduce(y, x, over, "st_sum", 0, add_row, &(st_real){ 1 });
 }
 
-static st_real divided(st_real x, void *count)
-{
-    return x / *(const st_real *)count;
-}
-
 void st_mean(st_tensor y, st_tensor x, st_axes over)
 {
-    if (!reduce(y, x, over, "st_mean", 0, add_row, &(st_real){ 1 }) || st_numel(y) == 0) return;
-    st_real count = (st_real)(st_numel(x) / st_numel(y));
-    st_map(y, divided, &count, y); /* the mean of no elements is NaN */
+    const ptrdiff_t elements = st_numel(x); /* the mean of none is NaN */
+    st_real weight = elements > 0 ? (st_real)st_numel(y) / (st_real)elements : 0;
+    reduce(y, x, over, "st_mean", elements > 0 ? 0 : (st_real)NAN, add_row, &weight);
 }
 
 /* Tests if x replaces the maximum so far: the first of equal elements is kept, NaN is greater than all. */
