@@ -14,7 +14,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     DEEPEST = 32,       /* nesting of parentheses */
@@ -214,12 +214,6 @@ static bool read_real(const token *t, double *to)
     return stop == t->at + t->length && isfinite(*to);
 }
 
-static bool read_bool(const token *t, bool *to)
-{
-    *to = is(t, "true");
-    return *to || is(t, "false");
-}
-
 static bool read_choice(const token *t, const char *const *choices, int *to)
 {
     for (*to = 0; choices[*to]; ++*to)
@@ -255,24 +249,24 @@ static int check_value(const token *t, const st_field *f, double value)
 
 static int read_value(const token *t, const st_field *f, void *at)
 {
+    const char *end = t->at + t->length;
+    bool fits = false;
     int *i = at;
-    if (t->kind != WORD) return refuse_kind(t, f);
-    switch (f->kind) {
-    case ST_FIELD_INT:
-        if (read_int(t->at, t->at + t->length, i) != t->at + t->length) return refuse_kind(t, f);
-        return check_value(t, f, *i);
-    case ST_FIELD_PAIR:
-        if (!read_pair(t, i)) return refuse_kind(t, f);
-        return check_value(t, f, i[0]) || check_value(t, f, i[1]) ? -1 : 0;
-    case ST_FIELD_REAL:
-        if (!read_real(t, at)) return refuse_kind(t, f);
-        if (*(double *)at == 0 && f->fallback != 0) *(double *)at = ST_ZERO;
-        return check_value(t, f, *(double *)at);
-    case ST_FIELD_BOOL: return read_bool(t, at) ? 0 : refuse_kind(t, f);
-    case ST_FIELD_CHOICE: return read_choice(t, f->choices, i) ? 0 : refuse_kind(t, f);
-    case ST_FIELD_NAMED: break;
-    }
-    return fail(t, "cannot be given as text");
+    double *x = at;
+    if (t->kind == WORD) switch (f->kind) {
+        case ST_FIELD_INT: fits = read_int(t->at, end, i) == end; break;
+        case ST_FIELD_PAIR: fits = read_pair(t, i); break;
+        case ST_FIELD_REAL: fits = read_real(t, x); break;
+        case ST_FIELD_BOOL: fits = (*(bool *)at = is(t, "true")) || is(t, "false"); break;
+        case ST_FIELD_CHOICE: fits = read_choice(t, f->choices, i); break;
+        case ST_FIELD_NAMED: break;
+        }
+    if (!fits) return refuse_kind(t, f);
+    if (f->kind == ST_FIELD_INT) return check_value(t, f, *i);
+    if (f->kind == ST_FIELD_PAIR) return check_value(t, f, i[0]) || check_value(t, f, i[1]) ? -1 : 0;
+    if (f->kind != ST_FIELD_REAL) return 0;
+    if (*x == 0 && f->fallback != 0) *x = ST_ZERO;
+    return check_value(t, f, *x);
 }
 
 /* Padding that keeps the size: dilation (kernel - 1) / 2 on each side; of an odd number the bottom and the right
@@ -523,11 +517,8 @@ static int read_chain(parser *p, chain *c)
         if (is_times(&p->now, &times) ? read_times(p, c, times) : read_layer(p, c)) return -1;
         if (!ends_chain(p) && p->now.kind != COMMA && p->now.kind != NEWLINE)
             return fail(&p->now, "found, expected a comma or the end of the line");
-        if (p->now.kind == NEWLINE) skip_lines(p);
-        else if (p->now.kind == COMMA) {
-            advance(p);
-            skip_lines(p);
-        }
+        if (p->now.kind == COMMA) advance(p);
+        skip_lines(p);
     } while (!ends_chain(p));
     p->depth--;
     return 0;
@@ -594,67 +585,60 @@ static int read_all(parser *p, st_shape *input, chain *c)
     return read_chain(p, c) || (p->now.kind != END && fail(&p->now, "has no matching (")) ? -1 : 0;
 }
 
-st_net *network_parse(const char *text, st_shape input)
+/* NULL with an error, or if it is dry. */
+static st_net *parse(const char *text, st_shape input, bool dry)
 {
     parser p = begin(text);
     chain c = { 0 };
-    if (read_all(&p, &input, &c)) {
-        drop(&c);
-        return NULL;
+    st_net *n = NULL;
+    p.dry = dry;
+    if (read_all(&p, &input, &c) == 0 && !dry) {
+        n = st_net_new_of(input, c.count, c.layer);
+        c.count = 0; /* owned by the net */
     }
-    st_net *n = st_net_new_of(input, c.count, c.layer);
-    c.count = 0; /* owned by the net */
     drop(&c);
     return n;
 }
 
-static char *read_file(const char *path)
+st_net *network_parse(const char *text, st_shape input)
 {
-    size_t length = 0;
-    char *text = path_contents(path, LONGEST_FILE, &length);
-    if (text && memchr(text, 0, length)) st_error_set("%.200s: not text", path);
+    return parse(text, input, false);
+}
+
+/* A path of a missing file is not parsed as a network. */
+static bool is_file(const char *given)
+{
+    return access(given, F_OK) == 0 || strchr(given, '/') || text_ends(given, ".net");
+}
+
+char *network_text(const char *given)
+{
+    size_t length = strlen(given);
+    char *text = is_file(given) ? path_contents(given, LONGEST_FILE, &length) : strdup(given);
+    if (!text) st_error_set("no memory for a network");
+    else if (memchr(text, 0, length)) st_error_set("%.200s: not text", given);
     if (!st_error()) return text;
     free(text);
     return NULL;
 }
 
-/* A path of a missing file is not parsed as a network. */
-static bool looks_like_path(const char *given)
-{
-    return strchr(given, '/') || text_ends(given, ".net");
-}
-
-static bool is_file(const char *given)
-{
-    struct stat about;
-    return stat(given, &about) == 0 || looks_like_path(given);
-}
-
-char *network_text(const char *given)
-{
-    char *text = is_file(given) ? read_file(given) : strdup(given);
-    if (!text) st_error_set("no memory for a network");
-    return text;
-}
-
-st_net *network_read(const char *given, st_shape input)
+static st_net *read_given(const char *given, st_shape input, bool dry)
 {
     char *text = network_text(given);
-    st_net *n = text ? network_parse(text, input) : NULL;
-    if (text && !n && is_file(given)) st_error_within("%.200s: ", given);
+    st_net *n = text ? parse(text, input, dry) : NULL;
+    if (text && st_error() && is_file(given)) st_error_within("%.200s: ", given);
     free(text);
     return n;
 }
 
+st_net *network_read(const char *given, st_shape input)
+{
+    return read_given(given, input, false);
+}
+
 int network_check(const char *given)
 {
-    char *text = network_text(given);
-    parser p = text ? begin(text) : (parser){ 0 };
-    chain c = { 0 };
-    p.dry = true;
-    if (text && read_all(&p, &(st_shape){ 0 }, &c) && is_file(given)) st_error_within("%.200s: ", given);
-    drop(&c);
-    free(text);
+    read_given(given, (st_shape){ 0 }, true);
     return st_error() ? -1 : 0;
 }
 
