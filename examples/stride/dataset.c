@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -195,12 +194,10 @@ static int open_rows(dataset *s, const char *path, const dataset_options *o, boo
                         .label = o->label,
                         .features = o->features,
                         .columns = o->columns,
+                        .targets = (int)o->targets,
                         .unlabelled = unlabelled };
-    char *end = NULL;
-    long targets = o->targets ? strtol(o->targets, &end, 10) : 0;
-    if (o->targets && (end == o->targets || *end || targets < 0 || targets > INT_MAX))
-        return st_error_set("--targets: expected a whole number, not \"%.40s\"", o->targets);
-    t.targets = (int)targets;
+    if (o->targets < 0 || o->targets > 1000000) /* a net's metadata may say anything */
+        return st_error_set("--targets: %ld columns, expected at most 1000000", o->targets);
     if (o->image && network_size(o->image, &t.sample)) return st_error_within("--image: ");
     if (o->sample) t.sample = *o->sample;
     s->table = calloc(1, sizeof *s->table);
@@ -422,11 +419,12 @@ void dataset_close(dataset *s)
 
 int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
 {
-    char *columns = dataset_columns(s), *text = text_clean(s->text); /* in UTF-8 */
+    char *columns = dataset_columns(s), *text = text_clean(s->text), targets[32]; /* in UTF-8 */
+    snprintf(targets, sizeof targets, "%ld", o->targets);
     const char *const notes[][2] = { { "data", s->drawn ? "drawn digits" : text },
                                      { "size", s->size },
                                      { "label", o->label },
-                                     { "targets", o->targets },
+                                     { "targets", o->targets ? targets : NULL },
                                      { "columns", columns } };
     int status = st_error() ? -1 : 0;
     for (size_t i = 0; i < sizeof notes / sizeof *notes && status == 0; i++)
@@ -443,7 +441,8 @@ void dataset_recall(dataset_options *o, const st_net *n)
     o->sample = x;
     if (!o->size) o->size = st_net_metadata(n, "size");
     if (!o->label) o->label = st_net_metadata(n, "label");
-    if (!o->targets) o->targets = st_net_metadata(n, "targets");
+    const char *targets = st_net_metadata(n, "targets");
+    if (!o->targets && targets) o->targets = strtol(targets, NULL, 10);
     if (x->rank != 3) return;
     if (o->colour == 0) o->colour = x->n[0] == 1 ? 1 : x->n[0] == 3 ? 2 : 0;
 }

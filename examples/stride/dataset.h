@@ -18,12 +18,13 @@
 /* Options of the command line; NULL: not given. */
 typedef struct dataset_options {
     const char *data;
-    const char *size, *image;               /* HxW of pictures, CxHxW of a table's rows */
-    const char *label, *targets, *features; /* a table's columns */
-    const char *columns;                    /* the features' names, as from dataset_columns; NULL: all */
-    const st_shape *sample;                 /* the shape of a table's rows; NULL: as the file has them */
-    int colour;                             /* of pictures: 0 as in the files, 1 grey, 2 rgb */
-    bool skip_bad;                          /* leave out pictures that cannot be read */
+    const char *size, *image;     /* HxW of pictures, CxHxW of a table's rows */
+    const char *label, *features; /* a table's columns, by name or number, by patterns */
+    long targets;                 /* columns of numbers to predict, from the label on; 0: a class */
+    const char *columns;          /* the features' names, as from dataset_columns; NULL: all */
+    const st_shape *sample;       /* the shape of a table's rows; NULL: as the file has them */
+    int colour;                   /* of pictures: 0 as in the files, 1 grey, 2 rgb */
+    bool skip_bad;                /* leave out pictures that cannot be read */
 } dataset_options;
 
 /* Rows for a table of options whose settings have a dataset_options `source`. */
@@ -40,8 +41,8 @@ typedef struct dataset_options {
       .help = "a table's column with the class: its name, or its number from 0 or from the last, -1" },      \
     { "features", 0, OPTION_TEXT, AT(source.features), "NAMES",                                              \
       .help = "a table's columns to learn from: names or patterns such as 'sepal_*,petal_*'" },              \
-    { "targets", 0, OPTION_TEXT, AT(source.targets), "K",                                                    \
-      .help = "K columns from --label on are numbers to predict, not a class" }
+    { "targets", 0, OPTION_INTEGER, AT(source.targets), "K", NULL,                                           \
+      "K columns from --label on are numbers to predict, not a class", 0, 1e6 }
 /* clang-format on */
 
 enum { DATASET_SETS = 12 };

@@ -83,65 +83,47 @@ int folder_pictures(const char *path, folder_paths *to)
 
 /* ---- pictures in memory ------------------------------------------------------------------------ */
 
-/* All images, each [C, H, W]. */
-typedef struct album {
-    uint16_t *pixel;
-    int *class;            /* of each file */
-    folder_paths files;    /* those of the images first */
-    ptrdiff_t count, size; /* images, elements of one */
-} album;
-
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    const album *a = d->own;
-    const uint16_t *from = a->pixel + i * a->size;
+    const image_folder *f = d->own;
+    const uint16_t *from = f->pixel + i * f->size;
     for (ptrdiff_t c = 0; c < d->x.n[0]; c++)
         for (ptrdiff_t h = 0; h < d->x.n[1]; h++)
             for (ptrdiff_t w = 0; w < d->x.n[2]; w++)
                 *st_at(x, ST_INDEX(c, h, w)) = (st_real)*from++ / (st_real)WHITE;
-    *st_at(y, (st_shape){ 0 }) = (st_real)a->class[i];
-}
-
-static void release(st_dataset *d)
-{
-    album *a = d->own;
-    folder_free_paths(&a->files);
-    free(a->pixel);
-    free(a->class);
-    free(a);
+    *st_at(y, (st_shape){ 0 }) = (st_real)f->class[i];
 }
 
 const char *folder_path(const st_dataset *set, ptrdiff_t i)
 {
-    return set->get == get ? ((const album *)set->own)->files.path[i] : NULL;
+    return set->get == get ? ((const image_folder *)set->own)->files.path[i] : NULL;
 }
 
 void folder_renumber(image_folder *f, const ptrdiff_t *class)
 {
-    const album *a = f->set->own;
-    for (ptrdiff_t i = 0; i < a->count; i++) a->class[i] = (int)class[a->class[i]];
+    for (ptrdiff_t i = 0; i < f->count; i++) f->class[i] = (int)class[f->class[i]];
 }
 
 /* Image number `count` is that of file k, which changes places with the file there. */
-static void add(album *a, int k, st_tensor image)
+static void add(image_folder *f, int k, st_tensor image)
 {
-    char *path = a->files.path[k];
-    uint16_t *to = a->pixel + a->count * a->size;
+    char *path = f->files.path[k];
+    uint16_t *to = f->pixel + f->count * f->size;
     const st_real *from = st_data(image);
-    const int class = a->class[k];
-    for (ptrdiff_t i = 0; i < a->size; i++) {
+    const int class = f->class[k];
+    for (ptrdiff_t i = 0; i < f->size; i++) {
         double value = (double)from[i] * WHITE + 0.5;
         to[i] = value <= 0 ? 0 : value >= WHITE ? WHITE : (uint16_t)value;
     }
-    a->files.path[k] = a->files.path[a->count], a->class[k] = a->class[a->count];
-    a->files.path[a->count] = path, a->class[a->count++] = class;
+    f->files.path[k] = f->files.path[f->count], f->class[k] = f->class[f->count];
+    f->files.path[f->count] = path, f->class[f->count++] = class;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
 /* All images must have the shape of the first one; if one is in colour, all are read in colour. */
 typedef struct reading {
-    album *album;
+    image_folder *f;
     st_shape each; /* rank 0: none read yet */
     folder_options options;
     int bad, listed; /* files that cannot be read; those reported by an earlier pass */
@@ -159,18 +141,18 @@ static void refuse_file(reading *r)
 
 static int keep(reading *r, int k, st_tensor image)
 {
-    album *a = r->album;
-    const char *path = a->files.path[k];
+    image_folder *f = r->f;
+    const char *path = f->files.path[k];
     if (r->each.rank == 0) {
         r->each = image.shape;
-        a->size = st_numel(image);
-        a->pixel = calloc((size_t)a->files.count, (size_t)a->size * sizeof *a->pixel);
-        if (!a->pixel) return st_error_set("%.200s: no memory for %d images", path, a->files.count);
+        f->size = st_numel(image);
+        f->pixel = calloc((size_t)f->files.count, (size_t)f->size * sizeof *f->pixel);
+        if (!f->pixel) return st_error_set("%.200s: no memory for %d images", path, f->files.count);
     }
     if (!st_shape_equal(image.shape, r->each))
         return st_error_set("%.150s is %s and %.150s is %s: resize them with --size HxW", path,
-                            st_shape_text(image.shape).text, a->files.path[0], st_shape_text(r->each).text);
-    add(a, k, image);
+                            st_shape_text(image.shape).text, f->files.path[0], st_shape_text(r->each).text);
+    add(f, k, image);
     return 0;
 }
 
@@ -178,7 +160,7 @@ static int keep(reading *r, int k, st_tensor image)
 static int read_one(reading *r, int k)
 {
     const ptrdiff_t channels = r->options.channels, before = r->each.rank > 0 ? r->each.n[0] : 0;
-    st_tensor raw = image_read(r->album->files.path[k]);
+    st_tensor raw = image_read(r->f->files.path[k]);
     if (st_is_null(raw)) {
         refuse_file(r);
         return 0;
@@ -193,13 +175,13 @@ static int read_one(reading *r, int k)
 
 static int read_all(reading *r, const char *path)
 {
-    album *a = r->album;
+    image_folder *f = r->f;
     int status = 0;
-    for (int k = 0; k < a->files.count && status == 0; k++) status = read_one(r, k);
+    for (int k = 0; k < f->files.count && status == 0; k++) status = read_one(r, k);
     if (status < 0) return -1;
     if (status > 0) {
-        free(a->pixel);
-        a->pixel = NULL, a->count = 0;
+        free(f->pixel);
+        f->pixel = NULL, f->count = 0;
         r->each = (st_shape){ 0 }, r->options.channels = 3;
         r->listed = r->bad, r->bad = 0;
         return read_all(r, path);
@@ -208,47 +190,39 @@ static int read_all(reading *r, const char *path)
     if (r->bad && !r->options.skip_bad)
         return st_error_set("%.200s: %d picture%s cannot be read: --skip-bad leaves %s out", path, r->bad, s,
                             r->bad > 1 ? "them" : "it");
-    if (a->count == 0) return st_error_set("%.200s: contains no picture", path);
+    if (f->count == 0) return st_error_set("%.200s: contains no picture", path);
     if (r->bad && r->options.messages)
-        fprintf(r->options.messages, "%d picture%s left out, %td read\n", r->bad, s, a->count);
+        fprintf(r->options.messages, "%d picture%s left out, %td read\n", r->bad, s, f->count);
     return 0;
 }
 
-/* Lists the pictures of each class. */
-static int find_files(album *a, const folder_paths *classes, FILE *messages)
+/* Lists the pictures of each class, and leaves only the names of their folders. */
+static int find_files(image_folder *f, const char *path, FILE *messages)
 {
-    for (int i = 0; i < classes->count; i++) {
-        const int before = a->files.count;
-        if (list(classes->path[i], false, &a->files)) return -1;
-        int *more = realloc(a->class, ((size_t)a->files.count + 1) * sizeof *more);
-        if (!more) return st_error_set("%.200s: no memory for file names", classes->path[i]);
-        a->class = more;
-        for (int k = before; k < a->files.count; k++) a->class[k] = i;
-        if (a->files.count == before && messages)
-            text_put_in(messages, "", classes->path[i], ": contains no picture\n");
+    if (list(path, true, &f->classes)) return -1;
+    if (f->classes.count == 0) return st_error_set("%.200s: contains no folder of a class", path);
+    for (int i = 0; i < f->classes.count; i++) {
+        const int before = f->files.count;
+        char *folder = f->classes.path[i], *last = strrchr(folder, '/') + 1;
+        if (list(folder, false, &f->files)) return -1;
+        int *more = realloc(f->class, ((size_t)f->files.count + 1) * sizeof *more);
+        if (!more) return st_error_set("%.200s: no memory for file names", folder);
+        f->class = more;
+        for (int k = before; k < f->files.count; k++) f->class[k] = i;
+        if (f->files.count == before && messages)
+            text_put_in(messages, "", folder, ": contains no picture\n");
+        memmove(folder, last, strlen(last) + 1);
     }
     return 0;
 }
 
 int folder_open(image_folder *f, const char *path, folder_options options)
 {
-    reading r = { .album = calloc(1, sizeof *r.album), .options = options };
+    reading r = { .f = f, .options = options };
     *f = (image_folder){ 0 };
-    if (!r.album) return st_error_set("%.200s: no memory", path);
-    int status = list(path, true, &f->classes);
-    if (status == 0 && f->classes.count == 0)
-        status = st_error_set("%.200s: contains no folder of a class", path);
-    if (status == 0) status = find_files(r.album, &f->classes, options.messages);
-    if (status == 0) status = read_all(&r, path);
-    for (int i = 0; i < f->classes.count; i++) { /* names remain of the paths */
-        char *name = f->classes.path[i], *last = strrchr(name, '/') + 1;
-        memmove(name, last, strlen(last) + 1);
-    }
-    st_dataset kind = {
-        .count = r.album->count, .x = r.each, .get = get, .release = release, .own = r.album, .grain = 64
-    };
-    if (status) release(&kind);
-    else f->set = st_dataset_new(kind);
+    if (find_files(f, path, options.messages) == 0 && read_all(&r, path) == 0)
+        f->set =
+            st_dataset_new((st_dataset){ .count = f->count, .x = r.each, .get = get, .own = f, .grain = 64 });
     if (!f->set) folder_close(f);
     return f->set ? 0 : -1;
 }
@@ -257,5 +231,8 @@ void folder_close(image_folder *f)
 {
     st_dataset_free(f->set);
     folder_free_paths(&f->classes);
+    folder_free_paths(&f->files);
+    free(f->class);
+    free(f->pixel);
     *f = (image_folder){ 0 };
 }

@@ -5,6 +5,8 @@
 #include "nn/data.h"
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 
 /* Paths, or names; freed by folder_free_paths. */
 typedef struct folder_paths {
@@ -24,9 +26,14 @@ typedef struct folder_options {
 typedef struct image_folder {
     st_dataset *set;
     folder_paths classes; /* their names */
+
+    folder_paths files;    /* those of the images first */
+    int *class;            /* of each file */
+    uint16_t *pixel;       /* all images, each [C, H, W] */
+    ptrdiff_t count, size; /* images, elements of one */
 } image_folder;
 
-/* -1 with an error. */
+/* Opens a folder, which must stay where it is. -1 with an error. */
 int folder_open(image_folder *f, const char *path, folder_options options);
 void folder_close(image_folder *f);
 
