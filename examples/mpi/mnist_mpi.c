@@ -55,9 +55,7 @@ static int tell(st_net *n, const mnist *digits, const settings *s, const st_comm
     return 0;
 }
 
-static const subcommand command;
-
-static int run(const void *settings_, int count, char **operands)
+static int run(void *settings_, int count, char **operands)
 {
     (void)count, (void)operands;
     const settings *s = settings_;
@@ -67,7 +65,7 @@ static int run(const void *settings_, int count, char **operands)
     const st_comm *all = st_mpi_begin();
     int status = all && find(&digits, s, all) == 0 && learn(n, &digits, s, all, &result) == 0 ? 0 : 1;
     if (status == 0 && all->rank == 0) status = tell(n, &digits, s, all, &result) ? 1 : 0;
-    if (!all || all->rank == 0) status |= subcommand_end(&command);
+    if (st_error() && (!all || all->rank == 0)) status = 0; /* the caller reports it */
     mnist_free(&digits);
     st_net_free(n);
     st_mpi_end(all);

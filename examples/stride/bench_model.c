@@ -131,24 +131,22 @@ static int read_batches(const char *text, ptrdiff_t batch[MOST_BATCHES])
     }
 }
 
-static int run(const void *settings_, int operands, char **operand)
+static int run(void *settings_, int operands, char **operand)
 {
-    const settings *s = settings_;
-    net_options given = s->subject;
+    settings *s = settings_;
     ptrdiff_t batch[MOST_BATCHES];
     int count = read_batches(s->batches, batch);
     if (count == 0)
         return subcommand_refuse(&command_bench_model,
                                  "--batches: expected a list such as 1,16,64, not \"%s\"", s->batches);
-    if (net_operand(&command_bench_model, &given, operands, operand)) return 2;
-    use_threads(&command_bench_model, s->threads);
-    st_net *n = net_given(&given, batch[0], 1);
+    if (net_operand(&command_bench_model, &s->subject, operands, operand)) return 2;
+    st_net *n = net_given(&s->subject, batch[0], 1);
     if (n) {
         printf("samples per second, %s\n%6s %12s %12s\n", ST_REAL_NAME, "batch", "training", "inference");
         for (int i = 0; i < count && measure(n, batch[i], s->seconds, i + 1 == count) == 0; i++) continue;
     }
     st_net_free(n);
-    return subcommand_end(&command_bench_model);
+    return 0;
 }
 
 static const option_row options[] = {

@@ -10,13 +10,10 @@ extern const subcommand command_train, command_eval, command_predict, command_su
 
 extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
 
-/* Sets the number of threads; 0: one per processor. */
-void use_threads(const subcommand *c, long count);
-
 /* Rows for tables of options; settings have the members `threads`, `model`, and a net_options `subject`. */
 /* clang-format off */
 #define THREADS_OPTION                                                                                       \
-    { "threads", 't', OPTION_INTEGER, AT(threads), "N", NULL, "number of threads; default: one per processor",\
+    { "threads", 't', OPTION_THREADS, AT(threads), "N", NULL, "number of threads; default: one per processor",\
       0, 1024 }
 #define MODEL_OPTION                                                                                         \
     { "model", 'm', OPTION_FILE, AT(model), "FILE", .help = "a saved net (" MODEL_FILE ")" }

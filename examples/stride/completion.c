@@ -18,13 +18,13 @@ static const struct {
               "complete -c stride -a '(stride complete (commandline -opc)[2..] (commandline -ct))'\n" },
 };
 
-static int run_completion(const void *settings, int count, char **operands)
+static int run_completion(void *settings, int count, char **operands)
 {
     (void)settings, (void)count;
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
         if (strcmp(shells[i].shell, operands[0]) == 0) {
             fputs(shells[i].text, stdout);
-            return subcommand_end(&command_completion);
+            return 0;
         }
     return subcommand_refuse(&command_completion, "expected bash, zsh or fish, not \"%s\"", operands[0]);
 }

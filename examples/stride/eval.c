@@ -52,23 +52,22 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
     st_dataset_free(normal);
 }
 
-static int run(const void *settings_, int count, char **operands)
+static int run(void *settings_, int count, char **operands)
 {
-    settings s = *(const settings *)settings_;
+    settings *s = settings_;
     model m;
     dataset from;
-    if (model_operand(&command_eval, &s.model, &count, &operands)) return 2;
+    if (model_operand(&command_eval, &s->model, &count, &operands)) return 2;
     if (count > 1) return subcommand_refuse(&command_eval, "unexpected \"%s\"", operands[1]);
-    if (count > 0 && s.source.data) return subcommand_refuse(&command_eval, "--data is given twice");
-    if (count > 0) s.source.data = operands[0];
-    use_threads(&command_eval, s.threads);
-    if (model_open(&m, s.model, s.batch)) return subcommand_end(&command_eval);
-    if (dataset_open_for(&from, &m, &s.source) == 0) {
-        evaluate(&m, &s, &from);
+    if (count > 0 && s->source.data) return subcommand_refuse(&command_eval, "--data is given twice");
+    if (count > 0) s->source.data = operands[0];
+    if (model_open(&m, s->model, s->batch)) return 0;
+    if (dataset_open_for(&from, &m, &s->source) == 0) {
+        evaluate(&m, s, &from);
         dataset_close(&from);
     }
     model_close(&m);
-    return subcommand_end(&command_eval);
+    return 0;
 }
 
 static const option_row options[] = {

@@ -117,12 +117,11 @@ static const format *format_of(const char *path)
     return NULL;
 }
 
-static int run(const void *settings_, int count, char **operands)
+static int run(void *settings_, int count, char **operands)
 {
-    settings given = *(const settings *)settings_;
-    const settings *s = &given;
+    settings *s = settings_;
     int models = count - 1; /* the last operand is the file to write */
-    if (model_operand(&command_export, &given.model, &models, &operands)) return 2;
+    if (model_operand(&command_export, &s->model, &models, &operands)) return 2;
     if (models > 0) return subcommand_refuse(&command_export, "unexpected \"%s\"", operands[0]);
     const char *path = operands[0], *name = strrchr(path, '/');
     const format *f = format_of(path);
@@ -132,16 +131,15 @@ static int run(const void *settings_, int count, char **operands)
     if (s->int8 && (!f || f->write != write_c))
         return subcommand_refuse(&command_export, "--int8 is for .c, not %s", path);
     if (s->calibrate && !s->int8) return subcommand_refuse(&command_export, "--calibrate is for --int8");
-    if (s->int8) {
-        write_int8(s, path);
-    } else {
+    if (s->int8) write_int8(s, path);
+    else {
         st_net *n = st_net_load(s->model, 1, (st_net_known){ 0 });
         if (n && f) f->write(n, path);
         else if (n) write_folder(n, path);
         st_net_free(n);
     }
     if (!st_error()) text_put_in(stdout, "wrote ", path, "\n");
-    return subcommand_end(&command_export);
+    return 0;
 }
 
 static const option_row options[] = {

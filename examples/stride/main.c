@@ -1,5 +1,4 @@
 /* main.c: stride: runs a subcommand, in stride-double if it needs double precision. */
-#define _DEFAULT_SOURCE /* the number of processors */
 #define _XOPEN_SOURCE 700
 #define _DARWIN_C_SOURCE
 #include "examples/stride/commands.h"
@@ -35,16 +34,6 @@ static const subcommand nothing = { .name = "" }; /* for messages without a subc
 const char *program_version(void)
 {
     return ST_VERSION;
-}
-
-void use_threads(const subcommand *c, long count)
-{
-    if (count == 0) return;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    st_set_num_threads((int)count);
-    if (count > st_num_threads() || (processors > 0 && count > processors))
-        fprintf(stderr, "%s: warning: --threads %ld: %d are used, this machine has %ld processor%s\n",
-                subcommand_title(c), count, st_num_threads(), processors, processors == 1 ? "" : "s");
 }
 
 /* ---- help -------------------------------------------------------------------------------------- */
@@ -116,7 +105,7 @@ static const subcommand *subcommand_named(const char *name)
     return NULL;
 }
 
-static int run_help(const void *settings, int count, char **operands)
+static int run_help(void *settings, int count, char **operands)
 {
     (void)settings;
     if (count == 0) print_usage(stdout);
@@ -127,7 +116,7 @@ static int run_help(const void *settings, int count, char **operands)
         if (!c) return 2;
         subcommand_help(c, stdout);
     }
-    return subcommand_end(&command_help);
+    return 0;
 }
 
 const subcommand command_help = {

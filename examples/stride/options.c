@@ -6,6 +6,7 @@
 #include "examples/stride/text.h"
 #include "layers/options.h"
 #include "tensor/error.h"
+#include "tensor/threads.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -13,6 +14,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WIDTH = 80, HELP_COLUMN = 26, LONGEST_TITLE = 64, MOST_OPTIONS = 64, FIRST_LONG = 256 };
 
@@ -101,7 +103,7 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
 {
     void *at = (char *)settings + o->offset;
     option_list *list = at;
-    const bool whole = o->kind == OPTION_INTEGER;
+    const bool whole = o->kind != OPTION_NUMBER;
     switch (o->kind) {
     case OPTION_FLAG: *(bool *)at = true; return 0;
     case OPTION_TEXT:
@@ -112,6 +114,7 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
         list->text[list->count++] = text;
         return 0;
     case OPTION_INTEGER:
+    case OPTION_THREADS:
     case OPTION_NUMBER:
         if (whole ? read_integer(o, text, at) : read_number(o, text, at)) return 0;
         return subcommand_refuse(c, "%s: expected a %snumber from %.15g to %.15g, not \"%s\"", name,
@@ -187,25 +190,37 @@ bool subcommand_asks_help(int argc, char **argv)
     return false;
 }
 
-int subcommand_run(const subcommand *c, int argc, char **argv)
+static void use_threads(const subcommand *c, long count)
 {
-    if (subcommand_asks_help(argc, argv)) {
-        subcommand_help(c, stdout);
-        return subcommand_end(c);
-    }
-    void *settings = calloc(1, c->size + 1);
-    int status = 0;
-    if (!settings) {
-        st_error_set("no memory");
-        return subcommand_end(c);
-    }
+    if (count == 0) return;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    st_set_num_threads((int)count);
+    if (count > st_num_threads() || (processors > 0 && count > processors))
+        fprintf(stderr, "%s: warning: --threads %ld: %d are used, this machine has %ld processor%s\n",
+                subcommand_title(c), count, st_num_threads(), processors, processors == 1 ? "" : "s");
+}
+
+static int parse_and_run(const subcommand *c, int argc, char **argv, void *settings)
+{
     const option_row *o = NULL;
+    int status = 0;
     while ((o = next_option(c, o)) && !status)
         if (o->fallback) status = read_value(c, o, o->name, o->fallback, settings);
     if (!status) status = parse(c, argc, argv, settings);
-    if (!status) status = c->run(settings, argc - optind, argv + optind);
+    while (!status && (o = next_option(c, o)))
+        if (o->kind == OPTION_THREADS) use_threads(c, *(const long *)((char *)settings + o->offset));
+    return status ? status : c->run(settings, argc - optind, argv + optind);
+}
+
+int subcommand_run(const subcommand *c, int argc, char **argv)
+{
+    void *settings = calloc(1, c->size + 1);
+    int status = 0;
+    if (subcommand_asks_help(argc, argv)) subcommand_help(c, stdout);
+    else if (!settings) st_error_set("no memory");
+    else status = parse_and_run(c, argc, argv, settings);
     free(settings);
-    return status;
+    return status ? status : subcommand_end(c);
 }
 
 /* After an option that takes a value: its choices. Otherwise options or operands. */

@@ -12,6 +12,7 @@ typedef enum option_kind {
     OPTION_FILE,    /* const char *, a path */
     OPTION_LIST,    /* option_list: may be given several times */
     OPTION_INTEGER, /* long, least … most */
+    OPTION_THREADS, /* the same: the number of threads; 0: one per processor */
     OPTION_NUMBER,  /* double, least … most */
     OPTION_CHOICE   /* int: an index of `value` */
 } option_kind;
@@ -50,7 +51,8 @@ typedef struct subcommand {
     bool in_double;            /* run by stride-double */
     const option_row *options; /* ended by a row without a name; NULL: --help only */
     size_t size;               /* of the settings, a struct */
-    int (*run)(const void *settings, int count, char **operands); /* the exit status */
+    /* 0, perhaps with an error of the library, or the exit status after a message. May change its settings. */
+    int (*run)(void *settings, int count, char **operands);
 } subcommand;
 
 /* Parses the arguments after the subcommand's name (argv[0]) and runs it. Returns the exit status: 0, 1 on

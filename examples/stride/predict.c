@@ -391,13 +391,12 @@ static void run_all(session *t)
         st_error_clear(); /* every input is reported already */
 }
 
-static int run(const void *settings_, int count, char **operands)
+static int run(void *settings_, int count, char **operands)
 {
-    settings s = *(const settings *)settings_;
-    if (model_operand(&command_predict, &s.model, &count, &operands) || check(&s, count, operands)) return 2;
-    session t = { .s = &s, .count = count, .operands = operands };
-    use_threads(&command_predict, s.threads);
-    if (model_open(&t.m, s.model, 1)) return subcommand_end(&command_predict);
+    settings *s = settings_;
+    if (model_operand(&command_predict, &s->model, &count, &operands) || check(s, count, operands)) return 2;
+    session t = { .s = s, .count = count, .operands = operands };
+    if (model_open(&t.m, s->model, 1)) return 0;
     t.list = json_array();
     t.x = st_tensor_new(st_shape_with_batch(t.m.net->input, 1));
     t.outputs = st_shape_numel(t.m.net->output, "predict");
@@ -409,7 +408,9 @@ static int run(const void *settings_, int count, char **operands)
     free(t.value), free(t.ranked);
     json_decref(t.list);
     model_close(&t.m);
-    return subcommand_end(&command_predict) || t.failed ? 1 : 0;
+    if (t.failed == 0) return 0;
+    subcommand_end(&command_predict);
+    return 1;
 }
 
 static const option_row options[] = {

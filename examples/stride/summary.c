@@ -44,12 +44,11 @@ st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
     return NULL;
 }
 
-static int run(const void *settings_, int count, char **operands)
+static int run(void *settings_, int count, char **operands)
 {
-    const settings *s = settings_;
-    net_options subject = s->subject;
-    if (net_operand(&command_summary, &subject, count, operands)) return 2;
-    st_net *n = net_given(&subject, s->batch, 1);
+    settings *s = settings_;
+    if (net_operand(&command_summary, &s->subject, count, operands)) return 2;
+    st_net *n = net_given(&s->subject, s->batch, 1);
     if (n && s->as_text) network_write(n, stdout);
     else if (n) st_net_summary(n, s->batch, stdout);
     for (const st_metadata *note = n && !s->as_text ? n->notes : NULL; note; note = note->next) {
@@ -57,7 +56,7 @@ static int run(const void *settings_, int count, char **operands)
         text_put_in(stdout, "", note->text, "\n");
     }
     st_net_free(n);
-    return subcommand_end(&command_summary);
+    return 0;
 }
 
 static const option_row options[] = {

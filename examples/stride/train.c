@@ -260,22 +260,16 @@ static void watch(st_callback *self, st_run *run, st_event event)
     if (recall(j, run->report.epoch) == 0) history_keep(&run->report, &j->history);
 }
 
-static st_callback stop_early(const settings *s)
-{
-    return s->patience > 0 ? st_early_stopping(.patience = (int)s->patience) : (st_callback){ 0 };
-}
-
-static st_callback keep(const settings *s)
-{
-    if (!s->checkpoint) return (st_callback){ 0 };
-    return st_checkpoint(.path = s->checkpoint, .every = (int)s->checkpoint_every, .resume = s->resume);
-}
-
 static int learn(job *j)
 {
     const settings *s = j->s;
     j->optim = make_optim(s);
     await_interrupt();
+    st_callback early = { 0 }, checkpoint = { 0 };
+    if (s->patience > 0) early = st_early_stopping(.patience = (int)s->patience);
+    if (s->checkpoint)
+        checkpoint =
+            st_checkpoint(.path = s->checkpoint, .every = (int)s->checkpoint_every, .resume = s->resume);
     st_train_options o = { .loss = j->loss,
                            .optim = j->optim,
                            .epochs = (int)s->epochs,
@@ -288,8 +282,8 @@ static int learn(job *j)
                                           st_progress(s->quiet ? NULL : stderr),
                                           st_log(s->log),
                                           { "history", watch, j },
-                                          stop_early(s),
-                                          keep(s) } };
+                                          early,
+                                          checkpoint } };
     for (int i = 0; i < s->freeze.count; i++)
         o.groups[i] = (st_param_group){ s->freeze.text[i], .frozen = true };
     int status = st_train_run(j->net, j->training, o, &j->result);
@@ -557,18 +551,16 @@ static int check_options(const settings *s)
     return check_distinct(s);
 }
 
-static int run(const void *settings_, int count, char **operands)
+static int run(void *settings_, int count, char **operands)
 {
-    settings s = *(const settings *)settings_;
-    job j = { .s = &s };
-    if (count > 0 && s.net) return subcommand_refuse(&command_train, "the network is given twice");
-    if (count > 0) s.net = operands[0];
-    int wrong = check_options(&s);
-    if (wrong) return wrong;
-    use_threads(&command_train, s.threads);
-    if (open_source(&j, &s) == 0) train_all(&j);
+    settings *s = settings_;
+    job j = { .s = s };
+    if (count > 0 && s->net) return subcommand_refuse(&command_train, "the network is given twice");
+    if (count > 0) s->net = operands[0];
+    if (check_options(s)) return 2;
+    if (open_source(&j, s) == 0) train_all(&j);
     release(&j);
-    return subcommand_end(&command_train);
+    return 0;
 }
 
 #define MOST_COUNT 1e9
