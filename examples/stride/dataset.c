@@ -23,6 +23,7 @@ enum { MOST_PATHS = 16 };
 
 /* "a,b,c", split at the commas, unless there is a file of that name. */
 typedef struct paths {
+    const dataset_options *o;
     char text[LONGEST_PATH];
     const char *path[MOST_PATHS];
     int count;
@@ -107,9 +108,8 @@ static bool is_mnist(const paths *p)
     return p->count == 1 && mnist_in(p->path[0]);
 }
 
-static int open_mnist(dataset *s, const paths *p, const dataset_options *o)
+static int open_mnist(dataset *s, const paths *p)
 {
-    (void)o;
     mnist m;
     return mnist_open(&m, p->path[0], "MNIST") || take_mnist(s, &m) ? -1 : opened(s, "MNIST", p->path[0]);
 }
@@ -137,9 +137,8 @@ static int beside(char to[LONGEST_PATH], const char *images)
     return 0;
 }
 
-static int open_idx(dataset *s, const paths *p, const dataset_options *o)
+static int open_idx(dataset *s, const paths *p)
 {
-    (void)o;
     char labels[LONGEST_PATH];
     if (p->count == 1 && beside(labels, p->path[0])) return -1;
     s->train = keep(s, st_dataset_idx(p->path[0], p->count == 2 ? p->path[1] : labels));
@@ -158,9 +157,8 @@ static bool is_cifar10(const paths *p)
            text_ends_or_gz(p->path[0], ".bin");
 }
 
-static int open_cifar10(dataset *s, const paths *p, const dataset_options *o)
+static int open_cifar10(dataset *s, const paths *p)
 {
-    (void)o;
     char found[6][LONGEST_PATH], name[32];
     const char *path[6];
     int count = 0;
@@ -209,9 +207,9 @@ static int open_rows(dataset *s, const char *path, const dataset_options *o, boo
     return opened(s, "a table", path);
 }
 
-static int open_table(dataset *s, const paths *p, const dataset_options *o)
+static int open_table(dataset *s, const paths *p)
 {
-    return open_rows(s, p->path[0], o, false);
+    return open_rows(s, p->path[0], p->o, false);
 }
 
 int dataset_open_unlabelled(dataset *s, const dataset_options *o)
@@ -238,9 +236,8 @@ static bool is_npy(const paths *p)
     return text_ends(p->path[0], ".npy");
 }
 
-static int open_npy(dataset *s, const paths *p, const dataset_options *o)
+static int open_npy(dataset *s, const paths *p)
 {
-    (void)o;
     if (p->count != 2) return st_error_set("%.200s: no labels; give X.npy,Y.npy", p->path[0]);
     s->train = keep(s, st_dataset_npy(p->path[0], p->path[1]));
     if (s->train && s->train->x.rank == 0)
@@ -337,17 +334,17 @@ static int open_folder(image_folder **to, const char *path, const dataset_option
     return *to ? folder_open(*to, path, options) : st_error_set("no memory");
 }
 
-static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
+static int open_pictures(dataset *s, const paths *p)
 {
     static const char *const parts[] = { "test", "val", "valid", "validation" };
     char path[LONGEST_PATH];
     bool divided = there(path, p->path[0], "train") && folder_has_classes(path);
-    if (open_folder(&s->folder[0], divided ? path : p->path[0], o)) return -1;
+    if (open_folder(&s->folder[0], divided ? path : p->path[0], p->o)) return -1;
     const folder_paths *names = &s->folder[0]->classes, *found;
     ptrdiff_t *class;
     for (int i = 0; divided && i < 4 && !s->test; i++)
         if (there(path, p->path[0], parts[i]) && folder_has_classes(path)) {
-            dataset_options alike = *o;
+            dataset_options alike = *p->o;
             alike.colour = s->folder[0]->set->x.n[0] == 1 ? 1 : 2;
             if (open_folder(&s->folder[1], path, &alike)) return -1;
             found = &s->folder[1]->classes;
@@ -364,7 +361,7 @@ static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
     s->train = s->folder[0]->set;
     s->classes = names->count;
     s->name = (const char *const *)names->path;
-    s->size = o->size;
+    s->size = p->o->size;
     return opened(s, "pictures", p->path[0]);
 }
 
@@ -372,7 +369,7 @@ static int open_pictures(dataset *s, const paths *p, const dataset_options *o)
 
 typedef struct kind {
     bool (*knows)(const paths *p);
-    int (*open)(dataset *s, const paths *p, const dataset_options *o);
+    int (*open)(dataset *s, const paths *p);
 } kind;
 
 static const kind kinds[] = {
@@ -384,8 +381,9 @@ static int open_path(dataset *s, const dataset_options *o)
 {
     paths p;
     if (split(o->data, &p)) return -1;
+    p.o = o;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i].knows(&p)) return kinds[i].open(s, &p, o);
+        if (kinds[i].knows(&p)) return kinds[i].open(s, &p);
     if (path_is_folder(p.path[0]))
         return st_error_set("%.200s: contains neither MNIST nor CIFAR-10 nor folders of pictures", p.path[0]);
     return st_error_set(
