@@ -14,10 +14,33 @@ static const st_comm *team_of(const st_group *g)
 
 /* ---- the same run everywhere ----------------------------------------------------------------------- */
 
-/* Rank 0 sends its options as JSON, and each rank compares them with its own. */
-static int match_options(const st_comm *t, const st_run *run)
+/* What must be the same at all ranks: the configuration of the run, and numbers that make ranks wait for each
+ * other at the same places. NULL with an error. */
+static json_t *terms_of(const st_run *run)
 {
-    json_t *mine = checkpoint_terms(run, 0);
+    const st_train_options *o = &run->options;
+    const struct term {
+        const char *name;
+        ptrdiff_t value;
+    } terms[] = { { "parameters", st_numel(st_net_parameters(run->net)) },
+                  { "states", st_numel(st_net_states(run->net)) },
+                  { "samples to validate with", o->validation ? o->validation->count : 0 },
+                  { "unordered sums", o->group.unordered },
+                  { "steps in an epoch", run->steps_per_epoch },
+                  { "epochs of the run", run->report.epochs },
+                  { "kept tensors and numbers", run->kept_count } };
+    json_t *all = checkpoint_terms(run, 0);
+    int status = 0;
+    for (size_t i = 0; i < sizeof terms / sizeof *terms && all; i++)
+        status |= json_object_set_new(all, terms[i].name, json_integer(terms[i].value));
+    if (status) st_error_set("train: no memory for the options of a run");
+    return all;
+}
+
+/* Rank 0 sends its terms as JSON, and each rank compares them with its own. */
+static int match(const st_comm *t, const st_run *run)
+{
+    json_t *mine = terms_of(run);
     char *text = mine ? json_write(mine) : NULL;
     uint64_t length = text ? strlen(text) : 0;
     if (mine && !text) st_error_set("train: no memory for the options of a run");
@@ -30,36 +53,6 @@ static int match_options(const st_comm *t, const st_run *run)
     if (theirs) checkpoint_compare("train: rank 0 has", mine, theirs);
     json_decref(mine), json_decref(theirs), free(text), free(first);
     return status ? -1 : st_comm_agree(t);
-}
-
-/* A number that must be the same at all ranks: with these alike, ranks wait for each other at the same
- * places. */
-typedef struct term {
-    const char *name;
-    double value;
-} term;
-
-static int match(const st_comm *t, const st_run *run)
-{
-    enum { TERMS = 8 };
-    const st_train_options *o = &run->options;
-    const term mine[TERMS] = {
-        { "parameters", (double)st_numel(st_net_parameters(run->net)) },
-        { "states", (double)st_numel(st_net_states(run->net)) },
-        { "samples to validate with", o->validation ? (double)o->validation->count : 0 },
-        { "unordered sums", o->group.unordered },
-        { "states of the optimizer", run->optim->states },
-        { "steps an epoch", (double)run->steps_per_epoch },
-        { "epochs", run->report.epochs },
-        { "tensors and numbers kept by callbacks", run->kept_count },
-    };
-    double first[TERMS];
-    for (int i = 0; i < TERMS; i++) first[i] = mine[i].value;
-    if (t->broadcast(t, 0, TERMS, sizeof *first, first)) return -1;
-    for (int i = 0; i < TERMS; i++)
-        if (mine[i].value != first[i])
-            st_error_set("train: %.17g %s, rank 0 has %.17g", mine[i].value, mine[i].name, first[i]);
-    return st_comm_agree(t);
 }
 
 static int follow(const st_comm *t, st_tensor flat)
@@ -142,7 +135,7 @@ static void begin(st_group *g, st_run *run)
     g->sum = st_tensor_new(ST_SHAPE(g->unordered ? count : own));
     if (!g->unordered) g->theirs = st_tensor_new(ST_SHAPE(t->ranks, own));
     if (g->unordered && !t->all_reduce) st_error_set("train: unordered, but the team has no all_reduce");
-    g->failed = st_comm_agree(t) || match_options(t, run) || match(t, run) || follow_all(t, run);
+    g->failed = st_comm_agree(t) || match(t, run) || follow_all(t, run);
 }
 
 st_group st_group_of(const st_comm *t, bool unordered)

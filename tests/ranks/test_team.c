@@ -477,7 +477,7 @@ TEST(what_fails_at_one_rank_ends_all)
                                                [RATE] = "rank 0 has sgd.lr 0.05, this one has 0.125",
                                                [SEED] = "rank 0 has seed 5, this one has 6",
                                                [LOSS] = "the loss is missing",
-                                               [ORDER] = "1 unordered sums, rank 0 has 0",
+                                               [ORDER] = "rank 0 has unordered sums 0, this one has 1",
                                                [OPTIMIZER] = "rank 0 has sgd.momentum 0.9, this one has 0" };
     for (different = BATCH; different <= OPTIMIZER; different++) {
         char expected[80];
