@@ -217,45 +217,38 @@ int st_run_keep_numbers(st_run *run, const char *name, int count, double numbers
 
 static const double HALF = 4294967296; /* a seed is two numbers */
 
-void train_place(const st_run *run, double p[TRAIN_PLACE])
+train_place train_place_of(const st_run *run)
 {
-    const st_net *n = run->net;
-    const double place[TRAIN_PLACE] = { run->epoch,
-                                        (double)run->batch,
-                                        (double)run->step,
-                                        (double)run->begun,
-                                        (double)n->step,
-                                        (double)run->optim->steps,
-                                        run->best_epoch,
-                                        (double)(n->seed >> 32),
-                                        (double)(n->seed & UINT32_MAX),
-                                        run->loss_sum,
-                                        run->hits,
-                                        run->seen,
-                                        run->best_loss,
-                                        run->validation.loss,
-                                        run->validation.accuracy,
-                                        run->counted };
-    for (int i = 0; i < TRAIN_PLACE; i++) p[i] = place[i];
+    train_place p;
+    p.epoch = run->epoch, p.batch = (double)run->batch, p.step = (double)run->step;
+    p.begun = (double)run->begun, p.best_epoch = run->best_epoch;
+    p.net_step = (double)run->net->step, p.optim_steps = (double)run->optim->steps;
+    p.seed_high = (double)(run->net->seed >> 32), p.seed_low = (double)(run->net->seed & UINT32_MAX);
+    p.loss_sum = run->loss_sum, p.hits = run->hits, p.seen = run->seen, p.counted = run->counted;
+    p.best_loss = run->best_loss;
+    p.validation_loss = run->validation.loss, p.validation_accuracy = run->validation.accuracy;
+    return p;
 }
 
-int train_go_to(st_run *run, const double p[TRAIN_PLACE], bool check)
+int train_go_to(st_run *run, const train_place *p, bool check)
 {
     const double epochs = run->report.epochs, steps = (double)run->steps_per_epoch;
-    bool possible = p[0] >= 1 && p[0] <= epochs + 1 && p[1] <= (p[0] > epochs ? 0 : steps) &&
-                    p[2] == (p[0] - 1) * steps + p[1] && p[6] < p[0] && p[7] < HALF && p[8] < HALF;
-    for (int i = 0; i < 9; i++) possible &= p[i] >= 0 && p[i] < 0x1p53 && p[i] == floor(p[i]);
+    bool possible = p->epoch >= 1 && p->epoch <= epochs + 1 && p->batch <= (p->epoch > epochs ? 0 : steps) &&
+                    p->step == (p->epoch - 1) * steps + p->batch && p->best_epoch < p->epoch &&
+                    p->seed_high < HALF && p->seed_low < HALF;
+    for (const double *n = &p->epoch; n <= &p->seed_low; n++)
+        possible &= *n >= 0 && *n < 0x1p53 && *n == floor(*n);
     if (!possible)
-        return st_error_set("train: the position is not in this run: epoch %g of %g, step %g", p[0], epochs,
-                            p[2]);
+        return st_error_set("train: the position is not in this run: epoch %g of %g, step %g", p->epoch,
+                            epochs, p->step);
     if (check) return 0;
-    run->epoch = (int)p[0], run->batch = (long)p[1], run->step = (long)p[2];
-    run->begun = (uint64_t)p[3], run->net->step = (uint64_t)p[4], run->optim->steps = (long)p[5];
-    run->best_epoch = (int)p[6];
-    run->net->seed = (uint64_t)p[7] << 32 | (uint64_t)p[8];
-    run->loss_sum = p[9], run->hits = p[10], run->seen = p[11], run->best_loss = p[12];
-    run->validation = (st_metrics){ p[13], p[14] };
-    run->counted = p[15];
+    run->epoch = (int)p->epoch, run->batch = (long)p->batch, run->step = (long)p->step;
+    run->begun = (uint64_t)p->begun, run->best_epoch = (int)p->best_epoch;
+    run->net->step = (uint64_t)p->net_step, run->optim->steps = (long)p->optim_steps;
+    run->net->seed = (uint64_t)p->seed_high << 32 | (uint64_t)p->seed_low;
+    run->loss_sum = p->loss_sum, run->hits = p->hits, run->seen = p->seen, run->counted = p->counted;
+    run->best_loss = p->best_loss;
+    run->validation = (st_metrics){ p->validation_loss, p->validation_accuracy };
     return 0;
 }
 

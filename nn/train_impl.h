@@ -52,9 +52,13 @@ double train_now(void); /* seconds */
 
 /* The position in the run as numbers, all that a checkpoint and other ranks need besides tensors; and back:
  * -1 with an error if the run has no such position. `check` does not change the run. */
-enum { TRAIN_PLACE = 16 };
-void train_place(const st_run *run, double place[TRAIN_PLACE]);
-int train_go_to(st_run *run, const double place[TRAIN_PLACE], bool check);
+typedef struct train_place {
+    double epoch, batch, step, begun, net_step, optim_steps, best_epoch, seed_high, seed_low; /* integers */
+    double loss_sum, hits, seen, best_loss, validation_loss, validation_accuracy, counted;
+} train_place;
+enum { TRAIN_PLACE = sizeof(train_place) / sizeof(double) };
+train_place train_place_of(const st_run *run);
+int train_go_to(st_run *run, const train_place *p, bool check);
 
 /* Calls every callback; true: the run ends. */
 bool train_tell(st_run *run, st_event event);

@@ -174,9 +174,8 @@ static void find_extras(const st_run *run, extras *e)
 /* The position of the run, and the callbacks' numbers. */
 static json_t *write_numbers(const st_run *run)
 {
-    double place[TRAIN_PLACE];
-    train_place(run, place);
-    json_t *object = json_pack("{s:o}", "place", json_numbers(TRAIN_PLACE, place));
+    const train_place place = train_place_of(run);
+    json_t *object = json_pack("{s:o}", "place", json_numbers(TRAIN_PLACE, &place.epoch));
     int status = object ? 0 : -1;
     for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
         if (k->count > 0) status |= json_object_set_new(object, k->name, json_numbers(k->count, k->numbers));
@@ -234,20 +233,21 @@ static int read_extras(const safetensors *file, const extras *e, bool check)
 static int read_all(st_run *run, const safetensors *file, const json_t *numbers)
 {
     extras e;
-    double place[TRAIN_PLACE], kept[ST_MAX_KEPT][ST_MAX_NUMBERS];
+    train_place place;
+    double kept[ST_MAX_KEPT + ST_OPTIM_STATES][ST_MAX_NUMBERS];
     find_extras(run, &e);
-    if (read_list(file->path, "place", numbers, TRAIN_PLACE, place)) return -1;
+    if (read_list(file->path, "place", numbers, TRAIN_PLACE, &place.epoch)) return -1;
     for (int i = 0; i < run->kept_count; i++)
         if (run->kept[i].count > 0 &&
             read_list(file->path, run->kept[i].name, numbers, run->kept[i].count, kept[i]))
             return -1;
     if (model_check(run->net, file) || read_extras(file, &e, true)) return -1;
-    if (train_go_to(run, place, true)) return st_error_within("%s: ", file->path);
+    if (train_go_to(run, &place, true)) return st_error_within("%s: ", file->path);
     if (model_read(run->net, file) || read_extras(file, &e, false)) return -1;
     for (int i = 0; i < run->kept_count; i++)
         if (run->kept[i].count > 0)
             memcpy(run->kept[i].numbers, kept[i], (size_t)run->kept[i].count * sizeof(double));
-    return train_go_to(run, place, false);
+    return train_go_to(run, &place, false);
 }
 
 static void read_entry(st_run *run, const memory *m, const safetensors *file)

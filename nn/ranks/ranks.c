@@ -62,9 +62,8 @@ static int follow(const st_comm *t, st_tensor flat)
 
 static int follow_all(const st_comm *t, st_run *run)
 {
-    double place[TRAIN_PLACE];
-    train_place(run, place);
-    if (t->broadcast(t, 0, TRAIN_PLACE, sizeof *place, place) || train_go_to(run, place, false)) return -1;
+    train_place place = train_place_of(run);
+    if (t->broadcast(t, 0, 1, sizeof place, &place) || train_go_to(run, &place, false)) return -1;
     if (follow(t, st_net_parameters(run->net)) || follow(t, st_net_states(run->net))) return -1;
     for (const st_kept *k = run->kept; k < run->kept + run->kept_count; k++)
         if (k->count ? t->broadcast(t, 0, k->count, sizeof(double), k->numbers) : follow(t, k->tensor))

@@ -761,36 +761,37 @@ TEST(a_rate_is_found_below_the_explosion)
 
 static void go_to_places(st_callback *self, st_run *run, st_event event)
 {
-    double place[TRAIN_PLACE], bad[TRAIN_PLACE], other[TRAIN_PLACE];
     if (event != ST_ON_STEP || run->step != 3) return;
-    train_place(run, place);
+    const train_place place = train_place_of(run);
+    train_place changed;
+    double *const bad = &changed.epoch;
     const double good[][3] = { { 1, 0, 0 }, { 1, 2, 2 }, { 2, 1, 3 }, { 4, 0, 6 } },
                  wrong[][3] = { { 0, 0, -2 }, { 5, 0, 8 }, { 1, 3, 3 },
                                 { 4, 1, 7 },  { 2, 1, 4 }, { 1.5, 0, 1 } };
     for (int i = 0; i < 4; i++) {
-        memcpy(bad, place, sizeof bad), memcpy(bad, good[i], sizeof good[i]);
-        assert_int_equal(train_go_to(run, bad, true), 0);
+        changed = place, memcpy(bad, good[i], sizeof good[i]);
+        assert_int_equal(train_go_to(run, &changed, true), 0);
     }
     for (int i = 0; i < 6 + 9; i++) { /* each number below 0, one of them as large as it may not be */
-        memcpy(bad, place, sizeof bad);
+        changed = place;
         if (i < 6) memcpy(bad, wrong[i], sizeof wrong[i]);
         else bad[i - 6] = -1;
-        assert_int_equal(train_go_to(run, bad, true), -1);
+        assert_int_equal(train_go_to(run, &changed, true), -1);
         expect_error("train: the position is not in this run");
     }
     const int limited[] = { 6, 7, 8, 3 };
-    const double limits[] = { place[0], 0x1p32, 0x1p32, 0x1p53 };
+    const double limits[] = { place.epoch, 0x1p32, 0x1p32, 0x1p53 };
     for (int i = 0; i < 4; i++) {
-        memcpy(bad, place, sizeof bad), bad[limited[i]] = limits[i];
-        assert_int_equal(train_go_to(run, bad, true), -1);
+        changed = place, bad[limited[i]] = limits[i];
+        assert_int_equal(train_go_to(run, &changed, true), -1);
         expect_error("train: the position is not in this run");
     }
     for (int i = 3; i < TRAIN_PLACE; i++) bad[i] = i;
     memcpy(bad, good[2], sizeof good[2]), bad[6] = 1;
-    assert_int_equal(train_go_to(run, bad, false), 0);
-    train_place(run, other);
-    for (int i = 0; i < TRAIN_PLACE; i++) assert_true(other[i] == bad[i]);
-    assert_int_equal(train_go_to(run, place, false), 0);
+    assert_int_equal(train_go_to(run, &changed, false), 0);
+    const train_place other = train_place_of(run);
+    assert_memory_equal(&other, &changed, sizeof other);
+    assert_int_equal(train_go_to(run, &place, false), 0);
     *(bool *)self->context = true;
 }
 
