@@ -379,6 +379,18 @@ void assert_list_at(st_tensor x, ptrdiff_t count, const double *expected, const 
     for (ptrdiff_t k = 0; k < count; k++) compare(x, k, expected[k], 0, file, line);
 }
 
+void assert_close_at(double x, double expected, double limit, const char *file, int line)
+{
+    if (!(fabs(x - expected) <= limit))
+        FAIL(file, line, "%.17g, expected %.17g within %g", x, expected, limit);
+}
+
+bool same_bytes(st_tensor a, st_tensor b)
+{
+    return st_numel(a) == st_numel(b) &&
+           memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
+}
+
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 void expect_error_at(const char *file, int line, const char *format, ...)

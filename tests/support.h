@@ -148,6 +148,13 @@ void assert_near_at(st_tensor x, st_tensor expected, double limit, const char *f
     assert_list_at(x, ST_COUNT(double, __VA_ARGS__), (const double[]){ __VA_ARGS__ }, __FILE__, __LINE__)
 void assert_list_at(st_tensor x, ptrdiff_t count, const double *expected, const char *file, int line);
 
+/* A number, within `limit`. */
+#define assert_close(x, expected, limit) assert_close_at(x, expected, limit, __FILE__, __LINE__)
+void assert_close_at(double x, double expected, double limit, const char *file, int line);
+
+/* Contiguous tensors of the same bits. */
+bool same_bytes(st_tensor a, st_tensor b);
+
 /* The shape, as it is printed: assert_shape(x, 2, 3). */
 #define assert_shape(x, ...)                                                                                 \
     assert_string_equal(st_shape_text((x).shape).text, st_shape_text(ST_SHAPE(__VA_ARGS__)).text)

@@ -322,19 +322,6 @@ TEST(broken_tables_are_refused)
     }
 }
 
-static const char damaged[] = "class,\"a\"\n1,-2.5e1\r\n\"3\", 4\n";
-
-/* Either way, and the sanitizers watch. */
-TEST(a_table_cut_anywhere_is_read_or_refused)
-{
-    for (size_t count = 0; count < sizeof damaged; count++) {
-        auto_dataset *d =
-            st_dataset_csv_new(written("cut.csv", (bytes){ count, damaged }), (st_csv_options){ 0 });
-        assert_true((d == NULL) == (st_error() != NULL));
-        st_error_clear();
-    }
-}
-
 TEST(options_are_refused)
 {
     const char *path = written("table.csv", BYTES("1,2\n"));

@@ -182,47 +182,6 @@ TEST(no_wrong_bit_of_a_gzip_stream_changes_a_pixel)
     assert_true(refused > (int)(8 * (whole.count - 10)));
 }
 
-TEST(files_that_cannot_be_read_are_refused)
-{
-    const char *labels = written("labels", BYTES(LABELS)), *images = written("images", BYTES(IMAGES));
-    expect_refused(st_dataset_idx(path_of("none"), labels), path_of("none"), ": No such file or directory");
-    expect_refused(st_dataset_idx(images, path_of("none")), path_of("none"), ": No such file or directory");
-    expect_refused(st_dataset_idx(path_of("."), labels), path_of("."), ": Is a directory");
-}
-
-TEST(a_file_without_permission_is_refused)
-{
-    const char *labels = written("labels", BYTES(LABELS)), *images = written("secret", BYTES(IMAGES));
-    assert_int_equal(chmod(images, 0), 0);
-    uid_t me = geteuid();
-    if (me == 0) assert_int_equal(seteuid(65534), 0); /* root may read everything, nobody may not */
-    st_dataset *d = st_dataset_idx(images, labels);
-    assert_int_equal(seteuid(me), 0);
-    expect_refused(d, images, ": Permission denied");
-    assert_int_equal(unlink(images), 0);
-}
-
-/* A long path is shown by its end, so that both files fit into one message. */
-TEST(long_paths_leave_room_for_the_message)
-{
-    char deep[1000] = "";
-    for (int i = 0; i < 4; i++) {
-        char name[202];
-        memset(name, 'a' + i, 200);
-        snprintf(name + 200, 2, "/");
-        strcat(deep, name);
-        mkdir(path_of(deep), 0777);
-    }
-    char images[1100], labels[1100];
-    snprintf(images, sizeof images, "%sthe-images", deep);
-    snprintf(labels, sizeof labels, "%sthe-labels", deep);
-    st_dataset *d =
-        st_dataset_idx(written(images, BYTES(IMAGES)), written(labels, BYTES("\0\0\x08\1\0\0\0\1\7")));
-    assert_null(d);
-    assert_non_null(strstr(st_error(), "/the-labels: 1 labels, expected 2, one for each image of "));
-    expect_error("/the-images");
-}
-
 /* Oracle: no machine has the memory that the header asks for, so asking for it would be another error. */
 TEST(memory_grows_with_what_has_arrived)
 {

@@ -155,17 +155,6 @@ TEST(what_is_not_finite_is_refused)
     expect_null(measure(x), "st_normalization_measure: samples [3, 0] ");
 }
 
-static void get_broken(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
-{
-    if (i == 3) st_error_set("no such picture");
-}
-
-TEST(a_sample_that_fails_is_named)
-{
-    auto_dataset *d = st_dataset_new((st_dataset){ .count = 5, .x = ST_SHAPE(2), .get = get_broken });
-    expect_null(st_normalization_measure(d), "sample 3: no such picture");
-}
-
 /* ---- applying -------------------------------------------------------------------------------- */
 
 TEST(what_is_normalised_has_mean_0_and_deviation_1)

@@ -205,15 +205,6 @@ TEST(large_shapes_have_room_in_a_header)
     assert_true(st_shape_equal(y.shape, x.shape));
 }
 
-TEST(what_cannot_be_written_is_refused)
-{
-    auto_tensor x = st_tensor_new(ST_SHAPE(2));
-    expect_failure(st_npy_save(path_of("nowhere/x.npy"), x),
-                   "%s: cannot be written: No such file or directory", path_of("nowhere/x.npy"));
-    expect_failure(st_npy_save(path_of("."), x), ": not a regular file");
-    assert_int_equal(access(path_of("null.npy"), F_OK), -1);
-}
-
 /* ---- files that are wrong -------------------------------------------------------------------- */
 
 /* With elements of six bytes, version 1.0. */

@@ -172,12 +172,6 @@ static void outcome_free(outcome o)
     st_tensor_free(o.parameters), st_tensor_free(o.states);
 }
 
-static bool same_bytes(st_tensor a, st_tensor b)
-{
-    return st_numel(a) == st_numel(b) &&
-           memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
-}
-
 static void assert_same_score(st_metrics a, st_metrics b)
 {
     assert_memory_equal(&a.loss, &b.loss, sizeof a.loss);

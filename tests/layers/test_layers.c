@@ -8,11 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static void assert_close(double value, double expected, double limit)
-{
-    if (fabs(value - expected) > limit) fail_msg("%.17g, expected %.17g within %g", value, expected, limit);
-}
-
 static void assert_about(double value, double expected)
 {
     assert_close(value, expected, 8 * (double)ST_REAL_EPSILON * fmax(1, fabs(expected)));

@@ -94,12 +94,6 @@ static double pulled(int steps)
 
 static const double weight_limit = 1e4 * (double)ST_REAL_EPSILON;
 
-static void assert_close(double value, double expected, double limit)
-{
-    if (!(fabs(value - expected) <= limit))
-        fail_msg("%.12g, expected %.12g within %g", value, expected, limit);
-}
-
 static void runs(st_net *n, const st_dataset *d, st_train_options options, st_train_result *result)
 {
     if (st_train_run(n, d, options, result)) fail_msg("%s", st_error());

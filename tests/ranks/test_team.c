@@ -19,12 +19,6 @@
 
 /* ---- outcomes -------------------------------------------------------------------------------------------- */
 
-static bool same_bytes(st_tensor a, st_tensor b)
-{
-    return st_numel(a) == st_numel(b) &&
-           memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
-}
-
 static void assert_same_outcome(const outcome *got, const outcome *expected)
 {
     if (got->status) fail_msg("%s", got->error);

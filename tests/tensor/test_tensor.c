@@ -285,24 +285,6 @@ static void nothing(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
         expect_error(name ": the tensor is null");                                                           \
     } while (0)
 
-TEST(every_view_of_the_null_tensor_is_null_and_says_so)
-{
-    const st_tensor null = { 0 };
-    const ptrdiff_t stride[1] = { 1 };
-    is_refused(st_tensor_clone(null), "st_tensor_clone");
-    is_refused(st_select(null, 0, 0), "st_select");
-    is_refused(st_narrow(null, 0, 0, 0), "st_narrow");
-    is_refused(st_step(null, 0, 1), "st_step");
-    is_refused(st_flip(null, 0), "st_step");
-    is_refused(st_permute(null, (st_axes){ 0 }), "st_permute");
-    is_refused(st_transpose(null, 0, 0), "st_transpose");
-    is_refused(st_expand(null, ST_SHAPE(1)), "st_expand");
-    is_refused(st_unfold(null, 0, 1, 1, 1), "st_unfold");
-    is_refused(st_split_axis(null, 0, 1), "st_split_axis");
-    is_refused(st_reshape(null, ST_SHAPE(1)), "st_reshape");
-    is_refused(st_as_strided(null, ST_SHAPE(1), stride, 0), "st_as_strided");
-}
-
 TEST(nothing_moves_to_or_from_the_null_tensor)
 {
     const st_tensor null = { 0 };

@@ -46,12 +46,6 @@ static int train_net(st_net *n, uint64_t seed)
     return status;
 }
 
-static bool same_bytes(st_tensor a, st_tensor b)
-{
-    return st_numel(a) == st_numel(b) &&
-           memcmp(st_data(a), st_data(b), (size_t)st_numel(a) * sizeof(st_real)) == 0;
-}
-
 /* ---- children ----------------------------------------------------------------------------------- */
 
 /* The first test: as long as nothing has been shared, neither has threads; both then have their own. */
