@@ -39,6 +39,12 @@ void graph_free(graph *g)
     g->blocks = NULL;
 }
 
+static void *copied(graph *g, const void *value, size_t size)
+{
+    void *copy = graph_take(g, 1, size);
+    return copy ? memcpy(copy, value, size) : NULL;
+}
+
 const char *graph_print(graph *g, const char *format, ...)
 {
     char text[ST_LAYER_PATH + 128];
@@ -46,8 +52,8 @@ const char *graph_print(graph *g, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    char *own = graph_take(g, strlen(text) + 1, 1);
-    return own ? strcpy(own, text) : "";
+    char *own = copied(g, text, strlen(text) + 1);
+    return own ? own : "";
 }
 
 /* The capacity is the next power of two. */
@@ -123,14 +129,12 @@ static const char *add_attribute(graph_place at, const char *name, Onnx__Attribu
 {
     Onnx__GraphProto *g = &at.graph->proto;
     Onnx__NodeProto *n = g->n_node > 0 ? g->node[g->n_node - 1] : NULL;
-    Onnx__AttributeProto *a = n ? graph_take(at.graph, 1, sizeof *a) : NULL;
-    Onnx__AttributeProto **list = a ? graph_grown(at.graph, n->attribute, n->n_attribute) : NULL;
+    Onnx__AttributeProto **list = n ? graph_grown(at.graph, n->attribute, n->n_attribute) : NULL;
     if (!list) return "";
-    *a = value;
-    a->name = (char *)name;
-    a->has_type = 1;
+    value.name = (char *)name;
+    value.has_type = 1;
     n->attribute = list;
-    n->attribute[n->n_attribute++] = a;
+    n->attribute[n->n_attribute++] = copied(at.graph, &value, sizeof value);
     return n->output[0];
 }
 
@@ -263,41 +267,34 @@ const char *graph_sizes(graph_place at, const char *name, int count, const ptrdi
 
 /* ---- inputs and outputs -------------------------------------------------------------------------- */
 
-static int set_dimension(graph *g, Onnx__TensorShapeProto *s, int axis, st_shape image)
+/* Axis 0 has a name, the others sizes. */
+static Onnx__TensorShapeProto__Dimension *dimension(graph *g, int axis, st_shape image)
 {
-    Onnx__TensorShapeProto__Dimension *d = s->dim[axis] = graph_take(g, 1, sizeof *d);
-    if (!d) return -1;
-    onnx__tensor_shape_proto__dimension__init(d);
-    d->value_case = axis ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
-                         : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-    if (axis) d->dim_value = image.n[axis - 1];
-    else d->dim_param = (char *)"N";
-    s->n_dim++;
-    return 0;
+    Onnx__TensorShapeProto__Dimension d = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
+    d.value_case = axis ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE
+                        : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    if (axis) d.dim_value = image.n[axis - 1];
+    else d.dim_param = (char *)"N";
+    return copied(g, &d, sizeof d);
 }
 
 Onnx__ValueInfoProto *graph_value(graph *g, const char *name, st_shape image)
 {
-    Onnx__ValueInfoProto *v = graph_take(g, 1, sizeof *v);
-    Onnx__TypeProto *type = graph_take(g, 1, sizeof *type);
-    Onnx__TypeProto__Tensor *t = graph_take(g, 1, sizeof *t);
-    Onnx__TensorShapeProto *s = graph_take(g, 1, sizeof *s);
-    if (!v || !type || !t || !s) return NULL;
-    onnx__value_info_proto__init(v);
-    onnx__type_proto__init(type);
-    onnx__type_proto__tensor__init(t);
-    onnx__tensor_shape_proto__init(s);
-    v->name = (char *)name;
-    v->type = type;
-    type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    type->tensor_type = t;
-    t->has_elem_type = 1;
-    t->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    t->shape = s;
-    s->dim = graph_take(g, (size_t)image.rank + 1, sizeof *s->dim);
-    for (int axis = 0; axis <= image.rank; axis++)
-        if (!s->dim || set_dimension(g, s, axis, image)) return NULL;
-    return v;
+    Onnx__TensorShapeProto s = ONNX__TENSOR_SHAPE_PROTO__INIT;
+    Onnx__TypeProto__Tensor t = ONNX__TYPE_PROTO__TENSOR__INIT;
+    Onnx__TypeProto type = ONNX__TYPE_PROTO__INIT;
+    Onnx__ValueInfoProto v = ONNX__VALUE_INFO_PROTO__INIT;
+    s.n_dim = (size_t)image.rank + 1;
+    s.dim = graph_take(g, s.n_dim, sizeof *s.dim);
+    for (int axis = 0; axis <= image.rank && s.dim; axis++) s.dim[axis] = dimension(g, axis, image);
+    t.has_elem_type = 1;
+    t.elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    t.shape = copied(g, &s, sizeof s);
+    type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    type.tensor_type = copied(g, &t, sizeof t);
+    v.name = (char *)name;
+    v.type = copied(g, &type, sizeof type);
+    return copied(g, &v, sizeof v);
 }
 
 /* ---- errors -------------------------------------------------------------------------------------- */
