@@ -1,6 +1,5 @@
 /* bench.c: how fast Stride is on this machine, as shares of what the machine can do. */
 #define _POSIX_C_SOURCE 200809L
-#include "tests/bench/arguments.h"
 #include "tensor/error.h"
 #include "tests/bench/compare.h"
 #include "tests/bench/moonshot.h"
@@ -46,6 +45,25 @@ typedef struct settings {
     char **names; /* ended by NULL */
 } settings;
 
+/* The exit status: that, or 1 if something could not be done or written. */
+static int finish(int status)
+{
+    if (status) fprintf(stderr, "bench: %s\n", st_error());
+    else if (fflush(stdout) || ferror(stdout))
+        fprintf(stderr, "bench: writing the output: %s\n", strerror(errno));
+    else return 0;
+    return 1;
+}
+
+static int integer(const char *option, const char *text, long most)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (end != text && !*end && value >= 1 && value <= most) return (int)value;
+    fprintf(stderr, "%s: \"%s\" is not a whole number from 1 to %ld\n", option, text, most);
+    exit(2);
+}
+
 /* "NAME[@PART]=COMMAND", in place. */
 static void add_peer(settings *s, char *text)
 {
@@ -75,15 +93,15 @@ static settings parse(int argc, char **argv)
     };
     settings s = { .rounds = 5, .peer_count = 1 };
     for (int c; (c = getopt_long(argc, argv, "r:s:c:p:m:o:tqh", options, NULL)) != -1;) switch (c) {
-        case 'r': s.rounds = (int)argument_integer("--rounds", optarg, 1, CAMPAIGN_ROUNDS); break;
-        case 's': s.seconds = (int)argument_integer("--seconds", optarg, 1, 1000000); break;
+        case 'r': s.rounds = integer("--rounds", optarg, CAMPAIGN_ROUNDS); break;
+        case 's': s.seconds = integer("--seconds", optarg, 1000000); break;
         case 'c': s.csv = optarg; break;
         case 'p': add_peer(&s, optarg); break;
         case 'm': s.mnist = optarg; break;
         case 'o': s.once = optarg; break;
         case 't': s.cpu_time = true; break;
         case 'q': s.quick = true; break;
-        case 'h': fputs(usage, stdout); exit(finish("bench", 0));
+        case 'h': fputs(usage, stdout); exit(finish(0));
         default: exit(2);
         }
     if (s.quick) s.rounds = 1;
@@ -163,7 +181,7 @@ int main(int argc, char **argv)
     settings s = parse(argc, argv);
     int count;
     subject *all = subjects_new(s.quick ? 4 : 64, &count);
-    if (!all) return report_error("bench");
+    if (!all) return finish(-1);
     check_names(all, count, s.names);
     s.peers[0] = campaign_stride(argv[0]);
     campaign c = { .subjects = all,
@@ -177,5 +195,5 @@ int main(int argc, char **argv)
     int status = run(&s, &c);
     campaign_end(&c);
     free(all);
-    return status == 0 ? finish("bench", 0) : report_error("bench");
+    return finish(status);
 }

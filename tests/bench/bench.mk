@@ -20,8 +20,7 @@ BENCH_SOURCES := $(filter-out $(if $(filter /usr,$(HAS_DNNL)),,%/dnnl_peer.c) $(
     $(wildcard tests/bench/*.c))
 
 define bench_rule
-$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(OUT)/float/tests/bench/arguments.o \
-    $(call lib_all,float)
+$(OUT)/float/bench/$1: $(parts_$1:%=$(OUT)/float/tests/bench/%.o) $(call lib_all,float)
 	$$(call link)
 endef
 $(foreach b,$(BENCHES),$(eval $(call bench_rule,$b)))
@@ -58,7 +57,7 @@ $(MODELS): $(PEER_FILES)/%.onnx: $(OUT)/float/bench/onnx_model
 # Debian's python3 finds Debian's packages. A peer that cannot run says why, and is left out. $(call of,LIST,ITEM) is a
 # setting's word for which one of several it is.
 of = $(if $(word 2,$1), $2)
-torch = --peer='torch$(call of,$(TORCH),$1)$2=$1 tests/bench/torch_peer.py $3'
+torch = --peer='torch$(call of,$(TORCH),$1)$2=$1 -B tests/bench/torch_peer.py $3'
 PEERS = $(foreach python,$(TORCH),$(call torch,$(python)) \
         $(call torch,$(python), channels-last,--channels-last) \
         $(call torch,$(python), fused@train,--fused) \
@@ -73,7 +72,7 @@ onnx = --peer='onnx node@infer=node tests/bench/onnx_peer.js $(PEER_FILES)' \
     $(foreach batch,16 256, \
         --peer='onnx node batch $(batch)@infer=node tests/bench/onnx_peer.js $(PEER_FILES) $(batch)') \
     $(foreach provider,CPU Dnnl Xnnpack, \
-        --peer='onnx $(provider)@infer=$(ONNX) tests/bench/onnx_peer.py $(PEER_FILES) $(provider)ExecutionProvider')
+        --peer='onnx $(provider)@infer=$(ONNX) -B tests/bench/onnx_peer.py $(PEER_FILES) $(provider)ExecutionProvider')
 
 # A black picture of 28x28, and `stride predict` with the net that `mnist` has saved.
 PICTURE := iVBORw0KGgoAAAANSUhEUgAAABwAAAAcCAAAAABXZoBIAAAAEElEQVR42mNgGAWjYBQQAwADLAAB1wvpfAAAAABJRU5ErkJggg==
@@ -93,4 +92,4 @@ bench-peers: $(bench_programs) $(foreach prefix,$(HAS_DNNL),$(call dnnl_peer,$(p
 	    $(if $(BENCH),,$(WHOLE_PROGRAMS)) $(BENCH)
 bench-scaling: ## the cost of a unit of work must not grow with its size
 bench-scaling: $(OUT)/float/bench/scaling $(OUT)/float/bench/stride_peer
-	@$< $(if $(ROUNDS),--rounds=$(ROUNDS)) $(BENCH_FLAGS)
+	@$<

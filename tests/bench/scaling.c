@@ -10,28 +10,14 @@
  * Times are those that processors spend, and the least of the rounds: other programs only add to them, and little. Two
  * threads may not spend more than one does, by the same limit; how much sooner they are done is for `bench` to say. */
 #define _POSIX_C_SOURCE 200809L
-#include "tests/bench/arguments.h"
 #include "tensor/error.h"
 #include "tests/bench/campaign.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char usage[] =
-    "usage: scaling [options]\n"
-    "\n"
-    "Layers and networks at growing batches, images and channels, with one thread and with two:\n"
-    "the processor time of a unit of work must not grow. Ends with \"ok\", or with \"FAIL\" and\n"
-    "status 1.\n"
-    "\n"
-    "  -r, --rounds=N    how often each is measured; the least time counts (3)\n"
-    "  -l, --limit=X     how many times as much a unit may come to cost (1.5)\n"
-    "  -q, --quick       three sizes of each, in one round\n"
-    "  -h, --help        this text\n";
 
 enum { SIZES = 11 };
 
@@ -63,37 +49,12 @@ static const curve curves[] = {
 };
 enum { CURVES = sizeof curves / sizeof *curves };
 
+/* `scaling [LIMIT]`: how many times as much a unit may come to cost (1.5). With BENCH_QUICK=1 three sizes of each are
+ * measured in one round. */
 typedef struct settings {
-    int rounds;
     double limit;
     bool quick;
 } settings;
-
-static settings parse(int argc, char **argv)
-{
-    static const struct option options[] = {
-        { "rounds", required_argument, NULL, 'r' },
-        { "limit", required_argument, NULL, 'l' },
-        { "quick", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
-    };
-    settings s = { .rounds = 3, .limit = 1.5 };
-    for (int c; (c = getopt_long(argc, argv, "r:l:qh", options, NULL)) != -1;) switch (c) {
-        case 'r': s.rounds = (int)argument_integer("--rounds", optarg, 1, CAMPAIGN_ROUNDS); break;
-        case 'l': s.limit = argument_number("--limit", optarg, 1, 1e6); break;
-        case 'q': s.quick = true; break;
-        case 'h': fputs(usage, stdout); exit(finish("scaling", 0));
-        default: exit(2);
-        }
-    if (optind < argc) {
-        fprintf(stderr, "scaling: \"%s\" is not an option\n", argv[optind]);
-        exit(2);
-    }
-    if (s.quick) s.rounds = 1;
-    if (s.quick) setenv("BENCH_QUICK", "1", 1);
-    return s;
-}
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
 
@@ -217,7 +178,9 @@ static bool judge_all(const campaign *c, const settings *s)
 
 int main(int argc, char **argv)
 {
-    settings s = parse(argc, argv);
+    const char *quick = getenv("BENCH_QUICK");
+    settings s = { .limit = argc > 1 ? strtod(argv[1], NULL) : 1.5,
+                   .quick = quick && strcmp(quick, "1") == 0 };
     static subject all[CURVES * SIZES];
     setenv("BENCH_CLOCK", "cpu", 1);
     const peer stride = campaign_stride(argv[0]);
@@ -225,12 +188,13 @@ int main(int argc, char **argv)
                    .subject_count = make_subjects(all, &s),
                    .peers = &stride,
                    .peer_count = 1,
-                   .rounds = s.rounds,
+                   .rounds = s.quick ? 1 : 3,
                    .threads_count = CAMPAIGN_THREADS,
                    .progress = isatty(STDERR_FILENO) };
-    if (campaign_run(&c)) return report_error("scaling");
-    bool good = judge_all(&c, &s);
+    int status = campaign_run(&c);
+    if (status) fprintf(stderr, "scaling: %s\n", st_error());
+    bool good = status == 0 && judge_all(&c, &s);
     campaign_end(&c);
     puts(good ? "ok" : "FAIL");
-    return finish("scaling", good ? 0 : 1);
+    return good ? 0 : 1;
 }

@@ -11,12 +11,6 @@ run() { # COMMAND...: into $out, $err and $status
     "$@" >"$out" 2>"$err"
     status=$?
 }
-because() { # WHAT: tells what it did, and fails
-    echo "$1; status $status, stdout and stderr:"
-    tail -n 20 "$out" "$err" | sed 's/^/    /' # scaling's "ok" is no claim of ours
-    return 1
-}
-lines() { awk 'END { print NR }' "$1"; }
 succeeds() { # COMMAND...
     run "$@"
     [ $status = 0 ] && [ ! -s "$err" ] || because "$*"
@@ -33,28 +27,22 @@ fails() { # STATUS PATTERN COMMAND...: one line on stderr, nothing on stdout
 # ---- options ---------------------------------------------------------------------------------------
 
 helps() {
-    local program option
-    for program in bench scaling; do
-        for option in --help -h; do
-            succeeds "$BENCH/$program" $option || return
-            grep -q "^usage: $program" "$out" || because "$program $option" || return
-        done
+    local option
+    for option in --help -h; do
+        succeeds "$BENCH/bench" $option && grep -q '^usage: bench' "$out" || because "$option" || return
     done
 }
 refuses_options() {
-    local option program
-    for program in bench scaling; do
-        for option in --no-such-option --rounds --rounds= --rounds=0 --rounds=2x --rounds=100 --quick=1; do
-            fails 2 . "$BENCH/$program" $option || return
-        done
+    local option
+    for option in --no-such-option --rounds --rounds= --rounds=0 --rounds=2x --rounds=100 --seconds=0 --quick=1; do
+        fails 2 . "$BENCH/bench" $option || return
     done
     for option in --peer=torch --peer==command --peer=torch=; do fails 2 NAME=COMMAND "$BENCH/bench" $option || return; done
-    for option in --limit=0.5 --limit=nan word; do fails 2 . "$BENCH/scaling" $option || return; done
 }
 refuses_names() { fails 2 'nothing .* "deconvolution"' "$BENCH/bench" --quick relu deconvolution; }
 refuses_files() { fails 1 "^bench: $tmp/nowhere/csv: No such file" "$BENCH/bench" --quick --csv="$tmp/nowhere/csv" relu; }
 
-claim "they help on stdout" helps
+claim "it helps on stdout" helps
 claim "options that there are not, and values out of range, are refused" refuses_options
 claim "a name that selects nothing is refused" refuses_names
 claim "a file that cannot be written is refused before anything is measured" refuses_files
@@ -194,13 +182,13 @@ claim "a process is busy while training is measured beside it, and ended" keeps_
 # ---- scaling ---------------------------------------------------------------------------------------
 
 scales() {
-    succeeds "$BENCH/scaling" --quick --limit=1e6 && [ "$(tail -n 1 "$out")" = ok ] &&
+    BENCH_QUICK=1 succeeds "$BENCH/scaling" 1e6 && [ "$(tail -n 1 "$out")" = ok ] &&
         [ "$(grep -c '^  batch 4 ' "$out")" -ge 10 ] || because "scaling"
 }
 # Not every one of so many quick measurements can be below the one before.
 scales_too_well() {
-    run "$BENCH/scaling" --quick --limit=1
-    [ $status = 1 ] && [ "$(tail -n 1 "$out")" = FAIL ] && grep -q '^FAIL .* limit 1.00' "$out" || because "--limit=1"
+    BENCH_QUICK=1 run "$BENCH/scaling" 1
+    [ $status = 1 ] && [ "$(tail -n 1 "$out")" = FAIL ] && grep -q '^FAIL .* limit 1.00' "$out" || because "limit 1"
 }
 claim "scaling prints its curves, and ok within the limit" scales
 claim "beyond the limit it fails" scales_too_well

@@ -7,22 +7,16 @@
 import functools
 import os
 import sys
-import time
+
+from peer import Skip, THREADS, refuse, serve
 
 try:
     import torch
 except ImportError:
-    print("skip PyTorch is not installed (make deps-bench)", flush=True)
-    sys.exit()
+    refuse("PyTorch is not installed (make deps-bench)")
 from torch import nn
 
-LEAST = 0.02  # seconds of a measured repetition
 CHANNELS_LAST, FUSED, COMPILED = (f"--{mode}" in sys.argv for mode in ("channels-last", "fused", "compiled"))
-clock = time.process_time if os.environ.get("BENCH_CLOCK") == "cpu" else time.perf_counter
-
-
-class Skip(Exception):
-    pass
 
 
 # ---- networks, as in networks.c -----------------------------------------------------------------------
@@ -151,7 +145,8 @@ def network(name, batch, which):
     return {"train": train, "infer": infer}[which]
 
 
-def layer(kind, size):
+@functools.lru_cache(maxsize=1)
+def layer(kind, *size):
     if FUSED or COMPILED:
         raise Skip()
     rank, make = LAYERS[kind]
@@ -172,25 +167,15 @@ def layer(kind, size):
 
 
 def work(words):
-    if words[0] in LAYERS:
-        return layer(words[0], [int(word) for word in words[1:]])
+    kind, *numbers, which = words
+    if kind == "net":
+        return network(numbers[0], int(numbers[1]), which)
+    if kind in LAYERS:
+        return layer(kind, *map(int, numbers))[which]
     raise Skip()
 
 
-# ---- requests -----------------------------------------------------------------------------------------
-
-
-def seconds_a_call(call):
-    call()
-    calls = 1
-    while True:
-        began = clock()
-        for _ in range(calls):
-            call()
-        seconds = clock() - began
-        if seconds >= LEAST:
-            return seconds / calls
-        calls = int(calls * min(10, 1.2 * LEAST / max(seconds, 1e-9))) + 1
+# ---- what it is -----------------------------------------------------------------------------------------
 
 
 def blas():
@@ -203,32 +188,10 @@ def blas():
     return "BLAS " + (" ".join(sorted(files)) or "of its own")
 
 
-def main():
-    used = blas()
-    if "/blas/libblas" in used and "openblas" not in used:
-        print("skip it has the reference BLAS, up to 47 times as slow as OpenBLAS:", used, flush=True)
-        return
-    threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(1)
-    print(f"ready PyTorch {torch.__version__}, {used}, threads by set_num_threads", flush=True)
-    asked, passes = None, {}
-    for line in sys.stdin:
-        *words, which = line.split()
-        try:
-            if words[0] == "net":
-                asked, passes = None, {which: network(words[1], int(words[2]), which)}
-            elif words != asked:
-                passes = {}
-                asked, passes = words, work(words)
-            print("ok", seconds_a_call(passes[which]), -1, flush=True)
-        except Skip as reason:
-            asked = None
-            print(f"skip {reason}".strip(), flush=True)
-        except Exception as error:  # a compiler's, say
-            asked = None
-            print("error", " ".join(str(error).split())[:200], flush=True)
-
-
-main()
+used = blas()
+if "/blas/libblas" in used and "openblas" not in used:
+    refuse(f"it has the reference BLAS, up to 47 times as slow as OpenBLAS: {used}")
+torch.set_num_threads(THREADS)
+torch.set_flush_denormal(True)
+torch.manual_seed(1)
+serve(f"PyTorch {torch.__version__}, {used}, threads by set_num_threads", work)
