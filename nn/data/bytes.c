@@ -89,17 +89,15 @@ static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 static void release(st_dataset *d)
 {
     byte_images *b = d->own;
-    for (int i = 0; i < 2; i++) free(b->memory[i]);
+    free(b->memory);
     free(b);
 }
 
 st_dataset *data_bytes(ptrdiff_t count, st_shape image, byte_images b)
 {
     byte_images *own = array_new("data_bytes", 1, sizeof *own);
-    if (!own) {
-        for (int i = 0; i < 2; i++) free(b.memory[i]);
-        return NULL;
-    }
+    if (!own) free(b.memory);
+    if (!own) return NULL;
     *own = b;
     ptrdiff_t pixels = st_shape_numel(image, "data_bytes");
     return st_dataset_new((st_dataset){ .count = count,

@@ -57,7 +57,7 @@ st_dataset *st_dataset_cifar10(const char *const *paths, int count)
     for (int i = 0; i < count && status == 0; i++) status = append(&all, paths[i]);
     if (status == 0)
         return data_bytes(all.bytes / RECORD, ST_SHAPE(CHANNELS, SIDE, SIDE),
-                          (byte_images){ all.at + 1, all.at, RECORD, RECORD, { all.at } });
+                          (byte_images){ all.at + 1, all.at, RECORD, RECORD, all.at });
     free(all.at);
     return NULL;
 }

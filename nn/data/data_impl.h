@@ -14,7 +14,7 @@ char *data_read(const char *who, const char *path, ptrdiff_t *size);
 typedef struct byte_images {
     const unsigned char *image, *label; /* of the first sample */
     ptrdiff_t image_step, label_step;   /* bytes to the next sample's */
-    void *memory[2];                    /* freed with the set, also on failure */
+    void *memory;                       /* freed with the set, also on failure */
 } byte_images;
 
 /* `count` images [C, H, W], scaled to 0 ... 1. */

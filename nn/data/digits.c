@@ -360,13 +360,9 @@ st_dataset *st_digits(ptrdiff_t count, uint64_t seed)
         st_error_set("st_digits: %td images, expected at least one", count);
         return NULL;
     }
-    unsigned char *images = array_new("st_digits", count, PIXELS);
-    unsigned char *labels = images ? array_new("st_digits", count, 1) : NULL;
-    if (!labels) {
-        free(images);
-        return NULL;
-    }
+    unsigned char *images = array_new("st_digits", count, PIXELS + 1);
+    if (!images) return NULL;
+    unsigned char *labels = images + count * PIXELS;
     parallel_for(st_num_threads(), count, draw_one, &(drawing){ images, labels, seed ^ OWN_NUMBERS });
-    return data_bytes(count, ST_SHAPE(1, SIDE, SIDE),
-                      (byte_images){ images, labels, PIXELS, 1, { images, labels } });
+    return data_bytes(count, ST_SHAPE(1, SIDE, SIDE), (byte_images){ images, labels, PIXELS, 1, images });
 }

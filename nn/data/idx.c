@@ -2,8 +2,10 @@
 #include "nn/data/formats.h"
 #include "nn/data/data_impl.h"
 #include "nn/files/file.h"
+#include "tensor/array.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     UNSIGNED_BYTE = 8,
@@ -62,14 +64,14 @@ static int check(const char *name, const unsigned char *at, ptrdiff_t size, cons
     return count == size ? 0 : refuse_end(name, size, count, k->what);
 }
 
-/* The file's bytes, to be freed; NULL with an error. The elements begin at `first`. */
-static void *read_file(const char *path, const kind *k, st_shape *form, const unsigned char **first)
+/* The file's elements, to be freed; NULL with an error. */
+static unsigned char *read_elements(const char *path, const kind *k, st_shape *form)
 {
     ptrdiff_t size;
     char *bytes = data_read("st_dataset_idx", path, &size);
     if (bytes && check(file_name(path), (unsigned char *)bytes, size, k, form) == 0) {
-        *first = (unsigned char *)bytes + MAGIC + form->rank * SIZE;
-        return bytes;
+        const ptrdiff_t head = MAGIC + form->rank * SIZE;
+        return memmove(bytes, bytes + head, (size_t)(size - head));
     }
     free(bytes);
     return NULL;
@@ -77,19 +79,18 @@ static void *read_file(const char *path, const kind *k, st_shape *form, const un
 
 st_dataset *st_dataset_idx(const char *images, const char *labels)
 {
-    st_shape form = { 0 }, classes = { 0 }; /* [N, H, W] or [N, C, H, W], and [N] */
-    byte_images b = { .label_step = 1 };
-    b.memory[0] = read_file(images, &IMAGES, &form, &b.image);
-    b.memory[1] = b.memory[0] ? read_file(labels, &LABELS, &classes, &b.label) : NULL;
-    if (b.memory[1] && classes.n[0] != form.n[0])
+    st_shape form, classes; /* [N, H, W] or [N, C, H, W], and [N] */
+    unsigned char *pixels = read_elements(images, &IMAGES, &form), *both = NULL;
+    unsigned char *digits = pixels ? read_elements(labels, &LABELS, &classes) : NULL;
+    const ptrdiff_t *n = form.n, size = pixels ? st_shape_numel(form, "st_dataset_idx") : 0;
+    if (digits && classes.n[0] != n[0])
         st_error_set("%s: %td labels, expected %td, one for each image of %s", file_name(labels),
-                     classes.n[0], form.n[0], file_name(images));
-    if (!b.memory[1] || classes.n[0] != form.n[0]) {
-        free(b.memory[0]), free(b.memory[1]);
-        return NULL;
-    }
-    const ptrdiff_t *n = form.n;
+                     classes.n[0], n[0], file_name(images));
+    else if (digits && (both = array_grow("st_dataset_idx", pixels, size + n[0], 1)))
+        memcpy(both + size, digits, (size_t)n[0]);
+    free(digits);
+    if (!both) free(pixels);
+    if (!both) return NULL;
     st_shape image = form.rank == 3 ? ST_SHAPE(1, n[1], n[2]) : ST_SHAPE(n[1], n[2], n[3]);
-    b.image_step = st_shape_numel(image, "st_dataset_idx");
-    return data_bytes(n[0], image, b);
+    return data_bytes(n[0], image, (byte_images){ both, both + size, size / n[0], 1, both });
 }

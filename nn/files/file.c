@@ -176,8 +176,9 @@ static int replace(const char *path, char *name, st_file_writer *write, const vo
     return reason;
 }
 
-static int run(const char *path, st_file_writer *write, const void *context, bool only_try)
+static int run(const char *who, const char *path, st_file_writer *write, const void *context, bool only_try)
 {
+    if (!path || !write) return st_error_set("%s: the %s is NULL", who, path ? "writer" : "path");
     char *at = resolve(path), *name = at ? malloc(strlen(at) + sizeof ENDING) : NULL;
     int reason = name ? replace(at, name, write, context, only_try) : errno;
     free(at);
@@ -189,12 +190,10 @@ static int run(const char *path, st_file_writer *write, const void *context, boo
 
 int st_file_replace(const char *path, st_file_writer *write, const void *context)
 {
-    if (!path || !write) return st_error_set("st_file_replace: the %s is NULL", path ? "writer" : "path");
-    return run(path, write, context, false);
+    return run("st_file_replace", path, write, context, false);
 }
 
 int st_file_try(const char *path, st_file_writer *write, const void *context)
 {
-    if (!path || !write) return st_error_set("st_file_try: the %s is NULL", path ? "writer" : "path");
-    return run(path, write, context, true);
+    return run("st_file_try", path, write, context, true);
 }
