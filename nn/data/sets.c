@@ -185,13 +185,11 @@ st_dataset *st_dataset_subset(const st_dataset *of, ptrdiff_t count, const ptrdi
                          of->count);
             return NULL;
         }
+    if (count < 1) st_error_set("st_dataset_subset: %td samples, expected at least one", count);
     const ptrdiff_t head = sizeof(subset) / sizeof *index; /* both are of pointers' size */
-    subset *own = count < 1 || count > PTRDIFF_MAX - head
-                      ? NULL
-                      : array_new("st_dataset_subset", head + count, sizeof *index);
-    if (!own && !st_error()) st_error_set("st_dataset_subset: %td samples, expected at least one", count);
+    subset *own = count < 1 ? NULL : array_new("st_dataset_subset", head + count, sizeof *index);
     if (!own) return NULL;
-    for (ptrdiff_t i = 0; i < count; i++) own->index[i] = index[i];
+    memcpy(own->index, index, (size_t)count * sizeof *index);
     return data_wrap(of, (st_dataset){ .count = count, .get = get_subset, .own = own }, "subset");
 }
 
