@@ -60,14 +60,6 @@ static double samples_per_second(const subject *s, void (*step)(const subject *)
     return count > 0 ? 2 * (double)s->x.shape.n[0] / (took[(count - 1) / 2] + took[count / 2]) : 0;
 }
 
-static void free_subject(subject *s)
-{
-    st_tensor_free(s->x);
-    st_tensor_free(s->target);
-    st_tensor_free(s->dy);
-    st_optim_free(s->o);
-}
-
 static int make_subject(subject *s, st_net *n, ptrdiff_t batch)
 {
     bool classed = n->output.rank == 1;
@@ -113,7 +105,8 @@ static int measure(st_net *n, ptrdiff_t batch, double seconds, bool last)
         fflush(stdout);
     }
     if (last && !st_error()) show_layers(&a);
-    free_subject(&a);
+    st_tensor_free(a.x), st_tensor_free(a.target), st_tensor_free(a.dy);
+    st_optim_free(a.o);
     return st_error() ? -1 : 0;
 }
 

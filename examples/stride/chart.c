@@ -51,13 +51,6 @@ static bool line_range(const chart_line *l, double *low, double *high)
     return found;
 }
 
-static bool find_range(const chart *c, double *low, double *high)
-{
-    *low = INFINITY, *high = -INFINITY;
-    for (int l = 0; l < c->lines; l++) line_range(&c->line[l], low, high);
-    return *low <= *high;
-}
-
 /* The axis begins and ends at a tick; percentages end at 100 %. */
 static void linear_axis(frame *f, double low, double high)
 {
@@ -255,8 +248,9 @@ static void put_caption(FILE *to, const frame *f)
 
 void chart_put(FILE *to, const chart *c)
 {
-    double low, high;
-    if (!find_range(c, &low, &high)) return;
+    double low = INFINITY, high = -INFINITY;
+    for (int l = 0; l < c->lines; l++) line_range(&c->line[l], &low, &high);
+    if (low > high) return;
     frame f = frame_of(c, low, high);
     put_caption(to, &f);
     put_levels(to, &f);

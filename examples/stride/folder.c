@@ -22,11 +22,6 @@ void folder_free_paths(folder_paths *p)
     *p = (folder_paths){ 0 };
 }
 
-static int compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int append(folder_paths *to, const char *in, const char *path)
 {
     char **more = realloc(to->path, ((size_t)to->count + 1) * sizeof *more);
@@ -37,22 +32,22 @@ static int append(folder_paths *to, const char *in, const char *path)
     return 0;
 }
 
-/* Appends the folders in a folder, or its pictures, sorted. Hidden ones are ignored. */
+/* Appends the folders in a folder, or its pictures, sorted by name. Hidden ones are ignored. */
 static int list(const char *in, bool folders, folder_paths *to)
 {
     char path[LONGEST_PATH];
-    const int before = to->count;
-    DIR *d = opendir(in);
-    if (!d) return st_error_set("%.200s: %s", in, strerror(errno));
-    for (struct dirent *e; !st_error() && (e = readdir(d));) {
-        const bool fits = snprintf(path, sizeof path, "%s/%s", in, e->d_name) < LONGEST_PATH;
-        if (e->d_name[0] == '.' || (!folders && !image_named(e->d_name))) continue;
-        if (folders && !(fits && path_is_folder(path))) continue;
-        if (!fits) st_error_set("%.200s: a path is too long", in);
-        else append(to, in, path);
+    struct dirent **entry;
+    int count = scandir(in, &entry, NULL, alphasort);
+    if (count < 0) return st_error_set("%.200s: %s", in, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        const char *name = entry[i]->d_name;
+        const bool fits = snprintf(path, sizeof path, "%s/%s", in, name) < LONGEST_PATH;
+        const bool fitting = folders ? fits && path_is_folder(path) : image_named(name);
+        if (name[0] != '.' && fitting && !st_error())
+            fits ? append(to, in, path) : st_error_set("%.200s: a path is too long", in);
+        free(entry[i]);
     }
-    closedir(d);
-    if (to->count > before) qsort(to->path + before, (size_t)(to->count - before), sizeof *to->path, compare);
+    free(entry);
     return st_error() ? -1 : 0;
 }
 

@@ -69,16 +69,13 @@ static int run_step(const step *s, layer_times *t)
     return 0;
 }
 
-static void count_layer(st_layer *l, const char *path, void *context)
-{
-    (void)l, (void)path;
-    ++*(int *)context;
-}
-
+/* Counts the layers, and lists them if there is a list. */
 static void list_layer(st_layer *l, const char *path, void *context)
 {
     (void)path;
-    (*(layer_time **)context)++->of = l;
+    layer_times *t = context;
+    if (t->layer) t->layer[t->count].of = l;
+    t->count++;
 }
 
 /* Forgets all times, after a first step that warms up. */
@@ -97,11 +94,12 @@ static int prepare(step *s, layer_times *t, const st_dataset *d)
     s->dy = st_tensor_new(st_shape_with_batch(s->n->output, t->batch));
     if (st_error() || st_dataset_batch(d, NULL, 0, t->batch, s->x, s->target)) return -1;
     if (st_layer_measure(s->n->root, &needs)) return -1;
-    st_layer_visit(s->n->root, count_layer, &t->count);
-    layer_time *next = t->layer = calloc((size_t)t->count, sizeof *t->layer);
+    st_layer_visit(s->n->root, list_layer, t);
+    t->layer = calloc((size_t)t->count, sizeof *t->layer);
     s->clock = (stopwatch){ needs.threads, calloc((size_t)t->count, sizeof *t->layer) };
     if (!t->layer || !s->clock.layer) return st_error_set("layer_times: no memory");
-    st_layer_visit(s->n->root, list_layer, &next);
+    t->count = 0;
+    st_layer_visit(s->n->root, list_layer, t);
     return 0;
 }
 

@@ -152,11 +152,6 @@ static int run_twin(const subcommand *c, char **argv)
     return subcommand_end(c);
 }
 
-static bool is_double(void)
-{
-    return sizeof(st_real) == sizeof(double);
-}
-
 /* Opens standard streams that are closed, for the wrong direction, so that no file opened later becomes
  * one. */
 static void take_standard_streams(void)
@@ -216,6 +211,7 @@ int main(int argc, char **argv)
     else if (name[0] == '-') return subcommand_refuse(&nothing, "unknown option %s", name);
     const subcommand *c = subcommand_named(name);
     if (!c) return 2;
-    if (c->in_double && !is_double() && !subcommand_asks_help(argc - 1, argv + 1)) return run_twin(c, argv);
+    const bool is_double = sizeof(st_real) == sizeof(double);
+    if (c->in_double && !is_double && !subcommand_asks_help(argc - 1, argv + 1)) return run_twin(c, argv);
     return subcommand_run(c, argc - 1, argv + 1);
 }

@@ -12,15 +12,10 @@
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-static int character(const char *text)
-{
-    return *text == '\n' || *text == '\t' ? 1 : text_character(text);
-}
-
 void page_text(FILE *to, const char *text)
 {
     for (int length; *text; text += length > 0 ? length : 1) {
-        length = character(text);
+        length = *text == '\n' || *text == '\t' ? 1 : text_character(text);
         switch (*text) {
         case '&': fputs("&amp;", to); break;
         case '<': fputs("&lt;", to); break;
