@@ -126,13 +126,14 @@ static int read_batches(const char *text, ptrdiff_t batch[MOST_BATCHES])
 
 static int run(void *settings_, int operands, char **operand)
 {
+    (void)operands, (void)operand;
     settings *s = settings_;
     ptrdiff_t batch[MOST_BATCHES];
     int count = read_batches(s->batches, batch);
     if (count == 0)
         return subcommand_refuse(&command_bench_model,
                                  "--batches: expected a list such as 1,16,64, not \"%s\"", s->batches);
-    if (net_operand(&command_bench_model, &s->subject, operands, operand)) return 2;
+    if (net_check(&command_bench_model, &s->subject)) return 2;
     st_net *n = net_given(&s->subject, batch[0], 1);
     if (n) {
         printf("samples per second, %s\n%6s %12s %12s\n", ST_REAL_NAME, "batch", "training", "inference");
@@ -160,7 +161,7 @@ const subcommand command_bench_model = {
                "the fastest of nine steps.",
     .examples = "  stride bench-model examples/networks/lenet5.net\n"
                 "  stride bench-model model.safetensors --batches 1,256 --threads 1\n",
-    .most = 1,
+    .operands = { "model", "net" },
     .options = options,
     .size = sizeof(settings),
     .run = run,

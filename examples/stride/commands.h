@@ -16,7 +16,7 @@ extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
     { "threads", 't', OPTION_THREADS, AT(threads), "N", NULL, "number of threads; default: one per processor",\
       0, 1024 }
 #define MODEL_OPTION                                                                                         \
-    { "model", 'm', OPTION_FILE, AT(model), "FILE", .help = "a saved net (" MODEL_FILE ")" }
+    { "model", 'm', OPTION_FILE, AT(model), "FILE", MODEL_FILE, "a saved net" }
 #define NET_OPTIONS                                                                                          \
     { "net", 'n', OPTION_FILE, AT(subject.net), "NET",                                                       \
       .help = "a network: a file, or a text such as 'conv 32 3x3, dense 10' (stride help network)" },        \
@@ -34,13 +34,8 @@ typedef struct net_options {
     const char *net, *model, *input;
 } net_options;
 
-/* Stores the operand, if there is one, in `net` or `model`. 0, or 2 with a message unless exactly one
- * network is given. */
-int net_operand(const subcommand *c, net_options *o, int count, char **operands);
-
-/* Takes the model's path from the operands if the first one ends in .safetensors; without it and --model the model is
- * MODEL_FILE. 0, or 2 with a message if it is given twice. */
-int model_operand(const subcommand *c, const char **path, int *count, char ***operands);
+/* 0, or 2 with a message unless exactly one network is given. */
+int net_check(const subcommand *c, const net_options *o);
 
 /* Reads that net and builds it for the batch. NULL with an error. */
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);

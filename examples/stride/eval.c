@@ -54,13 +54,10 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
 
 static int run(void *settings_, int count, char **operands)
 {
+    (void)count, (void)operands;
     settings *s = settings_;
     model m;
     dataset from;
-    if (model_operand(&command_eval, &s->model, &count, &operands)) return 2;
-    if (count > 1) return subcommand_refuse(&command_eval, "unexpected \"%s\"", operands[1]);
-    if (count > 0 && s->source.data) return subcommand_refuse(&command_eval, "--data is given twice");
-    if (count > 0) s->source.data = operands[0];
     if (model_open(&m, s->model, s->batch)) return 0;
     if (dataset_open_for(&from, &m, &s->source) == 0) {
         evaluate(&m, s, &from);
@@ -90,7 +87,7 @@ const subcommand command_eval = {
         "net's metadata. Classes and columns of tables are matched by name.",
     .examples = "  stride eval data/mnist\n"
                 "  stride eval cats.safetensors pictures/test --json\n",
-    .most = 2,
+    .operands = { "model", "data" },
     .options = options,
     .size = sizeof(settings),
     .run = run,

@@ -120,9 +120,7 @@ static const format *format_of(const char *path)
 static int run(void *settings_, int count, char **operands)
 {
     settings *s = settings_;
-    int models = count - 1; /* the last operand is the file to write */
-    if (model_operand(&command_export, &s->model, &models, &operands)) return 2;
-    if (models > 0) return subcommand_refuse(&command_export, "unexpected \"%s\"", operands[0]);
+    (void)count;
     const char *path = operands[0], *name = strrchr(path, '/');
     const format *f = format_of(path);
     if (!f && strchr(name ? name : path, '.') && strspn(path, "./") != strlen(path))
@@ -167,8 +165,9 @@ const subcommand command_export = {
                 "  stride export digits.c\n"
                 "  stride export digits.c --int8 --calibrate data/mnist\n"
                 "  stride export cats.safetensors weights/\n",
+    .operands = { "model" },
     .least = 1,
-    .most = 2,
+    .most = 1,
     .options = options,
     .size = sizeof(settings),
     .run = run,

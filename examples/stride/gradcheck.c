@@ -42,8 +42,9 @@ static bool check(st_net *n, const settings *s)
 
 static int run(void *settings_, int count, char **operands)
 {
+    (void)count, (void)operands;
     settings *s = settings_;
-    if (net_operand(&command_gradcheck, &s->subject, count, operands)) return 2;
+    if (net_check(&command_gradcheck, &s->subject)) return 2;
     st_net *n = net_given(&s->subject, s->batch, (uint64_t)s->seed);
     if (n) check(n, s);
     st_net_free(n);
@@ -69,7 +70,7 @@ const subcommand command_gradcheck = {
     .examples = "  stride gradcheck 'conv 4 3x3, tanh, dense 3' --input 2x8x8\n"
                 "  stride gradcheck examples/networks/lenet5.net --most 50\n",
     .in_double = true,
-    .most = 1,
+    .operands = { "model", "net" },
     .options = options,
     .size = sizeof(settings),
     .run = run,

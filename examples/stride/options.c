@@ -154,6 +154,19 @@ static int refuse_unknown(const subcommand *c, const char *given)
                              n.name ? "; did you mean --" : "", n.name ? n.name : "", n.name ? "?" : "");
 }
 
+static int take_operands(const subcommand *c, int argc, char **argv, void *settings)
+{
+    for (int i = 0; i < 2 && c->operands[i] && argc - optind > c->least; i++) {
+        const option_row *o = NULL;
+        while ((o = next_option(c, o)) && strcmp(o->name, c->operands[i]) != 0) continue;
+        if (strcmp(o->name, "model") == 0 && !text_ends(argv[optind], ".safetensors")) continue;
+        const char **at = (const char **)(void *)((char *)settings + o->offset);
+        if (*at && *at != o->fallback) return subcommand_refuse(c, "--%s is given twice", o->name);
+        *at = argv[optind++];
+    }
+    return 0;
+}
+
 /* Reads the options; getopt_long moves the operands to the end of argv, from optind on. */
 static int parse(const subcommand *c, int argc, char **argv, void *settings)
 {
@@ -177,7 +190,9 @@ static int parse(const subcommand *c, int argc, char **argv, void *settings)
         if (code == '?') return subcommand_refuse(c, "%s takes no value", name);
         if (read_value(c, o, name, optarg, settings)) return 2;
     }
-    if (argc - optind > c->most) return subcommand_refuse(c, "unexpected \"%s\"", argv[optind + c->most]);
+    if (take_operands(c, argc, argv, settings)) return 2;
+    if (argc - optind > c->most)
+        return subcommand_refuse(c, "unexpected \"%s\"", argv[optind + (c->operands[0] ? 0 : c->most)]);
     if (argc - optind < c->least)
         return subcommand_refuse(c, "missing argument; usage: %s %s", subcommand_title(c), c->usage);
     return 0;

@@ -47,7 +47,8 @@ typedef struct subcommand {
     const char *details;       /* paragraphs of --help; NULL: none */
     const char *examples;      /* lines of it */
     const char *words;         /* possible operands, for completion: "bash|zsh"; NULL: files */
-    int least, most;           /* number of operands */
+    const char *operands[2];   /* options that operands are stored in, in turn; model: one in .safetensors */
+    int least, most;           /* number of other operands */
     bool in_double;            /* run by stride-double */
     const option_row *options; /* ended by a row without a name; NULL: --help only */
     size_t size;               /* of the settings, a struct */

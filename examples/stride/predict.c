@@ -394,7 +394,7 @@ static void run_all(session *t)
 static int run(void *settings_, int count, char **operands)
 {
     settings *s = settings_;
-    if (model_operand(&command_predict, &s->model, &count, &operands) || check(s, count, operands)) return 2;
+    if (check(s, count, operands)) return 2;
     session t = { .s = s, .count = count, .operands = operands };
     if (model_open(&t.m, s->model, 1)) return 0;
     t.list = json_array();
@@ -440,6 +440,7 @@ const subcommand command_predict = {
     .examples = "  stride predict cats.safetensors whiskers.jpg\n"
                 "  stride predict cats.safetensors new_pictures --output predictions.csv\n"
                 "  stride predict --index 7 --data data/mnist --json\n",
+    .operands = { "model" },
     .most = ANY_NUMBER,
     .options = options,
     .size = sizeof(settings),

@@ -10,24 +10,10 @@ typedef struct settings {
     bool as_text;
 } settings;
 
-int net_operand(const subcommand *c, net_options *o, int count, char **operands)
+int net_check(const subcommand *c, const net_options *o)
 {
-    int given = count + (o->net != NULL) + (o->model != NULL);
-    if (given != 1)
-        return subcommand_refuse(c, given ? "a network is given more than once" : "no network: NET|MODEL");
-    if (count > 0) *(text_ends(operands[0], ".safetensors") ? &o->model : &o->net) = operands[0];
-    return 0;
-}
-
-int model_operand(const subcommand *c, const char **path, int *count, char ***operands)
-{
-    if (*count > 0 && text_ends(**operands, ".safetensors")) {
-        if (*path) return subcommand_refuse(c, "the model is given twice");
-        *path = *(*operands)++;
-        --*count;
-    }
-    if (!*path) *path = MODEL_FILE;
-    return 0;
+    if (o->net && o->model) return subcommand_refuse(c, "a network is given more than once");
+    return o->net || o->model ? 0 : subcommand_refuse(c, "no network: NET|MODEL");
 }
 
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
@@ -46,8 +32,9 @@ st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed)
 
 static int run(void *settings_, int count, char **operands)
 {
+    (void)count, (void)operands;
     settings *s = settings_;
-    if (net_operand(&command_summary, &s->subject, count, operands)) return 2;
+    if (net_check(&command_summary, &s->subject)) return 2;
     st_net *n = net_given(&s->subject, s->batch, 1);
     if (n && s->as_text) network_write(n, stdout);
     else if (n) st_net_summary(n, s->batch, stdout);
@@ -73,7 +60,7 @@ const subcommand command_summary = {
     .usage = "MODEL|NET [options]",
     .examples = "  stride summary 'conv 32 3x3, relu, maxpool 2, dense 10' --input 1x28x28\n"
                 "  stride summary model.safetensors --as-text\n",
-    .most = 1,
+    .operands = { "model", "net" },
     .options = options,
     .size = sizeof(settings),
     .run = run,

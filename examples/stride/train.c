@@ -555,8 +555,7 @@ static int run(void *settings_, int count, char **operands)
 {
     settings *s = settings_;
     job j = { .s = s };
-    if (count > 0 && s->net) return subcommand_refuse(&command_train, "the network is given twice");
-    if (count > 0) s->net = operands[0];
+    (void)count, (void)operands;
     if (check_options(s)) return 2;
     if (open_source(&j, s) == 0) train_all(&j);
     release(&j);
@@ -652,7 +651,7 @@ const subcommand command_train = {
         "  stride train 'conv 32 3x3 padding=same, relu, maxpool 2, dense 3' --data more_pictures \\\n"
         "      --from model.safetensors --freeze 0 --split 0.2 --save more.safetensors\n"
         "  stride train lenet5.net --epochs 50 --checkpoint run.safetensors --resume\n",
-    .most = 1,
+    .operands = { "net" },
     .options = options,
     .size = sizeof(settings),
     .run = run,

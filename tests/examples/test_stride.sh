@@ -80,8 +80,8 @@ refuses_words() {
         refuses '--checkpoint-every needs' train --net relu --checkpoint-every 3 &&
         refuses '--save and --checkpoint are the same file, a' train --net relu --checkpoint a --save a &&
         refuses '--log and --report are the same file, a.csv' train --net relu --log a.csv --report a.csv &&
-        refuses 'no network' summary && refuses 'unexpected "b"' summary a b && refuses '.*more than once' summary relu --net tanh &&
-        refuses 'the model is given twice' eval a.safetensors --model b && refuses 'unexpected "c"' eval a.safetensors b c &&
+        refuses 'no network' summary && refuses 'unexpected "b"' summary a b && refuses '--net is given twice' summary relu --net tanh && refuses 'a network is given more than once' summary --net relu --model a &&
+        refuses '--model is given twice' eval a.safetensors --model b && refuses 'unexpected "c"' eval a.safetensors b c &&
         refuses 'unexpected "a"' export a b.onnx && refuses 'nothing to predict' predict a.safetensors && refuses 'nothing to predict' predict && refuses 'files, or --data' predict a.png --index 3 &&
         refuses '.*expected .onnx' export model.txt && refuses '--batches: expected a list .*"1,x"' bench-model relu --batches 1,x &&
         refuses 'expected bash, zsh or fish, not "tcsh"' completion tcsh
@@ -487,7 +487,7 @@ matches_columns() {
 finds_it_first() { # before data are read, drawn or opened
     fails "line 1, column 1: 'covn' is not a layer" train 'covn 3, relu' && fails '.*nothing: No such file' train relu --validation nothing &&
         fails "line 1, column 8: 'stide' is not an option" train 'conv 3 stide=2' --data nothing &&
-        refuses 'the network is given twice' train relu --net relu
+        refuses '--net is given twice' train relu --net relu
 }
 spells() { # one file, by two names; what is closed; what is a link
     mkdir -p "$tmp/links" && ln -sf ../later "$tmp/links/there" || return
