@@ -1,4 +1,4 @@
-/* dataset.c: the first of a table of kinds that recognises a path opens it. */
+/* dataset.c: paths are offered to one kind of data after the other, until one opens them. */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/stride/dataset.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_PATHS = 16 };
+enum { MOST_PATHS = 16, OTHER = 1 /* returned for paths of another kind */ };
 
 /* ---- paths ------------------------------------------------------------------------------------- */
 
@@ -103,14 +103,10 @@ static int take_mnist(dataset *s, const mnist *m)
     return 0;
 }
 
-static bool is_mnist(const paths *p)
-{
-    return p->count == 1 && mnist_in(p->path[0]);
-}
-
 static int open_mnist(dataset *s, const paths *p)
 {
     mnist m;
+    if (p->count != 1 || !mnist_in(p->path[0])) return OTHER;
     return mnist_open(&m, p->path[0], "MNIST") || take_mnist(s, &m) ? -1 : opened(s, "MNIST", p->path[0]);
 }
 
@@ -140,6 +136,7 @@ static int beside(char to[LONGEST_PATH], const char *images)
 static int open_idx(dataset *s, const paths *p)
 {
     char labels[LONGEST_PATH];
+    if (!is_idx(p)) return OTHER;
     if (p->count == 1 && beside(labels, p->path[0])) return -1;
     s->train = keep(s, st_dataset_idx(p->path[0], p->count == 2 ? p->path[1] : labels));
     return opened(s, "images", p->path[0]);
@@ -150,21 +147,16 @@ static int open_idx(dataset *s, const paths *p)
 static const char *const things[] = { "airplane", "automobile", "bird",  "cat",  "deer",
                                       "dog",      "frog",       "horse", "ship", "truck" };
 
-static bool is_cifar10(const paths *p)
-{
-    char path[LONGEST_PATH];
-    return (p->count == 1 && there(path, p->path[0], "data_batch_1.bin")) ||
-           text_ends_or_gz(p->path[0], ".bin");
-}
-
 static int open_cifar10(dataset *s, const paths *p)
 {
     char found[6][LONGEST_PATH], name[32];
     const char *path[6];
+    const bool folder = p->count == 1 && there(found[0], p->path[0], "data_batch_1.bin");
     int count = 0;
+    if (!folder && !text_ends_or_gz(p->path[0], ".bin")) return OTHER;
     s->classes = 10;
     s->name = things;
-    if (!path_is_folder(p->path[0])) {
+    if (!folder) {
         s->train = keep(s, st_dataset_cifar10(p->path, p->count));
         return opened(s, "CIFAR-10", p->path[0]);
     }
@@ -180,11 +172,6 @@ static int open_cifar10(dataset *s, const paths *p)
 }
 
 /* ---- tables ------------------------------------------------------------------------------------ */
-
-static bool is_table(const paths *p)
-{
-    return p->count == 1 && (text_ends_or_gz(p->path[0], ".csv") || text_ends_or_gz(p->path[0], ".tsv"));
-}
 
 static int open_rows(dataset *s, const char *path, const dataset_options *o, bool unlabelled)
 {
@@ -209,7 +196,9 @@ static int open_rows(dataset *s, const char *path, const dataset_options *o, boo
 
 static int open_table(dataset *s, const paths *p)
 {
-    return open_rows(s, p->path[0], p->o, false);
+    const char *path = p->path[0];
+    const bool named = text_ends_or_gz(path, ".csv") || text_ends_or_gz(path, ".tsv");
+    return p->count == 1 && named ? open_rows(s, path, p->o, false) : OTHER;
 }
 
 int dataset_open_unlabelled(dataset *s, const dataset_options *o)
@@ -231,13 +220,9 @@ char *dataset_columns(const dataset *s)
     return text;
 }
 
-static bool is_npy(const paths *p)
-{
-    return text_ends(p->path[0], ".npy");
-}
-
 static int open_npy(dataset *s, const paths *p)
 {
+    if (!text_ends(p->path[0], ".npy")) return OTHER;
     if (p->count != 2) return st_error_set("%.200s: no labels; give X.npy,Y.npy", p->path[0]);
     s->train = keep(s, st_dataset_npy(p->path[0], p->path[1]));
     if (s->train && s->train->x.rank == 0)
@@ -308,13 +293,6 @@ const char *dataset_path(const st_dataset *set, ptrdiff_t i)
 
 /* ---- pictures ---------------------------------------------------------------------------------- */
 
-static bool is_pictures(const paths *p)
-{
-    char path[LONGEST_PATH];
-    return p->count == 1 && path_is_folder(p->path[0]) &&
-           (folder_has_classes(p->path[0]) || (there(path, p->path[0], "train") && folder_has_classes(path)));
-}
-
 static int open_folder(image_folder **to, const char *path, const dataset_options *o)
 {
     st_shape size;
@@ -338,7 +316,8 @@ static int open_pictures(dataset *s, const paths *p)
 {
     static const char *const parts[] = { "test", "val", "valid", "validation" };
     char path[LONGEST_PATH];
-    bool divided = there(path, p->path[0], "train") && folder_has_classes(path);
+    const bool divided = there(path, p->path[0], "train") && folder_has_classes(path);
+    if (p->count != 1 || !(divided || folder_has_classes(p->path[0]))) return OTHER;
     if (open_folder(&s->folder[0], divided ? path : p->path[0], p->o)) return -1;
     const folder_paths *names = &s->folder[0]->classes, *found;
     ptrdiff_t *class;
@@ -367,14 +346,8 @@ static int open_pictures(dataset *s, const paths *p)
 
 /* ---- all --------------------------------------------------------------------------------------- */
 
-typedef struct kind {
-    bool (*knows)(const paths *p);
-    int (*open)(dataset *s, const paths *p);
-} kind;
-
-static const kind kinds[] = {
-    { is_mnist, open_mnist }, { is_cifar10, open_cifar10 }, { is_table, open_table },
-    { is_npy, open_npy },     { is_idx, open_idx },         { is_pictures, open_pictures },
+static int (*const kinds[])(dataset *s, const paths *p) = {
+    open_mnist, open_cifar10, open_table, open_npy, open_idx, open_pictures,
 };
 
 static int open_path(dataset *s, const dataset_options *o)
@@ -382,8 +355,9 @@ static int open_path(dataset *s, const dataset_options *o)
     paths p;
     if (split(o->data, &p)) return -1;
     p.o = o;
+    int status;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i].knows(&p)) return kinds[i].open(s, &p);
+        if ((status = kinds[i](s, &p)) != OTHER) return status;
     if (path_is_folder(p.path[0]))
         return st_error_set("%.200s: contains neither MNIST nor CIFAR-10 nor folders of pictures", p.path[0]);
     return st_error_set(
