@@ -76,7 +76,7 @@ static int learn(void)
         st_flatten(),
         st_dense(.out_features = 10));
     /* clang-format on */
-    st_dataset *digits = st_digits(10000, 1), *validation = st_digits(2000, 2);
+    st_dataset *digits = st_digits(5000, 1), *validation = st_digits(1000, 2);
     st_optim *o = st_adam(.lr = 0.003);
     st_train_result r = { 0 };
     if (n && digits && validation && o && st_net_summary(n, 64, stdout) == 0 && fflush(stdout) == 0)

@@ -18,7 +18,7 @@ count=30
 
 python=
 for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
-    if "$candidate" -c 'import torch' >/dev/null 2>&1; then
+    if "$candidate" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' >/dev/null 2>&1; then
         python=$candidate
         break
     fi

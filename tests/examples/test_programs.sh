@@ -125,7 +125,7 @@ finds_what_is_broken() {
 }
 custom_layer_learns() {
     succeeds "$BIN/custom_layer" && grep -q 'prelu' "$out" && [ "$(grep -c '^epoch ' "$err")" = 3 ] &&
-        awk -F '[=,]' '/^validation accuracy=/ { good = $2 >= 0.85 } END { exit !good }' "$out" || because "custom_layer"
+        awk -F '[=,]' '/^validation accuracy=/ { good = $2 >= 0.8 } END { exit !good }' "$out" || because "custom_layer"
 }
 
 claim "gradcheck: all pass" gradcheck_passes

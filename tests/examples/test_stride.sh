@@ -800,7 +800,7 @@ offers() { # EXPECTED WORDS...
     [ "$offered" = "$expected" ] || { echo "stride $*: offered $offered, expected $expected"; return 1; }
 }
 completes() {
-    local name option
+    local name missing
     succeeds completion bash && cp "$out" "$tmp/completion" && bash -n "$tmp/completion" || return
     offers 'predict ' pr && offers 'eval export ' e && offers '--epochs --every ' train --e && offers 'adam adamw ' train --optim ad &&
         offers 'adam adamw ' train --optim = ad && offers 'adam adamw ' train -O ad && offers 'constant cosine ' train --net x --schedule co &&
@@ -808,9 +808,9 @@ completes() {
     grep -q 'complete -o default' "$tmp/completion" || because "no files where nothing else is offered" || return
     for name in $subcommands; do # every option that help shows is offered
         succeeds "$name" --help || return
-        for option in $(sed -n 's/^ .* \(--[a-z0-9-]*\).*/\1/p' "$out" | grep -v '^--$' | sort -u); do
-            complete_as_bash "$name" "$option" | grep -qx -- "$option" || { echo "stride $name: $option is not offered"; return 1; }
-        done
+        missing=$(sed -n 's/^ .* \(--[a-z0-9-]*\).*/\1/p' "$out" | grep -v '^--$' | LC_ALL=C sort -u |
+            LC_ALL=C comm -23 - <(complete_as_bash "$name" -- | LC_ALL=C sort))
+        [ -z "$missing" ] || { echo "stride $name: not offered: $missing"; return 1; }
     done
 }
 other_shells() { # the same candidates, asked for by their own words
