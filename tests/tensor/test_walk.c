@@ -534,13 +534,3 @@ TEST(an_index_outside_adds_nothing_at_all)
         assert_elements(y, 1, 2, 3, 4, 5, 6);
     }
 }
-
-TEST(everything_scattered_into_one_number_is_the_sum)
-{
-    auto_tensor y = st_tensor_new((st_shape){ 0 }), x = tensor_of(ST_SHAPE(2, 2), 1, 2, 3, 4),
-                none = st_tensor_new(ST_SHAPE(0));
-    st_scatter_add(y, NULL, x); /* rank 0 has no coordinates */
-    assert_elements(y, 10);
-    st_scatter_add(x, NULL, none);
-    assert_elements(x, 1, 2, 3, 4);
-}
