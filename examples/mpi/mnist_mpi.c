@@ -73,7 +73,7 @@ static int run(void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    { "net", 'n', OPTION_FILE, AT(net), "NET", LENET5, "a file or a text, as stride takes it" },
+    { "net", 'n', OPTION_TEXT, AT(net), "NET", LENET5, "a file or a text, as stride takes it" },
     { "epochs", 'e', OPTION_INTEGER, AT(epochs), "N", "2", "passes over the training set", 1, 10000 },
     { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "64", "images per step, of all ranks", 1, 60000 },
     { "micro-batches", 'm', OPTION_INTEGER, AT(micro_batches), "N", NULL,
@@ -83,8 +83,8 @@ static const option_row options[] = {
     { "seed", 's', OPTION_INTEGER, AT(seed), "N", "1", "seed of parameters and the order of images", 0,
       1e15 },
     { "unordered", 'u', OPTION_FLAG, AT(unordered), .help = "gradients are added up by MPI's own sum" },
-    { "save", 'o', OPTION_FILE, AT(save), "FILE", "build/mnist_mpi.safetensors", "the trained net" },
-    { "checkpoint", 'c', OPTION_FILE, AT(checkpoint), "FILE",
+    { "save", 'o', OPTION_TEXT, AT(save), "FILE", "build/mnist_mpi.safetensors", "the trained net" },
+    { "checkpoint", 'c', OPTION_TEXT, AT(checkpoint), "FILE",
       .help = "written every 100 steps; a run resumes from it, if it exists" },
     { "quiet", 'q', OPTION_FLAG, AT(quiet), .help = "print the result only" },
     { 0 },

@@ -10,17 +10,20 @@ extern const subcommand command_train, command_eval, command_predict, command_su
 
 extern const subcommand *const subcommands[]; /* all of them, ended by NULL */
 
+/* NULL with a message if there is none of that name. */
+const subcommand *subcommand_named(const char *name);
+
 /* Rows for tables of options; settings have the members `threads`, `model`, and a net_options `subject`. */
 /* clang-format off */
 #define THREADS_OPTION                                                                                       \
     { "threads", 't', OPTION_THREADS, AT(threads), "N", NULL, "number of threads; default: one per processor",\
       0, 1024 }
 #define MODEL_OPTION                                                                                         \
-    { "model", 'm', OPTION_FILE, AT(model), "FILE", MODEL_FILE, "a saved net" }
+    { "model", 'm', OPTION_TEXT, AT(model), "FILE", MODEL_FILE, "a saved net" }
 #define NET_OPTIONS                                                                                          \
-    { "net", 'n', OPTION_FILE, AT(subject.net), "NET",                                                       \
+    { "net", 'n', OPTION_TEXT, AT(subject.net), "NET",                                                       \
       .help = "a network: a file, or a text such as 'conv 32 3x3, dense 10' (stride help network)" },        \
-    { "model", 'm', OPTION_FILE, AT(subject.model), "FILE", .help = "a saved net" },                         \
+    { "model", 'm', OPTION_TEXT, AT(subject.model), "FILE", .help = "a saved net" },                         \
     { "input", 'i', OPTION_TEXT, AT(subject.input), "CxHxW",                                                 \
       .help = "the shape of an image, if the network does not begin with it" }
 /* clang-format on */
@@ -40,13 +43,8 @@ int net_check(const subcommand *c, const net_options *o);
 /* Reads that net and builds it for the batch. NULL with an error. */
 st_net *net_given(const net_options *o, ptrdiff_t batch, uint64_t seed);
 
-/* The description of networks as text, in paragraphs, and an example in lines. */
-extern const char network_help[], network_example[];
-
-/* The man page, from the same tables. */
-void write_manual(FILE *to);
-
-const char *program_version(void); /* "0.1.0" */
+/* Usage and examples, for a command line without a subcommand. */
+void put_short_help(FILE *to);
 
 /* The command line, quoted for a shell; cut off if it is long. */
 extern char command_line[];

@@ -102,7 +102,7 @@ static int run(void *settings_, int count, char **operands)
 }
 
 static const option_row options[] = {
-    { "output", 'o', OPTION_FILE, AT(output), "FILE", "report.html", "the page to write" },
+    { "output", 'o', OPTION_TEXT, AT(output), "FILE", "report.html", "the page to write" },
     { 0 },
 };
 

@@ -30,7 +30,7 @@ typedef struct dataset_options {
 /* Rows for a table of options whose settings have a dataset_options `source`. */
 /* clang-format off */
 #define DATASET_OPTIONS                                                                                      \
-    { "data", 'd', OPTION_FILE, AT(source.data), "PATH",                                                     \
+    { "data", 'd', OPTION_TEXT, AT(source.data), "PATH",                                                     \
       .help = "a data set: a folder of MNIST, of CIFAR-10 or of pictures by class, a table (.csv, "          \
               ".tsv), or a pair IMAGES,LABELS of IDX or .npy files; default: MNIST" },                       \
     { "size", 0, OPTION_TEXT, AT(source.size), "HxW", .help = "resize pictures to that height and width" },  \

@@ -144,7 +144,7 @@ static const option_row options[] = {
     MODEL_OPTION,
     { "int8", 0, OPTION_FLAG, AT(int8),
       .help = "a .c file computes convolutions and dense layers with 8-bit integers" },
-    { "calibrate", 0, OPTION_FILE, AT(calibrate), "PATH",
+    { "calibrate", 0, OPTION_TEXT, AT(calibrate), "PATH",
       .help = "the data set of --int8: the ranges of activations are measured on its training part, what "
               "integers cost on its test part; default: MNIST" },
     { 0 },

@@ -45,7 +45,7 @@ int log_check(const char *path)
 /* The numbers of a line, in this order; NaN where there is none. */
 enum { EPOCH, STEP, LR, LOSS, ACCURACY, VALIDATION_LOSS, VALIDATION_ACCURACY, BEST, COLUMNS };
 static const char *const names[COLUMNS] = {
-    "epoch", "step", "lr", "loss", "accuracy", "validation_loss", "validation_accuracy", "best"
+    "epoch", "step", "lr", "loss", "accuracy", "validation_loss", "validation_accuracy", "best",
 };
 
 static void read_csv(const char *at, double value[COLUMNS])

@@ -106,8 +106,7 @@ static int read_value(const subcommand *c, const option_row *o, const char *name
     const bool whole = o->kind != OPTION_NUMBER;
     switch (o->kind) {
     case OPTION_FLAG: *(bool *)at = true; return 0;
-    case OPTION_TEXT:
-    case OPTION_FILE: *(const char **)at = text; return 0;
+    case OPTION_TEXT: *(const char **)at = text; return 0;
     case OPTION_LIST:
         if (list->count == MOST_LISTED)
             return subcommand_refuse(c, "%s: given more than %d times", name, MOST_LISTED);
@@ -154,6 +153,7 @@ static int refuse_unknown(const subcommand *c, const char *given)
                              n.name ? "; did you mean --" : "", n.name ? n.name : "", n.name ? "?" : "");
 }
 
+/* Stores operands in the options of c->operands, and moves optind behind them. */
 static int take_operands(const subcommand *c, int argc, char **argv, void *settings)
 {
     for (int i = 0; i < 2 && c->operands[i] && argc - optind > c->least; i++) {

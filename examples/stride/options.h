@@ -8,8 +8,7 @@
 
 typedef enum option_kind {
     OPTION_FLAG,    /* bool */
-    OPTION_TEXT,    /* const char * */
-    OPTION_FILE,    /* const char *, a path */
+    OPTION_TEXT,    /* const char *, a path too */
     OPTION_LIST,    /* option_list: may be given several times */
     OPTION_INTEGER, /* long, least … most */
     OPTION_THREADS, /* the same: the number of threads; 0: one per processor */

@@ -415,7 +415,7 @@ static int run(void *settings_, int count, char **operands)
 
 static const option_row options[] = {
     MODEL_OPTION,
-    { "output", 'o', OPTION_FILE, AT(output), "FILE",
+    { "output", 'o', OPTION_TEXT, AT(output), "FILE",
       .help = "write a table instead: .csv, or .jsonl with an object per line" },
     { "index", 'i', OPTION_TEXT, AT(index), "N", .help = "sample N of --data, counted from 0" },
     { "top", 'k', OPTION_INTEGER, AT(top), "K", "10", "show the K most probable classes", 1, 1e6 },

@@ -339,7 +339,7 @@ static int write_report(job *j)
         { "seed", seed },
         { "saved as", s->save },
         { "machine", machine },
-        { "stride", program_version() },
+        { "stride", ST_VERSION },
         { resumed[0] ? "resumed" : NULL, resumed },
         { NULL, NULL },
     };
@@ -565,10 +565,10 @@ static int run(void *settings_, int count, char **operands)
 #define MOST_COUNT 1e9
 
 static const option_row options[] = {
-    { "net", 'n', OPTION_FILE, AT(net), "NET",
+    { "net", 'n', OPTION_TEXT, AT(net), "NET",
       .help = "the network: a file, or its text such as 'conv 32 3x3, relu, maxpool 2, dense 10' (stride "
               "help network)" },
-    { "from", 'f', OPTION_FILE, AT(from), "FILE",
+    { "from", 'f', OPTION_TEXT, AT(from), "FILE",
       .help = "begin with a saved net: its tensors are read where names and shapes match, data are read and "
               "normalised as its were, and without NET its layers are used, too" },
     { "freeze", 'F', OPTION_LIST, AT(freeze), "NAMES",
@@ -576,7 +576,7 @@ static const option_row options[] = {
           "do not train these parameters: those of a layer, 0 or 3.body, or of a pattern, '*.bias'; may be "
           "given several times" },
     DATASET_OPTIONS,
-    { "validation", 'V', OPTION_FILE, AT(validation), "PATH",
+    { "validation", 'V', OPTION_TEXT, AT(validation), "PATH",
       .help = "a data set to validate on; default: the test part of --data, if there is one" },
     { "split", 'S', OPTION_NUMBER, AT(split), "X", NULL,
       "hold out this fraction of the data, of each class, to validate on", 0, 0.99 },
@@ -621,10 +621,10 @@ static const option_row options[] = {
     { "seed", 's', OPTION_INTEGER, AT(seed), "N", "1", "seed of parameters, order, augmentation and --split",
       0, 1e15 },
     THREADS_OPTION,
-    { "save", 'o', OPTION_FILE, AT(save), "FILE", MODEL_FILE, "the trained net" },
-    { "log", 'L', OPTION_FILE, AT(log), "FILE", .help = "a log with a line for each epoch, .csv or .jsonl" },
-    { "report", 'R', OPTION_FILE, AT(report), "FILE", .help = "a report of the run as a page, .html" },
-    { "checkpoint", 'c', OPTION_FILE, AT(checkpoint), "FILE",
+    { "save", 'o', OPTION_TEXT, AT(save), "FILE", MODEL_FILE, "the trained net" },
+    { "log", 'L', OPTION_TEXT, AT(log), "FILE", .help = "a log with a line for each epoch, .csv or .jsonl" },
+    { "report", 'R', OPTION_TEXT, AT(report), "FILE", .help = "a report of the run as a page, .html" },
+    { "checkpoint", 'c', OPTION_TEXT, AT(checkpoint), "FILE",
       .help = "write a checkpoint after each epoch, which is also a saved net" },
     { "checkpoint-every", 0, OPTION_INTEGER, AT(checkpoint_every), "STEPS", NULL,
       "also write the checkpoint every STEPS steps", 1, MOST_COUNT },
