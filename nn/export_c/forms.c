@@ -1,69 +1,71 @@
-/* forms.c: each layer as C: loops over constants, which export_c.c writes before them as an enum, and in which
- *     $        is the step's path, as the end of an identifier
- *     {name}   is the layer's option of that name, or what export_c.c's table of pieces has. */
+/* forms.c: each layer as C: loops over constants, in which
+ *     $            is the step's number
+ *     {SIZE}       is "SIZE = value": see size_of in export_c.c
+ *     {name}       is the layer's option of that name
+ *     {name:text}  is text if the step has a parameter of that name, an activation, int8 (or float) weights. */
 #include "layers/layer_impl.h"
 #include "nn/export_c/steps.h"
-
-#include <string.h>
 
 /* ---- convolutions and dense layers ------------------------------------------------------------------------- */
 
 /* Row by row of y, kernel row by kernel row. Windows BEGIN ... END - 1 of a row lie in the image as a whole; elements of
  * the others are looked at one by one. A transposed convolution is one of an image with XH - 1 rows of zeros between
  * any two of its rows, and likewise columns: only where a position is divisible is there an element. */
-#define CONVOLUTION                                                                                          \
-    "    for (int o = 0; o < O; o++)\n"                                                                      \
-    "        for (int oh = 0; oh < OH; oh++, y += OW) {\n"                                                   \
-    "            const int first = o / (O / GROUPS) * (C / GROUPS);\n"                                       \
-    "            {sum};\n"                                                                                   \
-    "            for (int c = 0; c < C / GROUPS; c++)\n"                                                     \
-    "                for (int kh = 0; kh < KH; kh++) {\n"                                                    \
-    "                    const int h = oh * SH - PH + kh * DH;\n"                                            \
-    "                    if (h < 0 || h % XH || h / XH >= H) continue;\n"                                    \
-    "                    const {type} *weight = weight_$ + ((o * (C / GROUPS) + c) * KH + kh) * KW;\n"       \
-    "                    const {type} *row = x + ((first + c) * H + h / XH) * W;\n"                          \
-    "                    for (int i = BEGIN; i < END; i++) {\n"                                              \
-    "                        {total} all = sum[i];\n"                                                        \
-    "                        for (int k = 0; k < KW; k++) all += weight[k] * row[i * SW - PW + k * DW];\n"   \
-    "                        sum[i] = all;\n"                                                                \
-    "                    }\n"                                                                                \
-    "                    for (int edge = 0; edge < OW - (END - BEGIN); edge++)\n"                            \
-    "                        for (int k = 0; k < KW; k++) {\n"                                               \
-    "                            const int i = edge < BEGIN ? edge : edge + (END - BEGIN);\n"                \
-    "                            const int v = i * SW - PW + k * DW, inside = v >= 0 && v / XW < W;\n"       \
-    "                            if (inside && v % XW == 0) sum[i] += weight[k] * row[v / XW];\n"            \
-    "                        }\n"                                                                            \
-    "                }\n"                                                                                    \
-    "            for (int i = 0; i < OW; i++) y[i] = {activation}({scale}sum[i] + bias_$[o]);\n"             \
-    "        }\n"
+static const char convolution[] =
+    "    enum { {CG}, {H}, {W}, {O}, {OG}, {OH}, {OW}, {BEGIN}, {END},\n"
+    "           {SH}, {PH}, {XH}, {KH}, {DH}, {SW}, {PW}, {XW}, {KW}, {DW} };\n"
+    "    for (int o = 0; o < O; o++)\n"
+    "        for (int oh = 0; oh < OH; oh++) {\n"
+    "            {float:float}{int8:int32_t} sum[OW] = { 0 };\n"
+    "            for (int c = 0; c < CG; c++)\n"
+    "                for (int kh = 0; kh < KH; kh++) {\n"
+    "                    const int h = oh * SH - PH + kh * DH;\n"
+    "                    if (h < 0 || h % XH || h / XH >= H) continue;\n"
+    "                    const {float:float}{int8:int8_t} *weight = weight_$ + ((o * CG + c) * KH + kh) * "
+    "KW;\n"
+    "                    const {float:float}{int8:int8_t} *row = x + ((o / OG * CG + c) * H + h / XH) * W;\n"
+    "                    for (int i = BEGIN; i < END; i++)\n"
+    "                        for (int k = 0; k < KW; k++) sum[i] += weight[k] * row[i * SW - PW + k * DW];\n"
+    "                    for (int edge = 0; edge < OW - (END - BEGIN); edge++)\n"
+    "                        for (int k = 0; k < KW; k++) {\n"
+    "                            const int i = edge < BEGIN ? edge : edge + (END - BEGIN);\n"
+    "                            const int v = i * SW - PW + k * DW, inside = v >= 0 && v / XW < W;\n"
+    "                            if (inside && v % XW == 0) sum[i] += weight[k] * row[v / XW];\n"
+    "                        }\n"
+    "                }\n"
+    "            for (int i = 0; i < OW; i++)\n"
+    "                *y++ = {activation:activation_$}({int8:scale_$[o] * (float)}sum[i] + bias_$[o]);\n"
+    "        }\n";
 
 /* Eight sums at once become vectors, and lose less than one. */
-#define DENSE                                                                                                \
-    "    for (int o = 0; o < O; o++) {\n"                                                                    \
-    "        const {type} *weight = weight_$ + o * C;\n"                                                     \
-    "        {total} sum[8] = { 0 };\n"                                                                      \
-    "        for (int i = 0; i + 8 <= C; i += 8)\n"                                                          \
-    "            for (int k = 0; k < 8; k++) sum[k] += weight[i + k] * x[i + k];\n"                          \
-    "        for (int i = C / 8 * 8; i < C; i++) sum[0] += weight[i] * x[i];\n"                              \
-    "        for (int k = 1; k < 8; k++) sum[0] += sum[k];\n"                                                \
-    "        y[o] = {activation}({scale}sum[0] + bias_$[o]);\n"                                              \
-    "    }\n"
+static const char dense[] =
+    "    enum { {C}, {O} };\n"
+    "    for (int o = 0; o < O; o++) {\n"
+    "        const {float:float}{int8:int8_t} *weight = weight_$ + o * C;\n"
+    "        {float:float}{int8:int32_t} sum[8] = { 0 };\n"
+    "        for (int i = 0; i + 8 <= C; i += 8)\n"
+    "            for (int k = 0; k < 8; k++) sum[k] += weight[i + k] * x[i + k];\n"
+    "        for (int i = C / 8 * 8; i < C; i++) sum[0] += weight[i] * x[i];\n"
+    "        for (int k = 1; k < 8; k++) sum[0] += sum[k];\n"
+    "        y[o] = {activation:activation_$}({int8:scale_$[o] * (float)}sum[0] + bias_$[o]);\n"
+    "    }\n";
 
 /* ---- pixel by pixel ---------------------------------------------------------------------------------------- */
 
 #define PIXELS(BODY)                                                                                         \
+    "    enum { {C}, {H}, {W}, {OH}, {OW} };\n"                                                              \
     "    for (int c = 0; c < C; c++, x += H * W)\n"                                                          \
     "        for (int oh = 0; oh < OH; oh++)\n"                                                              \
     "            for (int ow = 0; ow < OW; ow++) {\n" BODY "            }\n"
 
 /* For the elements of a window: BEGIN, EACH and END are statements. */
 #define WINDOW(BEGIN, EACH, END)                                                                             \
-    PIXELS(                                                                                                  \
+    "    enum { {SH}, {PH}, {KH}, {DH}, {LH}, {SW}, {PW}, {KW}, {DW}, {LW} };\n" PIXELS(                     \
         "                " BEGIN "\n"                                                                        \
         "                for (int kh = 0; kh < KH; kh++)\n"                                                  \
         "                    for (int kw = 0; kw < KW; kw++) {\n"                                            \
         "                        const int h = oh * SH - PH + kh * DH, v = ow * SW - PW + kw * DW;\n"        \
-        "                        const int inside = !PADDED || (h >= 0 && h < H && v >= 0 && v < W);\n" EACH \
+        "                        const int inside = h >= 0 && h < H && v >= 0 && v < W;\n" EACH              \
         "                    }\n"                                                                            \
         "                *y++ = " END ";\n")
 
@@ -86,37 +88,34 @@
            "                        const float e = inside ? fabsf(x[h * W + v]) : 0;\n"                     \
            "                        if (e > most) sum = sum * powf(most / e, {p}) + 1, most = e;\n"          \
            "                        else sum += most > 0 ? powf(e / most, {p}) : e;\n",                      \
-           "most * powf(sum, 1 / {p})")
+           "most * powf(sum, 1.0f / {p})")
 
 /* E: an expression in h and v, the row and column of x, which may lie outside. */
-#define PAD(E) PIXELS("                const int h = oh - PH, v = ow - PW;\n                *y++ = " E ";\n")
+#define PAD(E)                                                                                               \
+    PIXELS("                const int h = oh - {height}, v = ow - {width};\n                *y++ = " E ";"   \
+           "\n")
 
-/* Interpolation and adaptive averages. */
-#define WEIGHTED_SUM                                                                                         \
-    PIXELS(                                                                                                  \
-        "                float sum = 0;\n"                                                                   \
-        "                for (int h = 0; h < count_$[oh]; h++) {\n"                                          \
-        "                    const float *row = x + (first_$[oh] + h) * W + first_$[OH + ow];\n"             \
-        "                    float all = weight_$[OH + ow] * row[0];\n"                                      \
-        "                    for (int v = 1; v < count_$[OH + ow]; v++) all += rest_$[OH + ow] * row[v];\n"  \
-        "                    sum += (h ? rest_$[oh] : weight_$[oh]) * all;\n"                                \
-        "                }\n"                                                                                \
-        "                *y++ = sum;\n")
+/* Interpolation and adaptive averages: see write_taps. */
+static const char weighted_sum[] = PIXELS(
+    "                const float *a = taps_$ + 4 * oh, *b = taps_$ + 4 * (OH + ow);\n"
+    "                float sum = 0;\n"
+    "                for (int h = 0; h < a[1]; h++)\n"
+    "                    for (int v = 0; v < b[1]; v++)\n"
+    "                        sum += a[h ? 3 : 2] * b[v ? 3 : 2] * x[((int)a[0] + h) * W + (int)b[0] + v];\n"
+    "                *y++ = sum;\n");
 
 /* ---- element by element, and along an axis ----------------------------------------------------------------- */
 
 #define CHANNEL(Y)                                                                                           \
-    "    for (int c = 0; c < C; c++)\n"                                                                      \
-    "        for (int i = c * AREA; i < (c + 1) * AREA; i++) y[i] = {activation}(" Y ");\n"
-#define BATCHNORM                                                                                            \
-    "    for (int c = 0; c < C; c++) {\n"                                                                    \
-    "        const float scale = 1 / sqrtf(running_var_$[c] + {epsilon}){weights};\n"                        \
-    "        for (int i = c * AREA; i < (c + 1) * AREA; i++)\n"                                              \
-    "            y[i] = {activation}((x[i] - running_mean_$[c]) * scale{biases});\n"                         \
-    "    }\n"
+    "    enum { {N}, {AREA} };\n"                                                                            \
+    "    for (int c = 0; c < N; c++)\n"                                                                      \
+    "        for (int i = c * AREA; i < (c + 1) * AREA; i++) y[i] = {activation:activation_$}(" Y ");\n"
+
+static const char affine[] = CHANNEL("weight_$[c] * x[i] + bias_$[c]");
 
 #define EACH "        for (int i = at; i < end; i += STRIDE) "
 #define ALONG(BODY)                                                                                          \
+    "    enum { {COUNT}, {LENGTH}, {STRIDE}, {N}, {AREA} };\n"                                               \
     "    for (int row = 0; row < COUNT; row++) {\n"                                                          \
     "        const int at = row / STRIDE * STRIDE * LENGTH + row % STRIDE;\n"                                \
     "        const int end = at + LENGTH * STRIDE;\n" BODY "    }\n"
@@ -127,30 +126,32 @@
 
 /* Sums in double, as the library takes them. */
 #define NORM(MEAN)                                                                                           \
-    ALONG("        double mean = 0, squares = 0;\n" MEAN EACH "squares += (x[i] - mean) * (x[i] - mean);\n"  \
-          "        const float middle = (float)mean, scale = (float)(1 / sqrt(squares / LENGTH + "           \
-          "{epsilon}));\n" EACH "y[i] = (x[i] - middle) * scale{weights}{biases};\n")
+    ALONG(                                                                                                   \
+        "        double mean = 0, squares = 0;\n" MEAN EACH "squares += (x[i] - mean) * (x[i] - mean);\n"    \
+        "        const float middle = (float)mean, scale = (float)(1 / sqrt(squares / LENGTH + "             \
+        "{epsilon}));\n" EACH                                                                                \
+        "y[i] = (x[i] - middle) * scale{weight: * weight_$[i / AREA % N]}{bias: + bias_$[i / AREA % N]};\n")
 
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
 static const form forms[] = {
-    { "conv2d", PRODUCT, CONVOLUTION },
-    { "conv_transpose2d", PRODUCT, CONVOLUTION },
-    { "dense", PRODUCT, DENSE },
+    { "conv2d", PRODUCT, convolution },
+    { "conv_transpose2d", PRODUCT, convolution },
+    { "dense", PRODUCT, dense },
     { "maxpool", WINDOWS, MAXIMUM("0"), "pad_value", ST_PAD_ZERO },
     { "maxpool", WINDOWS, MAXIMUM("-INFINITY") },
     { "avgpool", WINDOWS, AVERAGE("inside"), "count_exclude_pad", true },
     { "avgpool", WINDOWS, AVERAGE("h < LH && v < LW") },
     { "lppool", WINDOWS, NORM_OF_WINDOW },
-    { "adaptive_avgpool", TAPS, WEIGHTED_SUM },
-    { "upsample", TAPS, WEIGHTED_SUM },
+    { "adaptive_avgpool", TAPS, weighted_sum },
+    { "upsample", TAPS, weighted_sum },
     { "pad2d", WINDOWS,
       PAD("x[(h < 0 ? -h : h < H ? h : 2 * (H - 1) - h) * W + (v < 0 ? -v : v < W ? v : 2 * (W - 1) - v)]"),
       "mode", ST_PAD_REFLECT },
     { "pad2d", WINDOWS, PAD("x[(h < 0 ? 0 : h < H ? h : H - 1) * W + (v < 0 ? 0 : v < W ? v : W - 1)]"),
       "mode", ST_PAD_REPLICATE },
     { "pad2d", WINDOWS, PAD("h < 0 || h >= H || v < 0 || v >= W ? {value} : x[h * W + v]") },
-    { "batchnorm", CHANNELS, BATCHNORM },
+    { "batchnorm", AFFINE, affine },
     { "prelu", CHANNELS, CHANNEL("x[i] > 0 ? x[i] : weight_$[c] * x[i]") },
     { "layernorm", ROWS, NORM(EACH "mean += x[i];\n        mean /= LENGTH;\n") },
     { "groupnorm", ROWS, NORM(EACH "mean += x[i];\n        mean /= LENGTH;\n") },
@@ -183,8 +184,7 @@ static const form forms[] = {
     { "identity", NOTHING },
 };
 
-const form form_normalize = { "normalization", CHANNELS,
-                              CHANNEL("(x[i] - mean_$[c]) / (deviation_$[c] > 0 ? deviation_$[c] : 1)") };
+const form form_normalize = { "normalization", AFFINE, affine };
 const form form_add = { "residual", CHANNELS, CHANNEL("x[i] + other[i]") };
 const form form_copy = { "copy", CHANNELS, CHANNEL("x[i]") };
 const form form_int8 = { "int8", CHANNELS, CHANNEL("int8_of({range} * x[i])") };

@@ -4,9 +4,10 @@
 
 #include "nn/net.h"
 
-/* Families of layers: nothing in inference; functions of one number; of windows; weighted sums of pixels; products with
- * weights; numbers with the constants of their channel; rows that are normalized. From CHANNELS on y may be where x is. */
-typedef enum kind { NOTHING, ACTIVATION, WINDOWS, TAPS, PRODUCT, CHANNELS, ROWS } kind;
+/* Families of layers: nothing in inference; functions of one number; weighted sums of pixels; functions of windows;
+ * products with weights; weight * x + bias in each channel; other functions of a number and its channel; rows that are
+ * normalized. From AFFINE on y may be where x is. */
+typedef enum kind { NOTHING, ACTIVATION, TAPS, WINDOWS, PRODUCT, AFFINE, CHANNELS, ROWS } kind;
 
 /* A type of layer as C: see forms.c. */
 typedef struct form {
@@ -23,32 +24,28 @@ bool is_type(const st_layer *l, const char *type);
 
 typedef struct step {
     const form *form;
-    const st_layer *l;                 /* NULL: a copy, or the normalization of the input */
-    const st_layer *norm, *activation; /* folded into it; NULL: none */
+    const st_layer *l, *norm, *activation; /* computed by it, the last two NULL if there are none */
     char path[ST_LAYER_PATH];
-    int x, other, y;    /* values; other: what is added to x, or 0 */
-    ptrdiff_t at, size; /* written: elements at ... at + size - 1 of y */
+    int x, other, y;    /* values; other: what is added to x */
+    ptrdiff_t at, size; /* writes elements at ... at + size - 1 of y */
     double range;       /* x becomes or is integers, of which 127 stands for this; 0: floats */
 } step;
 
-enum { INPUT }; /* the first value */
+enum { INPUT }; /* the first value; it and the output are not in the workspace */
+typedef enum side { BOTTOM, TOP, OUTSIDE } side;
 
 typedef struct step_value {
-    ptrdiff_t size, offset; /* in floats; the offset from the end of the workspace where it lies */
-    bool top, used;         /* that end; it is in the workspace, and a step will read it */
-    int held;               /* the number of layers around the present one that read it later */
+    ptrdiff_t offset, size; /* in floats, from that side of the workspace */
+    side side;
 } step_value;
 
 typedef struct steps {
-    step *step;
+    step *step, *last; /* last: what the next layer may be folded into, or NULL */
     step_value *value;
     int count, values, output;
-    int layers;          /* walked so far, in the order of st_layer_visit */
     ptrdiff_t workspace; /* floats */
     const float *range;  /* of each layer's input; NULL: nothing becomes integers */
 } steps;
 
 int steps_plan(steps *s, const st_net *n, const float *range); /* -1 with an error */
-void steps_free(steps *s);
-
 #endif
