@@ -1,8 +1,7 @@
-/* forms.c: each layer as C: loops over constants, in which
+/* forms.c: each layer as C: loops over sizes, which export_c.c writes before them as an enum, and in which
  *     $            is the step's number
- *     {SIZE}       is "SIZE = value": see size_of in export_c.c
  *     {name}       is the layer's option of that name
- *     {name:text}  is text if the step has a parameter of that name, an activation, int8 (or float) weights. */
+ *     {name:text}  is text if the step has a parameter of that name, an activation, int8 or float weights. */
 #include "layers/layer_impl.h"
 #include "nn/export_c/steps.h"
 
@@ -12,8 +11,6 @@
  * the others are looked at one by one. A transposed convolution is one of an image with XH - 1 rows of zeros between
  * any two of its rows, and likewise columns: only where a position is divisible is there an element. */
 static const char convolution[] =
-    "    enum { {CG}, {H}, {W}, {O}, {OG}, {OH}, {OW}, {BEGIN}, {END},\n"
-    "           {SH}, {PH}, {XH}, {KH}, {DH}, {SW}, {PW}, {XW}, {KW}, {DW} };\n"
     "    for (int o = 0; o < O; o++)\n"
     "        for (int oh = 0; oh < OH; oh++) {\n"
     "            {float:float}{int8:int32_t} sum[OW] = { 0 };\n"
@@ -21,9 +18,9 @@ static const char convolution[] =
     "                for (int kh = 0; kh < KH; kh++) {\n"
     "                    const int h = oh * SH - PH + kh * DH;\n"
     "                    if (h < 0 || h % XH || h / XH >= H) continue;\n"
-    "                    const {float:float}{int8:int8_t} *weight = weight_$ + ((o * CG + c) * KH + kh) * "
-    "KW;\n"
-    "                    const {float:float}{int8:int8_t} *row = x + ((o / OG * CG + c) * H + h / XH) * W;\n"
+    "                    const {float:float}{int8:int8_t}\n"
+    "                        *weight = weight_$ + ((o * CG + c) * KH + kh) * KW,\n"
+    "                        *row = x + ((o / OG * CG + c) * H + h / XH) * W;\n"
     "                    for (int i = BEGIN; i < END; i++)\n"
     "                        for (int k = 0; k < KW; k++) sum[i] += weight[k] * row[i * SW - PW + k * DW];\n"
     "                    for (int edge = 0; edge < OW - (END - BEGIN); edge++)\n"
@@ -39,7 +36,6 @@ static const char convolution[] =
 
 /* Eight sums at once become vectors, and lose less than one. */
 static const char dense[] =
-    "    enum { {C}, {O} };\n"
     "    for (int o = 0; o < O; o++) {\n"
     "        const {float:float}{int8:int8_t} *weight = weight_$ + o * C;\n"
     "        {float:float}{int8:int32_t} sum[8] = { 0 };\n"
@@ -53,21 +49,19 @@ static const char dense[] =
 /* ---- pixel by pixel ---------------------------------------------------------------------------------------- */
 
 #define PIXELS(BODY)                                                                                         \
-    "    enum { {C}, {H}, {W}, {OH}, {OW} };\n"                                                              \
     "    for (int c = 0; c < C; c++, x += H * W)\n"                                                          \
     "        for (int oh = 0; oh < OH; oh++)\n"                                                              \
     "            for (int ow = 0; ow < OW; ow++) {\n" BODY "            }\n"
 
 /* For the elements of a window: BEGIN, EACH and END are statements. */
 #define WINDOW(BEGIN, EACH, END)                                                                             \
-    "    enum { {SH}, {PH}, {KH}, {DH}, {LH}, {SW}, {PW}, {KW}, {DW}, {LW} };\n" PIXELS(                     \
-        "                " BEGIN "\n"                                                                        \
-        "                for (int kh = 0; kh < KH; kh++)\n"                                                  \
-        "                    for (int kw = 0; kw < KW; kw++) {\n"                                            \
-        "                        const int h = oh * SH - PH + kh * DH, v = ow * SW - PW + kw * DW;\n"        \
-        "                        const int inside = h >= 0 && h < H && v >= 0 && v < W;\n" EACH              \
-        "                    }\n"                                                                            \
-        "                *y++ = " END ";\n")
+    PIXELS("                " BEGIN "\n"                                                                     \
+           "                for (int kh = 0; kh < KH; kh++)\n"                                               \
+           "                    for (int kw = 0; kw < KW; kw++) {\n"                                         \
+           "                        const int h = oh * SH - PH + kh * DH, v = ow * SW - PW + kw * DW;\n"     \
+           "                        const int inside = h >= 0 && h < H && v >= 0 && v < W;\n" EACH           \
+           "                    }\n"                                                                         \
+           "                *y++ = " END ";\n")
 
 /* NaN is greater than any number. */
 #define MAXIMUM(OUTSIDE)                                                                                     \
@@ -107,7 +101,6 @@ static const char weighted_sum[] = PIXELS(
 /* ---- element by element, and along an axis ----------------------------------------------------------------- */
 
 #define CHANNEL(Y)                                                                                           \
-    "    enum { {N}, {AREA} };\n"                                                                            \
     "    for (int c = 0; c < N; c++)\n"                                                                      \
     "        for (int i = c * AREA; i < (c + 1) * AREA; i++) y[i] = {activation:activation_$}(" Y ");\n"
 
@@ -115,7 +108,6 @@ static const char affine[] = CHANNEL("weight_$[c] * x[i] + bias_$[c]");
 
 #define EACH "        for (int i = at; i < end; i += STRIDE) "
 #define ALONG(BODY)                                                                                          \
-    "    enum { {COUNT}, {LENGTH}, {STRIDE}, {N}, {AREA} };\n"                                               \
     "    for (int row = 0; row < COUNT; row++) {\n"                                                          \
     "        const int at = row / STRIDE * STRIDE * LENGTH + row % STRIDE;\n"                                \
     "        const int end = at + LENGTH * STRIDE;\n" BODY "    }\n"
@@ -131,6 +123,8 @@ static const char affine[] = CHANNEL("weight_$[c] * x[i] + bias_$[c]");
         "        const float middle = (float)mean, scale = (float)(1 / sqrt(squares / LENGTH + "             \
         "{epsilon}));\n" EACH                                                                                \
         "y[i] = (x[i] - middle) * scale{weight: * weight_$[i / AREA % N]}{bias: + bias_$[i / AREA % N]};\n")
+
+#define FUNCTION(Y) "static float activation_$(float x)\n{\n    return " Y ";\n}\n\n"
 
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
@@ -160,23 +154,23 @@ static const form forms[] = {
     { "log_softmax", ROWS,
       SOFTMAX(EACH "sum += expf(x[i] - most);\n        const float log_sum = (float)log(sum);\n" EACH
                    "y[i] = x[i] - most - log_sum;\n") },
-    { "relu", ACTIVATION, "x < 0 ? 0 : x" },
-    { "relu6", ACTIVATION, "x < 0 ? 0 : x > 6 ? 6 : x" },
-    { "hardtanh", ACTIVATION, "x < {min_val} ? {min_val} : x > {max_val} ? {max_val} : x" },
-    { "leaky_relu", ACTIVATION, "x < 0 ? {slope} * x : x" },
-    { "elu", ACTIVATION, "x < 0 ? {alpha} * expm1f(x) : x" },
-    { "selu", ACTIVATION, "1.05070099f * (x < 0 ? 1.67326324f * expm1f(x) : x)" },
-    { "gelu", ACTIVATION, "x / (1 + expf(x * (-1.59576912f - 0.0713548163f * x * x)))", "approximate",
-      ST_GELU_TANH },
-    { "gelu", ACTIVATION, "x * erfcf(x * -0.707106781f) / 2" },
-    { "silu", ACTIVATION, "x / (1 + expf(-x))" },
-    { "mish", ACTIVATION, "x * tanhf(x > 20 ? x : log1pf(expf(x)))" },
-    { "sigmoid", ACTIVATION, "1 / (1 + expf(-x))" },
-    { "tanh", ACTIVATION, "tanhf(x)" },
-    { "softplus", ACTIVATION, "x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x))" },
-    { "softsign", ACTIVATION, "x / (1 + fabsf(x))" },
-    { "hardsigmoid", ACTIVATION, "x <= -3 ? 0 : x >= 3 ? 1 : x / 6 + 0.5f" },
-    { "hardswish", ACTIVATION, "x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6" },
+    { "relu", ACTIVATION, FUNCTION("x < 0 ? 0 : x") },
+    { "relu6", ACTIVATION, FUNCTION("x < 0 ? 0 : x > 6 ? 6 : x") },
+    { "hardtanh", ACTIVATION, FUNCTION("x < {min_val} ? {min_val} : x > {max_val} ? {max_val} : x") },
+    { "leaky_relu", ACTIVATION, FUNCTION("x < 0 ? {slope} * x : x") },
+    { "elu", ACTIVATION, FUNCTION("x < 0 ? {alpha} * expm1f(x) : x") },
+    { "selu", ACTIVATION, FUNCTION("1.05070099f * (x < 0 ? 1.67326324f * expm1f(x) : x)") },
+    { "gelu", ACTIVATION, FUNCTION("x / (1 + expf(x * (-1.59576912f - 0.0713548163f * x * x)))"),
+      "approximate", ST_GELU_TANH },
+    { "gelu", ACTIVATION, FUNCTION("x * erfcf(x * -0.707106781f) / 2") },
+    { "silu", ACTIVATION, FUNCTION("x / (1 + expf(-x))") },
+    { "mish", ACTIVATION, FUNCTION("x * tanhf(x > 20 ? x : log1pf(expf(x)))") },
+    { "sigmoid", ACTIVATION, FUNCTION("1 / (1 + expf(-x))") },
+    { "tanh", ACTIVATION, FUNCTION("tanhf(x)") },
+    { "softplus", ACTIVATION, FUNCTION("x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x))") },
+    { "softsign", ACTIVATION, FUNCTION("x / (1 + fabsf(x))") },
+    { "hardsigmoid", ACTIVATION, FUNCTION("x <= -3 ? 0 : x >= 3 ? 1 : x / 6 + 0.5f") },
+    { "hardswish", ACTIVATION, FUNCTION("x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6") },
     { "dropout", NOTHING },
     { "channel_dropout", NOTHING },
     { "flatten", NOTHING },
@@ -187,7 +181,15 @@ static const form forms[] = {
 const form form_normalize = { "normalization", AFFINE, affine };
 const form form_add = { "residual", CHANNELS, CHANNEL("x[i] + other[i]") };
 const form form_copy = { "copy", CHANNELS, CHANNEL("x[i]") };
-const form form_int8 = { "int8", CHANNELS, CHANNEL("int8_of({range} * x[i])") };
+
+/* To the nearest integer; NaN is 127. */
+const form form_int8 = {
+    "int8", CHANNELS,
+    "    for (int i = 0; i < AREA; i++) {\n"
+    "        const float e = {range} * x[i];\n"
+    "        y[i] = !(e < 127) ? 127 : e < -127 ? -127 : (int8_t)(e < 0 ? e - 0.5f : e + 0.5f);\n"
+    "    }\n"
+};
 
 /* A type of the program's own may have the name of one of the library's. */
 const form *form_of(const st_layer *l)

@@ -100,11 +100,11 @@ static void round_weight(st_layer *l, const char *path, void *context)
     (void)path, (void)context;
     if (!multiplies(l) || st_error()) return;
     st_tensor weight = int8_weight(l), rounded = st_tensor_clone(weight);
-    const ptrdiff_t channels = l->y.n[1], each = st_numel(weight) / channels;
+    const ptrdiff_t channels = l->y.n[1];
+    st_tensor rows = st_reshape(rounded, ST_SHAPE(channels, st_numel(weight) / channels));
     for (ptrdiff_t k = 0; k < channels && !st_error(); k++) {
-        st_real *row = st_data(rounded) + k * each;
-        const double most = int8_round(row, each, 0);
-        for (ptrdiff_t i = 0; i < each; i++) row[i] = (st_real)((double)row[i] * most / 127);
+        st_tensor row = st_select(rows, 0, k);
+        st_scale(row, (st_real)(int8_round(st_data(row), st_numel(row), 0) / 127));
     }
     st_copy(weight, rounded);
     st_tensor_free(rounded);
@@ -126,14 +126,10 @@ static void round_input(const st_watch_call *c, void *context)
 
 st_int8 *st_int8_begin(st_net *n, const st_dataset *samples)
 {
-    if (st_error()) return NULL;
-    if (!n || !samples || st_is_null(st_net_parameters(n))) {
-        st_error_set("st_int8_begin: expected a net that is built, and samples");
-        return NULL;
-    }
-    st_int8 *i = calloc(1, sizeof *i);
+    const bool ready = n && samples && !st_is_null(st_net_parameters(n));
+    st_int8 *i = ready && !st_error() ? calloc(1, sizeof *i) : NULL;
     if (!i) {
-        st_error_set("st_int8_begin: no memory");
+        st_error_set("st_int8_begin: %s", ready ? "no memory" : "expected a net that is built, and samples");
         return NULL;
     }
     *i = (st_int8){ n, NULL, int8_ranges(n, samples), st_tensor_clone(st_net_parameters(n)) };

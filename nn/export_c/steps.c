@@ -36,25 +36,29 @@ static int add_value(steps *s, floors f, ptrdiff_t size, int x)
     return s->values++;
 }
 
+static bool is_free(const steps *s, floors f, int value)
+{
+    return s->value[value].offset >= f.at[s->value[value].side];
+}
+
 /* To made.y or, unless that is given, to where a value is that no one reads later, or to a new one. */
 static int add_step(steps *s, floors f, const char *path, step made)
 {
-    const int read[] = { made.other, made.x };
-    for (int i = 0; i < 2 && made.form->kind >= AFFINE && made.form != &form_int8 && made.y == INPUT; i++) {
-        const step_value v = s->value[read[i]];
-        if (v.offset >= f.at[v.side]) made.y = read[i];
-    }
-    if (made.y == INPUT)
-        made.y = add_value(s, f, made.form == &form_int8 ? (made.size + 3) / 4 : made.size, made.x);
+    const bool int8 = made.form == &form_int8,
+               in_place = made.form->kind >= AFFINE && !int8 && made.y == INPUT;
+    if (made.form->kind >= AFFINE) made.size = s->value[made.x].size;
+    if (in_place && is_free(s, f, made.x)) made.y = made.x;
+    if (in_place && is_free(s, f, made.other)) made.y = made.other;
+    if (made.y == INPUT) made.y = add_value(s, f, int8 ? (made.size + 3) / 4 : made.size, made.x);
     snprintf(made.path, sizeof made.path, "%s", path);
     s->last = &s->step[s->count++];
     *s->last = made;
     return made.y;
 }
 
-static ptrdiff_t numbers(const st_layer *l, st_shape of)
+static ptrdiff_t outputs(const st_layer *l)
 {
-    return st_shape_numel(of, l->type->name) / of.n[0];
+    return st_shape_numel(l->y, l->type->name) / l->y.n[0];
 }
 
 /* A batchnorm behind a flatten has other channels than what comes before the flatten. */
@@ -62,7 +66,7 @@ static int walk_leaf(steps *s, floors low, const st_layer *l, const char *path, 
 {
     const form *f = form_of(l);
     step *last = s->last && !s->last->activation ? s->last : NULL;
-    step made = { .form = f, .l = l, .x = x, .size = numbers(l, l->y) };
+    step made = { .form = f, .l = l, .x = x, .size = outputs(l) };
     if (!f) st_error_set("layer %s: %s: it has no form in C", path, l->type->name);
     if (!f || f->kind == NOTHING) return x;
     if (f->kind == ACTIVATION) {
@@ -76,9 +80,8 @@ static int walk_leaf(steps *s, floors low, const st_layer *l, const char *path, 
         made.norm = l;
     }
     if (f->kind == PRODUCT && s->range) {
-        made.range = s->range[l->impl->number];
-        step round = { .form = &form_int8, .l = l, .x = x, .size = numbers(l, l->x), .range = made.range };
-        made.x = add_step(s, low, path, round);
+        made.int8 = true, made.range = s->range[l->impl->number];
+        made.x = add_step(s, low, path, (step){ .form = &form_int8, .l = l, .x = x, .range = made.range });
     }
     return add_step(s, low, path, made);
 }
@@ -91,15 +94,14 @@ static int walk(steps *s, floors f, const st_layer *l, const char *path, int x)
     step made = { .form = concat ? &form_copy : &form_add, .l = l, .x = x };
     floors inner = chain ? f : above(f, s->value[x]);
     if (!chain && !concat && !is_type(l, "residual")) return walk_leaf(s, f, l, path, x);
-    if (concat) inner = above(inner, s->value[made.y = add_value(s, f, numbers(l, l->y), x)]);
+    if (concat) inner = above(inner, s->value[made.y = add_value(s, f, outputs(l), x)]);
     for (int i = 0; i < l->children; i++) {
         char below[ST_LAYER_PATH];
         layer_child_path(below, l, path, i);
         s->last = chain ? s->last : NULL;
         made.other = made.x;
         made.x = walk(s, inner, l->child[i], below, chain ? made.x : x);
-        made.size = numbers(l, l->child[i]->y);
-        if (concat) add_step(s, f, below, made), made.at += made.size;
+        if (concat) add_step(s, f, below, made), made.at += s->value[made.x].size;
         else if (!chain) inner = above(inner, s->value[made.x]);
     }
     if (concat) s->last = NULL;
@@ -111,21 +113,19 @@ int steps_plan(steps *s, const st_net *n, const float *range)
 {
     const size_t room =
         3 * (size_t)layer_count(n->root) + 3; /* a layer has at most two steps, and its output a copy */
-    *s = (steps){ .output = -1, .range = range };
-    s->step = calloc(room, sizeof *s->step);
-    s->value = calloc(room, sizeof *s->value);
+    *s = (steps){ calloc(room, sizeof *s->step), .value = calloc(room, sizeof *s->value), .range = range };
     if (!s->step || !s->value) return st_error_set("no memory for %zu steps", room);
     const ptrdiff_t size = st_shape_numel(n->input, "export");
     const floors f = { { 0, 0, size } };
-    step whole = { .form = &form_normalize, .l = n->root, .size = size };
     for (int time = 0; time < 2; time++) {
         s->count = 0, s->values = 1, s->workspace = 0, s->last = NULL;
         s->value[INPUT] = (step_value){ 0, size, OUTSIDE };
-        whole.form = &form_normalize;
-        int y = st_net_metadata(n, "normalization") ? add_step(s, f, "input", whole) : INPUT;
+        int y = INPUT;
+        if (st_net_metadata(n, "normalization"))
+            y = add_step(s, f, "input", (step){ .form = &form_normalize, .l = n->root });
         y = walk(s, f, n->root, "", y);
-        whole.form = &form_copy;
-        s->output = y != INPUT ? y : add_step(s, f, "output", whole);
+        if (y == INPUT) y = add_step(s, f, "output", (step){ .form = &form_copy, .l = n->root });
+        s->output = y;
     }
     return st_error() ? -1 : 0;
 }

@@ -13,7 +13,7 @@ typedef enum kind { NOTHING, ACTIVATION, TAPS, WINDOWS, PRODUCT, AFFINE, CHANNEL
 typedef struct form {
     const char *type;
     kind kind;
-    const char *text;   /* C; of an activation, an expression in x */
+    const char *text;
     const char *option; /* NULL, or of layers only whose option of that name is `value` */
     int value;
 } form;
@@ -28,7 +28,8 @@ typedef struct step {
     char path[ST_LAYER_PATH];
     int x, other, y;    /* values; other: what is added to x */
     ptrdiff_t at, size; /* writes elements at ... at + size - 1 of y */
-    double range;       /* x becomes or is integers, of which 127 stands for this; 0: floats */
+    bool int8;          /* it multiplies integers */
+    double range;       /* x becomes or is integers: 127 stands for this */
 } step;
 
 enum { INPUT }; /* the first value; it and the output are not in the workspace */

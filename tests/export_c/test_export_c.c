@@ -297,6 +297,9 @@ TEST(random_nets_give_what_the_reference_engine_gives)
         assert_non_null(n);
         add_net(&b, title, n, sample_images(n->input));
     }
+    const st_shape image = ST_SHAPE(1, 9, 8); /* the library computes the relu after the pool */
+    add_net(&b, "a relu before a pool",
+            sample_net(image, st_sequence(st_relu(), st_maxpool(.kernel = { 2 }))), sample_images(image));
     compare(&b);
     if (in_full()) others_compile_it();
     else assert_int_equal(shell("rm -f net*.c nets.so"), 0);
