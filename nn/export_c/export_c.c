@@ -41,12 +41,12 @@ static void write_number(writer *w, double value)
 
 static bool has(const step *s, const char *name)
 {
+    int i = 0;
+    if (name[0] == '!') return !has(s, name + 1);
     if (strcmp(name, "activation") == 0) return s->activation != NULL;
     if (strcmp(name, "int8") == 0) return s->int8;
-    if (strcmp(name, "float") == 0) return !s->int8;
-    int i = 0;
     while (i < s->l->params && strcmp(s->l->param_name[i], name) != 0) i++;
-    return i < s->l->params;
+    return i < s->l->params || layer_option(s->l, name) != 0;
 }
 
 /* See forms.c. */
@@ -54,7 +54,7 @@ static void write_text(writer *w, const char *text)
 {
     for (; *text; text++) {
         char name[24] = "", part[80] = "";
-        if (*text == '{') sscanf(text, "{%23[a-z0-9_]:%79[^}]", name, part);
+        if (*text == '{') sscanf(text, "{%23[a-z0-9_!]:%79[^}]", name, part);
         if (*text == '$') fprintf(w->to, "%d", w->number);
         else if (!name[0]) putc(*text, w->to);
         else if (part[0]) write_text(w, has(w->s, name) ? part : "");

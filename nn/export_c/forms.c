@@ -1,7 +1,8 @@
 /* forms.c: each layer as C: loops over sizes, which export_c.c writes before them as an enum, and in which
  *     $            is the step's number
  *     {name}       is the layer's option of that name
- *     {name:text}  is text if the step has a parameter of that name, an activation, int8 or float weights. */
+ *     {name:text}  is text if the step has an activation, int8 weights, a parameter of that name, or such an option that is
+ *                  not 0, and {!name:text} if it does not. */
 #include "layers/layer_impl.h"
 #include "nn/export_c/steps.h"
 
@@ -13,12 +14,12 @@
 static const char convolution[] =
     "    for (int o = 0; o < O; o++)\n"
     "        for (int oh = 0; oh < OH; oh++) {\n"
-    "            {float:float}{int8:int32_t} sum[OW] = { 0 };\n"
+    "            {!int8:float}{int8:int32_t} sum[OW] = { 0 };\n"
     "            for (int c = 0; c < CG; c++)\n"
     "                for (int kh = 0; kh < KH; kh++) {\n"
     "                    const int h = oh * SH - PH + kh * DH;\n"
     "                    if (h < 0 || h % XH || h / XH >= H) continue;\n"
-    "                    const {float:float}{int8:int8_t}\n"
+    "                    const {!int8:float}{int8:int8_t}\n"
     "                        *weight = weight_$ + ((o * CG + c) * KH + kh) * KW,\n"
     "                        *row = x + ((o / OG * CG + c) * H + h / XH) * W;\n"
     "                    for (int i = BEGIN; i < END; i++)\n"
@@ -37,8 +38,8 @@ static const char convolution[] =
 /* Eight sums at once become vectors, and lose less than one. */
 static const char dense[] =
     "    for (int o = 0; o < O; o++) {\n"
-    "        const {float:float}{int8:int8_t} *weight = weight_$ + o * C;\n"
-    "        {float:float}{int8:int32_t} sum[8] = { 0 };\n"
+    "        const {!int8:float}{int8:int8_t} *weight = weight_$ + o * C;\n"
+    "        {!int8:float}{int8:int32_t} sum[8] = { 0 };\n"
     "        for (int i = 0; i + 8 <= C; i += 8)\n"
     "            for (int k = 0; k < 8; k++) sum[k] += weight[i + k] * x[i + k];\n"
     "        for (int i = C / 8 * 8; i < C; i++) sum[0] += weight[i] * x[i];\n"
@@ -63,31 +64,33 @@ static const char dense[] =
            "                    }\n"                                                                         \
            "                *y++ = " END ";\n")
 
-/* NaN is greater than any number. */
-#define MAXIMUM(OUTSIDE)                                                                                     \
-    WINDOW("float most = -INFINITY;",                                                                        \
-           "                        const float e = inside ? x[h * W + v] : " OUTSIDE ";\n"                  \
-           "                        if (e > most || e != e) most = e;\n",                                    \
-           "most")
+/* Padding is zeros where pad_value is ST_PAD_ZERO, 1. NaN is greater than any number. */
+static const char maximum[] = WINDOW(
+    "float most = -INFINITY;",
+    "                        const float e = inside ? x[h * W + v] : {pad_value} == 1 ? 0 : -INFINITY;\n"
+    "                        if (e > most || e != e) most = e;\n",
+    "most");
 
-#define AVERAGE(COUNTED)                                                                                     \
-    WINDOW("float sum = 0, count = 0;",                                                                      \
-           "                        sum += inside ? x[h * W + v] : 0;\n"                                     \
-           "                        count += " COUNTED ";\n",                                                \
-           "count > 0 ? sum / count : 0")
+static const char average[] = WINDOW(
+    "float sum = 0, count = 0;",
+    "                        sum += inside ? x[h * W + v] : 0;\n"
+    "                        count += {count_exclude_pad:inside}{!count_exclude_pad:h < LH && v < LW};\n",
+    "count > 0 ? sum / count : 0");
 
 /* Powers of ratios to the greatest element so far do not overflow. */
-#define NORM_OF_WINDOW                                                                                       \
-    WINDOW("float most = 0, sum = 0;",                                                                       \
-           "                        const float e = inside ? fabsf(x[h * W + v]) : 0;\n"                     \
-           "                        if (e > most) sum = sum * powf(most / e, {p}) + 1, most = e;\n"          \
-           "                        else sum += most > 0 ? powf(e / most, {p}) : e;\n",                      \
-           "most * powf(sum, 1.0f / {p})")
+static const char norm_of_window[] =
+    WINDOW("float most = 0, sum = 0;",
+           "                        const float e = inside ? fabsf(x[h * W + v]) : 0;\n"
+           "                        if (e > most) sum = sum * powf(most / e, {p}) + 1, most = e;\n"
+           "                        else sum += most > 0 ? powf(e / most, {p}) : e;\n",
+           "most * powf(sum, 1.0f / {p})");
 
-/* E: an expression in h and v, the row and column of x, which may lie outside. */
-#define PAD(E)                                                                                               \
-    PIXELS("                const int h = oh - {height}, v = ow - {width};\n                *y++ = " E ";"   \
-           "\n")
+/* In the order of st_pad_mode: 0 pads with a value, 1 reflects, 2 replicates. */
+static const char padded[] =
+    PIXELS("                const int h = oh - {height}, v = ow - {width}, mirror = {mode} == 1;\n"
+           "                const int a = h < 0 ? mirror * -h : h < H ? h : H - 1 - mirror * (h - H + 1);\n"
+           "                const int b = v < 0 ? mirror * -v : v < W ? v : W - 1 - mirror * (v - W + 1);\n"
+           "                *y++ = {mode} == 0 && (a != h || b != v) ? {value} : x[a * W + b];\n");
 
 /* Interpolation and adaptive averages: see write_taps. */
 static const char weighted_sum[] = PIXELS(
@@ -132,19 +135,12 @@ static const form forms[] = {
     { "conv2d", PRODUCT, convolution },
     { "conv_transpose2d", PRODUCT, convolution },
     { "dense", PRODUCT, dense },
-    { "maxpool", WINDOWS, MAXIMUM("0"), "pad_value", ST_PAD_ZERO },
-    { "maxpool", WINDOWS, MAXIMUM("-INFINITY") },
-    { "avgpool", WINDOWS, AVERAGE("inside"), "count_exclude_pad", true },
-    { "avgpool", WINDOWS, AVERAGE("h < LH && v < LW") },
-    { "lppool", WINDOWS, NORM_OF_WINDOW },
+    { "maxpool", WINDOWS, maximum },
+    { "avgpool", WINDOWS, average },
+    { "lppool", WINDOWS, norm_of_window },
     { "adaptive_avgpool", TAPS, weighted_sum },
     { "upsample", TAPS, weighted_sum },
-    { "pad2d", WINDOWS,
-      PAD("x[(h < 0 ? -h : h < H ? h : 2 * (H - 1) - h) * W + (v < 0 ? -v : v < W ? v : 2 * (W - 1) - v)]"),
-      "mode", ST_PAD_REFLECT },
-    { "pad2d", WINDOWS, PAD("x[(h < 0 ? 0 : h < H ? h : H - 1) * W + (v < 0 ? 0 : v < W ? v : W - 1)]"),
-      "mode", ST_PAD_REPLICATE },
-    { "pad2d", WINDOWS, PAD("h < 0 || h >= H || v < 0 || v >= W ? {value} : x[h * W + v]") },
+    { "pad2d", WINDOWS, padded },
     { "batchnorm", AFFINE, affine },
     { "prelu", CHANNELS, CHANNEL("x[i] > 0 ? x[i] : weight_$[c] * x[i]") },
     { "layernorm", ROWS, NORM(EACH "mean += x[i];\n        mean /= LENGTH;\n") },
@@ -160,9 +156,9 @@ static const form forms[] = {
     { "leaky_relu", ACTIVATION, FUNCTION("x < 0 ? {slope} * x : x") },
     { "elu", ACTIVATION, FUNCTION("x < 0 ? {alpha} * expm1f(x) : x") },
     { "selu", ACTIVATION, FUNCTION("1.05070099f * (x < 0 ? 1.67326324f * expm1f(x) : x)") },
-    { "gelu", ACTIVATION, FUNCTION("x / (1 + expf(x * (-1.59576912f - 0.0713548163f * x * x)))"),
-      "approximate", ST_GELU_TANH },
-    { "gelu", ACTIVATION, FUNCTION("x * erfcf(x * -0.707106781f) / 2") },
+    { "gelu", ACTIVATION,
+      FUNCTION("{approximate:x / (1 + expf(x * (-1.59576912f - 0.0713548163f * x * x)))}"
+               "{!approximate:x * erfcf(x * -0.707106781f) / 2}") },
     { "silu", ACTIVATION, FUNCTION("x / (1 + expf(-x))") },
     { "mish", ACTIVATION, FUNCTION("x * tanhf(x > 20 ? x : log1pf(expf(x)))") },
     { "sigmoid", ACTIVATION, FUNCTION("1 / (1 + expf(-x))") },
@@ -197,8 +193,6 @@ const form *form_of(const st_layer *l)
     const st_layer_type *const *type = st_layer_types;
     while (*type && *type != l->type) type++;
     for (size_t i = 0; *type && i < sizeof forms / sizeof *forms; i++)
-        if (is_type(l, forms[i].type) &&
-            (!forms[i].option || layer_option(l, forms[i].option) == forms[i].value))
-            return &forms[i];
+        if (is_type(l, forms[i].type)) return &forms[i];
     return NULL;
 }

@@ -56,17 +56,12 @@ static int add_step(steps *s, floors f, const char *path, step made)
     return made.y;
 }
 
-static ptrdiff_t outputs(const st_layer *l)
-{
-    return st_shape_numel(l->y, l->type->name) / l->y.n[0];
-}
-
 /* A batchnorm behind a flatten has other channels than what comes before the flatten. */
 static int walk_leaf(steps *s, floors low, const st_layer *l, const char *path, int x)
 {
     const form *f = form_of(l);
     step *last = s->last && !s->last->activation ? s->last : NULL;
-    step made = { .form = f, .l = l, .x = x, .size = outputs(l) };
+    step made = { .form = f, .l = l, .x = x, .size = st_shape_numel(l->y, path) / l->y.n[0] };
     if (!f) st_error_set("layer %s: %s: it has no form in C", path, l->type->name);
     if (!f || f->kind == NOTHING) return x;
     if (f->kind == ACTIVATION) {
@@ -94,7 +89,8 @@ static int walk(steps *s, floors f, const st_layer *l, const char *path, int x)
     step made = { .form = concat ? &form_copy : &form_add, .l = l, .x = x };
     floors inner = chain ? f : above(f, s->value[x]);
     if (!chain && !concat && !is_type(l, "residual")) return walk_leaf(s, f, l, path, x);
-    if (concat) inner = above(inner, s->value[made.y = add_value(s, f, outputs(l), x)]);
+    if (concat) made.y = add_value(s, f, st_shape_numel(l->y, path) / l->y.n[0], x);
+    if (concat) inner = above(inner, s->value[made.y]);
     for (int i = 0; i < l->children; i++) {
         char below[ST_LAYER_PATH];
         layer_child_path(below, l, path, i);

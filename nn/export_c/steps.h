@@ -14,8 +14,6 @@ typedef struct form {
     const char *type;
     kind kind;
     const char *text;
-    const char *option; /* NULL, or of layers only whose option of that name is `value` */
-    int value;
 } form;
 const form *form_of(const st_layer *l); /* NULL: it has none */
 extern const form form_normalize, form_add, form_copy, form_int8;
