@@ -51,9 +51,7 @@ static void product_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride
     (void)context;
     st_real *y = at[0];
     const st_real *x = at[1], *mask = at[2], scale = *mask;
-    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * mask[i];
-    } else if (stride[0] == 1 && stride[1] == 1 && stride[2] == 0) {
+    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 0) {
         for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i] * scale;
     } else {
         for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = x[i * stride[1]] * mask[i * stride[2]];

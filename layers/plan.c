@@ -441,10 +441,9 @@ static int allocate(st_tensor *x, ptrdiff_t elements)
 
 static int allocate_parameters(st_layer_run *run, const st_layer_needs *needs)
 {
-    return allocate(&run->parameters, needs->parameters) || allocate(&run->gradients, needs->parameters) ||
-                   allocate(&run->states, needs->state)
-               ? -1
-               : 0;
+    if (allocate(&run->parameters, needs->parameters) || allocate(&run->gradients, needs->parameters))
+        return -1;
+    return allocate(&run->states, needs->state);
 }
 
 static int allocate_batch_memory(st_layer_run *run, const st_layer_needs *needs)
@@ -456,10 +455,9 @@ static int allocate_batch_memory(st_layer_run *run, const st_layer_needs *needs)
                             needs->scratch, ST_REAL_NAME, run->threads);
     run->block = needs->scratch;
     run->ping_pong = needs->ping_pong;
-    return allocate(&run->memory, needs->memory) || allocate(&run->scratch, largest(scratch, needs->whole)) ||
-                   allocate(&run->partial, needs->partial)
-               ? -1
-               : 0;
+    if (allocate(&run->memory, needs->memory) || allocate(&run->scratch, largest(scratch, needs->whole)))
+        return -1;
+    return allocate(&run->partial, needs->partial);
 }
 
 /* Shares another tree's parameters and states; their shapes must be the same. */

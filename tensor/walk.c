@@ -103,7 +103,8 @@ void st_walk(int count, const st_tensor views[], st_order order, st_row_function
     }
 }
 
-/* ---- copy and add: the two halves of every adjoint pair --------------------------------------- */
+/* ---- copy and add: the two halves of every adjoint pair --------------------------------------- *
+ * Rows with strides of 1 have no loops of their own: the compiler makes them (-O3). */
 
 static bool same_view(st_tensor a, st_tensor b)
 {
@@ -142,8 +143,6 @@ static void copy_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[],
     } else if (sy == 1 && sx == 0) {
         const st_real value = *x;
         for (ptrdiff_t i = 0; i < n; i++) y[i] = value;
-    } else if (sy == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = x[i * sx];
     } else {
         for (ptrdiff_t i = 0; i < n; i++) y[i * sy] = x[i * sx];
     }
@@ -155,9 +154,7 @@ static void add_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], 
     st_real *y = at[0];
     const st_real *x = at[1];
     ptrdiff_t sy = stride[0], sx = stride[1];
-    if (sy == 1 && sx == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) y[i] += alpha * x[i];
-    } else if (sy == 1 && sx == 0) {
+    if (sy == 1 && sx == 0) {
         const st_real value = alpha * *x;
         for (ptrdiff_t i = 0; i < n; i++) y[i] += value;
     } else if (sy == 0) { /* one element: a sum */
@@ -188,9 +185,7 @@ static void multiply_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t strid
     (void)context;
     st_real *y = at[0];
     const st_real *x = at[1], factor = *x;
-    if (stride[0] == 1 && stride[1] == 1)
-        for (ptrdiff_t i = 0; i < n; i++) y[i] *= x[i];
-    else if (stride[0] == 1 && stride[1] == 0)
+    if (stride[0] == 1 && stride[1] == 0)
         for (ptrdiff_t i = 0; i < n; i++) y[i] *= factor;
     else
         for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] *= x[i * stride[1]];
