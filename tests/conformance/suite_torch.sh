@@ -16,9 +16,11 @@ fi
 count=30
 [ "${STRIDE_FAST:-0}" = 1 ] && count=2
 
+# Importing them takes seconds.
+finds() { "$1" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec(sys.argv[1]))' "$2" >/dev/null 2>&1; } # PYTHON PACKAGE
 python=
 for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
-    if "$candidate" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' >/dev/null 2>&1; then
+    if finds "$candidate" torch; then
         python=$candidate
         break
     fi
@@ -47,7 +49,7 @@ corrupted_are_noticed() { # PROGRAM
         END { exit !(noticed == files && files > 100) }'
 }
 
-both_ways() { # PROGRAM FOLDER PRECISION: files of PyTorch into Stride and of Stride into PyTorch
+both_ways() { # PROGRAM FOLDER: files of PyTorch into Stride; those of Stride are for PyTorch, below
     local name i file
     mkdir -p "$2"
     for name in conv_batchnorm_dense sequence residual concat conv2d conv_transpose2d linear batchnorm2d \
@@ -60,8 +62,6 @@ both_ways() { # PROGRAM FOLDER PRECISION: files of PyTorch into Stride and of St
             fi
         done
     done
-    "$python" "$here/cases.py" loads "$2" | sed "s/~saved/& $3/"
-    [ "${PIPESTATUS[0]}" = 0 ] || failed=1
     for file in "$tmp"/cases/*.state_dict; do
         name=${file%.state_dict}
         "$1" --state-dict "$file" "${name%.*}.safetensors" | sed "s/~state_dict/&.${name##*.}/"
@@ -73,7 +73,7 @@ both_ways() { # PROGRAM FOLDER PRECISION: files of PyTorch into Stride and of St
 write_onnx() {
     local data=/usr/share/libonnx-testdata/data skipped=cat
     [ -d "$data" ] || { echo "skip onnx: there is no $data (make deps-conformance)"; return; }
-    "$python" -c 'import onnx' 2>/dev/null || { echo "skip onnx: no python3 imports onnx (make deps-onnx)"; return; }
+    finds "$python" onnx || { echo "skip onnx: no python3 imports onnx (make deps-onnx)"; return; }
     [ "${STRIDE_FAST:-0}" = 1 ] && skipped=true
     "$python" "$here/onnx_cases.py" "$data" "$tmp/onnx" >"$tmp/skipped" || echo "not ok ONNX's cases are read"
     $skipped "$tmp/skipped"
@@ -94,6 +94,7 @@ for precision in float32 float64; do
     [ -x "$program" ] || continue
     "$program" "$tmp"/cases/*.safetensors "$tmp"/onnx/*.safetensors || failed=1
     claim "a wrong expectation is noticed $precision" corrupted_are_noticed "$program"
-    both_ways "$program" "$tmp/$precision" $precision
+    both_ways "$program" "$tmp/$precision"
 done
+"$python" "$here/cases.py" loads "$tmp"/float32 "$tmp"/float64 || failed=1
 exit $failed

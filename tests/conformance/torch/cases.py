@@ -1,7 +1,7 @@
 """PyTorch's results for random configurations, as files for parity.c.
 
     cases.py write FOLDER COUNT     COUNT cases of each kind, and corrupted copies of some in FOLDER/corrupted
-    cases.py loads FOLDER           a line for each NAME.saved, a net that Stride made of case NAME, trained
+    cases.py loads FOLDER...        a line for each NAME.saved, a net that Stride made of case NAME, trained
                                     and saved: it loads into PyTorch's module and gives the output in NAME.run
 
 A case is a file of safetensors. Everything is computed in double from numbers that a float holds exactly,
@@ -892,13 +892,13 @@ def loads(name, folder):
 
 
 def load_all(folder):
-    failed = False
+    failed, precision = False, os.path.basename(folder)
     for name in sorted(file[:-len(".saved")] for file in os.listdir(folder) if file.endswith(".saved")):
         try:
             why = loads(name, folder)
         except (KeyError, OSError, RuntimeError) as error:
             why = " ".join(str(error).split())
-        print(f"not ok {name}~saved: {why}" if why else f"ok {name}~saved")
+        print(f"not ok {name}~saved {precision}: {why}" if why else f"ok {name}~saved {precision}")
         failed = failed or bool(why)
     return failed
 
@@ -907,6 +907,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["write"]:
         write_all(sys.argv[2], int(sys.argv[3]))
     elif sys.argv[1:2] == ["loads"]:
-        sys.exit(load_all(sys.argv[2]))
+        sys.exit(any([load_all(folder) for folder in sys.argv[2:]]))
     else:
         sys.exit(__doc__)
