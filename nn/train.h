@@ -177,7 +177,7 @@ struct st_run {
     double best_loss;                     /* NaN: none yet */
     st_metrics validation;                /* of the last epoch, or of the one that was restored */
 
-    st_kept kept[ST_MAX_KEPT + ST_OPTIM_STATES]; /* the optimizer's states come first */
+    st_kept kept[+ST_MAX_KEPT + ST_OPTIM_STATES]; /* of the optimizer first; C++20 does not add two enums */
     int kept_count;
     bool sealed; /* the checkpoint was read: `kept` is final */
 
