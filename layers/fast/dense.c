@@ -4,6 +4,8 @@
 #include "layers/fast/kernel.h"
 #include "tensor/counts.h"
 
+#include <string.h>
+
 enum { INPUT, TRANSPOSED, RESULT, PADDED }; /* scratch */
 
 enum {
@@ -130,19 +132,6 @@ static st_tensor contiguous(const st_call *c, st_tensor x)
 
 /* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed: lanes are images ------------------------------- */
 
-/* to[n][o] = from[o][n], o < outputs, n < images, square by square, then the rest. */
-static void transpose_back(const kernel *k, ptrdiff_t outputs, ptrdiff_t images, const st_real *from,
-                           st_real *to, ptrdiff_t pitch)
-{
-    ptrdiff_t whole = images / k->lanes * k->lanes, o = 0;
-    for (; o + k->lanes <= outputs; o += k->lanes)
-        for (ptrdiff_t n = 0; n < whole; n += k->lanes)
-            k->transpose(from + o * SLAB + n, SLAB, to + n * pitch + o, pitch);
-    for (ptrdiff_t n = 0; n < images; n++)
-        for (ptrdiff_t rest = n < whole ? o : 0; rest < outputs; rest++)
-            to[n * pitch + rest] = from[rest * SLAB + n];
-}
-
 /* Fills TRANSPOSED [slab, in, SLAB] for some inputs of a slab of images. */
 static void transpose_piece(ptrdiff_t i, void *context)
 {
@@ -150,8 +139,10 @@ static void transpose_piece(ptrdiff_t i, void *context)
     const ptrdiff_t in = j->x.shape.n[1], blocks = strips(in), strip = i % blocks,
                     first = strip * strip_size(in);
     ptrdiff_t images, slab = i / blocks, first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
+    st_real *to = st_data(st_scratch(j->c, TRANSPOSED)) + (slab * in + first) * SLAB;
+    if (images % j->p->k->lanes) memset(to, 0, (size_t)(strip_width(in, strip) * SLAB) * sizeof *to);
     kernel_transpose(j->p->k, images, strip_width(in, strip), st_data(j->x) + first_image * in + first, in,
-                     st_data(st_scratch(j->c, TRANSPOSED)) + (slab * in + first) * SLAB, SLAB);
+                     to, SLAB, NULL);
 }
 
 /* Computes some outputs of a slab of images: RESULT [slab, out, SLAB] = b + W TRANSPOSED [slab, in, SLAB]. */
@@ -175,7 +166,7 @@ static void forward_piece(ptrdiff_t i, void *context)
     for (ptrdiff_t at = 0; at < in; at += DEPTH)
         product(j, &j->p->forward, outputs, kernel_padded(k, images), smallest(in - at, DEPTH), weight + at,
                 transposed + at * SLAB, result, SLAB, true);
-    transpose_back(k, outputs, images, result, st_data(j->y) + first_image * out + first, out);
+    kernel_transpose(k, outputs, images, result, SLAB, st_data(j->y) + first_image * out + first, out, NULL);
 }
 
 /* ---- forward of few images: lanes are inputs ---------------------------------------------------------------- */

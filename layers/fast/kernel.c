@@ -75,11 +75,12 @@
 /* Transposes groups of rows by log2(GROUP) perfect shuffles within as many lanes as have cheap ones, and then
  * exchanges the halves of two groups. */
 #define TRANSPOSE(M)                                                                                         \
-    M##_TARGET static void M##_transpose(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch)      \
+    M##_TARGET static void M##_transpose(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch,      \
+                                         const st_real *plus)                                                \
     {                                                                                                        \
         enum { LANES = MACHINE_LANES(M), GROUP = M##_GROUP, HALF = GROUP / 2 };                              \
         M##_vector v[LANES], w[LANES];                                                                       \
-        for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0);                                \
+        for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0) + VECTOR_AT(M, plus, 0);        \
         for (int n = GROUP; n > 1; n /= 2) {                                                                 \
             for (int i = 0; i < LANES / 2; i++) {                                                            \
                 const int from = i / HALF * GROUP + i % HALF;                                                \
@@ -108,14 +109,14 @@
         }                                                                                                    \
     }
 
-/* Packs rows of W vectors, which may be far apart: those AHEAD are prefetched. */
-enum { AHEAD = 12 };
+/* Packs rows of W vectors, which may be far apart: those PACK_AHEAD are prefetched. */
+enum { PACK_AHEAD = 12 };
 #define PACK(M, _, W)                                                                                        \
     M##_TARGET static void M##_pack_##W(ptrdiff_t rows, const st_real *b, const ptrdiff_t *offset,           \
                                         st_real *to)                                                         \
     {                                                                                                        \
         for (; rows > 0; rows--, offset++, to += W * MACHINE_LANES(M)) {                                     \
-            const st_real *ahead = b + offset[rows > AHEAD ? AHEAD : 0];                                     \
+            const st_real *ahead = b + offset[rows > PACK_AHEAD ? PACK_AHEAD : 0];                           \
             __builtin_prefetch(ahead);                                                                       \
             __builtin_prefetch(ahead + W * MACHINE_LANES(M) - 1);                                            \
             EACH(v, W) VECTOR_AT(M, to, v) = VECTOR_AT(M, b + *offset, v);                                   \
@@ -383,20 +384,31 @@ ptrdiff_t kernel_padded(const kernel *k, ptrdiff_t count)
     return ceil_div(count, k->lanes) * k->lanes;
 }
 
-void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *a, ptrdiff_t step,
-                      st_real *c, ptrdiff_t pitch)
+void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *from, ptrdiff_t step,
+                      st_real *to, ptrdiff_t pitch, const st_real *plus)
 {
-    for (ptrdiff_t j = 0; j < columns; j += k->lanes) {
-        if (j + k->lanes > columns) j = columns - k->lanes; /* the last block overlaps the previous one */
-        ptrdiff_t i = 0;
-        for (; i + k->lanes <= rows; i += k->lanes)
-            k->transpose(a + i * step + j, step, c + j * pitch + i, pitch);
-        if (i == rows) continue;
-        st_real rest[MOST_LANES * MOST_LANES] = { 0 };
-        for (ptrdiff_t r = 0; i + r < rows; r++)
-            memcpy(rest + r * k->lanes, a + (i + r) * step + j, (size_t)k->lanes * sizeof *a);
-        k->transpose(rest, k->lanes, c + j * pitch + i, pitch);
+    enum { LINE = 64 / sizeof(st_real), AHEAD = 2 * LINE }; /* prefetched, for images that are not in cache */
+    st_real nothing[MOST_LANES];                            /* -0, which changes no number */
+    for (int i = 0; i < MOST_LANES; i++) nothing[i] = (st_real)-0.0;
+    ptrdiff_t lanes = k->lanes;
+    if (rows < lanes || columns < lanes) {
+        for (ptrdiff_t j = 0; j < columns; j++)
+            for (ptrdiff_t i = 0; i < rows; i++)
+                to[j * pitch + i] = from[i * step + j] + (plus ? plus[j] : *nothing);
+        return;
     }
+    bool wide = columns > rows; /* few rows at a time, which hardware prefetching handles */
+    for (ptrdiff_t a = 0; a < smallest(rows, columns); a += lanes)
+        for (ptrdiff_t b = 0; b < largest(rows, columns); b += lanes) {
+            ptrdiff_t row = smallest(wide ? a : b, rows - lanes),
+                      column = smallest(wide ? b : a, columns - lanes);
+            const st_real *at = from + row * step + column;
+            st_real *transposed = to + column * pitch + row;
+            for (ptrdiff_t r = 0; r < lanes && b % LINE == 0; r++)
+                if (wide) __builtin_prefetch(at + r * step + AHEAD);
+                else __builtin_prefetch(transposed + r * pitch + AHEAD, 1);
+            k->transpose(at, step, transposed, pitch, plus ? plus + column : nothing);
+        }
 }
 
 void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,

@@ -27,8 +27,9 @@ typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, 
 /* to[k][j] = b[offset[k] + j], with vectors of j. */
 typedef void kernel_pack(ptrdiff_t rows, const st_real *b, const ptrdiff_t *offset, st_real *to);
 
-/* A square of vectors: c[j * pitch + i] = a[i * step + j], i and j < lanes. */
-typedef void kernel_square(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch);
+/* A square of vectors: c[j * pitch + i] = a[i * step + j] + plus[j], i and j < lanes. */
+typedef void kernel_square(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch,
+                           const st_real *plus);
 
 typedef void kernel_row_move(ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,
                              st_real *to, ptrdiff_t to_pitch, st_real plus);
@@ -62,10 +63,10 @@ void kernel_dot(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t de
                 ptrdiff_t step, const st_real *b, const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c,
                 ptrdiff_t pitch);
 
-/* c[j][i] = a[i][j], i < rows, j < columns, columns >= lanes; rows of a begin at a + i * step, of c at c + j
- * * pitch, and those of c are filled with zeros up to kernel_padded(k, rows). */
-void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *a, ptrdiff_t step,
-                      st_real *c, ptrdiff_t pitch);
+/* to[j][i] = from[i][j] + plus[j], i < rows, j < columns; plus NULL: nothing. Rows begin `step` apart in
+ * `from` and `pitch` apart in `to`. */
+void kernel_transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *from, ptrdiff_t step,
+                      st_real *to, ptrdiff_t pitch, const st_real *plus);
 
 /* Copies rows of `width` numbers, adding a constant, from one pitch to another. They must not overlap. */
 void kernel_move(const kernel *k, ptrdiff_t rows, ptrdiff_t width, const st_real *from, ptrdiff_t from_pitch,

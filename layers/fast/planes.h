@@ -1,9 +1,8 @@
-/* planes.h: padded images laid out by phases.
+/* planes.h: images in planes, surrounded by zeros.
  *
- * With strides (s, t) a tap of a kernel reads the same phase (a, b) of the padded image in every window: rows
- * a, a + s, ... and columns b, b + t, .... All phases [C, H, W] are laid out in planes with the same pitch,
- * so that window (oh, ow) is at position oh * pitch + ow in each of them, and tap (c, kh, kw) reads at a
- * fixed offset from it. */
+ * Windows with stride 1 are positions oh * pitch + ow of a plane, and tap (c, kh, kw) reads at a fixed offset
+ * from them; windows with a stride are some of these. In dx, a stride of (s, t) leaves phases: rows a, a + s,
+ * ... and columns b, b + t, ... are read by the same taps. */
 #ifndef STRIDE_LAYERS_FAST_PLANES_H
 #define STRIDE_LAYERS_FAST_PLANES_H
 
@@ -13,16 +12,11 @@
 
 /* ---- phases ---------------------------------------------------------------------------------------- */
 
-enum {
-    PHASES_TOGETHER = 4
-}; /* of an axis, read or written together, so that rows are traversed fewer times */
-
 /* Along an axis. */
 typedef struct phase {
     ptrdiff_t taps, near, far; /* their number; the distances of the first and the last */
     ptrdiff_t lead;            /* zeros before the image's part of the phase: */
-    ptrdiff_t first, count;    /* first, first + stride, …, */
-    ptrdiff_t seen;            /* the number of these in windows */
+    ptrdiff_t first, count;    /* first, first + stride, … */
 } phase;
 
 /* The phases of an axis that taps read: that of tap 0, of tap 1, .... */
@@ -34,25 +28,24 @@ bool phase_gaps(const window *w);
 
 /* ---- planes ---------------------------------------------------------------------------------------- */
 
-/* Element (c, i, j) of a phase is at (c * rows + i) * pitch + j; phases are `size` apart. The zeros after a
- * row are also those before the next one, and there are as many below the last channel as above the first
- * one. Space for another vector follows, so that few positions can be computed as a whole vector. */
+/* Element (c, i, j) is at (c * rows + i) * pitch + j. The zeros after a row are also those before the next
+ * one, and there are as many below the last channel as above the first one. Space for another vector follows,
+ * so that few positions can be computed as a whole vector. */
 typedef struct planes {
-    ptrdiff_t channels, rows, pitch, above, left, size;
+    ptrdiff_t rows, pitch, above, left, size;
     bool copied; /* images are not used in place: they have no such space after them */
 } planes;
 
-/* Planes for images x, with all phases that taps read; and for images dy, with zeros for taps beyond their
- * border. */
+/* Planes for images x with the padding of windows with stride 1; and for images dy, with zeros for taps
+ * beyond their border. */
 planes planes_of_x(const kernel *k, const window *w, ptrdiff_t channels);
 planes planes_of_dy(const kernel *k, const window *w, ptrdiff_t channels);
 
-/* Lays out an image [C, H, W] in planes: in place, or copied between the zeros in scratch. */
-const st_real *planes_lay_out_x(const window *w, planes p, st_tensor image, st_tensor scratch);
-const st_real *planes_lay_out_dy(planes p, st_tensor image, st_tensor scratch);
+/* Lays out an image [C, H, W]: in place, or copied between the zeros in scratch. */
+const st_real *planes_lay_out(planes p, st_tensor image, st_tensor scratch);
 
 /* Writes the zeros into scratch, before images are laid out there. */
-void planes_clear(ptrdiff_t size, st_tensor scratch);
+void planes_clear(planes p, st_tensor scratch);
 
 /* ---- tables of offsets ------------------------------------------------------------------------------ */
 

@@ -105,31 +105,6 @@ static bool closes_band(const pass *p, place at)
 
 /* ---- pixels: [C, H, W] to [H, W, C] and back ------------------------------------------------------------- */
 
-/* to[j][i] = from[i][j], by squares; the last ones overlap the previous ones. */
-static void transpose(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, const st_real *from, ptrdiff_t step,
-                      st_real *to, ptrdiff_t pitch)
-{
-    enum { AHEAD = 2 }; /* squares to prefetch, for images that are not in cache */
-    ptrdiff_t lanes = k->lanes;
-    if (rows < lanes || columns < lanes) {
-        for (ptrdiff_t j = 0; j < columns; j++)
-            for (ptrdiff_t i = 0; i < rows; i++) to[j * pitch + i] = from[i * step + j];
-        return;
-    }
-    bool wide = columns > rows; /* few rows at a time, which hardware prefetching handles */
-    for (ptrdiff_t a = 0; a < smallest(rows, columns); a += lanes)
-        for (ptrdiff_t b = 0; b < largest(rows, columns); b += lanes) {
-            ptrdiff_t row = smallest(wide ? a : b, rows - lanes),
-                      column = smallest(wide ? b : a, columns - lanes);
-            const st_real *at = from + row * step + column;
-            st_real *transposed = to + column * pitch + row;
-            for (ptrdiff_t r = 0; r < lanes; r++)
-                if (wide) __builtin_prefetch(at + r * step + AHEAD * lanes);
-                else __builtin_prefetch(transposed + r * pitch + AHEAD * lanes, 1);
-            k->transpose(at, step, transposed, pitch);
-        }
-}
-
 /* Moves to the band of rows with a tile. */
 static void move_to_band(const pass *p, side *s, place at)
 {
@@ -156,8 +131,8 @@ static void take_band(const pass *p, side *s, place at)
     to.offset += kept * width * s->padded;
     if (rows == 0) return;
     if (st_is_contiguous(from)) {
-        transpose(p->k, s->channels, rows * width, st_data(from) + top * width, s->height * width,
-                  st_data(to), s->padded);
+        kernel_transpose(p->k, s->channels, rows * width, st_data(from) + top * width, s->height * width,
+                         st_data(to), s->padded, NULL);
     } else {
         to.shape = ST_SHAPE(s->channels, rows, width);
         to.stride[0] = 1, to.stride[1] = width * s->padded, to.stride[2] = s->padded;
@@ -168,8 +143,9 @@ static void take_band(const pass *p, side *s, place at)
 static void give_band(const pass *p, side *s, place at)
 {
     move_to_band(p, s, at);
-    transpose(p->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
-              st_data(st_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width);
+    kernel_transpose(p->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
+                     st_data(st_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width,
+                     NULL);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------------------- */
@@ -394,7 +370,7 @@ static void transform_weights(const pass *p, const st_real *weight, st_real *buf
                 for (ptrdiff_t o = 0; o < out; o++)
                     buffer[(c * 9 + 8 - k) * padded + o] = weight[(c * out + o) * 9 + k];
     } else {
-        transpose(p->k, out, in * 9, weight, in * 9, buffer, padded);
+        kernel_transpose(p->k, out, in * 9, weight, in * 9, buffer, padded, NULL);
     }
     for (ptrdiff_t c = 0; c < in; c++) {
         st_real *row[9], *tile[WINOGRAD_MOST_PLACES];
@@ -417,7 +393,7 @@ static void add_weights(const pass *p, st_real *weight, st_real *buffer)
         for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
         p->t->weight_adjoint(padded, (const st_real *const *)tile, row);
     }
-    transpose(p->k, in * 9, out, buffer, padded, p->products, in * 9);
+    kernel_transpose(p->k, in * 9, out, buffer, padded, p->products, in * 9, NULL);
     for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += p->products[i];
 }
 
