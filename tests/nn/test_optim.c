@@ -429,20 +429,6 @@ TEST(warm_up_rises_and_hands_over)
                    0.3); /* longer than the run */
 }
 
-TEST(factors_stay_between_zero_and_one)
-{
-    const st_schedule all[] = { st_step_lr(.step_size = 0.1, .gamma = 0.9), st_cosine_lr(), st_one_cycle_lr(),
-                                st_one_cycle_lr(.pct_start = 0.99),
-                                st_warmup_lr(.steps = 5, .after = st_one_cycle_lr(.pct_start = 0.01)) };
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        for (long total = 1; total < 30; total++)
-            for (long step = 0; step < total; step++) {
-                double factor = st_schedule_factor(&all[k], step, total, 3);
-                if (!(factor >= 0 && factor <= 1))
-                    fail_msg("schedule %zu, step %ld of %ld: %g", k, step, total, factor);
-            }
-}
-
 /* They are refused when they are made, which leaves an error that names the option. */
 TEST(schedules_out_of_range_are_refused)
 {
