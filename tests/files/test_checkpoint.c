@@ -91,6 +91,21 @@ static st_optim *rmsprop_centered(void)
     return st_rmsprop(.lr = 0.001, .momentum = 0.5, .centered = true);
 }
 
+/* Keeps as many lists as callbacks may, in each of which it counts the steps. */
+static double counts[ST_MAX_KEPT];
+static void count_steps(st_callback *self, st_run *run, st_event event)
+{
+    static char name[ST_MAX_KEPT][8];
+    (void)self;
+    for (int i = 0; i < ST_MAX_KEPT; i++) {
+        if (event == ST_ON_STEP) counts[i]++;
+        if (event != ST_ON_BEGIN) continue;
+        counts[i] = 0;
+        snprintf(name[i], sizeof name[i], "list%d", i);
+        st_run_keep_numbers(run, name[i], 1, &counts[i]);
+    }
+}
+
 enum { WAYS = 4 };
 
 static way ways(int i)
@@ -100,7 +115,8 @@ static way ways(int i)
         { "adam, dropout, batch normalisation, augmentation, cosine",
           with_everything,
           adam_default,
-          { .schedule = st_cosine_lr(.end_factor = 0.1) },
+          { .schedule = st_cosine_lr(.end_factor = 0.1),
+            .callbacks = { { .name = "counts", .call = count_steps } } },
           true,
           true },
         { "nesterov, one-cycle, the best restored",
@@ -128,6 +144,7 @@ typedef struct outcome {
     int status;
     st_train_result result;
     st_tensor parameters, states;
+    double counts[ST_MAX_KEPT];
 } outcome;
 
 enum { LAST = 5 };       /* callback */
@@ -158,10 +175,12 @@ static outcome run(const way *w, long samples, bool resume)
     st_net *n = w->make();
     st_train_options options = options_of(w, resume);
     options.validation = w->validates ? validation : NULL;
+    memset(counts, 0, sizeof counts);
     outcome out = { .status = st_train_run(n, cut, options, &out.result) };
     if (out.status == 0)
         out.parameters = st_tensor_clone(st_net_parameters(n)),
         out.states = st_tensor_clone(st_net_states(n));
+    memcpy(out.counts, counts, sizeof counts);
     st_net_free(n), st_optim_free(options.optim);
     st_dataset_free(cut), st_dataset_free(drawn), st_dataset_free(validation), st_dataset_free(digits);
     return out;
@@ -185,6 +204,7 @@ static void assert_same_outcome(const outcome *got, const outcome *expected)
     if (st_numel(expected->states) > 0) assert_true(same_bytes(got->states, expected->states));
     assert_int_equal(got->result.epochs, expected->result.epochs);
     assert_int_equal(got->result.steps, expected->result.steps);
+    assert_memory_equal(got->counts, expected->counts, sizeof got->counts);
     assert_int_equal(got->result.best_epoch, expected->result.best_epoch);
     assert_int_equal(got->result.stopped_early, expected->result.stopped_early);
     assert_same_score(got->result.training, expected->result.training);
