@@ -9,15 +9,11 @@ enum { MASK }; /* memory: 0 or 1/(1-p) */
 
 static int plan(st_layer *l, st_shape x, st_shape *y)
 {
+    const bool channels = l->type == &layer_type_channel_dropout;
+    if (channels && x.rank < 2)
+        return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
     *y = x;
-    return st_layer_memory(l, x);
-}
-
-static int plan_channels(st_layer *l, st_shape x, st_shape *y)
-{
-    if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
-    *y = x;
-    return st_layer_memory(l, ST_SHAPE(x.n[0], x.n[1]));
+    return st_layer_memory(l, channels ? ST_SHAPE(x.n[0], x.n[1]) : x);
 }
 
 enum { BLOCKS = 32 }; /* drawn at once, for vectorisation */
@@ -106,7 +102,7 @@ const st_layer_type layer_type_channel_dropout = {
     .name = "channel_dropout",
     .options_size = sizeof(st_dropout_options),
     .fields = fields,
-    .plan = plan_channels,
+    .plan = plan,
     .forward = forward,
     .backward = backward,
     .traits = &traits,
