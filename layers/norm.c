@@ -67,6 +67,12 @@ INLINE norm_sums products(norm_set s, const st_real *g, double shift, const st_r
     return (norm_sums){ rest, rest_product };
 }
 
+static norm_sums products_any(norm_set s, const st_real *g, double shift, const st_real *x,
+                              ptrdiff_t stride_x, double mean)
+{
+    return products(s, g, shift, x, stride_x, mean);
+}
+
 WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, const st_real *x,
                                     ptrdiff_t stride_x, double mean)
 {
@@ -76,7 +82,7 @@ WIDE static norm_sums products_wide(norm_set s, const st_real *g, double shift, 
 static norm_sums norm_sum(norm_set s, const st_real *g, double shift, const st_real *x, ptrdiff_t stride_x,
                           double mean)
 {
-    return s.wide ? products_wide(s, g, shift, x, stride_x, mean) : products(s, g, shift, x, stride_x, mean);
+    return (s.wide ? products_wide : products_any)(s, g, shift, x, stride_x, mean);
 }
 
 /* The moments in a unit that keeps squares finite: in double the square of 1e155 is not. */
