@@ -104,10 +104,9 @@ static void write_weights(writer *w)
     for (ptrdiff_t k = 0; k < channels && !st_error(); k++) {
         double gain = 1, shift = l ? parameter(l, 1, k, 0) : 0;
         if (norm) {
-            const double variance = (double)st_data(norm->state[1])[k],
-                         mean = (double)st_data(norm->state[0])[k];
-            gain = parameter(norm, 0, k, 1) / sqrt(variance + layer_option(norm, "epsilon"));
-            shift = (shift - mean) * gain + parameter(norm, 1, k, 0);
+            gain /= sqrt((double)st_data(norm->state[1])[k] + layer_option(norm, "epsilon"));
+            gain *= parameter(norm, 0, k, 1);
+            shift = (shift - (double)st_data(norm->state[0])[k]) * gain + parameter(norm, 1, k, 0);
         }
         if (input && input->deviation[k] > 0) gain = 1 / input->deviation[k];
         if (input) shift = -input->mean[k] * gain;
@@ -162,6 +161,7 @@ static void write_windows(writer *w)
     }
     if (is_type(l, "conv2d") && window_is_identity(&g) && in[0] * in[1] <= 256) /* an image is one row */
         in[1] *= in[0], out[1] *= out[0], in[0] = out[0] = 1;
+    const ptrdiff_t reach = (g.kernel[1] - 1) * (ptrdiff_t)g.dilation[1] - g.before[1];
     fprintf(w->to, "    enum { C = %td, O = %td, CG = %td, OG = %td", x[1], y[1], x[1] / groups,
             y[1] / groups);
     if (l->x.rank == 4)
@@ -171,10 +171,7 @@ static void write_windows(writer *w)
                 g.stride[i], "HW"[i], g.before[i], "HW"[i], divide[i], "HW"[i], g.kernel[i], "HW"[i],
                 g.dilation[i], "HW"[i], in[i] + g.pad_after[i]);
     while (begin < out[1] && begin * g.stride[1] < g.before[1]) begin++;
-    end = begin;
-    while (divide[1] == 1 && end < out[1] &&
-           end * g.stride[1] - g.before[1] + (g.kernel[1] - 1) * g.dilation[1] < in[1])
-        end++;
+    for (end = begin; divide[1] == 1 && end < out[1] && end * g.stride[1] + reach < in[1];) end++;
     if (g.kernel[0] > 0) fprintf(w->to, ",\n           BEGIN = %td, END = %td", begin, end);
     fputs(" };\n", w->to);
 }
@@ -247,11 +244,10 @@ static void write_predict(writer *w)
         if (a->form == &form_add) write_value(w, a->other, 0, false, ", ");
         write_value(w, a->y, a->at, a->form == &form_int8, ");\n");
     }
-    fprintf(
-        w->to,
-        "}\n\nvoid %s_predict(const float input[], float output[])\n{\n    float workspace[%s_WORKSPACE];\n"
-        "    %s_predict_in(input, output, workspace);\n}\n\n",
-        w->name, w->capitals, w->name);
+    fprintf(w->to,
+            "}\n\nvoid %s_predict(const float input[], float output[])\n{\n"
+            "    float workspace[%s_WORKSPACE];\n    %s_predict_in(input, output, workspace);\n}\n\n",
+            w->name, w->capitals, w->name);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------- */
@@ -284,22 +280,21 @@ static int write_file(FILE *to, const void *writer_)
             name, st_shape_text(input).text, w->input ? ", which is normalized first" : "",
             st_shape_text(output).text, st_numel(st_net_parameters(w->net)), w->sizes.constants,
             w->sizes.workspace, w->products, NAME);
-    fprintf(to, "#define %s_INPUTS %td\n#define %s_OUTPUTS %td\n#define %s_WORKSPACE %td\n", NAME,
-            st_shape_numel(input, name), NAME, st_shape_numel(output, name), NAME,
-            w->steps.workspace > 0 ? w->steps.workspace : 1);
-    if (w->classes) fprintf(to, "#define %s_CLASSES %td\n", NAME, w->classes->count);
     fprintf(to,
-            "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+            "#define %s_INPUTS %td\n#define %s_OUTPUTS %td\n#define %s_WORKSPACE %td\n\n"
+            "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
             "/* One image to its output. Reentrant: the workspace is on the stack, or the caller's. */\n"
             "void %s_predict(const float input[], float output[]);\n"
             "void %s_predict_in(const float input[], float output[], float workspace[]);\n",
-            name, name);
-    if (w->classes) fprintf(to, "extern const char *const %s_classes[%td];\n", name, w->classes->count);
-    fprintf(
-        to,
-        "\n#ifdef __cplusplus\n}\n#endif\n\n#ifndef %s_DECLARE\n#include <math.h>\n#include <stdint.h>\n\n"
-        "%s#endif\n",
-        NAME, w->body);
+            NAME, st_shape_numel(input, name), NAME, st_shape_numel(output, name), NAME,
+            w->steps.workspace > 0 ? w->steps.workspace : 1, name, name);
+    if (w->classes)
+        fprintf(to, "#define %s_CLASSES %td\nextern const char *const %s_classes[%td];\n", NAME,
+                w->classes->count, name, w->classes->count);
+    fprintf(to,
+            "\n#ifdef __cplusplus\n}\n#endif\n\n"
+            "#ifndef %s_DECLARE\n#include <math.h>\n#include <stdint.h>\n\n%s#endif\n",
+            NAME, w->body);
     return ferror(to) ? -1 : 0;
 }
 

@@ -107,8 +107,7 @@ static int walk(steps *s, floors f, const st_layer *l, const char *path, int x)
 /* Twice: the first time finds the output, which is not in the workspace. */
 int steps_plan(steps *s, const st_net *n, const float *range)
 {
-    const size_t room =
-        3 * (size_t)layer_count(n->root) + 3; /* a layer has at most two steps, and its output a copy */
+    const size_t room = 3 * (size_t)layer_count(n->root) + 3; /* a layer has two steps, its output a copy */
     *s = (steps){ calloc(room, sizeof *s->step), .value = calloc(room, sizeof *s->value), .range = range };
     if (!s->step || !s->value) return st_error_set("no memory for %zu steps", room);
     const ptrdiff_t size = st_shape_numel(n->input, "export");
