@@ -4,7 +4,7 @@
 
 #include "layers/layer_impl.h"
 
-extern const layer_algorithm conv_winograd_4, conv_winograd_2, conv_direct;
+extern const layer_algorithm conv_winograd, conv_direct;
 extern const layer_algorithm dense_unpacked;
 extern const layer_algorithm maxpool_vectors, avgpool_vectors;
 

@@ -2,8 +2,7 @@
 #include "layers/fast/algorithms.h"
 
 static const layer_algorithm *all[] = {
-    &conv_winograd_4, &conv_winograd_2, &conv_direct, &dense_unpacked,
-    &maxpool_vectors, &avgpool_vectors, NULL,
+    &conv_winograd, &conv_direct, &dense_unpacked, &maxpool_vectors, &avgpool_vectors, NULL,
 };
 
 const layer_algorithm **layer_algorithms = all;

@@ -1,10 +1,9 @@
-/* winograd.c: 3x3 convolutions with stride 1 by Winograd's F(2x2, 3x3), with 2.25 times fewer
- * multiplications, and by F(4x4, 3x3), with 4 times fewer.
+/* winograd.c: 3x3 convolutions with stride 1 by Winograd's F(4x4, 3x3), with 4 times fewer multiplications.
  *
  * With many channels, each element f of a tile in Winograd's domain (winograd.h) is a matrix product: M_f =
  * V_f U_f, V_f [tiles, C], U_f [C, O]. The gradient is its adjoint:
  *
- *     dM = A dy Aᵀ,   dU_f += V_fᵀ dM_f,   dw += Gᵀ dU G / scale
+ *     dM = A dy Aᵀ,   dU_f += V_fᵀ dM_f,   dw += Gᵀ dU G / 9
  *
  * and dx is a forward pass of dy with rotated kernels and the padding 2 - padding.
  *
@@ -17,7 +16,6 @@
  *
  *     channels        16          64          256
  *     im2col, BLAS    0.8 - 2.2   1.3 - 2.5   2.3 - 3.0
- *     F(2x2)          1.3 - 3.1   2.2 - 3.0   3.0 - 4.2
  *     F(4x4)          8.6 - 10    11  - 15    11  - 28     */
 #include "layers/conv_impl.h"
 #include "layers/fast/algorithms.h"
@@ -31,7 +29,6 @@ enum { X_PIXELS, Y_PIXELS, X_TILES, Y_TILES, PRODUCTS, WEIGHTS }; /* scratch */
 enum {
     /* Measured against direct convolution. */
     LEAST_CHANNELS = 16,
-    LEAST_OF_ALL = 32,      /* tiles of 2x2 outputs in a batch, at least */
     TILES_OF_WEIGHTS = 20,  /* cost as much time as transforming and loading the weights */
     MOST_WEIGHTS = 1 << 18, /* channels times channels */
     MOST_SIZE = 1 << 16,    /* of an image, along either axis */
@@ -167,9 +164,9 @@ static void pixels_of(const side *s, place at, st_real *pixel[])
         }
 }
 
-static void places_of(const pass *p, const side *s, st_real *tile[])
+static void places_of(const side *s, st_real *tile[])
 {
-    for (int f = 0; f < p->t->places; f++) tile[f] = s->tiles + f * s->plane;
+    for (int f = 0; f < WINOGRAD_PLACES; f++) tile[f] = s->tiles + f * s->plane;
 }
 
 static void move(st_real *at[], ptrdiff_t count, ptrdiff_t by)
@@ -189,11 +186,11 @@ static bool move_pixels(const side *s, place at, bool from_inner, st_real *pixel
 /* Transforms tiles from number `first` on into Winograd's domain. */
 static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff_t first, ptrdiff_t count)
 {
-    st_real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
+    st_real *pixel[WINOGRAD_PLACES], *tile[WINOGRAD_PLACES];
     place at = place_of(p, first);
     bool inner = false;
-    places_of(p, s, tile);
-    for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
+    places_of(s, tile);
+    for (; count > 0; count--, at = after(p, at), move(tile, WINOGRAD_PLACES, s->padded)) {
         if (opens_band(p, at)) take_band(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
         into(s->padded, (const st_real *const *)pixel, tile);
@@ -203,11 +200,11 @@ static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff
 /* The inverse. */
 static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff_t first, ptrdiff_t count)
 {
-    st_real *pixel[WINOGRAD_MOST_PLACES], *tile[WINOGRAD_MOST_PLACES];
+    st_real *pixel[WINOGRAD_PLACES], *tile[WINOGRAD_PLACES];
     place at = place_of(p, first);
     bool inner = false;
-    places_of(p, s, tile);
-    for (; count > 0; count--, at = after(p, at), move(tile, p->t->places, s->padded)) {
+    places_of(s, tile);
+    for (; count > 0; count--, at = after(p, at), move(tile, WINOGRAD_PLACES, s->padded)) {
         if (opens_band(p, at)) move_to_band(p, s, at);
         inner = move_pixels(s, at, inner, pixel);
         back(s->padded, (const st_real *const *)tile, pixel);
@@ -218,15 +215,15 @@ static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff
 /* ---- scratch --------------------------------------------------------------------------------------------- */
 
 /* The number of rows of tiles in a band, by the largest row of all four sides. */
-static ptrdiff_t band_rows(const kernel *k, const winograd *t, const window *w, ptrdiff_t in, ptrdiff_t out)
+static ptrdiff_t band_rows(const kernel *k, const window *w, ptrdiff_t in, ptrdiff_t out)
 {
     ptrdiff_t row = largest(w->size[1] * kernel_padded(k, in), w->out[1] * kernel_padded(k, out));
-    return largest((BAND / row - 2) / t->size, 1);
+    return largest((BAND / row - 2) / WINOGRAD_SIZE, 1);
 }
 
-static ptrdiff_t block_tiles(const kernel *k, const winograd *t, ptrdiff_t in, ptrdiff_t out)
+static ptrdiff_t block_tiles(const kernel *k, ptrdiff_t in, ptrdiff_t out)
 {
-    ptrdiff_t row = t->places * (kernel_padded(k, in) + kernel_padded(k, out));
+    ptrdiff_t row = WINOGRAD_PLACES * (kernel_padded(k, in) + kernel_padded(k, out));
     return largest(BLOCK / row, LEAST_TILES) / TALL * TALL;
 }
 
@@ -246,20 +243,16 @@ static bool fills(const kernel *k, ptrdiff_t channels)
     return channels >= LEAST_CHANNELS && 4 * channels >= 3 * kernel_padded(k, channels);
 }
 
-/* The number of tiles in the images that a batch is assumed to have. */
-static ptrdiff_t tiles_of(const window *w, st_shape x, ptrdiff_t size)
+/* Tests if tiles need fewer multiplications than a direct convolution, with those for weights and for outputs
+ * beyond the border, in as many images as a batch is assumed to have. */
+static bool pays(const window *w, st_shape x)
 {
-    return smallest(x.n[0], CHUNK) * ceil_div(w->out[0], size) * ceil_div(w->out[1], size);
+    const ptrdiff_t images = smallest(x.n[0], CHUNK), size = WINOGRAD_SIZE,
+                    tiles = images * ceil_div(w->out[0], size) * ceil_div(w->out[1], size);
+    return WINOGRAD_PLACES * (tiles + TILES_OF_WEIGHTS) < 9 * images * w->out[0] * w->out[1];
 }
 
-/* Tiles of 4x4 need fewer multiplications per output, but more for weights and for tiles beyond the
- * border. */
-static bool large_tiles_pay(const window *w, st_shape x)
-{
-    return 36 * (tiles_of(w, x, 4) + TILES_OF_WEIGHTS) < 16 * (tiles_of(w, x, 2) + TILES_OF_WEIGHTS);
-}
-
-static bool suits(const st_layer *l, int size)
+static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
     const kernel *k = kernel_of(l);
@@ -271,7 +264,7 @@ static bool suits(const st_layer *l, int size)
     }
     bool kernels = ((const st_conv2d_options *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
                    in <= MOST_WEIGHTS / out;
-    return kernels && tiles_of(w, l->x, 2) >= LEAST_OF_ALL && large_tiles_pay(w, l->x) == (size == 4);
+    return kernels && pays(w, l->x);
 }
 
 /* Tables: the multiples of 1, and of the padded channels of x and of y. */
@@ -283,14 +276,14 @@ typedef struct winograd_plan {
     ptrdiff_t table[];
 } winograd_plan;
 
-static int plan(st_layer *l, const void *given, int size)
+static int plan(st_layer *l, const void *given)
 {
     const window w = ((const conv_plan *)given)->w;
     const kernel *k = kernel_of(l);
-    const winograd *t = winograd_of(k, size);
+    const winograd *t = winograd_of(k);
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     ptrdiff_t in_padded = kernel_padded(k, in), out_padded = kernel_padded(k, out);
-    ptrdiff_t block = block_tiles(k, t, in, out), rows = size * band_rows(k, t, &w, in, out) + 2;
+    ptrdiff_t block = block_tiles(k, in, out), rows = WINOGRAD_SIZE * band_rows(k, &w, in, out) + 2;
     ptrdiff_t in_pixels = smallest(rows, w.size[0]) * w.size[1] + 1;
     ptrdiff_t out_pixels = smallest(rows, w.out[0]) * w.out[1] + 1;
     ptrdiff_t weights = largest(in * out_padded, out * in_padded), count = table_size(in, out, block);
@@ -302,11 +295,13 @@ static int plan(st_layer *l, const void *given, int size)
     iota(p->by_out = p->table + 2 * count, count, out_padded);
     if (st_layer_scratch(l, ST_SHAPE(in_pixels, in_padded)) ||
         st_layer_scratch(l, ST_SHAPE(out_pixels, out_padded)) ||
-        st_layer_scratch(l, ST_SHAPE(t->places, plane_of(k, in, block))) ||
-        st_layer_scratch(l, ST_SHAPE(t->places, plane_of(k, out, block))))
+        st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, plane_of(k, in, block))) ||
+        st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, plane_of(k, out, block))))
         return -1;
-    return st_layer_scratch(l, ST_SHAPE(t->places, weights)) || st_layer_scratch(l, ST_SHAPE(9, weights)) ? -1
-                                                                                                          : 0;
+    return st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, weights)) ||
+                   st_layer_scratch(l, ST_SHAPE(9, weights))
+               ? -1
+               : 0;
 }
 
 /* ---- passes ---------------------------------------------------------------------------------------------- */
@@ -319,7 +314,7 @@ static side side_of(const st_call *c, bool out, st_tensor images, ptrdiff_t bloc
     s.padded = kernel_padded(plan->k, s.channels);
     s.height = images.shape.n[2];
     s.width = images.shape.n[3];
-    s.reach = s.apart = plan->t->size;
+    s.reach = s.apart = WINOGRAD_SIZE;
     s.plane = plane_of(plan->k, s.channels, block);
     s.room = st_scratch(c, out ? Y_PIXELS : X_PIXELS);
     s.pixels = st_data(s.room);
@@ -343,7 +338,7 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor y, bool back)
     const kernel *k = plan->k;
     const winograd *t = plan->t;
     const window *w = &plan->w;
-    ptrdiff_t in = x.shape.n[1], out = y.shape.n[1], block = block_tiles(k, t, in, out);
+    ptrdiff_t in = x.shape.n[1], out = y.shape.n[1], block = block_tiles(k, in, out);
     side of_x = side_of(c, false, x, block), of_y = side_of(c, true, y, block);
     if (back) widen(&of_y, 2 - w->before[0], 2 - w->before[1]);
     else widen(&of_x, w->before[0], w->before[1]);
@@ -352,10 +347,10 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor y, bool back)
     p.narrow = back ? of_x : of_y;
     p.by_wide = back ? plan->by_out : plan->by_in;
     p.by_narrow = back ? plan->by_in : plan->by_out;
-    p.rows = ceil_div(p.narrow.height, t->size);
-    p.columns = ceil_div(p.narrow.width, t->size);
+    p.rows = ceil_div(p.narrow.height, WINOGRAD_SIZE);
+    p.columns = ceil_div(p.narrow.width, WINOGRAD_SIZE);
     p.count = x.shape.n[0] * p.rows * p.columns;
-    p.band = band_rows(k, t, w, in, out);
+    p.band = band_rows(k, w, in, out);
     p.products = st_data(st_scratch(c, PRODUCTS));
     return p;
 }
@@ -373,12 +368,12 @@ static void transform_weights(const pass *p, const st_real *weight, st_real *buf
         kernel_transpose(p->k, out, in * 9, weight, in * 9, buffer, padded, NULL);
     }
     for (ptrdiff_t c = 0; c < in; c++) {
-        st_real *row[9], *tile[WINOGRAD_MOST_PLACES];
+        st_real *row[9], *tile[WINOGRAD_PLACES];
         for (int k = 0; k < 9; k++) {
             row[k] = buffer + (c * 9 + k) * padded;
             for (ptrdiff_t o = out; o < padded; o++) row[k][o] = 0;
         }
-        for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
+        for (int f = 0; f < WINOGRAD_PLACES; f++) tile[f] = p->products + (f * in + c) * padded;
         p->t->weight(padded, (const st_real *const *)row, tile);
     }
 }
@@ -388,9 +383,9 @@ static void add_weights(const pass *p, st_real *weight, st_real *buffer)
 {
     ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
     for (ptrdiff_t c = 0; c < in; c++) {
-        st_real *row[9], *tile[WINOGRAD_MOST_PLACES];
+        st_real *row[9], *tile[WINOGRAD_PLACES];
         for (int k = 0; k < 9; k++) row[k] = buffer + (c * 9 + k) * padded;
-        for (int f = 0; f < p->t->places; f++) tile[f] = p->products + (f * in + c) * padded;
+        for (int f = 0; f < WINOGRAD_PLACES; f++) tile[f] = p->products + (f * in + c) * padded;
         p->t->weight_adjoint(padded, (const st_real *const *)tile, row);
     }
     kernel_transpose(p->k, in * 9, out, buffer, padded, p->products, in * 9, NULL);
@@ -398,11 +393,11 @@ static void add_weights(const pass *p, st_real *weight, st_real *buffer)
 }
 
 /* The element that adds equally to all outputs begins with the bias. */
-static void begin_with(const pass *p, const side *s, const st_real *bias, ptrdiff_t count)
+static void begin_with(const side *s, const st_real *bias, ptrdiff_t count)
 {
-    st_real *sum = s->tiles + p->t->whole * s->plane;
+    st_real *sum = s->tiles + WINOGRAD_WHOLE * s->plane;
     for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
-        for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * p->t->scale : 0;
+        for (ptrdiff_t c = 0; c < s->padded; c++) sum[c] = c < s->channels ? bias[c] * WINOGRAD_SCALE : 0;
 }
 
 static void convolve(const st_call *c, pass *p, const st_real *bias, bool back)
@@ -412,11 +407,11 @@ static void convolve(const st_call *c, pass *p, const st_real *bias, bool back)
     for (ptrdiff_t first = 0; first < p->count; first += p->block) {
         ptrdiff_t count = smallest(p->block, p->count - first);
         take_tiles(p, x, p->t->input, first, count);
-        if (bias) begin_with(p, y, bias, count);
-        for (int f = 0; f < p->t->places; f++) /* M [tiles, O] (+)= V [tiles, C] U [C, O] */
+        if (bias) begin_with(y, bias, count);
+        for (int f = 0; f < WINOGRAD_PLACES; f++) /* M [tiles, O] (+)= V [tiles, C] U [C, O] */
             kernel_product(p->k, count, y->padded, x->channels, x->tiles + f * x->plane, p->by_wide, p->unit,
                            p->products + f * x->channels * y->padded, p->by_narrow, y->tiles + f * y->plane,
-                           y->padded, bias && f == p->t->whole);
+                           y->padded, bias && f == WINOGRAD_WHOLE);
         give_tiles(p, y, p->t->output, first, count);
     }
 }
@@ -435,9 +430,9 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 }
 
 /* The element that adds equally to all outputs is the sum of dy. */
-static void add_bias(const pass *p, const side *s, st_real *bias, st_real *buffer, ptrdiff_t count)
+static void add_bias(const side *s, st_real *bias, st_real *buffer, ptrdiff_t count)
 {
-    const st_real *sum = s->tiles + p->t->whole * s->plane;
+    const st_real *sum = s->tiles + WINOGRAD_WHOLE * s->plane;
     for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] = 0;
     for (ptrdiff_t t = 0; t < count; t++, sum += s->padded)
         for (ptrdiff_t c = 0; c < s->channels; c++) buffer[c] += sum[c];
@@ -454,8 +449,8 @@ static void gradient(const st_call *c, st_tensor images, st_tensor output, st_te
         ptrdiff_t count = smallest(p.block, p.count - first);
         take_tiles(&p, x, p.t->input, first, count);
         take_tiles(&p, y, p.t->output_adjoint, first, count);
-        if (conv_bias(c)) add_bias(&p, y, st_data(st_grad(c, CONV_BIAS)), buffer, count);
-        for (int f = 0; f < p.t->places; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
+        if (conv_bias(c)) add_bias(y, st_data(st_grad(c, CONV_BIAS)), buffer, count);
+        for (int f = 0; f < WINOGRAD_PLACES; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
             kernel_product(p.k, x->channels, y->padded, count, x->tiles + f * x->plane, p.unit, p.by_wide,
                            y->tiles + f * y->plane, p.by_narrow, p.products + f * x->channels * y->padded,
                            y->padded, first > 0);
@@ -463,23 +458,9 @@ static void gradient(const st_call *c, st_tensor images, st_tensor output, st_te
     add_weights(&p, st_data(st_grad(c, CONV_WEIGHT)), buffer);
 }
 
-/* ---- the two sizes of tiles ------------------------------------------------------------------------------ */
-
-#define ALGORITHM(SIZE)                                                                                      \
-    static bool suits_##SIZE(const st_layer *l)                                                              \
-    {                                                                                                        \
-        return suits(l, SIZE);                                                                               \
-    }                                                                                                        \
-    static int plan_##SIZE(st_layer *l, const void *given)                                                   \
-    {                                                                                                        \
-        return plan(l, given, SIZE);                                                                         \
-    }                                                                                                        \
-    const layer_algorithm conv_winograd_##SIZE = {                                                           \
-        .type = &layer_type_conv2d,                                                                          \
-        .suits = suits_##SIZE,                                                                               \
-        .plan = plan_##SIZE,                                                                                 \
-        .hooks = { .forward = forward, .backward = backward, .gradient = gradient },                         \
-    };
-
-ALGORITHM(2)
-ALGORITHM(4)
+const layer_algorithm conv_winograd = {
+    .type = &layer_type_conv2d,
+    .suits = suits,
+    .plan = plan,
+    .hooks = { .forward = forward, .backward = backward, .gradient = gradient },
+};

@@ -4,22 +4,9 @@
 #include "layers/fast/winograd.h"
 #include "tensor/machine.h"
 
-/* ---- F(2, 3): polynomials at 0, 1, -1 and infinity ------------------------------------------------------- */
+/* ---- F(4, 3): polynomials at 0, 1, -1, 2, -2 and infinity; of G three times ------------------------------- */
 
 #define HALF ((st_real)0.5)
-
-#define B_TRANSPOSED_2(d, e) e[0] = d[0] - d[2], e[1] = d[1] + d[2], e[2] = d[2] - d[1], e[3] = d[1] - d[3]
-
-#define A_TRANSPOSED_2(d, e) e[0] = d[0] + d[1] + d[2], e[1] = d[1] - d[2] - d[3]
-#define A_ITSELF_2(d, e) e[0] = d[0], e[1] = d[0] + d[1], e[2] = d[0] - d[1], e[3] = -d[1]
-
-#define G_ITSELF_2(d, e)                                                                                     \
-    e[0] = d[0], e[1] = (d[0] + d[1] + d[2]) * HALF, e[2] = (d[0] - d[1] + d[2]) * HALF, e[3] = d[2]
-#define G_TRANSPOSED_2(d, e)                                                                                 \
-    e[0] = d[0] + (d[1] + d[2]) * HALF, e[1] = (d[1] - d[2]) * HALF, e[2] = (d[1] + d[2]) * HALF + d[3]
-
-/* ---- F(4, 3): at 2 and -2 besides; of G three times ------------------------------------------------------ */
-
 #define EIGHTH ((st_real)0.125)
 #define QUARTER ((st_real)0.25)
 #define TWO ((st_real)2)
@@ -79,36 +66,22 @@
 #define NINTH (1 / (st_real)9)
 
 #define TRANSFORMS(M)                                                                                        \
-    TRANSFORM(M, input_2, B_TRANSPOSED_2, 4, 4, ONE)                                                         \
-    TRANSFORM(M, output_2, A_TRANSPOSED_2, 4, 2, ONE)                                                        \
-    TRANSFORM(M, output_adjoint_2, A_ITSELF_2, 2, 4, ONE)                                                    \
-    TRANSFORM(M, weight_2, G_ITSELF_2, 3, 4, ONE)                                                            \
-    TRANSFORM(M, weight_adjoint_2, G_TRANSPOSED_2, 4, 3, ONE)                                                \
-    TRANSFORM(M, input_4, B_TRANSPOSED_4, 6, 6, ONE)                                                         \
-    TRANSFORM(M, output_4, A_TRANSPOSED_4, 6, 4, NINTH)                                                      \
-    TRANSFORM(M, output_adjoint_4, A_ITSELF_4, 4, 6, ONE)                                                    \
-    TRANSFORM(M, weight_4, G_ITSELF_4, 3, 6, ONE)                                                            \
-    TRANSFORM(M, weight_adjoint_4, G_TRANSPOSED_4, 6, 3, NINTH)
+    TRANSFORM(M, input, B_TRANSPOSED_4, 6, 6, ONE)                                                           \
+    TRANSFORM(M, output, A_TRANSPOSED_4, 6, 4, NINTH)                                                        \
+    TRANSFORM(M, output_adjoint, A_ITSELF_4, 4, 6, ONE)                                                      \
+    TRANSFORM(M, weight, G_ITSELF_4, 3, 6, ONE)                                                              \
+    TRANSFORM(M, weight_adjoint, G_TRANSPOSED_4, 6, 3, NINTH)
 
 EACH_MACHINE(TRANSFORMS)
 
-/* All powers of 1 are equal, so that element (1, 1) adds equally to all outputs. */
-#define OF_SIZE(M, SIZE, SCALE)                                                                              \
-    {                                                                                                        \
-        SIZE, ((SIZE) + 2) * ((SIZE) + 2), (SIZE) + 3, SCALE, M##_input_##SIZE, M##_output_##SIZE,           \
-            M##_output_adjoint_##SIZE, M##_weight_##SIZE, M##_weight_adjoint_##SIZE                          \
-    }
+#define OF_MACHINE(M)                                                                                        \
+    { MACHINE_LANES(M), M##_input, M##_output, M##_output_adjoint, M##_weight, M##_weight_adjoint },
 
-#define OF_MACHINE(M) { MACHINE_LANES(M), { OF_SIZE(M, 2, 1), OF_SIZE(M, 4, 9) } },
+static const winograd machines[] = { EACH_MACHINE(OF_MACHINE) };
 
-static const struct {
-    int lanes;
-    winograd of_size[2];
-} machines[] = { EACH_MACHINE(OF_MACHINE) };
-
-const winograd *winograd_of(const kernel *k, int size)
+const winograd *winograd_of(const kernel *k)
 {
-    int i = 0;
-    while (machines[i].lanes != k->lanes) i++;
-    return &machines[i].of_size[size == 4];
+    const winograd *t = machines;
+    while (t->lanes != k->lanes) t++;
+    return t;
 }

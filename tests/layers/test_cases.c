@@ -208,26 +208,23 @@ static bool always(const st_layer *l)
     return true;
 }
 
-/* Tiles of 2x2, then of 4x4, are the first suitable algorithm of all engines but the reference, which has none. */
-static void by_tiles(void (*run)(int size))
+/* Winograd's tiles are the algorithm of all engines but the reference, which has none. */
+static void by_tiles(void (*run)(void))
 {
-    const layer_algorithm *const tiles[] = { &conv_winograd_2, &conv_winograd_4 },
-                                 *first = layer_algorithms[0];
-    for (int i = 0; i < 2; i++) {
-        layer_algorithm chosen = *tiles[i];
-        chosen.suits = always;
-        layer_algorithms[0] = &chosen;
-        run(i ? 4 : 2);
-        layer_algorithms[0] = first;
-    }
+    const layer_algorithm *first = layer_algorithms[0];
+    layer_algorithm chosen = conv_winograd;
+    chosen.suits = always;
+    layer_algorithms[0] = &chosen;
+    run();
+    layer_algorithms[0] = first;
 }
 
-static void tiles_are_exact(int size)
+static void tiles_are_exact(void)
 {
     const layer_case *c = layer_cases;
     while (strcmp(c->name, "conv2d, 3x3") != 0) c++;
     first_engine = 1;
-    each_of(c, size == 4 ? "tiles of 4x4" : "tiles of 2x2", 8 + tries(), is_its_definition);
+    each_of(c, "tiles of 4x4", 8 + tries(), is_its_definition);
     first_engine = 0;
 }
 
@@ -248,9 +245,9 @@ static double distance(st_tensor a, st_tensor b)
     return sqrt(error / size);
 }
 
-static void tiles_of_an_engine_err_little(int size)
+static void tiles_of_an_engine_err_little(void)
 {
-    const double limit = (size == 4 ? 15 : 5) * (double)ST_REAL_EPSILON;
+    const double limit = 15 * (double)ST_REAL_EPSILON;
     const st_conv2d_options o = {
         .out_channels = 32, .kernel = { 3, 3 }, .padding = { 1, 1 }, .no_bias = true
     };
@@ -268,15 +265,15 @@ static void tiles_of_an_engine_err_little(int size)
     naive_free(want);
 }
 
-static void tiles_err_little(int size)
+static void tiles_err_little(void)
 {
     for (int i = 1; i < ENGINES; i++)
-        if (choose_engine(engines[i])) tiles_of_an_engine_err_little(size);
+        if (choose_engine(engines[i])) tiles_of_an_engine_err_little();
     use_engine(NULL);
 }
 
-/* Plain sums of 288 products err by 1 to 2.5 epsilon here; tiles of 2x2 by 1.7 to 3.4, of 4x4 by 8 to 11.4. In double
- * a part of it is the oracle's. */
+/* Plain sums of 288 products err by 1 to 2.5 epsilon here; tiles by 8 to 11.4. In double a part of it is the
+ * oracle's. */
 TEST(the_error_of_winograds_tiles_is_that_of_a_sum)
 {
     by_tiles(tiles_err_little);
@@ -287,20 +284,21 @@ TEST(conv2d_takes_tiles_where_they_pay)
     static const struct {
         st_conv2d_options o;
         st_shape x;
-        int size; /* of the tiles; 0: it takes none */
+        bool takes;
     } cases[] = {
-        { { .out_channels = 64 }, { 4, { 64, 32, 26, 26 } }, 4 },
-        { { .out_channels = 64 }, { 4, { 8, 64, 8, 8 } }, 2 }, /* much beyond the border */
-        { { .out_channels = 64, .padding = { 1, 1 } }, { 4, { 1, 64, 14, 14 } }, 2 },
-        { { .out_channels = 64, .padding = { 1, 1 } }, { 4, { 8, 64, 14, 14 } }, 4 },
-        { { .out_channels = 64, .padding = { 3, 1 } }, { 4, { 8, 64, 14, 14 } }, 0 },
-        { { .out_channels = 64, .stride = { 1, 2 } }, { 4, { 8, 64, 14, 14 } }, 0 },
-        { { .out_channels = 64, .dilation = { 2, 1 } }, { 4, { 8, 64, 14, 14 } }, 0 },
-        { { .out_channels = 64, .groups = 2 }, { 4, { 8, 64, 14, 14 } }, 0 },
-        { { .out_channels = 64, .kernel = { 3, 5 } }, { 4, { 8, 64, 14, 14 } }, 0 },
-        { { .out_channels = 64 }, { 4, { 8, 3, 32, 32 } }, 0 }, /* few channels */
-        { { .out_channels = 8 }, { 4, { 8, 64, 32, 32 } }, 0 },
-        { { .out_channels = 64 }, { 4, { 1, 64, 7, 7 } }, 0 }, /* few tiles */
+        { { .out_channels = 64 }, { 4, { 64, 32, 26, 26 } }, true },
+        { { .out_channels = 64 }, { 4, { 8, 64, 8, 8 } }, true },
+        { { .out_channels = 64 }, { 4, { 8, 64, 5, 5 } }, false }, /* much beyond the border */
+        { { .out_channels = 64, .padding = { 1, 1 } }, { 4, { 1, 64, 14, 14 } }, true },
+        { { .out_channels = 64, .padding = { 1, 1 } }, { 4, { 8, 64, 14, 14 } }, true },
+        { { .out_channels = 64, .padding = { 3, 1 } }, { 4, { 8, 64, 14, 14 } }, false },
+        { { .out_channels = 64, .stride = { 1, 2 } }, { 4, { 8, 64, 14, 14 } }, false },
+        { { .out_channels = 64, .dilation = { 2, 1 } }, { 4, { 8, 64, 14, 14 } }, false },
+        { { .out_channels = 64, .groups = 2 }, { 4, { 8, 64, 14, 14 } }, false },
+        { { .out_channels = 64, .kernel = { 3, 5 } }, { 4, { 8, 64, 14, 14 } }, false },
+        { { .out_channels = 64 }, { 4, { 8, 3, 32, 32 } }, false }, /* few channels */
+        { { .out_channels = 8 }, { 4, { 8, 64, 32, 32 } }, false },
+        { { .out_channels = 64 }, { 4, { 1, 64, 7, 7 } }, false }, /* few tiles */
     };
     for (int i = 1; i < ENGINES; i++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases && choose_engine(engines[i]); k++) {
@@ -310,8 +308,7 @@ TEST(conv2d_takes_tiles_where_they_pay)
             st_shape y;
             assert_int_equal(st_layer_plan(l, cases[k].x, &y), 0);
             about("%s, case %zu", kernel_of(l)->name, k);
-            assert_int_equal(conv_winograd_2.suits(l), cases[k].size == 2);
-            assert_int_equal(conv_winograd_4.suits(l), cases[k].size == 4);
+            assert_int_equal(conv_winograd.suits(l), cases[k].takes);
         }
     use_engine(NULL);
 }
