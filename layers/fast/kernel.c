@@ -5,11 +5,9 @@
  * can. */
 #include "layers/fast/kernel.h"
 #include "tensor/counts.h"
-#include "tensor/error.h"
 #include "tensor/machine.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- tiles: R rows of W vectors, for machine M ------------------------------------------------------ */
