@@ -15,12 +15,15 @@
  * Groups are independent convolutions. */
 #include "layers/fast/direct.h"
 
+#include <math.h>
+
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
 /* Tests if sizes could overflow, or tables be large. */
 static bool is_huge(const st_layer *l, const window *w)
 {
-    const double most = 0x1p48, most_positions = 0x1p24;
+    const double most = 0x1p48, most_positions = 0x1p24, most_taps = 0x1p18;
+    double taps = fmax((double)l->x.n[1], (double)l->y.n[1]) * w->kernel[0] * w->kernel[1];
     double channels = (double)l->x.n[1] + (double)l->y.n[1], elements = channels;
     for (int axis = 0; axis < 2; axis++) {
         double reach = (double)w->dilation[axis] * w->kernel[axis];
@@ -29,7 +32,8 @@ static bool is_huge(const st_layer *l, const window *w)
                     w->kernel[axis];
     }
     double positions = (double)(w->out[0] + w->before[0]) * (double)(w->size[1] + w->before[1]);
-    return elements * (double)l->x.n[0] > most || elements * channels > most || positions > most_positions;
+    return elements * (double)l->x.n[0] > most || elements * channels > most || positions > most_positions ||
+           taps > most_taps;
 }
 
 static bool suits(const st_layer *l)
@@ -70,14 +74,14 @@ static const direct_algorithm *algorithm(const direct_plan *d, ptrdiff_t channel
 }
 
 static direct_pass pass_of(const direct_plan *d, ptrdiff_t channels, const ptrdiff_t size[2],
-                           ptrdiff_t *table, ptrdiff_t depth)
+                           ptrdiff_t *table[3])
 {
     return (direct_pass){ .by = algorithm(d, channels),
                           .channels = channels,
                           .size = { size[0], size[1] },
-                          .tap = table,
-                          .row = table + depth,
-                          .other = table + 2 * depth };
+                          .tap = table[0],
+                          .row = table[1],
+                          .other = table[2] };
 }
 
 /* The most positions that a table has: those of a block with channels as lanes, or one for each vector. */
@@ -96,13 +100,17 @@ static int plan(st_layer *l, const void *given)
     const kernel *k = kernel_of(l);
     ptrdiff_t in = l->x.n[1] / o->groups, out = o->out_channels / o->groups,
               area = (ptrdiff_t)w->kernel[0] * w->kernel[1];
-    const ptrdiff_t depth = largest(largest(in, out) * area, table_positions(k, w));
-    direct_plan *d = st_layer_plan_data(l, sizeof *d + 9 * (size_t)depth * sizeof *d->table);
+    /* The gradient's tables have positions, and one table each of the other passes. */
+    const ptrdiff_t taps = largest(in, out) * area, positions = largest(taps, table_positions(k, w));
+    const size_t numbers = 4 * (size_t)taps + 5 * (size_t)positions;
+    direct_plan *d = st_layer_plan_data(l, sizeof *d + numbers * sizeof *d->table);
     if (!d) return -1;
     *d = (direct_plan){ .w = *w, .k = k, .s = { o->groups, in, out, area, in * area } };
-    d->forward = pass_of(d, out, w->out, d->table, depth);
-    d->backward = pass_of(d, in, w->size, d->table + 3 * depth, depth);
-    d->gradient = pass_of(d, out, w->out, d->table + 6 * depth, depth);
+    ptrdiff_t *table[9], *next = d->table;
+    for (int i = 0; i < 9; i++) table[i] = next, next += i < 6 && i % 3 != 1 ? taps : positions;
+    d->forward = pass_of(d, out, w->out, table);
+    d->backward = pass_of(d, in, w->size, table + 3);
+    d->gradient = pass_of(d, out, w->out, table + 6);
     d->forward.by->plan_images(d, &d->forward);
     d->backward.by->plan_images(d, &d->backward);
     d->gradient.by->plan_gradient(d, &d->gradient);

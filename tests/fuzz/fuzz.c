@@ -119,6 +119,17 @@ void __wrap_st_layer_free(st_layer *l)
     metre.made--;
 }
 
+/* A plan is as large as its layer. */
+int __real_st_layer_plan(st_layer *l, st_shape x, st_shape *y);
+int __wrap_st_layer_plan(st_layer *l, st_shape x, st_shape *y);
+int __wrap_st_layer_plan(st_layer *l, st_shape x, st_shape *y)
+{
+    metre.made++;
+    const int status = __real_st_layer_plan(l, x, y);
+    metre.made--;
+    return status;
+}
+
 int __real_st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed);
 int __wrap_st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed);
 int __wrap_st_net_build(st_net *n, ptrdiff_t batch, uint64_t seed)

@@ -13,7 +13,8 @@ fuzzers := $(FUZZERS:tests/fuzz/%.c=$(OUT)/float/fuzz/%)
 $(fuzzers): $(OUT)/float/fuzz/%: $(OUT)/float/tests/fuzz/%.o $(FUZZ_AID:%.c=$(OUT)/float/%.o) \
     $(call helpers,float) $(call lib_all,float)
 	$(call link,-fsanitize=fuzzer \
-	    $(addprefix -Wl$(comma)--wrap=,st_layer_new st_layer_clone st_layer_free st_net_build) \
+	    $(addprefix -Wl$(comma)--wrap=,st_layer_new st_layer_plan st_layer_clone \
+	    st_layer_free st_net_build) \
 	    $(PICTURE_LIBS) $(call ask,--libs,libjpeg))
 fuzz-programs: $(fuzzers)
 
