@@ -6,6 +6,7 @@
 #include "tensor/tensor.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 
 static bool fits(st_tensor c, st_tensor a, st_tensor b)
 {
@@ -154,7 +155,7 @@ static void unpack(st_tensor copy, st_tensor x)
 static bool has_memory(void)
 {
     enum { BUFFER = 160 << 20 };
-    static volatile bool known; /* written with the same value by all threads */
+    static atomic_bool known;
     if (known || !openblas_set_num_threads) return true;
     void *probe = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (probe != MAP_FAILED) return munmap(probe, BUFFER), known = true;

@@ -9,7 +9,7 @@ const path = require('path');
 const readline = require('readline');
 
 const [folder, batchGiven] = process.argv.slice(2);
-const LEAST = 0.02; // seconds of a measured repetition
+const LEAST = 0.05; // seconds of a measured repetition
 const threads = Number(process.env.OMP_NUM_THREADS || 1);
 
 function say(...words) {

@@ -3,7 +3,7 @@ import os
 import sys
 import time
 
-LEAST = 0.02  # seconds of a measured repetition
+LEAST = 0.05  # seconds of a measured repetition
 THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
 clock = time.process_time if os.environ.get("BENCH_CLOCK") == "cpu" else time.perf_counter
 

@@ -6,7 +6,8 @@
  * process. */
 double now(void);
 
-/* Seconds that a measured repetition lasts at the least: 0.02, or with BENCH_QUICK=1 0.001. */
+/* Seconds that a measured repetition lasts at the least: 0.05, or with BENCH_QUICK=1 0.001. The
+ * scheduler takes some 20 ms to move a second thread to a processor of its own. */
 double least_seconds(void);
 
 /* Seconds of one call: a first call that is not counted, then as many as last so long together. */
