@@ -158,10 +158,11 @@ static bool has_memory(void)
     static atomic_bool known;
     if (known || !openblas_set_num_threads) return true;
     void *probe = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (probe != MAP_FAILED) return munmap(probe, BUFFER), known = true;
-    st_error_set("st_gemm: no memory for the %d MiB that OpenBLAS takes with its first product",
-                 BUFFER >> 20);
-    return false;
+    known = probe != MAP_FAILED && munmap(probe, BUFFER) == 0;
+    if (!known)
+        st_error_set("st_gemm: no memory for the %d MiB that OpenBLAS takes with its first product",
+                     BUFFER >> 20);
+    return known;
 }
 
 static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)

@@ -228,7 +228,7 @@ coverage: ## what the tests and oom-test reach; pages in build/coverage/html (ma
 	@command -v gcovr >/dev/null || { echo 'coverage: gcovr is not installed (make deps-coverage)' >&2; exit 1; }
 	@mkdir -p $(BUILD)/coverage/html
 	@$(MAKE) BUILD=$(BUILD)/coverage SANITIZE= ARCH= \
-	     CFLAGS='-O1 -fexpensive-optimizations -g --coverage -fprofile-update=atomic' \
+	     CFLAGS='-O1 -fexpensive-optimizations -g --coverage -fprofile-update=atomic -DCOUNTS_COVERAGE' \
 	     test-programs $(BUILD)/coverage/float/campaigns/oom $(call in_log,coverage,tests built for coverage)
 	@find $(BUILD)/coverage -name '*.gcda' -delete
 	@STRIDE_FAST=1 $(call FLAVOURS,none) engines $(BUILD)/coverage/flavours \
