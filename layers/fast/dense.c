@@ -13,9 +13,10 @@ enum {
     SLAB = 64,             /* images whose features are transposed together */
     PIECE = 48,            /* the most outputs, or rows of weights, in a piece of work */
     LOW = 12,              /* and the fewest */
-    STRIP = 256,           /* inputs in a piece of the backward pass, about */
+    TALL = 256,            /* and the most in one of the gradient */
+    STRIP = 256,           /* inputs in a piece of the backward pass and the gradient, about */
     NARROW = 64,           /* a strip is a multiple of this */
-    DEPTH = 1024,          /* inputs: a slab of that many stays in cache */
+    DEPTH = 1024,          /* inputs in a block: a slab of that many stays in cache */
     MOST_IMAGES = 1 << 16, /* and outputs: tables have an entry for each */
 };
 
@@ -69,6 +70,12 @@ static ptrdiff_t strip_width(ptrdiff_t in, ptrdiff_t i)
     return i + 1 < strips(in) ? strip_size(in) : in - i * strip_size(in);
 }
 
+/* The outputs in a piece of the gradient, whose strip of inputs is read, and packed, for each piece. */
+static ptrdiff_t gradient_size(ptrdiff_t in, ptrdiff_t out)
+{
+    return strips(in) > 1 ? smallest(out, TALL) : piece_size(out);
+}
+
 /* ---- plan ----------------------------------------------------------------------------------------------- */
 
 /* Makes a table of multiples of `step` at *room, and advances *room. */
@@ -86,7 +93,7 @@ static int plan(st_layer *l, const void *given)
     const ptrdiff_t n = l->x.n[0], in = l->x.n[1], out = l->y.n[1], slabs = n > FEW ? ceil_div(n, SLAB) : 0;
     const ptrdiff_t high = smallest(piece_size(out), out), deep = smallest(in, DEPTH);
     const ptrdiff_t lanes = kernel_of(l)->lanes, vectors = ceil_div(in, lanes);
-    const ptrdiff_t room = (high + 2 * deep) + (high + vectors) + (n + 2 * out) + (high + 2 * n);
+    const ptrdiff_t room = (high + 2 * deep) + (high + vectors) + (n + 2 * out) + (out + 2 * n);
     dense_plan *p = st_layer_plan_data(l, sizeof *p + (size_t)room * sizeof *p->table);
     if (!p) return -1;
     ptrdiff_t *at = p->table;
@@ -95,8 +102,8 @@ static int plan(st_layer *l, const void *given)
     p->few = (tables){ .row = multiples(&at, high, in), .offset = multiples(&at, vectors, lanes) };
     p->few.offset[vectors - 1] = in - lanes; /* the last vector overlaps the previous one */
     p->backward = (tables){ multiples(&at, n, out), multiples(&at, out, 1), multiples(&at, out, in) };
-    p->gradient = (tables){ multiples(&at, high, 1), multiples(&at, n, out), multiples(&at, n, in) };
-    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, in, SLAB))) return -1;
+    p->gradient = (tables){ multiples(&at, out, 1), multiples(&at, n, out), multiples(&at, n, in) };
+    if (st_layer_scratch(l, l->x) || st_layer_scratch(l, ST_SHAPE(slabs, deep, SLAB))) return -1;
     return st_layer_scratch(l, ST_SHAPE(slabs, out, SLAB)) ||
                    st_layer_scratch(l, ST_SHAPE(smallest(n, FEW), vectors * lanes))
                ? -1
@@ -107,12 +114,13 @@ static int plan(st_layer *l, const void *given)
 typedef struct job {
     const st_call *c;
     const dense_plan *p;
-    st_tensor x, y; /* or dy and dx, or x and dy */
+    st_tensor x, y;         /* or dy and dx, or x and dy */
+    ptrdiff_t begin, depth; /* a block of inputs */
 } job;
 
 static job job_of(const st_call *c, st_tensor x, st_tensor y)
 {
-    return (job){ c, c->plan, x, y };
+    return (job){ .c = c, .p = c->plan, .x = x, .y = y };
 }
 
 static void product(const job *j, const tables *t, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth,
@@ -132,20 +140,21 @@ static st_tensor contiguous(const st_call *c, st_tensor x)
 
 /* ---- forward: yᵀ = W xᵀ, so that neither needs to be packed: lanes are images ------------------------------- */
 
-/* Fills TRANSPOSED [slab, in, SLAB] for some inputs of a slab of images. */
+/* Fills TRANSPOSED [slab, depth, SLAB] for some inputs of the block and a slab of images. */
 static void transpose_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
-    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(in), strip = i % blocks,
-                    first = strip * strip_size(in);
+    const ptrdiff_t in = j->x.shape.n[1], blocks = strips(j->depth), strip = i % blocks,
+                    width = strip_width(j->depth, strip), first = strip * strip_size(j->depth);
     ptrdiff_t images, slab = i / blocks, first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
-    st_real *to = st_data(st_scratch(j->c, TRANSPOSED)) + (slab * in + first) * SLAB;
-    if (images % j->p->k->lanes) memset(to, 0, (size_t)(strip_width(in, strip) * SLAB) * sizeof *to);
-    kernel_transpose(j->p->k, images, strip_width(in, strip), st_data(j->x) + first_image * in + first, in,
-                     to, SLAB, NULL);
+    st_real *to = st_data(st_scratch(j->c, TRANSPOSED)) + (slab * j->depth + first) * SLAB;
+    if (images % j->p->k->lanes) memset(to, 0, (size_t)(width * SLAB) * sizeof *to);
+    kernel_transpose(j->p->k, images, width, st_data(j->x) + first_image * in + j->begin + first, in, to,
+                     SLAB, NULL);
 }
 
-/* Computes some outputs of a slab of images: RESULT [slab, out, SLAB] = b + W TRANSPOSED [slab, in, SLAB]. */
+/* Computes some outputs of a slab of images: RESULT [slab, out, SLAB], which begins as b, += the block's columns
+ * of W times TRANSPOSED [slab, depth, SLAB]. After the last block it is transposed into y. */
 static void forward_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
@@ -157,16 +166,16 @@ static void forward_piece(ptrdiff_t i, void *context)
     ptrdiff_t first_image = piece(slab, SLAB, j->x.shape.n[0], &images);
     ptrdiff_t first = piece(i % blocks, size, out, &outputs);
     st_real *result = st_data(st_scratch(j->c, RESULT)) + (slab * out + first) * SLAB;
-    const st_real *weight = st_data(param[DENSE_WEIGHT]) + first * in;
-    const st_real *transposed = st_data(st_scratch(j->c, TRANSPOSED)) + slab * in * SLAB;
-    for (ptrdiff_t o = 0; o < outputs; o++) {
+    for (ptrdiff_t o = 0; o < outputs && j->begin == 0; o++) {
         st_real bias = j->c->layer->params > DENSE_BIAS ? st_data(param[DENSE_BIAS])[first + o] : 0;
         for (ptrdiff_t n = 0; n < SLAB; n++) result[o * SLAB + n] = bias;
     }
-    for (ptrdiff_t at = 0; at < in; at += DEPTH)
-        product(j, &j->p->forward, outputs, kernel_padded(k, images), smallest(in - at, DEPTH), weight + at,
-                transposed + at * SLAB, result, SLAB, true);
-    kernel_transpose(k, outputs, images, result, SLAB, st_data(j->y) + first_image * out + first, out, NULL);
+    product(j, &j->p->forward, outputs, kernel_padded(k, images), j->depth,
+            st_data(param[DENSE_WEIGHT]) + first * in + j->begin,
+            st_data(st_scratch(j->c, TRANSPOSED)) + slab * j->depth * SLAB, result, SLAB, true);
+    if (j->begin + j->depth == in)
+        kernel_transpose(k, outputs, images, result, SLAB, st_data(j->y) + first_image * out + first, out,
+                         NULL);
 }
 
 /* ---- forward of few images: lanes are inputs ---------------------------------------------------------------- */
@@ -206,14 +215,17 @@ static void forward_few(const st_call *c, st_tensor x, st_tensor y)
 
 static void forward(const st_call *c, st_tensor x, st_tensor y)
 {
-    const ptrdiff_t slabs = ceil_div(x.shape.n[0], SLAB), out = y.shape.n[1];
+    const ptrdiff_t slabs = ceil_div(x.shape.n[0], SLAB), in = x.shape.n[1], out = y.shape.n[1];
     if (x.shape.n[0] <= FEW) {
         forward_few(c, x, y);
         return;
     }
     job j = job_of(c, contiguous(c, x), y);
-    st_parallel_for(c, slabs * strips(x.shape.n[1]), transpose_piece, &j);
-    st_parallel_for(c, slabs * ceil_div(out, piece_size(out)), forward_piece, &j);
+    for (; j.begin < in; j.begin += j.depth) {
+        j.depth = smallest(in - j.begin, DEPTH);
+        st_parallel_for(c, slabs * strips(j.depth), transpose_piece, &j);
+        st_parallel_for(c, slabs * ceil_div(out, piece_size(out)), forward_piece, &j);
+    }
 }
 
 /* ---- backward: dx = dy W ------------------------------------------------------------------------------------ */
@@ -238,17 +250,19 @@ static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, s
 static void gradient_piece(ptrdiff_t i, void *context)
 {
     const job *j = context;
-    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1];
-    ptrdiff_t outputs, first = piece(i, piece_size(out), out, &outputs);
-    product(j, &j->p->gradient, outputs, in, j->x.shape.n[0], st_data(j->y) + first, st_data(j->x),
-            st_data(st_grad(j->c, DENSE_WEIGHT)) + first * in, in, true);
+    const ptrdiff_t in = j->x.shape.n[1], out = j->y.shape.n[1], size = gradient_size(in, out),
+                    blocks = ceil_div(out, size), strip = i / blocks, left = strip * strip_size(in);
+    ptrdiff_t outputs, first = piece(i % blocks, size, out, &outputs);
+    product(j, &j->p->gradient, outputs, strip_width(in, strip), j->x.shape.n[0], st_data(j->y) + first,
+            st_data(j->x) + left, st_data(st_grad(j->c, DENSE_WEIGHT)) + first * in + left, in, true);
 }
 
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
+    const ptrdiff_t in = x.shape.n[1], out = dy.shape.n[1];
     job j = job_of(c, contiguous(c, x), dy);
-    st_parallel_for(c, ceil_div(dy.shape.n[1], piece_size(dy.shape.n[1])), gradient_piece, &j);
+    st_parallel_for(c, strips(in) * ceil_div(out, gradient_size(in, out)), gradient_piece, &j);
     dense_bias_gradient(c, dy);
 }
 
