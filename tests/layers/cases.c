@@ -133,8 +133,8 @@ static st_layer *roll_dense(dice *d, st_shape *x)
 
 static st_layer *roll_many_features(dice *d, st_shape *x)
 {
-    *x = ST_SHAPE(70, 300);
-    return st_dense(.out_features = 250); /* 75,250 parameters */
+    *x = ST_SHAPE(35, 1100); /* several blocks of inputs and of outputs */
+    return st_dense(.out_features = 270);
 }
 
 /* ---- pooling --------------------------------------------------------------------------------- */
