@@ -64,7 +64,7 @@ const char *zipped(const char *name, bytes b)
 
 bytes contents(const char *path)
 {
-    static unsigned char all[2][1 << 20];
+    static unsigned char all[2][1 << 22];
     static int turn;
     FILE *f = fopen(path, "rb");
     assert_non_null(f);

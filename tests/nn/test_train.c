@@ -885,7 +885,7 @@ static size_t stack_of(void *(*run)(void *), void *with)
 }
 
 /* This does not count the stack of an empty thread, with the static thread-local memory of libraries.
- * Sanitizers, counters of coverage and code that is not optimized use more. */
+ * Sanitizers, counters of coverage, clang and code that is not optimized use more. */
 TEST(a_thread_with_a_stack_of_64_kb_trains)
 {
     outcome expected, out;
@@ -895,8 +895,8 @@ TEST(a_thread_with_a_stack_of_64_kb_trains)
     assert_memory_equal(st_data(out.parameters), st_data(expected.parameters),
                         (size_t)st_numel(expected.parameters) * sizeof(st_real));
     outcome_free(&expected), outcome_free(&out);
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&              \
-    !defined(COUNTS_COVERAGE)
+#if defined(__OPTIMIZE__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                        \
+    !defined(__SANITIZE_THREAD__) && !defined(COUNTS_COVERAGE)
     const size_t most = 64 << 10;
 #else
     const size_t most = SIZE_MAX;
