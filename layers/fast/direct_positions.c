@@ -70,13 +70,14 @@ static void images(const st_call *call, const direct_plan *d, const direct_pass 
 
 /* ---- gradient --------------------------------------------------------------------------------------- */
 
-/* The last vector of positions ends with the last position, and overlaps the previous one. */
+/* The last vector of positions ends with the last position, and overlaps the previous one. The only one begins with the
+ * first: rows of windows that are wider than the pitch overlap, so that there may be fewer positions than windows. */
 static void plan_gradient(const direct_plan *d, direct_pass *p)
 {
     direct_plan_taps(d, p, 0, 0);
     ptrdiff_t lanes = d->k->lanes, count = span(p, d->w.out[0]), vectors = kernel_padded(d->k, count) / lanes;
     iota(p->other, vectors, lanes);
-    p->other[vectors - 1] = count - lanes;
+    p->other[vectors - 1] = largest(count - lanes, 0);
     p->transposed = d->s.out * vectors * lanes;
 }
 
@@ -85,8 +86,9 @@ static void plan_gradient(const direct_plan *d, direct_pass *p)
 static void spread(const direct_plan *d, const st_real *dy, ptrdiff_t count, st_real *to)
 {
     const window *w = &d->w;
-    ptrdiff_t lanes = d->k->lanes, surplus = kernel_padded(d->k, count) - count;
-    st_real *last = to + count + surplus - lanes;
+    ptrdiff_t lanes = d->k->lanes, far = kernel_padded(d->k, count),
+              surplus = count < lanes ? 0 : far - count;
+    st_real *last = to + far - lanes;
     for (ptrdiff_t e = 0; e < lanes; e++) last[e] = 0;
     kernel_move(d->k, w->out[0], w->out[1], dy, w->out[1], to, d->gradient.p.pitch, 0);
     for (ptrdiff_t e = lanes - 1; e >= 0; e--) last[e] = e < surplus ? 0 : last[e - surplus];
