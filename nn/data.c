@@ -1,5 +1,6 @@
 /* data.c: data sets, and batches of them; nn/data/ reads them from files. */
 #include "nn/data.h"
+#include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/parallel.h"
 
@@ -28,10 +29,9 @@ static int check_kind(const st_dataset *kind)
 
 st_dataset *st_dataset_new(st_dataset kind)
 {
-    st_dataset *d = check_kind(&kind) ? NULL : malloc(sizeof *d);
+    st_dataset *d = check_kind(&kind) ? NULL : array_new("st_dataset_new", 1, sizeof *d);
     if (d) *d = kind;
-    else if (!st_error()) st_error_set("st_dataset_new: no memory");
-    if (!d && kind.release) kind.release(&kind);
+    else if (kind.release) kind.release(&kind);
     return d;
 }
 
@@ -76,30 +76,21 @@ static void get_tensors(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor
 
 static int check_tensors(st_tensor x, st_tensor y)
 {
-    const st_tensor both[] = { x, y };
-    for (int i = 0; i < 2; i++) {
-        if (!st_is_null(both[i]) && both[i].shape.rank > 0) continue;
-        return st_error_set("st_dataset_tensors: %s is %s, expected [N, ...]", i ? "y" : "x",
-                            st_is_null(both[i]) ? "the null tensor" : "a single number");
-    }
-    if (x.shape.n[0] == y.shape.n[0]) return 0;
-    return st_error_set("st_dataset_tensors: x %s and y %s differ in the number of samples",
+    if (!st_is_null(x) && !st_is_null(y) && x.shape.rank > 0 && y.shape.rank > 0 &&
+        x.shape.n[0] == y.shape.n[0])
+        return 0;
+    return st_error_set("st_dataset_tensors: x %s and y %s, expected [N, ...] and [N, ...]",
                         st_shape_text(x.shape).text, st_shape_text(y.shape).text);
 }
 
 st_dataset *st_dataset_tensors(st_tensor x, st_tensor y)
 {
-    tensors *own = check_tensors(x, y) ? NULL : malloc(sizeof *own);
-    if (!own && !st_error()) st_error_set("st_dataset_tensors: no memory");
+    tensors *own = check_tensors(x, y) ? NULL : array_new("st_dataset_tensors", 1, sizeof *own);
     if (!own) return NULL;
     *own = (tensors){ x, y };
-    return st_dataset_new((st_dataset){ .count = x.shape.n[0],
-                                        .x = st_shape_without_batch(x.shape),
-                                        .target = st_shape_without_batch(y.shape),
-                                        .get = get_tensors,
-                                        .release = free_own,
-                                        .own = own,
-                                        .grain = copied_grain(st_shape_without_batch(x.shape)) });
+    const st_shape sample = st_shape_without_batch(x.shape);
+    return st_dataset_new((st_dataset){ x.shape.n[0], sample, st_shape_without_batch(y.shape), get_tensors,
+                                        .release = free_own, .own = own, .grain = copied_grain(sample) });
 }
 
 static void free_tensors(st_dataset *d)

@@ -80,28 +80,6 @@ void tally_add(tally *sum, tally t)
     sum->loss += t.loss, sum->hits += t.hits, sum->counted += t.counted;
 }
 
-tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
-                  st_tensor dy)
-{
-    tally t = { .loss = st_loss_value(*l, y, target, dy) * (double)y.shape.n[0] };
-    if (st_error() || !train_counts_hits(l, n, b->data)) return t;
-    if (!l->binary) st_argmax(b->picked, y, ST_AXES(1));
-    for (ptrdiff_t i = 0; i < st_numel(target); i++) {
-        const double wanted = (double)st_data(target)[i];
-        if (!l->binary && loss_ignores(l, wanted)) continue;
-        t.counted++;
-        t.hits += l->binary ? (st_data(y)[i] > 0) == (wanted > 0.5) : (double)b->picked[i] == wanted;
-    }
-    return t;
-}
-
-/* Counts by class over the positions of a set. */
-struct train_counts {
-    const st_loss *l;
-    ptrdiff_t k, hits, counted;
-    ptrdiff_t *matrix; /* NULL: only top-k */
-};
-
 /* The number of outputs before this one in descending order; equal ones and NaN stay in their order. */
 static ptrdiff_t rank_of(const st_real *y, ptrdiff_t classes, ptrdiff_t stride, ptrdiff_t class)
 {
@@ -113,43 +91,50 @@ static ptrdiff_t rank_of(const st_real *y, ptrdiff_t classes, ptrdiff_t stride, 
 }
 
 /* Outputs y [N, K, ...] and classes [N, ...], both contiguous. */
-static void count_batch(train_counts *c, const train_batches *b, st_tensor y, st_tensor target)
+static void count_classes(tally *t, const train_batches *b, const st_loss *l, st_tensor y, st_tensor target)
 {
     const ptrdiff_t classes = y.shape.n[1], positions = st_numel(target) / target.shape.n[0];
     st_argmax(b->picked, y, ST_AXES(1));
     for (ptrdiff_t i = 0; i < st_numel(target); i++) {
-        const st_real class = st_data(target)[i];
-        if (loss_ignores(c->l, (double)class)) continue;
+        if (loss_ignores(l, (double)st_data(target)[i])) continue;
+        const ptrdiff_t class = (ptrdiff_t)st_data(target)[i];
         const st_real *at = st_data(y) + i / positions * classes * positions + i % positions;
-        c->counted++;
-        c->hits += rank_of(at, classes, positions, (ptrdiff_t) class) < c->k;
-        if (c->matrix) c->matrix[(ptrdiff_t) class * classes + b->picked[i]]++;
+        t->counted++;
+        t->hits += b->top ? rank_of(at, classes, positions, class) < b->top : b->picked[i] == class;
+        if (b->matrix) b->matrix[class * classes + b->picked[i]]++;
     }
+}
+
+tally train_tally(const train_batches *b, const st_loss *l, const st_net *n, st_tensor y, st_tensor target,
+                  st_tensor dy)
+{
+    tally t = { .loss = st_loss_value(*l, y, target, dy) * (double)y.shape.n[0] };
+    if (st_error() || !train_counts_hits(l, n, b->data)) return t;
+    if (!l->binary) count_classes(&t, b, l, y, target);
+    for (ptrdiff_t i = 0; i < st_numel(target) && l->binary; i++, t.counted++)
+        t.hits += (st_data(y)[i] > 0) == (st_data(target)[i] > (st_real)0.5);
+    return t;
 }
 
 /* ---- sets ---------------------------------------------------------------------------------------------- */
 
-static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b, train_counts *c,
-                            ptrdiff_t first)
+static tally evaluate_batch(st_net *n, const st_loss *l, const train_batches *b, ptrdiff_t first)
 {
     st_tensor x, target;
     ptrdiff_t count = smallest(b->x.shape.n[0], b->data->count - first);
     if (train_fetch(b, l, n, first, count, &x, &target)) return (tally){ 0 };
-    st_tensor y = st_net_forward(n, x, ST_PREDICT);
-    if (c && !st_is_null(y)) count_batch(c, b, y, target);
-    return train_tally(b, l, n, y, target, (st_tensor){ 0 });
+    return train_tally(b, l, n, st_net_forward(n, x, ST_PREDICT), target, (st_tensor){ 0 });
 }
 
 /* Adds up in the order of the batches. */
-int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, train_counts *c,
-                   st_metrics *score)
+int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score)
 {
     const int ranks = g->ranks;
     const ptrdiff_t batch = b->x.shape.n[0], count = b->data->count;
     tally sum = { 0 }, *of = array_new("train", ranks, sizeof *of);
     for (ptrdiff_t first = 0; first < count && of; first += ranks * batch) {
         ptrdiff_t mine = first + g->rank * batch;
-        of[g->rank] = mine < count ? evaluate_batch(n, l, b, c, mine) : (tally){ 0 };
+        of[g->rank] = mine < count ? evaluate_batch(n, l, b, mine) : (tally){ 0 };
         if (g->all_gather) g->all_gather(g, ranks, sizeof *of, of);
         for (int q = 0; q < ranks; q++) tally_add(&sum, of[q]);
         if (train_agree(g, false)) break;
@@ -160,40 +145,39 @@ int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group
     return 0;
 }
 
-static int evaluate(st_net *n, const st_dataset *d, const st_loss *l, train_counts *c, st_metrics *score,
-                    const char *who)
+static int evaluate(const char *who, st_net *n, const st_dataset *d, const st_loss *l, int top,
+                    ptrdiff_t *matrix, st_metrics *score)
 {
     st_group alone = { .ranks = 1 };
     train_batches b;
     if (!n || n->batch < 1) return st_error_set("%s before st_net_build", who);
     if (train_fits(n, d, "data")) return -1;
-    if (c && (!l->classes || !train_counts_hits(l, n, d)))
+    if ((top || matrix) && (!l->classes || !train_counts_hits(l, n, d)))
         return st_error_set("%s: outputs %s and targets %s, expected a loss of classes, [K, ...] and [...]",
                             who, st_shape_text(n->output).text, st_shape_text(d->target).text);
     int status = train_batches_new(&b, n, d, n->batch);
-    if (status == 0) status = train_score_of(n, l, &b, &alone, c, score);
+    b.top = top, b.matrix = matrix;
+    for (ptrdiff_t i = 0; matrix && i < n->output.n[0] * n->output.n[0]; i++) matrix[i] = 0;
+    if (status == 0) status = train_score_of(n, l, &b, &alone, score);
     train_batches_free(&b);
     return status;
 }
 
 int st_evaluate(st_net *n, const st_dataset *d, st_loss l, st_metrics *score)
 {
-    return evaluate(n, d, &l, NULL, score, "st_evaluate");
+    return evaluate("st_evaluate", n, d, &l, 0, NULL, score);
 }
 
 int st_confusion_matrix(st_net *n, const st_dataset *d, st_loss l, ptrdiff_t matrix[])
 {
-    train_counts c = { .l = &l, .matrix = matrix };
     if (!matrix) return st_error_set("st_confusion_matrix: the matrix is NULL");
-    ptrdiff_t classes = n && n->output.rank > 0 ? n->output.n[0] : 0;
-    for (ptrdiff_t i = 0; i < classes * classes; i++) matrix[i] = 0;
-    return evaluate(n, d, &l, &c, NULL, "st_confusion_matrix");
+    return evaluate("st_confusion_matrix", n, d, &l, 0, matrix, NULL);
 }
 
 double st_top_k_accuracy(st_net *n, const st_dataset *d, st_loss l, int k)
 {
-    train_counts c = { .l = &l, .k = k };
+    st_metrics score = { .accuracy = NAN };
     if (k < 1) st_error_set("st_top_k_accuracy: k is %d, expected at least 1", k);
-    if (k < 1 || evaluate(n, d, &l, &c, NULL, "st_top_k_accuracy")) return NAN;
-    return (double)c.hits / (double)c.counted;
+    else evaluate("st_top_k_accuracy", n, d, &l, k, NULL, &score);
+    return score.accuracy;
 }

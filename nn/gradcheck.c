@@ -166,14 +166,9 @@ static void check_tensor(subject *s, const char *name, st_tensor x, st_tensor dx
     judge(s, &t, x);
 }
 
-static void check_parameters(st_layer *l, const char *path, void *context)
+static void check_parameter(const st_net_tensor *t, void *context)
 {
-    subject *s = context;
-    for (int i = 0; i < l->params; i++) {
-        char name[ST_LAYER_PATH + 64];
-        snprintf(name, sizeof name, "%s%s%s", path, path[0] ? "." : "", l->param_name[i]);
-        check_tensor(s, name, l->param[i], l->grad[i]);
-    }
+    if (!st_is_null(t->gradient)) check_tensor(context, t->name, t->value, t->gradient);
 }
 
 /* ---- the contract ------------------------------------------------------------------------------- */
@@ -311,7 +306,7 @@ static void check_gradients(subject *s)
         backward(s, s->dx);
         st_add(places, 1, s->dx);
         check_tensor(s, "x", s->x, places);
-        st_layer_visit(s->l, check_parameters, s);
+        st_net_visit(&(st_net){ .root = s->l }, check_parameter, s);
     }
     st_tensor_free(places);
 }

@@ -204,24 +204,16 @@ st_loss st_cross_entropy_new(st_cross_entropy_options options)
         IGNORE_INDEX,
         { 0 },
     };
-    return checked((st_loss){ .name = "cross_entropy",
-                              .value = over_classes,
-                              .classes = true,
-                              .fields = fields,
-                              .option = options.label_smoothing,
-                              .weight = options.weight,
+    return checked((st_loss){ "cross_entropy", over_classes, .classes = true, .fields = fields,
+                              .option = options.label_smoothing, .weight = options.weight,
                               .ignore_index = options.ignore_index });
 }
 
 st_loss st_nll_new(st_nll_options options)
 {
     static const st_field fields[] = { IGNORE_INDEX, { 0 } };
-    return checked((st_loss){ .name = "nll",
-                              .value = over_classes,
-                              .classes = true,
-                              .log_probabilities = true,
-                              .fields = fields,
-                              .weight = options.weight,
+    return checked((st_loss){ "nll", over_classes, .classes = true, .log_probabilities = true,
+                              .fields = fields, .weight = options.weight,
                               .ignore_index = options.ignore_index });
 }
 
@@ -242,12 +234,8 @@ st_loss st_huber_new(st_huber_options options)
 
 st_loss st_bce_with_logits_new(st_bce_with_logits_options options)
 {
-    return (st_loss){ .name = "bce_with_logits",
-                      .value = over_elements,
-                      .element = binary,
-                      .binary = true,
-                      .option = 1,
-                      .weight = options.pos_weight };
+    return (st_loss){ "bce_with_logits", over_elements, .element = binary,
+                      .binary = true,    .option = 1,   .weight = options.pos_weight };
 }
 
 double st_loss_value(st_loss l, st_tensor y, st_tensor target, st_tensor dy)

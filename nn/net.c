@@ -1,5 +1,6 @@
 /* net.c: a sequence of layers and its memory. */
 #include "nn/net.h"
+#include "tensor/array.h"
 #include "tensor/counts.h"
 #include "tensor/parallel.h"
 
@@ -11,9 +12,8 @@
 st_net *st_net_new_of(st_shape input, int count, st_layer *const layers[])
 {
     st_layer *root = st_sequence_of(count, layers);
-    st_net *n = root ? calloc(1, sizeof *n) : NULL;
+    st_net *n = root ? array_new("st_net_new", 1, sizeof *n) : NULL;
     st_shape y;
-    if (root && !n) st_error_set("st_net_new: no memory");
     if (n && (input.rank < 0 || input.rank >= ST_MAX_RANK)) {
         st_error_set("st_net_new: the input %s has rank %d, expected 0 to %d", st_shape_text(input).text,
                      input.rank, ST_MAX_RANK - 1);
@@ -68,17 +68,11 @@ st_net *st_net_share(const st_net *n, ptrdiff_t batch)
         return NULL;
     }
     st_layer *root = st_layer_clone(n->root);
-    st_net *twin = root ? calloc(1, sizeof *twin) : NULL;
+    st_net *twin = root ? array_new("st_net_share", 1, sizeof *twin) : NULL;
     st_tensor outputs = twin ? st_tensor_new(st_shape_with_batch(n->output, batch)) : (st_tensor){ 0 };
-    if (root && !twin) st_error_set("st_net_share: no memory");
     if (!st_is_null(outputs) &&
         st_layer_build_shared(root, st_shape_with_batch(n->input, batch), n->root) == 0) {
-        *twin = (st_net){ .root = root,
-                          .input = n->input,
-                          .output = n->output,
-                          .batch = batch,
-                          .seed = n->seed,
-                          .outputs = outputs };
+        *twin = (st_net){ root, n->input, n->output, batch, n->seed, .outputs = outputs };
         return twin;
     }
     st_tensor_free(outputs);
@@ -189,14 +183,14 @@ typedef struct visitor {
 static void visit_slots(st_layer *l, const char *path, void *context)
 {
     const visitor *v = context;
-    char name[ST_LAYER_PATH + 64];
-    for (int i = 0; i < l->params; i++) {
-        snprintf(name, sizeof name, "%s%s%s", path, path[0] ? "." : "", l->param_name[i]);
-        v->visit(&(st_net_tensor){ name, l->param[i], l->grad[i] }, v->context);
-    }
-    for (int i = 0; i < l->states; i++) {
-        snprintf(name, sizeof name, "%s%s%s", path, path[0] ? "." : "", l->state_name[i]);
-        v->visit(&(st_net_tensor){ name, l->state[i], { 0 } }, v->context);
+    for (int i = 0; i < l->params + l->states; i++) {
+        const int k = i - l->params; /* the state, from 0 on */
+        char name[ST_LAYER_PATH + 64];
+        snprintf(name, sizeof name, "%s%s%s", path, path[0] ? "." : "",
+                 k < 0 ? l->param_name[i] : l->state_name[k]);
+        v->visit(k < 0 ? &(st_net_tensor){ name, l->param[i], l->grad[i], l, i }
+                       : &(st_net_tensor){ name, l->state[k], { 0 }, l, k },
+                 v->context);
     }
 }
 
@@ -234,11 +228,8 @@ st_tensor st_net_find(st_net *n, const char *name)
 static st_metadata *note_new(const char *name, const char *text)
 {
     const size_t name_size = strlen(name) + 1, text_size = strlen(text) + 1;
-    st_metadata *note = calloc(1, sizeof *note + name_size + text_size);
-    if (!note) {
-        st_error_set("st_net_set_metadata: no memory for %s", name);
-        return NULL;
-    }
+    st_metadata *note = array_new("st_net_set_metadata", 1, sizeof *note + name_size + text_size);
+    if (!note) return NULL;
     note->name = memcpy(note + 1, name, name_size);
     note->text = memcpy(note->name + name_size, text, text_size);
     return note;

@@ -73,10 +73,12 @@ st_tensor st_net_states(const st_net *n);
 void st_net_zero_gradients(st_net *n);
 
 /* Parameters and states, by their names in torch.nn.Sequential's state dict: "0.weight", "3.bias",
- * "2.0.running_mean". `gradient` is null for a state. */
+ * "2.0.running_mean". */
 typedef struct st_net_tensor {
     const char *name;
-    st_tensor value, gradient;
+    st_tensor value, gradient; /* gradient: null for a state */
+    st_layer *layer;           /* whose parameter, or state, `number` it is */
+    int number;
 } st_net_tensor;
 void st_net_visit(st_net *n, void (*visit)(const st_net_tensor *t, void *context), void *context);
 st_tensor st_net_find(st_net *n, const char *name); /* null with an error: no such name */

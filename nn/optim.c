@@ -86,9 +86,8 @@ st_optim *st_optim_new(st_optim kind)
     if (!kind.name || !kind.step) st_error_set("st_optim_new: %s is NULL", kind.name ? "step" : "name");
     else if (kind.states < 0 || kind.states > ST_OPTIM_STATES)
         st_error_set("%s: %d states, expected 0 to %d", name, kind.states, ST_OPTIM_STATES);
-    else if (st_options_resolve(name, kind.fields, &kind) == 0 && !(made = malloc(sizeof *made)))
-        st_error_set("%s: no memory", name);
-    if (made) *made = kind;
+    else if (st_options_resolve(name, kind.fields, &kind) == 0 && (made = array_new(name, 1, sizeof *made)))
+        *made = kind;
     return made;
 }
 
@@ -193,14 +192,15 @@ typedef struct grouping {
     st_optim *o;
     int count, members[ST_MAX_GROUPS];
     const st_param_group *group;
+    char names[200]; /* of all parameters: "0.weight, 0.bias, …" */
 } grouping;
 
-static bool matches(const st_param_group *g, const char *path, const char *name, int rank)
+static bool matches(const st_param_group *g, const st_net_tensor *t)
 {
-    char full[ST_LAYER_PATH + 64], below[ST_LAYER_PATH + 64];
-    snprintf(full, sizeof full, "%s%s%s", path, path[0] ? "." : "", name);
+    char below[ST_LAYER_PATH + 64];
     snprintf(below, sizeof below, "%s.*", g->names);
-    return (rank == 1 || !g->vectors) && (fnmatch(g->names, full, 0) == 0 || fnmatch(below, full, 0) == 0);
+    return (t->value.shape.rank == 1 || !g->vectors) &&
+           (fnmatch(g->names, t->name, 0) == 0 || fnmatch(below, t->name, 0) == 0);
 }
 
 /* Appends a parameter of `count` numbers to the last range, or begins another. */
@@ -218,24 +218,23 @@ static void append(st_optim *o, ptrdiff_t count, double lr_factor, double weight
     o->range[o->ranges++] = (range){ o->grouped, count, lr_factor, weight_decay };
 }
 
-static void group_layer(st_layer *l, const char *path, void *context)
+static void group_tensor(const st_net_tensor *t, void *context)
 {
-    static const st_param_group rest = { .lr_factor = 1 };
+    static const st_param_group rest = { 0 };
+    const st_param_group *g = &rest;
     grouping *all = context;
-    for (int i = 0; i < l->params; i++) {
-        const st_param_group *g = &rest;
-        for (int k = 0; k < all->count && g == &rest; k++) {
-            if (!matches(&all->group[k], path, l->param_name[i], l->param[i].shape.rank)) continue;
-            g = &all->group[k];
-            all->members[k]++;
-        }
-        st_layer_freeze(l, i, g->frozen);
-        bool own_decay = g->weight_decay != 0 || signbit(g->weight_decay);
-        if (!g->frozen)
-            append(all->o, st_numel(l->param[i]), g->lr_factor != 0 ? g->lr_factor : 1,
-                   own_decay ? g->weight_decay : all->o->weight_decay);
-        all->o->grouped += st_numel(l->param[i]);
-    }
+    const size_t used = strlen(all->names), room = sizeof all->names - used;
+    if (st_is_null(t->gradient)) return; /* a state */
+    if ((size_t)snprintf(all->names + used, room, "%s%s", used ? ", " : "", t->name) >= room)
+        strcpy(all->names + sizeof all->names - sizeof "…", "…");
+    for (int k = 0; k < all->count && g == &rest; k++)
+        if (matches(&all->group[k], t)) g = &all->group[k], all->members[k]++;
+    st_layer_freeze(t->layer, t->number, g->frozen);
+    const bool own_decay = g->weight_decay != 0 || signbit(g->weight_decay);
+    if (!g->frozen)
+        append(all->o, st_numel(t->value), g->lr_factor != 0 ? g->lr_factor : 1,
+               own_decay ? g->weight_decay : all->o->weight_decay);
+    all->o->grouped += st_numel(t->value);
 }
 
 static int check_group(const st_param_group *g)
@@ -245,28 +244,6 @@ static int check_group(const st_param_group *g)
         return 0;
     return st_error_set("st_optim_groups: \"%s\" has lr_factor %g and weight_decay %g, expected at least 0",
                         g->names, g->lr_factor, g->weight_decay);
-}
-
-enum { NAMES = 200 };
-
-/* "0.weight, 0.bias, …" */
-static void list_params(st_layer *l, const char *path, void *context)
-{
-    char *text = context;
-    for (int i = 0; i < l->params; i++) {
-        size_t used = strlen(text), room = NAMES - used;
-        int length = snprintf(text + used, room, "%s%s%s%s", used ? ", " : "", path, path[0] ? "." : "",
-                              l->param_name[i]);
-        if ((size_t)length >= room) strcpy(text + NAMES - sizeof "…", "…");
-    }
-}
-
-static int refuse_names(const st_param_group *g, st_net *n, bool first)
-{
-    char all[NAMES] = "";
-    st_layer_visit(n->root, list_params, all);
-    return st_error_set("parameters \"%.80s\": the name matches no parameter%s; there are %s", g->names,
-                        first ? "" : " that is in no earlier group", all);
 }
 
 int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group group[])
@@ -280,10 +257,12 @@ int st_optim_groups(st_optim *o, st_net *n, int count, const st_param_group grou
     grouping all = { .o = o, .count = count, .group = group };
     if (!o->range && !(o->range = array_new("st_optim_groups", 1, sizeof *o->range))) return -1;
     o->ranges = 0, o->grouped = 0;
-    st_layer_visit(n->root, group_layer, &all);
+    st_net_visit(n, group_tensor, &all);
     if (st_error()) return -1;
     for (int k = 0; k < count; k++)
-        if (all.members[k] == 0) return refuse_names(&group[k], n, k == 0);
+        if (all.members[k] == 0)
+            return st_error_set("parameters \"%.80s\": the name matches no parameter%s; there are %s",
+                                group[k].names, k ? " that is in no earlier group" : "", all.names);
     return o->ranges > 0 ? 0 : st_error_set("every parameter is frozen: nothing is left to train");
 }
 

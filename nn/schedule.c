@@ -32,11 +32,6 @@ static double one_cycle_factor(const st_schedule *s, double step, double total, 
     return half_cosine(1, last, end > peak ? fmin((step - peak) / (end - peak), 1) : 1);
 }
 
-st_schedule st_constant_lr(void)
-{
-    return (st_schedule){ 0 };
-}
-
 /* An option out of range sets the error here. */
 static st_schedule checked(st_schedule s)
 {

@@ -33,7 +33,6 @@ struct st_schedule {
     double pct_start, div_factor, final_div_factor; /* one-cycle */
 };
 
-st_schedule st_constant_lr(void); /* 1 */
 /* Multiplied by gamma every step_size epochs. */
 typedef struct st_step_lr_options {
     double step_size; /* required */

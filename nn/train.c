@@ -45,7 +45,7 @@ static int validate(st_run *run)
     report->best = false;
     report->validation = (st_metrics){ NAN, NAN };
     if (!run->options.validation) return 0;
-    if (train_score_of(run->net, &run->options.loss, &run->memory->validation, &run->options.group, NULL,
+    if (train_score_of(run->net, &run->options.loss, &run->memory->validation, &run->options.group,
                        &report->validation))
         return -1;
     run->validation = report->validation;
@@ -127,6 +127,8 @@ static int resolve(st_run *run)
     if (!o->loss.value) return st_error_set("train: the loss is missing");
     if (!o->optim) return st_error_set("train: the optimizer is missing");
     if (o->micro_batches == 0) o->micro_batches = run->ranks;
+    for (st_callback *c = o->callbacks; c < o->callbacks + ST_MAX_CALLBACKS; c++)
+        if (c->call && st_options_resolve(c->name, c->fields, &c->options)) return -1;
     if (st_options_resolve("train", train_fields, o) || check_batches(run)) return -1;
     run->report = (st_train_report){ .epochs = o->epochs,
                                      .steps = run->steps_per_epoch * o->epochs,
@@ -158,7 +160,7 @@ static int allocate(st_run *run)
     if (count <= ENDLESS) m->batches.order = m->order = array_new("train", count, sizeof *m->order);
     if (!m->tally || (count <= ENDLESS && !m->order)) return -1;
     for (ptrdiff_t i = 0; i < count && m->order; i++) m->order[i] = i;
-    if (o->micro_batches > 1 && !st_is_null(states)) {
+    if (o->micro_batches > 1) {
         m->states = st_tensor_clone(states);
         m->new_states = st_tensor_new(ST_SHAPE(o->micro_batches, st_numel(states)));
         if (st_is_null(m->states) || st_is_null(m->new_states)) return -1;

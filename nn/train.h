@@ -45,20 +45,9 @@ typedef enum st_event {
  *     static void stop_at_target(st_callback *self, st_run *run, st_event event)
  *     {
  *         const double *target = self->context;
- *         if (event == ST_ON_EPOCH && run->report.validation.accuracy > *target) run->stop = true;
+ *         if (event == ST_ON_EPOCH && run->report.validation.loss < *target) run->stop = true;
  *     }
  *     st_train(n, d, ..., .callbacks = { { "target", stop_at_target, &target } });
- *
- * One that replaces the parameters by their exponential moving average when the run ends:
- *
- *     static void average(st_callback *self, st_run *run, st_event event)
- *     {
- *         st_tensor *mean = self->context, w = st_net_parameters(run->net);
- *         if (event == ST_ON_BEGIN) *mean = st_tensor_clone(w);
- *         if (event == ST_ON_STEP) st_scale(*mean, (st_real)0.9), st_add(*mean, (st_real)0.1, w);
- *         if (event == ST_ON_END) st_copy(w, *mean), st_tensor_free(*mean);
- *     }
- *     st_callback ema = { "average", average, &mean };
  *
  * An error that it sets (st_error_set) ends the run. `self` is the run's copy, which the callback may write
  * to. */
@@ -67,7 +56,8 @@ struct st_callback {
     const char *name;
     void (*call)(st_callback *self, st_run *run, st_event event); /* NULL: the entry is skipped */
     void *context;          /* yours; or the callback's memory between ST_ON_BEGIN and ST_ON_END */
-    const st_field *fields; /* of `options`, which must be the same when a run is resumed; NULL: none */
+    const st_field *fields; /* of `options`: the run checks them and fills in defaults, and they must be the
+                               same when it is resumed; NULL: none */
     union st_callback_options {
         double number;
         void *pointer;

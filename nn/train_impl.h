@@ -17,6 +17,9 @@ typedef struct train_batches {
     ptrdiff_t base;
     st_tensor x, target, dy;
     ptrdiff_t *picked; /* argmax */
+    int top;           /* a target among so many largest outputs is a hit; 0: argmax */
+    ptrdiff_t
+        *matrix; /* NULL, or the counts of targets and argmax, of which train_tally adds those of a batch */
 } train_batches;
 
 extern const st_field train_fields[];        /* of train */
@@ -74,10 +77,8 @@ st_metrics train_training_score(const st_run *run);
 /* True at all ranks if one of them stops or has an error. */
 bool train_agree(st_group *g, bool stop);
 
-/* Ranks of a group take batches in turn. `c`, counts by class, and the score may be NULL. */
-typedef struct train_counts train_counts;
-int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, train_counts *c,
-                   st_metrics *score);
+/* Ranks of a group take batches in turn. */
+int train_score_of(st_net *n, const st_loss *l, const train_batches *b, st_group *g, st_metrics *score);
 
 /* Loads micro-batch s of this step, and gives the net's step for its dropout. */
 int train_fetch_micro(const st_run *run, int s, st_tensor *x, st_tensor *target, uint64_t *step);

@@ -208,7 +208,7 @@ static st_schedule make_schedule(const settings *s)
     st_schedule after = s->schedule == 1   ? st_step_lr(.step_size = s->every, .gamma = s->gamma)
                         : s->schedule == 2 ? st_cosine_lr()
                         : s->schedule == 3 ? st_one_cycle_lr()
-                                           : st_constant_lr();
+                                           : (st_schedule){ 0 };
     return s->warmup > 0 ? st_warmup_lr(.steps = s->warmup, .after = after) : after;
 }
 

@@ -135,7 +135,7 @@ static search find(st_net *n, st_tensor x, st_tensor target, st_loss l)
     st_watch *w = st_watch_begin(n, look_at_hook, &s);
     if (w) take_step(n, x, target, l, dy, &s);
     st_watch_end(w);
-    if (!st_is_null(states)) st_copy(st_net_states(n), states);
+    st_copy(st_net_states(n), states);
     st_tensor_free(dy);
     st_tensor_free(states);
     return s;

@@ -49,8 +49,7 @@ static const st_field fields[] = {
 
 static void call(st_callback *self, st_run *run, st_event event)
 {
-    st_clip_options *o = (void *)&self->options;
-    if (event == ST_ON_BEGIN) st_options_resolve("clip", fields, o);
+    const st_clip_options *o = (const void *)&self->options;
     if (event != ST_ON_GRADIENTS) return;
     if (o->value > 0) st_clip_grad_value(st_net_gradients(run->net), o->value);
     if (o->norm > 0) st_clip_grad_norm(st_net_gradients(run->net), o->norm);

@@ -1,5 +1,6 @@
 /* early_stopping.c: ends a run when validation no longer improves, and restores the best parameters. */
 #include "nn/callbacks/callbacks.h"
+#include "tensor/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,12 +14,10 @@ typedef struct memory {
     st_tensor parameters, states;
 } memory;
 
-static void begin(st_callback *self, st_run *run, const st_field *fields)
+static void begin(st_callback *self, st_run *run)
 {
-    st_early_stopping_options *o = (void *)&self->options;
-    memory *m = self->context = calloc(1, sizeof *m);
-    if (!m) st_error_set("early_stopping: no memory");
-    if (!m || st_options_resolve("early_stopping", fields, o)) return;
+    memory *m = self->context = array_new("early_stopping", 1, sizeof *m);
+    if (!m) return;
     if (!run->options.validation) st_error_set("early_stopping: there is no validation set");
     m->best = (struct numbers){ .loss = NAN };
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
@@ -63,7 +62,7 @@ static void call(st_callback *self, st_run *run, st_event event)
 {
     memory *m = self->context;
     const st_early_stopping_options *o = (const void *)&self->options;
-    if (event == ST_ON_BEGIN) begin(self, run, fields);
+    if (event == ST_ON_BEGIN) begin(self, run);
     if (event == ST_ON_EPOCH_BEGIN && m->best.since >= o->patience) run->stop = true;
     if (event == ST_ON_EPOCH && !st_error()) after_epoch(m, o, run);
     if (event == ST_ON_END) end(self, run);

@@ -1,5 +1,6 @@
 /* ema.c: an exponential moving average of the parameters. */
 #include "nn/callbacks/callbacks.h"
+#include "tensor/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,8 @@ static const st_field fields[] = {
 
 static void begin(st_callback *self, st_run *run)
 {
-    st_tensor *average = self->context = calloc(1, sizeof *average);
-    if (!average) st_error_set("ema: no memory");
-    if (!average || st_options_resolve("ema", fields, &self->options)) return;
+    st_tensor *average = self->context = array_new("ema", 1, sizeof *average);
+    if (!average) return;
     *average = st_tensor_clone(st_net_parameters(run->net));
     st_run_keep(run, "ema", *average);
 }

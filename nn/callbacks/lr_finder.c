@@ -1,5 +1,6 @@
 /* lr_finder.c: finds a learning rate by raising it: Smith 2017. */
 #include "nn/callbacks/callbacks.h"
+#include "tensor/array.h"
 
 #include <limits.h>
 #include <math.h>
@@ -23,10 +24,9 @@ typedef struct memory {
 
 static void begin(st_callback *self, st_run *run)
 {
-    st_lr_finder_options *o = (void *)&self->options;
-    memory *m = self->context = calloc(1, sizeof *m);
-    if (!m) st_error_set("lr_finder: no memory");
-    if (!m || st_options_resolve("lr_finder", fields, o)) return;
+    const st_lr_finder_options *o = (const void *)&self->options;
+    memory *m = self->context = array_new("lr_finder", 1, sizeof *m);
+    if (!m) return;
     if (!o->lr || o->most <= o->least)
         st_error_set("lr_finder: lr is NULL, or most %g is not above least %g", o->most, o->least);
     m->parameters = st_tensor_clone(st_net_parameters(run->net));
@@ -65,7 +65,7 @@ static void end(st_callback *self, st_run *run)
     memory *m = self->context;
     if (!m) return;
     st_copy(st_net_parameters(run->net), m->parameters);
-    if (!st_is_null(m->states)) st_copy(st_net_states(run->net), m->states);
+    st_copy(st_net_states(run->net), m->states);
     for (int i = 0; i < run->optim->states; i++) {
         st_copy(run->optim->state[i], m->optim[i]);
         st_tensor_free(m->optim[i]);

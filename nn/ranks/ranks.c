@@ -140,12 +140,5 @@ static void begin(st_group *g, st_run *run)
 st_group st_group_of(const st_comm *t, bool unordered)
 {
     if (!t || (t->ranks == 1 && !unordered)) return (st_group){ 0 };
-    return (st_group){ .rank = t->rank,
-                       .ranks = t->ranks,
-                       .begin = begin,
-                       .agree = agree,
-                       .all_gather = all_gather,
-                       .add = add,
-                       .context = (void *)t,
-                       .unordered = unordered };
+    return (st_group){ t->rank, t->ranks, begin, agree, all_gather, add, (void *)t, unordered };
 }

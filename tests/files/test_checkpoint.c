@@ -366,7 +366,7 @@ static void change(int i, st_train_options *o)
     case 3: o->loss = st_cross_entropy(.label_smoothing = 0.2); break;
     case 4: o->optim->lr = 0.25; break;
     case 5: o->callbacks[0] = st_clip(.value = 2); break;
-    case 6: o->schedule = st_constant_lr(); break;
+    case 6: o->schedule = (st_schedule){ 0 }; break;
     case 7: o->drop_last = true; break;
     case 8: o->loss.weight = st_tensor_new(ST_SHAPE(2)); break;
     default: o->groups[0] = (st_param_group){ "*.bias", .weight_decay = ST_ZERO };

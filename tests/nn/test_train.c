@@ -94,11 +94,18 @@ static double pulled(int steps)
 
 static const double weight_limit = 1e4 * (double)ST_REAL_EPSILON;
 
-static void runs(st_net *n, const st_dataset *d, st_train_options options, st_train_result *result)
+/* A run that returns `status`; without a loss or an optimizer in its options, with the squared error and SGD at 0.05. */
+static st_train_result run_to(int status, st_net *n, const st_dataset *d, st_train_options options)
 {
-    if (st_train_run(n, d, options, result)) fail_msg("%s", st_error());
-    assert_null(st_error());
+    st_train_result r;
+    auto_optim *sgd = st_sgd(.lr = 0.05);
+    if (!options.optim) options.optim = sgd;
+    if (!options.loss.value) options.loss = st_mse();
+    if (st_train_run(n, d, options, &r) != status) fail_msg("%s", st_error() ? st_error() : "not refused");
+    return r;
 }
+#define train(n, d, ...) run_to(0, n, d, ST_OPTIONS(st_train_options, __VA_ARGS__))
+#define train_fails(n, d, ...) run_to(-1, n, d, ST_OPTIONS(st_train_options, __VA_ARGS__))
 
 /* ---- it learns ----------------------------------------------------------------------------------- */
 
@@ -107,12 +114,8 @@ TEST(clouds_are_told_apart)
     auto_samples training = clouds(300, 1), validation = clouds(150, 2);
     auto_net *n = classifier();
     auto_optim *o = st_adam(.lr = 0.02);
-    st_train_result r;
-    runs(
-        n, training.set,
-        (st_train_options){
-            .loss = st_cross_entropy(), .optim = o, .epochs = 10, .batch = 32, .validation = validation.set },
-        &r);
+    st_train_result r = train(n, training.set, .loss = st_cross_entropy(), .optim = o, .epochs = 10,
+                              .batch = 32, .validation = validation.set);
     assert_true(r.training.accuracy > 0.9 && r.validation.accuracy > 0.95);
     assert_true(r.training.loss < 0.3 && r.validation.loss < 0.2);
     assert_int_equal(r.epochs, 10);
@@ -154,16 +157,8 @@ TEST(training_is_the_loop_one_would_write)
     auto_net *n = classifier(), *expected = classifier();
     auto_optim *o = st_sgd(.lr = 0.5, .momentum = 0.9), *other = st_sgd(.lr = 0.5, .momentum = 0.9);
     st_schedule falling = st_warmup_lr(.steps = 3, .after = st_step_lr(.step_size = 1, .gamma = 0.5));
-    runs(n, s.set,
-         (st_train_options){ .loss = st_cross_entropy(.label_smoothing = 0.1),
-                             .optim = o,
-                             .epochs = 4,
-                             .batch = 16,
-                             .seed = 5,
-                             .keep_order = true,
-                             .schedule = falling,
-                             .callbacks = { st_clip(.norm = 0.25) } },
-         NULL);
+    train(n, s.set, .loss = st_cross_entropy(.label_smoothing = 0.1), .optim = o, .epochs = 4, .batch = 16,
+          .seed = 5, .keep_order = true, .schedule = falling, .callbacks = { st_clip(.norm = 0.25) });
     by_hand(expected, s.set, 16, 4, other, falling, 0.25);
     assert_same(st_net_parameters(n), st_net_parameters(expected));
 }
@@ -172,9 +167,7 @@ TEST(one_weight_goes_where_it_is_pulled)
 {
     auto_samples s = pull(6, 10);
     auto_net *n = one_weight();
-    auto_optim *o = st_sgd(.lr = 0.05);
-    st_train_result r;
-    runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o, .epochs = 3, .batch = 2 }, &r);
+    st_train_result r = train(n, s.set, .epochs = 3, .batch = 2);
     assert_close(weight_of(n), pulled(9), weight_limit);
     assert_int_equal(r.steps, 9);
     double mean = 0; /* of the last epoch's steps, before each */
@@ -193,11 +186,7 @@ TEST(each_sample_counts_alike)
     auto_samples s = own(x, y);
     auto_net *n = one_weight();
     auto_optim *o = st_sgd(.lr = 1e-30);
-    st_train_result r;
-    runs(n, s.set,
-         (st_train_options){
-             .loss = st_mse(), .optim = o, .batch = 4, .keep_order = true, .validation = s.set },
-         &r);
+    st_train_result r = train(n, s.set, .optim = o, .batch = 4, .keep_order = true, .validation = s.set);
     assert_close(r.training.loss, 28.5, 1e-12);
     assert_close(r.validation.loss, 28.5, 1e-12);
     assert_int_equal(r.steps, 3);
@@ -211,9 +200,7 @@ TEST(zeros_are_the_defaults)
     for (int i = 0; i < 4; i++) {
         auto_samples s = pull(counts[i], 10);
         auto_net *n = one_weight();
-        auto_optim *o = st_sgd(.lr = 0.05);
-        st_train_result r;
-        runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o }, &r);
+        st_train_result r = train(n, s.set, .seed = 0);
         assert_int_equal(r.epochs, 1);
         assert_int_equal(r.steps, steps[i]);
         assert_close(weight_of(n), pulled((int)steps[i]), weight_limit);
@@ -226,10 +213,9 @@ TEST(a_net_that_is_built_keeps_its_parameters)
     const ptrdiff_t built_for[] = { 1, 4, 100 };
     for (int i = 0; i < 3; i++) {
         auto_net *n = one_weight();
-        auto_optim *o = st_sgd(.lr = 0.05);
         assert_int_equal(st_net_build(n, built_for[i], 0), 0);
         st_fill(st_net_parameters(n), 20);
-        runs(n, s.set, (st_train_options){ .loss = st_mse(), .optim = o, .batch = 8 }, NULL);
+        train(n, s.set, .batch = 8);
         assert_close(weight_of(n), 19, weight_limit);
     }
 }
@@ -261,24 +247,18 @@ static void get_recorded(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tenso
     if (i == r->broken) st_error_set("the disk is gone");
 }
 
-static record asked_for(ptrdiff_t count, st_train_options options, long steps)
+#define asked_for(count, steps, ...) asked_for_by(count, steps, ST_OPTIONS(st_train_options, __VA_ARGS__))
+
+static record asked_for_by(ptrdiff_t count, long steps, st_train_options options)
 {
     record r = { .broken = -1 };
-    st_dataset *d = st_dataset_new((st_dataset){ .count = count,
-                                                 .x = ST_SHAPE(1),
-                                                 .target = ST_SHAPE(1),
-                                                 .get = get_recorded,
-                                                 .release = release_record,
-                                                 .own = &r });
+    st_dataset *d = st_dataset_new(
+        (st_dataset){ count, ST_SHAPE(1), ST_SHAPE(1), get_recorded, .release = release_record, .own = &r });
     auto_net *n = one_weight();
-    st_train_result result;
-    options.loss = st_mse();
-    options.optim = st_sgd(.lr = 0.05);
-    runs(n, d, options, &result);
+    st_train_result result = run_to(0, n, d, options);
     assert_int_equal(result.steps, steps);
     assert_close(result.samples_per_second * result.seconds, r.count, 1e-6);
     assert_close(weight_of(n), pulled((int)steps), weight_limit);
-    st_optim_free(options.optim);
     st_dataset_free(d);
     assert_int_equal(r.released, 1);
     return r;
@@ -296,16 +276,34 @@ static void assert_permutation(const ptrdiff_t *order, int count)
 
 TEST(order_is_kept_when_asked_for)
 {
-    record r = asked_for(10, (st_train_options){ .epochs = 2, .batch = 4, .keep_order = true }, 6);
+    record r = asked_for(10, 6, .epochs = 2, .batch = 4, .keep_order = true);
     assert_int_equal(r.count, 20);
     for (int k = 0; k < 20; k++) assert_int_equal(r.sample[k], k % 10);
 }
 
+TEST(an_endless_set_is_gone_through_in_order)
+{
+    record r = asked_for(PTRDIFF_MAX / 2, 15, .epochs = 3, .batch = 8, .steps_per_epoch = 5);
+    assert_int_equal(r.count, 15 * 8);
+    for (int k = 0; k < r.count; k++) assert_int_equal(r.sample[k], k);
+}
+
+TEST(an_epoch_may_be_a_part_of_the_set)
+{
+    record r = asked_for(100, 4, .epochs = 2, .batch = 30, .steps_per_epoch = 2, .seed = 1);
+    bool seen[2][100] = { 0 };
+    assert_int_equal(r.count, 120);
+    for (int k = 0; k < 120; k++) {
+        assert_false(seen[k / 60][r.sample[k]]);
+        seen[k / 60][r.sample[k]] = true;
+    }
+}
+
 TEST(each_epoch_has_an_order_of_its_own)
 {
-    record r = asked_for(100, (st_train_options){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
-    record again = asked_for(100, (st_train_options){ .epochs = 3, .batch = 30, .seed = 1 }, 12);
-    record other = asked_for(100, (st_train_options){ .epochs = 3, .batch = 30, .seed = 2 }, 12);
+    record r = asked_for(100, 12, .epochs = 3, .batch = 30, .seed = 1),
+           again = asked_for(100, 12, .epochs = 3, .batch = 30, .seed = 1),
+           other = asked_for(100, 12, .epochs = 3, .batch = 30, .seed = 2);
     assert_int_equal(r.count, 300);
     assert_memory_equal(r.sample, again.sample, 300 * sizeof *r.sample);
     int same_as_before = 0, same_as_other = 0, in_place = 0;
@@ -320,11 +318,10 @@ TEST(each_epoch_has_an_order_of_its_own)
 
 TEST(the_last_batch_may_be_dropped)
 {
-    record r = asked_for(
-        10, (st_train_options){ .epochs = 2, .batch = 4, .keep_order = true, .drop_last = true }, 4);
+    record r = asked_for(10, 4, .epochs = 2, .batch = 4, .keep_order = true, .drop_last = true);
     assert_int_equal(r.count, 16);
     for (int k = 0; k < 16; k++) assert_int_equal(r.sample[k], k % 8);
-    r = asked_for(8, (st_train_options){ .batch = 4, .drop_last = true }, 2);
+    r = asked_for(8, 2, .batch = 4, .drop_last = true);
     assert_permutation(r.sample, 8);
 }
 
@@ -335,13 +332,8 @@ TEST(the_last_batch_may_be_dropped)
 static st_train_result stop_early(st_train_options options, st_net *n)
 {
     auto_samples training = pull(4, 10), validation = pull(3, 3);
-    st_train_result r;
-    options.loss = st_mse();
-    options.optim = st_sgd(.lr = 0.05);
     options.validation = validation.set;
-    runs(n, training.set, options, &r);
-    st_optim_free(options.optim);
-    return r;
+    return run_to(0, n, training.set, options);
 }
 
 /* Validation losses are 4, 1.21, 0.0841, 0.193 …: by steps of at least 1.2 the second is the best. Without patience
@@ -396,10 +388,8 @@ TEST(a_callback_sees_each_epoch)
     diary d = { .count = 0 };
     auto_net *n = one_weight();
     st_schedule s = st_step_lr(.step_size = 2, .gamma = 0.5);
-    stop_early(
-        (st_train_options){
-            .epochs = 5, .batch = 2, .schedule = s, .callbacks = { each_epoch(write_diary, &d) } },
-        n);
+    const st_train_options options = { 5, 2, .schedule = s, .callbacks = { each_epoch(write_diary, &d) } };
+    stop_early(options, n);
     assert_int_equal(d.count, 5);
     double weight = 0, least = INFINITY;
     for (int k = 0; k < 5; k++) {
@@ -454,143 +444,118 @@ TEST(progress_into_a_file_is_plain_lines)
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
-static st_callback stopping(double min_delta)
-{
-    return st_early_stopping(1, min_delta);
-}
-
 TEST(options_out_of_range_are_refused)
 {
     auto_samples s = pull(10, 10);
     auto_net *n = one_weight();
     auto_optim *o = st_sgd(.lr = 0.05);
-    const st_loss l = st_mse();
     const struct {
         st_train_options options;
         const char *text;
     } cases[] = {
-        { { .optim = o }, "train: the loss" },
-        { { .loss = l }, "train: the optimizer" },
-        { { .loss = l, .optim = o, .epochs = -1 }, "train: epochs is -1" },
-        { { .loss = l, .optim = o, .batch = -3 }, "train: batch is -3" },
-        { { .loss = l, .optim = o, .steps_per_epoch = -1 }, "train: steps_per_epoch is -1" },
-        { { .loss = l, .optim = o, .steps_per_epoch = 3, .batch = 4, .drop_last = true },
+        { { .epochs = -1 }, "train: epochs is -1" },
+        { { .batch = -3 }, "train: batch is -3" },
+        { { .steps_per_epoch = -1 }, "train: steps_per_epoch is -1" },
+        { { .steps_per_epoch = 3, .batch = 4, .drop_last = true },
           "train: steps_per_epoch is 3, expected 1 to 2 for 10 samples" },
-        { { .loss = l, .optim = o, .callbacks = { patient(-2) } }, "early_stopping: patience is -2" },
-        { { .loss = l, .optim = o, .callbacks = { patient(2) } },
-          "early_stopping: there is no validation set" },
-        { { .loss = l, .optim = o, .validation = s.set, .callbacks = { stopping(NAN) } }, "min_delta is " },
-        { { .loss = l, .optim = o, .validation = s.set, .callbacks = { stopping(-0.5) } },
-          "min_delta is -0.5" },
-        { { .loss = l, .optim = o, .callbacks = { st_clip(.norm = -1) } }, "clip: norm is -1" },
-        { { .loss = l, .optim = o, .callbacks = { st_clip(.norm = NAN) } }, "clip: norm is " },
-        { { .loss = l, .optim = o, .callbacks = { st_clip(.value = -0.5) } }, "value is -0.5" },
-        { { .loss = l, .optim = o, .callbacks = { st_clip(.value = NAN) } }, "value is " },
-        { { .loss = l, .optim = o, .callbacks = { st_ema(.decay = 1) } }, "ema: decay is 1" },
-        { { .loss = l, .optim = o, .callbacks = { st_lr_finder() } }, "lr_finder: lr is NULL" },
-        { { .loss = l, .optim = o, .batch = 11, .drop_last = true },
+        { { .callbacks = { patient(-2) } }, "early_stopping: patience is -2" },
+        { { .callbacks = { patient(2) } }, "early_stopping: there is no validation set" },
+        { { .callbacks = { st_early_stopping(1, NAN) } }, "min_delta is " },
+        { { .callbacks = { st_early_stopping(1, -0.5) } }, "min_delta is -0.5" },
+        { { .callbacks = { st_clip(.norm = -1) } }, "clip: norm is -1" },
+        { { .callbacks = { st_clip(.norm = NAN) } }, "clip: norm is " },
+        { { .callbacks = { st_clip(.value = -0.5) } }, "value is -0.5" },
+        { { .callbacks = { st_clip(.value = NAN) } }, "value is " },
+        { { .callbacks = { st_ema(.decay = 1) } }, "ema: decay is 1" },
+        { { .callbacks = { st_lr_finder() } }, "lr_finder: lr is NULL" },
+        { { .batch = 11, .drop_last = true },
           "train: drop_last leaves nothing of 10 samples in batches of 11" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         about("%s", cases[i].text);
-        st_train_result r;
-        if (st_train_run(n, s.set, cases[i].options, &r) != -1) fail_msg("not refused: %s", cases[i].text);
+        st_train_result r = run_to(-1, n, s.set, cases[i].options);
         expect_error("%s", cases[i].text);
         assert_int_equal(r.epochs, 0);
         assert_int_equal(r.steps, 0);
         assert_true(isnan(r.training.loss) && isnan(r.validation.loss));
         assert_true(weight_of(n) == 0);
     }
+    st_dataset endless = *s.set;
+    endless.count = PTRDIFF_MAX / 2;
+    train_fails(n, &endless, .batch = 8), expect_error("train: steps_per_epoch is 0, expected 1 to ");
+    expect_failure(st_train(n, s.set, .optim = o), "train: the loss");
+    expect_failure(st_train(n, s.set, .loss = st_mse()), "train: the optimizer");
+    st_error_set("something else"); /* is kept: a program may build all it needs and ask once */
+    train_fails(n, s.set, .seed = 0);
+    expect_error("something else");
 }
 
+/* As training and validation sets, and in evaluation. */
 TEST(data_that_do_not_fit_are_refused)
 {
-    auto_samples fits = pull(4, 10), wide = clouds(4, 1);
-    auto_net *n = one_weight();
-    auto_optim *o = st_sgd(.lr = 0.05);
-    const st_loss l = st_mse();
-    st_dataset empty = *fits.set;
-    empty.count = 0;
-    assert_int_equal(st_train(n, wide.set, .loss = l, .optim = o), -1);
-    expect_error("train: the training set has samples [2], the net takes [1]");
-    assert_int_equal(st_train(n, fits.set, .loss = l, .optim = o, .validation = wide.set), -1);
-    expect_error("train: the validation set has samples [2], the net takes [1]");
-    assert_int_equal(st_train(n, &empty, .loss = l, .optim = o), -1);
-    expect_error("train: the training set is empty");
-    assert_int_equal(st_train(n, fits.set, .loss = l, .optim = o, .validation = &empty), -1);
-    expect_error("train: the validation set is empty");
-    assert_int_equal(st_train(n, NULL, .loss = l, .optim = o), -1);
-    expect_error("train: the training set is NULL");
-    assert_int_equal(st_train(NULL, fits.set, .loss = l, .optim = o), -1);
-    expect_error("train: the net is NULL");
-    st_dataset deep = *fits.set;
-    deep.x.rank = ST_MAX_RANK;
-    assert_int_equal(st_train(n, &deep, .loss = l, .optim = o), -1);
-    expect_error("training set leave no axis");
-    assert_true(weight_of(n) == 0);
-    auto_samples bad = pull(4, NAN);
-    assert_int_equal(st_train(n, fits.set, .loss = l, .optim = o, .validation = bad.set), -1);
-    expect_error("train: the validation loss is");
+    auto_samples fits = pull(4, 10), wide = clouds(4, 1), bad = pull(4, NAN);
+    st_dataset empty = *fits.set, deep = *fits.set;
+    empty.count = 0, deep.x.rank = ST_MAX_RANK;
+    const struct {
+        const st_dataset *set;
+        const char *text;
+    } cases[] = {
+        { wide.set, "set has samples [2], the net takes [1]" },
+        { &empty, "set is empty" },
+        { &deep, "set leave no axis" },
+        { NULL, "set is NULL" },
+    };
+    auto_net *n = one_weight(), *raw = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1));
+    st_metrics score = { 7, 7 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        train_fails(n, cases[i].set, .seed = 0), expect_error("%s", cases[i].text);
+        expect_failure(st_evaluate(n, cases[i].set, st_mse(), &score), "%s", cases[i].text);
+        if (!cases[i].set) continue;
+        train_fails(n, fits.set, .validation = cases[i].set), expect_error("%s", cases[i].text);
+    }
+    train_fails(NULL, fits.set, .seed = 0), expect_error("train: the net is NULL");
+    expect_failure(st_evaluate(NULL, fits.set, st_mse(), &score), "st_evaluate before st_net_build");
+    expect_failure(st_evaluate(raw, fits.set, st_mse(), &score), "st_evaluate before st_net_build");
+    expect_failure(st_evaluate(n, fits.set, st_nll(), &score), "loss nll: ");
+    assert_true(score.loss == 7 && score.accuracy == 7 && weight_of(n) == 0);
+    train_fails(n, fits.set, .validation = bad.set), expect_error("train: the validation loss is");
 }
 
 /* By its place in the set, wherever it is in a batch: in training, shuffled or not, in validation and evaluation. */
 TEST(a_class_that_there_is_not_is_told_with_its_sample)
 {
-    const struct {
-        double class;
-        const char *text;
-    } cases[] = {
-        { 3, "3" },        { -1, "-1" },        { 1.5, "1.5" },        { -0.5, "-0.5" },
-        { NAN, "nan" },    { INFINITY, "inf" }, { -INFINITY, "-inf" }, { 2147483648., "2.14748e+09" },
-        { 1e30, "1e+30" },
-    };
+    const double classes[] = { 3, -1, 1.5, -0.5, NAN, INFINITY, -INFINITY, 2147483648., 1e30 };
     const st_loss l = st_cross_entropy();
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         auto_samples s = clouds(20, 1), good = clouds(8, 2);
         auto_dataset *part = st_dataset_slice(s.set, 10, 10);
         auto_net *n = classifier();
-        auto_optim *o = st_sgd(.lr = 0.05);
+        char text[32] = "nan";
+        if (!isnan(classes[i])) snprintf(text, sizeof text, "%g", classes[i]);
         assert_int_equal(st_net_build(n, 8, 1), 0);
         auto_tensor parameters = st_tensor_clone(st_net_parameters(n));
-        *element(s.y, 13) = (st_real)cases[i].class;
-        about("class %g", cases[i].class);
-        assert_int_equal(st_train(n, s.set, .loss = l, .optim = o, .batch = 20), -1);
-        expect_error("train: sample 13: class %s is out of range, the net has 3 outputs", cases[i].text);
-        assert_int_equal(st_train(n, part, .loss = l, .optim = o, .batch = 10, .keep_order = true), -1);
-        expect_error("train: sample 3: class %s is ", cases[i].text);
+        *element(s.y, 13) = (st_real)classes[i];
+        about("class %g", classes[i]);
+        train_fails(n, s.set, .loss = l, .batch = 20);
+        expect_error("train: sample 13: class %s is out of range, the net has 3 outputs", text);
+        train_fails(n, part, .loss = l, .batch = 10, .keep_order = true);
+        expect_error("train: sample 3: class %s is ", text);
         assert_same(st_net_parameters(n), parameters);
-        assert_int_equal(st_evaluate(n, s.set, l, NULL), -1);
-        expect_error("train: sample 13: class %s is ", cases[i].text);
-        assert_int_equal(st_train(n, good.set, .loss = l, .optim = o, .batch = 8, .validation = part), -1);
-        expect_error("train: sample 3: class %s is ", cases[i].text);
+        expect_failure(st_evaluate(n, s.set, l, NULL), "train: sample 13: class %s is ", text);
+        train_fails(n, good.set, .loss = l, .batch = 8, .validation = part);
+        expect_error("train: sample 3: class %s is ", text);
     }
 }
 
 TEST(a_source_that_fails_ends_the_run)
 {
     record r = { .broken = 5 };
-    auto_dataset *d = st_dataset_new(
-        (st_dataset){ .count = 8, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = get_recorded, .own = &r });
+    auto_dataset *d = st_dataset_new((st_dataset){ 8, ST_SHAPE(1), ST_SHAPE(1), get_recorded, .own = &r });
     auto_net *n = one_weight();
-    auto_optim *o = st_sgd(.lr = 0.05);
-    st_train_result result;
-    assert_int_equal(
-        st_train(n, d, .loss = st_mse(), .optim = o, .batch = 2, .keep_order = true, .result = &result), -1);
+    st_train_result result = train_fails(n, d, .batch = 2, .keep_order = true);
     expect_error("sample 5: the disk is gone");
     assert_int_equal(result.steps, 2);
     assert_close(weight_of(n), pulled(2), weight_limit);
-}
-
-/* An error that is there already is kept: a program may build all it needs and ask once. */
-TEST(an_earlier_error_is_kept)
-{
-    auto_samples s = pull(4, 10);
-    auto_net *n = one_weight();
-    auto_optim *o = st_sgd(.lr = 0.05);
-    st_error_set("something else");
-    assert_int_equal(st_train(n, s.set, .loss = st_mse(), .optim = o), -1);
-    expect_error("something else");
-    assert_true(weight_of(n) == 0);
 }
 
 /* The step at which the weight overflows is the last; in double the loss, a double in both, overflows first. */
@@ -598,15 +563,13 @@ TEST(a_run_that_explodes_ends_at_that_step)
 {
     auto_samples s = pull(20, 10);
     auto_net *n = one_weight();
-    st_train_options options = { .loss = st_mse(), .batch = 1, .optim = st_sgd(.lr = 1e30) };
-    st_train_result r;
+    auto_optim *o = st_sgd(.lr = 1e30);
+    st_train_result r = train_fails(n, s.set, .batch = 1, .optim = o);
     bool single = sizeof(st_real) == 4;
-    assert_int_equal(st_train_run(n, s.set, options, &r), -1);
     expect_error("train: %s",
                  single ? "element 0 of 0.weight is -inf after step" : "the loss is inf at step");
     assert_in_range(r.steps, 1, 19);
     assert_true(isfinite(weight_of(n)) == !single);
-    st_optim_free(options.optim);
 }
 
 /* Its losses fall, and then the run explodes: the best parameters are there all the same. */
@@ -615,21 +578,14 @@ TEST(the_best_is_restored_after_an_explosion)
     auto_samples training = pull(4, 10), validation = pull(3, 3);
     auto_net *n = one_weight();
     st_schedule rising = st_step_lr(.step_size = 3, .gamma = 1e30);
-    st_train_options options = { .epochs = 20,
-                                 .loss = st_mse(),
-                                 .optim = st_sgd(.lr = 0.05),
-                                 .schedule = rising,
-                                 .validation = validation.set,
-                                 .callbacks = { patient(20) } };
-    st_train_result r;
-    assert_int_equal(st_train_run(n, training.set, options, &r), -1);
+    st_train_result r = train_fails(n, training.set, .epochs = 20, .schedule = rising,
+                                    .validation = validation.set, .callbacks = { patient(20) });
     expect_error("train: ");
     assert_int_equal(r.best_epoch, 3);
     assert_close(weight_of(n), 2.71, weight_limit);
-    st_optim_free(options.optim);
 }
 
-/* ---- clipping ------------------------------------------------------------------------------------ */
+/* ---- callbacks ----------------------------------------------------------------------------------- */
 
 TEST(gradients_are_clipped)
 {
@@ -637,23 +593,18 @@ TEST(gradients_are_clipped)
     auto_optim *o = st_sgd(.lr = 1);
     const st_clip_options all[] = { { .norm = 0.25 }, { .value = 0.25 }, { .value = 0.25, .norm = 7 } };
     for (int i = 0; i < 3; i++) {
-        st_train_options options = {
-            .epochs = 3, .loss = st_mse(), .optim = o, .callbacks = { st_clip_new(all[i]) }
-        };
         auto_net *n = one_weight();
-        runs(n, s.set, options, NULL);
+        train(n, s.set, .epochs = 3, .optim = o, .callbacks = { st_clip_new(all[i]) });
         assert_close(weight_of(n), 0.75, weight_limit);
     }
 }
-
-/* ---- callbacks of one's own ------------------------------------------------------------------------ */
 
 /* Every event that it sees, in order, and what it can see there. */
 typedef struct witness {
     char events[64];
     st_event stop_at;
     long stop_step;
-    double weight, gradient;
+    double gradient;
 } witness;
 
 static void witness_event(st_callback *self, st_run *run, st_event event)
@@ -662,7 +613,6 @@ static void witness_event(st_callback *self, st_run *run, st_event event)
     size_t used = strlen(w->events);
     if (used < sizeof w->events - 1) w->events[used] = "bxgseE"[event];
     if (event == ST_ON_GRADIENTS) w->gradient = (double)st_item(st_net_gradients(run->net));
-    if (event == ST_ON_STEP) w->weight = weight_of(run->net);
     if (event == ST_ON_GRADIENTS) assert_true(run->report.lr == run->optim->lr && run->loss > 0);
     if (event == w->stop_at && run->step == w->stop_step) run->stop = true;
 }
@@ -685,18 +635,12 @@ TEST(a_callback_sees_all_events_and_stops_at_once)
         about("case %zu", i);
         witness w = { .stop_at = cases[i].stop_at, .stop_step = cases[i].step };
         auto_net *n = one_weight();
-        st_train_options options = { .epochs = 2,
-                                     .batch = 2,
-                                     .loss = st_mse(),
-                                     .optim = st_sgd(.lr = 0.05),
-                                     .callbacks = { { 0 }, { "witness", witness_event, &w } } };
-        st_train_result r;
-        runs(n, s.set, options, &r);
+        st_train_result r = train(n, s.set, .epochs = 2, .batch = 2,
+                                  .callbacks = { { 0 }, { "witness", witness_event, &w } });
         assert_string_equal(w.events, cases[i].events);
         assert_int_equal(r.steps, cases[i].steps);
         assert_close(weight_of(n), pulled(cases[i].steps), weight_limit);
         if (cases[i].steps == 4) assert_close(w.gradient, -2 * (10 - pulled(3)), 100 * weight_limit);
-        st_optim_free(options.optim);
     }
 }
 
@@ -710,27 +654,20 @@ TEST(a_callback_sets_the_rate_and_fails_the_run)
 {
     auto_samples s = pull(4, 10);
     auto_net *n = one_weight();
-    st_train_options options = {
-        .epochs = 9, .loss = st_mse(), .optim = st_sgd(.lr = 7), .callbacks = { { "rate", set_rate } }
-    };
-    assert_int_equal(st_train_run(n, s.set, options, NULL), -1);
+    auto_optim *o = st_sgd(.lr = 7);
+    train_fails(n, s.set, .epochs = 9, .optim = o, .callbacks = { { "rate", set_rate } });
     expect_error("enough");
     assert_close(weight_of(n), pulled(2), weight_limit);
-    st_optim_free(options.optim);
 }
 
 TEST(averages_follow_the_parameters)
 {
     auto_samples s = pull(4, 10);
     auto_net *n = one_weight();
-    st_train_options options = {
-        .epochs = 5, .loss = st_mse(), .optim = st_sgd(.lr = 0.05), .callbacks = { st_ema(.decay = 0.75) }
-    };
     double average = 0;
     for (int step = 1; step <= 5; step++) average = 0.75 * average + 0.25 * pulled(step);
-    runs(n, s.set, options, NULL);
+    train(n, s.set, .epochs = 5, .callbacks = { st_ema(.decay = 0.75) });
     assert_close(weight_of(n), average, weight_limit);
-    st_optim_free(options.optim);
 }
 
 /* y = w x on x = 1: w goes 2 lr (10 - w) a step, so that the loss explodes where lr exceeds 1. */
@@ -738,17 +675,13 @@ TEST(a_rate_is_found_below_the_explosion)
 {
     auto_samples s = pull(4, 10);
     auto_net *n = one_weight();
+    auto_optim *o = st_sgd(.lr = 7, .momentum = 0.1);
     double lr = -1;
-    st_train_options options = { .loss = st_mse(),
-                                 .optim = st_sgd(.lr = 7, .momentum = 0.1),
-                                 .callbacks = { st_lr_finder(.lr = &lr) } };
-    st_train_result r;
-    runs(n, s.set, options, &r);
+    st_train_result r = train(n, s.set, .optim = o, .callbacks = { st_lr_finder(.lr = &lr) });
     assert_in_range(r.steps, 50, 99);
     if (!(lr > 1e-3 && lr < 1)) fail_msg("%g", lr);
-    assert_true(weight_of(n) == 0 && st_item(st_net_states(n)) == 0 && options.optim->steps == 0);
-    assert_true(st_item(options.optim->state[0]) == 0);
-    st_optim_free(options.optim);
+    assert_true(weight_of(n) == 0 && st_item(st_net_states(n)) == 0 && o->steps == 0);
+    assert_true(st_item(o->state[0]) == 0);
 }
 
 /* ---- the place of a run, which a checkpoint holds ----------------------------------------------------- */
@@ -762,23 +695,18 @@ static void go_to_places(st_callback *self, st_run *run, st_event event)
     const double good[][3] = { { 1, 0, 0 }, { 1, 2, 2 }, { 2, 1, 3 }, { 4, 0, 6 } },
                  wrong[][3] = { { 0, 0, -2 }, { 5, 0, 8 }, { 1, 3, 3 },
                                 { 4, 1, 7 },  { 2, 1, 4 }, { 1.5, 0, 1 } };
+    const int limited[] = { 6, 7, 8, 3 };
+    const double limits[] = { place.epoch, 0x1p32, 0x1p32, 0x1p53 };
     for (int i = 0; i < 4; i++) {
         changed = place, memcpy(bad, good[i], sizeof good[i]);
         assert_int_equal(train_go_to(run, &changed, true), 0);
     }
-    for (int i = 0; i < 6 + 9; i++) { /* each number below 0, one of them as large as it may not be */
+    for (int i = 0; i < 6 + 9 + 4; i++) { /* each number below 0, four of them as large as they may not be */
         changed = place;
         if (i < 6) memcpy(bad, wrong[i], sizeof wrong[i]);
-        else bad[i - 6] = -1;
-        assert_int_equal(train_go_to(run, &changed, true), -1);
-        expect_error("train: the position is not in this run");
-    }
-    const int limited[] = { 6, 7, 8, 3 };
-    const double limits[] = { place.epoch, 0x1p32, 0x1p32, 0x1p53 };
-    for (int i = 0; i < 4; i++) {
-        changed = place, bad[limited[i]] = limits[i];
-        assert_int_equal(train_go_to(run, &changed, true), -1);
-        expect_error("train: the position is not in this run");
+        else if (i < 15) bad[i - 6] = -1;
+        else bad[limited[i - 15]] = limits[i - 15];
+        expect_failure(train_go_to(run, &changed, true), "train: the position is not in this run");
     }
     for (int i = 3; i < TRAIN_PLACE; i++) bad[i] = i;
     memcpy(bad, good[2], sizeof good[2]), bad[6] = 1;
@@ -794,56 +722,10 @@ TEST(a_run_goes_to_its_places_and_no_others)
 {
     auto_samples s = pull(4, 10);
     auto_net *n = one_weight();
-    auto_optim *o = st_sgd(.lr = 0.05);
     bool seen = false;
-    runs(n, s.set,
-         (st_train_options){ .epochs = 3,
-                             .batch = 2,
-                             .loss = st_mse(),
-                             .optim = o,
-                             .callbacks = { { "places", go_to_places, &seen } } },
-         NULL);
+    train(n, s.set, .epochs = 3, .batch = 2, .callbacks = { { "places", go_to_places, &seen } });
     assert_true(seen);
     assert_close(weight_of(n), pulled(6), weight_limit);
-}
-
-/* ---- endless sets -------------------------------------------------------------------------------------- */
-
-static void get_count(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
-{
-    ptrdiff_t *next = d->own;
-    assert_true(i == (*next)++);
-    st_fill(x, 1), st_fill(y, 10);
-}
-
-TEST(an_endless_set_is_gone_through_in_order)
-{
-    ptrdiff_t next = 0;
-    auto_dataset *d = st_dataset_new((st_dataset){
-        .count = PTRDIFF_MAX / 2, .x = ST_SHAPE(1), .target = ST_SHAPE(1), .get = get_count, .own = &next });
-    auto_net *n = one_weight();
-    st_train_options options = { .epochs = 3, .batch = 8, .loss = st_mse(), .optim = st_sgd(.lr = 0.05) };
-    st_train_result r;
-    assert_int_equal(st_train_run(n, d, options, &r), -1);
-    expect_error("train: steps_per_epoch is 0, expected 1 to ");
-    options.steps_per_epoch = 5;
-    runs(n, d, options, &r);
-    assert_int_equal(r.steps, 15);
-    assert_int_equal(next, 15 * 8);
-    assert_close(weight_of(n), pulled(15), weight_limit);
-    st_optim_free(options.optim);
-}
-
-TEST(an_epoch_may_be_a_part_of_the_set)
-{
-    record r =
-        asked_for(100, (st_train_options){ .epochs = 2, .batch = 30, .steps_per_epoch = 2, .seed = 1 }, 4);
-    bool seen[2][100] = { 0 };
-    assert_int_equal(r.count, 120);
-    for (int k = 0; k < 120; k++) {
-        assert_false(seen[k / 60][r.sample[k]]);
-        seen[k / 60][r.sample[k]] = true;
-    }
 }
 
 /* ---- small stacks -------------------------------------------------------------------------------- */
@@ -920,27 +802,4 @@ TEST(evaluation_is_a_mean_over_all_samples)
         assert_true(isnan(score.accuracy));
         assert_true(st_item(st_net_states(n)) == 0); /* in inference mode */
     }
-}
-
-TEST(evaluation_refuses_what_does_not_fit)
-{
-    auto_samples s = pull(4, 10), wide = clouds(4, 1);
-    auto_net *n = st_net_new(ST_SHAPE(1), st_dense(.out_features = 1));
-    st_dataset empty = *s.set;
-    empty.count = 0;
-    st_metrics score = { 7, 7 };
-    assert_int_equal(st_evaluate(n, s.set, st_mse(), &score), -1);
-    expect_error("st_evaluate before st_net_build");
-    assert_int_equal(st_evaluate(NULL, s.set, st_mse(), &score), -1);
-    expect_error("st_evaluate before st_net_build");
-    assert_int_equal(st_net_build(n, 2, 0), 0);
-    assert_int_equal(st_evaluate(n, wide.set, st_mse(), &score), -1);
-    expect_error("samples [2], the net takes [1]");
-    assert_int_equal(st_evaluate(n, &empty, st_mse(), &score), -1);
-    expect_error("set is empty");
-    assert_int_equal(st_evaluate(n, NULL, st_mse(), &score), -1);
-    expect_error("set is NULL");
-    assert_int_equal(st_evaluate(n, s.set, st_nll(), &score), -1);
-    expect_error("loss nll: ");
-    assert_true(score.loss == 7 && score.accuracy == 7);
 }

@@ -132,7 +132,7 @@ static st_net *with_independent_images(void)
 
 static void plain(st_train_options *o, int rank)
 {
-    o->schedule = st_constant_lr();
+    o->schedule = (st_schedule){ 0 };
     o->validation = NULL;
 }
 

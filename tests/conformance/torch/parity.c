@@ -282,7 +282,7 @@ static st_schedule schedule_named(const trial *t)
     if (strcmp(name, "one_cycle") == 0)
         return st_one_cycle_lr(option(t, "rise"), option(t, "divisor"), option(t, "final_divisor"));
     if (strcmp(name, "constant") != 0) st_error_set("schedule %s is not known", name);
-    return st_constant_lr();
+    return (st_schedule){ 0 };
 }
 
 static void judge_schedule(trial *t)
