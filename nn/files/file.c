@@ -68,54 +68,23 @@ void c_locale_leave(void *before)
 
 #define ENDING ".stride.tmp" /* of the temporary file, which is beside the file */
 
-/* The path, or what its symbolic links lead to, whether that exists or not; to be freed; NULL with errno set. */
+/* The path without symbolic links, to be freed; of a new file the path as it is. NULL with errno set, also if a
+ * link leads nowhere. */
 static char *resolve(const char *path)
 {
-    enum { MOST_LINKS = 40, LONGEST = 4096 };
     struct stat status;
-    char target[LONGEST], *to = strdup(path);
-    for (int links = 1; to && lstat(to, &status) == 0 && S_ISLNK(status.st_mode); links++) {
-        const ssize_t length = readlink(to, target, LONGEST);
-        const char *slash = length > 0 && target[0] != '/' ? strrchr(to, '/') : NULL;
-        const size_t folder = slash ? (size_t)(slash - to) + 1 : 0;
-        const bool fits = length > 0 && length < LONGEST && links <= MOST_LINKS;
-        char *next = fits ? malloc(folder + (size_t)length + 1) : NULL;
-        if (!fits && length >= 0) errno = ELOOP;
-        if (next) memcpy(next, to, folder), memcpy(next + folder, target, (size_t)length);
-        if (next) next[folder + (size_t)length] = '\0';
-        free(to);
-        to = next;
-    }
-    return to;
+    char *real = realpath(path, NULL);
+    return !real && errno == ENOENT && lstat(path, &status) ? strdup(path) : real;
 }
 
-static bool has_name(int descriptor, const char *name)
+/* The folder, locked, so that writers of a file wait for each other; -1 if it cannot be opened. Some file systems
+ * have no locks: two writers of one file at a time are then not supported. */
+static int lock_folder(const char *folder)
 {
-    struct stat opened, named;
-    return fstat(descriptor, &opened) == 0 && lstat(name, &named) == 0 && opened.st_dev == named.st_dev &&
-           opened.st_ino == named.st_ino;
-}
-
-/* A new file; -1 with errno set. It is locked while it is written, and only the holder of the lock may rename
- * or remove it: another writer is waited for, and a file that a killed one left is removed. */
-static int open_temporary(const char *name, mode_t mode)
-{
-    for (;;) {
-        const int made = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (made < 0 && errno != EEXIST) return -1;
-        const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-        int other = made < 0 ? open(name, O_WRONLY | flags) : made; /* NFS locks only what may be written */
-        if (other < 0 && errno == EACCES) other = open(name, O_RDONLY | flags);
-        if (other < 0 && errno == ENOENT) continue;
-        if (other < 0) return -1;
-        const bool locked = flock(other, LOCK_EX) == 0, named = has_name(other, name);
-        if (made >= 0 && named) return made; /* also on a file system without locks */
-        const bool stuck = made < 0 && (!locked || (named && unlink(name)));
-        const int reason = errno;
-        close(other);
-        errno = reason;
-        if (stuck) return -1;
+    const int descriptor = open(folder, O_RDONLY | O_CLOEXEC);
+    while (descriptor >= 0 && flock(descriptor, LOCK_EX) && errno == EINTR) {
     }
+    return descriptor;
 }
 
 /* The old file's owner, group and permissions, as far as the system allows, and never more: if the group
@@ -128,22 +97,12 @@ static void keep_permissions(int descriptor, const struct stat *old)
     (void)!fchmod(descriptor, mode);
 }
 
-/* Flushes the new name to disk. The file is already in place, so failures are not reported. */
-static void sync_folder(const char *folder)
-{
-    int descriptor = open(folder, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    fsync(descriptor);
-    close(descriptor);
-}
-
-/* 0, or an errno. The descriptor stays open, and with it the lock. */
+/* Closes the descriptor. 0, or an errno. */
 static int fill(int descriptor, st_file_writer *write, const void *context)
 {
-    int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-    FILE *stream = copy < 0 ? NULL : fdopen(copy, "wb");
+    FILE *stream = fdopen(descriptor, "wb");
     int reason = stream ? 0 : errno;
-    if (copy >= 0 && !stream) close(copy);
+    if (!stream) close(descriptor);
     errno = ENOMEM; /* if the writer sets none */
     if (stream && (write(stream, context) || fflush(stream) || ferror(stream) || fsync(descriptor)))
         reason = errno;
@@ -158,21 +117,20 @@ static int replace(const char *path, char *name, st_file_writer *write, const vo
 {
     struct stat old;
     const bool exists = stat(path, &old) == 0;
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const char *slash = strrchr(path, '/');
     if (exists && !S_ISREG(old.st_mode)) return NOT_REGULAR;
-    if (!*file) return ENOENT;
+    if (slash && !slash[1]) return ENOENT;
+    snprintf(name, strlen(path) + 1, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    const int folder = lock_folder(name);
     strcat(strcpy(name, path), ENDING);
-    const int descriptor = open_temporary(name, exists ? 0600 : 0666);
-    if (descriptor < 0) return errno;
-    if (exists) keep_permissions(descriptor, &old);
-    int reason = fill(descriptor, write, context);
+    unlink(name); /* a killed writer's */
+    const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, exists ? 0600 : 0666);
+    if (descriptor >= 0 && exists) keep_permissions(descriptor, &old);
+    int reason = descriptor < 0 ? errno : fill(descriptor, write, context);
     if (!reason && !only_try && rename(name, path)) reason = errno;
-    if (reason || only_try) unlink(name);
-    else {
-        name[file - path] = '\0';
-        sync_folder(slash ? name : ".");
-    }
-    close(descriptor);
+    if (descriptor >= 0 && (reason || only_try)) unlink(name);
+    if (folder >= 0)
+        fsync(folder), close(folder); /* the new name; a failure is not reported: it is in place */
     return reason;
 }
 

@@ -13,9 +13,9 @@ typedef int st_file_writer(FILE *to, const void *context);
 
 /* Replaces the file by what `write` writes: a temporary file in the same folder is filled, flushed to disk
  * and renamed over the old file, whose permissions it gets. A symbolic link stays one: its target is
- * replaced. On failure the temporary file is removed, the old file is unchanged, and -1 is returned with an
- * error that names the file and the reason. The path may only name a regular file. Several writers of one
- * file wait for each other.
+ * replaced, and a link that leads nowhere is an error. On failure the temporary file is removed, the old file
+ * is unchanged, and -1 is returned with an error that names the file and the reason. The path may only name a
+ * regular file. Several writers of one file wait for each other, by a lock on the folder.
  *
  * A killed process leaves at most one temporary file, PATH.stride.tmp, which the next call for the same path
  * removes. */

@@ -369,7 +369,7 @@ static const surrounding surroundings[] = {
     { READ("an empty file", BADLY, ": >$1") },
     { READ("zeros", BADLY, "head -c 5000 /dev/zero >$1") },
     { "a forbidden file to read", BADLY, replace_file, become_nobody, true, 0, "chmod 0 $1" },
-    { WRITE("a dangling link", WELL, "rm -f $1 && ln -s later-$1 $1") },
+    { WRITE("a dangling link", BADLY, "rm -f $1 && ln -s later-$1 $1") },
     { WRITE("a link", WELL, "rm -f $1 && cp -p ../../old/$1 later-$1 && ln -s later-$1 $1") },
     { WRITE("a loop of links", BADLY, "rm -f $1 && ln -s $1 $1") },
     { WRITE("a link to /dev/null", BADLY, "ln -sf /dev/null $1") },

@@ -802,25 +802,6 @@ TEST(views_are_written_and_read_in_their_own_order)
 
 /* ---- the file that is written -------------------------------------------------------------------- */
 
-/* Relative, to a whole path, and in a circle; test_replace.c has more places, in processes of other users. */
-TEST(a_link_stays_a_link)
-{
-    struct stat status;
-    auto_net *n = small_net();
-    const char *targets[] = { "net", path_of("net"), "latest" };
-    for (int i = 0; i < 6; i++) {
-        const bool loops = i % 3 == 2, dangles = i > 2;
-        if (!dangles) written("net", BYTES("old"));
-        assert_int_equal(symlink(targets[i % 3], path_of("latest")), 0);
-        assert_int_equal(st_net_save(n, path_of("latest")), loops ? -1 : 0);
-        if (loops) expect_error("%s", strerror(ELOOP));
-        assert_int_equal(lstat(path_of("latest"), &status), 0);
-        assert_true(S_ISLNK(status.st_mode));
-        if (!loops || !dangles) assert_int_equal(contents(path_of("net")).count > 3, !loops);
-        unlink(path_of("latest")), unlink(path_of("net"));
-    }
-}
-
 /* Files of other names stay. */
 TEST(what_a_killed_writer_left_behind_is_removed)
 {
@@ -857,17 +838,4 @@ TEST(writers_of_one_file_do_not_disturb_each_other)
     auto_net *loaded = st_net_load(path, 1, nothing);
     assert_non_null(loaded);
     unlink(path);
-}
-
-TEST(a_name_without_a_folder_is_in_the_current_one)
-{
-    char here[1024];
-    st_net *n = small_net();
-    assert_non_null(getcwd(here, sizeof here));
-    assert_int_equal(chdir(path_of(".")), 0);
-    assert_int_equal(st_net_save(n, "net"), 0);
-    st_net *loaded = st_net_load("net", 1, nothing);
-    assert_int_equal(chdir(here), 0);
-    assert_non_null(loaded);
-    unlink(path_of("net")), st_net_free(loaded), st_net_free(n);
 }
