@@ -50,11 +50,6 @@ static st_layer *max_lowest(st_pool_options o)
     return st_maxpool(AS(o));
 }
 
-static st_layer *max_zero(st_pool_options o)
-{
-    return st_maxpool(AS(o), .pad_value = ST_PAD_ZERO);
-}
-
 static st_layer *mean_with(st_pool_options o)
 {
     return st_avgpool(AS(o));
@@ -70,16 +65,16 @@ static st_layer *norm_2(st_pool_options o)
     return st_lppool(AS(o));
 }
 
-static st_layer *norm_2_5(st_pool_options o)
-{
-    return st_lppool(AS(o), .p = 2.5);
-}
-
 static const struct kind {
     const char *name;
     st_layer *(*make)(st_pool_options o);
-} kinds[] = { { "maxpool", max_lowest },           { "maxpool_zero", max_zero }, { "avgpool", mean_with },
-              { "avgpool_exclude", mean_without }, { "lppool", norm_2 },         { "lppool_2.5", norm_2_5 } };
+    const char *dilated; /* how dilated windows are refused */
+} kinds[] = {
+    { "maxpool", max_lowest, NULL },
+    { "avgpool", mean_with, "layer 0: avgpool: dilation 2x2, ONNX has 1x1 only" },
+    { "avgpool_exclude", mean_without, "layer 0: avgpool: dilation 2x2, ONNX has 1x1 only" },
+    { "lppool", norm_2, "layer 0: lppool: dilation 2x2, ONNX has 1x1 only" },
+};
 
 /* Bits of a way. Images of 9×8 leave part of a window over with either stride. */
 enum { PADDED = 1, CEILED = 2, DILATED = 4, WIDE = 8, ONE_SIDED = 16, WAYS = 32 };
@@ -100,7 +95,8 @@ static void visit_pools(sample_visit *visit, void *context)
                                   .dilation = { dilation, dilation },
                                   .ceil_mode = way & CEILED,
                                   .pad_height = { 0, way & ONE_SIDED ? 1 : 0 } };
-            visit(name, ST_SHAPE(3, 9, 8), kinds[k].make(o), NULL, context);
+            visit(name, ST_SHAPE(3, 9, 8), kinds[k].make(o), way & DILATED ? kinds[k].dilated : NULL,
+                  context);
         }
 }
 
@@ -125,10 +121,14 @@ static void visit_more_pools(sample_visit *visit, void *context)
     VISIT("lppool p=1", st_lppool(.kernel = { 2, 2 }, .p = 1));
     VISIT("adaptive_avgpool 1x1", st_adaptive_avgpool());
     VISIT("adaptive_avgpool 3x4", st_adaptive_avgpool({ 3, 4 }));
-    VISIT("adaptive_avgpool 4x3", st_adaptive_avgpool({ 4, 3 }));
-    VISIT("adaptive_avgpool 11x20", st_adaptive_avgpool({ 11, 20 }));
-    VISIT("maxpool_zero of padding", st_maxpool(.kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 3, 2 },
-                                                .dilation = { 4, 4 }, .pad_value = ST_PAD_ZERO));
+    VISIT("maxpool zero", st_maxpool(.kernel = { 2, 2 }, .pad_value = ST_PAD_ZERO));
+    visit("maxpool zero padded", image,
+          st_maxpool(.kernel = { 2, 2 }, .padding = { 1, 0 }, .pad_value = ST_PAD_ZERO),
+          "layer 0: maxpool: pad_value zero, ONNX ignores padding", context);
+    visit("adaptive_avgpool 3x3", image, st_adaptive_avgpool({ 3, 3 }),
+          "layer 0: adaptive_avgpool: 3x3 windows of 9x8 pixels differ in size", context);
+    visit("lppool p=2.5", image, st_lppool(.p = 2.5), "layer 0: lppool: p is 2.5, ONNX has integers only",
+          context);
     visit("pool", image, st_pool(.function = &first, .kernel = { 2, 2 }),
           "layer 0: pool: its function first is written in C", context);
     visit("maxpool of padding", ST_SHAPE(1, 1, 1),

@@ -143,12 +143,12 @@ TEST(nodes_and_tensors_are_called_as_the_layers_are)
 
 TEST(steps_of_one_kind_are_numbered)
 {
-    static const char *const lines[] = { "0.Abs Abs(input)", "0.Pow Pow(0.Abs 0.p)",
-                                         "0.MatMul MatMul(0.Pow 0.columns)",
-                                         "0.MatMul2 MatMul(0.rows 0.MatMul)", "0 Pow(0.MatMul2 0.root)" };
-    auto_net *n = built(ST_SHAPE(1, 5, 5), st_lppool(.kernel = { 2, 2 }, .p = 1.5));
+    static const char *const lines[] = { "0.Mul Mul(input input)",    "0.Mul2 Mul(0.Mul 0.b)",
+                                         "0.Add Add(0.Mul2 0.a)",     "0.Mul3 Mul(input 0.Add)",
+                                         "0.Sigmoid Sigmoid(0.Mul3)", "0 Mul(input 0.Sigmoid)" };
+    auto_net *n = built(ST_SHAPE(4), st_gelu(.approximate = ST_GELU_TANH));
     Onnx__ModelProto *m = exported(n);
-    assert_nodes(m->graph, 5, lines);
+    assert_nodes(m->graph, 6, lines);
     drop(m);
 }
 
