@@ -24,22 +24,20 @@ static const uint64_t MAPS = UINT64_C(3) << 62, NOISES = UINT64_C(7) << 61;
 
 static const double DEGREE = 3.14159265358979323846 / 180;
 
-/* An image before the map, within a frame of zeros. */
-typedef struct source {
-    st_tensor framed, inside; /* [C, H + AROUND, W + AROUND], and the [C, H, W] in it */
-} source;
-
 typedef struct augmented {
     data_wrapper base;
     st_augment_options options;
 } augmented;
 
-/* `framed` is to be freed; null with an error. */
-static source make_source(st_shape x)
+st_tensor data_framed(st_shape x)
 {
-    st_tensor framed = st_tensor_new(ST_SHAPE(x.n[0], x.n[1] + AROUND, x.n[2] + AROUND));
-    if (st_is_null(framed)) return (source){ framed, framed };
-    return (source){ framed, st_narrow(st_narrow(framed, 1, BEFORE, x.n[1]), 2, BEFORE, x.n[2]) };
+    return st_tensor_new(ST_SHAPE(x.n[0], x.n[1] + AROUND, x.n[2] + AROUND));
+}
+
+st_tensor data_inside(st_tensor framed)
+{
+    const ptrdiff_t *n = framed.shape.n;
+    return st_narrow(st_narrow(framed, 1, BEFORE, n[1] - AROUND), 2, BEFORE, n[2] - AROUND);
 }
 
 /* ---- the map --------------------------------------------------------------------------------- */
@@ -74,39 +72,18 @@ static double at(const double line[3], double down, double right)
     return line[0] * down + line[1] * right + line[2];
 }
 
-static void warp(st_tensor to, st_tensor framed, const st_affine *map)
+void data_warp(st_tensor to, st_tensor framed, affine map)
 {
     ptrdiff_t height = to.shape.n[1], width = to.shape.n[2], pitch = framed.stride[1];
     double middle = (double)(height - 1) / 2, centre = (double)(width - 1) / 2;
     for (ptrdiff_t c = 0; c < to.shape.n[0]; c++)
         for (ptrdiff_t i = 0; i < height; i++) {
-            double u = at(map->row, (double)i - middle, -centre) + middle + BEFORE;
-            double v = at(map->column, (double)i - middle, -centre) + centre + BEFORE;
+            double u = at(map.row, (double)i - middle, -centre) + middle + BEFORE;
+            double v = at(map.column, (double)i - middle, -centre) + centre + BEFORE;
             sample_row(width, st_at(to, ST_INDEX(c, i, 0)), to.stride[2], st_at(framed, ST_INDEX(c, 0, 0)),
-                       pitch, u, v, map->row[1], map->column[1], (st_real)(height + BEFORE),
+                       pitch, u, v, map.row[1], map.column[1], (st_real)(height + BEFORE),
                        (st_real)(width + BEFORE));
         }
-}
-
-static bool is_finite(const st_affine *map)
-{
-    bool finite = true;
-    for (int k = 0; k < 3; k++) finite = finite && isfinite(map->row[k]) && isfinite(map->column[k]);
-    return finite;
-}
-
-int st_warp_affine(st_tensor to, st_tensor from, st_affine map)
-{
-    if (st_is_null(to) || st_is_null(from) || to.shape.rank != 3 || !st_shape_equal(to.shape, from.shape))
-        return st_error_set("st_warp_affine: from %s to %s, expected the same [C, H, W]",
-                            st_shape_text(from.shape).text, st_shape_text(to.shape).text);
-    if (!is_finite(&map)) return st_error_set("st_warp_affine: the map is not finite");
-    source s = make_source(from.shape);
-    if (st_is_null(s.framed)) return -1;
-    st_copy(s.inside, from);
-    warp(to, s.framed, &map);
-    st_tensor_free(s.framed);
-    return 0;
 }
 
 /* ---- drawing --------------------------------------------------------------------------------- */
@@ -137,7 +114,7 @@ static bool warps(const st_augment_options *o)
 
 /* The inverse, from output to input, of p -> z R S F p + t (flip, shear, rotate, scale, shift): F S⁻¹ R⁻¹
  * (p - t) / z. / */
-static st_affine draw_map(const augmented *a, ptrdiff_t i)
+static affine draw_map(const augmented *a, ptrdiff_t i)
 {
     const st_augment_options *o = &a->options;
     double flip = o->flip > 0 && draw(a, i, FLIP, 1) < 2 * o->flip - 1 ? -1 : 1;
@@ -145,7 +122,7 @@ static st_affine draw_map(const augmented *a, ptrdiff_t i)
     double angle = DEGREE * draw(a, i, ROTATION, o->rotation), z = 1 + draw(a, i, SCALE, o->scale);
     double down = draw(a, i, DOWN, o->shift), right = draw(a, i, RIGHT, o->shift);
     double c = cos(angle) / z, s = sin(angle) / z;
-    st_affine map = { { c, s }, { flip * (-s - shear * c), flip * (c - shear * s) } };
+    affine map = { { c, s }, { flip * (-s - shear * c), flip * (c - shear * s) } };
     map.row[2] = -at(map.row, down, right);
     map.column[2] = -at(map.column, down, right);
     return map;
@@ -155,12 +132,11 @@ static st_affine draw_map(const augmented *a, ptrdiff_t i)
 
 static void get_warped(const augmented *a, ptrdiff_t i, st_tensor x, st_tensor y)
 {
-    source s = make_source(x.shape);
-    if (st_is_null(s.framed)) return;
-    st_affine map = draw_map(a, i);
-    a->base.of->get(a->base.of, i, s.inside, y);
-    warp(x, s.framed, &map);
-    st_tensor_free(s.framed);
+    st_tensor framed = data_framed(x.shape);
+    if (st_is_null(framed)) return;
+    a->base.of->get(a->base.of, i, data_inside(framed), y);
+    data_warp(x, framed, draw_map(a, i));
+    st_tensor_free(framed);
 }
 
 typedef struct noise {
@@ -208,57 +184,43 @@ typedef struct limit {
     bool closed;
 } limit;
 
-enum { LIMITS = 7, DESCRIPTION = 384 };
+enum { DESCRIPTION = 384 };
 
-static void limits_of(const st_augment_options *o, st_shape x, limit limits[LIMITS])
+/* Checks the options: "augment flip 0.5, rotation 10, seed 1" */
+static int describe(const st_augment_options *o, st_shape x, char text[DESCRIPTION])
 {
-    double side = (double)(x.n[1] < x.n[2] ? x.n[1] : x.n[2]);
-    const limit all[LIMITS] = {
+    const double side = (double)smallest(x.n[1], x.n[2]);
+    const limit limits[] = {
         { "flip", o->flip, 1, true },           { "shear", o->shear, 90, false },
         { "rotation", o->rotation, 180, true }, { "scale", o->scale, 1, false },
         { "shift", o->shift, side, true },      { "noise", o->noise, HUGE_VAL, false },
         { "cutout", o->cutout, side, true },
     };
-    memcpy(limits, all, sizeof all);
-}
-
-static int check_options(const st_augment_options *o, st_shape x)
-{
-    limit limits[LIMITS];
-    if (x.rank != 3)
-        return st_error_set("st_dataset_augment: samples %s, expected [C, H, W]", st_shape_text(x).text);
-    limits_of(o, x, limits);
-    for (const limit *l = limits; l < limits + LIMITS; l++) {
-        if (l->value >= 0 && (l->value < l->most || (l->closed && l->value == l->most))) continue;
-        return st_error_set("st_dataset_augment: %s is %g, expected at least 0 and %s %g, of samples %s",
-                            l->name, l->value, l->closed ? "at most" : "below", l->most,
-                            st_shape_text(x).text);
-    }
-    return 0;
-}
-
-/* "augment flip 0.5, rotation 10, seed 1" */
-static void describe(const st_augment_options *o, st_shape x, char text[DESCRIPTION])
-{
-    limit limits[LIMITS];
-    limits_of(o, x, limits);
-    void *locale = c_locale_enter();
     int length = snprintf(text, DESCRIPTION, "augment");
-    for (const limit *l = limits; l < limits + LIMITS; l++)
+    for (const limit *l = limits; l < limits + sizeof limits / sizeof *limits; l++) {
+        if (!(l->value >= 0 && (l->value < l->most || (l->closed && l->value == l->most))))
+            return st_error_set("st_dataset_augment: %s is %g, expected at least 0 and %s %g, of samples %s",
+                                l->name, l->value, l->closed ? "at most" : "below", l->most,
+                                st_shape_text(x).text);
         if (l->value > 0)
             length += snprintf(text + length, DESCRIPTION - (size_t)length, " %s %.15g,", l->name, l->value);
+    }
     snprintf(text + length, DESCRIPTION - (size_t)length, " seed %llu", (unsigned long long)o->seed);
-    c_locale_leave(locale);
+    return 0;
 }
 
 st_dataset *st_dataset_augment_new(const st_dataset *of, st_augment_options options)
 {
+    char text[DESCRIPTION];
     if (!of) st_error_set("st_dataset_augment: the data set is NULL");
-    if (!of || check_options(&options, of->x)) return NULL;
-    augmented *own = array_new("st_dataset_augment", 1, sizeof *own);
+    else if (of->x.rank != 3)
+        st_error_set("st_dataset_augment: samples %s, expected [C, H, W]", st_shape_text(of->x).text);
+    if (!of || of->x.rank != 3) return NULL;
+    void *locale = c_locale_enter();
+    const int status = describe(&options, of->x, text);
+    c_locale_leave(locale);
+    augmented *own = status ? NULL : array_new("st_dataset_augment", 1, sizeof *own);
     if (!own) return NULL;
     own->options = options;
-    char text[DESCRIPTION];
-    describe(&options, of->x, text);
     return data_wrap(of, (st_dataset){ .get = get, .own = own, .grain = smallest(of->grain, GRAIN) }, text);
 }

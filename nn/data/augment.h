@@ -35,20 +35,6 @@ typedef struct st_augment_options {
 st_dataset *st_dataset_augment_new(const st_dataset *of, st_augment_options options);
 #define st_dataset_augment(of, ...) st_dataset_augment_new(of, ST_OPTIONS(st_augment_options, __VA_ARGS__))
 
-/* An affine map from output to input pixels: rows and columns from the centre. */
-typedef struct st_affine {
-    double row[3], column[3];
-} st_affine;
-
-/* Applies an affine map: element (i, j), from the centre, of each channel of `to` [C, H, W] is sampled from
- * `from`, which has the same shape and does not overlap it, at
- *
- *     (row[0] i + row[1] j + row[2], column[0] i + column[1] j + column[2])
- *
- * from the centre ((H - 1) / 2, (W - 1) / 2), with bilinear interpolation; elements outside are zero. 0, or
- * -1 with an error. */
-int st_warp_affine(st_tensor to, st_tensor from, st_affine map);
-
 ST_API_END
 
 #endif

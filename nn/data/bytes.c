@@ -19,19 +19,17 @@ enum {
 /* A small gzip stream may unpack to any number of bytes. */
 static const ptrdiff_t MOST_BYTES = PTRDIFF_MAX / 2 < UINT32_MAX ? PTRDIFF_MAX / 2 : UINT32_MAX;
 
-/* zlib's error, whose message begins with the path. */
+/* Reports zlib's error, whose message names the path. */
 static int check(gzFile file, const char *path)
 {
     int code, reason = errno;
-    const char *message = gzerror(file, &code), *name = file_name(path);
-    const size_t length = strlen(path);
-    if (strncmp(message, path, length) == 0 && strncmp(message + length, ": ", 2) == 0) message += length + 2;
+    const char *message = gzerror(file, &code), *name = file_name(path), *colon = strrchr(message, ':');
     switch (code) {
     case Z_OK: return 0;
     case Z_BUF_ERROR: return st_error_set("%s: truncated: its gzip stream ends early", name);
     case Z_MEM_ERROR: return st_error_set("%s: no memory to read it", name);
     case Z_ERRNO: return st_error_set("%s: %s", name, strerror(reason));
-    default: return st_error_set("%s: corrupt gzip stream: %s", name, message);
+    default: return st_error_set("%s: corrupt gzip stream%s", name, colon ? colon : "");
     }
 }
 

@@ -37,29 +37,24 @@ int st_net_set_classes(st_net *to, ptrdiff_t count, const char *const name[])
     return status;
 }
 
-/* In one block: the struct, the pointers, the names. */
-static st_class_names *make(ptrdiff_t count, size_t bytes)
-{
-    st_class_names *c = malloc(sizeof *c + (size_t)count * sizeof *c->name + bytes);
-    if (c) *c = (st_class_names){ count, (const char **)(c + 1) };
-    else st_error_set("metadata " KEY ": no memory");
-    return c;
-}
-
-/* The names follow the pointers in memory. NULL with an error. */
+/* In one block: the struct, the pointers, the names of so many bytes. NULL with an error. */
 static st_class_names *read_names(json_t *list, size_t bytes)
 {
     size_t i;
     json_t *name;
-    st_class_names *c = make((ptrdiff_t)json_array_size(list), bytes);
-    char *at = c ? (char *)(c->name + c->count) : NULL;
+    const size_t count = json_array_size(list);
+    st_class_names *c = malloc(sizeof *c + count * sizeof *c->name + bytes);
+    if (!c) st_error_set("metadata " KEY ": no memory");
+    if (!c) return NULL;
+    *c = (st_class_names){ (ptrdiff_t)count, (const char **)(c + 1) };
+    char *at = (char *)(c->name + count);
     json_array_foreach(list, i, name)
     {
-        if (!c || !json_is_string(name)) break;
+        if (!json_is_string(name)) break;
         c->name[i] = strcpy(at, json_string_value(name));
         at += json_string_length(name) + 1;
     }
-    if (!c || i == json_array_size(list)) return c;
+    if (i == count) return c;
     free(c);
     refuse();
     return NULL;

@@ -29,21 +29,6 @@ static int refuse_end(const char *name, ptrdiff_t given, ptrdiff_t wanted, const
     return st_error_set("%s: trailing data: expected to end after %td bytes of %s", name, wanted, what);
 }
 
-/* The sizes and their product; -1 with an error. */
-static ptrdiff_t read_sizes(const char *name, const unsigned char *at, st_shape *form)
-{
-    bool overflow = false, empty = false;
-    ptrdiff_t count = 1;
-    for (int i = 0; i < form->rank; i++, at += SIZE) {
-        uint32_t n = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-        overflow |= __builtin_mul_overflow(count, n, &count) || count == PTRDIFF_MAX;
-        empty |= n == 0;
-        form->n[i] = (ptrdiff_t)n;
-    }
-    if (empty) return st_error_set("%s: sizes %s, expected at least 1", name, st_shape_text(*form).text);
-    return overflow ? st_error_set("%s: sizes %s overflow", name, st_shape_text(*form).text) : count;
-}
-
 /* Checks the file, and gives its sizes. */
 static int check(const char *name, const unsigned char *at, ptrdiff_t size, const kind *k, st_shape *form)
 {
@@ -58,7 +43,14 @@ static int check(const char *name, const unsigned char *at, ptrdiff_t size, cons
         return st_error_set("%s: rank %d, expected %s", name, form->rank, k->expected);
     size -= MAGIC;
     if (size < form->rank * SIZE) return refuse_end(name, size, form->rank * SIZE, "sizes");
-    const ptrdiff_t count = read_sizes(name, at + MAGIC, form);
+    bool empty = false;
+    for (int i = 0; i < form->rank; i++) {
+        const unsigned char *n = at + MAGIC + i * SIZE;
+        form->n[i] = (ptrdiff_t)((uint32_t)n[0] << 24 | (uint32_t)n[1] << 16 | (uint32_t)n[2] << 8 | n[3]);
+        empty = empty || form->n[i] == 0;
+    }
+    if (empty) return st_error_set("%s: sizes %s, expected at least 1", name, st_shape_text(*form).text);
+    const ptrdiff_t count = st_shape_numel(*form, name);
     size -= form->rank * SIZE;
     if (count < 0) return -1;
     return count == size ? 0 : refuse_end(name, size, count, k->what);

@@ -29,17 +29,15 @@ enum { ELEMENTS = 1 << 18 /* of the samples that are measured at a time */ };
 static st_normalization *make(ptrdiff_t channels)
 {
     const ptrdiff_t head = sizeof(st_normalization) / sizeof(double);
-    ptrdiff_t count = channels < PTRDIFF_MAX / 2 - head ? head + 2 * channels : PTRDIFF_MAX;
-    st_normalization *n = array_new("normalization", count, sizeof(double));
+    st_normalization *n = array_new("normalization", head + 2 * channels, sizeof(double));
     if (n) *n = (st_normalization){ channels, (double *)n + head, (double *)n + head + channels };
     return n;
 }
 
 static int check(const st_normalization *n, const char *who)
 {
-    if (!n) return st_error_set("%s: the normalization is NULL", who);
-    if (!n->mean || !n->deviation)
-        return st_error_set("%s: the %s is NULL", who, n->mean ? "deviation" : "mean");
+    if (!n || !n->mean || !n->deviation)
+        return st_error_set("%s: the %s is NULL", who, n ? "mean or deviation" : "normalization");
     if (n->channels < 1) return st_error_set("%s: %td channels, expected at least one", who, n->channels);
     for (ptrdiff_t c = 0; c < n->channels; c++) {
         if (!isfinite(n->mean[c]))

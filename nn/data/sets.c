@@ -61,33 +61,6 @@ st_dataset *data_wrap(const st_dataset *of, st_dataset kind, const char *step)
     return st_dataset_new(kind);
 }
 
-/* ---- a part ------------------------------------------------------------------------------------ */
-
-typedef struct slice {
-    data_wrapper base;
-    ptrdiff_t first;
-} slice;
-
-static void get_slice(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
-{
-    const slice *own = d->own;
-    own->base.of->get(own->base.of, own->first + i, x, y);
-}
-
-st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t count)
-{
-    if (!of) return refuse_null("st_dataset_slice", "data set");
-    if (first < 0 || count < 1 || first > of->count || count > of->count - first) {
-        st_error_set("st_dataset_slice: %td samples from %td on, expected at least one of the set's %td",
-                     count, first, of->count);
-        return NULL;
-    }
-    slice *own = array_new("st_dataset_slice", 1, sizeof *own);
-    if (!own) return NULL;
-    own->first = first;
-    return data_wrap(of, (st_dataset){ .count = count, .get = get_slice, .own = own }, NULL);
-}
-
 /* ---- a function of each sample ------------------------------------------------------------------- */
 
 typedef struct mapped {
@@ -163,17 +136,38 @@ st_dataset *st_dataset_concat_of(int count, const st_dataset *const sets[])
     return st_dataset_new(kind);
 }
 
-/* ---- by index ------------------------------------------------------------------------------------ */
+/* ---- some of the samples ------------------------------------------------------------------------- */
 
-typedef struct subset {
+typedef struct chosen {
     data_wrapper base;
-    ptrdiff_t index[];
-} subset;
+    ptrdiff_t first;
+    bool listed;
+    ptrdiff_t index[]; /* of each sample if `listed`, otherwise they are first, first + 1, ... */
+} chosen;
 
-static void get_subset(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+static ptrdiff_t index_in(const chosen *p, ptrdiff_t i)
 {
-    const subset *own = d->own;
-    own->base.of->get(own->base.of, own->index[i], x, y);
+    return p->listed ? p->index[i] : p->first + i;
+}
+
+static void get_chosen(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
+{
+    const chosen *own = d->own;
+    own->base.of->get(own->base.of, index_in(own, i), x, y);
+}
+
+st_dataset *st_dataset_slice(const st_dataset *of, ptrdiff_t first, ptrdiff_t count)
+{
+    if (!of) return refuse_null("st_dataset_slice", "data set");
+    if (first < 0 || count < 1 || first > of->count || count > of->count - first) {
+        st_error_set("st_dataset_slice: %td samples from %td on, expected at least one of the set's %td",
+                     count, first, of->count);
+        return NULL;
+    }
+    chosen *own = array_new("st_dataset_slice", 1, sizeof *own);
+    if (!own) return NULL;
+    own->first = first;
+    return data_wrap(of, (st_dataset){ .count = count, .get = get_chosen, .own = own }, NULL);
 }
 
 st_dataset *st_dataset_subset(const st_dataset *of, ptrdiff_t count, const ptrdiff_t index[])
@@ -186,23 +180,24 @@ st_dataset *st_dataset_subset(const st_dataset *of, ptrdiff_t count, const ptrdi
             return NULL;
         }
     if (count < 1) st_error_set("st_dataset_subset: %td samples, expected at least one", count);
-    const ptrdiff_t head = sizeof(subset) / sizeof *index; /* both are of pointers' size */
-    subset *own = count < 1 ? NULL : array_new("st_dataset_subset", head + count, sizeof *index);
+    const ptrdiff_t head = sizeof(chosen) / sizeof *index; /* both are of pointers' size */
+    chosen *own = count < 1 ? NULL : array_new("st_dataset_subset", head + count, sizeof *index);
     if (!own) return NULL;
+    own->listed = true;
     memcpy(own->index, index, (size_t)count * sizeof *index);
-    return data_wrap(of, (st_dataset){ .count = count, .get = get_subset, .own = own }, "subset");
+    return data_wrap(of, (st_dataset){ .count = count, .get = get_chosen, .own = own }, "subset");
 }
 
 const st_dataset *st_dataset_origin(const st_dataset *d, ptrdiff_t *i)
 {
     if (!d || !i) return refuse_null("st_dataset_origin", d ? "index" : "data set");
-    if (d->get != get_subset) return d;
+    if (d->get != get_chosen) return d;
     if (*i < 0 || *i >= d->count) {
         st_error_set("st_dataset_origin: sample %td, the set has %td samples", *i, d->count);
         return NULL;
     }
-    const subset *own = d->own;
-    *i = own->index[*i];
+    const chosen *own = d->own;
+    *i = index_in(own, *i);
     return own->base.of;
 }
 
@@ -248,12 +243,10 @@ int st_dataset_split(const st_dataset *of, double fraction, uint64_t seed, st_da
     *part = *rest = NULL;
     if (!(fraction > 0 && fraction < 1))
         return st_error_set("st_dataset_split: fraction %g, expected more than 0 and less than 1", fraction);
-    if (st_error()) return -1;
     const ptrdiff_t n = of->count;
-    ptrdiff_t *order = array_new("st_dataset_split", n, sizeof *order);
-    ptrdiff_t *class = array_new("st_dataset_split", n, sizeof *class);
-    ptrdiff_t *divided = array_new("st_dataset_split", n, sizeof *divided);
-    ptrdiff_t classes = order && class && divided ? read_classes(of, class) : 0;
+    ptrdiff_t *order = array_new("st_dataset_split", n, 3 * sizeof *order), *class = order + n,
+              *divided = class + n;
+    ptrdiff_t classes = order ? read_classes(of, class) : 0;
     ptrdiff_t *seen = classes > 0 ? array_new("st_dataset_split", classes, sizeof *seen) : NULL;
     if (seen) {
         st_random_permutation(order, n, (st_random_key){ seed, DRAWS });
@@ -266,7 +259,7 @@ int st_dataset_split(const st_dataset *of, double fraction, uint64_t seed, st_da
             *part = NULL;
         }
     }
-    free(order), free(class), free(divided), free(seen);
+    free(order), free(seen);
     return *rest ? 0 : -1;
 }
 

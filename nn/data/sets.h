@@ -28,8 +28,8 @@ st_dataset *st_dataset_concat_of(int count, const st_dataset *const sets[]);
 /* Samples index[0], ..., index[count - 1], which may repeat. */
 st_dataset *st_dataset_subset(const st_dataset *of, ptrdiff_t count, const ptrdiff_t index[]);
 
-/* The set that a subset or a part of st_dataset_split is made from; *i, a sample of it, becomes the sample's index
- * there. Other sets are returned unchanged. */
+/* The set that a slice, a subset or a part of st_dataset_split is made from; *i, a sample of it, becomes the
+ * sample's index there. Other sets are returned unchanged. */
 const st_dataset *st_dataset_origin(const st_dataset *d, ptrdiff_t *i);
 
 /* Divides a set at random. Where targets are classes (of rank 0, integers from 0 on) both parts have the same
