@@ -1,5 +1,4 @@
-/* chart.c: charts as SVG. Positions are in units of the viewBox. */
-#include "examples/stride/chart.h"
+/* chart.c: curves over epochs as SVG. Positions are in units of the viewBox. */
 #include "examples/stride/page.h"
 
 #include <limits.h>
@@ -246,7 +245,7 @@ static void put_caption(FILE *to, const frame *f)
     fputs(".</desc>\n", to);
 }
 
-void chart_put(FILE *to, const chart *c)
+void page_chart(FILE *to, const chart *c)
 {
     double low = INFINITY, high = -INFINITY;
     for (int l = 0; l < c->lines; l++) line_range(&c->line[l], &low, &high);

@@ -1,6 +1,5 @@
 /* compare.c: stride report: the curves of several logs in one page. */
 #include "examples/stride/paths.h"
-#include "examples/stride/chart.h"
 #include "examples/stride/commands.h"
 #include "examples/stride/log.h"
 #include "examples/stride/page.h"
@@ -52,7 +51,7 @@ static void put_chart(FILE *to, const comparison *c, chart kind, size_t value, s
     }
     kind.lines = c->count;
     kind.line = line;
-    chart_put(to, &kind);
+    page_chart(to, &kind);
 }
 
 static void put_run(FILE *to, const comparison *c, int i)

@@ -99,7 +99,6 @@ static int take_mnist(dataset *s, const mnist *m)
     s->test = keep(s, m->test);
     s->classes = 10;
     s->name = digits;
-    s->drawn = m->drawn;
     return 0;
 }
 
@@ -110,35 +109,11 @@ static int open_mnist(dataset *s, const paths *p)
     return mnist_open(&m, p->path[0], "MNIST") || take_mnist(s, &m) ? -1 : opened(s, "MNIST", p->path[0]);
 }
 
-static bool is_idx(const paths *p)
-{
-    unsigned char first[4];
-    const char *name = strrchr(p->path[0], '/');
-    if (strstr(name ? name : p->path[0], "idx3")) return p->count <= 2;
-    FILE *f = p->count == 2 && path_readable(p->path[0]) == 0 ? fopen(p->path[0], "rb") : NULL;
-    bool found = f && fread(first, 1, 4, f) == 4 && first[0] == 0 && first[1] == 0 && first[2] == 8;
-    if (f) fclose(f);
-    return found;
-}
-
-/* The labels' path: replaces images by labels and idx3 by idx1. */
-static int beside(char to[LONGEST_PATH], const char *images)
-{
-    snprintf(to, LONGEST_PATH, "%s", images);
-    char *slash = strrchr(to, '/'), *name = slash ? slash + 1 : to;
-    char *word = strstr(name, "images"), *kind = strstr(name, "idx3");
-    if (!word) return st_error_set("%.200s: labels not found; give IMAGES,LABELS", images);
-    memcpy(word, "labels", 6);
-    if (kind) kind[3] = '1';
-    return 0;
-}
-
+/* The last of the kinds that take two files: whatever they are, the library says if they are not IDX. */
 static int open_idx(dataset *s, const paths *p)
 {
-    char labels[LONGEST_PATH];
-    if (!is_idx(p)) return OTHER;
-    if (p->count == 1 && beside(labels, p->path[0])) return -1;
-    s->train = keep(s, st_dataset_idx(p->path[0], p->count == 2 ? p->path[1] : labels));
+    if (p->count != 2) return OTHER;
+    s->train = keep(s, st_dataset_idx(p->path[0], p->path[1]));
     return opened(s, "images", p->path[0]);
 }
 
@@ -393,7 +368,7 @@ int dataset_note(st_net *n, const dataset_options *o, const dataset *s)
 {
     char *columns = dataset_columns(s), *text = text_clean(s->text), targets[32]; /* in UTF-8 */
     snprintf(targets, sizeof targets, "%ld", o->targets);
-    const char *const notes[][2] = { { "data", s->drawn ? "drawn digits" : text },
+    const char *const notes[][2] = { { "data", text },
                                      { "size", s->size },
                                      { "label", o->label },
                                      { "targets", o->targets ? targets : NULL },

@@ -3,8 +3,7 @@
  *     no path                     MNIST, from the folders that `make mnist` uses
  *     a folder                    of MNIST's IDX files, of CIFAR-10's binary files, or with a folder of
  *                                 pictures per class, perhaps in train/ and test/ (val/, valid/, validation/)
- *     NAME-idx3-ubyte[.gz]        IDX images, the labels beside them
- *     IMAGES,LABELS               a pair of IDX files or of NumPy's, X.npy,Y.npy
+ *     IMAGES,LABELS               a pair of IDX files, plain or gzipped, or of NumPy's, X.npy,Y.npy
  *     NAME.csv, .tsv [.gz]        a table
  *     NAME.bin[,NAME.bin...]      CIFAR-10's */
 #ifndef STRIDE_EXAMPLES_STRIDE_DATASET_H
@@ -53,7 +52,6 @@ typedef struct dataset {
     int classes;                    /* number of class names */
     const char *const *name;
     const char *size; /* to which pictures were resized, or NULL */
-    bool drawn;       /* MNIST was not found */
 
     st_dataset *own[DATASET_SETS]; /* freed with it */
     struct image_folder *folder[2];

@@ -5,8 +5,6 @@
 #include "examples/stride/scores.h"
 #include "examples/stride/text.h"
 
-#include <string.h>
-
 typedef struct settings {
     dataset_options source;
     const char *model;
@@ -38,11 +36,6 @@ static void evaluate(const model *m, const settings *s, const dataset *from)
 {
     scores found = { 0 };
     st_dataset *normal = NULL;
-    const char *trained_on = st_net_metadata(m->net, "data");
-    if (trained_on && !s->source.data && (strcmp(trained_on, "drawn digits") == 0) != from->drawn) {
-        text_put_in(stderr, "stride eval: the net was trained on ", trained_on, ", the data are ");
-        text_put_in(stderr, "", from->text, "\n");
-    }
     const st_dataset *set = s->part == 1 || !from->test ? from->train : from->test;
     if (s->part == 2 && !from->test) st_error_set("%s has no test part", from->text);
     else if (m->scale) set = normal = st_dataset_normalize(set, m->scale);

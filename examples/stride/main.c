@@ -3,7 +3,7 @@
 #define _DARWIN_C_SOURCE
 #include "examples/stride/commands.h"
 
-#include "examples/stride/nearest.h"
+#include "examples/stride/text.h"
 #include <stride.h>
 #include "tensor/error.h"
 
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     note_command_line(argc, argv);
     const char *name = argc > 1 ? argv[1] : "";
     if (argc < 2) {
-        put_short_help(stderr);
+        put_usage(stderr);
         return 2;
     }
     if (strcmp(name, "--version") == 0) {

@@ -5,7 +5,6 @@
 #include "examples/stride/paths.h"
 #include "examples/stride/network.h"
 
-#include "examples/stride/nearest.h"
 #include "examples/stride/text.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE /* getopt_long */
 #include "examples/stride/options.h"
 
-#include "examples/stride/nearest.h"
 #include "examples/stride/text.h"
 #include "layers/options.h"
 #include "tensor/error.h"

@@ -1,6 +1,8 @@
-/* page.h: text, numbers and tables in HTML. */
+/* page.h: HTML of reports: text, numbers, tables, images and charts, with classes of the style sheet. */
 #ifndef STRIDE_EXAMPLES_STRIDE_PAGE_H
 #define STRIDE_EXAMPLES_STRIDE_PAGE_H
+
+#include "nn/train.h"
 
 #include <stdio.h>
 
@@ -30,5 +32,29 @@ void page_table(FILE *to, const char *box, const char *class, const char *headin
 
 /* The content of the style element. */
 void page_style(FILE *to);
+
+/* An image [C, H, W] as a PNG in a data URI, from `low` (dark) to `high` (bright). Three channels are shown in colour,
+ * any other number by their mean. Larger images are averaged down to 96 pixels a side. Nothing for another
+ * shape. -1 with an error: no memory. */
+int page_image(FILE *to, const char *alt, st_tensor image, double low, double high);
+
+/* One value of each epoch of a run. */
+typedef struct chart_line {
+    const char *name, *style; /* shown; a class of the style sheet */
+    size_t value;             /* offset of a double in st_train_report */
+    const st_train_report *epochs;
+    int count, best; /* number of epochs; index of the one to mark, or -1 */
+} chart_line;
+
+typedef struct chart {
+    const char *title;
+    bool percent;    /* values are 0 to 1 */
+    bool may_be_log; /* logarithmic if all values are positive and span a factor of 10 */
+    int lines;
+    const chart_line *line;
+} chart;
+
+/* A figure with its heading, in SVG; lines without a value are left out, and so is a chart without any. */
+void page_chart(FILE *to, const chart *c);
 
 #endif

@@ -12,21 +12,14 @@
 #include <unistd.h>
 
 /* As realpath, but the file itself need not exist. */
-static bool resolve(const char *path, char to[PATH_MAX], int links)
+static bool resolve(const char *path, char to[PATH_MAX])
 {
-    char target[PATH_MAX], joined[2 * PATH_MAX], folder[PATH_MAX];
+    char folder[PATH_MAX], resolved[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    int length = slash ? (int)(slash - path) + 1 : 0;
-    if (realpath(path, to)) return true;
-    ssize_t size = links > 0 ? readlink(path, target, sizeof target - 1) : -1;
-    if (size > 0) {
-        target[size] = '\0';
-        snprintf(joined, sizeof joined, "%.*s%s", target[0] == '/' ? 0 : length, path, target);
-        return resolve(joined, to, links - 1);
-    }
-    snprintf(joined, sizeof joined, "%.*s", length ? length : 1, length ? path : ".");
-    if (!realpath(joined, folder)) return false;
-    return snprintf(to, PATH_MAX, "%s/%s", folder, slash ? slash + 1 : path) < PATH_MAX;
+    const int length = slash ? (int)(slash - path) + 1 : 0;
+    if (snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? path : ".") >= PATH_MAX)
+        return false;
+    return realpath(folder, resolved) && snprintf(to, PATH_MAX, "%s/%s", resolved, path + length) < PATH_MAX;
 }
 
 bool path_is_folder(const char *path)
@@ -78,5 +71,5 @@ bool path_same(const char *a, const char *b)
     if (strcmp(a, b) == 0) return true;
     if (stat(a, &of_a) == 0 && stat(b, &of_b) == 0)
         return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-    return resolve(a, path_a, 8) && resolve(b, path_b, 8) && strcmp(path_a, path_b) == 0;
+    return resolve(a, path_a) && resolve(b, path_b) && strcmp(path_a, path_b) == 0;
 }

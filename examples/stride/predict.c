@@ -7,7 +7,6 @@
 #include "examples/stride/folder.h"
 #include "examples/stride/images.h"
 #include "examples/stride/model.h"
-#include "examples/stride/sketch.h"
 #include "examples/stride/table.h"
 #include "examples/stride/text.h"
 #include "nn/data/formats.h"
@@ -21,12 +20,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BAR = 40, MOST_BARS = 64 };
-
 typedef struct settings {
     dataset_options source;
-    const char *model, *index, *output;
-    long top, threads;
+    const char *model, *output;
+    long index, top, threads;
     bool resize, invert, json;
 } settings;
 
@@ -41,7 +38,6 @@ typedef struct session {
     ptrdiff_t *ranked; /* their indices in descending order of value */
     json_t *list;      /* of --json */
     FILE *table;       /* --output */
-    bool lines;        /* which is JSON lines, not CSV */
     int why;           /* errno of the first write to it that failed */
     int done, failed;
 } session;
@@ -81,38 +77,16 @@ static int ask(session *t, const char *name, st_tensor image)
     return 0;
 }
 
-/* ---- on a terminal ----------------------------------------------------------------------------- */
+/* ---- as text ------------------------------------------------------------------------------------ */
 
-static void show_bars(const session *t, ptrdiff_t shown)
+static void show(const session *t, const char *name)
 {
-    const char *label[MOST_BARS];
-    double value[MOST_BARS];
-    for (ptrdiff_t i = 0; i < shown; i++) {
-        label[i] = t->m.shown[t->ranked[i]];
-        value[i] = t->value[t->ranked[i]];
-    }
-    sketch_bars(stdout, label, value, (int)shown, BAR);
-}
-
-static void sketch(st_tensor image)
-{
-    if (image.shape.rank != 3 || image.shape.n[2] > 80) return;
-    st_tensor grey = image_fit(image, image.shape.n[0] == 3 ? 1 : 0, 0, 0);
-    if (grey.shape.n[0] == 1) sketch_image(stdout, grey);
-    st_tensor_free(grey);
-}
-
-static void show(const session *t, const char *name, st_tensor image)
-{
-    bool classed = is_classed(&t->m), terminal = classed && sketch_wants_colour(stdout);
-    ptrdiff_t shown = t->outputs < t->s->top ? t->outputs : t->s->top;
-    if (terminal) sketch(image);
+    const bool classed = is_classed(&t->m);
     text_put(stdout, name);
     for (ptrdiff_t i = 0; i < t->outputs && !classed; i++) printf("%s%.6g", i ? " " : ": ", t->value[i]);
-    for (ptrdiff_t i = 0; i < (terminal ? 1 : shown) && classed; i++)
+    for (ptrdiff_t i = 0; i < t->outputs && i < t->s->top && classed; i++)
         printf("%s%s %.4f", i ? ", " : ": ", t->m.shown[t->ranked[i]], t->value[t->ranked[i]]);
     putchar('\n');
-    if (terminal) show_bars(t, shown < MOST_BARS ? shown : MOST_BARS);
 }
 
 /* ---- as JSON, as a table ----------------------------------------------------------------------- */
@@ -173,17 +147,15 @@ static void put_row(const session *t, const char *name)
     fputc('\n', t->table);
 }
 
-static void put(session *t, const char *name, st_tensor image)
+static void put(session *t, const char *name)
 {
-    json_t *one = t->s->json || t->lines ? as_json(t, name) : NULL;
+    json_t *one = t->s->json ? as_json(t, name) : NULL;
     if (st_error()) return;
-    if (t->lines) json_dumpf(one, t->table, JSON_COMPACT | JSON_REAL_PRECISION(9)), fputc('\n', t->table);
-    else if (t->table) put_row(t, name);
+    if (t->table) put_row(t, name);
     if (t->table && ferror(t->table) && !t->why) t->why = errno;
     t->done++;
-    if (t->s->json) json_array_append(t->list, one);
-    else if (!t->table) show(t, name, image);
-    json_decref(one);
+    if (one) json_array_append_new(t->list, one);
+    else if (!t->table) show(t, name);
 }
 
 /* Checks the shape of an image, which is contiguous, inverts it if asked to, and prints its prediction. */
@@ -194,7 +166,7 @@ static int answer(session *t, const char *name, st_tensor image)
         return st_error_set("%.200s is %s, the net takes %s", name, st_shape_text(image.shape).text,
                             st_shape_text(t->m.net->input).text);
     for (ptrdiff_t i = 0; t->s->invert && i < st_numel(image); i++) st_data(image)[i] = 1 - st_data(image)[i];
-    if (ask(t, name, image) == 0) put(t, name, image);
+    if (ask(t, name, image) == 0) put(t, name);
     return st_error() ? -1 : 0;
 }
 
@@ -308,26 +280,16 @@ static void predict(session *t, const char *path)
     folder_free_paths(&files);
 }
 
-/* Without --data the sample is MNIST's, which is wrong for a net that was trained on other data. */
-static int check_data(const session *t)
-{
-    static const char *const digits[] = { "MNIST", "drawn digits" };
-    const char *trained = st_net_metadata(t->m.net, "data");
-    bool alike = t->s->source.data || !trained;
-    for (int i = 0; i < 2 && !alike; i++) alike = strncmp(trained, digits[i], strlen(digits[i])) == 0;
-    return alike ? 0 : st_error_set("--index: the net was trained on %.250s; give --data", trained);
-}
-
 static int sample(session *t)
 {
     dataset from;
     dataset_options options = t->s->source;
-    const long i = t->s->index ? strtol(t->s->index, NULL, 10) : 0;
-    if (check_data(t) || dataset_open_for(&from, &t->m, &options)) return -1;
+    const long i = t->s->index;
+    if (dataset_open_for(&from, &t->m, &options)) return -1;
     const st_dataset *d = from.test ? from.test : from.train;
     st_tensor x = st_tensor_new(st_shape_with_batch(d->x, 1)),
               y = st_tensor_new(st_shape_with_batch(d->target, 1));
-    if (i < 0 || i >= d->count) st_error_set("--index: sample %ld of %td; the first is 0", i, d->count);
+    if (i >= d->count) st_error_set("--index: sample %ld of %td; the first is 0", i, d->count);
     else if (st_dataset_batch(d, NULL, i, 1, x, y) == 0) {
         char name[600];
         int used = snprintf(name, sizeof name, "sample %ld of %s", i, from.text);
@@ -346,17 +308,11 @@ static int sample(session *t)
 static int check(const settings *s, int count, char **operands)
 {
     const subcommand *c = &command_predict;
-    char *end = NULL;
     if (count > 0 && (s->source.data || s->index))
         return subcommand_refuse(c, "files, or --data and --index, not both");
-    if (count == 0 && !s->source.data && !s->index)
-        return subcommand_refuse(c, "nothing to predict: give files, or --index N");
-    if (s->index && (strtol(s->index, &end, 10), *end || end == s->index))
-        return subcommand_refuse(c, "--index: expected a whole number, not \"%.40s\"", s->index);
     if (!s->output) return 0;
-    if (!text_ends(s->output, ".csv") && !text_ends(s->output, ".jsonl"))
-        return subcommand_refuse(c, "--output: expected a name that ends in .csv or .jsonl, not %.200s",
-                                 s->output);
+    if (!text_ends(s->output, ".csv"))
+        return subcommand_refuse(c, "--output: expected a name that ends in .csv, not %.200s", s->output);
     for (int i = 0; i < count; i++)
         if (path_same(s->output, operands[i]))
             return subcommand_refuse(c, "--output and %s are the same file", operands[i]);
@@ -377,8 +333,7 @@ static int write_table(FILE *to, const void *context)
 {
     session *t = *(session *const *)context;
     t->table = to;
-    t->lines = text_ends(t->s->output, ".jsonl");
-    if (!t->lines) put_heading(t);
+    put_heading(t);
     predict_all(t);
     if (t->why) errno = t->why;
     return t->why || st_error() || t->done == 0 ? -1 : 0;
@@ -415,9 +370,8 @@ static int run(void *settings_, int count, char **operands)
 
 static const option_row options[] = {
     MODEL_OPTION,
-    { "output", 'o', OPTION_TEXT, AT(output), "FILE",
-      .help = "write a table instead: .csv, or .jsonl with an object per line" },
-    { "index", 'i', OPTION_TEXT, AT(index), "N", .help = "sample N of --data, counted from 0" },
+    { "output", 'o', OPTION_TEXT, AT(output), "FILE", .help = "write a table instead, .csv" },
+    { "index", 'i', OPTION_INTEGER, AT(index), "N", "0", "without files: sample N of --data", 0, 1e15 },
     { "top", 'k', OPTION_INTEGER, AT(top), "K", "10", "show the K most probable classes", 1, 1e6 },
     { "resize", 'r', OPTION_FLAG, AT(resize), .help = "resize pictures to the net's input" },
     { "invert", 'v', OPTION_FLAG, AT(invert), .help = "invert the pictures (1 - x) first" },
@@ -433,7 +387,7 @@ const subcommand command_predict = {
             "(.npy), tables (.csv, .tsv), all pictures in a folder, a file on standard input (-), or a "
             "sample of a "
             "data set.",
-    .usage = "[MODEL] FILE|FOLDER|-...|--index N [--data PATH] [options]",
+    .usage = "[MODEL] [FILE|FOLDER|-... | --index N --data PATH] [options]",
     .details = "MODEL is a .safetensors file. If a file cannot be read, the error is reported, the others "
                "are processed, and the exit "
                "status is 1.",

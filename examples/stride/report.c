@@ -1,8 +1,6 @@
 /* report.c: the sections of the page. It is both HTML and XML, and forbids scripts and loading. */
 #include "examples/stride/report.h"
-#include "examples/stride/chart.h"
 #include "examples/stride/page.h"
-#include "examples/stride/picture.h"
 #include "examples/stride/scores.h"
 #include "nn/files/replace.h"
 
@@ -12,13 +10,10 @@
 
 enum {
     FEW_IN_TABLE = 12,  /* up to so many classes the confusion matrix has wide columns */
-    MOST_IN_TABLE = 20, /* with more classes it is an image */
-    MOST_CONFUSED = 12, /* pairs of classes beside it */
+    MOST_IN_TABLE = 20, /* with more classes there is a table of the most frequent mistakes only */
+    MOST_CONFUSED = 12, /* pairs of classes in it */
     MOST_FILTERS = 64
 };
-
-/* Colours of images, for light and dark pages. */
-static const unsigned char accent[3] = { 62, 124, 224 }, other[3] = { 222, 112, 40 };
 
 typedef struct page {
     const report *r;
@@ -103,7 +98,7 @@ static void put_charts(const page *p)
                              { "Accuracy", .percent = true, .lines = 2, .line = accuracy },
                              { "Learning rate", .lines = 1, .line = &lr } };
     fputs("<div class=\"charts\">\n", p->to);
-    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++) chart_put(p->to, &charts[i]);
+    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++) page_chart(p->to, &charts[i]);
     fputs("</div>\n", p->to);
 }
 
@@ -174,34 +169,6 @@ static void put_matrix(const page *p)
             page_share(f->accuracy).text);
 }
 
-/* A pixel per cell, whose opacity is the square root of its share of the row, so that rare mistakes are
- * visible. */
-static void put_map(const page *p)
-{
-    const scores *f = &p->found;
-    const size_t cells = (size_t)f->classes * (size_t)f->classes;
-    picture map = { (int)f->classes, (int)f->classes, 4, calloc(cells, 4) };
-    if (!map.pixels) {
-        st_error_set("report: no memory for the map of %td classes", f->classes);
-        return;
-    }
-    unsigned char *at = map.pixels;
-    for (ptrdiff_t truth = 0; truth < f->classes; truth++) {
-        double all = (double)scores_of(f, truth).samples;
-        for (ptrdiff_t k = 0; k < f->classes; k++, at += 4) {
-            memcpy(at, truth == k ? accent : other, 3);
-            double share = all > 0 ? (double)scores_at(f, truth, k) / all : 0;
-            at[3] = (unsigned char)lround(255 * sqrt(share));
-        }
-    }
-    fputs("<img class=\"map\" alt=\"Confusion matrix; the tables below have its "
-          "numbers.\" src=\"",
-          p->to);
-    picture_put(p->to, &map);
-    fputs("\"/>\n", p->to);
-    picture_free(&map);
-}
-
 static void put_confused(const page *p)
 {
     confused found[MOST_CONFUSED];
@@ -240,7 +207,7 @@ static void put_confusion(const page *p)
             page_count((double)f->count).text, page_count(f->accuracy * (double)f->count).text,
             page_percent(f->accuracy).text, page_value(f->loss).text);
     fputs("<div class=\"beside\">\n", p->to);
-    (f->classes <= MOST_IN_TABLE ? put_matrix : put_map)(p);
+    if (f->classes <= MOST_IN_TABLE) put_matrix(p);
     put_confused(p);
     fputs("</div>\n", p->to);
     if (f->classes > MOST_IN_TABLE) put_classes(p);
@@ -249,35 +216,28 @@ static void put_confusion(const page *p)
 
 /* ---- images ------------------------------------------------------------------------------------ */
 
-/* The range of all images: 0 to 1, or from the least to the greatest pixel of any. */
-static void find_range(const scores *f, double *low, double *high)
+/* Includes the elements of a contiguous tensor in a range. */
+static void widen(double range[2], st_tensor x)
 {
-    *low = 0, *high = 1;
-    for (int i = 0; i < f->mistakes; i++) {
-        const st_real *at = st_data(f->mistake[i].x);
-        for (ptrdiff_t k = 0; k < st_numel(f->mistake[i].x); k++) {
-            *low = fmin(*low, (double)at[k]);
-            *high = fmax(*high, (double)at[k]);
-        }
+    for (ptrdiff_t k = 0; k < st_numel(x); k++) {
+        range[0] = fmin(range[0], (double)st_data(x)[k]);
+        range[1] = fmax(range[1], (double)st_data(x)[k]);
     }
 }
 
-/* Frees the picture; nothing if it has no pixels. */
-static void put_picture(const page *p, const char *what, ptrdiff_t number, picture image)
+static void put_image(const page *p, const char *what, ptrdiff_t number, st_tensor image,
+                      const double range[2])
 {
-    if (image.pixels) {
-        fprintf(p->to, "<img alt=\"%s %td\" src=\"", what, number);
-        picture_put(p->to, &image);
-        fputs("\"/>", p->to);
-    }
-    picture_free(&image);
+    char alt[64];
+    snprintf(alt, sizeof alt, "%s %td", what, number);
+    page_image(p->to, alt, image, range[0], range[1]);
 }
 
-static void put_mistake(const page *p, const mistake *m, double low, double high)
+static void put_mistake(const page *p, const mistake *m, const double range[2])
 {
     const char *path = p->r->path_of ? p->r->path_of(p->r->context, m->sample) : NULL;
     fputs("<li>", p->to);
-    put_picture(p, "sample", m->sample, picture_of(m->x, low, high));
+    put_image(p, "sample", m->sample, m->x, range);
     put_class(p, "<b>", m->truth, "</b>");
     put_class(p, " → <b class=\"validation\">", m->predicted, "</b>");
     fprintf(p->to, "<small><span class=\"number\">%s&#8239;%%</span>", page_share(m->confidence).text);
@@ -290,14 +250,14 @@ static void put_mistakes(const page *p)
 {
     const scores *f = &p->found;
     if (f->classes == 0 || f->mistakes == 0) return;
-    double low, high;
-    find_range(f, &low, &high);
+    double range[2] = { 0, 1 }; /* of all images */
+    for (int i = 0; i < f->mistakes; i++) widen(range, f->mistake[i].x);
     fputs("<section><h2>Mistakes</h2>\n<p>The most confident ones first: class → predicted class, its "
           "probability, "
           "and the sample's file or number.</p>\n"
           "<ol class=\"images\">\n",
           p->to);
-    for (int i = 0; i < f->mistakes; i++) put_mistake(p, &f->mistake[i], low, high);
+    for (int i = 0; i < f->mistakes; i++) put_mistake(p, &f->mistake[i], range);
     fputs("</ol></section>\n", p->to);
 }
 
@@ -309,19 +269,21 @@ static void put_filters(const page *p)
     if (!first || strcmp(first->type->name, "conv2d") != 0 || first->params == 0) return;
     st_tensor weight = first->param[0];
     ptrdiff_t filters = weight.shape.n[0], channels = weight.shape.n[1];
-    fprintf(p->to,
-            "<section><h2>First convolution</h2>\n<p>The weights of its %s%td filter%s of "
-            "%td&#8239;×&#8239;%td, each scaled by its maximum; ",
-            filters > MOST_FILTERS ? "first 64 of " : "", filters, filters == 1 ? "" : "s", weight.shape.n[2],
-            weight.shape.n[3]);
-    if (channels == 3) fputs("in colour, 0 is grey.</p>\n", p->to);
-    else
-        fprintf(p->to, "%sblue is positive, orange negative.</p>\n",
-                channels > 1 ? "the mean over their channels, " : "");
-    fputs("<ol class=\"images filters\">\n", p->to);
+    fprintf(
+        p->to,
+        "<section><h2>First convolution</h2>\n<p>The weights of its %s%td filter%s of "
+        "%td&#8239;×&#8239;%td, each scaled by its maximum: %s0 is grey, positive weights are bright.</p>\n"
+        "<ol class=\"images filters\">\n",
+        filters > MOST_FILTERS ? "first 64 of " : "", filters, filters == 1 ? "" : "s", weight.shape.n[2],
+        weight.shape.n[3], channels == 1 || channels == 3 ? "" : "the mean over their channels, ");
     for (ptrdiff_t i = 0; i < filters && i < MOST_FILTERS; i++) {
+        st_tensor filter = st_select(weight, 0, i);
+        double range[2] = { -1e-30, 1e-30 };
+        widen(range, filter);
+        range[1] = fmax(-range[0], range[1]);
+        range[0] = -range[1];
         fputs("<li>", p->to);
-        put_picture(p, "filter", i, picture_of_weights(st_select(weight, 0, i), accent, other));
+        put_image(p, "filter", i, filter, range);
         fputs("</li>\n", p->to);
     }
     fputs("</ol></section>\n", p->to);

@@ -1,5 +1,5 @@
 /* style.c: the style sheet: one colour for training and correct predictions, one for validation and
- * mistakes; light and dark, for small screens and print. Text has a contrast of at least 4.5. */
+ * mistakes; light and dark, for small screens. Text has a contrast of at least 4.5. */
 #include "examples/stride/page.h"
 
 /* clang-format off */
@@ -96,8 +96,6 @@ static const char *const sheet[] = {
     ".matrix caption { color: var(--soft); font-size: .8125rem; text-align: left;",
     "    padding-bottom: .25rem; white-space: nowrap; }",
     ".beside { display: flex; flex-wrap: wrap; gap: 1rem 3rem; align-items: flex-start; }",
-    ".map { display: block; width: min(100%,36rem); image-rendering: pixelated;",
-    "    border: 1px solid var(--rule); margin-top: .75rem; }",
     ".bar { position: relative; width: 9rem; min-width: 7rem; }",
     ".bar.large { min-width: 10rem; width: 12rem; }",
     ".bar span { position: relative; }",
@@ -129,22 +127,6 @@ static const char *const sheet[] = {
     "  .scroll table { margin-right: 2rem; }",
     "  .rows th, .rows td { padding: .3rem .5rem; }",
     "  .matrix td { min-width: 2.6rem; padding: 0 .2rem; }",
-    "}",
-
-    /* print: light, without scrolling */
-    "@media print {",
-    "  :root { --ink: #000; --soft: #444; --rule: #ccc; --paper: #fff; --panel: #f6f7f9;",
-    "      --a: 38,98,196; --v: 190,80,18; --strong: .42; }",
-    "  body { max-width: none; padding: 0; font-size: 10pt; }",
-    "  figure, .images li, tr, h2 { break-inside: avoid; }",
-    "  h2, h2+p { break-after: avoid; }",
-    "  .scroll, .tall, pre { overflow: visible; max-height: none; }",
-    "  .hidden, summary { display: none; }",
-    "  .charts { grid-template-columns: repeat(3,1fr); }",
-    "  .rows { font-size: 8pt; }",
-    "  .rows th, .rows td { padding: .25rem .5rem; white-space: normal; }",
-    "  .bar { min-width: 0; width: 6rem; }",
-    "  td, i, img, svg, .key { print-color-adjust: exact; -webkit-print-color-adjust: exact; }",
     "}",
 };
 /* clang-format on */

@@ -7,7 +7,6 @@
 typedef struct settings {
     net_options subject;
     long batch;
-    bool as_text;
 } settings;
 
 int net_check(const subcommand *c, const net_options *o)
@@ -36,9 +35,8 @@ static int run(void *settings_, int count, char **operands)
     settings *s = settings_;
     if (net_check(&command_summary, &s->subject)) return 2;
     st_net *n = net_given(&s->subject, s->batch, 1);
-    if (n && s->as_text) network_write(n, stdout);
-    else if (n) st_net_summary(n, s->batch, stdout);
-    for (const st_metadata *note = n && !s->as_text ? n->notes : NULL; note; note = note->next) {
+    if (n) st_net_summary(n, s->batch, stdout);
+    for (const st_metadata *note = n ? n->notes : NULL; note; note = note->next) {
         text_put_in(stdout, note == n->notes ? "\n" : "", note->name, ": ");
         text_put_in(stdout, "", note->text, "\n");
     }
@@ -49,7 +47,6 @@ static int run(void *settings_, int count, char **operands)
 static const option_row options[] = {
     NET_OPTIONS,
     { "batch", 'b', OPTION_INTEGER, AT(batch), "N", "64", "samples per batch, for the memory", 1, 65536 },
-    { "as-text", 'T', OPTION_FLAG, AT(as_text), .help = "print the network as text (stride help network)" },
     { 0 },
 };
 
@@ -59,7 +56,7 @@ const subcommand command_summary = {
         "Prints a net's layers with their shapes, parameters and operations, its memory and its metadata.",
     .usage = "MODEL|NET [options]",
     .examples = "  stride summary 'conv 32 3x3, relu, maxpool 2, dense 10' --input 1x28x28\n"
-                "  stride summary model.safetensors --as-text\n",
+                "  stride summary model.safetensors\n",
     .operands = { "model", "net" },
     .options = options,
     .size = sizeof(settings),

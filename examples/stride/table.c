@@ -3,7 +3,7 @@
 #include "examples/stride/paths.h"
 #include "examples/stride/table.h"
 
-#include "examples/stride/nearest.h"
+#include "examples/stride/text.h"
 
 #include <errno.h>
 #include <fnmatch.h>

@@ -8,8 +8,6 @@
 #include "examples/stride/model.h"
 #include "examples/stride/network.h"
 #include "examples/stride/report.h"
-#include "examples/stride/sets.h"
-#include "examples/stride/sketch.h"
 #include "examples/stride/text.h"
 #include "examples/stride/dataset.h"
 #include <stride.h>
@@ -110,13 +108,12 @@ static bool learns_numbers(const job *j)
 }
 
 /* Augmentation comes first, then normalisation. */
-static int prepare(job *j, const st_dataset **set, const st_augment_options *a, bool hot)
+static int prepare(job *j, const st_dataset **set, const st_augment_options *a)
 {
     if (!*set) return 0;
     if (a && own(j, set, st_dataset_augment_new(*set, *a))) return -1;
     if (j->scale && own(j, set, st_dataset_normalize(*set, j->scale))) return -1;
-    if (j->target_scale && own(j, set, st_dataset_normalize_targets(*set, j->target_scale))) return -1;
-    return hot ? own(j, set, set_one_hot(*set, j->net->output.n[0])) : 0;
+    return j->target_scale ? own(j, set, st_dataset_normalize_targets(*set, j->target_scale)) : 0;
 }
 
 static int prepare_data(job *j)
@@ -125,7 +122,6 @@ static int prepare_data(job *j)
     st_augment_options a = s->augment;
     const bool augments = a.shift > 0 || a.rotation > 0 || a.scale > 0 || a.shear > 0 || a.flip > 0 ||
                           a.noise > 0 || s->cutout > 0;
-    const bool hot = j->training->target.rank == 0 && !j->loss.classes;
     a.cutout = (int)s->cutout;
     a.seed = (uint64_t)s->seed;
     j->held_out = j->validation;
@@ -133,10 +129,8 @@ static int prepare_data(job *j)
     else if (!s->raw) j->scale = st_normalization_measure(j->training);
     if (learns_numbers(j) && j->source) j->target_scale = st_net_target_normalization(j->source);
     else if (learns_numbers(j) && !s->raw) j->target_scale = st_normalization_measure_targets(j->training);
-    return prepare(j, &j->training, augments ? &a : NULL, hot) || st_error() ||
-                   prepare(j, &j->validation, NULL, hot)
-               ? -1
-               : 0;
+    if (st_error() || prepare(j, &j->training, augments ? &a : NULL)) return -1;
+    return prepare(j, &j->validation, NULL);
 }
 
 /* ---- the net and its training ----------------------------------------------------------------- */
@@ -183,6 +177,9 @@ static int make_net(job *j)
         return st_error_set(
             "the network's output is %s, expected a number for each class: end it with flatten, dense",
             st_shape_text(y).text);
+    if (!j->loss.classes && j->training->target.rank == 0)
+        return st_error_set("--loss %s needs targets that are numbers (--targets), the data have classes",
+                            choice_at(LOSSES, j->s->loss).text);
     if (j->loss.classes && j->training->target.rank > 0)
         return st_error_set("--loss cross-entropy needs classes, the targets are %s: use mse, huber or bce",
                             st_shape_text(j->training->target).text);
@@ -364,16 +361,31 @@ static int write_report(job *j)
     return status;
 }
 
-static void sketch_history(const job *j)
+static double loss_at(const history *h, int i, bool validated)
 {
-    const history *h = &j->history;
-    double *loss = h->count > 1 ? calloc((size_t)h->count, sizeof *loss) : NULL;
-    for (int k = 0; k < (j->validation ? 2 : 1) && loss; k++) {
-        for (int i = 0; i < h->count; i++)
-            loss[i] = k ? h->epochs[i].validation.loss : h->epochs[i].training.loss;
-        sketch_curve(stdout, k ? "validation loss" : "training loss  ", loss, h->count, 50);
+    return validated ? h->epochs[i].validation.loss : h->epochs[i].training.loss;
+}
+
+/* One line: "training loss ▇▅▃▂▁▁ 2.31 to 0.042"; each of at most 50 characters is the mean of several epochs. */
+static void print_curve(const history *h, bool validated)
+{
+    static const char *const levels[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    const int count = h->count, columns = count < 50 ? count : 50;
+    double low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < count; i++) {
+        low = fmin(low, loss_at(h, i, validated));
+        high = fmax(high, loss_at(h, i, validated));
     }
-    free(loss);
+    if (count < 2 || !(low <= high)) return;
+    printf("%-15s ", validated ? "validation loss" : "training loss");
+    for (int i = 0; i < columns; i++) {
+        const int first = i * count / columns, last = (i + 1) * count / columns;
+        double sum = 0;
+        for (int k = first; k < last; k++) sum += loss_at(h, k, validated);
+        const double part = high > low ? (sum / (last - first) - low) / (high - low) : 0;
+        fputs(isnan(sum) ? " " : levels[lround(7 * part)], stdout);
+    }
+    printf(" %.4g to %.4g\n", loss_at(h, 0, validated), loss_at(h, count - 1, validated));
 }
 
 /* The files that a run writes: their options, and their names in its output. */
@@ -500,7 +512,8 @@ static int train_all(job *j)
     if (note(j) || learn(j) || save(j)) return -1;
     if (s->report && write_report(j)) return -1;
     if (!s->quiet) {
-        sketch_history(j);
+        print_curve(&j->history, false);
+        print_curve(&j->history, true);
         print_files(s);
         print_best(j);
     }

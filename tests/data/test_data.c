@@ -3,7 +3,6 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
-#include "examples/stride/sets.h"
 #include "nn/data/sets.h"
 #include "nn/data/formats.h"
 
@@ -413,21 +412,4 @@ TEST(an_older_error_is_not_the_samples)
     assert_int_equal(st_dataset_batch(d, NULL, 0, 2, x, y), 0);
     assert_string_equal(st_error(), "older");
     expect_error("older");
-}
-
-/* ---- classes as targets -------------------------------------------------------------------------- */
-
-TEST(a_class_that_there_is_not_has_no_target)
-{
-    const double classes[] = { 2, 3, -1, 1.5, NAN, 1e30 };
-    enum { SAMPLES = sizeof classes / sizeof *classes };
-    auto_tensor x = st_tensor_new(ST_SHAPE(SAMPLES, 1)),
-                y = tensor_of_list(ST_SHAPE(SAMPLES), SAMPLES, classes);
-    auto_tensor sample = st_tensor_new(ST_SHAPE(1, 1)), target = st_tensor_new(ST_SHAPE(1, 3));
-    auto_dataset *set = st_dataset_tensors(x, y), *hot = set_one_hot(set, 3);
-    assert_int_equal(st_dataset_batch(hot, NULL, 0, 1, sample, target), 0);
-    assert_elements(target, 0, 0, 1);
-    for (ptrdiff_t i = 1; i < SAMPLES; i++)
-        expect_failure(st_dataset_batch(hot, NULL, i, 1, sample, target), "sample %td: class %g", i,
-                       (double)*element(y, i));
 }

@@ -1,11 +1,9 @@
-/* test_digits.c: drawn digits are the same everywhere and worth learning, MNIST is found where it is, and
- * what is shown in a terminal can be read. */
+/* test_digits.c: drawn digits are the same everywhere and worth learning; MNIST is found where it is. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/files.h"
 #include "tests/support.h"
 
 #include "examples/stride/mnist.h"
-#include "examples/stride/sketch.h"
 #include "nn/data/digits.h"
 
 #include <math.h>
@@ -330,53 +328,4 @@ TEST(without_mnist_digits_are_drawn_and_it_is_said)
     assert_same(test_x, x);
     assert_same(test_y, y);
     st_tensor_free(x), st_tensor_free(y), st_tensor_free(test_x), st_tensor_free(test_y), mnist_free(&m);
-}
-
-/* ---- sketches -------------------------------------------------------------------------------- */
-
-TEST(a_sketch_has_a_grey_for_each_pixel)
-{
-    static const char two[] = "\033[38;5;16m\033[48;5;236m▀\033[38;5;231m\033[48;5;246m▀\033[0m\n";
-    st_tensor x = tensor_of(ST_SHAPE(1, 2, 2), 0, 1, 0.2, 0.6);
-    memory drawing;
-    sketch_image(open_text(&drawing), x);
-    assert_text(&drawing, two);
-    st_tensor odd = tensor_of(ST_SHAPE(1, 1, 2), NAN, 9); /* out of range; below the last row it is dark */
-    sketch_image(open_text(&drawing), odd);
-    assert_text(&drawing, "\033[38;5;16m\033[48;5;16m▀\033[38;5;231m\033[48;5;16m▀\033[0m\n");
-    st_tensor_free(x), st_tensor_free(odd);
-}
-
-static void assert_curve(const double *values, int count, int width, const char *expected)
-{
-    memory drawing;
-    sketch_curve(open_text(&drawing), "loss", values, count, width);
-    assert_text(&drawing, expected);
-}
-
-TEST(curves_rise_and_fall)
-{
-    assert_curve((double[]){ 7, 0, 3.5, NAN, 1 }, 5, 50, "loss █▁▅ ▂ 7 to 1\n");
-    assert_curve((double[]){ 8, 6, 2, 0, 5, 3 }, 6, 3, "loss ▇▂▅ 8 to 3\n"); /* means of two */
-    assert_curve((double[]){ 2 }, 1, 50, "loss ▁ 2 to 2\n");
-    assert_curve((double[]){ NAN, NAN }, 2, 50, "");
-}
-
-TEST(bars_are_as_long_as_their_share)
-{
-    static const char *const labels[] = { "7", "zwölf", "9" };
-    memory drawing;
-    sketch_bars(open_text(&drawing), labels, (double[]){ 0.5, 0.28125, 2 }, 3, 4);
-    assert_text(&drawing, "\033[1;32m    7 ██    50.0 %\033[0m\n\033[2mzwölf █▏    28.1 %\033[0m\n"
-                          "\033[2m    9 ████ 200.0 %\033[0m\n");
-}
-
-TEST(colour_is_for_terminals_that_want_it)
-{
-    enter_empty();
-    FILE *to = fopen("plain", "w");
-    assert_non_null(to);
-    setenv("TERM", "xterm", 1);
-    assert_false(sketch_wants_colour(to));
-    assert_int_equal(fclose(to), 0);
 }

@@ -1,6 +1,6 @@
 /* test_network.c: networks as text: parsing, messages for wrong ones, and writing them back as text. */
 #define _POSIX_C_SOURCE 200809L
-#include "examples/stride/nearest.h"
+#include "examples/stride/text.h"
 #include "examples/stride/network.h"
 #include "tests/files.h"
 #include "tests/support.h"

@@ -3,10 +3,8 @@
 #include "tests/files.h"
 #include "tests/support.h"
 
-#include "examples/stride/chart.h"
 #include "examples/stride/log.h"
 #include "examples/stride/page.h"
-#include "examples/stride/picture.h"
 #include "examples/stride/report.h"
 #include "examples/stride/scores.h"
 #include <stride.h>
@@ -268,7 +266,7 @@ static size_t decode(const char *text, unsigned char *to)
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t count = 0;
     unsigned bits = 0, have = 0;
-    for (; *text && *text != '='; text++) {
+    for (; !strchr("=\"", *text); text++) {
         const char *found = strchr(digit, *text);
         assert_non_null(found);
         bits = bits << 6 | (unsigned)(found - digit), have += 6;
@@ -282,37 +280,38 @@ static unsigned long big(const unsigned char *at)
     return (unsigned long)at[0] << 24 | (unsigned long)at[1] << 16 | (unsigned long)at[2] << 8 | at[3];
 }
 
-/* Reads a PNG of 8 bits that filters nothing, every check sum held to; its pixels into `to`. */
-static void read_png(const picture *p, unsigned char *to)
+/* The pixels of an image element, whose PNG of 8 bits filters nothing and has the right check sums; `size` receives
+ * width, height and channels. */
+static void pixels_of(st_tensor image, double low, double high, unsigned char *to, int size[3])
 {
     static char text[1 << 16];
     static unsigned char file[1 << 15], rows[1 << 15];
     FILE *stream = fmemopen(text, sizeof text, "w");
-    assert_int_equal(picture_put(stream, p), 0);
+    assert_int_equal(page_image(stream, "a<b", image, low, high), 0);
     fclose(stream);
-    static const char start[] = "data:image/png;base64,";
+    static const char start[] = "<img alt=\"a&lt;b\" src=\"data:image/png;base64,";
     assert_memory_equal(text, start, sizeof start - 1);
-    assert_int_equal(strlen(text + sizeof start - 1) % 4, 0);
-    size_t count = decode(text + sizeof start - 1, file), chunks = 0;
+    const size_t length = strcspn(text + sizeof start - 1, "\""),
+                 count = decode(text + sizeof start - 1, file);
+    assert_string_equal(text + sizeof start - 1 + length, "\"/>");
+    assert_int_equal(length % 4, 0);
     assert_memory_equal(file, "\x89PNG\r\n\x1a\n", 8);
     static const char *const types[] = { "IHDR", "IDAT", "IEND" };
-    uLongf size = sizeof rows;
-    for (const unsigned char *c = file + 8; c < file + count; chunks++) {
-        unsigned long length = big(c);
+    uLongf unpacked = sizeof rows;
+    size_t chunks = 0;
+    for (const unsigned char *c = file + 8; c < file + count; c += 12 + big(c), chunks++) {
         assert_memory_equal(c + 4, types[chunks], 4);
-        assert_true(big(c + 8 + length) == crc32(0, c + 4, (uInt)length + 4));
-        if (chunks == 0) {
-            const unsigned char head[] = { 8, (unsigned char[]){ 0, 0, 0, 2, 6 }[p->channels], 0, 0, 0 };
-            assert_true(length == 13 && big(c + 8) == (unsigned)p->width &&
-                        big(c + 12) == (unsigned)p->height);
-            assert_memory_equal(c + 16, head, 5);
-        } else if (chunks == 1) assert_int_equal(uncompress(rows, &size, c + 8, length), Z_OK);
-        c += 12 + length;
+        assert_true(big(c + 8 + big(c)) == crc32(0, c + 4, (uInt)big(c) + 4));
+        if (chunks == 1) assert_int_equal(uncompress(rows, &unpacked, c + 8, big(c)), Z_OK);
     }
     assert_int_equal(chunks, 3);
-    size_t row = (size_t)p->width * (size_t)p->channels;
-    assert_true(size == (row + 1) * (size_t)p->height);
-    for (int i = 0; i < p->height; i++) {
+    const unsigned char kind = file[25], head[] = { 8, kind, 0, 0, 0 };
+    assert_true(big(file + 8) == 13 && (kind == 0 || kind == 2));
+    assert_memory_equal(file + 24, head, 5);
+    size[0] = (int)big(file + 16), size[1] = (int)big(file + 20), size[2] = kind ? 3 : 1;
+    const size_t row = (size_t)(size[0] * size[2]);
+    assert_true(unpacked == (row + 1) * (size_t)size[1]);
+    for (int i = 0; i < size[1]; i++) {
         assert_int_equal(rows[(size_t)i * (row + 1)], 0);
         memcpy(to + (size_t)i * row, rows + (size_t)i * (row + 1) + 1, row);
     }
@@ -320,60 +319,49 @@ static void read_png(const picture *p, unsigned char *to)
 
 TEST(pictures_have_the_pixels_of_the_image)
 {
+    static const struct {
+        st_shape shape;
+        double values[6], low, high;
+        int size[3];
+        unsigned char pixels[6];
+    } cases[] = {
+        { { 3, { 1, 2, 3 } }, { 0, 0.2, 1, -3, 7, NAN }, 0, 1, { 3, 2, 1 }, { 0, 51, 255, 0, 255, 0 } },
+        { { 3, { 3, 1, 2 } }, { 0, 1, -1, 0, 1, -1 }, -1, 1, { 2, 1, 3 }, { 128, 0, 255, 255, 128, 0 } },
+        { { 3, { 2, 1, 2 } },
+          { 0, 1, 1, 1 },
+          0,
+          1,
+          { 2, 1, 1 },
+          { 128, 255 } }, /* the mean of two channels */
+    };
     unsigned char pixels[64];
-    st_tensor grey = tensor_of(ST_SHAPE(2, 3), 0, 0.2, 1, -3, 7, NAN);
-    picture p = picture_of(grey, 0, 1);
-    assert_true(p.width == 3 && p.height == 2 && p.channels == 1);
-    read_png(&p, pixels);
-    assert_memory_equal(pixels, ((unsigned char[]){ 0, 51, 255, 0, 255, 0 }), 6);
-    picture_free(&p);
-
-    st_tensor colour = tensor_of(ST_SHAPE(3, 1, 2), 0, 1, -1, 0, 1, -1);
-    p = picture_of(colour, -1, 1);
-    assert_true(p.width == 2 && p.height == 1 && p.channels == 3);
-    read_png(&p, pixels);
-    assert_memory_equal(pixels, ((unsigned char[]){ 128, 0, 255, 255, 128, 0 }), 6);
-    picture_free(&p);
-
-    st_tensor two = tensor_of(ST_SHAPE(2, 1, 2), 0, 1, 1, 1);
-    p = picture_of(two, 0, 1);
-    read_png(&p, pixels);
-    assert_memory_equal(pixels, ((unsigned char[]){ 128, 255 }), 2);
-    picture_free(&p);
-
-    st_tensor vector = tensor_of(ST_SHAPE(3), 1, 2, 3);
-    p = picture_of(vector, 0, 1);
-    assert_null(p.pixels);
-    st_tensor_free(grey), st_tensor_free(colour), st_tensor_free(two), st_tensor_free(vector);
+    int size[3];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        auto_tensor x =
+            tensor_of_list(cases[i].shape, (int)st_shape_numel(cases[i].shape, ""), cases[i].values);
+        pixels_of(x, cases[i].low, cases[i].high, pixels, size);
+        assert_memory_equal(size, cases[i].size, sizeof size);
+        assert_memory_equal(pixels, cases[i].pixels, (size_t)(size[0] * size[1] * size[2]));
+    }
+    auto_tensor vector = tensor_of(ST_SHAPE(3), 1, 2, 3);
+    char nothing[8] = "";
+    FILE *to = fmemopen(nothing, sizeof nothing, "w");
+    assert_int_equal(page_image(to, "", vector, 0, 1), 0);
+    fclose(to);
+    assert_string_equal(nothing, "");
 }
 
 TEST(large_images_become_the_means_of_blocks)
 {
-    st_tensor x = st_tensor_new(ST_SHAPE(100, 193)); /* blocks of 3 x 3, cut at the edges */
+    auto_tensor x = st_tensor_new(ST_SHAPE(1, 100, 193)); /* blocks of 3 x 3, cut at the edges */
+    unsigned char pixels[65 * 34];
+    int size[3];
     for (ptrdiff_t i = 0; i < 100; i++)
-        for (ptrdiff_t j = 0; j < 193; j++) *st_at(x, ST_INDEX(i, j)) = (st_real)((j / 3) % 2);
-    *st_at(x, ST_INDEX(99, 192)) = (st_real)0.2;
-    picture p = picture_of(x, 0, 1);
-    assert_true(p.width == 65 && p.height == 34);
-    assert_int_equal(p.pixels[0], 0);
-    assert_int_equal(p.pixels[1], 255);
-    assert_int_equal(p.pixels[64 + 65 * 33], 51);
-    picture_free(&p), st_tensor_free(x);
-}
-
-TEST(weights_are_as_opaque_as_they_are_large)
-{
-    static const unsigned char above[] = { 1, 2, 3 }, below[] = { 4, 5, 6 };
-    unsigned char pixels[12];
-    st_tensor w = tensor_of(ST_SHAPE(1, 1, 3), 2, -1, 0);
-    picture p = picture_of_weights(w, above, below);
-    read_png(&p, pixels);
-    assert_memory_equal(pixels, ((unsigned char[]){ 1, 2, 3, 255, 4, 5, 6, 128, 4, 5, 6, 0 }), 12);
-    picture_free(&p);
-    st_fill(w, 0);
-    p = picture_of_weights(w, above, below);
-    assert_int_equal(p.pixels[3], 0);
-    picture_free(&p), st_tensor_free(w);
+        for (ptrdiff_t j = 0; j < 193; j++) *st_at(x, ST_INDEX(0, i, j)) = (st_real)((j / 3) % 2);
+    *st_at(x, ST_INDEX(0, 99, 192)) = (st_real)0.2;
+    pixels_of(x, 0, 1, pixels, size);
+    assert_true(size[0] == 65 && size[1] == 34 && size[2] == 1);
+    assert_true(pixels[0] == 0 && pixels[1] == 255 && pixels[64 + 65 * 33] == 51);
 }
 
 /* ---- text -------------------------------------------------------------------------------------- */
@@ -418,7 +406,7 @@ TEST(ticks_are_told_apart_and_fit)
         char *text = NULL, before[40] = "";
         size_t size;
         FILE *to = open_memstream(&text, &size);
-        chart_put(to, &(chart){ "Rate", .percent = i % 2, .lines = 1, .line = &line });
+        page_chart(to, &(chart){ "Rate", .percent = i % 2, .lines = 1, .line = &line });
         fclose(to);
         int ticks = 0;
         for (const char *at = text; (at = strstr(at, "<path class=\"grid\"")); at++, ticks++) {
