@@ -350,9 +350,10 @@ static void add_integers(batch *b, const char *title, dice *d, st_layer *l)
     const bool dense = strcmp(title, "dense") == 0, transposed = strcmp(title, "transposed") == 0;
     st_net *n = dense ? st_net_new(image, st_flatten(), l) : st_net_new(image, l);
     assert_int_equal(st_net_build(n, 2, 1), 0);
-    st_tensor w = st_net_find(n, dense ? "1.weight" : "0.weight"),
+    st_tensor all = st_net_parameters(n), w = st_net_find(n, dense ? "1.weight" : "0.weight"),
               x = roll_tensor(d, ST_SHAPE(3, 4, 7, 6), -126, 126);
     const ptrdiff_t each = st_numel(w) / w.shape.n[0], area = each / w.shape.n[1];
+    for (ptrdiff_t i = 0; i < st_numel(all); i++) st_data(all)[i] = (st_real)(i % 17 - 8); /* biases */
     for (ptrdiff_t i = 0; i < st_numel(w); i++) {
         const ptrdiff_t first = i / each,
                         channel = transposed ? first / 2 * w.shape.n[1] + i / area % w.shape.n[1] : first;
