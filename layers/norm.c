@@ -4,7 +4,9 @@
  *     y = w h + b,   h = (x - mean) / sqrt(variance + epsilon)
  * and with g = w dy and <> the mean over the set:
  *     dx = (g - <g> - h <g h>) / sqrt(variance + epsilon)
- * The first pass computes two sums in double, by fixed lanes; the second one writes the result. */
+ * A set is a channel of the batch (batchnorm), the last axes of an image (layernorm, rmsnorm), or a group of an image's
+ * channels (groupnorm). In rmsnorm, mean and <g> are 0, and there is no bias. The first pass over a set computes two sums
+ * in double, by fixed lanes; the second one writes the result. */
 #include "layers/lanes.h"
 #include "layers/layer_impl.h"
 #include "layers/types.h"
@@ -12,9 +14,12 @@
 
 #include <math.h>
 
-enum { WEIGHT, BIAS }; /* parameters */
+enum { WEIGHT, BIAS };              /* parameters */
+enum { RUNNING_MEAN, RUNNING_VAR }; /* states of batchnorm */
+enum { MEAN, DEVIATION };           /* memory: of each set, as forward used them */
+enum { COPY, SCALED };              /* scratch: a channel or an image of x; weight times dy of a set */
 
-/* A set: `rows` rows of `length` elements, `stride` apart. */
+/* A set, or a part of one: `rows` rows of `length` elements, `stride` apart. */
 typedef struct norm_set {
     ptrdiff_t rows, length, stride;
     bool wide; /* the processor has wide vectors */
@@ -144,34 +149,197 @@ static void norm_adjoint(norm_set s, st_real *dx, const st_real *dy, double w, c
     }
 }
 
-/* Requests weight = 1 and bias = 0 of that shape, unless no_affine is set. */
-static int request_affine(st_layer *l, st_shape s, bool no_affine, bool bias)
+/* ---- sets ------------------------------------------------------------------------------------------ */
+
+/* The plan's data: how the input is divided. Adjacent sets begin `length` elements apart. */
+typedef struct norm_plan {
+    ptrdiff_t sets;   /* in the batch (batchnorm), or in each image */
+    ptrdiff_t parts;  /* adjacent parts of a set, which have a weight and a bias each */
+    ptrdiff_t length; /* of a set's row */
+    bool by_element;  /* each element of a set has a weight and a bias instead */
+    double epsilon;
+} norm_plan;
+
+static bool is_batchnorm(const st_layer *l)
 {
-    if (no_affine) return 0;
-    if (st_layer_parameter(l, "weight", s, (st_init){ .constant = 1 })) return -1;
-    return bias ? st_layer_parameter(l, "bias", s, (st_init){ 0 }) : 0;
+    return l->type == &layer_type_batchnorm;
 }
 
-static bool is_affine(const st_call *c)
+static bool is_centred(const st_layer *l)
 {
-    return c->layer->params > 0;
+    return l->type != &layer_type_rmsnorm;
 }
 
-/* Weight and bias k, in double. */
-static double weight_of(const st_call *c, ptrdiff_t k)
+/* The weight or the bias of part k, in double. */
+static double parameter_of(const st_call *c, int which, ptrdiff_t k)
 {
-    return is_affine(c) ? (double)st_data(c->param[WEIGHT])[k] : 1;
+    if (c->layer->params == 0 || ((const norm_plan *)c->plan)->by_element) return which == WEIGHT;
+    return (double)st_data(c->param[which])[k];
 }
 
-static double bias_of(const st_call *c, ptrdiff_t k)
+static int plan_sets(st_layer *l, st_shape x, norm_plan plan, st_shape parameters, bool no_affine)
 {
-    return is_affine(c) ? (double)st_data(c->param[BIAS])[k] : 0;
+    const ptrdiff_t elements = st_shape_numel(x, l->type->name);
+    norm_plan *p = st_layer_plan_data(l, sizeof *p);
+    if (!p) return -1;
+    plan.length = elements / x.n[0] / plan.sets;
+    if (no_affine) plan.parts = 1, plan.by_element = false;
+    *p = plan;
+    if (!no_affine && st_layer_parameter(l, "weight", parameters, (st_init){ .constant = 1 })) return -1;
+    if (!no_affine && is_centred(l) && st_layer_parameter(l, "bias", parameters, (st_init){ 0 })) return -1;
+    const st_shape each = ST_SHAPE(is_batchnorm(l) ? 1 : x.n[0], plan.sets);
+    if (st_layer_memory(l, each) || st_layer_memory(l, each)) return -1;
+    if (st_layer_scratch(l, ST_SHAPE(elements / (is_batchnorm(l) ? plan.sets : x.n[0])))) return -1;
+    return st_layer_scratch(l, ST_SHAPE(plan.by_element ? plan.length : 0));
 }
 
-static void add_to_gradient(const st_call *c, ptrdiff_t k, norm_sums sums, double deviation)
+/* A pass over all sets of x and dy; writes y or dx to `to`, unless that is NULL. */
+typedef struct pass {
+    const st_call *c;
+    norm_set set, part;
+    ptrdiff_t sets;                 /* of all images */
+    const st_real *x, *dy;          /* dy NULL: a forward pass */
+    st_real *to, *mean, *deviation; /* mean and deviation of each set */
+    bool gradient;
+} pass;
+
+static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
-    st_data(st_grad(c, WEIGHT))[k] += (st_real)(sums.product / deviation);
-    st_data(st_grad(c, BIAS))[k] += (st_real)sums.g;
+    const norm_plan *plan = c->plan;
+    const bool batch = is_batchnorm(c->layer), wide = lanes_wide(c->layer);
+    const ptrdiff_t length = plan->length, rows = batch ? c->images : 1,
+                    stride = batch ? plan->sets * length : length;
+    return (pass){ .c = c,
+                   .set = { rows, length, stride, wide },
+                   .part = { rows, length / plan->parts, stride, wide },
+                   .sets = batch ? plan->sets : c->images * plan->sets,
+                   .x = st_data(x),
+                   .dy = st_data(dy),
+                   .to = st_data(to),
+                   .mean = st_data(st_memory(c, MEAN)),
+                   .deviation = st_data(st_memory(c, DEVIATION)),
+                   .gradient = gradient };
+}
+
+/* The index of the first weight of set k. */
+static ptrdiff_t first_weight(const pass *p, ptrdiff_t k)
+{
+    const norm_plan *plan = p->c->plan;
+    return k % plan->sets * plan->parts;
+}
+
+/* Training uses the batch's mean and variance and updates the running ones (with the unbiased variance, as
+ * PyTorch does); inference uses the running ones. A batch with values that are not finite does not update
+ * them. */
+static moments batch_moments(const pass *p, ptrdiff_t k, const st_real *x, double epsilon)
+{
+    const st_tensor *state = p->c->layer->state;
+    st_real *mean = st_data(state[RUNNING_MEAN]) + k, *variance = st_data(state[RUNNING_VAR]) + k;
+    moments m = { (double)*mean, (double)*variance, 1, 0 };
+    m.deviation = deviation_of(m, epsilon);
+    if (!p->c->training) return m;
+    const double momentum = ((const st_batchnorm_options *)p->c->options)->momentum;
+    const double count = (double)(p->set.rows * p->set.length),
+                 unbiased = count > 1 ? count / (count - 1) : 1;
+    m = norm_measure(p->set, x, epsilon, true);
+    const double batch = m.variance * m.unit * m.unit;
+    if (isfinite(m.mean) && isfinite(batch)) {
+        *mean = (st_real)((1 - momentum) * (double)*mean + momentum * m.mean);
+        *variance = (st_real)((1 - momentum) * (double)*variance + momentum * batch * unbiased);
+    }
+    return m;
+}
+
+/* In place: y weight + bias, with a weight and a bias for each element. */
+static void scale_elements(const st_call *c, ptrdiff_t n, st_real *y)
+{
+    const st_real *weight = st_data(c->param[WEIGHT]);
+    const st_real *bias = is_centred(c->layer) ? st_data(c->param[BIAS]) : NULL;
+    if (bias)
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = y[i] * weight[i] + bias[i];
+    else
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = y[i] * weight[i];
+}
+
+static void forward_set(const pass *p, ptrdiff_t k)
+{
+    const st_call *c = p->c;
+    const norm_plan *plan = c->plan;
+    const ptrdiff_t begin = k * p->set.length, length = p->part.length;
+    const st_real *x = p->x + begin;
+    const moments m = is_batchnorm(c->layer) ? batch_moments(p, k, x, plan->epsilon)
+                                             : norm_measure(p->set, x, plan->epsilon, is_centred(c->layer));
+    p->mean[k] = (st_real)m.mean;
+    p->deviation[k] = (st_real)m.deviation;
+    for (ptrdiff_t i = 0, w = first_weight(p, k); i < plan->parts; i++, w++)
+        norm_apply(p->part, p->to + begin + i * length, x + i * length, (double)p->mean[k],
+                   parameter_of(c, WEIGHT, w) / (double)p->deviation[k], parameter_of(c, BIAS, w));
+    if (plan->by_element) scale_elements(c, p->set.length, p->to + begin);
+}
+
+/* Adds the gradients of the elements' weights and biases; returns dy times their weights. */
+static const st_real *adjoint_elements(const pass *p, ptrdiff_t k, const st_real *x, const st_real *dy)
+{
+    const st_call *c = p->c;
+    const st_real *weight = st_data(c->param[WEIGHT]);
+    const st_real mean = p->mean[k], scale = 1 / p->deviation[k];
+    st_real *scaled = st_data(st_scratch(c, SCALED));
+    if (p->gradient) {
+        st_real *dweight = st_data(st_grad(c, WEIGHT));
+        st_real *dbias = is_centred(c->layer) ? st_data(st_grad(c, BIAS)) : NULL;
+        for (ptrdiff_t i = 0; i < p->set.length; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
+        for (ptrdiff_t i = 0; i < p->set.length && dbias; i++) dbias[i] += dy[i];
+    }
+    for (ptrdiff_t i = 0; i < p->set.length && p->to; i++) scaled[i] = weight[i] * dy[i];
+    return scaled;
+}
+
+/* gradient and backward need the same sums, and dx is written while the set is in cache. Rows of x are stride_x
+ * apart. */
+static void adjoint_set(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t stride_x)
+{
+    const st_call *c = p->c;
+    const norm_plan *plan = c->plan;
+    const bool constants = is_batchnorm(c->layer) && !c->training; /* mean and variance */
+    const bool gradient = p->gradient && !plan->by_element;
+    const double mean = (double)p->mean[k], deviation = (double)p->deviation[k];
+    const double count = (double)(p->set.rows * p->set.length);
+    const ptrdiff_t first = first_weight(p, k), length = p->part.length;
+    const st_real *dy = p->dy + k * p->set.length;
+    if (plan->by_element) dy = adjoint_elements(p, k, x, dy);
+    norm_sums total = { 0 };
+    for (ptrdiff_t i = 0; i < plan->parts && (gradient || (p->to && !constants)); i++) {
+        const norm_sums sums = norm_sum(p->part, dy + i * length, 0, x + i * length, stride_x, mean);
+        if (gradient) {
+            st_data(st_grad(c, WEIGHT))[first + i] += (st_real)(sums.product / deviation);
+            st_data(st_grad(c, BIAS))[first + i] += (st_real)sums.g;
+        }
+        total.g += is_centred(c->layer) ? parameter_of(c, WEIGHT, first + i) * sums.g : 0;
+        total.product += parameter_of(c, WEIGHT, first + i) * sums.product;
+    }
+    for (ptrdiff_t i = 0; i < plan->parts && p->to; i++) {
+        const double weight = parameter_of(c, WEIGHT, first + i);
+        const st_real *slope = dy + i * length;
+        st_real *dx = p->to + k * p->set.length + i * length;
+        if (constants) norm_apply(p->part, dx, slope, 0, weight / deviation, 0);
+        else norm_adjoint(p->part, dx, slope, weight, x + i * length, mean, deviation, total, count);
+    }
+}
+
+static void run_set(ptrdiff_t k, void *context)
+{
+    const pass *p = context;
+    if (p->dy) adjoint_set(p, k, p->x + k * p->set.length, p->set.stride);
+    else forward_set(p, k);
+}
+
+/* Channels run in any order, in any thread; sets of images in order, as their gradients are added up. */
+static void each_set(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
+{
+    pass p = pass_over(c, x, dy, to, gradient);
+    if (is_batchnorm(c->layer)) st_parallel_for(c, p.sets, run_set, &p);
+    else
+        for (ptrdiff_t k = 0; k < p.sets; k++) run_set(k, &p);
 }
 
 static st_tensor contiguous(st_tensor x, st_tensor copy)
@@ -181,201 +349,60 @@ static st_tensor contiguous(st_tensor x, st_tensor copy)
     return copy;
 }
 
-/* ---- batchnorm: each channel over the batch: Ioffe and Szegedy 2015 ----------------------------------- */
+static void forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    each_set(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
+}
 
-enum { RUNNING_MEAN, RUNNING_VAR }; /* states */
-enum { MEAN, DEVIATION };           /* memory: of each channel, as forward used them */
-enum { COPY };                      /* scratch: a channel of x, where its rows have gaps */
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)y;
+    each_set(c, contiguous(x, dx), dy, dx, false);
+}
+
+static void both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    (void)y;
+    each_set(c, contiguous(x, dx), dy, dx, true);
+}
+
+/* Copies an x that is not contiguous channel by channel (batchnorm), or image by image. */
+static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
+{
+    (void)y;
+    if (st_is_contiguous(x)) {
+        each_set(c, x, dy, (st_tensor){ 0 }, true);
+        return;
+    }
+    const int axis = is_batchnorm(c->layer) ? 1 : 0;
+    const pass p = pass_over(c, x, dy, (st_tensor){ 0 }, true);
+    const ptrdiff_t each = p.sets / x.shape.n[axis];
+    for (ptrdiff_t i = 0; i < x.shape.n[axis]; i++) {
+        const st_tensor source = st_select(x, axis, i);
+        const st_tensor copy = st_narrow(st_scratch(c, COPY), 0, 0, st_numel(source));
+        st_copy(st_reshape(copy, source.shape), source);
+        for (ptrdiff_t k = 0; k < each; k++)
+            adjoint_set(&p, i * each + k, st_data(copy) + k * p.set.length, p.set.length);
+    }
+}
+
+/* ---- batchnorm: each channel over the batch: Ioffe and Szegedy 2015 ----------------------------------- */
 
 static int batchnorm_plan(st_layer *l, st_shape x, st_shape *y)
 {
     const st_batchnorm_options *o = l->options;
     if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
     if (o->momentum > 1) return st_layer_refuse(l, "momentum is %g, expected at most 1", o->momentum);
-    st_shape channels = ST_SHAPE(x.n[1]), once = ST_SHAPE(1, x.n[1]);
-    if (request_affine(l, channels, o->no_affine, true)) return -1;
+    const st_shape channels = ST_SHAPE(x.n[1]);
+    *y = x;
     if (st_layer_state(l, "running_mean", channels, 0) || st_layer_state(l, "running_var", channels, 1))
         return -1;
-    if (st_layer_memory(l, once) || st_layer_memory(l, once)) return -1;
-    *y = x;
-    return st_layer_scratch(l, ST_SHAPE(x.n[0], st_shape_numel(x, "batchnorm") / x.n[0] / x.n[1]));
+    return plan_sets(l, x, (norm_plan){ .sets = x.n[1], .parts = 1, .epsilon = o->epsilon }, channels,
+                     o->no_affine);
 }
 
-/* A pass over all channels of x and dy; writes y or dx to `to`, unless that is NULL. */
-typedef struct pass {
-    const st_call *c;
-    norm_set set;                   /* a channel of a contiguous [N, C, ...]: a row in each image */
-    const st_real *x, *dy;          /* dy NULL: a forward pass */
-    st_real *to, *mean, *deviation; /* mean and deviation of each channel */
-    bool gradient;
-} pass;
-
-static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
-{
-    const ptrdiff_t length = st_numel(x) / x.shape.n[0] / x.shape.n[1];
-    return (pass){ .c = c,
-                   .set = { x.shape.n[0], length, x.shape.n[1] * length, lanes_wide(c->layer) },
-                   .x = st_data(x),
-                   .dy = st_data(dy),
-                   .to = st_data(to),
-                   .mean = st_data(st_memory(c, MEAN)),
-                   .deviation = st_data(st_memory(c, DEVIATION)),
-                   .gradient = gradient };
-}
-
-/* Training uses the batch's mean and variance and updates the running ones (with the unbiased variance, as
- * PyTorch does); inference uses the running ones. A batch with values that are not finite does not update
- * them. */
-static void measure_channel(const pass *p, ptrdiff_t k, const st_real *x)
-{
-    const st_call *c = p->c;
-    const st_batchnorm_options *o = c->options;
-    const st_tensor *state = c->layer->state;
-    st_real *mean = st_data(state[RUNNING_MEAN]) + k, *variance = st_data(state[RUNNING_VAR]) + k;
-    moments m = { (double)*mean, (double)*variance, 1, 0 };
-    m.deviation = deviation_of(m, o->epsilon);
-    if (c->training) {
-        double count = (double)(p->set.rows * p->set.length), unbiased = count > 1 ? count / (count - 1) : 1;
-        m = norm_measure(p->set, x, o->epsilon, true);
-        double batch = m.variance * m.unit * m.unit;
-        if (isfinite(m.mean) && isfinite(batch)) {
-            *mean = (st_real)((1 - o->momentum) * (double)*mean + o->momentum * m.mean);
-            *variance = (st_real)((1 - o->momentum) * (double)*variance + o->momentum * batch * unbiased);
-        }
-    }
-    p->mean[k] = (st_real)m.mean;
-    p->deviation[k] = (st_real)m.deviation;
-}
-
-static void forward_channel(const pass *p, ptrdiff_t k, const st_real *x)
-{
-    measure_channel(p, k, x);
-    norm_apply(p->set, p->to + k * p->set.length, x, (double)p->mean[k],
-               weight_of(p->c, k) / (double)p->deviation[k], bias_of(p->c, k));
-}
-
-static norm_sums sums_of(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t stride_x)
-{
-    return norm_sum(p->set, p->dy + k * p->set.length, 0, x, stride_x, (double)p->mean[k]);
-}
-
-static void backward_channel(const pass *p, ptrdiff_t k, const st_real *x, norm_sums sums)
-{
-    const norm_set set = p->set;
-    const st_real *dy = p->dy + k * set.length;
-    const double weight = weight_of(p->c, k), deviation = (double)p->deviation[k];
-    const norm_sums of_g = { sums.g * weight, sums.product * weight };
-    st_real *dx = p->to + k * set.length;
-    if (p->c->training)
-        norm_adjoint(set, dx, dy, weight, x, (double)p->mean[k], deviation, of_g,
-                     (double)(set.rows * set.length));
-    else norm_apply(set, dx, dy, 0, weight / deviation, 0); /* mean and variance are constants */
-}
-
-/* gradient and backward need the same sums, and dx is written while the channel is in cache. */
-static void adjoint_channel(const pass *p, ptrdiff_t k, const st_real *x)
-{
-    norm_sums sums = { 0 };
-    if (p->gradient || p->c->training) sums = sums_of(p, k, x, p->set.stride);
-    if (p->gradient) add_to_gradient(p->c, k, sums, (double)p->deviation[k]);
-    if (p->to) backward_channel(p, k, x, sums);
-}
-
-static void run_channel(ptrdiff_t k, void *context)
-{
-    const pass *p = context;
-    const st_real *x = p->x + k * p->set.length;
-    if (p->dy) adjoint_channel(p, k, x);
-    else forward_channel(p, k, x);
-}
-
-/* Channels run in any order, in any thread. */
-static void each_channel(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
-{
-    pass p = pass_over(c, x, dy, to, gradient);
-    st_parallel_for(c, x.shape.n[1], run_channel, &p);
-}
-
-static void batchnorm_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    each_channel(c, contiguous(x, y), (st_tensor){ 0 }, y, false);
-}
-
-static void batchnorm_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)y;
-    each_channel(c, contiguous(x, dx), dy, dx, false);
-}
-
-static void batchnorm_both(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)y;
-    each_channel(c, contiguous(x, dx), dy, dx, true);
-}
-
-static void batchnorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
-{
-    (void)y;
-    if (st_is_contiguous(x)) {
-        each_channel(c, x, dy, (st_tensor){ 0 }, true);
-        return;
-    }
-    const pass p = pass_over(c, x, dy, (st_tensor){ 0 }, true);
-    st_tensor copy = st_narrow(st_scratch(c, COPY), 0, 0, p.set.rows);
-    for (ptrdiff_t k = 0; k < x.shape.n[1]; k++) {
-        st_tensor channel = st_select(x, 1, k);
-        st_copy(st_reshape(copy, channel.shape), channel);
-        add_to_gradient(c, k, sums_of(&p, k, st_data(copy), p.set.length), (double)p.deviation[k]);
-    }
-}
-
-static const st_field batchnorm_fields[] = {
-    { "epsilon", ST_FIELD_REAL, offsetof(st_batchnorm_options, epsilon), .fallback = 1e-5 },
-    { "momentum", ST_FIELD_REAL, offsetof(st_batchnorm_options, momentum), .fallback = 0.1 },
-    { "no_affine", ST_FIELD_BOOL, offsetof(st_batchnorm_options, no_affine) },
-    { 0 },
-};
-
-const st_layer_type layer_type_batchnorm = {
-    .name = "batchnorm",
-    .options_size = sizeof(st_batchnorm_options),
-    .fields = batchnorm_fields,
-    .chunk = ST_WHOLE_BATCH,
-    .plan = batchnorm_plan,
-    .forward = batchnorm_forward,
-    .backward = batchnorm_backward,
-    .gradient = batchnorm_gradient,
-    .traits = &(const layer_traits){ .ignores_y = true, .both = batchnorm_both },
-};
-
-CONSTRUCTOR(batchnorm, st_batchnorm_options)
-
-/* ---- layernorm, rmsnorm and groupnorm: runs of elements of each image ----------------------------------------- */
-
-enum { IMAGE, SCALED }; /* scratch: a contiguous copy of x; layernorm: weight times dy of one set */
-
-/* The adjacent sets of an image. */
-static norm_set run_of(const st_call *c, ptrdiff_t parts)
-{
-    ptrdiff_t length = st_shape_numel(c->layer->x, "norm") / c->layer->x.n[0] / parts;
-    return (norm_set){ 1, length, length, lanes_wide(c->layer) };
-}
-
-/* ---- layernorm: the last axes of each image: Ba, Kiros and Hinton 2016 --------------------------------- *
- * rmsnorm is the same with a mean of 0, and without <g> and bias: Zhang and Sennrich 2019. */
-
-static bool is_centred(const st_layer *l)
-{
-    return l->type == &layer_type_layernorm;
-}
-
-/* The shape of a set and of the parameters: the last `axes` axes, by default all but the batch. */
-static st_shape normalised(const st_layernorm_options *o, st_shape x)
-{
-    st_shape s = { .rank = o->axes ? o->axes : x.rank - 1 };
-    for (int i = 0; i < s.rank; i++) s.n[i] = x.n[x.rank - s.rank + i];
-    return s;
-}
+/* ---- layernorm: the last `axes` axes of each image, by default all: Ba, Kiros and Hinton 2016 ------------- *
+ * rmsnorm: Zhang and Sennrich 2019. */
 
 static int layernorm_plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -384,113 +411,14 @@ static int layernorm_plan(st_layer *l, st_shape x, st_shape *y)
     if (o->axes >= x.rank)
         return st_layer_refuse(l, "axes=%d of an input %s, expected less than %d", o->axes,
                                st_shape_text(x).text, x.rank);
-    const st_shape s = normalised(o, x);
-    if (request_affine(l, s, o->no_affine, is_centred(l))) return -1;
+    norm_plan plan = { .sets = 1, .parts = 1, .by_element = true, .epsilon = o->epsilon };
+    st_shape normalised = { .rank = o->axes ? o->axes : x.rank - 1 };
+    const int first = x.rank - normalised.rank;
+    for (int i = 1; i < first; i++) plan.sets *= x.n[i];
+    for (int i = 0; i < normalised.rank; i++) normalised.n[i] = x.n[first + i];
     *y = x;
-    x.n[0] = 1;
-    return st_layer_scratch(l, x) || st_layer_scratch(l, s) ? -1 : 0;
+    return plan_sets(l, x, plan, normalised, o->no_affine);
 }
-
-static norm_set layernorm_run(const st_call *c)
-{
-    st_shape x = c->layer->x;
-    ptrdiff_t image = st_shape_numel(x, "layernorm") / x.n[0];
-    return run_of(c, image / st_shape_numel(normalised(c->options, x), "layernorm"));
-}
-
-static moments layernorm_measure(const st_call *c, norm_set set, const st_real *x)
-{
-    return norm_measure(set, x, ((const st_layernorm_options *)c->options)->epsilon, is_centred(c->layer));
-}
-
-/* y = (x - mean) scale weight + bias; bias may be NULL */
-static void apply_affine(ptrdiff_t n, st_real *y, const st_real *x, moments m, const st_real *weight,
-                         const st_real *bias)
-{
-    const st_real mean = (st_real)m.mean, scale = (st_real)(1 / m.deviation);
-    if (bias)
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
-    else
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i];
-}
-
-static void layernorm_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    norm_set set = layernorm_run(c);
-    const st_real *in = st_data(contiguous(x, y));
-    const st_real *bias = c->layer->params > BIAS ? st_data(c->param[BIAS]) : NULL;
-    st_real *out = st_data(y), *end = out + st_numel(y);
-    for (; out < end; in += set.length, out += set.length) {
-        moments m = layernorm_measure(c, set, in);
-        if (!is_affine(c)) norm_apply(set, out, in, m.mean, 1 / m.deviation, 0);
-        else apply_affine(set.length, out, in, m, st_data(c->param[WEIGHT]), bias);
-    }
-}
-
-static void layernorm_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)y;
-    norm_set set = layernorm_run(c);
-    const st_real *in = st_data(contiguous(x, dx)), *slope = st_data(dy);
-    const st_real *weight = is_affine(c) ? st_data(c->param[WEIGHT]) : NULL;
-    st_real *out = st_data(dx), *end = out + st_numel(dx), *scaled = st_data(st_scratch(c, SCALED));
-    for (; out < end; in += set.length, out += set.length, slope += set.length) {
-        moments m = layernorm_measure(c, set, in);
-        for (ptrdiff_t i = 0; i < set.length && weight; i++) scaled[i] = weight[i] * slope[i];
-        const st_real *g = weight ? scaled : slope;
-        norm_sums sums = norm_sum(set, g, 0, in, set.stride, m.mean);
-        if (!is_centred(c->layer)) sums.g = 0;
-        norm_adjoint(set, out, g, 1, in, m.mean, m.deviation, sums, (double)set.length);
-    }
-}
-
-static void add_affine_gradient(ptrdiff_t n, st_real *dweight, st_real *dbias, const st_real *x, moments m,
-                                const st_real *dy)
-{
-    const st_real mean = (st_real)m.mean, scale = (st_real)(1 / m.deviation);
-    for (ptrdiff_t i = 0; i < n; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
-    for (ptrdiff_t i = 0; i < n && dbias; i++) dbias[i] += dy[i];
-}
-
-static void layernorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
-{
-    (void)y;
-    norm_set set = layernorm_run(c);
-    const st_real *slope = st_data(dy);
-    st_real *dweight = st_data(st_grad(c, WEIGHT)), *dbias = NULL;
-    if (c->layer->params > BIAS) dbias = st_data(st_grad(c, BIAS));
-    st_tensor copy = st_scratch(c, IMAGE);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const st_real *in = st_data(contiguous(st_narrow(x, 0, i, 1), copy)), *end = in + st_numel(copy);
-        for (; in < end; in += set.length, slope += set.length)
-            add_affine_gradient(set.length, dweight, dbias, in, layernorm_measure(c, set, in), slope);
-    }
-}
-
-/* A normalisation of each image, with one option of its own; its hooks are called FAMILY_plan, ... */
-#define IMAGE_NORM(NAME, FAMILY, OPTIONS, EPSILON, ...)                                                      \
-    static const st_field NAME##_fields[] = {                                                                \
-        { __VA_ARGS__ },                                                                                     \
-        { "epsilon", ST_FIELD_REAL, offsetof(OPTIONS, epsilon), .fallback = EPSILON },                       \
-        { "no_affine", ST_FIELD_BOOL, offsetof(OPTIONS, no_affine) },                                        \
-        { 0 },                                                                                               \
-    };                                                                                                       \
-    const st_layer_type layer_type_##NAME = {                                                                \
-        .name = #NAME,                                                                                       \
-        .options_size = sizeof(OPTIONS),                                                                     \
-        .fields = NAME##_fields,                                                                             \
-        .plan = FAMILY##_plan,                                                                               \
-        .forward = FAMILY##_forward,                                                                         \
-        .backward = FAMILY##_backward,                                                                       \
-        .gradient = FAMILY##_gradient,                                                                       \
-        .traits = &(const layer_traits){ .ignores_y = true },                                                \
-    };                                                                                                       \
-    CONSTRUCTOR(NAME, OPTIONS)
-
-IMAGE_NORM(layernorm, layernorm, st_layernorm_options, 1e-5, "axes", ST_FIELD_INT,
-           offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK)
-IMAGE_NORM(rmsnorm, layernorm, st_layernorm_options, (double)ST_REAL_EPSILON, "axes", ST_FIELD_INT,
-           offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK)
 
 /* ---- groupnorm: each image's channels in groups: Wu and He 2018 --------------------------------------- */
 
@@ -500,79 +428,49 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.rank < 2) return st_layer_refuse(l, "the input is %s, expected [N, C, ...]", st_shape_text(x).text);
     if (x.n[1] % o->groups)
         return st_layer_refuse(l, "groups=%d must divide the %td channels", o->groups, x.n[1]);
-    if (request_affine(l, ST_SHAPE(x.n[1]), o->no_affine, true)) return -1;
     *y = x;
-    x.n[0] = 1;
-    return st_layer_scratch(l, x);
+    return plan_sets(l, x,
+                     (norm_plan){ .sets = o->groups, .parts = x.n[1] / o->groups, .epsilon = o->epsilon },
+                     ST_SHAPE(x.n[1]), o->no_affine);
 }
 
-/* A group is a range of channels; both are contiguous. */
-static norm_set group_run(const st_call *c)
-{
-    return run_of(c, ((const st_groupnorm_options *)c->options)->groups);
-}
+/* ---- the types ------------------------------------------------------------------------------------------ */
 
-static moments group_measure(const st_call *c, const st_real *x)
-{
-    return norm_measure(group_run(c), x, ((const st_groupnorm_options *)c->options)->epsilon, true);
-}
-
-static void groupnorm_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    norm_set set = run_of(c, x.shape.n[1]);
-    ptrdiff_t channels = x.shape.n[1], each = group_run(c).length / set.length;
-    const st_real *in = st_data(contiguous(x, y));
-    st_real *out = st_data(y);
-    moments m = { 0 };
-    for (ptrdiff_t k = 0; k < x.shape.n[0] * channels; k++, in += set.length, out += set.length) {
-        if (k % each == 0) m = group_measure(c, in);
-        norm_apply(set, out, in, m.mean, weight_of(c, k % channels) / m.deviation, bias_of(c, k % channels));
+#define EPSILON(OPTIONS, DEFAULT)                                                                            \
+    {                                                                                                        \
+        "epsilon", ST_FIELD_REAL, offsetof(OPTIONS, epsilon), .fallback = DEFAULT                            \
     }
-}
 
-/* A group's sums are those of its channels, each times its weight. */
-static void backward_group(const st_call *c, ptrdiff_t first, const st_real *x, const st_real *dy,
-                           st_real *dx)
-{
-    norm_set set = run_of(c, c->layer->x.n[1]);
-    ptrdiff_t each = group_run(c).length / set.length;
-    moments m = group_measure(c, x);
-    norm_sums total = { 0 };
-    for (ptrdiff_t k = 0; k < each; k++) {
-        norm_sums sums = norm_sum(set, dy + k * set.length, 0, x + k * set.length, set.stride, m.mean);
-        total.g += weight_of(c, first + k) * sums.g;
-        total.product += weight_of(c, first + k) * sums.product;
-    }
-    for (ptrdiff_t k = 0; k < each; k++, x += set.length, dy += set.length, dx += set.length)
-        norm_adjoint(set, dx, dy, weight_of(c, first + k), x, m.mean, m.deviation, total,
-                     (double)(each * set.length));
-}
+/* A type with its fields; the last one, no_affine, all have. */
+#define NORM(NAME, PLAN, OPTIONS, CHUNK, ...)                                                                \
+    static const st_field NAME##_fields[] = {                                                                \
+        __VA_ARGS__,                                                                                         \
+        { "no_affine", ST_FIELD_BOOL, offsetof(OPTIONS, no_affine) },                                        \
+        { 0 },                                                                                               \
+    };                                                                                                       \
+    const st_layer_type layer_type_##NAME = {                                                                \
+        .name = #NAME,                                                                                       \
+        .options_size = sizeof(OPTIONS),                                                                     \
+        .fields = NAME##_fields,                                                                             \
+        .chunk = CHUNK,                                                                                      \
+        .plan = PLAN,                                                                                        \
+        .forward = forward,                                                                                  \
+        .backward = backward,                                                                                \
+        .gradient = gradient,                                                                                \
+        .traits = &(const layer_traits){ .ignores_y = true, .both = both },                                  \
+    };                                                                                                       \
+    CONSTRUCTOR(NAME, OPTIONS)
 
-static void groupnorm_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (void)y;
-    const st_real *in = st_data(contiguous(x, dx)), *slope = st_data(dy);
-    st_real *out = st_data(dx);
-    ptrdiff_t length = group_run(c).length, groups = ((const st_groupnorm_options *)c->options)->groups;
-    for (ptrdiff_t k = 0; k < dx.shape.n[0] * groups; k++, in += length, slope += length, out += length)
-        backward_group(c, k % groups * (c->layer->x.n[1] / groups), in, slope, out);
-}
-
-static void groupnorm_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
-{
-    (void)y;
-    norm_set set = run_of(c, x.shape.n[1]);
-    ptrdiff_t each = group_run(c).length / set.length;
-    const st_real *slope = st_data(dy);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const st_real *in = st_data(contiguous(st_narrow(x, 0, i, 1), st_scratch(c, IMAGE)));
-        moments m = { 0 };
-        for (ptrdiff_t k = 0; k < x.shape.n[1]; k++, in += set.length, slope += set.length) {
-            if (k % each == 0) m = group_measure(c, in);
-            add_to_gradient(c, k, norm_sum(set, slope, 0, in, set.stride, m.mean), m.deviation);
-        }
-    }
-}
-
-IMAGE_NORM(groupnorm, groupnorm, st_groupnorm_options, 1e-5, "groups", ST_FIELD_INT,
-           offsetof(st_groupnorm_options, groups), .least = 1)
+/* clang-format off */
+NORM(batchnorm, batchnorm_plan, st_batchnorm_options, ST_WHOLE_BATCH, EPSILON(st_batchnorm_options, 1e-5),
+     { "momentum", ST_FIELD_REAL, offsetof(st_batchnorm_options, momentum), .fallback = 0.1 })
+NORM(layernorm, layernorm_plan, st_layernorm_options, 0,
+     { "axes", ST_FIELD_INT, offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK },
+     EPSILON(st_layernorm_options, 1e-5))
+NORM(rmsnorm, layernorm_plan, st_layernorm_options, 0,
+     { "axes", ST_FIELD_INT, offsetof(st_layernorm_options, axes), .below = ST_MAX_RANK },
+     EPSILON(st_layernorm_options, (double)ST_REAL_EPSILON))
+NORM(groupnorm, groupnorm_plan, st_groupnorm_options, 0,
+     { "groups", ST_FIELD_INT, offsetof(st_groupnorm_options, groups), .least = 1 },
+     EPSILON(st_groupnorm_options, 1e-5))
+/* clang-format on */
