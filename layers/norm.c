@@ -157,24 +157,14 @@ typedef struct norm_plan {
     ptrdiff_t parts;  /* adjacent parts of a set, which have a weight and a bias each */
     ptrdiff_t length; /* of a set's row */
     bool by_element;  /* each element of a set has a weight and a bias instead */
+    bool of_batch;    /* a set is a channel of the batch */
+    bool centred;     /* the mean is subtracted */
     double epsilon;
 } norm_plan;
 
-static bool is_batchnorm(const st_layer *l)
+static const norm_plan *plan_of(const st_call *c)
 {
-    return l->type == &layer_type_batchnorm;
-}
-
-static bool is_centred(const st_layer *l)
-{
-    return l->type != &layer_type_rmsnorm;
-}
-
-/* The weight or the bias of part k, in double. */
-static double parameter_of(const st_call *c, int which, ptrdiff_t k)
-{
-    if (c->layer->params == 0 || ((const norm_plan *)c->plan)->by_element) return which == WEIGHT;
-    return (double)st_data(c->param[which])[k];
+    return c->plan;
 }
 
 static int plan_sets(st_layer *l, st_shape x, norm_plan plan, st_shape parameters, bool no_affine)
@@ -186,10 +176,10 @@ static int plan_sets(st_layer *l, st_shape x, norm_plan plan, st_shape parameter
     if (no_affine) plan.parts = 1, plan.by_element = false;
     *p = plan;
     if (!no_affine && st_layer_parameter(l, "weight", parameters, (st_init){ .constant = 1 })) return -1;
-    if (!no_affine && is_centred(l) && st_layer_parameter(l, "bias", parameters, (st_init){ 0 })) return -1;
-    const st_shape each = ST_SHAPE(is_batchnorm(l) ? 1 : x.n[0], plan.sets);
+    if (!no_affine && plan.centred && st_layer_parameter(l, "bias", parameters, (st_init){ 0 })) return -1;
+    const st_shape each = ST_SHAPE(plan.of_batch ? 1 : x.n[0], plan.sets);
     if (st_layer_memory(l, each) || st_layer_memory(l, each)) return -1;
-    if (st_layer_scratch(l, ST_SHAPE(elements / (is_batchnorm(l) ? plan.sets : x.n[0])))) return -1;
+    if (st_layer_scratch(l, ST_SHAPE(elements / (plan.of_batch ? plan.sets : x.n[0])))) return -1;
     return st_layer_scratch(l, ST_SHAPE(plan.by_element ? plan.length : 0));
 }
 
@@ -199,6 +189,7 @@ typedef struct pass {
     norm_set set, part;
     ptrdiff_t sets;                 /* of all images */
     const st_real *x, *dy;          /* dy NULL: a forward pass */
+    const st_real *weight, *bias;   /* NULL: none */
     st_real *to, *mean, *deviation; /* mean and deviation of each set */
     bool gradient;
 } pass;
@@ -206,7 +197,7 @@ typedef struct pass {
 static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     const norm_plan *plan = c->plan;
-    const bool batch = is_batchnorm(c->layer), wide = lanes_wide(c->layer);
+    const bool batch = plan->of_batch, wide = lanes_wide(c->layer);
     const ptrdiff_t length = plan->length, rows = batch ? c->images : 1,
                     stride = batch ? plan->sets * length : length;
     return (pass){ .c = c,
@@ -215,6 +206,8 @@ static pass pass_over(const st_call *c, st_tensor x, st_tensor dy, st_tensor to,
                    .sets = batch ? plan->sets : c->images * plan->sets,
                    .x = st_data(x),
                    .dy = st_data(dy),
+                   .weight = c->layer->params > WEIGHT ? st_data(c->param[WEIGHT]) : NULL,
+                   .bias = c->layer->params > BIAS ? st_data(c->param[BIAS]) : NULL,
                    .to = st_data(to),
                    .mean = st_data(st_memory(c, MEAN)),
                    .deviation = st_data(st_memory(c, DEVIATION)),
@@ -226,6 +219,11 @@ static ptrdiff_t first_weight(const pass *p, ptrdiff_t k)
 {
     const norm_plan *plan = p->c->plan;
     return k % plan->sets * plan->parts;
+}
+
+static double weight_of(const pass *p, ptrdiff_t k)
+{
+    return p->weight && !plan_of(p->c)->by_element ? (double)p->weight[k] : 1;
 }
 
 /* Training uses the batch's mean and variance and updates the running ones (with the unbiased variance, as
@@ -250,47 +248,47 @@ static moments batch_moments(const pass *p, ptrdiff_t k, const st_real *x, doubl
     return m;
 }
 
-/* In place: y weight + bias, with a weight and a bias for each element. */
-static void scale_elements(const st_call *c, ptrdiff_t n, st_real *y)
+/* y = (x - mean) scale weight + bias, with a weight and a bias for each element. */
+static void apply_elements(const pass *p, ptrdiff_t k, st_real *y, const st_real *x)
 {
-    const st_real *weight = st_data(c->param[WEIGHT]);
-    const st_real *bias = is_centred(c->layer) ? st_data(c->param[BIAS]) : NULL;
+    const st_real mean = p->mean[k], scale = 1 / p->deviation[k], *weight = p->weight, *bias = p->bias;
+    const ptrdiff_t n = p->set.length;
     if (bias)
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = y[i] * weight[i] + bias[i];
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
     else
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = y[i] * weight[i];
+        for (ptrdiff_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * weight[i];
 }
 
 static void forward_set(const pass *p, ptrdiff_t k)
 {
     const st_call *c = p->c;
     const norm_plan *plan = c->plan;
-    const ptrdiff_t begin = k * p->set.length, length = p->part.length;
-    const st_real *x = p->x + begin;
-    const moments m = is_batchnorm(c->layer) ? batch_moments(p, k, x, plan->epsilon)
-                                             : norm_measure(p->set, x, plan->epsilon, is_centred(c->layer));
+    const ptrdiff_t length = p->part.length;
+    const st_real *x = p->x + k * p->set.length;
+    st_real *y = p->to + k * p->set.length;
+    const moments m = plan->of_batch ? batch_moments(p, k, x, plan->epsilon)
+                                     : norm_measure(p->set, x, plan->epsilon, plan->centred);
     p->mean[k] = (st_real)m.mean;
     p->deviation[k] = (st_real)m.deviation;
-    for (ptrdiff_t i = 0, w = first_weight(p, k); i < plan->parts; i++, w++)
-        norm_apply(p->part, p->to + begin + i * length, x + i * length, (double)p->mean[k],
-                   parameter_of(c, WEIGHT, w) / (double)p->deviation[k], parameter_of(c, BIAS, w));
-    if (plan->by_element) scale_elements(c, p->set.length, p->to + begin);
+    if (plan->by_element) apply_elements(p, k, y, x);
+    for (ptrdiff_t i = 0, w = first_weight(p, k); i < plan->parts && !plan->by_element; i++, w++)
+        norm_apply(p->part, y + i * length, x + i * length, (double)p->mean[k],
+                   weight_of(p, w) / (double)p->deviation[k], p->bias ? (double)p->bias[w] : 0);
 }
 
 /* Adds the gradients of the elements' weights and biases; returns dy times their weights. */
 static const st_real *adjoint_elements(const pass *p, ptrdiff_t k, const st_real *x, const st_real *dy)
 {
     const st_call *c = p->c;
-    const st_real *weight = st_data(c->param[WEIGHT]);
     const st_real mean = p->mean[k], scale = 1 / p->deviation[k];
     st_real *scaled = st_data(st_scratch(c, SCALED));
     if (p->gradient) {
         st_real *dweight = st_data(st_grad(c, WEIGHT));
-        st_real *dbias = is_centred(c->layer) ? st_data(st_grad(c, BIAS)) : NULL;
+        st_real *dbias = p->bias ? st_data(st_grad(c, BIAS)) : NULL;
         for (ptrdiff_t i = 0; i < p->set.length; i++) dweight[i] += (x[i] - mean) * scale * dy[i];
         for (ptrdiff_t i = 0; i < p->set.length && dbias; i++) dbias[i] += dy[i];
     }
-    for (ptrdiff_t i = 0; i < p->set.length && p->to; i++) scaled[i] = weight[i] * dy[i];
+    for (ptrdiff_t i = 0; i < p->set.length && p->to; i++) scaled[i] = p->weight[i] * dy[i];
     return scaled;
 }
 
@@ -300,7 +298,7 @@ static void adjoint_set(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t 
 {
     const st_call *c = p->c;
     const norm_plan *plan = c->plan;
-    const bool constants = is_batchnorm(c->layer) && !c->training; /* mean and variance */
+    const bool constants = plan_of(c)->of_batch && !c->training; /* mean and variance */
     const bool gradient = p->gradient && !plan->by_element;
     const double mean = (double)p->mean[k], deviation = (double)p->deviation[k];
     const double count = (double)(p->set.rows * p->set.length);
@@ -314,11 +312,11 @@ static void adjoint_set(const pass *p, ptrdiff_t k, const st_real *x, ptrdiff_t 
             st_data(st_grad(c, WEIGHT))[first + i] += (st_real)(sums.product / deviation);
             st_data(st_grad(c, BIAS))[first + i] += (st_real)sums.g;
         }
-        total.g += is_centred(c->layer) ? parameter_of(c, WEIGHT, first + i) * sums.g : 0;
-        total.product += parameter_of(c, WEIGHT, first + i) * sums.product;
+        total.g += plan_of(c)->centred ? weight_of(p, first + i) * sums.g : 0;
+        total.product += weight_of(p, first + i) * sums.product;
     }
     for (ptrdiff_t i = 0; i < plan->parts && p->to; i++) {
-        const double weight = parameter_of(c, WEIGHT, first + i);
+        const double weight = weight_of(p, first + i);
         const st_real *slope = dy + i * length;
         st_real *dx = p->to + k * p->set.length + i * length;
         if (constants) norm_apply(p->part, dx, slope, 0, weight / deviation, 0);
@@ -337,7 +335,7 @@ static void run_set(ptrdiff_t k, void *context)
 static void each_set(const st_call *c, st_tensor x, st_tensor dy, st_tensor to, bool gradient)
 {
     pass p = pass_over(c, x, dy, to, gradient);
-    if (is_batchnorm(c->layer)) st_parallel_for(c, p.sets, run_set, &p);
+    if (plan_of(c)->of_batch) st_parallel_for(c, p.sets, run_set, &p);
     else
         for (ptrdiff_t k = 0; k < p.sets; k++) run_set(k, &p);
 }
@@ -374,7 +372,7 @@ static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
         each_set(c, x, dy, (st_tensor){ 0 }, true);
         return;
     }
-    const int axis = is_batchnorm(c->layer) ? 1 : 0;
+    const int axis = plan_of(c)->of_batch ? 1 : 0;
     const pass p = pass_over(c, x, dy, (st_tensor){ 0 }, true);
     const ptrdiff_t each = p.sets / x.shape.n[axis];
     for (ptrdiff_t i = 0; i < x.shape.n[axis]; i++) {
@@ -397,8 +395,10 @@ static int batchnorm_plan(st_layer *l, st_shape x, st_shape *y)
     *y = x;
     if (st_layer_state(l, "running_mean", channels, 0) || st_layer_state(l, "running_var", channels, 1))
         return -1;
-    return plan_sets(l, x, (norm_plan){ .sets = x.n[1], .parts = 1, .epsilon = o->epsilon }, channels,
-                     o->no_affine);
+    return plan_sets(
+        l, x,
+        (norm_plan){ .sets = x.n[1], .parts = 1, .of_batch = true, .centred = true, .epsilon = o->epsilon },
+        channels, o->no_affine);
 }
 
 /* ---- layernorm: the last `axes` axes of each image, by default all: Ba, Kiros and Hinton 2016 ------------- *
@@ -411,7 +411,11 @@ static int layernorm_plan(st_layer *l, st_shape x, st_shape *y)
     if (o->axes >= x.rank)
         return st_layer_refuse(l, "axes=%d of an input %s, expected less than %d", o->axes,
                                st_shape_text(x).text, x.rank);
-    norm_plan plan = { .sets = 1, .parts = 1, .by_element = true, .epsilon = o->epsilon };
+    norm_plan plan = { .sets = 1,
+                       .parts = 1,
+                       .by_element = true,
+                       .centred = l->type == &layer_type_layernorm,
+                       .epsilon = o->epsilon };
     st_shape normalised = { .rank = o->axes ? o->axes : x.rank - 1 };
     const int first = x.rank - normalised.rank;
     for (int i = 1; i < first; i++) plan.sets *= x.n[i];
@@ -429,9 +433,10 @@ static int groupnorm_plan(st_layer *l, st_shape x, st_shape *y)
     if (x.n[1] % o->groups)
         return st_layer_refuse(l, "groups=%d must divide the %td channels", o->groups, x.n[1]);
     *y = x;
-    return plan_sets(l, x,
-                     (norm_plan){ .sets = o->groups, .parts = x.n[1] / o->groups, .epsilon = o->epsilon },
-                     ST_SHAPE(x.n[1]), o->no_affine);
+    return plan_sets(
+        l, x,
+        (norm_plan){ .sets = o->groups, .parts = x.n[1] / o->groups, .centred = true, .epsilon = o->epsilon },
+        ST_SHAPE(x.n[1]), o->no_affine);
 }
 
 /* ---- the types ------------------------------------------------------------------------------------------ */
