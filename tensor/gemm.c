@@ -1,5 +1,5 @@
-/* gemm.c: matrix products; the only file that includes cblas.h. Transposes are read from strides. With
- * STRIDE_NO_BLAS a plain loop takes BLAS's place. */
+/* gemm.c: matrix products; the only file that includes cblas.h. BLAS multiplies views whose rows or columns have a
+ * stride of 1; a plain loop multiplies all others, and with STRIDE_NO_BLAS every view. */
 #define _DEFAULT_SOURCE
 #include "tensor/error.h"
 #include "tensor/storage.h"
@@ -33,10 +33,8 @@ static void scale_or_clear(st_tensor c, st_real beta)
     else if (beta != 1) st_scale(c, beta);
 }
 
-#ifdef STRIDE_NO_BLAS
-
 /* Row i of c += alpha a[i][k] times row k of b. */
-static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
+static void product_by_loop(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     scale_or_clear(c, beta);
     for (ptrdiff_t i = 0; i < c.shape.n[0]; i++)
@@ -49,6 +47,8 @@ static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_rea
         }
 }
 
+#ifdef STRIDE_NO_BLAS
+#define product product_by_loop
 #else
 
 #include <cblas.h>
@@ -111,44 +111,20 @@ static void end_product(int threads)
 /* A matrix in BLAS's form: rows (or, transposed, columns) of stride 1, `leading` elements apart. */
 typedef struct matrix {
     st_real *data;
-    CBLAS_TRANSPOSE transpose;
+    bool transposed;
     int leading;
 } matrix;
 
 /* An axis of size 1 may have any stride. */
 static bool blas_takes(st_tensor x, matrix *m)
 {
-    ptrdiff_t rows = x.shape.n[0], columns = x.shape.n[1];
-    ptrdiff_t down = x.stride[0], across = x.stride[1];
-    *m = (matrix){ .data = st_data(x) };
-    if (columns == 1 || across == 1) {
-        m->transpose = CblasNoTrans;
-        if (rows == 1) down = columns;
-        if (columns == 1 && down < 1 && rows > 1) return false;
-        m->leading = (int)down;
-        if (down >= columns && down <= INT_MAX) return true;
-    }
-    if (rows == 1 || down == 1) {
-        m->transpose = CblasTrans;
-        if (columns == 1) across = rows;
-        m->leading = (int)across;
-        if (across >= rows && across <= INT_MAX) return true;
+    for (int row = 0; row < 2; row++) { /* the axis of rows, or of columns */
+        const ptrdiff_t rows = x.shape.n[row], length = x.shape.n[1 - row];
+        const ptrdiff_t leading = rows == 1 ? length : x.stride[row];
+        *m = (matrix){ st_data(x), row == 1, (int)leading };
+        if ((length == 1 || x.stride[1 - row] == 1) && leading >= length && leading <= INT_MAX) return true;
     }
     return false;
-}
-
-/* The view itself if BLAS supports it, else a copy that the caller frees. */
-static st_tensor packed(st_tensor x, matrix *m)
-{
-    if (blas_takes(x, m)) return x;
-    st_tensor copy = st_tensor_clone(x);
-    if (!st_is_null(copy)) blas_takes(copy, m);
-    return copy;
-}
-
-static void unpack(st_tensor copy, st_tensor x)
-{
-    if (copy.storage != x.storage) st_tensor_free(copy);
 }
 
 /* OpenBLAS allocates its buffer with the first product, and if there is no memory it tries again forever. */
@@ -165,30 +141,22 @@ static bool has_memory(void)
     return known;
 }
 
+/* In c's order, rows or columns first, a matrix in the other order is transposed. */
 static void product(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 {
     matrix mc, ma, mb;
+    if (!blas_takes(c, &mc) || !blas_takes(a, &ma) || !blas_takes(b, &mb)) {
+        product_by_loop(c, alpha, a, b, beta);
+        return;
+    }
     if (!has_memory()) return;
-    st_tensor pc = packed(c, &mc);
-    if (mc.transpose == CblasTrans) { /* c by columns: cᵀ = bᵀ aᵀ */
-        st_tensor swap = a;
-        a = st_transpose(b, 0, 1);
-        b = st_transpose(swap, 0, 1);
-        pc = st_transpose(pc, 0, 1);
-        c = st_transpose(c, 0, 1);
-    }
-    st_tensor pa = packed(a, &ma), pb = packed(b, &mb);
-    if (!st_is_null(pc) && !st_is_null(pa) && !st_is_null(pb)) {
-        int threads = begin_product();
-        blas_gemm(CblasRowMajor, ma.transpose, mb.transpose, (int)c.shape.n[0], (int)c.shape.n[1],
-                  (int)a.shape.n[1], alpha, ma.data, ma.leading, mb.data, mb.leading, beta, mc.data,
-                  mc.leading);
-        end_product(threads);
-        if (pc.storage != c.storage) st_copy(c, pc);
-    }
-    unpack(pa, a);
-    unpack(pb, b);
-    unpack(pc, c);
+    int threads = begin_product();
+    blas_gemm(mc.transposed ? CblasColMajor : CblasRowMajor,
+              ma.transposed == mc.transposed ? CblasNoTrans : CblasTrans,
+              mb.transposed == mc.transposed ? CblasNoTrans : CblasTrans, (int)c.shape.n[0],
+              (int)c.shape.n[1], (int)a.shape.n[1], alpha, ma.data, ma.leading, mb.data, mb.leading, beta,
+              mc.data, mc.leading);
+    end_product(threads);
 }
 
 #endif
