@@ -162,24 +162,59 @@ typedef struct numbers {
     st_real a, b;
 } numbers;
 
-static int plan(st_layer *l, st_shape x, st_shape *y)
+/* A function, with its rows for each instruction set; a type's traits are the first member of its function. */
+typedef struct function {
+    layer_traits traits;
+    st_row_function *const *value, *const *derivative;
+} function;
+
+/* The plan's data: the rows for the instruction set that was chosen. */
+typedef struct rows {
+    st_row_function *value, *derivative;
+    numbers o;
+} rows;
+
+/* Adding 0 turns ST_ZERO into 0. */
+static int plan_function(st_layer *l, const function *f, st_shape x, st_shape *y)
 {
-    (void)l;
+    const st_field *field = l->type->fields;
+    rows *r = st_layer_plan_data(l, sizeof *r);
+    if (!r) return -1;
+    *r = (rows){ f->value[l->impl->machine], f->derivative[l->impl->machine], { 0 } };
+    if (field) r->o.a = (st_real)layer_option(l, field[0].name) + 0;
+    if (field && field[1].name) r->o.b = (st_real)layer_option(l, field[1].name) + 0;
     *y = x;
     return 0;
 }
 
-/* Iterations are independent, also in place. */
+static int plan(st_layer *l, st_shape x, st_shape *y)
+{
+    return plan_function(l, (const function *)(const void *)l->type->traits, x, y);
+}
+
+static void forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    const rows *r = c->plan;
+    numbers o = r->o;
+    st_walk(2, (st_tensor[]){ y, x }, ST_ANY_ORDER, r->value, &o);
+}
+
+static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
+{
+    const rows *r = c->plan;
+    numbers o = r->o;
+    const st_tensor from = c->layer->type->traits->in_place ? y : x;
+    st_walk(3, (st_tensor[]){ dx, dy, from }, ST_ANY_ORDER, r->derivative, &o);
+}
+
+/* Iterations are independent, also in place. The compiler makes a loop of vectors for strides of 1 (-O3). */
 INLINE void value_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], numbers o,
                       st_real (*value)(st_real, st_real, st_real))
 {
     st_real *y = at[0];
     const st_real *x = at[1];
-    if (stride[0] == 1 && stride[1] == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) y[i] = value(x[i], o.a, o.b);
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++) y[i * stride[0]] = value(x[i * stride[1]], o.a, o.b);
-    }
+    const ptrdiff_t sy = stride[0], sx = stride[1];
+    for (ptrdiff_t i = 0; i < n; i++) y[i * sy] = value(x[i * sx], o.a, o.b);
 }
 
 INLINE void derivative_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t stride[], numbers o,
@@ -187,26 +222,8 @@ INLINE void derivative_row(ptrdiff_t n, st_real *const at[], const ptrdiff_t str
 {
     st_real *dx = at[0];
     const st_real *dy = at[1], *from = at[2];
-    if (stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
-        for (ptrdiff_t i = 0; i < n; i++) dx[i] = dy[i] * derivative(from[i], o.a, o.b);
-    } else {
-        for (ptrdiff_t i = 0; i < n; i++)
-            dx[i * stride[0]] = dy[i * stride[1]] * derivative(from[i * stride[2]], o.a, o.b);
-    }
-}
-
-/* The options are a struct of at most two doubles. Adding 0 turns ST_ZERO into 0. */
-static numbers numbers_of(const st_call *c)
-{
-    double o[2] = { 0 };
-    if (c->options) memcpy(o, c->options, c->layer->type->options_size);
-    return (numbers){ (st_real)o[0] + 0, (st_real)o[1] + 0 };
-}
-
-static void walk(const st_call *c, int count, const st_tensor views[], st_row_function *const rows[])
-{
-    numbers o = numbers_of(c);
-    st_walk(count, views, ST_ANY_ORDER, rows[c->layer->impl->machine], &o);
+    const ptrdiff_t sx = stride[0], sy = stride[1], sf = stride[2];
+    for (ptrdiff_t i = 0; i < n; i++) dx[i * sx] = dy[i * sy] * derivative(from[i * sf], o.a, o.b);
 }
 
 #define ROWS(M, NAME)                                                                                        \
@@ -223,79 +240,55 @@ static void walk(const st_call *c, int count, const st_tensor views[], st_row_fu
 #define VALUE_ROW(M, NAME) M##_##NAME##_value_row,
 #define DERIVATIVE_ROW(M, NAME) M##_##NAME##_derivative_row,
 
-/* The hooks of a function, whose derivative is computed from X_OR_Y. */
-#define HOOKS(NAME, X_OR_Y)                                                                                  \
+/* What a derivative is computed from. From y, it can be computed in place; from x, y may be overwritten. */
+enum { FROM_X, FROM_Y, FROM_MONOTONE_Y };
+
+#define FUNCTION(NAME, FROM)                                                                                 \
     EACH_MACHINE_OF(ROWS, NAME)                                                                              \
     static st_row_function *const NAME##_value_rows[] = { EACH_MACHINE_OF(VALUE_ROW, NAME) };                \
     static st_row_function *const NAME##_derivative_rows[] = { EACH_MACHINE_OF(DERIVATIVE_ROW, NAME) };      \
-    static void NAME##_forward(const st_call *c, st_tensor x, st_tensor y)                                   \
-    {                                                                                                        \
-        walk(c, 2, (st_tensor[]){ y, x }, NAME##_value_rows);                                                \
-    }                                                                                                        \
-    static void NAME##_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)      \
-    {                                                                                                        \
-        (void)x, (void)y;                                                                                    \
-        walk(c, 3, (st_tensor[]){ dx, dy, X_OR_Y }, NAME##_derivative_rows);                                 \
-    }
+    static const function NAME##_function = {                                                                \
+        { .in_place = FROM != FROM_X, .ignores_y = FROM == FROM_X, .monotone = FROM == FROM_MONOTONE_Y },    \
+        NAME##_value_rows,                                                                                   \
+        NAME##_derivative_rows                                                                               \
+    };
 
-static const layer_traits x_traits = { .ignores_y = true }, y_traits = { .in_place = true };
-
-#define TYPE(NAME, PLAN, TRAITS, FIELDS, OPTIONS_SIZE)                                                       \
+#define TYPE(NAME, FUNCTION_NAME, PLAN, FIELDS, OPTIONS_SIZE)                                                \
     const st_layer_type layer_type_##NAME = { .name = #NAME,                                                 \
                                               .options_size = OPTIONS_SIZE,                                  \
                                               .fields = FIELDS,                                              \
                                               .plan = PLAN,                                                  \
-                                              .forward = NAME##_forward,                                     \
-                                              .backward = NAME##_backward,                                   \
-                                              .traits = &TRAITS##_traits };
+                                              .forward = forward,                                            \
+                                              .backward = backward,                                          \
+                                              .traits = &FUNCTION_NAME##_function.traits };
 
-#define ACTIVATION(NAME, X_OR_Y)                                                                             \
-    HOOKS(NAME, X_OR_Y)                                                                                      \
-    TYPE(NAME, plan, X_OR_Y, NULL, 0)                                                                        \
+#define ACTIVATION(NAME, FROM)                                                                               \
+    FUNCTION(NAME, FROM)                                                                                     \
+    TYPE(NAME, NAME, plan, NULL, 0)                                                                          \
     PLAIN_CONSTRUCTOR(NAME)
 
-ACTIVATION(relu6, y)
-ACTIVATION(selu, x)
-ACTIVATION(silu, x)
-ACTIVATION(mish, x)
-ACTIVATION(sigmoid, y)
-ACTIVATION(tanh, y)
-ACTIVATION(softplus, x)
-ACTIVATION(softsign, x)
-ACTIVATION(hardsigmoid, x)
-ACTIVATION(hardswish, x)
-
-static const layer_traits monotone_traits = { .in_place = true, .monotone = true };
-
-HOOKS(relu, y)
-TYPE(relu, plan, monotone, NULL, 0)
-PLAIN_CONSTRUCTOR(relu)
+ACTIVATION(relu, FROM_MONOTONE_Y)
+ACTIVATION(relu6, FROM_Y)
+ACTIVATION(selu, FROM_X)
+ACTIVATION(silu, FROM_X)
+ACTIVATION(mish, FROM_X)
+ACTIVATION(sigmoid, FROM_Y)
+ACTIVATION(tanh, FROM_Y)
+ACTIVATION(softplus, FROM_X)
+ACTIVATION(softsign, FROM_X)
+ACTIVATION(hardsigmoid, FROM_X)
+ACTIVATION(hardswish, FROM_X)
 
 /* ---- functions with options ----------------------------------------------------------------------- */
 
-static const st_field leaky_relu_fields[] = {
-    { "slope", ST_FIELD_REAL, offsetof(st_leaky_relu_options, slope), .fallback = 0.01, .least = -DBL_MAX },
-    { 0 },
-};
+#define ANY_NUMBER(OPTIONS, NAME) #NAME, ST_FIELD_REAL, offsetof(OPTIONS, NAME), .least = -DBL_MAX
 
-HOOKS(leaky_relu, x)
-TYPE(leaky_relu, plan, x, leaky_relu_fields, sizeof(st_leaky_relu_options))
-CONSTRUCTOR(leaky_relu, st_leaky_relu_options)
-
-static const st_field elu_fields[] = {
-    { "alpha", ST_FIELD_REAL, offsetof(st_elu_options, alpha), .fallback = 1, .least = -DBL_MAX },
-    { 0 },
-};
-
-HOOKS(elu, x)
-TYPE(elu, plan, x, elu_fields, sizeof(st_elu_options))
-CONSTRUCTOR(elu, st_elu_options)
-
-static const st_field hardtanh_fields[] = {
-    { "min_val", ST_FIELD_REAL, offsetof(st_hardtanh_options, min_val), .fallback = -1, .least = -DBL_MAX },
-    { "max_val", ST_FIELD_REAL, offsetof(st_hardtanh_options, max_val), .fallback = 1, .least = -DBL_MAX },
-    { 0 },
-};
+/* A function with its fields. */
+#define ACTIVATION_OF(NAME, FROM, PLAN, ...)                                                                 \
+    static const st_field NAME##_fields[] = { __VA_ARGS__, { 0 } };                                          \
+    FUNCTION(NAME, FROM)                                                                                     \
+    TYPE(NAME, NAME, PLAN, NAME##_fields, sizeof(st_##NAME##_options))                                       \
+    CONSTRUCTOR(NAME, st_##NAME##_options)
 
 static int hardtanh_plan(st_layer *l, st_shape x, st_shape *y)
 {
@@ -305,28 +298,19 @@ static int hardtanh_plan(st_layer *l, st_shape x, st_shape *y)
     return plan(l, x, y);
 }
 
-HOOKS(hardtanh, y)
-TYPE(hardtanh, hardtanh_plan, y, hardtanh_fields, sizeof(st_hardtanh_options))
-CONSTRUCTOR(hardtanh, st_hardtanh_options)
+ACTIVATION_OF(leaky_relu, FROM_X, plan, { ANY_NUMBER(st_leaky_relu_options, slope), .fallback = 0.01 })
+ACTIVATION_OF(elu, FROM_X, plan, { ANY_NUMBER(st_elu_options, alpha), .fallback = 1 })
+ACTIVATION_OF(hardtanh, FROM_Y, hardtanh_plan, { ANY_NUMBER(st_hardtanh_options, min_val), .fallback = -1 },
+              { ANY_NUMBER(st_hardtanh_options, max_val), .fallback = 1 })
 
-/* ---- gelu: two functions -------------------------------------------------------------------------- */
+/* gelu is one of two functions. */
+FUNCTION(gelu_none, FROM_X)
+FUNCTION(gelu_tanh, FROM_X)
 
-HOOKS(gelu_none, x)
-HOOKS(gelu_tanh, x)
-
-static bool by_tanh(const st_call *c)
+static int gelu_plan(st_layer *l, st_shape x, st_shape *y)
 {
-    return ((const st_gelu_options *)c->options)->approximate == ST_GELU_TANH;
-}
-
-static void gelu_forward(const st_call *c, st_tensor x, st_tensor y)
-{
-    (by_tanh(c) ? gelu_tanh_forward : gelu_none_forward)(c, x, y);
-}
-
-static void gelu_backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
-{
-    (by_tanh(c) ? gelu_tanh_backward : gelu_none_backward)(c, x, y, dy, dx);
+    const bool by_tanh = ((const st_gelu_options *)l->options)->approximate == ST_GELU_TANH;
+    return plan_function(l, by_tanh ? &gelu_tanh_function : &gelu_none_function, x, y);
 }
 
 static const char *const gelu_approximations[] = { "none", "tanh", NULL };
@@ -337,7 +321,7 @@ static const st_field gelu_fields[] = {
     { 0 },
 };
 
-TYPE(gelu, plan, x, gelu_fields, sizeof(st_gelu_options))
+TYPE(gelu, gelu_none, gelu_plan, gelu_fields, sizeof(st_gelu_options))
 CONSTRUCTOR(gelu, st_gelu_options)
 
 /* ---- prelu: y = x, or weight x below 0: He et al. 2015 ---------------------------------------------- */
@@ -412,7 +396,7 @@ static void prelu_gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor
 
 static const st_field prelu_fields[] = {
     { "num_parameters", ST_FIELD_INT, offsetof(st_prelu_options, num_parameters), .fallback = 1, .least = 1 },
-    { "init", ST_FIELD_REAL, offsetof(st_prelu_options, init), .fallback = 0.25, .least = -DBL_MAX },
+    { ANY_NUMBER(st_prelu_options, init), .fallback = 0.25 },
     { 0 },
 };
 
@@ -424,7 +408,7 @@ const st_layer_type layer_type_prelu = {
     .forward = prelu_forward,
     .backward = prelu_backward,
     .gradient = prelu_gradient,
-    .traits = &x_traits,
+    .traits = &(const layer_traits){ .ignores_y = true },
 };
 
 CONSTRUCTOR(prelu, st_prelu_options)
