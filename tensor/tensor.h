@@ -146,10 +146,6 @@ void st_max(st_tensor y, st_tensor x, st_axes over); /* propagates NaN */
  * these axes, at the k-th position of the remaining axes in row-major order. */
 void st_argmax(ptrdiff_t *index, st_tensor x, st_axes over);
 
-/* y[index[e]] += x[e] for every element e of x in row-major order. For each element `index` holds one
- * coordinate per axis of y; duplicates are summed. An index out of range is an error, and nothing is added. */
-void st_scatter_add(st_tensor y, const ptrdiff_t *index, st_tensor x);
-
 /* Iterates over views of the same shape, row by row: row() gets the row's length n, and for views[i] a
  * pointer at[i] to its first element and the stride[i] between elements. Axes are merged where all views
  * allow it, and with ST_ANY_ORDER also permuted for speed. */
@@ -161,7 +157,7 @@ void st_walk(int count, const st_tensor views[], st_order order, st_row_function
 /* ---- products (gemm.c) ----------------------------------------------------------------------- */
 
 /* c = alpha a b + beta c for matrices a [m, k], b [k, n], c [m, n]. Transposed views are passed to BLAS as
- * such; a view that BLAS does not support is copied first. beta 0 overwrites c, even NaN; alpha 0 does not
+ * such; a plain loop multiplies views that BLAS does not support. beta 0 overwrites c, even NaN; alpha 0 does not
  * read a and b. c must not overlap a, b or itself. The first product sets OpenBLAS to one thread for the
  * whole process: Stride runs images, not products, in parallel. */
 void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta);
@@ -169,7 +165,8 @@ void st_gemm(st_tensor c, st_real alpha, st_tensor a, st_tensor b, st_real beta)
 /* ---- printing (print.c) ---------------------------------------------------------------------- */
 
 /* Prints as NumPy prints an array of this precision: the fewest digits of the nearest decimal that read back
- * as the same number, aligned columns, "..." in tensors of more than 1,000 elements. No newline at the end. */
+ * as the same number, aligned columns, "..." in tensors of more than 1,000 elements. A tensor of rank 0 is printed
+ * without brackets. No newline at the end. */
 void st_print(FILE *to, st_tensor x);
 
 /* The same into memory, as snprintf: writes at most `size` bytes with the final zero, returns the full
