@@ -49,8 +49,9 @@
                                              const st_real *b, const ptrdiff_t *row,                         \
                                              const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch)           \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M) };                                                                   \
+        enum { LANES = MACHINE_LANES(M), GROUPS = (R * D + LANES - 1) / LANES };                             \
         M##_vector sum[R * D], x[R], total;                                                                  \
+        st_real all[GROUPS * LANES];                                                                         \
         const st_real *at[D];                                                                                \
         EACH(j, D) at[j] = b + row[j];                                                                       \
         EACH(u, R *D) sum[u] = (M##_vector){ 0 };                                                            \
@@ -59,37 +60,31 @@
             EACH(j, D)                                                                                       \
             {                                                                                                \
                 M##_vector y = VECTOR_AT(M, at[j] + offset[k], 0);                                           \
-                EACH(i, R) sum[j * R + i] += x[i] * y;                                                       \
+                EACH(i, R) sum[i * D + j] += x[i] * y;                                                       \
             }                                                                                                \
         }                                                                                                    \
-        EACH(g, (R * D + LANES - 1) / LANES)                                                                 \
+        EACH(g, GROUPS)                                                                                      \
         {                                                                                                    \
             SUMS_OF_LANES(M, total, sum + g * LANES, R * D - g * LANES);                                     \
-            EACH(e, LANES)                                                                                   \
-            if (g * LANES + e < R * D) c[(g * LANES + e) % R * pitch + (g * LANES + e) / R] += total[e];     \
+            VECTOR_AT(M, all, g) = total;                                                                    \
         }                                                                                                    \
+        EACH(i, R) EACH(j, D) c[i * pitch + j] += all[i * D + j];                                            \
     }
 
-/* Transposes groups of rows by log2(GROUP) perfect shuffles within as many lanes as have cheap ones, and then
- * exchanges the halves of two groups. */
+/* By log2(LANES) perfect shuffles. */
 #define TRANSPOSE(M)                                                                                         \
     M##_TARGET static void M##_transpose(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch,      \
                                          const st_real *plus)                                                \
     {                                                                                                        \
-        enum { LANES = MACHINE_LANES(M), GROUP = M##_GROUP, HALF = GROUP / 2 };                              \
+        enum { LANES = MACHINE_LANES(M), HALF = LANES / 2 };                                                 \
         M##_vector v[LANES], w[LANES];                                                                       \
         for (int i = 0; i < LANES; i++) v[i] = VECTOR_AT(M, a + i * step, 0) + VECTOR_AT(M, plus, 0);        \
-        for (int n = GROUP; n > 1; n /= 2) {                                                                 \
-            for (int i = 0; i < LANES / 2; i++) {                                                            \
-                const int from = i / HALF * GROUP + i % HALF;                                                \
-                w[2 * i] = SHUFFLE(M, v[from], v[from + HALF], M##_LOWER);                                   \
-                w[2 * i + 1] = SHUFFLE(M, v[from], v[from + HALF], M##_UPPER);                               \
+        for (int n = LANES; n > 1; n /= 2) {                                                                 \
+            for (int i = 0; i < HALF; i++) {                                                                 \
+                w[2 * i] = SHUFFLE(M, v[i], v[i + HALF], M##_LOWER);                                         \
+                w[2 * i + 1] = SHUFFLE(M, v[i], v[i + HALF], M##_UPPER);                                     \
             }                                                                                                \
             for (int i = 0; i < LANES; i++) v[i] = w[i];                                                     \
-        }                                                                                                    \
-        for (int j = 0; j < LANES - GROUP; j++) {                                                            \
-            v[j] = SHUFFLE(M, w[j], w[j + GROUP], M##_FIRST);                                                \
-            v[j + GROUP] = SHUFFLE(M, w[j], w[j + GROUP], M##_SECOND);                                       \
         }                                                                                                    \
         for (int j = 0; j < LANES; j++) VECTOR_AT(M, c + j * pitch, 0) = v[j];                               \
     }
@@ -107,63 +102,35 @@
         }                                                                                                    \
     }
 
-/* Packs rows of W vectors, which may be far apart: those PACK_AHEAD are prefetched. */
-enum { PACK_AHEAD = 12 };
-#define PACK(M, _, W)                                                                                        \
-    M##_TARGET static void M##_pack_##W(ptrdiff_t rows, const st_real *b, const ptrdiff_t *offset,           \
-                                        st_real *to)                                                         \
-    {                                                                                                        \
-        for (; rows > 0; rows--, offset++, to += W * MACHINE_LANES(M)) {                                     \
-            const st_real *ahead = b + offset[rows > PACK_AHEAD ? PACK_AHEAD : 0];                           \
-            __builtin_prefetch(ahead);                                                                       \
-            __builtin_prefetch(ahead + W * MACHINE_LANES(M) - 1);                                            \
-            EACH(v, W) VECTOR_AT(M, to, v) = VECTOR_AT(M, b + *offset, v);                                   \
-        }                                                                                                    \
-    }
-
+/* Tiles of R rows, up to that wide. The sums of the largest fill the registers, except those that hold a row
+ * of b and an element of a. */
 #define TO_1(DO, M, R) DO(M, R, 1)
 #define TO_2(DO, M, R) DO(M, R, 1) DO(M, R, 2)
 #define TO_3(DO, M, R) TO_2(DO, M, R) DO(M, R, 3)
 #define TO_4(DO, M, R) TO_3(DO, M, R) DO(M, R, 4)
-#define NAME(M, R, W) M##_tile_##R##_##W,
-#define DOT_NAME(M, R, D) M##_dot_##R##_##D,
-#define PACK_NAME(M, _, W) M##_pack_##W,
 
 /* clang-format off */
-/* A tile's sums fill the registers, except those that hold a row of b and an element of a. */
-#define KERNEL_OF_32_REGISTERS(M)                                                                            \
-    TO_4(TILE, M, 1) TO_4(TILE, M, 2) TO_4(TILE, M, 3) TO_4(TILE, M, 4) TO_4(TILE, M, 5) TO_4(TILE, M, 6)    \
-    TO_2(TILE, M, 7) TO_2(TILE, M, 8) TO_2(TILE, M, 9) TO_2(TILE, M, 10) TO_2(TILE, M, 11) TO_2(TILE, M, 12) \
-    TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3) TO_4(DOT, M, 4) TO_4(DOT, M, 5) TO_4(DOT, M, 6)          \
-    TO_4(PACK, M, )                                                                                          \
-    TRANSPOSE(M)                                                                                                  \
-    MOVE(M)                                                                                                  \
+#define TILES_OF_32_REGISTERS(DO, M)                                                                         \
+    TO_4(DO, M, 1) TO_4(DO, M, 2) TO_4(DO, M, 3) TO_4(DO, M, 4) TO_4(DO, M, 5) TO_4(DO, M, 6)                \
+    TO_2(DO, M, 7) TO_2(DO, M, 8) TO_2(DO, M, 9) TO_2(DO, M, 10) TO_2(DO, M, 11) TO_2(DO, M, 12)
+#define DOTS_OF_32_REGISTERS(DO, M)                                                                          \
+    TO_4(DO, M, 1) TO_4(DO, M, 2) TO_4(DO, M, 3) TO_4(DO, M, 4) TO_4(DO, M, 5) TO_4(DO, M, 6)
+#define SIZES_OF_32_REGISTERS .wide = 4, .tall = { 12, 12, 6, 6 }, .high = 6, .deep = 4
+
+#define TILES_OF_16_REGISTERS(DO, M)                                                                         \
+    TO_3(DO, M, 1) TO_3(DO, M, 2) TO_3(DO, M, 3) TO_3(DO, M, 4) TO_2(DO, M, 5) TO_2(DO, M, 6)                \
+    TO_1(DO, M, 7) TO_1(DO, M, 8) TO_1(DO, M, 9) TO_1(DO, M, 10) TO_1(DO, M, 11) TO_1(DO, M, 12)
+#define DOTS_OF_16_REGISTERS(DO, M) TO_4(DO, M, 1) TO_4(DO, M, 2) TO_4(DO, M, 3)
+#define SIZES_OF_16_REGISTERS .wide = 3, .tall = { 12, 6, 4 }, .high = 3, .deep = 4
+
+#define NAME(M, R, W) .tile[R - 1][W - 1] = M##_tile_##R##_##W,
+#define DOT_NAME(M, R, D) .dot[R - 1][D - 1] = M##_dot_##R##_##D,
+
+#define KERNEL(M, REGISTERS)                                                                                 \
+    TILES_OF_##REGISTERS(TILE, M) DOTS_OF_##REGISTERS(DOT, M) TRANSPOSE(M) MOVE(M)                           \
     static const kernel M = {                                                                                \
-        .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) },               \
-                 { TO_4(DOT_NAME, M, 4) }, { TO_4(DOT_NAME, M, 5) }, { TO_4(DOT_NAME, M, 6) } },             \
-        .high = 6, .deep = 4, .pack = { TO_4(PACK_NAME, M, ) },                                               \
-        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 12, 12, 6, 6 }, .wide = 4, .transpose = M##_transpose,        \
-        .move = M##_move,                                                                                    \
-        .tile = { { TO_4(NAME, M, 1) }, { TO_4(NAME, M, 2) }, { TO_4(NAME, M, 3) },                          \
-                  { TO_4(NAME, M, 4) }, { TO_4(NAME, M, 5) }, { TO_4(NAME, M, 6) },                          \
-                  { TO_2(NAME, M, 7) }, { TO_2(NAME, M, 8) }, { TO_2(NAME, M, 9) },                          \
-                  { TO_2(NAME, M, 10) }, { TO_2(NAME, M, 11) }, { TO_2(NAME, M, 12) } },                     \
-    };
-#define KERNEL_OF_16_REGISTERS(M)                                                                            \
-    TO_3(TILE, M, 1) TO_3(TILE, M, 2) TO_3(TILE, M, 3) TO_3(TILE, M, 4) TO_2(TILE, M, 5) TO_2(TILE, M, 6)    \
-    TO_1(TILE, M, 7) TO_1(TILE, M, 8) TO_1(TILE, M, 9) TO_1(TILE, M, 10) TO_1(TILE, M, 11) TO_1(TILE, M, 12) \
-    TO_3(PACK, M, )                                                                                          \
-    TO_4(DOT, M, 1) TO_4(DOT, M, 2) TO_4(DOT, M, 3)                                                          \
-    TRANSPOSE(M)                                                                                                  \
-    MOVE(M)                                                                                                  \
-    static const kernel M = {                                                                                \
-        .dot = { { TO_4(DOT_NAME, M, 1) }, { TO_4(DOT_NAME, M, 2) }, { TO_4(DOT_NAME, M, 3) } },             \
-        .high = 3, .deep = 4, .pack = { TO_3(PACK_NAME, M, ) },                                               \
-        .name = #M, .lanes = MACHINE_LANES(M), .tall = { 12, 6, 4 }, .wide = 3, .transpose = M##_transpose,             \
-        .move = M##_move,                                                                                    \
-        .tile = { { TO_3(NAME, M, 1) }, { TO_3(NAME, M, 2) }, { TO_3(NAME, M, 3) }, { TO_3(NAME, M, 4) },    \
-                  { TO_2(NAME, M, 5) }, { TO_2(NAME, M, 6) }, { TO_1(NAME, M, 7) }, { TO_1(NAME, M, 8) },    \
-                  { TO_1(NAME, M, 9) }, { TO_1(NAME, M, 10) }, { TO_1(NAME, M, 11) }, { TO_1(NAME, M, 12) } }, \
+        .name = #M, .lanes = MACHINE_LANES(M), SIZES_OF_##REGISTERS, .transpose = M##_transpose,             \
+        .move = M##_move, TILES_OF_##REGISTERS(NAME, M) DOTS_OF_##REGISTERS(DOT_NAME, M)                     \
     };
 /* clang-format on */
 
@@ -176,14 +143,6 @@ enum { PACK_AHEAD = 12 };
 #define UPPER_4 2, 6, 3, 7
 #define LOWER_8 0, 8, 1, 9, 2, 10, 3, 11
 #define UPPER_8 4, 12, 5, 13, 6, 14, 7, 15
-#define INNER_LOWER_4 0, 4, 2, 6
-#define INNER_UPPER_4 1, 5, 3, 7
-#define INNER_LOWER_8 0, 8, 1, 9, 4, 12, 5, 13
-#define INNER_UPPER_8 2, 10, 3, 11, 6, 14, 7, 15
-#define FIRST_4 0, 1, 4, 5
-#define SECOND_4 2, 3, 6, 7
-#define FIRST_8 0, 1, 2, 3, 8, 9, 10, 11
-#define SECOND_8 4, 5, 6, 7, 12, 13, 14, 15
 #define LOWER_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define UPPER_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
@@ -220,20 +179,13 @@ EACH_MACHINE(LANE_VECTOR)
 #define avx512_ODD BY_PRECISION(ODD_16, ODD_8)
 #define avx512_LOWER BY_PRECISION(LOWER_16, LOWER_8)
 #define avx512_UPPER BY_PRECISION(UPPER_16, UPPER_8)
-#define avx512_FIRST avx512_LOWER
-#define avx512_SECOND avx512_UPPER
-#define avx512_GROUP MACHINE_LANES(avx512)
-KERNEL_OF_32_REGISTERS(avx512)
+KERNEL(avx512, 32_REGISTERS)
 
 #define avx2_EVEN BY_PRECISION(EVEN_8, EVEN_4)
 #define avx2_ODD BY_PRECISION(ODD_8, ODD_4)
-/* Within each half of the vectors; the first, or the second, halves of two vectors. */
-#define avx2_LOWER BY_PRECISION(INNER_LOWER_8, INNER_LOWER_4)
-#define avx2_UPPER BY_PRECISION(INNER_UPPER_8, INNER_UPPER_4)
-#define avx2_FIRST BY_PRECISION(FIRST_8, FIRST_4)
-#define avx2_SECOND BY_PRECISION(SECOND_8, SECOND_4)
-#define avx2_GROUP BY_PRECISION(4, 2)
-KERNEL_OF_16_REGISTERS(avx2)
+#define avx2_LOWER BY_PRECISION(LOWER_8, LOWER_4)
+#define avx2_UPPER BY_PRECISION(UPPER_8, UPPER_4)
+KERNEL(avx2, 16_REGISTERS)
 
 #endif
 
@@ -241,13 +193,10 @@ KERNEL_OF_16_REGISTERS(avx2)
 #define generic_ODD BY_PRECISION(ODD_4, ODD_2)
 #define generic_LOWER BY_PRECISION(LOWER_4, LOWER_2)
 #define generic_UPPER BY_PRECISION(UPPER_4, UPPER_2)
-#define generic_FIRST generic_LOWER
-#define generic_SECOND generic_UPPER
-#define generic_GROUP MACHINE_LANES(generic)
 #ifdef __aarch64__
-KERNEL_OF_32_REGISTERS(generic)
+KERNEL(generic, 32_REGISTERS)
 #else
-KERNEL_OF_16_REGISTERS(generic)
+KERNEL(generic, 16_REGISTERS)
 #endif
 
 /* ---- choosing -------------------------------------------------------------------------------------- */
@@ -261,14 +210,9 @@ const kernel *kernel_of_machine(int machine)
 }
 
 enum {
-    DEPTH = 160,    /* rows of b in a panel, */
-    PANEL = 20480,  /* and its bytes, which are on the stack */
-    MANY_ROWS = 24, /* rows of a and of b from which on it pays to pack panels of b */
-    MANY_STEPS = 16,
-    FAR_APART = 128 /* elements */
+    PANEL = 20480 / sizeof(st_real), /* elements of b in a panel */
+    MOST_LANES = 64 / sizeof(st_real)
 };
-
-enum { MOST_LANES = 64 / sizeof(st_real) };
 
 /* ---- products of any size -------------------------------------------------------------------------- */
 
@@ -295,25 +239,6 @@ static void add_edge(const kernel *k, ptrdiff_t rows, ptrdiff_t columns, ptrdiff
     }
 }
 
-/* Rows of b as a tile reads them: in place, or packed. */
-typedef struct panel {
-    const st_real *b;
-    const ptrdiff_t *offset;
-} panel;
-
-/* Packs rows of b for many tiles, if in place they are far apart, or their vectors cross cache lines. */
-static panel panel_of(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t depth, const st_real *b,
-                      const ptrdiff_t *offset, st_real *copy, ptrdiff_t *place)
-{
-    if (rows < MANY_ROWS || depth < MANY_STEPS) return (panel){ b, offset };
-    const ptrdiff_t apart = offset[1] - offset[0];
-    const bool across = (uintptr_t)(b + offset[0]) % ((size_t)k->lanes * sizeof *b) || apart % k->lanes;
-    if (!across && apart <= FAR_APART) return (panel){ b, offset };
-    k->pack[wide - 1](depth, b, offset, copy);
-    for (ptrdiff_t i = 0; i < depth; i++) place[i] = i * wide * k->lanes;
-    return (panel){ copy, place };
-}
-
 /* The next tile, which waits for what it adds to. */
 static void prefetch_tile(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, const st_real *c, ptrdiff_t pitch)
 {
@@ -328,16 +253,13 @@ static void column(const kernel *k, ptrdiff_t rows, ptrdiff_t wide, ptrdiff_t de
                    const ptrdiff_t *row, const ptrdiff_t *step, const st_real *b, const ptrdiff_t *offset,
                    st_real *c, ptrdiff_t pitch, bool add)
 {
-    st_real copy[PANEL / sizeof(st_real)] __attribute__((aligned(64)));
-    ptrdiff_t place[DEPTH], part, tall, most = PANEL / (ptrdiff_t)sizeof *copy / (wide * k->lanes);
-    if (most > DEPTH) most = DEPTH;
+    ptrdiff_t part, tall;
     for (;; step += part, offset += part, add = true) {
-        part = share(depth, most);
-        panel p = panel_of(k, rows, wide, part, b, offset, copy, place);
+        part = share(depth, PANEL / (wide * k->lanes));
         for (ptrdiff_t i = 0; i < rows; i += tall) {
             tall = share(rows - i, k->tall[wide - 1]);
             if (add) prefetch_tile(k, smallest(rows - i - tall, tall), wide, c + (i + tall) * pitch, pitch);
-            k->tile[tall - 1][wide - 1](part, a, row + i, step, p.b, p.offset, c + i * pitch, pitch, add);
+            k->tile[tall - 1][wide - 1](part, a, row + i, step, b, offset, c + i * pitch, pitch, add);
         }
         if ((depth -= part) == 0) return; /* no tables with a depth of 0 */
     }

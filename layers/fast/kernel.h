@@ -24,9 +24,6 @@ typedef void kernel_tile(ptrdiff_t depth, const st_real *a, const ptrdiff_t *row
 typedef void kernel_dot_tile(ptrdiff_t depth, const st_real *a, ptrdiff_t step, const st_real *b,
                              const ptrdiff_t *row, const ptrdiff_t *offset, st_real *c, ptrdiff_t pitch);
 
-/* to[k][j] = b[offset[k] + j], with vectors of j. */
-typedef void kernel_pack(ptrdiff_t rows, const st_real *b, const ptrdiff_t *offset, st_real *to);
-
 /* A square of vectors: c[j * pitch + i] = a[i * step + j] + plus[j], i and j < lanes. */
 typedef void kernel_square(const st_real *a, ptrdiff_t step, st_real *c, ptrdiff_t pitch,
                            const st_real *plus);
@@ -42,7 +39,6 @@ typedef struct kernel {
     int high, deep;              /* and of dot */
     kernel_tile *tile[KERNEL_TALL][KERNEL_WIDE];
     kernel_dot_tile *dot[KERNEL_HIGH][KERNEL_DEEP];
-    kernel_pack *pack[KERNEL_WIDE];
     kernel_square *transpose;
     kernel_row_move *move; /* rows have at least `lanes` elements */
 } kernel;
