@@ -34,37 +34,43 @@ enum {
     MOST_SIZE = 1 << 16,    /* of an image, along either axis */
     CHUNK = 8,              /* images that a batch is assumed to have */
 
-    BAND = 1 << 15,   /* elements: pixels at a time */
-    BLOCK = 1 << 17,  /* elements: tiles at a time, on both sides */
-    LEAST_TILES = 48, /* in a block, so that loading weights pays */
-    TALL = 12,        /* blocks are multiples of this, and so of the height of all tiles of products */
+    BAND = 1 << 15, /* elements: pixels at a time */
+    BLOCK = 48,     /* tiles at a time, so that loading weights pays; a multiple of every product's height */
     CLEARANCE = 64 / sizeof(st_real) /* between planes, which would otherwise share cache sets */
 };
 
 /* ---- the two sides of a convolution ---------------------------------------------------------------------- */
 
-/* Images divided into tiles of reach x reach pixels, `apart` apart; the first begins `before` pixels outside.
- * Scratch holds the pixels of a band of rows, and a block of tiles in Winograd's domain. */
+/* Images divided into tiles of reach x reach pixels, WINOGRAD_SIZE apart; the first begins `before` pixels
+ * outside. Scratch holds the pixels of a band of rows, and a block of tiles in Winograd's domain. */
 typedef struct side {
     st_tensor images; /* [N, channels, H, W] */
-    ptrdiff_t channels, padded, height, width, reach, apart, before[2];
+    ptrdiff_t channels, padded, height, width, reach, before[2];
     st_tensor room;
     st_real *pixels;  /* [rows, W, padded] of an image, rows `top` to `bottom` */
     st_real *outside; /* a pixel outside the image: zeros, or values to be dropped */
-    ptrdiff_t image, top, bottom;
+    ptrdiff_t top, bottom;
     st_real *tiles; /* [places, tiles, padded], the places `plane` apart */
     ptrdiff_t plane;
 } side;
 
-/* A pass over all tiles of its two sides, input and output. */
-typedef struct pass {
+/* Tables: the multiples of 1, and of the padded channels of x and of y. */
+typedef struct winograd_plan {
+    window w; /* as in conv_plan */
     const kernel *k;
     const winograd *t;
+    ptrdiff_t *unit, *by_in, *by_out;
+    ptrdiff_t table[];
+} winograd_plan;
+
+/* A pass over all tiles of its two sides, input and output. */
+typedef struct pass {
+    const winograd_plan *plan;
     side wide, narrow;
-    ptrdiff_t rows, columns, count;              /* tiles of an image, and of all images */
-    ptrdiff_t band, block;                       /* rows of tiles of a band; tiles of a block */
-    const ptrdiff_t *unit, *by_wide, *by_narrow; /* tables of multiples of 1, wide.padded, narrow.padded */
-    st_real *products;                           /* [places, ...] */
+    const ptrdiff_t *by_wide, *by_narrow; /* the plan's tables */
+    ptrdiff_t rows, columns, count;       /* tiles of an image, and of all images */
+    ptrdiff_t band;                       /* rows of tiles */
+    st_real *products;                    /* [places, ...] */
 } pass;
 
 /* ---- places of tiles -------------------------------------------------------------------------------------- */
@@ -78,16 +84,6 @@ static place place_of(const pass *p, ptrdiff_t number)
 {
     ptrdiff_t row = number / p->columns;
     return (place){ row / p->rows, row % p->rows, number % p->columns };
-}
-
-static place after(const pass *p, place at)
-{
-    if (++at.column < p->columns) return at;
-    at.column = 0;
-    if (++at.row < p->rows) return at;
-    at.row = 0;
-    at.image++;
-    return at;
 }
 
 static bool opens_band(const pass *p, place at)
@@ -106,30 +102,18 @@ static bool closes_band(const pass *p, place at)
 static void move_to_band(const pass *p, side *s, place at)
 {
     ptrdiff_t first = at.row - at.row % p->band, last = smallest(first + p->band, p->rows) - 1;
-    s->image = at.image;
-    s->top = largest(s->apart * first - s->before[0], 0);
-    s->bottom = smallest(s->apart * last - s->before[0] + s->reach, s->height);
-}
-
-/* Moves to a band, keeping the rows in common with the previous one; returns their number. */
-static ptrdiff_t keep_rows(const pass *p, side *s, place at)
-{
-    ptrdiff_t image = s->image, top = s->top, bottom = s->bottom, row = s->width * s->padded;
-    move_to_band(p, s, at);
-    if (s->image != image || bottom <= s->top) return 0;
-    memmove(s->pixels, s->pixels + (s->top - top) * row, (size_t)((bottom - s->top) * row) * sizeof(st_real));
-    return bottom - s->top;
+    s->top = largest(WINOGRAD_SIZE * first - s->before[0], 0);
+    s->bottom = smallest(WINOGRAD_SIZE * last - s->before[0] + s->reach, s->height);
 }
 
 static void take_band(const pass *p, side *s, place at)
 {
-    ptrdiff_t kept = keep_rows(p, s, at), top = s->top + kept, rows = s->bottom - top, width = s->width;
+    move_to_band(p, s, at);
+    ptrdiff_t top = s->top, rows = s->bottom - top, width = s->width;
     st_tensor from = st_select(s->images, 0, at.image), to = s->room;
-    to.offset += kept * width * s->padded;
-    if (rows == 0) return;
     if (st_is_contiguous(from)) {
-        kernel_transpose(p->k, s->channels, rows * width, st_data(from) + top * width, s->height * width,
-                         st_data(to), s->padded, NULL);
+        kernel_transpose(p->plan->k, s->channels, rows * width, st_data(from) + top * width,
+                         s->height * width, st_data(to), s->padded, NULL);
     } else {
         to.shape = ST_SHAPE(s->channels, rows, width);
         to.stride[0] = 1, to.stride[1] = width * s->padded, to.stride[2] = s->padded;
@@ -139,23 +123,16 @@ static void take_band(const pass *p, side *s, place at)
 
 static void give_band(const pass *p, side *s, place at)
 {
-    move_to_band(p, s, at);
-    kernel_transpose(p->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
+    kernel_transpose(p->plan->k, (s->bottom - s->top) * s->width, s->channels, s->pixels, s->padded,
                      st_data(st_select(s->images, 0, at.image)) + s->top * s->width, s->height * s->width,
                      NULL);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------------------- */
 
-static bool is_inner(const side *s, place at)
-{
-    ptrdiff_t h = s->apart * at.row - s->before[0], w = s->apart * at.column - s->before[1];
-    return h >= 0 && h + s->reach <= s->height && w >= 0 && w + s->reach <= s->width;
-}
-
 static void pixels_of(const side *s, place at, st_real *pixel[])
 {
-    ptrdiff_t h = s->apart * at.row - s->before[0], w = s->apart * at.column - s->before[1];
+    ptrdiff_t h = WINOGRAD_SIZE * at.row - s->before[0], w = WINOGRAD_SIZE * at.column - s->before[1];
     for (ptrdiff_t i = h; i < h + s->reach; i++)
         for (ptrdiff_t j = w; j < w + s->reach; j++) {
             bool inside = i >= 0 && i < s->height && j >= 0 && j < s->width;
@@ -164,50 +141,34 @@ static void pixels_of(const side *s, place at, st_real *pixel[])
         }
 }
 
-static void places_of(const side *s, st_real *tile[])
+static void tile_of(const side *s, ptrdiff_t number, st_real *element[])
 {
-    for (int f = 0; f < WINOGRAD_PLACES; f++) tile[f] = s->tiles + f * s->plane;
-}
-
-static void move(st_real *at[], ptrdiff_t count, ptrdiff_t by)
-{
-    for (ptrdiff_t i = 0; i < count; i++) at[i] += by;
-}
-
-/* The pixels of a tile. From one inside the image to the next one on its right all offsets change alike. */
-static bool move_pixels(const side *s, place at, bool from_inner, st_real *pixel[])
-{
-    bool inner = is_inner(s, at);
-    if (inner && from_inner && at.column > 0) move(pixel, s->reach * s->reach, s->apart * s->padded);
-    else pixels_of(s, at, pixel);
-    return inner;
+    for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = s->tiles + f * s->plane + number * s->padded;
 }
 
 /* Transforms tiles from number `first` on into Winograd's domain. */
 static void take_tiles(const pass *p, side *s, winograd_transform *into, ptrdiff_t first, ptrdiff_t count)
 {
-    st_real *pixel[WINOGRAD_PLACES], *tile[WINOGRAD_PLACES];
-    place at = place_of(p, first);
-    bool inner = false;
-    places_of(s, tile);
-    for (; count > 0; count--, at = after(p, at), move(tile, WINOGRAD_PLACES, s->padded)) {
+    st_real *pixel[WINOGRAD_PLACES], *element[WINOGRAD_PLACES];
+    for (ptrdiff_t t = 0; t < count; t++) {
+        place at = place_of(p, first + t);
         if (opens_band(p, at)) take_band(p, s, at);
-        inner = move_pixels(s, at, inner, pixel);
-        into(s->padded, (const st_real *const *)pixel, tile);
+        pixels_of(s, at, pixel);
+        tile_of(s, t, element);
+        into(s->padded, (const st_real *const *)pixel, element);
     }
 }
 
 /* The inverse. */
 static void give_tiles(const pass *p, side *s, winograd_transform *back, ptrdiff_t first, ptrdiff_t count)
 {
-    st_real *pixel[WINOGRAD_PLACES], *tile[WINOGRAD_PLACES];
-    place at = place_of(p, first);
-    bool inner = false;
-    places_of(s, tile);
-    for (; count > 0; count--, at = after(p, at), move(tile, WINOGRAD_PLACES, s->padded)) {
+    st_real *pixel[WINOGRAD_PLACES], *element[WINOGRAD_PLACES];
+    for (ptrdiff_t t = 0; t < count; t++) {
+        place at = place_of(p, first + t);
         if (opens_band(p, at)) move_to_band(p, s, at);
-        inner = move_pixels(s, at, inner, pixel);
-        back(s->padded, (const st_real *const *)tile, pixel);
+        pixels_of(s, at, pixel);
+        tile_of(s, t, element);
+        back(s->padded, (const st_real *const *)element, pixel);
         if (closes_band(p, at)) give_band(p, s, at);
     }
 }
@@ -221,20 +182,9 @@ static ptrdiff_t band_rows(const kernel *k, const window *w, ptrdiff_t in, ptrdi
     return largest((BAND / row - 2) / WINOGRAD_SIZE, 1);
 }
 
-static ptrdiff_t block_tiles(const kernel *k, ptrdiff_t in, ptrdiff_t out)
+static ptrdiff_t plane_of(ptrdiff_t padded)
 {
-    ptrdiff_t row = WINOGRAD_PLACES * (kernel_padded(k, in) + kernel_padded(k, out));
-    return largest(BLOCK / row, LEAST_TILES) / TALL * TALL;
-}
-
-static ptrdiff_t plane_of(const kernel *k, ptrdiff_t channels, ptrdiff_t block)
-{
-    return block * kernel_padded(k, channels) + CLEARANCE;
-}
-
-static ptrdiff_t table_size(ptrdiff_t in, ptrdiff_t out, ptrdiff_t block)
-{
-    return largest(block, largest(in, out));
+    return BLOCK * padded + CLEARANCE;
 }
 
 /* Tests if there are enough channels to fill most of their vectors. */
@@ -259,22 +209,12 @@ static bool suits(const st_layer *l)
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     for (int axis = 0; axis < 2; axis++) {
         if (w->kernel[axis] != 3 || w->stride[axis] != 1 || w->dilation[axis] != 1) return false;
-        if (w->before[axis] > 2 || w->after[axis] > 2 || w->out[axis] < 2 || w->out[axis] > MOST_SIZE)
-            return false;
+        if (w->before[axis] > 2 || w->after[axis] > 2 || w->out[axis] > MOST_SIZE) return false;
     }
     bool kernels = ((const st_conv2d_options *)l->options)->groups == 1 && fills(k, in) && fills(k, out) &&
                    in <= MOST_WEIGHTS / out;
     return kernels && pays(w, l->x);
 }
-
-/* Tables: the multiples of 1, and of the padded channels of x and of y. */
-typedef struct winograd_plan {
-    window w; /* as in conv_plan */
-    const kernel *k;
-    const winograd *t;
-    ptrdiff_t *unit, *by_in, *by_out;
-    ptrdiff_t table[];
-} winograd_plan;
 
 static int plan(st_layer *l, const void *given)
 {
@@ -283,10 +223,10 @@ static int plan(st_layer *l, const void *given)
     const winograd *t = winograd_of(k);
     ptrdiff_t in = l->x.n[1], out = l->y.n[1];
     ptrdiff_t in_padded = kernel_padded(k, in), out_padded = kernel_padded(k, out);
-    ptrdiff_t block = block_tiles(k, in, out), rows = WINOGRAD_SIZE * band_rows(k, &w, in, out) + 2;
+    ptrdiff_t rows = WINOGRAD_SIZE * band_rows(k, &w, in, out) + 2;
     ptrdiff_t in_pixels = smallest(rows, w.size[0]) * w.size[1] + 1;
     ptrdiff_t out_pixels = smallest(rows, w.out[0]) * w.out[1] + 1;
-    ptrdiff_t weights = largest(in * out_padded, out * in_padded), count = table_size(in, out, block);
+    ptrdiff_t weights = largest(in * out_padded, out * in_padded), count = largest(BLOCK, largest(in, out));
     winograd_plan *p = st_layer_plan_data(l, sizeof *p + 3 * (size_t)count * sizeof *p->table);
     if (!p) return -1;
     *p = (winograd_plan){ .w = w, .k = k, .t = t };
@@ -295,8 +235,8 @@ static int plan(st_layer *l, const void *given)
     iota(p->by_out = p->table + 2 * count, count, out_padded);
     if (st_layer_scratch(l, ST_SHAPE(in_pixels, in_padded)) ||
         st_layer_scratch(l, ST_SHAPE(out_pixels, out_padded)) ||
-        st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, plane_of(k, in, block))) ||
-        st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, plane_of(k, out, block))))
+        st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, plane_of(in_padded))) ||
+        st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, plane_of(out_padded))))
         return -1;
     return st_layer_scratch(l, ST_SHAPE(WINOGRAD_PLACES, weights)) ||
                    st_layer_scratch(l, ST_SHAPE(9, weights))
@@ -307,15 +247,15 @@ static int plan(st_layer *l, const void *given)
 /* ---- passes ---------------------------------------------------------------------------------------------- */
 
 /* The tiles of x or dx (`out` false), or of y or dy (`out` true). */
-static side side_of(const st_call *c, bool out, st_tensor images, ptrdiff_t block)
+static side side_of(const st_call *c, bool out, st_tensor images)
 {
     const winograd_plan *plan = c->plan;
-    side s = { .images = images, .channels = images.shape.n[1], .image = -1 };
+    side s = { .images = images, .channels = images.shape.n[1] };
     s.padded = kernel_padded(plan->k, s.channels);
     s.height = images.shape.n[2];
     s.width = images.shape.n[3];
-    s.reach = s.apart = WINOGRAD_SIZE;
-    s.plane = plane_of(plan->k, s.channels, block);
+    s.reach = WINOGRAD_SIZE;
+    s.plane = plane_of(s.padded);
     s.room = st_scratch(c, out ? Y_PIXELS : X_PIXELS);
     s.pixels = st_data(s.room);
     s.tiles = st_data(st_scratch(c, out ? Y_TILES : X_TILES));
@@ -335,24 +275,27 @@ static void widen(side *s, ptrdiff_t above, ptrdiff_t left)
 static pass pass_over(const st_call *c, st_tensor x, st_tensor y, bool back)
 {
     const winograd_plan *plan = c->plan;
-    const kernel *k = plan->k;
-    const winograd *t = plan->t;
-    const window *w = &plan->w;
-    ptrdiff_t in = x.shape.n[1], out = y.shape.n[1], block = block_tiles(k, in, out);
-    side of_x = side_of(c, false, x, block), of_y = side_of(c, true, y, block);
-    if (back) widen(&of_y, 2 - w->before[0], 2 - w->before[1]);
-    else widen(&of_x, w->before[0], w->before[1]);
-    pass p = { .k = k, .t = t, .block = block, .unit = plan->unit };
-    p.wide = back ? of_y : of_x;
-    p.narrow = back ? of_x : of_y;
+    const ptrdiff_t *before = plan->w.before;
+    side of_x = side_of(c, false, x), of_y = side_of(c, true, y);
+    if (back) widen(&of_y, 2 - before[0], 2 - before[1]);
+    else widen(&of_x, before[0], before[1]);
+    pass p = { .plan = plan, .wide = back ? of_y : of_x, .narrow = back ? of_x : of_y };
     p.by_wide = back ? plan->by_out : plan->by_in;
     p.by_narrow = back ? plan->by_in : plan->by_out;
     p.rows = ceil_div(p.narrow.height, WINOGRAD_SIZE);
     p.columns = ceil_div(p.narrow.width, WINOGRAD_SIZE);
     p.count = x.shape.n[0] * p.rows * p.columns;
-    p.band = band_rows(k, w, in, out);
+    p.band = band_rows(plan->k, &plan->w, x.shape.n[1], y.shape.n[1]);
     p.products = st_data(st_scratch(c, PRODUCTS));
     return p;
+}
+
+/* The rows [O] of input channel c: in `buffer` [C, 9, O], and in the products [places, C, O]. */
+static void weights_of(const pass *p, ptrdiff_t c, st_real *buffer, st_real *row[], st_real *element[])
+{
+    ptrdiff_t in = p->wide.channels, padded = p->narrow.padded;
+    for (int k = 0; k < 9; k++) row[k] = buffer + (c * 9 + k) * padded;
+    for (int f = 0; f < WINOGRAD_PLACES; f++) element[f] = p->products + (f * in + c) * padded;
 }
 
 /* U [places, C, O]: kernel (o, c) is at weight[o * step + c * pitch], rotated if `back`. */
@@ -365,16 +308,14 @@ static void transform_weights(const pass *p, const st_real *weight, st_real *buf
                 for (ptrdiff_t o = 0; o < out; o++)
                     buffer[(c * 9 + 8 - k) * padded + o] = weight[(c * out + o) * 9 + k];
     } else {
-        kernel_transpose(p->k, out, in * 9, weight, in * 9, buffer, padded, NULL);
+        kernel_transpose(p->plan->k, out, in * 9, weight, in * 9, buffer, padded, NULL);
     }
     for (ptrdiff_t c = 0; c < in; c++) {
-        st_real *row[9], *tile[WINOGRAD_PLACES];
-        for (int k = 0; k < 9; k++) {
-            row[k] = buffer + (c * 9 + k) * padded;
+        st_real *row[9], *element[WINOGRAD_PLACES];
+        weights_of(p, c, buffer, row, element);
+        for (int k = 0; k < 9; k++)
             for (ptrdiff_t o = out; o < padded; o++) row[k][o] = 0;
-        }
-        for (int f = 0; f < WINOGRAD_PLACES; f++) tile[f] = p->products + (f * in + c) * padded;
-        p->t->weight(padded, (const st_real *const *)row, tile);
+        p->plan->t->weight(padded, (const st_real *const *)row, element);
     }
 }
 
@@ -383,12 +324,11 @@ static void add_weights(const pass *p, st_real *weight, st_real *buffer)
 {
     ptrdiff_t in = p->wide.channels, out = p->narrow.channels, padded = p->narrow.padded;
     for (ptrdiff_t c = 0; c < in; c++) {
-        st_real *row[9], *tile[WINOGRAD_PLACES];
-        for (int k = 0; k < 9; k++) row[k] = buffer + (c * 9 + k) * padded;
-        for (int f = 0; f < WINOGRAD_PLACES; f++) tile[f] = p->products + (f * in + c) * padded;
-        p->t->weight_adjoint(padded, (const st_real *const *)tile, row);
+        st_real *row[9], *element[WINOGRAD_PLACES];
+        weights_of(p, c, buffer, row, element);
+        p->plan->t->weight_adjoint(padded, (const st_real *const *)element, row);
     }
-    kernel_transpose(p->k, in * 9, out, buffer, padded, p->products, in * 9, NULL);
+    kernel_transpose(p->plan->k, in * 9, out, buffer, padded, p->products, in * 9, NULL);
     for (ptrdiff_t i = 0; i < out * in * 9; i++) weight[i] += p->products[i];
 }
 
@@ -404,15 +344,15 @@ static void convolve(const st_call *c, pass *p, const st_real *bias, bool back)
 {
     side *x = &p->wide, *y = &p->narrow;
     transform_weights(p, st_data(c->param[CONV_WEIGHT]), st_data(st_scratch(c, WEIGHTS)), back);
-    for (ptrdiff_t first = 0; first < p->count; first += p->block) {
-        ptrdiff_t count = smallest(p->block, p->count - first);
-        take_tiles(p, x, p->t->input, first, count);
+    for (ptrdiff_t first = 0; first < p->count; first += BLOCK) {
+        ptrdiff_t count = smallest(BLOCK, p->count - first);
+        take_tiles(p, x, p->plan->t->input, first, count);
         if (bias) begin_with(y, bias, count);
         for (int f = 0; f < WINOGRAD_PLACES; f++) /* M [tiles, O] (+)= V [tiles, C] U [C, O] */
-            kernel_product(p->k, count, y->padded, x->channels, x->tiles + f * x->plane, p->by_wide, p->unit,
-                           p->products + f * x->channels * y->padded, p->by_narrow, y->tiles + f * y->plane,
-                           y->padded, bias && f == WINOGRAD_WHOLE);
-        give_tiles(p, y, p->t->output, first, count);
+            kernel_product(p->plan->k, count, y->padded, x->channels, x->tiles + f * x->plane, p->by_wide,
+                           p->plan->unit, p->products + f * x->channels * y->padded, p->by_narrow,
+                           y->tiles + f * y->plane, y->padded, bias && f == WINOGRAD_WHOLE);
+        give_tiles(p, y, p->plan->t->output, first, count);
     }
 }
 
@@ -445,15 +385,15 @@ static void gradient(const st_call *c, st_tensor images, st_tensor output, st_te
     pass p = pass_over(c, images, dy, false);
     side *x = &p.wide, *y = &p.narrow;
     st_real *buffer = st_data(st_scratch(c, WEIGHTS));
-    for (ptrdiff_t first = 0; first < p.count; first += p.block) {
-        ptrdiff_t count = smallest(p.block, p.count - first);
-        take_tiles(&p, x, p.t->input, first, count);
-        take_tiles(&p, y, p.t->output_adjoint, first, count);
+    for (ptrdiff_t first = 0; first < p.count; first += BLOCK) {
+        ptrdiff_t count = smallest(BLOCK, p.count - first);
+        take_tiles(&p, x, p.plan->t->input, first, count);
+        take_tiles(&p, y, p.plan->t->output_adjoint, first, count);
         if (conv_bias(c)) add_bias(y, st_data(st_grad(c, CONV_BIAS)), buffer, count);
         for (int f = 0; f < WINOGRAD_PLACES; f++) /* dU [C, O] (+)= Vᵀ [C, tiles] dM [tiles, O] */
-            kernel_product(p.k, x->channels, y->padded, count, x->tiles + f * x->plane, p.unit, p.by_wide,
-                           y->tiles + f * y->plane, p.by_narrow, p.products + f * x->channels * y->padded,
-                           y->padded, first > 0);
+            kernel_product(p.plan->k, x->channels, y->padded, count, x->tiles + f * x->plane, p.plan->unit,
+                           p.by_wide, y->tiles + f * y->plane, p.by_narrow,
+                           p.products + f * x->channels * y->padded, y->padded, first > 0);
     }
     add_weights(&p, st_data(st_grad(c, CONV_WEIGHT)), buffer);
 }
