@@ -39,8 +39,10 @@ static bool is_huge(const st_layer *l, const window *w)
 static bool suits(const st_layer *l)
 {
     const window *w = &((const conv_plan *)l->plan)->w;
-    for (int axis = 0; axis < 2; axis++)
+    for (int axis = 0; axis < 2; axis++) {
+        if (w->stride[axis] > 1 && w->dilation[axis] > 1) return false;
         if (largest(w->before[axis], w->after[axis]) > w->size[axis] + w->kernel[axis]) return false;
+    }
     return w->out[0] * w->out[1] >= kernel_of(l)->lanes && !is_huge(l, w);
 }
 
@@ -73,15 +75,12 @@ static const direct_algorithm *algorithm(const direct_plan *d, ptrdiff_t channel
                                                                          : &direct_by_channels;
 }
 
-static direct_pass pass_of(const direct_plan *d, ptrdiff_t channels, const ptrdiff_t size[2],
-                           ptrdiff_t *table[3])
+static direct_pass pass_of(const direct_plan *d, ptrdiff_t channels, ptrdiff_t read, const ptrdiff_t size[2])
 {
     return (direct_pass){ .by = algorithm(d, channels),
                           .channels = channels,
-                          .size = { size[0], size[1] },
-                          .tap = table[0],
-                          .row = table[1],
-                          .other = table[2] };
+                          .depth = read * d->s.area,
+                          .size = { size[0], size[1] } };
 }
 
 /* The most positions that a table has: those of a block with channels as lanes, or one for each vector. */
@@ -100,23 +99,19 @@ static int plan(st_layer *l, const void *given)
     const kernel *k = kernel_of(l);
     ptrdiff_t in = l->x.n[1] / o->groups, out = o->out_channels / o->groups,
               area = (ptrdiff_t)w->kernel[0] * w->kernel[1];
-    /* The gradient's tables have positions, and one table each of the other passes. */
-    const ptrdiff_t taps = largest(in, out) * area, positions = largest(taps, table_positions(k, w));
-    const size_t numbers = 4 * (size_t)taps + 5 * (size_t)positions;
-    direct_plan *d = st_layer_plan_data(l, sizeof *d + numbers * sizeof *d->table);
+    /* All tables have room for as many taps or positions as any has. */
+    const ptrdiff_t size = largest(largest(in, out) * area, table_positions(k, w));
+    direct_plan *d = st_layer_plan_data(l, sizeof *d + 9 * (size_t)size * sizeof *d->table);
     if (!d) return -1;
     *d = (direct_plan){ .w = *w, .k = k, .s = { o->groups, in, out, area, in * area } };
-    ptrdiff_t *table[9], *next = d->table;
-    for (int i = 0; i < 9; i++) table[i] = next, next += i < 6 && i % 3 != 1 ? taps : positions;
-    d->forward = pass_of(d, out, w->out, table);
-    d->backward = pass_of(d, in, w->size, table + 3);
-    d->gradient = pass_of(d, out, w->out, table + 6);
-    d->forward.by->plan_images(d, &d->forward);
-    d->backward.by->plan_images(d, &d->backward);
-    d->gradient.by->plan_gradient(d, &d->gradient);
-    ptrdiff_t plane = 0, result = 0, transposed = 0;
-    for (int i = 0; i < 3; i++) {
-        const direct_pass *p = (const direct_pass *[]){ &d->forward, &d->backward, &d->gradient }[i];
+    d->forward = pass_of(d, out, in, w->out);
+    d->backward = pass_of(d, in, out, w->size);
+    d->gradient = pass_of(d, out, in, w->out);
+    ptrdiff_t plane = 0, result = 0, transposed = 0, *next = d->table;
+    for (int i = 0; i < 3; i++, next += 3 * size) {
+        direct_pass *p = (direct_pass *[]){ &d->forward, &d->backward, &d->gradient }[i];
+        p->tap = next, p->row = next + size, p->other = next + 2 * size;
+        (i < 2 ? p->by->plan_images : p->by->plan_gradient)(d, p);
         plane = largest(plane, p->p.size), result = largest(result, p->result);
         transposed = largest(transposed, p->transposed);
     }
@@ -126,24 +121,48 @@ static int plan(st_layer *l, const void *given)
 
 /* ---- hooks ----------------------------------------------------------------------------------------- */
 
-static void forward(const st_call *c, st_tensor x, st_tensor y)
+static void make_images(const st_call *c, const direct_pass *p, st_tensor from, st_tensor to)
 {
     const direct_plan *d = c->plan;
-    d->forward.by->images(c, d, &d->forward, x, y);
+    const ptrdiff_t group = from.shape.n[1] / d->s.groups * p->p.rows * p->p.pitch;
+    st_tensor room = st_scratch(c, PLANE);
+    planes_clear(p->p, room);
+    if (p->by->begin) p->by->begin(c, p);
+    for (ptrdiff_t i = 0; i < to.shape.n[0]; i++) {
+        const st_real *plane = planes_lay_out(p->p, st_select(from, 0, i), room);
+        for (ptrdiff_t g = 0; g < d->s.groups; g++)
+            p->by->make(c, p, g, plane + g * group,
+                        st_narrow(st_select(to, 0, i), 0, g * p->channels, p->channels));
+    }
+}
+
+static void forward(const st_call *c, st_tensor x, st_tensor y)
+{
+    make_images(c, &((const direct_plan *)c->plan)->forward, x, y);
 }
 
 static void backward(const st_call *c, st_tensor x, st_tensor y, st_tensor dy, st_tensor dx)
 {
     (void)x, (void)y;
-    const direct_plan *d = c->plan;
-    d->backward.by->images(c, d, &d->backward, dy, dx);
+    make_images(c, &((const direct_plan *)c->plan)->backward, dy, dx);
 }
 
 static void gradient(const st_call *c, st_tensor x, st_tensor y, st_tensor dy)
 {
     (void)y;
     const direct_plan *d = c->plan;
-    d->gradient.by->gradient(c, d, x, dy);
+    const direct_pass *p = &d->gradient;
+    const ptrdiff_t group = d->s.in * p->p.rows * p->p.pitch, pixels = p->size[0] * p->size[1];
+    const st_real *at = st_data(dy);
+    st_tensor room = st_scratch(c, PLANE);
+    planes_clear(p->p, room);
+    st_fill(st_narrow(st_scratch(c, TRANSPOSED), 0, 0, p->transposed), 0);
+    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
+        const st_real *plane = planes_lay_out(p->p, st_select(x, 0, i), room);
+        for (ptrdiff_t g = 0; g < d->s.groups; g++, at += d->s.out * pixels)
+            p->by->accumulate(c, g, plane + g * group, at, i > 0);
+    }
+    if (p->by->end) p->by->end(c);
     conv_bias_gradient(c, dy);
 }
 

@@ -21,7 +21,9 @@ typedef struct direct_sizes {
 typedef struct direct_pass {
     const struct direct_algorithm *by;
     planes p;                    /* of what it reads */
-    ptrdiff_t channels, size[2]; /* of an image that it makes, in a group */
+    ptrdiff_t channels, size[2]; /* of an image that it makes, in a group; of dy for the gradient */
+    ptrdiff_t depth;             /* all taps of a channel of the result */
+    ptrdiff_t rows;              /* of a block */
     ptrdiff_t *tap, *row, *other;
     ptrdiff_t result, transposed; /* elements of scratch */
 } direct_pass;
@@ -35,13 +37,16 @@ typedef struct direct_plan {
     ptrdiff_t table[];
 } direct_plan;
 
-/* The functions that plan a pass, and those that run it: forward and backward, which make images, are one. */
+/* The functions that plan a pass, and those that run it for an image's group, whose planes are given: forward
+ * and backward make `to`, the gradient adds up over images. `begin` comes before the first image, `end` after
+ * the last one; NULL: nothing. */
 typedef struct direct_algorithm {
     void (*plan_images)(const direct_plan *d, direct_pass *p);
-    void (*images)(const st_call *c, const direct_plan *d, const direct_pass *p, st_tensor from,
-                   st_tensor to);
+    void (*begin)(const st_call *c, const direct_pass *p);
+    void (*make)(const st_call *c, const direct_pass *p, ptrdiff_t group, const st_real *plane, st_tensor to);
     void (*plan_gradient)(const direct_plan *d, direct_pass *p);
-    void (*gradient)(const st_call *c, const direct_plan *d, st_tensor x, st_tensor dy);
+    void (*accumulate)(const st_call *c, ptrdiff_t group, const st_real *plane, const st_real *dy, bool add);
+    void (*end)(const st_call *c);
 } direct_algorithm;
 
 extern const direct_algorithm direct_by_positions, direct_by_channels;

@@ -21,33 +21,24 @@ static ptrdiff_t panel_of(const direct_plan *d, const direct_pass *p)
     return kernel_padded(d->k, ceil_div(padded, ceil_div(padded, PANEL)));
 }
 
-/* All taps of a channel of the result. */
-static ptrdiff_t depth_of(const direct_plan *d, const direct_pass *p)
-{
-    return (p == &d->backward ? d->s.out : d->s.in) * d->s.area;
-}
-
-static ptrdiff_t block_rows(const direct_plan *d, const direct_pass *p)
-{
-    return direct_block_rows(d->k, p->size[0], p->size[1], panel_of(d, p), DIRECT_BLOCK);
-}
-
 static void plan_images(const direct_plan *d, direct_pass *p)
 {
     const bool back = p == &d->backward;
-    ptrdiff_t panel = panel_of(d, p), panels = ceil_div(p->channels, panel);
+    ptrdiff_t panel = panel_of(d, p), panels = ceil_div(p->channels, panel), width = p->size[1];
     direct_plan_taps(d, p, d->s.area * panel, panel);
-    windows_at(p->row, block_rows(d, p) * p->size[1], p->size[1], (back ? 1 : d->w.stride[0]) * p->p.pitch,
+    p->rows = direct_block_rows(d->k, p->size[0], width, panel, DIRECT_BLOCK);
+    windows_at(p->row, p->rows * width, width, (back ? 1 : d->w.stride[0]) * p->p.pitch,
                back ? 1 : d->w.stride[1]);
-    p->result = block_rows(d, p) * p->size[1] * panel;
-    p->transposed = d->s.groups * panels * depth_of(d, p) * panel;
+    p->result = p->rows * width * panel;
+    p->transposed = d->s.groups * panels * p->depth * panel;
 }
 
 /* Weights [groups, panels, taps, panel]; the taps of the backward pass are [output channels, KH, KW]. */
-static void pack_weights(const st_call *call, const direct_plan *d, const direct_pass *p)
+static void pack_weights(const st_call *call, const direct_pass *p)
 {
+    const direct_plan *d = call->plan;
     const direct_sizes s = d->s;
-    const ptrdiff_t panel = panel_of(d, p), size = depth_of(d, p) * panel;
+    const ptrdiff_t panel = panel_of(d, p), size = p->depth * panel;
     st_tensor to = st_scratch(call, TRANSPOSED),
               weight = st_reshape(call->param[CONV_WEIGHT], ST_SHAPE(s.groups, s.out, s.in, s.area));
     st_fill(st_narrow(to, 0, 0, p->transposed), 0);
@@ -91,65 +82,59 @@ static void block(const direct_plan *d, const direct_pass *p, const st_real *pla
         }
 }
 
-static void images(const st_call *call, const direct_plan *d, const direct_pass *p, st_tensor from,
-                   st_tensor to)
+static void begin(const st_call *call, const direct_pass *p)
 {
-    const direct_sizes s = d->s;
-    const bool back = p == &d->backward;
-    const st_real *bias = back ? NULL : conv_bias(call);
-    const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1], rows = block_rows(d, p);
-    const ptrdiff_t read = (back ? s.out : s.in) * p->p.rows * p->p.pitch; /* by a group */
-    st_tensor room = st_scratch(call, PLANE);
+    const direct_plan *d = call->plan;
+    pack_weights(call, p);
+    if (p == &d->backward && phase_gaps(&d->w))
+        st_fill(st_narrow(st_scratch(call, RESULT), 0, 0, p->result), 0);
+}
+
+static void make(const st_call *call, const direct_pass *p, ptrdiff_t group, const st_real *plane,
+                 st_tensor to)
+{
+    const direct_plan *d = call->plan;
+    const st_real *bias = p == &d->backward ? NULL : conv_bias(call);
+    const ptrdiff_t panel = panel_of(d, p), height = p->size[0], width = p->size[1], rows = p->rows,
+                    size = p->depth * panel;
     st_real *result = st_data(st_scratch(call, RESULT));
-    pack_weights(call, d, p);
-    planes_clear(p->p, room);
-    if (back && phase_gaps(&d->w)) st_fill(st_narrow(st_scratch(call, RESULT), 0, 0, p->result), 0);
-    for (ptrdiff_t i = 0; i < to.shape.n[0]; i++) {
-        const st_real *plane = planes_lay_out(p->p, st_select(from, 0, i), room),
-                      *weight = st_data(st_scratch(call, TRANSPOSED));
-        st_real *image = st_data(st_select(to, 0, i));
-        for (ptrdiff_t g = 0; g < s.groups; g++, plane += read)
-            for (ptrdiff_t c = 0; c < p->channels; c += panel, weight += depth_of(d, p) * panel)
-                for (ptrdiff_t first = 0; first < height; first += rows) {
-                    if (first + rows > height)
-                        first = height - rows; /* the last block overlaps the previous one */
-                    block(d, p, plane, weight, result, first, rows);
-                    ptrdiff_t channel = g * p->channels + c;
-                    kernel_transpose(d->k, rows * width, smallest(panel, p->channels - c), result, panel,
-                                     image + (channel * height + first) * width, height * width,
-                                     bias ? bias + channel : NULL);
-                }
-    }
+    const st_real *weight =
+        st_data(st_scratch(call, TRANSPOSED)) + group * ceil_div(p->channels, panel) * size;
+    for (ptrdiff_t c = 0; c < p->channels; c += panel, weight += size)
+        for (ptrdiff_t first = 0; first < height; first += rows) {
+            if (first + rows > height) first = height - rows; /* the last block overlaps the previous one */
+            block(d, p, plane, weight, result, first, rows);
+            kernel_transpose(d->k, rows * width, smallest(panel, p->channels - c), result, panel,
+                             st_data(to) + (c * height + first) * width, height * width,
+                             bias ? bias + group * p->channels + c : NULL);
+        }
 }
 
 /* ---- gradient --------------------------------------------------------------------------------------- */
 
 /* A block is as large as the sum to which its products are added. */
-static ptrdiff_t gradient_rows(const direct_plan *d)
-{
-    const ptrdiff_t lanes_out = kernel_padded(d->k, d->s.out);
-    return direct_block_rows(d->k, d->w.out[0], d->w.out[1], lanes_out, largest(d->s.taps * lanes_out, SUM));
-}
-
 static void plan_gradient(const direct_plan *d, direct_pass *p)
 {
-    ptrdiff_t lanes_out = kernel_padded(d->k, d->s.out), block = gradient_rows(d) * d->w.out[1];
+    const ptrdiff_t lanes_out = kernel_padded(d->k, d->s.out), width = p->size[1];
     direct_plan_taps(d, p, 0, 0);
-    windows_at(p->row, block, d->w.out[1], d->w.stride[0] * p->p.pitch, d->w.stride[1]);
-    iota(p->other, block, lanes_out);
+    p->rows = direct_block_rows(d->k, p->size[0], width, lanes_out, largest(d->s.taps * lanes_out, SUM));
+    windows_at(p->row, p->rows * width, width, d->w.stride[0] * p->p.pitch, d->w.stride[1]);
+    iota(p->other, p->rows * width, lanes_out);
     p->result = d->s.groups * d->s.taps * lanes_out;
-    p->transposed = block * lanes_out;
+    p->transposed = p->rows * width * lanes_out;
 }
 
-/* result[t][o] (+)= Σ_position plane[tap[t] + row[position]] dy[o][position], for an image and a group. */
-static void accumulate(const direct_plan *d, const st_real *plane, const st_real *dy, st_real *transposed,
-                       st_real *result, bool add)
+/* result[group][t][o] (+)= Σ_position plane[tap[t] + row[position]] dy[o][position] */
+static void accumulate(const st_call *call, ptrdiff_t group, const st_real *plane, const st_real *dy,
+                       bool add)
 {
+    const direct_plan *d = call->plan;
     const direct_pass *p = &d->gradient;
-    ptrdiff_t height = d->w.out[0], width = d->w.out[1], lanes_out = kernel_padded(d->k, d->s.out), rows;
-    const ptrdiff_t most = gradient_rows(d);
-    for (ptrdiff_t first = 0; first < height; first += rows, add = true) {
-        rows = smallest(most, height - first);
+    const ptrdiff_t height = p->size[0], width = p->size[1], lanes_out = kernel_padded(d->k, d->s.out);
+    st_real *result = st_data(st_scratch(call, RESULT)) + group * d->s.taps * lanes_out,
+            *transposed = st_data(st_scratch(call, TRANSPOSED));
+    for (ptrdiff_t first = 0, rows; first < height; first += rows, add = true) {
+        rows = smallest(p->rows, height - first);
         kernel_transpose(d->k, d->s.out, rows * width, dy + first * width, height * width, transposed,
                          lanes_out, NULL);
         kernel_product(d->k, d->s.taps, lanes_out, rows * width, plane + first * d->w.stride[0] * p->p.pitch,
@@ -157,26 +142,14 @@ static void accumulate(const direct_plan *d, const st_real *plane, const st_real
     }
 }
 
-static void gradient(const st_call *call, const direct_plan *d, st_tensor x, st_tensor dy)
+static void end(const st_call *call)
 {
-    const direct_sizes s = d->s;
-    const direct_pass *p = &d->gradient;
-    st_tensor dw = st_grad(call, CONV_WEIGHT), sum = st_scratch(call, RESULT), room = st_scratch(call, PLANE),
-              transposed = st_scratch(call, TRANSPOSED);
-    ptrdiff_t lanes_out = kernel_padded(d->k, s.out), each = s.taps * lanes_out,
-              channel = d->w.out[0] * d->w.out[1];
-    planes_clear(p->p, room);
-    st_fill(st_narrow(transposed, 0, 0, p->transposed), 0);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const st_real *plane = planes_lay_out(p->p, st_select(x, 0, i), room);
-        for (ptrdiff_t g = 0; g < s.groups; g++)
-            accumulate(d, plane + g * s.in * p->p.rows * p->p.pitch,
-                       st_data(dy) + (i * s.groups + g) * s.out * channel, st_data(transposed),
-                       st_data(sum) + g * each, i > 0);
-    }
+    const direct_sizes s = ((const direct_plan *)call->plan)->s;
+    const ptrdiff_t lanes_out = kernel_padded(((const direct_plan *)call->plan)->k, s.out);
+    st_tensor dw = st_grad(call, CONV_WEIGHT), sum = st_scratch(call, RESULT);
     sum.shape = ST_SHAPE(s.groups, s.out, s.taps); /* as dw, of its transpose */
-    sum.stride[0] = each, sum.stride[1] = 1, sum.stride[2] = lanes_out;
+    sum.stride[0] = s.taps * lanes_out, sum.stride[1] = 1, sum.stride[2] = lanes_out;
     st_add(st_reshape(dw, sum.shape), 1, sum);
 }
 
-const direct_algorithm direct_by_channels = { plan_images, images, plan_gradient, gradient };
+const direct_algorithm direct_by_channels = { plan_images, begin, make, plan_gradient, accumulate, end };

@@ -9,15 +9,10 @@ static ptrdiff_t span(const direct_pass *p, ptrdiff_t rows)
 
 /* ---- forward and backward --------------------------------------------------------------------------- */
 
-static ptrdiff_t block_rows(const direct_plan *d, const direct_pass *p)
-{
-    return direct_block_rows(d->k, p->size[0], p->p.pitch, p->channels, DIRECT_BLOCK);
-}
-
 /* The distance between the channels of a block of results. */
 static ptrdiff_t result_pitch(const direct_plan *d, const direct_pass *p)
 {
-    return kernel_padded(d->k, block_rows(d, p) * p->p.pitch);
+    return kernel_padded(d->k, p->rows * p->p.pitch);
 }
 
 static void plan_images(const direct_plan *d, direct_pass *p)
@@ -25,53 +20,40 @@ static void plan_images(const direct_plan *d, direct_pass *p)
     const bool back = p == &d->backward;
     iota(p->row, p->channels, back ? d->s.area : d->s.taps);
     direct_plan_taps(d, p, back ? d->s.taps : d->s.area, 1);
+    p->rows = direct_block_rows(d->k, p->size[0], p->p.pitch, p->channels, DIRECT_BLOCK);
     p->result = p->channels * result_pitch(d, p);
     /* A vector with more positions than a block ends in the space after the planes. */
-    p->p.copied = span(p, block_rows(d, p)) < d->k->lanes;
+    p->p.copied = span(p, p->rows) < d->k->lanes;
 }
 
 /* to[channel][position] = Σ_k weight[row[channel] + other[k]] plane[tap[k] + position] + bias[channel] */
-static void correlate(const st_call *call, const direct_plan *d, const direct_pass *p, const st_real *weight,
-                      const st_real *bias, const st_real *plane, st_tensor to)
+static void make(const st_call *call, const direct_pass *p, ptrdiff_t group, const st_real *plane,
+                 st_tensor to)
 {
-    ptrdiff_t height = p->size[0], width = p->size[1], pitch = p->p.pitch, depth;
-    const ptrdiff_t rows = block_rows(d, p);
-    depth = (p == &d->backward ? d->s.out : d->s.in) * d->s.area;
-    bool straight =
-        rows * width >= d->k->lanes && pitch == width && !bias; /* written to its destination directly */
-    ptrdiff_t far = straight ? to.stride[0] : result_pitch(d, p);
+    const direct_plan *d = call->plan;
+    const st_real *bias = p == &d->backward ? NULL : conv_bias(call),
+                  *weight = st_data(call->param[CONV_WEIGHT]) + group * d->s.out * d->s.taps;
+    const ptrdiff_t height = p->size[0], width = p->size[1], pitch = p->p.pitch, rows = p->rows;
+    /* Written to its destination directly? */
+    const bool straight = rows * width >= d->k->lanes && pitch == width && !bias;
+    const ptrdiff_t far = straight ? to.stride[0] : result_pitch(d, p);
     for (ptrdiff_t first = 0; first < height; first += rows) {
         if (first + rows > height) first = height - rows; /* the last block overlaps the previous one */
         st_real *place = st_data(to) + first * width,
                 *result = straight ? place : st_data(st_scratch(call, RESULT));
-        kernel_product(d->k, p->channels, largest(d->k->lanes, span(p, rows)), depth, weight, p->row,
+        kernel_product(d->k, p->channels, largest(d->k->lanes, span(p, rows)), p->depth, weight, p->row,
                        p->other, plane + first * pitch, p->tap, result, far, false);
         for (ptrdiff_t m = 0; m < p->channels && !straight; m++, place += to.stride[0], result += far)
-            kernel_move(d->k, rows, width, result, pitch, place, width, bias ? bias[m] : 0);
-    }
-}
-
-static void images(const st_call *call, const direct_plan *d, const direct_pass *p, st_tensor from,
-                   st_tensor to)
-{
-    const direct_sizes s = d->s;
-    const bool back = p == &d->backward;
-    const st_real *bias = back ? NULL : conv_bias(call), *weight = st_data(call->param[CONV_WEIGHT]);
-    const ptrdiff_t read = (back ? s.out : s.in) * p->p.rows * p->p.pitch; /* by a group */
-    st_tensor room = st_scratch(call, PLANE);
-    planes_clear(p->p, room);
-    for (ptrdiff_t i = 0; i < to.shape.n[0]; i++) {
-        const st_real *plane = planes_lay_out(p->p, st_select(from, 0, i), room);
-        for (ptrdiff_t g = 0; g < s.groups; g++)
-            correlate(call, d, p, weight + g * s.out * s.taps, bias ? bias + g * s.out : NULL,
-                      plane + g * read, st_narrow(st_select(to, 0, i), 0, g * p->channels, p->channels));
+            kernel_move(d->k, rows, width, result, pitch, place, width,
+                        bias ? bias[group * p->channels + m] : 0);
     }
 }
 
 /* ---- gradient --------------------------------------------------------------------------------------- */
 
-/* The last vector of positions ends with the last position, and overlaps the previous one. The only one begins with the
- * first: rows of windows that are wider than the pitch overlap, so that there may be fewer positions than windows. */
+/* The last vector of positions ends with the last position, and overlaps the previous one. A single one
+ * begins with the first position: rows of windows that are wider than the pitch overlap, so that there may be
+ * fewer positions than windows. */
 static void plan_gradient(const direct_plan *d, direct_pass *p)
 {
     direct_plan_taps(d, p, 0, 0);
@@ -95,26 +77,23 @@ static void spread(const direct_plan *d, const st_real *dy, ptrdiff_t count, st_
 }
 
 /* dw[o][tap] += Σ_position dy[o][position] plane[row[tap] + position] */
-static void gradient(const st_call *call, const direct_plan *d, st_tensor x, st_tensor dy)
+static void accumulate(const st_call *call, ptrdiff_t group, const st_real *plane, const st_real *dy,
+                       bool add)
 {
-    const window *w = &d->w;
-    const direct_sizes s = d->s;
+    (void)add;
+    const direct_plan *d = call->plan;
     const direct_pass *p = &d->gradient;
-    ptrdiff_t lanes = d->k->lanes, count = span(p, w->out[0]), far = kernel_padded(d->k, count);
-    st_tensor room = st_scratch(call, PLANE), spreads = st_scratch(call, TRANSPOSED);
-    st_real *to = st_data(spreads), *dw = st_data(st_grad(call, CONV_WEIGHT));
-    planes_clear(p->p, room);
-    st_fill(spreads, 0);
-    for (ptrdiff_t i = 0; i < x.shape.n[0]; i++) {
-        const st_real *plane = planes_lay_out(p->p, st_select(x, 0, i), room);
-        for (ptrdiff_t g = 0; g < s.groups; g++) {
-            const st_real *from = st_data(dy) + (i * s.groups + g) * s.out * w->out[0] * w->out[1];
-            for (ptrdiff_t o = 0; o < s.out; o++)
-                spread(d, from + o * w->out[0] * w->out[1], count, to + o * far);
-            kernel_dot(d->k, s.out, s.taps, far / lanes, to, far, plane + g * s.in * p->p.rows * p->p.pitch,
-                       p->tap, p->other, dw + g * s.out * s.taps, s.taps);
-        }
-    }
+    const ptrdiff_t out = d->s.out, taps = d->s.taps, count = span(p, p->size[0]),
+                    far = kernel_padded(d->k, count);
+    st_real *to = st_data(st_scratch(call, TRANSPOSED));
+    for (ptrdiff_t o = 0; o < out; o++) spread(d, dy + o * p->size[0] * p->size[1], count, to + o * far);
+    kernel_dot(d->k, out, taps, far / d->k->lanes, to, far, plane, p->tap, p->other,
+               st_data(st_grad(call, CONV_WEIGHT)) + group * out * taps, taps);
 }
 
-const direct_algorithm direct_by_positions = { plan_images, images, plan_gradient, gradient };
+const direct_algorithm direct_by_positions = {
+    .plan_images = plan_images,
+    .make = make,
+    .plan_gradient = plan_gradient,
+    .accumulate = accumulate,
+};

@@ -1,43 +1,30 @@
 /* planes.c: images in planes, surrounded by zeros. */
 #include "layers/fast/planes.h"
 
-/* Taps that are a period apart read the same phase of an axis. */
-static ptrdiff_t period(const window *w, int axis)
-{
-    if (w->stride[axis] == 1) return 1; /* avoids divisions, the slowest part for small images */
-    ptrdiff_t a = w->stride[axis], b = w->dilation[axis];
-    while (b) {
-        ptrdiff_t rest = a % b;
-        a = b, b = rest;
-    }
-    return w->stride[axis] / a;
-}
-
-ptrdiff_t phase_count(const window *w, int axis)
-{
-    return smallest(w->kernel[axis], period(w, axis));
-}
-
-/* The distance of a tap from its window's position, in the phase that it reads. */
+/* The distance of a tap from its window's position, in the phase that it reads. An axis has a stride or a
+ * dilation, not both. */
 static ptrdiff_t look(const window *w, int axis, ptrdiff_t tap)
 {
     return tap * w->dilation[axis] / w->stride[axis];
 }
 
+ptrdiff_t phase_count(const window *w, int axis)
+{
+    return smallest(w->kernel[axis], w->stride[axis]);
+}
+
 bool phase_gaps(const window *w)
 {
-    return phase_count(w, 0) < w->stride[0] || phase_count(w, 1) < w->stride[1];
+    return w->kernel[0] < w->stride[0] || w->kernel[1] < w->stride[1];
 }
 
 phase phase_of(const window *w, int axis, ptrdiff_t tap)
 {
     ptrdiff_t stride = w->stride[axis], size = w->size[axis], before = w->before[axis];
-    ptrdiff_t taps = ceil_div(w->kernel[axis] - tap, period(w, axis)),
-              last = tap + (taps - 1) * period(w, axis);
-    ptrdiff_t place = tap * w->dilation[axis] % stride;
-    phase f = { .taps = taps, .near = look(w, axis, tap), .far = look(w, axis, last) };
-    f.lead = before > place ? ceil_div(before - place, stride) : 0;
-    f.first = f.lead * stride + place - before;
+    phase f = { .taps = ceil_div(w->kernel[axis] - tap, stride) };
+    f.far = look(w, axis, (f.taps - 1) * stride);
+    f.lead = before > tap ? ceil_div(before - tap, stride) : 0;
+    f.first = f.lead * stride + tap - before;
     f.count = f.first < size ? ceil_div(size - f.first, stride) : 0;
     return f;
 }
@@ -69,7 +56,7 @@ planes planes_of_dy(const kernel *k, const window *w, ptrdiff_t channels)
         for (ptrdiff_t tap = 0; tap < phase_count(w, axis); tap++) {
             phase f = phase_of(w, axis, tap);
             lead[axis] = largest(lead[axis], f.far - f.lead);
-            after = largest(after, f.lead + f.count - f.near - w->out[axis]);
+            after = largest(after, f.lead + f.count - w->out[axis]);
             most = largest(most, f.count);
         }
         extent[axis] = largest(w->out[axis] + largest(lead[axis], after), most);
@@ -128,8 +115,8 @@ static ptrdiff_t look_back(ptrdiff_t *at, ptrdiff_t *weight, const window *w, pl
 {
     ptrdiff_t count = 0, above = p.above + phase_of(w, 0, tap[0]).lead,
               left = p.left + phase_of(w, 1, tap[1]).lead;
-    for (ptrdiff_t kh = tap[0]; kh < w->kernel[0]; kh += period(w, 0))
-        for (ptrdiff_t kw = tap[1]; kw < w->kernel[1]; kw += period(w, 1)) {
+    for (ptrdiff_t kh = tap[0]; kh < w->kernel[0]; kh += w->stride[0])
+        for (ptrdiff_t kw = tap[1]; kw < w->kernel[1]; kw += w->stride[1]) {
             weight[count] = (kh * w->kernel[1] + kw) * apart[1];
             at[count++] = (above - look(w, 0, kh)) * p.pitch + left - look(w, 1, kw);
         }

@@ -14,9 +14,9 @@
 
 /* Along an axis. */
 typedef struct phase {
-    ptrdiff_t taps, near, far; /* their number; the distances of the first and the last */
-    ptrdiff_t lead;            /* zeros before the image's part of the phase: */
-    ptrdiff_t first, count;    /* first, first + stride, … */
+    ptrdiff_t taps, far;    /* their number; the distance of the last */
+    ptrdiff_t lead;         /* zeros before the image's part of the phase: */
+    ptrdiff_t first, count; /* first, first + stride, … */
 } phase;
 
 /* The phases of an axis that taps read: that of tap 0, of tap 1, .... */
