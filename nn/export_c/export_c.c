@@ -1,8 +1,8 @@
-/* export_c.c: a net as one C file: its head, a function with its constants for each step, and model_predict, which
- * calls them. */
-#define _POSIX_C_SOURCE 200809L
+/* export_c.c: a net as one C file: its head, a function with its constants for each step, and model_predict,
+ * which calls them. */
 #include "layers/layer_impl.h"
 #include "layers/separable.h"
+#include "layers/types.h"
 #include "layers/window.h"
 #include "nn/export_c/int8.h"
 #include "nn/export_c/steps.h"
@@ -14,22 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NAME_SIZE = 64 }; /* C99 tells names apart by 63 characters */
+
 typedef struct writer {
     FILE *to;
-    const char *name;
-    char *capitals, *body; /* the name; the file after its head */
+    char name[NAME_SIZE], upper[NAME_SIZE];
     const st_net *net;
     st_normalization *input;
     st_class_names *classes;
     steps steps;
-    const step *s; /* the one that is written, and */
-    int number;
-    ptrdiff_t channels; /* the last constants of it */
-    st_export_c_sizes sizes;
-    double products; /* multiply-adds */
+    const step *s;           /* the one that is written, and */
+    ptrdiff_t channels;      /* the last constants of it */
+    st_export_c_sizes sizes; /* so far */
+    double products;         /* multiply-adds so far */
 } writer;
 
-/* ---- text -------------------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------------------- */
 
 static void write_number(writer *w, double value)
 {
@@ -42,38 +42,37 @@ static void write_number(writer *w, double value)
 static bool has(const step *s, const char *name)
 {
     int i = 0;
-    if (name[0] == '!') return !has(s, name + 1);
     if (strcmp(name, "activation") == 0) return s->activation != NULL;
-    if (strcmp(name, "int8") == 0) return s->int8;
+    if (strcmp(name, "int8") == 0) return s->range > 0;
     while (i < s->l->params && strcmp(s->l->param_name[i], name) != 0) i++;
-    return i < s->l->params || layer_option(s->l, name) != 0;
+    return i < s->l->params;
 }
 
 /* See forms.c. */
-static void write_text(writer *w, const char *text)
+static void write_text(writer *w, const st_layer *l, const char *text)
 {
     for (; *text; text++) {
         char name[24] = "", part[80] = "";
-        if (*text == '{') sscanf(text, "{%23[a-z0-9_!]:%79[^}]", name, part);
-        if (*text == '$') fprintf(w->to, "%d", w->number);
+        const bool not = text[0] == '{' && text[1] == '!';
+        if (*text == '{') sscanf(text + not, "%*c%23[a-z0-9_]:%79[^}]", name, part);
+        if (*text == '$') fprintf(w->to, "%td", w->s - w->steps.step);
         else if (!name[0]) putc(*text, w->to);
-        else if (part[0]) write_text(w, has(w->s, name) ? part : "");
-        else write_number(w, strcmp(name, "range") == 0 ? 127 / w->s->range : layer_option(w->s->l, name));
+        else if (part[0]) write_text(w, l, has(w->s, name) == not ? "" : part);
+        else write_number(w, strcmp(name, "range") == 0 ? 127 / w->s->range : layer_option(l, name));
         if (name[0]) text = strchr(text, '}');
     }
 }
 
-/* ---- constants --------------------------------------------------------------------------------------------- */
+/* ---- constants ----------------------------------------------------------------------------------------- */
 
-/* static const TYPE NAME_NUMBER[...] = { ... } */
 static void write_constants(writer *w, const char *type, const char *name, st_tensor t)
 {
-    fprintf(w->to, "static const %s %s_%d[%td] = {", type, name, w->number, st_numel(t));
+    fprintf(w->to, "static const %s %s_%td[%td] = {", type, name, w->s - w->steps.step, st_numel(t));
     for (ptrdiff_t i = 0; i < st_numel(t) && !st_error(); i++) {
         const double value = (double)(float)st_data(t)[i];
         if (!isfinite(value))
             st_error_set("layer %s: %s: its %s holds %g, which C has no constant for", w->s->path,
-                         w->s->form->type, name, value);
+                         w->s->l->type->name, name, value);
         fputs(i % 10 ? " " : "\n    ", w->to);
         write_number(w, value);
         putc(',', w->to);
@@ -85,172 +84,191 @@ static void write_constants(writer *w, const char *type, const char *name, st_te
 
 static double parameter(const st_layer *l, int i, ptrdiff_t k, double otherwise)
 {
-    return i < l->params ? (double)st_data(l->param[i])[k] : otherwise;
+    return l && i < l->params ? (double)st_data(l->param[i])[k] : otherwise;
 }
 
-/* With a batchnorm or the normalization folded in. As integers, the greatest magnitude of each output channel is 127. */
+/* With a batchnorm or the normalization folded in. The greatest integer of each output channel is 127. */
 static void write_weights(writer *w)
 {
     const step *s = w->s;
     const st_layer *l = s->form->kind == PRODUCT ? s->l : NULL, *norm = s->norm;
-    const st_normalization *input = l || norm ? NULL : w->input;
+    const st_normalization *input = s->form == &form_normalize ? w->input : NULL;
     const ptrdiff_t channels = input ? input->channels : s->l->y.n[1];
     st_tensor bias = st_tensor_new(ST_SHAPE(channels)), scale = st_tensor_clone(bias),
               weight = st_tensor_clone(l ? int8_weight(l) : bias);
     const ptrdiff_t each = st_numel(weight) / channels;
     if (!l) st_fill(weight, 1);
-    if (s->int8 && each > INT32_MAX / (127 * 127))
-        st_error_set("layer %s: %s: its sums overflow int32_t", s->path, s->form->type);
+    if (s->range > 0 && each > INT32_MAX / (127 * 127))
+        st_error_set("layer %s: %s: its sums overflow int32_t", s->path, s->l->type->name);
     for (ptrdiff_t k = 0; k < channels && !st_error(); k++) {
-        double gain = 1, shift = l ? parameter(l, 1, k, 0) : 0;
-        if (norm) {
-            gain /= sqrt((double)st_data(norm->state[1])[k] + layer_option(norm, "epsilon"));
-            gain *= parameter(norm, 0, k, 1);
-            shift = (shift - (double)st_data(norm->state[0])[k]) * gain + parameter(norm, 1, k, 0);
-        }
-        if (input && input->deviation[k] > 0) gain = 1 / input->deviation[k];
-        if (input) shift = -input->mean[k] * gain;
-        st_scale(st_select(st_reshape(weight, ST_SHAPE(channels, each)), 0, k), (st_real)gain);
-        st_data(bias)[k] = (st_real)shift;
-        if (s->int8)
-            st_data(scale)[k] =
-                (st_real)(int8_round(st_data(weight) + k * each, each, 0) / 127 * s->range / 127);
+        double mean = 0, gain = 1;
+        if (norm) mean = (double)st_data(norm->state[0])[k];
+        if (norm) gain = 1 / sqrt((double)st_data(norm->state[1])[k] + layer_option(norm, "epsilon"));
+        if (input) mean = input->mean[k], gain = input->deviation[k] > 0 ? 1 / input->deviation[k] : 1;
+        gain *= parameter(norm, 0, k, 1);
+        st_tensor row = st_select(st_reshape(weight, ST_SHAPE(channels, each)), 0, k);
+        st_scale(row, (st_real)gain);
+        st_data(bias)[k] = (st_real)((parameter(l, 1, k, 0) - mean) * gain + parameter(norm, 1, k, 0));
+        if (s->range > 0)
+            st_data(scale)[k] = (st_real)(int8_round(st_data(row), each, 0) / 127 * s->range / 127);
     }
-    write_constants(w, s->int8 ? "int8_t" : "float", "weight", weight);
-    if (s->int8) write_constants(w, "float", "scale", scale);
-    if (s->int8) w->sizes.as_float += 3 * st_numel(weight) - 4 * channels;
+    write_constants(w, s->range > 0 ? "int8_t" : "float", "weight", weight);
+    if (s->range > 0) write_constants(w, "float", "scale", scale);
+    if (s->range > 0) w->sizes.as_float += 3 * st_numel(weight) - 4 * channels;
     write_constants(w, "float", "bias", bias);
     w->products += l ? l->flops / 2 / (double)l->x.n[0] : 0;
     st_tensor_free(weight), st_tensor_free(bias), st_tensor_free(scale);
 }
 
-/* A row of y is a weighted sum of rows of x, and a column of columns: the first of them, their number, its weight and
- * the others'. */
+/* A row of y is a weighted sum of rows of x, and a column of columns: the first has a weight of its own. */
 static void write_taps(writer *w)
 {
     const st_layer *l = w->s->l;
     const separable *matrix = l->plan;
-    const ptrdiff_t rows = l->y.n[2], count = rows + l->y.n[3];
-    st_tensor t = st_tensor_new(ST_SHAPE(count, 4));
-    for (ptrdiff_t i = 0; i < count && !st_error(); i++) {
-        const int axis = i < rows ? 2 : 3;
-        const taps of = matrix->of(l->options, i < rows ? i : i - rows, l->x.n[axis], l->y.n[axis]);
-        const st_real row[] = { (st_real)of.first, (st_real)of.count, of.weight, of.rest };
-        memcpy(st_data(t) + 4 * i, row, sizeof row);
-    }
-    write_constants(w, "float", "taps", t);
-    st_tensor_free(t);
+    fprintf(w->to, "static const struct { int first, count; float weight[2]; } taps_%td[] = {\n",
+            w->s - w->steps.step);
+    for (int axis = 2; axis < 4; axis++)
+        for (ptrdiff_t i = 0; i < l->y.n[axis]; i++, w->sizes.constants += 16) {
+            const taps t = matrix->of(l->options, i, l->x.n[axis], l->y.n[axis]);
+            fprintf(w->to, "    { %td, %td, { %.8ef, %.8ef } },\n", t.first, t.count, (double)t.weight,
+                    (double)t.rest);
+        }
+    fputs("};\n", w->to);
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
-/* Along an axis: S stride, P padding before, X divisor, K kernel, D dilation, L the image with the padding behind it that
- * counts. CG and OG are channels of a group; windows BEGIN ... END - 1 of a row lie in the image as a whole. */
+/* Rows are LENGTH elements at a distance of STRIDE: channels, groups of them, the axis of a softmax, the
+ * last axes. Each of N constants of a norm is for AREA elements. */
+static void write_rows(writer *w)
+{
+    const st_layer *l = w->s->l;
+    const int axis = (int)layer_option(l, "axis"), axes = (int)layer_option(l, "axes");
+    const ptrdiff_t size = w->steps.step[w->s->x].size,
+                    count = w->s->form->kind == ROWS ? (ptrdiff_t)layer_option(l, "groups") : w->channels;
+    ptrdiff_t length = count ? size / count : 1, stride = 1;
+    for (int i = axes ? l->x.rank - axes : 1; !count && i < l->x.rank; i++)
+        if (i >= axis) *(axis && i > axis ? &stride : &length) *= l->x.n[i];
+    fprintf(w->to, "    enum { COUNT = %td, LENGTH = %td, STRIDE = %td, N = %td, AREA = %td };\n",
+            size / length, length, stride, w->channels, count ? size / w->channels : 1);
+}
+
+/* Along an axis: S stride, P padding before, X divisor, K kernel, D dilation, L the image with the padding
+ * behind it that counts. CG and OG are channels of a group; windows BEGIN ... END - 1 of a row lie inside
+ * the image. */
 static void write_windows(writer *w)
 {
     const st_layer *l = w->s->l;
     const ptrdiff_t *x = l->x.n, *y = l->y.n, groups = (ptrdiff_t)fmax(layer_option(l, "groups"), 1);
-    ptrdiff_t in[] = { x[2], x[3] }, out[] = { y[2], y[3] }, divide[] = { 1, 1 }, begin = 0, end;
+    const bool image = l->x.rank == 4, transposed = l->type == &layer_type_conv_transpose2d;
+    ptrdiff_t in[] = { x[2], x[3] }, out[] = { y[2], y[3] }, begin = 0, end = 0;
     window g = { .stride = { 1, 1 } };
-    if (w->s->form->kind != TAPS && l->x.rank == 4 && l->plan)
-        g = *(const window *)l->plan; /* it begins the plan */
-    for (int i = 0; i < 2 && is_type(l, "conv_transpose2d"); i++) {
-        g.before[i] = (ptrdiff_t)g.dilation[i] * (g.kernel[i] - 1) - g.before[i];
-        divide[i] = g.stride[i];
-        g.stride[i] = 1;
-    }
-    if (is_type(l, "conv2d") && window_is_identity(&g) && in[0] * in[1] <= 256) /* an image is one row */
-        in[1] *= in[0], out[1] *= out[0], in[0] = out[0] = 1;
-    const ptrdiff_t reach = (g.kernel[1] - 1) * (ptrdiff_t)g.dilation[1] - g.before[1];
+    if (image && w->s->form->kind != TAPS && l->plan) g = *(const window *)l->plan; /* it begins the plan */
+    if (l->type == &layer_type_conv2d && window_is_identity(&g) && in[0] * in[1] <= 256)
+        in[1] *= in[0], out[1] *= out[0], in[0] = out[0] = 1; /* an image is one row */
     fprintf(w->to, "    enum { C = %td, O = %td, CG = %td, OG = %td", x[1], y[1], x[1] / groups,
             y[1] / groups);
-    if (l->x.rank == 4)
-        fprintf(w->to, ", H = %td, W = %td, OH = %td, OW = %td", in[0], in[1], out[0], out[1]);
-    for (int i = 0; i < 2 && g.kernel[0] > 0; i++)
-        fprintf(w->to, ",\n           S%c = %d, P%c = %td, X%c = %td, K%c = %d, D%c = %d, L%c = %td", "HW"[i],
-                g.stride[i], "HW"[i], g.before[i], "HW"[i], divide[i], "HW"[i], g.kernel[i], "HW"[i],
-                g.dilation[i], "HW"[i], in[i] + g.pad_after[i]);
-    while (begin < out[1] && begin * g.stride[1] < g.before[1]) begin++;
-    for (end = begin; divide[1] == 1 && end < out[1] && end * g.stride[1] + reach < in[1];) end++;
-    if (g.kernel[0] > 0) fprintf(w->to, ",\n           BEGIN = %td, END = %td", begin, end);
-    fputs(" };\n", w->to);
+    for (int i = 0; i < 2 && image; i++) {
+        const char a = "HW"[i];
+        const int divide = transposed ? g.stride[i] : 1, stride = transposed ? 1 : g.stride[i];
+        const ptrdiff_t reach = (g.kernel[i] - 1) * (ptrdiff_t)g.dilation[i],
+                        before = transposed ? reach - g.before[i] : g.before[i];
+        fprintf(w->to, ",\n           %c = %td, O%c = %td, S%c = %d, P%c = %td, X%c = %d", a, in[i], a,
+                out[i], a, stride, a, before, a, divide);
+        fprintf(w->to, ", K%c = %d, D%c = %d, L%c = %td", a, g.kernel[i], a, g.dilation[i], a,
+                in[i] + g.pad_after[i]);
+        for (begin = 0; begin < out[i] && begin * stride < before;) begin++;
+        for (end = begin; divide == 1 && end < out[i] && end * stride + reach - before < in[i];) end++;
+    }
+    fprintf(w->to, image ? ",\n           BEGIN = %td, END = %td };\n" : " };\n", begin, end);
 }
-
-/* N channels have constants of their own. Rows lie along the axis of a softmax, or are groups of channels, or the last
- * axes. */
-static void write_rows(writer *w)
-{
-    const step *s = w->s;
-    const st_shape x = s->l->x;
-    const int axis = (int)layer_option(s->l, "axis"), axes = (int)layer_option(s->l, "axes"),
-              groups = (int)layer_option(s->l, "groups");
-    ptrdiff_t length = groups ? s->size / groups : 1, stride = 1;
-    for (int i = axis ? axis : groups ? x.rank : axes ? x.rank - axes : 1; i < x.rank; i++)
-        *(axis && i > axis ? &stride : &length) *= x.n[i];
-    const ptrdiff_t area = s->form->kind != ROWS || groups ? s->size / w->channels : 1;
-    fprintf(w->to, "    enum { N = %td, AREA = %td", w->channels, area);
-    if (s->form->kind == ROWS)
-        fprintf(w->to, ", COUNT = %td, LENGTH = %td, STRIDE = %td", s->size / length, length, stride);
-    fputs(" };\n", w->to);
-}
-
-/* ---- steps ------------------------------------------------------------------------------------------------- */
 
 static void write_step(writer *w, const step *s)
 {
     const st_layer *l = s->l, *after = s->activation;
-    const bool own = is_type(l, s->form->type); /* or it copies something for this layer */
+    const form *f = s->form;
+    const bool own = f->type == l->type; /* or something that is done for l */
     char text[200] = "";
     st_layer_describe(l, text, sizeof text);
-    fprintf(w->to, "/* %s: %s%s%s%s */\n", s->path, own ? text : s->form->type,
+    fprintf(w->to, "/* %s: %s%s%s%s */\n", s->path,
+            f == &form_int8 ? "to 8 bits"
+            : own           ? text
+                            : f->type->name,
             s->norm && s->norm != l ? ", batchnorm" : "", after ? ", " : "", after ? after->type->name : "");
     w->s = s;
     w->channels = 1;
-    if (s->form->kind == PRODUCT || s->form->kind == AFFINE) write_weights(w);
-    else if (s->form->kind == TAPS) write_taps(w);
+    if (f->kind == PRODUCT || s->norm || f == &form_normalize) write_weights(w);
+    else if (f->kind == TAPS) write_taps(w);
     else
         for (int i = 0; own && i < l->params; i++) write_constants(w, "float", l->param_name[i], l->param[i]);
-    if (after) {
-        w->s = &(step){ .form = form_of(after), .l = after };
-        write_text(w, w->s->form->text);
-        w->s = s;
-    }
-    fprintf(w->to, "static void layer_%d(const %s *x, %s%s *y)\n{\n", w->number, s->int8 ? "int8_t" : "float",
-            s->form == &form_add ? "const float *other, " : "", s->form == &form_int8 ? "int8_t" : "float");
-    if (s->form->kind >= AFFINE) write_rows(w);
+    if (after) write_text(w, after, form_of(after)->text);
+    write_text(w, l,
+               f == &form_add    ? "static void layer_$(const float *x, const float *other, float *y)\n{\n"
+               : f == &form_int8 ? "static void layer_$(const float *x, int8_t *y)\n{\n"
+                                 : "static void layer_$(const {!int8:float}{int8:int8_t} *x, float *y)\n{\n");
+    if (f->kind >= CHANNELS) write_rows(w);
     else write_windows(w);
-    write_text(w, s->form->text);
+    write_text(w, l, f->text);
     fputs("}\n\n", w->to);
 }
 
-/* An argument of a step's function. */
-static void write_value(writer *w, int value, ptrdiff_t at, bool int8, const char *after)
+/* An argument of a step's function: what step `of` writes, from an element on. */
+static void write_value(writer *w, int of, ptrdiff_t at, const char *after)
 {
-    const step_value v = w->steps.value[value];
-    const char *of = value == INPUT ? "input" : v.side == OUTSIDE ? "output" : "workspace";
-    if (v.side != OUTSIDE) at += v.side == BOTTOM ? v.offset : w->steps.workspace - v.offset - v.size;
-    fprintf(w->to, int8 ? "(int8_t *)(%s + %td)%s" : "%s + %td%s", of, at, after);
+    const step *s = &w->steps.step[of];
+    const char *in = of == INPUT ? "input" : s->place == OUTSIDE ? "output" : "workspace";
+    at += s->offset < 0 ? w->steps.workspace + s->offset : s->offset;
+    fprintf(w->to, s->form == &form_int8 ? "(int8_t *)(%s + %td)%s" : "%s + %td%s", in, at, after);
 }
 
 static void write_predict(writer *w)
 {
-    const steps *s = &w->steps;
     fprintf(w->to, "void %s_predict_in(const float input[], float output[], float workspace[])\n{\n",
             w->name);
-    fputs(s->workspace > 0 ? "" : "    (void)workspace;\n", w->to);
-    for (const step *a = s->step; a < s->step + s->count; a++) {
-        fprintf(w->to, "    layer_%td(", a - s->step);
-        write_value(w, a->x, 0, a->int8, ", ");
-        if (a->form == &form_add) write_value(w, a->other, 0, false, ", ");
-        write_value(w, a->y, a->at, a->form == &form_int8, ");\n");
+    for (const step *a = w->steps.step + 1; a < w->steps.step + w->steps.count; a++) {
+        fprintf(w->to, "    layer_%td(", a - w->steps.step);
+        write_value(w, a->x, 0, ", ");
+        if (a->form == &form_add) write_value(w, a->other, 0, ", ");
+        write_value(w, a->y, a->at, ");\n");
     }
     fprintf(w->to,
-            "}\n\nvoid %s_predict(const float input[], float output[])\n{\n"
-            "    float workspace[%s_WORKSPACE];\n    %s_predict_in(input, output, workspace);\n}\n\n",
-            w->name, w->capitals, w->name);
+            "    (void)workspace; /* of a single layer */\n}\n\n"
+            "void %s_predict(const float input[], float output[])\n{\n"
+            "    float workspace[%s_WORKSPACE];\n    %s_predict_in(input, output, workspace);\n}\n#endif\n",
+            w->name, w->upper, w->name);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------------------------------------ */
+
+/* Written before the rest, and over itself when its numbers are known, whose width is fixed. */
+static void write_head(writer *w)
+{
+    const char *name = w->name, *upper = w->upper;
+    const st_shape x = w->net->input, y = w->net->output;
+    rewind(w->to);
+    fprintf(
+        w->to,
+        "/* %s: a neural network for inference, exported by Stride " ST_VERSION ". It needs a C99 or C++ "
+        "compiler and math.h.\n *\n *     input          %s%s\n *     output         %s\n"
+        " *     parameters     %12td\n *     constants      %12td bytes\n *     workspace      %12td bytes\n"
+        " *     multiply-adds  %12.0f\n *\n"
+        " * Other files declare what is here by defining %s_DECLARE before they include this one. */\n",
+        name, st_shape_text(x).text, w->input ? ", which is normalized first" : "", st_shape_text(y).text,
+        st_numel(st_net_parameters(w->net)), w->sizes.constants, w->sizes.workspace, w->products, upper);
+    fprintf(w->to,
+            "#define %s_INPUTS %td\n#define %s_OUTPUTS %td\n#define %s_WORKSPACE %td\n\n"
+            "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+            "/* One image to its output. Reentrant: the workspace is on the stack, or the caller's. */\n"
+            "void %s_predict(const float input[], float output[]);\n"
+            "void %s_predict_in(const float input[], float output[], float workspace[]);\n",
+            upper, st_shape_numel(x, name), upper, st_shape_numel(y, name), upper, w->steps.workspace, name,
+            name);
+    if (w->classes)
+        fprintf(w->to, "#define %s_CLASSES %td\nextern const char *const %s_classes[%td];\n", upper,
+                w->classes->count, name, w->classes->count);
+    fprintf(w->to, "\n#ifdef __cplusplus\n}\n#endif\n\n#ifndef %s_DECLARE\n", upper);
+    fputs("#include <math.h>\n#include <stdint.h>\n\n", w->to);
+}
 
 /* Each name is a string of C: every byte that is not plain ASCII as three octal digits, and no trigraphs. */
 static void write_classes(writer *w)
@@ -265,74 +283,42 @@ static void write_classes(writer *w)
     fputs("};\n\n", w->to);
 }
 
-/* The head, and then the body, which was written before, as the head counts its constants. */
 static int write_file(FILE *to, const void *writer_)
 {
-    const writer *w = writer_;
-    const char *name = w->name, *NAME = w->capitals;
-    const st_shape input = w->net->input, output = w->net->output;
-    fprintf(to,
-            "/* %s: a neural network for inference, exported by Stride " ST_VERSION ". It needs a C99 or C++ "
-            "compiler and math.h.\n *\n *     input          %s%s\n *     output         %s\n"
-            " *     parameters     %td\n *     constants      %td bytes\n *     workspace      %td bytes\n"
-            " *     multiply-adds  %.0f\n *\n"
-            " * Other files declare what is here by defining %s_DECLARE before they include this one. */\n",
-            name, st_shape_text(input).text, w->input ? ", which is normalized first" : "",
-            st_shape_text(output).text, st_numel(st_net_parameters(w->net)), w->sizes.constants,
-            w->sizes.workspace, w->products, NAME);
-    fprintf(to,
-            "#define %s_INPUTS %td\n#define %s_OUTPUTS %td\n#define %s_WORKSPACE %td\n\n"
-            "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
-            "/* One image to its output. Reentrant: the workspace is on the stack, or the caller's. */\n"
-            "void %s_predict(const float input[], float output[]);\n"
-            "void %s_predict_in(const float input[], float output[], float workspace[]);\n",
-            NAME, st_shape_numel(input, name), NAME, st_shape_numel(output, name), NAME,
-            w->steps.workspace > 0 ? w->steps.workspace : 1, name, name);
-    if (w->classes)
-        fprintf(to, "#define %s_CLASSES %td\nextern const char *const %s_classes[%td];\n", NAME,
-                w->classes->count, name, w->classes->count);
-    fprintf(to,
-            "\n#ifdef __cplusplus\n}\n#endif\n\n"
-            "#ifndef %s_DECLARE\n#include <math.h>\n#include <stdint.h>\n\n%s#endif\n",
-            NAME, w->body);
-    return ferror(to) ? -1 : 0;
-}
-
-static int write_body(writer *w)
-{
-    size_t size = 0;
-    w->to = w->capitals ? open_memstream(&w->body, &size) : NULL;
-    if (!w->to) return st_error_set("no memory for the text of a net");
-    for (char *c = w->capitals; *c; c++) *c = (char)toupper((unsigned char)*c);
-    for (; w->number < w->steps.count && !st_error(); w->number++) write_step(w, &w->steps.step[w->number]);
+    writer *w = (writer *)writer_;
+    w->to = to;
+    write_head(w);
+    for (int i = 1; i < w->steps.count && !st_error(); i++) write_step(w, &w->steps.step[i]);
     if (w->classes) write_classes(w);
     write_predict(w);
-    if (fclose(w->to)) st_error_set("no memory for the text of a net");
-    w->sizes.workspace = w->steps.workspace * (ptrdiff_t)sizeof(float);
-    w->sizes.as_float += w->sizes.constants;
-    return st_error() ? -1 : 0;
+    write_head(w);
+    return st_error() || ferror(to) ? -1 : 0;
 }
 
 int st_net_export_c(st_net *n, const char *path, st_export_c_options options)
 {
     static const char letters[] = "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    const char *name = options.name ? options.name : "model";
+    writer w = { .net = n };
+    const int length = snprintf(w.name, NAME_SIZE, "%s", options.name ? options.name : "model");
     if (st_error()) return -1;
     if (!path) return st_error_set("st_net_export_c: the path is NULL");
     if (st_is_null(st_net_parameters(n)))
         return st_error_set("%s: st_net_export_c before st_net_build", path);
-    if (!name[0] || isdigit((unsigned char)name[0]) || name[strspn(name, letters)])
-        return st_error_set("%s: the name is \"%.40s\", expected a C identifier", path, name);
+    if (!length || length >= NAME_SIZE || isdigit((unsigned char)w.name[0]) ||
+        w.name[strspn(w.name, letters)])
+        return st_error_set("%s: the name is \"%s\", expected a C identifier", path, w.name);
+    for (int i = 0; i < length; i++) w.upper[i] = (char)toupper((unsigned char)w.name[i]);
     void *locale = c_locale_enter();
     float *ranges = options.int8 ? int8_ranges(n, options.int8) : NULL;
-    writer w = { .net = n, .name = name, .capitals = strdup(name) };
     w.classes = st_net_classes(n);
     w.input = st_net_normalization(n);
-    const bool failed = st_error() || steps_plan(&w.steps, n, ranges) || write_body(&w);
-    const int status = failed ? st_error_within("%s: ", path) : st_file_replace(path, write_file, &w);
+    const bool planned = !st_error() && steps_plan(&w.steps, n, ranges) == 0;
+    w.sizes.workspace = w.steps.workspace * (ptrdiff_t)sizeof(float);
+    const int status = planned ? st_file_replace(path, write_file, &w) : st_error_within("%s: ", path);
+    w.sizes.as_float += w.sizes.constants;
     if (options.sizes) *options.sizes = w.sizes;
     c_locale_leave(locale);
-    free(ranges), free(w.capitals), free(w.body), free(w.steps.step), free(w.steps.value);
+    free(ranges), free(w.steps.step);
     st_class_names_free(w.classes);
     st_normalization_free(w.input);
     return status;

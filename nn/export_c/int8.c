@@ -3,6 +3,7 @@
 #include "nn/export_c/export_c.h"
 #include "nn/export_c/steps.h"
 #include "layers/layer_impl.h"
+#include "layers/types.h"
 #include "nn/callbacks/watch.h"
 
 #include <math.h>
@@ -33,12 +34,12 @@ st_tensor int8_weight(const st_layer *l)
 {
     const st_tensor t = l->param[0];
     const ptrdiff_t *n = t.shape.n, groups = (ptrdiff_t)layer_option(l, "groups");
-    if (!is_type(l, "conv_transpose2d")) return t;
+    if (l->type != &layer_type_conv_transpose2d) return t;
     st_tensor parts = st_reshape(t, ST_SHAPE(groups, n[0] / groups, n[1], n[2], n[3]));
     return st_flip(st_flip(st_permute(parts, ST_AXES(0, 2, 1, 3, 4)), 3), 4);
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------ */
+/* ---- ranges -------------------------------------------------------------------------------------------- */
 
 /* Called by several threads with different images. */
 static void look(const st_watch_call *c, void *ranges)
@@ -80,7 +81,7 @@ float *int8_ranges(st_net *n, const st_dataset *d)
     return NULL;
 }
 
-/* ---- a net that computes so -------------------------------------------------------------------------------- */
+/* ---- a net that computes so ---------------------------------------------------------------------------- */
 
 struct st_int8 {
     st_net *net;

@@ -361,6 +361,7 @@ static void add_integers(batch *b, const char *title, dice *d, st_layer *l)
         st_data(w)[i] = (st_real)ldexp((double)number, -(int)(channel % 4));
     }
     st_data(x)[5] = -127;
+    if (dense) st_fill(st_net_find(n, "1.bias"), 3); /* products may be added to it in any order */
     st_scale(x, (st_real)0.25);
     add_net_as(b, title, n, x, true);
 }
