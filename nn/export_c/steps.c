@@ -102,10 +102,13 @@ int steps_plan(steps *s, const st_net *n, const float *range)
     s->step[y].place = OUTSIDE;
     for (int i = s->count - 1; i > INPUT; i--) {
         const step *a = &s->step[i], *to = &s->step[a->y];
-        step *x = &s->step[a->x];
-        const bool in_place = a->form->kind >= CHANNELS && a->form != &form_int8 && x->size == to->size;
-        if (in_place && x->place == UNPLACED) x->place = to->place, x->offset = to->offset;
-        place(s, i, x), place(s, i, &s->step[a->other]);
+        step *const read[] = { &s->step[a->other], &s->step[a->x] }; /* other lives longer */
+        bool in_place = a->form->kind >= CHANNELS && a->form != &form_int8;
+        for (int k = 0; k < 2; k++) {
+            const bool over = in_place && read[k]->place == UNPLACED && read[k]->size == to->size;
+            if (over) read[k]->place = to->place, read[k]->offset = to->offset, in_place = false;
+            else place(s, i, read[k]);
+        }
     }
     return st_error() ? -1 : 0;
 }
