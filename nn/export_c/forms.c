@@ -109,8 +109,8 @@ static const char weighted_sum[] =
 
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
-/* Padding of a maxpool is zeros where pad_value is ST_PAD_ZERO, 1; NaN is greater than any number. An lppool takes
- * powers of ratios to the greatest element so far, which do not overflow. */
+/* A maxpool pads with zeros where pad_value is ST_PAD_ZERO, 1; NaN is greater than any number. An lppool
+ * takes powers of ratios to the greatest element so far, which do not overflow. */
 static const form forms[] = {
     { &layer_type_conv2d, PRODUCT, convolution },
     { &layer_type_conv_transpose2d, PRODUCT, convolution },
