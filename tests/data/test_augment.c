@@ -130,148 +130,9 @@ TEST(without_options_nothing_changes)
     assert_same(y, x);
 }
 
-TEST(flips_are_exact_and_as_frequent_as_asked)
-{
-    enum { COUNT = 4000 };
-    dice d = { { 15 } };
-    auto_tensor x = roll_tensor(&d, ST_SHAPE(COUNT, 1, 2, 3), 1, 99);
-    for (ptrdiff_t i = 0; i < COUNT; i++)
-        *st_at(x, ST_INDEX(i, 0, 0, 0)) = 100; /* no image is its own mirror */
-    static const double probabilities[] = { 0.1, 0.5, 1 };
-    for (int k = 0; k < 3; k++) {
-        about("probability %g", probabilities[k]);
-        auto_tensor y = augmented(x, (st_augment_options){ .flip = probabilities[k], .seed = 2 }, 0);
-        int mirrored = 0;
-        for (ptrdiff_t i = 0; i < COUNT; i++) {
-            st_tensor was = st_select(x, 0, i), is = st_select(y, 0, i);
-            bool flipped = *st_at(is, ST_INDEX(0, 0, 0)) != 100;
-            mirrored += flipped;
-            assert_same(is, flipped ? st_flip(was, 2) : was);
-        }
-        double deviation = sqrt(COUNT * probabilities[k] * (1 - probabilities[k]));
-        assert_true(fabs(mirrored - COUNT * probabilities[k]) <= 4 * deviation);
-    }
-}
-
-/* Images of two planes, f = row and f = column from the centre: away from the edges bilinear sampling returns a
- * plane exactly, and so the map that was drawn can be read off. */
-enum { SIDE = 41, CENTRE = SIDE / 2, DRAWN = 2000 };
-
-static st_tensor planes(ptrdiff_t count)
-{
-    st_tensor x = st_tensor_new(ST_SHAPE(count, 2, SIDE, SIDE));
-    for (ptrdiff_t n = 0; n < count; n++)
-        for (ptrdiff_t i = 0; i < SIDE; i++)
-            for (ptrdiff_t j = 0; j < SIDE; j++) {
-                *st_at(x, ST_INDEX(n, 0, i, j)) = (st_real)(i - CENTRE);
-                *st_at(x, ST_INDEX(n, 1, i, j)) = (st_real)(j - CENTRE);
-            }
-    return x;
-}
-
-static affine map_of(st_tensor image)
-{
-    affine m;
-    for (int c = 0; c < 2; c++) {
-        double *line = c ? m.column : m.row;
-        line[2] = (double)*st_at(image, ST_INDEX(c, CENTRE, CENTRE));
-        line[0] = (double)*st_at(image, ST_INDEX(c, CENTRE + 1, CENTRE)) - line[2];
-        line[1] = (double)*st_at(image, ST_INDEX(c, CENTRE, CENTRE + 1)) - line[2];
-    }
-    return m;
-}
-
-/* The matrix, from source to output, that its inverse in the map stands for. */
 typedef struct matrix {
     double m[2][2];
 } matrix;
-
-static matrix inverse(affine a)
-{
-    double det = a.row[0] * a.column[1] - a.row[1] * a.column[0];
-    return (matrix){ { { a.column[1] / det, -a.row[1] / det }, { -a.column[0] / det, a.row[0] / det } } };
-}
-
-/* The number that was drawn for one option, read off its map. */
-static double drawn_rotation(affine a)
-{
-    matrix z = inverse(a);
-    assert_float_equal(z.m[0][0], z.m[1][1], 1e-3);
-    assert_float_equal(z.m[0][1], -z.m[1][0], 1e-3);
-    assert_float_equal(hypot(z.m[0][0], z.m[1][0]), 1, 1e-3);
-    return atan2(z.m[1][0], z.m[0][0]) / DEGREE;
-}
-static double drawn_shear(affine a)
-{
-    matrix z = inverse(a);
-    assert_float_equal(z.m[0][0], 1, 1e-3);
-    assert_float_equal(z.m[0][1], 0, 1e-3);
-    assert_float_equal(z.m[1][1], 1, 1e-3);
-    return atan(z.m[1][0]) / DEGREE;
-}
-static double drawn_scale(affine a)
-{
-    matrix z = inverse(a);
-    assert_float_equal(z.m[0][0], z.m[1][1], 1e-3);
-    assert_float_equal(z.m[0][1], 0, 1e-3);
-    assert_float_equal(z.m[1][0], 0, 1e-3);
-    return z.m[0][0] - 1;
-}
-static double drawn_down(affine a)
-{
-    assert_float_equal(a.row[0], 1, 1e-3);
-    assert_float_equal(a.column[1], 1, 1e-3);
-    return -a.row[2];
-}
-static double drawn_right(affine a)
-{
-    return -a.column[2];
-}
-
-typedef struct drawn {
-    const char *name;
-    st_augment_options options;
-    double most;
-    double (*number)(affine a);
-} drawn;
-
-static const drawn draws[] = {
-    { "rotation", { .rotation = 30, .seed = 7 }, 30, drawn_rotation },
-    { "shear", { .shear = 20, .seed = 7 }, 20, drawn_shear },
-    { "scale", { .scale = 0.25, .seed = 7 }, 0.25, drawn_scale },
-    { "shift down", { .shift = 5, .seed = 7 }, 5, drawn_down },
-    { "shift to the right", { .shift = 5, .seed = 7 }, 5, drawn_right },
-};
-enum { KINDS = sizeof draws / sizeof *draws };
-
-/* Mean 0 and variance most²/3 to 4.5 deviations, nothing outside, both ends nearly reached; and no number is
- * drawn for two purposes. */
-TEST(numbers_are_uniform_and_apart)
-{
-    static double all[KINDS][DRAWN];
-    auto_tensor x = planes(DRAWN);
-    for (int k = 0; k < KINDS; k++) {
-        about("%s", draws[k].name);
-        auto_tensor y = augmented(x, draws[k].options, 1);
-        double sum = 0, squares = 0, least = 0, most = 0;
-        for (ptrdiff_t i = 0; i < DRAWN; i++) {
-            double u = draws[k].number(map_of(st_select(y, 0, i))) / draws[k].most;
-            all[k][i] = u;
-            sum += u, squares += u * u;
-            least = fmin(least, u), most = fmax(most, u);
-        }
-        assert_true(fabs(sum / DRAWN) < 4.5 * sqrt(1.0 / 3 / DRAWN));
-        assert_true(fabs(squares / DRAWN - 1.0 / 3) < 4.5 * sqrt(4.0 / 45 / DRAWN));
-        assert_true(least >= -1.001 && least < -0.99 && most <= 1.001 && most > 0.99);
-    }
-    for (int a = 0; a < KINDS; a++)
-        for (int b = 0; b < a; b++) {
-            about("%s and %s", draws[a].name, draws[b].name);
-            double together = 0;
-            for (int i = 0; i < DRAWN; i++) together += all[a][i] * all[b][i];
-            assert_true(fabs(together / DRAWN) < 4.5 / 3 / sqrt(DRAWN));
-        }
-}
 
 static matrix times(matrix a, matrix b)
 {
@@ -281,37 +142,45 @@ static matrix times(matrix a, matrix b)
     return c;
 }
 
-/* All at once is each of them, as drawn alone, one after the other in the order that is promised. */
-TEST(the_order_is_as_promised)
+/* A pixel at p, from the centre, moves to turn lean mirror p + shift; the map goes back. The numbers have the counters
+ * that augment.h names. */
+static affine expected_map(const st_augment_options *o, uint64_t pass, uint64_t i)
 {
-    enum { COUNT = 20 };
-    st_tensor x = planes(COUNT), alone[KINDS];
-    st_augment_options options = {
-        .flip = 1, .rotation = 30, .shear = 20, .scale = 0.25, .shift = 5, .seed = 7
+    const st_random_key key = { o->seed, (UINT64_C(3) << 62) + pass };
+    double u[6];
+    for (uint64_t k = 0; k < 6; k++) u[k] = st_random_uniform(key, 8 * i + k);
+    const double mirror = u[0] < o->flip ? -1 : 1, slant = tan(o->shear * (2 * u[1] - 1) * DEGREE),
+                 angle = o->rotation * (2 * u[2] - 1) * DEGREE, z = 1 + o->scale * (2 * u[3] - 1),
+                 down = o->shift * (2 * u[4] - 1), right = o->shift * (2 * u[5] - 1);
+    const matrix lean = { { { 1, 0 }, { slant, 1 } } }, flip = { { { 1, 0 }, { 0, mirror } } };
+    const matrix turn = { { { z * cos(angle), -z * sin(angle) }, { z * sin(angle), z * cos(angle) } } };
+    const matrix w = times(turn, times(lean, flip));
+    const double det = w.m[0][0] * w.m[1][1] - w.m[0][1] * w.m[1][0];
+    affine back = { { w.m[1][1] / det, -w.m[0][1] / det }, { -w.m[1][0] / det, w.m[0][0] / det } };
+    back.row[2] = -(back.row[0] * down + back.row[1] * right);
+    back.column[2] = -(back.column[0] * down + back.column[1] * right);
+    return back;
+}
+
+TEST(images_are_moved_by_the_numbers_that_are_promised)
+{
+    static const st_augment_options ways[] = {
+        { .flip = 0.5 },   { .flip = 1 },  { .shear = 20 },          { .rotation = 30 },
+        { .scale = 0.25 }, { .shift = 5 }, { 0.5, 20, 30, 0.25, 5 },
     };
-    auto_tensor y = augmented(x, options, 1);
-    for (int k = 0; k < KINDS; k++) alone[k] = augmented(x, draws[k].options, 1);
-    for (ptrdiff_t i = 0; i < COUNT; i++) {
-        about("image %td", i);
-        double u[KINDS];
-        for (int k = 0; k < KINDS; k++) u[k] = draws[k].number(map_of(st_select(alone[k], 0, i)));
-        double c = cos(u[0] * DEGREE), s = sin(u[0] * DEGREE), z = 1 + u[2];
-        matrix mirror = { { { 1, 0 }, { 0, -1 } } }, lean = { { { 1, 0 }, { tan(u[1] * DEGREE), 1 } } };
-        matrix turn = { { { z * c, -z * s }, { z * s, z * c } } };
-        matrix whole = times(turn, times(lean, mirror));
-        affine map = map_of(st_select(y, 0, i));
-        /* back and forth again, and the shift comes last: what arrives at it was the centre */
-        for (int k = 0; k < 2; k++) {
-            double row = map.row[0] * whole.m[0][k] + map.row[1] * whole.m[1][k];
-            double column = map.column[0] * whole.m[0][k] + map.column[1] * whole.m[1][k];
-            assert_float_equal(row, k == 0, 2e-3);
-            assert_float_equal(column, k == 1, 2e-3);
+    dice d = { { 15 } };
+    auto_tensor x = roll_tensor(&d, ST_SHAPE(50, 2, 9, 8), -9, 9);
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++)
+        for (uint64_t pass = 0; pass < 4; pass += 3) {
+            st_augment_options o = ways[k];
+            o.seed = 7;
+            auto_tensor y = augmented(x, o, pass);
+            for (ptrdiff_t i = 0; i < 50; i++) {
+                about("way %zu, pass %d, image %td", k, (int)pass, i);
+                auto_tensor expected = naive_warp(st_select(x, 0, i), expected_map(&o, pass, (uint64_t)i));
+                assert_near(st_select(y, 0, i), expected, 2e-4);
+            }
         }
-        assert_true(fabs(map.row[0] * u[3] + map.row[1] * u[4] + map.row[2]) < 5e-3);
-        assert_true(fabs(map.column[0] * u[3] + map.column[1] * u[4] + map.column[2]) < 5e-3);
-    }
-    for (int k = 0; k < KINDS; k++) st_tensor_free(alone[k]);
-    st_tensor_free(x);
 }
 
 TEST(noise_is_normal)
