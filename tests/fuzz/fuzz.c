@@ -277,15 +277,6 @@ const char *fuzz_either(const char *name, bool gzip, const void *at, size_t size
 
 /* ---- safetensors ------------------------------------------------------------------------------ */
 
-/* clang-format off */
-const char *const fuzz_safetensors_words[] = {
-    "\"__metadata__\":{", "\"dtype\":\"F32\"", "\"dtype\":\"F64\"", "\"F16\"", "\"BF16\"", "\"I64\"",
-    "\"U8\"", "\"BOOL\"", "\"shape\":[", "\"shape\":[]", "\"data_offsets\":[0,0]", "\"data_offsets\":[",
-    "\\\"", "\\u0000", "\\ud800", "9223372036854775807", "-1", "1e3", "1.0", "null", "true", "{}", "[]",
-    "},\"0.bias\":{", "\"0.weight\":{", "\"note.", "\"architecture\":\"", "\"stride_version\":\"1\"", NULL
-};
-/* clang-format on */
-
 const char *fuzz_safetensors(const char *name, const uint8_t *at, size_t size)
 {
     static uint8_t file[8 + LONGEST_SEED + 1];

@@ -56,7 +56,6 @@ void fuzz_seed_file(const char *path, int before);
  * is always right. */
 const char *fuzz_safetensors(const char *name, const uint8_t *at, size_t size);
 void fuzz_seed_safetensors(const char *path);
-extern const char *const fuzz_safetensors_words[];
 
 /* Some MiB: a piece again and again, in which #s are counted, so that names differ. The text is the caller's; the
  * file is one of safetensors, of no data, with the text for its header. */

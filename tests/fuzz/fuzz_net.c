@@ -1,4 +1,5 @@
-/* fuzz_net.c: st_net_load takes any file and any architecture; a net that it makes is saved and comes back.
+/* fuzz_net.c: safetensors_open, st_net_load and what reads a net's metadata take any file, and st_net_load any
+ * architecture; a net that it makes is saved and comes back.
  *
  * An input: a byte, 0 or 1 for a file of safetensors (fuzz.h), 2 for a file that is read into a net, 3 for an architecture,
  * whose tensors are then written as it wants them. */
@@ -6,10 +7,13 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "layers/layers.h"
+#include "nn/data/classes.h"
+#include "nn/data/normalize.h"
 #include "nn/files/files_impl.h"
 #include "nn/files/safetensors.h"
 #include "nn/files/save.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +32,57 @@ static st_net *small(void)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* The tensors of a file that is taken fill its data. */
+static void look_at(const safetensors *file)
+{
+    long long bytes = 0;
+    for (int i = 0; i < file->count; i++) {
+        const safetensors_entry *e = &file->entry[i];
+        fuzz_claim(e->begin >= 0 && e->end >= e->begin && e->end <= file->size, "tensors are in the data");
+        fuzz_claim(i == 0 || strcmp(file->entry[i - 1].name, e->name) < 0, "names are in order");
+        bytes += e->end - e->begin;
+        bool found = safetensors_find(file, e->name, e->shape) == e;
+        st_tensor x = found ? st_tensor_new(e->shape) : (st_tensor){ 0 };
+        if (!st_is_null(x)) {
+            fuzz_claim(safetensors_read(file, e, x) == 0, "what was checked is read");
+            fuzz_look(x);
+        }
+        st_error_clear(); /* integers are not read */
+        st_tensor_free(x);
+    }
+    fuzz_claim(bytes == file->size, "tensors fill the data");
+    const char *key;
+    json_t *text;
+    json_object_foreach((json_t *)file->metadata, key, text)
+        fuzz_claim(safetensors_text(file, key) == json_string_value(text), "each text has its key");
+}
+
+static void read_tensors(const char *path)
+{
+    fuzz_begin();
+    safetensors *file = safetensors_open(path);
+    if (fuzz_took(file)) look_at(file);
+    safetensors_close(file);
+}
+
+/* Either is valid, or an error. */
+static void read_metadata(const st_net *n)
+{
+    st_normalization *scale = st_net_normalization(n);
+    for (ptrdiff_t i = 0; scale && i < scale->channels; i++)
+        fuzz_claim(isfinite(scale->mean[i]) && scale->deviation[i] >= 0 && isfinite(scale->deviation[i]),
+                   "means and deviations are finite");
+    fuzz_claim(scale || !st_net_metadata(n, "normalization") || st_error(),
+               "a wrong normalization is an error");
+    st_error_clear();
+    st_class_names *classes = st_net_classes(n);
+    for (ptrdiff_t i = 0; classes && i < classes->count; i++)
+        fuzz_claim(strlen(classes->name[i]) < 1 << 16, "names end");
+    fuzz_claim(classes || !st_net_metadata(n, "classes") || st_error(), "wrong classes are an error");
+    st_error_clear();
+    st_normalization_free(scale), st_class_names_free(classes);
+}
+
 static void comes_back(st_net *n)
 {
     const char *path = fuzz_path("again");
@@ -42,7 +97,9 @@ static void load(const char *path, bool save)
 {
     fuzz_begin();
     st_net *n = st_net_load(path, 1, (st_net_known){ 0 });
-    if (fuzz_took(n) && save) comes_back(n);
+    const bool taken = fuzz_took(n);
+    if (taken) read_metadata(n);
+    if (taken && save) comes_back(n);
     st_net_free(n);
 }
 
@@ -111,8 +168,10 @@ static void read_architecture(const char *text)
 static void feed(const uint8_t *at, size_t size)
 {
     if (size < 1 || size > 1 << 14) return;
-    if (at[0] < FILE_OF_TENSORS) load(fuzz_safetensors("net", at, size), size % 8 == 0);
-    else if (at[0] != ARCHITECTURE) {
+    if (at[0] < FILE_OF_TENSORS) {
+        read_tensors(fuzz_safetensors("net", at, size));
+        load(fuzz_safetensors("net", at, size), size % 8 == 0);
+    } else if (at[0] != ARCHITECTURE) {
         uint8_t input[1 << 14];
         memcpy(input, at, size);
         input[0] = 1;
@@ -146,7 +205,8 @@ static void seed(void)
     char input[2048];
     const char *path = fuzz_path("net");
     st_net *n = small();
-    st_net_set_metadata(n, "a", "b");
+    st_net_set_metadata(n, "normalization", "{\"mean\":[0.5,-1e3],\"deviation\":[1,0]}");
+    st_net_set_metadata(n, "classes", "[\"cat\",\"dog\\u00e9\"]");
     st_net_save(n, path);
     fuzz_seed_safetensors(path);
     fuzz_seed_file(path, 0);
@@ -170,9 +230,10 @@ static void seed(void)
 }
 
 #define METADATA "{\"__metadata__\":{\"stride_version\":\"1\",\"architecture\":\""
+#define NONE "{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}"
 #define TYPE(name) "{\\\"type\\\":\\\"" name "\\\"}"
 
-/* Architectures with something wrong at their end, and many notes. */
+/* Architectures with something wrong at their end, many notes, and headers that are refused late. */
 static void large(void)
 {
     static const char *const headers[][3] = {
@@ -183,6 +244,19 @@ static void large(void)
         { METADATA "{\\\"input\\\":[2],\\\"layers\\\":[{\\\"", "type", "\\\":1}]}\"}}" },
         { METADATA "{\\\"input\\\":[2],\\\"layers\\\":[" TYPE("relu") "]}\"", ",\"note.#####\":\"\"", "}}" },
         { METADATA "{\\\"input\\\":[2],\\\"layers\\\":[" TYPE("relu") "]}\",\"note.a\":\"", "text", "\"}}" },
+        { "{", "\"######\":" NONE ",", "\"\":{}}" },
+        { "{", "\"######\":" NONE ",", "\"300000\":" NONE "}" },
+        { "{", "\"######\":" NONE ",", "\"\":" NONE },
+        { "{\"a\":", "[[[[[[[[", "" },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[0", ",0", "],\"data_offsets\":[0,0]}}" },
+        { "{\"", "name ", "" },
+        { "{\"", "\\u00e9", "\\ud800\":{}}" },
+        { "{\"", "\\u00e9", "\":{}}" },
+        { "{\"__metadata__\":{", "\"######\":\"\",", "\"\":1}}" },
+        { "{\"__metadata__\":{", "\"######\":\"\",", "\"300000\":\"\"}}" },
+        { "{\"__metadata__\":{", "\"######\":\"\",", "\"\":\"\"}" },
+        { "{\"__metadata__\":{\"", "\\n", "\":\"\\x\"}" },
+        { "{\"__metadata__\":[", "[],", "[]]}" },
     };
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
         load(fuzz_large("net", headers[i][0], headers[i][1], headers[i][2]), false);
@@ -198,7 +272,7 @@ static const char *const words[] = {
     "\"padding\":[", "\"dilation\":[", "\"output_padding\":[", "\"groups\":", "\"no_bias\":true",
     "\"ceil_mode\":true", "\"epsilon\":", "\"momentum\":", "\"axis\":", "\"axes\":", "\"p\":", "\"norm\":",
     "\"slope\":", "\"alpha\":", "\"mode\":\"", "\"scale\":[", "\"size\":[", "2147483647", "-2147483648",
-    "9223372036854775807", "1e308", "0", "-1", "null", "}]}", "\"architecture\":\"", "\"dtype\":\"F32\"",
+    "9223372036854775807", "1e308", "0", "-1", "null", "}]}", "\"architecture\":\"", "\"__metadata__\":{", "\\ud800", "\"BOOL\"", "\\\"mean\\\":[", "\"dtype\":\"F32\"",
     "\"shape\":[", "\"data_offsets\":[", "\"note.", NULL
 };
 /* clang-format on */
