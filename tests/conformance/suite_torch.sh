@@ -38,17 +38,6 @@ build() { # PROGRAM LIBRARY FLAGS...
         -Wno-missing-field-initializers "$@" "$here/parity.c" "$library" $LIBS -o "$program"
 }
 
-# Each copy with one wrong element fails, and at the tensor that its name says.
-# shellcheck disable=SC2317
-corrupted_are_noticed() { # PROGRAM
-    local files=("$tmp"/cases/corrupted/*.safetensors)
-    "$1" "${files[@]}" | awk -v files=${#files[@]} '
-        { name = $3; sub(/^[^~]*~/, "", name); gsub("~", "/", name) }
-        $1 == "not" && $5 == name { noticed++; next }
-        { print }
-        END { exit !(noticed == files && files > 100) }'
-}
-
 both_ways() { # PROGRAM FOLDER: files of PyTorch into Stride; those of Stride are for PyTorch, below
     local name i file
     mkdir -p "$2"
@@ -93,7 +82,6 @@ for precision in float32 float64; do
     claim "parity.c compiles $precision" build "$program" "$library" $flags
     [ -x "$program" ] || continue
     "$program" "$tmp"/cases/*.safetensors "$tmp"/onnx/*.safetensors || failed=1
-    claim "a wrong expectation is noticed $precision" corrupted_are_noticed "$program"
     both_ways "$program" "$tmp/$precision"
 done
 "$python" "$here/cases.py" loads "$tmp"/float32 "$tmp"/float64 || failed=1

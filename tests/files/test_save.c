@@ -365,24 +365,12 @@ static const struct dtype_case {
     unsigned long long bits[3];
     double expected[3];
 } dtypes[] = {
-    { "F64", 8, { 0x3fb999999999999a, 0xc000000000000000, 0x7ff0000000000000 }, { 0.1, -2, INFINITY } },
-    { "F64", 8, { 0x7ff8000000000001, 0x8000000000000000, 1 }, { NAN, -0.0, 0x1p-1074 } },
-    { "F64", 8, { 0x3690000000000001, 0x3690000000000000, 0xb7f8000000000000 },
-      { 0x1.0000000000001p-150, 0x1p-150, -0x1.8p-128 } }, /* about half the least float */
-    { "F64", 8, { 0x3ff0000010000000, 0x3ff0000030000000, 0x47efffffefffffff },
-      { 0x1.0000010000000p0, 0x1.0000030000000p0, 0x1.fffffefffffffp127 } }, /* ties, and next to one */
-    { "F64", 8, { 0x47effffff0000000, 0xffefffffffffffff, 0x4340000000000001 },
-      { 0x1.ffffffp127, -DBL_MAX, 9007199254740994 } }, /* beyond floats: infinite */
-    { "F32", 4, { 0x007fffff, 0x807fffff, 0x7f7fffff }, { 0x1.fffffcp-127, -0x1.fffffcp-127, FLT_MAX } },
-    { "F32", 4, { 0x3dcccccd, 0x00000001, 0xff800000 }, { 0x1.99999ap-4, 0x1p-149, -INFINITY } },
-    { "F32", 4, { 0x7fc00000, 0x80000000, 0x4b7fffff }, { NAN, -0.0, 16777215 } },
-    { "F16", 2, { 0x3c00, 0x0001, 0x7bff }, { 1, 0x1p-24, 65504 } },
-    { "F16", 2, { 0xfc00, 0x7e00, 0x8000 }, { -INFINITY, NAN, -0.0 } },
-    { "F16", 2, { 0x0400, 0x83ff, 0x3555 }, { 0x1p-14, -1023 * 0x1p-24, 0x1.554p-2 } },
-    { "F16", 2, { 0x7c00, 0xfbff, 0x03ff }, { INFINITY, -65504, 1023 * 0x1p-24 } },
-    { "BF16", 2, { 0xff80, 0x7f7f, 0x807f }, { -INFINITY, 0x1.fep127, -127 * 0x1p-133 } },
-    { "BF16", 2, { 0x3f80, 0xc049, 0x0001 }, { 1, -3.140625, 0x1p-133 } },
-    { "BF16", 2, { 0x7f80, 0xffc0, 0x8000 }, { INFINITY, NAN, -0.0 } },
+    { "F64", 8, { 0x3fb999999999999a, 0x7ff8000000000001, 0xffefffffffffffff }, { 0.1, NAN, -DBL_MAX } },
+    { "F64", 8, { 0x3ff0000010000000, 0x3ff0000030000000, 0x3690000000000001 },
+      { 0x1.0000010000000p0, 0x1.0000030000000p0, 0x1.0000000000001p-150 } }, /* ties; about half the least float */
+    { "F32", 4, { 0x807fffff, 0x00000001, 0xff800000 }, { -0x1.fffffcp-127, 0x1p-149, -INFINITY } },
+    { "F16", 2, { 0xfbff, 0x83ff, 0x7e00 }, { -65504, -1023 * 0x1p-24, NAN } },
+    { "BF16", 2, { 0xff80, 0x7f7f, 0x0001 }, { -INFINITY, 0x1.fep127, 0x1p-133 } },
 };
 /* clang-format on */
 
@@ -781,23 +769,6 @@ TEST(a_count_of_batches_is_passed_over)
     assert_int_equal(safetensors_write(path_of("theirs"), 3, odd, metadata), 0);
     expect_failure(st_net_load_tensors(n, path_of("theirs")), "tensor num_batches_tracked is not in the net");
     unlink(path_of("theirs")), json_decref(metadata);
-}
-
-TEST(views_are_written_and_read_in_their_own_order)
-{
-    dice d = { { 5, 6 }, 0 };
-    const char *path = path_of("net");
-    st_tensor whole, other, from = roll_view(&d, ST_SHAPE(3, 4, 5), &whole),
-                            to = roll_view(&d, ST_SHAPE(3, 4, 5), &other);
-    roll_elements(&d, from, -100, 100);
-    json_t *metadata = json_object();
-    assert_int_equal(safetensors_write(path, 1, &(safetensors_item){ "x", from }, metadata), 0);
-    safetensors *file = safetensors_open(path);
-    assert_non_null(file);
-    assert_int_equal(safetensors_read(file, safetensors_find(file, "x", to.shape), to), 0);
-    assert_same(to, from);
-    safetensors_close(file);
-    json_decref(metadata), unlink(path), st_tensor_free(whole), st_tensor_free(other);
 }
 
 /* ---- the file that is written -------------------------------------------------------------------- */

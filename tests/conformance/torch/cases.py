@@ -1,6 +1,6 @@
 """PyTorch's results for random configurations, as files for parity.c.
 
-    cases.py write FOLDER COUNT     COUNT cases of each kind, and corrupted copies of some in FOLDER/corrupted
+    cases.py write FOLDER COUNT     COUNT cases of each kind
     cases.py loads FOLDER...        a line for each NAME.saved, a net that Stride made of case NAME, trained
                                     and saved: it loads into PyTorch's module and gives the output in NAME.run
 
@@ -818,22 +818,6 @@ def seeded(name):
     return random.Random("stride " + name)
 
 
-def is_expected(name, kind):
-    return name.startswith(("y.", "dx.", "gradient/", "after/", "value", "factor", "w", "base")) or (
-        name == "dy" and kind == "loss")
-
-
-def corrupt(folder, name, tensors, metadata):
-    """A copy for each expected tensor in which one element is a little off."""
-    kind, rng = metadata["kind"], seeded(name + " corrupted")
-    for victim in [n for n in tensors if is_expected(n, kind)]:
-        wrong = tensors[victim].detach().clone()
-        at = -1 if kind == "optimizer" else rng.randrange(wrong.numel())  # not what the steps begin with
-        wrong.view(-1)[at] += 1e-3 * max(1, wrong.abs().max().item())
-        file = f"{name}~{victim.replace('/', '~')}.safetensors"
-        write(os.path.join(folder, file), {**tensors, victim: wrong}, metadata)
-
-
 # Nets and the dtypes in which their parameters are written.
 STATE_DICTS = {"conv_batchnorm_dense": ["F64", "F32"], "residual": ["F64", "F32"],
                "conv_batchnorm_dense_half": ["F64", "F32", "F16"],
@@ -849,8 +833,6 @@ def state_dict(tensors):
 
 
 def write_all(folder, count):
-    corrupted = os.path.join(folder, "corrupted")
-    os.makedirs(corrupted, exist_ok=True)
     for kind, make in KINDS.items():
         for i in range(count):
             name = f"{kind}-{i:02}"
@@ -858,8 +840,6 @@ def write_all(folder, count):
             write(os.path.join(folder, name + ".safetensors"), tensors, metadata)
             for dtype in STATE_DICTS.get(kind, []):
                 write(os.path.join(folder, f"{name}.{dtype}.state_dict"), state_dict(tensors), {"format": "pt"}, dtype)
-            if i == 0:
-                corrupt(corrupted, name, tensors, metadata)
 
 
 # ---- the other way -------------------------------------------------------------------------------
