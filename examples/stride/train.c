@@ -113,7 +113,7 @@ static int prepare(job *j, const st_dataset **set, const st_augment_options *a)
     if (!*set) return 0;
     if (a && own(j, set, st_dataset_augment_new(*set, *a))) return -1;
     if (j->scale && own(j, set, st_dataset_normalize(*set, j->scale))) return -1;
-    return j->target_scale ? own(j, set, st_dataset_normalize_targets(*set, j->target_scale)) : 0;
+    return j->target_scale ? own(j, set, st_dataset_normalize(*set, j->target_scale)) : 0;
 }
 
 static int prepare_data(job *j)
@@ -217,7 +217,7 @@ static int note(job *j)
         st_net_set_metadata(n, "loss", choice_at(LOSSES, j->s->loss).text))
         return -1;
     if (j->scale && st_net_set_normalization(n, j->scale)) return -1;
-    if (j->target_scale && st_net_set_target_normalization(n, j->target_scale)) return -1;
+    if (j->target_scale && st_net_set_normalization(n, j->target_scale)) return -1;
     return j->from.classes > 0 ? st_net_set_classes(n, j->from.classes, j->from.name) : 0;
 }
 

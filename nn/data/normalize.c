@@ -12,15 +12,6 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Metadata of the input, and of the targets, as errors name them. */
-#define METADATA "metadata "
-static const char *const inputs = METADATA "normalization", *const targets = METADATA "target_normalization";
-
-static const char *key(const char *where)
-{
-    return where + sizeof METADATA - 1;
-}
-
 enum { ELEMENTS = 1 << 18 /* of the samples that are measured at a time */ };
 
 /* ---- making and ending ----------------------------------------------------------------------- */
@@ -119,7 +110,7 @@ static void add_samples(moments *sum, ptrdiff_t channels, st_tensor x)
         for (ptrdiff_t c = 0; c < channels; c++, at += area) sum[c] = merge(sum[c], moments_of(area, at));
 }
 
-static st_normalization *of_moments(ptrdiff_t channels, const moments *sum)
+static st_normalization *from_moments(ptrdiff_t channels, const moments *sum)
 {
     st_normalization *n = make(channels);
     for (ptrdiff_t c = 0; n && c < channels; c++) {
@@ -155,7 +146,8 @@ static st_normalization *measure(const st_dataset *d, bool of_targets)
         status = st_dataset_batch(d, NULL, first, n, st_narrow(x, 0, 0, n), st_narrow(y, 0, 0, n));
         if (status == 0) add_samples(sum, channels, st_narrow(of_targets ? y : x, 0, 0, n));
     }
-    st_normalization *n = status == 0 ? of_moments(channels, sum) : NULL;
+    st_normalization *n = status == 0 ? from_moments(channels, sum) : NULL;
+    if (n) n->of_targets = of_targets;
     free(sum);
     st_tensor_free(x);
     st_tensor_free(y);
@@ -227,14 +219,13 @@ int st_normalization_undo(const st_normalization *n, st_tensor x)
 typedef struct normalized {
     data_wrapper base;
     st_normalization *n;
-    bool of_targets;
 } normalized;
 
 static void get(const st_dataset *d, ptrdiff_t i, st_tensor x, st_tensor y)
 {
     const normalized *own = d->own;
     own->base.of->get(own->base.of, i, x, y);
-    apply(own->n, own->of_targets ? y : x, 1, false);
+    apply(own->n, own->n->of_targets ? y : x, 1, false);
 }
 
 static void release(st_dataset *d)
@@ -248,11 +239,11 @@ static void release(st_dataset *d)
 enum { FEW = 4, DESCRIPTION = 64 + 2 * FEW * 24 };
 
 /* "normalize mean 0.13 0.2 deviation 0.3 0.31", or "normalize 784 channels by 1A2B3C4D" */
-static void describe(const st_normalization *n, bool of_targets, char text[DESCRIPTION])
+static void describe(const st_normalization *n, char text[DESCRIPTION])
 {
     uInt bytes = (uInt)n->channels * sizeof *n->mean;
     void *locale = c_locale_enter();
-    int length = snprintf(text, DESCRIPTION, "normalize%s", of_targets ? " targets" : "");
+    int length = snprintf(text, DESCRIPTION, "normalize%s", n->of_targets ? " targets" : "");
     for (int i = 0; i < 2 && n->channels <= FEW; i++) {
         length += snprintf(text + length, DESCRIPTION - (size_t)length, i ? " deviation" : " mean");
         for (ptrdiff_t c = 0; c < n->channels; c++)
@@ -265,88 +256,75 @@ static void describe(const st_normalization *n, bool of_targets, char text[DESCR
     c_locale_leave(locale);
 }
 
-static st_dataset *normalize(const st_dataset *of, const st_normalization *n, bool of_targets,
-                             const char *who)
+st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n)
 {
-    if (!of) st_error_set("%s: the data set is NULL", who);
-    if (!of || check_channels(n, of_targets ? of->target : of->x, who)) return NULL;
-    normalized *own = array_new(who, 1, sizeof *own);
+    if (!of) st_error_set("st_dataset_normalize: the data set is NULL");
+    if (!of || check_channels(n, n && n->of_targets ? of->target : of->x, "st_dataset_normalize"))
+        return NULL;
+    normalized *own = array_new("st_dataset_normalize", 1, sizeof *own);
     if (!own || !(own->n = st_normalization_new(n->channels, n->mean, n->deviation))) {
         free(own);
         return NULL;
     }
     char text[DESCRIPTION];
-    own->of_targets = of_targets;
-    describe(n, of_targets, text);
+    own->n->of_targets = n->of_targets;
+    describe(n, text);
     return data_wrap(of, (st_dataset){ .get = get, .release = release, .own = own }, text);
-}
-
-st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n)
-{
-    return normalize(of, n, false, "st_dataset_normalize");
-}
-
-st_dataset *st_dataset_normalize_targets(const st_dataset *of, const st_normalization *n)
-{
-    return normalize(of, n, true, "st_dataset_normalize_targets");
 }
 
 /* ---- in a net's metadata ------------------------------------------------------------------------ */
 
-static int set(st_net *to, const st_normalization *n, const char *where, const char *who)
+static const char *key(bool of_targets)
 {
-    if (!to) return st_error_set("%s: the net is NULL", who);
-    if (check_channels(n, where == inputs ? to->input : to->output, who)) return -1;
+    return of_targets ? "target_normalization" : "normalization";
+}
+
+int st_net_set_normalization(st_net *to, const st_normalization *n)
+{
+    if (!to) return st_error_set("st_net_set_normalization: the net is NULL");
+    if (check_channels(n, n && n->of_targets ? to->output : to->input, "st_net_set_normalization")) return -1;
     json_t *object = json_pack("{s:o, s:o}", "mean", json_numbers(n->channels, n->mean), "deviation",
                                json_numbers(n->channels, n->deviation));
     char *text = object ? json_write(object) : NULL;
-    int status = text ? st_net_set_metadata(to, key(where), text) : st_error_set("%s: no memory", who);
+    int status = text ? st_net_set_metadata(to, key(n->of_targets), text)
+                      : st_error_set("st_net_set_normalization: no memory");
     free(text);
     json_decref(object);
     return status;
 }
 
-int st_net_set_normalization(st_net *to, const st_normalization *n)
-{
-    return set(to, n, inputs, "st_net_set_normalization");
-}
-
-int st_net_set_target_normalization(st_net *to, const st_normalization *n)
-{
-    return set(to, n, targets, "st_net_set_target_normalization");
-}
-
 /* NULL with an error. */
-static st_normalization *read_metadata(const json_t *object, ptrdiff_t channels, const char *where)
+static st_normalization *read_metadata(const json_t *object, st_shape sample, const char *what)
 {
+    const ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(object, "mean"));
     st_normalization *n = channels > 0 ? make(channels) : NULL;
-    if (n && json_object_size(object) == 2 &&
-        json_read_numbers(json_object_get(object, "mean"), channels, n->mean) &&
-        json_read_numbers(json_object_get(object, "deviation"), channels, n->deviation)) {
-        if (check(n, where) == 0) return n;
-    } else st_error_set("%s: expected {\"mean\": [...], \"deviation\": [...]} of the same length", where);
+    if (!n || json_object_size(object) != 2 ||
+        !json_read_numbers(json_object_get(object, "mean"), channels, n->mean) ||
+        !json_read_numbers(json_object_get(object, "deviation"), channels, n->deviation))
+        st_error_set("%s: expected {\"mean\": [...], \"deviation\": [...]} of the same length", what);
+    else if (check_channels(n, sample, what) == 0) return n;
     st_normalization_free(n);
     return NULL;
 }
 
-static st_normalization *find(const st_net *n, const char *where)
+static st_normalization *find(const st_net *n, bool of_targets)
 {
-    const char *text = st_net_metadata(n, key(where));
-    json_t *object = text ? json_read(text, strlen(text), where) : NULL;
-    const ptrdiff_t channels = (ptrdiff_t)json_array_size(json_object_get(object, "mean"));
-    st_normalization *found = object ? read_metadata(object, channels, where) : NULL;
+    char what[64];
+    snprintf(what, sizeof what, "metadata %s", key(of_targets));
+    const char *text = st_net_metadata(n, key(of_targets));
+    json_t *object = text ? json_read(text, strlen(text), what) : NULL;
+    st_normalization *found = object ? read_metadata(object, of_targets ? n->output : n->input, what) : NULL;
     json_decref(object);
-    if (!found || match(channels, where == inputs ? n->input : n->output, where) == 0) return found;
-    st_normalization_free(found);
-    return NULL;
+    if (found) found->of_targets = of_targets;
+    return found;
 }
 
 st_normalization *st_net_normalization(const st_net *n)
 {
-    return find(n, inputs);
+    return find(n, false);
 }
 
 st_normalization *st_net_target_normalization(const st_net *n)
 {
-    return find(n, targets);
+    return find(n, true);
 }

@@ -22,6 +22,7 @@ ST_API_BEGIN
 typedef struct st_normalization {
     ptrdiff_t channels;
     double *mean, *deviation; /* of each channel */
+    bool of_targets;          /* of the targets, otherwise of the inputs */
 } st_normalization;
 
 /* From given numbers, which are copied. An error: a mean or deviation that is not finite, or a negative
@@ -33,7 +34,7 @@ void st_normalization_free(st_normalization *n); /* NULL is allowed */
  * mean square difference from the mean. NULL with an error: an element is not finite. */
 st_normalization *st_normalization_measure(const st_dataset *d);
 
-/* Normalised samples of another set, which must outlive this one; the numbers are copied. */
+/* Normalised inputs, or targets, of another set, which must outlive this one; the numbers are copied. */
 st_dataset *st_dataset_normalize(const st_dataset *of, const st_normalization *n);
 
 /* Normalises a batch [N, C, ...] in place, any view. -1 with an error: another number of channels. */
@@ -42,18 +43,14 @@ int st_normalization_apply(const st_normalization *n, st_tensor x);
 /* The same for targets, when the net learns numbers: train on the normalised targets, and undo it in what the
  * net predicts, y [N, C, ...], in place. A target of rank 0 is one channel. */
 st_normalization *st_normalization_measure_targets(const st_dataset *d);
-st_dataset *st_dataset_normalize_targets(const st_dataset *of, const st_normalization *n);
 int st_normalization_undo(const st_normalization *n, st_tensor y);
 
-/* Sets the net's metadata "normalization", JSON: {"mean": [...], "deviation": [...]}, with all digits. -1
- * with an error: the net's input has another number of channels. */
+/* Sets the net's metadata "normalization", or "target_normalization", JSON: {"mean": [...], "deviation": [...]},
+ * with all digits. -1 with an error: the net's input, or its output, has another number of channels. */
 int st_net_set_normalization(st_net *to, const st_normalization *n);
 
 /* The normalisation in the net's metadata; NULL if there is none; NULL with an error if it is invalid. */
 st_normalization *st_net_normalization(const st_net *n);
-
-/* The same for targets, with the channels of the net's output: metadata "target_normalization". */
-int st_net_set_target_normalization(st_net *to, const st_normalization *n);
 st_normalization *st_net_target_normalization(const st_net *n);
 
 ST_API_END

@@ -105,7 +105,8 @@ int st_net_save(st_net *n, const char *path)
 
 typedef struct loading {
     const safetensors *file;
-    bool check; /* read nothing */
+    bool strict; /* every tensor must match */
+    bool check;  /* read nothing */
     int status, matched;
     st_net_match_told *tell;
     void *context;
@@ -114,14 +115,19 @@ typedef struct loading {
 static void load_tensor(const st_net_tensor *t, void *context)
 {
     loading *l = context;
-    safetensors_entry *e = l->status ? NULL : safetensors_find(l->file, t->name, t->value.shape);
+    if (l->status) return;
+    safetensors_entry *e =
+        l->strict ? safetensors_find(l->file, t->name, t->value.shape) : safetensors_named(l->file, t->name);
+    const bool fits = e && safetensors_fits(e, t->value.shape);
     if (e) e->met = true;
-    if (!e || (!l->check && safetensors_read(l->file, e, t->value))) l->status = -1;
+    if ((l->strict && !e) || (fits && !l->check && safetensors_read(l->file, e, t->value))) l->status = -1;
+    l->matched += fits;
+    if (l->tell) l->tell(t->name, fits ? ST_NET_MATCHED : e ? ST_NET_MISMATCHED : ST_NET_MISSING, l->context);
 }
 
 int model_read(st_net *n, const safetensors *file)
 {
-    loading l = { .file = file };
+    loading l = { .file = file, .strict = true };
     st_net_visit(n, load_tensor, &l);
     return l.status;
 }
@@ -138,7 +144,7 @@ static bool is_extra(const char *name)
 
 int model_check(st_net *n, const safetensors *file)
 {
-    loading l = { .file = file, .check = true };
+    loading l = { .file = file, .strict = true, .check = true };
     st_net_visit(n, load_tensor, &l);
     for (const safetensors_entry *e = file->entry; e < file->entry + file->count && l.status == 0; e++)
         if (!e->met && !is_extra(e->name))
@@ -221,25 +227,12 @@ int st_net_load_tensors(st_net *n, const char *path)
     return status;
 }
 
-static void load_matching(const st_net_tensor *t, void *context)
-{
-    loading *l = context;
-    safetensors_entry *e = safetensors_named(l->file, t->name);
-    if (e) e->met = true;
-    st_net_match how = !e                                    ? ST_NET_MISSING
-                       : safetensors_fits(e, t->value.shape) ? ST_NET_MATCHED
-                                                             : ST_NET_MISMATCHED;
-    if (how == ST_NET_MATCHED && l->status == 0 && safetensors_read(l->file, e, t->value)) l->status = -1;
-    l->matched += how == ST_NET_MATCHED;
-    if (l->tell) l->tell(t->name, how, l->context);
-}
-
 int st_net_load_matching(st_net *n, const char *path, st_net_match_told *tell, void *context)
 {
     if (check_built(n, path, "st_net_load_matching")) return -1;
     safetensors *file = safetensors_open(path);
     loading l = { .file = file, .tell = tell, .context = context };
-    if (file) st_net_visit(n, load_matching, &l);
+    if (file) st_net_visit(n, load_tensor, &l);
     for (int i = 0; file && l.status == 0 && tell && i < file->count; i++)
         if (!file->entry[i].met && !is_extra(file->entry[i].name))
             tell(file->entry[i].name, ST_NET_LEFT_OVER, context);

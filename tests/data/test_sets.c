@@ -173,7 +173,7 @@ TEST(targets_are_normalised_and_back)
     st_normalization *n = st_normalization_measure_targets(of);
     assert_true(n->channels == 2 && n->mean[0] == 2 && n->mean[1] == 5 && n->deviation[0] == 2 &&
                 n->deviation[1] == 0);
-    auto_dataset *d = st_dataset_normalize_targets(of, n);
+    auto_dataset *d = st_dataset_normalize(of, n);
     assert_string_equal(d->prepared, "normalize targets mean 2 5 deviation 2 0");
     assert_int_equal(st_dataset_batch(d, NULL, 0, 2, same, out), 0);
     assert_elements(out, -1, 0, 1, 0);
@@ -181,10 +181,11 @@ TEST(targets_are_normalised_and_back)
     assert_int_equal(st_normalization_undo(n, out), 0);
     assert_same(out, y);
     auto_net *net = st_net_new(ST_SHAPE(3), st_dense(.out_features = 2));
-    assert_int_equal(st_net_set_target_normalization(net, n), 0);
+    assert_int_equal(st_net_set_normalization(net, n), 0);
     st_normalization *found = st_net_target_normalization(net);
     assert_true(found->channels == 2 && found->mean[1] == 5 && found->deviation[0] == 2);
     assert_null(st_net_normalization(net));
+    n->of_targets = false;
     expect_failure(st_net_set_normalization(net, n), "st_net_set_normalization: samples [3]");
     st_net_set_metadata(net, "target_normalization", "{\"mean\": [1, 2], \"deviation\": [1]}");
     expect_null(st_net_target_normalization(net), "metadata target_normalization: expected");
